@@ -1,0 +1,421 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ChainedLimiter asks several limiters for the same permits, all or nothing. Make it with
+// [Chain].
+//
+// TryAcquire and Acquire ask each limiter in turn, in the order given; Acquire waits for
+// one before it asks the next, so put those that reject for good first, and those whose
+// permits are dear to hold last. If one refuses, errs, or the context is done, what was
+// taken is undone, last first, and the refuser's own lease and error come back: its
+// [LimiterName] says who it was. If all grant, the combined lease releases them last
+// first, and its metadata is the union of theirs, the first limiter's value winning.
+//
+// Available and Statistics.Limit are the smallest of the limiters', Queued is their sum,
+// Granted and Rejected count the chain's own answers. Close ends the chain's own waiters
+// with [ErrClosed], undoing what they had taken, and closes none of the limiters.
+//
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Replenisher] and [io.Closer], safe
+// for concurrent use, and may be in other chains. The zero value refuses with [ErrClosed].
+type ChainedLimiter struct {
+	links    []link
+	face     atomic.Pointer[cell] // the terms that the latest lease showed
+	tickets  sync.Pool            // of *extra with chain set to this
+	granted  atomic.Uint64
+	rejected atomic.Uint64
+	closed   atomic.Bool
+
+	mu      sync.Mutex // guards waiting
+	waiting map[*context.CancelFunc]struct{}
+}
+
+// Chain returns a limiter that asks each of limiters for the same permits. No limiter, or
+// a nil one, is an error. A limiter may be in several chains; one that stands in a chain
+// twice is asked twice.
+func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
+	if len(limiters) == 0 {
+		return nil, errors.New("core: Chain of 0 limiters, want at least 1")
+	}
+	var errs []error
+	c := new(ChainedLimiter)
+	for i, l := range limiters {
+		if isNil(l) {
+			errs = append(errs, fmt.Errorf("core: Chain limiter %d is nil", i))
+			continue
+		}
+		c.links = append(c.links, newLink(l))
+	}
+	if errs != nil {
+		return nil, errors.Join(errs...)
+	}
+	c.tickets.New = func() any { return &extra{chain: c, links: make([]Lease, 0, len(c.links))} }
+	return c, nil
+}
+
+// TryAcquire takes the permits from all limiters, or from none. It never blocks.
+func (c *ChainedLimiter) TryAcquire(permits int) Lease {
+	if l, ok := c.check(permits); !ok {
+		return l
+	}
+	t := c.tickets.Get().(*extra)
+	for i := range c.links {
+		l := c.links[i].TryAcquire(permits)
+		if !l.Acquired() {
+			c.unwind(t)
+			if l.rejected() {
+				c.rejected.Add(1)
+			}
+			return l
+		}
+		t.links = append(t.links, l)
+	}
+	return c.combine(t, permits)
+}
+
+// Acquire takes the permits from each limiter in turn, waiting where it must. A done ctx,
+// then or later, ends it with ctx.Err(), unchanged, and leaves nothing taken.
+func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
+	if err := ctx.Err(); err != nil && permits >= 0 {
+		return Refuse(err), err
+	}
+	if l, ok := c.check(permits); !ok {
+		return l, l.Err()
+	}
+	t := c.tickets.Get().(*extra)
+	if !c.takeFrom(t, permits) {
+		return c.acquireSlow(ctx, permits, t)
+	}
+	return c.combine(t, permits), nil
+}
+
+// acquireSlow goes on from the limiter that may have to wait, or is not of this package.
+func (c *ChainedLimiter) acquireSlow(ctx context.Context, permits int, t *extra) (Lease, error) {
+	waiting, cancel := context.WithCancel(ctx) // ends, too, when the chain is closed
+	c.enter(&cancel)
+	defer c.leave(&cancel)
+	for len(t.links) < len(c.links) {
+		l, err := c.links[len(t.links)].Acquire(waiting, permits)
+		if err == nil {
+			t.links = append(t.links, l)
+			if err = waiting.Err(); err == nil {
+				continue
+			}
+		}
+		c.unwind(t)
+		return c.refusal(ctx, waiting, l, err)
+	}
+	return c.combine(t, permits), nil
+}
+
+// refusal tells a limiter's own refusal from the end of the wait, by ctx or by Close.
+func (c *ChainedLimiter) refusal(ctx, waiting context.Context, l Lease, err error) (Lease, error) {
+	if done := waiting.Err(); done != nil && errors.Is(err, done) && !errors.Is(err, ErrRejected) {
+		if err = ctx.Err(); err == nil {
+			err = ErrClosed
+		}
+		return Refuse(err), err
+	}
+	if errors.Is(err, ErrRejected) {
+		c.rejected.Add(1)
+	}
+	if !errors.Is(l.Err(), err) { // somebody else's limiter, and careless
+		l = Refuse(err)
+	}
+	return l, err
+}
+
+// enter has Close end a wait; leave ends it itself.
+func (c *ChainedLimiter) enter(cancel *context.CancelFunc) {
+	c.mu.Lock()
+	if c.waiting == nil {
+		c.waiting = make(map[*context.CancelFunc]struct{})
+	}
+	c.waiting[cancel] = struct{}{}
+	c.mu.Unlock()
+	if c.closed.Load() { // before enter, so that Close did not see it
+		(*cancel)()
+	}
+}
+
+func (c *ChainedLimiter) leave(cancel *context.CancelFunc) {
+	c.mu.Lock()
+	delete(c.waiting, cancel)
+	c.mu.Unlock()
+	(*cancel)()
+}
+
+// check answers what no limiter needs to be asked for.
+func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
+	switch {
+	case permits < 0:
+		return Refuse(ErrNegativePermits), false
+	case c.closed.Load() || c.links == nil:
+		return Refuse(ErrClosed), false
+	}
+	// More than a later limiter's limit fails before an earlier one is taken from.
+	for i := range c.links {
+		k := &c.links[i]
+		if k.fits(permits) {
+			continue
+		}
+		if l = k.TryAcquire(permits); !l.Acquired() {
+			return l, false
+		}
+		k.undo(l) // its limit was raised just now
+	}
+	return Lease{}, true
+}
+
+// takeFrom takes from the limiters whose permits can be had without waiting, and without
+// a trace if not; it stops at the first that can't say, and reports whether none did.
+func (c *ChainedLimiter) takeFrom(t *extra, permits int) bool {
+	for i := range c.links {
+		l, ok := c.links[i].tryQuietly(permits)
+		if !ok {
+			return false
+		}
+		t.links = append(t.links, l)
+	}
+	return true
+}
+
+func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
+	if _, ok := c.check(permits); !ok {
+		return Lease{}, false
+	}
+	t := c.tickets.Get().(*extra)
+	if !c.takeFrom(t, permits) {
+		c.unwind(t)
+		return Lease{}, false
+	}
+	return c.combine(t, permits), true
+}
+
+func (c *ChainedLimiter) undo(l Lease) { c.Refund(l) }
+
+func (c *ChainedLimiter) fits(permits int) bool {
+	for i := range c.links {
+		if !c.links[i].fits(permits) {
+			return false
+		}
+	}
+	return true
+}
+
+// combine returns the lease of all that the ticket holds.
+func (c *ChainedLimiter) combine(t *extra, permits int) Lease {
+	c.granted.Add(1)
+	l := Lease{x: t, bits: t.gen.Load()<<outcomeBits | uint64(heldTicket), n: permits, left: -1, reset: -1}
+	var name string
+	var limit int
+	for _, k := range t.links {
+		if k.x != nil && k.x.meta != nil {
+			return l.withUnion(t.links)
+		}
+		if k.c == nil {
+			continue
+		}
+		if name == "" {
+			name = k.c.name
+		}
+		if limit == 0 {
+			limit = k.c.limit
+		}
+		if left, ok := k.remaining(); ok && l.left < 0 {
+			l.left = left
+		}
+		if reset, ok := k.resetAfter(); ok && l.reset < 0 {
+			l.reset = int64(reset)
+		}
+	}
+	if limit == 0 {
+		return l
+	}
+	if l.c = c.face.Load(); l.c == nil || l.c.name != name || l.c.limit != limit {
+		l.c = &cell{terms: terms{name: name, limit: limit}}
+		c.face.Store(l.c)
+	}
+	return l
+}
+
+// withUnion returns the chain's lease with the metadata of its parts, the first winning.
+func (l Lease) withUnion(parts []Lease) Lease {
+	l = l.With()
+	for _, k := range parts {
+		for name, value := range k.Metadata() {
+			if !l.hasExtra(name) {
+				l.x.meta = append(l.x.meta, Metadata{name, value})
+			}
+		}
+	}
+	return l
+}
+
+// unwind undoes what the ticket holds, last first; nobody has seen it.
+func (c *ChainedLimiter) unwind(t *extra) {
+	for i := len(t.links) - 1; i >= 0; i-- {
+		c.links[i].undo(t.links[i])
+	}
+	c.recycle(t)
+}
+
+// release gives back what a redeemed ticket holds, last first.
+func (c *ChainedLimiter) release(t *extra) {
+	for i := len(t.links) - 1; i >= 0; i-- {
+		t.links[i].Release()
+	}
+	c.recycle(t)
+}
+
+// refund undoes what a redeemed ticket holds, last first.
+func (c *ChainedLimiter) refund(t *extra) {
+	for i := len(t.links) - 1; i >= 0; i-- {
+		refund(c.links[i].Limiter, t.links[i])
+	}
+	c.recycle(t)
+}
+
+func (c *ChainedLimiter) recycle(t *extra) {
+	clear(t.links)
+	t.links = t.links[:0]
+	c.tickets.Put(t)
+}
+
+// Refund undoes a grant of this chain that was not used: each limiter's part is refunded,
+// or released if the limiter knows no refund. It uses the lease up, as Release does.
+func (c *ChainedLimiter) Refund(l Lease) {
+	if l.outcome() != heldTicket {
+		return
+	}
+	t := l.x
+	if t.ticket != nil {
+		t = t.ticket
+	}
+	if t.chain == c {
+		l.redeem(func(t *extra, _ Lease) { t.chain.refund(t) })
+	}
+}
+
+// Available returns the smallest of the limiters' available permits.
+func (c *ChainedLimiter) Available() int {
+	if c.links == nil {
+		return 0
+	}
+	available := math.MaxInt
+	for i := range c.links {
+		available = min(available, c.links[i].Available())
+	}
+	return available
+}
+
+// Statistics returns the smallest Limit and Available of the limiters, the sum of their
+// queues, and the chain's own counts. Limit is 0 if no limiter is a [Reporter].
+func (c *ChainedLimiter) Statistics() Statistics {
+	s := Statistics{Available: c.Available(), Granted: c.granted.Load(), Rejected: c.rejected.Load()}
+	for i := range c.links {
+		if r, ok := c.links[i].Limiter.(Reporter); ok {
+			k := r.Statistics()
+			s.Queued += k.Queued
+			if s.Limit == 0 || k.Limit < s.Limit {
+				s.Limit = k.Limit
+			}
+		}
+	}
+	return s
+}
+
+// IdleFor returns how long all limiters have been idle, and whether all are; one that is
+// no [Idler] never is.
+func (c *ChainedLimiter) IdleFor() (time.Duration, bool) {
+	shortest := time.Duration(math.MaxInt64)
+	for i := range c.links {
+		k, ok := c.links[i].Limiter.(Idler)
+		if !ok {
+			return 0, false
+		}
+		d, idle := k.IdleFor()
+		if !idle {
+			return 0, false
+		}
+		shortest = min(shortest, d)
+	}
+	if c.links == nil {
+		return 0, false
+	}
+	return shortest, true
+}
+
+// TryReplenish asks every limiter that is a [Replenisher], and reports whether permits
+// came back to any.
+func (c *ChainedLimiter) TryReplenish() bool {
+	returned := false
+	for r := range c.replenishers() {
+		returned = r.TryReplenish() || returned
+	}
+	return returned
+}
+
+// ReplenishmentPeriod returns the smallest of the limiters' periods; 0 without any.
+func (c *ChainedLimiter) ReplenishmentPeriod() time.Duration {
+	shortest := time.Duration(0)
+	for r := range c.replenishers() {
+		if p := r.ReplenishmentPeriod(); shortest == 0 || p < shortest {
+			shortest = p
+		}
+	}
+	return shortest
+}
+
+// AutoReplenishing reports whether there is a limiter that replenishes, and all that do
+// do so by themselves.
+func (c *ChainedLimiter) AutoReplenishing() bool {
+	any := false
+	for r := range c.replenishers() {
+		if !r.AutoReplenishing() {
+			return false
+		}
+		any = true
+	}
+	return any
+}
+
+// replenishers yields the limiters whose permits come back with time. A chain without
+// such, in this chain, is none: its period is 0.
+func (c *ChainedLimiter) replenishers() iter.Seq[Replenisher] {
+	return func(yield func(Replenisher) bool) {
+		for i := range c.links {
+			if r, ok := c.links[i].Limiter.(Replenisher); ok && r.ReplenishmentPeriod() > 0 && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// Close ends the chain's own waiters with [ErrClosed], undoing what they had taken, and
+// refuses from then on. The limiters stay open; leases still release. It returns nil.
+func (c *ChainedLimiter) Close() error {
+	c.closed.Store(true)
+	c.mu.Lock()
+	waiting := c.waiting
+	c.waiting = nil
+	c.mu.Unlock()
+	for cancel := range waiting {
+		(*cancel)()
+	}
+	return nil
+}
+
+// String returns a line for a person: the number of limiters, and the statistics.
+func (c *ChainedLimiter) String() string {
+	return fmt.Sprintf("chain of %d: %v", len(c.links), c.Statistics())
+}

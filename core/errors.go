@@ -1,0 +1,75 @@
+package core
+
+import (
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var (
+	// ErrRejected is matched by every [RejectedError].
+	ErrRejected = errors.New("core: rejected")
+
+	// ErrClosed is returned by a limiter after its Close, and to those who waited then.
+	ErrClosed = errors.New("core: limiter is closed")
+
+	// ErrPermitsExceedLimit is returned for a request that could never be served: more
+	// permits than the limit. No counter takes note of it.
+	ErrPermitsExceedLimit = errors.New("core: more permits than the limit")
+
+	// ErrNegativePermits is returned for a request of fewer than zero permits. No counter
+	// takes note of it.
+	ErrNegativePermits = errors.New("core: negative permits")
+)
+
+// RejectedError says that a limiter refused permits that it could grant at another time.
+//
+// errors.Is(err, ErrRejected) is always true; errors.Is(err, context.DeadlineExceeded)
+// is true too when the wait would have outlasted the context's deadline.
+type RejectedError struct {
+	Limiter    string        // Options.Name of the limiter that refused; "" if it has none
+	Permits    int           // permits asked for
+	Reason     string        // what was in the way, as "queue limit reached"
+	RetryAfter time.Duration // when the same request could be served; 0: unknown
+	Cause      error         // context.DeadlineExceeded if the deadline was the reason; else nil
+}
+
+// Error says who refused, why, and when to try again.
+func (e *RejectedError) Error() string {
+	var b strings.Builder
+	b.WriteString("core: rejected")
+	if e.Limiter != "" {
+		b.WriteString(" by " + strconv.Quote(e.Limiter))
+	}
+	if e.Reason != "" {
+		b.WriteString(": " + e.Reason)
+	}
+	if e.RetryAfter > 0 {
+		b.WriteString(", retry after " + e.RetryAfter.String())
+	}
+	return b.String()
+}
+
+// Is reports whether target is [ErrRejected].
+func (e *RejectedError) Is(target error) bool { return target == ErrRejected }
+
+// Unwrap returns the cause: context.DeadlineExceeded if the deadline was the reason.
+func (e *RejectedError) Unwrap() error { return e.Cause }
+
+// LogValue implements [slog.LogValuer]: a group of the fields that are set.
+func (e *RejectedError) LogValue() slog.Value {
+	attrs := make([]slog.Attr, 0, 4)
+	if e.Limiter != "" {
+		attrs = append(attrs, slog.String("limiter", e.Limiter))
+	}
+	attrs = append(attrs, slog.Int("permits", e.Permits))
+	if e.Reason != "" {
+		attrs = append(attrs, slog.String("reason", e.Reason))
+	}
+	if e.RetryAfter > 0 {
+		attrs = append(attrs, slog.Duration("retry_after", e.RetryAfter))
+	}
+	return slog.GroupValue(attrs...)
+}

@@ -1,0 +1,74 @@
+package core
+
+import "time"
+
+// FixedWindowOptions are the terms of a [FixedWindow].
+type FixedWindowOptions struct {
+	Name                string        // for metadata and errors; "": none
+	PermitLimit         int           // permits per window; at least 1
+	Window              time.Duration // above 0
+	Anchor              time.Time     // windows begin at Anchor + k·Window; zero: at the limiter's creation
+	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
+	QueueOrder          QueueOrder    // who is served first
+	ManualReplenishment bool          // permits come back in TryReplenish only
+}
+
+func (o FixedWindowOptions) validate() error {
+	f := faults{options: "FixedWindowOptions"}
+	f.atLeast("PermitLimit", o.PermitLimit, 1)
+	f.positive("Window", o.Window)
+	f.atLeast("QueueLimit", o.QueueLimit, 0)
+	f.order(o.QueueOrder)
+	return f.err()
+}
+
+func (o FixedWindowOptions) terms() terms {
+	return terms{name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment}
+}
+
+func (o FixedWindowOptions) window(base time.Time) window {
+	length := int64(o.Window)
+	return window{
+		limit: o.PermitLimit, length: length, segments: 1,
+		origin: anchored(o.Anchor, base, length), manual: o.ManualReplenishment,
+	}
+}
+
+// FixedWindow grants PermitLimit permits in each window of time; at the boundary all of
+// them are back. Simple, and exact about quotas of the calendar; across a boundary up to
+// twice the limit may pass in less than a window, which a [SlidingWindow] smooths.
+//
+// Windows lie on the grid Anchor + k·Window. An Anchor by the wall clock, say midnight,
+// gives quotas per hour or day; it is looked at once, and from then on time is the
+// monotonic clock's, whatever is done to the wall clock.
+//
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Replenisher] and [io.Closer], safe
+// for concurrent use. Make it with [NewFixedWindow]; the zero value refuses with
+// [ErrClosed].
+type FixedWindow struct{ windowed }
+
+// NewFixedWindow returns a limiter with all permits available, or what is wrong with the
+// options, all at once.
+func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	l, base := new(FixedWindow), time.Now()
+	l.startWindow(base, o.terms(), o.window(base))
+	return l, nil
+}
+
+// Update puts new limits in force. What is taken stays taken: available is the new limit
+// less that, until its window ends; if the grid is now another, until the new window
+// does. The queue stays; who now fits is served at once, who now asks for more than the
+// limit gets [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns
+// [ErrClosed].
+func (l *FixedWindow) Update(o FixedWindowOptions) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	return l.updateWindow(o.terms(), o.window(l.base))
+}
+
+// String returns a line for a person: the name, the window, and the statistics.
+func (l *FixedWindow) String() string { return l.describeWindow("fixed window") }

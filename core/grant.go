@@ -1,0 +1,45 @@
+package core
+
+// Grant returns an acquired lease, for limiters of your own. Its first Release, and no
+// other, runs release, which may be nil. Negative permits are refused with
+// [ErrNegativePermits], and release never runs.
+func Grant(permits int, release func(), metadata ...Metadata) Lease {
+	if permits < 0 {
+		return Refuse(ErrNegativePermits)
+	}
+	l := Lease{bits: uint64(free), n: permits}
+	if release == nil && len(metadata) == 0 {
+		return l
+	}
+	l.x = &extra{release: release, meta: mergeMetadata(nil, metadata)}
+	if release != nil {
+		l.bits = uint64(heldTicket)
+	}
+	return l
+}
+
+// Reject returns a lease that is not acquired, for limiters of your own. Its error is a
+// *[RejectedError] that takes its fields from the metadata: [LimiterName], [ReasonPhrase]
+// and [RetryAfter].
+func Reject(metadata ...Metadata) Lease {
+	if len(metadata) == 0 {
+		return Lease{}
+	}
+	return Lease{x: &extra{meta: mergeMetadata(nil, metadata)}}
+}
+
+// Refuse returns a lease that is not acquired and whose Err is err: for [ErrClosed] and
+// the like. A nil err makes it a [Reject].
+func Refuse(err error) Lease {
+	switch err {
+	case nil:
+		return Lease{}
+	case ErrClosed:
+		return Lease{bits: uint64(closed)}
+	case ErrPermitsExceedLimit:
+		return Lease{bits: uint64(exceedsAll)}
+	case ErrNegativePermits:
+		return Lease{bits: uint64(negative)}
+	}
+	return Lease{bits: uint64(failed), x: &extra{err: err}}
+}

@@ -1,0 +1,129 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// SlidingWindowOptions are the terms of a [SlidingWindow].
+type SlidingWindowOptions struct {
+	Name                string        // for metadata and errors; "": none
+	PermitLimit         int           // permits per window; at least 1
+	Window              time.Duration // above 0
+	SegmentsPerWindow   int           // steps in which the window slides; from 1 to the window's nanoseconds
+	Anchor              time.Time     // segments begin at Anchor + i·Window/SegmentsPerWindow; zero: at the limiter's creation
+	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
+	QueueOrder          QueueOrder    // who is served first
+	ManualReplenishment bool          // permits come back in TryReplenish only
+}
+
+func (o SlidingWindowOptions) validate() error {
+	f := faults{options: "SlidingWindowOptions"}
+	f.atLeast("PermitLimit", o.PermitLimit, 1)
+	f.positive("Window", o.Window)
+	switch {
+	case o.Window <= 0:
+		f.atLeast("SegmentsPerWindow", o.SegmentsPerWindow, 1)
+	case o.SegmentsPerWindow < 1 || int64(o.SegmentsPerWindow) > int64(o.Window):
+		f.add("SegmentsPerWindow", o.SegmentsPerWindow, fmt.Sprintf("between 1 and %d, the window's nanoseconds", int64(o.Window)))
+	}
+	f.atLeast("QueueLimit", o.QueueLimit, 0)
+	f.order(o.QueueOrder)
+	return f.err()
+}
+
+func (o SlidingWindowOptions) terms() terms {
+	return terms{name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment}
+}
+
+func (o SlidingWindowOptions) window(base time.Time) window {
+	length := int64(o.Window)
+	return window{
+		limit: o.PermitLimit, length: length, segments: int64(o.SegmentsPerWindow),
+		origin: anchored(o.Anchor, base, length), manual: o.ManualReplenishment,
+	}
+}
+
+// SlidingWindow grants PermitLimit permits in any window of time that begins with a
+// segment: the window slides by Window/SegmentsPerWindow, and permits taken in a segment
+// come back when that segment leaves the window, SegmentsPerWindow segments later. More
+// segments make it smoother; memory grows with the segments in which something was taken.
+//
+// The segments lie on the grid Anchor + i·Window/SegmentsPerWindow, exactly, rounded up to
+// the nanosecond. The anchor is looked at once, and from then on time is the monotonic
+// clock's.
+//
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Replenisher] and [io.Closer], safe
+// for concurrent use. Make it with [NewSlidingWindow]; the zero value refuses with
+// [ErrClosed].
+type SlidingWindow struct{ windowed }
+
+// NewSlidingWindow returns a limiter with all permits available, or what is wrong with
+// the options, all at once.
+func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	l, base := new(SlidingWindow), time.Now()
+	l.startWindow(base, o.terms(), o.window(base))
+	return l, nil
+}
+
+// Update puts new limits in force. What is taken stays taken: available is the new limit
+// less that. It comes back as before if the grid stays; else each segment's permits go to
+// the new segment that has its beginning, at the earliest the oldest that counts now. The
+// queue stays; who now fits is served at once, who now asks for more than the limit gets
+// [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns [ErrClosed].
+func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	return l.updateWindow(o.terms(), o.window(l.base))
+}
+
+// String returns a line for a person: the name, the window, and the statistics.
+func (l *SlidingWindow) String() string { return l.describeWindow("sliding window") }
+
+// windowed is what the two windows share.
+type windowed struct {
+	rate
+	window window
+}
+
+func (l *windowed) startWindow(base time.Time, t terms, w window) {
+	l.window = w
+	l.start(base, t, &l.window)
+}
+
+func (l *windowed) updateWindow(t terms, w window) error {
+	return l.update(t, func(now int64) {
+		if o := &l.window; o.length == w.length && o.segments == w.segments && o.origin == w.origin {
+			o.limit, o.manual = w.limit, w.manual
+			return
+		}
+		l.window.move(now, w)
+	})
+}
+
+// ReplenishmentPeriod returns the time from one replenishment to the next: the window's,
+// or its segment's, rounded down to the nanosecond.
+func (l *windowed) ReplenishmentPeriod() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.window.segments == 0 {
+		return 0
+	}
+	return time.Duration(l.window.length / l.window.segments)
+}
+
+func (l *windowed) describeWindow(kind string) string {
+	l.mu.Lock()
+	w := l.window
+	l.mu.Unlock()
+	if w.segments > 1 {
+		kind = fmt.Sprintf("%s of %v in %d segments", kind, time.Duration(w.length), w.segments)
+	} else {
+		kind = fmt.Sprintf("%s of %v", kind, time.Duration(w.length))
+	}
+	return l.describe(kind)
+}

@@ -1,0 +1,93 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// TokenBucketOptions are the terms of a [TokenBucket].
+type TokenBucketOptions struct {
+	Name                string        // for metadata and errors; "": none
+	TokenLimit          int           // tokens the bucket holds, and so the largest burst; at least 1
+	TokensPerPeriod     int           // tokens that come each period; at least 1
+	ReplenishmentPeriod time.Duration // above 0
+	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
+	QueueOrder          QueueOrder    // who is served first
+	ManualReplenishment bool          // tokens come in TryReplenish only
+}
+
+func (o TokenBucketOptions) validate() error {
+	f := faults{options: "TokenBucketOptions"}
+	f.atLeast("TokenLimit", o.TokenLimit, 1)
+	f.atLeast("TokensPerPeriod", o.TokensPerPeriod, 1)
+	f.positive("ReplenishmentPeriod", o.ReplenishmentPeriod)
+	f.atLeast("QueueLimit", o.QueueLimit, 0)
+	f.order(o.QueueOrder)
+	return f.err()
+}
+
+func (o TokenBucketOptions) terms() terms {
+	return terms{name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment}
+}
+
+// TokenBucket bounds a rate and allows bursts: a permit takes a token out of the bucket,
+// and TokensPerPeriod come back every ReplenishmentPeriod.
+//
+// The bucket starts full. Once it leaves full, the tokens come every period from that
+// instant; full again, its clock stops. It is computed from the time elapsed, in
+// integers, when it is used: nothing drifts, nothing runs while nobody waits. Those who
+// wait are woken at the very instant their tokens are there; while somebody waits the
+// clock goes on, so a late wake-up costs nobody his place in time.
+//
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Replenisher] and [io.Closer], safe
+// for concurrent use. Make it with [NewTokenBucket]; the zero value refuses with
+// [ErrClosed].
+type TokenBucket struct {
+	rate
+	bucket bucket
+}
+
+// NewTokenBucket returns a full bucket, or what is wrong with the options, all at once.
+func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	l := &TokenBucket{bucket: bucket{
+		limit: o.TokenLimit, tokens: o.TokensPerPeriod, period: int64(o.ReplenishmentPeriod), manual: o.ManualReplenishment,
+	}}
+	l.start(time.Now(), o.terms(), &l.bucket)
+	return l, nil
+}
+
+// Update puts new limits in force. What is taken stays taken: available is the new limit
+// less that. The next tokens come when they were due, or, if the period is now another,
+// one new period after the last ones did; if that has passed, one period from now. The
+// queue stays; who now fits is served at once, who now asks for more than the limit gets
+// [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns [ErrClosed].
+func (l *TokenBucket) Update(o TokenBucketOptions) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	return l.update(o.terms(), func(now int64) {
+		b := &l.bucket
+		b.limit, b.tokens, b.period, b.manual = o.TokenLimit, o.TokensPerPeriod, int64(o.ReplenishmentPeriod), o.ManualReplenishment
+		if !o.ManualReplenishment && now-b.tick >= b.period {
+			b.tick = now
+		}
+	})
+}
+
+// ReplenishmentPeriod returns the time from one replenishment to the next.
+func (l *TokenBucket) ReplenishmentPeriod() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Duration(l.bucket.period)
+}
+
+// String returns a line for a person: the name, the rate, and the statistics.
+func (l *TokenBucket) String() string {
+	l.mu.Lock()
+	b := l.bucket
+	l.mu.Unlock()
+	return l.describe(fmt.Sprintf("token bucket of %d per %v", b.tokens, time.Duration(b.period)))
+}

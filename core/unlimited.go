@@ -1,0 +1,65 @@
+package core
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Unlimited returns a limiter that grants all, always: where a limiter is required and
+// none is wanted. Available is math.MaxInt. Negative permits, a done context and Close
+// are answered as by any other limiter; the grants are counted.
+func Unlimited() Limiter { return &unlimited{base: time.Now()} }
+
+type unlimited struct {
+	base    time.Time
+	granted atomic.Uint64
+	closed  atomic.Bool
+}
+
+func (u *unlimited) TryAcquire(permits int) Lease {
+	switch {
+	case permits < 0:
+		return Refuse(ErrNegativePermits)
+	case u.closed.Load():
+		return Refuse(ErrClosed)
+	}
+	u.granted.Add(1)
+	return Lease{bits: uint64(free), n: permits}
+}
+
+func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
+	if err := ctx.Err(); err != nil && permits >= 0 {
+		return Refuse(err), err
+	}
+	l := u.TryAcquire(permits)
+	return l, l.Err()
+}
+
+func (u *unlimited) tryQuietly(permits int) (Lease, bool) {
+	l := u.TryAcquire(permits)
+	return l, l.Acquired()
+}
+
+func (u *unlimited) undo(Lease) {}
+
+func (u *unlimited) fits(int) bool { return true }
+
+func (u *unlimited) Available() int { return math.MaxInt }
+
+func (u *unlimited) Statistics() Statistics {
+	return Statistics{Limit: math.MaxInt, Available: math.MaxInt, Granted: u.granted.Load()}
+}
+
+// IdleFor is idle since the limiter was made: nothing can be taken from it.
+func (u *unlimited) IdleFor() (time.Duration, bool) { return time.Since(u.base), true }
+
+func (u *unlimited) Refund(Lease) {}
+
+func (u *unlimited) Close() error {
+	u.closed.Store(true)
+	return nil
+}
+
+func (u *unlimited) String() string { return "unlimited: " + u.Statistics().String() }
