@@ -6,6 +6,9 @@ import "math"
 // It is plain arithmetic in integers; the engine's mutex guards it. Instants are
 // nanoseconds since the engine's base and do not decrease from call to call.
 type account interface {
+	// bind puts terms in force, the first or new ones: what is taken stays taken.
+	bind(now int64, t *terms)
+
 	// advance applies what is due by now and reports whether permits came back.
 	advance(now int64) bool
 
@@ -32,11 +35,15 @@ type account interface {
 	// It is asked after advance(now).
 	kept(due, now int64) bool
 
-	// open returns what may be taken without the mutex, until when, and the mark that a
-	// lease granted so carries; a credit below 0: nothing. Before anything else is asked,
-	// settle counts what was taken: all of the credit but left.
-	open(now int64) (credit int, until, mark int64)
-	settle(left int)
+	// origin returns the instant from which a cell opened now is to count, and whether c
+	// can serve as it is.
+	origin(now int64, c *cell) (from int64, ok bool)
+
+	// open returns the state that c's word is to have, for grants without the mutex, and,
+	// if that is a credit, the instant until which it may be taken; false: there is none.
+	// settle takes it back, before anything else is asked.
+	open(now int64, c *cell) (state uint64, until int64, ok bool)
+	settle(now int64, c *cell, state uint64)
 
 	// clone returns an account of the same state, to play the future on.
 	clone() account

@@ -5,44 +5,48 @@ import "math/bits"
 // bucket is the account of a token bucket: what it lacks to be full, as of a tick of its
 // clock.
 type bucket struct {
-	limit  int
-	tokens int   // that come each period
-	period int64 // above 0
-
-	lack   int   // tokens missing as of tick; above the limit after that shrank
-	tick   int64 // the latest tick applied: a point of the grid that began when it left full
-	full   int64 // if lack is 0: since when
-	manual bool
+	t    *terms
+	lack int   // tokens missing as of tick; above the limit after that shrank
+	tick int64 // the latest tick applied: a point of the grid that began when it left full
+	full int64 // if lack is 0: since when
 }
 
-// ticksFor returns the number of ticks until at least n tokens have come.
-func (b *bucket) ticksFor(n int) int64 {
-	return int64((uint64(n) + uint64(b.tokens) - 1) / uint64(b.tokens))
+// ticks returns how many ticks bring at least n tokens.
+func (t *terms) ticks(n int) int64 {
+	return int64((uint64(n) + uint64(t.step) - 1) / uint64(t.step))
 }
 
 // tickAfter returns the instant of the k-th tick from now on, or never.
 func (b *bucket) tickAfter(k int64) int64 {
-	hi, lo := bits.Mul64(uint64(k), uint64(b.period))
+	hi, lo := bits.Mul64(uint64(k), uint64(b.t.span))
 	if hi != 0 || lo > never {
 		return never
 	}
 	return after(b.tick, int64(lo))
 }
 
+// bind keeps the clock going; but if more than a new period has passed since the last
+// tick, the next is one period from now: no tokens at a new rate for time gone by.
+func (b *bucket) bind(now int64, t *terms) {
+	if b.t = t; !t.manual && now-b.tick >= t.span {
+		b.tick = now
+	}
+}
+
 func (b *bucket) advance(now int64) bool {
 	elapsed := now - b.tick
-	if elapsed < b.period {
+	if elapsed < b.t.span {
 		return false
 	}
-	k := elapsed / b.period
-	due := b.tickAfter(b.ticksFor(b.lack))
-	b.tick += k * b.period
-	switch hi, back := bits.Mul64(uint64(k), uint64(b.tokens)); {
+	k := elapsed / b.t.span
+	due := b.tickAfter(b.t.ticks(b.lack))
+	b.tick += k * b.t.span
+	switch hi, back := bits.Mul64(uint64(k), uint64(b.t.step)); {
 	case b.lack == 0:
 		return false
 	case hi == 0 && back < uint64(b.lack):
 		b.lack -= int(back)
-	case b.manual:
+	case b.t.manual:
 		b.lack, b.full = 0, now
 	default:
 		b.lack, b.full = 0, due
@@ -50,14 +54,14 @@ func (b *bucket) advance(now int64) bool {
 	return true
 }
 
-func (b *bucket) available() int { return max(b.limit-b.lack, 0) }
+func (b *bucket) available() int { return max(b.t.limit-b.lack, 0) }
 
 // take begins a new grid if the bucket was full: now, but for somebody who waited when his
 // tokens were there. However late he was woken, the ticks after him keep their time.
 func (b *bucket) take(now int64, n int, served bool) {
 	if b.lack == 0 {
 		if b.tick = now; served && b.full < now {
-			b.tick -= (now - b.full) % b.period
+			b.tick -= (now - b.full) % b.t.span
 		}
 	}
 	b.lack += n
@@ -73,30 +77,59 @@ func (b *bucket) give(now, _ int64, n int) {
 }
 
 func (b *bucket) ready(now int64, n int) int64 {
-	need := n - (b.limit - b.lack)
+	need := n - (b.t.limit - b.lack)
 	if need <= 0 {
 		return now
 	}
-	return b.tickAfter(b.ticksFor(need))
+	return b.tickAfter(b.t.ticks(need))
 }
 
 func (b *bucket) whole(now int64) int64 {
 	if b.lack == 0 {
 		return now
 	}
-	return b.tickAfter(b.ticksFor(b.lack))
+	return b.tickAfter(b.t.ticks(b.lack))
 }
 
 func (b *bucket) since(int64) (int64, bool) { return b.full, b.lack == 0 }
 
 // kept is true unless the bucket stood full at a tick that would have brought more.
-func (b *bucket) kept(due, now int64) bool { return b.lack > 0 || now-due < b.period }
-
-func (b *bucket) open(int64) (int, int64, int64) { return -1, 0, 0 }
-
-func (b *bucket) settle(int) {}
+func (b *bucket) kept(due, now int64) bool { return b.lack > 0 || now-due < b.t.span }
 
 func (b *bucket) clone() account {
 	c := *b
 	return &c
+}
+
+// origin lets a cell's word tell until when the bucket has been full, or reach as far
+// ahead as it must.
+func (b *bucket) origin(now int64, c *cell) (int64, bool) {
+	from := now
+	if b.lack == 0 {
+		from = b.full
+	}
+	return from, c.fullBits == 0 || from >= c.from && from-c.from < 1<<c.fullBits>>1
+}
+
+func (b *bucket) open(now int64, c *cell) (uint64, int64, bool) {
+	if c.fullBits == 0 || b.lack > c.limit {
+		return 0, 0, false
+	}
+	if b.lack == 0 {
+		return c.word0(level{full: b.full - c.from}), never, true
+	}
+	k := c.ticks(b.lack)
+	return c.word0(level{b.tickAfter(k) - c.from, int(k)*c.step - b.lack}), never, true
+}
+
+func (b *bucket) settle(now int64, c *cell, state uint64) {
+	now -= c.from
+	l := c.unpack(state, now)
+	if l.full == now {
+		full := int64(state>>c.spareBits) + c.from
+		b.lack, b.full, b.tick = 0, full, full
+		return
+	}
+	b.lack = c.missing(l, now)
+	b.tick = l.full + c.from - int64(c.ticksUntil(l, now))*c.span
 }

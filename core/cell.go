@@ -2,60 +2,123 @@ package core
 
 import "sync/atomic"
 
-// cell holds the terms of a limiter, which do not change, and one word for the grants
-// that need no mutex. New terms, or a used-up generation, make a new cell; the old one
-// stays shut, and the leases that point at it find there what they need.
+// cell is what a lease points at. There are three kinds; the lease knows which.
+//
+// A limiter's own cell holds its terms and one word for the grants that need no mutex.
+// New terms, or a used-up generation, make a new cell; the old one stays shut, and the
+// leases that point at it find there what they need.
 //
 //	 63   62   61          42 41                      0
-//	shut busy  generation     credit
+//	shut busy  generation     credit                     concurrency limiter, windows
+//	shut generation    full     spare                    token bucket: see packing
+//
+// shut: the mutex's holder has taken the word's state back. Set and cleared under the
+// mutex; while it is set, only the mutex's holder changes the word.
 //
 // credit: permits that may be taken by subtracting them here. 0 while shut.
-//
-// shut: the mutex's holder has taken the credit back. Set and cleared under the mutex;
-// while it is set, only the mutex's holder changes the word.
 //
 // generation, of a concurrency limiter: counts the hot leases, those that live in this
 // word alone. busy: the hot lease of this generation is held. Taking it is one swap that
 // takes the permits too, giving it back another; whoever finds it busy gets a ticket.
 //
-// generation, of a rate limiter: counts the grants, so that each has a number, and the
-// openings, so that no swap prepared before one succeeds after it.
+// generation, of a rate limiter: counts the grants, so that each has a number; and a
+// window's openings, so that no swap prepared before one succeeds after it.
+//
+// A ticket's word is its generation. The lease of generation g is released by whoever
+// moves it from g to g+1, once; from then on no lease of g can release anything, however
+// often the ticket is used again. One whose generations are used up is not used again.
+//
+// The third kind only carries what one lease needs: see extra.
 type cell struct {
 	word  atomic.Uint64
-	e     *engine
+	e     *engine // nil: not of one of the four limiters
+	x     *extra
 	first uint64 // number of this cell's generation 0
-
 	terms
 }
 
-// terms are what a limiter's options say, its account's own aside.
+// terms are what a limiter's options say. They do not change.
 type terms struct {
 	name       string
 	limit      int
 	queueLimit int
 	order      QueueOrder
 	manual     bool // permits come back in TryReplenish only
+	window     bool
+	packing
+	step int   // a bucket's tokens per period; a window's segments
+	span int64 // a bucket's period; a window's length
+	from int64 // a window's origin; the instant from which a bucket's cell counts
+}
+
+// extra is what few leases need beyond their own fields.
+type extra struct {
+	of      *cell           // the cell that the lease's generation is of; nil: this one
+	release func()          // a ticket of Grant
+	chain   *ChainedLimiter // a ticket of a chain
+	links   []Lease         // a chain's leases, in its order
+	err     error           // the refusal's error: fixed if the outcome is failed, else made before
+	meta    []Metadata      // each name once
+	wide    *numbers        // for a lease whose own fields are too small
 }
 
 const (
-	shut            = 1 << 63
-	busy            = 1 << 62
-	generationShift = 42
-	generationOne   = 1 << generationShift
-	generationMask  = busy - generationOne
-	creditMask      = generationOne - 1
-	maxCredit       = creditMask
+	shut       = 1 << 63
+	busy       = 1 << 62
+	creditBits = 42
+	maxCredit  = 1<<creditBits - 1
+
+	// A generation has at most this many bits, in a cell of any kind.
+	generationBits = 20
+	maxGeneration  = 1<<generationBits - 1
+	generationOne  = 1 << creditBits // of a word with credit
+	generationMask = maxGeneration << creditBits
 )
 
+// stateBits returns how many bits are below the generation.
+func (t *terms) stateBits() uint8 {
+	if t.fullBits > 0 {
+		return t.fullBits + t.spareBits
+	}
+	return creditBits
+}
+
 // generationOf returns the generation in the word.
-func generationOf(word uint64) uint64 { return word & generationMask >> generationShift }
+func (t *terms) generationOf(word uint64) uint64 {
+	if t.fullBits > 0 {
+		return word &^ shut >> t.stateBits()
+	}
+	return word & generationMask >> creditBits
+}
+
+// used reports whether there is no generation after the word's.
+func (t *terms) used(word uint64) bool {
+	width := uint8(generationBits)
+	if t.fullBits > 0 {
+		width = 63 - t.stateBits()
+	}
+	return t.generationOf(word) == 1<<width-1
+}
 
 // grants returns the number of the latest generation.
-func (c *cell) grants() uint64 { return c.first + generationOf(c.word.Load()) }
+func (c *cell) grants() uint64 { return c.first + c.generationOf(c.word.Load()) }
 
 // newCell returns a shut cell that goes on counting at first.
 func newCell(e *engine, first uint64, t terms) *cell {
 	c := &cell{e: e, first: first, terms: t}
 	c.word.Store(shut)
 	return c
+}
+
+// newExtra returns a cell that carries x, with the terms of like, which may be nil.
+func newExtra(x extra, like *cell) *cell {
+	c := &struct {
+		cell
+		extra
+	}{extra: x}
+	c.x = &c.extra
+	if like != nil {
+		c.e, c.terms = like.e, like.terms
+	}
+	return &c.cell
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -29,8 +28,7 @@ import (
 // for concurrent use, and may be in other chains. The zero value refuses with [ErrClosed].
 type ChainedLimiter struct {
 	links    []link
-	face     atomic.Pointer[cell] // the terms that the latest lease showed
-	tickets  sync.Pool            // of *extra with chain set to this
+	tickets  atomic.Pointer[ticketPool] // of the terms that the latest lease showed
 	granted  atomic.Uint64
 	rejected atomic.Uint64
 	closed   atomic.Bool
@@ -58,7 +56,7 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	c.tickets.New = func() any { return &extra{chain: c, links: make([]Lease, 0, len(c.links))} }
+	c.tickets.Store(&ticketPool{of: new(cell)})
 	return c, nil
 }
 
@@ -67,7 +65,7 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 	if l, ok := c.check(permits); !ok {
 		return l
 	}
-	t := c.tickets.Get().(*extra)
+	t := c.ticket()
 	for i := range c.links {
 		l := c.links[i].TryAcquire(permits)
 		if !l.Acquired() {
@@ -77,7 +75,7 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 			}
 			return l
 		}
-		t.links = append(t.links, l)
+		t.x.links = append(t.x.links, l)
 	}
 	return c.combine(t, permits)
 }
@@ -91,7 +89,7 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 	if l, ok := c.check(permits); !ok {
 		return l, l.Err()
 	}
-	t := c.tickets.Get().(*extra)
+	t := c.ticket()
 	if !c.takeFrom(t, permits) {
 		return c.acquireSlow(ctx, permits, t)
 	}
@@ -99,14 +97,14 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 }
 
 // acquireSlow goes on from the limiter that may have to wait, or is not of this package.
-func (c *ChainedLimiter) acquireSlow(ctx context.Context, permits int, t *extra) (Lease, error) {
+func (c *ChainedLimiter) acquireSlow(ctx context.Context, permits int, t *cell) (Lease, error) {
 	waiting, cancel := context.WithCancel(ctx) // ends, too, when the chain is closed
 	c.enter(&cancel)
 	defer c.leave(&cancel)
-	for len(t.links) < len(c.links) {
-		l, err := c.links[len(t.links)].Acquire(waiting, permits)
+	for len(t.x.links) < len(c.links) {
+		l, err := c.links[len(t.x.links)].Acquire(waiting, permits)
 		if err == nil {
-			t.links = append(t.links, l)
+			t.x.links = append(t.x.links, l)
 			if err = waiting.Err(); err == nil {
 				continue
 			}
@@ -128,10 +126,7 @@ func (c *ChainedLimiter) refusal(ctx, waiting context.Context, l Lease, err erro
 	if errors.Is(err, ErrRejected) {
 		c.rejected.Add(1)
 	}
-	if !errors.Is(l.Err(), err) { // somebody else's limiter, and careless
-		l = Refuse(err)
-	}
-	return l, err
+	return answered(l, err)
 }
 
 // enter has Close end a wait; leave ends it itself.
@@ -178,13 +173,13 @@ func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 
 // takeFrom takes from the limiters whose permits can be had without waiting, and without
 // a trace if not; it stops at the first that can't say, and reports whether none did.
-func (c *ChainedLimiter) takeFrom(t *extra, permits int) bool {
+func (c *ChainedLimiter) takeFrom(t *cell, permits int) bool {
 	for i := range c.links {
 		l, ok := c.links[i].tryQuietly(permits)
 		if !ok {
 			return false
 		}
-		t.links = append(t.links, l)
+		t.x.links = append(t.x.links, l)
 	}
 	return true
 }
@@ -193,15 +188,22 @@ func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
 	if _, ok := c.check(permits); !ok {
 		return Lease{}, false
 	}
-	t := c.tickets.Get().(*extra)
+	t := c.ticket()
 	if !c.takeFrom(t, permits) {
-		c.unwind(t)
+		c.forgetParts(t)
 		return Lease{}, false
 	}
 	return c.combine(t, permits), true
 }
 
 func (c *ChainedLimiter) undo(l Lease) { c.Refund(l) }
+
+func (c *ChainedLimiter) forget(l Lease) {
+	if l.redeem() {
+		c.forgetParts(l.home())
+		c.granted.Add(^uint64(0))
+	}
+}
 
 func (c *ChainedLimiter) fits(permits int) bool {
 	for i := range c.links {
@@ -210,100 +212,6 @@ func (c *ChainedLimiter) fits(permits int) bool {
 		}
 	}
 	return true
-}
-
-// combine returns the lease of all that the ticket holds.
-func (c *ChainedLimiter) combine(t *extra, permits int) Lease {
-	c.granted.Add(1)
-	l := Lease{x: t, bits: t.gen.Load()<<outcomeBits | uint64(heldTicket), n: permits, left: -1, reset: -1}
-	var name string
-	var limit int
-	for _, k := range t.links {
-		if k.x != nil && k.x.meta != nil {
-			return l.withUnion(t.links)
-		}
-		if k.c == nil {
-			continue
-		}
-		if name == "" {
-			name = k.c.name
-		}
-		if limit == 0 {
-			limit = k.c.limit
-		}
-		if left, ok := k.remaining(); ok && l.left < 0 {
-			l.left = left
-		}
-		if reset, ok := k.resetAfter(); ok && l.reset < 0 {
-			l.reset = int64(reset)
-		}
-	}
-	if limit == 0 {
-		return l
-	}
-	if l.c = c.face.Load(); l.c == nil || l.c.name != name || l.c.limit != limit {
-		l.c = &cell{terms: terms{name: name, limit: limit}}
-		c.face.Store(l.c)
-	}
-	return l
-}
-
-// withUnion returns the chain's lease with the metadata of its parts, the first winning.
-func (l Lease) withUnion(parts []Lease) Lease {
-	l = l.With()
-	for _, k := range parts {
-		for name, value := range k.Metadata() {
-			if !l.hasExtra(name) {
-				l.x.meta = append(l.x.meta, Metadata{name, value})
-			}
-		}
-	}
-	return l
-}
-
-// unwind undoes what the ticket holds, last first; nobody has seen it.
-func (c *ChainedLimiter) unwind(t *extra) {
-	for i := len(t.links) - 1; i >= 0; i-- {
-		c.links[i].undo(t.links[i])
-	}
-	c.recycle(t)
-}
-
-// release gives back what a redeemed ticket holds, last first.
-func (c *ChainedLimiter) release(t *extra) {
-	for i := len(t.links) - 1; i >= 0; i-- {
-		t.links[i].Release()
-	}
-	c.recycle(t)
-}
-
-// refund undoes what a redeemed ticket holds, last first.
-func (c *ChainedLimiter) refund(t *extra) {
-	for i := len(t.links) - 1; i >= 0; i-- {
-		refund(c.links[i].Limiter, t.links[i])
-	}
-	c.recycle(t)
-}
-
-func (c *ChainedLimiter) recycle(t *extra) {
-	clear(t.links)
-	t.links = t.links[:0]
-	c.tickets.Put(t)
-}
-
-// Refund undoes a grant of this chain that was not used: each limiter's part is refunded,
-// or released if the limiter knows no refund. It uses the lease up, as Release does.
-func (c *ChainedLimiter) Refund(l Lease) {
-	if l.outcome() != heldTicket {
-		return
-	}
-	t := l.x
-	if t.ticket != nil {
-		t = t.ticket
-	}
-	if t.chain == c {
-		l.redeem(func(t *extra, _ Lease) { t.chain.refund(t) })
-	}
 }
 
 // Available returns the smallest of the limiters' available permits.
@@ -353,52 +261,6 @@ func (c *ChainedLimiter) IdleFor() (time.Duration, bool) {
 		return 0, false
 	}
 	return shortest, true
-}
-
-// TryReplenish asks every limiter that is a [Replenisher], and reports whether permits
-// came back to any.
-func (c *ChainedLimiter) TryReplenish() bool {
-	returned := false
-	for r := range c.replenishers() {
-		returned = r.TryReplenish() || returned
-	}
-	return returned
-}
-
-// ReplenishmentPeriod returns the smallest of the limiters' periods; 0 without any.
-func (c *ChainedLimiter) ReplenishmentPeriod() time.Duration {
-	shortest := time.Duration(0)
-	for r := range c.replenishers() {
-		if p := r.ReplenishmentPeriod(); shortest == 0 || p < shortest {
-			shortest = p
-		}
-	}
-	return shortest
-}
-
-// AutoReplenishing reports whether there is a limiter that replenishes, and all that do
-// do so by themselves.
-func (c *ChainedLimiter) AutoReplenishing() bool {
-	any := false
-	for r := range c.replenishers() {
-		if !r.AutoReplenishing() {
-			return false
-		}
-		any = true
-	}
-	return any
-}
-
-// replenishers yields the limiters whose permits come back with time. A chain without
-// such, in this chain, is none: its period is 0.
-func (c *ChainedLimiter) replenishers() iter.Seq[Replenisher] {
-	return func(yield func(Replenisher) bool) {
-		for i := range c.links {
-			if r, ok := c.links[i].Limiter.(Replenisher); ok && r.ReplenishmentPeriod() > 0 && !yield(r) {
-				return
-			}
-		}
-	}
 }
 
 // Close ends the chain's own waiters with [ErrClosed], undoing what they had taken, and

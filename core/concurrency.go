@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -43,7 +44,8 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l := &ConcurrencyLimiter{permits: permits{limit: o.PermitLimit, free: o.PermitLimit}}
+	l := new(ConcurrencyLimiter)
+	l.held = true
 	l.permits.watch.Store(watchGrants)
 	l.start(time.Now(), o.terms(), &l.permits)
 	return l, nil
@@ -57,10 +59,7 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.terms(), func(int64) {
-		l.permits.free += o.PermitLimit - l.permits.limit
-		l.permits.limit = o.PermitLimit
-	})
+	return l.update(o.terms())
 }
 
 // String returns a line for a person: the name, and the statistics.
@@ -76,24 +75,64 @@ type permits struct {
 	// after somebody last asked.
 	wholeAt atomic.Int64
 	watch   atomic.Int32
+
+	tickets atomic.Pointer[ticketPool] // nil: never was a second lease held
 }
 
 const (
-	watchGrants = 1000
+	watchGrants = 1 << 16
 	unknown     = -1 // instant of permits.wholeAt
 )
 
-func (p *permits) advance(int64) bool             { return false }
-func (p *permits) available() int                 { return max(p.free, 0) }
-func (p *permits) take(_ int64, n int, _ bool)    { p.free -= n }
-func (p *permits) give(_, _ int64, n int)         { p.free += n }
-func (p *permits) ready(int64, int) int64         { return never }
-func (p *permits) kept(_, _ int64) bool           { return true }
-func (p *permits) open(int64) (int, int64, int64) { return p.free, never, 0 }
-func (p *permits) settle(left int)                { p.free = left }
-func (p *permits) clone() account                 { return &permits{limit: p.limit, free: p.free} }
+// ticketPool keeps tickets of one cell's terms that are not in use.
+type ticketPool struct {
+	sync.Pool
+	of *cell
+}
 
-// whole returns now if all permits are available.
+// ticket returns a ticket of c's terms.
+func (p *permits) ticket(c *cell) *cell {
+	pool := p.tickets.Load()
+	if pool == nil || pool.of != c {
+		pool = &ticketPool{of: c}
+		p.tickets.Store(pool) // of two at once one is forgotten
+	}
+	if t, ok := pool.Get().(*cell); ok {
+		return t
+	}
+	return &cell{e: c.e, terms: c.terms}
+}
+
+// recycle keeps a redeemed ticket to be used again.
+func (e *engine) recycle(t *cell) {
+	p := e.acct.(*permits).tickets.Load()
+	if t.word.Load() < maxGeneration && p != nil && p.of.terms == t.terms {
+		p.Put(t)
+	}
+}
+
+func (p *permits) bind(_ int64, t *terms) {
+	p.free += t.limit - p.limit
+	p.limit = t.limit
+}
+
+func (p *permits) advance(int64) bool          { return false }
+func (p *permits) available() int              { return max(p.free, 0) }
+func (p *permits) take(_ int64, n int, _ bool) { p.free -= n }
+func (p *permits) give(_, _ int64, n int)      { p.free += n }
+func (p *permits) ready(int64, int) int64      { return never }
+func (p *permits) kept(_, _ int64) bool        { return true }
+
+func (p *permits) origin(int64, *cell) (int64, bool) { return 0, true }
+
+func (p *permits) open(int64, *cell) (uint64, int64, bool) {
+	return uint64(p.free), never, p.free >= 0 && uint64(p.free) <= maxCredit
+}
+
+func (p *permits) settle(_ int64, _ *cell, state uint64) { p.free = int(state) }
+
+func (p *permits) clone() account { return &permits{limit: p.limit, free: p.free} }
+
 func (p *permits) whole(now int64) int64 {
 	if p.free == p.limit {
 		return now
@@ -101,8 +140,8 @@ func (p *permits) whole(now int64) int64 {
 	return math.MaxInt64
 }
 
-// since answers exactly if at most watchGrants releases have made the limiter whole since
-// it was last asked; else it counts from now.
+// since is exact if at most watchGrants releases have made the limiter whole since it
+// was last asked; else it counts from now.
 func (p *permits) since(now int64) (int64, bool) {
 	p.watch.Store(watchGrants)
 	if p.wholeAt.Load() == unknown {

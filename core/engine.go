@@ -19,8 +19,7 @@ import (
 // blocks while it is held.
 type engine struct {
 	cell     atomic.Pointer[cell]
-	until    atomic.Int64 // rate limiters: the word's credit may be taken before this instant
-	mark     atomic.Int64 // rate limiters: see account.open
+	until    atomic.Int64 // windows: the word's credit may be taken before this instant
 	rejected atomic.Uint64
 	adjust   atomic.Int64 // Granted less the cell's grants: see cell.grants
 
@@ -37,14 +36,23 @@ type engine struct {
 // start makes the engine ready, with the terms of c.
 func (e *engine) start(base time.Time, t terms, a account) {
 	e.base, e.acct = base, a
-	_, e.held = a.(*permits)
-	e.cell.Store(newCell(e, 0, t))
+	c := newCell(e, 0, t)
+	e.cell.Store(c)
 	e.mu.Lock()
+	a.bind(0, &c.terms)
 	e.unlock(0)
 }
 
 // clock returns the instant now, by one read of the monotonic clock.
 func (e *engine) clock() int64 { return int64(time.Since(e.base)) }
+
+// terms returns the terms in force; none, if the limiter was not made by its constructor.
+func (e *engine) terms() terms {
+	if c := e.cell.Load(); c != nil {
+		return c.terms
+	}
+	return terms{}
+}
 
 // timed reports whether permits come back by themselves.
 func (e *engine) timed() bool { return !e.held && !e.cell.Load().manual }
@@ -53,22 +61,22 @@ func (e *engine) timed() bool { return !e.held && !e.cell.Load().manual }
 // allows to go on: a late timer delays nobody behind a newcomer.
 func (e *engine) lock() (now int64) {
 	e.mu.Lock()
+	if !e.held {
+		now = e.clock()
+	}
 	c := e.cell.Load()
 	if e.open {
 		e.open = false
+		state := uint64(1)<<c.stateBits() - 1
 		for {
 			w := c.word.Load()
-			if c.word.CompareAndSwap(w, w&^creditMask|shut) {
-				e.acct.settle(int(w & creditMask))
+			if c.word.CompareAndSwap(w, w&^state|shut) {
+				e.acct.settle(now, c, w&state)
 				break
 			}
 		}
 	}
-	if e.held {
-		return 0
-	}
-	now = e.clock()
-	if !c.manual && e.acct.advance(now) {
+	if !e.held && !c.manual && e.acct.advance(now) {
 		e.serve(now)
 	}
 	return now
@@ -88,33 +96,37 @@ func (e *engine) unlock(now int64) {
 	e.mu.Unlock()
 }
 
-// openWord puts what is available into the cell's word. An amount that the word can't
-// hold stays with the account, and grants with the mutex.
+// openWord puts the account's state into the cell's word, if it can hold it; if not, all
+// goes on with the mutex.
 func (e *engine) openWord(now int64) {
-	credit, until, mark := e.acct.open(now)
-	if credit < 0 || credit > maxCredit {
+	c := e.roomyCell(now)
+	state, until, ok := e.acct.open(now, c)
+	if !ok {
 		return
 	}
-	c := e.roomyCell()
-	w := c.word.Load()
-	if !e.held {
+	w := c.word.Load() &^ shut
+	if c.window {
+		// The credit is good for this segment only: see draw.
 		e.until.Store(until)
-		e.mark.Store(mark)
-		w += generationOne
 		e.adjust.Add(-1)
+		w += generationOne
 	}
 	e.open = true
-	c.word.Store(w&^shut | uint64(credit))
+	c.word.Store(w | state)
 }
 
-// roomyCell returns the current cell, after making a new one if the generations of the
-// old are used up.
-func (e *engine) roomyCell() *cell {
+// roomyCell returns the current cell, or a new one in its place if the old one's
+// generations are used up or its origin is too long ago.
+func (e *engine) roomyCell(now int64) *cell {
 	c := e.cell.Load()
-	if c.word.Load()&generationMask == generationMask {
-		c = newCell(e, c.grants(), c.terms)
-		e.cell.Store(c)
+	from, fits := e.acct.origin(now, c)
+	if fits && !c.used(c.word.Load()) {
+		return c
 	}
+	t := c.terms
+	t.from = from
+	c = newCell(e, c.grants(), t)
+	e.cell.Store(c)
 	return c
 }
 
@@ -184,54 +196,48 @@ func (e *engine) ring() {
 
 // grant takes n permits, which are available, and returns their lease.
 func (e *engine) grant(now int64, n int, served bool) Lease {
-	c := e.cell.Load()
 	if n == 0 {
 		e.adjust.Add(1)
-		return e.lease(c, now, 0, uint64(free))
+		return newGrant(e.cell.Load(), free, 0, 0, e.acct.available(), e.reset(now))
 	}
 	e.acct.take(now, n, served)
-	c = e.roomyCell()
-	w := c.word.Load()
+	c := e.roomyCell(now)
+	w, left := c.word.Load(), e.acct.available()
+	if e.held && w&busy != 0 {
+		t := e.drawTicket(c)
+		return newGrant(t, heldTicket, t.word.Load(), n, left, -1)
+	}
+	w += 1 << c.stateBits()
+	o, v := spent, e.reset(now)
 	switch {
-	case !e.held:
-		w += generationOne
-		c.word.Store(w)
-		return e.lease(c, now, n, generationOf(w)<<outcomeBits|uint64(spent))
-	case w&busy == 0:
-		w += generationOne | busy
-		c.word.Store(w)
-		return e.lease(c, now, n, generationOf(w)<<outcomeBits|uint64(heldHot))
+	case e.held:
+		o, w = heldHot, w|busy
+	case c.window:
+		o, v = spentWindow, now
 	}
-	e.adjust.Add(1)
-	l := e.lease(c, now, n, 0)
-	l.drawTicket()
-	return l
+	c.word.Store(w)
+	return newGrant(c, o, c.generationOf(w), n, left, v)
 }
 
-// lease returns a lease with the metadata of a decision just made. bits is its outcome
-// and generation.
-func (e *engine) lease(c *cell, now int64, n int, bits uint64) Lease {
-	l := Lease{c: c, bits: bits, n: n, left: e.acct.available(), at: now, reset: -1}
-	if e.timed() {
-		l.reset = e.acct.whole(now) - now
+// reset returns the time until all permits are back; below 0 if that is not known.
+func (e *engine) reset(now int64) int64 {
+	if !e.timed() {
+		return -1
 	}
-	return l
+	return e.acct.whole(now) - now
 }
 
-// refuse returns a lease that says why not.
-func (e *engine) refuse(c *cell, n int, o outcome) Lease {
-	return Lease{c: c, bits: uint64(o), n: n, left: -1, reset: -1}
-}
+// refuse returns a lease that says why not, for good.
+func (e *engine) refuse(o outcome) Lease { return Lease{c: e.cell.Load(), bits: uint64(o)} }
 
 // reject counts and returns a rejection of n permits that could be served at due.
 func (e *engine) reject(now int64, n int, o outcome, due int64) Lease {
 	e.rejected.Add(1)
-	l := e.lease(e.cell.Load(), now, n, uint64(o))
-	l.at = 0
+	retry := int64(0)
 	if e.timed() {
-		l.at = max(due-now, 1)
+		retry = max(due-now, 1)
 	}
-	return l
+	return newRejection(e.cell.Load(), o, n, e.acct.available(), retry, e.reset(now))
 }
 
 // Available returns the permits that could be taken now.
@@ -283,12 +289,11 @@ func (e *engine) Close() error {
 	now := e.lock()
 	e.closed = true
 	if q := e.queue; q != nil {
-		c := e.cell.Load()
 		for q.oldest != nil {
-			q.decide(q.oldest, e.refuse(c, q.oldest.n, closed))
+			q.decide(q.oldest, e.refuse(closed))
 		}
 		for q.probes != nil {
-			q.decide(q.probes, e.refuse(c, 0, closed))
+			q.decide(q.probes, e.refuse(closed))
 		}
 		e.dropQueue()
 	}
@@ -301,7 +306,7 @@ func (e *engine) Refund(l Lease) {
 	if l.c == nil || l.c.e != e {
 		return
 	}
-	if l.outcome() != spent {
+	if o := l.outcome(); o < spent || o > spentBucket {
 		l.Release()
 		return
 	}
@@ -309,22 +314,22 @@ func (e *engine) Refund(l Lease) {
 	if e.refunded == nil {
 		e.refunded = new(refundLog)
 	}
-	if e.refunded.add(l.c.first + l.generation()) {
+	if e.refunded.add(l.home().first + l.generation()) {
 		e.giveLocked(now, l)
 	}
 	e.unlock(now)
 }
 
-// giveLocked undoes the taking of a lease.
+// giveLocked undoes the taking of a rate limiter's lease.
 func (e *engine) giveLocked(now int64, l Lease) {
-	e.acct.give(now, l.at, l.n)
+	e.acct.give(now, l.v, l.permits()) // v: the instant, if it is a window's
 	if e.queue != nil {
 		e.queue.plan = nil
 	}
 }
 
-// update puts new terms in force. apply changes the account.
-func (e *engine) update(t terms, apply func(now int64)) error {
+// update puts new terms in force.
+func (e *engine) update(t terms) error {
 	if e.cell.Load() == nil {
 		return ErrClosed
 	}
@@ -333,18 +338,21 @@ func (e *engine) update(t terms, apply func(now int64)) error {
 	if e.closed {
 		return ErrClosed
 	}
-	c := newCell(e, e.cell.Load().grants(), t)
-	if !c.manual {
+	if !t.manual {
 		e.acct.advance(now) // terms that were manual till now have left it undone
 	}
-	apply(now)
+	if !t.window {
+		t.from = now
+	}
+	c := newCell(e, e.cell.Load().grants(), t)
+	e.acct.bind(now, &c.terms)
 	e.cell.Store(c)
 	if q := e.queue; q != nil {
 		q.plan = nil
 		for w := q.oldest; w != nil; {
 			next := w.next
 			if w.n > c.limit {
-				q.decide(w, e.refuse(c, w.n, exceedsAll))
+				q.decide(w, e.refuse(exceedsAll))
 			}
 			w = next
 		}

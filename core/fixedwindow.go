@@ -22,15 +22,10 @@ func (o FixedWindowOptions) validate() error {
 	return f.err()
 }
 
-func (o FixedWindowOptions) terms() terms {
-	return terms{name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment}
-}
-
-func (o FixedWindowOptions) window(base time.Time) window {
-	length := int64(o.Window)
-	return window{
-		limit: o.PermitLimit, length: length, segments: 1,
-		origin: anchored(o.Anchor, base, length), manual: o.ManualReplenishment,
+func (o FixedWindowOptions) terms(base time.Time) terms {
+	return terms{
+		name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
+		window: true, step: 1, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
 	}
 }
 
@@ -54,7 +49,7 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 		return nil, err
 	}
 	l, base := new(FixedWindow), time.Now()
-	l.startWindow(base, o.terms(), o.window(base))
+	l.start(base, o.terms(base), &l.window)
 	return l, nil
 }
 
@@ -67,7 +62,7 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.updateWindow(o.terms(), o.window(l.base))
+	return l.update(o.terms(l.base))
 }
 
 // String returns a line for a person: the name, the window, and the statistics.

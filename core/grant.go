@@ -7,14 +7,19 @@ func Grant(permits int, release func(), metadata ...Metadata) Lease {
 	if permits < 0 {
 		return Refuse(ErrNegativePermits)
 	}
-	l := Lease{bits: uint64(free), n: permits}
-	if release == nil && len(metadata) == 0 {
+	l := newGrant(nil, free, 0, permits, -1, -1)
+	if release == nil {
+		if len(metadata) > 0 {
+			l = l.With(metadata...)
+		}
 		return l
 	}
-	l.x = &extra{release: release, meta: mergeMetadata(nil, metadata)}
-	if release != nil {
-		l.bits = uint64(heldTicket)
+	ticket := extra{release: release, meta: mergeMetadata(nil, metadata)}
+	if l.c != nil {
+		ticket.wide = l.c.x.wide
 	}
+	l.c = newExtra(ticket, nil)
+	l.bits |= uint64(free ^ heldTicket)
 	return l
 }
 
@@ -25,7 +30,7 @@ func Reject(metadata ...Metadata) Lease {
 	if len(metadata) == 0 {
 		return Lease{}
 	}
-	return Lease{x: &extra{meta: mergeMetadata(nil, metadata)}}
+	return Lease{}.With(metadata...)
 }
 
 // Refuse returns a lease that is not acquired and whose Err is err: for [ErrClosed] and
@@ -41,5 +46,5 @@ func Refuse(err error) Lease {
 	case ErrNegativePermits:
 		return Lease{bits: uint64(negative)}
 	}
-	return Lease{bits: uint64(failed), x: &extra{err: err}}
+	return Lease{c: newExtra(extra{err: err}, nil), bits: uint64(failed)}
 }

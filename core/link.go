@@ -1,6 +1,9 @@
 package core
 
-import "reflect"
+import (
+	"errors"
+	"reflect"
+)
 
 // link is a limiter that another stands on, with what it can do beyond the interface if
 // it is of this package.
@@ -13,6 +16,7 @@ type link struct {
 type own interface {
 	tryQuietly(permits int) (Lease, bool) // takes the permits if nobody has to wait, else leaves no trace
 	undo(l Lease)                         // undoes a grant that nobody has seen
+	forget(l Lease)                       // the same, and it is not counted as granted
 	fits(permits int) bool                // they are not more than the limit
 }
 
@@ -36,6 +40,14 @@ func (k *link) undo(l Lease) {
 	k.own.undo(l)
 }
 
+func (k *link) forget(l Lease) {
+	if k.own == nil {
+		refund(k.Limiter, l)
+		return
+	}
+	k.own.forget(l)
+}
+
 func (k *link) fits(permits int) bool { return k.own == nil || k.own.fits(permits) }
 
 // refund undoes a grant, or releases it if the limiter knows no refund.
@@ -45,6 +57,15 @@ func refund(limiter Limiter, l Lease) {
 		return
 	}
 	l.Release()
+}
+
+// answered returns what somebody else's Acquire returned, with the lease of the error if
+// its author was careless.
+func answered(l Lease, err error) (Lease, error) {
+	if err != nil && !errors.Is(l.Err(), err) {
+		l = Refuse(err)
+	}
+	return l, err
 }
 
 // isNil reports whether l is nil, or holds a nil pointer.

@@ -106,6 +106,14 @@ func (q *queue) head(order QueueOrder) *waiter {
 	return q.oldest
 }
 
+// after returns who is served after w.
+func (w *waiter) after(order QueueOrder) *waiter {
+	if order == NewestFirst {
+		return w.prev
+	}
+	return w.next
+}
+
 // decide ends the wait of w with a lease.
 func (q *queue) decide(w *waiter, l Lease) {
 	q.remove(w)

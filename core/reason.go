@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 )
@@ -13,7 +14,7 @@ func WithReason(l Limiter, phrase string) Limiter {
 	if isNil(l) {
 		l = Unlimited()
 	}
-	r := reasoned{newLink(l), ReasonPhrase.With(phrase)}
+	r := reasoned{newLink(l), phrase}
 	if replenisher, ok := l.(Replenisher); ok {
 		return &reasonedReplenisher{r, replenisher}
 	}
@@ -22,7 +23,7 @@ func WithReason(l Limiter, phrase string) Limiter {
 
 type reasoned struct {
 	link
-	reason Metadata
+	phrase string
 }
 
 type reasonedReplenisher struct {
@@ -33,7 +34,7 @@ type reasonedReplenisher struct {
 func (r *reasoned) TryAcquire(permits int) Lease { return r.explain(r.link.TryAcquire(permits)) }
 
 func (r *reasoned) Acquire(ctx context.Context, permits int) (Lease, error) {
-	l, err := r.link.Acquire(ctx, permits)
+	l, err := answered(r.link.Acquire(ctx, permits))
 	if err == nil || !l.rejected() {
 		return l, err
 	}
@@ -45,7 +46,13 @@ func (r *reasoned) explain(l Lease) Lease {
 	if !l.rejected() {
 		return l
 	}
-	return l.With(r.reason)
+	explained := l.With(ReasonPhrase.With(r.phrase))
+	if rejected := new(RejectedError); errors.As(explained.c.x.err, &rejected) {
+		fixed := *rejected // given to Refuse
+		fixed.Reason = r.phrase
+		explained.c.x.err = &fixed
+	}
+	return explained
 }
 
 func (r *reasoned) Refund(l Lease) { refund(r.Limiter, l) }

@@ -32,15 +32,10 @@ func (o SlidingWindowOptions) validate() error {
 	return f.err()
 }
 
-func (o SlidingWindowOptions) terms() terms {
-	return terms{name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment}
-}
-
-func (o SlidingWindowOptions) window(base time.Time) window {
-	length := int64(o.Window)
-	return window{
-		limit: o.PermitLimit, length: length, segments: int64(o.SegmentsPerWindow),
-		origin: anchored(o.Anchor, base, length), manual: o.ManualReplenishment,
+func (o SlidingWindowOptions) terms(base time.Time) terms {
+	return terms{
+		name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
+		window: true, step: o.SegmentsPerWindow, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
 	}
 }
 
@@ -65,7 +60,7 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 		return nil, err
 	}
 	l, base := new(SlidingWindow), time.Now()
-	l.startWindow(base, o.terms(), o.window(base))
+	l.start(base, o.terms(base), &l.window)
 	return l, nil
 }
 
@@ -78,7 +73,7 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.updateWindow(o.terms(), o.window(l.base))
+	return l.update(o.terms(l.base))
 }
 
 // String returns a line for a person: the name, the window, and the statistics.
@@ -90,40 +85,18 @@ type windowed struct {
 	window window
 }
 
-func (l *windowed) startWindow(base time.Time, t terms, w window) {
-	l.window = w
-	l.start(base, t, &l.window)
-}
-
-func (l *windowed) updateWindow(t terms, w window) error {
-	return l.update(t, func(now int64) {
-		if o := &l.window; o.length == w.length && o.segments == w.segments && o.origin == w.origin {
-			o.limit, o.manual = w.limit, w.manual
-			return
-		}
-		l.window.move(now, w)
-	})
-}
-
 // ReplenishmentPeriod returns the time from one replenishment to the next: the window's,
 // or its segment's, rounded down to the nanosecond.
 func (l *windowed) ReplenishmentPeriod() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.window.segments == 0 {
-		return 0
-	}
-	return time.Duration(l.window.length / l.window.segments)
+	t := l.terms()
+	return time.Duration(t.span / int64(max(t.step, 1)))
 }
 
 func (l *windowed) describeWindow(kind string) string {
-	l.mu.Lock()
-	w := l.window
-	l.mu.Unlock()
-	if w.segments > 1 {
-		kind = fmt.Sprintf("%s of %v in %d segments", kind, time.Duration(w.length), w.segments)
-	} else {
-		kind = fmt.Sprintf("%s of %v", kind, time.Duration(w.length))
+	t := l.terms()
+	kind += " of " + time.Duration(t.span).String()
+	if t.step > 1 {
+		kind += fmt.Sprintf(" in %d segments", t.step)
 	}
 	return l.describe(kind)
 }

@@ -2,20 +2,27 @@ package core
 
 // What needs no mutex: grants and releases by one swap of the cell's word.
 
-// grab takes n permits if that needs no mutex: they are in the word's credit, and nobody
-// waits.
-func (e *engine) grab(n int) (Lease, bool) {
+// grab takes n permits if that needs no mutex: the word has them, and nobody waits. A
+// bucket says, too, if it is sure that it has not: the lease is a rejection then.
+func (e *engine) grab(n int) (l Lease, answered bool) {
 	c := e.cell.Load()
-	if c == nil {
+	switch {
+	case c == nil:
 		return Lease{}, false
+	case e.held:
+		return e.hold(c, n)
+	case c.fullBits > 0:
+		return e.dip(c, n)
 	}
-	if !e.held {
-		return e.draw(c, n)
-	}
+	return e.draw(c, n)
+}
+
+// hold is grab for a concurrency limiter.
+func (e *engine) hold(c *cell, n int) (Lease, bool) {
 	for {
 		w := c.word.Load()
-		left := w & creditMask
-		if uint64(n)-1 >= left { // n <= 0 too
+		left := w & maxCredit
+		if uint64(n)-1 >= left || n > maxFast { // n <= 0 too
 			return Lease{}, false
 		}
 		left -= uint64(n)
@@ -23,69 +30,81 @@ func (e *engine) grab(n int) (Lease, bool) {
 			if !c.word.CompareAndSwap(w, w-uint64(n)) {
 				continue
 			}
-			e.adjust.Add(1)
-			l := Lease{c: c, n: n, left: int(left), reset: -1}
-			l.drawTicket()
-			return l, true
+			t := e.drawTicket(c)
+			return Lease{c: t, bits: granted(heldTicket, t.word.Load(), n), u: int64(left), v: -1}, true
 		}
 		if w&generationMask == generationMask {
 			return Lease{}, false
 		}
 		if next := w + (generationOne + busy) - uint64(n); c.word.CompareAndSwap(w, next) {
-			bits := generationOf(next)<<outcomeBits | uint64(heldHot)
-			return Lease{c: c, bits: bits, n: n, left: int(left), reset: -1}, true
+			return Lease{c: c, bits: granted(heldHot, c.generationOf(next), n), u: int64(left), v: -1}, true
 		}
 	}
 }
 
-// draw is grab for a rate limiter.
+// draw is grab for a window.
 func (e *engine) draw(c *cell, n int) (Lease, bool) {
 	for {
 		w := c.word.Load()
-		left := w & creditMask
-		if uint64(n)-1 >= left || w&generationMask == generationMask {
+		left := w & maxCredit
+		if uint64(n)-1 >= left || n > maxFast || w&generationMask == generationMask {
 			return Lease{}, false
 		}
 		// The word is read before the clock and swapped after it. If the word was shut or
-		// opened in between, its generation is another and the swap fails; so until and mark
-		// are those that this credit was lent with, and now was in its time.
+		// opened in between, its generation is another and the swap fails; so the credit was
+		// lent in the segment of now, which ends at until.
 		now := e.clock()
 		if now >= e.until.Load() {
 			return Lease{}, false
 		}
-		mark := e.mark.Load()
 		if next := w + generationOne - uint64(n); c.word.CompareAndSwap(w, next) {
-			bits := generationOf(next)<<outcomeBits | uint64(spent)
-			l := Lease{c: c, bits: bits, n: n, left: int(left) - n, at: now, reset: mark - now}
-			if c.manual {
-				l.reset = -1
-			}
-			return l, true
+			left -= uint64(n)
+			return Lease{c: c, bits: granted(spentWindow, c.generationOf(next), n), u: int64(left), v: now}, true
+		}
+	}
+}
+
+// dip is grab for a bucket.
+func (e *engine) dip(c *cell, n int) (Lease, bool) {
+	for {
+		// The word is read before the clock, so now is no earlier than anything in it; and
+		// swapped after it, so it was right at now.
+		w := c.word.Load()
+		if uint64(n)-1 >= uint64(c.limit) || n > maxFast || w&shut != 0 {
+			return Lease{}, false
+		}
+		now := e.clock()
+		level, fits := c.unpack(w, now-c.from).less(&c.terms, n, now-c.from)
+		if !fits {
+			return Lease{c: c, bits: granted(exhaustedRaw, 0, n), u: int64(w), v: now}, true
+		}
+		next, ok := c.pack(w, level)
+		if !ok {
+			return Lease{}, false
+		}
+		if c.word.CompareAndSwap(w, next) {
+			return Lease{c: c, bits: granted(spentBucket, c.generationOf(next), n), u: int64(next), v: now}, true
 		}
 	}
 }
 
 // releaseHot gives back the lease that lives in its cell's word, if it still does.
 func (c *cell) releaseHot(l Lease) {
-	g := l.generation()<<generationShift | busy
+	n := uint64(l.permits())
+	held := l.generation()<<creditBits | busy
 	for {
 		w := c.word.Load()
-		if w&shut != 0 {
+		if w&shut != 0 || w&maxCredit+n > maxCredit {
 			c.releaseHotSlow(l)
 			return
 		}
-		if w&(generationMask|busy) != g {
+		if w&(generationMask|busy) != held {
 			return // released before
 		}
-		credit := int(w&creditMask) + l.n
-		if credit > maxCredit {
-			c.releaseHotSlow(l)
-			return
-		}
-		if credit == c.limit {
+		if w&maxCredit+n == uint64(c.limit) {
 			c.e.noteWhole()
 		}
-		if c.word.CompareAndSwap(w, w-busy+uint64(l.n)) {
+		if c.word.CompareAndSwap(w, w-busy+n) {
 			return
 		}
 	}
@@ -95,9 +114,9 @@ func (c *cell) releaseHot(l Lease) {
 // an old one.
 func (c *cell) releaseHotSlow(l Lease) {
 	now := c.e.lock()
-	if w := c.word.Load(); w&busy != 0 && generationOf(w) == l.generation() {
+	if w := c.word.Load(); w&busy != 0 && c.generationOf(w) == l.generation() {
 		c.word.Store(w &^ busy)
-		c.e.putBack(l.n)
+		c.e.putBack(l.permits())
 	}
 	c.e.unlock(now)
 }
@@ -107,14 +126,14 @@ func (e *engine) giveBack(n int) {
 	c := e.cell.Load()
 	for {
 		w := c.word.Load()
-		credit := int(w&creditMask) + n
+		credit := w&maxCredit + uint64(n)
 		if w&shut != 0 || credit > maxCredit {
 			now := e.lock()
 			e.putBack(n)
 			e.unlock(now)
 			return
 		}
-		if credit == c.limit {
+		if credit == uint64(c.limit) {
 			e.noteWhole()
 		}
 		if c.word.CompareAndSwap(w, w+uint64(n)) {
@@ -143,11 +162,10 @@ func (e *engine) noteWhole() {
 	}
 }
 
-// drawTicket makes l a lease whose generation is in a ticket.
-func (l *Lease) drawTicket() {
-	t := tickets.Get().(*extra)
-	l.x = t
-	l.bits = t.gen.Load()<<outcomeBits | uint64(heldTicket)
+// drawTicket returns a ticket for a lease under c's terms.
+func (e *engine) drawTicket(c *cell) *cell {
+	e.adjust.Add(1)
+	return e.acct.(*permits).ticket(c)
 }
 
 // fits reports whether n permits are not more than the limit.

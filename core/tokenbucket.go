@@ -27,7 +27,12 @@ func (o TokenBucketOptions) validate() error {
 }
 
 func (o TokenBucketOptions) terms() terms {
-	return terms{name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment}
+	t := terms{
+		name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
+		step: o.TokensPerPeriod, span: int64(o.ReplenishmentPeriod),
+	}
+	t.packing = newPacking(&t)
+	return t
 }
 
 // TokenBucket bounds a rate and allows bursts: a permit takes a token out of the bucket,
@@ -52,9 +57,7 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l := &TokenBucket{bucket: bucket{
-		limit: o.TokenLimit, tokens: o.TokensPerPeriod, period: int64(o.ReplenishmentPeriod), manual: o.ManualReplenishment,
-	}}
+	l := new(TokenBucket)
 	l.start(time.Now(), o.terms(), &l.bucket)
 	return l, nil
 }
@@ -68,26 +71,14 @@ func (l *TokenBucket) Update(o TokenBucketOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.terms(), func(now int64) {
-		b := &l.bucket
-		b.limit, b.tokens, b.period, b.manual = o.TokenLimit, o.TokensPerPeriod, int64(o.ReplenishmentPeriod), o.ManualReplenishment
-		if !o.ManualReplenishment && now-b.tick >= b.period {
-			b.tick = now
-		}
-	})
+	return l.update(o.terms())
 }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next.
-func (l *TokenBucket) ReplenishmentPeriod() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Duration(l.bucket.period)
-}
+func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.terms().span) }
 
 // String returns a line for a person: the name, the rate, and the statistics.
 func (l *TokenBucket) String() string {
-	l.mu.Lock()
-	b := l.bucket
-	l.mu.Unlock()
-	return l.describe(fmt.Sprintf("token bucket of %d per %v", b.tokens, time.Duration(b.period)))
+	t := l.terms()
+	return l.describe(fmt.Sprintf("token bucket of %d per %v", t.step, time.Duration(t.span)))
 }

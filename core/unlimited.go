@@ -26,7 +26,7 @@ func (u *unlimited) TryAcquire(permits int) Lease {
 		return Refuse(ErrClosed)
 	}
 	u.granted.Add(1)
-	return Lease{bits: uint64(free), n: permits}
+	return newGrant(nil, free, 0, permits, -1, -1)
 }
 
 func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
@@ -43,6 +43,8 @@ func (u *unlimited) tryQuietly(permits int) (Lease, bool) {
 }
 
 func (u *unlimited) undo(Lease) {}
+
+func (u *unlimited) forget(Lease) { u.granted.Add(^uint64(0)) }
 
 func (u *unlimited) fits(int) bool { return true }
 

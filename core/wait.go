@@ -5,19 +5,22 @@ import "context"
 // TryAcquire takes permits if they can be had now. It never blocks. While somebody waits,
 // a limiter that serves the oldest first rejects it, even if the permits are there.
 func (e *engine) TryAcquire(permits int) Lease {
-	if l, ok := e.grab(permits); ok {
-		return l
+	l, answered := e.grab(permits)
+	if !answered {
+		return e.tryAcquireSlow(permits)
 	}
-	return e.tryAcquireSlow(permits)
+	if !l.Acquired() {
+		e.rejected.Add(1)
+	}
+	return l
 }
 
 func (e *engine) tryAcquireSlow(n int) Lease {
-	c := e.cell.Load()
 	if n < 0 {
-		return e.refuse(c, n, negative)
+		return e.refuse(negative)
 	}
-	if c == nil {
-		return e.refuse(nil, n, closed)
+	if e.cell.Load() == nil {
+		return e.refuse(closed)
 	}
 	now := e.lock()
 	l, answered := e.answer(now, n)
@@ -30,8 +33,8 @@ func (e *engine) tryAcquireSlow(n int) Lease {
 
 // tryQuietly is TryAcquire that leaves no trace if it does not grant.
 func (e *engine) tryQuietly(n int) (Lease, bool) {
-	if l, ok := e.grab(n); ok {
-		return l, true
+	if l, answered := e.grab(n); answered {
+		return l, l.Acquired()
 	}
 	if n < 0 || e.cell.Load() == nil {
 		return Lease{}, false
@@ -47,12 +50,12 @@ func (e *engine) tryQuietly(n int) (Lease, bool) {
 // limiter rejects at once if the wait would outlast ctx's deadline.
 func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if permits < 0 {
-		return e.refuse(e.cell.Load(), permits, negative), ErrNegativePermits
+		return e.refuse(negative), ErrNegativePermits
 	}
 	if err := ctx.Err(); err != nil {
-		return e.broken(permits, err)
+		return e.broken(err)
 	}
-	if l, ok := e.grab(permits); ok {
+	if l, _ := e.grab(permits); l.Acquired() {
 		return l, nil
 	}
 	return e.acquireSlow(ctx, permits)
@@ -60,7 +63,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
 
 func (e *engine) acquireSlow(ctx context.Context, n int) (Lease, error) {
 	if e.cell.Load() == nil {
-		return e.refuse(nil, n, closed), ErrClosed
+		return e.refuse(closed), ErrClosed
 	}
 	deadline := int64(never)
 	if d, ok := ctx.Deadline(); ok {
@@ -84,9 +87,9 @@ func (e *engine) answer(now int64, n int) (Lease, bool) {
 	c := e.cell.Load()
 	switch {
 	case e.closed:
-		return e.refuse(c, n, closed), true
+		return e.refuse(closed), true
 	case n > c.limit:
-		return e.refuse(c, n, exceedsAll), true
+		return e.refuse(exceedsAll), true
 	case max(n, 1) > e.acct.available():
 		return Lease{}, false
 	case n > 0 && e.queue != nil && e.queue.oldest != nil && c.order == OldestFirst:
@@ -131,13 +134,12 @@ func (e *engine) enqueue(now int64, n int, deadline int64) (*waiter, Lease) {
 
 // await blocks until the waiter's outcome is decided or ctx is done.
 func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
-	n := w.n
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
 		if e.cancel(w) {
 			w.recycle()
-			return e.broken(n, ctx.Err())
+			return e.broken(ctx.Err())
 		}
 		<-w.ready
 	}
@@ -148,9 +150,8 @@ func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 		// grant must not be told of it, and which came first is not known here; so a done
 		// ctx wins, and the grant is undone as if it had never been.
 		if err := ctx.Err(); err != nil {
-			e.undo(l)
-			e.adjust.Add(-1)
-			return e.broken(n, err)
+			e.forget(l)
+			return e.broken(err)
 		}
 		return l, nil
 	}
@@ -176,7 +177,7 @@ func (e *engine) cancel(w *waiter) bool {
 
 // undo gives back a grant that nobody has seen.
 func (e *engine) undo(l Lease) {
-	if l.outcome() != spent {
+	if o := l.outcome(); o < spent || o > spentBucket {
 		l.Release()
 		return
 	}
@@ -185,24 +186,32 @@ func (e *engine) undo(l Lease) {
 	e.unlock(now)
 }
 
+// forget is undo as if the grant had never been.
+func (e *engine) forget(l Lease) {
+	e.undo(l)
+	e.adjust.Add(-1)
+}
+
 // broken returns the refusal for a context that is done.
-func (e *engine) broken(n int, err error) (Lease, error) {
-	l := e.refuse(e.cell.Load(), n, failed)
-	l.x = &extra{err: err}
+func (e *engine) broken(err error) (Lease, error) {
+	l := e.refuse(failed)
+	l.c = newExtra(extra{err: err}, l.c)
 	return l, err
 }
 
 // due returns the instant at which n permits, asked for now, could be served if nothing
 // else came: after the queue ahead, or for a probe as soon as a permit is left over.
 func (e *engine) due(now int64, n int) int64 {
-	q := e.queue
+	q, order := e.queue, e.cell.Load().order
 	switch {
 	case !e.timed():
 		return never
-	case q == nil || q.oldest == nil || e.cell.Load().order == NewestFirst:
+	case q == nil || q.oldest == nil:
 		return e.acct.ready(now, max(n, 1))
 	case n == 0:
-		return e.probeDue(now)
+		return e.probeDue(now, order)
+	case order == NewestFirst:
+		return e.acct.ready(now, n)
 	}
 	if q.plan == nil {
 		q.plan, q.planned = e.acct.clone(), now
@@ -210,26 +219,33 @@ func (e *engine) due(now int64, n int) int64 {
 			q.extendPlan(w)
 		}
 	}
+	return q.planFor(n)
+}
+
+// planFor returns the instant at which n permits can be served behind all in the plan.
+func (q *queue) planFor(n int) int64 {
+	if q.planned == never {
+		return never
+	}
 	return q.plan.ready(q.planned, n)
 }
 
 // extendPlan plays the serving of w, the next in the plan.
 func (q *queue) extendPlan(w *waiter) {
-	w.due = q.plan.ready(q.planned, w.n)
-	q.planned = w.due
-	if w.due != never {
+	w.due = q.planFor(w.n)
+	if q.planned = w.due; w.due != never {
 		q.plan.advance(w.due)
 		q.plan.take(w.due, w.n, true)
 	}
 }
 
 // probeDue plays the serving of the queue until a permit is left over.
-func (e *engine) probeDue(now int64) int64 {
-	future, w := e.acct.clone(), e.queue.oldest
+func (e *engine) probeDue(now int64, order QueueOrder) int64 {
+	future, w := e.acct.clone(), e.queue.head(order)
 	for t := now; ; {
 		for w != nil && w.n <= future.available() {
 			future.take(t, w.n, true)
-			w = w.next
+			w = w.after(order)
 		}
 		if t == never || future.available() > 0 {
 			return t

@@ -8,21 +8,17 @@ import (
 // window is the account of the fixed and the sliding window: what was taken in each
 // segment that still counts. A fixed window is a sliding one of one segment.
 //
-// Segment i begins at origin + i·length/segments, rounded up to the nanosecond. What is
-// taken in it comes back when segment i+segments begins. Segments in which nothing was
+// Segment i begins at from + i·span/step, rounded up to the nanosecond; step is the number
+// of segments in the window, span its length, and from is above -span and at most 0. What
+// is taken in segment i comes back when segment i+step begins. Segments in which nothing was
 // taken are not stored, so there may be as many as the window has nanoseconds.
 type window struct {
-	limit    int
-	length   int64 // nanoseconds
-	segments int64 // from 1 to length
-	origin   int64 // from -length, exclusive, to 0
-
+	t       *terms
 	taken   int       // the sum of what is in counts; above the limit after that shrank
 	counts  *segments // nil: nothing was ever taken
 	current int64     // the segment of the last call
 	gone    int64     // segments before this one have come back
 	full    int64     // if nothing is taken: since when
-	manual  bool
 }
 
 // segments is a queue of what was taken, segment by segment.
@@ -65,11 +61,11 @@ func anchored(anchor, base time.Time, length int64) int64 {
 	if anchor.IsZero() {
 		return 0
 	}
-	if d := unixModulo(anchor, length) - unixModulo(base, length); d > 0 {
-		return d - length
-	} else {
-		return d
+	d := unixModulo(anchor, length) - unixModulo(base, length)
+	if d > 0 {
+		d -= length
 	}
+	return d
 }
 
 // unixModulo returns the nanoseconds from 1970 to t, modulo length, whatever the year.
@@ -88,50 +84,49 @@ func unixModulo(t time.Time, length int64) int64 {
 	return int64((r + uint64(t.Nanosecond())%m) % m)
 }
 
-// index returns the segment of an instant.
-func (w *window) index(t int64) int64 {
-	// floor(x·segments/length) is below 2^64, as segments is at most length.
-	hi, lo := bits.Mul64(uint64(t-w.origin), uint64(w.segments))
-	i, _ := bits.Div64(hi, lo, uint64(w.length))
+// segment returns the segment of an instant.
+func (t *terms) segment(at int64) int64 {
+	// floor(x·step/span) is below 2^64, as step is at most span.
+	hi, lo := bits.Mul64(uint64(at-t.from), uint64(t.step))
+	i, _ := bits.Div64(hi, lo, uint64(t.span))
 	return int64(i)
 }
 
 // begin returns the instant at which segment i begins, or never.
-func (w *window) begin(i int64) int64 {
-	hi, lo := bits.Mul64(uint64(i), uint64(w.length))
-	lo, carry := bits.Add64(lo, uint64(w.segments)-1, 0)
-	hi += carry
-	if hi >= uint64(w.segments) {
+func (t *terms) begin(i int64) int64 {
+	hi, lo := bits.Mul64(uint64(i), uint64(t.span))
+	lo, carry := bits.Add64(lo, uint64(t.step)-1, 0)
+	if hi += carry; hi >= uint64(t.step) {
 		return never
 	}
-	x, _ := bits.Div64(hi, lo, uint64(w.segments))
-	if x > never {
+	x, _ := bits.Div64(hi, lo, uint64(t.step))
+	if x += uint64(t.from); x > never { // from is not above 0, and the sum not below
 		return never
-	}
-	if w.origin < 0 {
-		return int64(x) + w.origin
 	}
 	return int64(x)
 }
 
 // back returns the instant at which what is taken in segment i comes back.
-func (w *window) back(i int64) int64 { return w.begin(i + w.segments) }
+func (t *terms) back(i int64) int64 { return t.begin(i + int64(t.step)) }
 
 func (w *window) advance(now int64) bool {
-	w.current = max(w.current, w.index(now))
+	w.current = max(w.current, w.t.segment(now))
 	return w.expire(now)
 }
 
 // expire lets go of the segments that have left the window.
 func (w *window) expire(now int64) bool {
-	w.gone = max(w.gone, w.current-w.segments+1)
+	w.gone = max(w.gone, w.current-int64(w.t.step)+1)
 	returned := false
 	for w.counts != nil && w.counts.len > 0 && w.counts.at(0).index < w.gone {
 		s := w.counts.pop()
+		if s.taken == 0 {
+			continue // refunded
+		}
 		w.taken -= s.taken
 		if returned = true; w.taken == 0 {
-			w.full = w.back(s.index)
-			if w.manual {
+			w.full = w.t.back(s.index)
+			if w.t.manual {
 				w.full = now
 			}
 		}
@@ -139,10 +134,10 @@ func (w *window) expire(now int64) bool {
 	return returned
 }
 
-func (w *window) available() int { return max(w.limit-w.taken, 0) }
+func (w *window) available() int { return max(w.t.limit-w.taken, 0) }
 
 func (w *window) take(now int64, n int, _ bool) {
-	w.current = max(w.current, w.index(now))
+	w.current = max(w.current, w.t.segment(now))
 	w.add(n)
 }
 
@@ -165,7 +160,7 @@ func (w *window) add(n int) {
 // give finds the segment in which the permits were taken. If that has left the window they
 // are back already. After an Update that moved the grid they may be in a later one.
 func (w *window) give(now, at int64, n int) {
-	index := w.index(at)
+	index := w.t.segment(at)
 	if w.taken == 0 || index < w.gone {
 		return
 	}
@@ -184,14 +179,14 @@ func (w *window) give(now, at int64, n int) {
 }
 
 func (w *window) ready(now int64, n int) int64 {
-	need := n - (w.limit - w.taken)
+	need := n - (w.t.limit - w.taken)
 	if need <= 0 {
 		return now
 	}
 	for i := range w.counts.len {
 		s := w.counts.at(i)
 		if need -= s.taken; need <= 0 {
-			return w.back(s.index)
+			return w.t.back(s.index)
 		}
 	}
 	return never
@@ -203,26 +198,28 @@ func (w *window) whole(now int64) int64 {
 	}
 	for i := w.counts.len - 1; i > 0; i-- {
 		if s := w.counts.at(i); s.taken > 0 {
-			return w.back(s.index)
+			return w.t.back(s.index)
 		}
 	}
-	return w.back(w.counts.at(0).index)
+	return w.t.back(w.counts.at(0).index)
 }
 
 func (w *window) since(int64) (int64, bool) { return w.full, w.taken == 0 }
 
-func (w *window) kept(due, now int64) bool { return w.index(due) == w.index(now) }
+func (w *window) kept(due, now int64) bool { return w.t.segment(due) == w.t.segment(now) }
+
+func (w *window) origin(int64, *cell) (int64, bool) { return w.t.from, true }
 
 // open lends what is available until the segment ends, for all of it counts in this one.
-func (w *window) open(now int64) (credit int, until, mark int64) {
-	if w.limit <= w.taken {
-		return -1, 0, 0
+func (w *window) open(now int64, _ *cell) (credit uint64, until int64, ok bool) {
+	if w.t.limit <= w.taken || uint64(w.t.limit-w.taken) > maxCredit {
+		return 0, 0, false
 	}
-	w.current = max(w.current, w.index(now))
-	return w.limit - w.taken, w.begin(w.current + 1), w.back(w.current)
+	w.current = max(w.current, w.t.segment(now))
+	return uint64(w.t.limit - w.taken), w.t.begin(w.current + 1), true
 }
 
-func (w *window) settle(left int) { w.add(w.available() - left) }
+func (w *window) settle(_ int64, _ *cell, credit uint64) { w.add(w.available() - int(credit)) }
 
 func (w *window) clone() account {
 	c := *w
@@ -234,21 +231,24 @@ func (w *window) clone() account {
 	return &c
 }
 
-// move puts the account on another grid. All that is taken stays taken: each segment's
-// permits go to the segment of the new grid that has its beginning, at the earliest the
-// oldest that counts now.
-func (w *window) move(now int64, to window) {
+// bind moves the account to the grid of t, if that is another. All that is taken stays
+// taken: each segment's permits go to the segment of the new grid that has its beginning,
+// at the earliest the oldest that counts now.
+func (w *window) bind(now int64, t *terms) {
 	old := *w
-	*w = to
-	w.taken, w.counts, w.full = 0, nil, old.full
-	w.current = w.index(now)
+	w.t = t
+	if old.t == nil || old.t.span == t.span && old.t.step == t.step && old.t.from == t.from {
+		return
+	}
+	*w = window{t: t, current: t.segment(now), full: old.full}
 	if old.counts == nil {
 		return
 	}
 	current := w.current
 	for old.counts.len > 0 {
 		s := old.counts.pop()
-		w.current = min(max(w.index(max(old.begin(s.index), 0)), current-w.segments+1), current)
+		begun := t.segment(max(old.t.begin(s.index), 0))
+		w.current = min(max(begun, current-int64(t.step)+1), current)
 		w.add(s.taken)
 	}
 	w.current = current

@@ -1,0 +1,124 @@
+package core
+
+import "slices"
+
+// The lease of a chain: a ticket that holds the leases of its parts.
+
+// ticket returns a ticket for leases that show the terms of the latest.
+func (c *ChainedLimiter) ticket() *cell {
+	pool := c.tickets.Load()
+	if t, ok := pool.Get().(*cell); ok {
+		return t
+	}
+	return newExtra(extra{chain: c, links: make([]Lease, 0, len(c.links))}, pool.of)
+}
+
+func (c *ChainedLimiter) recycle(t *cell) {
+	clear(t.x.links)
+	t.x.links = t.x.links[:0]
+	if pool := c.tickets.Load(); t.word.Load() < maxGeneration && t.name == pool.of.name && t.limit == pool.of.limit {
+		pool.Put(t)
+	}
+}
+
+// combine returns the lease of all that the ticket holds, with the metadata of its parts,
+// of each name the first.
+func (c *ChainedLimiter) combine(t *cell, permits int) Lease {
+	c.granted.Add(1)
+	var name string
+	var limit int
+	left, reset := -1, int64(-1)
+	added := false
+	for _, k := range t.x.links {
+		if x := k.extra(); x != nil && x.meta != nil {
+			added = true
+		}
+		if k.c == nil || k.c.limit == 0 {
+			continue
+		}
+		if name == "" {
+			name = k.c.name
+		}
+		if limit == 0 {
+			limit = k.c.limit
+		}
+		if left < 0 || reset < 0 {
+			n := k.numbers()
+			if left < 0 {
+				left = n.left
+			}
+			if reset < 0 {
+				reset = n.reset
+			}
+		}
+	}
+	if t.name != name || t.limit != limit {
+		t = newExtra(extra{chain: c, links: t.x.links}, &cell{terms: terms{name: name, limit: limit}})
+		c.tickets.Store(&ticketPool{of: t})
+	}
+	l := newGrant(t, heldTicket, t.word.Load(), permits, left, reset)
+	if added {
+		return l.withUnion(t.x.links)
+	}
+	return l
+}
+
+// withUnion returns the chain's lease with the metadata of its parts, the first winning.
+func (l Lease) withUnion(parts []Lease) Lease {
+	var union []Metadata
+	for _, k := range parts {
+	next:
+		for name, value := range k.Metadata() {
+			for _, m := range union {
+				if m.name == name {
+					continue next
+				}
+			}
+			union = append(union, Metadata{name, value})
+		}
+	}
+	return l.With(union...)
+}
+
+// unwind undoes what the ticket holds, last first; nobody has seen it.
+func (c *ChainedLimiter) unwind(t *cell) {
+	for i, l := range slices.Backward(t.x.links) {
+		c.links[i].undo(l)
+	}
+	c.recycle(t)
+}
+
+// forgetParts is unwind as if there had been no grants.
+func (c *ChainedLimiter) forgetParts(t *cell) {
+	for i, l := range slices.Backward(t.x.links) {
+		c.links[i].forget(l)
+	}
+	c.recycle(t)
+}
+
+// release gives back what a redeemed ticket holds, last first.
+func (c *ChainedLimiter) release(t *cell) {
+	for _, l := range slices.Backward(t.x.links) {
+		l.Release()
+	}
+	c.recycle(t)
+}
+
+// refund undoes what a redeemed ticket holds, last first.
+func (c *ChainedLimiter) refund(t *cell) {
+	for i, l := range slices.Backward(t.x.links) {
+		refund(c.links[i].Limiter, l)
+	}
+	c.recycle(t)
+}
+
+// Refund undoes a grant of this chain that was not used: each limiter's part is refunded,
+// or released if the limiter knows no refund. It uses the lease up, as Release does.
+func (c *ChainedLimiter) Refund(l Lease) {
+	if l.outcome() != heldTicket {
+		return
+	}
+	if t := l.home(); t.x != nil && t.x.chain == c && l.redeem() {
+		c.refund(t)
+	}
+}

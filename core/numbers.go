@@ -1,0 +1,145 @@
+package core
+
+import (
+	"math"
+	"time"
+)
+
+// numbers is what a lease tells in figures. A lease's own fields hold them like this:
+//
+//	outcome      bits, from the lowest                  u             v
+//	free, spent  outcome 4, generation 20, permits 40   left          reset
+//	held…        outcome 4, generation 20, permits 40   left          reset
+//	spentWindow  outcome 4, generation 20, permits 40   left          instant
+//	…Bucket, Raw outcome 4, generation 20, permits 40   bucket's word instant
+//	rejected     outcome 4, permits 30, left 30         retry         reset
+//
+// Figures that are too large for it are in extra.wide.
+type numbers struct {
+	permits int   // asked for
+	left    int   // available right after the decision; below 0: unknown
+	retry   int64 // 0: unknown
+	reset   int64 // below 0: unknown
+}
+
+const (
+	permitBits  = 64 - outcomeBits - generationBits
+	maxPermits  = 1<<permitBits - 1
+	maxFast     = min(maxPermits, math.MaxInt) // permits of a lease that needs no mutex
+	refusedBits = 30
+	maxRefused  = 1<<refusedBits - 1
+)
+
+// granted returns the bits of a granted lease; n is at most maxPermits.
+func granted(o outcome, generation uint64, n int) uint64 {
+	return uint64(o) | generation<<outcomeBits | uint64(n)<<(outcomeBits+generationBits)
+}
+
+// newGrant returns an acquired lease.
+func newGrant(c *cell, o outcome, generation uint64, n, left int, reset int64) Lease {
+	if uint64(n) <= maxPermits {
+		return Lease{c: c, bits: granted(o, generation, n), u: int64(left), v: reset}
+	}
+	wide := extra{of: c, wide: &numbers{permits: n, left: left, reset: reset}}
+	return Lease{c: newExtra(wide, c), bits: granted(o, generation, 0), v: reset}
+}
+
+// newRejection returns a lease that is not acquired.
+func newRejection(c *cell, o outcome, n, left int, retry, reset int64) Lease {
+	if n <= maxRefused && left <= maxRefused {
+		return Lease{c: c, bits: uint64(o) | uint64(n)<<outcomeBits | uint64(left)<<(outcomeBits+refusedBits), u: retry, v: reset}
+	}
+	wide := extra{of: c, wide: &numbers{n, left, retry, reset}}
+	return Lease{c: newExtra(wide, c), bits: uint64(o)}
+}
+
+// generation returns the generation of the lease in its home cell.
+func (l Lease) generation() uint64 { return l.bits >> outcomeBits & maxGeneration }
+
+// permits returns the permits asked for.
+func (l Lease) permits() int {
+	if o := l.outcome(); l.c == nil || l.c.x == nil && o <= heldTicket {
+		return int(l.bits >> (outcomeBits + generationBits))
+	}
+	return l.numbers().permits
+}
+
+// numbers returns the lease's figures.
+func (l Lease) numbers() numbers {
+	if x := l.extra(); x != nil && x.wide != nil {
+		return *x.wide
+	}
+	n := numbers{permits: int(l.bits >> (outcomeBits + generationBits)), left: -1, reset: -1}
+	switch l.outcome() {
+	case free, spent, heldHot, heldTicket:
+		n.left, n.reset = int(l.u), l.v
+	case spentWindow:
+		n.left = int(l.u)
+		if t := &l.home().terms; !t.manual {
+			n.reset = t.back(t.segment(l.v)) - l.v
+		}
+	case exhaustedRaw:
+		n.retry = l.home().retry(n.permits, uint64(l.u), l.v)
+		fallthrough
+	case spentBucket:
+		l.home().read(&n, uint64(l.u), l.v)
+	case exhausted, queueFull, evicted, tooSoon:
+		n.permits = int(l.bits >> outcomeBits & maxRefused)
+		n.left = int(l.bits >> (outcomeBits + refusedBits))
+		n.retry, n.reset = l.u, l.v
+	default:
+		n.permits = 0
+	}
+	return n
+}
+
+// added reports whether metadata of that name was added to the lease.
+func (l Lease) added(name string) bool {
+	if x := l.extra(); x != nil {
+		for _, m := range x.meta {
+			if m.name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lookup returns the metadata of that name.
+func (l Lease) lookup(name string) (any, bool) {
+	if x := l.extra(); x != nil {
+		for _, m := range x.meta {
+			if m.name == name {
+				return m.value, true
+			}
+		}
+	}
+	return l.lookupBuiltin(name)
+}
+
+// lookupBuiltin returns the metadata of that name from the lease's own fields and terms.
+func (l Lease) lookupBuiltin(name string) (any, bool) {
+	if l.c == nil || l.c.limit == 0 {
+		return nil, false // no terms: somebody else's limiter
+	}
+	switch name {
+	case ReasonPhrase.name:
+		if o := int(l.outcome()); o < len(reasonPhrases) && reasonPhrases[o] != "" {
+			return reasonPhrases[o], true
+		}
+	case LimiterName.name:
+		return l.c.name, l.c.name != ""
+	case PermitLimit.name:
+		return l.c.limit, true
+	case RetryAfter.name:
+		retry := l.numbers().retry
+		return time.Duration(retry), retry > 0
+	case Remaining.name:
+		left := l.numbers().left
+		return left, left >= 0
+	case ResetAfter.name:
+		reset := l.numbers().reset
+		return time.Duration(reset), reset >= 0
+	}
+	return nil, false
+}
