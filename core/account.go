@@ -40,7 +40,7 @@ type account interface {
 	origin(now int64, c *cell) (from int64, ok bool)
 
 	// open returns the state that c's word is to have, for grants without the mutex, and,
-	// if that is a credit, the instant until which it may be taken; false: there is none.
+	// if that is a credit, the instant before which it may be taken; false: there is none.
 	// settle takes it back, before anything else is asked.
 	open(now int64, c *cell) (state uint64, until int64, ok bool)
 	settle(now int64, c *cell, state uint64)

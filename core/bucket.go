@@ -1,6 +1,9 @@
 package core
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
 // bucket is the account of a token bucket: what it lacks to be full, as of a tick of its
 // clock.
@@ -9,6 +12,10 @@ type bucket struct {
 	lack int   // tokens missing as of tick; above the limit after that shrank
 	tick int64 // the latest tick applied: a point of the grid that began when it left full
 	full int64 // if lack is 0: since when
+
+	// Of a credit in the cell's word: its tick, and what was available beyond it.
+	lentAt atomic.Int64
+	beyond atomic.Int64
 }
 
 // ticks returns how many ticks bring at least n tokens.
@@ -97,8 +104,7 @@ func (b *bucket) since(int64) (int64, bool) { return b.full, b.lack == 0 }
 func (b *bucket) kept(due, now int64) bool { return b.lack > 0 || now-due < b.t.span }
 
 func (b *bucket) clone() account {
-	c := *b
-	return &c
+	return &bucket{t: b.t, lack: b.lack, tick: b.tick, full: b.full}
 }
 
 // origin lets a cell's word tell until when the bucket has been full, or reach as far
@@ -108,21 +114,55 @@ func (b *bucket) origin(now int64, c *cell) (int64, bool) {
 	if b.lack == 0 {
 		from = b.full
 	}
-	return from, c.fullBits == 0 || from >= c.from && from-c.from < 1<<c.fullBits>>1
+	return from, c.fullBits <= 0 || from >= c.from && from-c.from < 1<<c.fullBits>>1
 }
 
+// open lends the level if it fits into the word; else what is available, as a credit that
+// is good while the bucket can't have become full: as long as there is room for all that
+// comes, it does not matter whether tokens are taken before or after.
 func (b *bucket) open(now int64, c *cell) (uint64, int64, bool) {
-	if c.fullBits == 0 || b.lack > c.limit {
+	if c.fullBits > 0 && b.lack <= c.limit {
+		return c.levelWord(b.level(c)), never, true
+	}
+	if b.lack == 0 || b.lack >= c.limit {
 		return 0, 0, false
 	}
+	until := int64(never)
+	if !c.manual {
+		until = b.whole(now)
+	}
+	credit := min(uint64(c.limit-b.lack), maxCredit)
+	b.lentAt.Store(b.tick)
+	b.beyond.Store(int64(c.limit-b.lack) - int64(credit))
+	return credit, until, true
+}
+
+// level returns the bucket's level for c.
+func (b *bucket) level(c *cell) level {
 	if b.lack == 0 {
-		return c.word0(level{full: b.full - c.from}), never, true
+		return level{full: b.full - c.from}
 	}
 	k := c.ticks(b.lack)
-	return c.word0(level{b.tickAfter(k) - c.from, int(k)*c.step - b.lack}), never, true
+	return level{b.tickAfter(k) - c.from, int(k)*c.step - b.lack}
+}
+
+// left returns what is available at now if credit is left of what was lent, and how long
+// ago the latest tick was.
+func (b *bucket) left(c *cell, credit, now int64) (left, sinceTick int64) {
+	left = credit + b.beyond.Load()
+	if c.manual {
+		return left, 0
+	}
+	elapsed := uint64(now - b.lentAt.Load())
+	k := elapsed / uint64(c.span)
+	return left + int64(k)*int64(c.step), int64(elapsed - k*uint64(c.span))
 }
 
 func (b *bucket) settle(now int64, c *cell, state uint64) {
+	if c.fullBits <= 0 {
+		b.lack = c.limit - int(state) - int(b.beyond.Load())
+		return
+	}
 	now -= c.from
 	l := c.unpack(state, now)
 	if l.full == now {

@@ -9,8 +9,8 @@ import "sync/atomic"
 // leases that point at it find there what they need.
 //
 //	 63   62   61          42 41                      0
-//	shut busy  generation     credit                     concurrency limiter, windows
-//	shut generation    full     spare                    token bucket: see packing
+//	shut busy  generation     credit
+//	shut generation    full     spare                    a token bucket's level, if it fits
 //
 // shut: the mutex's holder has taken the word's state back. Set and cleared under the
 // mutex; while it is set, only the mutex's holder changes the word.
@@ -21,8 +21,8 @@ import "sync/atomic"
 // word alone. busy: the hot lease of this generation is held. Taking it is one swap that
 // takes the permits too, giving it back another; whoever finds it busy gets a ticket.
 //
-// generation, of a rate limiter: counts the grants, so that each has a number; and a
-// window's openings, so that no swap prepared before one succeeds after it.
+// generation, of a rate limiter: counts the grants, so that each has a number; and the
+// openings with a credit, so that no swap prepared before one succeeds after it.
 //
 // A ticket's word is its generation. The lease of generation g is released by whoever
 // moves it from g to g+1, once; from then on no lease of g can release anything, however
@@ -33,7 +33,7 @@ type cell struct {
 	word  atomic.Uint64
 	e     *engine // nil: not of one of the four limiters
 	x     *extra
-	first uint64 // number of this cell's generation 0
+	first atomic.Uint64 // number of generation 0; of a concurrency limiter: and the tickets drawn
 	terms
 }
 
@@ -44,12 +44,22 @@ type terms struct {
 	queueLimit int
 	order      QueueOrder
 	manual     bool // permits come back in TryReplenish only
-	window     bool
-	packing
+
+	// What kind of word the limiter has and, if it is a bucket's level, how many bits hold
+	// what; see level.
+	fullBits  int8 // above 0: a level; 0: a credit; below 0: a window's credit
+	spareBits uint8
+	periods   uint32 // limit/step
+
 	step int   // a bucket's tokens per period; a window's segments
 	span int64 // a bucket's period; a window's length
 	from int64 // a window's origin; the instant from which a bucket's cell counts
 }
+
+const windowWord = -1 // terms.fullBits
+
+// window reports whether these are a window's terms.
+func (t *terms) window() bool { return t.fullBits < 0 }
 
 // extra is what few leases need beyond their own fields.
 type extra struct {
@@ -63,32 +73,35 @@ type extra struct {
 }
 
 const (
-	shut       = 1 << 63
-	busy       = 1 << 62
-	creditBits = 42
-	maxCredit  = 1<<creditBits - 1
+	shut            = 1 << 63
+	busy            = 1 << 62
+	generationShift = 42 // of a word with credit
+	generationOne   = 1 << generationShift
+	generationMask  = maxGeneration << generationShift
+
+	// Credit and permits of a lease that needs no mutex; two bits less than there is room,
+	// so that a release finds out when it would be too much.
+	maxCredit = 1<<permitBits - 1
 
 	// A generation has at most this many bits, in a cell of any kind.
 	generationBits = 20
 	maxGeneration  = 1<<generationBits - 1
-	generationOne  = 1 << creditBits // of a word with credit
-	generationMask = maxGeneration << creditBits
 )
 
 // stateBits returns how many bits are below the generation.
 func (t *terms) stateBits() uint8 {
 	if t.fullBits > 0 {
-		return t.fullBits + t.spareBits
+		return uint8(t.fullBits) + t.spareBits
 	}
-	return creditBits
+	return generationShift
 }
 
 // generationOf returns the generation in the word.
 func (t *terms) generationOf(word uint64) uint64 {
 	if t.fullBits > 0 {
-		return word &^ shut >> t.stateBits()
+		return word &^ shut >> (t.stateBits() & 63)
 	}
-	return word & generationMask >> creditBits
+	return word & generationMask >> generationShift
 }
 
 // used reports whether there is no generation after the word's.
@@ -101,11 +114,12 @@ func (t *terms) used(word uint64) bool {
 }
 
 // grants returns the number of the latest generation.
-func (c *cell) grants() uint64 { return c.first + c.generationOf(c.word.Load()) }
+func (c *cell) grants() uint64 { return c.first.Load() + c.generationOf(c.word.Load()) }
 
 // newCell returns a shut cell that goes on counting at first.
 func newCell(e *engine, first uint64, t terms) *cell {
-	c := &cell{e: e, first: first, terms: t}
+	c := &cell{e: e, terms: t}
+	c.first.Store(first)
 	c.word.Store(shut)
 	return c
 }

@@ -46,7 +46,8 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	}
 	l := new(ConcurrencyLimiter)
 	l.held = true
-	l.permits.watch.Store(watchGrants)
+	l.permits.e = &l.engine
+	l.watch.Store(watchFirst)
 	l.start(time.Now(), o.terms(), &l.permits)
 	return l, nil
 }
@@ -67,19 +68,20 @@ func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency li
 
 // permits is the account of a concurrency limiter: what is free. Time does not matter.
 type permits struct {
+	e     *engine
 	limit int
 	free  int // limit less what is held; below 0 after the limit shrank
 
 	// When all permits came to be available, for since. To read the clock at every
-	// release would double its cost, so that is done only for watchGrants releases
-	// after somebody last asked.
+	// release would double its cost, so that is done only for some thousands after
+	// somebody last asked: engine.watch counts them down.
 	wholeAt atomic.Int64
-	watch   atomic.Int32
 
 	tickets atomic.Pointer[ticketPool] // nil: never was a second lease held
 }
 
 const (
+	watchFirst  = 1 << 14 // before anybody has asked
 	watchGrants = 1 << 16
 	unknown     = -1 // instant of permits.wholeAt
 )
@@ -140,10 +142,10 @@ func (p *permits) whole(now int64) int64 {
 	return math.MaxInt64
 }
 
-// since is exact if at most watchGrants releases have made the limiter whole since it
-// was last asked; else it counts from now.
+// since is exact if not too many releases have made the limiter whole since it was last
+// asked; else it counts from now.
 func (p *permits) since(now int64) (int64, bool) {
-	p.watch.Store(watchGrants)
+	p.e.watch.Store(watchGrants)
 	if p.wholeAt.Load() == unknown {
 		p.wholeAt.Store(now)
 	}

@@ -19,7 +19,7 @@ import (
 // blocks while it is held.
 type engine struct {
 	cell     atomic.Pointer[cell]
-	until    atomic.Int64 // windows: the word's credit may be taken before this instant
+	until    atomic.Int64 // rate limiters: the word's credit may be taken before this instant
 	rejected atomic.Uint64
 	adjust   atomic.Int64 // Granted less the cell's grants: see cell.grants
 
@@ -31,6 +31,7 @@ type engine struct {
 	held     bool // this is a concurrency limiter; its account is *permits
 	open     bool // the word is open
 	closed   bool
+	watch    atomic.Int32 // see permits.wholeAt
 }
 
 // start makes the engine ready, with the terms of c.
@@ -105,8 +106,8 @@ func (e *engine) openWord(now int64) {
 		return
 	}
 	w := c.word.Load() &^ shut
-	if c.window {
-		// The credit is good for this segment only: see draw.
+	if !e.held && c.fullBits <= 0 {
+		// The credit is good for a time only: see draw.
 		e.until.Store(until)
 		e.adjust.Add(-1)
 		w += generationOne
@@ -212,7 +213,7 @@ func (e *engine) grant(now int64, n int, served bool) Lease {
 	switch {
 	case e.held:
 		o, w = heldHot, w|busy
-	case c.window:
+	case c.window():
 		o, v = spentWindow, now
 	}
 	c.word.Store(w)
@@ -314,7 +315,7 @@ func (e *engine) Refund(l Lease) {
 	if e.refunded == nil {
 		e.refunded = new(refundLog)
 	}
-	if e.refunded.add(l.home().first + l.generation()) {
+	if e.refunded.add(l.home().first.Load() + l.generation()) {
 		e.giveLocked(now, l)
 	}
 	e.unlock(now)
@@ -341,7 +342,7 @@ func (e *engine) update(t terms) error {
 	if !t.manual {
 		e.acct.advance(now) // terms that were manual till now have left it undone
 	}
-	if !t.window {
+	if !t.window() {
 		t.from = now
 	}
 	c := newCell(e, e.cell.Load().grants(), t)

@@ -25,7 +25,7 @@ func (o FixedWindowOptions) validate() error {
 func (o FixedWindowOptions) terms(base time.Time) terms {
 	return terms{
 		name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
-		window: true, step: 1, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
+		fullBits: windowWord, step: 1, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
 	}
 }
 

@@ -19,7 +19,7 @@ func Grant(permits int, release func(), metadata ...Metadata) Lease {
 		ticket.wide = l.c.x.wide
 	}
 	l.c = newExtra(ticket, nil)
-	l.bits |= uint64(free ^ heldTicket)
+	l.bits ^= uint64(free ^ heldTicket)
 	return l
 }
 

@@ -26,21 +26,22 @@ const (
 	free                        // acquired, with nothing to give back
 	spent                       // acquired, from a rate limiter
 	spentWindow                 // acquired, from a window
-	spentBucket                 // acquired, from a bucket's word
+	spentCredit                 // acquired, from a bucket's credit
+	spentBucket                 // acquired, from a bucket's level
 	heldHot                     // acquired, from a concurrency limiter's word
 	heldTicket                  // acquired; the cell is a ticket
 	exhausted                   // rejected
 	queueFull                   // rejected
 	evicted                     // rejected
 	tooSoon                     // rejected
-	exhaustedRaw                // rejected, from a bucket's word
+	exhaustedRaw                // rejected, from a bucket's level
 	closed                      // ErrClosed
 	exceedsAll                  // ErrPermitsExceedLimit
 	negative                    // ErrNegativePermits
 	failed                      // extra.err
 )
 
-const outcomeBits = 4
+const outcomeBits = 5
 
 var reasonPhrases = [...]string{
 	exhausted:    "permits exhausted",
@@ -88,7 +89,7 @@ func (l Lease) Permits() int {
 func (l Lease) Release() {
 	switch l.outcome() {
 	case heldHot:
-		l.home().releaseHot(l)
+		l.home().releaseHot(l.generation(), l.permits())
 	case heldTicket:
 		if l.redeem() {
 			l.home().settle(l.permits())

@@ -14,13 +14,6 @@ type level struct {
 	spare int
 }
 
-// packing says how many bits of a bucket's word hold what; no fullBits: it has no level.
-type packing struct {
-	spareBits uint8
-	fullBits  uint8
-	periods   uint32 // limit/step
-}
-
 // How much of a bucket's word may go without full: fewer generations make more cells, and
 // less time ahead of full does too.
 const (
@@ -28,37 +21,37 @@ const (
 	leastFullBits       = 30 // about a second
 )
 
-// newPacking returns how a bucket of such terms is packed.
-func newPacking(t *terms) packing {
+// layOut chooses the word of a bucket: its level if that fits.
+func (t *terms) layOut() {
 	spare := bits.Len64(uint64(t.step - 1))
 	hi, reach := bits.Mul64(uint64(t.ticks(t.limit)), uint64(t.span))
 	full := max(bits.Len64(reach)+1, leastFullBits)
 	if t.manual || hi != 0 || spare+full > 63-leastGenerationBits || uint64(t.limit/t.step) > 1<<32-1 {
-		return packing{}
+		return
 	}
 	full = max(full, 63-generationBits-spare)
-	return packing{uint8(spare), uint8(full), uint32(t.limit / t.step)}
+	t.fullBits, t.spareBits, t.periods = int8(full), uint8(spare), uint32(t.limit/t.step)
 }
 
 // unpack returns the level at now, both in nanoseconds since from.
 func (t *terms) unpack(word uint64, now int64) level {
-	full := int64(word >> t.spareBits & (1<<t.fullBits - 1))
+	full := int64(word >> (t.spareBits & 63) & (1<<(t.fullBits&63) - 1))
 	if full <= now {
 		return level{full: now} // full: the clock stands still
 	}
-	return level{full, int(word & (1<<t.spareBits - 1))}
+	return level{full, int(word & (1<<(t.spareBits&63) - 1))}
 }
 
 // pack returns the word that follows w, with the next generation; false: there is none,
 // or the instant is too far ahead.
 func (t *terms) pack(w uint64, l level) (uint64, bool) {
-	shift := t.stateBits()
-	next := (w>>shift+1)<<shift | t.word0(l)
-	return next, next&shut == 0 && l.full < 1<<t.fullBits
+	shift := t.stateBits() & 63
+	next := (w>>shift+1)<<shift | t.levelWord(l)
+	return next, next&shut == 0 && uint64(l.full)>>(t.fullBits&63) == 0
 }
 
-// word0 returns the word of a level, with generation 0.
-func (t *terms) word0(l level) uint64 { return uint64(l.full)<<t.spareBits | uint64(l.spare) }
+// levelWord returns the word of a level, with generation 0.
+func (t *terms) levelWord(l level) uint64 { return uint64(l.full)<<(t.spareBits&63) | uint64(l.spare) }
 
 // less returns the level after taking n tokens, and whether they were there at now.
 func (l level) less(t *terms, n int, now int64) (level, bool) {

@@ -1,18 +1,16 @@
 package core
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // numbers is what a lease tells in figures. A lease's own fields hold them like this:
 //
-//	outcome      bits, from the lowest                  u             v
-//	free, spent  outcome 4, generation 20, permits 40   left          reset
-//	held…        outcome 4, generation 20, permits 40   left          reset
-//	spentWindow  outcome 4, generation 20, permits 40   left          instant
-//	…Bucket, Raw outcome 4, generation 20, permits 40   bucket's word instant
-//	rejected     outcome 4, permits 30, left 30         retry         reset
+//	outcome       bits, from the lowest                  u     v
+//	free, spent   outcome 5, generation 20, permits 39   left  reset
+//	held…         outcome 5, generation 20, permits 39   left  reset
+//	spentWindow   outcome 5, generation 20, permits 39   left  instant
+//	spentCredit   outcome 5, generation 20, permits 39   left  time since the latest tick
+//	…Bucket, …Raw outcome 5, generation 20, permits 39   word  instant
+//	rejected      outcome 5, permits 29, left 29         retry reset
 //
 // Figures that are too large for it are in extra.wide.
 type numbers struct {
@@ -25,8 +23,7 @@ type numbers struct {
 const (
 	permitBits  = 64 - outcomeBits - generationBits
 	maxPermits  = 1<<permitBits - 1
-	maxFast     = min(maxPermits, math.MaxInt) // permits of a lease that needs no mutex
-	refusedBits = 30
+	refusedBits = 29
 	maxRefused  = 1<<refusedBits - 1
 )
 
@@ -77,6 +74,11 @@ func (l Lease) numbers() numbers {
 		n.left = int(l.u)
 		if t := &l.home().terms; !t.manual {
 			n.reset = t.back(t.segment(l.v)) - l.v
+		}
+	case spentCredit:
+		n.left = int(l.u)
+		if t := &l.home().terms; !t.manual {
+			n.reset = t.ticks(t.limit-n.left)*t.span - l.v
 		}
 	case exhaustedRaw:
 		n.retry = l.home().retry(n.permits, uint64(l.u), l.v)

@@ -35,7 +35,7 @@ func (o SlidingWindowOptions) validate() error {
 func (o SlidingWindowOptions) terms(base time.Time) terms {
 	return terms{
 		name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
-		window: true, step: o.SegmentsPerWindow, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
+		fullBits: windowWord, step: o.SegmentsPerWindow, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
 	}
 }
 

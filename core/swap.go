@@ -19,58 +19,74 @@ func (e *engine) grab(n int) (l Lease, answered bool) {
 
 // hold is grab for a concurrency limiter.
 func (e *engine) hold(c *cell, n int) (Lease, bool) {
-	for {
-		w := c.word.Load()
-		left := w & maxCredit
-		if uint64(n)-1 >= left || n > maxFast { // n <= 0 too
-			return Lease{}, false
-		}
-		left -= uint64(n)
-		if w&busy != 0 {
-			if !c.word.CompareAndSwap(w, w-uint64(n)) {
-				continue
-			}
-			t := e.drawTicket(c)
-			return Lease{c: t, bits: granted(heldTicket, t.word.Load(), n), u: int64(left), v: -1}, true
-		}
-		if w&generationMask == generationMask {
-			return Lease{}, false
-		}
+	w := c.word.Load()
+	if uint64(n)-1 < w&maxCredit && w&busy == 0 && w&generationMask != generationMask { // n > 0
 		if next := w + (generationOne + busy) - uint64(n); c.word.CompareAndSwap(w, next) {
-			return Lease{c: c, bits: granted(heldHot, c.generationOf(next), n), u: int64(left), v: -1}, true
+			return Lease{c: c, bits: granted(heldHot, c.generationOf(next), n), u: int64(next & maxCredit), v: -1}, true
 		}
+		backOff(0)
+	}
+	return e.holdSlow(c, n)
+}
+
+// holdSlow is hold for a word that others are swapping, or whose hot lease is held.
+func (e *engine) holdSlow(c *cell, n int) (Lease, bool) {
+	for try := 0; ; try++ {
+		w := c.word.Load()
+		if uint64(n)-1 >= w&maxCredit || w&generationMask == generationMask {
+			return Lease{}, false
+		}
+		next, o := w-uint64(n), heldTicket
+		if w&busy == 0 {
+			next, o = next+generationOne+busy, heldHot
+		}
+		if !c.word.CompareAndSwap(w, next) {
+			backOff(try)
+			continue
+		}
+		of, generation := c, c.generationOf(next)
+		if o == heldTicket {
+			of = e.drawTicket(c)
+			generation = of.word.Load()
+		}
+		return Lease{c: of, bits: granted(o, generation, n), u: int64(next & maxCredit), v: -1}, true
 	}
 }
 
-// draw is grab for a window.
+// draw is grab for a rate limiter with a credit.
 func (e *engine) draw(c *cell, n int) (Lease, bool) {
-	for {
+	for try := 0; ; try++ {
 		w := c.word.Load()
-		left := w & maxCredit
-		if uint64(n)-1 >= left || n > maxFast || w&generationMask == generationMask {
+		if uint64(n)-1 >= w&maxCredit || w&generationMask == generationMask {
 			return Lease{}, false
 		}
 		// The word is read before the clock and swapped after it. If the word was shut or
 		// opened in between, its generation is another and the swap fails; so the credit was
-		// lent in the segment of now, which ends at until.
+		// lent for the time of now, a window's for the segment of now.
 		now := e.clock()
 		if now >= e.until.Load() {
 			return Lease{}, false
 		}
-		if next := w + generationOne - uint64(n); c.word.CompareAndSwap(w, next) {
-			left -= uint64(n)
-			return Lease{c: c, bits: granted(spentWindow, c.generationOf(next), n), u: int64(left), v: now}, true
+		next := w + generationOne - uint64(n)
+		o, left, v := spentWindow, int64(next&maxCredit), now
+		if !c.window() {
+			o = spentCredit
+			left, v = e.acct.(*bucket).left(c, left, now)
 		}
+		if c.word.CompareAndSwap(w, next) {
+			return Lease{c: c, bits: granted(o, c.generationOf(next), n), u: left, v: v}, true
+		}
+		backOff(try)
 	}
 }
 
-// dip is grab for a bucket.
+// dip is grab for a bucket with a level.
 func (e *engine) dip(c *cell, n int) (Lease, bool) {
-	for {
+	for try := 0; ; try++ {
 		// The word is read before the clock, so now is no earlier than anything in it; and
 		// swapped after it, so it was right at now.
 		w := c.word.Load()
-		if uint64(n)-1 >= uint64(c.limit) || n > maxFast || w&shut != 0 {
+		if uint64(n)-1 >= uint64(c.limit) || uint64(n) > maxPermits || w&shut != 0 {
 			return Lease{}, false
 		}
 		now := e.clock()
@@ -85,46 +101,55 @@ func (e *engine) dip(c *cell, n int) (Lease, bool) {
 		if c.word.CompareAndSwap(w, next) {
 			return Lease{c: c, bits: granted(spentBucket, c.generationOf(next), n), u: int64(next), v: now}, true
 		}
+		backOff(try)
 	}
 }
 
-// releaseHot gives back the lease that lives in its cell's word, if it still does.
-func (c *cell) releaseHot(l Lease) {
-	n := uint64(l.permits())
-	held := l.generation()<<creditBits | busy
-	for {
-		w := c.word.Load()
-		if w&shut != 0 || w&maxCredit+n > maxCredit {
-			c.releaseHotSlow(l)
-			return
-		}
-		if w&(generationMask|busy) != held {
-			return // released before
-		}
-		if w&maxCredit+n == uint64(c.limit) {
+// releaseHot gives back the n permits of the hot lease of a generation, if it still is.
+func (c *cell) releaseHot(generation uint64, n int) {
+	w := c.word.Load()
+	if w&^maxCredit == generation<<generationShift|busy {
+		credit := w&maxCredit + uint64(n)
+		if credit == uint64(c.limit) && c.e.watch.Load() > 0 {
 			c.e.noteWhole()
 		}
-		if c.word.CompareAndSwap(w, w-busy+n) {
-			return
+		if credit <= maxCredit {
+			if c.word.CompareAndSwap(w, w-busy+uint64(n)) {
+				return
+			}
+			backOff(0)
 		}
 	}
+	c.releaseHotSlow(generation, n)
 }
 
-// releaseHotSlow is releaseHot with the mutex, for a word that is shut: the cell may be
-// an old one.
-func (c *cell) releaseHotSlow(l Lease) {
-	now := c.e.lock()
-	if w := c.word.Load(); w&busy != 0 && c.generationOf(w) == l.generation() {
-		c.word.Store(w &^ busy)
-		c.e.putBack(l.permits())
+// releaseHotSlow is releaseHot for a word that is shut, so that the cell may be an old
+// one; that others are swapping; or whose lease was released before.
+func (c *cell) releaseHotSlow(generation uint64, n int) {
+	for try := 0; ; try++ {
+		w := c.word.Load()
+		switch {
+		case w&busy == 0 || c.generationOf(w) != generation:
+			return
+		case w&shut != 0 || w&maxCredit+uint64(n) > maxCredit:
+			now := c.e.lock()
+			if w = c.word.Load(); w&busy != 0 && c.generationOf(w) == generation {
+				c.word.Store(w &^ busy)
+				c.e.putBack(n)
+			}
+			c.e.unlock(now)
+			return
+		case c.word.CompareAndSwap(w, w-busy+uint64(n)):
+			return
+		}
+		backOff(try)
 	}
-	c.e.unlock(now)
 }
 
 // giveBack returns the permits of a lease whose ticket is redeemed.
 func (e *engine) giveBack(n int) {
 	c := e.cell.Load()
-	for {
+	for try := 0; ; try++ {
 		w := c.word.Load()
 		credit := w&maxCredit + uint64(n)
 		if w&shut != 0 || credit > maxCredit {
@@ -133,19 +158,29 @@ func (e *engine) giveBack(n int) {
 			e.unlock(now)
 			return
 		}
-		if credit == uint64(c.limit) {
+		if credit == uint64(c.limit) && e.watch.Load() > 0 {
 			e.noteWhole()
 		}
 		if c.word.CompareAndSwap(w, w+uint64(n)) {
 			return
 		}
+		backOff(try)
+	}
+}
+
+// backOff waits after a swap that failed, twice as long each time. Whoever won has the
+// word in his core's cache, and works fastest if he is left alone with it for a while.
+//
+//go:noinline
+func backOff(try int) {
+	for range 4096 << min(try, 2) {
 	}
 }
 
 // putBack returns permits to a concurrency limiter's account.
 func (e *engine) putBack(n int) {
 	p := e.acct.(*permits)
-	if p.free += n; p.free == p.limit {
+	if p.free += n; p.free == p.limit && e.watch.Load() > 0 {
 		e.noteWhole()
 	}
 }
@@ -153,18 +188,15 @@ func (e *engine) putBack(n int) {
 // noteWhole notes that all permits of a concurrency limiter are about to be available.
 func (e *engine) noteWhole() {
 	p := e.acct.(*permits)
-	switch {
-	case p.watch.Load() > 0:
-		p.watch.Add(-1)
-		p.wholeAt.Store(e.clock())
-	case p.wholeAt.Load() != unknown:
+	p.wholeAt.Store(e.clock())
+	if e.watch.Add(-1) <= 0 {
 		p.wholeAt.Store(unknown)
 	}
 }
 
 // drawTicket returns a ticket for a lease under c's terms.
 func (e *engine) drawTicket(c *cell) *cell {
-	e.adjust.Add(1)
+	c.first.Add(1)
 	return e.acct.(*permits).ticket(c)
 }
 

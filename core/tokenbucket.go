@@ -31,7 +31,7 @@ func (o TokenBucketOptions) terms() terms {
 		name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
 		step: o.TokensPerPeriod, span: int64(o.ReplenishmentPeriod),
 	}
-	t.packing = newPacking(&t)
+	t.layOut()
 	return t
 }
 

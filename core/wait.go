@@ -134,14 +134,18 @@ func (e *engine) enqueue(now int64, n int, deadline int64) (*waiter, Lease) {
 
 // await blocks until the waiter's outcome is decided or ctx is done.
 func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-		if e.cancel(w) {
-			w.recycle()
-			return e.broken(ctx.Err())
+	if done := ctx.Done(); done == nil {
+		<-w.ready // a select costs more
+	} else {
+		select {
+		case <-w.ready:
+		case <-done:
+			if e.cancel(w) {
+				w.recycle()
+				return e.broken(ctx.Err())
+			}
+			<-w.ready
 		}
-		<-w.ready
 	}
 	l := w.lease
 	w.recycle()
