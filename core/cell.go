@@ -33,7 +33,7 @@ type cell struct {
 	word  atomic.Uint64
 	e     *engine // nil: not of one of the four limiters
 	x     *extra
-	first atomic.Uint64 // number of generation 0; of a concurrency limiter: and the tickets drawn
+	first uint64 // number of this cell's generation 0
 	terms
 }
 
@@ -114,12 +114,23 @@ func (t *terms) used(word uint64) bool {
 }
 
 // grants returns the number of the latest generation.
-func (c *cell) grants() uint64 { return c.first.Load() + c.generationOf(c.word.Load()) }
+func (c *cell) grants() uint64 { return c.first + c.generationOf(c.word.Load()) }
+
+// shut sets the word's shut bit and returns the state that it takes out of it. The mutex
+// is held.
+func (c *cell) shut() uint64 {
+	mask := uint64(1)<<c.stateBits() - 1
+	for {
+		w := c.word.Load()
+		if c.word.CompareAndSwap(w, w&^mask|shut) {
+			return w & mask
+		}
+	}
+}
 
 // newCell returns a shut cell that goes on counting at first.
 func newCell(e *engine, first uint64, t terms) *cell {
-	c := &cell{e: e, terms: t}
-	c.first.Store(first)
+	c := &cell{e: e, first: first, terms: t}
 	c.word.Store(shut)
 	return c
 }

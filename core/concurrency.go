@@ -78,6 +78,7 @@ type permits struct {
 	wholeAt atomic.Int64
 
 	tickets atomic.Pointer[ticketPool] // nil: never was a second lease held
+	drawn   atomic.Uint64              // leases granted with a ticket
 }
 
 const (

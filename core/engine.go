@@ -26,7 +26,8 @@ type engine struct {
 	base     time.Time // instants count from here
 	acct     account
 	mu       sync.Mutex
-	queue    *queue // nil: nobody waits
+	queue    *queue  // nil: nobody waits
+	woken    *waiter // those decided since lock, the last first; unlock tells them
 	refunded *refundLog
 	held     bool // this is a concurrency limiter; its account is *permits
 	open     bool // the word is open
@@ -62,20 +63,18 @@ func (e *engine) timed() bool { return !e.held && !e.cell.Load().manual }
 // allows to go on: a late timer delays nobody behind a newcomer.
 func (e *engine) lock() (now int64) {
 	e.mu.Lock()
+	c := e.cell.Load()
+	wasOpen, state := e.open, uint64(0)
+	if wasOpen {
+		e.open = false
+		state = c.shut()
+	}
+	// The clock is read when the word is shut: no grant that got in was later.
 	if !e.held {
 		now = e.clock()
 	}
-	c := e.cell.Load()
-	if e.open {
-		e.open = false
-		state := uint64(1)<<c.stateBits() - 1
-		for {
-			w := c.word.Load()
-			if c.word.CompareAndSwap(w, w&^state|shut) {
-				e.acct.settle(now, c, w&state)
-				break
-			}
-		}
+	if wasOpen {
+		e.acct.settle(now, c, state)
 	}
 	if !e.held && !c.manual && e.acct.advance(now) {
 		e.serve(now)
@@ -94,7 +93,19 @@ func (e *engine) unlock(now int64) {
 	} else if !e.closed {
 		e.openWord(now)
 	}
+	woken := e.woken
+	e.woken = nil
 	e.mu.Unlock()
+	if woken != nil {
+		woken.wake()
+	}
+}
+
+// decide ends the wait of w with a lease.
+func (e *engine) decide(w *waiter, l Lease) {
+	e.queue.remove(w)
+	w.lease = l
+	w.next, e.woken = e.woken, w
 }
 
 // openWord puts the account's state into the cell's word, if it can hold it; if not, all
@@ -143,10 +154,10 @@ func (e *engine) serve(now int64) {
 		if q.plan != nil && !e.acct.kept(w.due, now) {
 			q.plan = nil
 		}
-		q.decide(w, e.grant(now, w.n, true))
+		e.decide(w, e.grant(now, w.n, true))
 	}
 	for q.probes != nil && e.acct.available() > 0 {
-		q.decide(q.probes, e.grant(now, 0, true))
+		e.decide(q.probes, e.grant(now, 0, true))
 	}
 	e.dropQueue()
 }
@@ -257,6 +268,9 @@ func (e *engine) Statistics() Statistics {
 		Granted:   c.grants() + uint64(e.adjust.Load()),
 		Rejected:  e.rejected.Load(),
 	}
+	if e.held {
+		s.Granted += e.acct.(*permits).drawn.Load()
+	}
 	if e.queue != nil {
 		s.Queued = e.queue.permits
 	}
@@ -265,6 +279,10 @@ func (e *engine) Statistics() Statistics {
 }
 
 // IdleFor returns how long all permits have been available, and whether they are.
+//
+// A concurrency limiter keeps the time of the releases that leave all permits available
+// for the first 16,384 of them, and for 65,536 after each call of IdleFor; a call after
+// more than that counts from itself.
 func (e *engine) IdleFor() (time.Duration, bool) {
 	if e.cell.Load() == nil {
 		return 0, false
@@ -291,10 +309,10 @@ func (e *engine) Close() error {
 	e.closed = true
 	if q := e.queue; q != nil {
 		for q.oldest != nil {
-			q.decide(q.oldest, e.refuse(closed))
+			e.decide(q.oldest, e.refuse(closed))
 		}
 		for q.probes != nil {
-			q.decide(q.probes, e.refuse(closed))
+			e.decide(q.probes, e.refuse(closed))
 		}
 		e.dropQueue()
 	}
@@ -315,7 +333,7 @@ func (e *engine) Refund(l Lease) {
 	if e.refunded == nil {
 		e.refunded = new(refundLog)
 	}
-	if e.refunded.add(l.home().first.Load() + l.generation()) {
+	if e.refunded.add(l.home().first + l.generation()) {
 		e.giveLocked(now, l)
 	}
 	e.unlock(now)
@@ -353,7 +371,7 @@ func (e *engine) update(t terms) error {
 		for w := q.oldest; w != nil; {
 			next := w.next
 			if w.n > c.limit {
-				q.decide(w, e.refuse(exceedsAll))
+				e.decide(w, e.refuse(exceedsAll))
 			}
 			w = next
 		}

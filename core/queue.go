@@ -28,7 +28,7 @@ type queue struct {
 }
 
 // waiter is an Acquire that waits. It is in a queue until its outcome is decided, under
-// the mutex; then its lease is set and ready has an element.
+// the mutex; then its lease is set, and soon ready has an element.
 type waiter struct {
 	q          *queue
 	prev, next *waiter
@@ -114,11 +114,19 @@ func (w *waiter) after(order QueueOrder) *waiter {
 	return w.next
 }
 
-// decide ends the wait of w with a lease.
-func (q *queue) decide(w *waiter, l Lease) {
-	q.remove(w)
-	w.lease = l
-	w.ready <- struct{}{} // has room: an outcome is decided once
+// wake tells the waiters of a list, linked from the last to the first, that their outcome
+// is decided. No lock is held: who wakes may want it.
+func (w *waiter) wake() {
+	var first *waiter
+	for w != nil {
+		next := w.next
+		w.next, first, w = first, w, next
+	}
+	for w = first; w != nil; {
+		next := w.next // when w is told, it is its goroutine's
+		w.ready <- struct{}{}
+		w = next
+	}
 }
 
 // recycle keeps w, which nobody knows any more, for the next to wait.

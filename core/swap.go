@@ -196,8 +196,9 @@ func (e *engine) noteWhole() {
 
 // drawTicket returns a ticket for a lease under c's terms.
 func (e *engine) drawTicket(c *cell) *cell {
-	c.first.Add(1)
-	return e.acct.(*permits).ticket(c)
+	p := e.acct.(*permits)
+	p.drawn.Add(1)
+	return p.ticket(c)
 }
 
 // fits reports whether n permits are not more than the limit.

@@ -121,7 +121,7 @@ func (e *engine) enqueue(now int64, n int, deadline int64) (*waiter, Lease) {
 	if n > 0 {
 		for q.oldest != nil && n > c.queueLimit-q.permits {
 			old := q.oldest
-			q.decide(old, e.reject(now, old.n, evicted, e.acct.ready(now, old.n)))
+			e.decide(old, e.reject(now, old.n, evicted, e.acct.ready(now, old.n)))
 		}
 	}
 	w := q.waiter(n)
