@@ -36,7 +36,7 @@ func Reject(metadata ...Metadata) Lease {
 // Refuse returns a lease that is not acquired and whose Err is err: for [ErrClosed] and
 // the like. A nil err makes it a [Reject].
 func Refuse(err error) Lease {
-	switch err {
+	switch err { //nolint:errorlint // an error that wraps one of these is to come back as it is
 	case nil:
 		return Lease{}
 	case ErrClosed:

@@ -107,16 +107,16 @@ func (l Lease) redeem() bool {
 }
 
 // settle gives back what a redeemed ticket stands for.
-func (t *cell) settle(n int) {
+func (c *cell) settle(n int) {
 	switch {
-	case t.x == nil:
-		t.e.recycle(t)
-		t.e.giveBack(n)
-	case t.x.chain != nil:
-		t.x.chain.release(t)
-	case t.x.release != nil:
-		release := t.x.release
-		t.x.release = nil
+	case c.x == nil:
+		c.e.recycle(c)
+		c.e.giveBack(n)
+	case c.x.chain != nil:
+		c.x.chain.release(t)
+	case c.x.release != nil:
+		release := c.x.release
+		c.x.release = nil
 		release()
 	}
 }

@@ -26,7 +26,7 @@ func (t *terms) layOut() {
 	spare := bits.Len64(uint64(t.step - 1))
 	hi, reach := bits.Mul64(uint64(t.ticks(t.limit)), uint64(t.span))
 	full := max(bits.Len64(reach)+1, leastFullBits)
-	if t.manual || hi != 0 || spare+full > 63-leastGenerationBits || uint64(t.limit/t.step) > 1<<32-1 {
+	if t.manual || hi != 0 || spare+full > 63-leastGenerationBits || uint64(t.limit/t.step) >= 1<<32 {
 		return
 	}
 	full = max(full, 63-generationBits-spare)
