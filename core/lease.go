@@ -113,7 +113,7 @@ func (c *cell) settle(n int) {
 		c.e.recycle(c)
 		c.e.giveBack(n)
 	case c.x.chain != nil:
-		c.x.chain.release(t)
+		c.x.chain.release(c)
 	case c.x.release != nil:
 		release := c.x.release
 		c.x.release = nil
