@@ -36,15 +36,8 @@ func Reject(metadata ...Metadata) Lease {
 // Refuse returns a lease that is not acquired and whose Err is err: for [ErrClosed] and
 // the like. A nil err makes it a [Reject].
 func Refuse(err error) Lease {
-	switch err { //nolint:errorlint // an error that wraps one of these is to come back as it is
-	case nil:
+	if err == nil {
 		return Lease{}
-	case ErrClosed:
-		return Lease{bits: uint64(closed)}
-	case ErrPermitsExceedLimit:
-		return Lease{bits: uint64(exceedsAll)}
-	case ErrNegativePermits:
-		return Lease{bits: uint64(negative)}
 	}
 	return Lease{c: newExtra(extra{err: err}, nil), bits: uint64(failed)}
 }
