@@ -153,9 +153,9 @@ func (c *ChainedLimiter) leave(cancel *context.CancelFunc) {
 func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 	switch {
 	case permits < 0:
-		return Refuse(ErrNegativePermits), false
+		return Lease{bits: uint64(negative)}, false
 	case c.closed.Load() || c.links == nil:
-		return Refuse(ErrClosed), false
+		return Lease{bits: uint64(closed)}, false
 	}
 	// More than a later limiter's limit fails before an earlier one is taken from.
 	for i := range c.links {

@@ -5,7 +5,7 @@ package core
 // [ErrNegativePermits], and release never runs.
 func Grant(permits int, release func(), metadata ...Metadata) Lease {
 	if permits < 0 {
-		return Refuse(ErrNegativePermits)
+		return Lease{bits: uint64(negative)}
 	}
 	l := newGrant(nil, free, 0, permits, -1, -1)
 	if release == nil {

@@ -21,9 +21,9 @@ type unlimited struct {
 func (u *unlimited) TryAcquire(permits int) Lease {
 	switch {
 	case permits < 0:
-		return Refuse(ErrNegativePermits)
+		return Lease{bits: uint64(negative)}
 	case u.closed.Load():
-		return Refuse(ErrClosed)
+		return Lease{bits: uint64(closed)}
 	}
 	u.granted.Add(1)
 	return newGrant(nil, free, 0, permits, -1, -1)
