@@ -16,7 +16,7 @@ func (c *ChainedLimiter) ticket() *cell {
 func (c *ChainedLimiter) recycle(t *cell) {
 	clear(t.x.links)
 	t.x.links = t.x.links[:0]
-	if pool := c.tickets.Load(); t.word.Load() < maxGeneration && t.name == pool.of.name && t.limit == pool.of.limit {
+	if pool := c.tickets.Load(); t.word.Load() < maxGeneration && pool.suits(t) {
 		pool.Put(t)
 	}
 }

@@ -106,10 +106,15 @@ func (p *permits) ticket(c *cell) *cell {
 	return &cell{e: c.e, terms: c.terms}
 }
 
+// suits reports whether t shows what the pool's tickets show.
+func (p *ticketPool) suits(t *cell) bool {
+	return t.limit == p.of.limit && t.name == p.of.name
+}
+
 // recycle keeps a redeemed ticket to be used again.
 func (e *engine) recycle(t *cell) {
 	p := e.acct.(*permits).tickets.Load()
-	if t.word.Load() < maxGeneration && p != nil && p.of.terms == t.terms {
+	if t.word.Load() < maxGeneration && p.suits(t) {
 		p.Put(t)
 	}
 }
