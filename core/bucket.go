@@ -23,14 +23,17 @@ func (t *terms) ticks(n int) int64 {
 	return int64((uint64(n) + uint64(t.step) - 1) / uint64(t.step))
 }
 
-// tickAfter returns the instant of the k-th tick from now on, or never.
-func (b *bucket) tickAfter(k int64) int64 {
-	hi, lo := bits.Mul64(uint64(k), uint64(b.t.span))
+// periodsOf returns how long k periods are, or never.
+func (t *terms) periodsOf(k int64) int64 {
+	hi, lo := bits.Mul64(uint64(k), uint64(t.span))
 	if hi != 0 || lo > never {
 		return never
 	}
-	return after(b.tick, int64(lo))
+	return int64(lo)
 }
+
+// tickAfter returns the instant of the k-th tick from now on, or never.
+func (b *bucket) tickAfter(k int64) int64 { return after(b.tick, b.t.periodsOf(k)) }
 
 // bind keeps the clock going; but if more than a new period has passed since the last
 // tick, the next is one period from now: no tokens at a new rate for time gone by.

@@ -1,8 +1,22 @@
 package core
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // The lease of a chain: a ticket that holds the leases of its parts.
+
+// ticketPool keeps a chain's tickets that are not in use.
+type ticketPool struct {
+	sync.Pool
+	of *cell // tickets show these terms
+}
+
+// suits reports whether t shows what the pool's tickets show.
+func (p *ticketPool) suits(t *cell) bool {
+	return t.limit == p.of.limit && t.name == p.of.name
+}
 
 // ticket returns a ticket for leases that show the terms of the latest.
 func (c *ChainedLimiter) ticket() *cell {

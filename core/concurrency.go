@@ -2,7 +2,6 @@ package core
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -77,7 +76,7 @@ type permits struct {
 	// somebody last asked: engine.watch counts them down.
 	wholeAt atomic.Int64
 
-	tickets atomic.Pointer[ticketPool] // nil: never was a second lease held
+	tickets atomic.Pointer[ticketRing] // nil: never was a second lease held
 	drawn   atomic.Uint64              // leases granted with a ticket
 }
 
@@ -86,38 +85,6 @@ const (
 	watchGrants = 1 << 16
 	unknown     = -1 // instant of permits.wholeAt
 )
-
-// ticketPool keeps tickets of one cell's terms that are not in use.
-type ticketPool struct {
-	sync.Pool
-	of *cell
-}
-
-// ticket returns a ticket of c's terms.
-func (p *permits) ticket(c *cell) *cell {
-	pool := p.tickets.Load()
-	if pool == nil || pool.of != c {
-		pool = &ticketPool{of: c}
-		p.tickets.Store(pool) // of two at once one is forgotten
-	}
-	if t, ok := pool.Get().(*cell); ok {
-		return t
-	}
-	return &cell{e: c.e, terms: c.terms}
-}
-
-// suits reports whether t shows what the pool's tickets show.
-func (p *ticketPool) suits(t *cell) bool {
-	return t.limit == p.of.limit && t.name == p.of.name
-}
-
-// recycle keeps a redeemed ticket to be used again.
-func (e *engine) recycle(t *cell) {
-	p := e.acct.(*permits).tickets.Load()
-	if t.word.Load() < maxGeneration && p.suits(t) {
-		p.Put(t)
-	}
-}
 
 func (p *permits) bind(_ int64, t *terms) {
 	p.free += t.limit - p.limit

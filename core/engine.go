@@ -216,8 +216,8 @@ func (e *engine) grant(now int64, n int, served bool) Lease {
 	c := e.roomyCell(now)
 	w, left := c.word.Load(), e.acct.available()
 	if e.held && w&busy != 0 {
-		t := e.drawTicket(c)
-		return newGrant(t, heldTicket, t.word.Load(), n, left, -1)
+		t, generation := e.acct.(*permits).draw(c)
+		return newGrant(t, heldTicket, generation, n, left, -1)
 	}
 	w += 1 << c.stateBits()
 	o, v := spent, e.reset(now)

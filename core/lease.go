@@ -110,7 +110,6 @@ func (l Lease) redeem() bool {
 func (c *cell) settle(n int) {
 	switch {
 	case c.x == nil:
-		c.e.recycle(c)
 		c.e.giveBack(n)
 	case c.x.chain != nil:
 		c.x.chain.release(c)

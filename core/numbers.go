@@ -32,13 +32,16 @@ func granted(o outcome, generation uint64, n int) uint64 {
 	return uint64(o) | generation<<outcomeBits | uint64(n)<<(outcomeBits+generationBits)
 }
 
-// newGrant returns an acquired lease.
-func newGrant(c *cell, o outcome, generation uint64, n, left int, reset int64) Lease {
-	if uint64(n) <= maxPermits {
-		return Lease{c: c, bits: granted(o, generation, n), u: int64(left), v: reset}
+// newGrant returns an acquired lease; v is what the outcome has there.
+func newGrant(c *cell, o outcome, generation uint64, permits, left int, v int64) Lease {
+	if uint64(permits) <= maxPermits {
+		return Lease{c: c, bits: granted(o, generation, permits), u: int64(left), v: v}
 	}
-	wide := extra{of: c, wide: &numbers{permits: n, left: left, reset: reset}}
-	return Lease{c: newExtra(wide, c), bits: granted(o, generation, 0), v: reset}
+	l := Lease{c: c, bits: granted(o, generation, 0), u: int64(left), v: v}
+	wide := l.numbers()
+	wide.permits = permits
+	l.c = newExtra(extra{of: c, wide: &wide}, c)
+	return l
 }
 
 // newRejection returns a lease that is not acquired.
@@ -78,7 +81,7 @@ func (l Lease) numbers() numbers {
 	case spentCredit:
 		n.left = int(l.u)
 		if t := &l.home().terms; !t.manual {
-			n.reset = t.ticks(t.limit-n.left)*t.span - l.v
+			n.reset = t.periodsOf(t.ticks(t.limit-n.left)) - l.v
 		}
 	case exhaustedRaw:
 		n.retry = l.home().retry(n.permits, uint64(l.u), l.v)

@@ -46,8 +46,7 @@ func (e *engine) holdSlow(c *cell, n int) (Lease, bool) {
 		}
 		of, generation := c, c.generationOf(next)
 		if o == heldTicket {
-			of = e.drawTicket(c)
-			generation = of.word.Load()
+			of, generation = e.acct.(*permits).draw(c)
 		}
 		return Lease{c: of, bits: granted(o, generation, n), u: int64(next & maxCredit), v: -1}, true
 	}
@@ -192,13 +191,6 @@ func (e *engine) noteWhole() {
 	if e.watch.Add(-1) <= 0 {
 		p.wholeAt.Store(unknown)
 	}
-}
-
-// drawTicket returns a ticket for a lease under c's terms.
-func (e *engine) drawTicket(c *cell) *cell {
-	p := e.acct.(*permits)
-	p.drawn.Add(1)
-	return p.ticket(c)
 }
 
 // fits reports whether n permits are not more than the limit.
