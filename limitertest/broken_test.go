@@ -1,0 +1,495 @@
+package limitertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+)
+
+// broken is a limiter that breaks a rule, and what it claims to be.
+type broken struct {
+	rule   string
+	fault  string // what is wrong with it
+	config limitertest.Config
+	make   func() core.Limiter
+}
+
+const queue = 2*limit + 1
+
+// The claims that broken limiters make.
+var (
+	slots       = limitertest.Config{Limit: limit, QueueLimit: queue}
+	newestSlots = limitertest.Config{Limit: limit, QueueLimit: queue, QueueOrder: core.NewestFirst}
+	noQueue     = limitertest.Config{Limit: limit, QueueLimit: limitertest.NoQueue}
+	shortQueue  = limitertest.Config{Limit: limit, QueueLimit: 3, QueueOrder: core.NewestFirst}
+	tokens      = limitertest.Config{Limit: limit, QueueLimit: queue, Refill: 30 * time.Second}
+	newestTok   = limitertest.Config{Limit: limit, QueueLimit: queue, QueueOrder: core.NewestFirst, Refill: 30 * time.Second}
+	byHand      = limitertest.Config{Limit: limit, QueueLimit: queue, Refill: 30 * time.Second, Manual: true}
+)
+
+// mutated returns a maker of mutants of what the config claims.
+func mutated(c limitertest.Config, mutate func(m *mutant)) func() core.Limiter {
+	return func() core.Limiter {
+		room := max(c.QueueLimit, 0)
+		if c.Refill == 0 {
+			m := &mutant{Limiter: concurrency(room, c.QueueOrder)}
+			mutate(m)
+			return m
+		}
+		m := &mutantRate{mutant{Limiter: bucket(room, c.QueueOrder, c.Manual)}}
+		mutate(&m.mutant)
+		return m
+	}
+}
+
+// faulty returns a maker of semaphores with a fault.
+func faulty(set func(*semaphore)) func() core.Limiter {
+	return func() core.Limiter {
+		s := newSemaphore(limit, queue)
+		set(s)
+		return s
+	}
+}
+
+// plain returns a maker of good limiters, that are not what the config claims.
+func plain(room int, order core.QueueOrder) func() core.Limiter {
+	return func() core.Limiter { return concurrency(room, order) }
+}
+
+var brokenLimiters = []broken{
+	{"checks come in order", "grants though the context is done", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			if l := m.TryAcquire(n); l.Acquired() {
+				return l, nil
+			}
+			return m.Limiter.Acquire(ctx, n)
+		}
+	})},
+	{"checks come in order", "looks at the limit before the context", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			if n > limit {
+				return core.Refuse(core.ErrPermitsExceedLimit), core.ErrPermitsExceedLimit
+			}
+			return m.Limiter.Acquire(ctx, n)
+		}
+	})},
+	{"checks come in order", "mints permits from negative counts", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(max(n, 0)) }
+	})},
+	{"checks come in order", "returns the context's cause", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			if err := context.Cause(ctx); err != nil && n >= 0 {
+				return core.Refuse(err), err
+			}
+			return m.Limiter.Acquire(ctx, n)
+		}
+	})},
+	{"more than the limit is refused for good", "takes it for a rejection", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			if n > limit {
+				return core.Reject()
+			}
+			return m.Limiter.TryAcquire(n)
+		}
+	})},
+	{"more than the limit is refused for good", "waits for it", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			if n > limit {
+				<-ctx.Done()
+				return core.Refuse(ctx.Err()), ctx.Err()
+			}
+			return m.Limiter.Acquire(ctx, n)
+		}
+	})},
+	{"zero permits is a probe", "always grants it", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			if n == 0 {
+				return core.Grant(0, nil)
+			}
+			return m.Limiter.TryAcquire(n)
+		}
+	})},
+	{"zero permits is a probe", "takes one for it", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			if n == 0 {
+				m.Limiter.TryAcquire(1)
+			}
+			return m.Limiter.TryAcquire(n)
+		}
+	})},
+	{"a probe ignores the queue", "refuses probes while somebody waits", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			if n == 0 && m.Statistics().Queued > 0 {
+				return core.Reject()
+			}
+			return m.Limiter.TryAcquire(n)
+		}
+	})},
+	{"a probe that waits stands outside the queue limit", "rejects probes that would wait", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			if n == 0 && m.Available() == 0 {
+				l := m.TryAcquire(0)
+				return l, l.Err()
+			}
+			return m.Limiter.Acquire(ctx, n)
+		}
+	})},
+	{"probes are served after the queue", "serves them before", slots, faulty(func(s *semaphore) { s.probesFirst = true })},
+
+	{"without a queue nobody waits", "waits", noQueue, plain(1, core.OldestFirst)},
+	{"the queue counts permits", "has room for one more", slots, plain(queue+1, core.OldestFirst)},
+	{"the queue counts permits", "has room for one less", slots, plain(queue-1, core.OldestFirst)},
+	{"the queue counts permits", "evicts for one more than it has", newestSlots, plain(queue+1, core.NewestFirst)},
+	{"a full queue rejects the newcomer", "evicts the oldest", slots, plain(queue, core.NewestFirst)},
+	{"a full queue evicts the oldest", "rejects the newcomer", newestSlots, plain(queue, core.OldestFirst)},
+	{"more than the queue limit evicts nobody", "has a queue that it would fit into", shortQueue, plain(4, core.NewestFirst)},
+	{"nobody overtakes", "serves a newcomer that fits", slots, plain(queue, core.NewestFirst)},
+	{"a newcomer that fits goes first", "has him wait", newestSlots, plain(queue, core.OldestFirst)},
+	{"the queue is served in order", "serves the newest first", slots, plain(queue, core.NewestFirst)},
+	{"the queue is served in order", "serves the oldest first", newestSlots, plain(queue, core.OldestFirst)},
+	{"the queue is served in order", "serves the newest first", tokens, func() core.Limiter { return bucket(queue, core.NewestFirst, false) }},
+	{"serving stops at the first that does not fit", "serves whoever fits", slots, faulty(func(s *semaphore) { s.greedy = true })},
+
+	{"a done context ends the wait", "wraps its error", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			l, err := m.Limiter.Acquire(ctx, n)
+			if ctx.Err() != nil {
+				err = fmt.Errorf("waiting: %w", err)
+				return core.Refuse(err), err
+			}
+			return l, err
+		}
+	})},
+	{"a done context ends the wait", "goes on waiting", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			if ctx.Err() != nil {
+				return m.Limiter.Acquire(ctx, n)
+			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Hour)
+			defer cancel()
+			return m.Limiter.Acquire(ctx, n)
+		}
+	})},
+	{"cancelling makes room in the queue", "counts who is gone", slots, faulty(func(s *semaphore) { s.keepsRoom = true })},
+	{"cancelling serves who now fits", "serves at the next release", slots, faulty(func(s *semaphore) { s.forgets = true })},
+	{"who cancels keeps nothing", "grants to who is gone", slots, faulty(func(s *semaphore) { s.keepsPermits = true })},
+	{"of grant and cancel one wins", "loses the permits", slots, faulty(func(s *semaphore) { s.losesGrants = true })},
+
+	{"retry after is exact", "is a nanosecond late", tokens, retryAfterOff(tokens, 1)},
+	{"retry after is exact", "is a nanosecond early", tokens, retryAfterOff(tokens, -1)},
+	{"retry after is exact", "is silent", tokens, mutated(tokens, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			if l := m.Limiter.TryAcquire(n); l.Acquired() || n < 0 || n > limit {
+				return l
+			}
+			return core.Reject()
+		}
+	})},
+	{"retry after counts the queue ahead", "ignores the queue", tokens, mutated(tokens, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if d, ok := core.RetryAfter.From(l); ok && m.Statistics().Queued > limit {
+				return l.With(core.RetryAfter.With(min(d, 10*time.Second)))
+			}
+			return l
+		}
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			l, err := m.Limiter.Acquire(ctx, n)
+			if d, ok := core.RetryAfter.From(l); ok {
+				l = core.Reject(core.RetryAfter.With(min(d, 10*time.Second)))
+				err = l.Err()
+			}
+			return l, err
+		}
+	})},
+	{"retry after counts the queue ahead", "counts it, newest first", newestTok, mutated(newestTok, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if d, ok := core.RetryAfter.From(l); ok {
+				return l.With(core.RetryAfter.With(d + time.Duration(m.Statistics().Queued)))
+			}
+			return l
+		}
+	})},
+	{"retry after stands only where time helps", "guesses", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if !l.Acquired() {
+				return l.With(core.RetryAfter.With(time.Second))
+			}
+			return l
+		}
+	})},
+	{"a hopeless deadline is rejected at once", "sleeps in vain", tokens, mutated(tokens, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			if ctx.Err() != nil {
+				return m.Limiter.Acquire(ctx, n)
+			}
+			blind, cancel := context.WithCancel(context.WithoutCancel(ctx))
+			defer cancel()
+			defer context.AfterFunc(ctx, cancel)()
+			l, err := m.Limiter.Acquire(blind, n)
+			if ctx.Err() != nil {
+				return core.Refuse(ctx.Err()), ctx.Err()
+			}
+			return l, err
+		}
+	})},
+	{"who waits is served on time", "wakes him late", tokens, mutated(tokens, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			l, err := m.Limiter.Acquire(ctx, n)
+			if n > 0 && err == nil {
+				time.Sleep(1 * time.Nanosecond)
+			}
+			return l, err
+		}
+	})},
+	{"automatic replenishment", "needs TryReplenish", tokens, func() core.Limiter { return bucket(queue, core.OldestFirst, true) }},
+	{"automatic replenishment", "is too slow", tokens, func() core.Limiter { return fixed(queue, core.OldestFirst, false) }},
+	{"automatic replenishment", "is too fast", tokens, func() core.Limiter { return sliding(queue, core.OldestFirst, false) }},
+	{"automatic replenishment", "boasts", tokens, mutated(tokens, func(m *mutant) { m.replenish = func() bool { return true } })},
+	{"manual replenishment", "does not need it", byHand, func() core.Limiter { return bucket(queue, core.OldestFirst, false) }},
+	{"manual replenishment", "denies it", byHand, mutated(byHand, func(m *mutant) { m.auto = func() bool { return true } })},
+	{"idle time earns no credit", "saves up", tokens, func() core.Limiter {
+		l := must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2 * limit, TokensPerPeriod: limit, ReplenishmentPeriod: 30 * time.Second}))
+		l.TryAcquire(limit)
+		return l
+	}},
+	{"idle is when every permit is available", "is always idle", slots, mutated(slots, func(m *mutant) {
+		m.idle = func() (time.Duration, bool) { return 0, true }
+	})},
+	{"idle is when every permit is available", "counts from its creation", slots, func() core.Limiter {
+		m, created := &mutant{Limiter: concurrency(queue, core.OldestFirst)}, time.Now()
+		m.idle = func() (time.Duration, bool) {
+			if _, idle := m.Limiter.(core.Idler).IdleFor(); !idle {
+				return 0, false
+			}
+			return time.Since(created) / 2, true
+		}
+		return m
+	}},
+
+	{"a lease is released once", "never", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if !l.Acquired() {
+				return l
+			}
+			return core.Grant(n, nil)
+		}
+	})},
+	{"a lease is released once", "gives back one more", slots, mutated(slots, func(m *mutant) {
+		var held []core.Lease
+		m.try = func(n int) core.Lease {
+			if n < 2 {
+				return m.Limiter.TryAcquire(n)
+			}
+			for range n {
+				held = append(held, m.Limiter.TryAcquire(1))
+			}
+			return core.Grant(n, func() {
+				for range min(n+1, len(held)) {
+					held[0].Release()
+					held = held[1:]
+				}
+			})
+		}
+	})},
+	{"a lease of long ago releases nothing", "hands one lease out again", slots, mutated(slots, func(m *mutant) {
+		var old core.Lease
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			switch {
+			case n == 1 && l.Acquired() && !old.Acquired():
+				old = l
+			case n == limit && l.Acquired():
+				l.Release()
+				again := m.Limiter.TryAcquire(n)
+				stale := core.Grant(0, again.Release)
+				old, l = stale, again
+			}
+			if n == 1 && l.Acquired() {
+				return core.Grant(1, func() { l.Release() })
+			}
+			if n == limit && l.Acquired() {
+				return core.Grant(n, nil)
+			}
+			return l
+		}
+	})},
+	{"a release brings back no time", "does", tokens, mutated(tokens, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if !l.Acquired() {
+				return l
+			}
+			return core.Grant(n, func() { m.Refund(l) })
+		}
+	})},
+	{"a refund undoes the grant once", "does not", tokens, mutated(tokens, func(m *mutant) {
+		m.refund = func(core.Lease) {}
+	})},
+	{"a refund undoes the grant once", "each time", slots, faultyRefund},
+	{"a refund serves who waits", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
+		m.refund = func(l core.Lease) { time.AfterFunc(1, l.Release) }
+	})},
+	{"metadata is in order", "has a number where a time belongs", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			return m.Limiter.TryAcquire(n).With(core.NewMetadataKey[int]("RESET_AFTER").With(7))
+		}
+	})},
+	{"metadata is in order", "has a limit that is none", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.PermitLimit.With(0)) }
+	})},
+	{"errors say what the lease says", "has one of its own", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if !l.Acquired() {
+				return core.Refuse(errors.New("no"))
+			}
+			return l
+		}
+	})},
+	{"errors say what the lease says", "says another reason", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if !errors.Is(l.Err(), core.ErrRejected) {
+				return l
+			}
+			return core.Refuse(l.Err()).With(core.ReasonPhrase.With("because"))
+		}
+	})},
+	{"statistics add up", "counts no probes", slots, mutated(slots, func(m *mutant) {
+		probes := uint64(0)
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if n == 0 && l.Acquired() {
+				probes++
+			}
+			return l
+		}
+		m.counts = func() core.Statistics {
+			st := m.Limiter.(core.Reporter).Statistics()
+			st.Granted -= probes
+			return st
+		}
+	})},
+	{"statistics add up", "counts requests, not permits, as queued", slots, mutated(slots, func(m *mutant) {
+		m.counts = func() core.Statistics {
+			st := m.Limiter.(core.Reporter).Statistics()
+			st.Queued *= 2
+			return st
+		}
+	})},
+	{"available is what can be taken", "is always all", slots, mutated(slots, func(m *mutant) { m.available = func() int { return limit } })},
+	{"available is what can be taken", "is off by one", slots, mutated(slots, func(m *mutant) {
+		m.available = func() int { return m.Limiter.Available() + 1 }
+	})},
+	{"many at once get no more than there is", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
+	{"never more held than the limit", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
+	{"a release comes before the grant it makes room for", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
+
+	{"close refuses from then on", "does nothing", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
+	{"close refuses from then on", "is angry the second time", slots, mutated(slots, func(m *mutant) {
+		closed := false
+		m.close = func() error {
+			if closed {
+				return core.ErrClosed
+			}
+			closed = true
+			return m.Limiter.(*core.ConcurrencyLimiter).Close()
+		}
+	})},
+	{"close ends every wait", "lets them wait", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
+}
+
+// retryAfterOff makes tries that are off by d.
+func retryAfterOff(c limitertest.Config, off time.Duration) func() core.Limiter {
+	return mutated(c, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if d, ok := core.RetryAfter.From(l); ok {
+				return l.With(core.RetryAfter.With(d + off))
+			}
+			return l
+		}
+	})
+}
+
+// faultyRefund makes limiters that take every refund for the first.
+func faultyRefund() core.Limiter {
+	m := &mutant{Limiter: concurrency(queue, core.OldestFirst)}
+	others := make(chan core.Lease, math.MaxInt8)
+	m.try = func(n int) core.Lease {
+		for range n {
+			others <- m.Limiter.TryAcquire(1)
+		}
+		if l := <-others; !l.Acquired() {
+			return l
+		} else if n > 0 {
+			others <- l
+		}
+		return core.Grant(n, nil)
+	}
+	m.refund = func(l core.Lease) {
+		for range l.Permits() {
+			(<-others).Release()
+		}
+	}
+	return m
+}
+
+// racy is a limiter that looks, and then takes.
+type racy struct{ free *atomic.Int64 }
+
+func free(n int64) *atomic.Int64 {
+	v := new(atomic.Int64)
+	v.Store(n)
+	return v
+}
+
+func (r *racy) TryAcquire(n int) core.Lease {
+	if r.free.Load() < int64(n) {
+		return core.Reject()
+	}
+	time.Sleep(1 * time.Nanosecond)
+	r.free.Add(-int64(n))
+	return core.Grant(n, func() { r.free.Add(int64(n)) })
+}
+
+func (r *racy) Acquire(_ context.Context, n int) (core.Lease, error) {
+	l := r.TryAcquire(n)
+	return l, l.Err()
+}
+
+func (r *racy) Available() int { return max(int(r.free.Load()), 0) }
+
+// Each rule has a limiter that breaks it, and is told that it does.
+func TestNamesTheRuleThatIsBroken(t *testing.T) {
+	tested := map[string]bool{}
+	for _, b := range brokenLimiters {
+		tested[b.rule] = true
+		t.Run(b.rule+"/"+b.fault, func(t *testing.T) {
+			if raceDetector && b.rule == "a release comes before the grant it makes room for" {
+				t.Skip("the race detector would find it first, and fail this test")
+			}
+			b.config.New = b.make
+			v := limitertest.Judge(t, b.config, b.rule)
+			require.Empty(t, v.Skipped)
+			require.NotEmpty(t, v.Faults)
+			t.Log(v.Faults)
+		})
+	}
+	for _, name := range limitertest.RuleNames() {
+		require.True(t, tested[name], "no limiter breaks %q", name)
+	}
+}

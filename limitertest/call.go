@@ -1,0 +1,140 @@
+package limitertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// call is an Acquire under way.
+type call struct {
+	s      *subject
+	n      int
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	// Set when ended is closed.
+	lease core.Lease
+	err   error
+	at    time.Time
+}
+
+// acquires begins an Acquire and returns when it has returned, or waits.
+func (s *subject) acquires(n int) *call { return s.acquiresWithin(n, 0) }
+
+// acquiresWithin is acquires with a deadline from now; 0: none.
+func (s *subject) acquiresWithin(n int, limit time.Duration) *call {
+	c := s.begin(n, limit)
+	s.settle()
+	return c
+}
+
+// begin begins an Acquire.
+func (s *subject) begin(n int, limit time.Duration) *call {
+	c := &call{s: s, n: n, ended: make(chan struct{})}
+	var ctx context.Context
+	if limit > 0 {
+		ctx, c.cancel = context.WithTimeout(s.ctx, limit)
+	} else {
+		ctx, c.cancel = context.WithCancel(s.ctx)
+	}
+	s.calls = append(s.calls, c)
+	go func() {
+		defer close(c.ended)
+		defer func() { s.panicked(recover()) }()
+		c.lease, c.err = s.l.Acquire(ctx, n)
+		c.at = time.Now()
+	}()
+	return c
+}
+
+// waits reports whether the call has not returned.
+func (c *call) waits() bool {
+	select {
+	case <-c.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// granted reports whether the call has returned a lease.
+func (c *call) granted() bool { return !c.waits() && c.err == nil }
+
+// rejected reports whether the call has returned a rejection.
+func (c *call) rejected() bool { return !c.waits() && errors.Is(c.err, core.ErrRejected) }
+
+// String says how it stands.
+func (c *call) String() string {
+	switch {
+	case c.waits():
+		return "waits"
+	case c.err == nil:
+		return "was granted"
+	}
+	return "ended with: " + c.err.Error()
+}
+
+// mustWait wants the call to wait, or there is no point in going on.
+func (c *call) mustWait(when string) {
+	if !c.waits() {
+		c.s.stopf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
+	}
+}
+
+// wantWait wants the call to wait.
+func (c *call) wantWait(when string) {
+	if !c.waits() {
+		c.s.faultf("Acquire(%d) %s %v, want it to wait", c.n, when, c)
+	}
+}
+
+// wantGrant wants the call to have been granted.
+func (c *call) wantGrant(when string) {
+	switch {
+	case !c.granted():
+		c.s.faultf("Acquire(%d) %s %v, want it granted", c.n, when, c)
+	case !c.lease.Acquired() || c.lease.Permits() != c.n:
+		c.s.faultf("Acquire(%d) %s returned no error beside a lease of %d permits, acquired %v", c.n, when, c.lease.Permits(), c.lease.Acquired())
+	}
+}
+
+// wantReject wants the call to have been rejected.
+func (c *call) wantReject(when string) {
+	if !c.rejected() {
+		c.s.faultf("Acquire(%d) %s %v, want core.ErrRejected", c.n, when, c)
+		return
+	}
+	c.s.matches(c.lease, c.err, "Acquire, rejected "+when)
+}
+
+// wantError wants the call to have ended with that very error.
+func (c *call) wantError(want error, when string) {
+	if c.waits() || c.err != want { //nolint:errorlint // unchanged is the rule
+		c.s.faultf("Acquire(%d) %s %v, want: %v", c.n, when, c, want)
+		return
+	}
+	c.s.matches(c.lease, c.err, "Acquire "+when)
+}
+
+// matches wants the lease that stands beside an error to say the same.
+func (s *subject) matches(l core.Lease, err error, what string) {
+	if l.Acquired() || l.Permits() != 0 {
+		s.faultf("%s: the lease beside the error has %d permits, acquired %v", what, l.Permits(), l.Acquired())
+	}
+	if !same(l.Err(), err) {
+		s.faultf("%s: the lease's Err() is %q beside the error %q, want the same error", what, l.Err(), err)
+	}
+}
+
+// same reports whether the errors are one, or rejections that say the same: a lease made by
+// core.Reject makes its error anew.
+func same(a, b error) bool {
+	if errors.Is(a, b) && errors.Is(b, a) {
+		return true
+	}
+	var ra, rb *core.RejectedError
+	return errors.As(a, &ra) && errors.As(b, &rb) && ra.Error() == rb.Error() && ra.Permits == rb.Permits
+}

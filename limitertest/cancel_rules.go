@@ -1,0 +1,122 @@
+package limitertest
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// cancelEndsWait: at once, with the context's error, unchanged.
+func cancelEndsWait(s *subject) {
+	s.empties()
+	for _, n := range []int{1, 0} {
+		before, _ := s.counts()
+		c := s.acquires(n)
+		c.mustWait("with nothing available")
+		c.cancel()
+		s.settle()
+		c.wantError(context.Canceled, "after its context was cancelled")
+		s.counted(before, 0, 0, "a cancelled wait")
+	}
+	s.queues(0, "after all waits were cancelled")
+	if s.Refill > 0 && !s.Manual {
+		return // who can't be served by the deadline does not wait for it
+	}
+	c := s.acquiresWithin(1, time.Second)
+	s.pass(time.Second - 1)
+	c.mustWait("before its deadline")
+	s.pass(1)
+	c.wantError(context.DeadlineExceeded, "at its deadline")
+}
+
+// cancelMakesRoom: at once.
+func cancelMakesRoom(s *subject) {
+	s.empties()
+	waiters := s.fill()
+	last := waiters[len(waiters)-1]
+	last.cancel()
+	s.settle()
+	s.queues(s.queue-last.n, "after a cancellation")
+	s.acquires(last.n).wantWait("in the place of one that was cancelled")
+	wantWaiting("when another takes the place of one that was cancelled", waiters[:len(waiters)-1]...)
+	s.queues(s.queue, "in a queue that is full again")
+}
+
+// cancelServes: whoever was behind the cancelled one and fits.
+func cancelServes(s *subject) {
+	s.takes(s.Limit - 1)
+	a, b := s.acquires(2), s.acquires(1)
+	a.mustWait("with one permit left")
+	b.mustWait("with one permit left, and a waiter for two ahead")
+	a.cancel()
+	s.settle()
+	b.wantGrant("with one permit left, after the waiter ahead was cancelled")
+}
+
+// cancelKeepsNothing: who is done before the permits come does not get them, nor does
+// anybody lose them. Not even if he has had no time to see that he is done.
+func cancelKeepsNothing(s *subject) {
+	for _, seen := range []bool{true, false} {
+		l := s.empties()
+		before, _ := s.counts()
+		waiters := make([]*call, 0, 3)
+		for range min(s.queue, cap(waiters)) {
+			waiters = append(waiters, s.acquires(1))
+		}
+		wantWaiting("with nothing available", waiters...)
+		for _, c := range waiters {
+			c.cancel()
+		}
+		if seen {
+			s.settle()
+		}
+		l.Release()
+		s.settle()
+		for _, c := range waiters {
+			c.wantError(context.Canceled, "cancelled before permits came back")
+		}
+		s.counted(before, 0, 0, "cancelled waits")
+		s.refill()
+		s.has(s.Limit, "after the waiters were cancelled, and all came back")
+		s.queues(0, "after the waiters were cancelled")
+	}
+}
+
+// grantOrCancel: a grant and a cancellation at once have one outcome, and nothing is lost.
+func grantOrCancel(s *subject) {
+	const rounds = 100
+	for i := range rounds {
+		l := s.empties()
+		c := s.acquires(1)
+		c.mustWait("with nothing available")
+		// Who is started last is likely to run first.
+		var race sync.WaitGroup
+		switch i % 4 {
+		case 0:
+			race.Go(c.cancel)
+			race.Go(l.Release)
+		case 1:
+			race.Go(l.Release)
+			race.Go(c.cancel)
+		case 2:
+			l.Release()
+			c.cancel()
+		case 3:
+			race.Go(l.Release)
+			c.cancel()
+		}
+		race.Wait()
+		s.refill()
+		switch {
+		case c.granted():
+			c.wantGrant("while its context was cancelled")
+			s.has(s.Limit-1, "after a grant won")
+		default:
+			c.wantError(context.Canceled, "while its permits came back")
+			s.has(s.Limit, "after a cancellation won")
+		}
+		s.restock()
+		s.has(s.Limit, "after a grant and a cancellation at once")
+		s.leases, s.calls = nil, nil
+	}
+}

@@ -1,0 +1,126 @@
+package limitertest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+const crowd = 8 // goroutines
+
+// manyAtOnce: all that there is, and no more.
+func manyAtOnce(s *subject) {
+	n := max(1, s.Limit/64)
+	var mu sync.Mutex
+	var leases []core.Lease
+	take := func() bool {
+		l := s.l.TryAcquire(n)
+		if l.Acquired() {
+			mu.Lock()
+			leases = append(leases, l)
+			mu.Unlock()
+		}
+		return l.Acquired()
+	}
+	var wg sync.WaitGroup
+	for range crowd {
+		wg.Go(func() {
+			for range s.Limit/n + 1 {
+				if !take() {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// A chain may refuse one while another, whom it will refuse, still has a permit of it.
+	for range s.Limit/n + 1 {
+		if !take() {
+			break
+		}
+	}
+	s.leases = append(s.leases, leases...)
+	if got, want := len(leases), s.Limit/n; got != want {
+		s.faultf("%d goroutines took %d permits each, as long as there were: %d grants, want %d of %d permits", crowd, n, got, want, s.Limit)
+	}
+	s.has(s.Limit%n, "after many took what there was")
+}
+
+// neverMoreHeld: whatever happens at once.
+func neverMoreHeld(s *subject) {
+	const turns = 40
+	var held, most atomic.Int64
+	var wg sync.WaitGroup
+	for g := range crowd {
+		wg.Go(func() {
+			for i := range turns {
+				n := 1 + (g*turns+i*7)%min(s.Limit, 5)
+				l, ok := s.turn(n, g+i)
+				if !ok {
+					continue
+				}
+				now := held.Add(int64(n))
+				for m := most.Load(); now > m && !most.CompareAndSwap(m, now); m = most.Load() {
+				}
+				wait(time.Duration(i%3) * time.Microsecond)
+				held.Add(-int64(n))
+				l.Release()
+			}
+		})
+	}
+	wg.Wait()
+	if m := most.Load(); m > int64(s.Limit) {
+		s.faultf("%d goroutines held %d permits at once, want %d at most", crowd, m, s.Limit)
+	}
+	s.refill()
+	s.has(s.Limit, "after all leases were released")
+	s.queues(0, "after everybody went home")
+}
+
+// releaseComesBefore: who has all permits sees what was written by whoever had them before.
+// That he is alone is seen from the sum; that memory is in step, by the race detector.
+func releaseComesBefore(s *subject) {
+	const turns = 10
+	sum := 0 // no atomic, no mutex: the limiter is one
+	var grants atomic.Int64
+	var wg sync.WaitGroup
+	for range crowd {
+		wg.Go(func() {
+			for range turns {
+				l, err := s.l.Acquire(s.ctx, s.Limit)
+				if err != nil {
+					wait(time.Microsecond) // the queue is full
+					continue
+				}
+				seen := sum
+				wait(time.Nanosecond)
+				sum = seen + 1
+				grants.Add(1)
+				l.Release()
+			}
+		})
+	}
+	wg.Wait()
+	if g := grants.Load(); g == 0 || g != int64(sum) {
+		s.faultf("%d goroutines added 1 under a lease of all permits, %d times in all: %d", crowd, g, sum)
+	}
+}
+
+// turn takes n permits in one way or another.
+func (s *subject) turn(n, way int) (core.Lease, bool) {
+	if way%3 == 0 {
+		l := s.l.TryAcquire(n)
+		return l, l.Acquired()
+	}
+	limit := time.Duration(way%4) * time.Microsecond
+	if s.Refill > 0 {
+		limit += s.Refill * time.Duration(way%4)
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, limit)
+	defer cancel()
+	l, err := s.l.Acquire(ctx, n)
+	return l, err == nil
+}

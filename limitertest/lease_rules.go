@@ -1,0 +1,106 @@
+package limitertest
+
+import (
+	"sync"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// half takes the greater half of the permits, then the others.
+func (s *subject) half() (k int, a, b core.Lease) {
+	k = s.Limit - s.Limit/2
+	a = s.takes(k)
+	if s.Limit > k {
+		b = s.takes(s.Limit - k)
+	}
+	return k, a, b
+}
+
+// releasedOnce: whichever copy is used, from whatever goroutine, however often.
+func releasedOnce(s *subject) {
+	k, a, b := s.half()
+	copies := []core.Lease{a, a, a.With(core.NewMetadataKey[int]("COPY").With(1))}
+	var wg sync.WaitGroup
+	for _, c := range copies {
+		for range 4 {
+			wg.Go(func() {
+				for range 4 {
+					c.Release()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	s.refill()
+	s.has(k, "after a lease was released by many copies")
+	b.Release()
+	s.has(s.Limit, "after all leases were released")
+}
+
+// staleLease: what somebody else holds by now stays held.
+func staleLease(s *subject) {
+	old := make([]core.Lease, 0, 10)
+	for range cap(old) {
+		l := s.takes(1)
+		l.Release()
+		old = append(old, l)
+		s.refill()
+	}
+	held := s.empties()
+	for _, l := range old {
+		l.Release()
+	}
+	s.refill()
+	s.has(0, "after leases of long ago were released once more")
+	held.Release()
+	s.has(s.Limit, "after the lease was released")
+}
+
+// releaseOfNothing: what a rate limiter granted comes back with time alone.
+func releaseOfNothing(s *subject) {
+	s.empties().Release()
+	s.has(0, "after the release of a lease that holds nothing")
+	s.refused(1, "after the release of a lease that holds nothing")
+}
+
+// refundOnce: and never above the limit.
+func refundOnce(s *subject) {
+	r := s.l.(core.Refunder)
+	k, a, b := s.half()
+	refused := s.refused(1, "with nothing available")
+	r.Refund(a)
+	s.has(k, "after a refund")
+	copied := a.With(core.NewMetadataKey[int]("COPY").With(1))
+	for range 3 {
+		r.Refund(a)
+		r.Refund(copied)
+		a.Release()
+	}
+	s.has(k, "after a refund that was repeated")
+	r.Refund(core.Lease{})
+	r.Refund(core.Grant(1, nil))
+	r.Refund(refused)
+	s.has(k, "after refunds of what this limiter did not grant")
+	r.Refund(b)
+	s.has(s.Limit, "after all was refunded")
+	if s.RealTime {
+		return
+	}
+	s.renew()
+	r = s.l.(core.Refunder)
+	k, a, _ = s.half()
+	s.restock()
+	r.Refund(a)
+	s.has(s.Limit, "after a refund of what had come back")
+	s.takes(k)
+}
+
+// refundServes: at once.
+func refundServes(s *subject) {
+	l := s.empties()
+	c := s.acquires(1)
+	c.mustWait("with nothing available")
+	s.l.(core.Refunder).Refund(l)
+	s.settle()
+	c.wantGrant("after a refund")
+}

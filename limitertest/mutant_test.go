@@ -1,0 +1,96 @@
+package limitertest_test
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// mutant is a good limiter with something broken: each func that is set stands in for the
+// method.
+type mutant struct {
+	core.Limiter
+
+	try       func(n int) core.Lease
+	acquire   func(ctx context.Context, n int) (core.Lease, error)
+	available func() int
+	counts    func() core.Statistics
+	idle      func() (time.Duration, bool)
+	refund    func(core.Lease)
+	close     func() error
+	replenish func() bool
+	auto      func() bool
+}
+
+func (m *mutant) TryAcquire(n int) core.Lease {
+	if m.try != nil {
+		return m.try(n)
+	}
+	return m.Limiter.TryAcquire(n)
+}
+
+func (m *mutant) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	if m.acquire != nil {
+		return m.acquire(ctx, n)
+	}
+	return m.Limiter.Acquire(ctx, n)
+}
+
+func (m *mutant) Available() int {
+	if m.available != nil {
+		return m.available()
+	}
+	return m.Limiter.Available()
+}
+
+func (m *mutant) Statistics() core.Statistics {
+	if m.counts != nil {
+		return m.counts()
+	}
+	return m.Limiter.(core.Reporter).Statistics()
+}
+
+func (m *mutant) IdleFor() (time.Duration, bool) {
+	if m.idle != nil {
+		return m.idle()
+	}
+	return m.Limiter.(core.Idler).IdleFor()
+}
+
+func (m *mutant) Refund(l core.Lease) {
+	if m.refund != nil {
+		m.refund(l)
+		return
+	}
+	m.Limiter.(core.Refunder).Refund(l)
+}
+
+func (m *mutant) Close() error {
+	if m.close != nil {
+		return m.close()
+	}
+	return m.Limiter.(io.Closer).Close()
+}
+
+// mutantRate is a mutant that replenishes.
+type mutantRate struct{ mutant }
+
+func (m *mutantRate) TryReplenish() bool {
+	if m.replenish != nil {
+		return m.replenish()
+	}
+	return m.Limiter.(core.Replenisher).TryReplenish()
+}
+
+func (m *mutantRate) ReplenishmentPeriod() time.Duration {
+	return m.Limiter.(core.Replenisher).ReplenishmentPeriod()
+}
+
+func (m *mutantRate) AutoReplenishing() bool {
+	if m.auto != nil {
+		return m.auto()
+	}
+	return m.Limiter.(core.Replenisher).AutoReplenishing()
+}

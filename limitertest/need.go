@@ -1,0 +1,70 @@
+package limitertest
+
+import "github.com/sluice-go/sluice/core"
+
+// need is what must be so for a rule to apply.
+type need uint
+
+const (
+	bubble    need = 1 << iota // exact instants, or to know that somebody waits
+	finite                     // a limit that can be reached
+	pair                       // a limit of 2 at least
+	queued                     // somebody may wait
+	bounded                    // a queue that can be full
+	queueless                  // nobody may wait
+	room2                      // 2 permits may wait
+	room3                      // 3 permits may wait
+	long                       // as many may wait as the limit is
+	short                      // not as many
+	contest                    // two may wait of whom not both are served at once
+	oldest                     // the oldest is served first
+	newest                     // the newest is served first
+	timed                      // permits come back with time
+	automatic                  // by themselves
+	manual                     // in TryReplenish
+	held                       // permits stay taken until released
+	unheld                     // they do not
+	reporter                   // core.Reporter, and so on
+	idler
+	refunder
+	replenisher
+	closer
+)
+
+// unmet returns the first of the needs that is not met, "" if all are.
+func (n need) unmet(f *facts) string {
+	for _, c := range []struct {
+		need
+		met bool
+		say string
+	}{
+		{bubble, !f.RealTime, "needs a bubble, and the limiter can't live in one"},
+		{finite, !f.unlimited(), "the limiter is unlimited"},
+		{pair, f.Limit >= 2, "needs a limit of 2 at least"},
+		{queued, f.queue > 0, "the limiter has no queue"},
+		{bounded, !f.unbounded(), "the queue is too long to be filled"},
+		{queueless, f.queue == 0, "the limiter has a queue"},
+		{room2, f.queue >= 2, "needs a queue of 2 permits at least"},
+		{room3, f.queue >= 3, "needs a queue of 3 permits at least"},
+		{long, f.queue >= f.Limit, "needs a queue of the limit at least"},
+		{short, f.queue < f.Limit, "needs a queue below the limit"},
+		{contest, f.Holds && f.queue >= 2 || f.queue > f.Limit, "needs a queue above the limit, or leases that hold permits and a queue of 2"},
+		{oldest, f.QueueOrder == core.OldestFirst, "the limiter serves the newest first"},
+		{newest, f.QueueOrder == core.NewestFirst, "the limiter serves the oldest first"},
+		{timed, f.Refill > 0, "permits do not come back with time"},
+		{automatic, f.Refill > 0 && !f.Manual, "permits do not come back by themselves"},
+		{manual, f.Manual, "the limiter is not replenished by hand"},
+		{held, f.Holds && (!f.RealTime || f.Refill == 0), "leases hold nothing, or what they hold comes back in real time"},
+		{unheld, !f.Holds, "leases hold permits"},
+		{reporter, f.reporter, "the limiter is no core.Reporter"},
+		{idler, f.idler, "the limiter is no core.Idler"},
+		{refunder, f.refunder, "the limiter is no core.Refunder"},
+		{replenisher, f.replenisher, "the limiter is no core.Replenisher, or has no period"},
+		{closer, f.closer, "the limiter is no io.Closer"},
+	} {
+		if n&c.need != 0 && !c.met {
+			return c.say
+		}
+	}
+	return ""
+}

@@ -1,0 +1,128 @@
+package limitertest_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+)
+
+// recorder is a test that notes what it is told, and ends when it is asked to.
+type recorder struct {
+	testing.TB // nil: a call of anything else is a panic
+	cleanups   []func()
+	errors     []string
+}
+
+func (r *recorder) Helper()          {}
+func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...) }
+
+// end runs the cleanups and returns what the test was told.
+func (r *recorder) end() []string {
+	for _, cleanup := range slices.Backward(r.cleanups) {
+		cleanup()
+	}
+	r.cleanups = nil
+	return r.errors
+}
+
+func TestNoLeaks(t *testing.T) {
+	slotsBehind := func(wrap func(core.Limiter) core.Limiter) func() core.Limiter {
+		return func() core.Limiter { return wrap(concurrency(0, core.OldestFirst)) }
+	}
+	for name, tt := range map[string]struct {
+		make func() core.Limiter
+		want string // "": a lease that is out is no leak
+	}{
+		"concurrency limiter": {
+			slotsBehind(func(l core.Limiter) core.Limiter { return l }),
+			"limitertest: limiter 0 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
+		},
+		"behind a reason": {
+			slotsBehind(func(l core.Limiter) core.Limiter { return core.WithReason(l, "full") }),
+			"limitertest: limiter 0 (*core.reasoned): 2 of 5 permits were not released",
+		},
+		"in a chain": {
+			slotsBehind(func(l core.Limiter) core.Limiter { return must(core.Chain(core.Unlimited(), l)) }),
+			"limitertest: limiter 0 (*core.ChainedLimiter): 2 of 5 permits were not released",
+		},
+		"one that knows whether it is idle": {
+			slotsBehind(func(l core.Limiter) core.Limiter {
+				return struct {
+					core.Limiter
+					core.Idler
+				}{l, l.(core.Idler)}
+			}),
+			"limitertest: limiter 0 (struct { core.Limiter; core.Idler }) is not idle: a lease was not released",
+		},
+		"one that says nothing": {
+			slotsBehind(func(l core.Limiter) core.Limiter { return struct{ core.Limiter }{l} }),
+			"limitertest: limiter 0 (struct { core.Limiter }): 2 permits were not released",
+		},
+		"bucket":    {func() core.Limiter { return bucket(0, core.OldestFirst, false) }, ""},
+		"window":    {func() core.Limiter { return fixed(0, core.OldestFirst, true) }, ""},
+		"unlimited": {core.Unlimited, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, test := tt.make(), new(recorder)
+			limitertest.NoLeaks(test, l)
+			l.TryAcquire(1).Release()
+			require.Empty(t, test.end())
+
+			limitertest.NoLeaks(test, l)
+			lease := l.TryAcquire(2)
+			require.True(t, lease.Acquired())
+			require.Empty(t, test.errors, "before the test ends")
+			if got := test.end(); tt.want == "" {
+				require.Empty(t, got)
+			} else {
+				require.Equal(t, []string{tt.want}, got)
+			}
+			lease.Release()
+		})
+	}
+}
+
+func TestNoLeaksTellsWhichOfMany(t *testing.T) {
+	test := new(recorder)
+	a, b := concurrency(0, core.OldestFirst), concurrency(0, core.OldestFirst)
+	limitertest.NoLeaks(test, a, bucket(0, core.OldestFirst, false), b)
+	b.TryAcquire(1)
+	require.Equal(t, []string{"limitertest: limiter 2 (*core.ConcurrencyLimiter): 1 of 5 permits were not released"}, test.end())
+}
+
+// A rate limiter's leases hold nothing, but who waits in its queue was forgotten.
+func TestNoLeaksFindsWhoStillWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, test := bucket(queue, core.OldestFirst, false), new(recorder)
+		limitertest.NoLeaks(test, l)
+		l.TryAcquire(limit)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { _, _ = l.Acquire(ctx, 3) }()
+		synctest.Wait()
+		require.Equal(t, []string{"limitertest: limiter 0 (*core.TokenBucket): 3 permits still wait in the queue"}, test.end())
+	})
+}
+
+func TestNoLeaksOfNothing(t *testing.T) {
+	test := new(recorder)
+	limitertest.NoLeaks(test)
+	require.Empty(t, test.end())
+
+	limitertest.NoLeaks(test, core.Unlimited(), nil)
+	require.Equal(t, []string{"limitertest: NoLeaks limiter 1 is nil"}, test.end())
+}

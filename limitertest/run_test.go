@@ -1,0 +1,252 @@
+package limitertest_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+)
+
+const limit = 5
+
+// must returns the limiter; the options of these tests are right.
+func must[L core.Limiter](l L, err error) core.Limiter {
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func concurrency(queue int, order core.QueueOrder) core.Limiter {
+	return must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
+		Name: "slots", PermitLimit: limit, QueueLimit: queue, QueueOrder: order,
+	}))
+}
+
+func bucket(queue int, order core.QueueOrder, manual bool) core.Limiter {
+	return must(core.NewTokenBucket(core.TokenBucketOptions{
+		Name: "bucket", TokenLimit: limit, TokensPerPeriod: 2, ReplenishmentPeriod: 10 * time.Second,
+		QueueLimit: queue, QueueOrder: order, ManualReplenishment: manual,
+	}))
+}
+
+func fixed(queue int, order core.QueueOrder, manual bool) core.Limiter {
+	return must(core.NewFixedWindow(core.FixedWindowOptions{
+		Name: "fixed", PermitLimit: limit, Window: time.Minute,
+		QueueLimit: queue, QueueOrder: order, ManualReplenishment: manual,
+	}))
+}
+
+func sliding(queue int, order core.QueueOrder, manual bool) core.Limiter {
+	return must(core.NewSlidingWindow(core.SlidingWindowOptions{
+		Name: "sliding", PermitLimit: limit, Window: 100, SegmentsPerWindow: 7,
+		QueueLimit: queue, QueueOrder: order, ManualReplenishment: manual,
+	}))
+}
+
+// kind is one of the built-in limiters.
+type kind struct {
+	name   string
+	refill time.Duration
+	make   func(queue int, order core.QueueOrder, manual bool) core.Limiter
+}
+
+var kinds = []kind{
+	{"concurrency", 0, func(queue int, order core.QueueOrder, _ bool) core.Limiter { return concurrency(queue, order) }},
+	{"bucket", 30 * time.Second, bucket},
+	{"fixed", time.Minute, fixed},
+	{"sliding", 100, sliding},
+}
+
+// eachLimiter runs f on all kinds, in both orders, with queues of all sizes that matter,
+// manual and automatic.
+func eachLimiter(t *testing.T, f func(*testing.T, limitertest.Config)) {
+	t.Helper()
+	for _, k := range kinds {
+		for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst} {
+			for _, queue := range []int{0, 1, 3, limit, 2*limit + 1, math.MaxInt} {
+				for _, manual := range []bool{false, true} {
+					if manual && k.refill == 0 {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%v/queue=%d/manual=%v", k.name, order, queue, manual), func(t *testing.T) {
+						c := limitertest.Config{
+							New:   func() core.Limiter { return k.make(queue, order, manual) },
+							Limit: limit, QueueLimit: queue, QueueOrder: order, Refill: k.refill, Manual: manual,
+						}
+						if queue == 0 {
+							c.QueueLimit = limitertest.NoQueue
+						}
+						f(t, c)
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestBuiltInLimitersConform(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, c limitertest.Config) { limitertest.Run(t, c) })
+}
+
+// What is left out is found out, and is what would have been said.
+func TestFindsOutWhatIsNotSaid(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, said limitertest.Config) {
+		found := limitertest.Found(t, limitertest.Config{New: said.New, Limit: said.Limit})
+		require.Equal(t, said.QueueLimit, found.QueueLimit)
+		if said.QueueLimit > 0 {
+			require.Equal(t, said.QueueOrder, found.QueueOrder)
+		}
+		if said.Manual { // by whole periods, and 100 ns are no multiple of 14
+			require.GreaterOrEqual(t, found.Refill, said.Refill)
+			require.Less(t, found.Refill, said.Refill+said.Refill/7)
+		} else {
+			require.Equal(t, said.Refill, found.Refill)
+		}
+		require.Equal(t, said.Manual, found.Manual)
+		require.Equal(t, said.Refill == 0, found.Holds)
+	})
+}
+
+func TestLimitOfOneConforms(t *testing.T) {
+	limitertest.Run(t, limitertest.Config{Limit: 1, New: func() core.Limiter {
+		return must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 3}))
+	}})
+}
+
+func TestHugeLimitConforms(t *testing.T) {
+	limitertest.Run(t, limitertest.Config{Limit: math.MaxInt - 1, QueueLimit: math.MaxInt, New: func() core.Limiter {
+		return must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: math.MaxInt - 1, QueueLimit: math.MaxInt}))
+	}})
+}
+
+func TestFastLimitersConform(t *testing.T) {
+	for name, c := range map[string]limitertest.Config{
+		"a token each nanosecond": {Limit: limit, New: func() core.Limiter {
+			return must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1, QueueLimit: 9}))
+		}},
+		"a window of a nanosecond": {Limit: limit, New: func() core.Limiter {
+			return must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: limit, Window: 1, QueueLimit: 9}))
+		}},
+		"a segment for each nanosecond": {Limit: limit, New: func() core.Limiter {
+			return must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: limit, Window: time.Second, SegmentsPerWindow: 1e9, QueueLimit: 9}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { limitertest.Run(t, c) })
+	}
+}
+
+func TestWithReasonConforms(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, c limitertest.Config) {
+		inner := c.New
+		c.New = func() core.Limiter { return core.WithReason(inner(), "not today") }
+		limitertest.Run(t, c)
+	})
+}
+
+func TestUnlimitedConforms(t *testing.T) {
+	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
+		"bare":       func(l core.Limiter) core.Limiter { return l },
+		"withReason": func(l core.Limiter) core.Limiter { return core.WithReason(l, "never") },
+		"chain":      func(l core.Limiter) core.Limiter { return must(core.Chain(l, core.Unlimited())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			limitertest.Run(t, limitertest.Config{
+				New: func() core.Limiter { return wrap(core.Unlimited()) }, Limit: math.MaxInt,
+			})
+		})
+	}
+}
+
+func TestChainOfOneConforms(t *testing.T) {
+	eachLimiter(t, func(t *testing.T, c limitertest.Config) {
+		inner := c.New
+		c.New = func() core.Limiter { return must(core.Chain(inner())) }
+		limitertest.Run(t, c)
+	})
+}
+
+func TestChainOfBothKindsConforms(t *testing.T) {
+	for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst} {
+		for _, queue := range []int{0, 3, 2*limit + 1} {
+			for name, chain := range map[string]func() core.Limiter{
+				"slots first": func() core.Limiter {
+					return must(core.Chain(concurrency(queue, order), bucket(queue, order, false)))
+				},
+				"slots last": func() core.Limiter {
+					return must(core.Chain(fixed(queue, order, false), concurrency(queue, order)))
+				},
+				"of chains": func() core.Limiter {
+					inner := must(core.Chain(core.Unlimited(), concurrency(queue, order)))
+					return must(core.Chain(inner, must(core.Chain(core.WithReason(fixed(queue, order, false), "wait")))))
+				},
+			} {
+				t.Run(fmt.Sprintf("%s/%v/queue=%d", name, order, queue), func(t *testing.T) {
+					c := limitertest.Config{New: chain, Limit: limit}
+					if name == "slots last" {
+						// All who waited for the window ask for a slot at once, in any order.
+						c.Skip = []string{"the queue is served in order", "serving stops at the first that does not fit"}
+					}
+					limitertest.Run(t, c)
+				})
+			}
+		}
+	}
+}
+
+// A limiter that speaks to a server is checked in real time, without the rules that need
+// a bubble.
+func TestRealTimeConforms(t *testing.T) {
+	limitertest.Run(t, limitertest.Config{
+		New:   func() core.Limiter { return concurrency(2*limit, core.OldestFirst) },
+		Limit: limit, QueueLimit: 2 * limit, Holds: true, RealTime: true,
+	})
+	limitertest.Run(t, limitertest.Config{
+		New: func() core.Limiter {
+			return must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Hour}))
+		},
+		Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Hour, RealTime: true,
+	})
+}
+
+func TestCustomLimitersConform(t *testing.T) {
+	t.Run("semaphore", func(t *testing.T) {
+		for _, queue := range []int{0, 1, 3, 2*limit + 1} {
+			limitertest.Run(t, limitertest.Config{
+				New: func() core.Limiter { return newSemaphore(limit, queue) }, Limit: limit,
+			})
+		}
+	})
+	t.Run("quota", func(t *testing.T) {
+		limitertest.Run(t, limitertest.Config{
+			New: func() core.Limiter { return newQuota(limit, time.Minute) }, Limit: limit,
+		})
+	})
+	t.Run("chain", func(t *testing.T) {
+		limitertest.Run(t, limitertest.Config{
+			New: func() core.Limiter {
+				return must(core.Chain(newSemaphore(limit, 7), newQuota(limit, time.Minute)))
+			},
+			Limit: limit, QueueLimit: 7, Refill: time.Minute, Holds: true,
+			Skip: []string{
+				// Who waited for the semaphore may find the quota spent, and that has no queue.
+				"probes are served after the queue",
+				"the queue is served in order",
+				"of grant and cancel one wins",
+				"retry after counts the queue ahead",
+				"a hopeless deadline is rejected at once",
+				"who waits is served on time",
+				"statistics add up",
+				// The quota knows no refund, and not how long it has been idle.
+				"a refund undoes the grant once",
+				"a refund serves who waits",
+				"idle is when every permit is available",
+			},
+		})
+	})
+}

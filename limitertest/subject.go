@@ -1,0 +1,202 @@
+package limitertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// subject is a limiter under examination, what is known of it, and what has been taken
+// from it. Its methods are the words in which rules are told; they are for the rule's
+// goroutine.
+type subject struct {
+	*facts
+	ctx context.Context // of the rule
+
+	l      core.Limiter
+	leases []core.Lease // taken, perhaps released
+	calls  []*call      // begun, perhaps ended
+
+	passes atomic.Int64 // odd: time passes on purpose
+
+	mu     sync.Mutex
+	faults []error
+}
+
+// faultf notes that the rule is broken, and how.
+func (s *subject) faultf(format string, args ...any) {
+	s.mu.Lock()
+	s.faults = append(s.faults, fmt.Errorf(format, args...))
+	s.mu.Unlock()
+}
+
+// stopf is faultf for what makes it pointless to go on.
+func (s *subject) stopf(format string, args ...any) {
+	s.faultf(format, args...)
+	runtime.Goexit()
+}
+
+// renew goes on with a new limiter.
+func (s *subject) renew() {
+	s.clear()
+	if s.l = s.New(); s.l == nil {
+		s.stopf("Config.New returned nil")
+	}
+}
+
+// clear lets go of the limiter: nothing stays taken, nobody waits.
+func (s *subject) clear() {
+	for _, c := range s.calls {
+		c.cancel()
+	}
+	if s.calls != nil {
+		s.settle()
+	}
+	if slices.ContainsFunc(s.calls, (*call).waits) {
+		s.pass(time.Millisecond) // that may be all they want
+	}
+	s.release()
+	s.leases, s.calls = nil, nil
+	if c, ok := s.l.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			s.faultf("Close: %v", err)
+		}
+	}
+}
+
+// settle waits until everybody who can go on has gone on.
+func (s *subject) settle() {
+	if !s.RealTime {
+		synctest.Wait()
+	}
+}
+
+// pass lets time pass, and who it wakes go on.
+func (s *subject) pass(d time.Duration) {
+	if d > 0 {
+		s.passes.Add(1)
+		wait(d)
+		s.passes.Add(1)
+	}
+	s.settle()
+}
+
+// refill lets pass the time after which all that was taken is back, and takes care that
+// it comes back.
+func (s *subject) refill() {
+	s.pass(s.Refill)
+	if s.Manual {
+		s.replenish()
+	}
+}
+
+// replenish applies what is due.
+func (s *subject) replenish() bool {
+	r, ok := s.l.(core.Replenisher)
+	if !ok {
+		s.stopf("Config.Manual is set, but the limiter is no core.Replenisher")
+	}
+	back := r.TryReplenish()
+	s.settle()
+	return back
+}
+
+// release gives back all leases there are, and not those that it makes room for.
+func (s *subject) release() {
+	leases := slices.Clone(s.leases)
+	for _, c := range s.calls {
+		if !c.waits() {
+			leases = append(leases, c.lease)
+		}
+	}
+	for _, l := range leases {
+		l.Release()
+	}
+	if s.calls != nil {
+		s.settle()
+	}
+}
+
+// restock has everything come back that was taken.
+func (s *subject) restock() {
+	s.release()
+	s.refill()
+}
+
+// takes wants n permits now.
+func (s *subject) takes(n int) core.Lease {
+	l := s.l.TryAcquire(n)
+	switch {
+	case !l.Acquired():
+		s.stopf("TryAcquire(%d), available %d of %d: refused (%v), want a grant", n, s.l.Available(), s.Limit, l.Err())
+	case l.Permits() != n:
+		s.stopf("TryAcquire(%d): a lease of %d permits", n, l.Permits())
+	}
+	s.leases = append(s.leases, l)
+	return l
+}
+
+// empties takes all permits.
+func (s *subject) empties() core.Lease { return s.takes(s.Limit) }
+
+// refused wants to be rejected, now.
+func (s *subject) refused(n int, when string) core.Lease {
+	l := s.l.TryAcquire(n)
+	s.leases = append(s.leases, l)
+	switch err := l.Err(); {
+	case l.Acquired():
+		s.stopf("TryAcquire(%d) %s: granted, want a rejection", n, when)
+	case !errors.Is(err, core.ErrRejected):
+		s.faultf("TryAcquire(%d) %s: %v, want an error that is core.ErrRejected", n, when, err)
+	}
+	return l
+}
+
+// has wants that many permits to be available.
+func (s *subject) has(want int, when string) {
+	if got := s.l.Available(); got != want {
+		s.faultf("Available() %s: %d, want %d", when, got, want)
+	}
+}
+
+// counts returns the statistics; ok if the limiter has any.
+func (s *subject) counts() (st core.Statistics, ok bool) {
+	if r, ok := s.l.(core.Reporter); ok {
+		return r.Statistics(), true
+	}
+	return st, false
+}
+
+// counted wants the statistics to have moved by that much since before.
+func (s *subject) counted(before core.Statistics, granted, rejected uint64, what string) {
+	after, ok := s.counts()
+	if !ok {
+		return
+	}
+	if g, r := after.Granted-before.Granted, after.Rejected-before.Rejected; g != granted || r != rejected {
+		s.faultf("%s: Granted grew by %d and Rejected by %d, want %d and %d", what, g, r, granted, rejected)
+	}
+}
+
+// queues wants that many permits to be waiting.
+func (s *subject) queues(want int, when string) {
+	if st, ok := s.counts(); ok && st.Queued != want {
+		s.faultf("Statistics().Queued %s: %d, want %d", when, st.Queued, want)
+	}
+}
+
+// done returns a context that is cancelled.
+func (s *subject) done() context.Context {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	cancel(errors.New("a cause, which nobody asked for"))
+	return ctx
+}

@@ -1,0 +1,120 @@
+package limitertest_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+)
+
+// What Run and NoLeaks do to a test that fails is seen from outside: this test binary,
+// started again to run one that does.
+const failing = "LIMITERTEST_FAILING"
+
+func TestFailing(t *testing.T) {
+	if os.Getenv(failing) == "" {
+		t.Skip("run by TestRunFailsTheTest")
+	}
+	t.Run("broken", func(t *testing.T) {
+		limitertest.Run(t, limitertest.Config{Limit: limit, New: mutated(slots, func(m *mutant) {
+			m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(max(n, 0)) }
+		})})
+	})
+	t.Run("nil", func(t *testing.T) {
+		limitertest.Run(t, limitertest.Config{Limit: limit, New: func() core.Limiter { return nil }})
+	})
+	t.Run("options", func(t *testing.T) { limitertest.Run(t, limitertest.Config{}) })
+	t.Run("leak", func(t *testing.T) {
+		l := concurrency(0, core.OldestFirst)
+		limitertest.NoLeaks(t, l)
+		l.TryAcquire(1)
+	})
+}
+
+func TestRunFailsTheTest(t *testing.T) {
+	var out bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFailing$", "-test.v") //nolint:gosec // ourselves
+	cmd.Env = append(os.Environ(), failing+"=1")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Run(), &exit)
+	for _, line := range []string{
+		"--- FAIL: TestFailing/broken/checks_come_in_order",
+		"TryAcquire(-1): acquired true, <nil>, want core.ErrNegativePermits",
+		"--- PASS: TestFailing/broken/many_at_once_get_no_more_than_there_is",
+		"--- SKIP: TestFailing/broken/manual_replenishment",
+		"--- FAIL: TestFailing/nil/config",
+		"Config.New returned nil",
+		"--- FAIL: TestFailing/options",
+		"limitertest: Config.New = <nil>, want a function",
+		"--- FAIL: TestFailing/leak",
+		"1 of 5 permits were not released",
+	} {
+		require.Contains(t, out.String(), line)
+	}
+}
+
+func TestConfigReportsAllFaults(t *testing.T) {
+	c := limitertest.Config{QueueLimit: -2, QueueOrder: 7, Refill: -1, Skip: []string{"the weather"}}
+	require.EqualError(t, c.Validate(), `limitertest: Config.New = <nil>, want a function
+limitertest: Config.Limit = 0, want at least 1
+limitertest: Config.QueueLimit = -2, want at least -1
+limitertest: Config.QueueOrder = QueueOrder(7), want oldest-first or newest-first
+limitertest: Config.Refill = -1ns, want at least 0
+limitertest: Config.Skip = "the weather", want names of rules`)
+	require.NoError(t, limitertest.Config{New: core.Unlimited, Limit: 1, Skip: limitertest.RuleNames()}.Validate())
+}
+
+func TestSkipsWhatItIsToldTo(t *testing.T) {
+	rule := "close refuses from then on"
+	c := limitertest.Config{Limit: limit, Skip: []string{rule}, New: plain(0, core.OldestFirst)}
+	require.Equal(t, "Config.Skip", limitertest.Judge(t, c, rule).Skipped)
+}
+
+// A limiter that blocks, panics, or leaves goroutines behind is a fault, not the end of
+// the tests.
+func TestOutlivesTheLimiter(t *testing.T) {
+	judge := func(t *testing.T, mutate func(m *mutant)) string {
+		t.Helper()
+		v := limitertest.Judge(t, limitertest.Config{
+			Limit: limit, QueueLimit: queue, New: mutated(slots, mutate),
+		}, "a done context ends the wait")
+		require.NotEmpty(t, v.Faults)
+		return v.Faults[0].Error()
+	}
+	t.Run("a try that blocks", func(t *testing.T) {
+		require.Contains(t, judge(t, func(m *mutant) {
+			m.try = func(int) core.Lease { return block() }
+		}), "a call does not return")
+	})
+	t.Run("a wait that ignores its context", func(t *testing.T) {
+		require.Contains(t, judge(t, func(m *mutant) {
+			m.acquire = func(context.Context, int) (core.Lease, error) { return block(), nil }
+		}), "Acquire(1) after its context was cancelled waits, want: context canceled")
+	})
+	t.Run("a try that panics", func(t *testing.T) {
+		require.Contains(t, judge(t, func(m *mutant) {
+			m.try = func(int) core.Lease { panic("no permits") }
+		}), "panic: no permits")
+	})
+	t.Run("a wait that panics", func(t *testing.T) {
+		require.Contains(t, judge(t, func(m *mutant) {
+			m.acquire = func(context.Context, int) (core.Lease, error) { panic("no queue") }
+		}), "panic: no queue")
+	})
+	t.Run("a goroutine that stays", func(t *testing.T) {
+		require.Contains(t, judge(t, func(*mutant) { go block() }), "goroutines stay blocked")
+	})
+}
+
+// block never returns.
+func block() core.Lease {
+	<-make(chan struct{})
+	return core.Lease{}
+}

@@ -1,0 +1,277 @@
+package limitertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// retryAfter returns what a rejection says of the time.
+func (s *subject) retryAfter(l core.Lease, what string) time.Duration {
+	d, ok := core.RetryAfter.From(l)
+	if !ok || d <= 0 {
+		s.stopf("RetryAfter of %s: %v (there: %v), want more than 0", what, d, ok)
+	}
+	return d
+}
+
+// exact wants n permits to be there after d, and not earlier.
+func (s *subject) exact(n int, d time.Duration) {
+	if d > s.Refill*maxWaiters*2 {
+		s.stopf("RetryAfter of %d permits: %v, though %v refill all", n, d, s.Refill)
+	}
+	s.pass(d - 1)
+	s.release()
+	s.refused(n, "1 ns before RetryAfter has passed")
+	s.pass(1)
+	s.release()
+	if l := s.l.TryAcquire(n); !l.Acquired() {
+		s.faultf("TryAcquire(%d) after the RetryAfter of %v: %v, want a grant", n, d, l.Err())
+	}
+}
+
+// retryAfterExact: to the nanosecond, for any number of permits, a probe's too.
+func retryAfterExact(s *subject) {
+	for _, n := range []int{1, (s.Limit + 1) / 2, s.Limit, 0} {
+		s.renew()
+		s.empties()
+		s.release()
+		s.exact(n, s.retryAfter(s.refused(n, "with nothing available"), "a failed try"))
+
+		s.renew() // and if permits were taken at different times
+		s.takes(1)
+		s.pass(s.Refill/3 + 1)
+		if left := s.l.Available(); left > 0 {
+			s.takes(left)
+		}
+		s.release()
+		if s.l.Available() == 0 {
+			s.exact(n, s.retryAfter(s.refused(n, "with nothing available"), "a failed try"))
+		}
+	}
+}
+
+// retryAfterQueue: under oldest-first those who wait are served before, under
+// newest-first they are ignored.
+func retryAfterQueue(s *subject) {
+	s.empties()
+	s.release()
+	if s.QueueOrder == core.NewestFirst {
+		s.retryAfterNewest()
+		return
+	}
+	s.acquires(1).mustWait("with nothing available")
+	s.exact(1, s.retryAfter(s.refused(1, "with a waiter ahead"), "a failed try"))
+	if s.unbounded() || s.Holds {
+		return
+	}
+	s.renew()
+	s.empties()
+	s.fill()
+	c := s.acquires(1)
+	c.wantReject("with a full queue")
+	s.exact(1, s.retryAfter(c.lease, "an Acquire with a full queue"))
+}
+
+func (s *subject) retryAfterNewest() {
+	alone := s.retryAfter(s.refused(1, "with nothing available"), "a failed try")
+	oldest := s.acquires(1)
+	oldest.mustWait("with nothing available")
+	got := s.retryAfter(s.refused(1, "with nothing available"), "a failed try")
+	if got != alone {
+		s.faultf("RetryAfter with somebody waiting: %v, without: %v, want the same under newest-first", got, alone)
+	}
+	if s.unbounded() || s.Holds {
+		return // a chain's queue may be that of a limiter that knows no time
+	}
+	for oldest.waits() && len(s.calls) <= s.queue+1 {
+		s.acquires(1)
+	}
+	oldest.wantReject("when evicted")
+	if got = s.retryAfter(oldest.lease, "an eviction"); got != alone {
+		s.faultf("RetryAfter of an eviction: %v, want %v", got, alone)
+	}
+}
+
+// retryAfterAbsent: not on grants, not on what is refused for good, and not where permits
+// do not come back by themselves.
+func retryAfterAbsent(s *subject) {
+	absent := func(l core.Lease, what string) {
+		if d, ok := core.RetryAfter.From(l); ok {
+			s.faultf("RetryAfter of %s: %v, want none", what, d)
+		}
+	}
+	absent(s.takes(1), "a grant")
+	absent(s.l.TryAcquire(-1), "a refusal of negative permits")
+	l, _ := s.l.Acquire(s.done(), 1)
+	absent(l, "a refusal for a done context")
+	if s.unlimited() {
+		return
+	}
+	absent(s.l.TryAcquire(s.Limit+1), "a refusal of more than the limit")
+	if s.Limit > 1 {
+		s.takes(s.Limit - 1)
+	}
+	if s.Refill == 0 || s.Manual {
+		absent(s.refused(1, "with nothing available"), "a rejection that time alone does not help")
+		absent(s.refused(0, "with nothing available"), "a rejection that time alone does not help")
+	}
+}
+
+// hopelessDeadline: who could not be served by then is told so at once, and evicts nobody.
+func hopelessDeadline(s *subject) {
+	s.empties()
+	s.release()
+	d := s.retryAfter(s.refused(1, "with nothing available"), "a failed try")
+	if d > 1 {
+		before, _ := s.counts()
+		c := s.acquiresWithin(1, d-1)
+		c.wantReject("with a deadline 1 ns before permits come back")
+		if !c.waits() && !errors.Is(c.err, context.DeadlineExceeded) {
+			s.faultf("Acquire with a hopeless deadline: %v, want an error that is context.DeadlineExceeded", c.err)
+		}
+		s.counted(before, 0, 1, "an Acquire with a hopeless deadline")
+	}
+	c := s.acquiresWithin(1, d+1)
+	c.wantWait("with a deadline 1 ns after permits come back")
+	s.pass(d)
+	c.wantGrant("1 ns before its deadline, when permits come back")
+	if s.QueueOrder != core.NewestFirst || s.unbounded() || s.Holds || d <= 1 {
+		return
+	}
+	s.renew()
+	s.empties()
+	waiters := s.fill()
+	s.acquiresWithin(1, 1).wantReject("with a hopeless deadline and a full queue")
+	wantWaiting("after a newcomer without hope", waiters...)
+}
+
+// servedOnTime: at the very instant at which the permits are there.
+func servedOnTime(s *subject) {
+	s.empties()
+	s.release()
+	d := s.Refill
+	n := s.Limit
+	if s.queue < s.Limit {
+		n = 1
+		d = s.retryAfter(s.refused(n, "with nothing available"), "a failed try")
+	}
+	due := time.Now().Add(d)
+	c := s.acquires(n)
+	c.mustWait("with nothing available")
+	s.pass(d - 1)
+	c.mustWait("1 ns before its permits come back")
+	s.pass(s.Refill + 1)
+	c.wantGrant("when its permits are back")
+	if !c.waits() && !c.at.Equal(due) {
+		s.faultf("Acquire(%d) was granted %v after its permits came back, want at once", n, c.at.Sub(due))
+	}
+}
+
+// automaticReplenishment: all is back after Refill, and not earlier, and TryReplenish has
+// no part in it.
+func automaticReplenishment(s *subject) {
+	s.empties()
+	s.release()
+	s.pass(s.Refill - 1)
+	if got := s.l.Available(); got >= s.Limit {
+		s.faultf("Available() 1 ns before Refill: %d, want less than %d", got, s.Limit)
+	}
+	s.refused(s.Limit, "1 ns before Refill")
+	s.pass(1)
+	if s.replenisher {
+		r := s.l.(core.Replenisher)
+		if !r.AutoReplenishing() {
+			s.faultf("AutoReplenishing(): false, want true")
+		}
+		if r.TryReplenish() {
+			s.faultf("TryReplenish(): true, want false: permits come back by themselves")
+		}
+	}
+	s.has(s.Limit, "after Refill")
+	s.empties()
+}
+
+// manualReplenishment: nothing is back before TryReplenish, all that is due after.
+func manualReplenishment(s *subject) {
+	if r, ok := s.l.(core.Replenisher); ok && r.AutoReplenishing() {
+		s.faultf("AutoReplenishing(): true, want false")
+	}
+	s.empties()
+	s.release()
+	if s.replenish() {
+		s.faultf("TryReplenish() with nothing due: true, want false")
+	}
+	s.pass(10 * s.Refill)
+	s.has(0, "before TryReplenish")
+	s.refused(1, "before TryReplenish")
+	if !s.replenish() {
+		s.faultf("TryReplenish() with all permits due: false, want true")
+	}
+	s.has(s.Limit, "after TryReplenish")
+	if s.replenish() {
+		s.faultf("TryReplenish() once more: true, want false")
+	}
+	if s.queue == 0 {
+		return
+	}
+	s.empties()
+	s.release()
+	c := s.acquires(1)
+	s.pass(10 * s.Refill)
+	c.mustWait("before TryReplenish")
+	s.replenish()
+	c.wantGrant("after TryReplenish")
+}
+
+// idleEarnsNothing: however long it is, there is never more than the limit.
+func idleEarnsNothing(s *subject) {
+	s.takes(1)
+	s.restock()
+	s.pass(100 * s.Refill)
+	for range 3 {
+		s.refill()
+	}
+	s.has(s.Limit, "after a long time")
+	s.empties()
+	s.refused(1, "after all was taken at once")
+	if s.Refill > 0 && !s.Manual { // and as that was a whole number of windows:
+		s.release()
+		s.pass(s.Refill - 1)
+		s.refused(s.Limit, "1 ns before Refill, after a long time")
+	}
+}
+
+// idleFor: since when every permit has been available.
+func idleFor(s *subject) {
+	idler := s.l.(core.Idler)
+	idle := func(want bool, when string) time.Duration {
+		d, got := idler.IdleFor()
+		if got != want || d < 0 || !got && d > 0 {
+			s.faultf("IdleFor() %s: %v, %v, want idle to be %v", when, d, got, want)
+		}
+		return d
+	}
+	grows := func(from time.Duration, when string) {
+		if s.RealTime {
+			return
+		}
+		s.pass(time.Second)
+		if d := idle(true, when); d != from+time.Second {
+			s.faultf("IdleFor() %s, and a second later: %v, want %v", when, d, from+time.Second)
+		}
+	}
+	grows(idle(true, "of a new limiter"), "of a new limiter")
+	if s.unlimited() {
+		return
+	}
+	s.takes(1)
+	idle(false, "with a permit taken")
+	if s.RealTime && s.Refill > 0 {
+		return
+	}
+	s.restock()
+	grows(idle(true, "with all permits back"), "with all permits back")
+}
