@@ -1,0 +1,47 @@
+module github.com/sluice-go/sluice/bench
+
+go 1.26.0
+
+require (
+	github.com/Jeffail/tunny v0.1.4
+	github.com/alitto/pond/v2 v2.7.1
+	github.com/djherbis/buffer v1.2.1
+	github.com/djherbis/nio/v3 v3.0.1
+	github.com/failsafe-go/failsafe-go v0.9.8
+	github.com/gammazero/workerpool v1.3.0
+	github.com/juju/ratelimit v1.0.2
+	github.com/panjf2000/ants/v2 v2.12.1
+	github.com/puzpuzpuz/xsync/v4 v4.5.0
+	github.com/sethvargo/go-limiter v0.7.1
+	github.com/sluice-go/sluice v0.0.0
+	github.com/sourcegraph/conc v0.3.0
+	go.uber.org/goleak v1.3.0
+	go.uber.org/ratelimit v0.3.1
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
+	golang.org/x/sync v0.24.0
+	golang.org/x/time v0.16.0
+	gonum.org/v1/plot v0.17.0
+)
+
+require (
+	codeberg.org/go-fonts/liberation v0.5.0 // indirect
+	codeberg.org/go-latex/latex v0.2.0 // indirect
+	codeberg.org/go-pdf/fpdf v0.11.1 // indirect
+	git.sr.ht/~sbinet/gg v0.7.0 // indirect
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
+	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	github.com/benbjohnson/clock v1.3.0 // indirect
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
+	github.com/gammazero/deque v1.2.2 // indirect
+	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
+	github.com/kr/text v0.2.0 // indirect
+	go.uber.org/atomic v1.7.0 // indirect
+	go.uber.org/multierr v1.9.0 // indirect
+	golang.org/x/image v0.46.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+)
+
+replace github.com/sluice-go/sluice => ..
+
+tool golang.org/x/perf/cmd/benchstat
