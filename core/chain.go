@@ -60,6 +60,15 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	return c, nil
 }
 
+// Limiters returns the limiters of the chain, in its order.
+func (c *ChainedLimiter) Limiters() []Limiter {
+	limiters := make([]Limiter, len(c.links))
+	for i := range c.links {
+		limiters[i] = c.links[i].Limiter
+	}
+	return limiters
+}
+
 // TryAcquire takes the permits from all limiters, or from none. It never blocks.
 func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 	if l, ok := c.check(permits); !ok {

@@ -30,7 +30,8 @@ func Reject(metadata ...Metadata) Lease {
 	if len(metadata) == 0 {
 		return Lease{}
 	}
-	return Lease{}.With(metadata...)
+	l, _ := Lease{}.With(metadata...).refusal()
+	return l
 }
 
 // Refuse returns a lease that is not acquired and whose Err is err: for [ErrClosed] and

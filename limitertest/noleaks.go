@@ -15,14 +15,15 @@ import (
 //
 //   - A [core.Reporter] whose permits do not come back with time: Available must be Limit.
 //   - A [core.Replenisher] with a period: its leases hold nothing, and what is missing comes
-//     back with time, so only the queue is looked at. That is true of a chain with a rate
-//     limiter in it, too: hand over the concurrency limiters that the chain is made of.
+//     back with time, so only the queue is looked at.
+//   - A [core.ChainedLimiter]: each of its limiters.
 //   - A [core.Idler] that is no Reporter: it must be idle.
 //   - Any other: as many permits must be available as were when NoLeaks was called.
 //
 // A nil limiter fails the test at once.
 func NoLeaks(tb testing.TB, limiters ...core.Limiter) {
 	tb.Helper()
+	limiters = unchained(limiters)
 	before := make([]int, len(limiters))
 	for i, l := range limiters {
 		if l == nil {
@@ -37,6 +38,19 @@ func NoLeaks(tb testing.TB, limiters ...core.Limiter) {
 			noLeak(tb, i, l, before[i])
 		}
 	})
+}
+
+// unchained returns the limiters, and for each chain among them those that it is made of.
+func unchained(limiters []core.Limiter) []core.Limiter {
+	all := make([]core.Limiter, 0, len(limiters))
+	for _, l := range limiters {
+		if c, ok := l.(*core.ChainedLimiter); ok && c != nil {
+			all = append(all, unchained(c.Limiters())...)
+		} else {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 func noLeak(tb testing.TB, i int, l core.Limiter, before int) {

@@ -57,7 +57,13 @@ func TestNoLeaks(t *testing.T) {
 		},
 		"in a chain": {
 			slotsBehind(func(l core.Limiter) core.Limiter { return must(core.Chain(core.Unlimited(), l)) }),
-			"limitertest: limiter 0 (*core.ChainedLimiter): 2 of 5 permits were not released",
+			"limitertest: limiter 1 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
+		},
+		"in a chain with a rate": {
+			slotsBehind(func(l core.Limiter) core.Limiter {
+				return must(core.Chain(l, bucket(0, core.OldestFirst, false)))
+			}),
+			"limitertest: limiter 0 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
 		},
 		"one that knows whether it is idle": {
 			slotsBehind(func(l core.Limiter) core.Limiter {
