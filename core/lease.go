@@ -87,13 +87,20 @@ func (l Lease) Permits() int {
 // whichever goroutines, however often. To a lease that holds nothing it does nothing. A
 // rate limiter's permits come back with time alone.
 func (l Lease) Release() {
-	switch l.outcome() {
-	case heldHot:
-		l.home().releaseHot(l.generation(), l.permits())
-	case heldTicket:
-		if l.redeem() {
-			l.home().settle(l.permits())
-		}
+	if o := l.outcome(); o == heldHot || o == heldTicket {
+		l.release()
+	}
+}
+
+func (l Lease) release() {
+	c, n := l.c, int(l.bits>>(outcomeBits+generationBits))
+	if c.x != nil {
+		c, n = l.home(), l.permits()
+	}
+	if l.outcome() == heldHot {
+		c.releaseHot(l.generation(), n)
+	} else if l.redeem() {
+		c.settle(n)
 	}
 }
 

@@ -56,14 +56,17 @@ func (t *terms) levelWord(l level) uint64 { return uint64(l.full)<<(t.spareBits&
 // less returns the level after taking n tokens, and whether they were there at now.
 func (l level) less(t *terms, n int, now int64) (level, bool) {
 	if l.spare -= n; l.spare < 0 {
-		ticks := int64(1)
-		if -l.spare > t.step {
-			ticks = t.ticks(-l.spare)
+		if l.full, l.spare = l.full+t.span, l.spare+t.step; l.spare < 0 {
+			l = l.later(t)
 		}
-		l.full += ticks * t.span
-		l.spare += int(ticks) * t.step
 	}
 	return l, l.full-now <= l.reach(t)
+}
+
+// later returns the level with as many ticks more as the tokens owed need.
+func (l level) later(t *terms) level {
+	k := t.ticks(-l.spare)
+	return level{l.full + k*t.span, l.spare + int(k)*t.step}
 }
 
 // reach returns how far ahead full can be, with such a spare, if no token is owed: of m
