@@ -9,9 +9,9 @@ type ticketRing struct {
 }
 
 const (
-	leastTickets  = 8    // in a ring; a power of two
-	mostTickets   = 4096 // beyond, a lease gets a ticket of its own
-	ticketsToTry  = 4    // before the ring is taken to be too small
+	leastTickets  = 8       // in a ring; a power of two
+	mostTickets   = 1 << 20 // beyond, a lease gets a ticket of its own
+	ticketsToTry  = 4       // before the whole ring is looked at
 	lastOfATicket = maxGeneration - 1
 )
 
@@ -20,36 +20,53 @@ func (p *permits) draw(c *cell) (*cell, uint64) {
 	turn := p.drawn.Add(1)
 	if r := p.tickets.Load(); r != nil && r.of == c {
 		for i := range uint64(ticketsToTry) {
-			t := &r.slots[(turn+i)&uint64(len(r.slots)-1)]
-			g := t.word.Load()
-			if g&1 == 0 && g < lastOfATicket && t.word.CompareAndSwap(g, g+1) {
-				return t, g + 1
+			if t, generation := r.take(turn + i); t != nil {
+				return t, generation
 			}
 		}
 	}
 	return p.drawSlow(c, turn)
 }
 
-// drawSlow is draw where there is no ring, or only one for other terms, or one whose
-// tickets are in use or used up.
+// take takes the ticket at a turn, if it is not in use, nor used up.
+func (r *ticketRing) take(turn uint64) (*cell, uint64) {
+	t := &r.slots[turn&uint64(len(r.slots)-1)]
+	g := t.word.Load()
+	if g&1 == 0 && g < lastOfATicket && t.word.CompareAndSwap(g, g+1) {
+		return t, g + 1
+	}
+	return nil, 0
+}
+
+// drawSlow is draw where there is no ring, or only one for other terms, or where the
+// tickets of the next turns are in use. A ring of which more than a quarter is in use gives
+// way to one of twice the size.
 func (p *permits) drawSlow(c *cell, turn uint64) (*cell, uint64) {
 	size := leastTickets
 	if r := p.tickets.Load(); r != nil && r.of == c {
 		size = len(r.slots)
-		if r.slots[turn&uint64(size-1)].word.Load() < lastOfATicket {
+		inUse := 0
+		for i := range r.slots {
+			inUse += int(r.slots[i].word.Load() & 1)
+		}
+		if inUse > size/4 {
 			size *= 2
+		} else {
+			for i := range uint64(size) {
+				if t, generation := r.take(turn + i); t != nil {
+					return t, generation
+				}
+			}
 		}
 	}
 	if size > mostTickets {
-		t := &cell{e: c.e, terms: c.terms}
-		return t, 0
+		return &cell{e: c.e, terms: c.terms}, 0
 	}
 	r := &ticketRing{c, make([]cell, size)}
 	for i := range r.slots {
 		r.slots[i].e, r.slots[i].terms = c.e, c.terms
 	}
-	t := &r.slots[turn&uint64(size-1)]
-	t.word.Store(1)
+	t, generation := r.take(turn)
 	p.tickets.Store(r) // of two made at once one is forgotten
-	return t, 1
+	return t, generation
 }

@@ -1,0 +1,126 @@
+package core_test
+
+import (
+	"maps"
+	"math/big"
+	"slices"
+)
+
+// naiveHeld is the account of a concurrency limiter: who holds what.
+type naiveHeld map[int]int
+
+func (h naiveHeld) taken() (sum int) {
+	for _, n := range h {
+		sum += n
+	}
+	return sum
+}
+
+func (h naiveHeld) take(_ int64, id, n int) { h[id] = n }
+func (h naiveHeld) give(id, _ int)          { delete(h, id) }
+func (h naiveHeld) next() (int64, bool)     { return 0, false }
+func (h naiveHeld) pass(int64) bool         { return false }
+
+func (h naiveHeld) clone() naiveAccount {
+	return maps.Clone(h)
+}
+
+// naiveBucket is the account of a token bucket: tick by tick.
+type naiveBucket struct {
+	tokens int
+	period int64
+	lack   int
+	last   int64 // the latest tick, or the instant at which it left full
+}
+
+func (b *naiveBucket) taken() int { return b.lack }
+
+func (b *naiveBucket) take(now int64, _, n int) {
+	if b.lack == 0 {
+		b.last = now
+	}
+	b.lack += n
+}
+
+func (b *naiveBucket) give(_, n int) { b.lack = max(b.lack-n, 0) }
+
+func (b *naiveBucket) next() (int64, bool) { return b.last + b.period, b.lack > 0 }
+
+func (b *naiveBucket) pass(now int64) (back bool) {
+	for b.lack > 0 && b.last+b.period <= now {
+		b.last += b.period
+		b.lack = max(b.lack-b.tokens, 0)
+		back = true
+	}
+	return back
+}
+
+func (b *naiveBucket) clone() naiveAccount {
+	c := *b
+	return &c
+}
+
+// naiveWindow is the account of a window: each taking by itself.
+type naiveWindow struct {
+	length, segments int64
+	anchor           int64
+	takings          []taking
+}
+
+type taking struct {
+	at    int64
+	id, n int
+}
+
+func (w *naiveWindow) taken() (sum int) {
+	for _, t := range w.takings {
+		sum += t.n
+	}
+	return sum
+}
+
+func (w *naiveWindow) take(now int64, id, n int) {
+	w.takings = append(w.takings, taking{now, id, n})
+}
+
+func (w *naiveWindow) give(id, _ int) {
+	w.takings = slices.DeleteFunc(w.takings, func(t taking) bool { return t.id == id })
+}
+
+// mulDiv is a·b/c, rounded down; c is above 0.
+func mulDiv(a, b, c int64) int64 {
+	x := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+	return x.Div(x, big.NewInt(c)).Int64() // Euclid's, so down
+}
+
+// segment is the segment of an instant; begin is the first instant of a segment.
+func (w *naiveWindow) segment(at int64) int64 {
+	return mulDiv(at-w.anchor, w.segments, w.length)
+}
+
+func (w *naiveWindow) begin(segment int64) int64 {
+	return w.anchor - mulDiv(-segment, w.length, w.segments)
+}
+
+func (w *naiveWindow) back(t taking) int64 { return w.begin(w.segment(t.at) + w.segments) }
+
+func (w *naiveWindow) next() (at int64, ok bool) {
+	for _, t := range w.takings {
+		if b := w.back(t); !ok || b < at {
+			at, ok = b, true
+		}
+	}
+	return at, ok
+}
+
+func (w *naiveWindow) pass(now int64) bool {
+	before := len(w.takings)
+	w.takings = slices.DeleteFunc(w.takings, func(t taking) bool { return w.back(t) <= now })
+	return len(w.takings) < before
+}
+
+func (w *naiveWindow) clone() naiveAccount {
+	c := *w
+	c.takings = slices.Clone(w.takings)
+	return &c
+}

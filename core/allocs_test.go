@@ -1,0 +1,107 @@
+package core_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// plenty returns one limiter of each kind that has permits for the whole of a test, and
+// chains of them; empty ones have none left.
+func plenty(tb testing.TB) map[string]core.Limiter {
+	tb.Helper()
+	const limit = 1 << 30
+	l := map[string]core.Limiter{
+		"concurrency": concurrency(tb, limit, 0),
+		"bucket":      bucket(tb, core.TokenBucketOptions{Name: "b", TokenLimit: limit, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Millisecond}),
+		"bandwidth":   bucket(tb, core.TokenBucketOptions{TokenLimit: 1 << 20, TokensPerPeriod: 100, ReplenishmentPeriod: time.Microsecond}),
+		"fixed":       fixed(tb, core.FixedWindowOptions{PermitLimit: limit, Window: time.Hour}),
+		"sliding":     sliding(tb, core.SlidingWindowOptions{PermitLimit: limit, Window: time.Hour, SegmentsPerWindow: 60}),
+		"unlimited":   core.Unlimited(),
+	}
+	l["chain"] = chain(tb, concurrency(tb, limit, 0), l["bucket"], l["sliding"])
+	l["chain of chains"] = chain(tb, chain(tb, concurrency(tb, limit, 0)), chain(tb, l["fixed"], l["bucket"]))
+	l["reasoned"] = core.WithReason(concurrency(tb, limit, 0), "full")
+	return l
+}
+
+func empty(tb testing.TB) map[string]core.Limiter {
+	tb.Helper()
+	l := map[string]core.Limiter{
+		"concurrency": concurrency(tb, 5, 0),
+		"bucket":      bucket(tb, core.TokenBucketOptions{Name: "b", TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}),
+		"fixed":       fixed(tb, core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour}),
+		"sliding":     sliding(tb, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, SegmentsPerWindow: 60}),
+	}
+	for _, k := range l {
+		takes(tb, k, 5)
+	}
+	l["chain"] = chain(tb, concurrency(tb, 5, 0), l["bucket"])
+	return l
+}
+
+func allocates(t *testing.T, want int, f func()) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("sync.Pool drops at random")
+	}
+	require.Equal(t, want, int(testing.AllocsPerRun(2000, f))) // it is a whole number
+}
+
+func TestGrantAndReleaseAllocateNothing(t *testing.T) {
+	for name, l := range plenty(t) {
+		t.Run(name+"/TryAcquire", func(t *testing.T) {
+			allocates(t, 0, func() { l.TryAcquire(1).Release() })
+		})
+		t.Run(name+"/Acquire", func(t *testing.T) {
+			ctx := t.Context()
+			allocates(t, 0, func() {
+				lease, err := l.Acquire(ctx, 1)
+				if err != nil {
+					t.Error(err)
+				}
+				lease.Release()
+			})
+		})
+		t.Run(name+"/two at once", func(t *testing.T) {
+			allocates(t, 0, func() {
+				a, b := l.TryAcquire(1), l.TryAcquire(2)
+				a.Release()
+				b.Release()
+			})
+		})
+		t.Run(name+"/probe", func(t *testing.T) {
+			allocates(t, 0, func() { l.TryAcquire(0).Release() })
+		})
+	}
+}
+
+func TestRefusalAllocatesNothing(t *testing.T) {
+	for name, l := range empty(t) {
+		for _, n := range []int{1, 0, -1, 6} {
+			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+				allocates(t, 0, func() {
+					if l.TryAcquire(n).Acquired() {
+						t.Error("granted")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestDiagnosticsAllocateNothing(t *testing.T) {
+	for name, l := range plenty(t) {
+		t.Run(name, func(t *testing.T) {
+			allocates(t, 0, func() {
+				l.Available()
+				l.(core.Reporter).Statistics()
+				l.(core.Idler).IdleFor()
+			})
+		})
+	}
+}

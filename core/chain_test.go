@@ -1,0 +1,256 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+func TestAChainNeedsLimiters(t *testing.T) {
+	var nilBucket *core.TokenBucket
+	for _, limiters := range [][]core.Limiter{nil, {nil}, {core.Unlimited(), nil}, {nilBucket}} {
+		c, err := core.Chain(limiters...)
+		require.Error(t, err)
+		require.Nil(t, c)
+	}
+}
+
+// trace is a limiter that writes down what happens to it. It knows no Refund.
+type trace struct {
+	core.Limiter
+	name string
+	log  *[]string
+}
+
+func (l trace) TryAcquire(n int) core.Lease { return l.wrap(l.Limiter.TryAcquire(n)) }
+
+func (l trace) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	lease, err := l.Limiter.Acquire(ctx, n)
+	return l.wrap(lease), err
+}
+
+func (l trace) wrap(lease core.Lease) core.Lease {
+	if !lease.Acquired() {
+		*l.log = append(*l.log, "refused by "+l.name)
+		return lease
+	}
+	*l.log = append(*l.log, "granted by "+l.name)
+	return core.Grant(lease.Permits(), func() {
+		*l.log = append(*l.log, "released to "+l.name)
+		lease.Release()
+	}, core.LimiterName.With(l.name))
+}
+
+// refunding knows one.
+type refunding struct{ trace }
+
+func (l refunding) Refund(lease core.Lease) {
+	*l.log = append(*l.log, "refunded to "+l.name)
+	lease.Release()
+}
+
+func TestAChainIsAllOrNothing(t *testing.T) {
+	var log []string
+	a := trace{concurrency(t, 9, 0), "a", &log}
+	b := refunding{trace{concurrency(t, 9, 0), "b", &log}}
+	c := trace{concurrency(t, 3, 0), "c", &log}
+	l := chain(t, a, b, c)
+
+	lease := takes(t, l, 3)
+	lease.Release()
+	lease.Release()
+	require.Equal(t, []string{
+		"granted by a", "granted by b", "granted by c", "released to c", "released to b", "released to a",
+	}, log)
+
+	lease = takes(t, l, 3)
+	log = nil
+	require.False(t, l.TryAcquire(1).Acquired())
+	_, err := l.Acquire(t.Context(), 1)
+	require.ErrorIs(t, err, core.ErrRejected)
+	undone := []string{"granted by a", "granted by b", "refused by c", "refunded to b", "released to b", "released to a"}
+	require.Equal(t, append(undone, undone...), log)
+	require.Equal(t, 6, a.Limiter.Available())
+
+	log = nil
+	l.Refund(lease)
+	l.Refund(lease)
+	lease.Release()
+	require.Equal(t, []string{"released to c", "refunded to b", "released to b", "released to a"}, log)
+	require.Equal(t, 9, a.Limiter.Available())
+	s := l.Statistics()
+	require.Equal(t, []uint64{2, 2}, []uint64{s.Granted, s.Rejected})
+}
+
+func TestTheRefuserSpeaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := concurrency(t, 9, 0)
+		rate := bucket(t, core.TokenBucketOptions{Name: "rate", TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 4})
+		l := chain(t, slots, rate)
+		takes(t, l, 4)
+		lease := rejected(t, l, 1, time.Second)
+		name, _ := core.LimiterName.From(lease)
+		require.Equal(t, "rate", name)
+		available(t, slots, 5)
+		refused(t, l, -1, core.ErrNegativePermits)
+		refused(t, l, 5, core.ErrPermitsExceedLimit)
+		acquires(t, l, 5).fails(t, core.ErrPermitsExceedLimit)
+		acquiresWithin(t, l, 1, time.Millisecond).rejected(t, "deadline too soon", time.Second)
+		available(t, slots, 5)
+		require.NoError(t, rate.Close())
+		refused(t, l, 1, core.ErrClosed)
+		acquires(t, l, 1).fails(t, core.ErrClosed)
+		available(t, slots, 5)
+		counts(t, l, 4, 0, 0, 1, 2)
+	})
+}
+
+func TestAChainWaitsForOneBeforeItAsksTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := concurrency(t, 2, 2)
+		rate := bucket(t, core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 2})
+		l := chain(t, slots, rate)
+		held := takes(t, slots, 2)
+		a := queues(t, l, 2)
+		available(t, rate, 2)
+		require.Equal(t, 2, l.Statistics().Queued)
+		spent := takes(t, rate, 2)
+		held.Release()
+		a.waits(t)
+		available(t, slots, 0)
+		require.Equal(t, 2, rate.Statistics().Queued)
+		time.Sleep(2 * time.Second)
+		lease := a.granted(t)
+		require.Equal(t, 2, lease.Permits())
+
+		// Cancelled while it waits for the second: the first is given back.
+		lease.Release()
+		b := queues(t, l, 1)
+		available(t, slots, 1)
+		b.cancelled(t)
+		available(t, slots, 2)
+		rate.Refund(spent)
+		takes(t, l, 2)
+	})
+}
+
+func TestMetadataOfAChainIsTheUnion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "slots", PermitLimit: 9})
+		require.NoError(t, err)
+		rate := bucket(t, core.TokenBucketOptions{Name: "rate", TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		require.Equal(t, map[string]any{
+			"LIMITER_NAME": "slots", "PERMIT_LIMIT": 9, "REMAINING": 8, "RESET_AFTER": time.Second,
+		}, metadata(t, takes(t, chain(t, slots, rate), 1)))
+		require.Equal(t, map[string]any{
+			"LIMITER_NAME": "rate", "PERMIT_LIMIT": 4, "REMAINING": 2, "RESET_AFTER": 2 * time.Second,
+		}, metadata(t, takes(t, chain(t, core.Unlimited(), rate, slots), 1)))
+		shade := core.NewMetadataKey[string]("SHADE")
+		mine := theirs{lease: core.Grant(1, nil, shade.With("green"), core.LimiterName.With("mine")), left: 7}
+		other := theirs{lease: core.Grant(1, nil, shade.With("red"), core.Remaining.With(5)), left: 7}
+		require.Equal(t, map[string]any{
+			"SHADE": "green", "LIMITER_NAME": "mine", "REMAINING": 5, "PERMIT_LIMIT": 9,
+		}, metadata(t, takes(t, chain(t, mine, other, slots), 1)))
+	})
+}
+
+func TestCloseOfAChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := concurrency(t, 3, 3)
+		rate := bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 2})
+		l := chain(t, slots, rate)
+		lease := takes(t, l, 1)
+		a, b := queues(t, l, 1), queues(t, l, 1)
+		for range 3 {
+			require.NoError(t, l.Close())
+		}
+		a.fails(t, core.ErrClosed)
+		b.fails(t, core.ErrClosed)
+		available(t, slots, 2)
+		require.Zero(t, rate.Statistics().Queued)
+		refused(t, l, 1, core.ErrClosed)
+		refused(t, l, 0, core.ErrClosed)
+		acquires(t, l, 1).fails(t, core.ErrClosed)
+		lease.Release()
+		available(t, slots, 3)
+		time.Sleep(time.Second)
+		takes(t, slots, 1)
+		takes(t, rate, 1)
+	})
+}
+
+func TestAChainReplenishes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manual := fixed(t, core.FixedWindowOptions{PermitLimit: 3, Window: time.Minute, ManualReplenishment: true})
+		rate := bucket(t, core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		slots := concurrency(t, 5, 0)
+		l := chain(t, slots, rate, manual)
+		require.Equal(t, time.Second, l.ReplenishmentPeriod())
+		takes(t, l, 3)
+		time.Sleep(time.Minute)
+		available(t, l, 0)
+		require.True(t, l.TryReplenish())
+		require.False(t, l.TryReplenish())
+		available(t, l, 2) // three are still held
+		require.Zero(t, chain(t, slots).ReplenishmentPeriod())
+		require.False(t, chain(t, slots).TryReplenish())
+		require.Equal(t, time.Minute, chain(t, chain(t, manual), chain(t, slots)).ReplenishmentPeriod())
+	})
+}
+
+func TestAChainOfChains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := concurrency(t, 5, 5), concurrency(t, 4, 4), concurrency(t, 3, 3)
+		l := chain(t, chain(t, a, b), core.WithReason(chain(t, c), "full"))
+		lease := takes(t, l, 2)
+		rejection(t, l.TryAcquire(2).Err(), "full", 0)
+		for i, k := range []everything{a, b, c} {
+			available(t, k, 3-i)
+		}
+		held := takes(t, b, 2)
+		w := queues(t, l, 1)
+		available(t, a, 2)
+		held.Release()
+		w.granted(t).Release()
+		require.Equal(t, uint64(3), a.Statistics().Granted, "takes, the refused try, and the one that waited")
+		l.Refund(lease)
+		for i, k := range []everything{a, b, c} {
+			available(t, k, 5-i)
+		}
+		counts(t, l, 3, 3, 0, 2, 1)
+	})
+}
+
+func TestAChainAndADoneContext(t *testing.T) {
+	l := chain(t, concurrency(t, 1, 1))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("why"))
+	for n, want := range map[int]error{-1: core.ErrNegativePermits, 0: context.Canceled, 1: context.Canceled, 2: context.Canceled} {
+		lease, err := l.Acquire(ctx, n)
+		require.Equal(t, want, err)
+		require.Equal(t, want, lease.Err())
+	}
+	counts(t, l, 1, 1, 0, 0, 0)
+}
+
+func TestAChainIgnoresLeasesOfOthers(t *testing.T) {
+	slots := concurrency(t, 5, 5)
+	l, other := chain(t, slots), chain(t, slots)
+	lease, direct := takes(t, other, 1), takes(t, slots, 1)
+	l.Refund(lease)
+	l.Refund(direct)
+	slots.Refund(lease)
+	l.Refund(core.Lease{})
+	l.Refund(core.Grant(1, nil))
+	l.Refund(l.TryAcquire(math.MaxInt))
+	available(t, l, 3)
+	other.Refund(lease)
+	available(t, l, 4)
+}

@@ -1,0 +1,142 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+func TestRejectedErrorMatches(t *testing.T) {
+	e := &core.RejectedError{Limiter: "api", Permits: 3, Reason: "permits exhausted", RetryAfter: 250 * time.Millisecond}
+	require.ErrorIs(t, e, core.ErrRejected)
+	require.ErrorIs(t, fmt.Errorf("wrapped: %w", e), core.ErrRejected)
+	require.NotErrorIs(t, e, context.DeadlineExceeded)
+	require.NotErrorIs(t, e, core.ErrClosed)
+	for _, part := range []string{"api", "permits exhausted", "250ms"} {
+		require.Contains(t, e.Error(), part)
+	}
+	require.NotContains(t, (&core.RejectedError{}).Error(), "retry")
+}
+
+func TestSentinelsAreDistinct(t *testing.T) {
+	all := []error{core.ErrRejected, core.ErrClosed, core.ErrPermitsExceedLimit, core.ErrNegativePermits}
+	for i, a := range all {
+		for j, b := range all {
+			require.Equal(t, i == j, errors.Is(a, b))
+		}
+	}
+}
+
+// Every fault is reported, and all at once.
+func TestBadOptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		build func() error
+		want  []string
+	}{
+		"concurrency": {
+			func() error {
+				_, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{QueueLimit: -1, QueueOrder: 7})
+				return err
+			},
+			[]string{
+				"core: ConcurrencyLimiterOptions.PermitLimit = 0, want at least 1",
+				"core: ConcurrencyLimiterOptions.QueueLimit = -1, want at least 0",
+				"core: ConcurrencyLimiterOptions.QueueOrder = ",
+			},
+		},
+		"bucket": {
+			func() error {
+				_, err := core.NewTokenBucket(core.TokenBucketOptions{
+					TokenLimit: -1, TokensPerPeriod: math.MinInt, ReplenishmentPeriod: -time.Second, QueueLimit: -2,
+				})
+				return err
+			},
+			[]string{
+				"core: TokenBucketOptions.TokenLimit = -1, want at least 1",
+				fmt.Sprintf("core: TokenBucketOptions.TokensPerPeriod = %d, want at least 1", math.MinInt),
+				"core: TokenBucketOptions.ReplenishmentPeriod = -1s, want above 0",
+				"core: TokenBucketOptions.QueueLimit = -2, want at least 0",
+			},
+		},
+		"fixed": {
+			func() error {
+				_, err := core.NewFixedWindow(core.FixedWindowOptions{QueueLimit: -2, QueueOrder: 2})
+				return err
+			},
+			[]string{
+				"core: FixedWindowOptions.PermitLimit = 0, want at least 1",
+				"core: FixedWindowOptions.Window = 0s, want above 0",
+				"core: FixedWindowOptions.QueueLimit = -2, want at least 0",
+				"core: FixedWindowOptions.QueueOrder = ",
+			},
+		},
+		"sliding": {
+			func() error {
+				_, err := core.NewSlidingWindow(core.SlidingWindowOptions{Window: 10, SegmentsPerWindow: 11})
+				return err
+			},
+			[]string{
+				"core: SlidingWindowOptions.PermitLimit = 0, want at least 1",
+				"core: SlidingWindowOptions.SegmentsPerWindow = 11, want ",
+			},
+		},
+		"sliding, nothing set": {
+			func() error {
+				_, err := core.NewSlidingWindow(core.SlidingWindowOptions{})
+				return err
+			},
+			[]string{
+				"core: SlidingWindowOptions.PermitLimit = 0, want at least 1",
+				"core: SlidingWindowOptions.Window = 0s, want above 0",
+				"core: SlidingWindowOptions.SegmentsPerWindow = 0, want ",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.build()
+			require.Error(t, err)
+			joined, ok := err.(interface{ Unwrap() []error })
+			require.True(t, ok, "made by errors.Join")
+			require.Len(t, joined.Unwrap(), len(c.want))
+			for i, line := range strings.Split(err.Error(), "\n") {
+				require.True(t, strings.HasPrefix(line, c.want[i]), line)
+			}
+		})
+	}
+}
+
+func TestGoodExtremes(t *testing.T) {
+	_, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: math.MaxInt, QueueLimit: math.MaxInt})
+	require.NoError(t, err)
+	_, err = core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: math.MaxInt, TokensPerPeriod: math.MaxInt, ReplenishmentPeriod: math.MaxInt64, QueueLimit: math.MaxInt,
+	})
+	require.NoError(t, err)
+	_, err = core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: 10, SegmentsPerWindow: 10})
+	require.NoError(t, err)
+}
+
+func TestLogValues(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	log.Info("x", "err", &core.RejectedError{Limiter: "api", Permits: 3, Reason: "permits exhausted", RetryAfter: time.Second})
+	require.JSONEq(t, `{"level":"INFO","msg":"x","err":{"limiter":"api","permits":3,"reason":"permits exhausted","retry_after":1000000000}}`, out.String())
+	out.Reset()
+	log.Info("x", "stats", core.Statistics{Limit: 1, Available: 2, Queued: 3, Granted: 4, Rejected: 5})
+	require.JSONEq(t, `{"level":"INFO","msg":"x","stats":{"limit":1,"available":2,"queued":3,"granted":4,"rejected":5}}`, out.String())
+}

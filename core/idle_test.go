@@ -1,0 +1,136 @@
+package core_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+func idleFor(t *testing.T, l core.Idler, want time.Duration) {
+	t.Helper()
+	d, idle := l.IdleFor()
+	require.True(t, idle)
+	require.Equal(t, want, d)
+}
+
+func busy(t *testing.T, l core.Idler) {
+	t.Helper()
+	d, idle := l.IdleFor()
+	require.False(t, idle)
+	require.Zero(t, d)
+}
+
+func TestIdleFor(t *testing.T) {
+	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {
+		idleFor(t, l, 0)
+		time.Sleep(time.Minute)
+		idleFor(t, l, time.Minute)
+		lease := takes(t, l, 1)
+		busy(t, l)
+		if _, ok := l.(core.Replenisher); ok {
+			time.Sleep(time.Second - 1)
+			busy(t, l)
+			time.Sleep(time.Minute + 1)
+			idleFor(t, l, time.Minute)
+		}
+		lease.Release()
+		lease = takes(t, l, 3)
+		time.Sleep(500 * time.Millisecond)
+		l.Refund(lease)
+		idleFor(t, l, 0)
+		time.Sleep(time.Minute)
+		idleFor(t, l, time.Minute)
+		l.TryAcquire(0)
+		l.TryAcquire(9)
+		idleFor(t, l, time.Minute) // neither takes anything
+	})
+}
+
+// However busy it was before, and whether or not anybody asked in the meantime.
+func TestIdleForAfterManyGrants(t *testing.T) {
+	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {
+		for range 5000 {
+			lease := takes(t, l, 1)
+			l.Refund(lease)
+		}
+		time.Sleep(time.Minute)
+		idleFor(t, l, time.Minute)
+	})
+}
+
+func TestAManualLimiterIsIdleSinceItWasReplenished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true})
+		takes(t, l, 1)
+		time.Sleep(time.Minute)
+		busy(t, l)
+		require.True(t, l.TryReplenish())
+		idleFor(t, l, 0)
+		time.Sleep(time.Minute)
+		idleFor(t, l, time.Minute)
+	})
+}
+
+// An idle limiter is a small struct: at most 256 bytes, no goroutine and no timer.
+func TestAnIdleLimiterIsSmall(t *testing.T) {
+	const n = 10_000
+	for name, build := range map[string]func() core.Limiter{
+		"concurrency": func() core.Limiter { return concurrency(t, 3, 3) },
+		"bucket": func() core.Limiter {
+			return bucket(t, core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		},
+		"fixed": func() core.Limiter { return fixed(t, core.FixedWindowOptions{PermitLimit: 3, Window: time.Hour}) },
+		"sliding": func() core.Limiter {
+			return sliding(t, core.SlidingWindowOptions{PermitLimit: 3, Window: time.Hour, SegmentsPerWindow: 60})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := make([]core.Limiter, n)
+			goroutines := runtime.NumGoroutine()
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			for i := range all {
+				all[i] = build()
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			size := int64(after.HeapAlloc-before.HeapAlloc) / n
+			t.Logf("%d bytes", size)
+			require.LessOrEqual(t, size, int64(256))
+			require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+			runtime.KeepAlive(all)
+		})
+	}
+}
+
+// A timer that is left behind would keep its limiter alive.
+func TestNoTimerOutlivesTheLastWaiter(t *testing.T) {
+	abandoned := func() weak.Pointer[core.TokenBucket] {
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 9})
+		takes(t, l, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { _, _ = l.Acquire(ctx, 1) })
+		}
+		for l.Statistics().Queued < 3 {
+			runtime.Gosched()
+		}
+		cancel()
+		all.Wait()
+		return weak.Make(l)
+	}()
+	for range 3 {
+		runtime.GC()
+	}
+	require.Nil(t, abandoned.Value())
+}

@@ -1,0 +1,147 @@
+package core_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+func metadata(t *testing.T, l core.Lease) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	for name, value := range l.Metadata() {
+		require.NotContains(t, all, name, "each name once")
+		require.NotNil(t, value)
+		all[name] = value
+	}
+	return all
+}
+
+func TestKeys(t *testing.T) {
+	for want, key := range map[string]interface{ Name() string }{
+		"RETRY_AFTER": core.RetryAfter, "REASON_PHRASE": core.ReasonPhrase, "LIMITER_NAME": core.LimiterName,
+		"PERMIT_LIMIT": core.PermitLimit, "REMAINING": core.Remaining, "RESET_AFTER": core.ResetAfter,
+	} {
+		require.Equal(t, want, key.Name())
+	}
+	shade := core.NewMetadataKey[string]("SHADE")
+	l := core.Grant(1, nil, shade.With("green"))
+	got, ok := shade.From(l)
+	require.True(t, ok)
+	require.Equal(t, "green", got)
+
+	number, ok := core.NewMetadataKey[int]("SHADE").From(l)
+	require.False(t, ok, "of another type")
+	require.Zero(t, number)
+	_, ok = core.NewMetadataKey[string]("shade").From(l)
+	require.False(t, ok, "absent")
+	_, ok = core.NewMetadataKey[any]("SHADE").From(l)
+	require.True(t, ok, "any type will do")
+	_, ok = core.RetryAfter.From(core.Lease{})
+	require.False(t, ok)
+
+	l = l.With(shade.With("blue"), shade.With("red"))
+	require.Equal(t, map[string]any{"SHADE": "red"}, metadata(t, l))
+}
+
+func TestMetadataOfABucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, core.TokenBucketOptions{
+			Name: "b", TokenLimit: 10, TokensPerPeriod: 3, ReplenishmentPeriod: time.Second, QueueLimit: 2,
+		})
+		require.Equal(t, map[string]any{
+			"LIMITER_NAME": "b", "PERMIT_LIMIT": 10, "REMAINING": 10, "RESET_AFTER": time.Duration(0),
+		}, metadata(t, l.TryAcquire(0)))
+		require.Equal(t, map[string]any{
+			"LIMITER_NAME": "b", "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 3 * time.Second,
+		}, metadata(t, l.TryAcquire(8)))
+		time.Sleep(400 * time.Millisecond)
+		lease := l.TryAcquire(4)
+		require.Equal(t, map[string]any{
+			"LIMITER_NAME": "b", "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 2600 * time.Millisecond,
+			"RETRY_AFTER": 600 * time.Millisecond, "REASON_PHRASE": "permits exhausted",
+		}, metadata(t, lease))
+		lease, err := l.Acquire(t.Context(), 4)
+		require.Error(t, err)
+		require.Equal(t, map[string]any{
+			"LIMITER_NAME": "b", "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 2600 * time.Millisecond,
+			"RETRY_AFTER": 600 * time.Millisecond, "REASON_PHRASE": "queue limit reached",
+		}, metadata(t, lease))
+	})
+}
+
+func TestMetadataOfAConcurrencyLimiter(t *testing.T) {
+	l := concurrency(t, 5, 0)
+	require.Equal(t, map[string]any{"PERMIT_LIMIT": 5, "REMAINING": 2}, metadata(t, takes(t, l, 3)))
+	require.Equal(t, map[string]any{"PERMIT_LIMIT": 5, "REMAINING": 0}, metadata(t, takes(t, l, 2)))
+	require.Equal(t, map[string]any{
+		"PERMIT_LIMIT": 5, "REMAINING": 0, "REASON_PHRASE": "permits exhausted",
+	}, metadata(t, l.TryAcquire(3)))
+}
+
+func TestMetadataOfAManualWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, core.FixedWindowOptions{Name: "w", PermitLimit: 5, Window: time.Second, ManualReplenishment: true})
+		require.Equal(t, map[string]any{"LIMITER_NAME": "w", "PERMIT_LIMIT": 5, "REMAINING": 0}, metadata(t, takes(t, l, 5)))
+		require.Equal(t, map[string]any{
+			"LIMITER_NAME": "w", "PERMIT_LIMIT": 5, "REMAINING": 0, "REASON_PHRASE": "permits exhausted",
+		}, metadata(t, l.TryAcquire(1)))
+	})
+}
+
+func TestMetadataAddedByTheUser(t *testing.T) {
+	l := concurrency(t, 5, 0)
+	lease := takes(t, l, 3).With(core.Remaining.With(77), core.LimiterName.With("mine"))
+	require.Equal(t, map[string]any{"PERMIT_LIMIT": 5, "REMAINING": 77, "LIMITER_NAME": "mine"}, metadata(t, lease))
+	remaining, ok := core.Remaining.From(lease)
+	require.True(t, ok)
+	require.Equal(t, 77, remaining)
+
+	for range lease.Metadata() {
+		break // an early end is fine
+	}
+}
+
+// Numbers too large for a lease's own fields are told all the same.
+func TestMetadataOfLargeNumbers(t *testing.T) {
+	for name := range four(t, 1, 1) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const limit, n = 1 << 60, 1<<50 + 1
+				l := four(t, limit, 1<<60)[name]
+				time.Sleep(time.Hour)
+				want := map[string]any{"PERMIT_LIMIT": limit, "REMAINING": limit - n}
+				_, timed := l.(core.Replenisher)
+				if timed {
+					want["RESET_AFTER"] = time.Second
+				}
+				lease := takes(t, l, n)
+				require.Equal(t, want, metadata(t, lease))
+				shade := core.NewMetadataKey[string]("SHADE")
+				tagged := lease.With(shade.With("green")).With()
+				require.Equal(t, n, tagged.Permits())
+
+				time.Sleep(200 * time.Millisecond)
+				refused := l.TryAcquire(limit)
+				want["REASON_PHRASE"] = "permits exhausted"
+				if timed {
+					want["RESET_AFTER"] = 800 * time.Millisecond
+					want["RETRY_AFTER"] = 800 * time.Millisecond
+				}
+				require.Equal(t, want, metadata(t, refused))
+				var e *core.RejectedError
+				require.ErrorAs(t, refused.Err(), &e)
+				require.Equal(t, limit, e.Permits)
+
+				l.Refund(tagged)
+				available(t, l, limit)
+				l.Refund(lease)
+				available(t, l, limit)
+			})
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package core_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+func TestRefundGivesBackOnceAndServes(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		lease, other := takes(t, l, 3), takes(t, l, 2)
+		a := queues(t, l, 2)
+		l.Refund(lease)
+		a.granted(t)
+		available(t, l, 1)
+		l.Refund(lease)
+		l.Refund(lease.With(core.ReasonPhrase.With("a copy")))
+		lease.Release()
+		available(t, l, 1)
+		l.Refund(other)
+		available(t, l, 3)
+		counts(t, l, 5, 3, 0, 3, 0) // granted is what was granted
+	})
+}
+
+func TestRefundOfWhatIsNotHeld(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		takes(t, l, 4)
+		stranger := four(t, 5, 5)
+		for _, other := range stranger {
+			l.Refund(takes(t, other, 3))
+		}
+		l.Refund(core.Lease{})
+		l.Refund(core.Reject())
+		l.Refund(core.Grant(3, nil))
+		l.Refund(l.TryAcquire(0))
+		l.Refund(l.TryAcquire(5))
+		l.Refund(l.TryAcquire(-1))
+		available(t, l, 1)
+	})
+}
+
+func TestReleaseOfARateLimitersLeaseGivesNothingBack(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		if _, ok := l.(core.Replenisher); !ok {
+			return
+		}
+		takes(t, l, 5).Release()
+		available(t, l, 0)
+	})
+}
+
+func TestRefundNeverFillsABucketAboveItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second})
+		lease := takes(t, l, 5)
+		time.Sleep(2 * time.Second)
+		available(t, l, 4)
+		l.Refund(lease)
+		available(t, l, 5)
+		d, idle := l.IdleFor()
+		require.True(t, idle)
+		require.Zero(t, d)
+		time.Sleep(500 * time.Millisecond)
+		takes(t, l, 1)
+		time.Sleep(time.Second - 1)
+		available(t, l, 4)
+		time.Sleep(1)
+		available(t, l, 5)
+	})
+}
+
+func TestAWindowsPermitsAreRefundedWhileTheyCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
+		first := takes(t, l, 3)
+		time.Sleep(time.Second)
+		second := takes(t, l, 4)
+		time.Sleep(2 * time.Second)
+		takes(t, l, 2)
+		available(t, l, 4) // the first are back
+		l.Refund(first)
+		available(t, l, 4)
+		l.Refund(second)
+		available(t, l, 8)
+		time.Sleep(time.Second) // the second's segment leaves: nothing more comes back
+		available(t, l, 8)
+		time.Sleep(2 * time.Second)
+		available(t, l, 10)
+	})
+}
+
+func TestAManualWindowsPermitsCountUntilTheyAreReplenished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, core.FixedWindowOptions{PermitLimit: 3, Window: time.Second, ManualReplenishment: true})
+		a, b := takes(t, l, 1), takes(t, l, 2)
+		time.Sleep(time.Minute)
+		l.Refund(a)
+		available(t, l, 1)
+		require.True(t, l.TryReplenish())
+		available(t, l, 3)
+		takes(t, l, 3)
+		l.Refund(b)
+		available(t, l, 0)
+	})
+}
+
+func TestManyRefundsAtOnce(t *testing.T) {
+	l := bucket(t, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	for range 100 {
+		lease := takes(t, l, 10)
+		takes(t, l, 50)
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() { l.Refund(lease) })
+		}
+		all.Wait()
+		available(t, l, 50)
+		require.NoError(t, l.Update(core.TokenBucketOptions{TokenLimit: 150, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}))
+		l = bucket(t, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	}
+}
+
+// Each of very many leases is refunded once, in any order, and none a second time.
+func TestRefundsOfManyLeases(t *testing.T) {
+	const n = 20_000
+	l := bucket(t, core.TokenBucketOptions{TokenLimit: n, TokensPerPeriod: 1, ReplenishmentPeriod: 24 * time.Hour})
+	leases := make([]core.Lease, n)
+	for i := range leases {
+		leases[i] = takes(t, l, 1)
+	}
+	for i := range leases {
+		l.Refund(leases[i*7919%n])
+	}
+	available(t, l, n)
+	takes(t, l, n)
+	for _, lease := range leases {
+		l.Refund(lease)
+	}
+	available(t, l, 0)
+}

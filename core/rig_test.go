@@ -1,0 +1,318 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// everything is what all limiters of core are.
+type everything interface {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Refunder
+	io.Closer
+}
+
+// rig plays the same operations on a limiter and on its naive model, in a bubble, and
+// compares all that can be seen.
+type rig struct {
+	t       *testing.T
+	real    everything
+	model   *naive
+	name    string
+	update  func(limit, queueLimit int, order core.QueueOrder, step byte)
+	even    bool  // only even instants, so that odd deadlines never meet a grant
+	unit    int64 // of all times, in nanoseconds
+	grain   int   // of all permits
+	start   time.Time
+	grants  []granted
+	waiting []*waitingPair
+	step    int
+	said    string
+}
+
+type granted struct {
+	real     core.Lease
+	id, n    int
+	released bool
+}
+
+type waitingPair struct {
+	cancel context.CancelFunc
+	model  *naiveWaiter
+	done   atomic.Bool
+	lease  core.Lease
+	err    error
+	at     time.Duration
+	seen   bool
+}
+
+func (r *rig) say(format string, args ...any) {
+	r.step++
+	r.said = fmt.Sprintf("step %d at %v: %s", r.step, time.Since(r.start), fmt.Sprintf(format, args...))
+	if testing.Verbose() {
+		r.t.Log(r.said)
+	}
+}
+
+// operations plays a byte-coded story: each operation is a byte, and one more.
+func (r *rig) operations(story []byte) {
+	r.start = time.Now()
+	for ; len(story) >= 2; story = story[2:] {
+		r.operation(story[0], story[1])
+		r.settle()
+	}
+	r.end()
+}
+
+func (r *rig) operation(op, arg byte) {
+	n := (int(arg)%(r.model.limit/r.grain+3) - 1) * r.grain
+	switch op % 16 {
+	case 0, 1:
+		r.say("TryAcquire(%d)", n)
+		r.compareLease(r.real.TryAcquire(n), r.model.tryAcquire(n))
+	case 2:
+		r.say("TryAcquire(0)")
+		r.compareLease(r.real.TryAcquire(0), r.model.tryAcquire(0))
+	case 3, 4, 5:
+		r.acquire(n, 0)
+	case 6:
+		r.acquire(n, time.Duration(arg/4)*2+1)
+	case 7:
+		if arg < 128 {
+			r.acquire(0, 0)
+		} else {
+			r.acquire(0, time.Duration(arg-128)*2+1)
+		}
+	case 8:
+		r.cancel(int(arg))
+	case 9, 10:
+		r.giveBack(int(arg), op%16 == 10)
+	case 11, 12, 13:
+		r.sleep(int64(arg))
+	case 14:
+		r.look(arg)
+	case 15:
+		r.change(arg)
+	}
+}
+
+func (r *rig) acquire(n int, timeout time.Duration) {
+	r.say("Acquire(%d) within %v", n, timeout)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	deadline := int64(naiveNever)
+	if timeout > 0 && r.even {
+		at := r.model.now + int64(timeout)*r.unit
+		if at%2 == 0 {
+			at++
+		}
+		if w, ok := r.model.acct.(*naiveWindow); !ok || w.begin(w.segment(at)) != at {
+			deadline = at
+			cancel()
+			ctx, cancel = context.WithDeadline(r.t.Context(), r.start.Add(time.Duration(at)))
+		}
+	}
+	p := &waitingPair{cancel: cancel, model: r.model.acquire(n, deadline)}
+	r.waiting = append(r.waiting, p)
+	go func() {
+		p.lease, p.err = r.real.Acquire(ctx, n)
+		p.at = time.Since(r.start)
+		p.done.Store(true)
+	}()
+}
+
+func (r *rig) cancel(i int) {
+	var open []*waitingPair
+	for _, p := range r.waiting {
+		if !p.seen {
+			open = append(open, p)
+		}
+	}
+	if len(open) == 0 {
+		r.say("Acquire, done")
+		ctx, cancel := context.WithCancel(r.t.Context())
+		cancel()
+		n := max(i%4, 0)
+		l, err := r.real.Acquire(ctx, n)
+		require.Equal(r.t, context.Canceled, err, r.said)
+		require.Equal(r.t, err, l.Err(), r.said)
+		return
+	}
+	p := open[i%len(open)]
+	r.say("cancel Acquire(%d)", p.model.n)
+	r.model.cancel(p.model)
+	p.cancel()
+}
+
+func (r *rig) giveBack(i int, refund bool) {
+	if len(r.grants) == 0 {
+		return
+	}
+	g := &r.grants[i%len(r.grants)]
+	_, held := r.model.acct.(naiveHeld)
+	r.say("give back %d, refund %v, again %v", g.n, refund, g.released)
+	if refund {
+		r.real.Refund(g.real)
+	} else {
+		g.real.Release()
+	}
+	if g.released || !held && !refund {
+		return
+	}
+	g.released = true
+	r.model.give(g.id, g.n)
+}
+
+func (r *rig) sleep(d int64) {
+	if d%5 == 0 {
+		d *= 7
+	}
+	if r.even {
+		d &^= 1
+	}
+	d *= r.unit
+	r.say("sleep %d", d)
+	time.Sleep(time.Duration(d))
+	// Waiters may have been woken by now, and the limiter not yet asked.
+	synctest.Wait()
+	r.model.advance(r.model.now + d)
+}
+
+func (r *rig) look(arg byte) {
+	r.say("look %d", arg%4)
+	switch arg % 4 {
+	case 0:
+		require.Equal(r.t, r.model.statistics(), r.real.Statistics(), r.said)
+	case 1:
+		require.Equal(r.t, r.model.available(), r.real.Available(), r.said)
+	case 2:
+		d, idle := r.real.IdleFor()
+		want, wantIdle := r.model.idleFor()
+		require.Equal(r.t, wantIdle, idle, r.said)
+		require.Equal(r.t, want, d, r.said)
+	case 3:
+		if l, ok := r.real.(core.Replenisher); ok {
+			require.Equal(r.t, r.model.tryReplenish(), l.TryReplenish(), r.said)
+			require.Equal(r.t, !r.model.manual, l.AutoReplenishing(), r.said)
+		}
+	}
+}
+
+func (r *rig) change(arg byte) {
+	if arg == 255 {
+		r.say("close")
+		require.NoError(r.t, r.real.Close())
+		r.model.close()
+		return
+	}
+	if r.model.closed {
+		return
+	}
+	limit := (int(arg)%11 + 1) * r.grain
+	queueLimit := int(arg) / 11 % 9 * r.grain
+	order := core.QueueOrder(arg % 2)
+	r.say("update to %d, queue %d, %v", limit, queueLimit, order)
+	r.update(limit, queueLimit, order, arg)
+}
+
+// settle waits until all goroutines have come to rest, and compares those that wait.
+func (r *rig) settle() {
+	synctest.Wait()
+	rest := r.waiting[:0]
+	for _, p := range r.waiting {
+		require.Equal(r.t, p.model.answer != nil, p.done.Load(), "%s: Acquire(%d) decided", r.said, p.model.n)
+		if !p.done.Load() {
+			rest = append(rest, p)
+			continue
+		}
+		p.seen = true
+		p.cancel()
+		require.Equal(r.t, p.model.answer.at, int64(p.at), "%s: Acquire(%d) at", r.said, p.model.n)
+		if p.err == nil {
+			require.NoError(r.t, p.model.answer.err, r.said)
+		} else {
+			require.ErrorIs(r.t, p.err, p.lease.Err(), r.said)
+		}
+		r.compareLease(p.lease, p.model.answer)
+	}
+	r.waiting = rest
+}
+
+func (r *rig) compareLease(l core.Lease, a *answer) {
+	r.t.Helper()
+	require.Equal(r.t, a.err == nil, l.Acquired(), "%s: acquired", r.said)
+	if a.err == nil {
+		require.Equal(r.t, a.n, l.Permits(), r.said)
+		require.NoError(r.t, l.Err(), r.said)
+		r.grants = append(r.grants, granted{real: l, id: a.id, n: a.n, released: a.n == 0})
+	} else {
+		require.Zero(r.t, l.Permits(), r.said)
+		require.ErrorIs(r.t, l.Err(), a.err, r.said)
+	}
+	retry, ok := core.RetryAfter.From(l)
+	require.Equal(r.t, a.retry > 0, ok, "%s: has RetryAfter", r.said)
+	require.Equal(r.t, a.retry, int64(retry), "%s: RetryAfter", r.said)
+	reason, _ := core.ReasonPhrase.From(l)
+	require.Equal(r.t, a.reason, reason, r.said)
+	if a.limit > 0 {
+		limit, _ := core.PermitLimit.From(l)
+		require.Equal(r.t, a.limit, limit, r.said)
+		name, _ := core.LimiterName.From(l)
+		require.Equal(r.t, r.name, name, r.said)
+	}
+	if a.remaining >= 0 {
+		remaining, ok := core.Remaining.From(l)
+		require.True(r.t, ok, "%s: has Remaining", r.said)
+		require.Equal(r.t, a.remaining, remaining, "%s: Remaining", r.said)
+		reset, ok := core.ResetAfter.From(l)
+		require.Equal(r.t, a.reset >= 0, ok, "%s: has ResetAfter", r.said)
+		require.Equal(r.t, max(a.reset, 0), int64(reset), "%s: ResetAfter", r.said)
+	}
+	if a.reason != "" {
+		var e *core.RejectedError
+		require.ErrorAs(r.t, l.Err(), &e, r.said)
+		require.Equal(r.t, [...]any{r.name, a.n, a.reason, time.Duration(a.retry)},
+			[...]any{e.Limiter, e.Permits, e.Reason, e.RetryAfter}, r.said)
+		require.Equal(r.t, a.reason == "deadline too soon", errors.Is(e, context.DeadlineExceeded), r.said)
+	}
+}
+
+// end cancels who waits, lets all time pass, gives everything back, and finds the limiter
+// whole.
+func (r *rig) end() {
+	r.say("the end")
+	for _, p := range r.waiting {
+		r.model.cancel(p.model)
+		p.cancel()
+		synctest.Wait() // one by one: the order decides whom it serves
+	}
+	r.settle()
+	r.look(0)
+	for i := range r.grants {
+		r.giveBack(i, true)
+		r.settle()
+	}
+	require.Empty(r.t, r.waiting)
+	r.look(0)
+	r.look(2)
+	if !r.model.closed {
+		r.sleep(1 << 14)
+		r.look(3)
+		require.Equal(r.t, r.model.limit, r.real.Available(), r.said)
+		l := r.real.TryAcquire(r.model.limit)
+		require.True(r.t, l.Acquired(), r.said)
+		l.Release()
+	}
+	require.NoError(r.t, r.real.Close())
+}

@@ -1,0 +1,184 @@
+package core_test
+
+import (
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// Limit 10, window 3 s in 3 segments; 3, 4, 3 are taken, then 1 in the fourth second, when
+// the 3 of the first are back: the second window holds 8.
+func TestTheSecondWindowHolds8(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
+		time.Sleep(500 * time.Millisecond)
+		for _, n := range []int{3, 4, 3} {
+			takes(t, l, n)
+			time.Sleep(time.Second)
+		}
+		takes(t, l, 1)
+		require.Equal(t, 8, 10-l.Available())
+		rejected(t, l, 3, 500*time.Millisecond)
+		rejected(t, l, 7, 1500*time.Millisecond)
+		rejected(t, l, 10, 2500*time.Millisecond)
+	})
+}
+
+func TestTheTableOfThirtySeconds(t *testing.T) {
+	rows := []struct{ available, taken, recycled, carried int }{
+		{100, 20, 0, 80},
+		{80, 30, 0, 50},
+		{50, 40, 0, 10},
+		{10, 30, 20, 0},
+		{0, 10, 30, 20},
+		{20, 10, 40, 50},
+		{50, 35, 30, 45},
+	}
+	for _, manual := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := sliding(t, core.SlidingWindowOptions{
+				PermitLimit: 100, Window: 30 * time.Second, SegmentsPerWindow: 3, ManualReplenishment: manual,
+			})
+			carried := 100
+			for _, row := range rows {
+				// A row's recycled permits are there to be taken in that row.
+				require.Equal(t, row.available, carried)
+				require.Equal(t, row.recycled > 0 && manual, l.TryReplenish())
+				available(t, l, row.available+row.recycled)
+				takes(t, l, row.taken)
+				carried = l.Available()
+				require.Equal(t, row.carried, carried)
+				time.Sleep(10 * time.Second)
+			}
+		})
+	}
+}
+
+func TestElapsedSegmentsAreCaughtUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 10 * time.Second, SegmentsPerWindow: 10, QueueLimit: 10})
+		for range 10 {
+			takes(t, l, 1)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(4500 * time.Millisecond)
+		available(t, l, 5) // of the segments 0 to 4
+		a := queues(t, l, 9)
+		time.Sleep(3500 * time.Millisecond)
+		a.granted(t)
+		time.Sleep(100 * 365 * 24 * time.Hour)
+		available(t, l, 10)
+	})
+}
+
+func TestManualSegmentsAreThoseOfTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := sliding(t, core.SlidingWindowOptions{
+			PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3, ManualReplenishment: true,
+		})
+		for _, n := range []int{1, 2, 3} {
+			takes(t, l, n)
+			time.Sleep(time.Second)
+		}
+		// Nothing was applied, and yet each went to the segment of its time.
+		for _, want := range []int{5, 7, 10} {
+			require.True(t, l.TryReplenish())
+			available(t, l, want)
+			time.Sleep(time.Second)
+		}
+		require.False(t, l.TryReplenish())
+	})
+}
+
+// Windows that their segments do not divide: permits taken just before, or at, a segment's
+// beginning come back when segment i+S begins: at the anchor + ceil((i+S)·W/S).
+func TestSegmentsThatDoNotDivideTheWindow(t *testing.T) {
+	type grid struct {
+		window   time.Duration
+		segments int
+		anchor   time.Duration // from the creation
+	}
+	for _, g := range []grid{
+		{10, 3, 0},
+		{10, 7, 3},
+		{10, 10, 0},
+		{10, 1, -4},
+		{11, 10, -1},
+		{time.Second, 7, 0},
+		{time.Second, 7, 123456789},
+		{time.Second, 1e9, 0},
+		{time.Hour, 3_600_000_000_000 - 1, 1},
+		{1<<63 - 1, 1<<63 - 1, 0},
+		{1<<63 - 1, 1 << 62, 0},
+	} {
+		begin := func(i int64) time.Duration {
+			x := new(big.Int).Mul(big.NewInt(i), big.NewInt(int64(g.window)))
+			x.Add(x, big.NewInt(int64(g.segments)-1))
+			x.Div(x, big.NewInt(int64(g.segments))) // rounds down
+			return time.Duration(x.Int64()) + g.anchor
+		}
+		for i := range int64(12) {
+			synctest.Test(t, func(t *testing.T) {
+				at := begin(i)
+				if at < 0 || at > 1<<61 {
+					return
+				}
+				l := sliding(t, core.SlidingWindowOptions{
+					PermitLimit: 2, Window: g.window, SegmentsPerWindow: g.segments, Anchor: time.Now().Add(g.anchor), QueueLimit: 2,
+				})
+				if at > 0 {
+					time.Sleep(at - 1)
+					takes(t, l, 1)
+					time.Sleep(1)
+				}
+				takes(t, l, 1)
+				if int64(g.segments) > 1<<61 {
+					return // it comes back in centuries
+				}
+				if at == 0 {
+					takes(t, l, 1)
+					rejected(t, l, 1, begin(i+int64(g.segments))-at)
+					return
+				}
+				before := i - 1 // or, of a window's nanoseconds, the same
+				for begin(before) > at-1 {
+					before--
+				}
+				first := begin(before+int64(g.segments)) - at
+				if first <= 0 { // back at this very instant
+					available(t, l, 1)
+					return
+				}
+				rejected(t, l, 1, first)
+				rejected(t, l, 2, begin(i+int64(g.segments))-at)
+				a := queues(t, l, 2)
+				time.Sleep(begin(i+int64(g.segments)) - at - 1)
+				a.waits(t)
+				time.Sleep(1)
+				a.granted(t)
+			})
+		}
+	}
+}
+
+// A grid that began long before the limiter, or rather has a point just after it.
+func TestAWindowOfCenturies(t *testing.T) {
+	const century = 100 * 365 * 24 * time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		l := sliding(t, core.SlidingWindowOptions{
+			PermitLimit: 1, Window: 2 * century, SegmentsPerWindow: 2, Anchor: time.Now().Add(1), QueueLimit: 1,
+		})
+		takes(t, l, 1)
+		rejected(t, l, 1, century+1)
+		a := queues(t, l, 1)
+		time.Sleep(century)
+		a.waits(t)
+		time.Sleep(1)
+		a.granted(t)
+	})
+}
