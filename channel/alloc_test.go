@@ -1,0 +1,67 @@
+package channel_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/core"
+)
+
+func TestAllocatesNothingPerItem(t *testing.T) {
+	chain, err := core.Chain(permits(t, 64), core.Unlimited())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for name, c := range map[string]*channel.LimitedChannel[int]{
+		"bounded":  bounded(t, 64),
+		"limiter":  open(t, channel.Options[int]{Limiter: permits(t, 64)}),
+		"weighted": open(t, channel.Options[int]{Limiter: permits(t, 64), Permits: itself, Capacity: 64}),
+		"chain":    open(t, channel.Options[int]{Limiter: chain}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dst := make([]int, 8)
+			none(t, "TrySend, TryReceive", func() { _ = c.TrySend(1); c.TryReceive() })
+			none(t, "Send, Receive", func() { _ = c.Send(ctx, 1); _, _ = c.Receive(ctx) })
+			none(t, "a ring full", func() {
+				for range 64 {
+					_ = c.Send(ctx, 1)
+				}
+				for range 64 {
+					_, _ = c.Receive(ctx)
+				}
+			})
+			none(t, "ReceiveBatch", func() { _ = c.Send(ctx, 1); _ = c.Send(ctx, 1); _, _ = c.ReceiveBatch(ctx, dst) })
+			require.Zero(t, c.Len())
+		})
+	}
+	t.Run("ReceiveLease", func(t *testing.T) {
+		c := open(t, channel.Options[int]{Limiter: permits(t, 64)})
+		none(t, "ReceiveLease", func() {
+			_ = c.Send(ctx, 1)
+			_, lease, _ := c.ReceiveLease(ctx)
+			lease.Release()
+		})
+	})
+	t.Run("a receiver who has to wait", func(t *testing.T) {
+		c, acks := bounded(t, 4), bounded(t, 4)
+		go func() {
+			for v := range c.All(context.WithoutCancel(ctx)) {
+				_ = acks.Send(ctx, v)
+			}
+		}()
+		none(t, "ping-pong", func() { _ = c.Send(ctx, 1); _, _ = acks.Receive(ctx) })
+		_ = c.Close()
+	})
+}
+
+// none requires that f allocates nothing.
+func none(t *testing.T, what string, f func()) {
+	t.Helper()
+	f()
+	if n := testing.AllocsPerRun(200, f); n > 0 && !raceEnabled {
+		t.Errorf("%s: %v allocations", what, n)
+	}
+}

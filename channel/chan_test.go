@@ -1,0 +1,178 @@
+package channel_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+)
+
+// offers requires that out has v for whoever takes it.
+func offers(t *testing.T, out <-chan int, v int) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case got, ok := <-out:
+		require.True(t, ok)
+		require.Equal(t, v, got)
+	default:
+		t.Fatalf("does not offer %d", v)
+	}
+	synctest.Wait()
+}
+
+func TestChan(t *testing.T) {
+	bubble(t, "an item's lease is released when it is taken", func(t *testing.T) {
+		l := permits(t, 3)
+		c := open(t, channel.Options[int]{Limiter: l})
+		out := c.Chan(t.Context())
+		sends(t, c, 1, 2)
+		synctest.Wait()
+		require.Equal(t, 1, l.Available())
+		require.Equal(t, 2, c.Len())
+		offers(t, out, 1)
+		require.Equal(t, 2, l.Available())
+		offers(t, out, 2)
+		require.Equal(t, 3, l.Available())
+		sends(t, c, 3)
+		require.NoError(t, c.Close())
+		synctest.Wait()
+		require.False(t, over(c))
+		offers(t, out, 3)
+		require.True(t, over(c))
+		_, ok := <-out
+		require.False(t, ok)
+	})
+	bubble(t, "when ctx ends, the item keeps its place and its lease", func(t *testing.T) {
+		l := permits(t, 3)
+		c := open(t, channel.Options[int]{Limiter: l})
+		sends(t, c, 1, 2, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		out := c.Chan(ctx)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case v, ok := <-out:
+			t.Fatalf("got %d, %t", v, ok)
+		default:
+		}
+		require.Equal(t, 0, l.Available())
+		holds(t, c, 1, 2, 3)
+		require.Equal(t, 3, l.Available())
+	})
+	bubble(t, "an item that is offered can be received, peeked at and discarded", func(t *testing.T) {
+		l := permits(t, 4)
+		c := open(t, channel.Options[int]{Limiter: l})
+		ctx, cancel := context.WithCancel(t.Context())
+		out := c.Chan(ctx)
+		sends(t, c, 1, 2, 3, 4)
+		synctest.Wait()
+		v, ok := c.TryPeek()
+		require.True(t, ok)
+		require.Equal(t, 1, v)
+		receives(t, c, 1, 2)
+		offers(t, out, 3)
+		require.Equal(t, 1, c.Discard())
+		require.Equal(t, 4, l.Available())
+		sends(t, c, 5)
+		offers(t, out, 5)
+		require.NoError(t, c.Close())
+		_, ok = <-out
+		require.False(t, ok)
+		cancel()
+	})
+	bubble(t, "several share the items", func(t *testing.T) {
+		c := bounded(t, 4)
+		ctx, cancel := context.WithCancel(t.Context())
+		a, b := c.Chan(ctx), c.Chan(t.Context())
+		sends(t, c, 1, 2, 3)
+		synctest.Wait()
+		require.Equal(t, 3, c.Len())
+		first, second := <-a, <-b
+		require.ElementsMatch(t, []int{1, 2}, []int{first, second})
+		synctest.Wait()
+		cancel()
+		offers(t, b, 3)
+		require.NoError(t, c.Close())
+		_, ok := <-b
+		require.False(t, ok)
+	})
+	bubble(t, "the items of several keep their order", func(t *testing.T) {
+		c := bounded(t, 9)
+		sends(t, c, 1, 2, 3, 4, 5)
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			c.Chan(ctx)
+		}
+		synctest.Wait()
+		receives(t, c, 1, 2)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		holds(t, c, 3, 4, 5)
+	})
+	bubble(t, "eviction takes what is offered", func(t *testing.T) {
+		for mode, left := range map[channel.Overflow]int{channel.DropOldest: 2, channel.DropNewest: 2} {
+			ctx, cancel := context.WithCancel(t.Context())
+			c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 1), Overflow: mode})
+			c.Chan(ctx)
+			sends(t, c, 1)
+			synctest.Wait()
+			sends(t, c, 2)
+			require.Equal(t, []int{1}, *dropped)
+			synctest.Wait()
+			cancel()
+			holds(t, c, left)
+		}
+	})
+	bubble(t, "a ctx that is done", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c := bounded(t, 1)
+		sends(t, c, 1)
+		out := c.Chan(ctx)
+		synctest.Wait()
+		require.Empty(t, out)
+		holds(t, c, 1)
+	})
+}
+
+func TestChanBesideReceivers(t *testing.T) {
+	const items = 10_000
+	l := permits(t, 16)
+	c := open(t, channel.Options[int]{Limiter: l})
+	var seen [items]atomic.Int32
+	var wg sync.WaitGroup
+	inOrder := func(next func() (int, bool)) func() {
+		return func() {
+			latest := -1
+			for v, ok := next(); ok; v, ok = next() {
+				seen[v].Add(1)
+				if v <= latest {
+					t.Errorf("%d after %d", v, latest)
+				}
+				latest = v
+			}
+		}
+	}
+	out := c.Chan(t.Context())
+	wg.Go(inOrder(func() (int, bool) { v, ok := <-out; return v, ok }))
+	for range 2 {
+		wg.Go(inOrder(func() (int, bool) { v, err := c.Receive(t.Context()); return v, err == nil }))
+	}
+	for i := range items {
+		require.NoError(t, c.Send(t.Context(), i))
+	}
+	require.NoError(t, c.Close())
+	wg.Wait()
+	for i := range seen {
+		require.EqualValues(t, 1, seen[i].Load(), "item %d", i)
+	}
+	require.Equal(t, 16, l.Available())
+}

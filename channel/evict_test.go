@@ -1,0 +1,189 @@
+package channel_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/core"
+)
+
+// dropping returns a channel, and the items that it dropped so far.
+func dropping(t *testing.T, o channel.Options[int]) (*channel.LimitedChannel[int], *[]int) {
+	t.Helper()
+	var dropped []int
+	o.OnDrop = func(v int) { dropped = append(dropped, v) }
+	return open(t, o), &dropped
+}
+
+func TestOverflowByLimiter(t *testing.T) {
+	for _, test := range []struct {
+		mode          channel.Overflow
+		dropped, left []int
+	}{
+		{channel.DropOldest, []int{3, 4}, []int{2, 1, 6}},
+		{channel.DropNewest, []int{1, 2, 4}, []int{3, 6}},
+		{channel.DropIncoming, []int{6}, []int{3, 4, 2, 1}},
+	} {
+		t.Run(test.mode.String(), func(t *testing.T) {
+			l := refusing(t, 10)
+			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Permits: itself, Overflow: test.mode})
+			sends(t, c, 3, 4, 2, 1)
+			sends(t, c, 6)
+			require.Equal(t, test.dropped, *dropped)
+			require.ErrorIs(t, c.TrySend(11), core.ErrPermitsExceedLimit)
+			require.ErrorIs(t, c.TrySend(-1), core.ErrNegativePermits)
+			require.Equal(t, test.dropped, *dropped, "what can never be granted drops nothing")
+			holds(t, c, test.left...)
+			require.Equal(t, 10, l.Available())
+		})
+	}
+	t.Run("Send drops too, once the queue refuses", func(t *testing.T) {
+		c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 1), Overflow: channel.DropOldest})
+		require.NoError(t, c.Send(t.Context(), 1))
+		require.NoError(t, c.Send(t.Context(), 2))
+		require.Equal(t, []int{1}, *dropped)
+		holds(t, c, 2)
+	})
+	bubble(t, "Send waits as long as the queue lets it", func(t *testing.T) {
+		c, dropped := dropping(t, channel.Options[int]{Limiter: permits(t, 1), Overflow: channel.DropOldest})
+		sends(t, c, 1)
+		second := startSend(t.Context(), c, 2)
+		second.waits(t)
+		require.Empty(t, *dropped)
+		receives(t, c, 1)
+		second.ends(t, nil)
+		holds(t, c, 2)
+	})
+	t.Run("a cancelled Send drops nothing", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 1), Overflow: channel.DropIncoming})
+		require.Equal(t, context.Canceled, c.Send(ctx, 1))
+		require.Empty(t, *dropped)
+	})
+}
+
+func TestEvictionStops(t *testing.T) {
+	bubble(t, "at a rate limiter, before anything is lost", func(t *testing.T) {
+		l := bucket(t, 3, 0)
+		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
+		sends(t, c, 1, 2, 3)
+		err := c.TrySend(4)
+		refuses(t, err, "permits exhausted")
+		var rejected *core.RejectedError
+		require.ErrorAs(t, err, &rejected)
+		require.Equal(t, time.Second, rejected.RetryAfter)
+		require.Empty(t, *dropped)
+		time.Sleep(time.Second)
+		sends(t, c, 5)
+		holds(t, c, 1, 2, 3, 5)
+	})
+	bubble(t, "at the rate in a chain, not at the bound", func(t *testing.T) {
+		held := refusing(t, 2)
+		l, err := core.Chain(held, bucket(t, 3, 0))
+		require.NoError(t, err)
+		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
+		sends(t, c, 1, 2, 3)
+		require.Equal(t, []int{1}, *dropped)
+		receives(t, c, 2)
+		refuses(t, c.TrySend(4), "permits exhausted")
+		require.Equal(t, []int{1}, *dropped)
+		holds(t, c, 3)
+		require.Equal(t, 2, held.Available())
+	})
+	t.Run("at the first item that frees nothing", func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, ManualReplenishment: true,
+		})
+		require.NoError(t, err)
+		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
+		sends(t, c, 1, 2, 3)
+		refuses(t, c.TrySend(4), "permits exhausted") // it does not say when to retry
+		require.Equal(t, []int{1}, *dropped)
+		holds(t, c, 2, 3)
+	})
+	t.Run("not at one that cost nothing", func(t *testing.T) {
+		c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 2), Permits: itself, Overflow: channel.DropOldest})
+		sends(t, c, 0, 0, 2, 1)
+		require.Equal(t, []int{0, 0, 2}, *dropped)
+		holds(t, c, 1)
+	})
+	bubble(t, "when others get what it frees", func(t *testing.T) {
+		l := permits(t, 3)
+		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
+		sends(t, c, 1, 2, 3)
+		other := start(func() (core.Lease, error) { return l.Acquire(t.Context(), 1) })
+		refuses(t, c.TrySend(4), "permits exhausted")
+		require.Equal(t, []int{1}, *dropped)
+		lease := other.ends(t, nil)
+		lease.Release()
+		holds(t, c, 2, 3)
+	})
+	t.Run("when all is dropped and others hold the rest", func(t *testing.T) {
+		l := refusing(t, 3)
+		other := l.TryAcquire(2)
+		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Permits: itself, Overflow: channel.DropNewest})
+		sends(t, c, 1)
+		refuses(t, c.TrySend(2), "permits exhausted")
+		require.Equal(t, []int{1}, *dropped)
+		other.Release()
+		require.Equal(t, 3, l.Available())
+	})
+}
+
+func TestOverflowByCapacity(t *testing.T) {
+	for _, test := range []struct {
+		mode          channel.Overflow
+		dropped, left []int
+	}{
+		{channel.DropOldest, []int{1, 2}, []int{3, 4}},
+		{channel.DropNewest, []int{2, 3}, []int{1, 4}},
+		{channel.DropIncoming, []int{3, 4}, []int{1, 2}},
+	} {
+		t.Run(test.mode.String(), func(t *testing.T) {
+			l := permits(t, 100)
+			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Capacity: 2, Overflow: test.mode})
+			sends(t, c, 1, 2, 3)
+			require.NoError(t, c.Send(t.Context(), 4))
+			require.Equal(t, test.dropped, *dropped)
+			require.Equal(t, 98, l.Available())
+			holds(t, c, test.left...)
+			require.Equal(t, 100, l.Available())
+		})
+	}
+	t.Run("OnDrop may use the channel", func(t *testing.T) {
+		l := permits(t, 2)
+		var c *channel.LimitedChannel[int]
+		var dropped []int
+		c = open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest, OnDrop: func(v int) {
+			dropped = append(dropped, v)
+			if v < math.MaxInt8 {
+				require.NoError(t, c.TrySend(v+math.MaxInt8))
+			}
+		}})
+		sends(t, c, 1, 2, 3)
+		require.Equal(t, 2, c.Len())
+		require.Contains(t, dropped, 1)
+		c.Discard()
+	})
+}
+
+func TestOverflowText(t *testing.T) {
+	for _, o := range []channel.Overflow{channel.Reject, channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
+		text, err := o.MarshalText()
+		require.NoError(t, err)
+		var back channel.Overflow
+		require.NoError(t, back.UnmarshalText(text))
+		require.Equal(t, o, back)
+	}
+	var o channel.Overflow
+	require.ErrorContains(t, o.UnmarshalText([]byte("drop")), `"drop"`)
+	_, err := channel.Overflow(9).MarshalText()
+	require.Error(t, err)
+	require.Equal(t, "Overflow(9)", channel.Overflow(9).String())
+}

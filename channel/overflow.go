@@ -1,0 +1,52 @@
+package channel
+
+import "fmt"
+
+// Overflow is what a send does when the limiter or the capacity refuses the item.
+type Overflow uint8
+
+const (
+	// Reject returns the refusal to the sender. Send waits first: in the limiter's queue,
+	// as far as that goes, and for capacity.
+	Reject Overflow = iota
+
+	// DropOldest drops queued items, the oldest first, until the new one is granted.
+	DropOldest
+
+	// DropNewest drops queued items, the newest first, until the new one is granted.
+	DropNewest
+
+	// DropIncoming drops the new item; the send returns nil.
+	DropIncoming
+)
+
+var overflowNames = [...]string{
+	Reject: "reject", DropOldest: "drop-oldest", DropNewest: "drop-newest", DropIncoming: "drop-incoming",
+}
+
+// String returns the mode's name, as "drop-oldest".
+func (o Overflow) String() string {
+	if int(o) < len(overflowNames) {
+		return overflowNames[o]
+	}
+	return fmt.Sprintf("Overflow(%d)", uint8(o))
+}
+
+// MarshalText returns the mode's name; an unknown mode is an error.
+func (o Overflow) MarshalText() ([]byte, error) {
+	if int(o) >= len(overflowNames) {
+		return nil, fmt.Errorf("channel: unknown overflow mode %d", uint8(o))
+	}
+	return []byte(o.String()), nil
+}
+
+// UnmarshalText sets the mode from its name.
+func (o *Overflow) UnmarshalText(text []byte) error {
+	for i, name := range overflowNames {
+		if name == string(text) {
+			*o = Overflow(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("channel: unknown overflow mode %q, want reject, drop-oldest, drop-newest or drop-incoming", text)
+}

@@ -1,0 +1,79 @@
+package channel
+
+import (
+	"context"
+	"runtime"
+)
+
+// spins is how often a goroutine lets others run before it waits. To wait and to be woken
+// costs as much as ten items; under load, what is waited for is mostly there before that.
+const spins = 4
+
+// yieldLocked lets others run once, without the mutex.
+func (c *LimitedChannel[T]) yieldLocked() {
+	c.mu.Unlock()
+	runtime.Gosched()
+	c.mu.Lock()
+}
+
+// waiterLocked returns a waiter in the line q, for park.
+func (c *LimitedChannel[T]) waiterLocked(ctx done, q *line[T]) *waiter[T] {
+	w := c.spare
+	if w == nil {
+		w = &waiter[T]{ready: make(chan struct{}, 1)}
+	} else {
+		c.spare, w.next = w.next, nil
+	}
+	w.outcome, w.done = undecided, ctx
+	q.push(w)
+	return w
+}
+
+// done is a ctx's channel: asked for before the mutex is taken, since a ctx may be
+// anybody's code.
+type done = <-chan struct{}
+
+// park waits until the outcome of w is decided or its ctx is done: whichever was first,
+// whatever select says.
+func (c *LimitedChannel[T]) park(w *waiter[T]) outcome {
+	if w.done == nil {
+		<-w.ready
+		return w.outcome
+	}
+	select {
+	case <-w.ready:
+		return w.outcome
+	case <-w.done:
+	}
+	c.mu.Lock()
+	if w.line != nil {
+		w.line.remove(w)
+		w.outcome = cancelled
+	}
+	o := w.outcome
+	c.mu.Unlock()
+	if o != cancelled {
+		<-w.ready
+	}
+	return o
+}
+
+// recycle keeps w, of which nobody knows any more, for the next who waits.
+func (c *LimitedChannel[T]) recycle(w *waiter[T]) {
+	*w = waiter[T]{ready: w.ready}
+	c.mu.Lock()
+	w.next, c.spare = c.spare, w
+	c.mu.Unlock()
+}
+
+// watch waits in the line q, of those who want to see something, and unlocks.
+func (c *LimitedChannel[T]) watchUnlock(ctx context.Context, q *line[T], done done) error {
+	w := c.waiterLocked(done, q)
+	c.mu.Unlock()
+	o := c.park(w)
+	c.recycle(w)
+	if o == cancelled {
+		return ctx.Err()
+	}
+	return nil
+}

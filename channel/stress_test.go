@@ -1,0 +1,291 @@
+package channel_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/core"
+)
+
+// parcel is an item of the stress tests: the n-th of its sender.
+type parcel struct{ sender, n, cost int }
+
+// ledger counts what became of each parcel.
+type ledger struct {
+	fates [][]atomic.Int32 // by sender and number
+	t     *testing.T
+}
+
+func newLedger(t *testing.T, senders, each int) *ledger {
+	t.Helper()
+	l := &ledger{fates: make([][]atomic.Int32, senders), t: t}
+	for i := range l.fates {
+		l.fates[i] = make([]atomic.Int32, each)
+	}
+	return l
+}
+
+func (l *ledger) note(p parcel) { l.fates[p.sender][p.n].Add(1) }
+
+// balances requires that each parcel met one fate.
+func (l *ledger) balances() {
+	l.t.Helper()
+	for sender := range l.fates {
+		for n := range l.fates[sender] {
+			require.EqualValues(l.t, 1, l.fates[sender][n].Load(), "parcel %d of sender %d", n, sender)
+		}
+	}
+}
+
+// stress is a channel with many senders and receivers that cancel, drop and discard.
+type stress struct {
+	*testing.T
+	*ledger
+	c *channel.LimitedChannel[parcel]
+}
+
+const (
+	stressSenders = 6
+	stressEach    = 500
+)
+
+func (s *stress) run() {
+	s.ledger = newLedger(s.T, stressSenders, stressEach)
+	var senders, receivers, others sync.WaitGroup
+	for i := range stressSenders {
+		senders.Go(func() { s.send(i) })
+	}
+	for i := range 5 {
+		receivers.Go(func() { s.receive(i) })
+	}
+	stop := make(chan struct{})
+	others.Go(func() { s.disturb(stop) })
+	senders.Wait()
+	close(stop)
+	others.Wait()
+	assert.NoError(s.T, s.c.Close())
+	receivers.Wait()
+	<-s.c.Done()
+	s.balances()
+}
+
+// send sends all parcels of one sender, in any way, until each has a fate.
+func (s *stress) send(sender int) {
+	r := rand.New(rand.NewPCG(1, uint64(sender)))
+	for n := range stressEach {
+		p := parcel{sender, n, r.IntN(4)}
+		var err error
+		switch r.IntN(4) {
+		case 0:
+			err = s.c.TrySend(p)
+		case 1:
+			ctx, cancel := context.WithCancel(s.T.Context())
+			go cancel()
+			err = s.c.Send(ctx, p)
+			cancel()
+		default:
+			err = s.c.Send(s.T.Context(), p)
+		}
+		if err != nil {
+			s.note(p)
+			if !errors.Is(err, core.ErrRejected) && !errors.Is(err, context.Canceled) {
+				assert.NoError(s.T, err)
+			}
+		}
+	}
+}
+
+// receive takes parcels in one of five ways until the channel is closed and empty. What
+// one receiver gets of one sender comes in order, but for a Chan beside another: what that
+// one gives back may be older than what this one has delivered.
+func (s *stress) receive(way int) {
+	var latest [stressSenders]int
+	got := func(p parcel) {
+		s.note(p)
+		if p.n+1 <= latest[p.sender] && way != 1 {
+			s.T.Errorf("way %d: parcel %d of sender %d after %d", way, p.n, p.sender, latest[p.sender]-1)
+		}
+		latest[p.sender] = p.n + 1
+	}
+	ctx := s.T.Context()
+	switch way {
+	case 0:
+		for p := range s.c.All(ctx) {
+			got(p)
+		}
+	case 1:
+		for p := range s.c.Chan(ctx) {
+			got(p)
+		}
+	case 2:
+		for dst := make([]parcel, 20); ; {
+			n, err := s.c.ReceiveBatch(ctx, dst)
+			if err != nil {
+				return
+			}
+			for _, p := range dst[:n] {
+				got(p)
+			}
+		}
+	case 3:
+		for {
+			p, lease, err := s.c.ReceiveLease(ctx)
+			if err != nil {
+				return
+			}
+			got(p)
+			lease.Release()
+		}
+	case 4:
+		s.receiveCancelling(got)
+	}
+}
+
+func (s *stress) receiveCancelling(got func(parcel)) {
+	for {
+		ctx, cancel := context.WithCancel(s.T.Context())
+		go cancel()
+		p, err := s.c.Receive(ctx)
+		cancel()
+		switch {
+		case err == nil:
+			got(p)
+		case errors.Is(err, channel.ErrClosed):
+			return
+		}
+		if p, ok := s.c.TryReceive(); ok {
+			got(p)
+		}
+	}
+}
+
+// disturb discards, peeks, and has Chan consumers who go away.
+func (s *stress) disturb(stop <-chan struct{}) {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		ctx, cancel := context.WithCancel(s.T.Context())
+		out := s.c.Chan(ctx)
+		if i%2 == 0 {
+			select {
+			case p := <-out:
+				s.note(p)
+			case <-stop:
+			}
+		}
+		cancel()
+		s.c.TryPeek()
+		if i%50 == 0 {
+			s.c.Discard() // OnDrop notes them
+		}
+	}
+}
+
+func TestStress(t *testing.T) {
+	cost := func(p parcel) int { return p.cost }
+	for _, mode := range []channel.Overflow{channel.Reject, channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
+		for _, capacity := range []int{0, 5} {
+			t.Run(mode.String(), func(t *testing.T) {
+				l := limiter(t, core.ConcurrencyLimiterOptions{PermitLimit: 12, QueueLimit: 6})
+				s := &stress{T: t}
+				s.c = open(t, channel.Options[parcel]{
+					Limiter: l, Permits: cost, Capacity: capacity, Overflow: mode,
+					OnDrop: func(p parcel) { s.note(p) },
+				})
+				s.run()
+				require.Equal(t, 12, l.Available())
+				require.Zero(t, l.Statistics().Queued)
+			})
+		}
+	}
+	t.Run("chain", func(t *testing.T) {
+		a, b := permits(t, 9), permits(t, 7)
+		l, err := core.Chain(a, b)
+		require.NoError(t, err)
+		s := &stress{T: t}
+		s.c = open(t, channel.Options[parcel]{Limiter: l, Permits: cost, OnDrop: func(p parcel) { s.note(p) }})
+		s.run()
+		require.Equal(t, 9, a.Available())
+		require.Equal(t, 7, b.Available())
+	})
+}
+
+// TestStressBounded closes while all are at it.
+func TestStressBounded(t *testing.T) {
+	for round := range 200 {
+		c := bounded(t, 1+round%5)
+		var sent, received atomic.Int64
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for c.Send(t.Context(), 1) == nil {
+					sent.Add(1)
+				}
+			})
+			wg.Go(func() {
+				for range c.All(t.Context()) {
+					received.Add(1)
+				}
+			})
+			wg.Go(func() {
+				for {
+					_, lease, err := c.ReceiveLease(t.Context())
+					if err != nil {
+						return
+					}
+					received.Add(1)
+					lease.Release()
+				}
+			})
+		}
+		for sent.Load() < 100 {
+			received.Add(int64(c.Discard()))
+		}
+		require.NoError(t, c.Close())
+		wg.Wait()
+		<-c.Done()
+		require.Equal(t, sent.Load(), received.Load())
+		require.Zero(t, c.Len())
+	}
+}
+
+// TestStressSharedBudget has two channels on one limiter.
+func TestStressSharedBudget(t *testing.T) {
+	const budget, each = 8, 5000
+	l := permits(t, budget)
+	var wg sync.WaitGroup
+	for range 2 {
+		c := open(t, channel.Options[int]{Limiter: l})
+		wg.Go(func() {
+			for i := range each {
+				assert.NoError(t, c.Send(t.Context(), i))
+			}
+			assert.NoError(t, c.Close())
+		})
+		wg.Go(func() {
+			next := 0
+			for v := range c.All(t.Context()) {
+				if v != next {
+					t.Errorf("got %d, want %d", v, next)
+				}
+				next++
+			}
+			if next != each {
+				t.Errorf("got %d items, want %d", next, each)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, core.Statistics{Limit: budget, Available: budget, Granted: 2 * each}, l.Statistics())
+}
