@@ -79,8 +79,6 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	switch o.Limiter.(type) {
 	case *core.ConcurrencyLimiter:
 		c.own, c.tries = true, spins
-		c.closing.past = make(chan struct{})
-		close(c.closing.past)
 	case *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
 		c.own = true // their permits come with time, so there is no hurry
 	}

@@ -2,7 +2,6 @@ package channel
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 )
@@ -10,20 +9,12 @@ import (
 // patience is a sender's ctx as the limiter sees it: done, too, when the channel is
 // closed. It costs nothing until the limiter asks for its Done channel, which it does when
 // the sender has to wait.
-//
-// Then, as long as tries are left, it says that it has been done all along: the sender
-// leaves the queue with errMustWait, lets others run, and tries again. That is far cheaper
-// than to wait and be woken, and counts nowhere.
 type patience struct {
 	context.Context          // the sender's
 	closing         *closing // the channel's
-	tries           int
-	hurried         bool // Done was called with a try left
 	asked           atomic.Bool
 	wait            atomic.Pointer[wait] // nil until Done
 }
-
-var errMustWait = errors.New("channel: must wait") // seen by nobody
 
 // wait is the end of a patience that somebody waits on.
 type wait struct {
@@ -42,10 +33,6 @@ func newPatience(ctx context.Context, c *closing) *patience {
 
 // Done returns a channel that is closed when the sender's ctx is done or the channel closed.
 func (p *patience) Done() <-chan struct{} {
-	if p.tries > 0 {
-		p.hurried = true
-		return p.closing.past
-	}
 	if w := p.wait.Load(); w != nil {
 		return w.ctx.Done()
 	}
@@ -64,16 +51,7 @@ func (p *patience) Err() error {
 	if w := p.wait.Load(); w != nil {
 		return w.ctx.Err()
 	}
-	if p.hurried {
-		return errMustWait
-	}
 	return p.Context.Err()
-}
-
-// tryAgain prepares p for the next Acquire, after errMustWait.
-func (p *patience) tryAgain() {
-	p.tries--
-	p.hurried = false
 }
 
 // Value returns the sender's value for key. A context made from p finds in it what p
@@ -103,13 +81,12 @@ func (p *patience) end(forgotten bool) {
 	if asked {
 		p.asked.Store(false)
 	}
-	p.Context, p.closing, p.tries, p.hurried = nil, nil, 0, false
+	p.Context, p.closing = nil, nil
 	patiences.Put(p)
 }
 
 // closing knows who waits in the limiter's queue, and ends that when the channel is closed.
 type closing struct {
-	past  chan struct{} // is closed
 	mu    sync.Mutex
 	ended bool
 	waits map[*wait]struct{}

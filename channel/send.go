@@ -109,14 +109,15 @@ func (c *LimitedChannel[T]) acquire(ctx context.Context, n int) (core.Lease, err
 	if !c.open.Load() {
 		return core.Lease{}, ErrClosed
 	}
-	p := newPatience(ctx, &c.closing)
-	p.tries = c.tries
-	l, err := c.limiter.Acquire(p, n) //nolint:contextcheck // p is ctx, and done on Close too
-	for err == errMustWait {          //nolint:errorlint // a limiter returns a context's error unchanged
+	// To let others run and try again is far cheaper than to wait and be woken.
+	for range c.tries {
+		if l, ok := core.TryQuietly(c.limiter, n); ok {
+			return l, nil
+		}
 		runtime.Gosched()
-		p.tryAgain()
-		l, err = c.limiter.Acquire(p, n) //nolint:contextcheck // as above
 	}
+	p := newPatience(ctx, &c.closing)
+	l, err := c.limiter.Acquire(p, n) //nolint:contextcheck // p is ctx, and done on Close too
 	p.end(c.own)
 	if err == nil {
 		return l, l.Err() // nil, if the limiter is as careful as it should be

@@ -50,6 +50,16 @@ func (k *link) forget(l Lease) {
 
 func (k *link) fits(permits int) bool { return k.own == nil || k.own.fits(permits) }
 
+// TryQuietly is TryAcquire, but a refusal leaves no trace: it is not counted as rejected,
+// and nobody learns why. It is for those who try a few times before they wait. Of a limiter
+// that is not of this package it takes nothing and returns false.
+func TryQuietly(l Limiter, permits int) (Lease, bool) {
+	if o, ok := l.(own); ok {
+		return o.tryQuietly(permits)
+	}
+	return Lease{}, false
+}
+
 // refund undoes a grant, or releases it if the limiter knows no refund.
 func refund(limiter Limiter, l Lease) {
 	if r, ok := limiter.(Refunder); ok {

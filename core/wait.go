@@ -36,8 +36,12 @@ func (e *engine) tryQuietly(n int) (Lease, bool) {
 	if l, answered := e.grab(n); answered {
 		return l, l.Acquired()
 	}
-	if n < 0 || e.cell.Load() == nil {
+	c := e.cell.Load()
+	if n < 0 || c == nil {
 		return Lease{}, false
+	}
+	if w := c.word.Load(); e.held && w&shut == 0 && uint64(n) > w&maxCredit {
+		return Lease{}, false // the word is open, so nothing is to be had behind it
 	}
 	now := e.lock()
 	l, _ := e.answer(now, n)
