@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Runs each example program once, quickly, and checks its exit code and some of its output.
+#
+#   examples/run.sh            all of them
+#   examples/run.sh fetch      one
+#
+# Each program has a function here, example_NAME; a program without one is a failure.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# exits CODE COMMAND... runs the command, its output going to $work/out and $work/err.
+exits() {
+	local want=$1 got=0
+	shift
+	timeout 60 "$@" >"$work/out" 2>"$work/err" </dev/null || got=$?
+	[ "$got" -eq "$want" ] || fail "${*##*/} exited with $got, want $want"
+}
+
+# says PATTERN: the last command's output has a line that matches.
+says() { cat "$work/out" "$work/err" | grep -Eq -- "$1" || fail "no line of the output matches: $1"; }
+
+fail() {
+	printf '%s\n' "$1" >&2
+	sed 's/^/    | /' "$work/out" "$work/err" >&2
+	return 1
+}
+
+# file NAME BYTES makes a file that does not compress or repeat, and prints its name.
+file() {
+	head -c "$2" /dev/urandom >"$work/$1"
+	printf '%s\n' "$work/$1"
+}
+
+example_throttle() {
+	local in
+	in=$(file in 2000000)
+	exits 0 "$1" -rate 8MiB/s -o "$work/copy" "$in"
+	cmp "$in" "$work/copy"
+	exits 2 "$1" -rate fast -o "$work/copy" "$in"
+	says 'fast'
+}
+
+example_burst() {
+	exits 0 "$1" -fast
+	says '[1-9][0-9]* granted'
+}
+
+example_channel() {
+	exits 0 "$1"
+	says '^[1-9][0-9]* lines, '
+	says '^queued at most [0-9]+ of [0-9]+ bytes'
+}
+
+example_transfer() {
+	exits 0 "$1"
+	says '^client 2.* MB/s'
+	says '^together: '
+}
+
+example_accuracy() {
+	exits 0 "$1" -short
+	says '100 MB/s'
+}
+
+example_fetch() {
+	exits 0 "$1" -pages 30 -rate 100 -n 4
+	says '^30 pages, [0-9]+ bytes, 0 failed'
+	says '^[1-4] at once at most \(of 4\)'
+	exits 1 "$1" -url http://127.0.0.1:1/
+	says 'does the server run'
+	exits 2 "$1" -n 0
+	says '-n = 0, want at least 1'
+}
+
+# run NAME PACKAGE builds and runs one program.
+run() {
+	if ! declare -F "example_$1" >/dev/null; then
+		echo "examples/$1 is a program, but run.sh has no example_$1 that runs it" >&2
+		return 1
+	fi
+	go build -o "$work/bin/" "$2"
+	exits 0 "$work/bin/$1" -h
+	says '.'
+	"example_$1" "$work/bin/$1"
+}
+
+programs=$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./...)
+mkdir "$work/bin"
+ran=0 failed=()
+for package in $programs; do
+	name=${package##*/}
+	[ $# -eq 0 ] || [ "$name" = "$1" ] || continue
+	ran=$((ran + 1))
+	start=$SECONDS
+	# In a process of its own, since set -e does not hold in a condition.
+	(run "$name" "$package") &
+	if wait $!; then
+		echo "ok   $name ($((SECONDS - start)) s)"
+	else
+		echo "FAIL $name" >&2
+		failed+=("$name")
+	fi
+done
+
+if [ "$ran" -eq 0 ]; then
+	echo "no example ran" >&2
+	exit 1
+fi
+echo "$ran examples, ${#failed[@]} failed"
+[ "${#failed[@]}" -eq 0 ]

@@ -1,0 +1,42 @@
+package worker_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/worker"
+)
+
+// A task costs no memory of its own: neither when it is admitted at once, nor when it is
+// queued and a worker gets its lease.
+func TestTasksAllocateNothing(t *testing.T) {
+	for name, o := range map[string]worker.Options{"admitted": {}, "queued": {Queue: 1 << 12}, "workers": {Workers: 64}} {
+		t.Run(name, func(t *testing.T) {
+			const tasks = 1000
+			o.Limiter = concurrency(t, 1<<12)
+			if name == "queued" {
+				o.Limiter = concurrency(t, 1)
+			}
+			p := newPool(t, o)
+			ctx := t.Context()
+			round := func() {
+				for range tasks {
+					if err := p.Submit(ctx, nothing); err != nil {
+						panic(err)
+					}
+					if name == "workers" {
+						runtime.Gosched()
+					}
+				}
+				if err := p.Wait(ctx); err != nil {
+					panic(err)
+				}
+			}
+			round() // makes room in the queues, and goroutines to use again
+			// What is left is the Wait's own, and a goroutine now and then.
+			require.Less(t, testing.AllocsPerRun(20, round), float64(tasks)/20)
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/worker"
+)
+
+func TestCloseDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 2})
+		g := newGate()
+		var ctxs []context.Context
+		submits(t, p, g.task, func(ctx context.Context) error {
+			ctxs = append(ctxs, ctx)
+			return ctx.Err()
+		}, fails)
+		blocked := later(func() error { return p.Submit(t.Context(), nothing) })
+		waiting(t, blocked)
+
+		first := later(func() error { return p.Close(t.Context()) })
+		second := later(func() error { return p.Close(t.Context()) })
+		waiting(t, first)
+		require.Equal(t, worker.ErrClosed, returned(t, blocked))
+		require.Equal(t, worker.ErrClosed, p.Submit(t.Context(), nothing))
+		require.ErrorIs(t, p.TrySubmit(nothing), core.ErrClosed)
+
+		g.open()
+		require.NoError(t, returned(t, first))
+		require.NoError(t, returned(t, second))
+		require.NoError(t, p.Close(t.Context()), "again")
+		require.Equal(t, worker.ErrClosed, context.Cause(ctxs[0]), "the tasks' context ends with the pool")
+		require.Equal(t, worker.Statistics{Done: 3, Failed: 1}, p.Statistics())
+		require.ErrorIs(t, p.Wait(t.Context()), errTask)
+		drained(t, p, l)
+	})
+}
+
+func TestCloseEndsTheWaitInTheLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		others := l.TryAcquire(1)
+		p := newPool(t, worker.Options{Limiter: l})
+		submit := later(func() error { return p.Submit(t.Context(), nothing) })
+		waiting(t, submit)
+		require.NoError(t, p.Close(t.Context()))
+		require.Equal(t, worker.ErrClosed, returned(t, submit))
+		require.Zero(t, l.Statistics().Queued)
+		others.Release()
+		drained(t, p, l)
+	})
+}
+
+func TestCloseCancelsWhenItsContextIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 2})
+		submits(t, p, func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return context.Cause(ctx)
+		})
+		submits(t, p, two(nothing)...)
+		synctest.Wait()
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		err := p.Close(ctx)
+		require.Equal(t, time.Minute, time.Since(start), "it does not wait for what it cancelled")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.EqualError(t, err, "worker: cancelled 1 running and 2 queued tasks: context deadline exceeded")
+
+		err = p.Wait(t.Context())
+		require.Equal(t, time.Minute+time.Second, time.Since(start))
+		require.ErrorIs(t, err, worker.ErrClosed)
+		require.Equal(t, worker.Statistics{Done: 3, Failed: 3}, p.Statistics())
+		require.NoError(t, p.Close(ctx), "nothing is left to cancel")
+		drained(t, p, l)
+	})
+}

@@ -1,0 +1,55 @@
+package worker
+
+import (
+	"context"
+	"errors"
+)
+
+var errNilFunc = errors.New("worker: the function is nil")
+
+// Do runs f on the pool, under a lease of one permit, and returns what it returns; the
+// error of a panic is a *[PanicError], that of a runtime.Goexit [ErrGoexit]. It is
+// submitted as by [Pool.Submit], whose errors come back with the zero T. They and f's are
+// the caller's; Wait does not return them.
+//
+// f's context is ctx, which ends too when Close cancels. When ctx is done Do returns
+// ctx.Err() at once: if f has not started by then it never does, and its room in the queue
+// is free; if it runs, its context is done, and what it returns is lost.
+func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	if f == nil {
+		return none, errNilFunc
+	}
+	if p.limiter == nil {
+		return none, ErrClosed
+	}
+	joined, cleanup := p.join(ctx)
+	c := newCall(joined)
+	c.cleanup = cleanup
+	var result T
+	task := func(ctx context.Context) (err error) {
+		result, err = f(ctx)
+		return err
+	}
+	if err := p.submit(ctx, entry{task: task, call: c, permits: 1}, waits); err != nil {
+		cleanup()
+		return none, err
+	}
+	select {
+	case <-c.done:
+		return result, c.err
+	case <-ctx.Done():
+	}
+	if p.takeBack(c) {
+		cleanup()
+	}
+	select {
+	case <-c.done:
+		return result, c.err
+	default:
+		return none, ctx.Err()
+	}
+}

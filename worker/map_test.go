@@ -1,0 +1,303 @@
+package worker_test
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/worker"
+)
+
+// naturals yields 0, 1, 2 and so on for ever.
+func naturals(yield func(int) bool) {
+	for i := 0; yield(i); i++ {
+	}
+}
+
+func upTo(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := 0; i < n && yield(i); i++ {
+		}
+	}
+}
+
+func double(_ context.Context, i int) (int, error) { return 2 * i, nil }
+
+func TestMapYieldsInOrder(t *testing.T) {
+	for _, o := range []worker.Options{{}, {Queue: 3}, {Workers: 2}, {Workers: 2, Queue: 5}} {
+		for _, limit := range []func(testing.TB, int) *core.ConcurrencyLimiter{concurrency, impatient} {
+			synctest.Test(t, func(t *testing.T) {
+				l := limit(t, 4)
+				o.Limiter = l
+				p := newPool(t, o)
+				var now, most atomic.Int32
+				next := 0
+				for v, err := range worker.Map(t.Context(), p, upTo(200), func(_ context.Context, i int) (int, error) {
+					most.Store(max(most.Load(), now.Add(1)))
+					defer now.Add(-1)
+					time.Sleep(time.Duration(rand.IntN(50)))
+					return 2 * i, nil
+				}) {
+					require.NoError(t, err)
+					require.Equal(t, 2*next, v)
+					next++
+				}
+				require.Equal(t, 200, next)
+				require.EqualValues(t, min(4, max(o.Workers, 4*(1-min(o.Workers, 1)))), most.Load(), "all permits are in use")
+				require.EqualValues(t, 200, p.Statistics().Done)
+				drained(t, p, l)
+			})
+		}
+	}
+}
+
+func TestMapKeepsErrorsInTheirPlace(t *testing.T) {
+	p := newPool(t, worker.Options{Limiter: concurrency(t, 3)})
+	var got []error
+	for v, err := range worker.Map(t.Context(), p, upTo(5), func(_ context.Context, i int) (int, error) {
+		switch i {
+		case 1:
+			return -1, errTask
+		case 3:
+			panic(i)
+		}
+		return i, nil
+	}) {
+		if len(got) == 1 {
+			require.Equal(t, -1, v, "with what the function returned")
+		}
+		got = append(got, err)
+	}
+	require.Len(t, got, 5)
+	require.ErrorIs(t, got[1], errTask)
+	var caught *worker.PanicError
+	require.ErrorAs(t, got[3], &caught)
+	require.Equal(t, 3, caught.Value)
+	for _, i := range []int{0, 2, 4} {
+		require.NoError(t, got[i])
+	}
+	require.NoError(t, p.Wait(t.Context()))
+	for _, err := range worker.Map[int, int](t.Context(), p, upTo(5), nil) {
+		require.Error(t, err)
+	}
+	for _, err := range worker.Map(t.Context(), p, upTo(0), double) {
+		require.NoError(t, err)
+		require.Fail(t, "there was no input")
+	}
+}
+
+func TestMapStopsWhenItsConsumerBreaksOff(t *testing.T) {
+	for _, queue := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			l := concurrency(t, 3)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			var started, ended atomic.Int32
+			read := 0
+			in := func(yield func(int) bool) {
+				for yield(read) {
+					read++
+				}
+			}
+			for v, err := range worker.Map(t.Context(), p, in, func(ctx context.Context, i int) (int, error) {
+				started.Add(1)
+				defer ended.Add(1)
+				if i > 0 {
+					<-ctx.Done()
+					time.Sleep(time.Second)
+				}
+				return i, ctx.Err()
+			}) {
+				require.NoError(t, err)
+				require.Zero(t, v)
+				synctest.Wait()
+				break
+			}
+			require.Equal(t, started.Load(), ended.Load(), "no task runs any more")
+			require.Equal(t, 3, l.Available())
+			require.LessOrEqual(t, read, 3+queue+2, "it took few inputs ahead")
+			require.NoError(t, p.Wait(t.Context()))
+			drained(t, p, l)
+		})
+	}
+}
+
+func TestMapTakesFewInputsAheadOfItsConsumer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: core.Unlimited(), Workers: 2, Queue: 3})
+		read := 0
+		in := func(yield func(int) bool) {
+			for read = 1; yield(read); read++ {
+			}
+		}
+		for _, err := range worker.Map(t.Context(), p, in, double) {
+			require.NoError(t, err)
+			synctest.Wait()
+			require.LessOrEqual(t, read, 2+3+3)
+			break
+		}
+	})
+}
+
+func TestMapEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 2)
+		p := newPool(t, worker.Options{Limiter: l})
+		ctx, cancel := context.WithCancel(t.Context())
+		var errs []error
+		for _, err := range worker.Map(ctx, p, naturals, double) {
+			if errs = append(errs, err); len(errs) == 3 {
+				cancel()
+			}
+		}
+		require.Equal(t, []error{nil, nil, nil, context.Canceled}, errs)
+		for _, err := range worker.Map(ctx, p, naturals, double) {
+			require.Equal(t, context.Canceled, err)
+		}
+
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		for _, err := range worker.Map(ctx, p, upTo(1), func(ctx context.Context, _ int) (int, error) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return 0, errTask
+		}) {
+			require.Equal(t, context.DeadlineExceeded, err)
+			require.Equal(t, time.Second, time.Since(start), "at once")
+		}
+		require.Equal(t, 2*time.Second, time.Since(start), "but the loop ends with its tasks")
+		drained(t, p, l)
+	})
+}
+
+func TestMapDoesNotWaitForASlowInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 2)})
+		start := time.Now()
+		slow := func(yield func(int) bool) {
+			for i := 0; yield(i); i++ {
+				time.Sleep(time.Hour)
+			}
+		}
+		n := 0
+		for v, err := range worker.Map(t.Context(), p, slow, double) {
+			require.NoError(t, err)
+			require.Equal(t, 2*n, v)
+			require.Equal(t, time.Duration(n)*time.Hour, time.Since(start))
+			n++
+			if n == 3 {
+				break
+			}
+		}
+		require.Equal(t, 2*time.Hour, time.Since(start), "nor when it breaks off")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		stuck := make(chan struct{})
+		for _, err := range worker.Map(ctx, p, func(func(int) bool) { <-stuck }, double) {
+			require.Equal(t, context.DeadlineExceeded, err)
+		}
+		require.Equal(t, 2*time.Hour+time.Minute, time.Since(start), "nor when its context ends")
+		close(stuck)
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestMapEndsWithItsPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 2)})
+		var errs []error
+		for _, err := range worker.Map(t.Context(), p, naturals, double) {
+			if errs = append(errs, err); len(errs) == 1 {
+				synctest.Wait()
+				require.NoError(t, p.Close(t.Context()))
+			}
+		}
+		require.ErrorIs(t, errs[len(errs)-1], worker.ErrClosed)
+		for _, err := range errs[:len(errs)-1] {
+			require.NoError(t, err, "what was submitted before is done")
+		}
+
+		p = newPool(t, worker.Options{Limiter: concurrency(t, 2)})
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		errs = nil
+		go func() {
+			synctest.Wait()
+			p.Close(done)
+		}()
+		for _, err := range worker.Map(t.Context(), p, naturals, func(ctx context.Context, _ int) (int, error) {
+			<-ctx.Done()
+			return 0, nil
+		}) {
+			errs = append(errs, err)
+		}
+		require.Equal(t, []error{worker.ErrClosed}, errs)
+	})
+}
+
+func TestMapPassesOnAPanicOfItsInput(t *testing.T) {
+	p := newPool(t, worker.Options{Limiter: concurrency(t, 2)})
+	in := func(yield func(int) bool) {
+		yield(1)
+		panic("in the input")
+	}
+	got := 0
+	require.PanicsWithValue(t, "in the input", func() {
+		for v, err := range worker.Map(t.Context(), p, in, double) {
+			require.NoError(t, err)
+			got = v
+		}
+	})
+	require.Equal(t, 2, got, "after the results before it")
+
+	require.PanicsWithValue(t, "in the loop", func() {
+		for _, err := range worker.Map(t.Context(), p, naturals, double) {
+			require.NoError(t, err)
+			panic("in the loop")
+		}
+	})
+	require.NoError(t, p.Wait(t.Context()))
+}
+
+func TestMapFollowsTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		require.NoError(t, err)
+		p := newPool(t, worker.Options{Limiter: l})
+		start := time.Now()
+		var at []time.Duration
+		for _, err := range worker.Map(t.Context(), p, slices.Values([]int{1, 2, 3}), double) {
+			require.NoError(t, err)
+			at = append(at, time.Since(start))
+		}
+		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, at)
+		require.NoError(t, p.Wait(t.Context()))
+	})
+}
+
+func TestMapRunsAsManyAtOnceAsARateStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rate, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		require.NoError(t, err)
+		l, err := core.Chain(concurrency(t, 8), rate)
+		require.NoError(t, err)
+		p := newPool(t, worker.Options{Limiter: l})
+		start := time.Now()
+		for _, err := range worker.Map(t.Context(), p, upTo(16), func(context.Context, int) (int, error) {
+			time.Sleep(8 * time.Second)
+			return 0, nil
+		}) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, 23*time.Second, time.Since(start))
+	})
+}

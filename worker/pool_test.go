@@ -1,0 +1,467 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/worker"
+)
+
+func TestNewReportsEveryFault(t *testing.T) {
+	p, err := worker.New(worker.Options{Workers: -1, Queue: -2})
+	require.Nil(t, p)
+	require.EqualError(t, err, "worker: Options.Limiter = nil, want a limiter\n"+
+		"worker: Options.Workers = -1, want at least 0\n"+
+		"worker: Options.Queue = -2, want at least 0")
+
+	_, err = worker.New(worker.Options{Limiter: (*core.ConcurrencyLimiter)(nil)})
+	require.EqualError(t, err, "worker: Options.Limiter = nil, want a limiter")
+}
+
+func TestZeroPoolRefuses(t *testing.T) {
+	var p worker.Pool
+	require.ErrorIs(t, p.Submit(t.Context(), nothing), worker.ErrClosed)
+	require.ErrorIs(t, p.TrySubmit(nothing), worker.ErrClosed)
+	require.NoError(t, p.Wait(t.Context()))
+	require.NoError(t, p.Close(t.Context()))
+	require.Zero(t, p.Statistics())
+	_, err := worker.Do(t.Context(), &p, func(context.Context) (int, error) { return 1, nil })
+	require.ErrorIs(t, err, worker.ErrClosed)
+	for _, err := range worker.Map(t.Context(), &p, naturals, double) {
+		require.ErrorIs(t, err, worker.ErrClosed)
+	}
+}
+
+func TestBadSubmissionsAreErrorsAtOnce(t *testing.T) {
+	for _, queue := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := concurrency(t, 2)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			done, cancel := context.WithCancel(t.Context())
+			cancel()
+			g := newGate()
+			live := t.Context()
+			check := func() {
+				require.Error(t, p.Submit(live, nil))
+				require.ErrorIs(t, p.SubmitN(done, -1, nothing), core.ErrNegativePermits)
+				require.Equal(t, context.Canceled, p.Submit(done, nothing))
+				require.ErrorIs(t, p.SubmitN(live, 3, nothing), core.ErrPermitsExceedLimit)
+			}
+			check() // while permits are free
+			submits(t, p, two(g.task)...)
+			check() // while none are
+			require.Zero(t, l.Statistics().Rejected)
+			g.open()
+			require.NoError(t, p.Wait(t.Context()))
+			require.EqualValues(t, 2, p.Statistics().Done)
+			drained(t, p, l)
+		})
+	}
+}
+
+func TestSubmitWaitsForTheLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 2)
+		p := newPool(t, worker.Options{Limiter: l})
+		first, second := newGate(), newGate()
+		submits(t, p, first.task, second.task)
+		counts(t, p, worker.Statistics{Running: 2})
+
+		third := later(func() error { return p.Submit(t.Context(), nothing) })
+		waiting(t, third)
+		require.Equal(t, 1, l.Statistics().Queued)
+		rejected(t, p, "permits exhausted")
+
+		first.open()
+		require.NoError(t, returned(t, third))
+		counts(t, p, worker.Statistics{Running: 1, Done: 2})
+		second.open()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, worker.Statistics{Done: 3}, p.Statistics())
+		drained(t, p, l)
+	})
+}
+
+func TestSubmitTellsWhatTheLimiterSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := impatient(t, 1)
+		p := newPool(t, worker.Options{Limiter: l})
+		g := newGate()
+		submits(t, p, g.task)
+		var rejection *core.RejectedError
+		require.ErrorAs(t, p.Submit(t.Context(), nothing), &rejection)
+		require.Equal(t, "queue limit reached", rejection.Reason)
+		g.open()
+		require.NoError(t, p.Wait(t.Context()))
+
+		require.NoError(t, l.Close())
+		err := p.Submit(t.Context(), nothing)
+		require.ErrorIs(t, err, core.ErrClosed)
+		require.NotErrorIs(t, err, worker.ErrClosed)
+	})
+}
+
+func TestSubmitWaitsForAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Unlimited()
+		p := newPool(t, worker.Options{Limiter: l, Workers: 2})
+		first, second := newGate(), newGate()
+		submits(t, p, first.task, second.task)
+		rejected(t, p, "all workers busy")
+		third := later(func() error { return p.Submit(t.Context(), nothing) })
+		waiting(t, third)
+		require.EqualValues(t, 2, l.(core.Reporter).Statistics().Granted, "no lease is held for a worker to come")
+		second.open()
+		require.NoError(t, returned(t, third))
+		first.open()
+		require.NoError(t, p.Wait(t.Context()))
+	})
+}
+
+func TestQueueTakesWhatTheLimiterDoesNot(t *testing.T) {
+	for _, limit := range []func(testing.TB, int) *core.ConcurrencyLimiter{concurrency, impatient} {
+		synctest.Test(t, func(t *testing.T) {
+			l := limit(t, 2)
+			p := newPool(t, worker.Options{Limiter: l, Queue: 3})
+			g := newGate()
+			var order []int
+			note := func(i int) worker.Task {
+				return func(context.Context) error {
+					order = append(order, i)
+					return nil
+				}
+			}
+			blocker := newGate()
+			require.NoError(t, p.TrySubmit(blocker.task))
+			require.NoError(t, p.TrySubmit(g.task))
+			for i := range 3 {
+				require.NoError(t, p.TrySubmit(note(i)))
+			}
+			rejected(t, p, "queue limit reached")
+			require.Equal(t, worker.Statistics{Running: 2, Queued: 3}, p.Statistics(), "at once")
+			counts(t, p, worker.Statistics{Running: 2, Queued: 3})
+
+			fourth := later(func() error { return p.Submit(t.Context(), note(3)) })
+			waiting(t, fourth)
+			blocker.open()
+			require.NoError(t, returned(t, fourth))
+			counts(t, p, worker.Statistics{Running: 1, Done: 5})
+			require.Equal(t, []int{0, 1, 2, 3}, order, "in the order of acceptance")
+			g.open()
+			require.NoError(t, p.Wait(t.Context()))
+			drained(t, p, l)
+		})
+	}
+}
+
+func TestQueuedTasksFollowTheRate(t *testing.T) {
+	for _, queueLimit := range []int{0, math.MaxInt} {
+		synctest.Test(t, func(t *testing.T) {
+			l, err := core.NewTokenBucket(core.TokenBucketOptions{
+				TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: queueLimit,
+			})
+			require.NoError(t, err)
+			p := newPool(t, worker.Options{Limiter: l, Queue: 10})
+			start := time.Now()
+			var starts []time.Duration
+			for range 5 {
+				submits(t, p, func(context.Context) error {
+					starts = append(starts, time.Since(start))
+					return nil
+				})
+				synctest.Wait()
+			}
+			require.NoError(t, p.Wait(t.Context()))
+			require.Equal(t, []time.Duration{0, 0, time.Second, 2 * time.Second, 3 * time.Second}, starts)
+		})
+	}
+}
+
+func TestHeavierQueuedTasksFollowTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 7, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second / 7,
+		})
+		require.NoError(t, err)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 10})
+		start := time.Now()
+		for range 3 {
+			require.NoError(t, p.SubmitN(t.Context(), 7, nothing))
+		}
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, 14*(time.Second/7), time.Since(start), "though the limiter lets nobody wait")
+	})
+}
+
+func TestRateAndConcurrencyTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rate, err := core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10,
+		})
+		require.NoError(t, err)
+		l, err := core.Chain(concurrency(t, 2), rate)
+		require.NoError(t, err)
+		p := newPool(t, worker.Options{Limiter: l})
+		start := time.Now()
+		var mu sync.Mutex
+		var starts []time.Duration
+		for range 4 {
+			submits(t, p, func(ctx context.Context) error {
+				mu.Lock()
+				starts = append(starts, time.Since(start))
+				mu.Unlock()
+				time.Sleep(3 * time.Second)
+				return ctx.Err()
+			})
+		}
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, []time.Duration{0, time.Second, 3 * time.Second, 4 * time.Second}, starts)
+	})
+}
+
+func TestHeavierTasksTakeMorePermits(t *testing.T) {
+	for _, queue := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			l := impatient(t, 4)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			g := newGate()
+			require.NoError(t, p.SubmitN(t.Context(), 3, g.task))
+			require.Equal(t, 1, l.Available())
+			require.NoError(t, p.SubmitN(t.Context(), 0, nothing), "a probe takes none")
+			synctest.Wait()
+			require.Equal(t, 1, l.Available())
+			if queue > 0 {
+				require.NoError(t, p.SubmitN(t.Context(), 2, nothing))
+				require.NoError(t, p.SubmitN(t.Context(), 1, nothing), "queued behind")
+				require.Equal(t, worker.Statistics{Running: 1, Queued: 2, Done: 1}, p.Statistics())
+			}
+			g.open()
+			require.NoError(t, p.Wait(t.Context()))
+			drained(t, p, l)
+		})
+	}
+}
+
+func TestLimiterSharedWithOthers(t *testing.T) {
+	for _, limit := range []func(testing.TB, int) *core.ConcurrencyLimiter{concurrency, impatient} {
+		synctest.Test(t, func(t *testing.T) {
+			l := limit(t, 2)
+			others := l.TryAcquire(2)
+			p := newPool(t, worker.Options{Limiter: l, Queue: 3})
+			submits(t, p, two(nothing)...)
+			require.NoError(t, p.SubmitN(t.Context(), 2, nothing))
+			counts(t, p, worker.Statistics{Queued: 3})
+			others.Release()
+			require.NoError(t, p.Wait(t.Context()))
+			require.Equal(t, worker.Statistics{Done: 3}, p.Statistics())
+			drained(t, p, l)
+		})
+	}
+}
+
+func TestARaisedLimitStartsQueuedTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 3})
+		g := newGate()
+		submits(t, p, append(two(g.task), g.task)...)
+		counts(t, p, worker.Statistics{Running: 1, Queued: 2})
+		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 3, QueueLimit: 9}))
+		counts(t, p, worker.Statistics{Running: 3})
+		require.NoError(t, p.SubmitN(t.Context(), 3, nothing), "a heavier one is welcome now")
+		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 9}))
+		g.open()
+		require.ErrorIs(t, p.Wait(t.Context()), core.ErrPermitsExceedLimit, "and then is not")
+		require.Equal(t, worker.Statistics{Done: 4, Failed: 1}, p.Statistics())
+		drained(t, p, l)
+	})
+}
+
+func TestCancelledSubmitLeavesNothing(t *testing.T) {
+	for name, o := range map[string]worker.Options{
+		"limiter": {}, "worker": {Workers: 1}, "queue": {Queue: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := concurrency(t, 1)
+				o.Limiter = l
+				p := newPool(t, o)
+				g := newGate()
+				for range 1 + o.Queue {
+					submits(t, p, g.task)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				submit := later(func() error {
+					return p.Submit(ctx, func(context.Context) error { panic("it was cancelled") })
+				})
+				waiting(t, submit)
+				next := later(func() error { return p.Submit(t.Context(), nothing) })
+				waiting(t, next)
+				// The place comes free and the context ends before the caller can look.
+				cancel()
+				g.open()
+				require.Equal(t, context.Canceled, returned(t, submit))
+				require.NoError(t, returned(t, next), "who waits behind gets it")
+				require.NoError(t, p.Wait(t.Context()))
+				require.EqualValues(t, 2+o.Queue, p.Statistics().Done)
+				submits(t, p, nothing)
+				drained(t, p, l)
+			})
+		})
+	}
+}
+
+func TestWaitReturnsTheErrorsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 1), Queue: 1})
+		g := newGate()
+		submits(t, p, fails, g.task)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		first := later(func() error { return p.Wait(ctx) })
+		second := later(func() error { return p.Wait(t.Context()) })
+		third := later(func() error { return p.Wait(t.Context()) })
+		waiting(t, first)
+		cancel()
+		require.Equal(t, context.Canceled, returned(t, first))
+		waiting(t, second)
+		g.open()
+		require.ErrorIs(t, returned(t, second), errTask, "to all who wait")
+		require.ErrorIs(t, returned(t, third), errTask)
+
+		require.Equal(t, context.Canceled, p.Wait(ctx))
+		require.NoError(t, p.Wait(t.Context()), "once")
+		require.Equal(t, worker.Statistics{Done: 2, Failed: 1}, p.Statistics())
+	})
+}
+
+func TestWaitKeepsSomeErrorsAndCountsTheRest(t *testing.T) {
+	p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
+	for range 250 {
+		submits(t, p, fails)
+	}
+	err := p.Wait(t.Context())
+	require.ErrorIs(t, err, errTask)
+	require.ErrorContains(t, err, "\nworker: 150 more tasks failed")
+	require.Len(t, err.(interface{ Unwrap() []error }).Unwrap(), 101)
+	require.NoError(t, p.Wait(t.Context()))
+}
+
+func TestPanicsAndExitsAreContained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l})
+		submits(t, p, func(context.Context) error { panic(errTask) })
+		err := p.Wait(t.Context())
+		var caught *worker.PanicError
+		require.ErrorAs(t, err, &caught)
+		require.Equal(t, errTask, caught.Value)
+		require.ErrorIs(t, err, errTask)
+		require.EqualError(t, caught, "worker: task panicked: the task failed")
+		require.Contains(t, string(caught.Stack), "TestPanicsAndExitsAreContained")
+		require.Equal(t, 1, l.Available())
+
+		submits(t, p, func(context.Context) error { panic("no error") })
+		require.ErrorAs(t, p.Wait(t.Context()), &caught)
+		require.NoError(t, errors.Unwrap(caught))
+
+		submits(t, p, func(context.Context) error { panic(nil) }) //nolint:govet // on purpose
+		require.ErrorAs(t, p.Wait(t.Context()), new(*runtime.PanicNilError))
+
+		submits(t, p, func(context.Context) error { runtime.Goexit(); return nil })
+		require.ErrorIs(t, p.Wait(t.Context()), worker.ErrGoexit)
+		require.Equal(t, worker.Statistics{Done: 4, Failed: 1, Panicked: 3}, p.Statistics())
+		drained(t, p, l)
+	})
+}
+
+func TestOnPanicIsToldInstead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		var values []any
+		var p *worker.Pool
+		p = newPool(t, worker.Options{Limiter: l, OnPanic: func(v any, stack []byte) {
+			require.Contains(t, string(stack), "TestOnPanicIsToldInstead")
+			require.Equal(t, 1, l.Available(), "the lease is back")
+			require.EqualValues(t, len(values)+1, p.Statistics().Panicked, "no lock is held")
+			synctest.Wait() // Wait, too, waits for it
+			switch values = append(values, v); len(values) {
+			case 2:
+				panic("in OnPanic")
+			case 3:
+				runtime.Goexit()
+			}
+		}})
+		boom := func(context.Context) error { panic("boom") }
+		submits(t, p, boom)
+		require.NoError(t, p.Wait(t.Context()))
+		submits(t, p, boom)
+		require.EqualError(t, p.Wait(t.Context()), "worker: task panicked: in OnPanic")
+		submits(t, p, boom)
+		require.NoError(t, p.Wait(t.Context()))
+		submits(t, p, nothing)
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, []any{"boom", "boom", "boom"}, values)
+		require.Equal(t, worker.Statistics{Done: 4, Panicked: 3}, p.Statistics())
+		drained(t, p, l)
+	})
+}
+
+func TestARestingPoolHasNoGoroutine(t *testing.T) {
+	for _, queue := range []int{0, 8} {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 4), Queue: queue})
+		before := runtime.NumGoroutine()
+		for range 100 {
+			submits(t, p, nothing)
+		}
+		require.NoError(t, p.Wait(t.Context()))
+		// A goroutine that has done its last may still be on its way out.
+		for start := time.Now(); runtime.NumGoroutine() > before && time.Since(start) < 10*time.Second; {
+			runtime.Gosched()
+		}
+		require.LessOrEqual(t, runtime.NumGoroutine(), before)
+	}
+}
+
+func TestBlockedTasksDoNotHoldUpOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 100), Queue: 100})
+		g := newGate()
+		before := runtime.NumGoroutine()
+		for range 100 {
+			submits(t, p, g.task)
+		}
+		counts(t, p, worker.Statistics{Running: 100})
+		for range 50 {
+			submits(t, p, g.task)
+		}
+		counts(t, p, worker.Statistics{Running: 100, Queued: 50})
+		require.LessOrEqual(t, runtime.NumGoroutine()-before, 101)
+		g.open()
+		require.NoError(t, p.Wait(t.Context()))
+	})
+}
+
+func TestWorkersBoundGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: core.Unlimited(), Workers: 3, Queue: 100})
+		g := newGate()
+		before := runtime.NumGoroutine()
+		for range 100 {
+			submits(t, p, g.task)
+		}
+		counts(t, p, worker.Statistics{Running: 3, Queued: 97})
+		require.LessOrEqual(t, runtime.NumGoroutine()-before, 3)
+		g.open()
+		require.NoError(t, p.Wait(t.Context()))
+	})
+}
