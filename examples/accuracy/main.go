@@ -1,0 +1,122 @@
+// Accuracy measures how well ioreader keeps to a rate on this machine: the error in the
+// steady state and in the first second, the busiest 10 ms, and how evenly writers of
+// different sizes share a limiter.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+const usage = `Accuracy measures how ioreader keeps to a rate on this machine.
+
+    accuracy [-short] [-t TIME]
+
+A machine that is busy with other work shows in the figures: run it on an idle one.
+
+`
+
+// run is the program; it returns its exit code.
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("accuracy", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() {
+		fmt.Fprint(errs, usage)
+		flags.PrintDefaults()
+	}
+	span := flags.Duration("t", 4*time.Second, "`time` for each row, at least 1.2s")
+	short := flags.Bool("short", false, "fewer rows, 1.2 s each")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() > 0:
+		fmt.Fprintf(errs, "accuracy: what is %q? try accuracy -h\n", flags.Arg(0))
+		return 2
+	}
+	rates, shared := []int{1e5, 1e6, 1e7, 1e8, 1e9, 1e10}, []int{1e6, 1e7, 1e8}
+	if *short {
+		rates, shared, *span = []int{1e5, 1e8}, []int{1e7}, shortest
+	}
+	if *span < shortest {
+		fmt.Fprintf(errs, "accuracy: -t %v is too short, want at least %v\n", *span, shortest)
+		return 2
+	}
+	if err := report(ctx, out, rates, shared, *span); err != nil {
+		fmt.Fprintln(errs, "accuracy:", err)
+		return 1
+	}
+	return 0
+}
+
+const shortest = 1200 * time.Millisecond
+
+func report(ctx context.Context, out io.Writer, rates, shared []int, span time.Duration) error {
+	fmt.Fprintf(out, "One writer, writes of 32 KiB and of 4 MiB, %v each:\n\n", span)
+	fmt.Fprintf(out, "%12s %8s %14s %14s %15s %12s\n", "rate", "write", "steady error", "first second", "busiest 10 ms", "longest gap")
+	for _, rate := range rates {
+		for _, size := range []int{32 << 10, 4 << 20} {
+			f, err := measure(ctx, rate, size, span)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%12s %8s %+13.3f%% %+13.3f%% %13.2f x %12v\n",
+				show(rate)+"/s", binary(size), 100*f.steady, 100*f.first, f.busiest, f.gap.Round(10*time.Microsecond))
+		}
+	}
+	fmt.Fprintln(out, "\nThe bucket holds 10 ms of credit: what a gap is longer than that is lost. Such gaps are the machine's.")
+	fmt.Fprintf(out, "\nWriters that share a limiter, %v each:\n\n", span)
+	fmt.Fprintf(out, "%12s %10s %14s %10s %14s\n", "rate", "writer", "share", "writer", "share")
+	for _, rate := range shared {
+		for _, sizes := range [][]int{{512, 256 << 10}, {512, 512, 256 << 10, 256 << 10}} {
+			shares, err := share(ctx, rate, sizes, span)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%12s", show(rate)+"/s")
+			for i, part := range shares {
+				fmt.Fprintf(out, " %10s %13.2f%%", binary(sizes[i]), 100*part)
+			}
+			fmt.Fprintln(out)
+		}
+	}
+	return nil
+}
+
+// show writes a number of bytes.
+func show(n int) string {
+	for _, unit := range []struct {
+		size int
+		name string
+	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if n >= unit.size {
+			return fmt.Sprintf("%d %s", n/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// binary writes the size of a write.
+func binary(n int) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n >= 1<<10:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d B", n)
+}

@@ -1,0 +1,299 @@
+package ioreader_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/ioreader"
+)
+
+// conns returns both ends of a pipe, the first with limits.
+func conns(t *testing.T, o ioreader.ConnOptions) (limited, peer net.Conn) {
+	t.Helper()
+	under, peer := net.Pipe()
+	limited, err := ioreader.NewConn(under, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { limited.Close(); peer.Close() })
+	return limited, peer
+}
+
+// drain reads all that comes, until the end.
+func drain(c net.Conn) <-chan []byte {
+	all := make(chan []byte, 1)
+	go func() {
+		p, _ := io.ReadAll(c)
+		all <- p
+	}()
+	return all
+}
+
+func TestConnLimitsEachDirection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := bucketOf(t, 100, 1, time.Millisecond), bucketOf(t, 100, 1, 10*time.Millisecond)
+		c, peer := conns(t, ioreader.ConnOptions{Read: in, Write: out})
+		begun := time.Now()
+		sent := writing(c, pattern(200))
+		got := make([]byte, 200)
+		_, err := io.ReadFull(peer, got)
+		require.NoError(t, err)
+		require.Equal(t, pattern(200), got)
+		require.Equal(t, outcome{200, nil, begun.Add(time.Second)}, <-sent)
+		begun = time.Now()
+		sent = writing(peer, pattern(200))
+		_, err = io.ReadFull(c, got)
+		require.NoError(t, err)
+		require.Equal(t, 100*time.Millisecond, time.Since(begun))
+		require.NoError(t, (<-sent).err)
+	})
+}
+
+func TestADeadlineEndsAThrottledCallAtItsTime(t *testing.T) {
+	for name, o := range map[string]core.TokenBucketOptions{
+		"that waits":                  {TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100},
+		"whatever the limiter thinks": {TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: 2 * time.Second, QueueLimit: 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := tokenBucket(t, o)
+				c, peer := conns(t, ioreader.ConnOptions{Write: l, Read: l})
+				all := drain(peer)
+				begun := time.Now()
+				require.NoError(t, c.SetWriteDeadline(begun.Add(time.Second)))
+				n, err := c.Write([]byte("0123456789"))
+				require.Equal(t, os.ErrDeadlineExceeded, err)
+				require.Equal(t, 4, n)
+				require.Equal(t, begun.Add(time.Second), time.Now())
+				n, err = c.Write([]byte("x"))
+				require.Zero(t, n)
+				require.Equal(t, os.ErrDeadlineExceeded, err)
+				require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Second)))
+				_, err = c.Read(make([]byte, 1))
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+				require.Zero(t, l.Statistics().Queued)
+				// A new deadline, or none, and it goes on.
+				require.NoError(t, c.SetDeadline(time.Time{}))
+				n, err = c.Write([]byte("y"))
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+				require.NoError(t, c.Close())
+				require.Equal(t, "0123y", string(<-all))
+			})
+		})
+	}
+}
+
+func TestADeadlineMovesUnderACallThatWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		to   time.Duration // from the beginning; 0: none
+		ends time.Duration
+		err  error
+	}{
+		"later":  {5 * time.Second, 5 * time.Second, os.ErrDeadlineExceeded},
+		"sooner": {time.Second, time.Second, os.ErrDeadlineExceeded},
+		"past":   {-time.Second, 500 * time.Millisecond, os.ErrDeadlineExceeded},
+		"away":   {0, 10 * time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := bucketOf(t, 1, 1, 10*time.Second)
+				a, peer := conns(t, ioreader.ConnOptions{Write: l})
+				drain(peer)
+				begun := time.Now()
+				require.NoError(t, a.SetDeadline(begun.Add(2*time.Second)))
+				done := writing(a, []byte("ab"))
+				time.Sleep(500 * time.Millisecond)
+				var at time.Time
+				if c.to != 0 {
+					at = begun.Add(c.to)
+				}
+				require.NoError(t, a.SetDeadline(at))
+				got := <-done
+				require.Equal(t, c.err, got.err)
+				require.Equal(t, c.ends, got.at.Sub(begun))
+				require.NoError(t, a.Close())
+			})
+		})
+	}
+}
+
+func TestCloseEndsAThrottledCallOfAConn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucketOf(t, 1, 1, time.Hour)
+		require.True(t, l.TryAcquire(1).Acquired())
+		c, _ := conns(t, ioreader.ConnOptions{Write: l, Read: l})
+		begun := time.Now()
+		w, r := writing(c, []byte("a")), reading(c, make([]byte, 1))
+		synctest.Wait()
+		require.Equal(t, 2, l.Statistics().Queued)
+		require.NoError(t, c.Close())
+		for _, done := range []<-chan outcome{w, r} {
+			got := <-done
+			require.ErrorIs(t, got.err, net.ErrClosed)
+			require.ErrorIs(t, got.err, io.ErrClosedPipe)
+			require.Equal(t, begun, got.at)
+		}
+		require.Zero(t, l.Statistics().Queued)
+		_ = c.SetDeadline(time.Now().Add(time.Second)) // does not open it again
+		_, err := c.Write([]byte("a"))
+		require.ErrorIs(t, err, net.ErrClosed)
+	})
+}
+
+func TestADeadlineEndsWhoWaitsForHisTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, peer := conns(t, ioreader.ConnOptions{Write: perSecond(t, 1000)})
+		first := writing(c, []byte("1"))
+		synctest.Wait()
+		second := writing(c, []byte("2"))
+		require.NoError(t, c.SetDeadline(time.Now().Add(time.Second)))
+		require.ErrorIs(t, (<-second).err, os.ErrDeadlineExceeded)
+		require.ErrorIs(t, (<-first).err, os.ErrDeadlineExceeded)
+		require.NoError(t, peer.Close())
+	})
+}
+
+func TestAConnWithoutLimitsIsWhatIsUnderneath(t *testing.T) {
+	c, peer := conns(t, ioreader.ConnOptions{})
+	sent := writing(c, pattern(5000))
+	got := make([]byte, 5000)
+	n, err := peer.Read(got)
+	require.NoError(t, err)
+	require.Equal(t, 5000, n)
+	require.Equal(t, 5000, (<-sent).n)
+	require.NotNil(t, c.(interface{ NetConn() net.Conn }).NetConn())
+	_, err = ioreader.NewConn(nil, ioreader.ConnOptions{})
+	require.ErrorContains(t, err, "nil net.Conn")
+	_, ok := c.(interface{ CloseWrite() error })
+	require.False(t, ok, "a pipe has no CloseWrite")
+}
+
+// tcp returns both ends of a connection over loopback.
+func tcp(tb testing.TB) (a, b *net.TCPConn) {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(tb, err)
+	defer l.Close()
+	dialed, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(tb, err)
+	accepted, err := l.Accept()
+	require.NoError(tb, err)
+	tb.Cleanup(func() { dialed.Close(); accepted.Close() })
+	return dialed.(*net.TCPConn), accepted.(*net.TCPConn)
+}
+
+func TestFilesGoThroughATCPConn(t *testing.T) {
+	want := pattern(3 << 20)
+	l := perSecond(t, 1<<40)
+	for name, send := range map[string]func(to *net.TCPConn, f *os.File) (int64, error){
+		"Conn": func(to *net.TCPConn, f *os.File) (int64, error) {
+			c, err := ioreader.NewConn(to, ioreader.ConnOptions{Write: l})
+			require.NoError(t, err)
+			return io.Copy(c, f)
+		},
+		"Conn without limits": func(to *net.TCPConn, f *os.File) (int64, error) {
+			c, err := ioreader.NewConn(to, ioreader.ConnOptions{})
+			require.NoError(t, err)
+			return io.Copy(c, f)
+		},
+		"Writer": func(to *net.TCPConn, f *os.File) (int64, error) {
+			return io.Copy(ioreader.NewWriter(t.Context(), to, l), f)
+		},
+		"Reader": func(to *net.TCPConn, f *os.File) (int64, error) {
+			return io.Copy(to, ioreader.NewReader(t.Context(), f, l))
+		},
+		"Copy": func(to *net.TCPConn, f *os.File) (int64, error) {
+			return ioreader.Copy(t.Context(), to, f, ioreader.CopyOptions{Limiter: l})
+		},
+		"part": func(to *net.TCPConn, f *os.File) (int64, error) {
+			w := ioreader.NewWriter(t.Context(), to, l)
+			n, err := io.CopyN(w, f, 1<<20)
+			require.NoError(t, err)
+			m, err := io.Copy(w, f)
+			return n + m, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := tcp(t)
+			all := drain(b)
+			n, err := send(a, fileOf(t, want))
+			require.NoError(t, err)
+			require.Equal(t, int64(len(want)), n)
+			require.NoError(t, a.Close())
+			require.True(t, bytes.Equal(want, <-all))
+		})
+	}
+}
+
+func TestTCPIsSplicedToTCP(t *testing.T) {
+	want := pattern(1 << 20)
+	src, from := tcp(t)
+	to, dst := tcp(t)
+	all := drain(dst)
+	sent := writing(src, want)
+	c, err := ioreader.NewConn(from, ioreader.ConnOptions{Read: perSecond(t, 1<<40)})
+	require.NoError(t, err)
+	moved := make(chan int64, 1)
+	go func() {
+		n, _ := io.Copy(to, c)
+		moved <- n
+	}()
+	require.NoError(t, (<-sent).err)
+	require.NoError(t, src.CloseWrite())
+	require.Equal(t, int64(len(want)), <-moved)
+	require.NoError(t, to.Close())
+	require.True(t, bytes.Equal(want, <-all))
+}
+
+func TestATCPConnKeepsItsHalves(t *testing.T) {
+	a, b := tcp(t)
+	c, err := ioreader.NewConn(a, ioreader.ConnOptions{Write: perSecond(t, 1000)})
+	require.NoError(t, err)
+	require.NoError(t, c.(interface{ CloseWrite() error }).CloseWrite())
+	require.NoError(t, c.(interface{ CloseRead() error }).CloseRead())
+	_, err = b.Read(make([]byte, 1))
+	require.Equal(t, io.EOF, err)
+}
+
+// sinking is a connection of which only ReadFrom is used.
+type sinking struct {
+	net.Conn
+	sizes []int64
+}
+
+func (s *sinking) ReadFrom(r io.Reader) (int64, error) {
+	lr, ok := r.(*io.LimitedReader)
+	if _, file := lr.R.(interface{ Fd() uintptr }); !ok || !file {
+		return 0, errors.New("not what the kernel's ways know")
+	}
+	n, err := io.Copy(io.Discard, r)
+	s.sizes = append(s.sizes, n)
+	return n, err
+}
+
+func TestAFileIsHandedToReadFromSliceBySlice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		under := new(sinking)
+		l := bucketOf(t, 10_000, 1, time.Microsecond) // 1 MB/s
+		begun := time.Now()
+		n, err := io.Copy(ioreader.NewWriter(t.Context(), struct {
+			io.Writer
+			io.ReaderFrom
+		}{io.Discard, under}, l), fileOf(t, pattern(100_000)))
+		require.NoError(t, err)
+		require.Equal(t, int64(100_000), n)
+		require.Equal(t, 90*time.Millisecond, time.Since(begun))
+		for _, size := range under.sizes {
+			require.LessOrEqual(t, size, int64(2500))
+		}
+		require.Zero(t, l.Available())
+	})
+}

@@ -1,0 +1,67 @@
+package ioreader
+
+import (
+	"os"
+	"sync"
+	"time"
+)
+
+// deadline ends the calls on one side of a connection at an instant that can be moved.
+type deadline struct {
+	side  *side
+	mu    sync.Mutex // guards what follows, and the replacing of the side's ending
+	timer *time.Timer
+	done  bool // the connection is closed
+}
+
+// set moves the deadline; the zero time takes it away. A call that waits goes by the new
+// one, unless the old has ended it.
+func (d *deadline) set(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.done {
+		return
+	}
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if d.side.ending.Load().ended() {
+		d.side.ending.Store(newLoneEnding())
+	}
+	if t.IsZero() {
+		return
+	}
+	e := d.side.ending.Load()
+	left := time.Until(t)
+	if left <= 0 {
+		e.end(os.ErrDeadlineExceeded)
+		return
+	}
+	var own *time.Timer
+	own = time.AfterFunc(left, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.timer == own { // else it was moved while this came to run
+			e.end(os.ErrDeadlineExceeded)
+		}
+	})
+	d.timer = own
+}
+
+// close ends all calls for good.
+func (d *deadline) close() {
+	d.mu.Lock()
+	d.done = true
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if e := d.side.ending.Load(); !e.end(errConnClosed) {
+		e = newLoneEnding()
+		e.end(errConnClosed)
+		d.side.ending.Store(e)
+	}
+	d.mu.Unlock()
+	d.side.clearBatch()
+}

@@ -1,0 +1,74 @@
+package ioreader_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/stretchr/testify/require"
+)
+
+// busy is a writer that takes 10 bytes once somebody has come to wait.
+type busy struct {
+	come  func()
+	times int
+}
+
+func (b *busy) Write(p []byte) (int, error) {
+	if b.times++; b.times > 1 {
+		return len(p), nil
+	}
+	b.come()
+	return 10, errors.New("enough")
+}
+
+func TestWhatPassedWhileOthersTookTheRefundIsPaidForLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucketOf(t, 100, 1, time.Millisecond)
+		under := &busy{come: func() {
+			go func() { _, _ = l.Acquire(t.Context(), 100) }()
+			synctest.Wait()
+		}}
+		w := ioreader.NewWriter(t.Context(), under, l)
+		n, err := w.Write(make([]byte, 25))
+		require.EqualError(t, err, "enough")
+		require.Equal(t, 10, n)
+		require.Zero(t, l.Available(), "the refund made up what the other waited for")
+		begun := time.Now()
+		_, err = w.Write(make([]byte, 1))
+		require.NoError(t, err)
+		require.Equal(t, 11*time.Millisecond, time.Since(begun))
+	})
+}
+
+func TestABucketWithALargeBurstIsSmoothToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucketOf(t, 1_000_000, 10, 10*time.Microsecond) // 1 MB/s
+		require.True(t, l.TryAcquire(1_000_000).Acquired())
+		sink := newMeter()
+		_, err := ioreader.NewWriter(t.Context(), sink, l).Write(make([]byte, 4_000_000))
+		require.NoError(t, err)
+		for _, size := range sink.sizes[1:] { // the first lease tells the rate
+			require.LessOrEqual(t, size, 2000)
+		}
+	})
+}
+
+func TestALimitedReaderIsCountedDown(t *testing.T) {
+	src := &io.LimitedReader{R: fileOf(t, pattern(1000)), N: 600}
+	dst := fileOf(t, nil)
+	n, err := ioreader.NewWriter(t.Context(), dst, perSecond(t, 1<<40)).ReadFrom(src)
+	require.NoError(t, err)
+	require.Equal(t, int64(600), n)
+	require.Zero(t, src.N)
+	var plain bytes.Buffer
+	src.N = 100
+	n, err = ioreader.NewWriter(t.Context(), &plain, nil).ReadFrom(src)
+	require.NoError(t, err)
+	require.Equal(t, int64(100), n)
+	require.Equal(t, pattern(1000)[600:700], plain.Bytes())
+}

@@ -1,0 +1,132 @@
+package ioreader_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/ioreader"
+)
+
+func ExamplePerSecond() {
+	o := ioreader.PerSecond(100_000)
+	fmt.Println(o.TokenLimit, "bytes of credit,", o.TokensPerPeriod, "each", o.ReplenishmentPeriod)
+	// Output: 1000 bytes of credit, 1 each 10µs
+}
+
+func ExampleNewWriter() {
+	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1000))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	begun := time.Now()
+	w := ioreader.NewWriter(context.Background(), os.Stdout, limiter)
+	fmt.Fprintln(w, "A line of thirty-five bytes, slowly")
+	fmt.Println(time.Since(begun) >= 25*time.Millisecond)
+	// Output:
+	// A line of thirty-five bytes, slowly
+	// true
+}
+
+func ExampleNewReader() {
+	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r := ioreader.NewReader(context.Background(), strings.NewReader("some text"), limiter)
+	text, err := io.ReadAll(r)
+	fmt.Println(string(text), err)
+	// Output: some text <nil>
+}
+
+func ExampleCopy() {
+	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	n, err := ioreader.Copy(context.Background(), os.Stdout, strings.NewReader("some text\n"), ioreader.CopyOptions{
+		Limiter: limiter,
+		Total:   10,
+		OnProgress: func(p ioreader.Progress) {
+			fmt.Printf("%d of %d bytes\n", p.Bytes, p.Total)
+		},
+	})
+	fmt.Println(n, err)
+	// Output:
+	// some text
+	// 10 of 10 bytes
+	// 10 <nil>
+}
+
+func ExampleNewConn() {
+	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	under, peer := net.Pipe()
+	go func() {
+		fmt.Fprint(peer, "hello")
+		peer.Close()
+	}()
+	c, err := ioreader.NewConn(under, ioreader.ConnOptions{Read: limiter})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	text, err := io.ReadAll(c)
+	fmt.Println(string(text), err)
+	// Output: hello <nil>
+}
+
+func ExampleNewListener() {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	places, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 100, QueueLimit: 10})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	shared, err := core.NewTokenBucket(ioreader.PerSecond(10 << 20))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	l, err := ioreader.NewListener(tcp, ioreader.ListenerOptions{Conns: places, Write: shared})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Close()
+	go func() {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err == nil {
+			defer c.Close()
+			_, _ = io.Copy(io.Discard, c)
+		}
+	}()
+	c, err := l.Accept()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Fprint(c, "hello")
+	fmt.Println(places.Available(), "places left")
+	c.Close()
+	fmt.Println(places.Available(), "places left")
+	// Output:
+	// 99 places left
+	// 100 places left
+}

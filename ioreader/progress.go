@@ -1,0 +1,67 @@
+package ioreader
+
+import (
+	"math"
+	"time"
+)
+
+// Progress says how far a copy is.
+type Progress struct {
+	Bytes     int64         // copied so far
+	Total     int64         // CopyOptions.Total; 0: unknown
+	Elapsed   time.Duration // since the copy began
+	Remaining time.Duration // that is left at Rate; 0: done, or unknown
+	Rate      float64       // bytes per second in about the last second
+}
+
+const (
+	tellEvery = 100 * time.Millisecond
+	history   = 10 // reports that Rate looks back on
+)
+
+// tracker makes Progress out of the slices that pass.
+type tracker struct {
+	tell  func(Progress)
+	total int64
+	begun time.Time
+
+	bytes int64
+	told  time.Duration // when it was told last, since begun
+	marks [history]mark
+	next  int // where the next mark goes; the oldest is there
+}
+
+// mark is how far the copy was at an instant.
+type mark struct {
+	at    time.Duration
+	bytes int64
+}
+
+func newTracker(total int64, tell func(Progress)) *tracker {
+	return &tracker{tell: tell, total: total, begun: time.Now()}
+}
+
+func (t *tracker) passed(n int) {
+	t.bytes += int64(n)
+	if now := time.Since(t.begun); now-t.told >= tellEvery {
+		t.report(now)
+	}
+}
+
+func (t *tracker) finish() { t.report(time.Since(t.begun)) }
+
+func (t *tracker) report(now time.Duration) {
+	oldest := t.marks[t.next]
+	t.marks[t.next] = mark{now, t.bytes}
+	t.next = (t.next + 1) % history
+	t.told = now
+	p := Progress{Bytes: t.bytes, Total: t.total, Elapsed: now}
+	if span := now - oldest.at; span > 0 {
+		p.Rate = float64(t.bytes-oldest.bytes) / span.Seconds()
+	}
+	if left := t.total - t.bytes; left > 0 && p.Rate > 0 {
+		seconds := float64(left) / p.Rate
+		p.Remaining = time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
+	}
+	t.tell(p)
+}

@@ -1,0 +1,161 @@
+package ioreader_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/ioreader"
+)
+
+func TestReaderIsAReader(t *testing.T) {
+	want := pattern(10_000)
+	for name, l := range map[string]core.Limiter{
+		"unlimited": nil, "bucket": perSecond(t, 50_000_000), "semaphore": semaphore(t, 7),
+	} {
+		for how, wrap := range map[string]func(io.Reader) io.Reader{
+			"plain":    func(r io.Reader) io.Reader { return r },
+			"by bytes": iotest.OneByteReader,
+			"halves":   iotest.HalfReader,
+			"EOF soon": iotest.DataErrReader,
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				r := ioreader.NewReader(t.Context(), wrap(bytes.NewReader(want)), l)
+				require.NoError(t, iotest.TestReader(r, want))
+			})
+		}
+	}
+}
+
+func TestReadTakesItsTimeToTheNanosecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucketOf(t, 100, 1, time.Millisecond)
+		begun := time.Now()
+		got, err := io.ReadAll(ioreader.NewReader(t.Context(), bytes.NewReader(pattern(1000)), l))
+		require.NoError(t, err)
+		require.Equal(t, pattern(1000), got)
+		require.GreaterOrEqual(t, time.Since(begun), 900*time.Millisecond)
+		// A slice more was paid for to find the end, and given back.
+		require.Less(t, time.Since(begun), 950*time.Millisecond)
+		require.Zero(t, l.Statistics().Rejected)
+	})
+}
+
+func TestWhatIsPaidAndNotReadIsRefunded(t *testing.T) {
+	cause := errors.New("broken")
+	for name, c := range map[string]struct {
+		under io.Reader
+		n     int
+		want  error
+	}{
+		"a short read":     {strings.NewReader("seven77"), 7, nil},
+		"the end":          {strings.NewReader(""), 0, io.EOF},
+		"an error":         {&failing{3, cause}, 3, cause},
+		"impossible":       {impossible(1000), 0, nil},
+		"impossible below": {impossible(-1), 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := bucketOf(t, 1000, 1, time.Hour)
+			n, err := ioreader.NewReader(t.Context(), c.under, l).Read(make([]byte, 100))
+			require.Equal(t, c.n, n)
+			require.Equal(t, 1000-c.n, l.Available())
+			if _, ok := c.under.(impossible); ok {
+				require.Error(t, err)
+				return
+			}
+			require.Equal(t, c.want, err)
+		})
+	}
+}
+
+func TestARefusedReadLosesNothing(t *testing.T) {
+	l := tokenBucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	under := strings.NewReader("0123456789abcdef")
+	got, err := io.ReadAll(ioreader.NewReader(t.Context(), under, l))
+	require.ErrorIs(t, err, core.ErrRejected)
+	require.Equal(t, "0123456789", string(got))
+	rest, err := io.ReadAll(under)
+	require.NoError(t, err)
+	require.Equal(t, "abcdef", string(rest))
+}
+
+func TestReadEndsAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(r *ioreader.Reader, cancel context.CancelFunc)
+		want error
+	}{
+		"when it is closed":            {func(r *ioreader.Reader, _ context.CancelFunc) { _ = r.Close() }, io.ErrClosedPipe},
+		"when its context is canceled": {func(_ *ioreader.Reader, cancel context.CancelFunc) { cancel() }, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				l := bucketOf(t, 1, 1, time.Hour)
+				r := ioreader.NewReader(ctx, strings.NewReader("ab"), l)
+				_, err := r.Read(make([]byte, 1))
+				require.NoError(t, err)
+				begun := time.Now()
+				done := reading(r, make([]byte, 1))
+				synctest.Wait()
+				c.end(r, cancel)
+				require.Equal(t, outcome{0, c.want, begun}, <-done)
+			})
+		})
+	}
+}
+
+func TestTheEndComesOnceAndStays(t *testing.T) {
+	r := ioreader.NewReader(t.Context(), iotest.DataErrReader(strings.NewReader("text")), semaphore(t, 100))
+	n, err := r.Read(make([]byte, 10))
+	require.Equal(t, 4, n)
+	require.Equal(t, io.EOF, err)
+	n, err = r.Read(make([]byte, 10))
+	require.Zero(t, n)
+	require.Equal(t, io.EOF, err)
+}
+
+func TestAnEmptyReadTakesNothing(t *testing.T) {
+	l := bucketOf(t, 1, 1, time.Hour)
+	n, err := ioreader.NewReader(t.Context(), strings.NewReader("text"), l).Read(nil)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.Equal(t, 1, l.Available())
+}
+
+func TestAWaitAttachesToTheContextAndLetsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := &counting{Context: t.Context(), done: make(chan struct{})}
+		w := ioreader.NewWriter(ctx, io.Discard, bucketOf(t, 10, 1, time.Millisecond))
+		_, err := w.Write(make([]byte, 10))
+		require.NoError(t, err)
+		require.Zero(t, ctx.attached)
+		_, err = w.Write(make([]byte, 3))
+		require.NoError(t, err)
+		require.Positive(t, ctx.attached)
+		require.Equal(t, ctx.attached, ctx.detached)
+	})
+}
+
+// counting is a context that counts who is attached to it.
+type counting struct {
+	context.Context
+	done               chan struct{}
+	attached, detached int
+}
+
+func (c *counting) Done() <-chan struct{} { return c.done }
+
+func (c *counting) AfterFunc(func()) func() bool {
+	c.attached++
+	return func() bool { c.detached++; return true }
+}
