@@ -8,8 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-go/sluice/ioreader"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/ioreader"
 )
 
 // busy is a writer that takes 10 bytes once somebody has come to wait.
@@ -19,7 +20,8 @@ type busy struct {
 }
 
 func (b *busy) Write(p []byte) (int, error) {
-	if b.times++; b.times > 1 {
+	b.times++
+	if b.times > 1 {
 		return len(p), nil
 	}
 	b.come()

@@ -1,0 +1,114 @@
+package pipe
+
+import (
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+// Conns returns the two ends of a connection in memory, or what is wrong with the options.
+// What is written to one is read from the other, through a buffer each way. Each end has
+// its own limiters: a's WriteLimiter is asked for what is written to the first, a's
+// ReadLimiter for what is read from it.
+//
+// They behave as the ends of net.Pipe, but for the buffers. Close drops what the end has
+// not read; what it has written the other end still reads before io.EOF. After it, calls
+// on the end return io.ErrClosedPipe, as do writes to the other. A deadline that passes
+// ends a call with os.ErrDeadlineExceeded, also while the limiter makes it wait, even if
+// that would be for longer: the limiter is not told of the deadline. All errors but io.EOF
+// and io.ErrClosedPipe are in a *net.OpError. Each end also has CloseWrite, ReadFrom and
+// WriteTo.
+func Conns(a, b Options) (net.Conn, net.Conn, error) {
+	if err := errors.Join(a.validate("a"), b.validate("b")); err != nil {
+		return nil, nil, err
+	}
+	there := newPipe(Options{WriteLimiter: a.WriteLimiter, ReadLimiter: b.ReadLimiter})
+	back := newPipe(Options{WriteLimiter: b.WriteLimiter, ReadLimiter: a.ReadLimiter})
+	return &conn{in: back, out: there}, &conn{in: there, out: back}, nil
+}
+
+// conn is one end of a connection.
+type conn struct {
+	in  *pipe // whose rd is this end's
+	out *pipe // whose wr is this end's
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.in.read(background, b)
+	return n, wrap("read", err)
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.out.write(background, b)
+	return n, wrap("write", err)
+}
+
+func (c *conn) WriteTo(w io.Writer) (int64, error) { return writeTo(w, (*connReader)(c)) }
+
+func (c *conn) ReadFrom(r io.Reader) (int64, error) { return readFrom((*connWriter)(c), r) }
+
+// Close closes both directions.
+func (c *conn) Close() error {
+	c.in.closeRead(nil)
+	c.out.closeWrite(nil)
+	return nil
+}
+
+// CloseWrite ends what the other end reads; this end can still read.
+func (c *conn) CloseWrite() error {
+	c.out.closeWrite(nil)
+	return nil
+}
+
+func (c *conn) SetDeadline(t time.Time) error {
+	c.in.setDeadline(&c.in.rd, t)
+	return c.SetWriteDeadline(t)
+}
+
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.in.setDeadline(&c.in.rd, t)
+	return c.open()
+}
+
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.out.setDeadline(&c.out.wr, t)
+	return c.open()
+}
+
+// open returns io.ErrClosedPipe after Close.
+func (c *conn) open() error {
+	if c.in.rd.is(ended) {
+		return io.ErrClosedPipe
+	}
+	return nil
+}
+
+func (*conn) LocalAddr() net.Addr { return addr{} }
+
+func (*conn) RemoteAddr() net.Addr { return addr{} }
+
+// connReader and connWriter have only what copying is to use.
+type (
+	connReader conn
+	connWriter conn
+)
+
+func (c *connReader) Read(b []byte) (int, error) { return (*conn)(c).Read(b) }
+
+func (c *connWriter) Write(b []byte) (int, error) { return (*conn)(c).Write(b) }
+
+// wrap says in which call of a conn an error came up.
+func wrap(op string, err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
+		return err
+	}
+	return &net.OpError{Op: op, Net: "pipe", Err: err}
+}
+
+// addr is the address of both ends.
+type addr struct{}
+
+func (addr) Network() string { return "pipe" }
+
+func (addr) String() string { return "pipe" }

@@ -1,0 +1,170 @@
+package pipe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/pipe"
+)
+
+func ExampleNew() {
+	// At most 16 bytes in memory: a faster writer waits for the reader.
+	budget, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 16, QueueLimit: 16})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r, w, err := pipe.New(pipe.Options{WriteLimiter: budget})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	go func() {
+		for _, line := range []string{"first", "second", "third"} {
+			_, _ = fmt.Fprintln(w, line)
+		}
+		_ = w.Close()
+	}()
+	text, err := io.ReadAll(r)
+	fmt.Printf("%s%v, %d free\n", text, err, budget.Available())
+	// Output:
+	// first
+	// second
+	// third
+	// <nil>, 16 free
+}
+
+func ExampleConns() {
+	client, server, err := pipe.Conns(pipe.Options{}, pipe.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	_, _ = fmt.Fprint(client, "hello") // buffered: it does not wait for a reader
+
+	_ = client.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err = client.Read(make([]byte, 1))
+	fmt.Println(errors.Is(err, os.ErrDeadlineExceeded))
+
+	_ = client.Close()
+	text, _ := io.ReadAll(server)
+	fmt.Println(string(text))
+	// Output:
+	// true
+	// hello
+}
+
+func ExampleReader_Read() {
+	r, w, _ := pipe.New(pipe.Options{})
+	_, _ = fmt.Fprint(w, "hello")
+	_ = w.Close()
+	buf := make([]byte, 3)
+	for {
+		n, err := r.Read(buf)
+		fmt.Printf("%q %v\n", buf[:n], err)
+		if err != nil {
+			break
+		}
+	}
+	// Output:
+	// "hel" <nil>
+	// "lo" <nil>
+	// "" EOF
+}
+
+func ExampleReader_ReadContext() {
+	r, _, _ := pipe.New(pipe.Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, err := r.ReadContext(ctx, make([]byte, 1))
+	fmt.Println(err)
+	// Output: context deadline exceeded
+}
+
+func ExampleReader_WriteTo() {
+	r, w, _ := pipe.New(pipe.Options{})
+	_, _ = fmt.Fprint(w, "hello\n")
+	_ = w.Close()
+	n, err := r.WriteTo(os.Stdout)
+	fmt.Println(n, err)
+	// Output:
+	// hello
+	// 6 <nil>
+}
+
+func ExampleReader_Buffered() {
+	r, w, _ := pipe.New(pipe.Options{})
+	_, _ = fmt.Fprint(w, "hello")
+	fmt.Println(r.Buffered())
+	// Output: 5
+}
+
+func ExampleReader_Close() {
+	l, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10})
+	r, w, _ := pipe.New(pipe.Options{WriteLimiter: l})
+	_, _ = fmt.Fprint(w, "hello")
+	fmt.Println(l.Available())
+	_ = r.Close() // nobody will read it
+	fmt.Println(l.Available())
+	// Output:
+	// 5
+	// 10
+}
+
+func ExampleReader_CloseWithError() {
+	r, w, _ := pipe.New(pipe.Options{})
+	_ = r.CloseWithError(errors.New("disk full"))
+	_, err := fmt.Fprint(w, "hello")
+	fmt.Println(err)
+	// Output: disk full
+}
+
+func ExampleWriter_Write() {
+	l, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4}) // nobody may wait
+	_, w, _ := pipe.New(pipe.Options{WriteLimiter: l})
+	n, err := w.Write([]byte("hello"))
+	fmt.Println(n, err, errors.Is(err, core.ErrRejected))
+	// Output: 4 core: rejected: queue limit reached true
+}
+
+func ExampleWriter_WriteContext() {
+	l, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4, QueueLimit: 4})
+	_, w, _ := pipe.New(pipe.Options{WriteLimiter: l})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	n, err := w.WriteContext(ctx, []byte("hello"))
+	fmt.Println(n, err)
+	// Output: 4 context deadline exceeded
+}
+
+func ExampleWriter_ReadFrom() {
+	r, w, _ := pipe.New(pipe.Options{})
+	n, err := w.ReadFrom(strings.NewReader("hello"))
+	fmt.Println(n, err, r.Buffered())
+	// Output: 5 <nil> 5
+}
+
+func ExampleWriter_Close() {
+	r, w, _ := pipe.New(pipe.Options{})
+	_, _ = fmt.Fprint(w, "hello")
+	_ = w.Close()
+	text, err := io.ReadAll(r)
+	fmt.Println(string(text), err)
+	// Output: hello <nil>
+}
+
+func ExampleWriter_CloseWithError() {
+	r, w, _ := pipe.New(pipe.Options{})
+	_, _ = fmt.Fprint(w, "hello")
+	_ = w.CloseWithError(errors.New("source lost"))
+	text, err := io.ReadAll(r)
+	fmt.Println(string(text), err)
+	// Output: hello source lost
+}

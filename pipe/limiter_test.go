@@ -1,0 +1,469 @@
+package pipe_test
+
+import (
+	"context"
+	"io"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/pipe"
+)
+
+func TestBufferedBytesHoldLeases(t *testing.T) {
+	t.Parallel()
+	l := concurrency(t, 10, 0)
+	r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+	writes(t, w, "abcd")
+	writes(t, w, "ef")
+	available(t, l, 4)
+	reads(t, r, 3, "abc") // the lease of four is for all four
+	available(t, l, 4)
+	reads(t, r, 1, "d")
+	available(t, l, 8)
+	reads(t, r, 9, "ef")
+	available(t, l, 10)
+}
+
+func TestSeveralPipesShareABudget(t *testing.T) {
+	t.Parallel()
+	l := concurrency(t, 10, 0)
+	r1, w1 := newPipe(t, pipe.Options{WriteLimiter: l})
+	r2, w2 := newPipe(t, pipe.Options{WriteLimiter: l})
+	writes(t, w1, "1234567")
+	n, err := w2.Write([]byte("abcd"))
+	assert.Zero(t, n)
+	assert.ErrorIs(t, err, core.ErrRejected)
+	require.NoError(t, r1.Close())
+	writes(t, w2, "abcd")
+	require.NoError(t, r2.Close())
+	available(t, l, 10)
+}
+
+func TestClosingTheReaderReleasesTheLeases(t *testing.T) {
+	t.Parallel()
+	l := concurrency(t, 10, 0)
+	r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+	writes(t, w, "abcd")
+	writes(t, w, "ef")
+	require.NoError(t, w.Close())
+	available(t, l, 4)
+	require.NoError(t, r.Close())
+	available(t, l, 10)
+	assert.Zero(t, r.Buffered())
+}
+
+func TestABudgetLargerThanTheBuffer(t *testing.T) {
+	t.Parallel()
+	l := concurrency(t, 1<<20, 0)
+	r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+	n, err := w.Write(make([]byte, 2<<20))
+	assert.Equal(t, 1<<20, n, "the limiter bounds the buffer")
+	assert.ErrorIs(t, err, core.ErrRejected)
+	available(t, l, 0)
+
+	require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 2 << 20}))
+	n, err = w.Write(make([]byte, 1<<20))
+	assert.Equal(t, 1<<20, n, "also when it has grown")
+	assert.NoError(t, err)
+	require.NoError(t, w.Close())
+	all, err := io.ReadAll(r)
+	assert.NoError(t, err)
+	assert.Len(t, all, 2<<20)
+	available(t, l, 2<<20)
+}
+
+func TestMoreThanTheLimitIsTakenInParts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, 10)
+		r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+		start := time.Now()
+		writes(t, w, "0123456789abcdefghijABCDE") // 10 now, 10 after a second, 5 after two
+		assert.Equal(t, 2*time.Second, time.Since(start))
+		reads(t, r, 64, "0123456789abcdefghijABCDE")
+		assert.Equal(t, core.Statistics{Limit: 10, Available: 5, Granted: 3}, l.Statistics())
+	})
+}
+
+func TestReadLimiterSetsTheRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, 10)
+		r, w := newPipe(t, pipe.Options{ReadLimiter: l})
+		writes(t, w, "0123456789abcdefghijABCDE")
+		start := time.Now()
+		for _, step := range []struct {
+			want string
+			at   time.Duration
+		}{{"0123456789", 0}, {"abcdefghij", time.Second}, {"ABCDE", 2 * time.Second}} {
+			reads(t, r, 64, step.want)
+			assert.Equal(t, step.at, time.Since(start))
+		}
+		available(t, l, 5)
+	})
+}
+
+func TestARefusalEndsTheCall(t *testing.T) {
+	t.Parallel()
+	l := concurrency(t, 4, 0)
+	r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+	n, err := w.Write([]byte("abcdefghij"))
+	assert.Equal(t, 4, n)
+	var rejected *core.RejectedError
+	require.ErrorAs(t, err, &rejected)
+	assert.Equal(t, "queue limit reached", rejected.Reason)
+	reads(t, r, 64, "abcd")
+
+	l = concurrency(t, 4, 0)
+	taken := l.TryAcquire(4)
+	r, w = newPipe(t, pipe.Options{ReadLimiter: l})
+	writes(t, w, "abcdef")
+	_, err = r.Read(make([]byte, 2))
+	require.ErrorAs(t, err, &rejected)
+	taken.Release()
+	reads(t, r, 64, "abcd") // no byte was lost
+	reads(t, r, 64, "ef")
+	available(t, l, 4)
+}
+
+func TestAClosedLimiterEndsTheCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 4, 100)
+		_, w := newPipe(t, pipe.Options{WriteLimiter: l})
+		go func() {
+			n, err := w.Write([]byte("abcdefghij"))
+			assert.Equal(t, 4, n)
+			assert.Equal(t, core.ErrClosed, err)
+		}()
+		synctest.Wait()
+		require.NoError(t, l.Close())
+	})
+}
+
+// limiterKinds are limiters of 4 bytes that make the fifth wait: for ever, or an hour.
+func limiterKinds(t *testing.T) map[string]core.Limiter {
+	t.Helper()
+	slow, err := core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: 4, TokensPerPeriod: 4, ReplenishmentPeriod: time.Hour, QueueLimit: math.MaxInt,
+	})
+	require.NoError(t, err)
+	chain, err := core.Chain(slow, core.Unlimited())
+	require.NoError(t, err)
+	return map[string]core.Limiter{
+		"concurrency": concurrency(t, 4, math.MaxInt),
+		"bucket":      slow,
+		"chain":       chain,
+		"foreign":     foreign{concurrency(t, 4, math.MaxInt)},
+	}
+}
+
+// foreign is a limiter that is a Limiter only.
+type foreign struct{ core.Limiter }
+
+func TestAThrottledWriteEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		end     func(*pipe.Reader, *pipe.Writer, context.CancelFunc)
+		wantErr error
+	}{
+		"reader closed": {func(r *pipe.Reader, _ *pipe.Writer, _ context.CancelFunc) { _ = r.CloseWithError(errBroken) }, errBroken},
+		"writer closed": {func(_ *pipe.Reader, w *pipe.Writer, _ context.CancelFunc) { _ = w.Close() }, io.ErrClosedPipe},
+		"cancelled":     {func(_ *pipe.Reader, _ *pipe.Writer, cancel context.CancelFunc) { cancel() }, context.Canceled},
+	} {
+		for _, kind := range []string{"concurrency", "bucket", "chain", "foreign"} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					l := limiterKinds(t)[kind]
+					r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					start := time.Now()
+					var done atomic.Int32
+					for range 2 { // one waits in the limiter, the other for its turn
+						go func() {
+							n, err := w.WriteContext(ctx, []byte("abcdefgh"))
+							assert.Contains(t, []int{0, 4}, n)
+							assert.Equal(t, end.wantErr, err)
+							done.Add(1)
+						}()
+					}
+					synctest.Wait()
+					require.Zero(t, done.Load())
+					end.end(r, w, cancel)
+					synctest.Wait()
+					assert.Equal(t, int32(2), done.Load())
+					assert.Zero(t, time.Since(start))
+					if s, ok := l.(core.Reporter); ok {
+						assert.Zero(t, s.Statistics().Queued, "nobody waits any more")
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestAThrottledReadEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"concurrency", "bucket", "chain", "foreign"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := limiterKinds(t)[kind]
+				require.True(t, l.TryAcquire(4).Acquired())
+				r, w := newPipe(t, pipe.Options{ReadLimiter: l})
+				writes(t, w, "abcdef")
+				start := time.Now()
+
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() {
+					n, err := r.ReadContext(ctx, make([]byte, 9))
+					assert.Zero(t, n)
+					assert.Equal(t, context.Canceled, err)
+				}()
+				synctest.Wait()
+				require.NoError(t, w.Close()) // what is buffered can still be read
+				synctest.Wait()
+				cancel()
+				synctest.Wait()
+
+				go func() {
+					n, err := r.Read(make([]byte, 9))
+					assert.Zero(t, n)
+					assert.Equal(t, io.ErrClosedPipe, err)
+				}()
+				synctest.Wait()
+				require.NoError(t, r.Close())
+				synctest.Wait()
+				assert.Zero(t, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestAHopelessDeadlineIsTheLimitersToRefuse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, w := newPipe(t, pipe.Options{WriteLimiter: bucket(t, 4)})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		n, err := w.WriteContext(ctx, []byte("abcdef"))
+		assert.Equal(t, 4, n)
+		assert.ErrorIs(t, err, core.ErrRejected)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Zero(t, time.Since(start))
+	})
+}
+
+func TestALimiterThatIsChangedWhileAWriteWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 10, 100)
+		r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+		writes(t, w, "0123456789")
+		go func() {
+			writes(t, w, "abcdefgh") // asks for 8, then in parts of 3
+			assert.NoError(t, w.Close())
+		}()
+		synctest.Wait()
+		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 3, QueueLimit: 100}))
+		synctest.Wait()
+		assert.Equal(t, 3, l.Statistics().Queued)
+		for _, want := range []string{"0123456789", "abc", "def", "gh"} {
+			reads(t, r, 64, want)
+			synctest.Wait()
+			assert.LessOrEqual(t, r.Buffered(), 3)
+		}
+		available(t, l, 3)
+
+		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 20}))
+	})
+}
+
+func TestALimitThatGrowsIsUsed(t *testing.T) {
+	t.Parallel()
+	l := concurrency(t, 3, 0)
+	_, w := newPipe(t, pipe.Options{WriteLimiter: l})
+	require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 20}))
+	writes(t, w, "0123456789")
+	assert.Equal(t, uint64(1), l.Statistics().Granted)
+}
+
+func TestALimiterThatDoesNotTellItsLimit(t *testing.T) {
+	t.Parallel()
+	r, w := newPipe(t, pipe.Options{WriteLimiter: foreign{concurrency(t, 11, 0)}})
+	n, err := w.Write([]byte("0123456789abcdefghij")) // in parts of 10, halved
+	assert.Equal(t, 10, n)
+	assert.ErrorIs(t, err, core.ErrRejected)
+	reads(t, r, 64, "0123456789")
+}
+
+// careless refuses in ways that a limiter should not.
+type careless struct {
+	core.Limiter
+
+	lease core.Lease
+	err   error
+}
+
+func (l careless) Acquire(context.Context, int) (core.Lease, error) { return l.lease, l.err }
+
+func TestCarelessLimitersGrantNothing(t *testing.T) {
+	t.Parallel()
+	for _, l := range []careless{
+		{lease: core.Lease{}},
+		{lease: core.Refuse(errBroken)},
+		{err: core.ErrPermitsExceedLimit},
+	} {
+		_, w := newPipe(t, pipe.Options{WriteLimiter: l})
+		n, err := w.Write([]byte("abc"))
+		assert.Zero(t, n)
+		assert.Error(t, err)
+	}
+}
+
+// meanwhile is a limiter that does something after each grant.
+type meanwhile struct {
+	*core.TokenBucket
+
+	do func()
+}
+
+func (l meanwhile) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	lease, err := l.TokenBucket.Acquire(ctx, n)
+	l.do()
+	return lease, err
+}
+
+func TestWhatWasPaidForAndNotUsedIsRefunded(t *testing.T) {
+	t.Parallel()
+	b := bucket(t, 10)
+	var r *pipe.Reader
+	r, w := newPipe(t, pipe.Options{WriteLimiter: meanwhile{b, func() { _ = r.CloseWithError(errBroken) }}})
+	n, err := w.Write([]byte("abcd"))
+	assert.Zero(t, n)
+	assert.Equal(t, errBroken, err)
+	available(t, b, 10)
+}
+
+func TestConcurrencyLimiterPushesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 10, 100)
+		r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+		go func() {
+			for range 10 {
+				writes(t, w, "abcde")
+			}
+			assert.NoError(t, w.Close())
+		}()
+		read := 0
+		for {
+			synctest.Wait()
+			assert.LessOrEqual(t, r.Buffered(), 10)
+			n, err := r.Read(make([]byte, 5))
+			read += n
+			if err != nil {
+				assert.Equal(t, io.EOF, err)
+				break
+			}
+		}
+		assert.Equal(t, 50, read)
+		available(t, l, 10)
+	})
+}
+
+func TestAChainBoundsMemoryAndRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		budget, rate := concurrency(t, 15, 100), bucket(t, 10)
+		l, err := core.Chain(rate, budget)
+		require.NoError(t, err)
+		r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+		start := time.Now()
+		go func() {
+			writes(t, w, "0123456789abcdefghij")
+			assert.Equal(t, 5*time.Second, time.Since(start))
+		}()
+		<-time.After(5 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 10, r.Buffered(), "the budget pushes back after the rate does not")
+		reads(t, r, 64, "0123456789")
+		synctest.Wait()
+		reads(t, r, 64, "abcdefghij")
+		available(t, budget, 15)
+	})
+}
+
+// TestALargeWriteInSlicesReachesAWaitingReader has a writer throttled in the midst of
+// filling a reader's buffer: the reader gets what is there.
+func TestALargeWriteInSlicesReachesAWaitingReader(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"bucket", "chain"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var l core.Limiter = bucket(t, 10<<10)
+				if kind == "chain" {
+					var err error
+					l, err = core.Chain(l)
+					require.NoError(t, err)
+				}
+				r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+				start := time.Now()
+				var sizes []int
+				var at []time.Duration
+				go func() {
+					defer r.Close()
+					for buf := make([]byte, 64<<10); ; {
+						n, err := r.Read(buf)
+						if err != nil {
+							return
+						}
+						sizes, at = append(sizes, n), append(at, time.Since(start))
+					}
+				}()
+				synctest.Wait()
+				_, err := w.Write(make([]byte, 25<<10))
+				assert.NoError(t, err)
+				assert.NoError(t, w.Close())
+				synctest.Wait()
+				assert.Equal(t, []int{10 << 10, 10 << 10, 5 << 10}, sizes)
+				assert.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, at)
+			})
+		})
+	}
+}
+
+func TestUnlimitedLimiterIsAsNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, w := newPipe(t, pipe.Options{WriteLimiter: core.Unlimited(), ReadLimiter: core.Unlimited()})
+		go func() {
+			_, err := w.Write(make([]byte, 1<<20))
+			assert.NoError(t, err)
+			assert.NoError(t, w.Close())
+		}()
+		synctest.Wait()
+		assert.Equal(t, 64<<10, r.Buffered())
+		all, err := io.ReadAll(r)
+		assert.NoError(t, err)
+		assert.Len(t, all, 1<<20)
+	})
+}
+
+func TestErrorsOfTheLimiterMatch(t *testing.T) {
+	t.Parallel()
+	_, w := newPipe(t, pipe.Options{WriteLimiter: careless{err: errBroken}})
+	_, err := w.Write([]byte("a"))
+	assert.ErrorIs(t, err, errBroken)
+}

@@ -1,0 +1,394 @@
+package pipe_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/pipe"
+)
+
+var errBroken = errors.New("broken")
+
+func TestOptionsThatHoldANilPointer(t *testing.T) {
+	t.Parallel()
+	_, _, err := pipe.New(pipe.Options{WriteLimiter: (*core.TokenBucket)(nil), ReadLimiter: (*core.ChainedLimiter)(nil)})
+	assert.EqualError(t, err, "pipe: Options.WriteLimiter is a nil *core.TokenBucket, want a limiter, or nil for none\n"+
+		"pipe: Options.ReadLimiter is a nil *core.ChainedLimiter, want a limiter, or nil for none")
+
+	_, _, err = pipe.Conns(pipe.Options{}, pipe.Options{ReadLimiter: (*core.FixedWindow)(nil)})
+	assert.EqualError(t, err, "pipe: b.ReadLimiter is a nil *core.FixedWindow, want a limiter, or nil for none")
+}
+
+func TestZeroValuesRefuse(t *testing.T) {
+	t.Parallel()
+	var r pipe.Reader
+	var w pipe.Writer
+	_, err := r.Read(make([]byte, 1))
+	assert.Equal(t, io.ErrClosedPipe, err)
+	_, err = r.WriteTo(io.Discard)
+	assert.Equal(t, io.ErrClosedPipe, err)
+	_, err = w.Write([]byte("a"))
+	assert.Equal(t, io.ErrClosedPipe, err)
+	_, err = w.ReadFrom(strings.NewReader("a"))
+	assert.Equal(t, io.ErrClosedPipe, err)
+	assert.NoError(t, r.Close())
+	assert.NoError(t, w.Close())
+	assert.Zero(t, r.Buffered())
+}
+
+func TestWriteReturnsOnceBuffered(t *testing.T) {
+	t.Parallel()
+	r, w := newPipe(t, pipe.Options{})
+	writes(t, w, "one ")
+	writes(t, w, "two")
+	assert.Equal(t, 7, r.Buffered())
+	reads(t, r, 64, "one two")
+	assert.Zero(t, r.Buffered())
+
+	big := strings.Repeat("0123456789abcdef", 4<<10) // 64 KiB, all that the buffer holds
+	writes(t, w, big)
+	assert.Equal(t, 64<<10, r.Buffered())
+	reads(t, r, 64<<10, big)
+}
+
+func TestWriteOfMoreThanTheBufferHoldsWaits(t *testing.T) {
+	t.Parallel()
+	for _, readLimited := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			o := pipe.Options{}
+			if readLimited {
+				o.ReadLimiter = core.Unlimited()
+			}
+			r, w := newPipe(t, o)
+			written := false
+			go func() {
+				n, err := w.Write(make([]byte, 100<<10))
+				assert.NoError(t, err)
+				assert.Equal(t, 100<<10, n)
+				written = true
+			}()
+			synctest.Wait()
+			for _, step := range []struct {
+				read    int
+				written bool
+			}{{10 << 10, false}, {26<<10 - 1, false}, {1, true}, {64 << 10, true}} {
+				n, err := io.ReadFull(r, make([]byte, step.read))
+				require.NoError(t, err)
+				require.Equal(t, step.read, n)
+				synctest.Wait()
+				if !readLimited { // else it waits until half the buffer is free
+					assert.Equal(t, step.written, written, "after a read of %d", step.read)
+				}
+			}
+			assert.True(t, written)
+			assert.Zero(t, r.Buffered())
+		})
+	}
+}
+
+func TestEmptyCallsDoNotWait(t *testing.T) {
+	t.Parallel()
+	r, w := newPipe(t, pipe.Options{})
+	n, err := w.Write(nil)
+	assert.Zero(t, n)
+	assert.NoError(t, err)
+	n, err = r.Read(nil)
+	assert.Zero(t, n)
+	assert.NoError(t, err)
+
+	require.NoError(t, w.CloseWithError(errBroken))
+	_, err = w.Write(nil)
+	assert.Equal(t, io.ErrClosedPipe, err)
+	_, err = r.Read(nil)
+	assert.Equal(t, errBroken, err)
+	require.NoError(t, r.Close())
+	_, err = r.Read(nil)
+	assert.Equal(t, io.ErrClosedPipe, err)
+}
+
+// TestEndsAsIOPipe closes the ends in every way, and asks io.Pipe for the answers.
+func TestEndsAsIOPipe(t *testing.T) {
+	t.Parallel()
+	type ends interface{ CloseWithError(error) error }
+	for _, first := range []string{"reader", "writer"} {
+		for _, second := range []string{"", "reader", "writer"} {
+			for _, err := range []error{nil, errBroken} {
+				var results [2][2]error
+				for i := range results {
+					var r io.Reader
+					var w io.Writer
+					if r, w = newPipe(t, pipe.Options{}); i == 1 {
+						r, w = io.Pipe()
+					}
+					for j, end := range []string{first, second} {
+						e := err
+						if j == 1 {
+							e = errors.New("too late")
+						}
+						switch end {
+						case "reader":
+							assert.NoError(t, r.(ends).CloseWithError(e))
+						case "writer":
+							assert.NoError(t, w.(ends).CloseWithError(e))
+						}
+					}
+					_, results[i][0] = r.Read(make([]byte, 1))
+					_, results[i][1] = w.Write([]byte("a"))
+				}
+				if first == "reader" && second == "writer" || first == "writer" && second == "reader" {
+					// The errors differ in a word, being made anew.
+					assert.Equal(t, results[1][0].Error(), results[0][0].Error())
+					assert.Equal(t, results[1][1].Error(), results[0][1].Error())
+					continue
+				}
+				assert.Equal(t, results[1], results[0], "%s, then %q, with %v", first, second, err)
+			}
+		}
+	}
+}
+
+func TestReaderGetsWhatIsBufferedBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, end := range []error{nil, errBroken} {
+		r, w := newPipe(t, pipe.Options{})
+		writes(t, w, "last words")
+		require.NoError(t, w.CloseWithError(end))
+		reads(t, r, 4, "last")
+		reads(t, r, 40, " words")
+		for range 2 {
+			_, err := r.Read(make([]byte, 1))
+			if end == nil {
+				end = io.EOF
+			}
+			assert.Equal(t, end, err)
+		}
+	}
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		close     func(*pipe.Reader, *pipe.Writer)
+		read      bool
+		wantCount int
+		wantErr   error
+	}{
+		"read, reader closed":  {func(r *pipe.Reader, _ *pipe.Writer) { _ = r.Close() }, true, 0, io.ErrClosedPipe},
+		"read, writer closed":  {func(_ *pipe.Reader, w *pipe.Writer) { _ = w.Close() }, true, 0, io.EOF},
+		"read, writer failed":  {func(_ *pipe.Reader, w *pipe.Writer) { _ = w.CloseWithError(errBroken) }, true, 0, errBroken},
+		"write, reader closed": {func(r *pipe.Reader, _ *pipe.Writer) { _ = r.Close() }, false, 0, io.ErrClosedPipe},
+		"write, reader failed": {func(r *pipe.Reader, _ *pipe.Writer) { _ = r.CloseWithError(errBroken) }, false, 0, errBroken},
+		"write, writer closed": {func(_ *pipe.Reader, w *pipe.Writer) { _ = w.Close() }, false, 0, io.ErrClosedPipe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, w := newPipe(t, pipe.Options{})
+				for range 3 { // one waits for the other side, the others for their turn
+					go func() {
+						var n int
+						var err error
+						if test.read {
+							n, err = r.Read(make([]byte, 100<<10))
+						} else {
+							n, err = w.Write(make([]byte, 100<<10))
+						}
+						assert.Equal(t, test.wantCount, n)
+						assert.Equal(t, test.wantErr, err)
+					}()
+				}
+				synctest.Wait()
+				test.close(r, w)
+			})
+		})
+	}
+}
+
+func TestWriteCountsWhatPassedBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, w := newPipe(t, pipe.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		counted := 0
+		go func() {
+			n, err := w.WriteContext(ctx, make([]byte, 100<<10))
+			assert.Equal(t, context.Canceled, err)
+			counted = n
+		}()
+		synctest.Wait()
+		_, err := io.ReadFull(r, make([]byte, 1000))
+		require.NoError(t, err)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		require.NoError(t, w.Close())
+		rest, err := io.ReadAll(r)
+		require.NoError(t, err)
+		assert.Equal(t, counted, 1000+len(rest), "counted is what is read")
+	})
+}
+
+func TestContextEndsWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, w := newPipe(t, pipe.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			go func() {
+				n, err := r.ReadContext(ctx, make([]byte, 100<<10))
+				assert.Zero(t, n)
+				assert.Equal(t, context.Canceled, err)
+			}()
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+
+		// A done context comes first, even if there are bytes or room.
+		writes(t, w, "still here")
+		_, err := r.ReadContext(ctx, make([]byte, 1))
+		assert.Equal(t, context.Canceled, err)
+		_, err = w.WriteContext(ctx, []byte("a"))
+		assert.Equal(t, context.Canceled, err)
+		reads(t, r, 64, "still here")
+	})
+}
+
+func TestAReadThatIsGivenBytesKeepsThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, w := newPipe(t, pipe.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		want := strings.Repeat("0123456789abcdef", 1<<10)
+		go func() {
+			buf := make([]byte, 64<<10)
+			n, err := r.ReadContext(ctx, buf)
+			assert.NoError(t, err)
+			assert.Equal(t, want, string(buf[:n]))
+		}()
+		synctest.Wait()
+		writes(t, w, want) // straight into buf
+		cancel()
+	})
+}
+
+func TestReaderHoldsToItsContract(t *testing.T) {
+	t.Parallel()
+	content := bytes.Repeat([]byte("all's well that ends well. "), 10_000)
+	for _, o := range []pipe.Options{{}, {WriteLimiter: concurrency(t, 1000, 1<<20)}, {ReadLimiter: concurrency(t, 1000, 1<<20)}} {
+		r, w := newPipe(t, o)
+		go func() {
+			for i := 0; i < len(content); i += 777 {
+				_, _ = w.Write(content[i:min(i+777, len(content))])
+			}
+			_ = w.Close()
+		}()
+		assert.NoError(t, iotest.TestReader(r, content))
+	}
+}
+
+func TestReadFrom(t *testing.T) {
+	t.Parallel()
+	content := strings.Repeat("x", 200_000)
+	for name, test := range map[string]struct {
+		source  io.Reader
+		wantN   int64
+		wantErr error
+	}{
+		"whole":               {strings.NewReader(content), 200_000, nil},
+		"one byte at a time":  {iotest.OneByteReader(strings.NewReader(content[:5000])), 5000, nil},
+		"end with the data":   {iotest.DataErrReader(strings.NewReader(content)), 200_000, nil},
+		"broken":              {io.MultiReader(strings.NewReader(content), iotest.ErrReader(errBroken)), 200_000, errBroken},
+		"broken at once":      {iotest.ErrReader(errBroken), 0, errBroken},
+		"broken in the midst": {iotest.TimeoutReader(iotest.HalfReader(strings.NewReader(content))), 32 << 10, iotest.ErrTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, w := newPipe(t, pipe.Options{})
+			go func() {
+				n, err := w.ReadFrom(test.source)
+				assert.Equal(t, test.wantN, n)
+				assert.Equal(t, test.wantErr, err)
+				_ = w.Close()
+			}()
+			got, err := io.ReadAll(r)
+			assert.NoError(t, err)
+			assert.Equal(t, content[:test.wantN], string(got))
+		})
+	}
+
+	r, w := newPipe(t, pipe.Options{})
+	require.NoError(t, r.CloseWithError(errBroken))
+	n, err := w.ReadFrom(strings.NewReader("too late"))
+	assert.Zero(t, n)
+	assert.Equal(t, errBroken, err)
+}
+
+func TestWriteTo(t *testing.T) {
+	t.Parallel()
+	r, w := newPipe(t, pipe.Options{})
+	content := strings.Repeat("0123456789", 20_000)
+	go func() {
+		for i := 0; i < len(content); i += 20_000 {
+			_, err := io.WriteString(w, content[i:i+20_000])
+			assert.NoError(t, err)
+		}
+		assert.NoError(t, w.CloseWithError(errBroken))
+	}()
+	var got strings.Builder
+	n, err := r.WriteTo(&got)
+	assert.Equal(t, int64(len(content)), n)
+	assert.Equal(t, errBroken, err)
+	assert.Equal(t, content, got.String())
+
+	for name, sink := range map[string]struct {
+		writer  io.Writer
+		wantN   int64
+		wantErr error
+	}{
+		"short":  {writerFunc(func(p []byte) (int, error) { return len(p) - 1, nil }), 2, io.ErrShortWrite},
+		"broken": {writerFunc(func([]byte) (int, error) { return 1, errBroken }), 1, errBroken},
+	} {
+		r, w := newPipe(t, pipe.Options{})
+		writes(t, w, "abc")
+		n, err := io.Copy(sink.writer, r)
+		assert.Equal(t, sink.wantN, n, name)
+		assert.Equal(t, sink.wantErr, err, name)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestSteadyWritesAndReadsAllocateNothing(t *testing.T) {
+	for name, o := range map[string]pipe.Options{
+		"unlimited":   {},
+		"concurrency": {WriteLimiter: concurrency(t, 32<<10, 0), ReadLimiter: concurrency(t, 32<<10, 0)},
+	} {
+		r, w := newPipe(t, o)
+		for _, size := range []int{1, 512, 4 << 10, 32 << 10} {
+			in, out := make([]byte, size), make([]byte, size)
+			transfer := func() {
+				for range 3 {
+					_, _ = w.Write(in)
+					_, _ = r.Read(out)
+				}
+			}
+			for range 100 {
+				transfer()
+			}
+			assert.Zero(t, testing.AllocsPerRun(100, transfer), "%s, %d bytes", name, size)
+		}
+	}
+}

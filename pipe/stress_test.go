@@ -1,0 +1,298 @@
+package pipe_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/pipe"
+)
+
+// stressOptions are all ways to limit a pipe, with the limiters that must be whole at the
+// end.
+func stressOptions(t *testing.T) map[string]func() (pipe.Options, []core.Limiter) {
+	t.Helper()
+	rate := func() core.Limiter {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 20_000, TokensPerPeriod: 5_000, ReplenishmentPeriod: 10 * time.Microsecond, QueueLimit: math.MaxInt,
+		})
+		require.NoError(t, err)
+		return l
+	}
+	return map[string]func() (pipe.Options, []core.Limiter){
+		"unlimited": func() (pipe.Options, []core.Limiter) { return pipe.Options{}, nil },
+		"written": func() (pipe.Options, []core.Limiter) {
+			l := concurrency(t, 10_000, math.MaxInt)
+			return pipe.Options{WriteLimiter: l}, []core.Limiter{l}
+		},
+		"read": func() (pipe.Options, []core.Limiter) {
+			l := concurrency(t, 10_000, math.MaxInt)
+			return pipe.Options{ReadLimiter: l}, []core.Limiter{l}
+		},
+		"bucket": func() (pipe.Options, []core.Limiter) {
+			return pipe.Options{WriteLimiter: rate(), ReadLimiter: rate()}, nil
+		},
+		"chain": func() (pipe.Options, []core.Limiter) {
+			l := concurrency(t, 10_000, math.MaxInt)
+			c, err := core.Chain(rate(), l)
+			require.NoError(t, err)
+			return pipe.Options{WriteLimiter: c}, []core.Limiter{l}
+		},
+		"both": func() (pipe.Options, []core.Limiter) {
+			w, r := concurrency(t, 70_000, math.MaxInt), concurrency(t, 3_000, math.MaxInt)
+			return pipe.Options{WriteLimiter: w, ReadLimiter: r}, []core.Limiter{w, r}
+		},
+	}
+}
+
+// size returns small sizes mostly, and sometimes large ones.
+func size(r *rand.Rand) int {
+	if r.IntN(4) > 0 {
+		return r.IntN(600)
+	}
+	return r.IntN(1 << (8 + r.IntN(10)))
+}
+
+// TestStressEveryByteInOrder has Writes and Reads of all sizes give up now and then: what
+// they count is what passes, in order, and every lease comes back.
+func TestStressEveryByteInOrder(t *testing.T) {
+	t.Parallel()
+	for name, options := range stressOptions(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, held := options()
+			r, w := newPipe(t, o)
+			const total = 1 << 20
+			content := make([]byte, total)
+			source := rand.NewChaCha8([32]byte{1})
+			_, _ = source.Read(content)
+
+			go func() {
+				rng := rand.New(rand.NewPCG(1, 2))
+				for left := content; len(left) > 0; {
+					ctx, cancel := impatient(t, rng)
+					n, err := w.WriteContext(ctx, left[:min(size(rng), len(left))])
+					cancel()
+					left = left[n:]
+					if err != nil && !gaveUp(err) {
+						assert.NoError(t, err)
+						break
+					}
+				}
+				assert.NoError(t, w.Close())
+			}()
+
+			rng := rand.New(rand.NewPCG(3, 4))
+			got := make([]byte, 0, total)
+			for {
+				ctx, cancel := impatient(t, rng)
+				buf := make([]byte, size(rng))
+				n, err := r.ReadContext(ctx, buf)
+				cancel()
+				got = append(got, buf[:n]...)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil && !gaveUp(err) {
+					assert.NoError(t, err)
+					break
+				}
+			}
+			assert.Len(t, got, total)
+			assert.True(t, bytes.Equal(content, got), "every byte in order")
+			for _, l := range held {
+				assert.Equal(t, l.(core.Reporter).Statistics().Limit, l.Available(), "every lease is back")
+			}
+		})
+	}
+}
+
+// impatient returns a context that sometimes ends soon.
+func impatient(t *testing.T, rng *rand.Rand) (context.Context, context.CancelFunc) {
+	t.Helper()
+	if rng.IntN(3) > 0 {
+		return t.Context(), func() {}
+	}
+	return context.WithTimeout(t.Context(), time.Duration(rng.IntN(200_000)))
+}
+
+func gaveUp(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
+// TestStressWritesStayTogether has many write at once.
+func TestStressWritesStayTogether(t *testing.T) {
+	t.Parallel()
+	for name, options := range stressOptions(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, held := options()
+			r, w := newPipe(t, o)
+			const writers, messages = 8, 60
+			var all sync.WaitGroup
+			for i := range writers {
+				all.Go(func() {
+					rng := rand.New(rand.NewPCG(1, uint64(i)))
+					for j := range messages {
+						m := message(i, j, size(rng)/8)
+						n, err := w.Write(m)
+						assert.NoError(t, err)
+						assert.Equal(t, len(m), n)
+					}
+				})
+			}
+			go func() {
+				all.Wait()
+				assert.NoError(t, w.Close())
+			}()
+			var next [writers]int
+			for {
+				var head [12]byte
+				_, err := io.ReadFull(r, head[:])
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				require.NoError(t, err)
+				i, j, n := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:]), binary.LittleEndian.Uint32(head[8:])
+				require.Less(t, i, uint32(writers))
+				require.Equal(t, next[i], int(j), "each writer's own order")
+				next[i]++
+				body := make([]byte, n)
+				_, err = io.ReadFull(r, body)
+				require.NoError(t, err)
+				require.Equal(t, message(int(i), int(j), int(n))[12:], body)
+			}
+			for _, n := range next {
+				assert.Equal(t, messages, n)
+			}
+			for _, l := range held {
+				assert.Equal(t, l.(core.Reporter).Statistics().Limit, l.Available(), "every lease is back")
+			}
+		})
+	}
+}
+
+func message(i, j, n int) []byte {
+	m := make([]byte, 0, 12+n)
+	m = binary.LittleEndian.AppendUint32(m, uint32(i))
+	m = binary.LittleEndian.AppendUint32(m, uint32(j))
+	m = binary.LittleEndian.AppendUint32(m, uint32(n))
+	return append(m, bytes.Repeat([]byte{byte(i + j)}, n)...)
+}
+
+// TestStressClose closes an end in the midst: everybody comes back, and every lease.
+func TestStressClose(t *testing.T) {
+	t.Parallel()
+	for name, options := range stressOptions(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(5, 6))
+			for range 30 {
+				o, held := options()
+				r, w := newPipe(t, o)
+				var all sync.WaitGroup
+				var mu sync.Mutex
+				written, read := 0, 0
+				for range 3 {
+					m := make([]byte, size(rng)+1)
+					all.Go(func() {
+						for {
+							n, err := w.Write(m)
+							mu.Lock()
+							written += n
+							mu.Unlock()
+							if err != nil {
+								return
+							}
+						}
+					})
+				}
+				for range 2 {
+					buf := make([]byte, size(rng)+1)
+					all.Go(func() {
+						for {
+							n, err := r.Read(buf)
+							mu.Lock()
+							read += n
+							mu.Unlock()
+							if err != nil {
+								return
+							}
+						}
+					})
+				}
+				closeReader := rng.IntN(2) == 0
+				pause := time.NewTimer(time.Duration(rng.IntN(300_000)))
+				<-pause.C
+				if closeReader {
+					assert.NoError(t, r.Close())
+				} else {
+					assert.NoError(t, w.Close())
+				}
+				all.Wait()
+				if closeReader {
+					assert.GreaterOrEqual(t, written, read)
+				} else {
+					assert.Equal(t, written, read, "what was written before the end was read")
+				}
+				for _, l := range held {
+					assert.Equal(t, l.(core.Reporter).Statistics().Limit, l.Available(), "every lease is back")
+				}
+			}
+		})
+	}
+}
+
+// TestStressDeadlines moves the deadlines of a conn while it is in use.
+func TestStressDeadlines(t *testing.T) {
+	t.Parallel()
+	for name, options := range stressOptions(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, held := options()
+			a, b := conns(t, pipe.Options{WriteLimiter: o.WriteLimiter}, pipe.Options{ReadLimiter: o.ReadLimiter})
+			var all sync.WaitGroup
+			written, read := 0, 0
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(7, 8))
+				for written < 1<<19 {
+					_ = a.SetWriteDeadline(time.Now().Add(time.Duration(rng.IntN(300_000))))
+					n, err := a.Write(make([]byte, size(rng)))
+					written += n
+					if err != nil {
+						assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+					}
+				}
+				assert.NoError(t, a.(interface{ CloseWrite() error }).CloseWrite())
+			})
+			all.Go(func() {
+				rng := rand.New(rand.NewPCG(9, 10))
+				for {
+					_ = b.SetReadDeadline(time.Now().Add(time.Duration(rng.IntN(300_000))))
+					n, err := b.Read(make([]byte, size(rng)+1))
+					read += n
+					if errors.Is(err, io.EOF) {
+						return
+					}
+				}
+			})
+			all.Wait()
+			assert.Equal(t, written, read)
+			for _, l := range held {
+				assert.Equal(t, l.(core.Reporter).Statistics().Limit, l.Available(), "every lease is back")
+			}
+			assert.NoError(t, a.Close())
+			assert.NoError(t, b.Close())
+		})
+	}
+}

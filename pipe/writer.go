@@ -1,0 +1,308 @@
+package pipe
+
+import (
+	"context"
+	"io"
+	"runtime"
+)
+
+// Writer is the end of a pipe that bytes are written to. Make it with [New]; of the zero
+// value every write returns io.ErrClosedPipe.
+//
+// It is an [io.Writer], [io.ReaderFrom] and [io.Closer], safe for concurrent use: several
+// Writes take turns, and the bytes of each stay together.
+type Writer struct{ p *pipe }
+
+// background is the context of the calls that are given none.
+//
+//nolint:forbidigo // there is no caller's context
+var background = context.Background()
+
+// Write writes p. It waits for WriteLimiter, and while the buffer is full; it returns when
+// all of p is buffered or read, or with the number of bytes that are and an error: after
+// the Reader is closed that of its CloseWithError, by default io.ErrClosedPipe; after the
+// Writer's own Close io.ErrClosedPipe; if the limiter refuses, its *core.RejectedError.
+// Closing either end ends a Write that waits. More bytes than the limiter's limit are
+// taken in parts. What was granted and not passed on is refunded.
+//
+// An empty p passes nothing and does not wait: it returns the error if the pipe is closed.
+// Write does not keep p.
+func (w *Writer) Write(p []byte) (int, error) { return w.WriteContext(background, p) }
+
+// WriteContext is Write that ends when ctx is done, at once and with ctx.Err(); so it does
+// if ctx was done before, even if there is room. The bytes that it counts stay written.
+func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
+	if w.p == nil {
+		return 0, io.ErrClosedPipe
+	}
+	return w.p.write(ctx, p)
+}
+
+// ReadFrom writes what it reads from r, until r's end, which is no error, or an error. It
+// returns how many bytes were written. While it waits for r others can write.
+func (w *Writer) ReadFrom(r io.Reader) (int64, error) { return readFrom(w, r) }
+
+// Close ends the stream: the Reader gets what is buffered, then io.EOF. It ends a Write
+// that waits. It returns nil.
+func (w *Writer) Close() error { return w.CloseWithError(nil) }
+
+// CloseWithError is Close with another error than io.EOF for the Reader; nil: io.EOF. Only
+// the first counts. It returns nil.
+func (w *Writer) CloseWithError(err error) error {
+	if w.p != nil {
+		w.p.closeWrite(err)
+	}
+	return nil
+}
+
+func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := p.wr.turn.take(ctx); err != nil {
+		return 0, err
+	}
+	n := len(b)
+	if n >= handOverMin || n == 0 || p.wr.stopped() {
+		return p.writeSlow(ctx, b)
+	}
+	switch {
+	case p.wr.meter.limiter == nil && p.ring.room(n) >= n:
+		p.put(b)
+		p.leaveWrite()
+		return n, nil
+	case p.wr.meter.builtin:
+		k, err := p.passMetered(ctx, b)
+		if k == n || err != nil {
+			p.leaveWrite()
+			return k, err
+		}
+		n, err = p.writeSlow(ctx, b[k:])
+		return k + n, err
+	}
+	return p.writeSlow(ctx, b)
+}
+
+func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
+	defer p.leaveWrite()
+	metered := p.wr.meter.limiter != nil
+	if metered {
+		defer p.endClaim()
+	}
+	for first := true; first || len(b) > 0; first = false {
+		if err := p.writeErr(); err != nil {
+			return n, err
+		}
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		var k int
+		if metered {
+			k, err = p.passMetered(ctx, b)
+		} else {
+			k = p.passFree(ctx, b)
+		}
+		n += k
+		b = b[k:]
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// passFree passes on some of b, or waits.
+func (p *pipe) passFree(ctx context.Context, b []byte) int {
+	room := p.ring.room(len(b))
+	if len(b) >= handOverMin && p.rd.meter.limiter == nil {
+		if k, ok := p.passOver(ctx, b, room >= len(b)); ok {
+			return k
+		}
+	}
+	if room = min(room, len(b)); room > 0 {
+		p.put(b[:room])
+	} else if len(b) > 0 {
+		p.awaitRoom(ctx)
+	}
+	return room
+}
+
+// passOver passes bytes on past the ring: to a Read that waits, or to the next, for which it
+// waits as long as the bytes do not fit in the ring, and else only a little. ok is false if
+// none came.
+func (p *pipe) passOver(ctx context.Context, b []byte, fits bool) (n int, ok bool) {
+	var dst []byte
+	if fits {
+		dst = p.lookForReader()
+	} else {
+		dst = p.claimOrOffer(b)
+	}
+	if dst != nil {
+		n = copy(dst, b)
+		p.filled(n)
+		p.handOver()
+		return n, true
+	}
+	if fits {
+		return 0, false
+	}
+	p.notify()
+	p.awaitReader(ctx, max(len(b), p.ring.capacity/2))
+	return len(b) - p.withdrawWrite(), true
+}
+
+// passMetered passes on as much of b as one lease is for, or waits.
+func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	room := p.roomMetered(len(b))
+	if room == 0 {
+		p.awaitRoom(ctx)
+		return 0, nil
+	}
+	room = min(room, len(b))
+	if p.wr.meter.bounds {
+		p.lookForLeases(room)
+	}
+	if p.claimed {
+		p.pause()
+	}
+	lease, n, err := p.acquire(ctx, &p.wr, room)
+	if err != nil {
+		if closed := p.writeErr(); closed != nil {
+			err = closed
+		}
+		return 0, err
+	}
+	if p.wr.stopped() {
+		p.wr.meter.refund(lease)
+		return 0, nil // the state says why
+	}
+	over := 0
+	if len(b) >= handOverMin {
+		dst := p.lookForReader()
+		p.claimed = dst != nil
+		if over = copy(dst, b[:n]); over > 0 {
+			p.filled(over)
+		}
+	}
+	if over == n {
+		lease.Release()
+		return n, nil
+	}
+	p.endClaim()
+	if p.wr.meter.holds {
+		p.leases.push(lease, p.ring.end+uint64(n-over))
+	}
+	p.put(b[over:n])
+	return n, nil
+}
+
+// endClaim hands over what the Write has filled, if it has.
+func (p *pipe) endClaim() {
+	if p.claimed {
+		p.claimed = false
+		p.handOver()
+	}
+}
+
+// roomMetered is room in a ring that is as large as the limiter asks for.
+func (p *pipe) roomMetered(n int) int {
+	p.ring.capacity = p.wr.meter.capacity()
+	room := p.ring.room(n)
+	if room == 0 {
+		p.wr.meter.ask()
+		p.ring.capacity = p.wr.meter.capacity()
+		room = p.ring.room(n)
+	}
+	return room
+}
+
+// put appends b to the ring, which has room, and wakes the Read that waits for it.
+func (p *pipe) put(b []byte) {
+	p.ring.put(b)
+	p.notify()
+}
+
+func (p *pipe) notify() {
+	if p.idle.Load() {
+		p.idle.Store(false)
+		p.rd.rouse()
+	}
+}
+
+// awaitRoom waits until half the ring is free, which saves the two sides from taking turns
+// byte by byte, or until something else may have changed.
+func (p *pipe) awaitRoom(ctx context.Context) { p.awaitReader(ctx, p.ring.capacity/2) }
+
+// awaitReader waits until there is room for n bytes; if there never is, until the reader
+// has come far enough with what was offered to it.
+func (p *pipe) awaitReader(ctx context.Context, n int) {
+	until := uint64(nobody)
+	if n <= p.ring.capacity {
+		until = p.ring.end + uint64(n) - uint64(p.ring.capacity)
+	}
+	if until != nobody && p.lookForRoom(until) {
+		return
+	}
+	p.full.Store(until)
+	if p.ring.read.Load() < until && !p.wr.stopped() {
+		p.wr.wait(ctx)
+	}
+	p.full.Store(nobody)
+}
+
+// lookForRoom is to a Write what lookForBytes is to a Read.
+func (p *pipe) lookForRoom(until uint64) bool {
+	for range yields {
+		for range looks {
+			if p.ring.read.Load() >= until {
+				return true
+			}
+			if p.wr.roused() {
+				return false // wait takes the token
+			}
+		}
+		runtime.Gosched()
+	}
+	return p.ring.read.Load() >= until
+}
+
+// lookForReader returns the buffer of a Read that waits. If the reader has read all it lets
+// it run, so that it can come to wait: then the bytes are copied once only, and while they
+// are near this processor.
+func (p *pipe) lookForReader() []byte {
+	for range handOverYields {
+		for range handOverLooks {
+			if p.idle.Load() {
+				break
+			}
+		}
+		if dst := p.claim(); dst != nil {
+			return dst
+		}
+		runtime.Gosched()
+	}
+	return p.claim()
+}
+
+// lookForLeases looks for a while, before a Write asks its limiter for n bytes, whether the
+// reader releases leases, if the limiter can't grant that many as long as this pipe has so
+// many itself: to wait in the limiter costs more than to look.
+func (p *pipe) lookForLeases(n int) {
+	limit := uint64(p.wr.meter.limit)
+	n = min(n, p.wr.meter.limit)
+	if p.ring.end+uint64(n)-p.leases.released.Load() <= limit {
+		return
+	}
+	n = max(n, p.wr.meter.limit/2)
+	for range yields {
+		for range looks {
+			if p.ring.end+uint64(n)-p.leases.released.Load() <= limit {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+}
