@@ -7,8 +7,7 @@ import "math/bits"
 // tokens it then has no room for. With m ticks to come until full, it lacks m·step-spare.
 //
 // The word holds spare in its low bits, full above, as nanoseconds since the cell's from,
-// and the generation on top; a bucket whose word is so far from full that this does not
-// fit works with the mutex alone.
+// and the generation on top. A bucket for which a word is too small lends a credit instead.
 type level struct {
 	full  int64
 	spare int
