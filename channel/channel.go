@@ -44,7 +44,7 @@ type LimitedChannel[T any] struct {
 	//
 	// Two invariants: a sender waits for room only while there is none; a receiver waits
 	// only while no item is there, on offer or not.
-	mu    sync.Mutex
+	mu    mutex
 	queue ring[T]
 	front []offered[T] // older than the queue: what a Chan offers or has given back, oldest first
 	lent  int          // without a limiter: room that leases of received items hold
