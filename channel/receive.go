@@ -201,9 +201,7 @@ func (c *LimitedChannel[T]) takeSome(dst []T) int {
 		woken = c.leftLocked()
 	}
 	c.mu.Unlock()
-	for _, l := range leases[:n] {
-		l.Release()
-	}
+	core.ReleaseAll(leases[:n])
 	wake(woken)
 	return n
 }

@@ -29,8 +29,9 @@ type leases struct {
 }
 
 const (
-	leaseBlockLen  = 64
-	maxSpareLeases = bufferSize / leaseBlockLen // blocks that an empty queue keeps
+	releasedTogether = 16
+	leaseBlockLen    = 64
+	maxSpareLeases   = bufferSize / leaseBlockLen // blocks that an empty queue keeps
 )
 
 // leaseBlock is a part of the queue. next is set before an element of the next block is.
@@ -79,6 +80,9 @@ func (l *leases) release(start uint64) {
 	if l.end >= start {
 		return
 	}
+	// Small writes make many leases for one read: together they cost the limiter one turn.
+	var together [releasedTogether]core.Lease
+	n := 0
 	for l.end < start {
 		if l.used == leaseBlockLen {
 			l.drop()
@@ -89,9 +93,15 @@ func (l *leases) release(start uint64) {
 		}
 		l.end = h.end
 		l.used++
-		h.lease.Release()
+		if n == len(together) {
+			core.ReleaseAll(together[:n])
+			n = 0
+		}
+		together[n] = h.lease
 		h.lease = core.Lease{}
+		n++
 	}
+	core.ReleaseAll(together[:n])
 	l.released.Store(l.end)
 }
 

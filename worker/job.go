@@ -18,7 +18,7 @@ func (e *entry) gone() bool { return e.call != nil && e.call.dropped }
 
 // weight is what the task adds to Pool.held. It is bounded so that no sum overflows; a
 // limiter that grants more than that is in no danger of being full.
-func (e *entry) weight() int64 { return int64(min(e.permits, 1<<31)) }
+func (e *entry) weight() int64 { return min(int64(e.permits), 1<<31) }
 
 // admitted is a task that has its lease.
 type admitted struct {

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"time"
@@ -48,7 +49,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintf(errs, "accuracy: what is %q? try accuracy -h\n", flags.Arg(0))
 		return 2
 	}
-	rates, shared := []int{1e5, 1e6, 1e7, 1e8, 1e9, 1e10}, []int{1e6, 1e7, 1e8}
+	rates, shared := []int{1e5, 1e6, 1e7, 1e8, 1e9}, []int{1e6, 1e7, 1e8}
+	if math.MaxInt > math.MaxInt32 {
+		tenfold := 10 // a constant of 1e10 does not compile where an int has 32 bits
+		rates = append(rates, rates[len(rates)-1]*tenfold)
+	}
 	if *short {
 		rates, shared, *span = []int{1e5, 1e8}, []int{1e7}, shortest
 	}
