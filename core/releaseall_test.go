@@ -19,7 +19,8 @@ func TestReleaseAll(t *testing.T) {
 		runs := 0
 		leases := []core.Lease{
 			takes(t, a, 1), takes(t, a, 2), takes(t, b, 3), takes(t, b, 1), takes(t, a, 3), takes(t, both, 1),
-			takes(t, rate, 4), takes(t, a, 0), core.Grant(1, func() { runs++ }), core.Reject(), {},
+			takes(t, rate, 4), takes(t, a, 0), core.Grant(1, func() { runs++ }), core.Reject(),
+			{},
 			takes(t, a, 2).With(core.ReasonPhrase.With("")),
 		}
 		available(t, a, 1)
