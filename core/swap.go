@@ -9,10 +9,10 @@ func (e *engine) grab(n int) (l Lease, answered bool) {
 	switch {
 	case c == nil:
 		return Lease{}, false
-	case e.held:
-		return e.hold(c, n)
 	case c.fullBits > 0:
 		return e.dip(c, n)
+	case e.held:
+		return e.hold(c, n)
 	}
 	return e.draw(c, n)
 }
@@ -98,7 +98,8 @@ func (e *engine) dip(c *cell, n int) (Lease, bool) {
 			return Lease{}, false
 		}
 		if c.word.CompareAndSwap(w, next) {
-			return Lease{c: c, bits: granted(spentBucket, c.generationOf(next), n), u: int64(next), v: now}, true
+			generation := next >> (c.stateBits() & 63) // next is not shut
+			return Lease{c: c, bits: granted(spentBucket, generation, n), u: int64(next), v: now}, true
 		}
 		backOff(try)
 	}
