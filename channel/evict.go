@@ -21,9 +21,6 @@ func (c *LimitedChannel[T]) refused(v T, n int, err error) error {
 // evictFor drops queued items until the limiter grants n permits for v, or until that frees
 // nothing: then v is refused with the limiter's error.
 func (c *LimitedChannel[T]) evictFor(v T, n int, err error) error {
-	if c.waitsForTime(err) {
-		return err
-	}
 	for {
 		before := c.limiter.Available()
 		c.mu.Lock()
@@ -52,17 +49,6 @@ func (c *LimitedChannel[T]) evictFor(v T, n int, err error) error {
 			return err
 		}
 	}
-}
-
-// waitsForTime reports whether a rate limiter refused: one that knows when to retry. Its
-// permits come back with time, not by dropping, so an item dropped would be lost for
-// nothing.
-func (c *LimitedChannel[T]) waitsForTime(err error) bool {
-	if _, ok := c.limiter.(core.Replenisher); !ok {
-		return false
-	}
-	e, ok := errors.AsType[*core.RejectedError](err)
-	return ok && e.RetryAfter > 0
 }
 
 // sent returns the number of items that were ever queued or handed over.

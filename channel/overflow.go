@@ -10,10 +10,13 @@ const (
 	// as far as that goes, and for capacity.
 	Reject Overflow = iota
 
-	// DropOldest drops queued items, the oldest first, until the new one is granted.
+	// DropOldest drops queued items, the oldest first, until the new one is granted. It
+	// stops, and the new item is refused, at the first that frees nothing: with a rate
+	// limiter, whose permits come back with time alone, a refusal costs one item. An item
+	// above the limit drops nothing.
 	DropOldest
 
-	// DropNewest drops queued items, the newest first, until the new one is granted.
+	// DropNewest is DropOldest, the newest first.
 	DropNewest
 
 	// DropIncoming drops the new item; the send returns nil.
