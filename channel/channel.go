@@ -36,7 +36,7 @@ type LimitedChannel[T any] struct {
 	capacity int          // items at most; math.MaxInt: no bound
 	overflow Overflow
 	own      bool // the limiter is one of core's four: it keeps no context
-	tries    int  // see patience
+	tries    int  // made without a trace before a sender waits in the limiter's queue
 	closing  closing
 
 	// What follows is guarded by mu, which is a leaf: while it is held, no other lock is
