@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each example program once, quickly, and checks its exit code and some of its output.
+# Runs each example program of every module once, quickly, and checks its exit code and some of its output.
 #
 #   examples/run.sh            all of them
 #   examples/run.sh fetch      one
@@ -75,28 +75,44 @@ example_fetch() {
 	says '-n = 0, want at least 1'
 }
 
-# run NAME PACKAGE builds and runs one program.
+# programs prints the folder of each example program, of all modules.
+programs() {
+	local module
+	for module in $(../.ci/modules -code); do
+		(cd "../$module" && go list -f '{{if eq .Name "main"}}{{.Dir}}{{end}}' ./...) | grep '/examples/' || true
+	done
+}
+
+# run NAME FOLDER builds and runs one program. One that is not named after its own folder alone, as
+# telemetry/examples/server, is NAME telemetry_server.
 run() {
 	if ! declare -F "example_$1" >/dev/null; then
-		echo "examples/$1 is a program, but run.sh has no example_$1 that runs it" >&2
+		echo "$2 is a program, but run.sh has no example_$1 that runs it" >&2
 		return 1
 	fi
-	go build -o "$work/bin/" "$2"
+	(cd "$2" && go build -o "$work/bin/$1" .)
 	exits 0 "$work/bin/$1" -h
 	says '.'
 	"example_$1" "$work/bin/$1"
 }
 
-programs=$(go list -f '{{if eq .Name "main"}}{{.ImportPath}}{{end}}' ./...)
+# name FOLDER: examples/throttle is throttle, redislimit/examples/fleet is redislimit_fleet.
+name() {
+	local path=${1#"$root"/}
+	path=${path/examples\//}
+	printf '%s\n' "${path//\//_}"
+}
+
+root=$(cd .. && pwd)
 mkdir "$work/bin"
 ran=0 failed=()
-for package in $programs; do
-	name=${package##*/}
+for folder in $(programs); do
+	name=$(name "$folder")
 	[ $# -eq 0 ] || [ "$name" = "$1" ] || continue
 	ran=$((ran + 1))
 	start=$SECONDS
 	# In a process of its own, since set -e does not hold in a condition.
-	(run "$name" "$package") &
+	(run "$name" "$folder") &
 	if wait $!; then
 		echo "ok   $name ($((SECONDS - start)) s)"
 	else
