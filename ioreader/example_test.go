@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"time"
@@ -129,4 +131,35 @@ func ExampleNewListener() {
 	// Output:
 	// 99 places left
 	// 100 places left
+}
+
+func ExampleNewDialer() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "hello")
+	}))
+	defer server.Close()
+
+	bandwidth, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	dial, err := ioreader.NewDialer((&net.Dialer{}).DialContext, ioreader.DialerOptions{Read: bandwidth})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	transport := &http.Transport{DialContext: dial}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+
+	response, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	fmt.Println(string(text), err)
+	// Output: hello <nil>
 }

@@ -16,8 +16,9 @@ type ListenerOptions struct {
 	Read, Write core.Limiter
 
 	// PerConn returns the bandwidth of one connection, beside the shared one. It is given
-	// the connection underneath, and is called by Accept.
-	PerConn func(net.Conn) ConnOptions
+	// the connection underneath, and is called by Accept. A connection for which it returns
+	// an error is closed, and Accept takes the next.
+	PerConn func(net.Conn) (ConnOptions, error)
 }
 
 // NewListener returns a listener over l whose connections have limits. A nil l is an
@@ -25,10 +26,13 @@ type ListenerOptions struct {
 //
 // Accept takes a connection from l, and then waits for the permits of Accept and of
 // Conns, in that order, before it returns it; so a listener that nobody calls holds no
-// place, and several listeners can share their limits. Closing the listener ends the wait
-// with [net.ErrClosed], and closes the connection that waited. If a limiter refuses, the
-// connection is closed too, and the error is a [net.Error] that says it is temporary, as
-// servers want it to go on, and wraps the *[core.RejectedError].
+// place, and several listeners can share their limits. If one of them refuses, for
+// whatever reason, or PerConn does, that connection is closed and Accept takes the next:
+// a server never sees an error for it. The limiters count their refusals.
+//
+// Closing the listener ends the wait with [net.ErrClosed] and closes the connection that
+// waited. Once the limiter Accept or Conns is closed, no connection can be had any more: the
+// next is closed, and Accept returns [core.ErrClosed].
 //
 // Its connections are those of [NewConn], their permits of the shared limiters and their
 // own taken together.
@@ -36,114 +40,82 @@ func NewListener(l net.Listener, o ListenerOptions) (net.Listener, error) {
 	if l == nil {
 		return nil, errors.New("ioreader: NewListener of a nil net.Listener")
 	}
-	return &listener{Listener: l, options: o, ending: newLoneEnding()}, nil
+	return &listener{
+		Listener:  l,
+		accept:    o.Accept,
+		conns:     o.Conns,
+		bandwidth: bandwidth{o.Read, o.Write, o.PerConn},
+		ending:    newLoneEnding(),
+	}, nil
 }
 
 type listener struct {
 	net.Listener
-	options ListenerOptions
-	ending  *ending
+	accept, conns core.Limiter
+	bandwidth     bandwidth
+	ending        *ending
 }
 
 // Accept returns the next connection that the limits allow.
-func (l *listener) Accept() (c net.Conn, err error) {
-	under, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		under, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c, err := l.admit(under)
+		switch {
+		case err == nil:
+			return c, nil
+		case l.ending.ended():
+			return nil, net.ErrClosed
+		case errors.Is(err, errNoPlaces):
+			return nil, core.ErrClosed
+		}
 	}
-	var lease core.Lease
+}
+
+// errNoPlaces is the refusal of a limiter that is closed, and not PerConn's.
+var errNoPlaces = errors.New("ioreader: a limiter of the listener is closed")
+
+// admit waits until the limits allow one connection more, and puts it under them. If they
+// refuse, it is closed.
+func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
+	var place core.Lease
 	defer func() {
-		if c == nil { // PerConn may have panicked
-			lease.Release()
+		if c == nil { // a limiter or PerConn may have panicked
+			place.Release()
 			_ = under.Close()
 		}
 	}()
-	if lease, err = l.admit(); err != nil {
+	pace, err := l.permit(l.accept)
+	if err != nil {
 		return nil, err
 	}
-	return newConn(under, l.bandwidth(under), lease), nil
-}
-
-// admit waits until one more connection may be had, and returns its place.
-func (l *listener) admit() (core.Lease, error) {
-	pace, err := l.permit(l.options.Accept)
-	if err != nil {
-		return core.Lease{}, err
-	}
-	place, err := l.permit(l.options.Conns)
-	if err != nil {
-		if r, ok := l.options.Accept.(core.Refunder); ok && pace.Acquired() {
+	pace.Release() // before the next wait: both limits may be one limiter
+	if place, err = l.permit(l.conns); err != nil {
+		if r, ok := l.accept.(core.Refunder); ok {
 			r.Refund(pace)
-			return core.Lease{}, err
 		}
+		return nil, err
 	}
-	pace.Release()
-	return place, err
+	return l.bandwidth.limit(under, place)
 }
 
+// permit waits for one permit, for as long as the listener is open.
 func (l *listener) permit(from core.Limiter) (core.Lease, error) {
 	if isNil(from) {
 		return core.Lease{}, nil
 	}
-	lease, err := from.Acquire(l.ending, 1)
-	switch {
-	case err == nil:
-		return lease, lease.Err()
-	case l.ending.ended():
-		return core.Lease{}, net.ErrClosed
-	case errors.Is(err, core.ErrRejected):
-		return core.Lease{}, &refusedError{err}
+	lease, err := permit(l.ending, from)
+	if errors.Is(err, core.ErrClosed) {
+		err = errNoPlaces
 	}
-	return core.Lease{}, err
+	return lease, err
 }
-
-// bandwidth returns the limits of a connection: its own before the shared ones, which are
-// dearer to hold.
-func (l *listener) bandwidth(under net.Conn) ConnOptions {
-	var own ConnOptions
-	if l.options.PerConn != nil {
-		own = l.options.PerConn(under)
-	}
-	return ConnOptions{Read: both(own.Read, l.options.Read), Write: both(own.Write, l.options.Write)}
-}
-
-// both returns a limiter that asks both, or the one that there is.
-func both(own, shared core.Limiter) core.Limiter {
-	switch {
-	case isNil(own):
-		return shared
-	case isNil(shared):
-		return own
-	}
-	c, err := core.Chain(own, shared)
-	if err != nil {
-		panic(err) // neither is nil, and Chain knows no other error
-	}
-	if kindOf(own) == timed && kindOf(shared) == timed {
-		return &timedChain{c}
-	}
-	return c
-}
-
-// timedChain is a chain of limiters whose leases hold nothing. What its leases tell of
-// the rate is the first one's.
-type timedChain struct{ *core.ChainedLimiter }
 
 // Close stops listening and ends an Accept that waits.
 func (l *listener) Close() error {
 	l.ending.end(net.ErrClosed)
 	return l.Listener.Close()
 }
-
-// refusedError is a rejection as servers expect an error of Accept to be.
-type refusedError struct{ err error }
-
-func (e *refusedError) Error() string { return "ioreader: accept: " + e.err.Error() }
-
-func (e *refusedError) Unwrap() error { return e.err }
-
-// Timeout implements [net.Error].
-func (*refusedError) Timeout() bool { return false }
-
-// Temporary implements [net.Error]: the next connection may be accepted.
-func (*refusedError) Temporary() bool { return true }

@@ -1,8 +1,12 @@
 package ioreader_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -147,34 +151,172 @@ func TestAListenerThatClosesEndsItsAccept(t *testing.T) {
 	}
 }
 
-func TestARefusedConnectionIsClosedAndTheServerGoesOn(t *testing.T) {
-	places, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "places", PermitLimit: 1})
-	require.NoError(t, err)
-	pace, h := bucketOf(t, 10, 1, time.Hour), newHall()
-	l := listen(t, h, ioreader.ListenerOptions{Conns: places, Accept: pace})
-	h.dial()
-	first := <-accepting(l)
-	require.NoError(t, first.err)
-	client := h.dial()
-	got := <-accepting(l)
-	var temporary interface {
-		net.Error
-		Temporary() bool
+func TestARefusedConnectionIsClosedAndAcceptTakesTheNext(t *testing.T) {
+	down := errors.New("the store is down")
+	for name, refuse := range map[string]func(*ioreader.ListenerOptions, *limiterOf){
+		"Conns":                 func(o *ioreader.ListenerOptions, l *limiterOf) { o.Conns = l },
+		"Accept":                func(o *ioreader.ListenerOptions, l *limiterOf) { o.Accept = l },
+		"Conns with any error":  func(o *ioreader.ListenerOptions, l *limiterOf) { o.Conns, l.err = l, down },
+		"Accept with any error": func(o *ioreader.ListenerOptions, l *limiterOf) { o.Accept, l.err = l, down },
+		"Conns without one":     func(o *ioreader.ListenerOptions, l *limiterOf) { o.Conns, l.careless = l, true },
+		"PerConn": func(o *ioreader.ListenerOptions, l *limiterOf) {
+			o.PerConn = func(net.Conn) (ioreader.ConnOptions, error) {
+				_, err := l.Acquire(t.Context(), 1)
+				return ioreader.ConnOptions{}, err
+			}
+		},
+		"PerConn with an error of a closed limiter": func(o *ioreader.ListenerOptions, l *limiterOf) {
+			o.PerConn = func(net.Conn) (ioreader.ConnOptions, error) {
+				if _, err := l.Acquire(t.Context(), 1); err != nil {
+					return ioreader.ConnOptions{}, core.ErrClosed
+				}
+				return ioreader.ConnOptions{}, nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pace, places, h := bucketOf(t, 10, 1, time.Hour), semaphore(t, 10), newHall()
+				refusing := &limiterOf{refusals: 3}
+				o := ioreader.ListenerOptions{Conns: places, Accept: pace}
+				refuse(&o, refusing)
+				l := listen(t, h, o)
+				var clients []net.Conn
+				for range 4 {
+					clients = append(clients, h.dial())
+				}
+				begun := time.Now()
+				got := <-accepting(l)
+				require.NoError(t, got.err)
+				require.Equal(t, begun, got.at)
+				for _, c := range clients[:3] {
+					_, err := c.Read(make([]byte, 1))
+					require.Equal(t, io.EOF, err, "it was closed")
+				}
+				sent := writing(got, []byte("a"))
+				_, err := clients[3].Read(make([]byte, 1))
+				require.NoError(t, err)
+				require.NoError(t, (<-sent).err)
+				if o.Accept == pace && o.PerConn == nil {
+					require.Equal(t, 9, pace.Available(), "the permits of the refused were refunded")
+				}
+				if o.Conns == places {
+					require.Equal(t, 9, places.Available())
+				}
+				require.NoError(t, got.Close())
+			})
+		})
 	}
-	require.ErrorAs(t, got.err, &temporary)
-	require.True(t, temporary.Temporary())
-	require.False(t, temporary.Timeout())
-	_, direct := got.err.(net.Error) //nolint:errorlint // servers look at it so
-	require.True(t, direct)
-	var rejected *core.RejectedError
-	require.ErrorAs(t, got.err, &rejected)
-	require.Equal(t, "places", rejected.Limiter)
-	require.Equal(t, 9, pace.Available(), "its permit was refunded")
-	_, err = client.Read(make([]byte, 1))
-	require.Error(t, err)
-	require.NoError(t, first.Close())
-	h.dial()
-	require.NoError(t, (<-accepting(l)).err)
+}
+
+// limiterOf refuses so many times, and then grants.
+type limiterOf struct {
+	refusals int
+	err      error // nil: a rejection
+	careless bool  // it says so in the lease only
+}
+
+func (l *limiterOf) TryAcquire(permits int) core.Lease {
+	if l.refusals > 0 {
+		l.refusals--
+		return core.Reject()
+	}
+	return core.Grant(permits, nil)
+}
+
+func (l *limiterOf) Acquire(_ context.Context, permits int) (core.Lease, error) {
+	lease := l.TryAcquire(permits)
+	switch {
+	case lease.Acquired() || l.careless:
+		return lease, nil
+	case l.err != nil:
+		return core.Refuse(l.err), l.err
+	}
+	return lease, lease.Err()
+}
+
+func (*limiterOf) Available() int { return 1 }
+
+func TestAListenerWhoseLimiterIsClosedSaysSo(t *testing.T) {
+	for name, of := range map[string]func(core.Limiter) ioreader.ListenerOptions{
+		"Accept": func(l core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{Accept: l} },
+		"Conns":  func(l core.Limiter) ioreader.ListenerOptions { return ioreader.ListenerOptions{Conns: l} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limiter, h := semaphore(t, 1), newHall()
+				l := listen(t, h, of(limiter))
+				require.True(t, limiter.TryAcquire(1).Acquired())
+				for range 2 { // one waits, the other comes later
+					client := h.dial()
+					done := accepting(l)
+					synctest.Wait()
+					require.NoError(t, limiter.Close())
+					require.Equal(t, core.ErrClosed, (<-done).err)
+					_, err := client.Read(make([]byte, 1))
+					require.Equal(t, io.EOF, err)
+				}
+			})
+		})
+	}
+}
+
+func TestAcceptAndConnsMayBeOneLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, h := semaphore(t, 1), newHall()
+		l := listen(t, h, ioreader.ListenerOptions{Accept: one, Conns: one})
+		h.dial()
+		got := <-accepting(l)
+		require.NoError(t, got.err)
+		require.Zero(t, one.Available())
+		require.NoError(t, got.Close())
+	})
+}
+
+func TestPerConnMayReturnWhatAllShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, h := semaphore(t, 10), newHall()
+		l := listen(t, h, ioreader.ListenerOptions{
+			Write:   shared,
+			PerConn: func(net.Conn) (ioreader.ConnOptions, error) { return ioreader.ConnOptions{Write: shared}, nil },
+		})
+		drain(h.dial())
+		got := <-accepting(l)
+		require.NoError(t, got.err)
+		_, err := got.Write(make([]byte, 100))
+		require.NoError(t, err)
+		require.NoError(t, got.Close())
+	})
+}
+
+func TestAServerOutlastsRefusals(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := listen(t, tcp, ioreader.ListenerOptions{Conns: &limiterOf{refusals: 5, err: errors.New("no error of package net")}})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func() (string, error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+tcp.Addr().String(), http.NoBody)
+		require.NoError(t, err)
+		response, err := client.Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		return string(text), err
+	}
+	for range 5 {
+		_, err = get()
+		require.Error(t, err)
+	}
+	text, err := get()
+	require.NoError(t, err)
+	require.Equal(t, "hello", text)
+	require.NoError(t, server.Close())
+	require.Equal(t, http.ErrServerClosed, <-served)
 }
 
 func TestBandwidthIsSharedAndOfEachConnection(t *testing.T) {
@@ -183,9 +325,9 @@ func TestBandwidthIsSharedAndOfEachConnection(t *testing.T) {
 		var given []net.Conn
 		l := listen(t, h, ioreader.ListenerOptions{
 			Write: bucketOf(t, 10, 1, 10*time.Millisecond), // 100 B/s for all
-			PerConn: func(c net.Conn) ioreader.ConnOptions {
+			PerConn: func(c net.Conn) (ioreader.ConnOptions, error) {
 				given = append(given, c)
-				return ioreader.ConnOptions{Write: bucketOf(t, 10, 1, 15*time.Millisecond)} // 67 B/s
+				return ioreader.ConnOptions{Write: bucketOf(t, 10, 1, 15*time.Millisecond)}, nil // 67 B/s
 			},
 		})
 		begun := time.Now()
@@ -213,7 +355,7 @@ func TestBandwidthIsSharedAndOfEachConnection(t *testing.T) {
 
 func TestAPerConnThatPanicsLeavesNothingBehind(t *testing.T) {
 	places, h := semaphore(t, 1), newHall()
-	l := listen(t, h, ioreader.ListenerOptions{Conns: places, PerConn: func(net.Conn) ioreader.ConnOptions { panic("no") }})
+	l := listen(t, h, ioreader.ListenerOptions{Conns: places, PerConn: func(net.Conn) (ioreader.ConnOptions, error) { panic("no") }})
 	client := h.dial()
 	require.Panics(t, func() { _, _ = l.Accept() })
 	require.Equal(t, 1, places.Available())

@@ -72,12 +72,9 @@ func listen(o options) (net.Listener, error) {
 	}
 	limits := ioreader.ListenerOptions{Write: shared}
 	if o.each > 0 {
-		limits.PerConn = func(net.Conn) ioreader.ConnOptions {
+		limits.PerConn = func(net.Conn) (ioreader.ConnOptions, error) {
 			own, err := core.NewTokenBucket(ioreader.PerSecond(o.each))
-			if err != nil {
-				panic(err) // the rate was checked
-			}
-			return ioreader.ConnOptions{Write: own}
+			return ioreader.ConnOptions{Write: own}, err
 		}
 	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
