@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/direct"
 )
 
 // ConcurrencyLimiterOptions are the terms of a [ConcurrencyLimiter].
@@ -45,7 +47,6 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	}
 	l := new(ConcurrencyLimiter)
 	l.held = true
-	l.permits.e = &l.engine
 	l.watch.Store(watchFirst)
 	l.start(time.Now(), o.terms(), &l.permits)
 	return l, nil
@@ -67,7 +68,6 @@ func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency li
 
 // permits is the account of a concurrency limiter: what is free. Time does not matter.
 type permits struct {
-	e     *engine
 	limit int
 	free  int // limit less what is held; below 0 after the limit shrank
 
@@ -78,6 +78,8 @@ type permits struct {
 
 	tickets atomic.Pointer[ticketRing] // nil: never was a second lease held
 	drawn   atomic.Uint64              // leases granted with a ticket
+
+	hook func(direct.End) // told of the end of watched leases; set before they are granted
 }
 
 const (
@@ -118,7 +120,6 @@ func (p *permits) whole(now int64) int64 {
 // since is exact if not too many releases have made the limiter whole since it was last
 // asked; else it counts from now.
 func (p *permits) since(now int64) (int64, bool) {
-	p.e.watch.Store(watchGrants)
 	if p.wholeAt.Load() == unknown {
 		p.wholeAt.Store(now)
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/direct"
 )
 
 // engine is what the four limiters share: the grants without a mutex, the queue, its
@@ -290,6 +292,7 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 	now := e.lock()
 	if e.held {
 		now = e.clock()
+		e.watch.Store(watchGrants)
 	}
 	at, idle := e.acct.since(now)
 	e.unlock(now)
@@ -328,7 +331,7 @@ func (e *engine) Refund(l Lease) {
 		return
 	}
 	if o := l.outcome(); o < spent || o > spentBucket {
-		l.Release()
+		l.giveUp(direct.Refunded)
 		return
 	}
 	now := e.lock()

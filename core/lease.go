@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+
+	"github.com/sluice-go/sluice/internal/direct"
 )
 
 // Lease is a limiter's answer: the permits it granted, or why it did not.
@@ -22,23 +24,25 @@ type Lease struct {
 type outcome uint8
 
 const (
-	unanswered   outcome = iota // not acquired: the zero lease, and Reject's
-	free                        // acquired, with nothing to give back
-	spent                       // acquired, from a rate limiter
-	spentWindow                 // acquired, from a window
-	spentCredit                 // acquired, from a bucket's credit
-	spentBucket                 // acquired, from a bucket's level
-	heldHot                     // acquired, from a concurrency limiter's word
-	heldTicket                  // acquired; the cell is a ticket
-	exhausted                   // rejected
-	queueFull                   // rejected
-	evicted                     // rejected
-	tooSoon                     // rejected
-	exhaustedRaw                // rejected, from a bucket's level
-	closed                      // ErrClosed
-	exceedsAll                  // ErrPermitsExceedLimit
-	negative                    // ErrNegativePermits
-	failed                      // extra.err
+	unanswered    outcome = iota // not acquired: the zero lease, and Reject's
+	free                         // acquired, with nothing to give back
+	spent                        // acquired, from a rate limiter
+	spentWindow                  // acquired, from a window
+	spentCredit                  // acquired, from a bucket's credit
+	spentBucket                  // acquired, from a bucket's level
+	heldHot                      // acquired, from a concurrency limiter's word
+	heldTicket                   // acquired; the cell is a ticket
+	watchedHot                   // heldHot, and the engine's hook is told of the release
+	watchedTicket                // heldTicket, likewise
+	exhausted                    // rejected
+	queueFull                    // rejected
+	evicted                      // rejected
+	tooSoon                      // rejected
+	exhaustedRaw                 // rejected, from a bucket's level
+	closed                       // ErrClosed
+	exceedsAll                   // ErrPermitsExceedLimit
+	negative                     // ErrNegativePermits
+	failed                       // extra.err
 )
 
 const outcomeBits = 5
@@ -72,7 +76,7 @@ func (l Lease) extra() *extra {
 
 // Acquired reports whether the permits were granted. It stays true after Release.
 func (l Lease) Acquired() bool {
-	return uint8(l.outcome())-uint8(free) <= uint8(heldTicket-free)
+	return uint8(l.outcome())-uint8(free) <= uint8(watchedTicket-free)
 }
 
 // Permits returns how many permits were granted: 0 for a probe, and unless acquired.
@@ -87,7 +91,7 @@ func (l Lease) Permits() int {
 // whichever goroutines, however often. To a lease that holds nothing it does nothing. A
 // rate limiter's permits come back with time alone.
 func (l Lease) Release() {
-	if o := l.outcome(); o == heldHot || o == heldTicket {
+	if o := l.outcome(); o >= heldHot && o <= watchedTicket {
 		l.release()
 	}
 }
@@ -97,10 +101,15 @@ func (l Lease) release() {
 	if c.x != nil {
 		c, n = l.home(), l.permits()
 	}
-	if l.outcome() == heldHot {
+	switch l.outcome() {
+	case heldHot:
 		c.releaseHot(l.generation(), n)
-	} else if l.redeem() {
-		c.settle(n)
+	case heldTicket:
+		if l.redeem() {
+			c.settle(n)
+		}
+	default:
+		l.end(direct.Released)
 	}
 }
 

@@ -7,6 +7,7 @@ import "time"
 //	outcome       bits, from the lowest                  u     v
 //	free, spent   outcome 5, generation 20, permits 39   left  reset
 //	held…         outcome 5, generation 20, permits 39   left  reset
+//	watched…      outcome 5, generation 20, permits 39   left  instant
 //	spentWindow   outcome 5, generation 20, permits 39   left  instant
 //	spentCredit   outcome 5, generation 20, permits 39   left  time since the latest tick
 //	…Bucket, …Raw outcome 5, generation 20, permits 39   word  instant
@@ -58,7 +59,7 @@ func (l Lease) generation() uint64 { return l.bits >> outcomeBits & maxGeneratio
 
 // permits returns the permits asked for.
 func (l Lease) permits() int {
-	if o := l.outcome(); l.c == nil || l.c.x == nil && o <= heldTicket {
+	if o := l.outcome(); l.c == nil || l.c.x == nil && o <= watchedTicket {
 		return int(l.bits >> (outcomeBits + generationBits))
 	}
 	return l.numbers().permits
@@ -73,6 +74,8 @@ func (l Lease) numbers() numbers {
 	switch l.outcome() {
 	case free, spent, heldHot, heldTicket:
 		n.left, n.reset = int(l.u), l.v
+	case watchedHot, watchedTicket:
+		n.left = int(l.u)
 	case spentWindow:
 		n.left = int(l.u)
 		if t := &l.home().terms; !t.manual {

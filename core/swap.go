@@ -105,8 +105,9 @@ func (e *engine) dip(c *cell, n int) (Lease, bool) {
 	}
 }
 
-// releaseHot gives back the n permits of the hot lease of a generation, if it still is.
-func (c *cell) releaseHot(generation uint64, n int) {
+// releaseHot gives back the n permits of the hot lease of a generation, if it still is;
+// won says so, and held how many permits are held by others then.
+func (c *cell) releaseHot(generation uint64, n int) (held int, won bool) {
 	w := c.word.Load()
 	if w&^maxCredit == generation<<generationShift|busy {
 		credit := w&maxCredit + uint64(n)
@@ -115,54 +116,59 @@ func (c *cell) releaseHot(generation uint64, n int) {
 		}
 		if credit <= maxCredit {
 			if c.word.CompareAndSwap(w, w-busy+uint64(n)) {
-				return
+				return c.limit - int(credit), true
 			}
 			backOff(0)
 		}
 	}
-	c.releaseHotSlow(generation, n)
+	return c.releaseHotSlow(generation, n)
 }
 
 // releaseHotSlow is releaseHot for a word that is shut, so that the cell may be an old
 // one; that others are swapping; or whose lease was released before.
-func (c *cell) releaseHotSlow(generation uint64, n int) {
+func (c *cell) releaseHotSlow(generation uint64, n int) (held int, won bool) {
 	for try := 0; ; try++ {
 		w := c.word.Load()
+		credit := w&maxCredit + uint64(n)
 		switch {
 		case w&busy == 0 || c.generationOf(w) != generation:
-			return
-		case w&shut != 0 || w&maxCredit+uint64(n) > maxCredit:
+			return 0, false
+		case w&shut != 0 || credit > maxCredit:
 			now := c.e.lock()
 			if w = c.word.Load(); w&busy != 0 && c.generationOf(w) == generation {
 				c.word.Store(w &^ busy)
-				c.e.putBack(n)
+				held, won = c.e.putBack(n), true
 			}
 			c.e.unlock(now)
-			return
-		case c.word.CompareAndSwap(w, w-busy+uint64(n)):
-			return
+			return held, won
+		}
+		if credit == uint64(c.limit) && c.e.watch.Load() > 0 {
+			c.e.noteWhole()
+		}
+		if c.word.CompareAndSwap(w, w-busy+uint64(n)) {
+			return c.limit - int(credit), true
 		}
 		backOff(try)
 	}
 }
 
-// giveBack returns the permits of a lease whose ticket is redeemed.
-func (e *engine) giveBack(n int) {
+// giveBack returns permits that no lease holds any more, and says how many are held then.
+func (e *engine) giveBack(n int) (held int) {
 	c := e.cell.Load()
 	for try := 0; ; try++ {
 		w := c.word.Load()
 		credit := w&maxCredit + uint64(n)
 		if w&shut != 0 || credit > maxCredit {
 			now := e.lock()
-			e.putBack(n)
+			held = e.putBack(n)
 			e.unlock(now)
-			return
+			return held
 		}
 		if credit == uint64(c.limit) && e.watch.Load() > 0 {
 			e.noteWhole()
 		}
 		if c.word.CompareAndSwap(w, w+uint64(n)) {
-			return
+			return c.limit - int(credit)
 		}
 		backOff(try)
 	}
@@ -177,12 +183,14 @@ func backOff(try int) {
 	}
 }
 
-// putBack returns permits to a concurrency limiter's account.
-func (e *engine) putBack(n int) {
+// putBack returns permits to a concurrency limiter's account, and says how many are held
+// then.
+func (e *engine) putBack(n int) (held int) {
 	p := e.acct.(*permits)
 	if p.free += n; p.free == p.limit && e.watch.Load() > 0 {
 		e.noteWhole()
 	}
+	return p.limit - p.free
 }
 
 // noteWhole notes that all permits of a concurrency limiter are about to be available.

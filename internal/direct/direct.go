@@ -1,0 +1,119 @@
+// Package direct is the way into core for the packages of this module: what they need of a
+// limiter of core and its users do not.
+//
+// core installs it; the others ask for it with their lease type, which this package cannot
+// name as core imports it:
+//
+//	ways := direct.Core[core.Lease]()
+//
+// # Plain permits
+//
+// A package that gives back each grant exactly once by itself does not need a lease, which
+// exists so that any copy may be released any number of times. [Ways.Permits] takes and
+// gives back bare permits of a *core.ConcurrencyLimiter, each in one swap. It knows only
+// that very type: a type that embeds one may override its methods, and is asked through
+// those.
+//
+//	permits, ok := ways.Permits(limiter) // once, when the limiter is given
+//	if ok && permits.TryTake(1) {        // per item
+//		...
+//		permits.Give(1)                  // or: lease := ways.Lease(permits, 1)
+//	}
+//
+// # Watched leases
+//
+// [Ways.Watch] is for a limiter that stands on a core.ConcurrencyLimiter and learns from
+// its leases: they carry the instant of their grant, and the release that wins, of whichever
+// copy, calls a hook with the time that the lease was held and with a cause. None of it
+// allocates, and a limiter that is not watched pays nothing for it.
+//
+//	inner, err := core.NewConcurrencyLimiter(options)
+//	watched, _ := ways.Watch(inner, func(e direct.End) { ... })
+//	lease := watched.TryAcquire(1)
+//	lease.Release()                    // the hook is told: Released
+//	watched.End(lease, direct.Dropped) // the same with another cause; here too late, so nothing
+//
+// Update, Close, Statistics, Available and IdleFor are the inner limiter's own.
+package direct
+
+import (
+	"context"
+	"time"
+)
+
+// Permits are the plain permits of one concurrency limiter. Safe for concurrent use.
+type Permits interface {
+	// TryTake takes n permits, at least 1, if nobody has to wait for them. It counts as a
+	// grant; if it fails it leaves no trace.
+	TryTake(n int) bool
+
+	// Take is the limiter's Acquire: it waits in the queue and returns the same errors,
+	// with the same effect on the counters.
+	Take(ctx context.Context, n int) error
+
+	// Give gives back n permits that were taken here. The caller sees to it that none is
+	// given back twice.
+	Give(n int)
+}
+
+// Watched grants leases whose end the hook of [Ways.Watch] is told of; L is core.Lease.
+type Watched[L any] interface {
+	// TryAcquire and Acquire are the limiter's own; only their leases are watched. A lease
+	// granted to a caller that waited counts its time from the return of Acquire.
+	TryAcquire(permits int) L
+	Acquire(ctx context.Context, permits int) (L, error)
+
+	// End releases the lease with a cause. A lease that was released before, that is not
+	// acquired, or that another limiter granted is left alone.
+	End(lease L, cause Cause)
+}
+
+// Cause says how a watched lease ended.
+type Cause uint8
+
+// The causes. Release gives Released; End gives any. The others mean to core what they mean
+// to the hook.
+const (
+	Released Cause = iota
+	Refunded       // a grant that was not used: the limiter's Refund
+	Dropped
+	Ignored
+)
+
+// End is what a hook is told. The hook runs on the releasing goroutine, after the permits
+// are back, with no lock held; calls may come at once from many goroutines.
+type End struct {
+	Granted  time.Duration // the instant of the grant, since the limiter's creation
+	Held     time.Duration // from the grant to the release, at least 0
+	Permits  int           // of this lease; 0 for a probe
+	InFlight int           // permits out just before the release, this lease's included
+	Cause    Cause
+}
+
+// Ways are the functions of core that this package passes on; L is core.Lease.
+type Ways[L any] struct {
+	// Permits returns the plain permits of a limiter; false unless it is exactly a
+	// *core.ConcurrencyLimiter that its constructor made.
+	Permits func(limiter any) (Permits, bool)
+
+	// Lease makes a lease of n permits that were taken from p with TryTake or Take: from then
+	// on the lease gives them back, and the caller must not. No new grant is counted.
+	Lease func(p Permits, n int) L
+
+	// Watch has hook told of each end of a lease granted by what it returns; false unless
+	// limiter is exactly a *core.ConcurrencyLimiter that its constructor made. It is called
+	// once for a limiter, before the limiter is used.
+	Watch func(limiter any, hook func(End)) (Watched[L], bool)
+}
+
+// installed is a *Ways[core.Lease], set once while package core is initialised.
+var installed any
+
+// Install is called by core.
+func Install[L any](w *Ways[L]) *Ways[L] {
+	installed = w
+	return w
+}
+
+// Core returns what core installed; L is core.Lease.
+func Core[L any]() *Ways[L] { return installed.(*Ways[L]) }

@@ -1,0 +1,285 @@
+package direct_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/direct"
+)
+
+var ways = direct.Core[core.Lease]()
+
+func limiter(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
+	tb.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
+	require.NoError(tb, err)
+	return l
+}
+
+func plain(tb testing.TB, l *core.ConcurrencyLimiter) direct.Permits {
+	tb.Helper()
+	p, ok := ways.Permits(l)
+	require.True(tb, ok)
+	return p
+}
+
+type embedding struct{ *core.ConcurrencyLimiter }
+
+func TestOnlyTheVeryType(t *testing.T) {
+	l := limiter(t, 1, 0)
+	chain, err := core.Chain(l)
+	require.NoError(t, err)
+	bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 1})
+	require.NoError(t, err)
+	for name, other := range map[string]any{
+		"embedding": embedding{l}, "pointer to embedding": &embedding{l}, "view": core.WithReason(l, "full"),
+		"chain": chain, "bucket": bucket, "unlimited": core.Unlimited(), "zero": new(core.ConcurrencyLimiter),
+		"nil pointer": (*core.ConcurrencyLimiter)(nil), "nil": nil,
+	} {
+		_, ok := ways.Permits(other)
+		require.False(t, ok, name)
+		_, ok = ways.Watch(other, func(direct.End) {})
+		require.False(t, ok, name)
+	}
+}
+
+func TestPlainPermitsCount(t *testing.T) {
+	l := limiter(t, 5, 0)
+	p := plain(t, l)
+	require.True(t, p.TryTake(3))
+	require.False(t, p.TryTake(3), "only two are left")
+	require.False(t, p.TryTake(6), "more than the limit")
+	require.False(t, p.TryTake(-1))
+	require.Equal(t, core.Statistics{Limit: 5, Available: 2, Granted: 1}, l.Statistics())
+
+	lease := l.TryAcquire(2)
+	require.True(t, lease.Acquired())
+	require.False(t, p.TryTake(1))
+	p.Give(3)
+	require.True(t, p.TryTake(1))
+	lease.Release()
+	p.Give(1)
+	require.Equal(t, core.Statistics{Limit: 5, Available: 5, Granted: 3}, l.Statistics())
+	_, idle := l.IdleFor()
+	require.True(t, idle)
+}
+
+func TestPlainTakeReturnsWhatAcquireDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, 2, 1)
+		p := plain(t, l)
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, p.Take(t.Context(), -1), core.ErrNegativePermits)
+		require.Equal(t, context.Canceled, p.Take(done, 1))
+		require.ErrorIs(t, p.Take(t.Context(), 3), core.ErrPermitsExceedLimit)
+		require.NoError(t, p.Take(t.Context(), 2))
+
+		waits, stop := context.WithCancel(t.Context())
+		end := make(chan error, 1)
+		go func() { end <- p.Take(waits, 1) }()
+		synctest.Wait()
+		require.Equal(t, 1, l.Statistics().Queued)
+		require.ErrorIs(t, p.Take(t.Context(), 1), core.ErrRejected, "the queue is full")
+		stop()
+		require.Equal(t, context.Canceled, <-end)
+
+		go func() { end <- p.Take(t.Context(), 1) }()
+		synctest.Wait()
+		p.Give(2)
+		require.NoError(t, <-end)
+		require.Equal(t, core.Statistics{Limit: 2, Available: 1, Granted: 2, Rejected: 1}, l.Statistics())
+		p.Give(1)
+
+		require.NoError(t, l.Close())
+		require.False(t, p.TryTake(1))
+		require.Equal(t, core.ErrClosed, p.Take(t.Context(), 1))
+	})
+}
+
+func TestALeaseOfPlainPermits(t *testing.T) {
+	l := limiter(t, 5, 0)
+	p := plain(t, l)
+	require.True(t, p.TryTake(4))
+	lease := ways.Lease(p, 4)
+	copied := lease.With(core.ReasonPhrase.With("kept"))
+	require.True(t, lease.Acquired())
+	require.Equal(t, 4, lease.Permits())
+	require.NoError(t, lease.Err())
+	limit, ok := core.PermitLimit.From(lease)
+	require.True(t, ok)
+	require.Equal(t, 5, limit)
+	require.Equal(t, core.Statistics{Limit: 5, Available: 1, Granted: 1}, l.Statistics())
+
+	copied.Release()
+	require.Equal(t, 5, l.Available())
+	require.True(t, p.TryTake(5))
+	lease.Release() // from long ago
+	require.Zero(t, l.Available())
+	p.Give(5)
+}
+
+// ends keeps what a hook was told.
+type ends struct {
+	mu  sync.Mutex
+	all []direct.End
+}
+
+func (e *ends) add(end direct.End) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, end)
+}
+
+func (e *ends) take() []direct.End {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.all
+	e.all = nil
+	return all
+}
+
+func TestWatchedLeasesTellTheirEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told ends
+		l := limiter(t, 10, 10)
+		watched, ok := ways.Watch(l, told.add)
+		require.True(t, ok)
+
+		time.Sleep(time.Second)
+		first := watched.TryAcquire(2)
+		time.Sleep(time.Second)
+		second, err := watched.Acquire(t.Context(), 3)
+		require.NoError(t, err)
+		reset, ok := core.ResetAfter.From(second)
+		require.False(t, ok, reset)
+		left, _ := core.Remaining.From(second)
+		require.Equal(t, 5, left)
+		time.Sleep(time.Second)
+
+		first.With(core.ReasonPhrase.With("copy")).Release()
+		first.Release()
+		watched.End(first, direct.Dropped)
+		require.Equal(t, []direct.End{{Granted: time.Second, Held: 2 * time.Second, Permits: 2, InFlight: 5}}, told.take())
+
+		watched.End(second, direct.Ignored)
+		second.Release()
+		require.Equal(t, []direct.End{{Granted: 2 * time.Second, Held: time.Second, Permits: 3, InFlight: 3, Cause: direct.Ignored}}, told.take())
+
+		third := watched.TryAcquire(10)
+		end := make(chan core.Lease, 1)
+		go func() {
+			lease, _ := watched.Acquire(t.Context(), 4)
+			end <- lease
+		}()
+		time.Sleep(time.Second)
+		l.Refund(third)
+		fourth := <-end
+		require.Equal(t, []direct.End{{Granted: 3 * time.Second, Held: time.Second, Permits: 10, InFlight: 10, Cause: direct.Refunded}}, told.take())
+		watched.End(fourth, direct.Dropped)
+		require.Equal(t, []direct.End{{Granted: 4 * time.Second, Permits: 4, InFlight: 4, Cause: direct.Dropped}}, told.take())
+
+		watched.TryAcquire(0).Release()
+		watched.TryAcquire(11).Release()
+		l.TryAcquire(1).Release() // the limiter's own leases are not watched
+		other := limiter(t, 1, 0).TryAcquire(1)
+		watched.End(other, direct.Dropped)
+		watched.End(core.Lease{}, direct.Dropped)
+		require.Empty(t, told.take())
+		require.Equal(t, 10, l.Available())
+	})
+}
+
+func TestDirectWaysAllocateNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("sync.Pool drops at random")
+	}
+	l := limiter(t, 1<<20, 0)
+	p := plain(t, l)
+	w, _ := ways.Watch(limiter(t, 1<<20, 0), func(direct.End) {})
+	for name, f := range map[string]func(){
+		"TryTake": func() { p.TryTake(1); p.Give(1) },
+		"Take":    func() { _ = p.Take(t.Context(), 1); p.Give(1) },
+		"Lease":   func() { p.TryTake(1); ways.Lease(p, 1).Release() },
+		"Watched": func() { w.TryAcquire(1).Release() },
+		"End":     func() { a, b := w.TryAcquire(1), w.TryAcquire(2); w.End(a, direct.Dropped); w.End(b, direct.Ignored) },
+		"Again":   func() { got, _ := ways.Permits(l); got.TryTake(1); got.Give(1) },
+	} {
+		require.Zero(t, int(testing.AllocsPerRun(2000, f)), name)
+	}
+}
+
+// TestStressTogether plays plain permits, leases of them, leases and watched leases against
+// each other: no more are out than the limit, each watched end is told once, and in the end
+// all are back and counted.
+func TestStressTogether(t *testing.T) {
+	const limit, workers, rounds = 5, 8, 400
+	l := limiter(t, limit, 1000)
+	p := plain(t, l)
+	var out, granted, told, excess atomic.Int64
+	w, _ := ways.Watch(l, func(direct.End) { told.Add(1) })
+	enter := func(n int) {
+		granted.Add(1)
+		if out.Add(int64(n)) > limit {
+			excess.Add(1)
+		}
+	}
+	var group, releases sync.WaitGroup
+	var watched atomic.Int64
+	for worker := range workers {
+		group.Go(func() {
+			for i := range rounds {
+				n := 1 + (worker+i)%3
+				switch (worker + i) % 5 {
+				case 0:
+					if p.TryTake(n) {
+						enter(n)
+						out.Add(int64(-n))
+						p.Give(n)
+					}
+				case 1:
+					if p.Take(t.Context(), n) == nil {
+						enter(n)
+						out.Add(int64(-n))
+						ways.Lease(p, n).Release()
+					}
+				case 2:
+					if lease, err := l.Acquire(t.Context(), n); err == nil {
+						enter(n)
+						out.Add(int64(-n))
+						lease.Release()
+					}
+				case 3:
+					if lease := w.TryAcquire(n); lease.Acquired() {
+						enter(n)
+						watched.Add(1)
+						out.Add(int64(-n))
+						releases.Go(lease.Release)
+						w.End(lease, direct.Dropped)
+					}
+				case 4:
+					if lease, err := w.Acquire(t.Context(), n); err == nil {
+						enter(n)
+						watched.Add(1)
+						out.Add(int64(-n))
+						l.Refund(lease)
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	releases.Wait()
+	require.Zero(t, excess.Load())
+	require.Equal(t, watched.Load(), told.Load())
+	s := l.Statistics()
+	require.Equal(t, limit, s.Available)
+	require.Equal(t, uint64(granted.Load()), s.Granted)
+}

@@ -1,0 +1,43 @@
+package direct_test
+
+import (
+	"fmt"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/direct"
+)
+
+func ExampleWays_permits() {
+	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
+	ways := direct.Core[core.Lease]()
+
+	permits, ok := ways.Permits(limiter)
+	fmt.Println(ok)
+	fmt.Println(permits.TryTake(1), permits.TryTake(1), permits.TryTake(1))
+	permits.Give(1)
+
+	lease := ways.Lease(permits, 1) // of the other permit
+	lease.Release()
+	lease.Release()
+	fmt.Println(limiter.Statistics())
+	// Output:
+	// true
+	// true true false
+	// 2 of 2 available, 0 queued, 2 granted, 0 rejected
+}
+
+func ExampleWays_watch() {
+	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
+	causes := map[direct.Cause]string{direct.Released: "released", direct.Dropped: "dropped"}
+	watched, _ := direct.Core[core.Lease]().Watch(limiter, func(e direct.End) {
+		fmt.Println(e.Permits, "of", e.InFlight, causes[e.Cause])
+	})
+
+	first, second := watched.TryAcquire(1), watched.TryAcquire(1)
+	first.Release()
+	watched.End(second, direct.Dropped)
+	second.Release() // too late
+	// Output:
+	// 1 of 2 released
+	// 1 of 1 dropped
+}
