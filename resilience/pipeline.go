@@ -1,0 +1,99 @@
+package resilience
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// PipelineOptions name a pipeline, for the [Source] of events and errors.
+type PipelineOptions struct {
+	Name     string // "": none
+	Instance string // tells pipelines of one name apart; "": none
+}
+
+// Pipeline returns an executor that runs a function by way of all of es, the first being
+// the outermost: it asks first, and it sees what the others return. No executor, or a nil
+// one, is an error.
+//
+// A strategy among es takes the pipeline's name in its events and errors. One that is in a
+// pipeline inside another takes the inner one's; one that the function itself calls takes
+// none.
+func Pipeline(o PipelineOptions, es ...Executor) (Executor, error) {
+	if len(es) == 0 {
+		return nil, errors.New("resilience: a pipeline of no executors")
+	}
+	var errs []error
+	for i, e := range es {
+		if isNil(e) {
+			errs = append(errs, fmt.Errorf("resilience: executor %d of the pipeline is nil", i))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return &pipeline{o, slices.Clone(es)}, nil
+}
+
+type pipeline struct {
+	PipelineOptions
+	es []Executor
+}
+
+// Do implements [Executor].
+func (p *pipeline) Do(ctx context.Context, f func(context.Context) error) error {
+	return p.from(ctx, 0, f)
+}
+
+// from is Do from the executor i inwards.
+func (p *pipeline) from(ctx context.Context, i int, f func(context.Context) error) error {
+	if i == len(p.es) {
+		return f(ctx)
+	}
+	inner := func(ctx context.Context) error { return p.from(ctx, i+1, f) }
+	switch e := p.es[i].(type) {
+	case *Strategy:
+		t, l, err := e.admit(ctx, &p.PipelineOptions)
+		if err != nil {
+			return err
+		}
+		defer t.release(l)
+		return p.from(ctx, i+1, f)
+	case *pipeline:
+		return e.from(ctx, 0, inner)
+	default:
+		// A strategy in somebody's executor is in the pipeline too, so its context says so;
+		// the function's context says what it said outside.
+		outside := pipelineOf(ctx)
+		return e.Do(withPipeline(ctx, &p.PipelineOptions), func(ctx context.Context) error {
+			return inner(withPipeline(ctx, outside))
+		})
+	}
+}
+
+type pipelineKey struct{}
+
+func withPipeline(ctx context.Context, p *PipelineOptions) context.Context {
+	return context.WithValue(ctx, pipelineKey{}, p)
+}
+
+// pipelineOf returns the pipeline that the context is inside, nil if it is in none.
+func pipelineOf(ctx context.Context) *PipelineOptions {
+	p, _ := ctx.Value(pipelineKey{}).(*PipelineOptions)
+	return p
+}
+
+// isNil reports whether v is nil, or holds a nil pointer, function or the like.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	switch r.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Slice:
+		return r.IsNil()
+	default:
+		return false
+	}
+}

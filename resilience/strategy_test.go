@@ -1,0 +1,350 @@
+package resilience_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/resilience"
+)
+
+func nothing(context.Context) error { return nil }
+
+// never is a function that must not run.
+func never(t *testing.T) func(context.Context) error {
+	t.Helper()
+	return func(context.Context) error {
+		t.Error("the function ran")
+		return nil
+	}
+}
+
+func made(s *resilience.Strategy, err error) *resilience.Strategy {
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// occupied runs one function in s until free is called.
+func occupied(e resilience.Executor) (free func()) {
+	started, end, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.Do(context.Background(), func(context.Context) error {
+			close(started)
+			<-end
+			return nil
+		})
+	}()
+	<-started
+	return func() {
+		close(end)
+		<-done
+	}
+}
+
+// many runs n functions in e until free is called.
+func many(e resilience.Executor, n int) (free func()) {
+	frees := make([]func(), n)
+	for i := range frees {
+		frees[i] = occupied(e)
+	}
+	return func() {
+		for _, f := range frees {
+			f()
+		}
+	}
+}
+
+func bucket(t *testing.T, limit int, period time.Duration) *core.TokenBucket {
+	t.Helper()
+	l, err := core.NewTokenBucket(core.TokenBucketOptions{Name: "bucket", TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: period})
+	require.NoError(t, err)
+	return l
+}
+
+func TestDefaultsAdmitAThousand(t *testing.T) {
+	for name, o := range map[string]resilience.Options{
+		"zero":         {},
+		"with a queue": {Default: core.ConcurrencyLimiterOptions{Name: "own", QueueLimit: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := made(resilience.New(o))
+				defer many(s, resilience.DefaultPermits)()
+				for range o.Default.QueueLimit {
+					go func() { _ = s.Do(t.Context(), nothing) }()
+				}
+				synctest.Wait()
+				err := s.Do(t.Context(), never(t))
+				require.ErrorIs(t, err, core.ErrRejected)
+			})
+		})
+	}
+}
+
+func TestResultsComeBackUnchanged(t *testing.T) {
+	s := made(resilience.Concurrency(1, 0))
+	p, err := resilience.Pipeline(resilience.PipelineOptions{}, s)
+	require.NoError(t, err)
+	boom := errors.New("boom")
+	for _, e := range []resilience.Executor{s, p} {
+		assert.Same(t, boom, e.Do(t.Context(), func(context.Context) error { return boom }))
+		v, err := resilience.Execute(t.Context(), e, func(context.Context) (int, error) { return 7, boom })
+		assert.Equal(t, 7, v)
+		assert.Same(t, boom, err)
+		v, err = resilience.Execute(t.Context(), e, func(context.Context) (int, error) { return 8, nil })
+		assert.Equal(t, 8, v)
+		assert.NoError(t, err)
+	}
+}
+
+// A function may end in any way: the permit is back.
+func TestPermitComesBack(t *testing.T) {
+	ends := map[string]func(context.Context) error{
+		"return": nothing,
+		"error":  func(context.Context) error { return errors.New("boom") },
+		"panic":  func(context.Context) error { panic("boom") },
+		"Goexit": func(context.Context) error { runtime.Goexit(); return nil },
+	}
+	for name, f := range ends {
+		t.Run(name, func(t *testing.T) {
+			s := made(resilience.Concurrency(1, 0))
+			p, err := resilience.Pipeline(resilience.PipelineOptions{}, s)
+			require.NoError(t, err)
+			runs := []func(){
+				func() { _ = s.Do(t.Context(), f) },
+				func() { _ = p.Do(t.Context(), f) },
+				func() {
+					_, _ = resilience.Execute(t.Context(), s, func(ctx context.Context) (int, error) { return 0, f(ctx) })
+				},
+			}
+			for _, run := range runs {
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					defer func() { _ = recover() }()
+					run()
+				})
+				wg.Wait()
+				require.NoError(t, s.Do(t.Context(), nothing))
+			}
+		})
+	}
+}
+
+func TestDoneContextIsNoRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		s := made(resilience.New(resilience.Options{
+			Default:    core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1},
+			OnRejected: func(context.Context, *resilience.RejectedError) { told++ },
+			OnEvent:    func(context.Context, resilience.Event) { told++ },
+		}))
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.Equal(t, context.Canceled, s.Do(done, never(t)))
+
+		defer occupied(s)()
+		late, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.Equal(t, context.DeadlineExceeded, s.Do(late, never(t)))
+		cause, cancelCause := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancelCause(errors.New("a cause")) })
+		assert.Equal(t, context.Canceled, s.Do(cause, never(t)))
+		assert.Zero(t, told)
+		assert.NoError(t, s.Close())
+		assert.Equal(t, context.Canceled, s.Do(done, never(t)))
+	})
+}
+
+// Limiters of the user's own say in many ways that the context is done.
+func TestDoneContextByWayOfALimiter(t *testing.T) {
+	cause := errors.New("a cause")
+	for name, limiter := range map[string]func(ctx context.Context) (core.Lease, error){
+		"wrapped":   func(ctx context.Context) (core.Lease, error) { return core.Lease{}, fmt.Errorf("x: %w", ctx.Err()) },
+		"its cause": func(ctx context.Context) (core.Lease, error) { return core.Lease{}, context.Cause(ctx) },
+		"its lease": func(ctx context.Context) (core.Lease, error) { return core.Refuse(ctx.Err()), nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			s := made(resilience.New(resilience.Options{
+				Limiter:    func(ctx context.Context) (core.Lease, error) { cancel(cause); return limiter(ctx) },
+				OnRejected: func(context.Context, *resilience.RejectedError) { t.Error("told") },
+			}))
+			assert.Equal(t, context.Canceled, s.Do(ctx, never(t)))
+		})
+	}
+}
+
+func TestRefusalTellsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var told []string
+		var r *resilience.RejectedError
+		l := bucket(t, 1, time.Second)
+		ctx := resilience.WithOperation(t.Context(), "GET /orders")
+		s := made(resilience.Limit(l, resilience.Options{
+			Name: "limit",
+			OnRejected: func(c context.Context, e *resilience.RejectedError) {
+				assert.Equal(t, ctx, c)
+				assert.Equal(t, time.Second, e.RetryAfter)
+				told, r = append(told, "OnRejected"), e
+			},
+			OnEvent: func(c context.Context, e resilience.Event) {
+				assert.Equal(t, ctx, c)
+				assert.Equal(t, "OnRateLimiterRejected", e.Name)
+				assert.Equal(t, slog.LevelError, e.Severity)
+				assert.Equal(t, resilience.Source{Strategy: "limit"}, e.Source)
+				assert.Equal(t, "GET /orders", e.Operation)
+				assert.Equal(t, time.Second, e.Rejected.RetryAfter)
+				told = append(told, "OnEvent")
+			},
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}))
+		require.NoError(t, s.Do(ctx, nothing))
+		err := s.Do(ctx, never(t))
+		assert.Equal(t, []string{"OnEvent", "OnRejected"}, told)
+		assert.Same(t, r, err)
+		assert.ErrorIs(t, err, core.ErrRejected)
+		var inner *core.RejectedError
+		require.ErrorAs(t, err, &inner)
+		assert.Equal(t, "bucket", inner.Limiter)
+		name, _ := core.LimiterName.From(r.Lease)
+		assert.Equal(t, "bucket", name)
+		assert.Contains(t, log.String(), `level=ERROR msg=OnRateLimiterRejected source=(null)/(null)/limit operation="GET /orders" retry_after=1s`)
+		assert.True(t, strings.HasPrefix(err.Error(), "resilience: (null)/(null)/limit: core: rejected by"), err)
+		time.Sleep(time.Second)
+		require.NoError(t, s.Do(ctx, nothing))
+	})
+}
+
+func TestWhatALimiterMaySay(t *testing.T) {
+	boom := errors.New("boom")
+	odd := core.Refuse(fmt.Errorf("odd: %w", core.ErrRejected))
+	for name, c := range map[string]struct {
+		lease   core.Lease
+		err     error
+		refusal bool
+		is      error
+		retry   time.Duration
+	}{
+		"nothing at all":           {refusal: true, is: core.ErrRejected},
+		"rejected, nil error":      {lease: core.Reject(core.RetryAfter.With(time.Second)), refusal: true, is: core.ErrRejected, retry: time.Second},
+		"rejected, no lease":       {err: &core.RejectedError{RetryAfter: time.Minute}, refusal: true, is: core.ErrRejected, retry: time.Minute},
+		"rejected, another lease":  {lease: core.Refuse(boom), err: &core.RejectedError{RetryAfter: time.Hour}, refusal: true, is: core.ErrRejected, retry: time.Hour},
+		"rejected, acquired lease": {lease: core.Grant(1, nil), err: &core.RejectedError{RetryAfter: time.Hour}, refusal: true, is: core.ErrRejected, retry: time.Hour},
+		"an odd rejection":         {lease: odd, err: odd.Err(), refusal: true, is: core.ErrRejected},
+		"an error":                 {err: boom, is: boom},
+		"an error in the lease":    {lease: core.Refuse(boom), is: boom},
+		"closed":                   {lease: core.Refuse(core.ErrClosed), is: core.ErrClosed},
+		"too much":                 {err: core.ErrPermitsExceedLimit, is: core.ErrPermitsExceedLimit},
+		"a context of its own":     {err: context.DeadlineExceeded, is: context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := 0
+			s := made(resilience.New(resilience.Options{
+				Limiter:    func(context.Context) (core.Lease, error) { return c.lease, c.err },
+				OnEvent:    func(context.Context, resilience.Event) { told++ },
+				OnRejected: func(context.Context, *resilience.RejectedError) { told++ },
+			}))
+			err := s.Do(t.Context(), never(t))
+			require.ErrorIs(t, err, c.is)
+			var r *resilience.RejectedError
+			require.Equal(t, c.refusal, errors.As(err, &r))
+			if !c.refusal {
+				assert.Zero(t, told)
+				assert.NotEqual(t, c.is, err, "it comes back wrapped")
+				return
+			}
+			assert.Equal(t, 2, told)
+			assert.Equal(t, c.retry, r.RetryAfter)
+			assert.False(t, r.Lease.Acquired())
+			assert.ErrorIs(t, r.Lease.Err(), core.ErrRejected)
+			var inner *core.RejectedError
+			require.ErrorAs(t, err, &inner)
+			assert.Equal(t, c.retry, inner.RetryAfter)
+		})
+	}
+}
+
+// An error comes with no permits, even if the limiter thinks that it does.
+func TestLeaseBesideAnErrorIsReleased(t *testing.T) {
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
+	require.NoError(t, err)
+	boom := errors.New("boom")
+	s := made(resilience.New(resilience.Options{Limiter: func(context.Context) (core.Lease, error) { return l.TryAcquire(1), boom }}))
+	require.ErrorIs(t, s.Do(t.Context(), never(t)), boom)
+	assert.Equal(t, 1, l.Available())
+}
+
+func TestNestedRejectionKeepsItsSource(t *testing.T) {
+	inner := made(resilience.Limit(bucket(t, 1, time.Hour), resilience.Options{Name: "inner"}))
+	outer := made(resilience.New(resilience.Options{Name: "outer"}))
+	require.NoError(t, inner.Do(t.Context(), nothing))
+	byFunction := outer.Do(t.Context(), func(ctx context.Context) error { return inner.Do(ctx, never(t)) })
+	byLimiter := made(resilience.New(resilience.Options{Name: "outer", Limiter: func(ctx context.Context) (core.Lease, error) {
+		return core.Lease{}, inner.Do(ctx, nothing)
+	}})).Do(t.Context(), never(t))
+	for _, err := range []error{byFunction, byLimiter} {
+		var r *resilience.RejectedError
+		require.ErrorAs(t, err, &r)
+		assert.Equal(t, "inner", r.Source.Strategy)
+		assert.InDelta(t, time.Hour, r.RetryAfter, float64(time.Minute))
+		_, ok := core.RetryAfter.From(r.Lease)
+		assert.True(t, ok)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	l := core.Unlimited()
+	limiter := func(context.Context) (core.Lease, error) { return core.Lease{}, nil }
+	for name, c := range map[string]struct {
+		make func() (*resilience.Strategy, error)
+		says []string
+	}{
+		"Default": {
+			func() (*resilience.Strategy, error) {
+				return resilience.New(resilience.Options{Default: core.ConcurrencyLimiterOptions{PermitLimit: -1, QueueLimit: -1}})
+			},
+			[]string{"PermitLimit = -1, want at least 1", "QueueLimit = -1, want at least 0"},
+		},
+		"Concurrency": {func() (*resilience.Strategy, error) { return resilience.Concurrency(0, -1) }, []string{"PermitLimit = 0, want at least 1", "QueueLimit = -1"}},
+		"nil limiter": {func() (*resilience.Strategy, error) { return resilience.Limit(nil) }, []string{"limiter is nil"}},
+		"typed nil":   {func() (*resilience.Strategy, error) { return resilience.Limit((*core.TokenBucket)(nil)) }, []string{"limiter is nil"}},
+		"two Options": {func() (*resilience.Strategy, error) {
+			return resilience.Limit(l, resilience.Options{}, resilience.Options{})
+		}, []string{"2 Options, want at most 1"}},
+		"two limiters": {func() (*resilience.Strategy, error) { return resilience.Limit(l, resilience.Options{Limiter: limiter}) }, []string{"Options.Limiter is set"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := c.make()
+			require.Error(t, err)
+			assert.Nil(t, s)
+			for _, want := range c.says {
+				assert.ErrorContains(t, err, want)
+			}
+		})
+	}
+	_, err := resilience.New(resilience.Options{Limiter: limiter, Default: core.ConcurrencyLimiterOptions{PermitLimit: -1}})
+	assert.NoError(t, err, "Default is not looked at")
+}
+
+func TestZeroStrategyRefuses(t *testing.T) {
+	var s resilience.Strategy
+	assert.Equal(t, core.ErrClosed, s.Do(t.Context(), never(t)))
+	assert.Equal(t, core.ErrClosed, s.Update(resilience.Options{}))
+	assert.NoError(t, s.Close())
+}

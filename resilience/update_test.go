@@ -1,0 +1,173 @@
+package resilience_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/resilience"
+)
+
+func own(permits, queue int) resilience.Options {
+	return resilience.Options{Default: core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue}}
+}
+
+// begun is a Do that may wait.
+type begun struct {
+	ran bool
+	err error
+}
+
+func begin(e resilience.Executor) *begun {
+	b := new(begun)
+	go func() {
+		b.err = e.Do(context.Background(), func(context.Context) error { b.ran = true; return nil })
+	}()
+	synctest.Wait()
+	return b
+}
+
+func TestUpdateInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := made(resilience.Concurrency(1, 1))
+		free := occupied(s)
+		waits := begin(s)
+		require.False(t, waits.ran)
+		require.ErrorIs(t, s.Do(t.Context(), never(t)), core.ErrRejected)
+
+		require.ErrorContains(t, s.Update(own(-1, 0)), "PermitLimit = -1")
+		require.ErrorIs(t, s.Do(t.Context(), never(t)), core.ErrRejected, "a bad Update changes nothing")
+
+		o := own(2, 0)
+		o.Name = "new"
+		require.NoError(t, s.Update(o))
+		synctest.Wait()
+		assert.True(t, waits.ran, "who now fits is served")
+
+		defer occupied(s)()
+		var r *resilience.RejectedError
+		require.ErrorAs(t, s.Do(t.Context(), never(t)), &r)
+		assert.Equal(t, "new", r.Source.Strategy)
+		free()
+	})
+}
+
+func TestUpdateReplaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := made(resilience.Concurrency(1, 2))
+		free := occupied(s)
+		first, second := begin(s), begin(s)
+		require.NoError(t, s.Update(resilience.Options{Limiter: func(ctx context.Context) (core.Lease, error) {
+			return core.Unlimited().Acquire(ctx, 1)
+		}}))
+		synctest.Wait()
+		assert.False(t, first.ran, "who waits goes on waiting")
+		require.NoError(t, s.Do(t.Context(), nothing), "who comes now asks the new limiter")
+		free()
+		synctest.Wait()
+		assert.True(t, first.ran)
+		assert.True(t, second.ran)
+		assert.NoError(t, first.err)
+
+		require.NoError(t, s.Update(resilience.Options{Name: "other"}), "a nil Limiter keeps the present one")
+		defer many(s, resilience.DefaultPermits+1)()
+	})
+}
+
+// A limiter is asked by way of terms that are replaced meanwhile: whoever finds the old
+// limiter closed asks the new one.
+func TestReplacedWhileAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := made(resilience.Concurrency(1, 1))
+		asking := &slowContext{Context: t.Context(), asked: make(chan struct{}), goOn: make(chan struct{})}
+		ran := false
+		go func() { _ = s.Do(asking, func(context.Context) error { ran = true; return nil }) }()
+		<-asking.asked // the limiter is chosen, and about to be asked
+		require.NoError(t, s.Update(resilience.Options{Limiter: func(ctx context.Context) (core.Lease, error) {
+			return core.Unlimited().Acquire(ctx, 1)
+		}}))
+		close(asking.goOn)
+		synctest.Wait()
+		assert.True(t, ran)
+	})
+}
+
+// slowContext stops the second caller of Err.
+type slowContext struct {
+	context.Context
+	calls       int
+	asked, goOn chan struct{}
+}
+
+func (c *slowContext) Err() error {
+	c.calls++
+	if c.calls == 2 {
+		close(c.asked)
+		<-c.goOn
+	}
+	return nil
+}
+
+// The last lease may be one that was granted to somebody who no longer wanted it.
+func TestReplacedWhileWaitersLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := made(resilience.Concurrency(1, 1))
+		free := occupied(s)
+		ctx, cancel := context.WithCancel(t.Context())
+		var err error
+		go func() { err = s.Do(ctx, never(t)) }()
+		synctest.Wait()
+		require.NoError(t, s.Update(resilience.Options{Limiter: func(ctx context.Context) (core.Lease, error) {
+			return core.Unlimited().Acquire(ctx, 1)
+		}}))
+		cancel()
+		free()
+		synctest.Wait()
+		assert.Equal(t, context.Canceled, err)
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := made(resilience.Concurrency(1, 2))
+		free := occupied(s)
+		waits := begin(s)
+		require.NoError(t, s.Close())
+		require.NoError(t, s.Close())
+		synctest.Wait()
+		assert.False(t, waits.ran)
+		assert.Equal(t, core.ErrClosed, waits.err)
+		assert.Equal(t, core.ErrClosed, s.Do(t.Context(), never(t)))
+		assert.Equal(t, core.ErrClosed, s.Update(resilience.Options{}))
+		free()
+	})
+}
+
+func TestCloseEndsWaitsInReplacedLimiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := made(resilience.Concurrency(1, 1))
+		free := occupied(s)
+		waits := begin(s)
+		require.NoError(t, s.Update(resilience.Options{Limiter: func(context.Context) (core.Lease, error) { return core.Grant(1, nil), nil }}))
+		require.NoError(t, s.Close())
+		synctest.Wait()
+		assert.Equal(t, core.ErrClosed, waits.err)
+		free()
+	})
+}
+
+func TestCloseLeavesTheCallersLimiter(t *testing.T) {
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
+	require.NoError(t, err)
+	s := made(resilience.Limit(l))
+	require.NoError(t, s.Close())
+	assert.Equal(t, core.ErrClosed, s.Do(t.Context(), never(t)))
+	lease := l.TryAcquire(1)
+	assert.True(t, lease.Acquired())
+	lease.Release()
+}
