@@ -222,5 +222,5 @@ func ExampleOptions() {
 	// Output:
 	// <nil>
 	// core: rejected by "memory": permits exhausted
-	// core: more permits than the limit
+	// core: 11 permits are more than the limit of 10 of "memory"
 }

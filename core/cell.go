@@ -1,6 +1,9 @@
 package core
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // cell is what a lease points at. There are three kinds; the lease knows which.
 //
@@ -54,6 +57,8 @@ type terms struct {
 	step int   // a bucket's tokens per period; a window's segments
 	span int64 // a bucket's period; a window's length
 	from int64 // a window's origin; the instant from which a bucket's cell counts
+
+	anchor *time.Time // a window's, as it was given; nil: none was
 }
 
 const windowWord = -1 // terms.fullBits
@@ -61,12 +66,30 @@ const windowWord = -1 // terms.fullBits
 // window reports whether these are a window's terms.
 func (t *terms) window() bool { return t.fullBits < 0 }
 
+// length returns what the metadata calls the window: a window's length, a bucket's time
+// from empty to full; 0 for a concurrency limiter.
+func (t *terms) length() int64 {
+	if t.span == 0 || t.window() {
+		return t.span
+	}
+	return t.periodsOf(t.ticks(t.limit))
+}
+
+// sameLength reports whether the two, which may be nil, have the same length.
+func sameLength(a, b *terms) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.limit == b.limit && a.step == b.step && a.span == b.span && a.fullBits == b.fullBits
+}
+
 // extra is what few leases need beyond their own fields.
 type extra struct {
 	of      *cell           // the cell that the lease's generation is of; nil: this one
 	release func()          // a ticket of Grant
 	chain   *ChainedLimiter // a ticket of a chain
 	links   []Lease         // a chain's leases, in its order
+	rate    *terms          // a chain's: of whose window it tells; nil: of none
 	err     error           // the refusal's error: fixed if the outcome is failed, else made before
 	meta    []Metadata      // each name once
 	wide    *numbers        // for a lease whose own fields are too small

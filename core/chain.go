@@ -56,7 +56,7 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	c.tickets.Store(&ticketPool{of: new(cell)})
+	c.tickets.Store(&ticketPool{of: newExtra(extra{chain: c}, nil)})
 	return c, nil
 }
 
@@ -96,7 +96,7 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 		return Refuse(err), err
 	}
 	if l, ok := c.check(permits); !ok {
-		return l, l.Err()
+		return l.refusal()
 	}
 	t := c.ticket()
 	if !c.takeFrom(t, permits) {

@@ -147,10 +147,10 @@ func TestMetadataOfAChainIsTheUnion(t *testing.T) {
 		require.NoError(t, err)
 		rate := bucket(t, core.TokenBucketOptions{Name: "rate", TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
 		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "slots", "PERMIT_LIMIT": 9, "REMAINING": 8, "RESET_AFTER": time.Second,
+			"LIMITER_NAME": "slots", "PERMIT_LIMIT": 9, "REMAINING": 8, "RESET_AFTER": time.Second, "WINDOW": 4 * time.Second,
 		}, metadata(t, takes(t, chain(t, slots, rate), 1)))
 		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "rate", "PERMIT_LIMIT": 4, "REMAINING": 2, "RESET_AFTER": 2 * time.Second,
+			"LIMITER_NAME": "rate", "PERMIT_LIMIT": 4, "REMAINING": 2, "RESET_AFTER": 2 * time.Second, "WINDOW": 4 * time.Second,
 		}, metadata(t, takes(t, chain(t, core.Unlimited(), rate, slots), 1)))
 		shade := core.NewMetadataKey[string]("SHADE")
 		mine := theirs{lease: core.Grant(1, nil, shade.With("green"), core.LimiterName.With("mine")), left: 7}

@@ -15,7 +15,7 @@ type ticketPool struct {
 
 // suits reports whether t shows what the pool's tickets show.
 func (p *ticketPool) suits(t *cell) bool {
-	return t.limit == p.of.limit && t.name == p.of.name
+	return t.limit == p.of.limit && t.name == p.of.name && sameLength(t.x.rate, p.of.x.rate)
 }
 
 // ticket returns a ticket for leases that show the terms of the latest.
@@ -24,7 +24,7 @@ func (c *ChainedLimiter) ticket() *cell {
 	if t, ok := pool.Get().(*cell); ok {
 		return t
 	}
-	return newExtra(extra{chain: c, links: make([]Lease, 0, len(c.links))}, pool.of)
+	return newExtra(extra{chain: c, links: make([]Lease, 0, len(c.links)), rate: pool.of.x.rate}, pool.of)
 }
 
 func (c *ChainedLimiter) recycle(t *cell) {
@@ -35,12 +35,26 @@ func (c *ChainedLimiter) recycle(t *cell) {
 	}
 }
 
+// newChainTicket returns a ticket that shows the name, the limit, and the window of rate,
+// which may be nil.
+func newChainTicket(c *ChainedLimiter, links []Lease, name string, limit int, rate *terms) *cell {
+	show := cell{terms: terms{name: name, limit: limit}}
+	x := extra{chain: c, links: links}
+	if rate != nil {
+		kept := *rate
+		x.rate = &kept
+		show.fullBits, show.span = windowWord, rate.length()
+	}
+	return newExtra(x, &show)
+}
+
 // combine returns the lease of all that the ticket holds, with the metadata of its parts,
 // of each name the first.
 func (c *ChainedLimiter) combine(t *cell, permits int) Lease {
 	c.granted.Add(1)
 	var name string
 	var limit int
+	var rate *terms
 	left, reset := -1, int64(-1)
 	added := false
 	for _, k := range t.x.links {
@@ -56,6 +70,9 @@ func (c *ChainedLimiter) combine(t *cell, permits int) Lease {
 		if limit == 0 {
 			limit = k.c.limit
 		}
+		if rate == nil && k.c.span != 0 {
+			rate = &k.c.terms
+		}
 		if left < 0 || reset < 0 {
 			n := k.numbers()
 			if left < 0 {
@@ -66,8 +83,8 @@ func (c *ChainedLimiter) combine(t *cell, permits int) Lease {
 			}
 		}
 	}
-	if t.name != name || t.limit != limit {
-		t = newExtra(extra{chain: c, links: t.x.links}, &cell{terms: terms{name: name, limit: limit}})
+	if t.name != name || t.limit != limit || !sameLength(t.x.rate, rate) {
+		t = newChainTicket(c, t.x.links, name, limit, rate)
 		c.tickets.Store(&ticketPool{of: t})
 	}
 	l := newGrant(t, heldTicket, t.word.Load(), permits, left, reset)

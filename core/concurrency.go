@@ -63,6 +63,13 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	return l.update(o.terms())
 }
 
+// Options returns the options in force: those of [NewConcurrencyLimiter] or of the latest
+// Update.
+func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
+	t := l.terms()
+	return ConcurrencyLimiterOptions{Name: t.name, PermitLimit: t.limit, QueueLimit: t.queueLimit, QueueOrder: t.order}
+}
+
 // String returns a line for a person: the name, and the statistics.
 func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }
 

@@ -244,6 +244,13 @@ func (e *engine) reset(now int64) int64 {
 // refuse returns a lease that says why not, for good.
 func (e *engine) refuse(o outcome) Lease { return Lease{c: e.cell.Load(), bits: uint64(o)} }
 
+// exceeds returns the refusal of n permits, which are more than the limit.
+func (e *engine) exceeds(n int) Lease {
+	l := e.refuse(exceedsAll)
+	l.u = int64(n)
+	return l
+}
+
 // reject counts and returns a rejection of n permits that could be served at due.
 func (e *engine) reject(now int64, n int, o outcome, due int64) Lease {
 	e.rejected.Add(1)
@@ -376,7 +383,7 @@ func (e *engine) update(t terms) error {
 		for w := q.oldest; w != nil; {
 			next := w.next
 			if w.n > c.limit {
-				e.decide(w, e.refuse(exceedsAll))
+				e.decide(w, e.exceeds(w.n))
 			}
 			w = next
 		}

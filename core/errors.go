@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -15,14 +16,46 @@ var (
 	// ErrClosed is returned by a limiter after its Close, and to those who waited then.
 	ErrClosed = errors.New("core: limiter is closed")
 
-	// ErrPermitsExceedLimit is returned for a request that could never be served: more
-	// permits than the limit. No counter takes note of it.
+	// ErrPermitsExceedLimit is matched by the error of a request that could never be
+	// served: more permits than the limit. The limiters of this package return an
+	// *[ExceedsLimitError], which has the numbers. No counter takes note of it.
 	ErrPermitsExceedLimit = errors.New("core: more permits than the limit")
 
 	// ErrNegativePermits is returned for a request of fewer than zero permits. No counter
 	// takes note of it.
 	ErrNegativePermits = errors.New("core: negative permits")
 )
+
+// ExceedsLimitError says that a request asked for more permits than its limiter has, so
+// that it could never be served. errors.Is(err, [ErrPermitsExceedLimit]) is true of it.
+type ExceedsLimitError struct {
+	Limiter string // Options.Name of the limiter that refused; "" if it has none
+	Permits int    // permits asked for
+	Limit   int    // the limit then in force
+}
+
+// Error says who refused how many permits, and what the limit is.
+func (e *ExceedsLimitError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "core: %d permits are more than the limit of %d", e.Permits, e.Limit)
+	if e.Limiter != "" {
+		fmt.Fprintf(&b, " of %q", e.Limiter)
+	}
+	return b.String()
+}
+
+// Is reports whether target is [ErrPermitsExceedLimit].
+func (e *ExceedsLimitError) Is(target error) bool { return target == ErrPermitsExceedLimit }
+
+// LogValue implements [slog.LogValuer]: a group of the fields that are set.
+func (e *ExceedsLimitError) LogValue() slog.Value {
+	attrs := make([]slog.Attr, 0, 3)
+	if e.Limiter != "" {
+		attrs = append(attrs, slog.String("limiter", e.Limiter))
+	}
+	attrs = append(attrs, slog.Int("permits", e.Permits), slog.Int("limit", e.Limit))
+	return slog.GroupValue(attrs...)
+}
 
 // RejectedError says that a limiter refused permits that it could grant at another time.
 //

@@ -27,7 +27,7 @@ func ExampleLease_Err() {
 	fmt.Println(limiter.TryAcquire(3).Err())
 	fmt.Println(limiter.TryAcquire(1).Err())
 	// Output:
-	// core: more permits than the limit
+	// core: 4 permits are more than the limit of 3
 	// core: negative permits
 	// <nil>
 	// core: rejected: permits exhausted

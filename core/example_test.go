@@ -192,3 +192,63 @@ func logger() *slog.Logger {
 		},
 	}))
 }
+
+// What rate.NewLimiter(20, 1) of x/time/rate is: 20 a second, one at a time.
+func ExamplePerSecond() {
+	o := core.PerSecond(20, 1)
+	fmt.Println(o.TokensPerPeriod, "token every", o.ReplenishmentPeriod, "and never more than", o.TokenLimit)
+	o.Name, o.QueueLimit = "mail", 100 // at most so many wait
+	limiter, err := core.NewTokenBucket(o)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(limiter.TryAcquire(1).Acquired(), limiter.TryAcquire(1).Acquired())
+	// Output:
+	// 1 token every 50ms and never more than 1
+	// true false
+}
+
+func ExampleEvery() {
+	limiter, err := core.NewTokenBucket(core.Every(10*time.Minute, 2)) // two at once, then one every ten minutes
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter.TryAcquire(2)
+	retryAfter, _ := core.RetryAfter.From(limiter.TryAcquire(2))
+	fmt.Println(retryAfter.Round(time.Minute))
+	// Output: 20m0s
+}
+
+// To change one thing, start from what is in force.
+func ExampleTokenBucket_Options() {
+	limiter, err := core.NewTokenBucket(core.PerSecond(100, 10))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	o := limiter.Options()
+	o.TokenLimit = 20
+	fmt.Println(limiter.Update(o), limiter.Options().TokenLimit, "every", limiter.Options().ReplenishmentPeriod)
+	// Output: <nil> 20 every 10ms
+}
+
+func ExampleExceedsLimitError() {
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "uploads", PermitLimit: 5})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = limiter.Acquire(context.Background(), 7)
+	fmt.Println(err)
+	var exceeds *core.ExceedsLimitError
+	if errors.As(err, &exceeds) {
+		fmt.Println("split it into pieces of", exceeds.Limit)
+	}
+	fmt.Println(errors.Is(err, core.ErrPermitsExceedLimit))
+	// Output:
+	// core: 7 permits are more than the limit of 5 of "uploads"
+	// split it into pieces of 5
+	// true
+}

@@ -26,6 +26,7 @@ func (o FixedWindowOptions) terms(base time.Time) terms {
 	return terms{
 		name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
 		fullBits: windowWord, step: 1, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
+		anchor: anchor(o.Anchor),
 	}
 }
 
@@ -63,6 +64,16 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 		return err
 	}
 	return l.update(o.terms(l.base))
+}
+
+// Options returns the options in force: those of [NewFixedWindow] or of the latest Update.
+// An Anchor that was left zero stays zero, and Update with it keeps the grid.
+func (l *FixedWindow) Options() FixedWindowOptions {
+	t := l.terms()
+	return FixedWindowOptions{
+		Name: t.name, PermitLimit: t.limit, Window: time.Duration(t.span), Anchor: t.anchored(),
+		QueueLimit: t.queueLimit, QueueOrder: t.order, ManualReplenishment: t.manual,
+	}
 }
 
 // String returns a line for a person: the name, the window, and the statistics.

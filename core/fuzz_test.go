@@ -150,16 +150,16 @@ func concurrencyRig(t *testing.T, c config) *rig {
 func bucketRig(t *testing.T, c config) *rig {
 	t.Helper()
 	o := core.TokenBucketOptions{
-		Name: "b", TokenLimit: c.limit, TokensPerPeriod: c.tokens, ReplenishmentPeriod: time.Duration(c.length),
+		Name: "b", TokenLimit: c.limit, TokensPerPeriod: min(c.tokens, c.limit), ReplenishmentPeriod: time.Duration(c.length),
 		QueueLimit: c.queueLimit, QueueOrder: c.order, ManualReplenishment: c.manual,
 	}
 	l, err := core.NewTokenBucket(o)
 	require.NoError(t, err)
-	account := &naiveBucket{tokens: c.tokens, period: c.length}
+	account := &naiveBucket{tokens: min(c.tokens, c.limit), period: c.length}
 	r := &rig{real: l, name: "b", model: c.model(true, account)}
 	r.update = func(limit, queueLimit int, order core.QueueOrder, step byte) {
 		o.TokenLimit, o.QueueLimit, o.QueueOrder = limit, queueLimit, order
-		o.TokensPerPeriod = (int(step/2)%5 + 1) * r.grain
+		o.TokensPerPeriod = min((int(step/2)%5+1)*r.grain, limit)
 		o.ManualReplenishment = step%7 == 0
 		if !o.ManualReplenishment && !r.model.manual && step%3 == 0 {
 			o.ReplenishmentPeriod = time.Duration(2*int64(step/3)+2) * time.Duration(r.unit)

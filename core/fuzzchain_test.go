@@ -83,7 +83,7 @@ func playChain(t *testing.T, input []byte) {
 			t: t, start: time.Now(),
 			a: &naive{acct: naiveHeld{}, limit: int(input[7])%9 + 1, queueLimit: int(input[6]) % 9},
 			b: &naive{
-				acct: &naiveBucket{tokens: c.tokens, period: c.length}, limit: c.limit, queueLimit: c.queueLimit, order: c.order, timed: true,
+				acct: &naiveBucket{tokens: min(c.tokens, c.limit), period: c.length}, limit: c.limit, queueLimit: c.queueLimit, order: c.order, timed: true,
 			},
 		}
 		var err error
@@ -92,7 +92,7 @@ func playChain(t *testing.T, input []byte) {
 		})
 		require.NoError(t, err)
 		r.bucket, err = core.NewTokenBucket(core.TokenBucketOptions{
-			Name: "bucket", TokenLimit: c.limit, TokensPerPeriod: c.tokens, ReplenishmentPeriod: time.Duration(c.length),
+			Name: "bucket", TokenLimit: c.limit, TokensPerPeriod: min(c.tokens, c.limit), ReplenishmentPeriod: time.Duration(c.length),
 			QueueLimit: c.queueLimit, QueueOrder: c.order,
 		})
 		require.NoError(t, err)
@@ -229,8 +229,8 @@ func (r *chainRig) settle() {
 	switch {
 	case w.err != nil:
 		require.True(r.t, w.done.Load(), r.said)
-		require.Equal(r.t, w.err, w.got, r.said)
-		require.Equal(r.t, w.err, w.lease.Err(), r.said)
+		failed(r.t, w.err, w.got, w.n)
+		require.Equal(r.t, w.got, w.lease.Err(), r.said)
 	case w.a.answer == nil || w.b != nil && w.b.answer == nil:
 		require.False(r.t, w.done.Load(), r.said)
 		return

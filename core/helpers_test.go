@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -100,7 +101,23 @@ func refused(tb testing.TB, l core.Limiter, permits int, err error) {
 	tb.Helper()
 	lease := l.TryAcquire(permits)
 	require.False(tb, lease.Acquired())
-	require.Equal(tb, err, lease.Err())
+	failed(tb, err, lease.Err(), permits)
+}
+
+// failed finds the error to be the one expected, unchanged, or if that is
+// ErrPermitsExceedLimit, to have the number of permits.
+func failed(tb testing.TB, want, got error, permits int) {
+	tb.Helper()
+	if !errors.Is(want, core.ErrPermitsExceedLimit) {
+		require.Equal(tb, want, got)
+		return
+	}
+	var e *core.ExceedsLimitError
+	require.ErrorAs(tb, got, &e)
+	require.ErrorIs(tb, got, want)
+	require.NotErrorIs(tb, got, core.ErrRejected)
+	require.Equal(tb, permits, e.Permits)
+	require.Greater(tb, e.Permits, e.Limit)
 }
 
 // rejection finds the error to be a rejection for that reason.
@@ -128,11 +145,12 @@ func counts(tb testing.TB, l core.Reporter, limit, available, queued int, grante
 
 // an acquire is a call of Acquire on a goroutine of its own, in a bubble.
 type acquire struct {
-	cancel context.CancelFunc
-	done   atomic.Bool // then the rest is there to be read
-	lease  core.Lease
-	err    error
-	at     time.Time
+	permits int
+	cancel  context.CancelFunc
+	done    atomic.Bool // then the rest is there to be read
+	lease   core.Lease
+	err     error
+	at      time.Time
 }
 
 func acquires(tb testing.TB, l core.Limiter, permits int) *acquire {
@@ -148,7 +166,7 @@ func acquiresWithin(tb testing.TB, l core.Limiter, permits int, timeout time.Dur
 		cancel()
 		ctx, cancel = context.WithTimeout(tb.Context(), timeout)
 	}
-	a := &acquire{cancel: cancel}
+	a := &acquire{permits: permits, cancel: cancel}
 	tb.Cleanup(cancel)
 	go func() {
 		a.lease, a.err = l.Acquire(ctx, permits)
@@ -191,7 +209,7 @@ func (a *acquire) fails(tb testing.TB, err error) {
 	tb.Helper()
 	synctest.Wait()
 	require.True(tb, a.done.Load(), "still waits")
-	require.Equal(tb, err, a.err)
+	failed(tb, err, a.err, a.permits)
 	require.False(tb, a.lease.Acquired())
 	require.Equal(tb, a.err, a.lease.Err())
 	require.Equal(tb, time.Now(), a.at)

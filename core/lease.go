@@ -40,7 +40,7 @@ const (
 	tooSoon                      // rejected
 	exhaustedRaw                 // rejected, from a bucket's level
 	closed                       // ErrClosed
-	exceedsAll                   // ErrPermitsExceedLimit
+	exceedsAll                   // ExceedsLimitError; u: the permits
 	negative                     // ErrNegativePermits
 	failed                       // extra.err
 )
@@ -137,8 +137,8 @@ func (c *cell) settle(n int) {
 }
 
 // Err returns nil if the lease was acquired. Else it says why not: a *[RejectedError],
-// [ErrClosed], [ErrPermitsExceedLimit], [ErrNegativePermits], or the error that the
-// limiter gave to [Refuse].
+// [ErrClosed], an *[ExceedsLimitError], which matches [ErrPermitsExceedLimit],
+// [ErrNegativePermits], or the error that the limiter gave to [Refuse].
 func (l Lease) Err() error {
 	if l.Acquired() {
 		return nil
@@ -150,7 +150,11 @@ func (l Lease) Err() error {
 	case closed:
 		return ErrClosed
 	case exceedsAll:
-		return ErrPermitsExceedLimit
+		e := &ExceedsLimitError{Permits: int(l.u)}
+		if l.c != nil {
+			e.Limiter, e.Limit = l.c.name, l.c.limit
+		}
+		return e
 	case negative:
 		return ErrNegativePermits
 	}
@@ -180,7 +184,7 @@ func (l Lease) rejected() bool {
 // refusal returns the lease with its error, the same one that its Err returns from now on.
 func (l Lease) refusal() (Lease, error) {
 	err := l.Err()
-	if x := l.extra(); l.rejected() && (x == nil || x.err == nil) {
+	if x := l.extra(); (l.rejected() || l.outcome() == exceedsAll) && (x == nil || x.err == nil) {
 		l = l.With()
 		l.c.x.err = err
 	}
@@ -212,7 +216,7 @@ func (l Lease) With(metadata ...Metadata) Lease {
 	var x extra
 	if old := l.extra(); old != nil {
 		x.meta, x.wide = old.meta, old.wide
-		if l.outcome() == failed {
+		if o := l.outcome(); o == failed || o == exceedsAll {
 			x.err = old.err
 		}
 	}

@@ -33,12 +33,17 @@ var (
 	// ResetAfter is the time until all permits of a rate limiter are back if nothing more
 	// is taken; 0 if they are. A limiter that is replenished by hand does not know it.
 	ResetAfter = NewMetadataKey[time.Duration]("RESET_AFTER")
+
+	// Window is the time that a rate limiter's limit is for: a window's length, a token
+	// bucket's time from empty to full. It says how fast a limiter is, whatever its kind.
+	Window = NewMetadataKey[time.Duration]("WINDOW")
 )
 
 // The names of the metadata that a lease carries in its own fields, in the order in
 // which Lease.Metadata yields them.
 var builtinNames = [...]string{
-	RetryAfter.name, ReasonPhrase.name, LimiterName.name, PermitLimit.name, Remaining.name, ResetAfter.name,
+	RetryAfter.name, ReasonPhrase.name, LimiterName.name, PermitLimit.name, Remaining.name,
+	ResetAfter.name, Window.name,
 }
 
 // NewMetadataKey returns the key of that name. Names are compared as they are; the

@@ -24,7 +24,7 @@ func metadata(t *testing.T, l core.Lease) map[string]any {
 func TestKeys(t *testing.T) {
 	for want, key := range map[string]interface{ Name() string }{
 		"RETRY_AFTER": core.RetryAfter, "REASON_PHRASE": core.ReasonPhrase, "LIMITER_NAME": core.LimiterName,
-		"PERMIT_LIMIT": core.PermitLimit, "REMAINING": core.Remaining, "RESET_AFTER": core.ResetAfter,
+		"PERMIT_LIMIT": core.PermitLimit, "REMAINING": core.Remaining, "RESET_AFTER": core.ResetAfter, "WINDOW": core.Window,
 	} {
 		require.Equal(t, want, key.Name())
 	}
@@ -54,21 +54,21 @@ func TestMetadataOfABucket(t *testing.T) {
 			Name: "b", TokenLimit: 10, TokensPerPeriod: 3, ReplenishmentPeriod: time.Second, QueueLimit: 2,
 		})
 		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "PERMIT_LIMIT": 10, "REMAINING": 10, "RESET_AFTER": time.Duration(0),
+			"LIMITER_NAME": "b", "WINDOW": 4 * time.Second, "PERMIT_LIMIT": 10, "REMAINING": 10, "RESET_AFTER": time.Duration(0),
 		}, metadata(t, l.TryAcquire(0)))
 		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 3 * time.Second,
+			"LIMITER_NAME": "b", "WINDOW": 4 * time.Second, "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 3 * time.Second,
 		}, metadata(t, l.TryAcquire(8)))
 		time.Sleep(400 * time.Millisecond)
 		lease := l.TryAcquire(4)
 		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 2600 * time.Millisecond,
+			"LIMITER_NAME": "b", "WINDOW": 4 * time.Second, "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 2600 * time.Millisecond,
 			"RETRY_AFTER": 600 * time.Millisecond, "REASON_PHRASE": "permits exhausted",
 		}, metadata(t, lease))
 		lease, err := l.Acquire(t.Context(), 4)
 		require.Error(t, err)
 		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 2600 * time.Millisecond,
+			"LIMITER_NAME": "b", "WINDOW": 4 * time.Second, "PERMIT_LIMIT": 10, "REMAINING": 2, "RESET_AFTER": 2600 * time.Millisecond,
 			"RETRY_AFTER": 600 * time.Millisecond, "REASON_PHRASE": "queue limit reached",
 		}, metadata(t, lease))
 	})
@@ -86,9 +86,9 @@ func TestMetadataOfAConcurrencyLimiter(t *testing.T) {
 func TestMetadataOfAManualWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := fixed(t, core.FixedWindowOptions{Name: "w", PermitLimit: 5, Window: time.Second, ManualReplenishment: true})
-		require.Equal(t, map[string]any{"LIMITER_NAME": "w", "PERMIT_LIMIT": 5, "REMAINING": 0}, metadata(t, takes(t, l, 5)))
+		require.Equal(t, map[string]any{"LIMITER_NAME": "w", "WINDOW": time.Second, "PERMIT_LIMIT": 5, "REMAINING": 0}, metadata(t, takes(t, l, 5)))
 		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "w", "PERMIT_LIMIT": 5, "REMAINING": 0, "REASON_PHRASE": "permits exhausted",
+			"LIMITER_NAME": "w", "WINDOW": time.Second, "PERMIT_LIMIT": 5, "REMAINING": 0, "REASON_PHRASE": "permits exhausted",
 		}, metadata(t, l.TryAcquire(1)))
 	})
 }
@@ -117,7 +117,7 @@ func TestMetadataOfLargeNumbers(t *testing.T) {
 				want := map[string]any{"PERMIT_LIMIT": limit, "REMAINING": limit - n}
 				_, timed := l.(core.Replenisher)
 				if timed {
-					want["RESET_AFTER"] = time.Second
+					want["RESET_AFTER"], want["WINDOW"] = time.Second, time.Second
 				}
 				lease := takes(t, l, n)
 				require.Equal(t, want, metadata(t, lease))

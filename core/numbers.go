@@ -148,6 +148,9 @@ func (l Lease) lookupBuiltin(name string) (any, bool) {
 	case ResetAfter.name:
 		reset := l.numbers().reset
 		return time.Duration(reset), reset >= 0
+	case Window.name:
+		length := l.c.length()
+		return time.Duration(length), length > 0
 	}
 	return nil, false
 }

@@ -22,7 +22,7 @@ func TestRejectionsCarryTheReason(t *testing.T) {
 		lease := l.TryAcquire(1)
 		rejection(t, lease.Err(), "too many log-ins", time.Second)
 		require.Equal(t, map[string]any{
-			"LIMITER_NAME": "b", "PERMIT_LIMIT": 2, "REMAINING": 0, "RESET_AFTER": 2 * time.Second,
+			"LIMITER_NAME": "b", "WINDOW": 2 * time.Second, "PERMIT_LIMIT": 2, "REMAINING": 0, "RESET_AFTER": 2 * time.Second,
 			"RETRY_AFTER": time.Second, "REASON_PHRASE": "too many log-ins",
 		}, metadata(t, lease))
 		acquires(t, l, 2).rejected(t, "too many log-ins", 2*time.Second)

@@ -36,6 +36,7 @@ func (o SlidingWindowOptions) terms(base time.Time) terms {
 	return terms{
 		name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
 		fullBits: windowWord, step: o.SegmentsPerWindow, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
+		anchor: anchor(o.Anchor),
 	}
 }
 
@@ -74,6 +75,16 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 		return err
 	}
 	return l.update(o.terms(l.base))
+}
+
+// Options returns the options in force: those of [NewSlidingWindow] or of the latest
+// Update. An Anchor that was left zero stays zero, and Update with it keeps the grid.
+func (l *SlidingWindow) Options() SlidingWindowOptions {
+	t := l.terms()
+	return SlidingWindowOptions{
+		Name: t.name, PermitLimit: t.limit, Window: time.Duration(t.span), SegmentsPerWindow: t.step, Anchor: t.anchored(),
+		QueueLimit: t.queueLimit, QueueOrder: t.order, ManualReplenishment: t.manual,
+	}
 }
 
 // String returns a line for a person: the name, the window, and the statistics.

@@ -9,7 +9,7 @@ import (
 type TokenBucketOptions struct {
 	Name                string        // for metadata and errors; "": none
 	TokenLimit          int           // tokens the bucket holds, and so the largest burst; at least 1
-	TokensPerPeriod     int           // tokens that come each period; at least 1
+	TokensPerPeriod     int           // tokens that come each period; from 1 to TokenLimit
 	ReplenishmentPeriod time.Duration // above 0
 	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
 	QueueOrder          QueueOrder    // who is served first
@@ -20,6 +20,10 @@ func (o TokenBucketOptions) validate() error {
 	f := faults{options: "TokenBucketOptions"}
 	f.atLeast("TokenLimit", o.TokenLimit, 1)
 	f.atLeast("TokensPerPeriod", o.TokensPerPeriod, 1)
+	if o.TokensPerPeriod > o.TokenLimit && o.TokenLimit >= 1 {
+		f.add("TokensPerPeriod", o.TokensPerPeriod, fmt.Sprintf(
+			"at most the TokenLimit of %d, as more tokens at once never fit; for a rate per second with a smaller burst use core.PerSecond", o.TokenLimit))
+	}
 	f.positive("ReplenishmentPeriod", o.ReplenishmentPeriod)
 	f.atLeast("QueueLimit", o.QueueLimit, 0)
 	f.order(o.QueueOrder)
@@ -33,6 +37,15 @@ func (o TokenBucketOptions) terms() terms {
 	}
 	t.layOut()
 	return t
+}
+
+// Options returns the options in force: those of [NewTokenBucket] or of the latest Update.
+func (l *TokenBucket) Options() TokenBucketOptions {
+	t := l.terms()
+	return TokenBucketOptions{
+		Name: t.name, TokenLimit: t.limit, TokensPerPeriod: t.step, ReplenishmentPeriod: time.Duration(t.span),
+		QueueLimit: t.queueLimit, QueueOrder: t.order, ManualReplenishment: t.manual,
+	}
 }
 
 // TokenBucket bounds a rate and allows bursts: a permit takes a token out of the bucket,

@@ -230,7 +230,7 @@ func TestABucketThatIsFullJustNow(t *testing.T) {
 	for _, grain := range []int{1, 1 << 30} {
 		for i := range 7 * 8 {
 			synctest.Test(t, func(t *testing.T) {
-				limit, tokens := (i/8+1)*grain, (i%8+1)*grain
+				limit, tokens := (i/8+1)*grain, (i%8%(i/8+1)+1)*grain
 				l := bucket(t, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: tokens, ReplenishmentPeriod: time.Second})
 				for n := grain; n <= limit; n += grain {
 					takes(t, l, limit)

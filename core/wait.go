@@ -93,7 +93,7 @@ func (e *engine) answer(now int64, n int) (Lease, bool) {
 	case e.closed:
 		return e.refuse(closed), true
 	case n > c.limit:
-		return e.refuse(exceedsAll), true
+		return e.exceeds(n), true
 	case max(n, 1) > e.acct.available():
 		return Lease{}, false
 	case n > 0 && e.queue != nil && e.queue.oldest != nil && c.order == OldestFirst:

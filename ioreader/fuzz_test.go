@@ -24,7 +24,7 @@ func FuzzStream(f *testing.F) {
 	f.Add(uint16(9999), uint8(255), []byte{2, 255, 4, 0, 1, 1, 6, 20, 2, 9})
 	f.Fuzz(func(t *testing.T, limit uint16, tokens uint8, ops []byte) {
 		o := core.TokenBucketOptions{
-			TokenLimit: int(limit) + 1, TokensPerPeriod: int(tokens) + 1, ReplenishmentPeriod: time.Millisecond, QueueLimit: math.MaxInt,
+			TokenLimit: int(limit) + 1, TokensPerPeriod: min(int(tokens), int(limit)) + 1, ReplenishmentPeriod: time.Millisecond, QueueLimit: math.MaxInt,
 		}
 		synctest.Test(t, func(t *testing.T) { playStream(t, o, ops) })
 	})

@@ -101,6 +101,14 @@ var brokenLimiters = []broken{
 			return m.Limiter.TryAcquire(n)
 		}
 	})},
+	{"more than the limit is refused for good", "has its numbers wrong", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			if n > limit {
+				return core.Refuse(&core.ExceedsLimitError{Permits: n - 1, Limit: limit})
+			}
+			return m.Limiter.TryAcquire(n)
+		}
+	})},
 	{"more than the limit is refused for good", "waits for it", slots, mutated(slots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			if n > limit {

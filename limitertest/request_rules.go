@@ -3,6 +3,7 @@ package limitertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -67,20 +68,37 @@ func moreThanLimit(s *subject) {
 		for _, n := range []int{s.Limit + 1, math.MaxInt} {
 			l := s.l.TryAcquire(n)
 			s.leases = append(s.leases, l)
-			if !errors.Is(l.Err(), core.ErrPermitsExceedLimit) {
-				s.faultf("TryAcquire(%d) %s: %v, want core.ErrPermitsExceedLimit", n, when, l.Err())
-			}
-			if errors.Is(l.Err(), core.ErrRejected) {
-				s.faultf("TryAcquire(%d) %s: the error is core.ErrRejected too, but no other time will do", n, when)
-			}
+			s.exceeds(l.Err(), n, fmt.Sprintf("TryAcquire(%d) %s", n, when))
 			ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-			s.fails(ctx, n, core.ErrPermitsExceedLimit, when)
+			begin := time.Now()
+			l, err := s.l.Acquire(ctx, n)
 			cancel()
+			s.leases = append(s.leases, l)
+			s.exceeds(err, n, fmt.Sprintf("Acquire(%d) %s", n, when))
+			s.matches(l, err, "Acquire of more than the limit")
+			if took := time.Since(begin); took > 0 && !s.RealTime {
+				s.faultf("Acquire(%d) %s took %v, want it to return at once", n, when, took)
+			}
 		}
 		s.counted(before, 0, 0, "requests above the limit")
 		if s.l.Available() == s.Limit {
 			s.empties()
 		}
+	}
+}
+
+// exceeds wants the error to be core.ErrPermitsExceedLimit; and if it has numbers, that
+// they are right. The limit may be that of one of a chain's.
+func (s *subject) exceeds(err error, n int, what string) {
+	if !errors.Is(err, core.ErrPermitsExceedLimit) {
+		s.faultf("%s: %v, want core.ErrPermitsExceedLimit", what, err)
+	}
+	if errors.Is(err, core.ErrRejected) {
+		s.faultf("%s: the error is core.ErrRejected too, but no other time will do", what)
+	}
+	var e *core.ExceedsLimitError
+	if errors.As(err, &e) && (e.Permits != n || e.Limit < s.Limit || e.Limit >= n) {
+		s.faultf("%s: the error says %d permits of %d, want %d of %d", what, e.Permits, e.Limit, n, s.Limit)
 	}
 }
 

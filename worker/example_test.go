@@ -106,7 +106,7 @@ func ExamplePool_SubmitN() {
 	fmt.Println(p.Wait(ctx))
 	// Output:
 	// <nil>
-	// core: more permits than the limit
+	// core: 5 permits are more than the limit of 4
 	// <nil>
 }
 
