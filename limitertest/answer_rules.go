@@ -101,6 +101,7 @@ func statisticsAddUp(s *subject) {
 	first, _ := s.counts()
 	want := core.Statistics{Limit: s.Limit, Available: s.Limit, Granted: first.Granted, Rejected: first.Rejected}
 	check := func(when string) {
+		s.pass(s.Lag)
 		if got, _ := s.counts(); got != want {
 			s.faultf("Statistics() %s: %v, want %v", when, got, want)
 		}

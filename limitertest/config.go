@@ -22,9 +22,21 @@ type Config struct {
 	// called in the bubble in which the limiter is used, several times.
 	New func() core.Limiter
 
+	// Done is called with each limiter that New made, once its rule is done with it and it
+	// has been closed if it can be, in the same bubble: to stop the server it speaks to, say.
+	// nil: there is nothing to do. It may be called while a test is failing, and must not
+	// expect the limiter to be in good order.
+	Done func(core.Limiter)
+
 	// Limit is the permit limit, at least 1. math.MaxInt: the limiter grants everything,
-	// and the rules about having nothing do not apply.
+	// and the rules about having nothing do not apply, unless there is a Gate.
 	Limit int
+
+	// Gate is for a limiter whose Limit is math.MaxInt that refuses at times nonetheless,
+	// as one that sheds load does. It shuts the limiter, so that nothing is available, or
+	// opens it again. When it returns that is in force; it may let time pass. A new limiter
+	// is open.
+	Gate func(l core.Limiter, open bool)
 
 	// QueueLimit is how many permits may wait: [NoQueue] for none, math.MaxInt for no
 	// bound. 0: it is found out, and QueueOrder with it; QueueOrder is then ignored.
@@ -46,6 +58,21 @@ type Config struct {
 	// Holds says that permits stay taken, whatever the time, until the lease is released.
 	// Without Refill that is so anyway; with it, the limiter is a chain of both kinds.
 	Holds bool
+
+	// Grain is how exact the limiter's instants are, and those of what it says of time: a
+	// server's clock may count in microseconds. 0: to the nanosecond. What is due is there
+	// when it is due, and may be there less than a Grain earlier.
+	Grain time.Duration
+
+	// Lag is how old Statistics().Available, and what IdleFor says, may be: a limiter that
+	// must ask a server may remember what it was told. The rules let so much time pass before
+	// they look, so Lag must be less than the time in which the first permits come back. 0:
+	// they are never out of date. Available itself, and the counts, must always be right.
+	Lag time.Duration
+
+	// Lacks names interfaces that the limiter implements in form alone, as a view does that
+	// has all the methods whatever it is a view of. They are not looked at.
+	Lacks Interfaces
 
 	// RealTime is for limiters that cannot live in a bubble, because they speak to a server,
 	// say. The rules that need exact instants, or to know that somebody waits, are
@@ -78,8 +105,19 @@ func (c Config) validate() error {
 	if c.QueueOrder > core.NewestFirst {
 		fault("QueueOrder", c.QueueOrder, "oldest-first or newest-first")
 	}
-	if c.Refill < 0 {
-		fault("Refill", c.Refill, "at least 0")
+	if c.Gate != nil && c.Limit != math.MaxInt {
+		fault("Limit", c.Limit, "math.MaxInt where there is a Gate")
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"Refill", c.Refill}, {"Grain", c.Grain}, {"Lag", c.Lag}} {
+		if d.value < 0 {
+			fault(d.field, d.value, "at least 0")
+		}
+	}
+	if c.Lacks >= 1<<interfaces {
+		fault("Lacks", fmt.Sprintf("%#b", uint8(c.Lacks)), "interfaces that there are")
 	}
 	for _, name := range c.Skip {
 		if !slices.ContainsFunc(rules, func(r rule) bool { return r.name == name }) {
@@ -97,12 +135,26 @@ type facts struct {
 	offers
 }
 
+// Interfaces is a set of what a limiter may be beside a core.Limiter.
+type Interfaces uint8
+
+const (
+	Reporter    Interfaces = 1 << iota // core.Reporter
+	Idler                              // core.Idler
+	Refunder                           // core.Refunder
+	Replenisher                        // core.Replenisher
+	Closer                             // io.Closer
+
+	interfaces = iota // how many there are
+)
+
 // offers is what a limiter is beside the interface.
 type offers struct {
 	reporter, idler, refunder, replenisher, closer bool
 }
 
-func offersOf(l core.Limiter) offers {
+// offersOf returns what the limiter is, but for what it is in form alone.
+func offersOf(l core.Limiter, lacks Interfaces) offers {
 	var o offers
 	_, o.reporter = l.(core.Reporter)
 	_, o.idler = l.(core.Idler)
@@ -110,11 +162,18 @@ func offersOf(l core.Limiter) offers {
 	_, o.closer = l.(io.Closer)
 	// A chain is a Replenisher with a period of 0 if nothing in it replenishes.
 	r, ok := l.(core.Replenisher)
-	o.replenisher = ok && r.ReplenishmentPeriod() > 0
+	o.replenisher = ok && lacks&Replenisher == 0 && r.ReplenishmentPeriod() > 0
+	o.reporter = o.reporter && lacks&Reporter == 0
+	o.idler = o.idler && lacks&Idler == 0
+	o.refunder = o.refunder && lacks&Refunder == 0
+	o.closer = o.closer && lacks&Closer == 0
 	return o
 }
 
 func (f *facts) unlimited() bool { return f.Limit == math.MaxInt }
+
+// grain returns how exact instants are, at least 1 ns.
+func (f *facts) grain() time.Duration { return max(f.Grain, 1) }
 
 // unbounded reports whether the queue is too long to be filled.
 func (f *facts) unbounded() bool { return f.queue/f.Limit >= maxWaiters }

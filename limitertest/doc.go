@@ -19,6 +19,19 @@
 // instants are checked to the nanosecond and nothing takes real time. A wait that would
 // never end is a fault, not a hang. A rule that does not apply is skipped and says why.
 //
+// Limiters unlike those of core say what they are:
+//
+//   - One that asks a server: New starts it and Done stops it, in the rule's bubble, over
+//     connections in memory (net.Pipe, say; a goroutine that waits for a real socket keeps
+//     the bubble's clock from going on). Its server's clock may be coarser: Grain. What it
+//     remembers between questions may be old: Lag. Without a server in memory: RealTime.
+//   - One whose limit moves by itself: pin it, to Limit.
+//   - One that grants anything until it is overloaded: Limit is math.MaxInt, and Gate makes
+//     the overload come and go.
+//   - A view, bound to a key or a request, is checked as what it is a view of. Interfaces
+//     that it has in form alone: Lacks.
+//   - Rules that it does not keep, for a reason: Skip.
+//
 // # NoLeaks
 //
 // NoLeaks is for those who use limiters: whoever forgets a Release finds out in his test.

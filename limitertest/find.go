@@ -15,11 +15,11 @@ func (c Config) find(t *testing.T) (*facts, []error) {
 	t.Helper()
 	f := &facts{Config: c, queue: max(c.QueueLimit, 0)}
 	r := rule{check: func(s *subject) {
-		f.offers = offersOf(s.l)
-		if f.RealTime || f.unlimited() {
+		f.offers = offersOf(s.l, f.Lacks)
+		if f.RealTime || f.unlimited() && f.Gate == nil {
 			return
 		}
-		if f.Refill == 0 {
+		if f.Refill == 0 && f.Gate == nil {
 			s.findRefill()
 		}
 		if f.QueueLimit == 0 {
@@ -101,6 +101,9 @@ func (s *subject) findQueue() {
 		}
 	}
 	s.queue = math.MaxInt
+	if s.Gate != nil {
+		return // it serves all at once
+	}
 	s.renew()
 	s.empties()
 	s.acquires(s.Limit)

@@ -8,6 +8,7 @@ type need uint
 const (
 	bubble    need = 1 << iota // exact instants, or to know that somebody waits
 	finite                     // a limit that can be reached
+	drains                     // there may be nothing available
 	pair                       // a limit of 2 at least
 	queued                     // somebody may wait
 	bounded                    // a queue that can be full
@@ -40,6 +41,7 @@ func (n need) unmet(f *facts) string {
 	}{
 		{bubble, !f.RealTime, "needs a bubble, and the limiter can't live in one"},
 		{finite, !f.unlimited(), "the limiter is unlimited"},
+		{drains, !f.unlimited() || f.Gate != nil, "the limiter is unlimited"},
 		{pair, f.Limit >= 2, "needs a limit of 2 at least"},
 		{queued, f.queue > 0, "the limiter has no queue"},
 		{bounded, !f.unbounded(), "the queue is too long to be filled"},

@@ -55,7 +55,7 @@ func unchained(limiters []core.Limiter) []core.Limiter {
 
 func noLeak(tb testing.TB, i int, l core.Limiter, before int) {
 	tb.Helper()
-	replenishes := offersOf(l).replenisher
+	replenishes := offersOf(l, 0).replenisher
 	if r, ok := l.(core.Reporter); ok {
 		st := r.Statistics()
 		if st.Queued > 0 {

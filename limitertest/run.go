@@ -103,7 +103,7 @@ func examine(ctx context.Context, f *facts, check func(*subject)) []error {
 	done, patience := make(chan struct{}), f.patience() // check may find out more of f
 	go func() {
 		defer close(done)
-		defer s.clear()
+		defer s.end()
 		defer func() { s.panicked(recover()) }()
 		s.renew()
 		check(s)

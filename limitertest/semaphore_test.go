@@ -185,6 +185,7 @@ func (s *semaphore) Close() error {
 type quota struct {
 	limit  int
 	period time.Duration
+	grain  time.Duration // of its clock; 0: it is exact
 
 	mu    sync.Mutex
 	base  time.Time
@@ -199,6 +200,9 @@ func newQuota(limit int, period time.Duration) *quota {
 // advanceLocked returns the time left in this period.
 func (q *quota) advanceLocked() time.Duration {
 	since := time.Since(q.base)
+	if q.grain > 0 {
+		since = since.Truncate(q.grain)
+	}
 	if i := int64(since / q.period); i > q.index {
 		q.index, q.taken = i, 0
 	}

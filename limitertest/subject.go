@@ -53,6 +53,12 @@ func (s *subject) renew() {
 	}
 }
 
+// end lets go of the limiter for good.
+func (s *subject) end() {
+	defer func() { s.panicked(recover()) }()
+	s.clear()
+}
+
 // clear lets go of the limiter: nothing stays taken, nobody waits.
 func (s *subject) clear() {
 	for _, c := range s.calls {
@@ -66,7 +72,14 @@ func (s *subject) clear() {
 	}
 	s.release()
 	s.leases, s.calls = nil, nil
-	if c, ok := s.l.(io.Closer); ok {
+	l := s.l
+	if s.l = nil; l == nil {
+		return
+	}
+	if s.Done != nil {
+		defer s.Done(l)
+	}
+	if c, ok := l.(io.Closer); ok && s.Lacks&Closer == 0 {
 		if err := c.Close(); err != nil {
 			s.faultf("Close: %v", err)
 		}
@@ -93,6 +106,9 @@ func (s *subject) pass(d time.Duration) {
 // refill lets pass the time after which all that was taken is back, and takes care that
 // it comes back.
 func (s *subject) refill() {
+	if s.Gate != nil {
+		s.gate(true)
+	}
 	s.pass(s.Refill)
 	if s.Manual {
 		s.replenish()
@@ -145,8 +161,22 @@ func (s *subject) takes(n int) core.Lease {
 	return l
 }
 
-// empties takes all permits.
-func (s *subject) empties() core.Lease { return s.takes(s.Limit) }
+// empties takes all permits, or shuts the gate.
+func (s *subject) empties() core.Lease {
+	if s.Gate != nil {
+		s.gate(false)
+		return core.Lease{}
+	}
+	return s.takes(s.Limit)
+}
+
+// gate opens or shuts the limiter.
+func (s *subject) gate(open bool) {
+	s.passes.Add(1)
+	s.Gate(s.l, open)
+	s.passes.Add(1)
+	s.settle()
+}
 
 // refused wants to be rejected, now.
 func (s *subject) refused(n int, when string) core.Lease {
@@ -170,7 +200,7 @@ func (s *subject) has(want int, when string) {
 
 // counts returns the statistics; ok if the limiter has any.
 func (s *subject) counts() (st core.Statistics, ok bool) {
-	if r, ok := s.l.(core.Reporter); ok {
+	if r, ok := s.l.(core.Reporter); ok && s.reporter {
 		return r.Statistics(), true
 	}
 	return st, false

@@ -22,10 +22,10 @@ func (s *subject) exact(n int, d time.Duration) {
 	if d > s.Refill*maxWaiters*2 {
 		s.stopf("RetryAfter of %d permits: %v, though %v refill all", n, d, s.Refill)
 	}
-	s.pass(d - 1)
+	s.pass(d - s.grain())
 	s.release()
-	s.refused(n, "1 ns before RetryAfter has passed")
-	s.pass(1)
+	s.refused(n, "just before RetryAfter has passed")
+	s.pass(min(d, s.grain()))
 	s.release()
 	if l := s.l.TryAcquire(n); !l.Acquired() {
 		s.faultf("TryAcquire(%d) after the RetryAfter of %v: %v, want a grant", n, d, l.Err())
@@ -125,20 +125,20 @@ func hopelessDeadline(s *subject) {
 	s.empties()
 	s.release()
 	d := s.retryAfter(s.refused(1, "with nothing available"), "a failed try")
-	if d > 1 {
+	if d > s.grain() {
 		before, _ := s.counts()
-		c := s.acquiresWithin(1, d-1)
-		c.wantReject("with a deadline 1 ns before permits come back")
+		c := s.acquiresWithin(1, d-s.grain())
+		c.wantReject("with a deadline just before permits come back")
 		if !c.waits() && !errors.Is(c.err, context.DeadlineExceeded) {
 			s.faultf("Acquire with a hopeless deadline: %v, want an error that is context.DeadlineExceeded", c.err)
 		}
 		s.counted(before, 0, 1, "an Acquire with a hopeless deadline")
 	}
-	c := s.acquiresWithin(1, d+1)
-	c.wantWait("with a deadline 1 ns after permits come back")
+	c := s.acquiresWithin(1, d+s.grain())
+	c.wantWait("with a deadline just after permits come back")
 	s.pass(d)
-	c.wantGrant("1 ns before its deadline, when permits come back")
-	if s.QueueOrder != core.NewestFirst || s.unbounded() || s.Holds || d <= 1 {
+	c.wantGrant("just before its deadline, when permits come back")
+	if s.QueueOrder != core.NewestFirst || s.unbounded() || s.Holds || d <= s.grain() {
 		return
 	}
 	s.renew()
@@ -161,11 +161,11 @@ func servedOnTime(s *subject) {
 	due := time.Now().Add(d)
 	c := s.acquires(n)
 	c.mustWait("with nothing available")
-	s.pass(d - 1)
-	c.mustWait("1 ns before its permits come back")
+	s.pass(d - s.grain())
+	c.mustWait("just before its permits come back")
 	s.pass(s.Refill + 1)
 	c.wantGrant("when its permits are back")
-	if !c.waits() && !c.at.Equal(due) {
+	if !c.waits() && (c.at.Before(due) || c.at.Sub(due) >= s.grain()) {
 		s.faultf("Acquire(%d) was granted %v after its permits came back, want at once", n, c.at.Sub(due))
 	}
 }
@@ -175,12 +175,12 @@ func servedOnTime(s *subject) {
 func automaticReplenishment(s *subject) {
 	s.empties()
 	s.release()
-	s.pass(s.Refill - 1)
+	s.pass(s.Refill - s.grain())
 	if got := s.l.Available(); got >= s.Limit {
-		s.faultf("Available() 1 ns before Refill: %d, want less than %d", got, s.Limit)
+		s.faultf("Available() just before Refill: %d, want less than %d", got, s.Limit)
 	}
-	s.refused(s.Limit, "1 ns before Refill")
-	s.pass(1)
+	s.refused(s.Limit, "just before Refill")
+	s.pass(s.grain())
 	if s.replenisher {
 		r := s.l.(core.Replenisher)
 		if !r.AutoReplenishing() {
@@ -239,8 +239,8 @@ func idleEarnsNothing(s *subject) {
 	s.refused(1, "after all was taken at once")
 	if s.Refill > 0 && !s.Manual { // and as that was a whole number of windows:
 		s.release()
-		s.pass(s.Refill - 1)
-		s.refused(s.Limit, "1 ns before Refill, after a long time")
+		s.pass(s.Refill - s.grain())
+		s.refused(s.Limit, "just before Refill, after a long time")
 	}
 }
 
@@ -248,6 +248,7 @@ func idleEarnsNothing(s *subject) {
 func idleFor(s *subject) {
 	idler := s.l.(core.Idler)
 	idle := func(want bool, when string) time.Duration {
+		s.pass(s.Lag)
 		d, got := idler.IdleFor()
 		if got != want || d < 0 || !got && d > 0 {
 			s.faultf("IdleFor() %s: %v, %v, want idle to be %v", when, d, got, want)
@@ -259,8 +260,9 @@ func idleFor(s *subject) {
 			return
 		}
 		s.pass(time.Second)
-		if d := idle(true, when); d != from+time.Second {
-			s.faultf("IdleFor() %s, and a second later: %v, want %v", when, d, from+time.Second)
+		later := from + time.Second + s.Lag
+		if d := idle(true, when); d <= later-s.grain() || d >= later+s.grain() {
+			s.faultf("IdleFor() %s, and %v later: %v, want %v", when, time.Second+s.Lag, d, later)
 		}
 	}
 	grows(idle(true, "of a new limiter"), "of a new limiter")

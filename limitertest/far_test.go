@@ -1,0 +1,241 @@
+package limitertest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+)
+
+// Limiters far from core's, and what their configs say of them.
+
+// remote is a limiter that asks a server, a goroutine, for every decision, and may remember
+// for a while what it was told.
+type remote struct {
+	core.Limiter
+	calls chan func()
+	lag   time.Duration
+
+	mu    sync.Mutex
+	asked time.Time
+	told  int
+}
+
+func newRemote(l core.Limiter, lag time.Duration) *remote {
+	r := &remote{Limiter: l, calls: make(chan func()), lag: lag}
+	go func() {
+		for f := range r.calls {
+			f()
+		}
+	}()
+	return r
+}
+
+// stop stops the server.
+func (r *remote) stop() { close(r.calls) }
+
+// asks has the server do something, and returns when it has.
+func (r *remote) asks(f func()) {
+	done := make(chan struct{})
+	r.calls <- func() {
+		f()
+		close(done)
+	}
+	<-done
+}
+
+func (r *remote) TryAcquire(n int) (l core.Lease) {
+	r.asks(func() { l = r.Limiter.TryAcquire(n) })
+	return l
+}
+
+func (r *remote) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	r.asks(func() {})
+	return r.Limiter.Acquire(ctx, n)
+}
+
+func (r *remote) Available() (n int) {
+	r.asks(func() { n = r.Limiter.Available() })
+	return n
+}
+
+func (r *remote) Statistics() core.Statistics {
+	st := r.Limiter.(core.Reporter).Statistics()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked.IsZero() || time.Since(r.asked) >= r.lag {
+		r.asked, r.told = time.Now(), st.Available
+	}
+	st.Available = r.told
+	return st
+}
+
+func (r *remote) Refund(l core.Lease) { r.asks(func() { r.Limiter.(core.Refunder).Refund(l) }) }
+func (r *remote) Close() error        { return r.Limiter.(io.Closer).Close() }
+
+func TestALimiterOnAServerConforms(t *testing.T) {
+	for _, k := range kinds[:3] {
+		for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst} {
+			t.Run(fmt.Sprintf("%s/%v", k.name, order), func(t *testing.T) {
+				const lag = 100 * time.Millisecond
+				limitertest.Run(t, limitertest.Config{
+					New:   func() core.Limiter { return newRemote(k.make(7, order, false), lag) },
+					Done:  func(l core.Limiter) { l.(*remote).stop() },
+					Limit: limit, QueueLimit: 7, QueueOrder: order, Refill: k.refill, Lag: lag,
+				})
+			})
+		}
+	}
+}
+
+// Done is called once for each limiter, after its Close, in the same bubble.
+func TestDoneIsCalledForEachLimiter(t *testing.T) {
+	made, done := 0, 0
+	live := map[core.Limiter]chan struct{}{}
+	limitertest.Run(t, limitertest.Config{
+		Limit: limit,
+		New: func() core.Limiter {
+			l, stop := concurrency(3, core.OldestFirst), make(chan struct{})
+			go func() { <-stop }() // the bubble would not end without Done
+			live[l] = stop
+			made++
+			return l
+		},
+		Done: func(l core.Limiter) {
+			if err := l.TryAcquire(1).Err(); err != core.ErrClosed { //nolint:errorlint // unchanged
+				t.Errorf("not closed: %v", err)
+			}
+			close(live[l])
+			delete(live, l)
+			done++
+		},
+	})
+	require.Empty(t, live)
+	require.Equal(t, made, done)
+	require.Greater(t, done, len(limitertest.RuleNames())/2)
+}
+
+func TestDoneMayPanic(t *testing.T) {
+	v := limitertest.Judge(t, limitertest.Config{
+		Limit: limit, QueueLimit: queue, Refill: time.Second,
+		New:  plain(queue, core.OldestFirst),
+		Done: func(core.Limiter) { panic("no server") },
+	}, "checks come in order")
+	require.NotEmpty(t, v.Faults)
+	require.ErrorContains(t, v.Faults[0], "panic: no server")
+}
+
+// valve is a limiter that grants everything, or while it is shut nothing.
+type valve struct {
+	inner *core.ConcurrencyLimiter // has all of its permits, or none
+	shut  core.Lease
+	turns uint64
+}
+
+func newValve(queueLimit int, order core.QueueOrder) *valve {
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
+		PermitLimit: math.MaxInt, QueueLimit: queueLimit, QueueOrder: order,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return &valve{inner: l}
+}
+
+func (v *valve) turn(open bool) {
+	if open {
+		v.shut.Release()
+		return
+	}
+	v.turns++
+	v.shut = v.inner.TryAcquire(math.MaxInt)
+}
+
+func (v *valve) TryAcquire(n int) core.Lease {
+	l := v.inner.TryAcquire(n)
+	l.Release()
+	return l
+}
+
+func (v *valve) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	l, err := v.inner.Acquire(ctx, n)
+	l.Release()
+	return l, err
+}
+
+func (v *valve) Available() int { return v.inner.Available() }
+func (v *valve) Close() error   { return v.inner.Close() }
+
+func (v *valve) Statistics() core.Statistics {
+	st := v.inner.Statistics()
+	st.Granted -= v.turns
+	return st
+}
+
+func valves(queueLimit int, order core.QueueOrder) limitertest.Config {
+	return limitertest.Config{
+		New:   func() core.Limiter { return newValve(queueLimit, order) },
+		Gate:  func(l core.Limiter, open bool) { l.(*valve).turn(open) },
+		Limit: math.MaxInt, QueueLimit: queueLimit, QueueOrder: order,
+	}
+}
+
+func TestALimiterThatShedsConforms(t *testing.T) {
+	for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst} {
+		for _, n := range []int{0, 1, 3, 7, math.MaxInt} {
+			t.Run(fmt.Sprintf("%v/queue=%d", order, n), func(t *testing.T) {
+				c := valves(n, order)
+				if n > 0 && n < math.MaxInt {
+					found := limitertest.Found(t, limitertest.Config{New: c.New, Gate: c.Gate, Limit: c.Limit})
+					require.Equal(t, n, found.QueueLimit)
+					require.Equal(t, order, found.QueueOrder)
+				}
+				if n == 0 {
+					c.QueueLimit = limitertest.NoQueue
+				}
+				limitertest.Run(t, c)
+			})
+		}
+	}
+}
+
+// What a gate shuts can be wrong in all the ways of a queue.
+func TestALimiterThatShedsIsJudged(t *testing.T) {
+	c := valves(5, core.OldestFirst)
+	c.New = func() core.Limiter { return newValve(6, core.OldestFirst) }
+	v := limitertest.Judge(t, c, "the queue counts permits")
+	require.NotEmpty(t, v.Faults)
+}
+
+// A server's clock may count in microseconds.
+func TestACoarseClockConforms(t *testing.T) {
+	coarse := func() core.Limiter {
+		q := newQuota(limit, time.Minute)
+		q.grain = time.Microsecond
+		return q
+	}
+	c := limitertest.Config{New: coarse, Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Minute, Grain: time.Microsecond}
+	limitertest.Run(t, c)
+	c.Grain = 0
+	require.NotEmpty(t, limitertest.Judge(t, c, "retry after is exact").Faults)
+}
+
+// A view of a limiter that counts nothing has the methods, and says nothing.
+func TestWhatALimiterLacksIsNotLookedAt(t *testing.T) {
+	c := limitertest.Config{
+		New:   func() core.Limiter { return core.WithReason(newQuota(limit, time.Minute), "spent") },
+		Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Minute,
+	}
+	require.NotEmpty(t, limitertest.Judge(t, c, "statistics add up").Faults)
+	c.Lacks = limitertest.Reporter | limitertest.Idler | limitertest.Refunder | limitertest.Closer
+	require.NotEmpty(t, limitertest.Judge(t, c, "statistics add up").Skipped)
+	limitertest.Run(t, c)
+}
