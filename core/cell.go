@@ -34,7 +34,8 @@ import (
 // The third kind only carries what one lease needs: see extra.
 type cell struct {
 	word  atomic.Uint64
-	e     *engine // nil: not of one of the four limiters
+	force atomic.Int64 // a concurrency limiter's limit in force: terms.limit, or less; changes while the word is shut
+	e     *engine      // nil: not of one of the four limiters
 	x     *extra
 	first uint64 // number of this cell's generation 0
 	terms
@@ -61,7 +62,14 @@ type terms struct {
 	anchor *time.Time // a window's, as it was given; nil: none was
 }
 
-const windowWord = -1 // terms.fullBits
+const (
+	windowWord  = -1 // terms.fullBits
+	watchedWord = 1  // terms.spareBits beside a credit: see watched.Resize
+)
+
+// watched reports whether the limit in force may be less than limit, so that the leases say
+// what it was.
+func (t *terms) watched() bool { return t.fullBits == 0 && t.spareBits == watchedWord }
 
 // window reports whether these are a window's terms.
 func (t *terms) window() bool { return t.fullBits < 0 }
@@ -155,6 +163,7 @@ func (c *cell) shut() uint64 {
 func newCell(e *engine, first uint64, t terms) *cell {
 	c := &cell{e: e, first: first, terms: t}
 	c.word.Store(shut)
+	c.force.Store(int64(t.limit))
 	return c
 }
 

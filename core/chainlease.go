@@ -68,7 +68,7 @@ func (c *ChainedLimiter) combine(t *cell, permits int) Lease {
 			name = k.c.name
 		}
 		if limit == 0 {
-			limit = k.c.limit
+			limit = k.limit()
 		}
 		if rate == nil && k.c.span != 0 {
 			rate = &k.c.terms

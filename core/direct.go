@@ -18,6 +18,7 @@ var _ = direct.Install(&direct.Ways[Lease]{
 		l, ok := exactly(limiter)
 		if ok {
 			l.permits.hook = hook
+			l.cell.Load().spareBits = watchedWord
 		}
 		return (*watched)(l), ok
 	},
@@ -124,11 +125,26 @@ func (k *watched) Acquire(ctx context.Context, n int) (Lease, error) {
 
 // watch makes the lease a watched one if it holds anything.
 func (k *watched) watch(l Lease) Lease {
+	c := k.cell.Load()
+	if c == nil {
+		return l
+	}
+	l = l.note(c.force.Load())
 	if o := l.outcome(); o == heldHot || o == heldTicket {
 		l.bits += uint64(watchedHot - heldHot)
 		l.v = k.clock()
 	}
 	return l
+}
+
+// Resize puts another limit in force.
+func (k *watched) Resize(limit int) {
+	now := k.lock()
+	p := &k.permits
+	p.free += limit - p.limit
+	p.limit = limit
+	k.cell.Load().force.Store(int64(limit))
+	k.unlock(now)
 }
 
 func (k *watched) End(l Lease, cause direct.Cause) {

@@ -139,7 +139,9 @@ func (e *engine) roomyCell(now int64) *cell {
 	}
 	t := c.terms
 	t.from = from
+	force := c.force.Load()
 	c = newCell(e, c.grants(), t)
+	c.force.Store(force)
 	e.cell.Store(c)
 	return c
 }
@@ -272,7 +274,7 @@ func (e *engine) Statistics() Statistics {
 	now := e.lock()
 	c := e.cell.Load()
 	s := Statistics{
-		Limit:     c.limit,
+		Limit:     int(c.force.Load()),
 		Available: e.acct.available(),
 		Granted:   c.grants() + uint64(e.adjust.Load()),
 		Rejected:  e.rejected.Load(),
@@ -374,6 +376,9 @@ func (e *engine) update(t terms) error {
 	}
 	if !t.window() {
 		t.from = now
+	}
+	if e.cell.Load().watched() {
+		t.spareBits = watchedWord
 	}
 	c := newCell(e, e.cell.Load().grants(), t)
 	e.acct.bind(now, &c.terms)

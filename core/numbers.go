@@ -8,6 +8,7 @@ import "time"
 //	free, spent   outcome 5, generation 20, permits 39   left  reset
 //	held…         outcome 5, generation 20, permits 39   left  reset
 //	watched…      outcome 5, generation 20, permits 39   left  instant
+//	of a watched limiter: limit 32, left 32 for left; a rejection has the limit for retry
 //	spentWindow   outcome 5, generation 20, permits 39   left  instant
 //	spentCredit   outcome 5, generation 20, permits 39   left  time since the latest tick
 //	…Bucket, …Raw outcome 5, generation 20, permits 39   word  instant
@@ -73,9 +74,9 @@ func (l Lease) numbers() numbers {
 	n := numbers{permits: int(l.bits >> (outcomeBits + generationBits)), left: -1, reset: -1}
 	switch l.outcome() {
 	case free, spent, heldHot, heldTicket:
-		n.left, n.reset = int(l.u), l.v
+		n.left, n.reset = l.left(), l.v
 	case watchedHot, watchedTicket:
-		n.left = int(l.u)
+		n.left = l.left()
 	case spentWindow:
 		n.left = int(l.u)
 		if t := &l.home().terms; !t.manual {
@@ -94,11 +95,56 @@ func (l Lease) numbers() numbers {
 	case exhausted, queueFull, evicted, tooSoon:
 		n.permits = int(l.bits >> outcomeBits & maxRefused)
 		n.left = int(l.bits >> (outcomeBits + refusedBits))
-		n.retry, n.reset = l.u, l.v
+		if n.reset = l.v; !l.c.watched() {
+			n.retry = l.u
+		}
 	default:
 		n.permits = 0
 	}
 	return n
+}
+
+const (
+	notedBits = 32 // of the permits left, in a watched limiter's grants; above is the limit
+	maxNoted  = 1<<(notedBits-1) - 1
+)
+
+// note makes a watched limiter's lease say what limit was in force.
+func (l Lease) note(limit int64) Lease {
+	switch o := l.outcome(); {
+	case o >= exhausted && o <= exhaustedRaw:
+		l.u = limit
+	case !l.Acquired():
+	case l.c.limit <= maxNoted:
+		l.u |= limit << notedBits
+	default:
+		l = l.With(PermitLimit.With(int(limit)))
+	}
+	return l
+}
+
+// limit returns the limit that was in force at the decision.
+func (l Lease) limit() int {
+	noted := int64(0)
+	switch o := l.outcome(); {
+	case !l.c.watched():
+	case o >= exhausted && o <= exhaustedRaw:
+		noted = l.u
+	case l.Acquired() && l.c.limit <= maxNoted:
+		noted = l.u >> notedBits
+	}
+	if noted == 0 {
+		return l.c.limit
+	}
+	return int(noted)
+}
+
+// left returns the permits left after a grant that has them in its own field.
+func (l Lease) left() int {
+	if l.c != nil && l.c.watched() && l.c.limit <= maxNoted {
+		return int(l.u & (1<<notedBits - 1))
+	}
+	return int(l.u)
 }
 
 // added reports whether metadata of that name was added to the lease.
@@ -138,7 +184,7 @@ func (l Lease) lookupBuiltin(name string) (any, bool) {
 	case LimiterName.name:
 		return l.c.name, l.c.name != ""
 	case PermitLimit.name:
-		return l.c.limit, true
+		return l.limit(), true
 	case RetryAfter.name:
 		retry := l.numbers().retry
 		return time.Duration(retry), retry > 0

@@ -110,13 +110,13 @@ func (e *engine) dip(c *cell, n int) (Lease, bool) {
 func (c *cell) releaseHot(generation uint64, n int) (held int, won bool) {
 	w := c.word.Load()
 	if w&^maxCredit == generation<<generationShift|busy {
-		credit := w&maxCredit + uint64(n)
-		if credit == uint64(c.limit) && c.e.watch.Load() > 0 {
+		credit, limit := w&maxCredit+uint64(n), c.force.Load()
+		if credit == uint64(limit) && c.e.watch.Load() > 0 {
 			c.e.noteWhole()
 		}
 		if credit <= maxCredit {
 			if c.word.CompareAndSwap(w, w-busy+uint64(n)) {
-				return c.limit - int(credit), true
+				return int(limit) - int(credit), true
 			}
 			backOff(0)
 		}
@@ -129,7 +129,7 @@ func (c *cell) releaseHot(generation uint64, n int) (held int, won bool) {
 func (c *cell) releaseHotSlow(generation uint64, n int) (held int, won bool) {
 	for try := 0; ; try++ {
 		w := c.word.Load()
-		credit := w&maxCredit + uint64(n)
+		credit, limit := w&maxCredit+uint64(n), c.force.Load()
 		switch {
 		case w&busy == 0 || c.generationOf(w) != generation:
 			return 0, false
@@ -142,11 +142,11 @@ func (c *cell) releaseHotSlow(generation uint64, n int) (held int, won bool) {
 			c.e.unlock(now)
 			return held, won
 		}
-		if credit == uint64(c.limit) && c.e.watch.Load() > 0 {
+		if credit == uint64(limit) && c.e.watch.Load() > 0 {
 			c.e.noteWhole()
 		}
 		if c.word.CompareAndSwap(w, w-busy+uint64(n)) {
-			return c.limit - int(credit), true
+			return int(limit) - int(credit), true
 		}
 		backOff(try)
 	}
@@ -157,18 +157,18 @@ func (e *engine) giveBack(n int) (held int) {
 	c := e.cell.Load()
 	for try := 0; ; try++ {
 		w := c.word.Load()
-		credit := w&maxCredit + uint64(n)
+		credit, limit := w&maxCredit+uint64(n), c.force.Load()
 		if w&shut != 0 || credit > maxCredit {
 			now := e.lock()
 			held = e.putBack(n)
 			e.unlock(now)
 			return held
 		}
-		if credit == uint64(c.limit) && e.watch.Load() > 0 {
+		if credit == uint64(limit) && e.watch.Load() > 0 {
 			e.noteWhole()
 		}
 		if c.word.CompareAndSwap(w, w+uint64(n)) {
-			return c.limit - int(credit)
+			return int(limit) - int(credit)
 		}
 		backOff(try)
 	}
