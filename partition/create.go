@@ -1,0 +1,187 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+var (
+	errNoRoom  = errors.New("partition: no room")
+	errUnequal = errors.New("partition: the key does not equal itself, as NaN does not")
+	errNilNew  = errors.New("New returned a nil limiter")
+)
+
+// making is a partition whose New is running.
+type making struct {
+	done chan struct{} // closed when it is over, or the Keyed is closed
+}
+
+// wait waits until it is over; a nil ctx does not end the wait.
+func (m *making) wait(ctx context.Context) error {
+	if ctx == nil {
+		<-m.done
+		return nil
+	}
+	select {
+	case <-m.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// enter returns the key's partition, made if it must be, and pinned. The error is errNoRoom
+// if there is no room for it.
+func (k *Keyed[R, K]) enter(ctx context.Context, hash uint64, key K) (*entry[K], error) {
+	e := k.table.find(hash, key)
+	if e == nil {
+		return k.enterSlow(ctx, hash, key, visitsWhenNew)
+	}
+	w := e.pin()
+	if w&dead == 0 {
+		if w/oneCall%callsPerShare != 0 {
+			return e, nil
+		}
+		e.leave() // it may be its own turn
+	}
+	return k.enterSlow(ctx, hash, key, visitsPerShare)
+}
+
+// enterSlow is enter for a call that visits, and may find no partition.
+func (k *Keyed[R, K]) enterSlow(ctx context.Context, hash uint64, key K, visits int) (*entry[K], error) {
+	k.visit(visits) // before anything is held that a panic of OnEvict could lose
+	if e := k.table.find(hash, key); e != nil && e.pinAgain() {
+		return e, nil
+	}
+	if unequal(key, key) {
+		return nil, errUnequal
+	}
+	place := false // held by this call
+	defer func() {
+		if place {
+			k.returnPlace()
+		}
+	}()
+	for tries := 0; ; {
+		e, m, mine, err := k.lookUp(hash, key, &place)
+		switch {
+		case e != nil || err != nil:
+			return e, err
+		case mine:
+			place = false // it is the partition's now
+			return k.make(hash, key, m)
+		case m != nil:
+			if place { // of no use
+				k.returnPlace()
+				place = false
+			}
+			if err := m.wait(ctx); err != nil {
+				return nil, err
+			}
+		case tries == triesForRoom || !k.makeRoom(&place):
+			return nil, errNoRoom
+		default:
+			tries++
+		}
+	}
+}
+
+func unequal[K comparable](a, b K) bool { return a != b }
+
+// lookUp looks under the mutex for the partition, pinned, or for who is making it: mine says
+// that it is this call, which has a place now, or had it. Without any of them there is no
+// room.
+func (k *Keyed[R, K]) lookUp(hash uint64, key K, place *bool) (e *entry[K], m *making, mine bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.open.Load() {
+		return nil, nil, false, core.ErrClosed
+	}
+	if e := k.table.find(hash, key); e != nil {
+		e.pinAgain() // it is not dead: those leave the table as they die
+		return e, nil, false, nil
+	}
+	if m := k.making[key]; m != nil {
+		return nil, m, false, nil
+	}
+	if !*place {
+		if k.places >= k.o.MaxPartitions {
+			return nil, nil, false, nil
+		}
+		k.places++
+		*place = true
+	}
+	m = &making{make(chan struct{})}
+	k.making[key] = m
+	return nil, m, true, nil
+}
+
+func (k *Keyed[R, K]) returnPlace() {
+	k.mu.Lock()
+	k.places--
+	k.mu.Unlock()
+}
+
+// make calls New for the key, for which m is in making and holds a place.
+func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[K], error) {
+	var e *entry[K]
+	defer func() {
+		if e == nil { // an error, or New panicked or ended the goroutine
+			k.settle(key, m, nil)
+		}
+	}()
+	l, err := k.o.New(key)
+	if err == nil && isNil(l) {
+		err = errNilNew
+	}
+	if err != nil {
+		return nil, k.explain(err)
+	}
+	_, closes := l.(io.Closer)
+	e = &entry[K]{hash: hash, limiter: l, closes: closes, key: key}
+	e.word.Store(oneCall + onePin)
+	if !k.settle(key, m, e) {
+		_ = closeLimiter(l)
+		return nil, core.ErrClosed
+	}
+	return e, nil
+}
+
+// settle ends the making of a partition: e, or nil if it failed. It reports false if the
+// Keyed was closed meanwhile.
+func (k *Keyed[R, K]) settle(key K, m *making, e *entry[K]) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.making[key] != m {
+		return false
+	}
+	delete(k.making, key)
+	if e == nil {
+		k.places--
+	} else {
+		k.table.add(e)
+		k.ring.add(e)
+		k.created++
+	}
+	close(m.done)
+	return true
+}
+
+func (k *Keyed[R, K]) explain(err error) error {
+	if k.o.Name == "" {
+		return fmt.Errorf("partition: no limiter for the key: %w", err)
+	}
+	return fmt.Errorf("partition: %q: no limiter for the key: %w", k.o.Name, err)
+}
+
+// closeLimiter closes a limiter that can be closed.
+func closeLimiter(l core.Limiter) error {
+	if c, ok := l.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package partition
+
+import (
+	"context"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+const reasonNoRoom = "partition limit reached"
+
+// tryOverflow answers a request that found no room.
+func (k *Keyed[R, K]) tryOverflow(permits int) core.Lease {
+	k.overflowed.Add(1)
+	if k.o.Overflow == nil {
+		return k.reject(permits)
+	}
+	return k.o.Overflow.TryAcquire(permits)
+}
+
+func (k *Keyed[R, K]) acquireOverflow(ctx context.Context, permits int) (core.Lease, error) {
+	k.overflowed.Add(1)
+	if k.o.Overflow == nil {
+		l := k.reject(permits)
+		return l, l.Err()
+	}
+	return k.acquireGuarded(ctx, k.o.Overflow, permits, k.forgets)
+}
+
+func (k *Keyed[R, K]) reject(permits int) core.Lease {
+	l := core.Refuse(&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom})
+	if k.o.Name == "" {
+		return l.With(core.ReasonPhrase.With(reasonNoRoom))
+	}
+	return l.With(core.LimiterName.With(k.o.Name), core.ReasonPhrase.With(reasonNoRoom))
+}
+
+// acquireGuarded acquires from a limiter that Close does not close, and has Close end the
+// wait. forgets: the limiter keeps no context.
+func (k *Keyed[R, K]) acquireGuarded(
+	ctx context.Context, l core.Limiter, permits int, forgets bool,
+) (core.Lease, error) {
+	c := k.closing.Begin(ctx)
+	returned := false
+	defer func() { c.Finish(forgets && returned) }()
+	lease, err := l.Acquire(c, permits)
+	returned = true
+	lease, err = answered(l, lease, err)
+	if err != nil {
+		if explained := c.Explain(err); explained != err { //nolint:errorlint // was it changed
+			return refuse(explained)
+		}
+		return lease, err
+	}
+	if cause := k.closing.Cause(); cause != nil { // granted as Close came: Close wins
+		undo(l, lease)
+		return refuse(cause)
+	}
+	return lease, nil
+}

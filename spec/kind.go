@@ -1,0 +1,62 @@
+package spec
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Kind says which limiter a [Limit] is of.
+type Kind uint8
+
+// The kinds, and their words in a limit.
+const (
+	Unlimited     Kind = iota // "unlimited": [core.Unlimited]
+	Concurrency               // "concurrency": [core.ConcurrencyLimiter]
+	TokenBucket               // "bucket": [core.TokenBucket]
+	FixedWindow               // "fixed": [core.FixedWindow]
+	SlidingWindow             // "sliding": [core.SlidingWindow]
+)
+
+var kindNames = [...]string{
+	Unlimited: "unlimited", Concurrency: "concurrency", TokenBucket: "bucket", FixedWindow: "fixed", SlidingWindow: "sliding",
+}
+
+const wantKind = "bucket, fixed, sliding, concurrency or unlimited"
+
+// String returns the kind's word, such as "bucket".
+func (k Kind) String() string {
+	if k.known() {
+		return kindNames[k]
+	}
+	return "Kind(" + strconv.Itoa(int(k)) + ")"
+}
+
+func (k Kind) known() bool { return int(k) < len(kindNames) }
+
+// MarshalText implements [encoding.TextMarshaler]. An unknown kind is an error.
+func (k Kind) MarshalText() ([]byte, error) {
+	if !k.known() {
+		return nil, fmt.Errorf("spec: Kind = %d, want %s", uint8(k), wantKind)
+	}
+	return []byte(kindNames[k]), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. It takes what String returns, in upper
+// or lower case; anything else is an error and leaves k as it was.
+func (k *Kind) UnmarshalText(text []byte) error {
+	found, ok := kindOf(lower(string(text)))
+	if !ok {
+		return fmt.Errorf("spec: unknown kind %q, want %s", text, wantKind)
+	}
+	*k = found
+	return nil
+}
+
+func kindOf(word string) (Kind, bool) {
+	for k, name := range kindNames {
+		if word == name {
+			return Kind(k), true
+		}
+	}
+	return 0, false
+}

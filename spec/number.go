@@ -1,0 +1,145 @@
+package spec
+
+import (
+	"math"
+	"math/bits"
+	"strings"
+	"time"
+)
+
+var units = map[string]uint64{
+	"":  1,
+	"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12,
+	"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
+}
+
+// parseNumber returns the number that low says, which stands in word: at least least.
+func parseNumber(word, low string, least int) (int, error) {
+	end := 0
+	for end < len(low) && (digit(low[end]) || low[end] == '_') {
+		end++
+	}
+	digits, unit := low[:end], low[end:]
+	switch {
+	case strings.HasPrefix(unit, ".") || strings.HasPrefix(unit, ","):
+		return 0, wrong(word, "a fraction, want a whole number")
+	case digits == "":
+		return 0, wrong(word, "want a whole number, such as 20")
+	case !digit(digits[0]) || !digit(digits[end-1]) || strings.Contains(digits, "__"):
+		return 0, wrong(word, "a stray _, want it between digits, as in 1_000")
+	}
+	factor, ok := units[strings.TrimSuffix(unit, "b")]
+	if !ok {
+		return 0, wrong(word, "unknown unit %q, want k, M, G, T, Ki, Mi, Gi or Ti, with or without B, or B alone", unit)
+	}
+	n := uint64(0)
+	for i := range len(digits) {
+		if digits[i] == '_' {
+			continue
+		}
+		if hi, lo := bits.Mul64(n, 10); hi != 0 || lo > math.MaxInt {
+			return 0, tooLarge(word)
+		} else if n = lo + uint64(digits[i]-'0'); n > math.MaxInt {
+			return 0, tooLarge(word)
+		}
+	}
+	hi, n := bits.Mul64(n, factor)
+	switch {
+	case hi != 0 || n > math.MaxInt:
+		return 0, tooLarge(word)
+	case n < uint64(least):
+		return 0, wrong(word, "want at least %d", least)
+	}
+	return int(n), nil
+}
+
+func tooLarge(word string) error { return wrong(word, "too large, want at most %d", math.MaxInt) }
+
+var times = map[string]time.Duration{
+	"ns": time.Nanosecond, "nanosecond": time.Nanosecond, "nanoseconds": time.Nanosecond,
+	"us": time.Microsecond, "microsecond": time.Microsecond, "microseconds": time.Microsecond,
+	"µs": time.Microsecond, "μs": time.Microsecond, // the two letters that time.ParseDuration takes
+	"ms": time.Millisecond, "millisecond": time.Millisecond, "milliseconds": time.Millisecond,
+	"s": time.Second, "sec": time.Second, "secs": time.Second, "second": time.Second, "seconds": time.Second,
+	"m": time.Minute, "min": time.Minute, "mins": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"d": day, "day": day, "days": day,
+}
+
+const day = 24 * time.Hour
+
+// parseTime returns the time that low says, which stands in word.
+func parseTime(word, low string) (time.Duration, error) {
+	d, err := time.ParseDuration(low)
+	if err != nil {
+		var ok bool
+		if d, ok = countedTime(low); !ok {
+			return 0, wrong(word, "unknown time %q, want s, min, h, day or a duration such as 250ms", timeIn(word))
+		}
+	}
+	if d <= 0 {
+		return 0, wrong(word, "the time %q is not above 0", timeIn(word))
+	}
+	return d, nil
+}
+
+// timeIn returns the time in word as it was written.
+func timeIn(word string) string {
+	_, t, _ := strings.Cut(word, "/")
+	return t
+}
+
+// countedTime is one of the names, or a whole number of them.
+func countedTime(low string) (time.Duration, bool) {
+	name := strings.TrimLeft(low, "0123456789_")
+	unit, ok := times[name]
+	if !ok || name == low {
+		return unit, ok
+	}
+	n, err := parseNumber(low, low[:len(low)-len(name)], 0)
+	if hi, lo := bits.Mul64(uint64(n), uint64(unit)); err == nil && hi == 0 && lo <= math.MaxInt64 {
+		return time.Duration(lo), true
+	}
+	return 0, false
+}
+
+// formatTime returns d, above 0, in few letters.
+func formatTime(d time.Duration) string {
+	switch d {
+	case time.Nanosecond:
+		return "ns"
+	case time.Microsecond:
+		return "us"
+	case time.Millisecond:
+		return "ms"
+	case time.Second:
+		return "s"
+	case time.Minute:
+		return "min"
+	case time.Hour:
+		return "h"
+	case day:
+		return "day"
+	}
+	s := strings.Replace(d.String(), "µ", "u", 1)
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-len("0s")]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-len("0m")]
+	}
+	return s
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }
+
+// lower is in lower case what of s is ASCII: other letters mean nothing here, and some would
+// become one that does.
+func lower(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,217 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// Parse returns the limit that s says. The grammar is in the package's documentation. An
+// error names the word that is wrong, and what was expected there.
+func Parse(s string) (Limit, error) {
+	p := parser{words: strings.Fields(s)}
+	if err := p.parse(); err != nil {
+		return Limit{}, fmt.Errorf("spec: %w", err)
+	}
+	return p.limit, nil
+}
+
+// parser takes a line word by word.
+type parser struct {
+	words []string // not taken yet, as they were written
+	limit Limit
+	seen  []string // words that may stand once
+}
+
+// wrong is an error about a word.
+func wrong(word, format string, args ...any) error {
+	return fmt.Errorf("%q: %s", word, fmt.Sprintf(format, args...))
+}
+
+// take returns the next word, also in lower case.
+func (p *parser) take() (word, low string) {
+	word, p.words = p.words[0], p.words[1:]
+	return word, lower(word)
+}
+
+func (p *parser) parse() error {
+	if len(p.words) == 0 {
+		return errors.New("no words, want a limit such as 100/s")
+	}
+	p.limit.Kind = TokenBucket
+	kind, ok := kindOf(lower(p.words[0]))
+	if ok {
+		p.limit.Kind = kind
+		p.take()
+	} else if c := p.words[0][0]; c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
+		return wrong(p.words[0], "unknown kind, want %s, or an amount such as 100/s", wantKind)
+	}
+	if err := p.amount(); err != nil {
+		return err
+	}
+	for len(p.words) > 0 {
+		if err := p.option(); err != nil {
+			return err
+		}
+	}
+	if l := p.limit; l.Kind == SlidingWindow && int64(l.segments()) > int64(l.Per) {
+		return wrong("segments", "%d are more than the %d nanoseconds of the window", l.segments(), int64(l.Per))
+	}
+	return nil
+}
+
+// amount takes the permits, and the time of rates.
+func (p *parser) amount() (err error) {
+	of := fieldsOf[p.limit.Kind]
+	example := "10"
+	if of.per {
+		example = "100/s"
+	}
+	switch {
+	case p.limit.Kind == Unlimited:
+		return nil
+	case len(p.words) == 0:
+		return wrong(p.limit.Kind.String(), "want an amount after it, such as %s", example)
+	}
+	word, low := p.take()
+	number, per, slash := strings.Cut(low, "/")
+	switch {
+	case number == "" || !slash && !digit(number[0]):
+		return wrong(word, "want an amount, such as %s", example)
+	case slash && !of.per:
+		return wrong(word, "%v has no time, want an amount such as %s", p.limit.Kind, example)
+	case !slash && of.per:
+		return wrong(word, "no time, want an amount such as %s/s", word)
+	}
+	if p.limit.Permits, err = parseNumber(word, number, 1); err != nil || !of.per {
+		return err
+	}
+	p.limit.Per, err = parseTime(word, per)
+	return err
+}
+
+// option takes one of the words after the amount, with its number.
+func (p *parser) option() error {
+	word, low := p.take()
+	of := fieldsOf[p.limit.Kind]
+	var belongs bool
+	var number *int
+	least := 1
+	switch low {
+	case "burst":
+		belongs, number = of.burst, &p.limit.Burst
+	case "segments":
+		belongs, number = of.segments, &p.limit.Segments
+	case "queue":
+		belongs, number, least = of.queue, &p.limit.Queue, 0
+	case core.OldestFirst.String(), core.NewestFirst.String():
+		belongs = of.queue
+	default:
+		return wrong(word, "unknown word, want %s", p.wanted())
+	}
+	switch {
+	case !belongs:
+		return wrong(word, "not a word of %v, want %s", p.limit.Kind, p.wanted())
+	case number == nil:
+		if err := p.once(word, "order"); err != nil {
+			return err
+		}
+		return p.limit.Order.UnmarshalText([]byte(low))
+	}
+	if err := p.once(word, low); err != nil {
+		return err
+	}
+	if len(p.words) == 0 {
+		return wrong(word, "want a number after it, such as %s 20", low)
+	}
+	value, lowValue := p.take()
+	var err error
+	*number, err = parseNumber(value, lowValue, least)
+	return err
+}
+
+// once refuses a second word of the same meaning.
+func (p *parser) once(word, meaning string) error {
+	for _, seen := range p.seen {
+		if seen != meaning {
+			continue
+		}
+		if meaning == "order" {
+			return wrong(word, "a second order, want %v or %v once", core.OldestFirst, core.NewestFirst)
+		}
+		return wrong(word, "there twice, want it once")
+	}
+	p.seen = append(p.seen, meaning)
+	return nil
+}
+
+// wanted lists the words of the kind.
+func (p *parser) wanted() string {
+	switch of := fieldsOf[p.limit.Kind]; {
+	case of.burst:
+		return "burst, queue, oldest-first or newest-first"
+	case of.segments:
+		return "segments, queue, oldest-first or newest-first"
+	case of.queue:
+		return "queue, oldest-first or newest-first"
+	}
+	return "nothing more"
+}
+
+// String returns the limit as a line that Parse takes, giving the same Limit: "100/s". Of a
+// Limit that is not valid it shows the fields.
+func (l Limit) String() string {
+	if l.validate() != nil {
+		type bare Limit // without this method
+		return fmt.Sprintf("%+v", bare(l))
+	}
+	b := make([]byte, 0, 64)
+	if l.Kind != TokenBucket {
+		b = append(b, l.Kind.String()...)
+		if l.Kind == Unlimited {
+			return string(b)
+		}
+		b = append(b, ' ')
+	}
+	b = strconv.AppendInt(b, int64(l.Permits), 10)
+	if l.Per != 0 {
+		b = append(b, '/')
+		b = append(b, formatTime(l.Per)...)
+	}
+	for _, o := range []struct {
+		word  string
+		value int
+	}{{" burst ", l.Burst}, {" segments ", l.Segments}, {" queue ", l.Queue}} {
+		if o.value != 0 {
+			b = append(b, o.word...)
+			b = strconv.AppendInt(b, int64(o.value), 10)
+		}
+	}
+	if l.Order != core.OldestFirst {
+		b = append(b, ' ')
+		b = append(b, l.Order.String()...)
+	}
+	return string(b)
+}
+
+// MarshalText implements [encoding.TextMarshaler] with String. A Limit that no text could say
+// is an error.
+func (l Limit) MarshalText() ([]byte, error) {
+	if err := l.validate(); err != nil {
+		return nil, err
+	}
+	return []byte(l.String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler] with Parse. An error leaves l as it was.
+func (l *Limit) UnmarshalText(text []byte) error {
+	parsed, err := Parse(string(text))
+	if err != nil {
+		return err
+	}
+	*l = parsed
+	return nil
+}

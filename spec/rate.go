@@ -1,0 +1,62 @@
+package spec
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// rate is what a bucket's options say of a limit.
+type rate struct {
+	burst  int
+	tokens int // come each period
+	period time.Duration
+}
+
+const (
+	leastPeriod = time.Microsecond // of single permits
+	mostPeriod  = time.Millisecond // of more than one
+	burstTime   = 10 * time.Millisecond
+)
+
+// rate returns the bucket of a valid limit; see the package's documentation.
+func (l Limit) rate() rate {
+	permits, per := uint64(l.Permits), uint64(l.Per)
+	r := rate{burst: l.Burst}
+	if r.burst == 0 {
+		r.burst = max(1, mulDiv(permits, uint64(burstTime), per, 0))
+	}
+	g := divisor(permits, per)
+	switch {
+	case per/uint64(leastPeriod) >= permits:
+		r.tokens, r.period = 1, time.Duration(mulDiv(per, 1, permits, permits-1))
+	case per/g <= uint64(mostPeriod):
+		r.tokens, r.period = int(permits/g), time.Duration(per/g)
+	default:
+		r.tokens, r.period = mulDiv(permits, uint64(mostPeriod), per, 0), mostPeriod
+	}
+	if r.tokens > r.burst {
+		r.tokens, r.period = r.burst, time.Duration(mulDiv(uint64(r.burst), per, permits, permits-1))
+	}
+	return r
+}
+
+// mulDiv returns (a*b + add) / c, at most math.MaxInt.
+func mulDiv(a, b, c, add uint64) int {
+	hi, lo := bits.Mul64(a, b)
+	lo, carry := bits.Add64(lo, add, 0)
+	hi += carry
+	if hi >= c {
+		return math.MaxInt
+	}
+	q, _ := bits.Div64(hi, lo, c)
+	return int(min(q, math.MaxInt))
+}
+
+// divisor returns the greatest number that divides both.
+func divisor(a, b uint64) uint64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
