@@ -3,8 +3,6 @@ package channel
 import (
 	"context"
 	"slices"
-
-	"github.com/sluice-go/sluice/core"
 )
 
 // Chan returns a channel that offers the items, one at a time, for use in a select. An
@@ -12,9 +10,11 @@ import (
 // lease, and another receiver may take it, until the consumer does. Then its lease is
 // released, an instant after.
 //
-// The returned channel is closed once c is closed and empty. When ctx ends, it falls
-// silent and is not closed, so select on ctx.Done() too; an item not taken then is as if
-// it had never been offered. Until either happens, each call has one goroutine.
+// The returned channel is closed once c is closed and empty, and when ctx ends: c.Done and
+// ctx.Err tell which. An item not taken by then is as if it had never been offered: it
+// keeps its place and its lease. A ctx that is done already takes nothing. Until either
+// happens, each call has one goroutine, so end ctx when the consumer goes away; a consumer
+// that merely stops receiving holds back no other receiver.
 //
 // Several such channels share the items. Each offers another, so that none waits for the
 // consumer of the next; what one gives back may come after what another has delivered.
@@ -26,9 +26,9 @@ func (c *LimitedChannel[T]) Chan(ctx context.Context) <-chan T {
 
 // offered is an item in front of the queue.
 type offered[T any] struct {
-	item  T
-	lease core.Lease
-	by    *offer // nil: it was given back, and is anybody's
+	item T
+	hold hold
+	by   *offer // nil: it was given back, and is anybody's
 }
 
 // offer is what a Chan has of its item. The channel's mutex guards it.
@@ -39,18 +39,18 @@ type offer struct {
 }
 
 func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
+	defer close(out)
 	o := &offer{recall: make(chan struct{}, 1)}
 	for ctx.Err() == nil {
 		done := ctx.Done()
 		c.mu.Lock()
 		for c.recalls > 0 {
-			c.settled.Wait()
+			c.recallEnded.Wait()
 		}
 		v, ok := c.claimLocked(o)
 		if !ok {
 			if c.over || c.done == nil {
 				c.mu.Unlock()
-				close(out)
 				return
 			}
 			_ = c.watchUnlock(ctx, &c.items, done) // a ctx that is done ends the loop
@@ -59,11 +59,11 @@ func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 		c.mu.Unlock()
 		select {
 		case out <- v:
-			c.settle(o, true)
+			c.endOffer(o, true)
 		case <-o.recall:
-			c.settle(o, false)
+			c.endOffer(o, false)
 		case <-done:
-			c.settle(o, false)
+			c.endOffer(o, false)
 		}
 	}
 }
@@ -76,21 +76,21 @@ func (c *LimitedChannel[T]) claimLocked(o *offer) (v T, ok bool) {
 			return v, false
 		}
 		i = len(c.front)
-		item, lease := c.queue.pop()
-		c.front = append(c.front, offered[T]{item: item, lease: lease})
+		item, h := c.queue.pop()
+		c.front = append(c.front, offered[T]{item: item, hold: h})
 	}
 	c.front[i].by, o.out = o, true
 	return c.front[i].item, true
 }
 
-// settle ends an offer: the item was taken, or is given back to its place.
-func (c *LimitedChannel[T]) settle(o *offer, taken bool) {
-	var l core.Lease
+// endOffer ends an offer: the item was taken, or is given back to its place.
+func (c *LimitedChannel[T]) endOffer(o *offer, taken bool) {
+	var h hold
 	var woken *waiter[T]
 	c.mu.Lock()
 	i := slices.IndexFunc(c.front, func(f offered[T]) bool { return f.by == o })
 	if taken {
-		l = c.front[i].lease
+		h = c.front[i].hold
 		c.front = slices.Delete(c.front, i, i+1)
 		woken = c.leftLocked()
 	} else {
@@ -104,17 +104,17 @@ func (c *LimitedChannel[T]) settle(o *offer, taken bool) {
 		case <-o.recall: // nobody heard it
 		default:
 		}
-		c.settled.Broadcast()
+		c.recallEnded.Broadcast()
 	}
+	c.leavingLocked()
 	c.mu.Unlock()
-	l.Release()
-	wake(woken)
+	c.settle(h, woken)
 }
 
 // takeFrontLocked takes out the oldest item in front of the queue, or the newest; false if
 // there is none. It lets go of the mutex while it recalls an offer: only for as long as
 // the Chan's goroutine takes to say whether the item is gone.
-func (c *LimitedChannel[T]) takeFrontLocked(newest bool) (v T, l core.Lease, ok bool) {
+func (c *LimitedChannel[T]) takeFrontLocked(newest bool) (v T, h hold, ok bool) {
 	for len(c.front) > 0 {
 		i := 0
 		if newest {
@@ -122,11 +122,11 @@ func (c *LimitedChannel[T]) takeFrontLocked(newest bool) (v T, l core.Lease, ok 
 		}
 		if f := c.front[i]; f.by == nil {
 			c.front = slices.Delete(c.front, i, i+1)
-			return f.item, f.lease, true
+			return f.item, f.hold, true
 		}
 		c.recallLocked(c.front[i].by)
 	}
-	return v, l, false
+	return v, h, false
 }
 
 // recallLocked ends an offer and waits until it has. New offers begin only when all who
@@ -135,13 +135,13 @@ func (c *LimitedChannel[T]) recallLocked(o *offer) {
 	c.recalls++
 	if !o.recalled {
 		o.recalled = true
-		o.recall <- struct{}{} // has room: settle empties it
+		o.recall <- struct{}{} // has room: endOffer empties it
 	}
 	for o.out {
-		c.settled.Wait()
+		c.recallEnded.Wait()
 	}
 	c.recalls--
 	if c.recalls == 0 {
-		c.settled.Broadcast()
+		c.recallEnded.Broadcast()
 	}
 }

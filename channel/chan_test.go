@@ -59,8 +59,9 @@ func TestChan(t *testing.T) {
 		synctest.Wait()
 		select {
 		case v, ok := <-out:
-			t.Fatalf("got %d, %t", v, ok)
+			require.False(t, ok, "got %d", v)
 		default:
+			t.Fatal("not closed")
 		}
 		require.Equal(t, 0, l.Available())
 		holds(t, c, 1, 2, 3)

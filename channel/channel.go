@@ -3,10 +3,13 @@ package channel
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/ending"
 )
 
 // LimitedChannel is a queue between goroutines, as a Go channel is, in which each item
@@ -30,14 +33,17 @@ import (
 // which enters itself with its ctx. Make it with [New] or [Bounded]; the zero value is
 // closed and empty.
 type LimitedChannel[T any] struct {
-	limiter  core.Limiter // nil: room alone limits the senders, and items hold no leases
-	permits  func(T) int  // nil: 1 each
-	onDrop   func(T)      // nil: nobody is told
-	capacity int          // items at most; math.MaxInt: no bound
+	limiter  core.Limiter   // nil: room alone limits the senders, and items hold nothing
+	plain    direct.Permits // the limiter's, if it has such; items then hold no leases
+	kind     kind           // of the limiter
+	permits  func(T) int    // nil: 1 each
+	onDrop   func(T)        // nil: nobody is told
+	capacity int            // items at most; math.MaxInt: no bound
 	overflow Overflow
-	own      bool // the limiter is one of core's four: it keeps no context
-	tries    int  // made without a trace before a sender waits in the limiter's queue
-	closing  closing
+	evicts   bool          // overflow is DropOldest or DropNewest
+	transit  transit       // if evicts
+	asking   atomic.Int32  // if evicts: senders in the limiter's Acquire
+	closing  ending.Source // ends the waits in the limiter's queue on Close
 
 	// What follows is guarded by mu, which is a leaf: while it is held, no other lock is
 	// taken, nothing blocks and nobody else's code runs.
@@ -48,7 +54,6 @@ type LimitedChannel[T any] struct {
 	queue ring[T]
 	front []offered[T] // older than the queue: what a Chan offers or has given back, oldest first
 	lent  int          // without a limiter: room that leases of received items hold
-	count uint64       // items queued or handed over, ever
 
 	senders   line[T] // for room, with their items
 	receivers line[T] // for an item
@@ -56,8 +61,8 @@ type LimitedChannel[T any] struct {
 	items     line[T] // to see an item
 	spare     *waiter[T]
 
-	recalls int       // who wait for an offer to end; while it is not 0, no offer begins
-	settled sync.Cond // an offer that was recalled has ended, or recalls is 0 again
+	recalls     int       // those that wait for an offer to end; while it is not 0, no offer begins
+	recallEnded sync.Cond // an offer that was recalled has ended, or recalls is 0 again
 
 	open atomic.Bool // set under mu; read without it to refuse early
 	err  error       // what receivers get in the end
@@ -71,16 +76,22 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 		return nil, err
 	}
 	c := &LimitedChannel[T]{
-		limiter: o.Limiter, permits: o.Permits, onDrop: o.OnDrop, capacity: o.Capacity, overflow: o.Overflow,
+		limiter: o.Limiter, kind: kindOf(o.Limiter), permits: o.Permits, onDrop: o.OnDrop, capacity: o.Capacity,
+		overflow: o.Overflow, evicts: o.Overflow == DropOldest || o.Overflow == DropNewest,
 	}
 	if c.capacity == 0 {
 		c.capacity = math.MaxInt
 	}
-	switch o.Limiter.(type) {
-	case *core.ConcurrencyLimiter:
-		c.own, c.tries = true, spins
-	case *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
-		c.own = true // their permits come with time, so there is no hurry
+	if plain, ok := ways.Permits(o.Limiter); ok {
+		c.plain = plain
+	}
+	switch {
+	case c.plain == nil:
+		c.queue.holds = leases
+	case c.permits != nil:
+		c.queue.holds = counts
+	default:
+		c.queue.holds = ones
 	}
 	c.start()
 	return c, nil
@@ -94,15 +105,30 @@ func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 	if capacity < 1 {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
 	}
-	c := &LimitedChannel[T]{capacity: capacity, queue: ring[T]{bare: true}}
+	c := &LimitedChannel[T]{capacity: capacity, queue: ring[T]{holds: nothing}}
 	c.start()
 	return c, nil
 }
 
 func (c *LimitedChannel[T]) start() {
-	c.settled.L = &c.mu
+	c.recallEnded.L = &c.mu
 	c.done = make(chan struct{})
 	c.open.Store(true)
+}
+
+// String says for a person how full the channel is, and whether it is closed.
+func (c *LimitedChannel[T]) String() string {
+	c.mu.Lock()
+	n, over := c.lenLocked(), !c.open.Load()
+	c.mu.Unlock()
+	s := strconv.Itoa(n) + " queued"
+	if c.capacity < math.MaxInt && c.done != nil {
+		s = fmt.Sprintf("%d of %d queued", n, c.capacity)
+	}
+	if over {
+		s += ", closed"
+	}
+	return "limited channel: " + s
 }
 
 // Len returns the number of items queued. Those of senders who wait are not among them.
@@ -117,21 +143,20 @@ func (c *LimitedChannel[T]) lenLocked() int { return len(c.front) + c.queue.n }
 func (c *LimitedChannel[T]) roomLocked() bool { return c.lenLocked()+c.lent < c.capacity }
 
 // putLocked gives v to a waiting receiver, or queues it; there must be room. It returns
-// whom to wake, and whether the lease has served its purpose and must be released first.
-func (c *LimitedChannel[T]) putLocked(v T, l core.Lease) (woken *waiter[T], spent bool) {
-	c.count++
+// whom to wake, and whether h has served its purpose and must be released first.
+func (c *LimitedChannel[T]) putLocked(v T, h hold) (woken *waiter[T], spent bool) {
 	if c.receivers.first != nil {
 		if w := c.receivers.decide(granted); w != nil {
 			w.item = v
 			if !w.keeps {
 				return w, true
 			}
-			w.lease = l
+			w.hold = h
 			c.lendLocked()
 			return w, false
 		}
 	}
-	c.queue.push(v, l)
+	c.queue.push(v, h)
 	if c.items.first != nil {
 		woken = c.items.decideAll(granted, nil)
 	}
@@ -154,8 +179,8 @@ func (c *LimitedChannel[T]) leftLocked() (woken *waiter[T]) {
 			break
 		}
 		// A receiver can be waiting too only if leases hold all the room; then there is no
-		// limiter, and no lease in w to be released.
-		others, _ := c.putLocked(w.item, w.lease)
+		// limiter, and nothing that w holds.
+		others, _ := c.putLocked(w.item, w.hold)
 		w.next, woken = woken, w
 		woken = join(others, woken)
 	}
@@ -175,16 +200,7 @@ func (c *LimitedChannel[T]) finishLocked(woken *waiter[T]) *waiter[T] {
 	}
 	c.over = true
 	close(c.done)
-	return c.items.decideAll(closed, c.receivers.decideAll(closed, woken))
-}
-
-// giveBack undoes a lease whose item was not sent.
-func (c *LimitedChannel[T]) giveBack(l core.Lease) {
-	if r, ok := c.limiter.(core.Refunder); ok {
-		r.Refund(l)
-		return
-	}
-	l.Release()
+	return c.items.decideAll(ended, c.receivers.decideAll(ended, woken))
 }
 
 // drop tells OnDrop of an item that holds nothing any more.

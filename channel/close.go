@@ -1,18 +1,15 @@
 package channel
 
-import "github.com/sluice-go/sluice/core"
+import (
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/closed"
+)
 
 // ErrClosed is returned by sends after Close, and by receives once the channel is closed
 // and empty. It matches [core.ErrClosed].
-var ErrClosed error = closedError{}
+var ErrClosed = closed.Error("channel", core.ErrClosed)
 
-type closedError struct{}
-
-func (closedError) Error() string { return "channel: closed" }
-
-func (closedError) Is(target error) bool { return target == core.ErrClosed }
-
-// Close ends the sending: senders get [ErrClosed], those who wait too, and nothing of
+// Close ends the sending: senders get [ErrClosed], those that wait too, and nothing of
 // theirs is sent. What is queued can still be received. It returns nil, however often it
 // is called.
 func (c *LimitedChannel[T]) Close() error { return c.CloseWithError(nil) }
@@ -27,15 +24,16 @@ func (c *LimitedChannel[T]) CloseWithError(err error) error {
 	}
 	c.open.Store(false)
 	c.err = err
-	woken := c.room.decideAll(closed, c.senders.decideAll(closed, nil))
+	woken := c.room.decideAll(ended, c.senders.decideAll(ended, nil))
 	woken = c.finishLocked(woken)
 	c.mu.Unlock()
-	c.closing.end()
+	c.closing.End(ErrClosed)
 	wake(woken)
 	return nil
 }
 
-// Done returns a channel that is closed once c is closed and empty.
+// Done returns a channel that is closed once c is closed and empty: nothing more will be
+// received. Leases that receivers keep may still be out.
 func (c *LimitedChannel[T]) Done() <-chan struct{} {
 	if c.done == nil { // the zero value
 		over := make(chan struct{})
@@ -45,8 +43,19 @@ func (c *LimitedChannel[T]) Done() <-chan struct{} {
 	return c.done
 }
 
+// Err returns nil until Done is closed. From then on it says why: nil after Close, after
+// CloseWithError its error.
+func (c *LimitedChannel[T]) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		return nil
+	}
+	return c.err
+}
+
 // Discard drops what is queued and returns how many items that was; their leases are
-// released, and OnDrop is told of each. Senders who wait then go on. It does not close c.
+// released, and OnDrop is told of each, the oldest first. Senders that wait then go on. It does not close c.
 func (c *LimitedChannel[T]) Discard() int {
 	c.mu.Lock()
 	c.recalls++
@@ -60,30 +69,35 @@ func (c *LimitedChannel[T]) Discard() int {
 	}
 	c.recalls--
 	if c.recalls == 0 {
-		c.settled.Broadcast()
+		c.recallEnded.Broadcast()
 	}
 	front, queue := c.front, c.queue
-	c.front, c.queue = nil, ring[T]{bare: queue.bare}
+	c.front, c.queue = nil, ring[T]{holds: queue.holds}
 	woken := c.leftLocked()
+	c.leavingLocked()
 	c.mu.Unlock()
 
-	for _, f := range front {
-		f.lease.Release()
-	}
-	leases := queue.leases
-	for i := range queue.n {
-		if leases != nil {
-			leases[(queue.head+i)&(len(leases)-1)].Release()
+	items := make([]T, 0, len(front)+queue.n)
+	var all hold
+	var leases []core.Lease
+	gone := func(v T, h hold) {
+		items = append(items, v)
+		all.permits += h.permits
+		if h.lease.Acquired() {
+			leases = append(leases, h.lease)
 		}
 	}
-	wake(woken)
 	for _, f := range front {
-		c.drop(f.item)
+		gone(f.item, f.hold)
 	}
-	for i := range queue.n {
-		c.drop(queue.items[(queue.head+i)&(len(queue.items)-1)])
+	for queue.n > 0 {
+		gone(queue.pop())
 	}
-	return len(front) + queue.n
+	c.settleAll(all, leases, woken)
+	for _, v := range items {
+		c.drop(v)
+	}
+	return len(items)
 }
 
 // endError is what receivers get once c is closed and empty.

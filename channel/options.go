@@ -3,9 +3,9 @@ package channel
 import (
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
 // Options are the terms of a [LimitedChannel].
@@ -33,7 +33,7 @@ type Options[T any] struct {
 
 func (o *Options[T]) validate() error {
 	var errs []error
-	if isNil(o.Limiter) {
+	if argument.IsNil(o.Limiter) {
 		errs = append(errs, errors.New("channel: Options.Limiter = nil, want a limiter (core.Unlimited() for none)"))
 	}
 	if o.Capacity < 0 {
@@ -44,10 +44,4 @@ func (o *Options[T]) validate() error {
 			uint8(o.Overflow)))
 	}
 	return errors.Join(errs...)
-}
-
-// isNil reports whether l is nil, or holds a nil pointer.
-func isNil(l core.Limiter) bool {
-	v := reflect.ValueOf(l)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

@@ -11,62 +11,52 @@ import (
 // never blocks.
 func (c *LimitedChannel[T]) TryReceive() (T, bool) {
 	c.mu.Lock()
-	v, l, ok := c.oldestLocked()
+	v, h, ok := c.oldestLocked()
 	if !ok {
 		c.mu.Unlock()
 		return v, false
 	}
-	woken := c.leftLocked()
-	c.mu.Unlock()
-	l.Release()
-	if woken != nil {
-		wake(woken)
-	}
+	c.takenUnlock(h, false)
 	return v, true
+}
+
+// TryReceiveLease is TryReceive that leaves the item's lease to the caller, as
+// [LimitedChannel.ReceiveLease] does; false if nothing is queued, and then the lease is not
+// acquired.
+func (c *LimitedChannel[T]) TryReceiveLease() (T, core.Lease, bool) {
+	c.mu.Lock()
+	v, h, ok := c.oldestLocked()
+	if !ok {
+		c.mu.Unlock()
+		return v, core.Lease{}, false
+	}
+	c.takenUnlock(h, true)
+	return v, c.leaseOf(h), true
 }
 
 // Receive takes the oldest item and releases its lease. It waits for one.
 //
-// It returns ctx.Err() if ctx is done, even if items are there, and then has taken none.
-// Once the channel is closed and empty, it returns [ErrClosed], or CloseWithError's error.
+// It returns ctx.Err() if ctx is done, then or before an item came, even if items are there
+// by now, and then has taken none. Once it was given an item, a ctx that ends makes no
+// difference. Receivers that wait are served in the order in which they came. Once the
+// channel is closed and empty, it returns [ErrClosed], or CloseWithError's error.
 func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
-	v, l, err := c.receive(ctx, false)
-	l.Release()
+	v, _, err := c.receive(ctx, false)
 	return v, err
 }
 
-// ReceiveLease is Receive that leaves the item's lease to the caller, who releases it when
-// his work is done: so what is limited is what is queued and in work, not only what is
-// queued. Beside an error the lease is not acquired.
+// ReceiveLease is Receive that leaves the item's lease to the caller, to be released when
+// the work is done: so what is limited is what is queued and in work, not only what is
+// queued. The lease may be released after Close, too. Beside an error it is not acquired.
+//
+// The permits are the item's: a [Bounded] channel's lease is of one, and gives its room
+// back. Capacity counts what is queued alone.
 func (c *LimitedChannel[T]) ReceiveLease(ctx context.Context) (T, core.Lease, error) {
-	v, l, err := c.receive(ctx, true)
-	if c.limiter == nil && err == nil {
-		l = core.Grant(1, c.returnRoom)
-	}
-	return v, l, err
-}
-
-// ReceiveBatch takes the oldest items into dst, as many as are there and fit, and releases
-// their leases. It waits for the first only. It returns how many, at least one; 0 with an
-// error, as Receive has them. An empty dst takes nothing and does not wait.
-func (c *LimitedChannel[T]) ReceiveBatch(ctx context.Context, dst []T) (int, error) {
-	if len(dst) == 0 {
-		return 0, ctx.Err()
-	}
-	v, err := c.Receive(ctx)
+	v, h, err := c.receive(ctx, true)
 	if err != nil {
-		return 0, err
+		return v, core.Lease{}, err
 	}
-	dst[0] = v
-	n := 1
-	for n < len(dst) {
-		taken := c.takeSome(dst[n:])
-		n += taken
-		if taken < batch {
-			break
-		}
-	}
-	return n, nil
+	return v, c.leaseOf(h), nil
 }
 
 // WaitToReceive waits until an item is there. It takes none, so another receiver may be
@@ -120,90 +110,73 @@ func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 	}
 }
 
-// receive takes the oldest item, with its lease. Without a limiter, keep leaves its room
-// taken.
-func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (v T, l core.Lease, err error) {
+// receive takes the oldest item. What it held is released, or with keep, left to the
+// caller: without a limiter its room stays taken.
+func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (v T, h hold, err error) {
 	if err := ctx.Err(); err != nil {
-		return v, l, err
+		return v, h, err
 	}
 	c.mu.Lock()
-	v, l, ok := c.oldestLocked()
+	v, h, ok := c.oldestLocked()
 	if !ok {
 		return c.receiveSlowUnlock(ctx, keep)
 	}
-	c.takenUnlock(keep)
-	return v, l, nil
+	c.takenUnlock(h, keep)
+	return v, h, nil
 }
 
 // takenUnlock does what follows when the oldest item was taken.
-func (c *LimitedChannel[T]) takenUnlock(keep bool) {
+func (c *LimitedChannel[T]) takenUnlock(h hold, keep bool) {
 	if keep {
 		c.lendLocked()
+		woken := c.leftLocked()
+		c.mu.Unlock()
+		wake(woken)
+		return
 	}
 	woken := c.leftLocked()
+	c.leavingLocked()
 	c.mu.Unlock()
-	if woken != nil {
-		wake(woken)
-	}
+	c.settle(h, woken)
 }
 
-func (c *LimitedChannel[T]) receiveSlowUnlock(ctx context.Context, keep bool) (v T, l core.Lease, err error) {
+func (c *LimitedChannel[T]) receiveSlowUnlock(ctx context.Context, keep bool) (v T, h hold, err error) {
 	c.mu.Unlock()
 	done := ctx.Done()
 	c.mu.Lock()
-	for range spins {
+	for range yields {
 		if c.lenLocked() > 0 || !c.open.Load() || c.receivers.first != nil {
 			break
 		}
 		c.yieldLocked()
+		if isDone(done) {
+			// It may have ended before an item came; none has been given to this caller.
+			c.mu.Unlock()
+			return v, h, errOf(ctx)
+		}
 	}
-	v, l, ok := c.oldestLocked()
+	v, h, ok := c.oldestLocked()
 	if ok {
-		c.takenUnlock(keep)
-		return v, l, nil
+		c.takenUnlock(h, keep)
+		return v, h, nil
 	}
 	if !c.open.Load() {
 		c.mu.Unlock()
-		return v, l, c.endError()
+		return v, h, c.endError()
 	}
 	w := c.waiterLocked(done, &c.receivers)
 	w.keeps = keep
 	c.mu.Unlock()
 	o := c.park(w)
-	v, l = w.item, w.lease
+	v, h = w.item, w.hold
 	c.recycle(w)
 	switch o {
-	case closed:
+	case ended:
 		err = c.endError()
 	case cancelled:
-		err = ctx.Err()
+		err = errOf(ctx)
 	}
-	return v, l, err
-}
-
-// batch is how many leases takeSome holds at once.
-const batch = 16
-
-// takeSome takes at most batch items.
-func (c *LimitedChannel[T]) takeSome(dst []T) int {
-	var leases [batch]core.Lease
-	n, limit := 0, min(len(dst), batch)
-	c.mu.Lock()
-	for ; n < limit; n++ {
-		v, l, ok := c.oldestLocked()
-		if !ok {
-			break
-		}
-		dst[n], leases[n] = v, l
-	}
-	var woken *waiter[T]
-	if n > 0 {
-		woken = c.leftLocked()
-	}
-	c.mu.Unlock()
-	core.ReleaseAll(leases[:n])
-	wake(woken)
-	return n
+	return v, h, err
 }
 
 // returnRoom is the release of a lease that ReceiveLease made.
@@ -217,27 +190,27 @@ func (c *LimitedChannel[T]) returnRoom() {
 
 // oldestLocked takes out the oldest item; false if there is none. An item that a Chan
 // offers is taken back first.
-func (c *LimitedChannel[T]) oldestLocked() (v T, l core.Lease, ok bool) {
+func (c *LimitedChannel[T]) oldestLocked() (v T, h hold, ok bool) {
 	if len(c.front) > 0 {
-		if v, l, ok = c.takeFrontLocked(false); ok {
-			return v, l, true
+		if v, h, ok = c.takeFrontLocked(false); ok {
+			return v, h, true
 		}
 	}
 	if c.queue.n == 0 {
-		return v, l, false
+		return v, h, false
 	}
-	v, l = c.queue.pop()
-	return v, l, true
+	v, h = c.queue.pop()
+	return v, h, true
 }
 
 // newestLocked takes out the newest item; false if there is none.
-func (c *LimitedChannel[T]) newestLocked() (v T, l core.Lease, ok bool) {
+func (c *LimitedChannel[T]) newestLocked() (v T, h hold, ok bool) {
 	for c.queue.n == 0 {
 		// While that waits for an offer to end, others may queue items.
-		if v, l, ok = c.takeFrontLocked(true); ok || c.queue.n == 0 {
-			return v, l, ok
+		if v, h, ok = c.takeFrontLocked(true); ok || c.queue.n == 0 {
+			return v, h, ok
 		}
 	}
-	v, l = c.queue.popBack()
-	return v, l, true
+	v, h = c.queue.popBack()
+	return v, h, true
 }

@@ -2,70 +2,99 @@ package channel
 
 import "github.com/sluice-go/sluice/core"
 
-// ring is a queue of items, each with its lease unless it is bare. It grows and shrinks
-// by powers of two. Slots that are not in use are clear, so nothing is pinned.
+// ring is a queue of items and what they hold. It grows and shrinks by powers of two.
+// Slots that are not in use are clear, so nothing is pinned.
 type ring[T any] struct {
 	items  []T
-	leases []core.Lease // as long as items; nil if bare
+	counts []int        // as long as items if they hold counts
+	leases []core.Lease // as long as items if they hold leases
 	head   int          // index of the oldest
 	n      int
-	bare   bool // the items hold no leases
+	holds  holds
 }
 
+// holds is what the items of a ring hold.
+type holds uint8
+
 const (
-	ringFirst = 8   // slots of a ring that is used
-	ringKept  = 512 // a ring of no more slots does not shrink
+	nothing holds = iota
+	ones          // one plain permit each
+	counts        // plain permits
+	leases
 )
 
-func (r *ring[T]) push(v T, l core.Lease) {
+const (
+	// What is used at all gets room for a few items at once; an unused channel has none.
+	ringFirst = 8
+	// A ring that is no larger does not shrink: it is some kilobytes, and one that is filled
+	// and emptied again and again would else spend its time growing.
+	ringKept = 512
+)
+
+func (r *ring[T]) push(v T, h hold) {
 	if r.n == len(r.items) {
 		r.resize(max(2*r.n, ringFirst))
 	}
 	i := (r.head + r.n) & (len(r.items) - 1)
 	r.items[i] = v
-	if !r.bare {
-		r.leases[i] = l
+	switch r.holds {
+	case counts:
+		r.counts[i] = h.permits
+	case leases:
+		r.leases[i] = h.lease
 	}
 	r.n++
 }
 
 // pop takes the oldest; there must be one.
-func (r *ring[T]) pop() (v T, l core.Lease) {
+func (r *ring[T]) pop() (v T, h hold) {
 	i := r.head & (len(r.items) - 1)
 	r.head = (i + 1) & (len(r.items) - 1)
 	return r.clear(i)
 }
 
 // popBack takes the newest; there must be one.
-func (r *ring[T]) popBack() (v T, l core.Lease) {
+func (r *ring[T]) popBack() (v T, h hold) {
 	return r.clear((r.head + r.n - 1) & (len(r.items) - 1))
 }
 
 // clear empties a slot that is first or last.
-func (r *ring[T]) clear(i int) (v T, l core.Lease) {
+func (r *ring[T]) clear(i int) (v T, h hold) {
 	var none T
 	v, r.items[i] = r.items[i], none
-	if !r.bare {
-		l, r.leases[i] = r.leases[i], core.Lease{}
+	switch r.holds {
+	case ones:
+		h.permits = 1
+	case counts:
+		h.permits = r.counts[i]
+	case leases:
+		h.lease, r.leases[i] = r.leases[i], core.Lease{}
 	}
 	r.n--
 	if len(r.items) > ringKept && r.n <= len(r.items)/8 {
 		r.resize(len(r.items) / 2)
 	}
-	return v, l
+	return v, h
 }
 
 // resize moves all to slots anew. A ring is resized after at least as many pushes or pops
 // as an eighth of its slots, so an item's share of the moving is constant.
 func (r *ring[T]) resize(slots int) {
-	items := make([]T, slots)
-	part := copy(items, r.items[r.head:min(r.head+r.n, len(r.items))])
-	copy(items[part:], r.items[:r.n-part])
-	if !r.bare {
-		leases := make([]core.Lease, slots)
-		copy(leases, r.leases[r.head:min(r.head+r.n, len(r.leases))])
-		copy(leases[part:], r.leases[:r.n-part])
-		r.leases = leases
+	r.items = moved(r.items, r.head, r.n, slots)
+	switch r.holds {
+	case counts:
+		r.counts = moved(r.counts, r.head, r.n, slots)
+	case leases:
+		r.leases = moved(r.leases, r.head, r.n, slots)
 	}
-	r.items, r.head = items, 0
+	r.head = 0
+}
+
+// moved returns that many slots, which begin with the n from head on: those may run over
+// the end.
+func moved[E any](from []E, head, n, slots int) []E {
+	to := make([]E, slots)
+	part := copy(to, from[head:min(head+n, len(from))])
+	copy(to[part:], from[:n-part])
+	return to
 }

@@ -1,45 +1,51 @@
 package channel
 
-import (
-	"context"
-	"errors"
-	"runtime"
-
-	"github.com/sluice-go/sluice/core"
-)
+import "context"
 
 // TrySend queues v if its permits and room are there now. It never blocks.
 //
 // If not, Overflow decides; under Reject, v was not sent, and the error is the limiter's
 // *[core.RejectedError], or one with the reason "capacity reached", the permits refunded.
-// After Close it is [ErrClosed].
+// So it is refused, too, while others wait in a limiter that serves the oldest first. An
+// item that costs more than the limit gets [core.ErrPermitsExceedLimit], one that costs
+// less than nothing [core.ErrNegativePermits], under every Overflow. After Close it is
+// [ErrClosed].
 func (c *LimitedChannel[T]) TrySend(v T) error {
 	if c.limiter == nil {
-		return c.put(v, core.Lease{})
+		return c.put(v, 1, hold{})
 	}
 	n, err := c.cost(v)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !c.open.Load() {
+	case !c.open.Load():
 		return ErrClosed
+	case c.evicts:
+		return c.trySendEvicting(v, n)
 	}
-	l := c.limiter.TryAcquire(n)
-	if !l.Acquired() {
-		return c.refused(v, n, l.Err())
+	h, err := c.try(n)
+	if err != nil {
+		return c.refused(v, err)
 	}
-	return c.put(v, l)
+	return c.put(v, n, h)
 }
 
 // Send queues v. It waits for the permits in the limiter's queue, as far as the queue's
 // limit allows, and then, under Reject, for capacity.
 //
 // If ctx is done, then or later, it returns ctx.Err(), and nothing is sent or held: so too
-// if ctx was done before a receiver made way, whichever this goroutine sees first. If the
-// limiter refuses, Overflow decides; under Reject the error is the limiter's
-// *[core.RejectedError]. After Close, and if the channel is closed while it waits, it is
-// [ErrClosed].
+// if ctx ended before a receiver made way, whichever this goroutine sees first. Once it has
+// been given room, a ctx that ends makes no difference: v is sent. If the limiter refuses,
+// Overflow decides; under Reject the error is the limiter's *[core.RejectedError]. After
+// Close, and if the channel is closed while it waits, it is [ErrClosed]. Other errors are
+// TrySend's.
 func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
+	if c.limiter == nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return c.putWaiting(ctx, v, hold{})
+	}
 	n, err := c.cost(v)
 	if err != nil {
 		return err
@@ -47,17 +53,17 @@ func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if c.limiter == nil {
-		return c.putWaiting(ctx, v, core.Lease{})
+	if c.evicts {
+		return c.sendEvicting(ctx, v, n)
 	}
-	l, err := c.acquire(ctx, n)
+	h, err := c.acquire(ctx, n)
 	switch {
 	case err != nil:
-		return c.refused(v, n, err)
+		return c.refused(v, err)
 	case c.overflow != Reject:
-		return c.put(v, l)
+		return c.put(v, n, h)
 	}
-	return c.putWaiting(ctx, v, l)
+	return c.putWaiting(ctx, v, h)
 }
 
 // WaitToSend waits until a send of one permit would be taken, and nothing dropped: until
@@ -70,7 +76,10 @@ func (c *LimitedChannel[T]) WaitToSend(ctx context.Context) error {
 			return err
 		}
 		if c.limiter != nil {
-			l, err := c.acquire(ctx, 0)
+			if !c.open.Load() {
+				return ErrClosed
+			}
+			l, err := c.ask(ctx, 0)
 			if err != nil {
 				return err
 			}
@@ -92,110 +101,79 @@ func (c *LimitedChannel[T]) WaitToSend(ctx context.Context) error {
 	}
 }
 
-// cost returns the permits that v costs.
-func (c *LimitedChannel[T]) cost(v T) (int, error) {
-	if c.permits == nil {
-		return 1, nil
-	}
-	n := c.permits(v)
-	if n < 0 {
-		return n, core.ErrNegativePermits
-	}
-	return n, nil
-}
-
-// acquire takes n permits, waiting in the limiter's queue till the channel is closed.
-func (c *LimitedChannel[T]) acquire(ctx context.Context, n int) (core.Lease, error) {
-	if !c.open.Load() {
-		return core.Lease{}, ErrClosed
-	}
-	// To let others run and try again is far cheaper than to wait and be woken.
-	for range c.tries {
-		if l, ok := core.TryQuietly(c.limiter, n); ok {
-			return l, nil
-		}
-		runtime.Gosched()
-	}
-	p := newPatience(ctx, &c.closing)
-	l, err := c.limiter.Acquire(p, n) //nolint:contextcheck // p is ctx, and done on Close too
-	p.end(c.own)
-	if err == nil {
-		return l, l.Err() // nil, if the limiter is as careful as it should be
-	}
-	if !c.open.Load() && errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		err = ErrClosed
-	}
-	return l, err
-}
-
-// put queues an item that has its permits, and does not wait for room.
-func (c *LimitedChannel[T]) put(v T, l core.Lease) error {
+// put queues an item that cost n permits, which it holds, and does not wait for room.
+func (c *LimitedChannel[T]) put(v T, n int, h hold) error {
 	c.mu.Lock()
 	if !c.open.Load() {
 		c.mu.Unlock()
-		c.giveBack(l)
+		c.refund(h)
 		return ErrClosed
 	}
 	if !c.roomLocked() {
-		return c.overflowUnlock(v, l)
+		return c.overflowUnlock(v, n, h)
 	}
-	c.putUnlock(v, l)
+	c.putUnlock(v, h)
 	return nil
 }
 
 // putWaiting queues an item that has its permits, and waits for room.
-func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, l core.Lease) error {
+func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold) error {
 	c.mu.Lock()
 	if c.open.Load() && c.roomLocked() {
-		c.putUnlock(v, l)
+		c.putUnlock(v, h)
 		return nil
 	}
-	return c.putSlowUnlock(ctx, v, l)
+	return c.putSlowUnlock(ctx, v, h)
 }
 
 // putUnlock puts an item for which there is room.
-func (c *LimitedChannel[T]) putUnlock(v T, l core.Lease) {
-	woken, spent := c.putLocked(v, l)
+func (c *LimitedChannel[T]) putUnlock(v T, h hold) {
+	woken, spent := c.putLocked(v, h)
 	c.mu.Unlock()
 	if spent {
-		l.Release()
-	}
-	if woken != nil {
+		c.releaseAndWake(h, woken)
+	} else if woken != nil {
 		wake(woken)
 	}
 }
 
-func (c *LimitedChannel[T]) putSlowUnlock(ctx context.Context, v T, l core.Lease) error {
+func (c *LimitedChannel[T]) putSlowUnlock(ctx context.Context, v T, h hold) error {
 	c.mu.Unlock()
 	done := ctx.Done()
 	c.mu.Lock()
-	for range spins {
+	for range yields {
 		if !c.open.Load() || c.roomLocked() || c.senders.first != nil {
 			break
 		}
 		c.yieldLocked()
+		if isDone(done) {
+			// It may have ended before room was made; nobody has been given any.
+			c.mu.Unlock()
+			c.refund(h)
+			return errOf(ctx)
+		}
 	}
 	if c.open.Load() && c.roomLocked() {
-		c.putUnlock(v, l)
+		c.putUnlock(v, h)
 		return nil
 	}
 	if !c.open.Load() {
 		c.mu.Unlock()
-		c.giveBack(l)
+		c.refund(h)
 		return ErrClosed
 	}
 	w := c.waiterLocked(done, &c.senders)
-	w.item, w.lease = v, l
+	w.item, w.hold = v, h
 	c.mu.Unlock()
 	o := c.park(w)
 	c.recycle(w)
 	switch o {
-	case closed:
-		c.giveBack(l)
+	case ended:
+		c.refund(h)
 		return ErrClosed
 	case cancelled:
-		c.giveBack(l)
-		return ctx.Err()
+		c.refund(h)
+		return errOf(ctx)
 	}
 	return nil
 }

@@ -1,7 +1,5 @@
 package channel
 
-import "github.com/sluice-go/sluice/core"
-
 // waiter is a goroutine that waits for an item, for room, or to see either. It is in a
 // line until its outcome is decided, under the channel's mutex; then ready has an element,
 // unless it is cancelled.
@@ -12,9 +10,9 @@ type waiter[T any] struct {
 	line       *line[T] // nil: decided
 	outcome    outcome
 
-	item  T          // a sender's, or what a receiver got
-	lease core.Lease // the item's
-	keeps bool       // a receiver who keeps the lease
+	item  T    // a sender's, or what a receiver got
+	hold  hold // the item's
+	keeps bool // a receiver that keeps the lease
 }
 
 type outcome uint8
@@ -22,7 +20,7 @@ type outcome uint8
 const (
 	undecided outcome = iota
 	granted
-	closed
+	ended
 	cancelled
 )
 
@@ -53,8 +51,8 @@ func (q *line[T]) remove(w *waiter[T]) {
 	w.line, w.prev, w.next = nil, nil, nil
 }
 
-// decide takes out and returns the first who still wants to know, with outcome o; nil:
-// nobody does. One whose ctx was done before is cancelled, though he has not noticed yet:
+// decide takes out and returns the first that still wants to know, with outcome o; nil:
+// none does. One whose ctx was done before is cancelled, though it has not noticed yet:
 // the outcome would come after the fact.
 func (q *line[T]) decide(o outcome) *waiter[T] {
 	for w := q.first; w != nil; w = q.first {
@@ -79,7 +77,7 @@ func (q *line[T]) decideAll(o outcome, woken *waiter[T]) *waiter[T] {
 }
 
 // wake resumes those in the list, which nobody else has. It is called after the mutex is
-// let go, so that who wakes does not run into it.
+// let go, so that those woken do not run into it.
 func wake[T any](w *waiter[T]) {
 	for w != nil {
 		next := w.next // from the next line on, w is its owner's

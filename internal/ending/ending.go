@@ -82,6 +82,22 @@ type inner struct {
 	cancel context.CancelCauseFunc
 }
 
+// caller is a caller's context that has an Err once it is done, as package context takes for
+// granted: it panics if it finds none.
+type caller struct{ context.Context }
+
+func (c caller) Err() error {
+	err := c.Context.Err()
+	if err == nil {
+		select {
+		case <-c.Done():
+			return context.Canceled
+		default:
+		}
+	}
+	return err
+}
+
 // errFinished is the cause of a context whose call is over, in a limiter that kept it.
 var errFinished = errors.New("the call that this context was made for has returned")
 
@@ -163,7 +179,7 @@ func (c *Context) ended() bool {
 func (c *Context) resolve() *inner {
 	in := c.inner.Load()
 	if in == nil {
-		ctx, cancel := context.WithCancelCause(c.parent)
+		ctx, cancel := context.WithCancelCause(caller{c.parent})
 		in = &inner{ctx, cancel}
 		if !c.inner.CompareAndSwap(nil, in) {
 			cancel(nil)

@@ -198,6 +198,26 @@ func TestParentThatSaysDoneAndDoesNotCloseIt(t *testing.T) {
 	c.Finish(false)
 }
 
+// hasty closes its channel and has no error.
+type hasty struct{ context.Context }
+
+func (hasty) Err() error { return nil }
+
+func TestParentThatClosesItAndDoesNotSayDone(t *testing.T) {
+	done, cancel := context.WithCancel(t.Context())
+	var s ending.Source
+	early, late := s.Begin(hasty{done}), s.Begin(hasty{done})
+	goesOn(t, early)
+	_ = early.Done()
+	cancel()
+	<-early.Done()
+	require.Equal(t, context.Canceled, early.Err())
+	<-late.Done()
+	require.Equal(t, context.Canceled, late.Err())
+	early.Finish(false)
+	late.Finish(false)
+}
+
 func TestStressEndAmidWaits(t *testing.T) {
 	for range 500 {
 		parent, cancel := context.WithCancel(t.Context())
