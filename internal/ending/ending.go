@@ -128,6 +128,10 @@ func (c *Context) Finish(forgotten bool) {
 	}
 }
 
+// Unused reports whether nobody has waited on the context yet. Then it may serve its owner's
+// next call too, if that has the same parent and nobody can have kept it.
+func (c *Context) Unused() bool { return c.inner.Load() == nil }
+
 // Explain returns the source's cause if err says that the source ended the wait; else err.
 func (c *Context) Explain(err error) error {
 	if cause := c.source.Cause(); cause != nil && c.parent.Err() == nil && errors.Is(err, context.Canceled) {

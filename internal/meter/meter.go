@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/limiter"
 	"github.com/sluice-go/sluice/internal/turn"
 )
 
@@ -37,7 +39,7 @@ type Meter struct {
 
 // Init makes the meter pay l on behalf of calls that have the turn t. A nil l is unlimited.
 func (m *Meter) Init(l core.Limiter, t *turn.Turn) {
-	if IsNil(l) {
+	if argument.IsNil(l) {
 		return
 	}
 	m.limiter, m.turn = l, t
@@ -76,13 +78,14 @@ func (m *Meter) Take(ctx context.Context, want int) (int, error) {
 	n := min(want, m.pace.slice)
 	lease, err := m.limiter.Acquire(ctx, n)
 	if err != nil {
-		if n, err = m.refused(n, want, lease, err); n > 0 || err != nil {
+		if n, err = m.refused(n, want, err); n > 0 || err != nil {
 			return n, err
 		}
 		return m.takeSlow(ctx, want)
 	}
 	m.lease, m.taken = lease, n
-	if m.pace.countdown--; m.pace.countdown < 0 || m.waiting.Load() != 0 {
+	m.pace.countdown--
+	if m.pace.countdown < 0 || m.waiting.Load() != 0 {
 		m.learn(lease, n)
 	}
 	return n, nil
@@ -107,12 +110,14 @@ func (m *Meter) takeSlow(ctx context.Context, want int) (int, error) {
 			ask = m.pace.slice
 		}
 		lease, err := m.limiter.Acquire(ctx, ask)
+		lease, err = limiter.Checked(m.limiter, lease, err)
 		switch {
-		case err != nil || !lease.Acquired():
+		case err != nil:
+			part := want
 			if owed {
-				want = 0 // a debt is not paid in parts
+				part = 0 // a debt is not paid in parts
 			}
-			if n, err := m.refused(ask, want, lease, err); n > 0 || err != nil {
+			if n, err := m.refused(ask, part, err); n > 0 || err != nil {
 				return n, err
 			}
 		case owed:
@@ -132,13 +137,8 @@ func (m *Meter) takeSlow(ctx context.Context, want int) (int, error) {
 
 // refused makes of a refusal what the call does next: it passes so many bytes, or ends with
 // the error, or, if there is neither, asks again for less.
-func (m *Meter) refused(asked, want int, lease core.Lease, err error) (int, error) {
+func (m *Meter) refused(asked, want int, err error) (int, error) {
 	m.waiting.Store(0)
-	if err == nil {
-		if err = lease.Err(); err == nil {
-			err = core.ErrRejected // somebody else's limiter, and careless
-		}
-	}
 	if asked > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
 		m.pace.shrink(m.limiter, asked)
 		return 0, nil
@@ -191,15 +191,10 @@ func (m *Meter) Settle(passed int) {
 
 // giveBack refunds a lease of which only some bytes have passed.
 func (m *Meter) giveBack(lease core.Lease, passed int) {
-	refunder, ok := m.limiter.(core.Refunder)
-	if !ok {
-		lease.Release()
-		return
-	}
 	// A lease is refunded whole. Who waits may be served from it before what has passed is
 	// taken again; then that is paid for before the next slice.
-	refunder.Refund(lease)
-	if passed == 0 || !tellsRate(lease) {
+	limiter.Refund(m.limiter, lease)
+	if _, ok := m.limiter.(core.Refunder); !ok || passed == 0 || !tellsRate(lease) {
 		return // permits of a concurrency limiter are not used up by what passes
 	}
 	if again := m.limiter.TryAcquire(passed); again.Acquired() {
@@ -217,12 +212,6 @@ func (m *Meter) Clear() {
 	}
 	m.batch.giveBack()
 	m.turn.Leave()
-}
-
-// IsNil reports whether l is nil, or holds a nil pointer.
-func IsNil(l core.Limiter) bool {
-	v := reflect.ValueOf(l)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Same reports whether a and b are one limiter.

@@ -119,7 +119,7 @@ func (p *pace) follow(l core.Limiter, lease core.Lease, base, asked int, waited 
 		p.served = now
 		p.look(l, now)
 	}
-	p.slice = max(base, min(base<<p.factor, p.ceiling))
+	p.slice = max(base, min(base, p.ceiling>>p.factor)<<p.factor)
 	if waited == 0 {
 		// As long as there is more than a slice, nothing is gained by passing it piecemeal.
 		if left, ok := core.Remaining.From(lease); ok && left/ofLimit > p.slice {
@@ -138,7 +138,8 @@ func (p *pace) adjust(sinceLast time.Duration, asked int) {
 	case sinceLast >= sliceTime/2:
 		p.hasty = 0
 	default:
-		if p.hasty++; p.hasty == manyHasty && p.slice < p.ceiling {
+		p.hasty++
+		if p.hasty == manyHasty && p.slice < p.ceiling {
 			p.factor++
 			p.hasty = 0
 		}
@@ -170,7 +171,7 @@ func (p *pace) shrink(l core.Limiter, asked int) {
 // sliceOf returns the slice for the rate that a lease tells; 0 if it tells none.
 func sliceOf(lease core.Lease, limit int) int {
 	permits, span := limit, time.Duration(0)
-	if whole, ok := window.From(lease); ok && whole > 0 {
+	if whole, ok := core.Window.From(lease); ok && whole > 0 {
 		span = whole
 	} else if reset, ok := core.ResetAfter.From(lease); ok && reset > 0 {
 		// What is missing now is back after the time until all is.
@@ -185,7 +186,7 @@ func sliceOf(lease core.Lease, limit int) int {
 
 // tellsRate reports whether the lease is of a rate limiter, or of a chain with one.
 func tellsRate(lease core.Lease) bool {
-	if _, ok := window.From(lease); ok {
+	if _, ok := core.Window.From(lease); ok {
 		return true
 	}
 	_, ok := core.ResetAfter.From(lease)
@@ -201,6 +202,3 @@ func within(permits int, span, d time.Duration) int {
 	n, _ := bits.Div64(hi, lo, uint64(span))
 	return int(min(n, math.MaxInt))
 }
-
-// window is core's metadata of that name.
-var window = core.NewMetadataKey[time.Duration]("WINDOW")
