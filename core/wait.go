@@ -146,7 +146,7 @@ func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 		case <-done:
 			if e.cancel(w) {
 				w.recycle()
-				return e.broken(ctx.Err())
+				return e.broken(ended(ctx))
 			}
 			<-w.ready
 		}
@@ -199,6 +199,11 @@ func (e *engine) forget(l Lease) {
 	e.undo(l)
 	e.adjust.Add(-1)
 }
+
+// certain, runsForeign and refundable: see own.
+func (e *engine) certain()          {}
+func (e *engine) runsForeign() bool { return false }
+func (e *engine) refundable() bool  { return !e.held }
 
 // broken returns the refusal for a context that is done.
 func (e *engine) broken(err error) (Lease, error) {

@@ -91,7 +91,9 @@ func (c caller) Err() error {
 	if err == nil {
 		select {
 		case <-c.Done():
-			return context.Canceled
+			if err = c.Context.Err(); err == nil { // it may have ended just now
+				err = context.Canceled
+			}
 		default:
 		}
 	}
