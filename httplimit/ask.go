@@ -13,7 +13,7 @@ import (
 
 // ask asks those of the policies that the request has not met, in order, up to the first
 // that does not let it pass.
-func (v *visit) ask(frame int, r *http.Request, policies []*policy, wait bool) *Rejection {
+func (v *visit) ask(ctx context.Context, frame int, r *http.Request, policies []*policy, wait bool) *Rejection {
 	for _, p := range policies {
 		i, fresh := v.enter(frame, p)
 		if !fresh || p.Limiter == nil {
@@ -28,7 +28,7 @@ func (v *visit) ask(frame int, r *http.Request, policies []*policy, wait bool) *
 		}
 		// Bound, so that a refund finds the key again whatever handlers do to the request.
 		q := question{visit: v, policy: p, limiter: partition.For(p.Limiter, r), permits: permits, wait: wait}
-		if no := q.ask(i); no != nil {
+		if no := q.ask(ctx, i); no != nil {
 			return no
 		}
 	}
@@ -45,9 +45,9 @@ type question struct {
 }
 
 // ask asks, notes the answer in the visit at i, and returns nil if the request may proceed.
-func (q *question) ask(i int) *Rejection {
+func (q *question) ask(ctx context.Context, i int) *Rejection {
 	v, o := q.visit, q.visit.terms.Observer
-	lease, result, waited, err := q.answer()
+	lease, result, waited, err := q.answer(ctx)
 	a := ask{limiter: q.limiter, lease: lease}
 	if result == Acquired {
 		a.stage = held
@@ -58,15 +58,15 @@ func (q *question) ask(i int) *Rejection {
 	v.note(i, a)
 	if o != nil {
 		if result == Acquired {
-			o.Active(v, q.policy.Name, +1)
+			o.Active(ctx, q.policy.Name, +1)
 		}
-		o.Decided(v, q.policy.Name, result, waited)
+		o.Decided(ctx, q.policy.Name, result, waited)
 	}
 	switch result {
 	case Acquired:
 		return nil
 	case Failed:
-		q.policy.failures.log(v, q.policy.Name, err)
+		q.policy.failures.log(ctx, v.terms.Logger, q.policy.Name, err)
 		if q.policy.FailOpen {
 			return nil
 		}
@@ -75,44 +75,44 @@ func (q *question) ask(i int) *Rejection {
 }
 
 // answer asks the limiter, and says what its answer means.
-func (q *question) answer() (lease core.Lease, result Result, waited time.Duration, err error) {
+func (q *question) answer(ctx context.Context) (lease core.Lease, result Result, waited time.Duration, err error) {
 	over := false
 	switch {
 	case !q.wait:
 		lease = q.limiter.TryAcquire(q.permits)
 	case q.visit.terms.Observer == nil && q.policy.MaxWait == 0:
-		lease, err = q.limiter.Acquire(q.visit.Context, q.permits)
+		lease, err = q.limiter.Acquire(ctx, q.permits)
 	default:
-		lease, over, waited, err = q.visit.await(q.policy, q.limiter, q.permits)
+		lease, over, waited, err = q.visit.await(ctx, q.policy, q.limiter, q.permits)
 	}
-	result, err = q.judge(&lease, err, over)
+	result, err = q.judge(ctx, &lease, err, over)
 	return lease, result, waited, err
 }
 
 // await acquires with a context that ends with MaxWait, and tells the Observer of the wait.
 // over: MaxWait is.
-func (v *visit) await(p *policy, l core.Limiter, permits int) (lease core.Lease, over bool, waited time.Duration, err error) {
-	w := &waiting{parent: v.Context, most: p.MaxWait}
+func (v *visit) await(ctx context.Context, p *policy, l core.Limiter, permits int) (lease core.Lease, over bool, waited time.Duration, err error) {
+	w := &waiting{parent: ctx, most: p.MaxWait}
 	if o := v.terms.Observer; o != nil {
-		w.queued = func(delta int) { o.Queued(v, p.Name, delta) }
+		w.queued = func(delta int) { o.Queued(ctx, p.Name, delta) }
 		answered := false
 		defer func() {
 			if !answered { // it panicked
-				o.Decided(v, p.Name, Failed, waited)
+				o.Decided(ctx, p.Name, Failed, waited)
 			}
 		}()
 		defer func() { waited = w.end() }()
-		lease, err = l.Acquire(w, permits)
+		lease, err = l.Acquire(w, permits) //nolint:contextcheck // w is made of ctx
 		answered = true
 	} else {
 		defer w.end()
-		lease, err = l.Acquire(w, permits)
+		lease, err = l.Acquire(w, permits) //nolint:contextcheck // w is made of ctx
 	}
 	return lease, w.over(), 0, err
 }
 
 // judge tells a refusal from a failure, and either from the end of a wait. over: MaxWait is.
-func (q *question) judge(lease *core.Lease, err error, over bool) (Result, error) {
+func (q *question) judge(ctx context.Context, lease *core.Lease, err error, over bool) (Result, error) {
 	*lease, err = limiter.Checked(q.limiter, *lease, err)
 	if err == nil {
 		return Acquired, nil
@@ -120,7 +120,7 @@ func (q *question) judge(lease *core.Lease, err error, over bool) (Result, error
 	if !errors.Is(lease.Err(), err) { // somebody else's limiter, and careless
 		*lease = core.Refuse(err)
 	}
-	ended := q.visit.Context.Err()
+	ended := ctx.Err()
 	switch {
 	case errors.Is(err, core.ErrRejected), errors.Is(err, core.ErrPermitsExceedLimit):
 		return q.policy.refused, err

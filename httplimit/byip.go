@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"strings"
 )
 
@@ -135,8 +136,8 @@ func (f finder) client(r *http.Request) netip.Addr {
 // not trusted. It reports false if there is none at all. cut takes the last entry off a
 // line; of an entry that holds no address it is not ok.
 func (f finder) walk(lines []string, cut func(string) (rest, entry string, ok bool)) (client netip.Addr, found bool) {
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest := lines[i]; rest != ""; {
+	for _, line := range slices.Backward(lines) {
+		for rest := line; rest != ""; {
 			var entry string
 			var ok bool
 			rest, entry, ok = cut(rest)

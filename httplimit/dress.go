@@ -12,12 +12,12 @@ import (
 // dress returns what the handler is called with, as the policies that the frame asked want
 // it: the ResponseWriter as it is, if they want nothing of it.
 func (f *frame) dress(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
-	v := f.visit
+	v, ctx := f.visit, r.Context()
 	v.tell(w.Header())
 	wants := v.wantsOf(f.number)
 	if len(wants.upload) > 0 && r.Body != nil && r.Body != http.NoBody {
-		r = r.WithContext(r.Context()) // a copy
-		r.Body = throttledBody(r.Context(), r.Body, f.request, wants.upload)
+		r = copyOf(r)
+		r.Body = throttledBody(ctx, r.Body, f.request, wants.upload)
 	}
 	downloads := len(wants.download) > 0 && r.Method != http.MethodHead
 	if !downloads && !wants.status && !wants.fields {
@@ -30,7 +30,7 @@ func (f *frame) dress(w http.ResponseWriter, r *http.Request) (http.ResponseWrit
 	if downloads {
 		body := io.Writer(w)
 		for _, l := range wants.download {
-			body = ioreader.NewWriter(v.Context, body, partition.For(l, f.request))
+			body = ioreader.NewWriter(ctx, body, partition.For(l, f.request))
 		}
 		f.response.body = body
 	}
@@ -43,6 +43,13 @@ func throttledBody(ctx context.Context, body io.ReadCloser, r *http.Request, lim
 		body = ioreader.NewReader(ctx, body, partition.For(l, r))
 	}
 	return body
+}
+
+// copyOf returns a request that may be changed where r may not.
+func copyOf(r *http.Request) *http.Request {
+	other := new(http.Request)
+	*other = *r
+	return other
 }
 
 // wants are what a frame's policies want of the response and the body.

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,8 +16,7 @@ type failures struct {
 
 const failuresEvery = time.Second
 
-func (f *failures) log(v *visit, policy string, err error) {
-	logger := v.terms.Logger
+func (f *failures) log(ctx context.Context, logger *slog.Logger, policy string, err error) {
 	if logger == nil {
 		return
 	}
@@ -32,6 +32,6 @@ func (f *failures) log(v *visit, policy string, err error) {
 	others := f.others
 	f.last, f.others = now, 0
 	f.mu.Unlock()
-	logger.LogAttrs(v, slog.LevelError, "httplimit: a limiter failed",
+	logger.LogAttrs(ctx, slog.LevelError, "httplimit: a limiter failed",
 		slog.String("policy", policy), slog.Any("error", err), slog.Int("others", others))
 }

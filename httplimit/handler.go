@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 )
@@ -44,12 +45,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case v == nil:
 		v = h.limits.visit(r)
 		f.visit = v
-		r = r.WithContext(v)
+		r = r.WithContext(v) //nolint:contextcheck // made of the request's
 		v.frames = 1
 	case v.exempt:
 	default:
 		if pattern != "" && pattern != r.Pattern {
-			r = r.WithContext(r.Context()) // a copy
+			r = copyOf(r)
 		}
 		f.number = v.nextFrame()
 	}
@@ -61,9 +62,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = pattern // as the mux will set it
 	}
 	f.request = r
-	defer f.end()
-	if no := v.ask(f.number, r, h.policies(v.terms), true); no != nil {
-		v.undo()
+	defer f.end(r.Context())
+	if no := v.ask(r.Context(), f.number, r, h.policies(v.terms), true); no != nil {
+		v.undo(r.Context())
 		no.answer(w, r)
 		return
 	}
@@ -107,9 +108,9 @@ type frame struct {
 
 // end gives back what is still held: also when the handler, or whatever of the user's was
 // called before it, panics.
-func (f *frame) end() {
+func (f *frame) end(ctx context.Context) {
 	if !f.entered {
-		f.visit.undo()
+		f.visit.undo(ctx)
 		return
 	}
 	status := http.StatusOK
@@ -119,7 +120,7 @@ func (f *frame) end() {
 	case !f.returned:
 		status = http.StatusInternalServerError
 	}
-	f.visit.settle(f.number, f.request, status)
+	f.visit.settle(ctx, f.number, f.request, status)
 }
 
 // exempt is a handler that no policy applies to.
@@ -136,10 +137,10 @@ func (e *exempt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			inside.terms = e.limits.terms.Load()
 		} else {
 			inside.terms = v.terms
-			v.undo()
+			v.undo(r.Context())
 			v.untell(w.Header())
 		}
-		r = r.WithContext(inside)
+		r = r.WithContext(inside) //nolint:contextcheck // made of the request's
 	}
 	e.next.ServeHTTP(w, r)
 }

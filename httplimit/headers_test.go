@@ -113,7 +113,8 @@ func TestHeaders(t *testing.T) {
 					case httplimit.Draft11:
 						policy, r = c.policy, c.r
 					}
-					require.Equal(t, x, [3]string{h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset")})
+					got := [3]string{h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset")}
+					require.Equal(t, x, got)
 					require.Equal(t, policy, h.Get("RateLimit-Policy"))
 					require.Equal(t, r, h.Get("RateLimit"))
 				}

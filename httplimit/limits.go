@@ -49,7 +49,7 @@ func (l *Limits) Update(o Options) error {
 			errs = append(errs, fmt.Errorf("httplimit: Options.Policies has no %q, want one, since a handler uses it", name))
 		}
 	}
-	if err = errors.Join(errs...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	l.terms.Store(t)
@@ -149,12 +149,8 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 		return core.Grant(0, nil), nil
 	}
 	granted := false
-	defer func() {
-		if !granted {
-			v.undo()
-		}
-	}()
-	if no := v.ask(0, r, policies, false); no != nil {
+	defer v.undoUnless(r.Context(), &granted)
+	if no := v.ask(r.Context(), 0, r, policies, false); no != nil {
 		return no.Lease, no
 	}
 	granted = true
@@ -170,8 +166,8 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 // Its Permits are those of the policy that took most. It reports false if the request
 // holds no lease.
 func LeaseFrom(ctx context.Context) (core.Lease, bool) {
-	var visits []*visit // innermost first
-	for v := visiting(ctx, nil); v != nil; v = visiting(v.Context, nil) {
+	var visits []*visit                                                   // innermost first
+	for v := visiting(ctx, nil); v != nil; v = visiting(v.Context, nil) { //nolint:contextcheck // it is what ctx was made of
 		if v.holds() {
 			visits = append(visits, v)
 		}

@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 // three has a global policy and the policies a, b and no, which refuses.
 func three(t *testing.T, j *journal) *httplimit.Limits {
+	t.Helper()
 	return limits(t, httplimit.Options{
 		Global: &httplimit.Policy{Limiter: all(refundable{told{"global", j, false}})},
 		Policies: []httplimit.Policy{
@@ -326,6 +326,6 @@ func TestOneSnapshotForARequest(t *testing.T) {
 		l.Policy("a")(ok).ServeHTTP(w, r)
 	}))
 	require.Equal(t, 200, get(h, "/").Code)
-	require.Equal(t, fmt.Sprint("skip?; grant global 1; grant a 1; release a; release global"), j.read())
+	require.Equal(t, "skip?; grant global 1; grant a 1; release a; release global", j.read())
 	require.Equal(t, 503, get(l.Policy("a")(ok), "/").Code)
 }

@@ -150,7 +150,7 @@ func TestOnRejected(t *testing.T) {
 		{"its own", func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) {
 			w.WriteHeader(http.StatusTeapot)
 		}, 418, "", http.Header{"Retry-After": {"5"}}},
-		{"a body", func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) { io.WriteString(w, "no") }, 200, "no", nil},
+		{"a body", func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) { _, _ = io.WriteString(w, "no") }, 200, "no", nil},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request, _ *httplimit.Rejection) {
 			http.Redirect(w, r, "/wait", http.StatusSeeOther)
 		}, 303, "<a href=\"/wait\">See Other</a>.\n\n", http.Header{"X-Ratelimit-Limit": nil}},

@@ -213,15 +213,18 @@ func TestRefund(t *testing.T) {
 		want   int
 	}{
 		{"nothing", func(http.ResponseWriter) {}, 200},
-		{"status", func(w http.ResponseWriter) { w.WriteHeader(403); w.WriteHeader(500) }, 403},
-		{"hints first", func(w http.ResponseWriter) { w.WriteHeader(103); w.WriteHeader(404) }, 404},
-		{"body", func(w http.ResponseWriter) { fmt.Fprint(w, "x"); w.WriteHeader(500) }, 200},
-		{"string", func(w http.ResponseWriter) { io.WriteString(w, "x"); w.WriteHeader(500) }, 200},
-		{"flush", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(500) }, 200},
-		{"switching", func(w http.ResponseWriter) { w.WriteHeader(101) }, 101},
+		{"status", func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusForbidden)
+			w.WriteHeader(http.StatusInternalServerError)
+		}, 403},
+		{"hints first", func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints); w.WriteHeader(http.StatusNotFound) }, 404},
+		{"body", func(w http.ResponseWriter) { write(w); w.WriteHeader(http.StatusInternalServerError) }, 200},
+		{"string", func(w http.ResponseWriter) { writeString(w); w.WriteHeader(http.StatusInternalServerError) }, 200},
+		{"flush", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(http.StatusInternalServerError) }, 200},
+		{"switching", func(w http.ResponseWriter) { w.WriteHeader(http.StatusSwitchingProtocols) }, 101},
 		{"panic", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 500},
-		{"panic after a status", func(w http.ResponseWriter) { w.WriteHeader(404); panic(http.ErrAbortHandler) }, 404},
-		{"panic after a body", func(w http.ResponseWriter) { fmt.Fprint(w, "x"); panic(http.ErrAbortHandler) }, 200},
+		{"panic after a status", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound); panic(http.ErrAbortHandler) }, 404},
+		{"panic after a body", func(w http.ResponseWriter) { write(w); panic(http.ErrAbortHandler) }, 200},
 	} {
 		for _, refund := range []bool{true, false} {
 			t.Run(fmt.Sprint(c.name, refund), func(t *testing.T) {
@@ -268,3 +271,7 @@ func TestRefundFindsTheKeyAgain(t *testing.T) {
 	_, ok = l.Get("b")
 	require.False(t, ok)
 }
+
+func write(w io.Writer) { _, _ = w.Write([]byte("x")) }
+
+func writeString(w io.Writer) { _, _ = io.WriteString(w, "x") }

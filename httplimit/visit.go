@@ -67,13 +67,11 @@ func (v *visit) String() string { return "a request's context under limits" }
 // visiting returns the visit that a request with this context makes to l, or of any Limits,
 // the innermost, if l is nil.
 func visiting(ctx context.Context, l *Limits) *visit {
-	for {
-		v, _ := ctx.Value(visitKey{}).(*visit)
-		if v == nil || l == nil || v.limits == l {
-			return v
-		}
-		ctx = v.Context
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	for v != nil && l != nil && v.limits != l {
+		v, _ = v.Context.Value(visitKey{}).(*visit)
 	}
+	return v
 }
 
 // enter notes that the frame asks p, and returns the place of the ask. It reports false if
@@ -140,13 +138,19 @@ func (v *visit) last(to stage, match func(*ask) bool) (ask, bool) {
 }
 
 // undo refunds all that the request had, last first.
-func (v *visit) undo() {
+func (v *visit) undo(ctx context.Context) {
 	a, ok := v.last(settled, func(*ask) bool { return true })
 	if !ok {
 		return
 	}
-	defer v.undo() // the others too, if what is called here panics
-	v.giveBack(a, true)
+	defer v.undo(ctx) // the others too, if what is called here panics
+	v.giveBack(ctx, a, true)
+}
+
+func (v *visit) undoUnless(ctx context.Context, granted *bool) {
+	if !*granted {
+		v.undo(ctx)
+	}
 }
 
 // release releases what the request holds, last first, before its handler has returned.
@@ -156,27 +160,27 @@ func (v *visit) release() {
 		return
 	}
 	defer v.release()
-	v.giveBack(a, false)
+	v.giveBack(v, a, false)
 }
 
 // settle ends what the frame asked for, last first.
-func (v *visit) settle(frame int, r *http.Request, status int) {
+func (v *visit) settle(ctx context.Context, frame int, r *http.Request, status int) {
 	a, ok := v.last(settled, func(a *ask) bool { return a.frame == frame })
 	if !ok {
 		return
 	}
-	defer v.settle(frame, r, status)
+	defer v.settle(ctx, frame, r, status)
 	refund := false
-	defer func() { v.giveBack(a, refund) }()
+	defer func() { v.giveBack(ctx, a, refund) }()
 	refund = a.policy.Refund != nil && a.policy.Refund(r, status)
 }
 
 // giveBack refunds or releases the lease of a, which no one else does.
-func (v *visit) giveBack(a ask, refund bool) {
+func (v *visit) giveBack(ctx context.Context, a ask, refund bool) {
 	if o := v.terms.Observer; o != nil && a.stage == held {
 		name, lasted := a.policy.Name, time.Since(a.since)
-		defer o.Released(v, name, lasted)
-		defer o.Active(v, name, -1)
+		defer o.Released(ctx, name, lasted)
+		defer o.Active(ctx, name, -1)
 	}
 	// Released in any case: a limiter of somebody's own need not know a refund, nor this lease.
 	defer a.lease.Release()

@@ -195,7 +195,7 @@ func TestTheContextOfAWait(t *testing.T) {
 		// One that nobody waited on ends with the call.
 		var quick context.Context
 		l := limits(t, httplimit.Options{Global: &httplimit.Policy{MaxWait: time.Second, Limiter: ctxLimiter(func(ctx context.Context) (core.Lease, error) {
-			quick = ctx
+			quick = ctx //nolint:fatcontext // that is what is tried
 			return core.Grant(1, nil), nil
 		})}})
 		require.Equal(t, 200, get(l.Handler(ok), "/").Code)
