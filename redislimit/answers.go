@@ -37,7 +37,7 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) (t
 		e.conflictLocked(c, r.conflict)
 		return tell
 	}
-	e.learnLocked(c, r, now)
+	now = e.learnLocked(c, r, now)
 	returned := false
 	var again []*op
 	for i, o := range c.ops {
@@ -64,14 +64,23 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) (t
 	return tell
 }
 
-// learnLocked notes what the answer says of the limit.
-func (e *engine) learnLocked(c *call, r reply, now time.Time) {
+// learnLocked notes what the answer says of the limit, and returns the instant from which its
+// durations count.
+//
+// The store's clock has no more than microseconds, and what it tells is rounded up. If that
+// is all by which the instant at which everything is back differs from the one that was known, that
+// one is right.
+func (e *engine) learnLocked(c *call, r reply, now time.Time) time.Time {
 	e.queue.plan = nil
 	last := r.answer(len(c.ops) - 1)
+	if late := now.Add(lasts(last.reset)).Sub(e.known.whole); late > 0 && late < time.Microsecond {
+		now = now.Add(-late)
+	}
 	e.known = known{at: now, left: last.left, whole: now.Add(lasts(last.reset)), forecast: r.forecast}
 	if c.t != e.t {
 		e.known.forecast = nil // it counts by other terms
 	}
+	return now
 }
 
 // takenLocked deals with the answer to a request, and reports whether it is to be asked

@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 		{"a short queue", core.OldestFirst, 3},
 		{"no queue", core.OldestFirst, 0},
 	} {
-		c := limitertest.Config{Limit: limit, QueueLimit: o.queue, QueueOrder: o.order}
+		c := limitertest.Config{Limit: limit, Grain: time.Microsecond, Lag: 100 * time.Millisecond, QueueLimit: o.queue, QueueOrder: o.order}
 		if o.queue == 0 {
 			c.QueueLimit = limitertest.NoQueue
 		}

@@ -76,7 +76,7 @@ func (e *engine) TryAcquire(permits int) core.Lease {
 	}
 	o := &op{kind: opTake, n: int64(permits)}
 	e.request(o)
-	if !o.decided {
+	if o.done != nil {
 		<-o.done
 	}
 	if o.outcome == away && e.shared.Down == DownLocal {
@@ -100,7 +100,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	o := &op{kind: opTake, n: int64(permits), waits: true}
 	o.deadline, _ = ctx.Deadline()
 	e.request(o)
-	if !o.decided {
+	if o.done != nil {
 		select {
 		case <-o.done:
 		case <-ctx.Done():
