@@ -10,7 +10,7 @@ import (
 )
 
 // errTooSoon is the cause of a rejection for a hopeless deadline.
-var errTooSoon error = context.DeadlineExceeded
+var errTooSoon = context.DeadlineExceeded
 
 // finishLocked deals the store's answer out, in order, and returns what is to be told to others when
 // the mutex is free.

@@ -57,7 +57,7 @@ func (b *breaker) succeed() bool {
 // answeredLocked notes how a call of the store ended, and returns what is to be told to
 // others when the mutex is free.
 func (e *engine) answeredLocked(err error, now time.Time) (tell func()) {
-	changed := false
+	var changed bool
 	if err != nil {
 		changed = e.breaker.fail(err, now)
 	} else {

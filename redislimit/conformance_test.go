@@ -54,8 +54,10 @@ func TestConformance(t *testing.T) {
 		}
 		t.Run("concurrency, "+o.name, func(t *testing.T) {
 			conforms(t, c, func(s redislimit.Shared) (core.Limiter, error) {
-				return redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{Shared: s,
-					ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{Name: "c", PermitLimit: limit, QueueLimit: o.queue, QueueOrder: o.order}})
+				return redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
+					Shared:                    s,
+					ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{Name: "c", PermitLimit: limit, QueueLimit: o.queue, QueueOrder: o.order},
+				})
 			})
 		})
 		t.Run("bucket, "+o.name, func(t *testing.T) {
@@ -63,7 +65,8 @@ func TestConformance(t *testing.T) {
 			c.Refill = 3 * time.Second
 			conforms(t, c, func(s redislimit.Shared) (core.Limiter, error) {
 				return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{Shared: s, TokenBucketOptions: core.TokenBucketOptions{
-					Name: "b", TokenLimit: limit, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, QueueLimit: o.queue, QueueOrder: o.order}})
+					Name: "b", TokenLimit: limit, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, QueueLimit: o.queue, QueueOrder: o.order,
+				}})
 			})
 		})
 		t.Run("fixed, "+o.name, func(t *testing.T) {
@@ -71,7 +74,8 @@ func TestConformance(t *testing.T) {
 			c.Refill = time.Second
 			conforms(t, c, func(s redislimit.Shared) (core.Limiter, error) {
 				return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{Shared: s, FixedWindowOptions: core.FixedWindowOptions{
-					Name: "f", PermitLimit: limit, Window: time.Second, Anchor: time.Now(), QueueLimit: o.queue, QueueOrder: o.order}})
+					Name: "f", PermitLimit: limit, Window: time.Second, Anchor: time.Now(), QueueLimit: o.queue, QueueOrder: o.order,
+				}})
 			})
 		})
 		t.Run("sliding, "+o.name, func(t *testing.T) {
@@ -79,7 +83,8 @@ func TestConformance(t *testing.T) {
 			c.Refill = time.Second
 			conforms(t, c, func(s redislimit.Shared) (core.Limiter, error) {
 				return redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{Shared: s, SlidingWindowOptions: core.SlidingWindowOptions{
-					Name: "s", PermitLimit: limit, Window: time.Second, SegmentsPerWindow: 4, Anchor: time.Now(), QueueLimit: o.queue, QueueOrder: o.order}})
+					Name: "s", PermitLimit: limit, Window: time.Second, SegmentsPerWindow: 4, Anchor: time.Now(), QueueLimit: o.queue, QueueOrder: o.order,
+				}})
 			})
 		})
 	}

@@ -49,7 +49,6 @@ type known struct {
 	left     int
 	whole    time.Time // all permits are back, if nobody takes more
 	forecast *forecast // nil: not known
-	ends     time.Time // of a window: the segment ends
 }
 
 // start makes the engine ready. The shared options are valid.
@@ -99,12 +98,12 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	}
 	o := &op{kind: opTake, n: int64(permits), waits: true}
 	o.deadline, _ = ctx.Deadline()
-	e.request(o)
+	e.request(o) //nolint:contextcheck // what is asked for others does not end with this ctx
 	if o.done != nil {
 		select {
 		case <-o.done:
 		case <-ctx.Done():
-			if e.leave(o) {
+			if e.leave(o) { //nolint:contextcheck // as above
 				return core.Refuse(ctx.Err()), ctx.Err()
 			}
 			<-o.done
@@ -113,7 +112,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if o.outcome == granted {
 		// Which came first is not known here, so a done ctx wins.
 		if err := ctx.Err(); err != nil {
-			e.forget(o)
+			e.forget(o) //nolint:contextcheck // as above
 			return core.Refuse(err), err
 		}
 	}

@@ -3,6 +3,7 @@ package redislimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -210,8 +211,8 @@ func (e *engine) loseLate() {
 	var ends []map[*context.CancelCauseFunc]struct{}
 	e.mu.Lock()
 	e.leases.timer, e.leases.alarm = nil, time.Time{}
-	for i := len(e.leases.all) - 1; i >= 0; i-- {
-		if h := e.leases.all[i]; !now.Before(h.until) {
+	for _, h := range slices.Clone(e.leases.all) {
+		if !now.Before(h.until) {
 			ends = append(ends, e.endLocked(h, lost))
 		}
 	}

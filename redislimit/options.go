@@ -48,6 +48,7 @@ type Shared struct {
 // Down says how to decide while the store is away.
 type Down uint8
 
+// The policies.
 const (
 	DownDeny  Down = iota // refuse, with an error that is [ErrStore]
 	DownAllow             // grant, with a lease that holds nothing

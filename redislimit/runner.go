@@ -127,7 +127,7 @@ func (e *engine) callOfLocked(now time.Time) *call {
 	}
 	returning := e.stock.returning
 	e.stock.returning = false
-	if len(c.ops) == back && !(returning && back > 0) {
+	if len(c.ops) == back && (back == 0 || !returning) {
 		if back > 0 {
 			e.stock.putBack(c.ops[0])
 		}

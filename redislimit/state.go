@@ -103,11 +103,13 @@ func (e *engine) Close() error {
 		e.callLocked()
 	}
 	e.kick = false
-	for cancel := range e.locals {
-		defer (*cancel)() //nolint:revive // when the mutex is free
-	}
+	locals := e.locals
+	e.locals = nil
 	ends := e.endsLocked()
 	e.unlock()
+	for cancel := range locals {
+		(*cancel)()
+	}
 	timer := time.NewTimer(e.shared.Budget)
 	defer timer.Stop()
 	for _, done := range ends {

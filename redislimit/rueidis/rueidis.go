@@ -72,11 +72,11 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 		return nil, err
 	case <-ctx.Done():
 		cancel()
-		<-ended
+		_ = <-ended // it was told to
 		return nil, ctx.Err()
 	}
 	return func() {
 		cancel()
-		<-ended
+		_ = <-ended // it was told to
 	}, nil
 }
