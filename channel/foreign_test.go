@@ -143,8 +143,10 @@ func TestLimiterThatOnlyPollsItsContext(t *testing.T) {
 func TestLimiterThatLies(t *testing.T) {
 	for mode := channel.Reject; mode <= channel.DropNewest; mode++ {
 		t.Run("no lease and no error "+mode.String(), func(t *testing.T) {
-			l := &user{Limiter: permits(t, 9), acquire: func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil },
-				try: func(int) core.Lease { return core.Lease{} }}
+			l := &user{
+				Limiter: permits(t, 9), acquire: func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil },
+				try: func(int) core.Lease { return core.Lease{} },
+			}
 			c := open(t, channel.Options[int]{Limiter: l, Overflow: mode})
 			require.ErrorIs(t, c.Send(t.Context(), 1), core.ErrRejected)
 			require.ErrorIs(t, c.TrySend(1), core.ErrRejected)
@@ -167,8 +169,10 @@ func TestLimiterThatPanics(t *testing.T) {
 	for mode := channel.Reject; mode <= channel.DropNewest; mode++ {
 		bubble(t, "when it is asked "+mode.String(), func(t *testing.T) {
 			inner := refusing(t, 2)
-			l := &user{Limiter: inner, try: func(int) core.Lease { panic("burst") },
-				acquire: func(context.Context, int) (core.Lease, error) { panic("burst") }}
+			l := &user{
+				Limiter: inner, try: func(int) core.Lease { panic("burst") },
+				acquire: func(context.Context, int) (core.Lease, error) { panic("burst") },
+			}
 			c := open(t, channel.Options[int]{Limiter: l, Overflow: mode})
 			receiver := startReceive(t.Context(), c)
 			require.Panics(t, func() { _ = c.TrySend(1) })
@@ -187,8 +191,10 @@ func TestLimiterThatPanics(t *testing.T) {
 		})
 	}
 	bubble(t, "when its lease is released, nobody waits in vain", func(t *testing.T) {
-		l := &user{Limiter: core.Unlimited(), acquire: func(context.Context, int) (core.Lease, error) { return core.Grant(1, burst), nil },
-			try: func(int) core.Lease { return core.Grant(1, burst) }}
+		l := &user{
+			Limiter: core.Unlimited(), acquire: func(context.Context, int) (core.Lease, error) { return core.Grant(1, burst), nil },
+			try: func(int) core.Lease { return core.Grant(1, burst) },
+		}
 		c := open(t, channel.Options[int]{Limiter: l, Capacity: 1})
 		receiver := startReceive(t.Context(), c)
 		require.Panics(t, func() { _ = c.TrySend(1) })
