@@ -2,7 +2,9 @@ package ioreader_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,4 +174,14 @@ func TestALimiterThatPollsItsContextIsEnded(t *testing.T) {
 		require.NoError(t, w.Close())
 		require.Equal(t, io.ErrClosedPipe, (<-done).err)
 	})
+}
+
+func TestWhatIsPrinted(t *testing.T) {
+	l := &limiterOf{}
+	require.Equal(t, "throttled reader, limited by *ioreader_test.limiterOf", ioreader.NewReader(t.Context(), strings.NewReader(""), l).String())
+	require.Equal(t, "throttled writer, unlimited", ioreader.NewWriter(t.Context(), io.Discard, nil).String())
+	require.Equal(t, "throttled writer, unlimited", new(ioreader.Writer).String())
+	c, _ := conns(t, ioreader.ConnOptions{Read: l})
+	require.Equal(t, "connection pipe to pipe, reading limited by *ioreader_test.limiterOf, writing unlimited", fmt.Sprint(c))
+	require.Equal(t, "throttled listener on hall", fmt.Sprint(listen(t, newHall(), ioreader.ListenerOptions{})))
 }

@@ -3,7 +3,6 @@ package ioreader
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
 
@@ -197,16 +196,7 @@ func (s *side) asks(l core.Limiter, under any) bool {
 }
 
 // String says what limits the side.
-func (s *side) String() string {
-	switch l := s.meter.Limiter().(type) {
-	case nil:
-		return "unlimited"
-	case fmt.Stringer:
-		return "limited by " + l.String()
-	default:
-		return fmt.Sprintf("limited by %T", l)
-	}
-}
+func (s *side) String() string { return meter.Describe(s.meter.Limiter()) }
 
 // read reads one slice at most, and pays for the bytes that came. What it can't pay for is
 // there for the next call.

@@ -9,6 +9,7 @@ package meter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,7 @@ func (m *Meter) Take(ctx context.Context, want int) (int, error) {
 	n := min(want, m.pace.slice)
 	lease, err := m.limiter.Acquire(ctx, n)
 	if err != nil {
-		if n, err = m.refused(n, want, err); n > 0 || err != nil {
+		if n, err = m.refused(n, want, lease, err); n > 0 || err != nil {
 			return n, err
 		}
 		return m.takeSlow(ctx, want)
@@ -117,7 +118,7 @@ func (m *Meter) takeSlow(ctx context.Context, want int) (int, error) {
 			if owed {
 				part = 0 // a debt is not paid in parts
 			}
-			if n, err := m.refused(ask, part, err); n > 0 || err != nil {
+			if n, err := m.refused(ask, part, lease, err); n > 0 || err != nil {
 				return n, err
 			}
 		case owed:
@@ -137,7 +138,7 @@ func (m *Meter) takeSlow(ctx context.Context, want int) (int, error) {
 
 // refused makes of a refusal what the call does next: it passes so many bytes, or ends with
 // the error, or, if there is neither, asks again for less.
-func (m *Meter) refused(asked, want int, err error) (int, error) {
+func (m *Meter) refused(asked, want int, lease core.Lease, err error) (int, error) {
 	m.waiting.Store(0)
 	if asked > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
 		m.pace.shrink(m.limiter, asked)
@@ -145,7 +146,8 @@ func (m *Meter) refused(asked, want int, err error) (int, error) {
 	}
 	if errors.Is(err, core.ErrRejected) {
 		// Less than the slice may be there, and passes; the next slice gets the error.
-		if n := min(m.limiter.Available(), asked-1, want); n > 0 {
+		left, _ := core.Remaining.From(lease)
+		if n := min(left, asked-1, want); n > 0 {
 			if less := m.limiter.TryAcquire(n); less.Acquired() {
 				m.lease, m.taken = less, n
 				return n, nil
@@ -189,6 +191,40 @@ func (m *Meter) Settle(passed int) {
 	}
 }
 
+// More pays for want bytes more, or as many of them as there are permits for without waiting;
+// 0: there are none. The slice before is settled.
+func (m *Meter) More(want int) int {
+	if m.batch.left > 0 || m.debt > 0 {
+		return 0
+	}
+	var left int
+	if m.trusted {
+		left = m.limiter.Available()
+	} else { // which might have to ask a server
+		left, _ = core.Remaining.From(m.lease)
+	}
+	n := min(want, left)
+	if n <= 0 {
+		return 0
+	}
+	lease := m.limiter.TryAcquire(n)
+	if !lease.Acquired() {
+		return 0
+	}
+	m.lease, m.taken = lease, n
+	return n
+}
+
+// Keep is Settle for a slice whose bytes have all passed, and go on holding its permits until
+// the lease that Keep returns is released.
+func (m *Meter) Keep() core.Lease {
+	m.taken = 0
+	if m.batch.spending {
+		return m.batch.keep()
+	}
+	return m.lease
+}
+
 // giveBack refunds a lease of which only some bytes have passed.
 func (m *Meter) giveBack(lease core.Lease, passed int) {
 	// A lease is refunded whole. Who waits may be served from it before what has passed is
@@ -212,6 +248,18 @@ func (m *Meter) Clear() {
 	}
 	m.batch.giveBack()
 	m.turn.Leave()
+}
+
+// Describe says what a limiter limits a stream to, for people.
+func Describe(l core.Limiter) string {
+	switch l := l.(type) {
+	case nil:
+		return "unlimited"
+	case fmt.Stringer:
+		return "limited by " + l.String()
+	default:
+		return fmt.Sprintf("limited by %T", l)
+	}
 }
 
 // Same reports whether a and b are one limiter.

@@ -69,13 +69,13 @@ const (
 )
 
 func newPace(l core.Limiter) pace {
-	p := pace{ceiling: ceilingOf(limitOf(l))}
+	p := pace{ceiling: ceilingOf(Limit(l))}
 	p.slice = min(p.ceiling, firstSlice)
 	return p
 }
 
-// limitOf returns the limiter's limit, or math.MaxInt if it does not tell.
-func limitOf(l core.Limiter) int {
+// Limit returns the limiter's limit, or math.MaxInt if it does not tell.
+func Limit(l core.Limiter) int {
 	if r, ok := l.(core.Reporter); ok {
 		if limit := r.Statistics().Limit; limit > 0 {
 			return limit
@@ -89,7 +89,7 @@ func ceilingOf(limit int) int { return max(limit/ofLimit, 1) }
 // learn adapts the slice after a grant for which the stream has waited so long; 0: not at all.
 func (p *pace) learn(l core.Limiter, lease core.Lease, asked int, waited time.Duration) {
 	p.countdown = lookEvery
-	limit := limitOf(l)
+	limit := Limit(l)
 	told, ok := core.PermitLimit.From(lease)
 	if ok && told > 0 {
 		limit = min(limit, told)
@@ -164,7 +164,7 @@ func (p *pace) eager() bool { return time.Since(p.served) <= eagerWithin }
 
 // shrink makes the slices smaller than asked, which was more than the limit.
 func (p *pace) shrink(l core.Limiter, asked int) {
-	p.ceiling = ceilingOf(min(limitOf(l), asked-1))
+	p.ceiling = ceilingOf(min(Limit(l), asked-1))
 	p.slice = min(p.slice, p.ceiling)
 }
 
