@@ -106,7 +106,7 @@ func (c *LimitedChannel[T]) endOffer(o *offer, taken bool) {
 		}
 		c.recallEnded.Broadcast()
 	}
-	h = c.leavingLocked(h)
+	c.leavingLocked()
 	c.mu.Unlock()
 	c.settle(h, woken)
 }

@@ -27,36 +27,119 @@ func (h naiveHeld) clone() naiveAccount {
 
 // naiveBucket is the account of a token bucket: tick by tick.
 type naiveBucket struct {
-	tokens int
-	period int64
-	lack   int
-	last   int64 // the latest tick, or the instant at which it left full
+	limit, tokens int
+	period        int64
+	lack          int
+	last          int64 // the latest tick, or the instant at which it left full
+	due           int   // tokens that an update found due and not replenished
+	takings       []*naiveTaking
+}
+
+// naiveTaking is what a refund has to know.
+type naiveTaking struct {
+	id     int
+	alone  int // what the bucket would lack if nothing had been taken after it
+	least  int // what may be given back at most
+	marked bool
+	mark   int // what the bucket would lack if nothing had been taken after the latest refund or update
 }
 
 func (b *naiveBucket) taken() int { return b.lack }
 
-func (b *naiveBucket) take(now int64, _, n int) {
+func (b *naiveBucket) take(now int64, id, n int) {
 	if b.lack == 0 {
 		b.last = now
 	}
 	b.lack += n
+	b.takings = append(b.takings, &naiveTaking{id: id, alone: b.lack, least: n})
 }
 
-func (b *naiveBucket) give(_, n int) { b.lack = max(b.lack-n, 0) }
+func (b *naiveBucket) give(id, _ int) {
+	for _, t := range b.takings {
+		if t.id != id {
+			continue
+		}
+		n := min(t.least, t.alone, b.lack)
+		if t.marked {
+			n = min(n, t.mark)
+		}
+		if n == 0 {
+			return
+		}
+		b.lack -= n
+		b.mark()
+		b.cleared()
+		return
+	}
+}
+
+// mark notes what the bucket lacks now.
+func (b *naiveBucket) mark() {
+	for _, t := range b.takings {
+		if t.marked {
+			t.least = min(t.least, t.mark)
+		}
+		t.marked, t.mark = true, b.lack-b.due
+	}
+}
+
+// cleared forgets all takings if the bucket is full.
+func (b *naiveBucket) cleared() {
+	if b.lack == 0 {
+		b.takings, b.due = nil, 0
+	}
+}
 
 func (b *naiveBucket) next() (int64, bool) { return b.last + b.period, b.lack > 0 }
 
 func (b *naiveBucket) pass(now int64) (back bool) {
+	if b.due > 0 {
+		b.lack = max(b.lack-b.due, 0)
+		b.due, back = 0, true
+	}
 	for b.lack > 0 && b.last+b.period <= now {
 		b.last += b.period
 		b.lack = max(b.lack-b.tokens, 0)
+		for _, t := range b.takings {
+			t.alone, t.mark = max(t.alone-b.tokens, 0), max(t.mark-b.tokens, 0)
+		}
 		back = true
 	}
+	b.cleared()
 	return back
+}
+
+// update keeps the tokens that are there, and the next come no later than before.
+func (b *naiveBucket) update(now int64, limit, tokens int, period int64, manual bool) {
+	if !manual {
+		b.pass(now)
+	}
+	for b.lack > 0 && b.last+b.period <= now {
+		b.last += b.period
+		b.due = min(b.due+b.tokens, b.lack)
+		for _, t := range b.takings {
+			t.alone = max(t.alone-b.tokens, 0)
+		}
+	}
+	keep := func(lack int) int { return limit - min(b.limit-lack, limit) }
+	for _, t := range b.takings {
+		if t.least = min(t.least, t.alone); t.alone > 0 {
+			t.alone = keep(t.alone)
+		}
+	}
+	next := min(b.last+b.period, now+period)
+	if b.lack == 0 {
+		next = now + period
+	}
+	b.lack = keep(b.lack)
+	b.limit, b.tokens, b.period, b.last = limit, tokens, period, next-period
+	b.mark()
+	b.cleared()
 }
 
 func (b *naiveBucket) clone() naiveAccount {
 	c := *b
+	c.takings = nil // nothing is refunded in the future that is played
 	return &c
 }
 

@@ -1,11 +1,11 @@
 package core
 
 import (
-	"math"
+	"context"
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // ConcurrencyLimiterOptions are the terms of a [ConcurrencyLimiter].
@@ -24,8 +24,11 @@ func (o ConcurrencyLimiterOptions) validate() error {
 	return f.err()
 }
 
-func (o ConcurrencyLimiterOptions) terms() terms {
-	return terms{name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+func (o ConcurrencyLimiterOptions) terms() *terms {
+	return newTerms(o.Name, time.Time{}, machine.Terms{
+		Kind: machine.Concurrency, Limit: o.PermitLimit,
+		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, false),
+	})
 }
 
 // ConcurrencyLimiter bounds how many permits are held at once: a lease holds its own
@@ -46,10 +49,37 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 		return nil, err
 	}
 	l := new(ConcurrencyLimiter)
-	l.held = true
 	l.watch.Store(watchFirst)
-	l.start(time.Now(), o.terms(), &l.permits)
+	l.start(o.terms(), &l.permits)
 	return l, nil
+}
+
+// TryAcquire takes permits if they can be had now. It never blocks. While somebody waits,
+// a limiter that serves the oldest first rejects it, even if the permits are there.
+func (l *ConcurrencyLimiter) TryAcquire(permits int) Lease {
+	if k, ok := l.tryFast(permits); ok {
+		return k
+	}
+	return l.tryAcquireSlow(permits)
+}
+
+// Acquire takes permits, waiting for them if it must and the queue limit allows. A done
+// ctx, then or later, ends it with ctx.Err(), unchanged, and leaves nothing taken.
+func (l *ConcurrencyLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
+	if ctx.Err() == nil {
+		if k, ok := l.tryFast(permits); ok {
+			return k, nil
+		}
+	}
+	return l.acquireSlow(ctx, permits)
+}
+
+// tryQuietly is TryAcquire that leaves no trace if it does not grant.
+func (l *ConcurrencyLimiter) tryQuietly(permits int) (Lease, bool) {
+	if k, ok := l.tryFast(permits); ok {
+		return k, true
+	}
+	return l.tryQuietlySlow(permits)
 }
 
 // Update puts new limits in force. What is held stays held: shrunk below it, the limiter
@@ -67,26 +97,22 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 // Update.
 func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 	t := l.terms()
-	return ConcurrencyLimiterOptions{Name: t.name, PermitLimit: t.limit, QueueLimit: t.queueLimit, QueueOrder: t.order}
+	return ConcurrencyLimiterOptions{Name: t.name, PermitLimit: t.Limit, QueueLimit: t.QueueLimit, QueueOrder: t.order()}
 }
 
 // String returns a line for a person: the name, and the statistics.
 func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }
 
-// permits is the account of a concurrency limiter: what is free. Time does not matter.
+// permits is the account of a concurrency limiter, with what its leases need.
 type permits struct {
-	limit int
-	free  int // limit less what is held; below 0 after the limit shrank
+	machine.Permits
 
-	// When all permits came to be available, for since. To read the clock at every
-	// release would double its cost, so that is done only for some thousands after
-	// somebody last asked: engine.watch counts them down.
+	// wholeAt is when all permits came to be available. To read the clock at every release
+	// would double its cost, so that is done only for some thousands after somebody last
+	// asked: engine.watch counts them down.
 	wholeAt atomic.Int64
 
-	tickets atomic.Pointer[ticketRing] // nil: never was a second lease held
-	drawn   atomic.Uint64              // leases granted with a ticket
-
-	hook func(direct.End) // told of the end of watched leases; set before they are granted
+	tickets atomic.Pointer[spareTickets] // nil: never was a second lease held
 }
 
 const (
@@ -95,40 +121,11 @@ const (
 	unknown     = -1 // instant of permits.wholeAt
 )
 
-func (p *permits) bind(_ int64, t *terms) {
-	p.free += t.limit - p.limit
-	p.limit = t.limit
-}
-
-func (p *permits) advance(int64) bool          { return false }
-func (p *permits) available() int              { return max(p.free, 0) }
-func (p *permits) take(_ int64, n int, _ bool) { p.free -= n }
-func (p *permits) give(_, _ int64, n int)      { p.free += n }
-func (p *permits) ready(int64, int) int64      { return never }
-func (p *permits) kept(_, _ int64) bool        { return true }
-
-func (p *permits) origin(int64, *cell) (int64, bool) { return 0, true }
-
-func (p *permits) open(int64, *cell) (uint64, int64, bool) {
-	return uint64(p.free), never, p.free >= 0 && uint64(p.free) <= maxCredit
-}
-
-func (p *permits) settle(_ int64, _ *cell, state uint64) { p.free = int(state) }
-
-func (p *permits) clone() account { return &permits{limit: p.limit, free: p.free} }
-
-func (p *permits) whole(now int64) int64 {
-	if p.free == p.limit {
-		return now
-	}
-	return math.MaxInt64
-}
-
-// since is exact if not too many releases have made the limiter whole since it was last
-// asked; else it counts from now.
-func (p *permits) since(now int64) (int64, bool) {
-	if p.wholeAt.Load() == unknown {
+// idleSince is exact if not too many releases have made the limiter whole since it was last
+// asked; else, and if the clock has gone back since, it counts from now.
+func (p *permits) idleSince(now int64, limit int) (int64, bool) {
+	if at := p.wholeAt.Load(); at == unknown || at > now {
 		p.wholeAt.Store(now)
 	}
-	return p.wholeAt.Load(), p.free == p.limit
+	return p.wholeAt.Load(), p.Free() == limit
 }

@@ -17,8 +17,8 @@ var _ = direct.Install(&direct.Ways[Lease]{
 	Watch: func(limiter any, hook func(direct.End)) (direct.Watched[Lease], bool) {
 		l, ok := exactly(limiter)
 		if ok {
-			l.permits.hook = hook
-			l.cell.Load().spareBits = watchedWord
+			t := l.cell.Load().terms
+			t.label = &label{name: t.name, hook: hook}
 		}
 		return (*watched)(l), ok
 	},
@@ -39,32 +39,42 @@ func (p *plain) TryTake(n int) bool {
 	c := p.cell.Load()
 	for try := 0; ; try++ {
 		w := c.word.Load()
-		if uint64(n)-1 >= w&maxCredit {
-			return p.tryTakeSlow(n)
+		if uint64(n)-1 >= w&heldMask || w&countMask == countMask {
+			return p.tryTakeSlow(c, w, n)
 		}
-		if c.word.CompareAndSwap(w, w-uint64(n)) {
-			p.adjust.Add(1)
+		if c.word.CompareAndSwap(w, w+countOne-uint64(n)) {
 			return true
 		}
 		backOff(try)
 	}
 }
 
-func (p *plain) tryTakeSlow(n int) bool {
-	l, ok := p.tryQuietly(n)
-	if ok {
-		l.strip()
+func (p *plain) tryTakeSlow(c *cell, w uint64, n int) bool {
+	if n < 0 || w&shut == 0 && uint64(n) > w&heldMask && c.Limit <= maxHeld {
+		return false // the word is open, so nothing is to be had behind it
 	}
+	now := p.lock()
+	ok := false
+	if !p.closed {
+		if _, ok = p.m.TryQuietly(now, n); ok {
+			p.granted.Add(1)
+		}
+	}
+	p.unlock(now)
 	return ok
 }
 
 // Take takes n permits, waiting for them as Acquire does.
 func (p *plain) Take(ctx context.Context, n int) error {
-	l, err := p.Acquire(ctx, n)
-	if err == nil {
-		l.strip()
+	if ctx.Err() == nil && p.TryTake(n) {
+		return nil
 	}
-	return err
+	w, l := p.admit(ctx, n, true)
+	if w != nil {
+		_, err := p.await(ctx, w)
+		return err
+	}
+	return l.Err()
 }
 
 // Give gives n permits back.
@@ -74,52 +84,20 @@ func (p *plain) Give(n int) { p.giveBack(n) }
 func (p *plain) lease(n int) Lease {
 	c := p.cell.Load()
 	t, generation := p.permits.draw(c)
-	p.adjust.Add(-1) // draw counts a grant
-	return newGrant(t, heldTicket, generation, n, c.free(), -1)
-}
-
-// free returns the permits that the cell's word says are available.
-func (c *cell) free() int {
+	left := 0
 	if w := c.word.Load(); w&shut == 0 {
-		return int(w & maxCredit)
+		left = int((*ConcurrencyLimiter)(p).left(c, w))
 	}
-	return 0
-}
-
-// strip makes the lease one that holds nothing, and leaves its permits taken.
-func (l Lease) strip() {
-	switch l.outcome() {
-	case heldTicket:
-		l.redeem()
-	case heldHot:
-		l.home().cool()
-	}
-}
-
-// cool ends the hot lease, which nobody has seen, and leaves its permits taken.
-func (c *cell) cool() {
-	for try := 0; ; try++ {
-		w := c.word.Load()
-		if w&shut != 0 {
-			now := c.e.lock()
-			c.word.Store(c.word.Load() &^ busy)
-			c.e.unlock(now)
-			return
-		}
-		if c.word.CompareAndSwap(w, w-busy) {
-			return
-		}
-		backOff(try)
-	}
+	return newGrant(t, heldTicket, generation, n, left, -1)
 }
 
 // watched is a concurrency limiter whose leases tell of their end.
 type watched ConcurrencyLimiter
 
-func (k *watched) TryAcquire(n int) Lease { return k.watch(k.engine.TryAcquire(n)) }
+func (k *watched) TryAcquire(n int) Lease { return k.watch((*ConcurrencyLimiter)(k).TryAcquire(n)) }
 
 func (k *watched) Acquire(ctx context.Context, n int) (Lease, error) {
-	l, err := k.engine.Acquire(ctx, n)
+	l, err := (*ConcurrencyLimiter)(k).Acquire(ctx, n)
 	return k.watch(l), err
 }
 
@@ -129,10 +107,10 @@ func (k *watched) watch(l Lease) Lease {
 	if c == nil {
 		return l
 	}
-	l = l.note(c.force.Load())
+	l = l.note(c.bound.Load())
 	if o := l.outcome(); o == heldHot || o == heldTicket {
 		l.bits += uint64(watchedHot - heldHot)
-		l.v = k.clock()
+		l.v = c.clock()
 	}
 	return l
 }
@@ -140,10 +118,10 @@ func (k *watched) watch(l Lease) Lease {
 // Resize puts another limit in force.
 func (k *watched) Resize(limit int) {
 	now := k.lock()
-	p := &k.permits
-	p.free += limit - p.limit
-	p.limit = limit
-	k.cell.Load().force.Store(int64(limit))
+	c := k.cell.Load()
+	by := limit - c.inForce()
+	c.bound.Store(int64(limit))
+	k.m.Resize(now, by)
 	k.unlock(now)
 }
 
@@ -166,16 +144,17 @@ func (l Lease) giveUp(cause direct.Cause) {
 func (l Lease) end(cause direct.Cause) {
 	c, n := l.home(), l.permits()
 	e := c.e
-	now := e.clock()
+	now := e.cell.Load().clock()
 	var held int
 	var won bool
 	if l.outcome() == watchedHot {
 		held, won = c.releaseHot(l.generation(), n)
 	} else if won = l.redeem(); won {
 		held = e.giveBack(n)
+		e.held().keep(c)
 	}
 	if won {
-		e.acct.(*permits).hook(direct.End{
+		c.hook(direct.End{
 			Granted:  time.Duration(l.v),
 			Held:     time.Duration(max(now-l.v, 0)),
 			Permits:  n,

@@ -6,241 +6,281 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// engine is what the four limiters share: the grants without a mutex, the queue, its
-// timer, closing and updating. The account under it is what they differ in.
+// engine is what the four limiters share: the mutex, the clock, the timer and those that
+// wait around a machine, which decides.
 //
-// The mutex guards the account, the queue and the shutting of the cell's word. Whoever
-// holds it has taken the word's credit back into the account (lock); when he lets go and
-// nobody waits, he opens the word again (unlock). So there is one truth at a time, and
+// The mutex guards the machine, the waiting room and the shutting of the cell's word.
+// Whoever holds it has taken the word's state back into the machine (lock); letting go, if
+// nobody waits, it opens the word again (unlock). So there is one truth at a time, and
 // while somebody waits every grant is decided under the mutex.
 //
 // The mutex is a leaf: no other lock is taken, nobody else's code is called and nothing
 // blocks while it is held.
 type engine struct {
 	cell     atomic.Pointer[cell]
-	until    atomic.Int64 // rate limiters: the word's credit may be taken before this instant
+	granted  atomic.Uint64 // leases granted that the cell's word does not count: see Statistics
 	rejected atomic.Uint64
-	adjust   atomic.Int64 // Granted less the cell's grants: see cell.grants
+	last     atomic.Int64 // a rate limiter's: the latest instant at which it is known to have been used
+	aside    atomic.Int64 // available permits for which there is no room in the open word
 
-	base     time.Time // instants count from here
-	acct     account
-	mu       sync.Mutex
-	queue    *queue  // nil: nobody waits
-	woken    *waiter // those decided since lock, the last first; unlock tells them
-	refunded *refundLog
-	held     bool // this is a concurrency limiter; its account is *permits
-	open     bool // the word is open
-	closed   bool
-	watch    atomic.Int32 // see permits.wholeAt
+	mu     sync.Mutex
+	m      machine.Machine[parked]
+	room   *room // nil: nobody waits
+	open   bool  // the word is open
+	closed bool
+	watch  atomic.Int32 // see permits.wholeAt
 }
 
-// start makes the engine ready, with the terms of c.
-func (e *engine) start(base time.Time, t terms, a account) {
-	e.base, e.acct = base, a
+// start makes the engine ready, with the terms t.
+func (e *engine) start(t *terms, a machine.Account) {
 	c := newCell(e, 0, t)
 	e.cell.Store(c)
 	e.mu.Lock()
-	a.bind(0, &c.terms)
+	e.m.Start(a, &c.Terms, 0)
 	e.unlock(0)
 }
-
-// clock returns the instant now, by one read of the monotonic clock.
-func (e *engine) clock() int64 { return int64(time.Since(e.base)) }
 
 // terms returns the terms in force; none, if the limiter was not made by its constructor.
 func (e *engine) terms() terms {
 	if c := e.cell.Load(); c != nil {
-		return c.terms
+		return *c.terms
 	}
-	return terms{}
+	return noTerms
 }
 
-// timed reports whether permits come back by themselves.
-func (e *engine) timed() bool { return !e.held && !e.cell.Load().manual }
-
-// lock takes the mutex, shuts the word, applies what is due by now and serves whom that
-// allows to go on: a late timer delays nobody behind a newcomer.
+// lock takes the mutex, shuts the word, applies what is due by now and serves those whom
+// that allows to go on: a late timer delays nobody behind a newcomer. A concurrency limiter
+// does not know what time it is.
 func (e *engine) lock() (now int64) {
 	e.mu.Lock()
 	c := e.cell.Load()
-	wasOpen, state := e.open, uint64(0)
+	wasOpen, word := e.open, uint64(0)
 	if wasOpen {
 		e.open = false
-		state = c.shut()
+		word = c.shut()
+	}
+	if c.Kind == machine.Concurrency {
+		if wasOpen {
+			e.takeBack(0, c, word)
+		}
+		return 0
 	}
 	// The clock is read when the word is shut: no grant that got in was later.
-	if !e.held {
-		now = e.clock()
-	}
+	now = e.steady(c)
 	if wasOpen {
-		e.acct.settle(now, c, state)
+		e.takeBack(now, c, word)
 	}
-	if !e.held && !c.manual && e.acct.advance(now) {
-		e.serve(now)
-	}
+	e.m.Advance(now)
+	e.m.Forget(e.number())
 	return now
 }
 
-// unlock serves those who can go on, sets the timer for the next, or opens the word if
-// nobody waits, and lets go of the mutex.
+// aYear without being used makes a limiter look again what clock it has: see newCell.
+const aYear = int64(365 * 24 * time.Hour)
+
+// steady returns the instant now. A clock that went back stands still: the cell gets
+// another base.
+func (e *engine) steady(c *cell) int64 {
+	now, last := c.clock(), e.last.Load()
+	if now < last || now-last > aYear {
+		t := *c.terms
+		if now < last {
+			t.base = t.base.Add(time.Duration(now - last))
+			now = last
+		}
+		e.replace(c, &t)
+	}
+	e.last.Store(now)
+	return now
+}
+
+// replace puts a new cell with almost the same terms in the place of c.
+func (e *engine) replace(c *cell, t *terms) *cell {
+	fresh := newCell(e, c.number(c.word.Load()), t)
+	fresh.bound.Store(c.bound.Load())
+	e.cell.Store(fresh)
+	e.m.Rebind(&fresh.Terms)
+	return fresh
+}
+
+// unlock sets the timer for those that wait, or opens the word if nobody does, lets go of
+// the mutex and wakes those whose wait has ended.
 func (e *engine) unlock(now int64) {
-	if e.queue != nil {
-		e.serve(now)
+	woken := e.m.Decided()
+	for w := woken; w != nil; w = w.Next() {
+		e.conclude(w)
 	}
-	if e.queue != nil {
+	if e.m.Empty() {
+		if e.room != nil {
+			e.room.leave()
+			e.room = nil
+		}
+		if !e.closed {
+			e.openWord(now)
+		}
+	} else {
 		e.setAlarm(now)
-	} else if !e.closed {
-		e.openWord(now)
 	}
-	woken := e.woken
-	e.woken = nil
 	e.mu.Unlock()
 	if woken != nil {
-		woken.wake()
+		wake(woken)
 	}
 }
 
-// decide ends the wait of w with a lease.
-func (e *engine) decide(w *waiter, l Lease) {
-	e.queue.remove(w)
-	w.lease = l
-	w.next, e.woken = e.woken, w
+// conclude makes the lease of one whose wait has ended.
+func (e *engine) conclude(w *waiter) {
+	a := w.Answer
+	switch a.Outcome {
+	case machine.Granted:
+		if w.Value.plain {
+			break
+		}
+		w.Value.lease = e.grant(a, w.N, true)
+	case machine.ExceedsLimit:
+		w.Value.lease = e.exceeds(w.N)
+	case machine.Ended:
+		w.Value.lease = e.refuse(closed)
+	default:
+		w.Value.lease = e.reject(a, w.N)
+	}
 }
 
-// openWord puts the account's state into the cell's word, if it can hold it; if not, all
-// goes on with the mutex.
+// takeBack puts what an open word had back into the account; now is the instant at which
+// it was shut.
+func (e *engine) takeBack(now int64, c *cell, word uint64) {
+	switch a := e.m.Account().(type) {
+	case *permits:
+		a.SetFree(int(e.aside.Load()) + int(word&heldMask))
+		e.granted.Add(word & countMask / countOne)
+	case *machine.Bucket:
+		word &= 1<<c.stateBits() - 1
+		l := c.unpack(word, now-c.From)
+		if l.full == now-c.From {
+			l = level{full: int64(word >> (c.SpareBits & 63))}
+		}
+		a.SetLevel(&c.Terms, now, machine.Level{Full: l.full + c.From, Spare: l.spare})
+	case *machine.Segments:
+		lent := e.m.Available() - int(e.aside.Load())
+		a.TakeIn(c.Segment(c.bound.Load()-1), lent-int(word&windowMask))
+	}
+}
+
+// openWord puts the account's state into the cell's word, or as much of it as there is
+// room for; if there is none, all goes on with the mutex.
 func (e *engine) openWord(now int64) {
 	c := e.roomyCell(now)
-	state, until, ok := e.acct.open(now, c)
-	if !ok {
-		return
-	}
 	w := c.word.Load() &^ shut
-	if !e.held && c.fullBits <= 0 {
-		// The credit is good for a time only: see draw.
-		e.until.Store(until)
-		e.adjust.Add(-1)
-		w += generationOne
+	switch a := e.m.Account().(type) {
+	case *permits:
+		free := a.Free()
+		if free < 0 {
+			return
+		}
+		lent := min(free, maxHeld)
+		e.aside.Store(int64(free - lent))
+		w |= uint64(lent)
+	case *machine.Bucket:
+		if c.FullBits == 0 {
+			return
+		}
+		l := a.Level(&c.Terms)
+		w |= c.levelWord(level{l.Full - c.From, l.Spare})
+	case *machine.Segments:
+		// All that is available counts in this segment, until it ends.
+		free := e.m.Available()
+		if free == 0 {
+			return
+		}
+		lent := int(min(int64(free), maxWindow))
+		e.aside.Store(int64(free - lent))
+		c.bound.Store(c.Begin(c.Segment(now) + 1))
+		e.granted.Add(^uint64(0)) // of the generation that the opening uses
+		w = w + generationOne | uint64(lent)
 	}
 	e.open = true
-	c.word.Store(w | state)
+	c.word.Store(w)
 }
 
 // roomyCell returns the current cell, or a new one in its place if the old one's
-// generations are used up or its origin is too long ago.
+// generations are used up or, if it is a bucket's, it counts from too long ago.
 func (e *engine) roomyCell(now int64) *cell {
 	c := e.cell.Load()
-	from, fits := e.acct.origin(now, c)
-	if fits && !c.used(c.word.Load()) {
+	from := c.From
+	if c.Kind == machine.TokenBucket {
+		// What the word has to tell next is about now, or since when the bucket is full.
+		about, room := now, 63-c.SpareBits
+		if c.FullBits > 0 {
+			room = c.FullBits - 1
+			if since, full := e.m.Idle(); full {
+				about = since
+			}
+		}
+		if about < from || uint64(about-from)>>room != 0 {
+			from = about
+		}
+	}
+	if from == c.From && !c.used(c.word.Load()) {
 		return c
 	}
-	t := c.terms
-	t.from = from
-	force := c.force.Load()
-	c = newCell(e, c.grants(), t)
-	c.force.Store(force)
-	e.cell.Store(c)
-	return c
+	t := *c.terms
+	t.From = from
+	return e.replace(c, &t)
 }
 
-// serve grants to those at the head of the queue as long as they fit, then to the probes
-// if a permit is left. The queue is gone with its last waiter.
-func (e *engine) serve(now int64) {
-	q := e.queue
-	if q == nil {
-		return
-	}
-	order := e.cell.Load().order
-	for w := q.head(order); w != nil && w.n <= e.acct.available(); w = q.head(order) {
-		if q.plan != nil && !e.acct.kept(w.due, now) {
-			q.plan = nil
-		}
-		e.decide(w, e.grant(now, w.n, true))
-	}
-	for q.probes != nil && e.acct.available() > 0 {
-		e.decide(q.probes, e.grant(now, 0, true))
-	}
-	e.dropQueue()
-}
-
-// dropQueue lets go of an empty queue and of its timer.
-func (e *engine) dropQueue() {
-	if q := e.queue; q != nil && q.empty() {
-		if q.timer != nil {
-			q.timer.Stop()
-		}
-		e.queue = nil
-	}
-}
-
-// setAlarm sets the queue's timer to the instant at which somebody can be served.
-func (e *engine) setAlarm(now int64) {
-	if !e.timed() {
-		return
-	}
-	q, due := e.queue, int64(never)
-	if w := q.head(e.cell.Load().order); w != nil {
-		due = e.acct.ready(now, w.n)
-	}
-	if q.probes != nil {
-		due = min(due, e.acct.ready(now, 1))
-	}
-	switch {
-	case due == q.alarm:
-	case due == never:
-		q.timer.Stop() // there is one: alarm was another instant
-	case q.timer == nil:
-		q.timer = time.AfterFunc(time.Duration(due-now), e.ring)
-	default:
-		q.timer.Reset(time.Duration(due - now))
-	}
-	q.alarm = due
-}
-
-// ring is what the timer does. One that comes late, or for a queue that is gone, finds
-// nothing to do.
-func (e *engine) ring() {
-	now := e.lock()
-	if e.queue != nil {
-		e.queue.alarm = never
-	}
-	e.unlock(now)
-}
-
-// grant takes n permits, which are available, and returns their lease.
-func (e *engine) grant(now int64, n int, served bool) Lease {
+// grant makes the lease of permits that the machine has granted, now. A grant to one that
+// waited is counted when it is certain: see await.
+func (e *engine) grant(a machine.Answer, n int, waited bool) Lease {
+	c := e.roomyCell(a.At)
 	if n == 0 {
-		e.adjust.Add(1)
-		return newGrant(e.cell.Load(), free, 0, 0, e.acct.available(), e.reset(now))
+		e.count(1, !waited)
+		return newGrant(c, free, 0, 0, a.Left, e.reset(a))
 	}
-	e.acct.take(now, n, served)
-	c := e.roomyCell(now)
-	w, left := c.word.Load(), e.acct.available()
-	if e.held && w&busy != 0 {
-		t, generation := e.acct.(*permits).draw(c)
-		return newGrant(t, heldTicket, generation, n, left, -1)
+	w := c.word.Load()
+	if c.Kind == machine.Concurrency {
+		if waited || w&busy != 0 {
+			e.count(1, !waited)
+			t, generation := e.held().draw(c)
+			return newGrant(t, heldTicket, generation, n, a.Left, -1)
+		}
+		w += generationOne + busy
+		c.word.Store(w)
+		return newGrant(c, heldHot, c.generationOf(w), n, a.Left, -1)
 	}
+	e.count(-1, waited) // the generation counts it
 	w += 1 << c.stateBits()
-	o, v := spent, e.reset(now)
-	switch {
-	case e.held:
-		o, w = heldHot, w|busy
-	case c.window():
-		o, v = spentWindow, now
-	}
 	c.word.Store(w)
-	return newGrant(c, o, c.generationOf(w), n, left, v)
+	generation := c.generationOf(w)
+	switch {
+	case c.Kind == machine.Window:
+		return newGrant(c, spentWindow, generation, n, a.Left, a.At)
+	case c.Manual():
+		return newGrant(c, spentManual, generation, n, a.Left, a.Whole)
+	}
+	at := a.At - c.From
+	l := newGrant(c, spentBucket, generation, n, int(a.Whole-a.At), c.spentAt(at, c.spare(a.Left)))
+	if a.Whole == machine.Never && l.extra() == nil {
+		// Too long for what the lease has to tell of it.
+		l.c = newExtra(extra{of: c, wide: &numbers{permits: n, left: a.Left, reset: a.Whole - a.At}}, c)
+	}
+	return l
+}
+
+// count adds to what the cell's word does not count, if so.
+func (e *engine) count(by int, so bool) {
+	if so {
+		e.granted.Add(uint64(by))
+	}
 }
 
 // reset returns the time until all permits are back; below 0 if that is not known.
-func (e *engine) reset(now int64) int64 {
-	if !e.timed() {
+func (e *engine) reset(a machine.Answer) int64 {
+	if !e.m.Terms().Timed() {
 		return -1
 	}
-	return e.acct.whole(now) - now
+	return a.Whole - a.At
 }
 
 // refuse returns a lease that says why not, for good.
@@ -253,62 +293,21 @@ func (e *engine) exceeds(n int) Lease {
 	return l
 }
 
-// reject counts and returns a rejection of n permits that could be served at due.
-func (e *engine) reject(now int64, n int, o outcome, due int64) Lease {
+var rejections = [...]outcome{
+	machine.Exhausted: exhausted,
+	machine.QueueFull: queueFull,
+	machine.Evicted:   evicted,
+	machine.TooSoon:   tooSoon,
+}
+
+// reject counts and returns the rejection of n permits.
+func (e *engine) reject(a machine.Answer, n int) Lease {
 	e.rejected.Add(1)
 	retry := int64(0)
-	if e.timed() {
-		retry = max(due-now, 1)
+	if e.m.Terms().Timed() {
+		retry = max(a.Due-a.At, 1)
 	}
-	return newRejection(e.cell.Load(), o, n, e.acct.available(), retry, e.reset(now))
-}
-
-// Available returns the permits that could be taken now.
-func (e *engine) Available() int { return e.Statistics().Available }
-
-// Statistics returns the limiter's counts. They go on after Close.
-func (e *engine) Statistics() Statistics {
-	if e.cell.Load() == nil {
-		return Statistics{}
-	}
-	now := e.lock()
-	c := e.cell.Load()
-	s := Statistics{
-		Limit:     int(c.force.Load()),
-		Available: e.acct.available(),
-		Granted:   c.grants() + uint64(e.adjust.Load()),
-		Rejected:  e.rejected.Load(),
-	}
-	if e.held {
-		s.Granted += e.acct.(*permits).drawn.Load()
-	}
-	if e.queue != nil {
-		s.Queued = e.queue.permits
-	}
-	e.unlock(now)
-	return s
-}
-
-// IdleFor returns how long all permits have been available, and whether they are.
-//
-// A concurrency limiter keeps the time of the releases that leave all permits available
-// for the first 16,384 of them, and for 65,536 after each call of IdleFor; a call after
-// more than that counts from itself.
-func (e *engine) IdleFor() (time.Duration, bool) {
-	if e.cell.Load() == nil {
-		return 0, false
-	}
-	now := e.lock()
-	if e.held {
-		now = e.clock()
-		e.watch.Store(watchGrants)
-	}
-	at, idle := e.acct.since(now)
-	e.unlock(now)
-	if !idle {
-		return 0, false
-	}
-	return time.Duration(max(now-at, 0)), true
+	return newRejection(e.cell.Load(), rejections[a.Outcome], n, a.Left, retry, e.reset(a))
 }
 
 // Close ends the wait of all who wait with [ErrClosed], and refuses from then on. Leases
@@ -319,50 +318,13 @@ func (e *engine) Close() error {
 	}
 	now := e.lock()
 	e.closed = true
-	if q := e.queue; q != nil {
-		for q.oldest != nil {
-			e.decide(q.oldest, e.refuse(closed))
-		}
-		for q.probes != nil {
-			e.decide(q.probes, e.refuse(closed))
-		}
-		e.dropQueue()
-	}
+	e.m.Close(now)
 	e.unlock(now)
 	return nil
 }
 
-// Refund undoes a grant of this limiter that was not used, at most once per lease. It remembers
-// which leases were refunded: of some 4,096 groups of 64 that were granted together, then it
-// forgets the older half and ignores refunds of leases as old as those.
-func (e *engine) Refund(l Lease) {
-	if l.c == nil || l.c.e != e {
-		return
-	}
-	if o := l.outcome(); o < spent || o > spentBucket {
-		l.giveUp(direct.Refunded)
-		return
-	}
-	now := e.lock()
-	if e.refunded == nil {
-		e.refunded = new(refundLog)
-	}
-	if e.refunded.add(l.home().first + l.generation()) {
-		e.giveLocked(now, l)
-	}
-	e.unlock(now)
-}
-
-// giveLocked undoes the taking of a rate limiter's lease.
-func (e *engine) giveLocked(now int64, l Lease) {
-	e.acct.give(now, l.v, l.permits()) // v: the instant, if it is a window's
-	if e.queue != nil {
-		e.queue.plan = nil
-	}
-}
-
 // update puts new terms in force.
-func (e *engine) update(t terms) error {
+func (e *engine) update(t *terms) error {
 	if e.cell.Load() == nil {
 		return ErrClosed
 	}
@@ -371,29 +333,20 @@ func (e *engine) update(t terms) error {
 	if e.closed {
 		return ErrClosed
 	}
-	if !t.manual {
-		e.acct.advance(now) // terms that were manual till now have left it undone
+	c := e.cell.Load()
+	t.base = c.base
+	t.origin(now)
+	if c.hook != nil {
+		t.label = &label{t.name, t.anchor, c.hook}
 	}
-	if !t.window() {
-		t.from = now
+	if c.Kind == machine.Concurrency {
+		p := e.held()
+		p.SetFree(p.Free() + c.Limit - int(c.bound.Load())) // what Resize has set aside
 	}
-	if e.cell.Load().watched() {
-		t.spareBits = watchedWord
-	}
-	c := newCell(e, e.cell.Load().grants(), t)
-	e.acct.bind(now, &c.terms)
+	last := c.number(c.word.Load())
+	c = newCell(e, last, t)
 	e.cell.Store(c)
-	if q := e.queue; q != nil {
-		q.plan = nil
-		for w := q.oldest; w != nil; {
-			next := w.next
-			if w.n > c.limit {
-				e.decide(w, e.exceeds(w.n))
-			}
-			w = next
-		}
-		e.dropQueue()
-	}
+	e.m.Update(now, &c.Terms, last)
 	return nil
 }
 

@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
+)
 
 // FixedWindowOptions are the terms of a [FixedWindow].
 type FixedWindowOptions struct {
@@ -22,12 +26,11 @@ func (o FixedWindowOptions) validate() error {
 	return f.err()
 }
 
-func (o FixedWindowOptions) terms(base time.Time) terms {
-	return terms{
-		name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
-		fullBits: windowWord, step: 1, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
-		anchor: anchor(o.Anchor),
-	}
+func (o FixedWindowOptions) terms() *terms {
+	return newTerms(o.Name, o.Anchor, machine.Terms{
+		Kind: machine.Window, Limit: o.PermitLimit, Step: 1, Span: int64(o.Window),
+		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
+	})
 }
 
 // FixedWindow grants PermitLimit permits in each window of time; at the boundary all of
@@ -49,8 +52,8 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l, base := new(FixedWindow), time.Now()
-	l.start(base, o.terms(base), &l.window)
+	l := new(FixedWindow)
+	l.start(o.terms(), &l.segments)
 	return l, nil
 }
 
@@ -63,7 +66,7 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.terms(l.base))
+	return l.update(o.terms())
 }
 
 // Options returns the options in force: those of [NewFixedWindow] or of the latest Update.
@@ -71,8 +74,8 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 func (l *FixedWindow) Options() FixedWindowOptions {
 	t := l.terms()
 	return FixedWindowOptions{
-		Name: t.name, PermitLimit: t.limit, Window: time.Duration(t.span), Anchor: t.anchored(),
-		QueueLimit: t.queueLimit, QueueOrder: t.order, ManualReplenishment: t.manual,
+		Name: t.name, PermitLimit: t.Limit, Window: time.Duration(t.Span), Anchor: t.anchor,
+		QueueLimit: t.QueueLimit, QueueOrder: t.order(), ManualReplenishment: t.Manual(),
 	}
 }
 

@@ -1,9 +1,7 @@
 package core_test
 
 import (
-	"math"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,11 +48,8 @@ func configOf(b []byte) config {
 	}
 	if b[2]&128 != 0 {
 		c.grain = 1 << (24 + b[7]%14)
-		if strconv.IntSize == 32 {
-			c.grain = 1 << (22 + b[7]%4)
-		}
 		if b[7] > 200 {
-			c.grain = math.MaxInt>>6 + 1
+			c.grain = 1 << 57
 		}
 	}
 	c.limit, c.queueLimit, c.tokens = c.limit*c.grain, c.queueLimit*c.grain, c.tokens*c.grain
@@ -160,23 +155,19 @@ func bucketRig(t *testing.T, c config) *rig {
 	}
 	l, err := core.NewTokenBucket(o)
 	require.NoError(t, err)
-	account := &naiveBucket{tokens: min(c.tokens, c.limit), period: c.length}
+	account := &naiveBucket{limit: c.limit, tokens: min(c.tokens, c.limit), period: c.length}
 	r := &rig{real: l, name: "b", model: c.model(true, account)}
 	r.update = func(limit, queueLimit int, order core.QueueOrder, step byte) {
 		o.TokenLimit, o.QueueLimit, o.QueueOrder = limit, queueLimit, order
 		o.TokensPerPeriod = min((int(step/2)%5+1)*r.grain, limit)
 		o.ManualReplenishment = step%7 == 0
-		if !o.ManualReplenishment && !r.model.manual && step%3 == 0 {
+		if step%3 == 0 {
 			o.ReplenishmentPeriod = time.Duration(2*int64(step/3)+2) * time.Duration(r.unit)
 		}
 		require.NoError(t, l.Update(o))
-		if r.model.manual && !o.ManualReplenishment {
-			r.model.change(func() { account.pass(r.model.now) })
-		}
-		account.tokens, account.period = o.TokensPerPeriod, int64(o.ReplenishmentPeriod)
-		if !o.ManualReplenishment && account.last+account.period <= r.model.now {
-			account.last = r.model.now // one new period from now
-		}
+		r.model.change(func() {
+			account.update(r.model.now, limit, o.TokensPerPeriod, int64(o.ReplenishmentPeriod), o.ManualReplenishment)
+		})
 		r.model.update(limit, queueLimit, order, o.ManualReplenishment)
 	}
 	return r

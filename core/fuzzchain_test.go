@@ -20,7 +20,6 @@ import (
 // the two themselves, and on models of both. One Acquire of the chain waits at a time: of
 // several the order in which they go on to the second limiter is open.
 type chainRig struct {
-	releases int
 	t        *testing.T
 	chain    *core.ChainedLimiter
 	slots    *core.ConcurrencyLimiter
@@ -37,12 +36,10 @@ type chainRig struct {
 }
 
 type chainGrant struct {
-	refunded   bool
-	releasedAt int // by the count of releases
-	real       core.Lease
-	ida, idb   int
-	n          int
-	released   bool
+	real     core.Lease
+	ida, idb int
+	n        int
+	released bool
 }
 
 type chainWait struct {
@@ -86,7 +83,7 @@ func playChain(t *testing.T, input []byte) {
 			t: t, start: time.Now(),
 			a: &naive{acct: naiveHeld{}, limit: int(input[7])%9 + 1, queueLimit: int(input[6]) % 9},
 			b: &naive{
-				acct: &naiveBucket{tokens: min(c.tokens, c.limit), period: c.length}, limit: c.limit, queueLimit: c.queueLimit, order: c.order, timed: true,
+				acct: &naiveBucket{limit: c.limit, tokens: min(c.tokens, c.limit), period: c.length}, limit: c.limit, queueLimit: c.queueLimit, order: c.order, timed: true,
 			},
 		}
 		var err error
@@ -274,17 +271,12 @@ func (r *chainRig) giveBack(i int) {
 	} else {
 		g.real.Release()
 	}
-	if refund && !g.refunded && (!g.released || r.releases-g.releasedAt < 16) {
-		r.b.give(g.idb, g.n) // after a release, too
-	}
-	g.refunded = g.refunded || refund
 	if g.released {
 		return
 	}
 	g.released = true
-	if !refund {
-		r.releases++
-		g.releasedAt = r.releases
+	if refund {
+		r.b.give(g.idb, g.n)
 	}
 	r.a.give(g.ida, g.n)
 }

@@ -3,10 +3,7 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"strings"
-	"time"
 
 	"github.com/sluice-go/sluice/internal/direct"
 )
@@ -29,10 +26,9 @@ type outcome uint8
 const (
 	unanswered    outcome = iota // not acquired: the zero lease, and Reject's
 	free                         // acquired, with nothing to give back
-	spent                        // acquired, from a rate limiter
 	spentWindow                  // acquired, from a window
-	spentCredit                  // acquired, from a bucket's credit
-	spentBucket                  // acquired, from a bucket's level
+	spentBucket                  // acquired, from a bucket
+	spentManual                  // acquired, from a bucket that is replenished by hand
 	heldHot                      // acquired, from a concurrency limiter's word
 	heldTicket                   // acquired; the cell is a ticket
 	watchedHot                   // heldHot, and the engine's hook is told of the release
@@ -58,6 +54,14 @@ var reasonPhrases = [...]string{
 	exhaustedRaw: "permits exhausted",
 }
 
+// The outcomes are ordered: first those that are acquired, of them first those of rate
+// limiters, then those that hold something; then the rejections; then the refusals for good.
+
+func (o outcome) acquired() bool { return o-free <= watchedTicket-free }
+func (o outcome) spent() bool    { return o-spentWindow <= spentManual-spentWindow }
+func (o outcome) holds() bool    { return o-heldHot <= watchedTicket-heldHot }
+func (o outcome) rejected() bool { return o-exhausted <= exhaustedRaw-exhausted }
+
 func (l Lease) outcome() outcome { return outcome(l.bits & (1<<outcomeBits - 1)) }
 
 // home returns the cell that the lease's generation is of.
@@ -79,7 +83,7 @@ func (l Lease) extra() *extra {
 
 // Acquired reports whether the permits were granted. It stays true after Release.
 func (l Lease) Acquired() bool {
-	return uint8(l.outcome())-uint8(free) <= uint8(watchedTicket-free)
+	return l.outcome().acquired()
 }
 
 // Permits returns how many permits were granted: 0 for a probe, and unless acquired.
@@ -94,7 +98,7 @@ func (l Lease) Permits() int {
 // whichever goroutines, however often. To a lease that holds nothing it does nothing. A
 // rate limiter's permits come back with time alone.
 func (l Lease) Release() {
-	if o := l.outcome(); o >= heldHot && o <= watchedTicket {
+	if l.outcome().holds() {
 		l.release()
 	}
 }
@@ -130,6 +134,7 @@ func (c *cell) settle(n int) {
 	switch {
 	case c.x == nil:
 		c.e.giveBack(n)
+		c.e.held().keep(c)
 	case c.x.chain != nil:
 		c.x.chain.release(c)
 	case c.x.release != nil:
@@ -155,30 +160,20 @@ func (l Lease) Err() error {
 	case exceedsAll:
 		e := &ExceedsLimitError{Permits: int(l.u)}
 		if l.c != nil {
-			e.Limiter, e.Limit = l.c.name, l.c.limit
+			e.Limiter, e.Limit = l.c.name, l.c.Limit
 		}
 		return e
 	case negative:
 		return ErrNegativePermits
 	}
-	e := new(RejectedError)
-	l.explain(e)
+	e := &RejectedError{Permits: l.permits()}
+	e.Limiter, _ = LimiterName.From(l)
+	e.Reason, _ = ReasonPhrase.From(l)
+	e.RetryAfter, _ = RetryAfter.From(l)
+	if l.outcome() == tooSoon {
+		e.Cause = context.DeadlineExceeded
+	}
 	return e
-}
-
-// String returns a line for a person: what was granted and by whom, or why it was not.
-func (l Lease) String() string {
-	if err := l.Err(); err != nil {
-		return "no lease: " + strings.TrimPrefix(err.Error(), "core: ")
-	}
-	s := fmt.Sprintf("lease of %d permits", l.Permits())
-	if l.Permits() == 1 {
-		s = "lease of 1 permit"
-	}
-	if name, ok := LimiterName.From(l); ok {
-		s += fmt.Sprintf(" of %q", name)
-	}
-	return s
 }
 
 // rejected reports whether the lease counts as a rejection: a refusal that another time
@@ -190,79 +185,18 @@ func (l Lease) rejected() bool {
 	case failed:
 		return errors.Is(l.Err(), ErrRejected)
 	default:
-		return o >= exhausted && o <= exhaustedRaw
+		return o.rejected()
 	}
 }
 
 // refusal returns the lease with its error, the same one that its Err returns from now on.
 func (l Lease) refusal() (Lease, error) {
-	if x := l.extra(); x != nil && x.err != nil {
-		return l, x.err
+	err := l.Err()
+	if x := l.extra(); (l.rejected() || l.outcome() == exceedsAll) && (x == nil || x.err == nil) {
+		l = l.With()
+		l.c.x.err = err
 	}
-	switch {
-	case l.outcome() == exceedsAll:
-		err := l.Err()
-		return l.failing(err), err
-	case !l.rejected():
-		return l, l.Err()
-	}
-	// Both in one allocation: whoever refuses many wants it cheap.
-	r := new(struct {
-		cell
-		extra
-		RejectedError
-	})
-	l.explain(&r.RejectedError)
-	r.extra = l.carried()
-	r.extra.err = &r.RejectedError
-	r.cell.carry(&r.extra, l.c)
-	l.c = &r.cell
-	return l, &r.RejectedError
-}
-
-// failing returns the lease with an error of its own.
-func (l Lease) failing(err error) Lease {
-	x := l.carried()
-	x.err = err
-	l.c = newExtra(x, l.c)
-	return l
-}
-
-// explain sets the fields of the error of a rejection.
-func (l Lease) explain(e *RejectedError) {
-	e.Permits = l.permits()
-	if c, o := l.c, l.outcome(); c != nil && c.limit != 0 { // else there are no terms
-		e.Limiter = c.name
-		e.RetryAfter = time.Duration(l.numbers().retry)
-		if int(o) < len(reasonPhrases) {
-			e.Reason = reasonPhrases[o]
-		}
-		switch {
-		case o == tooSoon:
-			e.Cause = context.DeadlineExceeded
-		case o == queueFull && c.queueLimit == 0:
-			e.Detail = "no queue"
-		case o == queueFull:
-			e.Detail = "queue is full"
-		}
-	}
-	if x := l.extra(); x != nil {
-		for _, m := range x.meta {
-			switch v := m.value.(type) {
-			case string:
-				switch m.name {
-				case LimiterName.name:
-					e.Limiter = v
-				case ReasonPhrase.name:
-					e.Reason, e.Detail = v, ""
-				}
-			case time.Duration:
-				if m.name == RetryAfter.name {
-					e.RetryAfter = v
-				}
-			}
-		}
-	}
+	return l, err
 }
 
 // Metadata yields what the limiter says of its decision: each name once, and only what
@@ -287,15 +221,7 @@ func (l Lease) Metadata() iter.Seq2[string, any] {
 // With returns a copy of the lease with metadata added; of one name the later wins. The
 // copy is the same lease: releasing either releases both.
 func (l Lease) With(metadata ...Metadata) Lease {
-	x := l.carried()
-	x.meta = mergeMetadata(x.meta, metadata)
-	l.c = newExtra(x, l.c)
-	return l
-}
-
-// carried returns what of the lease's extra a copy with another carries on: not the error
-// of a rejection, which is made of the metadata.
-func (l Lease) carried() (x extra) {
+	var x extra
 	if old := l.extra(); old != nil {
 		x.meta, x.wide = old.meta, old.wide
 		if o := l.outcome(); o == failed || o == exceedsAll {
@@ -305,5 +231,7 @@ func (l Lease) carried() (x extra) {
 	if l.c != nil {
 		x.of = l.home()
 	}
-	return x
+	x.meta = mergeMetadata(x.meta, metadata)
+	l.c = newExtra(x, l.c)
+	return l
 }

@@ -1,13 +1,18 @@
 package core
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/sluice-go/sluice/internal/machine"
+)
 
 // level is the state of a token bucket as its cell's word has it: the instant at which
 // the bucket is full again if nothing more is taken, and how many of the last tick's
-// tokens it then has no room for. With m ticks to come until full, it lacks m·step-spare.
+// tokens it then has no room for. With m ticks to come until full, it lacks m·Step-spare.
 //
-// The word holds spare in its low bits, full above, as nanoseconds since the cell's from,
-// and the generation on top. A bucket for which a word is too small lends a credit instead.
+// The word holds spare in its low bits, full above, as nanoseconds since the cell's From,
+// and the generation on top. A bucket for which a word is too small, and one that is
+// replenished by hand, does all under the mutex.
 type level struct {
 	full  int64
 	spare int
@@ -21,24 +26,25 @@ const (
 )
 
 // layOut chooses the word of a bucket: its level if that fits.
-func (t *terms) layOut() {
-	spare := bits.Len64(uint64(t.step - 1))
-	hi, reach := bits.Mul64(uint64(t.ticks(t.limit)), uint64(t.span))
+func layOut(t *machine.Terms) {
+	spare := bits.Len64(uint64(t.Step - 1))
+	t.SpareBits = uint8(spare)
+	hi, reach := bits.Mul64(uint64(t.Ticks(t.Limit)), uint64(t.Span))
 	full := max(bits.Len64(reach)+1, leastFullBits)
-	if t.manual || hi != 0 || spare+full > 63-leastGenerationBits || uint64(t.limit/t.step) >= 1<<32 {
+	if t.Manual() || hi != 0 || spare+full > 63-leastGenerationBits || uint64(t.Limit/t.Step) >= 1<<32 {
 		return
 	}
 	full = max(full, 63-generationBits-spare)
-	t.fullBits, t.spareBits, t.periods = int8(full), uint8(spare), uint32(t.limit/t.step)
+	t.FullBits, t.Periods = uint8(full), uint32(t.Limit/t.Step)
 }
 
-// unpack returns the level at now, both in nanoseconds since from.
+// unpack returns the level at now, both in nanoseconds since From.
 func (t *terms) unpack(word uint64, now int64) level {
-	full := int64(word >> (t.spareBits & 63) & (1<<(t.fullBits&63) - 1))
+	full := int64(word >> (t.SpareBits & 63) & (1<<(t.FullBits&63) - 1))
 	if full <= now {
 		return level{full: now} // full: the clock stands still
 	}
-	return level{full, int(word & (1<<(t.spareBits&63) - 1))}
+	return level{full, int(word & (1<<(t.SpareBits&63) - 1))}
 }
 
 // pack returns the word that follows w, with the next generation; false: there is none,
@@ -46,16 +52,16 @@ func (t *terms) unpack(word uint64, now int64) level {
 func (t *terms) pack(w uint64, l level) (uint64, bool) {
 	shift := t.stateBits() & 63
 	next := (w>>shift+1)<<shift | t.levelWord(l)
-	return next, next&shut == 0 && uint64(l.full)>>(t.fullBits&63) == 0
+	return next, next&shut == 0 && uint64(l.full)>>(t.FullBits&63) == 0
 }
 
 // levelWord returns the word of a level, with generation 0.
-func (t *terms) levelWord(l level) uint64 { return uint64(l.full)<<(t.spareBits&63) | uint64(l.spare) }
+func (t *terms) levelWord(l level) uint64 { return uint64(l.full)<<(t.SpareBits&63) | uint64(l.spare) }
 
 // less returns the level after taking n tokens, and whether they were there at now.
 func (l level) less(t *terms, n int, now int64) (level, bool) {
 	if l.spare -= n; l.spare < 0 {
-		if l.full, l.spare = l.full+t.span, l.spare+t.step; l.spare < 0 {
+		if l.full, l.spare = l.full+t.Span, l.spare+t.Step; l.spare < 0 {
 			l = l.later(t)
 		}
 	}
@@ -64,41 +70,47 @@ func (l level) less(t *terms, n int, now int64) (level, bool) {
 
 // later returns the level with as many ticks more as the tokens owed need.
 func (l level) later(t *terms) level {
-	k := t.ticks(-l.spare)
-	return level{l.full + k*t.span, l.spare + int(k)*t.step}
+	k := t.Ticks(-l.spare)
+	return level{l.full + k*t.Span, l.spare + int(k)*t.Step}
 }
 
 // reach returns how far ahead full can be, with such a spare, if no token is owed: of m
-// ticks to come, m·step-spare is at most the limit.
+// ticks to come, m·Step-spare is at most the limit.
 func (l level) reach(t *terms) int64 {
-	ticks := int64(t.periods)
-	if t.limit-int(t.periods)*t.step+l.spare >= t.step {
+	ticks := int64(t.Periods)
+	if t.Limit-int(t.Periods)*t.Step+l.spare >= t.Step {
 		ticks++
 	}
-	return ticks * t.span
+	return ticks * t.Span
 }
 
-// ticksUntil returns the ticks that come after now, until full.
-func (t *terms) ticksUntil(l level, now int64) uint64 {
-	return (uint64(l.full-now) + uint64(t.span) - 1) / uint64(t.span)
+// missing returns the tokens that a bucket lacks for so long before it is full.
+func (t *terms) missing(untilFull int64, spare int) int {
+	ticks := (uint64(untilFull) + uint64(t.Span) - 1) / uint64(t.Span)
+	return int(ticks)*t.Step - spare
 }
 
-// missing returns the tokens that a bucket lacks at now.
-func (t *terms) missing(l level, now int64) int {
-	return int(t.ticksUntil(l, now))*t.step - l.spare
+// retry returns when n permits that are not there at now will be: both in nanoseconds since
+// From.
+func (l level) retry(t *terms, n int, now int64) int64 {
+	after, _ := l.less(t, n, now)
+	return after.full - after.reach(t) - now
 }
 
-// read sets the figures of a lease: the word as it was after the decision at the instant
-// at.
-func (t *terms) read(n *numbers, word uint64, at int64) {
-	now := at - t.from
-	l := t.unpack(word, now)
-	n.left, n.reset = t.limit-t.missing(l, now), l.full-now
+// spentAt packs, for a bucket's lease, how long after the cell's From the grant was, and
+// the spare of its level after it.
+func (t *terms) spentAt(now int64, spare int) int64 {
+	return now | int64(uint64(spare)<<(64-t.SpareBits))
 }
 
-// retry returns when n permits that are not there at the instant at will be.
-func (t *terms) retry(n int, word uint64, at int64) int64 {
-	now := at - t.from
-	l, _ := t.unpack(word, now).less(t, n, now)
-	return l.full - l.reach(t) - now
+// spentWhen is the reverse of spentAt.
+func (t *terms) spentWhen(v int64) (now int64, spare int) {
+	shift := 64 - t.SpareBits
+	return int64(uint64(v) & (1<<shift - 1)), int(uint64(v) >> shift)
+}
+
+// spare returns the spare of a bucket's level in which so many tokens are left.
+func (t *terms) spare(left int) int {
+	lack := t.Limit - left
+	return int(t.Ticks(lack))*t.Step - lack
 }

@@ -5,13 +5,14 @@ import "time"
 // numbers is what a lease tells in figures. A lease's own fields hold them like this:
 //
 //	outcome       bits, from the lowest                  u     v
-//	free, spent   outcome 5, generation 20, permits 39   left  reset
+//	free          outcome 5, generation 20, permits 39   left  reset
 //	held…         outcome 5, generation 20, permits 39   left  reset
 //	watched…      outcome 5, generation 20, permits 39   left  instant
 //	of a watched limiter: limit 32, left 32 for left; a rejection has the limit for retry
 //	spentWindow   outcome 5, generation 20, permits 39   left  instant
-//	spentCredit   outcome 5, generation 20, permits 39   left  time since the latest tick
-//	…Bucket, …Raw outcome 5, generation 20, permits 39   word  instant
+//	spentBucket   outcome 5, generation 20, permits 39   reset spare, instant: see spentAt
+//	spentManual   outcome 5, generation 20, permits 39   left  instant at which all is due
+//	exhaustedRaw  outcome 5, generation 20, permits 39   word  instant
 //	rejected      outcome 5, permits 29, left 29         retry reset
 //
 // Figures that are too large for it are in extra.wide.
@@ -73,25 +74,26 @@ func (l Lease) numbers() numbers {
 	}
 	n := numbers{permits: int(l.bits >> (outcomeBits + generationBits)), left: -1, reset: -1}
 	switch l.outcome() {
-	case free, spent, heldHot, heldTicket:
+	case free, heldHot, heldTicket:
 		n.left, n.reset = l.left(), l.v
 	case watchedHot, watchedTicket:
 		n.left = l.left()
+	case spentManual:
+		n.left = int(l.u)
 	case spentWindow:
 		n.left = int(l.u)
-		if t := &l.home().terms; !t.manual {
-			n.reset = t.back(t.segment(l.v)) - l.v
+		if t := l.home().terms; !t.Manual() {
+			n.reset = t.Back(t.Segment(l.v)) - l.v
 		}
-	case spentCredit:
-		n.left = int(l.u)
-		if t := &l.home().terms; !t.manual {
-			n.reset = t.periodsOf(t.ticks(t.limit-n.left)) - l.v
-		}
-	case exhaustedRaw:
-		n.retry = l.home().retry(n.permits, uint64(l.u), l.v)
-		fallthrough
 	case spentBucket:
-		l.home().read(&n, uint64(l.u), l.v)
+		t := l.home().terms
+		_, spare := t.spentWhen(l.v)
+		n.left, n.reset = t.Limit-t.missing(l.u, spare), l.u
+	case exhaustedRaw:
+		t := l.home().terms
+		now := l.v - t.From
+		k := t.unpack(uint64(l.u), now)
+		n.left, n.reset, n.retry = t.Limit-t.missing(k.full-now, k.spare), k.full-now, k.retry(t, n.permits, now)
 	case exhausted, queueFull, evicted, tooSoon:
 		n.permits = int(l.bits >> outcomeBits & maxRefused)
 		n.left = int(l.bits >> (outcomeBits + refusedBits))
@@ -112,10 +114,10 @@ const (
 // note makes a watched limiter's lease say what limit was in force.
 func (l Lease) note(limit int64) Lease {
 	switch o := l.outcome(); {
-	case o >= exhausted && o <= exhaustedRaw:
+	case o.rejected():
 		l.u = limit
 	case !l.Acquired():
-	case l.c.limit <= maxNoted:
+	case l.c.Limit <= maxNoted:
 		l.u |= limit << notedBits
 	default:
 		l = l.With(PermitLimit.With(int(limit)))
@@ -128,20 +130,20 @@ func (l Lease) limit() int {
 	noted := int64(0)
 	switch o := l.outcome(); {
 	case !l.c.watched():
-	case o >= exhausted && o <= exhaustedRaw:
+	case o.rejected():
 		noted = l.u
-	case l.Acquired() && l.c.limit <= maxNoted:
+	case l.Acquired() && l.c.Limit <= maxNoted:
 		noted = l.u >> notedBits
 	}
 	if noted == 0 {
-		return l.c.limit
+		return l.c.Limit
 	}
 	return int(noted)
 }
 
 // left returns the permits left after a grant that has them in its own field.
 func (l Lease) left() int {
-	if l.c != nil && l.c.watched() && l.c.limit <= maxNoted {
+	if l.c != nil && l.c.watched() && l.c.Limit <= maxNoted {
 		return int(l.u & (1<<notedBits - 1))
 	}
 	return int(l.u)
@@ -173,7 +175,7 @@ func (l Lease) lookup(name string) (any, bool) {
 
 // lookupBuiltin returns the metadata of that name from the lease's own fields and terms.
 func (l Lease) lookupBuiltin(name string) (any, bool) {
-	if l.c == nil || l.c.limit == 0 {
+	if l.c == nil || l.c.Limit == 0 {
 		return nil, false // no terms: somebody else's limiter
 	}
 	switch name {

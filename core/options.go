@@ -34,21 +34,5 @@ func (f *faults) order(o QueueOrder) {
 	}
 }
 
-// anchor returns what terms keep of an Anchor, nil of a zero one.
-func anchor(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
-// anchored returns the Anchor that the options had.
-func (t *terms) anchored() (at time.Time) {
-	if t.anchor != nil {
-		at = *t.anchor
-	}
-	return at
-}
-
 // err returns all faults at once, nil if there is none.
 func (f *faults) err() error { return errors.Join(f.errs...) }

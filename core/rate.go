@@ -11,10 +11,7 @@ func (r *rate) TryReplenish() bool {
 		return false
 	}
 	now := r.lock()
-	back := !r.closed && r.cell.Load().manual && r.acct.advance(now)
-	if back && r.queue != nil {
-		r.queue.plan = nil
-	}
+	back := !r.closed && r.m.Replenish(now)
 	r.unlock(now)
 	return back
 }
@@ -24,5 +21,5 @@ func (r *rate) AutoReplenishing() bool { return r.cell.Load() != nil && !r.manua
 
 func (r *rate) manual() bool {
 	c := r.cell.Load()
-	return c != nil && c.manual
+	return c != nil && c.Manual()
 }

@@ -2,19 +2,10 @@ package core
 
 // ReleaseAll releases the leases, as Release does each. Permits of one concurrency limiter
 // that follow each other come back together, and those who wait for them are served once.
-// If the release of a [Grant] panics, the others are released nonetheless.
 func ReleaseAll(leases []Lease) {
 	var e *engine
-	n, next := 0, 0
-	defer func() {
-		e.giveBackAll(n)
-		if next < len(leases) { // the one before panicked
-			ReleaseAll(leases[next:])
-		}
-	}()
-	for next < len(leases) {
-		l := leases[next]
-		next++
+	n := 0
+	for _, l := range leases {
 		c := l.c
 		if l.outcome() != heldTicket || c.x != nil {
 			l.Release()
@@ -29,7 +20,9 @@ func ReleaseAll(leases []Lease) {
 			e, n = c.e, 0
 		}
 		n += permits
+		e.held().keep(c)
 	}
+	e.giveBackAll(n)
 }
 
 // giveBackAll gives back what leases of e held, if there were any.

@@ -1,8 +1,11 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // SlidingWindowOptions are the terms of a [SlidingWindow].
@@ -32,12 +35,11 @@ func (o SlidingWindowOptions) validate() error {
 	return f.err()
 }
 
-func (o SlidingWindowOptions) terms(base time.Time) terms {
-	return terms{
-		name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
-		fullBits: windowWord, step: o.SegmentsPerWindow, span: int64(o.Window), from: anchored(o.Anchor, base, int64(o.Window)),
-		anchor: anchor(o.Anchor),
-	}
+func (o SlidingWindowOptions) terms() *terms {
+	return newTerms(o.Name, o.Anchor, machine.Terms{
+		Kind: machine.Window, Limit: o.PermitLimit, Step: o.SegmentsPerWindow, Span: int64(o.Window),
+		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
+	})
 }
 
 // SlidingWindow grants PermitLimit permits in any window of time that begins with a
@@ -60,8 +62,8 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	l, base := new(SlidingWindow), time.Now()
-	l.start(base, o.terms(base), &l.window)
+	l := new(SlidingWindow)
+	l.start(o.terms(), &l.segments)
 	return l, nil
 }
 
@@ -74,7 +76,7 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.terms(l.base))
+	return l.update(o.terms())
 }
 
 // Options returns the options in force: those of [NewSlidingWindow] or of the latest
@@ -82,8 +84,8 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 func (l *SlidingWindow) Options() SlidingWindowOptions {
 	t := l.terms()
 	return SlidingWindowOptions{
-		Name: t.name, PermitLimit: t.limit, Window: time.Duration(t.span), SegmentsPerWindow: t.step, Anchor: t.anchored(),
-		QueueLimit: t.queueLimit, QueueOrder: t.order, ManualReplenishment: t.manual,
+		Name: t.name, PermitLimit: t.Limit, Window: time.Duration(t.Span), SegmentsPerWindow: t.Step, Anchor: t.anchor,
+		QueueLimit: t.QueueLimit, QueueOrder: t.order(), ManualReplenishment: t.Manual(),
 	}
 }
 
@@ -93,21 +95,50 @@ func (l *SlidingWindow) String() string { return l.describeWindow("sliding windo
 // windowed is what the two windows share.
 type windowed struct {
 	rate
-	window window
+	segments machine.Segments
+}
+
+// TryAcquire takes permits if they can be had now. It never blocks. While somebody waits,
+// a limiter that serves the oldest first rejects it, even if the permits are there.
+func (l *windowed) TryAcquire(permits int) Lease {
+	if k, ok := l.tryFast(permits); ok {
+		return k
+	}
+	return l.tryAcquireSlow(permits)
+}
+
+// Acquire takes permits, waiting for them if it must and the queue limit allows. A done
+// ctx, then or later, ends it with ctx.Err(), unchanged, and leaves nothing taken. It is
+// rejected at once if the wait would outlast ctx's deadline.
+func (l *windowed) Acquire(ctx context.Context, permits int) (Lease, error) {
+	if ctx.Err() == nil {
+		if k, ok := l.tryFast(permits); ok {
+			return k, nil
+		}
+	}
+	return l.acquireSlow(ctx, permits)
+}
+
+// tryQuietly is TryAcquire that leaves no trace if it does not grant.
+func (l *windowed) tryQuietly(permits int) (Lease, bool) {
+	if k, ok := l.tryFast(permits); ok {
+		return k, true
+	}
+	return l.tryQuietlySlow(permits)
 }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next: the window's,
 // or its segment's, rounded down to the nanosecond.
 func (l *windowed) ReplenishmentPeriod() time.Duration {
 	t := l.terms()
-	return time.Duration(t.span / int64(max(t.step, 1)))
+	return time.Duration(t.Span / int64(max(t.Step, 1)))
 }
 
 func (l *windowed) describeWindow(kind string) string {
 	t := l.terms()
-	kind += " of " + time.Duration(t.span).String()
-	if t.step > 1 {
-		kind += fmt.Sprintf(" in %d segments", t.step)
+	kind += " of " + time.Duration(t.Span).String()
+	if t.Step > 1 {
+		kind += fmt.Sprintf(" in %d segments", t.Step)
 	}
 	return l.describe(kind)
 }

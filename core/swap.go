@@ -1,95 +1,114 @@
 package core
 
+import (
+	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
+)
+
 // What needs no mutex: grants and releases by one swap of the cell's word.
 
-// grab takes n permits if that needs no mutex: the word has them, and nobody waits. A
-// bucket says, too, if it is sure that it has not: the lease is a rejection then.
-func (e *engine) grab(n int) (l Lease, answered bool) {
-	c := e.cell.Load()
-	switch {
-	case c == nil:
+// tryFast takes n permits if that needs no mutex: the word has them, and nobody waits.
+func (l *ConcurrencyLimiter) tryFast(n int) (Lease, bool) {
+	c := l.cell.Load()
+	if c == nil {
 		return Lease{}, false
-	case c.fullBits > 0:
-		return e.dip(c, n)
-	case e.held:
-		return e.hold(c, n)
 	}
-	return e.draw(c, n)
-}
-
-// hold is grab for a concurrency limiter.
-func (e *engine) hold(c *cell, n int) (Lease, bool) {
 	w := c.word.Load()
-	if uint64(n)-1 < w&maxCredit && w&busy == 0 && w&generationMask != generationMask { // n > 0
+	if uint64(n)-1 < w&heldMask && w&busy == 0 && w&generationMask != generationMask { // n > 0
 		if next := w + (generationOne + busy) - uint64(n); c.word.CompareAndSwap(w, next) {
-			return Lease{c: c, bits: granted(heldHot, c.generationOf(next), n), u: int64(next & maxCredit), v: -1}, true
+			return l.hot(c, next, n), true
 		}
 		backOff(0)
 	}
-	return e.holdSlow(c, n)
+	return l.tryFastSlow(c, n)
 }
 
-// holdSlow is hold for a word that others are swapping, or whose hot lease is held.
-func (e *engine) holdSlow(c *cell, n int) (Lease, bool) {
+// tryFastSlow is tryFast for a word that others are swapping, or whose hot lease is held.
+func (l *ConcurrencyLimiter) tryFastSlow(c *cell, n int) (Lease, bool) {
 	for try := 0; ; try++ {
 		w := c.word.Load()
-		if uint64(n)-1 >= w&maxCredit || w&generationMask == generationMask {
+		if uint64(n)-1 >= w&heldMask {
 			return Lease{}, false
 		}
-		next, o := w-uint64(n), heldTicket
-		if w&busy == 0 {
-			next, o = next+generationOne+busy, heldHot
-		}
-		if !c.word.CompareAndSwap(w, next) {
-			backOff(try)
-			continue
-		}
-		of, generation := c, c.generationOf(next)
-		if o == heldTicket {
-			of, generation = e.acct.(*permits).draw(c)
-		}
-		return Lease{c: of, bits: granted(o, generation, n), u: int64(next & maxCredit), v: -1}, true
-	}
-}
-
-// draw is grab for a rate limiter with a credit.
-func (e *engine) draw(c *cell, n int) (Lease, bool) {
-	for try := 0; ; try++ {
-		w := c.word.Load()
-		if uint64(n)-1 >= w&maxCredit || w&generationMask == generationMask {
+		if w&busy == 0 && w&generationMask != generationMask {
+			if next := w + (generationOne + busy) - uint64(n); c.word.CompareAndSwap(w, next) {
+				return l.hot(c, next, n), true
+			}
+		} else if w&countMask == countMask {
 			return Lease{}, false
-		}
-		// The word is read before the clock and swapped after it. If the word was shut or
-		// opened in between, its generation is another and the swap fails; so the credit was
-		// lent for the time of now, a window's for the segment of now.
-		now := e.clock()
-		if now >= e.until.Load() {
-			return Lease{}, false
-		}
-		next := w + generationOne - uint64(n)
-		o, left, v := spentWindow, int64(next&maxCredit), now
-		if !c.window() {
-			o = spentCredit
-			left, v = e.acct.(*bucket).left(c, left, now)
-		}
-		if c.word.CompareAndSwap(w, next) {
-			return Lease{c: c, bits: granted(o, c.generationOf(next), n), u: left, v: v}, true
+		} else if next := w + countOne - uint64(n); c.word.CompareAndSwap(w, next) {
+			t, generation := l.permits.draw(c)
+			return Lease{c: t, bits: granted(heldTicket, generation, n), u: l.left(c, next), v: -1}, true
 		}
 		backOff(try)
 	}
 }
 
-// dip is grab for a bucket with a level.
-func (e *engine) dip(c *cell, n int) (Lease, bool) {
+// hot returns the hot lease that a swap has taken; w is the word after it.
+func (l *ConcurrencyLimiter) hot(c *cell, w uint64, n int) Lease {
+	return Lease{c: c, bits: granted(heldHot, c.generationOf(w), n), u: l.left(c, w), v: -1}
+}
+
+// left returns the permits that are available beside a word.
+func (l *ConcurrencyLimiter) left(c *cell, w uint64) int64 {
+	left := int64(w & heldMask)
+	if c.Limit > maxHeld {
+		left += l.aside.Load()
+	}
+	return left
+}
+
+// tryFast takes n permits if that needs no mutex: the credit is good, and nobody waits.
+func (l *windowed) tryFast(n int) (Lease, bool) {
+	c := l.cell.Load()
+	if c == nil {
+		return Lease{}, false
+	}
+	for try := 0; ; try++ {
+		w := c.word.Load()
+		if uint64(n)-1 >= w&windowMask || w&generationMask == generationMask {
+			return Lease{}, false
+		}
+		// The word is read before the clock and swapped after it. If the word was shut or
+		// opened in between, its generation is another and the swap fails; so the credit was
+		// lent for the segment of now.
+		now := c.clock()
+		if now >= c.bound.Load() || c.Mode&recorded != 0 && !l.record(now) {
+			return Lease{}, false
+		}
+		next := w + generationOne - uint64(n)
+		if c.word.CompareAndSwap(w, next) {
+			left := int64(next & windowMask)
+			if int64(c.Limit) > maxWindow {
+				left += l.aside.Load()
+			}
+			return Lease{c: c, bits: granted(spentWindow, c.generationOf(next), n), u: left, v: now}, true
+		}
+		backOff(try)
+	}
+}
+
+// tryFast takes n permits if that needs no mutex: the level fits into the word, and nobody
+// waits. It answers, too, if it is sure that they are not there: the lease is a rejection
+// then, which nobody has counted.
+func (l *TokenBucket) tryFast(n int) (_ Lease, answered bool) {
+	c := l.cell.Load()
+	if c == nil {
+		return Lease{}, false
+	}
 	for try := 0; ; try++ {
 		// The word is read before the clock, so now is no earlier than anything in it; and
 		// swapped after it, so it was right at now.
 		w := c.word.Load()
-		if uint64(n)-1 >= uint64(c.limit) || uint64(n) > maxPermits || w&shut != 0 {
+		if uint64(n)-1 >= uint64(c.Limit) || uint64(n) > maxPermits || w&shut != 0 {
 			return Lease{}, false
 		}
-		now := e.clock()
-		level, fits := c.unpack(w, now-c.from).less(&c.terms, n, now-c.from)
+		now := c.clock()
+		if c.Mode&recorded != 0 && !l.record(now) {
+			return Lease{}, false
+		}
+		level, fits := c.unpack(w, now-c.From).less(c.terms, n, now-c.From)
 		if !fits {
 			return Lease{c: c, bits: granted(exhaustedRaw, 0, n), u: int64(w), v: now}, true
 		}
@@ -98,25 +117,35 @@ func (e *engine) dip(c *cell, n int) (Lease, bool) {
 			return Lease{}, false
 		}
 		if c.word.CompareAndSwap(w, next) {
+			now -= c.From
 			generation := next >> (c.stateBits() & 63) // next is not shut
-			return Lease{c: c, bits: granted(spentBucket, generation, n), u: int64(next), v: now}, true
+			return Lease{c: c, bits: granted(spentBucket, generation, n), u: level.full - now, v: c.spentAt(now, level.spare)}, true
 		}
 		backOff(try)
 	}
+}
+
+// record notes that the limiter was used at now; false: it was used later.
+func (e *engine) record(now int64) bool {
+	last := e.last.Load()
+	if now > last {
+		e.last.Store(now)
+	}
+	return now >= last
 }
 
 // releaseHot gives back the n permits of the hot lease of a generation, if it still is;
 // won says so, and held how many permits are held by others then.
 func (c *cell) releaseHot(generation uint64, n int) (held int, won bool) {
 	w := c.word.Load()
-	if w&^maxCredit == generation<<generationShift|busy {
-		credit, limit := w&maxCredit+uint64(n), c.force.Load()
-		if credit == uint64(limit) && c.e.watch.Load() > 0 {
+	if w&^(heldMask|countMask) == generation<<generationShift|busy {
+		credit, limit := w&heldMask+uint64(n), c.bound.Load()
+		if credit == uint64(min(limit, maxHeld)) && c.e.watch.Load() > 0 {
 			c.e.noteWhole()
 		}
-		if credit <= maxCredit {
+		if credit <= maxHeld {
 			if c.word.CompareAndSwap(w, w-busy+uint64(n)) {
-				return int(limit) - int(credit), true
+				return c.heldBeside(credit, limit), true
 			}
 			backOff(0)
 		}
@@ -129,27 +158,36 @@ func (c *cell) releaseHot(generation uint64, n int) (held int, won bool) {
 func (c *cell) releaseHotSlow(generation uint64, n int) (held int, won bool) {
 	for try := 0; ; try++ {
 		w := c.word.Load()
-		credit, limit := w&maxCredit+uint64(n), c.force.Load()
+		credit, limit := w&heldMask+uint64(n), c.bound.Load()
 		switch {
 		case w&busy == 0 || c.generationOf(w) != generation:
 			return 0, false
-		case w&shut != 0 || credit > maxCredit:
+		case w&shut != 0 || credit > maxHeld:
 			now := c.e.lock()
 			if w = c.word.Load(); w&busy != 0 && c.generationOf(w) == generation {
 				c.word.Store(w &^ busy)
-				held, won = c.e.putBack(n), true
+				held, won = c.e.putBack(now, n), true
 			}
 			c.e.unlock(now)
 			return held, won
 		}
-		if credit == uint64(limit) && c.e.watch.Load() > 0 {
+		if credit == uint64(min(limit, maxHeld)) && c.e.watch.Load() > 0 {
 			c.e.noteWhole()
 		}
 		if c.word.CompareAndSwap(w, w-busy+uint64(n)) {
-			return int(limit) - int(credit), true
+			return c.heldBeside(credit, limit), true
 		}
 		backOff(try)
 	}
+}
+
+// heldBeside returns how many permits are held if so many are in the word.
+func (c *cell) heldBeside(credit uint64, limit int64) int {
+	held := limit - int64(credit)
+	if limit > maxHeld {
+		held -= c.e.aside.Load()
+	}
+	return int(held)
 }
 
 // giveBack returns permits that no lease holds any more, and says how many are held then.
@@ -157,25 +195,25 @@ func (e *engine) giveBack(n int) (held int) {
 	c := e.cell.Load()
 	for try := 0; ; try++ {
 		w := c.word.Load()
-		credit, limit := w&maxCredit+uint64(n), c.force.Load()
-		if w&shut != 0 || credit > maxCredit {
+		credit, limit := w&heldMask+uint64(n), c.bound.Load()
+		if w&shut != 0 || credit > maxHeld {
 			now := e.lock()
-			held = e.putBack(n)
+			held = e.putBack(now, n)
 			e.unlock(now)
 			return held
 		}
-		if credit == uint64(limit) && e.watch.Load() > 0 {
+		if credit == uint64(min(limit, maxHeld)) && e.watch.Load() > 0 {
 			e.noteWhole()
 		}
 		if c.word.CompareAndSwap(w, w+uint64(n)) {
-			return int(limit) - int(credit)
+			return c.heldBeside(credit, limit)
 		}
 		backOff(try)
 	}
 }
 
 // backOff waits after a swap that failed, twice as long each time. Whoever won has the
-// word in his core's cache, and works fastest if he is left alone with it for a while.
+// word in its core's cache, and works fastest if it is left alone with it for a while.
 //
 //go:noinline
 func backOff(try int) {
@@ -183,20 +221,22 @@ func backOff(try int) {
 	}
 }
 
-// putBack returns permits to a concurrency limiter's account, and says how many are held
-// then.
-func (e *engine) putBack(n int) (held int) {
-	p := e.acct.(*permits)
-	if p.free += n; p.free == p.limit && e.watch.Load() > 0 {
+// putBack returns permits to a concurrency limiter's machine, and says how many are held
+// then, before it served anybody.
+func (e *engine) putBack(now int64, n int) (held int) {
+	p := e.held()
+	held = int(e.cell.Load().bound.Load()) - p.Free() - n
+	if held == 0 && e.watch.Load() > 0 {
 		e.noteWhole()
 	}
-	return p.limit - p.free
+	e.m.Release(now, n)
+	return held
 }
 
 // noteWhole notes that all permits of a concurrency limiter are about to be available.
 func (e *engine) noteWhole() {
-	p := e.acct.(*permits)
-	p.wholeAt.Store(e.clock())
+	p := e.held()
+	p.wholeAt.Store(e.cell.Load().clock())
 	if e.watch.Add(-1) <= 0 {
 		p.wholeAt.Store(unknown)
 	}
@@ -205,5 +245,13 @@ func (e *engine) noteWhole() {
 // fits reports whether n permits are not more than the limit.
 func (e *engine) fits(n int) bool {
 	c := e.cell.Load()
-	return c == nil || n <= c.limit
+	return c == nil || n <= c.Limit
 }
+
+// held returns the account of a concurrency limiter.
+func (e *engine) held() *permits { return e.m.Account().(*permits) }
+
+// clock returns the instant now, by one read of the monotonic clock.
+func (c *cell) clock() int64 { return int64(time.Since(c.base)) }
+
+var _ machine.Account = (*permits)(nil)

@@ -1,8 +1,11 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // TokenBucketOptions are the terms of a [TokenBucket].
@@ -30,21 +33,21 @@ func (o TokenBucketOptions) validate() error {
 	return f.err()
 }
 
-func (o TokenBucketOptions) terms() terms {
-	t := terms{
-		name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder, manual: o.ManualReplenishment,
-		step: o.TokensPerPeriod, span: int64(o.ReplenishmentPeriod),
+func (o TokenBucketOptions) terms() *terms {
+	t := machine.Terms{
+		Kind: machine.TokenBucket, Limit: o.TokenLimit, Step: o.TokensPerPeriod, Span: int64(o.ReplenishmentPeriod),
+		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
 	}
-	t.layOut()
-	return t
+	layOut(&t)
+	return newTerms(o.Name, time.Time{}, t)
 }
 
 // Options returns the options in force: those of [NewTokenBucket] or of the latest Update.
 func (l *TokenBucket) Options() TokenBucketOptions {
 	t := l.terms()
 	return TokenBucketOptions{
-		Name: t.name, TokenLimit: t.limit, TokensPerPeriod: t.step, ReplenishmentPeriod: time.Duration(t.span),
-		QueueLimit: t.queueLimit, QueueOrder: t.order, ManualReplenishment: t.manual,
+		Name: t.name, TokenLimit: t.Limit, TokensPerPeriod: t.Step, ReplenishmentPeriod: time.Duration(t.Span),
+		QueueLimit: t.QueueLimit, QueueOrder: t.order(), ManualReplenishment: t.Manual(),
 	}
 }
 
@@ -62,7 +65,7 @@ func (l *TokenBucket) Options() TokenBucketOptions {
 // [ErrClosed].
 type TokenBucket struct {
 	rate
-	bucket bucket
+	bucket machine.Bucket
 }
 
 // NewTokenBucket returns a full bucket, or what is wrong with the options, all at once.
@@ -71,8 +74,41 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 		return nil, err
 	}
 	l := new(TokenBucket)
-	l.start(time.Now(), o.terms(), &l.bucket)
+	l.start(o.terms(), &l.bucket)
 	return l, nil
+}
+
+// TryAcquire takes permits if they can be had now. It never blocks. While somebody waits,
+// a limiter that serves the oldest first rejects it, even if the permits are there.
+func (l *TokenBucket) TryAcquire(permits int) Lease {
+	k, answered := l.tryFast(permits)
+	if !answered {
+		return l.tryAcquireSlow(permits)
+	}
+	if !k.Acquired() {
+		l.rejected.Add(1)
+	}
+	return k
+}
+
+// Acquire takes permits, waiting for them if it must and the queue limit allows. A done
+// ctx, then or later, ends it with ctx.Err(), unchanged, and leaves nothing taken. It is
+// rejected at once if the wait would outlast ctx's deadline.
+func (l *TokenBucket) Acquire(ctx context.Context, permits int) (Lease, error) {
+	if ctx.Err() == nil {
+		if k, _ := l.tryFast(permits); k.Acquired() {
+			return k, nil
+		}
+	}
+	return l.acquireSlow(ctx, permits)
+}
+
+// tryQuietly is TryAcquire that leaves no trace if it does not grant.
+func (l *TokenBucket) tryQuietly(permits int) (Lease, bool) {
+	if k, answered := l.tryFast(permits); answered {
+		return k, k.Acquired()
+	}
+	return l.tryQuietlySlow(permits)
 }
 
 // Update puts new limits in force. What is taken stays taken: available is the new limit
@@ -88,10 +124,10 @@ func (l *TokenBucket) Update(o TokenBucketOptions) error {
 }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next.
-func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.terms().span) }
+func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.terms().Span) }
 
 // String returns a line for a person: the name, the rate, and the statistics.
 func (l *TokenBucket) String() string {
 	t := l.terms()
-	return l.describe(fmt.Sprintf("token bucket of %d per %v", t.step, time.Duration(t.span)))
+	return l.describe(fmt.Sprintf("token bucket of %d per %v", t.Step, time.Duration(t.Span)))
 }

@@ -67,9 +67,12 @@ func TestUpdateLeavesTheQueueWhole(t *testing.T) {
 	})
 }
 
-// What was taken stays taken, of buckets and windows too.
+// What was taken stays taken, of windows too.
 func TestUpdateKeepsWhatIsTaken(t *testing.T) {
 	eachOfFour(t, 10, 5, func(t *testing.T, l everything) {
+		if _, ok := l.(*core.TokenBucket); ok {
+			return
+		}
 		takes(t, l, 7)
 		require.NoError(t, update(l, 20, 5))
 		available(t, l, 13)
@@ -87,8 +90,38 @@ func TestUpdateKeepsWhatIsTaken(t *testing.T) {
 	})
 }
 
+// A bucket keeps the tokens that it has: growing mints none, shrinking leaves no debt.
+func TestUpdateKeepsABucketsTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := four(t, 10, 5)["bucket"]
+		takes(t, l, 7)
+		require.NoError(t, update(l, 20, 5))
+		available(t, l, 3)
+		require.NoError(t, update(l, 5, 5))
+		available(t, l, 3)
+		require.NoError(t, update(l, 2, 5))
+		available(t, l, 2)
+		_, idle := l.IdleFor()
+		require.True(t, idle, "what does not fit is gone, and so is the debt")
+		time.Sleep(time.Minute)
+		require.NoError(t, update(l, 8, 5))
+		available(t, l, 2)
+		time.Sleep(time.Second - 1)
+		available(t, l, 2)
+		time.Sleep(1)
+		available(t, l, 3) // it fills up from the update on
+		require.NoError(t, update(l, math.MaxInt, 5))
+		available(t, l, 3)
+		time.Sleep(time.Second)
+		available(t, l, 4)
+	})
+}
+
 func TestUpdateToWhatIsFullStaysFull(t *testing.T) {
 	eachOfFour(t, 10, 5, func(t *testing.T, l everything) {
+		if _, ok := l.(*core.TokenBucket); ok {
+			return
+		}
 		require.NoError(t, update(l, 20, 5))
 		available(t, l, 20)
 		require.NoError(t, update(l, 2, 5))
@@ -131,7 +164,7 @@ func TestUpdateAfterClose(t *testing.T) {
 	})
 }
 
-// The next tokens come when they were due, or a new period after the last did.
+// The next tokens come when they were due, or one new period from now if that is sooner.
 func TestUpdateOfABucketsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10}
@@ -151,7 +184,11 @@ func TestUpdateOfABucketsRate(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		o.ReplenishmentPeriod = 300 * time.Millisecond
 		require.NoError(t, l.Update(o))
-		rejected(t, l, 1, 100*time.Millisecond)
+		rejected(t, l, 1, 300*time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
+		o.ReplenishmentPeriod = time.Hour
+		require.NoError(t, l.Update(o))
+		rejected(t, l, 1, 200*time.Millisecond)
 		o.ReplenishmentPeriod = 100 * time.Millisecond
 		require.NoError(t, l.Update(o))
 		rejected(t, l, 1, 100*time.Millisecond)

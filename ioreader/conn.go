@@ -1,9 +1,7 @@
 package ioreader
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"time"
@@ -23,8 +21,7 @@ type ConnOptions struct {
 // A deadline ends a call that waits for permits with [os.ErrDeadlineExceeded], whatever
 // the limiter says, at its time and not before; it may be moved meanwhile. Close ends it
 // at once with an error that is both [net.ErrClosed] and [io.ErrClosedPipe]. The bytes of
-// one Write stay together. Bytes that came, and that a Read could not pay for before its
-// deadline, are there for the next.
+// one Write stay together.
 //
 // The connection is an [io.ReaderFrom] and an [io.WriterTo] that keep sendfile and splice
 // in use where c does; it has CloseWrite and CloseRead if c has, and a method NetConn that
@@ -39,8 +36,8 @@ func NewConn(c net.Conn, o ConnOptions) (net.Conn, error) {
 // newConn returns a connection that releases the lease when it is closed.
 func newConn(under net.Conn, o ConnOptions, lease core.Lease) net.Conn {
 	c := &conn{Conn: under, lease: lease}
-	c.in.start(background, o.Read)
-	c.out.start(background, o.Write)
+	c.in.start(newLoneEnding(), o.Read)
+	c.out.start(newLoneEnding(), o.Write)
 	c.readBy.side, c.writeBy.side = &c.in, &c.out
 	w, ok := under.(writeCloser)
 	if !ok {
@@ -51,11 +48,6 @@ func newConn(under net.Conn, o ConnOptions, lease core.Lease) net.Conn {
 	}
 	return &halfConn{c, w}
 }
-
-// background is the parent of the calls of connections and listeners.
-//
-//nolint:forbidigo // there is no caller's context
-var background = context.Background()
 
 // errConnClosed ends the calls of a connection that is closed.
 var errConnClosed error = closedError{}
@@ -99,14 +91,14 @@ type twoWayConn struct {
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 func (c *conn) Read(p []byte) (int, error) {
-	if c.in.unlimited() {
+	if c.in.limiter == nil {
 		return c.Conn.Read(p)
 	}
 	return c.in.read(c.Conn, p)
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	if c.out.unlimited() {
+	if c.out.limiter == nil {
 		return c.Conn.Write(p)
 	}
 	return c.out.write(c.Conn, p)
@@ -114,34 +106,38 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // ReadFrom sends all of r. It is what [io.Copy] uses.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
-	if c.out.unlimited() {
+	if c.out.limiter == nil {
 		return io.Copy(c.Conn, r)
 	}
-	return pump{side: &c.out, dst: c.Conn, src: r, paid: onWrite}.run()
+	e, err := c.out.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer c.out.leave()
+	return pump{side: &c.out, e: e, dst: c.Conn, src: r, paid: onWrite}.run()
 }
 
 // WriteTo receives all that comes into w. It is what [io.Copy] uses.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
-	if c.in.unlimited() {
+	if c.in.limiter == nil {
 		return io.Copy(w, c.Conn)
 	}
-	return pump{side: &c.in, dst: w, src: c.Conn, paid: onRead}.run()
+	e, err := c.in.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer c.in.leave()
+	return pump{side: &c.in, e: e, dst: w, src: c.Conn, paid: onRead}.run()
 }
 
 // Close ends calls that wait for permits, closes the connection underneath, and releases
 // its place in the listener.
 func (c *conn) Close() error {
-	defer c.lease.Release()
 	c.readBy.close()
 	c.writeBy.close()
-	return c.Conn.Close()
-}
-
-func (c *conn) pays(l core.Limiter) bool { return c.out.asks(l, c.Conn) }
-
-// String says between which ends the connection is, and what limits it.
-func (c *conn) String() string {
-	return fmt.Sprintf("connection %v to %v, reading %v, writing %v", c.LocalAddr(), c.RemoteAddr(), &c.in, &c.out)
+	err := c.Conn.Close()
+	c.lease.Release()
+	return err
 }
 
 func (c *conn) SetDeadline(t time.Time) error {

@@ -44,16 +44,21 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 		return 0, errors.New("ioreader: Copy needs a context, a writer and a reader")
 	}
 	var s side
-	s.start(ctx, o.Limiter)
+	s.start(newEnding(ctx), o.Limiter)
 	defer s.end(io.ErrClosedPipe)
-	p := pump{side: &s, dst: dst, src: src, paid: onWrite}
+	e, err := s.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	p := pump{side: &s, e: e, dst: dst, src: src, paid: onWrite}
 	if o.BufferSize > 0 {
 		p.buf = make([]byte, o.BufferSize)
 	}
 	if o.OnProgress != nil {
 		t := newTracker(o.Total, o.OnProgress)
-		p.passed = t.passed
+		p.told = t.passed
 		defer t.finish()
 	}
-	return p.run() //nolint:contextcheck // the side's calls are under ctx
+	return p.run() //nolint:contextcheck // the side's ending is ctx
 }

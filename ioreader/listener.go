@@ -2,13 +2,9 @@ package ioreader
 
 import (
 	"errors"
-	"fmt"
 	"net"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/ending"
-	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // ListenerOptions are the limits of a listener. Every field may be nil: no limit.
@@ -49,6 +45,7 @@ func NewListener(l net.Listener, o ListenerOptions) (net.Listener, error) {
 		accept:    o.Accept,
 		conns:     o.Conns,
 		bandwidth: bandwidth{o.Read, o.Write, o.PerConn},
+		ending:    newLoneEnding(),
 	}, nil
 }
 
@@ -56,7 +53,7 @@ type listener struct {
 	net.Listener
 	accept, conns core.Limiter
 	bandwidth     bandwidth
-	source        ending.Source // ends an Accept that waits
+	ending        *ending
 }
 
 // Accept returns the next connection that the limits allow.
@@ -70,7 +67,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		switch {
 		case err == nil:
 			return c, nil
-		case l.source.Cause() != nil:
+		case l.ending.ended():
 			return nil, net.ErrClosed
 		case errors.Is(err, errNoPlaces):
 			return nil, core.ErrClosed
@@ -97,8 +94,8 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 	}
 	pace.Release() // before the next wait: both limits may be one limiter
 	if place, err = l.permit(l.conns); err != nil {
-		if pace.Acquired() {
-			limiter.Refund(l.accept, pace)
+		if r, ok := l.accept.(core.Refunder); ok {
+			r.Refund(pace)
 		}
 		return nil, err
 	}
@@ -107,12 +104,10 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 
 // permit waits for one permit, for as long as the listener is open.
 func (l *listener) permit(from core.Limiter) (core.Lease, error) {
-	if argument.IsNil(from) {
+	if isNil(from) {
 		return core.Lease{}, nil
 	}
-	ctx := l.source.Begin(background)
-	defer ctx.Finish(false)
-	lease, err := permit(ctx, from)
+	lease, err := permit(l.ending, from)
 	if errors.Is(err, core.ErrClosed) {
 		err = errNoPlaces
 	}
@@ -121,9 +116,6 @@ func (l *listener) permit(from core.Limiter) (core.Lease, error) {
 
 // Close stops listening and ends an Accept that waits.
 func (l *listener) Close() error {
-	l.source.End(net.ErrClosed)
+	l.ending.end(net.ErrClosed)
 	return l.Listener.Close()
 }
-
-// String says where it listens.
-func (l *listener) String() string { return fmt.Sprintf("throttled listener on %v", l.Addr()) }

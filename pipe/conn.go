@@ -2,7 +2,6 @@ package pipe
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"time"
@@ -88,11 +87,6 @@ func (c *conn) open() error {
 func (*conn) LocalAddr() net.Addr { return addr{} }
 
 func (*conn) RemoteAddr() net.Addr { return addr{} }
-
-// String says what limits the end.
-func (c *conn) String() string {
-	return fmt.Sprintf("pipe connection, reading %v, writing %v", &c.in.rd, &c.out.wr)
-}
 
 // connReader and connWriter have only what copying is to use.
 type (

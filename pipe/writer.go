@@ -2,7 +2,6 @@ package pipe
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"runtime"
 )
@@ -56,36 +55,39 @@ func (w *Writer) CloseWithError(err error) error {
 	return nil
 }
 
-// String says what the writer is and what limits it.
-func (w *Writer) String() string {
-	if w.p == nil {
-		return "pipe writer, closed"
-	}
-	return fmt.Sprintf("pipe writer, %v", &w.p.wr)
-}
-
 func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := p.wr.turn.Take(ctx); err != nil {
+	if err := p.wr.turn.take(ctx); err != nil {
 		return 0, err
 	}
 	n := len(b)
+	if n >= handOverMin || n == 0 || p.wr.stopped() {
+		return p.writeSlow(ctx, b)
+	}
 	switch {
-	case n >= handOverMin || n == 0 || p.wr.stopped() || p.ring.room(n) < n:
-	case !p.wr.limited || p.wr.permits != nil && p.wr.permits.TryTake(n):
+	case p.wr.meter.limiter == nil && p.ring.room(n) >= n:
 		p.put(b)
 		p.leaveWrite()
 		return n, nil
+	case p.wr.meter.builtin:
+		k, err := p.passMetered(ctx, b)
+		if k == n || err != nil {
+			p.leaveWrite()
+			return k, err
+		}
+		n, err = p.writeSlow(ctx, b[k:])
+		return k + n, err
 	}
 	return p.writeSlow(ctx, b)
 }
 
 func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 	defer p.leaveWrite()
-	if p.wr.limited {
-		defer p.endMetered()
+	metered := p.wr.meter.limiter != nil
+	if metered {
+		defer p.endClaim()
 	}
 	for first := true; first || len(b) > 0; first = false {
 		if err := p.writeErr(); err != nil {
@@ -95,7 +97,7 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 			return n, err
 		}
 		var k int
-		if p.wr.limited {
+		if metered {
 			k, err = p.passMetered(ctx, b)
 		} else {
 			k = p.passFree(ctx, b)
@@ -109,17 +111,10 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 	return n, nil
 }
 
-// endMetered ends a Write that pays: what it has filled is handed over, and what it has paid
-// for and not passed, because its limiter panicked, is given back.
-func (p *pipe) endMetered() {
-	p.endClaim()
-	p.wr.meter.Settle(0)
-}
-
 // passFree passes on some of b, or waits.
 func (p *pipe) passFree(ctx context.Context, b []byte) int {
 	room := p.ring.room(len(b))
-	if len(b) >= handOverMin && !p.rd.limited {
+	if len(b) >= handOverMin && p.rd.meter.limiter == nil {
 		if k, ok := p.passOver(ctx, b, room >= len(b)); ok {
 			return k
 		}
@@ -156,7 +151,7 @@ func (p *pipe) passOver(ctx context.Context, b []byte, fits bool) (n int, ok boo
 	return len(b) - p.withdrawWrite(), true
 }
 
-// passMetered passes on as much of b as one slice is, or waits.
+// passMetered passes on as much of b as one lease is for, or waits.
 func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -166,14 +161,14 @@ func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 		p.awaitRoom(ctx)
 		return 0, nil
 	}
-	room = min(room, len(b), bufferSize)
-	if p.wr.permits != nil {
-		p.lookForPermits(room)
+	room = min(room, len(b))
+	if p.wr.meter.bounds {
+		p.lookForLeases(room)
 	}
 	if p.claimed {
 		p.pause()
 	}
-	n, err := p.wr.take(ctx, room)
+	lease, n, err := p.acquire(ctx, &p.wr, room)
 	if err != nil {
 		if closed := p.writeErr(); closed != nil {
 			err = closed
@@ -181,7 +176,7 @@ func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 		return 0, err
 	}
 	if p.wr.stopped() {
-		p.unpay(n)
+		p.wr.meter.refund(lease)
 		return 0, nil // the state says why
 	}
 	over := 0
@@ -192,36 +187,16 @@ func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 			p.filled(over)
 		}
 	}
-	p.settle(n, over)
-	if over < n {
-		p.endClaim()
-		p.put(b[over:n])
+	if over == n {
+		lease.Release()
+		return n, nil
 	}
+	p.endClaim()
+	if p.wr.meter.holds {
+		p.leases.push(lease, p.ring.end+uint64(n-over))
+	}
+	p.put(b[over:n])
 	return n, nil
-}
-
-// unpay gives back what n bytes have been paid that do not pass.
-func (p *pipe) unpay(n int) {
-	if p.wr.permits != nil {
-		p.wr.permits.Give(n)
-		return
-	}
-	p.wr.meter.Settle(0)
-}
-
-// settle says that a slice of n bytes passes, of which so many were handed over and the
-// others are about to be put into the ring.
-func (p *pipe) settle(n, over int) {
-	switch {
-	case p.wr.permits != nil:
-		if over > 0 {
-			p.wr.permits.Give(over)
-		}
-	case p.wr.keeps && over < n:
-		p.leases.push(p.wr.meter.Keep(), p.ring.end+uint64(n-over))
-	default:
-		p.wr.meter.Settle(n)
-	}
 }
 
 // endClaim hands over what the Write has filled, if it has.
@@ -234,11 +209,11 @@ func (p *pipe) endClaim() {
 
 // roomMetered is room in a ring that is as large as the limiter asks for.
 func (p *pipe) roomMetered(n int) int {
-	p.ring.capacity = p.wr.capacity()
+	p.ring.capacity = p.wr.meter.capacity()
 	room := p.ring.room(n)
 	if room == 0 {
-		p.wr.ask()
-		p.ring.capacity = p.wr.capacity()
+		p.wr.meter.ask()
+		p.ring.capacity = p.wr.meter.capacity()
 		room = p.ring.room(n)
 	}
 	return room
@@ -312,19 +287,19 @@ func (p *pipe) lookForReader() []byte {
 	return p.claim()
 }
 
-// lookForPermits looks for a while, before a Write asks its concurrency limiter for n bytes,
-// whether the reader gives some back, if the limiter can't grant that many as long as this
-// pipe has so many itself: to wait in the limiter costs more than to look.
-func (p *pipe) lookForPermits(n int) {
-	limit := uint64(p.wr.limit)
-	n = min(n, p.wr.limit)
-	if p.ring.end+uint64(n)-p.ring.read.Load() <= limit {
+// lookForLeases looks for a while, before a Write asks its limiter for n bytes, whether the
+// reader releases leases, if the limiter can't grant that many as long as this pipe has so
+// many itself: to wait in the limiter costs more than to look.
+func (p *pipe) lookForLeases(n int) {
+	limit := uint64(p.wr.meter.limit)
+	n = min(n, p.wr.meter.limit)
+	if p.ring.end+uint64(n)-p.leases.released.Load() <= limit {
 		return
 	}
-	n = max(n, p.wr.limit/2)
+	n = max(n, p.wr.meter.limit/2)
 	for range yields {
 		for range looks {
-			if p.ring.end+uint64(n)-p.ring.read.Load() <= limit {
+			if p.ring.end+uint64(n)-p.leases.released.Load() <= limit {
 				return
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-
-	"github.com/sluice-go/sluice/internal/argument"
 )
 
 // Execute runs f by way of e, and returns what f returns, unchanged, the value beside an
@@ -29,7 +27,7 @@ func Execute[T any](ctx context.Context, e Executor, f func(context.Context) (T,
 // executeSlow is Execute on what is no strategy.
 func executeSlow[T any](ctx context.Context, e Executor, f func(context.Context) (T, error)) (T, error) {
 	var none T
-	if argument.IsNil(e) {
+	if isNil(e) {
 		return none, errors.New("resilience: the executor is nil")
 	}
 	var last atomic.Pointer[T] // who stops waiting for f returns while f still runs

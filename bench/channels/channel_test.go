@@ -3,7 +3,6 @@ package channels
 import (
 	"context"
 	"errors"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/sluice-go/sluice/bench/internal/sidebyside"
 	"github.com/sluice-go/sluice/channel"
-	"github.com/sluice-go/sluice/core"
 )
 
 const capacity = 128
@@ -32,8 +30,7 @@ var routes = []struct {
 	name string
 	new  func(b *testing.B, ctx context.Context) route
 }{
-	{"sluice", limitedRoute},
-	{"sluice-bounded", boundedRoute},
+	{"sluice", sluiceRoute},
 	{"native", nativeRoute},
 	{"native-select", selectRoute},
 	{"xsync-semaphore+native", semaphoreRoute},
@@ -42,17 +39,7 @@ var routes = []struct {
 }
 
 // BenchmarkChannel passes items from senders to as many receivers through 128 places.
-func BenchmarkChannel(b *testing.B) { passThrough(b) }
-
-// BenchmarkChannelOneProcessor is the same where there is but one processor, as in many a
-// container.
-func BenchmarkChannelOneProcessor(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	passThrough(b)
-}
-
-func passThrough(b *testing.B) {
-	b.Helper()
+func BenchmarkChannel(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		n    int
@@ -103,33 +90,12 @@ func carry(b *testing.B, pairs int, r route) {
 	}
 }
 
-// limitedRoute is what the package is for: a user's concurrency limiter, in whose queue
-// any number of senders may wait.
-func limitedRoute(b *testing.B, ctx context.Context) route {
-	b.Helper()
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: capacity, QueueLimit: math.MaxInt})
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := channel.New(channel.Options[int]{Limiter: limiter})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return routeOf(b, ctx, c)
-}
-
-// boundedRoute is the drop-in for a native channel.
-func boundedRoute(b *testing.B, ctx context.Context) route {
+func sluiceRoute(b *testing.B, ctx context.Context) route {
 	b.Helper()
 	c, err := channel.Bounded[int](capacity)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return routeOf(b, ctx, c)
-}
-
-func routeOf(b *testing.B, ctx context.Context, c *channel.LimitedChannel[int]) route {
-	b.Helper()
 	return route{
 		send: func(first, n int) {
 			for i := range n {
@@ -155,30 +121,20 @@ func routeOf(b *testing.B, ctx context.Context, c *channel.LimitedChannel[int]) 
 	}
 }
 
-// batchRoute is limitedRoute for those who send and receive many items at once.
+// batchRoute is sluiceRoute for receivers that take as many items at once as are there.
 func batchRoute(b *testing.B, ctx context.Context) route {
 	b.Helper()
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: capacity, QueueLimit: math.MaxInt})
-	if err != nil {
-		b.Fatal(err)
-	}
-	c, err := channel.New(channel.Options[int]{Limiter: limiter})
+	c, err := channel.Bounded[int](capacity)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return route{
 		send: func(first, n int) {
-			batch := make([]int, min(n, capacity))
-			for sent := 0; sent < n; {
-				part := batch[:min(n-sent, len(batch))]
-				for i := range part {
-					part[i] = first + sent + i
-				}
-				if _, err := c.SendBatch(ctx, part); err != nil {
+			for i := range n {
+				if err := c.Send(ctx, first+i); err != nil {
 					b.Error(err)
 					return
 				}
-				sent += len(part)
 			}
 		},
 		receive: func() (sum uint64) {

@@ -1,2 +1,0 @@
-// Package adaptive has limiters that find their limits themselves.
-package adaptive

@@ -1,0 +1,321 @@
+// Package machine is what a limiter decides, without its clock: the account of who owes
+// what, the queue, and what to do with each request, as a state machine of instants. It has
+// no lock, clock, timer or goroutine. core's engine drives it under its mutex; a simulator
+// drives it in virtual time.
+//
+// An instant is nanoseconds since the limiter's creation. From call to call instants do not
+// decrease. A caller says that time has passed before it asks for anything else:
+//
+//	m := machine.New[request](machine.Terms{Kind: machine.TokenBucket, Limit: 10, Step: 1, Span: int64(time.Second), QueueLimit: 5})
+//	for due := m.Next(now); due <= now; due = m.Next(due) {
+//		m.Advance(due) // those in the queue are served at their own instants
+//		for w := m.Decided(); w != nil; w = w.Next() {
+//			// w.Answer says how and when; w.Value is the caller's
+//		}
+//	}
+//	m.Advance(now)
+//	answer := m.Try(now, 1)               // a TryAcquire
+//	answer := m.Admit(now, 1, deadline)   // an Acquire: Granted, a refusal, or Waiting; then
+//	m.Wait(&machine.Waiter[request]{N: 1, Value: r})
+//	m.Cancel(now, w)                      // its context is done
+//	m.Release(now, 1)                     // of a concurrency limiter's grant
+//
+// After Advance, Admit, Cancel, Release, Refund, Replenish and Update there may be waiters
+// whose wait has ended: see Decided.
+package machine
+
+// Machine is the state of one limiter. Value is what a caller keeps with each waiter. The
+// zero Machine has to be started.
+type Machine[Value any] struct {
+	t       *Terms
+	account Account
+	queue   *queue[Value] // nil: nobody waits, and nobody is to be told
+	refunds *refunds      // nil: nothing was ever refunded or updated
+}
+
+// New returns a started machine with an account of its own.
+func New[Value any](t Terms) *Machine[Value] {
+	m := new(Machine[Value])
+	switch t.Kind {
+	case TokenBucket:
+		m.Start(new(Bucket), &t, 0)
+	case Window:
+		m.Start(new(Segments), &t, 0)
+	default:
+		m.Start(new(Permits), &t, 0)
+	}
+	return m
+}
+
+// Start makes the machine ready, with all permits available. The account's type has to be
+// that of the terms' kind.
+func (m *Machine[Value]) Start(a Account, t *Terms, now int64) {
+	m.account, m.t = a, t
+	a.bind(nil, t, now)
+}
+
+// Terms returns the terms in force.
+func (m *Machine[Value]) Terms() *Terms { return m.t }
+
+// Rebind says that the terms in force lie elsewhere now. They are the same but for what the
+// machine does not look at.
+func (m *Machine[Value]) Rebind(t *Terms) { m.t = t }
+
+// Account returns the account.
+func (m *Machine[Value]) Account() Account { return m.account }
+
+// Outcome says what became of a request.
+type Outcome uint8
+
+// The outcomes. Those from Exhausted to TooSoon are rejections.
+const (
+	Waiting Outcome = iota
+	Granted
+	Exhausted    // a try: the permits are not there, or others wait for them
+	QueueFull    // there is no room to wait
+	Evicted      // a newer request took the room, newest first
+	TooSoon      // the deadline comes before the permits
+	ExceedsLimit // more permits than the limit
+	Ended        // the limiter was closed
+)
+
+// Answer is a decision.
+type Answer struct {
+	Outcome Outcome
+	At      int64 // the instant of the decision
+	Left    int   // permits available right after it
+	Whole   int64 // the instant by which all permits are back if nothing more is taken, or Never
+	Due     int64 // a rejection: the instant at which the request could be served, or Never
+}
+
+// Rejected reports whether the outcome counts as a rejection.
+func (o Outcome) Rejected() bool { return o >= Exhausted && o <= TooSoon }
+
+// Advance applies what is due by now and serves those for whom that is enough.
+func (m *Machine[Value]) Advance(now int64) {
+	if m.t.Timed() && m.account.advance(m.t, now) {
+		m.serve(now)
+	}
+}
+
+// Try takes n permits if they are there and no one waits for them; n is at least 0, and 0
+// takes nothing.
+func (m *Machine[Value]) Try(now int64, n int) Answer {
+	switch {
+	case n > m.t.Limit:
+		return m.answer(now, ExceedsLimit)
+	case m.free(n):
+		return m.grant(now, n, false)
+	}
+	return m.reject(now, Exhausted, m.due(now, n))
+}
+
+// TryQuietly is Try, but of a refusal it says no more than that it is one.
+func (m *Machine[Value]) TryQuietly(now int64, n int) (Answer, bool) {
+	if n > m.t.Limit || !m.free(n) {
+		return Answer{}, false
+	}
+	return m.grant(now, n, false), true
+}
+
+// Admit decides a request that may wait until the deadline, or Never. If the answer is
+// Waiting, the caller calls Wait next.
+func (m *Machine[Value]) Admit(now int64, n int, deadline int64) Answer {
+	switch {
+	case n > m.t.Limit:
+		return m.answer(now, ExceedsLimit)
+	case m.free(n):
+		return m.grant(now, n, false)
+	}
+	room := m.t.QueueLimit
+	if !m.t.NewestFirst() {
+		room -= m.Queued() // below 0 after an Update
+	}
+	if n > 0 && n > room {
+		return m.reject(now, QueueFull, m.due(now, n))
+	}
+	if deadline != Never && m.t.Timed() {
+		if due := m.due(now, n); due > deadline {
+			return m.reject(now, TooSoon, due)
+		}
+	}
+	if q := m.queue; q != nil && n > 0 {
+		for q.oldest != nil && n > m.t.QueueLimit-q.permits {
+			old := q.oldest
+			q.decide(old, m.reject(now, Evicted, m.account.ready(m.t, now, old.N)))
+		}
+	}
+	return Answer{At: now}
+}
+
+// Wait puts w, whose N is what Admit said may wait, into the queue.
+func (m *Machine[Value]) Wait(w *Waiter[Value]) {
+	if m.queue == nil {
+		m.queue = new(queue[Value])
+	}
+	m.queue.push(w)
+	if m.queue.plan != nil && w.N > 0 {
+		m.queue.extendPlan(m.t, w)
+	}
+}
+
+// Cancel takes w out of the queue and serves those it held up. It reports false if the
+// wait had ended before.
+func (m *Machine[Value]) Cancel(now int64, w *Waiter[Value]) bool {
+	if !w.queued {
+		return false
+	}
+	m.queue.remove(w)
+	if w.N > 0 {
+		m.queue.plan = nil
+	}
+	m.serve(now)
+	return true
+}
+
+// Release gives back n permits of a concurrency limiter.
+func (m *Machine[Value]) Release(now int64, n int) { m.Resize(now, n) }
+
+// Resize changes how many permits of a concurrency limiter are free; below 0, the limiter
+// has none until enough come back.
+func (m *Machine[Value]) Resize(now int64, by int) {
+	m.account.(held).add(by)
+	m.serve(now)
+}
+
+// Replenish applies what is due by now under manual terms, and reports whether permits came
+// back.
+func (m *Machine[Value]) Replenish(now int64) bool {
+	if m.t.Kind == Concurrency || !m.t.Manual() || !m.account.advance(m.t, now) {
+		return false
+	}
+	m.replan()
+	m.serve(now)
+	return true
+}
+
+// Update puts t in force. What is taken stays taken; the waits of those who ask for more
+// than the new limit end. last is the number of the latest grant: see Grant.
+func (m *Machine[Value]) Update(now int64, t *Terms, last uint64) {
+	old := m.t
+	m.t = t
+	b, isBucket := m.account.(*Bucket)
+	if isBucket {
+		m.history().lows.advance(old, b, now)
+	}
+	m.account.bind(old, t, now)
+	if t.Kind != Concurrency {
+		m.history().note(update{last, now, old, t})
+	}
+	if isBucket {
+		m.history().lows.set(b, last)
+	}
+	if m.queue == nil {
+		return
+	}
+	for w := m.queue.oldest; w != nil; {
+		next := w.next
+		if w.N > t.Limit {
+			m.queue.decide(w, m.answer(now, ExceedsLimit))
+		}
+		w = next
+	}
+	m.replan()
+	m.serve(now)
+}
+
+// Close ends all waits.
+func (m *Machine[Value]) Close(now int64) {
+	if q := m.queue; q != nil {
+		for q.oldest != nil {
+			q.decide(q.oldest, Answer{Outcome: Ended, At: now})
+		}
+		for q.probes != nil {
+			q.decide(q.probes, Answer{Outcome: Ended, At: now})
+		}
+	}
+}
+
+// Next returns the instant at which someone in the queue can be served, or Never.
+func (m *Machine[Value]) Next(now int64) int64 {
+	due := int64(Never)
+	if m.queue == nil || !m.t.Timed() {
+		return due
+	}
+	if w := m.queue.head(m.t.NewestFirst()); w != nil {
+		due = m.account.ready(m.t, now, w.N)
+	}
+	if m.queue.probes != nil {
+		due = min(due, m.account.ready(m.t, now, 1))
+	}
+	return due
+}
+
+// Available returns the permits that could be taken now.
+func (m *Machine[Value]) Available() int { return m.account.available(m.t) }
+
+// Queued returns the permits that are waited for.
+func (m *Machine[Value]) Queued() int {
+	if m.queue == nil {
+		return 0
+	}
+	return m.queue.permits
+}
+
+// Empty reports whether no one waits.
+func (m *Machine[Value]) Empty() bool {
+	return m.queue == nil || m.queue.oldest == nil && m.queue.probes == nil
+}
+
+// Idle returns the instant from which all permits have been available, if they are.
+func (m *Machine[Value]) Idle() (since int64, ok bool) { return m.account.idle(m.t) }
+
+// Whole returns the instant by which all permits are back if nothing more is taken, or
+// Never.
+func (m *Machine[Value]) Whole(now int64) int64 { return m.account.whole(m.t, now) }
+
+// free reports whether n permits can be taken at once.
+func (m *Machine[Value]) free(n int) bool {
+	if max(n, 1) > m.account.available(m.t) {
+		return false
+	}
+	// Oldest first, no one overtakes.
+	return n == 0 || m.queue == nil || m.queue.oldest == nil || m.t.NewestFirst()
+}
+
+// serve grants to those at the head of the queue as long as they fit, then to the probes
+// if a permit is left.
+func (m *Machine[Value]) serve(now int64) {
+	q := m.queue
+	if q == nil {
+		return
+	}
+	newest := m.t.NewestFirst()
+	for w := q.head(newest); w != nil && w.N <= m.account.available(m.t); w = q.head(newest) {
+		if q.plan != nil && !m.account.kept(m.t, w.due, now) {
+			q.plan = nil
+		}
+		q.decide(w, m.grant(now, w.N, true))
+	}
+	for q.probes != nil && m.account.available(m.t) > 0 {
+		q.decide(q.probes, m.grant(now, 0, true))
+	}
+}
+
+// grant takes n permits, which are available.
+func (m *Machine[Value]) grant(now int64, n int, served bool) Answer {
+	if n > 0 {
+		m.account.take(m.t, now, n, served)
+	}
+	return m.answer(now, Granted)
+}
+
+func (m *Machine[Value]) answer(now int64, o Outcome) Answer {
+	return Answer{Outcome: o, At: now, Left: m.account.available(m.t), Whole: m.account.whole(m.t, now)}
+}
+
+func (m *Machine[Value]) reject(now int64, o Outcome, due int64) Answer {
+	a := m.answer(now, o)
+	a.Due = due
+	return a
+}

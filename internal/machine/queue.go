@@ -1,0 +1,177 @@
+package machine
+
+// queue is what a machine has while somebody waits, or is to be told that the wait ended.
+type queue[Value any] struct {
+	oldest, newest *Waiter[Value] // those that wait for permits
+	permits        int            // the sum of theirs
+	probes         *Waiter[Value] // those that wait for any permit to be there, the latest first
+
+	decided, last *Waiter[Value] // those whose wait ended and whom Decided has not returned
+
+	// plan is the account as it will be at planned, when all that wait now have been
+	// served oldest first. nil: not known, made when it is asked for.
+	plan    Account
+	planned int64
+}
+
+// Waiter is a request that waits. It may be used again once its wait has ended and Decided
+// has returned it, or Cancel taken it out.
+type Waiter[Value any] struct {
+	N      int    // permits; 0: a probe
+	Answer Answer // when the wait has ended
+	Value  Value  // the caller's
+
+	prev, next *Waiter[Value]
+	due        int64 // when plan had it served
+	queued     bool
+}
+
+// Next returns the next in the list that Decided returned.
+func (w *Waiter[Value]) Next() *Waiter[Value] { return w.next }
+
+// SetNext links w to another: for lists of the caller's of waiters that do not wait.
+func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
+
+// Decided returns those whose wait has ended since it was last called, linked by Next, the
+// first decided first. It lets go of a queue in which no one waits.
+func (m *Machine[Value]) Decided() *Waiter[Value] {
+	q := m.queue
+	if q == nil {
+		return nil
+	}
+	first := q.decided
+	q.decided, q.last = nil, nil
+	if q.oldest == nil && q.probes == nil {
+		m.queue = nil
+	}
+	return first
+}
+
+// decide ends the wait of w.
+func (q *queue[Value]) decide(w *Waiter[Value], a Answer) {
+	q.remove(w)
+	w.Answer = a
+	if q.last == nil {
+		q.decided = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+}
+
+// push appends w as the newest.
+func (q *queue[Value]) push(w *Waiter[Value]) {
+	w.prev, w.next, w.queued = nil, nil, true
+	if w.N == 0 {
+		if w.next = q.probes; w.next != nil {
+			w.next.prev = w
+		}
+		q.probes = w
+		return
+	}
+	if w.prev = q.newest; w.prev == nil {
+		q.oldest = w
+	} else {
+		w.prev.next = w
+	}
+	q.newest = w
+	q.permits += w.N
+}
+
+// remove takes w out, wherever it stands.
+func (q *queue[Value]) remove(w *Waiter[Value]) {
+	switch {
+	case w.prev != nil:
+		w.prev.next = w.next
+	case w.N == 0:
+		q.probes = w.next
+	default:
+		q.oldest = w.next
+	}
+	switch {
+	case w.next != nil:
+		w.next.prev = w.prev
+	case w.N > 0:
+		q.newest = w.prev
+	}
+	w.prev, w.next = nil, nil
+	w.queued = false
+	q.permits -= w.N
+}
+
+// head returns who is served next, nil if no one waits for permits.
+func (q *queue[Value]) head(newestFirst bool) *Waiter[Value] {
+	if newestFirst {
+		return q.newest
+	}
+	return q.oldest
+}
+
+// due returns the instant at which n permits, asked for now, could be served if nothing
+// else came: after the queue ahead, or for a probe as soon as a permit is left over.
+func (m *Machine[Value]) due(now int64, n int) int64 {
+	q := m.queue
+	switch {
+	case !m.t.Timed():
+		return Never
+	case q == nil || q.oldest == nil:
+		return m.account.ready(m.t, now, max(n, 1))
+	case n == 0:
+		return m.probeDue(now)
+	case m.t.NewestFirst():
+		return m.account.ready(m.t, now, n)
+	}
+	if q.plan == nil {
+		q.plan, q.planned = m.account.clone(), now
+		for w := q.oldest; w != nil; w = w.next {
+			q.extendPlan(m.t, w)
+		}
+	}
+	return q.planFor(m.t, n)
+}
+
+// replan forgets the plan.
+func (m *Machine[Value]) replan() {
+	if m.queue != nil {
+		m.queue.plan = nil
+	}
+}
+
+// planFor returns the instant at which n permits can be served behind all in the plan.
+func (q *queue[Value]) planFor(t *Terms, n int) int64 {
+	if q.planned == Never {
+		return Never
+	}
+	return q.plan.ready(t, q.planned, n)
+}
+
+// extendPlan plays the serving of w, the next in the plan.
+func (q *queue[Value]) extendPlan(t *Terms, w *Waiter[Value]) {
+	w.due = q.planFor(t, w.N)
+	if q.planned = w.due; w.due != Never {
+		q.plan.advance(t, w.due)
+		q.plan.take(t, w.due, w.N, true)
+	}
+}
+
+// probeDue plays the serving of the queue until a permit is left over.
+func (m *Machine[Value]) probeDue(now int64) int64 {
+	newest := m.t.NewestFirst()
+	future, w := m.account.clone(), m.queue.head(newest)
+	for at := now; ; {
+		for w != nil && w.N <= future.available(m.t) {
+			future.take(m.t, at, w.N, true)
+			if newest {
+				w = w.prev
+			} else {
+				w = w.next
+			}
+		}
+		if at == Never || future.available(m.t) > 0 {
+			return at
+		}
+		if at = future.ready(m.t, at, 1); at != Never {
+			future.advance(m.t, at)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package machine
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Kind is a kind of limiter.
+type Kind uint8
+
+// The kinds. A fixed window is a sliding window of one segment.
+const (
+	Concurrency Kind = iota
+	TokenBucket
+	Window
+)
+
+// Mode is a set of what may be otherwise than usual.
+type Mode uint8
+
+// The modes. What other bits mean is the caller's.
+const (
+	NewestFirst Mode = 1 << iota // the queue serves the newest first, and evicts the oldest
+	Manual                       // permits come back in Replenish only
+)
+
+// Terms are what a limiter's options say. They do not change; Update puts others in their
+// place. The machine does not check them.
+type Terms struct {
+	Limit      int   // permits; at least 1
+	QueueLimit int   // permits that may wait; at least 0
+	Step       int   // a bucket's tokens per period, at most Limit; a window's segments
+	Span       int64 // a bucket's period; a window's length
+	From       int64 // a window's origin: above -Span, at most 0. Of a bucket it is not looked at
+
+	Kind Kind
+	Mode Mode
+
+	// What core's word for a bucket needs to know; not looked at here.
+	FullBits, SpareBits uint8
+	Periods             uint32 // Limit/Step
+}
+
+// NewestFirst reports whether the queue serves the newest first.
+func (t *Terms) NewestFirst() bool { return t.Mode&NewestFirst != 0 }
+
+// Manual reports whether permits come back in Replenish only.
+func (t *Terms) Manual() bool { return t.Mode&Manual != 0 }
+
+// Timed reports whether permits come back by themselves.
+func (t *Terms) Timed() bool { return t.Kind != Concurrency && t.Mode&Manual == 0 }
+
+// Never is an instant that does not come: later than 292 years after the limiter's
+// creation.
+const Never = math.MaxInt64
+
+// after returns t + d, or Never; d is at least 0.
+func after(t, d int64) int64 {
+	if s := t + d; s >= t {
+		return s
+	}
+	return Never
+}
+
+// Ticks returns how many ticks bring at least n tokens.
+func (t *Terms) Ticks(n int) int64 {
+	return int64((uint64(n) + uint64(t.Step) - 1) / uint64(t.Step))
+}
+
+// later returns how long k periods are, or Never.
+func (t *Terms) later(k int64) int64 {
+	hi, lo := bits.Mul64(uint64(k), uint64(t.Span))
+	if hi != 0 || lo > Never {
+		return Never
+	}
+	return int64(lo)
+}
+
+// FillTime returns how long a bucket takes from empty to full, or Never.
+func (t *Terms) FillTime() int64 { return t.later(t.Ticks(t.Limit)) }
+
+// Segment returns the segment of a window's grid in which an instant is.
+func (t *Terms) Segment(at int64) int64 {
+	// floor(x·step/span) is below 2^64, as step is at most span.
+	hi, lo := bits.Mul64(uint64(at-t.From), uint64(t.Step))
+	i, _ := bits.Div64(hi, lo, uint64(t.Span))
+	return int64(i)
+}
+
+// Begin returns the instant at which a segment begins, or Never.
+func (t *Terms) Begin(segment int64) int64 {
+	hi, lo := bits.Mul64(uint64(segment), uint64(t.Span))
+	lo, carry := bits.Add64(lo, uint64(t.Step)-1, 0)
+	if hi += carry; hi >= uint64(t.Step) {
+		return Never
+	}
+	x, _ := bits.Div64(hi, lo, uint64(t.Step))
+	if x += uint64(t.From); x > Never { // From is not above 0, and the sum not below
+		return Never
+	}
+	return int64(x)
+}
+
+// Back returns the instant at which what is taken in a segment comes back, or Never.
+func (t *Terms) Back(segment int64) int64 { return t.Begin(segment + int64(t.Step)) }
+
+// sameGrid reports whether permits come back at the same instants under both.
+func (t *Terms) sameGrid(u *Terms) bool {
+	return t.Span == u.Span && t.Step == u.Step && t.From == u.From
+}
