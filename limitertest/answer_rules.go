@@ -48,6 +48,7 @@ func metadataInOrder(s *subject) {
 		sensible(s, what, l, seen, core.PermitLimit, func(v int) bool { return v >= s.Limit })
 		sensible(s, what, l, seen, core.Remaining, func(v int) bool { return v >= 0 })
 		sensible(s, what, l, seen, core.ResetAfter, func(d time.Duration) bool { return d >= 0 })
+		sensible(s, what, l, seen, core.Window, func(d time.Duration) bool { return d > 0 })
 	}
 }
 
@@ -56,6 +57,57 @@ func sensible[T any](s *subject, what string, l core.Lease, seen map[string]bool
 	v, ok := key.From(l)
 	if ok != seen[key.Name()] || ok && !right(v) {
 		s.faultf("metadata of %s: %s = %v, and From says %v", what, key.Name(), v, ok)
+	}
+}
+
+// windowIsOne: the same on every answer that has one, and on none where time does not help.
+func windowIsOne(s *subject) {
+	var first time.Duration
+	for what, l := range s.answers() {
+		d, ok := core.Window.From(l)
+		switch {
+		case !ok:
+		case s.Refill == 0:
+			s.faultf("Window of %s: %v, want none: permits do not come back with time", what, d)
+		case first == 0:
+			first = d
+		case d != first:
+			s.faultf("Window of %s: %v, and of another answer %v, want the same", what, d, first)
+		}
+	}
+}
+
+// reasonsAreTold: in core's words, by a limiter that uses them for a failed try. Another
+// has words of its own, as a view has that core.WithReason made.
+func reasonsAreTold(s *subject) {
+	s.empties()
+	told := func(l core.Lease, want, when string) bool {
+		got, ok := core.ReasonPhrase.From(l)
+		if ok && got != want && when != "" {
+			s.faultf("ReasonPhrase %s: %q, want %q", when, got, want)
+		}
+		return ok && got == want
+	}
+	if !told(s.refused(1, "with nothing available"), "permits exhausted", "") {
+		return
+	}
+	if s.queue == 0 {
+		told(s.acquires(1).lease, "queue limit reached", "of an Acquire without a queue")
+		return
+	}
+	if d, ok := core.RetryAfter.From(s.refused(1, "with nothing available")); ok && d > s.grain() && !s.Holds {
+		told(s.acquiresWithin(1, d-s.grain()).lease, "deadline too soon", "of a hopeless deadline")
+	}
+	if s.unbounded() || s.Holds && s.Refill > 0 {
+		return
+	}
+	waiters := s.fill()
+	extra := s.acquires(1)
+	switch {
+	case s.QueueOrder == core.OldestFirst && !extra.waits():
+		told(extra.lease, "queue limit reached", "with a full queue")
+	case s.QueueOrder == core.NewestFirst && !waiters[0].waits():
+		told(waiters[0].lease, "evicted by a newer request", "of an eviction")
 	}
 }
 

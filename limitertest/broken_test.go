@@ -33,6 +33,7 @@ var (
 	shortQueue  = limitertest.Config{Limit: limit, QueueLimit: 3, QueueOrder: core.NewestFirst}
 	tokens      = limitertest.Config{Limit: limit, QueueLimit: queue, Refill: 30 * time.Second}
 	newestTok   = limitertest.Config{Limit: limit, QueueLimit: queue, QueueOrder: core.NewestFirst, Refill: 30 * time.Second}
+	roaming     = limitertest.Config{Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Minute, Roams: true}
 	byHand      = limitertest.Config{Limit: limit, QueueLimit: queue, Refill: 30 * time.Second, Manual: true}
 )
 
@@ -347,6 +348,9 @@ var brokenLimiters = []broken{
 		m.refund = func(core.Lease) {}
 	})},
 	{"a refund undoes the grant once", "each time", slots, faultyRefund},
+	{"a refund may follow the release", "takes the release for the end", tokens, mutated(tokens, func(m *mutant) {
+		m.refund = func(core.Lease) {}
+	})},
 	{"a refund serves who waits", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
 		m.refund = func(l core.Lease) { time.AfterFunc(1, l.Release) }
 	})},
@@ -357,6 +361,37 @@ var brokenLimiters = []broken{
 	})},
 	{"metadata is in order", "has a limit that is none", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.PermitLimit.With(0)) }
+	})},
+	{"metadata is in order", "has a window of no length", tokens, mutated(tokens, func(m *mutant) {
+		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(0)) }
+	})},
+	{"the window is the same on every lease", "is not", tokens, mutated(tokens, func(m *mutant) {
+		m.try = func(n int) core.Lease {
+			return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute + time.Duration(max(n, 0))))
+		}
+	})},
+	{"the window is the same on every lease", "has one where time does not help", slots, mutated(slots, func(m *mutant) {
+		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute)) }
+	})},
+	{"reasons are told in the same words", "has one word for all", slots, mutated(slots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			l, err := m.Limiter.Acquire(ctx, n)
+			if errors.Is(err, core.ErrRejected) {
+				l = core.Reject(core.ReasonPhrase.With("permits exhausted"))
+				err = l.Err()
+			}
+			return l, err
+		}
+	})},
+	{"reasons are told in the same words", "takes an eviction for a full queue", newestSlots, mutated(newestSlots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			l, err := m.Limiter.Acquire(ctx, n)
+			if errors.Is(err, core.ErrRejected) {
+				l = core.Reject(core.ReasonPhrase.With("queue limit reached"))
+				err = l.Err()
+			}
+			return l, err
+		}
 	})},
 	{"errors say what the lease says", "has one of its own", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
@@ -406,6 +441,23 @@ var brokenLimiters = []broken{
 	{"never more held than the limit", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
 	{"a release comes before the grant it makes room for", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
 
+	{"an update keeps what is taken", "takes the number for that of what is free", updated(slots, func(m *mutant, n int) error {
+		return update(m.Limiter, n+limit-m.Available())
+	}), plainMutant},
+	{"an update serves who now fits", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
+	{"an update refuses who no longer fits", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
+	{"a bad update changes nothing", "takes it for the least", updated(slots, func(m *mutant, n int) error {
+		return update(m.Limiter, max(n, 1))
+	}), plainMutant},
+	{"a bad update changes nothing", "goes on after Close", updated(slots, func(m *mutant, n int) error {
+		_ = update(m.Limiter, n)
+		if n < 1 {
+			return errors.New("no")
+		}
+		return nil
+	}), plainMutant},
+	{"a clock that goes back delays nobody", "waits for it to catch up", roaming, func() core.Limiter { return newQuota(limit, time.Minute) }},
+
 	{"close refuses from then on", "does nothing", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
 	{"close refuses from then on", "is angry the second time", slots, mutated(slots, func(m *mutant) {
 		closed := false
@@ -419,6 +471,15 @@ var brokenLimiters = []broken{
 	})},
 	{"close ends every wait", "lets them wait", slots, mutated(slots, func(m *mutant) { m.close = func() error { return nil } })},
 }
+
+// updated returns the claims with an Update.
+func updated(c limitertest.Config, f func(m *mutant, n int) error) limitertest.Config {
+	c.Update = func(l core.Limiter, n int) error { return f(l.(*mutant), n) }
+	return c
+}
+
+// plainMutant is a mutant of slots that is in order.
+func plainMutant() core.Limiter { return &mutant{Limiter: concurrency(queue, core.OldestFirst)} }
 
 // retryAfterOff makes tries that are off by d.
 func retryAfterOff(c limitertest.Config, off time.Duration) func() core.Limiter {

@@ -45,6 +45,11 @@ type Config struct {
 	// QueueOrder is who is served first.
 	QueueOrder core.QueueOrder
 
+	// Update puts another limit in force, the rest of its options unchanged, where a limiter
+	// can be updated while it runs; it returns what the limiter's own method returns. nil: the
+	// limiter can't.
+	Update func(l core.Limiter, limit int) error
+
 	// Refill is the time after which all permits have come back, and not earlier, if all
 	// were taken at once from a new limiter; at least as soon if they were taken in any
 	// other way. A bucket's is its period times limit/tokens, rounded up; a window's is its
@@ -73,6 +78,11 @@ type Config struct {
 	// Lacks names interfaces that the limiter implements in form alone, as a view does that
 	// has all the methods whatever it is a view of. They are not looked at.
 	Lacks Interfaces
+
+	// Roams says that the limiter may be made in one bubble, or outside all, and used in
+	// another, where the clock is years behind: New is called outside for the rule that
+	// checks it. A limiter with connections, goroutines or timers of its own can't.
+	Roams bool
 
 	// RealTime is for limiters that cannot live in a bubble, because they speak to a server,
 	// say. The rules that need exact instants, or to know that somebody waits, are

@@ -95,6 +95,20 @@ func refundOnce(s *subject) {
 	s.takes(k)
 }
 
+// refundAfterRelease: what a release does not give back, and once.
+func refundAfterRelease(s *subject) {
+	r := s.l.(core.Refunder)
+	k, a, b := s.half()
+	a.Release()
+	for range 2 {
+		r.Refund(a)
+		s.has(k, "after a release and a refund of the same lease")
+	}
+	r.Refund(b)
+	b.Release()
+	s.has(s.Limit, "after all was given back")
+}
+
 // refundServes: at once.
 func refundServes(s *subject) {
 	l := s.empties()

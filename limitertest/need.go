@@ -30,6 +30,8 @@ const (
 	refunder
 	replenisher
 	closer
+	updates // Config.Update
+	roams   // Config.Roams
 )
 
 // unmet returns the first of the needs that is not met, "" if all are.
@@ -62,6 +64,8 @@ func (n need) unmet(f *facts) string {
 		{idler, f.idler, "the limiter is no core.Idler"},
 		{refunder, f.refunder, "the limiter is no core.Refunder"},
 		{replenisher, f.replenisher, "the limiter is no core.Replenisher, or has no period"},
+		{updates, f.Update != nil, "there is no Config.Update"},
+		{roams, f.Roams, "Config.Roams is not set"},
 		{closer, f.closer, "the limiter is no io.Closer"},
 	} {
 		if n&c.need != 0 && !c.met {

@@ -68,13 +68,13 @@ func moreThanLimit(s *subject) {
 		for _, n := range []int{s.Limit + 1, math.MaxInt} {
 			l := s.l.TryAcquire(n)
 			s.leases = append(s.leases, l)
-			s.exceeds(l.Err(), n, fmt.Sprintf("TryAcquire(%d) %s", n, when))
+			s.exceeds(l.Err(), n, s.Limit, fmt.Sprintf("TryAcquire(%d) %s", n, when))
 			ctx, cancel := context.WithTimeout(s.ctx, time.Second)
 			begin := time.Now()
 			l, err := s.l.Acquire(ctx, n)
 			cancel()
 			s.leases = append(s.leases, l)
-			s.exceeds(err, n, fmt.Sprintf("Acquire(%d) %s", n, when))
+			s.exceeds(err, n, s.Limit, fmt.Sprintf("Acquire(%d) %s", n, when))
 			s.matches(l, err, "Acquire of more than the limit")
 			if took := time.Since(begin); took > 0 && !s.RealTime {
 				s.faultf("Acquire(%d) %s took %v, want it to return at once", n, when, took)
@@ -89,7 +89,7 @@ func moreThanLimit(s *subject) {
 
 // exceeds wants the error to be core.ErrPermitsExceedLimit; and if it has numbers, that
 // they are right. The limit may be that of one of a chain's.
-func (s *subject) exceeds(err error, n int, what string) {
+func (s *subject) exceeds(err error, n, limit int, what string) {
 	if !errors.Is(err, core.ErrPermitsExceedLimit) {
 		s.faultf("%s: %v, want core.ErrPermitsExceedLimit", what, err)
 	}
@@ -97,8 +97,8 @@ func (s *subject) exceeds(err error, n int, what string) {
 		s.faultf("%s: the error is core.ErrRejected too, but no other time will do", what)
 	}
 	var e *core.ExceedsLimitError
-	if errors.As(err, &e) && (e.Permits != n || e.Limit < s.Limit || e.Limit >= n) {
-		s.faultf("%s: the error says %d permits of %d, want %d of %d", what, e.Permits, e.Limit, n, s.Limit)
+	if errors.As(err, &e) && (e.Permits != n || e.Limit < limit || e.Limit >= n) {
+		s.faultf("%s: the error says %d permits of %d, want %d of %d", what, e.Permits, e.Limit, n, limit)
 	}
 }
 

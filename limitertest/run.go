@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluice-go/sluice/core"
 )
 
 // Run checks the limiters that c.New makes, a subtest for each rule. What c leaves out
@@ -68,6 +70,9 @@ func (r rule) faults(t *testing.T, f *facts) []error {
 	if f.RealTime {
 		return examine(t.Context(), f, r.check)
 	}
+	if r.needs&roams != 0 {
+		f = f.roaming()
+	}
 	return inBubble(t, func(ctx context.Context) []error { return examine(ctx, f, r.check) })
 }
 
@@ -83,6 +88,18 @@ func inBubble(t *testing.T, check func(context.Context) []error) (faults []error
 	}()
 	synctest.Test(t, func(t *testing.T) { faults = check(t.Context()) })
 	return faults
+}
+
+// roaming returns the facts with a New whose first limiter is made here, outside the bubble.
+func (f *facts) roaming() *facts {
+	made, elsewhere := f.New(), *f
+	elsewhere.New = func() (l core.Limiter) {
+		if l, made = made, nil; l == nil {
+			l = f.New()
+		}
+		return l
+	}
+	return &elsewhere
 }
 
 // patience is how long a rule may take by its clock, what it lets pass on purpose aside:

@@ -63,6 +63,31 @@ var kinds = []kind{
 	{"sliding", 100, sliding},
 }
 
+// update puts another limit in force, of one of the built-in limiters or a view of one.
+func update(l core.Limiter, limit int) error {
+	switch l := l.(type) {
+	case *core.ConcurrencyLimiter:
+		o := l.Options()
+		o.PermitLimit = limit
+		return l.Update(o)
+	case *core.TokenBucket:
+		o := l.Options()
+		o.TokenLimit, o.TokensPerPeriod = limit, min(o.TokensPerPeriod, max(limit, 1))
+		return l.Update(o)
+	case *core.FixedWindow:
+		o := l.Options()
+		o.PermitLimit = limit
+		return l.Update(o)
+	case *core.SlidingWindow:
+		o := l.Options()
+		o.PermitLimit = limit
+		return l.Update(o)
+	case interface{ Unwrap() core.Limiter }:
+		return update(l.Unwrap(), limit)
+	}
+	return nil
+}
+
 // eachLimiter runs f on all kinds, in both orders, with queues of all sizes that matter,
 // manual and automatic.
 func eachLimiter(t *testing.T, f func(*testing.T, limitertest.Config)) {
@@ -78,6 +103,7 @@ func eachLimiter(t *testing.T, f func(*testing.T, limitertest.Config)) {
 						c := limitertest.Config{
 							New:   func() core.Limiter { return k.make(queue, order, manual) },
 							Limit: limit, QueueLimit: queue, QueueOrder: order, Refill: k.refill, Manual: manual,
+							Update: update,
 						}
 						if queue == 0 {
 							c.QueueLimit = limitertest.NoQueue
@@ -167,6 +193,7 @@ func TestChainOfOneConforms(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, c limitertest.Config) {
 		inner := c.New
 		c.New = func() core.Limiter { return must(core.Chain(inner())) }
+		c.Update = nil
 		limitertest.Run(t, c)
 	})
 }
@@ -244,6 +271,7 @@ func TestCustomLimitersConform(t *testing.T) {
 				"statistics add up",
 				// The quota knows no refund, and not how long it has been idle.
 				"a refund undoes the grant once",
+				"a refund may follow the release",
 				"a refund serves who waits",
 				"idle is when every permit is available",
 			},
