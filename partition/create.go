@@ -34,27 +34,21 @@ func (m *making) wait(ctx context.Context) error {
 	}
 }
 
-// enter returns the key's partition, made if it must be, and pinned. The error is errNoRoom
-// if there is no room for it.
-func (k *Keyed[R, K]) enter(ctx context.Context, hash uint64, key K) (*entry[K], error) {
-	e := k.table.find(hash, key)
-	if e == nil {
-		return k.enterSlow(ctx, hash, key, visitsWhenNew)
+// enterSlow is what is to do if there is no partition, or it cannot just be entered: e, which
+// may be nil. It visits, and returns the key's partition, pinned, made if it must be. The
+// error is errNoRoom if there is no room for it.
+func (k *Keyed[R, K]) enterSlow(ctx context.Context, e *entry[K], hash uint64, key K) (*entry[K], error) {
+	// Visits come before anything is held that a panic of OnEvict could lose.
+	if e == nil || !e.alive() {
+		k.visit(visitsWhenNew, nil)
+	} else if k.visit(visitsPerShare, e); e.alive() { // it may have been dropped itself
+		return e, nil
 	}
-	w := e.pin()
-	if w&dead == 0 {
-		if w/oneCall%callsPerShare != 0 {
-			return e, nil
-		}
-		e.leave() // it may be its own turn
-	}
-	return k.enterSlow(ctx, hash, key, visitsPerShare)
+	return k.findOrMake(ctx, hash, key)
 }
 
-// enterSlow is enter for a call that visits, and may find no partition.
-func (k *Keyed[R, K]) enterSlow(ctx context.Context, hash uint64, key K, visits int) (*entry[K], error) {
-	k.visit(visits) // before anything is held that a panic of OnEvict could lose
-	if e := k.table.find(hash, key); e != nil && e.pinAgain() {
+func (k *Keyed[R, K]) findOrMake(ctx context.Context, hash uint64, key K) (*entry[K], error) {
+	if e := k.table.find(hash, key); e != nil && e.pin() {
 		return e, nil
 	}
 	if unequal(key, key) {
@@ -102,7 +96,7 @@ func (k *Keyed[R, K]) lookUp(hash uint64, key K, place *bool) (e *entry[K], m *m
 		return nil, nil, false, core.ErrClosed
 	}
 	if e := k.table.find(hash, key); e != nil {
-		e.pinAgain() // it is not dead: those leave the table as they die
+		e.pin() // it is not dead: those leave the table as they die
 		return e, nil, false, nil
 	}
 	if m := k.making[key]; m != nil {
@@ -142,7 +136,7 @@ func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[K], error) {
 		return nil, k.explain(err)
 	}
 	_, closes := l.(io.Closer)
-	e = &entry[K]{hash: hash, limiter: l, closes: closes, key: key}
+	e = &entry[K]{hash: hash, limiter: l, closes: closes, foreign: isForeign(l), key: key}
 	e.word.Store(oneCall + onePin)
 	if !k.settle(key, m, e) {
 		_ = closeLimiter(l)

@@ -2,12 +2,14 @@ package partition
 
 import (
 	"errors"
+	"math"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
 // The share of the sweeping that each call does. A partition that may be dropped is dropped
-// at the second visit to it at the latest; see entry.rest. Of 4n+16 calls to n partitions,
+// at the second visit to it at the latest; see entry.due. Of 4n+16 calls to n partitions,
 // at most two for each partition are not followed by a visit's worth: so there are at least
 // 2n+16 visits. A call that adds a partition makes up for the visits that this one takes,
 // and for its own calls that are not followed by visits.
@@ -19,35 +21,64 @@ const (
 	triesForRoom   = 2 // a place that came free may be gone again
 )
 
-// visit visits those n partitions whose turn it is.
-func (k *Keyed[R, K]) visit(n int) {
-	var turn [visitsWhenNew]*entry[K]
-	n = k.ring.claim(turn[:n])
-	for _, e := range turn[:n] {
-		if e.word.Load()&(dead|allPins) != 0 {
-			continue
+// visit visits those n partitions whose turn it is. own, which may be nil, is pinned by the
+// caller, who may find it dead afterwards; a panic takes the pin away.
+func (k *Keyed[R, K]) visit(n int, own *entry[K]) {
+	e, n := k.ring.claim(n)
+	for ; n > 0; n-- {
+		pins := uint64(0)
+		if e == own {
+			pins = 1
 		}
-		if e.rest.Load() {
-			e.rest.Store(false)
-			continue
+		if e.due(pins, &k.ring, k.timeout()) {
+			k.expire(e, pins, own)
 		}
-		e.rest.Store(true)
-		if k.drop(e, k.idleTimeout(), nil) {
-			k.evict(e)
-		}
+		e = k.ring.after(e)
 	}
 }
+
+// expire drops the partition if its limiter has been idle for IdleTimeout.
+func (k *Keyed[R, K]) expire(e *entry[K], pins uint64, own *entry[K]) {
+	returned := false
+	defer func() {
+		if !returned && own != nil { // OnEvict panicked, or a limiter
+			own.leave(false)
+		}
+	}()
+	now := int64(0)
+	if !e.foreign {
+		now = k.ring.now()
+	}
+	word, d, idle := e.idle(pins)
+	switch {
+	case !idle:
+		d = 0
+	case d >= k.o.IdleTimeout:
+		if k.drop(e, word, nil) {
+			k.evict(e)
+		}
+		returned = true
+		return
+	}
+	if !e.foreign {
+		e.notBefore.Store(now + int64(k.timeout()-d))
+	}
+	returned = true
+}
+
+// timeout is IdleTimeout, but not so long that adding it to an instant overflows.
+func (k *Keyed[R, K]) timeout() time.Duration { return min(k.o.IdleTimeout, math.MaxInt64/4) }
 
 // makeRoom drops a partition that is idle now, and sets place: it is the caller's. It
 // reports false if there is none among those it looks at, and no place came free.
 func (k *Keyed[R, K]) makeRoom(place *bool) bool {
-	var turn [visitsForRoom]*entry[K]
-	n := k.ring.claim(turn[:])
-	for _, e := range turn[:n] {
-		if k.drop(e, 0, place) {
+	e, n := k.ring.claim(visitsForRoom)
+	for ; n > 0; n-- {
+		if word, _, idle := e.idle(0); idle && k.drop(e, word, place) {
 			k.evict(e)
 			return true
 		}
+		e = k.ring.after(e)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,7 +94,7 @@ func (k *Keyed[R, K]) Sweep() int {
 	var p panics
 	for e := k.ring.root.next.Load(); e != &k.ring.root && k.open.Load(); e = e.next.Load() {
 		p.catch(func() {
-			if k.drop(e, k.idleTimeout(), nil) {
+			if word, d, idle := e.idle(0); idle && d >= k.o.IdleTimeout && k.drop(e, word, nil) {
 				n++
 				k.evict(e)
 			}
@@ -73,13 +104,9 @@ func (k *Keyed[R, K]) Sweep() int {
 	return n
 }
 
-// drop drops the partition if its limiter has been idle for enough nanoseconds and no request
-// is in it. Its place is free then, or place is set and it is the caller's; evict must follow.
-func (k *Keyed[R, K]) drop(e *entry[K], enough int64, place *bool) bool {
-	word, ok := e.idle(enough)
-	if !ok {
-		return false
-	}
+// drop drops the partition if nothing happened in it since its word was read. Its place is
+// free then, or place is set and it is the caller's; evict must follow.
+func (k *Keyed[R, K]) drop(e *entry[K], word uint64, place *bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// A request that came since idle read the word changed it, and may have taken permits.

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -10,14 +11,25 @@ import (
 type entry[K comparable] struct {
 	// word is what requests and droppers meet in, each with one swap:
 	//
-	//	63      32 31   30         0
-	//	  calls    dead  pins
+	//	63        48 47      32   31   30         0
+	//	  touches      calls     dead  pins
 	//
 	// pins: the requests that are in the partition, those that wait included. dead: it was
 	// dropped; set under Keyed.mu, from a word without pins, by a swap that fails if a call
 	// came since that word was read. Whoever pins a dead entry looks for another; its pin
-	// stays and means nothing. calls: the requests so far, modulo 2^32.
+	// stays and means nothing. calls: the requests so far. touches: those of them that took
+	// permits, and now and then one more, when calls overflows; both start again at 0.
 	word atomic.Uint64
+
+	// What visits know; see due. seen: of a limiter of core's, the touches at the latest
+	// visit; of somebody's, whether that visit asked it. notBefore: of a limiter of core's,
+	// the instant of ring.now before which it cannot have been idle for long enough, as its
+	// latest answer says.
+	seen      atomic.Uint32
+	notBefore atomic.Int64
+
+	closes  bool // the limiter is an io.Closer
+	foreign bool // the limiter may panic, or keep a context: it is not one of core's own
 
 	hash  uint64
 	chain atomic.Pointer[entry[K]] // next in the bucket; written under Keyed.mu
@@ -27,53 +39,77 @@ type entry[K comparable] struct {
 	prev *entry[K]                // guarded by Keyed.mu; nil: not in the ring
 
 	limiter core.Limiter
-	closes  bool // the limiter is an io.Closer
-
-	// rest lets the next visit pass: set by a request that took permits, since its limiter
-	// cannot have been idle for long, and by a visit that asked the limiter. So a busy
-	// limiter is never asked, an idle one every other time.
-	rest atomic.Bool
-
-	key K
+	key     K
 }
 
 const (
-	onePin  = 1
-	dead    = 1 << 31
-	oneCall = 1 << 32
-	allPins = dead - 1
+	onePin   = 1
+	dead     = 1 << 31
+	oneCall  = 1 << 32
+	oneTouch = 1 << 48
+	allPins  = dead - 1
 )
 
-// pin keeps the partition from being dropped until leave, and counts a call. It returns
-// the word; if that is dead, the partition was dropped before.
-func (e *entry[K]) pin() uint64 { return e.word.Add(oneCall + onePin) }
+// enter keeps the partition from being dropped until leave, and counts a call. It reports
+// false if that is not all there is to do: see Keyed.enterSlow.
+func (e *entry[K]) enter() bool {
+	w := e.word.Add(oneCall + onePin)
+	return w&dead == 0 && uint16(w/oneCall)%callsPerShare != 0
+}
 
-// pinAgain is pin for a call that was counted.
-func (e *entry[K]) pinAgain() bool { return e.word.Add(onePin)&dead == 0 }
+// pin is enter that counts no call. It reports false if the partition was dropped.
+func (e *entry[K]) pin() bool { return e.word.Add(onePin)&dead == 0 }
 
-func (e *entry[K]) leave() { e.word.Add(^uint64(onePin - 1)) }
-
-// took notes that a request took permits.
-func (e *entry[K]) took() {
-	if !e.rest.Load() { // a shared cache line is not written for nothing
-		e.rest.Store(true)
+// leave ends what enter or pin began. touched: the request took permits.
+func (e *entry[K]) leave(touched bool) {
+	w := ^uint64(onePin - 1)
+	if touched {
+		w += oneTouch
 	}
+	e.word.Add(w)
+}
+
+// due reports whether a visit is to ask the limiter: in no two visits in a row does it say no
+// to one that has been idle for long enough. No request but those of the caller's pins may be
+// in the partition.
+func (e *entry[K]) due(pins uint64, r *ring[K], timeout time.Duration) bool {
+	w := e.word.Load()
+	if w&(dead|allPins) != pins {
+		return false
+	}
+	if e.foreign {
+		// It may say what it likes, at any time: it is asked every other time.
+		asked := e.seen.Load()
+		e.seen.Store(1 - asked)
+		return asked == 0
+	}
+	// One that permits were taken from since the latest visit has not been idle since then:
+	// a busy limiter is never asked.
+	touches := uint32(w / oneTouch)
+	if e.seen.Load() != touches {
+		e.seen.Store(touches)
+		return false
+	}
+	// now is of this lap, and so the next visit knows better.
+	now, t := r.now(), e.notBefore.Load()
+	return now >= t || now < t-int64(timeout) // the clock went back: another bubble's
+}
+
+// idle reports whether the limiter is idle, for how long, and the word from which the entry
+// may be dropped, if no request is in it but those of the caller's pins. The limiter's code
+// runs.
+func (e *entry[K]) idle(pins uint64) (word uint64, d time.Duration, ok bool) {
+	word = e.word.Load()
+	if word&(dead|allPins) != pins {
+		return 0, 0, false
+	}
+	idler, ok := e.limiter.(core.Idler)
+	if !ok {
+		return 0, 0, false
+	}
+	d, ok = idler.IdleFor()
+	return word, d, ok
 }
 
 // alive reports whether the entry has not been dropped.
 func (e *entry[K]) alive() bool { return e.word.Load()&dead == 0 }
-
-// idle returns the word from which the entry may be dropped, if no request is in it and
-// its limiter has been idle for long enough to satisfy enough. The limiter's code runs.
-func (e *entry[K]) idle(enough int64) (word uint64, ok bool) {
-	word = e.word.Load()
-	if word&(dead|allPins) != 0 {
-		return 0, false
-	}
-	idler, ok := e.limiter.(core.Idler)
-	if !ok {
-		return 0, false
-	}
-	d, ok := idler.IdleFor()
-	return word, ok && int64(d) >= enough
-}

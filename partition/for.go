@@ -142,10 +142,10 @@ func (p *partition[R, K]) limiter() (l core.Limiter, leave func()) {
 	if p.k.check(nil, 0) != nil {
 		return nil, nil
 	}
-	e, err := p.k.enter(nil, p.hash, p.key)
+	e, err := p.k.enterSlow(nil, nil, p.hash, p.key)
 	switch {
 	case err == nil:
-		return e.limiter, e.leave
+		return e.limiter, func() { e.leave(false) }
 	case errors.Is(err, errNoRoom):
 		return p.k.o.Overflow, func() {}
 	}

@@ -32,8 +32,6 @@ type Keyed[R any, K comparable] struct {
 	o    Options[R, K] // as given, but for the defaults
 	seed maphash.Seed
 	open atomic.Bool // until Close; written under mu
-	// Overflow is of a type of core's, that does not keep the contexts it is given.
-	forgets bool
 
 	_     [64]byte // what follows is written when partitions come and go; what is above is not
 	table table[K]
@@ -75,11 +73,8 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 		o.MaxPartitions = defaultMaxPartitions
 	}
 	k := &Keyed[R, K]{o: o, seed: maphash.MakeSeed(), making: make(map[K]*making)}
-	switch o.Overflow.(type) {
-	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
-		k.forgets = true
-	}
 	k.table.reset()
+	k.ring.base = time.Now()
 	k.ring.reset()
 	k.open.Store(true)
 	return k, nil
@@ -89,8 +84,8 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 // not wait for permits; it does wait while another request makes the partition. If the
 // partition cannot be made, the lease's Err is the error of Options.New, wrapped.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
-	if err := k.check(nil, permits); err != nil {
-		return core.Refuse(err)
+	if permits < 0 || !k.open.Load() {
+		return core.Refuse(k.check(nil, permits))
 	}
 	key := k.o.Key(r)
 	return k.tryAcquire(k.hash(key), key, permits)
@@ -121,41 +116,54 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 func (k *Keyed[R, K]) hash(key K) uint64 { return maphash.Comparable(k.seed, key) }
 
 func (k *Keyed[R, K]) tryAcquire(hash uint64, key K, permits int) core.Lease {
-	e, err := k.enter(nil, hash, key)
-	if err != nil {
-		if err == errNoRoom { //nolint:errorlint // it is this very value, or not
-			return k.tryOverflow(permits)
+	e := k.table.find(hash, key)
+	if e == nil || !e.enter() {
+		var err error
+		if e, err = k.enterSlow(nil, e, hash, key); err != nil {
+			return k.tryWithout(err, permits)
 		}
-		return core.Refuse(err)
 	}
-	defer e.leave()
+	if e.foreign {
+		return e.tryForeign(permits)
+	}
 	l := e.limiter.TryAcquire(permits)
-	if permits > 0 && l.Acquired() {
-		e.took()
-	}
+	e.leave(l.Acquired() && permits > 0)
 	return l
 }
 
 func (k *Keyed[R, K]) acquire(ctx context.Context, hash uint64, key K, permits int) (core.Lease, error) {
-	e, err := k.enter(ctx, hash, key)
-	if err != nil {
-		if err == errNoRoom { //nolint:errorlint // it is this very value, or not
-			return k.acquireOverflow(ctx, permits)
+	e := k.table.find(hash, key)
+	if e == nil || !e.enter() {
+		var err error
+		if e, err = k.enterSlow(ctx, e, hash, key); err != nil {
+			return k.acquireWithout(ctx, err, permits)
 		}
-		return refuse(err)
 	}
-	defer e.leave()
-	var l core.Lease
-	if e.closes {
-		l, err = e.limiter.Acquire(ctx, permits)
-		l, err = answered(e.limiter, l, err)
-	} else {
-		l, err = k.acquireGuarded(ctx, e.limiter, permits, false)
+	if e.foreign {
+		return k.acquireForeign(ctx, e, permits)
 	}
-	if permits > 0 && err == nil {
-		e.took()
-	}
+	l, err := e.limiter.Acquire(ctx, permits)
+	e.leave(err == nil && permits > 0)
 	return l, err
+}
+
+// tryForeign takes permits from somebody's limiter, which may panic.
+func (e *entry[K]) tryForeign(permits int) core.Lease {
+	var l core.Lease
+	defer func() { e.leave(l.Acquired() && permits > 0) }()
+	l = e.limiter.TryAcquire(permits)
+	return l
+}
+
+func (k *Keyed[R, K]) acquireForeign(
+	ctx context.Context, e *entry[K], permits int,
+) (l core.Lease, err error) {
+	defer func() { e.leave(l.Acquired() && permits > 0) }()
+	if !e.closes {
+		return k.acquireGuarded(ctx, e.limiter, permits, false)
+	}
+	l, err = e.limiter.Acquire(ctx, permits)
+	return answered(e.limiter, l, err)
 }
 
 // Refund gives back permits that were acquired for r and not used, as [core.Refunder] does:
@@ -174,8 +182,8 @@ func (k *Keyed[R, K]) Refund(r R, l core.Lease) {
 // knows no refund, or is gone, the lease is released.
 func (k *Keyed[R, K]) refund(hash uint64, key K, l core.Lease) {
 	release := true
-	if e := k.find(hash, key); e != nil && e.pinAgain() {
-		defer e.leave()
+	if e := k.find(hash, key); e != nil && e.pin() {
+		defer e.leave(false)
 		if r, ok := e.limiter.(core.Refunder); ok {
 			r.Refund(l)
 			release = false
@@ -251,6 +259,3 @@ func (k *Keyed[R, K]) find(hash uint64, key K) *entry[K] {
 	defer k.mu.Unlock()
 	return k.table.find(hash, key)
 }
-
-// idleTimeout is as entry.idle takes it.
-func (k *Keyed[R, K]) idleTimeout() int64 { return int64(k.o.IdleTimeout / time.Nanosecond) }

@@ -42,6 +42,16 @@ func isNil(v any) bool {
 	return false
 }
 
+// isForeign reports whether l is none of core's own four limiters, which neither panic nor
+// keep the context that they are given.
+func isForeign(l core.Limiter) bool {
+	switch l.(type) {
+	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
+		return false
+	}
+	return true
+}
+
 // check answers what comes before the request: negative permits, and a done ctx. TryAcquire
 // has none.
 func check(ctx context.Context, permits int) error {
@@ -70,7 +80,9 @@ func undo(l core.Limiter, lease core.Lease) {
 // has an error, and an error a lease that is not acquired and has it.
 func answered(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
 	if err == nil {
-		return lease, lease.Err()
+		if err = lease.Err(); err == nil {
+			return lease, nil
+		}
 	}
 	if lease.Acquired() {
 		undo(l, lease)

@@ -8,8 +8,11 @@ import (
 
 const reasonNoRoom = "partition limit reached"
 
-// tryOverflow answers a request that found no room.
-func (k *Keyed[R, K]) tryOverflow(permits int) core.Lease {
+// tryWithout answers a request that has no partition, and why.
+func (k *Keyed[R, K]) tryWithout(why error, permits int) core.Lease {
+	if why != errNoRoom { //nolint:errorlint // it is this very value, or not
+		return core.Refuse(why)
+	}
 	k.overflowed.Add(1)
 	if k.o.Overflow == nil {
 		return k.reject(permits)
@@ -17,13 +20,16 @@ func (k *Keyed[R, K]) tryOverflow(permits int) core.Lease {
 	return k.o.Overflow.TryAcquire(permits)
 }
 
-func (k *Keyed[R, K]) acquireOverflow(ctx context.Context, permits int) (core.Lease, error) {
+func (k *Keyed[R, K]) acquireWithout(ctx context.Context, why error, permits int) (core.Lease, error) {
+	if why != errNoRoom { //nolint:errorlint // it is this very value, or not
+		return refuse(why)
+	}
 	k.overflowed.Add(1)
 	if k.o.Overflow == nil {
 		l := k.reject(permits)
 		return l, l.Err()
 	}
-	return k.acquireGuarded(ctx, k.o.Overflow, permits, k.forgets)
+	return k.acquireGuarded(ctx, k.o.Overflow, permits, !isForeign(k.o.Overflow))
 }
 
 func (k *Keyed[R, K]) reject(permits int) core.Lease {

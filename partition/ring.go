@@ -1,6 +1,10 @@
 package partition
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
 
 // ring holds the live partitions in the order in which they are visited, and the hand that
 // goes round. Entries are added behind the hand, and keep their order: so a partition's turn
@@ -13,7 +17,12 @@ type ring[K comparable] struct {
 	root entry[K] // stands between the last and the first; no partition
 	hand atomic.Pointer[entry[K]]
 	n    atomic.Int64
+
+	base time.Time
+	lap  atomic.Int64 // what now returned in this lap of the hand, since base; unread: nothing yet
 }
+
+const unread = math.MinInt64
 
 // reset makes the ring an empty one.
 func (r *ring[K]) reset() {
@@ -21,6 +30,18 @@ func (r *ring[K]) reset() {
 	r.root.prev = &r.root
 	r.hand.Store(&r.root)
 	r.n.Store(0)
+	r.lap.Store(unread)
+}
+
+// now returns the time at which it was first called since the hand last passed the root. To
+// read the clock at each visit would cost more than all the rest of it.
+func (r *ring[K]) now() int64 {
+	t := r.lap.Load()
+	if t == unread {
+		t = int64(time.Since(r.base))
+		r.lap.Store(t)
+	}
+	return t
 }
 
 // after returns the entry after e, going round; the root if there is none at all.
@@ -32,23 +53,30 @@ func (r *ring[K]) after(e *entry[K]) *entry[K] {
 	return n
 }
 
-// claim fills turn with the entries whose turn it is and returns how many there are: none
-// twice, unless they go away meanwhile. Nobody else gets the same.
-func (r *ring[K]) claim(turn []*entry[K]) int {
-	turn = turn[:min(int64(len(turn)), r.n.Load())]
+// claim returns the first of the entries whose turn it is, and how many there are from there
+// on, at most n: none twice, unless some go away meanwhile. Nobody else gets the same.
+func (r *ring[K]) claim(n int) (*entry[K], int) {
+	n = min(n, int(r.n.Load()))
 	for {
 		hand := r.hand.Load()
-		e, n := hand, 0
-		if e == &r.root {
-			e = r.after(e)
+		first := hand
+		if first == &r.root {
+			first = r.after(first)
 		}
-		for n < len(turn) && e != &r.root {
-			turn[n] = e
-			n++
-			e = r.after(e)
+		e, claimed, lap := first, 0, false
+		for claimed < n && e != &r.root {
+			claimed++
+			next := e.next.Load()
+			if next == &r.root {
+				next, lap = r.root.next.Load(), true
+			}
+			e = next
 		}
-		if n == 0 || r.hand.CompareAndSwap(hand, e) {
-			return n
+		if claimed == 0 || e == hand || r.hand.CompareAndSwap(hand, e) {
+			if lap && r.lap.Load() != unread {
+				r.lap.Store(unread)
+			}
+			return first, claimed
 		}
 	}
 }

@@ -1,0 +1,297 @@
+package partition_test
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// A partition is dropped at the instant that its limiter has been idle for IdleTimeout.
+func TestDroppedWhenIdleForLongEnough(t *testing.T) {
+	for name, c := range map[string]struct {
+		limiter func() core.Limiter
+		idleAt  time.Duration // after a permit was taken and released at once
+	}{
+		"semaphore": {func() core.Limiter { return semaphore("", 3) }, 0},
+		"bucket":    {func() core.Limiter { return bucket(3, time.Second) }, time.Second},
+		"unlimited": {core.Unlimited, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeyed(t, options{
+					IdleTimeout: 5 * time.Second,
+					New:         func(string) (core.Limiter, error) { return c.limiter(), nil },
+				})
+				takes(t, k, "a", 1).Release()
+				<-time.NewTimer(c.idleAt + 5*time.Second - 1).C
+				require.Zero(t, k.Sweep())
+				<-time.NewTimer(1).C
+				require.Equal(t, 1, k.Len(), "nothing happens while nobody calls")
+				require.Equal(t, 1, k.Sweep())
+				require.Equal(t, partition.Counts{Created: 1, Dropped: 1}, k.Counts())
+				_, ok := k.Get("a")
+				require.False(t, ok)
+				takes(t, k, "a", 3)
+			})
+		})
+	}
+}
+
+// Default of IdleTimeout.
+func TestDroppedAfterTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t, options{})
+		takes(t, k, "a", 1).Release()
+		<-time.NewTimer(10*time.Second - 1).C
+		require.Zero(t, k.Sweep())
+		<-time.NewTimer(1).C
+		require.Equal(t, 1, k.Sweep())
+	})
+}
+
+// What is held, waited for, or of no known idleness is never dropped.
+func TestNotDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t, options{New: func(key string) (core.Limiter, error) {
+			switch key {
+			case "no idler":
+				return bare{semaphore(key, 1)}, nil
+			case "busy fake":
+				return newFake(busy), nil
+			}
+			return semaphore(key, 1), nil
+		}})
+		held := takes(t, k, "held", 1)
+		takes(t, k, "no idler", 1).Release()
+		takes(t, k, "busy fake", 1).Release()
+		waited := takes(t, k, "waited", 1)
+		go func() {
+			l, err := k.Acquire(t.Context(), "waited", 1)
+			if err != nil {
+				t.Error(err)
+			}
+			l.Release()
+		}()
+		for range 10 {
+			<-time.NewTimer(time.Minute).C
+			require.Zero(t, k.Sweep())
+		}
+		require.Equal(t, 4, k.Len())
+		held.Release()
+		waited.Release()
+		<-time.NewTimer(10 * time.Second).C
+		require.Equal(t, 2, k.Sweep())
+		require.Equal(t, map[string]bool{"no idler": true, "busy fake": true}, live(k))
+	})
+}
+
+// A limiter that says it is idle while a request is in it is not dropped.
+func TestNotDroppedWhileARequestIsInIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(time.Hour)
+		f.try = func(n int) core.Lease {
+			<-time.NewTimer(time.Minute).C
+			return core.Grant(n, nil)
+		}
+		k := newKeyed(t, options{MaxPartitions: 1, New: func(string) (core.Limiter, error) { return f, nil }})
+		go k.TryAcquire("a", 1)
+		synctest.Wait()
+		require.Zero(t, k.Sweep())
+		for i := range 100 {
+			refused(t, k, strconv.Itoa(i), 1, core.ErrRejected)
+		}
+		<-time.NewTimer(time.Minute).C
+		synctest.Wait()
+		require.Equal(t, 1, k.Sweep())
+	})
+}
+
+// Of n live partitions all that may be dropped are gone after 4n+16 further requests.
+func TestRequestsSweep(t *testing.T) {
+	limiters := map[string]func(string) core.Limiter{
+		"ours":   func(key string) core.Limiter { return semaphore(key, 1) },
+		"theirs": func(string) core.Limiter { return newFake(20 * time.Second) },
+	}
+	requests := map[string]func(k *keyed, n, i int){
+		"of one live key":    func(k *keyed, _, _ int) { k.TryAcquire("0", 1).Release() },
+		"of one new key":     func(k *keyed, _, _ int) { k.TryAcquire("new", 1).Release() },
+		"of new keys":        func(k *keyed, _, i int) { k.TryAcquire("new"+strconv.Itoa(i), 1) },
+		"of new keys, twice": func(k *keyed, _, i int) { k.TryAcquire("new"+strconv.Itoa(i/2), 1) },
+		"of new keys, six":   func(k *keyed, _, i int) { k.TryAcquire("new"+strconv.Itoa(i/6), 1) },
+		"of other live keys": func(k *keyed, n, i int) { k.TryAcquire(strconv.Itoa(n+i%n), 1).Release() },
+		"of all live keys":   func(k *keyed, n, i int) { k.TryAcquire(strconv.Itoa(n+i%(3*n)), 1).Release() },
+		"through Acquire":    func(k *keyed, n, i int) { _, _ = k.Acquire(nilContext{}, strconv.Itoa(n+i%n), 0) },
+		"that probe":         func(k *keyed, _, _ int) { k.TryAcquire("new", 0) },
+		"that are too much":  func(k *keyed, _, _ int) { k.TryAcquire("new", 1000) },
+		"of For":             func(k *keyed, _, _ int) { partition.For[string](k, "new").TryAcquire(1).Release() },
+	}
+	for kind, limiter := range limiters {
+		for what, request := range requests {
+			for _, n := range []int{1, 2, 3, 10, 333} {
+				t.Run(fmt.Sprintf("%s/%s/%d", kind, what, n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return limiter(key), nil }})
+						for i := range n {
+							takes(t, k, strconv.Itoa(i), 1).Release()
+						}
+						for i := range n * 4 { // those that the requests may be for
+							if what == "of other live keys" && i < n || what == "of all live keys" {
+								takes(t, k, strconv.Itoa(n+i), 1).Release()
+							}
+						}
+						before := k.Len()
+						first := maps.Collect(k.All())
+						<-time.NewTimer(10 * time.Second).C
+						for i := range 4*before + 16 {
+							request(k, n, i)
+						}
+						for key, l := range k.All() {
+							i, err := strconv.Atoi(key)
+							if d, idle := l.(core.Idler).IdleFor(); err == nil && i < n && idle && d >= 10*time.Second && l == first[key] {
+								t.Fatalf("key %s is live, idle for %v", key, d)
+							}
+						}
+						if what != "of one live key" || n > 1 {
+							require.NotZero(t, k.Counts().Dropped)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A key that is asked for all the time does not keep its idle partition: probes take nothing.
+func TestProbedPartitionIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t, options{})
+		takes(t, k, "a", 1).Release()
+		<-time.NewTimer(10 * time.Second).C
+		for range 20 {
+			k.TryAcquire("a", 0)
+		}
+		require.Equal(t, uint64(1), k.Counts().Dropped)
+		require.Equal(t, 1, k.Len())
+	})
+}
+
+// A limiter that becomes idle without a request, as time or its owner says, is seen in time.
+func TestAnswersThatChange(t *testing.T) {
+	f := newFake(9 * time.Second)
+	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) {
+		if key == "busy" {
+			return newFake(busy), nil
+		}
+		return f, nil
+	}})
+	takes(t, k, "a", 1)
+	for range 24 {
+		takes(t, k, "busy", 1)
+	}
+	require.Equal(t, 2, k.Len())
+	f.idle.Store(int64(10 * time.Second))
+	for range 24 {
+		takes(t, k, "busy", 1)
+	}
+	require.Equal(t, map[string]bool{"busy": true}, live(k))
+}
+
+// The limiter is closed, then OnEvict is told. It may use the Keyed.
+func TestOnEvict(t *testing.T) {
+	f := newFake(time.Hour)
+	var told []string
+	var k *keyed
+	k = newKeyed(t, options{
+		New: func(string) (core.Limiter, error) { return f, nil },
+		OnEvict: func(key string, l core.Limiter) {
+			require.Equal(t, int32(1), f.closed.Load())
+			require.Same(t, f, l)
+			_, ok := k.Get(key)
+			require.False(t, ok)
+			k.Sweep()
+			told = append(told, key)
+		},
+	})
+	takes(t, k, "a", 1)
+	require.Equal(t, 1, k.Sweep())
+	require.Equal(t, []string{"a"}, told)
+}
+
+// A panic of OnEvict, or of a limiter's Close, goes to the call that swept; the others are
+// still told.
+func TestPanicOfOnEvict(t *testing.T) {
+	for name, c := range map[string]struct{ onEvict, onClose bool }{"OnEvict": {onEvict: true}, "Close": {onClose: true}} {
+		t.Run(name, func(t *testing.T) {
+			told := make(map[string]bool)
+			k := newKeyed(t, options{
+				MaxPartitions: 20,
+				New: func(string) (core.Limiter, error) {
+					f := newFake(time.Hour)
+					f.onClose = func() error {
+						if c.onClose {
+							panic("odd")
+						}
+						return nil
+					}
+					return f, nil
+				},
+				OnEvict: func(key string, _ core.Limiter) {
+					told[key] = true
+					if c.onEvict {
+						panic("odd")
+					}
+				},
+			})
+			tries, panicked := 0, 0
+			for i := 0; k.Counts().Created < 10; i++ {
+				tries++
+				func() {
+					defer func() {
+						if v := recover(); v != nil {
+							require.Equal(t, "odd", v)
+							panicked++
+						}
+					}()
+					takes(t, k, strconv.Itoa(i), 1)
+				}()
+			}
+			require.Equal(t, k.Counts().Dropped, uint64(panicked))
+			require.Len(t, told, panicked)
+			require.PanicsWithValue(t, "odd", func() { k.Sweep() })
+			require.Len(t, told, 10)
+			require.Zero(t, k.Len())
+		})
+	}
+}
+
+// Nobody can tell that a partition was dropped: a bucket that is dropped is full.
+func TestNobodyCanTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t, options{
+			IdleTimeout: 1, // as soon as may be
+			New:         func(string) (core.Limiter, error) { return bucket(5, time.Second), nil },
+		})
+		whole := bucket(5, time.Second)
+		for i := range 200 {
+			for n := range 3 {
+				want := whole.TryAcquire(n)
+				got := k.TryAcquire("a", n)
+				require.Equal(t, want.Acquired(), got.Acquired())
+				wantAfter, _ := core.RetryAfter.From(want)
+				gotAfter, _ := core.RetryAfter.From(got)
+				require.Equal(t, wantAfter, gotAfter)
+			}
+			<-time.NewTimer(time.Duration(i*i%7919) * time.Millisecond).C
+			k.Sweep()
+		}
+		require.Greater(t, k.Counts().Dropped, uint64(10))
+	})
+}

@@ -1,0 +1,67 @@
+package partition_test
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// Requests that are each of another key do not grow the Keyed, and honest keys go on being
+// limited exactly: 10 a second each. The figures at full size are in bench/partitions.
+func TestHostileKeys(t *testing.T) {
+	const most, honest, perSecond, seconds = 500, 50, 10_000, 2
+	synctest.Test(t, func(t *testing.T) {
+		k, err := partition.New(partition.Options[int, int]{
+			Key:           func(n int) int { return n },
+			New:           func(int) (core.Limiter, error) { return bucket(1, 100*time.Millisecond), nil },
+			MaxPartitions: most,
+		})
+		require.NoError(t, err)
+		granted := make(map[int]int)
+		for i := range perSecond * seconds {
+			key := -1 - i%honest // each 200 times a second: 20 times too often
+			if k.TryAcquire(key, 1).Acquired() {
+				granted[key]++
+			}
+			k.TryAcquire(i, 1)
+			require.LessOrEqual(t, k.Len(), most)
+			<-time.NewTimer(time.Second / perSecond).C
+		}
+		for key := range granted {
+			require.Equal(t, 10*seconds, granted[key], "key %d", key)
+		}
+		require.Len(t, granted, honest)
+		c := k.Counts()
+		require.Equal(t, most, c.Live)
+		require.NotZero(t, c.Overflowed)
+		require.Greater(t, c.Dropped, uint64(4*most))
+	})
+}
+
+// A partition takes at most 160 bytes beyond its key and its limiter.
+func TestMemoryOfAPartition(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector needs memory of its own")
+	}
+	const n = 50_000
+	shared := bare{semaphore("", 1)}
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = strconv.Itoa(i)
+	}
+	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return shared, nil }})
+	before := heap()
+	for _, key := range keys {
+		k.TryAcquire(key, 0)
+	}
+	bytes := float64(heap()-before) / n
+	require.Equal(t, n, k.Len())
+	t.Logf("%.1f bytes a partition, the string's header included", bytes)
+	require.LessOrEqual(t, bytes, 160.0+16)
+}
