@@ -117,7 +117,7 @@ func (c *LimitedChannel[T]) takeSome(dst []T) int {
 		all.permits += h.permits // of one limiter, whose limit is an int
 	}
 	woken := c.leftSomeLocked(n)
-	c.leavingLocked()
+	all = c.leavingLocked(all)
 	c.mu.Unlock()
 	c.settle(all, woken)
 	return n
@@ -134,7 +134,7 @@ func (c *LimitedChannel[T]) takeSomeLeased(dst []T, leases *[batch]core.Lease) i
 		dst[n], leases[n] = v, h.lease
 	}
 	woken := c.leftSomeLocked(n)
-	c.leavingLocked()
+	c.leavingLocked(hold{})
 	c.mu.Unlock()
 	c.settleAll(hold{}, leases[:n], woken)
 	return n

@@ -106,7 +106,7 @@ func (c *LimitedChannel[T]) endOffer(o *offer, taken bool) {
 		}
 		c.recallEnded.Broadcast()
 	}
-	c.leavingLocked()
+	h = c.leavingLocked(h)
 	c.mu.Unlock()
 	c.settle(h, woken)
 }

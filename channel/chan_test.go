@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -137,10 +138,35 @@ func TestChan(t *testing.T) {
 		cancel()
 		c := bounded(t, 1)
 		sends(t, c, 1)
-		out := c.Chan(ctx)
-		synctest.Wait()
-		require.Empty(t, out)
+		_, ok := <-c.Chan(ctx)
+		require.False(t, ok)
 		holds(t, c, 1)
+	})
+	bubble(t, "a ctx that ends while there is nothing", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c, begin := bounded(t, 1), time.Now()
+		_, ok := <-c.Chan(ctx)
+		require.False(t, ok)
+		require.Equal(t, time.Second, time.Since(begin))
+		require.NoError(t, c.Err())
+	})
+	bubble(t, "Close while an eviction waits for what is offered", func(t *testing.T) {
+		for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest} {
+			l := refusing(t, 1)
+			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: mode})
+			out := c.Chan(t.Context())
+			sends(t, c, 1)
+			synctest.Wait()
+			sending := startSend(t.Context(), c, 2)
+			require.NoError(t, c.Close())
+			sending.ends(t, nil)
+			require.Equal(t, []int{1}, *dropped)
+			offers(t, out, 2)
+			_, ok := <-out
+			require.False(t, ok)
+			require.Equal(t, 1, l.Available())
+		}
 	})
 }
 

@@ -41,8 +41,10 @@ type LimitedChannel[T any] struct {
 	capacity int            // items at most; math.MaxInt: no bound
 	overflow Overflow
 	evicts   bool          // overflow is DropOldest or DropNewest
-	transit  transit       // if evicts
-	asking   atomic.Int32  // if evicts: senders in the limiter's Acquire
+	moves    bool          // evicts, and has no plain permits: transit counts
+	says     bool          // the limiter is a core.Reporter
+	transit  transit       // if moves
+	asking   atomic.Int64  // if evicts: permits that senders ask for in the limiter's Acquire
 	closing  ending.Source // ends the waits in the limiter's queue on Close
 
 	// What follows is guarded by mu, which is a leaf: while it is held, no other lock is
@@ -85,6 +87,8 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if plain, ok := ways.Permits(o.Limiter); ok {
 		c.plain = plain
 	}
+	c.moves = c.evicts && c.plain == nil
+	_, c.says = o.Limiter.(core.Reporter)
 	switch {
 	case c.plain == nil:
 		c.queue.holds = leases

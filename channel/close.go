@@ -74,7 +74,9 @@ func (c *LimitedChannel[T]) Discard() int {
 	front, queue := c.front, c.queue
 	c.front, c.queue = nil, ring[T]{holds: queue.holds}
 	woken := c.leftLocked()
-	c.leavingLocked()
+	if c.moves {
+		c.transit.begin()
+	}
 	c.mu.Unlock()
 
 	items := make([]T, 0, len(front)+queue.n)

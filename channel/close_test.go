@@ -22,6 +22,28 @@ func over(c *channel.LimitedChannel[int]) bool {
 	}
 }
 
+func TestErr(t *testing.T) {
+	broken := errors.New("broken")
+	for name, test := range map[string]struct{ with, err error }{
+		"Close": {nil, nil}, "CloseWithError": {broken, broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range []*channel.LimitedChannel[int]{bounded(t, 1), open(t, channel.Options[int]{Limiter: permits(t, 2)})} {
+				require.NoError(t, c.Err())
+				sends(t, c, 1)
+				require.NoError(t, c.CloseWithError(test.with))
+				require.NoError(t, c.Err(), "not yet empty")
+				receives(t, c, 1)
+				<-c.Done()
+				require.Equal(t, test.err, c.Err())
+				require.NoError(t, c.CloseWithError(errors.New("late")))
+				require.Equal(t, test.err, c.Err())
+			}
+		})
+	}
+	require.NoError(t, new(channel.LimitedChannel[int]).Err())
+}
+
 func TestClose(t *testing.T) {
 	t.Run("what is queued can be received", func(t *testing.T) {
 		for _, c := range []*channel.LimitedChannel[int]{bounded(t, 2), open(t, channel.Options[int]{Limiter: permits(t, 2)})} {

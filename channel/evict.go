@@ -19,35 +19,47 @@ func (c *LimitedChannel[T]) refused(v T, err error) error {
 	return nil
 }
 
-// evictPatience is how often a sender that finds nothing to evict lets others run, as long
-// as some of them may be on their way with the permits. Each is between two swaps there
-// and needs to run but once; only one that the system has stopped takes longer, or a
-// user's limiter that takes its time, and the sender is refused rather than held up.
-const evictPatience = 256
+// How often a sender that is refused and finds nothing to evict lets others run, as long as
+// some of them may have what it lacks. They are a few instructions from putting it where
+// it belongs, but the system may have stopped them.
+const (
+	// Some milliseconds of this goroutine's own running: longer than the system stops a
+	// thread for another. It ends at all only for the sake of a user's limiter that sends to
+	// the channel that it limits, or takes its time.
+	patience = 1 << 16
+	// It can't be told whether those have anything: enough for whoever is about to run.
+	patienceInDoubt = 1 << 8
+)
 
 // trySendEvicting is TrySend in a mode that evicts.
 func (c *LimitedChannel[T]) trySendEvicting(v T, n int) error {
-	h, err := c.tryCounted(n)
+	if c.plain != nil {
+		return c.trySendCounted(v, n)
+	}
+	h, err := c.tryMoving(n)
 	if err != nil {
 		return c.evictFor(v, n, err)
 	}
-	return c.putCounted(v, h)
+	return c.putMoving(v, h)
 }
 
 // sendEvicting is Send in a mode that evicts.
 func (c *LimitedChannel[T]) sendEvicting(ctx context.Context, v T, n int) error {
-	h, err := c.acquireCounted(ctx, n)
+	if c.plain != nil {
+		return c.sendCounted(ctx, v, n)
+	}
+	h, err := c.acquireMoving(ctx, n)
 	if err != nil {
 		return c.evictFor(v, n, err)
 	}
-	return c.putCounted(v, h)
+	return c.putMoving(v, h)
 }
 
-// acquireCounted is acquire, and notes that the permits are on their way. A sender in the
+// acquireMoving is acquire, and notes that the permits are on their way. A sender in the
 // limiter's queue is not: it has none, and may stay there for long.
-func (c *LimitedChannel[T]) acquireCounted(ctx context.Context, n int) (h hold, err error) {
-	c.asking.Add(1)
-	defer c.asking.Add(-1) // a user's limiter may panic
+func (c *LimitedChannel[T]) acquireMoving(ctx context.Context, n int) (h hold, err error) {
+	c.asking.Add(int64(max(n, 1)))
+	defer c.asking.Add(-int64(max(n, 1))) // a user's limiter may panic
 	h, err = c.acquire(ctx, n)
 	if err == nil {
 		c.transit.begin()
@@ -56,8 +68,8 @@ func (c *LimitedChannel[T]) acquireCounted(ctx context.Context, n int) (h hold, 
 	return h, err
 }
 
-// tryCounted is try, and notes that the permits are on their way.
-func (c *LimitedChannel[T]) tryCounted(n int) (h hold, err error) {
+// tryMoving is try, and notes that the permits are on their way.
+func (c *LimitedChannel[T]) tryMoving(n int) (h hold, err error) {
 	granted := false
 	c.transit.begin()
 	defer func() { // a user's limiter may panic
@@ -73,8 +85,8 @@ func (c *LimitedChannel[T]) tryCounted(n int) (h hold, err error) {
 	return h, err
 }
 
-// putCounted queues an item whose permits are on their way, in a mode that evicts.
-func (c *LimitedChannel[T]) putCounted(v T, h hold) error {
+// putMoving queues an item whose permits are on their way.
+func (c *LimitedChannel[T]) putMoving(v T, h hold) error {
 	c.mu.Lock()
 	var dropped T
 	var held hold
@@ -92,17 +104,17 @@ func (c *LimitedChannel[T]) putCounted(v T, h hold) error {
 	}
 	woken, spent := c.putLocked(v, h)
 	if evicted {
-		c.leavingLocked()
+		c.transit.begin()
 	}
 	c.mu.Unlock()
 	if !spent {
 		h = hold{}
 	}
-	c.settle(h, woken)
 	if evicted {
-		c.settle(held, nil)
-		c.drop(dropped)
+		defer c.drop(dropped)
+		defer c.settle(held, nil)
 	}
+	c.settle(h, woken)
 	return nil
 }
 
@@ -112,57 +124,69 @@ func (c *LimitedChannel[T]) evictFor(v T, n int, err error) error {
 	if !errors.Is(err, core.ErrRejected) || c.exceeds(n) {
 		return err
 	}
-	patience := evictPatience
-	for {
-		before, asking := c.transit.load(), c.asking.Load() > 0
-		evicted, freed, open := c.evict()
+	for waited := 0; ; {
+		evicted, freed, before, open := c.evict()
 		if !open {
 			return ErrClosed
 		}
-		elsewhere := before.busy() || asking
-		if !evicted && elsewhere && patience > 0 {
-			patience--
-			runtime.Gosched()
-		}
-		h, err := c.tryCounted(n)
+		h, err := c.tryMoving(n)
 		if err == nil {
-			return c.putCounted(v, h)
+			return c.putMoving(v, h)
 		}
 		if !errors.Is(err, core.ErrRejected) {
 			return err
 		}
+		asking := c.asking.Load() // before the transit: that is where they go on
 		after := c.transit.load()
 		switch {
-		case evicted && freed, after.grants() != before.grants():
+		case evicted && freed, c.kind != timed && after.grants() != before.grants():
 			// What was freed, or was there, others got: they bring it to the queue.
-			patience = evictPatience
+			waited = 0
 		case evicted:
-			if c.othersGot(before) {
-				continue
+			if c.kind == timed || !c.othersGot(before) {
+				return err
 			}
-			return err
-		case !elsewhere && !after.busy(), patience <= 0:
+		case waited >= c.patienceFor(before, after, asking):
 			// The queue was empty, nobody was on the way, and nobody has got anything since: the
 			// permits are held by strangers.
 			return err
+		default:
+			waited++
+			runtime.Gosched()
 		}
 	}
 }
 
-// othersGot reports whether other senders got permits since before, once those who are on
-// their way have arrived.
+// patienceFor returns how often to let others run before it is sure that none of them has
+// what is missing: none was on the way before or after, and none asks in Send.
+func (c *LimitedChannel[T]) patienceFor(before, after transitState, asking int64) int {
+	switch {
+	case c.kind == timed:
+		return 0 // what others have got does not come back by eviction
+	case before.busy(), after.busy():
+		return patience
+	case asking > 0 && c.says && asking > int64(c.queuedAtLimiter()):
+		return patience // one may have been granted its permits, and not have run since
+	case asking > 0:
+		return patienceInDoubt
+	}
+	return 0
+}
+
+// othersGot reports whether other senders got permits since before, once those that may
+// have had their chance to say so.
 func (c *LimitedChannel[T]) othersGot(before transitState) bool {
-	for range evictPatience {
+	for waited := 0; ; waited++ {
+		asking := c.asking.Load()
 		now := c.transit.load()
 		if now.grants() != before.grants() {
 			return true
 		}
-		if !now.busy() {
-			break
+		if waited >= c.patienceFor(now, now, asking) {
+			return false
 		}
 		runtime.Gosched()
 	}
-	return false
 }
 
 // exceeds reports whether n permits are more than the limiter ever grants, as far as it
@@ -174,31 +198,31 @@ func (c *LimitedChannel[T]) exceeds(n int) bool {
 
 // evict drops the item that Overflow drops first, if there is one. freed reports whether
 // that gave the limiter anything back, or could not have: an item that held no permits.
-func (c *LimitedChannel[T]) evict() (evicted, freed, open bool) {
+// before is who was on the way at that instant.
+func (c *LimitedChannel[T]) evict() (evicted, freed bool, before transitState, open bool) {
 	c.mu.Lock()
 	if !c.open.Load() {
 		c.mu.Unlock()
-		return false, false, false
+		return false, false, 0, false
 	}
 	dropped, held, ok := c.evictLocked()
-	open = c.open.Load()
+	open, before = c.open.Load(), c.transit.load()
 	if !ok {
 		c.mu.Unlock()
-		return false, false, open
+		return false, false, before, open
 	}
 	woken := c.leftLocked()
-	c.leavingLocked()
+	held = c.leavingLocked(held)
 	c.mu.Unlock()
-	freed = c.settleMeasuring(held, woken)
-	c.drop(dropped)
-	return true, freed, open
+	defer c.drop(dropped)
+	return true, c.settleMeasuring(held, woken), before, open
 }
 
 // settleMeasuring is settle, and reports whether it freed permits, or could not have.
 func (c *LimitedChannel[T]) settleMeasuring(h hold, woken *waiter[T]) bool {
 	if c.kind > chained || h.lease.Permits() == 0 {
 		c.settle(h, woken)
-		return c.kind == counted || h.lease.Permits() == 0
+		return h.lease.Permits() == 0
 	}
 	// Of any other limiter the figures tell: what is available, or what waits for it.
 	free, queued := c.limiter.Available(), c.queuedAtLimiter()

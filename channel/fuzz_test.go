@@ -116,6 +116,9 @@ func newPair(t *testing.T, setup byte) *pair {
 	}
 	p.l = refusing(t, p.m.limit)
 	o.Limiter = p.l
+	if setup&8 != 0 {
+		o.Limiter = wrapped{p.l} // it is asked for leases
+	}
 	o.OnDrop = func(v int) { p.dropped = append(p.dropped, v) }
 	p.c = open(t, o)
 	return p
@@ -124,13 +127,15 @@ func newPair(t *testing.T, setup byte) *pair {
 func (p *pair) do(op byte) {
 	v := int(op >> 3)
 	switch op & 7 {
-	case 0, 1, 2:
+	case 0, 1:
 		p.send(v)
+	case 2:
+		p.sendBatch(v)
 	case 3:
 		got, ok := p.c.TryReceive()
 		p.same(got, ok)
 	case 4:
-		p.keep()
+		p.keep(v%2 == 0)
 	case 5:
 		p.batch(v)
 	case 6:
@@ -168,12 +173,44 @@ func (p *pair) same(got int, ok bool) {
 	}
 }
 
-func (p *pair) keep() {
-	if len(p.m.items) == 0 {
+// sendBatch sends three items that cost something: one of no permits would wait for any.
+func (p *pair) sendBatch(v int) {
+	if p.m.overflow == channel.Reject && p.m.capacity < 1000 {
+		p.send(v) // a batch would wait for capacity
+		return
+	}
+	items, sent, refused := []int{v + 1, v/2 + 1, v/3 + 1}, 0, false
+	for _, v := range items {
+		reason, err := p.m.send(v)
+		if refused = reason != "" || err != nil; refused {
+			break
+		}
+		sent++
+	}
+	n, err := p.c.SendBatch(p.Context(), items)
+	require.Equal(p, sent, n)
+	require.Equal(p, refused, err != nil, "%v", err)
+}
+
+// keep receives an item and keeps its lease.
+func (p *pair) keep(try bool) {
+	if len(p.m.items) == 0 && !try {
 		return // it would wait
 	}
-	v, lease, err := p.c.ReceiveLease(p.Context())
-	require.NoError(p, err)
+	var v int
+	var lease core.Lease
+	if try {
+		var ok bool
+		v, lease, ok = p.c.TryReceiveLease()
+		require.Equal(p, len(p.m.items) > 0, ok)
+		if !ok {
+			return
+		}
+	} else {
+		var err error
+		v, lease, err = p.c.ReceiveLease(p.Context())
+		require.NoError(p, err)
+	}
 	p.same(v, true)
 	require.Equal(p, v, lease.Permits())
 	p.leases, p.m.kept = append(p.leases, lease), append(p.m.kept, v)

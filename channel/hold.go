@@ -179,7 +179,7 @@ func (c *LimitedChannel[T]) release(h hold) {
 // settle releases what an item held that has left the queue, noted by leavingLocked, and then wakes those who got
 // something by that: so they find the permits free. A user's lease may panic.
 func (c *LimitedChannel[T]) settle(h hold, woken *waiter[T]) {
-	if !c.evicts && woken == nil {
+	if !c.moves && woken == nil {
 		c.release(h)
 		return
 	}
@@ -202,15 +202,22 @@ func (c *LimitedChannel[T]) releaseAndWake(h hold, woken *waiter[T]) {
 	c.release(h)
 }
 
-// leavingLocked notes that an item has left whose permits settle will release.
-func (c *LimitedChannel[T]) leavingLocked() {
-	if c.evicts {
+// leavingLocked returns what of h is left for settle to release: an item has left that
+// held it.
+func (c *LimitedChannel[T]) leavingLocked(h hold) hold {
+	switch {
+	case !c.evicts:
+		return h
+	case c.moves:
 		c.transit.begin()
+		return h
 	}
+	c.release(h)
+	return hold{}
 }
 
 func (c *LimitedChannel[T]) settled(woken *waiter[T]) {
-	if c.evicts {
+	if c.moves {
 		c.transit.end()
 	}
 	wake(woken)

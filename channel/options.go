@@ -26,8 +26,13 @@ type Options[T any] struct {
 	// modes never wait for capacity.
 	Overflow Overflow
 
-	// OnDrop is told of every item dropped: by an Overflow mode or by Discard. Its lease
-	// has been released, and no lock is held. nil: nobody is told.
+	// OnDrop is told of every item dropped: by an Overflow mode or by Discard. It runs on
+	// the goroutine of that send or Discard, before that returns; the item's lease has been
+	// released, and no lock is held, so it may use the channel. nil: nobody is told.
+	//
+	// A send in OnDrop may drop another item, and so call OnDrop again, inside this call.
+	// One that sends whatever it is told of back to its own channel never ends, as each
+	// send drops the next: send to another channel, or stop at some depth of your own.
 	OnDrop func(T)
 }
 

@@ -10,16 +10,22 @@ const (
 	// as far as that goes, and for capacity.
 	Reject Overflow = iota
 
-	// DropOldest drops queued items, the oldest first, until the new one is granted. It
-	// stops, and the new item is refused, at the first that frees nothing: with a rate
-	// limiter, whose permits come back with time alone, a refusal costs one item. An item
-	// above the limit drops nothing.
+	// DropOldest drops queued items, the oldest first, until the new one is granted. So it
+	// never refuses what an empty channel would take, whatever receivers and other senders
+	// do meanwhile: only permits that strangers hold, or the callers of ReceiveLease, can
+	// make it refuse.
+	//
+	// It stops, and the new item is refused, at the first that frees nothing: with a rate
+	// limiter, whose permits come back with time alone, a refusal costs one item. What a
+	// limiter that is not core's frees shows in its Available, and in the Queued of its
+	// Statistics. An item above the limit drops nothing.
 	DropOldest
 
 	// DropNewest is DropOldest, the newest first.
 	DropNewest
 
-	// DropIncoming drops the new item; the send returns nil.
+	// DropIncoming drops the new item; the send returns nil. It asks once: a send may be
+	// dropped though a receiver is about to give permits back.
 	DropIncoming
 )
 

@@ -135,7 +135,7 @@ func (c *LimitedChannel[T]) takenUnlock(h hold, keep bool) {
 		return
 	}
 	woken := c.leftLocked()
-	c.leavingLocked()
+	h = c.leavingLocked(h)
 	c.mu.Unlock()
 	c.settle(h, woken)
 }

@@ -162,10 +162,15 @@ func newExtra(x extra, like *cell) *cell {
 		cell
 		extra
 	}{extra: x}
-	c.x = &c.extra
+	c.carry(&c.extra, like)
+	return &c.cell
+}
+
+// carry makes c a cell that carries x, with the terms of like, which may be nil.
+func (c *cell) carry(x *extra, like *cell) {
+	c.x = x
 	c.terms = &noTerms
 	if like != nil {
 		c.e, c.terms = like.e, like.terms
 	}
-	return &c.cell
 }

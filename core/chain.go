@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/ending"
 )
 
 // ChainedLimiter asks several limiters for the same permits, all or nothing. Make it with
@@ -15,8 +16,8 @@ import (
 //
 // TryAcquire and Acquire ask each limiter in turn, in the order given; Acquire waits for
 // one before it asks the next, so put those that reject for good first, and those whose
-// permits are dear to hold last. If one refuses, errs, or the context is done, what was
-// taken is undone, last first, and the refuser's own lease and error come back: its
+// permits are dear to hold last. If one refuses, errs, panics, or the context is done, what
+// was taken is undone, last first, and the refuser's own lease and error come back: its
 // [LimiterName] says who it was. If all grant, the combined lease releases them last
 // first, and its metadata is the union of theirs, the first limiter's value winning.
 //
@@ -27,37 +28,61 @@ import (
 // It is a [Limiter], [Reporter], [Idler], [Refunder], [Replenisher] and [io.Closer], safe
 // for concurrent use, and may be in other chains. The zero value refuses with [ErrClosed].
 type ChainedLimiter struct {
-	links    []link
+	links   []link
+	foreign bool   // a part runs somebody else's code, which may panic
+	step    uint64 // a ticket's generations per lease; see ticketPool
+
 	tickets  atomic.Pointer[ticketPool] // of the terms that the latest lease showed
+	released atomic.Pointer[quarantine] // nil: no lease was released that a refund may follow
 	granted  atomic.Uint64
 	rejected atomic.Uint64
-	closed   atomic.Bool
-
-	mu      sync.Mutex // guards waiting
-	waiting map[*context.CancelFunc]struct{}
+	source   ending.Source // Close ends the waits by it
 }
 
-// Chain returns a limiter that asks each of limiters for the same permits. No limiter, or
-// a nil one, is an error. A limiter may be in several chains; one that stands in a chain
-// twice is asked twice.
+// Chain returns a limiter that asks each of limiters for the same permits. It is an error
+// if there is none, if one is nil, or if one is there twice, be it in a chain among them or
+// behind a [WithReason]: it would be asked twice for each request, and wait for itself. A
+// limiter may be in several chains.
 func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if len(limiters) == 0 {
 		return nil, errors.New("core: Chain of 0 limiters, want at least 1")
 	}
 	var errs []error
+	var seen []root
 	c := new(ChainedLimiter)
 	for i, l := range limiters {
 		if isNil(l) {
 			errs = append(errs, fmt.Errorf("core: Chain limiter %d is nil", i))
 			continue
 		}
+		for _, r := range roots(l) {
+			for _, s := range seen {
+				if identical(r, s.Limiter) {
+					errs = append(errs, fmt.Errorf("core: Chain limiter %d asks the same limiter as limiter %d, %s", i, s.at, describe(r)))
+				}
+			}
+			seen = append(seen, root{r, i})
+		}
 		c.links = append(c.links, newLink(l))
 	}
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
+	c.step = 1
+	for i := range c.links {
+		c.foreign = c.foreign || c.links[i].runsForeign()
+		if c.links[i].refundable() {
+			c.step = 2
+		}
+	}
 	c.tickets.Store(&ticketPool{of: newExtra(extra{chain: c}, nil)})
 	return c, nil
+}
+
+// root is a limiter that a chain stands on, with its place among Chain's arguments.
+type root struct {
+	Limiter
+	at int
 }
 
 // Limiters returns the limiters of the chain, in its order.
@@ -75,6 +100,22 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 		return l
 	}
 	t := c.ticket()
+	if c.foreign {
+		whole := false
+		defer func() {
+			if !whole { // one panicked
+				c.unwind(t)
+			}
+		}()
+		l := c.tryAll(t, permits)
+		whole = true
+		return l
+	}
+	return c.tryAll(t, permits)
+}
+
+// tryAll asks one limiter after the other.
+func (c *ChainedLimiter) tryAll(t *cell, permits int) Lease {
 	for i := range c.links {
 		l := c.links[i].TryAcquire(permits)
 		if !l.Acquired() {
@@ -86,6 +127,7 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 		}
 		t.x.links = append(t.x.links, l)
 	}
+	c.granted.Add(1)
 	return c.combine(t, permits)
 }
 
@@ -102,60 +144,46 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 	if !c.takeFrom(t, permits) {
 		return c.acquireSlow(ctx, permits, t)
 	}
+	c.confirm(t)
 	return c.combine(t, permits), nil
 }
 
 // acquireSlow goes on from the limiter that may have to wait, or is not of this package.
 func (c *ChainedLimiter) acquireSlow(ctx context.Context, permits int, t *cell) (Lease, error) {
-	waiting, cancel := context.WithCancel(ctx) // ends, too, when the chain is closed
-	c.enter(&cancel)
-	defer c.leave(&cancel)
-	for len(t.x.links) < len(c.links) {
-		l, err := c.links[len(t.x.links)].Acquire(waiting, permits)
-		if err == nil {
-			t.x.links = append(t.x.links, l)
-			if err = waiting.Err(); err == nil {
-				continue
-			}
+	c.certainParts(t)
+	waiting, whole := c.source.Begin(ctx), false
+	defer func() {
+		waiting.Finish(!c.foreign)
+		if !whole { // refused, or one panicked
+			c.unwind(t)
 		}
-		c.unwind(t)
-		return c.refusal(ctx, waiting, l, err)
+	}()
+	for len(t.x.links) < len(c.links) {
+		k := &c.links[len(t.x.links)]
+		l, err := k.Acquire(waiting, permits)
+		if l, err = answered(k.Limiter, l, err); err != nil {
+			return c.refusal(waiting, l, err)
+		}
+		t.x.links = append(t.x.links, l)
+		if err = waiting.Err(); err != nil {
+			return c.refusal(waiting, Refuse(err), err)
+		}
 	}
+	whole = true
+	c.granted.Add(1)
 	return c.combine(t, permits), nil
 }
 
 // refusal tells a limiter's own refusal from the end of the wait, by ctx or by Close.
-func (c *ChainedLimiter) refusal(ctx, waiting context.Context, l Lease, err error) (Lease, error) {
-	if done := waiting.Err(); done != nil && errors.Is(err, done) && !errors.Is(err, ErrRejected) {
-		if err = ctx.Err(); err == nil {
-			err = ErrClosed
-		}
-		return Refuse(err), err
-	}
+func (c *ChainedLimiter) refusal(waiting *ending.Context, l Lease, err error) (Lease, error) {
 	if errors.Is(err, ErrRejected) {
 		c.rejected.Add(1)
+		return l, err
 	}
-	return answered(l, err)
-}
-
-// enter has Close end a wait; leave ends it itself.
-func (c *ChainedLimiter) enter(cancel *context.CancelFunc) {
-	c.mu.Lock()
-	if c.waiting == nil {
-		c.waiting = make(map[*context.CancelFunc]struct{})
+	if told := waiting.Explain(err); told != err { //nolint:errorlint // unchanged, or not
+		return Refuse(told), told
 	}
-	c.waiting[cancel] = struct{}{}
-	c.mu.Unlock()
-	if c.closed.Load() { // before enter, so that Close did not see it
-		(*cancel)()
-	}
-}
-
-func (c *ChainedLimiter) leave(cancel *context.CancelFunc) {
-	c.mu.Lock()
-	delete(c.waiting, cancel)
-	c.mu.Unlock()
-	(*cancel)()
+	return l, err
 }
 
 // check answers what no limiter needs to be asked for.
@@ -163,7 +191,7 @@ func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 	switch {
 	case permits < 0:
 		return Lease{bits: uint64(negative)}, false
-	case c.closed.Load() || c.links == nil:
+	case c.links == nil || c.source.Cause() != nil:
 		return Lease{bits: uint64(closed)}, false
 	}
 	// More than a later limiter's limit fails before an earlier one is taken from.
@@ -205,12 +233,30 @@ func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
 	return c.combine(t, permits), true
 }
 
+// confirm counts a grant of the chain, and of its parts, that tryQuietly took.
+func (c *ChainedLimiter) confirm(t *cell) {
+	c.certainParts(t)
+	c.granted.Add(1)
+}
+
+func (c *ChainedLimiter) certainParts(t *cell) {
+	for i := range t.x.links {
+		c.links[i].certain()
+	}
+}
+
+func (c *ChainedLimiter) certain() {
+	for i := range c.links {
+		c.links[i].certain()
+	}
+	c.granted.Add(1)
+}
+
 func (c *ChainedLimiter) undo(l Lease) { c.Refund(l) }
 
 func (c *ChainedLimiter) forget(l Lease) {
-	if l.redeem() {
-		c.forgetParts(l.home())
-		c.granted.Add(^uint64(0))
+	if t := l.home(); c.claim(t, l.generation()) {
+		c.forgetParts(t)
 	}
 }
 
@@ -222,6 +268,10 @@ func (c *ChainedLimiter) fits(permits int) bool {
 	}
 	return true
 }
+
+func (c *ChainedLimiter) runsForeign() bool { return c.foreign }
+
+func (c *ChainedLimiter) refundable() bool { return c.step == 2 }
 
 // Available returns the smallest of the limiters' available permits.
 func (c *ChainedLimiter) Available() int {
@@ -243,7 +293,7 @@ func (c *ChainedLimiter) Statistics() Statistics {
 		if r, ok := c.links[i].Limiter.(Reporter); ok {
 			k := r.Statistics()
 			s.Queued += k.Queued
-			if s.Limit == 0 || k.Limit < s.Limit {
+			if s.Limit == 0 || k.Limit > 0 && k.Limit < s.Limit {
 				s.Limit = k.Limit
 			}
 		}
@@ -275,14 +325,7 @@ func (c *ChainedLimiter) IdleFor() (time.Duration, bool) {
 // Close ends the chain's own waiters with [ErrClosed], undoing what they had taken, and
 // refuses from then on. The limiters stay open; leases still release. It returns nil.
 func (c *ChainedLimiter) Close() error {
-	c.closed.Store(true)
-	c.mu.Lock()
-	waiting := c.waiting
-	c.waiting = nil
-	c.mu.Unlock()
-	for cancel := range waiting {
-		(*cancel)()
-	}
+	c.source.End(ErrClosed)
 	return nil
 }
 

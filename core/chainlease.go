@@ -1,8 +1,8 @@
 package core
 
 import (
-	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-go/sluice/internal/machine"
 )
@@ -10,6 +10,11 @@ import (
 // The lease of a chain: a ticket that holds the leases of its parts.
 
 // ticketPool keeps a chain's tickets that are not in use.
+//
+// A ticket's word counts up. Where a refund gives back nothing that a release does not, each
+// lease takes one generation: whoever moves the word on releases the parts. Else it takes
+// two: g while the lease is held, g+1 when it was released and may yet be refunded, g+2
+// when nothing of it is left.
 type ticketPool struct {
 	sync.Pool
 	of *cell // tickets show these terms
@@ -20,6 +25,17 @@ func (p *ticketPool) suits(t *cell) bool {
 	return t.Limit == p.of.Limit && t.name == p.of.name && sameLength(t.x.rate, p.of.x.rate)
 }
 
+// quarantine keeps the latest tickets that were released, so that a refund which follows
+// finds what they stood for.
+type quarantine struct {
+	turn    atomic.Uint64
+	tickets [quarantined]atomic.Pointer[cell]
+}
+
+// quarantined is how many other leases of its chain may be released between a release and
+// the refund that follows it. More would make idle chains larger.
+const quarantined = 16
+
 // ticket returns a ticket for leases that show the terms of the latest.
 func (c *ChainedLimiter) ticket() *cell {
 	pool := c.tickets.Load()
@@ -29,12 +45,19 @@ func (c *ChainedLimiter) ticket() *cell {
 	return newExtra(extra{chain: c, links: make([]Lease, 0, len(c.links)), rate: pool.of.x.rate}, pool.of)
 }
 
+// recycle keeps a ticket, whose leases are settled, for the next lease.
 func (c *ChainedLimiter) recycle(t *cell) {
-	clear(t.x.links)
+	clear(t.x.links[:cap(t.x.links)])
 	t.x.links = t.x.links[:0]
-	if pool := c.tickets.Load(); t.word.Load() < maxGeneration && pool.suits(t) {
+	if pool := c.tickets.Load(); t.word.Load() < maxGeneration-2 && pool.suits(t) {
 		pool.Put(t)
 	}
+}
+
+// claim uses up the ticket of the lease of a generation, to undo all it stands for, and
+// reports whether this call is the one that does.
+func (c *ChainedLimiter) claim(t *cell, generation uint64) bool {
+	return t.word.CompareAndSwap(generation, generation+c.step)
 }
 
 // newChainTicket returns a ticket that shows the name, the limit, and the window of rate,
@@ -53,7 +76,6 @@ func newChainTicket(c *ChainedLimiter, links []Lease, name string, limit int, ra
 // combine returns the lease of all that the ticket holds, with the metadata of its parts,
 // of each name the first.
 func (c *ChainedLimiter) combine(t *cell, permits int) Lease {
-	c.granted.Add(1)
 	var name string
 	var limit int
 	var rate *terms
@@ -113,45 +135,78 @@ func (l Lease) withUnion(parts []Lease) Lease {
 	return l.With(union...)
 }
 
-// unwind undoes what the ticket holds, last first; nobody has seen it.
-func (c *ChainedLimiter) unwind(t *cell) {
-	for i, l := range slices.Backward(t.x.links) {
-		c.links[i].undo(l)
+// backward calls f with each of the parts, last first. One that panics keeps no other from
+// its turn.
+func (c *ChainedLimiter) backward(parts []Lease, f func(k *link, l Lease)) {
+	n := len(parts)
+	defer func() {
+		if n > 0 {
+			c.backward(parts[:n], f)
+		}
+	}()
+	for n > 0 {
+		n--
+		f(&c.links[n], parts[n])
 	}
-	c.recycle(t)
 }
 
-// forgetParts is unwind as if there had been no grants.
-func (c *ChainedLimiter) forgetParts(t *cell) {
-	for i, l := range slices.Backward(t.x.links) {
-		c.links[i].forget(l)
-	}
+// unwind undoes what the ticket holds; nobody has seen it.
+func (c *ChainedLimiter) unwind(t *cell) { c.settle(t, (*link).undo) }
+
+// forgetParts is unwind of grants that are not certain.
+func (c *ChainedLimiter) forgetParts(t *cell) { c.settle(t, (*link).forget) }
+
+// settle calls f with each of the ticket's parts, once, and recycles it.
+func (c *ChainedLimiter) settle(t *cell, f func(k *link, l Lease)) {
+	parts := t.x.links
+	t.x.links = parts[:0] // if f panics, nobody settles them again
+	c.backward(parts, f)
 	c.recycle(t)
 }
 
 // release gives back what a redeemed ticket holds, last first.
 func (c *ChainedLimiter) release(t *cell) {
-	for _, l := range slices.Backward(t.x.links) {
-		l.Release()
+	if c.step == 1 {
+		c.settle(t, (*link).release)
+		return
 	}
-	c.recycle(t)
+	c.backward(t.x.links, (*link).release)
+	c.keep(t)
 }
 
-// refund undoes what a redeemed ticket holds, last first.
-func (c *ChainedLimiter) refund(t *cell) {
-	for i, l := range slices.Backward(t.x.links) {
-		refund(c.links[i].Limiter, l)
+// keep keeps a ticket that was released, and recycles the one that it takes the place of.
+func (c *ChainedLimiter) keep(t *cell) {
+	q := c.released.Load()
+	if q == nil {
+		q = new(quarantine)
+		if !c.released.CompareAndSwap(nil, q) {
+			q = c.released.Load()
+		}
 	}
-	c.recycle(t)
+	old := q.tickets[q.turn.Add(1)%quarantined].Swap(t)
+	if old == nil {
+		return
+	}
+	// If the swap fails, a refund has been faster, and may be looking at it.
+	if g := old.word.Load(); g&1 == 1 && old.word.CompareAndSwap(g, g+1) {
+		c.recycle(old)
+	}
 }
 
 // Refund undoes a grant of this chain that was not used: each limiter's part is refunded,
-// or released if the limiter knows no refund. It uses the lease up, as Release does.
+// or released if the limiter knows no refund. It uses the lease up, as Release does. After
+// a Release, which gave back no rate limiter's permits, it gives back those, unless many
+// other leases of the chain were released in between: of the latest 16 it is sure.
 func (c *ChainedLimiter) Refund(l Lease) {
 	if l.outcome() != heldTicket {
 		return
 	}
-	if t := l.home(); t.x != nil && t.x.chain == c && l.redeem() {
-		c.refund(t)
+	t, g := l.home(), l.generation()
+	switch {
+	case t.x == nil || t.x.chain != c:
+	case c.claim(t, g):
+		c.settle(t, (*link).refund)
+	case c.step == 2 && t.word.CompareAndSwap(g+1, g+2):
+		c.backward(t.x.links, (*link).refund)
 	}
 }

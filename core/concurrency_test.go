@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"math"
+	"strconv"
 	"testing"
 	"testing/synctest"
 
@@ -40,7 +41,7 @@ func TestAConcurrencyLimiterOfAllThereIs(t *testing.T) {
 		counts(t, l, math.MaxInt, math.MaxInt, 0, 3, 2)
 
 		// Around the sizes that a packed word might hold.
-		for shift := range 62 {
+		for shift := range strconv.IntSize - 2 {
 			for _, n := range []int{1<<shift - 1, 1 << shift, 1<<shift + 1} {
 				if n == 0 {
 					continue
@@ -59,7 +60,7 @@ func TestAConcurrencyLimiterOfAllThereIs(t *testing.T) {
 }
 
 func TestLimitsAroundTheSizesOfAWord(t *testing.T) {
-	for shift := 20; shift < 63; shift++ {
+	for shift := 20; shift < strconv.IntSize-1; shift++ {
 		for d := -1; d <= 1; d++ {
 			limit := 1<<shift + d
 			for name, l := range four(t, limit, limit) {

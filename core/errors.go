@@ -65,6 +65,7 @@ type RejectedError struct {
 	Limiter    string        // Options.Name of the limiter that refused; "" if it has none
 	Permits    int           // permits asked for
 	Reason     string        // what was in the way, as "queue limit reached"
+	Detail     string        // more of that for Error to say, as "no queue"; "": nothing
 	RetryAfter time.Duration // when the same request could be served; 0: unknown
 	Cause      error         // context.DeadlineExceeded if the deadline was the reason; else nil
 }
@@ -78,6 +79,9 @@ func (e *RejectedError) Error() string {
 	}
 	if e.Reason != "" {
 		b.WriteString(": " + e.Reason)
+	}
+	if e.Detail != "" {
+		b.WriteString(" (" + e.Detail + ")")
 	}
 	if e.RetryAfter > 0 {
 		b.WriteString(", retry after " + e.RetryAfter.String())

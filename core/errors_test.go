@@ -28,6 +28,36 @@ func TestRejectedErrorMatches(t *testing.T) {
 	require.NotContains(t, (&core.RejectedError{}).Error(), "retry")
 }
 
+// Why nobody may wait: there is no queue, or it is full. The reason phrase is the same.
+func TestAFullQueueAndNone(t *testing.T) {
+	for name, c := range map[string]struct {
+		queue, n int
+		want     string
+	}{
+		"no queue": {0, 1, `core: rejected by "api": queue limit reached (no queue)`},
+		"too many": {2, 3, `core: rejected by "api": queue limit reached (queue is full)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "api", PermitLimit: 3, QueueLimit: c.queue})
+			require.NoError(t, err)
+			takes(t, l, 3)
+			lease, err := l.Acquire(t.Context(), c.n)
+			require.EqualError(t, err, c.want)
+			require.EqualError(t, lease.Err(), c.want)
+			rejection(t, err, "queue limit reached", 0)
+			phrase, _ := core.ReasonPhrase.From(lease)
+			require.Equal(t, "queue limit reached", phrase)
+
+			// A reason of somebody's own says it all.
+			_, err = core.WithReason(l, "try tomorrow").Acquire(t.Context(), c.n)
+			require.EqualError(t, err, `core: rejected by "api": try tomorrow`)
+			require.EqualError(t, lease.With(core.ReasonPhrase.With("later")).Err(), `core: rejected by "api": later`)
+		})
+	}
+	require.EqualError(t, &core.RejectedError{Reason: "queue limit reached", Detail: "no queue", RetryAfter: time.Second},
+		"core: rejected: queue limit reached (no queue), retry after 1s")
+}
+
 func TestSentinelsAreDistinct(t *testing.T) {
 	all := []error{core.ErrRejected, core.ErrClosed, core.ErrPermitsExceedLimit, core.ErrNegativePermits}
 	for i, a := range all {

@@ -1,7 +1,9 @@
 package core_test
 
 import (
+	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,8 +50,11 @@ func configOf(b []byte) config {
 	}
 	if b[2]&128 != 0 {
 		c.grain = 1 << (24 + b[7]%14)
+		if strconv.IntSize == 32 {
+			c.grain = 1 << (22 + b[7]%4)
+		}
 		if b[7] > 200 {
-			c.grain = 1 << 57
+			c.grain = math.MaxInt>>6 + 1
 		}
 	}
 	c.limit, c.queueLimit, c.tokens = c.limit*c.grain, c.queueLimit*c.grain, c.tokens*c.grain

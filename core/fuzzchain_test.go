@@ -20,6 +20,7 @@ import (
 // the two themselves, and on models of both. One Acquire of the chain waits at a time: of
 // several the order in which they go on to the second limiter is open.
 type chainRig struct {
+	releases int
 	t        *testing.T
 	chain    *core.ChainedLimiter
 	slots    *core.ConcurrencyLimiter
@@ -36,10 +37,12 @@ type chainRig struct {
 }
 
 type chainGrant struct {
-	real     core.Lease
-	ida, idb int
-	n        int
-	released bool
+	refunded   bool
+	releasedAt int // by the count of releases
+	real       core.Lease
+	ida, idb   int
+	n          int
+	released   bool
 }
 
 type chainWait struct {
@@ -271,12 +274,17 @@ func (r *chainRig) giveBack(i int) {
 	} else {
 		g.real.Release()
 	}
+	if refund && !g.refunded && (!g.released || r.releases-g.releasedAt < 16) {
+		r.b.give(g.idb, g.n) // after a release, too
+	}
+	g.refunded = g.refunded || refund
 	if g.released {
 		return
 	}
 	g.released = true
-	if refund {
-		r.b.give(g.idb, g.n)
+	if !refund {
+		r.releases++
+		g.releasedAt = r.releases
 	}
 	r.a.give(g.ida, g.n)
 }

@@ -3,7 +3,10 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"strings"
+	"time"
 
 	"github.com/sluice-go/sluice/internal/direct"
 )
@@ -166,14 +169,24 @@ func (l Lease) Err() error {
 	case negative:
 		return ErrNegativePermits
 	}
-	e := &RejectedError{Permits: l.permits()}
-	e.Limiter, _ = LimiterName.From(l)
-	e.Reason, _ = ReasonPhrase.From(l)
-	e.RetryAfter, _ = RetryAfter.From(l)
-	if l.outcome() == tooSoon {
-		e.Cause = context.DeadlineExceeded
-	}
+	e := new(RejectedError)
+	l.explain(e)
 	return e
+}
+
+// String returns a line for a person: what was granted and by whom, or why it was not.
+func (l Lease) String() string {
+	if err := l.Err(); err != nil {
+		return "no lease: " + strings.TrimPrefix(err.Error(), "core: ")
+	}
+	s := fmt.Sprintf("lease of %d permits", l.Permits())
+	if l.Permits() == 1 {
+		s = "lease of 1 permit"
+	}
+	if name, ok := LimiterName.From(l); ok {
+		s += fmt.Sprintf(" of %q", name)
+	}
+	return s
 }
 
 // rejected reports whether the lease counts as a rejection: a refusal that another time
@@ -191,12 +204,73 @@ func (l Lease) rejected() bool {
 
 // refusal returns the lease with its error, the same one that its Err returns from now on.
 func (l Lease) refusal() (Lease, error) {
-	err := l.Err()
-	if x := l.extra(); (l.rejected() || l.outcome() == exceedsAll) && (x == nil || x.err == nil) {
-		l = l.With()
-		l.c.x.err = err
+	if x := l.extra(); x != nil && x.err != nil {
+		return l, x.err
 	}
-	return l, err
+	switch {
+	case l.outcome() == exceedsAll:
+		err := l.Err()
+		return l.failing(err), err
+	case !l.rejected():
+		return l, l.Err()
+	}
+	// Both in one allocation: whoever refuses many wants it cheap.
+	r := new(struct {
+		cell
+		extra
+		RejectedError
+	})
+	l.explain(&r.RejectedError)
+	r.extra = l.carried()
+	r.extra.err = &r.RejectedError
+	r.cell.carry(&r.extra, l.c)
+	l.c = &r.cell
+	return l, &r.RejectedError
+}
+
+// failing returns the lease with an error of its own.
+func (l Lease) failing(err error) Lease {
+	x := l.carried()
+	x.err = err
+	l.c = newExtra(x, l.c)
+	return l
+}
+
+// explain sets the fields of the error of a rejection.
+func (l Lease) explain(e *RejectedError) {
+	e.Permits = l.permits()
+	if c, o := l.c, l.outcome(); c != nil && c.Limit != 0 { // else there are no terms
+		e.Limiter = c.name
+		e.RetryAfter = time.Duration(l.numbers().retry)
+		if int(o) < len(reasonPhrases) {
+			e.Reason = reasonPhrases[o]
+		}
+		switch {
+		case o == tooSoon:
+			e.Cause = context.DeadlineExceeded
+		case o == queueFull && c.QueueLimit == 0:
+			e.Detail = "no queue"
+		case o == queueFull:
+			e.Detail = "queue is full"
+		}
+	}
+	if x := l.extra(); x != nil {
+		for _, m := range x.meta {
+			switch v := m.value.(type) {
+			case string:
+				switch m.name {
+				case LimiterName.name:
+					e.Limiter = v
+				case ReasonPhrase.name:
+					e.Reason, e.Detail = v, ""
+				}
+			case time.Duration:
+				if m.name == RetryAfter.name {
+					e.RetryAfter = v
+				}
+			}
+		}
+	}
 }
 
 // Metadata yields what the limiter says of its decision: each name once, and only what
@@ -221,7 +295,15 @@ func (l Lease) Metadata() iter.Seq2[string, any] {
 // With returns a copy of the lease with metadata added; of one name the later wins. The
 // copy is the same lease: releasing either releases both.
 func (l Lease) With(metadata ...Metadata) Lease {
-	var x extra
+	x := l.carried()
+	x.meta = mergeMetadata(x.meta, metadata)
+	l.c = newExtra(x, l.c)
+	return l
+}
+
+// carried returns what of the lease's extra a copy with another carries on: not the error
+// of a rejection, which is made of the metadata.
+func (l Lease) carried() (x extra) {
 	if old := l.extra(); old != nil {
 		x.meta, x.wide = old.meta, old.wide
 		if o := l.outcome(); o == failed || o == exceedsAll {
@@ -231,7 +313,5 @@ func (l Lease) With(metadata ...Metadata) Lease {
 	if l.c != nil {
 		x.of = l.home()
 	}
-	x.meta = mergeMetadata(x.meta, metadata)
-	l.c = newExtra(x, l.c)
-	return l
+	return x
 }

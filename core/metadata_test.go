@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,8 +112,8 @@ func TestMetadataOfLargeNumbers(t *testing.T) {
 	for name := range four(t, 1, 1) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const limit, n = 1 << 60, 1<<50 + 1
-				l := four(t, limit, 1<<60)[name]
+				const limit, n = math.MaxInt>>3 + 1, math.MaxInt>>13 + 2
+				l := four(t, limit, limit)[name]
 				time.Sleep(time.Hour)
 				want := map[string]any{"PERMIT_LIMIT": limit, "REMAINING": limit - n}
 				_, timed := l.(core.Replenisher)

@@ -2,10 +2,19 @@ package core
 
 // ReleaseAll releases the leases, as Release does each. Permits of one concurrency limiter
 // that follow each other come back together, and those who wait for them are served once.
+// If the release of a [Grant] panics, the others are released nonetheless.
 func ReleaseAll(leases []Lease) {
 	var e *engine
-	n := 0
-	for _, l := range leases {
+	n, next := 0, 0
+	defer func() {
+		e.giveBackAll(n)
+		if next < len(leases) { // the one before panicked
+			ReleaseAll(leases[next:])
+		}
+	}()
+	for next < len(leases) {
+		l := leases[next]
+		next++
 		c := l.c
 		if l.outcome() != heldTicket || c.x != nil {
 			l.Release()
@@ -22,7 +31,6 @@ func ReleaseAll(leases []Lease) {
 		n += permits
 		e.held().keep(c)
 	}
-	e.giveBackAll(n)
 }
 
 // giveBackAll gives back what leases of e held, if there were any.

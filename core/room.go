@@ -112,7 +112,7 @@ func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 		case <-done:
 			if e.cancel(w) {
 				recycle(w)
-				return e.broken(ctx.Err())
+				return e.broken(ended(ctx))
 			}
 			<-w.Value.ready
 		}

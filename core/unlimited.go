@@ -38,15 +38,20 @@ func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
 }
 
 func (u *unlimited) tryQuietly(permits int) (Lease, bool) {
-	l := u.TryAcquire(permits)
-	return l, l.Acquired()
+	if permits < 0 || u.closed.Load() {
+		return Lease{}, false
+	}
+	return newGrant(nil, free, 0, permits, -1, -1), true
 }
 
-func (u *unlimited) undo(Lease) {}
+func (u *unlimited) certain() { u.granted.Add(1) }
 
-func (u *unlimited) forget(Lease) { u.granted.Add(^uint64(0)) }
+func (u *unlimited) undo(Lease)   {}
+func (u *unlimited) forget(Lease) {}
 
-func (u *unlimited) fits(int) bool { return true }
+func (u *unlimited) fits(int) bool     { return true }
+func (u *unlimited) runsForeign() bool { return false }
+func (u *unlimited) refundable() bool  { return false }
 
 func (u *unlimited) Available() int { return math.MaxInt }
 

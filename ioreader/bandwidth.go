@@ -3,9 +3,11 @@ package ioreader
 import (
 	"context"
 	"net"
-	"reflect"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/limiter"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // bandwidth is what the connections of a listener or a dialer may use, in bytes.
@@ -38,34 +40,16 @@ func (b *bandwidth) limit(under net.Conn, place core.Lease) (net.Conn, error) {
 // dearer to hold; or the one that there is.
 func both(own, shared core.Limiter) (core.Limiter, error) {
 	switch {
-	case isNil(own):
+	case argument.IsNil(own):
 		return shared, nil
-	case isNil(shared) || same(own, shared):
+	case argument.IsNil(shared) || meter.Same(own, shared):
 		return own, nil
 	}
-	c, err := core.Chain(own, shared)
-	if err == nil && kindOf(own) == timed && kindOf(shared) == timed {
-		return &timedChain{c}, nil
-	}
-	return c, err
-}
-
-// timedChain is a chain of limiters whose leases hold nothing. What its leases tell of
-// the rate is the first one's.
-type timedChain struct{ *core.ChainedLimiter }
-
-// same reports whether a and b are one limiter, of which no call waits for two leases.
-func same(a, b core.Limiter) bool {
-	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+	return core.Chain(own, shared)
 }
 
 // permit waits for one permit.
 func permit(ctx context.Context, from core.Limiter) (core.Lease, error) {
 	lease, err := from.Acquire(ctx, 1)
-	if err == nil && !lease.Acquired() { // somebody else's limiter, and careless
-		if err = lease.Err(); err == nil {
-			err = core.ErrRejected
-		}
-	}
-	return lease, err
+	return limiter.Checked(from, lease, err)
 }

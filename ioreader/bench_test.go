@@ -15,7 +15,7 @@ import (
 // ample has permits for every benchmark.
 func ample(tb testing.TB) *core.TokenBucket {
 	tb.Helper()
-	return bucketOf(tb, 1<<40, 1<<20, 1)
+	return bucketOf(tb, 1<<30, 1<<20, 1)
 }
 
 func TestAllocations(t *testing.T) {

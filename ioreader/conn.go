@@ -1,7 +1,9 @@
 package ioreader
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -21,7 +23,8 @@ type ConnOptions struct {
 // A deadline ends a call that waits for permits with [os.ErrDeadlineExceeded], whatever
 // the limiter says, at its time and not before; it may be moved meanwhile. Close ends it
 // at once with an error that is both [net.ErrClosed] and [io.ErrClosedPipe]. The bytes of
-// one Write stay together.
+// one Write stay together. Bytes that came, and that a Read could not pay for before its
+// deadline, are there for the next.
 //
 // The connection is an [io.ReaderFrom] and an [io.WriterTo] that keep sendfile and splice
 // in use where c does; it has CloseWrite and CloseRead if c has, and a method NetConn that
@@ -36,8 +39,8 @@ func NewConn(c net.Conn, o ConnOptions) (net.Conn, error) {
 // newConn returns a connection that releases the lease when it is closed.
 func newConn(under net.Conn, o ConnOptions, lease core.Lease) net.Conn {
 	c := &conn{Conn: under, lease: lease}
-	c.in.start(newLoneEnding(), o.Read)
-	c.out.start(newLoneEnding(), o.Write)
+	c.in.start(background, o.Read)
+	c.out.start(background, o.Write)
 	c.readBy.side, c.writeBy.side = &c.in, &c.out
 	w, ok := under.(writeCloser)
 	if !ok {
@@ -48,6 +51,11 @@ func newConn(under net.Conn, o ConnOptions, lease core.Lease) net.Conn {
 	}
 	return &halfConn{c, w}
 }
+
+// background is the parent of the calls of connections and listeners.
+//
+//nolint:forbidigo // there is no caller's context
+var background = context.Background()
 
 // errConnClosed ends the calls of a connection that is closed.
 var errConnClosed error = closedError{}
@@ -91,14 +99,14 @@ type twoWayConn struct {
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 func (c *conn) Read(p []byte) (int, error) {
-	if c.in.limiter == nil {
+	if c.in.unlimited() {
 		return c.Conn.Read(p)
 	}
 	return c.in.read(c.Conn, p)
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	if c.out.limiter == nil {
+	if c.out.unlimited() {
 		return c.Conn.Write(p)
 	}
 	return c.out.write(c.Conn, p)
@@ -106,38 +114,34 @@ func (c *conn) Write(p []byte) (int, error) {
 
 // ReadFrom sends all of r. It is what [io.Copy] uses.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
-	if c.out.limiter == nil {
+	if c.out.unlimited() {
 		return io.Copy(c.Conn, r)
 	}
-	e, err := c.out.enter()
-	if err != nil {
-		return 0, err
-	}
-	defer c.out.leave()
-	return pump{side: &c.out, e: e, dst: c.Conn, src: r, paid: onWrite}.run()
+	return pump{side: &c.out, dst: c.Conn, src: r, paid: onWrite}.run()
 }
 
 // WriteTo receives all that comes into w. It is what [io.Copy] uses.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
-	if c.in.limiter == nil {
+	if c.in.unlimited() {
 		return io.Copy(w, c.Conn)
 	}
-	e, err := c.in.enter()
-	if err != nil {
-		return 0, err
-	}
-	defer c.in.leave()
-	return pump{side: &c.in, e: e, dst: w, src: c.Conn, paid: onRead}.run()
+	return pump{side: &c.in, dst: w, src: c.Conn, paid: onRead}.run()
 }
 
 // Close ends calls that wait for permits, closes the connection underneath, and releases
 // its place in the listener.
 func (c *conn) Close() error {
+	defer c.lease.Release()
 	c.readBy.close()
 	c.writeBy.close()
-	err := c.Conn.Close()
-	c.lease.Release()
-	return err
+	return c.Conn.Close()
+}
+
+func (c *conn) pays(l core.Limiter) bool { return c.out.asks(l, c.Conn) }
+
+// String says between which ends the connection is, and what limits it.
+func (c *conn) String() string {
+	return fmt.Sprintf("connection %v to %v, reading %v, writing %v", c.LocalAddr(), c.RemoteAddr(), &c.in, &c.out)
 }
 
 func (c *conn) SetDeadline(t time.Time) error {

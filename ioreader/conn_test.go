@@ -129,9 +129,11 @@ func TestCloseEndsAThrottledCallOfAConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucketOf(t, 1, 1, time.Hour)
 		require.True(t, l.TryAcquire(1).Acquired())
-		c, _ := conns(t, ioreader.ConnOptions{Write: l, Read: l})
+		c, peer := conns(t, ioreader.ConnOptions{Write: l, Read: l})
 		begun := time.Now()
 		w, r := writing(c, []byte("a")), reading(c, make([]byte, 1))
+		_, err := peer.Write([]byte("a"))
+		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, 2, l.Statistics().Queued)
 		require.NoError(t, c.Close())
@@ -143,7 +145,7 @@ func TestCloseEndsAThrottledCallOfAConn(t *testing.T) {
 		}
 		require.Zero(t, l.Statistics().Queued)
 		_ = c.SetDeadline(time.Now().Add(time.Second)) // does not open it again
-		_, err := c.Write([]byte("a"))
+		_, err = c.Write([]byte("a"))
 		require.ErrorIs(t, err, net.ErrClosed)
 	})
 }
@@ -192,7 +194,7 @@ func tcp(tb testing.TB) (a, b *net.TCPConn) {
 
 func TestFilesGoThroughATCPConn(t *testing.T) {
 	want := pattern(3 << 20)
-	l := perSecond(t, 1<<40)
+	l := perSecond(t, 1<<30)
 	for name, send := range map[string]func(to *net.TCPConn, f *os.File) (int64, error){
 		"Conn": func(to *net.TCPConn, f *os.File) (int64, error) {
 			c, err := ioreader.NewConn(to, ioreader.ConnOptions{Write: l})
@@ -239,7 +241,7 @@ func TestTCPIsSplicedToTCP(t *testing.T) {
 	to, dst := tcp(t)
 	all := drain(dst)
 	sent := writing(src, want)
-	c, err := ioreader.NewConn(from, ioreader.ConnOptions{Read: perSecond(t, 1<<40)})
+	c, err := ioreader.NewConn(from, ioreader.ConnOptions{Read: perSecond(t, 1<<30)})
 	require.NoError(t, err)
 	moved := make(chan int64, 1)
 	go func() {

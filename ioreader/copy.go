@@ -44,21 +44,16 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 		return 0, errors.New("ioreader: Copy needs a context, a writer and a reader")
 	}
 	var s side
-	s.start(newEnding(ctx), o.Limiter)
+	s.start(ctx, o.Limiter)
 	defer s.end(io.ErrClosedPipe)
-	e, err := s.enter()
-	if err != nil {
-		return 0, err
-	}
-	defer s.leave()
-	p := pump{side: &s, e: e, dst: dst, src: src, paid: onWrite}
+	p := pump{side: &s, dst: dst, src: src, paid: onWrite}
 	if o.BufferSize > 0 {
 		p.buf = make([]byte, o.BufferSize)
 	}
 	if o.OnProgress != nil {
 		t := newTracker(o.Total, o.OnProgress)
-		p.told = t.passed
+		p.passed = t.passed
 		defer t.finish()
 	}
-	return p.run() //nolint:contextcheck // the side's ending is ctx
+	return p.run() //nolint:contextcheck // the side's calls are under ctx
 }

@@ -30,7 +30,7 @@ func TestCopyCopies(t *testing.T) {
 	} {
 		for _, buffer := range []int{0, 1, 999, 1 << 20} {
 			var dst bytes.Buffer
-			l := perSecond(t, 1<<40)
+			l := perSecond(t, 1<<30)
 			n, err := ioreader.Copy(t.Context(), &dst, src, ioreader.CopyOptions{Limiter: l, BufferSize: buffer})
 			require.NoError(t, err, name)
 			require.Equal(t, int64(len(want)), n, name)
@@ -50,7 +50,7 @@ func TestCopyFromFileToFile(t *testing.T) {
 	src, dst := fileOf(t, want), fileOf(t, nil)
 	_, err := src.Seek(5, io.SeekStart)
 	require.NoError(t, err)
-	n, err := ioreader.Copy(t.Context(), dst, src, ioreader.CopyOptions{Limiter: perSecond(t, 1<<40)})
+	n, err := ioreader.Copy(t.Context(), dst, src, ioreader.CopyOptions{Limiter: perSecond(t, 1<<30)})
 	require.NoError(t, err)
 	require.Equal(t, int64(len(want)-5), n)
 	got, err := os.ReadFile(dst.Name())
@@ -158,7 +158,7 @@ func TestCopyRefusesBadArguments(t *testing.T) {
 
 func TestIOCopyUsesBothEnds(t *testing.T) {
 	want := pattern(200_000)
-	l := perSecond(t, 1<<40)
+	l := perSecond(t, 1<<30)
 	for name, move := range map[string]func(dst io.Writer, src io.Reader) (int64, error){
 		"WriteTo": func(dst io.Writer, src io.Reader) (int64, error) {
 			return io.Copy(dst, ioreader.NewReader(t.Context(), src, l))

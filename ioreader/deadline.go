@@ -9,7 +9,7 @@ import (
 // deadline ends the calls on one side of a connection at an instant that can be moved.
 type deadline struct {
 	side  *side
-	mu    sync.Mutex // guards what follows, and the replacing of the side's ending
+	mu    sync.Mutex // guards what follows, and the replacing of the side's source
 	timer *time.Timer
 	done  bool // the connection is closed
 }
@@ -26,16 +26,16 @@ func (d *deadline) set(t time.Time) {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	if d.side.ending.Load().ended() {
-		d.side.ending.Store(newLoneEnding())
+	e := d.side.source.Load()
+	if e.Cause() != nil {
+		e = d.side.reopen()
 	}
 	if t.IsZero() {
 		return
 	}
-	e := d.side.ending.Load()
 	left := time.Until(t)
 	if left <= 0 {
-		e.end(os.ErrDeadlineExceeded)
+		e.End(os.ErrDeadlineExceeded)
 		return
 	}
 	var own *time.Timer
@@ -43,7 +43,7 @@ func (d *deadline) set(t time.Time) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.timer == own { // else it was moved while this came to run
-			e.end(os.ErrDeadlineExceeded)
+			e.End(os.ErrDeadlineExceeded)
 		}
 	})
 	d.timer = own
@@ -57,11 +57,9 @@ func (d *deadline) close() {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	if e := d.side.ending.Load(); !e.end(errConnClosed) {
-		e = newLoneEnding()
-		e.end(errConnClosed)
-		d.side.ending.Store(e)
+	if !d.side.source.Load().End(errConnClosed) {
+		d.side.reopen().End(errConnClosed)
 	}
 	d.mu.Unlock()
-	d.side.clearBatch()
+	d.side.meter.Clear()
 }

@@ -63,7 +63,7 @@ func TestABucketWithALargeBurstIsSmoothToo(t *testing.T) {
 func TestALimitedReaderIsCountedDown(t *testing.T) {
 	src := &io.LimitedReader{R: fileOf(t, pattern(1000)), N: 600}
 	dst := fileOf(t, nil)
-	n, err := ioreader.NewWriter(t.Context(), dst, perSecond(t, 1<<40)).ReadFrom(src)
+	n, err := ioreader.NewWriter(t.Context(), dst, perSecond(t, 1<<30)).ReadFrom(src)
 	require.NoError(t, err)
 	require.Equal(t, int64(600), n)
 	require.Zero(t, src.N)

@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
 // DialFunc dials: it is the type of [net.Dialer.DialContext], and what http.Transport takes.
@@ -53,7 +54,7 @@ type dialer struct {
 
 func (d *dialer) dialContext(ctx context.Context, network, address string) (c net.Conn, err error) {
 	var place core.Lease
-	if !isNil(d.conns) {
+	if !argument.IsNil(d.conns) {
 		if place, err = permit(ctx, d.conns); err != nil {
 			return nil, err
 		}
@@ -74,5 +75,5 @@ func (d *dialer) dialContext(ctx context.Context, network, address string) (c ne
 	if under == nil {
 		return nil, errors.New("ioreader: the DialFunc returned neither a connection nor an error")
 	}
-	return d.bandwidth.limit(under, place)
+	return d.bandwidth.limit(under, place) //nolint:contextcheck // the connection outlives the dial
 }

@@ -69,7 +69,7 @@ func playStream(t *testing.T, o core.TokenBucketOptions, ops []byte) {
 		case 4:
 			time.Sleep(time.Duration(arg) * time.Millisecond)
 		case 5:
-			o.TokenLimit = arg*arg + 1
+			o.TokenLimit = arg*arg + o.TokensPerPeriod
 			most = max(most, o.TokenLimit)
 			require.NoError(t, l.Update(o))
 		}

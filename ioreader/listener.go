@@ -2,9 +2,13 @@ package ioreader
 
 import (
 	"errors"
+	"fmt"
 	"net"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // ListenerOptions are the limits of a listener. Every field may be nil: no limit.
@@ -45,7 +49,6 @@ func NewListener(l net.Listener, o ListenerOptions) (net.Listener, error) {
 		accept:    o.Accept,
 		conns:     o.Conns,
 		bandwidth: bandwidth{o.Read, o.Write, o.PerConn},
-		ending:    newLoneEnding(),
 	}, nil
 }
 
@@ -53,7 +56,7 @@ type listener struct {
 	net.Listener
 	accept, conns core.Limiter
 	bandwidth     bandwidth
-	ending        *ending
+	source        ending.Source // ends an Accept that waits
 }
 
 // Accept returns the next connection that the limits allow.
@@ -67,7 +70,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		switch {
 		case err == nil:
 			return c, nil
-		case l.ending.ended():
+		case l.source.Cause() != nil:
 			return nil, net.ErrClosed
 		case errors.Is(err, errNoPlaces):
 			return nil, core.ErrClosed
@@ -94,8 +97,8 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 	}
 	pace.Release() // before the next wait: both limits may be one limiter
 	if place, err = l.permit(l.conns); err != nil {
-		if r, ok := l.accept.(core.Refunder); ok {
-			r.Refund(pace)
+		if pace.Acquired() {
+			limiter.Refund(l.accept, pace)
 		}
 		return nil, err
 	}
@@ -104,10 +107,12 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 
 // permit waits for one permit, for as long as the listener is open.
 func (l *listener) permit(from core.Limiter) (core.Lease, error) {
-	if isNil(from) {
+	if argument.IsNil(from) {
 		return core.Lease{}, nil
 	}
-	lease, err := permit(l.ending, from)
+	ctx := l.source.Begin(background)
+	defer ctx.Finish(false)
+	lease, err := permit(ctx, from)
 	if errors.Is(err, core.ErrClosed) {
 		err = errNoPlaces
 	}
@@ -116,6 +121,9 @@ func (l *listener) permit(from core.Limiter) (core.Lease, error) {
 
 // Close stops listening and ends an Accept that waits.
 func (l *listener) Close() error {
-	l.ending.end(net.ErrClosed)
+	l.source.End(net.ErrClosed)
 	return l.Listener.Close()
 }
+
+// String says where it listens.
+func (l *listener) String() string { return fmt.Sprintf("throttled listener on %v", l.Addr()) }

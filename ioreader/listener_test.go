@@ -3,7 +3,6 @@ package ioreader_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -293,7 +292,7 @@ func TestAServerOutlastsRefusals(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	l := listen(t, tcp, ioreader.ListenerOptions{Conns: &limiterOf{refusals: 5, err: errors.New("no error of package net")}})
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -39,7 +39,7 @@ func checkPerSecond(t *testing.T, bytes int) {
 func TestPerSecondIsTheRate(t *testing.T) {
 	for _, bytes := range []int{
 		1, 2, 3, 7, 99, 999, 1000, 1001, 1023, 1024, 9973, 65_537, 100_000, 333_333, 1_000_003, 1 << 20, 8 << 20,
-		99_999_989, 1_000_000_000, 1_000_000_007, 10_000_000_000, 1<<40 - 1, math.MaxInt - 1, math.MaxInt,
+		99_999_989, 1_000_000_000, 1_000_000_007, math.MaxInt / 922_337_203, math.MaxInt >> 23, math.MaxInt - 1, math.MaxInt,
 	} {
 		checkPerSecond(t, bytes)
 	}
@@ -53,11 +53,11 @@ func TestPerSecondIsExactWhereAPeriodCanBe(t *testing.T) {
 		tokens int
 		period time.Duration
 	}{
-		1_000:          {1, time.Millisecond},
-		100_000:        {1, 10 * time.Microsecond},
-		1_000_000:      {10, 10 * time.Microsecond},
-		10_000_000_000: {100_000, 10 * time.Microsecond},
-		1:              {1, time.Second},
+		1_000:         {1, time.Millisecond},
+		100_000:       {1, 10 * time.Microsecond},
+		1_000_000:     {10, 10 * time.Microsecond},
+		2_000_000_000: {20_000, 10 * time.Microsecond},
+		1:             {1, time.Second},
 	} {
 		o := ioreader.PerSecond(bytes)
 		require.Equal(t, want.tokens, o.TokensPerPeriod, bytes)

@@ -2,204 +2,142 @@ package ioreader
 
 import (
 	"io"
-	"io/fs"
 	"math"
-	"net"
 	"sync"
-	"syscall"
 )
 
-// pump moves all of src to dst under a side whose turn it has.
+// pump moves all of src to dst under a side. It has the side's turn for one slice at a time,
+// so that others may use the stream while src is quiet, or dst busy.
 type pump struct {
-	side *side
-	e    *ending
-	dst  io.Writer
-	src  io.Reader
-	paid paid
-	buf  []byte      // nil: one of the pool's
-	told func(n int) // nil: nobody is told what has passed
+	side   *side
+	dst    io.Writer
+	src    io.Reader
+	paid   paid
+	buf    []byte      // nil: one of the pool's
+	passed func(n int) // told what has passed; nil: nobody is
 }
 
 // paid says which end of the pump the bytes are paid at.
 type paid uint8
 
 const (
-	onWrite paid = iota // what was read is known, so just that is paid for
+	onWrite paid = iota
 	onRead
 )
 
 // run returns how many bytes dst took. The end of src is no error.
-func (p pump) run() (int64, error) {
-	limited, _ := p.src.(*io.LimitedReader)
+func (p pump) run() (total int64, err error) {
+	if p.side.source.Load() == nil {
+		return 0, errNotMade
+	}
+	// The kernel's ways know a LimitedReader around a file, not one around another.
 	inner, left := p.src, int64(math.MaxInt64)
-	if limited != nil {
-		// The kernel's ways know a LimitedReader around a file, not one around another.
+	limited, ok := p.src.(*io.LimitedReader)
+	if ok {
 		inner, left = limited.R, limited.N
 	}
 	if k, ok := kernelPath(p.dst, inner); ok {
-		n, err := p.offload(k, left)
+		n, done, err := p.passArrived()
+		if done || err != nil {
+			return n, err
+		}
+		total = n
+		n, done, err = p.offload(k, left)
 		if limited != nil {
 			limited.N -= n
 		}
-		return n, err
+		if total += n; done || err != nil {
+			return total, err
+		}
 	}
-	if p.buf != nil {
-		return p.copy(p.buf)
+	n, err := p.copyBuffered()
+	return total + n, err
+}
+
+// passArrived passes the bytes that an earlier Read could not pay for. done: they were the
+// last.
+func (p pump) passArrived() (total int64, done bool, err error) {
+	if p.paid != onRead {
+		return 0, false, nil
 	}
-	b := buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(b)
-	return p.copy(b[:])
+	var b [1 << 10]byte
+	for {
+		n, readErr := p.side.readArrived(b[:])
+		m, err := p.write(b[:n])
+		total += int64(m)
+		switch {
+		case err != nil:
+			return total, false, err
+		case readErr == io.EOF: //nolint:errorlint // as it came
+			return total, true, nil
+		case readErr != nil || n == 0:
+			return total, false, readErr
+		}
+	}
 }
 
 const bufferSize = 32 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// copy moves the bytes through the buffer.
-func (p pump) copy(buf []byte) (total int64, err error) {
+// copyBuffered moves the bytes through a buffer.
+func (p pump) copyBuffered() (total int64, err error) {
+	buf := p.buf
+	if buf == nil {
+		b := buffers.Get().(*[bufferSize]byte)
+		defer buffers.Put(b)
+		buf = b[:]
+	}
 	for {
-		var n, m int
-		var readErr, writeErr error
-		if p.paid == onRead {
-			n, readErr = p.side.readSlice(p.e, p.src, buf)
-		} else {
-			if readErr = p.e.Err(); readErr == nil {
-				n, readErr = p.src.Read(buf)
-			}
-		}
+		n, readErr := p.read(buf)
 		if n < 0 || n > len(buf) {
 			return total, errBadCount
 		}
 		if n > 0 {
-			m, writeErr = p.pass(buf[:n])
+			m, err := p.write(buf[:n])
 			total += int64(m)
+			if err != nil {
+				return total, err
+			}
 		}
-		switch {
-		case writeErr != nil:
-			return total, writeErr
-		case readErr == io.EOF: //nolint:errorlint // io.Reader returns it as it is
+		if readErr == io.EOF { //nolint:errorlint // io.Reader returns it as it is
 			return total, nil
-		case readErr != nil:
+		}
+		if readErr != nil {
 			return total, readErr
 		}
 	}
 }
 
-// pass writes what was read.
-func (p pump) pass(b []byte) (n int, err error) {
+func (p pump) read(buf []byte) (int, error) {
+	if p.paid == onRead {
+		return p.side.read(p.src, buf)
+	}
+	if err := p.ended(); err != nil {
+		return 0, err
+	}
+	return p.src.Read(buf)
+}
+
+// ended returns why the stream has ended; nil if it has not.
+func (p pump) ended() error { return call{side: p.side, source: p.side.source.Load()}.ended() }
+
+// write writes what was read.
+func (p pump) write(b []byte) (n int, err error) {
 	if p.paid == onWrite {
-		return p.side.writeSlices(p.e, p.dst, b, p.told)
+		c, err := p.side.enter()
+		if err != nil {
+			return 0, err
+		}
+		defer c.leave()
+		return c.writeSlices(p.dst, b, p.passed)
 	}
 	n, err = p.dst.Write(b)
 	if n < 0 || n > len(b) {
 		return 0, errBadCount
 	}
-	if p.told != nil {
-		p.told(n)
-	}
 	if err == nil && n < len(b) {
 		err = io.ErrShortWrite
 	}
 	return n, err
-}
-
-// kernel is a source and a sink between which the kernel may move bytes by itself.
-type kernel struct {
-	sink   io.ReaderFrom
-	source io.Reader
-	file   file // nil: the source is a connection
-}
-
-// file is an *os.File, or what os makes of one to hide its WriteTo.
-type file interface {
-	fs.File
-	io.Seeker
-	syscall.Conn
-}
-
-// kernelPath finds out whether the sink's ReadFrom may keep the bytes of the source in
-// the kernel. If it can't after all, it falls back to copying, slice by slice.
-func kernelPath(dst io.Writer, src io.Reader) (kernel, bool) {
-	sink, ok := dst.(io.ReaderFrom)
-	if !ok {
-		return kernel{}, false
-	}
-	switch s := src.(type) {
-	case file:
-		if !regular(s) {
-			return kernel{}, false
-		}
-		if d, ok := dst.(file); ok && !regular(d) {
-			return kernel{}, false
-		}
-		return kernel{sink, src, s}, true
-	case interface {
-		net.Conn
-		syscall.Conn
-	}:
-		_, ok := dst.(syscall.Conn)
-		return kernel{sink, src, nil}, ok
-	}
-	return kernel{}, false
-}
-
-func regular(f file) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode().IsRegular()
-}
-
-// rest returns how many bytes are left in the file, from where it stands.
-func (k kernel) rest() (int64, error) {
-	if k.file == nil {
-		return math.MaxInt64, nil
-	}
-	at, err := k.file.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return 0, err
-	}
-	info, err := k.file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return max(info.Size()-at, 0), nil
-}
-
-// offloadSlice is the most that is moved without looking at the context.
-const offloadSlice = 1 << 20
-
-// offload moves at most left bytes by the sink's ReadFrom.
-func (p pump) offload(k kernel, left int64) (total int64, err error) {
-	// A file's end is known, so that nobody waits for permits that nothing needs.
-	rest, err := k.rest()
-	if err != nil {
-		return 0, err
-	}
-	slice := &io.LimitedReader{R: k.source}
-	for left > 0 {
-		if rest <= 0 {
-			if rest, err = k.rest(); err != nil || rest == 0 {
-				return total, err
-			}
-		}
-		n, err := p.side.take(p.e, int(min(left, rest, offloadSlice)))
-		if err != nil {
-			return total, err
-		}
-		slice.N = int64(n)
-		m, err := k.sink.ReadFrom(slice)
-		if m < 0 || m > int64(n) {
-			return total, errBadCount
-		}
-		p.side.settle(int(m))
-		total += m
-		left -= m
-		rest -= m
-		if p.told != nil {
-			p.told(int(m))
-		}
-		if err != nil || m < int64(n) {
-			return total, err
-		}
-	}
-	return total, nil
 }

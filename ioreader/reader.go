@@ -22,33 +22,29 @@ type Reader struct {
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
 	t := &Reader{r: r}
 	if ctx != nil && r != nil {
-		t.side.start(newEnding(ctx), l)
+		t.side.start(ctx, l)
 	}
 	return t
 }
 
-// Read reads at most one slice, once the limiter has granted it. The permits are taken
-// before the read, so nothing is lost if the limiter refuses; what the read did not need
-// is given back. Its errors are those of the reader underneath, of the context, the
-// limiter's *[core.RejectedError], and [io.ErrClosedPipe].
+// Read reads at most one slice, and returns it once the limiter has granted the bytes that
+// came. If it can't have the permits for all of them it returns those that it can, or why
+// it can't: the error of the context, the limiter's *[core.RejectedError], or
+// [io.ErrClosedPipe]. Nothing is lost: the next Read gets the rest. The other errors are those
+// of the reader underneath.
 func (t *Reader) Read(p []byte) (int, error) { return t.side.read(t.r, p) }
 
 // WriteTo writes what it reads to w until the reader ends. It is what [io.Copy] uses. If
 // the reader underneath is a file or a connection, and so is w, the bytes stay in the
-// kernel where the system can do that.
+// kernel where the system can do that. Other calls may read between its slices.
 func (t *Reader) WriteTo(w io.Writer) (int64, error) {
-	e, err := t.side.enter()
-	if err != nil {
-		return 0, err
-	}
-	defer t.side.leave()
-	return pump{side: &t.side, e: e, dst: w, src: t.r, paid: onRead}.run()
+	return pump{side: &t.side, dst: w, src: t.r, paid: onRead}.run()
 }
 
 // Close ends a call that waits, and all later ones, with [io.ErrClosedPipe], and closes
 // what is underneath if it can be closed. The second Close does nothing and returns nil.
 func (t *Reader) Close() error {
-	if t.side.ending.Load() == nil {
+	if t.side.source.Load() == nil {
 		return errNotMade
 	}
 	if !t.side.end(io.ErrClosedPipe) {
@@ -56,3 +52,6 @@ func (t *Reader) Close() error {
 	}
 	return closeUnder(t.r)
 }
+
+// String says what the reader is and what limits it.
+func (t *Reader) String() string { return "throttled reader, " + t.side.String() }

@@ -1,256 +1,170 @@
 package ioreader
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/turn"
 )
 
-// side is one direction of a stream: it pays for the bytes, slice by slice.
-//
-// A call enters, and then takes and settles by turns until it leaves. What is below turn
-// is used by whoever has the turn, and by nobody else.
+// side is one direction of a stream. What is below turn is used by whoever has the turn,
+// and by nobody else.
 type side struct {
-	ending  atomic.Pointer[ending] // a connection's is replaced after its deadline has passed
-	limiter core.Limiter           // nil: unlimited
-	turn    turn
+	parent context.Context               // of the whole stream
+	source atomic.Pointer[ending.Source] // ends the calls; a connection's is replaced after its deadline has passed
+	turn   turn.Turn
 
-	pace  pace
-	lease core.Lease // of the bytes that are on their way now
-	taken int        // how many those are
-	debt  int        // bytes that passed, but whose permits went to somebody else
-	batch batch
+	meter meter.Meter
+	spare *ending.Context // of an earlier call and of this source, to be used again; nil: none
+	kept  *ending.Source  // the source of spare
+	came  arrived         // bytes that were read and are not paid for
 }
 
 // start makes the side ready.
-func (s *side) start(e *ending, l core.Limiter) {
-	s.turn = newTurn()
-	s.ending.Store(e)
-	if isNil(l) {
-		return
-	}
-	s.limiter = l
-	s.pace = newPace(l)
-	s.batch.side = s
+func (s *side) start(parent context.Context, l core.Limiter) {
+	s.parent = parent
+	s.turn.Init()
+	s.meter.Init(l, &s.turn)
+	s.reopen()
 }
 
-// enter begins a call. Whether the stream has ended is found out by take, or by the
-// limiter that it asks.
-func (s *side) enter() (*ending, error) {
-	e := s.ending.Load()
-	if e == nil {
-		return nil, errNotMade
+// reopen gives the side a new source.
+func (s *side) reopen() *ending.Source {
+	source := &ending.Source{Waiting: s.meter.Waits}
+	s.source.Store(source)
+	return source
+}
+
+// unlimited reports whether the bytes need no permits.
+func (s *side) unlimited() bool { return s.meter.Limiter() == nil }
+
+// call is one call on a side, from enter to leave.
+type call struct {
+	*side
+	source *ending.Source
+	ctx    *ending.Context // what the limiter is asked with; nil: there is none
+}
+
+// enter begins a call, when it is its turn.
+func (s *side) enter() (call, error) {
+	source := s.source.Load()
+	if source == nil {
+		return call{}, errNotMade
 	}
-	if !s.turn.try() {
-		if err := s.turn.takeSlow(e); err != nil {
-			return nil, err
+	c := call{s, source, nil}
+	if err := c.ended(); err != nil {
+		return call{}, err
+	}
+	if s.turn.TryTake() {
+		switch {
+		case s.unlimited():
+		case s.spare != nil && s.kept == source:
+			c.ctx, s.spare = s.spare, nil
+		default:
+			c.ctx = source.Begin(s.parent)
 		}
+		return c, nil
 	}
-	return e, nil
+	c.ctx = source.Begin(s.parent)
+	if err := s.turn.Take(c.ctx); err != nil {
+		err = c.explain(err)
+		c.ctx.Finish(false)
+		return call{}, err
+	}
+	return c, nil
 }
 
-// leave ends a call. A slice that was not settled, because what is underneath panicked,
+// leave ends the call. A slice that was not settled, because what is underneath panicked,
 // is given back.
-func (s *side) leave() {
-	if s.taken > 0 {
-		s.settle(0)
+func (c call) leave() {
+	s := c.side
+	s.meter.Settle(0)
+	switch {
+	case c.ctx == nil:
+	case s.meter.Trusted() && c.ctx.Unused():
+		s.spare, s.kept = c.ctx, c.source
+	default:
+		c.ctx.Finish(s.meter.Trusted())
 	}
-	s.turn.leave()
+	s.turn.Leave()
 	// Close may have looked for a batch while this call had the turn.
-	if s.ending.Load().ended() {
-		s.clearBatch()
+	if s.source.Load().Cause() != nil {
+		s.meter.Clear()
 	}
+}
+
+// ended returns why the call has to end; nil if it goes on.
+func (c call) ended() error {
+	if cause := c.source.Cause(); cause != nil {
+		return cause
+	}
+	return c.parent.Err()
+}
+
+// explain returns what the caller is told of a limiter's error: why the call has to end, if
+// it has to, whatever the limiter says.
+func (c call) explain(err error) error {
+	if ended := c.ended(); ended != nil {
+		return ended
+	}
+	return err
 }
 
 // take pays for the next slice of want bytes, at least 1, and returns how many those are.
-func (s *side) take(e *ending, want int) (int, error) {
-	if s.limiter == nil {
-		if err := e.Err(); err != nil {
-			return 0, err
-		}
-		return want, nil
-	}
-	if s.batch.left > 0 || s.debt > 0 || s.pace.sharing {
-		return s.takeSlow(e, want)
-	}
-	n := min(want, s.pace.slice)
-	lease, err := s.limiter.Acquire(e, n)
-	if err != nil || !lease.Acquired() {
-		return s.refused(e, want, n, lease, err)
-	}
-	s.lease, s.taken = lease, n
-	s.pace.countdown--
-	if s.pace.countdown < 0 || e.begun.Load() != 0 {
-		s.learn(e, lease)
+func (c call) take(want int) (int, error) {
+	n, err := c.meter.Take(c.ctx, want)
+	if err != nil {
+		return 0, c.explain(err)
 	}
 	return n, nil
 }
 
-// takeSlow is take when there is a batch to spend or to get, or a debt to be paid.
-func (s *side) takeSlow(e *ending, want int) (int, error) {
-	if err := e.Err(); err != nil {
-		return 0, err
-	}
-	if s.batch.left > 0 {
-		s.taken = min(want, s.batch.left)
-		s.batch.left -= s.taken
-		s.batch.spending = true
-		return s.taken, nil
-	}
-	ask, bulk := min(want, s.pace.slice), false
-	switch {
-	case s.debt > 0:
-		ask = min(s.debt, s.pace.slice)
-	case s.pace.sharing:
-		if bulk = ask < s.pace.slice && s.pace.eager(); bulk {
-			ask = s.pace.slice
-		}
-	}
-	lease, err := s.limiter.Acquire(e, ask)
-	if err != nil || !lease.Acquired() {
-		return s.refused(e, want, ask, lease, err)
-	}
-	if s.debt > 0 {
-		lease.Release()
-		s.debt -= ask
-		s.learn(e, lease)
-		return s.take(e, want)
-	}
-	s.learn(e, lease)
-	if bulk {
-		s.batch.put(lease, ask)
-		return s.takeSlow(e, want)
-	}
-	s.lease, s.taken = lease, ask
-	return ask, nil
-}
-
-// learn adapts the pace to how the limiter answered.
-func (s *side) learn(e *ending, lease core.Lease) {
-	waited, ok := e.waited()
-	e.rest()
-	s.pace.learn(s.limiter, lease, waited, ok)
-}
-
-// refused tells what ends the call from a limit that has shrunk below the slice: that
-// makes the slices smaller.
-func (s *side) refused(e *ending, want, asked int, lease core.Lease, err error) (int, error) {
-	e.rest()
-	if ended := e.Err(); ended != nil {
-		return 0, ended
-	}
-	if err == nil {
-		if err = lease.Err(); err == nil {
-			err = core.ErrRejected // somebody else's limiter, and careless
-		}
-	}
-	if asked > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
-		s.pace.shrink(s.limiter, asked)
-		return s.take(e, want)
-	}
-	if errors.Is(err, core.ErrRejected) && s.debt == 0 {
-		// Less than the slice may be there, and passes; the next slice gets the error.
-		if n := min(s.limiter.Available(), asked-1, want); n > 0 {
-			if l, again := s.limiter.Acquire(e, n); again == nil && l.Acquired() {
-				s.lease, s.taken = l, n
-				return n, nil
-			}
-			e.rest()
-		}
-	}
-	return 0, err
-}
-
-// settle says how many bytes of the slice have passed. The rest is given back.
-func (s *side) settle(passed int) {
-	n := s.taken
-	s.taken = 0
-	if s.batch.spending {
-		s.batch.spending = false
-		if s.batch.left += n - passed; s.batch.left == 0 {
-			s.batch.lease.Release()
-		}
-		return
-	}
-	if passed == n {
-		s.lease.Release()
-		return
-	}
-	if s.limiter != nil {
-		s.giveBack(s.lease, passed)
-	}
-}
-
-// giveBack refunds a lease of which only some bytes have passed.
-func (s *side) giveBack(lease core.Lease, passed int) {
-	refunder, ok := s.limiter.(core.Refunder)
-	if !ok || s.pace.kind == held {
-		lease.Release()
-		return
-	}
-	// A lease is refunded whole. Who waits may be served from it before what has passed is
-	// taken again; then that is paid for before the next slice.
-	refunder.Refund(lease)
-	if passed > 0 {
-		if again := s.limiter.TryAcquire(passed); again.Acquired() {
-			again.Release()
-		} else {
-			s.debt += passed
-		}
-	}
-}
-
 // end ends the calls on this side, and reports whether this call did.
 func (s *side) end(cause error) bool {
-	first := s.ending.Load().end(cause)
-	s.clearBatch()
+	first := s.source.Load().End(cause)
+	s.meter.Clear()
 	return first
-}
-
-// clearBatch gives the unused part of a batch back, unless a call is using it.
-func (s *side) clearBatch() {
-	if s.limiter == nil || !s.turn.try() {
-		return
-	}
-	s.batch.giveBack()
-	s.turn.leave()
 }
 
 // write writes p slice by slice.
 func (s *side) write(w io.Writer, p []byte) (n int, err error) {
-	e, err := s.enter()
+	c, err := s.enter()
 	if err != nil {
 		return 0, err
 	}
-	defer s.leave()
-	return s.writeSlices(e, w, p, nil)
+	defer c.leave()
+	return c.writeSlices(w, p, nil)
 }
 
-// writeSlices has told, unless it is nil, be told of every slice that passed.
-func (s *side) writeSlices(e *ending, w io.Writer, p []byte, told func(int)) (n int, err error) {
+// writeSlices writes p slice by slice, and calls passed, unless it is nil, after each.
+func (c call) writeSlices(w io.Writer, p []byte, passed func(int)) (n int, err error) {
 	if len(p) == 0 {
-		if err := e.Err(); err != nil {
-			return 0, err
-		}
 		return w.Write(p)
 	}
+	nested := c.pays(w)
 	for n < len(p) {
-		k, err := s.take(e, len(p)-n)
-		if err != nil {
-			return n, err
+		k := len(p) - n
+		if !c.unlimited() {
+			if k, err = c.take(k); err != nil {
+				return n, err
+			}
+			if nested {
+				c.meter.Release()
+			}
 		}
 		m, err := w.Write(p[n : n+k])
 		if m < 0 || m > k {
 			return n, errBadCount
 		}
-		if s.taken > 0 {
-			s.settle(m)
-		}
+		c.meter.Settle(m)
 		n += m
-		if told != nil && m > 0 {
-			told(m)
+		if passed != nil && m > 0 {
+			passed(m)
 		}
 		if err != nil {
 			return n, err
@@ -262,32 +176,96 @@ func (s *side) writeSlices(e *ending, w io.Writer, p []byte, told func(int)) (n 
 	return n, nil
 }
 
-// read reads one slice at most.
-func (s *side) read(r io.Reader, p []byte) (n int, err error) {
-	e, err := s.enter()
-	if err != nil {
-		return 0, err
-	}
-	defer s.leave()
-	return s.readSlice(e, r, p)
+// pays reports whether stream, of this package, asks the same limiter as this side. Then
+// this side must hold none of its permits meanwhile.
+func (s *side) pays(stream any) bool {
+	p, ok := stream.(payer)
+	return ok && p.pays(s.meter.Limiter())
 }
 
-func (s *side) readSlice(e *ending, r io.Reader, p []byte) (n int, err error) {
-	if len(p) == 0 {
-		return 0, e.Err() // not every reader underneath knows what to make of it
+// payer is a stream of this package.
+type payer interface{ pays(l core.Limiter) bool }
+
+// asks reports whether this side, or what is underneath it, asks l.
+func (s *side) asks(l core.Limiter, under any) bool {
+	if meter.Same(s.meter.Limiter(), l) {
+		return true
 	}
-	k, err := s.take(e, len(p))
+	p, ok := under.(payer)
+	return ok && p.pays(l)
+}
+
+// String says what limits the side.
+func (s *side) String() string { return meter.Describe(s.meter.Limiter()) }
+
+// read reads one slice at most, and pays for the bytes that came. What it can't pay for is
+// there for the next call.
+func (s *side) read(r io.Reader, p []byte) (n int, err error) {
+	c, err := s.enter()
 	if err != nil {
 		return 0, err
 	}
-	n, err = r.Read(p[:k])
-	if n < 0 || n > k {
+	defer c.leave()
+	return c.read(r, p)
+}
+
+func (c call) read(r io.Reader, p []byte) (paid int, err error) {
+	switch {
+	case len(p) == 0:
+		return 0, nil // not every reader underneath knows what to make of it
+	case c.unlimited():
+		n, err := r.Read(p)
+		if n < 0 || n > len(p) {
+			return 0, errBadCount
+		}
+		return n, err
+	case c.came.any():
+		return c.readArrived(p)
+	}
+	p = p[:c.meter.Slice(len(p))]
+	n, readErr := r.Read(p)
+	if n < 0 || n > len(p) {
 		return 0, errBadCount
 	}
-	if s.taken > 0 {
-		s.settle(n)
+	if n == 0 {
+		return 0, readErr
 	}
-	return n, err
+	defer func() {
+		if paid < n { // the limiter may have panicked
+			c.came.keep(p[paid:n], readErr)
+		}
+	}()
+	k, err := c.take(n)
+	if err != nil {
+		return 0, err
+	}
+	c.meter.Settle(k)
+	if paid = k; paid < n {
+		return paid, nil
+	}
+	return paid, readErr
+}
+
+// readArrived reads from what came before, if anything did.
+func (s *side) readArrived(p []byte) (int, error) {
+	c, err := s.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	if !c.came.any() {
+		return 0, nil
+	}
+	return c.readArrived(p)
+}
+
+func (c call) readArrived(p []byte) (int, error) {
+	n, err := c.take(min(len(p), c.came.len()))
+	if err != nil {
+		return 0, err
+	}
+	c.meter.Settle(n)
+	return c.came.take(p[:n])
 }
 
 var (

@@ -22,7 +22,7 @@ type Writer struct {
 func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 	t := &Writer{w: w}
 	if ctx != nil && w != nil {
-		t.side.start(newEnding(ctx), l)
+		t.side.start(ctx, l)
 	}
 	return t
 }
@@ -35,20 +35,15 @@ func (t *Writer) Write(p []byte) (int, error) { return t.side.write(t.w, p) }
 
 // ReadFrom writes what it reads from r until it ends. It is what [io.Copy] uses. If r is
 // a file or a connection, and so is the writer underneath, the bytes stay in the kernel
-// where the system can do that.
+// where the system can do that. While it waits for r, others can write.
 func (t *Writer) ReadFrom(r io.Reader) (int64, error) {
-	e, err := t.side.enter()
-	if err != nil {
-		return 0, err
-	}
-	defer t.side.leave()
-	return pump{side: &t.side, e: e, dst: t.w, src: r, paid: onWrite}.run()
+	return pump{side: &t.side, dst: t.w, src: r, paid: onWrite}.run()
 }
 
 // Close ends a call that waits, and all later ones, with [io.ErrClosedPipe], and closes
 // what is underneath if it can be closed. The second Close does nothing and returns nil.
 func (t *Writer) Close() error {
-	if t.side.ending.Load() == nil {
+	if t.side.source.Load() == nil {
 		return errNotMade
 	}
 	if !t.side.end(io.ErrClosedPipe) {
@@ -56,6 +51,11 @@ func (t *Writer) Close() error {
 	}
 	return closeUnder(t.w)
 }
+
+// String says what the writer is and what limits it.
+func (t *Writer) String() string { return "throttled writer, " + t.side.String() }
+
+func (t *Writer) pays(l core.Limiter) bool { return t.side.asks(l, t.w) }
 
 func closeUnder(under any) error {
 	if c, ok := under.(io.Closer); ok {

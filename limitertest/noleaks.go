@@ -16,7 +16,8 @@ import (
 //   - A [core.Reporter] whose permits do not come back with time: Available must be Limit.
 //   - A [core.Replenisher] with a period: its leases hold nothing, and what is missing comes
 //     back with time, so only the queue is looked at.
-//   - A [core.ChainedLimiter]: each of its limiters.
+//   - A [core.ChainedLimiter]: each of its limiters. A view that has a method Unwrap()
+//     core.Limiter, as [core.WithReason] makes them: what it is a view of.
 //   - A [core.Idler] that is no Reporter: it must be idle.
 //   - Any other: as many permits must be available as were when NoLeaks was called.
 //
@@ -40,15 +41,24 @@ func NoLeaks(tb testing.TB, limiters ...core.Limiter) {
 	})
 }
 
-// unchained returns the limiters, and for each chain among them those that it is made of.
+// unchained returns the limiters, and for each chain among them those that it is made of,
+// whatever they are seen through.
 func unchained(limiters []core.Limiter) []core.Limiter {
 	all := make([]core.Limiter, 0, len(limiters))
 	for _, l := range limiters {
-		if c, ok := l.(*core.ChainedLimiter); ok && c != nil {
-			all = append(all, unchained(c.Limiters())...)
-		} else {
-			all = append(all, l)
+		switch v := l.(type) {
+		case *core.ChainedLimiter:
+			if v != nil {
+				all = append(all, unchained(v.Limiters())...)
+				continue
+			}
+		case interface{ Unwrap() core.Limiter }:
+			if inner := v.Unwrap(); inner != nil {
+				all = append(all, unchained([]core.Limiter{inner})...)
+				continue
+			}
 		}
+		all = append(all, l)
 	}
 	return all
 }

@@ -53,7 +53,18 @@ func TestNoLeaks(t *testing.T) {
 		},
 		"behind a reason": {
 			slotsBehind(func(l core.Limiter) core.Limiter { return core.WithReason(l, "full") }),
-			"limitertest: limiter 0 (*core.reasoned): 2 of 5 permits were not released",
+			"limitertest: limiter 0 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
+		},
+		"in a chain behind a reason": {
+			slotsBehind(func(l core.Limiter) core.Limiter {
+				rate := bucket(0, core.OldestFirst, false)
+				return core.WithReason(must(core.Chain(core.WithReason(rate, "spent"), core.WithReason(l, "full"))), "not now")
+			}),
+			"limitertest: limiter 1 (*core.ConcurrencyLimiter): 2 of 5 permits were not released",
+		},
+		"one that says nothing, behind a reason": {
+			slotsBehind(func(l core.Limiter) core.Limiter { return core.WithReason(struct{ core.Limiter }{l}, "full") }),
+			"limitertest: limiter 0 (struct { core.Limiter }): 2 permits were not released",
 		},
 		"in a chain": {
 			slotsBehind(func(l core.Limiter) core.Limiter { return must(core.Chain(core.Unlimited(), l)) }),

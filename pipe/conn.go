@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -87,6 +88,11 @@ func (c *conn) open() error {
 func (*conn) LocalAddr() net.Addr { return addr{} }
 
 func (*conn) RemoteAddr() net.Addr { return addr{} }
+
+// String says what limits the end.
+func (c *conn) String() string {
+	return fmt.Sprintf("pipe connection, reading %v, writing %v", &c.in.rd, &c.out.wr)
+}
 
 // connReader and connWriter have only what copying is to use.
 type (

@@ -3,14 +3,15 @@ package pipe
 import (
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
 // Options are the limiters of a pipe, or of one end of a pair of [Conns]. A permit is a
-// byte. nil: unlimited on that side. Do not use one concurrency limiter on both sides of a
-// pipe: the buffered bytes could hold all the permits that reading them takes.
+// byte. nil: unlimited on that side. If a limiter whose permits are held is on both sides
+// of a pipe it is asked on the write side only: the buffered bytes have its permits, and could
+// have all that there are.
 type Options struct {
 	WriteLimiter core.Limiter // grants the bytes written; held until they are read
 	ReadLimiter  core.Limiter // grants the bytes read; released as soon as they are
@@ -23,8 +24,7 @@ func (o Options) validate(where string) error {
 		field   string
 		limiter core.Limiter
 	}{{"WriteLimiter", o.WriteLimiter}, {"ReadLimiter", o.ReadLimiter}} {
-		v := reflect.ValueOf(l.limiter)
-		if v.Kind() == reflect.Pointer && v.IsNil() {
+		if l.limiter != nil && argument.IsNil(l.limiter) {
 			errs = append(errs, fmt.Errorf("pipe: %s.%s is a nil %T, want a limiter, or nil for none", where, l.field, l.limiter))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // New returns the two ends of a pipe with these limiters, or what is wrong with them.
@@ -39,7 +41,8 @@ type pipe struct {
 	full atomic.Uint64 // a Write waits until the reader is here; nobody: none does
 	_    [48]byte
 
-	leases  leases // of the bytes in the ring, if wr.meter.holds
+	leases  leases // of the bytes in the ring, if wr.holds
+	given   uint64 // position up to which permits are given back, if wr.permits; guarded by the reader's turn
 	claimed bool   // the Write in progress, which has a limiter, has made a claim; guarded by its turn
 
 	mu sync.Mutex
@@ -61,8 +64,11 @@ const (
 func newPipe(o Options) *pipe {
 	p := new(pipe)
 	p.ring.init()
-	p.rd.init(o.ReadLimiter, ended|expired)
-	p.wr.init(o.WriteLimiter, ended|peerEnded|expired)
+	p.rd.init(o.ReadLimiter, ended|expired, nil)
+	p.wr.init(o.WriteLimiter, ended|peerEnded|expired, p.flush)
+	if p.wr.holds() && meter.Same(o.ReadLimiter, o.WriteLimiter) {
+		p.rd.limited = false // the bytes have permits, which might be all that there are
+	}
 	p.full.Store(nobody)
 	return p
 }
@@ -108,26 +114,44 @@ func (p *pipe) writeErr() error {
 // closeRead ends reading: what is buffered is dropped.
 func (p *pipe) closeRead(err error) {
 	if p.end(&p.rd, err) {
-		p.rd.stop(p.rd.throttled.Load())
+		p.rd.stop(io.ErrClosedPipe)
 		p.wr.state.Or(peerEnded)
-		p.wr.stop(p.wr.throttled.Load())
+		p.wr.stop(io.ErrClosedPipe)
 		p.drain()
 	}
 }
 
-// drain releases the leases of what nobody will read any more, unless a Read is in
+// drain gives back the permits of what nobody will read any more, unless a Read is in
 // progress: that does it when it ends, as does a Write that has been putting bytes.
 func (p *pipe) drain() {
-	for p.wr.meter.holds && p.leases.released.Load() < p.ring.written.Load() && p.rd.turn.tryTake() {
-		p.leases.release(p.ring.written.Load())
-		p.rd.turn.leave()
+	for p.wr.holds() && p.rd.turn.TryTake() {
+		end := p.ring.written.Load()
+		p.release(end)
+		p.rd.turn.Leave()
+		if p.ring.written.Load() == end {
+			return
+		}
+	}
+}
+
+// release gives back the permits of the bytes before the position. The reader's turn is held.
+func (p *pipe) release(position uint64) {
+	switch {
+	case p.wr.permits != nil:
+		if n := position - p.given; n > 0 {
+			p.given = position
+			p.wr.permits.Give(int(n))
+		}
+	case p.wr.keeps:
+		p.leases.release(position)
 	}
 }
 
 // leaveRead ends a Read's turn.
 func (p *pipe) leaveRead() {
-	p.rd.turn.leave()
+	p.rd.turn.Leave()
 	if p.rd.is(ended) {
+		p.rd.meter.Clear()
 		p.drain()
 	}
 }
@@ -136,7 +160,7 @@ func (p *pipe) leaveRead() {
 // only then does the reader find the end.
 func (p *pipe) closeWrite(err error) {
 	if p.end(&p.wr, err) {
-		p.wr.stop(p.wr.throttled.Load())
+		p.wr.stop(io.ErrClosedPipe)
 		p.seal()
 	}
 }
@@ -158,19 +182,20 @@ func (p *pipe) end(s *side, err error) bool {
 // it when it ends. Either it sees that the pipe is closed after it has left its turn, or
 // it had left before the closer tried to take it.
 func (p *pipe) seal() {
-	for !p.rd.is(peerEnded) && p.wr.turn.tryTake() {
+	for !p.rd.is(peerEnded) && p.wr.turn.TryTake() {
 		p.rd.state.Or(peerEnded)
-		p.wr.turn.leave()
+		p.wr.turn.Leave()
 		p.rd.rouse()
 	}
 }
 
 // leaveWrite ends a Write's turn.
 func (p *pipe) leaveWrite() {
-	p.wr.turn.leave()
+	p.wr.turn.Leave()
 	if !p.wr.is(ended | peerEnded) {
 		return
 	}
+	p.wr.meter.Clear()
 	if p.wr.is(peerEnded) {
 		p.drain()
 	}
@@ -188,7 +213,9 @@ func (p *pipe) setDeadline(s *side, t time.Time) {
 		return
 	}
 	s.stopTimer()
-	s.state.And(^uint32(expired))
+	if s.state.And(^uint32(expired))&expired != 0 && !s.stopped() {
+		s.reopen() // expire has ended the one before, or is about to
+	}
 	number := s.timers
 	d := time.Until(t)
 	if !t.IsZero() && d > 0 {
@@ -209,7 +236,8 @@ func (p *pipe) expire(s *side, number uint) {
 		return
 	}
 	s.state.Or(expired)
-	c := s.throttled.Load()
+	source := s.source.Load()
 	p.mu.Unlock()
-	s.stop(c)
+	s.rouse()
+	source.End(os.ErrDeadlineExceeded)
 }

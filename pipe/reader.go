@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"runtime"
 )
@@ -57,14 +58,22 @@ func (r *Reader) CloseWithError(err error) error {
 	return nil
 }
 
+// String says what the reader is, what limits it, and how much is buffered.
+func (r *Reader) String() string {
+	if r.p == nil {
+		return "pipe reader, closed"
+	}
+	return fmt.Sprintf("pipe reader, %v, %d bytes buffered", &r.p.rd, r.Buffered())
+}
+
 func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := p.rd.turn.take(ctx); err != nil {
+	if err := p.rd.turn.Take(ctx); err != nil {
 		return 0, err
 	}
-	if p.rd.meter.limiter == nil && !p.rd.stopped() {
+	if !p.rd.limited && !p.rd.stopped() {
 		if n := p.ring.take(b); n > 0 {
 			p.consumed()
 			p.leaveRead()
@@ -91,7 +100,7 @@ func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
 				return n, nil
 			}
 			p.gather(len(b))
-		case p.rd.meter.limiter != nil:
+		case p.rd.limited:
 			return p.readMetered(ctx, b[:min(n, len(b))])
 		default:
 			n = p.ring.take(b)
@@ -101,26 +110,32 @@ func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
 	}
 }
 
-// readMetered pays for b, which the ring can fill, and fills what was granted.
-func (p *pipe) readMetered(ctx context.Context, b []byte) (int, error) {
-	lease, n, err := p.acquire(ctx, &p.rd, len(b))
+// readMetered pays for b, which the ring can fill, and fills what was granted, and what more
+// there is at once.
+func (p *pipe) readMetered(ctx context.Context, b []byte) (n int, err error) {
+	defer p.rd.meter.Settle(0) // the limiter may panic
+	k, err := p.rd.take(ctx, len(b))
 	if err != nil {
 		if ended := p.readErr(p.rd.state.Load(), false); ended != nil {
 			err = ended
 		}
 		return 0, err
 	}
-	p.ring.take(b[:n])
-	lease.Release()
+	for k > 0 {
+		p.ring.take(b[n : n+k])
+		p.rd.meter.Settle(k)
+		if n += k; n == len(b) {
+			break
+		}
+		k = p.rd.meter.More(len(b) - n)
+	}
 	p.consumed()
 	return n, nil
 }
 
 // consumed lets go of what the bytes held that were taken from the ring.
 func (p *pipe) consumed() {
-	if p.wr.meter.holds {
-		p.leases.release(p.ring.start)
-	}
+	p.release(p.ring.start)
 	if p.ring.start >= p.full.Load() {
 		p.full.Store(nobody)
 		p.wr.rouse()
@@ -131,7 +146,7 @@ func (p *pipe) consumed() {
 // returns how many bytes it got past the ring.
 func (p *pipe) awaitBytes(ctx context.Context, b []byte) int {
 	var dst []byte
-	if p.rd.meter.limiter == nil && len(b) >= handOverMin {
+	if !p.rd.limited && len(b) >= handOverMin {
 		dst = b
 	}
 	if dst == nil && p.lookForBytes() {

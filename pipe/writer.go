@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"runtime"
 )
@@ -55,39 +56,36 @@ func (w *Writer) CloseWithError(err error) error {
 	return nil
 }
 
+// String says what the writer is and what limits it.
+func (w *Writer) String() string {
+	if w.p == nil {
+		return "pipe writer, closed"
+	}
+	return fmt.Sprintf("pipe writer, %v", &w.p.wr)
+}
+
 func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := p.wr.turn.take(ctx); err != nil {
+	if err := p.wr.turn.Take(ctx); err != nil {
 		return 0, err
 	}
 	n := len(b)
-	if n >= handOverMin || n == 0 || p.wr.stopped() {
-		return p.writeSlow(ctx, b)
-	}
 	switch {
-	case p.wr.meter.limiter == nil && p.ring.room(n) >= n:
+	case n >= handOverMin || n == 0 || p.wr.stopped() || p.ring.room(n) < n:
+	case !p.wr.limited || p.wr.permits != nil && p.wr.permits.TryTake(n):
 		p.put(b)
 		p.leaveWrite()
 		return n, nil
-	case p.wr.meter.builtin:
-		k, err := p.passMetered(ctx, b)
-		if k == n || err != nil {
-			p.leaveWrite()
-			return k, err
-		}
-		n, err = p.writeSlow(ctx, b[k:])
-		return k + n, err
 	}
 	return p.writeSlow(ctx, b)
 }
 
 func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 	defer p.leaveWrite()
-	metered := p.wr.meter.limiter != nil
-	if metered {
-		defer p.endClaim()
+	if p.wr.limited {
+		defer p.endMetered()
 	}
 	for first := true; first || len(b) > 0; first = false {
 		if err := p.writeErr(); err != nil {
@@ -97,7 +95,7 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 			return n, err
 		}
 		var k int
-		if metered {
+		if p.wr.limited {
 			k, err = p.passMetered(ctx, b)
 		} else {
 			k = p.passFree(ctx, b)
@@ -111,10 +109,17 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 	return n, nil
 }
 
+// endMetered ends a Write that pays: what it has filled is handed over, and what it has paid
+// for and not passed, because its limiter panicked, is given back.
+func (p *pipe) endMetered() {
+	p.endClaim()
+	p.wr.meter.Settle(0)
+}
+
 // passFree passes on some of b, or waits.
 func (p *pipe) passFree(ctx context.Context, b []byte) int {
 	room := p.ring.room(len(b))
-	if len(b) >= handOverMin && p.rd.meter.limiter == nil {
+	if len(b) >= handOverMin && !p.rd.limited {
 		if k, ok := p.passOver(ctx, b, room >= len(b)); ok {
 			return k
 		}
@@ -151,7 +156,7 @@ func (p *pipe) passOver(ctx context.Context, b []byte, fits bool) (n int, ok boo
 	return len(b) - p.withdrawWrite(), true
 }
 
-// passMetered passes on as much of b as one lease is for, or waits.
+// passMetered passes on as much of b as one slice is, or waits.
 func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -161,14 +166,14 @@ func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 		p.awaitRoom(ctx)
 		return 0, nil
 	}
-	room = min(room, len(b))
-	if p.wr.meter.bounds {
-		p.lookForLeases(room)
+	room = min(room, len(b), bufferSize)
+	if p.wr.permits != nil {
+		p.lookForPermits(room)
 	}
 	if p.claimed {
 		p.pause()
 	}
-	lease, n, err := p.acquire(ctx, &p.wr, room)
+	n, err := p.wr.take(ctx, room)
 	if err != nil {
 		if closed := p.writeErr(); closed != nil {
 			err = closed
@@ -176,7 +181,7 @@ func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 		return 0, err
 	}
 	if p.wr.stopped() {
-		p.wr.meter.refund(lease)
+		p.unpay(n)
 		return 0, nil // the state says why
 	}
 	over := 0
@@ -187,16 +192,36 @@ func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 			p.filled(over)
 		}
 	}
-	if over == n {
-		lease.Release()
-		return n, nil
+	p.settle(n, over)
+	if over < n {
+		p.endClaim()
+		p.put(b[over:n])
 	}
-	p.endClaim()
-	if p.wr.meter.holds {
-		p.leases.push(lease, p.ring.end+uint64(n-over))
-	}
-	p.put(b[over:n])
 	return n, nil
+}
+
+// unpay gives back what n bytes have been paid that do not pass.
+func (p *pipe) unpay(n int) {
+	if p.wr.permits != nil {
+		p.wr.permits.Give(n)
+		return
+	}
+	p.wr.meter.Settle(0)
+}
+
+// settle says that a slice of n bytes passes, of which so many were handed over and the
+// others are about to be put into the ring.
+func (p *pipe) settle(n, over int) {
+	switch {
+	case p.wr.permits != nil:
+		if over > 0 {
+			p.wr.permits.Give(over)
+		}
+	case p.wr.keeps && over < n:
+		p.leases.push(p.wr.meter.Keep(), p.ring.end+uint64(n-over))
+	default:
+		p.wr.meter.Settle(n)
+	}
 }
 
 // endClaim hands over what the Write has filled, if it has.
@@ -209,11 +234,11 @@ func (p *pipe) endClaim() {
 
 // roomMetered is room in a ring that is as large as the limiter asks for.
 func (p *pipe) roomMetered(n int) int {
-	p.ring.capacity = p.wr.meter.capacity()
+	p.ring.capacity = p.wr.capacity()
 	room := p.ring.room(n)
 	if room == 0 {
-		p.wr.meter.ask()
-		p.ring.capacity = p.wr.meter.capacity()
+		p.wr.ask()
+		p.ring.capacity = p.wr.capacity()
 		room = p.ring.room(n)
 	}
 	return room
@@ -287,19 +312,19 @@ func (p *pipe) lookForReader() []byte {
 	return p.claim()
 }
 
-// lookForLeases looks for a while, before a Write asks its limiter for n bytes, whether the
-// reader releases leases, if the limiter can't grant that many as long as this pipe has so
-// many itself: to wait in the limiter costs more than to look.
-func (p *pipe) lookForLeases(n int) {
-	limit := uint64(p.wr.meter.limit)
-	n = min(n, p.wr.meter.limit)
-	if p.ring.end+uint64(n)-p.leases.released.Load() <= limit {
+// lookForPermits looks for a while, before a Write asks its concurrency limiter for n bytes,
+// whether the reader gives some back, if the limiter can't grant that many as long as this
+// pipe has so many itself: to wait in the limiter costs more than to look.
+func (p *pipe) lookForPermits(n int) {
+	limit := uint64(p.wr.limit)
+	n = min(n, p.wr.limit)
+	if p.ring.end+uint64(n)-p.ring.read.Load() <= limit {
 		return
 	}
-	n = max(n, p.wr.meter.limit/2)
+	n = max(n, p.wr.limit/2)
 	for range yields {
 		for range looks {
-			if p.ring.end+uint64(n)-p.leases.released.Load() <= limit {
+			if p.ring.end+uint64(n)-p.ring.read.Load() <= limit {
 				return
 			}
 		}

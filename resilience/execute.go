@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
 // Execute runs f by way of e, and returns what f returns, unchanged, the value beside an
@@ -27,7 +29,7 @@ func Execute[T any](ctx context.Context, e Executor, f func(context.Context) (T,
 // executeSlow is Execute on what is no strategy.
 func executeSlow[T any](ctx context.Context, e Executor, f func(context.Context) (T, error)) (T, error) {
 	var none T
-	if isNil(e) {
+	if argument.IsNil(e) {
 		return none, errors.New("resilience: the executor is nil")
 	}
 	var last atomic.Pointer[T] // who stops waiting for f returns while f still runs

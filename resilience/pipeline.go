@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
+
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
 // PipelineOptions name a pipeline, for the [Source] of events and errors.
@@ -27,7 +28,7 @@ func Pipeline(o PipelineOptions, es ...Executor) (Executor, error) {
 	}
 	var errs []error
 	for i, e := range es {
-		if isNil(e) {
+		if argument.IsNil(e) {
 			errs = append(errs, fmt.Errorf("resilience: executor %d of the pipeline is nil", i))
 		}
 	}
@@ -83,17 +84,4 @@ func withPipeline(ctx context.Context, p *PipelineOptions) context.Context {
 func pipelineOf(ctx context.Context) *PipelineOptions {
 	p, _ := ctx.Value(pipelineKey{}).(*PipelineOptions)
 	return p
-}
-
-// isNil reports whether v is nil, or holds a nil pointer, function or the like.
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	switch r.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Slice:
-		return r.IsNil()
-	default:
-		return false
-	}
 }

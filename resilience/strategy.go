@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
 // Executor runs a function, or refuses to: a [Strategy], a [Pipeline], or one of your own.
@@ -71,7 +72,7 @@ func Concurrency(permits, queue int) (*Strategy, error) {
 // one Options, without a Limiter.
 func Limit(l core.Limiter, o ...Options) (*Strategy, error) {
 	options, err := without(o)
-	if isNil(l) {
+	if argument.IsNil(l) {
 		err = errors.Join(errors.New("resilience: the limiter is nil"), err)
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package channels
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluice-go/sluice/bench/internal/sidebyside"
 	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/core"
 )
 
 const capacity = 128
@@ -30,7 +32,8 @@ var routes = []struct {
 	name string
 	new  func(b *testing.B, ctx context.Context) route
 }{
-	{"sluice", sluiceRoute},
+	{"sluice", limitedRoute},
+	{"sluice-bounded", boundedRoute},
 	{"native", nativeRoute},
 	{"native-select", selectRoute},
 	{"xsync-semaphore+native", semaphoreRoute},
@@ -39,7 +42,17 @@ var routes = []struct {
 }
 
 // BenchmarkChannel passes items from senders to as many receivers through 128 places.
-func BenchmarkChannel(b *testing.B) {
+func BenchmarkChannel(b *testing.B) { passThrough(b) }
+
+// BenchmarkChannelOneProcessor is the same where there is but one processor, as in many a
+// container.
+func BenchmarkChannelOneProcessor(b *testing.B) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	passThrough(b)
+}
+
+func passThrough(b *testing.B) {
+	b.Helper()
 	for _, c := range []struct {
 		name string
 		n    int
@@ -90,12 +103,33 @@ func carry(b *testing.B, pairs int, r route) {
 	}
 }
 
-func sluiceRoute(b *testing.B, ctx context.Context) route {
+// limitedRoute is what the package is for: a user's concurrency limiter, in whose queue
+// any number of senders may wait.
+func limitedRoute(b *testing.B, ctx context.Context) route {
+	b.Helper()
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: capacity, QueueLimit: math.MaxInt})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := channel.New(channel.Options[int]{Limiter: limiter})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return routeOf(b, ctx, c)
+}
+
+// boundedRoute is the drop-in for a native channel.
+func boundedRoute(b *testing.B, ctx context.Context) route {
 	b.Helper()
 	c, err := channel.Bounded[int](capacity)
 	if err != nil {
 		b.Fatal(err)
 	}
+	return routeOf(b, ctx, c)
+}
+
+func routeOf(b *testing.B, ctx context.Context, c *channel.LimitedChannel[int]) route {
+	b.Helper()
 	return route{
 		send: func(first, n int) {
 			for i := range n {
@@ -121,20 +155,30 @@ func sluiceRoute(b *testing.B, ctx context.Context) route {
 	}
 }
 
-// batchRoute is sluiceRoute for receivers that take as many items at once as are there.
+// batchRoute is limitedRoute for those who send and receive many items at once.
 func batchRoute(b *testing.B, ctx context.Context) route {
 	b.Helper()
-	c, err := channel.Bounded[int](capacity)
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: capacity, QueueLimit: math.MaxInt})
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := channel.New(channel.Options[int]{Limiter: limiter})
 	if err != nil {
 		b.Fatal(err)
 	}
 	return route{
 		send: func(first, n int) {
-			for i := range n {
-				if err := c.Send(ctx, first+i); err != nil {
+			batch := make([]int, min(n, capacity))
+			for sent := 0; sent < n; {
+				part := batch[:min(n-sent, len(batch))]
+				for i := range part {
+					part[i] = first + sent + i
+				}
+				if _, err := c.SendBatch(ctx, part); err != nil {
 					b.Error(err)
 					return
 				}
+				sent += len(part)
 			}
 		},
 		receive: func() (sum uint64) {

@@ -2,7 +2,6 @@ package channels
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"golang.org/x/sync/semaphore"
@@ -45,29 +44,7 @@ func weightedRoute(b *testing.B, ctx context.Context, weight int) route {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return route{
-		send: func(first, n int) {
-			for i := range n {
-				if err := c.Send(ctx, first+i); err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		},
-		receive: func() (sum uint64) {
-			for {
-				v, err := c.Receive(ctx)
-				if err != nil {
-					if !errors.Is(err, channel.ErrClosed) {
-						b.Error(err)
-					}
-					return sum
-				}
-				sum += uint64(v)
-			}
-		},
-		finish: func() { _ = c.Close() },
-	}
+	return routeOf(b, ctx, c)
 }
 
 func weightedSemaphoreRoute(b *testing.B, ctx context.Context, weight int) route {

@@ -91,7 +91,9 @@ func (c caller) Err() error {
 	if err == nil {
 		select {
 		case <-c.Done():
-			return context.Canceled
+			if err = c.Context.Err(); err == nil { // it may have ended just now
+				err = context.Canceled
+			}
 		default:
 		}
 	}
@@ -127,6 +129,10 @@ func (c *Context) Finish(forgotten bool) {
 		in.cancel(errFinished)
 	}
 }
+
+// Unused reports whether nobody has waited on the context yet. Then it may serve its owner's
+// next call too, if that has the same parent and nobody can have kept it.
+func (c *Context) Unused() bool { return c.inner.Load() == nil }
 
 // Explain returns the source's cause if err says that the source ended the wait; else err.
 func (c *Context) Explain(err error) error {

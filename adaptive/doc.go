@@ -1,0 +1,2 @@
+// Package adaptive has limiters that find their limits themselves.
+package adaptive

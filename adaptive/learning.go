@@ -1,0 +1,112 @@
+package adaptive
+
+import (
+	"github.com/sluice-go/sluice/internal/bound"
+	"github.com/sluice-go/sluice/internal/direct"
+)
+
+// How a Concurrency learns from what its leases tell.
+
+// The values of Concurrency.turn.
+const (
+	idle    = iota // nobody learns, and the queue is empty
+	busy           // somebody learns
+	waiting        // somebody learns, and there is more in the queue
+)
+
+// mostQueued is how many samples wait for a slow Algorithm; of more than that only drops are
+// kept.
+const mostQueued = 1 << 16
+
+// ended is told of each lease that held permits, after they are back, on the goroutine that
+// released it.
+func (l *Concurrency) ended(e direct.End) {
+	if e.Cause != direct.Released && e.Cause != direct.Dropped {
+		return
+	}
+	if l.turn.CompareAndSwap(idle, busy) {
+		l.learn(e)
+		return
+	}
+	l.endedSlow(e)
+}
+
+// endedSlow is ended while somebody learns.
+func (l *Concurrency) endedSlow(e direct.End) {
+	l.mu.Lock()
+	if len(l.queue) < mostQueued || e.Cause == direct.Dropped {
+		l.queue = append(l.queue, e)
+	}
+	l.mu.Unlock()
+	for {
+		// Whoever is busy may have looked into the queue before e was in it. If it is told so
+		// while it is busy, it looks again; if it is done, looking is for this goroutine.
+		if l.turn.CompareAndSwap(busy, waiting) || l.turn.Load() == waiting {
+			return
+		}
+		if l.turn.CompareAndSwap(idle, waiting) {
+			l.learnQueued()
+			return
+		}
+	}
+}
+
+// learn learns from e, and from what comes meanwhile. It is this goroutine's turn.
+func (l *Concurrency) learn(e direct.End) {
+	defer l.learnQueued() // if the user's code panics or ends the goroutine, too
+	l.step(e)
+}
+
+// learnQueued learns from what is in the queue until it is empty, and ends the turn.
+func (l *Concurrency) learnQueued() {
+	if len(l.batch) == 0 && l.turn.CompareAndSwap(busy, idle) {
+		return
+	}
+	ended := false
+	defer func() {
+		if !ended {
+			l.learnQueued() // the rest, before the panic goes on
+		}
+	}()
+	for len(l.batch) > 0 || !l.turn.CompareAndSwap(busy, idle) {
+		if len(l.batch) == 0 {
+			l.turn.Store(busy)
+			l.mu.Lock()
+			l.batch, l.queue = l.queue, nil
+			l.mu.Unlock()
+			continue
+		}
+		e := l.batch[0]
+		l.batch = l.batch[1:]
+		l.step(e)
+	}
+	ended = true
+}
+
+// step learns from one sample.
+func (l *Concurrency) step(e direct.End) {
+	old := l.Limit()
+	dropped := e.Cause == direct.Dropped
+	want := nan
+	// A drop shrinks the limit, whatever becomes of the user's code.
+	defer func() { l.move(old, bound.Next(old, l.o.Min, l.o.Max, e.InFlight, dropped, want)) }()
+	want = l.o.Algorithm.Next(Sample{
+		Limit:    old,
+		InFlight: e.InFlight,
+		Duration: e.Held,
+		Dropped:  dropped,
+		At:       l.base.Add(e.Granted + e.Held),
+	})
+}
+
+// move puts another limit in force.
+func (l *Concurrency) move(old, next int) {
+	if next == old {
+		return
+	}
+	l.limit.Store(int64(next))
+	l.watched.Resize(next)
+	if l.o.OnChange != nil {
+		l.o.OnChange(old, next)
+	}
+}

@@ -1,0 +1,101 @@
+package adaptive_test
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/sluice-go/sluice/adaptive"
+)
+
+// busy keeps one processor busy for d.
+func busy(d time.Duration) {
+	for begin := time.Now(); time.Since(begin) < d; {
+	}
+}
+
+func TestCPU(t *testing.T) {
+	probe := adaptive.CPU()
+	busy(20 * time.Millisecond)
+	read := probe()
+	assert.Greater(t, read, 0.0, "what was used shows, without a garbage collection")
+	assert.LessOrEqual(t, read, 1.0)
+	for range 1000 {
+		if read := probe(); !(read >= 0 && read <= 1) && !math.IsNaN(read) {
+			t.Fatal(read)
+		}
+	}
+}
+
+func TestSchedulerLatency(t *testing.T) {
+	median, most := adaptive.SchedulerLatency(0.5), adaptive.SchedulerLatency(7)
+	var wg sync.WaitGroup
+	for range 100 * runtime.GOMAXPROCS(0) {
+		wg.Go(func() { busy(10 * time.Microsecond) })
+	}
+	wg.Wait()
+	m, all := median(), most()
+	assert.Greater(t, all, 0.0)
+	assert.LessOrEqual(t, m, all)
+	assert.False(t, math.IsInf(all, 0))
+	assert.False(t, math.IsNaN(adaptive.SchedulerLatency(math.NaN())()))
+}
+
+func TestHeap(t *testing.T) {
+	probe := adaptive.Heap()
+	limit := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(limit)
+	debug.SetMemoryLimit(math.MaxInt64)
+	assert.Less(t, probe(), 1e-3)
+	held := make([]byte, 16<<20)
+	debug.SetMemoryLimit(64 << 20)
+	runtime.GC()
+	read := probe()
+	assert.GreaterOrEqual(t, read, 0.25)
+	assert.LessOrEqual(t, read, 1.0)
+	debug.SetMemoryLimit(1)
+	assert.GreaterOrEqual(t, probe(), 1.0)
+	runtime.KeepAlive(held)
+}
+
+func TestProbesAreSafeForConcurrentUse(t *testing.T) {
+	for name, probe := range map[string]func() float64{
+		"CPU": adaptive.CPU(), "SchedulerLatency": adaptive.SchedulerLatency(0.99), "Heap": adaptive.Heap(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for range 50 {
+						probe()
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func ExampleNewShed() {
+	// Nothing is admitted while nine tenths of the processors are busy, until four fifths
+	// are.
+	shed, err := adaptive.NewShed(adaptive.ShedOptions{
+		Name:   "cpu",
+		Probe:  adaptive.CPU(),
+		Above:  0.9,
+		Resume: 0.8,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer shed.Close()
+	fmt.Println(shed.Statistics().Granted)
+	// Output: 0
+}

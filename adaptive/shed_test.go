@@ -1,0 +1,405 @@
+package adaptive_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+)
+
+// gauge is a probe that reads what it is told to.
+type gauge struct {
+	mu    sync.Mutex
+	value float64
+	reads int
+	do    func() // on each reading
+}
+
+func (g *gauge) set(v float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.value = v
+}
+
+func (g *gauge) then(do func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.do = do
+}
+
+func (g *gauge) read() float64 {
+	g.mu.Lock()
+	g.reads++
+	v, do := g.value, g.do
+	g.mu.Unlock()
+	if do != nil {
+		do()
+	}
+	return v
+}
+
+func (g *gauge) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.reads
+}
+
+func newShed(t *testing.T, o adaptive.ShedOptions) *adaptive.Shed {
+	t.Helper()
+	s, err := adaptive.NewShed(o)
+	require.NoError(t, err)
+	return s
+}
+
+// shedAt returns a Shed that sheds at 0.9, and its gauge, which reads nothing.
+func shedAt(t *testing.T, o adaptive.ShedOptions) (*adaptive.Shed, *gauge) {
+	t.Helper()
+	g := new(gauge)
+	o.Probe = g.read
+	if o.Above == 0 {
+		o.Above = 0.9
+	}
+	return newShed(t, o), g
+}
+
+func TestShedKeepsTheRules(t *testing.T) {
+	for name, o := range map[string]adaptive.ShedOptions{
+		"no queue":     {Name: "shed"},
+		"oldest first": {QueueLimit: 5},
+		"newest first": {QueueLimit: 5, QueueOrder: core.NewestFirst},
+		"unbounded":    {QueueLimit: math.MaxInt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var gauges sync.Map
+			limitertest.Run(t, limitertest.Config{
+				New: func() core.Limiter {
+					s, g := shedAt(t, o)
+					gauges.Store(s, g)
+					return s
+				},
+				Done:  func(l core.Limiter) { gauges.Delete(l) },
+				Limit: math.MaxInt,
+				Gate: func(l core.Limiter, open bool) {
+					found, _ := gauges.Load(l)
+					g := found.(*gauge)
+					g.set(1)
+					if open {
+						g.set(0)
+					}
+					before := g.count()
+					time.Sleep(100 * time.Millisecond)
+					synctest.Wait()
+					if g.count() == before { // no timer has read it: nobody waits
+						ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // t is of another bubble
+						g.then(cancel)
+						_, _ = l.Acquire(ctx, 1)
+						g.then(nil)
+					}
+				},
+			})
+		})
+	}
+}
+
+func TestShedReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := shedAt(t, adaptive.ShedOptions{Resume: 0.5, Every: time.Second})
+		granted := func(want bool, reads int) {
+			t.Helper()
+			assert.Equal(t, want, s.TryAcquire(1).Acquired())
+			assert.Equal(t, reads, g.count())
+		}
+		g.set(0.9)
+		assert.Equal(t, math.MaxInt, s.Available())
+		assert.Equal(t, core.Statistics{Limit: math.MaxInt, Available: math.MaxInt}, s.Statistics())
+		assert.Zero(t, g.count(), "neither NewShed nor these read")
+		granted(false, 1) // at or above
+		assert.Zero(t, s.Available())
+		g.set(0.1)
+		time.Sleep(time.Second - 1)
+		granted(false, 1)
+		time.Sleep(1)
+		granted(true, 2) // as old is stale
+		assert.Equal(t, math.MaxInt, s.Available())
+		for _, step := range []struct {
+			value float64
+			want  bool
+		}{{0.89, true}, {math.Inf(1), false}, {0.89, false}, {math.NaN(), false}, {0.5, false}, {0.49, true}, {math.NaN(), true}, {0.9, false}, {math.Inf(-1), true}} {
+			g.set(step.value)
+			time.Sleep(time.Second)
+			granted(step.want, g.count()+1)
+		}
+		g.set(1)
+		time.Sleep(time.Hour)
+		assert.Equal(t, math.MaxInt, s.Available(), "an idle one reads nothing")
+	})
+}
+
+func TestShedFirstReadingNaN(t *testing.T) {
+	s, g := shedAt(t, adaptive.ShedOptions{Every: time.Hour})
+	g.set(math.NaN())
+	assert.True(t, s.TryAcquire(1).Acquired())
+	assert.True(t, s.TryAcquire(1).Acquired())
+	assert.Equal(t, 1, g.count())
+}
+
+// The first callers wait for the first reading; later ones go by the old one.
+func TestShedOneReadsAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := shedAt(t, adaptive.ShedOptions{})
+		g.then(func() { time.Sleep(time.Second) })
+		g.set(1)
+		var granted, refused atomic.Int32
+		ask := func() {
+			if s.TryAcquire(1).Acquired() {
+				granted.Add(1)
+			} else {
+				refused.Add(1)
+			}
+		}
+		for range 3 {
+			go ask()
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		_, err := s.Acquire(ctx, 1)
+		assert.Equal(t, context.DeadlineExceeded, err, "a wait for the first reading ends with the context")
+		assert.Equal(t, time.Millisecond, time.Since(begin))
+		synctest.Wait()
+		assert.Zero(t, refused.Load())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.EqualValues(t, 3, refused.Load())
+		assert.Equal(t, 1, g.count())
+
+		g.set(0)
+		time.Sleep(time.Second)
+		go ask() // reads
+		synctest.Wait()
+		ask() // by the old reading, at once
+		assert.EqualValues(t, 4, refused.Load())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.EqualValues(t, 1, granted.Load())
+		assert.Equal(t, 2, g.count())
+	})
+}
+
+func TestShedCloseDuringTheFirstReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := shedAt(t, adaptive.ShedOptions{})
+		g.then(func() { time.Sleep(time.Second) })
+		errs := make(chan error, 2)
+		go func() { errs <- s.TryAcquire(1).Err() }()
+		synctest.Wait()
+		go func() { errs <- s.TryAcquire(1).Err() }()
+		synctest.Wait()
+		require.NoError(t, s.Close())
+		begin := time.Now()
+		assert.Equal(t, core.ErrClosed, <-errs)
+		assert.Zero(t, time.Since(begin))
+		assert.Equal(t, core.ErrClosed, <-errs)
+		assert.Equal(t, core.ErrClosed, s.TryAcquire(1).Err())
+		assert.Equal(t, 1, g.count())
+	})
+}
+
+func TestShedTimerReadsWhileSomebodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 10, Every: time.Second})
+		g.set(1)
+		var served atomic.Int32
+		wait := func(ctx context.Context, n int) {
+			if _, err := s.Acquire(ctx, n); err == nil {
+				served.Add(1)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go wait(ctx, 3)
+		go wait(t.Context(), 4)
+		go wait(t.Context(), 0)
+		synctest.Wait()
+		time.Sleep(2500 * time.Millisecond)
+		assert.Equal(t, 3, g.count())
+		cancel()
+		synctest.Wait()
+		assert.Equal(t, core.Statistics{Limit: math.MaxInt, Queued: 4}, s.Statistics())
+		g.set(0)
+		time.Sleep(499 * time.Millisecond)
+		assert.Zero(t, served.Load())
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		assert.EqualValues(t, 2, served.Load())
+		assert.Equal(t, core.Statistics{Limit: math.MaxInt, Available: math.MaxInt, Granted: 2}, s.Statistics())
+		time.Sleep(time.Minute)
+		assert.Equal(t, 4, g.count(), "no timer goes on")
+	})
+}
+
+// A panic of the probe goes to a caller, and breaks no other call.
+func TestShedProbePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 10})
+		boom := func() { panic("boom") }
+		g.then(boom)
+		assert.PanicsWithValue(t, "boom", func() { s.TryAcquire(1) })
+		assert.PanicsWithValue(t, "boom", func() { _, _ = s.Acquire(t.Context(), 1) })
+		g.then(func() { g.then(nil); runtime.Goexit() })
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.TryAcquire(1)
+		}()
+		<-ended
+		g.set(1)
+		require.ErrorIs(t, s.TryAcquire(1).Err(), core.ErrRejected)
+
+		var panicked, served atomic.Int32
+		for range 3 {
+			go func() {
+				defer func() {
+					if recover() != nil {
+						panicked.Add(1)
+					}
+				}()
+				if _, err := s.Acquire(t.Context(), 1); err == nil {
+					served.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		g.then(func() { g.then(nil); panic("boom") })
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		assert.EqualValues(t, 1, panicked.Load())
+		assert.Equal(t, 2, s.Statistics().Queued)
+		g.set(0)
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		assert.EqualValues(t, 2, served.Load())
+	})
+}
+
+// A Shed of one bubble works in another, where the clock is elsewhere.
+func TestShedInAnotherBubble(t *testing.T) {
+	s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 1, Every: time.Hour})
+	require.True(t, s.TryAcquire(1).Acquired())
+	for range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Minute)
+			g.set(1)
+			time.Sleep(time.Hour)
+			require.False(t, s.TryAcquire(1).Acquired())
+			time.AfterFunc(time.Minute, func() { g.set(0) })
+			begin := time.Now()
+			_, err := s.Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			assert.Equal(t, time.Hour, time.Since(begin))
+		})
+	}
+}
+
+func TestShedRejections(t *testing.T) {
+	s, g := shedAt(t, adaptive.ShedOptions{Name: "cpu", Every: time.Hour})
+	g.set(1)
+	l := s.TryAcquire(3)
+	var r *core.RejectedError
+	require.ErrorAs(t, l.Err(), &r)
+	assert.Equal(t, &core.RejectedError{Limiter: "cpu", Permits: 3, Reason: "permits exhausted"}, r)
+	l, err := s.Acquire(t.Context(), 2)
+	require.ErrorAs(t, err, &r)
+	assert.Equal(t, &core.RejectedError{Limiter: "cpu", Permits: 2, Reason: "queue limit reached"}, r)
+	name, _ := core.LimiterName.From(l)
+	assert.Equal(t, "cpu", name)
+	assert.Contains(t, s.String(), `shed "cpu": 0 of`)
+}
+
+func TestBadShedOptions(t *testing.T) {
+	_, err := adaptive.NewShed(adaptive.ShedOptions{Resume: -1, Every: -1, QueueLimit: -1, QueueOrder: 9})
+	for _, want := range []string{
+		"adaptive: ShedOptions.Probe = nil, want a function", "ShedOptions.Above = 0, want above 0", "ShedOptions.Resume = -1",
+		"ShedOptions.Every = -1ns", "ShedOptions.QueueLimit = -1, want at least 0", "ShedOptions.QueueOrder",
+	} {
+		assert.ErrorContains(t, err, want)
+	}
+	for _, o := range []adaptive.ShedOptions{{Above: math.NaN()}, {Above: 1, Resume: 1.1}, {Above: 1, Resume: math.NaN()}} {
+		o.Probe = func() float64 { return 0 }
+		_, err := adaptive.NewShed(o)
+		assert.Error(t, err)
+	}
+	var zero adaptive.Shed
+	assert.Equal(t, core.ErrClosed, zero.TryAcquire(1).Err())
+	_, err = zero.Acquire(t.Context(), 1)
+	assert.Equal(t, core.ErrClosed, err)
+	assert.NoError(t, zero.Close())
+}
+
+func TestShedGrantsAllocateNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("allocations can't be counted under the race detector")
+	}
+	s, _ := shedAt(t, adaptive.ShedOptions{Name: "cpu"})
+	ctx := t.Context()
+	assert.Zero(t, testing.AllocsPerRun(100, func() { s.TryAcquire(1).Release() }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = s.Acquire(ctx, 1) }))
+}
+
+// Whatever the reading does meanwhile: each request ends one way, and all are counted.
+func TestStressShed(t *testing.T) {
+	const goroutines, turns = 8, 500
+	var reads, overlaps, inProbe atomic.Int64
+	s := newShed(t, adaptive.ShedOptions{
+		Above: 1, Every: 20 * time.Microsecond, QueueLimit: 3, QueueOrder: core.NewestFirst,
+		Probe: func() float64 {
+			if inProbe.Add(1) > 1 {
+				overlaps.Add(1)
+			}
+			runtime.Gosched()
+			inProbe.Add(-1)
+			return float64(reads.Add(1) / 3 % 2)
+		},
+	})
+	var granted, refused, cancelled atomic.Uint64
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range turns {
+				ctx, cancel := context.WithCancel(t.Context())
+				if (g+i)%4 == 0 {
+					go cancel()
+				}
+				switch _, err := s.Acquire(ctx, (g+i)%3); {
+				case err == nil:
+					granted.Add(1)
+				case errors.Is(err, core.ErrRejected):
+					refused.Add(1)
+				case errors.Is(err, context.Canceled):
+					cancelled.Add(1)
+				default:
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	assert.Zero(t, overlaps.Load())
+	assert.EqualValues(t, goroutines*turns, granted.Load()+refused.Load()+cancelled.Load())
+	st := s.Statistics()
+	assert.Equal(t, []uint64{granted.Load(), refused.Load(), 0}, []uint64{st.Granted, st.Rejected, uint64(st.Queued)})
+	require.NoError(t, s.Close())
+}

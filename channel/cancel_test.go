@@ -1,0 +1,85 @@
+package channel_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+)
+
+// TestTheEarlierDecides has a ctx that ends before room is made or an item comes, while the
+// caller lets others run and has not looked yet. On one processor it can't have.
+func TestTheEarlierDecides(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	kinds := map[string]func() *channel.LimitedChannel[int]{
+		"bounded": func() *channel.LimitedChannel[int] { return bounded(t, 1) },
+		"limiter": func() *channel.LimitedChannel[int] { return open(t, channel.Options[int]{Limiter: permits(t, 1)}) },
+		"capacity": func() *channel.LimitedChannel[int] {
+			return open(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1})
+		},
+		"wrapped": func() *channel.LimitedChannel[int] {
+			return open(t, channel.Options[int]{Limiter: wrapped{permits(t, 1)}})
+		},
+	}
+	for name, kind := range kinds {
+		for yields := range 8 {
+			t.Run(name+" Receive", func(t *testing.T) {
+				c := kind()
+				ctx, cancel := context.WithCancel(t.Context())
+				end := make(chan error)
+				go func() {
+					_, err := c.Receive(ctx)
+					end <- err
+				}()
+				for range yields {
+					runtime.Gosched()
+				}
+				cancel()
+				sends(t, c, 1)
+				require.Equal(t, context.Canceled, <-end)
+				holds(t, c, 1)
+			})
+			t.Run(name+" Send", func(t *testing.T) {
+				c := kind()
+				sends(t, c, 1)
+				ctx, cancel := context.WithCancel(t.Context())
+				end := make(chan error)
+				go func() { end <- c.Send(ctx, 2) }()
+				for range yields {
+					runtime.Gosched()
+				}
+				cancel()
+				receives(t, c, 1)
+				require.Equal(t, context.Canceled, <-end)
+				require.Zero(t, c.Len())
+			})
+		}
+	}
+}
+
+// forgetful is done and has no error to say so.
+type forgetful struct{ context.Context }
+
+func (forgetful) Err() error { return nil }
+
+func TestContextThatIsDoneWithoutAnError(t *testing.T) {
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	ctx := forgetful{done}
+	for name, c := range map[string]*channel.LimitedChannel[int]{
+		"bounded":  bounded(t, 1),
+		"limiter":  open(t, channel.Options[int]{Limiter: permits(t, 1)}),
+		"capacity": open(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1}),
+	} {
+		_, err := c.Receive(ctx)
+		require.Equal(t, context.Canceled, err, name)
+		sends(t, c, 1)
+		require.Equal(t, context.Canceled, c.Send(ctx, 2), name)
+		require.Equal(t, context.Canceled, c.WaitToSend(ctx), name)
+		holds(t, c, 1)
+		require.Equal(t, context.Canceled, c.WaitToReceive(ctx), name)
+	}
+}

@@ -1,0 +1,168 @@
+package channel_test
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/core"
+)
+
+// takers are ways in which a receiver takes items until the channel is closed and empty.
+// Each adds to got.
+func takers(t *testing.T) map[string]func(c *channel.LimitedChannel[int], got *atomic.Int64) {
+	t.Helper()
+	return map[string]func(*channel.LimitedChannel[int], *atomic.Int64){
+		"TryReceive": func(c *channel.LimitedChannel[int], got *atomic.Int64) {
+			for {
+				select {
+				case <-c.Done():
+					return
+				default:
+				}
+				if _, ok := c.TryReceive(); ok {
+					got.Add(1)
+				}
+				runtime.Gosched()
+			}
+		},
+		"Receive": func(c *channel.LimitedChannel[int], got *atomic.Int64) {
+			for range c.All(t.Context()) {
+				got.Add(1)
+			}
+		},
+		"ReceiveBatch": func(c *channel.LimitedChannel[int], got *atomic.Int64) {
+			for dst := make([]int, 3); ; {
+				n, err := c.ReceiveBatch(t.Context(), dst)
+				if err != nil {
+					return
+				}
+				got.Add(int64(n))
+			}
+		},
+		"Chan": func(c *channel.LimitedChannel[int], got *atomic.Int64) {
+			for range c.Chan(t.Context()) {
+				got.Add(1)
+			}
+		},
+	}
+}
+
+// TestStressMailbox has senders that drop and a receiver at a small channel: no send is
+// refused, whatever the receiver takes meanwhile, and each item is received or dropped.
+func TestStressMailbox(t *testing.T) {
+	const senders, each = 3, 600
+	for mode := channel.DropOldest; mode <= channel.DropNewest; mode++ {
+		for _, room := range []int{1, 2} {
+			for way, take := range takers(t) {
+				for name, l := range limiters(t, refusing(t, room)) {
+					t.Run(mode.String()+" "+way+" "+name, func(t *testing.T) {
+						var got, dropped, refused atomic.Int64
+						c := open(t, channel.Options[int]{Limiter: l, Overflow: mode, OnDrop: func(int) { dropped.Add(1) }})
+						var receiver, all sync.WaitGroup
+						receiver.Go(func() { take(c, &got) })
+						for range senders {
+							all.Go(func() {
+								for i := range each {
+									var err error
+									if i%4 == 0 {
+										err = c.Send(t.Context(), i)
+									} else {
+										err = c.TrySend(i)
+									}
+									if err != nil {
+										refused.Add(1)
+									}
+									if i%50 == 0 {
+										runtime.Gosched()
+									}
+								}
+							})
+						}
+						all.Wait()
+						require.NoError(t, c.Close())
+						receiver.Wait()
+						require.Zero(t, refused.Load(), "refused")
+						require.EqualValues(t, senders*each, got.Load()+dropped.Load())
+						require.Equal(t, room, l.Available())
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestStressMailboxOfStrangers has somebody who takes and gives back the permits beside:
+// then a send may be refused, but it always ends, and nothing is lost.
+func TestStressMailboxOfStrangers(t *testing.T) {
+	counted := refusing(t, 2)
+	for name, l := range limiters(t, counted) {
+		t.Run(name, func(t *testing.T) {
+			var got, dropped, refused, sent atomic.Int64
+			c := open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest, OnDrop: func(int) { dropped.Add(1) }})
+			var senders, others sync.WaitGroup
+			stop := make(chan struct{})
+			others.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						lease := counted.TryAcquire(2)
+						runtime.Gosched()
+						lease.Release()
+					}
+				}
+			})
+			for range 3 {
+				senders.Go(func() {
+					for i := range 2000 {
+						switch err := c.TrySend(i); {
+						case err == nil:
+							sent.Add(1)
+						case errors.Is(err, core.ErrRejected):
+							refused.Add(1)
+						default:
+							t.Error(err)
+						}
+					}
+				})
+			}
+			senders.Wait()
+			close(stop)
+			others.Wait()
+			got.Add(int64(c.Len()))
+			dropped.Add(-int64(c.Discard()))
+			require.EqualValues(t, 6000, sent.Load()+refused.Load())
+			require.Equal(t, sent.Load(), got.Load()+dropped.Load())
+			require.Equal(t, 2, counted.Available())
+		})
+	}
+}
+
+func TestRefusedOnceStrangersHoldAll(t *testing.T) {
+	counted := refusing(t, 3)
+	for name, l := range limiters(t, counted) {
+		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
+		sends(t, c, 1)
+		stranger := counted.TryAcquire(1)
+		_, lease, err := c.ReceiveLease(t.Context())
+		require.NoError(t, err)
+		sends(t, c, 2, 3) // in the one place that is left
+		require.Equal(t, []int{2}, *dropped)
+		receives(t, c, 3)
+		stranger2 := counted.TryAcquire(1)
+		refuses(t, c.TrySend(4), reasonOf(name))
+		lease.Release()
+		sends(t, c, 5)
+		stranger.Release()
+		stranger2.Release()
+		holds(t, c, 5)
+		require.Equal(t, 3, counted.Available())
+	}
+}

@@ -1,0 +1,307 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// Limiters, leases and contexts of somebody else's, who may get things wrong.
+
+// denies embeds a limiter of core and overrides what grants.
+type denies struct{ *core.ConcurrencyLimiter }
+
+func (denies) TryAcquire(int) core.Lease { return core.Reject(core.ReasonPhrase.With("denied")) }
+
+func (d denies) Acquire(context.Context, int) (core.Lease, error) {
+	l := d.TryAcquire(1)
+	return l, l.Err()
+}
+
+// deniesChain does so with a chain.
+type deniesChain struct{ *core.ChainedLimiter }
+
+func (deniesChain) TryAcquire(int) core.Lease { return core.Reject(core.ReasonPhrase.With("denied")) }
+
+func (d deniesChain) Acquire(context.Context, int) (core.Lease, error) {
+	l := d.TryAcquire(1)
+	return l, l.Err()
+}
+
+func TestWhoEmbedsALimiterIsAskedHimself(t *testing.T) {
+	for name, l := range map[string]core.Limiter{
+		"limiter": denies{concurrency(t, 5, 0)},
+		"pointer": &denies{concurrency(t, 5, 0)},
+		"chain":   deniesChain{chain(t, concurrency(t, 5, 0))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, outer := range []core.Limiter{chain(t, concurrency(t, 5, 0), l), chain(t, chain(t, l)), chain(t, core.WithReason(l, "denied"))} {
+				rejection(t, outer.TryAcquire(1).Err(), "denied", 0)
+				_, err := outer.Acquire(t.Context(), 1)
+				rejection(t, err, "denied", 0)
+				_, ok := core.TryQuietly(outer, 1)
+				require.False(t, ok)
+			}
+			_, ok := core.TryQuietly(l, 1)
+			require.False(t, ok)
+		})
+	}
+}
+
+// stranger is a limiter whose every method can be set.
+type stranger struct {
+	core.Limiter
+	try     func(n int) core.Lease
+	acquire func(ctx context.Context, n int) (core.Lease, error)
+	refund  func(core.Lease)
+}
+
+func (s *stranger) TryAcquire(n int) core.Lease {
+	if s.try != nil {
+		return s.try(n)
+	}
+	return s.Limiter.TryAcquire(n)
+}
+
+func (s *stranger) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	if s.acquire != nil {
+		return s.acquire(ctx, n)
+	}
+	return s.Limiter.Acquire(ctx, n)
+}
+
+func (s *stranger) Refund(l core.Lease) {
+	if s.refund != nil {
+		s.refund(l)
+		return
+	}
+	s.Limiter.(core.Refunder).Refund(l)
+}
+
+// A limiter that panics loses no permits of others, and is not hidden.
+func TestAChainOutlivesAPanic(t *testing.T) {
+	slots, rate := concurrency(t, 5, 5), bucket(t, core.Every(time.Hour, 5))
+	bad := &stranger{
+		Limiter: concurrency(t, 5, 0),
+		try:     func(int) core.Lease { panic("no permits") },
+		acquire: func(context.Context, int) (core.Lease, error) { panic("no permits") },
+	}
+	mend := func() core.Limiter { // one that panics when it is to give back
+		return &stranger{Limiter: concurrency(t, 5, 0), refund: func(core.Lease) { panic("no refund") }}
+	}
+	for name, l := range map[string]core.Limiter{
+		"last":            chain(t, slots, rate, bad),
+		"in another":      chain(t, slots, chain(t, rate, bad)),
+		"behind a reason": chain(t, slots, chain(t, rate, core.WithReason(bad, "why"))),
+		"twice":           chain(t, slots, mend(), rate, mend(), bad),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Panics(t, func() { l.TryAcquire(2) })
+			require.Panics(t, func() { _, _ = l.Acquire(t.Context(), 2) })
+			available(t, slots, 5)
+			available(t, rate, 5)
+			s := l.(core.Reporter).Statistics()
+			require.Equal(t, []uint64{0, 0}, []uint64{s.Granted, s.Rejected})
+		})
+	}
+	t.Run("Goexit", func(t *testing.T) {
+		l := chain(t, slots, rate, &stranger{try: func(int) core.Lease {
+			runtime.Goexit()
+			return core.Lease{}
+		}})
+		var wg sync.WaitGroup
+		wg.Go(func() { l.TryAcquire(2) })
+		wg.Wait()
+		available(t, slots, 5)
+		available(t, rate, 5)
+	})
+}
+
+// A lease that is not acquired is a refusal, whatever stands beside it; a lease that is, is
+// given back beside an error.
+func TestALyingLimiterIsNotBelieved(t *testing.T) {
+	mine := errors.New("mine")
+	inner := concurrency(t, 5, 0)
+	for name, c := range map[string]struct {
+		acquire func(context.Context, int) (core.Lease, error)
+		want    error
+	}{
+		"nothing, and no error":     {func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil }, core.ErrRejected},
+		"a refusal, and no error":   {func(context.Context, int) (core.Lease, error) { return core.Refuse(mine), nil }, mine},
+		"a rejection, and no error": {func(context.Context, int) (core.Lease, error) { return core.Reject(core.LimiterName.With("x")), nil }, core.ErrRejected},
+		"a lease, and an error":     {func(context.Context, int) (core.Lease, error) { return inner.TryAcquire(1), mine }, mine},
+		"another error":             {func(context.Context, int) (core.Lease, error) { return core.Refuse(core.ErrClosed), mine }, mine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slots := concurrency(t, 5, 0)
+			liar := &stranger{Limiter: inner, acquire: c.acquire}
+			for _, l := range []core.Limiter{chain(t, slots, liar), core.WithReason(liar, "why"), chain(t, slots, core.WithReason(liar, "why"))} {
+				lease, err := l.Acquire(t.Context(), 1)
+				require.ErrorIs(t, err, c.want)
+				require.False(t, lease.Acquired())
+				require.Equal(t, err, lease.Err())
+				available(t, slots, 5)
+				available(t, inner, 5)
+			}
+		})
+	}
+}
+
+// The release of a part that panics keeps no other from its own, and is not hidden.
+func TestAReleaseThatPanicsKeepsNoOther(t *testing.T) {
+	slots, more := concurrency(t, 5, 0), concurrency(t, 5, 0)
+	angry := &stranger{Limiter: concurrency(t, 5, 0), try: func(n int) core.Lease { return core.Grant(n, func() { panic("no") }) }}
+	angrier := &stranger{Limiter: concurrency(t, 5, 0), try: angry.try}
+	rate := bucket(t, core.Every(time.Hour, 100))
+	for name, l := range map[string]*core.ChainedLimiter{
+		"slots":      chain(t, slots, angry, more, angrier),
+		"and rates":  chain(t, rate, slots, angry, more, angrier),
+		"in another": chain(t, slots, chain(t, angry, more, angrier)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := takes(t, l, 2)
+			require.Panics(t, lease.Release)
+			available(t, slots, 5)
+			available(t, more, 5)
+			lease.Release()
+
+			lease = takes(t, l, 2)
+			angry.refund, angrier.refund = core.Lease.Release, core.Lease.Release
+			require.Panics(t, func() { l.Refund(lease) })
+			l.Refund(lease)
+			available(t, slots, 5)
+			available(t, more, 5)
+		})
+	}
+	t.Run("ReleaseAll", func(t *testing.T) {
+		leases := []core.Lease{
+			takes(t, slots, 1), takes(t, slots, 1), angry.TryAcquire(1), takes(t, slots, 1), angry.TryAcquire(1), takes(t, more, 2),
+		}
+		require.Panics(t, func() { core.ReleaseAll(leases) })
+		available(t, slots, 5)
+		available(t, more, 5)
+		core.ReleaseAll(leases)
+		available(t, slots, 5)
+	})
+}
+
+// early is a context whose Done is closed before its Err knows.
+type early struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e early) Done() <-chan struct{} { return e.done }
+
+func TestAContextThatIsDoneWithoutAnError(t *testing.T) {
+	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
+		"alone":   func(l core.Limiter) core.Limiter { return l },
+		"chain":   func(l core.Limiter) core.Limiter { return chain(t, concurrency(t, 9, 0), l) },
+		"reason":  func(l core.Limiter) core.Limiter { return core.WithReason(l, "why") },
+		"foreign": func(l core.Limiter) core.Limiter { return chain(t, &stranger{Limiter: l}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := wrap(concurrency(t, 1, 1))
+				held := takes(t, l, 1)
+				for _, when := range []string{"before", "while it waits"} {
+					ctx := early{context.Background(), make(chan struct{})}
+					if when == "before" {
+						close(ctx.done)
+					} else {
+						time.AfterFunc(time.Second, func() { close(ctx.done) })
+					}
+					lease, err := l.Acquire(ctx, 1)
+					require.Equal(t, context.Canceled, err, when)
+					require.False(t, lease.Acquired())
+					require.Equal(t, err, lease.Err())
+				}
+				held.Release()
+				takes(t, l, 1).Release()
+			})
+		})
+	}
+}
+
+// A stranger may keep the context that a chain gives it for as long as it likes.
+func TestAChainsContextMayBeKept(t *testing.T) {
+	var kept []context.Context
+	keeper := &stranger{Limiter: concurrency(t, 5, 0)}
+	keeper.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+		kept = append(kept, ctx)
+		return keeper.Limiter.Acquire(ctx, n)
+	}
+	l := chain(t, keeper)
+	type key struct{}
+	for i := range 10 {
+		lease, err := l.Acquire(context.WithValue(t.Context(), key{}, i), 1)
+		require.NoError(t, err)
+		lease.Release()
+	}
+	for i, ctx := range kept {
+		require.ErrorIs(t, ctx.Err(), context.Canceled, "the call is over")
+		<-ctx.Done()
+		require.Equal(t, i, ctx.Value(key{}))
+		require.Error(t, context.Cause(ctx))
+	}
+}
+
+func TestAViewOfNothingRefuses(t *testing.T) {
+	var none *core.TokenBucket
+	for _, nothing := range []core.Limiter{nil, none} {
+		l := core.WithReason(nothing, "why")
+		for _, n := range []int{0, 1, 1000} {
+			lease := l.TryAcquire(n)
+			require.False(t, lease.Acquired())
+			require.ErrorContains(t, lease.Err(), "nil")
+			require.NotErrorIs(t, lease.Err(), core.ErrRejected, "no other time will do")
+			lease, err := l.Acquire(t.Context(), n)
+			require.ErrorContains(t, err, "nil")
+			require.Equal(t, err, lease.Err())
+		}
+		refused(t, l, -1, core.ErrNegativePermits)
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := l.Acquire(done, 1)
+		require.Equal(t, context.Canceled, err)
+		available(t, l, 0)
+		_, idle := l.(core.Idler).IdleFor()
+		require.False(t, idle)
+	}
+}
+
+func TestAChainNamesALimiterOnce(t *testing.T) {
+	l, other := concurrency(t, 5, 0), concurrency(t, 5, 0)
+	for name, limiters := range map[string][]core.Limiter{
+		"twice":           {l, other, l},
+		"in a chain":      {l, chain(t, other, l)},
+		"in two chains":   {chain(t, l), chain(t, chain(t, l))},
+		"behind a reason": {core.WithReason(l, "why"), l},
+		"in both":         {core.WithReason(chain(t, l), "why"), chain(t, core.WithReason(l, "why"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := core.Chain(limiters...)
+			require.ErrorContains(t, err, "core: Chain limiter ")
+			require.ErrorContains(t, err, " asks the same limiter as limiter 0")
+			require.Nil(t, c)
+		})
+	}
+	rate := bucket(t, core.Every(time.Second, 1))
+	reasoned := core.WithReason(rate, "a")
+	_, err := core.Chain(reasoned, core.WithReason(reasoned, "b"))
+	require.Error(t, err)
+
+	// Equal is not the same.
+	a, b := theirs{left: 1}, theirs{left: 1}
+	chain(t, a, b, core.Unlimited(), core.Unlimited(), &stranger{Limiter: l}, &stranger{Limiter: l}, core.WithReason(l, "x"), other)
+	type empty struct{ core.Limiter }
+	chain(t, empty{l}, empty{l}, chain(t, other))
+}

@@ -1,0 +1,76 @@
+package httplimit_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// served is a request as net/http's server makes them: its context is made of several.
+func served(tb testing.TB) *http.Request {
+	tb.Helper()
+	ctx := context.WithValue(tb.Context(), http.ServerContextKey, new(http.Server))
+	ctx = context.WithValue(ctx, http.LocalAddrContextKey, new(net.TCPAddr))
+	ctx, cancel := context.WithCancel(ctx)
+	tb.Cleanup(cancel)
+	ctx, cancel = context.WithCancel(ctx)
+	tb.Cleanup(cancel)
+	return httptest.NewRequest(http.MethodGet, "/index.html", nil).WithContext(ctx)
+}
+
+// nothing is a handler that does nothing.
+var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+// byHost is a keyed limiter that grants all.
+func byHost(tb testing.TB) httplimit.Limiter {
+	tb.Helper()
+	l, err := partition.New(partition.Options[*http.Request, string]{
+		Key: httplimit.ByHeader("Host"),
+		New: func(string) (core.Limiter, error) {
+			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1 << 20})
+		},
+	})
+	require.NoError(tb, err)
+	return l
+}
+
+// byIP is a keyed limiter that grants all.
+func byIP(tb testing.TB) httplimit.Limiter {
+	tb.Helper()
+	l, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
+		Key: httplimit.ByIP(httplimit.IPOptions{}),
+		New: func(netip.Prefix) (core.Limiter, error) {
+			return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1 << 20, TokensPerPeriod: 1 << 20, ReplenishmentPeriod: 1})
+		},
+	})
+	require.NoError(tb, err)
+	return l
+}
+
+func TestAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	r, w := served(t), &bare{}
+	for name, l := range map[string]httplimit.Limiter{
+		"shared": all(core.Unlimited()), "by host": byHost(t), "by ip": byIP(t),
+	} {
+		lim := limits(t, httplimit.Options{
+			Global:   &httplimit.Policy{Limiter: l},
+			Policies: []httplimit.Policy{{Name: "p", Limiter: l}},
+		})
+		h := lim.Handler(nothing)
+		require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }), 3.0, name)
+	}
+	h := limits(t, httplimit.Options{Policies: []httplimit.Policy{{Name: "p", Limiter: byIP(t)}}}).Policy("p")(nothing)
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }), 3.0)
+}

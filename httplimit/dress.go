@@ -1,0 +1,83 @@
+package httplimit
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// dress returns what the handler is called with, as the policies that the frame asked want
+// it: the ResponseWriter as it is, if they want nothing of it.
+func (f *frame) dress(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
+	v, ctx := f.visit, r.Context()
+	v.tell(w.Header())
+	wants := v.wantsOf(f.number)
+	if len(wants.upload) > 0 && r.Body != nil && r.Body != http.NoBody {
+		r = copyOf(r)
+		r.Body = throttledBody(ctx, r.Body, f.request, wants.upload)
+	}
+	downloads := len(wants.download) > 0 && r.Method != http.MethodHead
+	if !downloads && !wants.status && !wants.fields {
+		return w, r
+	}
+	f.response = &response{ResponseWriter: w}
+	if wants.fields {
+		f.response.visit = v
+	}
+	if downloads {
+		body := io.Writer(w)
+		for _, l := range wants.download {
+			body = ioreader.NewWriter(ctx, body, partition.For(l, f.request))
+		}
+		f.response.body = body
+	}
+	return f.response.writer(), r
+}
+
+// throttledBody returns the request's body under all of the limiters.
+func throttledBody(ctx context.Context, body io.ReadCloser, r *http.Request, limiters []Limiter) io.ReadCloser {
+	for _, l := range limiters {
+		body = ioreader.NewReader(ctx, body, partition.For(l, r))
+	}
+	return body
+}
+
+// copyOf returns a request that may be changed where r may not.
+func copyOf(r *http.Request) *http.Request {
+	other := new(http.Request)
+	*other = *r
+	return other
+}
+
+// wants are what a frame's policies want of the response and the body.
+type wants struct {
+	status           bool // to be known
+	fields           bool // header fields to be taken off redirects
+	upload, download []Limiter
+}
+
+func (v *visit) wantsOf(frame int) wants {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var w wants
+	for i := range v.asks {
+		a := &v.asks[i]
+		if a.frame != frame {
+			continue
+		}
+		w.status = w.status || a.policy.Refund != nil && a.stage == held
+		if l := a.policy.Upload; l != nil {
+			w.upload = append(w.upload, l)
+		}
+		if l := a.policy.Download; l != nil {
+			w.download = append(w.download, l)
+		}
+	}
+	if v.terms.Headers != RetryAfterOnly && !v.fields && len(v.asks) > 0 {
+		v.fields, w.fields = true, true
+	}
+	return w
+}

@@ -1,0 +1,146 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+)
+
+// handler is a handler under policies.
+type handler struct {
+	limits *Limits
+	next   http.Handler
+	names  []string // nil: the global policy alone
+
+	mux    *http.ServeMux // inside next; nil: none
+	exempt bool           // next is exempt
+
+	named atomic.Pointer[named] // what the names stood for when it was asked last
+}
+
+// named are the policies that a handler's names stand for.
+type named struct {
+	by       *terms
+	policies []*policy
+}
+
+func (h *handler) policies(t *terms) []*policy {
+	n := h.named.Load()
+	if n == nil || n.by != t {
+		n = &named{t, t.named(h.names)}
+		h.named.Store(n)
+	}
+	return n.policies
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	pattern, leave := h.lookAhead(r)
+	if leave {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	v := visiting(r.Context(), h.limits)
+	f := frame{visit: v}
+	switch {
+	case v == nil:
+		v = h.limits.visit(r)
+		f.visit = v
+		r = r.WithContext(v) //nolint:contextcheck // made of the request's
+		v.frames = 1
+	case v.exempt:
+	default:
+		if pattern != "" && pattern != r.Pattern {
+			r = copyOf(r)
+		}
+		f.number = v.nextFrame()
+	}
+	if v.exempt {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	if pattern != "" {
+		r.Pattern = pattern // as the mux will set it
+	}
+	f.request = r
+	defer f.end(r.Context())
+	if no := v.ask(r.Context(), f.number, r, h.policies(v.terms), true); no != nil {
+		v.undo(r.Context())
+		no.answer(w, r)
+		return
+	}
+	if !v.terms.plain {
+		w, r = f.dress(w, r)
+	}
+	f.entered = true
+	h.next.ServeHTTP(w, r)
+	f.returned = true
+}
+
+// lookAhead finds out where the request would go: to which pattern of the mux, and whether
+// it is to be left alone.
+func (h *handler) lookAhead(r *http.Request) (pattern string, leave bool) {
+	if h.exempt || h.mux == nil {
+		return "", h.exempt
+	}
+	next, pattern := h.mux.Handler(r)
+	_, leave = h.limits.seeThrough(next)
+	return pattern, leave
+}
+
+// visit begins a request's visit.
+func (l *Limits) visit(r *http.Request) *visit {
+	v := &visit{Context: r.Context(), limits: l, terms: l.terms.Load()}
+	if skip := v.terms.Skip; skip != nil {
+		v.exempt = skip(r)
+	}
+	return v
+}
+
+// frame is one wrapper's part in a visit.
+type frame struct {
+	visit    *visit
+	number   int
+	request  *http.Request // as the policies saw it
+	response *response     // nil: the handler writes past us
+	entered  bool          // the handler was called
+	returned bool          // and has returned
+}
+
+// end gives back what is still held: also when the handler, or whatever of the user's was
+// called before it, panics.
+func (f *frame) end(ctx context.Context) {
+	if !f.entered {
+		f.visit.undo(ctx)
+		return
+	}
+	status := http.StatusOK
+	switch {
+	case f.response != nil && f.response.status != 0:
+		status = f.response.status
+	case !f.returned:
+		status = http.StatusInternalServerError
+	}
+	f.visit.settle(ctx, f.number, f.request, status)
+}
+
+// exempt is a handler that no policy applies to.
+type exempt struct {
+	limits *Limits
+	next   http.Handler
+}
+
+func (e *exempt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v := visiting(r.Context(), e.limits)
+	if v == nil || !v.exempt {
+		inside := &visit{Context: r.Context(), limits: e.limits, exempt: true}
+		if v == nil {
+			inside.terms = e.limits.terms.Load()
+		} else {
+			inside.terms = v.terms
+			v.undo(r.Context())
+			v.untell(w.Header())
+		}
+		r = r.WithContext(inside) //nolint:contextcheck // made of the request's
+	}
+	e.next.ServeHTTP(w, r)
+}

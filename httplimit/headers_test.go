@@ -1,0 +1,178 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+func TestHeadersAsText(t *testing.T) {
+	for h, text := range map[httplimit.Headers]string{
+		httplimit.RetryAfterOnly: "retry-after", httplimit.XRateLimit: "x-ratelimit", httplimit.Draft11: "draft-11",
+	} {
+		require.Equal(t, text, h.String())
+		b, err := h.MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, text, string(b))
+		var back httplimit.Headers
+		require.NoError(t, back.UnmarshalText(b))
+		require.Equal(t, h, back)
+	}
+	require.Equal(t, "Headers(3)", httplimit.Headers(3).String())
+	_, err := httplimit.Headers(3).MarshalText()
+	require.ErrorContains(t, err, "Headers(3)")
+	h := httplimit.Draft11
+	require.ErrorContains(t, h.UnmarshalText([]byte("draft-12")), `"draft-12"`)
+	require.Equal(t, httplimit.Draft11, h)
+}
+
+// leasing grants or refuses with that metadata.
+func leasing(granted bool, m ...core.Metadata) httplimit.Limiter {
+	if granted {
+		return refuser(core.Grant(1, nil, m...))
+	}
+	return refuser(core.Reject(m...))
+}
+
+func TestHeaders(t *testing.T) {
+	limit, left := core.PermitLimit.With, core.Remaining.With
+	reset, retry, window := core.ResetAfter.With, core.RetryAfter.With, core.Window.With
+	for _, c := range []struct {
+		name      string
+		limiters  []httplimit.Limiter
+		x         [3]string
+		policy, r string
+	}{
+		{"nothing known", []httplimit.Limiter{leasing(true)}, [3]string{}, "", ""},
+		{
+			"a rate",
+			[]httplimit.Limiter{leasing(true, limit(100), left(40), reset(1500*time.Millisecond), window(time.Minute))},
+			[3]string{"100", "40", "2"},
+			`"p0";q=100;w=60`, `"p0";r=40;t=2`,
+		},
+		{
+			"a full one",
+			[]httplimit.Limiter{leasing(true, limit(100), left(100), reset(0), window(time.Second))},
+			[3]string{"100", "100", "0"},
+			`"p0";q=100;w=1`, `"p0";r=100;t=0`,
+		},
+		{
+			"less than a second",
+			[]httplimit.Limiter{leasing(true, limit(9), left(8), reset(1), window(time.Second-1))},
+			[3]string{"9", "8", "1"},
+			`"p0";q=9`, `"p0";r=8;t=1`,
+		},
+		{
+			"at once",
+			[]httplimit.Limiter{leasing(true, limit(10), left(0))},
+			[3]string{"10", "0", ""},
+			`"p0";q=10;qu="concurrent-requests"`, `"p0";r=0`,
+		},
+		{
+			"two",
+			[]httplimit.Limiter{leasing(true, limit(10), left(5)), leasing(true), leasing(true, limit(7), left(4), reset(time.Hour), window(time.Hour))},
+			[3]string{"7", "4", "3600"},
+			`"p0";q=10;qu="concurrent-requests", "p2";q=7;w=3600`, `"p0";r=5, "p2";r=4;t=3600`,
+		},
+		{
+			"refused",
+			[]httplimit.Limiter{leasing(true, limit(10), left(0)), leasing(false, limit(7), left(0), retry(1), reset(time.Hour), window(time.Hour))},
+			[3]string{"7", "0", "3600"},
+			`"p0";q=10;qu="concurrent-requests", "p1";q=7;w=3600`, `"p0";r=0, "p1";r=0;t=1`,
+		},
+		{
+			"large",
+			[]httplimit.Limiter{leasing(true, limit(1<<62), left(1<<61), reset(1<<62), window(1<<62))},
+			[3]string{"4611686018427387904", "2305843009213693952", "4611686019"},
+			`"p0";q=999999999999999;w=4611686018`, `"p0";r=999999999999999;t=4611686019`,
+		},
+		{"below zero", []httplimit.Limiter{leasing(true, limit(1), left(-3))}, [3]string{"1", "0", ""}, `"p0";q=1;qu="concurrent-requests"`, `"p0";r=0`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := httplimit.Options{}
+			var names []string
+			for i, l := range c.limiters {
+				names = append(names, fmt.Sprint("p", i))
+				o.Policies = append(o.Policies, httplimit.Policy{Name: names[i], Limiter: l})
+			}
+			for _, o.Headers = range []httplimit.Headers{httplimit.RetryAfterOnly, httplimit.XRateLimit, httplimit.Draft11} {
+				l := limits(t, o)
+				check := func(h http.Header) {
+					var x [3]string
+					var policy, r string
+					switch o.Headers {
+					case httplimit.XRateLimit:
+						x = c.x
+					case httplimit.Draft11:
+						policy, r = c.policy, c.r
+					}
+					got := [3]string{h.Get("X-RateLimit-Limit"), h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset")}
+					require.Equal(t, x, got)
+					require.Equal(t, policy, h.Get("RateLimit-Policy"))
+					require.Equal(t, r, h.Get("RateLimit"))
+				}
+				inside := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { check(w.Header()) }))
+				check(get(l.Policy(names...)(inside), "/").Header())
+				nested := inside
+				for i := range names {
+					nested = l.Policy(names[len(names)-1-i])(nested)
+				}
+				check(get(nested, "/").Header())
+			}
+		})
+	}
+}
+
+func TestNoHeadersOnRedirects(t *testing.T) {
+	for _, h := range []httplimit.Headers{httplimit.XRateLimit, httplimit.Draft11} {
+		l := limits(t, httplimit.Options{
+			Headers:  h,
+			Global:   &httplimit.Policy{Limiter: all(perMinute(t, 100))},
+			Policies: []httplimit.Policy{{Name: "p", Limiter: all(perMinute(t, 10))}},
+		})
+		for _, status := range []int{200, 204, 301, 304, 399, 400, 500} {
+			w := get(l.Policy("p")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+			})), "/")
+			require.Equal(t, status < 300 || status > 399, len(w.Header()) > 0, "%d: %v", status, w.Header())
+		}
+		w := get(l.Handler(l.Policy("p")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-RateLimit-Limit", "mine")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusFound)
+			w.WriteHeader(http.StatusOK)
+		}))), "/")
+		require.Equal(t, http.Header{"X-Ratelimit-Limit": {"mine"}}, w.Header())
+	}
+}
+
+func TestHeadersOfRealLimiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 4, TokensPerPeriod: 1, ReplenishmentPeriod: 2 * time.Second})
+		require.NoError(t, err)
+		l := limits(t, httplimit.Options{
+			Headers:  httplimit.Draft11,
+			Global:   &httplimit.Policy{Limiter: all(atOnce(t, 3, 0)), Status: 503},
+			Policies: []httplimit.Policy{{Name: "api", Limiter: all(bucket)}},
+		})
+		h := l.Policy("api")(ok)
+		w := get(h, "/")
+		require.Equal(t, `"global";q=3;qu="concurrent-requests", "api";q=4;w=8`, w.Header().Get("RateLimit-Policy"))
+		require.Equal(t, `"global";r=2, "api";r=3;t=2`, w.Header().Get("RateLimit"))
+		for range 3 {
+			get(h, "/")
+		}
+		time.Sleep(500 * time.Millisecond)
+		w = get(h, "/")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		require.Equal(t, `"global";r=2, "api";r=0;t=2`, w.Header().Get("RateLimit"))
+	})
+}

@@ -1,0 +1,169 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// ok is a handler that has nothing to say.
+var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+
+// all is one limiter for all requests.
+func all(l core.Limiter) httplimit.Limiter { return partition.Shared[*http.Request](l) }
+
+// atOnce is a concurrency limiter.
+func atOnce(t *testing.T, permits, queue int) *core.ConcurrencyLimiter {
+	t.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
+	require.NoError(t, err)
+	return l
+}
+
+// perMinute is a fixed window.
+func perMinute(t *testing.T, permits int) *core.FixedWindow {
+	t.Helper()
+	l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: permits, Window: time.Minute})
+	require.NoError(t, err)
+	return l
+}
+
+// limits makes Limits.
+func limits(t *testing.T, o httplimit.Options) *httplimit.Limits {
+	t.Helper()
+	l, err := httplimit.New(o)
+	require.NoError(t, err)
+	return l
+}
+
+// get plays one request.
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	return play(h, httptest.NewRequest(http.MethodGet, path, nil))
+}
+
+func play(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// free checks that all permits of a limiter are there.
+func free(t *testing.T, l interface {
+	core.Limiter
+	core.Reporter
+},
+) {
+	t.Helper()
+	s := l.Statistics()
+	require.Equal(t, s.Limit, s.Available, "a lease was lost")
+	require.Zero(t, s.Queued)
+}
+
+// broken is a limiter that fails, or worse.
+type broken struct {
+	err    error
+	lies   bool // the zero lease, and no error
+	panics any
+}
+
+var errBroken = errors.New("the secret host is down")
+
+func (b broken) TryAcquire(*http.Request, int) core.Lease {
+	l, _ := b.Acquire(nil, nil, 1) //nolint:staticcheck // it looks at neither
+	return l
+}
+
+func (b broken) Acquire(context.Context, *http.Request, int) (core.Lease, error) {
+	if b.panics != nil {
+		panic(b.panics)
+	}
+	if b.lies {
+		return core.Lease{}, nil
+	}
+	return core.Refuse(b.err), b.err
+}
+
+// journal is an Observer that writes down what it is told, or a limiter's events.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+	panic string // the line that panics
+}
+
+func (j *journal) write(format string, a ...any) {
+	line := fmt.Sprintf(format, a...)
+	j.mu.Lock()
+	j.lines = append(j.lines, line)
+	j.mu.Unlock()
+	if j.panic != "" && strings.HasPrefix(line, j.panic) {
+		panic(line)
+	}
+}
+
+func (j *journal) read() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	text := strings.Join(j.lines, "; ")
+	j.lines = nil
+	return text
+}
+
+func (j *journal) Queued(_ context.Context, policy string, delta int) {
+	j.write("queued %s %+d", policy, delta)
+}
+
+func (j *journal) Decided(_ context.Context, policy string, r httplimit.Result, waited time.Duration) {
+	j.write("%v %s %v", r, policy, waited)
+}
+
+func (j *journal) Active(_ context.Context, policy string, delta int) {
+	j.write("active %s %+d", policy, delta)
+}
+
+func (j *journal) Released(_ context.Context, policy string, held time.Duration) {
+	j.write("released %s %v", policy, held)
+}
+
+// told is a limiter that writes down what it grants, and what becomes of it.
+type told struct {
+	name    string
+	journal *journal
+	refuses bool
+}
+
+func (l told) TryAcquire(permits int) core.Lease {
+	if l.refuses {
+		l.journal.write("refuse %s", l.name)
+		return core.Reject()
+	}
+	l.journal.write("grant %s %d", l.name, permits)
+	return core.Grant(permits, func() { l.journal.write("release %s", l.name) })
+}
+
+func (l told) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return core.Refuse(err), err
+	}
+	lease := l.TryAcquire(permits)
+	return lease, lease.Err()
+}
+
+func (l told) Available() int { return 1 }
+
+// refundable is told, with refunds.
+type refundable struct{ told }
+
+func (l refundable) Refund(core.Lease) { l.journal.write("refund %s", l.name) }

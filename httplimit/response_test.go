@@ -1,0 +1,277 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// The parts of a ResponseWriter that can do more.
+type (
+	flusher    struct{ j *journal }
+	readerFrom struct{ j *journal }
+	hijacker   struct{ j *journal }
+	pusher     struct{ j *journal }
+)
+
+func (f flusher) Flush() { f.j.write("flush") }
+func (r readerFrom) ReadFrom(src io.Reader) (int64, error) {
+	r.j.write("readFrom")
+	return io.Copy(io.Discard, src)
+}
+
+var errHijack = errors.New("no")
+
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h.j.write("hijack")
+	return nil, nil, errHijack
+}
+
+func (p pusher) Push(target string, _ *http.PushOptions) error {
+	p.j.write("push %s", target)
+	return nil
+}
+
+// ables are ResponseWriters that can do all that the bits of their index say.
+func ables(j *journal) []http.ResponseWriter {
+	type b = *bare
+	n := func() *bare { return &bare{header: make(http.Header)} }
+	f, r, h, p := flusher{j}, readerFrom{j}, hijacker{j}, pusher{j}
+	return []http.ResponseWriter{
+		n(),
+		struct {
+			b
+			flusher
+		}{n(), f},
+		struct {
+			b
+			readerFrom
+		}{n(), r},
+		struct {
+			b
+			flusher
+			readerFrom
+		}{n(), f, r},
+		struct {
+			b
+			hijacker
+		}{n(), h},
+		struct {
+			b
+			flusher
+			hijacker
+		}{n(), f, h},
+		struct {
+			b
+			readerFrom
+			hijacker
+		}{n(), r, h},
+		struct {
+			b
+			flusher
+			readerFrom
+			hijacker
+		}{n(), f, r, h},
+		struct {
+			b
+			pusher
+		}{n(), p},
+		struct {
+			b
+			flusher
+			pusher
+		}{n(), f, p},
+		struct {
+			b
+			readerFrom
+			pusher
+		}{n(), r, p},
+		struct {
+			b
+			flusher
+			readerFrom
+			pusher
+		}{n(), f, r, p},
+		struct {
+			b
+			hijacker
+			pusher
+		}{n(), h, p},
+		struct {
+			b
+			flusher
+			hijacker
+			pusher
+		}{n(), f, h, p},
+		struct {
+			b
+			readerFrom
+			hijacker
+			pusher
+		}{n(), r, h, p},
+		struct {
+			b
+			flusher
+			readerFrom
+			hijacker
+			pusher
+		}{n(), f, r, h, p},
+	}
+}
+
+// wrapping are the policies for which a ResponseWriter is wrapped, each alone.
+func wrapping() map[string]httplimit.Options {
+	free := all(core.Unlimited())
+	return map[string]httplimit.Options{
+		"refund":   {Global: &httplimit.Policy{Limiter: free, Refund: func(*http.Request, int) bool { return false }}},
+		"download": {Global: &httplimit.Policy{Download: free}},
+		"headers":  {Global: &httplimit.Policy{Limiter: free}, Headers: httplimit.Draft11},
+	}
+}
+
+func TestResponseWriterKeepsItsInterfaces(t *testing.T) {
+	for name, o := range wrapping() {
+		j := new(journal)
+		for i, under := range ables(j) {
+			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
+				limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					assert.NotEqual(t, under, w)
+					assert.Equal(t, under, w.(interface{ Unwrap() http.ResponseWriter }).Unwrap())
+					f, ok := w.(http.Flusher)
+					assert.Equal(t, i&1 != 0, ok)
+					if ok {
+						f.Flush()
+						assert.NoError(t, http.NewResponseController(w).Flush())
+						assert.Equal(t, "flush; flush", j.read())
+					} else {
+						assert.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
+					}
+					r, ok := w.(io.ReaderFrom)
+					assert.Equal(t, i&2 != 0, ok)
+					if ok {
+						n, err := r.ReadFrom(strings.NewReader("123"))
+						assert.NoError(t, err)
+						assert.EqualValues(t, 3, n)
+						if name != "download" { // that has to look at what it reads
+							assert.Equal(t, "readFrom", j.read())
+						}
+					}
+					h, ok := w.(http.Hijacker)
+					assert.Equal(t, i&4 != 0, ok)
+					if ok {
+						_, _, err := h.Hijack()
+						assert.Equal(t, errHijack, err)
+						assert.Equal(t, "hijack", j.read())
+					}
+					p, ok := w.(http.Pusher)
+					assert.Equal(t, i&8 != 0, ok)
+					if ok {
+						assert.NoError(t, p.Push("/x", nil))
+						assert.Equal(t, "push /x", j.read())
+					}
+				})).ServeHTTP(under, httptest.NewRequest(http.MethodGet, "/", nil))
+			})
+		}
+	}
+}
+
+func TestResponseWriterIsNotWrappedForNothing(t *testing.T) {
+	free := all(core.Unlimited())
+	var given http.ResponseWriter
+	inside := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { assert.Same(t, given, w) })
+	for name, o := range map[string]httplimit.Options{
+		"plain":           {Global: &httplimit.Policy{Limiter: free}},
+		"another's":       {Global: &httplimit.Policy{Limiter: free}, Policies: []httplimit.Policy{{Name: "d", Download: free, Refund: func(*http.Request, int) bool { return true }}}},
+		"upload":          {Global: &httplimit.Policy{Limiter: free, Upload: free}},
+		"nothing granted": {Global: &httplimit.Policy{Limiter: free, Permits: func(*http.Request) int { return 0 }, Refund: func(*http.Request, int) bool { return true }}},
+		"none":            {Headers: httplimit.Draft11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given = httptest.NewRecorder()
+			limits(t, o).Handler(inside).ServeHTTP(given, httptest.NewRequest(http.MethodGet, "/", nil))
+		})
+	}
+}
+
+func TestRefund(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		handle func(http.ResponseWriter)
+		want   int
+	}{
+		{"nothing", func(http.ResponseWriter) {}, 200},
+		{"status", func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusForbidden)
+			w.WriteHeader(http.StatusInternalServerError)
+		}, 403},
+		{"hints first", func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints); w.WriteHeader(http.StatusNotFound) }, 404},
+		{"body", func(w http.ResponseWriter) { write(w); w.WriteHeader(http.StatusInternalServerError) }, 200},
+		{"string", func(w http.ResponseWriter) { writeString(w); w.WriteHeader(http.StatusInternalServerError) }, 200},
+		{"flush", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(http.StatusInternalServerError) }, 200},
+		{"switching", func(w http.ResponseWriter) { w.WriteHeader(http.StatusSwitchingProtocols) }, 101},
+		{"panic", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, 500},
+		{"panic after a status", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound); panic(http.ErrAbortHandler) }, 404},
+		{"panic after a body", func(w http.ResponseWriter) { write(w); panic(http.ErrAbortHandler) }, 200},
+	} {
+		for _, refund := range []bool{true, false} {
+			t.Run(fmt.Sprint(c.name, refund), func(t *testing.T) {
+				outer, inner := perMinute(t, 10), perMinute(t, 10)
+				j := new(journal)
+				l := limits(t, httplimit.Options{
+					Global: &httplimit.Policy{Limiter: all(outer), Refund: func(r *http.Request, status int) bool {
+						j.write("global %d %s", status, r.URL.Path)
+						return refund
+					}},
+					Policies: []httplimit.Policy{{Name: "p", Limiter: all(inner), Refund: func(_ *http.Request, status int) bool {
+						j.write("p %d", status)
+						return !refund
+					}}},
+				})
+				func() {
+					defer func() { _ = recover() }()
+					get(l.Policy("p")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { c.handle(w) })), "/x")
+				}()
+				require.Equal(t, fmt.Sprintf("p %d; global %[1]d /x", c.want), j.read())
+				require.Equal(t, refund, outer.Available() == 10)
+				require.Equal(t, refund, inner.Available() == 9)
+			})
+		}
+	}
+}
+
+// Whatever the handler does to the request, the permits go back to where they came from.
+func TestRefundFindsTheKeyAgain(t *testing.T) {
+	l, err := partition.New(partition.Options[*http.Request, string]{
+		Key: httplimit.ByHeader("Key"),
+		New: func(string) (core.Limiter, error) { return perMinute(t, 2), nil },
+	})
+	require.NoError(t, err)
+	h := limits(t, httplimit.Options{
+		Global: &httplimit.Policy{Limiter: l, Refund: func(*http.Request, int) bool { return true }},
+	}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { r.Header.Set("Key", "b") }))
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Key", "a")
+	require.Equal(t, 200, play(h, r).Code)
+	a, ok := l.Get("a")
+	require.True(t, ok)
+	require.Equal(t, 2, a.Available())
+	_, ok = l.Get("b")
+	require.False(t, ok)
+}
+
+func write(w io.Writer) { _, _ = w.Write([]byte("x")) }
+
+func writeString(w io.Writer) { _, _ = io.WriteString(w, "x") }

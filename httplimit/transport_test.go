@@ -1,0 +1,576 @@
+package httplimit_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// base is a RoundTripper.
+type base func(*http.Request) (*http.Response, error)
+
+func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b(r) }
+
+// answer is a response with that status, body, and header fields.
+func answer(status int, body string, header ...string) *http.Response {
+	r := &http.Response{StatusCode: status, Header: make(http.Header), ContentLength: int64(len(body))}
+	r.Body = io.NopCloser(strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	return r
+}
+
+// answers gives one answer after the other, the last one again and again.
+func answers(all ...func() *http.Response) base {
+	return func(r *http.Request) (*http.Response, error) {
+		if hasBody := r.Body != nil; hasBody {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_ = r.Body.Close()
+		}
+		next := all[0]
+		if len(all) > 1 {
+			all = all[1:]
+		}
+		return next(), nil
+	}
+}
+
+func transport(t *testing.T, o httplimit.TransportOptions) *http.Client {
+	t.Helper()
+	tr, err := httplimit.NewTransport(o)
+	require.NoError(t, err)
+	return &http.Client{Transport: tr}
+}
+
+// request makes a request that notes whether its body was closed.
+func request(t *testing.T, ctx context.Context, url, body string) (*http.Request, *closing) { //nolint:revive // t first, as everywhere
+	t.Helper()
+	c := &closing{Reader: strings.NewReader(body)}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, c)
+	require.NoError(t, err)
+	return r, c
+}
+
+type closing struct {
+	io.Reader
+
+	closed int
+}
+
+func (c *closing) Close() error {
+	c.closed++
+	return nil
+}
+
+func TestTransportOptions(t *testing.T) {
+	_, err := httplimit.NewTransport(httplimit.TransportOptions{MaxObey: -1, Retries: -2})
+	require.EqualError(t, err, "httplimit: TransportOptions.MaxObey = -1ns, want at least 0\nhttplimit: TransportOptions.Retries = -2, want at least 0")
+	r, body := request(t, t.Context(), "http://x", "b")
+	_, err = new(httplimit.Transport).RoundTrip(r)
+	require.Error(t, err)
+	require.Equal(t, 1, body.closed)
+}
+
+func TestTransportRefused(t *testing.T) {
+	l := perMinute(t, 1)
+	c := transport(t, httplimit.TransportOptions{Limiter: all(l), Base: answers(func() *http.Response { return answer(200, "") })})
+	_, err := c.Get("http://x")
+	require.NoError(t, err)
+	r, body := request(t, t.Context(), "http://x", "b")
+	_, err = c.Do(r)
+	rejected := new(core.RejectedError)
+	require.ErrorAs(t, err, &rejected)
+	require.NotZero(t, rejected.RetryAfter)
+	require.ErrorAs(t, err, new(*url.Error))
+	require.Equal(t, 1, body.closed)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, body = request(t, ctx, "http://x", "b")
+	_, err = c.Do(r)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, body.closed)
+}
+
+func TestTransportPermits(t *testing.T) {
+	j := new(journal)
+	c := transport(t, httplimit.TransportOptions{
+		Limiter: all(told{"l", j, false}),
+		Permits: func(r *http.Request) int { return len(r.URL.Host) - 1 },
+		Base:    answers(func() *http.Response { return answer(200, "") }),
+	})
+	for host, want := range map[string]string{"a": "", "ab": "grant l 1; release l", "abc": "grant l 2; release l"} {
+		_, err := c.Get("http://" + host)
+		require.NoError(t, err)
+		require.Equal(t, want, j.read())
+	}
+}
+
+// twoWay is the body of an upgrade.
+type twoWay struct{ bytes.Buffer }
+
+func (*twoWay) Close() error      { return nil }
+func (*twoWay) CloseWrite() error { return nil }
+
+type oneWay struct{ io.ReadWriter }
+
+func (oneWay) Close() error { return nil }
+
+func TestTransportHoldsTheLease(t *testing.T) {
+	errRead := errors.New("cut off")
+	for _, c := range []struct {
+		name   string
+		method string
+		answer *http.Response
+		held   bool // when RoundTrip has returned
+		then   func(*testing.T, *http.Response)
+	}{
+		{"read to the end", http.MethodGet, answer(200, "abc"), true, func(t *testing.T, r *http.Response) {
+			b, err := io.ReadAll(r.Body)
+			require.NoError(t, err)
+			require.Equal(t, "abc", string(b))
+		}},
+		{"closed", http.MethodGet, answer(200, "abc"), true, func(_ *testing.T, r *http.Response) { r.Body.Close() }},
+		{"fails", http.MethodGet, &http.Response{StatusCode: 200, ContentLength: -1, Body: io.NopCloser(failing{errRead})}, true, func(t *testing.T, r *http.Response) {
+			_, err := r.Body.Read(make([]byte, 1))
+			require.Equal(t, errRead, err)
+		}},
+		{"length unknown", http.MethodGet, &http.Response{StatusCode: 200, ContentLength: -1, Body: io.NopCloser(strings.NewReader(""))}, true, func(_ *testing.T, r *http.Response) {
+			_, _ = r.Body.Read(make([]byte, 1))
+		}},
+		{"NoBody", http.MethodGet, &http.Response{StatusCode: 200, ContentLength: -1, Body: http.NoBody}, false, nil},
+		{"no length", http.MethodGet, answer(200, ""), false, nil},
+		{"HEAD", http.MethodHead, answer(200, "abc"), false, nil},
+		{"204", http.MethodGet, answer(204, "x"), false, nil},
+		{"304", http.MethodGet, answer(304, "x"), false, nil},
+		{"101", http.MethodGet, &http.Response{StatusCode: 101, Body: new(twoWay)}, true, func(t *testing.T, r *http.Response) {
+			_, err := r.Body.(io.Writer).Write([]byte("x"))
+			require.NoError(t, err)
+			_, err = io.ReadAll(r.Body)
+			require.NoError(t, err)
+			_, ok := r.Body.(interface{ CloseWrite() error })
+			require.True(t, ok)
+			r.Body.Close()
+		}},
+		{"101, closed in one", http.MethodGet, &http.Response{StatusCode: 101, Body: oneWay{new(bytes.Buffer)}}, true, func(t *testing.T, r *http.Response) {
+			_, ok := r.Body.(interface{ CloseWrite() error })
+			require.False(t, ok)
+			_, ok = r.Body.(io.Writer)
+			require.True(t, ok)
+			r.Body.Close()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := atOnce(t, 1, 0)
+			tr, err := httplimit.NewTransport(httplimit.TransportOptions{Limiter: all(l), Base: base(func(*http.Request) (*http.Response, error) { return c.answer, nil })})
+			require.NoError(t, err)
+			r, err := http.NewRequestWithContext(t.Context(), c.method, "http://x", nil)
+			require.NoError(t, err)
+			response, err := tr.RoundTrip(r)
+			require.NoError(t, err)
+			require.Equal(t, c.held, l.Available() == 0)
+			if c.then != nil {
+				c.then(t, response)
+				response.Body.Close()
+			}
+			free(t, l)
+		})
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestTransportThatFails(t *testing.T) {
+	l := atOnce(t, 1, 0)
+	c := transport(t, httplimit.TransportOptions{Limiter: all(l), Base: base(func(r *http.Request) (*http.Response, error) {
+		switch r.URL.Host {
+		case "nil":
+			return nil, nil //nolint:nilnil // as a careless one might
+		case "panic":
+			panic("boom")
+		}
+		return nil, errBroken
+	})})
+	_, err := c.Get("http://x")
+	require.ErrorIs(t, err, errBroken)
+	free(t, l)
+	_, err = c.Get("http://nil")
+	require.ErrorContains(t, err, "neither")
+	free(t, l)
+	require.Panics(t, func() { _, _ = c.Get("http://panic") })
+	free(t, l)
+}
+
+func TestObey(t *testing.T) {
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	for _, c := range []struct {
+		name   string
+		status int
+		header []string
+		want   time.Duration
+	}{
+		{"seconds", 429, []string{"Retry-After", "7"}, 7 * time.Second},
+		{"seconds of a 503", 503, []string{"Retry-After", " 7 "}, 7 * time.Second},
+		{"a date", 429, []string{"Retry-After", "date 30s"}, 30 * time.Second},
+		{"a date that was", 429, []string{"Retry-After", "date -30s"}, 0},
+		{"at most MaxObey", 429, []string{"Retry-After", "3600"}, time.Minute},
+		{"huge", 429, []string{"Retry-After", "99999999999999999999999"}, time.Minute},
+		{"far", 429, []string{"Retry-After", "date 1000h"}, time.Minute},
+		{"nonsense", 429, []string{"Retry-After", "soon"}, 0},
+		{"below zero", 429, []string{"Retry-After", "-7"}, 0},
+		{"fractions", 429, []string{"Retry-After", "7.5"}, 0},
+		{"another status", 200, []string{"Retry-After", "7"}, 0},
+		{"draft 11", 200, []string{"RateLimit", `"a";r=0;t=5`}, 5 * time.Second},
+		{"some left", 200, []string{"RateLimit", `"a";r=1;t=5`}, 0},
+		{"no time", 429, []string{"RateLimit", `"a";r=0`}, 0},
+		{"later drafts", 404, []string{"RateLimit", `"a";a=0;w=6`}, 6 * time.Second},
+		{"mixed up", 404, []string{"RateLimit", `"a";a=0;t=6`}, 0},
+		{"a list", 200, []string{"RateLimit", `"a";r=0;t=5, "b";r=3;t=50`, "RateLimit", `"c";pk=:YQ==:;r=0;t=9;x, "d";a=0;w=7`}, 9 * time.Second},
+		{"Retry-After first", 429, []string{"RateLimit", `"a";r=0;t=5`, "Retry-After", "2"}, 2 * time.Second},
+		{"RateLimit if Retry-After is nonsense", 429, []string{"RateLimit", `"a";r=0;t=5`, "Retry-After", "x"}, 5 * time.Second},
+		{"Retry-After of another status", 200, []string{"RateLimit", `"a";r=0;t=5`, "Retry-After", "2"}, 5 * time.Second},
+		{"malformed", 200, []string{"RateLimit", `"a;r=0;t=5`}, 0},
+		{"other types", 200, []string{"RateLimit", `"a";r=0;t=5.0, "b";r="0";t=5, "c";r=?0;t=5, "d";r=0;t=-5`}, 0},
+		{"others around", 200, []string{"RateLimit", `tok;r=0;t=1, (1 "x");r=0;t=2;y=@1, %"u";r=0;t=3, 7;r=0;t=4, ?1;q=1.5`}, 4 * time.Second},
+		{"huge t", 200, []string{"RateLimit", `"a";r=0;t=999999999999999`}, time.Minute},
+		{"nothing", 429, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for i, h := range c.header {
+					if text, ok := strings.CutPrefix(h, "date "); ok {
+						d, err := time.ParseDuration(text)
+						require.NoError(t, err)
+						c.header[i] = in(d)
+					}
+				}
+				l := atOnce(t, 1, 5)
+				client := transport(t, httplimit.TransportOptions{
+					Obey: true, Limiter: all(l),
+					Base: answers(func() *http.Response { return answer(c.status, "", c.header...) }, func() *http.Response { return answer(200, "") }),
+				})
+				start := time.Now()
+				_, err := client.Get("http://x.example:80/a")
+				require.NoError(t, err)
+				_, err = client.Get("http://other.example/")
+				require.NoError(t, err)
+				require.Zero(t, time.Since(start), "other keys are not held back")
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					_, err := client.Get("http://X.example/b")
+					assert.NoError(t, err)
+				}()
+				synctest.Wait()
+				require.Equal(t, 1, l.Available(), "no permit is held meanwhile")
+				<-done
+				require.Equal(t, c.want, time.Since(start))
+			})
+		})
+	}
+}
+
+func TestObeyTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan *http.Response)
+		client := transport(t, httplimit.TransportOptions{Obey: true, Base: base(func(*http.Request) (*http.Response, error) { return <-next, nil })})
+		start := time.Now()
+		sent := make(chan time.Duration, 10)
+		send := func() {
+			_, err := client.Get("http://x")
+			assert.NoError(t, err)
+			sent <- time.Since(start)
+		}
+		for range 4 { // under way before there is anything to obey
+			go send()
+		}
+		synctest.Wait()
+		next <- answer(429, "", "Retry-After", "30")
+		synctest.Wait()
+		go send()
+		synctest.Wait()
+		require.Zero(t, <-sent)
+		time.Sleep(2 * time.Second)
+		next <- answer(200, "") // without a hint: the time stands
+		next <- answer(200, "", "RateLimit", `"a";r=9;t=9`)
+		synctest.Wait()
+		require.Len(t, sent, 2)
+		next <- answer(429, "", "Retry-After", "3") // sooner than the first said
+		synctest.Wait()
+		require.Len(t, sent, 3)
+		time.Sleep(3*time.Second - 1)
+		synctest.Wait()
+		select {
+		case next <- answer(500, ""):
+			t.Fatal("it was let go too soon")
+		default:
+		}
+		time.Sleep(1)
+		next <- answer(429, "", "Retry-After", "10")
+		for range 4 {
+			<-sent
+		}
+		go send()
+		synctest.Wait()
+		require.Empty(t, sent)
+		time.Sleep(10 * time.Second)
+		next <- answer(200, "")
+		require.Equal(t, 15*time.Second, <-sent)
+	})
+}
+
+// A request that got its permits when another's answer had come in gives them back.
+func TestObeyWhileWaitingForPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5})
+		require.NoError(t, err)
+		start := time.Now()
+		client := transport(t, httplimit.TransportOptions{
+			Obey: true, Limiter: all(l),
+			Base: answers(func() *http.Response {
+				time.Sleep(500 * time.Millisecond)
+				return answer(429, "", "Retry-After", "5")
+			}, func() *http.Response { return answer(200, "") }),
+		})
+		done := make(chan struct{})
+		go func() { _, _ = client.Get("http://x") }()
+		synctest.Wait()
+		go func() {
+			defer close(done)
+			_, err := client.Get("http://x")
+			assert.NoError(t, err)
+		}()
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 1, l.Available())
+		<-done
+		require.Equal(t, 5500*time.Millisecond, time.Since(start))
+	})
+}
+
+func TestObeyAndTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := transport(t, httplimit.TransportOptions{Obey: true, Base: answers(func() *http.Response { return answer(429, "", "Retry-After", "30") })})
+		_, err := client.Get("http://x")
+		require.NoError(t, err)
+
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 29*time.Second)
+		defer cancel()
+		r, body := request(t, ctx, "http://x", "b")
+		_, err = client.Do(r)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		rejected := new(core.RejectedError)
+		require.ErrorAs(t, err, &rejected)
+		require.Equal(t, 30*time.Second, rejected.RetryAfter)
+		require.Zero(t, time.Since(start))
+		require.Equal(t, 1, body.closed)
+
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(4*time.Second, cancel)
+		r, body = request(t, ctx, "http://x", "b")
+		_, err = client.Do(r)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 4*time.Second, time.Since(start))
+		require.Equal(t, 1, body.closed)
+
+		ctx, cancel = context.WithTimeout(t.Context(), 31*time.Second)
+		defer cancel()
+		r, _ = request(t, ctx, "http://x", "b")
+		_, err = client.Do(r)
+		require.NoError(t, err)
+		require.Equal(t, 30*time.Second, time.Since(start))
+	})
+}
+
+func TestRetries(t *testing.T) {
+	tooMany := func(header ...string) func() *http.Response {
+		return func() *http.Response { return answer(429, "wait", header...) }
+	}
+	fine := func() *http.Response { return answer(200, "fine") }
+	ten := tooMany("Retry-After", "10")
+	for _, c := range []struct {
+		name    string
+		retries int
+		body    string // "-": cannot be sent again
+		answers []func() *http.Response
+		timeout time.Duration
+		status  int
+		sent    int
+		least   time.Duration
+		most    time.Duration
+	}{
+		{"none", 0, "", []func() *http.Response{ten, fine}, 0, 429, 1, 0, 0},
+		{"one", 1, "", []func() *http.Response{ten, fine}, 0, 200, 2, 10 * time.Second, 11 * time.Second},
+		{"two", 2, "", []func() *http.Response{ten, ten, fine}, 0, 200, 3, 20 * time.Second, 22 * time.Second},
+		{"not enough", 1, "", []func() *http.Response{ten, ten, fine}, 0, 429, 2, 10 * time.Second, 11 * time.Second},
+		{"a body", 1, "body", []func() *http.Response{ten, fine}, 0, 200, 2, 10 * time.Second, 11 * time.Second},
+		{"a body that cannot be sent again", 1, "-", []func() *http.Response{ten, fine}, 0, 429, 1, 0, 0},
+		{"503", 1, "", []func() *http.Response{func() *http.Response { return answer(503, "", "Retry-After", "1") }, fine}, 0, 200, 2, time.Second, 1100 * time.Millisecond},
+		{"another status", 1, "", []func() *http.Response{func() *http.Response { return answer(500, "", "Retry-After", "1") }, fine}, 0, 500, 1, 0, 0},
+		{"without Retry-After", 1, "", []func() *http.Response{tooMany("RateLimit", `"a";r=0;t=1`), fine}, 0, 429, 1, 0, 0},
+		{"at once", 1, "", []func() *http.Response{tooMany("Retry-After", "0"), fine}, 0, 200, 2, 0, 0},
+		{"longer than MaxObey", 1, "", []func() *http.Response{tooMany("Retry-After", "61"), fine}, 0, 429, 1, 0, 0},
+		{"as long as MaxObey", 1, "", []func() *http.Response{tooMany("Retry-After", "60"), fine}, 0, 200, 2, 60 * time.Second, 66 * time.Second},
+		{"longer than the deadline", 1, "", []func() *http.Response{ten, fine}, 10*time.Second - 1, 429, 1, 0, 0},
+		{"just in time", 1, "", []func() *http.Response{ten, fine}, 10*time.Second + 1, 200, 2, 10 * time.Second, 10*time.Second + 1},
+	} {
+		for _, obey := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, obey), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var bodies []string
+					var open []*closing
+					l := atOnce(t, 1, 0)
+					under := answers(c.answers...)
+					client := transport(t, httplimit.TransportOptions{
+						Retries: c.retries, Limiter: all(l), Obey: obey,
+						Base: base(func(r *http.Request) (*http.Response, error) {
+							assert.Zero(t, l.Available())
+							if r.Body != nil {
+								b, err := io.ReadAll(r.Body)
+								assert.NoError(t, err)
+								bodies = append(bodies, string(b))
+							}
+							response, err := under(r)
+							open = append(open, &closing{Reader: response.Body})
+							response.Body = open[len(open)-1]
+							return response, err
+						}),
+					})
+					ctx, cancel := t.Context(), context.CancelFunc(func() {})
+					if c.timeout > 0 {
+						ctx, cancel = context.WithTimeout(ctx, c.timeout)
+					}
+					defer cancel()
+					r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x", nil)
+					require.NoError(t, err)
+					if c.body != "" {
+						r.Body = io.NopCloser(strings.NewReader(c.body))
+					}
+					if c.body == "body" {
+						r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(c.body)), nil }
+					}
+					before := *r
+					start := time.Now()
+					response, err := client.Transport.RoundTrip(r)
+					if c.name == "just in time" && err != nil {
+						require.ErrorIs(t, err, context.DeadlineExceeded) // the two may be at the same time
+						return
+					}
+					require.NoError(t, err)
+					require.Equal(t, before.Body, r.Body)
+					require.Equal(t, c.status, response.StatusCode)
+					took := time.Since(start)
+					require.GreaterOrEqual(t, took, c.least)
+					require.LessOrEqual(t, took, c.most)
+					require.Len(t, open, c.sent)
+					for _, b := range open[:c.sent-1] {
+						require.Equal(t, 1, b.closed)
+						rest, _ := io.ReadAll(b)
+						require.Empty(t, rest, "it is drained")
+					}
+					if c.body != "" {
+						want := make([]string, c.sent)
+						for i := range want {
+							want[i] = c.body
+						}
+						require.Equal(t, want, bodies)
+					}
+					response.Body.Close()
+					free(t, l)
+				})
+			})
+		}
+	}
+}
+
+func TestRetriesAreCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := atOnce(t, 1, 0)
+		client := transport(t, httplimit.TransportOptions{
+			Retries: 3, Limiter: all(l),
+			Base: answers(func() *http.Response { return answer(429, strings.Repeat("x", 1<<20), "Retry-After", "10") }),
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(3*time.Second, cancel)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://x", strings.NewReader("b"))
+		require.NoError(t, err)
+		var renewed []*closing
+		r.GetBody = func() (io.ReadCloser, error) {
+			renewed = append(renewed, &closing{Reader: strings.NewReader("b")})
+			return renewed[len(renewed)-1], nil
+		}
+		start := time.Now()
+		_, err = client.Transport.RoundTrip(r)
+		require.Equal(t, context.Canceled, err)
+		require.Equal(t, 3*time.Second, time.Since(start))
+		require.Len(t, renewed, 1)
+		require.Equal(t, 1, renewed[0].closed)
+		free(t, l)
+	})
+}
+
+func TestTransportBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket := func() httplimit.Limiter {
+			l, err := core.NewTokenBucket(core.PerSecond(1000, 10))
+			require.NoError(t, err)
+			return all(l)
+		}
+		start := time.Now()
+		var sent time.Duration
+		client := transport(t, httplimit.TransportOptions{Upload: bucket(), Download: bucket(), Base: base(func(r *http.Request) (*http.Response, error) {
+			_, err := io.ReadFull(r.Body, make([]byte, 2010))
+			assert.NoError(t, err)
+			again, err := r.GetBody()
+			assert.NoError(t, err)
+			assert.NoError(t, again.Close())
+			sent = time.Since(start)
+			assert.NoError(t, r.Body.Close())
+			response := answer(200, strings.Repeat("x", 1010))
+			response.Request = r
+			return response, nil
+		})})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader(strings.Repeat("x", 2010)))
+		require.NoError(t, err)
+		response, err := client.Transport.RoundTrip(r)
+		require.NoError(t, err)
+		require.Same(t, r, response.Request)
+		require.Equal(t, 2*time.Second, sent)
+		_, err = io.ReadFull(response.Body, make([]byte, 1010))
+		require.NoError(t, err)
+		require.Equal(t, 3*time.Second, time.Since(start))
+	})
+}
+
+type idle struct {
+	http.RoundTripper
+
+	closed bool
+}
+
+func (i *idle) CloseIdleConnections() { i.closed = true }
+
+func TestCloseIdleConnections(t *testing.T) {
+	i := new(idle)
+	transport(t, httplimit.TransportOptions{Base: i}).CloseIdleConnections()
+	require.True(t, i.closed)
+	transport(t, httplimit.TransportOptions{Base: base(nil)}).CloseIdleConnections()
+}

@@ -1,0 +1,231 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// visit is what one request has met on its way through the wrappers of one Limits. It is
+// the context that the request has inside of the first of them, so that the others find it.
+type visit struct {
+	context.Context // the request's, outside
+
+	limits *Limits
+	terms  *terms
+	outer  *visit // a check's: the visit that the request makes already
+	exempt bool   // no policy applies; set before anybody else sees the visit
+
+	mu     sync.Mutex // guards what follows; a leaf
+	asks   []ask      // in order; it only grows
+	first  [1]ask     // most requests need no more
+	frames int        // wrappers that have asked
+	quota  quota      // the header fields that tell of asks
+	fields bool       // a wrapper takes them off where they do not belong
+}
+
+// ask is one policy's part in a visit.
+type ask struct {
+	policy  *policy
+	limiter core.Limiter // the policy's, bound to the request, whatever becomes of the request
+	lease   core.Lease
+	frame   int // the wrapper that asked
+	stage   stage
+	since   time.Time // of the grant, if there is an Observer
+}
+
+// stage is what has become of an ask. It only moves on.
+type stage uint8
+
+const (
+	asked    stage = iota // no answer, or no lease
+	held                  // the lease is held
+	released              // it was released early
+	settled               // it was released or refunded for good
+)
+
+// has reports whether the request has a lease, which may have been released early.
+func (a *ask) has() bool { return a.stage == held || a.stage == released }
+
+type visitKey struct{}
+
+// Value returns the request's value for key.
+func (v *visit) Value(key any) any {
+	if key == (visitKey{}) {
+		return v
+	}
+	return v.Context.Value(key)
+}
+
+// String says what it is to who prints it, instead of its fields, which others may change.
+func (v *visit) String() string { return "a request's context under limits" }
+
+// visiting returns the visit that a request with this context makes to l, or of any Limits,
+// the innermost, if l is nil.
+func visiting(ctx context.Context, l *Limits) *visit {
+	v, _ := ctx.Value(visitKey{}).(*visit)
+	for v != nil && l != nil && v.limits != l {
+		v, _ = v.Context.Value(visitKey{}).(*visit)
+	}
+	return v
+}
+
+// enter notes that the frame asks p, and returns the place of the ask. It reports false if
+// the request has been there before.
+func (v *visit) enter(frame int, p *policy) (int, bool) {
+	if v.outer != nil && v.outer.knows(p) {
+		return 0, false
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.knowsLocked(p) {
+		return 0, false
+	}
+	if v.asks == nil {
+		v.asks = v.first[:0]
+	}
+	v.asks = append(v.asks, ask{policy: p, frame: frame})
+	return len(v.asks) - 1, true
+}
+
+// nextFrame returns the number of a wrapper that enters now.
+func (v *visit) nextFrame() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.frames++
+	return v.frames - 1
+}
+
+func (v *visit) knows(p *policy) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.knowsLocked(p)
+}
+
+func (v *visit) knowsLocked(p *policy) bool {
+	for i := range v.asks {
+		if v.asks[i].policy == p {
+			return true
+		}
+	}
+	return false
+}
+
+// note takes down the answer to the ask at i.
+func (v *visit) note(i int, a ask) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	a.policy, a.frame = v.asks[i].policy, v.asks[i].frame
+	v.asks[i] = a
+}
+
+// last moves the last ask that matches to a stage, and returns it as it was.
+func (v *visit) last(to stage, match func(*ask) bool) (ask, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range slices.Backward(v.asks) {
+		if a := &v.asks[i]; a.has() && a.stage < to && match(a) {
+			was := *a
+			a.stage = to
+			return was, true
+		}
+	}
+	return ask{}, false
+}
+
+// undo refunds all that the request had, last first.
+func (v *visit) undo(ctx context.Context) {
+	a, ok := v.last(settled, func(*ask) bool { return true })
+	if !ok {
+		return
+	}
+	defer v.undo(ctx) // the others too, if what is called here panics
+	v.giveBack(ctx, a, true)
+}
+
+func (v *visit) undoUnless(ctx context.Context, granted *bool) {
+	if !*granted {
+		v.undo(ctx)
+	}
+}
+
+// release releases what the request holds, last first, before its handler has returned.
+func (v *visit) release() {
+	a, ok := v.last(released, func(*ask) bool { return true })
+	if !ok {
+		return
+	}
+	defer v.release()
+	v.giveBack(v, a, false)
+}
+
+// settle ends what the frame asked for, last first.
+func (v *visit) settle(ctx context.Context, frame int, r *http.Request, status int) {
+	a, ok := v.last(settled, func(a *ask) bool { return a.frame == frame })
+	if !ok {
+		return
+	}
+	defer v.settle(ctx, frame, r, status)
+	refund := false
+	defer func() { v.giveBack(ctx, a, refund) }()
+	refund = a.policy.Refund != nil && a.policy.Refund(r, status)
+}
+
+// giveBack refunds or releases the lease of a, which no one else does.
+func (v *visit) giveBack(ctx context.Context, a ask, refund bool) {
+	if o := v.terms.Observer; o != nil && a.stage == held {
+		name, lasted := a.policy.Name, time.Since(a.since)
+		defer o.Released(ctx, name, lasted)
+		defer o.Active(ctx, name, -1)
+	}
+	// Released in any case: a limiter of somebody's own need not know a refund, nor this lease.
+	defer a.lease.Release()
+	if refund {
+		if refunder, ok := a.limiter.(core.Refunder); ok {
+			refunder.Refund(a.lease)
+		}
+	}
+}
+
+// holds reports whether the visit has a lease, released early or not.
+func (v *visit) holds() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for i := range v.asks {
+		if v.asks[i].has() {
+			return true
+		}
+	}
+	return false
+}
+
+// lease returns one lease for all that the visit holds.
+func (v *visit) lease() core.Lease {
+	v.mu.Lock()
+	leases := make([]core.Lease, 0, len(v.asks))
+	for i := range v.asks {
+		if v.asks[i].has() {
+			leases = append(leases, v.asks[i].lease)
+		}
+	}
+	v.mu.Unlock()
+	return combine(leases, v.release)
+}
+
+// combine returns a lease whose release is release, with the metadata of the leases, of
+// each name the first.
+func combine(leases []core.Lease, release func()) core.Lease {
+	permits := 0
+	var union []core.Metadata
+	for _, l := range slices.Backward(leases) { // With and Grant have the later win
+		permits = max(permits, l.Permits())
+		for name, value := range l.Metadata() {
+			union = append(union, core.NewMetadataKey[any](name).With(value))
+		}
+	}
+	return core.Grant(permits, release, union...)
+}

@@ -1,0 +1,207 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// slow is a handler that takes a second.
+var slow = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+})
+
+// with plays a request under a context.
+func with(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
+	return play(h, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+}
+
+func TestWaiting(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		maxWait time.Duration
+		client  func(context.Context) (context.Context, context.CancelFunc)
+		queue   int
+		want    int
+		after   time.Duration
+		told    string
+	}{
+		{"served", 0, nil, 1, 200, 2 * time.Second, "queued global +1; queued global -1; active global +1; acquired global 1s; active global -1; released global 1s"},
+		{"served in time", 1001 * time.Millisecond, nil, 1, 200, 2 * time.Second, "queued global +1; queued global -1; active global +1; acquired global 1s; active global -1; released global 1s"},
+		{"MaxWait over", 400 * time.Millisecond, nil, 1, 429, 400 * time.Millisecond, "queued global +1; queued global -1; global_limiter global 400ms"},
+		{"no room", time.Hour, nil, 0, 429, 0, "global_limiter global 0s"},
+		{"the client goes", 0, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(300*time.Millisecond, cancel)
+			return ctx, cancel
+		}, 1, 0, 300 * time.Millisecond, "queued global +1; queued global -1; request_canceled global 300ms"},
+		{"the client goes before MaxWait", time.Hour, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(300*time.Millisecond, cancel)
+			return ctx, cancel
+		}, 1, 0, 300 * time.Millisecond, "queued global +1; queued global -1; request_canceled global 300ms"},
+		{"the client has gone", time.Hour, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		}, 1, 0, 0, "request_canceled global 0s"},
+		{"a deadline", 0, func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 200*time.Millisecond)
+		}, 1, 429, 200 * time.Millisecond, "queued global +1; queued global -1; global_limiter global 200ms"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := new(journal)
+				l := atOnce(t, 1, c.queue)
+				called := false
+				h := limits(t, httplimit.Options{
+					Global:     &httplimit.Policy{Limiter: all(l), MaxWait: c.maxWait},
+					Observer:   j,
+					OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) { called = true },
+				}).Handler(slow)
+				go get(h, "/")
+				synctest.Wait()
+				require.Equal(t, "active global +1; acquired global 0s", j.read())
+
+				start := time.Now()
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if c.client != nil {
+					ctx, cancel = c.client(ctx)
+				}
+				defer cancel()
+				w := &bare{header: make(http.Header)}
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx))
+				require.Equal(t, c.after, time.Since(start))
+				require.Equal(t, c.want == 429, called)
+				require.Equal(t, c.want == 429, w.status == 429)
+				if c.want == 0 {
+					require.Equal(t, bare{header: http.Header{}}, *w, "nothing is written")
+				}
+				told := j.read()
+				if c.after >= time.Second { // the first request has ended meanwhile
+					const first = "active global -1; released global 1s; "
+					require.Contains(t, told, first)
+					told = told[len("queued global +1; "):]
+					told = "queued global +1; " + told[len(first):]
+				}
+				require.Equal(t, c.told, told)
+				synctest.Wait()
+				time.Sleep(time.Hour)
+				free(t, l)
+			})
+		})
+	}
+}
+
+// bare is a ResponseWriter that can write, and no more.
+type bare struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (b *bare) Header() http.Header {
+	if b.header == nil {
+		b.header = make(http.Header)
+	}
+	return b.header
+}
+func (b *bare) WriteHeader(status int) { b.status = status }
+func (b *bare) Write(p []byte) (int, error) {
+	b.body = append(b.body, p...)
+	return len(p), nil
+}
+
+// A rate limiter knows that the wait is hopeless, and when to come back.
+func TestHopelessWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 3500 * time.Millisecond, QueueLimit: 5})
+		require.NoError(t, err)
+		h := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(l), MaxWait: time.Second}}).Handler(ok)
+		require.Equal(t, 200, get(h, "/").Code)
+		start := time.Now()
+		w := get(h, "/")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, "4", w.Header().Get("Retry-After"))
+		require.Zero(t, time.Since(start))
+		time.Sleep(2600 * time.Millisecond)
+		require.Equal(t, 200, get(h, "/").Code)
+		require.Equal(t, 3500*time.Millisecond, time.Since(start))
+	})
+}
+
+// ctxLimiter does with its context as a test says.
+type ctxLimiter func(ctx context.Context) (core.Lease, error)
+
+func (f ctxLimiter) TryAcquire(*http.Request, int) core.Lease { return core.Reject() }
+func (f ctxLimiter) Acquire(ctx context.Context, _ *http.Request, _ int) (core.Lease, error) {
+	return f(ctx)
+}
+
+func TestContextErrorOfTheLimitersOwn(t *testing.T) {
+	for _, err := range []error{context.Canceled, context.DeadlineExceeded} {
+		for _, most := range []time.Duration{0, time.Hour} {
+			l := limits(t, httplimit.Options{Global: &httplimit.Policy{MaxWait: most, Limiter: ctxLimiter(func(context.Context) (core.Lease, error) {
+				return core.Refuse(err), err
+			})}})
+			require.Equal(t, 503, get(l.Handler(ok), "/").Code)
+		}
+	}
+}
+
+// The context that limiters are given keeps package context's promises, and may be kept.
+func TestTheContextOfAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		var kept []context.Context
+		look := map[string]func(context.Context){
+			"nothing":  func(context.Context) {},
+			"Done":     func(ctx context.Context) { ctx.Done() },
+			"Deadline": func(ctx context.Context) { ctx.Deadline() },
+		}
+		for name, look := range look {
+			l := limits(t, httplimit.Options{Global: &httplimit.Policy{MaxWait: time.Second, Limiter: ctxLimiter(func(ctx context.Context) (core.Lease, error) {
+				look(ctx)
+				require.Equal(t, "v", ctx.Value(key{}))
+				require.NoError(t, ctx.Err())
+				child, cancel := context.WithTimeout(ctx, time.Hour)
+				defer cancel()
+				at, ok := child.Deadline()
+				require.True(t, ok)
+				require.Equal(t, time.Now().Add(time.Second), at)
+				kept = append(kept, ctx)
+				<-child.Done()
+				require.Equal(t, context.DeadlineExceeded, ctx.Err())
+				require.Equal(t, context.DeadlineExceeded, context.Cause(child))
+				return core.Refuse(child.Err()), child.Err()
+			})}})
+			start := time.Now()
+			require.Equal(t, 429, with(context.WithValue(t.Context(), key{}, "v"), l.Handler(ok)).Code, name)
+			require.Equal(t, time.Second, time.Since(start))
+		}
+		// One that nobody waited on ends with the call.
+		var quick context.Context
+		l := limits(t, httplimit.Options{Global: &httplimit.Policy{MaxWait: time.Second, Limiter: ctxLimiter(func(ctx context.Context) (core.Lease, error) {
+			quick = ctx //nolint:fatcontext // that is what is tried
+			return core.Grant(1, nil), nil
+		})}})
+		require.Equal(t, 200, get(l.Handler(ok), "/").Code)
+		<-quick.Done()
+		for _, ctx := range kept {
+			require.Equal(t, context.DeadlineExceeded, ctx.Err())
+		}
+	})
+}

@@ -1,0 +1,184 @@
+// Package simulation runs an adaptive limit before a server, in virtual time: the server
+// has a number of slots and a first-in first-out queue, its service times are random, and
+// requests come at a rate of their own. It is event by event, so a minute of a busy server
+// takes some milliseconds.
+package simulation
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sluice-go/sluice/internal/bound"
+)
+
+// Config says what is simulated.
+type Config struct {
+	// Next is an adaptive.Algorithm's. nil: there is no limit.
+	Next     func(s Sample) float64
+	Min, Max int
+	Initial  int
+
+	Slots   func(t time.Duration) int                  // of the server; asked at each event
+	Service func(r *rand.Rand) time.Duration           // of one request
+	Rate    func(t time.Duration) float64              // requests a second that come; nil: there is always one more
+	Observe func(t time.Duration, s Sample, limit int) // after each sample; may be nil
+	Seed    uint64
+
+	// Timeout is how long a client waits for an answer. One that comes later is a drop, and
+	// no good; the server works on it all the same. 0: for ever.
+	Timeout time.Duration
+}
+
+// Sample is an adaptive.Sample, and converts to it.
+type Sample struct {
+	Limit, InFlight int
+	Duration        time.Duration
+	Dropped         bool
+	At              time.Time
+}
+
+// Result is what came of it.
+type Result struct {
+	Good, Late, Rejected int
+	Latencies            []time.Duration // of all that were answered, in their order
+}
+
+// Run simulates until the time or the number of samples is reached, whichever comes first;
+// 0: no bound.
+func Run(c Config, until time.Duration, samples int) Result {
+	s := &state{Config: c, r: rand.New(rand.NewPCG(c.Seed, 1)), limit: c.Initial}
+	s.arrive()
+	for s.now <= until || until == 0 {
+		if samples > 0 && s.done == samples {
+			break
+		}
+		s.fill()
+		if len(s.events) == 0 {
+			break
+		}
+		e := heap.Pop(&s.events).(event)
+		s.now = e.at
+		if e.arrival {
+			s.arrived()
+			s.arrive()
+			continue
+		}
+		s.busy--
+		s.ended(e.begun)
+	}
+	return s.Result
+}
+
+type state struct {
+	Config
+	Result
+	r        *rand.Rand
+	now      time.Duration
+	events   events
+	limit    int
+	inFlight int
+	busy     int
+	queue    []time.Duration // at the server: when each was admitted
+	done     int
+}
+
+type event struct {
+	at, begun time.Duration
+	arrival   bool
+}
+
+type events []event
+
+func (e events) Len() int           { return len(e) }
+func (e events) Less(i, j int) bool { return e[i].at < e[j].at }
+func (e events) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)        { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// arrive schedules the next request.
+func (s *state) arrive() {
+	if s.Rate == nil {
+		return
+	}
+	wait := time.Duration(s.r.ExpFloat64() / s.Rate(s.now) * float64(time.Second))
+	heap.Push(&s.events, event{at: s.now + wait, arrival: true})
+}
+
+// arrived admits a request, or rejects it.
+func (s *state) arrived() {
+	if s.Next != nil && s.inFlight >= s.limit {
+		s.Rejected++
+		return
+	}
+	s.admit()
+}
+
+func (s *state) admit() {
+	s.inFlight++
+	s.queue = append(s.queue, s.now)
+}
+
+// fill has the server work on as many as it can, and admits whoever waits if there is
+// always one.
+func (s *state) fill() {
+	for s.Rate == nil && s.inFlight < s.limit {
+		s.admit()
+	}
+	for slots := s.Slots(s.now); s.busy < slots && len(s.queue) > 0; s.busy++ {
+		heap.Push(&s.events, event{at: s.now + s.Service(s.r), begun: s.queue[0]})
+		s.queue = s.queue[1:]
+	}
+}
+
+// ended answers a request.
+func (s *state) ended(begun time.Duration) {
+	took := s.now - begun
+	late := s.Timeout > 0 && took > s.Timeout
+	if late {
+		s.Late++
+	} else {
+		s.Good++
+	}
+	s.Latencies = append(s.Latencies, took)
+	sample := Sample{
+		Limit:    s.limit,
+		InFlight: s.inFlight,
+		Duration: took,
+		Dropped:  late,
+		At:       time.Unix(0, 0).Add(s.now),
+	}
+	s.inFlight--
+	s.done++
+	if s.Next != nil {
+		want := s.Next(sample)
+		s.limit = bound.Next(s.limit, s.Min, s.Max, sample.InFlight, late, want)
+	}
+	if s.Observe != nil {
+		s.Observe(s.now, sample, s.limit)
+	}
+}
+
+// Exponential returns service times of an exponential distribution.
+func Exponential(mean time.Duration) func(*rand.Rand) time.Duration {
+	return func(r *rand.Rand) time.Duration { return time.Duration(r.ExpFloat64() * float64(mean)) }
+}
+
+// Bimodal returns service times of which most are short and some long.
+func Bimodal(short, long time.Duration, share float64) func(*rand.Rand) time.Duration {
+	return func(r *rand.Rand) time.Duration {
+		if r.Float64() < share {
+			return long
+		}
+		return short
+	}
+}
+
+// Steady returns service times that are all the same.
+func Steady(d time.Duration) func(*rand.Rand) time.Duration {
+	return func(*rand.Rand) time.Duration { return d }
+}

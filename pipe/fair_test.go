@@ -1,0 +1,139 @@
+package pipe_test
+
+import (
+	"io"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/pipe"
+)
+
+// shares has pipes whose writers write as much as they can in pieces of these sizes for some
+// seconds, and returns the part of each.
+func shares(t *testing.T, options pipe.Options, sizes ...int) []float64 {
+	t.Helper()
+	counts := make([]float64, len(sizes))
+	var readers []*pipe.Reader
+	ended := make(chan struct{})
+	for i, size := range sizes {
+		r, w := newPipe(t, options)
+		readers = append(readers, r)
+		go func() {
+			n, _ := io.Copy(io.Discard, r)
+			counts[i] = float64(n)
+			ended <- struct{}{}
+		}()
+		go func() {
+			for buf := make([]byte, size); ; {
+				if _, err := w.Write(buf); err != nil {
+					ended <- struct{}{}
+					return
+				}
+			}
+		}()
+	}
+	time.Sleep(5 * time.Second)
+	for _, r := range readers {
+		require.NoError(t, r.Close())
+	}
+	total := 0.0
+	for range sizes {
+		<-ended
+		<-ended
+	}
+	for _, n := range counts {
+		total += n
+	}
+	for i := range counts {
+		counts[i] /= total
+	}
+	return counts
+}
+
+func TestWritersOfAllSizesGetEqualShares(t *testing.T) {
+	t.Parallel()
+	for name, limiter := range map[string]func(core.Limiter) core.Limiter{
+		"bucket":        func(l core.Limiter) core.Limiter { return l },
+		"with a reason": func(l core.Limiter) core.Limiter { return core.WithReason(l, "bandwidth") },
+		"chain": func(l core.Limiter) core.Limiter {
+			c, err := core.Chain(l, concurrency(t, 1<<20, math.MaxInt))
+			require.NoError(t, err)
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				rate, err := core.NewTokenBucket(core.PerSecond(100_000, 1000))
+				require.NoError(t, err)
+				sizes := []int{10, 10, 100, 100_000, 100_000}
+				for i, part := range shares(t, pipe.Options{WriteLimiter: limiter(rate)}, sizes...) {
+					assert.InEpsilon(t, 0.2, part, 0.1, "pieces of %d", sizes[i])
+				}
+			})
+		})
+	}
+}
+
+func TestReadersOfAPipeGetEqualShares(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		rate, err := core.NewTokenBucket(core.PerSecond(100_000, 1000))
+		require.NoError(t, err)
+		for _, part := range shares(t, pipe.Options{ReadLimiter: rate}, 10, 1000, 100_000) {
+			assert.InEpsilon(t, 1.0/3, part, 0.1)
+		}
+	})
+}
+
+// TestAWriteLeavesRoomForOthers has a byte of one pipe that nobody reads: a large Write into
+// another pipe of the same budget takes what is left of it all the same.
+func TestAWriteLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 100, 1000)
+		_, stuck := newPipe(t, pipe.Options{WriteLimiter: l})
+		writes(t, stuck, "x")
+		r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+		go func() {
+			_, err := w.Write(make([]byte, 1000))
+			assert.NoError(t, err)
+			assert.NoError(t, w.Close())
+		}()
+		all, err := io.ReadAll(r)
+		assert.NoError(t, err)
+		assert.Len(t, all, 1000)
+		available(t, l, 99)
+	})
+}
+
+func TestOneLimiterOnBothSides(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		held := concurrency(t, 10, 100)
+		chain, err := core.Chain(held, core.Unlimited())
+		require.NoError(t, err)
+		for _, l := range []core.Limiter{held, chain} {
+			r, w := newPipe(t, pipe.Options{WriteLimiter: l, ReadLimiter: l})
+			go func() {
+				writes(t, w, "0123456789abcdefghij")
+				assert.NoError(t, w.Close())
+			}()
+			all, err := io.ReadAll(r)
+			assert.NoError(t, err)
+			assert.Equal(t, "0123456789abcdefghij", string(all))
+			available(t, l, 10)
+		}
+		rate := bucket(t, 100)
+		r, w := newPipe(t, pipe.Options{WriteLimiter: rate, ReadLimiter: rate})
+		writes(t, w, "abcd")
+		reads(t, r, 9, "abcd")
+		available(t, rate, 92)
+	})
+}

@@ -1,0 +1,177 @@
+package redislimit
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// Shared says where the limit lives that processes share, and what happens while that place
+// does not answer.
+type Shared struct {
+	// Store runs the scripts; required. It is not closed by the limiter.
+	Store Store
+
+	// Key names the limit; required. All limiters with the Key share one limit, and must be of
+	// one kind. The keys in Redis begin with {Key}: and so lie in one slot of a cluster. It must
+	// not have braces.
+	Key string
+
+	// Budget is how long a decision may take, from the call on, waiting for the answers to
+	// others included. 0: 50 ms. Then Down decides.
+	Budget time.Duration
+
+	// Down says how to decide while the store is away.
+	Down Down
+
+	// Local decides under DownLocal, which needs one. It is not closed by the limiter.
+	Local core.Limiter
+
+	// Ahead is the most permits that one call of a rate limiter fetches, to spend what was not
+	// asked for without the store. 0: about what this process uses in 10 ms; 1: only what is
+	// asked for. Never more than half of what is there is fetched ahead.
+	Ahead int
+
+	// TTL is how long a concurrency lease lives without being renewed. 0: 30 s; at least 10 ms.
+	TTL time.Duration
+
+	// OnState is told that the store is away, at the third failure in a row, and that it is
+	// back, at the first success after that; err is the failure. No lock is held. nil: nobody
+	// is told.
+	OnState func(up bool, err error)
+}
+
+// Down says how to decide while the store is away.
+type Down uint8
+
+// The policies.
+const (
+	DownDeny  Down = iota // refuse, with an error that is [ErrStore]
+	DownAllow             // grant, with a lease that holds nothing
+	DownLocal             // ask [Shared].Local
+)
+
+const (
+	defaultBudget = 50 * time.Millisecond
+	defaultTTL    = 30 * time.Second
+	leastTTL      = 10 * time.Millisecond
+
+	maxLimit    = 1 << 52
+	maxSegments = 1 << 26
+)
+
+// String returns the policy's name.
+func (d Down) String() string {
+	switch d {
+	case DownDeny:
+		return "deny"
+	case DownAllow:
+		return "allow"
+	case DownLocal:
+		return "local"
+	}
+	return fmt.Sprintf("Down(%d)", uint8(d))
+}
+
+// withDefaults returns s with its zero values filled in.
+func (s Shared) withDefaults() Shared {
+	if s.Budget == 0 {
+		s.Budget = defaultBudget
+	}
+	if s.TTL == 0 {
+		s.TTL = defaultTTL
+	}
+	return s
+}
+
+// faults collects what is wrong with options.
+type faults struct {
+	options string
+	errs    []error
+}
+
+func (f *faults) add(field string, value any, want string) {
+	f.errs = append(f.errs, fmt.Errorf("redislimit: %s.%s = %v, want %s", f.options, field, value, want))
+}
+
+func (f *faults) shared(s Shared) {
+	if isNil(s.Store) {
+		f.add("Shared.Store", "nil", "a store")
+	}
+	if s.Key == "" || strings.ContainsAny(s.Key, "{}") {
+		f.add("Shared.Key", fmt.Sprintf("%q", s.Key), "a name without braces")
+	}
+	if s.Budget < 0 {
+		f.add("Shared.Budget", s.Budget, "at least 0")
+	}
+	if s.Down > DownLocal {
+		f.add("Shared.Down", s.Down, "deny, allow or local")
+	}
+	if s.Down == DownLocal && isNil(s.Local) {
+		f.add("Shared.Local", "nil", "a limiter, for DownLocal")
+	}
+	if s.Ahead < 0 {
+		f.add("Shared.Ahead", s.Ahead, "at least 0")
+	}
+	if s.TTL < 0 || s.TTL > 0 && s.TTL < leastTTL {
+		f.add("Shared.TTL", s.TTL, fmt.Sprintf("0, or at least %v", leastTTL))
+	}
+}
+
+// update finds fault with an Update that would change what can't be changed.
+func (f *faults) update(now, s Shared) {
+	if !same(s, Shared{}) && !same(s.withDefaults(), now) {
+		f.add("Shared", "another", "that of the constructor, or none: it can't be changed")
+	}
+}
+
+// same reports whether two are equal; what can't be compared is not.
+func same(a, b Shared) bool {
+	return sameValue(a.Store, b.Store) && sameValue(a.Local, b.Local) &&
+		reflect.ValueOf(a.OnState).Pointer() == reflect.ValueOf(b.OnState).Pointer() &&
+		a.Key == b.Key && a.Budget == b.Budget && a.Down == b.Down && a.Ahead == b.Ahead && a.TTL == b.TTL
+}
+
+func sameValue(a, b any) bool {
+	v, w := reflect.ValueOf(a), reflect.ValueOf(b)
+	if !v.IsValid() || !w.IsValid() {
+		return v.IsValid() == w.IsValid()
+	}
+	return v.Type() == w.Type() && v.Comparable() && v.Equal(w)
+}
+
+func (f *faults) core(err error) {
+	if err != nil {
+		f.errs = append(f.errs, err)
+	}
+}
+
+func (f *faults) limit(field string, n int) {
+	if int64(n) > maxLimit {
+		f.add(field, n, "at most 2^52")
+	}
+}
+
+func (f *faults) manual(manual bool) {
+	if manual {
+		f.add("ManualReplenishment", true, "false: permits come back by the server's clock")
+	}
+}
+
+func (f *faults) micros(field string, d time.Duration) {
+	if d > 0 && d%time.Microsecond != 0 {
+		f.add(field, d, "whole microseconds")
+	}
+}
+
+// err returns all faults at once, nil if there is none.
+func (f *faults) err() error { return errors.Join(f.errs...) }
+
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}

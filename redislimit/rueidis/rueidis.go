@@ -1,0 +1,82 @@
+// Package rueidis makes a redislimit.Store of a rueidis client.
+package rueidis
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// New returns a store on the client: a single server's, a sentinel's or a cluster's. The
+// client stays yours to close, after the limiters. rueidis does not send scripts again.
+//
+// The client's defaults are good for a limiter. Let MaxFlushDelay be 0, or a caller alone
+// waits for it.
+func New(c rueidis.Client) redislimit.Store { return &store{c} }
+
+type store struct{ client rueidis.Client }
+
+// Run implements [redislimit.Store].
+func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+	text := format(args)
+	c := s.client.B().Evalsha().Sha1(script.SHA1()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
+	reply, err := s.client.Do(ctx, c).AsIntSlice()
+	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
+		c = s.client.B().Eval().Script(script.Source()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
+		return s.client.Do(ctx, c).AsIntSlice()
+	}
+	return reply, err
+}
+
+// format returns the numbers in decimal, which all lie in one string.
+func format(args []int64) []string {
+	const usual = 8 // digits
+	digits, text := make([]byte, 0, usual*len(args)), make([]string, len(args))
+	for _, n := range args {
+		digits = strconv.AppendInt(digits, n, 10)
+		digits = append(digits, ' ')
+	}
+	all := string(digits)
+	for i, from := 0, 0; i < len(args); i++ {
+		to := from
+		for all[to] != ' ' {
+			to++
+		}
+		text[i], from = all[from:to], to+1
+	}
+	return text
+}
+
+// Subscribe implements [redislimit.Store].
+func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	subscribed, ended := make(chan struct{}, 1), make(chan error, 1)
+	hooked := rueidis.WithOnSubscriptionHook(lasting, func(sub rueidis.PubSubSubscription) {
+		if sub.Kind == "subscribe" {
+			select {
+			case subscribed <- struct{}{}:
+			default:
+			}
+		}
+	})
+	go func() {
+		ended <- s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { f() })
+	}()
+	select {
+	case <-subscribed:
+	case err := <-ended:
+		cancel()
+		return nil, err
+	case <-ctx.Done():
+		cancel()
+		_ = <-ended // it was told to
+		return nil, ctx.Err()
+	}
+	return func() {
+		cancel()
+		_ = <-ended // it was told to
+	}, nil
+}

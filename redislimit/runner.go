@@ -1,0 +1,283 @@
+package redislimit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// runner is the goroutine that calls the store while there is something to ask. There is
+// one, but for those whose store does not keep its promise to return when the context is
+// done: they are left alone with it, and another takes over.
+type runner struct {
+	e    *engine
+	gone bool          // it was left alone; guarded by the engine's mutex
+	done chan struct{} // closed at its end
+	call *call         // under way; guarded by the engine's mutex
+	args []int64
+}
+
+// call is one call of the store.
+type call struct {
+	callContext
+
+	t      *terms
+	ops    []*op
+	queued int // the last of them, which are of the queue
+	sent   time.Time
+	ended  bool // guarded by the engine's mutex
+}
+
+const (
+	mostOps    = 512 // in a call
+	mostQueued = 64  // of them, of the queue
+)
+
+// callLocked sees to it that somebody makes calls.
+func (e *engine) callLocked() {
+	if e.runner == nil {
+		e.runner = &runner{e: e, done: make(chan struct{})}
+		go e.runner.run()
+	}
+}
+
+// run makes calls until nothing is left to be asked.
+func (r *runner) run() {
+	defer close(r.done)
+	e := r.e
+	for {
+		e.mu.Lock()
+		c := e.callOfLocked(time.Now())
+		if c == nil {
+			e.runner = nil
+			e.unlock()
+			return
+		}
+		r.call = c
+		e.mu.Unlock()
+
+		c.begin(func() { r.abandon(c) })
+		got, err := e.shared.Store.Run(c, c.t.script(), e.keys, r.arguments(c)...)
+		c.end()
+		now := time.Now()
+
+		e.mu.Lock()
+		tell := func() {}
+		if c.ended {
+			e.lateLocked(c, got, err)
+		} else {
+			tell = e.finishLocked(c, got, err, now)
+		}
+		gone := r.gone
+		e.unlock()
+		tell()
+		if gone {
+			return
+		}
+	}
+}
+
+// abandon is what happens when a call takes longer than any who asked can wait.
+func (r *runner) abandon(c *call) {
+	e := r.e
+	e.mu.Lock()
+	tell := func() {}
+	if !c.ended && !r.gone {
+		tell = e.finishLocked(c, nil, context.DeadlineExceeded, time.Now())
+		r.gone = true
+		e.runner = nil
+		if len(e.next) > 0 || e.kick {
+			e.callLocked()
+		}
+	}
+	e.unlock()
+	tell()
+}
+
+// arguments returns those of the script.
+func (r *runner) arguments(c *call) []int64 {
+	a := c.t.head(r.args[:0], r.e.holder)
+	for _, o := range c.ops {
+		if o.kind == opBind {
+			a = append(a, int64(opBind), int64(o.bind.limit), o.bind.step, o.bind.span)
+			continue
+		}
+		a = append(a, int64(o.kind), o.n, o.x)
+	}
+	r.args = a
+	return a
+}
+
+// callOfLocked returns the call of all that is to be asked, nil if there is nothing.
+func (e *engine) callOfLocked(now time.Time) *call {
+	c := &call{t: e.t, sent: now}
+	c.deadline = now.Add(e.shared.Budget)
+	if o := e.stock.takeBack(now); o != nil {
+		c.ops = append(c.ops, o)
+	}
+	back := len(c.ops)
+	e.newcomersLocked(c, now)
+	if e.kick {
+		e.kick = false
+		e.queuedLocked(c, now)
+	}
+	returning := e.stock.returning
+	e.stock.returning = false
+	if len(c.ops) == back && (back == 0 || !returning) {
+		if back > 0 {
+			e.stock.putBack(c.ops[0])
+		}
+		return nil
+	}
+	if n := e.aheadLocked(c, now); n > 0 {
+		c.ops = append(c.ops, &op{kind: opAhead, n: n})
+	}
+	return c
+}
+
+// newcomersLocked puts those into the call who have not been asked for.
+func (e *engine) newcomersLocked(c *call, now time.Time) {
+	room := e.t.queueLimit - e.queue.permits
+	next := e.next
+	e.next = nil
+	for i, o := range next {
+		if len(c.ops) >= mostOps {
+			e.next = append(e.next, next[i:]...)
+			return
+		}
+		if o.kind == opTake {
+			if !e.stillAsksLocked(o, now) {
+				continue
+			}
+			o.x = 0
+			// Whoever will wait if it is refused lets nobody pass.
+			if o.waits && o.n > 0 {
+				if e.t.order == core.OldestFirst && int(o.n) <= room {
+					o.x, room = flagBlocks, room-int(o.n)
+				}
+				if !e.t.timed() && e.t.queueLimit > 0 {
+					o.x |= flagWaited
+				}
+			}
+		}
+		if !o.due.IsZero() && o.due.Before(c.deadline) {
+			c.deadline = o.due
+		}
+		c.ops = append(c.ops, o)
+	}
+}
+
+// stillAsksLocked reports whether a newcomer is still to be asked for, and decides it if not.
+func (e *engine) stillAsksLocked(o *op, now time.Time) bool {
+	switch {
+	case o.dropped || o.decided:
+	case e.closed:
+		e.refuseLocked(o, core.ErrClosed)
+	case int(o.n) > e.t.limit:
+		e.refuseLocked(o, &core.ExceedsLimitError{Limiter: e.t.name, Permits: int(o.n), Limit: e.t.limit})
+	case o.n > 0 && e.queue.oldest != nil && e.t.order == core.OldestFirst:
+		e.missLocked(o, now)
+	case !now.Before(o.due):
+		e.awayLocked(o, fmt.Errorf("%w: %w", ErrStore, context.DeadlineExceeded))
+	case e.breaker.down && !o.probe:
+		e.awayLocked(o, e.breaker.err)
+	default:
+		return true
+	}
+	if o.probe {
+		e.breaker.probing = false
+	}
+	return false
+}
+
+// queuedLocked puts those into the call who wait.
+func (e *engine) queuedLocked(c *call, now time.Time) {
+	q := &e.queue
+	if q.empty() || e.breaker.down && (e.breaker.probing || now.Before(e.breaker.probeAt)) {
+		return
+	}
+	e.breaker.probing = e.breaker.down
+	q.asking, q.asked = true, now
+	for o := q.head(e.t.order); o != nil && c.queued < mostQueued; o = o.after(e.t.order) {
+		o.x = flagBlocks | flagWaited
+		c.ops = append(c.ops, o)
+		c.queued++
+	}
+	for o := q.probes; o != nil && c.queued < 2*mostQueued; o = o.next {
+		o.x = flagWaited
+		c.ops = append(c.ops, o)
+		c.queued++
+	}
+}
+
+// callContext is the context of a call: it ends at its deadline, and when the call has.
+type callContext struct {
+	deadline time.Time
+	timer    *time.Timer
+
+	mu   sync.Mutex
+	done chan struct{} // nil: nobody asked
+	err  error
+}
+
+// begin starts the clock; late runs if the deadline passes.
+func (c *callContext) begin(late func()) {
+	c.timer = time.AfterFunc(time.Until(c.deadline), func() {
+		c.finish(context.DeadlineExceeded)
+		late()
+	})
+}
+
+// end is for when the call has returned.
+func (c *callContext) end() {
+	c.timer.Stop()
+	c.finish(context.Canceled)
+}
+
+func (c *callContext) finish(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+		if c.done != nil {
+			close(c.done)
+		}
+	}
+}
+
+func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c *callContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
+	}
+	return c.done
+}
+
+func (c *callContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *callContext) Value(any) any { return nil }
+
+// retryOf returns when a refusal's permits can be there; zero: it is not known.
+func retryOf(a answer, now time.Time) time.Time {
+	if a.retry <= 0 {
+		return time.Time{}
+	}
+	if d := lasts(a.retry); d < math.MaxInt64 {
+		return now.Add(d)
+	}
+	return now.Add(math.MaxInt64)
+}

@@ -1,0 +1,152 @@
+package redislimit_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// everything is what all limiters are.
+type everything interface {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Refunder
+	Close() error
+}
+
+// server is a Redis in memory, with connections in memory, that lives in a bubble.
+type server struct {
+	redis  *miniredis.Miniredis
+	client *redis.Client
+	store  *counting
+}
+
+func newServer() *server {
+	m := miniredis.NewMiniRedis()
+	m.ClockTTL(true)
+	s := &server{redis: m}
+	s.client = redis.NewClient(&redis.Options{
+		Addr:                     "memory",
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+		DisableIdentity:          true,
+		Protocol:                 2,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	s.store = &counting{Store: goredis.New(s.client)}
+	return s
+}
+
+func (s *server) close() {
+	_ = s.client.Close()
+	s.redis.Close()
+}
+
+// serve returns a server for the test.
+func serve(t *testing.T) *server {
+	t.Helper()
+	s := newServer()
+	t.Cleanup(s.close)
+	return s
+}
+
+// counting is a store that counts what it is asked, and can be told what to answer.
+type counting struct {
+	redislimit.Store
+
+	runs atomic.Int64
+	mu   sync.Mutex
+	run  func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
+}
+
+func (c *counting) answer(f func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)) {
+	c.mu.Lock()
+	c.run = f
+	c.mu.Unlock()
+}
+
+func (c *counting) Run(ctx context.Context, s *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+	c.runs.Add(1)
+	next := func() ([]int64, error) { return c.Store.Run(ctx, s, keys, args...) }
+	c.mu.Lock()
+	f := c.run
+	c.mu.Unlock()
+	if f == nil {
+		return next()
+	}
+	return f(ctx, next)
+}
+
+// shared returns the shared options for a key on the server.
+func (s *server) shared(key string) redislimit.Shared {
+	return redislimit.Shared{Store: s.store, Key: key, Ahead: 1}
+}
+
+func bucket(t *testing.T, s redislimit.Shared, o core.TokenBucketOptions) *redislimit.TokenBucket {
+	t.Helper()
+	l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: o, Shared: s})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func fixed(t *testing.T, s redislimit.Shared, o core.FixedWindowOptions) *redislimit.FixedWindow {
+	t.Helper()
+	l, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: o, Shared: s})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func sliding(t *testing.T, s redislimit.Shared, o core.SlidingWindowOptions) *redislimit.SlidingWindow {
+	t.Helper()
+	l, err := redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: o, Shared: s})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func concurrency(t *testing.T, s redislimit.Shared, o core.ConcurrencyLimiterOptions) *redislimit.ConcurrencyLimiter {
+	t.Helper()
+	l, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: o, Shared: s})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// takes finds that the permits are there, and takes them.
+func takes(t *testing.T, l core.Limiter, permits int) core.Lease {
+	t.Helper()
+	lease := l.TryAcquire(permits)
+	require.NoError(t, lease.Err())
+	require.Equal(t, permits, lease.Permits())
+	return lease
+}
+
+// refuses finds that the permits are not there.
+func refuses(t *testing.T, l core.Limiter, permits int) core.Lease {
+	t.Helper()
+	lease := l.TryAcquire(permits)
+	require.ErrorIs(t, lease.Err(), core.ErrRejected)
+	return lease
+}
+
+var keys atomic.Int64
+
+// newKey returns a key that no other test has.
+func newKey() string { return fmt.Sprintf("key%d", keys.Add(1)) }

@@ -1,0 +1,84 @@
+package resilience_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/resilience"
+)
+
+type callerKey struct{}
+
+func withCaller(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, callerKey{}, name)
+}
+
+func callerOf(ctx context.Context) string {
+	name, _ := ctx.Value(callerKey{}).(string)
+	return name
+}
+
+// perCaller admits one function at once of each caller.
+func perCaller() (*partition.Keyed[string, string], error) {
+	return partition.New(partition.Options[string, string]{
+		Key: func(name string) string { return name },
+		New: func(name string) (core.Limiter, error) {
+			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: name, PermitLimit: 1})
+		},
+	})
+}
+
+func TestKeyedKeepsCallersApart(t *testing.T) {
+	callers, err := perCaller()
+	require.NoError(t, err)
+	s, err := resilience.Keyed(callers, callerOf, resilience.Options{Name: "caller"})
+	require.NoError(t, err)
+	ann, bob := withCaller(t.Context(), "ann"), withCaller(t.Context(), "bob")
+	require.NoError(t, s.Do(ann, func(context.Context) error {
+		require.NoError(t, s.Do(bob, nothing))
+		var r *resilience.RejectedError
+		require.ErrorAs(t, s.Do(ann, never(t)), &r)
+		assert.Equal(t, "caller", r.Source.Strategy)
+		name, _ := core.LimiterName.From(r.Lease)
+		assert.Equal(t, "ann", name)
+		return nil
+	}))
+	require.NoError(t, s.Do(ann, nothing))
+	require.NoError(t, s.Close())
+	assert.Equal(t, core.ErrClosed, s.Do(ann, never(t)))
+	assert.True(t, partition.For(callers, "ann").TryAcquire(1).Acquired(), "the partitions are the caller's")
+}
+
+func TestBadKeyed(t *testing.T) {
+	limiter := func(context.Context) (core.Lease, error) { return core.Lease{}, nil }
+	_, err := resilience.Keyed(nil, (func(context.Context) string)(nil), resilience.Options{Limiter: limiter})
+	for _, want := range []string{"the limiter is nil", "the function that finds the request is nil", "Options.Limiter is set"} {
+		assert.ErrorContains(t, err, want)
+	}
+	_, err = resilience.Keyed((*partition.Keyed[string, string])(nil), callerOf)
+	assert.ErrorContains(t, err, "the limiter is nil")
+}
+
+func ExampleKeyed() {
+	callers, err := perCaller()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer callers.Close()
+	s, err := resilience.Keyed(callers, callerOf)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := withCaller(context.Background(), "ann")
+	err = s.Do(ctx, func(context.Context) error { return nil })
+	fmt.Println(err)
+	// Output: <nil>
+}
