@@ -1,0 +1,103 @@
+// Compare sets sluice beside pv, xargs and GNU parallel on this machine, and prints a table.
+//
+//	go run ./compare           some 4 minutes
+//	go run ./compare -quick    a look, not a measurement
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func main() {
+	quick := flag.Bool("quick", false, "fewer and shorter runs")
+	flag.Parse()
+	if err := compare(*quick); err != nil {
+		fmt.Fprintln(os.Stderr, "compare:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is where the programs are, and how long a measurement takes.
+type bench struct {
+	dir, sluice string
+	rounds      int
+	seconds     int
+	megabytes   int
+	jobs        int
+}
+
+func compare(quick bool) (err error) {
+	for _, name := range []string{"pv", "xargs", "parallel"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("%w: install it first", err)
+		}
+	}
+	b := bench{rounds: 7, seconds: 5, megabytes: 4096, jobs: 2000}
+	if quick {
+		b = bench{rounds: 1, seconds: 2, megabytes: 512, jobs: 200}
+	}
+	if b.dir, err = os.MkdirTemp("", "compare-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	b.sluice = filepath.Join(b.dir, "sluice")
+	if out, err := exec.Command("go", "build", "-o", b.sluice, "github.com/sluice-go/sluice/cmd/sluice").CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if err := os.MkdirAll(filepath.Join(b.dir, ".parallel"), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, ".parallel", "will-cite"), nil, 0o600); err != nil {
+		return err
+	}
+	for _, part := range []func() error{b.throughput, b.effort, b.accuracy, b.starts, b.startRate} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command returns a command line with {} for sluice's path.
+func (b bench) command(line string) *exec.Cmd {
+	c := exec.Command("bash", "-c", strings.ReplaceAll(line, "sluice ", b.sluice+" "))
+	c.Env = append(os.Environ(), "HOME="+b.dir)
+	c.Dir = b.dir
+	c.Stderr = os.Stderr
+	return c
+}
+
+// row is one line of a table: what was measured of ours and of theirs, round by round.
+type row struct {
+	what         string
+	ours, theirs []float64
+	format       func(float64) string
+}
+
+// print writes medians, and the median of the ratios within the rounds.
+func (r row) print(rival string) {
+	ratios := make([]float64, len(r.ours))
+	for i := range ratios {
+		ratios[i] = r.ours[i] / r.theirs[i]
+	}
+	fmt.Printf("| %s | %s | %s | %s | %.2f |\n", r.what, rival, r.format(median(r.ours)), r.format(median(r.theirs)), median(ratios))
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	if len(s) == 0 {
+		return 0
+	}
+	return s[len(s)/2]
+}
+
+func header(title string) {
+	fmt.Printf("\n%s\n\n| what | beside | sluice | the other | ratio |\n|---|---|--:|--:|--:|\n", title)
+}

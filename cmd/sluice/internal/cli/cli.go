@@ -1,0 +1,108 @@
+// Package cli is what the commands share: how errors become exit statuses, and the kinds of flags that they have in common.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Exit statuses.
+const (
+	Failure     = 1
+	BadUsage    = 2
+	Interrupted = 130 // 128 + SIGINT, as shells have it
+	BrokenPipe  = 141
+	Terminated  = 143
+)
+
+// Usage returns an error for what the user wrote wrong: status 2, and where to read on.
+func Usage(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+// Exit returns an error that ends the program with a status. A nil err is silent: all has been said.
+func Exit(status int, err error) error { return &exitError{err, status} }
+
+type exitError struct {
+	err    error
+	status int
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return "exit status " + strconv.Itoa(e.status)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// Report tells a person of err, if there is something to tell, and returns the exit status. command is the name of
+// the command that failed, "" for the program itself.
+func Report(w io.Writer, command string, err error) int {
+	name, help := "sluice", "sluice help"
+	if command != "" {
+		name, help = name+" "+command, help+" "+command
+	}
+	var usage *usageError
+	var exit *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		_, _ = fmt.Fprintf(w, "%s: %v; see %s\n", name, err, help)
+		return BadUsage
+	case errors.As(err, &exit):
+		if exit.err != nil {
+			_, _ = fmt.Fprintf(w, "%s: %v\n", name, exit.err)
+		}
+		return exit.status
+	}
+	_, _ = fmt.Fprintf(w, "%s: %v\n", name, err)
+	return Failure
+}
+
+// Duration is a flag: as [time.ParseDuration] has it, or a plain number of seconds.
+type Duration time.Duration
+
+func (d *Duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+// Type is what the help shows in place of a value.
+func (*Duration) Type() string { return "TIME" }
+
+// Set reads a value of the flag.
+func (d *Duration) Set(text string) error {
+	v, err := ParseDuration(text)
+	*d = Duration(v)
+	return err
+}
+
+// ParseDuration reads a time that is not negative: 250ms, 1h30m, or a plain number of seconds.
+func ParseDuration(text string) (time.Duration, error) {
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		if v, err = time.ParseDuration(text + "s"); err != nil {
+			return 0, fmt.Errorf("%q is no time, want seconds, or a duration such as 250ms or 1h30m", text)
+		}
+	}
+	if v < 0 {
+		return 0, fmt.Errorf("%q is below 0", text)
+	}
+	return v, nil
+}
+
+// IsTerminal reports whether a person sees what is written to f.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

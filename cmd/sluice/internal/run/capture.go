@@ -1,0 +1,76 @@
+package run
+
+import (
+	"io"
+	"os"
+)
+
+// capture keeps what a job prints until it may be shown: in memory, and what is beyond reason in a temporary file.
+type capture struct {
+	memory []byte
+	file   *os.File
+	size   int64
+}
+
+// mostInMemory is how much of one stream of one job is kept in memory.
+const mostInMemory = 64 << 10
+
+func (c *capture) Write(b []byte) (int, error) {
+	c.size += int64(len(b))
+	if c.file == nil {
+		if len(c.memory)+len(b) <= mostInMemory {
+			c.memory = append(c.memory, b...)
+			return len(b), nil
+		}
+		f, err := os.CreateTemp("", "sluice-run-")
+		if err != nil {
+			return 0, err
+		}
+		c.file = f
+		_ = os.Remove(f.Name()) // it lives until it is closed; where that is refused, close removes it
+		if _, err := f.Write(c.memory); err != nil {
+			return 0, err
+		}
+		c.memory = nil
+	}
+	return c.file.Write(b)
+}
+
+// reader returns all that was captured, from the beginning.
+func (c *capture) reader() (io.Reader, error) {
+	if c.file == nil {
+		return &memoryReader{c.memory}, nil
+	}
+	_, err := c.file.Seek(0, io.SeekStart)
+	return c.file, err
+}
+
+// close lets go of what was captured.
+func (c *capture) close() {
+	if c.file != nil {
+		_ = c.file.Close()
+		_ = os.Remove(c.file.Name())
+	}
+	*c = capture{}
+}
+
+// memoryReader reads a slice of bytes, in one Write if it can.
+type memoryReader struct{ left []byte }
+
+func (r *memoryReader) Read(b []byte) (int, error) {
+	if len(r.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, r.left)
+	r.left = r.left[n:]
+	return n, nil
+}
+
+func (r *memoryReader) WriteTo(w io.Writer) (int64, error) {
+	if len(r.left) == 0 {
+		return 0, nil
+	}
+	n, err := w.Write(r.left)
+	r.left = r.left[n:]
+	return int64(n), err
+}

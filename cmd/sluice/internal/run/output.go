@@ -1,0 +1,200 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+)
+
+// output is where the jobs' output goes: never two at once.
+type output struct {
+	mu       sync.Mutex
+	out, err io.Writer
+	failed   func(error) // told of the first write that fails
+	broken   bool
+}
+
+// print writes a job's output, each line with the tag.
+func (o *output) print(tag string, stdout, stderr *capture) {
+	if stdout.size == 0 && stderr.size == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.copy(o.out, tag, stdout)
+	o.copy(o.err, tag, stderr)
+}
+
+func (o *output) copy(w io.Writer, tag string, c *capture) {
+	if o.broken || c.size == 0 {
+		return
+	}
+	r, err := c.reader()
+	if err == nil {
+		if tag != "" {
+			w = &tagger{w: w, tag: tag, fresh: true}
+		}
+		_, err = io.Copy(w, r)
+	}
+	o.check(err)
+}
+
+func (o *output) check(err error) {
+	if err != nil && !o.broken {
+		o.broken = true
+		o.failed(err)
+	}
+}
+
+// write writes whole lines of a job that is running.
+func (o *output) write(w io.Writer, b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.broken {
+		_, err := w.Write(b)
+		o.check(err)
+	}
+}
+
+// errBroken reports whether nobody reads the output any longer.
+func errBroken(err error) bool { return errors.Is(err, syscall.EPIPE) }
+
+// tagger writes the tag in front of each line.
+type tagger struct {
+	w     io.Writer
+	tag   string
+	fresh bool // the next byte begins a line
+	buf   []byte
+}
+
+func (t *tagger) Write(b []byte) (int, error) {
+	t.buf = t.buf[:0]
+	for rest := b; len(rest) > 0; {
+		if t.fresh {
+			t.buf = append(t.buf, t.tag...)
+		}
+		i := bytes.IndexByte(rest, '\n')
+		if t.fresh = i >= 0; !t.fresh {
+			i = len(rest) - 1
+		}
+		t.buf = append(t.buf, rest[:i+1]...)
+		rest = rest[i+1:]
+	}
+	if _, err := t.w.Write(t.buf); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// byLine passes the whole lines of a job on as they come. The last one gets an end if it has none, so that no other
+// job's line continues it.
+type byLine struct {
+	o    *output
+	w    io.Writer
+	tag  string
+	line []byte // begun
+	size int64
+}
+
+// longLine is how much of a line is kept; what is longer passes in pieces.
+const longLine = 1 << 20
+
+func (l *byLine) Write(b []byte) (int, error) {
+	l.size += int64(len(b))
+	l.line = append(l.line, b...)
+	end := bytes.LastIndexByte(l.line, '\n') + 1
+	if end == 0 && len(l.line) >= longLine {
+		l.flush()
+		return len(b), nil
+	}
+	if end > 0 {
+		l.pass(l.line[:end])
+		l.line = append(l.line[:0], l.line[end:]...)
+	}
+	return len(b), nil
+}
+
+func (l *byLine) pass(b []byte) {
+	if l.tag == "" {
+		l.o.write(l.w, b)
+		return
+	}
+	t := tagger{w: io.Discard, tag: l.tag, fresh: true}
+	_, _ = t.Write(b)
+	l.o.write(l.w, t.buf)
+}
+
+// flush passes what is left on, as a line.
+func (l *byLine) flush() {
+	if len(l.line) > 0 {
+		l.pass(append(l.line, '\n'))
+		l.line = nil
+	}
+}
+
+// sequence lets finished jobs pass in the order of their numbers.
+type sequence struct {
+	mu      sync.Mutex
+	next    int
+	waiting map[int]func()
+	room    *sync.Cond // signalled when some have passed
+}
+
+func newSequence() *sequence {
+	s := &sequence{next: 1, waiting: make(map[int]func())}
+	s.room = sync.NewCond(&s.mu)
+	return s
+}
+
+// mostFinished is how many finished jobs may wait for one before them, before no more are started.
+const mostFinished = 10_000
+
+// done runs f, and all that waited for it, when all before seq have been done.
+func (s *sequence) done(seq int, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[seq] = f
+	for {
+		f, ok := s.waiting[s.next]
+		if !ok {
+			return
+		}
+		delete(s.waiting, s.next)
+		s.next++
+		f()
+		s.room.Broadcast()
+	}
+}
+
+// wait blocks while too many wait for one that still runs, and ctx is not done.
+func (s *sequence) wait(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) < mostFinished {
+		return
+	}
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.room.Broadcast()
+	})
+	defer stop()
+	for len(s.waiting) >= mostFinished && ctx.Err() == nil {
+		s.room.Wait()
+	}
+}
+
+// flush lets all pass that wait for one that never ran.
+func (s *sequence) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seq := range slices.Sorted(maps.Keys(s.waiting)) {
+		s.waiting[seq]()
+		delete(s.waiting, seq)
+	}
+}

@@ -1,0 +1,120 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// watch runs the jobs, and does meanwhile what signals ask for.
+func (r *runner) watch(rs rows) error {
+	signals := make(chan os.Signal, 8)
+	// Also SIGPIPE: a write to a pipe that nobody reads fails then, and the jobs are ended in good order.
+	signal.Notify(signals, append([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE}, jobSignals...)...)
+	defer signal.Stop(signals)
+	done := make(chan error, 1)
+	go func() { done <- r.runAll(rs) }()
+	status := 0 // of the first signal that ended it
+	for {
+		select {
+		case failure := <-done:
+			r.ends.Wait()
+			r.bar.close()
+			if status != 0 {
+				return cli.Exit(status, nil)
+			}
+			return r.verdict(failure)
+		case s := <-signals:
+			if by, ok := jobsChange(s); ok {
+				r.say(describeJobs(r.admission.more(by)))
+				continue
+			}
+			if s == syscall.SIGPIPE {
+				continue
+			}
+			first := status == 0
+			if first {
+				status = statusOf(s)
+			}
+			r.stop(errInterrupted)
+			if s == os.Interrupt && first {
+				r.say(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
+			} else {
+				r.endRunning()
+			}
+		}
+	}
+}
+
+// endRunning ends the jobs that run; watch waits until all of their groups are gone.
+func (r *runner) endRunning() { r.ends.Go(r.running.end) }
+
+func statusOf(s os.Signal) int {
+	if n, ok := s.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return cli.Failure
+}
+
+func describeJobs(n int) string {
+	if n == 0 {
+		return "there is no limit on the jobs at once"
+	}
+	return fmt.Sprintf("%d jobs at once now", n)
+}
+
+// say tells a person something.
+func (r *runner) say(text string) {
+	r.output.mu.Lock()
+	defer r.output.mu.Unlock()
+	_, _ = fmt.Fprintf(r.output.err, "sluice run: %s\n", text)
+}
+
+// running are the processes that run.
+type running struct {
+	mu   sync.Mutex
+	all  map[*process]struct{}
+	over bool // new ones are ended at once
+}
+
+// add notes a process; false: it is to be ended at once.
+func (r *running) add(p *process) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil {
+		r.all = make(map[*process]struct{})
+	}
+	r.all[p] = struct{}{}
+	return !r.over
+}
+
+func (r *running) remove(p *process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, p)
+}
+
+// end ends all, and returns when their groups are gone.
+func (r *running) end() {
+	r.mu.Lock()
+	r.over = true
+	var w sync.WaitGroup
+	for p := range r.all {
+		w.Go(p.end)
+	}
+	r.mu.Unlock()
+	w.Wait()
+}
+
+func (r *running) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}

@@ -1,0 +1,237 @@
+// Package throttle copies files, or standard input, to standard output at a rate.
+package throttle
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/spec"
+)
+
+const examples = `  sluice throttle -L 8MiB/s image.iso > /mnt/stick/image.iso
+  pg_dump app | sluice throttle -L 500kB/s | ssh backup 'cat > app.sql'
+  tail -f access.log | sluice throttle -l -L 10/s
+  sluice throttle --schedule "08:00,512kB/s 18:00,10MB/s 23:00,unlimited" backup.tar | nc backup 9000
+  kill -USR1 PID    # twice the rate; kill -USR2 PID: half of it`
+
+// flags are what the user asks for.
+type flags struct {
+	rate, burst, size, schedule string
+	lines, null                 bool
+	quiet, numeric              bool
+	parts                       parts
+	every                       cli.Duration
+	name, out, progress         string
+}
+
+// New returns the command.
+func New() *cobra.Command {
+	var f flags
+	c := &cobra.Command{
+		Use:   "throttle [flags] [FILE...]",
+		Short: "Copy files, or standard input, to standard output at a rate",
+		Long: `Throttle copies files, or standard input, to standard output at a rate: as pv -L
+does, but smooth within 10 ms, and exact. A file named - is standard input.
+
+A RATE is an amount and a time: 8MiB/s, 500kB/s, 100/m; /s may be left out. k, M, G
+and T are powers of 1000, Ki, Mi, Gi and Ti of 1024. A plain number is bytes, or
+lines with -l. SIGUSR1 doubles the rate, SIGUSR2 halves it.
+
+On a terminal it shows how far it is; -b -t -r -a -e -p choose what.`,
+		Example: examples,
+		RunE: func(c *cobra.Command, args []string) error {
+			o, err := f.options(args)
+			if err != nil {
+				return err
+			}
+			return o.run(c.Context())
+		},
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVarP(&f.rate, "rate-limit", "L", "", "copy no more than `RATE`")
+	s.StringVar(&f.burst, "burst", "", "let as much as `SIZE` pass at once after a pause (default: what comes in 10 ms)")
+	s.StringVar(&f.schedule, "schedule", "", "rates by the time of day: \"08:00,512kB/s 23:00,unlimited\"")
+	s.BoolVarP(&f.lines, "line-mode", "l", false, "the rate is lines; no line is split")
+	s.BoolVarP(&f.null, "null", "0", false, "lines end with a NUL; implies -l")
+	s.StringVarP(&f.out, "output", "o", "-", "write to `FILE`; - is standard output")
+	s.StringVarP(&f.size, "size", "s", "", "expect as much as `SIZE`, for percent and time left (default: the files' size)")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing, not even the summary")
+	s.BoolVarP(&f.numeric, "numeric", "n", false, "print percent, or bytes if the size is not known, a line each interval")
+	s.StringVar(&f.progress, "progress", "", "print progress as `json`, a line each interval")
+	s.BoolVarP(&f.parts.bytes, "bytes", "b", false, "show how much has passed")
+	s.BoolVarP(&f.parts.timer, "timer", "t", false, "show the time taken")
+	s.BoolVarP(&f.parts.rate, "rate", "r", false, "show the rate now")
+	s.BoolVarP(&f.parts.average, "average-rate", "a", false, "show the rate since the beginning")
+	s.BoolVarP(&f.parts.eta, "eta", "e", false, "show the time left")
+	s.BoolVarP(&f.parts.bar, "progress-bar", "p", false, "show a bar")
+	f.every = cli.Duration(time.Second)
+	s.VarP(&f.every, "interval", "i", "show it anew each `TIME`")
+	s.StringVarP(&f.name, "name", "N", "", "show `NAME` in front")
+	return c
+}
+
+// options are the flags, understood.
+type options struct {
+	limit    spec.Limit // Unlimited if there is none
+	binary   bool       // show KiB, MiB …
+	schedule schedule
+	files    []string
+	out      string
+	end      byte // of a line
+	lines    bool
+	size     int64
+	style    style
+	parts    parts
+	every    time.Duration
+	name     string
+}
+
+// style is how progress is shown.
+type style uint8
+
+const (
+	forPeople style = iota
+	silent
+	numeric
+	asJSON
+)
+
+func (f *flags) options(files []string) (o options, err error) {
+	o = options{
+		files: files, out: f.out, end: '\n', lines: f.lines || f.null, parts: f.parts.orAll(),
+		every: time.Duration(f.every), name: f.name, limit: spec.Limit{Kind: spec.Unlimited},
+	}
+	if f.null {
+		o.end = 0
+	}
+	if len(files) == 0 {
+		o.files = []string{"-"}
+	}
+	if o.every < minInterval {
+		return o, cli.Usage("--interval %v is too short, want at least %v", o.every, minInterval)
+	}
+	switch {
+	case f.schedule != "" && f.rate != "":
+		return o, cli.Usage("--rate-limit and --schedule: want one of them")
+	case f.schedule == "" && f.rate == "" && f.burst != "":
+		return o, cli.Usage("--burst without --rate-limit or --schedule")
+	case f.schedule != "":
+		o.schedule, err = parseSchedule(f.schedule, f.burst)
+	case f.rate != "":
+		o.limit, err = parseRate(f.rate, f.burst)
+	}
+	if err != nil {
+		return o, err
+	}
+	o.binary = binaryUnit(f.rate + f.schedule)
+	if f.size != "" {
+		if o.size, err = parseSize(f.size); err != nil {
+			return o, err
+		}
+	}
+	switch {
+	case f.progress != "" && f.progress != "json":
+		return o, cli.Usage("--progress %q, want json", f.progress)
+	case f.progress != "":
+		o.style = asJSON
+	case f.numeric:
+		o.style = numeric
+	case f.quiet:
+		o.style = silent
+	}
+	return o, nil
+}
+
+const minInterval = 10 * time.Millisecond
+
+// stopGrace is how long a signal waits for a copy that hangs in a read or a write.
+const stopGrace = 100 * time.Millisecond
+
+func (o options) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	g, err := newGovernor(ctx, o.limit)
+	if err != nil {
+		return err
+	}
+	if o.schedule != nil {
+		if err := g.follow(o.schedule); err != nil {
+			return err
+		}
+		defer g.stop()
+	}
+	signals := make(chan os.Signal, 4)
+	// Also SIGPIPE: then a write to a pipe that nobody reads fails, rather than end the program in the middle.
+	signal.Notify(signals, append([]os.Signal{os.Interrupt, syscall.SIGTERM, sigpipe}, rateSignals...)...)
+	defer signal.Stop(signals)
+
+	j, err := o.open(ctx, g)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- j.copyAll() }()
+	stopShow := j.show(o)
+	var stopped os.Signal
+	for ended := false; !ended; {
+		select {
+		case err = <-done:
+			ended = true
+		case s := <-signals:
+			if factor, ok := rateFactor(s); ok {
+				j.say(g.scale(factor))
+			} else if s != sigpipe {
+				stopped = s
+				cancel(errStopped)
+				select {
+				case err = <-done:
+				case <-time.After(stopGrace):
+				}
+				ended = true
+			}
+		}
+	}
+	stopShow()
+	return j.conclude(o, stopped, err)
+}
+
+var errStopped = errors.New("stopped")
+
+// conclude writes what was done and returns how the program ends.
+func (j *job) conclude(o options, stopped os.Signal, err error) error {
+	if closing := j.close(); err == nil && stopped == nil {
+		err = closing
+	}
+	if stopped == nil && errors.Is(err, syscall.EPIPE) {
+		return cli.Exit(cli.BrokenPipe, nil) // as if by the signal: without a word
+	}
+	j.last(o, stopped != nil, err == nil)
+	switch {
+	case stopped == syscall.SIGTERM:
+		return cli.Exit(cli.Terminated, nil)
+	case stopped != nil:
+		return cli.Exit(cli.Interrupted, nil)
+	case err != nil:
+		return err
+	case j.failed:
+		return cli.Exit(cli.Failure, nil)
+	}
+	return nil
+}
+
+func parseSize(text string) (int64, error) {
+	l, err := spec.Parse(text + "/s")
+	if err != nil || strings.ContainsAny(text, " /") {
+		return 0, cli.Usage("--size %q, want a number of bytes such as 500000 or 10MiB", text)
+	}
+	return int64(l.Permits), nil
+}

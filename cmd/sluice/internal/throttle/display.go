@@ -1,0 +1,193 @@
+package throttle
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+)
+
+// parts are what the display shows.
+type parts struct{ bytes, timer, rate, average, eta, bar bool }
+
+// orAll returns what is shown if nothing was asked for.
+func (p parts) orAll() parts {
+	if p == (parts{}) {
+		return parts{bytes: true, timer: true, rate: true, eta: true, bar: true}
+	}
+	return p
+}
+
+// moment is how far the copy is.
+type moment struct {
+	Bytes   int64   `json:"bytes"`
+	Lines   *int64  `json:"lines,omitempty"` // nil: not counted
+	Total   int64   `json:"total"`           // 0: unknown; lines with -l
+	Elapsed float64 `json:"elapsed"`         // seconds
+	Rate    float64 `json:"rate"`            // bytes or lines per second, in about the last second
+	Done    bool    `json:"done"`
+}
+
+// meter works out rates.
+type meter struct {
+	j     *job
+	marks []mark // of about the last second
+}
+
+type mark struct {
+	at      time.Duration
+	permits int64
+}
+
+const rateWindow = time.Second
+
+// read returns how far the copy is, and notes it for the rate.
+func (m *meter) read() moment {
+	now, permits := time.Since(m.j.begun), m.j.permits.Load()
+	if len(m.marks) == 0 {
+		m.marks = append(m.marks, mark{})
+	}
+	for len(m.marks) > 1 && now-m.marks[1].at >= rateWindow {
+		m.marks = m.marks[1:]
+	}
+	v := moment{Bytes: m.j.bytes.Load(), Total: m.j.size, Elapsed: now.Seconds()}
+	if m.j.lines {
+		v.Lines = &permits
+	}
+	if span := now - m.marks[0].at; span > 0 {
+		v.Rate = float64(permits-m.marks[0].permits) / span.Seconds()
+	}
+	m.marks = append(m.marks, mark{now, permits})
+	return v
+}
+
+// done is what there is of the size.
+func (v moment) done() int64 {
+	if v.Lines != nil {
+		return *v.Lines
+	}
+	return v.Bytes
+}
+
+// show shows the progress until the function that it returns is called.
+func (j *job) show(o options) (stop func()) {
+	m := &meter{j: j}
+	switch o.style {
+	case numeric:
+		return every(o.every, func() { printNumber(m.read()) })
+	case asJSON:
+		return every(o.every, func() { printJSON(m.read()) })
+	case forPeople:
+		if cli.IsTerminal(os.Stderr) {
+			return j.showBar(o, m)
+		}
+	}
+	return func() {}
+}
+
+// every calls f at an interval, until stop, which waits for its end.
+func every(d time.Duration, f func()) (stop func()) {
+	ticker, end := time.NewTicker(d), make(chan struct{})
+	var w sync.WaitGroup
+	w.Go(func() {
+		for {
+			select {
+			case <-ticker.C:
+				f()
+			case <-end:
+				return
+			}
+		}
+	})
+	return func() {
+		ticker.Stop()
+		close(end)
+		w.Wait()
+	}
+}
+
+func printNumber(v moment) {
+	n := v.done()
+	if v.Total > 0 {
+		n = n * 100 / v.Total
+	}
+	_, _ = fmt.Fprintln(os.Stderr, n)
+}
+
+func printJSON(v moment) { _ = json.NewEncoder(os.Stderr).Encode(v) }
+
+// showBar draws a line that a library keeps as wide as the terminal.
+func (j *job) showBar(o options, m *meter) (stop func()) {
+	var mu sync.Mutex
+	last := m.read()
+	look := func() moment {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Since(j.begun).Seconds(); now-last.Elapsed >= o.every.Seconds()/2 {
+			last = m.read()
+		}
+		return last
+	}
+	part := func(show bool, text func(moment) string) decor.Decorator {
+		return decor.Any(func(decor.Statistics) string {
+			if !show {
+				return ""
+			}
+			return text(look()) + " "
+		})
+	}
+	u := o.unit()
+	progress := mpb.New(mpb.WithOutput(os.Stderr), mpb.WithRefreshRate(o.every), mpb.WithAutoRefresh())
+	filler := mpb.BarFillerBuilder(mpb.NopStyle())
+	if o.parts.bar && j.size > 0 {
+		filler = mpb.BarStyle()
+	}
+	percent := func(v moment) string {
+		if v.Total == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%3d%%", min(v.done()*100/v.Total, 100))
+	}
+	bar := progress.New(max(j.size, 1), filler, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(
+		part(o.name != "", func(moment) string { return o.name + ":" }),
+		part(o.parts.bytes, func(v moment) string { return u.show(float64(v.done())) }),
+		part(o.parts.timer, func(v moment) string { return clock(v.Elapsed) }),
+		part(o.parts.rate, func(v moment) string { return "[" + u.show(v.Rate) + "/s]" }),
+		part(o.parts.average, func(v moment) string { return "(" + u.show(float64(v.done())/max(v.Elapsed, 1e-9)) + "/s)" }),
+	), mpb.AppendDecorators(
+		part(o.parts.bar, percent),
+		part(o.parts.eta && j.size > 0, eta),
+	))
+	j.mu.Lock()
+	j.screen = progress // so that messages stand above the line
+	j.mu.Unlock()
+	stopFill := every(o.every, func() { bar.SetCurrent(min(look().done(), max(j.size-1, 0))) })
+	return func() {
+		stopFill()
+		j.mu.Lock()
+		j.screen = os.Stderr
+		j.mu.Unlock()
+		bar.Abort(true)
+		progress.Wait()
+	}
+}
+
+// clock shows a time as pv does.
+func clock(seconds float64) string {
+	s := int64(seconds)
+	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+}
+
+func eta(v moment) string {
+	left := v.Total - v.done()
+	if left <= 0 || v.Rate <= 0 {
+		return ""
+	}
+	return "ETA " + clock(float64(left)/v.Rate)
+}

@@ -1,0 +1,165 @@
+package throttle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// job copies the files to the output, one after the other.
+type job struct {
+	ctx   context.Context //nolint:containedctx // that of the whole program
+	g     *governor
+	files []string
+	dst   *os.File
+	lines bool
+	end   byte
+	begun time.Time
+
+	bytes, permits atomic.Int64
+	paid           int   // permits that were paid for and not used yet
+	failed         bool  // a file could not be read; the others were
+	size           int64 // that is expected; 0: unknown
+
+	mu     sync.Mutex // guards screen
+	screen io.Writer  // where messages go
+}
+
+func (o options) open(ctx context.Context, g *governor) (*job, error) {
+	j := &job{ctx: ctx, g: g, files: o.files, dst: os.Stdout, lines: o.lines, end: o.end, screen: os.Stderr}
+	if o.style == asJSON {
+		j.screen = io.Discard
+	}
+	if o.out != "-" {
+		if info, err := os.Stat(o.out); err == nil {
+			for _, name := range o.files {
+				if in, err := os.Stat(name); err == nil && name != "-" && info.Mode().IsRegular() && os.SameFile(in, info) {
+					return nil, fmt.Errorf("%s is read and written", name)
+				}
+			}
+		}
+		f, err := os.Create(o.out)
+		if err != nil {
+			return nil, err
+		}
+		j.dst = f
+	}
+	if j.size = o.size; j.size == 0 && !j.lines {
+		j.size = sizeOf(o.files)
+	}
+	j.begun = time.Now()
+	return j, nil
+}
+
+// sizeOf returns how large the files are together, 0 if that is not known of one.
+func sizeOf(names []string) (sum int64) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if name == "-" {
+			info, err = os.Stdin.Stat()
+		}
+		switch {
+		case err != nil: // told when it is its turn
+		case !info.Mode().IsRegular():
+			return 0
+		default:
+			sum += info.Size()
+		}
+	}
+	return sum
+}
+
+// copyAll copies the files. One that can't be read is told of, and the next goes on.
+func (j *job) copyAll() error {
+	for _, name := range j.files {
+		if err := j.copyFile(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *job) copyFile(name string) error {
+	src := os.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			j.failed = true
+			j.say(err.Error())
+			return nil
+		}
+		defer func() { _ = f.Close() }()
+		src = f
+	}
+	if info, err := src.Stat(); err == nil && info.IsDir() {
+		j.failed = true
+		j.say(fmt.Sprintf("read %s: is a directory", src.Name()))
+		return nil
+	}
+	m := newMover(j.dst, src)
+	if j.lines {
+		m = newByLine(j.dst, src, j.end)
+	}
+	for {
+		n, err := m.ready()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			j.failed = true
+			j.say(err.Error())
+			return nil
+		}
+		if err := j.pass(m, n); err != nil {
+			return err
+		}
+	}
+}
+
+// pass moves n permits, paid for slice by slice.
+func (j *job) pass(m mover, n int) error {
+	for n > 0 {
+		if j.paid == 0 {
+			k, err := j.g.pay(n)
+			if err != nil {
+				return err
+			}
+			j.paid = k
+		}
+		moved, bytes, err := m.move(min(j.paid, n))
+		j.paid -= moved
+		j.permits.Add(int64(moved))
+		j.bytes.Add(int64(bytes))
+		if err != nil {
+			return err
+		}
+		if moved == 0 {
+			return nil // look again what is there
+		}
+		n -= moved
+		if j.ctx.Err() != nil {
+			return context.Cause(j.ctx)
+		}
+	}
+	return nil
+}
+
+// say tells a person something in the middle of the copy.
+func (j *job) say(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, _ = fmt.Fprintf(j.screen, "sluice throttle: %s\n", text)
+}
+
+// close closes the output, which is when some errors come up.
+func (j *job) close() error {
+	if j.dst == os.Stdout {
+		return nil
+	}
+	return j.dst.Close()
+}

@@ -1,0 +1,72 @@
+package throttle
+
+import (
+	"math"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// parseRate reads a rate as package spec does; "/s" may be left out. burst, if any, is that of --burst.
+func parseRate(text, burst string) (spec.Limit, error) {
+	with := func(text string) string {
+		if burst == "" || text == "unlimited" {
+			return text
+		}
+		return text + " burst " + burst
+	}
+	l, err := spec.Parse(with(text))
+	if err != nil {
+		if l, err = spec.Parse(with(perSecond(text))); err != nil {
+			return l, cli.Usage("%s", strings.TrimPrefix(err.Error(), "spec: "))
+		}
+	}
+	if l.Kind == spec.Concurrency {
+		return l, cli.Usage("%q is no rate, want one such as 8MiB/s", text)
+	}
+	if l.Kind != spec.Unlimited {
+		l.Queue = math.MaxInt // the copy waits as long as it takes
+	}
+	return l, nil
+}
+
+var amount = regexp.MustCompile(`(?:^|\s)[0-9][0-9A-Za-z_]*(?:\s|$)`)
+
+// perSecond adds the "/s" that was left out behind the amount.
+func perSecond(text string) string {
+	if strings.Contains(text, "/") {
+		return text
+	}
+	at := amount.FindStringIndex(text)
+	if at == nil {
+		return text
+	}
+	end := at[0] + len(strings.TrimRight(text[at[0]:at[1]], " \t"))
+	return text[:end] + "/s" + text[end:]
+}
+
+var binaryPrefix = regexp.MustCompile(`(?i)[0-9][kmgt]i`)
+
+// binaryUnit reports whether a rate is written in KiB, MiB …, and is to be shown so.
+func binaryUnit(text string) bool { return binaryPrefix.MatchString(text) }
+
+// scaled returns a rate times factor, at least 1 permit and at most what an int holds.
+func scaled(l spec.Limit, factor float64) spec.Limit {
+	times := func(n int) int {
+		v := math.Round(float64(n) * factor)
+		if v >= math.MaxInt {
+			return math.MaxInt
+		}
+		return max(int(v), 1)
+	}
+	if l.Kind == spec.Unlimited {
+		return l
+	}
+	l.Permits = times(l.Permits)
+	if l.Burst > 0 && l.Burst != math.MaxInt {
+		l.Burst = times(l.Burst)
+	}
+	return l
+}

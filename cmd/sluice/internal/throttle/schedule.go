@@ -1,0 +1,82 @@
+package throttle
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// schedule is which rate is in force from which time of day on, sorted by it. Before the first, yesterday's last is.
+type schedule []entry
+
+type entry struct {
+	hour, minute, second int
+	limit                spec.Limit
+}
+
+// parseSchedule reads "08:00,512kB/s 12:00,10MB/s 23:00,unlimited".
+func parseSchedule(text, burst string) (schedule, error) {
+	var s schedule
+	for _, word := range strings.Fields(text) {
+		clock, rate, ok := strings.Cut(word, ",")
+		if !ok {
+			return nil, cli.Usage("--schedule %q: want a time and a rate, such as 08:00,512kB/s", word)
+		}
+		at, err := time.Parse("15:04", clock)
+		if err != nil {
+			if at, err = time.Parse("15:04:05", clock); err != nil {
+				return nil, cli.Usage("--schedule %q: %q is no time of day, want one such as 08:00", word, clock)
+			}
+		}
+		l, err := parseRate(rate, burst)
+		if err != nil {
+			return nil, cli.Usage("--schedule %q: %w", word, err)
+		}
+		s = append(s, entry{at.Hour(), at.Minute(), at.Second(), l})
+	}
+	if len(s) == 0 {
+		return nil, cli.Usage("--schedule is empty, want times and rates such as 08:00,512kB/s")
+	}
+	slices.SortStableFunc(s, func(a, b entry) int { return a.clock() - b.clock() })
+	for i := 1; i < len(s); i++ {
+		if s[i].clock() == s[i-1].clock() {
+			return nil, cli.Usage("--schedule has two rates for %02d:%02d:%02d", s[i].hour, s[i].minute, s[i].second)
+		}
+	}
+	return s, nil
+}
+
+// clock returns the seconds since midnight on a day without a change of the clocks.
+func (e entry) clock() int { return (e.hour*60+e.minute)*60 + e.second }
+
+// on returns the instant at which e begins on the day of t. Where the clocks jump over that
+// time of day it begins an hour later or earlier, as time.Date has it.
+func (e entry) on(t time.Time) time.Time {
+	return time.Date(t.Year(), t.Month(), t.Day(), e.hour, e.minute, e.second, 0, t.Location())
+}
+
+// at returns the rate in force at an instant.
+func (s schedule) at(t time.Time) spec.Limit {
+	limit := s[len(s)-1].limit
+	for _, e := range s {
+		if e.on(t).After(t) {
+			break
+		}
+		limit = e.limit
+	}
+	return limit
+}
+
+// next returns the first instant after t at which a rate begins.
+func (s schedule) next(t time.Time) time.Time {
+	for _, e := range s {
+		if at := e.on(t); at.After(t) {
+			return at
+		}
+	}
+	tomorrow := time.Date(t.Year(), t.Month(), t.Day()+1, 12, 0, 0, 0, t.Location())
+	return s[0].on(tomorrow)
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"sluice": main,
+		"job":    job,
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("TZ", "UTC")
+			e.Setenv("HOME", e.WorkDir)
+			var big bytes.Buffer
+			for i := 0; big.Len() < 20000; i++ {
+				fmt.Fprintf(&big, "%07d\n", i)
+			}
+			return os.WriteFile(filepath.Join(e.WorkDir, "big.bin"), big.Bytes(), 0o666)
+		},
+		Cmds: commands,
+		RequireExplicitExec: true,
+	})
+}

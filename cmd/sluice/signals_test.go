@@ -1,0 +1,245 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// programs makes a folder with the programs that this test binary is under other names.
+func programs(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, name := range []string{"sluice", "job"} {
+		require.NoError(t, os.Symlink(self, filepath.Join(dir, name)))
+	}
+	return dir
+}
+
+// started is a program that runs.
+type started struct {
+	*exec.Cmd
+	t    *testing.T
+	in   io.WriteCloser
+	out  *bufio.Reader
+	errs *bufio.Reader
+}
+
+func start(t *testing.T, dir, name string, args ...string) *started {
+	t.Helper()
+	c := exec.Command(filepath.Join(dir, name), args...) //nolint:noctx // it ends by signals
+	c.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	s := &started{Cmd: c, t: t}
+	in, err := c.StdinPipe()
+	require.NoError(t, err)
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	errs, err := c.StderrPipe()
+	require.NoError(t, err)
+	s.in, s.out, s.errs = in, bufio.NewReader(out), bufio.NewReader(errs)
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	return s
+}
+
+// line reads a line of the output.
+func (s *started) line(from *bufio.Reader) string {
+	s.t.Helper()
+	line, err := from.ReadString('\n')
+	require.NoError(s.t, err, "output so far: %q", line)
+	return strings.TrimSuffix(line, "\n")
+}
+
+func (s *started) signal(sig syscall.Signal) {
+	s.t.Helper()
+	require.NoError(s.t, s.Process.Signal(sig))
+}
+
+// ends waits for the end and returns the status, and what was left to read.
+func (s *started) ends() (status int, out, errs string) {
+	s.t.Helper()
+	var b bytes.Buffer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = b.ReadFrom(s.out)
+	}()
+	e, err := io.ReadAll(s.errs)
+	require.NoError(s.t, err)
+	<-done
+	err = s.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), b.String(), string(e)
+	}
+	require.NoError(s.t, err)
+	return 0, b.String(), string(e)
+}
+
+func TestThrottleInterrupted(t *testing.T) {
+	dir := programs(t)
+	for _, test := range []struct {
+		sig    syscall.Signal
+		status int
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
+		t.Run(test.sig.String(), func(t *testing.T) {
+			s := start(t, dir, "sluice", "throttle", "-L", "1MB/s", "-s", "100")
+			_, err := io.WriteString(s.in, "hello\n")
+			require.NoError(t, err)
+			assert.Equal(t, "hello", s.line(s.out))
+			s.signal(test.sig) // while it waits for more input
+			status, _, errs := s.ends()
+			assert.Equal(t, test.status, status)
+			assert.Contains(t, errs, "interrupted after 6 of 100 bytes\n6 bytes in ")
+		})
+	}
+}
+
+func TestThrottleInterruptedWhileItWaitsForPermits(t *testing.T) {
+	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
+	_, err := io.WriteString(s.in, "a\nb\n")
+	require.NoError(t, err)
+	assert.Equal(t, "a", s.line(s.out))
+	s.signal(syscall.SIGINT)
+	status, out, errs := s.ends()
+	assert.Equal(t, 130, status)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "interrupted after 1 lines")
+}
+
+func TestThrottleRateBySignals(t *testing.T) {
+	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
+	_, err := io.WriteString(s.in, "a\nb\n")
+	require.NoError(t, err)
+	assert.Equal(t, "a", s.line(s.out))
+	s.signal(syscall.SIGUSR2)
+	assert.Contains(t, s.line(s.errs), "the rate is")
+	for range 40 { // to 2^40 an hour: b need not wait any longer
+		s.signal(syscall.SIGUSR1)
+		assert.Contains(t, s.line(s.errs), "the rate is")
+	}
+	assert.Equal(t, "b", s.line(s.out))
+	require.NoError(t, s.in.Close())
+	status, _, _ := s.ends()
+	assert.Equal(t, 0, status)
+}
+
+func TestRunInterruptedOnce(t *testing.T) {
+	s := start(t, programs(t), "sluice", "run", "-j1", "--line-buffer", "job")
+	_, err := io.WriteString(s.in, "echo=first\n")
+	require.NoError(t, err)
+	assert.Equal(t, "first", s.line(s.out))
+	s.signal(syscall.SIGINT) // while it waits for more input
+	status, out, errs := s.ends()
+	assert.Equal(t, 130, status)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "no more jobs")
+}
+
+// gone reports whether no process of the group is left, but for such as have ended and are not reaped yet: who
+// their new parent is, and how soon it looks, is the machine's affair.
+func gone(t *testing.T, group int) bool {
+	t.Helper()
+	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		return true
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended since
+		}
+		// pid (name) state parent group ...
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if fields[2] == strconv.Itoa(group) && fields[0] != "Z" && fields[0] != "X" {
+			return false
+		}
+	}
+	return len(stats) > 0
+}
+
+func TestRunEndsWholeGroups(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		signals []syscall.Signal
+		status  int
+	}{
+		{"ctrl-C twice", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, 130},
+		{"SIGTERM", []syscall.Signal{syscall.SIGTERM}, 143},
+		{"SIGHUP", []syscall.Signal{syscall.SIGHUP}, 129},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := start(t, programs(t), "sluice", "run", "-j2", "--line-buffer", "sh", "-c",
+				`job child=echo=child+sleep=1h sleep=1h & echo $$; wait`, ":::", "a", "b", "c")
+			var groups []int
+			for len(groups) < 2 {
+				if n, err := strconv.Atoi(s.line(s.out)); err == nil {
+					groups = append(groups, n)
+				}
+			}
+			s.signal(test.signals[0])
+			if len(test.signals) > 1 {
+				assert.Contains(t, s.line(s.errs), "no more jobs; waiting for 2")
+				s.signal(test.signals[1])
+			}
+			status, _, _ := s.ends()
+			assert.Equal(t, test.status, status)
+			for _, g := range groups {
+				assert.True(t, gone(t, g), "group %d", g)
+			}
+		})
+	}
+}
+
+func TestRunEndsTheDeaf(t *testing.T) {
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `trap "" TERM; echo $$; job deaf sleep=1h`, ":::", "a")
+	group, err := strconv.Atoi(s.line(s.out))
+	require.NoError(t, err)
+	s.signal(syscall.SIGTERM)
+	status, _, _ := s.ends()
+	assert.Equal(t, 143, status)
+	assert.True(t, gone(t, group))
+}
+
+func TestRunTimeoutEndsTheGroup(t *testing.T) {
+	s := start(t, programs(t), "sluice", "run", "--timeout", "0.3", "sh", "-c", `echo $$; job child=deaf+sleep=1h sleep=1h`, ":::", "a")
+	status, out, _ := s.ends()
+	assert.Equal(t, 1, status)
+	group, err := strconv.Atoi(strings.TrimSpace(out))
+	require.NoError(t, err)
+	assert.True(t, gone(t, group))
+}
+
+func TestRunJobsBySignals(t *testing.T) {
+	s := start(t, programs(t), "sluice", "run", "-j1", "--line-buffer", "sh", "-c", `echo $0; job $0`, ":::", "sleep=1h", "echo=second")
+	assert.Equal(t, "sleep=1h", s.line(s.out))
+	s.signal(syscall.SIGUSR1)
+	for {
+		if line := s.line(s.errs); strings.Contains(line, "2 jobs at once now") {
+			break
+		}
+	}
+	assert.Equal(t, "echo=second", s.line(s.out))
+	assert.Equal(t, "second", s.line(s.out))
+	s.signal(syscall.SIGUSR2)
+	assert.Contains(t, s.line(s.errs), "1 jobs at once now")
+	s.signal(syscall.SIGTERM)
+	status, _, _ := s.ends()
+	assert.Equal(t, 143, status)
+}
