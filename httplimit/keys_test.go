@@ -44,7 +44,6 @@ func TestByIPOfThePeer(t *testing.T) {
 		"[::1":                    {none, none},
 		"[::1]80":                 {none, none},
 		"[::1]:80:80":             {none, none},
-		" 1.2.3.4":                {none, none},
 		"1.2.3":                   {none, none},
 	} {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {"8.8.8.8"}}}
@@ -144,16 +143,16 @@ func FuzzByIP(f *testing.F) {
 	trusted := prefixes("10.0.0.0/8")
 	xff := httplimit.ByIP(httplimit.IPOptions{Trusted: trusted})
 	forwarded := httplimit.ByIP(httplimit.IPOptions{Trusted: trusted, Header: "Forwarded"})
-	real := prefixes("8.8.8.8/32")[0]
+	own := prefixes("8.8.8.8/32")[0]
 	f.Fuzz(func(t *testing.T, x, fwd string) {
 		for _, proxies := range []string{"", ", 10.0.0.2"} {
 			r := &http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{
 				"X-Forwarded-For": {x + ", 8.8.8.8" + proxies},
 				"Forwarded":       {fwd + ", for=8.8.8.8" + strings.ReplaceAll(proxies, ", ", `, for="`) + strings.Repeat(`"`, min(len(proxies), 1))},
 			}}
-			require.Equal(t, real, xff(r))
+			require.Equal(t, own, xff(r))
 			if got := forwarded(r); got.IsValid() {
-				require.Equal(t, real, got)
+				require.Equal(t, own, got)
 			}
 		}
 	})

@@ -193,19 +193,19 @@ func (t *Transport) throttled(r *http.Request) *http.Request {
 	if t.o.Upload == nil || !hasBody(r) {
 		return r
 	}
-	original, under := r, []Limiter{t.o.Upload}
-	r = copyOf(r)
-	r.Body = throttledBody(r.Context(), r.Body, original, under)
-	if get := r.GetBody; get != nil {
-		r.GetBody = func() (io.ReadCloser, error) {
-			body, err := get()
+	ctx, under := r.Context(), []Limiter{t.o.Upload}
+	out := copyOf(r)
+	out.Body = throttledBody(ctx, r.Body, r, under)
+	if r.GetBody != nil {
+		out.GetBody = func() (io.ReadCloser, error) {
+			body, err := r.GetBody()
 			if err != nil {
 				return nil, err
 			}
-			return throttledBody(r.Context(), body, original, under), nil
+			return throttledBody(ctx, body, r, under), nil //nolint:contextcheck // it is the request's
 		}
 	}
-	return r
+	return out
 }
 
 // again reports whether the request is to be sent again, and after which time.

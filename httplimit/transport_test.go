@@ -58,7 +58,7 @@ func transport(t *testing.T, o httplimit.TransportOptions) *http.Client {
 }
 
 // request makes a request that notes whether its body was closed.
-func request(t *testing.T, ctx context.Context, url, body string) (*http.Request, *closing) { //nolint:revive // t first, as everywhere
+func request(t *testing.T, ctx context.Context, url, body string) (*http.Request, *closing) {
 	t.Helper()
 	c := &closing{Reader: strings.NewReader(body)}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, c)
@@ -146,19 +146,19 @@ func TestTransportHoldsTheLease(t *testing.T) {
 			require.Equal(t, "abc", string(b))
 		}},
 		{"closed", http.MethodGet, answer(200, "abc"), true, func(_ *testing.T, r *http.Response) { r.Body.Close() }},
-		{"fails", http.MethodGet, &http.Response{StatusCode: 200, ContentLength: -1, Body: io.NopCloser(failing{errRead})}, true, func(t *testing.T, r *http.Response) {
+		{"fails", http.MethodGet, &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(failing{errRead})}, true, func(t *testing.T, r *http.Response) {
 			_, err := r.Body.Read(make([]byte, 1))
 			require.Equal(t, errRead, err)
 		}},
-		{"length unknown", http.MethodGet, &http.Response{StatusCode: 200, ContentLength: -1, Body: io.NopCloser(strings.NewReader(""))}, true, func(_ *testing.T, r *http.Response) {
+		{"length unknown", http.MethodGet, &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(strings.NewReader(""))}, true, func(_ *testing.T, r *http.Response) {
 			_, _ = r.Body.Read(make([]byte, 1))
 		}},
-		{"NoBody", http.MethodGet, &http.Response{StatusCode: 200, ContentLength: -1, Body: http.NoBody}, false, nil},
+		{"NoBody", http.MethodGet, &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: http.NoBody}, false, nil},
 		{"no length", http.MethodGet, answer(200, ""), false, nil},
 		{"HEAD", http.MethodHead, answer(200, "abc"), false, nil},
 		{"204", http.MethodGet, answer(204, "x"), false, nil},
 		{"304", http.MethodGet, answer(304, "x"), false, nil},
-		{"101", http.MethodGet, &http.Response{StatusCode: 101, Body: new(twoWay)}, true, func(t *testing.T, r *http.Response) {
+		{"101", http.MethodGet, &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: new(twoWay)}, true, func(t *testing.T, r *http.Response) {
 			_, err := r.Body.(io.Writer).Write([]byte("x"))
 			require.NoError(t, err)
 			_, err = io.ReadAll(r.Body)
@@ -167,7 +167,7 @@ func TestTransportHoldsTheLease(t *testing.T) {
 			require.True(t, ok)
 			r.Body.Close()
 		}},
-		{"101, closed in one", http.MethodGet, &http.Response{StatusCode: 101, Body: oneWay{new(bytes.Buffer)}}, true, func(t *testing.T, r *http.Response) {
+		{"101, closed in one", http.MethodGet, &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: oneWay{new(bytes.Buffer)}}, true, func(t *testing.T, r *http.Response) {
 			_, ok := r.Body.(interface{ CloseWrite() error })
 			require.False(t, ok)
 			_, ok = r.Body.(io.Writer)

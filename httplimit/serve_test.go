@@ -1,0 +1,353 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// servers starts a server for each protocol, and calls f with each. What the server has to
+// say for itself does not matter.
+func servers(t *testing.T, h http.Handler, f func(t *testing.T, s *httptest.Server)) {
+	t.Helper()
+	for _, protocol := range []string{"HTTP/1.1", "TLS", "HTTP/2"} {
+		t.Run(protocol, func(t *testing.T) {
+			s := httptest.NewUnstartedServer(h)
+			s.Config.ErrorLog = quiet()
+			switch protocol {
+			case "HTTP/1.1":
+				s.Start()
+			case "HTTP/2":
+				s.EnableHTTP2 = true
+				s.StartTLS()
+			default:
+				s.StartTLS()
+			}
+			defer s.Close()
+			f(t, s)
+		})
+	}
+}
+
+// everyWay are options under which the ResponseWriter is as it was, or wrapped.
+func everyWay() map[string]httplimit.Options {
+	ways := wrapping()
+	ways["plain"] = httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.Unlimited())}}
+	ways["all"] = httplimit.Options{
+		Headers: httplimit.XRateLimit,
+		Global: &httplimit.Policy{
+			Limiter: all(core.Unlimited()), Upload: all(core.Unlimited()), Download: all(core.Unlimited()),
+			Refund: func(*http.Request, int) bool { return true },
+		},
+	}
+	return ways
+}
+
+func TestStreaming(t *testing.T) {
+	for name, o := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			step := make(chan struct{})
+			h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c := http.NewResponseController(w)
+				assert.NoError(t, c.SetWriteDeadline(time.Now().Add(time.Minute)))
+				w.Header().Set("Content-Type", "text/event-stream")
+				for i := range 3 {
+					fmt.Fprintf(w, "data: %d\n\n", i)
+					if i == 0 {
+						assert.NoError(t, c.Flush())
+					} else {
+						w.(http.Flusher).Flush()
+					}
+					select {
+					case <-step: // the client has seen it
+					case <-r.Context().Done():
+						return
+					}
+				}
+			}))
+			servers(t, h, func(t *testing.T, s *httptest.Server) {
+				response, err := s.Client().Get(s.URL)
+				require.NoError(t, err)
+				defer response.Body.Close()
+				lines := bufio.NewReader(response.Body)
+				for i := range 3 {
+					line, err := lines.ReadString('\n')
+					require.NoError(t, err)
+					require.Equal(t, fmt.Sprintf("data: %d\n", i), line)
+					_, _ = lines.ReadString('\n')
+					step <- struct{}{}
+				}
+			})
+		})
+	}
+}
+
+func TestTrailers(t *testing.T) {
+	for name, o := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(w, r.Body)
+				w.(http.Flusher).Flush()
+				w.Header().Set(http.TrailerPrefix+"Late", r.Trailer.Get("Sent"))
+			}))
+			servers(t, h, func(t *testing.T, s *httptest.Server) {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, io.MultiReader(strings.NewReader("body")))
+				require.NoError(t, err)
+				r.Trailer = http.Header{"Sent": {"yes"}}
+				response, err := s.Client().Do(r)
+				require.NoError(t, err)
+				b, err := io.ReadAll(response.Body)
+				require.NoError(t, err)
+				require.Equal(t, "body", string(b))
+				require.Equal(t, "yes", response.Trailer.Get("Late"))
+				response.Body.Close()
+			})
+		})
+	}
+}
+
+// A client that asks first sends no body that nobody would read.
+func TestExpectContinue(t *testing.T) {
+	for name, o := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			o.Policies = []httplimit.Policy{{Name: "no", Limiter: broken{lies: true}}}
+			l := limits(t, o)
+			mux := http.NewServeMux()
+			mux.Handle("/no", l.Policy("no")(ok))
+			mux.Handle("/", l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })))
+			servers(t, mux, func(t *testing.T, s *httptest.Server) {
+				s.Client().Transport.(*http.Transport).ExpectContinueTimeout = time.Minute
+				for path, want := range map[string]string{"/yes": "body", "/no": "Too Many Requests\n"} {
+					body := &counting{Reader: strings.NewReader("body")}
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, body)
+					require.NoError(t, err)
+					r.Header.Set("Expect", "100-continue")
+					response, err := s.Client().Do(r)
+					require.NoError(t, err)
+					b, err := io.ReadAll(response.Body)
+					require.NoError(t, err)
+					require.Equal(t, want, string(b))
+					require.Equal(t, path == "/yes", body.read > 0)
+					response.Body.Close()
+				}
+			})
+		})
+	}
+}
+
+type counting struct {
+	io.Reader
+
+	read int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += n
+	return n, err
+}
+
+func TestHijack(t *testing.T) {
+	for name, o := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			l := atOnce(t, 1, 0)
+			o.Policies = []httplimit.Policy{{Name: "one", Limiter: all(l)}}
+			ended := make(chan struct{})
+			h := limits(t, o).Policy("one")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				defer close(ended)
+				conn, rw, err := http.NewResponseController(w).Hijack()
+				if !assert.NoError(t, err) {
+					return
+				}
+				defer conn.Close()
+				fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+				rw.Flush()
+				line, _ := rw.ReadString('\n')
+				fmt.Fprint(conn, line)
+			}))
+			s := httptest.NewServer(h)
+			defer s.Close()
+			conn, err := net.Dial("tcp", s.Listener.Addr().String())
+			require.NoError(t, err)
+			defer conn.Close()
+			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+			in := bufio.NewReader(conn)
+			response, err := http.ReadResponse(in, nil)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
+			require.Zero(t, l.Available(), "held while the connection is open")
+			fmt.Fprint(conn, "hello\n")
+			line, err := in.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, "hello\n", line)
+			<-ended
+			s.Config.SetKeepAlivesEnabled(false)
+			s.Close()
+			free(t, l)
+		})
+	}
+}
+
+func TestFiles(t *testing.T) {
+	content := strings.Repeat("0123456789abcdef", 1<<16)
+	file := filepath.Join(t.TempDir(), "file.bin")
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+	for name, o := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) }))
+			servers(t, h, func(t *testing.T, s *httptest.Server) {
+				for spec, want := range map[string]string{"": content, "bytes=100-299999": content[100:300000], "bytes=-5": content[len(content)-5:]} {
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+					require.NoError(t, err)
+					if spec != "" {
+						r.Header.Set("Range", spec)
+					}
+					response, err := s.Client().Do(r)
+					require.NoError(t, err)
+					b, err := io.ReadAll(response.Body)
+					require.NoError(t, err)
+					require.Equal(t, len(want), len(b))
+					require.True(t, want == string(b))
+					require.EqualValues(t, len(want), response.ContentLength)
+					response.Body.Close()
+				}
+			})
+		})
+	}
+}
+
+// A file that is throttled goes to the connection slice by slice, but still as a file.
+func TestThrottledFilesKeepSendfile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file.bin")
+	require.NoError(t, os.WriteFile(name, make([]byte, 1<<20), 0o600))
+	file, err := os.Open(name)
+	require.NoError(t, err)
+	defer file.Close()
+	l, err := core.NewTokenBucket(core.PerSecond(1<<30, 1<<20))
+	require.NoError(t, err)
+	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(l)}, Policies: []httplimit.Policy{{Name: "too", Download: all(l)}}}).Policy("too")(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			n, err := io.Copy(w, file)
+			assert.NoError(t, err)
+			assert.EqualValues(t, 1<<20, n)
+		}))
+	w := &slices{}
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Greater(t, w.calls, 1)
+	require.EqualValues(t, 1<<20, w.bytes)
+}
+
+// slices is a ResponseWriter as HTTP/1 has it, that wants files.
+type slices struct {
+	bare
+
+	calls int
+	bytes int64
+}
+
+func (s *slices) ReadFrom(r io.Reader) (int64, error) {
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
+		return 0, fmt.Errorf("%T is no slice", r)
+	}
+	if _, ok := limited.R.(fs.File); !ok {
+		return 0, fmt.Errorf("a slice of %T is none of a file", limited.R)
+	}
+	s.calls++
+	n, err := io.Copy(io.Discard, limited)
+	s.bytes += n
+	return n, err
+}
+
+// A client that goes while it waits is not waited for, and takes nothing with it.
+func TestClientGoes(t *testing.T) {
+	l := atOnce(t, 1, 10)
+	j := new(journal)
+	let := make(chan struct{})
+	h := limits(t, httplimit.Options{
+		Global: &httplimit.Policy{Limiter: all(l)}, Observer: j,
+	}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let }))
+	servers(t, h, func(t *testing.T, s *httptest.Server) {
+		first := make(chan error)
+		go func() {
+			response, err := s.Client().Get(s.URL)
+			if err == nil {
+				response.Body.Close()
+			}
+			first <- err
+		}()
+		until(t, func() bool { return l.Available() == 0 })
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+			if err == nil {
+				_, err = s.Client().Do(r)
+			}
+			gone <- err
+		}()
+		until(t, func() bool { return l.Statistics().Queued == 1 })
+		cancel()
+		require.ErrorIs(t, <-gone, context.Canceled)
+		until(t, func() bool { return l.Statistics().Queued == 0 })
+		let <- struct{}{}
+		require.NoError(t, <-first)
+		s.Close()
+		free(t, l)
+		require.Contains(t, j.read(), "request_canceled global")
+	})
+}
+
+// until waits for something that happens elsewhere.
+func until(t *testing.T, happened func() bool) {
+	t.Helper()
+	require.Eventually(t, happened, time.Minute, time.Millisecond)
+}
+
+func TestPanicOverAConnection(t *testing.T) {
+	l := atOnce(t, 1, 0)
+	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(l)}}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
+	servers(t, h, func(t *testing.T, s *httptest.Server) {
+		_, err := s.Client().Get(s.URL)
+		require.Error(t, err)
+		s.Close()
+		free(t, l)
+	})
+}
+
+func TestTimeoutHandler(t *testing.T) {
+	outer, inner := atOnce(t, 1, 0), atOnce(t, 1, 0)
+	l := limits(t, httplimit.Options{
+		Global:   &httplimit.Policy{Limiter: all(outer)},
+		Policies: []httplimit.Policy{{Name: "p", Limiter: all(inner)}},
+	})
+	let, ended := make(chan struct{}), make(chan struct{})
+	h := l.Handler(http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		l.Policy("p")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let })).ServeHTTP(w, r)
+	}), time.Millisecond, "slow"))
+	require.Equal(t, http.StatusServiceUnavailable, get(h, "/").Code)
+	free(t, outer)
+	require.Zero(t, inner.Available(), "its handler goes on")
+	close(let)
+	<-ended
+	free(t, inner)
+}

@@ -1,0 +1,217 @@
+package httplimit_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+
+// gauges is an Observer whose counts must come out even.
+type gauges struct{ queued, active, decided, granted, released atomic.Int64 }
+
+func (g *gauges) Queued(_ context.Context, _ string, delta int) { g.queued.Add(int64(delta)) }
+func (g *gauges) Decided(_ context.Context, _ string, r httplimit.Result, _ time.Duration) {
+	g.decided.Add(1)
+	if r == httplimit.Acquired {
+		g.granted.Add(1)
+	}
+}
+func (g *gauges) Active(_ context.Context, _ string, delta int)         { g.active.Add(int64(delta)) }
+func (g *gauges) Released(_ context.Context, _ string, _ time.Duration) { g.released.Add(1) }
+
+// mischief is a handler that does what handlers do at the worst of times.
+func mischief(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Query().Get("do") {
+	case "panic":
+		panic(http.ErrAbortHandler)
+	case "panic late":
+		_, _ = io.WriteString(w, strings.Repeat("x", 5000))
+		panic(http.ErrAbortHandler)
+	case "hijack":
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			c.Close()
+		}
+	case "release":
+		if l, ok := httplimit.LeaseFrom(r.Context()); ok {
+			l.Release()
+		}
+	case "wait":
+		timer := time.NewTimer(time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+		}
+	case "read":
+		_, _ = io.Copy(w, r.Body)
+	case "goexit in another":
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if l, ok := httplimit.LeaseFrom(r.Context()); ok {
+				l.Release()
+			}
+		})
+		defer wg.Wait()
+	default:
+		_, _ = io.WriteString(w, "ok")
+	}
+}
+
+var doings = []string{"", "panic", "panic late", "hijack", "release", "wait", "read", "goexit in another", "abort", "abort", "cut", "timeout"}
+
+func TestStressNoLeaseIsLost(t *testing.T) {
+	const requests, clients = 10_000, 16
+	global, named := atOnce(t, 8, 6), atOnce(t, 6, 20)
+	keyed, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
+		Key: httplimit.ByIP(httplimit.IPOptions{}),
+		New: func(netip.Prefix) (core.Limiter, error) {
+			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 7, QueueLimit: 3})
+		},
+	})
+	require.NoError(t, err)
+	g := new(gauges)
+	o := httplimit.Options{
+		Observer: g,
+		Headers:  httplimit.Draft11,
+		Global:   &httplimit.Policy{Limiter: all(global), MaxWait: 20 * time.Millisecond},
+		Policies: []httplimit.Policy{
+			{Name: "named", Limiter: all(named), MaxWait: 5 * time.Millisecond, Refund: func(*http.Request, int) bool { return rand.IntN(2) == 0 }},
+			{Name: "keyed", Limiter: keyed, Download: all(core.Unlimited()), Upload: all(core.Unlimited())},
+		},
+	}
+	l := limits(t, o)
+	mux := http.NewServeMux()
+	mux.Handle("/named", l.Policy("named")(http.HandlerFunc(mischief)))
+	mux.Handle("/keyed", l.Policy("named", "keyed")(http.HandlerFunc(mischief)))
+	mux.Handle("/timed", http.TimeoutHandler(l.Policy("keyed")(http.HandlerFunc(mischief)), time.Millisecond, "late"))
+	mux.Handle("/exempt", l.Exempt(http.HandlerFunc(mischief)))
+	s := httptest.NewUnstartedServer(l.Handler(mux))
+	s.Config.ErrorLog = quiet()
+	s.Start()
+	defer s.Close()
+
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(c)))
+			for range requests / clients {
+				one(s, random)
+			}
+		})
+	}
+	wg.Go(func() { // and the limits change meanwhile
+		for range 200 {
+			assert.NoError(t, l.Update(o))
+		}
+	})
+	wg.Wait()
+	s.Client().CloseIdleConnections()
+	s.Close()
+	until(t, func() bool { return g.active.Load() == 0 && g.queued.Load() == 0 }) // hijacked connections' handlers may still run
+	free(t, global)
+	free(t, named)
+	for _, k := range keyed.All() {
+		free(t, k.(*core.ConcurrencyLimiter))
+	}
+	require.Equal(t, g.granted.Load(), g.released.Load())
+	require.Greater(t, g.decided.Load(), int64(requests/2))
+	t.Logf("%d decisions, %d granted", g.decided.Load(), g.granted.Load())
+}
+
+// one makes one request, and may not wait for what comes of it.
+func one(s *httptest.Server, random *rand.Rand) {
+	do := doings[random.IntN(len(doings))]
+	path := []string{"/named", "/keyed", "/timed", "/exempt"}[random.IntN(4)]
+	if do == "cut" {
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(c, "POST %s?do=read HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nonly this", path)
+		c.Close()
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	switch do {
+	case "abort":
+		do = "wait"
+		time.AfterFunc(time.Duration(random.IntN(2000))*time.Microsecond, cancel)
+	case "timeout":
+		do = "wait"
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(2000))*time.Microsecond)
+		defer cancel()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path+"?do="+strings.ReplaceAll(do, " ", "+"), strings.NewReader("body"))
+	if err != nil {
+		return
+	}
+	response, err := s.Client().Do(r)
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	response.Body.Close()
+}
+
+// No request is lost while the limits change: each has the old or the new.
+func TestStressUpdate(t *testing.T) {
+	options := func(status int) httplimit.Options {
+		return httplimit.Options{
+			Global:   &httplimit.Policy{Limiter: all(core.Unlimited())},
+			Policies: []httplimit.Policy{{Name: "no", Limiter: broken{lies: true}, Status: status}},
+		}
+	}
+	l := limits(t, options(429))
+	s := httptest.NewServer(l.Policy("no")(ok))
+	defer s.Close()
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		wg.Go(func() {
+			for range 250 {
+				response, err := s.Client().Get(s.URL)
+				if !assert.NoError(t, err) {
+					return
+				}
+				response.Body.Close()
+				assert.Contains(t, []int{429, 503}, response.StatusCode)
+			}
+		})
+	}
+	var updates sync.WaitGroup
+	updates.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+				assert.NoError(t, l.Update(options(429+74*(i%2))))
+			}
+		}
+	})
+	wg.Wait()
+	close(done)
+	updates.Wait()
+}
