@@ -304,7 +304,7 @@ func TestAChainOfChains(t *testing.T) {
 		available(t, a, 2)
 		held.Release()
 		w.granted(t).Release()
-		require.Equal(t, uint64(3), a.Statistics().Granted, "takes, the refused try, and the one that waited")
+		require.Equal(t, uint64(4), a.Statistics().Granted, "takes, the refused try, and the one that waited, which tried before")
 		l.Refund(lease)
 		for i, k := range []everything{a, b, c} {
 			available(t, k, 5-i)

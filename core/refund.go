@@ -36,11 +36,13 @@ func (e *engine) undo(l Lease) {
 	e.unlock(now)
 }
 
-// forget is undo as if the grant had never been.
-func (e *engine) forget(l Lease) {
-	e.undo(l)
-	e.granted.Add(^uint64(0))
-}
+// forget is undo. The grant stays counted, as one that is refunded does: counts do not fall.
+func (e *engine) forget(l Lease) { e.undo(l) }
+
+// certain, runsForeign and refundable: see own.
+func (e *engine) certain()          {}
+func (e *engine) runsForeign() bool { return false }
+func (e *engine) refundable() bool  { return e.terms().Kind != machine.Concurrency }
 
 // number returns the number of the latest grant.
 func (e *engine) number() uint64 {

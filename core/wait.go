@@ -106,8 +106,3 @@ func (e *engine) admit(ctx context.Context, n int, plain bool) (w *waiter, l Lea
 	e.m.Wait(w)
 	return w, l
 }
-
-// certain, runsForeign and refundable: see own.
-func (e *engine) certain()          {}
-func (e *engine) runsForeign() bool { return false }
-func (e *engine) refundable() bool  { return e.cell.Load().Kind != machine.Concurrency }
