@@ -50,16 +50,14 @@ type call struct {
 	ctx    *ending.Context // what the limiter is asked with; nil: there is none
 }
 
-// enter begins a call, when it is its turn.
+// enter begins a call, when it is its turn. Whether it has to end is found out by the limiter
+// that is asked, or by ended.
 func (s *side) enter() (call, error) {
 	source := s.source.Load()
 	if source == nil {
 		return call{}, errNotMade
 	}
 	c := call{s, source, nil}
-	if err := c.ended(); err != nil {
-		return call{}, err
-	}
 	if s.turn.TryTake() {
 		switch {
 		case s.unlimited():
@@ -143,6 +141,11 @@ func (s *side) write(w io.Writer, p []byte) (n int, err error) {
 
 // writeSlices writes p slice by slice, and calls passed, unless it is nil, after each.
 func (c call) writeSlices(w io.Writer, p []byte, passed func(int)) (n int, err error) {
+	if len(p) == 0 || c.unlimited() {
+		if err := c.ended(); err != nil {
+			return 0, err
+		}
+	}
 	if len(p) == 0 {
 		return w.Write(p)
 	}
@@ -210,6 +213,9 @@ func (s *side) read(r io.Reader, p []byte) (n int, err error) {
 }
 
 func (c call) read(r io.Reader, p []byte) (paid int, err error) {
+	if err := c.ended(); err != nil {
+		return 0, err
+	}
 	switch {
 	case len(p) == 0:
 		return 0, nil // not every reader underneath knows what to make of it

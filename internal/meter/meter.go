@@ -86,7 +86,7 @@ func (m *Meter) Take(ctx context.Context, want int) (int, error) {
 	}
 	m.lease, m.taken = lease, n
 	m.pace.countdown--
-	if m.pace.countdown < 0 || m.waiting.Load() != 0 {
+	if m.pace.countdown < 0 || n == m.pace.slice && m.pace.rated || m.waiting.Load() != 0 {
 		m.learn(lease, n)
 	}
 	return n, nil

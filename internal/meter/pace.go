@@ -11,9 +11,10 @@ import (
 // pace decides how many bytes a request asks for, from what the leases say and how long the
 // limiter makes the stream wait.
 type pace struct {
-	slice     int // at most; at least 1
-	ceiling   int // what the slice may grow to; at least 1
-	countdown int // grants until the slice is looked at again
+	slice     int  // at most; at least 1
+	ceiling   int  // what the slice may grow to; at least 1
+	countdown int  // grants until the slice is looked at again, if none takes all of it
+	rated     bool // leases tell a rate
 
 	// factor is by how many powers of two a slice is larger than the lease's rate makes it:
 	// what a chain's lease says is one limiter's limit and perhaps another's window.
@@ -52,8 +53,9 @@ const (
 	// from it at once, and a bucket's tokens come faster than they are waited for.
 	ofLimit = 4
 
-	// While nothing makes the stream wait, the slice is looked at again after this many
-	// grants: the time that it takes, some hundred nanoseconds, does not show.
+	// While nothing makes the stream wait, and its calls are smaller than a slice, the slice is
+	// looked at again after this many grants: the time that it takes, some hundred
+	// nanoseconds, does not show.
 	lookEvery = 4096
 
 	// Others that have not been seen to wait for this long, 25 slices, have gone.
@@ -96,6 +98,7 @@ func (p *pace) learn(l core.Limiter, lease core.Lease, asked int, waited time.Du
 	}
 	p.ceiling = ceilingOf(limit)
 	base := sliceOf(lease, limit)
+	p.rated = base > 0
 	switch {
 	case base > 0:
 		p.follow(l, lease, base, asked, waited)
@@ -119,8 +122,9 @@ func (p *pace) follow(l core.Limiter, lease core.Lease, base, asked int, waited 
 		p.served = now
 		p.look(l, now)
 	}
+	whole := asked >= base
 	p.slice = max(base, min(base, p.ceiling>>p.factor)<<p.factor)
-	if waited == 0 {
+	if whole && waited == 0 {
 		// As long as there is more than a slice, nothing is gained by passing it piecemeal.
 		if left, ok := core.Remaining.From(lease); ok && left/ofLimit > p.slice {
 			p.slice = left / ofLimit
