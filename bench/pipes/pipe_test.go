@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -55,6 +56,19 @@ func BenchmarkPipe(b *testing.B) {
 	for _, size := range sizes {
 		b.Run("write="+strconv.Itoa(size), func(b *testing.B) {
 			comparePipes(b, func(b *testing.B, open opener) { through(b, open, size, pipeSize) })
+		})
+	}
+}
+
+// BenchmarkPipeOneProcessor is BenchmarkPipe where the two goroutines have one processor to
+// share, as in many a container.
+func BenchmarkPipeOneProcessor(b *testing.B) {
+	for _, size := range sizes {
+		b.Run("write="+strconv.Itoa(size), func(b *testing.B) {
+			comparePipes(b, func(b *testing.B, open opener) {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // each sub-benchmark is given all again
+				through(b, open, size, pipeSize)
+			})
 		})
 	}
 }

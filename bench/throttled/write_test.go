@@ -3,6 +3,7 @@ package throttled
 import (
 	"context"
 	"io"
+	"runtime"
 	"testing"
 
 	"github.com/juju/ratelimit"
@@ -61,6 +62,14 @@ var writers = []struct {
 // BenchmarkThrottledWrite writes 32 KiB through a limiter that has the permits.
 func BenchmarkThrottledWrite(b *testing.B) {
 	compareWriters(b, func(b *testing.B, throttled func(int) (io.Writer, *counter)) { write(b, throttled, 32<<10) })
+}
+
+// BenchmarkThrottledWriteOneProcessor is the same on one processor.
+func BenchmarkThrottledWriteOneProcessor(b *testing.B) {
+	compareWriters(b, func(b *testing.B, throttled func(int) (io.Writer, *counter)) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // each sub-benchmark is given all again
+		write(b, throttled, 32<<10)
+	})
 }
 
 // BenchmarkThrottledWriteSize is the same for writes of 1 B to 1 MiB.
