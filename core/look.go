@@ -67,7 +67,7 @@ func (e *engine) glance() (s Statistics, ok bool) {
 		s.Available = int(w & windowMask)
 	case machine.TokenBucket:
 		now := c.clock()
-		if c.Mode&recorded != 0 && !e.record(now) {
+		if now < c.From || c.Mode&recorded != 0 && !e.record(now) {
 			return s, false
 		}
 		l := c.unpack(w, now-c.From)

@@ -105,8 +105,8 @@ func (l *TokenBucket) tryFast(n int) (_ Lease, answered bool) {
 			return Lease{}, false
 		}
 		now := c.clock()
-		if c.Mode&recorded != 0 && !l.record(now) {
-			return Lease{}, false
+		if now < c.From || c.Mode&recorded != 0 && !l.record(now) {
+			return Lease{}, false // the clock went back: see steady
 		}
 		level, fits := c.unpack(w, now-c.From).less(c.terms, n, now-c.From)
 		if !fits {

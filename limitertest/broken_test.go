@@ -351,6 +351,17 @@ var brokenLimiters = []broken{
 	{"a refund may follow the release", "takes the release for the end", tokens, mutated(tokens, func(m *mutant) {
 		m.refund = func(core.Lease) {}
 	})},
+	{"a late refund brings back nothing", "takes any refund for that of the latest lease", tokens, mutated(tokens, func(m *mutant) {
+		var latest core.Lease
+		m.try = func(n int) core.Lease {
+			l := m.Limiter.TryAcquire(n)
+			if l.Acquired() {
+				latest = l
+			}
+			return l
+		}
+		m.refund = func(core.Lease) { m.Limiter.(core.Refunder).Refund(latest) }
+	})},
 	{"a refund serves who waits", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
 		m.refund = func(l core.Lease) { time.AfterFunc(1, l.Release) }
 	})},
@@ -430,6 +441,16 @@ var brokenLimiters = []broken{
 		m.counts = func() core.Statistics {
 			st := m.Limiter.(core.Reporter).Statistics()
 			st.Queued *= 2
+			return st
+		}
+	})},
+	{"counts only grow", "forgets", slots, mutated(slots, func(m *mutant) {
+		looks := atomic.Int64{}
+		m.counts = func() core.Statistics {
+			st := m.Limiter.(core.Reporter).Statistics()
+			if looks.Add(1)%7 == 0 {
+				st.Granted /= 2
+			}
 			return st
 		}
 	})},

@@ -109,6 +109,36 @@ func releaseComesBefore(s *subject) {
 	}
 }
 
+// countsOnlyGrow: whatever is granted, refused and cancelled at once. Whoever exports them
+// takes a fall for a restart.
+func countsOnlyGrow(s *subject) {
+	const turns = 40
+	var mu sync.Mutex
+	last, _ := s.counts()
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		st, _ := s.counts()
+		if st.Granted < last.Granted || st.Rejected < last.Rejected {
+			s.faultf("Statistics went from %v to %v, want Granted and Rejected to grow alone", last, st)
+		}
+		last = st
+	}
+	var wg sync.WaitGroup
+	for g := range crowd {
+		wg.Go(func() {
+			for i := range turns {
+				l, ok := s.turn(1+i%min(s.Limit, 3), g+i)
+				look()
+				if ok {
+					l.Release()
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // turn takes n permits in one way or another.
 func (s *subject) turn(n, way int) (core.Lease, bool) {
 	if way%3 == 0 {

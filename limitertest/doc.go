@@ -28,6 +28,8 @@
 //   - One whose limit moves by itself: pin it, to Limit.
 //   - One that grants anything until it is overloaded: Limit is math.MaxInt, and Gate makes
 //     the overload come and go.
+//   - One whose limit can be changed: Update. One that may be made under another clock than it
+//     is used under, as those of core may: Roams.
 //   - A view, bound to a key or a request, is checked as what it is a view of. Interfaces
 //     that it has in form alone: Lacks.
 //   - Rules that it does not keep, for a reason: Skip.

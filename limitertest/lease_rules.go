@@ -109,6 +109,20 @@ func refundAfterRelease(s *subject) {
 	s.has(s.Limit, "after all was given back")
 }
 
+// lateRefund: what came back with time, or by a release, and was taken by somebody else is
+// not given back once more.
+func lateRefund(s *subject) {
+	r := s.l.(core.Refunder)
+	a := s.empties()
+	s.restock()
+	b := s.empties()
+	r.Refund(a)
+	s.has(0, "after a late refund")
+	s.refused(1, "after a late refund")
+	r.Refund(b)
+	s.has(s.Limit, "after a refund of what had just been taken")
+}
+
 // refundServes: at once.
 func refundServes(s *subject) {
 	l := s.empties()

@@ -103,7 +103,7 @@ func eachLimiter(t *testing.T, f func(*testing.T, limitertest.Config)) {
 						c := limitertest.Config{
 							New:   func() core.Limiter { return k.make(queue, order, manual) },
 							Limit: limit, QueueLimit: queue, QueueOrder: order, Refill: k.refill, Manual: manual,
-							Update: update,
+							Update: update, Roams: true,
 						}
 						if queue == 0 {
 							c.QueueLimit = limitertest.NoQueue
@@ -272,6 +272,7 @@ func TestCustomLimitersConform(t *testing.T) {
 				// The quota knows no refund, and not how long it has been idle.
 				"a refund undoes the grant once",
 				"a refund may follow the release",
+				"a late refund brings back nothing",
 				"a refund serves who waits",
 				"idle is when every permit is available",
 			},
