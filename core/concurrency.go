@@ -93,6 +93,14 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	return l.update(o.terms())
 }
 
+// IdleFor returns how long no permit has been held, and whether that is so. The limiter
+// keeps the time of the releases that leave nothing held for the first 16,384 of them, and
+// for 65,536 after each call of IdleFor; a call after more than that counts from itself.
+func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.IdleFor() }
+
+// Refund releases the lease, as its Release does. A lease of another limiter is ignored.
+func (l *ConcurrencyLimiter) Refund(lease Lease) { l.engine.Refund(lease) }
+
 // Options returns the options in force: those of [NewConcurrencyLimiter] or of the latest
 // Update.
 func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {

@@ -81,10 +81,6 @@ func (e *engine) glance() (s Statistics, ok bool) {
 }
 
 // IdleFor returns how long all permits have been available, and whether they are.
-//
-// A concurrency limiter keeps the time of the releases that leave all permits available
-// for the first 16,384 of them, and for 65,536 after each call of IdleFor; a call after
-// more than that counts from itself.
 func (e *engine) IdleFor() (time.Duration, bool) {
 	if e.cell.Load() == nil {
 		return 0, false

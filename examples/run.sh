@@ -75,6 +75,22 @@ example_fetch() {
 	says '-n = 0, want at least 1'
 }
 
+example_port() {
+	exits 0 "$1"
+	says 'letter 10$'
+	says '^in a hurry: core: rejected: deadline too soon, retry after '
+	says '^token bucket of 1 per 10ms: '
+	exits 2 "$1" -rate 0
+	says 'TokensPerPeriod = 0, want at least 1'
+}
+
+example_inflight() {
+	exits 0 "$1"
+	says '^150 served, 50 refused, at most 100 under way'
+	says 'queue is full'
+	exits 2 "$1" -limit 0
+}
+
 # programs prints the folder of each example program, of all modules.
 programs() {
 	local module
