@@ -111,7 +111,7 @@ func (c *ChainedLimiter) combine(t *cell, permits int) Lease {
 		t = newChainTicket(c, t.x.links, name, limit, rate)
 		c.tickets.Store(&ticketPool{of: t})
 	}
-	l := newGrant(t, heldTicket, t.word.Load(), permits, left, reset)
+	l := newGrant(t, heldTicket, t.word.Load(), permits, int64(left), reset)
 	if added {
 		return l.withUnion(t.x.links)
 	}

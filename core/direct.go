@@ -84,9 +84,9 @@ func (p *plain) Give(n int) { p.giveBack(n) }
 func (p *plain) lease(n int) Lease {
 	c := p.cell.Load()
 	t, generation := p.permits.draw(c)
-	left := 0
+	left := int64(0)
 	if w := c.word.Load(); w&shut == 0 {
-		left = int((*ConcurrencyLimiter)(p).left(c, w))
+		left = (*ConcurrencyLimiter)(p).left(c, w)
 	}
 	return newGrant(t, heldTicket, generation, n, left, -1)
 }

@@ -233,21 +233,21 @@ func (e *engine) roomyCell(now int64) *cell {
 // grant makes the lease of permits that the machine has granted, now. A grant to one that
 // waited is counted when it is certain: see await.
 func (e *engine) grant(a machine.Answer, n int, waited bool) Lease {
-	c := e.roomyCell(a.At)
+	c, left := e.roomyCell(a.At), int64(a.Left)
 	if n == 0 {
 		e.count(1, !waited)
-		return newGrant(c, free, 0, 0, a.Left, e.reset(a))
+		return newGrant(c, free, 0, 0, left, e.reset(a))
 	}
 	w := c.word.Load()
 	if c.Kind == machine.Concurrency {
 		if waited || w&busy != 0 {
 			e.count(1, !waited)
 			t, generation := e.held().draw(c)
-			return newGrant(t, heldTicket, generation, n, a.Left, -1)
+			return newGrant(t, heldTicket, generation, n, left, -1)
 		}
 		w += generationOne + busy
 		c.word.Store(w)
-		return newGrant(c, heldHot, c.generationOf(w), n, a.Left, -1)
+		return newGrant(c, heldHot, c.generationOf(w), n, left, -1)
 	}
 	e.count(-1, waited) // the generation counts it
 	w += 1 << c.stateBits()
@@ -255,12 +255,12 @@ func (e *engine) grant(a machine.Answer, n int, waited bool) Lease {
 	generation := c.generationOf(w)
 	switch {
 	case c.Kind == machine.Window:
-		return newGrant(c, spentWindow, generation, n, a.Left, a.At)
+		return newGrant(c, spentWindow, generation, n, left, a.At)
 	case c.Manual():
-		return newGrant(c, spentManual, generation, n, a.Left, a.Whole)
+		return newGrant(c, spentManual, generation, n, left, a.Whole)
 	}
 	at := a.At - c.From
-	l := newGrant(c, spentBucket, generation, n, int(a.Whole-a.At), c.spentAt(at, c.spare(a.Left)))
+	l := newGrant(c, spentBucket, generation, n, a.Whole-a.At, c.spentAt(at, c.spare(a.Left)))
 	if a.Whole == machine.Never && l.extra() == nil {
 		// Too long for what the lease has to tell of it.
 		l.c = newExtra(extra{of: c, wide: &numbers{permits: n, left: a.Left, reset: a.Whole - a.At}}, c)

@@ -35,12 +35,12 @@ func granted(o outcome, generation uint64, n int) uint64 {
 	return uint64(o) | generation<<outcomeBits | uint64(n)<<(outcomeBits+generationBits)
 }
 
-// newGrant returns an acquired lease; v is what the outcome has there.
-func newGrant(c *cell, o outcome, generation uint64, permits, left int, v int64) Lease {
+// newGrant returns an acquired lease; u and v are what the outcome has there.
+func newGrant(c *cell, o outcome, generation uint64, permits int, u, v int64) Lease {
 	if uint64(permits) <= maxPermits {
-		return Lease{c: c, bits: granted(o, generation, permits), u: int64(left), v: v}
+		return Lease{c: c, bits: granted(o, generation, permits), u: u, v: v}
 	}
-	l := Lease{c: c, bits: granted(o, generation, 0), u: int64(left), v: v}
+	l := Lease{c: c, bits: granted(o, generation, 0), u: u, v: v}
 	wide := l.numbers()
 	wide.permits = permits
 	l.c = newExtra(extra{of: c, wide: &wide}, c)
