@@ -136,7 +136,8 @@ func (c *cell) shut() uint64 {
 // newCell returns a shut cell of e that goes on counting at first.
 //
 // Clocks do not go back but from one synctest bubble to another, or to none. In a bubble
-// the year is 2000. There, each use of a limiter is recorded, so that the next finds out.
+// the year is 2000. From then on each use of the limiter is recorded, so that the next finds
+// out.
 func newCell(e *engine, first uint64, t *terms) *cell {
 	c := &struct {
 		cell
@@ -144,7 +145,6 @@ func newCell(e *engine, first uint64, t *terms) *cell {
 	}{terms: *t}
 	c.cell.terms = &c.terms
 	c.terms.first = first
-	c.terms.Mode &^= recorded
 	if time.Now().Year() < recordedTill {
 		c.terms.Mode |= recorded
 	}

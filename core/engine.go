@@ -336,6 +336,7 @@ func (e *engine) update(t *terms) error {
 	c := e.cell.Load()
 	t.base = c.base
 	t.origin(now)
+	t.Mode |= c.Mode & recorded
 	if c.hook != nil {
 		t.label = &label{t.name, t.anchor, c.hook}
 	}

@@ -61,13 +61,13 @@ func (e *engine) glance() (s Statistics, ok bool) {
 		s.Available = int(w & heldMask)
 	case machine.Window:
 		now := c.clock()
-		if now >= c.bound.Load() || c.Mode&recorded != 0 && !e.record(now) {
+		if now >= c.bound.Load() || e.wentBack(c, now) {
 			return s, false
 		}
 		s.Available = int(w & windowMask)
 	case machine.TokenBucket:
 		now := c.clock()
-		if now < c.From || c.Mode&recorded != 0 && !e.record(now) {
+		if e.wentBack(c, now) {
 			return s, false
 		}
 		l := c.unpack(w, now-c.From)

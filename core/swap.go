@@ -74,7 +74,7 @@ func (l *windowed) tryFast(n int) (Lease, bool) {
 		// opened in between, its generation is another and the swap fails; so the credit was
 		// lent for the segment of now.
 		now := c.clock()
-		if now >= c.bound.Load() || c.Mode&recorded != 0 && !l.record(now) {
+		if now >= c.bound.Load() || l.wentBack(c, now) {
 			return Lease{}, false
 		}
 		next := w + generationOne - uint64(n)
@@ -105,8 +105,8 @@ func (l *TokenBucket) tryFast(n int) (_ Lease, answered bool) {
 			return Lease{}, false
 		}
 		now := c.clock()
-		if now < c.From || c.Mode&recorded != 0 && !l.record(now) {
-			return Lease{}, false // the clock went back: see steady
+		if l.wentBack(c, now) {
+			return Lease{}, false
 		}
 		level, fits := c.unpack(w, now-c.From).less(c.terms, n, now-c.From)
 		if !fits {
@@ -125,13 +125,19 @@ func (l *TokenBucket) tryFast(n int) (_ Lease, answered bool) {
 	}
 }
 
-// record notes that the limiter was used at now; false: it was used later.
-func (e *engine) record(now int64) bool {
+// wentBack reports whether the clock has gone back: in a bubble, behind the latest use of
+// the limiter; else, as that is not recorded, decades back into a bubble.
+func (e *engine) wentBack(c *cell, now int64) bool {
+	return now < 0 || c.Mode&recorded != 0 && e.record(now)
+}
+
+// record notes that the limiter was used at now, and reports whether it was used later.
+func (e *engine) record(now int64) (later bool) {
 	last := e.last.Load()
 	if now > last {
 		e.last.Store(now)
 	}
-	return now >= last
+	return now < last
 }
 
 // releaseHot gives back the n permits of the hot lease of a generation, if it still is;
