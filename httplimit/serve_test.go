@@ -68,7 +68,7 @@ func TestStreaming(t *testing.T) {
 				assert.NoError(t, c.SetWriteDeadline(time.Now().Add(time.Minute)))
 				w.Header().Set("Content-Type", "text/event-stream")
 				for i := range 3 {
-					fmt.Fprintf(w, "data: %d\n\n", i)
+					_, _ = fmt.Fprintf(w, "data: %d\n\n", i)
 					if i == 0 {
 						assert.NoError(t, c.Flush())
 					} else {
@@ -176,23 +176,23 @@ func TestHijack(t *testing.T) {
 					return
 				}
 				defer conn.Close()
-				fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
-				rw.Flush()
+				_, _ = fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+				_ = rw.Flush()
 				line, _ := rw.ReadString('\n')
-				fmt.Fprint(conn, line)
+				_, _ = fmt.Fprint(conn, line)
 			}))
 			s := httptest.NewServer(h)
 			defer s.Close()
 			conn, err := net.Dial("tcp", s.Listener.Addr().String())
 			require.NoError(t, err)
 			defer conn.Close()
-			fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+			_, _ = fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
 			in := bufio.NewReader(conn)
 			response, err := http.ReadResponse(in, nil)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
 			require.Zero(t, l.Available(), "held while the connection is open")
-			fmt.Fprint(conn, "hello\n")
+			_, _ = fmt.Fprint(conn, "hello\n")
 			line, err := in.ReadString('\n')
 			require.NoError(t, err)
 			require.Equal(t, "hello\n", line)
@@ -222,8 +222,8 @@ func TestFiles(t *testing.T) {
 					require.NoError(t, err)
 					b, err := io.ReadAll(response.Body)
 					require.NoError(t, err)
-					require.Equal(t, len(want), len(b))
-					require.True(t, want == string(b))
+					require.Len(t, b, len(want))
+					require.Zero(t, strings.Compare(want, string(b)))
 					require.EqualValues(t, len(want), response.ContentLength)
 					response.Body.Close()
 				}

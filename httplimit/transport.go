@@ -202,7 +202,7 @@ func (t *Transport) throttled(r *http.Request) *http.Request {
 			if err != nil {
 				return nil, err
 			}
-			return throttledBody(ctx, body, r, under), nil //nolint:contextcheck // it is the request's
+			return throttledBody(ctx, body, r, under), nil
 		}
 	}
 	return out

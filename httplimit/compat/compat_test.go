@@ -1,0 +1,210 @@
+package compat_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/quick"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/dunglas/httpsfv"
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func all(l core.Limiter) httplimit.Limiter { return partition.Shared[*http.Request](l) }
+
+func atOnce(t *testing.T, permits int) *core.ConcurrencyLimiter {
+	t.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits})
+	require.NoError(t, err)
+	return l
+}
+
+func limits(t *testing.T, o httplimit.Options) *httplimit.Limits {
+	t.Helper()
+	l, err := httplimit.New(o)
+	require.NoError(t, err)
+	return l
+}
+
+func get(t *testing.T, url string) (status int, header http.Header, body string) {
+	t.Helper()
+	response, err := http.Get(url)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, response.Header, string(b)
+}
+
+// chi is a router that people use: it takes middlewares, and it is no http.ServeMux.
+func TestChi(t *testing.T) {
+	global, api := atOnce(t, 3), atOnce(t, 2)
+	l := limits(t, httplimit.Options{
+		Global:   &httplimit.Policy{Limiter: all(global), Status: http.StatusServiceUnavailable},
+		Policies: []httplimit.Policy{{Name: "api", Limiter: all(api)}, {Name: "none", Limiter: all(closed(t))}},
+		Headers:  httplimit.Draft11,
+	})
+	r := chi.NewRouter()
+	r.Use(middleware.RequestID, l.Handler, middleware.Recoverer)
+	left := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, chi.URLParam(r, "id"))
+		assert.Equal(t, "g", w.Header().Get("Ratelimit")[1:2])
+		assert.Equal(t, 2, global.Available())
+	}
+	r.Get("/", left)
+	r.With(l.Policy("api")).Get("/api/{id}", func(w http.ResponseWriter, r *http.Request) {
+		left(w, r)
+		assert.Equal(t, 1, api.Available())
+	})
+	r.With(l.Policy("none")).Get("/none", left)
+	r.Get("/panic", func(http.ResponseWriter, *http.Request) { panic("boom") })
+	r.Get("/healthz", l.Exempt(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		assert.Equal(t, 3, global.Available(), "given back, since chi cannot be seen through")
+		assert.Empty(t, w.Header().Get("RateLimit"))
+	})).ServeHTTP)
+	s := httptest.NewServer(r)
+	defer s.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+
+	for path, want := range map[string]int{
+		"/": 200, "/api/7": 200, "/none": 503, "/panic": 500, "/healthz": 200, "/missing": 404,
+	} {
+		status, header, body := get(t, s.URL+path)
+		require.Equal(t, want, status, path)
+		switch path {
+		case "/api/7":
+			require.Equal(t, "7", body)
+			require.Equal(t, `"global";q=3;qu="concurrent-requests", "api";q=2;qu="concurrent-requests"`, header.Get("RateLimit-Policy"))
+		case "/missing":
+			require.Equal(t, `"global";r=2`, header.Get("RateLimit"))
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	s.Close()
+	require.Equal(t, 3, global.Available())
+	require.Equal(t, 2, api.Available())
+}
+
+func closed(t *testing.T) core.Limiter {
+	t.Helper()
+	l := atOnce(t, 1)
+	require.NoError(t, l.Close())
+	return l
+}
+
+// A WebSocket holds its lease for as long as its handler talks, wrapped or not.
+func TestWebSocket(t *testing.T) {
+	for name, o := range map[string]httplimit.Options{
+		"plain":    {},
+		"headers":  {Headers: httplimit.Draft11},
+		"download": {Policies: []httplimit.Policy{{Name: "bytes", Download: all(core.Unlimited()), Upload: all(core.Unlimited())}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := atOnce(t, 1)
+			o.Global = &httplimit.Policy{Limiter: all(one), Refund: func(_ *http.Request, status int) bool {
+				assert.Equal(t, http.StatusSwitchingProtocols, status)
+				return false
+			}}
+			l := limits(t, o)
+			var names []string
+			for _, p := range o.Policies {
+				names = append(names, p.Name)
+			}
+			s := httptest.NewServer(l.Policy(names...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c, err := websocket.Accept(w, r, nil)
+				if !assert.NoError(t, err) {
+					return
+				}
+				defer c.CloseNow()
+				kind, text, err := c.Read(r.Context())
+				assert.NoError(t, err)
+				assert.NoError(t, c.Write(r.Context(), kind, text))
+				_, _, err = c.Read(r.Context())
+				assert.Error(t, err, "the client closes")
+			})))
+			defer s.Close()
+
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			held := atOnce(t, 1)
+			tr, err := httplimit.NewTransport(httplimit.TransportOptions{Limiter: all(held), Base: s.Client().Transport})
+			require.NoError(t, err)
+			c, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), &websocket.DialOptions{HTTPClient: &http.Client{Transport: tr}})
+			require.NoError(t, err)
+			require.Zero(t, one.Available())
+			require.Zero(t, held.Available(), "the client's lease is held while the connection is open")
+			require.NoError(t, c.Write(ctx, websocket.MessageText, []byte("hello")))
+			_, text, err := c.Read(ctx)
+			require.NoError(t, err)
+			require.Equal(t, "hello", string(text))
+			require.NoError(t, c.Close(websocket.StatusNormalClosure, ""))
+			require.Equal(t, 1, held.Available())
+			s.Close()
+			// The server does not wait for connections that it has given away.
+			require.Eventually(t, func() bool { return one.Available() == 1 }, time.Minute, time.Millisecond)
+		})
+	}
+}
+
+// What Draft11 writes is what a parser of structured fields reads.
+func TestStructuredFields(t *testing.T) {
+	lists := func(limit, remaining int, window, reset time.Duration, granted bool) bool {
+		m := []core.Metadata{
+			core.PermitLimit.With(limit), core.Remaining.With(remaining),
+			core.Window.With(window), core.ResetAfter.With(reset), core.RetryAfter.With(reset),
+		}
+		lease := core.Reject(m...)
+		if granted {
+			lease = core.Grant(1, nil, m...)
+		}
+		l := limits(t, httplimit.Options{
+			Headers:  httplimit.Draft11,
+			Global:   &httplimit.Policy{Name: "A-z_0.9", Limiter: all(answers{lease})},
+			Policies: []httplimit.Policy{{Name: "two", Limiter: all(atOnce(t, 2))}},
+		})
+		w := httptest.NewRecorder()
+		l.Policy("two")(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		for field, integers := range map[string][]string{"RateLimit-Policy": {"q", "w"}, "RateLimit": {"r", "t"}} {
+			list, err := httpsfv.UnmarshalList(w.Header().Values(field))
+			if !assert.NoError(t, err, w.Header()) || !assert.NotEmpty(t, list) {
+				return false
+			}
+			first, ok := list[0].(httpsfv.Item)
+			if !assert.True(t, ok) || !assert.Equal(t, "A-z_0.9", first.Value) {
+				return false
+			}
+			for _, name := range integers {
+				v, ok := first.Params.Get(name)
+				if n, isInteger := v.(int64); ok && (!isInteger || n < 0) {
+					t.Errorf("%s is %v", name, v)
+				}
+			}
+		}
+		return !t.Failed()
+	}
+	require.NoError(t, quick.Check(func(limit, remaining uint, window, reset time.Duration, granted bool) bool {
+		return lists(int(limit>>1), int(remaining>>1), max(window, 0), max(reset, 0), granted)
+	}, nil))
+}
+
+// answers gives one lease to all.
+type answers struct{ lease core.Lease }
+
+func (a answers) TryAcquire(int) core.Lease                        { return a.lease }
+func (a answers) Acquire(context.Context, int) (core.Lease, error) { return a.lease, a.lease.Err() }
+func (a answers) Available() int                                   { return 0 }
