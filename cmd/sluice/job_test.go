@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -37,9 +39,7 @@ func job() {
 		case "sleep":
 			d, err := time.ParseDuration(rest)
 			check(err)
-			select {
-			case <-time.After(d):
-			}
+			<-time.NewTimer(d).C
 		case "exit":
 			os.Exit(n)
 		case "kill":

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -29,7 +31,7 @@ func TestScripts(t *testing.T) {
 			}
 			return os.WriteFile(filepath.Join(e.WorkDir, "big.bin"), big.Bytes(), 0o666)
 		},
-		Cmds: commands,
+		Cmds:                commands,
 		RequireExplicitExec: true,
 	})
 }

@@ -42,7 +42,7 @@ type started struct {
 
 func start(t *testing.T, dir, name string, args ...string) *started {
 	t.Helper()
-	c := exec.Command(filepath.Join(dir, name), args...) //nolint:noctx // it ends by signals
+	c := exec.Command(filepath.Join(dir, name), args...)
 	c.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	s := &started{Cmd: c, t: t}
 	in, err := c.StdinPipe()
@@ -83,8 +83,7 @@ func (s *started) ends() (status int, out, errs string) {
 	require.NoError(s.t, err)
 	<-done
 	err = s.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), b.String(), string(e)
 	}
 	require.NoError(s.t, err)

@@ -22,7 +22,7 @@ func onTerminal(t *testing.T, columns uint16, during func(terminal *os.File, in 
 	require.NoError(t, err)
 	defer func() { _ = screen.Close() }()
 	require.NoError(t, pty.Setsize(screen, &pty.Winsize{Rows: 24, Cols: columns}))
-	c := exec.Command(filepath.Join(programs(t), "sluice"), args...) //nolint:noctx // it ends with its input
+	c := exec.Command(filepath.Join(programs(t), "sluice"), args...)
 	in, err := c.StdinPipe()
 	require.NoError(t, err)
 	c.Stderr = terminal

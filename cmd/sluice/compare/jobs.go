@@ -39,8 +39,8 @@ func (b bench) starts() error {
 
 // startRate measures how exactly a rate of starts is kept, by the start times in the joblogs.
 func (b bench) startRate() error {
-	fmt.Printf("\nHow a rate of starts is kept, %d s each (parallel's only way is a delay between two):\n\n", b.seconds)
-	fmt.Println("| rate | program | error |\n|---|---|--:|")
+	say("\nHow a rate of starts is kept, %d s each (parallel's only way is a delay between two):\n\n", b.seconds)
+	say("| rate | program | error |\n|---|---|--:|\n")
 	for _, rate := range []int{10, 50, 100} {
 		for _, of := range []struct{ name, line string }{
 			{"sluice", fmt.Sprintf("sluice run -j8 --rate %d/s --joblog log /bin/true", rate)},
@@ -54,7 +54,7 @@ func (b bench) startRate() error {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("| %d/s | %s | %+.2f %% |\n", rate, of.name, 100*(achieved/float64(rate)-1))
+			say("| %d/s | %s | %+.2f %% |\n", rate, of.name, 100*(achieved/float64(rate)-1))
 		}
 	}
 	return nil

@@ -5,11 +5,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,14 +20,21 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "fewer and shorter runs")
 	flag.Parse()
-	if err := compare(*quick); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) //nolint:forbidigo // no caller to take it from
+	err := compare(ctx, *quick)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
 	}
 }
 
+// say writes a part of the tables.
+func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format, args...) }
+
 // bench is where the programs are, and how long a measurement takes.
 type bench struct {
+	ctx         context.Context //nolint:containedctx // that of the whole program
 	dir, sluice string
 	rounds      int
 	seconds     int
@@ -33,22 +42,22 @@ type bench struct {
 	jobs        int
 }
 
-func compare(quick bool) (err error) {
+func compare(ctx context.Context, quick bool) (err error) {
 	for _, name := range []string{"pv", "xargs", "parallel"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return fmt.Errorf("%w: install it first", err)
 		}
 	}
-	b := bench{rounds: 7, seconds: 5, megabytes: 4096, jobs: 2000}
+	b := bench{ctx: ctx, rounds: 7, seconds: 5, megabytes: 4096, jobs: 2000}
 	if quick {
-		b = bench{rounds: 1, seconds: 2, megabytes: 512, jobs: 200}
+		b = bench{ctx: ctx, rounds: 1, seconds: 2, megabytes: 512, jobs: 200}
 	}
 	if b.dir, err = os.MkdirTemp("", "compare-"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
 	b.sluice = filepath.Join(b.dir, "sluice")
-	if out, err := exec.Command("go", "build", "-o", b.sluice, "github.com/sluice-go/sluice/cmd/sluice").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", b.sluice, "github.com/sluice-go/sluice/cmd/sluice").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	if err := os.MkdirAll(filepath.Join(b.dir, ".parallel"), 0o700); err != nil {
@@ -65,9 +74,9 @@ func compare(quick bool) (err error) {
 	return nil
 }
 
-// command returns a command line with {} for sluice's path.
+// command returns a command line in which sluice is the one that was built.
 func (b bench) command(line string) *exec.Cmd {
-	c := exec.Command("bash", "-c", strings.ReplaceAll(line, "sluice ", b.sluice+" "))
+	c := exec.CommandContext(b.ctx, "bash", "-c", strings.ReplaceAll(line, "sluice ", b.sluice+" "))
 	c.Env = append(os.Environ(), "HOME="+b.dir)
 	c.Dir = b.dir
 	c.Stderr = os.Stderr
@@ -87,7 +96,7 @@ func (r row) print(rival string) {
 	for i := range ratios {
 		ratios[i] = r.ours[i] / r.theirs[i]
 	}
-	fmt.Printf("| %s | %s | %s | %s | %.2f |\n", r.what, rival, r.format(median(r.ours)), r.format(median(r.theirs)), median(ratios))
+	say("| %s | %s | %s | %s | %.2f |\n", r.what, rival, r.format(median(r.ours)), r.format(median(r.theirs)), median(ratios))
 }
 
 func median(v []float64) float64 {
@@ -99,5 +108,5 @@ func median(v []float64) float64 {
 }
 
 func header(title string) {
-	fmt.Printf("\n%s\n\n| what | beside | sluice | the other | ratio |\n|---|---|--:|--:|--:|\n", title)
+	say("\n%s\n\n| what | beside | sluice | the other | ratio |\n|---|---|--:|--:|--:|\n", title)
 }

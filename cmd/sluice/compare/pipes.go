@@ -91,7 +91,7 @@ func (b bench) times() (sum float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, f := range strings.Fields(string(text)) {
+	for f := range strings.FieldsSeq(string(text)) {
 		v, err := strconv.ParseFloat(f, 64)
 		if err != nil {
 			return 0, err
@@ -103,17 +103,17 @@ func (b bench) times() (sum float64, err error) {
 
 // accuracy measures how a limited copy keeps to its rate.
 func (b bench) accuracy() error {
-	fmt.Printf("\nHow the rate is kept, %d s each; steady is what comes after the first second:\n\n", b.seconds)
-	fmt.Println("| rate | program | first second | steady | busiest 10 ms |\n|---|---|--:|--:|--:|")
+	say("\nHow the rate is kept, %d s each; steady is what comes after the first second:\n\n", b.seconds)
+	say("| rate | program | first second | steady | busiest 10 ms |\n|---|---|--:|--:|--:|\n")
 	for _, rate := range []int{100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000} {
 		for _, of := range []struct{ name, line string }{
 			{"sluice", "sluice throttle -q -L %d"}, {"pv", "pv -q -L %d"},
 		} {
-			f, err := b.flow(exec.Command("bash", "-c", "exec "+strings.ReplaceAll(fmt.Sprintf(of.line, rate), "sluice ", b.sluice+" ")+" /dev/zero"), rate)
+			f, err := b.flow(exec.CommandContext(b.ctx, "bash", "-c", "exec "+strings.ReplaceAll(fmt.Sprintf(of.line, rate), "sluice ", b.sluice+" ")+" /dev/zero"), rate)
 			if err != nil {
 				return err
 			}
-			fmt.Printf("| %s | %s | %+.2f %% | %+.3f %% | %.2f × |\n", megabytes(rate), of.name, 100*f.first, 100*f.steady, f.busiest)
+			say("| %s | %s | %+.2f %% | %+.3f %% | %.2f × |\n", megabytes(rate), of.name, 100*f.first, 100*f.steady, f.busiest)
 		}
 	}
 	return nil

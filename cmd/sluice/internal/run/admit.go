@@ -130,7 +130,7 @@ func newLanes(limit spec.Limit) (*lanes, error) {
 	keyed, err := partition.New(partition.Options[string, string]{
 		Name: "rate per key", MaxPartitions: math.MaxInt,
 		Key: func(key string) string { return key },
-		New: func(key string) (core.Limiter, error) { return limit.New(key) },
+		New: limit.New,
 	})
 	if err != nil {
 		return nil, err

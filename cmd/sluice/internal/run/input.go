@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
@@ -160,7 +161,7 @@ func combineFrom(groups [][]list, chosen []string, yield func([]string) bool) bo
 		length = min(length, len(l.args))
 	}
 	for i := range length {
-		next := chosen[:len(chosen):len(chosen)]
+		next := slices.Clip(chosen)
 		for _, l := range groups[0] {
 			next = append(next, l.args[i])
 		}
@@ -177,7 +178,7 @@ func (in inputs) perRow(rs rows) rows {
 	case in.columns != nil:
 		return func(yield func(row, error) bool) {
 			for r, err := range rs {
-				var values []string
+				values := make([]string, 0, len(r.values))
 				for _, v := range r.values {
 					values = append(values, in.columns.Split(v, -1)...)
 				}

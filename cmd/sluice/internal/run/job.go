@@ -154,12 +154,10 @@ func (r *runner) execute(j *job, stdout, stderr writer) (status, signal int) {
 type writer = interface{ Write(b []byte) (int, error) }
 
 func explain(err error) string {
-	var notFound *exec.Error
-	if errors.As(err, &notFound) {
+	if notFound, ok := errors.AsType[*exec.Error](err); ok {
 		err = notFound.Err
 	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	if errors.Is(err, exec.ErrNotFound) {
@@ -179,7 +177,7 @@ func (r *runner) ended(j *job) {
 	r.count(j)
 	show := func() {
 		if !r.o.lineBuffer {
-			r.output.print(r.tag(j), &j.stdout, &j.stderr)
+			r.output.show(r.tag(j), &j.stdout, &j.stderr)
 		}
 		j.stdout.close()
 		j.stderr.close()

@@ -19,8 +19,8 @@ type output struct {
 	broken   bool
 }
 
-// print writes a job's output, each line with the tag.
-func (o *output) print(tag string, stdout, stderr *capture) {
+// show writes a job's output, each line with the tag.
+func (o *output) show(tag string, stdout, stderr *capture) {
 	if stdout.size == 0 && stderr.size == 0 {
 		return
 	}

@@ -14,7 +14,7 @@ type results struct{ dir string }
 var escape = strings.NewReplacer(`\`, `\\`, "/", `\_`, "\t", `\t`, "\x00", `\0`)
 
 func (r results) path(values []string) string {
-	path := []string{r.dir}
+	path := append(make([]string, 0, 1+2*len(values)), r.dir)
 	for i, v := range values {
 		name := escape.Replace(v)
 		switch name {

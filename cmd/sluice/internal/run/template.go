@@ -125,11 +125,6 @@ func expandWord(w []token, r row, seq, slotNumber int) string {
 	return b.String()
 }
 
-// constant reports whether the program is the same for all rows.
-func (t template) constant() bool {
-	return len(t.words[0]) == 1 && t.words[0][0].kind == literal
-}
-
 func (k tokenKind) ofInput() bool { return k >= plain && k <= baseNoExt }
 
 // of returns what an argument becomes.

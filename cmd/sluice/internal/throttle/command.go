@@ -192,16 +192,25 @@ func (o options) run(ctx context.Context) error {
 			} else if s != sigpipe {
 				stopped = s
 				cancel(errStopped)
-				select {
-				case err = <-done:
-				case <-time.After(stopGrace):
-				}
+				err = within(stopGrace, done)
 				ended = true
 			}
 		}
 	}
 	stopShow()
 	return j.conclude(o, stopped, err)
+}
+
+// within waits for an error, but not longer than d.
+func within(d time.Duration, done <-chan error) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		return errStopped
+	}
 }
 
 var errStopped = errors.New("stopped")

@@ -144,7 +144,7 @@ func (j *job) showBar(o options, m *meter) (stop func()) {
 	}
 	u := o.unit()
 	progress := mpb.New(mpb.WithOutput(os.Stderr), mpb.WithRefreshRate(o.every), mpb.WithAutoRefresh())
-	filler := mpb.BarFillerBuilder(mpb.NopStyle())
+	filler := mpb.NopStyle()
 	if o.parts.bar && j.size > 0 {
 		filler = mpb.BarStyle()
 	}

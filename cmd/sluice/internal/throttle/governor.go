@@ -26,7 +26,8 @@ type governor struct {
 
 func newGovernor(ctx context.Context, l spec.Limit) (*governor, error) {
 	g := &governor{run: ctx}
-	return g, g.set(l)
+	err := g.set(l)
+	return g, err
 }
 
 // set puts a rate in force: in place if it is of the same kind, so that nothing is granted twice.

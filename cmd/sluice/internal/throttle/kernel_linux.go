@@ -52,7 +52,8 @@ func newMover(dst, src *os.File) mover {
 		m.way = bySendfile
 	}
 	m.fromPipe = isPipe(from)
-	if m.measure(); !m.fromPipe && m.rest == 0 {
+	m.measure()
+	if !m.fromPipe && m.rest == 0 {
 		return newThrough(dst, src) // a terminal or a socket; or empty, or what /proc makes up when it is read
 	}
 	return m
@@ -75,7 +76,8 @@ func (m *inKernel) ready() (int, error) {
 	case m.rest > 0:
 		return int(min(m.rest, mostSlice)), nil
 	}
-	if m.measure(); m.rest > 0 {
+	m.measure()
+	if m.rest > 0 {
 		return m.ready() // the file has grown
 	}
 	if !m.fromPipe {

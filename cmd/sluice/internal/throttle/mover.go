@@ -124,7 +124,7 @@ func (m *byLine) moveLong() (written int, err error) {
 			return written, nil
 		}
 		if m.over != nil {
-			return written, nil
+			return written, nil //nolint:nilerr // ready tells of the end, and of an error
 		}
 		m.read()
 	}

@@ -20,7 +20,7 @@ type entry struct {
 // parseSchedule reads "08:00,512kB/s 12:00,10MB/s 23:00,unlimited".
 func parseSchedule(text, burst string) (schedule, error) {
 	var s schedule
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		clock, rate, ok := strings.Cut(word, ",")
 		if !ok {
 			return nil, cli.Usage("--schedule %q: want a time and a rate, such as 08:00,512kB/s", word)
