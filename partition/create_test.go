@@ -48,6 +48,7 @@ func TestCreatedOnce(t *testing.T) {
 		require.False(t, ok, "what is being made is not live")
 		require.Equal(t, partition.Counts{Live: 1, Created: 1}, k.Counts())
 		<-time.NewTimer(2 * time.Second).C
+		synctest.Wait()
 		require.Equal(t, 1, calls["slow"])
 		s, _ := k.Statistics("slow")
 		require.Equal(t, uint64(10), s.Granted)
@@ -140,6 +141,7 @@ func TestNewThatDoesNotReturn(t *testing.T) {
 					go func() { takes(t, k, "a", 1) }()
 				}
 				<-time.NewTimer(2 * time.Second).C
+				synctest.Wait()
 				require.Equal(t, 2, calls)
 				require.Equal(t, partition.Counts{Live: 1, Created: 1}, k.Counts())
 			})

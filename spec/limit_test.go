@@ -1,0 +1,212 @@
+package spec_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/spec"
+)
+
+func parse(t testing.TB, s string) spec.Limit {
+	t.Helper()
+	l, err := spec.Parse(s)
+	require.NoError(t, err)
+	return l
+}
+
+func TestNew(t *testing.T) {
+	for s, want := range map[string]any{
+		"100/s": core.TokenBucketOptions{
+			Name: "x", TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond,
+		},
+		"fixed 10/h queue 3 newest-first": core.FixedWindowOptions{
+			Name: "x", PermitLimit: 10, Window: time.Hour, QueueLimit: 3, QueueOrder: core.NewestFirst,
+		},
+		"sliding 10/h queue 3": core.SlidingWindowOptions{
+			Name: "x", PermitLimit: 10, Window: time.Hour, SegmentsPerWindow: 10, QueueLimit: 3,
+		},
+		"sliding 10/h segments 4": core.SlidingWindowOptions{
+			Name: "x", PermitLimit: 10, Window: time.Hour, SegmentsPerWindow: 4,
+		},
+		"concurrency 5 queue 2": core.ConcurrencyLimiterOptions{Name: "x", PermitLimit: 5, QueueLimit: 2},
+	} {
+		l, err := parse(t, s).New("x")
+		require.NoError(t, err)
+		require.Equal(t, want, optionsOf(t, l), s)
+	}
+	l, err := spec.Limit{}.New("x")
+	require.NoError(t, err)
+	require.Equal(t, math.MaxInt, l.Available())
+}
+
+func optionsOf(t testing.TB, l core.Limiter) any {
+	t.Helper()
+	switch l := l.(type) {
+	case *core.ConcurrencyLimiter:
+		return l.Options()
+	case *core.TokenBucket:
+		return l.Options()
+	case *core.FixedWindow:
+		return l.Options()
+	case *core.SlidingWindow:
+		return l.Options()
+	}
+	t.Fatalf("%T", l)
+	return nil
+}
+
+func TestBuckets(t *testing.T) {
+	type terms struct {
+		burst, tokens int
+		period        time.Duration
+	}
+	for s, want := range map[string]terms{
+		"100/s":                 {1, 1, 10 * time.Millisecond},
+		"1/s":                   {1, 1, time.Second},
+		"3/s":                   {1, 1, 333333334},                // rounded up
+		"1000/s":                {10, 1, time.Millisecond},        // the permits of 10 ms
+		"1099/s":                {10, 1, 909919},                  // 10.99 of them, rounded down
+		"1000000/s":             {10_000, 1, time.Microsecond},    // a microsecond is enough
+		"1000001/s":             {10_000, 1000, time.Millisecond}, // less is not; 1 ms, rounded down
+		"2000000/s":             {20_000, 1, 500},                 // exact
+		"3000000/s":             {30_000, 3, 1000},                // exact in 1 us
+		"1001000/s":             {10_010, 1001, time.Millisecond}, // exact in 1 ms
+		"1234567/s":             {12_345, 1234, time.Millisecond}, // 1234.567 in 1 ms
+		"10G/s":                 {100_000_000, 10, 1},
+		"8MiB/s":                {83_886, 8388, time.Millisecond},
+		"8MiB/s burst 1MiB":     {1 << 20, 8388, time.Millisecond},
+		"3000000/s burst 1":     {1, 1, 334}, // 3 do not fit: what one takes, rounded up
+		"3000000/s burst 2":     {2, 2, 667},
+		"3000000/s burst 3":     {3, 3, 1000},
+		"8MiB/s burst 1000":     {1000, 1000, 119210}, // 119209.29 ns
+		"10G/s burst 1":         {1, 1, 1},
+		"1/day":                 {1, 1, day},
+		"5000/h burst 100":      {100, 1, 720 * time.Millisecond},
+		"9223372036854775807/s": {92233720368547758, 9223372036854775, time.Millisecond},
+		"9223372036854775807/ns": {
+			math.MaxInt, math.MaxInt, 1,
+		},
+		"9223372036854775807/2562047h47m16.854775807s": {10_000_000, 1, 1},
+		"1/2562047h47m16.854775807s":                   {1, 1, math.MaxInt64},
+	} {
+		l, err := parse(t, s).New("")
+		require.NoError(t, err, s)
+		o := l.(*core.TokenBucket).Options()
+		require.Equal(t, want, terms{o.TokenLimit, o.TokensPerPeriod, o.ReplenishmentPeriod}, s)
+	}
+}
+
+// FuzzBucket: rounding never makes the rate higher, nor lower by more than it must.
+func FuzzBucket(f *testing.F) {
+	f.Add(100, int64(time.Second), 0)
+	f.Add(1234567, int64(time.Second), 3)
+	f.Add(math.MaxInt, int64(math.MaxInt64), math.MaxInt)
+	f.Add(math.MaxInt-1, int64(999_999_999_999), 17)
+	f.Fuzz(func(t *testing.T, permits int, per int64, burst int) {
+		limiter, err := spec.Limit{Kind: spec.TokenBucket, Permits: permits, Per: time.Duration(per), Burst: burst}.New("")
+		if err != nil {
+			return
+		}
+		o := limiter.(*core.TokenBucket).Options()
+		asked := big.NewRat(1, per)
+		asked.Mul(asked, big.NewRat(int64(permits), 1))
+		got := big.NewRat(int64(o.TokensPerPeriod), int64(o.ReplenishmentPeriod))
+		require.LessOrEqual(t, got.Cmp(asked), 0, "%v is more than %v", got, asked)
+		require.LessOrEqual(t, o.TokensPerPeriod, o.TokenLimit)
+		if burst != 0 {
+			require.Equal(t, burst, o.TokenLimit)
+		}
+		// One permit each microsecond or more, or at least 1000 in a millisecond, or what the
+		// burst takes: so it is off by one nanosecond of a period, or one token of it.
+		slower := big.NewRat(int64(o.TokensPerPeriod)+1, int64(o.ReplenishmentPeriod))
+		shorter := slower
+		if o.ReplenishmentPeriod > 1 {
+			shorter = big.NewRat(int64(o.TokensPerPeriod), int64(o.ReplenishmentPeriod)-1)
+		}
+		if o.TokensPerPeriod < o.TokenLimit {
+			require.True(t, asked.Cmp(slower) < 0 || asked.Cmp(shorter) < 0, "%v is far below %v", got, asked)
+		}
+	})
+}
+
+// Update changes a limiter of the kind in place: what is taken stays taken, the name stays.
+func TestUpdate(t *testing.T) {
+	for before, after := range map[string]string{
+		"10/s burst 3":      "20/s burst 2 queue 1",
+		"concurrency 3":     "concurrency 2 queue 1",
+		"fixed 3/h":         "fixed 2/min queue 1",
+		"sliding 3/h":       "sliding 2/min segments 5 queue 1",
+		"fixed 3/h queue 1": "fixed 2/h newest-first",
+	} {
+		t.Run(before, func(t *testing.T) {
+			l, err := parse(t, before).New("x")
+			require.NoError(t, err)
+			require.True(t, l.TryAcquire(1).Acquired())
+			require.NoError(t, parse(t, after).Update(l))
+			fresh, err := parse(t, after).New("x")
+			require.NoError(t, err)
+			require.Equal(t, optionsOf(t, fresh), optionsOf(t, l))
+			require.NotEqual(t, 3, l.Available())
+		})
+	}
+	require.NoError(t, spec.Limit{}.Update(core.Unlimited()))
+}
+
+// What the text does not say stays: the anchor, and manual replenishment.
+func TestUpdateKeepsTheRest(t *testing.T) {
+	anchor := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	l, err := core.NewFixedWindow(core.FixedWindowOptions{
+		Name: "x", PermitLimit: 1, Window: time.Hour, Anchor: anchor, ManualReplenishment: true,
+	})
+	require.NoError(t, err)
+	require.NoError(t, parse(t, "fixed 5/day").Update(l))
+	require.Equal(t, core.FixedWindowOptions{
+		Name: "x", PermitLimit: 5, Window: day, Anchor: anchor, ManualReplenishment: true,
+	}, l.Options())
+}
+
+// embedding is somebody's limiter that is a bucket, too.
+type embedding struct{ *core.TokenBucket }
+
+func TestUpdateOfAnotherKind(t *testing.T) {
+	kinds := []string{"10/s", "fixed 10/s", "sliding 10/s", "concurrency 10", "unlimited"}
+	var noBucket *core.TokenBucket
+	for i, s := range kinds {
+		for j, other := range kinds {
+			l, err := parse(t, other).New("")
+			require.NoError(t, err)
+			if err = parse(t, s).Update(l); i == j {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, spec.ErrKind)
+			}
+		}
+		require.ErrorIs(t, parse(t, s).Update(nil), spec.ErrKind)
+		require.ErrorIs(t, parse(t, s).Update(noBucket), spec.ErrKind)
+	}
+	b, err := core.NewTokenBucket(core.Every(time.Second, 5))
+	require.NoError(t, err)
+	require.NoError(t, parse(t, "1/s burst 9").Update(embedding{b}))
+	require.Equal(t, 9, b.Options().TokenLimit)
+	require.ErrorContains(t, spec.Limit{Kind: spec.TokenBucket}.Update(b), "Limit.Permits = 0")
+	require.NoError(t, b.Close())
+	require.ErrorIs(t, parse(t, "1/s burst 9").Update(b), core.ErrClosed)
+}
+
+// Windows begin when the limiter is made.
+func TestWindowsBeginAtCreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		<-time.NewTimer(1234567).C
+		l, err := parse(t, "fixed 1/min").New("")
+		require.NoError(t, err)
+		require.True(t, l.TryAcquire(1).Acquired())
+		after, _ := core.RetryAfter.From(l.TryAcquire(1))
+		require.Equal(t, time.Minute, after)
+	})
+}
