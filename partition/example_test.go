@@ -1,0 +1,217 @@
+package partition_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// A request of the examples.
+type request struct{ client, path string }
+
+func byClient(r request) string { return r.client }
+
+// tenADay lets ten permits pass at once, and ten a day.
+func tenADay(string) (core.Limiter, error) {
+	return core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: 24 * time.Hour,
+	})
+}
+
+// Each client has a bucket of its own.
+func ExampleNew() {
+	limits, err := partition.New(partition.Options[request, string]{
+		Name:        "api",
+		Key:         byClient,
+		New:         tenADay,
+		IdleTimeout: time.Minute,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer limits.Close()
+
+	for _, client := range []string{"ann", "bob"} {
+		granted := 0
+		for range 15 {
+			if limits.TryAcquire(request{client: client}, 1).Acquired() {
+				granted++
+			}
+		}
+		fmt.Println(client, granted)
+	}
+	fmt.Println(limits.Counts().Live, "clients")
+	// Output:
+	// ann 10
+	// bob 10
+	// 2 clients
+}
+
+// A client's jobs wait for each other, and not for those of other clients.
+func ExampleKeyed_Acquire() {
+	limits, _ := partition.New(partition.Options[request, string]{
+		Key: byClient,
+		New: func(string) (core.Limiter, error) {
+			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 100})
+		},
+	})
+	ctx := context.Background()
+	ann, _ := limits.Acquire(ctx, request{client: "ann"}, 1)
+
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lease, _ := limits.Acquire(ctx, request{client: "ann"}, 1)
+		fmt.Println("second job of ann's")
+		lease.Release()
+	}()
+	bob, _ := limits.Acquire(ctx, request{client: "bob"}, 1)
+	fmt.Println("job of bob's")
+	bob.Release()
+	ann.Release()
+	<-done
+	// Unordered output:
+	// job of bob's
+	// second job of ann's
+}
+
+// What was acquired and not used is given back, to a bucket too.
+func ExampleKeyed_Refund() {
+	limits, _ := partition.New(partition.Options[request, string]{Key: byClient, New: tenADay})
+	r := request{client: "ann"}
+	lease := limits.TryAcquire(r, 4)
+	s, _ := limits.Statistics(r)
+	fmt.Println(s.Available, "left")
+	limits.Refund(r, lease)
+	s, _ = limits.Statistics(r)
+	fmt.Println(s.Available, "left")
+	// Output:
+	// 6 left
+	// 10 left
+}
+
+// A client gets a limit of its own while its limiter is in use.
+func ExampleKeyed_Get() {
+	limits, _ := partition.New(partition.Options[request, string]{Key: byClient, New: tenADay})
+	limits.TryAcquire(request{client: "ann"}, 10)
+	if l, ok := limits.Get("ann"); ok {
+		o := l.(*core.TokenBucket).Options()
+		o.TokenLimit = 20
+		fmt.Println(l.(*core.TokenBucket).Update(o))
+	}
+	_, ok := limits.Get("bob")
+	fmt.Println(ok)
+	// Output:
+	// <nil>
+	// false
+}
+
+// Who is refused most?
+func ExampleKeyed_All() {
+	limits, _ := partition.New(partition.Options[request, string]{Key: byClient, New: tenADay})
+	for range 25 {
+		limits.TryAcquire(request{client: "ann"}, 1)
+	}
+	limits.TryAcquire(request{client: "bob"}, 1)
+	for client, l := range limits.All() {
+		if s := l.(core.Reporter).Statistics(); s.Rejected > 0 {
+			fmt.Println(client, s.Rejected)
+		}
+	}
+	// Output: ann 15
+}
+
+// A limiter that is idle is as good as a new one: its partition can go.
+func ExampleKeyed_Sweep() {
+	limits, _ := partition.New(partition.Options[request, string]{
+		Key: byClient, New: tenADay,
+		IdleTimeout: time.Nanosecond,
+		OnEvict:     func(client string, _ core.Limiter) { fmt.Println(client, "is gone") },
+	})
+	limits.TryAcquire(request{client: "ann"}, 1) // not idle before tomorrow
+	bob := request{client: "bob"}
+	limits.Refund(bob, limits.TryAcquire(bob, 1))
+	limits.Sweep()
+	fmt.Println(limits.Len(), "left")
+	// Output:
+	// bob is gone
+	// 1 left
+}
+
+// The first two clients have room; the others share what Overflow grants.
+func ExampleOptions_overflow() {
+	overflow, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "others", PermitLimit: 1})
+	limits, _ := partition.New(partition.Options[request, string]{
+		Key: byClient, New: tenADay,
+		MaxPartitions: 2,
+		Overflow:      overflow,
+	})
+	for _, client := range []string{"ann", "bob", "cyd", "dan"} {
+		lease := limits.TryAcquire(request{client: client}, 1)
+		fmt.Println(client, lease.Acquired())
+	}
+	// Output:
+	// ann true
+	// bob true
+	// cyd true
+	// dan false
+}
+
+// Ten a day for each client, and twelve for all together.
+func ExampleChain() {
+	limits, _ := partition.New(partition.Options[request, string]{Key: byClient, New: tenADay})
+	all, _ := core.NewTokenBucket(core.TokenBucketOptions{
+		Name: "all", TokenLimit: 12, TokensPerPeriod: 12, ReplenishmentPeriod: 24 * time.Hour,
+	})
+	chain, err := partition.Chain(limits, partition.Shared[request](all))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ann, bob := request{client: "ann"}, request{client: "bob"}
+	fmt.Println(chain.TryAcquire(ann, 8).Acquired())
+	lease := chain.TryAcquire(bob, 8)
+	var rejected *core.RejectedError
+	if errors.As(lease.Err(), &rejected) {
+		fmt.Println(rejected.Limiter, "said no")
+	}
+	s, _ := limits.Statistics(bob)
+	fmt.Println(s.Available, "left of bob's: a refusal burns none")
+	// Output:
+	// true
+	// all said no
+	// 10 left of bob's: a refusal burns none
+}
+
+// A limiter that knows nothing of keys, where one of requests is wanted.
+func ExampleShared() {
+	l := partition.Shared[request](core.Unlimited())
+	fmt.Println(l.TryAcquire(request{client: "ann"}, 1).Acquired())
+	// Output: true
+}
+
+// A limiter of names, asked with requests.
+func ExampleTranslate() {
+	byName, _ := partition.New(partition.Options[string, string]{Key: strings.ToLower, New: tenADay})
+	l := partition.Translate(byName, byClient)
+	l.TryAcquire(request{client: "Ann"}, 10)
+	fmt.Println(l.TryAcquire(request{client: "ann"}, 1).Acquired())
+	// Output: false
+}
+
+// The limiter of one client plugs in where a core.Limiter does: here, in a chain.
+func ExampleFor() {
+	limits, _ := partition.New(partition.Options[request, string]{Key: byClient, New: tenADay})
+	ann := partition.For(limits, request{client: "ann"})
+	once, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
+	chain, _ := core.Chain(once, ann)
+	lease := chain.TryAcquire(1)
+	fmt.Println(lease.Acquired(), ann.Available())
+	// Output: true 9
+}
