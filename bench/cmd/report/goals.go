@@ -43,6 +43,7 @@ func goals() []line {
 	}{{"1", "1 B", 0.15}, {"512", "512 B", 0.25}, {"4096", "4 KiB", 0.40}, {"32768", "32 KiB", 1.00}, {"262144", "256 KiB", 1.10}} {
 		ls = append(ls, line{work: "pipe of 64 KiB, writes of " + p.work, measurement: "pipe-" + p.size, ours: ours, rival: "io.Pipe", goal: p.goal})
 	}
+	ls = append(ls, partitionGoals()...)
 	return append(ls,
 		line{work: "throttled 32 KiB write that need not wait", measurement: "throttled-write", ours: ours, rival: timeRate, goal: 0.60},
 		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "pond", goal: 1.00},

@@ -37,12 +37,20 @@ type line struct {
 func (l line) wanted() string {
 	switch {
 	case l.unit != "":
-		return strconv.FormatFloat(l.goal, 'f', 0, 64) + " B"
+		return strconv.FormatFloat(l.goal, 'f', 0, 64) + l.suffix()
 	case l.noAlloc:
 		return fmt.Sprintf("%.2f, 0 allocs", l.goal)
 	default:
 		return fmt.Sprintf("%.2f", l.goal)
 	}
+}
+
+// suffix is the unit of an amount of ours.
+func (l line) suffix() string {
+	if l.unit == longestCall {
+		return " ns"
+	}
+	return " B"
 }
 
 // pattern returns the -test.bench of a measurement.
@@ -98,6 +106,7 @@ func measurements() []measurement {
 		measurement{name: "idle", folder: memoryFolder, bench: "Idle"},
 		measurement{name: "waiters", folder: memoryFolder, bench: "Waiters"},
 	)
+	ms = append(ms, partitionMeasurements()...)
 	return append(ms, curves()...)
 }
 

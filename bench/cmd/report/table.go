@@ -172,7 +172,7 @@ func goalTable(t *strings.Builder, all map[string]*results) {
 			mark = "yes"
 		}
 		if l.unit != "" {
-			fmt.Fprintf(t, "| %s | | %s B | | | %s | %s | | |\n", l.work, figure(v.ours), l.wanted(), mark)
+			fmt.Fprintf(t, "| %s | | %s%s | | | %s | %s | | |\n", l.work, figure(v.ours), l.suffix(), l.wanted(), mark)
 			continue
 		}
 		fmt.Fprintf(t, "| %s | %s | %s ns | %s ns | **%.2f** (%.2f–%.2f) | %s | %s | %s | %s |\n",

@@ -1,0 +1,77 @@
+package partitions
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluice-go/sluice/bench/internal/sidebyside"
+)
+
+// each puts the implementations next to each other, with the keys there.
+func each(b *testing.B, keys []string, run func(b *testing.B, take func(string) bool)) {
+	b.Helper()
+	ctx := context.Background()
+	var impls []sidebyside.Impl
+	for _, w := range ways(b, ctx) {
+		for _, key := range keys {
+			if !w.take(key) {
+				b.Fatal(w.name, "refused")
+			}
+		}
+		impls = append(impls, sidebyside.Impl{Name: w.name, Run: func(b *testing.B) { run(b, w.take) }})
+	}
+	sidebyside.Compare(b, impls...)
+}
+
+// BenchmarkLiveKey takes a permit of a key that is there: of one, or of the next of many.
+func BenchmarkLiveKey(b *testing.B) {
+	for _, n := range sidebyside.Sizes(1, 1000, 1_000_000) {
+		keys := names(n)
+		sidebyside.Over(b, "keys", []int{n}, func(b *testing.B, _ int) {
+			each(b, keys, func(b *testing.B, take func(string) bool) {
+				refused, i := 0, 0
+				for b.Loop() {
+					if !take(keys[i]) {
+						refused++
+					}
+					if i++; i == n {
+						i = 0
+					}
+				}
+				if refused > 0 {
+					b.Fatal(refused, "refused")
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkLiveKeyAllCores is the same, of 1000 keys, from all cores at once.
+func BenchmarkLiveKeyAllCores(b *testing.B) {
+	keys := names(1000)
+	each(b, keys, func(b *testing.B, take func(string) bool) {
+		var callers, refused atomic.Int64
+		b.RunParallel(func(pb *testing.PB) {
+			i := int(callers.Add(1)) * 137
+			for pb.Next() {
+				if !take(keys[i%len(keys)]) {
+					refused.Add(1)
+				}
+				i++
+			}
+		})
+		if n := refused.Load(); n > 0 {
+			b.Fatal(n, "refused")
+		}
+	})
+}
+
+// BenchmarkNewKey takes a permit of a key that never was there. Ours holds 100,000 keys at
+// most and drops others for it; the rivals grow.
+func BenchmarkNewKey(b *testing.B) {
+	ours := newKeyed(b, 100_000, fullBucket)
+	sidebyside.Compare(b, append([]sidebyside.Impl{{Name: "sluice", Run: func(b *testing.B) {
+		takeNew(b, func(key string) bool { ours.TryAcquire(key, 1); return true })
+	}}}, rivals(b)...)...)
+}
