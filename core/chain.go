@@ -160,7 +160,7 @@ func (c *ChainedLimiter) acquireSlow(ctx context.Context, permits int, t *cell) 
 	}()
 	for len(t.x.links) < len(c.links) {
 		k := &c.links[len(t.x.links)]
-		l, err := k.Acquire(waiting, permits)
+		l, err := k.Acquire(waiting, permits) //nolint:contextcheck // it is ctx, until Close
 		if l, err = answered(k.Limiter, l, err); err != nil {
 			return c.refusal(waiting, l, err)
 		}

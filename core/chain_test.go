@@ -93,7 +93,7 @@ func TestAChainIsAllOrNothing(t *testing.T) {
 // A release gives back no rate limiter's permits, so a refund may follow it.
 func TestARefundOfAChainAfterItsRelease(t *testing.T) {
 	rate := func() *core.TokenBucket { return bucket(t, core.Every(time.Hour, 100)) }
-	for name, make := range map[string]func(core.Limiter, core.Limiter) *core.ChainedLimiter{
+	for name, build := range map[string]func(core.Limiter, core.Limiter) *core.ChainedLimiter{
 		"flat":      func(slots, rate core.Limiter) *core.ChainedLimiter { return chain(t, slots, rate) },
 		"of chains": func(slots, rate core.Limiter) *core.ChainedLimiter { return chain(t, chain(t, rate), chain(t, slots)) },
 		"behind a reason": func(slots, rate core.Limiter) *core.ChainedLimiter {
@@ -105,7 +105,7 @@ func TestARefundOfAChainAfterItsRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			slots, rate := concurrency(t, 9, 0), rate()
-			l := make(slots, rate)
+			l := build(slots, rate)
 			var leases []core.Lease
 			for range 8 {
 				leases = append(leases, takes(t, l, 1))

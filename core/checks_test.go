@@ -16,7 +16,9 @@ func TestChecksComeInOrder(t *testing.T) {
 		cancel()
 		acquire := func(ctx context.Context, n int) error {
 			lease, err := l.Acquire(ctx, n)
-			require.True(t, err == lease.Err(), "the same error") //nolint:errorlint // unchanged is the rule
+			if err != lease.Err() { //nolint:errorlint // unchanged is the rule
+				require.Fail(t, "two errors")
+			}
 			require.False(t, lease.Acquired())
 			require.Zero(t, lease.Permits())
 			return err

@@ -242,8 +242,7 @@ func ExampleExceedsLimitError() {
 	}
 	_, err = limiter.Acquire(context.Background(), 7)
 	fmt.Println(err)
-	var exceeds *core.ExceedsLimitError
-	if errors.As(err, &exceeds) {
+	if exceeds, ok := errors.AsType[*core.ExceedsLimitError](err); ok {
 		fmt.Println("split it into pieces of", exceeds.Limit)
 	}
 	fmt.Println(errors.Is(err, core.ErrPermitsExceedLimit))

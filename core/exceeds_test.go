@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -54,5 +53,4 @@ func TestMoreThanTheLimitByName(t *testing.T) {
 	require.ErrorIs(t, fmt.Errorf("wrapped: %w", err), core.ErrPermitsExceedLimit)
 	require.NotErrorIs(t, err, core.ErrRejected)
 	require.EqualError(t, &core.ExceedsLimitError{Permits: 7, Limit: 5}, "core: 7 permits are more than the limit of 5")
-	require.False(t, errors.Is(core.ErrPermitsExceedLimit, err))
 }

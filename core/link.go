@@ -135,7 +135,7 @@ func isNil(l Limiter) bool { return argument.IsNil(l) }
 func roots(l Limiter) []Limiter {
 	switch l := l.(type) {
 	case *ChainedLimiter:
-		var all []Limiter
+		all := make([]Limiter, 0, len(l.links))
 		for i := range l.links {
 			all = append(all, roots(l.links[i].Limiter)...)
 		}

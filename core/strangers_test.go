@@ -213,7 +213,7 @@ func TestAContextThatIsDoneWithoutAnError(t *testing.T) {
 				l := wrap(concurrency(t, 1, 1))
 				held := takes(t, l, 1)
 				for _, when := range []string{"before", "while it waits"} {
-					ctx := early{context.Background(), make(chan struct{})}
+					ctx := early{t.Context(), make(chan struct{})}
 					if when == "before" {
 						close(ctx.done)
 					} else {

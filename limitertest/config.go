@@ -148,6 +148,7 @@ type facts struct {
 // Interfaces is a set of what a limiter may be beside a core.Limiter.
 type Interfaces uint8
 
+// The interfaces that a limiter may implement.
 const (
 	Reporter    Interfaces = 1 << iota // core.Reporter
 	Idler                              // core.Idler
