@@ -37,6 +37,7 @@ func TestALimiterIsPacedByWhatItsLeasesSay(t *testing.T) {
 		"a limiter only":          func(l core.Limiter) core.Limiter { return struct{ core.Limiter }{l} },
 		"first in a chain":        func(l core.Limiter) core.Limiter { return chain(l, ample) },
 		"second in a chain":       func(l core.Limiter) core.Limiter { return chain(ample, l) },
+		"on a server":             func(l core.Limiter) core.Limiter { return distant{l} },
 		"a chain with no windows": func(l core.Limiter) core.Limiter { return chain(l, core.Unlimited()) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,6 +55,20 @@ func TestALimiterIsPacedByWhatItsLeasesSay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// distant is a limiter whose leases tell what a server said, and nothing of the window.
+type distant struct{ core.Limiter }
+
+func (d distant) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	lease, err := d.Limiter.Acquire(ctx, n)
+	if err != nil {
+		return lease, err
+	}
+	limit, _ := core.PermitLimit.From(lease)
+	left, _ := core.Remaining.From(lease)
+	reset, _ := core.ResetAfter.From(lease)
+	return core.Grant(n, nil, core.PermitLimit.With(limit), core.Remaining.With(left), core.ResetAfter.With(reset)), nil
 }
 
 func TestStreamsOfLimitersSeenThroughOthersAreFair(t *testing.T) {

@@ -88,8 +88,8 @@ func (k *kernel) arrived() (int64, error) {
 	return k.here, nil
 }
 
-// offloadSlice is the most that is moved without looking at the context: the kernel takes
-// some 100 µs for it.
+// offloadSlice is the most that is moved without looking at the context and telling of
+// progress: so much that the system calls between two slices do not show.
 const offloadSlice = 1 << 20
 
 // offload moves at most left bytes by the sink's ReadFrom, as long as the source tells that
@@ -134,7 +134,7 @@ func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m 
 			return 0, 0, err
 		}
 		n = int64(taken)
-		if p.paid == onRead || c.pays(p.dst) {
+		if p.paid == onRead || c.nested {
 			c.meter.Release() // the bytes are read; or the sink asks the same limiter
 		}
 	}

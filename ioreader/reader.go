@@ -22,7 +22,7 @@ type Reader struct {
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
 	t := &Reader{r: r}
 	if ctx != nil && r != nil {
-		t.side.start(ctx, l)
+		t.side.start(ctx, l, nil)
 	}
 	return t
 }

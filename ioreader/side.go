@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/ending"
 	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/turn"
@@ -19,15 +20,19 @@ type side struct {
 	source atomic.Pointer[ending.Source] // ends the calls; a connection's is replaced after its deadline has passed
 	turn   turn.Turn
 
-	meter meter.Meter
-	spare *ending.Context // of an earlier call and of this source, to be used again; nil: none
-	kept  *ending.Source  // the source of spare
-	came  arrived         // bytes that were read and are not paid for
+	meter  meter.Meter
+	nested bool            // what is written to is of this package and asks the same limiter
+	spare  *ending.Context // of an earlier call that did not wait, to be used again; nil: there is none
+	kept   *ending.Source  // the source of spare
+	came   arrived         // bytes that were read and are not paid for
 }
 
-// start makes the side ready.
-func (s *side) start(parent context.Context, l core.Limiter) {
+// start makes the side ready. under is what it writes to; nil if it reads.
+func (s *side) start(parent context.Context, l core.Limiter, under any) {
 	s.parent = parent
+	if p, ok := under.(payer); ok && !argument.IsNil(l) {
+		s.nested = p.pays(l)
+	}
 	s.turn.Init()
 	s.meter.Init(l, &s.turn)
 	s.reopen()
@@ -60,10 +65,12 @@ func (s *side) enter() (call, error) {
 	c := call{s, source, nil}
 	if s.turn.TryTake() {
 		switch {
-		case s.unlimited():
-		case s.spare != nil && s.kept == source:
-			c.ctx, s.spare = s.spare, nil
-		default:
+		case s.kept == source:
+			c.ctx = s.spare
+		case s.meter.Trusted():
+			c.ctx = source.Begin(s.parent)
+			s.spare, s.kept = c.ctx, source
+		case !s.unlimited():
 			c.ctx = source.Begin(s.parent)
 		}
 		return c, nil
@@ -82,18 +89,23 @@ func (s *side) enter() (call, error) {
 func (c call) leave() {
 	s := c.side
 	s.meter.Settle(0)
-	switch {
-	case c.ctx == nil:
-	case s.meter.Trusted() && c.ctx.Unused():
-		s.spare, s.kept = c.ctx, c.source
-	default:
-		c.ctx.Finish(s.meter.Trusted())
+	if c.ctx != nil && (c.ctx != s.spare || !c.ctx.Unused()) {
+		c.finish()
 	}
+	batch := s.meter.HasBatch()
 	s.turn.Leave()
 	// Close may have looked for a batch while this call had the turn.
-	if s.source.Load().Cause() != nil {
+	if batch && s.source.Load().Cause() != nil {
 		s.meter.Clear()
 	}
+}
+
+// finish ends the context of a call that has waited, or that nobody else may have.
+func (c call) finish() {
+	if c.ctx == c.spare {
+		c.spare, c.kept = nil, nil
+	}
+	c.ctx.Finish(c.meter.Trusted())
 }
 
 // ended returns why the call has to end; nil if it goes on.
@@ -149,14 +161,13 @@ func (c call) writeSlices(w io.Writer, p []byte, passed func(int)) (n int, err e
 	if len(p) == 0 {
 		return w.Write(p)
 	}
-	nested := c.pays(w)
 	for n < len(p) {
 		k := len(p) - n
 		if !c.unlimited() {
 			if k, err = c.take(k); err != nil {
 				return n, err
 			}
-			if nested {
+			if c.nested {
 				c.meter.Release()
 			}
 		}
@@ -179,14 +190,8 @@ func (c call) writeSlices(w io.Writer, p []byte, passed func(int)) (n int, err e
 	return n, nil
 }
 
-// pays reports whether stream, of this package, asks the same limiter as this side. Then
-// this side must hold none of its permits meanwhile.
-func (s *side) pays(stream any) bool {
-	p, ok := stream.(payer)
-	return ok && p.pays(s.meter.Limiter())
-}
-
-// payer is a stream of this package.
+// payer is a stream of this package. One that writes to another which asks the same limiter
+// must hold none of its permits meanwhile.
 type payer interface{ pays(l core.Limiter) bool }
 
 // asks reports whether this side, or what is underneath it, asks l.

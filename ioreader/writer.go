@@ -22,7 +22,7 @@ type Writer struct {
 func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 	t := &Writer{w: w}
 	if ctx != nil && w != nil {
-		t.side.start(ctx, l)
+		t.side.start(ctx, l, w)
 	}
 	return t
 }

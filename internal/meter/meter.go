@@ -85,8 +85,7 @@ func (m *Meter) Take(ctx context.Context, want int) (int, error) {
 		return m.takeSlow(ctx, want)
 	}
 	m.lease, m.taken = lease, n
-	m.pace.countdown--
-	if m.pace.countdown < 0 || n == m.pace.slice && m.pace.rated || m.waiting.Load() != 0 {
+	if m.pace.due(n) || m.waiting.Load() != 0 {
 		m.learn(lease, n)
 	}
 	return n, nil
@@ -130,7 +129,9 @@ func (m *Meter) takeSlow(ctx context.Context, want int) (int, error) {
 			m.learn(lease, ask)
 		default:
 			m.lease, m.taken = lease, ask
-			m.learn(lease, ask)
+			if m.pace.due(ask) || m.pace.sharing || m.waiting.Load() != 0 {
+				m.learn(lease, ask)
+			}
 			return ask, nil
 		}
 	}
@@ -239,6 +240,9 @@ func (m *Meter) giveBack(lease core.Lease, passed int) {
 		m.debt += passed
 	}
 }
+
+// HasBatch reports whether there is an unused part of a batch.
+func (m *Meter) HasBatch() bool { return m.batch.left > 0 }
 
 // Clear gives the unused part of a batch back, unless a call has the turn, which is then to
 // call Clear after it has left.

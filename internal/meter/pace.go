@@ -42,8 +42,8 @@ const (
 	// of what the limiter holds.
 	firstSlice = 4 << 10
 
-	// Under a concurrency limiter no slice has to wait for time. 64 KiB is what a kernel's
-	// socket buffer takes at once; more makes no system call cheaper.
+	// Under a concurrency limiter no slice has to wait for time: this is twice the buffer that
+	// io.Copy uses, so its pieces pass whole.
 	heldSlice = 64 << 10
 
 	// Of a limiter that says nothing the slice is found by trying, up to this.
@@ -54,8 +54,8 @@ const (
 	ofLimit = 4
 
 	// While nothing makes the stream wait, and its calls are smaller than a slice, the slice is
-	// looked at again after this many grants: the time that it takes, some hundred
-	// nanoseconds, does not show.
+	// looked at again after this many grants. To look means to read metadata and statistics,
+	// which takes longer than the grant: once in so many, that does not show.
 	lookEvery = 4096
 
 	// Others that have not been seen to wait for this long, 25 slices, have gone.
@@ -74,6 +74,12 @@ func newPace(l core.Limiter) pace {
 	p := pace{ceiling: ceilingOf(Limit(l))}
 	p.slice = min(p.ceiling, firstSlice)
 	return p
+}
+
+// due counts a grant, and reports whether it is time to learn from one.
+func (p *pace) due(asked int) bool {
+	p.countdown--
+	return p.countdown < 0 || asked == p.slice && p.rated
 }
 
 // Limit returns the limiter's limit, or math.MaxInt if it does not tell.
