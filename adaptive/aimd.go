@@ -5,10 +5,18 @@ import (
 	"time"
 )
 
-// AIMD grows the limit by one, and shrinks it by a share.
+// AIMD grows the limit by one after as many successes as the limit is, and cuts it to a share
+// when work was dropped or took too long: additive increase, multiplicative decrease, as TCP
+// Reno has it. It knows nothing of the latency below Timeout, so it finds the limit at which
+// work begins to be late; take it where that, and not the least latency, is what counts. It
+// is a configuration; New makes the algorithm.
+//
+// A cut is for all that was under way then, as in TCP: what is dropped of it later does not
+// cut again, and shrinks the limit by one each. AIMDLimit of Netflix' concurrency-limits cuts
+// at each sample and grows at each, so that the limit swings with every burst of timeouts.
 type AIMD struct {
 	Timeout time.Duration // a lease held longer counts as dropped. 0: 5 s
-	Backoff float64       // what a drop leaves of the limit, from 0.5 and below 1. 0: 0.9
+	Backoff float64       // what a cut leaves of the limit, above 0 and below 1. 0: 0.9
 }
 
 const (
@@ -25,21 +33,34 @@ func (a AIMD) validate() error {
 
 // New returns an algorithm with these settings.
 func (a AIMD) New() Algorithm {
-	return &aimd{
+	return &aimd{AIMD: AIMD{
 		Timeout: cmp.Or(a.Timeout, defaultTimeout),
 		Backoff: cmp.Or(a.Backoff, defaultBackoff),
-	}
+	}}
 }
 
 // Next is the first step of a new algorithm with these settings.
 func (a AIMD) Next(s Sample) float64 { return a.New().Next(s) }
 
-type aimd AIMD
+type aimd struct {
+	AIMD
+	cut   time.Time // when the limit was last cut
+	grown float64   // part of the next permit
+}
 
 func (a *aimd) Next(s Sample) float64 {
 	limit := float64(s.Limit)
 	if s.Dropped || s.Duration > a.Timeout {
+		if s.At.Add(-s.Duration).Before(a.cut) {
+			return limit // what was under way at the cut has been paid for
+		}
+		a.cut, a.grown = s.At, 0
 		return limit * a.Backoff
 	}
+	a.grown += 1 / limit
+	if a.grown < 1-1e-9 {
+		return limit
+	}
+	a.grown = 0
 	return limit + 1
 }

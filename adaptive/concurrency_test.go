@@ -443,6 +443,7 @@ func TestNothingAllocates(t *testing.T) {
 			held[i%60] = lease
 			i++
 		}), name)
+		core.ReleaseAll(held)
 		assert.Zero(t, testing.AllocsPerRun(1000, func() {
 			lease, _ := l.Acquire(ctx, 1)
 			l.Ignore(lease)

@@ -1,2 +1,42 @@
 // Package adaptive has limiters that find their limits themselves.
+//
+// [Concurrency] admits as many at once as the server behind it can work on. An [Algorithm]
+// learns that from its leases: [Gradient], unless there is a reason for [Vegas] or [AIMD].
+// Put it in front of a service whose capacity is not known, or changes.
+//
+// [Shed] refuses while a probe of the process or the machine reads too much: [CPU],
+// [SchedulerLatency], [Heap], or one of your own.
+//
+// # How Gradient and Vegas find a limit
+//
+// They compare the mean latency at the limit with the mean latency without load. Both are
+// measured: now and then the limit is lowered by a fifth, for some hundreds of samples, to
+// see what latency there is then. So Limit and the metadata show a dip, one in about seven
+// windows, and the throughput of a saturated server is some 3 % below what it could be. That
+// is the price of a latency without load which load does not raise.
+//
+// With a server whose latency grows once more than C requests are in it, C being 100 or
+// more, the limit is within a fifth of C after 500 samples per unit of C at most, from below
+// and from above, whatever the demand; and as soon after a change of C. That is shown for
+// service times that are constant, exponential and bimodal, up to a standard deviation of
+// one and a half times the mean. If they differ much more, as when one request in a hundred
+// takes a hundred times as long, some percent of exactness needs more samples than that.
+// Below a C of 100 the limit is less exact, by some permits.
+//
+// Without load, below half of the limit, nothing is changed and nobody is refused.
+//
+// # What it takes from the field, and what it leaves
+//
+// From Netflix' concurrency-limits come the gradient and the queue estimate; see [Gradient]
+// and [Vegas]. failsafe-go's adaptive limiter correlates latency and throughput with what is
+// in flight to tell load from slow work; here a probe tells them apart, as it changes the
+// load on purpose. It also caps the limit at a multiple of what is in flight; here the limit
+// of an idle service stays what it was, as the next burst may need it.
+//
+// WeChat's DAGOR sheds by the time that requests wait in the process' own queue, not by the
+// time that they take, since only the former is overload of this process: that is
+// [SchedulerLatency]. Its priorities of users and calls are left to the caller, who can have
+// a Shed for each with its own threshold. Google's client-side throttling (Site Reliability
+// Engineering, chapter 21) refuses at random in the client, by the share that the server
+// accepts; that is for clients of many servers, and is left.
 package adaptive

@@ -2,16 +2,38 @@ package adaptive
 
 import "cmp"
 
-// Gradient moves the limit by the gradient of the latency.
+// Gradient moves the limit by the gradient of the latency: by how much longer a request
+// takes at the limit than it takes without load. With a server that C requests saturate it
+// settles a little above C, so that the server is never idle. It is a configuration; New
+// makes the algorithm.
+//
+// It is after gradient2 of Netflix' concurrency-limits. Taken from there: the limit goes with
+// tolerance times the latency without load over the latency now, at least half and at most
+// 1; a share of it is added as room for a queue; the result is smoothed; nothing grows while
+// less than half of the limit is used. Left: its latency without load, an average of the
+// latest samples over a long window. While demand is far above the limit there are only
+// loaded samples, the average follows them, and the limit runs away to its maximum. Here it
+// is measured in probes, with the limit lowered; and what is compared are means of as many
+// samples as they need to be exact to some percent, not single samples. Added: the limit
+// grows and shrinks by large steps until one that fits is found, and after a change of load
+// that it cannot mistake.
 type Gradient struct {
-	Tolerance  float64
-	Smoothing  float64
+	// Tolerance is by how much the latency may grow with load before the limit shrinks, as a
+	// factor, at least 1. 0: 1.03.
+	Tolerance float64
+
+	// Smoothing is the weight of a new limit against the present one, above 0 to 1. 0: 0.4.
+	Smoothing float64
+
+	// LongWindow is how many samples the latency without load is the mean of, at least. 0: 30
+	// for each that is in flight, and 600 at least.
 	LongWindow int
 }
 
 const (
 	defaultTolerance = 1.03
 	defaultSmoothing = 0.4
+	steepest         = 0.5 // slope
 )
 
 func (g Gradient) validate() error {
@@ -43,12 +65,13 @@ func (g *gradient) Next(s Sample) float64 {
 	if s.Dropped {
 		return g.drop(s)
 	}
-	if g.add(s) && g.baseline > 0 {
+	if g.add(s) {
 		g.limit = g.law(g.limit)
 	}
 	return g.wanted()
 }
 
+// law returns the limit that follows limit.
 func (g *gradient) law(limit float64) float64 {
 	ratio := g.ratio()
 	if g.seeking && ratio < overloaded {
@@ -58,12 +81,15 @@ func (g *gradient) law(limit float64) float64 {
 		g.seeking = false
 		return limit / ratio * g.tolerance
 	}
-	slope := min(max(g.tolerance/ratio, 0.5), 1)
+	slope := min(max(g.tolerance/ratio, steepest), 1)
 	if slope < 1 {
 		g.streak = 0
 	} else {
 		g.streak++
 	}
-	next := limit*slope + max(g.room()*limit, 1)
+	if ratio > farOverloaded {
+		return limit * slope
+	}
+	next := limit*slope + max(g.room(2)*limit, 1)
 	return limit + g.smoothing*(next-limit)
 }

@@ -6,244 +6,256 @@ import (
 )
 
 // meter measures what [Gradient] and [Vegas] go by: the mean latency at the limit, and the
-// mean latency without load, the baseline. It goes round in a cycle of two windows of
-// samples, the first at the limit, the second at a part of it: the probe.
+// mean latency without load, the baseline. It goes round in cycles of windows of samples: at
+// the limit, and now and then at a part of it, the probe.
 //
 // # Why means
 //
 // By Little's law the mean latency is what is in flight over the throughput, whatever the
-// distribution of service times. Once C requests saturate a server the throughput stays
-// what it is, so the mean latency at a limit L is L/C times that without load; and the limit
-// that fits is L times the baseline over it. The minimum, which TCP Vegas takes, says
-// nothing of a server whose service times differ.
+// distribution of service times. Once C requests saturate a server its throughput stays
+// what it is, so the mean latency with L requests in it is L/C times that without load. The
+// least latency seen, which TCP Vegas takes, says nothing of a server whose service times
+// differ; and the samples of a moment are mostly of short requests, as those end first.
 //
 // # Why probes
 //
 // A baseline that is made of whatever samples come, however slowly it moves, is raised by
-// load in the end: while demand is far above the limit there are no others. So the limit is
-// lowered for a while to see what latency there is below. Nobody starves by it: the limit is
-// lowered to a share, and what is lost is that share of the throughput for that while, or
-// nothing if there was load enough to queue at the server.
+// load in the end: while demand is far above the limit there are no others. So now and then
+// the limit is lowered for a while, to see what latency there is below. Nobody starves by
+// it: the limit is lowered by a fifth, and what it costs is at most a fifth of the throughput
+// for that while, or nothing if the server had a queue.
 //
-// A probe that has the throughput of the full limit shows that the limit is far too high:
-// the probe's level is the limit from then on. That is how a limit comes down from far above,
-// where the baseline is not known yet. When less than the probe's share of the limit is in
-// flight anyway, the samples are as good as a probe's, and there is no other.
+// A probe with the throughput of the full limit shows that the limit is far too high: the
+// latency has followed the load down. Then the probe's level is the limit from then on; that
+// is how a limit comes down from far above, before there is any baseline. While less than
+// half of the limit is in flight there is nothing to find out, and the samples are a
+// baseline themselves.
 type meter struct {
 	longWindow int // samples that the baseline is the mean of; 0: by the limit
 
-	limit   float64 // that is wanted, probes aside
-	probing bool
-	skip    int    // samples to come that were under way at another limit
-	now     window // the samples of this phase
-	full    window // the phase before a probe's
+	limit     float64 // that is wanted, probes aside
+	seeking   bool    // no limit that fits has been found yet: windows are short
+	level     float64 // of the probe that is under way; 0: none is
+	skip      int     // samples to come that were under way before a change
+	rest      int     // windows to come without a probe
+	saturated int     // probes in a row that found the server saturated
+	streak    int     // windows without queueing, as the algorithm counts them
 
-	short     float64  // the last mean latency at the limit
-	baseline  float64  // 0: unknown
-	noise     float64  // standard error of short over baseline, as a share
-	probes    []window // that the baseline is the mean of, the oldest first
-	streak    int      // cycles without queueing, as the algorithm counts them
-	saturated int      // probes in a row that found the server saturated
-	seeking   bool     // no limit that fits has been found yet: windows are short
-}
+	now  window // the samples of this phase
+	full window // the last at the limit
 
-// window is the samples of one phase.
-type window struct {
-	n        int
-	sum      float64 // of durations, in seconds
-	sumSq    float64
-	inFlight float64 // the sum
-}
-
-func (w *window) add(s Sample) {
-	d := s.Duration.Seconds()
-	w.n++
-	w.sum += d
-	w.sumSq += d * d
-	w.inFlight += float64(s.InFlight)
-}
-
-func (w *window) mean() float64  { return w.sum / float64(w.n) }
-func (w *window) level() float64 { return w.inFlight / float64(w.n) }
-
-// spread returns the standard error of the mean.
-func (w *window) spread() float64 {
-	m := w.mean()
-	return math.Sqrt(max(w.sumSq/float64(w.n)-m*m, 0) / float64(w.n))
+	baseline float64  // 0: unknown
+	noise    float64  // standard error of the latency over the baseline, as a share
+	probes   []window // that the baseline is the mean of, the oldest first
 }
 
 const (
-	// What a probe leaves of the limit, when one that fits is known and before.
+	// What a probe leaves of what is in flight, when a limit that fits is known and before.
 	probeShare, seekShare = 0.8, 0.6
 
 	// A window ends when its mean is so exact, given as the share that its standard error is;
-	// but has as many samples at least and at most, per unit of the limit and in all.
+	// but it has as many samples at least and at most, for each that is in flight and in all.
 	precision, seekPrecision = 0.035, 0.08
-	leastLength, leastWindow = 1.5, 60
-	mostLength, mostWindow   = 40, 2000
+	leastLength, seekLength  = 5, 1.5
+	mostLength               = 40
+	leastWindow, mostWindow  = 60, 2000
 
-	settleLength = 1.5 // samples that do not count after a change, per unit of the limit
+	fullPerProbe  = 6    // windows at the limit from one probe to the next, once the baseline is known
+	settleLength  = 1.5  // samples that do not count after a change, for each that was in flight
+	seekGrowth    = 1.6  // of the limit, from window to window, while it is sought
+	overloaded    = 1.25 // a ratio at which the limit has been found
+	farOverloaded = 1.5  // a ratio at which there is no time for caution
+	leastForced   = 10   // in flight, for a probe while less than half of the limit is used
+	leastRoom     = 0.06
+	mostRoom      = 0.36
+	baselinePer   = 30 // samples of the baseline, per unit of the limit
+	leastBaseline = 600
 
-	baselineLength, leastBaseline = 30, 600
+	// A probe follows the load down if its latency falls by such a share of the fall in load.
+	follows = 0.75
 
-	saturated = 0.75 // share of the fall in load that the latency follows
-
-	// A probe level above this share of what the limit is now says nothing of no load.
-	unloaded = 0.85
+	// A level above this share of another is not below it.
+	below = 0.85
 )
 
-// add takes a sample, and reports whether a cycle has ended: then short and baseline are
-// new, and the caller sets the limit.
+// add takes a sample. It reports whether there is news of the latency at the limit, so that
+// the algorithm sets the limit by the ratio.
 func (m *meter) add(s Sample) bool {
-	if m.limit == 0 {
-		m.limit, m.seeking = float64(s.Limit), true
-	}
+	m.begin(s)
 	if m.skip > 0 {
 		m.skip--
 		return false
 	}
 	m.now.add(s)
-	if !m.enough(float64(s.Limit)) {
+	if !m.enough() {
 		return false
 	}
 	w := m.now
 	m.now = window{}
-	if m.probing {
-		m.probing = false
-		m.skip = settle(m.limit)
-		m.probed(w)
-		return true
+	if m.level > 0 {
+		m.level = 0
+		m.settle(m.full.level())
+		return m.probed(w)
 	}
-	m.full, m.short = w, w.mean()
+	m.full = w
 	// What the limit is may not be what was wanted: it is bounded, and does not grow while
 	// less than half of it is used.
-	m.limit = min(m.limit, float64(s.Limit)+1-1e-9)
-	if level := m.probe(); level < 1 || w.level() <= level {
-		m.keep(w)
+	m.limit = min(m.limit, justBelow(s.Limit+1))
+	switch {
+	case w.level() < m.limit/2 && (m.baseline > 0 || w.level() < leastForced), w.level()*probeShare < 1:
+		m.unforced(w)
+		return m.baseline > 0
+	case m.rest > 0 && m.baseline > 0 && m.ratio() < overloaded:
+		m.rest--
 		return true
 	}
-	m.probing = true
-	m.skip = settle(m.limit)
+	m.level = math.Floor(probeShare * w.level())
+	if m.seeking {
+		m.level = math.Floor(seekShare * w.level())
+	}
+	m.level = max(m.level, 1)
+	m.settle(w.level())
 	return false
 }
 
-// settle returns how many samples were under way, or in the server's queue, when the limit
-// changed to or from this one.
-func settle(limit float64) int { return int(settleLength*limit) + 1 }
+// begin is for the first sample of all.
+func (m *meter) begin(s Sample) {
+	if m.limit == 0 {
+		m.limit, m.seeking = float64(s.Limit), true
+	}
+}
+
+// justBelow returns the largest useful fraction that rounds down to less than n.
+func justBelow(n int) float64 { return float64(n) - 1e-6 }
+
+// settle has the samples not counted that were under way, or waited at the server, before
+// the limit changed.
+func (m *meter) settle(inFlight float64) { m.skip = int(settleLength*inFlight) + 1 }
 
 // enough reports whether the present window has the samples that it needs.
-func (m *meter) enough(limit float64) bool {
-	n := float64(m.now.n)
-	if n < max(leastLength*limit, leastWindow) {
+func (m *meter) enough() bool {
+	w, share, least := &m.now, precision, float64(leastLength)
+	if m.seeking {
+		share, least = seekPrecision, seekLength
+	}
+	n, level := float64(w.n), w.level()
+	if n < max(least*level, leastWindow) {
 		return false
 	}
-	share := precision
-	if m.seeking {
-		share = seekPrecision
-	}
-	mean := m.now.mean()
-	return m.now.sumSq/n-mean*mean <= share*share*mean*mean*n || n >= max(mostLength*limit, mostWindow)
+	// The variance of the mean is at most the square of the share of the mean.
+	mean := w.mean()
+	return w.sumSq/n-mean*mean <= share*share*mean*mean*n || n >= max(mostLength*level, mostWindow)
 }
 
 // wanted returns the limit to be in force now.
 func (m *meter) wanted() float64 {
-	if m.probing {
-		return m.probe()
+	if m.level > 0 {
+		return min(m.level, m.limit)
 	}
 	return m.limit
 }
 
-// probe returns the limit of a probe.
-func (m *meter) probe() float64 {
-	if m.seeking {
-		return math.Floor(seekShare * m.limit)
-	}
-	return math.Floor(probeShare * m.limit)
-}
-
-// probed takes note of a probe's window.
-func (m *meter) probed(w window) {
+// probed takes note of a probe's window, and reports whether the ratio is to be used.
+func (m *meter) probed(w window) bool {
 	full, part := m.full.level(), w.level()
-	if part > unloaded*full {
-		return // the limit could not be lowered
+	if part > (1+below)/2*full || w.mean() == 0 {
+		return m.baseline > 0 // the limit could not be lowered, or there is no latency at all
 	}
-	// How much of the fall in load the latency has followed: 1 if the server was saturated at
-	// both levels, so that the throughput was the same; 0 if it was at neither.
-	followed := (m.short/w.mean() - 1) / (full/part - 1)
+	// 1 if the server was saturated at both levels, so that the throughput was the same; 0 if
+	// it was at neither.
+	followed := (m.full.mean()/w.mean() - 1) / (full/part - 1)
 	m.saturated++
-	if followed < saturated {
+	if followed < follows {
 		m.saturated = 0
 	}
 	if m.saturated > 1 || m.saturated > 0 && m.seeking {
+		m.seeking = m.seeking || m.baseline > 0 && m.ratio() > farOverloaded
 		m.limit = max(part, 1)
 		m.skip = 0
-		m.probes = nil
-		m.baseline = 0 // the caller lets it be
-		return
+		m.probes, m.baseline = nil, 0
+		return false
 	}
-	if followed < saturated/2 || m.baseline == 0 || w.mean() < m.baseline {
+	switch { // what may have been under load itself does not raise the baseline
+	case w.mean() > m.full.mean() && differ(w, m.full):
+		// Less load and more latency: the server is another than it was a window ago.
+		m.rest = 0
+	case followed < follows/2 || m.baseline == 0 || w.mean() < m.baseline:
 		m.keep(w)
 	}
+	return m.baseline > 0
 }
 
-// keep makes w part of the baseline.
+// unforced takes note of a window with little in flight. It is as good as a probe's, unless
+// there was more in flight than in the probes, and it took longer.
+func (m *meter) unforced(w window) {
+	if p := m.pool(); m.baseline > 0 && below*w.level() > p.level() && w.mean() > m.baseline {
+		m.doubt()
+		return
+	}
+	m.keep(w)
+	m.rest = 0
+}
+
+// keep makes w part of the baseline, which it may be all of.
 func (m *meter) keep(w window) {
 	long := m.longWindow
 	if long == 0 {
-		long = max(int(baselineLength*m.limit), leastBaseline)
+		long = max(int(baselinePer*w.level()), leastBaseline)
 	}
-	total := w.n
-	from := len(m.probes)
+	total, from := w.n, len(m.probes)
 	for from > 0 && total < long {
 		from--
 		total += m.probes[from].n
 	}
 	m.probes = slices.Delete(m.probes, 0, from)
 	m.probes = slices.DeleteFunc(m.probes, func(old window) bool {
-		return old.level() > unloaded*m.limit || differ(old, w)
+		return below*old.level() > m.full.level() || differ(old, w)
 	})
 	m.probes = append(m.probes, w)
+	if m.rest = 0; total >= long {
+		m.rest = fullPerProbe - 1
+	}
+	p := m.pool()
+	m.baseline = p.mean()
+	m.doubt()
+}
+
+// pool returns all probes as one window.
+func (m *meter) pool() window {
 	var all window
 	for _, p := range m.probes {
 		all.n += p.n
 		all.sum += p.sum
 		all.sumSq += p.sumSq
+		all.inFlight += p.inFlight
 	}
-	m.baseline = all.mean()
-	m.noise = math.Hypot(m.full.spread()/m.full.mean(), all.spread()/all.mean())
+	return all
 }
 
-// differ reports whether the latencies of two windows can hardly be of the same server.
-func differ(a, b window) bool {
-	x, y := a.mean(), b.mean()
-	sure := 4 * math.Hypot(a.spread(), b.spread())
-	return math.Abs(x-y) > max(sure, 0.2*min(x, y))
+// doubt works out the noise.
+func (m *meter) doubt() {
+	p := m.pool()
+	m.noise = math.Hypot(m.full.spread(), p.spread())
+}
+
+// ratio returns the latency at the limit over the baseline, which is known. What noise there
+// is beyond the precision that windows aim at counts in favour of the limit; else the limit
+// would sink by it.
+func (m *meter) ratio() float64 {
+	return m.full.mean() / m.baseline / (1 + max(m.noise-1.5*precision, 0))
+}
+
+// room returns the share by which the limit may grow in a window without queueing: more and
+// more, by haste, while there is none.
+func (m *meter) room(haste float64) float64 {
+	return min(leastRoom*math.Pow(haste, float64(max(m.streak-2, 0))), mostRoom)
 }
 
 // drop takes note of a drop, and returns the limit to be in force.
 func (m *meter) drop(s Sample) float64 {
-	if m.limit == 0 {
-		m.limit, m.seeking = float64(s.Limit), true
-	}
+	m.begin(s)
 	step := max(math.Log10(m.limit), 1)
-	m.limit = max(min(m.limit, float64(s.Limit)+1-1e-9)-step, 1)
+	m.limit = max(min(m.limit, justBelow(s.Limit+1))-step, 1)
 	m.seeking = false
 	return min(m.wanted(), float64(s.Limit)-step)
 }
-
-const (
-	seekGrowth = 1.6  // of the limit, in each cycle, while it is sought
-	overloaded = 1.25 // a ratio at which the limit has been found
-)
-
-// ratio returns the latency at the limit over that without load. What noise there is beyond
-// the precision that windows aim at is counted in favour of the limit; else the limit would
-// sink by it.
-func (m *meter) ratio() float64 {
-	doubt := max(m.noise-1.5*precision, 0)
-	return m.short / m.baseline / (1 + doubt)
-}
-
-// room returns the share by which the limit grows in a cycle without queueing, more and more
-// while there is none.
-func (m *meter) room() float64 { return 0.06 * min(math.Pow(1.5, float64(max(m.streak-2, 0))), 6) }

@@ -2,8 +2,25 @@ package adaptive
 
 import "math"
 
-// Vegas moves the limit by the length of the queue that it causes.
-type Vegas struct{ Alpha, Beta, Threshold func(limit int) float64 }
+// Vegas moves the limit by the length of the queue that it makes at the server: of a limit L
+// the share that the latency at L is above the latency without load. With a server that C
+// requests saturate it settles a little above C. It is a configuration; New makes the
+// algorithm. Each function is given the limit, and returns a number of requests; nil stands
+// for what is said here.
+//
+// It is after TCP Vegas (Brakmo and Peterson, 1995), as Netflix' concurrency-limits has it:
+// the limit grows while the queue is shorter than Alpha, shrinks while it is longer than Beta,
+// and grows faster while there is none. Left: the latency without load as the least that
+// was seen, which of a server whose service times differ is of its shortest request; and its
+// renewal by the next sample that comes, which under load is a loaded one. Both latencies
+// are means here, and the one without load is measured in probes, with the limit lowered.
+// The defaults add a share of the limit to Netflix' logarithms: the means of a large limit are
+// no more exact than those of a small one.
+type Vegas struct {
+	Alpha     func(limit int) float64 // nil: 3·log10(limit), but 4 % of it at least
+	Beta      func(limit int) float64 // nil: 6·log10(limit), but 8 % of it at least
+	Threshold func(limit int) float64 // up to which there is no queue. nil: log10(limit), but 2 % of it at least
+}
 
 // New returns an algorithm with these settings.
 func (v Vegas) New() Algorithm {
@@ -37,12 +54,13 @@ func (v *vegas) Next(s Sample) float64 {
 	if s.Dropped {
 		return v.drop(s)
 	}
-	if v.add(s) && v.baseline > 0 {
+	if v.add(s) {
 		v.limit = v.law(v.limit)
 	}
 	return v.wanted()
 }
 
+// law returns the limit that follows limit.
 func (v *vegas) law(limit float64) float64 {
 	ratio := v.ratio()
 	if v.seeking && ratio < overloaded {
@@ -58,10 +76,13 @@ func (v *vegas) law(limit float64) float64 {
 	switch {
 	case queue <= v.threshold(n):
 		v.streak++
-		return limit + max(v.room()*limit, 1)
+		return limit + max(v.room(1.5)*limit, 1)
 	case queue < alpha:
 		v.streak = 0
 		return limit + log10(n)
+	case ratio > farOverloaded:
+		v.streak = 0
+		return limit * max(1/ratio, steepest)
 	case queue > beta:
 		v.streak = 0
 		return limit - max(log10(n), (queue-beta)/2)

@@ -19,10 +19,11 @@ type Config struct {
 	Min, Max int
 	Initial  int
 
-	Slots   func(t time.Duration) int                  // of the server; asked at each event
-	Service func(r *rand.Rand) time.Duration           // of one request
-	Rate    func(t time.Duration) float64              // requests a second that come; nil: there is always one more
-	Observe func(t time.Duration, s Sample, limit int) // after each sample; may be nil
+	Slots   func(t time.Duration) int                         // of the server; asked at each event
+	Service func(t time.Duration, r *rand.Rand) time.Duration // of one request, begun at t
+	Rate    func(t time.Duration) float64                     // requests a second that come; nil: Clients ask
+	Clients func(t time.Duration) int                         // each asks again as soon as it is answered; nil: any number
+	Observe func(t time.Duration, s Sample, limit int)        // after each sample; may be nil
 	Seed    uint64
 
 	// Timeout is how long a client waits for an answer. One that comes later is a drop, and
@@ -126,13 +127,24 @@ func (s *state) admit() {
 // fill has the server work on as many as it can, and admits whoever waits if there is
 // always one.
 func (s *state) fill() {
-	for s.Rate == nil && s.inFlight < s.limit {
+	for s.Rate == nil && s.inFlight < s.admissible() {
 		s.admit()
 	}
 	for slots := s.Slots(s.now); s.busy < slots && len(s.queue) > 0; s.busy++ {
-		heap.Push(&s.events, event{at: s.now + s.Service(s.r), begun: s.queue[0]})
+		heap.Push(&s.events, event{at: s.now + s.Service(s.now, s.r), begun: s.queue[0]})
 		s.queue = s.queue[1:]
 	}
+}
+
+// admissible returns how many may be in flight.
+func (s *state) admissible() int {
+	switch {
+	case s.Clients == nil:
+		return s.limit
+	case s.Next == nil:
+		return s.Clients(s.now)
+	}
+	return min(s.limit, s.Clients(s.now))
 }
 
 // ended answers a request.
@@ -164,13 +176,15 @@ func (s *state) ended(begun time.Duration) {
 }
 
 // Exponential returns service times of an exponential distribution.
-func Exponential(mean time.Duration) func(*rand.Rand) time.Duration {
-	return func(r *rand.Rand) time.Duration { return time.Duration(r.ExpFloat64() * float64(mean)) }
+func Exponential(mean time.Duration) func(time.Duration, *rand.Rand) time.Duration {
+	return func(_ time.Duration, r *rand.Rand) time.Duration {
+		return time.Duration(r.ExpFloat64() * float64(mean))
+	}
 }
 
-// Bimodal returns service times of which most are short and some long.
-func Bimodal(short, long time.Duration, share float64) func(*rand.Rand) time.Duration {
-	return func(r *rand.Rand) time.Duration {
+// Bimodal returns service times of which a share is long and the others are short.
+func Bimodal(short, long time.Duration, share float64) func(time.Duration, *rand.Rand) time.Duration {
+	return func(_ time.Duration, r *rand.Rand) time.Duration {
 		if r.Float64() < share {
 			return long
 		}
@@ -179,6 +193,6 @@ func Bimodal(short, long time.Duration, share float64) func(*rand.Rand) time.Dur
 }
 
 // Steady returns service times that are all the same.
-func Steady(d time.Duration) func(*rand.Rand) time.Duration {
-	return func(*rand.Rand) time.Duration { return d }
+func Steady(d time.Duration) func(time.Duration, *rand.Rand) time.Duration {
+	return func(time.Duration, *rand.Rand) time.Duration { return d }
 }

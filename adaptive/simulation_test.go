@@ -1,0 +1,271 @@
+package adaptive_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/internal/simulation"
+)
+
+const ms = time.Millisecond
+
+type distribution struct {
+	name string
+	of   func(time.Duration, *rand.Rand) time.Duration
+}
+
+// distributions are of a mean of 10 ms.
+var distributions = []distribution{
+	{"steady", simulation.Steady(10 * ms)},
+	{"exponential", simulation.Exponential(10 * ms)},
+	{"bimodal", simulation.Bimodal(5*ms, 55*ms, 0.1)},
+}
+
+// finders are the algorithms that find a server's capacity.
+var finders = []interface{ New() adaptive.Algorithm }{adaptive.Gradient{}, adaptive.Vegas{}}
+
+// trial is a simulation that is watched from a sample on: how much of the time the limit is
+// within 20 % of a capacity.
+type trial struct {
+	simulation.Config
+	from, to int // samples
+	capacity int
+
+	n, within int
+	sum       float64
+	begin     time.Duration
+	end       time.Duration
+}
+
+func (tr *trial) run(f interface{ New() adaptive.Algorithm }) simulation.Result {
+	a := f.New()
+	tr.Next = func(s simulation.Sample) float64 { return a.Next(adaptive.Sample(s)) }
+	if tr.Max == 0 {
+		tr.Min, tr.Max = 1, 10*tr.capacity
+	}
+	observe := tr.Observe
+	tr.Observe = func(t time.Duration, s simulation.Sample, limit int) {
+		if observe != nil {
+			observe(t, s, limit)
+		}
+		tr.n++
+		if tr.n <= tr.from {
+			tr.begin = t
+			return
+		}
+		tr.end = t
+		tr.sum += float64(limit)
+		if 10*limit >= 8*tr.capacity && 10*limit <= 12*tr.capacity {
+			tr.within++
+		}
+	}
+	return simulation.Run(tr.Config, 0, tr.to)
+}
+
+// settled wants the limit to be within 20 % of the capacity: on average, and at nearly every
+// single sample, those of probes included; and the server to be as good as busy all the time.
+func (tr *trial) settled(t *testing.T, mean time.Duration) {
+	t.Helper()
+	n := float64(tr.n - tr.from)
+	assert.InDelta(t, 1, tr.sum/n/float64(tr.capacity), 0.2, "the mean limit, over the capacity")
+	assert.Greater(t, float64(tr.within)/n, 0.9, "share of samples with a limit within 20 %")
+	goodput := n / (tr.end - tr.begin).Seconds() * mean.Seconds() / float64(tr.capacity)
+	assert.Greater(t, goodput, 0.92, "the throughput, over the server's")
+}
+
+func always(n int) func(time.Duration) int { return func(time.Duration) int { return n } }
+
+// each runs test for each algorithm and distribution, with some seeds.
+func each(t *testing.T, test func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64)) {
+	t.Helper()
+	for _, f := range finders {
+		for _, d := range distributions {
+			for seed := range uint64(2) {
+				if raceDetector && (seed > 0 || d.name != "exponential") {
+					continue // there is one goroutine only
+				}
+				t.Run(fmt.Sprintf("%T/%s/%d", f, d.name, seed), func(t *testing.T) {
+					test(t, f, d, seed)
+				})
+			}
+		}
+	}
+}
+
+// 500 samples per unit of the capacity are enough, from wherever the limit starts. There is
+// always one more request than the limit admits: demand is as far above the limit as can be.
+func TestFindsTheCapacity(t *testing.T) {
+	for _, initial := range []int{1, 20, 150, 1000} {
+		t.Run(fmt.Sprint("from ", initial), func(t *testing.T) {
+			each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+				const c = 100
+				tr := &trial{capacity: c, from: 500 * c, to: 700 * c, Config: simulation.Config{
+					Initial: initial, Seed: seed, Service: d.of, Slots: always(c),
+				}}
+				tr.run(f)
+				tr.settled(t, 10*ms)
+			})
+		})
+	}
+}
+
+func TestFindsALargeCapacity(t *testing.T) {
+	if raceDetector {
+		t.Skip("slow, and there is one goroutine only")
+	}
+	for _, initial := range []int{20, 5000} {
+		for _, f := range finders {
+			t.Run(fmt.Sprintf("%T from %d", f, initial), func(t *testing.T) {
+				const c = 1000
+				tr := &trial{capacity: c, from: 300 * c, to: 400 * c, Config: simulation.Config{
+					Initial: initial, Seed: 1, Service: simulation.Exponential(10 * ms), Slots: always(c),
+				}}
+				tr.run(f)
+				tr.settled(t, 10*ms)
+			})
+		}
+	}
+}
+
+// The capacity changes in mid-run, and the limit follows.
+func TestFollowsTheCapacity(t *testing.T) {
+	for name, c := range map[string][2]int{"up": {100, 200}, "down": {200, 100}, "far down": {400, 100}} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+				before, after := c[0], c[1]
+				step := 300 * before
+				n := 0
+				tr := &trial{capacity: after, from: step + 500*after, to: step + 700*after, Config: simulation.Config{
+					Initial: before, Seed: seed, Service: d.of,
+					Slots: func(time.Duration) int {
+						if n < step {
+							return before
+						}
+						return after
+					},
+					Observe: func(time.Duration, simulation.Sample, int) { n++ },
+				}}
+				tr.run(f)
+				tr.settled(t, 10*ms)
+			})
+		})
+	}
+}
+
+// The service becomes slower by itself, or faster: that is no load, and the limit stays.
+func TestFollowsTheServiceTime(t *testing.T) {
+	for name, factor := range map[string]float64{"slower": 2, "faster": 0.5} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+				const c = 100
+				n := 0
+				tr := &trial{capacity: c, from: 900 * c, to: 1100 * c, Config: simulation.Config{
+					Initial: c, Seed: seed, Slots: always(c),
+					Service: func(at time.Duration, r *rand.Rand) time.Duration {
+						if n < 300*c {
+							return d.of(at, r)
+						}
+						return time.Duration(factor * float64(d.of(at, r)))
+					},
+					Observe: func(time.Duration, simulation.Sample, int) { n++ },
+				}}
+				tr.run(f)
+				tr.settled(t, time.Duration(factor*float64(10*ms)))
+			})
+		})
+	}
+}
+
+// A number of clients that is more than the server can take, and less than the limit.
+func TestFindsTheCapacityBelowALimitThatDoesNotBind(t *testing.T) {
+	each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+		const c = 100
+		tr := &trial{capacity: c, from: 500 * c, to: 700 * c, Config: simulation.Config{
+			Initial: 1000, Seed: seed, Service: d.of, Slots: always(c), Clients: always(3 * c),
+		}}
+		tr.run(f)
+		tr.settled(t, 10*ms)
+	})
+}
+
+// Load that rises from little to far too much, and falls again.
+func TestFollowsTheLoad(t *testing.T) {
+	each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+		const c = 100
+		n := 0
+		tr := &trial{capacity: c, from: 800 * c, to: 1000 * c, Config: simulation.Config{
+			Initial: 20, Seed: seed, Service: d.of, Slots: always(c),
+			Clients: func(time.Duration) int {
+				switch {
+				case n < 100*c:
+					return c / 4
+				case n < 200*c:
+					return c
+				}
+				return 10 * c
+			},
+			Observe: func(time.Duration, simulation.Sample, int) { n++ },
+		}}
+		tr.run(f)
+		tr.settled(t, 10*ms)
+	})
+}
+
+// A server that is not at its limit: nobody is turned away for long to find that out.
+func TestLeavesAnIdleServerAlone(t *testing.T) {
+	each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+		const c = 1000
+		tr := &trial{capacity: c, from: 20_000, to: 60_000, Config: simulation.Config{
+			Min: 1, Max: 1000, Initial: 20, Seed: seed, Service: d.of, Slots: always(c),
+			Rate: func(time.Duration) float64 { return 2000 }, // 20 in flight
+		}}
+		late := 0
+		tr.Observe = func(_ time.Duration, _ simulation.Sample, limit int) {
+			if tr.n > tr.from && limit < 20 {
+				late++
+			}
+		}
+		result := tr.run(f)
+		assert.Less(t, late, 4000, "samples with a limit below what is asked for on average")
+		assert.Less(t, result.Rejected, result.Good/20)
+	})
+}
+
+// Small servers: the limit is in proportion, though nothing is promised of them.
+func TestSmallCapacities(t *testing.T) {
+	for _, c := range []int{1, 2, 5, 10, 30} {
+		for _, f := range finders {
+			for _, initial := range []int{1, 100} {
+				t.Run(fmt.Sprintf("%T/%d from %d", f, c, initial), func(t *testing.T) {
+					tr := &trial{capacity: c, from: 60_000, to: 80_000, Config: simulation.Config{
+						Min: 1, Max: 1000, Initial: initial, Seed: 1, Service: simulation.Exponential(10 * ms), Slots: always(c),
+					}}
+					tr.run(f)
+					mean := tr.sum / float64(tr.n-tr.from)
+					assert.InDelta(t, c, mean, 0.3*float64(c)+3)
+				})
+			}
+		}
+	}
+}
+
+// Clients that give up: AIMD finds a limit at which hardly any does.
+func TestAIMDAvoidsTimeouts(t *testing.T) {
+	a := adaptive.AIMD{}.New()
+	const c = 100
+	run := func(next func(simulation.Sample) float64) simulation.Result {
+		return simulation.Run(simulation.Config{
+			Next: next, Min: 1, Max: 10 * c, Initial: 20, Seed: 1, Slots: always(c), Service: simulation.Steady(10 * ms),
+			Rate: func(time.Duration) float64 { return 30_000 }, Timeout: 50 * ms,
+		}, 20*time.Second, 0)
+	}
+	limited := run(func(s simulation.Sample) float64 { return a.Next(adaptive.Sample(s)) })
+	without := run(nil)
+	assert.Greater(t, limited.Good, 180_000)
+	assert.Less(t, without.Good, 10_000)
+}

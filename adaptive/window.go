@@ -1,0 +1,42 @@
+package adaptive
+
+import "math"
+
+// window is a number of samples.
+type window struct {
+	n        int
+	sum      float64 // of the durations, in seconds
+	sumSq    float64 // of their squares
+	inFlight float64 // the sum
+}
+
+func (w *window) add(s Sample) {
+	d := s.Duration.Seconds()
+	w.n++
+	w.sum += d
+	w.sumSq += d * d
+	w.inFlight += float64(s.InFlight)
+}
+
+// mean returns the mean duration.
+func (w *window) mean() float64 { return w.sum / float64(w.n) }
+
+// level returns what was in flight, on average.
+func (w *window) level() float64 { return w.inFlight / float64(w.n) }
+
+// spread returns the standard error of the mean, as a share of it.
+func (w *window) spread() float64 {
+	m := w.mean()
+	if m == 0 {
+		return 0
+	}
+	return math.Sqrt(max(w.sumSq/float64(w.n)-m*m, 0)/float64(w.n)) / m
+}
+
+// differ reports whether the latencies of two windows can hardly be of one server under one
+// load.
+func differ(a, b window) bool {
+	x, y := a.mean(), b.mean()
+	sure := 4 * math.Hypot(a.spread()*x, b.spread()*y)
+	return math.Abs(x-y) > max(sure, 0.2*min(x, y))
+}
