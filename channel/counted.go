@@ -90,9 +90,7 @@ func (c *LimitedChannel[T]) putCountedUnlock(v T, n int) error {
 // evictCounted drops queued items until n permits can be taken for v, or nothing is left
 // to drop: then v is refused as the limiter says.
 func (c *LimitedChannel[T]) evictCounted(v T, n int) error {
-	if c.exceeds(n) {
-		return c.limiter.TryAcquire(n).Err()
-	}
+	var refusal error
 	for waited := 0; ; {
 		c.mu.Lock()
 		if !c.open.Load() {
@@ -102,13 +100,22 @@ func (c *LimitedChannel[T]) evictCounted(v T, n int) error {
 		if c.takeLocked(n) {
 			return c.putCountedUnlock(v, n)
 		}
+		if refusal == nil {
+			// A closed limiter, or a limit that n is above, drops nothing.
+			if refusal = c.refusalLocked(n); !errors.Is(refusal, core.ErrRejected) {
+				c.mu.Unlock()
+				if refusal != nil {
+					return refusal
+				}
+				continue
+			}
+		}
 		dropped, held, ok := c.evictLocked()
 		if !ok {
-			err := c.refusalLocked(n)
-			enough := c.askersPatience() // they put what they have under the mutex
+			open, enough := c.open.Load(), c.askersPatience() // they put what they have under the mutex
 			c.mu.Unlock()
-			if err != nil && (!errors.Is(err, core.ErrRejected) || waited >= enough) {
-				return err
+			if open && waited >= enough {
+				return refusal
 			}
 			waited++
 			runtime.Gosched()

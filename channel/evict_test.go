@@ -137,6 +137,25 @@ func TestEvictionStops(t *testing.T) {
 	})
 }
 
+func TestClosedLimiterEvictsNothing(t *testing.T) {
+	for mode := channel.Reject; mode <= channel.DropIncoming; mode++ {
+		for _, wrap := range []func(*core.ConcurrencyLimiter) core.Limiter{
+			func(l *core.ConcurrencyLimiter) core.Limiter { return l },
+			func(l *core.ConcurrencyLimiter) core.Limiter { return wrapped{l} },
+		} {
+			counted := refusing(t, 2)
+			l := wrap(counted)
+			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: mode})
+			sends(t, c, 1, 2)
+			require.NoError(t, counted.Close())
+			require.ErrorIs(t, c.TrySend(3), core.ErrClosed)
+			require.ErrorIs(t, c.Send(t.Context(), 3), core.ErrClosed)
+			require.Empty(t, *dropped)
+			holds(t, c, 1, 2)
+		}
+	}
+}
+
 func TestOverflowByCapacity(t *testing.T) {
 	for _, test := range []struct {
 		mode          channel.Overflow
@@ -147,14 +166,16 @@ func TestOverflowByCapacity(t *testing.T) {
 		{channel.DropIncoming, []int{3, 4}, []int{1, 2}},
 	} {
 		t.Run(test.mode.String(), func(t *testing.T) {
-			l := permits(t, 100)
-			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Capacity: 2, Overflow: test.mode})
-			sends(t, c, 1, 2, 3)
-			require.NoError(t, c.Send(t.Context(), 4))
-			require.Equal(t, test.dropped, *dropped)
-			require.Equal(t, 98, l.Available())
-			holds(t, c, test.left...)
-			require.Equal(t, 100, l.Available())
+			counted := permits(t, 100)
+			for name, l := range limiters(t, counted) {
+				c, dropped := dropping(t, channel.Options[int]{Limiter: l, Capacity: 2, Overflow: test.mode})
+				sends(t, c, 1, 2, 3)
+				require.NoError(t, c.Send(t.Context(), 4))
+				require.Equal(t, test.dropped, *dropped, name)
+				require.Equal(t, 98, counted.Available())
+				holds(t, c, test.left...)
+				require.Equal(t, 100, counted.Available())
+			}
 		})
 	}
 	t.Run("OnDrop may use the channel", func(t *testing.T) {
