@@ -110,29 +110,39 @@ func (c *LimitedChannel[T]) evictCounted(v T, n int) error {
 				continue
 			}
 		}
+		var woken *waiter[T]
 		dropped, held, ok := c.evictLocked()
-		if !ok {
-			open, enough := c.open.Load(), c.askersPatience() // they put what they have under the mutex
-			c.mu.Unlock()
-			if open && waited >= enough {
-				return refusal
-			}
-			waited++
-			runtime.Gosched()
-			continue
+		if ok {
+			woken = c.leftLocked()
+			c.release(held)
 		}
-		woken := c.leftLocked()
-		c.release(held)
+		// Even if nothing was evicted: while evictLocked waited for an offer to end, its item
+		// may have been taken.
 		if c.open.Load() && c.takeLocked(n) {
 			err := c.putCountedUnlock(v, n)
-			wake(woken)
-			c.drop(dropped)
+			c.evicted(dropped, ok, woken)
 			return err
 		}
+		open, enough := c.open.Load(), c.askersPatience() // askers put what they have under the mutex
 		c.mu.Unlock()
-		wake(woken)
-		c.drop(dropped)
-		waited = 0
+		c.evicted(dropped, ok, woken)
+		switch {
+		case ok:
+			waited = 0
+		case open && waited >= enough:
+			return refusal
+		default:
+			waited++
+			runtime.Gosched()
+		}
+	}
+}
+
+// evicted does what follows an eviction, if there was one, without the mutex.
+func (c *LimitedChannel[T]) evicted(v T, ok bool, woken *waiter[T]) {
+	wake(woken)
+	if ok {
+		c.drop(v)
 	}
 }
 
