@@ -3,6 +3,7 @@ package channel_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -178,4 +179,20 @@ func TestString(t *testing.T) {
 	require.Equal(t, "limited channel: 1 of 3 queued, closed", c.String())
 	require.Equal(t, "limited channel: 0 queued", open(t, channel.Options[int]{Limiter: permits(t, 3)}).String())
 	require.Equal(t, "limited channel: 0 queued, closed", new(channel.LimitedChannel[int]).String())
+}
+
+func TestSendBatchGivesBackWhatItTookTooMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := permits(t, 100)
+		c := open(t, channel.Options[int]{Limiter: l, Capacity: 3})
+		ctx, cancel := context.WithCancel(t.Context())
+		batch := start(func() (int, error) { return c.SendBatch(ctx, numbers(20)) })
+		batch.waits(t)
+		require.Equal(t, 96, l.Available(), "three are queued, one waits for capacity")
+		cancel()
+		require.Equal(t, 3, batch.ends(t, context.Canceled))
+		require.Equal(t, 97, l.Available())
+		holds(t, c, 1, 2, 3)
+		require.Equal(t, 100, l.Available())
+	})
 }

@@ -25,13 +25,14 @@ import (
 // Each sender's items are received in the order in which they were sent. A Send that ends
 // with an error has sent nothing and holds nothing; a Receive that ends with an error has
 // taken nothing. A ctx that is done ends a call with ctx.Err(), even if it need not wait;
-// of an item, room or permits that come and a ctx that ends, the earlier decides. After
-// Close sends get [ErrClosed], and receivers what is left.
+// of an item, room or permits that a caller is given and a ctx that ends, the earlier
+// decides. After Close sends get [ErrClosed], and receivers what is left.
 //
-// All methods may be called from any goroutine, and no goroutine exists but for Chan.
-// Nothing is allocated per item, but by a Send that has to wait in the limiter's queue,
-// which enters itself with its ctx. Make it with [New] or [Bounded]; the zero value is
-// closed and empty.
+// All methods may be called from any goroutine, and no goroutine exists but for Chan. A
+// sent item happens before it is received. Nothing is allocated per item, but by a Send
+// that has to wait in the limiter's queue, and by one that asks a limiter that is not
+// core's: that may keep the context it is given, so each call has its own, done once the
+// call has returned. Make it with [New] or [Bounded]; the zero value is closed and empty.
 type LimitedChannel[T any] struct {
 	limiter  core.Limiter   // nil: room alone limits the senders, and items hold nothing
 	plain    direct.Permits // the limiter's, if it has such; items then hold no leases
@@ -40,6 +41,7 @@ type LimitedChannel[T any] struct {
 	onDrop   func(T)        // nil: nobody is told
 	capacity int            // items at most; math.MaxInt: no bound
 	overflow Overflow
+	light    bool          // overflow is Reject, and each item holds one plain permit or nothing
 	evicts   bool          // overflow is DropOldest or DropNewest
 	moves    bool          // evicts, and has no plain permits: transit counts
 	says     bool          // the limiter is a core.Reporter
@@ -47,8 +49,8 @@ type LimitedChannel[T any] struct {
 	asking   atomic.Int64  // if evicts: permits that senders ask for in the limiter's Acquire
 	closing  ending.Source // ends the waits in the limiter's queue on Close
 
-	// What follows is guarded by mu, which is a leaf: while it is held, no other lock is
-	// taken, nothing blocks and nobody else's code runs.
+	// What follows is guarded by mu. While it is held nothing blocks, no user's code runs,
+	// and no other lock is taken but, in the modes that evict, a concurrency limiter's.
 	//
 	// Two invariants: a sender waits for room only while there is none; a receiver waits
 	// only while no item is there, on offer or not.
@@ -87,6 +89,7 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if plain, ok := ways.Permits(o.Limiter); ok {
 		c.plain = plain
 	}
+	c.light = c.plain != nil && c.permits == nil && o.Overflow == Reject
 	c.moves = c.evicts && c.plain == nil
 	_, c.says = o.Limiter.(core.Reporter)
 	switch {
@@ -109,7 +112,7 @@ func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 	if capacity < 1 {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
 	}
-	c := &LimitedChannel[T]{capacity: capacity, queue: ring[T]{holds: nothing}}
+	c := &LimitedChannel[T]{capacity: capacity, light: true, queue: ring[T]{holds: nothing}}
 	c.start()
 	return c, nil
 }
@@ -135,7 +138,7 @@ func (c *LimitedChannel[T]) String() string {
 	return "limited channel: " + s
 }
 
-// Len returns the number of items queued. Those of senders who wait are not among them.
+// Len returns the number of items queued. Those of senders that wait are not among them.
 func (c *LimitedChannel[T]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,18 +18,20 @@
 //
 // # Cost
 //
-// A Bounded channel costs about as much per item as a native one, and a third to a half of
-// a native one with a select on ctx.Done(): a ctx is looked at only when one has to wait. A
-// limiter adds its own grant and release, which makes it about a native channel with
-// select. Who finds the channel full or empty lets others run a few times before he waits.
-// All of one channel meets at one mutex; where that is too narrow, use several channels
-// that share a limiter. See BenchmarkChannel.
+// A Bounded channel costs little more per item than a native one, and less than a native
+// one with a select on ctx.Done(): a ctx is only polled until one has to wait. A
+// [core.ConcurrencyLimiter] adds two atomic swaps an item; any other limiter its own grant and
+// release. A goroutine that finds the channel full or empty lets others run a few times
+// before it waits. All of one channel meets at one mutex; where that is too narrow, send and
+// receive in batches, or use several channels that share a limiter.
+// BenchmarkChannel in bench/channels has the figures, which bench/RESULTS.md lists.
 //
 // # Locks
 //
-// A channel has one mutex. It guards the queue and all who wait, and is never held while
-// blocking or while calling anybody's code: a limiter, Permits, OnDrop. A closing's mutex
-// guards its set of waits only. Neither is taken under the other.
+// A channel has one mutex. It guards the queue and all that wait, and is never held while
+// blocking or while calling a user's code: a limiter, Permits, OnDrop. In the modes that
+// evict, a core.ConcurrencyLimiter's own mutex may be taken under it; never the other way
+// round.
 //
 // In a bubble of testing/synctest everything works with fake time, as long as the channel
 // is made and used in that one bubble.

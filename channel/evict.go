@@ -198,7 +198,7 @@ func (c *LimitedChannel[T]) exceeds(n int) bool {
 
 // evict drops the item that Overflow drops first, if there is one. freed reports whether
 // that gave the limiter anything back, or could not have: an item that held no permits.
-// before is who was on the way at that instant.
+// before says what was on the way at that instant.
 func (c *LimitedChannel[T]) evict() (evicted, freed bool, before transitState, open bool) {
 	c.mu.Lock()
 	if !c.open.Load() {

@@ -13,7 +13,7 @@ import (
 //
 // A channel gives back what an item holds exactly once, so plain permits do where the
 // limiter offers them: they cost a swap each. A lease that any copy may release is made of
-// them only for those who get it: the callers of ReceiveLease.
+// them only for those that get it: the callers of ReceiveLease.
 type hold struct {
 	permits int        // plain permits
 	lease   core.Lease // of a limiter that has no plain permits
@@ -176,8 +176,9 @@ func (c *LimitedChannel[T]) release(h hold) {
 	h.lease.Release()
 }
 
-// settle releases what an item held that has left the queue, noted by leavingLocked, and then wakes those who got
-// something by that: so they find the permits free. A user's lease may panic.
+// settle releases what an item held that has left, as leavingLocked returned it, and then
+// wakes those that got something by that: so they find the permits free. A user's release
+// may panic; they are woken nevertheless.
 func (c *LimitedChannel[T]) settle(h hold, woken *waiter[T]) {
 	if !c.moves && woken == nil {
 		c.release(h)
@@ -223,7 +224,7 @@ func (c *LimitedChannel[T]) settled(woken *waiter[T]) {
 	wake(woken)
 }
 
-// leaseOf returns what an item held as a lease, for who keeps it.
+// leaseOf returns what an item held as a lease, for a caller that keeps it.
 func (c *LimitedChannel[T]) leaseOf(h hold) core.Lease {
 	switch {
 	case h.permits > 0:

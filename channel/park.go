@@ -7,7 +7,7 @@ import (
 
 // yields is how often a goroutine lets others run before it waits. To wait and to be woken
 // costs as much as ten items; under load, what is waited for is mostly there before that.
-// BenchmarkChannel of bench/channels has 4 ahead of 1, 2 and 8 with 1, 4 and 64 pairs.
+// BenchmarkChannel of bench/channels is the measure.
 const yields = 4
 
 // yieldLocked lets others run once, without the mutex.
@@ -85,7 +85,7 @@ func errOf(ctx context.Context) error {
 	return context.Canceled
 }
 
-// watchUnlock waits in the line q, of those who want to see something, and unlocks.
+// watchUnlock waits in the line q, of those that want to see something, and unlocks.
 func (c *LimitedChannel[T]) watchUnlock(ctx context.Context, q *line[T], done done) error {
 	w := c.waiterLocked(done, q)
 	c.mu.Unlock()

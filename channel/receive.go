@@ -41,8 +41,26 @@ func (c *LimitedChannel[T]) TryReceiveLease() (T, core.Lease, bool) {
 // difference. Receivers that wait are served in the order in which they came. Once the
 // channel is closed and empty, it returns [ErrClosed], or CloseWithError's error.
 func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
-	v, _, err := c.receive(ctx, false)
-	return v, err
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err
+	}
+	c.mu.Lock()
+	if !c.light || c.queue.n == 0 || len(c.front) > 0 || c.heldUpLocked() {
+		v, _, err := c.receiveUnlock(ctx, false)
+		return v, err
+	}
+	v, _ := c.queue.pop()
+	c.mu.Unlock()
+	if c.plain != nil {
+		c.plain.Give(1)
+	}
+	return v, nil
+}
+
+// heldUpLocked reports whether something follows when an item leaves.
+func (c *LimitedChannel[T]) heldUpLocked() bool {
+	return c.senders.first != nil || c.room.first != nil || !c.open.Load()
 }
 
 // ReceiveLease is Receive that leaves the item's lease to the caller, to be released when
@@ -52,7 +70,12 @@ func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
 // The permits are the item's: a [Bounded] channel's lease is of one, and gives its room
 // back. Capacity counts what is queued alone.
 func (c *LimitedChannel[T]) ReceiveLease(ctx context.Context) (T, core.Lease, error) {
-	v, h, err := c.receive(ctx, true)
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, core.Lease{}, err
+	}
+	c.mu.Lock()
+	v, h, err := c.receiveUnlock(ctx, true)
 	if err != nil {
 		return v, core.Lease{}, err
 	}
@@ -110,13 +133,9 @@ func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 	}
 }
 
-// receive takes the oldest item. What it held is released, or with keep, left to the
+// receiveUnlock takes the oldest item. What it held is released, or with keep, left to the
 // caller: without a limiter its room stays taken.
-func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (v T, h hold, err error) {
-	if err := ctx.Err(); err != nil {
-		return v, h, err
-	}
-	c.mu.Lock()
+func (c *LimitedChannel[T]) receiveUnlock(ctx context.Context, keep bool) (v T, h hold, err error) {
 	v, h, ok := c.oldestLocked()
 	if !ok {
 		return c.receiveSlowUnlock(ctx, keep)

@@ -40,18 +40,47 @@ func (c *LimitedChannel[T]) TrySend(v T) error {
 // Close, and if the channel is closed while it waits, it is [ErrClosed]. Other errors are
 // TrySend's.
 func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
-	if c.limiter == nil {
-		if err := ctx.Err(); err != nil {
-			return err
+	if c.light && ctx.Err() == nil && c.open.Load() && (c.plain == nil || c.plain.TryTake(1)) {
+		if c.putLight(v) {
+			return nil
 		}
-		return c.putWaiting(ctx, v, hold{})
+		return c.putWaiting(ctx, v, c.lightHold())
 	}
+	return c.sendSlow(ctx, v)
+}
+
+// putLight queues an item of one plain permit, or of none, if nobody waits for one and
+// there is room.
+func (c *LimitedChannel[T]) putLight(v T) bool {
+	c.mu.Lock()
+	ok := c.open.Load() && c.receivers.first == nil && c.items.first == nil && c.roomLocked()
+	if ok {
+		c.queue.push(v, hold{})
+	}
+	c.mu.Unlock()
+	return ok
+}
+
+// lightHold returns what an item holds in a channel that is light.
+func (c *LimitedChannel[T]) lightHold() hold {
+	if c.plain == nil {
+		return hold{}
+	}
+	return hold{permits: 1}
+}
+
+// sendSlow is Send for what costs other than one, for what is not there at once, and in
+// the drop modes.
+func (c *LimitedChannel[T]) sendSlow(ctx context.Context, v T) error {
 	n, err := c.cost(v)
 	if err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if c.limiter == nil {
+		return ErrClosed // the zero value too; else a channel without a limiter is light
 	}
 	if c.evicts {
 		return c.sendEvicting(ctx, v, n)

@@ -2,7 +2,7 @@ package channel
 
 import "sync/atomic"
 
-// transit counts those who may hold permits on their way between the limiter and the
+// transit counts those that may hold permits on their way between the limiter and the
 // queue: senders that ask for them or have just got them, receivers that have taken an
 // item and not yet released its lease. A sender that finds no permits, and nothing to
 // evict, learns from it whether they are truly elsewhere. Only the modes that evict count,
