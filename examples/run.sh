@@ -91,6 +91,16 @@ example_inflight() {
 	exits 2 "$1" -limit 0
 }
 
+example_partition() {
+	exits 0 "$1" -generate -lines 20000
+	mv "$work/out" "$work/access.log"
+	exits 0 "$1" -took 300ms -limit 'fixed 20/min' "$work/access.log"
+	says '^20000 requests of [0-9]+ clients, each limited to fixed 20/min: '
+	says '^ +203\.0\.113\.1 +[0-9]+ +[1-9][0-9]*'
+	exits 2 "$1" -limit fast "$work/access.log"
+	says 'unknown kind'
+}
+
 # programs prints the folder of each example program, of all modules.
 programs() {
 	local module

@@ -155,7 +155,7 @@ func (k boundLinks) refund(i int, l core.Lease) { k[i].Refund(l) }
 const usualLinks = 4
 
 func tryAll[M members](m M, b *bundler, permits int) core.Lease {
-	if err := check(nil, permits); err != nil {
+	if err := check(none, permits); err != nil {
 		return core.Refuse(err)
 	}
 	var buffer [usualLinks]core.Lease

@@ -3,6 +3,7 @@ package partition_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,9 +110,7 @@ func TestOfNil(t *testing.T) {
 		"Translate of a nil limiter ":   partition.For(partition.Translate[string, string](none, self), "a"),
 		"Translate with a nil function": partition.For(partition.Translate[string](inner, nil), "a"),
 	} {
-		for len(name) > 0 && name[len(name)-1] == ' ' {
-			name = name[:len(name)-1]
-		}
+		name = strings.TrimSpace(name)
 		require.ErrorContains(t, l.TryAcquire(0).Err(), name)
 		lease, err := l.Acquire(t.Context(), 1)
 		require.ErrorContains(t, err, name)
@@ -215,9 +214,9 @@ func TestChain(t *testing.T) {
 	require.NoError(t, err)
 	acquire := map[string]func() core.Lease{
 		"TryAcquire":       func() core.Lease { return chain.TryAcquire("r", 2) },
-		"Acquire":          func() core.Lease { l, _ := chain.Acquire(context.Background(), "r", 2); return l },
+		"Acquire":          func() core.Lease { l, _ := chain.Acquire(t.Context(), "r", 2); return l },
 		"For's TryAcquire": func() core.Lease { return partition.For(chain, "r").TryAcquire(2) },
-		"For's Acquire":    func() core.Lease { l, _ := partition.For(chain, "r").Acquire(context.Background(), 2); return l },
+		"For's Acquire":    func() core.Lease { l, _ := partition.For(chain, "r").Acquire(t.Context(), 2); return l },
 	}
 	for name, f := range acquire {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +243,7 @@ func TestChain(t *testing.T) {
 			require.Equal(t, []string{"release b", "refund a"}, log)
 		})
 	}
-	l, err := chain.Acquire(context.Background(), "r", 2)
+	l, err := chain.Acquire(t.Context(), "r", 2)
 	require.ErrorIs(t, err, core.ErrRejected)
 	require.ErrorIs(t, l.Err(), core.ErrRejected)
 }

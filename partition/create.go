@@ -20,9 +20,9 @@ type making struct {
 	done chan struct{} // closed when it is over, or the Keyed is closed
 }
 
-// wait waits until it is over; a nil ctx does not end the wait.
+// wait waits until it is over; ctx may be none.
 func (m *making) wait(ctx context.Context) error {
-	if ctx == nil {
+	if ctx == none {
 		<-m.done
 		return nil
 	}
@@ -41,8 +41,11 @@ func (k *Keyed[R, K]) enterSlow(ctx context.Context, e *entry[K], hash uint64, k
 	// Visits come before anything is held that a panic of OnEvict could lose.
 	if e == nil || !e.alive() {
 		k.visit(visitsWhenNew, nil)
-	} else if k.visit(visitsPerShare, e); e.alive() { // it may have been dropped itself
-		return e, nil
+	} else {
+		k.visit(visitsPerShare, e)
+		if e.alive() { // it may have been dropped itself
+			return e, nil
+		}
 	}
 	return k.findOrMake(ctx, hash, key)
 }

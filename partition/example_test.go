@@ -12,7 +12,7 @@ import (
 )
 
 // A request of the examples.
-type request struct{ client, path string }
+type request struct{ client string }
 
 func byClient(r request) string { return r.client }
 
@@ -177,8 +177,7 @@ func ExampleChain() {
 	ann, bob := request{client: "ann"}, request{client: "bob"}
 	fmt.Println(chain.TryAcquire(ann, 8).Acquired())
 	lease := chain.TryAcquire(bob, 8)
-	var rejected *core.RejectedError
-	if errors.As(lease.Err(), &rejected) {
+	if rejected, ok := errors.AsType[*core.RejectedError](lease.Err()); ok {
 		fmt.Println(rejected.Limiter, "said no")
 	}
 	s, _ := limits.Statistics(bob)

@@ -99,7 +99,7 @@ func (k *Keyed[R, K]) bind(r R) boundLimiter {
 }
 
 func (p *partition[R, K]) TryAcquire(permits int) core.Lease {
-	if err := p.k.check(nil, permits); err != nil {
+	if err := p.k.check(none, permits); err != nil {
 		return core.Refuse(err)
 	}
 	return p.k.tryAcquire(p.hash, p.key, permits)
@@ -139,10 +139,10 @@ func (p *partition[R, K]) Statistics() core.Statistics {
 // limiter returns the partition's limiter, made if it must be, or Overflow if there is no
 // room for it; nil if it cannot be made, or all is closed. leave must follow.
 func (p *partition[R, K]) limiter() (l core.Limiter, leave func()) {
-	if p.k.check(nil, 0) != nil {
+	if p.k.check(none, 0) != nil {
 		return nil, nil
 	}
-	e, err := p.k.enterSlow(nil, nil, p.hash, p.key)
+	e, err := p.k.enterSlow(none, nil, p.hash, p.key)
 	switch {
 	case err == nil:
 		return e.limiter, func() { e.leave(false) }
@@ -156,7 +156,7 @@ func (p *partition[R, K]) limiter() (l core.Limiter, leave func()) {
 type refuser[R any] struct{ err error }
 
 func (f *refuser[R]) TryAcquire(permits int) core.Lease {
-	if err := check(nil, permits); err != nil {
+	if err := check(none, permits); err != nil {
 		return core.Refuse(err)
 	}
 	return core.Refuse(f.err)

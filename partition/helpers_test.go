@@ -23,7 +23,7 @@ func self(key string) string { return key }
 
 // newKeyed returns a Keyed with what o leaves out filled in: the key is the request, each
 // has a concurrency limiter of one permit and a queue.
-func newKeyed(t testing.TB, o options) *keyed {
+func newKeyed(t *testing.T, o options) *keyed {
 	t.Helper()
 	if o.Key == nil {
 		o.Key = self
@@ -57,7 +57,7 @@ func bucket(burst int, period time.Duration) *core.TokenBucket {
 }
 
 // takes asks for permits and fails the test if they are not granted.
-func takes(t testing.TB, k *keyed, key string, permits int) core.Lease {
+func takes(t *testing.T, k *keyed, key string, permits int) core.Lease {
 	t.Helper()
 	l := k.TryAcquire(key, permits)
 	require.NoError(t, l.Err(), "key %q", key)
@@ -65,7 +65,7 @@ func takes(t testing.TB, k *keyed, key string, permits int) core.Lease {
 }
 
 // refused asks for permits and fails the test if they are granted.
-func refused(t testing.TB, k *keyed, key string, permits int, want error) {
+func refused(t *testing.T, k *keyed, key string, permits int, want error) {
 	t.Helper()
 	require.ErrorIs(t, k.TryAcquire(key, permits).Err(), want, "key %q", key)
 }

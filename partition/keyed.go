@@ -85,7 +85,7 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 // partition cannot be made, the lease's Err is the error of Options.New, wrapped.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 	if permits < 0 || !k.open.Load() {
-		return core.Refuse(k.check(nil, permits))
+		return core.Refuse(k.check(none, permits))
 	}
 	key := k.o.Key(r)
 	return k.tryAcquire(k.hash(key), key, permits)
@@ -119,7 +119,7 @@ func (k *Keyed[R, K]) tryAcquire(hash uint64, key K, permits int) core.Lease {
 	e := k.table.find(hash, key)
 	if e == nil || !e.enter() {
 		var err error
-		if e, err = k.enterSlow(nil, e, hash, key); err != nil {
+		if e, err = k.enterSlow(none, e, hash, key); err != nil {
 			return k.tryWithout(err, permits)
 		}
 	}

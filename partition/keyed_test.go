@@ -46,7 +46,7 @@ func TestLeaseComesBackUnchanged(t *testing.T) {
 func TestOrderOfChecks(t *testing.T) {
 	asked := 0
 	k := newKeyed(t, options{Key: func(s string) string { asked++; return s }})
-	done, cancel := context.WithCancel(context.Background())
+	done, cancel := context.WithCancel(t.Context())
 	cancel()
 
 	require.ErrorIs(t, k.TryAcquire("a", -1).Err(), core.ErrNegativePermits)
@@ -58,7 +58,7 @@ func TestOrderOfChecks(t *testing.T) {
 	require.Equal(t, err, l.Err())
 	require.Zero(t, asked, "none of these asks for the key")
 
-	_, err = k.Acquire(context.Background(), "a", 2)
+	_, err = k.Acquire(t.Context(), "a", 2)
 	require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
 	require.Equal(t, 1, asked)
 
@@ -66,7 +66,7 @@ func TestOrderOfChecks(t *testing.T) {
 	require.ErrorIs(t, k.TryAcquire("a", -1).Err(), core.ErrNegativePermits)
 	_, err = k.Acquire(done, "a", 1)
 	require.Equal(t, context.Canceled, err)
-	_, err = k.Acquire(context.Background(), "a", 1)
+	_, err = k.Acquire(t.Context(), "a", 1)
 	require.ErrorIs(t, err, core.ErrClosed)
 	refused(t, k, "a", 1, core.ErrClosed)
 	require.Equal(t, 1, asked)
@@ -133,7 +133,7 @@ func TestLimiterThatPanics(t *testing.T) {
 	f.acquire = func(context.Context, int) (core.Lease, error) { panic("odd") }
 	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return f, nil }})
 	require.PanicsWithValue(t, "odd", func() { k.TryAcquire("a", 1) })
-	require.PanicsWithValue(t, "odd", func() { _, _ = k.Acquire(context.Background(), "a", 1) })
+	require.PanicsWithValue(t, "odd", func() { _, _ = k.Acquire(t.Context(), "a", 1) })
 	require.Equal(t, 1, k.Sweep())
 }
 
@@ -237,7 +237,7 @@ func TestLivePartitionAllocatesNothing(t *testing.T) {
 		bound := partition.For[string](k, "a")
 		for what, f := range map[string]func(){
 			"try":     func() { k.TryAcquire("a", 1).Release() },
-			"acquire": func() { l, _ := k.Acquire(context.Background(), "a", 1); l.Release() },
+			"acquire": func() { l, _ := k.Acquire(t.Context(), "a", 1); l.Release() },
 			"refused": func() { k.TryAcquire("a", 0).Release() },
 			"bound":   func() { bound.TryAcquire(1).Release() },
 			"find":    func() { _, _ = k.Get("a") },

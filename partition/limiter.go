@@ -52,13 +52,15 @@ func isForeign(l core.Limiter) bool {
 	return true
 }
 
-// check answers what comes before the request: negative permits, and a done ctx. TryAcquire
-// has none.
+// none is the context of TryAcquire.
+var none context.Context
+
+// check answers what comes before the request: negative permits, and a done ctx.
 func check(ctx context.Context, permits int) error {
 	if permits < 0 {
 		return core.ErrNegativePermits
 	}
-	if ctx != nil {
+	if ctx != none {
 		return ctx.Err()
 	}
 	return nil

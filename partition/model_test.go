@@ -56,6 +56,7 @@ type pair struct {
 }
 
 func playAgainstMap(t *testing.T, ops []byte) {
+	t.Helper()
 	k := newKeyed(t, options{
 		IdleTimeout: 3 * time.Second,
 		New:         func(key string) (core.Limiter, error) { return modelLimiter(key), nil },

@@ -48,7 +48,7 @@ func (k *Keyed[R, K]) acquireGuarded(
 	c := k.closing.Begin(ctx)
 	returned := false
 	defer func() { c.Finish(forgets && returned) }()
-	lease, err := l.Acquire(c, permits)
+	lease, err := l.Acquire(c, permits) //nolint:contextcheck // c is ctx, and ends with Close too
 	returned = true
 	lease, err = answered(l, lease, err)
 	if err != nil {

@@ -58,14 +58,14 @@ func TestStressNoKeyGetsMore(t *testing.T) {
 				case 0, 1, 2:
 					lease = k.TryAcquire(name, 1)
 				case 3, 4:
-					ctx, cancel := context.WithCancel(context.Background())
+					ctx, cancel := context.WithCancel(t.Context())
 					if r.IntN(4) == 0 {
 						cancel()
 					}
 					lease, _ = k.Acquire(ctx, name, 1)
 					cancel()
 				case 5:
-					lease, _ = partition.For[string](k, name).Acquire(context.Background(), 1)
+					lease, _ = partition.For[string](k, name).Acquire(t.Context(), 1)
 				case 6:
 					k.Sweep()
 				case 7:

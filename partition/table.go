@@ -85,7 +85,8 @@ func (t *table[K]) add(e *entry[K]) {
 	bucket := t.bucket(bucketOf(e.hash, size))
 	e.chain.Store(bucket.Load())
 	bucket.Store(e)
-	if t.n++; t.n > size {
+	t.n++
+	if t.n > size {
 		t.split(size)
 	}
 }
@@ -145,7 +146,8 @@ func (t *table[K]) remove(e *entry[K]) {
 		link = &link.Load().chain
 	}
 	link.Store(e.chain.Load()) // e's own stays, for those who are at e
-	if t.n--; t.n < size/2 && size > leastBuckets {
+	t.n--
+	if t.n < size/2 && size > leastBuckets {
 		t.merge(size - 1)
 	}
 }

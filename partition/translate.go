@@ -25,7 +25,7 @@ type translated[R, Inner any] struct {
 }
 
 func (t *translated[R, Inner]) TryAcquire(r R, permits int) core.Lease {
-	if err := check(nil, permits); err != nil {
+	if err := check(none, permits); err != nil {
 		return core.Refuse(err)
 	}
 	return t.l.TryAcquire(t.f(r), permits)

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-func parse(t testing.TB, s string) spec.Limit {
+func parse(t *testing.T, s string) spec.Limit {
 	t.Helper()
 	l, err := spec.Parse(s)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestNew(t *testing.T) {
 	require.Equal(t, math.MaxInt, l.Available())
 }
 
-func optionsOf(t testing.TB, l core.Limiter) any {
+func optionsOf(t *testing.T, l core.Limiter) any {
 	t.Helper()
 	switch l := l.(type) {
 	case *core.ConcurrencyLimiter:
