@@ -101,6 +101,23 @@ example_partition() {
 	says 'unknown kind'
 }
 
+example_server() {
+	exits 0 "$1" -selftest
+	says '^GET /api/time, 20 times +200: 1[0-9], 429: [0-9]'
+	says '^POST /login, wrong +401: 3, 429: 1'
+	says 'data: 1 data: 2'
+	exits 2 "$1" -trusted nowhere
+	says 'nowhere'
+}
+
+example_client() {
+	exits 0 "$1" -pages 12 -burst 5
+	says '^rude +12 pages with [0-9]+ requests, [1-9][0-9]* of them refused'
+	says '^polite +12 pages with [0-9]+ requests, [0-9]+ of them refused'
+	exits 2 "$1" -n 0
+	says 'want more than 0'
+}
+
 # programs prints the folder of each example program, of all modules.
 programs() {
 	local module

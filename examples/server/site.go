@@ -1,0 +1,87 @@
+package main
+
+import (
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+const index = `<!doctype html>
+<title>A site under limits</title>
+<h1>A site under limits</h1>
+<form method=post action=/login><input name=password type=password placeholder="open sesame"><button>Log in</button></form>
+<p><a href=/api/time>the time</a>, 5 a second for each client
+<p><a href=/download>50 MB</a>, 8 MiB a second for all together
+<p><a href=/events>events</a>, one a second
+<p><a href=/healthz>health</a>, without limits
+`
+
+// newSite is the site: who goes where is the mux's business, how much is that of limits.
+func newSite(limits *httplimit.Limits) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprint(w, index)
+	})
+	mux.Handle("GET /api/time", limits.Policy("api")(http.HandlerFunc(now)))
+	mux.Handle("POST /login", limits.Policy("login")(http.HandlerFunc(login)))
+	mux.Handle("GET /download", limits.Policy("download")(http.HandlerFunc(download)))
+	mux.HandleFunc("GET /events", events)
+	mux.Handle("GET /healthz", limits.Exempt(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, "ok")
+	})))
+	return limits.Handler(mux)
+}
+
+func now(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]time.Time{"time": time.Now().UTC()})
+}
+
+func login(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4096)
+	if subtle.ConstantTimeCompare([]byte(r.FormValue("password")), []byte("open sesame")) != 1 {
+		http.Error(w, "wrong password", http.StatusUnauthorized)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "welcome")
+}
+
+// size is what there is to download.
+const size = 50_000_000
+
+var content = strings.Repeat("All work and no play makes Jack a dull boy.\n", size/44+1)[:size]
+
+func download(w http.ResponseWriter, r *http.Request) {
+	http.ServeContent(w, r, "novel.txt", time.Time{}, strings.NewReader(content))
+}
+
+// events are server-sent, one a second, for as long as the client listens.
+func events(w http.ResponseWriter, r *http.Request) {
+	// What is limited is work, and waiting for the next second is none.
+	if lease, ok := httplimit.LeaseFrom(r.Context()); ok {
+		lease.Release()
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	flush := http.NewResponseController(w)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for i := 1; ; i++ {
+		if _, err := fmt.Fprintf(w, "data: %d\n\n", i); err != nil {
+			return
+		}
+		if flush.Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
