@@ -6,6 +6,7 @@ replace github.com/sluice-go/sluice => ../..
 
 require (
 	github.com/creack/pty v1.1.24
+	github.com/goccy/go-yaml v1.19.2
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/shirou/gopsutil/v4 v4.26.10
 	github.com/sluice-go/sluice v0.0.0-00010101000000-000000000000
