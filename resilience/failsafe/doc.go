@@ -1,0 +1,43 @@
+// Package failsafe makes a strategy of package resilience a policy of failsafe-go, so that
+// it composes with that library's retries, circuit breakers, timeouts, hedges and fallbacks.
+//
+//	s, err := resilience.Concurrency(10, 100)
+//	executor := failsafe.With(retry, sluice.Policy[string](s), breaker)
+//	page, err := executor.Get(fetch)
+//
+// The first policy is the outermost. A retry policy outside the strategy sees a refusal as
+// the *[resilience.RejectedError] that it is, and asks again; with WithDelayFunc and
+// [RetryAfter] it waits for as long as the limiter says. Each attempt takes a permit of its
+// own then, and holds none while it waits. Inside the strategy, all attempts run under one
+// permit. A circuit breaker inside the strategy sees no refusals, as they are not the fault
+// of what it guards; outside, it counts them as failures.
+//
+// # For those who know Polly
+//
+// What the options of Polly's rate limiter strategy are here, in package resilience unless
+// another is named:
+//
+//	Polly                                                  here
+//	RateLimiterStrategyOptions.Name                        Options.Name
+//	    "RateLimiter" if it is not set                     the same
+//	RateLimiterStrategyOptions.RateLimiter                 Options.Limiter
+//	    func of the arguments that returns a lease         func of the context that returns a lease
+//	RateLimiterStrategyOptions.DefaultRateLimiterOptions   Options.Default
+//	    PermitLimit = 1000, QueueLimit = 0                 the same
+//	RateLimiterStrategyOptions.OnRejected                  Options.OnRejected
+//	OnRateLimiterRejectedArguments.Context, .Lease         OnRejected's ctx, RejectedError.Lease
+//	AddRateLimiter(options)                                New(Options)
+//	AddRateLimiter(limiter)                                Limit(limiter); the limiter stays the caller's
+//	AddConcurrencyLimiter(permits, queue)                  Concurrency(permits, queue)
+//	PartitionedRateLimiter in RateLimiter                  Keyed, with a partition.Limiter
+//	RateLimiterRejectedException                           *RejectedError; errors.Is(err, core.ErrRejected)
+//	    .RetryAfter, null if it is not known               RejectedError.RetryAfter, 0 if it is not known
+//	    .TelemetrySource                                   RejectedError.Source
+//	event "OnRateLimiterRejected", severity Error          Event to Options.OnEvent and Options.Logger
+//	ResilienceContext.OperationKey                         WithOperation(ctx, key)
+//	ResiliencePipelineBuilder.Name, .InstanceName          PipelineOptions of Pipeline
+//	EnableReloads, dynamic options                         Strategy.Update
+//	OnPipelineDisposed                                     Strategy.Close
+//	execution through pipeline.ExecuteAsync                Strategy.Do, Execute
+//	retry, circuit breaker, timeout, hedging, fallback     failsafe-go's, by way of this package
+package failsafe

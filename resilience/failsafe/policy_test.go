@@ -1,0 +1,267 @@
+package failsafe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/failsafe-go/failsafe-go/fallback"
+	"github.com/failsafe-go/failsafe-go/hedgepolicy"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+	"github.com/failsafe-go/failsafe-go/timeout"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/resilience"
+	sluice "github.com/sluice-go/sluice/resilience/failsafe"
+)
+
+var errBoom = errors.New("boom")
+
+func concurrency(t *testing.T, permits, queue int) (*resilience.Strategy, *core.ConcurrencyLimiter) {
+	t.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
+	require.NoError(t, err)
+	s, err := resilience.Limit(l)
+	require.NoError(t, err)
+	return s, l
+}
+
+// hourly admits one execution an hour.
+func hourly(t *testing.T) *resilience.Strategy {
+	t.Helper()
+	l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	require.NoError(t, err)
+	s, err := resilience.Limit(l)
+	require.NoError(t, err)
+	return s
+}
+
+func TestResultsComeBack(t *testing.T) {
+	s, l := concurrency(t, 1, 0)
+	executor := failsafe.With(sluice.Policy[int](s))
+	v, err := executor.Get(func() (int, error) {
+		assert.Zero(t, l.Available())
+		return 7, nil
+	})
+	assert.Equal(t, 7, v)
+	require.NoError(t, err)
+	_, err = executor.Get(func() (int, error) { return 8, errBoom })
+	assert.Equal(t, errBoom, err)
+	assert.Panics(t, func() { _, _ = executor.Get(func() (int, error) { panic("boom") }) })
+	assert.Equal(t, 1, l.Available())
+}
+
+func TestARefusalIsTheResult(t *testing.T) {
+	s, l := concurrency(t, 1, 0)
+	lease := l.TryAcquire(1)
+	failures := 0
+	executor := failsafe.With(sluice.Policy[int](s)).OnFailure(func(failsafe.ExecutionDoneEvent[int]) { failures++ })
+	_, err := executor.Get(func() (int, error) {
+		t.Error("the function ran")
+		return 0, nil
+	})
+	var r *resilience.RejectedError
+	require.ErrorAs(t, err, &r)
+	assert.ErrorIs(t, err, core.ErrRejected)
+	assert.Equal(t, 1, failures)
+	lease.Release()
+	_, err = executor.Get(func() (int, error) { return 0, nil })
+	assert.NoError(t, err)
+}
+
+// A retry outside sees the refusal, and waits for as long as the limiter says; each attempt
+// takes a permit of its own.
+func TestRetryOutsideWaitsForRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := hourly(t)
+		var refused []error
+		retry := retrypolicy.NewBuilder[string]().
+			WithMaxRetries(3).
+			WithDelayFunc(sluice.RetryAfter[string]).
+			OnRetry(func(e failsafe.ExecutionEvent[string]) { refused = append(refused, e.LastError()) }).
+			Build()
+		executor := failsafe.With(retry, sluice.Policy[string](s))
+		begin, runs := time.Now(), 0
+		run := func() (string, error) {
+			runs++
+			return "page", nil
+		}
+		for range 2 {
+			v, err := executor.Get(run)
+			require.NoError(t, err)
+			assert.Equal(t, "page", v)
+		}
+		assert.Equal(t, time.Hour, time.Since(begin))
+		assert.Equal(t, 2, runs)
+		require.Len(t, refused, 1)
+		assert.ErrorIs(t, refused[0], core.ErrRejected)
+	})
+}
+
+func TestRetryInsideKeepsThePermit(t *testing.T) {
+	s, l := concurrency(t, 1, 0)
+	retry := retrypolicy.NewBuilder[int]().WithMaxRetries(2).ReturnLastFailure().Build()
+	runs := 0
+	_, err := failsafe.With(sluice.Policy[int](s), retry).Get(func() (int, error) {
+		runs++
+		return 0, errBoom
+	})
+	assert.Equal(t, errBoom, err)
+	assert.Equal(t, 3, runs)
+	assert.EqualValues(t, 1, l.Statistics().Granted)
+	assert.Equal(t, 1, l.Available())
+}
+
+// A circuit breaker inside sees no refusals, only what it guards.
+func TestCircuitBreakerInside(t *testing.T) {
+	s, l := concurrency(t, 1, 0)
+	breaker := circuitbreaker.NewBuilder[int]().WithFailureThreshold(2).WithDelay(time.Hour).Build()
+	executor := failsafe.With(sluice.Policy[int](s), breaker)
+	lease := l.TryAcquire(1)
+	for range 5 {
+		_, err := executor.Get(func() (int, error) { return 0, nil })
+		require.ErrorIs(t, err, core.ErrRejected)
+	}
+	assert.True(t, breaker.IsClosed())
+	lease.Release()
+	for range 2 {
+		_, err := executor.Get(func() (int, error) { return 0, errBoom })
+		require.Equal(t, errBoom, err)
+	}
+	_, err := executor.Get(func() (int, error) { return 0, nil })
+	require.ErrorIs(t, err, circuitbreaker.ErrOpen)
+	assert.Equal(t, 1, l.Available(), "the permit is back, though the breaker refused")
+}
+
+// A timeout outside ends the wait for a permit, and is the result.
+func TestTimeoutOutside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l := concurrency(t, 1, 1)
+		lease := l.TryAcquire(1)
+		executor := failsafe.With(timeout.New[int](time.Second), sluice.Policy[int](s))
+		begin := time.Now()
+		_, err := executor.Get(func() (int, error) { return 1, nil })
+		require.ErrorIs(t, err, timeout.ErrExceeded)
+		assert.Equal(t, time.Second, time.Since(begin))
+		assert.Zero(t, l.Statistics().Queued)
+		lease.Release()
+		assert.Equal(t, 1, l.Available())
+	})
+}
+
+// Hedges each take a permit of their own.
+func TestHedgeOutside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l := concurrency(t, 2, 0)
+		hedge := hedgepolicy.NewBuilderWithDelay[int](time.Second).Build()
+		v, err := failsafe.With(hedge, sluice.Policy[int](s)).GetWithExecution(func(exec failsafe.Execution[int]) (int, error) {
+			if exec.IsHedge() {
+				return 2, nil
+			}
+			<-exec.Canceled()
+			return 1, exec.Context().Err()
+		})
+		require.NoError(t, err)
+		assert.Equal(t, 2, v)
+		synctest.Wait()
+		assert.EqualValues(t, 2, l.Statistics().Granted)
+		assert.Equal(t, 2, l.Available())
+	})
+}
+
+func TestFallbackOutside(t *testing.T) {
+	s, l := concurrency(t, 1, 0)
+	defer l.TryAcquire(1).Release()
+	other := fallback.NewBuilderWithResult(3).HandleErrors(core.ErrRejected).Build()
+	v, err := failsafe.With(other, sluice.Policy[int](s)).Get(func() (int, error) { return 1, nil })
+	require.NoError(t, err)
+	assert.Equal(t, 3, v)
+}
+
+func TestCancelledExecutions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l := concurrency(t, 1, 1)
+		lease := l.TryAcquire(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		executor := failsafe.With(sluice.Policy[int](s)).WithContext(ctx)
+		result := executor.GetAsync(func() (int, error) { return 1, nil })
+		synctest.Wait()
+		assert.Equal(t, 1, l.Statistics().Queued)
+		cancel()
+		_, err := result.Get()
+		require.ErrorIs(t, err, context.Canceled)
+		lease.Release()
+		assert.Equal(t, 1, l.Available())
+	})
+}
+
+func TestRetryAfterOfOtherFailures(t *testing.T) {
+	var delays []time.Duration
+	retry := retrypolicy.NewBuilder[int]().WithMaxRetries(1).WithDelay(time.Nanosecond).
+		WithDelayFunc(func(e failsafe.ExecutionAttempt[int]) time.Duration {
+			delays = append(delays, sluice.RetryAfter(e))
+			return sluice.RetryAfter(e)
+		}).Build()
+	_, _ = failsafe.With(retry).Get(func() (int, error) { return 0, errBoom })
+	assert.Equal(t, []time.Duration{-1}, delays)
+}
+
+// In whatever order things end: no permit is lost.
+func TestStressPolicy(t *testing.T) {
+	s, l := concurrency(t, 3, 2)
+	retry := retrypolicy.NewBuilder[int]().WithMaxRetries(2).Build()
+	executor := failsafe.With(retry, timeout.New[int](time.Millisecond), sluice.Policy[int](s))
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 100 {
+				_, _ = executor.GetWithExecution(func(exec failsafe.Execution[int]) (int, error) {
+					if (g+i)%50 == 0 {
+						<-exec.Canceled()
+					}
+					return i, nil
+				})
+			}
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, 3, l.Available())
+	assert.Zero(t, l.Statistics().Queued)
+}
+
+func Example() {
+	bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	strategy, err := resilience.Limit(bucket)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	retry := retrypolicy.NewBuilder[string]().
+		HandleErrors(core.ErrRejected).
+		WithMaxRetries(3).
+		WithDelayFunc(sluice.RetryAfter[string]).
+		Build()
+	breaker := circuitbreaker.NewWithDefaults[string]()
+
+	executor := failsafe.With(retry, sluice.Policy[string](strategy), breaker)
+	for range 3 {
+		page, err := executor.Get(func() (string, error) { return "page", nil })
+		fmt.Println(page, err)
+	}
+	// Output:
+	// page <nil>
+	// page <nil>
+	// page <nil>
+}
