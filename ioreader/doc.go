@@ -15,8 +15,8 @@
 // # Slices
 //
 // A call is cut into slices of about 2 ms of the limiter's rate, and of at most a quarter
-// of its limit, so that a large write is spread over its time and nobody who shares the
-// limiter waits long. The rate is the one that the limiter's leases tell ([core.Window],
+// of its limit, so that a large write is spread over its time, and streams that share the
+// limiter do not wait long for each other. The rate is the one that the limiter's leases tell ([core.Window],
 // or [core.ResetAfter]), whosever limiter it is; of one that tells none the slice is found
 // by trying. A limit that changes is obeyed from the next slice on. A request above the
 // limiter's limit is never refused.

@@ -95,9 +95,9 @@ func TestStreamsOfLimitersSeenThroughOthersAreFair(t *testing.T) {
 // window of another, so that a byte seems to take a second.
 func TestAChainWhoseLeaseMisleadsIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// 1 MB/s, counted over an hour; of which 64 KiB may be on their way.
-		rate := bucketOf(t, 3_600_000_000, 10, 10*time.Microsecond)
-		require.True(t, rate.TryAcquire(3_600_000_000).Acquired())
+		// 1 MB/s, counted over half an hour; of which 64 KiB may be on their way.
+		rate := bucketOf(t, 1_800_000_000, 10, 10*time.Microsecond)
+		require.True(t, rate.TryAcquire(1_800_000_000).Acquired())
 		l, err := core.Chain(semaphore(t, 64<<10), rate)
 		require.NoError(t, err)
 		sink := newMeter()

@@ -35,7 +35,7 @@ type ListenerOptions struct {
 // a server never sees an error for it. The limiters count their refusals.
 //
 // Closing the listener ends the wait with [net.ErrClosed] and closes the connection that
-// waited. Once the limiter Accept or Conns is closed, no connection can be had any more: the
+// waited. Once the limiter Accept or Conns is closed, no connection is admitted: the
 // next is closed, and Accept returns [core.ErrClosed].
 //
 // Its connections are those of [NewConn], their permits of the shared limiters and their

@@ -102,10 +102,11 @@ func (c call) leave() {
 
 // finish ends the context of a call that has waited, or that nobody else may have.
 func (c call) finish() {
-	if c.ctx == c.spare {
-		c.spare, c.kept = nil, nil
+	s := c.side
+	if c.ctx == s.spare {
+		s.spare, s.kept = nil, nil
 	}
-	c.ctx.Finish(c.meter.Trusted())
+	c.ctx.Finish(s.meter.Trusted())
 }
 
 // ended returns why the call has to end; nil if it goes on.

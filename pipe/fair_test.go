@@ -58,11 +58,14 @@ func shares(t *testing.T, options pipe.Options, sizes ...int) []float64 {
 
 func TestWritersOfAllSizesGetEqualShares(t *testing.T) {
 	t.Parallel()
+	const budget = 10_000
+	held := concurrency(t, budget, math.MaxInt)
+	t.Cleanup(func() { available(t, held, budget) })
 	for name, limiter := range map[string]func(core.Limiter) core.Limiter{
 		"bucket":        func(l core.Limiter) core.Limiter { return l },
 		"with a reason": func(l core.Limiter) core.Limiter { return core.WithReason(l, "bandwidth") },
 		"chain": func(l core.Limiter) core.Limiter {
-			c, err := core.Chain(l, concurrency(t, 1<<20, math.MaxInt))
+			c, err := core.Chain(l, held)
 			require.NoError(t, err)
 			return c
 		},

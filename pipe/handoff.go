@@ -1,9 +1,9 @@
 package pipe
 
 // handoff is how bytes go from the slice of a Write to the slice of a Read at once, when
-// the ring is empty. Whoever comes second copies: the writer into the buffer of a Read that
-// waits, the reader out of the bytes of a Write that waits for room. He does so without
-// the mutex; the one who waits stays until that is done, which does not take long: a copy
+// the ring is empty. The call that comes second copies: a Write into the buffer of a Read
+// that waits, a Read out of the bytes of a Write that waits for room. It does so without the
+// mutex; the call that waits stays until that is done, which does not take long, as a copy
 // never waits for a limiter.
 //
 // The pipe's mutex guards it.
@@ -40,7 +40,7 @@ func (p *pipe) claimLocked() []byte {
 }
 
 // claimOrOffer is claim, or else leaves b for the next Read to take from. Both in one,
-// lest a Read begin to wait in between.
+// so that no Read begins to wait in between.
 func (p *pipe) claimOrOffer(b []byte) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,15 +23,18 @@ type leases struct {
 	end  uint64 // position up to which leases are popped
 	_    [64]byte
 
-	released atomic.Uint64              // end, for the writer
-	free     atomic.Pointer[leaseBlock] // to be used again: the reader adds one, the writer takes all
-	_        [48]byte
+	free atomic.Pointer[leaseBlock] // to be used again: the reader adds one, the writer takes all
+	_    [56]byte
 }
 
 const (
+	// So many leases are released in one call: more saves little, and they are on the stack.
 	releasedTogether = 16
-	leaseBlockLen    = 64
-	maxSpareLeases   = bufferSize / leaseBlockLen // blocks that an empty queue keeps
+
+	leaseBlockLen = 64 // a block is 2.5 KiB
+
+	// Blocks that an empty queue keeps: enough for a buffer of single bytes.
+	maxSpareLeases = bufferSize / leaseBlockLen
 )
 
 // leaseBlock is a part of the queue. next is set before an element of the next block is.
@@ -102,7 +105,6 @@ func (l *leases) release(start uint64) {
 		n++
 	}
 	core.ReleaseAll(together[:n])
-	l.released.Store(l.end)
 }
 
 // drop goes on to the next block and leaves this one for the writer to use again.

@@ -121,8 +121,8 @@ func (p *pipe) closeRead(err error) {
 	}
 }
 
-// drain gives back the permits of what nobody will read any more, unless a Read is in
-// progress: that does it when it ends, as does a Write that has been putting bytes.
+// drain gives back the permits of bytes that will not be read, unless a Read is in progress:
+// that does it when it ends, as does a Write that has been putting bytes.
 func (p *pipe) drain() {
 	for p.wr.holds() && p.rd.turn.TryTake() {
 		end := p.ring.written.Load()

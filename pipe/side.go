@@ -127,9 +127,9 @@ func (s *side) rouse() {
 // roused reports whether wait would return at once.
 func (s *side) roused() bool { return len(s.wake) > 0 }
 
-// wait blocks until somebody rouses this side or ctx is done. Who waits has said so, and
-// then looked again whether it has to; who brings what is waited for looks for waiters
-// after that. So no call is forgotten.
+// wait blocks until the side is roused or ctx is done. The call that waits has said so
+// first, and then looked again whether it has to; the call that brings what it waits for
+// looks for it after that. So no call is forgotten.
 func (s *side) wait(ctx context.Context) {
 	done := ctx.Done()
 	if done == nil {
@@ -191,8 +191,8 @@ func (s *side) take(ctx context.Context, n int) (taken int, err error) {
 	return s.meter.Take(c, n) //nolint:contextcheck // c is made of ctx
 }
 
-// takePermits takes n permits at once if they are there. Else it waits for a part of them
-// that does not keep others waiting who need fewer.
+// takePermits takes n permits if they are there now. Else it waits for a part of them only,
+// which leaves some for others.
 func (s *side) takePermits(ctx context.Context, n int) (int, error) {
 	for {
 		if n > s.limit {

@@ -23,7 +23,7 @@ import (
 // Meter is ready after Init. Whoever has the stream's turn may use it, and nobody else, but
 // for Waits and Clear.
 //
-// A call takes a slice and settles it, by turns.
+// A call takes a slice, passes its bytes and settles it, and so on until all have passed.
 type Meter struct {
 	limiter core.Limiter // nil: unlimited
 	turn    *turn.Turn
@@ -228,8 +228,8 @@ func (m *Meter) Keep() core.Lease {
 
 // giveBack refunds a lease of which only some bytes have passed.
 func (m *Meter) giveBack(lease core.Lease, passed int) {
-	// A lease is refunded whole. Who waits may be served from it before what has passed is
-	// taken again; then that is paid for before the next slice.
+	// A lease is refunded whole. A call that waits may be served from it before what has
+	// passed is taken again; then that is paid for before the next slice.
 	limiter.Refund(m.limiter, lease)
 	if _, ok := m.limiter.(core.Refunder); !ok || passed == 0 || !tellsRate(lease) {
 		return // permits of a concurrency limiter are not used up by what passes
