@@ -275,6 +275,10 @@ func TestChainOfKeyed(t *testing.T) {
 		limit, _ := core.PermitLimit.From(a)
 		require.Equal(t, 2, limit)
 
+		// A probe takes nothing.
+		require.False(t, chain.TryAcquire("a", 0).Acquired())
+		require.True(t, chain.TryAcquire("b", 0).Acquired())
+
 		// all has 1 left: b's own permits come back.
 		require.False(t, chain.TryAcquire("b", 2).Acquired())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

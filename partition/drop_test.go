@@ -147,6 +147,9 @@ func TestRequestsSweep(t *testing.T) {
 								takes(t, k, strconv.Itoa(n+i), 1).Release()
 							}
 						}
+						for range 4*k.Len() + 16 { // all are asked, before their time
+							k.TryAcquire("warm", 0)
+						}
 						before := k.Len()
 						first := maps.Collect(k.All())
 						<-time.NewTimer(10 * time.Second).C
@@ -166,6 +169,28 @@ func TestRequestsSweep(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// A Keyed made outside all bubbles drops by the clock of the bubble that it is used in, also
+// after one whose clock was ahead.
+func TestRequestsSweepInAnotherBubble(t *testing.T) {
+	k := newKeyed(t, options{})
+	for _, wait := range []time.Duration{time.Hour, 10 * time.Second, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			<-time.NewTimer(wait).C
+			takes(t, k, "a", 1).Release()
+			for range 20 {
+				k.TryAcquire("b", 0)
+			}
+			<-time.NewTimer(10 * time.Second).C
+			before := k.Counts().Dropped
+			for range 4*k.Len() + 16 {
+				k.TryAcquire("b", 0)
+			}
+			require.Equal(t, before+2, k.Counts().Dropped)
+			k.Sweep()
+		})
 	}
 }
 

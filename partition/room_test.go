@@ -51,6 +51,20 @@ func TestRoomIsMade(t *testing.T) {
 	}
 }
 
+// Of 16 partitions all are looked at, wherever the idle one is.
+func TestRoomIsFoundAmongSixteen(t *testing.T) {
+	for idle := range 16 {
+		k := newKeyed(t, options{MaxPartitions: 16})
+		for i := range 16 {
+			l := takes(t, k, strconv.Itoa(i), 1)
+			if i == idle {
+				l.Release()
+			}
+		}
+		takes(t, k, "new", 1)
+	}
+}
+
 // A limiter that is no Idler keeps its place for ever.
 func TestNoRoomAmongThoseThatAreNoIdlers(t *testing.T) {
 	k := newKeyed(t, options{MaxPartitions: 1, New: func(key string) (core.Limiter, error) {
