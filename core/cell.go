@@ -26,7 +26,8 @@ import (
 // generation, of a concurrency limiter: counts the hot leases, those that live in this
 // word alone. busy: the hot lease of this generation is held. Taking it is one swap that
 // takes the permits too, giving it back another; whoever finds it busy gets a ticket, and
-// count counts the grants that are not hot.
+// count counts the grants that are not hot. When it has no more room, the limiter gets a new
+// cell, so that a lease that is held for long does not stay the hot one.
 //
 // generation, of a rate limiter: counts the grants, so that each has a number; and a
 // window's openings, so that no swap prepared before one succeeds after it.

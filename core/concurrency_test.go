@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
 )
 
 func TestAConcurrencyLimiterHoldsPermitsUntilTheyAreReleased(t *testing.T) {
@@ -106,4 +108,28 @@ func TestAReleaseSynchronizes(t *testing.T) {
 		<-done
 	}
 	require.Equal(t, 8*500, shared)
+}
+
+// A lease that is held while very many come and go is released once, like any other.
+func TestALeaseThatIsHeldForLong(t *testing.T) {
+	l := concurrency(t, 10, 0)
+	var held []core.Lease
+	for range 4 {
+		held = append(held, takes(t, l, 2))
+		for range 5000 {
+			takes(t, l, 1).Release()
+		}
+	}
+	counts(t, l, 10, 2, 0, 20_004, 0)
+	for i, lease := range held {
+		lease.With(core.ReasonPhrase.With("copy")).Release()
+		available(t, l, 4+2*i)
+		lease.Release()
+		available(t, l, 4+2*i)
+	}
+	takes(t, l, 10)
+	for _, lease := range held {
+		lease.Release()
+	}
+	available(t, l, 0)
 }

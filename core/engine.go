@@ -155,6 +155,11 @@ func (e *engine) takeBack(now int64, c *cell, word uint64) {
 	case *permits:
 		a.SetFree(int(e.aside.Load()) + int(word&heldMask))
 		e.granted.Add(word & countMask / countOne)
+		if word&busy != 0 && word&countMask == countMask {
+			// One lease has been hot while very many came and went with tickets, as far as can
+			// be told. It keeps this cell, and the next is hot in another.
+			e.replace(c, c.terms)
+		}
 	case *machine.Bucket:
 		word &= 1<<c.stateBits() - 1
 		l := c.unpack(word, now-c.From)

@@ -109,13 +109,29 @@ func (l Lease) Release() {
 func (l Lease) release() {
 	c, n := l.c, int(l.bits>>(outcomeBits+generationBits))
 	if c.x != nil {
-		c, n = l.home(), l.permits()
+		l.releaseSlow()
+		return
 	}
 	switch l.outcome() {
 	case heldHot:
 		c.releaseHot(l.generation(), n)
 	case heldTicket:
 		if l.redeem() {
+			c.e.giveBack(n)
+			c.e.held().keep(c)
+		}
+	default:
+		l.end(direct.Released)
+	}
+}
+
+// releaseSlow is release for a lease that is not only its limiter's.
+func (l Lease) releaseSlow() {
+	switch c := l.home(); l.outcome() {
+	case heldHot:
+		c.releaseHot(l.generation(), l.permits())
+	case heldTicket:
+		if n := l.permits(); c.redeem(l.generation()) {
 			c.settle(n)
 		}
 	default:
@@ -125,11 +141,18 @@ func (l Lease) release() {
 
 // redeem uses up the lease's ticket, and reports whether this call is the one that does.
 func (l Lease) redeem() bool {
+	if l.c.x == nil {
+		return l.c.redeem(l.generation())
+	}
+	return l.home().redeem(l.generation())
+}
+
+// redeem uses up a ticket's generation.
+func (c *cell) redeem(g uint64) bool {
 	// Of any number of copies and goroutines one moves the generation; a lease from long
 	// ago finds a later one. The winner alone touches what the ticket stands for, and only
 	// when it is done with that is the ticket used again.
-	g := l.generation()
-	return l.home().word.CompareAndSwap(g, g+1)
+	return c.word.CompareAndSwap(g, g+1)
 }
 
 // settle gives back what a redeemed ticket stands for.

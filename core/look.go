@@ -8,17 +8,29 @@ import (
 
 // Available returns the permits that could be taken now.
 func (e *engine) Available() int {
-	if s, ok := e.glance(); ok {
-		return s.Available
+	if c := e.cell.Load(); c != nil {
+		if n, ok := e.availableIn(c, c.word.Load()); ok {
+			return n
+		}
 	}
-	return e.Statistics().Available
+	return e.statisticsSlow().Available
 }
 
 // Statistics returns the limiter's counts. They go on after Close.
 func (e *engine) Statistics() Statistics {
-	if s, ok := e.glance(); ok {
-		return s
+	if c := e.cell.Load(); c != nil {
+		// What the word does not count changes while it is shut, or when the count is that of
+		// a probe. If it is the same before and after, the two belong together.
+		granted := e.granted.Load()
+		w := c.word.Load()
+		if n, ok := e.availableIn(c, w); ok && e.granted.Load() == granted && e.cell.Load() == c {
+			return Statistics{Limit: c.inForce(), Available: n, Granted: granted + c.number(w), Rejected: e.rejected.Load()}
+		}
 	}
+	return e.statisticsSlow()
+}
+
+func (e *engine) statisticsSlow() Statistics {
 	if e.cell.Load() == nil {
 		return Statistics{}
 	}
@@ -35,49 +47,40 @@ func (e *engine) Statistics() Statistics {
 	return s
 }
 
+// availableIn returns the permits that could be taken now by what the word tells, if that is
+// open, so that nobody waits.
+func (e *engine) availableIn(c *cell, w uint64) (n int, ok bool) {
+	if w&shut != 0 {
+		return 0, false
+	}
+	if c.Kind == machine.Concurrency {
+		return int(w&heldMask) + e.setAside(c), true
+	}
+	now := c.clock()
+	if e.wentBack(c, now) {
+		return 0, false
+	}
+	if c.Kind == machine.Window {
+		return int(w&windowMask) + e.setAside(c), now < c.bound.Load()
+	}
+	l := c.unpack(w, now-c.From)
+	return c.Limit - c.missing(l.full-(now-c.From), l.spare), true
+}
+
+// setAside returns the available permits for which there is no room in the open word.
+func (e *engine) setAside(c *cell) int {
+	if c.Limit <= maxHeld {
+		return 0
+	}
+	return int(e.aside.Load())
+}
+
 // inForce returns the limit in force.
 func (c *cell) inForce() int {
 	if c.Kind == machine.Concurrency {
 		return int(c.bound.Load())
 	}
 	return c.Limit
-}
-
-// glance returns the statistics if the word is open, so that nobody waits, and tells all.
-func (e *engine) glance() (s Statistics, ok bool) {
-	c := e.cell.Load()
-	if c == nil {
-		return s, false
-	}
-	// What the word does not count changes while it is shut, or when the count is that of a
-	// probe. If it is the same before and after, the two belong together.
-	granted := e.granted.Load()
-	w := c.word.Load()
-	if w&shut != 0 {
-		return s, false
-	}
-	switch c.Kind {
-	case machine.Concurrency:
-		s.Available = int(w & heldMask)
-	case machine.Window:
-		now := c.clock()
-		if now >= c.bound.Load() || e.wentBack(c, now) {
-			return s, false
-		}
-		s.Available = int(w & windowMask)
-	case machine.TokenBucket:
-		now := c.clock()
-		if e.wentBack(c, now) {
-			return s, false
-		}
-		l := c.unpack(w, now-c.From)
-		s.Available = c.Limit - c.missing(l.full-(now-c.From), l.spare)
-	}
-	if c.Limit > maxHeld {
-		s.Available += int(e.aside.Load())
-	}
-	s.Limit, s.Granted, s.Rejected = c.inForce(), granted+c.number(w), e.rejected.Load()
-	return s, e.granted.Load() == granted && e.cell.Load() == c
 }
 
 // IdleFor returns how long all permits have been available, and whether they are.

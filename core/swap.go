@@ -15,9 +15,13 @@ func (l *ConcurrencyLimiter) tryFast(n int) (Lease, bool) {
 		return Lease{}, false
 	}
 	w := c.word.Load()
-	if uint64(n)-1 < w&heldMask && w&busy == 0 && w&generationMask != generationMask { // n > 0
-		if next := w + (generationOne + busy) - uint64(n); c.word.CompareAndSwap(w, next) {
-			return l.hot(c, next, n), true
+	if uint64(n)-1 < w&heldMask { // n > 0
+		if w&busy == 0 && w&generationMask != generationMask {
+			if next := w + (generationOne + busy) - uint64(n); c.word.CompareAndSwap(w, next) {
+				return l.hot(c, next, n), true
+			}
+		} else if next := w + countOne - uint64(n); next&countMask != 0 && c.word.CompareAndSwap(w, next) {
+			return l.ticketed(c, next, n), true
 		}
 		backOff(0)
 	}
@@ -38,8 +42,7 @@ func (l *ConcurrencyLimiter) tryFastSlow(c *cell, n int) (Lease, bool) {
 		} else if w&countMask == countMask {
 			return Lease{}, false
 		} else if next := w + countOne - uint64(n); c.word.CompareAndSwap(w, next) {
-			t, generation := l.permits.draw(c)
-			return Lease{c: t, bits: granted(heldTicket, generation, n), u: l.left(c, next), v: -1}, true
+			return l.ticketed(c, next, n), true
 		}
 		backOff(try)
 	}
@@ -48,6 +51,12 @@ func (l *ConcurrencyLimiter) tryFastSlow(c *cell, n int) (Lease, bool) {
 // hot returns the hot lease that a swap has taken; w is the word after it.
 func (l *ConcurrencyLimiter) hot(c *cell, w uint64, n int) Lease {
 	return Lease{c: c, bits: granted(heldHot, c.generationOf(w), n), u: l.left(c, w), v: -1}
+}
+
+// ticketed returns the lease of a ticket for what a swap has taken; w is the word after it.
+func (l *ConcurrencyLimiter) ticketed(c *cell, w uint64, n int) Lease {
+	t, generation := l.permits.draw(c)
+	return Lease{c: t, bits: granted(heldTicket, generation, n), u: l.left(c, w), v: -1}
 }
 
 // left returns the permits that are available beside a word.

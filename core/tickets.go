@@ -6,17 +6,22 @@ import "sync"
 // collector empties it in time: a peak of leases leaves nothing behind.
 type spareTickets struct {
 	sync.Pool
-	of *terms // tickets show these
+	of *terms // tickets show these, or the same
+}
+
+// suits reports whether tickets of t show what those of the pool do.
+func (s *spareTickets) suits(t *terms) bool {
+	return s.of == t || s.of.label == t.label && s.of.Limit == t.Limit
 }
 
 // draw returns a ticket that shows the terms of c, and the generation of its next lease.
 func (p *permits) draw(c *cell) (*cell, uint64) {
-	pool := p.tickets.Load()
-	if pool == nil || pool.of != c.terms {
-		pool = &spareTickets{of: c.terms}
-		p.tickets.Store(pool) // of two made at once one is forgotten
+	spare := p.tickets.Load()
+	if spare == nil || !spare.suits(c.terms) {
+		spare = &spareTickets{of: c.terms}
+		p.tickets.Store(spare) // of two made at once one is forgotten
 	}
-	if t, ok := pool.Get().(*cell); ok {
+	if t, ok := spare.Get().(*cell); ok {
 		return t, t.word.Load()
 	}
 	return &cell{e: c.e, terms: c.terms}, 0
@@ -24,7 +29,7 @@ func (p *permits) draw(c *cell) (*cell, uint64) {
 
 // keep puts a redeemed ticket back.
 func (p *permits) keep(t *cell) {
-	if pool := p.tickets.Load(); pool.of == t.terms && t.word.Load() < maxGeneration {
-		pool.Put(t)
+	if spare := p.tickets.Load(); spare.suits(t.terms) && t.word.Load() < maxGeneration {
+		spare.Put(t)
 	}
 }
