@@ -15,7 +15,7 @@ import (
 //
 //	 63   62   61          42 41     31 30           0
 //	shut busy  generation     count     credit           a concurrency limiter's
-//	shut  0    generation          credit                a window's
+//	shut  0    generation          credit                a window's, a token bucket's
 //	shut generation    full            spare             a token bucket's level, if it fits
 //
 // shut: the mutex's holder has taken the word's state back. Set and cleared under the
@@ -41,7 +41,7 @@ type cell struct {
 	word atomic.Uint64
 
 	// bound is, of a concurrency limiter's own cell, the limit in force: the terms' or less,
-	// see watched.Resize. Of a window's, the instant before which the credit may be taken.
+	// see watched.Resize. Of a rate limiter's, the instant before which the credit may be taken.
 	// It changes while the word is shut.
 	bound atomic.Int64
 

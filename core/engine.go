@@ -161,6 +161,11 @@ func (e *engine) takeBack(now int64, c *cell, word uint64) {
 			e.replace(c, c.terms)
 		}
 	case *machine.Bucket:
+		if c.FullBits == 0 {
+			l := e.credited(c, word)
+			a.SetLevel(&c.Terms, now, machine.Level{Full: l.full, Spare: l.spare})
+			break
+		}
 		word &= 1<<c.stateBits() - 1
 		l := c.unpack(word, now-c.From)
 		if l.full == now-c.From {
@@ -188,11 +193,22 @@ func (e *engine) openWord(now int64) {
 		e.aside.Store(int64(free - lent))
 		w |= uint64(lent)
 	case *machine.Bucket:
-		if c.FullBits == 0 {
+		l := a.Level(&c.Terms)
+		if c.FullBits > 0 {
+			w |= c.levelWord(level{l.Full - c.From, l.Spare})
+			break
+		}
+		// What is available is a credit that is good until the bucket is full, at the
+		// soonest: as long as there is room for all that comes, it does not matter whether
+		// tokens are taken before or after. aside is the spare less what is lent.
+		lent := int(min(int64(e.m.Available()), maxWindow))
+		if l.Full <= now || l.Full == machine.Never || lent == 0 || c.Manual() || uint64(l.Full-c.From)>>(63-c.SpareBits) != 0 {
 			return
 		}
-		l := a.Level(&c.Terms)
-		w |= c.levelWord(level{l.Full - c.From, l.Spare})
+		c.bound.Store(l.Full)
+		e.aside.Store(int64(l.Spare - lent))
+		e.granted.Add(^uint64(0)) // of the generation that the opening uses
+		w = w + generationOne | uint64(lent)
 	case *machine.Segments:
 		// All that is available counts in this segment, until it ends.
 		free := e.m.Available()

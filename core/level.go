@@ -11,8 +11,8 @@ import (
 // tokens it then has no room for. With m ticks to come until full, it lacks m·Step-spare.
 //
 // The word holds spare in its low bits, full above, as nanoseconds since the cell's From,
-// and the generation on top. A bucket for which a word is too small, and one that is
-// replenished by hand, does all under the mutex.
+// and the generation on top. A bucket for which a word is too small lends a credit instead;
+// one that is replenished by hand does all under the mutex.
 type level struct {
 	full  int64
 	spare int

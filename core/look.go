@@ -63,6 +63,13 @@ func (e *engine) availableIn(c *cell, w uint64) (n int, ok bool) {
 	if c.Kind == machine.Window {
 		return int(w&windowMask) + e.setAside(c), now < c.bound.Load()
 	}
+	if c.FullBits == 0 {
+		openings := e.granted.Load()
+		w = c.word.Load()
+		until, l := c.bound.Load(), e.credited(c, w)
+		same := w&shut == 0 && e.granted.Load() == openings // else the four do not belong together
+		return c.Limit - c.missing(l.full-now, l.spare), same && now < until
+	}
 	l := c.unpack(w, now-c.From)
 	return c.Limit - c.missing(l.full-(now-c.From), l.spare), true
 }

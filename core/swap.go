@@ -106,6 +106,9 @@ func (l *TokenBucket) tryFast(n int) (_ Lease, answered bool) {
 	if c == nil {
 		return Lease{}, false
 	}
+	if c.FullBits == 0 {
+		return l.tryCredit(c, n)
+	}
 	for try := 0; ; try++ {
 		// The word is read before the clock, so now is no earlier than anything in it; and
 		// swapped after it, so it was right at now.
@@ -132,6 +135,38 @@ func (l *TokenBucket) tryFast(n int) (_ Lease, answered bool) {
 		}
 		backOff(try)
 	}
+}
+
+// tryCredit is tryFast for a bucket whose level does not fit into the word.
+func (l *TokenBucket) tryCredit(c *cell, n int) (Lease, bool) {
+	for try := 0; ; try++ {
+		w := c.word.Load()
+		if uint64(n)-1 >= w&windowMask || w&generationMask == generationMask {
+			return Lease{}, false
+		}
+		now, until := c.clock(), c.bound.Load() // as in a window
+		if now >= until || l.wentBack(c, now) {
+			return Lease{}, false
+		}
+		next := w + generationOne - uint64(n)
+		after := l.credited(c, next)
+		if c.word.CompareAndSwap(w, next) {
+			return Lease{
+				c: c, bits: granted(spentBucket, c.generationOf(next), n),
+				u: after.full - now, v: c.spentAt(now-c.From, after.spare),
+			}, true
+		}
+		backOff(try)
+	}
+}
+
+// credited returns the level, in instants, of a bucket with so much credit left in its word.
+func (e *engine) credited(c *cell, w uint64) level {
+	after := level{full: c.bound.Load(), spare: int(e.aside.Load()) + int(w&windowMask)}
+	if after.spare < 0 {
+		after = after.later(c.terms)
+	}
+	return after
 }
 
 // wentBack reports whether the clock has gone back: in a bubble, behind the latest use of
