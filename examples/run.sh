@@ -118,6 +118,15 @@ example_client() {
 	says 'want more than 0'
 }
 
+example_loadtest() {
+	exits 0 "$1" -short -svg "$work/plot.svg"
+	says '^none +5\.0 '
+	says '^newest first +5\.0 '
+	grep -q '<svg' "$work/plot.svg"
+	exits 2 "$1" -slots 0
+	says 'want more than 0'
+}
+
 # programs prints the folder of each example program, of all modules.
 programs() {
 	local module

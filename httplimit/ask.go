@@ -13,7 +13,7 @@ import (
 
 // ask asks those of the policies that the request has not met, in order, up to the first
 // that does not let it pass.
-func (v *visit) ask(ctx context.Context, frame int, r *http.Request, policies []*policy, wait bool) *Rejection {
+func (v *visit) ask(ctx context.Context, frame int32, r *http.Request, policies []*policy, wait bool) *Rejection {
 	for _, p := range policies {
 		i, fresh := v.enter(frame, p)
 		if !fresh || p.Limiter == nil {
@@ -48,14 +48,15 @@ type question struct {
 func (q *question) ask(ctx context.Context, i int) *Rejection {
 	v, o := q.visit, q.visit.terms.Observer
 	lease, result, waited, err := q.answer(ctx)
-	a := ask{limiter: q.limiter, lease: lease}
-	if result == Acquired {
-		a.stage = held
-		if o != nil {
-			a.since = time.Now()
-		}
+	if o == nil && result == Acquired {
+		v.note(i, q.limiter, lease, held, time.Time{})
+		return nil
 	}
-	v.note(i, a)
+	s := asked
+	if result == Acquired {
+		s = held
+	}
+	v.note(i, q.limiter, lease, s, time.Now())
 	if o != nil {
 		if result == Acquired {
 			o.Active(ctx, q.policy.Name, +1)
@@ -85,7 +86,10 @@ func (q *question) answer(ctx context.Context) (lease core.Lease, result Result,
 	default:
 		lease, over, waited, err = q.visit.await(ctx, q.policy, q.limiter, q.permits)
 	}
-	result, err = q.judge(ctx, &lease, err, over)
+	if err == nil && lease.Acquired() {
+		return lease, Acquired, waited, nil
+	}
+	lease, result, err = q.judge(ctx, lease, err, over)
 	return lease, result, waited, err
 }
 
@@ -111,25 +115,23 @@ func (v *visit) await(ctx context.Context, p *policy, l core.Limiter, permits in
 	return lease, w.over(), 0, err
 }
 
-// judge tells a refusal from a failure, and either from the end of a wait. over: MaxWait is.
-func (q *question) judge(ctx context.Context, lease *core.Lease, err error, over bool) (Result, error) {
-	*lease, err = limiter.Checked(q.limiter, *lease, err)
-	if err == nil {
-		return Acquired, nil
-	}
+// judge says what an answer means that is no grant: a refusal, a failure, or the end of a
+// wait. over: MaxWait is.
+func (q *question) judge(ctx context.Context, lease core.Lease, err error, over bool) (core.Lease, Result, error) {
+	lease, err = limiter.Checked(q.limiter, lease, err)
 	if !errors.Is(lease.Err(), err) { // somebody else's limiter, and careless
-		*lease = core.Refuse(err)
+		lease = core.Refuse(err)
 	}
 	ended := ctx.Err()
 	switch {
 	case errors.Is(err, core.ErrRejected), errors.Is(err, core.ErrPermitsExceedLimit):
-		return q.policy.refused, err
+		return lease, q.policy.refused, err
 	case !q.wait || !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
-		return Failed, err
+		return lease, Failed, err
 	case ended != nil && !errors.Is(ended, context.DeadlineExceeded):
-		return RequestCanceled, err
+		return lease, RequestCanceled, err
 	case ended != nil || over:
-		return q.policy.refused, err
+		return lease, q.policy.refused, err
 	}
-	return Failed, err
+	return lease, Failed, err
 }

@@ -59,7 +59,7 @@ type wants struct {
 	upload, download []Limiter
 }
 
-func (v *visit) wantsOf(frame int) wants {
+func (v *visit) wantsOf(frame int32) wants {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var w wants

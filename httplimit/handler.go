@@ -99,7 +99,7 @@ func (l *Limits) visit(r *http.Request) *visit {
 // frame is one wrapper's part in a visit.
 type frame struct {
 	visit    *visit
-	number   int
+	number   int32
 	request  *http.Request // as the policies saw it
 	response *response     // nil: the handler writes past us
 	entered  bool          // the handler was called

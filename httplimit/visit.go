@@ -20,12 +20,12 @@ type visit struct {
 	outer  *visit // a check's: the visit that the request makes already
 	exempt bool   // no policy applies; set before anybody else sees the visit
 
+	fields bool       // a wrapper takes header fields off where they do not belong; guarded by mu
 	mu     sync.Mutex // guards what follows; a leaf
 	asks   []ask      // in order; it only grows
 	first  [1]ask     // most requests need no more
-	frames int        // wrappers that have asked
+	frames int32      // wrappers that have asked
 	quota  quota      // the header fields that tell of asks
-	fields bool       // a wrapper takes them off where they do not belong
 }
 
 // ask is one policy's part in a visit.
@@ -33,7 +33,7 @@ type ask struct {
 	policy  *policy
 	limiter core.Limiter // the policy's, bound to the request, whatever becomes of the request
 	lease   core.Lease
-	frame   int // the wrapper that asked
+	frame   int32 // the wrapper that asked
 	stage   stage
 	since   time.Time // of the grant, if there is an Observer
 }
@@ -76,24 +76,27 @@ func visiting(ctx context.Context, l *Limits) *visit {
 
 // enter notes that the frame asks p, and returns the place of the ask. It reports false if
 // the request has been there before.
-func (v *visit) enter(frame int, p *policy) (int, bool) {
+func (v *visit) enter(frame int32, p *policy) (int, bool) {
 	if v.outer != nil && v.outer.knows(p) {
 		return 0, false
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.knowsLocked(p) {
+	n := len(v.asks)
+	switch {
+	case n == 0:
+		v.asks = v.first[:1]
+		v.first[0].policy, v.first[0].frame = p, frame
+	case v.knowsLocked(p):
 		return 0, false
+	default:
+		v.asks = append(v.asks, ask{policy: p, frame: frame})
 	}
-	if v.asks == nil {
-		v.asks = v.first[:0]
-	}
-	v.asks = append(v.asks, ask{policy: p, frame: frame})
-	return len(v.asks) - 1, true
+	return n, true
 }
 
 // nextFrame returns the number of a wrapper that enters now.
-func (v *visit) nextFrame() int {
+func (v *visit) nextFrame() int32 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.frames++
@@ -116,11 +119,11 @@ func (v *visit) knowsLocked(p *policy) bool {
 }
 
 // note takes down the answer to the ask at i.
-func (v *visit) note(i int, a ask) {
+func (v *visit) note(i int, l core.Limiter, lease core.Lease, s stage, since time.Time) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
-	a.policy, a.frame = v.asks[i].policy, v.asks[i].frame
-	v.asks[i] = a
+	a := &v.asks[i]
+	a.limiter, a.lease, a.stage, a.since = l, lease, s, since
+	v.mu.Unlock()
 }
 
 // last moves the last ask that matches to a stage, and returns it as it was.
@@ -164,12 +167,33 @@ func (v *visit) release() {
 }
 
 // settle ends what the frame asked for, last first.
-func (v *visit) settle(ctx context.Context, frame int, r *http.Request, status int) {
+func (v *visit) settle(ctx context.Context, frame int32, r *http.Request, status int) {
+	if lease, ok := v.settleOnly(frame); ok {
+		lease.Release()
+		return
+	}
+	v.settleSlow(ctx, frame, r, status)
+}
+
+// settleOnly is the way of most requests: they were asked for one policy's permits, and
+// nobody wants to know what becomes of them.
+func (v *visit) settleOnly(frame int32) (core.Lease, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	a := &v.first[0]
+	if len(v.asks) != 1 || a.frame != frame || a.stage != held || a.policy.Refund != nil || v.terms.Observer != nil {
+		return core.Lease{}, false
+	}
+	a.stage = settled
+	return a.lease, true
+}
+
+func (v *visit) settleSlow(ctx context.Context, frame int32, r *http.Request, status int) {
 	a, ok := v.last(settled, func(a *ask) bool { return a.frame == frame })
 	if !ok {
 		return
 	}
-	defer v.settle(ctx, frame, r, status)
+	defer v.settleSlow(ctx, frame, r, status)
 	refund := false
 	defer func() { v.giveBack(ctx, a, refund) }()
 	refund = a.policy.Refund != nil && a.policy.Refund(r, status)

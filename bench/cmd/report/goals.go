@@ -44,6 +44,7 @@ func goals() []line {
 		ls = append(ls, line{work: "pipe of 64 KiB, writes of " + p.work, measurement: "pipe-" + p.size, ours: ours, rival: "io.Pipe", goal: p.goal})
 	}
 	ls = append(ls, partitionGoals()...)
+	ls = append(ls, httpGoals()...)
 	return append(ls,
 		line{work: "throttled 32 KiB write that need not wait", measurement: "throttled-write", ours: ours, rival: timeRate, goal: 0.60},
 		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "pond", goal: 1.00},

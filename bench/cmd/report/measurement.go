@@ -107,6 +107,7 @@ func measurements() []measurement {
 		measurement{name: "waiters", folder: memoryFolder, bench: "Waiters"},
 	)
 	ms = append(ms, partitionMeasurements()...)
+	ms = append(ms, httpMeasurements()...)
 	return append(ms, curves()...)
 }
 
