@@ -3,12 +3,18 @@ package main
 // goals are the lines of the table.
 func goals() []line {
 	ls := []line{
-		{work: "concurrency limiter, TryAcquire + Release", measurement: "try", ours: ours, rival: semaphore, goal: 0.80, noAlloc: true},
+		{work: "concurrency limiter, nothing else held, TryAcquire + Release", measurement: "try", ours: ours, rival: semaphore, goal: 0.80, noAlloc: true},
 		{work: "TryAcquire + Release from all cores", measurement: "try-all-cores", ours: ours, rival: semaphore, goal: 1.00},
 		{work: "Acquire(ctx) + Release", measurement: "acquire", ours: ours, rival: semaphore, goal: 0.90},
 		{work: "Acquire + Release with context.Background", measurement: "acquire-background", ours: ours, rival: semaphore, goal: 0.90},
 		{work: "16 goroutines on 1 permit, through the queue", measurement: "handover-16", ours: ours, rival: semaphore, goal: 0.70, noAlloc: true},
 		{work: "1000 waiters on 2 permits", measurement: "handover-1000", ours: ours, rival: semaphore, goal: 0.70, noAlloc: true},
+	}
+	for _, n := range heldNumbers {
+		ls = append(ls,
+			line{work: "the same while " + n + " others are held", measurement: "held-" + n, ours: ours, rival: semaphore, goal: 1.00, noAlloc: true},
+			line{work: "the same while " + n + " others are held, from all cores", measurement: "held-all-cores-" + n, ours: ours, rival: semaphore, goal: 1.00},
+		)
 	}
 	for _, r := range []string{"1ns", "1ms", "1s"} {
 		ls = append(ls,
@@ -21,6 +27,12 @@ func goals() []line {
 		line{work: "token bucket, refused", measurement: "rate-refused", ours: ours, rival: timeRate, goal: 0.50},
 		line{work: "fixed window, TryAcquire", measurement: "window", ours: "sluice-fixed", rival: timeRate, goal: 0.50, noAlloc: true},
 		line{work: "sliding window, TryAcquire", measurement: "window", ours: "sluice-sliding", rival: timeRate, goal: 0.60, noAlloc: true},
+		line{work: "token bucket, Available to Tokens", measurement: "available", ours: "sluice-bucket", rival: timeRate, goal: 0.60, noAlloc: true},
+		line{work: "fixed window, Available to Tokens", measurement: "available", ours: "sluice-fixed", rival: timeRate, goal: 0.60, noAlloc: true},
+		line{work: "sliding window, Available to Tokens", measurement: "available", ours: "sluice-sliding", rival: timeRate, goal: 0.60, noAlloc: true},
+		line{work: "token bucket, Statistics to Tokens", measurement: "statistics", ours: "sluice-bucket", rival: timeRate, goal: 0.60, noAlloc: true},
+		line{work: "fixed window, Statistics to Tokens", measurement: "statistics", ours: "sluice-fixed", rival: timeRate, goal: 0.60, noAlloc: true},
+		line{work: "sliding window, Statistics to Tokens", measurement: "statistics", ours: "sluice-sliding", rival: timeRate, goal: 0.60, noAlloc: true},
 		line{work: "idle concurrency limiter", measurement: "idle", ours: "sluice-concurrency", goal: idleBytes, unit: heap},
 		line{work: "idle token bucket", measurement: "idle", ours: "sluice-bucket", goal: idleBytes, unit: heap},
 		line{work: "idle fixed window", measurement: "idle", ours: "sluice-fixed", goal: idleBytes, unit: heap},

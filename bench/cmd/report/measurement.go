@@ -72,6 +72,9 @@ const (
 	goroutines = "goroutines"
 )
 
+// heldNumbers are how many leases are held beside the one that is measured.
+var heldNumbers = []string{"1", "10", "1000", "10000", "100000"}
+
 // measurements are all, in the order of the report.
 func measurements() []measurement {
 	ms := []measurement{
@@ -81,6 +84,12 @@ func measurements() []measurement {
 		{name: "acquire-background", folder: "limiter", bench: "AcquireRelease", at: "ctx=background"},
 		{name: "handover-16", folder: "limiter", bench: "HandOver", at: "goroutines=16/permits=1"},
 		{name: "handover-1000", folder: "limiter", bench: "HandOver", at: "goroutines=1000/permits=2"},
+	}
+	for _, n := range heldNumbers {
+		ms = append(ms,
+			measurement{name: "held-" + n, folder: "limiter", bench: "Held", at: "held=" + n},
+			measurement{name: "held-all-cores-" + n, folder: "limiter", bench: "HeldAllCores", at: "held=" + n},
+		)
 	}
 	for _, r := range []string{"1ns", "1ms", "1s"} {
 		ms = append(ms, measurement{name: "rate-try-" + r, folder: "limiter", bench: "RateTry", at: "refill=" + r})
@@ -92,7 +101,11 @@ func measurements() []measurement {
 	for _, r := range []string{"1ns", "1ms", "1s"} {
 		ms = append(ms, measurement{name: "rate-acquire-" + r, folder: "limiter", bench: "RateAcquire", at: "refill=" + r})
 	}
-	ms = append(ms, measurement{name: "window", folder: "limiter", bench: "Window"})
+	ms = append(ms,
+		measurement{name: "window", folder: "limiter", bench: "Window"},
+		measurement{name: "available", folder: "limiter", bench: "Available"},
+		measurement{name: "statistics", folder: "limiter", bench: "Statistics"},
+	)
 	for _, n := range []string{"1", "4", "64"} {
 		ms = append(ms, measurement{name: "channel-" + n, folder: "channels", bench: "Channel", at: "pairs=" + n})
 	}
