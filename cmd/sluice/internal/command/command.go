@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/run"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/throttle"
 )
 
@@ -47,7 +48,7 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 	}
 	root.SetVersionTemplate("sluice {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage("%w", err) })
-	root.AddCommand(run.New(), throttle.New(), versionCommand())
+	root.AddCommand(run.New(), simulate.New(), throttle.New(), versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -127,8 +127,7 @@ func compareFaults(a, b error) int {
 
 // syntaxFault says where the parser gave up.
 func syntaxFault(name string, err error) error {
-	var e yaml.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[yaml.Error](err); ok {
 		return &Fault{name, at(e.GetToken()), e.GetMessage()}
 	}
 	return &Fault{name, Position{1, 1}, err.Error()}

@@ -13,7 +13,7 @@ import (
 type Position struct{ Line, Column int }
 
 // Fault is one thing that is wrong, and where.
-type Fault struct {
+type Fault struct { //nolint:errname // a fault is what people call it, and FaultError says it twice
 	File string
 	At   Position
 	Text string

@@ -1,0 +1,85 @@
+package simulate
+
+import (
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// arrivals are requests that are made up: poisson:100/s,10m, constant:100/s,10m or bursts:50/10s,10m.
+type arrivals struct {
+	kind string
+	n    int // requests per
+	per  time.Duration
+	span time.Duration
+	seed uint64
+}
+
+func parseArrivals(text string, seed uint64) (a arrivals, err error) {
+	kind, rest, ok := strings.Cut(text, ":")
+	rate, span, ok2 := strings.Cut(rest, ",")
+	if !ok || !ok2 || kind != "poisson" && kind != "constant" && kind != "bursts" {
+		return a, cli.Usage("--arrivals %q, want poisson:100/s,10m or constant:100/s,10m or bursts:50/10s,10m", text)
+	}
+	l, err := spec.Parse(rate)
+	if err != nil || l.Kind != spec.TokenBucket {
+		return a, cli.Usage("--arrivals %q: %q is no rate, want one such as 100/s", text, rate)
+	}
+	d, err := cli.ParseDuration(span)
+	if err != nil || d == 0 {
+		return a, cli.Usage("--arrivals %q: %q is no time, want one such as 10m", text, span)
+	}
+	return arrivals{kind, l.Permits, l.Per, d, seed}, nil
+}
+
+// requests yields them, batch by batch.
+func (a arrivals) requests(p *plan) iter.Seq[batch] {
+	return func(yield func(batch) bool) {
+		b := batch{requests: make([]request, 0, batchSize)}
+		r := record{client: []byte("made up")}
+		for at := range a.times() {
+			r.at = at
+			if b.requests = append(b.requests, p.request(&r)); len(b.requests) == batchSize {
+				if !yield(b) {
+					return
+				}
+				b = batch{requests: make([]request, 0, batchSize)}
+			}
+		}
+		yield(b)
+	}
+}
+
+func (a arrivals) times() iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		switch a.kind {
+		case "poisson":
+			r := rand.New(rand.NewPCG(a.seed, a.seed))
+			mean := float64(a.per) / float64(a.n)
+			for at := r.ExpFloat64() * mean; at < float64(a.span); at += r.ExpFloat64() * mean {
+				if !yield(int64(at)) {
+					return
+				}
+			}
+		case "constant":
+			for i := 0; ; i++ {
+				at := int64(float64(i) * float64(a.per) / float64(a.n))
+				if at >= int64(a.span) || !yield(at) {
+					return
+				}
+			}
+		case "bursts":
+			for at := int64(0); at < int64(a.span); at += int64(a.per) {
+				for range a.n {
+					if !yield(at) {
+						return
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/spec"
+)
+
+// decision is what became of a request, and when.
+type decision struct {
+	request int
+	granted bool
+	at      int64
+}
+
+// decisions is an observer that keeps them.
+type decisions struct {
+	made []decision
+}
+
+func (d *decisions) arrived(*arrival)         {}
+func (d *decisions) queued(int64, *step, int) {}
+func (d *decisions) passed(*step)             {}
+func (d *decisions) granted(now int64, a *arrival, _ bool) {
+	d.made = append(d.made, decision{a.status, true, now})
+}
+
+func (d *decisions) rejected(now int64, a *arrival, _ *step) {
+	d.made = append(d.made, decision{a.status, false, now})
+}
+
+// traffic is random requests, no two at one instant.
+func traffic(r *rand.Rand, n int, mean time.Duration) []arrival {
+	requests := make([]arrival, n)
+	at := int64(0)
+	for i := range requests {
+		requests[i] = arrival{at: at, took: 1 + int64(r.ExpFloat64()*float64(mean)*3), status: i}
+		at += 1 + int64(r.ExpFloat64()*float64(mean))
+	}
+	return requests
+}
+
+// simulated plays requests through one limit.
+func simulated(t *testing.T, l spec.Limit, requests []arrival) []decision {
+	t.Helper()
+	p, err := single(l, "")
+	require.NoError(t, err)
+	var d decisions
+	pl := &player{told: &d, factor: 1}
+	for _, q := range requests {
+		q.steps = p.request(&record{}).steps
+		pl.play(&q)
+	}
+	pl.finish()
+	return d.made
+}
+
+// decidedByCore lets core decide about the same requests, in a bubble.
+func decidedByCore(t *testing.T, l spec.Limit, requests []arrival) []decision {
+	t.Helper()
+	limiter, err := l.New("")
+	require.NoError(t, err)
+	begun := time.Now()
+	var mu sync.Mutex
+	var made []decision
+	var w sync.WaitGroup
+	for _, q := range requests {
+		w.Go(func() {
+			<-time.NewTimer(time.Duration(q.at)).C
+			lease, err := limiter.Acquire(t.Context(), 1)
+			mu.Lock()
+			made = append(made, decision{q.status, err == nil, int64(time.Since(begun))})
+			mu.Unlock()
+			<-time.NewTimer(time.Duration(q.took)).C
+			lease.Release()
+		})
+	}
+	w.Wait()
+	return made
+}
+
+func TestDecisionsAreCoresOwn(t *testing.T) {
+	for _, text := range []string{
+		"100/s", "100/s burst 20", "100/s burst 5 queue 3", "100/s burst 5 queue 3 newest-first", "100/s queue 1000",
+		"333/s burst 7 queue 9", "5000/s burst 3 queue 2 newest-first",
+		"fixed 10/100ms", "fixed 10/100ms queue 7", "fixed 10/100ms queue 7 newest-first",
+		"sliding 10/100ms segments 7", "sliding 10/100ms segments 7 queue 5", "sliding 30/1s segments 3 queue 20 newest-first",
+		"concurrency 2", "concurrency 2 queue 3", "concurrency 3 queue 4 newest-first", "concurrency 1 queue 1000",
+		"unlimited",
+	} {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprintf("%s/%d", text, seed), func(t *testing.T) {
+				l, err := spec.Parse(text)
+				require.NoError(t, err)
+				requests := traffic(rand.New(rand.NewPCG(seed, 1)), 400, []time.Duration{10e6, 8e6, 3e6, 1e6}[seed])
+				want := make([]decision, 0, len(requests))
+				synctest.Test(t, func(t *testing.T) { want = decidedByCore(t, l, requests) })
+				got := simulated(t, l, requests)
+				byRequest := func(a, b decision) int { return cmp.Compare(a.request, b.request) }
+				slices.SortFunc(want, byRequest)
+				slices.SortFunc(got, byRequest)
+				assert.Equal(t, want, got)
+			})
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package simulate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestAccessLog(t *testing.T) {
+	at := time.Date(2000, 10, 10, 20, 55, 36, 0, time.UTC).UnixNano()
+	for _, test := range []struct {
+		line string
+		want record // its texts
+		ok   bool
+	}{
+		{
+			`127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326 "http://x/" "Mozilla/4.08 [en]"`,
+			record{at: at, status: 200, client: []byte("127.0.0.1"), user: []byte("- frank")[2:], method: []byte("GET"), path: []byte("/a?b"), referer: []byte("http://x/"), agent: []byte("Mozilla/4.08 [en]")},
+			true,
+		},
+		{
+			`::1 - - [10/Oct/2000:13:55:36 -0700] "POST /x HTTP/2.0" 404 -`,
+			record{at: at, status: 404, client: []byte("::1"), user: []byte("-"), method: []byte("POST"), path: []byte("/x")},
+			true,
+		},
+		{
+			`h - - [10/Oct/2000:20:55:36 +0000] "GET /a\"b HTTP/1.1" 500 0 "-" "say \"hi\""`,
+			record{at: at, status: 500, client: []byte("h"), user: []byte("-"), method: []byte("GET"), path: []byte(`/a\"b`), referer: []byte("-"), agent: []byte(`say \"hi\"`)},
+			true,
+		},
+		{`h - - [10/Oct/2000:20:55:36 +0000] "-" 400 0`, record{at: at, status: 400, client: []byte("h"), user: []byte("-"), method: []byte("-")}, true},
+		{line: ``},
+		{line: `h`},
+		{line: `h - - [yesterday] "GET / HTTP/1.1" 200 1`},
+		{line: `h - - [10/Oct/2000:20:55:99 +0000] "GET / HTTP/1.1" 200 1`},
+		{line: `h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1 200 1`},
+		{line: `h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" many 1`},
+		{line: `h - - 10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			var p accessLog
+			var r record
+			if ok := p.parse([]byte(test.line), &r); assert.Equal(t, test.ok, ok) && ok {
+				assert.Equal(t, test.want, r)
+			}
+		})
+	}
+}
+
+func TestJSONLines(t *testing.T) {
+	at := time.Date(2025, 6, 1, 12, 0, 0, 500_000_000, time.UTC).UnixNano()
+	for _, test := range []struct {
+		line, fields string
+		at, took     int64
+		key          string
+		ok           bool
+	}{
+		{`{"time":"2025-06-01T12:00:00.5Z","duration":0.25,"key":"a"}`, "", at, 250e6, "a", true},
+		{`{"ts":1748779200.5,"client":"b","took":"30ms"}`, "time=ts,key=client,duration=took", at, 30e6, "b", true},
+		{`{"ts":1748779200500,"u":{"id":7}}`, "time=ts,key=u.id", at, 0, "7", true},
+		{`{"ts":"1748779200.5"}`, "time=ts", at, 0, "", true},
+		{`{"ts":"2025-06-01 12:00:00.5"}`, "time=ts", at, 0, "", true},
+		{`{"time":"soon"}`, "", 0, 0, "", false},
+		{`{"other":1}`, "", 0, 0, "", false},
+		{`{"time":1,"duration":-1}`, "", 0, 0, "", false},
+		{`{"time":1,"duration":"long"}`, "", 0, 0, "", false},
+		{`{"time":1e300}`, "", 0, 0, "", false},
+		{`{"time":1`, "", 0, 0, "", false},
+		{`[1]`, "", 0, 0, "", false},
+	} {
+		t.Run(test.line, func(t *testing.T) {
+			p, err := parseFields(test.fields)
+			assert.NoError(t, err)
+			var r record
+			if ok := p.parse([]byte(test.line), &r); assert.Equal(t, test.ok, ok) && ok {
+				assert.Equal(t, []any{test.at, test.took, test.key}, []any{r.at, r.took, string(r.key)})
+			}
+		})
+	}
+}
+
+// FuzzAccessLog: whatever a line says, it is read or not; what is read has a time that a log can say.
+func FuzzAccessLog(f *testing.F) {
+	f.Add([]byte(`127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326 "http://x/" "Mozilla/4.08 [en]"`))
+	f.Add([]byte(`h - - [10/Oct/2000:20:55:36 +0000] "GET /a\"b`))
+	f.Add([]byte(`{"time":1748779200.5,"client":"b"}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		j, err := parseFields("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []parser{&accessLog{}, j} {
+			var first, again record
+			ok := p.parse(line, &first)
+			if ok != p.parse(line, &again) { // the second time the minute is known
+				t.Fatal("once read, once not")
+			}
+			if ok {
+				assert.Equal(t, first, again)
+			}
+		}
+	})
+}
+
+func TestQuantiles(t *testing.T) {
+	var few, many quantiles
+	for i := range 1000 {
+		few.add(int64(i+1) * int64(time.Millisecond))
+	}
+	assert.Equal(t, []time.Duration{500 * time.Millisecond, 990 * time.Millisecond, time.Second},
+		[]time.Duration{few.at(0.5), few.at(0.99), few.at(1)})
+	for i := range mostExact + 1000 {
+		many.add(int64(i) * 1000)
+	}
+	for _, share := range []float64{0.1, 0.5, 0.99} {
+		exact := share * float64(mostExact+1000) * 1000
+		assert.InEpsilon(t, exact, float64(many.at(share)), 0.001)
+	}
+	var none quantiles
+	assert.Zero(t, none.at(0.5))
+}
+
+func TestSeriesJoinsBins(t *testing.T) {
+	s := newSeries()
+	for i := range int64(10_000) {
+		s.at(i*int64(time.Second)).arrivals++
+		s.queue(i*int64(time.Second), +1)
+	}
+	sum := 0
+	for _, b := range s.bins {
+		sum += b.arrivals
+	}
+	assert.Equal(t, 10_000, sum)
+	assert.LessOrEqual(t, len(s.bins), mostBins)
+	assert.Equal(t, 10_000, s.bins[len(s.bins)-1].queue)
+}

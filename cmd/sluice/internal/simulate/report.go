@@ -1,0 +1,159 @@
+package simulate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report is the figures, as --json has them.
+type report struct {
+	Requests int     `json:"requests"`
+	Granted  int     `json:"granted"` // those that waited included
+	Queued   int     `json:"queued"`  // granted after a wait
+	Rejected int     `json:"rejected"`
+	Bad      int     `json:"bad"` // lines that were not understood
+	Wait     waits   `json:"wait"`
+	Peak     peaks   `json:"peak"`
+	Keys     []key   `json:"keys"`
+	Half     variant `json:"half"`
+	Twice    variant `json:"twice"`
+	Span     float64 `json:"span"` // seconds from the first request to the last event
+}
+
+// waits are seconds, of the requests that waited and were granted.
+type waits struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// peaks are requests in the busiest second.
+type peaks struct {
+	Requests int `json:"requests"`
+	Granted  int `json:"granted"`
+}
+
+// key is what became of the requests of one key.
+type key struct {
+	Policy   string `json:"policy,omitempty"`
+	Key      string `json:"key"`
+	Requests int    `json:"requests"`
+	Granted  int    `json:"granted"`
+	Queued   int    `json:"queued"`
+	Rejected int    `json:"rejected"`
+}
+
+// variant is what another limit would have done.
+type variant struct {
+	Granted  int `json:"granted"`
+	Queued   int `json:"queued"`
+	Rejected int `json:"rejected"`
+}
+
+func (r *result) report(top int) report {
+	of := func(s *stats) variant { return variant{s.Granted, s.Queued, s.Rejected} }
+	q := &r.main.waits
+	return report{
+		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected, Bad: r.bad,
+		Wait: waits{q.at(0.5).Seconds(), q.at(0.9).Seconds(), q.at(0.99).Seconds(), time.Duration(q.most).Seconds()},
+		Peak: peaks{r.main.arrivals.most, r.main.grants.most},
+		Keys: r.keys(top), Half: of(&r.half), Twice: of(&r.twice), Span: time.Duration(r.end).Seconds(),
+	}
+}
+
+// keys returns those that were hit most: by rejections, then by requests.
+func (r *result) keys(top int) []key {
+	keys := make([]key, 0, len(r.main.keys))
+	for id, k := range r.main.keys {
+		n := r.plan.names[id]
+		keys = append(keys, key{n.policy, n.key, k.requests, k.passed, k.queued, k.rejected})
+	}
+	slices.SortStableFunc(keys, func(a, b key) int {
+		return cmp.Or(b.Rejected-a.Rejected, b.Requests-a.Requests, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))
+	})
+	return keys[:min(top, len(keys))]
+}
+
+func (f *flags) write(r *result, w io.Writer) error {
+	if f.html != "" {
+		page, err := r.page(f.top)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.html, page, 0o666); err != nil {
+			return err
+		}
+	}
+	v := r.report(f.top)
+	if f.json {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	}
+	_, err := io.WriteString(w, v.text(r.what))
+	return err
+}
+
+// text is the figures, for a person.
+func (v report) text(what string) string {
+	var b strings.Builder
+	share := func(n int) string {
+		if v.Requests == 0 {
+			return ""
+		}
+		return fmt.Sprintf("  %6.2f %%", 100*float64(n)/float64(v.Requests))
+	}
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format, args...) }
+	say("%s, %d requests in %v\n\n", what, v.Requests, round(v.Span))
+	say("granted   %9d%s\n", v.Granted, share(v.Granted))
+	say("queued    %9d%s  of them, waiting p50 %v, p90 %v, p99 %v, max %v\n", v.Queued, share(v.Queued),
+		round(v.Wait.P50), round(v.Wait.P90), round(v.Wait.P99), round(v.Wait.Max))
+	say("rejected  %9d%s\n", v.Rejected, share(v.Rejected))
+	if v.Bad > 0 {
+		say("not read  %9d  lines\n", v.Bad)
+	}
+	say("\nbusiest second: %d requests, %d granted\n", v.Peak.Requests, v.Peak.Granted)
+	say("half the limit:  %d granted%s, %d queued, %d rejected\n", v.Half.Granted, share(v.Half.Granted), v.Half.Queued, v.Half.Rejected)
+	say("twice the limit: %d granted%s, %d queued, %d rejected\n", v.Twice.Granted, share(v.Twice.Granted), v.Twice.Queued, v.Twice.Rejected)
+	if len(v.Keys) > 1 || len(v.Keys) == 1 && v.Keys[0].Key+v.Keys[0].Policy != "" {
+		say("\n%9s %9s %9s %9s  %s\n", "requests", "granted", "queued", "rejected", "key")
+		for _, k := range v.Keys {
+			say("%9d %9d %9d %9d  %s\n", k.Requests, k.Granted, k.Queued, k.Rejected, k.name())
+		}
+	}
+	return b.String()
+}
+
+func (k key) name() string {
+	name := k.Key
+	if k.Policy != "" {
+		name = strings.TrimSpace(k.Policy + " " + name)
+	}
+	return strings.ToValidUTF8(strings.Map(printable, name), "?")
+}
+
+// printable keeps what a client sent from steering a terminal.
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		return '?'
+	}
+	return r
+}
+
+func round(seconds float64) time.Duration {
+	d := time.Duration(seconds * 1e9)
+	switch {
+	case d > time.Minute:
+		return d.Round(time.Second)
+	case d > time.Second:
+		return d.Round(10 * time.Millisecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}
