@@ -12,9 +12,8 @@ import (
 // errTooSoon is the cause of a rejection for a hopeless deadline.
 var errTooSoon = context.DeadlineExceeded
 
-// finishLocked deals the store's answer out, in order, and returns what is to be told to others when
-// the mutex is free.
-func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) (tell func()) {
+// finishLocked deals the store's answer out, in order.
+func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) {
 	c.ended = true
 	if c.queued > 0 {
 		e.queue.asking = false
@@ -28,14 +27,14 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) (t
 			e.breaker.probing = false
 		}
 	}
-	tell = e.answeredLocked(err, now)
+	e.answeredLocked(err, now)
 	switch {
 	case err != nil:
 		e.failLocked(c)
-		return tell
+		return
 	case r.conflict != 0:
 		e.conflictLocked(c, r.conflict)
-		return tell
+		return
 	}
 	now = e.learnLocked(c, r, now)
 	returned := false
@@ -61,7 +60,6 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) (t
 	if returned && !e.queue.empty() || e.queue.oldest == nil && e.queue.probes != nil && e.known.left > 0 {
 		e.kick = true
 	}
-	return tell
 }
 
 // learnLocked notes what the answer says of the limit, and returns the instant from which its
@@ -76,10 +74,17 @@ func (e *engine) learnLocked(c *call, r reply, now time.Time) time.Time {
 	if late := now.Add(lasts(last.reset)).Sub(e.known.whole); late > 0 && late < time.Microsecond {
 		now = now.Add(-late)
 	}
-	e.known = known{at: now, left: last.left, whole: now.Add(lasts(last.reset)), forecast: r.forecast}
-	if c.t != e.t {
-		e.known.forecast = nil // it counts by other terms
+	told := known{told: now, at: now, left: last.left, whole: now.Add(lasts(last.reset)), forecast: r.forecast}
+	switch {
+	case c.t != e.t:
+		told.forecast = nil // it counts by other terms
+	case told.forecast == nil && e.known.forecast != nil:
+		// The answer does not have all segments. If nobody else took, they are known.
+		if f := e.known.forecast; f.taken(c, r, since(now, e.known.at)) {
+			told.forecast, told.at = f, e.known.at
+		}
 	}
+	e.known = told
 	return now
 }
 
@@ -190,7 +195,7 @@ func (e *engine) lease(o *op) core.Lease {
 	case granted:
 		return e.grantOf(o, m)
 	case rejected:
-		err := &core.RejectedError{Limiter: o.t.name, Permits: int(o.n), Reason: o.reason, RetryAfter: o.retry, Cause: o.cause}
+		err := &core.RejectedError{Limiter: o.t.name, Permits: int(o.n), Reason: o.reason, Detail: o.detail, RetryAfter: o.retry, Cause: o.cause}
 		m = append(m, core.ReasonPhrase.With(o.reason))
 		if o.retry > 0 {
 			m = append(m, core.RetryAfter.With(o.retry))

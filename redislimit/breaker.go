@@ -54,17 +54,38 @@ func (b *breaker) succeed() bool {
 	return was
 }
 
-// answeredLocked notes how a call of the store ended, and returns what is to be told to
-// others when the mutex is free.
-func (e *engine) answeredLocked(err error, now time.Time) (tell func()) {
+// answeredLocked notes how a call of the store ended, and has OnState told of a change.
+func (e *engine) answeredLocked(err error, now time.Time) {
 	var changed bool
 	if err != nil {
 		changed = e.breaker.fail(err, now)
 	} else {
 		changed = e.breaker.succeed()
 	}
-	if f := e.shared.OnState; f != nil && changed {
-		return func() { f(err == nil, err) }
+	if e.shared.OnState == nil || !changed {
+		return
 	}
-	return func() {}
+	e.news = append(e.news, err)
+	if e.teller == nil {
+		e.teller = make(chan struct{})
+		go e.tell(e.teller)
+	}
+}
+
+// tell tells OnState the news, in order. It has a goroutine of its own, so that OnState may
+// ask the limiter, and wait.
+func (e *engine) tell(done chan struct{}) {
+	defer close(done)
+	for {
+		e.mu.Lock()
+		if len(e.news) == 0 {
+			e.teller = nil
+			e.mu.Unlock()
+			return
+		}
+		err := e.news[0]
+		e.news = e.news[1:]
+		e.mu.Unlock()
+		e.shared.OnState(err == nil, err)
+	}
 }

@@ -35,6 +35,8 @@ type engine struct {
 	known    known
 	stock    stock
 	breaker  breaker
+	news     []error       // of the breaker, for OnState; nil: the store is back
+	teller   chan struct{} // closed at the end of the goroutine that tells it; nil: there is none
 	leases   leases
 	listener listener
 
@@ -45,10 +47,11 @@ type engine struct {
 
 // known is what the store said last.
 type known struct {
-	at       time.Time // zero: nothing
+	told     time.Time // zero: nothing
 	left     int
 	whole    time.Time // all permits are back, if nobody takes more
 	forecast *forecast // nil: not known
+	at       time.Time // its instants count from here
 }
 
 // start makes the engine ready. The shared options are valid.
@@ -303,13 +306,13 @@ func (e *engine) resetLocked(now time.Time) int64 {
 func (e *engine) dueLocked(o *op, now time.Time) (time.Time, bool) {
 	n, f := int(max(o.n, 1)), e.known.forecast
 	first, sure := e.refusals.until(n, now)
-	if !o.ready.IsZero() {
-		first, sure = o.ready, true
-	}
-	ahead := e.queue.oldest != nil && !o.queued && (o.n == 0 || e.t.order == core.OldestFirst)
-	if !ahead && o.ready.After(now) || f == nil {
+	if f == nil {
+		if !o.ready.IsZero() {
+			first, sure = o.ready, true
+		}
 		return first, sure
 	}
+	ahead := e.queue.oldest != nil && !o.queued && (o.n == 0 || e.t.order == core.OldestFirst)
 	at := since(now, e.known.at)
 	var due int64
 	switch {

@@ -142,3 +142,20 @@ func (p *plan) due(n int) int64 {
 	}
 	return p.f.ready(p.at, n)
 }
+
+// taken plays what a call took, as of now, and reports whether that leads to what the
+// answer says was taken in all.
+func (f *forecast) taken(c *call, r reply, now int64) bool {
+	f.advance(now)
+	for i, o := range c.ops {
+		switch a := r.answer(i); {
+		case o.kind == opGive:
+			return false // it is not known in which segment
+		case o.kind == opTake && a.status == 1 && o.n > 0:
+			f.take(now, int(o.n))
+		case o.kind == opAhead && a.status > 0:
+			f.take(now, int(a.status))
+		}
+	}
+	return f.lack == r.lack
+}

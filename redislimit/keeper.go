@@ -127,7 +127,7 @@ func (k *keeper) call(t *terms, ops []*op) (failed bool) {
 	}
 	var ends []map[*context.CancelCauseFunc]struct{}
 	e.mu.Lock()
-	tell := e.answeredLocked(err, time.Now())
+	e.answeredLocked(err, time.Now())
 	for i, o := range ops {
 		switch {
 		case err != nil && o.kind == opGive:
@@ -143,7 +143,6 @@ func (k *keeper) call(t *terms, ops []*op) (failed bool) {
 		e.kickLocked()
 	}
 	e.unlock()
-	tell()
 	for _, m := range ends {
 		for cancel := range m {
 			(*cancel)(ErrLeaseLost)

@@ -166,6 +166,13 @@ func (f *faults) micros(field string, d time.Duration) {
 	if d > 0 && d%time.Microsecond != 0 {
 		f.add(field, d, "whole microseconds")
 	}
+	f.longest(field, d)
+}
+
+func (f *faults) longest(field string, d time.Duration) {
+	if d/time.Microsecond > maxLimit {
+		f.add(field, d, "at most 2^52 µs")
+	}
 }
 
 // err returns all faults at once, nil if there is none.

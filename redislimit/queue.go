@@ -122,6 +122,10 @@ func (e *engine) enqueueLocked(o *op, now time.Time) {
 		room -= q.permits // below 0 after an Update
 	}
 	if n > 0 && n > room {
+		o.detail = "queue is full"
+		if e.t.queueLimit == 0 {
+			o.detail = "no queue"
+		}
 		e.rejectLocked(o, now, "queue limit reached")
 		return
 	}
@@ -135,6 +139,9 @@ func (e *engine) enqueueLocked(o *op, now time.Time) {
 	for n > 0 && q.oldest != nil && n > e.t.queueLimit-q.permits {
 		old := q.oldest
 		e.rejectLocked(old, now, "evicted by a newer request")
+	}
+	if o.ready.IsZero() {
+		o.ready, _ = e.refusals.until(max(n, 1), now)
 	}
 	q.push(o)
 	e.listenLocked()

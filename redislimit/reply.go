@@ -39,6 +39,7 @@ const answerLen = 5
 type reply struct {
 	conflict kind // if not 0, the kind of limit that is there instead
 	forecast *forecast
+	lack     int64   // permits taken, if it is a window
 	ends     int64   // microseconds until permits that were fetched ahead must be spent, if it is a window
 	answers  []int64 // answerLen for each operation
 }
@@ -67,7 +68,7 @@ func (t *terms) read(r []int64, ops int) (reply, error) {
 		out.forecast = &forecast{t: t, lack: r[1], tick: -r[2]}
 	case len(r) >= 5 && r[4] >= 0 && r[4] <= int64(len(r)):
 		head = 5 + int(2*r[4])
-		out.ends = r[3]
+		out.lack, out.ends = r[2], r[3]
 		if head <= len(r) && (head > 5 || r[2] == 0) {
 			out.forecast = &forecast{t: t, lack: r[2], zero: -r[1]}
 			for i := 5; i < head; i += 2 {
@@ -103,7 +104,8 @@ type op struct {
 	t       *terms // that it was decided by
 	answer  answer
 	reason  string
-	cause   error // of a rejection: context.DeadlineExceeded, or nil; else what is wrong
+	detail  string // more of that
+	cause   error  // of a rejection: context.DeadlineExceeded, or nil; else what is wrong
 	retry   time.Duration
 	lease   *held
 	ready   time.Time // in the queue: when it can be served, as far as is known

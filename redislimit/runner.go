@@ -66,15 +66,13 @@ func (r *runner) run() {
 		now := time.Now()
 
 		e.mu.Lock()
-		tell := func() {}
 		if c.ended {
 			e.lateLocked(c, got, err)
 		} else {
-			tell = e.finishLocked(c, got, err, now)
+			e.finishLocked(c, got, err, now)
 		}
 		gone := r.gone
 		e.unlock()
-		tell()
 		if gone {
 			return
 		}
@@ -85,9 +83,8 @@ func (r *runner) run() {
 func (r *runner) abandon(c *call) {
 	e := r.e
 	e.mu.Lock()
-	tell := func() {}
 	if !c.ended && !r.gone {
-		tell = e.finishLocked(c, nil, context.DeadlineExceeded, time.Now())
+		e.finishLocked(c, nil, context.DeadlineExceeded, time.Now())
 		r.gone = true
 		e.runner = nil
 		if len(e.next) > 0 || e.kick {
@@ -95,7 +92,6 @@ func (r *runner) abandon(c *call) {
 		}
 	}
 	e.unlock()
-	tell()
 }
 
 // arguments returns those of the script.

@@ -2,7 +2,6 @@ package redislimit_test
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -21,20 +20,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// everything is what all limiters are.
-type everything interface {
-	core.Limiter
-	core.Reporter
-	core.Idler
-	core.Refunder
-	Close() error
-}
-
 // server is a Redis in memory, with connections in memory, that lives in a bubble.
 type server struct {
 	redis  *miniredis.Miniredis
 	client *redis.Client
 	store  *counting
+	plain  redislimit.Store // the same, past what store is told to answer
 }
 
 func newServer() *server {
@@ -48,7 +39,8 @@ func newServer() *server {
 		Protocol:                 2,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	s.store = &counting{Store: goredis.New(s.client)}
+	s.plain = goredis.New(s.client)
+	s.store = &counting{Store: s.plain}
 	return s
 }
 
@@ -145,8 +137,3 @@ func refuses(t *testing.T, l core.Limiter, permits int) core.Lease {
 	require.ErrorIs(t, lease.Err(), core.ErrRejected)
 	return lease
 }
-
-var keys atomic.Int64
-
-// newKey returns a key that no other test has.
-func newKey() string { return fmt.Sprintf("key%d", keys.Add(1)) }

@@ -46,7 +46,7 @@ func (e *engine) Statistics() core.Statistics {
 		return core.Statistics{}
 	}
 	e.mu.Lock()
-	stale := time.Since(e.known.at) >= statisticsEvery
+	stale := time.Since(e.known.told) >= statisticsEvery
 	e.mu.Unlock()
 	if stale {
 		e.look()
@@ -127,6 +127,9 @@ func (e *engine) endsLocked() (ends []chan struct{}) {
 	e.unlistenLocked()
 	if e.listener.ended != nil {
 		ends = append(ends, e.listener.ended)
+	}
+	if e.teller != nil {
+		ends = append(ends, e.teller)
 	}
 	if e.runner != nil {
 		ends = append(ends, e.runner.done)

@@ -23,6 +23,7 @@ func (o TokenBucketOptions) validate(f *faults) {
 	_, err := core.NewTokenBucket(o.TokenBucketOptions)
 	f.core(err)
 	f.limit("TokenLimit", o.TokenLimit)
+	f.longest("ReplenishmentPeriod", o.ReplenishmentPeriod)
 	f.manual(o.ManualReplenishment)
 }
 

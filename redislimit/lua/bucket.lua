@@ -23,7 +23,7 @@ if type(state) == 'table' then
 	local kind = redis.call('TYPE', KEYS[1]).ok
 	return {kind == 'zset' and 4 or 9}
 elseif state then
-	local b, l, t = string.match(state, '^bucket (%d+) (%d+) (%d+)$')
+	local b, l, t = string.match(state, '^bucket (%d+) (%d+) (-?%d+)$')
 	if not b then
 		local kind = string.match(state, '^%a+')
 		return {kind == 'fixed' and 2 or kind == 'sliding' and 3 or 9}
@@ -60,8 +60,13 @@ local function rebind(l, s, p)
 		limit, step, span = l, s, p
 		advance()
 		limit, step, span = to, tokens, period
-		if lack > 0 and tick + math.min(p, span) <= now then
-			tick = now
+		if lack > 0 then
+			local nearest = tick + math.min(p, span)
+			if nearest <= now then
+				nearest = math.min(tick + p, now + span)
+			end
+			tick = nearest - span
+			dirty = true
 		end
 	end
 	if lack == 0 then

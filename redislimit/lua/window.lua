@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the state: "fixed period segments origin taken;segment taken;segment taken;…": the grid, in microseconds, the
 --          sum, and what was taken in each segment that counts, the oldest first; none: nothing is taken.
--- ARGV     1: fixed, 2: sliding; limit, period in microseconds, segments, origin (below the period), 1: tell all segments;
+-- ARGV     1: fixed, 2: sliding; limit, period in microseconds, segments, origin (below the period), 1: tell all segments, and not only if something was refused;
 --          then operations:
 --          0 0 0       look
 --          1 n flags   take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows
@@ -170,9 +170,7 @@ local out, results, blocked, refused = {0}, {}, false, false
 for k = 7, #ARGV, 3 do
 	local op, a, b = ARGV[k], tonumber(ARGV[k + 1]), tonumber(ARGV[k + 2])
 	local status, retry, stamp = 1, 0, 0
-	if op == '0' then
-		refused = true -- and so all is told
-	elseif op == '1' then
+	if op == '1' then
 		local need = math.max(a, 1) - (limit - taken)
 		if need > 0 or blocked and a > 0 then
 			status, blocked, refused = 0, blocked or b % 2 == 1, true
@@ -207,7 +205,7 @@ end
 local zero = math.floor(current / step) * step
 out[2], out[3] = now - begin(zero, span, step, from), taken
 out[4], out[5] = begin(current + 1, span, step, from) - now, 0
-if refused and ARGV[6] == '1' then
+if refused or ARGV[6] == '1' then
 	local list = parse()
 	out[5] = #list / 2
 	for j = 1, #list, 2 do

@@ -53,7 +53,8 @@ func format(args []int64) []string {
 // Subscribe implements [redislimit.Store].
 func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	subscribed, ended := make(chan struct{}, 1), make(chan error, 1)
+	subscribed, ended := make(chan struct{}, 1), make(chan struct{})
+	var failed error
 	hooked := rueidis.WithOnSubscriptionHook(lasting, func(sub rueidis.PubSubSubscription) {
 		if sub.Kind == "subscribe" {
 			select {
@@ -63,20 +64,21 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 		}
 	})
 	go func() {
-		ended <- s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { f() })
+		defer close(ended)
+		failed = s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { f() })
 	}()
 	select {
 	case <-subscribed:
-	case err := <-ended:
+	case <-ended:
 		cancel()
-		return nil, err
+		return nil, failed
 	case <-ctx.Done():
 		cancel()
-		_ = <-ended // it was told to
+		<-ended
 		return nil, ctx.Err()
 	}
 	return func() {
 		cancel()
-		_ = <-ended // it was told to
+		<-ended
 	}, nil
 }

@@ -1,0 +1,285 @@
+package redislimit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// hangs is a store's answer that comes when the context ends.
+func hangs(ctx context.Context, _ func() ([]int64, error)) ([]int64, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// deafMute is one that does not even come then.
+func deafMute(context.Context, func() ([]int64, error)) ([]int64, error) {
+	time.Sleep(time.Minute)
+	return nil, errGone
+}
+
+var perSecond = core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5}
+
+// Whatever the store does, a decision is made within Budget; after three failures at once.
+func TestDownDecidesWithinBudget(t *testing.T) {
+	for name, answer := range map[string]func(context.Context, func() ([]int64, error)) ([]int64, error){
+		"refuses": gone, "hangs": hangs, "ignores the context": deafMute,
+		"says something else": func(context.Context, func() ([]int64, error)) ([]int64, error) { return []int64{0, 1}, nil },
+	} {
+		for _, down := range []redislimit.Down{redislimit.DownDeny, redislimit.DownAllow, redislimit.DownLocal} {
+			t.Run(fmt.Sprintf("%s, %v", name, down), func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *server) {
+					local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+					require.NoError(t, err)
+					o := s.shared("key")
+					o.Down, o.Local = down, local
+					l := bucket(t, o, perSecond)
+					s.store.answer(answer)
+					for i := range 5 {
+						start := time.Now()
+						var lease core.Lease
+						if i%2 == 0 {
+							lease = l.TryAcquire(1)
+						} else {
+							lease, err = l.Acquire(t.Context(), 1)
+							require.Equal(t, lease.Err(), err)
+						}
+						took := time.Since(start)
+						require.LessOrEqual(t, took, 50*time.Millisecond)
+						if i >= 3 {
+							require.Zero(t, took, "it is known to be away")
+						}
+						switch {
+						case down == redislimit.DownDeny:
+							require.ErrorIs(t, lease.Err(), redislimit.ErrStore)
+							require.NotErrorIs(t, lease.Err(), core.ErrRejected)
+						case down == redislimit.DownLocal && i >= 2:
+							require.ErrorIs(t, lease.Err(), core.ErrRejected)
+						default:
+							require.True(t, lease.Acquired())
+							require.Equal(t, 1, lease.Permits())
+							lease.Release()
+						}
+					}
+					st := l.Statistics()
+					want := map[redislimit.Down][2]uint64{
+						redislimit.DownDeny: {0, 5}, redislimit.DownAllow: {5, 0}, redislimit.DownLocal: {2, 3},
+					}[down]
+					require.Equal(t, want, [2]uint64{st.Granted, st.Rejected})
+					require.Equal(t, 5, st.Available, "the last known")
+					s.store.answer(nil)
+					time.Sleep(time.Hour)
+					takes(t, l, 5)
+				})
+			})
+		}
+	}
+}
+
+// OnState hears of the third failure in a row, and of the first success after.
+func TestOnState(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		var states []bool
+		var l *redislimit.TokenBucket
+		o := s.shared("key")
+		o.OnState = func(up bool, err error) {
+			states = append(states, up)
+			require.Equal(t, up, err == nil)
+			l.Available() // no lock is held
+		}
+		l = bucket(t, o, perSecond)
+		s.store.answer(gone)
+		l.TryAcquire(1)
+		l.TryAcquire(1)
+		s.store.answer(nil)
+		takes(t, l, 1)
+		s.store.answer(gone)
+		l.TryAcquire(1)
+		l.TryAcquire(1)
+		synctest.Wait()
+		require.Empty(t, states, "not three in a row")
+		l.TryAcquire(1)
+		synctest.Wait()
+		require.Equal(t, []bool{false}, states)
+		before := s.store.runs.Load()
+		for range 1000 {
+			l.TryAcquire(1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		require.LessOrEqual(t, s.store.runs.Load()-before, int64(8), "100 ms, 200, 400, …, 5 s")
+		s.store.answer(nil)
+		time.Sleep(5 * time.Second)
+		takes(t, l, 1)
+		synctest.Wait()
+		require.Equal(t, []bool{false, true}, states)
+	})
+}
+
+// One probe at a time goes out; nobody else waits for it.
+func TestOneProbe(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), perSecond)
+		s.store.answer(gone)
+		for range 3 {
+			l.TryAcquire(1)
+		}
+		time.Sleep(time.Second)
+		s.store.answer(hangs)
+		probing := make(chan time.Duration)
+		start := time.Now()
+		go func() {
+			l.TryAcquire(1)
+			probing <- time.Since(start)
+		}()
+		synctest.Wait()
+		before := s.store.runs.Load()
+		for range 10 {
+			require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		}
+		require.Zero(t, time.Since(start))
+		require.Equal(t, before, s.store.runs.Load())
+		require.Equal(t, 50*time.Millisecond, <-probing)
+	})
+}
+
+// Those who were queued when the store went away wait on, and are served when it is back.
+func TestTheQueueWaitsOn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), perSecond)
+		takes(t, l, 5)
+		granted := make(chan error)
+		go func() {
+			_, err := l.Acquire(t.Context(), 1)
+			granted <- err
+		}()
+		synctest.Wait()
+		s.store.answer(gone)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, l.Statistics().Queued)
+		s.store.answer(nil)
+		start := time.Now()
+		require.NoError(t, <-granted)
+		require.LessOrEqual(t, time.Since(start), 5*time.Second)
+	})
+}
+
+// Whoever goes away while its take is under way is told at once, and keeps nothing.
+func TestCancelWhileTheStoreIsAsked(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1})
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			r, err := next()
+			time.Sleep(20 * time.Millisecond)
+			return r, err
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := l.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		require.Equal(t, 10*time.Millisecond, time.Since(start))
+		time.Sleep(time.Second)
+		require.Equal(t, 1, l.Available())
+		require.Zero(t, l.Statistics().Granted)
+
+		// An answer that comes after Budget is given back too.
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			r, err := next()
+			time.Sleep(time.Second)
+			return r, err
+		})
+		require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		s.store.answer(nil)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 1, l.Available())
+	})
+}
+
+// Another kind of limit under the same key is an error that names both, not a failure of
+// the store.
+func TestAnotherKindIsThere(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.Down = redislimit.DownAllow
+		limiters := map[string]everything{
+			"a token bucket":      bucket(t, o, perSecond),
+			"a fixed window":      fixed(t, o, core.FixedWindowOptions{PermitLimit: 5, Window: time.Second}),
+			"a sliding window":    sliding(t, o, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 2}),
+			"a concurrency limit": concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 5}),
+		}
+		for there, l := range limiters {
+			lease := takes(t, l, 1)
+			for name, other := range limiters {
+				if name == there {
+					continue
+				}
+				for range 4 {
+					require.EqualError(t, other.TryAcquire(1).Err(), fmt.Sprintf("redislimit: the key %q holds %s, want %s", "key", there, name))
+				}
+			}
+			lease.Release()
+			s.redis.FlushAll()
+		}
+		require.NoError(t, s.redis.Set("{key}:limit", "garbage"))
+		for name, l := range limiters {
+			require.EqualError(t, l.TryAcquire(1).Err(), fmt.Sprintf("redislimit: the key %q holds something else, want %s", "key", name))
+		}
+	})
+}
+
+// What is wrong with options is reported all at once.
+func TestOptions(t *testing.T) {
+	_, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+		TokenBucketOptions: core.TokenBucketOptions{TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true},
+		Shared:             redislimit.Shared{Budget: -1, Down: 7, Ahead: -1, TTL: -1},
+	})
+	for _, want := range []string{
+		"core: TokenBucketOptions.TokenLimit = 0, want at least 1",
+		"redislimit: TokenBucketOptions.ManualReplenishment = true",
+		"redislimit: TokenBucketOptions.Shared.Store = nil, want a store",
+		"redislimit: TokenBucketOptions.Shared.Key = \"\", want a name without braces",
+		"redislimit: TokenBucketOptions.Shared.Budget = -1ns, want at least 0",
+		"redislimit: TokenBucketOptions.Shared.Down = Down(7), want deny, allow or local",
+		"redislimit: TokenBucketOptions.Shared.Ahead = -1, want at least 0",
+		"redislimit: TokenBucketOptions.Shared.TTL = -1ns",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	_, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1<<52 + 1, Window: 1500},
+		Shared:             redislimit.Shared{Store: deaf{}, Key: "k", Down: redislimit.DownLocal},
+	})
+	require.EqualError(t, err, `redislimit: FixedWindowOptions.PermitLimit = 4503599627370497, want at most 2^52
+redislimit: FixedWindowOptions.Window = 1.5µs, want whole microseconds
+redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for DownLocal`)
+
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), perSecond)
+		o := l.Options()
+		require.Equal(t, 50*time.Millisecond, o.Shared.Budget)
+		require.NoError(t, l.Update(o), "the same")
+		o.Shared.Key = "other"
+		require.ErrorContains(t, l.Update(o), "Shared = another")
+		o.Shared = redislimit.Shared{}
+		o.TokenLimit = 7
+		require.NoError(t, l.Update(o))
+		require.Equal(t, 7, l.Options().TokenLimit)
+		require.Equal(t, "key", l.Options().Shared.Key)
+		require.Equal(t, 5, l.Available(), "growing mints none")
+		require.NoError(t, l.Close())
+		require.Equal(t, core.ErrClosed, l.Update(o))
+		var zero redislimit.TokenBucket
+		require.Equal(t, core.ErrClosed, zero.TryAcquire(1).Err())
+		require.Equal(t, core.ErrClosed, zero.Update(o))
+		require.NoError(t, zero.Close())
+		require.Equal(t, core.Statistics{}, zero.Statistics())
+		_ = zero.String()
+	})
+}

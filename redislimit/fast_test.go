@@ -1,0 +1,233 @@
+package redislimit_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// A refusal is remembered for as many permits or more, until its time is over or permits are
+// given back.
+func TestARefusalIsRemembered(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		lease := takes(t, l, 3)
+		asks := func(want int64, f func()) {
+			t.Helper()
+			before := s.store.runs.Load()
+			f()
+			require.Equal(t, want, s.store.runs.Load()-before)
+		}
+		retry := func(n int, want time.Duration) {
+			t.Helper()
+			d, _ := core.RetryAfter.From(refuses(t, l, n))
+			require.Equal(t, want, d)
+		}
+		asks(1, func() { retry(3, time.Second) })
+		asks(0, func() {
+			retry(3, time.Second)
+			retry(4, 2*time.Second)
+			retry(5, 3*time.Second)
+		})
+		asks(1, func() { takes(t, l, 1) })
+		time.Sleep(time.Second)
+		asks(1, func() { retry(3, time.Second) })
+		asks(0, func() { retry(3, time.Second) })
+		asks(1, func() { l.Refund(lease) })
+		asks(1, func() { takes(t, l, 3) })
+	})
+}
+
+// Takes at the same time travel together, and are answered in order.
+func TestTakesTravelTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 50, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(time.Millisecond)
+			return next()
+		})
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		granted, refused := 0, 0
+		for range 100 {
+			wg.Go(func() {
+				ok := l.TryAcquire(1).Acquired()
+				mu.Lock()
+				defer mu.Unlock()
+				if ok {
+					granted++
+				} else {
+					refused++
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, 50, granted)
+		require.Equal(t, 50, refused)
+		require.LessOrEqual(t, s.store.runs.Load(), int64(2))
+		require.Equal(t, uint64(50), l.Statistics().Granted)
+	})
+}
+
+// What is fetched ahead is spent without the store, counts as taken for others, and is
+// given back when it is not used, and at Close.
+func TestAhead(t *testing.T) {
+	for _, kind := range []string{"bucket", "fixed", "sliding"} {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				o := s.shared("key")
+				o.Ahead = 10
+				build := func(o redislimit.Shared) everything {
+					switch kind {
+					case "bucket":
+						return bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Minute})
+					case "fixed":
+						return fixed(t, o, core.FixedWindowOptions{PermitLimit: 100, Window: time.Minute})
+					}
+					return sliding(t, o, core.SlidingWindowOptions{PermitLimit: 100, Window: 100 * time.Minute, SegmentsPerWindow: 100})
+				}
+				a := build(o)
+				o.Ahead = 1
+				b := build(o)
+				for range 10 {
+					takes(t, a, 1)
+				}
+				require.Equal(t, int64(1), s.store.runs.Load())
+				takes(t, a, 1)
+				require.Equal(t, int64(2), s.store.runs.Load())
+				require.Equal(t, 80, b.Available(), "11 taken, 9 ahead")
+				require.Equal(t, 89, a.Available())
+				time.Sleep(time.Second)
+				require.Equal(t, 89, b.Available(), "given back")
+				require.Equal(t, 89, a.Available())
+				takes(t, a, 1)
+				require.Equal(t, 79, b.Available())
+				require.NoError(t, a.Close())
+				require.Equal(t, 88, b.Available(), "given back")
+
+				c := build(redislimit.Shared{Store: s.store, Key: "key", Ahead: 10})
+				lease := takes(t, c, 80)
+				require.Equal(t, 8, b.Available(), "half of what is there at most")
+				_ = lease
+				takes(t, c, 8)
+				refuses(t, c, 1)
+				refuses(t, b, 1)
+			})
+		})
+	}
+}
+
+// What was fetched ahead is worth nothing once the bucket could have refilled, or the
+// segment has ended: then it is dropped, and never spent.
+func TestAheadIsDropped(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.Ahead = 50
+		a := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Millisecond})
+		takes(t, a, 1)
+		time.Sleep(40 * time.Millisecond)
+		takes(t, a, 1)
+		require.Equal(t, int64(1), s.store.runs.Load())
+		time.Sleep(10 * time.Millisecond) // 50 ms: as long as all 50 take to come back
+		require.Equal(t, 100, a.Available())
+		takes(t, a, 1)
+		require.Equal(t, int64(3), s.store.runs.Load())
+
+		o.Key, o.Ahead = "window", 50
+		w := fixed(t, o, core.FixedWindowOptions{PermitLimit: 100, Window: 100 * time.Millisecond})
+		time.Sleep(100*time.Millisecond - time.Duration(time.Now().UnixNano()%int64(100*time.Millisecond)))
+		takes(t, w, 1)
+		time.Sleep(100 * time.Millisecond)
+		takes(t, w, 51)
+		o.Ahead = 1
+		require.Equal(t, 49, fixed(t, o, core.FixedWindowOptions{PermitLimit: 100, Window: 100 * time.Millisecond}).Available())
+	})
+}
+
+// By itself a limiter fetches about what it uses in 10 ms, and never more than the rate's
+// share of that.
+func TestAheadByItself(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.Ahead = 0
+		l := bucket(t, o, core.TokenBucketOptions{TokenLimit: 10_000, TokensPerPeriod: 10, ReplenishmentPeriod: time.Millisecond})
+		const takesInAll = 10_000
+		for range takesInAll {
+			takes(t, l, 1)
+			time.Sleep(100 * time.Microsecond)
+		}
+		require.Less(t, s.store.runs.Load(), int64(takesInAll/50))
+		slow := bucket(t, redislimit.Shared{Store: s.store, Key: "slow"}, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		before := s.store.runs.Load()
+		for range 50 {
+			takes(t, slow, 1)
+		}
+		require.Equal(t, int64(50), s.store.runs.Load()-before, "a hundredth of a permit in 10 ms")
+	})
+}
+
+// A store that failed over to a clock that is behind never blocks longer than a full
+// replenishment, and never grants more than is there.
+func TestTheServersClockGoesBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		now := time.Now()
+		s.redis.SetTime(now)
+		for key, build := range map[string]func(key string) everything{
+			"bucket": func(key string) everything {
+				return bucket(t, s.shared(key), core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+			},
+			"sliding": func(key string) everything {
+				return sliding(t, s.shared(key), core.SlidingWindowOptions{PermitLimit: 5, Window: 5 * time.Second, SegmentsPerWindow: 5})
+			},
+		} {
+			s.redis.SetTime(now)
+			takes(t, build(key), 5)
+			s.redis.SetTime(now.Add(-time.Hour))
+			d, _ := core.RetryAfter.From(refuses(t, build(key), 5))
+			require.LessOrEqual(t, d, 5*time.Second, key)
+			s.redis.SetTime(now.Add(-time.Hour + 5*time.Second))
+			takes(t, build(key), 5)
+			refuses(t, build(key), 1)
+		}
+		s.redis.SetTime(now)
+		o := s.shared("leases")
+		o.TTL = time.Second
+		build := func() everything { return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1}) }
+		lost := build()
+		takes(t, lost, 1)
+		s.store.answer(gone)
+		time.Sleep(2 * time.Second)
+		s.store.answer(nil)
+		s.redis.SetTime(now.Add(-time.Hour))
+		refuses(t, build(), 1)
+		s.redis.SetTime(now.Add(-time.Hour + time.Second))
+		takes(t, build(), 1).Release()
+		synctest.Wait()
+	})
+}
+
+// All state has an expiry, and is gone when the limit is whole.
+func TestKeysVanish(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("leases")
+		o.TTL = time.Second
+		takes(t, bucket(t, s.shared("bucket"), perSecond), 5)
+		takes(t, fixed(t, s.shared("fixed"), core.FixedWindowOptions{PermitLimit: 5, Window: time.Second}), 5)
+		takes(t, sliding(t, s.shared("sliding"), core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 2}), 5)
+		takes(t, concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1}), 1).Release()
+		for _, k := range s.redis.Keys() {
+			require.Positive(t, s.redis.TTL(k), k)
+		}
+		time.Sleep(10 * time.Second)
+		for _, k := range []string{"bucket", "fixed", "sliding", "leases"} {
+			require.Zero(t, s.client.Exists(t.Context(), "{"+k+"}:limit", "{"+k+"}:leases").Val(), k)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package redislimit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// bubble runs a test in a bubble, with a server.
+func bubble(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, serve(t)) })
+}
+
+var errGone = errors.New("gone")
+
+// gone is a store's answer while it is away.
+func gone(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, errGone }
+
+// Two processes, that is two limiters, share one limit, and a lease's permits stay held
+// for as long as its holder renews it.
+func TestLeasesAreRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.TTL = time.Second
+		a, b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 3}), concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 3})
+		l := takes(t, a, 2)
+		ctx := redislimit.Context(t.Context(), l)
+		for range 100 {
+			time.Sleep(time.Second)
+			require.Equal(t, 1, b.Available())
+		}
+		require.NoError(t, ctx.Err())
+		refuses(t, b, 2)
+		l.Release()
+		require.Equal(t, context.Canceled, context.Cause(ctx))
+		takes(t, b, 3).Release()
+		require.Equal(t, context.Canceled, context.Cause(redislimit.Context(t.Context(), l)), "released before")
+		synctest.Wait()
+	})
+}
+
+// A lease that can't be renewed is lost; its holder is told before anybody else gets its
+// permits, and its release harms nobody.
+func TestALeaseIsLost(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.TTL = time.Second
+		a := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1})
+		other := o
+		other.Store = s.plain
+		b := concurrency(t, other, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+		start := time.Now()
+		l := takes(t, a, 1)
+		ctx := redislimit.Context(t.Context(), l)
+		s.store.answer(gone)
+		var lostAt, grantedAt time.Duration
+		stop := context.AfterFunc(ctx, func() { lostAt = time.Since(start) })
+		defer stop()
+		theirs, err := b.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		grantedAt = time.Since(start)
+		synctest.Wait()
+		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
+		require.Equal(t, 900*time.Millisecond, lostAt)
+		require.GreaterOrEqual(t, grantedAt, time.Second)
+		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(redislimit.Context(t.Context(), l)), "lost before")
+		s.store.answer(nil)
+		l.Release()
+		require.Zero(t, b.Available(), "what another holds stays held")
+		token, ok := redislimit.FencingToken.From(l)
+		require.True(t, ok)
+		next, _ := redislimit.FencingToken.From(theirs)
+		require.Greater(t, next, token)
+		require.GreaterOrEqual(t, token, uint64(start.UnixMicro()))
+		theirs.Release()
+	})
+}
+
+// A server that lost its data has lost the leases, and their holders are told when they
+// renew.
+func TestAServerForgets(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.TTL = 3 * time.Second
+		a := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		l, m := takes(t, a, 1), takes(t, a, 1)
+		ctx := redislimit.Context(t.Context(), l.With(core.ReasonPhrase.With("copied")))
+		s.redis.FlushAll()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
+		takes(t, a, 2).Release()
+		m.Release()
+		require.Equal(t, 2, a.Available())
+	})
+}
+
+// Through a chain the context ends when any of its leases is lost.
+func TestContextOfAChain(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o, p := s.shared("one"), s.shared("two")
+		o.TTL, p.TTL = 3*time.Second, 3*time.Second
+		a := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		b := concurrency(t, p, core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		chain, err := core.Chain(a, core.Unlimited(), b)
+		require.NoError(t, err)
+		l := takes(t, chain, 1)
+		ctx := redislimit.Context(t.Context(), l)
+		s.redis.Del("{two}:limit")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
+		l.Release()
+		require.Equal(t, 2, a.Available())
+
+		l = takes(t, chain, 1)
+		ctx = redislimit.Context(t.Context(), l)
+		l.Release()
+		require.Equal(t, context.Canceled, context.Cause(ctx))
+
+		rates := bucket(t, s.shared("rate"), core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		require.Equal(t, t.Context(), redislimit.Context(t.Context(), takes(t, rates, 1)), "of a rate")
+		require.Equal(t, t.Context(), redislimit.Context(t.Context(), core.Lease{}))
+	})
+}
+
+// Whoever waits in one process is served when another releases, at once where the store
+// can subscribe, else within a second.
+func TestAReleaseIsHeardOfElsewhere(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		for _, c := range []struct {
+			name  string
+			store redislimit.Store
+			after time.Duration
+		}{{"subscribed", s.store, 0}, {"polling", deaf{s.store}, 900 * time.Millisecond}} {
+			o := s.shared(c.name)
+			o.Store = c.store
+			a := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+			b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+			l := takes(t, a, 1)
+			var released time.Time
+			time.AfterFunc(100*time.Millisecond, func() {
+				released = time.Now()
+				l.Release()
+			})
+			m, err := b.Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			require.Equal(t, c.after, time.Since(released), c.name)
+			m.Release()
+		}
+	})
+}
+
+// deaf is a store that can't subscribe.
+type deaf struct{ redislimit.Store }
+
+func (deaf) Subscribe(context.Context, string, func()) (func(), error) {
+	return nil, errors.ErrUnsupported
+}
+
+// A release that the store does not hear of is told again, until the lease is over anyway.
+func TestAReleaseIsToldAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		other := o
+		other.Store = s.plain
+		a, b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1}), concurrency(t, other, core.ConcurrencyLimiterOptions{PermitLimit: 1})
+		l := takes(t, a, 1)
+		s.store.answer(gone)
+		start := time.Now()
+		l.Release()
+		require.LessOrEqual(t, time.Since(start), 50*time.Millisecond)
+		time.Sleep(time.Second)
+		require.Zero(t, b.Available())
+		s.store.answer(nil)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 1, b.Available())
+	})
+}
+
+// The goroutine that renews is there while leases are held, and no longer.
+func TestCloseKeepsLeases(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.TTL = time.Second
+		a, b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1}), concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1})
+		l := takes(t, a, 1)
+		require.NoError(t, a.Close())
+		time.Sleep(10 * time.Second)
+		require.Zero(t, b.Available(), "still held")
+		l.Release()
+		require.Equal(t, 1, b.Available())
+	})
+}
