@@ -91,19 +91,22 @@ func (e *engine) learnLocked(c *call, r reply, now time.Time) time.Time {
 // takenLocked deals with the answer to a request, and reports whether it is to be asked
 // again.
 func (e *engine) takenLocked(c *call, o *op, a answer, now time.Time) (again bool) {
+	if o.decided {
+		// It was decided otherwise meanwhile, and is its caller's.
+		o = &op{kind: opTake, n: o.n, dropped: true}
+	}
 	o.answer = a
 	if a.status == 1 {
 		if o.n > 0 && !e.t.timed() {
 			o.lease = e.holdLocked(o, c.sent)
 		}
-		switch {
-		case o.dropped || o.decided:
+		if o.dropped {
 			e.returnLocked(o)
-		default:
-			e.granted++
-			e.stock.asked(o.n)
-			e.decideLocked(o, granted)
+			return false
 		}
+		e.granted++
+		e.stock.asked(o.n)
+		e.decideLocked(o, granted)
 		return false
 	}
 	o.ready = retryOf(a, now)
@@ -111,7 +114,7 @@ func (e *engine) takenLocked(c *call, o *op, a answer, now time.Time) (again boo
 		e.refusals.add(int(max(o.n, 1)), o.ready)
 	}
 	switch {
-	case o.dropped || o.decided || o.queued:
+	case o.dropped || o.queued:
 	case e.closed:
 		e.refuseLocked(o, core.ErrClosed)
 	case a.left >= int(o.n) && o.n > 0 && e.queue.oldest == nil && e.t.order == core.OldestFirst:
@@ -177,9 +180,9 @@ func (e *engine) lateLocked(c *call, got []int64, err error) {
 		if a.status < 1 || o.kind != opTake && o.kind != opAhead || o.n == 0 {
 			continue
 		}
-		back := &op{kind: opGive, n: o.n, x: a.stamp}
+		back := giveBack(o.n, a.stamp)
 		if !c.t.timed() {
-			back.n, back.x = a.stamp, 0
+			back.n, back.x = a.stamp.at, 0
 		} else if o.kind == opAhead {
 			back.n = a.status
 		}

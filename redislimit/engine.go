@@ -262,10 +262,9 @@ func (e *engine) leave(o *op) bool {
 	return true
 }
 
-// forget gives back a grant that nobody has seen, as if it had never been.
+// forget gives back a grant that nobody has seen. It stays counted: counts do not fall.
 func (e *engine) forget(o *op) {
 	e.mu.Lock()
-	e.granted--
 	e.returnLocked(o)
 	e.unlock()
 }
@@ -279,7 +278,7 @@ func (e *engine) returnLocked(o *op) {
 		e.giveLeaseLocked(&op{kind: opGive, n: o.lease.token, lease: o.lease})
 	default:
 		e.refusals = nil
-		e.askLocked(&op{kind: opGive, n: o.n, x: o.answer.stamp})
+		e.askLocked(giveBack(o.n, o.answer.stamp))
 	}
 }
 

@@ -115,7 +115,7 @@ func (e *engine) lifetime() time.Duration { return e.shared.TTL - e.shared.TTL/1
 // holdLocked notes a lease that was granted by a call sent then.
 func (e *engine) holdLocked(o *op, sent time.Time) *held {
 	l := &e.leases
-	h := &held{e: e, token: o.answer.stamp, n: int(o.n), until: sent.Add(e.lifetime()), place: len(l.all)}
+	h := &held{e: e, token: o.answer.stamp.at, n: int(o.n), until: sent.Add(e.lifetime()), place: len(l.all)}
 	l.all = append(l.all, h)
 	e.keepLocked()
 	e.lossAlarmLocked()
@@ -232,7 +232,7 @@ var spentKey = core.NewMetadataKey[*spent]("REDIS_GRANT")
 type spent struct {
 	e        *engine
 	n        int64
-	stamp    int64
+	stamp    stamp
 	refunded atomic.Bool
 }
 
@@ -268,7 +268,8 @@ func (e *engine) refund(s *spent) {
 	if !s.refunded.CompareAndSwap(false, true) {
 		return
 	}
-	o := &op{kind: opGive, n: s.n, x: s.stamp, done: make(chan struct{})}
+	o := giveBack(s.n, s.stamp)
+	o.done = make(chan struct{})
 	e.mu.Lock()
 	e.refusals = nil
 	down := e.breaker.down

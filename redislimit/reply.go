@@ -30,10 +30,20 @@ type answer struct {
 	left   int
 	reset  int64 // microseconds until all permits are back
 	retry  int64 // microseconds; 0: not known
-	stamp  int64 // of a grant: what its return needs; a lease's token
+	stamp  stamp
 }
 
-const answerLen = 5
+// stamp is what the return of a grant needs. Only the scripts read it.
+type stamp struct {
+	at      int64 // a lease's token; an instant of the server
+	spare   int64
+	refunds int64
+}
+
+const answerLen = 7
+
+// giveBack returns the operation that gives back n permits of a rate's grant.
+func giveBack(n int64, s stamp) *op { return &op{kind: opGive, n: n, x: s.at, back: s} }
 
 // reply is what a script returned.
 type reply struct {
@@ -46,7 +56,7 @@ type reply struct {
 
 func (r reply) answer(i int) answer {
 	a := r.answers[i*answerLen:]
-	return answer{a[0], int(a[1]), a[2], a[3], a[4]}
+	return answer{a[0], int(a[1]), a[2], a[3], stamp{a[4], a[5], a[6]}}
 }
 
 // errReply is a failure of the store: it answered, but not as the script does.
@@ -89,6 +99,7 @@ type op struct {
 	n    int64  // permits; a lease's token
 	x    int64  // flags; a grant's stamp
 	bind *terms // opBind: the terms until now
+	back stamp  // opGive, of a rate: of the grant
 
 	waits    bool      // it is an Acquire: refused, it waits
 	deadline time.Time // until when the caller waits; zero: for ever

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -103,6 +104,9 @@ func (r *runner) arguments(c *call) []int64 {
 			continue
 		}
 		a = append(a, int64(o.kind), o.n, o.x)
+		if o.kind == opGive && c.t.timed() {
+			a = append(a, o.back.spare, o.back.refunds)
+		}
 	}
 	r.args = a
 	return a
@@ -137,7 +141,7 @@ func (e *engine) callOfLocked(now time.Time) *call {
 
 // newcomersLocked puts those into the call who have not been asked for.
 func (e *engine) newcomersLocked(c *call, now time.Time) {
-	room := e.t.queueLimit - e.queue.permits
+	room, binds := e.t.queueLimit-e.queue.permits, 0
 	next := e.next
 	e.next = nil
 	for i, o := range next {
@@ -162,6 +166,11 @@ func (e *engine) newcomersLocked(c *call, now time.Time) {
 		}
 		if !o.due.IsZero() && o.due.Before(c.deadline) {
 			c.deadline = o.due
+		}
+		if o.kind == opBind {
+			c.ops = slices.Insert(c.ops, binds, o)
+			binds++
+			continue
 		}
 		c.ops = append(c.ops, o)
 	}

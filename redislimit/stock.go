@@ -5,7 +5,7 @@ import "time"
 // stock is what was fetched ahead, and how much to fetch. The engine's mutex guards it.
 type stock struct {
 	n     int64
-	stamp int64     // of its grant
+	stamp stamp     // of its grant
 	until time.Time // then it is worth nothing
 
 	used      int64 // permits granted since the last call
@@ -43,7 +43,7 @@ func (s *stock) takeBack(now time.Time) *op {
 	if n == 0 {
 		return nil
 	}
-	return &op{kind: opGive, n: int64(n), x: s.stamp}
+	return giveBack(int64(n), s.stamp)
 }
 
 // putBack undoes takeBack.

@@ -1,16 +1,19 @@
 -- A token bucket. One call answers many operations, in order, at one instant of the server's clock.
 --
--- KEYS[1]  the state: "bucket limit lack tick": tokens missing as of tick, the latest tick applied, in microseconds,
---          and the limit that the lack is relative to; none: full.
+-- KEYS[1]  the state: "bucket limit lack tick refunds mark marked low until": tokens missing as of tick, the latest tick applied, in
+--          microseconds, the limit that the lack is relative to, how often tokens were given back, what would be missing
+--          if nothing had been taken after the latest time, as of a tick, the least that this was for those before, and
+--          until when all that matters; none: full.
 -- ARGV     limit, tokens per period, period in microseconds; then operations:
---          0 0 0            look
+--          0 0 0                    look
 --          1 n flags        take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows; 2: it waited
---          2 n stamp        give back n of a grant with that stamp
---          3 limit tokens period  the terms until now: put the new ones in force
+--          2 n stamp spare refunds  give back n of a grant
+--          3 limit tokens period    the terms until now: put the new ones in force; before all else
 --          4 n 0            take up to n, at most half of what there is
 -- Returns  0, tokens missing, microseconds since the tick; then for each operation: 1 or 0 (of 4: how many), permits left,
---          microseconds until full, microseconds until it could be granted, and the grant's stamp: the instant at which
---          the bucket is full if nothing more is taken.
+--          microseconds until full, microseconds until it could be granted, and what a return of the grant needs: the
+--          instant at which the bucket is full if nothing more is taken, how many tokens of the last tick it then has no
+--          room for, and the refunds.
 -- Or       the kind of limit that the key holds: 2 fixed, 3 sliding, 4 concurrency, 9 something else.
 local limit, step, span = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -19,23 +22,33 @@ local most = 9007199254740991
 
 local state = redis.pcall('GET', KEYS[1])
 local base, lack, tick, full, dirty = limit, 0, now, now, false
+local refunds, mark, marked, low, till = 0, 0, 0, 0, 0
 if type(state) == 'table' then
 	local kind = redis.call('TYPE', KEYS[1]).ok
 	return {kind == 'zset' and 4 or 9}
 elseif state then
-	local b, l, t = string.match(state, '^bucket (%d+) (%d+) (-?%d+)$')
+	local b, l, t, r, m, d, w, u = string.match(state, '^bucket (%d+) (%d+) (-?%d+) (%d+) (%d+) (-?%d+) (%d+) (%d+)$')
 	if not b then
 		local kind = string.match(state, '^%a+')
 		return {kind == 'fixed' and 2 or kind == 'sliding' and 3 or 9}
 	end
-	base, lack, tick = tonumber(b), tonumber(l), tonumber(t)
+	base, lack, tick, refunds = tonumber(b), tonumber(l), tonumber(t), tonumber(r)
+	mark, marked, low, till = tonumber(m), tonumber(d), tonumber(w), tonumber(u)
 	if tick > now then -- the clock went back: it counts as having stood still
 		tick, dirty = now, true
+	end
+	full = tick -- if it is
+	if till <= now then
+		refunds = 0
 	end
 end
 
 -- All quotients are of integers below 2^53, and so their floor and ceiling are exact.
 local function advance()
+	if refunds > 0 and mark > 0 then
+		mark = math.max(mark - math.floor(math.max(now - marked, 0) / span) * step, 0)
+		marked = marked + math.floor(math.max(now - marked, 0) / span) * span
+	end
 	if lack == 0 then
 		return
 	end
@@ -47,6 +60,32 @@ local function advance()
 	end
 end
 
+-- returned notes that tokens came by no tick, and when the bucket would have been full without.
+local function returned(without)
+	if refunds > 0 then
+		low = refunds == 1 and mark or math.min(low, mark)
+	end
+	mark, marked = lack, tick
+	till = refunds == 0 and without or math.max(till, without)
+	refunds, dirty = refunds + 1, true
+	if lack == 0 then
+		full = now
+	end
+end
+
+-- owed returns how much the bucket still lacks because of a grant of n: at most what it would lack if nothing had been
+-- taken since, and what it has always lacked since, as far as the marks tell.
+local function owed(n, whole, spare, before)
+	n = math.min(n, math.ceil((whole - now) / span) * step - spare, lack)
+	if refunds > before then
+		n = math.min(n, mark)
+	end
+	if refunds > before + 1 then
+		n = math.min(n, low)
+	end
+	return math.max(n, 0)
+end
+
 local function whole()
 	if lack == 0 then
 		return now
@@ -54,37 +93,35 @@ local function whole()
 	return math.min(tick + math.ceil(lack / step) * span, most)
 end
 
+-- rebind puts new terms in force: the bucket keeps its tokens, at most the new limit, and the next come when they would
+-- have, or one new period from now.
 local function rebind(l, s, p)
-	local to, tokens, period = limit, step, span
-	if lack > 0 then
-		limit, step, span = l, s, p
-		advance()
-		limit, step, span = to, tokens, period
-		if lack > 0 then
-			local nearest = tick + math.min(p, span)
-			if nearest <= now then
-				nearest = math.min(tick + p, now + span)
-			end
-			tick = nearest - span
-			dirty = true
-		end
-	end
+	local old, before = limit, span
+	limit, step, span = l, s, p
+	dirty = dirty or state -- it is written by other terms
 	if lack == 0 then
-		tick, base = now, l
+		base, tick = old, now
+	else
+		tick = math.min(tick + before, now + span) - span
 	end
 	if base ~= limit then
+		local without = whole()
 		lack = limit - math.min(math.max(base - lack, 0), limit)
-		base, dirty = limit, true
+		base = limit
+		returned(without)
 	end
 end
 
+if ARGV[4] == '3' then -- until then the old terms hold
+	limit, step, span = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+end
 advance()
 local out, blocked = {0, 0, 0}, false
 local i, n = 4, #ARGV
 while i <= n do
 	local op, a, b = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 	i = i + 3
-	local status, retry, stamp = 1, 0, 0
+	local status, retry, stamp, spare = 1, 0, 0, 0
 	if op == '1' then
 		local need = math.max(a, 1) - (limit - lack)
 		if need > 0 or blocked and a > 0 then
@@ -98,18 +135,23 @@ while i <= n do
 				end
 			end
 			lack, dirty = lack + a, true
-			stamp = whole()
+			stamp, spare = whole(), math.ceil(lack / step) * step - lack
 		end
 	elseif op == '2' then
+		local back = 0
 		if lack > 0 and now < b then
-			lack, dirty = math.max(lack - a, 0), true
-			if lack == 0 then
-				full = now
-			end
+			back = owed(a, b, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
+		end
+		i = i + 2
+		if back > 0 then
+			local without = whole()
+			lack = lack - back
+			returned(without)
 		end
 	elseif op == '3' then
-		rebind(a, b, tonumber(ARGV[i]))
 		i = i + 1
+		local new = ARGV[i] == '3' and i or 0 -- another follows, with the terms that this one brought
+		rebind(tonumber(ARGV[new + 1]), tonumber(ARGV[new + 2]), tonumber(ARGV[new + 3]))
 	elseif op == '4' then
 		status = math.min(a, math.floor(math.max(limit - lack, 0) / 2))
 		if status > 0 then
@@ -117,21 +159,26 @@ while i <= n do
 				base, tick = limit, now
 			end
 			lack, dirty = lack + status, true
-			stamp = whole()
+			stamp, spare = whole(), math.ceil(lack / step) * step - lack
 		end
 	end
 	local j = #out
-	out[j + 1], out[j + 2], out[j + 3], out[j + 4], out[j + 5] =
-		status, math.max(limit - lack, 0), whole() - now, math.max(retry, 0), stamp
+	out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, math.max(limit - lack, 0), whole() - now, math.max(retry, 0)
+	out[j + 5], out[j + 6], out[j + 7] = stamp, spare, refunds
 end
 
 if dirty then
 	if lack == 0 then
+		tick = full
+	end
+	if lack == 0 and (refunds == 0 or till <= now) then
 		redis.call('DEL', KEYS[1])
 	else
 		-- A little longer than until full, for those who wait until then.
-		local ttl = math.min(math.ceil((whole() - now + math.min(span, 1000000)) / 1000), 3000000000000)
-		redis.call('SET', KEYS[1], string.format('bucket %.0f %.0f %.0f', base, lack, tick), 'PX', string.format('%.0f', ttl))
+		local last = math.max(whole(), refunds > 0 and till or 0)
+		local ttl = math.min(math.ceil((last - now + math.min(span, 1000000)) / 1000), 3000000000000)
+		redis.call('SET', KEYS[1], string.format('bucket %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+			base, lack, tick, refunds, mark, marked, low, till), 'PX', string.format('%.0f', ttl))
 	end
 end
 out[2], out[3] = lack, now - tick

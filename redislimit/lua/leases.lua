@@ -9,7 +9,7 @@
 --          2 token 0   release
 --          5 token 0   renew
 -- Returns  0, the hash's age in microseconds; then for each operation: 1 or 0, permits left, 0, microseconds until a lease
---          that is not renewed ends, and the lease's token.
+--          that is not renewed ends, the lease's token, 0, 0.
 -- Or       the kind of limit that the key holds: 1 bucket, 2 fixed, 3 sliding, 9 something else.
 local limit, ttl, holder = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
@@ -104,7 +104,8 @@ for k = 4, #ARGV, 3 do
 		end
 	end
 	local j = #out
-	out[j + 1], out[j + 2], out[j + 3], out[j + 4], out[j + 5] = status, math.max(limit - held, 0), 0, retry, stamp
+	out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, math.max(limit - held, 0), 0, retry
+	out[j + 5], out[j + 6], out[j + 7] = stamp, 0, 0
 end
 
 if dirty then

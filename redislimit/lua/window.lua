@@ -6,11 +6,12 @@
 --          then operations:
 --          0 0 0       look
 --          1 n flags   take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows
---          2 n stamp   give back n of a grant with that stamp
+--          2 n stamp ends 0  give back n of a grant
 --          4 n 0       take up to n, at most half of what there is
 -- Returns  0, microseconds since the segments' zero, permits taken, microseconds until the segment ends, how many segments
 --          follow, and each with what was taken in it; then for each operation: 1 or 0 (of 4: how many), permits left,
---          microseconds until all are back, microseconds until it could be granted, and the grant's stamp: the instant.
+--          microseconds until all are back, microseconds until it could be granted, and what a return of the
+--          grant needs: the instant, the instant at which its permits come back, 0.
 -- Or       the kind of limit that the key holds: 1 bucket, 2 fixed, 3 sliding, 4 concurrency, 9 something else.
 local kind = ARGV[1] == '1' and 'fixed' or 'sliding'
 local limit, span, step, from = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -152,12 +153,16 @@ local function give(n, at)
 	if i <= current - step then
 		return
 	end
+	-- After the grid has moved it may be an earlier one, or the oldest that counted then.
+	local found = 1
 	for j = 1, #list, 2 do
-		if list[j] >= i then
-			list[j + 1] = math.max(list[j + 1] - n, 0)
-			unparse(list)
-			return
+		if list[j] <= i then
+			found = j
 		end
+	end
+	if list[found] then
+		list[found + 1] = math.max(list[found + 1] - n, 0)
+		unparse(list)
 	end
 end
 
@@ -167,9 +172,11 @@ local function whole()
 end
 
 local out, results, blocked, refused = {0}, {}, false, false
-for k = 7, #ARGV, 3 do
+local k, n = 7, #ARGV
+while k <= n do
 	local op, a, b = ARGV[k], tonumber(ARGV[k + 1]), tonumber(ARGV[k + 2])
-	local status, retry, stamp = 1, 0, 0
+	local status, retry, stamp, ends = 1, 0, 0, 0
+	k = k + 3
 	if op == '1' then
 		local need = math.max(a, 1) - (limit - taken)
 		if need > 0 or blocked and a > 0 then
@@ -177,20 +184,23 @@ for k = 7, #ARGV, 3 do
 			retry = need > 0 and ready(need) - now or 0
 		elseif a > 0 then
 			take(a)
-			stamp = now
+			stamp, ends = now, back(current)
 		end
 	elseif op == '2' then
-		give(a, b)
+		if now < tonumber(ARGV[k]) then
+			give(a, b)
+		end
+		k = k + 2
 	elseif op == '4' then
 		status = math.min(a, math.floor(math.max(limit - taken, 0) / 2))
 		if status > 0 then
 			take(status)
-			stamp = now
+			stamp, ends = now, back(current)
 		end
 	end
 	local j = #results
-	results[j + 1], results[j + 2], results[j + 3], results[j + 4], results[j + 5] =
-		status, math.max(limit - taken, 0), whole() - now, retry, stamp
+	results[j + 1], results[j + 2], results[j + 3], results[j + 4] = status, math.max(limit - taken, 0), whole() - now, retry
+	results[j + 5], results[j + 6], results[j + 7] = stamp, ends, 0
 end
 
 if dirty then

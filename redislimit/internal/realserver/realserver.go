@@ -1,0 +1,172 @@
+// Package realserver starts redis-server and valkey-server programs for tests.
+package realserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Programs returns the servers that are there; a test that finds none skips.
+func Programs(tb testing.TB) []string {
+	tb.Helper()
+	var found []string
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			found = append(found, path)
+		} else {
+			tb.Logf("SKIPPED: %s is not installed", name)
+		}
+	}
+	if len(found) == 0 {
+		tb.Skip("SKIPPED: neither redis-server nor valkey-server is installed; apt-get install redis-server")
+	}
+	return found
+}
+
+// Server is a server of the test's own, on a free port, without persistence.
+type Server struct {
+	Addr string
+	Port int
+
+	tb      testing.TB
+	program string
+	args    []string
+	cmd     *exec.Cmd
+}
+
+// Start starts a server and waits until it answers; it ends with the test.
+func Start(tb testing.TB, program string, args ...string) *Server {
+	tb.Helper()
+	port := FreePort(tb)
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Port: port, tb: tb, program: program}
+	s.args = append([]string{
+		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", tb.TempDir(), "--daemonize", "no", "--protected-mode", "no",
+	}, args...)
+	s.Restart()
+	tb.Cleanup(s.Kill)
+	return s
+}
+
+// FreePort returns a port that nobody uses, whose cluster port is below 65536.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	for {
+		var c net.ListenConfig
+		l, err := c.Listen(tb.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close() // it was only to learn the port
+		if port < 55000 {
+			return port
+		}
+	}
+}
+
+// Restart starts the server anew, without its data.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.Kill()
+	s.cmd = exec.CommandContext(context.WithoutCancel(s.tb.Context()), s.program, s.args...) //nolint:gosec // a server from PATH
+	if err := s.cmd.Start(); err != nil {
+		s.tb.Fatal(err)
+	}
+	s.WaitReady()
+}
+
+// WaitReady waits until the server answers.
+func (s *Server) WaitReady() {
+	s.tb.Helper()
+	c := s.Client()
+	defer c.Close() //nolint:errcheck // a test's
+	timer := time.NewTicker(10 * time.Millisecond)
+	defer timer.Stop()
+	for range 1000 {
+		if c.Ping(context.WithoutCancel(s.tb.Context())).Err() == nil {
+			return
+		}
+		<-timer.C
+	}
+	s.tb.Fatalf("%s does not answer", s.Addr)
+}
+
+// Kill ends the server at once.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	s.Signal(syscall.SIGCONT)
+	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Signal sends the server a signal.
+func (s *Server) Signal(signal os.Signal) {
+	s.tb.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.tb.Error(err)
+	}
+}
+
+// Client returns a client for the test's own questions.
+func (s *Server) Client() *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: s.Addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1})
+}
+
+// Cluster starts a cluster of three masters.
+func Cluster(tb testing.TB, program string) []*Server {
+	tb.Helper()
+	const masters, slots = 3, 16384
+	nodes := make([]*Server, masters)
+	for i := range nodes {
+		nodes[i] = Start(tb, program, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+	}
+	for i, n := range nodes {
+		c := n.Client()
+		if err := c.ClusterAddSlotsRange(tb.Context(), i*slots/masters, (i+1)*slots/masters-1).Err(); err != nil {
+			tb.Fatal(err)
+		}
+		for _, other := range nodes {
+			if other != n {
+				c.ClusterMeet(tb.Context(), "127.0.0.1", strconv.Itoa(other.Port))
+			}
+		}
+		_ = c.Close() // a test's
+	}
+	for _, n := range nodes {
+		n.await("CLUSTER INFO", func(c *redis.Client) bool {
+			info, err := c.ClusterInfo(tb.Context()).Result()
+			return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", masters))
+		})
+	}
+	return nodes
+}
+
+// await waits until what is asked is so.
+func (s *Server) await(what string, is func(*redis.Client) bool) {
+	s.tb.Helper()
+	c := s.Client()
+	defer c.Close() //nolint:errcheck // a test's
+	timer := time.NewTicker(20 * time.Millisecond)
+	defer timer.Stop()
+	for range 1500 {
+		if is(c) {
+			return
+		}
+		<-timer.C
+	}
+	s.tb.Fatalf("%s: %s is not as it should be", s.Addr, what)
+}
