@@ -66,7 +66,7 @@ example_accuracy() {
 }
 
 example_fetch() {
-	exits 0 "$1" -pages 30 -rate 100 -n 4
+	exits 0 "$1" -pages 30 -rate 100/s -n 4
 	says '^30 pages, [0-9]+ bytes, 0 failed'
 	says '^[1-4] at once at most \(of 4\)'
 	exits 1 "$1" -url http://127.0.0.1:1/

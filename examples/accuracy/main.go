@@ -5,22 +5,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"os/signal"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { program.Main(usage, define) }
 
 const usage = `Accuracy measures how ioreader keeps to a rate on this machine.
 
@@ -30,42 +24,26 @@ A machine that is busy with other work shows in the figures: run it on an idle o
 
 `
 
-// run is the program; it returns its exit code.
-func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	flags := flag.NewFlagSet("accuracy", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		fmt.Fprint(errs, usage)
-		flags.PrintDefaults()
-	}
+func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	span := flags.Duration("t", 4*time.Second, "`time` for each row, at least 1.2s")
 	short := flags.Bool("short", false, "fewer rows, 1.2 s each")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
-	case flags.NArg() > 0:
-		fmt.Fprintf(errs, "accuracy: what is %q? try accuracy -h\n", flags.Arg(0))
-		return 2
+	return func(ctx context.Context, args []string) error {
+		if err := program.NoArguments(args); err != nil {
+			return err
+		}
+		rates, shared := []int{1e5, 1e6, 1e7, 1e8, 1e9}, []int{1e6, 1e7, 1e8}
+		if math.MaxInt > math.MaxInt32 {
+			tenfold := 10 // a constant of 1e10 does not compile where an int has 32 bits
+			rates = append(rates, rates[len(rates)-1]*tenfold)
+		}
+		if *short {
+			rates, shared, *span = []int{1e5, 1e8}, []int{1e7}, shortest
+		}
+		if *span < shortest {
+			return program.Usage("-t %v is too short, want at least %v", *span, shortest)
+		}
+		return report(ctx, s.Out, rates, shared, *span)
 	}
-	rates, shared := []int{1e5, 1e6, 1e7, 1e8, 1e9}, []int{1e6, 1e7, 1e8}
-	if math.MaxInt > math.MaxInt32 {
-		tenfold := 10 // a constant of 1e10 does not compile where an int has 32 bits
-		rates = append(rates, rates[len(rates)-1]*tenfold)
-	}
-	if *short {
-		rates, shared, *span = []int{1e5, 1e8}, []int{1e7}, shortest
-	}
-	if *span < shortest {
-		fmt.Fprintf(errs, "accuracy: -t %v is too short, want at least %v\n", *span, shortest)
-		return 2
-	}
-	if err := report(ctx, out, rates, shared, *span); err != nil {
-		fmt.Fprintln(errs, "accuracy:", err)
-		return 1
-	}
-	return 0
 }
 
 const shortest = 1200 * time.Millisecond
@@ -83,7 +61,7 @@ func report(ctx context.Context, out io.Writer, rates, shared []int, span time.D
 				show(rate)+"/s", binary(size), 100*f.steady, 100*f.first, f.busiest, f.gap.Round(10*time.Microsecond))
 		}
 	}
-	fmt.Fprintln(out, "\nThe bucket holds 10 ms of credit: what a gap is longer than that is lost. Such gaps are the machine's.")
+	fmt.Fprintln(out, "\nThe bucket holds 10 ms of credit. Where a gap is longer, the time beyond that is lost; such gaps are the machine's.")
 	fmt.Fprintf(out, "\nWriters that share a limiter, %v each:\n\n", span)
 	fmt.Fprintf(out, "%12s %10s %14s %10s %14s\n", "rate", "writer", "share", "writer", "share")
 	for _, rate := range shared {

@@ -4,15 +4,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/sluice-go/sluice/examples/burst/internal/shape"
+	"github.com/sluice-go/sluice/internal/program"
 )
 
 const usage = `Burst sends the same burst of 30 requests, all at once, to each of the four
@@ -25,44 +23,22 @@ Usage: burst [-fast]
   go run ./examples/burst
 
 It takes 6 seconds, or with -fast a tenth of that: then a "second" is 100 ms.
-
-Flags:
 `
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { program.Main(usage, define) }
 
-// run is the program; it returns its exit code.
-func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	flags := flag.NewFlagSet("burst", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		_, _ = fmt.Fprint(errs, usage)
-		flags.PrintDefaults()
-	}
+func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	fast := flags.Bool("fast", false, "ten times as fast")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
-	case flags.NArg() > 0:
-		_, _ = fmt.Fprintf(errs, "burst: what is %q? It takes no arguments; try burst -h\n", flags.Arg(0))
-		return 2
+	return func(ctx context.Context, args []string) error {
+		if err := program.NoArguments(args); err != nil {
+			return err
+		}
+		second := time.Second
+		if *fast {
+			second /= 10
+		}
+		return show(ctx, second, s.Out)
 	}
-	second := time.Second
-	if *fast {
-		second /= 10
-	}
-	if err := show(ctx, second, out); err != nil {
-		_, _ = fmt.Fprintln(errs, "burst:", err)
-		return 1
-	}
-	return 0
 }
 
 // seconds is how long it takes until the slowest has served all.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/program"
 
 	"github.com/stretchr/testify/require"
 )
@@ -43,9 +45,12 @@ func TestErrorsThatHelp(t *testing.T) {
 		"is a directory":       {"-file", filepath.Dir(file)},
 		"raise -budget":        {"-file", file, "-budget", "6"},
 	} {
-		err := run(t.Context(), args)
-		require.ErrorContains(t, err, want)
+		var errs strings.Builder
+		status := program.Run(t.Context(), args, program.Streams{Out: io.Discard, Err: &errs}, usage, define)
+		require.Positive(t, status)
+		require.Contains(t, errs.String(), want)
+		require.Equal(t, 1, strings.Count(errs.String(), "\n"), "it is told once")
 	}
-	err := run(t.Context(), []string{"-file", file, "-budget", "6"})
+	err := run(t.Context(), settings{file: file, budget: 6, producers: 1, consumers: 1}, io.Discard)
 	require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
 }

@@ -8,12 +8,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/program"
 )
 
 const usage = `Channel counts the lines of a log file by level.
@@ -29,8 +30,6 @@ Usage: channel [flags]
   go run ./examples/channel -file /var/log/syslog -budget 16384 -consumers 1
 
 Without -file a log of some 16 MB is generated, and removed at the end.
-
-Flags:
 `
 
 // settings are what the flags say.
@@ -42,21 +41,24 @@ type settings struct {
 	pause     time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "channel:", err)
-		os.Exit(1)
+func main() { program.Main(usage, define) }
+
+func define(flags *flag.FlagSet, streams program.Streams) program.Body {
+	var s settings
+	flags.StringVar(&s.file, "file", "", "log `file` to read (default: a generated one)")
+	flags.IntVar(&s.budget, "budget", 64<<10, "`bytes` that may be queued; no line may be longer")
+	flags.IntVar(&s.producers, "producers", 2, "goroutines that read the file, each a part of it")
+	flags.IntVar(&s.consumers, "consumers", 2, "goroutines that count")
+	flags.DurationVar(&s.pause, "pause", 0, "time that a consumer rests after each 1000 lines, to see the producers wait")
+	return func(ctx context.Context, args []string) error {
+		if err := s.validate(args); err != nil {
+			return err
+		}
+		return run(ctx, s, streams.Out)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	s, err := parse(args)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	if s.file == "" {
 		if s.file, err = generate(); err != nil {
 			return fmt.Errorf("generating a log: %w", err)
@@ -77,45 +79,31 @@ func run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	report(s, c, time.Since(begin))
+	report(out, s, c, time.Since(begin))
 	if left := s.budget - limiter.Available(); left != 0 {
 		return fmt.Errorf("%d bytes of the budget were not given back", left)
 	}
 	return nil
 }
 
-func parse(args []string) (settings, error) {
-	var s settings
-	f := flag.NewFlagSet("channel", flag.ContinueOnError)
-	f.StringVar(&s.file, "file", "", "log `file` to read (default: a generated one)")
-	f.IntVar(&s.budget, "budget", 64<<10, "`bytes` that may be queued; no line may be longer")
-	f.IntVar(&s.producers, "producers", 2, "goroutines that read the file, each a part of it")
-	f.IntVar(&s.consumers, "consumers", 2, "goroutines that count")
-	f.DurationVar(&s.pause, "pause", 0, "time that a consumer rests after each 1000 lines, to see the producers wait")
-	f.Usage = func() {
-		_, _ = fmt.Fprint(f.Output(), usage)
-		f.PrintDefaults()
-	}
-	if err := f.Parse(args); err != nil {
-		return s, err
-	}
+func (s settings) validate(args []string) error {
 	switch {
-	case f.NArg() > 0:
-		return s, fmt.Errorf("unexpected argument %q; a file is named with -file (see -h)", f.Arg(0))
+	case len(args) > 0:
+		return program.Usage("unexpected argument %q; a file is named with -file", args[0])
 	case s.budget < 1:
-		return s, fmt.Errorf("-budget is %d, want at least 1 byte", s.budget)
+		return program.Usage("-budget is %d, want at least 1 byte", s.budget)
 	case s.producers < 1 || s.consumers < 1:
-		return s, fmt.Errorf("-producers is %d and -consumers %d, want at least 1 of each", s.producers, s.consumers)
+		return program.Usage("-producers is %d and -consumers %d, want at least 1 of each", s.producers, s.consumers)
 	case s.pause < 0:
-		return s, fmt.Errorf("-pause is %v, want at least 0", s.pause)
+		return program.Usage("-pause is %v, want at least 0", s.pause)
 	}
-	return s, nil
+	return nil
 }
 
-func report(s settings, c *tally, took time.Duration) {
-	fmt.Printf("%d lines, %d bytes in %v\n", c.lines, c.bytes, took.Round(time.Millisecond))
+func report(out io.Writer, s settings, c *tally, took time.Duration) {
+	_, _ = fmt.Fprintf(out, "%d lines, %d bytes in %v\n", c.lines, c.bytes, took.Round(time.Millisecond))
 	for _, level := range levels {
-		fmt.Printf("  %-6s %d\n", level, c.byLevel[level])
+		_, _ = fmt.Fprintf(out, "  %-6s %d\n", level, c.byLevel[level])
 	}
-	fmt.Printf("queued at most %d of %d bytes\n", c.peak, s.budget)
+	_, _ = fmt.Fprintf(out, "queued at most %d of %d bytes\n", c.peak, s.budget)
 }

@@ -131,10 +131,12 @@ func (c *crawl) follow(from, to string) string {
 
 // summary says what came of it.
 func (c *crawl) summary(w io.Writer) {
-	rate := float64(c.pages+c.failed) / c.took.Seconds()
 	say(w, "%d pages, %d bytes, %d failed, from %s\n", c.pages, c.bytes, c.failed, c.first)
-	say(w, "%d at once at most (of %d), %.1f per second (of %d), in %.2f s\n",
-		c.mostAtOnce.Load(), c.settings.atOnce, rate, c.settings.rate, c.took.Seconds())
+	say(w, "%d at once at most (of %d)", c.mostAtOnce.Load(), c.settings.atOnce)
+	if c.pages > 1 { // one says nothing of how often
+		say(w, ", %.1f per second (of %v)", float64(c.pages+c.failed)/c.took.Seconds(), c.settings.rate)
+	}
+	say(w, ", in %.2f s\n", c.took.Seconds())
 }
 
 // verdict is the crawl's error if pages failed, with a hint.

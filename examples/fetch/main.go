@@ -11,16 +11,16 @@ import (
 	"io"
 	"math"
 	"net/url"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/spec"
 	"github.com/sluice-go/sluice/worker"
 )
 
 const usage = `fetch crawls a web server: from one page it follows the links that stay on the
-server, each page once, at most -n pages at once and -rate pages per second.
+server, each page once, at most -n pages at once and -rate often.
 
 A concurrency limiter and a token bucket, chained, are the pool's limiter: each
 request holds a lease of both while it runs. worker.Map yields the pages in order.
@@ -30,7 +30,7 @@ to each other, and crawls that. Progress is on standard error, if that is a
 terminal; the summary is on standard output. The exit code is 1 if a page failed.
 
     go run ./examples/fetch
-    go run ./examples/fetch -n 2 -rate 20 -pages 30
+    go run ./examples/fetch -n 2 -rate 20/s -pages 30
     go run ./examples/fetch -url http://localhost:8080/ -pages 500
 
 `
@@ -38,32 +38,29 @@ terminal; the summary is on standard output. The exit code is 1 if a page failed
 type settings struct {
 	url     string
 	atOnce  int
-	rate    int
+	rate    spec.Limit
 	pages   int
 	timeout time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "fetch:", err)
-		os.Exit(1)
+func main() { program.Main(usage, define) }
+
+func define(flags *flag.FlagSet, streams program.Streams) program.Body {
+	s := settings{rate: spec.Limit{Kind: spec.TokenBucket, Permits: 50, Per: time.Second}}
+	flags.StringVar(&s.url, "url", "", "page to begin at; its links to other servers are not followed")
+	flags.IntVar(&s.atOnce, "n", 8, "pages at once, at most")
+	flags.TextVar(&s.rate, "rate", s.rate, "how often a page is asked for, at most: 50/s, 100/m")
+	flags.IntVar(&s.pages, "pages", 120, "pages in all, at most")
+	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "time for one page")
+	return func(ctx context.Context, args []string) error {
+		if err := errors.Join(s.validate(args)...); err != nil {
+			return program.Usage("%w", err)
+		}
+		return run(ctx, s, streams)
 	}
 }
 
-var errUsage = errors.New("bad usage")
-
-func run(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) error {
-	s, err := parse(args, stdout, stderr)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, s settings, streams program.Streams) error {
 	if s.url == "" {
 		site, err := serve(s.pages)
 		if err != nil {
@@ -71,7 +68,7 @@ func run(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) 
 		}
 		defer func() {
 			if err := site.close(); err != nil {
-				say(stderr, "fetch: the server did not stop: %v\n", err)
+				say(streams.Err, "fetch: the server did not stop: %v\n", err)
 			}
 		}()
 		s.url = site.url
@@ -80,17 +77,14 @@ func run(ctx context.Context, args []string, stdout io.Writer, stderr *os.File) 
 	if err != nil {
 		return err
 	}
-	c := newCrawl(s, pool, newProgress(stderr))
+	c := newCrawl(s, pool, newProgress(streams.Err))
 	err = c.run(ctx)
 	// The tasks' own errors were reported page by page.
 	if closing := pool.Close(ctx); err == nil {
 		err = closing
 	}
-	c.summary(stdout)
-	switch {
-	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted")
-	case err != nil:
+	c.summary(streams.Out)
+	if err != nil {
 		return err
 	}
 	return c.verdict()
@@ -107,45 +101,16 @@ func newPool(s settings) (*worker.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	perSecond, err := core.NewTokenBucket(core.TokenBucketOptions{
-		Name: "per second", TokenLimit: 1, TokensPerPeriod: 1,
-		ReplenishmentPeriod: time.Second / time.Duration(s.rate), QueueLimit: math.MaxInt,
-	})
+	s.rate.Queue = math.MaxInt
+	often, err := s.rate.New("how often")
 	if err != nil {
 		return nil, err
 	}
-	both, err := core.Chain(atOnce, perSecond)
+	both, err := core.Chain(atOnce, often)
 	if err != nil {
 		return nil, err
 	}
 	return worker.New(worker.Options{Limiter: both})
-}
-
-func parse(args []string, stdout, stderr io.Writer) (settings, error) {
-	var s settings
-	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&s.url, "url", "", "page to begin at; its links to other servers are not followed")
-	flags.IntVar(&s.atOnce, "n", 8, "pages at once, at most")
-	flags.IntVar(&s.rate, "rate", 50, "pages per second, at most")
-	flags.IntVar(&s.pages, "pages", 120, "pages in all, at most")
-	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "time for one page")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		say(stdout, "%s", usage)
-		flags.SetOutput(stdout)
-		flags.PrintDefaults()
-		return s, err
-	}
-	faults := []error{err}
-	if err == nil {
-		faults = s.validate(flags.Args())
-	}
-	if err := errors.Join(faults...); err != nil {
-		say(stderr, "fetch: %v\nfetch -h explains.\n", err)
-		return s, errUsage
-	}
-	return s, nil
 }
 
 func (s settings) validate(rest []string) (faults []error) {
@@ -160,13 +125,13 @@ func (s settings) validate(rest []string) (faults []error) {
 	for _, f := range []struct {
 		name  string
 		value int
-		most  int
-	}{{"n", s.atOnce, math.MaxInt}, {"rate", s.rate, int(time.Second)}, {"pages", s.pages, math.MaxInt}} {
+	}{{"n", s.atOnce}, {"pages", s.pages}} {
 		if f.value < 1 {
 			faults = append(faults, fmt.Errorf("-%s = %d, want at least 1", f.name, f.value))
-		} else if f.value > f.most {
-			faults = append(faults, fmt.Errorf("-%s = %d, want at most %d", f.name, f.value, f.most))
 		}
+	}
+	if s.rate.Kind == spec.Concurrency {
+		faults = append(faults, fmt.Errorf("-rate = %v, want a rate such as 50/s; -n says how many at once", s.rate))
 	}
 	if s.timeout <= 0 {
 		faults = append(faults, fmt.Errorf("-timeout = %v, want above 0", s.timeout))

@@ -1,12 +1,16 @@
 package main
 
-import "os"
+import (
+	"io"
+
+	"github.com/sluice-go/sluice/internal/program"
+)
 
 // progress is a line that is written over and over, on a terminal; elsewhere it is silent.
-type progress struct{ out *os.File }
+type progress struct{ out io.Writer }
 
-func newProgress(out *os.File) *progress {
-	if info, err := out.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+func newProgress(out io.Writer) *progress {
+	if !program.IsTerminal(out) {
 		return &progress{}
 	}
 	return &progress{out}

@@ -7,25 +7,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
-)
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
-
-const (
-	exitError       = 1
-	exitUsage       = 2
-	exitInterrupted = 130 // 128 + SIGINT, as shells have it
+	"github.com/sluice-go/sluice/internal/program"
 )
 
 const usage = `Throttle copies files, or standard input, at a rate.
@@ -34,62 +20,36 @@ const usage = `Throttle copies files, or standard input, at a rate.
 
 Of several files, one after the other goes to OUT, as with cat. If OUT is a directory,
 each goes to a file of its own name in there, all at once, and they share the rate.
-
 `
 
-// run is the program; it returns its exit code.
-func run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int {
-	flags := flag.NewFlagSet("throttle", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.Usage = func() {
-		fmt.Fprint(stderr, usage)
-		flags.PrintDefaults()
-	}
+func main() { program.Main(usage, define) }
+
+func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	rateText := flags.String("rate", "", "bytes per second: 8MiB/s, 500kB/s, 1.5GB/s, 100kbit/s (required)")
 	out := flags.String("o", "-", "the `file` or directory to copy to; - is standard output")
 	quiet := flags.Bool("q", false, "no progress line and no summary")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return exitUsage
-	case *rateText == "":
-		fmt.Fprintln(stderr, "throttle: no -rate; try throttle -h")
-		return exitUsage
-	}
-	limit, err := parseRate(*rateText)
-	if err != nil {
-		fmt.Fprintln(stderr, "throttle:", err)
-		return exitUsage
-	}
-	streams, err := open(flags.Args(), *out, stdin, stdout)
-	if err != nil {
-		fmt.Fprintln(stderr, "throttle:", err)
-		return exitError
-	}
-	j := job{limit: limit, streams: streams, screen: io.Discard}
-	if !*quiet {
-		j.summary = stderr
-		if isTerminal(stderr) {
-			j.screen = stderr
+	return func(ctx context.Context, names []string) error {
+		if err := program.Arguments(names); err != nil {
+			return err
 		}
+		if *rateText == "" {
+			return program.Usage("no -rate")
+		}
+		limit, err := parseRate(*rateText)
+		if err != nil {
+			return program.Usage("%w", err)
+		}
+		streams, err := open(names, *out, os.Stdin, os.Stdout)
+		if err != nil {
+			return err
+		}
+		j := job{limit: limit, streams: streams, screen: io.Discard}
+		if !*quiet {
+			j.summary = s.Err
+			if program.IsTerminal(s.Err) {
+				j.screen = s.Err
+			}
+		}
+		return j.run(ctx)
 	}
-	switch err := j.run(ctx); {
-	case errors.Is(err, context.Canceled):
-		return exitInterrupted
-	case err != nil:
-		fmt.Fprintln(stderr, "throttle:", err)
-		return exitError
-	}
-	return 0
-}
-
-// isTerminal reports whether a person sees what is written to f.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
 }

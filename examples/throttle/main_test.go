@@ -129,7 +129,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := throttle(t, "", c.args...)
 			require.Equal(t, c.code, got.code)
-			require.Contains(t, got.errs, c.says)
+			require.Contains(t, got.out+got.errs, c.says)
 			require.Equal(t, "text", contentOf(t, in))
 		})
 	}

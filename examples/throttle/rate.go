@@ -17,7 +17,7 @@ type rate struct {
 // prefixes by their letter; with an i they count 1024 instead of 1000.
 const prefixes = "kMGTPE"
 
-// parseRate understands 8MiB/s, 500kB/s, 1.5GB/s, 100kbit/s and a plain number of bytes.
+// parseRate understands 8MiB/s, 500kB/s, 1.5GB/s and 100kbit/s; "/s" may be left out, the unit not.
 func parseRate(text string) (rate, error) {
 	fail := func(why string) (rate, error) {
 		return rate{}, fmt.Errorf("rate %q: %s; write it as 8MiB/s, 500kB/s, 1.5GB/s or 100kbit/s", text, why)
@@ -49,7 +49,7 @@ func parseRate(text string) (rate, error) {
 func parseUnit(unit string) (scale *big.Rat, binary bool, err error) {
 	scale = big.NewRat(1, 1)
 	if unit == "" {
-		return scale, false, nil
+		return nil, false, errors.New("it has no unit, B for bytes say")
 	}
 	rest := unit
 	letter := rest[:1]

@@ -4,25 +4,20 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/spec"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { program.Main(usage, define) }
 
 const usage = `Transfer sends data over TCP, on this machine, to several clients that share a bandwidth.
 
-    transfer [-rate BYTES] [-each BYTES] [-clients N] [-file FILE] [-t TIME]
+    transfer [-rate RATE] [-each RATE] [-clients N] [-file FILE] [-t TIME]
 
 The first client asks for large pieces, the next for small ones, and so on by turns.
 
@@ -37,35 +32,48 @@ type options struct {
 	span    time.Duration
 }
 
-// run is the program; it returns its exit code.
-func run(ctx context.Context, args []string, out, errs io.Writer) int {
+func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	var o options
-	flags := flag.NewFlagSet("transfer", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	flags.Usage = func() {
-		fmt.Fprint(errs, usage)
-		flags.PrintDefaults()
-	}
-	flags.IntVar(&o.rate, "rate", 20_000_000, "`bytes` per second for all clients together")
-	flags.IntVar(&o.each, "each", 0, "`bytes` per second for each client; 0: no limit of its own")
+	rate, each := spec.Limit{Kind: spec.TokenBucket, Permits: 20_000_000, Per: time.Second}, spec.Limit{}
+	flags.TextVar(&rate, "rate", rate, "the `bandwidth` of all clients together, as 20MB/s")
+	flags.TextVar(&each, "each", each, "the `bandwidth` of each client, as 5MB/s")
 	flags.IntVar(&o.clients, "clients", 2, "`number` of clients")
 	flags.StringVar(&o.file, "file", "", "the `file` to send, again and again; without one, made-up data")
 	flags.DurationVar(&o.span, "t", 2*time.Second, "`time` that it takes")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		return 2
+	return func(ctx context.Context, args []string) error {
+		if err := program.NoArguments(args); err != nil {
+			return err
+		}
+		var err error
+		if o.rate, err = perSecond("rate", rate); err != nil {
+			return err
+		}
+		if each != (spec.Limit{}) {
+			if o.each, err = perSecond("each", each); err != nil {
+				return err
+			}
+		}
+		if err := o.validate(); err != nil {
+			return program.Usage("%w", err)
+		}
+		shares, err := transfer(ctx, o)
+		if err != nil {
+			return err
+		}
+		o.report(s.Out, shares)
+		return ctx.Err()
 	}
-	if err := o.validate(flags.Args()); err != nil {
-		fmt.Fprintf(errs, "transfer: %v; try transfer -h\n", err)
-		return 2
+}
+
+// perSecond returns the bytes per second of a bandwidth.
+func perSecond(name string, l spec.Limit) (int, error) {
+	if l.Kind != spec.TokenBucket || l.Per > time.Second {
+		return 0, program.Usage("-%s %v, want a bandwidth such as 20MB/s", name, l)
 	}
-	shares, err := transfer(ctx, o)
-	if err != nil {
-		fmt.Fprintln(errs, "transfer:", err)
-		return 1
-	}
+	return l.Permits * int(time.Second/l.Per), nil
+}
+
+func (o options) report(out io.Writer, shares []share) {
 	total := 0.0
 	for i, s := range shares {
 		fmt.Fprintf(out, "client %d, %s: %d bytes in %.2f s, %.2f MB/s\n", i+1, s.kind, s.bytes, s.took.Seconds(), s.rate()/1e6)
@@ -76,20 +84,10 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		limit, what = all, "that each may have"
 	}
 	fmt.Fprintf(out, "together: %.2f MB/s, %+.2f %% off the %.2f MB/s %s\n", total/1e6, 100*(total/limit-1), limit/1e6, what)
-	if ctx.Err() != nil {
-		return 130
-	}
-	return 0
 }
 
-func (o options) validate(rest []string) error {
+func (o options) validate() error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("what is %q", rest[0])
-	case o.rate < 1:
-		return fmt.Errorf("-rate %d, want at least 1", o.rate)
-	case o.each < 0:
-		return fmt.Errorf("-each %d, want at least 0", o.each)
 	case o.clients < 1:
 		return fmt.Errorf("-clients %d, want at least 1", o.clients)
 	case o.span <= 0:
