@@ -83,9 +83,9 @@ func (l *ConcurrencyLimiter) tryQuietly(permits int) (Lease, bool) {
 }
 
 // Update puts new limits in force. What is held stays held: shrunk below it, the limiter
-// has nothing available until enough has come back. The queue stays; who now fits is
-// served at once, who now asks for more than the limit gets [ErrPermitsExceedLimit]. Bad
-// options change nothing. After Close it returns [ErrClosed].
+// has nothing available until enough has come back. The queue stays. A waiter that now fits
+// is served at once; one that now asks for more than the limit gets
+// [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns [ErrClosed].
 func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	if err := o.validate(); err != nil {
 		return err

@@ -331,7 +331,7 @@ func (e *engine) reject(a machine.Answer, n int) Lease {
 	return newRejection(e.cell.Load(), rejections[a.Outcome], n, a.Left, retry, e.reset(a))
 }
 
-// Close ends the wait of all who wait with [ErrClosed], and refuses from then on. Leases
+// Close ends all waits with [ErrClosed], and refuses from then on. Leases
 // still release, Statistics still answer. It returns nil, however often it is called.
 func (e *engine) Close() error {
 	if e.cell.Load() == nil {

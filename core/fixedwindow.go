@@ -58,9 +58,9 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 }
 
 // Update puts new limits in force. What is taken stays taken: available is the new limit
-// less that, until its window ends; if the grid is now another, until the new window
-// does. The queue stays; who now fits is served at once, who now asks for more than the
-// limit gets [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns
+// less that, until its window ends; if the grid is now another, until the new window does.
+// The queue stays. A waiter that now fits is served at once; one that now asks for more than
+// the limit gets [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns
 // [ErrClosed].
 func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	if err := o.validate(); err != nil {

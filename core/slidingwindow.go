@@ -70,8 +70,9 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 // Update puts new limits in force. What is taken stays taken: available is the new limit
 // less that. It comes back as before if the grid stays; else each segment's permits go to
 // the new segment that has its beginning, at the earliest the oldest that counts now. The
-// queue stays; who now fits is served at once, who now asks for more than the limit gets
-// [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns [ErrClosed].
+// queue stays. A waiter that now fits is served at once; one that now asks for more than the
+// limit gets [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns
+// [ErrClosed].
 func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err

@@ -56,9 +56,9 @@ func (l *TokenBucket) Options() TokenBucketOptions {
 //
 // The bucket starts full. Once it leaves full, the tokens come every period from that
 // instant; full again, its clock stops. It is computed from the time elapsed, in
-// integers, when it is used: nothing drifts, nothing runs while nobody waits. Those who
+// integers, when it is used: nothing drifts, nothing runs while nobody waits. Those that
 // wait are woken at the very instant their tokens are there; while somebody waits the
-// clock goes on, so a late wake-up costs nobody his place in time.
+// clock goes on, so a late wake-up delays none of the ticks after it.
 //
 // It is a [Limiter], [Reporter], [Idler], [Refunder], [Replenisher] and [io.Closer], safe
 // for concurrent use. Make it with [NewTokenBucket]; the zero value refuses with
@@ -111,11 +111,12 @@ func (l *TokenBucket) tryQuietly(permits int) (Lease, bool) {
 	return l.tryQuietlySlow(permits)
 }
 
-// Update puts new limits in force. What is taken stays taken: available is the new limit
-// less that. The next tokens come when they were due, or, if the period is now another,
-// one new period after the last ones did; if that has passed, one period from now. The
-// queue stays; who now fits is served at once, who now asks for more than the limit gets
-// [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns [ErrClosed].
+// Update puts new limits in force. The bucket keeps the tokens that it has, at most the new
+// limit: growing mints none, shrinking leaves no debt, and a full bucket that grows fills up
+// from then on. The next tokens come when they would have, or one new period from now if
+// that is sooner. The queue stays. A waiter that now fits is served at once; one that now
+// asks for more than the limit gets [ErrPermitsExceedLimit]. Bad options change nothing.
+// After Close it returns [ErrClosed].
 func (l *TokenBucket) Update(o TokenBucketOptions) error {
 	if err := o.validate(); err != nil {
 		return err

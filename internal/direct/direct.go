@@ -64,8 +64,8 @@ type Watched[L any] interface {
 	Acquire(ctx context.Context, permits int) (L, error)
 
 	// Resize puts another limit in force, from 1 to the limiter's PermitLimit. It costs no
-	// more than a lock; what is held stays held, and who now fits is served at once. Who asks
-	// for more than the limit in force waits or is rejected: ErrPermitsExceedLimit is
+	// more than a lock; what is held stays held, and a waiter that now fits is served at once. A
+	// request for more than the limit in force waits or is rejected: ErrPermitsExceedLimit is
 	// measured against the PermitLimit. The leases, their metadata and the statistics tell
 	// of the limit in force. The limiter's Update puts its own limit in force again.
 	Resize(limit int)

@@ -14,7 +14,7 @@ type Account interface {
 	// available returns the permits that can be taken, never below 0.
 	available(t *Terms) int
 
-	// take takes n permits, at most those available. served: for somebody who waited.
+	// take takes n permits, at most those available. served: for a waiter.
 	take(t *Terms, now int64, n int, served bool)
 
 	// refund gives back, of a grant, what the limiter still lacks because of it.

@@ -102,8 +102,8 @@ func (b *Bucket) setAside(t *Terms, now int64) {
 
 func (b *Bucket) available(t *Terms) int { return t.Limit - b.lack }
 
-// take begins a new grid if the bucket was full: now, but for somebody who waited when his
-// tokens were there. However late he was woken, the ticks after him keep their time.
+// take begins a new grid if the bucket was full: now, but for a waiter when its tokens were
+// there. However late it was woken, the ticks after it keep their time.
 func (b *Bucket) take(t *Terms, now int64, n int, served bool) {
 	if b.lack == 0 {
 		full := b.tick

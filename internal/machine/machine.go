@@ -194,7 +194,7 @@ func (m *Machine[Value]) Replenish(now int64) bool {
 	return true
 }
 
-// Update puts t in force. What is taken stays taken; the waits of those who ask for more
+// Update puts t in force. What is taken stays taken; the waits of those that ask for more
 // than the new limit end. last is the number of the latest grant: see Grant.
 func (m *Machine[Value]) Update(now int64, t *Terms, last uint64) {
 	old := m.t
