@@ -1,0 +1,32 @@
+package telemetry
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/sluice-go/sluice/resilience"
+)
+
+// Events returns a function for [resilience.Options].OnEvent. It counts the events of
+// strategies as sluice.resilience.events; what a source has no name for is the empty text.
+// One function serves any number of strategies. Operation keys become attributes, so let
+// them be few.
+func Events(o Options) (func(context.Context, resilience.Event), error) {
+	events, err := o.meter().Int64Counter("sluice.resilience.events",
+		metric.WithUnit("{event}"), metric.WithDescription("Events of resilience strategies."))
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, e resilience.Event) {
+		events.Add(ctx, 1, o.with(
+			attribute.String("event.name", e.Name),
+			attribute.String("event.severity", e.Severity.String()),
+			attribute.String("pipeline.name", e.Source.Pipeline),
+			attribute.String("pipeline.instance", e.Source.Instance),
+			attribute.String("strategy.name", e.Source.Strategy),
+			attribute.String("operation.key", e.Operation),
+		))
+	}, nil
+}
