@@ -41,8 +41,8 @@ func goals() []line {
 	for _, c := range []struct {
 		pairs                    string
 		native, selected, guards float64
-	}{{"1", 1.10, 0.50, 0.60}, {"4", 1.80, 0.80, 0.80}, {"64", 3.00, 1.20, 1.00}} {
-		name, work := "channel-"+c.pairs, "channel of 128, "+c.pairs+":"+c.pairs
+	}{{"1", 1.50, 0.50, 0.80}, {"4", 1.80, 0.70, 0.80}, {"64", 2.50, 0.80, 0.60}} {
+		name, work := "channel-"+c.pairs, "channel of a user's limiter of 128, "+c.pairs+":"+c.pairs
 		ls = append(ls,
 			line{work: work, measurement: name, ours: ours, rival: "native", goal: c.native},
 			line{work: work, measurement: name, ours: ours, rival: "native-select", goal: c.selected},
@@ -55,6 +55,17 @@ func goals() []line {
 	}{{"1", "1 B", 0.15}, {"512", "512 B", 0.25}, {"4096", "4 KiB", 0.40}, {"32768", "32 KiB", 1.00}, {"262144", "256 KiB", 1.10}} {
 		ls = append(ls, line{work: "pipe of 64 KiB, writes of " + p.work, measurement: "pipe-" + p.size, ours: ours, rival: "io.Pipe", goal: p.goal})
 	}
+	for _, c := range []struct {
+		pairs string
+		goal  float64
+	}{{"1", 1.10}, {"4", 1.80}, {"64", 3.00}} {
+		ls = append(ls, line{work: "channel.Bounded of 128, " + c.pairs + ":" + c.pairs, measurement: "channel-" + c.pairs, ours: "sluice-bounded", rival: "native", goal: c.goal})
+	}
+	ls = append(ls,
+		line{work: "channel of a user's limiter of 128, 4:4, one processor", measurement: "channel-one-processor", ours: ours, rival: guarded, goal: 0.80},
+		line{work: "pipe of 64 KiB, writes of 512 B, one processor", measurement: "pipe-one-processor", ours: ours, rival: "io.Pipe", goal: 0.25},
+		line{work: "throttled 32 KiB write, one processor", measurement: "throttled-write-one-processor", ours: ours, rival: timeRate, goal: 0.60},
+	)
 	ls = append(ls, partitionGoals()...)
 	ls = append(ls, httpGoals()...)
 	return append(ls,

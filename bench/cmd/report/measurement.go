@@ -113,6 +113,9 @@ func measurements() []measurement {
 		ms = append(ms, measurement{name: "pipe-" + n, folder: "pipes", bench: "Pipe", at: "write=" + n})
 	}
 	ms = append(ms,
+		measurement{name: "channel-one-processor", folder: "channels", bench: "ChannelOneProcessor", at: "pairs=4"},
+		measurement{name: "pipe-one-processor", folder: "pipes", bench: "PipeOneProcessor", at: "write=512"},
+		measurement{name: "throttled-write-one-processor", folder: "throttled", bench: "ThrottledWriteOneProcessor"},
 		measurement{name: "throttled-write", folder: "throttled", bench: "ThrottledWrite"},
 		measurement{name: "pool", folder: "pools", bench: "Pool"},
 		measurement{name: "pool-round-trip", folder: "pools", bench: "PoolRoundTrip"},

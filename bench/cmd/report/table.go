@@ -39,11 +39,11 @@ func write(folder string) error {
 	if err := os.WriteFile("RESULTS.md", []byte(t.String()), 0o644); err != nil {
 		return err
 	}
-	for _, r := range []struct{ file, folder string }{{"README.md", ""}, {"../README.md", "bench/"}} {
-		image := "![ratios](" + r.folder + "plots/ratios.svg)\n"
-		if err := inject(r.file, summary+image); err != nil {
-			return err
-		}
+	if err := inject("README.md", summary+"![ratios](plots/ratios.svg)\n"); err != nil {
+		return err
+	}
+	if err := inject("../README.md", headlines(all)); err != nil {
+		return err
 	}
 	return plots(all, "plots")
 }
@@ -179,6 +179,36 @@ func goalTable(t *strings.Builder, all map[string]*results) {
 			l.work, l.rival, figure(v.ours), figure(v.theirs), v.ratio, v.low, v.high, l.wanted(), mark, figure(v.bytes), figure(v.allocs))
 	}
 	fmt.Fprintf(t, "\n%d of %d goals are met.\n\n", met, judged)
+}
+
+// headline is a line of the front page: which line of the table, and what a reader has to know of it.
+type headline struct{ measurement, rival, work, held string }
+
+var headlineRows = []headline{
+	{"held-1000", semaphore, "concurrency limiter, TryAcquire + Release", "1,000 other leases are held; one goroutine"},
+	{"held-all-cores-1000", semaphore, "the same, from all cores", "1,000 other leases are held; a goroutine for each core"},
+	{"rate-try-1ms", timeRate, "token bucket, TryAcquire", "the tokens are there; one goroutine"},
+	{"channel-4", guarded, "channel.New with a ConcurrencyLimiter of 128", "4 senders, 4 receivers, the queue often full"},
+	{"pipe-512", "io.Pipe", "pipe of 64 KiB, writes of 512 B", "one writer, one reader"},
+	{"pool", "pond", "worker pool, empty task", "16 workers, a queue of 1,024"},
+}
+
+// headlines returns the few lines that stand on the front page.
+func headlines(all map[string]*results) string {
+	var t strings.Builder
+	t.WriteString("| work | held, and who competes | to | ours | theirs | ratio |\n|---|---|---|--:|--:|--:|\n")
+	for _, h := range headlineRows {
+		for _, l := range goals() {
+			if l.measurement != h.measurement || l.rival != h.rival || l.ours != ours {
+				continue
+			}
+			if v, ok := judge(l, all); ok {
+				fmt.Fprintf(&t, "| %s | %s | %s | %s ns | %s ns | **%.2f** (%.2f–%.2f) |\n",
+					h.work, h.held, h.rival, figure(v.ours), figure(v.theirs), v.ratio, v.low, v.high)
+			}
+		}
+	}
+	return t.String()
 }
 
 func implTables(t *strings.Builder, all map[string]*results) {
