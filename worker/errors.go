@@ -1,17 +1,19 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/closed"
 )
 
 var (
 	// ErrClosed is returned by a pool after its Close, and to those who waited to submit
 	// then. It matches [core.ErrClosed]. It is also the cause of the tasks' context when
 	// Close cancels them, and the error of those that it cancels before they start.
-	ErrClosed error = closedError{}
+	ErrClosed = closed.Error("worker", core.ErrClosed)
 
 	// ErrGoexit is the error of a task that ended its goroutine with runtime.Goexit, as
 	// t.FailNow does.
@@ -20,20 +22,19 @@ var (
 	errNilTask = errors.New("worker: the task is nil")
 )
 
-type closedError struct{}
-
-func (closedError) Error() string { return "worker: pool is closed" }
-
-func (closedError) Is(target error) bool { return target == core.ErrClosed }
-
-// PanicError is the error of a task that panicked.
+// PanicError is the error of a task that panicked, or whose limiter did on a worker's
+// goroutine: then the message says so.
 type PanicError struct {
-	Value any    // what the task panicked with
+	Value any    // what it panicked with
 	Stack []byte // the stack of its goroutine then, as debug.Stack has it
+
+	culprit string // "": the task
 }
 
-// Error says what the task panicked with; the stack is not in it.
-func (e *PanicError) Error() string { return fmt.Sprintf("worker: task panicked: %v", e.Value) }
+// Error says what panicked, and with what; the stack is not in it.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("worker: %s panicked: %v", cmp.Or(e.culprit, "task"), e.Value)
+}
 
 // Unwrap returns the value if it is an error, else nil.
 func (e *PanicError) Unwrap() error {

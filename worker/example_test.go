@@ -125,7 +125,7 @@ func ExamplePool_TrySubmit() {
 	// Output:
 	// <nil>
 	// <nil>
-	// core: rejected: queue limit reached
+	// core: rejected: queue limit reached (queue is full)
 	// <nil>
 }
 
@@ -168,8 +168,8 @@ func ExamplePool_Close() {
 	// Output:
 	// <nil>
 	// worker: cancelled 1 running and 0 queued tasks: context deadline exceeded
-	// worker: pool is closed
-	// worker: pool is closed
+	// worker: closed
+	// worker: closed
 }
 
 func ExamplePool_Statistics() {

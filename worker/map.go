@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/ending"
 )
 
 // How far Map runs ahead of its consumer: mostAhead bounds what the limiter or the queue
@@ -51,14 +52,14 @@ func Map[In, Out any](
 			yield(none, ErrClosed)
 			return
 		}
-		joined, cleanup := p.join(ctx)
+		r := p.round.Load()
 		m := &mapping[In, Out]{
-			p: p, ctx: joined, f: f,
+			p: p, round: r, ctx: r.life.Begin(ctx), f: f,
 			pending: make(chan *result[Out], p.ahead()),
 			inside:  make(chan struct{}, 1),
 			quiet:   make(chan struct{}),
 		}
-		defer m.end(cleanup)
+		defer m.end()
 		go m.read(in)
 		m.yield(ctx, yield)
 	}
@@ -72,8 +73,7 @@ func (p *Pool) ahead() int {
 	case p.rated:
 		workers = rateAhead
 	default:
-		p.look()
-		workers = int(min(p.limit.Load(), mostAhead))
+		workers = p.limit()
 	}
 	return min(workers, mostAhead) + min(p.queue, mostAhead)
 }
@@ -81,7 +81,8 @@ func (p *Pool) ahead() int {
 // mapping is a Map at work.
 type mapping[In, Out any] struct {
 	p       *Pool
-	ctx     context.Context // f's; ends with the loop
+	round   *round
+	ctx     *ending.Context // f's; ends with the loop
 	f       func(context.Context, In) (Out, error)
 	pending chan *result[Out] // submitted, or about to be, in order; closed after the last
 
@@ -188,10 +189,14 @@ func (m *mapping[In, Out]) yield(ctx context.Context, yield func(Out, error) boo
 	}
 }
 
-// giveUp yields why there are no more results: ctx is done, or the pool was closed.
+// giveUp yields why there are no more results: ctx is done, the pool was closed, or an
+// error cancelled the round.
 func (m *mapping[In, Out]) giveUp(ctx context.Context, yield func(Out, error) bool) {
 	var none Out
 	err := ctx.Err()
+	if err == nil {
+		err = m.round.life.Cause()
+	}
 	if err == nil {
 		err = ErrClosed
 	}
@@ -211,8 +216,8 @@ func (m *mapping[In, Out]) last(ctx context.Context, yield func(Out, error) bool
 }
 
 // end ends what still goes on: the tasks, and the reader unless it is inside the input.
-func (m *mapping[In, Out]) end(cleanup func()) {
-	cleanup()
+func (m *mapping[In, Out]) end() {
+	m.ctx.Finish(false)
 	select {
 	case m.inside <- struct{}{}: // it is inside the input, and will come no further than there
 	case <-m.quiet:

@@ -3,16 +3,9 @@ package worker
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
-
-	"github.com/sluice-go/sluice/core"
 )
-
-// Task is what a pool runs. Its context ends when Close cancels what runs, and when the
-// pool is closed and drained; the context given to Submit does not reach it.
-type Task func(ctx context.Context) error
 
 // Pool runs tasks, each under a lease of its limiter. Make it with [New]; the zero Pool
 // refuses with [ErrClosed]. It is safe for concurrent use.
@@ -23,53 +16,58 @@ type Task func(ctx context.Context) error
 // or Close of its own pool waits for itself.
 //
 // Tasks that are queued start in the order in which they were accepted.
+//
+// # The states of a task
+//
+//	Submit -+-> blocked --> waiting --> asked for --> running --> ended
+//	        |                  |            |            ^
+//	        +----------------->+            +--> ended   |
+//	        +--> asked for --> ready --------------------+
+//
+// With a queue a task is waiting, after it was blocked for room if there was none, until
+// the limiter is asked for its lease; one at a time is, so that nobody overtakes. Without
+// a queue the Submit call itself asks, after it was blocked for a worker's place if there
+// was none; the task is then ready. With a queue a Submit call asks too if nobody waits.
 type Pool struct {
-	limiter core.Limiter
-	onPanic func(any, []byte)
-	most    int    // workers at most; 0: no bound of the pool's own
-	queue   int    // room of waiting
-	rated   bool   // permits come with time, so that what is held says nothing
-	begin   func() // p.work; made once, for a go statement that allocates nothing
+	permits
+	onPanic       func(any, []byte)
+	cancelOnError bool
+	most          int    // workers at most; 0: no bound of the pool's own
+	queue         int    // room for tasks that wait
+	begin         func() // p.work; made once, for a go statement that allocates nothing
 
-	ctx     context.Context // the tasks'; ends when they are cancelled
-	cancel  context.CancelCauseFunc
-	closing context.Context // ends when Close begins
-	shut    context.CancelFunc
+	round atomic.Pointer[round] // written under the mutex, when there are no tasks
 
-	// These are read without the mutex too, as hints.
-	limit  atomic.Int64 // the limiter's, when last looked at; as good as infinite if unknown
-	closed atomic.Bool  // written under the mutex
+	// mu guards what follows. Nothing blocks while it is held, and no code of others is
+	// called; plain permits are taken and given back under it.
+	mu      sync.Mutex
+	ready   ring[admitted] // tasks that have a lease and no worker yet
+	waiting ring[entry]    // tasks that have none, and those that were dropped
+	dropped int            // how many of waiting were
+	running int            // tasks that have a lease, ready or not
 
-	// caution is above 0 for some admissions after the limiter refused what, by held, it
-	// should have had: others use it too, or a lease was just on its way back.
-	caution atomic.Int32
+	// reserved are the places of workers beside those that run tasks, of a pool that bounds
+	// them: of tasks whose lease is being asked for, and of calls of OnPanic.
+	reserved int
+	promised int // room in the queue for Submit calls that were blocked and are on their way
+	workers  int // goroutines
 
-	// mu guards what follows. It is a leaf: neither the limiter nor anybody else's code is
-	// called while it is held, and nothing blocks.
-	mu       sync.Mutex
-	ready    ring[admitted] // tasks that have a lease and no worker yet
-	waiting  ring[entry]    // tasks that have none, and those that were dropped
-	dropped  int            // how many of waiting were
-	running  int            // tasks that have a lease, ready or not
-	queued   int            // tasks that have none: waiting less dropped, and the leader's
-	reserved int            // workers that Submit calls and the leader have reserved
-	room     int            // room in the queue that Submit calls have reserved
-	workers  int            // goroutines
-	held     int64          // the weight of what runs, or is about to
+	// scouted: one worker, and no other, has been started or stays awake to look for work.
+	// Whoever adds work while there is no scout starts one; a scout that finds a task starts
+	// the next before it runs it, if there is more. So every task finds a worker however
+	// long the others take, and short tasks start few goroutines.
+	scouted bool
 
-	// searching: one worker, and no other, has been started or stays awake to look for
-	// work. Whoever adds work while nobody searches starts one; a searcher that finds a
-	// task starts the next before it runs it, if there is more. So every task finds a
-	// worker however long the others take, and short tasks start few goroutines.
-	searching bool
+	// asked: one worker asks the limiter for the lease of the task that was at the head of
+	// the queue. The others leave the queue alone till then: one goroutine waits, whatever
+	// is queued, and nobody overtakes.
+	asked bool
 
-	// leading: one worker waits in the limiter for the task at the head of the queue. The
-	// others leave the queue alone till then: so one goroutine waits, whatever is queued,
-	// and nobody overtakes.
-	leading bool
-
-	blocked waiters // Submit calls that wait for a worker or for room in the queue
+	blocked waiters // Submit calls that wait for a worker's place or for room in the queue
 	idlers  waiters // Wait and Close calls
+
+	closed bool
+	ended  error // why nothing more starts in this round: the first error, or a Close; nil: it goes on
 
 	done, failed, panicked uint64
 	failures               failures
@@ -81,28 +79,13 @@ func New(o Options) (*Pool, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	p := &Pool{limiter: o.Limiter, onPanic: o.OnPanic, most: o.Workers, queue: o.Queue}
+	p := &Pool{
+		permits: permitsOf(o.Limiter), onPanic: o.OnPanic, cancelOnError: o.CancelOnError,
+		most: o.Workers, queue: o.Queue,
+	}
 	p.begin = p.work
-	//nolint:forbidigo // tasks outlive every caller's context; Close ends theirs
-	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	//nolint:forbidigo // it is no caller's either
-	p.closing, p.shut = context.WithCancel(context.Background())
-	if r, ok := o.Limiter.(core.Replenisher); ok {
-		p.rated = r.ReplenishmentPeriod() > 0
-	}
-	p.look()
+	p.round.Store(newRound())
 	return p, nil
-}
-
-// look notes the limiter's limit.
-func (p *Pool) look() {
-	limit := math.MaxInt
-	if r, ok := p.limiter.(core.Reporter); ok {
-		if l := r.Statistics().Limit; l > 0 {
-			limit = l
-		}
-	}
-	p.limit.Store(int64(limit))
 }
 
 // Statistics returns the pool's counts. They go on after Close.
@@ -110,7 +93,7 @@ func (p *Pool) Statistics() Statistics {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Statistics{
-		Running: p.running, Queued: p.queued,
+		Running: p.running, Queued: p.queuedLocked(),
 		Done: p.done, Failed: p.failed, Panicked: p.panicked,
 	}
 }
@@ -121,8 +104,9 @@ func (p *Pool) String() string { return "pool: " + p.Statistics().String() }
 // Wait waits until no task runs or is queued, and returns the errors of those that ended
 // since the last Wait that did, joined: returned errors, a *[PanicError] for each panic
 // unless Options.OnPanic is set, [ErrGoexit], the refusal that kept a queued task from
-// starting. The errors of Do and Map are their callers'. It keeps the first 100 errors and
-// says how many more there were. Waits that wait at the same time get the same errors.
+// starting. The errors of Do and Map are their callers', unless they cancelled the round.
+// It keeps the first 100 errors and says how many more there were. Waits that wait at the
+// same time get the same errors.
 //
 // A done ctx, then or later, ends it with ctx.Err(), unchanged; the errors stay for the
 // next. While others keep submitting, there may never be a moment without a task. It can
@@ -134,19 +118,20 @@ func (p *Pool) Wait(ctx context.Context) error {
 	p.mu.Lock()
 	if p.idleLocked() {
 		defer p.mu.Unlock()
-		return p.failures.take()
+		return p.takeFailuresLocked()
 	}
 	w := p.idlers.add()
 	w.errors = true
 	p.mu.Unlock()
-	if !p.await(ctx, w) {
+	if !p.awaitRest(ctx, w) {
 		return ctx.Err()
 	}
 	return w.err
 }
 
 // Close stops the pool from accepting tasks, waits until those that it has accepted have
-// ended, and returns nil. Who waits to submit gets [ErrClosed], as does every later caller.
+// ended, and returns nil. A caller that waits to submit gets [ErrClosed], as does every
+// later one.
 //
 // When ctx is done first, Close cancels: the tasks' context ends with the cause ErrClosed,
 // tasks that have not started fail with ErrClosed, and Close returns at once, with an error
@@ -159,67 +144,97 @@ func (p *Pool) Close(ctx context.Context) error {
 		return nil
 	}
 	p.mu.Lock()
-	p.closed.Store(true)
-	for p.blocked.first != nil {
-		p.blocked.wake(p.blocked.first)
-	}
+	p.closed = true
+	p.refuseBlockedLocked()
+	r := p.round.Load()
 	if p.idleLocked() {
 		p.mu.Unlock()
-		p.shut()
-		p.cancel(ErrClosed)
+		r.end(ErrClosed)
 		return nil
 	}
 	w := p.idlers.add()
 	p.mu.Unlock()
-	p.shut() // ends the Submit calls that wait in the limiter
-	if p.await(ctx, w) {
-		p.cancel(ErrClosed)
+	r.admission.End(ErrClosed)
+	if p.awaitRest(ctx, w) {
+		r.end(ErrClosed)
 		return nil
 	}
-	return p.cut(ctx.Err())
+	p.mu.Lock()
+	err := fmt.Errorf("worker: cancelled %d running and %d queued tasks: %w", p.running, p.queuedLocked(), ctx.Err())
+	p.unlockAndCancel(ErrClosed)
+	return err
 }
 
-// cut drops what is queued, cancels what runs, and returns that it did.
-func (p *Pool) cut(err error) error {
-	p.mu.Lock()
-	cancelled := fmt.Errorf("worker: cancelled %d running and %d queued tasks: %w", p.running, p.queued, err)
+// unlockAndCancel cancels the round: it drops what is queued, and ends the contexts of what
+// runs. The mutex is held before, not after.
+func (p *Pool) unlockAndCancel(cause error) {
+	if p.ended == nil {
+		p.ended = cause
+	}
 	var calls []*call
 	for ; p.waiting.n > 0; p.waiting.pop() {
 		e := p.waiting.front()
 		if e.gone() {
 			continue
 		}
-		p.queued--
-		p.failLocked(e.call, ErrClosed)
+		p.failLocked(e.call, cause)
 		if e.call != nil {
 			e.call.queued = false
 			calls = append(calls, e.call)
 		}
 	}
 	p.dropped = 0
+	p.refuseBlockedLocked()
+	r := p.round.Load()
 	p.restLocked()
 	p.mu.Unlock()
 	// Now that no task is queued, none can take the place of one that ends.
-	p.cancel(ErrClosed)
+	r.end(cause)
 	for _, c := range calls {
-		c.settle(ErrClosed)
+		c.settle(cause)
 	}
-	return cancelled
 }
 
 // failLocked counts a task that ended without having started. Its error is its call's, if
-// it has one; else it is for Wait.
+// it has one; else it is for Wait, which returns the error that cancelled a round once.
 func (p *Pool) failLocked(c *call, err error) {
 	p.done++
 	p.failed++
-	if c == nil {
+	if c == nil && (p.ended == nil || p.ended == ErrClosed) { //nolint:errorlint // that very error
 		p.failures.add(err)
 	}
 }
 
+// refusalLocked returns why no task is accepted now.
+func (p *Pool) refusalLocked() error {
+	if p.closed {
+		return ErrClosed
+	}
+	return p.ended
+}
+
+// refuseBlockedLocked wakes the Submit calls that are blocked, for nothing.
+func (p *Pool) refuseBlockedLocked() {
+	for w := p.blocked.first; w != nil; w = p.blocked.first {
+		w.err = p.refusalLocked()
+		p.blocked.wake(w)
+	}
+}
+
+// queuedLocked returns how many tasks are queued, the one that is asked for included.
+func (p *Pool) queuedLocked() int {
+	n := p.waiting.n - p.dropped
+	if p.asked {
+		n++
+	}
+	return n
+}
+
 // idleLocked reports whether there is nothing to wait for. A worker that still looks for
 // work counts, so that a pool that has been waited for has no goroutine.
-func (p *Pool) idleLocked() bool { return p.running == 0 && p.queued == 0 && p.workers == 0 }
+func (p *Pool) idleLocked() bool {
+	return p.running == 0 && p.workers == 0 && p.queuedLocked() == 0
+}
 
 // restLocked ends the Wait and Close calls if there is nothing to wait for.
 func (p *Pool) restLocked() {
@@ -229,7 +244,7 @@ func (p *Pool) restLocked() {
 	var err error
 	for w := p.idlers.first; w != nil; w = w.next {
 		if w.errors {
-			err = p.failures.take()
+			err = p.takeFailuresLocked()
 			break
 		}
 	}
@@ -239,8 +254,17 @@ func (p *Pool) restLocked() {
 	}
 }
 
-// await waits for an idler to be woken. It reports false if ctx was done before.
-func (p *Pool) await(ctx context.Context, w *waiter) bool {
+// takeFailuresLocked returns the errors for a Wait. A round that was cancelled is over.
+func (p *Pool) takeFailuresLocked() error {
+	if p.ended != nil && !p.closed {
+		p.ended = nil
+		p.round.Store(newRound())
+	}
+	return p.failures.take()
+}
+
+// awaitRest waits for an idler to be woken. It reports false if ctx was done before.
+func (p *Pool) awaitRest(ctx context.Context, w *waiter) bool {
 	select {
 	case <-w.ready:
 		return true

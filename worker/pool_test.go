@@ -19,12 +19,12 @@ import (
 func TestNewReportsEveryFault(t *testing.T) {
 	p, err := worker.New(worker.Options{Workers: -1, Queue: -2})
 	require.Nil(t, p)
-	require.EqualError(t, err, "worker: Options.Limiter = nil, want a limiter\n"+
+	require.EqualError(t, err, "worker: Options.Limiter = nil, want a limiter (core.Unlimited() sets no limit)\n"+
 		"worker: Options.Workers = -1, want at least 0\n"+
 		"worker: Options.Queue = -2, want at least 0")
 
 	_, err = worker.New(worker.Options{Limiter: (*core.ConcurrencyLimiter)(nil)})
-	require.EqualError(t, err, "worker: Options.Limiter = nil, want a limiter")
+	require.EqualError(t, err, "worker: Options.Limiter = nil, want a limiter (core.Unlimited() sets no limit)")
 }
 
 func TestZeroPoolRefuses(t *testing.T) {
@@ -405,7 +405,7 @@ func TestOnPanicIsToldInstead(t *testing.T) {
 		submits(t, p, boom)
 		require.NoError(t, p.Wait(t.Context()))
 		submits(t, p, boom)
-		require.EqualError(t, p.Wait(t.Context()), "worker: task panicked: in OnPanic")
+		require.EqualError(t, p.Wait(t.Context()), "worker: OnPanic panicked: in OnPanic")
 		submits(t, p, boom)
 		require.NoError(t, p.Wait(t.Context()))
 		submits(t, p, nothing)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"runtime"
 
 	"github.com/sluice-go/sluice/core"
@@ -15,7 +16,8 @@ import (
 //
 // A done ctx, then or later, ends it with ctx.Err(), unchanged, even if permits are free,
 // and the task never runs. After Close, or when it comes while Submit waits, the error is
-// [ErrClosed]; a closed limiter's is [core.ErrClosed]. A nil task is an error.
+// [ErrClosed]; a closed limiter's is [core.ErrClosed]. A nil task is an error. Under
+// Options.CancelOnError the error that cancelled the round is returned likewise.
 func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx, 1, t) }
 
 // SubmitN is Submit for a task whose lease is of so many permits. Negative permits are
@@ -29,29 +31,30 @@ func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
 // TrySubmit gives the pool a task if it can be admitted, or queued, now. It never blocks.
 // If not, the error is a *[core.RejectedError]: the limiter's own, or one whose reason is
 // "all workers busy" or "queue limit reached". After Close it is [ErrClosed].
-func (p *Pool) TrySubmit(t Task) error {
-	return p.submit(p.ctx, entry{task: t, permits: 1}, tries)
-}
+func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 
-// giveWays is how often a Submit that finds no room gives way to others before it parks.
-const giveWays = 32
+// TrySubmitN is TrySubmit for a task whose lease is of so many permits, which are checked
+// as by SubmitN.
+func (p *Pool) TrySubmitN(permits int, t Task) error {
+	return p.submit(nil, entry{task: t, permits: permits}, tries) //nolint:staticcheck // a try waits for nothing
+}
 
 // patience is what a submission does when it cannot be admitted or queued now.
 type patience uint8
 
 const (
-	tries    patience = iota // it is rejected
+	tries    patience = iota // it is rejected, and has no context
 	waits                    // it waits, as far as the limiter lets it
 	persists                 // it waits, even if the limiter lets nobody wait
 )
 
 func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
-	if p.queue > 0 && e.task != nil && uint(e.permits) <= uint(p.limit.Load()) && (how == tries || ctx.Err() == nil) {
+	if p.queue > 0 && e.task != nil && uint(e.permits) <= 1 && (how == tries || ctx.Err() == nil) {
 		// The common case while work flows: the queue is neither empty nor full.
 		p.mu.Lock()
-		if room := p.queue - p.queued - p.room; room > 0 && p.queued > 0 && !p.closed.Load() {
+		if p.waiting.n > p.dropped && p.roomLocked() && p.refusalLocked() == nil {
 			p.pushLocked(&e)
-			p.unlockAndSearch()
+			p.unlockAndScout()
 			return nil
 		}
 		p.mu.Unlock()
@@ -68,153 +71,225 @@ func (p *Pool) submitSlow(ctx context.Context, e entry, how patience) error {
 		return core.ErrNegativePermits
 	case how != tries && ctx.Err() != nil:
 		return ctx.Err()
-	case p.limiter == nil || p.closed.Load():
+	case p.limiter == nil:
 		return ErrClosed
 	}
-	a := admitted{entry: e}
-	if int64(e.permits) > p.limit.Load() {
-		// Who could never be served is told now, and not after having waited for others.
-		if err := p.takeNow(&a); err != nil {
+	if p.round.Load().admission.Cause() != nil {
+		p.mu.Lock()
+		err := p.refusalLocked()
+		p.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if e.permits > 1 && e.permits > p.limit() {
+		// It is told now, and not after having waited for others. If the limit was raised just
+		// now, it is a task like others.
+		l := p.limiter.TryAcquire(e.permits)
+		if err := l.Err(); err == nil {
+			p.refund(&admitted{entry: e, lease: l})
+		} else if !errors.Is(err, core.ErrRejected) {
 			return err
 		}
 	}
 	if p.queue > 0 {
-		return p.submitToQueue(ctx, a, how)
+		return p.submitToQueue(ctx, e, how)
 	}
-	return p.submitAdmitted(ctx, a, how)
+	return p.submitAdmitted(ctx, e, how)
 }
 
-// submitAdmitted is submit without a queue: the lease comes first.
-func (p *Pool) submitAdmitted(ctx context.Context, a admitted, how patience) error {
-	if err := p.reserve(ctx, &a, how); err != nil {
-		p.undo(a.lease)
+// submitAdmitted is submit without a queue: the task gets its lease first. That comes after
+// a worker's place, as a lease that waited for one would only keep others from its permits.
+func (p *Pool) submitAdmitted(ctx context.Context, e entry, how patience) error {
+	if err := p.reserve(ctx, &e, how); err != nil {
 		return err
 	}
-	var err error
-	if !a.lease.Acquired() {
-		a.lease, err = p.acquire(ctx, a.permits, how)
+	lease, err := p.admit(ctx, e.permits, how)
+	if err != nil {
+		return err
 	}
+	a := admitted{entry: e, lease: lease}
 	p.mu.Lock()
+	if err := p.refusalLocked(); err != nil {
+		p.vacateLocked()
+		p.mu.Unlock()
+		p.refund(&a)
+		return err
+	}
 	if p.most > 0 {
 		p.reserved--
 	}
-	if err == nil && p.closed.Load() {
-		err = ErrClosed
-	}
-	if err != nil {
-		p.grantLocked()
-		p.mu.Unlock()
-		p.undo(a.lease)
-		return err
-	}
 	p.startLocked(&a)
-	p.unlockAndSearch()
+	p.unlockAndScout()
 	return nil
 }
 
-// reserve reserves a worker, if their number is bounded. The lease comes after it: one
-// that waits for a worker would only keep others from its permits.
-func (p *Pool) reserve(ctx context.Context, a *admitted, how patience) error {
+// reserve reserves a worker's place, if their number is bounded.
+func (p *Pool) reserve(ctx context.Context, e *entry, how patience) error {
 	if p.most == 0 {
 		return nil
 	}
-	p.mu.Lock()
-	switch {
-	case p.closed.Load():
+	for gaveWay := false; ; gaveWay = true {
+		p.mu.Lock()
+		err := p.refusalLocked()
+		switch {
+		case err != nil:
+		case p.blocked.first == nil && p.freeLocked():
+			p.reserved++
+		case how == tries:
+			err = &core.RejectedError{Permits: e.permits, Reason: "all workers busy"}
+		case gaveWay || p.blocked.first != nil:
+			return p.block(ctx)
+		default:
+			p.mu.Unlock()
+			p.giveWay()
+			continue
+		}
 		p.mu.Unlock()
-		return ErrClosed
-	case p.blocked.first == nil && p.freeLocked():
-		p.reserved++
-		p.mu.Unlock()
-		return nil
-	case how == tries:
-		p.mu.Unlock()
-		return &core.RejectedError{Permits: a.permits, Reason: "all workers busy"}
+		return err
 	}
-	return p.block(ctx)
+}
+
+// vacateLocked gives a worker's place up.
+func (p *Pool) vacateLocked() {
+	if p.most > 0 {
+		p.reserved--
+		p.grantLocked()
+	}
+}
+
+// admit gets the task of a Submit call its lease. If there is none, the worker's place that
+// was reserved for it is free again.
+func (p *Pool) admit(ctx context.Context, n int, how patience) (l core.Lease, err error) {
+	if p.tryPlain(n) {
+		return l, nil
+	}
+	held := false
+	defer func() { // the limiter may panic, too
+		if !held {
+			p.mu.Lock()
+			p.vacateLocked()
+			p.mu.Unlock()
+		}
+	}()
+	l, err = p.admitSlow(ctx, n, how)
+	held = err == nil
+	return l, err
+}
+
+func (p *Pool) admitSlow(ctx context.Context, n int, how patience) (core.Lease, error) {
+	if how == tries {
+		return p.demand(n)
+	}
+	if p.plain != nil && n > 0 {
+		p.giveWay()
+		if err := ctx.Err(); err != nil {
+			return core.Lease{}, err
+		}
+		if p.tryPlain(n) {
+			return core.Lease{}, nil
+		}
+	} else if l, ok := core.TryQuietly(p.limiter, n); ok {
+		return l, nil
+	}
+	return p.acquire(ctx, p.round.Load(), n, how)
 }
 
 // submitToQueue is submit with a queue: the task gets its lease now if nobody waits for
 // one; else it is queued, and a worker acquires it.
-func (p *Pool) submitToQueue(ctx context.Context, a admitted, how patience) error {
-	p.mu.Lock()
-	if !p.closed.Load() && (a.lease.Acquired() || p.queued+p.room == 0 && p.freeLocked() && p.hopefulLocked(a.permits)) {
-		p.reserved++
-		p.held += a.weight() // so that no worker counts on the same permits
-		p.mu.Unlock()
-		err := p.takeNow(&a)
+func (p *Pool) submitToQueue(ctx context.Context, e entry, how patience) error {
+	tried, gaveWay := false, false
+	for {
+		if how != tries && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p.mu.Lock()
+		err := p.refusalLocked()
+		switch {
+		case err != nil:
+		case !tried && p.queuedLocked()+p.promised == 0 && p.freeLocked():
+			tried = true
+			if started, err := p.startNow(&e); started || err != nil {
+				return err
+			}
+			continue
+		case p.roomLocked():
+			p.pushLocked(&e)
+		case how == tries:
+			err = &core.RejectedError{Permits: e.permits, Reason: "queue limit reached", Detail: "queue is full"}
+		case gaveWay || p.blocked.first != nil:
+			if err := p.block(ctx); err != nil {
+				return err
+			}
+			p.mu.Lock()
+			p.promised--
+			if err = p.refusalLocked(); err == nil {
+				p.pushLocked(&e)
+			}
+		default:
+			p.mu.Unlock()
+			p.giveWay()
+			gaveWay = true
+			continue
+		}
+		p.unlockAndScout()
+		return err
+	}
+}
+
+// startNow starts the task if it can have its lease now. The mutex is held before, not
+// after.
+func (p *Pool) startNow(e *entry) (started bool, err error) {
+	a := admitted{entry: *e}
+	if p.tryPlain(e.permits) {
+		p.startLocked(&a)
+		p.unlockAndScout()
+		return true, nil
+	}
+	p.reserved++
+	p.mu.Unlock()
+	ok := false
+	defer func() { // the limiter may panic, too
 		p.mu.Lock()
 		p.reserved--
-		p.held -= a.weight()
-		if a.lease.Acquired() && !p.closed.Load() {
-			p.startLocked(&a)
-			p.unlockAndSearch()
-			return nil
+		if ok && err == nil {
+			if err = p.refusalLocked(); err == nil {
+				p.startLocked(&a)
+			}
 		}
-		if err == nil && p.closed.Load() {
-			err = ErrClosed
+		p.unlockAndScout()
+		if ok && err != nil {
+			p.refund(&a)
 		}
-		if err != nil {
-			p.unlockAndSearch() // for whom the reservation held up
-			p.undo(a.lease)
-			return err
-		}
-	}
-	if how != tries {
-		p.giveWayLocked(func() bool { return p.queued+p.room <= p.queue/2 })
-	}
-	switch err := ctx.Err(); {
-	case p.closed.Load():
-		p.mu.Unlock()
-		p.undo(a.lease)
-		return ErrClosed
-	case how != tries && err != nil:
-		p.unlockAndSearch()
-		return err
-	case p.queued+p.room < p.queue:
-	case how == tries:
-		p.unlockAndSearch()
-		return &core.RejectedError{Permits: a.permits, Reason: "queue limit reached"}
-	default:
-		if err := p.block(ctx); err != nil {
-			return err
-		}
-		p.mu.Lock()
-		p.room--
-		if p.closed.Load() {
-			p.unlockAndSearch()
-			return ErrClosed
-		}
-	}
-	p.pushLocked(&a.entry)
-	p.unlockAndSearch()
-	return nil
+	}()
+	a.lease, ok, err = p.try(e.permits)
+	return ok, err
 }
 
-// pushLocked queues a task.
-func (p *Pool) pushLocked(e *entry) {
-	p.queued++
-	if e.call != nil {
-		e.call.queued = true
-	}
-	p.waiting.push(*e)
-}
+// giveWays is how often a Submit that finds no room gives way to others before it parks.
+const giveWays = 32
 
-// giveWayLocked lets the workers run for a moment, if the queue or the limiter is full: a
+// giveWay lets the workers run for a moment, until half of what there is has ended: a
 // Submit that parked and was woken for each task that ends would cost more than the task.
-// The mutex is held before and after, not in between.
-func (p *Pool) giveWayLocked(enough func() bool) {
-	full := p.queue > 0 && p.queued+p.room >= p.queue ||
-		p.queue == 0 && p.held >= p.limit.Load() && !p.careful()
-	for i := 0; full && i < giveWays && p.blocked.first == nil && !enough(); i++ {
-		p.unlockAndSearch()
-		runtime.Gosched()
+func (p *Pool) giveWay() {
+	half := -1
+	for range giveWays {
 		p.mu.Lock()
+		tasks := p.running + p.queuedLocked()
+		others := p.blocked.first != nil
+		p.mu.Unlock()
+		if half < 0 {
+			half = tasks / 2
+		}
+		if tasks <= half || others {
+			return
+		}
+		runtime.Gosched()
 	}
 }
 
-// block waits for a worker or for room in the queue, which it then has reserved. The
-// mutex is held before, not after.
+// block waits for a worker's place or for room in the queue, which is then reserved or
+// promised. The mutex is held before, not after.
 func (p *Pool) block(ctx context.Context) error {
 	w := p.blocked.add()
 	p.mu.Unlock()
@@ -222,37 +297,33 @@ func (p *Pool) block(ctx context.Context) error {
 	case <-w.ready:
 	case <-ctx.Done():
 	}
+	err := ctx.Err()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := ctx.Err()
 	switch {
 	case !w.woken:
 		p.blocked.remove(w)
 		return err
-	case !w.granted:
-		if err != nil {
-			return err
-		}
-		return ErrClosed
-	case err != nil:
+	case !w.granted && err == nil:
+		return w.err
+	case w.granted && err != nil:
 		// A done ctx wins, whichever came first: the task must not run.
 		if p.queue > 0 {
-			p.room--
+			p.promised--
 		} else {
 			p.reserved--
 		}
 		p.grantLocked()
-		return err
 	}
-	return nil
+	return err
 }
 
 // grantLocked lets the Submit calls that are blocked go on, as far as there is room.
 func (p *Pool) grantLocked() {
-	for w := p.blocked.first; w != nil && !p.closed.Load(); w = p.blocked.first {
+	for w := p.blocked.first; w != nil && p.refusalLocked() == nil; w = p.blocked.first {
 		switch {
-		case p.queue > 0 && p.queued+p.room < p.queue:
-			p.room++
+		case p.queue > 0 && p.roomLocked():
+			p.promised++
 		case p.queue == 0 && p.freeLocked():
 			p.reserved++
 		default:
@@ -263,36 +334,22 @@ func (p *Pool) grantLocked() {
 	}
 }
 
+// roomLocked reports whether there is room in the queue for one more task.
+func (p *Pool) roomLocked() bool { return p.queuedLocked()+p.promised < p.queue }
+
 // freeLocked reports whether a worker is free, or can be started, for one more task.
 func (p *Pool) freeLocked() bool { return p.most == 0 || p.running+p.reserved < p.most }
+
+// pushLocked queues a task.
+func (p *Pool) pushLocked(e *entry) {
+	if e.call != nil {
+		e.call.queued = true
+	}
+	p.waiting.push(*e)
+}
 
 // startLocked hands a task that has its lease to the workers.
 func (p *Pool) startLocked(a *admitted) {
 	p.running++
-	p.held += a.weight()
 	p.ready.push(*a)
-}
-
-// unlockAndSearch lets go of the mutex, and starts a worker if there is work that no
-// worker would find.
-func (p *Pool) unlockAndSearch() {
-	start := !p.searching && p.searchLocked()
-	p.mu.Unlock()
-	if start {
-		go p.begin()
-	}
-}
-
-// searchLocked, while nobody searches, reports whether the caller has to start a worker
-// once the mutex is free.
-func (p *Pool) searchLocked() bool {
-	if p.most > 0 && p.workers >= p.most {
-		return false
-	}
-	if p.ready.n == 0 && (p.leading || p.queued == 0 || !p.freeLocked()) {
-		return false
-	}
-	p.searching = true
-	p.workers++
-	return true
 }

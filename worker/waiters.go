@@ -9,9 +9,9 @@ type waiter struct {
 	prev, next *waiter
 	ready      chan struct{} // closed when woken
 	woken      bool
-	granted    bool  // a Submit: has got what it waited for; else the pool was closed
-	errors     bool  // a Wait: wants the tasks' errors
-	err        error // which are these
+	granted    bool // a Submit: has got what it waited for; else err says why it has not
+	errors     bool // a Wait: wants the tasks' errors, which are err
+	err        error
 }
 
 func (ws *waiters) add() *waiter {

@@ -1,180 +1,24 @@
 package worker
 
 import (
-	"errors"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/ending"
 )
 
 // lookouts is how often a worker without a task gives way to others and looks again
-// before it ends. While work flows, that is cheaper than a new goroutine; a worker that
-// blocked would outlast the pool's rest.
+// before it ends, or waits for permits. While work flows, that is cheaper than a new
+// goroutine, or a wait in the limiter; a worker that blocked would outlast the pool's rest.
 const lookouts = 16
 
-// work is a worker: a goroutine that was started to search.
-func (p *Pool) work() {
-	j := job{searching: true}
-	for p.serve(&j) {
+// scouts looks for a task, and gives way to others before it looks again.
+func (p *Pool) scouts(w *worker) {
+	if w.looks > 0 {
+		runtime.Gosched()
 	}
-}
-
-// serve runs tasks until there is none, and reports whether to call it again: after a
-// panic, whose task is then the next turn's to end.
-func (p *Pool) serve(j *job) (again bool) {
-	// One deferred call serves many tasks.
-	defer func() {
-		if j.runs {
-			again = p.rescue(j, recover())
-		}
-	}()
-	for p.turn(j) {
-		j.runs = true
-		j.err = j.task(j.context(p))
-		j.runs = false
-	}
-	return false
-}
-
-// rescue contains a task's panic, or its Goexit if there is no value. It reports whether
-// the worker goes on: a goroutine that exits is replaced.
-func (p *Pool) rescue(j *job, value any) (goesOn bool) {
-	j.runs = false
-	if value == nil {
-		j.err = ErrGoexit
-		go p.replace(*j)
-		return false
-	}
-	stack := debug.Stack()
-	j.err, j.panicked = &PanicError{Value: value, Stack: stack}, true
-	if p.onPanic == nil {
-		return true
-	}
-	// The task has ended, and OnPanic may take its time; but the goroutine is not free.
 	p.mu.Lock()
-	p.endLocked(j)
-	p.reserved++
-	p.mu.Unlock()
-	j.lease.Release()
-	told := false
-	defer func() {
-		v := recover()
-		p.mu.Lock()
-		p.reserved--
-		if p.queue == 0 {
-			p.grantLocked()
-		}
-		if v != nil {
-			p.failures.add(&PanicError{Value: v, Stack: debug.Stack()}) // nobody else can be told
-		}
-		p.unlockAndSearch()
-		j.settle()
-		*j = job{}
-		goesOn = told || v != nil
-		if !goesOn {
-			go p.replace(*j) // OnPanic called runtime.Goexit
-		}
-	}()
-	p.onPanic(value, stack)
-	told = true
-	return true
-}
-
-// replace goes on where another goroutine had to end.
-func (p *Pool) replace(j job) {
-	for p.serve(&j) {
-	}
-}
-
-// turn ends the task that the worker has run, if any, and gets it the next. It reports
-// false if the worker is to end.
-//
-// The common cases are that one which is ready follows, or one from the queue that is like
-// it.
-func (p *Pool) turn(j *job) bool {
-	if j.task == nil {
-		return p.turnSlow(j)
-	}
-	if j.err != nil || j.call != nil {
-		return p.turnSlow(j)
-	}
-	// A task is counted as ended before its lease is back, so that never more run than
-	// there are leases; Wait sees that the worker has not left yet.
-	p.mu.Lock()
-	if p.ready.n > 0 && p.blocked.first == nil {
-		p.running--
-		p.held -= j.weight()
-		p.done++
-		lease := j.lease
-		p.takeReadyLocked(j)
-		p.unlockAndSearch()
-		lease.Release()
-		return true
-	}
-	if p.queued == 0 || p.ready.n > 0 || p.leading || p.careful() || p.held > p.limit.Load() {
-		return p.turnSlowLocked(j)
-	}
-	e := p.waiting.front()
-	if e.permits != j.permits || e.call != nil {
-		return p.turnSlowLocked(j)
-	}
-	// It takes the place of the other: as many run, with the same weight.
-	j.task = e.task
-	p.waiting.pop()
-	p.queued--
-	p.done++
-	if p.blocked.first != nil {
-		p.grantLocked()
-	}
-	p.unlockAndSearch()
-	j.lease.Release()
-	if j.lease = p.limiter.TryAcquire(j.permits); j.lease.Acquired() {
-		return true
-	}
-	if p.admit(j, likely) {
-		return true
-	}
-	return p.turnSlow(j)
-}
-
-func (p *Pool) turnSlow(j *job) bool {
-	p.mu.Lock()
-	return p.turnSlowLocked(j)
-}
-
-// turnSlowLocked is turn in all cases. The mutex is held before, not after.
-func (p *Pool) turnSlowLocked(j *job) bool {
-	if j.task != nil {
-		p.endLocked(j)
-		p.mu.Unlock()
-		j.lease.Release()
-		j.settle()
-		*j = job{searching: j.searching}
-		p.mu.Lock()
-	}
-	for looks := 0; ; looks++ {
-		found := p.nextLocked(j, looks)
-		if found > later {
-			if j.searching {
-				j.searching, p.searching = false, false
-			}
-			p.unlockAndSearch()
-			if found == granted || p.admit(j, found) {
-				return true
-			}
-			looks = -1
-		} else {
-			if !p.stayLocked(j, found, looks) {
-				p.leaveLocked(j)
-				p.mu.Unlock()
-				return false
-			}
-			p.mu.Unlock()
-			runtime.Gosched()
-		}
-		p.mu.Lock()
-	}
+	p.unlockAndMoveOn(w)
 }
 
 // find is what a worker finds when it looks for work.
@@ -182,169 +26,269 @@ type find uint8
 
 const (
 	nothing find = iota
-	later        // a task waits for permits, all of which the pool's own tasks hold
-	granted      // a task with its lease
-	likely       // a task for which there should be permits
-	leader       // a task whose permits the worker is to wait for
+	later        // a task waits for permits, which may be back in a moment
+	taken        // a task, for the worker to run or to ask for
 )
 
-// nextLocked takes the next task, if there is one.
-func (p *Pool) nextLocked(j *job, looks int) find {
-	if p.ready.n > 0 {
-		p.takeReadyLocked(j)
-		return granted
+// unlockAndMoveOn gives a worker without a task its next state: it takes a task, goes on
+// looking, or is gone. The mutex is held before, not after.
+func (p *Pool) unlockAndMoveOn(w *worker) {
+	found := p.takeLocked(w)
+	if found == taken {
+		if w.scout {
+			w.scout, p.scouted = false, false
+		}
+		w.looks = 0
+		p.unlockAndScout()
+		return
 	}
-	if p.leading || p.queued == 0 || !p.freeLocked() {
+	w.admitted = admitted{}
+	ends := found == nothing && (w.looks >= lookouts || p.idlers.first != nil || p.closed)
+	if ends || p.scouted && !w.scout {
+		if w.scout {
+			p.scouted = false
+		}
+		w.state = gone
+		p.workers--
+		p.restLocked()
+	} else {
+		w.state = scouting
+		w.scout, p.scouted = true, true
+		w.looks++
+	}
+	p.mu.Unlock()
+}
+
+// takeLocked takes the next task, if there is one, and sets the state that goes with it.
+func (p *Pool) takeLocked(w *worker) find {
+	if p.ready.n > 0 {
+		w.admitted = *p.ready.front()
+		p.ready.pop()
+		w.state = running
+		return taken
+	}
+	if p.asked || p.waiting.n == p.dropped || !p.freeLocked() {
 		return nothing
 	}
 	for p.waiting.front().gone() {
 		p.waiting.pop()
 		p.dropped--
 	}
-	e := *p.waiting.front()
-	fits := p.hopefulLocked(e.permits)
-	if !fits && looks < lookouts && !p.closed.Load() {
-		// Short tasks will be back before a wait in the limiter would have begun.
+	e := p.waiting.front()
+	if p.tryPlain(e.permits) {
+		p.running++
+		w.state = running
+	} else if p.plain != nil && e.permits > 0 && w.looks < lookouts && !p.closed {
 		return later
+	} else {
+		p.asked = true
+		p.reserved++
+		w.state = asking
 	}
-	p.waiting.pop()
 	if e.call != nil {
 		e.call.queued = false
 	}
-	j.entry = e
-	if fits && !p.careful() {
-		p.admittedLocked(&e)
-		return likely
+	w.admitted = admitted{entry: *e}
+	p.waiting.pop()
+	if p.blocked.first != nil {
+		p.grantLocked()
 	}
-	p.leading = true
-	p.reserved++
-	return leader
+	return taken
 }
 
-func (p *Pool) takeReadyLocked(j *job) {
-	j.admitted = *p.ready.front()
-	p.ready.pop()
+// unlockAndScout lets go of the mutex, and starts a worker if there is work that no worker
+// would find.
+func (p *Pool) unlockAndScout() {
+	start := !p.scouted && (p.most == 0 || p.workers < p.most) &&
+		(p.ready.n > 0 || !p.asked && p.waiting.n > p.dropped && p.freeLocked())
+	if start {
+		p.scouted = true
+		p.workers++
+	}
+	p.mu.Unlock()
+	if start {
+		go p.begin()
+	}
 }
 
-// admittedLocked counts a queued task as one that runs.
-func (p *Pool) admittedLocked(e *entry) {
-	p.queued--
-	p.running++
-	p.held += e.weight()
-	p.grantLocked()
-}
-
-// admit gets the worker's task its lease. It reports false if there is none to run.
-func (p *Pool) admit(j *job, found find) bool {
-	if found == likely {
-		if j.lease = p.limiter.TryAcquire(j.permits); j.lease.Acquired() {
-			return true
-		}
-		if !p.lead(j) {
-			return false
-		}
+// asks gets the task that was at the head of the queue its lease.
+func (p *Pool) asks(w *worker) {
+	ctx := w.context(p)
+	lease, err := p.acquireQueued(ctx, w.permits)
+	if err != nil {
+		p.refused(w, ctx.Explain(err))
+		return
 	}
-	lease, err := p.persist(j.context(p), j.permits)
-	if !p.rated {
-		p.look()
-	}
-	if p.ctx.Err() != nil && err == nil {
-		// Close cancelled the task before it started, whatever its caller's context knows of it.
-		p.undo(lease)
-		err = ErrClosed
-	}
+	w.lease = lease
 	p.mu.Lock()
-	p.leading = false
+	if err := p.ended; err != nil { // the round was cancelled as it was granted
+		p.mu.Unlock()
+		p.refund(&w.admitted)
+		p.refused(w, err)
+		return
+	}
+	p.asked = false
 	p.reserved--
-	if err == nil {
-		p.calm()
-		j.lease = lease
-		p.admittedLocked(&j.entry)
-		p.unlockAndSearch()
-		return true
-	}
-	if p.ctx.Err() != nil && !errors.Is(err, core.ErrRejected) {
-		err = ErrClosed
-	}
-	p.queued--
-	p.failLocked(j.call, err)
+	p.running++
 	p.grantLocked()
-	p.unlockAndSearch()
-	if j.call != nil {
-		j.call.settle(err)
-	}
-	*j = job{searching: j.searching}
-	return false
+	p.unlockAndScout()
+	w.state = running
 }
 
-// lead makes a worker that found no permits where it should have the one that waits for
-// them; if there is one, its task goes back to the queue.
-func (p *Pool) lead(j *job) bool {
+// acquireQueued is for the limiter's wait, after a few looks at whether short tasks are
+// back before it. A scout has had these for plain permits.
+func (p *Pool) acquireQueued(ctx *ending.Context, n int) (core.Lease, error) {
+	if p.plain == nil {
+		for range lookouts {
+			if l, ok, err := p.try(n); ok || err != nil {
+				return l, err
+			}
+			if p.rated || ctx.Err() != nil {
+				break
+			}
+			runtime.Gosched()
+		}
+	}
+	return p.persist(ctx, n)
+}
+
+// refused ends a task that has not got its lease.
+func (p *Pool) refused(w *worker, err error) {
+	cancels := p.cancels(w.call)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.caution.Store(cautious)
-	p.running--
-	p.held -= j.weight()
-	p.queued++
-	if !p.leading {
-		p.leading = true
-		p.reserved++
-		return true
+	cancels = cancels && p.ended == nil
+	p.asked = false
+	p.reserved--
+	p.failLocked(w.call, err)
+	if cancels && w.call != nil {
+		p.failures.add(err)
 	}
-	if j.call != nil {
-		j.call.queued = true
-	}
-	p.waiting.unpop(j.entry)
-	*j = job{searching: j.searching}
-	return false
+	p.grantLocked()
+	w.err, w.state = err, settling
+	p.unlockAfter(err, cancels)
 }
 
-// endLocked counts a task that has ended, and lets those go on whom it held up.
-func (p *Pool) endLocked(j *job) {
+// cancels reports whether an error of a task would cancel the round: not that of a call
+// whose caller has given it up.
+func (p *Pool) cancels(c *call) bool { return p.cancelOnError && (c == nil || c.ctx.Err() == nil) }
+
+// unlockAfter goes on after a task, whose error may be one that cancels the round. The mutex
+// is held before, not after.
+func (p *Pool) unlockAfter(err error, cancels bool) {
+	if cancels {
+		p.unlockAndCancel(err)
+	} else {
+		p.unlockAndScout()
+	}
+}
+
+// context returns the context that the task runs and is admitted by.
+func (w *worker) context(p *Pool) *ending.Context {
+	if w.call != nil {
+		return w.call.ctx
+	}
+	return p.round.Load().ctx
+}
+
+// runs runs the task, but not if its caller has left.
+func (p *Pool) runs(w *worker) {
+	ctx := w.context(p)
+	if w.call != nil {
+		if err := ctx.Err(); err != nil {
+			w.err, w.state = ctx.Explain(err), counting
+			return
+		}
+	}
+	w.ran = true
+	w.err = w.task(ctx)
+	w.state = counting
+}
+
+// ends counts a task that has ended. That comes before its lease is back, so that never
+// more run than there are leases; Wait sees that the worker has not left yet.
+func (p *Pool) ends(w *worker) {
+	if w.err == nil && w.call == nil {
+		p.mu.Lock()
+		p.running--
+		p.done++
+		if p.queue == 0 && p.blocked.first != nil {
+			p.grantLocked()
+		}
+		if p.givePlain(&w.admitted) {
+			p.unlockAndMoveOn(w)
+			return
+		}
+		p.unlockAndScout()
+		w.state = releasing
+		return
+	}
+	p.endsSlow(w)
+}
+
+func (p *Pool) endsSlow(w *worker) {
+	cancels := w.err != nil && p.cancels(w.call)
+	p.mu.Lock()
 	p.running--
-	p.held -= j.weight()
 	p.done++
-	if j.err != nil {
-		if j.panicked {
-			p.panicked++
-		} else {
-			p.failed++
-		}
-		if j.call == nil && (!j.panicked || p.onPanic == nil) {
-			p.failures.add(j.err)
-		}
+	switch {
+	case w.err == nil:
+	case w.panicked:
+		p.panicked++
+	default:
+		p.failed++
+	}
+	cancels = cancels && p.ended == nil
+	told := w.panicked && p.onPanic != nil
+	if told {
+		p.reserved++ // the task has ended, and OnPanic may take its time; the goroutine is not free
+	}
+	if w.err != nil && (w.call == nil && !told || cancels) {
+		p.failures.add(w.err)
 	}
 	if p.queue == 0 {
 		p.grantLocked()
 	}
+	w.state = releasing
+	p.unlockAfter(w.err, cancels)
 }
 
-// stayLocked reports whether a worker that found nothing looks again.
-func (p *Pool) stayLocked(j *job, found find, looks int) bool {
-	if found == nothing && (looks >= lookouts || p.idlers.first != nil || p.closed.Load()) {
-		return false
+// releases gives the lease back.
+func (p *Pool) releases(w *worker) {
+	if w.ran {
+		p.release(&w.admitted)
+	} else {
+		p.refund(&w.admitted)
 	}
-	if !j.searching {
-		if p.searching {
-			return false
+	w.state = p.afterRelease(w)
+}
+
+// afterRelease returns the state of a worker whose lease is back.
+func (p *Pool) afterRelease(w *worker) state {
+	if w.panicked && p.onPanic != nil {
+		return telling
+	}
+	return settling
+}
+
+// tells tells OnPanic of the task's panic.
+func (p *Pool) tells(w *worker) {
+	caught := w.err.(*PanicError) //nolint:errorlint,forcetypeassert // it is the worker's own
+	p.onPanic(caught.Value, caught.Stack)
+	w.state = settling
+}
+
+// settles tells the caller that waits for the task, and goes on to the next.
+func (p *Pool) settles(w *worker) {
+	if w.call != nil {
+		w.call.settle(w.err)
+	}
+	p.mu.Lock()
+	if w.panicked && p.onPanic != nil {
+		p.reserved--
+		if p.queue == 0 {
+			p.grantLocked()
 		}
-		j.searching, p.searching = true, true
 	}
-	return true
-}
-
-// leaveLocked ends a worker.
-func (p *Pool) leaveLocked(j *job) {
-	if j.searching {
-		p.searching = false
-	}
-	p.workers--
-	p.restLocked()
-}
-
-// settle tells the caller who waits for the task that it has ended.
-func (j *job) settle() {
-	if j.call != nil {
-		j.call.settle(j.err)
-	}
+	*w = worker{scout: w.scout}
+	p.unlockAndMoveOn(w)
 }
