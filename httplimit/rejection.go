@@ -123,6 +123,7 @@ var builtin = map[string]bool{
 	"deadline too soon":          true,
 	"partition limit reached":    true, // partition
 	"capacity reached":           true, // channel
+	"all workers busy":           true, // worker
 }
 
 // problem is a document of RFC 9457, with the extension of the draft that Draft11 names.
