@@ -6,8 +6,8 @@ import "strings"
 // says the request is for. It is not ok if the line has quotes that do not match, or the
 // element has no such parameter, or two.
 func lastElement(line string) (rest, node string, ok bool) {
-	// A quote can be told from the left only; whoever wrote what stands there may be lying,
-	// but then the quotes do not match in the end.
+	// A quote can be told from the left only. Whoever wrote what stands there may be lying,
+	// but then the quotes do not match in the end, and the last element shows it.
 	start, from, quoted := 0, 0, false
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
@@ -18,9 +18,6 @@ func lastElement(line string) (rest, node string, ok bool) {
 		case c == ',' && !quoted:
 			start, from = i, i+1
 		}
-	}
-	if quoted {
-		return "", "", false
 	}
 	rest, element := line[:start], strings.Trim(line[from:], " \t")
 	if element == "" {

@@ -81,6 +81,17 @@ func TestExemptOfOtherLimits(t *testing.T) {
 	require.Equal(t, "skip?; grant global 1; release global", j.read())
 }
 
+// What was refused holds nothing while it is being told so.
+func TestRefundedBeforeTheAnswer(t *testing.T) {
+	one := atOnce(t, 1, 0)
+	l := limits(t, httplimit.Options{
+		Global:     &httplimit.Policy{Limiter: all(one)},
+		Policies:   []httplimit.Policy{{Name: "no", Limiter: broken{lies: true}}},
+		OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) { free(t, one) },
+	})
+	require.Equal(t, 429, get(l.Policy("no")(ok), "/").Code)
+}
+
 func TestTwoLimits(t *testing.T) {
 	outer, inner := atOnce(t, 1, 0), atOnce(t, 1, 0)
 	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(outer)}}).Handler(

@@ -334,9 +334,17 @@ func TestPanicOverAConnection(t *testing.T) {
 }
 
 func TestTimeoutHandler(t *testing.T) {
-	outer, inner := atOnce(t, 1, 0), atOnce(t, 1, 0)
+	outer := atOnce(t, 1, 0)
+	for _, global := range []*httplimit.Policy{nil, {Limiter: all(outer)}} {
+		timeOut(t, global, outer)
+	}
+}
+
+func timeOut(t *testing.T, global *httplimit.Policy, outer *core.ConcurrencyLimiter) {
+	t.Helper()
+	inner := atOnce(t, 1, 0)
 	l := limits(t, httplimit.Options{
-		Global:   &httplimit.Policy{Limiter: all(outer)},
+		Global:   global,
 		Policies: []httplimit.Policy{{Name: "p", Limiter: all(inner)}},
 	})
 	let, ended := make(chan struct{}), make(chan struct{})

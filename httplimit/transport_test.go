@@ -186,6 +186,7 @@ func TestTransportHoldsTheLease(t *testing.T) {
 			require.Equal(t, c.held, l.Available() == 0)
 			if c.then != nil {
 				c.then(t, response)
+				free(t, l)
 				response.Body.Close()
 			}
 			free(t, l)

@@ -1,0 +1,117 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// Each client may make two requests a minute. Those that find no room among the
+// partitions, as when somebody comes from ever new addresses, share one limit.
+func Example() {
+	perMinute := func() (core.Limiter, error) {
+		return core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 2, Window: time.Minute})
+	}
+	others, err := perMinute()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	byClient, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
+		Key:           httplimit.ByIP(httplimit.IPOptions{}),
+		New:           func(netip.Prefix) (core.Limiter, error) { return perMinute() },
+		MaxPartitions: 100_000,
+		Overflow:      others,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Limiter: byClient}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/api/", limits.Policy("api")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "hello")
+	})))
+	handler := limits.Handler(mux)
+
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/hello", nil))
+		fmt.Printf("%d %q\n", w.Code, w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 200 ""
+	// 200 ""
+	// 429 "60"
+}
+
+// Only failed logins count.
+func ExamplePolicy_refund() {
+	window, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: time.Minute, SegmentsPerWindow: 6})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
+		Name:    "login",
+		Limiter: partition.Shared[*http.Request](window), // by client, in earnest
+		Refund:  func(_ *http.Request, status int) bool { return status < 400 },
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	login := limits.Policy("login")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("password") != "sesame" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	for _, password := range []string{"sesame", "sesame", "guess", "sesame"} {
+		w := httptest.NewRecorder()
+		login.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/login?password="+password, nil))
+		fmt.Println(password, w.Code)
+	}
+	// Output:
+	// sesame 200
+	// sesame 200
+	// guess 401
+	// sesame 429
+}
+
+// A server says how long to wait, and the next request does.
+func ExampleTransport() {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		if asked == 1 {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer server.Close()
+	transport, err := httplimit.NewTransport(httplimit.TransportOptions{Obey: true, Retries: 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	response, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer response.Body.Close()
+	fmt.Println(response.Status, "after", asked)
+	// Output: 200 OK after 2
+}
