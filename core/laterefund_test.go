@@ -109,18 +109,18 @@ func TestRefundsLetNothingMoreThrough(t *testing.T) {
 					}
 				}
 			}
-			real := &naiveBucket{limit: o.TokenLimit, tokens: o.TokensPerPeriod, period: int64(o.ReplenishmentPeriod)}
+			whole := &naiveBucket{limit: o.TokenLimit, tokens: o.TokensPerPeriod, period: int64(o.ReplenishmentPeriod)}
 			alone := 0 // what the bucket would lack
 			for _, e := range events {
-				for at, ok := real.next(); ok && at <= e.at; at, ok = real.next() {
-					real.pass(at)
+				for at, ok := whole.next(); ok && at <= e.at; at, ok = whole.next() {
+					whole.pass(at)
 					alone = max(alone-o.TokensPerPeriod, 0)
 				}
 				if e.given > 0 {
-					real.lack -= e.given
+					whole.lack -= e.given
 					continue
 				}
-				real.take(e.at, 0, e.g.n)
+				whole.take(e.at, 0, e.g.n)
 				alone += e.g.n - e.g.given
 				require.LessOrEqual(t, alone, o.TokenLimit, "%+v: %d of %d given back", o, e.g.given, e.g.n)
 			}
