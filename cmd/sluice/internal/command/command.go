@@ -10,9 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/run"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/throttle"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/wait"
 )
 
 // Main runs the program and returns its exit status.
@@ -48,7 +50,7 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 	}
 	root.SetVersionTemplate("sluice {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage("%w", err) })
-	root.AddCommand(run.New(), simulate.New(), throttle.New(), versionCommand())
+	root.AddCommand(proxy.New(), run.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -50,6 +50,7 @@ type Policy struct {
 	Key      KeyKind
 	Header   string       // of KeyHeader
 	Limits   []spec.Limit // all of them, in this order; none: bytes alone are limited
+	Places   []Position   // of Limits
 	Upload   *spec.Limit  // bytes; nil: none
 	Download *spec.Limit
 	MaxWait  time.Duration
@@ -208,6 +209,19 @@ func (c *Config) readTrusted(r *reader, n ast.Node) {
 	}
 }
 
+// Fault returns a fault of the file.
+func (c *Config) Fault(at Position, format string, args ...any) error {
+	return &Fault{c.file, at, fmt.Sprintf(format, args...)}
+}
+
+// Where returns the place of a key of the file, such as listen; its beginning, if it does not have that key.
+func (c *Config) Where(key string) Position {
+	if at, ok := c.at[key]; ok {
+		return at
+	}
+	return Position{1, 1}
+}
+
 // check finds what single values cannot show.
 func (c *Config) check(r *reader) {
 	for _, a := range []struct{ what, value string }{{"listen", c.Listen}, {"admin", c.Admin}} {
@@ -340,14 +354,14 @@ func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
 		"limit": func(n ast.Node) {
 			one = n
 			if l, ok := readLimit(r, n); ok {
-				p.Limits = []spec.Limit{l}
+				p.Limits, p.Places = []spec.Limit{l}, []Position{position(n)}
 			}
 		},
 		"limits": func(n ast.Node) {
 			several = n
 			for _, item := range r.items(n) {
 				if l, ok := readLimit(r, item); ok {
-					p.Limits = append(p.Limits, l)
+					p.Limits, p.Places = append(p.Limits, l), append(p.Places, position(item))
 				}
 			}
 		},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 	"github.com/sluice-go/sluice/core"
 )
 
@@ -142,7 +143,7 @@ func (r *runner) execute(j *job, stdout, stderr writer) (status, signal int) {
 		_, _ = fmt.Fprintf(stderr, "sluice run: %v\n", err)
 		return notFound, 0
 	}
-	status, signal = ending(state)
+	status, signal = group.Ending(state)
 	select {
 	case <-late:
 		return -1, signal

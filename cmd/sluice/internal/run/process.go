@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
 // process is a job's program, in a process group of its own.
@@ -35,7 +37,7 @@ func start(path string, argv []string, null *os.File, stdout, stderr io.Writer) 
 			return nil, err
 		}
 	}
-	p.p, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{null, ends[0], ends[1]}, Sys: ownGroup()})
+	p.p, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{null, ends[0], ends[1]}, Sys: group.Own()})
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +82,9 @@ func (p *process) wait() (*os.ProcessState, error) {
 	}
 	return state, err
 }
+
+// end ends the program with all that it has started.
+func (p *process) end() { group.End(p.p) }
 
 // programs finds programs as a shell does, and remembers where.
 type programs struct {

@@ -1,6 +1,7 @@
 //go:build unix
 
-package run
+// Package group ends programs together with all that they have started.
+package group
 
 import (
 	"os"
@@ -8,16 +9,18 @@ import (
 	"time"
 )
 
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// Own puts a program into a process group of its own.
+func Own() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 const (
 	termGrace = 5 * time.Second // how long a group that was asked to end may take
 	killGrace = time.Second     // how long one may take to vanish that was killed; more only if nobody reaps
 )
 
-// end asks the whole group to end, and kills it if it has not within the grace. It returns when the group is gone.
-func (p *process) end() {
-	group := -p.p.Pid
+// End asks the whole group of a program to end, and kills it if it has not within the grace. It returns when the group
+// is gone.
+func End(p *os.Process) {
+	group := -p.Pid
 	if syscall.Kill(group, syscall.SIGTERM) != nil {
 		return // it is gone
 	}
@@ -25,6 +28,13 @@ func (p *process) end() {
 	if !gone(group, termGrace) {
 		_ = syscall.Kill(group, syscall.SIGKILL)
 		gone(group, killGrace)
+	}
+}
+
+// Signal sends a signal to the whole group of a program.
+func Signal(p *os.Process, s os.Signal) {
+	if n, ok := s.(syscall.Signal); ok {
+		_ = syscall.Kill(-p.Pid, n)
 	}
 }
 
@@ -46,8 +56,8 @@ func gone(group int, d time.Duration) bool {
 	}
 }
 
-// ending returns a program's exit status, or the signal that ended it.
-func ending(s *os.ProcessState) (status, signal int) {
+// Ending returns a program's exit status, or the signal that ended it.
+func Ending(s *os.ProcessState) (status, signal int) {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return 0, int(w.Signal())
 	}

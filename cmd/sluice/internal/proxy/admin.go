@@ -1,0 +1,144 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/sluice-go/sluice/spec"
+)
+
+// admin serves those who look after the proxy.
+func (p *proxy) admin() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if p.draining.Load() {
+			http.Error(w, "ending", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("GET /metrics", p.metrics.handler())
+	mux.HandleFunc("GET /limits", func(w http.ResponseWriter, _ *http.Request) {
+		all := make(map[string]told)
+		for _, policy := range p.state.Load().policies {
+			all[policy.Name] = tell(policy)
+		}
+		answer(w, all)
+	})
+	mux.HandleFunc("GET /limits/{name}", func(w http.ResponseWriter, r *http.Request) { p.tellOne(w, r.PathValue("name")) })
+	mux.HandleFunc("PUT /limits/{name}", p.put)
+	return http.NewCrossOriginProtection().Handler(mux) // a page in somebody's browser changes no limits
+}
+
+// told is what /limits tells of a policy.
+type told struct {
+	Key      string   `json:"key,omitempty"`
+	Limit    string   `json:"limit,omitempty"`  // if there is one
+	Limits   []string `json:"limits,omitempty"` // if there are several
+	Upload   string   `json:"upload,omitempty"`
+	Download string   `json:"download,omitempty"`
+	State    []figure `json:"state,omitempty"` // of each of them, in this order
+}
+
+// figure tells how a limit stands: without a key its permits, with one its partitions.
+type figure struct {
+	Of         string  `json:"of"`
+	Limit      *int    `json:"limit,omitempty"`
+	Available  *int    `json:"available,omitempty"`
+	Queued     *int    `json:"queued,omitempty"`
+	Granted    *uint64 `json:"granted,omitempty"`
+	Rejected   *uint64 `json:"rejected,omitempty"`
+	Partitions *int    `json:"partitions,omitempty"`
+	Overflowed *uint64 `json:"overflowed,omitempty"`
+}
+
+func tell(p *policy) told {
+	t := told{Key: keyText(p.Policy)}
+	for _, l := range p.requests {
+		t.Limits = append(t.Limits, l.terms.Load().String())
+	}
+	if len(t.Limits) == 1 {
+		t.Limit, t.Limits = t.Limits[0], nil
+	}
+	if p.Upload != nil {
+		t.Upload = p.Upload.String()
+	}
+	if p.Download != nil {
+		t.Download = p.Download.String()
+	}
+	for _, l := range p.all() {
+		f := figure{Of: l.id.what}
+		switch {
+		case l.one != nil:
+			s := l.one.Statistics()
+			f.Limit, f.Available, f.Queued, f.Granted, f.Rejected = &s.Limit, &s.Available, &s.Queued, &s.Granted, &s.Rejected
+		case l.count != nil:
+			c := l.count()
+			f.Partitions, f.Overflowed = &c.Live, &c.Overflowed
+		}
+		t.State = append(t.State, f)
+	}
+	return t
+}
+
+func (p *proxy) tellOne(w http.ResponseWriter, name string) {
+	for _, policy := range p.state.Load().policies {
+		if policy.Name == name {
+			answer(w, tell(policy))
+			return
+		}
+	}
+	http.Error(w, fmt.Sprintf("no policy is named %q", name), http.StatusNotFound)
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // the client is gone
+}
+
+// put changes the limit of a policy: {"limit": SPEC}, or {"limits": [SPEC, …]} for several.
+func (p *proxy) put(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Limit  *string  `json:"limit"`
+		Limits []string `json:"limits"`
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&asked); err != nil {
+		http.Error(w, fmt.Sprintf(`want {"limit": "100/s"}: %v`, err), http.StatusBadRequest)
+		return
+	}
+	if (asked.Limit == nil) == (len(asked.Limits) == 0) {
+		http.Error(w, `want "limit", or "limits" for several`, http.StatusBadRequest)
+		return
+	}
+	if asked.Limit != nil {
+		asked.Limits = []string{*asked.Limit}
+	}
+	limits := make([]spec.Limit, len(asked.Limits))
+	var faults []error
+	for i, text := range asked.Limits {
+		var err error
+		limits[i], err = spec.Parse(text)
+		faults = append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	name := r.PathValue("name")
+	switch err := p.change(name, limits); {
+	case errors.Is(err, errNoPolicy):
+		http.Error(w, fmt.Sprintf("no policy is named %q", name), http.StatusNotFound)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		p.say("policy %s is limited to %s now", name, strings.Join(asked.Limits, ", "))
+		p.tellOne(w, name)
+	}
+}

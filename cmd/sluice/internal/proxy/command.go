@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+)
+
+const examples = `  sluice proxy --config limits.yaml
+  sluice proxy --config limits.yaml --check
+  sluice proxy --config limits.yaml --tcp
+  curl -X PUT -d '{"limit": "50/s"}' http://127.0.0.1:9090/limits/api`
+
+// New returns the command.
+func New() *cobra.Command {
+	var file string
+	var check, tcp bool
+	grace := cli.Duration(30 * time.Second)
+	c := &cobra.Command{
+		Use:   "proxy --config FILE",
+		Short: "Put limits before a server",
+		Long: `Proxy is a reverse proxy for HTTP/1.1, HTTP/2 and WebSockets that limits what reaches
+the servers behind it: requests, bytes, and how many at once, for all or for each
+client. With --tcp it is one for connections of any kind.
+
+  listen: ":8080"
+  to: http://127.0.0.1:9000
+  admin: 127.0.0.1:9090
+  global: {limit: concurrency 500 queue 200 newest-first, status: 503, max-wait: 2s}
+  policies:
+    api: {key: ip, limit: 100/s burst 200}
+  routes:
+    "/api/": api
+    "/": []
+
+A changed file is put in force by itself, or by SIGHUP; nobody is disconnected. If
+anything in it is wrong, all of that is reported, and nothing changes. SIGTERM ends
+the proxy once what is under way is done.`,
+		Example: examples,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.Usage("unexpected argument %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file == "" {
+				return cli.Usage("no --config")
+			}
+			say := sayTo(c.ErrOrStderr())
+			p, err := newProxy(file, tcp, say)
+			if err != nil {
+				sayAll(say, err)
+				return cli.Exit(cli.Failure, nil)
+			}
+			if check {
+				p.close()
+				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", file)
+				return err
+			}
+			return p.run(c.Context(), time.Duration(grace))
+		},
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVarP(&file, "config", "c", "", "the limits are in `FILE`, as YAML")
+	s.BoolVar(&check, "check", false, "find what is wrong with the file, and serve nothing")
+	s.BoolVar(&tcp, "tcp", false, "connections of any kind, under listen, to and global of the file")
+	s.Var(&grace, "grace", "how long what is under way may take at the end")
+	_ = c.MarkFlagFilename("config", "yaml", "yml")
+	return c
+}
+
+// sayAll tells all that is wrong, a line each.
+func sayAll(say func(string, ...any), err error) {
+	for line := range lines([]byte(err.Error())) {
+		say("%s", line)
+	}
+}
+
+// sayTo returns what tells a person something.
+func sayTo(w io.Writer) func(string, ...any) {
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = fmt.Fprintf(w, "sluice proxy: "+format+"\n", args...)
+	}
+}

@@ -1,0 +1,148 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+)
+
+// stall is how long a client may send no byte of a body, or take none of an answer.
+const stall = time.Minute
+
+// newForwarder returns what sends requests on to the backends.
+func newForwarder(p *proxy) http.Handler {
+	f := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what only the backend understands
+			if p.trusts(r.In) {
+				r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+			}
+			r.SetXForwarded()
+		},
+		Transport:  p.backends,
+		BufferPool: new(buffers),
+		ErrorLog:   log.New(io.Discard, "", 0), // clients that go in the middle of an answer
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() != nil {
+				return // nobody reads an answer
+			}
+			status := http.StatusBadGateway
+			if errors.Is(err, errStalled) {
+				status = http.StatusRequestTimeout
+			}
+			w.Header().Set("Cache-Control", "no-store")
+			http.Error(w, http.StatusText(status), status)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			r.Body = &body{r.Body, http.NewResponseController(w)}
+		}
+		f.ServeHTTP(w, r)
+	})
+}
+
+// trusts reports whether a request comes from a proxy that is believed.
+func (p *proxy) trusts(r *http.Request) bool {
+	c := p.state.Load().config
+	if c == nil || len(c.Trusted) == 0 {
+		return false
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	peer := from.Addr().Unmap().WithZone("")
+	for _, t := range c.Trusted {
+		if t.Contains(peer) {
+			return true
+		}
+	}
+	return false
+}
+
+// errStalled is the error of a body that does not come.
+var errStalled = errors.New("the request's body does not come")
+
+// body is a request's body that does not wait for ever.
+type body struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	_ = b.control.SetReadDeadline(time.Now().Add(stall)) // where there are none, there is nothing to be done
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errStalled
+	case errors.Is(err, io.EOF):
+		_ = b.control.SetReadDeadline(time.Time{}) // the answer takes its time
+	}
+	return n, err
+}
+
+// stalling is a listener whose connections do not wait for ever for a client to take its answer.
+type stalling struct{ net.Listener }
+
+func (l stalling) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return stallingConn{c}, nil
+}
+
+type stallingConn struct{ net.Conn }
+
+func (c stallingConn) Write(p []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
+// buffers are what bodies are copied through.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[32 << 10]byte); ok {
+		return p[:]
+	}
+	return new([32 << 10]byte)[:]
+}
+
+func (b *buffers) Put(p []byte) { b.pool.Put((*[32 << 10]byte)(p)) }
+
+// active counts the requests that are served, upgraded connections too, which a server does not wait for.
+type active struct{ sync.WaitGroup }
+
+func (a *active) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.Add(1)
+		defer a.Done()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// wait waits until none is served.
+func (a *active) wait(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,218 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// limit is one limit of a policy: a limiter for each key, or one for all. Its terms change while it is in use.
+type limit struct {
+	id    identity
+	name  string        // of metrics and on a server of Redis
+	store *shared.Store // nil: this process' own
+
+	terms atomic.Pointer[spec.Limit] // those in force; each change has a pointer of its own
+	asked httplimit.Limiter
+	all   iter.Seq[*follower]     // the limiters that are there
+	one   *follower               // of a limit without key; nil: see counts
+	count func() partition.Counts // of a limit with a key; nil: see one
+}
+
+// identity is what a limit keeps as long as it lives. A limit that changes in it is another one.
+type identity struct {
+	policy string
+	what   string // requests, upload or download
+	key    string // as the file has it
+	kind   spec.Kind
+	nth    int // of this kind in the policy
+}
+
+const requests = "requests"
+
+// newLimit returns a limit. Without a key all requests share one limiter.
+func newLimit(id identity, name string, l spec.Limit, store *shared.Store, keys *keys) (*limit, error) {
+	m := &limit{id: id, name: name, store: store}
+	m.terms.Store(&l)
+	if l.Kind == spec.Unlimited {
+		m.asked = partition.Shared[*http.Request](core.Unlimited())
+		m.all = func(func(*follower) bool) {}
+		return m, nil
+	}
+	one, err := m.follow("")
+	if err != nil {
+		return nil, err
+	}
+	header, byHeader := strings.CutPrefix(id.key, "header:")
+	switch {
+	case id.key == "":
+		m.one = one
+		m.asked = partition.Shared[*http.Request](one)
+		m.all = func(yield func(*follower) bool) { yield(one) }
+		return m, nil
+	case byHeader:
+		err = keyed(m, one, shortened(httplimit.ByHeader(header)))
+	case id.key == "host":
+		err = keyed(m, one, shortened(httplimit.ByHost))
+	case id.key == "pattern":
+		err = keyed(m, one, httplimit.ByPattern)
+	default:
+		err = keyed(m, one, keys.client)
+	}
+	return m, err
+}
+
+// keyed gives m a limiter for each key, and one for those that find no room.
+func keyed[K comparable](m *limit, overflow *follower, key func(*http.Request) K) error {
+	k, err := partition.New(partition.Options[*http.Request, K]{
+		Name: m.id.policy,
+		Key:  key,
+		New: func(key K) (core.Limiter, error) {
+			if m.store == nil {
+				return m.follow("")
+			}
+			return m.follow(fmt.Sprint("=", key))
+		},
+		Overflow: overflow,
+	})
+	if err != nil {
+		return err
+	}
+	m.asked, m.count = k, k.Counts
+	m.all = func(yield func(*follower) bool) {
+		if !yield(overflow) {
+			return
+		}
+		for _, l := range k.All() {
+			if f, ok := l.(*follower); ok && !yield(f) {
+				return
+			}
+		}
+	}
+	return nil
+}
+
+// keys tell the clients apart, under the configuration in force.
+type keys struct {
+	byIP atomic.Pointer[func(*http.Request) netip.Prefix]
+}
+
+func (k *keys) trust(proxies []netip.Prefix) {
+	f := httplimit.ByIP(httplimit.IPOptions{Trusted: proxies})
+	k.byIP.Store(&f)
+}
+
+func (k *keys) client(r *http.Request) netip.Prefix { return (*k.byIP.Load())(r) }
+
+// longKey is how long a key may be that is kept as it is: clients choose keys, and they are kept by the million.
+const longKey = 64
+
+func shortened(key func(*http.Request) string) func(*http.Request) string {
+	return func(r *http.Request) string {
+		k := key(r)
+		if len(k) <= longKey {
+			return k
+		}
+		sum := sha256.Sum256([]byte(k))
+		return "sha256:" + hex.EncodeToString(sum[:])
+	}
+}
+
+// update puts other terms of the same kind in force, for the limiters that are there and those to come.
+func (m *limit) update(l spec.Limit) {
+	if *m.terms.Load() == l {
+		return
+	}
+	m.terms.Store(&l)
+	for f := range m.all {
+		f.catchUp()
+	}
+}
+
+// follow makes a limiter under the terms in force.
+func (m *limit) follow(key string) (*follower, error) {
+	terms := m.terms.Load()
+	made, err := m.make(*terms, key)
+	if err != nil {
+		return nil, err
+	}
+	l, ok := made.(limiter)
+	if !ok {
+		return nil, fmt.Errorf("a limiter of kind %s cannot be refunded", terms.Kind)
+	}
+	f := &follower{limiter: l, limit: m}
+	f.obeys.Store(terms)
+	return f, nil
+}
+
+func (m *limit) make(l spec.Limit, key string) (core.Limiter, error) {
+	name := m.id.policy
+	if m.store == nil {
+		return l.New(name)
+	}
+	terms := redislimit.Shared{Key: "sluice/" + url.QueryEscape(m.name+key)}
+	if m.id.what != requests { // a body that has begun is not cut off because Redis is away
+		local, err := l.New(name)
+		if err != nil {
+			return nil, err
+		}
+		terms.Down, terms.Local = redislimit.DownLocal, local
+	}
+	return m.store.New(l, name, terms)
+}
+
+// limiter is what all limiters of core and redislimit are.
+type limiter interface {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Refunder
+	io.Closer
+}
+
+// follower is a limiter that obeys its limit's terms, also if it was being made when they changed.
+type follower struct {
+	limiter
+
+	limit *limit
+	mu    sync.Mutex // one update at a time
+	obeys atomic.Pointer[spec.Limit]
+}
+
+func (f *follower) TryAcquire(permits int) core.Lease {
+	f.catchUp()
+	return f.limiter.TryAcquire(permits)
+}
+
+func (f *follower) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	f.catchUp()
+	return f.limiter.Acquire(ctx, permits)
+}
+
+func (f *follower) catchUp() {
+	if f.obeys.Load() == f.limit.terms.Load() {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	terms := f.limit.terms.Load()
+	// The kind is the same, and the terms were found good before; what is left is that the limiter was closed.
+	_ = shared.Update(*terms, f.limiter)
+	f.obeys.Store(terms)
+}

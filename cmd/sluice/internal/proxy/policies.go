@@ -1,0 +1,166 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// policy is a policy of the file with its limits.
+type policy struct {
+	config.Policy
+
+	requests         []*limit
+	upload, download *limit
+}
+
+// all returns the limits of a policy.
+func (p *policy) all() []*limit {
+	all := slices.Clone(p.requests)
+	for _, l := range []*limit{p.upload, p.download} {
+		if l != nil {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// draft is what is made of a configuration before it is in force.
+type draft struct {
+	config   *config.Config
+	store    *shared.Store // nil: limits are this process' own
+	keys     *keys
+	before   map[identity]*limit
+	limits   map[identity]*limit
+	policies []*policy // the global one first
+	updates  []func()  // what puts the new terms in force in limits that were there before
+	faults   []error
+}
+
+// make makes the limits; those of before that live on are taken over, and not changed yet.
+func (d *draft) make() error {
+	d.limits = make(map[identity]*limit)
+	declared := d.config.Policies
+	if d.config.Global != nil {
+		declared = append([]config.Policy{*d.config.Global}, declared...)
+	}
+	for _, c := range declared {
+		p := &policy{Policy: c}
+		nth := make(map[spec.Kind]int)
+		for i, l := range c.Limits {
+			id := identity{c.Name, requests, keyText(c), l.Kind, nth[l.Kind]}
+			nth[l.Kind]++
+			name := c.Name
+			if len(c.Limits) > 1 {
+				name = fmt.Sprintf("%s/%s-%d", c.Name, l.Kind, nth[l.Kind])
+			}
+			p.requests = append(p.requests, d.limit(id, name, l, c.Places[i]))
+		}
+		if c.Upload != nil {
+			p.upload = d.limit(identity{c.Name, "upload", keyText(c), c.Upload.Kind, 0}, c.Name+"/upload", patient(*c.Upload), c.At)
+		}
+		if c.Download != nil {
+			p.download = d.limit(identity{c.Name, "download", keyText(c), c.Download.Kind, 0}, c.Name+"/download", patient(*c.Download), c.At)
+		}
+		d.policies = append(d.policies, p)
+	}
+	return errors.Join(d.faults...)
+}
+
+// limit returns the limit of that identity. One that lives on is made nevertheless: terms that no limiter takes are a
+// fault before anything changes.
+func (d *draft) limit(id identity, name string, l spec.Limit, at config.Position) *limit {
+	m, err := newLimit(id, name, l, d.store, d.keys)
+	if err != nil {
+		d.faults = append(d.faults, d.config.Fault(at, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
+		return m
+	}
+	if old, ok := d.before[id]; ok && old.store == d.store {
+		d.updates = append(d.updates, func() { old.update(l) })
+		m = old
+	}
+	d.limits[id] = m
+	return m
+}
+
+// patient is a limit on bytes: a body that has begun waits as long as it takes.
+func patient(l spec.Limit) spec.Limit {
+	if l.Kind != spec.Unlimited {
+		l.Queue = math.MaxInt
+	}
+	return l
+}
+
+func keyText(p config.Policy) string {
+	switch p.Key {
+	case config.KeyIP:
+		return "ip"
+	case config.KeyHeader:
+		return "header:" + p.Header
+	case config.KeyHost:
+		return "host"
+	case config.KeyPattern:
+		return "pattern"
+	default:
+		return ""
+	}
+}
+
+// options are what httplimit is to do.
+func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
+	o.Headers, o.Problems = d.config.Headers, d.config.Problems
+	for _, p := range d.policies {
+		h, err := p.http()
+		if err != nil {
+			return o, d.config.Fault(p.At, "%v", err)
+		}
+		if d.config.Global != nil && p.Name == d.config.Global.Name {
+			o.Global = &h
+		} else {
+			o.Policies = append(o.Policies, h)
+		}
+	}
+	return o, nil
+}
+
+func (p *policy) http() (httplimit.Policy, error) {
+	h := httplimit.Policy{Name: p.Name, MaxWait: p.MaxWait, Status: p.Status, FailOpen: p.FailOpen}
+	var err error
+	if h.Limiter, err = p.limiter(); err != nil {
+		return h, err
+	}
+	if p.Failures {
+		h.Refund = func(_ *http.Request, status int) bool { return status < 400 || status > 499 }
+	}
+	if p.upload != nil {
+		h.Upload = p.upload.asked
+	}
+	if p.download != nil {
+		h.Download = p.download.asked
+	}
+	return h, nil
+}
+
+// limiter returns what decides about requests; nil: only bytes are limited.
+func (p *policy) limiter() (httplimit.Limiter, error) {
+	switch len(p.requests) {
+	case 0:
+		return nil, nil
+	case 1:
+		return p.requests[0].asked, nil
+	}
+	chain := make([]httplimit.Limiter, len(p.requests))
+	for i, l := range p.requests {
+		chain[i] = l.asked
+	}
+	return partition.Chain(chain...)
+}
