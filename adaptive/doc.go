@@ -12,7 +12,7 @@
 // They compare the mean latency at the limit with the mean latency without load. Both are
 // measured: now and then the limit is lowered by a fifth, for some hundreds of samples, to
 // see what latency there is then. So Limit and the metadata show a dip, one in about seven
-// windows, and the throughput of a saturated server is some 3 % below what it could be. That
+// windows, and the throughput of a saturated server is some percent below what it could be. That
 // is the price of a latency without load which load does not raise.
 //
 // With a server whose latency grows once more than C requests are in it, C being 100 or

@@ -34,6 +34,7 @@ const (
 	defaultTolerance = 1.03
 	defaultSmoothing = 0.4
 	steepest         = 0.5 // slope
+	leastQueue       = 2   // permits of room, so that a small server is not idle between two requests
 )
 
 func (g Gradient) validate() error {
@@ -79,7 +80,7 @@ func (g *gradient) law(limit float64) float64 {
 	}
 	if g.seeking {
 		g.seeking = false
-		return limit / ratio * g.tolerance
+		return limit/ratio*g.tolerance + leastQueue
 	}
 	slope := min(max(g.tolerance/ratio, steepest), 1)
 	if slope < 1 {
@@ -90,6 +91,6 @@ func (g *gradient) law(limit float64) float64 {
 	if ratio > farOverloaded {
 		return limit * slope
 	}
-	next := limit*slope + max(g.room(2)*limit, 1)
+	next := limit*slope + max(g.room(2)*limit, leastQueue)
 	return limit + g.smoothing*(next-limit)
 }

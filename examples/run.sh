@@ -127,6 +127,23 @@ example_loadtest() {
 	says 'want more than 0'
 }
 
+example_adaptive() {
+	exits 0 "$1" -o "$work/plots"
+	says '^exponential +gradient +[0-9]+ +0 '
+	grep -q '<svg' "$work/plots/limits-bimodal.svg"
+	exits 0 "$1" -real -for 300ms
+	says '^gradient +3 x'
+	exits 2 "$1" -for 0s
+}
+
+example_shed() {
+	exits 0 "$1" -for 300ms
+	says '^with +[0-9]+ +[0-9]+ '
+	says '^without +[1-9][0-9]* +0 '
+	exits 2 "$1" -probe weather
+	says 'want cpu or scheduler'
+}
+
 # programs prints the folder of each example program, of all modules.
 programs() {
 	local module

@@ -1,0 +1,33 @@
+// Package burn keeps processors busy, for programs that show what limits do under load.
+package burn
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// CPU computes as much as one processor can in d if it has nothing else to do. How much
+// that is it measures at the first call, which should be without load.
+func CPU(d time.Duration) { hash(int(d.Seconds() * float64(perSecond()))) }
+
+// perSecond returns how many blocks a processor hashes in a second: in the best of some
+// attempts, as others may be using it.
+var perSecond = sync.OnceValue(func() int {
+	const attempts, blocks = 10, 2000
+	best := time.Hour
+	for range attempts {
+		begin := time.Now()
+		hash(blocks)
+		best = min(best, time.Since(begin))
+	}
+	return int(blocks / best.Seconds())
+})
+
+func hash(blocks int) {
+	var block [1024]byte
+	for range blocks {
+		sum := sha256.Sum256(block[:])
+		copy(block[:], sum[:])
+	}
+}
