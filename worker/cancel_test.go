@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +26,7 @@ func TestTheFirstErrorCancelsTheRest(t *testing.T) {
 				o.Limiter, o.CancelOnError = l, true
 				p := newPool(t, o)
 				g := newGate()
-				submits(t, p, func(ctx context.Context) error { return hears(ctx) })
+				submits(t, p, hears)
 				submits(t, p, func(context.Context) error { <-g; return errTask })
 				for range o.Queue {
 					submits(t, p, func(context.Context) error { panic("it was cancelled") })
@@ -71,7 +70,7 @@ func TestAPanicCancelsToo(t *testing.T) {
 		p := newPool(t, worker.Options{
 			Limiter: concurrency(t, 2), CancelOnError: true, OnPanic: func(any, []byte) { told++ },
 		})
-		submits(t, p, func(ctx context.Context) error { return hears(ctx) })
+		submits(t, p, hears)
 		submits(t, p, func(context.Context) error { panic(errTask) })
 		err := p.Wait(t.Context())
 		require.ErrorAs(t, err, new(*worker.PanicError), "though OnPanic was told, as new tasks were refused with it")
@@ -86,7 +85,7 @@ func TestARefusalCancelsToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 2)
 		p := newPool(t, worker.Options{Limiter: l, CancelOnError: true, Queue: 3})
-		submits(t, p, func(ctx context.Context) error { return hears(ctx) })
+		submits(t, p, hears)
 		require.NoError(t, p.SubmitN(t.Context(), 2, nothing))
 		submits(t, p, nothing)
 		synctest.Wait()
@@ -124,12 +123,13 @@ func TestTheErrorOfADoCancelsToo(t *testing.T) {
 		defer cancel()
 		_, err = worker.Do(ctx, p, func(ctx context.Context) (int, error) { return 0, hears(ctx) })
 		require.Equal(t, context.DeadlineExceeded, err)
-		for range worker.Map(t.Context(), p, naturals, func(ctx context.Context, i int) (int, error) {
+		for _, err := range worker.Map(t.Context(), p, naturals, func(ctx context.Context, i int) (int, error) {
 			if i > 0 {
 				return 0, hears(ctx)
 			}
 			return 0, nil
 		}) {
+			require.NoError(t, err)
 			break
 		}
 		synctest.Wait()
@@ -209,7 +209,7 @@ func TestTrySubmitN(t *testing.T) {
 			g.open()
 			require.NoError(t, p.Wait(t.Context()))
 			require.NoError(t, p.Close(t.Context()))
-			require.True(t, errors.Is(p.TrySubmitN(1, nothing), worker.ErrClosed))
+			require.ErrorIs(t, p.TrySubmitN(1, nothing), worker.ErrClosed)
 			drained(t, p, l)
 		})
 	}

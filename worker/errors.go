@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/closed"
@@ -29,6 +30,11 @@ type PanicError struct {
 	Stack []byte // the stack of its goroutine then, as debug.Stack has it
 
 	culprit string // "": the task
+}
+
+// caught returns the error for a value just recovered.
+func caught(value any, culprit string) *PanicError {
+	return &PanicError{Value: value, Stack: debug.Stack(), culprit: culprit}
 }
 
 // Error says what panicked, and with what; the stack is not in it.

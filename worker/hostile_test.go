@@ -218,3 +218,40 @@ func TestALimiterThatKeepsItsContext(t *testing.T) {
 		drained(t, p, l)
 	})
 }
+
+// A Map submits on a goroutine of its own: a limiter's panic there is an error in its place.
+func TestALimiterThatPanicsInMap(t *testing.T) {
+	for name, o := range map[string]worker.Options{"unqueued": {}, "worker": {Workers: 1}, "queued": {Queue: 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
+				var asked atomic.Int32
+				l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+					if asked.Add(1) == 2 {
+						panic(errTask)
+					}
+					return l.ConcurrencyLimiter.Acquire(ctx, n)
+				}
+				l.try = func(n int) core.Lease {
+					lease, err := l.acquire(context.Background(), n)
+					require.NoError(t, err)
+					return lease
+				}
+				o.Limiter = l
+				p := newPool(t, o)
+				failed := 0
+				for v, err := range worker.Map(t.Context(), p, upTo(4), double) {
+					if err == nil {
+						continue
+					}
+					require.ErrorContains(t, err, "limiter panicked")
+					require.ErrorIs(t, err, errTask)
+					require.Zero(t, v)
+					failed++
+				}
+				require.Equal(t, 1, failed, "and the rest go on")
+				drained(t, p, l)
+			})
+		})
+	}
+}

@@ -146,12 +146,31 @@ func (m *mapping[In, Out]) submit(v In) bool {
 		r.out, err = m.f(ctx, v)
 		return err
 	}
-	err := m.p.submit(m.ctx, entry{task: task, call: &r.call, permits: 1}, persists)
+	err := m.hand(entry{task: task, call: &r.call, permits: 1})
 	if err != nil {
 		r.settle(err)
 	}
 	m.refused = errors.Is(err, core.ErrClosed)
 	return !m.refused && m.ctx.Err() == nil
+}
+
+// hand submits a task. A limiter that panics does so on a goroutine that is ours: it is
+// the task's error.
+func (m *mapping[In, Out]) hand(e entry) (err error) {
+	answered := false
+	defer func() {
+		if answered {
+			return
+		}
+		if value := recover(); value != nil {
+			err = caught(value, "limiter")
+		} else {
+			e.call.settle(ErrGoexit)
+		}
+	}()
+	err = m.p.submit(m.ctx, e, persists)
+	answered = true
+	return err
 }
 
 // yield yields the results in order.

@@ -35,6 +35,7 @@ type Pool struct {
 	most          int    // workers at most; 0: no bound of the pool's own
 	queue         int    // room for tasks that wait
 	begin         func() // p.work; made once, for a go statement that allocates nothing
+	background    context.Context
 
 	round atomic.Pointer[round] // written under the mutex, when there are no tasks
 
@@ -82,9 +83,10 @@ func New(o Options) (*Pool, error) {
 	p := &Pool{
 		permits: permitsOf(o.Limiter), onPanic: o.OnPanic, cancelOnError: o.CancelOnError,
 		most: o.Workers, queue: o.Queue,
+		background: context.Background(), //nolint:forbidigo // tasks outlive every caller's context; their round ends theirs
 	}
 	p.begin = p.work
-	p.round.Store(newRound())
+	p.round.Store(newRound(p.background))
 	return p, nil
 }
 
@@ -258,7 +260,7 @@ func (p *Pool) restLocked() {
 func (p *Pool) takeFailuresLocked() error {
 	if p.ended != nil && !p.closed {
 		p.ended = nil
-		p.round.Store(newRound())
+		p.round.Store(newRound(p.background))
 	}
 	return p.failures.take()
 }

@@ -32,16 +32,6 @@ func (r *ring[T]) pop() {
 	}
 }
 
-// unpop puts v before the oldest.
-func (r *ring[T]) unpop(v T) {
-	if r.n == len(r.buf) {
-		r.grow()
-	}
-	r.head = (r.head - 1) & (len(r.buf) - 1)
-	r.buf[r.head] = v
-	r.n++
-}
-
 // keep forgets those that want does not want.
 func (r *ring[T]) keep(want func(*T) bool) {
 	var kept ring[T]

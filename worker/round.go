@@ -15,10 +15,10 @@ type round struct {
 	life      ending.Source   // ends the tasks' contexts
 }
 
-func newRound() *round {
+// newRound returns a round whose tasks' context has what background has.
+func newRound(background context.Context) *round {
 	r := new(round)
-	//nolint:forbidigo // tasks outlive every caller's context; the round ends theirs
-	r.ctx = r.life.Begin(context.Background())
+	r.ctx = r.life.Begin(background)
 	return r
 }
 

@@ -36,14 +36,14 @@ func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 // TrySubmitN is TrySubmit for a task whose lease is of so many permits, which are checked
 // as by SubmitN.
 func (p *Pool) TrySubmitN(permits int, t Task) error {
-	return p.submit(nil, entry{task: t, permits: permits}, tries) //nolint:staticcheck // a try waits for nothing
+	return p.submit(p.background, entry{task: t, permits: permits}, tries)
 }
 
 // patience is what a submission does when it cannot be admitted or queued now.
 type patience uint8
 
 const (
-	tries    patience = iota // it is rejected, and has no context
+	tries    patience = iota // it is rejected; no context is looked at
 	waits                    // it waits, as far as the limiter lets it
 	persists                 // it waits, even if the limiter lets nobody wait
 )

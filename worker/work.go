@@ -75,12 +75,13 @@ func (p *Pool) takeLocked(w *worker) find {
 		p.dropped--
 	}
 	e := p.waiting.front()
-	if p.tryPlain(e.permits) {
+	switch {
+	case p.tryPlain(e.permits):
 		p.running++
 		w.state = running
-	} else if p.plain != nil && e.permits > 0 && w.looks < lookouts && !p.closed {
+	case p.plain != nil && e.permits > 0 && w.looks < lookouts && !p.closed:
 		return later
-	} else {
+	default:
 		p.asked = true
 		p.reserved++
 		w.state = asking
@@ -190,12 +191,12 @@ func (w *worker) context(p *Pool) *ending.Context {
 	return p.round.Load().ctx
 }
 
-// runs runs the task, but not if its caller has left.
+// runs calls the task, but not if its caller has left.
 func (p *Pool) runs(w *worker) {
 	ctx := w.context(p)
 	if w.call != nil {
 		if err := ctx.Err(); err != nil {
-			w.err, w.state = ctx.Explain(err), counting
+			w.err, w.ran, w.state = ctx.Explain(err), false, counting
 			return
 		}
 	}
@@ -270,7 +271,7 @@ func (p *Pool) afterRelease(w *worker) state {
 	return settling
 }
 
-// tells tells OnPanic of the task's panic.
+// tells calls OnPanic.
 func (p *Pool) tells(w *worker) {
 	caught := w.err.(*PanicError) //nolint:errorlint,forcetypeassert // it is the worker's own
 	p.onPanic(caught.Value, caught.Stack)

@@ -1,7 +1,5 @@
 package worker
 
-import "runtime/debug"
-
 // state is what a worker is at. Each has the method that leads to the next.
 //
 //	  start
@@ -47,7 +45,7 @@ type worker struct {
 	state    state
 	scout    bool  // it is the one that Pool.scouted tells of
 	looks    int   // how often it has looked for a task in vain
-	ran      bool  // the task was begun
+	ran      bool  // the task was begun; set while it is running
 	panicked bool  // and panicked
 	err      error // how it ended
 }
@@ -71,7 +69,7 @@ func (p *Pool) run(w *worker) (again bool) {
 		if w.state == gone {
 			return
 		}
-		value := recover() //nolint:revive // it is deferred
+		value := recover()
 		again = value != nil
 		p.rescue(w, value)
 		if !again {
@@ -105,7 +103,7 @@ func (p *Pool) rescue(w *worker, value any) {
 	err := ErrGoexit
 	if value != nil {
 		culprit := map[state]string{asking: "limiter", releasing: "limiter", telling: "OnPanic"}[w.state]
-		err = &PanicError{Value: value, Stack: debug.Stack(), culprit: culprit}
+		err = caught(value, culprit)
 	}
 	switch w.state {
 	case asking:
