@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -45,5 +46,29 @@ func BenchmarkPoolParallel(b *testing.B) {
 			})
 			require.NoError(b, p.Wait(ctx))
 		})
+	}
+}
+
+// The same with limiters that have no plain permits: a concurrency limiter under another
+// name, a user's own, and none.
+func BenchmarkPoolLimiters(b *testing.B) {
+	for _, queue := range []int{0, 1024} {
+		for name, l := range map[string]core.Limiter{
+			"reason":    core.WithReason(concurrency(b, 16), "busy"),
+			"user":      &odd{ConcurrencyLimiter: concurrency(b, 16)},
+			"unlimited": core.Unlimited(),
+		} {
+			b.Run(fmt.Sprintf("queue=%d/limiter=%s", queue, name), func(b *testing.B) {
+				p := newPool(b, worker.Options{Limiter: l, Queue: queue})
+				ctx := b.Context()
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := p.Submit(ctx, nothing); err != nil {
+						b.Fatal(err)
+					}
+				}
+				require.NoError(b, p.Wait(ctx))
+			})
+		}
 	}
 }

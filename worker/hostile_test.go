@@ -202,6 +202,7 @@ func TestALimiterThatKeepsItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept []context.Context
 		l := &odd{ConcurrencyLimiter: concurrency(t, 2)}
+		l.try = func(int) core.Lease { return core.Reject() }
 		l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			kept = append(kept, ctx)
 			return l.ConcurrencyLimiter.Acquire(ctx, n)
@@ -233,7 +234,7 @@ func TestALimiterThatPanicsInMap(t *testing.T) {
 					return l.ConcurrencyLimiter.Acquire(ctx, n)
 				}
 				l.try = func(n int) core.Lease {
-					lease, err := l.acquire(context.Background(), n)
+					lease, err := l.acquire(t.Context(), n)
 					require.NoError(t, err)
 					return lease
 				}

@@ -59,13 +59,6 @@ func (s *permits) givePlain(a *admitted) bool {
 	return true
 }
 
-// release gives back what a task held that ran.
-func (s *permits) release(a *admitted) {
-	if !s.givePlain(a) {
-		a.lease.Release()
-	}
-}
-
 // refund gives back what a task held that did not run.
 func (s *permits) refund(a *admitted) {
 	if !s.givePlain(a) && a.lease.Acquired() {

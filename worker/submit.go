@@ -181,16 +181,17 @@ func (p *Pool) admitSlow(ctx context.Context, n int, how patience) (core.Lease, 
 	if how == tries {
 		return p.demand(n)
 	}
-	if p.plain != nil && n > 0 {
+	for gaveWay := false; !p.rated; gaveWay = true {
+		if l, ok, err := p.try(n); ok || err != nil {
+			return l, err
+		}
+		if gaveWay {
+			break
+		}
 		p.giveWay()
 		if err := ctx.Err(); err != nil {
 			return core.Lease{}, err
 		}
-		if p.tryPlain(n) {
-			return core.Lease{}, nil
-		}
-	} else if l, ok := core.TryQuietly(p.limiter, n); ok {
-		return l, nil
 	}
 	return p.acquire(ctx, p.round.Load(), n, how)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // lookouts is how often a worker without a task gives way to others and looks again
@@ -139,16 +140,11 @@ func (p *Pool) asks(w *worker) {
 // acquireQueued is for the limiter's wait, after a few looks at whether short tasks are
 // back before it. A scout has had these for plain permits.
 func (p *Pool) acquireQueued(ctx *ending.Context, n int) (core.Lease, error) {
-	if p.plain == nil {
-		for range lookouts {
-			if l, ok, err := p.try(n); ok || err != nil {
-				return l, err
-			}
-			if p.rated || ctx.Err() != nil {
-				break
-			}
-			runtime.Gosched()
+	for looks := 0; looks < lookouts && p.plain == nil && !p.rated && ctx.Err() == nil; looks++ {
+		if l, ok, err := p.try(n); ok || err != nil {
+			return l, err
 		}
+		runtime.Gosched()
 	}
 	return p.persist(ctx, n)
 }
@@ -219,8 +215,12 @@ func (p *Pool) ends(w *worker) {
 			p.unlockAndMoveOn(w)
 			return
 		}
-		p.unlockAndScout()
+		w.owed, w.next = w.lease, settling
+		if p.takeLocked(w) == taken {
+			w.next = w.state
+		}
 		w.state = releasing
+		p.unlockAndScout()
 		return
 	}
 	p.endsSlow(w)
@@ -249,26 +249,25 @@ func (p *Pool) endsSlow(w *worker) {
 	if p.queue == 0 {
 		p.grantLocked()
 	}
-	w.state = releasing
+	w.next = settling
+	if told {
+		w.next = telling
+	}
+	w.owed, w.state = w.lease, releasing
+	if p.givePlain(&w.admitted) {
+		w.state = w.next
+	}
 	p.unlockAfter(w.err, cancels)
 }
 
-// releases gives the lease back.
+// releases gives the lease back of the task that has ended.
 func (p *Pool) releases(w *worker) {
 	if w.ran {
-		p.release(&w.admitted)
+		w.owed.Release()
 	} else {
-		p.refund(&w.admitted)
+		limiter.Refund(p.limiter, w.owed)
 	}
-	w.state = p.afterRelease(w)
-}
-
-// afterRelease returns the state of a worker whose lease is back.
-func (p *Pool) afterRelease(w *worker) state {
-	if w.panicked && p.onPanic != nil {
-		return telling
-	}
-	return settling
+	w.state = w.next
 }
 
 // tells calls OnPanic.

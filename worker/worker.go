@@ -1,5 +1,7 @@
 package worker
 
+import "github.com/sluice-go/sluice/core"
+
 // state is what a worker is at. Each has the method that leads to the next.
 //
 //	  start
@@ -48,6 +50,9 @@ type worker struct {
 	ran      bool  // the task was begun; set while it is running
 	panicked bool  // and panicked
 	err      error // how it ended
+
+	owed core.Lease // in releasing: of the task that has ended; the worker may have the next
+	next state      // in releasing: what comes then
 }
 
 // work is a goroutine that was started to scout.
@@ -111,24 +116,18 @@ func (p *Pool) rescue(w *worker, value any) {
 	case running:
 		w.err, w.panicked, w.state = err, value != nil, counting
 	case releasing:
-		p.releasedLate(w, err)
+		if w.next == settling && w.call != nil && w.err == nil {
+			w.err = err // of a Do or Map whose function had none
+		} else {
+			p.complain(err)
+		}
+		w.state = w.next
 	case telling:
 		w.state = settling
 		if value != nil {
 			p.complain(err)
 		}
 	}
-}
-
-// releasedLate goes on after a release that failed. It is its Do's or Map's error if the
-// task had none.
-func (p *Pool) releasedLate(w *worker, err error) {
-	if w.call != nil && w.err == nil {
-		w.err = err
-	} else {
-		p.complain(err)
-	}
-	w.state = p.afterRelease(w)
 }
 
 // complain keeps an error that nobody but a Wait can be told of.

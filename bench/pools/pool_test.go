@@ -2,6 +2,7 @@ package pools
 
 import (
 	"context"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -173,7 +174,19 @@ func BenchmarkPool(b *testing.B) {
 	sidebyside.Compare(b, impls...)
 }
 
-// BenchmarkPoolWorkers is the same for 1 to 10,000 workers. An operation is ten tasks for each
+// BenchmarkPoolOneProcessor is the same on one processor, as in many a container.
+func BenchmarkPoolOneProcessor(b *testing.B) {
+	impls := []sidebyside.Impl{}
+	for _, r := range runners {
+		impls = append(impls, sidebyside.Impl{Name: r.name, Run: func(b *testing.B) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // each sub-benchmark is given all again
+			r.run(b, workers, b.N, func() {})
+		}})
+	}
+	sidebyside.Compare(b, impls...)
+}
+
+// BenchmarkPoolWorkers is BenchmarkPool for 1 to 10,000 workers. An operation is ten tasks for each
 // worker, or the making of so many goroutines would be what is measured; the time reported
 // is that of one task.
 func BenchmarkPoolWorkers(b *testing.B) {
