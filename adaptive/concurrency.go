@@ -37,7 +37,8 @@ type Concurrency struct {
 	// Samples are learned from one at a time, by the goroutine that moved turn from idle; the
 	// others leave theirs in the queue for it.
 	turn  atomic.Int32
-	batch []direct.End // taken from the queue; for whoever's turn it is
+	batch []direct.End // taken from the queue; for whoever's turn it is, as next is
+	next  int          // of the batch
 
 	mu    sync.Mutex // guards queue; a leaf
 	queue []direct.End

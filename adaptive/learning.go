@@ -59,7 +59,7 @@ func (l *Concurrency) learn(e direct.End) {
 
 // learnQueued learns from what is in the queue until it is empty, and ends the turn.
 func (l *Concurrency) learnQueued() {
-	if len(l.batch) == 0 && l.turn.CompareAndSwap(busy, idle) {
+	if l.next == len(l.batch) && l.turn.CompareAndSwap(busy, idle) {
 		return
 	}
 	ended := false
@@ -68,16 +68,17 @@ func (l *Concurrency) learnQueued() {
 			l.learnQueued() // the rest, before the panic goes on
 		}
 	}()
-	for len(l.batch) > 0 || !l.turn.CompareAndSwap(busy, idle) {
-		if len(l.batch) == 0 {
+	for l.next < len(l.batch) || !l.turn.CompareAndSwap(busy, idle) {
+		if l.next == len(l.batch) {
 			l.turn.Store(busy)
 			l.mu.Lock()
-			l.batch, l.queue = l.queue, nil
+			l.batch, l.queue = l.queue, l.batch[:0] // two buffers, in turn
 			l.mu.Unlock()
+			l.next = 0
 			continue
 		}
-		e := l.batch[0]
-		l.batch = l.batch[1:]
+		e := l.batch[l.next]
+		l.next++
 		l.step(e)
 	}
 	ended = true
