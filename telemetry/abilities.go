@@ -29,7 +29,7 @@ type parts struct {
 // refunds is an instrumented limiter that is a core.Refunder.
 type refunds struct{ *instrumented }
 
-func (r refunds) Refund(l core.Lease) { r.chain.Refund(l) }
+func (r refunds) Refund(l core.Lease) { r.refund(l) }
 
 // able returns i as a limiter that is what the limiter underneath is.
 func able(i *instrumented) core.Limiter {

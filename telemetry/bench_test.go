@@ -1,46 +1,78 @@
 package telemetry_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/sdk/metric"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/telemetry"
 )
 
-func bucket() core.Limiter {
-	l, err := core.NewTokenBucket(core.TokenBucketOptions{Name: "b", TokenLimit: 1 << 16, TokensPerPeriod: 1 << 10, ReplenishmentPeriod: time.Microsecond})
-	if err != nil {
-		panic(err)
-	}
-	return l
+func rapid(tb testing.TB) core.Limiter {
+	return bucket(tb, core.TokenBucketOptions{TokenLimit: 1 << 16, TokensPerPeriod: 1 << 10, ReplenishmentPeriod: time.Microsecond})
 }
 
-type other struct{ core.Limiter }
+// foreign is somebody's own limiter.
+type foreign struct{ core.Limiter }
 
+func acquireAndRelease(b *testing.B, l core.Limiter) {
+	b.ReportAllocs()
+	ctx := b.Context()
+	for b.Loop() {
+		lease, _ := l.Acquire(ctx, 1)
+		lease.Release()
+	}
+}
+
+// BenchmarkInstrument has beside it what a histogram's Record costs, and what otelhttp does.
 func BenchmarkInstrument(b *testing.B) {
-	for name, l := range map[string]core.Limiter{"bucket": bucket(), "foreign": other{bucket()}, "unlimited": core.Unlimited()} {
-		i, _, err := telemetry.Instrument(telemetry.Options{MeterProvider: metric.NewMeterProvider()}, "x", l)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for impl, l := range map[string]core.Limiter{"bare": l, "instrumented": i} {
-			b.Run(name+"/impl="+impl+"/try", func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					l.TryAcquire(1).Release()
-				}
-			})
-			b.Run(name+"/impl="+impl+"/acquire", func(b *testing.B) {
-				b.ReportAllocs()
-				ctx := b.Context()
-				for b.Loop() {
-					k, _ := l.Acquire(ctx, 1)
-					k.Release()
-				}
-			})
-		}
+	for _, c := range []struct {
+		name string
+		core.Limiter
+	}{{"bucket", rapid(b)}, {"concurrency", concurrency(b, 10, 10)}, {"foreign", foreign{rapid(b)}}} {
+		b.Run("limiter="+c.name+"/impl=bare", func(b *testing.B) { acquireAndRelease(b, c.Limiter) })
+		b.Run("limiter="+c.name+"/impl=instrumented", func(b *testing.B) {
+			acquireAndRelease(b, instrument(b, telemetry.Options{MeterProvider: noop.NewMeterProvider()}, c.Limiter))
+		})
+		b.Run("limiter="+c.name+"/impl=recorded", func(b *testing.B) {
+			acquireAndRelease(b, instrument(b, newSDK().Options, c.Limiter))
+		})
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	h, err := provider.Meter("x").Float64Histogram("x")
+	require.NoError(b, err)
+	with := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(
+		attribute.String("sluice.limiter.name", "x"), attribute.String("sluice.result", "granted")))}
+	b.ReportAllocs()
+	for b.Loop() {
+		h.Record(b.Context(), 1e-6, with...)
+	}
+}
+
+func BenchmarkOtelhttp(b *testing.B) {
+	plain := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	for name, h := range map[string]http.Handler{
+		"bare":     plain,
+		"otelhttp": otelhttp.NewHandler(plain, "x", otelhttp.WithMeterProvider(newSDK().MeterProvider)),
+	} {
+		b.Run("impl="+name, func(b *testing.B) {
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", http.NoBody)
+			b.ReportAllocs()
+			for b.Loop() {
+				h.ServeHTTP(w, r)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // Instrument returns a limiter that is l, and times what it does:
@@ -43,62 +44,109 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 			return nil, nil, err
 		}
 	}
-	i, err = newInstrumented(l, t)
+	view, err := newInstrumented(l, t)
 	if err != nil {
 		return nil, nil, errors.Join(err, unobserve())
 	}
-	return i, func() error {
+	return able(view), func() error {
 		t.stopped.Store(true)
 		return unobserve()
 	}, nil
 }
 
-// newInstrumented returns a view of l that tells t what l does: a chain of l and of a limiter
-// that grants everything, whose leases are timed. The chain sees to it that they are released
-// once, with l's, and finds l's lease in its own when that is refunded.
-func newInstrumented(l core.Limiter, t *times) (core.Limiter, error) {
-	first := core.Limiter(&timed{l, t})
-	if r, ok := l.(core.Refunder); ok {
-		first = &timedRefunder{timed{l, t}, r}
-	}
-	second, err := newStopwatch(l, t)
-	if err != nil {
-		return nil, err
-	}
-	chain, err := core.Chain(first, second)
-	if err != nil {
-		return nil, err
-	}
-	return able(&instrumented{chain, l}), nil
-}
-
 // instrumented is what every instrumented limiter is; able adds what l can do beyond that.
+//
+// It is a chain of l and of a limiter that grants everything, and times its leases. The chain
+// sees to it that they end once, with l's, and knows whose lease of l's to refund.
 type instrumented struct {
-	chain *core.ChainedLimiter
-	l     core.Limiter
+	l      core.Limiter
+	chain  *core.ChainedLimiter
+	atOnce *core.ChainedLimiter // for an Acquire that need not wait; nil: l cannot tell without a trace
 }
 
-func (i *instrumented) TryAcquire(permits int) core.Lease { return i.chain.TryAcquire(permits) }
+func newInstrumented(l core.Limiter, t *times) (i *instrumented, err error) {
+	watch, err := newStopwatch(l, t)
+	if err != nil {
+		return nil, err
+	}
+	i = &instrumented{l: l}
+	i.chain, err = core.Chain(newTimed(timed{Limiter: l, times: t}), watch)
+	if err == nil && triesQuietly(l) {
+		i.atOnce, err = core.Chain(newTimed(timed{Limiter: l, times: t, quietly: true}), watch)
+	}
+	return i, err
+}
 
+// triesQuietly reports whether core.TryQuietly knows l.
+func triesQuietly(l core.Limiter) bool {
+	switch l.(type) {
+	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow, *core.ChainedLimiter:
+		return true
+	}
+	return false
+}
+
+func (i *instrumented) TryAcquire(permits int) core.Lease {
+	if permits < 0 { // a chain would answer by itself, without l's metadata
+		return i.l.TryAcquire(permits)
+	}
+	return i.chain.TryAcquire(permits)
+}
+
+// Acquire tries without a trace first: a context that tells of a wait has to be made.
 func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if permits < 0 {
+		l, err := i.l.Acquire(ctx, permits)
+		return limiter.Checked(i.l, l, err)
+	}
+	if i.atOnce != nil && ctx.Err() == nil {
+		if l := i.atOnce.TryAcquire(permits); l.Acquired() {
+			return l, nil
+		}
+	}
 	return i.chain.Acquire(ctx, permits)
 }
 
 func (i *instrumented) Available() int { return i.l.Available() }
 
+// refund refunds a lease of either chain, which leave each other's alone.
+func (i *instrumented) refund(l core.Lease) {
+	i.chain.Refund(l)
+	if i.atOnce != nil {
+		i.atOnce.Refund(l)
+	}
+}
+
 // timed is the limiter, its queue timed.
 type timed struct {
 	core.Limiter
 
-	times *times
+	times   *times
+	quietly bool // refusals leave no trace
 }
 
+// timedRefunder is timed for what is a core.Refunder.
 type timedRefunder struct {
 	timed
 	core.Refunder
 }
 
-// Acquire is asked by the chain, and given a context that knows whether anybody waited.
+func newTimed(d timed) core.Limiter {
+	if r, ok := d.Limiter.(core.Refunder); ok {
+		return &timedRefunder{d, r}
+	}
+	return &d
+}
+
+func (d *timed) TryAcquire(permits int) core.Lease {
+	if d.quietly {
+		l, _ := core.TryQuietly(d.Limiter, permits)
+		return l
+	}
+	return d.Limiter.TryAcquire(permits)
+}
+
+// Acquire is called by the chain, with a context that knows whether anybody waited.
 func (d *timed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	since := time.Since(d.times.base)
 	l, err := d.Limiter.Acquire(ctx, permits)

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/direct"
 )
@@ -58,22 +59,23 @@ func (t *times) held(d time.Duration) {
 // newStopwatch returns a limiter that grants everything and times its leases, to be chained
 // after l.
 func newStopwatch(l core.Limiter, t *times) (core.Limiter, error) {
+	s := &spans{times: t}
 	if !showsTerms(l) {
-		return &spans{times: t}, nil
+		return s, nil
 	}
-	inner, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: math.MaxInt})
+	inner, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: maxWatched})
 	if err != nil {
 		return nil, err
 	}
 	w, _ := direct.Core[core.Lease]().Watch(inner, func(e direct.End) { t.held(e.Held) })
-	return &watch{w}, nil
+	return &watch{w, s}, nil
 }
 
 // showsTerms reports whether all leases of l tell of its limit. Then a chain of it does not
 // tell of a limit that comes after it.
 func showsTerms(l core.Limiter) bool {
 	switch l := l.(type) {
-	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
+	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow, *adaptive.Concurrency:
 		return true
 	case *core.ChainedLimiter:
 		for _, k := range l.Limiters() {
@@ -85,15 +87,25 @@ func showsTerms(l core.Limiter) bool {
 	return false
 }
 
+// maxWatched is the largest limit for which core keeps what it has to in a lease itself.
+const maxWatched = 1<<30 - 1
+
 // watch times leases without allocating. Its leases tell of a limit, which has to be hidden
 // by that of another in the chain.
-type watch struct{ direct.Watched[core.Lease] }
+type watch struct {
+	direct.Watched[core.Lease]
 
-func (w *watch) TryAcquire(int) core.Lease { return w.Watched.TryAcquire(1) }
-
-func (w *watch) Acquire(context.Context, int) (core.Lease, error) {
-	return w.Watched.TryAcquire(1), nil
+	beyond *spans // for the leases beyond maxWatched
 }
+
+func (w *watch) TryAcquire(int) core.Lease {
+	if l := w.Watched.TryAcquire(1); l.Acquired() {
+		return l
+	}
+	return w.beyond.TryAcquire(0)
+}
+
+func (w *watch) Acquire(context.Context, int) (core.Lease, error) { return w.TryAcquire(0), nil }
 
 func (w *watch) Available() int { return math.MaxInt }
 

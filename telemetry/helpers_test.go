@@ -1,0 +1,100 @@
+package telemetry_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/telemetry"
+)
+
+// sdk is OpenTelemetry's, read by hand.
+type sdk struct {
+	*metric.ManualReader
+	telemetry.Options
+}
+
+func newSDK() sdk {
+	r := metric.NewManualReader()
+	return sdk{r, telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(r))}}
+}
+
+// point is one series: a histogram has the sum and the count.
+type point struct {
+	value float64
+	count uint64
+}
+
+// collect returns all series, as name{key=value,…}, and the metrics by name.
+func (s sdk) collect(t *testing.T) (map[string]point, map[string]metricdata.Metrics) {
+	t.Helper()
+	points, all, err := s.read()
+	require.NoError(t, err)
+	return points, all
+}
+
+func (s sdk) read() (map[string]point, map[string]metricdata.Metrics, error) {
+	var data metricdata.ResourceMetrics
+	err := s.Collect(context.Background(), &data)
+	points, all := make(map[string]point), make(map[string]metricdata.Metrics)
+	for _, scope := range data.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			all[m.Name] = m
+			switch d := m.Data.(type) {
+			case metricdata.Gauge[int64]:
+				for _, p := range d.DataPoints {
+					points[series(m.Name, p.Attributes)] = point{value: float64(p.Value)}
+				}
+			case metricdata.Sum[int64]:
+				for _, p := range d.DataPoints {
+					points[series(m.Name, p.Attributes)] = point{value: float64(p.Value)}
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range d.DataPoints {
+					points[series(m.Name, p.Attributes)] = point{p.Sum, p.Count}
+				}
+			}
+		}
+	}
+	return points, all, err
+}
+
+func series(name string, a attribute.Set) string {
+	var all []string
+	for _, kv := range a.ToSlice() {
+		all = append(all, string(kv.Key)+"="+kv.Value.AsString())
+	}
+	return name + "{" + strings.Join(all, ",") + "}"
+}
+
+func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func concurrency(t testing.TB, permits, queue int) *core.ConcurrencyLimiter {
+	t.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "inner", PermitLimit: permits, QueueLimit: queue})
+	require.NoError(t, err)
+	return l
+}
+
+func bucket(t testing.TB, o core.TokenBucketOptions) *core.TokenBucket {
+	t.Helper()
+	l, err := core.NewTokenBucket(o)
+	require.NoError(t, err)
+	return l
+}
+
+func instrument(t testing.TB, o telemetry.Options, l core.Limiter) core.Limiter {
+	t.Helper()
+	i, stop, err := telemetry.Instrument(o, "x", l)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, stop()) })
+	return i
+}

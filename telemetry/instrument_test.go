@@ -1,0 +1,343 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+	"github.com/sluice-go/sluice/telemetry"
+)
+
+const (
+	queueGranted  = "sluice.limiter.queue.duration{sluice.limiter.name=x,sluice.result=granted}"
+	queueRejected = "sluice.limiter.queue.duration{sluice.limiter.name=x,sluice.result=rejected}"
+	leaseGranted  = "sluice.limiter.lease.duration{sluice.limiter.name=x,sluice.result=granted}"
+)
+
+// Each test of times is played with a limiter of core and with somebody's own.
+func eachKind(t *testing.T, l func() *core.ConcurrencyLimiter, f func(t *testing.T, s sdk, i core.Limiter)) {
+	t.Helper()
+	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
+		"core":    func(l core.Limiter) core.Limiter { return l },
+		"foreign": func(l core.Limiter) core.Limiter { return foreign{l} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSDK()
+				i, _, err := telemetry.Instrument(s.Options, "x", wrap(l()))
+				require.NoError(t, err)
+				f(t, s, i)
+			})
+		})
+	}
+}
+
+func times(t *testing.T, s sdk) map[string]point {
+	t.Helper()
+	all, _ := s.collect(t)
+	maps.DeleteFunc(all, func(name string, _ point) bool {
+		return name != queueGranted && name != queueRejected && name != leaseGranted
+	})
+	return all
+}
+
+func TestALeaseIsTimedUntilItsFirstRelease(t *testing.T) {
+	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 10, 0) }, func(t *testing.T, s sdk, i core.Limiter) {
+		first := i.TryAcquire(1)
+		second, err := i.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		require.Equal(t, 2, second.Permits())
+		require.False(t, i.TryAcquire(8).Acquired())
+		time.Sleep(time.Second)
+		first.Release()
+		first.Release()
+		time.Sleep(time.Second)
+		second.With(core.ReasonPhrase.With("copy")).Release()
+		second.Release()
+		require.Equal(t, 10, i.Available())
+		require.Equal(t, map[string]point{leaseGranted: {3, 2}}, times(t, s), "and nobody waited")
+
+		i.TryAcquire(0).Release() // a probe
+		require.Equal(t, map[string]point{leaseGranted: {3, 3}}, times(t, s))
+	})
+}
+
+func TestWhoWaitsIsTimed(t *testing.T) {
+	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 1, 1) }, func(t *testing.T, s sdk, i core.Limiter) {
+		lease, err := i.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		go func() {
+			time.Sleep(3 * time.Second)
+			lease.Release()
+		}()
+		next, err := i.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, map[string]point{queueGranted: {3, 1}, leaseGranted: {3, 1}}, times(t, s))
+
+		// The context ends the wait: no lease.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = i.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
+
+		// Neither who comes with a done context waits, nor who is refused at once.
+		_, err = i.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		_, err = i.Acquire(t.Context(), 2)
+		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
+		_, err = i.Acquire(t.Context(), -1)
+		require.ErrorIs(t, err, core.ErrNegativePermits)
+		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
+		next.Release()
+		require.Equal(t, map[string]point{queueGranted: {3, 1}, queueRejected: {1, 1}, leaseGranted: {4, 2}}, times(t, s))
+	})
+}
+
+func TestStopEndsTheMetricsAlone(t *testing.T) {
+	s := newSDK()
+	l := concurrency(t, 1, 0)
+	i, stop, err := telemetry.Instrument(s.Options, "x", l)
+	require.NoError(t, err)
+	i.TryAcquire(1).Release()
+	points, _ := s.collect(t)
+	require.Len(t, points, 6)
+	require.NoError(t, stop())
+	require.NoError(t, stop())
+	i.TryAcquire(1).Release()
+	points, _ = s.collect(t)
+	require.Len(t, points, 1)
+	require.Equal(t, uint64(1), points[leaseGranted].count)
+	require.Equal(t, uint64(2), l.Statistics().Granted)
+}
+
+func metadata(l core.Lease) map[string]any { return maps.Collect(l.Metadata()) }
+
+func TestMetadataIsKept(t *testing.T) {
+	mine := core.NewMetadataKey[string]("MINE")
+	granting := func(m ...core.Metadata) core.Limiter {
+		return stranger{try: func(n int) core.Lease { return core.Grant(n, nil, m...) }}
+	}
+	rate := core.TokenBucketOptions{Name: "b", TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}
+	for name, pair := range map[string]func() core.Limiter{
+		"concurrency": func() core.Limiter { return concurrency(t, 5, 0) },
+		"bucket":      func() core.Limiter { return bucket(t, rate) },
+		"window": func() core.Limiter {
+			l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour})
+			require.NoError(t, err)
+			return l
+		},
+		"sliding": func() core.Limiter {
+			l, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, SegmentsPerWindow: 3})
+			require.NoError(t, err)
+			return l
+		},
+		"huge":      func() core.Limiter { return concurrency(t, 1<<62, 0) },
+		"chain":     func() core.Limiter { return chain(t, foreign{core.Unlimited()}, bucket(t, rate)) },
+		"views":     func() core.Limiter { return core.WithReason(bucket(t, rate), "no") },
+		"foreign":   func() core.Limiter { return foreign{bucket(t, rate)} },
+		"unlimited": core.Unlimited,
+		"adaptive": func() core.Limiter {
+			l, err := adaptive.New(adaptive.Options{Initial: 5, Min: 5, Max: 5})
+			require.NoError(t, err)
+			return l
+		},
+		"nothing": func() core.Limiter { return granting() },
+		"own":     func() core.Limiter { return granting(mine.With("x"), core.Remaining.With(3), core.RetryAfter.With(1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bare, i := pair(), instrument(t, newSDK().Options, pair())
+				for _, n := range []int{1, 0, 2, 3, 2, 0, 6, -1} {
+					want, got := bare.TryAcquire(n), i.TryAcquire(n)
+					require.Equal(t, want.Acquired(), got.Acquired(), n)
+					require.Equal(t, metadata(want), metadata(got), n)
+					require.Equal(t, want.Err(), got.Err())
+				}
+				bare, i = pair(), instrument(t, newSDK().Options, pair())
+				for _, n := range []int{1, 0, 4, 6, -1} {
+					want, wantErr := bare.Acquire(t.Context(), n)
+					got, gotErr := i.Acquire(t.Context(), n)
+					require.Equal(t, metadata(want), metadata(got), n)
+					require.Equal(t, wantErr, gotErr)
+				}
+			})
+		})
+	}
+}
+
+func chain(t *testing.T, all ...core.Limiter) core.Limiter {
+	t.Helper()
+	c, err := core.Chain(all...)
+	require.NoError(t, err)
+	return c
+}
+
+func TestRefundsReachTheLimiter(t *testing.T) {
+	o := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}
+	l := bucket(t, o)
+	s := newSDK()
+	i := instrument(t, s.Options, l)
+	try := i.TryAcquire(2)
+	waited, err := i.Acquire(t.Context(), 3)
+	require.NoError(t, err)
+	require.Equal(t, 0, l.Available())
+	refunder := i.(core.Refunder)
+	refunder.Refund(try)
+	refunder.Refund(try)
+	require.Equal(t, 2, l.Available())
+	waited.Release()
+	require.Equal(t, 2, l.Available())
+	refunder.Refund(waited)
+	refunder.Refund(waited)
+	require.Equal(t, 5, l.Available())
+	refunder.Refund(bucket(t, o).TryAcquire(1)) // not its own
+	refunder.Refund(core.Lease{})
+	require.Equal(t, uint64(2), times(t, s)[leaseGranted].count)
+}
+
+// stranger is a limiter as the test has it.
+type stranger struct {
+	try     func(n int) core.Lease
+	acquire func(ctx context.Context, n int) (core.Lease, error)
+}
+
+func (s stranger) TryAcquire(n int) core.Lease { return s.try(n) }
+
+func (s stranger) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	if s.acquire == nil {
+		l := s.try(n)
+		return l, l.Err()
+	}
+	return s.acquire(ctx, n)
+}
+
+func (s stranger) Available() int { return 0 }
+
+func TestALimiterThatPanics(t *testing.T) {
+	s := newSDK()
+	i := instrument(t, s.Options, stranger{
+		try:     func(int) core.Lease { panic("try") },
+		acquire: func(context.Context, int) (core.Lease, error) { panic("acquire") },
+	})
+	require.PanicsWithValue(t, "try", func() { i.TryAcquire(1) })
+	require.PanicsWithValue(t, "acquire", func() { _, _ = i.Acquire(t.Context(), 1) })
+	require.Empty(t, times(t, s))
+}
+
+func TestALimiterThatLies(t *testing.T) {
+	odd := errors.New("odd")
+	released := 0
+	for name, c := range map[string]struct {
+		lease core.Lease
+		err   error
+		want  error
+	}{
+		"no lease and no error": {core.Lease{}, nil, core.ErrRejected},
+		"a lease and an error":  {core.Grant(1, func() { released++ }), odd, odd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSDK()
+			i := instrument(t, s.Options, stranger{acquire: func(ctx context.Context, _ int) (core.Lease, error) {
+				ctx.Done()
+				return c.lease, c.err
+			}})
+			lease, err := i.Acquire(t.Context(), 1)
+			require.ErrorIs(t, err, c.want)
+			require.False(t, lease.Acquired())
+			require.Equal(t, uint64(1), times(t, s)[queueRejected].count)
+			require.Equal(t, uint64(0), times(t, s)[leaseGranted].count)
+		})
+	}
+	require.Equal(t, 1, released)
+}
+
+func TestALimiterThatKeepsItsContext(t *testing.T) {
+	var kept context.Context
+	i := instrument(t, newSDK().Options, stranger{acquire: func(ctx context.Context, n int) (core.Lease, error) {
+		kept = ctx
+		return core.Grant(n, nil), nil
+	}})
+	lease, err := i.Acquire(t.Context(), 1)
+	require.NoError(t, err)
+	<-kept.Done() // the call is over
+	require.True(t, lease.Acquired())
+}
+
+func TestInstrumentAllocates(t *testing.T) {
+	if raceDetector {
+		t.Skip("sync.Pool drops at random")
+	}
+	for name, l := range map[string]core.Limiter{
+		"concurrency": concurrency(t, 10, 10),
+		"bucket":      rapid(t),
+		"chain":       chain(t, concurrency(t, 10, 10), rapid(t)),
+	} {
+		i := instrument(t, telemetry.Options{MeterProvider: noop.NewMeterProvider()}, l)
+		ctx := t.Context()
+		require.LessOrEqual(t, testing.AllocsPerRun(500, func() { i.TryAcquire(1).Release() }), 2.0, name)
+		require.LessOrEqual(t, testing.AllocsPerRun(500, func() {
+			lease, _ := i.Acquire(ctx, 1)
+			lease.Release()
+		}), 2.0, name)
+	}
+}
+
+func TestConformance(t *testing.T) {
+	rate := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10}
+	for name, c := range map[string]limitertest.Config{
+		"concurrency": {Limit: 5, New: func() core.Limiter { return concurrency(t, 5, 10) }},
+		"bucket":      {Limit: 5, New: func() core.Limiter { return bucket(t, rate) }},
+		"foreign":     {Limit: 5, New: func() core.Limiter { return foreign{concurrency(t, 5, 10)} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inner := c.New
+			c.New = func() core.Limiter {
+				i, _, err := telemetry.Instrument(telemetry.Options{MeterProvider: noop.NewMeterProvider()}, "x", inner())
+				require.NoError(t, err)
+				return i
+			}
+			limitertest.Run(t, c)
+		})
+	}
+}
+
+func TestStressInstrument(t *testing.T) {
+	const workers, rounds = 6, 300
+	s := newSDK()
+	l := concurrency(t, 3, workers*3)
+	i := instrument(t, s.Options, l)
+	var group sync.WaitGroup
+	for worker := range workers {
+		group.Go(func() {
+			for round := range rounds {
+				lease, err := i.Acquire(t.Context(), 1+(worker+round)%3)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				again := lease
+				switch round % 3 {
+				case 0:
+					group.Go(again.Release)
+				case 1:
+					i.(core.Refunder).Refund(lease)
+				}
+				lease.Release()
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, core.Statistics{Limit: 3, Available: 3, Granted: workers * rounds}, l.Statistics())
+	require.Equal(t, uint64(workers*rounds), times(t, s)[leaseGranted].count)
+}

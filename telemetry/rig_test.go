@@ -1,0 +1,72 @@
+package telemetry_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/resilience"
+	"github.com/sluice-go/sluice/telemetry"
+)
+
+func serve(t *testing.T, h http.Handler) {
+	t.Helper()
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+}
+
+// everything returns an SDK in which each metric has a series.
+func everything(t *testing.T) sdk {
+	t.Helper()
+	s := newSDK()
+	useAll(t, s.Options)
+	return s
+}
+
+// useAll makes a series of each metric.
+func useAll(t *testing.T, o telemetry.Options) {
+	t.Helper()
+	l := concurrency(t, 1, 1)
+	i, stop, err := telemetry.Instrument(o, "api", l)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, stop()) })
+	wait(t, i)
+	i.TryAcquire(2)
+
+	k, err := partition.New(partition.Options[string, string]{
+		Key: func(r string) string { return r },
+		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(1, 1)) },
+	})
+	require.NoError(t, err)
+	stopped, err := telemetry.Partitions(o, "clients", k)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, stopped()) })
+
+	h, err := telemetry.HTTP(o)
+	require.NoError(t, err)
+	observeHTTP(h)
+	tell, err := telemetry.Events(o)
+	require.NoError(t, err)
+	tell(t.Context(), resilience.Event{Name: resilience.OnRateLimiterRejected, Operation: "buy"})
+}
+
+// wait has an Acquire wait a second for the one permit of i.
+func wait(t *testing.T, i core.Limiter) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		first := i.TryAcquire(1)
+		go func() {
+			time.Sleep(time.Second)
+			first.Release()
+		}()
+		lease, err := i.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		lease.Release()
+	})
+}
