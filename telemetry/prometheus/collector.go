@@ -11,8 +11,6 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-const limiterName = "sluice_limiter_name"
-
 // NewCollector returns a collector of what limiters count, by their names:
 //
 //	sluice_limiter_permits_limit{sluice_limiter_name}          gauge
@@ -22,47 +20,60 @@ const limiterName = "sluice_limiter_name"
 //
 // The Statistics are read at each scrape, and cost nothing until then. The map is copied. If
 // a limiter's Statistics panic, or it is nil, the scrape has an error instead of its metrics.
-// A registry takes one such collector; where each limiter has to have one of its own, wrap the
-// registry with [prometheus.WrapRegistererWith] and a label that tells them apart.
+// A registry takes any number of such collectors, if they have no name in common.
 func NewCollector(limiters map[string]core.Reporter) prometheus.Collector {
-	labels := []string{limiterName}
-	return &collector{
-		limiters:  maps.Clone(limiters),
-		limit:     prometheus.NewDesc("sluice_limiter_permits_limit", "The permit limit in force.", labels, nil),
-		available: prometheus.NewDesc("sluice_limiter_permits_available", "Permits that could be taken now.", labels, nil),
-		queued:    prometheus.NewDesc("sluice_limiter_permits_queued", "Permits that are waited for.", labels, nil),
-		leases: prometheus.NewDesc("sluice_limiter_leases_total", "Leases granted and rejected.",
-			[]string{limiterName, "sluice_result"}, nil),
+	c := make(collector, 0, len(limiters))
+	for _, name := range slices.Sorted(maps.Keys(limiters)) {
+		c = append(c, newLimiter(name, limiters[name]))
 	}
+	return c
 }
 
-type collector struct {
-	limiters                         map[string]core.Reporter
+// collector is limiters in the order of their names.
+type collector []*limiter
+
+// limiter has its name in its descriptions: so a registry knows it from others.
+type limiter struct {
+	name                             string
+	reporter                         core.Reporter
 	limit, available, queued, leases *prometheus.Desc
 }
 
+func newLimiter(name string, r core.Reporter) *limiter {
+	labels := prometheus.Labels{"sluice_limiter_name": valid(name)}
+	return &limiter{
+		name:      name,
+		reporter:  r,
+		limit:     prometheus.NewDesc("sluice_limiter_permits_limit", "The permit limit in force.", nil, labels),
+		available: prometheus.NewDesc("sluice_limiter_permits_available", "Permits that could be taken now.", nil, labels),
+		queued:    prometheus.NewDesc("sluice_limiter_permits_queued", "Permits that are waited for.", nil, labels),
+		leases:    prometheus.NewDesc("sluice_limiter_leases_total", "Leases granted and rejected.", []string{"sluice_result"}, labels),
+	}
+}
+
 // Describe implements [prometheus.Collector].
-func (c *collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.limit, c.available, c.queued, c.leases} {
-		to <- d
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, l := range c {
+		for _, d := range []*prometheus.Desc{l.limit, l.available, l.queued, l.leases} {
+			to <- d
+		}
 	}
 }
 
 // Collect implements [prometheus.Collector].
-func (c *collector) Collect(to chan<- prometheus.Metric) {
-	for _, name := range slices.Sorted(maps.Keys(c.limiters)) {
-		s, err := statistics(name, c.limiters[name])
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	for _, l := range c {
+		s, err := statistics(l.name, l.reporter)
 		if err != nil {
-			to <- prometheus.NewInvalidMetric(c.limit, err)
+			to <- prometheus.NewInvalidMetric(l.limit, err)
 			continue
 		}
-		label := valid(name)
 		gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-		to <- prometheus.MustNewConstMetric(c.limit, gauge, float64(s.Limit), label)
-		to <- prometheus.MustNewConstMetric(c.available, gauge, float64(s.Available), label)
-		to <- prometheus.MustNewConstMetric(c.queued, gauge, float64(s.Queued), label)
-		to <- prometheus.MustNewConstMetric(c.leases, counter, float64(s.Granted), label, "granted")
-		to <- prometheus.MustNewConstMetric(c.leases, counter, float64(s.Rejected), label, "rejected")
+		to <- prometheus.MustNewConstMetric(l.limit, gauge, float64(s.Limit))
+		to <- prometheus.MustNewConstMetric(l.available, gauge, float64(s.Available))
+		to <- prometheus.MustNewConstMetric(l.queued, gauge, float64(s.Queued))
+		to <- prometheus.MustNewConstMetric(l.leases, counter, float64(s.Granted), "granted")
+		to <- prometheus.MustNewConstMetric(l.leases, counter, float64(s.Rejected), "rejected")
 	}
 }
 
