@@ -180,8 +180,8 @@ func (c *ChainedLimiter) refusal(waiting *ending.Context, l Lease, err error) (L
 		c.rejected.Add(1)
 		return l, err
 	}
-	if told := waiting.Explain(err); told != err { //nolint:errorlint // unchanged, or not
-		return Refuse(told), told
+	if cause := waiting.EndedBy(err); cause != nil {
+		return Refuse(cause), cause
 	}
 	return l, err
 }

@@ -120,12 +120,21 @@ func TryQuietly(l Limiter, permits int) (Lease, bool) {
 func answered(l Limiter, lease Lease, err error) (Lease, error) {
 	lease, err = limiter.Checked(l, lease, err)
 	switch {
-	case err == nil || lease.Err() == err: //nolint:errorlint // that very error
+	case err == nil || same(lease.Err(), err):
 		return lease, err
 	case lease.rejected() && errors.Is(err, ErrRejected):
 		return lease.failing(err), err // the metadata is the rejection's
 	}
 	return Refuse(err), err
+}
+
+// same reports whether a and b are one error. Errors that cannot be compared, such as lists,
+// never are.
+func same(a, b error) bool {
+	if reflect.TypeOf(b).Kind() != reflect.Pointer && !(reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable()) {
+		return false
+	}
+	return a == b //nolint:errorlint // that very error
 }
 
 // isNil reports whether l is nil, or holds a nil pointer.

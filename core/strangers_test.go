@@ -305,3 +305,54 @@ func TestAChainNamesALimiterOnce(t *testing.T) {
 	type empty struct{ core.Limiter }
 	chain(t, empty{l}, empty{l}, chain(t, other))
 }
+
+// manyErrors cannot be compared: == of two panics.
+type manyErrors []error
+
+func (m manyErrors) Error() string { return errors.Join(m...).Error() }
+
+// failing is a limiter that refuses with such an error.
+type failing struct{ core.Limiter }
+
+func (failing) Acquire(context.Context, int) (core.Lease, error) {
+	err := manyErrors{errors.New("one"), errors.New("two")}
+	return core.Refuse(err), err
+}
+
+func TestAnErrorThatCannotBeCompared(t *testing.T) {
+	l := concurrency(t, 1, 0)
+	for name, over := range map[string]core.Limiter{
+		"chain":  chain(t, l, failing{core.Unlimited()}),
+		"reason": core.WithReason(failing{core.Unlimited()}, "busy"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease, err := over.Acquire(t.Context(), 1)
+			require.Equal(t, "one\ntwo", err.Error())
+			require.Equal(t, err, lease.Err())
+			available(t, l, 1)
+		})
+	}
+}
+
+// looking is a context that looks at the limiter when it is asked for its deadline.
+type looking struct {
+	context.Context
+
+	at everything
+}
+
+func (c looking) Deadline() (time.Time, bool) {
+	c.at.IdleFor()
+	return c.Context.Deadline()
+}
+
+// Somebody's own context is asked while no lock is held; else this never ends.
+func TestAContextThatUsesTheLimiter(t *testing.T) {
+	for name, l := range four(t, 1, 0) {
+		t.Run(name, func(t *testing.T) {
+			takes(t, l, 1)
+			_, err := l.Acquire(looking{t.Context(), l}, 1)
+			require.ErrorIs(t, err, core.ErrRejected)
+		})
+	}
+}

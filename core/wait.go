@@ -82,14 +82,15 @@ func (e *engine) admit(ctx context.Context, n int, plain bool) (w *waiter, l Lea
 	if c == nil {
 		return nil, e.refuse(closed)
 	}
+	left := timeLeft(ctx) // before the lock: the context may be somebody's own
 	now := e.lock()
 	defer func() { e.unlock(now) }()
 	if e.closed {
 		return nil, e.refuse(closed)
 	}
 	deadline := int64(machine.Never)
-	if d, ok := ctx.Deadline(); ok {
-		deadline = int64(d.Sub(e.cell.Load().base))
+	if left < machine.Never-now {
+		deadline = now + left
 	}
 	a := e.m.Admit(now, n, deadline)
 	switch {

@@ -52,8 +52,8 @@ func (k *Keyed[R, K]) acquireGuarded(
 	returned = true
 	lease, err = answered(l, lease, err)
 	if err != nil {
-		if explained := c.Explain(err); explained != err { //nolint:errorlint // was it changed
-			return refuse(explained)
+		if cause := c.EndedBy(err); cause != nil {
+			return refuse(cause)
 		}
 		return lease, err
 	}

@@ -136,10 +136,18 @@ func (c *Context) Unused() bool { return c.inner.Load() == nil }
 
 // Explain returns the source's cause if err says that the source ended the wait; else err.
 func (c *Context) Explain(err error) error {
-	if cause := c.source.Cause(); cause != nil && c.parent.Err() == nil && errors.Is(err, context.Canceled) {
+	if cause := c.EndedBy(err); cause != nil {
 		return cause
 	}
 	return err
+}
+
+// EndedBy returns the source's cause if err says that the source ended the wait; else nil.
+func (c *Context) EndedBy(err error) error {
+	if cause := c.source.Cause(); cause != nil && c.parent.Err() == nil && errors.Is(err, context.Canceled) {
+		return cause
+	}
+	return nil
 }
 
 // Done returns a channel that is closed when the context ends.
