@@ -82,11 +82,10 @@ const (
 
 	// What is lent at most has a bit less than there is room, so that a release finds out
 	// when it would be too much.
-	heldMask     = countOne - 1
-	maxHeld      = heldMask >> 1
-	windowMask   = generationOne - 1
-	maxWindow    = maxPermits
-	recordedTill = 2026 // years before this library was written are a test's
+	heldMask   = countOne - 1
+	maxHeld    = heldMask >> 1
+	windowMask = generationOne - 1
+	maxWindow  = maxPermits
 )
 
 // stateBits returns how many bits are below the generation.
@@ -136,9 +135,8 @@ func (c *cell) shut() uint64 {
 
 // newCell returns a shut cell of e that goes on counting at first.
 //
-// Clocks do not go back but from one synctest bubble to another, or to none. In a bubble
-// the year is 2000. From then on each use of the limiter is recorded, so that the next finds
-// out.
+// Clocks do not go back but from one synctest bubble to another, or into one. In a bubble
+// each use of the limiter is recorded, so that the next finds out.
 func newCell(e *engine, first uint64, t *terms) *cell {
 	c := &struct {
 		cell
@@ -146,7 +144,7 @@ func newCell(e *engine, first uint64, t *terms) *cell {
 	}{terms: *t}
 	c.cell.terms = &c.terms
 	c.terms.first = first
-	if time.Now().Year() < recordedTill {
+	if c.terms.Mode &^= recorded; bubbled() {
 		c.terms.Mode |= recorded
 	}
 	c.e = e
@@ -155,6 +153,12 @@ func newCell(e *engine, first uint64, t *terms) *cell {
 		c.bound.Store(int64(t.Limit))
 	}
 	return &c.cell
+}
+
+// bubbled reports whether the clock is a synctest bubble's: it has no monotonic reading.
+func bubbled() bool {
+	now := time.Now()
+	return now == now.Round(0)
 }
 
 // newExtra returns a cell that carries x, with the terms of like, which may be nil.

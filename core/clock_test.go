@@ -112,3 +112,21 @@ func TestIdleForWhenTheClockGoesBack(t *testing.T) {
 		idleFor(t, l, time.Minute)
 	})
 }
+
+// A limiter that lives long beside many bubbles, as that of a package with many tests does,
+// does not grow older by decades with each, until its clock has no more room.
+func TestALimiterBesideManyBubbles(t *testing.T) {
+	for name, l := range rates(t) {
+		t.Run(name, func(t *testing.T) {
+			for range 25 {
+				synctest.Test(t, func(t *testing.T) {
+					l.TryAcquire(5)
+					time.Sleep(5 * time.Second)
+					available(t, l, 5)
+					takes(t, l, 5)
+				})
+				l.TryAcquire(5)
+			}
+		})
+	}
+}

@@ -81,14 +81,14 @@ func (e *engine) lock() (now int64) {
 // aYear without being used makes a limiter look again what clock it has: see newCell.
 const aYear = int64(365 * 24 * time.Hour)
 
-// steady returns the instant now. A clock that went back stands still: the cell gets
-// another base.
+// steady returns the instant now. A clock that went back stands still, and so does one that
+// leaps by decades out of a bubble: the cell gets another base.
 func (e *engine) steady(c *cell) int64 {
 	now, last := c.clock(), e.last.Load()
 	if now < last || now-last > aYear {
 		t := *c.terms
-		if now < last {
-			t.base = t.base.Add(time.Duration(now - last))
+		if now < last || (t.Mode&recorded != 0) != bubbled() {
+			t.base = time.Now().Add(-time.Duration(last))
 			now = last
 		}
 		e.replace(c, &t)
@@ -278,7 +278,13 @@ func (e *engine) grant(a machine.Answer, n int, waited bool) Lease {
 	case c.Kind == machine.Window:
 		return newGrant(c, spentWindow, generation, n, left, a.At)
 	case c.Manual():
-		return newGrant(c, spentManual, generation, n, left, a.Whole)
+		// A refund has to know what the bucket lacks when what is set aside is applied.
+		due := e.m.Account().(*machine.Bucket).Due()
+		l := newGrant(c, spentManual, generation, n, left+int64(due), a.Whole)
+		if due > 0 {
+			l.c = newExtra(extra{of: c, wide: &numbers{permits: n, left: a.Left, reset: -1}}, c)
+		}
+		return l
 	}
 	at := a.At - c.From
 	l := newGrant(c, spentBucket, generation, n, a.Whole-a.At, c.spentAt(at, c.spare(a.Left)))
@@ -357,7 +363,6 @@ func (e *engine) update(t *terms) error {
 	c := e.cell.Load()
 	t.base = c.base
 	t.origin(now)
-	t.Mode |= c.Mode & recorded
 	if c.hook != nil {
 		t.label = &label{t.name, t.anchor, c.hook}
 	}

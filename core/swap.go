@@ -175,13 +175,15 @@ func (e *engine) wentBack(c *cell, now int64) bool {
 	return now < 0 || c.Mode&recorded != 0 && e.record(now)
 }
 
-// record notes that the limiter was used at now, and reports whether it was used later.
-func (e *engine) record(now int64) (later bool) {
+// record notes that the limiter was used at now, and reports whether the clock may be
+// another than at its latest use: see steady.
+func (e *engine) record(now int64) (another bool) {
 	last := e.last.Load()
-	if now > last {
+	another = now < last || now-last > aYear
+	if now > last && !another {
 		e.last.Store(now)
 	}
-	return now < last
+	return another
 }
 
 // releaseHot gives back the n permits of the hot lease of a generation, if it still is;
