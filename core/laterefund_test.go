@@ -213,3 +213,34 @@ func TestAnIdleLimiterForgetsItsRefunds(t *testing.T) {
 	require.Less(t, kept, 64<<10)
 	require.Equal(t, n, l.Available())
 }
+
+// Tokens that were due at an Update, and wait for TryReplenish, make a bucket full sooner
+// than those to come do.
+func TestARefundBesideTokensSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true}
+		l := bucket(t, o)
+		takes(t, l, 5)
+		time.Sleep(3 * time.Second)
+		o.QueueLimit = 1
+		require.NoError(t, l.Update(o))
+		a := takes(t, l, 3)
+		left, ok := core.Remaining.From(a)
+		require.True(t, ok)
+		require.Equal(t, 2, left)
+
+		time.Sleep(4 * time.Second)
+		require.True(t, l.TryReplenish())
+		available(t, l, 9) // without a it would be full
+		takes(t, l, 9)
+		l.Refund(a)
+		available(t, l, 1)
+
+		time.Sleep(2 * time.Second)
+		o.QueueLimit = 2
+		require.NoError(t, l.Update(o))
+		a = takes(t, l, 1)
+		l.Refund(a) // at once, so all of it
+		available(t, l, 1)
+	})
+}

@@ -12,6 +12,7 @@ import "time"
 //	spentWindow   outcome 5, generation 20, permits 39   left  instant
 //	spentBucket   outcome 5, generation 20, permits 39   reset spare, instant: see spentAt
 //	spentManual   outcome 5, generation 20, permits 39   left  instant at which all is due
+//	of a bucket that an Update made set tokens aside: left and those, for left
 //	exhaustedRaw  outcome 5, generation 20, permits 39   word  instant
 //	rejected      outcome 5, permits 29, left 29         retry reset
 //

@@ -174,8 +174,11 @@ func (b *Bucket) whole(t *Terms, now int64) int64 {
 	if b.lack == 0 {
 		return now
 	}
-	return b.tickAfter(t, t.Ticks(b.lack))
+	return b.tickAfter(t, t.Ticks(b.lack-b.Due()))
 }
+
+// Due returns how many tokens that an Update has set aside wait for Replenish.
+func (b *Bucket) Due() int { return min(b.due, b.lack) }
 
 func (b *Bucket) idle(*Terms) (int64, bool) { return b.tick, b.lack == 0 }
 
