@@ -7,7 +7,8 @@
 //
 // [Pool.Submit] is for tasks whose result nobody waits for one by one: their errors come
 // back from [Pool.Wait]. [Do] waits for a result; [Map] runs a function over a sequence
-// and yields the results in its order. [Pool.TrySubmit] never waits.
+// and yields the results in its order. [Pool.TrySubmit] never waits. With
+// Options.CancelOnError the first error cancels the rest.
 //
 // Goroutines start when there is work and end when there is none: a pool that rests holds
 // none, and need not be closed to be collected. Close it to stop tasks from coming and to

@@ -26,7 +26,9 @@ const (
 // An error is yielded in its place, beside what f returned, and the rest go on; a panic of
 // f is yielded as its *[PanicError]. A done ctx, then or later, is yielded as ctx.Err() with
 // the zero Out, and is the last. So is [ErrClosed] if the pool is closed: inputs that were
-// submitted before are still yielded. Wait does not return these errors.
+// submitted before are still yielded. Under Options.CancelOnError the error that cancels the
+// round is the last, at once, also if it is that of an f of this Map. But for that one, Wait
+// does not return these errors.
 //
 // f's context is ctx, which ends too when the loop does, and when Close cancels. When the
 // loop ends, however that comes, no f of it runs any more: Map waits for them.

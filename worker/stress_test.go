@@ -182,3 +182,63 @@ func submitSomehow(ctx context.Context, p *worker.Pool, caller int, task worker.
 	}
 	return err
 }
+
+// While tasks fail and rounds are cancelled over and over, every task that was accepted
+// ends, every Wait after a failure returns one, and nothing is left.
+func TestStressCancelOnError(t *testing.T) {
+	for _, o := range []worker.Options{{}, {Workers: 2}, {Queue: 4}, {Queue: 2, Workers: 1}} {
+		limiter := concurrency(t, 2)
+		o.Limiter, o.CancelOnError = limiter, true
+		p := newPool(t, o)
+		var accepted, failures atomic.Uint64
+		var submitting sync.WaitGroup
+		for s := range 4 {
+			submitting.Go(func() {
+				for i := range 300 {
+					task := func(ctx context.Context) error {
+						runtime.Gosched()
+						if (i+s)%20 == 0 {
+							failures.Add(1)
+							return errTask
+						}
+						return ctx.Err()
+					}
+					err := error(nil)
+					if i%3 == 0 {
+						_, err = worker.Do(t.Context(), p, func(ctx context.Context) (int, error) { return 0, task(ctx) })
+					} else if err = p.Submit(t.Context(), task); err == nil {
+						accepted.Add(1)
+					}
+					if err != nil {
+						assert.True(t, errors.Is(err, errTask) || errors.Is(err, context.Canceled), err)
+						runtime.Gosched()
+					}
+				}
+			})
+		}
+		ended := make(chan struct{})
+		var waits, told uint64
+		go func() {
+			submitting.Wait()
+			close(ended)
+		}()
+		for over := false; !over; waits++ {
+			select {
+			case <-ended:
+				over = true
+			default:
+			}
+			if err := p.Wait(t.Context()); err != nil {
+				assert.ErrorIs(t, err, errTask)
+				told++
+			}
+			runtime.Gosched()
+		}
+		require.LessOrEqual(t, told, failures.Load(), "each is of another round")
+		require.NotZero(t, told)
+		require.LessOrEqual(t, accepted.Load(), p.Statistics().Done)
+		require.NoError(t, p.Submit(t.Context(), nothing), "the last Wait began a new round")
+		require.NoError(t, p.Wait(t.Context()))
+		drained(t, p, limiter)
+	}
+}
