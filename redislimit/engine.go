@@ -101,7 +101,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	}
 	o := &op{kind: opTake, n: int64(permits), waits: true}
 	o.deadline, _ = ctx.Deadline()
-	e.request(o) //nolint:contextcheck // what is asked for others does not end with this ctx
+	e.request(o) //nolint:contextcheck // what is asked for many does not end with one's ctx
 	if o.done != nil {
 		select {
 		case <-o.done:

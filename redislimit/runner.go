@@ -219,14 +219,30 @@ func (e *engine) queuedLocked(c *call, now time.Time) {
 	}
 }
 
-// callContext is the context of a call: it ends at its deadline, and when the call has.
+// callContext is the context of a call: it ends at its deadline, if it has one, and when the
+// call has.
 type callContext struct {
 	deadline time.Time
 	timer    *time.Timer
 
-	mu   sync.Mutex
-	done chan struct{} // nil: nobody asked
-	err  error
+	mu    sync.Mutex
+	done  chan struct{} // nil: nobody asked
+	err   error
+	child *callContext // that it ends; nil: none
+}
+
+// within returns a context that ends after that time, and when c does. c ends the latest only.
+func (c *callContext) within(d time.Duration) *callContext {
+	child := &callContext{deadline: time.Now().Add(d)}
+	child.begin(func() {})
+	c.mu.Lock()
+	c.child = child
+	err := c.err
+	c.mu.Unlock()
+	if err != nil {
+		child.finish(err)
+	}
+	return child
 }
 
 // begin starts the clock; late runs if the deadline passes.
@@ -246,15 +262,19 @@ func (c *callContext) end() {
 func (c *callContext) finish(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err == nil {
-		c.err = err
-		if c.done != nil {
-			close(c.done)
-		}
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	if c.done != nil {
+		close(c.done)
+	}
+	if c.child != nil {
+		c.child.finish(err)
 	}
 }
 
-func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
+func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
 
 func (c *callContext) Done() <-chan struct{} {
 	c.mu.Lock()

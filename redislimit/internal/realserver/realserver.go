@@ -90,7 +90,7 @@ func (s *Server) Restart() {
 func (s *Server) WaitReady() {
 	s.tb.Helper()
 	c := s.Client()
-	defer c.Close() //nolint:errcheck // a test's
+	defer func() { _ = c.Close() }() // it was only to ask
 	timer := time.NewTicker(10 * time.Millisecond)
 	defer timer.Stop()
 	for range 1000 {
@@ -159,7 +159,7 @@ func Cluster(tb testing.TB, program string) []*Server {
 func (s *Server) await(what string, is func(*redis.Client) bool) {
 	s.tb.Helper()
 	c := s.Client()
-	defer c.Close() //nolint:errcheck // a test's
+	defer func() { _ = c.Close() }() // it was only to ask
 	timer := time.NewTicker(20 * time.Millisecond)
 	defer timer.Stop()
 	for range 1500 {
@@ -169,4 +169,51 @@ func (s *Server) await(what string, is func(*redis.Client) bool) {
 		<-timer.C
 	}
 	s.tb.Fatalf("%s: %s is not as it should be", s.Addr, what)
+}
+
+// MoveSlot moves the slot of a key from the master that has it to another.
+func MoveSlot(tb testing.TB, nodes []*Server, key string) {
+	tb.Helper()
+	ctx := tb.Context()
+	var from, to *Server
+	ids := make([]string, 0, len(nodes))
+	clients := make([]*redis.Client, len(nodes))
+	for i, n := range nodes {
+		clients[i] = n.Client()
+		tb.Cleanup(func() { _ = clients[i].Close() }) // it was only to ask
+		id, err := clients[i].Do(ctx, "CLUSTER", "MYID").Text()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	slot, err := clients[0].ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var a, b int
+	for i, c := range clients {
+		if keys, err := c.ClusterCountKeysInSlot(ctx, int(slot)).Result(); err == nil && keys > 0 {
+			a, b = i, (i+1)%len(nodes)
+			from, to = nodes[a], nodes[b]
+		}
+	}
+	if from == nil {
+		tb.Fatalf("nobody has the slot of %q", key)
+	}
+	check := func(err error) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	check(clients[b].Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[a]).Err())
+	check(clients[a].Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[b]).Err())
+	keys, err := clients[a].ClusterGetKeysInSlot(ctx, int(slot), 100).Result()
+	check(err)
+	for _, k := range keys {
+		check(clients[a].Migrate(ctx, "127.0.0.1", strconv.Itoa(to.Port), k, 0, 5*time.Second).Err())
+	}
+	for _, i := range []int{b, a} {
+		check(clients[i].Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", ids[b]).Err())
+	}
 }

@@ -1,0 +1,201 @@
+// Fleet starts four processes, itself, that share a limit of 1,000 permits a second and a
+// concurrency limit of 8, and prints what each got, the sum, and the most that was ever held
+// at once.
+//
+// It uses the Redis at REDIS_URL, or one of its own in memory.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+const (
+	processes = 4
+	perSecond = 1000
+	atOnce    = 8
+	budget    = time.Second // far more than a decision takes, as this is to show the limit
+)
+
+func main() {
+	url := flag.String("member", "", "be a member of the fleet, on this Redis")
+	key := flag.String("key", "fleet"+strconv.FormatInt(time.Now().UnixNano(), 36), "what the fleet's keys begin with")
+	seconds := flag.Int("seconds", 3, "how long the fleet works")
+	flag.Parse()
+	ctx := context.Background() //nolint:forbidigo // the program's
+	var err error
+	if *url != "" {
+		err = member(ctx, *url, *key, *seconds)
+	} else {
+		err = fleet(ctx, *key, *seconds)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		os.Exit(1)
+	}
+}
+
+// fleet starts the members and adds up what they tell.
+func fleet(ctx context.Context, key string, seconds int) error {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		m := miniredis.NewMiniRedis()
+		if err := m.Start(); err != nil {
+			return err
+		}
+		defer m.Close()
+		url = "redis://" + m.Addr()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	sum := 0
+	for i := range processes {
+		wg.Go(func() {
+			n, line, err := run(ctx, self, url, key, seconds)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = errors.Join(failed, err)
+			sum += n
+			tell("process %d: %s\n", i+1, line)
+		})
+	}
+	wg.Wait()
+	if failed != nil {
+		return failed
+	}
+	most, err := report(ctx, url, key)
+	if err != nil {
+		return err
+	}
+	// A bucket of a second's permits starts full.
+	limit := perSecond * (seconds + 1)
+	tell("together: %d permits in %d s, at most %d by the limit; most held at once: %d of %d\n", sum, seconds, limit, most, atOnce)
+	if sum > limit || most > atOnce {
+		return errors.New("the limit was not kept")
+	}
+	return nil
+}
+
+// tell prints a line.
+func tell(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format, args...) }
+
+// run starts a member, and returns what it was granted.
+func run(ctx context.Context, self, url, key string, seconds int) (int, string, error) {
+	cmd := exec.CommandContext(ctx, self, "-member", url, "-key", key, "-seconds", strconv.Itoa(seconds)) //nolint:gosec // ourselves
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, "failed", err
+	}
+	s := bufio.NewScanner(strings.NewReader(string(out)))
+	s.Scan()
+	line := s.Text()
+	number, _, _ := strings.Cut(line, " ")
+	n, err := strconv.Atoi(number)
+	return n, line, err
+}
+
+// report returns the most that was held at once.
+func report(ctx context.Context, url, key string) (int, error) {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return 0, err
+	}
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	most, err := c.Get(ctx, key+":most").Int()
+	return most, cmp.Or(err, c.Del(ctx, key+":most", key+":held").Err())
+}
+
+// member works under the two limits, and prints what it was granted.
+func member(ctx context.Context, url, key string, seconds int) error {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	shared := redislimit.Shared{Store: goredis.New(c), Budget: budget}
+	shared.Key = key + " rate"
+	rate, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+		TokenBucketOptions: core.PerSecond(perSecond, perSecond), Shared: shared,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rate.Close() }() //nolint:contextcheck // Close takes none
+	shared.Key = key + " jobs"
+	jobs, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
+		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: atOnce, QueueLimit: 100}, Shared: shared,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = jobs.Close() }() //nolint:contextcheck // Close takes none
+
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for work(ctx, c, jobs, key) == nil {
+			}
+		})
+	}
+	granted := 0
+	for {
+		if _, err := rate.Acquire(ctx, 1); err != nil {
+			break
+		}
+		granted++
+	}
+	wg.Wait()
+	st := jobs.Statistics()
+	tell("%d permits, %d jobs\n", granted, st.Granted)
+	return nil
+}
+
+// work does one job, and notes at the server how many are done at once.
+func work(ctx context.Context, c *redis.Client, jobs core.Limiter, key string) error {
+	lease, err := jobs.Acquire(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	const begin = `local n = redis.call('INCR', KEYS[1])
+if n > tonumber(redis.call('GET', KEYS[2]) or 0) then redis.call('SET', KEYS[2], n) end`
+	job := redislimit.Context(ctx, lease) // it ends if the lease is lost
+	lasting := context.WithoutCancel(ctx)
+	if err := c.Eval(lasting, begin, []string{key + ":held", key + ":most"}).Err(); err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	timer := time.NewTimer(5 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-job.Done():
+	}
+	return c.Decr(lasting, key+":held").Err()
+}

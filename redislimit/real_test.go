@@ -1,0 +1,350 @@
+package redislimit_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	goredisclient "github.com/redis/go-redis/v9"
+	rueidisclient "github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+	"github.com/sluice-go/sluice/redislimit/internal/realserver"
+	"github.com/sluice-go/sluice/redislimit/rueidis"
+)
+
+// stores returns a store of each adapter on real servers at the addresses.
+func stores(t *testing.T, addrs ...string) map[string]redislimit.Store {
+	t.Helper()
+	g := goredisclient.NewUniversalClient(&goredisclient.UniversalOptions{
+		Addrs: addrs, IsClusterMode: len(addrs) > 1, ContextTimeoutEnabled: true, DisableIdentity: true, DialerRetries: 1,
+	})
+	t.Cleanup(func() { g.Close() })
+	r, err := rueidisclient.NewClient(rueidisclient.ClientOption{InitAddress: addrs, DisableCache: true})
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	return map[string]redislimit.Store{"go-redis": goredis.New(g), "rueidis": rueidis.New(r)}
+}
+
+// onReal runs a test for each server program and each adapter.
+func onReal(t *testing.T, test func(t *testing.T, s *realserver.Server, store redislimit.Store)) {
+	t.Helper()
+	for _, program := range realserver.Programs(t) {
+		for _, adapter := range []string{"go-redis", "rueidis"} {
+			t.Run(filepath.Base(program)+"/"+adapter, func(t *testing.T) {
+				s := realserver.Start(t, program)
+				test(t, s, stores(t, s.Addr)[adapter])
+			})
+		}
+	}
+}
+
+// patient is a budget for tests on a busy machine.
+const patient = 5 * time.Second
+
+func TestConformanceOnARealServer(t *testing.T) {
+	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
+		const limit = 5
+		shared := func() redislimit.Shared {
+			return redislimit.Shared{Store: store, Key: "conformance" + strconv.FormatInt(time.Now().UnixNano(), 36), Ahead: 1, Budget: patient}
+		}
+		must := func(l core.Limiter, err error) core.Limiter {
+			if err != nil {
+				panic(err)
+			}
+			return l
+		}
+		for name, build := range map[string]func() core.Limiter{
+			"concurrency": func() core.Limiter {
+				return must(redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
+					Shared:                    shared(),
+					ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 7},
+				}))
+			},
+			"bucket": func() core.Limiter {
+				return must(redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+					Shared:             shared(),
+					TokenBucketOptions: core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Hour, QueueLimit: 7},
+				}))
+			},
+			"fixed": func() core.Limiter {
+				return must(redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+					Shared:             shared(),
+					FixedWindowOptions: core.FixedWindowOptions{PermitLimit: limit, Window: time.Hour, Anchor: time.Now(), QueueLimit: 7},
+				}))
+			},
+			"sliding": func() core.Limiter {
+				return must(redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{
+					Shared:               shared(),
+					SlidingWindowOptions: core.SlidingWindowOptions{PermitLimit: limit, Window: time.Hour, SegmentsPerWindow: 4, Anchor: time.Now(), QueueLimit: 7},
+				}))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				c := limitertest.Config{New: build, Limit: limit, QueueLimit: 7, RealTime: true, Grain: time.Microsecond, Lag: 150 * time.Millisecond}
+				if name != "concurrency" {
+					c.Refill = time.Hour
+				}
+				limitertest.Run(t, c)
+			})
+		}
+	})
+}
+
+// The script is loaded anew where the server does not have it.
+func TestScriptFlushAndKilledConnections(t *testing.T) {
+	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
+		c := s.Client()
+		defer c.Close()
+		l := bucket(t, redislimit.Shared{Store: store, Key: "key", Budget: patient, Ahead: 1},
+			core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		takes(t, l, 1)
+		require.NoError(t, c.ScriptFlush(t.Context()).Err())
+		takes(t, l, 1)
+		require.Equal(t, 98, l.Available())
+		for range 5 {
+			require.NoError(t, c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err())
+			l.TryAcquire(1) // it may fail, and then counts as taken or not
+		}
+		require.Eventually(t, func() bool { return l.TryAcquire(1).Acquired() }, patient, 10*time.Millisecond)
+		require.GreaterOrEqual(t, l.Available(), 98-5-int(patient/(10*time.Millisecond)))
+	})
+}
+
+// A decision does not outlast its budget, whatever the server does, and the limit holds
+// again when it is back.
+func TestFaults(t *testing.T) {
+	type fault struct {
+		name       string
+		begin, end func(t *testing.T, s *realserver.Server, c *goredisclient.Client)
+	}
+	nothing := func(*testing.T, *realserver.Server, *goredisclient.Client) {}
+	faults := []fault{
+		{"CLIENT PAUSE", func(t *testing.T, _ *realserver.Server, c *goredisclient.Client) {
+			require.NoError(t, c.Do(t.Context(), "CLIENT", "PAUSE", "600", "ALL").Err())
+		}, nothing},
+		{
+			"SIGSTOP", func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Signal(syscall.SIGSTOP) },
+			func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Signal(syscall.SIGCONT) },
+		},
+		{
+			"restart without data", func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Kill() },
+			func(_ *testing.T, s *realserver.Server, _ *goredisclient.Client) { s.Restart() },
+		},
+		{"out of memory", func(t *testing.T, _ *realserver.Server, c *goredisclient.Client) {
+			require.NoError(t, c.ConfigSet(t.Context(), "maxmemory", "1").Err())
+		}, func(t *testing.T, _ *realserver.Server, c *goredisclient.Client) {
+			require.NoError(t, c.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		}},
+	}
+	var table sync.Map
+	for _, down := range []redislimit.Down{redislimit.DownDeny, redislimit.DownAllow, redislimit.DownLocal} {
+		t.Run(down.String(), func(t *testing.T) {
+			onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
+				c := s.Client()
+				defer c.Close()
+				for i, f := range faults {
+					local, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 2, Window: time.Hour})
+					require.NoError(t, err)
+					var up atomic.Bool
+					up.Store(true)
+					o := redislimit.Shared{Store: store, OnState: func(is bool, _ error) { up.Store(is) }, Key: "key" + strconv.Itoa(i), Down: down, Local: local, Ahead: 1, TTL: 3 * time.Second}
+					l := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 1})
+					patiently := func(n int) {
+						t.Helper()
+						require.Eventually(t, func() bool { return l.TryAcquire(n).Err() == nil && up.Load() }, 2*patient, 20*time.Millisecond, f.name)
+					}
+					patiently(1)
+					var longest time.Duration
+					outcomes := map[string]int{}
+					f.begin(t, s, c)
+					for range 20 {
+						begin := time.Now()
+						lease := l.TryAcquire(1)
+						longest = max(longest, time.Since(begin))
+						if err := lease.Err(); err == nil {
+							outcomes["granted"]++
+						} else {
+							outcomes[strings.SplitN(err.Error(), ":", 3)[1]]++
+						}
+					}
+					f.end(t, s, c)
+					patiently(1)
+					table.Store(fmt.Sprintf("%v, %s, %s", down, f.name, t.Name()), fmt.Sprintf("longest decision %v, %v", longest.Round(time.Millisecond), outcomes))
+				}
+			})
+		})
+	}
+	table.Range(func(k, v any) bool {
+		t.Log(k, v)
+		return true
+	})
+}
+
+// A store that is a cluster follows a slot that moves.
+func TestClusterMovesASlot(t *testing.T) {
+	for _, program := range realserver.Programs(t) {
+		nodes := realserver.Cluster(t, program)
+		addrs := make([]string, 0, len(nodes))
+		for _, n := range nodes {
+			addrs = append(addrs, n.Addr)
+		}
+		for name, store := range stores(t, addrs...) {
+			t.Run(filepath.Base(program)+"/"+name, func(t *testing.T) {
+				key := "moved " + name
+				l := bucket(t, redislimit.Shared{Store: store, Key: key, Budget: patient, Ahead: 1}, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+				takes(t, l, 4)
+				realserver.MoveSlot(t, nodes, "{"+key+"}:limit")
+				takes(t, l, 5)
+				require.Equal(t, 1, l.Available())
+				refuses(t, l, 2)
+				c := concurrency(t, redislimit.Shared{Store: store, Key: key + "'s leases", Budget: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+				other := concurrency(t, redislimit.Shared{Store: store, Key: key + "'s leases", Budget: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+				lease := takes(t, c, 1)
+				time.AfterFunc(100*time.Millisecond, lease.Release)
+				theirs, err := other.Acquire(t.Context(), 1)
+				require.NoError(t, err)
+				theirs.Release()
+			})
+		}
+	}
+}
+
+// Many processes: over all of them never more than the limit in any window of the server's
+// clock, nor more held than the limit.
+const childOf = "REDISLIMIT_TEST_SERVER"
+
+func TestManyProcesses(t *testing.T) {
+	if addr := os.Getenv(childOf); addr != "" {
+		child(t, addr)
+		return
+	}
+	for _, program := range realserver.Programs(t) {
+		s := realserver.Start(t, program)
+		c := s.Client()
+		t.Cleanup(func() { c.Close() })
+		var wg sync.WaitGroup
+		const processes = 3
+		for range processes {
+			wg.Go(func() {
+				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestManyProcesses$", "-test.v")
+				cmd.Env = append(os.Environ(), childOf+"="+s.Addr)
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
+		wg.Wait()
+		for _, kind := range []string{"fixed", "sliding"} {
+			for window, n := range c.HGetAll(t.Context(), "log "+kind).Val() {
+				count, err := strconv.Atoi(n)
+				require.NoError(t, err)
+				require.LessOrEqual(t, count, 50, "%s: window %s", kind, window)
+			}
+			require.NotZero(t, c.HLen(t.Context(), "log "+kind).Val())
+		}
+		most, err := c.Get(t.Context(), "most").Int()
+		require.NoError(t, err)
+		require.LessOrEqual(t, most, 4)
+		require.Positive(t, most)
+		held, err := c.Get(t.Context(), "held").Int()
+		require.NoError(t, err)
+		require.Zero(t, held)
+	}
+}
+
+// child takes what it can get for a while, and logs at the server what it was granted: a
+// grant's time lies between the log's before the take and after it, so only grants whose
+// both ends lie in one window are counted for that.
+func child(t *testing.T, addr string) {
+	t.Helper()
+	c := goredisclient.NewClient(&goredisclient.Options{Addr: addr})
+	defer c.Close()
+	store := goredis.New(c)
+	const window = 200 * time.Millisecond
+	shared := func(key string) redislimit.Shared {
+		return redislimit.Shared{Store: store, Key: key, Budget: patient}
+	}
+	f := fixed(t, shared("fixed"), core.FixedWindowOptions{PermitLimit: 50, Window: window})
+	w := sliding(t, shared("sliding"), core.SlidingWindowOptions{PermitLimit: 50, Window: window, SegmentsPerWindow: 10})
+	leases := concurrency(t, shared("leases"), core.ConcurrencyLimiterOptions{PermitLimit: 4, QueueLimit: 100})
+	number := func() int64 {
+		now, err := c.Time(t.Context()).Result()
+		require.NoError(t, err)
+		return now.UnixNano() / int64(window)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	var grants atomic.Int64
+	for kind, l := range map[string]core.Limiter{"fixed": f, "sliding": w} {
+		for range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					before := number()
+					lease := l.TryAcquire(3)
+					if !lease.Acquired() {
+						continue
+					}
+					grants.Add(1)
+					if number() == before {
+						c.HIncrBy(context.WithoutCancel(ctx), "log "+kind, strconv.FormatInt(before, 10), 3)
+					}
+				}
+			})
+		}
+	}
+	const hold = `local n = redis.call('INCR', KEYS[1]); if n > tonumber(redis.call('GET', KEYS[2]) or 0) then redis.call('SET', KEYS[2], n) end; return n`
+	for range 4 {
+		wg.Go(func() {
+			for {
+				lease, err := leases.Acquire(ctx, 1)
+				if err != nil {
+					return
+				}
+				c.Eval(context.WithoutCancel(ctx), hold, []string{"held", "most"})
+				c.Decr(context.WithoutCancel(ctx), "held")
+				lease.Release()
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, grants.Load())
+}
+
+// A holder that is stopped for longer than its TTL finds its context ended before anybody
+// else is granted its permits, and its release harms nobody.
+func TestAStoppedHolder(t *testing.T) {
+	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
+		blocked := &counting{Store: store}
+		o := redislimit.Shared{Store: blocked, Key: "key", TTL: time.Second, Budget: patient}
+		a := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1})
+		o.Store = store
+		b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+		lease := takes(t, a, 1)
+		ctx := redislimit.Context(t.Context(), lease)
+		blocked.answer(gone)
+		theirs, err := b.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
+		blocked.answer(nil)
+		lease.Release()
+		require.Zero(t, b.Available())
+		theirs.Release()
+		require.Equal(t, 1, b.Available())
+	})
+}
