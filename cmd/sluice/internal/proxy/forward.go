@@ -123,6 +123,18 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(p []byte) { b.pool.Put((*[32 << 10]byte)(p)) }
 
+// prompt lets a request be answered before its body has come, and does not wait for ever for one that nobody reads.
+func prompt(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			c := http.NewResponseController(w)
+			_ = c.EnableFullDuplex() // HTTP/2 needs no telling
+			_ = c.SetReadDeadline(time.Now().Add(stall))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // active counts the requests that are served, upgraded connections too, which a server does not wait for.
 type active struct{ sync.WaitGroup }
 

@@ -145,7 +145,7 @@ type web struct {
 func newWeb(p *proxy) *web {
 	w := new(web)
 	w.Server = http.Server{
-		Handler:           w.active.handler(p),
+		Handler:           w.active.handler(prompt(p)),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,

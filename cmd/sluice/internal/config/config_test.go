@@ -1,0 +1,132 @@
+package config_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/spec"
+)
+
+const whole = `
+listen: ":8080"
+to: [http://127.0.0.1:9000, https://backend.example/base]
+trusted: [10.0.0.0/8, 192.0.2.1]
+headers: draft-11
+problems: true
+admin: 127.0.0.1:9090
+redis: redis://127.0.0.1:6379/0
+global:   {limit: concurrency 500 queue 200 newest-first, status: 503, max-wait: 2s}
+policies:
+  api:    {key: ip, limit: 100/s burst 200}
+  login:  {key: ip, limit: sliding 5/1m, count: failures}
+  export: {key: header:X-Api-Key, limits: [10/h, concurrency 1], download: 2MiB/s, fail-open: true}
+routes:
+  "/api/": api
+  "POST /login": [login, api]
+  "GET /export/{id}": export
+  "/healthz": none
+  "/": []
+`
+
+func TestParse(t *testing.T) {
+	c, err := config.Parse("limits.yaml", []byte(whole))
+	require.NoError(t, err)
+	assert.Equal(t, ":8080", c.Listen)
+	urls, err := c.Backends()
+	require.NoError(t, err)
+	assert.Len(t, urls, 2)
+	assert.Equal(t, 503, c.Global.Status)
+	require.Len(t, c.Policies, 3)
+	export := c.Policies[2]
+	assert.Equal(t, config.KeyHeader, export.Key)
+	assert.Equal(t, "X-Api-Key", export.Header)
+	require.Len(t, export.Limits, 2)
+	assert.Equal(t, spec.Concurrency, export.Limits[1].Kind)
+	assert.Equal(t, 2<<20, export.Download.Permits)
+	assert.Equal(t, config.Position{Line: 13, Column: 44}, export.Places[0])
+	require.Len(t, c.Routes, 5)
+	assert.True(t, c.Routes[3].Exempt)
+	assert.Empty(t, c.Routes[4].Policies)
+	assert.Equal(t, []string{"login", "api"}, c.Routes[1].Policies)
+}
+
+func TestFaults(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", "f:1:1: the file is empty"},
+		{"# nothing\n", "f:1:1: the file is empty"},
+		{"a: [", "f:1:"},
+		{"nosuch: 1\n", `f:1:1: the file has no "nosuch"`},
+		{"listen: 8080\n", `f:1:9: listen is "8080"`},
+		{"listen: {}\n", "want a text"},
+		{"trusted: [1.2.3.4.5]\n", `f:1:11: trusted has "1.2.3.4.5"`},
+		{"headers: loud\n", `f:1:10: headers is "loud"`},
+		{"problems: maybe\n", `f:1:11: problems is "maybe"`},
+		{"redis: http://x\n", `f:1:8: redis is "http://x"`},
+		{"tls: {cert: a}\n", "tls wants both"},
+		{"global: {}\n", "global limits nothing"},
+		{"global: {limit: 1/s, limits: [1/s]}\n", "want one of them"},
+		{"global: {limit: 1/x}\n", `f:1:17: "1/x"`},
+		{"global: {limit: 1/s, key: name}\n", `f:1:27: key is "name"`},
+		{"global: {limit: 1/s, status: 200}\n", `f:1:30: status is "200"`},
+		{"global: {limit: 1/s, max-wait: -1s}\n", "f:1:32: max-wait"},
+		{"global: {limit: 1/s, count: none}\n", `f:1:29: count is "none"`},
+		{"global: {limit: 1/s, limit: 2/s}\n", `"limit"`},
+		{"policies: {none: {limit: 1/s}}\n", `cannot be called "none"`},
+		{"policies: {global: {limit: 1/s}}\nglobal: {limit: 1/s}\n", "global"},
+		{"policies: {a b: {limit: 1/s}}\n", "a name has"},
+		{"routes: {/: nosuch}\n", `f:1:10: route "/": no policy is named "nosuch"`},
+		{"routes: {nosuch: []}\n", "f:1:10: route"},
+		{"policies: {a: {limit: 1/s}}\nroutes: {/: [a, a]}\n", "twice"},
+		{"policies: {a: {limit: 1/s}}\nroutes: {/: [a, none]}\n", "is none, and names policies"},
+		{"routes: {'/{a}/b': [], '/c/{d}': []}\n", "conflicts"},
+		{"listen: *nosuch\n", "f:1:"},
+		{"listen: ':1'\n---\nlisten: ':2'\n", "second document"},
+	} {
+		_, err := config.Parse("f", []byte(test.text))
+		if assert.Error(t, err, "%s", test.text) {
+			assert.Contains(t, err.Error(), test.want, "%s", test.text)
+		}
+	}
+}
+
+func TestAllFaultsAtOnce(t *testing.T) {
+	_, err := config.Parse("f", []byte("listen: 8080\nheaders: loud\nglobal: {limit: many, status: 1}\nroutes: {/: a}\n"))
+	require.Error(t, err)
+	lines := strings.Split(err.Error(), "\n")
+	require.Len(t, lines, 5)
+	for i, place := range []string{"f:1:9:", "f:2:10:", "f:3:17:", "f:3:31:", "f:4:10:"} {
+		assert.True(t, strings.HasPrefix(lines[i], place), "%s", lines[i])
+	}
+}
+
+// FuzzParse: whatever the file, there is a configuration or a fault with its place, and no panic.
+func FuzzParse(f *testing.F) {
+	f.Add(whole)
+	for i := range whole {
+		if i%97 == 0 {
+			f.Add(whole[:i])
+		}
+	}
+	f.Add("a: &a [*a]\nlisten: *a\n")
+	f.Add("global: &g {limit: 1/s}\npolicies: {a: *g}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := config.Parse("f", []byte(text))
+		if err != nil {
+			fault, ok := errors.AsType[*config.Fault](err)
+			require.True(t, ok, "%v", err)
+			require.Positive(t, fault.At.Line)
+			require.Positive(t, fault.At.Column)
+			return
+		}
+		for _, p := range c.Policies {
+			require.Len(t, p.Places, len(p.Limits))
+		}
+		_, _ = c.Backends()
+		_, _ = c.Addresses()
+	})
+}

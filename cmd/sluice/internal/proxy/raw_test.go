@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// echoes listens, and sends what it gets back once all of it is there.
+func echoes(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				b, _ := io.ReadAll(c) // until the other end has ended its half
+				_, _ = c.Write(b)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func dial(t *testing.T, address string) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c.(*net.TCPConn)
+}
+
+func echo(t *testing.T, c *net.TCPConn, text string) string {
+	t.Helper()
+	_, err := io.WriteString(c, text)
+	require.NoError(t, err)
+	require.NoError(t, c.CloseWrite())
+	b, err := io.ReadAll(c)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestRaw(t *testing.T) {
+	to := echoes(t)
+	for _, limits := range []string{
+		"",
+		"global: {limit: concurrency 2}\n",
+		"global: {key: ip, limits: [concurrency 2, 1000/s], upload: 100MB/s, download: 100MB/s}\n",
+		"global: {upload: 100MB/s}\n",
+	} {
+		p := serves(t, true, "to: "+to+"\n"+limits)
+		assert.Equal(t, "hello", echo(t, dial(t, p.address), "hello"), "%s", limits)
+	}
+}
+
+func TestRawRefusesAndGivesBack(t *testing.T) {
+	p := serves(t, true, "to: "+echoes(t)+"\nglobal: {limit: concurrency 1}\n")
+	first := dial(t, p.address)
+	p.eventually(0)
+	b, err := io.ReadAll(dial(t, p.address)) // closed without a word, or reset
+	if err == nil {
+		assert.Empty(t, b)
+	}
+	assert.Equal(t, "hello", echo(t, first, "hello"))
+	p.eventually(1)
+	assert.Equal(t, "again", echo(t, dial(t, p.address), "again"))
+}
+
+func TestRawWaits(t *testing.T) {
+	p := serves(t, true, "to: "+echoes(t)+"\nglobal: {limit: concurrency 1 queue 1, max-wait: 1m}\n")
+	first, second := dial(t, p.address), dial(t, p.address)
+	assert.Equal(t, "first", echo(t, first, "first"))
+	assert.Equal(t, "second", echo(t, second, "second"))
+}
+
+func TestRawKeysThatConnectionsDoNotHave(t *testing.T) {
+	p := serves(t, true, "to: 127.0.0.1:1\n")
+	p.becomes("to: 127.0.0.1:1\nglobal: {key: host, limit: 1/s}\n")
+	assert.Contains(t, p.said.String(), "limits.yaml:3:10: global: a connection has no host")
+	b, err := io.ReadAll(dial(t, p.address)) // no backend
+	if err == nil {
+		assert.Empty(t, b)
+	}
+}
