@@ -232,7 +232,7 @@ func TestLivePartitionAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	for name, l := range map[string]core.Limiter{"semaphore": semaphore("", 5), "bucket": bucket(1<<40, 1)} {
+	for name, l := range map[string]core.Limiter{"semaphore": semaphore("", 5), "bucket": bucket(1<<30, 1)} {
 		k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return l, nil }})
 		bound := partition.For[string](k, "a")
 		for what, f := range map[string]func(){

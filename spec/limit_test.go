@@ -3,6 +3,8 @@ package spec_test
 import (
 	"math"
 	"math/big"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,7 +65,7 @@ func optionsOf(t *testing.T, l core.Limiter) any {
 
 func TestBuckets(t *testing.T) {
 	type terms struct {
-		burst, tokens int
+		burst, tokens int64
 		period        time.Duration
 	}
 	for s, want := range map[string]terms{
@@ -90,15 +92,18 @@ func TestBuckets(t *testing.T) {
 		"5000/h burst 100":      {100, 1, 720 * time.Millisecond},
 		"9223372036854775807/s": {92233720368547758, 9223372036854775, time.Millisecond},
 		"9223372036854775807/ns": {
-			math.MaxInt, math.MaxInt, 1,
+			math.MaxInt64, math.MaxInt64, 1,
 		},
 		"9223372036854775807/2562047h47m16.854775807s": {10_000_000, 1, 1},
 		"1/2562047h47m16.854775807s":                   {1, 1, math.MaxInt64},
 	} {
+		if strconv.IntSize < 64 && (strings.HasPrefix(s, "10G") || strings.HasPrefix(s, "9223372036854775807")) {
+			continue // more than an int holds there
+		}
 		l, err := parse(t, s).New("")
 		require.NoError(t, err, s)
 		o := l.(*core.TokenBucket).Options()
-		require.Equal(t, want, terms{o.TokenLimit, o.TokensPerPeriod, o.ReplenishmentPeriod}, s)
+		require.Equal(t, want, terms{int64(o.TokenLimit), int64(o.TokensPerPeriod), o.ReplenishmentPeriod}, s)
 	}
 }
 
