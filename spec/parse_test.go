@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,9 +148,9 @@ func TestErrors(t *testing.T) {
 		"1_/s":                          `spec: "1_/s": a stray _, want it between digits, as in 1_000`,
 		"1_k/s":                         `spec: "1_k/s": a stray _, want it between digits, as in 1_000`,
 		"1__0/s":                        `spec: "1__0/s": a stray _, want it between digits, as in 1_000`,
-		"9223372036854775808/s":         `spec: "9223372036854775808/s": too large, want at most 9223372036854775807`,
-		"99999999999999999999999/s":     `spec: "99999999999999999999999/s": too large, want at most 9223372036854775807`,
-		"9999999999T/s":                 `spec: "9999999999T/s": too large, want at most 9223372036854775807`,
+		"9223372036854775808/s":         `spec: "9223372036854775808/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
+		"99999999999999999999999/s":     `spec: "99999999999999999999999/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
+		"9999999999T/s":                 `spec: "9999999999T/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
 		"foo":                           `spec: "foo": unknown kind, want bucket, fixed, sliding, concurrency or unlimited, or an amount such as 100/s`,
 		"bucket":                        `spec: "bucket": want an amount after it, such as 100/s`,
 		"concurrency":                   `spec: "concurrency": want an amount after it, such as 10`,

@@ -24,7 +24,7 @@ func (l Limit) rate() rate {
 	permits, per := uint64(l.Permits), uint64(l.Per)
 	r := rate{burst: l.Burst}
 	if r.burst == 0 {
-		r.burst = max(1, mulDiv(permits, uint64(burstTime), per, 0))
+		r.burst = max(1, atMostInt(mulDiv(permits, uint64(burstTime), per, 0)))
 	}
 	g := divisor(permits, per)
 	switch {
@@ -33,7 +33,7 @@ func (l Limit) rate() rate {
 	case per/g <= uint64(mostPeriod):
 		r.tokens, r.period = int(permits/g), time.Duration(per/g)
 	default:
-		r.tokens, r.period = mulDiv(permits, uint64(mostPeriod), per, 0), mostPeriod
+		r.tokens, r.period = atMostInt(mulDiv(permits, uint64(mostPeriod), per, 0)), mostPeriod
 	}
 	if r.tokens > r.burst {
 		r.tokens, r.period = r.burst, time.Duration(mulDiv(uint64(r.burst), per, permits, permits-1))
@@ -41,17 +41,19 @@ func (l Limit) rate() rate {
 	return r
 }
 
-// mulDiv returns (a*b + add) / c, at most math.MaxInt.
-func mulDiv(a, b, c, add uint64) int {
+// mulDiv returns (a*b + add) / c, at most math.MaxInt64, wherever an int has fewer bits.
+func mulDiv(a, b, c, add uint64) int64 {
 	hi, lo := bits.Mul64(a, b)
 	lo, carry := bits.Add64(lo, add, 0)
 	hi += carry
 	if hi >= c {
-		return math.MaxInt
+		return math.MaxInt64
 	}
 	q, _ := bits.Div64(hi, lo, c)
-	return int(min(q, math.MaxInt))
+	return int64(min(q, math.MaxInt64))
 }
+
+func atMostInt(n int64) int { return int(min(n, math.MaxInt)) }
 
 // divisor returns the greatest number that divides both.
 func divisor(a, b uint64) uint64 {
