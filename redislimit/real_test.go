@@ -273,7 +273,7 @@ func TestManyProcesses(t *testing.T) {
 func child(t *testing.T, addr string) {
 	t.Helper()
 	c := goredisclient.NewClient(&goredisclient.Options{Addr: addr})
-	defer c.Close()
+	t.Cleanup(func() { c.Close() }) // after the limiters
 	store := goredis.New(c)
 	const window = 200 * time.Millisecond
 	shared := func(key string) redislimit.Shared {
