@@ -203,7 +203,7 @@ func TestStressCancelOnError(t *testing.T) {
 						}
 						return ctx.Err()
 					}
-					err := error(nil)
+					var err error
 					if i%3 == 0 {
 						_, err = worker.Do(t.Context(), p, func(ctx context.Context) (int, error) { return 0, task(ctx) })
 					} else if err = p.Submit(t.Context(), task); err == nil {

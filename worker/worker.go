@@ -2,41 +2,31 @@ package worker
 
 import "github.com/sluice-go/sluice/core"
 
-// state is what a worker is at. Each has the method that leads to the next.
+// state is what a worker is at. Each has a method, which sets the next:
 //
-//	  start
-//	    |
-//	    v    the head of the queue has no permits
-//	scouting -------------------> asking
-//	  ^ | \                        |  |
-//	  | |  \ a task with its lease |  | refused
-//	  | |   +----> running <-------+  |
-//	  | |             |  ^            |
-//	  | |     returns |  | the next   |
-//	  | |             v  | task       |
-//	  | |           counting         |
-//	  | |             |               |
-//	  | |     a lease |               |
-//	  | |             v               v
-//	  | |         releasing -----> telling (OnPanic, of a task that panicked)
-//	  | |             |               |
-//	  | |             v               |
-//	  | +-> gone   settling <---------+
-//	  |               |
-//	  +---------------+  or running, or asking, or gone
+//	scouting:   looks for a task, and gives way; then scouting, asking, running or gone
+//	asking:     asks the limiter for a lease; then running, or settling if refused
+//	running:    runs its task; then counting
+//	counting:   the task has ended, and is counted; then releasing or, if it held plain
+//	            permits, what comes after that
+//	releasing:  gives the lease back; then asking or running, if it has the next task
+//	            in hand; or telling, or settling
+//	telling:    calls OnPanic; then settling
+//	settling:   tells the Do or Map that waits; then as from scouting
+//	gone
 //
 // The code of others runs in asking, running, releasing and telling alone, with no lock
 // held, and may panic or exit there.
 type state uint8
 
 const (
-	scouting  state = iota // without a task, looks for one: is the scout, but for a moment
-	asking                 // has the queue's turn, and asks the limiter for its task's lease
-	running                // runs its task
-	counting               // its task has ended, and is to be counted
-	releasing              // its task is counted, and its lease is to be given back
-	telling                // its lease is back, and OnPanic is to be told
-	settling               // the Do or Map that waits is to be told
+	scouting state = iota
+	asking
+	running
+	counting
+	releasing
+	telling
+	settling
 	gone
 )
 
