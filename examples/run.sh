@@ -144,6 +144,17 @@ example_shed() {
 	says 'want cpu or scheduler'
 }
 
+example_telemetry_server() {
+	exits 0 "$1" -took 2s
+	says '^sluice_limiter_leases_total\{sluice_limiter_name="database",sluice_result="granted"\} [1-9]'
+	says '^sluice_limiter_queue_duration_seconds_count\{.*\} [1-9]'
+	says '^sluice_http_requests_total\{sluice_http_policy="api",sluice_http_result="acquired"\} [1-9]'
+	says '^sluice_http_requests_total\{sluice_http_policy="api",sluice_http_result="endpoint_limiter"\} [1-9]'
+	says '^sluice_partition_live\{sluice_limiter_name="clients"\} 8$'
+	exits 2 "$1" -clients 0
+	says '-clients = 0, want at least 1'
+}
+
 # programs prints the folder of each example program, of all modules.
 programs() {
 	local module

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	client "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/resilience"
+	"github.com/sluice-go/sluice/telemetry"
+)
+
+const (
+	connections = 2   // to the database; 4 more requests wait for one
+	waiting     = 4   //
+	perClient   = 20  // requests of a client per second, 4 in a burst
+	atOnce      = 100 // requests
+)
+
+// newSite returns a handler with an API under limits, and with their metrics on /metrics.
+// stop ends the metrics.
+func newSite() (h http.Handler, stop func() error, err error) {
+	registry := client.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
+	if err != nil {
+		return nil, nil, err
+	}
+	provider := metric.NewMeterProvider(metric.WithReader(reader))
+	o := telemetry.Options{MeterProvider: provider}
+
+	database, err := newDatabase(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	limits, err := newLimits(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", limits.Exempt(promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
+	mux.Handle("GET /api", limits.Policy("api")(query(database)))
+	return limits.Handler(mux), func() error {
+		// All that was registered with the provider ends with it.
+		return provider.Shutdown(context.Background()) //nolint:forbidigo // the program's own has ended by then
+	}, nil
+}
+
+// newLimits makes a limit for all requests, and one for each client.
+func newLimits(o telemetry.Options) (*httplimit.Limits, error) {
+	all, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "all", PermitLimit: atOnce})
+	if err != nil {
+		return nil, err
+	}
+	clients, err := partition.New(partition.Options[*http.Request, string]{
+		Name:          "clients",
+		Key:           httplimit.ByHeader("X-Api-Key"),
+		New:           func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(perClient, perClient/5)) },
+		MaxPartitions: 1000,
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = telemetry.Observe(o, "all", all)
+	_, err2 := telemetry.Partitions(o, "clients", clients)
+	observer, err3 := telemetry.HTTP(o)
+	if err = errors.Join(err, err2, err3); err != nil {
+		return nil, err
+	}
+	return httplimit.New(httplimit.Options{
+		Global:   &httplimit.Policy{Name: "all", Limiter: partition.Shared[*http.Request](all)},
+		Policies: []httplimit.Policy{{Name: "api", Limiter: clients, MaxWait: 30 * time.Millisecond}},
+		Observer: observer,
+	})
+}
+
+// newDatabase returns what runs queries, of which some wait and some are refused.
+func newDatabase(o telemetry.Options) (resilience.Executor, error) {
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "database", PermitLimit: connections, QueueLimit: waiting})
+	if err != nil {
+		return nil, err
+	}
+	timed, _, err := telemetry.Instrument(o, "database", l)
+	if err != nil {
+		return nil, err
+	}
+	events, err := telemetry.Events(o)
+	if err != nil {
+		return nil, err
+	}
+	strategy, err := resilience.Limit(timed, resilience.Options{Name: "connections", OnEvent: events})
+	if err != nil {
+		return nil, err
+	}
+	return resilience.Pipeline(resilience.PipelineOptions{Name: "database"}, strategy)
+}
+
+// query is a request that asks the database.
+func query(database resilience.Executor) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := resilience.WithOperation(r.Context(), "GET /api")
+		err := database.Do(ctx, func(ctx context.Context) error { return work(ctx, 15*time.Millisecond) })
+		if err != nil {
+			http.Error(w, "the database is busy", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "rows")
+	})
+}
+
+// work takes its time.
+func work(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
