@@ -64,10 +64,12 @@ func goals() []line {
 	ls = append(ls,
 		line{work: "channel of a user's limiter of 128, 4:4, one processor", measurement: "channel-one-processor", ours: ours, rival: guarded, goal: 0.80},
 		line{work: "pipe of 64 KiB, writes of 512 B, one processor", measurement: "pipe-one-processor", ours: ours, rival: "io.Pipe", goal: 0.25},
+		line{work: "worker pool, empty task, one processor", measurement: "pool-one-processor", ours: ours, rival: "errgroup", goal: 0.30},
 		line{work: "throttled 32 KiB write, one processor", measurement: "throttled-write-one-processor", ours: ours, rival: timeRate, goal: 0.60},
 	)
 	ls = append(ls, partitionGoals()...)
 	ls = append(ls, httpGoals()...)
+	ls = append(ls, adaptiveGoals()...)
 	return append(ls,
 		line{work: "throttled 32 KiB write that need not wait", measurement: "throttled-write", ours: ours, rival: timeRate, goal: 0.60},
 		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "pond", goal: 1.00},

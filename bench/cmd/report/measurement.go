@@ -115,6 +115,7 @@ func measurements() []measurement {
 	ms = append(ms,
 		measurement{name: "channel-one-processor", folder: "channels", bench: "ChannelOneProcessor", at: "pairs=4"},
 		measurement{name: "pipe-one-processor", folder: "pipes", bench: "PipeOneProcessor", at: "write=512"},
+		measurement{name: "pool-one-processor", folder: "pools", bench: "PoolOneProcessor"},
 		measurement{name: "throttled-write-one-processor", folder: "throttled", bench: "ThrottledWriteOneProcessor"},
 		measurement{name: "throttled-write", folder: "throttled", bench: "ThrottledWrite"},
 		measurement{name: "pool", folder: "pools", bench: "Pool"},
@@ -124,6 +125,7 @@ func measurements() []measurement {
 	)
 	ms = append(ms, partitionMeasurements()...)
 	ms = append(ms, httpMeasurements()...)
+	ms = append(ms, adaptiveMeasurements()...)
 	return append(ms, curves()...)
 }
 

@@ -1,0 +1,20 @@
+package main
+
+// The measurements of resilience and adaptive, and their lines of the table.
+
+func adaptiveMeasurements() []measurement {
+	return []measurement{
+		{name: "execute", folder: "resilience", bench: "Execute"},
+		{name: "execute-at-a-rate", folder: "resilience", bench: "ExecuteAtARate"},
+		{name: "adaptive", folder: "adaptive", bench: "GrantRelease"},
+	}
+}
+
+func adaptiveGoals() []line {
+	return []line{
+		{work: "a function under a strategy, Do", measurement: "execute", ours: "sluice-do", rival: "failsafe-bulkhead", goal: 0.30, noAlloc: true},
+		{work: "a function under a strategy, Execute", measurement: "execute", ours: "sluice-execute", rival: "failsafe-bulkhead", goal: 0.30, noAlloc: true},
+		{work: "a function under a rate", measurement: "execute-at-a-rate", ours: ours, rival: "failsafe-ratelimiter", goal: 0.30, noAlloc: true},
+		{work: "adaptive limiter, grant and release", measurement: "adaptive", ours: ours, rival: "failsafe-adaptive", goal: 0.50, noAlloc: true},
+	}
+}
