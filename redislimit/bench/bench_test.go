@@ -1,6 +1,6 @@
-// Package bench compares redislimit with redis_rate, rueidislimiter and throttled, on one
+// Package bench_test compares redislimit with redis_rate, rueidislimiter and throttled, on one
 // redis-server that it starts, in one run.
-package bench
+package bench_test
 
 import (
 	"context"
@@ -86,7 +86,7 @@ var contenders = []contender{
 	{"redis_rate", func(b *testing.B, addr string, limit int) func(int) bool {
 		l := redis_rate.NewLimiter(goRedis(b, addr))
 		return func(key int) bool {
-			r, err := l.Allow(context.Background(), keyName(key), redis_rate.PerHour(limit))
+			r, err := l.Allow(b.Context(), keyName(key), redis_rate.PerHour(limit))
 			return err == nil && r.Allowed > 0
 		}
 	}},
@@ -100,7 +100,7 @@ var contenders = []contender{
 			b.Fatal(err)
 		}
 		return func(key int) bool {
-			limited, _, err := l.RateLimitCtx(context.Background(), keyName(key), 1)
+			limited, _, err := l.RateLimitCtx(b.Context(), keyName(key), 1)
 			return err == nil && !limited
 		}
 	}},
@@ -174,9 +174,9 @@ func info(b *testing.B, addr string) (commands, bytes, cpu float64) {
 	defer c.Close()
 	all := c.Info(b.Context(), "stats", "cpu", "commandstats").Val()
 	figure := func(line, name string) float64 {
-		for _, l := range strings.Split(all, "\r\n") {
+		for _, l := range strings.SplitSeq(all, "\r\n") {
 			if rest, ok := strings.CutPrefix(l, line); ok {
-				for _, f := range strings.Split(rest, ",") {
+				for _, f := range strings.SplitSeq(rest, ",") {
 					if v, ok := strings.CutPrefix(f, name); ok {
 						x, _ := strconv.ParseFloat(v, 64)
 						return x
@@ -210,7 +210,7 @@ func server(b *testing.B) string {
 	addr := l.Addr().String()
 	_, port, _ := net.SplitHostPort(addr)
 	_ = l.Close()
-	cmd := exec.CommandContext(context.Background(), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.TempDir()) //nolint:gosec // from PATH
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", b.TempDir()) //nolint:gosec // from PATH
 	cmd.Stdout = io.Discard
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
