@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,6 +184,45 @@ func TestManyCallsTakenBack(t *testing.T) {
 		g.open()
 		require.NoError(t, p.Wait(t.Context()))
 		require.Equal(t, worker.Statistics{Done: 982, Failed: 980}, p.Statistics())
+		drained(t, p, l)
+	})
+}
+
+// late is a context that has ended a while before its channel says so, as any may seem to
+// a goroutine that waits for the processor.
+type late struct {
+	context.Context
+
+	over atomic.Bool
+	done chan struct{}
+}
+
+func (l *late) Done() <-chan struct{} { return l.done }
+
+func (l *late) Err() error {
+	if l.over.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestDoStartsNothingOnceItsContextIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 2})
+		g := newGate()
+		submits(t, p, g.task, nothing)
+		ctx := &late{Context: t.Context(), done: make(chan struct{})}
+		do := later(func() error {
+			_, err := worker.Do(ctx, p, func(context.Context) (int, error) { return 0, errTask })
+			return err
+		})
+		waiting(t, do)
+		ctx.over.Store(true)
+		g.open()
+		require.ErrorIs(t, returned(t, do), context.Canceled)
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, worker.Statistics{Done: 3, Failed: 1}, p.Statistics())
 		drained(t, p, l)
 	})
 }
