@@ -174,9 +174,9 @@ func info(b *testing.B, addr string) (commands, bytes, cpu float64) {
 	defer c.Close()
 	all := c.Info(b.Context(), "stats", "cpu", "commandstats").Val()
 	figure := func(line, name string) float64 {
-		for _, l := range strings.SplitSeq(all, "\r\n") {
+		for l := range strings.SplitSeq(all, "\r\n") {
 			if rest, ok := strings.CutPrefix(l, line); ok {
-				for _, f := range strings.SplitSeq(rest, ",") {
+				for f := range strings.SplitSeq(rest, ",") {
 					if v, ok := strings.CutPrefix(f, name); ok {
 						x, _ := strconv.ParseFloat(v, 64)
 						return x
