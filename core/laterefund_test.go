@@ -244,3 +244,23 @@ func TestARefundBesideTokensSetAside(t *testing.T) {
 		available(t, l, 1)
 	})
 }
+
+// What a manual window has given back is not given back again, at the cost of permits that
+// an update of the grid found overdue.
+func TestRefundBesideOverduePermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.FixedWindowOptions{PermitLimit: 5, Window: time.Second, ManualReplenishment: true}
+		l := fixed(t, o)
+		a := takes(t, l, 5)
+		time.Sleep(time.Second)
+		require.True(t, l.TryReplenish())
+		takes(t, l, 5)
+		time.Sleep(time.Second)
+		o.Window = 3 * time.Second
+		require.NoError(t, l.Update(o))
+		l.Refund(a)
+		available(t, l, 0)
+		require.True(t, l.TryReplenish())
+		available(t, l, 5)
+	})
+}

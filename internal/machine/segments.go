@@ -128,7 +128,8 @@ func place(old, t *Terms, index, now int64) int64 {
 }
 
 // refund finds the segment in which the permits count. If that has left the window, they
-// are back already.
+// are back already. If they were due when the grid moved, they may be back, or wait for
+// Replenish among others that do: they come with those.
 func (w *Segments) refund(t *Terms, now int64, g Grant, _ uint64, r *refunds) {
 	if w.spent() {
 		return
@@ -140,9 +141,13 @@ func (w *Segments) refund(t *Terms, now int64, g Grant, _ uint64, r *refunds) {
 	}
 	index := first.Segment(g.At)
 	for _, u := range since {
-		if !u.before.sameGrid(u.after) {
-			index = place(u.before, u.after, index, u.at)
+		if u.before.sameGrid(u.after) {
+			continue
 		}
+		if u.before.Back(index) <= u.at {
+			return
+		}
+		index = place(u.before, u.after, index, u.at)
 	}
 	for i := range w.counts.len {
 		if s := w.counts.at(i); s.index == index {
