@@ -201,7 +201,7 @@ func (e *engine) openWord(now int64) {
 		// What is available is a credit that is good until the bucket is full, at the
 		// soonest: as long as there is room for all that comes, it does not matter whether
 		// tokens are taken before or after. aside is the spare less what is lent.
-		lent := int(min(int64(e.m.Available()), maxWindow))
+		lent := int(min(int64(e.m.Available()), maxWindow, c.lendable(l.Full)))
 		if l.Full <= now || l.Full == machine.Never || lent == 0 || c.Manual() || uint64(l.Full-c.From)>>(63-c.SpareBits) != 0 {
 			return
 		}
@@ -288,7 +288,7 @@ func (e *engine) grant(a machine.Answer, n int, waited bool) Lease {
 	}
 	at := a.At - c.From
 	l := newGrant(c, spentBucket, generation, n, a.Whole-a.At, c.spentAt(at, c.spare(a.Left)))
-	if a.Whole == machine.Never && l.extra() == nil {
+	if a.Whole == machine.Never {
 		// Too long for what the lease has to tell of it.
 		l.c = newExtra(extra{of: c, wide: &numbers{permits: n, left: a.Left, reset: a.Whole - a.At}}, c)
 	}

@@ -84,6 +84,16 @@ func (l level) reach(t *terms) int64 {
 	return ticks * t.Span
 }
 
+// lendable returns how many tokens may be taken from a bucket that would be full at an
+// instant without bringing it to one too late to tell.
+func (t *terms) lendable(full int64) int64 {
+	hi, n := bits.Mul64(uint64(machine.Never-full)/uint64(t.Span), uint64(t.Step))
+	if hi != 0 || n > maxWindow {
+		return maxWindow
+	}
+	return int64(n)
+}
+
 // missing returns the tokens that a bucket lacks for so long before it is full.
 func (t *terms) missing(untilFull int64, spare int) int {
 	ticks := (uint64(untilFull) + uint64(t.Span) - 1) / uint64(t.Span)

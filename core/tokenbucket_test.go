@@ -310,3 +310,28 @@ func TestABucketOfBillions(t *testing.T) {
 		available(t, l, 11*g+7) // at the sixth tick
 	})
 }
+
+// Buckets that take centuries to fill keep count of what was taken, however it was.
+func TestABucketThatTakesCenturiesToFill(t *testing.T) {
+	const century = 100 * 365 * 24 * time.Hour
+	for name, o := range map[string]core.TokenBucketOptions{
+		"long periods": {TokenLimit: 1 << 30, TokensPerPeriod: 1, ReplenishmentPeriod: century},
+		"many tokens":  {TokenLimit: 1 << 30, TokensPerPeriod: 7, ReplenishmentPeriod: 10 * time.Second * 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := bucket(t, o)
+				left := o.TokenLimit
+				for _, n := range []int{2, 3, 1 << 29, 1 << 28, 5, 1 << 27} {
+					lease := takes(t, l, n)
+					left -= n
+					remaining, _ := core.Remaining.From(lease)
+					require.Equal(t, left, remaining)
+					available(t, l, left)
+					l.IdleFor() // takes the state back
+					available(t, l, left)
+				}
+			})
+		})
+	}
+}
