@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -150,44 +149,4 @@ func TestWaitWhileRedisGoes(t *testing.T) {
 	assert.Contains(t, errs, "away")
 	holder.signal(syscall.SIGTERM)
 	_, _, _ = holder.ends()
-}
-
-// TestProxySignals: a changed file is put in force, SIGHUP reads it again, SIGTERM lets what is under way end.
-func TestProxySignals(t *testing.T) {
-	backend, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = backend.Close() }()
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	text := "listen: 127.0.0.1:0\nto: " + backend.Addr().String() + "\nglobal: {limit: concurrency %d}\n"
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, text, 1), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--tcp", "--config", file)
-	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-	require.True(t, ok)
-	c, err := net.Dial("tcp", address)
-	require.NoError(t, err)
-	b, err := backend.Accept()
-	require.NoError(t, err)
-
-	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, text, 2), 0o600))
-	assert.Contains(t, s.line(s.errs), "the limits are those of")
-	require.NoError(t, os.WriteFile(file+".new", []byte("listen: ["), 0o600))
-	require.NoError(t, os.Rename(file+".new", file)) // as editors do
-	assert.Contains(t, s.line(s.errs), "limits.yaml:1:9: ")
-	assert.Contains(t, s.line(s.errs), "nothing has changed")
-	s.signal(syscall.SIGHUP)
-	assert.Contains(t, s.line(s.errs), "limits.yaml:1:9: ")
-	assert.Contains(t, s.line(s.errs), "nothing has changed")
-
-	s.signal(syscall.SIGTERM)
-	assert.Contains(t, s.line(s.errs), "ending")
-	_, err = io.WriteString(b, "late")
-	require.NoError(t, err)
-	got := make([]byte, 4)
-	_, err = io.ReadFull(c, got)
-	require.NoError(t, err)
-	assert.Equal(t, "late", string(got))
-	_ = b.Close()
-	_ = c.Close()
-	status, _, _ := s.ends()
-	assert.Equal(t, 0, status)
 }

@@ -3,6 +3,8 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -502,4 +504,44 @@ routes: {/: api, /two/: two}
 	p.draining.Store(true)
 	status, _ := does("GET", "/healthz", "")
 	assert.Equal(t, http.StatusServiceUnavailable, status)
+}
+
+// certificate writes that of an httptest server, and its key.
+func certificate(t *testing.T, s *httptest.Server) (cert, key string) {
+	t.Helper()
+	pair := s.TLS.Certificates[0]
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})))
+	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	return cert, key
+}
+
+// TestHTTP2: over TLS, and without where the client knows that it may.
+func TestHTTP2(t *testing.T) {
+	b := backendOf(t, hello)
+	secure := httptest.NewTLSServer(http.HandlerFunc(hello))
+	t.Cleanup(secure.Close)
+	cert, key := certificate(t, secure)
+	for _, test := range []struct{ scheme, tls string }{
+		{"https", "tls: {cert: " + cert + ", key: " + key + "}\n"},
+		{"http", ""},
+	} {
+		p := serves(t, false, "to: "+b.URL+"\n"+test.tls+"global: {key: ip, limit: fixed 2/1h}\n")
+		transport := secure.Client().Transport.(*http.Transport).Clone()
+		transport.Protocols = new(http.Protocols)
+		transport.Protocols.SetHTTP2(test.scheme == "https")
+		transport.Protocols.SetUnencryptedHTTP2(test.scheme == "http")
+		t.Cleanup(transport.CloseIdleConnections)
+		client := http.Client{Transport: transport}
+		for _, want := range []int{200, 200, 429} {
+			a, err := client.Post(test.scheme+"://"+p.address, "text/plain", strings.NewReader("body"))
+			require.NoError(t, err)
+			_ = a.Body.Close()
+			assert.Equal(t, want, a.StatusCode)
+			assert.Equal(t, 2, a.ProtoMajor)
+		}
+	}
 }
