@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
 
@@ -102,6 +103,17 @@ func ParseDuration(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is below 0", text)
 	}
 	return v, nil
+}
+
+// NotEmpty returns an error if one of the flags was given without a value: a shell's variable that is not set must not
+// mean that there is no limit.
+func NotEmpty(flags *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
+			return Usage("--%s is empty", name)
+		}
+	}
+	return nil
 }
 
 // IsTerminal reports whether a person sees what is written to f.

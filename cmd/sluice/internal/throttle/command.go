@@ -48,6 +48,9 @@ lines with -l. SIGUSR1 doubles the rate, SIGUSR2 halves it.
 On a terminal it shows how far it is; -b -t -r -a -e -p choose what.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(c.Flags(), "rate-limit", "burst", "schedule", "size"); err != nil {
+				return err
+			}
 			o, err := f.options(args)
 			if err != nil {
 				return err
@@ -187,8 +190,8 @@ func (o options) run(ctx context.Context) error {
 		case err = <-done:
 			ended = true
 		case s := <-signals:
-			if factor, ok := rateFactor(s); ok {
-				j.say(g.scale(factor))
+			if change := rateChange(s); change != nil {
+				j.say(g.scale(change))
 			} else if s != sigpipe {
 				stopped = s
 				cancel(errStopped)

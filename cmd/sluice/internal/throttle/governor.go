@@ -58,14 +58,14 @@ func (g *governor) setLocked(l spec.Limit) error {
 	return nil
 }
 
-// scale multiplies the rate and says so.
-func (g *governor) scale(factor float64) string {
+// scale puts what change makes of the rate in force and says so.
+func (g *governor) scale(change func(spec.Limit) spec.Limit) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.limit.Kind == spec.Unlimited {
 		return "the rate is unlimited"
 	}
-	l := scaled(g.limit, factor)
+	l := change(g.limit)
 	if err := g.setLocked(l); err != nil {
 		return fmt.Sprintf("the rate stays: %v", err)
 	}

@@ -96,9 +96,9 @@ func (j *job) copyFile(name string) error {
 		defer func() { _ = f.Close() }()
 		src = f
 	}
-	if info, err := src.Stat(); err == nil && info.IsDir() {
+	if why := j.refuses(src); why != "" {
 		j.failed = true
-		j.say(fmt.Sprintf("read %s: is a directory", src.Name()))
+		j.say(why)
 		return nil
 	}
 	m := newMover(j.dst, src)
@@ -119,6 +119,22 @@ func (j *job) copyFile(name string) error {
 			return err
 		}
 	}
+}
+
+// refuses says why a file is not copied; "": it is.
+func (j *job) refuses(src *os.File) string {
+	info, err := src.Stat()
+	if err != nil {
+		return "" // reading it tells
+	}
+	to, err := j.dst.Stat()
+	switch {
+	case info.IsDir():
+		return fmt.Sprintf("read %s: is a directory", src.Name())
+	case err == nil && info.Mode().IsRegular() && os.SameFile(info, to):
+		return src.Name() + " is read and written" // what is written would be read again, without end
+	}
+	return ""
 }
 
 // pass moves n permits, paid for slice by slice.

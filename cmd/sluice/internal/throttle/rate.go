@@ -52,21 +52,30 @@ var binaryPrefix = regexp.MustCompile(`(?i)[0-9][kmgt]i`)
 // binaryUnit reports whether a rate is written in KiB, MiB …, and is to be shown so.
 func binaryUnit(text string) bool { return binaryPrefix.MatchString(text) }
 
-// scaled returns a rate times factor, at least 1 permit and at most what an int holds.
-func scaled(l spec.Limit, factor float64) spec.Limit {
-	times := func(n int) int {
-		v := math.Round(float64(n) * factor)
-		if v >= math.MaxInt {
-			return math.MaxInt
-		}
-		return max(int(v), 1)
-	}
-	if l.Kind == spec.Unlimited {
+// doubled returns twice a rate, as far as an int holds it.
+func doubled(l spec.Limit) spec.Limit {
+	if l.Permits > math.MaxInt/2 {
 		return l
 	}
-	l.Permits = times(l.Permits)
-	if l.Burst > 0 && l.Burst != math.MaxInt {
-		l.Burst = times(l.Burst)
+	l.Permits *= 2
+	if l.Burst > 0 && l.Burst <= math.MaxInt/2 {
+		l.Burst *= 2
+	}
+	return l
+}
+
+// halved returns half of a rate: half the permits, or where that is no whole number, as many in twice the time.
+func halved(l spec.Limit) spec.Limit {
+	switch {
+	case l.Permits%2 == 0:
+		l.Permits /= 2
+	case l.Per <= math.MaxInt64/2:
+		l.Per *= 2
+	default:
+		return l
+	}
+	if l.Burst > 1 && l.Burst != math.MaxInt {
+		l.Burst = (l.Burst + 1) / 2
 	}
 	return l
 }

@@ -53,9 +53,17 @@ func parseSchedule(text, burst string) (schedule, error) {
 func (e entry) clock() int { return (e.hour*60+e.minute)*60 + e.second }
 
 // on returns the instant at which e begins on the day of t. Where the clocks jump over that
-// time of day it begins an hour later or earlier, as time.Date has it.
+// time of day, it begins when they jump, so that entries keep their order.
 func (e entry) on(t time.Time) time.Time {
-	return time.Date(t.Year(), t.Month(), t.Day(), e.hour, e.minute, e.second, 0, t.Location())
+	at := time.Date(t.Year(), t.Month(), t.Day(), e.hour, e.minute, e.second, 0, t.Location())
+	shown := entry{hour: at.Hour(), minute: at.Minute(), second: at.Second()}.clock()
+	switch begin, end := at.ZoneBounds(); {
+	case shown > e.clock():
+		return begin
+	case shown < e.clock():
+		return end
+	}
+	return at
 }
 
 // at returns the rate in force at an instant.

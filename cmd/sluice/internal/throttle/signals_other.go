@@ -5,10 +5,12 @@ package throttle
 import (
 	"os"
 	"syscall"
+
+	"github.com/sluice-go/sluice/spec"
 )
 
 const sigpipe = syscall.SIGPIPE // never sent
 
 var rateSignals []os.Signal
 
-func rateFactor(os.Signal) (factor float64, ok bool) { return 0, false }
+func rateChange(os.Signal) func(spec.Limit) spec.Limit { return nil }

@@ -5,6 +5,8 @@ package throttle
 import (
 	"os"
 	"syscall"
+
+	"github.com/sluice-go/sluice/spec"
 )
 
 const sigpipe = syscall.SIGPIPE
@@ -12,13 +14,13 @@ const sigpipe = syscall.SIGPIPE
 // rateSignals change the rate.
 var rateSignals = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2}
 
-// rateFactor returns by how much a signal changes the rate.
-func rateFactor(s os.Signal) (factor float64, ok bool) {
+// rateChange returns what a signal makes of the rate, nil if nothing.
+func rateChange(s os.Signal) func(spec.Limit) spec.Limit {
 	switch s {
 	case syscall.SIGUSR1:
-		return 2, true
+		return doubled
 	case syscall.SIGUSR2:
-		return 0.5, true
+		return halved
 	}
-	return 0, false
+	return nil
 }
