@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fmt"
 	"io"
 	"os"
 )
@@ -10,13 +11,18 @@ type capture struct {
 	memory []byte
 	file   *os.File
 	size   int64
+	err    error // why not all of it was kept
 }
 
 // mostInMemory is how much of one stream of one job is kept in memory.
 const mostInMemory = 64 << 10
 
-func (c *capture) Write(b []byte) (int, error) {
+func (c *capture) Write(b []byte) (n int, err error) {
 	c.size += int64(len(b))
+	if c.err != nil {
+		return 0, c.err
+	}
+	defer func() { c.err = err }()
 	if c.file == nil {
 		if len(c.memory)+len(b) <= mostInMemory {
 			c.memory = append(c.memory, b...)
@@ -36,8 +42,11 @@ func (c *capture) Write(b []byte) (int, error) {
 	return c.file.Write(b)
 }
 
-// reader returns all that was captured, from the beginning.
+// reader returns all that was captured, from the beginning, or why something is missing.
 func (c *capture) reader() (io.Reader, error) {
+	if c.err != nil {
+		return nil, fmt.Errorf("keeping a job's output: %w", c.err)
+	}
 	if c.file == nil {
 		return &memoryReader{c.memory}, nil
 	}

@@ -57,6 +57,9 @@ SIGUSR1 lets one more job run at once, SIGUSR2 one fewer. The exit status is the
 number of failed jobs, 101 for more than 100.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := cli.NotEmpty(c.Flags(), "rate", "rate-per-key", "key", "load", "halt", "joblog", "results"); err != nil {
+				return err
+			}
 			o, err := f.options(args)
 			if err != nil {
 				return err
@@ -203,7 +206,7 @@ func (o options) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r := &runner{o: o, template: parseTemplate(o.command), output: output{out: os.Stdout, err: os.Stderr}}
+	r := &runner{o: o, template: parseTemplate(o.command), running: newRunning(), output: output{out: os.Stdout, err: os.Stderr}}
 	if o.dryRun {
 		return r.dryRun(rs, os.Stdout)
 	}

@@ -45,21 +45,22 @@ func (r *runner) run(j *job, lease core.Lease) {
 		if !j.result.failed() || try >= r.o.tries || r.stopping.Err() != nil {
 			break
 		}
-		j.stdout.close()
-		j.stderr.close()
 		next, ok := r.again(j, lease)
 		if !ok {
-			break
+			break // the last try was this one
 		}
 		lease = next
+		j.stdout.close()
+		j.stderr.close()
 	}
 	r.ended(j)
 }
 
-// again waits for the next try's delay and start: a slot that only waits is somebody else's.
+// again waits for the next try's delay and start, by its key's limit too: a slot that only waits is somebody else's.
 func (r *runner) again(j *job, lease core.Lease) (core.Lease, bool) {
 	r.admission.slots.give(j.slot)
 	lease.Release()
+	j.keyLease.Release()
 	defer func() { j.slot = r.admission.slots.take() }()
 	if r.o.delay > 0 {
 		t := time.NewTimer(r.o.delay)
@@ -67,6 +68,12 @@ func (r *runner) again(j *job, lease core.Lease) (core.Lease, bool) {
 		select {
 		case <-t.C:
 		case <-r.stopping.Done():
+			return core.Lease{}, false
+		}
+	}
+	if r.lanes != nil {
+		var err error
+		if j.keyLease, err = r.lanes.keyed.Acquire(r.stopping, j.key, 1); err != nil {
 			return core.Lease{}, false
 		}
 	}
@@ -113,7 +120,7 @@ func (r *runner) execute(j *job, stdout, stderr writer) (status, signal int) {
 	path, err := r.programs.find(j.command[0])
 	var p *process
 	if err == nil {
-		p, err = start(path, j.command, r.null, stdout, stderr)
+		p, err = r.start(path, j.command, stdout, stderr)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintf(stderr, "sluice run: %s: %s\n", j.command[0], explain(err))
@@ -149,6 +156,25 @@ func (r *runner) execute(j *job, stdout, stderr writer) (status, signal int) {
 		return -1, signal
 	default:
 		return status, signal
+	}
+}
+
+// start starts a program. Where the machine has no room for one more, it waits until one of those that run ends, and
+// so do all that come after it.
+func (r *runner) start(path string, command []string, stdout, stderr writer) (*process, error) {
+	r.starting.RLock()
+	p, err := start(path, command, r.null, stdout, stderr)
+	r.starting.RUnlock()
+	if !noRoom(err) {
+		return p, err
+	}
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	for {
+		p, err = start(path, command, r.null, stdout, stderr)
+		if !noRoom(err) || !r.running.waitForEnd(r.stopping) {
+			return p, err
+		}
 	}
 }
 

@@ -51,14 +51,27 @@ func (o *output) check(err error) {
 	}
 }
 
-// write writes whole lines of a job that is running.
-func (o *output) write(w io.Writer, b []byte) {
+// write writes whole lines of a job that is running: what was kept of the first, and the rest.
+func (o *output) write(w io.Writer, tag string, begun *capture, rest []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.broken {
-		_, err := w.Write(b)
-		o.check(err)
+	if o.broken {
+		return
 	}
+	if tag != "" {
+		w = &tagger{w: w, tag: tag, fresh: true}
+	}
+	if begun.size > 0 {
+		r, err := begun.reader()
+		if err == nil {
+			_, err = io.Copy(w, r)
+		}
+		if o.check(err); err != nil {
+			return
+		}
+	}
+	_, err := w.Write(rest)
+	o.check(err)
 }
 
 // errBroken reports whether nobody reads the output any longer.
@@ -97,43 +110,36 @@ type byLine struct {
 	o    *output
 	w    io.Writer
 	tag  string
-	line []byte // begun
+	line capture // begun
 	size int64
 }
 
-// longLine is how much of a line is kept; what is longer passes in pieces.
-const longLine = 1 << 20
-
 func (l *byLine) Write(b []byte) (int, error) {
-	l.size += int64(len(b))
-	l.line = append(l.line, b...)
-	end := bytes.LastIndexByte(l.line, '\n') + 1
-	if end == 0 && len(l.line) >= longLine {
-		l.flush()
-		return len(b), nil
+	n := len(b)
+	l.size += int64(n)
+	if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
+		l.pass(b[:end])
+		b = b[end:]
 	}
-	if end > 0 {
-		l.pass(l.line[:end])
-		l.line = append(l.line[:0], l.line[end:]...)
+	if len(b) > 0 {
+		_, _ = l.line.Write(b) // pass tells of an error
 	}
-	return len(b), nil
+	return n, nil
 }
 
+// pass passes on what was begun and what ends it.
 func (l *byLine) pass(b []byte) {
-	if l.tag == "" {
-		l.o.write(l.w, b)
-		return
+	l.o.write(l.w, l.tag, &l.line, b)
+	if l.line.file != nil {
+		l.line.close()
 	}
-	t := tagger{w: io.Discard, tag: l.tag, fresh: true}
-	_, _ = t.Write(b)
-	l.o.write(l.w, t.buf)
+	l.line.memory, l.line.size = l.line.memory[:0], 0
 }
 
 // flush passes what is left on, as a line.
 func (l *byLine) flush() {
-	if len(l.line) > 0 {
-		l.pass(append(l.line, '\n'))
-		l.line = nil
+	if l.line.size > 0 {
+		l.pass([]byte{'\n'})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
@@ -45,6 +46,13 @@ func start(path string, argv []string, null *os.File, stdout, stderr io.Writer) 
 		p.w.Go(func() { pump(w, p.pipes[i]) })
 	}
 	return p, nil
+}
+
+// noRoom reports whether a start failed for want of files, processes or memory, which the end of another gives back.
+// EBADF is what a child gets that moves its files to numbers beyond the limit.
+func noRoom(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.ENFILE) ||
+		errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
 }
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}

@@ -26,6 +26,7 @@ type runner struct {
 	skip      map[int]bool
 	bar       bar
 	jobs      sync.WaitGroup
+	starting  sync.RWMutex // locked while there is no room for one more program
 	running   running
 	ends      sync.WaitGroup // of what ends the running ones
 

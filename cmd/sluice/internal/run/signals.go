@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -81,16 +82,18 @@ func (r *runner) say(text string) {
 type running struct {
 	mu   sync.Mutex
 	all  map[*process]struct{}
-	over bool // new ones are ended at once
+	over bool          // new ones are ended at once
+	gone chan struct{} // has room for one element: some have ended
+}
+
+func newRunning() running {
+	return running{all: make(map[*process]struct{}), gone: make(chan struct{}, 1)}
 }
 
 // add notes a process; false: it is to be ended at once.
 func (r *running) add(p *process) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all == nil {
-		r.all = make(map[*process]struct{})
-	}
 	r.all[p] = struct{}{}
 	return !r.over
 }
@@ -99,6 +102,33 @@ func (r *running) remove(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, p)
+	select {
+	case r.gone <- struct{}{}:
+	default:
+	}
+}
+
+// waitForEnd waits until a process has ended; false: none runs, or ctx is done.
+func (r *running) waitForEnd(ctx context.Context) bool {
+	select {
+	case <-r.gone: // perhaps before the start that failed: then that is tried once more
+		return true
+	default:
+	}
+	if r.len() == 0 {
+		select {
+		case <-r.gone: // between the two looks
+			return true
+		default:
+			return false
+		}
+	}
+	select {
+	case <-r.gone:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // end ends all, and returns when their groups are gone.
