@@ -18,6 +18,7 @@ import (
 )
 
 func rapid(tb testing.TB) core.Limiter {
+	tb.Helper()
 	return bucket(tb, core.TokenBucketOptions{TokenLimit: 1 << 16, TokensPerPeriod: 1 << 10, ReplenishmentPeriod: time.Microsecond})
 }
 
@@ -25,6 +26,7 @@ func rapid(tb testing.TB) core.Limiter {
 type foreign struct{ core.Limiter }
 
 func acquireAndRelease(b *testing.B, l core.Limiter) {
+	b.Helper()
 	b.ReportAllocs()
 	ctx := b.Context()
 	for b.Loop() {

@@ -77,24 +77,24 @@ func series(name string, a attribute.Set) string {
 
 func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-func concurrency(t testing.TB, permits, queue int) *core.ConcurrencyLimiter {
-	t.Helper()
+func concurrency(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
+	tb.Helper()
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "inner", PermitLimit: permits, QueueLimit: queue})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return l
 }
 
-func bucket(t testing.TB, o core.TokenBucketOptions) *core.TokenBucket {
-	t.Helper()
+func bucket(tb testing.TB, o core.TokenBucketOptions) *core.TokenBucket {
+	tb.Helper()
 	l, err := core.NewTokenBucket(o)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return l
 }
 
-func instrument(t testing.TB, o telemetry.Options, l core.Limiter) core.Limiter {
-	t.Helper()
+func instrument(tb testing.TB, o telemetry.Options, l core.Limiter) core.Limiter {
+	tb.Helper()
 	i, stop, err := telemetry.Instrument(o, "x", l)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, stop()) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, stop()) })
 	return i
 }

@@ -265,7 +265,7 @@ func TestALimiterThatLies(t *testing.T) {
 func TestALimiterThatKeepsItsContext(t *testing.T) {
 	var kept context.Context
 	i := instrument(t, newSDK().Options, stranger{acquire: func(ctx context.Context, n int) (core.Lease, error) {
-		kept = ctx
+		kept = ctx //nolint:fatcontext // that is what is tested
 		return core.Grant(n, nil), nil
 	}})
 	lease, err := i.Acquire(t.Context(), 1)

@@ -58,7 +58,7 @@ var limiters = &table{[]column{
 // instruments makes the table's instruments, one for each column.
 func (t *table) instruments(m metric.Meter) ([]metric.Int64Observable, error) {
 	all := make([]metric.Int64Observable, len(t.columns))
-	var errs []error
+	errs := make([]error, 0, len(t.columns))
 	for i, c := range t.columns {
 		var err error
 		switch {
@@ -119,9 +119,9 @@ func (t *table) callback(o Options, name attribute.KeyValue, instruments []metri
 	}
 	return func(_ context.Context, to metric.Observer) error {
 		sums := make([]int64, len(t.columns))
-		var errs []error
-		read := false
-		for _, d := range all() {
+		things, read := all(), false
+		errs := make([]error, 0, len(things))
+		for _, d := range things {
 			err := d.addTo(sums)
 			read = read || err == nil
 			errs = append(errs, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ func newTimes(o Options, name string) (*times, error) {
 	m := o.meter()
 	queue, err := durations(m, "sluice.limiter.queue.duration", "How long acquisitions waited.")
 	lease, err2 := durations(m, "sluice.limiter.lease.duration", "How long leases were held.")
-	if err = errors.Join(err, err2); err != nil {
+	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
 	return &times{
@@ -52,7 +53,7 @@ func (t *times) waited(ctx context.Context, d time.Duration, acquired bool) {
 // held is told how long a lease was held.
 func (t *times) held(d time.Duration) {
 	if !t.stopped.Load() {
-		t.lease.Record(context.Background(), max(d, 0).Seconds(), t.granted...) // a Release has no context
+		t.lease.Record(context.Background(), max(d, 0).Seconds(), t.granted...) //nolint:forbidigo // a Release has no context
 	}
 }
 
@@ -78,11 +79,7 @@ func showsTerms(l core.Limiter) bool {
 	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow, *adaptive.Concurrency:
 		return true
 	case *core.ChainedLimiter:
-		for _, k := range l.Limiters() {
-			if showsTerms(k) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(l.Limiters(), showsTerms)
 	}
 	return false
 }

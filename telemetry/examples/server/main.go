@@ -39,13 +39,13 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		case *clients < 1:
 			return program.Usage("-clients = %d, want at least 1", *clients)
 		}
-		handler, stop, err := newSite()
+		handler, stop, err := newSite() //nolint:contextcheck // a Release has no context
 		if err != nil {
 			return err
 		}
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", *addr)
 		if err != nil {
-			return errors.Join(err, stop())
+			return errors.Join(err, stop(context.WithoutCancel(ctx)))
 		}
 		base := "http://" + l.Addr().String()
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
@@ -62,7 +62,7 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 			}
 			return scrape(ctx, base, s.Out)
 		})
-		return errors.Join(err, stop())
+		return errors.Join(err, stop(context.WithoutCancel(ctx)))
 	}
 }
 

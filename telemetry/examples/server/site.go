@@ -28,7 +28,7 @@ const (
 
 // newSite returns a handler with an API under limits, and with their metrics on /metrics.
 // stop ends the metrics.
-func newSite() (h http.Handler, stop func() error, err error) {
+func newSite() (h http.Handler, stop func(context.Context) error, err error) {
 	registry := client.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
 	if err != nil {
@@ -48,10 +48,7 @@ func newSite() (h http.Handler, stop func() error, err error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", limits.Exempt(promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 	mux.Handle("GET /api", limits.Policy("api")(query(database)))
-	return limits.Handler(mux), func() error {
-		// All that was registered with the provider ends with it.
-		return provider.Shutdown(context.Background()) //nolint:forbidigo // the program's own has ended by then
-	}, nil
+	return limits.Handler(mux), provider.Shutdown, nil // what is registered with the provider ends with it
 }
 
 // newLimits makes a limit for all requests, and one for each client.
@@ -72,7 +69,7 @@ func newLimits(o telemetry.Options) (*httplimit.Limits, error) {
 	_, err = telemetry.Observe(o, "all", all)
 	_, err2 := telemetry.Partitions(o, "clients", clients)
 	observer, err3 := telemetry.HTTP(o)
-	if err = errors.Join(err, err2, err3); err != nil {
+	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
 	return httplimit.New(httplimit.Options{
