@@ -158,7 +158,7 @@ func newCell(e *engine, first uint64, t *terms) *cell {
 // bubbled reports whether the clock is a synctest bubble's: it has no monotonic reading.
 func bubbled() bool {
 	now := time.Now()
-	return now == now.Round(0)
+	return now == now.Round(0) //nolint:revive,staticcheck // the reading is what counts, not the instant
 }
 
 // newExtra returns a cell that carries x, with the terms of like, which may be nil.

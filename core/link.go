@@ -131,7 +131,7 @@ func answered(l Limiter, lease Lease, err error) (Lease, error) {
 // same reports whether a and b are one error. Errors that cannot be compared, such as lists,
 // never are.
 func same(a, b error) bool {
-	if reflect.TypeOf(b).Kind() != reflect.Pointer && !(reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable()) {
+	if reflect.TypeOf(b).Kind() != reflect.Pointer && (!reflect.ValueOf(a).Comparable() || !reflect.ValueOf(b).Comparable()) {
 		return false
 	}
 	return a == b //nolint:errorlint // that very error
