@@ -210,7 +210,7 @@ func (r *runner) ended(j *job) {
 		j.stderr.close()
 	}
 	if r.order != nil {
-		r.order.done(j.seq, show)
+		r.order.done(j.seq, j.stdout.held()+j.stderr.held(), show)
 	} else {
 		show()
 	}

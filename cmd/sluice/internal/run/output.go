@@ -147,32 +147,48 @@ func (l *byLine) flush() {
 type sequence struct {
 	mu      sync.Mutex
 	next    int
-	waiting map[int]func()
+	waiting map[int]finished
+	held    int        // what those that wait take
 	room    *sync.Cond // signalled when some have passed
 }
 
+// finished is a job that waits for its turn.
+type finished struct {
+	pass func()
+	held int // the bytes that its output takes, a file counting as fileHeld
+}
+
 func newSequence() *sequence {
-	s := &sequence{next: 1, waiting: make(map[int]func())}
+	s := &sequence{next: 1, waiting: make(map[int]finished)}
 	s.room = sync.NewCond(&s.mu)
 	return s
 }
 
-// mostFinished is how many finished jobs may wait for one before them, before no more are started.
-const mostFinished = 10_000
+// How many finished jobs may wait for one before them, and what their output may take, before no more are started.
+const (
+	mostFinished = 10_000
+	mostHeld     = 64 << 20
+	fileHeld     = 256 << 10 // 256 open files in all
+)
 
-// done runs f, and all that waited for it, when all before seq have been done.
-func (s *sequence) done(seq int, f func()) {
+// full reports whether no more jobs are to start. It must be called with s.mu held.
+func (s *sequence) full() bool { return len(s.waiting) >= mostFinished || s.held >= mostHeld }
+
+// done runs f, and all that waited for it, when all before seq have been done. Until then the job holds so many bytes.
+func (s *sequence) done(seq, held int, f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting[seq] = f
+	s.waiting[seq] = finished{f, held}
+	s.held += held
 	for {
-		f, ok := s.waiting[s.next]
+		j, ok := s.waiting[s.next]
 		if !ok {
 			return
 		}
 		delete(s.waiting, s.next)
 		s.next++
-		f()
+		j.pass()
+		s.held -= j.held
 		s.room.Broadcast()
 	}
 }
@@ -181,7 +197,7 @@ func (s *sequence) done(seq int, f func()) {
 func (s *sequence) wait(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) < mostFinished {
+	if !s.full() {
 		return
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -190,7 +206,7 @@ func (s *sequence) wait(ctx context.Context) {
 		s.room.Broadcast()
 	})
 	defer stop()
-	for len(s.waiting) >= mostFinished && ctx.Err() == nil {
+	for s.full() && ctx.Err() == nil {
 		s.room.Wait()
 	}
 }
@@ -200,7 +216,7 @@ func (s *sequence) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seq := range slices.Sorted(maps.Keys(s.waiting)) {
-		s.waiting[seq]()
+		s.waiting[seq].pass()
 		delete(s.waiting, seq)
 	}
 }

@@ -80,7 +80,7 @@ func (r *runner) enterAll(rs rows) error {
 		seq++
 		if r.skip[seq] {
 			if r.order != nil {
-				r.order.done(seq, func() {})
+				r.order.done(seq, 0, func() {})
 			}
 		} else if !r.enter(&job{seq: seq, row: next.row}) {
 			return nil
@@ -198,7 +198,7 @@ func (r *runner) dryRun(rs rows, w io.Writer) error {
 			return err
 		}
 		seq++
-		if _, err := fmt.Fprintln(w, quote(r.template.expand(row, seq, 1))); err != nil {
+		if _, err := fmt.Fprintln(w, r.tag(&job{row: row})+quote(r.template.expand(row, seq, 1))); err != nil {
 			return err
 		}
 	}
