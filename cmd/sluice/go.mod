@@ -46,6 +46,7 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/sluice-go/sluice/telemetry v0.0.0
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.0 // indirect
 	github.com/tklauser/go-sysconf v0.4.0 // indirect
@@ -60,3 +61,5 @@ require (
 )
 
 replace github.com/sluice-go/sluice/redislimit => ../../redislimit
+
+replace github.com/sluice-go/sluice/telemetry => ../../telemetry
