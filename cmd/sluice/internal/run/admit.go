@@ -117,6 +117,7 @@ type lanes struct {
 	keyed *partition.Keyed[string, string]
 	room  chan struct{} // an element for each job that waits
 	ready chan *job     // those whose key lets them go on
+	held  bool          // the limit is on how many run at once
 
 	mu      sync.Mutex
 	waiting map[string][]*job // by key; the first of each is the one that asks
@@ -135,7 +136,7 @@ func newLanes(limit spec.Limit) (*lanes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lanes{keyed: keyed, room: make(chan struct{}, ahead), ready: make(chan *job), waiting: make(map[string][]*job)}, nil
+	return &lanes{keyed: keyed, held: limit.Kind == spec.Concurrency, room: make(chan struct{}, ahead), ready: make(chan *job), waiting: make(map[string][]*job)}, nil
 }
 
 // enter has a job wait for its key; it blocks while too many wait.
@@ -173,12 +174,23 @@ func (l *lanes) serve(ctx context.Context, key string) {
 			j.keyLease = lease
 			select {
 			case l.ready <- j:
+				<-j.started // the next permit counts from there
 			case <-ctx.Done():
 				lease.Release()
 			}
 		}
 		<-l.room
 	}
+}
+
+// takeAnew takes the permit of a job's key when the job starts: while it waited for a slot, the next one would have come.
+// If another try of the key's jobs is quicker, the permit that was refunded is its, and the job goes on without one.
+func (l *lanes) takeAnew(j *job) {
+	if l.held {
+		return // as long as the job takes
+	}
+	l.keyed.Refund(j.key, j.keyLease)
+	j.keyLease = l.keyed.TryAcquire(j.key, 1)
 }
 
 // close waits until no job waits, and then closes ready.

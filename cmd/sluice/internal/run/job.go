@@ -17,7 +17,8 @@ type job struct {
 	seq      int
 	row      row
 	key      string
-	keyLease core.Lease // of the limit per key
+	keyLease core.Lease    // of the limit per key
+	started  chan struct{} // closed when it has, or is not to; nil without a limit per key
 	slot     int
 
 	command        []string

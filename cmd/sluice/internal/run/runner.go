@@ -55,6 +55,7 @@ func (r *runner) runAll(rs rows) error {
 				if !r.admit(j) {
 					j.keyLease.Release()
 				}
+				close(j.started)
 			}
 		})
 	}
@@ -131,6 +132,7 @@ func (r *runner) enter(j *job) bool {
 	if r.lanes == nil {
 		return r.admit(j)
 	}
+	j.started = make(chan struct{})
 	j.key = expandWord(r.o.key, j.row, j.seq, 0)
 	return r.lanes.enter(r.stopping, j)
 }
@@ -143,6 +145,9 @@ func (r *runner) admit(j *job) bool {
 			r.fault(err)
 		}
 		return false
+	}
+	if r.lanes != nil {
+		r.lanes.takeAnew(j)
 	}
 	j.slot = r.admission.slots.take()
 	r.mu.Lock()
