@@ -162,7 +162,7 @@ func (b *backends) probe(k *backend) {
 	if k.removed.Load() || !k.away.Load() {
 		return
 	}
-	c, err := net.DialTimeout("tcp", k.address, probePeriod)
+	c, err := net.DialTimeout("tcp", k.address, probePeriod) //nolint:noctx // it ends by itself
 	if err != nil {
 		time.AfterFunc(probePeriod, func() { b.probe(k) })
 		return

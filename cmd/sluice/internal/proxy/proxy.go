@@ -55,7 +55,8 @@ func newProxy(file string, tcp bool, say func(format string, args ...any)) (*pro
 	p.forward = newForwarder(p)
 	p.state.Store(&state{})
 	p.metrics.watch(p)
-	return p, p.load()
+	err := p.load()
+	return p, err
 }
 
 // sayer writes lines of a log to a person.

@@ -271,7 +271,7 @@ func TestBackendComesBack(t *testing.T) {
 	first := backendOf(t, hello)
 	second := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		_, _ = fmt.Fprintf(w, "second %s", b)
+		_, _ = fmt.Fprintf(w, "second:%s", b)
 	})
 	p := serves(t, false, "to: ["+first.URL+", "+second.URL+"]\nglobal: {limit: concurrency 1}\n")
 	answers := make(map[string]int)
@@ -279,7 +279,7 @@ func TestBackendComesBack(t *testing.T) {
 		_, body := p.asks("GET", "/")
 		answers[body]++
 	}
-	assert.Equal(t, map[string]int{"hello": 5, "second ": 5}, answers, "in turns")
+	assert.Equal(t, map[string]int{"hello": 5, "second:": 5}, answers, "in turns")
 	address := first.Listener.Addr().String()
 	first.Close()
 	for range 6 {
@@ -288,7 +288,7 @@ func TestBackendComesBack(t *testing.T) {
 		body, err := io.ReadAll(a.Body)
 		require.NoError(t, err)
 		_ = a.Body.Close()
-		assert.Equal(t, "second body", string(body))
+		assert.Equal(t, "second:body", string(body))
 	}
 	assert.Contains(t, p.said.String(), "backend "+first.URL+" is away")
 	second.Close()
@@ -334,7 +334,7 @@ func TestUpgradeAndStream(t *testing.T) {
 		if err != nil {
 			return
 		}
-		defer func() { _ = c.Close() }()
+		t.Cleanup(func() { _ = c.Close() })
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		_, _ = io.Copy(c, buf)
 	})
@@ -397,7 +397,7 @@ func TestSlowClients(t *testing.T) {
 	for i := range 10 {
 		c, err := net.Dial("tcp", p.address)
 		require.NoError(t, err)
-		defer func() { _ = c.Close() }()
+		t.Cleanup(func() { _ = c.Close() })
 		_, err = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nX-Client: slow\r\nContent-Length: 10\r\n\r\n1")
 		require.NoError(t, err)
 		go func() {
@@ -410,7 +410,7 @@ func TestSlowClients(t *testing.T) {
 	for range 50 { // and some that do not even end their headers: they hold nothing at all
 		c, err := net.Dial("tcp", p.address)
 		require.NoError(t, err)
-		defer func() { _ = c.Close() }()
+		t.Cleanup(func() { _ = c.Close() })
 		_, err = io.WriteString(c, "POST / HTTP/1.1\r\nHo")
 		require.NoError(t, err)
 	}
@@ -433,7 +433,7 @@ func TestManyConnections(t *testing.T) {
 	for i := range conns {
 		c, err := net.Dial("tcp", p.address)
 		require.NoError(t, err)
-		defer func() { _ = c.Close() }()
+		t.Cleanup(func() { _ = c.Close() })
 		conns[i] = c
 	}
 	for range 2 {

@@ -56,7 +56,7 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 				p.reload(true)
 				continue
 			}
-			return p.drain(main, grace, signals)
+			return p.drain(main, grace, signals) //nolint:contextcheck // it goes on when ctx has ended
 		}
 	}
 }
