@@ -334,7 +334,7 @@ func TestUpgradeAndStream(t *testing.T) {
 		if err != nil {
 			return
 		}
-		t.Cleanup(func() { _ = c.Close() })
+		defer func() { _ = c.Close() }()
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		_, _ = io.Copy(c, buf)
 	})
