@@ -155,6 +155,13 @@ example_telemetry_server() {
 	says '-clients = 0, want at least 1'
 }
 
+example_redislimit_fleet() {
+	exits 0 "$1" -seconds 1
+	says '^together: [1-9][0-9]* permits'
+	exits 2 "$1" -seconds 0
+	says '-seconds = 0, want 1 to 3600'
+}
+
 # programs prints the folder of each example program, of all modules.
 programs() {
 	local module

@@ -1,5 +1,5 @@
-// Package bench_test compares redislimit with redis_rate, rueidislimiter and throttled, on one
-// redis-server that it starts, in one run.
+// Package bench_test compares redislimit with redis_rate and throttled, on one redis-server
+// that it starts, in one run.
 package bench_test
 
 import (

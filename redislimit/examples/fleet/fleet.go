@@ -1,17 +1,13 @@
-// Fleet starts four processes, itself, that share a limit of 1,000 permits a second and a
-// concurrency limit of 8, and prints what each got, the sum, and the most that was ever held
-// at once.
-//
-// It uses the Redis at REDIS_URL, or one of its own in memory.
+// Fleet starts four processes, itself, that share a rate and a concurrency limit.
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -23,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/program"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
@@ -34,26 +31,41 @@ const (
 	budget    = time.Second // far more than a decision takes, as this is to show the limit
 )
 
-func main() {
-	url := flag.String("member", "", "be a member of the fleet, on this Redis")
-	key := flag.String("key", "fleet"+strconv.FormatInt(time.Now().UnixNano(), 36), "what the fleet's keys begin with")
-	seconds := flag.Int("seconds", 3, "how long the fleet works")
-	flag.Parse()
-	ctx := context.Background() //nolint:forbidigo // the program's
-	var err error
-	if *url != "" {
-		err = member(ctx, *url, *key, *seconds)
-	} else {
-		err = fleet(ctx, *key, *seconds)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "fleet:", err)
-		os.Exit(1)
+const usage = `Fleet starts four processes, itself, that share a limit of 1,000 permits a
+second and a concurrency limit of 8, and prints what each got, the sum, and the
+most that was ever held at once.
+
+Usage: fleet [-seconds N]
+
+It uses the Redis at REDIS_URL, as redis://localhost:6379, or one of its own in
+memory.
+`
+
+func main() { program.Main(usage, define) }
+
+func define(flags *flag.FlagSet, s program.Streams) program.Body {
+	url := flags.String("member", "", "be a member of the fleet, on this Redis")
+	key := flags.String("key", "", "what the fleet's keys begin with; made up if not given")
+	seconds := flags.Int("seconds", 3, "how long the fleet works, 1 to 3600")
+	return func(ctx context.Context, args []string) error {
+		if err := program.NoArguments(args); err != nil {
+			return err
+		}
+		if *seconds < 1 || *seconds > 3600 {
+			return program.Usage("-seconds = %d, want 1 to 3600", *seconds)
+		}
+		if *key == "" {
+			*key = "fleet" + strconv.FormatInt(time.Now().UnixNano(), 36)
+		}
+		if *url != "" {
+			return member(ctx, s.Out, *url, *key, *seconds)
+		}
+		return fleet(ctx, s, *key, *seconds)
 	}
 }
 
 // fleet starts the members and adds up what they tell.
-func fleet(ctx context.Context, key string, seconds int) error {
+func fleet(ctx context.Context, s program.Streams, key string, seconds int) error {
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
 		m := miniredis.NewMiniRedis()
@@ -73,12 +85,12 @@ func fleet(ctx context.Context, key string, seconds int) error {
 	sum := 0
 	for i := range processes {
 		wg.Go(func() {
-			n, line, err := run(ctx, self, url, key, seconds)
+			n, line, err := run(ctx, s.Err, self, url, key, seconds)
 			mu.Lock()
 			defer mu.Unlock()
 			failed = errors.Join(failed, err)
 			sum += n
-			tell("process %d: %s\n", i+1, line)
+			_, _ = fmt.Fprintf(s.Out, "process %d: %s\n", i+1, line)
 		})
 	}
 	wg.Wait()
@@ -91,27 +103,22 @@ func fleet(ctx context.Context, key string, seconds int) error {
 	}
 	// A bucket of a second's permits starts full.
 	limit := perSecond * (seconds + 1)
-	tell("together: %d permits in %d s, at most %d by the limit; most held at once: %d of %d\n", sum, seconds, limit, most, atOnce)
+	_, _ = fmt.Fprintf(s.Out, "together: %d permits in %d s, at most %d by the limit; most held at once: %d of %d\n", sum, seconds, limit, most, atOnce)
 	if sum > limit || most > atOnce {
 		return errors.New("the limit was not kept")
 	}
 	return nil
 }
 
-// tell prints a line.
-func tell(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format, args...) }
-
 // run starts a member, and returns what it was granted.
-func run(ctx context.Context, self, url, key string, seconds int) (int, string, error) {
+func run(ctx context.Context, stderr io.Writer, self, url, key string, seconds int) (int, string, error) {
 	cmd := exec.CommandContext(ctx, self, "-member", url, "-key", key, "-seconds", strconv.Itoa(seconds)) //nolint:gosec // ourselves
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return 0, "failed", err
 	}
-	s := bufio.NewScanner(strings.NewReader(string(out)))
-	s.Scan()
-	line := s.Text()
+	line, _, _ := strings.Cut(string(out), "\n")
 	number, _, _ := strings.Cut(line, " ")
 	n, err := strconv.Atoi(number)
 	return n, line, err
@@ -130,7 +137,7 @@ func report(ctx context.Context, url, key string) (int, error) {
 }
 
 // member works under the two limits, and prints what it was granted.
-func member(ctx context.Context, url, key string, seconds int) error {
+func member(ctx context.Context, out io.Writer, url, key string, seconds int) error {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		return err
@@ -173,7 +180,7 @@ func member(ctx context.Context, url, key string, seconds int) error {
 	}
 	wg.Wait()
 	st := jobs.Statistics()
-	tell("%d permits, %d jobs\n", granted, st.Granted)
+	_, _ = fmt.Fprintf(out, "%d permits, %d jobs\n", granted, st.Granted)
 	return nil
 }
 
