@@ -216,7 +216,7 @@ func (e *engine) lease(o *op) core.Lease {
 
 // figures appends what was left after a decision.
 func (e *engine) figures(o *op, m []core.Metadata) []core.Metadata {
-	m = append(m, core.Remaining.With(o.answer.left))
+	m = append(m, core.Remaining.With(min(o.answer.left, o.t.limit)))
 	if o.t.timed() {
 		m = append(m, core.ResetAfter.With(lasts(o.answer.reset)))
 	}

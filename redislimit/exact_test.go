@@ -96,6 +96,22 @@ func (w *twins) step() {
 	w.settle()
 }
 
+// end gives all back, and ends the waits, still alike.
+func (w *twins) end() {
+	for _, g := range w.grants {
+		g.local.Release()
+		g.remote.Release()
+		synctest.Wait()
+	}
+	w.say("the end")
+	w.settle()
+	for _, p := range w.waiting {
+		p.cancel()
+		synctest.Wait()
+	}
+	w.settle()
+}
+
 func (w *twins) look() {
 	if w.update != nil && w.random.IntN(3) == 0 {
 		limit, step, scale := 2+w.random.IntN(9), 1+w.random.IntN(2), 1+w.random.IntN(3)
@@ -238,6 +254,11 @@ func metadata(l core.Lease) map[string]any {
 func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.Shared) *twins {
 	t.Helper()
 	w := &twins{t: t, random: random, start: time.Now(), limit: 2 + random.IntN(8)}
+	t.Cleanup(func() { // of a test that failed
+		for _, g := range w.grants {
+			g.remote.Release()
+		}
+	})
 	queue, order := random.IntN(12), core.QueueOrder(random.IntN(2))
 	must := func(err error) { require.NoError(t, err) }
 	switch kind {
@@ -309,26 +330,10 @@ func TestDecidesAsCore(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := serve(t)
 					w := twinsOf(t, kind, rand.New(rand.NewPCG(uint64(seed), 1)), s.shared("key"))
-					t.Cleanup(func() {
-						for _, g := range w.grants {
-							g.remote.Release()
-						}
-					})
 					for range steps {
 						w.step()
 					}
-					for _, g := range w.grants {
-						g.local.Release()
-						g.remote.Release()
-						synctest.Wait()
-					}
-					w.say("the end")
-					w.settle()
-					for _, p := range w.waiting {
-						p.cancel()
-						synctest.Wait()
-					}
-					w.settle()
+					w.end()
 				})
 			})
 		}

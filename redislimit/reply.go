@@ -62,6 +62,31 @@ func (r reply) answer(i int) answer {
 // errReply is a failure of the store: it answered, but not as the script does.
 var errReply = errors.New("not the script's answer")
 
+// possible reports whether a script says such numbers: they are exact in its floats, and only
+// an instant is ever negative.
+func (r reply) possible(all []int64) bool {
+	for _, n := range all {
+		if n < -1<<53 || n > 1<<53 {
+			return false
+		}
+	}
+	for i := range len(r.answers) / answerLen {
+		if a := r.answer(i); a.status < 0 || a.left < 0 || a.reset < 0 || a.retry < 0 {
+			return false
+		}
+	}
+	return r.lack >= 0 && r.ends >= 0 && (r.forecast == nil || r.forecast.possible())
+}
+
+func (f *forecast) possible() bool {
+	for i, s := range f.segments {
+		if s.taken < 0 || s.index < -f.t.step || i > 0 && s.index <= f.segments[i-1].index {
+			return false
+		}
+	}
+	return f.lack >= 0 && f.zero <= 0
+}
+
 // read reads a script's answer to that many operations.
 func (t *terms) read(r []int64, ops int) (reply, error) {
 	if len(r) == 1 && r[0] > 0 {
@@ -90,6 +115,9 @@ func (t *terms) read(r []int64, ops int) (reply, error) {
 		return out, fmt.Errorf("%w: %d numbers", errReply, len(r))
 	}
 	out.answers = r[head:]
+	if !out.possible(r) {
+		return reply{}, fmt.Errorf("%w: impossible numbers", errReply)
+	}
 	return out, nil
 }
 

@@ -18,7 +18,11 @@ import (
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// rueidis has a goroutine that sleeps for seconds after it looked at a cluster, also when
+	// the client is closed meanwhile.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
 
 // server is a Redis in memory, with connections in memory, that lives in a bubble.
 type server struct {

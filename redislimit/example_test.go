@@ -1,0 +1,123 @@
+package redislimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+// start returns a client of a Redis in memory, as the examples use it; yours is at an
+// address.
+func start() (client *redis.Client, stop func()) {
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		panic(err)
+	}
+	client = redis.NewClient(&redis.Options{Addr: m.Addr()})
+	return client, func() {
+		client.Close()
+		m.Close()
+	}
+}
+
+// Two limiters with one Key share the limit, as those of two processes do.
+func ExampleNewTokenBucket() {
+	client, stop := start()
+	defer stop()
+	options := redislimit.TokenBucketOptions{
+		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
+		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "orders", Budget: time.Second},
+	}
+	here, err := redislimit.NewTokenBucket(options)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer here.Close()
+	there, err := redislimit.NewTokenBucket(options)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer there.Close()
+
+	fmt.Println("here:", here.TryAcquire(2).Acquired())
+	fmt.Println("there:", there.TryAcquire(2).Acquired())
+	fmt.Println("left:", there.Available())
+	// Output:
+	// here: true
+	// there: false
+	// left: 1
+}
+
+// Work under a lease should end when the lease is lost, as others are then granted its
+// permits.
+func ExampleContext() {
+	client, stop := start()
+	defer stop()
+	limiter, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
+		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1},
+		Shared:                    redislimit.Shared{Store: goredis.New(client), Key: "backup", Budget: time.Second},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer limiter.Close()
+
+	lease := limiter.TryAcquire(1)
+	if err := lease.Err(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := redislimit.Context(context.Background(), lease)
+	_, fenced := redislimit.FencingToken.From(lease)
+	fmt.Println("held:", ctx.Err() == nil, "with a fencing token:", fenced)
+
+	lease.Release()
+	fmt.Println("released:", context.Cause(ctx))
+	// Output:
+	// held: true with a fencing token: true
+	// released: context canceled
+}
+
+// While the store is away, DownLocal has a limiter of this process decide.
+func ExampleDown() {
+	client, stop := start()
+	stop() // it is away
+	local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer local.Close()
+	for _, shared := range []redislimit.Shared{
+		{Down: redislimit.DownDeny},
+		{Down: redislimit.DownAllow},
+		{Down: redislimit.DownLocal, Local: local}, // its share, for the time being
+	} {
+		shared.Store, shared.Key = goredis.New(client), "orders"
+		limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+			TokenBucketOptions: core.PerSecond(100, 100), Shared: shared,
+		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		first, second := limiter.TryAcquire(1), limiter.TryAcquire(1)
+		fmt.Println(first.Acquired(), second.Acquired(), errors.Is(second.Err(), redislimit.ErrStore))
+		limiter.Close()
+	}
+	// Output:
+	// false false true
+	// true true false
+	// true false false
+}

@@ -1,0 +1,148 @@
+package redislimit_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// bytesSource makes random numbers of the fuzzer's bytes, and of its own when they are used up.
+type bytesSource struct {
+	bytes []byte
+	after *rand.PCG
+}
+
+func (s *bytesSource) Uint64() uint64 {
+	if len(s.bytes) < 2 {
+		s.bytes = nil
+		return s.after.Uint64()
+	}
+	v := uint64(binary.BigEndian.Uint16(s.bytes))
+	s.bytes = s.bytes[2:]
+	return v<<48 | v<<24 | v // some read the upper bits, others the lower ones
+}
+
+// FuzzDecidesAsCore does what the bytes say to a limiter of each kind, and to one of core.
+func FuzzDecidesAsCore(f *testing.F) {
+	f.Add(byte(0), []byte("take, wait, sleep"))
+	f.Add(byte(1), []byte{1, 2, 3, 4, 250, 251, 252, 253, 254, 255, 0, 0, 128, 128, 7, 7, 64, 64, 99, 1})
+	f.Add(byte(2), []byte{})
+	f.Add(byte(3), []byte("a concurrency limit, with releases and refunds, and Update"))
+	kinds := []string{"bucket", "fixed", "sliding", "concurrency"}
+	f.Fuzz(func(t *testing.T, kind byte, operations []byte) {
+		if len(operations) > 500 {
+			t.Skip("too long to be quick")
+		}
+		synctest.Test(t, func(t *testing.T) {
+			source := &bytesSource{operations, rand.NewPCG(1, 2)}
+			w := twinsOf(t, kinds[int(kind)%len(kinds)], rand.New(source), serve(t).shared("key"))
+			for len(source.bytes) > 0 {
+				w.step()
+			}
+			w.end()
+		})
+	})
+}
+
+// liar is a store whose answers are whatever the fuzzer likes.
+type liar struct{ numbers []int64 }
+
+func (s *liar) Run(_ context.Context, _ *redislimit.Script, _ []string, args ...int64) ([]int64, error) {
+	if len(s.numbers) == 0 {
+		return nil, errGone
+	}
+	n := int(uint64(s.numbers[0]) % 30)
+	reply := s.numbers[1:min(1+n, len(s.numbers))]
+	s.numbers = s.numbers[1+len(reply):]
+	return append([]int64(nil), reply...), nil
+}
+
+func (*liar) Subscribe(context.Context, string, func()) (func(), error) {
+	return nil, errors.ErrUnsupported
+}
+
+// FuzzReply has a server answer as no script does: whatever it says, a decision is a decision,
+// and nothing is told that can't be.
+func FuzzReply(f *testing.F) {
+	add := func(kind byte, replies ...[]int64) {
+		var all []byte
+		for _, r := range replies {
+			all = binary.BigEndian.AppendUint64(all, uint64(len(r)))
+			for _, n := range r {
+				all = binary.BigEndian.AppendUint64(all, uint64(n))
+			}
+		}
+		f.Add(kind, all)
+	}
+	add(0, []int64{0, 1, 2, 1, 4, 1000, 0, 5, 0, 0}, []int64{0, 5, 2, 0, 0, 1000, 50, 5, 0, 0})
+	add(0, []int64{0, -1 << 63, -1 << 63, 1, -1 << 63, -1 << 63, -1 << 63, 5, 0, 0})
+	add(1, []int64{0, 7, 3, 9, 1, 5, 3, 1, 2, 1000, 0, 5, 0, 0})
+	add(2, []int64{0, 7, 0, 9, 0, 1, 1 << 62, 1 << 62, 1 << 62, 5, 0, 0})
+	add(3, []int64{0, 1, 1, 4, 0, 0, 77, 0, 0}, []int64{0, 1, 1, 4, 0, 0, 78, 0, 0}, []int64{2})
+	f.Fuzz(func(t *testing.T, kind byte, data []byte) {
+		s := &liar{}
+		for ; len(data) >= 8; data = data[8:] {
+			s.numbers = append(s.numbers, int64(binary.BigEndian.Uint64(data)))
+		}
+		synctest.Test(t, func(t *testing.T) { believes(t, int(kind)%4, s) })
+	})
+}
+
+// believes uses a limiter of that kind on the store.
+func believes(t *testing.T, kind int, s redislimit.Store) {
+	t.Helper()
+	const limit = 5
+	o := redislimit.Shared{Store: s, Key: "key", Ahead: 3, TTL: time.Second}
+	l := []func() everything{
+		func() everything {
+			return bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5})
+		},
+		func() everything {
+			return fixed(t, o, core.FixedWindowOptions{PermitLimit: limit, Window: time.Second, QueueLimit: 5})
+		},
+		func() everything {
+			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: limit, Window: time.Second, SegmentsPerWindow: 4, QueueLimit: 5})
+		},
+		func() everything {
+			return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 5})
+		},
+	}[kind]()
+	for i := range 8 {
+		n := i % 4
+		lease := l.TryAcquire(n)
+		if i%2 == 1 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Microsecond)
+			lease, _ = l.Acquire(ctx, n)
+			cancel()
+		}
+		require.Equal(t, lease.Err() == nil, lease.Acquired())
+		if left, ok := core.Remaining.From(lease); ok {
+			require.GreaterOrEqual(t, left, 0)
+			require.LessOrEqual(t, left, limit)
+		}
+		for _, key := range []core.MetadataKey[time.Duration]{core.RetryAfter, core.ResetAfter} {
+			if d, ok := key.From(lease); ok {
+				require.GreaterOrEqual(t, d, time.Duration(0))
+			}
+		}
+		left := l.Statistics().Available
+		require.GreaterOrEqual(t, left, 0)
+		require.LessOrEqual(t, left, limit)
+		l.IdleFor()
+		if i == 5 {
+			l.Refund(lease)
+		}
+		lease.Release()
+		time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+	}
+	require.NoError(t, l.Close())
+}
