@@ -82,7 +82,7 @@ func (c *ChainedLimiter) combine(t *cell, permits int) Lease {
 	left, reset := -1, int64(-1)
 	added := false
 	for _, k := range t.x.links {
-		if x := k.extra(); x != nil && x.meta != nil {
+		if x := k.extra(); x != nil && len(x.meta) > 0 {
 			added = true
 		}
 		if k.c == nil || k.c.Limit == 0 {

@@ -1,7 +1,6 @@
 package partitions
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 
@@ -11,9 +10,8 @@ import (
 // each puts the implementations next to each other, with the keys there.
 func each(b *testing.B, keys []string, run func(b *testing.B, take func(string) bool)) {
 	b.Helper()
-	ctx := context.Background()
 	var impls []sidebyside.Impl
-	for _, w := range ways(b, ctx) {
+	for _, w := range ways(b) {
 		for _, key := range keys {
 			if !w.take(key) {
 				b.Fatal(w.name, "refused")
@@ -35,7 +33,8 @@ func BenchmarkLiveKey(b *testing.B) {
 					if !take(keys[i]) {
 						refused++
 					}
-					if i++; i == n {
+					i++
+					if i == n {
 						i = 0
 					}
 				}

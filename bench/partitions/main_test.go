@@ -95,8 +95,9 @@ type way struct {
 }
 
 // ways returns the implementations, without keys.
-func ways(b *testing.B, ctx context.Context) []way {
+func ways(b *testing.B) []way {
 	b.Helper()
+	ctx := b.Context()
 	ours := newKeyed(b, 0, func(string) (core.Limiter, error) { return bucket(), nil })
 	var syncMap sync.Map
 	locked := &mutexMap{m: make(map[string]*rate.Limiter)}

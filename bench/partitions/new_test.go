@@ -1,7 +1,6 @@
 package partitions
 
 import (
-	"context"
 	"math"
 	"runtime"
 	"slices"
@@ -37,7 +36,7 @@ func takeNew(b *testing.B, take func(string) bool) {
 func rivals(b *testing.B) []sidebyside.Impl {
 	b.Helper()
 	var impls []sidebyside.Impl
-	for _, w := range ways(b, context.Background())[1:] {
+	for _, w := range ways(b)[1:] {
 		impls = append(impls, sidebyside.Impl{Name: w.name, Run: func(b *testing.B) { takeNew(b, w.take) }})
 	}
 	return impls

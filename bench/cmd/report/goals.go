@@ -38,6 +38,20 @@ func goals() []line {
 		line{work: "idle fixed window", measurement: "idle", ours: "sluice-fixed", goal: idleBytes, unit: heap},
 		line{work: "idle sliding window", measurement: "idle", ours: "sluice-sliding", goal: idleBytes, unit: heap},
 	)
+	ls = append(ls, channelGoals()...)
+	ls = append(ls, pipeGoals()...)
+	ls = append(ls, partitionGoals()...)
+	ls = append(ls, httpGoals()...)
+	ls = append(ls, adaptiveGoals()...)
+	return append(ls,
+		line{work: "throttled 32 KiB write that need not wait", measurement: "throttled-write", ours: ours, rival: timeRate, goal: 0.60},
+		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "pond", goal: 1.00},
+		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "errgroup", goal: 0.30},
+		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "ants", goal: 0.25},
+	)
+}
+
+func channelGoals() (ls []line) {
 	for _, c := range []struct {
 		pairs                    string
 		native, selected, guards float64
@@ -48,12 +62,6 @@ func goals() []line {
 			line{work: work, measurement: name, ours: ours, rival: "native-select", goal: c.selected},
 			line{work: work, measurement: name, ours: ours, rival: guarded, goal: c.guards},
 		)
-	}
-	for _, p := range []struct {
-		size, work string
-		goal       float64
-	}{{"1", "1 B", 0.15}, {"512", "512 B", 0.25}, {"4096", "4 KiB", 0.40}, {"32768", "32 KiB", 1.00}, {"262144", "256 KiB", 1.10}} {
-		ls = append(ls, line{work: "pipe of 64 KiB, writes of " + p.work, measurement: "pipe-" + p.size, ours: ours, rival: "io.Pipe", goal: p.goal})
 	}
 	for _, c := range []struct {
 		pairs string
@@ -67,13 +75,15 @@ func goals() []line {
 		line{work: "worker pool, empty task, one processor", measurement: "pool-one-processor", ours: ours, rival: "errgroup", goal: 0.30},
 		line{work: "throttled 32 KiB write, one processor", measurement: "throttled-write-one-processor", ours: ours, rival: timeRate, goal: 0.60},
 	)
-	ls = append(ls, partitionGoals()...)
-	ls = append(ls, httpGoals()...)
-	ls = append(ls, adaptiveGoals()...)
-	return append(ls,
-		line{work: "throttled 32 KiB write that need not wait", measurement: "throttled-write", ours: ours, rival: timeRate, goal: 0.60},
-		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "pond", goal: 1.00},
-		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "errgroup", goal: 0.30},
-		line{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "ants", goal: 0.25},
-	)
+	return ls
+}
+
+func pipeGoals() (ls []line) {
+	for _, p := range []struct {
+		size, work string
+		goal       float64
+	}{{"1", "1 B", 0.15}, {"512", "512 B", 0.25}, {"4096", "4 KiB", 0.40}, {"32768", "32 KiB", 1.00}, {"262144", "256 KiB", 1.10}} {
+		ls = append(ls, line{work: "pipe of 64 KiB, writes of " + p.work, measurement: "pipe-" + p.size, ours: ours, rival: "io.Pipe", goal: p.goal})
+	}
+	return ls
 }

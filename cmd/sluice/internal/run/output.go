@@ -66,7 +66,8 @@ func (o *output) write(w io.Writer, tag string, begun *capture, rest []byte) {
 		if err == nil {
 			_, err = io.Copy(w, r)
 		}
-		if o.check(err); err != nil {
+		o.check(err)
+		if err != nil {
 			return
 		}
 	}
