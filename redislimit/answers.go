@@ -192,8 +192,8 @@ func (e *engine) lateLocked(c *call, got []int64, err error) {
 
 // lease returns what the caller of o gets.
 func (e *engine) lease(o *op) core.Lease {
-	m := make([]core.Metadata, 0, len(o.t.fixed)+4)
-	m = append(m, o.t.metadata()...)
+	var room [7]core.Metadata // what all tell, and four more
+	m := append(room[:0], o.t.metadata()...)
 	switch o.outcome {
 	case granted:
 		return e.grantOf(o, m)

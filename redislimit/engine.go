@@ -29,6 +29,7 @@ type engine struct {
 	next   []*op   // what the next call asks
 	kick   bool    // and the queue is to be asked for
 	runner *runner // nil: nobody calls
+	spare  buffers // of the latest runner, for the next
 
 	queue    queue
 	refusals refusals

@@ -17,9 +17,42 @@ import (
 type runner struct {
 	e    *engine
 	gone bool          // it was left alone; guarded by the engine's mutex
-	done chan struct{} // closed at its end
+	done chan struct{} // closed at its end; nil: nobody waits for that; guarded likewise
 	call *call         // under way; guarded by the engine's mutex
+
+	buffers
+}
+
+// buffers are what a runner needs for each call, and leaves to the next one.
+type buffers struct {
 	args []int64
+	ops  []*op
+}
+
+// mostKept is how many operations the memory that an idle limiter keeps is for, at most.
+const mostKept = 64
+
+// kept returns the buffers, if they are small.
+func (b buffers) kept() buffers {
+	if cap(b.ops) > mostKept {
+		return buffers{}
+	}
+	return b
+}
+
+// endLocked returns what is closed when the runner has ended.
+func (r *runner) endLocked() chan struct{} {
+	if r.done == nil {
+		r.done = make(chan struct{})
+	}
+	return r.done
+}
+
+// closeLocked is the runner's end.
+func (r *runner) closeLocked() {
+	if r.done != nil {
+		close(r.done)
+	}
 }
 
 // call is one call of the store.
@@ -41,20 +74,21 @@ const (
 // callLocked sees to it that somebody makes calls.
 func (e *engine) callLocked() {
 	if e.runner == nil {
-		e.runner = &runner{e: e, done: make(chan struct{})}
+		e.runner = &runner{e: e, buffers: e.spare}
+		e.spare = buffers{}
 		go e.runner.run()
 	}
 }
 
 // run makes calls until nothing is left to be asked.
 func (r *runner) run() {
-	defer close(r.done)
 	e := r.e
 	for {
 		e.mu.Lock()
-		c := e.callOfLocked(time.Now())
+		c := e.callOfLocked(time.Now(), r.ops[:0])
 		if c == nil {
-			e.runner = nil
+			e.runner, e.spare = nil, r.kept()
+			r.closeLocked()
 			e.unlock()
 			return
 		}
@@ -73,6 +107,11 @@ func (r *runner) run() {
 			e.finishLocked(c, got, err, now)
 		}
 		gone := r.gone
+		if gone {
+			r.closeLocked()
+		}
+		clear(c.ops)
+		r.ops = c.ops
 		e.unlock()
 		if gone {
 			return
@@ -112,9 +151,13 @@ func (r *runner) arguments(c *call) []int64 {
 	return a
 }
 
-// callOfLocked returns the call of all that is to be asked, nil if there is nothing.
-func (e *engine) callOfLocked(now time.Time) *call {
-	c := &call{t: e.t, sent: now}
+// callOfLocked returns the call of all that is to be asked, nil if there is nothing. ops is
+// for its operations.
+func (e *engine) callOfLocked(now time.Time, ops []*op) *call {
+	if len(e.next) == 0 && !e.kick && !e.stock.returning {
+		return nil
+	}
+	c := &call{t: e.t, ops: ops, sent: now}
 	c.deadline = now.Add(e.shared.Budget)
 	if o := e.stock.takeBack(now); o != nil {
 		c.ops = append(c.ops, o)
@@ -173,6 +216,10 @@ func (e *engine) newcomersLocked(c *call, now time.Time) {
 			continue
 		}
 		c.ops = append(c.ops, o)
+	}
+	if e.next == nil && cap(next) <= mostKept {
+		clear(next)
+		e.next = next[:0]
 	}
 }
 

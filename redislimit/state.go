@@ -132,7 +132,7 @@ func (e *engine) endsLocked() (ends []chan struct{}) {
 		ends = append(ends, e.teller)
 	}
 	if e.runner != nil {
-		ends = append(ends, e.runner.done)
+		ends = append(ends, e.runner.endLocked())
 	}
 	if k := e.leases.keeper; k != nil && len(e.leases.all) == 0 && len(e.leases.untold) == 0 {
 		ends = append(ends, k.done)
