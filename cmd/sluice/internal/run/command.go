@@ -250,7 +250,7 @@ func (o options) run(ctx context.Context) (err error) {
 	}
 	r.stopping, r.stop = context.WithCancelCause(ctx)
 	defer r.stop(nil)
-	return r.watch(rs)
+	return r.watch(rs) //nolint:contextcheck // the runner keeps its own
 }
 
 // counted reads all rows, to know how many there are.
