@@ -165,6 +165,11 @@ func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 	if no.gone {
 		return
 	}
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		// Else net/http reads the body before it answers, and a client that is slow to send
+		// it is slow to hear.
+		_ = http.NewResponseController(w).EnableFullDuplex() // where that is not known, it reads
+	}
 	no.announce(w.Header())
 	reject := no.policy.OnRejected
 	if reject == nil {
