@@ -1,7 +1,8 @@
-// Compare sets sluice beside pv, xargs and GNU parallel on this machine, and prints a table.
+// Compare sets sluice beside pv, xargs, GNU parallel, a ReverseProxy and nginx on this machine, and prints tables.
 //
-//	go run ./compare           some 4 minutes
+//	go run ./compare           some 6 minutes
 //	go run ./compare -quick    a look, not a measurement
+//	go run ./compare -proxy    the proxies alone
 package main
 
 import (
@@ -15,13 +16,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 func main() {
 	quick := flag.Bool("quick", false, "fewer and shorter runs")
+	proxy := flag.Bool("proxy", false, "the proxies alone")
+	alone := flag.String("alone", "", "serve as a ReverseProxy from one address to another; the program starts itself so")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) //nolint:forbidigo // no caller to take it from
-	err := compare(ctx, *quick)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // no caller to take it from
+	var err error
+	if *alone != "" {
+		err = serveAlone(ctx, *alone)
+	} else {
+		err = compare(ctx, *quick, *proxy)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -36,15 +45,26 @@ func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format, arg
 type bench struct {
 	ctx         context.Context //nolint:containedctx // that of the whole program
 	dir, sluice string
+	nginx       string
 	rounds      int
 	seconds     int
 	megabytes   int
 	jobs        int
 }
 
-func compare(ctx context.Context, quick bool) (err error) {
-	for _, name := range []string{"pv", "xargs", "parallel"} {
+func compare(ctx context.Context, quick, proxy bool) (err error) {
+	programs := []string{"pv", "xargs", "parallel"}
+	if proxy {
+		programs = nil
+	}
+	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("%w: install it first", err)
+		}
+	}
+	nginx, err := exec.LookPath("nginx")
+	if err != nil {
+		if nginx, err = exec.LookPath("/usr/sbin/nginx"); err != nil { // where Debian has it, beyond most people's PATH
 			return fmt.Errorf("%w: install it first", err)
 		}
 	}
@@ -52,6 +72,7 @@ func compare(ctx context.Context, quick bool) (err error) {
 	if quick {
 		b = bench{ctx: ctx, rounds: 1, seconds: 2, megabytes: 512, jobs: 200}
 	}
+	b.nginx = nginx
 	if b.dir, err = os.MkdirTemp("", "compare-"); err != nil {
 		return err
 	}
@@ -66,7 +87,11 @@ func compare(ctx context.Context, quick bool) (err error) {
 	if err := os.WriteFile(filepath.Join(b.dir, ".parallel", "will-cite"), nil, 0o600); err != nil {
 		return err
 	}
-	for _, part := range []func() error{b.throughput, b.effort, b.accuracy, b.starts, b.startRate} {
+	parts := []func() error{b.throughput, b.effort, b.accuracy, b.starts, b.startRate, b.proxies}
+	if proxy {
+		parts = []func() error{b.proxies}
+	}
+	for _, part := range parts {
 		if err := part(); err != nil {
 			return err
 		}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// load is what a server did under load: answers per second, milliseconds and microseconds.
+type load struct{ rate, half, most, effort float64 }
+
+// closed keeps all connections busy: each asks again when it has its answer.
+func (b bench) closed(s *server, span time.Duration) (load, error) {
+	var (
+		all   sync.WaitGroup
+		mu    sync.Mutex
+		took  []time.Duration
+		fault error
+	)
+	before, begun := s.effort(), time.Now()
+	for range connections {
+		all.Go(func() {
+			times, err := asks(b.ctx, s.address, begun.Add(span))
+			mu.Lock()
+			defer mu.Unlock()
+			took, fault = append(took, times...), errors.Join(fault, err)
+		})
+	}
+	all.Wait()
+	elapsed, effort := time.Since(begun), s.effort()-before
+	if fault != nil {
+		return load{}, fault
+	}
+	if len(took) == 0 {
+		return load{}, errors.New("no answer")
+	}
+	slices.Sort(took)
+	milliseconds := func(part float64) float64 {
+		return float64(took[int(part*float64(len(took)-1))]) / float64(time.Millisecond)
+	}
+	n := float64(len(took))
+	return load{n / elapsed.Seconds(), milliseconds(0.5), milliseconds(0.99), float64(effort.Microseconds()) / n}, nil
+}
+
+// asks sends requests over one connection, one after the other, and returns how long each answer took.
+func asks(ctx context.Context, address string, until time.Time) (took []time.Duration, err error) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close() //nolint:errcheck // nothing is written any more
+	if err := c.SetDeadline(until.Add(10 * time.Second)); err != nil {
+		return nil, err
+	}
+	request := []byte("GET / HTTP/1.1\r\nHost: " + address + "\r\n\r\n")
+	r := bufio.NewReader(c)
+	for begun := time.Now(); begun.Before(until) && ctx.Err() == nil; begun = time.Now() {
+		if _, err := c.Write(request); err != nil {
+			return nil, err
+		}
+		a, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return nil, err
+		}
+		n, err := io.Copy(io.Discard, a.Body)
+		if err := errors.Join(err, a.Body.Close()); err != nil {
+			return nil, err
+		}
+		if a.StatusCode != http.StatusOK || n != 1024 {
+			return nil, fmt.Errorf("status %d and %d bytes, want 200 and 1024", a.StatusCode, n)
+		}
+		took = append(took, time.Since(begun))
+	}
+	return took, ctx.Err()
+}
+
+// pattern is when requests arrive, over 5 s.
+type pattern struct {
+	name     string
+	arrivals func() []time.Duration
+}
+
+var patterns = []pattern{
+	{"200/s, evenly", func() (all []time.Duration) {
+		for at := time.Duration(0); at < 5*time.Second; at += 5 * time.Millisecond {
+			all = append(all, at)
+		}
+		return all
+	}},
+	{"200/s, by chance (Poisson)", func() (all []time.Duration) {
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+		for at := time.Duration(0); at < 5*time.Second; at += time.Duration(random.ExpFloat64() * float64(5*time.Millisecond)) {
+			all = append(all, at)
+		}
+		return all
+	}},
+	{"50 at once, every 500 ms", func() (all []time.Duration) {
+		for at := time.Duration(0); at < 5*time.Second; at += 500 * time.Millisecond {
+			all = append(all, slices.Repeat([]time.Duration{at}, 50)...)
+		}
+		return all
+	}},
+}
+
+// open sends a request to each server at each instant, whatever became of those before. It returns when they were really
+// sent, and how many each server granted.
+func (b bench) open(arrivals []time.Duration, servers ...*server) (sent []time.Duration, counts []int64, err error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	granted := make([]atomic.Int64, len(servers))
+	var (
+		all   sync.WaitGroup
+		mu    sync.Mutex
+		fault error
+	)
+	defer all.Wait()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	begun := time.Now()
+	for _, at := range arrivals {
+		next.Reset(time.Until(begun.Add(at)))
+		select {
+		case <-next.C:
+		case <-b.ctx.Done():
+			return nil, nil, b.ctx.Err()
+		}
+		sent = append(sent, time.Since(begun))
+		for i, s := range servers {
+			all.Go(func() {
+				status, err := get(b.ctx, client, s.address)
+				switch {
+				case err != nil || status != http.StatusOK && status != http.StatusTooManyRequests:
+					mu.Lock()
+					defer mu.Unlock()
+					fault = errors.Join(fault, fmt.Errorf("%s: status %d, %w", s.name, status, err))
+				case status == http.StatusOK:
+					granted[i].Add(1)
+				}
+			})
+		}
+	}
+	all.Wait()
+	counts = make([]int64, len(servers))
+	for i := range granted {
+		counts[i] = granted[i].Load()
+	}
+	return sent, counts, fault
+}
+
+func get(ctx context.Context, client *http.Client, address string) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	a, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, a.Body)
+	return a.StatusCode, errors.Join(err, a.Body.Close())
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	connections = 32
+	turn        = 3 * time.Second
+)
+
+// proxies sets sluice proxy beside net/http/httputil.ReverseProxy alone and beside nginx with limit_req.
+func (b bench) proxies() (err error) {
+	backend, err := answers()
+	if err != nil {
+		return err
+	}
+	defer backend.Close() //nolint:errcheck // the program ends
+	if err := b.requests(backend.Addr); err != nil {
+		return err
+	}
+	return b.grants(backend.Addr)
+}
+
+// answers starts a backend that answers with 1 KiB.
+func answers() (*http.Server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	if err != nil {
+		return nil, err
+	}
+	text := []byte(strings.Repeat("sluice! ", 128))
+	s := &http.Server{
+		Addr:              l.Addr().String(),
+		ReadHeaderTimeout: time.Minute,
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }),
+	}
+	go func() { _ = s.Serve(l) }()
+	return s, nil
+}
+
+// requests measures answers, latency and processor time under limits that refuse nothing.
+func (b bench) requests(backend string) error {
+	turns := min(b.rounds, 5)
+	header(fmt.Sprintf("HTTP answers of 1 KiB over %d connections, limits by address that refuse nothing, medians of %d turns of %s:",
+		connections, turns, turn))
+	ours, alone, nginx, stop, err := b.three(backend, "1000000/s burst 1000000", "rate=1000000r/s", "burst=1000000")
+	if err != nil {
+		return err
+	}
+	defer stop()
+	all := []*server{ours, alone, nginx}
+	measured := make(map[*server][]load)
+	for n := range turns + 1 {
+		for i := range all {
+			s := all[(i+n)%len(all)] // nobody always comes first
+			span := turn
+			if n == 0 {
+				span = turn / 3 // to warm up
+			}
+			l, err := b.closed(s, span)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			if n > 0 {
+				measured[s] = append(measured[s], l)
+			}
+		}
+	}
+	for _, rival := range all[1:] {
+		for _, m := range []struct {
+			what string
+			of   func(load) float64
+			text string
+		}{
+			{"answers", func(l load) float64 { return l.rate }, "%.0f/s"},
+			{"half come within", func(l load) float64 { return l.half }, "%.2f ms"},
+			{"99 % come within", func(l load) float64 { return l.most }, "%.2f ms"},
+			{"processor time of an answer", func(l load) float64 { return l.effort }, "%.0f µs"},
+		} {
+			r := row{what: m.what, format: func(v float64) string { return fmt.Sprintf(m.text, v) }}
+			for i := range turns {
+				r.ours = append(r.ours, m.of(measured[ours][i]))
+				r.theirs = append(r.theirs, m.of(measured[rival][i]))
+			}
+			r.print(rival.name)
+		}
+	}
+	return nil
+}
+
+// grants counts what sluice and nginx grant of the same arrivals, and what sluice simulate foretells of them.
+func (b bench) grants(backend string) error {
+	const rate, burst, limit = 100, 20, "100/s burst 20"
+	say("\nWhat is granted of the same arrivals, limit %s, 5 s each; each arrival goes to both at once:\n\n", limit)
+	say("| arrivals | requests | foretold | sluice | nginx |\n|---|--:|--:|--:|--:|\n")
+	for _, pattern := range patterns {
+		ours, _, nginx, stop, err := b.three(backend, limit, fmt.Sprintf("rate=%dr/s", rate), fmt.Sprintf("burst=%d", burst))
+		if err != nil {
+			return err
+		}
+		sent, granted, err := b.open(pattern.arrivals(), ours, nginx)
+		stop()
+		if err != nil {
+			return err
+		}
+		foretold, err := b.foretold(sent, limit)
+		if err != nil {
+			return err
+		}
+		say("| %s | %d | %d | %d | %d |\n", pattern.name, len(sent), foretold, granted[0], granted[1])
+	}
+	return nil
+}
+
+// foretold is what sluice simulate grants of arrivals.
+func (b bench) foretold(sent []time.Duration, limit string) (int, error) {
+	var log strings.Builder
+	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, at := range sent {
+		_, _ = fmt.Fprintf(&log, "{\"ts\":%q}\n", begun.Add(at).Format(time.RFC3339Nano))
+	}
+	file := filepath.Join(b.dir, "arrivals.log")
+	if err := os.WriteFile(file, []byte(log.String()), 0o600); err != nil {
+		return 0, err
+	}
+	c := b.command(fmt.Sprintf("sluice simulate --json --fields time=ts --limit '%s' %s", limit, file))
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := c.Start(); err != nil {
+		return 0, err
+	}
+	text, err := io.ReadAll(out)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.Wait(); err != nil {
+		return 0, err
+	}
+	var report struct{ Granted, Bad int }
+	if err := json.Unmarshal(text, &report); err != nil {
+		return 0, err
+	}
+	if report.Bad > 0 {
+		return 0, fmt.Errorf("simulate could not read %d lines", report.Bad)
+	}
+	return report.Granted, nil
+}

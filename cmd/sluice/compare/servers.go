@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// server is a proxy that runs as a process of its own.
+type server struct {
+	name, address string
+	process       *exec.Cmd
+}
+
+const limits = `listen: %s
+to: http://%s
+policies:
+  ip: {key: ip, limit: %s}
+routes: {/: ip}
+`
+
+const nginxConfig = `daemon off;
+worker_processes auto;
+pid nginx.pid;
+error_log stderr error;
+events { worker_connections 1024; }
+http {
+	access_log off;
+	client_body_temp_path body;
+	proxy_temp_path proxy;
+	fastcgi_temp_path fastcgi;
+	scgi_temp_path scgi;
+	uwsgi_temp_path uwsgi;
+	keepalive_requests 100000000;
+	limit_req_zone $binary_remote_addr zone=ip:10m %s;
+	limit_req_status 429;
+	limit_req_log_level info;
+	upstream backend {
+		server %s;
+		keepalive 64;
+		keepalive_requests 100000000;
+	}
+	server {
+		listen %s backlog=1024;
+		location / {
+			limit_req zone=ip %s nodelay;
+			proxy_pass http://backend;
+			proxy_http_version 1.1;
+			proxy_set_header Connection "";
+			proxy_set_header X-Forwarded-For $remote_addr;
+		}
+	}
+}
+`
+
+// three starts sluice proxy, a ReverseProxy and nginx; stop ends them.
+func (b bench) three(backend, limit, rate, burst string) (ours, alone, nginx *server, stop func(), err error) {
+	var all []*server
+	stop = func() {
+		for _, s := range all {
+			s.stop()
+		}
+	}
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
+	dir, err := os.MkdirTemp(b.dir, "proxies-")
+	if err != nil {
+		return nil, nil, nil, stop, err
+	}
+	start := func(name, file, text, program string, arguments ...string) *server {
+		s := &server{name: name}
+		if err != nil {
+			return s
+		}
+		if s.address, err = freeAddress(); err != nil {
+			return s
+		}
+		for i := range arguments {
+			arguments[i] = strings.ReplaceAll(arguments[i], "ADDRESS", s.address)
+		}
+		text = strings.ReplaceAll(text, "ADDRESS", s.address)
+		if err = os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			return s
+		}
+		if err = s.start(b.ctx, program, arguments...); err == nil {
+			all = append(all, s)
+			err = s.await(b.ctx)
+		}
+		return s
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, nil, stop, err
+	}
+	ours = start("sluice", "limits.yaml", fmt.Sprintf(limits, "ADDRESS", backend, limit),
+		b.sluice, "proxy", "--config", filepath.Join(dir, "limits.yaml"))
+	alone = start("ReverseProxy alone", "none", "", self, "-alone", "ADDRESS,"+backend)
+	nginx = start("nginx", "nginx.conf", fmt.Sprintf(nginxConfig, rate, backend, "ADDRESS", burst),
+		b.nginx, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
+	return ours, alone, nginx, stop, err
+}
+
+// freeAddress returns an address of this machine that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (s *server) start(ctx context.Context, program string, arguments ...string) error {
+	s.process = exec.CommandContext(ctx, program, arguments...)
+	s.process.Cancel = func() error { return s.process.Process.Signal(syscall.SIGTERM) } // nginx ends its workers then
+	s.process.WaitDelay = 10 * time.Second
+	s.process.Stderr = os.Stderr
+	return s.process.Start()
+}
+
+// await returns once the server answers.
+func (s *server) await(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not listen: %w", s.name, err)
+		}
+	}
+}
+
+func (s *server) stop() {
+	_ = s.process.Process.Signal(syscall.SIGTERM)
+	_ = s.process.Wait()
+}
+
+// effort is the processor time that the server and its children have taken, 0 where there is no /proc.
+func (s *server) effort() (sum time.Duration) {
+	pid := strconv.Itoa(s.process.Process.Pid)
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%s/task/%s/children", pid, pid))
+	for _, p := range append(strings.Fields(string(children)), pid) {
+		stat, err := os.ReadFile("/proc/" + p + "/stat")
+		if err != nil {
+			return 0
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		for _, ticks := range strings.Fields(rest)[11:13] { // utime and stime
+			n, _ := strconv.Atoi(ticks)
+			sum += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return sum
+}
+
+// serveAlone is the process of a ReverseProxy with the transport of sluice proxy, and nothing else.
+func serveAlone(ctx context.Context, addresses string) error {
+	listen, backend, _ := strings.Cut(addresses, ",")
+	to := &url.URL{Scheme: "http", Host: backend}
+	s := &http.Server{Addr: listen, ReadHeaderTimeout: time.Minute, Handler: &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.SetXForwarded()
+		},
+		Transport:  &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 512},
+		BufferPool: &buffers{sync.Pool{New: func() any { return new([32 << 10]byte) }}},
+	}}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	defer stop()
+	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// buffers are what bodies are copied through.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte  { return b.pool.Get().(*[32 << 10]byte)[:] }
+func (b *buffers) Put(p []byte) { b.pool.Put((*[32 << 10]byte)(p)) }
