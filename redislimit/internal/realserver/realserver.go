@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,6 +57,56 @@ func Start(tb testing.TB, program string, args ...string) *Server {
 	s.Restart()
 	tb.Cleanup(s.Kill)
 	return s
+}
+
+// Replica starts a replica of the primary and waits until it has caught up.
+func Replica(tb testing.TB, program string, primary *Server) *Server {
+	tb.Helper()
+	s := Start(tb, program, "--replicaof", "127.0.0.1 "+strconv.Itoa(primary.Port), "--repl-diskless-sync-delay", "0")
+	s.AwaitInfo("master_link_status:up")
+	return s
+}
+
+// SentinelName is the name by which a sentinel knows its primary.
+const SentinelName = "primary"
+
+// Sentinel starts a sentinel that knows the primary and its replica. It fails over when it is
+// told to, and not by itself.
+func Sentinel(tb testing.TB, program string, primary *Server) *Server {
+	tb.Helper()
+	port, dir := FreePort(tb), tb.TempDir()
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Port: port, tb: tb, program: program}
+	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\nprotected-mode no\ndir %s\nsentinel monitor %s 127.0.0.1 %d 1\nsentinel down-after-milliseconds %[3]s 600000\n",
+		port, dir, SentinelName, primary.Port)
+	file := filepath.Join(dir, "sentinel.conf")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	s.args = []string{file, "--sentinel"}
+	s.Restart()
+	tb.Cleanup(s.Kill)
+	s.await("its replica", func(c *redis.Client) bool {
+		info, err := c.Info(tb.Context(), "sentinel").Result()
+		return err == nil && strings.Contains(info, "slaves=1,")
+	})
+	return s
+}
+
+// Failover tells a sentinel to promote the replica, as soon as it finds it fit.
+func (s *Server) Failover() {
+	s.tb.Helper()
+	s.await("failover", func(c *redis.Client) bool {
+		return c.Do(s.tb.Context(), "SENTINEL", "FAILOVER", SentinelName).Err() == nil
+	})
+}
+
+// AwaitInfo waits until what the server says of its replication has the text.
+func (s *Server) AwaitInfo(text string) {
+	s.tb.Helper()
+	s.await(text, func(c *redis.Client) bool {
+		info, err := c.Info(s.tb.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, text)
+	})
 }
 
 // FreePort returns a port that nobody uses, whose cluster port is below 65536.
