@@ -28,7 +28,7 @@ tools:
 
 ## build: compile every package
 build:
-	@$(call each,$(CODE),go build ./...)
+	@$(call each,$(CODE),go build -o /dev/null ./...)
 
 ## cross: compile and vet, tests included, where words are 32 bits wide and where the system is another
 cross:
