@@ -365,7 +365,9 @@ func TestRejectionDoesNotWaitForTheBody(t *testing.T) {
 	l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.WithReason(nil, ""))}})
 	for name, onRejected := range map[string]func(http.ResponseWriter, *http.Request, *httplimit.Rejection){
 		"standard answer": nil,
-		"its own answer":  func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"its own answer": func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, l.Update(httplimit.Options{
