@@ -292,7 +292,7 @@ func (c *ChainedLimiter) Statistics() Statistics {
 	for i := range c.links {
 		if r, ok := c.links[i].Limiter.(Reporter); ok {
 			k := r.Statistics()
-			s.Queued += k.Queued
+			s.Queued += min(k.Queued, math.MaxInt-s.Queued)
 			if s.Limit == 0 || k.Limit > 0 && k.Limit < s.Limit {
 				s.Limit = k.Limit
 			}

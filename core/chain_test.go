@@ -339,3 +339,16 @@ func TestAChainIgnoresLeasesOfOthers(t *testing.T) {
 	other.Refund(lease)
 	available(t, l, 4)
 }
+
+func TestAChainsQueueIsAtMostTheLargestNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := concurrency(t, math.MaxInt, math.MaxInt), concurrency(t, math.MaxInt, math.MaxInt)
+		for _, l := range []*core.ConcurrencyLimiter{a, b} {
+			takes(t, l, 1)
+			go func() { _, _ = l.Acquire(t.Context(), math.MaxInt) }()
+			defer l.Close()
+		}
+		synctest.Wait()
+		require.Equal(t, math.MaxInt, chain(t, a, b).Statistics().Queued)
+	})
+}

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"testing"
@@ -185,4 +186,31 @@ func TestAWindowOfCenturies(t *testing.T) {
 		time.Sleep(1)
 		a.granted(t)
 	})
+}
+
+// TestAnAnchorOfALongWindowWithTheMostSegments: there are more segments since the anchor than
+// an int64 can count.
+func TestAnAnchorOfALongWindowWithTheMostSegments(t *testing.T) {
+	for _, segments := range []int{10, math.MaxInt - 1, math.MaxInt} {
+		for _, ahead := range []time.Duration{1, time.Hour, -time.Hour} {
+			t.Run(fmt.Sprintf("%d/%v", segments, ahead), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := sliding(t, core.SlidingWindowOptions{
+						PermitLimit: 3, Window: math.MaxInt64, SegmentsPerWindow: segments, Anchor: time.Now().Add(ahead),
+					})
+					for range 3 {
+						time.Sleep(time.Minute)
+						takes(t, l, 1)
+					}
+					for range 3 {
+						time.Sleep(time.Minute)
+						refused := l.TryAcquire(1)
+						require.False(t, refused.Acquired())
+						retry, _ := core.RetryAfter.From(refused)
+						require.Greater(t, retry, time.Duration(math.MaxInt64/2))
+					}
+				})
+			})
+		}
+	}
 }

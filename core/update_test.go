@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -261,5 +262,49 @@ func TestUpdateOfAWindowsGrid(t *testing.T) {
 		time.Sleep(time.Second)
 		takes(t, l, 10)
 		rejected(t, l, 10, 5*time.Second) // the segment of 8 s to 10 s, back at 14 s
+	})
+}
+
+// TestUpdateToAPeriodOfCenturies: the tokens on their way come as they would have, and then
+// none for as long as the new period says.
+func TestUpdateToAPeriodOfCenturies(t *testing.T) {
+	for _, manual := range []bool{false, true} {
+		for _, period := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Microsecond, math.MaxInt64/2 + 1} {
+			t.Run(fmt.Sprintf("%v/manual=%v", period, manual), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := core.TokenBucketOptions{
+						TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: manual,
+					}
+					l := bucket(t, o)
+					takes(t, l, 10)
+					time.Sleep(time.Second / 2)
+					o.ReplenishmentPeriod = period
+					require.NoError(t, l.Update(o))
+					time.Sleep(time.Second/2 - 1)
+					l.TryReplenish()
+					require.Zero(t, l.Available())
+					for _, later := range []time.Duration{1, time.Second, time.Hour} {
+						time.Sleep(later)
+						l.TryReplenish()
+						require.Equal(t, 1, l.Available())
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestWhatIsDueStaysDueFromGridToGrid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.SlidingWindowOptions{PermitLimit: 3, Window: 5 * time.Second, SegmentsPerWindow: 5, ManualReplenishment: true}
+		l := sliding(t, o)
+		takes(t, l, 3)
+		time.Sleep(6 * time.Second)
+		for _, window := range []time.Duration{100 * time.Second, 50 * time.Second} {
+			o.Window = window
+			require.NoError(t, l.Update(o))
+		}
+		require.True(t, l.TryReplenish())
+		require.Equal(t, 3, l.Available())
 	})
 }

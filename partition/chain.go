@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // Chain returns a limiter that asks each of ls for the same permits, all or nothing, as
@@ -103,12 +104,14 @@ func (b *boundChain) Available() int {
 // Statistics are as a [core.ChainedLimiter] has them; Granted and Rejected count what this
 // limiter answered.
 func (b *boundChain) Statistics() core.Statistics {
-	all := core.Statistics{Available: math.MaxInt, Limit: math.MaxInt}
+	all := core.Statistics{Available: math.MaxInt}
 	for _, l := range b.limiters {
 		s := l.Statistics()
 		all.Available = min(all.Available, s.Available)
-		all.Limit = min(all.Limit, s.Limit)
-		all.Queued += s.Queued
+		all.Queued += min(s.Queued, math.MaxInt-all.Queued)
+		if all.Limit == 0 || s.Limit > 0 && s.Limit < all.Limit {
+			all.Limit = s.Limit
+		}
 	}
 	all.Granted, all.Rejected = b.granted.Load(), b.rejected.Load()
 	return all
@@ -188,7 +191,7 @@ func acquireAll[M members](ctx context.Context, m M, b *bundler, permits int) (c
 			m.refund(i, l)
 		}
 		if err != nil {
-			if !errors.Is(l.Err(), err) {
+			if !limiter.Is(l.Err(), err) {
 				l = core.Refuse(err)
 			}
 			return l, err

@@ -18,8 +18,22 @@ type Level struct {
 	Spare int
 }
 
-// tickAfter returns the instant of the k-th tick from now on, or Never.
-func (b *Bucket) tickAfter(t *Terms, k int64) int64 { return after(b.tick, t.later(k)) }
+// tickAfter returns the instant of the k-th tick from b.tick on, or Never. The tick before may
+// lie far before the limiter's creation: an Update to a long period puts it there.
+func (b *Bucket) tickAfter(t *Terms, k int64) int64 {
+	if k == 0 {
+		return b.tick
+	}
+	return after(after(b.tick, t.Span), t.later(k-1))
+}
+
+// ticksBy returns how many ticks there are from b.tick on until an instant.
+func (b *Bucket) ticksBy(t *Terms, now int64) int64 {
+	if now <= b.tick {
+		return 0
+	}
+	return int64(uint64(now-b.tick) / uint64(t.Span)) // the difference may be above MaxInt64
+}
 
 // Level returns the bucket's level.
 func (b *Bucket) Level(t *Terms) Level {
@@ -43,7 +57,7 @@ func (b *Bucket) SetLevel(t *Terms, now int64, l Level) {
 }
 
 func (b *Bucket) advance(t *Terms, now int64) bool {
-	k := max(now-b.tick, 0) / t.Span
+	k := b.ticksBy(t, now)
 	if b.lack == 0 || k == 0 && b.due == 0 {
 		return false
 	}
@@ -90,7 +104,7 @@ func (b *Bucket) bind(old, t *Terms, now int64) {
 
 // setAside keeps the tokens that are due by now for Replenish, and applies none.
 func (b *Bucket) setAside(t *Terms, now int64) {
-	k := max(now-b.tick, 0) / t.Span
+	k := b.ticksBy(t, now)
 	b.tick += k * t.Span
 	hi, due := bits.Mul64(uint64(k), uint64(t.Step))
 	due, carry := bits.Add64(due, uint64(b.due), 0)

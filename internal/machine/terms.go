@@ -79,17 +79,35 @@ func (t *Terms) later(k int64) int64 {
 // FillTime returns how long a bucket takes from empty to full, or Never.
 func (t *Terms) FillTime() int64 { return t.later(t.Ticks(t.Limit)) }
 
-// Segment returns the segment of a window's grid in which an instant is.
-func (t *Terms) Segment(at int64) int64 {
+// Segment returns the segment of a window's grid in which an instant is. The one in which
+// instant 0 is has the number 0: counted from From, they could be more than an int64 holds.
+func (t *Terms) Segment(at int64) int64 { return int64(t.fromOrigin(at) - t.fromOrigin(0)) }
+
+// fromOrigin returns how many segments have ended from From until an instant.
+func (t *Terms) fromOrigin(at int64) uint64 {
+	x := uint64(at - t.From)
+	if x == 0 {
+		return 0
+	}
 	// floor(x·step/span) is below 2^64, as step is at most span.
-	hi, lo := bits.Mul64(uint64(at-t.From), uint64(t.Step))
+	hi, lo := bits.Mul64(x, uint64(t.Step))
 	i, _ := bits.Div64(hi, lo, uint64(t.Span))
-	return int64(i)
+	return i
 }
 
 // Begin returns the instant at which a segment begins, or Never.
-func (t *Terms) Begin(segment int64) int64 {
-	hi, lo := bits.Mul64(uint64(segment), uint64(t.Span))
+func (t *Terms) Begin(segment int64) int64 { return t.beginAfter(segment, 0) }
+
+// Back returns the instant at which what is taken in a segment comes back, or Never.
+func (t *Terms) Back(segment int64) int64 { return t.beginAfter(segment, uint64(t.Step)) }
+
+// beginAfter returns the instant at which the n-th segment after one begins, or Never.
+func (t *Terms) beginAfter(segment int64, n uint64) int64 {
+	i, over := bits.Add64(uint64(segment)+t.fromOrigin(0), n, 0)
+	if over != 0 && segment >= 0 { // one of a time before the limiter's creation is below 0
+		return Never
+	}
+	hi, lo := bits.Mul64(i, uint64(t.Span))
 	lo, carry := bits.Add64(lo, uint64(t.Step)-1, 0)
 	if hi += carry; hi >= uint64(t.Step) {
 		return Never
@@ -100,9 +118,6 @@ func (t *Terms) Begin(segment int64) int64 {
 	}
 	return int64(x)
 }
-
-// Back returns the instant at which what is taken in a segment comes back, or Never.
-func (t *Terms) Back(segment int64) int64 { return t.Begin(segment + int64(t.Step)) }
 
 // sameGrid reports whether permits come back at the same instants under both.
 func (t *Terms) sameGrid(u *Terms) bool {
