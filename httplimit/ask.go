@@ -119,7 +119,7 @@ func (v *visit) await(ctx context.Context, p *policy, l core.Limiter, permits in
 // wait. over: MaxWait is.
 func (q *question) judge(ctx context.Context, lease core.Lease, err error, over bool) (core.Lease, Result, error) {
 	lease, err = limiter.Checked(q.limiter, lease, err)
-	if !errors.Is(lease.Err(), err) { // somebody else's limiter, and careless
+	if !limiter.Is(lease.Err(), err) { // somebody else's limiter, and careless
 		lease = core.Refuse(err)
 	}
 	ended := ctx.Err()

@@ -347,6 +347,42 @@ func TestChainWithCarelessLimiters(t *testing.T) {
 	}
 }
 
+// listed is an error that looks comparable until it is compared.
+type listed struct{ list any }
+
+func (listed) Error() string { return "listed" }
+
+func TestErrorsThatCannotBeCompared(t *testing.T) {
+	bad := newFake(busy)
+	bad.acquire = func(context.Context, int) (core.Lease, error) {
+		err := listed{[]int{1}}
+		return core.Refuse(err), err
+	}
+	k := newKeyed(t, options{Key: self, New: func(string) (core.Limiter, error) { return bad, nil }})
+	chain, err := partition.Chain[string](k)
+	require.NoError(t, err)
+	for _, l := range []partition.Limiter[string]{k, chain} {
+		lease, err := l.Acquire(t.Context(), "a", 1)
+		require.Equal(t, listed{[]int{1}}, err)
+		require.Equal(t, err, lease.Err())
+	}
+}
+
+// A limiter that tells no figures hides those of others as little as core.Chain lets it.
+func TestChainTellsTheLimitThatIsKnown(t *testing.T) {
+	for _, order := range []string{"first", "last"} {
+		t.Run(order, func(t *testing.T) {
+			ls := []partition.Limiter[string]{own{semaphore("", 1)}, partition.Shared[string](semaphore("", 5))}
+			if order == "last" {
+				ls[0], ls[1] = ls[1], ls[0]
+			}
+			chain, err := partition.Chain(ls...)
+			require.NoError(t, err)
+			require.Equal(t, 5, partition.For(chain, "a").(core.Reporter).Statistics().Limit)
+		})
+	}
+}
+
 func TestChainAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")

@@ -2,10 +2,10 @@ package partition
 
 import (
 	"context"
-	"errors"
 	"reflect"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // Limiter is to requests of type R what [core.Limiter] is to permits alone: what decides
@@ -90,7 +90,7 @@ func answered(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
 		undo(l, lease)
 		return refuse(err)
 	}
-	if !errors.Is(lease.Err(), err) {
+	if !limiter.Is(lease.Err(), err) {
 		return refuse(err)
 	}
 	return lease, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // RejectedError says that a strategy's limiter refused to let a function run.
@@ -22,7 +23,7 @@ type RejectedError struct {
 // made, and that comes by way of the limiter, keeps its source.
 func newRejected(source Source, l core.Lease, err error) *RejectedError {
 	r := &RejectedError{Source: source, Lease: l, Err: err}
-	if l.Acquired() || !errors.Is(l.Err(), err) && !sameRejection(l.Err(), err) {
+	if l.Acquired() || !limiter.Is(l.Err(), err) && !sameRejection(l.Err(), err) {
 		r.Lease = core.Refuse(err) // the limiter's author was careless
 	}
 	if inner := new(RejectedError); errors.As(err, &inner) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // round is the tasks from one cancellation to the next: what they share, and what a Wait
@@ -32,7 +33,7 @@ func (r *round) end(cause error) {
 // context had, and not that of its caller.
 func (r *round) explain(ctx context.Context, err error) error {
 	if cause := r.life.Cause(); cause != nil && cause != ErrClosed && //nolint:errorlint // that very error
-		errors.Is(err, context.Canceled) && ctx.Err() == nil && !errors.Is(err, cause) {
+		errors.Is(err, context.Canceled) && ctx.Err() == nil && !limiter.Is(err, cause) {
 		return errors.Join(cause, err)
 	}
 	return err

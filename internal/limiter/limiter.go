@@ -2,6 +2,11 @@
 // one has to do. It names no type of core, so core may use it.
 package limiter
 
+import (
+	"errors"
+	"reflect"
+)
+
 // Lease is what of a core.Lease is needed here.
 type Lease interface {
 	Acquired() bool
@@ -31,4 +36,10 @@ func Checked[L Lease](limiter any, lease L, err error) (L, error) {
 		return none, err
 	}
 	return lease, err
+}
+
+// Is is errors.Is for a target that is somebody's own error: one that cannot be compared, as a
+// struct with a list in it, is no other's, where errors.Is panics.
+func Is(err, target error) bool {
+	return reflect.ValueOf(target).Comparable() && errors.Is(err, target)
 }

@@ -54,3 +54,18 @@ func TestChecked(t *testing.T) {
 	require.Equal(t, odd, err)
 	require.False(t, lease.Acquired())
 }
+
+// listed is an error that looks comparable until it is compared.
+type listed struct{ list any }
+
+func (listed) Error() string { return "listed" }
+
+func TestIs(t *testing.T) {
+	odd, bad := errors.New("odd"), listed{[]int{1}}
+	require.True(t, limiter.Is(errors.Join(bad, odd), odd))
+	require.True(t, limiter.Is(listed{1}, listed{1}))
+	require.False(t, limiter.Is(odd, listed{1}))
+	require.False(t, limiter.Is(nil, odd))
+	require.False(t, limiter.Is(bad, bad))
+	require.False(t, limiter.Is(bad, listed{1}))
+}
