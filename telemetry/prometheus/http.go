@@ -2,7 +2,10 @@ package prometheus
 
 import (
 	"context"
+	"maps"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +28,21 @@ type HTTP struct {
 	active, queued *prometheus.GaugeVec
 	inQueue, held  *prometheus.HistogramVec
 	requests       *prometheus.CounterVec
+
+	mu       sync.Mutex                         // for a change of policies
+	policies atomic.Pointer[map[string]*policy] // never changed, but replaced; as many as there are policies
+}
+
+// policy has the series of one, each made when there is something to count and looked for only once.
+type policy struct {
+	active, queued func() prometheus.Gauge
+	held           func() prometheus.Observer
+	results        [httplimit.Failed + 1]result
+}
+
+type result struct {
+	requests func() prometheus.Counter
+	inQueue  func() prometheus.Observer
 }
 
 // NewHTTP returns an HTTP that has counted nothing.
@@ -51,25 +69,76 @@ func NewHTTP() *HTTP {
 
 // Queued implements [httplimit.Observer].
 func (h *HTTP) Queued(_ context.Context, policy string, delta int) {
-	h.queued.WithLabelValues(valid(policy)).Add(float64(delta))
+	h.of(policy).queued().Add(float64(delta))
 }
 
 // Decided implements [httplimit.Observer].
 func (h *HTTP) Decided(_ context.Context, policy string, r httplimit.Result, waited time.Duration) {
-	h.requests.WithLabelValues(valid(policy), r.String()).Inc()
+	p := h.of(policy)
+	var of result
+	if int(r) < len(p.results) {
+		of = p.results[r]
+	} else {
+		of = h.result(policy, r)
+	}
+	of.requests().Inc()
 	if waited > 0 {
-		h.inQueue.WithLabelValues(valid(policy), r.String()).Observe(waited.Seconds())
+		of.inQueue().Observe(waited.Seconds())
 	}
 }
 
 // Active implements [httplimit.Observer].
 func (h *HTTP) Active(_ context.Context, policy string, delta int) {
-	h.active.WithLabelValues(valid(policy)).Add(float64(delta))
+	h.of(policy).active().Add(float64(delta))
 }
 
 // Released implements [httplimit.Observer].
 func (h *HTTP) Released(_ context.Context, policy string, held time.Duration) {
-	h.held.WithLabelValues(valid(policy)).Observe(held.Seconds())
+	h.of(policy).held().Observe(held.Seconds())
+}
+
+// of returns the series of a policy.
+func (h *HTTP) of(name string) *policy {
+	if all := h.policies.Load(); all != nil {
+		if p := (*all)[name]; p != nil {
+			return p
+		}
+	}
+	return h.ofSlow(name)
+}
+
+// ofSlow adds a policy that was not seen before.
+func (h *HTTP) ofSlow(name string) *policy {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := make(map[string]*policy)
+	if all := h.policies.Load(); all != nil {
+		if p := (*all)[name]; p != nil {
+			return p
+		}
+		maps.Copy(next, *all)
+	}
+	label := valid(name)
+	p := &policy{
+		active: sync.OnceValue(func() prometheus.Gauge { return h.active.WithLabelValues(label) }),
+		queued: sync.OnceValue(func() prometheus.Gauge { return h.queued.WithLabelValues(label) }),
+		held:   sync.OnceValue(func() prometheus.Observer { return h.held.WithLabelValues(label) }),
+	}
+	for r := range p.results {
+		p.results[r] = h.result(name, httplimit.Result(r)) //nolint:gosec // one of a few
+	}
+	next[name] = p
+	h.policies.Store(&next)
+	return p
+}
+
+// result returns the series of a policy's results of one kind.
+func (h *HTTP) result(policy string, r httplimit.Result) result {
+	label := valid(policy)
+	return result{
+		requests: sync.OnceValue(func() prometheus.Counter { return h.requests.WithLabelValues(label, r.String()) }),
+		inQueue:  sync.OnceValue(func() prometheus.Observer { return h.inQueue.WithLabelValues(label, r.String()) }),
+	}
 }
 
 // Describe implements [prometheus.Collector].
