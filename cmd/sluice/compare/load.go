@@ -1,82 +1,109 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// load is what a server did under load: answers per second, milliseconds and microseconds.
-type load struct{ rate, half, most, effort float64 }
+// load is what a server did under load: answers per second, milliseconds, and microseconds of the processor.
+type load struct{ Rate, Half, Most, Effort float64 }
 
-// closed keeps all connections busy: each asks again when it has its answer.
-func (b bench) closed(s *server, span time.Duration) (load, error) {
+// closed keeps all connections to a server busy, from a process of its own, until it has given so many answers.
+func (b bench) closed(s *server, requests int) (l load, err error) {
+	before := s.effort()
+	c := b.itself("load", s.address, strconv.Itoa(requests))
+	c.Stderr = os.Stderr
+	text, err := c.Output()
+	if err != nil {
+		return load{}, err
+	}
+	effort := s.effort() - before
+	err = json.Unmarshal(text, &l)
+	l.Effort = float64(effort.Microseconds()) / float64(requests)
+	return l, err
+}
+
+// loads is the process of closed: each connection asks again when it has its answer.
+func loads(ctx context.Context, address string, requests int) error {
 	var (
 		all   sync.WaitGroup
+		left  atomic.Int64
 		mu    sync.Mutex
 		took  []time.Duration
 		fault error
 	)
-	before, begun := s.effort(), time.Now()
+	left.Store(int64(requests))
+	begun := time.Now()
 	for range connections {
 		all.Go(func() {
-			times, err := asks(b.ctx, s.address, begun.Add(span))
+			times, err := asks(ctx, address, func() bool { return left.Add(-1) >= 0 })
 			mu.Lock()
 			defer mu.Unlock()
 			took, fault = append(took, times...), errors.Join(fault, err)
 		})
 	}
 	all.Wait()
-	elapsed, effort := time.Since(begun), s.effort()-before
+	elapsed := time.Since(begun)
 	if fault != nil {
-		return load{}, fault
+		return fault
 	}
 	if len(took) == 0 {
-		return load{}, errors.New("no answer")
+		return errors.New("no answer")
 	}
 	slices.Sort(took)
 	milliseconds := func(part float64) float64 {
 		return float64(took[int(part*float64(len(took)-1))]) / float64(time.Millisecond)
 	}
-	n := float64(len(took))
-	return load{n / elapsed.Seconds(), milliseconds(0.5), milliseconds(0.99), float64(effort.Microseconds()) / n}, nil
+	return json.NewEncoder(os.Stdout).Encode(load{
+		Rate: float64(len(took)) / elapsed.Seconds(), Half: milliseconds(0.5), Most: milliseconds(0.99),
+	})
 }
 
-// asks sends requests over one connection, one after the other, and returns how long each answer took.
-func asks(ctx context.Context, address string, until time.Time) (took []time.Duration, err error) {
+// asks sends requests over one connection, one after the other, and returns how long each answer took. It reads an
+// answer by hand: what the load costs is taken from the server, and must be little.
+func asks(ctx context.Context, address string, more func() bool) (took []time.Duration, err error) {
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close() //nolint:errcheck // nothing is written any more
-	if err := c.SetDeadline(until.Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return nil, err
 	}
 	request := []byte("GET / HTTP/1.1\r\nHost: " + address + "\r\n\r\n")
-	r := bufio.NewReader(c)
-	for begun := time.Now(); begun.Before(until) && ctx.Err() == nil; begun = time.Now() {
+	answer := make([]byte, 16<<10)
+	for more() && ctx.Err() == nil {
+		begun := time.Now()
 		if _, err := c.Write(request); err != nil {
 			return nil, err
 		}
-		a, err := http.ReadResponse(r, nil)
-		if err != nil {
-			return nil, err
-		}
-		n, err := io.Copy(io.Discard, a.Body)
-		if err := errors.Join(err, a.Body.Close()); err != nil {
-			return nil, err
-		}
-		if a.StatusCode != http.StatusOK || n != 1024 {
-			return nil, fmt.Errorf("status %d and %d bytes, want 200 and 1024", a.StatusCode, n)
+		for n := 0; ; {
+			got, err := c.Read(answer[n:])
+			if err != nil {
+				return nil, err
+			}
+			n += got
+			head := bytes.Index(answer[:n], []byte("\r\n\r\n"))
+			if head < 0 || n < head+4+answerBytes {
+				continue
+			}
+			if !bytes.HasPrefix(answer, []byte("HTTP/1.1 200 ")) || n != head+4+answerBytes {
+				return nil, fmt.Errorf("not an answer of %d bytes: %q", answerBytes, answer[:n])
+			}
+			break
 		}
 		took = append(took, time.Since(begun))
 	}

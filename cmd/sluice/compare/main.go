@@ -22,14 +22,15 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "fewer and shorter runs")
 	proxy := flag.Bool("proxy", false, "the proxies alone")
-	alone := flag.String("alone", "", "serve as a ReverseProxy from one address to another; the program starts itself so")
+	built := flag.String("sluice", "", "the program to measure; it is built if this does not say")
+	as := flag.String("as", "", "be a part of a measurement: backend, alone or load; the program starts itself so")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // no caller to take it from
 	var err error
-	if *alone != "" {
-		err = serveAlone(ctx, *alone)
+	if *as != "" {
+		err = part(ctx, *as, flag.Args())
 	} else {
-		err = compare(ctx, *quick, *proxy)
+		err = compare(ctx, *built, *quick, *proxy)
 	}
 	stop()
 	if err != nil {
@@ -45,14 +46,16 @@ func say(format string, args ...any) { _, _ = fmt.Fprintf(os.Stdout, format, arg
 type bench struct {
 	ctx         context.Context //nolint:containedctx // that of the whole program
 	dir, sluice string
-	nginx       string
+	nginx, self string
 	rounds      int
 	seconds     int
 	megabytes   int
 	jobs        int
+
+	requestRounds, requestsEach int
 }
 
-func compare(ctx context.Context, quick, proxy bool) (err error) {
+func compare(ctx context.Context, built string, quick, proxy bool) (err error) {
 	programs := []string{"pv", "xargs", "parallel"}
 	if proxy {
 		programs = nil
@@ -68,18 +71,23 @@ func compare(ctx context.Context, quick, proxy bool) (err error) {
 			return fmt.Errorf("%w: install it first", err)
 		}
 	}
-	b := bench{ctx: ctx, rounds: 7, seconds: 5, megabytes: 4096, jobs: 2000}
+	b := bench{ctx: ctx, rounds: 7, seconds: 5, megabytes: 4096, jobs: 2000, requestRounds: 10, requestsEach: 15_000}
 	if quick {
-		b = bench{ctx: ctx, rounds: 1, seconds: 2, megabytes: 512, jobs: 200}
+		b = bench{ctx: ctx, rounds: 1, seconds: 2, megabytes: 512, jobs: 200, requestRounds: 3, requestsEach: 5_000}
 	}
 	b.nginx = nginx
+	if b.self, err = os.Executable(); err != nil {
+		return err
+	}
 	if b.dir, err = os.MkdirTemp("", "compare-"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	b.sluice = filepath.Join(b.dir, "sluice")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", b.sluice, "github.com/sluice-go/sluice/cmd/sluice").CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+	if b.sluice = built; built == "" {
+		b.sluice = filepath.Join(b.dir, "sluice")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", b.sluice, "github.com/sluice-go/sluice/cmd/sluice").CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
 	}
 	if err := os.MkdirAll(filepath.Join(b.dir, ".parallel"), 0o700); err != nil {
 		return err

@@ -4,53 +4,32 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
-const (
-	connections = 32
-	turn        = 3 * time.Second
-)
+const connections = 32
 
 // proxies sets sluice proxy beside net/http/httputil.ReverseProxy alone and beside nginx with limit_req.
-func (b bench) proxies() (err error) {
-	backend, err := answers()
+func (b bench) proxies() error {
+	backend, err := b.backend()
 	if err != nil {
 		return err
 	}
-	defer backend.Close() //nolint:errcheck // the program ends
-	if err := b.requests(backend.Addr); err != nil {
+	defer backend.stop()
+	if err := b.requests(backend.address); err != nil {
 		return err
 	}
-	return b.grants(backend.Addr)
+	return b.grants(backend.address)
 }
 
-// answers starts a backend that answers with 1 KiB.
-func answers() (*http.Server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
-	if err != nil {
-		return nil, err
-	}
-	text := []byte(strings.Repeat("sluice! ", 128))
-	s := &http.Server{
-		Addr:              l.Addr().String(),
-		ReadHeaderTimeout: time.Minute,
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }),
-	}
-	go func() { _ = s.Serve(l) }()
-	return s, nil
-}
-
-// requests measures answers, latency and processor time under limits that refuse nothing.
+// requests measures answers, latency and processor time under limits that refuse nothing. Each server has the same
+// number of requests in each round, and the servers take turns.
 func (b bench) requests(backend string) error {
-	turns := min(b.rounds, 5)
-	header(fmt.Sprintf("HTTP answers of 1 KiB over %d connections, limits by address that refuse nothing, medians of %d turns of %s:",
-		connections, turns, turn))
+	header(fmt.Sprintf("HTTP answers of 1 KiB over %d connections, limits by address that refuse nothing, medians of %d rounds of %d requests:",
+		connections, b.requestRounds, b.requestsEach))
 	ours, alone, nginx, stop, err := b.three(backend, "1000000/s burst 1000000", "rate=1000000r/s", "burst=1000000")
 	if err != nil {
 		return err
@@ -58,18 +37,14 @@ func (b bench) requests(backend string) error {
 	defer stop()
 	all := []*server{ours, alone, nginx}
 	measured := make(map[*server][]load)
-	for n := range turns + 1 {
+	for n := range b.requestRounds + 1 {
 		for i := range all {
 			s := all[(i+n)%len(all)] // nobody always comes first
-			span := turn
-			if n == 0 {
-				span = turn / 3 // to warm up
-			}
-			l, err := b.closed(s, span)
+			l, err := b.closed(s, b.requestsEach)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
-			if n > 0 {
+			if n > 0 { // the first round is to warm up
 				measured[s] = append(measured[s], l)
 			}
 		}
@@ -80,13 +55,13 @@ func (b bench) requests(backend string) error {
 			of   func(load) float64
 			text string
 		}{
-			{"answers", func(l load) float64 { return l.rate }, "%.0f/s"},
-			{"half come within", func(l load) float64 { return l.half }, "%.2f ms"},
-			{"99 % come within", func(l load) float64 { return l.most }, "%.2f ms"},
-			{"processor time of an answer", func(l load) float64 { return l.effort }, "%.0f µs"},
+			{"answers", func(l load) float64 { return l.Rate }, "%.0f/s"},
+			{"half come within", func(l load) float64 { return l.Half }, "%.2f ms"},
+			{"99 % come within", func(l load) float64 { return l.Most }, "%.2f ms"},
+			{"processor time of an answer", func(l load) float64 { return l.Effort }, "%.1f µs"},
 		} {
 			r := row{what: m.what, format: func(v float64) string { return fmt.Sprintf(m.text, v) }}
-			for i := range turns {
+			for i := range b.requestRounds {
 				r.ours = append(r.ours, m.of(measured[ours][i]))
 				r.theirs = append(r.theirs, m.of(measured[rival][i]))
 			}

@@ -2,18 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -103,16 +98,28 @@ func (b bench) three(backend, limit, rate, burst string) (ours, alone, nginx *se
 		}
 		return s
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, nil, stop, err
-	}
 	ours = start("sluice", "limits.yaml", fmt.Sprintf(limits, "ADDRESS", backend, limit),
 		b.sluice, "proxy", "--config", filepath.Join(dir, "limits.yaml"))
-	alone = start("ReverseProxy alone", "none", "", self, "-alone", "ADDRESS,"+backend)
+	alone = start("ReverseProxy alone", "none", "", b.self, "-as", "alone", "ADDRESS", backend)
 	nginx = start("nginx", "nginx.conf", fmt.Sprintf(nginxConfig, rate, backend, "ADDRESS", burst),
 		b.nginx, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr")
 	return ours, alone, nginx, stop, err
+}
+
+// backend starts the server behind the proxies.
+func (b bench) backend() (s *server, err error) {
+	s = &server{name: "the backend"}
+	if s.address, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	if err := s.start(b.ctx, b.self, "-as", "backend", s.address); err != nil {
+		return nil, err
+	}
+	if err := s.await(b.ctx); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
 }
 
 // freeAddress returns an address of this machine that nobody listens on.
@@ -173,29 +180,3 @@ func (s *server) effort() (sum time.Duration) {
 	}
 	return sum
 }
-
-// serveAlone is the process of a ReverseProxy with the transport of sluice proxy, and nothing else.
-func serveAlone(ctx context.Context, addresses string) error {
-	listen, backend, _ := strings.Cut(addresses, ",")
-	to := &url.URL{Scheme: "http", Host: backend}
-	s := &http.Server{Addr: listen, ReadHeaderTimeout: time.Minute, Handler: &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(to)
-			r.SetXForwarded()
-		},
-		Transport:  &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 512},
-		BufferPool: &buffers{sync.Pool{New: func() any { return new([32 << 10]byte) }}},
-	}}
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stop()
-	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
-
-// buffers are what bodies are copied through.
-type buffers struct{ pool sync.Pool }
-
-func (b *buffers) Get() []byte  { return b.pool.Get().(*[32 << 10]byte)[:] }
-func (b *buffers) Put(p []byte) { b.pool.Put((*[32 << 10]byte)(p)) }
