@@ -116,22 +116,23 @@ func (b *backends) order() []*backend {
 
 var errNoBackend = errors.New("there is no backend")
 
-// RoundTrip sends a request to the first backend in turn that takes the connection.
+// RoundTrip sends a request to the first backend in turn that takes the connection. It changes the request's URL, which
+// is the forwarder's own.
 func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 	err := errNoBackend
 	order := b.order()
+	asked, body := *r.URL, r.Body
 	for i, k := range order {
-		out := new(http.Request)
-		*out = *r
-		u := *r.URL
-		out.URL = &u
-		to := httputil.ProxyRequest{In: r, Out: out}
+		*r.URL = asked
+		to := httputil.ProxyRequest{Out: r}
 		to.SetURL(k.url)
-		if i < len(order)-1 && out.Body != nil && out.Body != http.NoBody {
-			out.Body = io.NopCloser(out.Body) // the next one may need it
+		if body != nil && body != http.NoBody && i < len(order)-1 {
+			r.Body = io.NopCloser(body) // the next one may need it
+		} else {
+			r.Body = body
 		}
 		var answer *http.Response
-		answer, err = b.base.RoundTrip(out)
+		answer, err = b.base.RoundTrip(r)
 		if !b.noted(r.Context(), k, err) {
 			return answer, err
 		}

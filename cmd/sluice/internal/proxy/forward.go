@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -13,9 +12,6 @@ import (
 	"sync"
 	"time"
 )
-
-// stall is how long a client may send no byte of a body, or take none of an answer.
-const stall = time.Minute
 
 // newForwarder returns what sends requests on to the backends.
 func newForwarder(p *proxy) http.Handler {
@@ -89,26 +85,6 @@ func (b *body) Read(p []byte) (int, error) {
 		_ = b.control.SetReadDeadline(time.Time{}) // the answer takes its time
 	}
 	return n, err
-}
-
-// stalling is a listener whose connections do not wait for ever for a client to take its answer.
-type stalling struct{ net.Listener }
-
-func (l stalling) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return stallingConn{c}, nil
-}
-
-type stallingConn struct{ net.Conn }
-
-func (c stallingConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(stall)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Write(p)
 }
 
 // buffers are what bodies are copied through.

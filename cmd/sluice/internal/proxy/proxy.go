@@ -194,14 +194,33 @@ func (p *proxy) handler(d *draft) (http.Handler, error) {
 	for _, r := range routes {
 		switch {
 		case r.Exempt:
-			mux.Handle(r.Pattern, limits.Exempt(p.forward))
+			mux.Handle(r.Pattern, route{p.forward})
 		case len(r.Policies) > 0:
-			mux.Handle(r.Pattern, limits.Policy(r.Policies...)(p.forward))
+			mux.Handle(r.Pattern, route{limits.Policy(r.Policies...)(p.forward)})
 		default:
-			mux.Handle(r.Pattern, p.forward)
+			mux.Handle(r.Pattern, route{limits.Handler(p.forward)})
 		}
 	}
-	return limits.Handler(mux), nil
+	return &router{mux, limits.Handler(mux)}, nil
+}
+
+// router asks its mux once where a request goes; inside of a handler of limits a mux is asked twice.
+type router struct {
+	mux    *http.ServeMux // its handlers are routes
+	others http.Handler   // for what is no route: redirects, 404 and 405, all under the global policy
+}
+
+type route struct{ http.Handler }
+
+func (m *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, pattern := m.mux.Handler(r)
+	to, ok := h.(route)
+	if !ok || r.RequestURI == "*" {
+		m.others.ServeHTTP(w, r)
+		return
+	}
+	r.Pattern = pattern // for keys
+	to.ServeHTTP(w, r)
 }
 
 // ServeHTTP serves a request under the configuration in force when it came.

@@ -164,6 +164,45 @@ routes:
 	}
 }
 
+// TestNoRoute: what no route fits is under the global policy too, and so are redirects; what a route exempts is not.
+func TestNoRoute(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: fixed 100/1h}
+policies:
+  each: {key: pattern, limit: fixed 2/1h}
+routes:
+  "/tree/": each
+  "GET /a/{id}": each
+  "/healthz": none
+`)
+	taken := 0
+	for _, step := range []struct {
+		method, path string
+		status, more int
+	}{
+		{"GET", "/nosuch", 404, 1},
+		{"POST", "/a/1", 405, 1},
+		{"GET", "/tree", 307, 1},
+		{"GET", "/tree/../healthz", 307, 1},
+		{"GET", "/healthz", 200, 0},
+		{"GET", "/a/1", 200, 1},
+		{"GET", "/a/2", 200, 1},
+		{"GET", "/a/3", 429, 0}, // the pattern is the key
+		{"GET", "/tree/x", 200, 1},
+	} {
+		c := dial(t, p.address) // a client would follow redirects, and clean paths
+		_, err := io.WriteString(c, step.method+" "+step.path+" HTTP/1.0\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		_ = a.Body.Close()
+		assert.Equal(t, step.status, a.StatusCode, "%s %s", step.method, step.path)
+		taken += step.more
+		assert.Equal(t, 100-taken, p.state.Load().global.requests[0].one.Available(), "%s %s", step.method, step.path)
+	}
+}
+
 // TestReloadUnderLoad: no request fails while the file changes, and what is held stays counted.
 func TestReloadUnderLoad(t *testing.T) {
 	b := backendOf(t, hello)

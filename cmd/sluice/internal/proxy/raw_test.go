@@ -77,7 +77,9 @@ func TestRawRefusesAndGivesBack(t *testing.T) {
 
 func TestRawWaits(t *testing.T) {
 	p := serves(t, true, "to: "+echoes(t)+"\nglobal: {limit: concurrency 1 queue 1, max-wait: 1m}\n")
-	first, second := dial(t, p.address), dial(t, p.address)
+	first := dial(t, p.address)
+	p.eventually(0) // or the second might be served first
+	second := dial(t, p.address)
 	assert.Equal(t, "first", echo(t, first, "first"))
 	assert.Equal(t, "second", echo(t, second, "second"))
 }

@@ -26,6 +26,8 @@ type server interface {
 // run serves until a signal ends it, for as long as grace after that.
 func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	defer p.close()
+	drop := ballast()
+	defer drop()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -96,7 +98,7 @@ func (p *proxy) start(ctx context.Context, failed chan<- error) (server, error) 
 		s = newRaw(p)
 	} else {
 		w := newWeb(p)
-		l, s = stalling{l}, w
+		l, s = stalling{l, time.Now()}, w
 		if p.state.Load().cert != nil {
 			s = secure{w}
 		}
