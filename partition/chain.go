@@ -55,7 +55,7 @@ func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, e
 
 func (c *chain[R]) Refund(r R, l core.Lease) { refundAll(links[R]{c.limiters, r}, c.leases, l) }
 
-func (c *chain[R]) bind(r R) boundLimiter {
+func (c *chain[R]) bind(_ Limiter[R], r R) boundLimiter {
 	b := &boundChain{leases: c.leases}
 	for _, l := range c.limiters {
 		b.limiters = append(b.limiters, For(l, r).(boundLimiter))

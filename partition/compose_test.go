@@ -96,6 +96,72 @@ func TestForOfSomebodysLimiter(t *testing.T) {
 	require.Zero(t, l.(core.Reporter).Statistics())
 }
 
+// overriding is somebody's Limiter that embeds a Keyed and counts the requests to it.
+type overriding struct {
+	*keyed
+
+	asked int
+}
+
+func (o *overriding) TryAcquire(r string, permits int) core.Lease {
+	o.asked++
+	return o.keyed.TryAcquire(r, permits)
+}
+
+func (o *overriding) Acquire(ctx context.Context, r string, permits int) (core.Lease, error) {
+	o.asked++
+	return o.keyed.Acquire(ctx, r, permits)
+}
+
+// Who embeds a Keyed and overrides its methods is asked through those.
+func TestForOfAnEmbeddedKeyed(t *testing.T) {
+	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bucket(2, time.Hour), nil }})
+	o := &overriding{keyed: k}
+	chain, err := partition.Chain[string](o)
+	require.NoError(t, err)
+	for i, l := range []core.Limiter{
+		partition.For[string](o, "a"),
+		partition.For(chain, "a"),
+		partition.For(partition.Translate(partition.Limiter[string](o), self), "a"),
+	} {
+		o.asked = 0
+		first := l.TryAcquire(1)
+		require.True(t, first.Acquired(), i)
+		require.Equal(t, 1, o.asked, i)
+		second, err := l.Acquire(t.Context(), 1)
+		require.NoError(t, err, i)
+		require.Equal(t, 2, o.asked, i)
+		l.(core.Refunder).Refund(second)
+		l.(core.Refunder).Refund(first)
+		require.Equal(t, 2, l.Available(), i)
+	}
+}
+
+// For of a key that is live takes nothing from the heap, whoever asks.
+func TestForOfALiveKeyAllocatesNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return semaphore("", 1), nil }})
+	takes(t, k, "a", 1).Release()
+	require.Zero(t, testing.AllocsPerRun(1000, func() { partition.For[string](k, "a").TryAcquire(1).Release() }))
+}
+
+// What is bound to a key outlives its partition, and finds the next.
+func TestForOutlivesThePartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bucket(2, time.Second), nil }})
+		takes(t, k, "a", 2)
+		a := partition.For[string](k, "a")
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, k.Sweep())
+		require.True(t, a.TryAcquire(2).Acquired())
+		require.False(t, a.TryAcquire(1).Acquired())
+		refused(t, k, "a", 1, core.ErrRejected)
+		require.Equal(t, uint64(2), k.Counts().Created)
+	})
+}
+
 // What is made of nil refuses everything, and says so.
 func TestOfNil(t *testing.T) {
 	var none *keyed

@@ -37,7 +37,7 @@ func (m *making) wait(ctx context.Context) error {
 // enterSlow is what is to do if there is no partition, or it cannot just be entered: e, which
 // may be nil. It visits, and returns the key's partition, pinned, made if it must be. The
 // error is errNoRoom if there is no room for it.
-func (k *Keyed[R, K]) enterSlow(ctx context.Context, e *entry[K], hash uint64, key K) (*entry[K], error) {
+func (k *Keyed[R, K]) enterSlow(ctx context.Context, e *entry[R, K], hash uint64, key K) (*entry[R, K], error) {
 	// Visits come before anything is held that a panic of OnEvict could lose.
 	if e == nil || !e.alive() {
 		k.visit(visitsWhenNew, nil)
@@ -50,7 +50,7 @@ func (k *Keyed[R, K]) enterSlow(ctx context.Context, e *entry[K], hash uint64, k
 	return k.findOrMake(ctx, hash, key)
 }
 
-func (k *Keyed[R, K]) findOrMake(ctx context.Context, hash uint64, key K) (*entry[K], error) {
+func (k *Keyed[R, K]) findOrMake(ctx context.Context, hash uint64, key K) (*entry[R, K], error) {
 	if e := k.table.find(hash, key); e != nil && e.pin() {
 		return e, nil
 	}
@@ -92,7 +92,7 @@ func unequal[K comparable](a, b K) bool { return a != b }
 // lookUp looks under the mutex for the partition, pinned, or for who is making it: mine says
 // that it is this call, which has a place now, or had it. Without any of them there is no
 // room.
-func (k *Keyed[R, K]) lookUp(hash uint64, key K, place *bool) (e *entry[K], m *making, mine bool, err error) {
+func (k *Keyed[R, K]) lookUp(hash uint64, key K, place *bool) (e *entry[R, K], m *making, mine bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {
@@ -124,8 +124,8 @@ func (k *Keyed[R, K]) returnPlace() {
 }
 
 // make calls New for the key, for which m is in making and holds a place.
-func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[K], error) {
-	var e *entry[K]
+func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[R, K], error) {
+	var e *entry[R, K]
 	defer func() {
 		if e == nil { // an error, or New panicked or ended the goroutine
 			k.settle(key, m, nil)
@@ -139,7 +139,7 @@ func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[K], error) {
 		return nil, k.explain(err)
 	}
 	_, closes := l.(io.Closer)
-	e = &entry[K]{hash: hash, limiter: l, closes: closes, foreign: isForeign(l), key: key}
+	e = &entry[R, K]{hash: hash, limiter: l, closes: closes, foreign: isForeign(l), key: key}
 	e.word.Store(oneCall + onePin)
 	if !k.settle(key, m, e) {
 		_ = closeLimiter(l)
@@ -150,7 +150,7 @@ func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[K], error) {
 
 // settle ends the making of a partition: e, or nil if it failed. It reports false if the
 // Keyed was closed meanwhile.
-func (k *Keyed[R, K]) settle(key K, m *making, e *entry[K]) bool {
+func (k *Keyed[R, K]) settle(key K, m *making, e *entry[R, K]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.making[key] != m {

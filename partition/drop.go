@@ -23,7 +23,7 @@ const (
 
 // visit visits those n partitions whose turn it is. own, which may be nil, is pinned by the
 // caller, who may find it dead afterwards; a panic takes the pin away.
-func (k *Keyed[R, K]) visit(n int, own *entry[K]) {
+func (k *Keyed[R, K]) visit(n int, own *entry[R, K]) {
 	e, n := k.ring.claim(n)
 	for ; n > 0; n-- {
 		pins := uint64(0)
@@ -38,7 +38,7 @@ func (k *Keyed[R, K]) visit(n int, own *entry[K]) {
 }
 
 // expire drops the partition if its limiter has been idle for IdleTimeout.
-func (k *Keyed[R, K]) expire(e *entry[K], pins uint64, own *entry[K]) {
+func (k *Keyed[R, K]) expire(e *entry[R, K], pins uint64, own *entry[R, K]) {
 	returned := false
 	defer func() {
 		if !returned && own != nil { // OnEvict panicked, or a limiter
@@ -106,7 +106,7 @@ func (k *Keyed[R, K]) Sweep() int {
 
 // drop drops the partition if nothing happened in it since its word was read. Its place is
 // free then, or place is set and it is the caller's; evict must follow.
-func (k *Keyed[R, K]) drop(e *entry[K], word uint64, place *bool) bool {
+func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, place *bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// A request that came since idle read the word changed it, and may have taken permits.
@@ -126,7 +126,7 @@ func (k *Keyed[R, K]) drop(e *entry[K], word uint64, place *bool) bool {
 
 // evict closes the limiter of a dropped partition, and tells OnEvict. It does the one even
 // if the other panics.
-func (k *Keyed[R, K]) evict(e *entry[K]) {
+func (k *Keyed[R, K]) evict(e *entry[R, K]) {
 	if e.closes {
 		defer func() {
 			if k.o.OnEvict != nil {
@@ -163,7 +163,7 @@ func (k *Keyed[R, K]) Close() error {
 
 // detach closes the Keyed to all requests and returns the first of the partitions that were
 // live, or nil.
-func (k *Keyed[R, K]) detach() *entry[K] {
+func (k *Keyed[R, K]) detach() *entry[R, K] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {

@@ -8,7 +8,7 @@ import (
 )
 
 // entry is a live partition.
-type entry[K comparable] struct {
+type entry[R any, K comparable] struct {
 	// word is what requests and droppers meet in, each with one swap:
 	//
 	//	63        48 47      32   31   30         0
@@ -32,14 +32,18 @@ type entry[K comparable] struct {
 	foreign bool // the limiter may panic, or keep a context: it is not one of core's own
 
 	hash  uint64
-	chain atomic.Pointer[entry[K]] // next in the bucket; written under Keyed.mu
+	chain atomic.Pointer[entry[R, K]] // next in the bucket; written under Keyed.mu
 
 	// The ring. next of an entry that was taken out stays, and leads to those behind it.
-	next atomic.Pointer[entry[K]] // written under Keyed.mu
-	prev *entry[K]                // guarded by Keyed.mu; nil: not in the ring
+	next atomic.Pointer[entry[R, K]] // written under Keyed.mu
+	prev *entry[R, K]                // guarded by Keyed.mu; nil: not in the ring
 
 	limiter core.Limiter
 	key     K
+
+	// bound is what For returns for the key, once it has been asked: it does not change, and
+	// does not lead here, so whoever keeps it keeps nothing that was dropped.
+	bound atomic.Pointer[partition[R, K]]
 }
 
 const (
@@ -52,16 +56,16 @@ const (
 
 // enter keeps the partition from being dropped until leave, and counts a call. It reports
 // false if that is not all there is to do: see Keyed.enterSlow.
-func (e *entry[K]) enter() bool {
+func (e *entry[R, K]) enter() bool {
 	w := e.word.Add(oneCall + onePin)
 	return w&dead == 0 && uint16(w/oneCall)%callsPerShare != 0
 }
 
 // pin is enter that counts no call. It reports false if the partition was dropped.
-func (e *entry[K]) pin() bool { return e.word.Add(onePin)&dead == 0 }
+func (e *entry[R, K]) pin() bool { return e.word.Add(onePin)&dead == 0 }
 
 // leave ends what enter or pin began. touched: the request took permits.
-func (e *entry[K]) leave(touched bool) {
+func (e *entry[R, K]) leave(touched bool) {
 	w := ^uint64(onePin - 1)
 	if touched {
 		w += oneTouch
@@ -72,7 +76,7 @@ func (e *entry[K]) leave(touched bool) {
 // due reports whether a visit is to ask the limiter: in no two visits in a row does it say no
 // to one that has been idle for long enough. No request but those of the caller's pins may be
 // in the partition.
-func (e *entry[K]) due(pins uint64, r *ring[K], timeout time.Duration) bool {
+func (e *entry[R, K]) due(pins uint64, r *ring[R, K], timeout time.Duration) bool {
 	w := e.word.Load()
 	if w&(dead|allPins) != pins {
 		return false
@@ -98,7 +102,7 @@ func (e *entry[K]) due(pins uint64, r *ring[K], timeout time.Duration) bool {
 // idle reports whether the limiter is idle, for how long, and the word from which the entry
 // may be dropped, if no request is in it but those of the caller's pins. The limiter's code
 // runs.
-func (e *entry[K]) idle(pins uint64) (word uint64, d time.Duration, ok bool) {
+func (e *entry[R, K]) idle(pins uint64) (word uint64, d time.Duration, ok bool) {
 	word = e.word.Load()
 	if word&(dead|allPins) != pins {
 		return 0, 0, false
@@ -112,4 +116,4 @@ func (e *entry[K]) idle(pins uint64) (word uint64, d time.Duration, ok bool) {
 }
 
 // alive reports whether the entry has not been dropped.
-func (e *entry[K]) alive() bool { return e.word.Load()&dead == 0 }
+func (e *entry[R, K]) alive() bool { return e.word.Load()&dead == 0 }

@@ -15,11 +15,13 @@ import (
 // zero. Of a limiter of your own it tells zero, unless that has a method
 // Statistics(R) (core.Statistics, bool), as Keyed has. For of nil refuses everything.
 func For[R any](l Limiter[R], r R) core.Limiter {
+	if b, ok := l.(binder[R]); ok {
+		if bound := b.bind(l, r); bound != nil {
+			return bound
+		}
+	}
 	if isNil(l) {
 		return &refuser[R]{errForNil}
-	}
-	if b, ok := l.(binder[R]); ok {
-		return b.bind(r)
 	}
 	return &bound[R]{l, r}
 }
@@ -31,9 +33,11 @@ type boundLimiter interface {
 	core.Refunder
 }
 
-// binder is a Limiter that knows better than bound what it is for one request.
+// binder is a Limiter that knows better than bound what it is for one request. l is the
+// Limiter itself, or somebody's that embeds it: of those, and of a nil pointer, bind knows
+// nothing, and returns nil.
 type binder[R any] interface {
-	bind(r R) boundLimiter
+	bind(l Limiter[R], r R) boundLimiter
 }
 
 var (
@@ -90,12 +94,25 @@ type partition[R any, K comparable] struct {
 	key  K
 }
 
-func (k *Keyed[R, K]) bind(r R) boundLimiter {
+func (k *Keyed[R, K]) bind(l Limiter[R], r R) boundLimiter {
+	if own, ok := l.(*Keyed[R, K]); !ok || own == nil {
+		return nil
+	}
 	if k.o.Key == nil { // the zero value
 		return &refuser[R]{core.ErrClosed}
 	}
 	key := k.o.Key(r)
-	return &partition[R, K]{k, k.hash(key), key}
+	hash := k.hash(key)
+	e := k.table.find(hash, key)
+	if e == nil {
+		return &partition[R, K]{k, hash, key}
+	}
+	p := e.bound.Load()
+	if p == nil {
+		p = &partition[R, K]{k, hash, key}
+		e.bound.Store(p) // of several at once any does
+	}
+	return p
 }
 
 func (p *partition[R, K]) TryAcquire(permits int) core.Lease {

@@ -34,10 +34,10 @@ type Keyed[R any, K comparable] struct {
 	open atomic.Bool // until Close; written under mu
 
 	_     [64]byte // what follows is written when partitions come and go; what is above is not
-	table table[K]
+	table table[R, K]
 
 	_    [64]byte // the hand moves at every third request
-	ring ring[K]
+	ring ring[R, K]
 
 	_          [64]byte
 	overflowed atomic.Uint64
@@ -148,7 +148,7 @@ func (k *Keyed[R, K]) acquire(ctx context.Context, hash uint64, key K, permits i
 }
 
 // tryForeign takes permits from somebody's limiter, which may panic.
-func (e *entry[K]) tryForeign(permits int) core.Lease {
+func (e *entry[R, K]) tryForeign(permits int) core.Lease {
 	var l core.Lease
 	defer func() { e.leave(l.Acquired() && permits > 0) }()
 	l = e.limiter.TryAcquire(permits)
@@ -156,7 +156,7 @@ func (e *entry[K]) tryForeign(permits int) core.Lease {
 }
 
 func (k *Keyed[R, K]) acquireForeign(
-	ctx context.Context, e *entry[K], permits int,
+	ctx context.Context, e *entry[R, K], permits int,
 ) (l core.Lease, err error) {
 	defer func() { e.leave(l.Acquired() && permits > 0) }()
 	if !e.closes {
@@ -251,7 +251,7 @@ func (k *Keyed[R, K]) Counts() Counts {
 }
 
 // find returns the key's entry, or nil. It is what [table.find] is, and certain.
-func (k *Keyed[R, K]) find(hash uint64, key K) *entry[K] {
+func (k *Keyed[R, K]) find(hash uint64, key K) *entry[R, K] {
 	if e := k.table.find(hash, key); e != nil && e.alive() {
 		return e
 	}

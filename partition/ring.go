@@ -13,9 +13,9 @@ import (
 //
 // Walking it takes no lock, as the next of an entry that was taken out goes on leading to
 // those behind it. add and remove are called under Keyed.mu.
-type ring[K comparable] struct {
-	root entry[K] // stands between the last and the first; no partition
-	hand atomic.Pointer[entry[K]]
+type ring[R any, K comparable] struct {
+	root entry[R, K] // stands between the last and the first; no partition
+	hand atomic.Pointer[entry[R, K]]
 	n    atomic.Int64
 
 	base time.Time
@@ -25,7 +25,7 @@ type ring[K comparable] struct {
 const unread = math.MinInt64
 
 // reset makes the ring an empty one.
-func (r *ring[K]) reset() {
+func (r *ring[R, K]) reset() {
 	r.root.next.Store(&r.root)
 	r.root.prev = &r.root
 	r.hand.Store(&r.root)
@@ -35,7 +35,7 @@ func (r *ring[K]) reset() {
 
 // now returns the time at which it was first called since the hand last passed the root. To
 // read the clock at each visit would cost more than all the rest of it.
-func (r *ring[K]) now() int64 {
+func (r *ring[R, K]) now() int64 {
 	t := r.lap.Load()
 	if t == unread {
 		t = int64(time.Since(r.base))
@@ -45,7 +45,7 @@ func (r *ring[K]) now() int64 {
 }
 
 // after returns the entry after e, going round; the root if there is none at all.
-func (r *ring[K]) after(e *entry[K]) *entry[K] {
+func (r *ring[R, K]) after(e *entry[R, K]) *entry[R, K] {
 	n := e.next.Load()
 	if n == &r.root {
 		n = r.root.next.Load()
@@ -55,7 +55,7 @@ func (r *ring[K]) after(e *entry[K]) *entry[K] {
 
 // claim returns the first of the entries whose turn it is, and how many there are from there
 // on, at most n: none twice, unless some go away meanwhile. Nobody else gets the same.
-func (r *ring[K]) claim(n int) (*entry[K], int) {
+func (r *ring[R, K]) claim(n int) (*entry[R, K], int) {
 	n = min(n, int(r.n.Load()))
 	for {
 		hand := r.hand.Load()
@@ -82,7 +82,7 @@ func (r *ring[K]) claim(n int) (*entry[K], int) {
 }
 
 // add adds e behind the hand.
-func (r *ring[K]) add(e *entry[K]) {
+func (r *ring[R, K]) add(e *entry[R, K]) {
 	at := r.hand.Load()
 	for at.prev == nil {
 		at = at.next.Load()
@@ -96,7 +96,7 @@ func (r *ring[K]) add(e *entry[K]) {
 }
 
 // remove takes e out.
-func (r *ring[K]) remove(e *entry[K]) {
+func (r *ring[R, K]) remove(e *entry[R, K]) {
 	next := e.next.Load()
 	e.prev.next.Store(next)
 	next.prev = e.prev

@@ -26,7 +26,7 @@ func (s *shared[R]) Refund(_ R, l core.Lease) { s.l.Refund(l) }
 // Statistics are the limiter's; the result is always true.
 func (s *shared[R]) Statistics(R) (core.Statistics, bool) { return s.l.Statistics(), true }
 
-func (s *shared[R]) bind(R) boundLimiter { return s.l }
+func (s *shared[R]) bind(Limiter[R], R) boundLimiter { return s.l }
 
 // boundTo returns l with what For's limiters can do beside.
 func boundTo(l core.Limiter, ofNil error) boundLimiter {

@@ -13,14 +13,14 @@ import (
 // find takes no lock and never waits. It may miss an entry that is in the table, if its
 // bucket is being split or merged: whoever finds nothing looks again under the mutex.
 // All else happens under Keyed.mu.
-type table[K comparable] struct {
+type table[R any, K comparable] struct {
 	size atomic.Uint64 // buckets in use
-	dir  atomic.Pointer[[]atomic.Pointer[page[K]]]
+	dir  atomic.Pointer[[]atomic.Pointer[page[R, K]]]
 	n    uint64 // entries; guarded by Keyed.mu
 }
 
 // page is a run of buckets, each the first of a chain of entries.
-type page[K comparable] [pageSize]atomic.Pointer[entry[K]]
+type page[R any, K comparable] [pageSize]atomic.Pointer[entry[R, K]]
 
 const (
 	pageShift    = 7
@@ -29,9 +29,9 @@ const (
 )
 
 // reset makes the table an empty one.
-func (t *table[K]) reset() {
-	dir := make([]atomic.Pointer[page[K]], 1)
-	dir[0].Store(new(page[K]))
+func (t *table[R, K]) reset() {
+	dir := make([]atomic.Pointer[page[R, K]], 1)
+	dir[0].Store(new(page[R, K]))
 	t.n = 0
 	t.size.Store(leastBuckets)
 	t.dir.Store(&dir)
@@ -53,7 +53,7 @@ func bucketOf(hash, size uint64) uint64 {
 func parent(b uint64) uint64 { return b &^ (1 << (bits.Len64(b) - 1)) }
 
 // bucket returns a bucket, or nil if the table has shrunk below it.
-func (t *table[K]) bucket(b uint64) *atomic.Pointer[entry[K]] {
+func (t *table[R, K]) bucket(b uint64) *atomic.Pointer[entry[R, K]] {
 	dir := *t.dir.Load()
 	if b>>pageShift >= uint64(len(dir)) {
 		return nil
@@ -66,7 +66,7 @@ func (t *table[K]) bucket(b uint64) *atomic.Pointer[entry[K]] {
 }
 
 // find returns the key's entry, or nil.
-func (t *table[K]) find(hash uint64, key K) *entry[K] {
+func (t *table[R, K]) find(hash uint64, key K) *entry[R, K] {
 	bucket := t.bucket(bucketOf(hash, t.size.Load()))
 	if bucket == nil {
 		return nil
@@ -80,7 +80,7 @@ func (t *table[K]) find(hash uint64, key K) *entry[K] {
 }
 
 // add adds an entry whose key is not there.
-func (t *table[K]) add(e *entry[K]) {
+func (t *table[R, K]) add(e *entry[R, K]) {
 	size := t.size.Load()
 	bucket := t.bucket(bucketOf(e.hash, size))
 	e.chain.Store(bucket.Load())
@@ -92,14 +92,14 @@ func (t *table[K]) add(e *entry[K]) {
 }
 
 // split adds bucket b, the one after the last, and moves there what belongs there.
-func (t *table[K]) split(b uint64) {
+func (t *table[R, K]) split(b uint64) {
 	t.makePage(b >> pageShift)
 	from, to := t.bucket(parent(b)), t.bucket(b)
 	// Both chains keep the order of the old one. So whoever walks it now only ever goes
 	// forward in that order: he may be led into the other chain and miss something, but
 	// never goes in a circle.
-	var tails [2]*entry[K]
-	var heads [2]*entry[K]
+	var tails [2]*entry[R, K]
+	var heads [2]*entry[R, K]
 	for e := from.Load(); e != nil; e = e.chain.Load() {
 		half := 0
 		if bucketOf(e.hash, b+1) == b {
@@ -123,10 +123,10 @@ func (t *table[K]) split(b uint64) {
 }
 
 // makePage sees to it that the page is there.
-func (t *table[K]) makePage(i uint64) {
+func (t *table[R, K]) makePage(i uint64) {
 	dir := *t.dir.Load()
 	if i >= uint64(len(dir)) {
-		grown := make([]atomic.Pointer[page[K]], 2*len(dir))
+		grown := make([]atomic.Pointer[page[R, K]], 2*len(dir))
 		for j := range dir {
 			grown[j].Store(dir[j].Load())
 		}
@@ -134,12 +134,12 @@ func (t *table[K]) makePage(i uint64) {
 		dir = grown
 	}
 	if dir[i].Load() == nil {
-		dir[i].Store(new(page[K]))
+		dir[i].Store(new(page[R, K]))
 	}
 }
 
 // remove removes an entry that is there.
-func (t *table[K]) remove(e *entry[K]) {
+func (t *table[R, K]) remove(e *entry[R, K]) {
 	size := t.size.Load()
 	link := t.bucket(bucketOf(e.hash, size))
 	for link.Load() != e {
@@ -153,7 +153,7 @@ func (t *table[K]) remove(e *entry[K]) {
 }
 
 // merge takes away b, the last bucket, and moves what is there back to where it came from.
-func (t *table[K]) merge(b uint64) {
+func (t *table[R, K]) merge(b uint64) {
 	link, last := t.bucket(parent(b)), t.bucket(b)
 	for link.Load() != nil {
 		link = &link.Load().chain
@@ -168,11 +168,11 @@ func (t *table[K]) merge(b uint64) {
 
 // dropPage takes away the last page, and the half of the directory that was for it and
 // those after it.
-func (t *table[K]) dropPage(i uint64) {
+func (t *table[R, K]) dropPage(i uint64) {
 	dir := *t.dir.Load()
 	dir[i].Store(nil)
 	if i > 0 && i <= uint64(len(dir))/4 {
-		shrunk := make([]atomic.Pointer[page[K]], len(dir)/2)
+		shrunk := make([]atomic.Pointer[page[R, K]], len(dir)/2)
 		for j := range shrunk {
 			shrunk[j].Store(dir[j].Load())
 		}

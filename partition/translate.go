@@ -49,6 +49,6 @@ func (t *translated[R, Inner]) Statistics(r R) (core.Statistics, bool) {
 	return statisticsOf(t.l, t.f(r))
 }
 
-func (t *translated[R, Inner]) bind(r R) boundLimiter {
+func (t *translated[R, Inner]) bind(_ Limiter[R], r R) boundLimiter {
 	return For(t.l, t.f(r)).(boundLimiter)
 }
