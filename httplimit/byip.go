@@ -164,6 +164,9 @@ func lastComma(line string) (rest, entry string, ok bool) {
 
 // address reads an address, with or without a port, brackets or a zone.
 func address(s string) netip.Addr {
+	if a, ok := quad(s); ok {
+		return a
+	}
 	host := s
 	switch {
 	case strings.HasPrefix(s, "["):
@@ -186,6 +189,35 @@ func address(s string) netip.Addr {
 		return netip.Addr{}
 	}
 	return a.Unmap().WithZone("")
+}
+
+// quad reads what most peers are, an IPv4 address and a port, in one go. What is not ok may
+// still be an address.
+func quad(s string) (netip.Addr, bool) {
+	var octets [4]byte
+	i := 0
+	for n := range octets {
+		begin, value := i, 0
+		for ; i < len(s) && digit(s[i]) && i < begin+3; i++ {
+			value = 10*value + int(s[i]-'0')
+		}
+		if i == begin || value > 255 || s[begin] == '0' && i > begin+1 {
+			return netip.Addr{}, false
+		}
+		octets[n] = byte(value)
+		separator := byte('.')
+		if n == 3 {
+			separator = ':'
+		}
+		if i == len(s) || s[i] != separator {
+			return netip.Addr{}, false
+		}
+		i++
+	}
+	if !digits(s[i:]) {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom4(octets), true
 }
 
 // port reports whether s is empty, or a colon and a port, or one of RFC 7239's names for it.

@@ -60,8 +60,8 @@ type wants struct {
 }
 
 func (v *visit) wantsOf(frame int32) wants {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	var w wants
 	for i := range v.asks {
 		a := &v.asks[i]

@@ -39,32 +39,36 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	v := visiting(r.Context(), h.limits)
-	f := frame{visit: v}
-	switch {
-	case v == nil:
-		v = h.limits.visit(r)
-		f.visit = v
-		r = r.WithContext(v) //nolint:contextcheck // made of the request's
-		v.frames = 1
-	case v.exempt:
-	default:
-		if pattern != "" && pattern != r.Pattern {
-			r = copyOf(r)
-		}
-		f.number = v.nextFrame()
+	ctx := r.Context()
+	var first *arrival // nil: the request has been in a wrapper before
+	f := frame{visit: visiting(ctx, h.limits)}
+	if f.visit == nil {
+		first = h.limits.arrival(r)
+		f.visit = &first.visit
+	} else if !f.visit.exempt {
+		f.number = f.visit.nextFrame()
 	}
+	v := f.visit
 	if v.exempt {
+		if first != nil {
+			r = first.carry(r)
+		}
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	if pattern != "" {
+	if pattern != "" && pattern != r.Pattern {
+		r = first.copyOf(r)
 		r.Pattern = pattern // as the mux will set it
 	}
 	f.request = r
-	defer f.end(r.Context())
-	if no := v.ask(r.Context(), f.number, r, h.policies(v.terms), true); no != nil {
-		v.undo(r.Context())
+	defer f.end(ctx)
+	no := v.ask(ctx, f.number, r, h.policies(v.terms), true)
+	if first != nil {
+		r = first.carry(r)
+		f.request = r
+	}
+	if no != nil {
+		v.undo(ctx)
 		no.answer(w, r)
 		return
 	}
@@ -87,13 +91,14 @@ func (h *handler) lookAhead(r *http.Request) (pattern string, leave bool) {
 	return pattern, leave
 }
 
-// visit begins a request's visit.
-func (l *Limits) visit(r *http.Request) *visit {
-	v := &visit{Context: r.Context(), limits: l, terms: l.terms.Load()}
-	if skip := v.terms.Skip; skip != nil {
-		v.exempt = skip(r)
+// arrival begins a request's visit.
+func (l *Limits) arrival(r *http.Request) *arrival {
+	a := new(arrival)
+	a.Context, a.limits, a.terms, a.frames = r.Context(), l, l.terms.Load(), 1
+	if skip := a.terms.Skip; skip != nil {
+		a.exempt = skip(r)
 	}
-	return v
+	return a
 }
 
 // frame is one wrapper's part in a visit.
@@ -132,7 +137,7 @@ type exempt struct {
 func (e *exempt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := visiting(r.Context(), e.limits)
 	if v == nil || !v.exempt {
-		inside := &visit{Context: r.Context(), limits: e.limits, exempt: true}
+		inside := &visit{Context: r.Context(), limits: e.limits, exempt: true, known: true}
 		if v == nil {
 			inside.terms = e.limits.terms.Load()
 		} else {

@@ -157,6 +157,7 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 	if v.terms.Observer == nil && len(v.asks) == 1 && v.asks[0].stage == held {
 		return v.asks[0].lease, nil
 	}
+	v.known = true // by the lease
 	return v.lease(), nil
 }
 

@@ -28,8 +28,8 @@ func (v *visit) tell(h http.Header) {
 	if v.terms.Headers == RetryAfterOnly {
 		return
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	v.quota.takeOff(h)
 	if v.terms.Headers == Draft11 {
 		v.quota = draft11(v.asks)
@@ -43,8 +43,8 @@ func (v *visit) tell(h http.Header) {
 
 // untell takes the header fields off again.
 func (v *visit) untell(h http.Header) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	v.quota.takeOff(h)
 	v.quota = nil
 }

@@ -20,8 +20,12 @@ type visit struct {
 	outer  *visit // a check's: the visit that the request makes already
 	exempt bool   // no policy applies; set before anybody else sees the visit
 
+	// known: others than the goroutine that made the visit may have found it. Until then the
+	// mutex is not taken, as most requests are asked for all their permits by then.
+	known bool
+
 	fields bool       // a wrapper takes header fields off where they do not belong; guarded by mu
-	mu     sync.Mutex // guards what follows; a leaf
+	mu     sync.Mutex // guards what follows; a leaf; see lock
 	asks   []ask      // in order; it only grows
 	first  [1]ask     // most requests need no more
 	frames int32      // wrappers that have asked
@@ -51,6 +55,29 @@ const (
 // has reports whether the request has a lease, which may have been released early.
 func (a *ask) has() bool { return a.stage == held || a.stage == released }
 
+// arrival is a visit with the request that carries it: both in one allocation.
+type arrival struct {
+	visit
+
+	request http.Request
+}
+
+// carry returns r with the visit as its context. r may be the arrival's own request already.
+func (a *arrival) carry(r *http.Request) *http.Request {
+	a.known = true
+	a.request = *r.WithContext(&a.visit) // inlined, so the copy in between is on the stack
+	return &a.request
+}
+
+// copyOf returns a copy of r that may be changed: in the arrival, if there is one.
+func (a *arrival) copyOf(r *http.Request) *http.Request {
+	if a == nil {
+		return copyOf(r)
+	}
+	a.request = *r
+	return &a.request
+}
+
 type visitKey struct{}
 
 // Value returns the request's value for key.
@@ -74,14 +101,26 @@ func visiting(ctx context.Context, l *Limits) *visit {
 	return v
 }
 
+func (v *visit) lock() {
+	if v.known {
+		v.mu.Lock()
+	}
+}
+
+func (v *visit) unlock() {
+	if v.known {
+		v.mu.Unlock()
+	}
+}
+
 // enter notes that the frame asks p, and returns the place of the ask. It reports false if
 // the request has been there before.
 func (v *visit) enter(frame int32, p *policy) (int, bool) {
 	if v.outer != nil && v.outer.knows(p) {
 		return 0, false
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	n := len(v.asks)
 	switch {
 	case n == 0:
@@ -97,15 +136,15 @@ func (v *visit) enter(frame int32, p *policy) (int, bool) {
 
 // nextFrame returns the number of a wrapper that enters now.
 func (v *visit) nextFrame() int32 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	v.frames++
 	return v.frames - 1
 }
 
 func (v *visit) knows(p *policy) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	return v.knowsLocked(p)
 }
 
@@ -120,16 +159,16 @@ func (v *visit) knowsLocked(p *policy) bool {
 
 // note takes down the answer to the ask at i.
 func (v *visit) note(i int, l core.Limiter, lease core.Lease, s stage, since time.Time) {
-	v.mu.Lock()
+	v.lock()
 	a := &v.asks[i]
 	a.limiter, a.lease, a.stage, a.since = l, lease, s, since
-	v.mu.Unlock()
+	v.unlock()
 }
 
 // last moves the last ask that matches to a stage, and returns it as it was.
 func (v *visit) last(to stage, match func(*ask) bool) (ask, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	for i := range slices.Backward(v.asks) {
 		if a := &v.asks[i]; a.has() && a.stage < to && match(a) {
 			was := *a
@@ -178,8 +217,8 @@ func (v *visit) settle(ctx context.Context, frame int32, r *http.Request, status
 // settleOnly is the way of most requests: they were asked for one policy's permits, and
 // nobody wants to know what becomes of them.
 func (v *visit) settleOnly(frame int32) (core.Lease, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	a := &v.first[0]
 	if len(v.asks) != 1 || a.frame != frame || a.stage != held || a.policy.Refund != nil || v.terms.Observer != nil {
 		return core.Lease{}, false
@@ -217,8 +256,8 @@ func (v *visit) giveBack(ctx context.Context, a ask, refund bool) {
 
 // holds reports whether the visit has a lease, released early or not.
 func (v *visit) holds() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.lock()
+	defer v.unlock()
 	for i := range v.asks {
 		if v.asks[i].has() {
 			return true
@@ -229,14 +268,14 @@ func (v *visit) holds() bool {
 
 // lease returns one lease for all that the visit holds.
 func (v *visit) lease() core.Lease {
-	v.mu.Lock()
+	v.lock()
 	leases := make([]core.Lease, 0, len(v.asks))
 	for i := range v.asks {
 		if v.asks[i].has() {
 			leases = append(leases, v.asks[i].lease)
 		}
 	}
-	v.mu.Unlock()
+	v.unlock()
 	return combine(leases, v.release)
 }
 
