@@ -49,14 +49,17 @@ func (q *question) ask(ctx context.Context, i int) *Rejection {
 	v, o := q.visit, q.visit.terms.Observer
 	lease, result, waited, err := q.answer(ctx)
 	if o == nil && result == Acquired {
-		v.note(i, q.limiter, lease, held, time.Time{})
+		v.note(i, q.limiter, lease, held)
 		return nil
 	}
 	s := asked
 	if result == Acquired {
 		s = held
 	}
-	v.note(i, q.limiter, lease, s, time.Now())
+	if o != nil {
+		q.limiter = &observed{q.limiter, time.Now()}
+	}
+	v.note(i, q.limiter, lease, s)
 	if o != nil {
 		if result == Acquired {
 			o.Active(ctx, q.policy.Name, +1)

@@ -63,8 +63,7 @@ func (v *visit) wantsOf(frame int32) wants {
 	v.lock()
 	defer v.unlock()
 	var w wants
-	for i := range v.asks {
-		a := &v.asks[i]
+	for a := range v.each {
 		if a.frame != frame {
 			continue
 		}
@@ -76,7 +75,7 @@ func (v *visit) wantsOf(frame int32) wants {
 			w.download = append(w.download, l)
 		}
 	}
-	if v.terms.Headers != RetryAfterOnly && !v.fields && len(v.asks) > 0 {
+	if v.terms.Headers != RetryAfterOnly && !v.fields && v.asks() > 0 {
 		v.fields, w.fields = true, true
 	}
 	return w

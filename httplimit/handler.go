@@ -51,7 +51,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := f.visit
 	if v.exempt {
 		if first != nil {
-			r = first.carry(r)
+			r = first.carry(r) //nolint:contextcheck // made of the request's
 		}
 		h.next.ServeHTTP(w, r)
 		return
@@ -64,7 +64,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.end(ctx)
 	no := v.ask(ctx, f.number, r, h.policies(v.terms), true)
 	if first != nil {
-		r = first.carry(r)
+		r = first.carry(r) //nolint:contextcheck // made of the request's
 		f.request = r
 	}
 	if no != nil {
@@ -94,7 +94,7 @@ func (h *handler) lookAhead(r *http.Request) (pattern string, leave bool) {
 // arrival begins a request's visit.
 func (l *Limits) arrival(r *http.Request) *arrival {
 	a := new(arrival)
-	a.Context, a.limits, a.terms, a.frames = r.Context(), l, l.terms.Load(), 1
+	a.Context, a.terms, a.frames = r.Context(), l.terms.Load(), 1
 	if skip := a.terms.Skip; skip != nil {
 		a.exempt = skip(r)
 	}
@@ -137,7 +137,7 @@ type exempt struct {
 func (e *exempt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := visiting(r.Context(), e.limits)
 	if v == nil || !v.exempt {
-		inside := &visit{Context: r.Context(), limits: e.limits, exempt: true, known: true}
+		inside := &visit{Context: r.Context(), exempt: true, known: true}
 		if v == nil {
 			inside.terms = e.limits.terms.Load()
 		} else {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,6 +46,18 @@ func TestByIPOfThePeer(t *testing.T) {
 		"[::1]80":                 {none, none},
 		"[::1]:80:80":             {none, none},
 		"1.2.3":                   {none, none},
+		"0.0.0.0:0":               {"0.0.0.0/32", "0.0.0.0/24"},
+		"255.255.255.255:65535":   {"255.255.255.255/32", "255.255.255.0/24"},
+		"1.2.3:4":                 {none, none},
+		"1.2.3.4.5:80":            {none, none},
+		"1..2.3:80":               {none, none},
+		".1.2.3:80":               {none, none},
+		"01.2.3.4:80":             {none, none},
+		"1.2.3.00:80":             {none, none},
+		"1.2.3.256:80":            {none, none},
+		"1.2.3.0004:80":           {none, none},
+		"1.2.3.4:80x":             {none, none},
+		"1.2.3.4:-1":              {none, none},
 	} {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {"8.8.8.8"}}}
 		require.Equal(t, want, [2]string{key(r).String(), wide(r).String()}, "%q", peer)
@@ -133,6 +146,29 @@ func TestByIPBehindProxies(t *testing.T) {
 			require.Equal(t, "203.0.113.9/32", key(&http.Request{RemoteAddr: "203.0.113.9:1", Header: h}).String())
 		})
 	}
+}
+
+// What is an address to package netip is that address, with whatever port, and nothing else
+// is one.
+func FuzzByIPOfThePeer(f *testing.F) {
+	for _, host := range []string{"1.2.3.4", "01.2.3.4", "1.2.3.256", "1.2.3", "::1", "::ffff:1.2.3.4", "fe80::1%a", "", "1.2.3.4.", "é"} {
+		f.Add(host, uint16(80))
+	}
+	key := httplimit.ByIP(httplimit.IPOptions{V6Bits: 128})
+	f.Fuzz(func(t *testing.T, host string, port uint16) {
+		if strings.ContainsAny(host, "[]") || strings.Count(host, ":") == 1 {
+			return // an address with a port, or in brackets
+		}
+		var want netip.Prefix
+		if addr, err := netip.ParseAddr(host); err == nil {
+			addr = addr.Unmap().WithZone("")
+			want = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		require.Equal(t, want, key(&http.Request{RemoteAddr: host}))
+		if !strings.Contains(host, ":") {
+			require.Equal(t, want, key(&http.Request{RemoteAddr: host + ":" + strconv.Itoa(int(port))}))
+		}
+	})
 }
 
 // Whatever a client sends to a proxy that appends to it, it never gets another's key.

@@ -27,11 +27,11 @@ type Limits struct {
 
 // New returns Limits with these options. It reports all that is wrong with them at once.
 func New(o Options) (*Limits, error) {
-	t, err := newTerms(o, nil)
+	l := &Limits{used: make(map[string]bool)}
+	t, err := newTerms(l, o)
 	if err != nil {
 		return nil, err
 	}
-	l := &Limits{used: make(map[string]bool)}
 	l.terms.Store(t)
 	return l, nil
 }
@@ -42,7 +42,7 @@ func New(o Options) (*Limits, error) {
 func (l *Limits) Update(o Options) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, err := newTerms(o, l.terms.Load())
+	t, err := newTerms(l, o)
 	errs := []error{err}
 	for name := range l.used {
 		if t.byName[name] == nil {
@@ -135,14 +135,14 @@ func (l *Limits) seeThrough(h http.Handler) (mux *http.ServeMux, exempted bool) 
 // has been served; Policy.Refund is not asked, nor are Upload and Download applied. Else
 // the rejection tells why, and can write the standard answer with [Rejection.ServeHTTP].
 func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection) {
-	v := &visit{Context: r.Context(), limits: l, outer: visiting(r.Context(), l)}
-	if v.outer == nil {
+	v, outer := &visit{Context: r.Context()}, visiting(r.Context(), l)
+	if outer == nil {
 		v.terms = l.terms.Load()
 	} else {
-		v.terms, v.exempt = v.outer.terms, v.outer.exempt
+		v.terms, v.exempt, v.more = outer.terms, outer.exempt, &more{outer: outer}
 	}
 	policies := v.terms.named(names)
-	if v.outer == nil && v.terms.Skip != nil {
+	if outer == nil && v.terms.Skip != nil {
 		v.exempt = v.terms.Skip(r)
 	}
 	if v.exempt {
@@ -154,8 +154,8 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 		return no.Lease, no
 	}
 	granted = true
-	if v.terms.Observer == nil && len(v.asks) == 1 && v.asks[0].stage == held {
-		return v.asks[0].lease, nil
+	if v.terms.Observer == nil && v.asks() == 1 && v.first.stage == held {
+		return v.first.lease, nil
 	}
 	v.known = true // by the lease
 	return v.lease(), nil

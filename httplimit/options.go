@@ -95,6 +95,7 @@ const globalName = "global"
 type terms struct {
 	Options
 
+	limits *Limits
 	global *policy            // nil: none
 	byName map[string]*policy // Options.Policies
 	plain  bool               // handlers get the ResponseWriter and the body as they are
@@ -110,10 +111,12 @@ type policy struct {
 
 func (p *policy) plain() bool { return p.Refund == nil && p.Upload == nil && p.Download == nil }
 
-// newTerms checks the options. What old terms remember of a policy, the new ones keep.
-func newTerms(o Options, old *terms) (*terms, error) {
+// newTerms checks the options. What the terms in force remember of a policy, the new ones
+// keep.
+func newTerms(l *Limits, o Options) (*terms, error) {
+	old := l.terms.Load()
 	f := faults{names: make(map[string]bool)}
-	t := &terms{Options: o, byName: make(map[string]*policy, len(o.Policies)), plain: o.Headers == RetryAfterOnly}
+	t := &terms{Options: o, limits: l, byName: make(map[string]*policy, len(o.Policies)), plain: o.Headers == RetryAfterOnly}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {

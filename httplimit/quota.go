@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -30,13 +31,14 @@ func (v *visit) tell(h http.Header) {
 	}
 	v.lock()
 	defer v.unlock()
-	v.quota.takeOff(h)
+	more := v.rest()
+	more.quota.takeOff(h)
 	if v.terms.Headers == Draft11 {
-		v.quota = draft11(v.asks)
+		more.quota = draft11(v.each)
 	} else {
-		v.quota = xRateLimit(v.asks)
+		more.quota = xRateLimit(v.each)
 	}
-	for _, f := range v.quota {
+	for _, f := range more.quota {
 		h[f.name] = []string{f.value}
 	}
 }
@@ -45,8 +47,10 @@ func (v *visit) tell(h http.Header) {
 func (v *visit) untell(h http.Header) {
 	v.lock()
 	defer v.unlock()
-	v.quota.takeOff(h)
-	v.quota = nil
+	if v.more != nil {
+		v.more.quota.takeOff(h)
+		v.more.quota = nil
+	}
 }
 
 // takeOff removes the fields, but not those that somebody has set otherwise since.
@@ -60,13 +64,13 @@ func (q quota) takeOff(h http.Header) {
 
 // xRateLimit tells of the policy that has the least remaining; of several, of the one that
 // refused, or else of the first.
-func xRateLimit(asks []ask) quota {
+func xRateLimit(asks iter.Seq[*ask]) quota {
 	var least core.Lease
 	limit, remaining, found := 0, 0, false
-	for i := range asks {
-		l, r, ok := figures(asks[i].lease)
-		if ok && (!found || r < remaining || r == remaining && !asks[i].lease.Acquired()) {
-			least, limit, remaining, found = asks[i].lease, l, r, true
+	for a := range asks {
+		l, r, ok := figures(a.lease)
+		if ok && (!found || r < remaining || r == remaining && !a.lease.Acquired()) {
+			least, limit, remaining, found = a.lease, l, r, true
 		}
 	}
 	if !found {
@@ -91,10 +95,9 @@ func figures(l core.Lease) (limit, remaining int, ok bool) {
 
 // draft11 writes two lists of structured fields, RFC 9651: strings with parameters. The
 // names of policies need no escapes.
-func draft11(asks []ask) quota {
+func draft11(asks iter.Seq[*ask]) quota {
 	var policies, limits strings.Builder
-	for i := range asks {
-		a := &asks[i]
+	for a := range asks {
 		limit, remaining, ok := figures(a.lease)
 		if !ok {
 			continue

@@ -12,24 +12,29 @@ import (
 
 // visit is what one request has met on its way through the wrappers of one Limits. It is
 // the context that the request has inside of the first of them, so that the others find it.
+// There is one for each request, so it is small.
 type visit struct {
 	context.Context // the request's, outside
 
-	limits *Limits
 	terms  *terms
-	outer  *visit // a check's: the visit that the request makes already
-	exempt bool   // no policy applies; set before anybody else sees the visit
+	exempt bool // no policy applies; set before anybody else sees the visit
 
 	// known: others than the goroutine that made the visit may have found it. Until then the
-	// mutex is not taken, as most requests are asked for all their permits by then.
+	// mutex is not taken: most requests have been asked for all their permits by then.
 	known bool
 
 	fields bool       // a wrapper takes header fields off where they do not belong; guarded by mu
 	mu     sync.Mutex // guards what follows; a leaf; see lock
-	asks   []ask      // in order; it only grows
-	first  [1]ask     // most requests need no more
 	frames int32      // wrappers that have asked
-	quota  quota      // the header fields that tell of asks
+	first  ask        // of several; without a policy there is none
+	more   *more      // nil: all is there already
+}
+
+// more is what few visits have.
+type more struct {
+	asks  []ask // those after the first, in order; it only grows
+	quota quota // the header fields that tell of asks
+	outer *visit
 }
 
 // ask is one policy's part in a visit.
@@ -39,7 +44,13 @@ type ask struct {
 	lease   core.Lease
 	frame   int32 // the wrapper that asked
 	stage   stage
-	since   time.Time // of the grant, if there is an Observer
+}
+
+// observed is an ask's limiter where there is an Observer.
+type observed struct {
+	core.Limiter
+
+	since time.Time // of the grant
 }
 
 // stage is what has become of an ask. It only moves on.
@@ -95,7 +106,7 @@ func (v *visit) String() string { return "a request's context under limits" }
 // the innermost, if l is nil.
 func visiting(ctx context.Context, l *Limits) *visit {
 	v, _ := ctx.Value(visitKey{}).(*visit)
-	for v != nil && l != nil && v.limits != l {
+	for v != nil && l != nil && v.terms.limits != l {
 		v, _ = v.Context.Value(visitKey{}).(*visit)
 	}
 	return v
@@ -113,23 +124,67 @@ func (v *visit) unlock() {
 	}
 }
 
+// outer returns, for a check, the visit that the request makes already; else nil.
+func (v *visit) outer() *visit {
+	if v.more == nil {
+		return nil
+	}
+	return v.more.outer
+}
+
+// rest returns what few visits have, to be changed. The mutex is held.
+func (v *visit) rest() *more {
+	if v.more == nil {
+		v.more = new(more)
+	}
+	return v.more
+}
+
+// asks returns how many there are. The mutex is held, as for at and each.
+func (v *visit) asks() int {
+	switch {
+	case v.first.policy == nil:
+		return 0
+	case v.more == nil:
+		return 1
+	}
+	return 1 + len(v.more.asks)
+}
+
+// at returns one of the asks. It may move when another is added.
+func (v *visit) at(i int) *ask {
+	if i == 0 {
+		return &v.first
+	}
+	return &v.more.asks[i-1]
+}
+
+// each yields the asks, in order.
+func (v *visit) each(yield func(*ask) bool) {
+	for i := range v.asks() {
+		if !yield(v.at(i)) {
+			return
+		}
+	}
+}
+
 // enter notes that the frame asks p, and returns the place of the ask. It reports false if
 // the request has been there before.
 func (v *visit) enter(frame int32, p *policy) (int, bool) {
-	if v.outer != nil && v.outer.knows(p) {
+	if outer := v.outer(); outer != nil && outer.knows(p) {
 		return 0, false
 	}
 	v.lock()
 	defer v.unlock()
-	n := len(v.asks)
-	switch {
-	case n == 0:
-		v.asks = v.first[:1]
-		v.first[0].policy, v.first[0].frame = p, frame
-	case v.knowsLocked(p):
+	n := v.asks()
+	if v.knowsLocked(p) {
 		return 0, false
-	default:
-		v.asks = append(v.asks, ask{policy: p, frame: frame})
+	}
+	if n == 0 {
+		v.first.policy, v.first.frame = p, frame
+	} else {
+		more := v.rest()
+		more.asks = append(more.asks, ask{policy: p, frame: frame})
 	}
 	return n, true
 }
@@ -149,8 +204,8 @@ func (v *visit) knows(p *policy) bool {
 }
 
 func (v *visit) knowsLocked(p *policy) bool {
-	for i := range v.asks {
-		if v.asks[i].policy == p {
+	for i := range v.asks() {
+		if v.at(i).policy == p {
 			return true
 		}
 	}
@@ -158,10 +213,10 @@ func (v *visit) knowsLocked(p *policy) bool {
 }
 
 // note takes down the answer to the ask at i.
-func (v *visit) note(i int, l core.Limiter, lease core.Lease, s stage, since time.Time) {
+func (v *visit) note(i int, l core.Limiter, lease core.Lease, s stage) {
 	v.lock()
-	a := &v.asks[i]
-	a.limiter, a.lease, a.stage, a.since = l, lease, s, since
+	a := v.at(i)
+	a.limiter, a.lease, a.stage = l, lease, s
 	v.unlock()
 }
 
@@ -169,8 +224,8 @@ func (v *visit) note(i int, l core.Limiter, lease core.Lease, s stage, since tim
 func (v *visit) last(to stage, match func(*ask) bool) (ask, bool) {
 	v.lock()
 	defer v.unlock()
-	for i := range slices.Backward(v.asks) {
-		if a := &v.asks[i]; a.has() && a.stage < to && match(a) {
+	for i := v.asks() - 1; i >= 0; i-- {
+		if a := v.at(i); a.has() && a.stage < to && match(a) {
 			was := *a
 			a.stage = to
 			return was, true
@@ -219,8 +274,8 @@ func (v *visit) settle(ctx context.Context, frame int32, r *http.Request, status
 func (v *visit) settleOnly(frame int32) (core.Lease, bool) {
 	v.lock()
 	defer v.unlock()
-	a := &v.first[0]
-	if len(v.asks) != 1 || a.frame != frame || a.stage != held || a.policy.Refund != nil || v.terms.Observer != nil {
+	a := &v.first
+	if v.asks() != 1 || a.frame != frame || a.stage != held || a.policy.Refund != nil || v.terms.Observer != nil {
 		return core.Lease{}, false
 	}
 	a.stage = settled
@@ -240,10 +295,13 @@ func (v *visit) settleSlow(ctx context.Context, frame int32, r *http.Request, st
 
 // giveBack refunds or releases the lease of a, which no one else does.
 func (v *visit) giveBack(ctx context.Context, a ask, refund bool) {
-	if o := v.terms.Observer; o != nil && a.stage == held {
-		name, lasted := a.policy.Name, time.Since(a.since)
-		defer o.Released(ctx, name, lasted)
-		defer o.Active(ctx, name, -1)
+	if l, ok := a.limiter.(*observed); ok {
+		if o := v.terms.Observer; a.stage == held {
+			name, lasted := a.policy.Name, time.Since(l.since)
+			defer o.Released(ctx, name, lasted)
+			defer o.Active(ctx, name, -1)
+		}
+		a.limiter = l.Limiter
 	}
 	// Released in any case: a limiter of somebody's own need not know a refund, nor this lease.
 	defer a.lease.Release()
@@ -258,8 +316,8 @@ func (v *visit) giveBack(ctx context.Context, a ask, refund bool) {
 func (v *visit) holds() bool {
 	v.lock()
 	defer v.unlock()
-	for i := range v.asks {
-		if v.asks[i].has() {
+	for i := range v.asks() {
+		if v.at(i).has() {
 			return true
 		}
 	}
@@ -269,10 +327,10 @@ func (v *visit) holds() bool {
 // lease returns one lease for all that the visit holds.
 func (v *visit) lease() core.Lease {
 	v.lock()
-	leases := make([]core.Lease, 0, len(v.asks))
-	for i := range v.asks {
-		if v.asks[i].has() {
-			leases = append(leases, v.asks[i].lease)
+	leases := make([]core.Lease, 0, v.asks())
+	for a := range v.each {
+		if a.has() {
+			leases = append(leases, a.lease)
 		}
 	}
 	v.unlock()
