@@ -19,11 +19,12 @@ func (c *LimitedChannel[T]) SendBatch(ctx context.Context, items []T) (int, erro
 		return 0, err
 	}
 	n := 0
+	var next costs
 	for n < len(items) {
-		if n += c.putSome(items[n:]); n == len(items) {
+		if n += c.putSome(items[n:], &next); n == len(items) {
 			break
 		}
-		if err := c.Send(ctx, items[n]); err != nil {
+		if err := c.sendNext(ctx, items[n], &next); err != nil {
 			return n, err
 		}
 		n++
@@ -31,47 +32,84 @@ func (c *LimitedChannel[T]) SendBatch(ctx context.Context, items []T) (int, erro
 	return n, nil
 }
 
+// costs are those of the items of a batch that come next, as far as they are known: each is
+// asked for once.
+type costs struct {
+	of    [batch]int
+	known int
+}
+
+// pass forgets those of n items.
+func (k *costs) pass(n int) {
+	copy(k.of[:], k.of[n:k.known])
+	k.known -= n
+}
+
+// sendNext is Send for the next item of a batch.
+func (c *LimitedChannel[T]) sendNext(ctx context.Context, v T, next *costs) error {
+	if c.permits == nil || next.known == 0 {
+		next.known = 0
+		return c.Send(ctx, v)
+	}
+	n := next.of[0]
+	next.pass(1)
+	return c.sendCosting(ctx, v, n)
+}
+
 // putSome queues the first of the items, as far as they need not wait and it costs less
 // than one by one; at most batch.
-func (c *LimitedChannel[T]) putSome(items []T) int {
+func (c *LimitedChannel[T]) putSome(items []T, next *costs) int {
 	if c.evicts || c.limiter != nil && c.plain == nil {
 		return 0
 	}
 	items = items[:min(len(items), batch)]
-	var taken [batch]int
 	n := len(items)
 	if c.plain != nil {
-		n = c.takeForSome(items, &taken)
+		n = c.takeForSome(items, next)
 	}
 	var woken *waiter[T]
 	put, spent := 0, 0
 	c.mu.Lock()
 	for put < n && c.open.Load() && c.roomLocked() {
-		w, over := c.putLocked(items[put], hold{permits: taken[put]})
+		w, over := c.putLocked(items[put], hold{permits: next.of[put]})
 		woken = join(w, woken)
 		if over {
-			spent += taken[put]
+			spent += next.of[put]
 		}
 		put++
 	}
 	c.mu.Unlock()
-	for _, permits := range taken[put:n] {
+	for _, permits := range next.of[put:n] {
 		spent += permits
+	}
+	if c.plain != nil {
+		next.pass(put)
 	}
 	c.releaseAndWake(hold{permits: spent}, woken)
 	return put
 }
 
 // takeForSome takes plain permits for the first items, for as many as they are there.
-func (c *LimitedChannel[T]) takeForSome(items []T, taken *[batch]int) int {
-	for i, v := range items {
-		n, err := c.cost(v)
-		if err != nil || n == 0 || !c.plain.TryTake(n) {
-			return i
+func (c *LimitedChannel[T]) takeForSome(items []T, next *costs) (n int) {
+	whole := false
+	defer func() {
+		if !whole { // Permits panicked
+			for _, permits := range next.of[:n] {
+				c.plain.Give(permits)
+			}
 		}
-		taken[i] = n
+	}()
+	for ; n < len(items); n++ {
+		if n == next.known {
+			next.of[n] = c.cost(items[n])
+			next.known++
+		}
+		if next.of[n] <= 0 || !c.plain.TryTake(next.of[n]) {
+			break
+		}
 	}
-	return len(items)
+	whole = true
+	return n
 }
 
 // ReceiveBatch takes the oldest items into dst, as many as are there and fit, and releases

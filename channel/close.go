@@ -95,11 +95,23 @@ func (c *LimitedChannel[T]) Discard() int {
 	for queue.n > 0 {
 		gone(queue.pop())
 	}
+	defer c.dropAll(items) // a user's release may panic
 	c.settleAll(all, leases, woken)
-	for _, v := range items {
-		c.drop(v)
-	}
 	return len(items)
+}
+
+// dropAll tells OnDrop of all the items, even if it panics over some.
+func (c *LimitedChannel[T]) dropAll(items []T) {
+	told := 0
+	defer func() {
+		if told < len(items) {
+			c.dropAll(items[told:])
+		}
+	}()
+	for told < len(items) {
+		told++
+		c.drop(items[told-1])
+	}
 }
 
 // endError is what receivers get once c is closed and empty.

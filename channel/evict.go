@@ -193,7 +193,11 @@ func (c *LimitedChannel[T]) othersGot(before transitState) bool {
 // says: no eviction would help.
 func (c *LimitedChannel[T]) exceeds(n int) bool {
 	r, ok := c.limiter.(core.Reporter)
-	return ok && n > r.Statistics().Limit
+	if !ok {
+		return false
+	}
+	limit := r.Statistics().Limit
+	return limit > 0 && n > limit // 0: it does not say
 }
 
 // evict drops the item that Overflow drops first, if there is one. freed reports whether
@@ -225,7 +229,14 @@ func (c *LimitedChannel[T]) settleMeasuring(h hold, woken *waiter[T]) bool {
 		return h.lease.Permits() == 0
 	}
 	// Of any other limiter the figures tell: what is available, or what waits for it.
+	told := false
+	defer func() {
+		if !told { // it panicked
+			c.settle(h, woken)
+		}
+	}()
 	free, queued := c.limiter.Available(), c.queuedAtLimiter()
+	told = true
 	c.settle(h, woken)
 	return c.limiter.Available() > free || c.queuedAtLimiter() < queued
 }

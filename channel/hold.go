@@ -46,15 +46,11 @@ func kindOf(l core.Limiter) kind {
 }
 
 // cost returns the permits that v costs.
-func (c *LimitedChannel[T]) cost(v T) (int, error) {
+func (c *LimitedChannel[T]) cost(v T) int {
 	if c.permits == nil {
-		return 1, nil
+		return 1
 	}
-	n := c.permits(v)
-	if n < 0 {
-		return n, core.ErrNegativePermits
-	}
-	return n, nil
+	return c.permits(v)
 }
 
 // try takes n permits if they are there now.

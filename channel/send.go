@@ -1,6 +1,10 @@
 package channel
 
-import "context"
+import (
+	"context"
+
+	"github.com/sluice-go/sluice/core"
+)
 
 // TrySend queues v if its permits and room are there now. It never blocks.
 //
@@ -14,10 +18,10 @@ func (c *LimitedChannel[T]) TrySend(v T) error {
 	if c.limiter == nil {
 		return c.put(v, 1, hold{})
 	}
-	n, err := c.cost(v)
+	n := c.cost(v)
 	switch {
-	case err != nil:
-		return err
+	case n < 0:
+		return core.ErrNegativePermits
 	case !c.open.Load():
 		return ErrClosed
 	case c.evicts:
@@ -72,9 +76,12 @@ func (c *LimitedChannel[T]) lightHold() hold {
 // sendSlow is Send for what costs other than one, for what is not there at once, and in
 // the drop modes.
 func (c *LimitedChannel[T]) sendSlow(ctx context.Context, v T) error {
-	n, err := c.cost(v)
-	if err != nil {
-		return err
+	return c.sendCosting(ctx, v, c.cost(v))
+}
+
+func (c *LimitedChannel[T]) sendCosting(ctx context.Context, v T, n int) error {
+	if n < 0 {
+		return core.ErrNegativePermits
 	}
 	if err := ctx.Err(); err != nil {
 		return err

@@ -346,7 +346,7 @@ func TestAChainsQueueIsAtMostTheLargestNumber(t *testing.T) {
 		for _, l := range []*core.ConcurrencyLimiter{a, b} {
 			takes(t, l, 1)
 			go func() { _, _ = l.Acquire(t.Context(), math.MaxInt) }()
-			defer l.Close()
+			t.Cleanup(func() { _ = l.Close() })
 		}
 		synctest.Wait()
 		require.Equal(t, math.MaxInt, chain(t, a, b).Statistics().Queued)

@@ -63,11 +63,14 @@ func (p pump) passArrived() (total int64, done bool, err error) {
 	var b [1 << 10]byte
 	for {
 		n, readErr := p.side.readArrived(b[:])
-		m, err := p.write(b[:n])
-		total += int64(m)
+		if n > 0 { // even of nothing a Write may mean something to dst
+			m, err := p.write(b[:n])
+			total += int64(m)
+			if err != nil {
+				return total, false, err
+			}
+		}
 		switch {
-		case err != nil:
-			return total, false, err
 		case readErr == io.EOF: //nolint:errorlint // as it came
 			return total, true, nil
 		case readErr != nil || n == 0:

@@ -1,0 +1,103 @@
+package channel_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/core"
+)
+
+func TestSendBatchWhosePermitsPanicsLosesNone(t *testing.T) {
+	l := permits(t, 10)
+	c := open(t, channel.Options[int]{Limiter: l, Permits: func(v int) int {
+		if v == 3 {
+			panic("odd")
+		}
+		return v
+	}})
+	require.PanicsWithValue(t, "odd", func() { _, _ = c.SendBatch(t.Context(), []int{1, 2, 3}) })
+	c.Discard()
+	require.Equal(t, 10, l.Available())
+}
+
+func TestPermitsIsAskedOncePerItem(t *testing.T) {
+	for name, capacity := range map[string]int{"for want of permits": 0, "for want of capacity": 3} {
+		bubble(t, name, func(t *testing.T) {
+			asked := map[int]int{}
+			c := open(t, channel.Options[int]{Limiter: permits(t, 20), Capacity: capacity, Permits: func(v int) int {
+				asked[v]++
+				return 2
+			}})
+			batch := start(func() (int, error) { return c.SendBatch(t.Context(), numbers(40)) })
+			for i := range 40 {
+				v, err := c.Receive(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, numbers(40)[i], v)
+				synctest.Wait()
+			}
+			require.Equal(t, 40, batch.ends(t, nil))
+			for v, n := range asked {
+				require.Equal(t, 1, n, "item %d", v)
+			}
+		})
+	}
+}
+
+// TestEvictionUnderALimiterThatDoesNotTellItsLimit: a Reporter whose Limit is 0 tells none.
+func TestEvictionUnderALimiterThatDoesNotTellItsLimit(t *testing.T) {
+	l := core.WithReason(&user{Limiter: refusing(t, 2)}, "enough")
+	for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest} {
+		c := open(t, channel.Options[int]{Limiter: l, Overflow: mode})
+		sends(t, c, 1, 2, 3)
+		require.Equal(t, 2, c.Discard())
+	}
+}
+
+// blind is a limiter whose Available panics when it is told to.
+type blind struct {
+	user
+	panics bool
+}
+
+func (b *blind) Available() int {
+	if b.panics {
+		panic("blind")
+	}
+	return b.Limiter.Available()
+}
+
+func TestEvictionUnderALimiterWhoseAvailablePanics(t *testing.T) {
+	inner := refusing(t, 2)
+	l := &blind{user: user{Limiter: inner}}
+	var dropped []int
+	c := open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest, OnDrop: func(v int) { dropped = append(dropped, v) }})
+	sends(t, c, 1, 2)
+	l.panics = true
+	require.PanicsWithValue(t, "blind", func() { _ = c.TrySend(3) })
+	require.Equal(t, []int{1}, dropped)
+	l.panics = false
+	require.Equal(t, 1, inner.Available())
+	sends(t, c, 4, 5)
+	holds(t, c, 4, 5)
+	require.Equal(t, 2, inner.Available())
+}
+
+func TestDiscardTellsOfAll(t *testing.T) {
+	odd := errors.New("odd")
+	var told []int
+	c := open(t, channel.Options[int]{
+		Limiter: &user{Limiter: core.Unlimited(), try: func(n int) core.Lease { return core.Grant(n, func() { panic(odd) }) }},
+		OnDrop: func(v int) {
+			told = append(told, v)
+			panic(odd)
+		},
+	})
+	sends(t, c, 1, 2, 3)
+	require.PanicsWithValue(t, odd, func() { c.Discard() })
+	require.Equal(t, []int{1, 2, 3}, told)
+	require.Zero(t, c.Len())
+}
