@@ -16,7 +16,7 @@ import (
 func (v *visit) ask(ctx context.Context, frame int32, r *http.Request, policies []*policy, wait bool) *Rejection {
 	for _, p := range policies {
 		i, fresh := v.enter(frame, p)
-		if !fresh || p.Limiter == nil {
+		if !fresh {
 			continue
 		}
 		permits := 1
@@ -24,6 +24,10 @@ func (v *visit) ask(ctx context.Context, frame int32, r *http.Request, policies 
 			permits = p.Permits(r)
 		}
 		if permits <= 0 {
+			v.note(i, nil, core.Lease{}, passed)
+			continue
+		}
+		if p.Limiter == nil {
 			continue
 		}
 		// Bound, so that a refund finds the key again whatever handlers do to the request.

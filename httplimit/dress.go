@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
@@ -17,7 +18,7 @@ func (f *frame) dress(w http.ResponseWriter, r *http.Request) (http.ResponseWrit
 	wants := v.wantsOf(f.number)
 	if len(wants.upload) > 0 && r.Body != nil && r.Body != http.NoBody {
 		r = copyOf(r)
-		r.Body = throttledBody(ctx, r.Body, f.request, wants.upload)
+		r.Body = &upload{r.Body, throttledBody(ctx, r.Body, f.request, wants.upload), wants.lifted}
 	}
 	downloads := len(wants.download) > 0 && r.Method != http.MethodHead
 	if !downloads && !wants.status && !wants.fields {
@@ -32,7 +33,7 @@ func (f *frame) dress(w http.ResponseWriter, r *http.Request) (http.ResponseWrit
 		for _, l := range wants.download {
 			body = ioreader.NewWriter(ctx, body, partition.For(l, f.request))
 		}
-		f.response.body = body
+		f.response.body, f.response.lifted = body, wants.lifted
 	}
 	return f.response.writer(), r
 }
@@ -44,6 +45,23 @@ func throttledBody(ctx context.Context, body io.ReadCloser, r *http.Request, lim
 	}
 	return body
 }
+
+// upload is a request's body: throttled, unless the request turns out to be exempt.
+type upload struct {
+	plain, throttled io.ReadCloser
+
+	lifted *atomic.Bool
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	if u.lifted.Load() {
+		return u.plain.Read(p)
+	}
+	return u.throttled.Read(p)
+}
+
+// Close closes what is underneath too.
+func (u *upload) Close() error { return u.throttled.Close() }
 
 // copyOf returns a request that may be changed where r may not.
 func copyOf(r *http.Request) *http.Request {
@@ -57,6 +75,7 @@ type wants struct {
 	status           bool // to be known
 	fields           bool // header fields to be taken off redirects
 	upload, download []Limiter
+	lifted           *atomic.Bool // see more
 }
 
 func (v *visit) wantsOf(frame int32) wants {
@@ -64,7 +83,7 @@ func (v *visit) wantsOf(frame int32) wants {
 	defer v.unlock()
 	var w wants
 	for a := range v.each {
-		if a.frame != frame {
+		if a.frame != frame || a.stage == passed {
 			continue
 		}
 		w.status = w.status || a.policy.Refund != nil && a.stage == held
@@ -77,6 +96,9 @@ func (v *visit) wantsOf(frame int32) wants {
 	}
 	if v.terms.Headers != RetryAfterOnly && !v.fields && v.asks() > 0 {
 		v.fields, w.fields = true, true
+	}
+	if len(w.upload)+len(w.download) > 0 {
+		w.lifted = &v.rest().lifted
 	}
 	return w
 }

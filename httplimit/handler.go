@@ -22,15 +22,19 @@ type handler struct {
 type named struct {
 	by       *terms
 	policies []*policy
+	plain    bool // handlers get the ResponseWriter and the body as they are
 }
 
-func (h *handler) policies(t *terms) []*policy {
+func (h *handler) policies(t *terms) *named {
 	n := h.named.Load()
 	if n == nil || n.by != t {
-		n = &named{t, t.named(h.names)}
+		n = &named{t, t.named(h.names), t.Headers == RetryAfterOnly}
+		for _, p := range n.policies {
+			n.plain = n.plain && p.plain()
+		}
 		h.named.Store(n)
 	}
-	return n.policies
+	return n
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +66,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.request = r
 	defer f.end(ctx)
-	no := v.ask(ctx, f.number, r, h.policies(v.terms), true)
+	named := h.policies(v.terms)
+	no := v.ask(ctx, f.number, r, named.policies, true)
 	if first != nil {
 		r = first.carry(r) //nolint:contextcheck // made of the request's
 		f.request = r
@@ -72,7 +77,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		no.answer(w, r)
 		return
 	}
-	if !v.terms.plain {
+	if !named.plain {
 		w, r = f.dress(w, r)
 	}
 	f.entered = true
@@ -144,6 +149,7 @@ func (e *exempt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			inside.terms = v.terms
 			v.undo(r.Context())
 			v.untell(w.Header())
+			v.lift()
 		}
 		r = r.WithContext(inside) //nolint:contextcheck // made of the request's
 	}

@@ -75,7 +75,7 @@ func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 
 // Exempt returns a handler that puts h under no policy: neither one that stands further
 // inside, nor one that stands outside. What a request took on its way here, because nothing
-// could tell where it would go, is given back.
+// could tell where it would go, is given back, and its bytes are no longer throttled.
 func (l *Limits) Exempt(h http.Handler) http.Handler { return &exempt{l, h} }
 
 func (l *Limits) wrap(next http.Handler, names []string) http.Handler {
@@ -99,6 +99,9 @@ func (t *terms) named(names []string) []*policy {
 	}
 	for _, name := range names {
 		p := t.byName[name]
+		if p == nil { // a handler may be younger than the terms of the request that comes to it
+			p = t.limits.terms.Load().byName[name]
+		}
 		if p == nil {
 			panic(fmt.Sprintf("httplimit: no policy is named %q", name))
 		}

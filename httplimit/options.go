@@ -28,7 +28,7 @@ type Policy struct {
 	Limiter Limiter
 
 	// Permits is what a request costs. nil: 1. 0 or less: this request is not limited by
-	// this policy's Limiter.
+	// this policy, nor are its bytes.
 	Permits func(*http.Request) int
 
 	// MaxWait is how long a request may wait in the limiter's queue, at least 0. 0: until
@@ -98,7 +98,6 @@ type terms struct {
 	limits *Limits
 	global *policy            // nil: none
 	byName map[string]*policy // Options.Policies
-	plain  bool               // handlers get the ResponseWriter and the body as they are
 }
 
 // policy is a Policy in its terms.
@@ -116,7 +115,7 @@ func (p *policy) plain() bool { return p.Refund == nil && p.Upload == nil && p.D
 func newTerms(l *Limits, o Options) (*terms, error) {
 	old := l.terms.Load()
 	f := faults{names: make(map[string]bool)}
-	t := &terms{Options: o, limits: l, byName: make(map[string]*policy, len(o.Policies)), plain: o.Headers == RetryAfterOnly}
+	t := &terms{Options: o, limits: l, byName: make(map[string]*policy, len(o.Policies))}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
@@ -124,13 +123,11 @@ func newTerms(l *Limits, o Options) (*terms, error) {
 		}
 		f.policy("Global", &p)
 		t.global = &policy{p, GlobalLimiter, old.failuresOf(p.Name)}
-		t.plain = t.plain && t.global.plain()
 	}
 	for i := range o.Policies {
 		p := o.Policies[i]
 		f.policy(fmt.Sprintf("Policies[%d]", i), &p)
 		t.byName[p.Name] = &policy{p, EndpointLimiter, old.failuresOf(p.Name)}
-		t.plain = t.plain && t.byName[p.Name].plain()
 	}
 	if int(o.Headers) >= len(headersNames) {
 		f.add("Headers", o.Headers, "one of "+strings.Join(headersNames[:], ", "))

@@ -1,8 +1,11 @@
 package httplimit_test
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -132,6 +135,54 @@ func TestPermits(t *testing.T) {
 		})), path)
 		require.Equal(t, want, j.read())
 	}
+}
+
+// A request that a policy does not limit is not limited in its bytes either.
+func TestPermitsOfZeroLeaveTheBytesAlone(t *testing.T) {
+	for _, permits := range []int{0, -1} {
+		l := limits(t, httplimit.Options{Global: &httplimit.Policy{
+			Permits: func(*http.Request) int { return permits },
+			Upload:  broken{err: errBroken}, Download: broken{err: errBroken},
+			Refund: func(*http.Request, int) bool { panic("there is nothing to refund") },
+		}})
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("hello"))
+		w := play(l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.Copy(w, r.Body)
+			assert.NoError(t, err)
+		})), r)
+		require.Equal(t, "hello", w.Body.String())
+	}
+}
+
+// No policy applies to what is exempt: its bytes are not throttled either, even if nothing
+// could tell beforehand where the request goes.
+func TestExemptBytes(t *testing.T) {
+	l := limits(t, httplimit.Options{
+		Global:   &httplimit.Policy{Upload: broken{err: errBroken}, Download: broken{err: errBroken}},
+		Policies: []httplimit.Policy{{Name: "p", Upload: broken{err: errBroken}, Download: broken{err: errBroken}}},
+	})
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var all []byte
+		all, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		assert.NoError(t, r.Body.Close())
+		for _, write := range []func() error{
+			func() error { _, err := w.Write(all); return err },
+			func() error { _, err := io.WriteString(w, string(all)); return err },
+			func() error { _, err := w.(io.ReaderFrom).ReadFrom(bytes.NewReader(all)); return err },
+		} {
+			assert.NoError(t, write())
+		}
+	})
+	h := l.Handler(http.StripPrefix("/x", l.Policy("p")(http.StripPrefix("/y", l.Exempt(echo)))))
+	server := httptest.NewServer(h)
+	defer server.Close()
+	response, err := server.Client().Post(server.URL+"/x/y/", "text/plain", strings.NewReader("hello"))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, "hellohellohello", string(body))
 }
 
 func TestKeysUseThePatternOfTheMux(t *testing.T) {
@@ -339,4 +390,18 @@ func TestOneSnapshotForARequest(t *testing.T) {
 	require.Equal(t, 200, get(h, "/").Code)
 	require.Equal(t, "skip?; grant global 1; grant a 1; release a; release global", j.read())
 	require.Equal(t, 503, get(l.Policy("a")(ok), "/").Code)
+}
+
+// A handler that was built for a policy of later options serves a request of older ones too.
+func TestANameThatTheSnapshotDoesNotHave(t *testing.T) {
+	j := new(journal)
+	l := three(t, j)
+	h := l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.NoError(t, l.Update(httplimit.Options{Policies: []httplimit.Policy{{Name: "new", Limiter: all(told{"new", j, false})}}}))
+		l.Policy("new")(ok).ServeHTTP(w, r)
+		_, no := l.Check(r, "new")
+		assert.Nil(t, no)
+	}))
+	require.Equal(t, 200, get(h, "/").Code)
+	require.Equal(t, "skip?; grant global 1; grant new 1; release new; release global", j.read())
 }

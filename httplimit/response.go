@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 // response is the ResponseWriter of a handler: it notes the status, throttles the body, and
@@ -12,9 +13,10 @@ import (
 type response struct {
 	http.ResponseWriter // the one underneath
 
-	visit    *visit    // whose header fields do not belong on 3xx; nil: none
-	body     io.Writer // throttled; nil: the ResponseWriter
-	status   int       // as it was sent; 0: none
+	visit    *visit       // whose header fields do not belong on 3xx; nil: none
+	body     io.Writer    // throttled; nil: the ResponseWriter
+	lifted   *atomic.Bool // set: body counts no more; not nil if body is not
+	status   int          // as it was sent; 0: none
 	hijacked bool
 }
 
@@ -39,7 +41,7 @@ func (r *response) begin() {
 
 func (r *response) Write(p []byte) (int, error) {
 	r.begin()
-	if r.body != nil {
+	if r.throttles() {
 		return r.body.Write(p)
 	}
 	return r.ResponseWriter.Write(p)
@@ -48,7 +50,7 @@ func (r *response) Write(p []byte) (int, error) {
 // WriteString is what [io.WriteString] uses.
 func (r *response) WriteString(s string) (int, error) {
 	r.begin()
-	if r.body != nil {
+	if r.throttles() {
 		return io.WriteString(r.body, s)
 	}
 	return io.WriteString(r.ResponseWriter, s)
@@ -56,6 +58,9 @@ func (r *response) WriteString(s string) (int, error) {
 
 // Unwrap is what [http.ResponseController] uses.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// throttles reports whether what is written goes through body.
+func (r *response) throttles() bool { return r.body != nil && !r.lifted.Load() }
 
 // begun reports whether anything was sent.
 func (r *response) begun() bool { return r.status != 0 || r.hijacked }
@@ -82,7 +87,7 @@ func (f flush) FlushError() error {
 // ReadFrom is what [io.Copy] uses: a file goes to the connection through the kernel.
 func (c readFrom) ReadFrom(src io.Reader) (int64, error) {
 	c.of.begin()
-	if body, ok := c.of.body.(io.ReaderFrom); ok {
+	if body, ok := c.of.body.(io.ReaderFrom); ok && c.of.throttles() {
 		return body.ReadFrom(src)
 	}
 	return c.of.ResponseWriter.(io.ReaderFrom).ReadFrom(src)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -35,6 +36,8 @@ type more struct {
 	asks  []ask // those after the first, in order; it only grows
 	quota quota // the header fields that tell of asks
 	outer *visit
+
+	lifted atomic.Bool // the request has turned out to be exempt: no bytes are throttled
 }
 
 // ask is one policy's part in a visit.
@@ -61,6 +64,7 @@ const (
 	held                  // the lease is held
 	released              // it was released early
 	settled               // it was released or refunded for good
+	passed                // the policy does not limit this request
 )
 
 // has reports whether the request has a lease, which may have been released early.
@@ -140,6 +144,13 @@ func (v *visit) rest() *more {
 	return v.more
 }
 
+// lift ends all throttling of the request's bytes.
+func (v *visit) lift() {
+	v.lock()
+	defer v.unlock()
+	v.rest().lifted.Store(true)
+}
+
 // asks returns how many there are. The mutex is held, as for at and each.
 func (v *visit) asks() int {
 	switch {
@@ -205,7 +216,7 @@ func (v *visit) knows(p *policy) bool {
 
 func (v *visit) knowsLocked(p *policy) bool {
 	for i := range v.asks() {
-		if v.at(i).policy == p {
+		if v.at(i).policy.Name == p.Name {
 			return true
 		}
 	}
