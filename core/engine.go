@@ -281,8 +281,8 @@ func (e *engine) grant(a machine.Answer, n int, waited bool) Lease {
 		// A refund has to know what the bucket lacks when what is set aside is applied.
 		due := e.m.Account().(*machine.Bucket).Due()
 		l := newGrant(c, spentManual, generation, n, left+int64(due), a.Whole)
-		if due > 0 {
-			l.c = newExtra(extra{of: c, wide: &numbers{permits: n, left: a.Left, reset: -1}}, c)
+		if due > 0 || a.Whole == machine.Never {
+			l = e.widened(l, numbers{permits: n, left: a.Left, reset: -1})
 		}
 		return l
 	}
@@ -290,8 +290,16 @@ func (e *engine) grant(a machine.Answer, n int, waited bool) Lease {
 	l := newGrant(c, spentBucket, generation, n, a.Whole-a.At, c.spentAt(at, c.spare(a.Left)))
 	if a.Whole == machine.Never {
 		// Too long for what the lease has to tell of it.
-		l.c = newExtra(extra{of: c, wide: &numbers{permits: n, left: a.Left, reset: a.Whole - a.At}}, c)
+		l = e.widened(l, numbers{permits: n, left: a.Left, reset: a.Whole - a.At})
 	}
+	return l
+}
+
+// widened returns a bucket's lease with figures of its own, and the tick that a refund has
+// to know where the level does not tell it.
+func (e *engine) widened(l Lease, n numbers) Lease {
+	n.tick = e.m.Account().(*machine.Bucket).Tick()
+	l.c = newExtra(extra{of: l.home(), wide: &n}, l.c)
 	return l
 }
 

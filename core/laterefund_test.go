@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -263,4 +264,41 @@ func TestRefundBesideOverduePermits(t *testing.T) {
 		require.True(t, l.TryReplenish())
 		available(t, l, 5)
 	})
+}
+
+// A bucket that takes longer than there are instants to be full again gets all back.
+func TestARefundToABucketThatIsNeverFullAgain(t *testing.T) {
+	for name, manual := range map[string]bool{"automatic": false, "manual": true} {
+		for _, period := range []time.Duration{time.Second, math.MaxInt64} {
+			t.Run(name+", a token every "+period.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := bucket(t, core.TokenBucketOptions{
+						TokenLimit: math.MaxInt, TokensPerPeriod: 1, ReplenishmentPeriod: period, ManualReplenishment: manual,
+					})
+					all := takes(t, l, math.MaxInt)
+					l.Refund(all)
+					available(t, l, math.MaxInt)
+
+					a := takes(t, l, math.MaxInt-7)
+					time.Sleep(1500 * time.Millisecond) // a token comes, or is due
+					b := takes(t, l, 5)
+					l.Refund(a)
+					l.Refund(a)
+					l.Refund(all)
+					available(t, l, math.MaxInt-5)
+					l.Refund(b)
+					available(t, l, math.MaxInt)
+				})
+			})
+		}
+	}
+}
+
+// Nor does a chain lose any of such a bucket's tokens when it is refused.
+func TestARefusedChainReturnsAllToABucketThatIsNeverFullAgain(t *testing.T) {
+	rate := bucket(t, core.TokenBucketOptions{TokenLimit: math.MaxInt, TokensPerPeriod: 1, ReplenishmentPeriod: math.MaxInt64})
+	slots := concurrency(t, math.MaxInt, 0)
+	takes(t, slots, 1)
+	rejected(t, chain(t, rate, slots), math.MaxInt, 0)
+	available(t, rate, math.MaxInt)
 }

@@ -22,6 +22,7 @@ type numbers struct {
 	left    int   // available right after the decision; below 0: unknown
 	retry   int64 // 0: unknown
 	reset   int64 // below 0: unknown
+	tick    int64 // a bucket's latest tick at the grant, if it would be full at machine.Never
 }
 
 const (
@@ -53,7 +54,7 @@ func newRejection(c *cell, o outcome, n, left int, retry, reset int64) Lease {
 	if n <= maxRefused && left <= maxRefused {
 		return Lease{c: c, bits: uint64(o) | uint64(n)<<outcomeBits | uint64(left)<<(outcomeBits+refusedBits), u: retry, v: reset}
 	}
-	wide := extra{of: c, wide: &numbers{n, left, retry, reset}}
+	wide := extra{of: c, wide: &numbers{permits: n, left: left, retry: retry, reset: reset}}
 	return Lease{c: newExtra(wide, c), bits: uint64(o)}
 }
 

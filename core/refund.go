@@ -59,9 +59,14 @@ func (l Lease) grant() machine.Grant {
 		g.At = l.v
 	case spentManual:
 		g.Level = machine.Level{Full: l.v, Spare: c.spare(int(l.u))}
+		g.Lack = c.Limit - int(l.u)
 	case spentBucket:
 		at, spare := c.spentWhen(l.v)
 		g.Level = machine.Level{Full: c.From + at + l.u, Spare: spare}
+		g.Lack = c.Limit - l.numbers().left
+	}
+	if g.Level.Full == machine.Never {
+		g.Tick = l.numbers().tick
 	}
 	return g
 }

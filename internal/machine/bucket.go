@@ -35,6 +35,12 @@ func (b *Bucket) ticksBy(t *Terms, now int64) int64 {
 	return int64(uint64(now-b.tick) / uint64(t.Span)) // the difference may be above MaxInt64
 }
 
+// Lack returns the tokens missing as of the latest tick applied.
+func (b *Bucket) Lack() int { return b.lack }
+
+// Tick returns the latest tick applied.
+func (b *Bucket) Tick() int64 { return b.tick }
+
 // Level returns the bucket's level.
 func (b *Bucket) Level(t *Terms) Level {
 	if b.lack == 0 {
@@ -163,7 +169,7 @@ func (b *Bucket) alone(t *Terms, now int64, g Grant, since []update) int {
 	}
 	would, n := Bucket{}, g.Permits
 	if len(since) > 0 {
-		would.SetLevel(since[0].before, since[0].at, g.Level)
+		would.setGranted(since[0].before, since[0].at, g)
 		for _, u := range since {
 			would.advance(u.before, u.at)
 			n = min(n, would.lack)
@@ -171,9 +177,20 @@ func (b *Bucket) alone(t *Terms, now int64, g Grant, since []update) int {
 		}
 		would.advance(t, now)
 	} else {
-		would.SetLevel(t, now, g.Level)
+		would.setGranted(t, now, g)
 	}
 	return min(n, would.lack)
+}
+
+// setGranted puts the bucket into the state that it would be in now if nothing had been
+// taken after the grant.
+func (b *Bucket) setGranted(t *Terms, now int64, g Grant) {
+	if g.Level.Full != Never {
+		b.SetLevel(t, now, g.Level)
+		return
+	}
+	*b = Bucket{lack: g.Lack, tick: g.Tick} // too long until full for a level to tell
+	b.advance(t, now)
 }
 
 func (b *Bucket) ready(t *Terms, now int64, n int) int64 {

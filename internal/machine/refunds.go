@@ -8,6 +8,8 @@ type Grant struct {
 	Permits int
 	At      int64 // a window's: the instant of the grant
 	Level   Level // a bucket's: right after the grant
+	Lack    int   // a bucket's whose Level.Full is Never: the tokens missing then,
+	Tick    int64 // and its latest tick; they are not looked at otherwise
 }
 
 // Refund undoes a grant of a rate limiter that was not used, at most once, and serves those

@@ -68,7 +68,7 @@ func (m *instance) grant(now int64) machine.Grant {
 	m.grants++
 	g := machine.Grant{Number: m.grants, Permits: 1, At: now}
 	if b, ok := m.Account().(*machine.Bucket); ok {
-		g.Level = b.Level(m.Terms())
+		g.Level, g.Lack, g.Tick = b.Level(m.Terms()), b.Lack(), b.Tick()
 	}
 	return g
 }
