@@ -11,10 +11,10 @@
 // A Write returns when its bytes are in the buffer, or read. The buffer holds 64 KiB;
 // under a limiter that is not a rate limiter it holds what the limiter grants. It takes
 // memory as it fills, in blocks of 1 to 16 KiB; under a chain, or a limiter of your own, also 64
-// bytes for each lease that it holds, one for each small Write. A Write that has to wait for room goes on when half the buffer
-// is free. A Read that waits gets the bytes of a
-// large Write straight into its own slice, and one that comes while a Write waits for room
-// takes them straight out of the writer's: they are copied once.
+// bytes for each lease that it holds, one for each small Write. A Write that has to wait
+// for room goes on when what is left of it fits, or half the buffer is free. A Read that
+// waits gets the bytes of a large Write straight into its own slice, and one that comes while
+// a Write waits for room takes them straight out of the writer's: they are copied once.
 //
 // Pipes that share a limiter share it in equal parts, whatever the sizes of their Writes: as in
 // package ioreader, calls are cut into slices, and a small Write that has to wait while

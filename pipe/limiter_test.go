@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,29 @@ func TestABudgetLargerThanTheBuffer(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Len(t, all, 2<<20)
 	available(t, l, 2<<20)
+}
+
+func TestAWriteTakesWhatThereIsBeforeItWaits(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{10, 70_000, 100_000} {
+		t.Run(strconv.Itoa(limit), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				for queue, want := range map[int]error{0: core.ErrRejected, math.MaxInt: context.DeadlineExceeded} {
+					l := concurrency(t, limit, queue)
+					r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					n, err := w.WriteContext(ctx, make([]byte, 3*limit))
+					cancel()
+					assert.Equal(t, limit, n)
+					assert.ErrorIs(t, err, want)
+					available(t, l, 0)
+					require.NoError(t, r.Close())
+					available(t, l, limit)
+				}
+			})
+		})
+	}
 }
 
 func TestMoreThanTheLimitIsTakenInParts(t *testing.T) {

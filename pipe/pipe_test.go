@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -92,6 +93,31 @@ func TestWriteOfMoreThanTheBufferHoldsWaits(t *testing.T) {
 			}
 			assert.True(t, written)
 			assert.Zero(t, r.Buffered())
+		})
+	}
+}
+
+// A reader may read little, and then wait for what the Write is about to bring.
+func TestAWriteThatWaitsForRoomGoesOnWhenItFits(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{1, 512, 10 << 10} {
+		t.Run(strconv.Itoa(size), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, w := newPipe(t, pipe.Options{})
+				writes(t, w, strings.Repeat("a", 64<<10))
+				written := false
+				go func() {
+					writes(t, w, strings.Repeat("b", size))
+					written = true
+				}()
+				reads(t, r, size-1, strings.Repeat("a", size-1))
+				synctest.Wait()
+				assert.False(t, written)
+				reads(t, r, 1, "a")
+				synctest.Wait()
+				assert.True(t, written)
+			})
 		})
 	}
 }

@@ -202,8 +202,15 @@ func (s *side) takePermits(ctx context.Context, n int) (int, error) {
 		if s.permits.TryTake(n) {
 			return n, nil
 		}
+		waits := s.limiter.(*core.ConcurrencyLimiter).Options().QueueLimit > 0
+		if waits || n == bufferSize { // which is a part of a larger Write
+			// What is there passes before this call waits, or is refused.
+			if left := min(s.limiter.Available(), n-1); left > 0 && s.permits.TryTake(left) {
+				return left, nil
+			}
+		}
 		part := n
-		if s.limiter.(*core.ConcurrencyLimiter).Options().QueueLimit > 0 {
+		if waits {
 			part = min(n, max(s.limit/waitingPart, 1))
 		}
 		c := s.begin(ctx)

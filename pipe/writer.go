@@ -127,7 +127,7 @@ func (p *pipe) passFree(ctx context.Context, b []byte) int {
 	if room = min(room, len(b)); room > 0 {
 		p.put(b[:room])
 	} else if len(b) > 0 {
-		p.awaitRoom(ctx)
+		p.awaitRoom(ctx, len(b))
 	}
 	return room
 }
@@ -152,7 +152,7 @@ func (p *pipe) passOver(ctx context.Context, b []byte, fits bool) (n int, ok boo
 		return 0, false
 	}
 	p.notify()
-	p.awaitReader(ctx, max(len(b), p.ring.capacity/2))
+	p.awaitReader(ctx, len(b))
 	return len(b) - p.withdrawWrite(), true
 }
 
@@ -163,7 +163,7 @@ func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 	}
 	room := p.roomMetered(len(b))
 	if room == 0 {
-		p.awaitRoom(ctx)
+		p.awaitRoom(ctx, len(b))
 		return 0, nil
 	}
 	room = min(room, len(b), bufferSize)
@@ -257,9 +257,14 @@ func (p *pipe) notify() {
 	}
 }
 
-// awaitRoom waits until half the ring is free, which saves the two sides from taking turns
-// byte by byte, or until something else may have changed.
-func (p *pipe) awaitRoom(ctx context.Context) { p.awaitReader(ctx, p.ring.capacity/2) }
+// awaitRoom waits until there is room for n bytes, or half the ring is free, or until
+// something else may have changed. A reader that goes on it lets go on until half the ring
+// is, which saves the two sides from taking turns byte by byte.
+func (p *pipe) awaitRoom(ctx context.Context, n int) {
+	half := p.ring.capacity / 2
+	p.awaitReader(ctx, min(n, half))
+	p.lookForRoom(p.ring.end + uint64(half) - uint64(p.ring.capacity))
+}
 
 // awaitReader waits until there is room for n bytes; if there never is, until the reader
 // has come far enough with what was offered to it.
