@@ -39,7 +39,7 @@ func New() *cobra.Command {
 		Use:   "throttle [flags] [FILE...]",
 		Short: "Copy files, or standard input, to standard output at a rate",
 		Long: `Throttle copies files, or standard input, to standard output at a rate: as pv -L
-does, but smooth within 10 ms, and exact. A file named - is standard input.
+does, but in slices of 4 ms, and exact. A file named - is standard input.
 
 A RATE is an amount and a time: 8MiB/s, 500kB/s, 100/m; /s may be left out. k, M, G
 and T are powers of 1000, Ki, Mi, Gi and Ti of 1024. A plain number is bytes, or

@@ -2,9 +2,7 @@ package throttle
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/bits"
 	"sync"
 	"time"
 
@@ -14,19 +12,24 @@ import (
 
 // governor is the rate in force, which a schedule and signals change while the copy runs.
 type governor struct {
-	run context.Context //nolint:containedctx // that of the whole program
+	run   context.Context //nolint:containedctx // that of the whole program
+	alarm *alarm          // ends the wait for permits when the rate changes, or the program ends
 
 	mu      sync.Mutex
 	limit   spec.Limit
-	limiter core.Limiter
-	term    context.Context //nolint:containedctx // ends when limiter gives way to another
-	end     context.CancelFunc
-	timer   *time.Timer // the schedule's; nil: none
+	pace    *pace        // nil: limiter
+	limiter core.Limiter // of what is no bucket
+	timer   *time.Timer  // the schedule's; nil: none
 }
 
 func newGovernor(ctx context.Context, l spec.Limit) (*governor, error) {
-	g := &governor{run: ctx}
-	err := g.set(l)
+	a, err := newAlarm()
+	if err != nil {
+		return nil, err
+	}
+	g := &governor{run: ctx, alarm: a}
+	context.AfterFunc(ctx, a.ring)
+	err = g.set(l)
 	return g, err
 }
 
@@ -37,25 +40,24 @@ func (g *governor) set(l spec.Limit) error {
 	return g.setLocked(l)
 }
 
-func (g *governor) setLocked(l spec.Limit) error {
-	if g.limiter != nil {
-		if err := l.Update(g.limiter); !errors.Is(err, spec.ErrKind) {
-			if err == nil {
-				g.limit = l
-			}
-			return err
-		}
+func (g *governor) setLocked(l spec.Limit) (err error) {
+	bucket := l.Kind == spec.TokenBucket
+	switch same := l.Kind == g.limit.Kind; {
+	case bucket && same && g.pace != nil:
+		err = g.pace.update(l)
+	case bucket:
+		g.pace, err = newPace(l)
+	case same && g.limiter != nil:
+		err = l.Update(g.limiter)
+	default:
+		g.pace = nil
+		g.limiter, err = l.New("")
 	}
-	limiter, err := l.New("")
-	if err != nil {
-		return err
+	if err == nil {
+		g.limit = l
+		g.alarm.ring()
 	}
-	if g.end != nil {
-		g.end()
-	}
-	g.limit, g.limiter = l, limiter
-	g.term, g.end = context.WithCancel(g.run)
-	return nil
+	return err
 }
 
 // scale puts what change makes of the rate in force and says so.
@@ -80,55 +82,41 @@ func (g *governor) now() spec.Limit {
 	return g.limit
 }
 
-// pay waits for at most n permits, at least 1, and returns how many it got.
-func (g *governor) pay(n int) (int, error) {
+// pay waits for a slice of permits and returns how many they are.
+func (g *governor) pay() (int, error) {
 	for {
-		g.mu.Lock()
-		limit, limiter, term := g.limit, g.limiter, g.term
-		g.mu.Unlock()
-		k := min(n, slice(limit))
-		_, err := limiter.Acquire(term, k) // a rate's lease holds nothing
-		switch {
-		case err == nil:
-			return k, nil
-		case g.run.Err() != nil:
+		k, lease := g.take()
+		if lease.Acquired() {
+			return k, nil // a rate's lease holds nothing
+		}
+		wait, ok := core.RetryAfter.From(lease)
+		if !ok {
+			return 0, lease.Err()
+		}
+		if g.run.Err() != nil {
 			return 0, context.Cause(g.run)
-		case term.Err() != nil, errors.Is(err, core.ErrPermitsExceedLimit):
-			// The rate has changed: ask the new one.
-		default:
-			return 0, err
 		}
+		g.alarm.sleep(wait)
 	}
 }
 
-const (
-	sliceTime = 2 * time.Millisecond // a sleep takes at least one
-	mostSlice = 1 << 20
-)
-
-// slice is how much is paid for at once: what comes in a short time, so that the output is smooth.
-func slice(l spec.Limit) int {
-	switch l.Kind {
-	case spec.Unlimited:
-		return mostSlice
-	case spec.TokenBucket:
-		burst := l.Burst
-		if burst == 0 {
-			burst = permitsIn(l, 10*time.Millisecond)
-		}
-		return max(min(permitsIn(l, sliceTime), burst/2, mostSlice), 1)
+func (g *governor) take() (int, core.Lease) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k := slice(g.limit)
+	if g.pace != nil {
+		return k, g.pace.take(g.limit, k)
 	}
-	return max(min(l.Permits/1000, mostSlice), 1) // a window's are there at once
+	return k, g.limiter.TryAcquire(k)
 }
 
-// permitsIn returns how many permits a rate gives in d, rounded down.
-func permitsIn(l spec.Limit, d time.Duration) int {
-	hi, lo := bits.Mul64(uint64(l.Permits), uint64(d))
-	if hi >= uint64(l.Per) {
-		return mostSlice
+// paused tells that the source was waited for.
+func (g *governor) paused(waited time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pace != nil {
+		g.pace.paused(g.limit, waited)
 	}
-	n, _ := bits.Div64(hi, lo, uint64(l.Per))
-	return int(min(n, mostSlice))
 }
 
 // follow puts the schedule's rates in force, each at its time.

@@ -106,7 +106,9 @@ func (j *job) copyFile(name string) error {
 		m = newByLine(j.dst, src, j.end)
 	}
 	for {
+		since := time.Now()
 		n, err := m.ready()
+		j.g.paused(time.Since(since))
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -141,7 +143,7 @@ func (j *job) refuses(src *os.File) string {
 func (j *job) pass(m mover, n int) error {
 	for n > 0 {
 		if j.paid == 0 {
-			k, err := j.g.pay(n)
+			k, err := j.g.pay()
 			if err != nil {
 				return err
 			}

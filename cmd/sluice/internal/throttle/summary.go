@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/sluice-go/sluice/spec"
 )
@@ -92,11 +91,7 @@ func (j *job) summary(o options, v moment) string {
 	}
 	asked := float64(now.Permits) / now.Per.Seconds()
 	shown := u.show(asked) + "/s"
-	burst := now.Burst
-	if burst == 0 {
-		burst = permitsIn(now, 10*time.Millisecond)
-	}
-	if v.done() <= int64(max(burst, 1)) {
+	if v.done() <= int64(atOnce(now)) {
 		return text + fmt.Sprintf(", no more than the first burst: too little to measure %s", shown)
 	}
 	return text + fmt.Sprintf(", %+.2f %% of the %s asked for", 100*(achieved/asked-1), shown)
