@@ -216,12 +216,17 @@ func (p *pipe) setDeadline(s *side, t time.Time) {
 	if s.state.And(^uint32(expired))&expired != 0 && !s.stopped() {
 		s.reopen() // expire has ended the one before, or is about to
 	}
+	// The other end may have closed since, and have ended the source before.
+	late, source := s.is(peerEnded), s.source.Load()
 	number := s.timers
 	d := time.Until(t)
 	if !t.IsZero() && d > 0 {
 		s.timer = time.AfterFunc(d, func() { p.expire(s, number) })
 	}
 	p.mu.Unlock()
+	if late && s == &p.wr {
+		source.End(io.ErrClosedPipe)
+	}
 	if !t.IsZero() && d <= 0 {
 		p.expire(s, number)
 	}

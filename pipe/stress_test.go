@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -294,5 +295,39 @@ func TestStressDeadlines(t *testing.T) {
 			assert.NoError(t, a.Close())
 			assert.NoError(t, b.Close())
 		})
+	}
+}
+
+// TestStressADeadlineMovesAsThePeerCloses: a Write that waits in the limiter, where nothing is
+// to be had, learns of the close, whatever the deadline does meanwhile.
+func TestStressADeadlineMovesAsThePeerCloses(t *testing.T) {
+	t.Parallel()
+	l := concurrency(t, 1, math.MaxInt)
+	held := l.TryAcquire(1)
+	defer held.Release()
+	past := time.Unix(1, 0)
+	for i := range 2000 {
+		a, b, err := pipe.Conns(pipe.Options{WriteLimiter: l}, pipe.Options{})
+		require.NoError(t, err)
+		require.NoError(t, a.SetWriteDeadline(past))
+		var all sync.WaitGroup
+		all.Go(func() {
+			for err := error(nil); !errors.Is(err, io.ErrClosedPipe); {
+				_, err = a.Write([]byte{1})
+				assert.Error(t, err)
+			}
+		})
+		all.Go(func() {
+			for range i % 64 {
+				runtime.Gosched()
+			}
+			assert.NoError(t, b.Close())
+		})
+		for range 8 {
+			assert.NoError(t, a.SetWriteDeadline(time.Time{}))
+			assert.NoError(t, a.SetWriteDeadline(past))
+		}
+		assert.NoError(t, a.SetWriteDeadline(time.Time{}))
+		all.Wait() // for ever, if the Write has not learnt of it
 	}
 }
