@@ -78,7 +78,7 @@ func (p *plain) Take(ctx context.Context, n int) error {
 }
 
 // Give gives n permits back.
-func (p *plain) Give(n int) { p.giveBack(n) }
+func (p *plain) Give(n int) { p.giveBack(n, nil) }
 
 // lease returns a lease of n permits that were taken.
 func (p *plain) lease(n int) Lease {
@@ -150,8 +150,7 @@ func (l Lease) end(cause direct.Cause) {
 	if l.outcome() == watchedHot {
 		held, won = c.releaseHot(l.generation(), n)
 	} else if won = l.redeem(); won {
-		held = e.giveBack(n)
-		e.held().keep(c)
+		held = e.giveBack(n, c)
 	}
 	if won {
 		c.hook(direct.End{

@@ -121,7 +121,7 @@ func (e *engine) unlock(now int64) {
 		if !e.closed {
 			e.openWord(now)
 		}
-	} else {
+	} else if e.m.Terms().Kind != machine.Concurrency {
 		e.setAlarm(now)
 	}
 	e.mu.Unlock()
@@ -254,15 +254,20 @@ func (e *engine) roomyCell(now int64) *cell {
 // grant makes the lease of permits that the machine has granted, now. A grant to one that
 // waited is counted when it is certain: see await.
 func (e *engine) grant(a machine.Answer, n int, waited bool) Lease {
-	c, left := e.roomyCell(a.At), int64(a.Left)
+	c, left := e.cell.Load(), int64(a.Left)
+	if c.Kind == machine.Concurrency && waited && n > 0 {
+		t, generation := e.held().drawFor(e.room, c)
+		return newGrant(t, heldTicket, generation, n, left, -1)
+	}
+	c = e.roomyCell(a.At)
 	if n == 0 {
 		e.count(1, !waited)
 		return newGrant(c, free, 0, 0, left, e.reset(a))
 	}
 	w := c.word.Load()
 	if c.Kind == machine.Concurrency {
-		if waited || w&busy != 0 {
-			e.count(1, !waited)
+		if w&busy != 0 {
+			e.count(1, true)
 			t, generation := e.held().draw(c)
 			return newGrant(t, heldTicket, generation, n, left, -1)
 		}

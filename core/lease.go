@@ -117,8 +117,7 @@ func (l Lease) release() {
 		c.releaseHot(l.generation(), n)
 	case heldTicket:
 		if l.redeem() {
-			c.e.giveBack(n)
-			c.e.held().keep(c)
+			c.e.giveBack(n, c)
 		}
 	default:
 		l.end(direct.Released)
@@ -159,8 +158,7 @@ func (c *cell) redeem(g uint64) bool {
 func (c *cell) settle(n int) {
 	switch {
 	case c.x == nil:
-		c.e.giveBack(n)
-		c.e.held().keep(c)
+		c.e.giveBack(n, c)
 	case c.x.chain != nil:
 		c.x.chain.release(c)
 	case c.x.release != nil:

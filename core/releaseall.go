@@ -36,6 +36,6 @@ func ReleaseAll(leases []Lease) {
 // giveBackAll gives back what leases of e held, if there were any.
 func (e *engine) giveBackAll(n int) {
 	if n > 0 {
-		e.giveBack(n)
+		e.giveBack(n, nil)
 	}
 }

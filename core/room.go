@@ -15,6 +15,8 @@ type room struct {
 	timer *time.Timer // nil until the first waiter whose instant is known
 	alarm int64       // the instant that the timer is set to, or Never
 
+	ticket *cell // of the lease that was released last; nil: none to be used again
+
 	// Waiters to be used again. Those that woke put theirs on top of left, without the
 	// mutex; its holder takes them all at once, so no element meets the stack twice.
 	spare *waiter
@@ -131,7 +133,7 @@ func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 	// wins, and the grant is undone as if it had never been.
 	if err := ctx.Err(); err != nil {
 		if plain > 0 {
-			e.giveBack(plain)
+			e.giveBack(plain, nil)
 		} else {
 			e.undo(l)
 		}

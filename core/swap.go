@@ -242,8 +242,9 @@ func (c *cell) heldBeside(credit uint64, limit int64) int {
 	return int(held)
 }
 
-// giveBack returns permits that no lease holds any more, and says how many are held then.
-func (e *engine) giveBack(n int) (held int) {
+// giveBack returns permits that no lease holds any more, with the redeemed ticket t that
+// had them, or nil, and says how many are held then.
+func (e *engine) giveBack(n int, t *cell) (held int) {
 	c := e.cell.Load()
 	for try := 0; ; try++ {
 		w := c.word.Load()
@@ -251,13 +252,18 @@ func (e *engine) giveBack(n int) (held int) {
 		if w&shut != 0 || credit > maxHeld {
 			now := e.lock()
 			held = e.putBack(now, n)
+			if t != nil && e.room != nil {
+				e.room.ticket, t = t, nil // for whoever is served now
+			}
 			e.unlock(now)
+			e.held().keep(t)
 			return held
 		}
 		if credit == uint64(min(limit, maxHeld)) && e.watch.Load() > 0 {
 			e.noteWhole()
 		}
 		if c.word.CompareAndSwap(w, w+uint64(n)) {
+			e.held().keep(t)
 			return c.heldBeside(credit, limit)
 		}
 		backOff(try)

@@ -27,9 +27,24 @@ func (p *permits) draw(c *cell) (*cell, uint64) {
 	return &cell{e: c.e, terms: c.terms}, 0
 }
 
-// keep puts a redeemed ticket back.
+// keep puts a redeemed ticket back; nil is none.
 func (p *permits) keep(t *cell) {
+	if t == nil {
+		return
+	}
 	if spare := p.tickets.Load(); spare.suits(t.terms) && t.word.Load() < maxGeneration {
 		spare.Put(t)
 	}
+}
+
+// drawFor is draw for one that waited: if a lease was released for it, from the same ticket.
+// The mutex is held.
+func (p *permits) drawFor(r *room, c *cell) (*cell, uint64) {
+	if t := r.ticket; t != nil {
+		r.ticket = nil
+		if g := t.word.Load(); t.terms == c.terms && g < maxGeneration {
+			return t, g
+		}
+	}
+	return p.draw(c)
 }

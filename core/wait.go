@@ -82,9 +82,12 @@ func (e *engine) admit(ctx context.Context, n int, plain bool) (w *waiter, l Lea
 	if c == nil {
 		return nil, e.refuse(closed)
 	}
-	left := timeLeft(ctx) // before the lock: the context may be somebody's own
+	left := int64(machine.Never)
+	if c.Kind != machine.Concurrency {
+		left = timeLeft(ctx) // before the lock: the context may be somebody's own
+	}
 	now := e.lock()
-	defer func() { e.unlock(now) }()
+	defer e.unlock(now)
 	if e.closed {
 		return nil, e.refuse(closed)
 	}

@@ -290,14 +290,16 @@ func (m *Machine[Value]) serve(now int64) {
 	if q == nil {
 		return
 	}
-	newest := m.t.NewestFirst()
-	for w := q.head(newest); w != nil && w.N <= m.account.available(m.t); w = q.head(newest) {
+	newest, left := m.t.NewestFirst(), m.account.available(m.t)
+	for w := q.head(newest); w != nil && w.N <= left; w = q.head(newest) {
 		if q.plan != nil && !m.account.kept(m.t, w.due, now) {
 			q.plan = nil
 		}
-		q.decide(w, m.grant(now, w.N, true))
+		a := m.grant(now, w.N, true)
+		q.decide(w, a)
+		left = a.Left
 	}
-	for q.probes != nil && m.account.available(m.t) > 0 {
+	for q.probes != nil && left > 0 {
 		q.decide(q.probes, m.grant(now, 0, true))
 	}
 }
