@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -102,4 +103,92 @@ routes: {/: each, /open: open}
 		assert.Equal(t, http.StatusServiceUnavailable, asks(i, "/", "another"))
 		assert.Equal(t, http.StatusOK, asks(i, "/open", "another"))
 	}
+}
+
+// TestReloadOnRedis: a limit on the server is the same for a proxy whose file has changed and for one that starts with
+// that file, and one of another kind is another limit.
+func TestReloadOnRedis(t *testing.T) {
+	url, _ := redisServer(t)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	becomes := func(limits string) {
+		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\nredis: " + url + "\nglobal: {" + limits + "}\n"
+		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
+		require.NoError(t, os.Rename(file+".new", file))
+	}
+	asks := func(address string) int {
+		a, err := http.Get("http://" + address) //nolint:gosec // the proxy's
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		return a.StatusCode
+	}
+	dir := programs(t)
+	begins := func() (*started, string) {
+		s := start(t, dir, "sluice", "proxy", "--config", file)
+		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+		require.True(t, ok)
+		return s, address
+	}
+	becomes("limit: fixed 3/1h")
+	old, first := begins()
+	assert.Equal(t, 200, asks(first))
+	becomes("limits: [fixed 3/1h, concurrency 5]")
+	require.Contains(t, old.line(old.errs), "the limits are those of")
+	_, second := begins()
+	assert.Equal(t, 200, asks(second))
+	assert.Equal(t, 200, asks(first))
+	assert.Equal(t, 429, asks(second))
+	assert.Equal(t, 429, asks(first))
+	becomes("limit: sliding 1/1h")
+	require.Contains(t, old.line(old.errs), "the limits are those of")
+	assert.Equal(t, 200, asks(first))
+	assert.Equal(t, 429, asks(first))
+}
+
+// TestManyConnections: 10,000 connections that are open and idle cost no lease, and are served when they ask again. Each
+// end is in a process of its own, as they share a limit on open files.
+func TestManyConnections(t *testing.T) {
+	n := 10_000
+	if raced {
+		n = 3000 // the race detector ends a program of more than 8,128 goroutines
+	}
+	var files syscall.Rlimit // Go has raised the soft limit to the hard one
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
+	if allowed := int(min(files.Cur, 1<<20)) - 100; allowed < n {
+		t.Logf("NOT TESTED with %d connections: %d files may be open, as ulimit -Hn tells", n, files.Cur)
+		n = allowed
+	}
+	require.Positive(t, n)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nglobal: {limit: concurrency 1 queue 10000}\n"), 0o600))
+	s := start(t, programs(t), "sluice", "proxy", "--config", file)
+	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+	require.True(t, ok)
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		c, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		defer func() { _ = c.Close() }()
+		conns[i] = c
+	}
+	for range 2 {
+		for _, c := range conns {
+			_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			require.NoError(t, err)
+		}
+		for i, c := range conns {
+			a, err := http.ReadResponse(bufio.NewReader(c), nil)
+			require.NoError(t, err, "connection %d", i)
+			body, err := io.ReadAll(a.Body)
+			require.NoError(t, err)
+			require.Equal(t, "hello", string(body))
+		}
+	}
+	t.Logf("%d connections were held open", n)
+	s.signal(syscall.SIGTERM)
+	status, _, _ := s.ends()
+	assert.Equal(t, 0, status)
 }

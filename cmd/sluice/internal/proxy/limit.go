@@ -25,7 +25,6 @@ import (
 // limit is one limit of a policy: a limiter for each key, or one for all. Its terms change while it is in use.
 type limit struct {
 	id    identity
-	name  string        // of metrics and on a server of Redis
 	store *shared.Store // nil: this process' own
 
 	terms atomic.Pointer[spec.Limit] // those in force; each change has a pointer of its own
@@ -44,11 +43,17 @@ type identity struct {
 	nth    int // of this kind in the policy
 }
 
+// shared is its name on a server of Redis. It says all that the limit is told by, so that a proxy whose file has changed
+// and one that starts with that file share it.
+func (id identity) shared() string {
+	return fmt.Sprintf("%s/%s/%s-%d/%s", id.policy, id.what, id.kind, id.nth+1, id.key)
+}
+
 const requests = "requests"
 
 // newLimit returns a limit. Without a key all requests share one limiter.
-func newLimit(id identity, name string, l spec.Limit, store *shared.Store, keys *keys) (*limit, error) {
-	m := &limit{id: id, name: name, store: store}
+func newLimit(id identity, l spec.Limit, store *shared.Store, keys *keys) (*limit, error) {
+	m := &limit{id: id, store: store}
 	m.terms.Store(&l)
 	if l.Kind == spec.Unlimited {
 		m.asked = partition.Shared[*http.Request](core.Unlimited())
@@ -166,7 +171,7 @@ func (m *limit) make(l spec.Limit, key string) (core.Limiter, error) {
 	if m.store == nil {
 		return l.New(name)
 	}
-	terms := redislimit.Shared{Key: "sluice/" + url.QueryEscape(m.name+key)}
+	terms := redislimit.Shared{Key: "sluice/" + url.QueryEscape(m.id.shared()+key)}
 	if m.id.what != requests { // a body that has begun is not cut off because Redis is away
 		local, err := l.New(name)
 		if err != nil {

@@ -51,16 +51,19 @@ func (standing) Describe(chan<- *prometheus.Desc) {}
 // Collect implements [prometheus.Collector].
 func (s standing) Collect(to chan<- prometheus.Metric) {
 	shared := make(map[string]core.Reporter)
-	for _, l := range s.p.state.Load().limits {
-		if l.one != nil {
-			shared[l.name] = l.one
-		}
-		if l.count != nil {
-			c := l.count()
-			to <- prometheus.MustNewConstMetric(liveDesc, prometheus.GaugeValue, float64(c.Live), l.name)
-			to <- prometheus.MustNewConstMetric(createdDesc, prometheus.CounterValue, float64(c.Created), l.name)
-			to <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(c.Dropped), l.name)
-			to <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(c.Overflowed), l.name)
+	for _, p := range s.p.state.Load().policies {
+		for _, l := range p.all() {
+			label := p.label(l)
+			if l.one != nil {
+				shared[label] = l.one
+			}
+			if l.count != nil {
+				c := l.count()
+				to <- prometheus.MustNewConstMetric(liveDesc, prometheus.GaugeValue, float64(c.Live), label)
+				to <- prometheus.MustNewConstMetric(createdDesc, prometheus.CounterValue, float64(c.Created), label)
+				to <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(c.Dropped), label)
+				to <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(c.Overflowed), label)
+			}
 		}
 	}
 	sluice.NewCollector(shared).Collect(to)

@@ -34,6 +34,17 @@ func (p *policy) all() []*limit {
 	return all
 }
 
+// label is what metrics call a limit of p.
+func (p *policy) label(l *limit) string {
+	switch {
+	case l.id.what != requests:
+		return p.Name + "/" + l.id.what
+	case len(p.requests) > 1:
+		return fmt.Sprintf("%s/%s-%d", p.Name, l.id.kind, l.id.nth+1)
+	}
+	return p.Name
+}
+
 // draft is what is made of a configuration before it is in force.
 type draft struct {
 	config   *config.Config
@@ -59,17 +70,13 @@ func (d *draft) make() error {
 		for i, l := range c.Limits {
 			id := identity{c.Name, requests, keyText(c), l.Kind, nth[l.Kind]}
 			nth[l.Kind]++
-			name := c.Name
-			if len(c.Limits) > 1 {
-				name = fmt.Sprintf("%s/%s-%d", c.Name, l.Kind, nth[l.Kind])
-			}
-			p.requests = append(p.requests, d.limit(id, name, l, c.Places[i]))
+			p.requests = append(p.requests, d.limit(id, l, c.Places[i]))
 		}
 		if c.Upload != nil {
-			p.upload = d.limit(identity{c.Name, "upload", keyText(c), c.Upload.Kind, 0}, c.Name+"/upload", patient(*c.Upload), c.At)
+			p.upload = d.limit(identity{c.Name, "upload", keyText(c), c.Upload.Kind, 0}, patient(*c.Upload), c.At)
 		}
 		if c.Download != nil {
-			p.download = d.limit(identity{c.Name, "download", keyText(c), c.Download.Kind, 0}, c.Name+"/download", patient(*c.Download), c.At)
+			p.download = d.limit(identity{c.Name, "download", keyText(c), c.Download.Kind, 0}, patient(*c.Download), c.At)
 		}
 		d.policies = append(d.policies, p)
 	}
@@ -78,8 +85,8 @@ func (d *draft) make() error {
 
 // limit returns the limit of that identity. One that lives on is made nevertheless: terms that no limiter takes are a
 // fault before anything changes.
-func (d *draft) limit(id identity, name string, l spec.Limit, at config.Position) *limit {
-	m, err := newLimit(id, name, l, d.store, d.keys)
+func (d *draft) limit(id identity, l spec.Limit, at config.Position) *limit {
+	m, err := newLimit(id, l, d.store, d.keys)
 	if err != nil {
 		d.faults = append(d.faults, d.config.Fault(at, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
 		return m

@@ -258,6 +258,52 @@ routes:
 	held.Release()
 }
 
+// TestReloadInFlight: what is under way when the file changes counts under the new numbers, is refunded to the limiter
+// that it was taken from, and gets its turn even in the queue of a policy that is gone.
+func TestReloadInFlight(t *testing.T) {
+	came, hold := make(chan struct{}, 3), make(chan struct{})
+	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		came <- struct{}{}
+		<-hold
+		_, _ = io.WriteString(w, "hello")
+	})
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: concurrency 5}
+policies:
+  stays: {limit: fixed 2/1h, count: failures}
+  goes:  {limit: concurrency 1 queue 1}
+routes: {/stays: stays, /goes: goes}
+`)
+	limiter := func(policy int) *follower { return p.state.Load().policies[policy].requests[0].one }
+	goes := limiter(2)
+	var all sync.WaitGroup
+	for _, path := range []string{"/stays", "/goes", "/goes"} {
+		all.Go(func() {
+			a, err := http.Get("http://" + p.address + path)
+			if assert.NoError(t, err) {
+				assert.Equal(t, http.StatusOK, a.StatusCode, path)
+				_ = a.Body.Close()
+			}
+		})
+	}
+	<-came
+	<-came
+	require.Eventually(t, func() bool { return goes.Statistics().Queued == 1 }, time.Minute, time.Millisecond)
+	p.becomes("to: " + b.URL + `
+global: {limit: concurrency 4}
+policies:
+  stays: {limit: fixed 3/1h, count: failures}
+routes: {/stays: stays, /: []}
+`)
+	assert.Equal(t, 1, limiter(0).Available())
+	assert.Equal(t, 2, limiter(1).Available())
+	close(hold)
+	all.Wait()
+	p.eventually(4)
+	assert.Equal(t, 3, limiter(1).Available())
+	assert.Equal(t, 1, goes.Available())
+}
+
 // TestReloadReachesKeys: the limiters that clients have already obey the new terms.
 func TestReloadReachesKeys(t *testing.T) {
 	b := backendOf(t, hello)
@@ -461,35 +507,6 @@ func TestSlowClients(t *testing.T) {
 	status, _ := p.asks("GET", "/", "X-Client", "quick")
 	assert.Equal(t, http.StatusOK, status)
 	p.eventually(17)
-}
-
-// TestManyConnections: connections that are open and idle cost no lease, and are served when they ask again.
-func TestManyConnections(t *testing.T) {
-	n := openable(t)
-	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1 queue 10000}\n")
-	conns := make([]net.Conn, n)
-	for i := range conns {
-		c, err := net.Dial("tcp", p.address)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		conns[i] = c
-	}
-	for range 2 {
-		for _, c := range conns {
-			_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-			require.NoError(t, err)
-		}
-		for _, c := range conns {
-			a, err := http.ReadResponse(bufio.NewReader(c), nil)
-			require.NoError(t, err)
-			body, err := io.ReadAll(a.Body)
-			require.NoError(t, err)
-			require.Equal(t, "hello", string(body))
-		}
-	}
-	p.eventually(1)
-	t.Logf("%d connections were held open", n)
 }
 
 func TestAdmin(t *testing.T) {
