@@ -171,7 +171,7 @@ func TestManyConnections(t *testing.T) {
 	for i := range conns {
 		c, err := net.Dial("tcp", address)
 		require.NoError(t, err)
-		defer func() { _ = c.Close() }()
+		t.Cleanup(func() { _ = c.Close() })
 		conns[i] = c
 	}
 	for range 2 {

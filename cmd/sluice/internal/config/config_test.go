@@ -104,6 +104,54 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+// seeds are files as people write them.
+var seeds = []string{
+	"listen: 127.0.0.1:0\nto: [127.0.0.1:9000, tcp://127.0.0.1:9001]\nglobal: {key: ip, limit: concurrency 10, download: 1MiB/s}\n",
+	`# in blocks, with comments
+listen: "[::]:8443"   # all addresses
+tls:
+  cert: /etc/ssl/fullchain.pem
+  key: '/etc/ssl/private.pem'
+to:
+  - http://10.0.0.1:9000/base
+  - "http://10.0.0.2:9000"
+trusted:
+- 10.0.0.0/8
+- 2001:db8::/32
+headers: x-ratelimit
+problems: yes
+global:
+  limit: >-
+    concurrency 500
+    queue 200 newest-first
+  status: 503
+  max-wait: 1.5
+policies:
+  api: &api
+    key: ip
+    limits:
+      - 100/s burst 200
+      - sliding 5000/1h segments 12
+    count: all
+  copy: *api
+  "big-files":
+    upload: 512KiB/s
+    download: 2MiB/s burst 4MiB
+    fail-open: true
+routes:
+  "example.com/api/": [api]
+  ? "GET /export/{id...}"
+  : [api, big-files]
+  /{$}: none
+  /: []
+`,
+	"---\r\nlisten: :8080\r\nto: http://h:1\r\nroutes:\r\n  /: []\r\n...\r\n",
+	"\ufefflisten: ':80'\nto: http://h\n",
+	"{listen: ':80', to: http://h, policies: {a: {limit: 1/s}}, routes: {/: a}}",
+	"listen: !!str 80\nto: !!binary aGk=\n<<: {admin: ':1'}\n",
+	"listen: |\n  :80\nto: ~\nglobal: null\n",
+}
+
 // FuzzParse: whatever the file, there is a configuration or a fault with its place, and no panic.
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
@@ -111,6 +159,9 @@ func FuzzParse(f *testing.F) {
 		if i%97 == 0 {
 			f.Add(whole[:i])
 		}
+	}
+	for _, text := range seeds {
+		f.Add(text)
 	}
 	f.Add("a: &a [*a]\nlisten: *a\n")
 	f.Add("global: &g {limit: 1/s}\npolicies: {a: *g}\n")

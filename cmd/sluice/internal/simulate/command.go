@@ -89,7 +89,7 @@ func (f *flags) plan() (*plan, error) {
 		return nil, cli.Usage("--limit: %w", err)
 	}
 	key := f.key
-	if key == "" && keyField(f.fields) {
+	if key == "" && saysKey(f.fields) {
 		key = "key"
 	}
 	return single(l, key)

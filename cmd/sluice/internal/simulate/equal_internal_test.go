@@ -89,6 +89,54 @@ func decidedByCore(t *testing.T, l spec.Limit, requests []arrival) []decision {
 	return made
 }
 
+// decidesAlike finds every decision and its instant the same.
+func decidesAlike(t *testing.T, l spec.Limit, requests []arrival) {
+	t.Helper()
+	want := make([]decision, 0, len(requests))
+	synctest.Test(t, func(t *testing.T) { want = decidedByCore(t, l, requests) })
+	got := simulated(t, l, requests)
+	byRequest := func(a, b decision) int { return cmp.Compare(a.request, b.request) }
+	slices.SortFunc(want, byRequest)
+	slices.SortFunc(got, byRequest)
+	assert.Equal(t, want, got)
+}
+
+// randomLimit is a limit of any kind, queue and order.
+func randomLimit(r *rand.Rand) string {
+	n := 1 + r.IntN(30)
+	per := time.Duration(1+r.IntN(200)) * time.Millisecond
+	text := []string{
+		fmt.Sprintf("%d/%v", n, per),
+		fmt.Sprintf("%d/%v burst %d", n, per, 1+r.IntN(40)),
+		fmt.Sprintf("fixed %d/%v", n, per),
+		fmt.Sprintf("sliding %d/%v segments %d", n, per, 1+r.IntN(9)),
+		fmt.Sprintf("concurrency %d", 1+r.IntN(6)),
+	}[r.IntN(5)]
+	if q := r.IntN(12); q > 2 {
+		text += fmt.Sprintf(" queue %d", []int{1, 2, 3, 5, 9, 17, 50, 200, 1000}[q-3])
+		if r.IntN(2) == 0 {
+			text += " newest-first"
+		}
+	}
+	return text
+}
+
+// TestDecisionsAreCoresOwnAtRandom: the same for limits at random, under little traffic and under much.
+func TestDecisionsAreCoresOwnAtRandom(t *testing.T) {
+	seed := rand.Uint64() //nolint:gosec // a test's
+	r := rand.New(rand.NewPCG(seed, 2))
+	for range 60 {
+		text := randomLimit(r)
+		l, err := spec.Parse(text)
+		require.NoError(t, err)
+		requests := traffic(r, 200, time.Duration(100+r.IntN(10_000))*time.Microsecond)
+		t.Run(text, func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			decidesAlike(t, l, requests)
+		})
+	}
+}
+
 func TestDecisionsAreCoresOwn(t *testing.T) {
 	for _, text := range []string{
 		"100/s", "100/s burst 20", "100/s burst 5 queue 3", "100/s burst 5 queue 3 newest-first", "100/s queue 1000",
@@ -103,13 +151,7 @@ func TestDecisionsAreCoresOwn(t *testing.T) {
 				l, err := spec.Parse(text)
 				require.NoError(t, err)
 				requests := traffic(rand.New(rand.NewPCG(seed, 1)), 400, []time.Duration{10e6, 8e6, 3e6, 1e6}[seed])
-				want := make([]decision, 0, len(requests))
-				synctest.Test(t, func(t *testing.T) { want = decidedByCore(t, l, requests) })
-				got := simulated(t, l, requests)
-				byRequest := func(a, b decision) int { return cmp.Compare(a.request, b.request) }
-				slices.SortFunc(want, byRequest)
-				slices.SortFunc(got, byRequest)
-				assert.Equal(t, want, got)
+				decidesAlike(t, l, requests)
 			})
 		}
 	}

@@ -96,7 +96,6 @@ func configured(c *config.Config) (*plan, error) {
 		}
 	}
 	mux := http.NewServeMux()
-	byPattern := make(map[string][]*rule)
 	for _, route := range c.Routes {
 		var rules []*rule
 		if !route.Exempt {
@@ -105,18 +104,29 @@ func configured(c *config.Config) (*plan, error) {
 				rules = append(rules, byName[n]...)
 			}
 		}
-		byPattern[route.Pattern] = rules
-		mux.Handle(route.Pattern, http.NotFoundHandler())
+		mux.Handle(route.Pattern, &destination{rules: rules})
 	}
 	p := newPlan()
 	p.route = func(r *record) []*rule {
-		q := &http.Request{Method: string(r.method), Host: string(r.host), URL: &url.URL{Path: string(pathOf(r))}}
-		if _, r.pattern = mux.Handler(q); r.pattern == "" {
-			return global
+		u, err := url.ParseRequestURI(string(r.path))
+		if err != nil {
+			u = &url.URL{Path: string(pathOf(r))}
 		}
-		return byPattern[r.pattern]
+		var h http.Handler
+		h, r.pattern = mux.Handler(&http.Request{Method: string(r.method), Host: string(r.host), URL: u})
+		if d, ok := h.(*destination); ok {
+			return d.rules
+		}
+		return global // redirects too, and what no route fits
 	}
 	return p, nil
+}
+
+// destination is where a route leads, as far as limits go.
+type destination struct {
+	http.Handler
+
+	rules []*rule
 }
 
 // rulesOf returns the limits of a policy; those on bytes say nothing of requests.

@@ -61,6 +61,9 @@ func TestJSONLines(t *testing.T) {
 		{`{"ts":1748779200500,"u":{"id":7}}`, "time=ts,key=u.id", at, 0, "7", true},
 		{`{"ts":"1748779200.5"}`, "time=ts", at, 0, "", true},
 		{`{"ts":"2025-06-01 12:00:00.5"}`, "time=ts", at, 0, "", true},
+		{`{"time":2,"time":3,"key":"a","key":"b"}`, "", 2e9, 0, "a", true},
+		{`{"t":2,"a":{"b.c":"x"}}`, `time=t,duration=t,key=a.b\.c`, 2e9, 2e9, "x", true},
+		{`{"t\u0069me":2,"key":"\u00e9"}`, "", 2e9, 0, "\u00e9", true},
 		{`{"time":"soon"}`, "", 0, 0, "", false},
 		{`{"other":1}`, "", 0, 0, "", false},
 		{`{"time":1,"duration":-1}`, "", 0, 0, "", false},
@@ -84,7 +87,18 @@ func TestJSONLines(t *testing.T) {
 func FuzzAccessLog(f *testing.F) {
 	f.Add([]byte(`127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326 "http://x/" "Mozilla/4.08 [en]"`))
 	f.Add([]byte(`h - - [10/Oct/2000:20:55:36 +0000] "GET /a\"b`))
-	f.Add([]byte(`{"time":1748779200.5,"client":"b"}`))
+	for _, line := range []string{
+		`{"time":1748779200.5,"client":"b"}`,
+		`192.0.2.7 - - [21/Nov/2026:06:25:24 +0000] "GET /robots.txt HTTP/1.1" 404 162 "-" "Mozilla/5.0 (compatible; bot/2.1; +http://example.com/bot)"`,
+		`192.0.2.7 - - [21/Nov/2026:06:25:24 +0000] "\x16\x03\x01\x00\xEE" 400 166 "-" "-"`,
+		`2001:db8::1 - alice smith [29/Feb/2024:23:59:60 +0530] "CONNECT example.com:443 HTTP/1.1" 405 - "" ""`,
+		`example.com:443 192.0.2.7 - - [21/Nov/2026:06:25:24 +0000] "GET / HTTP/1.1" 200 5316 "-" "curl/7.88.1" 0.012`,
+		`{"level":"info","ts":1763706324.512,"logger":"http.log.access","request":{"remote_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/a?b=c"},"duration":0.0123,"status":200}`,
+		`{"time":"2026-11-21T06:25:24.123456789+01:00","duration":"1h2m3.5s","status":"200","key":null,"path":["a"]}`,
+		`{"time":1763706324512,"duration":1e-9}`,
+	} {
+		f.Add([]byte(line))
+	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		j, err := parseFields("")
 		if err != nil {
