@@ -64,6 +64,7 @@ type LimitedChannel[T any] struct {
 	room      line[T] // to see room
 	items     line[T] // to see an item
 	spare     *waiter[T]
+	spares    int // in spare
 
 	recalls     int       // those that wait for an offer to end; while it is not 0, no offer begins
 	recallEnded sync.Cond // an offer that was recalled has ended, or recalls is 0 again

@@ -24,6 +24,7 @@ func (c *LimitedChannel[T]) waiterLocked(ctx done, q *line[T]) *waiter[T] {
 		w = &waiter[T]{ready: make(chan struct{}, 1)}
 	} else {
 		c.spare, w.next = w.next, nil
+		c.spares--
 	}
 	w.outcome, w.done = undecided, ctx
 	q.push(w)
@@ -59,12 +60,23 @@ func (c *LimitedChannel[T]) park(w *waiter[T]) outcome {
 	return o
 }
 
-// recycle keeps w, which is no longer referenced, for the next that waits.
+// mostSpares is how many waiters a channel keeps while nobody waits.
+const mostSpares = 256
+
+// recycle keeps w, which is no longer referenced, for the next that waits. Those of a crowd
+// that has gone are let go of.
 func (c *LimitedChannel[T]) recycle(w *waiter[T]) {
 	*w = waiter[T]{ready: w.ready}
 	c.mu.Lock()
 	w.next, c.spare = c.spare, w
+	if c.spares++; c.spares > mostSpares && c.nobodyWaitsLocked() {
+		c.spare, c.spares = nil, 0
+	}
 	c.mu.Unlock()
+}
+
+func (c *LimitedChannel[T]) nobodyWaitsLocked() bool {
+	return c.senders.first == nil && c.receivers.first == nil && c.room.first == nil && c.items.first == nil
 }
 
 // isDone reports whether a ctx's channel is closed.

@@ -1,5 +1,7 @@
 package machine
 
+import "sort"
+
 // Segments is the account of the fixed and the sliding window: what was taken in each
 // segment that still counts. A fixed window is a sliding one of one segment.
 //
@@ -8,7 +10,7 @@ package machine
 // not stored, so there may be as many as the window has nanoseconds.
 type Segments struct {
 	taken  int      // the sum of what is in counts; above the limit after that shrank
-	counts *history // nil: nothing was ever taken
+	counts *history // nil: nothing counts
 	full   int64    // if nothing is taken: since when
 }
 
@@ -17,6 +19,7 @@ type history struct {
 	ring []segment // a power of two long
 	head int
 	len  int
+	void int // how many of them have had all refunded
 }
 
 type segment struct {
@@ -24,7 +27,10 @@ type segment struct {
 	taken int
 }
 
-const mostKept = 64 // segments for which an account that counts none keeps room
+const (
+	mostKept = 64 // segments for which an account that counts none keeps room
+	mostVoid = 64 // segments that count nothing, before they are looked for
+)
 
 // at returns the i-th, from the oldest.
 func (h *history) at(i int) *segment { return &h.ring[(h.head+i)&(len(h.ring)-1)] }
@@ -48,6 +54,21 @@ func (h *history) pop() segment {
 	return v
 }
 
+// compact lets go of the segments that count no more, if they are most.
+func (h *history) compact() {
+	if h.void < mostVoid || h.void <= h.len/2 {
+		return
+	}
+	kept := 0
+	for i := range h.len {
+		if s := *h.at(i); s.taken > 0 {
+			*h.at(kept) = s
+			kept++
+		}
+	}
+	h.len, h.void = kept, 0
+}
+
 // advance lets go of the segments that have left the window.
 func (w *Segments) advance(t *Terms, now int64) bool {
 	if w.spent() {
@@ -58,7 +79,8 @@ func (w *Segments) advance(t *Terms, now int64) bool {
 	for w.counts.len > 0 && w.counts.at(0).index < oldest {
 		s := w.counts.pop()
 		if s.taken == 0 {
-			continue // refunded
+			w.counts.void--
+			continue
 		}
 		w.taken -= s.taken
 		if returned = true; w.taken == 0 {
@@ -88,6 +110,9 @@ func (w *Segments) TakeIn(index int64, n int) {
 	}
 	w.taken += n
 	if c := w.counts; c.len > 0 && c.at(c.len-1).index >= index {
+		if c.at(c.len-1).taken == 0 {
+			c.void--
+		}
 		c.at(c.len - 1).taken += n
 	} else {
 		c.push(segment{index, n})
@@ -149,15 +174,20 @@ func (w *Segments) refund(t *Terms, now int64, g Grant, _ uint64, r *refunds) {
 		}
 		index = place(u.before, u.after, index, u.at)
 	}
-	for i := range w.counts.len {
-		if s := w.counts.at(i); s.index == index {
-			n := min(g.Permits, s.taken)
-			s.taken -= n
-			if w.taken -= n; w.taken == 0 && n > 0 {
-				w.full = now
-			}
-			return
-		}
+	h := w.counts
+	i := sort.Search(h.len, func(i int) bool { return h.at(i).index >= index })
+	if i == h.len || h.at(i).index != index || h.at(i).taken == 0 {
+		return
+	}
+	s := h.at(i)
+	n := min(g.Permits, s.taken)
+	s.taken -= n
+	if w.taken -= n; w.taken == 0 && n > 0 {
+		w.full = now
+	}
+	if s.taken == 0 {
+		h.void++
+		h.compact()
 	}
 }
 
@@ -191,7 +221,8 @@ func (w *Segments) idle(*Terms) (int64, bool) { return w.full, w.taken == 0 }
 
 func (w *Segments) kept(t *Terms, due, now int64) bool { return t.Segment(due) == t.Segment(now) }
 
-// spent is true when no segment counts, not even one whose permits were refunded.
+// spent is true when no segment counts but such as have had all refunded, and have been let
+// go of: then no grant is left to be refunded.
 func (w *Segments) spent() bool { return w.counts == nil || w.counts.len == 0 }
 
 func (w *Segments) clone() Account {
