@@ -69,7 +69,8 @@ func (c *LimitedChannel[T]) recycle(w *waiter[T]) {
 	*w = waiter[T]{ready: w.ready}
 	c.mu.Lock()
 	w.next, c.spare = c.spare, w
-	if c.spares++; c.spares > mostSpares && c.nobodyWaitsLocked() {
+	c.spares++
+	if c.spares > mostSpares && c.nobodyWaitsLocked() {
 		c.spare, c.spares = nil, 0
 	}
 	c.mu.Unlock()
