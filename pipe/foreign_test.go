@@ -188,3 +188,82 @@ func TestWhatIsPrinted(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "pipe connection, reading unlimited, writing unlimited", fmt.Sprint(a))
 }
+
+// sticky grants leases whose release panics the first time.
+type sticky struct {
+	core.Limiter
+
+	panics int // releases that do
+}
+
+func (s *sticky) Acquire(_ context.Context, n int) (core.Lease, error) {
+	return core.Grant(n, func() {
+		if s.panics--; s.panics >= 0 {
+			panic("stuck")
+		}
+	}), nil
+}
+
+func (*sticky) Refund(core.Lease) { panic("stuck") }
+
+func TestALeaseWhoseReleasePanicsLeavesThePipeUsable(t *testing.T) {
+	t.Parallel()
+	stuck := func(t *testing.T, f func()) {
+		t.Helper()
+		require.PanicsWithValue(t, "stuck", f)
+	}
+	for name, story := range map[string]func(t *testing.T, l *sticky, r *pipe.Reader, w *pipe.Writer){
+		"in a Read": func(t *testing.T, l *sticky, r *pipe.Reader, w *pipe.Writer) {
+			writes(t, w, "ab")
+			writes(t, w, "c")
+			l.panics = 1
+			stuck(t, func() { _, _ = r.Read(make([]byte, 2)) })
+			reads(t, r, 1, "c")
+			require.NoError(t, w.Close())
+			_, err := r.Read(make([]byte, 1))
+			require.Equal(t, io.EOF, err)
+		},
+		"in a Read for which a Write waits": func(t *testing.T, l *sticky, r *pipe.Reader, w *pipe.Writer) {
+			l.panics = 1
+			wrote := make(chan error, 1)
+			go func() {
+				_, err := w.Write(make([]byte, 200_000))
+				wrote <- err
+			}()
+			synctest.Wait()
+			p := make([]byte, 200_000)
+			stuck(t, func() { _, _ = io.ReadFull(r, p[:100_000]) })
+			synctest.Wait()
+			_, err := io.ReadFull(r, p[:70_000])
+			require.NoError(t, err)
+			require.NoError(t, r.Close())
+			require.Error(t, <-wrote)
+		},
+		"in the Reader's Close, of the first of many": func(t *testing.T, l *sticky, r *pipe.Reader, w *pipe.Writer) {
+			for range 100 {
+				writes(t, w, "a")
+			}
+			l.panics = 1
+			stuck(t, func() { _ = r.Close() })
+			require.Equal(t, -99, l.panics) // all have been released
+		},
+		"in the Reader's Close": func(t *testing.T, l *sticky, r *pipe.Reader, w *pipe.Writer) {
+			writes(t, w, "ab")
+			l.panics = 1
+			stuck(t, func() { _ = r.Close() })
+			_, err := r.Read(make([]byte, 2))
+			require.Equal(t, io.ErrClosedPipe, err)
+			_, err = w.Write([]byte("c"))
+			require.Equal(t, io.ErrClosedPipe, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := &sticky{Limiter: core.Unlimited()}
+				r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+				story(t, l, r, w)
+			})
+		})
+	}
+}

@@ -85,8 +85,17 @@ func (l *leases) release(start uint64) {
 	}
 	// Small writes make many leases for one read: together they cost the limiter one turn.
 	var together [releasedTogether]core.Lease
-	n := 0
+	n, whole := 0, false
+	defer func() {
+		if !whole { // a user's limiter panicked; the others have their turn
+			l.release(start)
+		}
+	}()
 	for l.end < start {
+		if n == len(together) {
+			n = 0
+			core.ReleaseAll(together[:])
+		}
 		if l.used == leaseBlockLen {
 			l.drop()
 		}
@@ -96,15 +105,12 @@ func (l *leases) release(start uint64) {
 		}
 		l.end = h.end
 		l.used++
-		if n == len(together) {
-			core.ReleaseAll(together[:n])
-			n = 0
-		}
 		together[n] = h.lease
 		h.lease = core.Lease{}
 		n++
 	}
 	core.ReleaseAll(together[:n])
+	whole = true
 }
 
 // drop goes on to the next block and leaves this one for the writer to use again.

@@ -114,10 +114,10 @@ func (p *pipe) writeErr() error {
 // closeRead ends reading: what is buffered is dropped.
 func (p *pipe) closeRead(err error) {
 	if p.end(&p.rd, err) {
-		p.rd.stop(io.ErrClosedPipe)
 		p.wr.state.Or(peerEnded)
-		p.wr.stop(io.ErrClosedPipe)
-		p.drain()
+		defer p.drain() // all of it, even if a user's limiter panics in between
+		defer p.wr.stop(io.ErrClosedPipe)
+		p.rd.stop(io.ErrClosedPipe)
 	}
 }
 
@@ -125,13 +125,19 @@ func (p *pipe) closeRead(err error) {
 // that does it when it ends, as does a Write that has been putting bytes.
 func (p *pipe) drain() {
 	for p.wr.holds() && p.rd.turn.TryTake() {
-		end := p.ring.written.Load()
-		p.release(end)
-		p.rd.turn.Leave()
-		if p.ring.written.Load() == end {
+		if end := p.releaseAll(); p.ring.written.Load() == end {
 			return
 		}
 	}
+}
+
+// releaseAll gives back the permits of all bytes so far, returns how many those were, and
+// leaves the reader's turn.
+func (p *pipe) releaseAll() uint64 {
+	defer p.rd.turn.Leave() // a user's limiter may panic
+	end := p.ring.written.Load()
+	p.release(end)
+	return end
 }
 
 // release gives back the permits of the bytes before the position. The reader's turn is held.
@@ -151,8 +157,8 @@ func (p *pipe) release(position uint64) {
 func (p *pipe) leaveRead() {
 	p.rd.turn.Leave()
 	if p.rd.is(ended) {
+		defer p.drain()
 		p.rd.meter.Clear()
-		p.drain()
 	}
 }
 
@@ -160,8 +166,8 @@ func (p *pipe) leaveRead() {
 // only then does the reader find the end.
 func (p *pipe) closeWrite(err error) {
 	if p.end(&p.wr, err) {
+		defer p.seal() // even if a user's limiter panics
 		p.wr.stop(io.ErrClosedPipe)
-		p.seal()
 	}
 }
 
@@ -195,13 +201,13 @@ func (p *pipe) leaveWrite() {
 	if !p.wr.is(ended | peerEnded) {
 		return
 	}
-	p.wr.meter.Clear()
-	if p.wr.is(peerEnded) {
-		p.drain()
-	}
 	if p.wr.is(ended) {
-		p.seal()
+		defer p.seal()
 	}
+	if p.wr.is(peerEnded) {
+		defer p.drain()
+	}
+	p.wr.meter.Clear()
 }
 
 // setDeadline sets when calls on this side end with os.ErrDeadlineExceeded; zero: never.

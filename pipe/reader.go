@@ -73,7 +73,7 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 	if err := p.rd.turn.Take(ctx); err != nil {
 		return 0, err
 	}
-	if !p.rd.limited && !p.rd.stopped() {
+	if !p.rd.limited && !p.wr.keeps && !p.rd.stopped() {
 		if n := p.ring.take(b); n > 0 {
 			p.consumed()
 			p.leaveRead()
@@ -135,7 +135,17 @@ func (p *pipe) readMetered(ctx context.Context, b []byte) (n int, err error) {
 
 // consumed lets go of what the bytes held that were taken from the ring.
 func (p *pipe) consumed() {
+	if p.wr.keeps {
+		defer p.makeRoom() // a user's limiter may panic
+		p.leases.release(p.ring.start)
+		return
+	}
 	p.release(p.ring.start)
+	p.makeRoom()
+}
+
+// makeRoom wakes the Write that waits until the reader is here.
+func (p *pipe) makeRoom() {
 	if p.ring.start >= p.full.Load() {
 		p.full.Store(nobody)
 		p.wr.rouse()

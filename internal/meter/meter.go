@@ -250,8 +250,8 @@ func (m *Meter) Clear() {
 	if m.limiter == nil || !m.turn.TryTake() {
 		return
 	}
+	defer m.turn.Leave() // a user's limiter may panic
 	m.batch.giveBack()
-	m.turn.Leave()
 }
 
 // Describe says what a limiter limits a stream to, for people.
