@@ -39,6 +39,11 @@ func (r *recorder) end() []string {
 	return r.errors
 }
 
+// limitless is a Reporter that tells no limit.
+type limitless struct{ core.Limiter }
+
+func (l limitless) Statistics() core.Statistics { return core.Statistics{Available: l.Available()} }
+
 func TestNoLeaks(t *testing.T) {
 	slotsBehind := func(wrap func(core.Limiter) core.Limiter) func() core.Limiter {
 		return func() core.Limiter { return wrap(concurrency(0, core.OldestFirst)) }
@@ -88,6 +93,10 @@ func TestNoLeaks(t *testing.T) {
 		"one that says nothing": {
 			slotsBehind(func(l core.Limiter) core.Limiter { return struct{ core.Limiter }{l} }),
 			"limitertest: limiter 0 (struct { core.Limiter }): 2 permits were not released",
+		},
+		"one that does not tell its limit": {
+			slotsBehind(func(l core.Limiter) core.Limiter { return limitless{l} }),
+			"limitertest: limiter 0 (limitertest_test.limitless): 2 permits were not released",
 		},
 		"bucket":    {func() core.Limiter { return bucket(0, core.OldestFirst, false) }, ""},
 		"window":    {func() core.Limiter { return fixed(0, core.OldestFirst, true) }, ""},
