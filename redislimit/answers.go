@@ -20,7 +20,8 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) {
 	}
 	var r reply
 	if err == nil {
-		r, err = c.t.read(got, len(c.ops))
+		r, err = c.t.read(got, c.ops, c.answers)
+		c.answers = r.answers
 	}
 	for _, o := range c.ops {
 		if o.probe {
@@ -40,7 +41,7 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) {
 	returned := false
 	var again []*op
 	for i, o := range c.ops {
-		a := r.answer(i)
+		a := r.answers[i]
 		switch o.kind {
 		case opTake:
 			if e.takenLocked(c, o, a, now) {
@@ -70,12 +71,18 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) {
 // one is right.
 func (e *engine) learnLocked(c *call, r reply, now time.Time) time.Time {
 	e.queue.plan = nil
-	last := r.answer(len(c.ops) - 1)
+	last := r.answers[len(c.ops)-1]
 	if late := now.Add(lasts(last.reset)).Sub(e.known.whole); late > 0 && late < time.Microsecond {
 		now = now.Add(-late)
 	}
 	told := known{told: now, at: now, left: last.left, whole: now.Add(lasts(last.reset)), forecast: r.forecast}
+	if c.t.kind == kindBucket {
+		e.played = forecast{t: c.t, lack: r.lack, tick: -r.age}
+		told.forecast = &e.played
+	}
 	switch {
+	case r.odd:
+		told.forecast, told.left = nil, 0 // what it tells is not so
 	case c.t != e.t:
 		told.forecast = nil // it counts by other terms
 	case told.forecast == nil && e.known.forecast != nil:
@@ -117,7 +124,7 @@ func (e *engine) takenLocked(c *call, o *op, a answer, now time.Time) (again boo
 	case o.dropped || o.queued:
 	case e.closed:
 		e.refuseLocked(o, core.ErrClosed)
-	case a.left >= int(o.n) && o.n > 0 && e.queue.oldest == nil && e.t.order == core.OldestFirst:
+	case !a.odd && a.left >= int(o.n) && o.n > 0 && e.queue.oldest == nil && e.t.order == core.OldestFirst:
 		return true
 	case o.waits:
 		e.enqueueLocked(o, now)
@@ -171,12 +178,12 @@ func (e *engine) lateLocked(c *call, got []int64, err error) {
 	if err != nil {
 		return
 	}
-	r, err := c.t.read(got, len(c.ops))
+	r, err := c.t.read(got, c.ops, nil)
 	if err != nil || r.conflict != 0 {
 		return
 	}
 	for i, o := range c.ops {
-		a := r.answer(i)
+		a := r.answers[i]
 		if a.status < 1 || o.kind != opTake && o.kind != opAhead || o.n == 0 {
 			continue
 		}
@@ -233,7 +240,8 @@ func (e *engine) grantOf(o *op, m []core.Metadata) core.Lease {
 		m = append(m, FencingToken.With(uint64(o.lease.token)), o.lease.metadata())
 		return core.Grant(int(o.n), o.lease.release, m...)
 	}
-	m = append(m, spentKey.With(&spent{e: e, n: o.n, stamp: o.answer.stamp}))
+	o.spent.e, o.spent.o = e, o
+	m = append(m, spentKey.With(&o.spent))
 	return core.Grant(int(o.n), nil, m...)
 }
 

@@ -18,6 +18,7 @@ import (
 // limiter reach the store in the order in which they were begun.
 type engine struct {
 	shared  Shared // with its defaults; no Store: not made by a constructor
+	prompt  bool   // the store's Run returns by its context's deadline, whatever happens
 	keys    []string
 	channel string // where releases are published
 	holder  int64  // tells the leases of this limiter from those of others
@@ -29,11 +30,13 @@ type engine struct {
 	next   []*op   // what the next call asks
 	kick   bool    // and the queue is to be asked for
 	runner *runner // nil: nobody calls
-	spare  buffers // of the latest runner, for the next
+	starts *runner // begins once the mutex is free
+	spare  *runner // the latest that ended, for the next
 
 	queue    queue
 	refusals refusals
 	known    known
+	played   forecast // memory for known's
 	stock    stock
 	breaker  breaker
 	news     []error       // of the breaker, for OnState; nil: the store is back
@@ -58,6 +61,9 @@ type known struct {
 // start makes the engine ready. The shared options are valid.
 func (e *engine) start(s Shared, t *terms) {
 	e.shared = s.withDefaults()
+	if p, ok := s.Store.(interface{ Prompt() bool }); ok {
+		e.prompt = p.Prompt()
+	}
 	e.t = t
 	base := "{" + s.Key + "}:limit"
 	e.keys = []string{base}
@@ -78,7 +84,7 @@ func (e *engine) TryAcquire(permits int) core.Lease {
 		return l
 	}
 	o := &op{kind: opTake, n: int64(permits)}
-	e.request(o)
+	e.request(o, true)
 	if o.done != nil {
 		<-o.done
 	}
@@ -102,7 +108,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	}
 	o := &op{kind: opTake, n: int64(permits), waits: true}
 	o.deadline, _ = ctx.Deadline()
-	e.request(o) //nolint:contextcheck // what is asked for many does not end with one's ctx
+	e.request(o, ctx.Done() == nil) //nolint:contextcheck // what is asked for many does not end with one's ctx
 	if o.done != nil {
 		select {
 		case <-o.done:
@@ -139,17 +145,31 @@ func (e *engine) check(permits int) (core.Lease, bool) {
 }
 
 // request decides o, or has the store or the queue decide it; done is made if it is not
-// decided when request returns.
-func (e *engine) request(o *op) {
+// decided when request returns. patient tells that the caller can stay until Budget is over.
+func (e *engine) request(o *op, patient bool) {
 	now := time.Now()
 	o.due = now.Add(e.shared.Budget)
 	e.mu.Lock()
 	e.requestLocked(o, now)
-	if !o.decided {
+	e.unlockFor(o, patient)
+}
+
+// unlockFor lets go of the mutex, and makes done if o is not decided then. If nobody calls the
+// store yet and the caller can wait for it, it makes the call itself, which saves it the way to
+// another goroutine and back.
+func (e *engine) unlockFor(o *op, patient bool) {
+	var own *runner
+	switch {
+	case o.decided:
+	case patient && e.prompt && e.starts != nil:
+		own, e.starts = e.starts, nil
+	default:
 		o.done = make(chan struct{})
 	}
-	// Only now may another decide it.
-	e.unlock()
+	e.unlock() // only now may another decide it
+	if own != nil {
+		own.step(o)
+	}
 }
 
 func (e *engine) requestLocked(o *op, now time.Time) {
@@ -187,12 +207,18 @@ func (e *engine) askLocked(o *op) {
 	e.callLocked()
 }
 
-// unlock lets go of the mutex, with an alarm set for those who wait.
+// unlock lets go of the mutex, with an alarm set for those who wait, and a goroutine to call
+// the store if it is needed.
 func (e *engine) unlock() {
 	if !e.queue.empty() || e.queue.timer != nil {
 		e.setAlarmLocked(time.Now())
 	}
+	starts := e.starts
+	e.starts = nil
 	e.mu.Unlock()
+	if starts != nil {
+		go starts.run()
+	}
 }
 
 // decideLocked ends o.

@@ -148,7 +148,7 @@ func (p *plan) due(n int) int64 {
 func (f *forecast) taken(c *call, r reply, now int64) bool {
 	f.advance(now)
 	for i, o := range c.ops {
-		switch a := r.answer(i); {
+		switch a := r.answers[i]; {
 		case o.kind == opGive:
 			return false // it is not known in which segment
 		case o.kind == opTake && a.status == 1 && o.n > 0:

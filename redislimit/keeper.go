@@ -123,7 +123,7 @@ func (k *keeper) call(t *terms, ops []*op) (failed bool) {
 	c.end()
 	var r reply
 	if err == nil {
-		r, err = t.read(got, len(ops))
+		r, err = t.read(got, ops, nil)
 	}
 	var ends []map[*context.CancelCauseFunc]struct{}
 	e.mu.Lock()
@@ -133,7 +133,7 @@ func (k *keeper) call(t *terms, ops []*op) (failed bool) {
 		case err != nil && o.kind == opGive:
 			e.leases.retry(o.lease)
 		case err != nil || o.kind == opGive:
-		case r.conflict == 0 && r.answer(i).status == 1:
+		case r.conflict == 0 && r.answers[i].status == 1:
 			o.lease.until = c.sent.Add(e.lifetime())
 		default: // it is not there: it is over, or the server has lost its data
 			ends = append(ends, e.endLocked(o.lease, lost))

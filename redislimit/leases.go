@@ -153,18 +153,16 @@ func (e *engine) endLocked(h *held, how end) map[*context.CancelCauseFunc]struct
 // over.
 func (h *held) release() {
 	e := h.e
-	o := &op{kind: opGive, n: h.token, lease: h, done: make(chan struct{})}
+	o := &op{kind: opGive, n: h.token, lease: h}
 	e.mu.Lock()
 	wasLive := h.end == live
 	ends := e.endLocked(h, released)
-	waits := wasLive && e.giveLeaseLocked(o)
-	e.unlock()
+	o.decided = !wasLive || !e.giveLeaseLocked(o)
+	e.unlockFor(o, len(ends) == 0)
 	for cancel := range ends {
 		(*cancel)(context.Canceled)
 	}
-	if waits {
-		e.await(o)
-	}
+	e.await(o)
 }
 
 // giveLeaseLocked has the store told that a lease was released: by the next call, or, while
@@ -183,6 +181,9 @@ func (e *engine) giveLeaseLocked(o *op) bool {
 
 // await waits for the answer to o, for Budget at most.
 func (e *engine) await(o *op) {
+	if o.done == nil {
+		return
+	}
 	timer := time.NewTimer(time.Until(o.due))
 	defer timer.Stop()
 	select {
@@ -228,16 +229,15 @@ func (e *engine) loseLate() {
 // spentKey is what a rate's lease is recognized by.
 var spentKey = core.NewMetadataKey[*spent]("REDIS_GRANT")
 
-// spent is a rate's grant.
+// spent is a rate's grant: the operation that was granted.
 type spent struct {
 	e        *engine
-	n        int64
-	stamp    stamp
+	o        *op
 	refunded atomic.Bool
 }
 
 // String returns a line for a person.
-func (s *spent) String() string { return fmt.Sprintf("%d of %q", s.n, s.e.shared.Key) }
+func (s *spent) String() string { return fmt.Sprintf("%d of %q", s.o.n, s.e.shared.Key) }
 
 // Refund undoes a grant of this limiter that was not used, at most once per lease, and
 // serves who waits in this process. A rate's permits come back while they still count: a
@@ -268,17 +268,13 @@ func (e *engine) refund(s *spent) {
 	if !s.refunded.CompareAndSwap(false, true) {
 		return
 	}
-	o := giveBack(s.n, s.stamp)
-	o.done = make(chan struct{})
+	o := giveBack(s.o.n, s.o.answer.stamp)
 	e.mu.Lock()
 	e.refusals = nil
-	down := e.breaker.down
-	if !down {
+	if o.decided = e.breaker.down; !o.decided {
 		o.due = time.Now().Add(e.shared.Budget)
 		e.askLocked(o)
 	}
-	e.unlock()
-	if !down {
-		e.await(o)
-	}
+	e.unlockFor(o, true)
+	e.await(o)
 }

@@ -16,6 +16,7 @@ const (
 	opBind                // a bucket's terms are others now
 	opAhead               // fetch permits that nobody asked for
 	opRenew               // a lease goes on
+	opRun                 // several opTake that are alike
 )
 
 // Flags of an opTake.
@@ -30,6 +31,7 @@ type answer struct {
 	left   int
 	reset  int64 // microseconds until all permits are back
 	retry  int64 // microseconds; 0: not known
+	odd    bool  // it was refused though the permits are there, and nobody is ahead
 	stamp  stamp
 }
 
@@ -40,43 +42,42 @@ type stamp struct {
 	refunds int64
 }
 
-const answerLen = 7
+// answerLen is how many numbers a script tells of each operation.
+const answerLen = 4
 
 // giveBack returns the operation that gives back n permits of a rate's grant.
 func giveBack(n int64, s stamp) *op { return &op{kind: opGive, n: n, x: s.at, back: s} }
 
 // reply is what a script returned.
 type reply struct {
-	conflict kind // if not 0, the kind of limit that is there instead
+	conflict kind  // if not 0, the kind of limit that is there instead
+	now      int64 // the server's instant
 	forecast *forecast
-	lack     int64   // permits taken, if it is a window
-	ends     int64   // microseconds until permits that were fetched ahead must be spent, if it is a window
-	answers  []int64 // answerLen for each operation
-}
-
-func (r reply) answer(i int) answer {
-	a := r.answers[i*answerLen:]
-	return answer{a[0], int(a[1]), a[2], a[3], stamp{a[4], a[5], a[6]}}
+	lack     int64 // tokens missing, or permits taken
+	age      int64 // of a bucket's latest tick, in microseconds
+	ends     int64 // microseconds until permits that were fetched ahead must be spent, if it is a window
+	back     int64 // the instant at which what is taken comes back, if it is a window
+	odd      bool  // an answer is
+	answers  []answer
 }
 
 // errReply is a failure of the store: it answered, but not as the script does.
 var errReply = errors.New("not the script's answer")
 
 // possible reports whether a script says such numbers: they are exact in its floats, and only
-// an instant is ever negative.
-func (r reply) possible(all []int64) bool {
-	for _, n := range all {
-		if n < -1<<53 || n > 1<<53 {
+// segments, whose numbers lie from one to the other, may be of the past.
+func possible(all []int64, segments, end int) bool {
+	for i, n := range all {
+		past := i >= segments && i < end && (i-segments)%2 == 0
+		if n < 0 && !past || n < -most || n > most {
 			return false
 		}
 	}
-	for i := range len(r.answers) / answerLen {
-		if a := r.answer(i); a.status < 0 || a.left < 0 || a.reset < 0 || a.retry < 0 {
-			return false
-		}
-	}
-	return r.lack >= 0 && r.ends >= 0 && (r.forecast == nil || r.forecast.possible())
+	return true
 }
+
+// most is the largest number that a script tells or keeps.
+const most = 1<<53 - 1
 
 func (f *forecast) possible() bool {
 	for i, s := range f.segments {
@@ -87,38 +88,142 @@ func (f *forecast) possible() bool {
 	return f.lack >= 0 && f.zero <= 0
 }
 
-// read reads a script's answer to that many operations.
-func (t *terms) read(r []int64, ops int) (reply, error) {
+// read reads a script's answer to the operations, which it told in runs; the answers lie in room.
+func (t *terms) read(r []int64, ops []*op, room []answer) (reply, error) {
 	if len(r) == 1 && r[0] > 0 {
 		return reply{conflict: kind(r[0])}, nil
 	}
-	out, head := reply{}, 0
-	switch {
-	case len(r) < 2 || r[0] != 0:
-		return out, fmt.Errorf("%w: %d numbers", errReply, len(r))
-	case t.kind == kindConcurrency:
-		head = 2
-	case t.kind == kindBucket && len(r) >= 3:
-		head = 3
-		out.forecast = &forecast{t: t, lack: r[1], tick: -r[2]}
-	case len(r) >= 5 && r[4] >= 0 && r[4] <= int64(len(r)):
-		head = 5 + int(2*r[4])
-		out.lack, out.ends = r[2], r[3]
-		if head <= len(r) && (head > 5 || r[2] == 0) {
-			out.forecast = &forecast{t: t, lack: r[2], zero: -r[1]}
-			for i := 5; i < head; i += 2 {
-				out.forecast.segments = append(out.forecast.segments, segment{r[i], r[i+1]})
-			}
+	head := 2
+	if t.timed() && t.kind != kindBucket && len(r) > windowHead {
+		head = windowHead + 2*int(min(max(r[windowHead-1], 0), int64(len(r))))
+	}
+	if len(r) < head || r[0] != 0 || len(r) != head+t.runs(ops)*answerLen {
+		return reply{}, fmt.Errorf("%w: %d numbers", errReply, len(r))
+	}
+	if !possible(r, windowHead, head) {
+		return reply{}, fmt.Errorf("%w: impossible numbers", errReply)
+	}
+	out := reply{now: r[1], answers: room[:0]}
+	if head >= windowHead {
+		out.ends, out.back = r[4], r[5]
+		if head > windowHead || r[3] == 0 {
+			out.forecast = windowForecast(t, r[:head])
 		}
 	}
-	if head == 0 || len(r) != head+ops*answerLen {
-		return out, fmt.Errorf("%w: %d numbers", errReply, len(r))
+	blocked := false
+	for a := r[head:]; len(a) > 0; a = a[answerLen:] {
+		o, many := ops[len(out.answers)], t.run(ops[len(out.answers):])
+		if a[0] > int64(many) && o.kind != opAhead || a[0] > o.n && o.kind == opAhead {
+			return reply{}, fmt.Errorf("%w: impossible numbers", errReply)
+		}
+		out.add(t, o, many, a, blocked)
+		blocked = blocked || o.kind == opTake && o.x&flagBlocks != 0 && a[0] < int64(many)
 	}
-	out.answers = r[head:]
-	if !out.possible(r) {
+	if t.timed() && t.kind != kindBucket {
+		out.lack = r[3]
+	}
+	if out.forecast != nil && !out.forecast.possible() {
 		return reply{}, fmt.Errorf("%w: impossible numbers", errReply)
 	}
 	return out, nil
+}
+
+// windowHead is how many numbers the script of windows tells before the segments.
+const windowHead = 7
+
+func windowForecast(t *terms, head []int64) *forecast {
+	f := &forecast{t: t, lack: head[3], zero: -head[2]}
+	for i := windowHead; i < len(head); i += 2 {
+		f.segments = append(f.segments, segment{head[i], head[i+1]})
+	}
+	return f
+}
+
+// add adds the answers to a run of so many operations like o, of which the script told a. blocked tells that
+// one before was refused who lets nobody pass.
+func (r *reply) add(t *terms, o *op, many int, a []int64, blocked bool) {
+	if t.kind == kindBucket {
+		r.lack, r.age = a[1], a[2]
+	}
+	one := answer{status: 1}
+	for i := range int64(many) {
+		switch {
+		case o.kind == opAhead:
+			one.status = a[0]
+		case i >= a[0]:
+			one.status = 0
+		}
+		r.fill(t, &one, a, a[1]-max(a[0]-1-i, 0)*o.taken())
+		if one.status == 0 && o.kind == opTake {
+			r.refused(t, &one, o, a, blocked)
+		}
+		r.answers = append(r.answers, one)
+	}
+}
+
+// taken is how much is missing more after a grant.
+func (o *op) taken() int64 {
+	if o.kind == opTake {
+		return o.n
+	}
+	return 0
+}
+
+// fill tells how it is when so many permits are missing, and what the return of a grant needs.
+func (r *reply) fill(t *terms, one *answer, a []int64, lack int64) {
+	one.left = int(max(int64(t.limit)-lack, 0))
+	switch t.kind {
+	case kindBucket:
+		f := forecast{t: t, lack: lack, tick: -r.age}
+		one.reset = 0
+		if lack > 0 {
+			one.reset = max(f.tickAfter(f.ticks(lack)), 0)
+		}
+		one.stamp = stamp{r.now + min(one.reset, most-r.now), f.ticks(lack)*t.step - lack, a[3]}
+	case kindConcurrency:
+		one.stamp.at = a[3]
+	default:
+		one.reset, one.stamp = a[2], stamp{at: r.now, spare: r.back}
+	}
+}
+
+// refused tells when what was refused can be there.
+func (r *reply) refused(t *terms, one *answer, o *op, a []int64, blocked bool) {
+	need := max(o.n, 1) - (int64(t.limit) - a[1])
+	switch {
+	case need <= 0:
+		if !blocked || o.n == 0 {
+			r.odd, one.odd, one.retry = true, true, t.period()
+		}
+	case t.kind == kindBucket:
+		f := forecast{t: t, tick: -r.age}
+		one.retry = max(f.tickAfter(f.ticks(need)), 0)
+	case t.kind == kindConcurrency:
+		one.retry = a[2]
+	default:
+		one.retry = a[3]
+	}
+}
+
+// run returns how many of the operations, from the first on, are told to the script as one, and
+// answered as one: takes of a rate that are alike.
+func (t *terms) run(ops []*op) int {
+	first, n := ops[0], 1
+	if !t.timed() || first.kind != opTake || first.n == 0 {
+		return n
+	}
+	for n < len(ops) && ops[n].kind == opTake && ops[n].n == first.n && ops[n].x == first.x {
+		n++
+	}
+	return n
+}
+
+// runs returns how many runs there are.
+func (t *terms) runs(ops []*op) (n int) {
+	for ; len(ops) > 0; n++ {
+		ops = ops[t.run(ops):]
+	}
+	return n
 }
 
 // op is something that the store is asked for.
@@ -147,6 +252,7 @@ type op struct {
 	cause   error  // of a rejection: context.DeadlineExceeded, or nil; else what is wrong
 	retry   time.Duration
 	lease   *held
+	spent   spent     // what its caller gives back, if it was granted and is a rate's
 	ready   time.Time // in the queue: when it can be served, as far as is known
 
 	prev, next *op // in the queue

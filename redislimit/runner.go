@@ -2,6 +2,7 @@ package redislimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -25,8 +26,9 @@ type runner struct {
 
 // buffers are what a runner needs for each call, and leaves to the next one.
 type buffers struct {
-	args []int64
-	ops  []*op
+	args    []int64
+	ops     []*op
+	answers []answer
 }
 
 // mostKept is how many operations the memory that an idle limiter keeps is for, at most.
@@ -48,22 +50,30 @@ func (r *runner) endLocked() chan struct{} {
 	return r.done
 }
 
-// closeLocked is the runner's end.
-func (r *runner) closeLocked() {
+// stopLocked is the runner's end: there is nothing more to ask.
+func (r *runner) stopLocked() {
 	if r.done != nil {
 		close(r.done)
+		r.done = nil
 	}
+	if r.gone {
+		return
+	}
+	r.e.runner, r.call = nil, nil
+	r.buffers = r.kept()
+	r.e.spare = r
 }
 
 // call is one call of the store.
 type call struct {
 	callContext
 
-	t      *terms
-	ops    []*op
-	queued int // the last of them, which are of the queue
-	sent   time.Time
-	ended  bool // guarded by the engine's mutex
+	t       *terms
+	ops     []*op
+	answers []answer // room for those to them
+	queued  int      // the last of them, which are of the queue
+	sent    time.Time
+	ended   bool // guarded by the engine's mutex
 }
 
 const (
@@ -71,53 +81,93 @@ const (
 	mostQueued = 64  // of them, of the queue
 )
 
-// callLocked sees to it that somebody makes calls.
+// callLocked sees to it that somebody makes calls, once the mutex is free.
 func (e *engine) callLocked() {
-	if e.runner == nil {
-		e.runner = &runner{e: e, buffers: e.spare}
-		e.spare = buffers{}
-		go e.runner.run()
+	if e.runner != nil {
+		return
 	}
+	if e.runner = e.spare; e.runner == nil {
+		e.runner = &runner{e: e}
+	}
+	e.spare, e.starts = nil, e.runner
 }
 
 // run makes calls until nothing is left to be asked.
 func (r *runner) run() {
-	e := r.e
-	for {
-		e.mu.Lock()
-		c := e.callOfLocked(time.Now(), r.ops[:0])
-		if c == nil {
-			e.runner, e.spare = nil, r.kept()
-			r.closeLocked()
-			e.unlock()
-			return
-		}
-		r.call = c
-		e.mu.Unlock()
-
-		c.begin(func() { r.abandon(c) })
-		got, err := e.shared.Store.Run(c, c.t.script(), e.keys, r.arguments(c)...)
-		c.end()
-		now := time.Now()
-
-		e.mu.Lock()
-		if c.ended {
-			e.lateLocked(c, got, err)
-		} else {
-			e.finishLocked(c, got, err, now)
-		}
-		gone := r.gone
-		if gone {
-			r.closeLocked()
-		}
-		clear(c.ops)
-		r.ops = c.ops
-		e.unlock()
-		if gone {
-			return
-		}
+	for r.step(nil) {
 	}
 }
+
+// step makes a call, and reports whether there may be another to make. For own, which is the
+// caller's, it is one call only: what is left to be asked is left to a goroutine, and if own is
+// not decided then, its done is made.
+func (r *runner) step(own *op) (more bool) {
+	e := r.e
+	e.mu.Lock()
+	c := e.callOfLocked(time.Now(), r.ops[:0])
+	if c == nil {
+		r.stopLocked()
+		e.unlock()
+		return false
+	}
+	c.answers, r.call = r.answers[:0], c
+	e.unlock()
+
+	if own == nil {
+		c.begin(func() { r.abandon(c) })
+	} else {
+		defer r.rescue(c)
+	}
+	got, err := e.shared.Store.Run(c, c.t.script(), e.keys, r.arguments(c)...)
+	c.end()
+	now := time.Now()
+
+	e.mu.Lock()
+	if c.ended {
+		e.lateLocked(c, got, err)
+	} else {
+		e.finishLocked(c, got, err, now)
+	}
+	clear(c.ops)
+	r.ops, r.answers = c.ops, c.answers
+	more = !r.gone
+	switch {
+	case r.gone:
+		r.stopLocked()
+	case own != nil:
+		r.passOnLocked()
+		more = false
+		if !own.decided {
+			own.done = make(chan struct{})
+		}
+	}
+	e.unlock()
+	return more
+}
+
+// passOnLocked leaves what is to be asked to a goroutine.
+func (r *runner) passOnLocked() {
+	if e := r.e; len(e.next) > 0 || e.kick || e.stock.returning {
+		e.starts = r
+	} else {
+		r.stopLocked()
+	}
+}
+
+// rescue is for a store that panics on the goroutine of a caller who may go on: the call has failed.
+func (r *runner) rescue(c *call) {
+	if c.ended {
+		return
+	}
+	c.end()
+	e := r.e
+	e.mu.Lock()
+	e.finishLocked(c, nil, errPanicked, time.Now())
+	r.passOnLocked()
+	e.unlock()
+}
+
+var errPanicked = errors.New("it panicked")
 
 // abandon is what happens when a call takes longer than any who asked can wait.
 func (r *runner) abandon(c *call) {
@@ -126,7 +176,7 @@ func (r *runner) abandon(c *call) {
 	if !c.ended && !r.gone {
 		e.finishLocked(c, nil, context.DeadlineExceeded, time.Now())
 		r.gone = true
-		e.runner = nil
+		e.runner = nil // another takes over
 		if len(e.next) > 0 || e.kick {
 			e.callLocked()
 		}
@@ -137,14 +187,18 @@ func (r *runner) abandon(c *call) {
 // arguments returns those of the script.
 func (r *runner) arguments(c *call) []int64 {
 	a := c.t.head(r.args[:0], r.e.holder)
-	for _, o := range c.ops {
-		if o.kind == opBind {
+	for ops := c.ops; len(ops) > 0; {
+		o, many := ops[0], c.t.run(ops)
+		ops = ops[many:]
+		switch {
+		case many > 1:
+			a = append(a, int64(opRun), o.n, o.x, int64(many))
+		case o.kind == opBind:
 			a = append(a, int64(opBind), int64(o.bind.limit), o.bind.step, o.bind.span)
-			continue
-		}
-		a = append(a, int64(o.kind), o.n, o.x)
-		if o.kind == opGive && c.t.timed() {
-			a = append(a, o.back.spare, o.back.refunds)
+		case o.kind == opGive && c.t.timed():
+			a = append(a, int64(o.kind), o.n, o.x, o.back.spare, o.back.refunds)
+		default:
+			a = append(a, int64(o.kind), o.n, o.x)
 		}
 	}
 	r.args = a
@@ -292,7 +346,8 @@ func (c *callContext) within(d time.Duration) *callContext {
 	return child
 }
 
-// begin starts the clock; late runs if the deadline passes.
+// begin starts the clock; late runs if the deadline passes. Without it the clock runs if
+// somebody asks for Done.
 func (c *callContext) begin(late func()) {
 	c.timer = time.AfterFunc(time.Until(c.deadline), func() {
 		c.finish(context.DeadlineExceeded)
@@ -301,14 +356,14 @@ func (c *callContext) begin(late func()) {
 }
 
 // end is for when the call has returned.
-func (c *callContext) end() {
-	c.timer.Stop()
-	c.finish(context.Canceled)
-}
+func (c *callContext) end() { c.finish(context.Canceled) }
 
 func (c *callContext) finish(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	if c.err != nil {
 		return
 	}
@@ -328,8 +383,11 @@ func (c *callContext) Done() <-chan struct{} {
 	defer c.mu.Unlock()
 	if c.done == nil {
 		c.done = make(chan struct{})
-		if c.err != nil {
+		switch {
+		case c.err != nil:
 			close(c.done)
+		case c.timer == nil && !c.deadline.IsZero():
+			c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.finish(context.DeadlineExceeded) })
 		}
 	}
 	return c.done
@@ -338,6 +396,11 @@ func (c *callContext) Done() <-chan struct{} {
 func (c *callContext) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.err == nil && c.timer == nil && !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+		if c.err = context.DeadlineExceeded; c.done != nil {
+			close(c.done)
+		}
+	}
 	return c.err
 }
 

@@ -24,16 +24,21 @@ func (e *engine) Available() int {
 
 // look asks the store what is there.
 func (e *engine) look() {
-	o := &op{kind: opLook, done: make(chan struct{})}
+	e.ask(&op{kind: opLook})
+}
+
+// ask has the store asked for o, if it is not away, and waits for the answer.
+func (e *engine) ask(o *op) {
 	e.mu.Lock()
 	now := time.Now()
 	o.due = now.Add(e.shared.Budget)
-	asks := e.breaker.pass(o, now)
-	if asks {
+	if e.breaker.pass(o, now) {
 		e.askLocked(o)
+	} else {
+		o.decided = true
 	}
-	e.unlock()
-	if asks {
+	e.unlockFor(o, true)
+	if o.done != nil {
 		<-o.done
 	}
 }
@@ -142,7 +147,7 @@ func (e *engine) endsLocked() (ends []chan struct{}) {
 
 // update puts new terms in force.
 func (e *engine) update(t *terms) error {
-	o := &op{kind: opBind, done: make(chan struct{})}
+	o := &op{kind: opBind}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -163,13 +168,14 @@ func (e *engine) update(t *terms) error {
 	}
 	now := time.Now()
 	o.due = now.Add(e.shared.Budget)
-	asks := e.breaker.pass(o, now)
-	if asks {
+	if e.breaker.pass(o, now) {
 		e.kick = !e.queue.empty()
 		e.askLocked(o)
+	} else {
+		o.decided = true
 	}
-	e.unlock()
-	if asks {
+	e.unlockFor(o, true)
+	if o.done != nil {
 		<-o.done
 	}
 	return nil

@@ -80,6 +80,18 @@ func (t *terms) perSecond() float64 {
 	return float64(t.limit) / float64(t.span) * 1e6
 }
 
+// period returns the microseconds from one instant at which permits come back to the next, about; 0:
+// that is not known.
+func (t *terms) period() int64 {
+	switch t.kind {
+	case kindBucket:
+		return t.span
+	case kindConcurrency:
+		return 0
+	}
+	return (t.span-1)/t.step + 1
+}
+
 // head appends what the script wants before the operations.
 func (t *terms) head(args []int64, holder int64) []int64 {
 	switch t.kind {

@@ -30,7 +30,7 @@ func New(c redis.UniversalClient) redislimit.Store {
 		view := single.WithTimeout(o.ReadTimeout)
 		view.Options().WriteTimeout = o.WriteTimeout
 		view.Options().ContextTimeoutEnabled = true
-		s.process = view.Process
+		s.process, s.prompt = view.Process, true
 	}
 	return s
 }
@@ -38,7 +38,11 @@ func New(c redis.UniversalClient) redislimit.Store {
 type store struct {
 	client  redis.UniversalClient
 	process func(context.Context, redis.Cmder) error
+	prompt  bool
 }
+
+// Prompt reports that Run returns by its context's deadline.
+func (s *store) Prompt() bool { return s.prompt }
 
 // once is a command that go-redis does not send again.
 type once struct{ *redis.Cmd }

@@ -1,39 +1,81 @@
 -- A token bucket. One call answers many operations, in order, at one instant of the server's clock.
 --
--- KEYS[1]  the state: "bucket limit lack tick refunds mark marked low until": tokens missing as of tick, the latest tick applied, in
---          microseconds, the limit that the lack is relative to, how often tokens were given back, what would be missing
---          if nothing had been taken after the latest time, as of a tick, the least that this was for those before, and
---          until when all that matters; none: full.
+-- KEYS[1]  the state: "bucket limit lack seconds microseconds refunds mark marked low until": the limit that the lack is
+--          relative to, tokens missing as of the latest tick applied, its instant, and, if tokens were given back, how often,
+--          what would be missing if nothing had been taken after the latest time, as of a tick, the least that this was for
+--          those before, and until when all that matters; none: full.
 -- ARGV     limit, tokens per period, period in microseconds; then operations:
 --          0 0 0                    look
 --          1 n flags        take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows; 2: it waited
 --          2 n stamp spare refunds  give back n of a grant
 --          3 limit tokens period    the terms until now: put the new ones in force; before all else
 --          4 n 0            take up to n, at most half of what there is
--- Returns  0, tokens missing, microseconds since the tick; then for each operation: 1 or 0 (of 4: how many), permits left,
---          microseconds until full, microseconds until it could be granted, and what a return of the grant needs: the
---          instant at which the bucket is full if nothing more is taken, how many tokens of the last tick it then has no
---          room for, and the refunds.
+--          6 n flags count  as many 1 n flags, one after the other; n is at least 1
+-- Returns  0, the instant; then for each operation: 1 or 0 (of 4 and 6: how many), tokens missing, microseconds since the
+--          tick, refunds.
 -- Or       the kind of limit that the key holds: 2 fixed, 3 sliding, 4 concurrency, 9 something else.
-local limit, step, span = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local most = 9007199254740991
-
+local call, match = redis.call, string.match
+local time = call('TIME')
+local second, micro = time[1], time[2]
+local now = second * 1000000 + micro
 local state = redis.pcall('GET', KEYS[1])
+
+-- One take is what is asked for most, of a bucket to which nothing was given back. It is decided here, as below, with as few
+-- steps as can be. Numbers that are joined to a string keep 14 digits.
+if ARGV[4] == '1' and ARGV[5] ~= '0' and ARGV[6] + 0 < 2 and not ARGV[7] and type(state) ~= 'table' then
+	local limit, step, span = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
+	local base, lack, s, m = ARGV[1], 0, second, micro
+	if state then
+		base, lack, s, m = match(state, '^bucket (%d+) (%d+) (%d+) (%d+)$')
+	end
+	local passed = base and (second - s) * 1000000 + micro - m or -1
+	if passed >= span then
+		local ticks = (passed - passed % span) / span
+		lack = lack - ticks * step
+		if lack > 0 then
+			passed = passed - ticks * span
+			local tick = now - passed
+			m = tick % 1000000
+			s = (tick - m) / 1000000
+		else
+			base, lack, s, m, passed = ARGV[1], 0, second, micro, 0
+		end
+	end
+	if passed >= 0 then
+		local after = lack + ARGV[5]
+		if after > limit then
+			return {0, now, 0, lack + 0, passed, 0}
+		end
+		local left = math.ceil(after / step) * span - passed
+		if after < 100000000000000 and left < 1000000000000000 then
+			call('SET', KEYS[1], 'bucket ' .. base .. ' ' .. after .. ' ' .. s .. ' ' .. m,
+				'PX', math.ceil((left + math.min(span, 1000000)) / 1000))
+			return {0, now, 1, after, passed, 0}
+		end
+	end
+end
+
+local limit, step, span = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local most = 9007199254740991
 local base, lack, tick, full, dirty = limit, 0, now, now, false
 local refunds, mark, marked, low, till = 0, 0, 0, 0, 0
 if type(state) == 'table' then
-	local kind = redis.call('TYPE', KEYS[1]).ok
+	local kind = call('TYPE', KEYS[1]).ok
 	return {kind == 'zset' and 4 or 9}
 elseif state then
-	local b, l, t, r, m, d, w, u = string.match(state, '^bucket (%d+) (%d+) (-?%d+) (%d+) (%d+) (-?%d+) (%d+) (%d+)$')
+	local b, l, s, m, rest = match(state, '^bucket (%d+) (%d+) (-?%d+) (%d+)(.*)$')
 	if not b then
-		local kind = string.match(state, '^%a+')
+		local kind = match(state, '^%a+')
 		return {kind == 'fixed' and 2 or kind == 'sliding' and 3 or 9}
 	end
-	base, lack, tick, refunds = tonumber(b), tonumber(l), tonumber(t), tonumber(r)
-	mark, marked, low, till = tonumber(m), tonumber(d), tonumber(w), tonumber(u)
+	base, lack, tick = tonumber(b), tonumber(l), s * 1000000 + m
+	if rest ~= '' then
+		local r, k, d, w, u = match(rest, '^ (%d+) (%d+) (-?%d+) (%d+) (%d+)$')
+		if not r then
+			return {9}
+		end
+		refunds, mark, marked, low, till = tonumber(r), tonumber(k), tonumber(d), tonumber(w), tonumber(u)
+	end
 	if tick > now then -- the clock went back: it counts as having stood still
 		tick, dirty = now, true
 	end
@@ -116,26 +158,32 @@ if ARGV[4] == '3' then -- until then the old terms hold
 	limit, step, span = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 end
 advance()
-local out, blocked = {0, 0, 0}, false
+local out, blocked = {0, now}, false
 local i, n = 4, #ARGV
 while i <= n do
 	local op, a, b = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
 	i = i + 3
-	local status, retry, stamp, spare = 1, 0, 0, 0
-	if op == '1' then
-		local need = math.max(a, 1) - (limit - lack)
-		if need > 0 or blocked and a > 0 then
-			status, blocked = 0, blocked or b % 2 == 1
-			retry = math.min(tick + math.ceil(need / step) * span - now, most)
-		elseif a > 0 then
+	local status = 1
+	if op == '1' or op == '6' then
+		local count = 1
+		if op == '6' then
+			count, i = tonumber(ARGV[i]), i + 1
+		end
+		status = math.max(math.min(math.floor((limit - lack) / math.max(a, 1)), count), 0)
+		if blocked and a > 0 then
+			status = 0
+		end
+		if status < count then
+			blocked = blocked or b % 2 == 1
+		end
+		if status > 0 and a > 0 then
 			if lack == 0 then
 				base, tick = limit, now
 				if b >= 2 then -- it waited, and its tokens were there at full
 					tick = now - (now - full) % span
 				end
 			end
-			lack, dirty = lack + a, true
-			stamp, spare = whole(), math.ceil(lack / step) * step - lack
+			lack, dirty = lack + status * a, true
 		end
 	elseif op == '2' then
 		local back = 0
@@ -159,12 +207,10 @@ while i <= n do
 				base, tick = limit, now
 			end
 			lack, dirty = lack + status, true
-			stamp, spare = whole(), math.ceil(lack / step) * step - lack
 		end
 	end
 	local j = #out
-	out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, math.max(limit - lack, 0), whole() - now, math.max(retry, 0)
-	out[j + 5], out[j + 6], out[j + 7] = stamp, spare, refunds
+	out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, lack, now - tick, refunds
 end
 
 if dirty then
@@ -172,14 +218,16 @@ if dirty then
 		tick = full
 	end
 	if lack == 0 and (refunds == 0 or till <= now) then
-		redis.call('DEL', KEYS[1])
+		call('DEL', KEYS[1])
 	else
 		-- A little longer than until full, for those who wait until then.
 		local last = math.max(whole(), refunds > 0 and till or 0)
 		local ttl = math.min(math.ceil((last - now + math.min(span, 1000000)) / 1000), 3000000000000)
-		redis.call('SET', KEYS[1], string.format('bucket %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
-			base, lack, tick, refunds, mark, marked, low, till), 'PX', string.format('%.0f', ttl))
+		local text = string.format('bucket %.0f %.0f %.0f %.0f', base, lack, math.floor(tick / 1000000), tick % 1000000)
+		if refunds > 0 then
+			text = text .. string.format(' %.0f %.0f %.0f %.0f %.0f', refunds, mark, marked, low, till)
+		end
+		call('SET', KEYS[1], text, 'PX', string.format('%.0f', ttl))
 	end
 end
-out[2], out[3] = lack, now - tick
 return out

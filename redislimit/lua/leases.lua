@@ -8,8 +8,8 @@
 --          1 n flags   take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows; 2: it may wait
 --          2 token 0   release
 --          5 token 0   renew
--- Returns  0, the hash's age in microseconds; then for each operation: 1 or 0, permits left, 0, microseconds until a lease
---          that is not renewed ends, the lease's token, 0, 0.
+-- Returns  0, the instant; then for each operation: 1 or 0, permits held, microseconds until a lease that is not renewed
+--          ends, the lease's token.
 -- Or       the kind of limit that the key holds: 1 bucket, 2 fixed, 3 sliding, 9 something else.
 local limit, ttl, holder = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
@@ -74,7 +74,7 @@ local function ends()
 	return first[2] and math.max(tonumber(first[2]) - now, 1) or 0
 end
 
-local out, blocked = {0, 0}, false
+local out, blocked = {0, now}, false
 for k = 4, #ARGV, 3 do
 	local op, a, b = ARGV[k], tonumber(ARGV[k + 1]), tonumber(ARGV[k + 2])
 	local status, retry, stamp = 1, 0, 0
@@ -104,8 +104,7 @@ for k = 4, #ARGV, 3 do
 		end
 	end
 	local j = #out
-	out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, math.max(limit - held, 0), 0, retry
-	out[j + 5], out[j + 6], out[j + 7] = stamp, 0, 0
+	out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, held, retry, stamp
 end
 
 if dirty then

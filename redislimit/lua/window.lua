@@ -8,10 +8,11 @@
 --          1 n flags   take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows
 --          2 n stamp ends 0  give back n of a grant
 --          4 n 0       take up to n, at most half of what there is
--- Returns  0, microseconds since the segments' zero, permits taken, microseconds until the segment ends, how many segments
---          follow, and each with what was taken in it; then for each operation: 1 or 0 (of 4: how many), permits left,
---          microseconds until all are back, microseconds until it could be granted, and what a return of the
---          grant needs: the instant, the instant at which its permits come back, 0.
+--          6 n flags count  as many 1 n flags, one after the other; n is at least 1
+-- Returns  0, the instant, microseconds since the segments' zero, permits taken, microseconds until the segment ends, the
+--          instant at which what is taken now comes back, how many segments follow, and each with what was taken in it; then
+--          for each operation: 1 or 0 (of 4 and 6: how many), permits taken, microseconds until all are back, microseconds
+--          until what was refused could be granted.
 -- Or       the kind of limit that the key holds: 1 bucket, 2 fixed, 3 sliding, 4 concurrency, 9 something else.
 local kind = ARGV[1] == '1' and 'fixed' or 'sliding'
 local limit, span, step, from = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -175,16 +176,24 @@ local out, results, blocked, refused = {0}, {}, false, false
 local k, n = 7, #ARGV
 while k <= n do
 	local op, a, b = ARGV[k], tonumber(ARGV[k + 1]), tonumber(ARGV[k + 2])
-	local status, retry, stamp, ends = 1, 0, 0, 0
+	local status, retry = 1, 0
 	k = k + 3
-	if op == '1' then
-		local need = math.max(a, 1) - (limit - taken)
-		if need > 0 or blocked and a > 0 then
-			status, blocked, refused = 0, blocked or b % 2 == 1, true
+	if op == '1' or op == '6' then
+		local count = 1
+		if op == '6' then
+			count, k = tonumber(ARGV[k]), k + 1
+		end
+		status = math.max(math.min(math.floor((limit - taken) / math.max(a, 1)), count), 0)
+		if blocked and a > 0 then
+			status = 0
+		end
+		if status > 0 and a > 0 then
+			take(status * a)
+		end
+		if status < count then
+			local need = math.max(a, 1) - (limit - taken)
+			blocked, refused = blocked or b % 2 == 1, true
 			retry = need > 0 and ready(need) - now or 0
-		elseif a > 0 then
-			take(a)
-			stamp, ends = now, back(current)
 		end
 	elseif op == '2' then
 		if now < tonumber(ARGV[k]) then
@@ -195,12 +204,10 @@ while k <= n do
 		status = math.min(a, math.floor(math.max(limit - taken, 0) / 2))
 		if status > 0 then
 			take(status)
-			stamp, ends = now, back(current)
 		end
 	end
 	local j = #results
-	results[j + 1], results[j + 2], results[j + 3], results[j + 4] = status, math.max(limit - taken, 0), whole() - now, retry
-	results[j + 5], results[j + 6], results[j + 7] = stamp, ends, 0
+	results[j + 1], results[j + 2], results[j + 3], results[j + 4] = status, taken, whole() - now, retry
 end
 
 if dirty then
@@ -213,11 +220,11 @@ if dirty then
 end
 
 local zero = math.floor(current / step) * step
-out[2], out[3] = now - begin(zero, span, step, from), taken
-out[4], out[5] = begin(current + 1, span, step, from) - now, 0
+out[2], out[3], out[4] = now, now - begin(zero, span, step, from), taken
+out[5], out[6], out[7] = begin(current + 1, span, step, from) - now, back(current), 0
 if refused or ARGV[6] == '1' then
 	local list = parse()
-	out[5] = #list / 2
+	out[7] = #list / 2
 	for j = 1, #list, 2 do
 		out[#out + 1], out[#out + 2] = list[j] - zero, list[j + 1]
 	end

@@ -3,7 +3,9 @@ package rueidis
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
@@ -15,20 +17,64 @@ import (
 //
 // The client's defaults are good for a limiter. Let MaxFlushDelay be 0, or a caller alone
 // waits for it.
-func New(c rueidis.Client) redislimit.Store { return &store{c} }
+func New(c rueidis.Client) redislimit.Store {
+	s := &store{client: c, prompt: c.Mode() == rueidis.ClientModeStandalone}
+	s.shaky.Store(true)
+	return s
+}
 
-type store struct{ client rueidis.Client }
+type store struct {
+	client rueidis.Client
+	prompt bool
+	shaky  atomic.Bool // the latest call failed, or there was none
+}
+
+// Prompt reports that Run returns by its context's deadline.
+func (s *store) Prompt() bool { return s.prompt }
 
 // Run implements [redislimit.Store].
 func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+	if s.prompt && s.shaky.Load() {
+		// It may have to connect, and rueidis then waits for others who do, however long that takes.
+		return s.runBehind(ctx, script, keys, args)
+	}
+	return s.run(ctx, script, keys, args)
+}
+
+func (s *store) run(ctx context.Context, script *redislimit.Script, keys []string, args []int64) ([]int64, error) {
 	text := format(args)
 	c := s.client.B().Evalsha().Sha1(script.SHA1()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
 	reply, err := s.client.Do(ctx, c).AsIntSlice()
-	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
+	e, answered := rueidis.IsRedisErr(err)
+	if answered && e.IsNoScript() {
 		c = s.client.B().Eval().Script(script.Source()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
-		return s.client.Do(ctx, c).AsIntSlice()
+		reply, err = s.client.Do(ctx, c).AsIntSlice()
+		_, answered = rueidis.IsRedisErr(err)
+	}
+	if shaky := err != nil && !answered; shaky != s.shaky.Load() {
+		s.shaky.Store(shaky)
 	}
 	return reply, err
+}
+
+// runBehind is run on another goroutine, which is left alone when the context ends.
+func (s *store) runBehind(ctx context.Context, script *redislimit.Script, keys []string, args []int64) ([]int64, error) {
+	type result struct {
+		reply []int64
+		err   error
+	}
+	done := make(chan result, 1)
+	args = slices.Clone(args) // the caller's own again once Run has returned
+	go func() {
+		reply, err := s.run(ctx, script, keys, args)
+		done <- result{reply, err}
+	}()
+	select {
+	case r := <-done:
+		return r.reply, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // format returns the numbers in decimal, which all lie in one string.
