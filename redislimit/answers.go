@@ -57,7 +57,9 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) {
 		e.doneLocked(o, a)
 	}
 	// Who was refused only for somebody ahead, who did not come to wait, is asked for again.
-	e.next = append(again, e.next...)
+	if len(again) > 0 {
+		e.next = append(again, e.next...)
+	}
 	if returned && !e.queue.empty() || e.queue.oldest == nil && e.queue.probes != nil && e.known.left > 0 {
 		e.kick = true
 	}

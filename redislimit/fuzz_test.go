@@ -36,6 +36,7 @@ func FuzzDecidesAsCore(f *testing.F) {
 	f.Add(byte(0), []byte("take, wait, sleep"))
 	f.Add(byte(1), []byte{1, 2, 3, 4, 250, 251, 252, 253, 254, 255, 0, 0, 128, 128, 7, 7, 64, 64, 99, 1})
 	f.Add(byte(2), []byte{})
+	f.Add(byte(128), []byte("a caller alone, that asks by itself"))
 	f.Add(byte(3), []byte("a concurrency limit, with releases and refunds, and Update"))
 	kinds := []string{"bucket", "fixed", "sliding", "concurrency"}
 	f.Fuzz(func(t *testing.T, kind byte, operations []byte) {
@@ -44,7 +45,9 @@ func FuzzDecidesAsCore(f *testing.F) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			source := &bytesSource{operations, rand.NewPCG(1, 2)}
-			w := twinsOf(t, kinds[int(kind)%len(kinds)], rand.New(source), serve(t).shared("key"))
+			s := serve(t)
+			s.store.prompt = kind >= 128
+			w := twinsOf(t, kinds[int(kind)%len(kinds)], rand.New(source), s.shared("key"))
 			for len(source.bytes) > 0 {
 				w.step()
 			}
@@ -83,11 +86,12 @@ func FuzzReply(f *testing.F) {
 		}
 		f.Add(kind, all)
 	}
-	add(0, []int64{0, 1, 2, 1, 4, 1000, 0, 5, 0, 0}, []int64{0, 5, 2, 0, 0, 1000, 50, 5, 0, 0})
-	add(0, []int64{0, -1 << 63, -1 << 63, 1, -1 << 63, -1 << 63, -1 << 63, 5, 0, 0})
-	add(1, []int64{0, 7, 3, 9, 1, 5, 3, 1, 2, 1000, 0, 5, 0, 0})
-	add(2, []int64{0, 7, 0, 9, 0, 1, 1 << 62, 1 << 62, 1 << 62, 5, 0, 0})
-	add(3, []int64{0, 1, 1, 4, 0, 0, 77, 0, 0}, []int64{0, 1, 1, 4, 0, 0, 78, 0, 0}, []int64{2})
+	add(0, []int64{0, 1000, 1, 2, 5, 0}, []int64{0, 1000, 0, 5, 2, 0})
+	add(0, []int64{0, 1000, 0, 0, 0, 0}, []int64{0, 1000, 0, 1 << 53, 1 << 53, 1 << 53})
+	add(0, []int64{0, -1 << 63, 1, -1 << 63, -1 << 63, -1 << 63})
+	add(1, []int64{0, 1000, 7, 3, 9, 1009, 1, 0, 3, 1, 3, 9, 0})
+	add(2, []int64{0, 1000, 7, 3, 9, 1009, 2, -3, 1, 0, 2, 0, 3, 9, 1 << 52})
+	add(3, []int64{0, 1000, 1, 1, 0, 77}, []int64{0, 1000, 1, 1, 0, 78}, []int64{2})
 	f.Fuzz(func(t *testing.T, kind byte, data []byte) {
 		s := &liar{}
 		for ; len(data) >= 8; data = data[8:] {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -95,6 +95,8 @@ func (e *engine) callLocked() {
 // run makes calls until nothing is left to be asked.
 func (r *runner) run() {
 	for r.step(nil) {
+		// Those who were answered may ask again, and should all travel in the next call.
+		runtime.Gosched()
 	}
 }
 
@@ -319,92 +321,6 @@ func (e *engine) queuedLocked(c *call, now time.Time) {
 		c.queued++
 	}
 }
-
-// callContext is the context of a call: it ends at its deadline, if it has one, and when the
-// call has.
-type callContext struct {
-	deadline time.Time
-	timer    *time.Timer
-
-	mu    sync.Mutex
-	done  chan struct{} // nil: nobody asked
-	err   error
-	child *callContext // that it ends; nil: none
-}
-
-// within returns a context that ends after that time, and when c does. c ends the latest only.
-func (c *callContext) within(d time.Duration) *callContext {
-	child := &callContext{deadline: time.Now().Add(d)}
-	child.begin(func() {})
-	c.mu.Lock()
-	c.child = child
-	err := c.err
-	c.mu.Unlock()
-	if err != nil {
-		child.finish(err)
-	}
-	return child
-}
-
-// begin starts the clock; late runs if the deadline passes. Without it the clock runs if
-// somebody asks for Done.
-func (c *callContext) begin(late func()) {
-	c.timer = time.AfterFunc(time.Until(c.deadline), func() {
-		c.finish(context.DeadlineExceeded)
-		late()
-	})
-}
-
-// end is for when the call has returned.
-func (c *callContext) end() { c.finish(context.Canceled) }
-
-func (c *callContext) finish(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	if c.err != nil {
-		return
-	}
-	c.err = err
-	if c.done != nil {
-		close(c.done)
-	}
-	if c.child != nil {
-		c.child.finish(err)
-	}
-}
-
-func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
-
-func (c *callContext) Done() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.done == nil {
-		c.done = make(chan struct{})
-		switch {
-		case c.err != nil:
-			close(c.done)
-		case c.timer == nil && !c.deadline.IsZero():
-			c.timer = time.AfterFunc(time.Until(c.deadline), func() { c.finish(context.DeadlineExceeded) })
-		}
-	}
-	return c.done
-}
-
-func (c *callContext) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil && c.timer == nil && !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
-		if c.err = context.DeadlineExceeded; c.done != nil {
-			close(c.done)
-		}
-	}
-	return c.err
-}
-
-func (c *callContext) Value(any) any { return nil }
 
 // retryOf returns when a refusal's permits can be there; zero: it is not known.
 func retryOf(a answer, now time.Time) time.Time {

@@ -65,9 +65,10 @@ func serve(t *testing.T) *server {
 type counting struct {
 	redislimit.Store
 
-	runs atomic.Int64
-	mu   sync.Mutex
-	run  func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
+	prompt bool // whether a caller alone may call it by itself
+	runs   atomic.Int64
+	mu     sync.Mutex
+	run    func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
 }
 
 func (c *counting) answer(f func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)) {
@@ -75,6 +76,8 @@ func (c *counting) answer(f func(ctx context.Context, next func() ([]int64, erro
 	c.run = f
 	c.mu.Unlock()
 }
+
+func (c *counting) Prompt() bool { return c.prompt }
 
 func (c *counting) Run(ctx context.Context, s *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
 	c.runs.Add(1)

@@ -65,7 +65,7 @@ func goRedis(b *testing.B, addr string) *redis.Client {
 
 func rueidisClient(b *testing.B, addr string) rueidisclient.Client {
 	b.Helper()
-	c, err := rueidisclient.NewClient(rueidisclient.ClientOption{InitAddress: []string{addr}, DisableCache: true})
+	c, err := rueidisclient.NewClient(rueidisclient.ClientOption{InitAddress: []string{addr}, DisableCache: true, PipelineMultiplex: -1})
 	if err != nil {
 		b.Fatal(err)
 	}

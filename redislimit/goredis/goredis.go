@@ -18,26 +18,32 @@ import (
 // a cluster's redirections are followed. A call to a single server, or through a sentinel,
 // ends when its context does, whatever the client's options; for a cluster or a ring set
 // ContextTimeoutEnabled. Without it a decision is still made in time, but the connection
-// stays busy until the client's ReadTimeout.
+// stays busy until the client's ReadTimeout. A single server's hooks see the scripts only if its
+// ContextTimeoutEnabled is set.
 //
-// Let the client's pool have room for one connection for each limiter that is asked at the
-// same time. One more is opened for each concurrency limit that somebody waits for.
+// Calls for a single server, or through a sentinel, that come at the same time travel together in
+// pipelines, on two connections. For a cluster or a ring let the client's pool have room for one
+// connection for each limiter that is asked at the same time. One more is opened for each
+// concurrency limit that somebody waits for.
 func New(c redis.UniversalClient) redislimit.Store {
-	s := &store{client: c, process: c.Process}
+	s := &store{client: c, process: func(ctx context.Context, cmd once) error { return c.Process(ctx, cmd) }}
 	if single, ok := c.(*redis.Client); ok {
-		// A view of the client: the same connections, and options of its own.
-		o := single.Options()
-		view := single.WithTimeout(o.ReadTimeout)
-		view.Options().WriteTimeout = o.WriteTimeout
-		view.Options().ContextTimeoutEnabled = true
-		s.process, s.prompt = view.Process, true
+		view := single
+		if o := single.Options(); !o.ContextTimeoutEnabled {
+			// The same connections, and options of its own, but not the hooks.
+			view = single.WithTimeout(o.ReadTimeout)
+			view.Options().WriteTimeout = o.WriteTimeout
+			view.Options().ContextTimeoutEnabled = true
+		}
+		b := &batches{process: view.Process, pipeline: view.Pipeline}
+		s.process, s.prompt = b.send, true
 	}
 	return s
 }
 
 type store struct {
 	client  redis.UniversalClient
-	process func(context.Context, redis.Cmder) error
+	process func(context.Context, once) error
 	prompt  bool
 }
 

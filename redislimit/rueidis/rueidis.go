@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -42,7 +43,8 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 }
 
 func (s *store) run(ctx context.Context, script *redislimit.Script, keys []string, args []int64) ([]int64, error) {
-	text := format(args)
+	var room [16]string // so that few numbers need no other memory
+	text := format(room[:0], args)
 	c := s.client.B().Evalsha().Sha1(script.SHA1()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
 	reply, err := s.client.Do(ctx, c).AsIntSlice()
 	e, answered := rueidis.IsRedisErr(err)
@@ -77,21 +79,17 @@ func (s *store) runBehind(ctx context.Context, script *redislimit.Script, keys [
 	}
 }
 
-// format returns the numbers in decimal, which all lie in one string.
-func format(args []int64) []string {
-	const usual = 8 // digits
-	digits, text := make([]byte, 0, usual*len(args)), make([]string, len(args))
+// format appends the numbers in decimal to text; they all lie in one string.
+func format(text []string, args []int64) []string {
+	const room = 128 // enough for one take
+	digits := make([]byte, 0, room)
 	for _, n := range args {
 		digits = strconv.AppendInt(digits, n, 10)
 		digits = append(digits, ' ')
 	}
-	all := string(digits)
-	for i, from := 0, 0; i < len(args); i++ {
-		to := from
-		for all[to] != ' ' {
-			to++
-		}
-		text[i], from = all[from:to], to+1
+	for all := string(digits); all != ""; {
+		end := strings.IndexByte(all, ' ')
+		text, all = append(text, all[:end]), all[end+1:]
 	}
 	return text
 }

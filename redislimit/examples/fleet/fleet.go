@@ -179,7 +179,7 @@ func member(ctx context.Context, out io.Writer, url, key string, seconds int) er
 		granted++
 	}
 	wg.Wait()
-	st := jobs.Statistics()
+	st := jobs.Statistics() //nolint:contextcheck // the calls of a limiter are not this caller's
 	_, _ = fmt.Fprintf(out, "%d permits, %d jobs\n", granted, st.Granted)
 	return nil
 }

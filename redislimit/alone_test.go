@@ -1,0 +1,129 @@
+package redislimit_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// A caller alone calls the store by itself: its panic is the caller's, and nobody else's.
+func TestACallerAloneIsPanickedAt(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.store.prompt = true
+		l := bucket(t, s.shared("key"), perSecond)
+		s.store.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) { panic("a hook's") })
+		require.PanicsWithValue(t, "a hook's", func() { l.TryAcquire(1) })
+		require.PanicsWithValue(t, "a hook's", func() { l.Available() })
+		s.store.answer(nil)
+		takes(t, l, 5)
+		refuses(t, l, 1)
+		require.Equal(t, uint64(2), l.Statistics().Rejected, "the one that panicked was decided by Down")
+	})
+}
+
+// Whoever comes while a caller alone is at it is served too, by another goroutine.
+func TestACallerAloneServesItselfOnly(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.store.prompt = true
+		l := bucket(t, s.shared("key"), perSecond)
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(time.Millisecond)
+			return next()
+		})
+		start := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			takes(t, l, 1)
+			require.Equal(t, time.Millisecond, time.Since(start))
+		})
+		synctest.Wait()
+		for range 3 {
+			wg.Go(func() {
+				takes(t, l, 1)
+				require.Equal(t, 2*time.Millisecond, time.Since(start))
+			})
+		}
+		wg.Wait()
+		require.Equal(t, int64(2), s.store.runs.Load())
+	})
+}
+
+// A context that may end is obeyed at once, whatever the store does.
+func TestAcquireAloneEndsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.store.prompt = true
+		l := bucket(t, s.shared("key"), perSecond)
+		s.store.answer(hangs)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		_, err := l.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		require.Equal(t, 3*time.Millisecond, time.Since(start))
+		_, err = l.Acquire(context.Background(), 1) //nolint:usetesting // one that can't end
+		require.ErrorIs(t, err, redislimit.ErrStore)
+		require.Equal(t, 53*time.Millisecond, time.Since(start))
+	})
+}
+
+// A store that refuses, and tells that the permits are there, is not asked again and again:
+// that is a refusal, until one period is over.
+func TestARefusalThatCannotBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		build func(t *testing.T, o redislimit.Shared) everything
+		reply []int64
+		retry time.Duration
+	}{
+		"bucket": {func(t *testing.T, o redislimit.Shared) everything {
+			t.Helper()
+			return bucket(t, o, perSecond)
+		}, []int64{0, 1e15, 0, 1, 0, 0}, time.Second},
+		"fixed": {func(t *testing.T, o redislimit.Shared) everything {
+			t.Helper()
+			return fixed(t, o, core.FixedWindowOptions{PermitLimit: 5, Window: time.Second, QueueLimit: 5})
+		}, []int64{0, 1e15, 0, 0, 1e6, 1e15 + 1e6, 0, 0, 0, 0, 0}, time.Second},
+		"sliding": {func(t *testing.T, o redislimit.Shared) everything {
+			t.Helper()
+			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 4, QueueLimit: 5})
+		}, []int64{0, 1e15, 0, 0, 1e6, 1e15 + 1e6, 0, 0, 0, 0, 0}, 250 * time.Millisecond},
+		"concurrency": {func(t *testing.T, o redislimit.Shared) everything {
+			t.Helper()
+			return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 5, QueueLimit: 5})
+		}, []int64{0, 1e15, 0, 1, 0, 0}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l := c.build(t, s.shared("key"))
+				s.store.answer(func(_ context.Context, _ func() ([]int64, error)) ([]int64, error) {
+					time.Sleep(10 * time.Microsecond)
+					return c.reply, nil
+				})
+				start := time.Now()
+				retry, ok := core.RetryAfter.From(refuses(t, l, 1))
+				require.Equal(t, c.retry > 0, ok)
+				require.Equal(t, c.retry, retry)
+				require.Equal(t, 10*time.Microsecond, time.Since(start))
+				require.Equal(t, int64(1), s.store.runs.Load())
+
+				for _, n := range []int{0, 1} {
+					before := s.store.runs.Load()
+					waits, cancel := context.WithCancel(t.Context())
+					go func() {
+						time.Sleep(5 * time.Second)
+						cancel()
+					}()
+					_, err := l.Acquire(waits, n)
+					require.Equal(t, context.Canceled, err)
+					require.LessOrEqual(t, s.store.runs.Load()-before, int64(25), "once a period, or once a second")
+				}
+			})
+		})
+	}
+}
