@@ -83,6 +83,15 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
+func client(m *miniredis.Miniredis) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:            "memory",
+		Dialer:          func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
+		DisableIdentity: true, Protocol: 2, ContextTimeoutEnabled: true, // for the hooks
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
 // onWire has a bubble with a server, and limiters of 5 permits that ask it by the wire.
 func onWire(t *testing.T, limiters int, test func(t *testing.T, w *wire, m *miniredis.Miniredis, all []*redislimit.TokenBucket)) {
 	t.Helper()
@@ -90,11 +99,7 @@ func onWire(t *testing.T, limiters int, test func(t *testing.T, w *wire, m *mini
 		m := miniredis.NewMiniRedis()
 		t.Cleanup(m.Close)
 		w := &wire{}
-		c := redis.NewClient(&redis.Options{
-			Dialer:          func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
-			DisableIdentity: true, Protocol: 2, ContextTimeoutEnabled: true, // for the hooks
-			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
+		c := client(m)
 		t.Cleanup(func() { c.Close() })
 		c.AddHook(w)
 		store := goredis.New(c)
@@ -154,7 +159,7 @@ func TestTakesOfManyKeysTravelTogether(t *testing.T) {
 func TestABatchAfterAScriptFlush(t *testing.T) {
 	onWire(t, 6, func(t *testing.T, w *wire, m *miniredis.Miniredis, all []*redislimit.TokenBucket) {
 		m.FlushAll()
-		c := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return m.Dial() }, DisableIdentity: true, Protocol: 2})
+		c := client(m)
 		require.NoError(t, c.ScriptFlush(t.Context()).Err())
 		require.NoError(t, c.Close())
 		together(t, all)
