@@ -1,7 +1,6 @@
 package core
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -388,16 +387,4 @@ func (e *engine) update(t *terms) error {
 	e.cell.Store(c)
 	e.m.Update(now, &c.Terms, last)
 	return nil
-}
-
-// describe returns a line for a person: what kind of limiter this is, and how it stands.
-func (e *engine) describe(kind string) string {
-	c := e.cell.Load()
-	if c == nil {
-		return kind + " (not made by its constructor)"
-	}
-	if c.name != "" {
-		kind += fmt.Sprintf(" %q", c.name)
-	}
-	return kind + ": " + e.Statistics().String()
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/machine"
@@ -110,4 +111,16 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(max(now-since, 0)), true
+}
+
+// describe returns a line for a person: what kind of limiter this is, and how it stands.
+func (e *engine) describe(kind string) string {
+	c := e.cell.Load()
+	if c == nil {
+		return kind + " (not made by its constructor)"
+	}
+	if c.name != "" {
+		kind += fmt.Sprintf(" %q", c.name)
+	}
+	return kind + ": " + e.Statistics().String()
 }

@@ -15,6 +15,7 @@ type room struct {
 	timer *time.Timer // nil until the first waiter whose instant is known
 	alarm int64       // the instant that the timer is set to, or Never
 
+	sentry sentry
 	ticket *cell // of the lease that was released last; nil: none to be used again
 
 	// Waiters to be used again. Those that woke put theirs on top of left, without the
@@ -32,6 +33,9 @@ type parked struct {
 	ready chan struct{}
 	lease Lease
 	plain bool // it takes permits without a lease
+
+	guarded  bool // another goroutine waits for its Done: see sentry
+	canceled bool // and saw it closed
 }
 
 // waiter returns a new waiter for n permits.
@@ -52,7 +56,7 @@ func (r *room) waiter(n int) *waiter {
 // recycle keeps w, which is no longer referenced, for the next to wait.
 func recycle(w *waiter) {
 	r := w.Value.room
-	w.Value.lease, w.Value.plain = Lease{}, false
+	w.Value = parked{room: r, ready: w.Value.ready}
 	for {
 		top := r.left.Load()
 		w.SetNext(top)
@@ -62,10 +66,13 @@ func recycle(w *waiter) {
 	}
 }
 
-// leave stops the timer.
+// leave stops the timer and the sentry.
 func (r *room) leave() {
 	if r.timer != nil {
 		r.timer.Stop()
+	}
+	if r.sentry.quit != nil {
+		close(r.sentry.quit)
 	}
 }
 
@@ -106,7 +113,9 @@ func (e *engine) onTimer() {
 
 // await blocks until the wait of w has ended or ctx is done.
 func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
-	if done := ctx.Done(); done == nil {
+	if w.Value.guarded {
+		<-w.Value.ready
+	} else if done := ctx.Done(); done == nil {
 		<-w.Value.ready // a select costs more
 	} else {
 		select {
@@ -118,6 +127,10 @@ func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 			}
 			<-w.Value.ready
 		}
+	}
+	if w.Value.canceled {
+		recycle(w)
+		return e.broken(ended(ctx))
 	}
 	l, granted := w.Value.lease, w.Answer.Outcome == machine.Granted
 	plain := 0

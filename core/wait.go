@@ -86,6 +86,10 @@ func (e *engine) admit(ctx context.Context, n int, plain bool) (w *waiter, l Lea
 	if c.Kind != machine.Concurrency {
 		left = timeLeft(ctx) // before the lock: the context may be somebody's own
 	}
+	var done <-chan struct{}
+	if c.QueueLimit > 0 {
+		done = ctx.Done()
+	}
 	now := e.lock()
 	defer e.unlock(now)
 	if e.closed {
@@ -107,6 +111,7 @@ func (e *engine) admit(ctx context.Context, n int, plain bool) (w *waiter, l Lea
 	}
 	w = e.room.waiter(n)
 	w.Value.plain = plain
+	e.join(e.room, w, done)
 	e.m.Wait(w)
 	return w, l
 }

@@ -1,5 +1,7 @@
 package machine
 
+import "iter"
+
 // queue is what a machine has while somebody waits, or is to be told that the wait ended.
 type queue[Value any] struct {
 	oldest, newest *Waiter[Value] // those that wait for permits
@@ -31,6 +33,23 @@ func (w *Waiter[Value]) Next() *Waiter[Value] { return w.next }
 
 // SetNext links w to another: for lists of the caller's of waiters that do not wait.
 func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
+
+// Waiting yields those that wait, the oldest first, then the probes. The caller changes
+// nothing meanwhile.
+func (m *Machine[Value]) Waiting() iter.Seq[*Waiter[Value]] {
+	return func(yield func(*Waiter[Value]) bool) {
+		if m.queue == nil {
+			return
+		}
+		for _, w := range []*Waiter[Value]{m.queue.oldest, m.queue.probes} {
+			for ; w != nil; w = w.next {
+				if !yield(w) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Decided returns those whose wait has ended since it was last called, linked by Next, the
 // first decided first. It lets go of a queue in which no one waits.
