@@ -198,7 +198,8 @@ type sticky struct {
 
 func (s *sticky) Acquire(_ context.Context, n int) (core.Lease, error) {
 	return core.Grant(n, func() {
-		if s.panics--; s.panics >= 0 {
+		s.panics--
+		if s.panics >= 0 {
 			panic("stuck")
 		}
 	}), nil
