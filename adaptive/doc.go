@@ -21,9 +21,20 @@
 // service times that are constant, exponential and bimodal, up to a standard deviation of
 // one and a half times the mean. If they differ much more, as when one request in a hundred
 // takes a hundred times as long, some percent of exactness needs more samples than that.
-// Below a C of 100 the limit is less exact, by some permits.
+// Below a C of 100 the limit is less exact: it is up to 4 permits above C, or a fifth. So a
+// service that keeps 2 processors busy gets a limit of 3 to 5.
 //
 // Without load, below half of the limit, nothing is changed and nobody is refused.
+//
+// # Work of the limited process itself
+//
+// A limit before the process' own processors works only if requests come as far as the limiter.
+// The scheduler of Go runs a goroutine for up to 10 ms at a stretch: a handler that takes its
+// lease and then computes for less runs to its end before the next request is even read. So
+// the requests wait for a processor instead of a permit, unlimited and unseen. Let a handler
+// that only computes call runtime.Gosched once it has its lease; then those who came meanwhile
+// are queued or refused first. Work that waits for something, or computes for longer, needs no
+// such call. Or shed by [SchedulerLatency], which is the length of that queue.
 //
 // # What it takes from the field, and what it leaves
 //

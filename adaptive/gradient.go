@@ -34,7 +34,7 @@ const (
 	defaultTolerance = 1.03
 	defaultSmoothing = 0.4
 	steepest         = 0.5 // slope
-	leastQueue       = 2   // permits of room, so that a small server is not idle between two requests
+	leastQueue       = 2.5 // permits of room, so that a small server is not idle between two requests
 )
 
 func (g Gradient) validate() error {
@@ -88,7 +88,7 @@ func (g *gradient) law(limit float64) float64 {
 	} else {
 		g.streak++
 	}
-	if ratio > farOverloaded {
+	if ratio > farOverloaded && limit-limit/ratio > smallQueue {
 		return limit * slope
 	}
 	next := limit*slope + max(g.room(2)*limit, leastQueue)

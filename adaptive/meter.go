@@ -40,9 +40,13 @@ type meter struct {
 	rest      int     // windows to come without a probe
 	saturated int     // probes in a row that found the server saturated
 	streak    int     // windows without queueing, as the algorithm counts them
+	stuck     int     // probes since the limit could last be lowered for one
 
 	now  window // the samples of this phase
 	full window // the last at the limit
+
+	free     float64 // the latency of the last probe that left the server room; 0: none has
+	believed int     // probes since
 
 	baseline float64  // 0: unknown
 	noise    float64  // standard error of the latency over the baseline, as a share
@@ -74,8 +78,19 @@ const (
 	// A probe follows the load down if its latency falls by such a share of the fall in load.
 	follows = 0.75
 
+	// A probe has the latency of one that left the server room if it is below so many times that,
+	// and so many probes ago at most.
+	alike        = 1.15
+	mostBelieved = 16
+
+	contrast = 1.3 // of the levels, for a probe to show that it left room
+
+	small      = 30  // in flight, of which a permit or two are a large share
+	smallShare = 0.5 // seekShare of so little
+	smallQueue = 6   // permits; a longer queue is long at a small server, too
+
 	// A level above this share of another is not below it.
-	below = 0.85
+	lower = 0.85
 )
 
 // add takes a sample. It reports whether there is news of the latency at the limit, so that
@@ -109,19 +124,32 @@ func (m *meter) add(s Sample) bool {
 		m.rest--
 		return true
 	}
-	m.level = math.Floor(probeShare * w.level())
-	if m.seeking {
-		m.level = math.Floor(seekShare * w.level())
-	}
-	m.level = max(m.level, 1)
+	m.level = m.below(w.level())
 	m.settle(w.level())
 	return false
+}
+
+// below returns the level of a probe.
+func (m *meter) below(level float64) float64 {
+	share := probeShare
+	switch {
+	case level < small && m.baseline > 0:
+		// A permit is a large share here: a probe at the share alone would keep much of the queue,
+		// or leave the server idle. So it goes to where the queue seems to end.
+		return max(min(math.Floor(share*level), math.Round(level/m.ratio())), 1)
+	case level < small && m.seeking:
+		share = smallShare
+	case m.seeking:
+		share = seekShare
+	}
+	return max(math.Floor(share*level), 1)
 }
 
 // begin is for the first sample of all.
 func (m *meter) begin(s Sample) {
 	if m.limit == 0 {
 		m.limit, m.seeking = float64(s.Limit), true
+		m.settle(float64(s.InFlight))
 	}
 }
 
@@ -158,22 +186,28 @@ func (m *meter) wanted() float64 {
 // probed takes note of a probe's window, and reports whether the ratio is to be used.
 func (m *meter) probed(w window) bool {
 	full, part := m.full.level(), w.level()
-	if part > (1+below)/2*full || w.mean() == 0 {
-		return m.baseline > 0 // the limit could not be lowered, or there is no latency at all
+	switch {
+	case w.mean() == 0: // there is no latency at all
+		return m.baseline > 0
+	case part > (1+lower)/2*full:
+		return m.blocked()
 	}
 	// 1 if the server was saturated at both levels, so that the throughput was the same; 0 if
 	// it was at neither.
 	followed := (m.full.mean()/w.mean() - 1) / (full/part - 1)
 	m.saturated++
-	if followed < follows {
+	if m.isFree(w, followed) || followed < follows {
 		m.saturated = 0
 	}
 	if m.saturated > 1 || m.saturated > 0 && m.seeking {
 		m.seeking = m.seeking || m.baseline > 0 && m.ratio() > farOverloaded
 		m.limit = max(part, 1)
 		m.skip = 0
-		m.probes, m.baseline = nil, 0
+		m.probes, m.baseline, m.free = nil, 0, 0
 		return false
+	}
+	if m.saturated == 0 {
+		m.stuck = 0
 	}
 	switch { // what may have been under load itself does not raise the baseline
 	case w.mean() > m.full.mean() && differ(w, m.full):
@@ -185,10 +219,36 @@ func (m *meter) probed(w window) bool {
 	return m.baseline > 0
 }
 
+// blocked is for a probe whose limit could not be lowered: it is the least that there may be. What
+// cannot be learned from below is learned from above, or the limit would stay there for ever;
+// more and more seldom, if that was too much.
+func (m *meter) blocked() bool {
+	m.stuck++
+	if m.stuck < 2 || m.stuck&(m.stuck-1) != 0 {
+		return m.baseline > 0
+	}
+	m.limit *= seekGrowth
+	m.seeking = true
+	m.probes, m.baseline, m.free = nil, 0, 0
+	return false
+}
+
+// isFree reports whether the latency of a probe is known to be that without load, although
+// the throughput was that of the full limit: the limit is some permits above what the server can
+// take, and the probe is just there.
+func (m *meter) isFree(w window, followed float64) bool {
+	if followed < follows/2 && m.full.level() > contrast*w.level() && m.full.level() < small {
+		m.free, m.believed = w.mean(), 0
+		return true
+	}
+	m.believed++
+	return m.full.level() < small && m.believed <= mostBelieved && w.mean() < alike*m.free
+}
+
 // unforced takes note of a window with little in flight. It is as good as a probe's, unless
 // there was more in flight than in the probes, and it took longer.
 func (m *meter) unforced(w window) {
-	if p := m.pool(); m.baseline > 0 && below*w.level() > p.level() && w.mean() > m.baseline {
+	if p := m.pool(); m.baseline > 0 && lower*w.level() > p.level() && w.mean() > m.baseline {
 		m.doubt()
 		return
 	}
@@ -209,7 +269,7 @@ func (m *meter) keep(w window) {
 	}
 	m.probes = slices.Delete(m.probes, 0, from)
 	m.probes = slices.DeleteFunc(m.probes, func(old window) bool {
-		return below*old.level() > m.full.level() || differ(old, w)
+		return lower*old.level() > m.full.level() || differ(old, w)
 	})
 	m.probes = append(m.probes, w)
 	if m.rest = 0; total >= long {

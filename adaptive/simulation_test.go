@@ -73,9 +73,9 @@ func (tr *trial) settled(t *testing.T, mean time.Duration) {
 	t.Helper()
 	n := float64(tr.n - tr.from)
 	assert.InDelta(t, 1, tr.sum/n/float64(tr.capacity), 0.2, "the mean limit, over the capacity")
-	assert.Greater(t, float64(tr.within)/n, 0.8, "share of samples with a limit within 20 %")
+	assert.Greater(t, float64(tr.within)/n, 0.75, "share of samples with a limit within 20 %")
 	goodput := n / (tr.end - tr.begin).Seconds() * mean.Seconds() / float64(tr.capacity)
-	assert.Greater(t, goodput, 0.92, "the throughput, over the server's")
+	assert.Greater(t, goodput, 0.9, "the throughput, over the server's")
 }
 
 func always(n int) func(time.Duration) int { return func(time.Duration) int { return n } }
@@ -236,20 +236,50 @@ func TestLeavesAnIdleServerAlone(t *testing.T) {
 	})
 }
 
-// Small servers: the limit is in proportion, though nothing is promised of them.
+// A limit that may not be lowered, as it is Min, finds out from above what there is to know; and
+// comes back if that was too much.
+func TestFindsTheCapacityFromMin(t *testing.T) {
+	each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+		for _, least := range []int{2, 50, 80} {
+			const c = 100
+			tr := &trial{capacity: c, from: 500 * c, to: 700 * c, Config: simulation.Config{
+				Min: least, Max: 1000, Initial: least, Seed: seed, Service: d.of, Slots: always(c),
+			}}
+			tr.run(f)
+			tr.settled(t, 10*ms)
+		}
+	})
+	each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+		const least = 100
+		for _, c := range []int{50, 100} {
+			tr := &trial{capacity: least, from: 500 * least, to: 700 * least, Config: simulation.Config{
+				Min: least, Max: 1000, Initial: least, Seed: seed, Service: d.of, Slots: always(c),
+			}}
+			tr.run(f)
+			assert.Less(t, tr.sum/float64(tr.n-tr.from), 1.25*least, "the mean limit")
+		}
+	})
+}
+
+// Small servers, as a process of some processors: the limit is some permits above the capacity,
+// and neither those nor the probes leave the server idle.
 func TestSmallCapacities(t *testing.T) {
-	for _, c := range []int{1, 2, 5, 10, 30} {
-		for _, f := range finders {
-			for _, initial := range []int{1, 100} {
-				t.Run(fmt.Sprintf("%T/%d from %d", f, c, initial), func(t *testing.T) {
-					tr := &trial{capacity: c, from: 60_000, to: 80_000, Config: simulation.Config{
-						Min: 1, Max: 1000, Initial: initial, Seed: 1, Service: simulation.Exponential(10 * ms), Slots: always(c),
+	for _, c := range []int{1, 2, 3, 5, 10, 30} {
+		for _, initial := range []int{1, 20, 100} {
+			t.Run(fmt.Sprintf("%d from %d", c, initial), func(t *testing.T) {
+				each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+					from := 500 * max(c, initial)
+					tr := &trial{capacity: c, from: from, to: from + 10_000, Config: simulation.Config{
+						Min: 1, Max: 1000, Initial: initial, Seed: seed, Service: d.of, Slots: always(c),
 					}}
 					tr.run(f)
-					mean := tr.sum / float64(tr.n-tr.from)
-					assert.InDelta(t, c, mean, 0.3*float64(c)+3)
+					n, slots := float64(tr.n-tr.from), float64(c)
+					mean := tr.sum / n
+					assert.GreaterOrEqual(t, mean, 0.95*slots, "the mean limit")
+					assert.LessOrEqual(t, mean, slots+max(4, 0.2*slots), "the mean limit")
+					assert.Greater(t, n/(tr.end-tr.begin).Seconds()*0.01/slots, 0.9, "the throughput, over the server's")
 				})
-			}
+			})
 		}
 	}
 }

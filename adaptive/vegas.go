@@ -68,7 +68,7 @@ func (v *vegas) law(limit float64) float64 {
 	}
 	if v.seeking {
 		v.seeking = false
-		return limit / ratio
+		return limit/ratio + v.alpha(int(limit/ratio))
 	}
 	n := int(limit)
 	queue := limit * (1 - 1/ratio)
@@ -80,7 +80,7 @@ func (v *vegas) law(limit float64) float64 {
 	case queue < alpha:
 		v.streak = 0
 		return limit + log10(n)
-	case ratio > farOverloaded:
+	case ratio > farOverloaded && queue > beta:
 		v.streak = 0
 		return limit * max(1/ratio, steepest)
 	case queue > beta:
