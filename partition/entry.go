@@ -25,8 +25,8 @@ type entry[R any, K comparable] struct {
 	// visit; of somebody's, whether that visit asked it. notBefore: of a limiter of core's,
 	// the instant of ring.now before which it cannot have been idle for long enough, as its
 	// latest answer says.
-	seen      atomic.Uint32
 	notBefore atomic.Int64
+	seen      atomic.Uint32
 
 	closes  bool // the limiter is an io.Closer
 	foreign bool // the limiter may panic, or keep a context: it is not one of core's own
