@@ -252,6 +252,19 @@ func TestRefund(t *testing.T) {
 	}
 }
 
+// Refund is asked about the request that the handler got, with what the mux noted in it.
+func TestRefundSeesTheHandlersRequest(t *testing.T) {
+	var pattern string
+	l := limits(t, httplimit.Options{Global: &httplimit.Policy{
+		Limiter: all(perMinute(t, 1)),
+		Refund:  func(r *http.Request, _ int) bool { pattern = r.Pattern; return false },
+	}})
+	mux := http.NewServeMux()
+	mux.Handle("/item/{id}", ok)
+	get(l.Handler(http.HandlerFunc(mux.ServeHTTP)), "/item/7")
+	require.Equal(t, "/item/{id}", pattern)
+}
+
 // Whatever the handler does to the request, the permits go back to where they came from.
 func TestRefundFindsTheKeyAgain(t *testing.T) {
 	l, err := partition.New(partition.Options[*http.Request, string]{

@@ -114,6 +114,56 @@ func TestNotDroppedWhileARequestIsInIt(t *testing.T) {
 	})
 }
 
+// hasty is a semaphore that is asked for permits just after it has looked whether it is idle.
+type hasty struct {
+	*core.ConcurrencyLimiter
+
+	after func()
+}
+
+func (h hasty) IdleFor() (time.Duration, bool) {
+	d, idle := h.ConcurrencyLimiter.IdleFor()
+	h.after()
+	return d, idle
+}
+
+// A request that comes and goes between the limiter's word that it is idle and the drop keeps
+// the partition: it may have taken permits.
+func TestNotDroppedIfARequestComesMeanwhile(t *testing.T) {
+	for name, look := range map[string]func(*keyed){
+		"sweep": func(k *keyed) { require.Zero(t, k.Sweep()) },
+		"requests": func(k *keyed) {
+			for range 20 {
+				k.TryAcquire("a", 0)
+			}
+		},
+		"room": func(k *keyed) { refused(t, k, "b", 1, core.ErrRejected) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var k *keyed
+			var leases []core.Lease
+			k = newKeyed(t, options{
+				MaxPartitions: 1,
+				New: func(string) (core.Limiter, error) {
+					return hasty{semaphore("", 1), func() {
+						if l := k.TryAcquire("a", 1); l.Acquired() {
+							leases = append(leases, l)
+						}
+					}}, nil
+				},
+				OnEvict: func(string, core.Limiter) { t.Error(name, "dropped it") },
+			})
+			takes(t, k, "a", 1).Release()
+			time.Sleep(time.Hour)
+			look(k)
+			require.Len(t, leases, 1, name)
+			refused(t, k, "a", 1, core.ErrRejected)
+			require.Equal(t, uint64(1), k.Counts().Created)
+			leases[0].Release()
+		})
+	}
+}
+
 // Of n live partitions all that may be dropped are gone after 4n+16 further requests.
 func TestRequestsSweep(t *testing.T) {
 	limiters := map[string]func(string) core.Limiter{
