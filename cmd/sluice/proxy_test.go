@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,63 @@ func TestProxySignals(t *testing.T) {
 	_ = c.Close()
 	status, _, _ := s.ends()
 	assert.Equal(t, 0, status)
+}
+
+// TestProxyDrains: SIGTERM lets a request under way end, with status 0, and takes no new ones; a second one cuts it.
+func TestProxyDrains(t *testing.T) {
+	came, hold := make(chan struct{}, 1), make(chan struct{})
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
+		select {
+		case <-hold:
+			_, _ = io.WriteString(w, "late")
+		case <-r.Context().Done():
+		}
+	}))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nglobal: {limit: concurrency 5}\n"), 0o600))
+	for _, twice := range []bool{false, true} {
+		s := start(t, programs(t), "sluice", "proxy", "--config", file)
+		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+		require.True(t, ok)
+		admin, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: admin on ")
+		require.True(t, ok)
+		c, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		<-came
+		s.signal(syscall.SIGTERM)
+		assert.Contains(t, s.line(s.errs), "ending")
+		health, err := http.Get("http://" + admin + "/healthz") //nolint:gosec // the proxy's
+		require.NoError(t, err)
+		_ = health.Body.Close()
+		assert.Equal(t, http.StatusServiceUnavailable, health.StatusCode)
+		require.Eventually(t, func() bool {
+			more, err := net.Dial("tcp", address)
+			if err == nil {
+				_ = more.Close()
+			}
+			return err != nil
+		}, time.Minute, time.Millisecond)
+		want := 0
+		if twice {
+			want = 143
+			s.signal(syscall.SIGTERM)
+		} else {
+			hold <- struct{}{}
+			a, err := http.ReadResponse(bufio.NewReader(c), nil)
+			require.NoError(t, err)
+			body, err := io.ReadAll(a.Body)
+			require.NoError(t, err)
+			_ = a.Body.Close()
+			assert.Equal(t, "late", string(body))
+		}
+		status, _, _ := s.ends()
+		assert.Equal(t, want, status)
+		_ = c.Close()
+	}
 }
 
 // TestProxiesShareALimit: what one proxy has granted counts in the other, for each client; while Redis is away a policy

@@ -151,7 +151,7 @@ func (c *Config) read(r *reader, n ast.Node) {
 			}
 		},
 	})
-	if keys != nil && (c.Cert == "") != (c.Key == "") {
+	if keys != nil && (c.Cert == "" || c.Key == "") {
 		r.fault(position(keys), "tls wants both cert and key")
 	}
 }
@@ -194,7 +194,7 @@ func (c *Config) Where(key string) Position {
 func (c *Config) check(r *reader) {
 	for _, a := range []struct{ what, value string }{{"listen", c.Listen}, {"admin", c.Admin}} {
 		if a.value != "" {
-			if _, _, err := net.SplitHostPort(a.value); err != nil {
+			if _, port, err := net.SplitHostPort(a.value); err != nil || !isPort(port) {
 				r.fault(c.at[a.what], "%s is %q, want an address such as :8080 or 127.0.0.1:8080", a.what, a.value)
 			}
 		}
@@ -231,6 +231,15 @@ func (c *Config) check(r *reader) {
 	}
 }
 
+// isPort reports whether a port is a number that can be one, or a name that is known here. None is any.
+func isPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	_, err := net.LookupPort("tcp", port) //nolint:noctx // it looks into a file
+	return err == nil
+}
+
 // register finds out whether a ServeMux takes a pattern beside the others.
 func register(mux *http.ServeMux, pattern string) (err error) {
 	defer func() {
@@ -254,7 +263,7 @@ func (c *Config) Backends() ([]*url.URL, error) {
 	var urls []*url.URL
 	for _, to := range c.To {
 		u, err := url.Parse(to)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()) || u.RawQuery != "" || u.Fragment != "" {
 			r.fault(c.at["to "+to], "to is %q, want a URL such as http://127.0.0.1:9000", to)
 			continue
 		}
@@ -270,7 +279,7 @@ func (c *Config) Addresses() ([]string, error) {
 	var addresses []string
 	for _, to := range c.To {
 		a := strings.TrimPrefix(to, "tcp://")
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" {
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" || !isPort(port) {
 			r.fault(c.at["to "+to], "to is %q, want an address such as 127.0.0.1:9000", to)
 			continue
 		}

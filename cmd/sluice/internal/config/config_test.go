@@ -68,6 +68,11 @@ func TestFaults(t *testing.T) {
 		{"problems: maybe\n", `f:1:11: problems is "maybe"`},
 		{"redis: http://x\n", `f:1:8: redis is "http://x"`},
 		{"tls: {cert: a}\n", "tls wants both"},
+		{"tls: {}\n", "f:1:6: tls wants both"},
+		{"tls:\n", "tls wants both"},
+		{"listen: 127.0.0.1:99999\n", `f:1:9: listen is "127.0.0.1:99999"`},
+		{"admin: ':x y'\n", `f:1:8: admin is ":x y"`},
+		{"global: {limit: 1/s, key: 'header:A B'}\n", `f:1:27: key is "header:A B"`},
 		{"global: {}\n", "global limits nothing"},
 		{"global: {limit: 1/s, limits: [1/s]}\n", "want one of them"},
 		{"global: {limit: 1/x}\n", `f:1:17: "1/x"`},
@@ -90,6 +95,35 @@ func TestFaults(t *testing.T) {
 		_, err := config.Parse("f", []byte(test.text))
 		if assert.Error(t, err, "%s", test.text) {
 			assert.Contains(t, err.Error(), test.want, "%s", test.text)
+		}
+	}
+}
+
+func TestBackendsThatCannotBe(t *testing.T) {
+	for _, test := range []struct {
+		to  string
+		tcp bool
+	}{
+		{"http://h:99999", false},
+		{"h:1", false},
+		{"http://:80", false},
+		{"ftp://h", false},
+		{"http://h?x", false},
+		{"h:99999", true},
+		{"h", true},
+		{":1", true},
+		{"http://h:1", true},
+		{"h:", true},
+	} {
+		c, err := config.Parse("f", []byte("listen: ':1'\nto: '"+test.to+"'\n"))
+		require.NoError(t, err)
+		if test.tcp {
+			_, err = c.Addresses()
+		} else {
+			_, err = c.Backends()
+		}
+		if assert.Error(t, err, "%s", test.to) {
+			assert.Contains(t, err.Error(), "f:2:5: to is", "%s", test.to)
 		}
 	}
 }

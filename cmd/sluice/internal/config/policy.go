@@ -100,8 +100,10 @@ func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
 }
 
 func nameable(name string) bool {
-	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
+	return name != "" && strings.Trim(name, letters+"-_.") == ""
 }
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 func (p *Policy) readKey(r *reader, n ast.Node) {
 	text, ok := r.text(n, "key")
@@ -110,7 +112,7 @@ func (p *Policy) readKey(r *reader, n ast.Node) {
 	}
 	header, isHeader := strings.CutPrefix(text, "header:")
 	switch {
-	case isHeader && header != "":
+	case isHeader && isToken(header):
 		p.Key, p.Header = KeyHeader, http.CanonicalHeaderKey(header)
 	case text == "ip":
 		p.Key = KeyIP
@@ -121,6 +123,11 @@ func (p *Policy) readKey(r *reader, n ast.Node) {
 	default:
 		r.fault(position(n), "key is %q, want ip, header:NAME, host or pattern", text)
 	}
+}
+
+// isToken reports whether a header may be called so.
+func isToken(name string) bool {
+	return name != "" && strings.Trim(name, letters+"!#$%&'*+-.^_`|~") == ""
 }
 
 func readLimit(r *reader, n ast.Node) (spec.Limit, bool) {

@@ -31,10 +31,7 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	changed, err := p.watch(ctx)
-	if err != nil {
-		return err
-	}
+	changed := p.watch(ctx)
 	defer changed.close()
 	failed := make(chan error, 2)
 	main, err := p.start(ctx, failed)

@@ -55,7 +55,7 @@ func nextLine(b *bufio.Reader) ([]byte, error) {
 		}
 		line = long
 	}
-	return bytes.TrimSuffix(line, []byte{'\n'}), err
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'}), err
 }
 
 // longestLine is how much of a line is kept; more is no line of a log.

@@ -26,20 +26,23 @@ type parser interface {
 	parse(line []byte, r *record) bool
 }
 
-// either reads a log whose first line says whether it is JSON.
+// either reads a log of either format: that of the first line that can be read.
 type either struct {
 	json   *jsonLines
 	chosen parser
 }
 
 func (e *either) parse(line []byte, r *record) bool {
-	if e.chosen == nil {
-		e.chosen = &accessLog{}
-		if line[0] == '{' {
-			e.chosen = e.json
+	if e.chosen != nil {
+		return e.chosen.parse(line, r)
+	}
+	for _, p := range []parser{e.json, &accessLog{}} {
+		if p.parse(line, r) {
+			e.chosen = p
+			return true
 		}
 	}
-	return e.chosen.parse(line, r)
+	return false
 }
 
 // accessLog reads the common and the combined format:

@@ -83,6 +83,31 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
+// TestFormatIsFoundOut: by the first line that is a request, whatever stands before it.
+func TestFormatIsFoundOut(t *testing.T) {
+	access := `h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`
+	for _, test := range []struct {
+		lines []string
+		read  int
+	}{
+		{[]string{access, `{"time":1}`, access}, 2},
+		{[]string{`{"time":1}`, access, `{"time":2}`}, 2},
+		{[]string{"# comment", `{"time":"soon"}`, ` {"time":1}`, `{"time":2}`, access}, 2},
+		{[]string{`{"msg":"begun"}`, access, access}, 2},
+		{[]string{"", "nonsense"}, 0},
+	} {
+		j, err := parseFields("")
+		assert.NoError(t, err)
+		e, read := &either{json: j}, 0
+		for _, line := range test.lines {
+			if e.parse([]byte(line), new(record)) {
+				read++
+			}
+		}
+		assert.Equal(t, test.read, read, "%q", test.lines)
+	}
+}
+
 // FuzzAccessLog: whatever a line says, it is read or not; what is read has a time that a log can say.
 func FuzzAccessLog(f *testing.F) {
 	f.Add([]byte(`127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326 "http://x/" "Mozilla/4.08 [en]"`))
