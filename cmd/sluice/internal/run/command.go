@@ -129,6 +129,9 @@ func (f *flags) options(args []string) (o options, err error) {
 	if o.rate, err = parseRate("--rate", f.rate); err != nil {
 		return o, err
 	}
+	if o.rate.Kind == spec.Concurrency {
+		return o, cli.Usage("--rate %q is no rate, want one such as 10/s; --jobs says how many run at once", f.rate)
+	}
 	if o.perKey, err = parseRate("--rate-per-key", f.perKey); err != nil {
 		return o, err
 	}
@@ -160,8 +163,6 @@ func (f *flags) check(lists []list) error {
 		return cli.Usage("::: and --arg-file: want one of them")
 	case f.perJob < 1:
 		return cli.Usage("--max-args %d, want at least 1", f.perJob)
-	case f.perJob > 1 && f.colsep != "":
-		return cli.Usage("--max-args and --colsep: want one of them")
 	case f.perJob > 1 && (len(lists) > 1 || len(f.files) > 1):
 		return cli.Usage("--max-args with several lists of arguments")
 	case f.tries < 1:

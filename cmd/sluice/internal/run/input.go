@@ -172,45 +172,53 @@ func combineFrom(groups [][]list, chosen []string, yield func([]string) bool) bo
 	return true
 }
 
-// perRow makes the rows of jobs out of those of the input: several in one, or one in columns.
+// perRow makes the rows of jobs out of those of the input: in columns, and several in one.
 func (in inputs) perRow(rs rows) rows {
-	switch {
-	case in.columns != nil:
-		return func(yield func(row, error) bool) {
-			for r, err := range rs {
-				values := make([]string, 0, len(r.values))
-				for _, v := range r.values {
-					values = append(values, in.columns.Split(v, -1)...)
-				}
-				if !yield(row{r.whole, values}, err) {
-					return
-				}
-			}
-		}
-	case in.perJob > 1:
-		return func(yield func(row, error) bool) { in.group(rs, yield) }
+	if in.columns != nil {
+		rs = in.split(rs)
+	}
+	if in.perJob > 1 {
+		return in.group(rs)
 	}
 	return rs
 }
 
-// group puts the arguments of several rows into one.
-func (in inputs) group(rs rows, yield func(row, error) bool) {
-	var args []string
-	for r, err := range rs {
-		if err != nil {
-			yield(row{}, err)
-			return
-		}
-		for _, v := range r.values {
-			if args = append(args, v); len(args) == in.perJob {
-				if !yield(row{args, args}, nil) {
-					return
-				}
-				args = nil
+// split splits what {1}, {2} … stand for into columns.
+func (in inputs) split(rs rows) rows {
+	return func(yield func(row, error) bool) {
+		for r, err := range rs {
+			values := make([]string, 0, len(r.values))
+			for _, v := range r.values {
+				values = append(values, in.columns.Split(v, -1)...)
+			}
+			if !yield(row{r.whole, values}, err) {
+				return
 			}
 		}
 	}
-	if len(args) > 0 {
-		yield(row{args, args}, nil)
+}
+
+// group makes one row of several: their columns follow each other.
+func (in inputs) group(rs rows) rows {
+	return func(yield func(row, error) bool) {
+		var all row
+		n := 0
+		for r, err := range rs {
+			if err != nil {
+				yield(row{}, err)
+				return
+			}
+			all.whole = append(all.whole, r.whole...)
+			all.values = append(all.values, r.values...)
+			if n++; n == in.perJob {
+				if !yield(all, nil) {
+					return
+				}
+				all, n = row{}, 0
+			}
+		}
+		if n > 0 {
+			yield(all, nil)
+		}
 	}
 }

@@ -13,6 +13,8 @@ type results struct{ dir string }
 
 var escape = strings.NewReplacer(`\`, `\\`, "/", `\_`, "\t", `\t`, "\x00", `\0`)
 
+const longestName = 255 // of a file, in bytes
+
 func (r results) path(values []string) string {
 	path := append(make([]string, 0, 1+2*len(values)), r.dir)
 	for i, v := range values {
@@ -21,6 +23,7 @@ func (r results) path(values []string) string {
 		case ".", "..":
 			name = `\` + name // they would lead elsewhere
 		}
+		name = name[:min(len(name), longestName)] // as parallel does
 		path = append(path, strconv.Itoa(i+1), name)
 	}
 	return filepath.Join(path...)
