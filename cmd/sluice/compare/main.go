@@ -1,8 +1,9 @@
 // Compare sets sluice beside pv, xargs, GNU parallel, a ReverseProxy and nginx on this machine, and prints tables.
 //
-//	go run ./compare           some 6 minutes
-//	go run ./compare -quick    a look, not a measurement
-//	go run ./compare -proxy    the proxies alone
+//	go run ./compare             some 6 minutes
+//	go run ./compare -quick      a look, not a measurement
+//	go run ./compare -part cpu   one part of it, in less than a minute
+//	go run ./compare -proxy      the proxies alone
 package main
 
 import (
@@ -21,16 +22,20 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "fewer and shorter runs")
-	proxy := flag.Bool("proxy", false, "the proxies alone")
+	part := flag.String("part", "", "one part alone: "+strings.Join(partNames(), ", "))
+	proxy := flag.Bool("proxy", false, "the proxies alone; the same as -part proxy")
 	built := flag.String("sluice", "", "the program to measure; it is built if this does not say")
 	as := flag.String("as", "", "be a part of a measurement: backend, alone or load; the program starts itself so")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // no caller to take it from
+	if *proxy {
+		*part = "proxy"
+	}
 	var err error
 	if *as != "" {
-		err = part(ctx, *as, flag.Args())
+		err = actAs(ctx, *as, flag.Args())
 	} else {
-		err = compare(ctx, *built, *quick, *proxy)
+		err = compare(ctx, *built, *quick, *part)
 	}
 	stop()
 	if err != nil {
@@ -55,27 +60,51 @@ type bench struct {
 	requestRounds, requestsEach int
 }
 
-func compare(ctx context.Context, built string, quick, proxy bool) (err error) {
-	programs := []string{"pv", "xargs", "parallel"}
-	if proxy {
-		programs = nil
+// parts are what is measured, and the programs that takes.
+var parts = []struct {
+	name     string
+	programs []string
+	measure  func(bench) error
+}{
+	{"throughput", []string{"pv"}, bench.throughput},
+	{"cpu", []string{"pv"}, bench.effort},
+	{"accuracy", []string{"pv"}, bench.accuracy},
+	{"jobs", []string{"xargs", "parallel"}, bench.starts},
+	{"starts", []string{"parallel"}, bench.startRate},
+	{"proxy", []string{"nginx"}, bench.proxies},
+}
+
+func partNames() (names []string) {
+	for _, p := range parts {
+		names = append(names, p.name)
 	}
-	for _, name := range programs {
-		if _, err := exec.LookPath(name); err != nil {
-			return fmt.Errorf("%w: install it first", err)
+	return names
+}
+
+func compare(ctx context.Context, built string, quick bool, only string) (err error) {
+	chosen := parts
+	if only != "" {
+		i := slices.Index(partNames(), only)
+		if i < 0 {
+			return fmt.Errorf("-part %q, want one of %s", only, strings.Join(partNames(), ", "))
 		}
+		chosen = parts[i : i+1]
 	}
-	nginx, err := exec.LookPath("nginx")
-	if err != nil {
-		if nginx, err = exec.LookPath("/usr/sbin/nginx"); err != nil { // where Debian has it, beyond most people's PATH
-			return fmt.Errorf("%w: install it first", err)
-		}
-	}
-	b := bench{ctx: ctx, rounds: 7, seconds: 5, megabytes: 4096, jobs: 2000, requestRounds: 10, requestsEach: 15_000}
+	b := bench{ctx: ctx, rounds: 7, seconds: 5, megabytes: 2048, jobs: 2000, requestRounds: 10, requestsEach: 15_000}
 	if quick {
 		b = bench{ctx: ctx, rounds: 1, seconds: 2, megabytes: 512, jobs: 200, requestRounds: 3, requestsEach: 5_000}
 	}
-	b.nginx = nginx
+	for _, part := range chosen {
+		for _, name := range part.programs {
+			path, err := find(name)
+			if err != nil {
+				return fmt.Errorf("%w: install it first", err)
+			}
+			if name == "nginx" {
+				b.nginx = path
+			}
+		}
+	}
 	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
@@ -95,16 +124,23 @@ func compare(ctx context.Context, built string, quick, proxy bool) (err error) {
 	if err := os.WriteFile(filepath.Join(b.dir, ".parallel", "will-cite"), nil, 0o600); err != nil {
 		return err
 	}
-	parts := []func() error{b.throughput, b.effort, b.accuracy, b.starts, b.startRate, b.proxies}
-	if proxy {
-		parts = []func() error{b.proxies}
-	}
-	for _, part := range parts {
-		if err := part(); err != nil {
+	for _, part := range chosen {
+		if err := part.measure(b); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// find finds a program, also where Debian has those beyond most people's PATH.
+func find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if sbin, err := exec.LookPath("/usr/sbin/" + name); err == nil {
+			return sbin, nil
+		}
+	}
+	return path, err
 }
 
 // command returns a command line in which sluice is the one that was built.

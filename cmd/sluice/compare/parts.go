@@ -23,8 +23,8 @@ func (b bench) itself(role string, arguments ...string) *exec.Cmd {
 	return exec.CommandContext(b.ctx, b.self, slices.Concat([]string{"-as", role}, arguments)...) //nolint:gosec // this very program
 }
 
-// part is what such a process does.
-func part(ctx context.Context, role string, arguments []string) error {
+// actAs is what such a process does.
+func actAs(ctx context.Context, role string, arguments []string) error {
 	switch {
 	case role == "backend" && len(arguments) == 1:
 		return serveAnswers(ctx, arguments[0])
