@@ -19,18 +19,21 @@ import (
 // The mutex is a leaf: no other lock is taken, nobody else's code is called and nothing
 // blocks while it is held.
 type engine struct {
-	cell     atomic.Pointer[cell]
-	granted  atomic.Uint64 // leases granted that the cell's word does not count: see Statistics
-	rejected atomic.Uint64
-	last     atomic.Int64 // a rate limiter's: the latest instant at which it is known to have been used
-	aside    atomic.Int64 // available permits for which there is no room in the open word
+	cell  atomic.Pointer[cell]
+	last  atomic.Int64 // a rate limiter's: the latest instant at which it is known to have been used
+	aside atomic.Int64 // available permits for which there is no room in the open word
 
 	mu     sync.Mutex
 	m      machine.Machine[parked]
 	room   *room // nil: nobody waits
 	open   bool  // the word is open
 	closed bool
-	watch  atomic.Int32 // see permits.wholeAt
+
+	// Apart from the mutex, as those that wake count their grants without it.
+	granted  atomic.Uint64 // leases granted that the cell's word does not count: see Statistics
+	rejected atomic.Uint64
+
+	watch atomic.Int32 // see permits.wholeAt
 }
 
 // start makes the engine ready, with the terms t.
