@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -116,6 +117,9 @@ func (f *flags) options(args []string) (o options, err error) {
 	o.command, o.inputs.lists = splitLists(args)
 	if f.null {
 		o.inputs.end = 0
+	}
+	if slices.Contains(args, "::::") {
+		return o, cli.Usage(":::: is not known here; --arg-file reads arguments from a file")
 	}
 	if len(o.command) == 0 {
 		return o, cli.Usage("no command")

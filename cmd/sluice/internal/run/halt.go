@@ -39,23 +39,31 @@ func parseHalt(text string) (halt, error) {
 }
 
 // reached reports whether that many failures of all jobs are enough; last is how the last of them ended. The status is
-// then the program's, as parallel has it: that of the one job, the number of failures, or their percentage.
+// then the program's, as parallel has it: that of the job if one is enough, the number of failures, or their percentage.
 func (h halt) reached(failed, jobs int, last result) (status int, reached bool) {
-	switch {
-	case h.fail == 1 && failed >= 1:
-		if last.signal != 0 {
-			return 128 + last.signal, true
-		}
-		if last.status < 0 {
-			return 255, true
-		}
-		return last.status, true
-	case h.fail > 1 && failed >= h.fail:
-		return min(failed, mostStatus), true
-	case h.percent > 0 && float64(failed)*100 >= h.percent*float64(jobs):
-		return int(math.Ceil(float64(failed) * 100 / float64(jobs))), true
+	enough := float64(h.fail)
+	if h.percent > 0 {
+		enough = h.percent * float64(jobs) / 100
 	}
-	return 0, false
+	switch {
+	case enough == 0 || float64(failed) < enough:
+		return 0, false
+	case enough != 1:
+		return h.status(failed, jobs), true
+	case last.signal != 0:
+		return 128 + last.signal, true
+	case last.status < 0:
+		return 255, true
+	}
+	return last.status, true
+}
+
+// status is that of so many failures: their number, or their percentage if that is what was asked about.
+func (h halt) status(failed, jobs int) int {
+	if h.percent > 0 && jobs > 0 {
+		return int(math.Ceil(float64(failed) * 100 / float64(jobs)))
+	}
+	return min(failed, mostStatus)
 }
 
 // mostStatus stands for more failures than a status can count.

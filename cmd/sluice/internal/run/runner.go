@@ -224,7 +224,7 @@ func (r *runner) verdict(failure error) error {
 	case r.halted:
 		return exit(r.status)
 	case r.failed > 0:
-		return exit(min(r.failed, mostStatus))
+		return exit(r.o.halt.status(r.failed, r.all))
 	}
 	return nil
 }
