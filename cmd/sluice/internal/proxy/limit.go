@@ -206,7 +206,7 @@ func (f *follower) TryAcquire(permits int) core.Lease {
 }
 
 func (f *follower) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	f.catchUp()
+	f.catchUp() //nolint:contextcheck // new terms are for all callers
 	return f.limiter.Acquire(ctx, permits)
 }
 

@@ -110,11 +110,11 @@ func bytesOf(l *limit, c net.Conn) core.Limiter {
 // serve copies both ways until both have ended.
 func (s *raw) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
-	lease, err := s.admit(c)
+	release, err := s.admit(c)
 	if err != nil {
 		return
 	}
-	defer lease.Release()
+	defer release()
 	to, err := s.p.backends.dial(s.ctx)
 	if err != nil {
 		return
@@ -131,15 +131,15 @@ func (s *raw) serve(c net.Conn) {
 	back.Wait()
 }
 
-// admit asks the global policy for a connection.
-func (s *raw) admit(c net.Conn) (lease core.Lease, err error) {
+// admit asks the global policy for a connection, and returns what gives it back.
+func (s *raw) admit(c net.Conn) (release func(), err error) {
 	g := s.p.state.Load().global
 	if g == nil || len(g.requests) == 0 {
-		return core.Lease{}, nil
+		return func() {}, nil
 	}
 	from, err := g.limiter()
 	if err != nil {
-		return core.Lease{}, err
+		return nil, err
 	}
 	ctx, cancel := s.ctx, context.CancelFunc(func() {})
 	if g.MaxWait > 0 {
@@ -147,10 +147,18 @@ func (s *raw) admit(c net.Conn) (lease core.Lease, err error) {
 	}
 	defer cancel()
 	begun := time.Now()
-	lease, err = from.Acquire(ctx, request(c), 1)
-	result := httplimit.Acquired
+	lease, err := from.Acquire(ctx, request(c), 1)
+	result, m := httplimit.Acquired, s.p.metrics
+	release = func() {}
 	switch {
 	case err == nil:
+		held := time.Now()
+		m.Active(ctx, g.Name, +1)
+		release = func() {
+			lease.Release()
+			m.Active(s.ctx, g.Name, -1)
+			m.Released(s.ctx, g.Name, time.Since(held))
+		}
 	case errors.Is(err, core.ErrRejected), errors.Is(err, core.ErrPermitsExceedLimit), ctx.Err() != nil:
 		result = httplimit.GlobalLimiter
 	default:
@@ -159,8 +167,8 @@ func (s *raw) admit(c net.Conn) (lease core.Lease, err error) {
 			err = nil
 		}
 	}
-	s.p.metrics.Decided(ctx, g.Name, result, time.Since(begun))
-	return lease, err
+	m.Decided(ctx, g.Name, result, time.Since(begun))
+	return release, err
 }
 
 // copy copies one way, and then ends that way alone: the other may go on.

@@ -3,6 +3,8 @@ package proxy
 import (
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -73,6 +75,32 @@ func TestRawRefusesAndGivesBack(t *testing.T) {
 	assert.Equal(t, "hello", echo(t, first, "hello"))
 	p.eventually(1)
 	assert.Equal(t, "again", echo(t, dial(t, p.address), "again"))
+}
+
+// TestRawIsCounted: connections have the metrics that requests have.
+func TestRawIsCounted(t *testing.T) {
+	p := serves(t, true, "to: "+echoes(t)+"\nglobal: {limit: concurrency 1}\n")
+	shows := func(lines ...string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		for _, line := range lines {
+			assert.Contains(t, w.Body.String(), line+"\n")
+		}
+	}
+	c := dial(t, p.address)
+	p.eventually(0)
+	_, err := io.WriteString(c, "half")
+	require.NoError(t, err)
+	_, _ = io.ReadAll(dial(t, p.address)) // refused; the first is counted by then
+	shows(`sluice_http_active_request_leases{sluice_http_policy="global"} 1`,
+		`sluice_http_requests_total{sluice_http_policy="global",sluice_http_result="acquired"} 1`,
+		`sluice_http_requests_total{sluice_http_policy="global",sluice_http_result="global_limiter"} 1`)
+	assert.Equal(t, "halfhello", echo(t, c, "hello"))
+	p.eventually(1)
+	require.NoError(t, p.server.Close()) // which waits for what is served
+	shows(`sluice_http_active_request_leases{sluice_http_policy="global"} 0`,
+		`sluice_http_request_lease_duration_seconds_count{sluice_http_policy="global"} 1`)
 }
 
 func TestRawWaits(t *testing.T) {

@@ -49,10 +49,10 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 		case err := <-failed:
 			return err
 		case <-changed.settled:
-			p.reload(false)
+			p.reload(false) //nolint:contextcheck // the limits outlive it
 		case s := <-signals:
 			if s == syscall.SIGHUP {
-				p.reload(true)
+				p.reload(true) //nolint:contextcheck // the limits outlive it
 				continue
 			}
 			return p.drain(main, grace, signals) //nolint:contextcheck // it goes on when ctx has ended
@@ -101,6 +101,9 @@ func (p *proxy) start(ctx context.Context, failed chan<- error) (server, error) 
 		}
 	}
 	p.say("listening on %s", l.Addr())
+	if p.tcp && p.state.Load().cert != nil {
+		p.say("tls is for HTTP: connections pass as they come")
+	}
 	go serve(s, l, failed)
 	return s, nil
 }
