@@ -135,7 +135,7 @@ func TestFailoverUnderLoad(t *testing.T) {
 			t.Run(filepath.Base(program)+"/"+adapter, func(t *testing.T) {
 				f := &failover{primary: realserver.Start(t, program)}
 				f.replica = realserver.Replica(t, program, f.primary)
-				f.sentinel = realserver.Sentinel(t, program, f.primary)
+				f.sentinel = realserver.Sentinel(t, program, f.primary, 0)
 				f.store = sentinelStores[adapter](t, f.sentinel.Addr)
 				f.test(t)
 			})

@@ -2,6 +2,7 @@
 package realserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -71,13 +72,13 @@ func Replica(tb testing.TB, program string, primary *Server) *Server {
 const SentinelName = "primary"
 
 // Sentinel starts a sentinel that knows the primary and its replica. It fails over when it is
-// told to, and not by itself.
-func Sentinel(tb testing.TB, program string, primary *Server) *Server {
+// told to, and by itself when the primary has not answered for downAfter; 0: never.
+func Sentinel(tb testing.TB, program string, primary *Server, downAfter time.Duration) *Server {
 	tb.Helper()
 	port, dir := FreePort(tb), tb.TempDir()
 	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Port: port, tb: tb, program: program}
-	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\nprotected-mode no\ndir %s\nsentinel monitor %s 127.0.0.1 %d 1\nsentinel down-after-milliseconds %[3]s 600000\n",
-		port, dir, SentinelName, primary.Port)
+	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\nprotected-mode no\ndir %s\nsentinel monitor %s 127.0.0.1 %d 1\nsentinel down-after-milliseconds %[3]s %[5]d\n",
+		port, dir, SentinelName, primary.Port, cmp.Or(downAfter, 10*time.Minute).Milliseconds())
 	file := filepath.Join(dir, "sentinel.conf")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		tb.Fatal(err)
