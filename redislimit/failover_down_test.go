@@ -17,6 +17,7 @@ import (
 // The primary is killed, and its replica promoted, by command or because Sentinel finds it
 // dead: until then Down decides, and afterwards the limit holds again, less what was taken.
 func TestFailoverIsDecidedByDown(t *testing.T) {
+	t.Parallel()
 	for _, program := range realserver.Programs(t) {
 		for _, adapter := range []string{"go-redis", "rueidis"} {
 			for name, after := range map[string]time.Duration{"forced": 0, "detected": 300 * time.Millisecond} {

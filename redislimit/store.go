@@ -11,6 +11,10 @@ import (
 
 // Store runs scripts on a Redis or Valkey server. Packages goredis and rueidis have one for
 // the client that you have; write your own for another. It is safe for concurrent use.
+//
+// A store may have a method Prompt() bool. If it returns true, Run is sure to return by its
+// context's deadline, whatever the network does; then a caller that nobody shares a call with
+// runs it on its own goroutine, which is quicker.
 type Store interface {
 	// Run runs the script once and returns its reply, an array of integers. It sends EVALSHA,
 	// and EVAL if the server answers NOSCRIPT, as it does after a restart, a failover or a
