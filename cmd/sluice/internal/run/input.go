@@ -210,7 +210,8 @@ func (in inputs) group(rs rows) rows {
 			}
 			all.whole = append(all.whole, r.whole...)
 			all.values = append(all.values, r.values...)
-			if n++; n == in.perJob {
+			n++
+			if n == in.perJob {
 				if !yield(all, nil) {
 					return
 				}
