@@ -18,7 +18,9 @@ in turn, and none. It prints what came of it, and draws the limits and the laten
 over time as SVG files.
 
 With -real it loads a server of net/http, whose handler keeps a processor busy, as
-much as it can take and then three times as much, with a limit and without.
+much as it can take and then three times as much, with a limit and without. The server
+is a process of its own, on the same machine. Requests come when they are due, whether
+others have been answered or not; a client gives up after a second.
 
 Usage: adaptive [flags]
 
@@ -33,6 +35,7 @@ type settings struct {
 	folder string
 	seed   uint64
 	real   bool
+	serve  string
 	took   time.Duration
 	work   time.Duration
 }
@@ -44,6 +47,7 @@ func define(flags *flag.FlagSet, streams program.Streams) program.Body {
 	flags.StringVar(&s.folder, "o", "", "`folder` for the plots; none are drawn without")
 	flags.Uint64Var(&s.seed, "seed", 1, "another number is another simulation")
 	flags.BoolVar(&s.real, "real", false, "load a real server instead")
+	flags.StringVar(&s.serve, "serve", "", "be the server that -real starts, with this `limit`: gradient or none")
 	flags.DurationVar(&s.took, "for", 10*time.Second, "how long each real load lasts")
 	flags.DurationVar(&s.work, "work", 10*time.Millisecond, "what a real request costs of a processor")
 	return func(ctx context.Context, args []string) error {
@@ -52,6 +56,8 @@ func define(flags *flag.FlagSet, streams program.Streams) program.Body {
 			return program.Usage("%q: no arguments are wanted", args[0])
 		case s.took <= 0 || s.work <= 0:
 			return program.Usage("-for %v -work %v, want more than 0", s.took, s.work)
+		case s.serve != "":
+			return serve(ctx, streams, s)
 		case s.real:
 			return load(ctx, streams.Out, s)
 		}

@@ -1,107 +1,133 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/burn"
 )
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// load loads a server of net/http.
+// impatient is when a client gives up.
+const impatient = time.Second
+
+// load loads a server with a limit, and one without.
 func load(ctx context.Context, w io.Writer, s settings) error {
-	capacity := 0.0
-	fmt.Fprintf(w, "%-9s %-10s %8s %8s %8s %8s %8s %8s\n", "limit", "load", "asked/s", "good/s", "late/s", "refused/s", "p50", "p99")
-	for _, limited := range []bool{true, false} {
-		name := map[bool]string{true: "gradient", false: "none"}[limited]
-		for _, times := range []float64{1, 3} {
-			server, err := serve(ctx, limited, s.work)
-			if err != nil {
-				return err
-			}
-			if capacity == 0 {
-				capacity = server.capacity(ctx, s.took/3)
-			}
-			r := server.load(ctx, times*capacity, s.took)
-			server.close()
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			fmt.Fprintf(w, "%-9s %-10s %8.0f %8.0f %8.0f %8.0f %8v %8v\n", name, fmt.Sprintf("%.0f x", times), times*capacity,
-				float64(r.good)/s.took.Seconds(), float64(r.late)/s.took.Seconds(), float64(r.refused)/s.took.Seconds(),
-				quantile(r.latencies, 0.5), quantile(r.latencies, 0.99))
+	fmt.Fprintf(w, "%-9s %-5s %8s %8s %8s %9s %9s %9s %6s %6s\n", "limit", "load", "asked/s", "good/s", "late/s", "refused/s", "p50", "p99", "mean", "last")
+	for _, limit := range []string{gradient, none} {
+		if err := loadOne(ctx, w, limit, s); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// server is one of net/http, with clients.
-type server struct {
-	http.Server
-	url    string
-	client *http.Client
-	work   time.Duration
-	limit  core.Limiter
+// loadOne loads a server as much as it can take, and then three times as much.
+func loadOne(ctx context.Context, w io.Writer, limit string, s settings) error {
+	b, err := start(ctx, limit, s.work)
+	if err != nil {
+		return err
+	}
+	defer b.stop()
+	capacity := b.capacity(ctx, s.took/3)
+	atCapacity := 0
+	for _, times := range []float64{1, 3} {
+		if _, err := b.limits(ctx); err != nil {
+			return err
+		}
+		o := b.load(ctx, times*capacity, s.took)
+		l, err := b.limits(ctx)
+		if err != nil {
+			return err
+		}
+		rate := func(n int) float64 { return float64(n) / s.took.Seconds() }
+		fmt.Fprintf(w, "%-9s %-5s %8.0f %8.0f %8.0f %9.0f %9v %9v %6.1f %6d\n", limit, fmt.Sprintf("%.0f x", times), times*capacity,
+			rate(len(o.good)), rate(o.late), rate(o.refused), quantile(o.good, 0.5), quantile(o.good, 0.99), l.Mean, l.Last)
+		if times == 1 {
+			atCapacity = len(o.good)
+			continue
+		}
+		share := float64(len(o.good)) / float64(max(atCapacity, 1))
+		fmt.Fprintf(w, "%-9s %.0f %% of the goodput at 1 x\n", limit, 100*share)
+	}
+	return ctx.Err()
 }
 
-func serve(ctx context.Context, limited bool, work time.Duration) (*server, error) {
-	s := &server{work: work, limit: core.Unlimited()}
-	if limited {
-		l, err := adaptive.New(adaptive.Options{Initial: 2 * runtime.GOMAXPROCS(0), QueueLimit: 8 * runtime.GOMAXPROCS(0)})
-		if err != nil {
-			return nil, err
-		}
-		s.limit = l
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+// backend is a server in a process of its own, and its clients.
+type backend struct {
+	command *exec.Cmd
+	input   io.Closer
+	url     string
+	client  *http.Client
+}
+
+func start(ctx context.Context, limit string, work time.Duration) (*backend, error) {
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	s.url = "http://" + listener.Addr().String()
-	s.Handler = http.HandlerFunc(s.answer)
-	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
-	go func() { _ = s.Serve(listener) }()
-	return s, nil
-}
-
-func (s *server) close() {
-	s.client.CloseIdleConnections()
-	_ = s.Close()
-}
-
-// answer keeps a processor busy under a lease.
-func (s *server) answer(w http.ResponseWriter, r *http.Request) {
-	lease, err := s.limit.Acquire(r.Context(), 1)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
+	b := &backend{command: exec.CommandContext(ctx, self, "-serve", limit, "-work", work.String())}
+	b.command.Stderr = os.Stderr
+	if b.input, err = b.command.StdinPipe(); err != nil {
+		return nil, err
 	}
-	defer lease.Release()
-	burn.CPU(s.work)
+	output, err := b.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.command.Start(); err != nil {
+		return nil, err
+	}
+	address, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		b.stop()
+		return nil, fmt.Errorf("the server did not start: %w", err)
+	}
+	b.url = "http://" + strings.TrimSpace(address)
+	b.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10_000}}
+	return b, nil
+}
+
+func (b *backend) stop() {
+	_ = b.input.Close()
+	_ = b.command.Wait()
+}
+
+// limits asks what the limit was since the last time.
+func (b *backend) limits(ctx context.Context) (l limits, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url+"/limit", http.NoBody)
+	if err != nil {
+		return l, err
+	}
+	response, err := b.client.Do(request)
+	if err != nil {
+		return l, err
+	}
+	defer response.Body.Close()
+	err = json.NewDecoder(response.Body).Decode(&l)
+	return l, err
 }
 
 // capacity returns how many requests a second the server answers if twice as many clients as
 // there are processors ask again and again.
-func (s *server) capacity(ctx context.Context, took time.Duration) float64 {
-	burn.CPU(s.work)
-	ctx, cancel := context.WithTimeout(ctx, took)
-	defer cancel()
+func (b *backend) capacity(ctx context.Context, took time.Duration) float64 {
+	begin := time.Now()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	good := 0
 	for range 2 * runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for ctx.Err() == nil {
-				if status, _ := s.ask(ctx); status == http.StatusOK {
+			for time.Since(begin) < took {
+				if b.ask(ctx) == http.StatusOK {
 					mu.Lock()
 					good++
 					mu.Unlock()
@@ -110,65 +136,69 @@ func (s *server) capacity(ctx context.Context, took time.Duration) float64 {
 		})
 	}
 	wg.Wait()
-	return float64(good) / took.Seconds()
+	return float64(good) / time.Since(begin).Seconds()
 }
 
-// ask asks once.
-func (s *server) ask(ctx context.Context) (status int, took time.Duration) {
-	begin := time.Now()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
+// ask asks once and returns the status; 0: there was no answer.
+func (b *backend) ask(ctx context.Context) int {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url, http.NoBody)
 	if err != nil {
-		return 0, 0
+		return 0
 	}
-	response, err := s.client.Do(request)
+	response, err := b.client.Do(request)
 	if err != nil {
-		return 0, time.Since(begin)
+		return 0
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, time.Since(begin)
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return 0
+	}
+	return response.StatusCode
 }
 
 // outcome is what became of the requests.
 type outcome struct {
-	good, late, refused int
-	latencies           []time.Duration // of those that were answered in time
+	good          []time.Duration // how long each took that was answered in time
+	late, refused int
 }
 
-// load asks at a steady rate, whether answers come or not.
-func (s *server) load(ctx context.Context, rate float64, took time.Duration) outcome {
+// load asks at a steady rate, whether answers come or not. What a request takes counts from
+// the instant that it was due, also if this process was late to ask.
+func (b *backend) load(ctx context.Context, rate float64, took time.Duration) outcome {
 	var (
 		wg sync.WaitGroup
 		mu sync.Mutex
 		o  outcome
 	)
-	ask := func() {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ask := func(due time.Time) {
+		ctx, cancel := context.WithDeadline(ctx, due.Add(impatient))
 		defer cancel()
-		status, took := s.ask(ctx)
+		status := b.ask(ctx)
+		took := time.Since(due)
 		mu.Lock()
 		defer mu.Unlock()
-		switch status {
-		case http.StatusOK:
-			o.good++
-			o.latencies = append(o.latencies, took)
-		case http.StatusServiceUnavailable:
+		switch {
+		case status == http.StatusServiceUnavailable:
 			o.refused++
-		default:
+		case status != http.StatusOK || took > impatient:
 			o.late++
+		default:
+			o.good = append(o.good, took)
 		}
 	}
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
 	begin := time.Now()
-	for asked := 0; ctx.Err() == nil; <-ticker.C {
-		since := time.Since(begin)
-		for ; float64(asked) < rate*min(since, took).Seconds(); asked++ {
-			wg.Go(ask)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for n := range int(rate * took.Seconds()) {
+		due := begin.Add(seconds(float64(n) / rate))
+		if wait := time.Until(due); wait > 0 {
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
 		}
-		if since >= took {
-			break
-		}
+		wg.Go(func() { ask(due) })
 	}
 	wg.Wait()
 	return o

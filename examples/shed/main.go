@@ -24,6 +24,9 @@ one busy for a while. First a limiter refuses them while the process uses as muc
 its processors as -above says; then all are taken. Without it they pile up, and each
 takes longer than the one before; with it, those that are taken are done in time.
 
+The process uses as many processors as -processors says. The probe cpu sees this process
+alone: if others take the processors from it, it may never read enough to shed.
+
 Usage: shed [flags]
 
   go run ./examples/shed
@@ -37,18 +40,24 @@ type settings struct {
 	times, above float64
 	took, work   time.Duration
 	probe        string
+	processors   int
 }
 
 func main() { program.Main(usage, define) }
 
 func define(flags *flag.FlagSet, streams program.Streams) program.Body {
 	var s settings
-	flags.Float64Var(&s.times, "times", 2, "how many `times` what the processors can do is asked of them")
+	flags.Float64Var(&s.times, "times", 3, "how many `times` what the processors can do is asked of them")
 	flags.Float64Var(&s.above, "above", 0, "shed at this reading; 0: nine tenths of the processors, or 20 ms")
 	flags.DurationVar(&s.took, "for", 3*time.Second, "how long to ask")
 	flags.DurationVar(&s.work, "work", 5*time.Millisecond, "what a request costs of a processor")
 	flags.StringVar(&s.probe, "probe", "cpu", "what to watch: cpu, or scheduler, the time that goroutines wait for a processor")
+	flags.IntVar(&s.processors, "processors", 1, "`number` of processors that this process uses at most")
 	return func(ctx context.Context, _ []string) error {
+		if s.processors < 1 {
+			return program.Usage("-processors %d, want at least 1", s.processors)
+		}
+		runtime.GOMAXPROCS(s.processors)
 		if s.times <= 0 || s.took <= 0 || s.work <= 0 {
 			return program.Usage("-times %v -for %v -work %v, want more than 0", s.times, s.took, s.work)
 		}
@@ -88,6 +97,7 @@ func (s settings) shed() (adaptive.ShedOptions, error) {
 // compare asks with the limiter and without.
 func (s settings) compare(ctx context.Context, w io.Writer, shed core.Limiter) error {
 	burn.CPU(s.work)
+	dropped := 0
 	fmt.Fprintf(w, "%-8s %8s %8s %8s %8s\n", "", "done", "shed", "p50", "p99")
 	for _, side := range []struct {
 		name    string
@@ -99,6 +109,12 @@ func (s settings) compare(ctx context.Context, w io.Writer, shed core.Limiter) e
 		}
 		slices.Sort(o.took)
 		fmt.Fprintf(w, "%-8s %8d %8d %8v %8v\n", side.name, len(o.took), o.shed, o.quantile(0.5), o.quantile(0.99))
+		if side.limiter == shed {
+			dropped = o.shed
+		}
+	}
+	if dropped == 0 {
+		fmt.Fprintln(w, "nothing was shed: other processes had the processors, or -times is too low")
 	}
 	return nil
 }
@@ -127,6 +143,7 @@ func (s settings) ask(ctx context.Context, l core.Limiter) outcome {
 		lease := l.TryAcquire(1)
 		defer lease.Release()
 		if lease.Acquired() {
+			runtime.Gosched() // those who came meanwhile are decided on first
 			burn.CPU(s.work)
 		}
 		mu.Lock()
