@@ -127,3 +127,27 @@ func TestARefusalThatCannotBe(t *testing.T) {
 		})
 	}
 }
+
+// A caller alone that has to wait does so, and is served by others' goroutines.
+func TestAcquireAloneWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.store.prompt = true
+		l := bucket(t, s.shared("key"), perSecond)
+		takes(t, l, 5)
+		start := time.Now()
+		lease, err := l.Acquire(context.Background(), 2) //nolint:usetesting // one that can't end
+		require.NoError(t, err)
+		require.Equal(t, 2, lease.Permits())
+		require.Equal(t, 2*time.Second, time.Since(start))
+
+		c := concurrency(t, s.shared("leases"), core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+		held := takes(t, c, 1)
+		time.AfterFunc(time.Second, held.Release)
+		start = time.Now()
+		theirs, err := c.Acquire(context.Background(), 1) //nolint:usetesting // one that can't end
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(start))
+		theirs.Release()
+		require.Equal(t, 1, c.Available())
+	})
+}
