@@ -15,13 +15,15 @@ type room struct {
 	timer *time.Timer // nil until the first waiter whose instant is known
 	alarm int64       // the instant that the timer is set to, or Never
 
-	sentry sentry
-	ticket *cell // of the lease that was released last; nil: none to be used again
+	sentry *sentry // who waits for a Done that many share; nil: nobody
+	ticket *cell   // of the lease that was released last; nil: none to be used again
 
 	// Waiters to be used again. Those that woke put theirs on top of left, without the
 	// mutex; its holder takes them all at once, so no element meets the stack twice.
 	spare *waiter
 	left  atomic.Pointer[waiter]
+
+	shared shared // has a lock of its own
 }
 
 // waiter is an Acquire that waits. When its wait has ended, its lease is set, and soon
@@ -34,8 +36,9 @@ type parked struct {
 	lease Lease
 	plain bool // it takes permits without a lease
 
-	guarded  bool // another goroutine waits for its Done: see sentry
-	canceled bool // and saw it closed
+	sentry   *sentry     // the room's when it came; changed with the mutex
+	guarded  atomic.Bool // the sentry waits for its Done
+	canceled bool        // and saw it closed
 }
 
 // waiter returns a new waiter for n permits.
@@ -71,7 +74,7 @@ func (r *room) leave() {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
-	if r.sentry.quit != nil {
+	if r.sentry != nil {
 		close(r.sentry.quit)
 	}
 }
@@ -111,11 +114,11 @@ func (e *engine) onTimer() {
 	e.unlock(now)
 }
 
-// await blocks until the wait of w has ended or ctx is done.
+// await blocks until the wait of w has ended or ctx is done. Nobody else asks for Done: who
+// made the context may take it that the caller waits.
 func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
-	if w.Value.guarded {
-		<-w.Value.ready
-	} else if done := ctx.Done(); done == nil {
+	done := ctx.Done()
+	if done == nil || e.guarded(w, done) {
 		<-w.Value.ready // a select costs more
 	} else {
 		select {

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"bytes"
 	"context"
 	"runtime"
 	"sync"
@@ -30,6 +31,12 @@ func all(ctx context.Context, l core.Limiter, n, permits int) <-chan error {
 	return errs
 }
 
+// watchers returns how many goroutines of limiters wait in the place of callers.
+func watchers() int {
+	stacks := make([]byte, 1<<20)
+	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("core.(*engine).stand("))
+}
+
 func TestWaitersOfOneContextAreCancelledTogether(t *testing.T) {
 	eachOfFour(t, 1, 3*many, func(t *testing.T, l everything) {
 		held := takes(t, l, 1)
@@ -37,6 +44,7 @@ func TestWaitersOfOneContextAreCancelledTogether(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		probes := all(ctx, l, 1, 0)
 		errs := all(ctx, l, many, 1)
+		require.Equal(t, 1, watchers())
 		probesToo := all(ctx, l, 1, 0)
 		stranger := queues(t, l, 1)
 		later := all(ctx, l, 1, 1)
@@ -74,6 +82,7 @@ func TestAfterOneContextAnotherIsWatched(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			errs := all(ctx, l, many, 2)
 			small := queues(t, l, 1)
+			require.Equal(t, 1, watchers())
 			cancel()
 			for range many {
 				require.Equal(t, context.Canceled, <-errs)
@@ -85,13 +94,61 @@ func TestAfterOneContextAnotherIsWatched(t *testing.T) {
 	})
 }
 
+// The same while somebody else keeps waiting.
+func TestOneContextAfterTheOtherIsWatched(t *testing.T) {
+	eachOfFour(t, 1, 2*many, func(t *testing.T, l everything) {
+		held := takes(t, l, 1)
+		stays := queues(t, l, 1)
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			errs := all(ctx, l, many, 1)
+			require.Equal(t, 1, watchers())
+			cancel()
+			synctest.Wait()
+			require.Len(t, errs, many)
+			require.Zero(t, watchers())
+		}
+		l.Refund(held)
+		stays.granted(t)
+	})
+}
+
+// Who was watched for has got its permit, and what it waited with is used for a stranger.
+func TestAStrangerIsNotTakenForOneThatWasGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1, 2*many)
+		held := takes(t, l, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := make(chan error, many)
+		for i := range many {
+			go func() {
+				lease, err := l.Acquire(ctx, 1)
+				if i < many/2 {
+					lease.Release()
+				}
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		held.Release()
+		synctest.Wait()
+		require.Len(t, errs, many/2+1)
+		stranger := queues(t, l, 1)
+		require.Equal(t, 1, watchers())
+		cancel()
+		stranger.waits(t)
+		require.Len(t, errs, many)
+		require.NoError(t, l.Close())
+		stranger.fails(t, core.ErrClosed)
+	})
+}
+
 // A context outlives the room, and is done when nobody waits, or others do.
 func TestAContextIsWatchedNoLongerThanSomebodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1, many)
 		ctx, cancel := context.WithCancel(t.Context())
 		held := takes(t, l, 1)
-		before := runtime.NumGoroutine()
 		var done sync.WaitGroup
 		for range many {
 			done.Go(func() {
@@ -103,11 +160,12 @@ func TestAContextIsWatchedNoLongerThanSomebodyWaits(t *testing.T) {
 			})
 		}
 		synctest.Wait()
+		require.Equal(t, 1, watchers())
 		held.Release()
 		done.Wait()
 		counts(t, l, 1, 1, 0, many+1, 0)
 		synctest.Wait()
-		require.Equal(t, before, runtime.NumGoroutine(), "nobody watches any more")
+		require.Zero(t, watchers())
 
 		held = takes(t, l, 1)
 		stranger := queues(t, l, 1)
@@ -115,6 +173,35 @@ func TestAContextIsWatchedNoLongerThanSomebodyWaits(t *testing.T) {
 		synctest.Wait()
 		held.Release()
 		stranger.granted(t)
+	})
+}
+
+func TestContextsOfTheirOwnAreNotWatched(t *testing.T) {
+	eachOfFour(t, 1, 2*many, func(t *testing.T, l everything) {
+		takes(t, l, 1)
+		for range many {
+			queues(t, l, 1)
+			all(context.WithoutCancel(t.Context()), l, 1, 1)
+		}
+		require.Zero(t, watchers())
+		require.NoError(t, l.Close())
+	})
+}
+
+// Several find at once that their context is worth being watched.
+func TestOneContextIsWatchedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1, 3*many)
+		takes(t, l, 1)
+		slow := &asked{Context: endless{t.Context(), make(chan struct{})}, first: func() { time.Sleep(1) }}
+		errs := all(slow, l, 3*many, 1)
+		time.Sleep(1)
+		synctest.Wait()
+		require.Equal(t, 1, watchers())
+		require.NoError(t, l.Close())
+		for range 3 * many {
+			require.Equal(t, core.ErrClosed, <-errs)
+		}
 	})
 }
 

@@ -86,10 +86,6 @@ func (e *engine) admit(ctx context.Context, n int, plain bool) (w *waiter, l Lea
 	if c.Kind != machine.Concurrency {
 		left = timeLeft(ctx) // before the lock: the context may be somebody's own
 	}
-	var done <-chan struct{}
-	if c.QueueLimit > 0 {
-		done = ctx.Done()
-	}
 	now := e.lock()
 	defer e.unlock(now)
 	if e.closed {
@@ -110,8 +106,7 @@ func (e *engine) admit(ctx context.Context, n int, plain bool) (w *waiter, l Lea
 		e.room = &room{alarm: machine.Never}
 	}
 	w = e.room.waiter(n)
-	w.Value.plain = plain
-	e.join(e.room, w, done)
+	w.Value.plain, w.Value.sentry = plain, e.room.sentry
 	e.m.Wait(w)
 	return w, l
 }
