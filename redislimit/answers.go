@@ -51,6 +51,9 @@ func (e *engine) finishLocked(c *call, got []int64, err error, now time.Time) {
 		case opAhead:
 			e.stock.fill(c, r, a)
 			e.stockTimerLocked()
+			if e.closed { // Close waits for this call, and for what it leads to
+				e.stock.returning = true
+			}
 		case opGive:
 			returned = returned || a.status == 1
 		}
@@ -153,8 +156,7 @@ func (e *engine) failLocked(c *call) {
 		case o.kind == opTake:
 			e.awayLocked(o, e.breaker.err)
 		case o.kind == opGive && o.lease != nil:
-			e.leases.retry(o.lease)
-			e.keepLocked()
+			e.tellAgainLocked(o.lease)
 			e.decideLocked(o, away)
 		default:
 			e.decideLocked(o, away)

@@ -36,7 +36,8 @@ type engine struct {
 	queue    queue
 	refusals refusals
 	known    known
-	played   forecast // memory for known's
+	looked   time.Time // when Statistics asked last
+	played   forecast  // memory for known's
 	stock    stock
 	breaker  breaker
 	news     []error       // of the breaker, for OnState; nil: the store is back

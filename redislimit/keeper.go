@@ -39,7 +39,7 @@ func (k *keeper) run() {
 	pause, backoff := k.jitter(e.shared.TTL/3), firstBackoff
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
-	renewAt := time.Now().Add(pause)
+	renewAt, tellAt := time.Now().Add(pause), time.Time{}
 	for {
 		e.mu.Lock()
 		held, untold := len(e.leases.all), len(e.leases.untold)
@@ -49,17 +49,20 @@ func (k *keeper) run() {
 			return
 		}
 		e.mu.Unlock()
-		next := renewAt
-		if untold > 0 {
-			next = earlier(next, time.Now().Add(backoff))
+		switch {
+		case untold == 0:
+			tellAt = time.Time{}
+		case tellAt.IsZero():
+			tellAt = time.Now().Add(backoff)
 		}
-		timer.Reset(time.Until(next))
+		timer.Reset(time.Until(earlier(renewAt, tellAt)))
 		select {
 		case <-timer.C:
 		case <-k.wake:
 			continue
 		}
 		failed := k.keep(!time.Now().Before(renewAt))
+		tellAt = time.Time{}
 		switch {
 		case failed:
 			renewAt = earlier(renewAt, time.Now().Add(k.jitter(e.shared.TTL/6)))
@@ -131,7 +134,7 @@ func (k *keeper) call(t *terms, ops []*op) (failed bool) {
 	for i, o := range ops {
 		switch {
 		case err != nil && o.kind == opGive:
-			e.leases.retry(o.lease)
+			e.tellAgainLocked(o.lease)
 		case err != nil || o.kind == opGive:
 		case r.conflict == 0 && r.answers[i].status == 1:
 			o.lease.until = c.sent.Add(e.lifetime())
@@ -151,5 +154,10 @@ func (k *keeper) call(t *terms, ops []*op) (failed bool) {
 	return err != nil
 }
 
-// retry notes that the store is to be told of a release again.
-func (l *leases) retry(h *held) { l.untold = append(l.untold, h) }
+// tellAgainLocked has the keeper tell the store of a release, again.
+func (e *engine) tellAgainLocked(h *held) {
+	l := &e.leases
+	l.untold = append(l.untold, h)
+	e.keepLocked()
+	l.keeper.poke() // it may sleep until it renews others
+}

@@ -170,8 +170,7 @@ func (h *held) release() {
 func (e *engine) giveLeaseLocked(o *op) bool {
 	o.lease.tryUntil = o.lease.until
 	if e.breaker.down {
-		e.leases.untold = append(e.leases.untold, o.lease)
-		e.keepLocked()
+		e.tellAgainLocked(o.lease)
 		return false
 	}
 	o.due = time.Now().Add(e.shared.Budget)

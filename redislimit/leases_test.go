@@ -186,6 +186,31 @@ func TestAReleaseIsToldAgain(t *testing.T) {
 	})
 }
 
+// It is told again soon, and not only when the leases are renewed that are still held.
+func TestAReleaseIsToldAgainWhileOthersAreHeld(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		other := o
+		other.Store = s.plain
+		a, b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 6}), concurrency(t, other, core.ConcurrencyLimiterOptions{PermitLimit: 6})
+		held := takes(t, a, 1)
+		var leases []core.Lease
+		for range 5 {
+			leases = append(leases, takes(t, a, 1))
+		}
+		s.store.answer(gone)
+		for _, l := range leases { // after three it is known to be away
+			l.Release()
+			time.Sleep(60 * time.Millisecond)
+		}
+		s.store.answer(nil)
+		time.Sleep(time.Second)
+		require.Equal(t, 5, b.Available())
+		held.Release()
+		require.Equal(t, 6, b.Available())
+	})
+}
+
 // The goroutine that renews is there while leases are held, and no longer.
 func TestCloseKeepsLeases(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -77,8 +77,8 @@ type call struct {
 }
 
 const (
-	mostOps    = 512 // in a call
-	mostQueued = 64  // of them, of the queue
+	mostOps    = 2000 // in a call
+	mostQueued = 64   // of them, of the queue
 )
 
 // callLocked sees to it that somebody makes calls, once the mutex is free.

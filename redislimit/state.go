@@ -44,14 +44,19 @@ func (e *engine) ask(o *op) {
 }
 
 // Statistics returns the limiter's counts, which are this process' own, and what is
-// available over all. It asks the store if it has not answered for 100 ms; while the store
-// is away Available is what was known last. The counts go on after Close.
+// available over all. It asks the store if it has not answered for 100 ms, and every 100 ms
+// at most; while the store is away, or another call asks, Available is what was known last. The
+// counts go on after Close.
 func (e *engine) Statistics() core.Statistics {
 	if e.shared.Store == nil {
 		return core.Statistics{}
 	}
 	e.mu.Lock()
-	stale := time.Since(e.known.told) >= statisticsEvery
+	now := time.Now()
+	stale := now.Sub(e.known.told) >= statisticsEvery && now.Sub(e.looked) >= statisticsEvery
+	if stale {
+		e.looked = now
+	}
 	e.mu.Unlock()
 	if stale {
 		e.look()

@@ -96,7 +96,7 @@ func (e *engine) aheadLocked(c *call, now time.Time) int64 {
 // stockTimerLocked has what is unspent given back in time.
 func (e *engine) stockTimerLocked() {
 	s := &e.stock
-	if s.n > 0 && s.timer == nil {
+	if s.n > 0 && s.timer == nil && !e.closed {
 		s.timer = time.AfterFunc(unspentBy, e.giveStockBack)
 	}
 }
