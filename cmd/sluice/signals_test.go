@@ -109,6 +109,18 @@ func TestThrottleInterrupted(t *testing.T) {
 	}
 }
 
+// As a number, too, it says how far it got.
+func TestThrottleInterruptedNumeric(t *testing.T) {
+	s := start(t, programs(t), "sluice", "throttle", "-n", "-i", "1h", "-L", "1MB/s", "-s", "100")
+	_, err := io.WriteString(s.in, "hello\n")
+	require.NoError(t, err)
+	assert.Equal(t, "hello", s.line(s.out))
+	s.signal(syscall.SIGTERM)
+	status, _, errs := s.ends()
+	assert.Equal(t, 143, status)
+	assert.Equal(t, "6\n", errs)
+}
+
 func TestThrottleInterruptedWhileItWaitsForPermits(t *testing.T) {
 	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
 	_, err := io.WriteString(s.in, "a\nb\n")

@@ -56,6 +56,18 @@ func TestBarOnATerminal(t *testing.T) {
 	assert.NotRegexp(t, "\x1b\\[[0-9;]*m", text, "there are no colours to be switched off")
 }
 
+// A terminal that tells no size, as those of programs that watch others often do, is taken for one of 80 columns.
+func TestBarOnATerminalWithoutSize(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, make([]byte, 30_000), 0o600))
+	text := onTerminal(t, 0, nil, "throttle", "-L", "100kB", "-i", "20ms", "-o", os.DevNull, file)
+	assert.Regexp(t, `\[=+>?-*\]`, text)
+	assert.Contains(t, text, "30000 bytes in ")
+
+	text = onTerminal(t, 0, nil, "run", "--bar", "-j1", "job", ":::", "sleep=300ms", "sleep=300ms")
+	assert.Regexp(t, `[0-9] jobs`, text)
+}
+
 func TestBarPartsOnATerminal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, make([]byte, 20_000), 0o600))

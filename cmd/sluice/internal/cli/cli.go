@@ -118,3 +118,12 @@ func NotEmpty(flags *pflag.FlagSet, names ...string) error {
 
 // IsTerminal reports whether a person sees what is written to f.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// Screen returns what progress is drawn on: the terminal f, or if that does not tell how wide it is, what writes to it
+// and is taken for 80 columns.
+func Screen(f *os.File) io.Writer {
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+		return f
+	}
+	return struct{ io.Writer }{f}
+}

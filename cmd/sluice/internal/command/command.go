@@ -62,6 +62,9 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 				return cli.Usage("unknown shell %q, want bash, zsh, fish or powershell", args[0])
 			}
 			c.Args = cobra.ArbitraryArgs
+			for _, shell := range c.Commands() {
+				shell.Args = noArguments
+			}
 		}
 	}
 	return root

@@ -3,8 +3,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -56,7 +58,8 @@ func Read(name string) (*Config, error) {
 	return Parse(name, text)
 }
 
-// Parse reads the text of the file of that name. The error joins a *[Fault] for each thing that is wrong.
+// Parse reads the text of the file of that name. The error joins a *[Fault] for each thing that is wrong. With it comes
+// what could be read all the same, nil if there is nothing.
 func Parse(name string, text []byte) (*Config, error) {
 	r := &reader{file: name}
 	f, err := parser.ParseBytes(text, 0)
@@ -72,11 +75,21 @@ func Parse(name string, text []byte) (*Config, error) {
 	c := &Config{file: name, at: make(map[string]Position)}
 	c.read(r, f.Docs[0].Body)
 	c.check(r)
-	if len(r.faults) > 0 {
-		slices.SortStableFunc(r.faults, compareFaults)
-		return nil, errors.Join(r.faults...)
+	return c, Join(r.faults...)
+}
+
+// Join joins errors as errors.Join does, faults in the order of their places, and what has no place behind them.
+func Join(errs ...error) error {
+	var all []error
+	for _, err := range errs {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			all = append(all, joined.Unwrap()...)
+		} else if err != nil {
+			all = append(all, err)
+		}
 	}
-	return c, nil
+	slices.SortStableFunc(all, compareFaults)
+	return errors.Join(all...)
 }
 
 func isNull(n ast.Node) bool {
@@ -85,13 +98,15 @@ func isNull(n ast.Node) bool {
 }
 
 func compareFaults(a, b error) int {
-	var x, y *Fault
-	errors.As(a, &x)
-	errors.As(b, &y)
-	if x.At.Line != y.At.Line {
-		return x.At.Line - y.At.Line
+	x, y := placeOf(a), placeOf(b)
+	return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
+}
+
+func placeOf(err error) Position {
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return f.At
 	}
-	return x.At.Column - y.At.Column
+	return Position{math.MaxInt, 0}
 }
 
 // syntaxFault says where the parser gave up.

@@ -206,6 +206,10 @@ func FuzzParse(f *testing.F) {
 			require.True(t, ok, "%v", err)
 			require.Positive(t, fault.At.Line)
 			require.Positive(t, fault.At.Column)
+			if c != nil {
+				_, _ = c.Backends()
+				_, _ = c.Addresses()
+			}
 			return
 		}
 		for _, p := range c.Policies {

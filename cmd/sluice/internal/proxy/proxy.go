@@ -84,10 +84,28 @@ func (p *proxy) load() error {
 	}
 	p.text = text
 	c, err := config.Parse(p.file, text)
+	if err != nil && c != nil {
+		before := p.state.Load()
+		_, ends := p.ends(c)
+		_, pair := keyPair(c)
+		return config.Join(err, ends, pair, unchangeable(before.config, c))
+	}
 	if err != nil {
 		return err
 	}
 	return p.applyLocked(c)
+}
+
+// keyPair reads the certificate and its key; nil if c has none.
+func keyPair(c *config.Config) (*tls.Certificate, error) {
+	if c.Cert == "" || c.Key == "" {
+		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
+	}
+	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return nil, c.Fault(c.Where("cert"), "tls: %v", err)
+	}
+	return &pair, nil
 }
 
 // applyLocked puts a configuration in force as a whole; if anything is wrong with it, nothing changes.
@@ -96,18 +114,13 @@ func (p *proxy) applyLocked(c *config.Config) error {
 	next := &state{config: c}
 	ends, err := p.ends(c)
 	faults := []error{err, unchangeable(before.config, c)}
-	if c.Cert != "" && c.Key != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
-		if err != nil {
-			faults = append(faults, c.Fault(c.Where("cert"), "tls: %v", err))
-		}
-		next.cert = &pair
-	}
+	next.cert, err = keyPair(c)
+	faults = append(faults, err)
 	store := p.store
 	if c.Redis != "" && store == nil {
 		if store, err = shared.Open(c.Redis); err != nil {
 			faults = append(faults, c.Fault(c.Where("redis"), "redis: %v", err))
-			return errors.Join(faults...)
+			return config.Join(faults...)
 		}
 	}
 	keys := &p.keys
@@ -119,7 +132,7 @@ func (p *proxy) applyLocked(c *config.Config) error {
 	if p.tcp {
 		faults = append(faults, tcpFaults(c))
 	}
-	if err := errors.Join(faults...); err != nil {
+	if err := config.Join(faults...); err != nil {
 		return err
 	}
 	next.policies, next.limits = d.policies, d.limits

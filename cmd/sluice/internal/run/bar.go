@@ -21,7 +21,7 @@ func newBar(total int) bar {
 	if !cli.IsTerminal(os.Stderr) {
 		return bar{}
 	}
-	b := bar{progress: mpb.New(mpb.WithOutput(os.Stderr), mpb.WithRefreshRate(200*time.Millisecond))}
+	b := bar{progress: mpb.New(mpb.WithOutput(cli.Screen(os.Stderr)), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithAutoRefresh())}
 	filler := mpb.BarFillerBuilder(mpb.BarStyle())
 	if total == 0 {
 		filler = mpb.NopStyle()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -86,7 +87,7 @@ func (f *flags) plan() (*plan, error) {
 	}
 	l, err := spec.Parse(f.limit)
 	if err != nil {
-		return nil, cli.Usage("--limit: %w", err)
+		return nil, cli.Usage("--limit %s", strings.TrimPrefix(err.Error(), "spec: "))
 	}
 	key := f.key
 	if key == "" && saysKey(f.fields) {

@@ -83,7 +83,8 @@ func (m *instance) giveBack(now int64, g machine.Grant) {
 	}
 }
 
-// scaled returns a limit times a factor; its queue stays.
+// scaled returns a limit times a factor, 2, 1 or a half; its queue stays. A bucket's permits that have no whole half come in
+// twice the time; what has none else is rounded down, to 1 at least.
 func scaled(l spec.Limit, factor float64) spec.Limit {
 	times := func(n int) int {
 		v := float64(n) * factor
@@ -95,7 +96,11 @@ func scaled(l spec.Limit, factor float64) spec.Limit {
 	if l.Kind == spec.Unlimited {
 		return l
 	}
-	l.Permits = times(l.Permits)
+	if factor < 1 && l.Permits%2 == 1 && l.Kind == spec.TokenBucket && l.Per <= math.MaxInt64/2 {
+		l.Per *= 2
+	} else {
+		l.Permits = times(l.Permits)
+	}
 	if l.Burst > 0 {
 		l.Burst = times(l.Burst)
 	}

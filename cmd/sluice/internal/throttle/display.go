@@ -143,7 +143,7 @@ func (j *job) showBar(o options, m *meter) (stop func()) {
 		})
 	}
 	u := o.unit()
-	progress := mpb.New(mpb.WithOutput(os.Stderr), mpb.WithRefreshRate(o.every), mpb.WithAutoRefresh())
+	progress := mpb.New(mpb.WithOutput(cli.Screen(os.Stderr)), mpb.WithRefreshRate(o.every), mpb.WithAutoRefresh())
 	filler := mpb.NopStyle()
 	if o.parts.bar && j.size > 0 {
 		filler = mpb.BarStyle()

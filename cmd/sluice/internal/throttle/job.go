@@ -67,11 +67,22 @@ func sizeOf(names []string) (sum int64) {
 		case err != nil: // told when it is its turn
 		case !info.Mode().IsRegular():
 			return 0
+		case name == "-":
+			sum += info.Size() - min(at(os.Stdin), info.Size())
 		default:
 			sum += info.Size()
 		}
 	}
 	return sum
+}
+
+// at returns how far into a file its next read begins.
+func at(f *os.File) int64 {
+	n, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // copyAll copies the files. One that can't be read is told of, and the next goes on.

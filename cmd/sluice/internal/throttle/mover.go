@@ -91,8 +91,10 @@ func (m *byLine) read() {
 
 func (m *byLine) move(n int) (moved, written int, err error) {
 	if m.lines == 0 {
-		written, err = m.moveLong()
-		return 1, written, err
+		if written, err = m.moveLong(); err != nil {
+			return 0, written, err
+		}
+		return 1, written, nil
 	}
 	// The end of the n-th line.
 	end := m.from
@@ -101,6 +103,9 @@ func (m *byLine) move(n int) (moved, written int, err error) {
 		moved++
 	}
 	written, err = m.dst.Write(m.buf[m.from:end])
+	if err != nil {
+		moved = bytes.Count(m.buf[m.from:m.from+written], []byte{m.end})
+	}
 	m.from += written
 	m.lines -= moved
 	return moved, written, err

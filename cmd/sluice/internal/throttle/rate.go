@@ -32,7 +32,7 @@ func parseRate(text, burst string) (spec.Limit, error) {
 	return l, nil
 }
 
-var amount = regexp.MustCompile(`(?:^|\s)[0-9][0-9A-Za-z_]*(?:\s|$)`)
+var amount = regexp.MustCompile(`(?:^|\s)[0-9][0-9.A-Za-z_]*(?:\s|$)`)
 
 // perSecond adds the "/s" that was left out behind the amount.
 func perSecond(text string) string {

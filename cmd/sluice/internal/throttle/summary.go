@@ -44,7 +44,7 @@ func (j *job) last(o options, stopped, done bool) {
 	switch o.style {
 	case silent:
 	case numeric:
-		if done {
+		if done || stopped {
 			printNumber(v)
 		}
 	case asJSON:

@@ -121,7 +121,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	store, err := shared.Open(o.redis)
 	if err != nil {
-		return cli.Usage("--redis: %w", err)
+		return cli.Usage("--redis %q: %w", withoutPassword(o.redis), err)
 	}
 	defer func() { _ = store.Close() }()
 	signals := make(chan os.Signal, 8)
@@ -205,4 +205,12 @@ func statusOfStart(err error) int {
 		return notFound
 	}
 	return cannotRun
+}
+
+// withoutPassword returns a URL without what stands before its host.
+func withoutPassword(url string) string {
+	if at := strings.LastIndexByte(url, '@'); at >= 0 {
+		return "..." + url[at:]
+	}
+	return url
 }
