@@ -76,21 +76,18 @@ func (g *gradient) Next(s Sample) float64 {
 func (g *gradient) law(limit float64) float64 {
 	ratio := g.ratio()
 	if g.seeking && ratio < overloaded {
-		return seekGrowth * limit
+		return g.seek(ratio)
 	}
 	if g.seeking {
 		g.seeking = false
-		return limit/ratio*g.tolerance + leastQueue
+		return g.retreat(limit/ratio*g.tolerance + leastQueue)
 	}
 	slope := min(max(g.tolerance/ratio, steepest), 1)
-	if slope < 1 {
-		g.streak = 0
-	} else {
-		g.streak++
-	}
 	if ratio > farOverloaded && limit-limit/ratio > smallQueue {
-		return limit * slope
+		g.streak = 0
+		return g.retreat(limit * slope)
 	}
+	g.note(slope == 1)
 	next := limit*slope + max(g.room(2)*limit, leastQueue)
 	return limit + g.smoothing*(next-limit)
 }

@@ -40,6 +40,7 @@ type meter struct {
 	rest      int     // windows to come without a probe
 	saturated int     // probes in a row that found the server saturated
 	streak    int     // windows without queueing, as the algorithm counts them
+	fine      float64 // what was in flight in the last window, if there was no queueing; else 0
 	stuck     int     // probes since the limit could last be lowered for one
 
 	now  window // the samples of this phase
@@ -69,6 +70,7 @@ const (
 	seekGrowth    = 1.6  // of the limit, from window to window, while it is sought
 	overloaded    = 1.25 // a ratio at which the limit has been found
 	farOverloaded = 1.5  // a ratio at which there is no time for caution
+	quiet         = 1.1  // a ratio up to which nothing queued, for all that a short window tells
 	leastForced   = 10   // in flight, for a probe while less than half of the limit is used
 	leastRoom     = 0.06
 	mostRoom      = 0.36
@@ -77,6 +79,10 @@ const (
 
 	// A probe follows the load down if its latency falls by such a share of the fall in load.
 	follows = 0.75
+
+	// If it falls by so many times the fall in load, the server did less because it had too
+	// much: the probe may well have left it room.
+	collapses = 2.5
 
 	// A probe has the latency of one that left the server room if it is below so many times that,
 	// and so many probes ago at most.
@@ -196,7 +202,7 @@ func (m *meter) probed(w window) bool {
 	// it was at neither.
 	followed := (m.full.mean()/w.mean() - 1) / (full/part - 1)
 	m.saturated++
-	if m.isFree(w, followed) || followed < follows {
+	if m.isFree(w, followed) || followed < follows || followed > collapses {
 		m.saturated = 0
 	}
 	if m.saturated > 1 || m.saturated > 0 && m.seeking {
@@ -309,6 +315,33 @@ func (m *meter) ratio() float64 {
 // more, by haste, while there is none.
 func (m *meter) room(haste float64) float64 {
 	return min(leastRoom*math.Pow(haste, float64(max(m.streak-2, 0))), mostRoom)
+}
+
+// note takes note of a window that is not far overloaded: whether there was queueing.
+func (m *meter) note(fine bool) {
+	m.streak++
+	m.fine = min(m.limit, m.full.level())
+	if !fine {
+		m.streak, m.fine = 0, 0
+	}
+}
+
+// seek returns the limit to try next while none that fits has been found.
+func (m *meter) seek(ratio float64) float64 {
+	m.note(ratio < quiet)
+	m.streak = 0
+	return seekGrowth * m.limit
+}
+
+// retreat returns the limit after a window that was far overloaded: the one of the window
+// before if that was fine, else to. A server whose throughput falls once it has too much makes
+// a ratio that is no measure of how much too much it was.
+func (m *meter) retreat(to float64) float64 {
+	if fine := m.fine; to < fine && fine < m.limit {
+		to = fine
+	}
+	m.fine = 0
+	return to
 }
 
 // drop takes note of a drop, and returns the limit to be in force.

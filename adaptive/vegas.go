@@ -64,29 +64,27 @@ func (v *vegas) Next(s Sample) float64 {
 func (v *vegas) law(limit float64) float64 {
 	ratio := v.ratio()
 	if v.seeking && ratio < overloaded {
-		return seekGrowth * limit
+		return v.seek(ratio)
 	}
 	if v.seeking {
 		v.seeking = false
-		return limit/ratio + v.alpha(int(limit/ratio))
+		return v.retreat(limit/ratio + v.alpha(int(limit/ratio)))
 	}
 	n := int(limit)
 	queue := limit * (1 - 1/ratio)
-	alpha, beta := v.alpha(n), v.beta(n)
+	alpha, beta, threshold := v.alpha(n), v.beta(n), v.threshold(n)
+	if ratio > farOverloaded && queue > max(alpha, beta, threshold) {
+		v.streak = 0
+		return v.retreat(limit * max(1/ratio, steepest))
+	}
+	v.note(queue <= threshold)
 	switch {
-	case queue <= v.threshold(n):
-		v.streak++
+	case v.streak > 0:
 		return limit + max(v.room(1.5)*limit, 1)
 	case queue < alpha:
-		v.streak = 0
 		return limit + log10(n)
-	case ratio > farOverloaded && queue > beta:
-		v.streak = 0
-		return limit * max(1/ratio, steepest)
 	case queue > beta:
-		v.streak = 0
 		return limit - max(log10(n), (queue-beta)/2)
 	}
-	v.streak = 0
 	return limit
 }
