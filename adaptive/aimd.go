@@ -57,10 +57,19 @@ func (a *aimd) Next(s Sample) float64 {
 		a.cut, a.grown = s.At, 0
 		return limit * a.Backoff
 	}
-	a.grown += 1 / limit
-	if a.grown < 1-1e-9 {
+	if a.count(s.Limit, s.InFlight, s.Duration) {
 		return limit
 	}
 	a.grown = 0
 	return limit + 1
+}
+
+// count takes a success that the limit does not grow by.
+func (a *aimd) count(limit, _ int, held time.Duration) bool {
+	grown := a.grown + 1/float64(limit)
+	if held > a.Timeout || grown >= 1-1e-9 {
+		return false
+	}
+	a.grown = grown
+	return true
 }

@@ -36,9 +36,11 @@ type Concurrency struct {
 
 	// Samples are learned from one at a time, by the goroutine that moved turn from idle; the
 	// others leave theirs in the queue for it.
-	turn  atomic.Int32
-	batch []direct.End // taken from the queue; for whoever's turn it is, as next is
-	next  int          // of the batch
+	turn    atomic.Int32
+	counter counter      // the algorithm, if it is one; else nil
+	wanted  int          // by the algorithm, put within bounds; 0: unknown. For whoever's turn it is
+	batch   []direct.End // taken from the queue; likewise
+	next    int          // of the batch; likewise
 
 	mu    sync.Mutex // guards queue; a leaf
 	queue []direct.End
@@ -59,6 +61,7 @@ func New(o Options) (*Concurrency, error) {
 	}
 	l.inner = inner
 	l.watched, _ = direct.Core[core.Lease]().Watch(inner, l.ended)
+	l.counter, _ = l.o.Algorithm.(counter)
 	l.limit.Store(int64(o.Initial))
 	l.watched.Resize(o.Initial)
 	return l, nil

@@ -1,6 +1,8 @@
 package adaptive
 
 import (
+	"time"
+
 	"github.com/sluice-go/sluice/internal/bound"
 	"github.com/sluice-go/sluice/internal/direct"
 )
@@ -18,17 +20,42 @@ const (
 // kept.
 const mostQueued = 1 << 16
 
+// counter is an Algorithm that most samples tell nothing new: they are only counted, which
+// costs much less than a call of Next that the user's code may be in.
+type counter interface {
+	// count takes a success that changes nothing of what is wanted. If it may, it returns
+	// false and has done nothing; then the sample is for Next. It must not panic.
+	count(limit, inFlight int, held time.Duration) bool
+}
+
 // ended is told of each lease that held permits, after they are back, on the goroutine that
 // released it.
 func (l *Concurrency) ended(e direct.End) {
 	if e.Cause != direct.Released && e.Cause != direct.Dropped {
 		return
 	}
-	if l.turn.CompareAndSwap(idle, busy) {
+	switch {
+	case !l.turn.CompareAndSwap(idle, busy):
+		l.endedSlow(e)
+	case !l.counted(e):
 		l.learn(e)
-		return
+	case !l.turn.CompareAndSwap(busy, idle):
+		l.learnQueued()
 	}
-	l.endedSlow(e)
+}
+
+// counted takes a sample by which the limit stays as it is, if that is known beforehand. It
+// is this goroutine's turn.
+func (l *Concurrency) counted(e direct.End) bool {
+	if l.counter == nil || e.Cause != direct.Released {
+		return false
+	}
+	// A limit that is wanted and not in force yet comes once half of the present one is used.
+	limit := l.Limit()
+	if l.wanted != limit && (l.wanted < limit || e.InFlight >= limit-e.InFlight) {
+		return false
+	}
+	return l.counter.count(limit, e.InFlight, e.Held)
 }
 
 // endedSlow is ended while somebody learns.
@@ -89,6 +116,7 @@ func (l *Concurrency) step(e direct.End) {
 	old := l.Limit()
 	dropped := e.Cause == direct.Dropped
 	want := nan
+	l.wanted = 0
 	// A drop shrinks the limit, whatever becomes of the user's code.
 	defer func() { l.move(old, bound.Next(old, l.o.Min, l.o.Max, e.InFlight, dropped, want)) }()
 	want = l.o.Algorithm.Next(Sample{
@@ -98,6 +126,9 @@ func (l *Concurrency) step(e direct.End) {
 		Dropped:  dropped,
 		At:       l.base.Add(e.Granted + e.Held),
 	})
+	if !dropped { // what a drop calls for is not what the next sample does
+		l.wanted = bound.Next(old, l.o.Min, l.o.Max, old, false, want)
+	}
 }
 
 // move puts another limit in force.

@@ -3,6 +3,7 @@ package adaptive
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // meter measures what [Gradient] and [Vegas] go by: the mean latency at the limit, and the
@@ -103,15 +104,10 @@ const (
 // the algorithm sets the limit by the ratio.
 func (m *meter) add(s Sample) bool {
 	m.begin(s)
-	if m.skip > 0 {
-		m.skip--
+	if m.count(s.Limit, s.InFlight, s.Duration) {
 		return false
 	}
-	m.now.add(s)
-	if !m.enough() {
-		return false
-	}
-	w := m.now
+	w := m.now.with(s.InFlight, s.Duration)
 	m.now = window{}
 	if m.level > 0 {
 		m.level = 0
@@ -133,6 +129,20 @@ func (m *meter) add(s Sample) bool {
 	m.level = m.below(w.level())
 	m.settle(w.level())
 	return false
+}
+
+// count takes a sample that does not end a window; one that does it leaves.
+func (m *meter) count(_, inFlight int, held time.Duration) bool {
+	if m.skip > 0 {
+		m.skip--
+		return true
+	}
+	w := m.now.with(inFlight, held)
+	if w.n >= leastWindow && m.enough(w) {
+		return false
+	}
+	m.now = w
+	return true
 }
 
 // below returns the level of a probe.
@@ -166,19 +176,19 @@ func justBelow(n int) float64 { return float64(n) - 1e-6 }
 // the limit changed.
 func (m *meter) settle(inFlight float64) { m.skip = int(settleLength*inFlight) + 1 }
 
-// enough reports whether the present window has the samples that it needs.
-func (m *meter) enough() bool {
-	w, share, least := &m.now, precision, float64(leastLength)
+// enough reports whether a window of leastWindow samples or more has those that it needs. It
+// looks at each sample, so it does not divide.
+func (m *meter) enough(w window) bool {
+	share, least := precision, float64(leastLength)
 	if m.seeking {
 		share, least = seekPrecision, seekLength
 	}
-	n, level := float64(w.n), w.level()
-	if n < max(least*level, leastWindow) {
+	n := float64(w.n)
+	if n*n < least*w.inFlight { // n is less than so many times the level
 		return false
 	}
 	// The variance of the mean is at most the square of the share of the mean.
-	mean := w.mean()
-	return w.sumSq/n-mean*mean <= share*share*mean*mean*n || n >= max(mostLength*level, mostWindow)
+	return n*w.sumSq <= w.sum*w.sum*(1+share*share*n) || n >= mostWindow && n*n >= mostLength*w.inFlight
 }
 
 // wanted returns the limit to be in force now.

@@ -1,21 +1,26 @@
 package adaptive
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // window is a number of samples.
 type window struct {
 	n        int
-	sum      float64 // of the durations, in seconds
+	sum      float64 // of the durations, in nanoseconds
 	sumSq    float64 // of their squares
 	inFlight float64 // the sum
 }
 
-func (w *window) add(s Sample) {
-	d := s.Duration.Seconds()
+// with returns the window with one sample more.
+func (w window) with(inFlight int, held time.Duration) window {
+	d := float64(held)
 	w.n++
 	w.sum += d
 	w.sumSq += d * d
-	w.inFlight += float64(s.InFlight)
+	w.inFlight += float64(inFlight)
+	return w
 }
 
 // mean returns the mean duration.
