@@ -42,6 +42,6 @@ func (w *window) spread() float64 {
 // load.
 func differ(a, b window) bool {
 	x, y := a.mean(), b.mean()
-	sure := 4 * math.Hypot(a.spread()*x, b.spread()*y)
-	return math.Abs(x-y) > max(sure, 0.2*min(x, y))
+	d := math.Abs(x - y)
+	return d > 0.2*min(x, y) && d > 4*math.Hypot(a.spread()*x, b.spread()*y)
 }

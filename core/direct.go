@@ -94,15 +94,38 @@ func (p *plain) lease(n int) Lease {
 // watched is a concurrency limiter whose leases tell of their end.
 type watched ConcurrencyLimiter
 
-func (k *watched) TryAcquire(n int) Lease { return k.watch((*ConcurrencyLimiter)(k).TryAcquire(n)) }
-
-func (k *watched) Acquire(ctx context.Context, n int) (Lease, error) {
-	l, err := (*ConcurrencyLimiter)(k).Acquire(ctx, n)
-	return k.watch(l), err
+func (k *watched) TryAcquire(n int) Lease {
+	l := (*ConcurrencyLimiter)(k)
+	if lease, ok := l.tryFast(n); ok {
+		return k.watch(lease)
+	}
+	return k.watchSlow(l.tryAcquireSlow(n))
 }
 
-// watch makes the lease a watched one if it holds anything.
+func (k *watched) Acquire(ctx context.Context, n int) (Lease, error) {
+	l := (*ConcurrencyLimiter)(k)
+	if ctx.Err() == nil {
+		if lease, ok := l.tryFast(n); ok {
+			return k.watch(lease), nil
+		}
+	}
+	lease, err := l.acquireSlow(ctx, n)
+	return k.watchSlow(lease), err
+}
+
+// watch makes a lease of tryFast a watched one.
 func (k *watched) watch(l Lease) Lease {
+	if l.c.Limit > maxNoted {
+		return k.watchSlow(l)
+	}
+	l.u |= k.cell.Load().bound.Load() << notedBits
+	l.bits += uint64(watchedHot - heldHot)
+	l.v = l.c.clock()
+	return l
+}
+
+// watchSlow makes any lease a watched one if it holds anything.
+func (k *watched) watchSlow(l Lease) Lease {
 	c := k.cell.Load()
 	if c == nil {
 		return l
@@ -142,18 +165,21 @@ func (l Lease) giveUp(cause direct.Cause) {
 
 // end releases a watched lease and, if this call is the one that does, tells the hook.
 func (l Lease) end(cause direct.Cause) {
-	c, n := l.home(), l.permits()
-	e := c.e
-	now := e.cell.Load().clock()
+	c, n := l.c, int(l.bits>>(outcomeBits+generationBits))
+	if c.x != nil {
+		c, n = l.home(), l.permits()
+	}
+	hook := c.hook   // before the swap, which what comes after has to wait for
+	now := c.clock() // all cells of a concurrency limiter count from one instant
 	var held int
 	var won bool
 	if l.outcome() == watchedHot {
 		held, won = c.releaseHot(l.generation(), n)
 	} else if won = l.redeem(); won {
-		held = e.giveBack(n, c)
+		held = c.e.giveBack(n, c)
 	}
 	if won {
-		c.hook(direct.End{
+		hook(direct.End{
 			Granted:  time.Duration(l.v),
 			Held:     time.Duration(max(now-l.v, 0)),
 			Permits:  n,
