@@ -14,7 +14,10 @@ func adaptiveGoals() []line {
 	return []line{
 		{work: "a function under a strategy, Do", measurement: "execute", ours: "sluice-do", rival: "failsafe-bulkhead", goal: 0.30, noAlloc: true},
 		{work: "a function under a strategy, Execute", measurement: "execute", ours: "sluice-execute", rival: "failsafe-bulkhead", goal: 0.30, noAlloc: true},
+		{work: "a function under a strategy, Do", measurement: "execute", ours: "sluice-do", rival: "bare-limiter", goal: 30, more: true, noAlloc: true},
+		{work: "a function under a strategy, Execute", measurement: "execute", ours: "sluice-execute", rival: "bare-limiter", goal: 30, more: true, noAlloc: true},
 		{work: "a function under a rate", measurement: "execute-at-a-rate", ours: ours, rival: "failsafe-ratelimiter", goal: 0.30, noAlloc: true},
 		{work: "adaptive limiter, grant and release", measurement: "adaptive", ours: ours, rival: "failsafe-adaptive", goal: 0.50, noAlloc: true},
+		{work: "adaptive limiter, grant and release", measurement: "adaptive", ours: ours, rival: "core-fixed", goal: 100, more: true, noAlloc: true},
 	}
 }

@@ -30,6 +30,7 @@ type line struct {
 	ours, rival string  // impl
 	goal        float64 // the ratio, at most
 	noAlloc     bool    // the goal is 0 allocations too
+	more        bool    // the goal is by how many ns ours may be more than the rival's, not a ratio
 	unit        string  // "": ns/op, and the goal is a ratio; else the goal is an amount of ours
 }
 
@@ -38,6 +39,10 @@ func (l line) wanted() string {
 	switch {
 	case l.unit != "":
 		return strconv.FormatFloat(l.goal, 'f', 0, 64) + l.suffix()
+	case l.more && l.noAlloc:
+		return fmt.Sprintf("+%.0f ns, 0 allocs", l.goal)
+	case l.more:
+		return fmt.Sprintf("+%.0f ns", l.goal)
 	case l.noAlloc:
 		return fmt.Sprintf("%.2f, 0 allocs", l.goal)
 	default:

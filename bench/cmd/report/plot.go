@@ -83,7 +83,7 @@ func plotRatios(all map[string]*results, file string) error {
 	var bars []bar
 	for _, l := range goals() {
 		v, ok := judge(l, all)
-		if !ok || l.unit != "" {
+		if !ok || l.more || l.unit != "" {
 			continue
 		}
 		c := bad

@@ -102,13 +102,23 @@ func (r *results) units() []string {
 
 // ratios returns, for each round, ours divided by the rival's.
 func (r *results) ratios(ours, rival string, point int, unit string) []float64 {
+	return r.pairs(ours, rival, point, unit, func(a, b float64) float64 { return a / b })
+}
+
+// differences returns, for each round, ours less the rival's.
+func (r *results) differences(ours, rival string, point int, unit string) []float64 {
+	return r.pairs(ours, rival, point, unit, func(a, b float64) float64 { return a - b })
+}
+
+// pairs returns, for each round, what compare makes of ours and the rival's.
+func (r *results) pairs(ours, rival string, point int, unit string, compare func(a, b float64) float64) []float64 {
 	a, b := r.values[sample{ours, point, unit}], r.values[sample{rival, point, unit}]
 	n := min(len(a), len(b))
-	ratios := make([]float64, n)
+	compared := make([]float64, n)
 	for i := range n {
-		ratios[i] = a[i] / b[i]
+		compared[i] = compare(a[i], b[i])
 	}
-	return ratios
+	return compared
 }
 
 // quantile returns the q-quantile of values, by linear interpolation; 0.5 is the median.

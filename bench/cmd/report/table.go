@@ -114,7 +114,7 @@ func provenance(t *strings.Builder, all map[string]*results) {
 type verdict struct {
 	line
 	ours, theirs  float64 // medians
-	ratio         float64 // median of the pairs' ratios
+	ratio         float64 // median of the pairs' ratios, or of their differences
 	low, high     float64 // the pairs' quartiles
 	rounds        int
 	bytes, allocs float64 // of ours, per operation
@@ -144,19 +144,23 @@ func judge(l line, all map[string]*results) (verdict, bool) {
 		v.met = v.ours <= l.goal
 		return v, true
 	}
-	ratios := res.ratios(l.ours, l.rival, 0, unit)
-	if len(ratios) == 0 {
+	compare := res.ratios
+	if l.more {
+		compare = res.differences
+	}
+	pairs := compare(l.ours, l.rival, 0, unit)
+	if len(pairs) == 0 {
 		return v, false
 	}
-	v.rounds = len(ratios)
+	v.rounds = len(pairs)
 	v.theirs = median(res.values[sample{l.rival, 0, unit}])
-	v.ratio, v.low, v.high = median(ratios), quantile(ratios, 0.25), quantile(ratios, 0.75)
+	v.ratio, v.low, v.high = median(pairs), quantile(pairs, 0.25), quantile(pairs, 0.75)
 	v.met = v.ratio <= l.goal && (!l.noAlloc || v.allocs == 0)
 	return v, true
 }
 
 func goalTable(t *strings.Builder, all map[string]*results) {
-	t.WriteString("ratio: the median of the paired ratios, ours to theirs; in brackets, the quartiles. Less is better.\n\n" +
+	t.WriteString("ratio: the median of the paired ratios, ours to theirs; in brackets, the quartiles. With a sign and ns: the same of the differences, ours less theirs. Less is better.\n\n" +
 		"| work | to | ours | theirs | ratio | goal | met | ours: B/op | allocs/op |\n|---|---|--:|--:|--:|--:|:-:|--:|--:|\n")
 	met, judged := 0, 0
 	for _, l := range goals() {
@@ -175,10 +179,18 @@ func goalTable(t *strings.Builder, all map[string]*results) {
 			fmt.Fprintf(t, "| %s | | %s%s | | | %s | %s | | |\n", l.work, figure(v.ours), l.suffix(), l.wanted(), mark)
 			continue
 		}
-		fmt.Fprintf(t, "| %s | %s | %s ns | %s ns | **%.2f** (%.2f–%.2f) | %s | %s | %s | %s |\n",
-			l.work, l.rival, figure(v.ours), figure(v.theirs), v.ratio, v.low, v.high, l.wanted(), mark, figure(v.bytes), figure(v.allocs))
+		fmt.Fprintf(t, "| %s | %s | %s ns | %s ns | %s | %s | %s | %s | %s |\n",
+			l.work, l.rival, figure(v.ours), figure(v.theirs), v.compared(), l.wanted(), mark, figure(v.bytes), figure(v.allocs))
 	}
 	fmt.Fprintf(t, "\n%d of %d goals are met.\n\n", met, judged)
+}
+
+// compared returns how ours compares with theirs, for a table.
+func (v verdict) compared() string {
+	if v.more {
+		return fmt.Sprintf("**%+.0f ns** (%+.0f–%+.0f)", v.ratio, v.low, v.high)
+	}
+	return fmt.Sprintf("**%.2f** (%.2f–%.2f)", v.ratio, v.low, v.high)
 }
 
 // headline is a line of the front page: which line of the table, and what a reader has to know of it.
@@ -203,8 +215,8 @@ func headlines(all map[string]*results) string {
 				continue
 			}
 			if v, ok := judge(l, all); ok {
-				fmt.Fprintf(&t, "| %s | %s | %s | %s ns | %s ns | **%.2f** (%.2f–%.2f) |\n",
-					h.work, h.held, h.rival, figure(v.ours), figure(v.theirs), v.ratio, v.low, v.high)
+				fmt.Fprintf(&t, "| %s | %s | %s | %s ns | %s ns | %s |\n",
+					h.work, h.held, h.rival, figure(v.ours), figure(v.theirs), v.compared())
 			}
 		}
 	}
