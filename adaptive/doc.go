@@ -36,7 +36,14 @@
 // the requests wait for a processor instead of a permit, unlimited and unseen. Let a handler
 // that only computes call runtime.Gosched once it has its lease; then those who came meanwhile
 // are queued or refused first. Work that waits for something, or computes for longer, needs no
-// such call. Or shed by [SchedulerLatency], which is the length of that queue.
+// such call. A [Shed] alone can do without: those that wait unread are refused once the reading
+// is above, so fewer are admitted in each spell of grants, with less latency and less done.
+//
+// To shed by [CPU] works while the process has its processors to itself. On a machine that
+// others keep busy it cannot use nine tenths of them, so nothing is shed, and the latency
+// grows as without a limit. [SchedulerLatency] is the length of the queue for a processor,
+// whoever has it, but it is late. A chain of the Shed and a limiter that counts, of some times
+// what can be under way at once, bounds the latency on such a machine too.
 //
 // # What it takes from the field, and what it leaves
 //

@@ -17,7 +17,9 @@ import (
 // The CPU time is the kernel's account of the process (getrusage; GetProcessTimes on
 // Windows): that of package runtime/metrics stands still from one garbage collection to the
 // next, and is used only where there is nothing else. It covers all threads, those in cgo and
-// in system calls too, but no other process: what these take is not seen.
+// in system calls too, but no other process: what these take is not seen. So if others have
+// the processors it reads little, however much this process has to do, and a [Shed] by it
+// alone sheds nothing: put a limiter that counts behind it.
 func CPU() func() float64 {
 	var mu sync.Mutex
 	at, used := time.Now(), cpuTime()
@@ -41,7 +43,9 @@ func CPU() func() float64 {
 // no goroutine was scheduled the reading is 0. A share below 0, or NaN, is 0, one above 1 is 1.
 //
 // It comes from a histogram of runtime/metrics, whose steps are of about a tenth; the
-// reading is the upper bound of a step.
+// reading is the upper bound of a step. The runtime times about one wait in eight, and only
+// once it has ended. So a reading is late by as long as the queue is, and it may miss the queue if
+// few goroutines ran since the last.
 func SchedulerLatency(quantile float64) func() float64 {
 	const name = "/sched/latencies:seconds"
 	var mu sync.Mutex

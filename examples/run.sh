@@ -137,11 +137,13 @@ example_adaptive() {
 }
 
 example_shed() {
-	exits 0 "$1" -for 300ms
-	says '^with +[0-9]+ +[0-9]+ '
-	says '^without +[1-9][0-9]* +0 '
-	exits 2 "$1" -probe weather
-	says 'want cpu or scheduler'
+	exits 0 "$1" -for 300ms -neighbours 1
+	says '^none +[0-9]+ +[0-9]+ +0 '
+	says '^cpu +[0-9]+ '
+	says '^scheduler +[0-9]+ '
+	says '^counted +[0-9]+ +[0-9]+ +[1-9][0-9]* '
+	exits 2 "$1" weather
+	says 'want none, cpu, scheduler or counted'
 }
 
 example_telemetry_server() {

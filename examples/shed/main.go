@@ -6,41 +6,50 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
-	"sync"
+	"strconv"
 	"time"
 
-	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/burn"
+	"github.com/sluice-go/sluice/internal/backend"
 	"github.com/sluice-go/sluice/internal/program"
 )
 
 const usage = `Shed shows a process that sheds load while its processors are busy.
 
-Requests come at a steady rate, more of them than the processors can do, and each keeps
-one busy for a while. First a limiter refuses them while the process uses as much of
-its processors as -above says; then all are taken. Without it they pile up, and each
-takes longer than the one before; with it, those that are taken are done in time.
+A server of net/http is asked for more than its processors can do. First it takes
+all requests, then it refuses some:
 
-The process uses as many processors as -processors says. The probe cpu sees this process
-alone: if others take the processors from it, it may never read enough to shed.
+  none       it takes all
+  cpu        while it keeps its processors as busy as -busy says
+  scheduler  while its goroutines wait for a processor for as long as -wait says
+  counted    as cpu, and besides those that are more than -at-once at a time
+
+The server is a process of its own, on the same machine. Requests come at a steady
+rate, whether others have been answered or not, and nobody gives up. The latency is that
+of the requests that were done, from when they were due: "good" are those that took no
+longer than -patience, "late" the others; "busy" is the share of its processors that the
+server used.
+
+With -neighbours other processes compute meanwhile, as on a busy machine. If they take
+its processors from the server it cannot keep them busy, whatever it has to do: cpu
+reads little and sheds nothing, and latency rises as without it. So put a limiter
+that counts behind it, which needs no reading to bound what is under way.
 
 Usage: shed [flags]
 
   go run ./examples/shed
-  go run ./examples/shed -times 3 -for 10s -probe scheduler
+  go run ./examples/shed -neighbours 4
+  go run ./examples/shed -times 1.5 -every 100ms none cpu
 
 Flags:
 `
 
 // settings are what the flags say.
 type settings struct {
-	times, above float64
-	took, work   time.Duration
-	probe        string
-	processors   int
+	times, busy                       float64
+	took, work, every, wait, patience time.Duration
+	processors, neighbours, atOnce    int
+	be                                string
 }
 
 func main() { program.Main(usage, define) }
@@ -48,128 +57,97 @@ func main() { program.Main(usage, define) }
 func define(flags *flag.FlagSet, streams program.Streams) program.Body {
 	var s settings
 	flags.Float64Var(&s.times, "times", 3, "how many `times` what the processors can do is asked of them")
-	flags.Float64Var(&s.above, "above", 0, "shed at this reading; 0: nine tenths of the processors, or 20 ms")
-	flags.DurationVar(&s.took, "for", 3*time.Second, "how long to ask")
+	flags.DurationVar(&s.took, "for", 2*time.Second, "how long to ask")
 	flags.DurationVar(&s.work, "work", 5*time.Millisecond, "what a request costs of a processor")
-	flags.StringVar(&s.probe, "probe", "cpu", "what to watch: cpu, or scheduler, the time that goroutines wait for a processor")
-	flags.IntVar(&s.processors, "processors", 1, "`number` of processors that this process uses at most")
-	return func(ctx context.Context, _ []string) error {
-		if s.processors < 1 {
-			return program.Usage("-processors %d, want at least 1", s.processors)
+	flags.IntVar(&s.processors, "processors", 1, "`number` of processors that the server uses at most")
+	flags.IntVar(&s.neighbours, "neighbours", 0, "`number` of other processes that compute meanwhile")
+	flags.Float64Var(&s.busy, "busy", 0.9, "shed if this `share` of the processors is busy")
+	flags.DurationVar(&s.wait, "wait", 20*time.Millisecond, "shed if one goroutine in ten waits so long for a processor, or longer")
+	flags.IntVar(&s.atOnce, "at-once", 20, "`number` of requests under way at most where they are counted")
+	flags.DurationVar(&s.every, "every", 20*time.Millisecond, "the age at which a reading is stale")
+	flags.DurationVar(&s.patience, "patience", time.Second, "what is answered within this time is goodput")
+	flags.StringVar(&s.be, "serve", "", "be the server, which sheds `by` what is named")
+	return func(ctx context.Context, args []string) error {
+		switch {
+		case !(s.times > 0) || s.took <= 0 || s.work <= 0 || s.every <= 0 || s.patience <= 0:
+			return program.Usage("-times %v -for %v -work %v -every %v -patience %v, want more than 0", s.times, s.took, s.work, s.every, s.patience)
+		case !(s.busy > 0) || s.wait <= 0:
+			return program.Usage("-busy %v -wait %v, want more than 0", s.busy, s.wait)
+		case s.processors < 1 || s.atOnce < 1 || s.neighbours < 0:
+			return program.Usage("-processors %d -at-once %d -neighbours %d, want at least 1, 1 and 0", s.processors, s.atOnce, s.neighbours)
+		case s.be == neighbour:
+			return compute(streams)
+		case s.be != "":
+			return s.serve(ctx, streams)
+		case len(args) == 0:
+			args = []string{nothing, cpu, scheduler, counted}
 		}
-		runtime.GOMAXPROCS(s.processors)
-		if s.times <= 0 || s.took <= 0 || s.work <= 0 {
-			return program.Usage("-times %v -for %v -work %v, want more than 0", s.times, s.took, s.work)
+		for _, by := range args {
+			if _, err := s.limiter(by); err != nil {
+				return err
+			}
 		}
-		options, err := s.shed()
-		if err != nil {
-			return err
-		}
-		shed, err := adaptive.NewShed(options)
-		if err != nil {
-			return program.Usage("%w", err)
-		}
-		defer shed.Close()
-		return s.compare(ctx, streams.Out, shed)
+		return s.compare(ctx, streams.Out, args)
 	}
 }
 
-// shed returns the terms of the limiter.
-func (s settings) shed() (adaptive.ShedOptions, error) {
-	o := adaptive.ShedOptions{Name: s.probe, Above: s.above, Every: 20 * time.Millisecond}
-	switch s.probe {
-	case "cpu":
-		o.Probe = adaptive.CPU()
-		if o.Above == 0 {
-			o.Above = 0.9
+// compare loads a server for each thing to shed by.
+func (s settings) compare(ctx context.Context, w io.Writer, bys []string) error {
+	var neighbours []*backend.Process
+	defer func() {
+		for _, p := range neighbours {
+			p.Stop()
 		}
-	case "scheduler":
-		o.Probe = adaptive.SchedulerLatency(0.9)
-		if o.Above == 0 {
-			o.Above = 0.02
-		}
-	default:
-		return o, program.Usage("-probe %q, want cpu or scheduler", s.probe)
-	}
-	return o, nil
-}
-
-// compare asks with the limiter and without.
-func (s settings) compare(ctx context.Context, w io.Writer, shed core.Limiter) error {
-	burn.CPU(s.work)
-	dropped := 0
-	fmt.Fprintf(w, "%-8s %8s %8s %8s %8s\n", "", "done", "shed", "p50", "p99")
-	for _, side := range []struct {
-		name    string
-		limiter core.Limiter
-	}{{"with", shed}, {"without", core.Unlimited()}} {
-		o := s.ask(ctx, side.limiter)
-		if err := ctx.Err(); err != nil {
+	}()
+	for range s.neighbours {
+		p, err := backend.Spawn(ctx, "-serve", neighbour)
+		if err != nil {
 			return err
 		}
-		slices.Sort(o.took)
-		fmt.Fprintf(w, "%-8s %8d %8d %8v %8v\n", side.name, len(o.took), o.shed, o.quantile(0.5), o.quantile(0.99))
-		if side.limiter == shed {
-			dropped = o.shed
-		}
+		neighbours = append(neighbours, p)
 	}
-	if dropped == 0 {
-		fmt.Fprintln(w, "nothing was shed: other processes had the processors, or -times is too low")
+	rate := s.times * float64(s.processors) / s.work.Seconds()
+	fmt.Fprintf(w, "%.0f requests a second, %v of a processor each, on %d\n", rate, s.work, s.processors)
+	fmt.Fprintf(w, "%-10s %9s %9s %9s %9s %9s %6s\n", "shed by", "good/s", "late/s", "refused/s", "p50", "p99", "busy")
+	for _, by := range bys {
+		if err := s.load(ctx, w, by, rate); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// outcome is what became of the requests.
-type outcome struct {
-	took []time.Duration // from request to answer, sorted
-	shed int
+// load loads one server, and prints what became of the requests.
+func (s settings) load(ctx context.Context, w io.Writer, by string, rate float64) error {
+	b, err := backend.Start(ctx, "-serve", by, "-processors", strconv.Itoa(s.processors), "-work", s.work.String(),
+		"-every", s.every.String(), "-busy", fmt.Sprint(s.busy), "-wait", s.wait.String(), "-at-once", strconv.Itoa(s.atOnce))
+	if err != nil {
+		return err
+	}
+	defer b.Stop()
+	var used float64
+	if err := b.Get(ctx, "/used", &used); err != nil { // from here on
+		return err
+	}
+	o := b.Load(ctx, rate, s.took, 0)
+	if err := b.Get(ctx, "/used", &used); err != nil {
+		return err
+	}
+	slices.Sort(o.Took)
+	good, _ := slices.BinarySearch(o.Took, s.patience+1)
+	perSecond := func(n int) float64 { return float64(n) / s.took.Seconds() }
+	fmt.Fprintf(w, "%-10s %9.0f %9.0f %9.0f %9v %9v %4.0f %%\n", by, perSecond(good), perSecond(len(o.Took)-good), perSecond(o.Refused),
+		quantile(o.Took, 0.5), quantile(o.Took, 0.99), 100*used)
+	if o.Refused == 0 && by != nothing && s.times > 1 {
+		fmt.Fprintf(w, "%-10s refused nothing: other processes had the processors\n", "")
+	}
+	return ctx.Err()
 }
 
-func (o outcome) quantile(share float64) time.Duration {
-	if len(o.took) == 0 {
+// quantile returns the latency that a share of all stays within.
+func quantile(sorted []time.Duration, share float64) time.Duration {
+	if len(sorted) == 0 {
 		return 0
 	}
-	return o.took[int(share*float64(len(o.took)-1))].Round(100 * time.Microsecond)
-}
-
-// ask asks at a steady rate, and waits until all is done.
-func (s settings) ask(ctx context.Context, l core.Limiter) outcome {
-	var (
-		wg sync.WaitGroup
-		mu sync.Mutex
-		o  outcome
-	)
-	request := func(asked time.Time) {
-		lease := l.TryAcquire(1)
-		defer lease.Release()
-		if lease.Acquired() {
-			runtime.Gosched() // those who came meanwhile are decided on first
-			burn.CPU(s.work)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if lease.Acquired() {
-			o.took = append(o.took, time.Since(asked))
-		} else {
-			o.shed++
-		}
-	}
-	rate := s.times * float64(runtime.GOMAXPROCS(0)) / s.work.Seconds()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	begin := time.Now()
-	for asked := 0; ctx.Err() == nil; <-ticker.C {
-		// This goroutine waits for a processor, too: what was due meanwhile is asked now, and
-		// is late by that.
-		since := time.Since(begin)
-		for ; float64(asked) < rate*min(since, s.took).Seconds(); asked++ {
-			due := begin.Add(time.Duration(float64(asked) / rate * float64(time.Second)))
-			wg.Go(func() { request(due) })
-		}
-		if since >= s.took {
-			break
-		}
-	}
-	wg.Wait()
-	return o
+	return sorted[int(share*float64(len(sorted)-1))].Round(100 * time.Microsecond)
 }
