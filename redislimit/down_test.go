@@ -3,6 +3,7 @@ package redislimit_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,6 +261,16 @@ func TestOptions(t *testing.T) {
 	require.EqualError(t, err, `redislimit: FixedWindowOptions.PermitLimit = 4503599627370497, want at most 2^52
 redislimit: FixedWindowOptions.Window = 1.5µs, want whole microseconds
 redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for DownLocal`)
+	for ttl, want := range map[time.Duration]string{
+		10*time.Millisecond + 1: "Shared.TTL = 10.000001ms, want whole microseconds",
+		math.MaxInt64:           "Shared.TTL = 2562047h47m16.854775807s, want at most 2^52 µs",
+	} {
+		_, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
+			ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1},
+			Shared:                    redislimit.Shared{Store: deaf{}, Key: "k", TTL: ttl},
+		})
+		require.ErrorContains(t, err, want)
+	}
 
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)

@@ -70,6 +70,27 @@ func TestCloseGivesBackWhatIsBeingFetched(t *testing.T) {
 	}
 }
 
+// A refund is exact where the bucket would not be full again for millions of years.
+func TestARefundToAnImmenseBucket(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		const all = 1 << 52
+		o := core.TokenBucketOptions{TokenLimit: all, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second}
+		local, err := core.NewTokenBucket(o)
+		require.NoError(t, err)
+		for _, l := range []everything{local, bucket(t, s.shared("key"), o)} {
+			lease := takes(t, l, all)
+			time.Sleep(2500 * time.Millisecond)
+			later := takes(t, l, 4)
+			refuses(t, l, 1)
+			time.Sleep(time.Second)
+			l.Refund(lease)
+			require.Equal(t, all-4, l.Available(), "two ticks had brought back what was taken later")
+			l.Refund(later)
+			require.Equal(t, all, l.Available())
+		}
+	})
+}
+
 // Statistics asks every 100 ms at most, whatever the store answers and however many ask.
 func TestStatisticsAsksSeldom(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

@@ -36,7 +36,8 @@ type Shared struct {
 	// asked for. Never more than half of what is there is fetched ahead.
 	Ahead int
 
-	// TTL is how long a concurrency lease lives without being renewed. 0: 30 s; at least 10 ms.
+	// TTL is how long a concurrency lease lives without being renewed. 0: 30 s; at least 10 ms,
+	// in whole microseconds.
 	TTL time.Duration
 
 	// OnState is told that the store is away, at the third failure in a row, and that it is
@@ -120,6 +121,7 @@ func (f *faults) shared(s Shared) {
 	if s.TTL < 0 || s.TTL > 0 && s.TTL < leastTTL {
 		f.add("Shared.TTL", s.TTL, fmt.Sprintf("0, or at least %v", leastTTL))
 	}
+	f.micros("Shared.TTL", s.TTL)
 }
 
 // update finds fault with an Update that would change what can't be changed.

@@ -180,6 +180,10 @@ func (r *reply) fill(t *terms, one *answer, a []int64, lack int64) {
 			one.reset = max(f.tickAfter(f.ticks(lack)), 0)
 		}
 		one.stamp = stamp{r.now + min(one.reset, most-r.now), f.ticks(lack)*t.step - lack, a[3]}
+		// If the instant is too large a number, an earlier tick's serves, as of which tokens are missing still.
+		if k := (most - r.now + r.age) / t.span; one.reset > most-r.now && k > 0 {
+			one.stamp.at, one.stamp.spare = r.now-r.age+k*t.span, k*t.step-lack
+		}
 	case kindConcurrency:
 		one.stamp.at = a[3]
 	default:
