@@ -11,8 +11,8 @@ import (
 
 // CPU returns a probe of how busy this process keeps its processors: the CPU time it used
 // since the last reading, over what GOMAXPROCS processors have in that time, from 0 to 1.
-// The first reading counts from the call of CPU. Two readings at one instant say nothing:
-// NaN.
+// The first reading counts from the call of CPU. A reading at the instant of the last one is
+// what that was; 0 if there was none.
 //
 // The CPU time is the kernel's account of the process (getrusage; GetProcessTimes on
 // Windows): that of package runtime/metrics stands still from one garbage collection to the
@@ -22,17 +22,17 @@ import (
 // alone sheds nothing: put a limiter that counts behind it.
 func CPU() func() float64 {
 	var mu sync.Mutex
-	at, used := time.Now(), cpuTime()
+	at, used, last := time.Now(), cpuTime(), 0.0
 	return func() float64 {
 		mu.Lock()
 		defer mu.Unlock()
 		now, total := time.Now(), cpuTime()
-		share := (total - used).Seconds() / now.Sub(at).Seconds() / float64(runtime.GOMAXPROCS(0))
 		if !now.After(at) {
-			return math.NaN()
+			return last
 		}
-		at, used = now, total
-		return min(max(share, 0), 1)
+		share := (total - used).Seconds() / now.Sub(at).Seconds() / float64(runtime.GOMAXPROCS(0))
+		at, used, last = now, total, min(max(share, 0), 1)
+		return last
 	}
 }
 

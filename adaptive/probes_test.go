@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -27,10 +28,23 @@ func TestCPU(t *testing.T) {
 	assert.Greater(t, read, 0.0, "what was used shows, without a garbage collection")
 	assert.LessOrEqual(t, read, 1.0)
 	for range 1000 {
-		if read := probe(); !(read >= 0 && read <= 1) && !math.IsNaN(read) {
+		if read := probe(); !(read >= 0 && read <= 1) {
 			t.Fatal(read)
 		}
 	}
+}
+
+// At one instant nothing new can be said; in a bubble time stands still.
+func TestCPUAtOneInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		probe := adaptive.CPU()
+		assert.Zero(t, probe(), "no reading yet")
+		time.Sleep(time.Second)
+		read := probe()
+		assert.GreaterOrEqual(t, read, 0.0)
+		assert.LessOrEqual(t, read, 1.0)
+		assert.InDelta(t, read, probe(), 0)
+	})
 }
 
 func TestSchedulerLatency(t *testing.T) {
