@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"sync"
@@ -14,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backend"
 	"github.com/sluice-go/sluice/internal/burn"
 	"github.com/sluice-go/sluice/internal/program"
 )
@@ -45,23 +42,10 @@ func serve(ctx context.Context, streams program.Streams, s settings) error {
 		return program.Usage("-serve %q, want %s or %s", s.serve, gradient, none)
 	}
 	burn.CPU(s.work)
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", a.answer)
 	mux.HandleFunc("GET /limit", a.tell)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	go func() {
-		_, _ = io.Copy(io.Discard, streams.In)
-		_ = server.Close()
-	}()
-	fmt.Fprintln(streams.Out, listener.Addr())
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return backend.Serve(ctx, streams.In, streams.Out, mux)
 }
 
 // answerer answers the requests.
