@@ -21,12 +21,28 @@ import (
 func Main(args []string) int {
 	root := New()
 	root.SetArgs(args)
+	out := new(output)
+	root.SetOut(out)
 	ran, err := root.ExecuteC()
+	if err == nil {
+		err = out.err
+	}
 	name := ""
 	if ran != nil && ran.HasParent() && ran.Name() != "help" {
 		name = strings.TrimPrefix(ran.CommandPath(), "sluice ")
 	}
 	return cli.Report(os.Stderr, name, err)
+}
+
+// output is standard output. It keeps the error of a write, as help tells of none.
+type output struct{ err error }
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := os.Stdout.Write(p)
+	if err != nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // New returns the command line.
