@@ -1,7 +1,6 @@
 package adaptive
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -92,7 +91,7 @@ func overload(b *testing.B, l core.Limiter) {
 // ask asks once and returns the status; 0, after an error, if there was no answer.
 func ask(b *testing.B, client *http.Client, url string) int {
 	b.Helper()
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
 		b.Error(err)
 		return 0
