@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -167,6 +169,18 @@ routes: {/: each, /open: open}
 // that file, and one of another kind is another limit.
 func TestReloadOnRedis(t *testing.T) {
 	url, _ := redisServer(t)
+	for database := range 10 {
+		if reloadOnRedis(t, strings.TrimSuffix(url, "0")+strconv.Itoa(database)) {
+			return
+		}
+		t.Log("the machine is too busy for the store to answer in time: once more, on another database")
+	}
+	t.Error("the store never answered in time")
+}
+
+// reloadOnRedis tells whether the store answered in time.
+func reloadOnRedis(t *testing.T, url string) bool {
+	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer backend.Close()
 	file := filepath.Join(t.TempDir(), "limits.yaml")
@@ -175,12 +189,14 @@ func TestReloadOnRedis(t *testing.T) {
 		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
 		require.NoError(t, os.Rename(file+".new", file))
 	}
-	asks := func(address string) int {
+	var got []int
+	asks := func(address string) {
 		a, err := http.Get("http://" + address) //nolint:gosec // the proxy's
 		require.NoError(t, err)
 		require.NoError(t, a.Body.Close())
-		return a.StatusCode
+		got = append(got, a.StatusCode)
 	}
+	late := func() bool { return slices.Contains(got, http.StatusServiceUnavailable) }
 	dir := programs(t)
 	begins := func() (*started, string) {
 		s := start(t, dir, "sluice", "proxy", "--config", file)
@@ -190,18 +206,25 @@ func TestReloadOnRedis(t *testing.T) {
 	}
 	becomes("limit: fixed 3/1h")
 	old, first := begins()
-	assert.Equal(t, 200, asks(first))
+	asks(first)
 	becomes("limits: [fixed 3/1h, concurrency 5]")
 	require.Contains(t, old.line(old.errs), "the limits are those of")
 	_, second := begins()
-	assert.Equal(t, 200, asks(second))
-	assert.Equal(t, 200, asks(first))
-	assert.Equal(t, 429, asks(second))
-	assert.Equal(t, 429, asks(first))
+	for _, address := range []string{second, first, second, first} {
+		asks(address)
+	}
+	if late() {
+		return false
+	}
 	becomes("limit: sliding 1/1h")
 	require.Contains(t, old.line(old.errs), "the limits are those of")
-	assert.Equal(t, 200, asks(first))
-	assert.Equal(t, 429, asks(first))
+	asks(first)
+	asks(first)
+	if late() {
+		return false
+	}
+	assert.Equal(t, []int{200, 200, 200, 429, 429, 200, 429}, got)
+	return true
 }
 
 // TestManyConnections: 10,000 connections that are open and idle cost no lease, and are served when they ask again. Each
