@@ -16,6 +16,8 @@ import (
 // New returns a store on the client: a single server's, a sentinel's or a cluster's. The
 // client stays yours to close, after the limiters. rueidis does not send scripts again.
 //
+// One more connection is used for each concurrency limit that somebody waits for.
+//
 // The client's defaults are good for a limiter. Let MaxFlushDelay be 0, or a caller alone
 // waits for it.
 func New(c rueidis.Client) redislimit.Store {
@@ -109,7 +111,10 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 	})
 	go func() {
 		defer close(ended)
-		failed = s.client.Receive(hooked, s.client.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { f() })
+		// A connection of its own: some servers, as miniredis, run no scripts on one that is subscribed.
+		own, release := s.client.Dedicate()
+		defer release()
+		failed = own.Receive(hooked, own.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { f() })
 	}()
 	select {
 	case <-subscribed:

@@ -1,0 +1,61 @@
+package rueidis_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	client "github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/rueidis"
+)
+
+// Who waits listens on a connection of its own, as a server may run no scripts on one that is
+// subscribed; miniredis does not.
+func TestScriptsRunWhileSomebodyListens(t *testing.T) {
+	m := miniredis.RunT(t)
+	c, err := client.NewClient(client.ClientOption{InitAddress: []string{m.Addr()}, DisableCache: true})
+	require.NoError(t, err)
+	defer c.Close()
+	store := rueidis.New(c)
+	heard := make(chan struct{}, 1)
+	stop, err := store.Subscribe(t.Context(), "{key}:limit:released", func() {
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
+	})
+	require.NoError(t, err)
+	l, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
+		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1},
+		Shared:                    redislimit.Shared{Store: store, Key: "key", Budget: 10 * time.Second},
+	})
+	require.NoError(t, err)
+	defer l.Close()
+	lease := l.TryAcquire(1)
+	require.NoError(t, lease.Err())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	waited := make(chan error, 1)
+	go func() {
+		next, err := l.Acquire(ctx, 1)
+		next.Release()
+		waited <- err
+	}()
+	for l.Statistics().Queued == 0 && ctx.Err() == nil {
+		l.Available()
+	}
+	lease.Release()
+	require.NoError(t, <-waited)
+	m.Publish("{key}:limit:released", "")
+	select {
+	case <-heard:
+	case <-ctx.Done():
+		require.Fail(t, "it hears nothing")
+	}
+	stop()
+}
