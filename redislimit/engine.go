@@ -17,8 +17,9 @@ import (
 // calls of all that is there as long as there is any; see run. So the operations of a
 // limiter reach the store in the order in which they were begun.
 type engine struct {
-	shared  Shared // with its defaults; no Store: not made by a constructor
-	prompt  bool   // the store's Run returns by its context's deadline, whatever happens
+	shared  Shared   // with its defaults; no Store: not made by a constructor
+	prompt  bool     // the store's Run returns by its context's deadline, whatever happens
+	batches *Batches // the store's; nil: it has none
 	keys    []string
 	channel string // where releases are published
 	holder  int64  // tells the leases of this limiter from those of others
@@ -64,6 +65,9 @@ func (e *engine) start(s Shared, t *terms) {
 	e.shared = s.withDefaults()
 	if p, ok := s.Store.(interface{ Prompt() bool }); ok {
 		e.prompt = p.Prompt()
+	}
+	if b, ok := s.Store.(interface{ Batches() *Batches }); ok {
+		e.batches = b.Batches()
 	}
 	e.t = t
 	base := "{" + s.Key + "}:limit"

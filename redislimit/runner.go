@@ -29,6 +29,7 @@ type buffers struct {
 	args    []int64
 	ops     []*op
 	answers []answer
+	take    *take // on its way in a batch, at most once; nil: there was none
 }
 
 // mostKept is how many operations the memory that an idle limiter keeps is for, at most.
@@ -120,7 +121,7 @@ func (r *runner) step(own *op) (more bool) {
 	} else {
 		defer r.rescue(c)
 	}
-	got, err := e.shared.Store.Run(c, c.t.script(), e.keys, r.arguments(c)...)
+	got, err := r.runScript(c, r.arguments(c))
 	c.end()
 	now := time.Now()
 

@@ -83,6 +83,11 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
+// single is a store that lets each take be a call of its own, which only the client has travel with others.
+type single struct{ redislimit.Store }
+
+func (single) Prompt() bool { return true }
+
 func client(m *miniredis.Miniredis) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:            "memory",
@@ -102,7 +107,7 @@ func onWire(t *testing.T, limiters int, test func(t *testing.T, w *wire, m *mini
 		c := client(m)
 		t.Cleanup(func() { c.Close() })
 		c.AddHook(w)
-		store := goredis.New(c)
+		store := single{goredis.New(c)}
 		all := make([]*redislimit.TokenBucket, limiters)
 		for i := range all {
 			var err error

@@ -37,6 +37,7 @@ func New(c redis.UniversalClient) redislimit.Store {
 		}
 		b := &batches{process: view.Process, pipeline: view.Pipeline}
 		s.process, s.prompt = b.send, true
+		s.batches = new(redislimit.Batches)
 	}
 	return s
 }
@@ -45,10 +46,14 @@ type store struct {
 	client  redis.UniversalClient
 	process func(context.Context, once) error
 	prompt  bool
+	batches *redislimit.Batches // nil: the keys lie in many places
 }
 
 // Prompt reports that Run returns by its context's deadline.
 func (s *store) Prompt() bool { return s.prompt }
+
+// Batches returns what has takes of many keys travel in one script call.
+func (s *store) Batches() *redislimit.Batches { return s.batches }
 
 // once is a command that go-redis does not send again.
 type once struct{ *redis.Cmd }

@@ -1,30 +1,33 @@
--- A token bucket. One call answers many operations, in order, at one instant of the server's clock.
+-- A token bucket. One call answers many operations, in order, at one instant of the server's clock; or one take of each of
+-- many buckets.
 --
--- KEYS[1]  the state: "bucket limit lack seconds microseconds refunds mark marked low until": the limit that the lack is
+-- KEYS     the state of each: "bucket limit lack seconds microseconds refunds mark marked low until": the limit that the lack is
 --          relative to, tokens missing as of the latest tick applied, its instant, and, if tokens were given back, how often,
 --          what would be missing if nothing had been taken after the latest time, as of a tick, the least that this was for
 --          those before, and until when all that matters; none: full.
--- ARGV     limit, tokens per period, period in microseconds; then operations:
+-- ARGV     of one key: limit, tokens per period, period in microseconds; then operations:
 --          0 0 0                    look
 --          1 n flags        take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows; 2: it waited
 --          2 n stamp spare refunds  give back n of a grant
 --          3 limit tokens period    the terms until now: put the new ones in force; before all else
 --          4 n 0            take up to n, at most half of what there is
 --          6 n flags count  as many 1 n flags, one after the other; n is at least 1
+--          of many, which all differ: limit, tokens per period, period and the n to take of each; n is at least 1
 -- Returns  0, the instant; then for each operation: 1 or 0 (of 4 and 6: how many), tokens missing, microseconds since the
---          tick, refunds.
--- Or       the kind of limit that the key holds: 2 fixed, 3 sliding, 4 concurrency, 9 something else.
-local call, match = redis.call, string.match
+--          tick, refunds. Of many keys, instead of 1 or 0: -1: the server failed for that key, and took nothing of it; the
+--          kind of limit that it holds, less than 0.
+-- Or       the kind of limit that the one key holds: 2 fixed, 3 sliding, 4 concurrency, 9 something else.
+local call, try, match, ceil, min = redis.call, redis.pcall, string.match, math.ceil, math.min
 local time = call('TIME')
-local second, micro = time[1], time[2]
+local second, micro = time[1] + 0, time[2] + 0
 local now = second * 1000000 + micro
-local state = redis.pcall('GET', KEYS[1])
+local states = try('MGET', unpack(KEYS)) -- nothing, too, where there is what is no text
 
--- One take is what is asked for most, of a bucket to which nothing was given back. It is decided here, as below, with as few
--- steps as can be. Numbers that are joined to a string keep 14 digits.
-if ARGV[4] == '1' and ARGV[5] ~= '0' and ARGV[6] + 0 < 2 and not ARGV[7] and type(state) ~= 'table' then
-	local limit, step, span = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
-	local base, lack, s, m = ARGV[1], 0, second, micro
+-- plain decides a take of the i-th key as decide does, with as few steps as can be, if nothing was given back to the bucket:
+-- that is what is asked for most. It returns nothing if it can't. Numbers that are joined to a string keep 14 digits.
+local function plain(i, most, tokens, period, n)
+	local state, limit, step, span = states[i], most + 0, tokens + 0, period + 0
+	local base, lack, s, m = most, 0, time[1], time[2]
 	if state then
 		base, lack, s, m = match(state, '^bucket (%d+) (%d+) (%d+) (%d+)$')
 	end
@@ -38,196 +41,239 @@ if ARGV[4] == '1' and ARGV[5] ~= '0' and ARGV[6] + 0 < 2 and not ARGV[7] and typ
 			m = tick % 1000000
 			s = (tick - m) / 1000000
 		else
-			base, lack, s, m, passed = ARGV[1], 0, second, micro, 0
+			base, lack, s, m, passed = most, 0, time[1], time[2], 0
 		end
 	end
-	if passed >= 0 then
-		local after = lack + ARGV[5]
-		if after > limit then
-			return {0, now, 0, lack + 0, passed, 0}
-		end
-		local left = math.ceil(after / step) * span - passed
-		if after < 100000000000000 and left < 1000000000000000 then
-			call('SET', KEYS[1], 'bucket ' .. base .. ' ' .. after .. ' ' .. s .. ' ' .. m,
-				'PX', math.ceil((left + math.min(span, 1000000)) / 1000))
-			return {0, now, 1, after, passed, 0}
-		end
-	end
-end
-
-local limit, step, span = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local most = 9007199254740991
-local base, lack, tick, full, dirty = limit, 0, now, now, false
-local refunds, mark, marked, low, till = 0, 0, 0, 0, 0
-if type(state) == 'table' then
-	local kind = call('TYPE', KEYS[1]).ok
-	return {kind == 'zset' and 4 or 9}
-elseif state then
-	local b, l, s, m, rest = match(state, '^bucket (%d+) (%d+) (-?%d+) (%d+)(.*)$')
-	if not b then
-		local kind = match(state, '^%a+')
-		return {kind == 'fixed' and 2 or kind == 'sliding' and 3 or 9}
-	end
-	base, lack, tick = tonumber(b), tonumber(l), s * 1000000 + m
-	if rest ~= '' then
-		local r, k, d, w, u = match(rest, '^ (%d+) (%d+) (-?%d+) (%d+) (%d+)$')
-		if not r then
-			return {9}
-		end
-		refunds, mark, marked, low, till = tonumber(r), tonumber(k), tonumber(d), tonumber(w), tonumber(u)
-	end
-	if tick > now then -- the clock went back: it counts as having stood still
-		tick, dirty = now, true
-	end
-	full = tick -- if it is
-	if till <= now then
-		refunds = 0
-	end
-end
-
--- All quotients are of integers below 2^53, and so their floor and ceiling are exact.
-local function advance()
-	if refunds > 0 and mark > 0 then
-		mark = math.max(mark - math.floor(math.max(now - marked, 0) / span) * step, 0)
-		marked = marked + math.floor(math.max(now - marked, 0) / span) * span
-	end
-	if lack == 0 then
+	if passed < 0 then
 		return
 	end
-	local k, m = math.floor((now - tick) / span), math.ceil(lack / step)
-	if k >= m then
-		lack, full = 0, tick + m * span
-	elseif k > 0 then
-		lack, tick = lack - k * step, tick + k * span
-	end
-end
-
--- returned notes that tokens came by no tick, and when the bucket would have been full without.
-local function returned(without)
-	if refunds > 0 then
-		low = refunds == 1 and mark or math.min(low, mark)
-	end
-	mark, marked = lack, tick
-	till = refunds == 0 and without or math.max(till, without)
-	refunds, dirty = refunds + 1, true
-	if lack == 0 then
-		full = now
-	end
-end
-
--- owed returns how much the bucket still lacks because of a grant of n: at most what it would lack if nothing had been
--- taken since, and what it has always lacked since, as far as the marks tell.
-local function owed(n, whole, spare, before)
-	n = math.min(n, math.ceil((whole - now) / span) * step - spare, lack)
-	if refunds > before then
-		n = math.min(n, mark)
-	end
-	if refunds > before + 1 then
-		n = math.min(n, low)
-	end
-	return math.max(n, 0)
-end
-
-local function whole()
-	if lack == 0 then
-		return now
-	end
-	return math.min(tick + math.ceil(lack / step) * span, most)
-end
-
--- rebind puts new terms in force: the bucket keeps its tokens, at most the new limit, and the next come when they would
--- have, or one new period from now.
-local function rebind(l, s, p)
-	local old, before = limit, span
-	limit, step, span = l, s, p
-	dirty = dirty or state -- it is written by other terms
-	if lack == 0 then
-		base, tick = old, now
-	else
-		tick = math.min(tick + before, now + span) - span
-	end
-	if base ~= limit then
-		local without = whole()
-		lack = limit - math.min(math.max(base - lack, 0), limit)
-		base = limit
-		returned(without)
-	end
-end
-
-if ARGV[4] == '3' then -- until then the old terms hold
-	limit, step, span = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-end
-advance()
-local out, blocked = {0, now}, false
-local i, n = 4, #ARGV
-while i <= n do
-	local op, a, b = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-	i = i + 3
-	local status = 1
-	if op == '1' or op == '6' then
-		local count = 1
-		if op == '6' then
-			count, i = tonumber(ARGV[i]), i + 1
+	local after = lack + n
+	if after > limit then
+		if state then
+			return 0, lack + 0, passed
 		end
-		status = math.max(math.min(math.floor((limit - lack) / math.max(a, 1)), count), 0)
-		if blocked and a > 0 then
-			status = 0
+		return
+	end
+	local left = ceil(after / step) * span - passed
+	if after < 100000000000000 and left < 1000000000000000 then
+		local text = 'bucket ' .. base .. ' ' .. after .. ' ' .. s .. ' ' .. m
+		local ttl, set = ceil((left + min(span, 1000000)) / 1000), nil
+		if state then
+			set = try('SET', KEYS[i], text, 'PX', ttl)
+		else
+			set = try('SET', KEYS[i], text, 'PX', ttl, 'NX') -- it may be of another kind
 		end
-		if status < count then
-			blocked = blocked or b % 2 == 1
+		if set and set.ok then
+			return 1, after, passed
 		end
-		if status > 0 and a > 0 then
-			if lack == 0 then
-				base, tick = limit, now
-				if b >= 2 then -- it waited, and its tokens were there at full
-					tick = now - (now - full) % span
-				end
+	end
+end
+
+-- decide does all that ARGV of one key can ask for.
+local function decide(key, args)
+	local state = try('GET', key)
+	local limit, step, span = tonumber(args[1]), tonumber(args[2]), tonumber(args[3])
+	local most = 9007199254740991
+	local base, lack, tick, full, dirty = limit, 0, now, now, false
+	local refunds, mark, marked, low, till = 0, 0, 0, 0, 0
+	if type(state) == 'table' then
+		local kind = call('TYPE', key).ok
+		return {kind == 'zset' and 4 or 9}
+	elseif state then
+		local b, l, s, m, rest = match(state, '^bucket (%d+) (%d+) (-?%d+) (%d+)(.*)$')
+		if not b then
+			local kind = match(state, '^%a+')
+			return {kind == 'fixed' and 2 or kind == 'sliding' and 3 or 9}
+		end
+		base, lack, tick = tonumber(b), tonumber(l), s * 1000000 + m
+		if rest ~= '' then
+			local r, k, d, w, u = match(rest, '^ (%d+) (%d+) (-?%d+) (%d+) (%d+)$')
+			if not r then
+				return {9}
 			end
-			lack, dirty = lack + status * a, true
+			refunds, mark, marked, low, till = tonumber(r), tonumber(k), tonumber(d), tonumber(w), tonumber(u)
 		end
-	elseif op == '2' then
-		local back = 0
-		if lack > 0 and now < b then
-			back = owed(a, b, tonumber(ARGV[i]), tonumber(ARGV[i + 1]))
+		if tick > now then -- the clock went back: it counts as having stood still
+			tick, dirty = now, true
 		end
-		i = i + 2
-		if back > 0 then
+		full = tick -- if it is
+		if till <= now then
+			refunds = 0
+		end
+	end
+
+	-- All quotients are of integers below 2^53, and so their floor and ceiling are exact.
+	local function advance()
+		if refunds > 0 and mark > 0 then
+			mark = math.max(mark - math.floor(math.max(now - marked, 0) / span) * step, 0)
+			marked = marked + math.floor(math.max(now - marked, 0) / span) * span
+		end
+		if lack == 0 then
+			return
+		end
+		local k, m = math.floor((now - tick) / span), math.ceil(lack / step)
+		if k >= m then
+			lack, full = 0, tick + m * span
+		elseif k > 0 then
+			lack, tick = lack - k * step, tick + k * span
+		end
+	end
+
+	-- returned notes that tokens came by no tick, and when the bucket would have been full without.
+	local function returned(without)
+		if refunds > 0 then
+			low = refunds == 1 and mark or math.min(low, mark)
+		end
+		mark, marked = lack, tick
+		till = refunds == 0 and without or math.max(till, without)
+		refunds, dirty = refunds + 1, true
+		if lack == 0 then
+			full = now
+		end
+	end
+
+	-- owed returns how much the bucket still lacks because of a grant of n: at most what it would lack if nothing had been
+	-- taken since, and what it has always lacked since, as far as the marks tell.
+	local function owed(n, whole, spare, before)
+		n = math.min(n, math.ceil((whole - now) / span) * step - spare, lack)
+		if refunds > before then
+			n = math.min(n, mark)
+		end
+		if refunds > before + 1 then
+			n = math.min(n, low)
+		end
+		return math.max(n, 0)
+	end
+
+	local function whole()
+		if lack == 0 then
+			return now
+		end
+		return math.min(tick + math.ceil(lack / step) * span, most)
+	end
+
+	-- rebind puts new terms in force: the bucket keeps its tokens, at most the new limit, and the next come when they would
+	-- have, or one new period from now.
+	local function rebind(l, s, p)
+		local old, before = limit, span
+		limit, step, span = l, s, p
+		dirty = dirty or state -- it is written by other terms
+		if lack == 0 then
+			base, tick = old, now
+		else
+			tick = math.min(tick + before, now + span) - span
+		end
+		if base ~= limit then
 			local without = whole()
-			lack = lack - back
+			lack = limit - math.min(math.max(base - lack, 0), limit)
+			base = limit
 			returned(without)
 		end
-	elseif op == '3' then
-		i = i + 1
-		local new = ARGV[i] == '3' and i or 0 -- another follows, with the terms that this one brought
-		rebind(tonumber(ARGV[new + 1]), tonumber(ARGV[new + 2]), tonumber(ARGV[new + 3]))
-	elseif op == '4' then
-		status = math.min(a, math.floor(math.max(limit - lack, 0) / 2))
-		if status > 0 then
-			if lack == 0 then
-				base, tick = limit, now
+	end
+
+	if args[4] == '3' then -- until then the old terms hold
+		limit, step, span = tonumber(args[5]), tonumber(args[6]), tonumber(args[7])
+	end
+	advance()
+	local out, blocked = {0, now}, false
+	local i, n = 4, #args
+	while i <= n do
+		local op, a, b = args[i], tonumber(args[i + 1]), tonumber(args[i + 2])
+		i = i + 3
+		local status = 1
+		if op == '1' or op == '6' then
+			local count = 1
+			if op == '6' then
+				count, i = tonumber(args[i]), i + 1
 			end
-			lack, dirty = lack + status, true
+			status = math.max(math.min(math.floor((limit - lack) / math.max(a, 1)), count), 0)
+			if blocked and a > 0 then
+				status = 0
+			end
+			if status < count then
+				blocked = blocked or b % 2 == 1
+			end
+			if status > 0 and a > 0 then
+				if lack == 0 then
+					base, tick = limit, now
+					if b >= 2 then -- it waited, and its tokens were there at full
+						tick = now - (now - full) % span
+					end
+				end
+				lack, dirty = lack + status * a, true
+			end
+		elseif op == '2' then
+			local back = 0
+			if lack > 0 and now < b then
+				back = owed(a, b, tonumber(args[i]), tonumber(args[i + 1]))
+			end
+			i = i + 2
+			if back > 0 then
+				local without = whole()
+				lack = lack - back
+				returned(without)
+			end
+		elseif op == '3' then
+			i = i + 1
+			local new = args[i] == '3' and i or 0 -- another follows, with the terms that this one brought
+			rebind(tonumber(args[new + 1]), tonumber(args[new + 2]), tonumber(args[new + 3]))
+		elseif op == '4' then
+			status = math.min(a, math.floor(math.max(limit - lack, 0) / 2))
+			if status > 0 then
+				if lack == 0 then
+					base, tick = limit, now
+				end
+				lack, dirty = lack + status, true
+			end
+		end
+		local j = #out
+		out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, lack, now - tick, refunds
+	end
+
+	if dirty then
+		if lack == 0 then
+			tick = full
+		end
+		if lack == 0 and (refunds == 0 or till <= now) then
+			call('DEL', key)
+		else
+			-- A little longer than until full, for those who wait until then.
+			local last = math.max(whole(), refunds > 0 and till or 0)
+			local ttl = math.min(math.ceil((last - now + math.min(span, 1000000)) / 1000), 3000000000000)
+			local text = string.format('bucket %.0f %.0f %.0f %.0f', base, lack, math.floor(tick / 1000000), tick % 1000000)
+			if refunds > 0 then
+				text = text .. string.format(' %.0f %.0f %.0f %.0f %.0f', refunds, mark, marked, low, till)
+			end
+			call('SET', key, text, 'PX', string.format('%.0f', ttl))
 		end
 	end
-	local j = #out
-	out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, lack, now - tick, refunds
+	return out
 end
 
-if dirty then
-	if lack == 0 then
-		tick = full
-	end
-	if lack == 0 and (refunds == 0 or till <= now) then
-		call('DEL', KEYS[1])
-	else
-		-- A little longer than until full, for those who wait until then.
-		local last = math.max(whole(), refunds > 0 and till or 0)
-		local ttl = math.min(math.ceil((last - now + math.min(span, 1000000)) / 1000), 3000000000000)
-		local text = string.format('bucket %.0f %.0f %.0f %.0f', base, lack, math.floor(tick / 1000000), tick % 1000000)
-		if refunds > 0 then
-			text = text .. string.format(' %.0f %.0f %.0f %.0f %.0f', refunds, mark, marked, low, till)
+if #KEYS == 1 then
+	if ARGV[4] == '1' and ARGV[5] ~= '0' and ARGV[6] + 0 < 2 and not ARGV[7] then
+		local granted, lack, passed = plain(1, ARGV[1], ARGV[2], ARGV[3], ARGV[5])
+		if granted then
+			return {0, now, granted, lack, passed, 0}
 		end
-		call('SET', KEYS[1], text, 'PX', string.format('%.0f', ttl))
 	end
+	return decide(KEYS[1], ARGV)
+end
+
+local out, o, a = {0, now}, 3, 1
+for i = 1, #KEYS do
+	local granted, lack, passed, refunds = plain(i, ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3])
+	if not granted then
+		local done, one = pcall(decide, KEYS[i], {ARGV[a], ARGV[a + 1], ARGV[a + 2], '1', ARGV[a + 3], '0'})
+		if not done then
+			granted, lack, passed = -1, 0, 0
+		elseif #one == 1 then
+			granted, lack, passed = -one[1], 0, 0
+		else
+			granted, lack, passed, refunds = one[3], one[4], one[5], one[6]
+		end
+	end
+	out[o], out[o + 1], out[o + 2], out[o + 3] = granted, lack, passed, refunds or 0
+	o, a = o + 4, a + 4
 end
 return out

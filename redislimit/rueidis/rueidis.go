@@ -22,18 +22,25 @@ import (
 // waits for it.
 func New(c rueidis.Client) redislimit.Store {
 	s := &store{client: c, prompt: c.Mode() == rueidis.ClientModeStandalone}
+	if c.Mode() != rueidis.ClientModeCluster {
+		s.batches = new(redislimit.Batches)
+	}
 	s.shaky.Store(true)
 	return s
 }
 
 type store struct {
-	client rueidis.Client
-	prompt bool
-	shaky  atomic.Bool // the latest call failed, or there was none
+	client  rueidis.Client
+	prompt  bool
+	batches *redislimit.Batches // nil: the keys lie in many places
+	shaky   atomic.Bool         // the latest call failed, or there was none
 }
 
 // Prompt reports that Run returns by its context's deadline.
 func (s *store) Prompt() bool { return s.prompt }
+
+// Batches returns what has takes of many keys travel in one script call.
+func (s *store) Batches() *redislimit.Batches { return s.batches }
 
 // Run implements [redislimit.Store].
 func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
@@ -84,7 +91,10 @@ func (s *store) runBehind(ctx context.Context, script *redislimit.Script, keys [
 // format appends the numbers in decimal to text; they all lie in one string.
 func format(text []string, args []int64) []string {
 	const room = 128 // enough for one take
-	digits := make([]byte, 0, room)
+	if len(args) > cap(text) {
+		text = make([]string, 0, len(args))
+	}
+	digits := make([]byte, 0, max(room, 8*len(args)))
 	for _, n := range args {
 		digits = strconv.AppendInt(digits, n, 10)
 		digits = append(digits, ' ')
