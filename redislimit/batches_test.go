@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,8 +54,9 @@ func (j *joining) Run(ctx context.Context, s *redislimit.Script, keys []string, 
 	return got, err
 }
 
-// meet has takes meet while two calls of others are under way: all are decided at one instant.
-func (j *joining) meet(t *testing.T, others []core.Limiter, takes ...func()) {
+// meet has takes meet while two calls of others are under way: all are decided at one instant. It
+// returns how many keys each call had since.
+func (j *joining) meet(t *testing.T, others []core.Limiter, takes ...func()) (asked []int) {
 	t.Helper()
 	j.mu.Lock()
 	j.hold = make(chan struct{})
@@ -72,6 +75,9 @@ func (j *joining) meet(t *testing.T, others []core.Limiter, takes ...func()) {
 	j.hold, j.asked = nil, nil
 	j.mu.Unlock()
 	wg.Wait()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.asked)
 }
 
 // together has a bubble with such a store, and two limiters that keep it busy.
@@ -94,7 +100,7 @@ func (j *joining) shared(key string) redislimit.Shared {
 // What takes of many keys that travel together get is what core's limiters say, at the same instant.
 func TestBatchesDecideAsCore(t *testing.T) {
 	for seed := range 20 {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			together(t, func(t *testing.T, _ *server, j *joining, busy []core.Limiter) {
 				random := rand.New(rand.NewPCG(uint64(seed), 7))
 				all := make([]*twins, 8)
@@ -115,8 +121,7 @@ func TestBatchesDecideAsCore(t *testing.T) {
 						takes = append(takes, func() { remote = w.remote.TryAcquire(n) })
 						same = append(same, func() { w.same(w.local.TryAcquire(n), remote, time.Now()) })
 					}
-					j.meet(t, busy, takes...)
-					for _, n := range j.asked {
+					for _, n := range j.meet(t, busy, takes...) {
 						most = max(most, n)
 					}
 					for i, check := range same {
@@ -159,8 +164,7 @@ func TestAPoisonedKeyInABatch(t *testing.T) {
 			}
 			return got, nil
 		}
-		j.meet(t, busy, takes...)
-		require.Contains(t, j.asked, 5)
+		require.Contains(t, j.meet(t, busy, takes...), 5)
 		require.NoError(t, leases[0].Err())
 		require.ErrorContains(t, leases[1].Err(), "holds a fixed window, want a token bucket")
 		require.NotErrorIs(t, leases[1].Err(), redislimit.ErrStore)
@@ -187,8 +191,7 @@ func TestAKeyTwiceInABatch(t *testing.T) {
 				}
 			})
 		}
-		j.meet(t, busy, takes...)
-		require.Contains(t, j.asked, 3)
+		require.Contains(t, j.meet(t, busy, takes...), 3)
 		require.Equal(t, int64(3), granted.Load())
 	})
 }
@@ -211,10 +214,8 @@ func TestAServerThatTakesNoBatches(t *testing.T) {
 			}
 			return got, nil
 		}
-		j.meet(t, busy, takes...)
-		require.Contains(t, j.asked, 4)
-		j.meet(t, busy, takes...)
-		require.NotContains(t, j.asked, 4)
+		require.Contains(t, j.meet(t, busy, takes...), 4)
+		require.NotContains(t, j.meet(t, busy, takes...), 4)
 	})
 }
 
@@ -246,8 +247,7 @@ func TestABatchThatFails(t *testing.T) {
 					}
 				})
 			}
-			j.meet(t, busy, takes...)
-			require.Equal(t, 4, j.asked[0])
+			require.Equal(t, 4, slices.Max(j.meet(t, busy, takes...)))
 		}
 	})
 }
@@ -273,7 +273,8 @@ func TestABudgetEndsInABatch(t *testing.T) {
 				if late := budget < 20*time.Millisecond; errors.Is(err, redislimit.ErrStore) != late || time.Since(start) != min(budget, 20*time.Millisecond) {
 					t.Errorf("Budget %v: %v after %v", budget, err, time.Since(start))
 				}
-				if time.Sleep(time.Until(start.Add(time.Second))); l.TryAcquire(1).Err() != nil {
+				time.Sleep(time.Until(start.Add(time.Second)))
+				if l.TryAcquire(1).Err() != nil {
 					t.Error("what is used again")
 				}
 			})
@@ -311,5 +312,4 @@ func TestStressBatches(t *testing.T) {
 	for k := range granted {
 		require.Equal(t, int64(limit), granted[k].Load()+int64(all[k][0].Available()))
 	}
-	require.Greater(t, len(j.asked), 0)
 }

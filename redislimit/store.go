@@ -14,7 +14,7 @@ import (
 //
 // A store may have a method Prompt() bool. If it returns true, Run is sure to return by its
 // context's deadline, whatever the network does; then a caller that nobody shares a call with
-// runs it on its own goroutine, which is quicker.
+// runs it on its own goroutine, which is quicker. For a method Batches see [Batches].
 type Store interface {
 	// Run runs the script once and returns its reply, an array of integers. It sends EVALSHA,
 	// and EVAL if the server answers NOSCRIPT, as it does after a restart, a failover or a

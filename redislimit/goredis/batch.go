@@ -27,7 +27,7 @@ type passenger struct {
 // send returns when the command has its answer, or ctx is done.
 func (b *batches) send(ctx context.Context, cmd once) error {
 	if b.queue.Enter() {
-		defer b.queue.Leave() //nolint:contextcheck // the next batch is others'
+		defer b.queue.Leave()
 		return b.process(ctx, cmd)
 	}
 	deadline, _ := ctx.Deadline()

@@ -21,7 +21,8 @@ import (
 // stays busy until the client's ReadTimeout. A single server's hooks see the scripts only if its
 // ContextTimeoutEnabled is set.
 //
-// Calls for a single server, or through a sentinel, that come at the same time travel together in
+// Takes of many token buckets that come at the same time travel in one script call; see
+// [redislimit.Batches]. Other calls for a single server, or through a sentinel, that come at the same time travel together in
 // pipelines, on two connections. For a cluster or a ring let the client's pool have room for one
 // connection for each limiter that is asked at the same time. One more is opened for each
 // concurrency limit that somebody waits for.
