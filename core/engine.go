@@ -28,12 +28,11 @@ type engine struct {
 	room   *room // nil: nobody waits
 	open   bool  // the word is open
 	closed bool
+	watch  atomic.Int32 // see permits.wholeAt
 
 	// Apart from the mutex, as those that wake count their grants without it.
 	granted  atomic.Uint64 // leases granted that the cell's word does not count: see Statistics
 	rejected atomic.Uint64
-
-	watch atomic.Int32 // see permits.wholeAt
 }
 
 // start makes the engine ready, with the terms t.
