@@ -49,7 +49,7 @@ func (k *Keyed[R, K]) expire(e *entry[R, K], pins uint64, own *entry[R, K]) {
 	if !e.foreign {
 		now = k.ring.now()
 	}
-	word, d, idle := e.idle(pins)
+	word, d, idle := e.idleInPassing(pins)
 	switch {
 	case !idle:
 		d = 0
@@ -74,7 +74,7 @@ func (k *Keyed[R, K]) timeout() time.Duration { return min(k.o.IdleTimeout, math
 func (k *Keyed[R, K]) makeRoom(place *bool) bool {
 	e, n := k.ring.claim(visitsForRoom)
 	for ; n > 0; n-- {
-		if word, _, idle := e.idle(0); idle && k.drop(e, word, place) {
+		if word, _, idle := e.idleInPassing(0); idle && k.drop(e, word, place) {
 			k.evict(e)
 			return true
 		}

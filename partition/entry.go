@@ -115,5 +115,18 @@ func (e *entry[R, K]) idle(pins uint64) (word uint64, d time.Duration, ok bool) 
 	return word, d, ok
 }
 
+// idleInPassing is idle for a request that came for something else, perhaps for another key:
+// a panic of the limiter does not break that request, and counts as busy.
+func (e *entry[R, K]) idleInPassing(pins uint64) (word uint64, d time.Duration, ok bool) {
+	if e.foreign {
+		defer func() {
+			if recover() != nil {
+				ok = false
+			}
+		}()
+	}
+	return e.idle(pins)
+}
+
 // alive reports whether the entry has not been dropped.
 func (e *entry[R, K]) alive() bool { return e.word.Load()&dead == 0 }

@@ -179,26 +179,29 @@ func (k *Keyed[R, K]) Refund(r R, l core.Lease) {
 }
 
 // refund offers the lease to both that it may be of: each ignores what is not its own. If one
-// knows no refund, or is gone, the lease is released.
+// knows no refund, or is gone, the lease may be of that one: it is released, which it is in a
+// refund too, and only once.
 func (k *Keyed[R, K]) refund(hash uint64, key K, l core.Lease) {
-	release := true
+	known := false
 	if e := k.find(hash, key); e != nil && e.pin() {
 		defer e.leave(false)
-		if r, ok := e.limiter.(core.Refunder); ok {
-			r.Refund(l)
-			release = false
-		}
+		known = offer(e.limiter, l)
 	}
-	if k.o.Overflow != nil {
-		r, ok := k.o.Overflow.(core.Refunder)
-		if ok {
-			r.Refund(l)
-		}
-		release = release && !ok
+	if k.o.Overflow != nil && !offer(k.o.Overflow, l) {
+		known = false
 	}
-	if release {
+	if !known {
 		l.Release()
 	}
+}
+
+// offer refunds a lease that may be of l's. It reports false if l knows no refund.
+func offer(l core.Limiter, lease core.Lease) bool {
+	r, ok := l.(core.Refunder)
+	if ok {
+		r.Refund(lease)
+	}
+	return ok
 }
 
 // Get returns the limiter of the key's partition, if that is live: to look at, or to Update.

@@ -294,3 +294,42 @@ func TestCloseOfLimitersThatPanic(t *testing.T) {
 		require.Equal(t, int32(1), f.closed.Load())
 	}
 }
+
+// A lease of Overflow's is given back though its key has a partition by then whose limiter
+// knows refunds, and Overflow, a user's own, knows none.
+func TestRefundToOverflowThatKnowsNone(t *testing.T) {
+	overflow := semaphore("overflow", 1)
+	k := newKeyed(t, options{MaxPartitions: 1, Overflow: bare{overflow}})
+	a := takes(t, k, "a", 1)
+	b := takes(t, k, "b", 1)
+	require.Zero(t, overflow.Available())
+	a.Release()
+	own := takes(t, k, "b", 1)
+
+	k.Refund("b", b)
+	require.Equal(t, 1, overflow.Available())
+	require.Zero(t, mustGet(t, k, "b").Available(), "the partition's own lease is still out")
+	k.Refund("b", own)
+	require.Equal(t, 1, mustGet(t, k, "b").Available())
+}
+
+// A lease that outlives its partition is released, Overflow or not.
+func TestRefundAfterClose(t *testing.T) {
+	for name, overflow := range map[string]core.Limiter{"no overflow": nil, "overflow": semaphore("overflow", 1)} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeyed(t, options{Overflow: overflow})
+			a := takes(t, k, "a", 1)
+			limiter := mustGet(t, k, "a").(*core.ConcurrencyLimiter)
+			require.NoError(t, k.Close())
+			k.Refund("a", a)
+			require.Equal(t, 1, limiter.Statistics().Available)
+		})
+	}
+}
+
+func mustGet(t *testing.T, k *keyed, key string) core.Limiter {
+	t.Helper()
+	l, ok := k.Get(key)
+	require.True(t, ok, "key %q", key)
+	return l
+}
