@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // errTooSoon is the cause of a rejection for a hopeless deadline.
@@ -275,12 +276,14 @@ func (e *engine) acquireLocal(ctx context.Context, permits int) (core.Lease, err
 	}
 	e.locals[&cancel] = struct{}{}
 	e.mu.Unlock()
+	defer func() { // if Local panics, too
+		e.mu.Lock()
+		delete(e.locals, &cancel)
+		e.mu.Unlock()
+	}()
 	l, err := e.shared.Local.Acquire(waiting, permits)
-	e.mu.Lock()
-	delete(e.locals, &cancel)
-	closed := e.closed
-	e.mu.Unlock()
-	if err != nil && closed && ctx.Err() == nil && errors.Is(err, context.Canceled) {
+	l, err = limiter.Checked(e.shared.Local, l, err)
+	if err != nil && e.isClosed() && ctx.Err() == nil && errors.Is(err, context.Canceled) {
 		return core.Refuse(core.ErrClosed), core.ErrClosed
 	}
 	return e.count(l), err

@@ -2,6 +2,7 @@ package redislimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -233,8 +234,56 @@ func TestAnotherKindIsThere(t *testing.T) {
 		for name, l := range limiters {
 			require.EqualError(t, l.TryAcquire(1).Err(), fmt.Sprintf("redislimit: the key %q holds something else, want %s", "key", name))
 		}
+		s.redis.FlushAll()
+		require.NoError(t, s.redis.Set("{key}:leases", "garbage"))
+		for range 4 {
+			require.EqualError(t, limiters["a concurrency limit"].TryAcquire(1).Err(), `redislimit: the key "key" holds something else, want a concurrency limit`)
+		}
 	})
 }
+
+// A Local that returns neither a lease nor an error, or both, is not believed; one that panics
+// leaves nothing behind that Close would wait for.
+func TestALocalThatLies(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		s.store.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, errors.New("away") })
+		inner, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 3})
+		require.NoError(t, err)
+		odd := errors.New("odd")
+		local := &answering{ConcurrencyLimiter: inner}
+		o := s.shared("key")
+		o.Down, o.Local = redislimit.DownLocal, local
+		l := bucket(t, o, perSecond)
+
+		local.answer = func() (core.Lease, error) { return core.Lease{}, nil }
+		lease, err := l.Acquire(t.Context(), 1)
+		require.False(t, lease.Acquired())
+		require.ErrorIs(t, err, core.ErrRejected)
+
+		local.answer = func() (core.Lease, error) { return inner.TryAcquire(2), odd }
+		lease, err = l.Acquire(t.Context(), 1)
+		require.False(t, lease.Acquired())
+		require.Equal(t, odd, err)
+		require.Equal(t, 3, inner.Available())
+
+		local.answer = func() (core.Lease, error) { panic("local") }
+		require.PanicsWithValue(t, "local", func() { _, _ = l.Acquire(t.Context(), 1) })
+		local.answer = func() (core.Lease, error) { return inner.TryAcquire(1), nil }
+		lease, err = l.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		lease.Release()
+		require.Equal(t, 3, inner.Available())
+	})
+}
+
+// answering is a limiter whose Acquire is answered by a test.
+type answering struct {
+	*core.ConcurrencyLimiter
+
+	answer func() (core.Lease, error)
+}
+
+func (a *answering) Acquire(context.Context, int) (core.Lease, error) { return a.answer() }
 
 // What is wrong with options is reported all at once.
 func TestOptions(t *testing.T) {

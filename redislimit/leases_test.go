@@ -225,3 +225,20 @@ func TestCloseKeepsLeases(t *testing.T) {
 		require.Equal(t, 1, b.Available())
 	})
 }
+
+// Where the server drops the hash of a limit's leases and not their set, as it may when its memory
+// is full, those that are held count one permit each, and not less than none.
+func TestTheWeightsAreDropped(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 4})
+		one, other := takes(t, l, 1), takes(t, l, 1)
+		s.redis.Del("{key}:leases")
+		require.Equal(t, 2, l.Available())
+		one.Release()
+		require.Equal(t, 3, l.Available())
+		takes(t, l, 3).Release()
+		other.Release()
+		require.Equal(t, 4, l.Available())
+		takes(t, l, 4).Release()
+	})
+}

@@ -10,7 +10,7 @@
 --          5 token 0   renew
 -- Returns  0, the instant; then for each operation: 1 or 0, permits held, microseconds until a lease that is not renewed
 --          ends, the lease's token.
--- Or       the kind of limit that the key holds: 1 bucket, 2 fixed, 3 sliding, 9 something else.
+-- Or       the kind of limit that a key holds: 1 bucket, 2 fixed, 3 sliding, 9 something else.
 local limit, ttl, holder = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -29,12 +29,18 @@ if type(count) == 'table' then
 	return {9}
 end
 
-local known = redis.call('HMGET', KEYS[2], 'held', 'token', 'until', 'waiting', 'at')
+local known = redis.pcall('HMGET', KEYS[2], 'held', 'token', 'until', 'waiting', 'at')
+if known.err then
+	return {9}
+end
 local held, token, last = tonumber(known[1] or 0), tonumber(known[2] or 0), tonumber(known[3] or 0)
 local waiting, at = tonumber(known[4] or 0), tonumber(known[5] or 0)
 local dirty, freed = false, false
 if count == 0 then
 	held = 0
+elseif not known[1] then
+	-- The server dropped the hash: at least so many are held.
+	held, last = count, tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
 end
 
 if at > now + 1000000 and count > 0 then
