@@ -246,6 +246,26 @@ func TestARefundBesideTokensSetAside(t *testing.T) {
 	})
 }
 
+// Tokens that are set aside have not come: what is refunded before they do is given back.
+func TestARefundBeforeTokensSetAsideCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.TokenBucketOptions{TokenLimit: 6, TokensPerPeriod: 3, ReplenishmentPeriod: time.Second, ManualReplenishment: true}
+		l := bucket(t, o)
+		takes(t, l, 4)
+		time.Sleep(time.Second)
+		o.TokenLimit = 3
+		require.NoError(t, l.Update(o)) // three are due, of which one was missing
+		a := takes(t, l, 2)
+		l.Refund(a)
+		available(t, l, 2)
+		require.True(t, l.TryReplenish())
+		available(t, l, 3)
+		takes(t, l, 3)
+		l.Refund(a)
+		available(t, l, 0)
+	})
+}
+
 // What a manual window has given back is not given back again, at the cost of permits that
 // an update of the grid found overdue.
 func TestRefundBesideOverduePermits(t *testing.T) {

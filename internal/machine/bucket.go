@@ -165,6 +165,9 @@ func (b *Bucket) refund(t *Terms, now int64, g Grant, last uint64, r *refunds) {
 // had been taken after it.
 func (b *Bucket) alone(t *Terms, now int64, g Grant, since []update) int {
 	if t.Manual() {
+		if b.due > 0 && len(since) == 0 {
+			return g.Permits // what was set aside before the grant has not come yet, nor has anything else
+		}
 		now = b.tick // nothing later was applied
 	}
 	would, n := Bucket{}, g.Permits
