@@ -114,10 +114,9 @@ func (e *engine) onTimer() {
 	e.unlock(now)
 }
 
-// await blocks until the wait of w has ended or ctx is done. Nobody else asks for Done: who
-// made the context may take it that the caller waits.
+// await blocks until the wait of w has ended or ctx is done.
 func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
-	done := ctx.Done()
+	done := e.doneFor(ctx, w)
 	if done == nil || e.guarded(w, done) {
 		<-w.Value.ready // a select costs more
 	} else {
@@ -144,19 +143,55 @@ func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 	if !granted {
 		return l.refusal()
 	}
-	// Both may have happened by the time this goroutine runs. Who cancelled before the
-	// grant must not be told of it, and which came first is not known here; so a done ctx
-	// wins, and the grant is undone as if it had never been.
-	if err := ctx.Err(); err != nil {
-		if plain > 0 {
-			e.giveBack(plain, nil)
-		} else {
-			e.undo(l)
-		}
+	if err := e.stillWanted(ctx, l, plain); err != nil {
 		return e.broken(err)
 	}
 	e.granted.Add(1)
 	return l, nil
+}
+
+// doneFor returns the Done of the context with which w waits. Nobody else asks for it: who
+// made the context may take it that the caller waits. If Done, which may be somebody's own,
+// panics, w waits no more.
+func (e *engine) doneFor(ctx context.Context, w *waiter) (done <-chan struct{}) {
+	answered := false
+	defer func() {
+		if answered || e.cancel(w) {
+			return
+		}
+		<-w.Value.ready
+		switch {
+		case w.Answer.Outcome != machine.Granted:
+		case w.Value.plain:
+			e.giveBack(w.N, nil)
+		default:
+			e.undo(w.Value.lease)
+		}
+	}()
+	done = ctx.Done()
+	answered = true
+	return done
+}
+
+// stillWanted returns the error of a ctx that is done by now, and undoes what one that waited
+// with it was granted: l, or so many plain permits. So it does if Err panics.
+//
+// Who cancelled before the grant must not be told of it, and which came first is not known
+// here; so a done ctx wins, and the grant is undone as if it had never been.
+func (e *engine) stillWanted(ctx context.Context, l Lease, plain int) (err error) {
+	wanted := false
+	defer func() {
+		switch {
+		case wanted:
+		case plain > 0:
+			e.giveBack(plain, nil)
+		default:
+			e.undo(l)
+		}
+	}()
+	err = ctx.Err()
+	wanted = err == nil
+	return err
 }
 
 // cancel takes w out of the queue and serves those that it held up. It reports false if
