@@ -32,8 +32,7 @@ func (c *LimitedChannel[T]) sendCounted(ctx context.Context, v T, n int) error {
 		return c.putCountedUnlock(v, n)
 	}
 	c.mu.Unlock()
-	c.asking.Add(int64(max(n, 1)))
-	_, err := c.acquire(ctx, n)
+	err := c.acquireAsking(ctx, n)
 	c.mu.Lock()
 	c.asking.Add(-int64(max(n, 1)))
 	switch {
@@ -48,6 +47,21 @@ func (c *LimitedChannel[T]) sendCounted(ctx context.Context, v T, n int) error {
 		return err
 	}
 	return c.evictCounted(v, n)
+}
+
+// acquireAsking is acquire, and counts in asking, unless ctx, which may be somebody's own,
+// panics.
+func (c *LimitedChannel[T]) acquireAsking(ctx context.Context, n int) error {
+	answered := false
+	c.asking.Add(int64(max(n, 1)))
+	defer func() {
+		if !answered {
+			c.asking.Add(-int64(max(n, 1)))
+		}
+	}()
+	_, err := c.acquire(ctx, n)
+	answered = true
+	return err
 }
 
 // takeLocked takes n permits if they are there, and leaves no trace if not.

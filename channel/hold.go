@@ -124,8 +124,8 @@ func (c *LimitedChannel[T]) acquirePlainSlow(ctx context.Context, n int) (hold, 
 		}
 	}
 	x := c.closing.Begin(ctx)
+	defer x.Finish(true)                 // ctx may be somebody's own, and panic
 	err := x.Explain(c.plain.Take(x, n)) //nolint:contextcheck // x is ctx, and ends on Close too
-	x.Finish(true)
 	if err != nil {
 		return hold{}, err
 	}
@@ -141,16 +141,10 @@ func (c *LimitedChannel[T]) ask(ctx context.Context, n int) (core.Lease, error) 
 		}
 	}
 	x := c.closing.Begin(ctx)
-	if c.kind <= chained {
-		defer x.Finish(false) // a user's limiter may panic
-	}
+	defer x.Finish(c.kind > chained)  // a user's limiter may panic, or keep x; and ctx may be somebody's own
 	l, err := c.limiter.Acquire(x, n) //nolint:contextcheck // x is ctx, and ends on Close too
 	l, err = limiter.Checked(c.limiter, l, err)
-	err = x.Explain(err)
-	if c.kind > chained {
-		x.Finish(true)
-	}
-	return l, err
+	return l, x.Explain(err)
 }
 
 // refund undoes a grant whose item was not sent.

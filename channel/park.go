@@ -80,6 +80,20 @@ func (c *LimitedChannel[T]) nobodyWaitsLocked() bool {
 	return c.senders.first == nil && c.receivers.first == nil && c.room.first == nil && c.items.first == nil
 }
 
+// doneFor returns the channel of a ctx with which an item that holds h waits. If the ctx,
+// which may be anybody's code, panics, h is given back.
+func (c *LimitedChannel[T]) doneFor(ctx context.Context, h hold) (d done) {
+	answered := false
+	defer func() {
+		if !answered {
+			c.refund(h)
+		}
+	}()
+	d = ctx.Done()
+	answered = true
+	return d
+}
+
 // isDone reports whether a ctx's channel is closed.
 func isDone(d done) bool {
 	select {

@@ -175,7 +175,7 @@ func (c *LimitedChannel[T]) putUnlock(v T, h hold) {
 
 func (c *LimitedChannel[T]) putSlowUnlock(ctx context.Context, v T, h hold) error {
 	c.mu.Unlock()
-	done := ctx.Done()
+	done := c.doneFor(ctx, h)
 	c.mu.Lock()
 	for range yields {
 		if !c.open.Load() || c.roomLocked() || c.senders.first != nil {

@@ -85,13 +85,14 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 
 func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
 	defer p.leaveRead()
+	p.rd.canceled = false
 	for {
 		state := p.rd.state.Load()
 		n := p.ring.buffered() // after the state: see seal
 		if err := p.readErr(state, n == 0); err != nil {
 			return 0, err
 		}
-		if err := ctx.Err(); err != nil || len(b) == 0 {
+		if err := p.rd.broken(ctx); err != nil || len(b) == 0 {
 			return 0, err
 		}
 		switch {
@@ -162,11 +163,12 @@ func (p *pipe) awaitBytes(ctx context.Context, b []byte) int {
 	if dst == nil && p.lookForBytes() {
 		return 0
 	}
+	done := ctx.Done()
 	p.idle.Store(true)
 	n := p.takeOffered(b, dst)
 	if n == 0 {
 		if p.ring.written.Load() == p.ring.start && !p.rd.is(ended|expired|peerEnded) {
-			p.rd.wait(ctx)
+			p.rd.wait(done)
 		}
 		n = p.withdrawRead()
 	}

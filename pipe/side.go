@@ -23,6 +23,8 @@ type side struct {
 	stops uint32        // those that end a call that waits
 	wake  chan struct{} // has room for one token; one too many makes the waiter look again
 
+	canceled bool // the ctx of the call that has the turn ended its wait
+
 	limiter core.Limiter
 	limited bool           // it has to be asked
 	permits direct.Permits // the writer's limiter, if it is a concurrency limiter itself: of its bytes, one each; else nil
@@ -127,11 +129,11 @@ func (s *side) rouse() {
 // roused reports whether wait would return at once.
 func (s *side) roused() bool { return len(s.wake) > 0 }
 
-// wait blocks until the side is roused or ctx is done. The call that waits has said so
+// wait blocks until the side is roused or done, a ctx's channel, is closed. Done is asked for
+// before the call says that it waits: a ctx may be anybody's code, and panic. The call that waits has said so
 // first, and then looked again whether it has to; the call that brings what it waits for
 // looks for it after that. So no call is forgotten.
-func (s *side) wait(ctx context.Context) {
-	done := ctx.Done()
+func (s *side) wait(done <-chan struct{}) {
 	if done == nil {
 		<-s.wake
 		return
@@ -139,7 +141,16 @@ func (s *side) wait(ctx context.Context) {
 	select {
 	case <-s.wake:
 	case <-done:
+		s.canceled = true
 	}
+}
+
+// broken returns the error of a ctx that is done; also of one that has none to say so.
+func (s *side) broken(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || !s.canceled {
+		return err
+	}
+	return context.Canceled
 }
 
 // String says what limits the side.

@@ -84,6 +84,7 @@ func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
 
 func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 	defer p.leaveWrite()
+	p.wr.canceled = false
 	if p.wr.limited {
 		defer p.endMetered()
 	}
@@ -91,7 +92,7 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 		if err := p.writeErr(); err != nil {
 			return n, err
 		}
-		if err := ctx.Err(); err != nil {
+		if err := p.wr.broken(ctx); err != nil {
 			return n, err
 		}
 		var k int
@@ -137,9 +138,11 @@ func (p *pipe) passFree(ctx context.Context, b []byte) int {
 // none came.
 func (p *pipe) passOver(ctx context.Context, b []byte, fits bool) (n int, ok bool) {
 	var dst []byte
+	var done <-chan struct{}
 	if fits {
 		dst = p.lookForReader()
 	} else {
+		done = ctx.Done()
 		dst = p.claimOrOffer(b)
 	}
 	if dst != nil {
@@ -152,7 +155,7 @@ func (p *pipe) passOver(ctx context.Context, b []byte, fits bool) (n int, ok boo
 		return 0, false
 	}
 	p.notify()
-	p.awaitReader(ctx, len(b))
+	p.awaitReader(done, len(b))
 	return len(b) - p.withdrawWrite(), true
 }
 
@@ -262,13 +265,13 @@ func (p *pipe) notify() {
 // is, which saves the two sides from taking turns byte by byte.
 func (p *pipe) awaitRoom(ctx context.Context, n int) {
 	half := p.ring.capacity / 2
-	p.awaitReader(ctx, min(n, half))
+	p.awaitReader(ctx.Done(), min(n, half))
 	p.lookForRoom(p.ring.end + uint64(half) - uint64(p.ring.capacity))
 }
 
 // awaitReader waits until there is room for n bytes; if there never is, until the reader
 // has come far enough with what was offered to it.
-func (p *pipe) awaitReader(ctx context.Context, n int) {
+func (p *pipe) awaitReader(done <-chan struct{}, n int) {
 	until := uint64(nobody)
 	if n <= p.ring.capacity {
 		until = p.ring.end + uint64(n) - uint64(p.ring.capacity)
@@ -278,7 +281,7 @@ func (p *pipe) awaitReader(ctx context.Context, n int) {
 	}
 	p.full.Store(until)
 	if p.ring.read.Load() < until && !p.wr.stopped() {
-		p.wr.wait(ctx)
+		p.wr.wait(done)
 	}
 	p.full.Store(nobody)
 }

@@ -42,7 +42,10 @@ func (t *Turn) takeSlow(ctx context.Context) error {
 		select {
 		case <-t.wake:
 		case <-ctx.Done():
-			return ctx.Err()
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return context.Canceled // a ctx of somebody's own may have no error
 		}
 	}
 	return nil
