@@ -149,28 +149,26 @@ func (m *mapping[In, Out]) submit(v In) bool {
 		return err
 	}
 	err := m.hand(entry{task: task, call: &r.call, permits: 1})
-	if err != nil {
-		r.settle(err)
-	}
 	m.refused = errors.Is(err, core.ErrClosed)
 	return !m.refused && m.ctx.Err() == nil
 }
 
-// hand submits a task. A limiter that panics does so on a goroutine that is ours: it is
-// the task's error.
+// hand submits a task, or settles it with why it was not. A limiter that panics does so on a
+// goroutine that is ours: it is the task's error. The goroutine may exit even so.
 func (m *mapping[In, Out]) hand(e entry) (err error) {
 	answered := false
 	defer func() {
-		if answered {
-			return
+		if !answered {
+			err = ErrGoexit
+			if value := recover(); value != nil {
+				err = caught(value, "limiter")
+			}
 		}
-		if value := recover(); value != nil {
-			err = caught(value, "limiter")
-		} else {
-			e.call.settle(ErrGoexit)
+		if err != nil {
+			e.call.settle(err)
 		}
 	}()
-	err = m.p.submit(m.ctx, e, persists)
+	err = m.ctx.Explain(m.p.submit(m.ctx, e, persists))
 	answered = true
 	return err
 }
@@ -194,11 +192,7 @@ func (m *mapping[In, Out]) yield(ctx context.Context, yield func(Out, error) boo
 			m.last(ctx, yield)
 			return
 		}
-		select {
-		case <-m.current.done:
-		case <-m.ctx.Done():
-		}
-		if m.ctx.Err() != nil {
+		if !m.await(ctx, m.current) {
 			m.giveUp(ctx, yield)
 			return
 		}
@@ -208,6 +202,26 @@ func (m *mapping[In, Out]) yield(ctx context.Context, yield func(Out, error) boo
 			return
 		}
 	}
+}
+
+// await waits for a result. It reports false if that is not to be yielded any more: ctx is
+// done, an error cancelled the round, or Close what runs. A Close that lets it end does not.
+func (m *mapping[In, Out]) await(ctx context.Context, r *result[Out]) bool {
+	select {
+	case <-r.done:
+	case <-m.ctx.Done():
+	}
+	if m.ctx.Err() == nil {
+		return true
+	}
+	if !m.p.drained() {
+		return false
+	}
+	select {
+	case <-r.done: // in a moment, if it was refused as the pool was closed
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // giveUp yields why there are no more results: ctx is done, the pool was closed, or an

@@ -244,6 +244,42 @@ func TestMapEndsWithItsPool(t *testing.T) {
 	})
 }
 
+// A Close that drains takes no result from a Map: what was submitted before is done, and is
+// yielded.
+func TestMapYieldsWhatACloseLetEnd(t *testing.T) {
+	for name, o := range map[string]worker.Options{
+		"no queue": {Limiter: concurrency(t, 3)}, "nobody waits": {Limiter: impatient(t, 3)},
+		"a queue": {Limiter: concurrency(t, 3), Queue: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(t, o)
+				var ran atomic.Int64
+				var got []int
+				var last error
+				for v, err := range worker.Map(t.Context(), p, naturals, func(_ context.Context, n int) (int, error) {
+					time.Sleep(time.Duration(n+1) * time.Second)
+					ran.Add(1)
+					return n, nil
+				}) {
+					require.NoError(t, last, "the last")
+					if last = err; err == nil {
+						got = append(got, v)
+					}
+					if v == 1 && len(got) == 2 {
+						require.NoError(t, p.Close(t.Context()))
+						synctest.Wait()
+					}
+				}
+				require.Equal(t, worker.ErrClosed, last)
+				require.Len(t, got, int(ran.Load()))
+				require.Greater(t, len(got), 3)
+				require.True(t, slices.IsSorted(got))
+			})
+		})
+	}
+}
+
 func TestMapPassesOnAPanicOfItsInput(t *testing.T) {
 	p := newPool(t, worker.Options{Limiter: concurrency(t, 2)})
 	in := func(yield func(int) bool) {

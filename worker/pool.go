@@ -238,6 +238,13 @@ func (p *Pool) idleLocked() bool {
 	return p.running == 0 && p.workers == 0 && p.queuedLocked() == 0
 }
 
+// drained reports whether the pool was closed and all that it had accepted ran.
+func (p *Pool) drained() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed && p.ended == nil && p.idleLocked()
+}
+
 // restLocked ends the Wait and Close calls if there is nothing to wait for.
 func (p *Pool) restLocked() {
 	if p.idlers.first == nil || !p.idleLocked() {

@@ -51,8 +51,15 @@ func (p *Pool) work() {
 	p.goOn(&w)
 }
 
-// goOn has the worker go on until it is gone, or its goroutine has to end.
+// goOn has the worker go on until it is gone, in a goroutine of its own if this one exits.
+// After a panic that was recovered it may exit, too: one that came while it was exiting.
 func (p *Pool) goOn(w *worker) {
+	defer func() {
+		if w.state != gone {
+			next := *w
+			go p.goOn(&next)
+		}
+	}()
 	for p.run(w) {
 	}
 }
@@ -67,10 +74,6 @@ func (p *Pool) run(w *worker) (again bool) {
 		value := recover()
 		again = value != nil
 		p.rescue(w, value)
-		if !again {
-			next := *w
-			go p.goOn(&next) // the goroutine exits
-		}
 	}()
 	for w.state != gone {
 		switch w.state {
