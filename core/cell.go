@@ -90,16 +90,16 @@ const (
 
 // stateBits returns how many bits are below the generation.
 func (t *terms) stateBits() uint8 {
-	if t.FullBits > 0 {
-		return t.FullBits + t.SpareBits
+	if t.StateBits > 0 {
+		return t.StateBits
 	}
 	return generationShift
 }
 
 // generationOf returns the generation in the word.
 func (t *terms) generationOf(word uint64) uint64 {
-	if t.FullBits > 0 {
-		return word &^ shut >> (t.stateBits() & 63)
+	if t.StateBits > 0 {
+		return word &^ shut >> (t.StateBits & 63)
 	}
 	return word & generationMask >> generationShift
 }
@@ -107,8 +107,8 @@ func (t *terms) generationOf(word uint64) uint64 {
 // used reports whether there is no generation after the word's.
 func (t *terms) used(word uint64) bool {
 	width := uint8(generationBits)
-	if t.FullBits > 0 {
-		width = 63 - t.stateBits()
+	if t.StateBits > 0 {
+		width = 63 - t.StateBits
 	}
 	return t.generationOf(word) == 1<<width-1
 }

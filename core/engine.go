@@ -162,7 +162,7 @@ func (e *engine) takeBack(now int64, c *cell, word uint64) {
 			e.replace(c, c.terms)
 		}
 	case *machine.Bucket:
-		if c.FullBits == 0 {
+		if c.StateBits == 0 {
 			l := e.credited(c, word)
 			a.SetLevel(&c.Terms, now, machine.Level{Full: l.full, Spare: l.spare})
 			break
@@ -195,7 +195,7 @@ func (e *engine) openWord(now int64) {
 		w |= uint64(lent)
 	case *machine.Bucket:
 		l := a.Level(&c.Terms)
-		if c.FullBits > 0 {
+		if c.StateBits > 0 {
 			w |= c.levelWord(level{l.Full - c.From, l.Spare})
 			break
 		}
@@ -234,8 +234,8 @@ func (e *engine) roomyCell(now int64) *cell {
 	if c.Kind == machine.TokenBucket {
 		// What the word has to tell next is about now, or since when the bucket is full.
 		about, room := now, 63-c.SpareBits
-		if c.FullBits > 0 {
-			room = c.FullBits - 1
+		if c.StateBits > 0 {
+			room = c.fullBits() - 1
 			if since, full := e.m.Idle(); full {
 				about = since
 			}

@@ -22,7 +22,7 @@ type level struct {
 // less time ahead of full does too.
 const (
 	leastGenerationBits = 8
-	leastFullBits       = 30 // about a second
+	leastFullBits       = 27 // 134 ms
 )
 
 // layOut chooses the word of a bucket: its level if that fits.
@@ -35,37 +35,42 @@ func layOut(t *machine.Terms) {
 		return
 	}
 	full = max(full, 63-generationBits-spare)
-	t.FullBits, t.Periods = uint8(full), uint32(t.Limit/t.Step)
+	t.StateBits, t.Periods = uint8(full+spare), uint32(t.Limit/t.Step)
 }
 
 // unpack returns the level at now, both in nanoseconds since From.
 func (t *terms) unpack(word uint64, now int64) level {
-	full := int64(word >> (t.SpareBits & 63) & (1<<(t.FullBits&63) - 1))
+	word &= 1<<(t.StateBits&63) - 1
+	full := int64(word >> (t.SpareBits & 63))
 	if full <= now {
 		return level{full: now} // full: the clock stands still
 	}
-	return level{full, int(word & (1<<(t.SpareBits&63) - 1))}
+	return level{full, int(word - uint64(full)<<(t.SpareBits&63))}
 }
 
 // pack returns the word that follows w, with the next generation; false: there is none,
 // or the instant is too far ahead.
 func (t *terms) pack(w uint64, l level) (uint64, bool) {
-	shift := t.stateBits() & 63
-	next := (w>>shift+1)<<shift | t.levelWord(l)
-	return next, next&shut == 0 && uint64(l.full)>>(t.FullBits&63) == 0
+	next := (w | (1<<(t.StateBits&63) - 1)) + 1 + t.levelWord(l)
+	return next, next&shut == 0 && uint64(l.full)>>(t.fullBits()&63) == 0
 }
 
 // levelWord returns the word of a level, with generation 0.
 func (t *terms) levelWord(l level) uint64 { return uint64(l.full)<<(t.SpareBits&63) | uint64(l.spare) }
 
-// less returns the level after taking n tokens, and whether they were there at now.
-func (l level) less(t *terms, n int, now int64) (level, bool) {
+// fullBits returns how many bits of the word the instant has.
+func (t *terms) fullBits() uint8 { return t.StateBits - t.SpareBits }
+
+// less returns the level after taking n tokens. They were there at now if it is full again
+// within reach.
+func (l level) less(t *terms, n int) level {
 	if l.spare -= n; l.spare < 0 {
-		if l.full, l.spare = l.full+t.Span, l.spare+t.Step; l.spare < 0 {
-			l = l.later(t)
+		l.full += t.Span
+		if l.spare += t.Step; l.spare < 0 {
+			return l.later(t)
 		}
 	}
-	return l, l.full-now <= l.reach(t)
+	return l
 }
 
 // later returns the level with as many ticks more as the tokens owed need.
@@ -96,21 +101,26 @@ func (t *terms) lendable(full int64) int64 {
 
 // missing returns the tokens that a bucket lacks for so long before it is full.
 func (t *terms) missing(untilFull int64, spare int) int {
-	ticks := (uint64(untilFull) + uint64(t.Span) - 1) / uint64(t.Span)
+	ticks := uint64(1)
+	if untilFull == 0 {
+		ticks = 0
+	} else if untilFull > t.Span { // else spare a division
+		ticks = (uint64(untilFull) + uint64(t.Span) - 1) / uint64(t.Span)
+	}
 	return int(ticks)*t.Step - spare
 }
 
 // retry returns when n permits that are not there at now will be: both in nanoseconds since
 // From.
 func (l level) retry(t *terms, n int, now int64) int64 {
-	after, _ := l.less(t, n, now)
+	after := l.less(t, n)
 	return after.full - after.reach(t) - now
 }
 
 // spentAt packs, for a bucket's lease, how long after the cell's From the grant was, and
 // the spare of its level after it.
 func (t *terms) spentAt(now int64, spare int) int64 {
-	return now | int64(uint64(spare)<<(64-t.SpareBits))
+	return now | int64(uint64(spare)<<(-t.SpareBits&63)) // with no bits for it, spare is 0
 }
 
 // spentWhen is the reverse of spentAt.

@@ -64,7 +64,7 @@ func (e *engine) availableIn(c *cell, w uint64) (n int, ok bool) {
 	if c.Kind == machine.Window {
 		return int(w&windowMask) + e.setAside(c), now < c.bound.Load()
 	}
-	if c.FullBits == 0 {
+	if c.StateBits == 0 {
 		openings := e.granted.Load()
 		w = c.word.Load()
 		until, l := c.bound.Load(), e.credited(c, w)

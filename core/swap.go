@@ -106,7 +106,7 @@ func (l *TokenBucket) tryFast(n int) (_ Lease, answered bool) {
 	if c == nil {
 		return Lease{}, false
 	}
-	if c.FullBits == 0 {
+	if c.StateBits == 0 {
 		return l.tryCredit(c, n)
 	}
 	for try := 0; ; try++ {
@@ -120,18 +120,19 @@ func (l *TokenBucket) tryFast(n int) (_ Lease, answered bool) {
 		if l.wentBack(c, now) {
 			return Lease{}, false
 		}
-		level, fits := c.unpack(w, now-c.From).less(c.terms, n, now-c.From)
-		if !fits {
+		t := c.terms
+		since := now - t.From
+		level := t.unpack(w, since).less(t, n)
+		if level.full-since > level.reach(t) {
 			return Lease{c: c, bits: granted(exhaustedRaw, 0, n), u: int64(w), v: now}, true
 		}
-		next, ok := c.pack(w, level)
+		next, ok := t.pack(w, level)
 		if !ok {
 			return Lease{}, false
 		}
 		if c.word.CompareAndSwap(w, next) {
-			now -= c.From
-			generation := next >> (c.stateBits() & 63) // next is not shut
-			return Lease{c: c, bits: granted(spentBucket, generation, n), u: level.full - now, v: c.spentAt(now, level.spare)}, true
+			generation := next >> (t.StateBits & 63) // next is not shut
+			return Lease{c: c, bits: granted(spentBucket, generation, n), u: level.full - since, v: t.spentAt(since, level.spare)}, true
 		}
 		backOff(try)
 	}
@@ -177,6 +178,8 @@ func (e *engine) wentBack(c *cell, now int64) bool {
 
 // record notes that the limiter was used at now, and reports whether the clock may be
 // another than at its latest use: see steady.
+//
+//go:noinline
 func (e *engine) record(now int64) (another bool) {
 	last := e.last.Load()
 	another = now < last || now-last > aYear

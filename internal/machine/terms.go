@@ -37,8 +37,8 @@ type Terms struct {
 	Mode Mode
 
 	// What core's word for a bucket needs to know; not looked at here.
-	FullBits, SpareBits uint8
-	Periods             uint32 // Limit/Step
+	StateBits, SpareBits uint8  // of its level, 0 if that does not fit; of the level's spare
+	Periods              uint32 // Limit/Step
 }
 
 // NewestFirst reports whether the queue serves the newest first.
