@@ -119,23 +119,23 @@ func (p pump) offload(k kernel, left int64) (total int64, done bool, err error) 
 // offloadSlice moves one slice of want bytes, and returns how many were paid for and how
 // many passed.
 func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m int64, err error) {
-	c, err := p.side.enter()
-	if err != nil {
+	s := p.side
+	if err := s.enter(); err != nil {
 		return 0, 0, err
 	}
-	defer c.leave()
+	defer s.leave()
 	n = want
-	if p.paid == onRead && c.came.any() {
+	if p.paid == onRead && s.came.any() {
 		return n, 0, nil // since passArrived, by another call
 	}
-	if !c.unlimited() {
-		taken, err := c.take(int(want))
+	if !s.unlimited() {
+		taken, err := s.meter.Take(s.ctx, int(want))
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, s.explain(err)
 		}
 		n = int64(taken)
-		if p.paid == onRead || c.nested {
-			c.meter.Release() // the bytes are read; or the sink asks the same limiter
+		if p.paid == onRead || s.nested {
+			s.meter.Release() // the bytes are read; or the sink asks the same limiter
 		}
 	}
 	slice.N = n
@@ -143,7 +143,7 @@ func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m 
 	if m < 0 || m > n {
 		return n, 0, errBadCount
 	}
-	c.meter.Settle(int(m))
+	s.meter.Settle(int(m))
 	if p.passed != nil && m > 0 {
 		p.passed(int(m))
 	}

@@ -123,17 +123,16 @@ func (p pump) read(buf []byte) (int, error) {
 }
 
 // ended returns why the stream has ended; nil if it has not.
-func (p pump) ended() error { return call{side: p.side, source: p.side.source.Load()}.ended() }
+func (p pump) ended() error { return p.side.endedUnder(p.side.source.Load()) }
 
 // write writes what was read.
 func (p pump) write(b []byte) (n int, err error) {
 	if p.paid == onWrite {
-		c, err := p.side.enter()
-		if err != nil {
+		if err := p.side.enter(); err != nil {
 			return 0, err
 		}
-		defer c.leave()
-		return c.writeSlices(p.dst, b, p.passed)
+		defer p.side.leave()
+		return p.side.writeSlices(p.dst, b, p.passed)
 	}
 	n, err = p.dst.Write(b)
 	if n < 0 || n > len(b) {

@@ -21,10 +21,12 @@ type side struct {
 	turn   turn.Turn
 
 	meter  meter.Meter
-	nested bool            // what is written to is of this package and asks the same limiter
-	spare  *ending.Context // of an earlier call that did not wait, to be used again; nil: there is none
-	kept   *ending.Source  // the source of spare
-	came   arrived         // bytes that were read and are not paid for
+	nested bool    // what is written to is of this package and asks the same limiter
+	came   arrived // bytes that were read and are not paid for
+
+	// What the call that has the turn is under. A call that did not wait leaves both to the next.
+	current *ending.Source  // nil: nothing was left
+	ctx     *ending.Context // what the limiter is asked with; nil: there is none
 }
 
 // start makes the side ready. under is what it writes to; nil if it reads.
@@ -48,49 +50,50 @@ func (s *side) reopen() *ending.Source {
 // unlimited reports whether the bytes need no permits.
 func (s *side) unlimited() bool { return s.meter.Limiter() == nil }
 
-// call is one call on a side, from enter to leave.
-type call struct {
-	*side
-	source *ending.Source
-	ctx    *ending.Context // what the limiter is asked with; nil: there is none
-}
-
-// enter begins a call, when it is its turn. Whether it has to end is found out by the limiter
-// that is asked, or by ended.
-func (s *side) enter() (call, error) {
+// enter begins a call, when it is its turn; leave must follow, unless there is an error.
+// Whether the call has to end is found out by the limiter that is asked, or by ended.
+func (s *side) enter() error {
 	source := s.source.Load()
 	if source == nil {
-		return call{}, errNotMade
+		return errNotMade
 	}
-	c := call{s, source, nil}
-	if s.turn.TryTake() {
-		switch {
-		case s.kept == source:
-			c.ctx = s.spare
-		case s.meter.Trusted():
-			c.ctx = source.Begin(s.parent)
-			s.spare, s.kept = c.ctx, source
-		case !s.unlimited():
-			c.ctx = source.Begin(s.parent)
+	if !s.turn.TryTake() {
+		return s.enterSlow(source)
+	}
+	if s.current != source {
+		s.begin(source)
+	}
+	return nil
+}
+
+// begin makes the call one under source, with a context of its own if a limiter is asked.
+func (s *side) begin(source *ending.Source) {
+	s.current, s.ctx = source, nil
+	if !s.unlimited() {
+		s.ctx = source.Begin(s.parent)
+	}
+}
+
+// enterSlow is enter while another call has the turn.
+func (s *side) enterSlow(source *ending.Source) error {
+	ctx := source.Begin(s.parent)
+	if err := s.turn.Take(ctx); err != nil {
+		if ended := s.endedUnder(source); ended != nil {
+			err = ended
 		}
-		return c, nil
+		ctx.Finish(false)
+		return err
 	}
-	c.ctx = source.Begin(s.parent)
-	if err := s.turn.Take(c.ctx); err != nil {
-		err = c.explain(err)
-		c.ctx.Finish(false)
-		return call{}, err
-	}
-	return c, nil
+	s.current, s.ctx = source, ctx
+	return nil
 }
 
 // leave ends the call. A slice that was not settled, because what is underneath panicked,
 // is given back.
-func (c call) leave() {
-	s := c.side
+func (s *side) leave() {
 	s.meter.Settle(0)
-	if c.ctx != nil && (c.ctx != s.spare || !c.ctx.Unused()) {
-		c.finish()
+	if s.ctx != nil && (!s.meter.Trusted() || !s.ctx.Unused()) {
+		s.finish()
 	}
 	batch := s.meter.HasBatch()
 	s.turn.Leave()
@@ -100,39 +103,30 @@ func (c call) leave() {
 	}
 }
 
-// finish ends the context of a call that has waited, or that nobody else may have.
-func (c call) finish() {
-	s := c.side
-	if c.ctx == s.spare {
-		s.spare, s.kept = nil, nil
-	}
-	c.ctx.Finish(s.meter.Trusted())
+// finish ends the context of a call that has waited, or that others may have kept.
+func (s *side) finish() {
+	ctx := s.ctx
+	s.current, s.ctx = nil, nil
+	ctx.Finish(s.meter.Trusted())
 }
 
 // ended returns why the call has to end; nil if it goes on.
-func (c call) ended() error {
-	if cause := c.source.Cause(); cause != nil {
+func (s *side) ended() error { return s.endedUnder(s.current) }
+
+func (s *side) endedUnder(source *ending.Source) error {
+	if cause := source.Cause(); cause != nil {
 		return cause
 	}
-	return c.parent.Err()
+	return s.parent.Err()
 }
 
 // explain returns what the caller is told of a limiter's error: why the call has to end, if
 // it has to, whatever the limiter says.
-func (c call) explain(err error) error {
-	if ended := c.ended(); ended != nil {
+func (s *side) explain(err error) error {
+	if ended := s.ended(); ended != nil {
 		return ended
 	}
 	return err
-}
-
-// take pays for the next slice of want bytes, at least 1, and returns how many those are.
-func (c call) take(want int) (int, error) {
-	n, err := c.meter.Take(c.ctx, want)
-	if err != nil {
-		return 0, c.explain(err)
-	}
-	return n, nil
 }
 
 // end ends the calls on this side, and reports whether this call did.
@@ -144,18 +138,17 @@ func (s *side) end(cause error) bool {
 
 // write writes p slice by slice.
 func (s *side) write(w io.Writer, p []byte) (n int, err error) {
-	c, err := s.enter()
-	if err != nil {
+	if err := s.enter(); err != nil {
 		return 0, err
 	}
-	defer c.leave()
-	return c.writeSlices(w, p, nil)
+	defer s.leave()
+	return s.writeSlices(w, p, nil)
 }
 
 // writeSlices writes p slice by slice, and calls passed, unless it is nil, after each.
-func (c call) writeSlices(w io.Writer, p []byte, passed func(int)) (n int, err error) {
-	if len(p) == 0 || c.unlimited() {
-		if err := c.ended(); err != nil {
+func (s *side) writeSlices(w io.Writer, p []byte, passed func(int)) (n int, err error) {
+	if len(p) == 0 || s.unlimited() {
+		if err := s.ended(); err != nil {
 			return 0, err
 		}
 	}
@@ -164,19 +157,19 @@ func (c call) writeSlices(w io.Writer, p []byte, passed func(int)) (n int, err e
 	}
 	for n < len(p) {
 		k := len(p) - n
-		if !c.unlimited() {
-			if k, err = c.take(k); err != nil {
-				return n, err
+		if !s.unlimited() {
+			if k, err = s.meter.Take(s.ctx, k); err != nil {
+				return n, s.explain(err)
 			}
-			if c.nested {
-				c.meter.Release()
+			if s.nested {
+				s.meter.Release()
 			}
 		}
 		m, err := w.Write(p[n : n+k])
 		if m < 0 || m > k {
 			return n, errBadCount
 		}
-		c.meter.Settle(m)
+		s.meter.Settle(m)
 		n += m
 		if passed != nil && m > 0 {
 			passed(m)
@@ -210,31 +203,31 @@ func (s *side) String() string { return meter.Describe(s.meter.Limiter()) }
 // read reads one slice at most, and pays for the bytes that came. What it can't pay for is
 // there for the next call.
 func (s *side) read(r io.Reader, p []byte) (n int, err error) {
-	c, err := s.enter()
-	if err != nil {
+	if err := s.enter(); err != nil {
 		return 0, err
 	}
-	defer c.leave()
-	return c.read(r, p)
+	defer s.leave()
+	return s.readSlice(r, p)
 }
 
-func (c call) read(r io.Reader, p []byte) (paid int, err error) {
-	if err := c.ended(); err != nil {
+// readSlice reads as read does, of a call that has the turn.
+func (s *side) readSlice(r io.Reader, p []byte) (paid int, err error) {
+	if err := s.ended(); err != nil {
 		return 0, err
 	}
 	switch {
 	case len(p) == 0:
 		return 0, nil // not every reader underneath knows what to make of it
-	case c.unlimited():
+	case s.unlimited():
 		n, err := r.Read(p)
 		if n < 0 || n > len(p) {
 			return 0, errBadCount
 		}
 		return n, err
-	case c.came.any():
-		return c.readArrived(p)
+	case s.came.any():
+		return s.takeArrived(p)
 	}
-	p = p[:c.meter.Slice(len(p))]
+	p = p[:s.meter.Slice(len(p))]
 	n, readErr := r.Read(p)
 	if n < 0 || n > len(p) {
 		return 0, errBadCount
@@ -244,14 +237,14 @@ func (c call) read(r io.Reader, p []byte) (paid int, err error) {
 	}
 	defer func() {
 		if paid < n { // the limiter may have panicked
-			c.came.keep(p[paid:n], readErr)
+			s.came.keep(p[paid:n], readErr)
 		}
 	}()
-	k, err := c.take(n)
+	k, err := s.meter.Take(s.ctx, n)
 	if err != nil {
-		return 0, err
+		return 0, s.explain(err)
 	}
-	c.meter.Settle(k)
+	s.meter.Settle(k)
 	if paid = k; paid < n {
 		return paid, nil
 	}
@@ -260,24 +253,24 @@ func (c call) read(r io.Reader, p []byte) (paid int, err error) {
 
 // readArrived reads from what came before, if anything did.
 func (s *side) readArrived(p []byte) (int, error) {
-	c, err := s.enter()
-	if err != nil {
+	if err := s.enter(); err != nil {
 		return 0, err
 	}
-	defer c.leave()
-	if !c.came.any() {
+	defer s.leave()
+	if !s.came.any() {
 		return 0, nil
 	}
-	return c.readArrived(p)
+	return s.takeArrived(p)
 }
 
-func (c call) readArrived(p []byte) (int, error) {
-	n, err := c.take(min(len(p), c.came.len()))
+// takeArrived is readArrived of a call that has the turn.
+func (s *side) takeArrived(p []byte) (int, error) {
+	n, err := s.meter.Take(s.ctx, min(len(p), s.came.len()))
 	if err != nil {
-		return 0, err
+		return 0, s.explain(err)
 	}
-	c.meter.Settle(n)
-	return c.came.take(p[:n])
+	s.meter.Settle(n)
+	return s.came.take(p[:n])
 }
 
 var (

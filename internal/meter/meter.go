@@ -177,10 +177,13 @@ func (m *Meter) Release() {
 
 // Settle says how many bytes of the slice have passed. The rest is given back.
 func (m *Meter) Settle(passed int) {
-	n := m.taken
-	if n == 0 {
-		return
+	if m.taken != 0 {
+		m.settle(passed)
 	}
+}
+
+func (m *Meter) settle(passed int) {
+	n := m.taken
 	m.taken = 0
 	switch {
 	case m.batch.spending:
