@@ -287,52 +287,6 @@ func TestUserCodeThatPanicsCostsNoLease(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
-	j := new(journal)
-	l := three(t, j)
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-
-	lease, no := l.Check(r)
-	require.Nil(t, no)
-	require.True(t, lease.Acquired())
-	lease.Release()
-	require.Equal(t, "skip?; grant global 1; release global", j.read())
-
-	lease, no = l.Check(r, "a", "b")
-	require.Nil(t, no)
-	lease.Release()
-	lease.Release()
-	require.Equal(t, "skip?; grant global 1; grant a 1; grant b 1; release b; release a; release global", j.read())
-
-	lease, no = l.Check(r, "a", "no")
-	require.False(t, lease.Acquired())
-	require.Equal(t, "no", no.Policy)
-	require.Equal(t, "skip?; grant global 1; grant a 1; refuse no; refund a; release a; refund global; release global", j.read())
-	w := httptest.NewRecorder()
-	no.ServeHTTP(w, r)
-	require.Equal(t, http.StatusTooManyRequests, w.Code)
-	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
-
-	lease, no = l.Check(httptest.NewRequest(http.MethodGet, "/skip", nil), "no")
-	require.Nil(t, no)
-	require.True(t, lease.Acquired())
-	lease.Release()
-	require.Equal(t, "skip?", j.read())
-
-	get(l.Policy("a")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		lease, no := l.Check(r, "a", "b")
-		assert.Nil(t, no)
-		lease.Release()
-	})), "/")
-	require.Equal(t, "skip?; grant global 1; grant a 1; grant b 1; release b; release a; release global", j.read())
-
-	get(l.Exempt(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, no := l.Check(r, "no")
-		assert.Nil(t, no)
-	})), "/")
-	require.Empty(t, j.read())
-}
-
 func TestOptions(t *testing.T) {
 	_, err := httplimit.New(httplimit.Options{
 		Global: &httplimit.Policy{Name: "a b", MaxWait: -1},

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // Chain returns a limiter that asks each of ls for the same permits, all or nothing, as
@@ -191,10 +190,7 @@ func acquireAll[M members](ctx context.Context, m M, b *bundler, permits int) (c
 			m.refund(i, l)
 		}
 		if err != nil {
-			if !limiter.Is(l.Err(), err) {
-				l = core.Refuse(err)
-			}
-			return l, err
+			return refusal(l, err), err
 		}
 		taken = append(taken, l)
 		if err := ctx.Err(); err != nil {

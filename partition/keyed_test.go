@@ -126,6 +126,36 @@ func TestCarelessLimiters(t *testing.T) {
 	}
 }
 
+// A rejection keeps its metadata also where the limiter's lease makes its error anew each time
+// that it is asked, as those of core.Reject do: alone, in a chain, and as Overflow.
+func TestRejectionWhoseErrorIsMadeAnew(t *testing.T) {
+	f := newFake(busy)
+	f.try = func(int) core.Lease { return core.Reject(core.RetryAfter.With(time.Second)) }
+	k := newKeyed(t, options{MaxPartitions: 1, Overflow: f, New: func(string) (core.Limiter, error) { return f, nil }})
+	chain, err := partition.Chain[string](k)
+	require.NoError(t, err)
+	for name, l := range map[string]core.Limiter{
+		"Keyed": partition.For[string](k, "a"), "Overflow": partition.For[string](k, "b"), "Chain": partition.For(chain, "a"),
+		"Shared chain": partition.For(must(partition.Chain(partition.Shared[string](f))), "a"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease, err := l.Acquire(t.Context(), 1)
+			require.ErrorIs(t, err, core.ErrRejected)
+			require.Same(t, err, lease.Err())
+			after, ok := core.RetryAfter.From(lease)
+			require.True(t, ok)
+			require.Equal(t, time.Second, after)
+		})
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // A limiter that panics leaves nothing behind that would keep its partition for ever.
 func TestLimiterThatPanics(t *testing.T) {
 	f := newFake(time.Hour)

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"reflect"
 
 	"github.com/sluice-go/sluice/core"
@@ -90,10 +91,23 @@ func answered(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
 		undo(l, lease)
 		return refuse(err)
 	}
-	if !limiter.Is(lease.Err(), err) {
-		return refuse(err)
+	return refusal(lease, err), err
+}
+
+// refusal returns a lease that was not granted with err, which came beside it, as its error.
+func refusal(lease core.Lease, err error) core.Lease {
+	switch own := lease.Err(); {
+	case limiter.Is(own, err):
+		return lease
+	case !errors.Is(own, core.ErrRejected) || !errors.Is(err, core.ErrRejected):
+		return core.Refuse(err)
 	}
-	return lease, err
+	// Both tell of one rejection: a lease may make its error anew each time that it is asked.
+	var metadata []core.Metadata
+	for name, value := range lease.Metadata() {
+		metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
+	}
+	return core.Refuse(err).With(metadata...)
 }
 
 // statistics are l's; of a limiter that counts nothing only Available is known.

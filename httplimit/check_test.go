@@ -1,0 +1,110 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+func TestCheck(t *testing.T) {
+	j := new(journal)
+	l := three(t, j)
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+
+	lease, no := l.Check(r)
+	require.Nil(t, no)
+	require.True(t, lease.Acquired())
+	lease.Release()
+	require.Equal(t, "skip?; grant global 1; release global", j.read())
+
+	lease, no = l.Check(r, "a", "b")
+	require.Nil(t, no)
+	lease.Release()
+	lease.Release()
+	require.Equal(t, "skip?; grant global 1; grant a 1; grant b 1; release b; release a; release global", j.read())
+
+	lease, no = l.Check(r, "a", "no")
+	require.False(t, lease.Acquired())
+	require.Equal(t, "no", no.Policy)
+	require.Equal(t, "skip?; grant global 1; grant a 1; refuse no; refund a; release a; refund global; release global", j.read())
+	w := httptest.NewRecorder()
+	no.ServeHTTP(w, r)
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+
+	lease, no = l.Check(httptest.NewRequest(http.MethodGet, "/skip", nil), "no")
+	require.Nil(t, no)
+	require.True(t, lease.Acquired())
+	lease.Release()
+	require.Equal(t, "skip?", j.read())
+
+	get(l.Policy("a")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		lease, no := l.Check(r, "a", "b")
+		assert.Nil(t, no)
+		lease.Release()
+	})), "/")
+	require.Equal(t, "skip?; grant global 1; grant a 1; grant b 1; release b; release a; release global", j.read())
+
+	get(l.Exempt(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, no := l.Check(r, "no")
+		assert.Nil(t, no)
+	})), "/")
+	require.Empty(t, j.read())
+}
+
+// A Check's rejection has what the limiter told, and answers as the middleware does.
+func TestRejectionOfACheck(t *testing.T) {
+	for _, o := range []httplimit.Options{
+		{}, {Headers: httplimit.XRateLimit}, {Headers: httplimit.Draft11, Problems: true},
+	} {
+		window := perMinute(t, 1)
+		o.Policies = []httplimit.Policy{{Name: "p", Limiter: all(core.WithReason(window, "one a minute"))}}
+		l := limits(t, o)
+		window.TryAcquire(1)
+		want := get(l.Policy("p")(ok), "/")
+
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		_, no := l.Check(r, "p")
+		w := httptest.NewRecorder()
+		no.ServeHTTP(w, r)
+		require.Equal(t, want.Code, w.Code)
+		require.Equal(t, want.Body.String(), w.Body.String())
+		require.Equal(t, want.Header(), w.Header())
+		require.Contains(t, w.Body.String(), "one a minute")
+		limit, found := core.PermitLimit.From(no.Lease)
+		require.True(t, found)
+		require.Equal(t, 1, limit)
+	}
+}
+
+// afresh is a limiter of somebody's whose Acquire returns its lease's error, which is another
+// one each time that it is asked for.
+type afresh struct{}
+
+func (afresh) TryAcquire(int) core.Lease {
+	return core.Reject(core.ReasonPhrase.With("come back"), core.RetryAfter.With(3*time.Second), core.PermitLimit.With(5), core.Remaining.With(0))
+}
+
+func (l afresh) Acquire(context.Context, int) (core.Lease, error) {
+	lease := l.TryAcquire(1)
+	return lease, lease.Err()
+}
+
+func (afresh) Available() int { return 0 }
+
+// What a limiter of somebody's tells beside a rejection reaches the client.
+func TestMetadataOfSomebodysRejection(t *testing.T) {
+	l := limits(t, httplimit.Options{Headers: httplimit.Draft11, Policies: []httplimit.Policy{{Name: "p", Limiter: all(afresh{})}}})
+	w := get(l.Policy("p")(ok), "/")
+	require.Equal(t, "come back\n", w.Body.String())
+	require.Equal(t, "3", w.Header().Get("Retry-After"))
+	require.Equal(t, `"p";r=0;t=3`, w.Header().Get("RateLimit"))
+}
