@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/direct"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
@@ -30,7 +31,9 @@ import (
 // cell, so that a lease that is held for long does not stay the hot one.
 //
 // generation, of a rate limiter: counts the grants, so that each has a number; and a
-// window's openings, so that no swap prepared before one succeeds after it.
+// credit's openings, so that no swap prepared before one succeeds after it. An opening takes
+// three of them: so of any three grants in a row one has a number that three divides; see
+// turn.
 //
 // A ticket's word is its generation. The lease of generation g is released by whoever
 // moves it from g to g+1, once; from then on no lease of g can release anything, however
@@ -77,6 +80,9 @@ const (
 	generationOne   = 1 << generationShift
 	generationMask  = maxGeneration << generationShift
 
+	openingTakes = direct.Turns // generations
+	oneOpening   = openingTakes << generationShift
+
 	countOne  = 1 << 31 // of a concurrency limiter
 	countMask = 1<<42 - countOne
 
@@ -104,13 +110,17 @@ func (t *terms) generationOf(word uint64) uint64 {
 	return word & generationMask >> generationShift
 }
 
-// used reports whether there is no generation after the word's.
+// used reports whether there is no generation after the word's, or not enough for an
+// opening.
 func (t *terms) used(word uint64) bool {
-	width := uint8(generationBits)
-	if t.StateBits > 0 {
-		width = 63 - t.StateBits
+	g := t.generationOf(word)
+	switch {
+	case t.Kind == machine.Concurrency:
+		return g == maxGeneration
+	case t.StateBits > 0:
+		return g == 1<<(63-t.StateBits)-1
 	}
-	return t.generationOf(word) == 1<<width-1
+	return g > maxGeneration-openingTakes
 }
 
 // number returns the number of the latest grant that a word knows of.

@@ -22,6 +22,12 @@ var _ = direct.Install(&direct.Ways[Lease]{
 		}
 		return (*watched)(l), ok
 	},
+	Retire: func(limiter any, idle time.Duration) bool {
+		e := engineOf(limiter)
+		return e != nil && e.retire(idle)
+	},
+	Turn:    turn,
+	Decided: decided,
 })
 
 // exactly returns the limiter if it is a *ConcurrencyLimiter, not merely one that embeds

@@ -208,8 +208,8 @@ func (e *engine) openWord(now int64) {
 		}
 		c.bound.Store(l.Full)
 		e.aside.Store(int64(l.Spare - lent))
-		e.granted.Add(^uint64(0)) // of the generation that the opening uses
-		w = w + generationOne | uint64(lent)
+		e.count(-openingTakes, true)
+		w = w + oneOpening | uint64(lent)
 	case *machine.Segments:
 		// All that is available counts in this segment, until it ends.
 		free := e.m.Available()
@@ -219,8 +219,8 @@ func (e *engine) openWord(now int64) {
 		lent := int(min(int64(free), maxWindow))
 		e.aside.Store(int64(free - lent))
 		c.bound.Store(c.Begin(c.Segment(now) + 1))
-		e.granted.Add(^uint64(0)) // of the generation that the opening uses
-		w = w + generationOne | uint64(lent)
+		e.count(-openingTakes, true)
+		w = w + oneOpening | uint64(lent)
 	}
 	e.open = true
 	c.word.Store(w)

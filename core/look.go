@@ -97,6 +97,13 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 		return 0, false
 	}
 	now := e.lock()
+	d, idle := e.idle(now)
+	e.unlock(now)
+	return d, idle
+}
+
+// idle is IdleFor. The mutex is held.
+func (e *engine) idle(now int64) (time.Duration, bool) {
 	var since int64
 	var idle bool
 	if c := e.cell.Load(); c.Kind == machine.Concurrency {
@@ -106,7 +113,6 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 	} else {
 		since, idle = e.m.Idle()
 	}
-	e.unlock(now)
 	if !idle {
 		return 0, false
 	}

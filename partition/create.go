@@ -34,15 +34,19 @@ func (m *making) wait(ctx context.Context) error {
 	}
 }
 
-// enterSlow is what is to do if there is no partition, or it cannot just be entered: e, which
-// may be nil. It visits, and returns the key's partition, pinned, made if it must be. The
-// error is errNoRoom if there is no room for it.
+// enterSlow is what is to do if there is no partition, or a request cannot just go on with
+// it: e, which may be nil, and if it is foreign has been entered. It visits, and returns the
+// key's partition, pinned, made if it must be. The error is errNoRoom if there is no room for
+// it.
 func (k *Keyed[R, K]) enterSlow(ctx context.Context, e *entry[R, K], hash uint64, key K) (*entry[R, K], error) {
 	// Visits come before anything is held that a panic of OnEvict could lose.
-	if e == nil || !e.alive() {
-		k.visit(visitsWhenNew, nil)
-	} else {
-		k.visit(visitsPerShare, e)
+	switch {
+	case e == nil || !e.alive():
+		k.visit(visitsWhenNew, nil, unread)
+	case e.kind != foreign:
+		k.visit(visitsPerShare, nil, unread)
+	default:
+		k.visit(visitsPerShare, e, unread)
 		if e.alive() { // it may have been dropped itself
 			return e, nil
 		}
@@ -51,7 +55,7 @@ func (k *Keyed[R, K]) enterSlow(ctx context.Context, e *entry[R, K], hash uint64
 }
 
 func (k *Keyed[R, K]) findOrMake(ctx context.Context, hash uint64, key K) (*entry[R, K], error) {
-	if e := k.table.find(hash, key); e != nil && e.pin() {
+	if e := k.table.find(hash, key); e != nil && e.join() {
 		return e, nil
 	}
 	if unequal(key, key) {
@@ -99,7 +103,7 @@ func (k *Keyed[R, K]) lookUp(hash uint64, key K, place *bool) (e *entry[R, K], m
 		return nil, nil, false, core.ErrClosed
 	}
 	if e := k.table.find(hash, key); e != nil {
-		e.pin() // it is not dead: those leave the table as they die
+		e.join() // it is not dead: those leave the table as they die
 		return e, nil, false, nil
 	}
 	if m := k.making[key]; m != nil {
@@ -128,7 +132,7 @@ func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[R, K], error) 
 	var e *entry[R, K]
 	defer func() {
 		if e == nil { // an error, or New panicked or ended the goroutine
-			k.settle(key, m, nil)
+			k.made(key, m, nil)
 		}
 	}()
 	l, err := k.o.New(key)
@@ -139,18 +143,18 @@ func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[R, K], error) 
 		return nil, k.explain(err)
 	}
 	_, closes := l.(io.Closer)
-	e = &entry[R, K]{hash: hash, limiter: l, closes: closes, foreign: isForeign(l), key: key}
+	e = &entry[R, K]{hash: hash, limiter: l, closes: closes, kind: kindOf(l), key: key}
 	e.word.Store(oneCall + onePin)
-	if !k.settle(key, m, e) {
+	if !k.made(key, m, e) {
 		_ = closeLimiter(l)
 		return nil, core.ErrClosed
 	}
 	return e, nil
 }
 
-// settle ends the making of a partition: e, or nil if it failed. It reports false if the
+// made ends the making of a partition: e, or nil if it failed. It reports false if the
 // Keyed was closed meanwhile.
-func (k *Keyed[R, K]) settle(key K, m *making, e *entry[R, K]) bool {
+func (k *Keyed[R, K]) made(key K, m *making, e *entry[R, K]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.making[key] != m {

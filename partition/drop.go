@@ -6,61 +6,65 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/direct"
 )
 
 // The share of the sweeping that each call does. A partition that may be dropped is dropped
-// at the second visit to it at the latest; see entry.due. Of 4n+16 calls to n partitions,
-// at most two for each partition are not followed by a visit's worth: so there are at least
-// 2n+16 visits. A call that adds a partition makes up for the visits that this one takes,
-// and for its own calls that are not followed by visits.
+// at the second visit to it at the latest; see entry.due. Of 4n+16 calls to n partitions, at
+// most two for each partition and two for each tally are not followed by a visit's worth: so
+// there are at least 2n visits. A call that adds a partition makes up for the visits that
+// this one takes, and for its own calls that are not followed by visits.
+//
+// Calls are counted where they write anyway: in the entry's word, or by the rate limiters of
+// core themselves; see kind and tally.
 const (
-	callsPerShare  = 3 // to one partition
+	callsPerShare  = direct.Turns // to one partition
 	visitsPerShare = 3
 	visitsWhenNew  = 4
 	visitsForRoom  = 16
 	triesForRoom   = 2 // a place that came free may be gone again
 )
 
-// visit visits those n partitions whose turn it is. own, which may be nil, is pinned by the
-// caller, who may find it dead afterwards; a panic takes the pin away.
-func (k *Keyed[R, K]) visit(n int, own *entry[R, K]) {
+// visit visits those n partitions whose turn it is, at now, which may be unread. own, which
+// may be nil, is pinned by the caller, who may find it dead afterwards; a panic takes the pin
+// away.
+func (k *Keyed[R, K]) visit(n int, own *entry[R, K], now int64) {
 	e, n := k.ring.claim(n)
 	for ; n > 0; n-- {
 		pins := uint64(0)
 		if e == own {
 			pins = 1
 		}
-		if e.due(pins, &k.ring, k.timeout()) {
-			k.expire(e, pins, own)
+		if e.due(pins, now, &k.ring, k.timeout()) {
+			k.expire(e, pins, own, now)
 		}
 		e = k.ring.after(e)
 	}
 }
 
 // expire drops the partition if its limiter has been idle for IdleTimeout.
-func (k *Keyed[R, K]) expire(e *entry[R, K], pins uint64, own *entry[R, K]) {
+func (k *Keyed[R, K]) expire(e *entry[R, K], pins uint64, own *entry[R, K], now int64) {
 	returned := false
 	defer func() {
 		if !returned && own != nil { // OnEvict panicked, or a limiter
-			own.leave(false)
+			own.leave()
 		}
 	}()
-	now := int64(0)
-	if !e.foreign {
-		now = k.ring.now()
+	if e.kind != foreign {
+		now = k.ring.at(now)
 	}
 	word, d, idle := e.idleInPassing(pins)
 	switch {
 	case !idle:
 		d = 0
 	case d >= k.o.IdleTimeout:
-		if k.drop(e, word, nil) {
+		if k.drop(e, word, pins, k.o.IdleTimeout, nil) {
 			k.evict(e)
 		}
 		returned = true
 		return
 	}
-	if !e.foreign {
+	if e.kind != foreign {
 		e.notBefore.Store(now + int64(k.timeout()-d))
 	}
 	returned = true
@@ -74,7 +78,7 @@ func (k *Keyed[R, K]) timeout() time.Duration { return min(k.o.IdleTimeout, math
 func (k *Keyed[R, K]) makeRoom(place *bool) bool {
 	e, n := k.ring.claim(visitsForRoom)
 	for ; n > 0; n-- {
-		if word, _, idle := e.idleInPassing(0); idle && k.drop(e, word, place) {
+		if word, _, idle := e.idleInPassing(0); idle && k.drop(e, word, 0, 0, place) {
 			k.evict(e)
 			return true
 		}
@@ -94,7 +98,7 @@ func (k *Keyed[R, K]) Sweep() int {
 	var p panics
 	for e := k.ring.root.next.Load(); e != &k.ring.root && k.open.Load(); e = e.next.Load() {
 		p.catch(func() {
-			if word, d, idle := e.idle(0); idle && d >= k.o.IdleTimeout && k.drop(e, word, nil) {
+			if word, d, idle := e.idle(0); idle && d >= k.o.IdleTimeout && k.drop(e, word, 0, k.o.IdleTimeout, nil) {
 				n++
 				k.evict(e)
 			}
@@ -104,13 +108,13 @@ func (k *Keyed[R, K]) Sweep() int {
 	return n
 }
 
-// drop drops the partition if nothing happened in it since its word was read. Its place is
-// free then, or place is set and it is the caller's; evict must follow.
-func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, place *bool) bool {
+// drop drops the partition if nothing happened in it since its word was read, or it still is
+// idle for so long: see entry.retire. Its place is free then, or place is set and it is the
+// caller's; evict must follow.
+func (k *Keyed[R, K]) drop(e *entry[R, K], word, pins uint64, idle time.Duration, place *bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// A request that came since idle read the word changed it, and may have taken permits.
-	if !k.open.Load() || !e.word.CompareAndSwap(word, word|dead) {
+	if !k.open.Load() || !e.retire(word, pins, idle) {
 		return false
 	}
 	k.table.remove(e)

@@ -162,7 +162,7 @@ func (p *partition[R, K]) limiter() (l core.Limiter, leave func()) {
 	e, err := p.k.enterSlow(none, nil, p.hash, p.key)
 	switch {
 	case err == nil:
-		return e.limiter, func() { e.leave(false) }
+		return e.limiter, func() { e.leave() }
 	case errors.Is(err, errNoRoom):
 		return p.k.o.Overflow, func() {}
 	}

@@ -2,6 +2,7 @@ package partition_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -153,3 +154,6 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// isRejected reports whether err is a refusal that another time could turn into a grant.
+func isRejected(err error) bool { return errors.Is(err, core.ErrRejected) }

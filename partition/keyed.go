@@ -21,12 +21,13 @@ import (
 // callers want [Keyed.Acquire]; [Keyed.TryAcquire] is for those who turn requests away
 // rather than let them wait. [For] gives the [core.Limiter] of one request.
 //
-// No goroutine and no timer runs: each request looks at a few partitions and drops those
-// whose time has come. Of n live partitions all that may be dropped are gone after at most
+// No goroutine and no timer runs: each request looks at a few partitions, one that waits when
+// its wait has ended, and drops those whose time has come. Of n live partitions all that may be dropped are gone after at most
 // 4n+16 further requests, for whatever keys. [Keyed.Sweep] drops them at once.
 //
-// A request for a live partition takes no lock of the Keyed's and allocates nothing. It is
-// a [Limiter] and a [Refunder], safe for concurrent use. Make it with [New]; the zero value
+// A request for a live partition takes no lock of the Keyed's and allocates nothing. If its
+// limiter is one of core's rate limiters, two of three such requests write to the limiter
+// alone, so that requests of many cores for many keys do not meet. Keyed is a [Limiter] and a [Refunder], safe for concurrent use. Make it with [New]; the zero value
 // refuses with [core.ErrClosed].
 type Keyed[R any, K comparable] struct {
 	o    Options[R, K] // as given, but for the defaults
@@ -39,7 +40,9 @@ type Keyed[R any, K comparable] struct {
 	_    [64]byte // the hand moves at every third request
 	ring ring[R, K]
 
-	_          [64]byte
+	_       [64]byte
+	tallies [tallies]tally
+
 	overflowed atomic.Uint64
 	closing    ending.Source // ends the waits in limiters that Close does not close
 
@@ -115,57 +118,6 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 
 func (k *Keyed[R, K]) hash(key K) uint64 { return maphash.Comparable(k.seed, key) }
 
-func (k *Keyed[R, K]) tryAcquire(hash uint64, key K, permits int) core.Lease {
-	e := k.table.find(hash, key)
-	if e == nil || !e.enter() {
-		var err error
-		if e, err = k.enterSlow(none, e, hash, key); err != nil {
-			return k.tryWithout(err, permits)
-		}
-	}
-	if e.foreign {
-		return e.tryForeign(permits)
-	}
-	l := e.limiter.TryAcquire(permits)
-	e.leave(l.Acquired() && permits > 0)
-	return l
-}
-
-func (k *Keyed[R, K]) acquire(ctx context.Context, hash uint64, key K, permits int) (core.Lease, error) {
-	e := k.table.find(hash, key)
-	if e == nil || !e.enter() {
-		var err error
-		if e, err = k.enterSlow(ctx, e, hash, key); err != nil {
-			return k.acquireWithout(ctx, err, permits)
-		}
-	}
-	if e.foreign {
-		return k.acquireForeign(ctx, e, permits)
-	}
-	l, err := e.limiter.Acquire(ctx, permits)
-	e.leave(err == nil && permits > 0)
-	return l, err
-}
-
-// tryForeign takes permits from somebody's limiter, which may panic.
-func (e *entry[R, K]) tryForeign(permits int) core.Lease {
-	var l core.Lease
-	defer func() { e.leave(l.Acquired() && permits > 0) }()
-	l = e.limiter.TryAcquire(permits)
-	return l
-}
-
-func (k *Keyed[R, K]) acquireForeign(
-	ctx context.Context, e *entry[R, K], permits int,
-) (l core.Lease, err error) {
-	defer func() { e.leave(l.Acquired() && permits > 0) }()
-	if !e.closes {
-		return k.acquireGuarded(ctx, e.limiter, permits, false)
-	}
-	l, err = e.limiter.Acquire(ctx, permits)
-	return answered(e.limiter, l, err)
-}
-
 // Refund gives back permits that were acquired for r and not used, as [core.Refunder] does:
 // to the limiter of r's partition, if that is live; if it was dropped there is nothing to
 // give back. A lease of Overflow's goes back to Overflow. It makes no partition, and works
@@ -183,8 +135,15 @@ func (k *Keyed[R, K]) Refund(r R, l core.Lease) {
 // refund too, and only once.
 func (k *Keyed[R, K]) refund(hash uint64, key K, l core.Lease) {
 	known := false
-	if e := k.find(hash, key); e != nil && e.pin() {
-		defer e.leave(false)
+	e := k.find(hash, key)
+	if e != nil && e.kind == foreign {
+		if e.pin() {
+			defer e.leave()
+		} else {
+			e = nil
+		}
+	}
+	if e != nil {
 		known = offer(e.limiter, l)
 	}
 	if k.o.Overflow != nil && !offer(k.o.Overflow, l) {

@@ -43,16 +43,6 @@ func isNil(v any) bool {
 	return false
 }
 
-// isForeign reports whether l is none of core's own four limiters, which neither panic nor
-// keep the context that they are given.
-func isForeign(l core.Limiter) bool {
-	switch l.(type) {
-	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
-		return false
-	}
-	return true
-}
-
 // none is the context of TryAcquire.
 var none context.Context
 

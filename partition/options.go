@@ -38,8 +38,8 @@ type Options[R any, K comparable] struct {
 	Overflow core.Limiter
 
 	// OnEvict is told of each partition that was dropped, by the call that did it, once its
-	// limiter is closed. No lock is held. A panic of it goes to that call, which has not
-	// taken permits yet. nil: nobody is told.
+	// limiter is closed. No lock is held. A panic of it goes to that call, which keeps no
+	// permits: what it has taken is undone first. nil: nobody is told.
 	OnEvict func(K, core.Limiter)
 }
 

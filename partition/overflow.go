@@ -29,7 +29,7 @@ func (k *Keyed[R, K]) acquireWithout(ctx context.Context, why error, permits int
 		l := k.reject(permits)
 		return l, l.Err()
 	}
-	return k.acquireGuarded(ctx, k.o.Overflow, permits, !isForeign(k.o.Overflow))
+	return k.acquireGuarded(ctx, k.o.Overflow, permits, kindOf(k.o.Overflow) != foreign)
 }
 
 func (k *Keyed[R, K]) reject(permits int) core.Lease {

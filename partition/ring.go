@@ -44,6 +44,14 @@ func (r *ring[R, K]) now() int64 {
 	return t
 }
 
+// at returns the instant, or what now returns if it is unread.
+func (r *ring[R, K]) at(instant int64) int64 {
+	if instant == unread {
+		return r.now()
+	}
+	return instant
+}
+
 // after returns the entry after e, going round; the root if there is none at all.
 func (r *ring[R, K]) after(e *entry[R, K]) *entry[R, K] {
 	n := e.next.Load()

@@ -34,6 +34,19 @@
 //	watched.End(lease, direct.Dropped) // the same with another cause; here too late, so nothing
 //
 // Update, Close, Statistics, Available and IdleFor are the inner limiter's own.
+//
+// # Limiters that come and go
+//
+// [Ways.Retire] is for a keeper of many limiters that drops the idle ones while others use
+// them: a limiter that it retired grants nothing any more, so that another can take its
+// place, and those that use it need not be counted. Whoever comes too late is told by
+// [Ways.Turn] that the limiter is closed, and looks for the other. Turn also shares out the
+// keeper's chores: of a rate limiter's grants each third has the turn.
+//
+//	lease := bucket.TryAcquire(1)
+//	switch ways.Turn(lease) { ... }
+//
+//	retired := ways.Retire(bucket, time.Minute) // false: it was used within the minute
 package direct
 
 import (
@@ -97,6 +110,21 @@ type End struct {
 	Cause    Cause
 }
 
+// Turn is what a lease tells of the place of its grant among those of its limiter.
+type Turn uint8
+
+// The turns.
+const (
+	Uncounted Turn = iota // no grant of a rate limiter's permits, or of nobody's that is known here
+	Passed                // a rate limiter's grant
+	Due                   // a rate limiter's grant whose turn it is
+	Closed                // the limiter is closed
+)
+
+// Turns is how many grants in a row have one that is Due, whoever was granted them. A grant
+// that was undone, as its context had ended, is one of them.
+const Turns = 3
+
 // Ways are the functions of core that this package passes on; L is core.Lease.
 type Ways[L any] struct {
 	// Permits returns the plain permits of a limiter; false unless it is exactly a
@@ -111,6 +139,22 @@ type Ways[L any] struct {
 	// limiter is exactly a *core.ConcurrencyLimiter that its constructor made. It is called
 	// once for a limiter, before the limiter is used.
 	Watch func(limiter any, hook func(End)) (Watched[L], bool)
+
+	// Retire closes a limiter that has been idle for so long by its IdleFor, at least 0, and
+	// reports whether it did: all permits are available, nobody waits, and it has granted
+	// its last lease. Of a grant and a Retire that race one finds out about the other. It
+	// retires a limiter that was closed before too. It knows core's own four limiters, not
+	// what embeds one; of all else, and of one that its constructor did not make, it says
+	// false.
+	Retire func(limiter any, idle time.Duration) bool
+
+	// Turn returns the turn of a lease as a limiter returned it: of one with metadata added
+	// it knows as much.
+	Turn func(lease L) Turn
+
+	// Decided returns the instant at which a rate limiter granted the lease or refused it, in
+	// nanoseconds since base; false if the lease does not tell.
+	Decided func(lease L, base time.Time) (at int64, ok bool)
 }
 
 // installed is a *Ways[core.Lease], set once while package core is initialised.
