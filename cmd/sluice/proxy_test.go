@@ -11,8 +11,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,114 +115,6 @@ func TestProxyDrains(t *testing.T) {
 		assert.Equal(t, want, status)
 		_ = c.Close()
 	}
-}
-
-// TestProxiesShareALimit: what one proxy has granted counts in the other, for each client; while Redis is away a policy
-// that fails open lets pass, and the others answer 503.
-func TestProxiesShareALimit(t *testing.T) {
-	url, redis := redisServer(t)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
-policies:
-  each: {key: "header:X-Client", limit: fixed 4/1h, download: 10MiB/s}
-  open: {limit: fixed 4/1h, fail-open: true}
-routes: {/: each, /open: open}
-`), 0o600))
-	dir := programs(t)
-	var addresses []string
-	for range 2 {
-		s := start(t, dir, "sluice", "proxy", "--config", file)
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
-		addresses = append(addresses, address)
-	}
-	asks := func(i int, path, client string) int {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses[i%2]+path, nil)
-		require.NoError(t, err)
-		q.Header.Set("X-Client", client)
-		a, err := http.DefaultClient.Do(q)
-		require.NoError(t, err)
-		defer func() { _ = a.Body.Close() }()
-		_, err = io.ReadAll(a.Body)
-		require.NoError(t, err)
-		return a.StatusCode
-	}
-	statuses := make(map[int]int)
-	for i := range 10 {
-		statuses[asks(i, "/", "a {curly}")]++
-	}
-	assert.LessOrEqual(t, statuses[200], 4, "%v", statuses)
-	assert.Positive(t, statuses[200], "%v", statuses)
-	assert.Equal(t, 10, statuses[200]+statuses[429]+statuses[503], "%v", statuses)
-	require.NoError(t, redis.Kill())
-	for i := range 4 {
-		assert.Equal(t, http.StatusServiceUnavailable, asks(i, "/", "another"))
-		assert.Equal(t, http.StatusOK, asks(i, "/open", "another"))
-	}
-}
-
-// TestReloadOnRedis: a limit on the server is the same for a proxy whose file has changed and for one that starts with
-// that file, and one of another kind is another limit.
-func TestReloadOnRedis(t *testing.T) {
-	url, _ := redisServer(t)
-	for database := range 10 {
-		if reloadOnRedis(t, strings.TrimSuffix(url, "0")+strconv.Itoa(database)) {
-			return
-		}
-		t.Log("the machine is too busy for the store to answer in time: once more, on another database")
-	}
-	t.Error("the store never answered in time")
-}
-
-// reloadOnRedis tells whether the store answered in time.
-func reloadOnRedis(t *testing.T, url string) bool {
-	t.Helper()
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-	defer backend.Close()
-	file := filepath.Join(t.TempDir(), "limits.yaml")
-	becomes := func(limits string) {
-		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\nredis: " + url + "\nglobal: {" + limits + "}\n"
-		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
-		require.NoError(t, os.Rename(file+".new", file))
-	}
-	var got []int
-	asks := func(address string) {
-		a, err := http.Get("http://" + address) //nolint:gosec // the proxy's
-		require.NoError(t, err)
-		require.NoError(t, a.Body.Close())
-		got = append(got, a.StatusCode)
-	}
-	late := func() bool { return slices.Contains(got, http.StatusServiceUnavailable) }
-	dir := programs(t)
-	begins := func() (*started, string) {
-		s := start(t, dir, "sluice", "proxy", "--config", file)
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
-		return s, address
-	}
-	becomes("limit: fixed 3/1h")
-	old, first := begins()
-	asks(first)
-	becomes("limits: [fixed 3/1h, concurrency 5]")
-	require.Contains(t, old.line(old.errs), "the limits are those of")
-	_, second := begins()
-	for _, address := range []string{second, first, second, first} {
-		asks(address)
-	}
-	if late() {
-		return false
-	}
-	becomes("limit: sliding 1/1h")
-	require.Contains(t, old.line(old.errs), "the limits are those of")
-	asks(first)
-	asks(first)
-	if late() {
-		return false
-	}
-	assert.Equal(t, []int{200, 200, 200, 429, 429, 200, 429}, got)
-	return true
 }
 
 // TestManyConnections: 10,000 connections that are open and idle cost no lease, and are served when they ask again. Each

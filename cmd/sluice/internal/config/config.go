@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -36,6 +37,9 @@ type Config struct {
 	Global   *Policy  // nil: none
 	Policies []Policy // in the order of the file
 	Routes   []Route  // in the order of the file
+
+	RedisBudget    time.Duration // how long a decision by Redis may take; 0: 50 ms
+	BackendTimeout time.Duration // how long a backend may send nothing; 0: for ever
 
 	file string
 	at   map[string]Position
@@ -72,7 +76,7 @@ func Parse(name string, text []byte) (*Config, error) {
 	if len(f.Docs) > 1 {
 		r.fault(at(f.Docs[1].Start), "a second document, want one")
 	}
-	c := &Config{file: name, at: make(map[string]Position)}
+	c := &Config{BackendTimeout: time.Minute, file: name, at: make(map[string]Position)}
 	c.read(r, f.Docs[0].Body)
 	c.check(r)
 	return c, Join(r.faults...)
@@ -126,9 +130,11 @@ func (c *Config) read(r *reader, n ast.Node) {
 		}
 	}
 	r.fields(n, "the file", map[string]func(ast.Node){
-		"listen": text(&c.Listen, "listen"),
-		"admin":  text(&c.Admin, "admin"),
-		"redis":  text(&c.Redis, "redis"),
+		"listen":          text(&c.Listen, "listen"),
+		"admin":           text(&c.Admin, "admin"),
+		"redis":           text(&c.Redis, "redis"),
+		"redis-budget":    c.duration(r, &c.RedisBudget, "redis-budget"),
+		"backend-timeout": c.duration(r, &c.BackendTimeout, "backend-timeout"),
 		"tls": func(n ast.Node) {
 			keys = n
 			r.fields(n, "tls", map[string]func(ast.Node){"cert": text(&c.Cert, "cert"), "key": text(&c.Key, "key")})
@@ -168,6 +174,14 @@ func (c *Config) read(r *reader, n ast.Node) {
 	})
 	if keys != nil && (c.Cert == "" || c.Key == "") {
 		r.fault(position(keys), "tls wants both cert and key")
+	}
+}
+
+// duration returns what reads a time.
+func (c *Config) duration(r *reader, to *time.Duration, what string) func(ast.Node) {
+	return func(n ast.Node) {
+		c.at[what] = position(n)
+		*to = r.duration(n, what)
 	}
 }
 

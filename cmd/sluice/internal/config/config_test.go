@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,8 @@ headers: draft-11
 problems: true
 admin: 127.0.0.1:9090
 redis: redis://127.0.0.1:6379/0
+redis-budget: 200ms
+backend-timeout: 5
 global:   {limit: concurrency 500 queue 200 newest-first, status: 503, max-wait: 2s}
 policies:
   api:    {key: ip, limit: 100/s burst 200}
@@ -40,6 +43,8 @@ func TestParse(t *testing.T) {
 	urls, err := c.Backends()
 	require.NoError(t, err)
 	assert.Len(t, urls, 2)
+	assert.Equal(t, 200*time.Millisecond, c.RedisBudget)
+	assert.Equal(t, 5*time.Second, c.BackendTimeout)
 	assert.Equal(t, 503, c.Global.Status)
 	require.Len(t, c.Policies, 3)
 	export := c.Policies[2]
@@ -48,7 +53,7 @@ func TestParse(t *testing.T) {
 	require.Len(t, export.Limits, 2)
 	assert.Equal(t, spec.Concurrency, export.Limits[1].Kind)
 	assert.Equal(t, 2<<20, export.Download.Permits)
-	assert.Equal(t, config.Position{Line: 13, Column: 44}, export.Places[0])
+	assert.Equal(t, config.Position{Line: 15, Column: 44}, export.Places[0])
 	require.Len(t, c.Routes, 5)
 	assert.True(t, c.Routes[3].Exempt)
 	assert.Empty(t, c.Routes[4].Policies)
@@ -67,6 +72,8 @@ func TestFaults(t *testing.T) {
 		{"headers: loud\n", `f:1:10: headers is "loud"`},
 		{"problems: maybe\n", `f:1:11: problems is "maybe"`},
 		{"redis: http://x\n", `f:1:8: redis is "http://x"`},
+		{"redis-budget: soon\n", `f:1:15: redis-budget: "soon" is no time`},
+		{"backend-timeout: -1\n", `f:1:18: backend-timeout: "-1" is below 0`},
 		{"tls: {cert: a}\n", "tls wants both"},
 		{"tls: {}\n", "f:1:6: tls wants both"},
 		{"tls:\n", "tls wants both"},

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 // Position is a place in a file, both counted from 1.
@@ -152,6 +155,18 @@ func (r *reader) bool(n ast.Node, what string) bool {
 	v, err := strconv.ParseBool(text)
 	if err != nil {
 		r.fault(position(n), "%s is %q, want true or false", what, text)
+	}
+	return v
+}
+
+func (r *reader) duration(n ast.Node, what string) time.Duration {
+	text, ok := r.text(n, what)
+	if !ok {
+		return 0
+	}
+	v, err := cli.ParseDuration(text)
+	if err != nil {
+		r.fault(position(n), "%s: %v", what, err)
 	}
 	return v
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -72,13 +71,7 @@ func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
 				r.fault(position(n), "status is %q, want 400 to 599", text)
 			}
 		},
-		"max-wait": func(n ast.Node) {
-			text, ok := r.text(n, "max-wait")
-			v, err := cli.ParseDuration(text)
-			if p.MaxWait = v; ok && err != nil {
-				r.fault(position(n), "max-wait: %v", err)
-			}
-		},
+		"max-wait": func(n ast.Node) { p.MaxWait = r.duration(n, "max-wait") },
 		"count": func(n ast.Node) {
 			text, ok := r.text(n, "count")
 			if p.Failures = text == "failures"; ok && !p.Failures && text != "all" {

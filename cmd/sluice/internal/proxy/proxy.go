@@ -118,7 +118,7 @@ func (p *proxy) applyLocked(c *config.Config) error {
 	faults = append(faults, err)
 	store := p.store
 	if c.Redis != "" && store == nil {
-		if store, err = shared.Open(c.Redis); err != nil {
+		if store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
 			faults = append(faults, c.Fault(c.Where("redis"), "redis: %v", err))
 			return config.Join(faults...)
 		}
@@ -142,6 +142,9 @@ func (p *proxy) applyLocked(c *config.Config) error {
 	if next.handler, err = p.handler(&d); err != nil {
 		return err
 	}
+	if before.config != nil { // a proxy that starts does so when it is about to serve
+		warm(store, d.limits)
+	}
 	// From here on nothing can fail.
 	p.store = store
 	keys.trust(c.Trusted)
@@ -151,6 +154,22 @@ func (p *proxy) applyLocked(c *config.Config) error {
 		update()
 	}
 	return nil
+}
+
+// warm has the server of Redis ready for limits of all kinds that there are.
+func warm(store *shared.Store, limits map[identity]*limit) {
+	if store == nil {
+		return
+	}
+	kinds := make(map[spec.Kind]bool)
+	var each []spec.Limit
+	for id, l := range limits {
+		if id.kind != spec.Unlimited && !kinds[id.kind] {
+			kinds[id.kind] = true
+			each = append(each, *l.terms.Load())
+		}
+	}
+	store.Warm(each)
 }
 
 // ends returns the backends of c.
@@ -173,6 +192,7 @@ func unchangeable(before, c *config.Config) error {
 		{"listen", before.Listen, c.Listen},
 		{"admin", before.Admin, c.Admin},
 		{"redis", before.Redis, c.Redis},
+		{"redis-budget", before.RedisBudget.String(), c.RedisBudget.String()},
 		{"cert", onOff(before.Cert), onOff(c.Cert)},
 	} {
 		if f.was != f.is {

@@ -34,6 +34,7 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	changed := p.watch(ctx)
 	defer changed.close()
 	failed := make(chan error, 2)
+	warm(p.store, p.state.Load().limits)
 	main, err := p.start(ctx, failed)
 	if err != nil {
 		return err

@@ -2,9 +2,12 @@
 package shared
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,10 +21,12 @@ import (
 type Store struct {
 	client *redis.Client
 	store  redislimit.Store
+	budget time.Duration
 }
 
-// Open returns the server of a URL such as redis://127.0.0.1:6379/0. It is not asked yet.
-func Open(url string) (*Store, error) {
+// Open returns the server of a URL such as redis://127.0.0.1:6379/0. It is not asked yet. A decision may take as long as
+// budget; 0: 50 ms.
+func Open(url string, budget time.Duration) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, err
@@ -29,7 +34,7 @@ func Open(url string) (*Store, error) {
 	redis.SetLogger(silent{}) // who asks a limit is told what is wrong
 	o.DisableIdentity = true
 	c := redis.NewClient(o)
-	return &Store{c, goredis.New(c)}, nil
+	return &Store{c, goredis.New(c), budget}, nil
 }
 
 type silent struct{}
@@ -39,13 +44,13 @@ func (silent) Printf(context.Context, string, ...any) {}
 // Close ends the connections. The limiters are closed before.
 func (s *Store) Close() error { return s.client.Close() }
 
-// New returns the limiter of that name. Of terms only the Store is set here.
+// New returns the limiter of that name. Of terms the Store is set here, and the Budget if it is 0.
 func (s *Store) New(l spec.Limit, name string, terms redislimit.Shared) (core.Limiter, error) {
 	made, err := l.New(name)
 	if err != nil {
 		return nil, err
 	}
-	terms.Store = s.store
+	terms.Store, terms.Budget = s.store, cmp.Or(terms.Budget, s.budget)
 	switch t := made.(type) {
 	case *core.ConcurrencyLimiter:
 		made, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: t.Options(), Shared: terms})
@@ -60,6 +65,38 @@ func (s *Store) New(l spec.Limit, name string, terms redislimit.Shared) (core.Li
 		return nil, err
 	}
 	return made, nil
+}
+
+const (
+	warming = time.Second // how long Warm may take, if a decision may not take longer
+	lanes   = 2           // connections that a goredis store sends on
+)
+
+// Warm opens the connections to the server and has it load the scripts of the limits, so that the first who ask do not
+// wait for that. It takes no permits. A server that is away is no error: each limit's terms say what happens then.
+func (s *Store) Warm(limits []spec.Limit) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for range lanes {
+		for i, l := range limits {
+			all.Go(func() { s.look(l, fmt.Sprintf("sluice/warm-%d", i)) })
+		}
+	}
+}
+
+// look asks the server how a limit stands.
+func (s *Store) look(l spec.Limit, key string) {
+	made, err := s.New(l, "warm", redislimit.Shared{Key: key, Budget: max(warming, s.budget)})
+	if err != nil {
+		return
+	}
+	if asked, ok := made.(interface {
+		core.Reporter
+		Close() error
+	}); ok {
+		_ = asked.Statistics()
+		_ = asked.Close()
+	}
 }
 
 // Update puts l in force in a limiter of New's, and in the one that decides while the server is away. One that is not

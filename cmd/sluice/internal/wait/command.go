@@ -119,7 +119,7 @@ func (o *options) run(ctx context.Context) error {
 			return cli.Exit(statusOfStart(err), err) // before the permit is taken
 		}
 	}
-	store, err := shared.Open(o.redis)
+	store, err := shared.Open(o.redis, budget)
 	if err != nil {
 		return cli.Usage("--redis %q: %w", withoutPassword(o.redis), err)
 	}
@@ -130,7 +130,7 @@ func (o *options) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l, err := store.New(o.limit, o.key, redislimit.Shared{
-		Key: o.key, TTL: o.ttl, Budget: budget, Ahead: 1,
+		Key: o.key, TTL: o.ttl, Ahead: 1,
 		OnState: func(up bool, err error) {
 			if !up {
 				cancel(&awayError{err})

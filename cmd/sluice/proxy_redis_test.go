@@ -1,0 +1,182 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestProxiesShareALimit: what one proxy has granted counts in the other, for each client; while Redis is away a policy
+// that fails open lets pass, and the others answer 503.
+func TestProxiesShareALimit(t *testing.T) {
+	url, redis := redisServer(t)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
+redis-budget: 1m
+policies:
+  each: {key: "header:X-Client", limit: fixed 4/1h, download: 10MiB/s}
+  open: {limit: fixed 4/1h, fail-open: true}
+routes: {/: each, /open: open}
+`), 0o600))
+	dir := programs(t)
+	var addresses []string
+	for range 2 {
+		s := start(t, dir, "sluice", "proxy", "--config", file)
+		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+		require.True(t, ok)
+		addresses = append(addresses, address)
+	}
+	asks := func(i int, path, client string) int {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses[i%2]+path, nil)
+		require.NoError(t, err)
+		q.Header.Set("X-Client", client)
+		a, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		defer func() { _ = a.Body.Close() }()
+		_, err = io.ReadAll(a.Body)
+		require.NoError(t, err)
+		return a.StatusCode
+	}
+	statuses := make(map[int]int)
+	for i := range 10 {
+		statuses[asks(i, "/", "a {curly}")]++
+	}
+	assert.Equal(t, map[int]int{200: 4, 429: 6}, statuses)
+	require.NoError(t, redis.Kill())
+	for i := range 4 {
+		assert.Equal(t, http.StatusServiceUnavailable, asks(i, "/", "another"))
+		assert.Equal(t, http.StatusOK, asks(i, "/open", "another"))
+	}
+}
+
+// TestReloadOnRedis: a limit on the server is the same for a proxy whose file has changed and for one that starts with
+// that file, and one of another kind is another limit.
+func TestReloadOnRedis(t *testing.T) {
+	url, _ := redisServer(t)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	becomes := func(limits string) {
+		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\nredis: " + url + "\nredis-budget: 1m\nglobal: {" + limits + "}\n"
+		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
+		require.NoError(t, os.Rename(file+".new", file))
+	}
+	var got []int
+	asks := func(address string) {
+		a, err := http.Get("http://" + address) //nolint:gosec // the proxy's
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		got = append(got, a.StatusCode)
+	}
+	dir := programs(t)
+	begins := func() (*started, string) {
+		s := start(t, dir, "sluice", "proxy", "--config", file)
+		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+		require.True(t, ok)
+		return s, address
+	}
+	becomes("limit: fixed 3/1h")
+	old, first := begins()
+	asks(first)
+	becomes("limits: [fixed 3/1h, concurrency 5]")
+	require.Contains(t, old.line(old.errs), "the limits are those of")
+	_, second := begins()
+	for _, address := range []string{second, first, second, first} {
+		asks(address)
+	}
+	becomes("limit: sliding 1/1h")
+	require.Contains(t, old.line(old.errs), "the limits are those of")
+	asks(first)
+	asks(first)
+	assert.Equal(t, []int{200, 200, 200, 429, 429, 200, 429}, got)
+}
+
+// TestProxyIsWarm: the server of Redis has the connections and the scripts before the proxy serves, and before new limits
+// are in force; a request opens none and sends no script.
+func TestProxyIsWarm(t *testing.T) {
+	url, _ := redisServer(t)
+	o, err := redis.ParseURL(url)
+	require.NoError(t, err)
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	seen := func() (scripts, connections, asked int) {
+		text, err := c.Info(t.Context(), "stats", "commandstats").Result()
+		require.NoError(t, err)
+		number := func(before string) (n int) {
+			_, text, _ := strings.Cut(text, before)
+			for i := 0; i < len(text) && '0' <= text[i] && text[i] <= '9'; i++ {
+				n = n*10 + int(text[i]-'0')
+			}
+			return n
+		}
+		return number("cmdstat_eval:calls="), number("total_connections_received:"), number("cmdstat_evalsha:calls=")
+	}
+	_, others, _ := seen()
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	becomes := func(limits string) {
+		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\nredis: " + url + "\nredis-budget: 1m\nglobal: {" + limits + "}\n"
+		require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
+		require.NoError(t, os.Rename(file+".new", file))
+	}
+	becomes("limit: 100/s burst 100, key: ip")
+	s := start(t, programs(t), "sluice", "proxy", "--config", file)
+	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+	require.True(t, ok)
+	for _, next := range []string{"limits: [fixed 10/h, concurrency 5]", "limits: [sliding 10/h, 100/s]"} {
+		scripts, connections, asked := seen()
+		require.Positive(t, scripts)
+		require.Greater(t, connections, others)
+		a, err := http.Get("http://" + address) //nolint:gosec // the proxy's
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		scriptsThen, connectionsThen, askedThen := seen()
+		assert.Greater(t, askedThen, asked, "the request asks")
+		assert.Equal(t, scripts, scriptsThen)
+		assert.Equal(t, connections, connectionsThen)
+		becomes(next)
+		assert.Contains(t, s.line(s.errs), "the limits are those of")
+	}
+}
+
+// TestRedisIsAway: a proxy starts, and its policies decide, whether Redis refuses connections or never answers.
+func TestRedisIsAway(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = silent.Close() }()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	for _, l := range []net.Listener{silent, closed} {
+		file := filepath.Join(t.TempDir(), "limits.yaml")
+		require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: redis://"+l.Addr().String()+`
+policies: {strict: {limit: 100/s}, open: {limit: 100/s, fail-open: true}}
+routes: {/: strict, /open: open}
+`), 0o600))
+		s := start(t, programs(t), "sluice", "proxy", "--config", file)
+		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+		require.True(t, ok)
+		for path, want := range map[string]int{"/": 503, "/open": 200} {
+			a, err := http.Get("http://" + address + path) //nolint:gosec // the proxy's
+			require.NoError(t, err)
+			require.NoError(t, a.Body.Close())
+			assert.Equal(t, want, a.StatusCode, path)
+		}
+	}
+}
