@@ -24,7 +24,8 @@ type backends struct {
 	dialer net.Dialer
 	base   *http.Transport
 	turn   atomic.Uint64
-	mu     sync.Mutex // one change at a time
+	limit  atomic.Int64 // how long one may be silent, a time.Duration; 0: for ever
+	mu     sync.Mutex   // one change at a time
 	all    atomic.Pointer[[]*backend]
 }
 
@@ -64,9 +65,10 @@ type dialError struct{ error }
 func (e *dialError) Unwrap() error { return e.error }
 
 // set puts other backends in the place of those of before. One that stays keeps what is known of it.
-func (b *backends) set(next []*backend) {
+func (b *backends) set(next []*backend, limit time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.limit.Store(int64(limit))
 	before := *b.all.Load()
 	all := make([]*backend, len(next))
 	kept := make(map[*backend]bool)
@@ -92,7 +94,7 @@ func (b *backends) set(next []*backend) {
 
 // close ends the connections that nobody uses, and looks for nobody any more.
 func (b *backends) close() {
-	b.set(nil)
+	b.set(nil, 0)
 	b.base.CloseIdleConnections()
 }
 
@@ -132,7 +134,7 @@ func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Body = body
 		}
 		var answer *http.Response
-		answer, err = b.base.RoundTrip(r)
+		answer, err = silent(r, time.Duration(b.limit.Load()), b.base.RoundTrip)
 		if !b.noted(r.Context(), k, err) {
 			return answer, err
 		}

@@ -31,8 +31,11 @@ func newForwarder(p *proxy) http.Handler {
 				return // nobody reads an answer
 			}
 			status := http.StatusBadGateway
-			if errors.Is(err, errStalled) {
+			switch {
+			case errors.Is(err, errStalled):
 				status = http.StatusRequestTimeout
+			case errors.Is(err, errSilent):
+				status = http.StatusGatewayTimeout
 			}
 			w.Header().Set("Cache-Control", "no-store")
 			http.Error(w, http.StatusText(status), status)

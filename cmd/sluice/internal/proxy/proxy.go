@@ -148,7 +148,7 @@ func (p *proxy) applyLocked(c *config.Config) error {
 	// From here on nothing can fail.
 	p.store = store
 	keys.trust(c.Trusted)
-	p.backends.set(ends)
+	p.backends.set(ends, c.BackendTimeout)
 	p.state.Store(next)
 	for _, update := range d.updates {
 		update()
