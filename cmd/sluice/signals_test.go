@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -107,6 +108,24 @@ func TestThrottleInterrupted(t *testing.T) {
 			assert.Contains(t, errs, "interrupted after 6 of 100 bytes\n6 bytes in ")
 		})
 	}
+}
+
+// TestRunLinesInOrder: lines come while a job runs if all before it have ended, and those of the next are kept.
+func TestRunLinesInOrder(t *testing.T) {
+	came := filepath.Join(t.TempDir(), "came")
+	s := start(t, programs(t), "sluice", "run", "-j3", "-k", "--line-buffer", "--colsep", " ", "job", "{1}", "{2}", "{3}", ":::",
+		"echo=one child= echo=uno", "echo=two sleep=1h echo=never", "echo=three touch="+came+" sleep=1h")
+	assert.Equal(t, "one", s.line(s.out))
+	assert.Equal(t, "uno", s.line(s.out))
+	assert.Equal(t, "two", s.line(s.out))
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(came)
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	s.signal(syscall.SIGTERM)
+	status, out, _ := s.ends()
+	assert.Equal(t, 143, status)
+	assert.Equal(t, "three\n", out)
 }
 
 // As a number, too, it says how far it got.

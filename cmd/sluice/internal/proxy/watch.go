@@ -31,7 +31,7 @@ func silent(r *http.Request, limit time.Duration, send func(*http.Request) (*htt
 	w := &watch{limit: limit}
 	w.ctx, w.cancel = context.WithCancelCause(r.Context())
 	w.timer = time.AfterFunc(limit, func() { w.cancel(errSilent) })
-	r = r.WithContext(w.ctx)
+	r = r.WithContext(w.ctx) //nolint:contextcheck // it is that of the request, with an end
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &watchedUpload{r.Body, w}
 	}

@@ -129,13 +129,15 @@ func TestSilentAnswer(t *testing.T) {
 // TestBackendHangs: it is 504, and the lease goes back, whether the backend does not answer, does not take the body, or
 // stops in the middle.
 func TestBackendHangs(t *testing.T) {
+	hung := make(chan struct{})
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/half" {
 			_, _ = io.WriteString(w, "half")
 			_ = http.NewResponseController(w).Flush()
 		}
-		<-r.Context().Done()
+		<-hung
 	})
+	t.Cleanup(func() { close(hung) }) // before the backend is closed
 	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\nbackend-timeout: 50ms\n")
 	status, _ := p.asks("GET", "/")
 	assert.Equal(t, http.StatusGatewayTimeout, status)
@@ -158,7 +160,7 @@ func TestSilentUpgrade(t *testing.T) {
 		var ctx context.Context
 		body := struct{ io.ReadWriteCloser }{}
 		a, err := silent(post(t, nil), time.Second, func(r *http.Request) (*http.Response, error) {
-			ctx = r.Context()
+			ctx = r.Context() //nolint:fatcontext // it is looked at, and not handed on
 			return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: body}, nil
 		})
 		require.NoError(t, err)

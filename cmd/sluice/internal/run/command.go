@@ -7,12 +7,12 @@ import (
 	"os"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/spec"
@@ -47,11 +47,12 @@ func New() *cobra.Command {
 		Short: "Run a command for each line of input, at a rate and so many at once",
 		Long: `Run runs COMMAND, without a shell, once for each line of standard input, or for each
 argument behind :::, as xargs -P and GNU parallel do. Several ::: combine; :::+ goes
-along with the list before it. The jobs read nothing.
+along with the list before it; behind :::: and ::::+ stand files of arguments. The
+jobs read nothing.
 
 {} is the line, {.} without its extension, {/} without its folders, {//} its folder,
-{/.} both, {1} {2} ... the columns of --colsep or the lists, {#} the job's number, {%}
-its slot. A command without any of them gets the line appended.
+{/.} both, {1} {2} ... the columns of --colsep or the lists, {-1} the last of them, {#}
+the job's number, {%} its slot. A command without any of them gets the line appended.
 
 Ctrl-C starts no more jobs and waits for those that run; a second one ends them.
 SIGUSR1 lets one more job run at once, SIGUSR2 one fewer. The exit status is the
@@ -71,6 +72,7 @@ number of failed jobs, 101 for more than 100.`,
 	s := c.Flags()
 	s.SortFlags = false
 	s.SetInterspersed(false) // what follows COMMAND is its own
+	s.SetNormalizeFunc(byOtherNames)
 	s.StringVarP(&f.jobs, "jobs", "j", "100%", "run `N` at once, or N% of the processors; 0: no limit")
 	s.StringVar(&f.rate, "rate", "", "start as many as `SPEC` says: 10/s, \"100/m burst 5\"")
 	s.StringVar(&f.perKey, "rate-per-key", "", "the same, for each --key: `SPEC`")
@@ -81,7 +83,7 @@ number of failed jobs, 101 for more than 100.`,
 	s.BoolVar(&f.lineBuffer, "line-buffer", false, "print lines as they come, not each job's at its end")
 	s.BoolVar(&f.dryRun, "dry-run", false, "print the commands, and run none")
 	s.BoolVarP(&f.null, "null", "0", false, "lines of input end with a NUL")
-	s.IntVarP(&f.perJob, "max-args", "n", 1, "give each job `N` lines")
+	s.IntVarP(&f.perJob, "max-args", "n", 1, "give each job `N` lines; 0: one for each line, without it")
 	s.StringArrayVarP(&f.files, "arg-file", "a", nil, "read the input from `FILE`; several combine")
 	s.StringVar(&f.colsep, "colsep", "", "split lines into columns at this regular `EXPRESSION`")
 	s.IntVar(&f.tries, "retries", 1, "try a job that fails up to `N` times in all")
@@ -93,7 +95,23 @@ number of failed jobs, 101 for more than 100.`,
 	s.BoolVar(&f.resumeFailed, "resume-failed", false, "the same, but run those again that failed")
 	s.StringVar(&f.results, "results", "", "keep the output in files below `DIR`")
 	s.BoolVar(&f.bar, "bar", false, "show how many jobs have ended")
+	s.StringVarP(&f.jobs, "max-procs", "P", "100%", "as --jobs")
+	s.IntVarP(&f.perJob, "max-replace-args", "N", 1, "as --max-args")
+	_, _ = s.MarkHidden("max-procs"), s.MarkHidden("max-replace-args")
 	return c
+}
+
+// otherNames are those that GNU parallel has for flags.
+var otherNames = map[string]pflag.NormalizedName{
+	"lb": "line-buffer", "linebuffer": "line-buffer", "line-buffered": "line-buffer",
+	"dryrun": "dry-run", "keeporder": "keep-order",
+}
+
+func byOtherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if n, ok := otherNames[name]; ok {
+		return n
+	}
+	return pflag.NormalizedName(name)
 }
 
 // options are the flags, understood.
@@ -113,13 +131,19 @@ type options struct {
 
 func (f *flags) options(args []string) (o options, err error) {
 	o = options{flags: *f, delay: time.Duration(f.delay), timeout: time.Duration(f.timeout)}
-	o.inputs = inputs{files: f.files, end: '\n', perJob: f.perJob}
-	o.command, o.inputs.lists = splitLists(args)
+	o.inputs = inputs{end: '\n', perJob: f.perJob}
+	var files []list
+	for _, name := range f.files {
+		files = append(files, list{file: name})
+	}
+	if o.command, o.inputs.lists, err = splitLists(args, files); err != nil {
+		return o, err
+	}
+	if len(o.inputs.lists) == 0 {
+		o.inputs.lists = []list{{file: "-"}}
+	}
 	if f.null {
 		o.inputs.end = 0
-	}
-	if slices.Contains(args, "::::") {
-		return o, cli.Usage(":::: is not known here; --arg-file reads arguments from a file")
 	}
 	if len(o.command) == 0 {
 		return o, cli.Usage("no command")
@@ -163,12 +187,12 @@ func (f *flags) options(args []string) (o options, err error) {
 // check finds flags that do not go with each other.
 func (f *flags) check(lists []list) error {
 	switch {
-	case lists != nil && f.files != nil:
-		return cli.Usage("::: and --arg-file: want one of them")
-	case f.perJob < 1:
-		return cli.Usage("--max-args %d, want at least 1", f.perJob)
-	case f.perJob > 1 && (len(lists) > 1 || len(f.files) > 1):
+	case f.perJob < 0:
+		return cli.Usage("--max-args %d, want at least 0", f.perJob)
+	case f.perJob > 1 && len(lists) > 1:
 		return cli.Usage("--max-args with several lists of arguments")
+	case f.perJob == 0 && f.results != "":
+		return cli.Usage("--results with --max-args 0: the jobs have nothing to tell their folders by")
 	case f.tries < 1:
 		return cli.Usage("--retries %d, want at least 1, which is the first try", f.tries)
 	case f.key != "" && f.perKey == "":
@@ -182,7 +206,7 @@ func (f *flags) check(lists []list) error {
 func parseJobs(text string) (int, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || percent && n == 0 {
+	if err != nil || n < 0 || number[0] == '+' || percent && n == 0 {
 		return 0, cli.Usage("--jobs %q, want a number, a percentage of the processors such as 200%%, or 0 for no limit", text)
 	}
 	if percent {
@@ -238,7 +262,7 @@ func (o options) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = r.null.Close() }()
-	if o.keepOrder && !o.lineBuffer {
+	if o.keepOrder {
 		r.order = newSequence()
 	}
 	if o.halt.percent > 0 {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
@@ -24,58 +25,70 @@ type rows = iter.Seq2[row, error]
 
 // inputs are where the rows come from.
 type inputs struct {
-	lists   []list   // after ::: and :::+; none: files
-	files   []string // of -a; none: standard input
+	lists   []list // they combine; at least one
 	end     byte
-	perJob  int            // arguments a job
+	perJob  int            // arguments a job; 0: one, which is not given to it
 	columns *regexp.Regexp // nil: a line is one value
 }
 
-// list is the arguments after one ::: or :::+.
+// list is the arguments after one ::: or :::+, or the lines of a file after :::: or ::::+.
 type list struct {
 	args   []string
-	linked bool // :::+: goes with the one before, argument by argument
+	file   string // "": args; -: standard input
+	linked bool   // :::+ or ::::+: goes with the one before, argument by argument
 }
 
-// splitLists separates the command from the lists of arguments behind it.
-func splitLists(args []string) (command []string, lists []list) {
-	for _, a := range args {
-		switch {
-		case a == ":::" || a == ":::+":
-			lists = append(lists, list{linked: a == ":::+"})
-		case lists == nil:
-			command = append(command, a)
-		default:
-			l := &lists[len(lists)-1]
-			l.args = append(l.args, a)
-		}
+// splitLists separates the command from the lists behind it, which come after those before.
+func splitLists(args []string, before []list) (command []string, lists []list, err error) {
+	lists = before
+	first := slices.IndexFunc(args, separates)
+	if first < 0 {
+		return args, lists, nil
 	}
-	return command, lists
+	command, args = args[:first], args[first:]
+	for len(args) > 0 {
+		sign, linked := strings.CutSuffix(args[0], "+")
+		if linked && len(lists) == 0 {
+			return nil, nil, cli.Usage("%s stands behind nothing", args[0])
+		}
+		next := args[1:]
+		if i := slices.IndexFunc(next, separates); i >= 0 {
+			next = next[:i]
+		}
+		switch {
+		case sign == ":::":
+			lists = append(lists, list{args: next, linked: linked})
+		case len(next) == 0 || slices.Contains(next, ""):
+			return nil, nil, cli.Usage("%s names no file", args[0])
+		default:
+			for _, file := range next {
+				lists = append(lists, list{file: file, linked: linked})
+			}
+		}
+		args = args[1+len(next):]
+	}
+	return command, lists, nil
+}
+
+func separates(arg string) bool {
+	return arg == ":::" || arg == ":::+" || arg == "::::" || arg == "::::+"
 }
 
 func (in inputs) rows(stdin io.Reader) (rows, error) {
-	if in.lists != nil {
-		if in.lists[0].linked {
-			return nil, cli.Usage(":::+ stands behind nothing")
-		}
-		return in.perRow(combine(in.lists)), nil
-	}
-	if len(in.files) > 1 {
-		var lists []list
-		for _, name := range in.files {
-			args, err := in.readAll(name, stdin)
-			if err != nil {
+	if len(in.lists) > 1 || in.lists[0].file == "" {
+		lists := slices.Clone(in.lists)
+		for i, l := range lists {
+			if l.file == "" {
+				continue
+			}
+			var err error
+			if lists[i].args, err = in.readAll(l.file, stdin); err != nil {
 				return nil, err
 			}
-			lists = append(lists, list{args: args})
 		}
 		return in.perRow(combine(lists)), nil
 	}
-	name := "-"
-	if len(in.files) == 1 {
-		name = in.files[0]
-	}
-	f, err := open(name, stdin)
+	f, err := open(in.lists[0].file, stdin)
 	if err != nil {
 		return nil, err
 	}
@@ -177,10 +190,24 @@ func (in inputs) perRow(rs rows) rows {
 	if in.columns != nil {
 		rs = in.split(rs)
 	}
-	if in.perJob > 1 {
+	switch {
+	case in.perJob > 1:
 		return in.group(rs)
+	case in.perJob == 0:
+		return withoutArguments(rs)
 	}
 	return rs
+}
+
+// withoutArguments yields an empty row for each.
+func withoutArguments(rs rows) rows {
+	return func(yield func(row, error) bool) {
+		for _, err := range rs {
+			if !yield(row{}, err) {
+				return
+			}
+		}
+	}
 }
 
 // split splits what {1}, {2} … stand for into columns.

@@ -23,6 +23,8 @@ type job struct {
 
 	command        []string
 	stdout, stderr capture
+	lines          [2]liner // where lines go as they come; nil: they don't
+	turn           *turn    // nil: the order does not matter to them
 	result         result
 }
 
@@ -34,6 +36,17 @@ func (r *runner) tag(j *job) string {
 	return strings.Join(j.row.values, " ") + "\t"
 }
 
+// passLines lets a job's lines out as they come, in their turn if the order matters.
+func (r *runner) passLines(j *job) {
+	out, errs := &byLine{o: &r.output, w: r.output.out, tag: r.tag(j)}, &byLine{o: &r.output, w: r.output.err, tag: r.tag(j)}
+	j.lines = [2]liner{out, errs}
+	if r.order != nil {
+		j.turn = newTurn(out, errs)
+		j.lines = [2]liner{&j.turn.streams[0], &j.turn.streams[1]}
+		r.order.begins(j.seq, j.turn.begin)
+	}
+}
+
 // run runs a job, again while it fails and may be tried again, and lets go of its leases.
 func (r *runner) run(j *job, lease core.Lease) {
 	defer func() {
@@ -41,6 +54,9 @@ func (r *runner) run(j *job, lease core.Lease) {
 		lease.Release()
 		j.keyLease.Release()
 	}()
+	if r.o.lineBuffer {
+		r.passLines(j)
+	}
 	for try := 1; ; try++ {
 		r.try(j)
 		if !j.result.failed() || try >= r.o.tries || r.stopping.Err() != nil {
@@ -87,13 +103,12 @@ func (r *runner) try(j *job) {
 	j.command = r.template.expand(j.row, j.seq, j.slot)
 	j.result = result{begun: time.Now()}
 	defer func() { j.result.took = time.Since(j.result.begun) }()
-	tag := r.tag(j)
 	if r.o.lineBuffer {
-		out := &byLine{o: &r.output, w: r.output.out, tag: tag}
-		errs := &byLine{o: &r.output, w: r.output.err, tag: tag}
-		j.result.status, j.result.signal = r.execute(j, &tee{out, &j.stdout, r.o.results != ""}, &tee{errs, &j.stderr, r.o.results != ""})
-		out.flush()
-		errs.flush()
+		out := &tee{lines: j.lines[0], kept: &j.stdout, keep: r.o.results != ""}
+		errs := &tee{lines: j.lines[1], kept: &j.stderr, keep: r.o.results != ""}
+		j.result.status, j.result.signal = r.execute(j, out, errs)
+		out.lines.flush()
+		errs.lines.flush()
 		j.result.received = out.size
 		return
 	}
@@ -103,12 +118,14 @@ func (r *runner) try(j *job) {
 
 // tee passes a running job's output on, and keeps it if --results wants it.
 type tee struct {
-	lines *byLine
+	lines liner
 	kept  *capture
 	keep  bool
+	size  int64
 }
 
 func (t *tee) Write(b []byte) (int, error) {
+	t.size += int64(len(b))
 	if t.keep {
 		_, _ = t.kept.Write(b)
 	}
@@ -203,15 +220,20 @@ func (r *runner) ended(j *job) {
 		r.fault(results{r.o.results}.keep(j, &j.stdout, &j.stderr))
 	}
 	r.count(j)
-	show := func() {
-		if !r.o.lineBuffer {
-			r.output.show(r.tag(j), &j.stdout, &j.stderr)
-		}
-		j.stdout.close()
+	show := func() { r.output.show(r.tag(j), &j.stdout, &j.stderr) }
+	held := j.stdout.held() + j.stderr.held()
+	switch {
+	case j.turn != nil:
+		show, held = j.turn.begin, j.turn.held()
+	case r.o.lineBuffer:
+		show = func() {}
+	}
+	if r.o.lineBuffer {
+		j.stdout.close() // it is in --results
 		j.stderr.close()
 	}
 	if r.order != nil {
-		r.order.done(j.seq, j.stdout.held()+j.stderr.held(), show)
+		r.order.done(j.seq, held, show)
 	} else {
 		show()
 	}

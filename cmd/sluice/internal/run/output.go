@@ -28,6 +28,8 @@ func (o *output) show(tag string, stdout, stderr *capture) {
 	defer o.mu.Unlock()
 	o.copy(o.out, tag, stdout)
 	o.copy(o.err, tag, stderr)
+	stdout.close()
+	stderr.close()
 }
 
 func (o *output) copy(w io.Writer, tag string, c *capture) {
@@ -41,6 +43,13 @@ func (o *output) copy(w io.Writer, tag string, c *capture) {
 		}
 		_, err = io.Copy(w, r)
 	}
+	o.check(err)
+}
+
+// fail tells of an error, if it is one.
+func (o *output) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.check(err)
 }
 
@@ -112,12 +121,16 @@ type byLine struct {
 	w    io.Writer
 	tag  string
 	line capture // begun
-	size int64
+}
+
+// liner takes what a job prints, and ends a line that was begun.
+type liner interface {
+	io.Writer
+	flush()
 }
 
 func (l *byLine) Write(b []byte) (int, error) {
 	n := len(b)
-	l.size += int64(n)
 	if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
 		l.pass(b[:end])
 		b = b[end:]
@@ -149,8 +162,9 @@ type sequence struct {
 	mu      sync.Mutex
 	next    int
 	waiting map[int]finished
-	held    int        // what those that wait take
-	room    *sync.Cond // signalled when some have passed
+	turns   map[int]func() // of jobs that run: what they do when all before them have been done
+	held    int            // what those that wait take
+	room    *sync.Cond     // signalled when some have passed
 }
 
 // finished is a job that waits for its turn.
@@ -160,7 +174,7 @@ type finished struct {
 }
 
 func newSequence() *sequence {
-	s := &sequence{next: 1, waiting: make(map[int]finished)}
+	s := &sequence{next: 1, waiting: make(map[int]finished), turns: make(map[int]func())}
 	s.room = sync.NewCond(&s.mu)
 	return s
 }
@@ -175,22 +189,38 @@ const (
 // full reports whether no more jobs are to start. It must be called with s.mu held.
 func (s *sequence) full() bool { return len(s.waiting) >= mostFinished || s.held >= mostHeld }
 
+// begins runs f when all before seq have been done, if seq has not been by then.
+func (s *sequence) begins(seq int, f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == seq {
+		f()
+	} else {
+		s.turns[seq] = f
+	}
+}
+
 // done runs f, and all that waited for it, when all before seq have been done. Until then the job holds so many bytes.
 func (s *sequence) done(seq, held int, f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting[seq] = finished{f, held}
+	delete(s.turns, seq)
 	s.held += held
 	for {
 		j, ok := s.waiting[s.next]
 		if !ok {
-			return
+			break
 		}
 		delete(s.waiting, s.next)
 		s.next++
 		j.pass()
 		s.held -= j.held
 		s.room.Broadcast()
+	}
+	if f, ok := s.turns[s.next]; ok {
+		delete(s.turns, s.next)
+		f()
 	}
 }
 

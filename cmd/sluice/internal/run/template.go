@@ -13,7 +13,7 @@ type template struct{ words [][]token }
 type token struct {
 	text   string // if kind is literal
 	kind   tokenKind
-	column int // 0: {}; else {1} and so on
+	column int // 0: {}; else {1} and so on, from the end {-1} and so on
 }
 
 type tokenKind uint8
@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	replacement = regexp.MustCompile(`\{(?:#|%|([0-9]*)(\.|//|/\.|/)?)\}`)
+	replacement = regexp.MustCompile(`\{(?:#|%|(-?[0-9]+|)(\.|//|/\.|/)?)\}`)
 	kinds       = map[string]tokenKind{"": plain, ".": noExt, "/": base, "//": dir, "/.": baseNoExt}
 )
 
@@ -118,11 +118,25 @@ func expandWord(w []token, r row, seq, slotNumber int) string {
 				}
 				b.WriteString(k.kind.of(v))
 			}
-		case k.column <= len(r.values):
-			b.WriteString(k.kind.of(r.values[k.column-1]))
+		default:
+			if v, ok := r.column(k.column); ok {
+				b.WriteString(k.kind.of(v))
+			}
 		}
 	}
 	return b.String()
+}
+
+// column returns what {n} stands for; below 0, columns count from the end.
+func (r row) column(n int) (string, bool) {
+	i := n - 1
+	if n < 0 {
+		i = len(r.values) + n
+	}
+	if i < 0 || i >= len(r.values) {
+		return "", false
+	}
+	return r.values[i], true
 }
 
 func (k tokenKind) ofInput() bool { return k >= plain && k <= baseNoExt }
