@@ -22,6 +22,13 @@ func newForwarder(p *proxy) http.Handler {
 				r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 			}
 			r.SetXForwarded()
+			r.Out.Trailer = r.In.Trailer // its values come with the end of the body
+		},
+		ModifyResponse: func(a *http.Response) error {
+			if a.StatusCode < http.StatusContinue {
+				return errNoStatus // net/http panics when it is to send it
+			}
+			return nil
 		},
 		Transport:  p.backends,
 		BufferPool: new(buffers),
@@ -45,6 +52,7 @@ func newForwarder(p *proxy) http.Handler {
 		if r.Body != nil && r.Body != http.NoBody {
 			r.Body = &body{r.Body, http.NewResponseController(w)}
 		}
+		w.Header()["Content-Type"] = nil // if the backend does not say it, nor does net/http
 		f.ServeHTTP(w, r)
 	})
 }
@@ -67,6 +75,9 @@ func (p *proxy) trusts(r *http.Request) bool {
 	}
 	return false
 }
+
+// errNoStatus is the error of an answer such as 099.
+var errNoStatus = errors.New("the backend's status is none")
 
 // errStalled is the error of a body that does not come.
 var errStalled = errors.New("the request's body does not come")
