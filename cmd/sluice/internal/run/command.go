@@ -132,7 +132,7 @@ type options struct {
 func (f *flags) options(args []string) (o options, err error) {
 	o = options{flags: *f, delay: time.Duration(f.delay), timeout: time.Duration(f.timeout)}
 	o.inputs = inputs{end: '\n', perJob: f.perJob}
-	var files []list
+	files := make([]list, 0, len(f.files))
 	for _, name := range f.files {
 		files = append(files, list{file: name})
 	}
