@@ -37,13 +37,13 @@ type Concurrency struct {
 	// Samples are learned from one at a time, by the goroutine that moved turn from idle; the
 	// others leave theirs in the queue for it.
 	turn    atomic.Int32
-	counter counter      // the algorithm, if it is one; else nil
-	wanted  int          // by the algorithm, put within bounds; 0: unknown. For whoever's turn it is
-	batch   []direct.End // taken from the queue; likewise
-	next    int          // of the batch; likewise
+	counter counter  // the algorithm, if it is one; else nil
+	wanted  int      // by the algorithm, put within bounds; 0: unknown. For whoever's turn it is
+	batch   []ending // taken from the queue; likewise
+	next    int      // of the batch; likewise
 
 	mu    sync.Mutex // guards queue; a leaf
-	queue []direct.End
+	queue []ending
 }
 
 // New returns a limiter with all its permits available, or what is wrong with the options,
@@ -60,7 +60,7 @@ func New(o Options) (*Concurrency, error) {
 		return nil, err
 	}
 	l.inner = inner
-	l.watched, _ = direct.Core[core.Lease]().Watch(inner, l.ended)
+	l.watched, _ = direct.Core[core.Lease]().Watch(inner, (*hook)(l))
 	l.counter, _ = l.o.Algorithm.(counter)
 	l.limit.Store(int64(o.Initial))
 	l.watched.Resize(o.Initial)

@@ -28,40 +28,44 @@ type counter interface {
 	count(limit, inFlight int, held time.Duration) bool
 }
 
-// ended is told of each lease that held permits, after they are back, on the goroutine that
+// ending is what a limiter learns from.
+type ending struct {
+	direct.End
+
+	cause direct.Cause
+}
+
+// hook is a Concurrency as core sees it.
+type hook Concurrency
+
+// Ended is told of each lease that held permits, after they are back, on the goroutine that
 // released it.
-func (l *Concurrency) ended(e direct.End) {
-	if e.Cause != direct.Released && e.Cause != direct.Dropped {
+func (h *hook) Ended(cause direct.Cause, e direct.End) {
+	l := (*Concurrency)(h)
+	if cause != direct.Released && cause != direct.Dropped {
 		return
 	}
-	switch {
-	case !l.turn.CompareAndSwap(idle, busy):
-		l.endedSlow(e)
-	case !l.counted(e):
-		l.learn(e)
-	case !l.turn.CompareAndSwap(busy, idle):
-		l.learnQueued()
+	if !l.turn.CompareAndSwap(idle, busy) {
+		l.endedSlow(ending{e, cause})
+		return
 	}
+	// A sample by which the limit stays as it is may be known beforehand. A limit that is
+	// wanted and not in force yet comes once half of the present one is used.
+	limit, c := l.Limit(), l.counter
+	if c != nil && cause == direct.Released && (l.wanted == limit || l.wanted > limit && e.InFlight < limit-e.InFlight) &&
+		c.count(limit, e.InFlight, e.Held) {
+		if !l.turn.CompareAndSwap(busy, idle) {
+			l.learnQueued()
+		}
+		return
+	}
+	l.learn(ending{e, cause})
 }
 
-// counted takes a sample by which the limit stays as it is, if that is known beforehand. It
-// is this goroutine's turn.
-func (l *Concurrency) counted(e direct.End) bool {
-	if l.counter == nil || e.Cause != direct.Released {
-		return false
-	}
-	// A limit that is wanted and not in force yet comes once half of the present one is used.
-	limit := l.Limit()
-	if l.wanted != limit && (l.wanted < limit || e.InFlight >= limit-e.InFlight) {
-		return false
-	}
-	return l.counter.count(limit, e.InFlight, e.Held)
-}
-
-// endedSlow is ended while somebody learns.
-func (l *Concurrency) endedSlow(e direct.End) {
+// endedSlow is Ended while somebody learns.
+func (l *Concurrency) endedSlow(e ending) {
 	l.mu.Lock()
-	if len(l.queue) < mostQueued || e.Cause == direct.Dropped {
+	if len(l.queue) < mostQueued || e.cause == direct.Dropped {
 		l.queue = append(l.queue, e)
 	}
 	l.mu.Unlock()
@@ -79,7 +83,7 @@ func (l *Concurrency) endedSlow(e direct.End) {
 }
 
 // learn learns from e, and from what comes meanwhile. It is this goroutine's turn.
-func (l *Concurrency) learn(e direct.End) {
+func (l *Concurrency) learn(e ending) {
 	defer l.learnQueued() // if the user's code panics or ends the goroutine, too
 	l.step(e)
 }
@@ -112,9 +116,9 @@ func (l *Concurrency) learnQueued() {
 }
 
 // step learns from one sample.
-func (l *Concurrency) step(e direct.End) {
+func (l *Concurrency) step(e ending) {
 	old := l.Limit()
-	dropped := e.Cause == direct.Dropped
+	dropped := e.cause == direct.Dropped
 	want := nan
 	l.wanted = 0
 	// A drop shrinks the limit, whatever becomes of the user's code.

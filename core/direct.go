@@ -14,7 +14,7 @@ var _ = direct.Install(&direct.Ways[Lease]{
 		return (*plain)(l), ok
 	},
 	Lease: func(p direct.Permits, n int) Lease { return p.(*plain).lease(n) },
-	Watch: func(limiter any, hook func(direct.End)) (direct.Watched[Lease], bool) {
+	Watch: func(limiter any, hook direct.Hook) (direct.Watched[Lease], bool) {
 		l, ok := exactly(limiter)
 		if ok {
 			t := l.cell.Load().terms
@@ -101,22 +101,40 @@ func (p *plain) lease(n int) Lease {
 type watched ConcurrencyLimiter
 
 func (k *watched) TryAcquire(n int) Lease {
-	l := (*ConcurrencyLimiter)(k)
-	if lease, ok := l.tryFast(n); ok {
-		return k.watch(lease)
+	if lease, ok := k.tryFast(n); ok {
+		return lease
 	}
-	return k.watchSlow(l.tryAcquireSlow(n))
+	return k.watchSlow((*ConcurrencyLimiter)(k).tryAcquireSlow(n))
 }
 
 func (k *watched) Acquire(ctx context.Context, n int) (Lease, error) {
-	l := (*ConcurrencyLimiter)(k)
 	if ctx.Err() == nil {
-		if lease, ok := l.tryFast(n); ok {
-			return k.watch(lease), nil
+		if lease, ok := k.tryFast(n); ok {
+			return lease, nil
 		}
 	}
-	lease, err := l.acquireSlow(ctx, n)
+	lease, err := (*ConcurrencyLimiter)(k).acquireSlow(ctx, n)
 	return k.watchSlow(lease), err
+}
+
+// tryFast is the limiter's, with a watched lease. The hot one is made in one piece: a call
+// for each step would cost as much as the swap.
+func (k *watched) tryFast(n int) (Lease, bool) {
+	c := k.cell.Load()
+	w := c.word.Load()
+	if uint64(n)-1 < w&heldMask && w&busy == 0 && w&generationMask != generationMask && c.Limit <= maxHeld {
+		if next := w + (generationOne + busy) - uint64(n); c.word.CompareAndSwap(w, next) {
+			return Lease{
+				c: c, bits: granted(watchedHot, next&generationMask>>generationShift, n),
+				u: int64(next&heldMask) | c.bound.Load()<<notedBits, v: c.clock(),
+			}, true
+		}
+	}
+	lease, ok := (*ConcurrencyLimiter)(k).tryFast(n)
+	if ok {
+		lease = k.watch(lease)
+	}
+	return lease, ok
 }
 
 // watch makes a lease of tryFast a watched one.
@@ -171,26 +189,49 @@ func (l Lease) giveUp(cause direct.Cause) {
 
 // end releases a watched lease and, if this call is the one that does, tells the hook.
 func (l Lease) end(cause direct.Cause) {
-	c, n := l.c, int(l.bits>>(outcomeBits+generationBits))
-	if c.x != nil {
-		c, n = l.home(), l.permits()
+	c := l.c
+	if c.x != nil || l.outcome() != watchedHot {
+		l.endSlow(cause)
+		return
 	}
-	hook := c.hook   // before the swap, which what comes after has to wait for
 	now := c.clock() // all cells of a concurrency limiter count from one instant
+	n := l.bits >> (outcomeBits + generationBits)
+	// This is releaseHot where all is as it mostly is, in one piece as in watched.tryFast. What
+	// comes after a swap waits for it; so all that is needed then is read before.
+	w, limit, hook := c.word.Load(), uint64(c.bound.Load()), c.hook
+	credit := w&heldMask + n
+	if w&^(heldMask|countMask) == l.generation()<<generationShift|busy && credit <= maxHeld && limit <= maxHeld &&
+		(credit != limit || c.e.watch.Load() <= 0) && c.word.CompareAndSwap(w, w-busy+n) {
+		hook.Ended(cause, endOf(l.v, now, int(n), int(limit-credit)))
+		return
+	}
+	if held, won := c.releaseHot(l.generation(), int(n)); won {
+		hook.Ended(cause, endOf(l.v, now, int(n), held))
+	}
+}
+
+// endSlow is end for a lease that is a ticket's, or that is not only its limiter's.
+func (l Lease) endSlow(cause direct.Cause) {
+	c, n := l.home(), l.permits()
+	now, hook := c.clock(), c.hook // before the ticket is used again
 	var held int
 	var won bool
 	if l.outcome() == watchedHot {
 		held, won = c.releaseHot(l.generation(), n)
-	} else if won = l.redeem(); won {
+	} else if won = c.redeem(l.generation()); won {
 		held = c.e.giveBack(n, c)
 	}
 	if won {
-		hook(direct.End{
-			Granted:  time.Duration(l.v),
-			Held:     time.Duration(max(now-l.v, 0)),
-			Permits:  n,
-			InFlight: held + n,
-			Cause:    cause,
-		})
+		hook.Ended(cause, endOf(l.v, now, n, held))
+	}
+}
+
+// endOf returns the end of a lease of n permits while others hold so many.
+func endOf(granted, now int64, n, held int) direct.End {
+	return direct.End{
+		Granted:  time.Duration(granted),
+		Held:     time.Duration(max(now-granted, 0)),
+		Permits:  n,
+		InFlight: held + n,
 	}
 }

@@ -19,8 +19,8 @@ type terms struct {
 // label is what most limiters have in common: nothing.
 type label struct {
 	name   string
-	anchor time.Time        // a window's, as it was given
-	hook   func(direct.End) // told of the end of watched leases; nil: they are not watched
+	anchor time.Time   // a window's, as it was given
+	hook   direct.Hook // told of the end of watched leases; nil: they are not watched
 }
 
 var (

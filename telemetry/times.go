@@ -57,6 +57,9 @@ func (t *times) held(d time.Duration) {
 	}
 }
 
+// Ended is told of the end of a lease that core timed.
+func (t *times) Ended(_ direct.Cause, e direct.End) { t.held(e.Held) }
+
 // newStopwatch returns a limiter that grants everything and times its leases, to be chained
 // after l.
 func newStopwatch(l core.Limiter, t *times) (core.Limiter, error) {
@@ -68,7 +71,7 @@ func newStopwatch(l core.Limiter, t *times) (core.Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, _ := direct.Core[core.Lease]().Watch(inner, func(e direct.End) { t.held(e.Held) })
+	w, _ := direct.Core[core.Lease]().Watch(inner, t)
 	return &watch{w, s}, nil
 }
 

@@ -28,7 +28,7 @@
 // allocates, and a limiter that is not watched pays nothing for it.
 //
 //	inner, err := core.NewConcurrencyLimiter(options)
-//	watched, _ := ways.Watch(inner, func(e direct.End) { ... })
+//	watched, _ := ways.Watch(inner, hook)
 //	lease := watched.TryAcquire(1)
 //	lease.Release()                    // the hook is told: Released
 //	watched.End(lease, direct.Dropped) // the same with another cause; here too late, so nothing
@@ -100,14 +100,20 @@ const (
 	Ignored
 )
 
-// End is what a hook is told. The hook runs on the releasing goroutine, after the permits
-// are back, with no lock held; calls may come at once from many goroutines.
+// Hook is told of the ends of watched leases.
+type Hook interface {
+	// Ended runs on the releasing goroutine, after the permits are back, with no lock held;
+	// calls may come at once from many goroutines.
+	Ended(c Cause, e End)
+}
+
+// End tells how a watched lease was held. It is four words and the cause a fifth beside it:
+// the compiler keeps no larger struct in registers.
 type End struct {
 	Granted  time.Duration // the instant of the grant, since the limiter's creation
 	Held     time.Duration // from the grant to the release, at least 0
 	Permits  int           // of this lease; 0 for a probe
 	InFlight int           // permits out just before the release, this lease's included
-	Cause    Cause
 }
 
 // Turn is what a lease tells of the place of its grant among those of its limiter.
@@ -138,7 +144,7 @@ type Ways[L any] struct {
 	// Watch has hook told of each end of a lease granted by what it returns; false unless
 	// limiter is exactly a *core.ConcurrencyLimiter that its constructor made. It is called
 	// once for a limiter, before the limiter is used.
-	Watch func(limiter any, hook func(End)) (Watched[L], bool)
+	Watch func(limiter any, hook Hook) (Watched[L], bool)
 
 	// Retire closes a limiter that has been idle for so long by its IdleFor, at least 0, and
 	// reports whether it did: all permits are available, nobody waits, and it has granted

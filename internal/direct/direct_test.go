@@ -45,7 +45,7 @@ func TestOnlyTheVeryType(t *testing.T) {
 	} {
 		_, ok := ways.Permits(other)
 		require.False(t, ok, name)
-		_, ok = ways.Watch(other, func(direct.End) {})
+		_, ok = ways.Watch(other, deaf)
 		require.False(t, ok, name)
 	}
 }
@@ -126,19 +126,33 @@ func TestALeaseOfPlainPermits(t *testing.T) {
 	p.Give(5)
 }
 
+// hook is a function that is a hook.
+type hook func(c direct.Cause, e direct.End)
+
+func (h hook) Ended(c direct.Cause, e direct.End) { h(c, e) }
+
+// deaf is a hook that does nothing.
+var deaf = hook(func(direct.Cause, direct.End) {})
+
 // ends keeps what a hook was told.
 type ends struct {
 	mu  sync.Mutex
-	all []direct.End
+	all []told
 }
 
-func (e *ends) add(end direct.End) {
+type told struct {
+	direct.End
+
+	cause direct.Cause
+}
+
+func (e *ends) Ended(c direct.Cause, end direct.End) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.all = append(e.all, end)
+	e.all = append(e.all, told{end, c})
 }
 
-func (e *ends) take() []direct.End {
+func (e *ends) take() []told {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := e.all
@@ -148,9 +162,9 @@ func (e *ends) take() []direct.End {
 
 func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told ends
+		var all ends
 		l := limiter(t, 10, 10)
-		watched, ok := ways.Watch(l, told.add)
+		watched, ok := ways.Watch(l, &all)
 		require.True(t, ok)
 
 		time.Sleep(time.Second)
@@ -167,11 +181,11 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 		first.With(core.ReasonPhrase.With("copy")).Release()
 		first.Release()
 		watched.End(first, direct.Dropped)
-		require.Equal(t, []direct.End{{Granted: time.Second, Held: 2 * time.Second, Permits: 2, InFlight: 5}}, told.take())
+		require.Equal(t, []told{{direct.End{Granted: time.Second, Held: 2 * time.Second, Permits: 2, InFlight: 5}, direct.Released}}, all.take())
 
 		watched.End(second, direct.Ignored)
 		second.Release()
-		require.Equal(t, []direct.End{{Granted: 2 * time.Second, Held: time.Second, Permits: 3, InFlight: 3, Cause: direct.Ignored}}, told.take())
+		require.Equal(t, []told{{direct.End{Granted: 2 * time.Second, Held: time.Second, Permits: 3, InFlight: 3}, direct.Ignored}}, all.take())
 
 		third := watched.TryAcquire(10)
 		end := make(chan core.Lease, 1)
@@ -182,9 +196,9 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 		time.Sleep(time.Second)
 		l.Refund(third)
 		fourth := <-end
-		require.Equal(t, []direct.End{{Granted: 3 * time.Second, Held: time.Second, Permits: 10, InFlight: 10, Cause: direct.Refunded}}, told.take())
+		require.Equal(t, []told{{direct.End{Granted: 3 * time.Second, Held: time.Second, Permits: 10, InFlight: 10}, direct.Refunded}}, all.take())
 		watched.End(fourth, direct.Dropped)
-		require.Equal(t, []direct.End{{Granted: 4 * time.Second, Permits: 4, InFlight: 4, Cause: direct.Dropped}}, told.take())
+		require.Equal(t, []told{{direct.End{Granted: 4 * time.Second, Permits: 4, InFlight: 4}, direct.Dropped}}, all.take())
 
 		watched.TryAcquire(0).Release()
 		watched.TryAcquire(11).Release()
@@ -192,7 +206,7 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 		other := limiter(t, 1, 0).TryAcquire(1)
 		watched.End(other, direct.Dropped)
 		watched.End(core.Lease{}, direct.Dropped)
-		require.Empty(t, told.take())
+		require.Empty(t, all.take())
 		require.Equal(t, 10, l.Available())
 	})
 }
@@ -203,7 +217,7 @@ func TestDirectWaysAllocateNothing(t *testing.T) {
 	}
 	l := limiter(t, 1<<20, 0)
 	p := plain(t, l)
-	w, _ := ways.Watch(limiter(t, 1<<20, 0), func(direct.End) {})
+	w, _ := ways.Watch(limiter(t, 1<<20, 0), deaf)
 	for name, f := range map[string]func(){
 		"TryTake": func() { p.TryTake(1); p.Give(1) },
 		"Take":    func() { _ = p.Take(t.Context(), 1); p.Give(1) },
@@ -224,7 +238,7 @@ func TestStressTogether(t *testing.T) {
 	l := limiter(t, limit, 1000)
 	p := plain(t, l)
 	var out, granted, told, excess atomic.Int64
-	w, _ := ways.Watch(l, func(direct.End) { told.Add(1) })
+	w, _ := ways.Watch(l, hook(func(direct.Cause, direct.End) { told.Add(1) }))
 	enter := func(n int) {
 		granted.Add(1)
 		if out.Add(int64(n)) > limit {

@@ -26,12 +26,14 @@ func ExampleWays_permits() {
 	// 2 of 2 available, 0 queued, 2 granted, 0 rejected
 }
 
+// teller prints what it is told.
+type teller map[direct.Cause]string
+
+func (t teller) Ended(c direct.Cause, e direct.End) { fmt.Println(e.Permits, "of", e.InFlight, t[c]) }
+
 func ExampleWays_watch() {
 	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	causes := map[direct.Cause]string{direct.Released: "released", direct.Dropped: "dropped"}
-	watched, _ := direct.Core[core.Lease]().Watch(limiter, func(e direct.End) {
-		fmt.Println(e.Permits, "of", e.InFlight, causes[e.Cause])
-	})
+	watched, _ := direct.Core[core.Lease]().Watch(limiter, teller{direct.Released: "released", direct.Dropped: "dropped"})
 
 	first, second := watched.TryAcquire(1), watched.TryAcquire(1)
 	first.Release()

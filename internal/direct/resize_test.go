@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-go/sluice/internal/direct"
 )
 
-func watched(tb testing.TB, l *core.ConcurrencyLimiter, hook func(direct.End)) direct.Watched[core.Lease] {
+func watched(tb testing.TB, l *core.ConcurrencyLimiter, h direct.Hook) direct.Watched[core.Lease] {
 	tb.Helper()
-	w, ok := ways.Watch(l, hook)
+	w, ok := ways.Watch(l, h)
 	require.True(tb, ok)
 	return w
 }
@@ -36,9 +36,9 @@ func says(t *testing.T, l core.Lease, limit, left int) {
 func TestResize(t *testing.T) {
 	for _, most := range []int{10, math.MaxInt} {
 		synctest.Test(t, func(t *testing.T) {
-			var told ends
+			var all ends
 			l := limiter(t, most, 20)
-			w := watched(t, l, told.add)
+			w := watched(t, l, &all)
 			w.Resize(4)
 			assert.Equal(t, core.Statistics{Limit: 4, Available: 4}, l.Statistics())
 
@@ -67,7 +67,7 @@ func TestResize(t *testing.T) {
 			assert.Equal(t, 0, l.Available())
 			b.Release()
 			assert.Equal(t, 2, l.Available())
-			assert.Equal(t, []int{8, 5}, inFlight(told.take()))
+			assert.Equal(t, []int{8, 5}, inFlight(all.take()))
 			_, idle := l.IdleFor()
 			assert.True(t, idle)
 			time.Sleep(time.Second)
@@ -76,12 +76,12 @@ func TestResize(t *testing.T) {
 			d, idle := l.IdleFor()
 			assert.True(t, idle)
 			assert.Equal(t, time.Second, d)
-			assert.Equal(t, []int{2}, inFlight(told.take()))
+			assert.Equal(t, []int{2}, inFlight(all.take()))
 		})
 	}
 }
 
-func inFlight(ends []direct.End) (all []int) {
+func inFlight(ends []told) (all []int) {
 	for _, e := range ends {
 		all = append(all, e.InFlight)
 	}
@@ -90,7 +90,7 @@ func inFlight(ends []direct.End) (all []int) {
 
 func TestResizeOutlivesGenerations(t *testing.T) {
 	l := limiter(t, 1000, 0)
-	w := watched(t, l, func(direct.End) {})
+	w := watched(t, l, deaf)
 	w.Resize(10)
 	for range 1<<20 + 10 {
 		w.TryAcquire(1).Release()
@@ -104,7 +104,7 @@ func TestResizeOutlivesGenerations(t *testing.T) {
 }
 
 func TestResizeInAChain(t *testing.T) {
-	w := watched(t, limiter(t, 1000, 0), func(direct.End) {})
+	w := watched(t, limiter(t, 1000, 0), deaf)
 	w.Resize(10)
 	c, err := core.Chain(only{w})
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestResizeAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("sync.Pool drops at random")
 	}
-	w := watched(t, limiter(t, 1000, 0), func(direct.End) {})
+	w := watched(t, limiter(t, 1000, 0), deaf)
 	n := 0
 	require.Zero(t, int(testing.AllocsPerRun(2000, func() {
 		n++
@@ -137,11 +137,11 @@ func TestStressResize(t *testing.T) {
 	const most, workers, rounds = 8, 4, 2000
 	var out, excess atomic.Int64
 	l := limiter(t, most, most*workers)
-	w := watched(t, l, func(e direct.End) {
+	w := watched(t, l, hook(func(_ direct.Cause, e direct.End) {
 		if e.InFlight > most || e.InFlight < e.Permits {
 			excess.Add(1)
 		}
-	})
+	}))
 	var group sync.WaitGroup
 	for worker := range workers {
 		group.Go(func() {
