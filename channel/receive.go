@@ -50,7 +50,7 @@ func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
 		v, _, err := c.receiveUnlock(ctx, false)
 		return v, err
 	}
-	v, _ := c.queue.pop()
+	v := c.queue.popItem()
 	c.mu.Unlock()
 	if c.plain != nil {
 		c.plain.Give(1)

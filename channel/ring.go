@@ -32,36 +32,49 @@ const (
 )
 
 func (r *ring[T]) push(v T, h hold) {
-	if r.n == len(r.items) {
-		r.resize(max(2*r.n, ringFirst))
-	}
-	i := (r.head + r.n) & (len(r.items) - 1)
-	r.items[i] = v
+	i := r.pushItem(v)
 	switch r.holds {
 	case counts:
 		r.counts[i] = h.permits
 	case leases:
 		r.leases[i] = h.lease
 	}
+}
+
+// pushItem is push where all items hold the same, and returns the slot. It spares the copies
+// of a hold, which are slow: five words.
+func (r *ring[T]) pushItem(v T) int {
+	if r.n == len(r.items) {
+		r.resize(max(2*r.n, ringFirst))
+	}
+	i := (r.head + r.n) & (len(r.items) - 1)
+	r.items[i] = v
 	r.n++
+	return i
 }
 
 // pop takes the oldest; there must be one.
-func (r *ring[T]) pop() (v T, h hold) {
-	i := r.head & (len(r.items) - 1)
+func (r *ring[T]) pop() (T, hold) {
+	h := r.takeHold(r.head)
+	return r.popItem(), h
+}
+
+// popItem is pop where all items hold the same.
+func (r *ring[T]) popItem() T {
+	i := r.head
 	r.head = (i + 1) & (len(r.items) - 1)
-	return r.clear(i)
+	return r.takeItem(i)
 }
 
 // popBack takes the newest; there must be one.
-func (r *ring[T]) popBack() (v T, h hold) {
-	return r.clear((r.head + r.n - 1) & (len(r.items) - 1))
+func (r *ring[T]) popBack() (T, hold) {
+	i := (r.head + r.n - 1) & (len(r.items) - 1)
+	h := r.takeHold(i)
+	return r.takeItem(i), h
 }
 
-// clear empties a slot that is first or last.
-func (r *ring[T]) clear(i int) (v T, h hold) {
-	var none T
-	v, r.items[i] = r.items[i], none
+// takeHold clears and returns what the item in a slot holds.
+func (r *ring[T]) takeHold(i int) (h hold) {
 	switch r.holds {
 	case ones:
 		h.permits = 1
@@ -70,11 +83,18 @@ func (r *ring[T]) clear(i int) (v T, h hold) {
 	case leases:
 		h.lease, r.leases[i] = r.leases[i], core.Lease{}
 	}
+	return h
+}
+
+// takeItem empties a slot that is first or last.
+func (r *ring[T]) takeItem(i int) (v T) {
+	var none T
+	v, r.items[i] = r.items[i], none
 	r.n--
 	if len(r.items) > ringKept && r.n <= len(r.items)/8 {
 		r.resize(len(r.items) / 2)
 	}
-	return v, h
+	return v
 }
 
 // resize moves all to slots anew. A ring is resized after at least as many pushes or pops

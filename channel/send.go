@@ -59,7 +59,7 @@ func (c *LimitedChannel[T]) putLight(v T) bool {
 	c.mu.Lock()
 	ok := c.open.Load() && c.receivers.first == nil && c.items.first == nil && c.roomLocked()
 	if ok {
-		c.queue.push(v, hold{})
+		c.queue.pushItem(v)
 	}
 	c.mu.Unlock()
 	return ok
