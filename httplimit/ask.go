@@ -127,7 +127,7 @@ func (v *visit) await(ctx context.Context, p *policy, l core.Limiter, permits in
 func (q *question) judge(ctx context.Context, lease core.Lease, err error, over bool) (core.Lease, Result, error) {
 	lease, err = limiter.Checked(q.limiter, lease, err)
 	// Two rejections are one: a lease may make its error anew each time that it is asked.
-	if own := lease.Err(); !limiter.Is(own, err) && !(errors.Is(own, core.ErrRejected) && errors.Is(err, core.ErrRejected)) {
+	if own := lease.Err(); !limiter.Is(own, err) && (!errors.Is(own, core.ErrRejected) || !errors.Is(err, core.ErrRejected)) {
 		lease = core.Refuse(err) // somebody else's limiter, and careless
 	}
 	ended := ctx.Err()

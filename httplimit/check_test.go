@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -87,24 +87,23 @@ func TestRejectionOfACheck(t *testing.T) {
 
 // afresh is a limiter of somebody's whose Acquire returns its lease's error, which is another
 // one each time that it is asked for.
-type afresh struct{}
-
-func (afresh) TryAcquire(int) core.Lease {
-	return core.Reject(core.ReasonPhrase.With("come back"), core.RetryAfter.With(3*time.Second), core.PermitLimit.With(5), core.Remaining.With(0))
-}
+type afresh struct{ *core.FixedWindow }
 
 func (l afresh) Acquire(context.Context, int) (core.Lease, error) {
 	lease := l.TryAcquire(1)
 	return lease, lease.Err()
 }
 
-func (afresh) Available() int { return 0 }
-
 // What a limiter of somebody's tells beside a rejection reaches the client.
 func TestMetadataOfSomebodysRejection(t *testing.T) {
-	l := limits(t, httplimit.Options{Headers: httplimit.Draft11, Policies: []httplimit.Policy{{Name: "p", Limiter: all(afresh{})}}})
-	w := get(l.Policy("p")(ok), "/")
-	require.Equal(t, "come back\n", w.Body.String())
-	require.Equal(t, "3", w.Header().Get("Retry-After"))
-	require.Equal(t, `"p";r=0;t=3`, w.Header().Get("RateLimit"))
+	synctest.Test(t, func(t *testing.T) {
+		l := limits(t, httplimit.Options{Headers: httplimit.Draft11, Policies: []httplimit.Policy{
+			{Name: "p", Limiter: all(afresh{perMinute(t, 1)})},
+		}})
+		get(l.Policy("p")(ok), "/")
+		w := get(l.Policy("p")(ok), "/")
+		require.Equal(t, 429, w.Code)
+		require.Equal(t, "60", w.Header().Get("Retry-After"))
+		require.Equal(t, `"p";r=0;t=60`, w.Header().Get("RateLimit"))
+	})
 }

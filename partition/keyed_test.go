@@ -127,10 +127,14 @@ func TestCarelessLimiters(t *testing.T) {
 }
 
 // A rejection keeps its metadata also where the limiter's lease makes its error anew each time
-// that it is asked, as those of core.Reject do: alone, in a chain, and as Overflow.
+// that it is asked, as core's do: alone, in a chain, and as Overflow.
 func TestRejectionWhoseErrorIsMadeAnew(t *testing.T) {
 	f := newFake(busy)
-	f.try = func(int) core.Lease { return core.Reject(core.RetryAfter.With(time.Second)) }
+	f.try = func(int) core.Lease {
+		b := bucket(1, time.Hour)
+		b.TryAcquire(1)
+		return b.TryAcquire(1)
+	}
 	k := newKeyed(t, options{MaxPartitions: 1, Overflow: f, New: func(string) (core.Limiter, error) { return f, nil }})
 	chain, err := partition.Chain[string](k)
 	require.NoError(t, err)
@@ -142,9 +146,9 @@ func TestRejectionWhoseErrorIsMadeAnew(t *testing.T) {
 			lease, err := l.Acquire(t.Context(), 1)
 			require.ErrorIs(t, err, core.ErrRejected)
 			require.Same(t, err, lease.Err())
-			after, ok := core.RetryAfter.From(lease)
+			window, ok := core.Window.From(lease)
 			require.True(t, ok)
-			require.Equal(t, time.Second, after)
+			require.Equal(t, time.Hour, window)
 		})
 	}
 }
