@@ -87,6 +87,9 @@ func (no *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status < 200 || status > 599 {
 		status = http.StatusTooManyRequests
 	}
+	if no.visit != nil && redirects(status) {
+		no.visit.untell(h)
+	}
 	body, kind := no.text(status)+"\n", "text/plain; charset=utf-8"
 	if no.problem {
 		body, kind = no.problemDocument(status), "application/problem+json"

@@ -183,6 +183,36 @@ func TestOnRejected(t *testing.T) {
 	}
 }
 
+// A rejection that OnRejected turns into a redirect has no RateLimit fields, whoever writes it.
+func TestOnRejectedRedirects(t *testing.T) {
+	for name, reject := range map[string]func(http.ResponseWriter, *http.Request, *httplimit.Rejection){
+		"itself": func(w http.ResponseWriter, r *http.Request, _ *httplimit.Rejection) {
+			http.Redirect(w, r, "/busy", http.StatusSeeOther)
+		},
+		"by the status": func(_ http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) { no.Status = 303 },
+		"by the standard way": func(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
+			no.Status = 303
+			no.ServeHTTP(w, r)
+		},
+	} {
+		for _, headers := range []httplimit.Headers{httplimit.XRateLimit, httplimit.Draft11} {
+			t.Run(name+" "+headers.String(), func(t *testing.T) {
+				l := limits(t, httplimit.Options{
+					Headers: headers, OnRejected: reject,
+					Policies: []httplimit.Policy{{Name: "p", Limiter: all(perMinute(t, 1))}},
+				})
+				get(l.Policy("p")(ok), "/")
+				w := get(l.Policy("p")(ok), "/")
+				require.Equal(t, 303, w.Code)
+				require.NotEmpty(t, w.Header().Get("Retry-After"))
+				for field := range w.Result().Header {
+					require.NotContains(t, strings.ToLower(field), "ratelimit")
+				}
+			})
+		}
+	}
+}
+
 func TestOnRejectedOfAFailure(t *testing.T) {
 	l := limits(t, httplimit.Options{
 		Global: &httplimit.Policy{Limiter: broken{err: errBroken}},

@@ -25,12 +25,15 @@ type response struct {
 func (r *response) WriteHeader(status int) {
 	if r.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		r.status = status
-		if r.visit != nil && status >= 300 && status <= 399 {
+		if r.visit != nil && redirects(status) {
 			r.visit.untell(r.Header())
 		}
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
+
+// redirects reports whether header fields that tell of quotas do not belong on the response.
+func redirects(status int) bool { return status >= 300 && status <= 399 }
 
 // begin notes that what follows sends a status, if there was none.
 func (r *response) begin() {

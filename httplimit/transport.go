@@ -217,14 +217,15 @@ func (t *Transport) again(r *http.Request, response *http.Response, attempts int
 	if !ok || d > t.o.MaxObey {
 		return 0, false
 	}
-	jitter := time.Duration(rand.Int64N(int64(d/10) + 1)) //nolint:gosec // it keeps a herd apart, and no secret
+	spread := d / 10
 	if deadline, ok := r.Context().Deadline(); ok {
 		left := time.Until(deadline)
-		if d > left {
+		if d >= left {
 			return 0, false
 		}
-		jitter = min(jitter, left-d)
+		spread = min(spread, (left-d)/2) // the rest is for the answer
 	}
+	jitter := time.Duration(rand.Int64N(int64(spread) + 1)) //nolint:gosec // it keeps a herd apart, and no secret
 	return d + jitter, true
 }
 
