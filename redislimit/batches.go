@@ -57,7 +57,7 @@ func (r *runner) runScript(c *call, args []int64) ([]int64, error) {
 		t = &take{by: b, store: store, keys: e.keys}
 		r.take = t
 	}
-	t.args, t.got, t.err = [4]int64{args[0], args[1], args[2], c.ops[0].n}, nil, nil
+	t.args, t.got, t.err = [4]int64(args), nil, nil
 	switch made, err := b.queue.Join(c.deadline, nil, t, &t.seat); {
 	case err != nil:
 		r.take = nil // its batch may be under way
@@ -68,7 +68,8 @@ func (r *runner) runScript(c *call, args []int64) ([]int64, error) {
 	return store.Run(c, bucketScript, e.keys, args...)
 }
 
-// plain reports whether the call is one take of a bucket, which did not wait.
+// plain reports whether the call is one take of a bucket, which did not wait: the script has few steps for
+// it.
 func (c *call) plain() bool {
 	return c.t.kind == kindBucket && len(c.ops) == 1 && c.ops[0].kind == opTake && c.ops[0].n > 0 && c.ops[0].x&flagWaited == 0
 }
@@ -87,7 +88,7 @@ func (t *take) Together(ctx context.Context, all []*take) {
 		keys, args, sent = append(keys, key), append(args, other.args[:]...), append(sent, other)
 	}
 	if len(sent) == 1 {
-		t.got, t.err = t.store.Run(ctx, bucketScript, t.keys, t.args[0], t.args[1], t.args[2], int64(opTake), t.args[3], 0)
+		t.got, t.err = t.store.Run(ctx, bucketScript, t.keys, t.args[:]...)
 		return
 	}
 	got, err := t.store.Run(ctx, bucketScript, keys, args...)

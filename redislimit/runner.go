@@ -190,6 +190,10 @@ func (r *runner) abandon(c *call) {
 // arguments returns those of the script.
 func (r *runner) arguments(c *call) []int64 {
 	a := c.t.head(r.args[:0], r.e.holder)
+	if c.plain() {
+		r.args = append(a, c.ops[0].n)
+		return r.args
+	}
 	for ops := c.ops; len(ops) > 0; {
 		o, many := ops[0], c.t.run(ops)
 		ops = ops[many:]

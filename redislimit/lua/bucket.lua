@@ -5,73 +5,88 @@
 --          relative to, tokens missing as of the latest tick applied, its instant, and, if tokens were given back, how often,
 --          what would be missing if nothing had been taken after the latest time, as of a tick, the least that this was for
 --          those before, and until when all that matters; none: full.
--- ARGV     of one key: limit, tokens per period, period in microseconds; then operations:
+-- ARGV     limit, tokens per period, period in microseconds; then operations:
 --          0 0 0                    look
 --          1 n flags        take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows; 2: it waited
 --          2 n stamp spare refunds  give back n of a grant
 --          3 limit tokens period    the terms until now: put the new ones in force; before all else
 --          4 n 0            take up to n, at most half of what there is
 --          6 n flags count  as many 1 n flags, one after the other; n is at least 1
---          of many, which all differ: limit, tokens per period, period and the n to take of each; n is at least 1
+--          or, of each key, which all differ: limit, tokens per period, period and the n to take; n is at least 1
 -- Returns  0, the instant; then for each operation: 1 or 0 (of 4 and 6: how many), tokens missing, microseconds since the
 --          tick, refunds. Of many keys, instead of 1 or 0: -1: the server failed for that key, and took nothing of it; the
 --          kind of limit that it holds, less than 0.
 -- Or       the kind of limit that the one key holds: 2 fixed, 3 sliding, 4 concurrency, 9 something else.
-local call, try, match, ceil, min = redis.call, redis.pcall, string.match, math.ceil, math.min
+local call, match, ceil = redis.call, string.match, math.ceil
 local time = call('TIME')
-local second, micro = time[1] + 0, time[2] + 0
+local seconds, micros = time[1], time[2]
+local second, micro = seconds + 0, micros + 0
 local now = second * 1000000 + micro
-local states = try('MGET', unpack(KEYS)) -- nothing, too, where there is what is no text
 
--- plain decides a take of the i-th key as decide does, with as few steps as can be, if nothing was given back to the bucket:
--- that is what is asked for most. It returns nothing if it can't. Numbers that are joined to a string keep 14 digits.
-local function plain(i, most, tokens, period, n)
-	local state, limit, step, span = states[i], most + 0, tokens + 0, period + 0
-	local base, lack, s, m = most, 0, time[1], time[2]
-	if state then
-		base, lack, s, m = match(state, '^bucket (%d+) (%d+) (%d+) (%d+)$')
-	end
-	local passed = base and (second - s) * 1000000 + micro - m or -1
-	if passed >= span then
-		local ticks = (passed - passed % span) / span
-		lack = lack - ticks * step
-		if lack > 0 then
-			passed = passed - ticks * span
-			local tick = now - passed
-			m = tick % 1000000
-			s = (tick - m) / 1000000
-		else
-			base, lack, s, m, passed = most, 0, time[1], time[2], 0
-		end
-	end
-	if passed < 0 then
-		return
-	end
-	local after = lack + n
-	if after > limit then
+-- Takes, which are asked for most, have as few steps as can be: no function is made, as that would cost more than what
+-- it does, and no number is parsed or printed that is there as text. What this can't decide is left over: buckets that
+-- tokens were given back to, numbers of more than 14 digits, which a number that is joined to a string does not keep, and
+-- what the server does not let it do.
+local left
+local out = {0, now, 0, 0, 0, 0}
+if #ARGV == 4 * #KEYS then
+	local states, a, o = redis.pcall('MGET', unpack(KEYS)), 1, 3 -- nothing, too, where there is what is no text
+	for i = 1, #KEYS do
+		local state, most, n, step, span = states[i], ARGV[a], ARGV[a + 3], ARGV[a + 1] + 0, ARGV[a + 2] + 0
+		local base, lack, s, m, passed = most, 0, seconds, micros, 0
 		if state then
-			return 0, lack + 0, passed
+			base, lack, s, m = match(state, '^bucket (%d+) (%d+) (%d+) (%d+)$')
+			passed = base and (second - s) * 1000000 + micro - m or -1
+			if passed >= span then
+				local ticks = (passed - passed % span) / span
+				lack = lack - ticks * step
+				if lack > 0 then
+					passed = passed - ticks * span
+					local tick = now - passed
+					m = tick % 1000000
+					s = (tick - m) / 1000000
+				else
+					base, lack, s, m, passed = most, 0, seconds, micros, 0
+				end
+			end
 		end
-		return
-	end
-	local left = ceil(after / step) * span - passed
-	if after < 100000000000000 and left < 1000000000000000 then
-		local text = 'bucket ' .. base .. ' ' .. after .. ' ' .. s .. ' ' .. m
-		local ttl, set = ceil((left + min(span, 1000000)) / 1000), nil
-		if state then
-			set = try('SET', KEYS[i], text, 'PX', ttl)
+		local granted
+		if passed >= 0 then
+			local after = lack + n
+			if after <= most + 0 then
+				local full = ceil(after / step) * span - passed
+				if after < 100000000000000 and full < 1000000000000000 then
+					local text = 'bucket ' .. base .. ' ' .. after .. ' ' .. s .. ' ' .. m
+					local ttl, set = ceil((full + (span < 1000000 and span or 1000000)) / 1000), nil
+					if state then
+						set = redis.pcall('SET', KEYS[i], text, 'PX', ttl)
+					else
+						set = redis.pcall('SET', KEYS[i], text, 'PX', ttl, 'NX') -- it may be of another kind
+					end
+					if set and set.ok then
+						granted, lack = 1, after
+					end
+				end
+			elseif state then
+				granted, lack = 0, lack + 0
+			end
+		end
+		if granted then
+			out[o], out[o + 1], out[o + 2], out[o + 3] = granted, lack, passed, 0
 		else
-			set = try('SET', KEYS[i], text, 'PX', ttl, 'NX') -- it may be of another kind
+			left = left or {}
+			left[#left + 1] = i
 		end
-		if set and set.ok then
-			return 1, after, passed
-		end
+		a, o = a + 4, o + 4
+	end
+	if not left then
+		return out
 	end
 end
 
 -- decide does all that ARGV of one key can ask for.
 local function decide(key, args)
-	local state = try('GET', key)
+	local state = redis.pcall('GET', key)
 	local limit, step, span = tonumber(args[1]), tonumber(args[2]), tonumber(args[3])
 	local most = 9007199254740991
 	local base, lack, tick, full, dirty = limit, 0, now, now, false
@@ -250,30 +265,21 @@ local function decide(key, args)
 	return out
 end
 
-if #KEYS == 1 then
-	if ARGV[4] == '1' and ARGV[5] ~= '0' and ARGV[6] + 0 < 2 and not ARGV[7] then
-		local granted, lack, passed = plain(1, ARGV[1], ARGV[2], ARGV[3], ARGV[5])
-		if granted then
-			return {0, now, granted, lack, passed, 0}
-		end
-	end
+if not left then
 	return decide(KEYS[1], ARGV)
 end
-
-local out, o, a = {0, now}, 3, 1
-for i = 1, #KEYS do
-	local granted, lack, passed, refunds = plain(i, ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3])
-	if not granted then
-		local done, one = pcall(decide, KEYS[i], {ARGV[a], ARGV[a + 1], ARGV[a + 2], '1', ARGV[a + 3], '0'})
-		if not done then
-			granted, lack, passed = -1, 0, 0
-		elseif #one == 1 then
-			granted, lack, passed = -one[1], 0, 0
-		else
-			granted, lack, passed, refunds = one[3], one[4], one[5], one[6]
-		end
+for _, i in ipairs(left) do
+	local a, o = 4 * i - 3, 4 * i - 1
+	local args = {ARGV[a], ARGV[a + 1], ARGV[a + 2], '1', ARGV[a + 3], '0'}
+	if #KEYS == 1 then
+		return decide(KEYS[1], args)
 	end
-	out[o], out[o + 1], out[o + 2], out[o + 3] = granted, lack, passed, refunds or 0
-	o, a = o + 4, a + 4
+	local done, one = pcall(decide, KEYS[i], args)
+	if not done then
+		one = {0, now, -1, 0, 0, 0}
+	elseif #one == 1 then
+		one = {0, now, -one[1], 0, 0, 0}
+	end
+	out[o], out[o + 1], out[o + 2], out[o + 3] = one[3], one[4], one[5], one[6]
 end
 return out
