@@ -45,7 +45,7 @@ func (r *runner) runScript(c *call, args []int64) ([]int64, error) {
 	e := r.e
 	store := e.shared.Store
 	b := e.batches
-	if b == nil || !c.plain() || b.off.Load() {
+	if b == nil || len(c.ops) > 1 || !c.plain() || b.off.Load() {
 		return store.Run(c, c.t.script(), e.keys, args...)
 	}
 	if b.queue.Enter() {
@@ -68,10 +68,11 @@ func (r *runner) runScript(c *call, args []int64) ([]int64, error) {
 	return store.Run(c, bucketScript, e.keys, args...)
 }
 
-// plain reports whether the call is one take of a bucket, which did not wait: the script has few steps for
-// it.
+// plain reports whether the call is takes of a bucket that are alike and did not wait, and nothing else: the
+// script has few steps for them.
 func (c *call) plain() bool {
-	return c.t.kind == kindBucket && len(c.ops) == 1 && c.ops[0].kind == opTake && c.ops[0].n > 0 && c.ops[0].x&flagWaited == 0
+	o := c.ops[0]
+	return c.t.kind == kindBucket && o.kind == opTake && o.n > 0 && o.x&flagWaited == 0 && c.t.run(c.ops) == len(c.ops)
 }
 
 // Together runs the script for all takes, but for those that have to be made alone: of a key that

@@ -34,6 +34,8 @@ type engine struct {
 	starts *runner // begins once the mutex is free
 	spare  *runner // the latest that ended, for the next
 
+	woken []chan struct{} // collects what decideLocked would close; nil: it closes it
+
 	queue    queue
 	refusals refusals
 	known    known
@@ -232,7 +234,11 @@ func (e *engine) decideLocked(o *op, out outcome) {
 		e.queue.remove(o)
 	}
 	o.outcome, o.decided, o.t = out, true, e.t
-	if o.done != nil {
+	switch {
+	case o.done == nil:
+	case e.woken != nil:
+		e.woken = append(e.woken, o.done)
+	default:
 		close(o.done)
 	}
 }

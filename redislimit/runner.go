@@ -29,6 +29,7 @@ type buffers struct {
 	args    []int64
 	ops     []*op
 	answers []answer
+	woken   []chan struct{}
 	take    *take // on its way in a batch, at most once; nil: there was none
 }
 
@@ -126,13 +127,7 @@ func (r *runner) step(own *op) (more bool) {
 	now := time.Now()
 
 	e.mu.Lock()
-	if c.ended {
-		e.lateLocked(c, got, err)
-	} else {
-		e.finishLocked(c, got, err, now)
-	}
-	clear(c.ops)
-	r.ops, r.answers = c.ops, c.answers
+	woken := r.dealOutLocked(c, got, err, now)
 	more = !r.gone
 	switch {
 	case r.gone:
@@ -145,7 +140,32 @@ func (r *runner) step(own *op) (more bool) {
 		}
 	}
 	e.unlock()
+	for _, done := range woken {
+		close(done)
+	}
+	if more {
+		clear(woken)
+		r.woken = woken
+	}
 	return more
+}
+
+// dealOutLocked deals out what the store returned, and returns what is to be closed once the mutex is
+// free: many who woke at once would find it taken.
+func (r *runner) dealOutLocked(c *call, got []int64, err error, now time.Time) (woken []chan struct{}) {
+	e := r.e
+	if many := len(c.ops); many > 1 {
+		e.woken = slices.Grow(r.woken[:0], many)
+	}
+	if c.ended {
+		e.lateLocked(c, got, err)
+	} else {
+		e.finishLocked(c, got, err, now)
+	}
+	woken, e.woken = e.woken, nil
+	clear(c.ops)
+	r.ops, r.answers = c.ops, c.answers
+	return woken
 }
 
 // passOnLocked leaves what is to be asked to a goroutine.
@@ -191,8 +211,11 @@ func (r *runner) abandon(c *call) {
 func (r *runner) arguments(c *call) []int64 {
 	a := c.t.head(r.args[:0], r.e.holder)
 	if c.plain() {
-		r.args = append(a, c.ops[0].n)
-		return r.args
+		if a = append(a, c.ops[0].n); len(c.ops) > 1 {
+			a = append(a, int64(len(c.ops)))
+		}
+		r.args = a
+		return a
 	}
 	for ops := c.ops; len(ops) > 0; {
 		o, many := ops[0], c.t.run(ops)

@@ -12,8 +12,9 @@
 --          3 limit tokens period    the terms until now: put the new ones in force; before all else
 --          4 n 0            take up to n, at most half of what there is
 --          6 n flags count  as many 1 n flags, one after the other; n is at least 1
---          or, of each key, which all differ: limit, tokens per period, period and the n to take; n is at least 1
--- Returns  0, the instant; then for each operation: 1 or 0 (of 4 and 6: how many), tokens missing, microseconds since the
+--          or, of each key, which all differ: limit, tokens per period, period and the n to take; n is at least 1; and, if
+--          there is one key only, how often to take n
+-- Returns  0, the instant; then for each operation: 1 or 0 (of 4, 6 and takes of n: how many), tokens missing, microseconds since the
 --          tick, refunds. Of many keys, instead of 1 or 0: -1: the server failed for that key, and took nothing of it; the
 --          kind of limit that it holds, less than 0.
 -- Or       the kind of limit that the one key holds: 2 fixed, 3 sliding, 4 concurrency, 9 something else.
@@ -29,7 +30,8 @@ local now = second * 1000000 + micro
 -- what the server does not let it do.
 local left
 local out = {0, now, 0, 0, 0, 0}
-if #ARGV == 4 * #KEYS then
+local often = #ARGV == 5 and ARGV[5] + 0 or 1
+if #ARGV == 4 * #KEYS or #ARGV == 5 then
 	local states, a, o = redis.pcall('MGET', unpack(KEYS)), 1, 3 -- nothing, too, where there is what is no text
 	for i = 1, #KEYS do
 		local state, most, n, step, span = states[i], ARGV[a], ARGV[a + 3], ARGV[a + 1] + 0, ARGV[a + 2] + 0
@@ -52,7 +54,7 @@ if #ARGV == 4 * #KEYS then
 		end
 		local granted
 		if passed >= 0 then
-			local after = lack + n
+			local after = lack + n * often
 			if after <= most + 0 then
 				local full = ceil(after / step) * span - passed
 				if after < 100000000000000 and full < 1000000000000000 then
@@ -64,10 +66,10 @@ if #ARGV == 4 * #KEYS then
 						set = redis.pcall('SET', KEYS[i], text, 'PX', ttl, 'NX') -- it may be of another kind
 					end
 					if set and set.ok then
-						granted, lack = 1, after
+						granted, lack = often, after
 					end
 				end
-			elseif state then
+			elseif state and often == 1 then
 				granted, lack = 0, lack + 0
 			end
 		end
@@ -270,7 +272,7 @@ if not left then
 end
 for _, i in ipairs(left) do
 	local a, o = 4 * i - 3, 4 * i - 1
-	local args = {ARGV[a], ARGV[a + 1], ARGV[a + 2], '1', ARGV[a + 3], '0'}
+	local args = {ARGV[a], ARGV[a + 1], ARGV[a + 2], '6', ARGV[a + 3], '0', often}
 	if #KEYS == 1 then
 		return decide(KEYS[1], args)
 	end
