@@ -3,6 +3,7 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -66,7 +67,8 @@ func Read(name string) (*Config, error) {
 // what could be read all the same, nil if there is nothing.
 func Parse(name string, text []byte) (*Config, error) {
 	r := &reader{file: name}
-	f, err := parser.ParseBytes(text, 0)
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))                     // some editors put it in front
+	f, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey()) // keys that stand there twice are found below
 	if err != nil {
 		return nil, syntaxFault(name, err)
 	}

@@ -46,10 +46,12 @@ func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
 		what = name
 	}
 	var one, several ast.Node
+	limits := 0 // good ones and bad ones
 	r.fields(n, what, map[string]func(ast.Node){
 		"key": func(n ast.Node) { p.readKey(r, n) },
 		"limit": func(n ast.Node) {
 			one = n
+			limits++
 			if l, ok := readLimit(r, n); ok {
 				p.Limits, p.Places = []spec.Limit{l}, []Position{position(n)}
 			}
@@ -57,6 +59,7 @@ func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
 		"limits": func(n ast.Node) {
 			several = n
 			for _, item := range r.items(n) {
+				limits++
 				if l, ok := readLimit(r, item); ok {
 					p.Limits, p.Places = append(p.Limits, l), append(p.Places, position(item))
 				}
@@ -83,7 +86,7 @@ func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
 	switch {
 	case one != nil && several != nil:
 		r.fault(at, "%s has limit and limits, want one of them", what)
-	case one == nil && several == nil && p.Upload == nil && p.Download == nil:
+	case limits == 0 && p.Upload == nil && p.Download == nil:
 		r.fault(at, "%s limits nothing, want limit, limits, upload or download", what)
 	}
 	if !nameable(name) {

@@ -18,6 +18,11 @@ import (
 func lines(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		b, err := plain(bufio.NewReaderSize(r, 1<<20))
+		if err == nil {
+			if mark, _ := b.Peek(3); string(mark) == "\ufeff" { // some programs begin UTF-8 with it
+				_, err = b.Discard(len(mark))
+			}
+		}
 		for err == nil {
 			var line []byte
 			line, err = nextLine(b)
