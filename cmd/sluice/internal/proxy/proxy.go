@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -93,7 +94,8 @@ func (p *proxy) load() error {
 	if err != nil {
 		return err
 	}
-	return p.applyLocked(c)
+	cert, err := keyPair(c)
+	return p.applyLocked(c, cert, err)
 }
 
 // keyPair reads the certificate and its key; nil if c has none.
@@ -103,19 +105,17 @@ func keyPair(c *config.Config) (*tls.Certificate, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {
-		return nil, c.Fault(c.Where("cert"), "tls: %v", err)
+		return nil, c.Fault(c.Where("cert"), "tls: %s", strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	return &pair, nil
 }
 
-// applyLocked puts a configuration in force as a whole; if anything is wrong with it, nothing changes.
-func (p *proxy) applyLocked(c *config.Config) error {
+// applyLocked puts a configuration in force as a whole; if anything is wrong with it or with its cert, nothing changes.
+func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error) error {
 	before := p.state.Load()
-	next := &state{config: c}
+	next := &state{config: c, cert: cert}
 	ends, err := p.ends(c)
-	faults := []error{err, unchangeable(before.config, c)}
-	next.cert, err = keyPair(c)
-	faults = append(faults, err)
+	faults := []error{err, unchangeable(before.config, c), wrong}
 	store := p.store
 	if c.Redis != "" && store == nil {
 		if store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
@@ -287,7 +287,7 @@ func (p *proxy) change(name string, limits []spec.Limit) error {
 	if !changed {
 		return errNoPolicy
 	}
-	return p.applyLocked(&c)
+	return p.applyLocked(&c, p.state.Load().cert, nil)
 }
 
 var errNoPolicy = errors.New("no policy has that name")

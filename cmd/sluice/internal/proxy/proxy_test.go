@@ -20,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/spec"
 )
 
 // running is a proxy that serves.
@@ -574,6 +576,28 @@ func certificate(t *testing.T, s *httptest.Server) (cert, key string) {
 	write(t, cert, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})))
 	write(t, key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 	return cert, key
+}
+
+// TestCertificates: their files are read with the configuration, and a limit is changed whatever is in them.
+func TestCertificates(t *testing.T) {
+	b := backendOf(t, hello)
+	secure := httptest.NewTLSServer(http.HandlerFunc(hello))
+	t.Cleanup(secure.Close)
+	cert, key := certificate(t, secure)
+	p := serves(t, false, "to: "+b.URL+"\ntls: {cert: "+cert+", key: "+key+"}\nglobal: {limit: fixed 1/1h}\n")
+	write(t, cert, "broken")
+	p.reload(true)
+	assert.Contains(t, p.said.String(), "limits.yaml:3:13: tls: failed to find any PEM data")
+	limit, err := spec.Parse("fixed 2/1h")
+	require.NoError(t, err)
+	require.NoError(t, p.change("global", []spec.Limit{limit}))
+	client := secure.Client()
+	for _, want := range []int{200, 200, 429} {
+		a, err := client.Get("https://" + p.address)
+		require.NoError(t, err)
+		_ = a.Body.Close()
+		assert.Equal(t, want, a.StatusCode)
+	}
 }
 
 // TestHTTP2: over TLS, and without where the client knows that it may.
