@@ -72,7 +72,7 @@ func TestAContextThatIsDoneWithoutAnError(t *testing.T) {
 						time.AfterFunc(time.Second, cancel)
 						go func() {
 							_, err := call(forgetful{ctx}, b) //nolint:contextcheck // it is made of the ctx of the test
-							if err != context.Canceled { //nolint:errorlint // that very error
+							if err != context.Canceled {      //nolint:errorlint // that very error
 								t.Errorf("got %v", err)
 							}
 						}()

@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -63,4 +65,75 @@ func TestOddAnswers(t *testing.T) {
 		assert.Equal(t, test.want, a.StatusCode)
 		assert.Equal(t, test.kind, strings.Join(a.Header["Content-Type"], " "))
 	}
+}
+
+func TestHeaders(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%q %q %q %q %s", r.Header["X-Forwarded-For"], r.Header["X-Forwarded-Proto"], r.Header["Connection"], r.Header["X-Hop"], r.URL)
+	})
+	p := serves(t, false, "to: "+b.URL+"/base\n")
+	_, body := p.asks("GET", "/a%2Fb?x=1;y", "X-Forwarded-For", "1.2.3.4", "Connection", "X-Hop", "X-Hop", "hop")
+	assert.Equal(t, `["127.0.0.1"] ["http"] [] [] /base/a%2Fb?x=1;y`, body)
+	p.becomes("to: " + b.URL + "/base\ntrusted: [127.0.0.0/8]\n")
+	_, body = p.asks("GET", "/", "X-Forwarded-For", "1.2.3.4")
+	assert.Contains(t, body, `["1.2.3.4, 127.0.0.1"]`)
+}
+
+// TestUpgradeAndStream: bytes of upgraded connections and of streams pass as they come, under a lease.
+func TestUpgradeAndStream(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "one\n")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
+		c, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.Copy(c, buf)
+	})
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 2, count: failures, download: 1MiB/s}\nheaders: draft-11\n")
+	c, err := net.Dial("tcp", p.address)
+	require.NoError(t, err)
+	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	require.NoError(t, err)
+	r := bufio.NewReader(c)
+	a, err := http.ReadResponse(r, nil)
+	require.NoError(t, err)
+	_ = a.Body.Close()
+	require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode)
+	for range 3 {
+		_, err = io.WriteString(c, "ping\n")
+		require.NoError(t, err)
+		line, err := r.ReadString('\n')
+		require.NoError(t, err)
+		assert.Equal(t, "ping\n", line)
+	}
+	p.becomes("to: " + b.URL + "\nglobal: {limit: concurrency 1, count: failures}\n")
+	_, err = io.WriteString(c, "still\n")
+	require.NoError(t, err)
+	line, err := r.ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, "still\n", line)
+	status, _ := p.asks("GET", "/events")
+	assert.Equal(t, http.StatusTooManyRequests, status, "the upgraded connection holds the only lease")
+	_ = c.Close()
+	p.eventually(1)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/events", nil)
+	require.NoError(t, err)
+	events, err := http.DefaultClient.Do(q)
+	require.NoError(t, err)
+	line, err = bufio.NewReader(events.Body).ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, "one\n", line, "before the answer ends")
+	cancel()
+	_ = events.Body.Close()
+	p.eventually(1)
 }
