@@ -19,7 +19,7 @@ func (k *Keyed[R, K]) tryAcquire(hash uint64, key K, permits int) core.Lease {
 		return k.tryAcquireSlow(e, hash, key, permits)
 	}
 	l := e.limiter.TryAcquire(permits)
-	if ways.Turn(l) != direct.Passed && k.settle(none, e, l) {
+	if turn := ways.Turn(l); turn != direct.Passed && k.settle(none, e, l, turn) {
 		return k.tryAcquireSlow(nil, hash, key, permits)
 	}
 	return l
@@ -31,7 +31,7 @@ func (k *Keyed[R, K]) acquire(ctx context.Context, hash uint64, key K, permits i
 		return k.acquireSlow(ctx, e, hash, key, permits)
 	}
 	l, err := e.limiter.Acquire(ctx, permits)
-	if ways.Turn(l) != direct.Passed && k.settle(ctx, e, l) {
+	if turn := ways.Turn(l); turn != direct.Passed && k.settle(ctx, e, l, turn) {
 		return k.acquireSlow(ctx, nil, hash, key, permits)
 	}
 	return l, err
@@ -47,7 +47,7 @@ func (k *Keyed[R, K]) tryAcquireSlow(e *entry[R, K], hash uint64, key K, permits
 			}
 		}
 		l := e.tryEntered(permits)
-		if e.kind == foreign || !k.settle(none, e, l) {
+		if e.kind == foreign || !k.settle(none, e, l, ways.Turn(l)) {
 			return l
 		}
 		e = nil
@@ -65,7 +65,7 @@ func (k *Keyed[R, K]) acquireSlow(
 			}
 		}
 		l, err := k.acquireEntered(ctx, e, permits)
-		if e.kind == foreign || !k.settle(ctx, e, l) {
+		if e.kind == foreign || !k.settle(ctx, e, l, ways.Turn(l)) {
 			return l, err
 		}
 		e = nil
@@ -90,44 +90,37 @@ func (k *Keyed[R, K]) acquireEntered(ctx context.Context, e *entry[R, K], permit
 	return answered(e.limiter, l, err)
 }
 
-// settle does what a request that e's limiter has answered with l owes: its share of the
-// sweeping, if it was not counted before. Or it reports that the limiter was closed since e
-// was dropped: nothing was asked then, and the request has to look for another partition.
-func (k *Keyed[R, K]) settle(ctx context.Context, e *entry[R, K], l core.Lease) (again bool) {
-	switch turn := ways.Turn(l); {
+// settle does what a request that e's limiter has answered with l, of that turn, owes: its
+// share of the sweeping, if it was not counted before. Or it reports that the limiter was
+// closed since e was dropped: nothing was asked then, and the request has to look for another
+// partition.
+func (k *Keyed[R, K]) settle(ctx context.Context, e *entry[R, K], l core.Lease, turn direct.Turn) (again bool) {
+	switch {
 	case turn == direct.Closed:
 		return k.gone(e)
 	case turn == direct.Due:
-		k.share(e, l)
+		k.share(e, l, ctx == none)
 	case turn == direct.Uncounted && e.kind == rated:
 		// Its wait may have been over, by a grant whose turn it was, when ctx ended: then
 		// nobody else does that share.
 		if ctx != none && ctx.Err() != nil || k.tallies[e.hash%tallies].n.Add(1)%callsPerShare == 0 {
-			k.visit(visitsPerShare, nil, k.decided(l))
+			k.visit(visitsPerShare, nil, k.ring.told(l, ctx == none))
 		}
 	}
 	return false
 }
 
 // share does a share of the sweeping. If somebody's code panics over it, that goes to the
-// caller, and the lease, which nobody has seen, is undone.
-func (k *Keyed[R, K]) share(e *entry[R, K], l core.Lease) {
+// caller, and the lease, which nobody has seen, is undone. tried: see ring.told.
+func (k *Keyed[R, K]) share(e *entry[R, K], l core.Lease, tried bool) {
 	returned := false
 	defer func() {
 		if !returned {
 			undo(e.limiter, l)
 		}
 	}()
-	k.visit(visitsPerShare, nil, k.decided(l))
+	k.visit(visitsPerShare, nil, k.ring.told(l, tried))
 	returned = true
-}
-
-// decided returns the instant of a lease, or unread.
-func (k *Keyed[R, K]) decided(l core.Lease) int64 {
-	if at, ok := ways.Decided(l, k.ring.base); ok {
-		return at
-	}
-	return unread
 }
 
 // gone reports whether the entry has been dropped. The mutex is taken, as a dropper marks an

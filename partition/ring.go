@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/core"
 )
 
 // ring holds the live partitions in the order in which they are visited, and the hand that
@@ -43,6 +45,28 @@ func (r *ring[R, K]) now() int64 {
 	}
 	return t
 }
+
+// told is now, by an answer of a rate limiter's: most of them tell when they were given. unread
+// if it does not tell. It is kept for the lap if the request has just tried, as one that waited
+// may tell of an instant long ago; and not in a small ring, whose laps are short.
+func (r *ring[R, K]) told(l core.Lease, tried bool) int64 {
+	t := r.lap.Load()
+	if t != unread {
+		return t
+	}
+	at, ok := ways.Decided(l, r.base)
+	if !ok {
+		return unread
+	}
+	if tried && r.n.Load() > smallRing {
+		r.lap.CompareAndSwap(unread, at)
+	}
+	return at
+}
+
+// smallRing is how large a ring is for which it costs more to keep an instant than to look for
+// another.
+const smallRing = 16
 
 // at returns the instant, or what now returns if it is unread.
 func (r *ring[R, K]) at(instant int64) int64 {
