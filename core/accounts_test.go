@@ -79,7 +79,7 @@ func (b *naiveBucket) mark() {
 		if t.marked {
 			t.least = min(t.least, t.mark)
 		}
-		t.marked, t.mark = true, b.lack-b.due
+		t.marked, t.mark = true, max(b.lack-b.due, 0) // an update may have left less room than was due
 	}
 }
 
