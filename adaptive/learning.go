@@ -45,21 +45,41 @@ func (h *hook) Ended(cause direct.Cause, e direct.End) {
 	if cause != direct.Released && cause != direct.Dropped {
 		return
 	}
-	if !l.turn.CompareAndSwap(idle, busy) {
+	switch {
+	case !l.turn.CompareAndSwap(idle, busy) && !l.gotTurn():
 		l.endedSlow(ending{e, cause})
-		return
+	case !l.counted(cause, e):
+		l.learn(ending{e, cause})
+	case !l.turn.CompareAndSwap(busy, idle):
+		l.learnQueued()
 	}
-	// A sample by which the limit stays as it is may be known beforehand. A limit that is
-	// wanted and not in force yet comes once half of the present one is used.
-	limit, c := l.Limit(), l.counter
-	if c != nil && cause == direct.Released && (l.wanted == limit || l.wanted > limit && e.InFlight < limit-e.InFlight) &&
-		c.count(limit, e.InFlight, e.Held) {
-		if !l.turn.CompareAndSwap(busy, idle) {
-			l.learnQueued()
-		}
-		return
+}
+
+// gotTurn tries once more to get the turn, where it is mostly for a moment that somebody has it:
+// to put a sample into the queue and take it out again is more work than to count it. The wait
+// is that of core after a swap that failed: whoever has the turn works fastest if it is left
+// alone for a while.
+func (l *Concurrency) gotTurn() bool {
+	if l.counter == nil {
+		return false
 	}
-	l.learn(ending{e, cause})
+	for range 4096 {
+	}
+	return l.turn.CompareAndSwap(idle, busy)
+}
+
+// counted takes a sample by which the limit stays as it is, if that is known beforehand. It
+// is this goroutine's turn.
+func (l *Concurrency) counted(cause direct.Cause, e direct.End) bool {
+	if l.counter == nil || cause != direct.Released {
+		return false
+	}
+	// A limit that is wanted and not in force yet comes once half of the present one is used.
+	limit := l.Limit()
+	if l.wanted != limit && (l.wanted < limit || e.InFlight >= limit-e.InFlight) {
+		return false
+	}
+	return l.counter.count(limit, e.InFlight, e.Held)
 }
 
 // endedSlow is Ended while somebody learns.
@@ -110,7 +130,9 @@ func (l *Concurrency) learnQueued() {
 		}
 		e := l.batch[l.next]
 		l.next++
-		l.step(e)
+		if !l.counted(e.cause, e.End) {
+			l.step(e)
+		}
 	}
 	ended = true
 }

@@ -129,6 +129,7 @@ func (k *watched) tryFast(n int) (Lease, bool) {
 				u: int64(next&heldMask) | c.bound.Load()<<notedBits, v: c.clock(),
 			}, true
 		}
+		backOff(0)
 	}
 	lease, ok := (*ConcurrencyLimiter)(k).tryFast(n)
 	if ok {
@@ -201,9 +202,12 @@ func (l Lease) end(cause direct.Cause) {
 	w, limit, hook := c.word.Load(), uint64(c.bound.Load()), c.hook
 	credit := w&heldMask + n
 	if w&^(heldMask|countMask) == l.generation()<<generationShift|busy && credit <= maxHeld && limit <= maxHeld &&
-		(credit != limit || c.e.watch.Load() <= 0) && c.word.CompareAndSwap(w, w-busy+n) {
-		hook.Ended(cause, endOf(l.v, now, int(n), int(limit-credit)))
-		return
+		(credit != limit || c.e.watch.Load() <= 0) {
+		if c.word.CompareAndSwap(w, w-busy+n) {
+			hook.Ended(cause, endOf(l.v, now, int(n), int(limit-credit)))
+			return
+		}
+		backOff(0)
 	}
 	if held, won := c.releaseHot(l.generation(), int(n)); won {
 		hook.Ended(cause, endOf(l.v, now, int(n), held))
