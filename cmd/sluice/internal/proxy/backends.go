@@ -22,10 +22,10 @@ const (
 type backends struct {
 	say    func(format string, args ...any)
 	dialer net.Dialer
-	base   *http.Transport
+	base   atomic.Pointer[http.Transport]
 	turn   atomic.Uint64
-	limit  atomic.Int64 // how long one may be silent, a time.Duration; 0: for ever
-	mu     sync.Mutex   // one change at a time
+	begun  time.Time  // see stalling
+	mu     sync.Mutex // one change at a time
 	all    atomic.Pointer[[]*backend]
 }
 
@@ -39,16 +39,26 @@ type backend struct {
 }
 
 func newBackends(say func(format string, args ...any)) *backends {
-	b := &backends{say: say, dialer: net.Dialer{Timeout: dialTimeout}}
+	b := &backends{say: say, dialer: net.Dialer{Timeout: dialTimeout}, begun: time.Now()}
 	b.all.Store(new([]*backend))
-	b.base = &http.Transport{
+	b.base.Store(b.transport(0))
+	return b
+}
+
+// transport returns what sends requests to backends that may be silent for limit; 0: for ever.
+func (b *backends) transport(limit time.Duration) *http.Transport {
+	return &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := b.dialer.DialContext(ctx, network, address)
 			if err != nil {
 				return nil, &dialError{err}
 			}
+			if limit > 0 {
+				c = &stallingConn{Conn: c, begun: b.begun, stall: limit}
+			}
 			return c, nil
 		},
+		ResponseHeaderTimeout: limit,
 		ForceAttemptHTTP2:     true,
 		DisableCompression:    true, // what the client accepts is the backend's to see
 		MaxIdleConnsPerHost:   512,
@@ -56,7 +66,6 @@ func newBackends(say func(format string, args ...any)) *backends {
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
 	}
-	return b
 }
 
 // dialError is the error of a connection that could not be made: nothing was sent.
@@ -64,11 +73,15 @@ type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }
 
-// set puts other backends in the place of those of before. One that stays keeps what is known of it.
+// set puts other backends in the place of those of before, which may be silent for limit. One that stays keeps what is
+// known of it.
 func (b *backends) set(next []*backend, limit time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.limit.Store(int64(limit))
+	if before := b.base.Load(); before.ResponseHeaderTimeout != limit {
+		b.base.Store(b.transport(limit))
+		before.CloseIdleConnections() // those in use end with what they are used for
+	}
 	before := *b.all.Load()
 	all := make([]*backend, len(next))
 	kept := make(map[*backend]bool)
@@ -88,14 +101,14 @@ func (b *backends) set(next []*backend, limit time.Duration) {
 	}
 	b.all.Store(&all)
 	if len(before) > len(kept) {
-		b.base.CloseIdleConnections()
+		b.base.Load().CloseIdleConnections()
 	}
 }
 
 // close ends the connections that nobody uses, and looks for nobody any more.
 func (b *backends) close() {
 	b.set(nil, 0)
-	b.base.CloseIdleConnections()
+	b.base.Load().CloseIdleConnections()
 }
 
 // order returns the backends as the next request tries them: those that answer in turns, then the others.
@@ -122,7 +135,7 @@ var errNoBackend = errors.New("there is no backend")
 // is the forwarder's own.
 func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 	err := errNoBackend
-	order := b.order()
+	order, base := b.order(), b.base.Load()
 	asked, body := *r.URL, r.Body
 	for i, k := range order {
 		*r.URL = asked
@@ -134,8 +147,11 @@ func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 			r.Body = body
 		}
 		var answer *http.Response
-		answer, err = silent(r, time.Duration(b.limit.Load()), b.base.RoundTrip)
+		answer, err = base.RoundTrip(r)
 		if !b.noted(r.Context(), k, err) {
+			if err == nil {
+				watched(answer, base.ResponseHeaderTimeout)
+			}
 			return answer, err
 		}
 	}

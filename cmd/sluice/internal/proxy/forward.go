@@ -41,7 +41,7 @@ func newForwarder(p *proxy) http.Handler {
 			switch {
 			case errors.Is(err, errStalled):
 				status = http.StatusRequestTimeout
-			case errors.Is(err, errSilent):
+			case isSilence(err):
 				status = http.StatusGatewayTimeout
 			}
 			w.Header().Set("Cache-Control", "no-store")

@@ -137,3 +137,44 @@ func TestUpgradeAndStream(t *testing.T) {
 	_ = events.Body.Close()
 	p.eventually(1)
 }
+
+// TestHalfClosedUpgrade: one way of an upgraded connection may end before the other, whichever it is.
+func TestHalfClosedUpgrade(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		c, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		if r.URL.Path == "/back" {
+			_, _ = io.WriteString(c, "first")
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, buf)
+			return
+		}
+		got, _ := io.ReadAll(buf)
+		_, _ = fmt.Fprintf(c, "got %s", got)
+	})
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
+	for path, want := range map[string]string{"/there": "got all", "/back": "first"} {
+		c := dial(t, p.address)
+		_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		require.NoError(t, err)
+		r := bufio.NewReader(c)
+		a, err := http.ReadResponse(r, nil)
+		require.NoError(t, err)
+		_ = a.Body.Close()
+		require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode)
+		if path == "/there" {
+			_, err = io.WriteString(c, "all")
+			require.NoError(t, err)
+			require.NoError(t, c.CloseWrite())
+		}
+		got, err := io.ReadAll(r)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(got))
+		_ = c.Close()
+		p.eventually(1)
+	}
+}

@@ -1,14 +1,15 @@
 package proxy
 
 import (
+	"errors"
 	"net"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	stall = time.Minute     // how long a client may send no byte of a body, or take none of an answer
-	renew = 5 * time.Second // a deadline is set anew when it is this old
+	stall = time.Minute // how long a client may send no byte of a body, or take none of an answer
+	fresh = 12          // a deadline is set anew when the 12th part of its time is over
 )
 
 // stalling is a listener whose connections do not wait for ever for a client to take its answer.
@@ -23,27 +24,36 @@ func (l stalling) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stallingConn{Conn: c, begun: l.begun}, nil
+	return &stallingConn{Conn: c, begun: l.begun, stall: stall}, nil
 }
 
-// stallingConn cuts off a client that takes nothing for stall, or for up to renew less: to set a deadline costs ten times
-// what it costs to look whether the last one is recent.
+// stallingConn cuts off another side that takes nothing for stall, or for up to a 12th less: to set a deadline costs ten
+// times what it costs to look whether the last one is recent.
 type stallingConn struct {
 	net.Conn
 
 	begun time.Time
+	stall time.Duration
 	set   atomic.Int64 // when the deadline was set, since begun; 0: never
 }
 
 func (c *stallingConn) Write(p []byte) (int, error) {
 	now := time.Since(c.begun)
-	if set := time.Duration(c.set.Load()); set == 0 || now-set >= renew {
-		if err := c.Conn.SetWriteDeadline(time.Now().Add(stall)); err != nil {
+	if set := time.Duration(c.set.Load()); set == 0 || now-set >= c.stall/fresh {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
 			return 0, err
 		}
 		c.set.Store(int64(now))
 	}
 	return c.Conn.Write(p)
+}
+
+// CloseWrite ends one way of an upgraded connection alone.
+func (c *stallingConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 // SetDeadline also forgets the deadline that was set here: net/http takes off all of them before an upgrade.

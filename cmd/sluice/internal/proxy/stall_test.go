@@ -30,8 +30,8 @@ func TestStalledWrites(t *testing.T) {
 		cut   time.Duration // after that
 	}{
 		{"at once", 0, stall},
-		{"soon", renew - time.Second, stall - renew + time.Second},
-		{"later", renew, stall},
+		{"soon", stall/fresh - time.Second, stall - stall/fresh + time.Second},
+		{"later", stall / fresh, stall},
 		{"when the deadline is long over", 10 * stall, stall},
 	} {
 		t.Run(test.name, func(t *testing.T) {
