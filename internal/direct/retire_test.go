@@ -3,6 +3,7 @@ package direct_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -162,7 +163,7 @@ func TestEachThirdTurnIsDue(t *testing.T) {
 	delete(limiters, "concurrency")
 	limiters["large bucket"] = func() closable { // lends a credit
 		return made(core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: 1 << 50, TokensPerPeriod: 1 << 40, ReplenishmentPeriod: time.Hour,
+			TokenLimit: math.MaxInt, TokensPerPeriod: math.MaxInt / 1024, ReplenishmentPeriod: time.Hour,
 		}))
 	}
 	limiters["wide bucket"] = func() closable { // has 256 generations
@@ -215,9 +216,9 @@ func TestEachThirdTurnIsDueThroughMillions(t *testing.T) {
 	for name, limiter := range map[string]closable{
 		"bucket": made(core.NewTokenBucket(core.PerSecond(1_000_000_000, 1_000_000))),
 		"large": made(core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: 1 << 50, TokensPerPeriod: 1 << 40, ReplenishmentPeriod: time.Hour,
+			TokenLimit: math.MaxInt, TokensPerPeriod: math.MaxInt / 1024, ReplenishmentPeriod: time.Hour,
 		})),
-		"window": made(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1 << 40, Window: time.Hour})),
+		"window": made(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: math.MaxInt, Window: time.Hour})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range 1<<20 + 5000 {
