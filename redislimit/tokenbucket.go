@@ -64,6 +64,9 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 // due, or one new period from now, whichever is first. The queue stays; who now fits is
 // served at once, who now asks for more than the limit gets [core.ErrPermitsExceedLimit]. Shared must be zero or
 // what it was. Bad options change nothing. After Close it returns [core.ErrClosed].
+//
+// Others go on with their own limits, less what is missing in the store. As a bucket that shrinks leaves no
+// debt, one that still has the larger limit may grant the difference once more.
 func (l *TokenBucket) Update(o TokenBucketOptions) error {
 	f := faults{options: "TokenBucketOptions"}
 	o.validate(&f)
