@@ -75,17 +75,16 @@ func (g *gradient) Next(s Sample) float64 {
 // law returns the limit that follows limit.
 func (g *gradient) law(limit float64) float64 {
 	ratio := g.ratio()
-	if g.seeking && ratio < overloaded {
-		return g.seek(ratio)
-	}
 	if g.seeking {
-		g.seeking = false
-		return g.retreat(limit/ratio*g.tolerance + leastQueue)
+		if next, found := g.seek(ratio); !found {
+			return next
+		}
+		return g.retreat(g.inUse(limit)/ratio*g.tolerance + leastQueue)
 	}
 	slope := min(max(g.tolerance/ratio, steepest), 1)
 	if ratio > farOverloaded && limit-limit/ratio > smallQueue {
 		g.streak = 0
-		return g.retreat(limit * slope)
+		return g.retreat(g.inUse(limit) * slope)
 	}
 	g.note(slope == 1)
 	next := limit*slope + max(g.room(2)*limit, leastQueue)

@@ -73,9 +73,9 @@ func (tr *trial) settled(t *testing.T, mean time.Duration) {
 	t.Helper()
 	n := float64(tr.n - tr.from)
 	assert.InDelta(t, 1, tr.sum/n/float64(tr.capacity), 0.2, "the mean limit, over the capacity")
-	assert.Greater(t, float64(tr.within)/n, 0.75, "share of samples with a limit within 20 %")
+	assert.Greater(t, float64(tr.within)/n, 0.8, "share of samples with a limit within 20 %")
 	goodput := n / (tr.end - tr.begin).Seconds() * mean.Seconds() / float64(tr.capacity)
-	assert.Greater(t, goodput, 0.9, "the throughput, over the server's")
+	assert.Greater(t, goodput, 0.92, "the throughput, over the server's")
 }
 
 func always(n int) func(time.Duration) int { return func(time.Duration) int { return n } }
@@ -111,6 +111,34 @@ func TestFindsTheCapacity(t *testing.T) {
 				tr.settled(t, 10*ms)
 			})
 		})
+	}
+}
+
+// Single windows may mislead: with these seeds the first probe is of short requests only, by
+// chance, so that the limit where it starts looks as if it were too much already. In five
+// seconds there is time enough to find out.
+func TestAShortWindowThatMisleadsDoesNotDecide(t *testing.T) {
+	const c, begin, end = 100, 4 * time.Second, 5 * time.Second
+	for _, f := range finders {
+		for _, seed := range []uint64{35, 103, 1132, 1321, 1539, 1562, 1717, 1937} {
+			t.Run(fmt.Sprintf("%T/%d", f, seed), func(t *testing.T) {
+				a := f.New()
+				sum, limit, last := 0.0, 20, begin
+				simulation.Run(simulation.Config{
+					Next: func(s simulation.Sample) float64 { return a.Next(adaptive.Sample(s)) },
+					Min:  1, Max: 1000, Initial: limit, Seed: seed,
+					Slots: always(c), Clients: always(4 * c), Service: simulation.Exponential(10 * ms),
+					Observe: func(at time.Duration, _ simulation.Sample, next int) {
+						if at > begin {
+							sum += float64(limit) * (at - last).Seconds()
+							last = at
+						}
+						limit = next
+					},
+				}, end, 0)
+				assert.InDelta(t, c, sum/(end-begin).Seconds(), 0.2*c, "the mean limit in the last second")
+			})
+		}
 	}
 }
 
@@ -256,7 +284,7 @@ func TestFindsTheCapacityFromMin(t *testing.T) {
 				Min: least, Max: 1000, Initial: least, Seed: seed, Service: d.of, Slots: always(c),
 			}}
 			tr.run(f)
-			assert.Less(t, tr.sum/float64(tr.n-tr.from), 1.25*least, "the mean limit")
+			assert.Less(t, tr.sum/float64(tr.n-tr.from), 1.2*least, "the mean limit")
 		}
 	})
 }

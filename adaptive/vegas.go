@@ -63,19 +63,18 @@ func (v *vegas) Next(s Sample) float64 {
 // law returns the limit that follows limit.
 func (v *vegas) law(limit float64) float64 {
 	ratio := v.ratio()
-	if v.seeking && ratio < overloaded {
-		return v.seek(ratio)
-	}
 	if v.seeking {
-		v.seeking = false
-		return v.retreat(limit/ratio + v.alpha(int(limit/ratio)))
+		if next, found := v.seek(ratio); !found {
+			return next
+		}
+		return v.retreat(v.inUse(limit)/ratio + v.alpha(int(v.inUse(limit)/ratio)))
 	}
 	n := int(limit)
 	queue := limit * (1 - 1/ratio)
 	alpha, beta, threshold := v.alpha(n), v.beta(n), v.threshold(n)
 	if ratio > farOverloaded && queue > max(alpha, beta, threshold) {
 		v.streak = 0
-		return v.retreat(limit * max(1/ratio, steepest))
+		return v.retreat(v.inUse(limit) * max(1/ratio, steepest))
 	}
 	v.note(queue <= threshold)
 	switch {
