@@ -96,11 +96,11 @@ func (k *Keyed[R, K]) acquireEntered(ctx context.Context, e *entry[R, K], permit
 // partition.
 func (k *Keyed[R, K]) settle(ctx context.Context, e *entry[R, K], l core.Lease, turn direct.Turn) (again bool) {
 	switch {
-	case turn == direct.Closed:
-		return k.gone(e)
+	case turn == direct.Closed && k.gone(e):
+		return true
 	case turn == direct.Due:
 		k.share(e, l, ctx == none)
-	case turn == direct.Uncounted && e.kind == rated:
+	case turn != direct.Passed && e.kind == rated:
 		// Its wait may have been over, by a grant whose turn it was, when ctx ended: then
 		// nobody else does that share.
 		if ctx != none && ctx.Err() != nil || k.tallies[e.hash%tallies].n.Add(1)%callsPerShare == 0 {
@@ -131,8 +131,8 @@ func (k *Keyed[R, K]) gone(e *entry[R, K]) bool {
 	return !e.alive()
 }
 
-// tally counts those requests of some keys that rate limiters of core's refuse, or are asked
-// by a probe: they are not counted among its grants.
+// tally counts those requests of some keys that rate limiters of core's refuse, those that
+// their owners closed included, or are asked by a probe: they are not counted among its grants.
 type tally struct {
 	n atomic.Uint64
 	_ [56]byte // another's is in another line

@@ -261,6 +261,46 @@ func TestRefusedRequestsSweep(t *testing.T) {
 	}
 }
 
+// Requests for a partition whose limiter its owner has closed, or never made, sweep too.
+func TestRefusalsOfClosedLimitersSweep(t *testing.T) {
+	limiters := kinds(1, time.Hour)
+	limiters["zero"] = func() core.Limiter { return new(core.TokenBucket) }
+	for name, limiter := range limiters {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const n = 50
+				var fakes []*fake
+				k := newKeyed(t, options{New: func(key string) (core.Limiter, error) {
+					if key == "closed" {
+						return limiter(), nil
+					}
+					f := newFake(busy)
+					fakes = append(fakes, f)
+					return f, nil
+				}})
+				for i := range n {
+					takes(t, k, "idle"+strconv.Itoa(i), 1).Release()
+				}
+				k.TryAcquire("closed", 1)
+				l, _ := k.Get("closed")
+				require.NoError(t, l.(interface{ Close() error }).Close())
+				for _, f := range fakes {
+					f.idle.Store(int64(time.Hour))
+				}
+				for i := range 4*(n+1) + 16 {
+					if i%2 == 0 {
+						refused(t, k, "closed", i%3, core.ErrClosed)
+						continue
+					}
+					_, err := k.Acquire(t.Context(), "closed", i%3)
+					require.Equal(t, core.ErrClosed, err)
+				}
+				require.Equal(t, map[string]bool{"closed": true}, live(k))
+			})
+		})
+	}
+}
+
 // A request whose context ended before it saw its grant has used up the turn of that.
 func TestRequestsWhoseContextEndsSweep(t *testing.T) {
 	limiters := kinds(3, 3*time.Second)
