@@ -138,7 +138,9 @@ func gcra(b *testing.B, ctx context.Context) func(string) bool {
 		b.Fatal(err)
 	}
 	l, err := throttled.NewGCRARateLimiterCtx(s, throttled.RateQuota{
-		MaxRate: throttled.PerDuration(perSecond, time.Second), MaxBurst: burst,
+		// A second's worth: it refuses whoever is kept from its processor, between its reading of
+		// the clock and its swap, for longer than the burst lasts.
+		MaxRate: throttled.PerDuration(perSecond, time.Second), MaxBurst: perSecond,
 	})
 	if err != nil {
 		b.Fatal(err)
