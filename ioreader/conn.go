@@ -130,11 +130,12 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 
 // Close ends calls that wait for permits, closes the connection underneath, and releases
 // its place in the listener.
-func (c *conn) Close() error {
+func (c *conn) Close() (err error) {
 	defer c.lease.Release()
+	defer func() { err = c.Conn.Close() }() // even if a limiter panics
+	defer c.writeBy.close()
 	c.readBy.close()
-	c.writeBy.close()
-	return c.Conn.Close()
+	return nil
 }
 
 func (c *conn) pays(l core.Limiter) bool { return c.out.asks(l, c.Conn) }

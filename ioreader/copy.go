@@ -45,7 +45,7 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 	}
 	var s side
 	s.start(ctx, o.Limiter, dst)
-	defer s.end(io.ErrClosedPipe)
+	defer func() { _ = s.close(nil) }() // what is underneath stays open
 	p := pump{side: &s, dst: dst, src: src, paid: onWrite}
 	if o.BufferSize > 0 {
 		p.buf = make([]byte, o.BufferSize)

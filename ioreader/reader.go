@@ -43,15 +43,7 @@ func (t *Reader) WriteTo(w io.Writer) (int64, error) {
 
 // Close ends a call that waits, and all later ones, with [io.ErrClosedPipe], and closes
 // what is underneath if it can be closed. The second Close does nothing and returns nil.
-func (t *Reader) Close() error {
-	if t.side.source.Load() == nil {
-		return errNotMade
-	}
-	if !t.side.end(io.ErrClosedPipe) {
-		return nil
-	}
-	return closeUnder(t.r)
-}
+func (t *Reader) Close() error { return t.side.close(t.r) }
 
 // String says what the reader is and what limits it.
 func (t *Reader) String() string { return "throttled reader, " + t.side.String() }

@@ -129,11 +129,18 @@ func (s *side) explain(err error) error {
 	return err
 }
 
-// end ends the calls on this side, and reports whether this call did.
-func (s *side) end(cause error) bool {
-	first := s.source.Load().End(cause)
+// close ends the calls on this side, and closes what is underneath, even if the limiter panics
+// as it takes back what was not used.
+func (s *side) close(under any) (err error) {
+	source := s.source.Load()
+	if source == nil {
+		return errNotMade
+	}
+	if source.End(io.ErrClosedPipe) {
+		defer func() { err = closeUnder(under) }()
+	}
 	s.meter.Clear()
-	return first
+	return nil
 }
 
 // write writes p slice by slice.

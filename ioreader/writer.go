@@ -42,15 +42,7 @@ func (t *Writer) ReadFrom(r io.Reader) (int64, error) {
 
 // Close ends a call that waits, and all later ones, with [io.ErrClosedPipe], and closes
 // what is underneath if it can be closed. The second Close does nothing and returns nil.
-func (t *Writer) Close() error {
-	if t.side.source.Load() == nil {
-		return errNotMade
-	}
-	if !t.side.end(io.ErrClosedPipe) {
-		return nil
-	}
-	return closeUnder(t.w)
-}
+func (t *Writer) Close() error { return t.side.close(t.w) }
 
 // String says what the writer is and what limits it.
 func (t *Writer) String() string { return "throttled writer, " + t.side.String() }
