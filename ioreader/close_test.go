@@ -43,7 +43,9 @@ func (s *sink) Close() error {
 // A limiter that panics as Close gives a batch back keeps nothing open.
 func TestCloseClosesWhatIsUnderneathWhateverTheLimiterDoes(t *testing.T) {
 	for name, wrap := range map[string]func(*testing.T, *sink, core.Limiter) io.WriteCloser{
-		"writer": func(t *testing.T, s *sink, l core.Limiter) io.WriteCloser { return ioreader.NewWriter(t.Context(), s, l) },
+		"writer": func(t *testing.T, s *sink, l core.Limiter) io.WriteCloser {
+			return ioreader.NewWriter(t.Context(), s, l)
+		},
 		"connection": func(t *testing.T, s *sink, l core.Limiter) io.WriteCloser {
 			c, err := ioreader.NewConn(s, ioreader.ConnOptions{Write: l})
 			require.NoError(t, err)
