@@ -22,13 +22,16 @@ import (
 // rather than let them wait. [For] gives the [core.Limiter] of one request.
 //
 // No goroutine and no timer runs: each request looks at a few partitions, one that waits when
-// its wait has ended, and drops those whose time has come. Of n live partitions all that may be dropped are gone after at most
-// 4n+16 further requests, for whatever keys. [Keyed.Sweep] drops them at once.
+// its wait has ended, and drops those whose time has come. Of n live partitions all that may
+// be dropped are gone after at most 4n+16 further requests, for whatever keys. [Keyed.Sweep]
+// drops them at once.
 //
 // A request for a live partition takes no lock of the Keyed's and allocates nothing. If its
 // limiter is one of core's rate limiters, two of three such requests write to the limiter
-// alone, so that requests of many cores for many keys do not meet. Keyed is a [Limiter] and a [Refunder], safe for concurrent use. Make it with [New]; the zero value
-// refuses with [core.ErrClosed].
+// alone, so that requests of many cores for many keys do not meet.
+//
+// Keyed is a [Limiter] and a [Refunder], safe for concurrent use. Make it with [New]; the
+// zero value refuses with [core.ErrClosed].
 type Keyed[R any, K comparable] struct {
 	o    Options[R, K] // as given, but for the defaults
 	seed maphash.Seed
@@ -164,7 +167,8 @@ func offer(l core.Limiter, lease core.Lease) bool {
 }
 
 // Get returns the limiter of the key's partition, if that is live: to look at, or to Update.
-// It makes no partition. What is changed is lost when the partition is dropped.
+// It makes no partition. When the partition is dropped, what was changed is lost, and a
+// limiter that can be closed is closed: ask for it anew rather than keep it.
 func (k *Keyed[R, K]) Get(key K) (core.Limiter, bool) {
 	if k.o.Key == nil {
 		return nil, false

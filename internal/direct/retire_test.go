@@ -115,7 +115,7 @@ func TestRetireOfAClosedLimiter(t *testing.T) {
 	require.True(t, ways.Retire(l, 0))
 }
 
-// A limiter that somebody waits for is not idle, and he is served.
+// A limiter that somebody waits for is not idle, and serves that caller.
 func TestRetireWhileSomebodyWaits(t *testing.T) {
 	for name, limiter := range fours(time.Second) {
 		if name == "manual" {
