@@ -11,7 +11,8 @@ import (
 // while they count, a bucket's until it would have been full again had nothing more been
 // taken. So a late refund lets nothing through that the limiter alone would not have.
 // Refunds are remembered until the limiter is whole; of more than some 4,096 groups of 64
-// grants the older half is forgotten, and leases as old as those are not refunded any more.
+// grants, or some 16 of a window's, the older half is forgotten, and leases as old as those
+// are not refunded any more.
 func (e *engine) Refund(l Lease) {
 	if l.c == nil || l.c.e != e {
 		return
