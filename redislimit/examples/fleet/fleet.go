@@ -46,6 +46,7 @@ func main() { program.Main(usage, define) }
 func define(flags *flag.FlagSet, s program.Streams) program.Body {
 	url := flags.String("member", "", "be a member of the fleet, on this Redis")
 	key := flags.String("key", "", "what the fleet's keys begin with; made up if not given")
+	until := flags.Int64("until", 0, "when a member ends, in nanoseconds since 1970")
 	seconds := flags.Int("seconds", 3, "how long the fleet works, 1 to 3600")
 	return func(ctx context.Context, args []string) error {
 		if err := program.NoArguments(args); err != nil {
@@ -58,7 +59,7 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 			*key = "fleet" + strconv.FormatInt(time.Now().UnixNano(), 36)
 		}
 		if *url != "" {
-			return member(ctx, s.Out, *url, *key, *seconds)
+			return member(ctx, s.Out, *url, *key, time.Unix(0, *until))
 		}
 		return fleet(ctx, s, *key, *seconds)
 	}
@@ -83,9 +84,10 @@ func fleet(ctx context.Context, s program.Streams, key string, seconds int) erro
 	var mu sync.Mutex
 	var failed error
 	sum := 0
+	until := time.Now().Add(time.Duration(seconds) * time.Second) // for all of them, however long each takes to start
 	for i := range processes {
 		wg.Go(func() {
-			n, line, err := run(ctx, s.Err, self, url, key, seconds)
+			n, line, err := run(ctx, s.Err, self, url, key, until)
 			mu.Lock()
 			defer mu.Unlock()
 			failed = errors.Join(failed, err)
@@ -111,8 +113,8 @@ func fleet(ctx context.Context, s program.Streams, key string, seconds int) erro
 }
 
 // run starts a member, and returns what it was granted.
-func run(ctx context.Context, stderr io.Writer, self, url, key string, seconds int) (int, string, error) {
-	cmd := exec.CommandContext(ctx, self, "-member", url, "-key", key, "-seconds", strconv.Itoa(seconds)) //nolint:gosec // ourselves
+func run(ctx context.Context, stderr io.Writer, self, url, key string, until time.Time) (int, string, error) {
+	cmd := exec.CommandContext(ctx, self, "-member", url, "-key", key, "-until", strconv.FormatInt(until.UnixNano(), 10)) //nolint:gosec // ourselves
 	cmd.Stderr = stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -137,7 +139,7 @@ func report(ctx context.Context, url, key string) (int, error) {
 }
 
 // member works under the two limits, and prints what it was granted.
-func member(ctx context.Context, out io.Writer, url, key string, seconds int) error {
+func member(ctx context.Context, out io.Writer, url, key string, until time.Time) error {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		return err
@@ -162,7 +164,7 @@ func member(ctx context.Context, out io.Writer, url, key string, seconds int) er
 	}
 	defer func() { _ = jobs.Close() }() //nolint:contextcheck // Close takes none
 
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second)
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	var wg sync.WaitGroup
 	for range 4 {

@@ -39,7 +39,7 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		case *clients < 1:
 			return program.Usage("-clients = %d, want at least 1", *clients)
 		}
-		handler, stop, err := newSite() //nolint:contextcheck // a Release has no context
+		handler, stop, err := newSite()
 		if err != nil {
 			return err
 		}
