@@ -134,10 +134,16 @@ func (c *Context) Finish(forgotten bool) {
 // next call too, if that has the same parent and nobody can have kept it.
 func (c *Context) Unused() bool { return c.inner.Load() == nil }
 
-// Explain returns the source's cause if err says that the source ended the wait; else err.
+// Explain returns the source's cause if err says that the source ended the wait, and the
+// caller's own error if that did, whatever the limiter found; else err.
 func (c *Context) Explain(err error) error {
 	if cause := c.EndedBy(err); cause != nil {
 		return cause
+	}
+	if err == context.Canceled { //nolint:errorlint // one that says more is the limiter's
+		if own := c.parent.Err(); own != nil {
+			return own
+		}
 	}
 	return err
 }
@@ -209,7 +215,9 @@ func (c *Context) resolve() *inner {
 	} else if c.done.Load() {
 		in.cancel(errFinished)
 	} else if err := c.parent.Err(); err != nil {
-		in.cancel(err) // a parent of somebody's own may say so and not close its channel
+		// A parent of somebody's own may say so and not close its channel; one of package context closes it
+		// a moment later. The inner context is canceled then, whatever the error: see Explain.
+		in.cancel(err)
 	}
 	if in.Err() != nil {
 		c.unlink()
