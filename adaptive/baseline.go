@@ -8,12 +8,12 @@ import (
 // The baseline of a meter: the mean latency of the latest probes.
 
 const (
-	baselinePer   = 30 // samples of the baseline, per unit of the limit
-	leastBaseline = 600
+	baselinePer   = 30  // samples of the baseline, per unit of the limit
+	leastBaseline = 600 // samples, however small the limit is
 
-	// A probe that was lower is below an older one if their means differ by so many standard
-	// errors: then the older one was under load.
-	below = 2
+	// An older probe was under load if one that went deeper has a lower mean, by so many standard
+	// errors.
+	surelyLess = 2
 )
 
 // unforced takes note of a window with little in flight. It is as good as a probe's, unless
@@ -61,7 +61,7 @@ func (m *meter) keep(w window) {
 // wasLoaded reports whether w shows that an older window was under load.
 func wasLoaded(old, w window) bool {
 	x, y := old.mean(), w.mean()
-	return lower*old.level() > w.level() && x-y > below*math.Hypot(old.spread()*x, w.spread()*y)
+	return lower*old.level() > w.level() && x-y > surelyLess*math.Hypot(old.spread()*x, w.spread()*y)
 }
 
 // forget is for a baseline that may have been under load.

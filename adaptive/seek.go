@@ -5,12 +5,12 @@ import "math"
 // How the limit moves while none that fits is known, and by how much once one is.
 
 const (
-	seekGrowth  = 1.6  // of the limit, from window to window, while it is sought
-	near        = 1.15 // a step that is not worth a short window
-	twice       = 2    // windows in a row must be overloaded for a limit to be found
-	leastRoom   = 0.06
-	mostRoom    = 0.36
-	longestWait = 6 // windows in a row without queueing, until the limit is sought again
+	seekGrowth = 1.6  // of the limit, from window to window, while it is sought
+	near       = 1.15 // a step that is not worth a short window
+	twice      = 2    // windows in a row must be overloaded for a limit to be found
+	longStreak = 6    // windows in a row without queueing, after which the limit is sought again
+
+	leastRoom, mostRoom = 0.06, 0.36 // shares of the limit that it grows by in a window without queueing
 )
 
 // beginSeek has the limit sought.
@@ -66,7 +66,7 @@ func (m *meter) note(fine bool) {
 	}
 	m.fits()
 	m.streak++
-	if m.streak == longestWait {
+	if m.streak == longStreak {
 		m.beginSeek()
 	}
 }
