@@ -10,28 +10,17 @@ import (
 const (
 	baselinePer   = 30  // samples of the baseline, per unit of the limit
 	leastBaseline = 600 // samples, however small the limit is
-
-	// An older probe was under load if one that went deeper has a lower mean, by so many standard
-	// errors.
-	surelyLess = 2
 )
 
 // unforced takes note of a window with little in flight. It is as good as a probe's, unless
 // there was more in flight than in the probes, and it took longer.
 func (m *meter) unforced(w window) {
-	if m.loaded(w) {
+	if p := m.pool(); m.baseline > 0 && lower*w.level() > p.level() && w.mean() > m.baseline {
 		m.doubt()
 		return
 	}
 	m.keep(w)
 	m.rest = 0
-}
-
-// loaded reports whether a window took longer than those of the baseline, and had more in
-// flight.
-func (m *meter) loaded(w window) bool {
-	p := m.pool()
-	return m.baseline > 0 && lower*w.level() > p.level() && w.mean() > m.baseline
 }
 
 // keep makes w part of the baseline, which it may be all of.
@@ -47,7 +36,7 @@ func (m *meter) keep(w window) {
 	}
 	m.probes = slices.Delete(m.probes, 0, from)
 	m.probes = slices.DeleteFunc(m.probes, func(old window) bool {
-		return lower*old.level() > m.full.level() || differ(old, w) || wasLoaded(old, w)
+		return lower*old.level() > m.full.level() || differ(old, w)
 	})
 	m.probes = append(m.probes, w)
 	if m.rest = 0; total >= long {
@@ -56,12 +45,6 @@ func (m *meter) keep(w window) {
 	p := m.pool()
 	m.baseline = p.mean()
 	m.doubt()
-}
-
-// wasLoaded reports whether w shows that an older window was under load.
-func wasLoaded(old, w window) bool {
-	x, y := old.mean(), w.mean()
-	return lower*old.level() > w.level() && x-y > surelyLess*math.Hypot(old.spread()*x, w.spread()*y)
 }
 
 // forget is for a baseline that may have been under load.

@@ -58,8 +58,6 @@ func (m *meter) probed(w window) bool {
 	case w.mean() > m.full.mean() && differ(w, m.full):
 		// Less load and more latency: the server is another than it was a window ago.
 		m.rest = 0
-	case m.loaded(w) && differ(m.pool(), w):
-		// It went less deep than those of the baseline, into the load.
 	case followed < hardlyFollows || m.baseline == 0 || w.mean() < m.baseline:
 		m.keep(w)
 	}
