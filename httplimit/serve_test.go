@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -168,9 +169,7 @@ func TestHijack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := atOnce(t, 1, 0)
 			o.Policies = []httplimit.Policy{{Name: "one", Limiter: all(l)}}
-			ended := make(chan struct{})
-			h := limits(t, o).Policy("one")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				defer close(ended)
+			held := limits(t, o).Policy("one")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				conn, rw, err := http.NewResponseController(w).Hijack()
 				if !assert.NoError(t, err) {
 					return
@@ -181,7 +180,11 @@ func TestHijack(t *testing.T) {
 				line, _ := rw.ReadString('\n')
 				_, _ = fmt.Fprint(conn, line)
 			}))
-			s := httptest.NewServer(h)
+			ended := make(chan struct{}) // a server forgets a connection that was hijacked
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer close(ended)
+				held.ServeHTTP(w, r)
+			}))
 			defer s.Close()
 			conn, err := net.Dial("tcp", s.Listener.Addr().String())
 			require.NoError(t, err)
@@ -197,8 +200,6 @@ func TestHijack(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "hello\n", line)
 			<-ended
-			s.Config.SetKeepAlivesEnabled(false)
-			s.Close()
 			free(t, l)
 		})
 	}
@@ -333,10 +334,11 @@ func TestPanicOverAConnection(t *testing.T) {
 	})
 }
 
+// Time stands still until all wait: the handler holds its permit when its time is over.
 func TestTimeoutHandler(t *testing.T) {
 	outer := atOnce(t, 1, 0)
 	for _, global := range []*httplimit.Policy{nil, {Limiter: all(outer)}} {
-		timeOut(t, global, outer)
+		synctest.Test(t, func(t *testing.T) { timeOut(t, global, outer) })
 	}
 }
 
@@ -347,16 +349,13 @@ func timeOut(t *testing.T, global *httplimit.Policy, outer *core.ConcurrencyLimi
 		Global:   global,
 		Policies: []httplimit.Policy{{Name: "p", Limiter: all(inner)}},
 	})
-	let, ended := make(chan struct{}), make(chan struct{})
-	h := l.Handler(http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer close(ended)
-		l.Policy("p")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let })).ServeHTTP(w, r)
-	}), time.Millisecond, "slow"))
+	let := make(chan struct{})
+	h := l.Handler(http.TimeoutHandler(l.Policy("p")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let })), time.Millisecond, "slow"))
 	require.Equal(t, http.StatusServiceUnavailable, get(h, "/").Code)
 	free(t, outer)
 	require.Zero(t, inner.Available(), "its handler goes on")
 	close(let)
-	<-ended
+	synctest.Wait()
 	free(t, inner)
 }
 
