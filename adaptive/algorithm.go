@@ -13,8 +13,9 @@ type Algorithm interface {
 	// grow. The limiter makes one call at a time, in the order of the releases or nearly
 	// so, holding no lock; samples that come meanwhile wait.
 	//
-	// A panic goes to whoever released the lease, and the next sample is learned from as if
-	// nothing had been.
+	// It should return soon: a goroutine that releases calls it, and goes on doing so for the
+	// samples of others until none waits. A panic goes to whoever releases, the first of
+	// several, and the next sample is learned from as if nothing had been.
 	Next(s Sample) (limit float64)
 }
 

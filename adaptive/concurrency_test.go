@@ -391,6 +391,52 @@ func TestNextPanicsWhileSamplesWait(t *testing.T) {
 	})
 }
 
+// If Next panics each time, the first of all panics goes on, and however many samples wait the
+// stack does not grow.
+func TestNextAlwaysPanics(t *testing.T) {
+	for name, fail := range map[string]func(n int){
+		"panic":  func(n int) { panic(n) },
+		"Goexit": func(int) { runtime.Goexit() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const samples = 300
+				goOn := make(chan struct{})
+				n, deepest := 0, 0
+				pcs := make([]uintptr, 100*samples)
+				a := &script{next: func(adaptive.Sample) float64 {
+					<-goOn
+					n++
+					deepest = max(deepest, runtime.Callers(0, pcs))
+					fail(n)
+					return 0
+				}}
+				l := newConcurrency(t, adaptive.Options{Initial: 2 * samples, Algorithm: a})
+				panicked := make(chan any, 1)
+				go func() {
+					defer func() { panicked <- recover() }()
+					l.Drop(l.TryAcquire(1))
+				}()
+				synctest.Wait()
+				for range samples - 1 {
+					l.Drop(l.TryAcquire(1))
+				}
+				close(goOn)
+				first := <-panicked
+				assert.Equal(t, samples, n)
+				assert.Equal(t, samples, l.Limit())
+				if name == "panic" {
+					assert.Equal(t, 1, first)
+					assert.Less(t, deepest, samples/3)
+				}
+				a.next = func(adaptive.Sample) float64 { return 5 }
+				l.TryAcquire(samples).Release()
+				assert.Equal(t, 5, l.Limit(), "it is learned on")
+			})
+		})
+	}
+}
+
 // Next and OnChange may use the limiter: no lock is held.
 func TestCallbacksMayUseTheLimiter(t *testing.T) {
 	var l *adaptive.Concurrency

@@ -104,21 +104,23 @@ func (l *Concurrency) endedSlow(e ending) {
 
 // learn learns from e, and from what comes meanwhile. It is this goroutine's turn.
 func (l *Concurrency) learn(e ending) {
-	defer l.learnQueued() // if the user's code panics or ends the goroutine, too
+	ended := false
+	defer func() { l.learnRest(ended) }()
 	l.step(e)
+	l.learnAll()
+	ended = true
 }
 
-// learnQueued learns from what is in the queue until it is empty, and ends the turn.
+// learnQueued is learn where e is in the queue.
 func (l *Concurrency) learnQueued() {
-	if l.next == len(l.batch) && l.turn.CompareAndSwap(busy, idle) {
-		return
-	}
 	ended := false
-	defer func() {
-		if !ended {
-			l.learnQueued() // the rest, before the panic goes on
-		}
-	}()
+	defer func() { l.learnRest(ended) }()
+	l.learnAll()
+	ended = true
+}
+
+// learnAll learns from what is in the queue until it is empty, and ends the turn.
+func (l *Concurrency) learnAll() {
 	for l.next < len(l.batch) || !l.turn.CompareAndSwap(busy, idle) {
 		if l.next == len(l.batch) {
 			l.turn.Store(busy)
@@ -134,7 +136,23 @@ func (l *Concurrency) learnQueued() {
 			l.step(e)
 		}
 	}
-	ended = true
+}
+
+// learnRest does what is left if the user's code panicked or ended the goroutine, before that goes
+// on. Whoever released the other samples is gone, so their panics are not told: the first one is
+// on its way. And they must not pile up on the stack, as there may be any number.
+func (l *Concurrency) learnRest(ended bool) {
+	for !ended {
+		func() {
+			defer func() {
+				if !ended && recover() == nil { // this ends the goroutine
+					l.learnRest(false)
+				}
+			}()
+			l.learnAll()
+			ended = true
+		}()
+	}
 }
 
 // step learns from one sample.
