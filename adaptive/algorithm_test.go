@@ -24,8 +24,11 @@ func FuzzAlgorithms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, kind uint8, longest int64) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		a := []interface{ New() adaptive.Algorithm }{adaptive.Gradient{}, adaptive.Vegas{}, adaptive.AIMD{}}[kind%3].New()
-		most := 1 + r.IntN(300)
+		most := []int{1 + r.IntN(300), 1 + r.IntN(300), math.MaxInt}[r.IntN(3)]
 		limit := 1 + r.IntN(most)
+		if r.IntN(4) == 0 {
+			limit = most
+		}
 		at := time.Unix(0, 0)
 		for range 5000 {
 			d := time.Duration(r.Int64N(max(longest, 1)))

@@ -67,7 +67,7 @@ func (g *gradient) Next(s Sample) float64 {
 		return g.drop(s)
 	}
 	if g.add(s) {
-		g.limit = g.law(g.limit)
+		g.want(g.law(g.limit))
 	}
 	return g.wanted()
 }

@@ -100,7 +100,7 @@ func (m *meter) add(s Sample) bool {
 	m.full = w
 	// What the limit is may not be what was wanted: it is bounded, and does not grow while
 	// less than half of it is used.
-	m.limit = min(m.limit, justBelow(s.Limit+1))
+	m.limit = min(m.limit, topOf(s.Limit))
 	switch {
 	case w.level() < m.limit/2 && (m.baseline > 0 || w.level() < leastForced), w.level()*probeShare < 1:
 		m.unforced(w)
@@ -154,8 +154,16 @@ func (m *meter) begin(s Sample) {
 	}
 }
 
-// justBelow returns the largest useful fraction that rounds down to less than n.
-func justBelow(n int) float64 { return float64(n) - 1e-6 }
+// topOf returns the largest useful fraction that rounds down to the limit.
+func topOf(limit int) float64 { return float64(limit) + 1 - 1e-6 }
+
+// want has the limit follow a law. What a law says that is no number, or no limit, comes of a
+// function of the user's, and must not stay.
+func (m *meter) want(limit float64) {
+	if !math.IsNaN(limit) {
+		m.limit = max(limit, 1)
+	}
+}
 
 // settle has the samples not counted that were under way, or waited at the server, before
 // the limit changed.
@@ -194,8 +202,9 @@ func (m *meter) ratio() float64 {
 // drop takes note of a drop, and returns the limit to be in force.
 func (m *meter) drop(s Sample) float64 {
 	m.begin(s)
+	m.limit = min(m.limit, topOf(s.Limit))
 	step := max(math.Log10(m.limit), 1)
-	m.limit = max(min(m.limit, justBelow(s.Limit+1))-step, 1)
+	m.limit = max(m.limit-step, 1)
 	m.seeking = false
 	return min(m.wanted(), float64(s.Limit)-step)
 }

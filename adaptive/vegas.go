@@ -55,7 +55,7 @@ func (v *vegas) Next(s Sample) float64 {
 		return v.drop(s)
 	}
 	if v.add(s) {
-		v.limit = v.law(v.limit)
+		v.want(v.law(v.limit))
 	}
 	return v.wanted()
 }
@@ -67,7 +67,8 @@ func (v *vegas) law(limit float64) float64 {
 		if next, found := v.seek(ratio); !found {
 			return next
 		}
-		return v.retreat(v.inUse(limit)/ratio + v.alpha(int(v.inUse(limit)/ratio)))
+		fits := max(v.inUse(limit)/ratio, 1)
+		return v.retreat(fits + v.alpha(int(fits)))
 	}
 	n := int(limit)
 	queue := limit * (1 - 1/ratio)
