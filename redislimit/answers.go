@@ -113,8 +113,9 @@ func (e *engine) takenLocked(c *call, o *op, a answer, now time.Time) (again boo
 		if o.n > 0 && !e.t.timed() {
 			o.lease = e.holdLocked(o, c.sent)
 		}
-		if o.dropped {
+		if o.left() {
 			e.returnLocked(o)
+			e.dropLocked(o)
 			return false
 		}
 		e.granted++

@@ -113,13 +113,13 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if l, ok := e.check(permits); !ok {
 		return l, l.Err()
 	}
-	o := &op{kind: opTake, n: int64(permits), waits: true}
+	o := &op{kind: opTake, n: int64(permits), waits: true, leaves: ctx.Done()}
 	o.deadline, _ = ctx.Deadline()
-	e.request(o, ctx.Done() == nil) //nolint:contextcheck // what is asked for many does not end with one's ctx
+	e.request(o, o.leaves == nil) //nolint:contextcheck // what is asked for many does not end with one's ctx
 	if o.done != nil {
 		select {
 		case <-o.done:
-		case <-ctx.Done():
+		case <-o.leaves:
 			if e.leave(o) { //nolint:contextcheck // as above
 				return core.Refuse(ctx.Err()), ctx.Err()
 			}
@@ -289,6 +289,12 @@ func (e *engine) leave(o *op) bool {
 	if o.decided {
 		return false
 	}
+	e.dropLocked(o)
+	return true
+}
+
+// dropLocked takes out an o whose caller goes away.
+func (e *engine) dropLocked(o *op) {
 	o.dropped = true
 	if o.queued {
 		first := o == e.queue.head(e.t.order) || o.n == 0
@@ -297,7 +303,6 @@ func (e *engine) leave(o *op) bool {
 			e.kickLocked()
 		}
 	}
-	return true
 }
 
 // forget gives back a grant that nobody has seen. It stays counted: counts do not fall.

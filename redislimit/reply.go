@@ -238,10 +238,11 @@ type op struct {
 	bind *terms // opBind: the terms until now
 	back stamp  // opGive, of a rate: of the grant
 
-	waits    bool      // it is an Acquire: refused, it waits
-	deadline time.Time // until when the caller waits; zero: for ever
-	due      time.Time // when its Budget is over
-	probe    bool      // it tries whether the store is back
+	waits    bool            // it is an Acquire: refused, it waits
+	leaves   <-chan struct{} // closed: its caller goes away
+	deadline time.Time       // until when the caller waits; zero: for ever
+	due      time.Time       // when its Budget is over
+	probe    bool            // it tries whether the store is back
 
 	// Guarded by the engine's mutex.
 	queued  bool // it waits in the queue
@@ -261,6 +262,16 @@ type op struct {
 
 	prev, next *op // in the queue
 	done       chan struct{}
+}
+
+// left reports whether the caller of o goes away.
+func (o *op) left() bool {
+	select {
+	case <-o.leaves:
+		return true
+	default:
+		return o.dropped
+	}
 }
 
 // outcome is what became of an operation.
