@@ -23,6 +23,10 @@
 // known. If a limiter fails, as one that is closed or whose Redis is away, the answer is
 // 503, or Policy.FailOpen lets the request pass.
 //
+// A rejected request is answered before its body has come, over HTTP/1 too. The connection
+// is kept for the next request if the answer is the standard one and the body has a known
+// length below 256 KiB; else it is closed after the answer, as the answer says.
+//
 // A granted request is handed on with the ResponseWriter as it came, so WebSockets,
 // server-sent events, HTTP/2 and sendfile work as they do without limits. Only Refund,
 // Download and Headers need to wrap it, and what they hand on can do just what it could.

@@ -35,6 +35,7 @@ type Rejection struct {
 	failed    bool    // the limiter did not refuse, it failed
 	gone      bool    // nobody is there to be answered
 	announced bool    // the header fields are set
+	closes    bool    // they say that the connection is closed, for the sake of the body
 }
 
 func newRejection(v *visit, p *policy, result Result, lease core.Lease, err error) *Rejection {
@@ -98,6 +99,10 @@ func (no *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Del("Content-Encoding")
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
+	if no.keep(w, r) {
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+		defer rid(w, r)
+	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, body) // who does not want to hear it is gone
@@ -168,11 +173,7 @@ func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 	if no.gone {
 		return
 	}
-	if r.ProtoMajor == 1 && r.ContentLength != 0 {
-		// Else net/http reads the body before it answers, and a client that is slow to send
-		// it is slow to hear.
-		_ = http.NewResponseController(w).EnableFullDuplex() // where that is not known, it reads
-	}
+	no.early(w, r) // else a client that is slow to send the body is slow to hear
 	no.announce(w.Header())
 	reject := no.policy.OnRejected
 	if reject == nil {
