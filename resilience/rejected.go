@@ -34,6 +34,7 @@ func newRejected(source Source, l core.Lease, err error) *RejectedError {
 	} else if e := new(core.RejectedError); r.RetryAfter == 0 && errors.As(err, &e) {
 		r.RetryAfter = e.RetryAfter
 	}
+	r.RetryAfter = max(r.RetryAfter, 0)
 	return r
 }
 
@@ -49,6 +50,9 @@ func (e *RejectedError) Error() string {
 	s := "resilience: " + e.Source.String()
 	if e.Err == nil {
 		return s + ": rejected"
+	}
+	if inner, ok := errors.AsType[*RejectedError](e.Err); ok && inner.Source == e.Source {
+		return e.Err.Error() // says so already
 	}
 	return s + ": " + e.Err.Error()
 }

@@ -246,6 +246,7 @@ func TestWhatALimiterMaySay(t *testing.T) {
 		"rejected, no lease":       {err: &core.RejectedError{RetryAfter: time.Minute}, refusal: true, is: core.ErrRejected, retry: time.Minute},
 		"rejected, another lease":  {lease: core.Refuse(boom), err: &core.RejectedError{RetryAfter: time.Hour}, refusal: true, is: core.ErrRejected, retry: time.Hour},
 		"rejected, acquired lease": {lease: core.Grant(1, nil), err: &core.RejectedError{RetryAfter: time.Hour}, refusal: true, is: core.ErrRejected, retry: time.Hour},
+		"a negative RetryAfter":    {lease: core.Reject(core.RetryAfter.With(-time.Second)), refusal: true, is: core.ErrRejected},
 		"an odd rejection":         {lease: odd, err: odd.Err(), refusal: true, is: core.ErrRejected},
 		"an error":                 {err: boom, is: boom},
 		"an error in the lease":    {lease: core.Refuse(boom), is: boom},
@@ -275,7 +276,7 @@ func TestWhatALimiterMaySay(t *testing.T) {
 			assert.ErrorIs(t, r.Lease.Err(), core.ErrRejected)
 			var inner *core.RejectedError
 			require.ErrorAs(t, err, &inner)
-			assert.Equal(t, c.retry, inner.RetryAfter)
+			assert.Equal(t, c.retry, max(inner.RetryAfter, 0))
 		})
 	}
 }
@@ -305,6 +306,7 @@ func TestNestedRejectionKeepsItsSource(t *testing.T) {
 		assert.InDelta(t, time.Hour, r.RetryAfter, float64(time.Minute))
 		_, ok := core.RetryAfter.From(r.Lease)
 		assert.True(t, ok)
+		assert.Equal(t, 1, strings.Count(err.Error(), "(null)/(null)/inner"), "it is named once: %v", err)
 	}
 }
 
