@@ -17,7 +17,8 @@ type ShedOptions struct {
 	Name string
 
 	// Probe returns what is watched: a share, a number of seconds, whatever Above is in. Two
-	// calls never overlap. It should return soon: a caller waits for it. NaN says nothing
+	// calls never overlap. It should return soon: a caller waits for it. It must not ask this
+	// Shed for permits: for the first reading that is to wait for itself. NaN says nothing
 	// and leaves all as it is. Required; see [CPU], [SchedulerLatency] and [Heap].
 	Probe func() float64
 

@@ -35,7 +35,7 @@ func loadOne(ctx context.Context, w io.Writer, limit string, s settings) error {
 		return err
 	}
 	defer b.Stop()
-	most := capacity(ctx, b, s.took/3)
+	most := throughput(ctx, b, s.took/3)
 	atCapacity := 0
 	for _, times := range []float64{1, 3} {
 		var l limits // since the last time
@@ -59,9 +59,9 @@ func loadOne(ctx context.Context, w io.Writer, limit string, s settings) error {
 	return ctx.Err()
 }
 
-// capacity returns how many requests a second the server answers if twice as many clients as
+// throughput returns how many requests a second the server answers if twice as many clients as
 // there are processors ask again and again.
-func capacity(ctx context.Context, b *backend.Backend, took time.Duration) float64 {
+func throughput(ctx context.Context, b *backend.Backend, took time.Duration) float64 {
 	begin := time.Now()
 	var wg sync.WaitGroup
 	var mu sync.Mutex

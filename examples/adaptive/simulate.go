@@ -29,9 +29,12 @@ func slots(t time.Duration) int {
 	return 150
 }
 
+// capacity is how many requests the server can answer in a second.
+func capacity(t time.Duration) float64 { return float64(slots(t)) / mean.Seconds() }
+
 // rate is how many requests come in a second.
 func rate(t time.Duration) float64 {
-	full := 100 / mean.Seconds()
+	full := capacity(0)
 	if t < length/6 {
 		return full * (0.2 + 2.8*t.Seconds()/(length/6).Seconds())
 	}
@@ -53,19 +56,23 @@ type algorithm struct {
 	of   func() adaptive.Algorithm // nil: no limit
 }
 
+const noLimit = "no limit"
+
 var algorithms = []algorithm{
 	{"gradient", adaptive.Gradient{}.New},
 	{"vegas", adaptive.Vegas{}.New},
 	{"aimd", adaptive.AIMD{Timeout: patient / 2}.New},
-	{"no limit", nil},
+	{noLimit, nil},
 }
 
-// course is how one simulation went.
+// course is how one simulation went, slice by slice.
 type course struct {
 	algorithm string
-	times     []float64 // of slices, in seconds
+	times     []float64 // the middles of the slices, in seconds
 	limits    []float64 // mean
-	p99       []float64 // in seconds
+	good      []float64 // answers in time, a second
+	refused   []float64 // requests, a second
+	p50, p99  []float64 // of all answers, in seconds
 }
 
 // simulate runs each algorithm with each distribution.
@@ -92,27 +99,66 @@ func simulate(w io.Writer, s settings) error {
 // run simulates one algorithm.
 func run(a algorithm, d distribution, seed uint64) (course, simulation.Result) {
 	c := course{algorithm: a.name}
-	var latencies []time.Duration
-	sum, end := 0.0, slice
+	p := part{end: slice}
+	at := func(t time.Duration) {
+		for t >= p.end {
+			c.add(&p)
+		}
+	}
 	config := simulation.Config{
 		Min: 1, Max: 2000, Initial: 20,
 		Slots: slots, Service: d.of, Rate: rate, Seed: seed, Timeout: patient,
 		Observe: func(t time.Duration, s simulation.Sample, limit int) {
-			if t >= end {
-				c.times = append(c.times, (end - slice/2).Seconds())
-				c.limits = append(c.limits, sum/float64(len(latencies)))
-				c.p99 = append(c.p99, quantile(latencies, 0.99).Seconds())
-				latencies, sum, end = latencies[:0], 0, end+slice
+			at(t)
+			p.limits += float64(limit)
+			p.latencies = append(p.latencies, s.Duration)
+			if !s.Dropped {
+				p.good++
 			}
-			sum += float64(limit)
-			latencies = append(latencies, s.Duration)
+		},
+		Refused: func(t time.Duration) {
+			at(t)
+			p.refused++
 		},
 	}
 	if a.of != nil {
 		learner := a.of()
 		config.Next = func(s simulation.Sample) float64 { return learner.Next(adaptive.Sample(s)) }
 	}
-	return c, simulation.Run(config, length, 0)
+	result := simulation.Run(config, length, 0)
+	return c, result
+}
+
+// part is what is known of the present slice.
+type part struct {
+	end           time.Duration
+	limits        float64 // the sum, one for each answer
+	latencies     []time.Duration
+	good, refused int
+}
+
+// add adds what is known of a slice, and begins the next. One without an answer has no limit and
+// no latency to tell: it keeps those before it.
+func (c *course) add(p *part) {
+	c.times = append(c.times, (p.end - slice/2).Seconds())
+	c.good = append(c.good, float64(p.good)/slice.Seconds())
+	c.refused = append(c.refused, float64(p.refused)/slice.Seconds())
+	if n := len(p.latencies); n > 0 {
+		c.limits = append(c.limits, p.limits/float64(n))
+		c.p50 = append(c.p50, quantile(p.latencies, 0.5).Seconds())
+		c.p99 = append(c.p99, quantile(p.latencies, 0.99).Seconds())
+	} else {
+		c.limits, c.p50, c.p99 = again(c.limits), again(c.p50), again(c.p99)
+	}
+	*p = part{end: p.end + slice, latencies: p.latencies[:0]}
+}
+
+// again returns x with its last value once more.
+func again(x []float64) []float64 {
+	if len(x) == 0 {
+		return []float64{0}
+	}
+	return append(x, x[len(x)-1])
 }
 
 // quantile returns the latency that a share of all stays within.

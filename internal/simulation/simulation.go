@@ -24,6 +24,7 @@ type Config struct {
 	Rate    func(t time.Duration) float64                     // requests a second that come; nil: Clients ask
 	Clients func(t time.Duration) int                         // each asks again as soon as it is answered; nil: any number
 	Observe func(t time.Duration, s Sample, limit int)        // after each sample; may be nil
+	Refused func(t time.Duration)                             // each request that is rejected; may be nil
 	Seed    uint64
 
 	// Timeout is how long a client waits for an answer. One that comes later is a drop, and
@@ -114,6 +115,9 @@ func (s *state) arrive() {
 func (s *state) arrived() {
 	if s.Next != nil && s.inFlight >= s.limit {
 		s.Rejected++
+		if s.Refused != nil {
+			s.Refused(s.now)
+		}
 		return
 	}
 	s.admit()
