@@ -22,7 +22,7 @@ const (
 type backends struct {
 	say    func(format string, args ...any)
 	dialer net.Dialer
-	base   atomic.Pointer[http.Transport]
+	base   atomic.Pointer[transport]
 	turn   atomic.Uint64
 	begun  time.Time  // see stalling
 	mu     sync.Mutex // one change at a time
@@ -46,8 +46,8 @@ func newBackends(say func(format string, args ...any)) *backends {
 }
 
 // transport returns what sends requests to backends that may be silent for limit; 0: for ever.
-func (b *backends) transport(limit time.Duration) *http.Transport {
-	return &http.Transport{
+func (b *backends) transport(limit time.Duration) *transport {
+	t := &transport{limit: limit, Transport: http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := b.dialer.DialContext(ctx, network, address)
 			if err != nil {
@@ -58,14 +58,17 @@ func (b *backends) transport(limit time.Duration) *http.Transport {
 			}
 			return c, nil
 		},
-		ResponseHeaderTimeout: limit,
 		ForceAttemptHTTP2:     true,
 		DisableCompression:    true, // what the client accepts is the backend's to see
 		MaxIdleConnsPerHost:   512,
 		IdleConnTimeout:       90 * time.Second,
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: time.Second,
+	}}
+	if limit > 0 {
+		t.watch = newWatch(limit)
 	}
+	return t
 }
 
 // dialError is the error of a connection that could not be made: nothing was sent.
@@ -78,7 +81,7 @@ func (e *dialError) Unwrap() error { return e.error }
 func (b *backends) set(next []*backend, limit time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if before := b.base.Load(); before.ResponseHeaderTimeout != limit {
+	if before := b.base.Load(); before.limit != limit {
 		b.base.Store(b.transport(limit))
 		before.CloseIdleConnections() // those in use end with what they are used for
 	}
@@ -149,9 +152,6 @@ func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 		var answer *http.Response
 		answer, err = base.RoundTrip(r)
 		if !b.noted(r.Context(), k, err) {
-			if err == nil {
-				watched(answer, base.ResponseHeaderTimeout)
-			}
 			return answer, err
 		}
 	}

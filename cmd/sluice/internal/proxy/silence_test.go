@@ -1,8 +1,16 @@
 package proxy
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,56 +19,219 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowly returns a body that comes in parts.
-func slowly(t *testing.T, parts int, every time.Duration) io.ReadCloser {
-	t.Helper()
-	r, w := io.Pipe()
-	go func() {
-		for range parts {
-			time.Sleep(every)
-			if _, err := io.WriteString(w, "part"); err != nil {
-				return
-			}
-		}
-		_ = w.Close()
-	}()
-	return r
+const silence = 10 * time.Second // how long the backends here may be silent
+
+// far is a backend at the other end of pipes: it does as play says with each connection.
+type far struct {
+	t     *testing.T
+	play  func(c net.Conn, r *bufio.Reader)
+	delay time.Duration // of a connection
+	dials int
+	plays sync.WaitGroup
+	conns []net.Conn
 }
 
-// TestSilentAnswer: an answer may take as long as it does, if it comes, and if the client takes its time.
-func TestSilentAnswer(t *testing.T) {
-	const limit = time.Second
-	for name, test := range map[string]struct {
-		parts  int
-		every  time.Duration
-		client time.Duration // between two reads
-		err    error
+func (f *far) transport() *transport {
+	b := newBackends(f.t.Logf).transport(silence)
+	b.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		time.Sleep(f.delay)
+		f.dials++
+		ours, theirs := net.Pipe()
+		f.conns = append(f.conns, theirs)
+		f.plays.Go(func() {
+			f.play(theirs, bufio.NewReader(theirs))
+			_ = theirs.Close()
+		})
+		return ours, nil
+	}
+	f.t.Cleanup(func() {
+		b.CloseIdleConnections()
+		for _, c := range f.conns {
+			_ = c.Close()
+		}
+		f.plays.Wait()
+	})
+	return b
+}
+
+// takes reads a request without its body.
+func takes(r *bufio.Reader) bool {
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil || line == "\r\n" {
+			return err == nil
+		}
+	}
+}
+
+// says sends what it is told to, every so often.
+func says(c net.Conn, every time.Duration, texts ...string) {
+	for _, text := range texts {
+		time.Sleep(every)
+		if _, err := io.WriteString(c, text); err != nil {
+			return
+		}
+	}
+}
+
+// slowly is a body that comes in parts.
+type slowly struct {
+	parts int
+	every time.Duration
+}
+
+func (s *slowly) Read(p []byte) (int, error) {
+	if s.parts == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(s.every)
+	s.parts--
+	return copy(p, "part"), nil
+}
+
+const ok = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
+
+// TestSilence: a backend may be silent for so long while it is its turn, and for ever while the client is waited for.
+func TestSilence(t *testing.T) {
+	const soon, slow = silence - 1, 3 * silence
+	for _, test := range []struct {
+		name   string
+		parts  int // of the request's body, each of them slow
+		dial   time.Duration
+		client time.Duration // before each Read of the answer
+		play   func(c net.Conn, r *bufio.Reader)
+		silent bool // the exchange ends so
+		took   time.Duration
 	}{
-		"steady":      {20, limit / 2, 0, nil},
-		"slow client": {20, 0, 3 * limit, nil},
-		"hangs":       {20, limit + 1, 0, errSilent},
+		{name: "answers soon", took: 2 * soon, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, soon, ok, "done")
+		}},
+		{name: "does not answer", silent: true, took: silence, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, slow, ok+"done")
+		}},
+		{name: "hangs in its header", silent: true, took: silence, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, 0, "HTTP/1.1 200 OK\r\nContent-")
+			says(c, slow, "Length: 4\r\n\r\ndone")
+		}},
+		{name: "hangs in its answer", silent: true, took: soon + silence, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, soon, ok+"do")
+			says(c, slow, "ne")
+		}},
+		{name: "says that it is at work", took: 4 * soon, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			processing := "HTTP/1.1 102 Processing\r\n\r\n"
+			says(c, soon, processing, processing, processing, ok+"done")
+		}},
+		{name: "slow client takes", client: slow, took: 2 * slow, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, 0, ok, "do", "ne")
+		}},
+		{name: "slow client sends", parts: 3, took: 3*slow + soon, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			_, _ = io.ReadFull(r, make([]byte, 3*len("4\r\npart\r\n")+len("0\r\n\r\n")))
+			says(c, soon, ok+"done")
+		}},
+		{name: "answers while the client sends", parts: 3, took: 3*slow + soon, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, 0, ok)
+			_, _ = io.ReadFull(r, make([]byte, 3*len("4\r\npart\r\n")+len("0\r\n\r\n")))
+			says(c, soon, "done")
+		}},
+		{name: "takes no more", parts: 3, silent: true, took: 2*slow + silence, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			_, _ = io.ReadFull(r, make([]byte, len("4\r\npart\r\n")))
+			time.Sleep(5 * slow)
+		}},
+		{name: "connects slowly", dial: slow, took: slow + soon, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, soon, ok+"done")
+		}},
 	} {
+		for _, traced := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/traced=%v", test.name, traced), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := &far{t: t, play: test.play, delay: test.dial}
+					var body io.Reader
+					if test.parts > 0 {
+						body = &slowly{test.parts, slow}
+					}
+					begun := time.Now()
+					got, err := reads(t, f.transport(), traced, body, test.client)
+					assert.Equal(t, test.took, time.Since(begun))
+					if test.silent {
+						assert.ErrorIs(t, err, errSilent)
+						assert.True(t, isSilence(err))
+						return
+					}
+					require.NoError(t, err)
+					assert.Equal(t, "done", got)
+				})
+			})
+		}
+	}
+}
+
+// reads sends a request and reads the answer.
+func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, pause time.Duration) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if traced {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(status int, _ textproto.MIMEHeader) error {
+			assert.Equal(t, http.StatusProcessing, status)
+			return nil
+		}})
+	}
+	method := http.MethodGet
+	if body != nil {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://backend/", body)
+	require.NoError(t, err)
+	a, err := by.RoundTrip(r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = a.Body.Close() }()
+	var got []byte
+	for p := make([]byte, 8); ; {
+		time.Sleep(pause)
+		n, err := a.Body.Read(p)
+		got = append(got, p[:n]...)
+		if errors.Is(err, io.EOF) {
+			return string(got), nil
+		}
+		if err != nil {
+			return string(got), err
+		}
+	}
+}
+
+// TestIdleConnection: a connection that is kept may be silent until the next request, and one that was closed meanwhile is
+// made again, which takes the time of connecting.
+func TestIdleConnection(t *testing.T) {
+	for name, test := range map[string]struct{ requests, dials int }{"kept": {5, 1}, "closed by the backend": {1, 3}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &http.Response{StatusCode: http.StatusOK, Body: slowly(t, test.parts, test.every)}
-				watched(a, limit)
-				for got, p := 0, make([]byte, 4); ; time.Sleep(test.client) {
-					n, err := a.Body.Read(p)
-					got += n
-					if err == nil {
-						continue
+				f := &far{t: t, delay: 2 * silence, play: func(c net.Conn, r *bufio.Reader) {
+					for range test.requests {
+						takes(r)
+						says(c, silence-1, ok+"done")
 					}
-					if test.err == nil {
-						assert.Equal(t, io.EOF, err)
-						assert.Equal(t, 4*test.parts, got)
-					} else {
-						assert.ErrorIs(t, err, test.err)
-					}
-					break
+					takes(r) // and the connection is closed
+				}}
+				b := f.transport()
+				for range 3 {
+					got, err := reads(t, b, true, nil, 0)
+					require.NoError(t, err)
+					assert.Equal(t, "done", got)
+					time.Sleep(2 * silence)
 				}
-				require.NoError(t, a.Body.Close())
-				time.Sleep(test.every) // the source sees it too
-				synctest.Wait()
+				assert.Equal(t, test.dials, f.dials)
 			})
 		})
 	}
@@ -105,11 +276,24 @@ func TestMayBeSilent(t *testing.T) {
 		{http.StatusNoContent, http.NoBody, time.Second},
 		{http.StatusOK, struct{ io.ReadCloser }{}, 0},
 	} {
-		a := &http.Response{StatusCode: test.status, Body: test.body}
-		watched(a, test.limit)
+		by := &transport{limit: test.limit}
+		by.RegisterProtocol("test", answers(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: test.status, Body: test.body, Request: r}, nil
+		}))
+		if test.limit > 0 {
+			by.watch = newWatch(test.limit)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "test://backend/", nil)
+		require.NoError(t, err)
+		a, err := by.RoundTrip(r)
+		require.NoError(t, err)
 		assert.Equal(t, test.body, a.Body)
 	}
 }
+
+type answers func(r *http.Request) (*http.Response, error)
+
+func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 type zeros struct{}
 
