@@ -21,12 +21,13 @@ func FuzzPool(f *testing.F) {
 	f.Add([]byte{0x20}, []byte("\x01\x01\x01\x04\x02\x02\x06\x01\x02\x07"))
 	f.Add([]byte{0x32}, []byte("\x03\x03\x03\x03\x03\x03\x05\x0d\x05\x02\x02\x06\x0f\x02\x02\x02"))
 	f.Add([]byte{0x4d}, []byte("\x01\x03\x01\x03\x01\x03\x05\x04\x0c\x07\x02\x02\x02\x02\x06"))
+	f.Add([]byte{0x66}, []byte("\x03\x03\x03\x03\x03\x03\x05\x0d\x05\x02\x02\x06\x0f\x02\x02\x02"))
 	f.Fuzz(func(t *testing.T, config, calls []byte) {
 		if len(config) == 0 || len(calls) > 200 {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
-			m := newModel(t, int(config[0]&3)+1, int(config[0]>>2&3), int(config[0]>>4&3))
+			m := newModel(t, int(config[0]&3)+1, int(config[0]>>2&3), int(config[0]>>4&3), config[0]>>6&1 == 1)
 			for _, c := range calls {
 				m.call(c)
 				m.compare()
@@ -38,9 +39,9 @@ func FuzzPool(f *testing.F) {
 
 // TestModel runs the fuzz target's machinery on long pseudo-random sequences.
 func TestModel(t *testing.T) {
-	for seed := range 64 {
+	for seed := range 128 {
 		synctest.Test(t, func(t *testing.T) {
-			m := newModel(t, seed&3+1, seed>>2&3, seed>>4&3)
+			m := newModel(t, seed&3+1, seed>>2&3, seed>>4&3, seed>>6&1 == 1)
 			x := uint32(seed*7919 + 1)
 			for range 300 {
 				x = x*1664525 + 1013904223
@@ -81,13 +82,18 @@ type model struct {
 	closes  []chan error // Close calls
 }
 
-func newModel(t *testing.T, permits, queue, workers int) *model {
+// newModel returns the model of a pool whose limiter is core's or a user's.
+func newModel(t *testing.T, permits, queue, workers int, users bool) *model {
 	t.Helper()
 	m := &model{t: t, l: concurrency(t, permits), capacity: permits, room: queue}
 	if workers > 0 {
 		m.capacity = min(m.capacity, workers)
 	}
-	m.p = newPool(t, worker.Options{Limiter: m.l, Queue: queue, Workers: workers})
+	o := worker.Options{Limiter: m.l, Queue: queue, Workers: workers}
+	if users {
+		o.Limiter = &odd{ConcurrencyLimiter: m.l}
+	}
+	m.p = newPool(t, o)
 	return m
 }
 

@@ -82,11 +82,13 @@ func (s *permits) try(n int) (l core.Lease, ok bool, err error) {
 	if s.limiter.Available() < max(n, 1) {
 		return l, false, nil
 	}
-	l = s.limiter.TryAcquire(n)
+	if l = s.limiter.TryAcquire(n); l.Acquired() {
+		return l, true, nil
+	}
 	if err = l.Err(); errors.Is(err, core.ErrRejected) {
 		err = nil
 	}
-	return l, l.Acquired(), err
+	return l, false, err
 }
 
 // demand is try for a submission that does not wait: the refusal is its caller's, and is

@@ -45,10 +45,10 @@ type Pool struct {
 	ready   ring[admitted] // tasks that have a lease and no worker yet
 	waiting ring[entry]    // tasks that have none, and those that were dropped
 	dropped int            // how many of waiting were
-	running int            // tasks that have a lease, ready or not
+	running int            // tasks that have a lease, ready or not, and the one that is asked for
 
 	// reserved are the places of workers beside those that run tasks, of a pool that bounds
-	// them: of tasks whose lease is being asked for, and of calls of OnPanic.
+	// them: of Submit calls that ask for a lease, and of calls of OnPanic.
 	reserved int
 	promised int // room in the queue for Submit calls that were blocked and are on their way
 	workers  int // goroutines
@@ -59,10 +59,7 @@ type Pool struct {
 	// long the others take, and short tasks start few goroutines.
 	scouted bool
 
-	// asked: one worker asks the limiter for the lease of the task that was at the head of
-	// the queue. The others leave the queue alone till then: one goroutine waits, whatever
-	// is queued, and nobody overtakes.
-	asked bool
+	asked inquiry // ends without the mutex, as a task that was asked for starts
 
 	blocked waiters // Submit calls that wait for a worker's place or for room in the queue
 	idlers  waiters // Wait and Close calls
@@ -94,8 +91,9 @@ func New(o Options) (*Pool, error) {
 func (p *Pool) Statistics() Statistics {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	running, queued := p.countLocked()
 	return Statistics{
-		Running: p.running, Queued: p.queuedLocked(),
+		Running: running, Queued: queued,
 		Done: p.done, Failed: p.failed, Panicked: p.panicked,
 	}
 }
@@ -162,7 +160,8 @@ func (p *Pool) Close(ctx context.Context) error {
 		return nil
 	}
 	p.mu.Lock()
-	err := fmt.Errorf("worker: cancelled %d running and %d queued tasks: %w", p.running, p.queuedLocked(), ctx.Err())
+	running, queued := p.countLocked()
+	err := fmt.Errorf("worker: cancelled %d running and %d queued tasks: %w", running, queued, ctx.Err())
 	p.unlockAndCancel(ErrClosed)
 	return err
 }
@@ -186,6 +185,7 @@ func (p *Pool) unlockAndCancel(cause error) {
 		}
 	}
 	p.dropped = 0
+	p.asked.heeded() // so that a task which was asked for starts before this, or not at all
 	p.refuseBlockedLocked()
 	r := p.round.Load()
 	p.restLocked()
@@ -223,19 +223,23 @@ func (p *Pool) refuseBlockedLocked() {
 	}
 }
 
-// queuedLocked returns how many tasks are queued, the one that is asked for included.
-func (p *Pool) queuedLocked() int {
-	n := p.waiting.n - p.dropped
-	if p.asked {
-		n++
+// waitingLocked returns how many tasks nobody has asked for yet.
+func (p *Pool) waitingLocked() int { return p.waiting.n - p.dropped }
+
+// countLocked returns how many tasks run, and how many are queued, at one instant. The one
+// that is asked for is queued.
+func (p *Pool) countLocked() (running, queued int) {
+	running, queued = p.running, p.waitingLocked()
+	if p.asked.now() {
+		return running - 1, queued + 1
 	}
-	return n
+	return running, queued
 }
 
 // idleLocked reports whether there is nothing to wait for. A worker that still looks for
 // work counts, so that a pool that has been waited for has no goroutine.
 func (p *Pool) idleLocked() bool {
-	return p.running == 0 && p.workers == 0 && p.queuedLocked() == 0
+	return p.running == 0 && p.workers == 0 && p.waitingLocked() == 0
 }
 
 // drained reports whether the pool was closed and all that it had accepted ran.

@@ -23,18 +23,22 @@ func TestStressEachTaskOnce(t *testing.T) {
 		{}, {Workers: 3}, {Queue: 1}, {Queue: 64}, {Queue: 5, Workers: 2}, {Workers: 1},
 	} {
 		for _, permits := range []int{1, 4} {
-			t.Run(fmt.Sprintf("workers=%d,queue=%d,permits=%d", o.Workers, o.Queue, permits), func(t *testing.T) {
-				stressOnce(t, o, permits)
-			})
+			for _, users := range []bool{false, true} {
+				name := fmt.Sprintf("workers=%d,queue=%d,permits=%d,users=%t", o.Workers, o.Queue, permits, users)
+				t.Run(name, func(t *testing.T) { stressOnce(t, o, permits, users) })
+			}
 		}
 	}
 }
 
-func stressOnce(t *testing.T, o worker.Options, permits int) {
+func stressOnce(t *testing.T, o worker.Options, permits int, users bool) {
 	t.Helper()
 	const submitters, each = 4, 500
 	limiter := concurrency(t, permits)
 	o.Limiter = limiter
+	if users {
+		o.Limiter = &odd{ConcurrencyLimiter: limiter}
+	}
 	p := newPool(t, o)
 	var runs [submitters * each]atomic.Int32
 	var now, most, refusedOf atomic.Int64
@@ -106,12 +110,16 @@ func stressOnce(t *testing.T, o worker.Options, permits int) {
 // While callers of all kinds come, give up, and are cut off by Close, every task that was
 // accepted ends, the numbers add up at every look, and nothing is left.
 func TestStressCloseAmidCallers(t *testing.T) {
-	for round := range 60 {
+	for round := range 120 {
 		limiter := concurrency(t, 1+round%3)
 		if round%5 == 4 {
 			limiter = impatient(t, 2)
 		}
-		p := newPool(t, worker.Options{Limiter: limiter, Queue: round % 4, Workers: round % 7 / 2})
+		o := worker.Options{Limiter: limiter, Queue: round % 4, Workers: round % 7 / 2}
+		if round >= 60 {
+			o.Limiter = &odd{ConcurrencyLimiter: limiter}
+		}
+		p := newPool(t, o)
 		var accepted, ran atomic.Uint64
 		task := func(context.Context) error {
 			ran.Add(1)
@@ -186,9 +194,14 @@ func submitSomehow(ctx context.Context, p *worker.Pool, caller int, task worker.
 // While tasks fail and rounds are cancelled over and over, every task that was accepted
 // ends, every Wait after a failure returns one, and nothing is left.
 func TestStressCancelOnError(t *testing.T) {
-	for _, o := range []worker.Options{{}, {Workers: 2}, {Queue: 4}, {Queue: 2, Workers: 1}} {
+	for i, o := range []worker.Options{
+		{}, {Workers: 2}, {Queue: 4}, {Queue: 2, Workers: 1}, {Queue: 1}, {Queue: 4}, {Queue: 2, Workers: 2},
+	} {
 		limiter := concurrency(t, 2)
 		o.Limiter, o.CancelOnError = limiter, true
+		if i >= 4 {
+			o.Limiter = &odd{ConcurrencyLimiter: limiter}
+		}
 		p := newPool(t, o)
 		var accepted, failures atomic.Uint64
 		var submitting sync.WaitGroup

@@ -52,7 +52,7 @@ func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
 	if p.queue > 0 && e.task != nil && uint(e.permits) <= 1 && (how == tries || ctx.Err() == nil) {
 		// The common case while work flows: the queue is neither empty nor full.
 		p.mu.Lock()
-		if p.waiting.n > p.dropped && p.roomLocked() && p.refusalLocked() == nil {
+		if p.waitingLocked() > 0 && p.roomLocked() && p.refusalLocked() == nil {
 			p.pushLocked(&e)
 			p.unlockAndScout()
 			return nil
@@ -208,7 +208,7 @@ func (p *Pool) submitToQueue(ctx context.Context, e entry, how patience) error {
 		err := p.refusalLocked()
 		switch {
 		case err != nil:
-		case !tried && p.queuedLocked()+p.promised == 0 && p.freeLocked():
+		case !tried && !p.asked.now() && p.waitingLocked()+p.promised == 0 && p.freeLocked():
 			tried = true
 			if started, err := p.startNow(&e); started || err != nil {
 				return err
@@ -276,7 +276,7 @@ func (p *Pool) giveWay() {
 	half := -1
 	for range giveWays {
 		p.mu.Lock()
-		tasks := p.running + p.queuedLocked()
+		tasks := p.running + p.waitingLocked()
 		others := p.blocked.first != nil
 		p.mu.Unlock()
 		if half < 0 {
@@ -335,8 +335,12 @@ func (p *Pool) grantLocked() {
 	}
 }
 
-// roomLocked reports whether there is room in the queue for one more task.
-func (p *Pool) roomLocked() bool { return p.queuedLocked()+p.promised < p.queue }
+// roomLocked reports whether there is room in the queue for one more task. If not,
+// grantLocked is called when there is.
+func (p *Pool) roomLocked() bool {
+	room := p.queue - p.waitingLocked() - p.promised
+	return room > 1 || room == 1 && !p.asked.heeded() // the task that is asked for takes some
+}
 
 // freeLocked reports whether a worker is free, or can be started, for one more task.
 func (p *Pool) freeLocked() bool { return p.most == 0 || p.running+p.reserved < p.most }

@@ -52,11 +52,12 @@ func (p *Pool) unlockAndMoveOn(w *worker) {
 		w.state = gone
 		p.workers--
 		p.restLocked()
-	} else {
-		w.state = scouting
-		w.scout, p.scouted = true, true
-		w.looks++
+		p.unlockAndScout()
+		return
 	}
+	w.state = scouting
+	w.scout, p.scouted = true, true
+	w.looks++
 	p.mu.Unlock()
 }
 
@@ -68,7 +69,7 @@ func (p *Pool) takeLocked(w *worker) find {
 		w.state = running
 		return taken
 	}
-	if p.asked || p.waiting.n == p.dropped || !p.freeLocked() {
+	if p.asked.now() || p.waitingLocked() == 0 || !p.freeLocked() {
 		return nothing
 	}
 	for p.waiting.front().gone() {
@@ -78,15 +79,14 @@ func (p *Pool) takeLocked(w *worker) find {
 	e := p.waiting.front()
 	switch {
 	case p.tryPlain(e.permits):
-		p.running++
 		w.state = running
 	case p.plain != nil && e.permits > 0 && w.looks < lookouts && !p.closed:
 		return later
 	default:
-		p.asked = true
-		p.reserved++
+		p.asked.begin()
 		w.state = asking
 	}
+	p.running++
 	if e.call != nil {
 		e.call.queued = false
 	}
@@ -102,7 +102,7 @@ func (p *Pool) takeLocked(w *worker) find {
 // would find.
 func (p *Pool) unlockAndScout() {
 	start := !p.scouted && (p.most == 0 || p.workers < p.most) &&
-		(p.ready.n > 0 || !p.asked && p.waiting.n > p.dropped && p.freeLocked())
+		(p.ready.n > 0 || p.waitingLocked() > 0 && p.freeLocked() && !p.asked.heeded())
 	if start {
 		p.scouted = true
 		p.workers++
@@ -122,6 +122,10 @@ func (p *Pool) asks(w *worker) {
 		return
 	}
 	w.lease = lease
+	if p.asked.endUnheeded() {
+		w.state = running
+		return
+	}
 	p.mu.Lock()
 	if err := p.ended; err != nil { // the round was cancelled as it was granted
 		p.mu.Unlock()
@@ -129,9 +133,7 @@ func (p *Pool) asks(w *worker) {
 		p.refused(w, err)
 		return
 	}
-	p.asked = false
-	p.reserved--
-	p.running++
+	p.asked.end()
 	p.grantLocked()
 	p.unlockAndScout()
 	w.state = running
@@ -140,11 +142,14 @@ func (p *Pool) asks(w *worker) {
 // acquireQueued is for the limiter's wait, after a few looks at whether short tasks are
 // back before it. A scout has had these for plain permits.
 func (p *Pool) acquireQueued(ctx *ending.Context, n int) (core.Lease, error) {
-	for looks := 0; looks < lookouts && p.plain == nil && !p.rated && ctx.Err() == nil; looks++ {
+	for looks := 0; looks < lookouts && p.plain == nil && !p.rated; looks++ {
 		if l, ok, err := p.try(n); ok || err != nil {
 			return l, err
 		}
 		runtime.Gosched()
+		if ctx.Err() != nil {
+			break
+		}
 	}
 	return p.persist(ctx, n)
 }
@@ -154,8 +159,8 @@ func (p *Pool) refused(w *worker, err error) {
 	cancels := p.cancels(w.call)
 	p.mu.Lock()
 	cancels = cancels && p.ended == nil
-	p.asked = false
-	p.reserved--
+	p.asked.end()
+	p.running--
 	p.failLocked(w.call, err)
 	if cancels && w.call != nil {
 		p.failures.add(err)

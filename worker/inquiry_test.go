@@ -1,0 +1,216 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/worker"
+)
+
+// asked returns a pool with a task that runs until the gate is opened, and a next one, for
+// whose lease the limiter, a user's, is just being asked. It answers when it is let, and
+// grants the lease whatever became of the context.
+func asked(t *testing.T, o worker.Options, g gate, next worker.Task) (p *worker.Pool, l *odd, let func()) {
+	t.Helper()
+	l = &odd{ConcurrencyLimiter: concurrency(t, 4)}
+	o.Limiter = l
+	p = newPool(t, o)
+	submits(t, p, func(ctx context.Context) error { return errorAfter(g, ctx) })
+	others := l.TryAcquire(3)
+	answer := make(chan struct{})
+	l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+		<-answer
+		return l.ConcurrencyLimiter.Acquire(context.WithoutCancel(ctx), n)
+	}
+	submits(t, p, next)
+	counts(t, p, worker.Statistics{Running: 1, Queued: 1})
+	others.Release()
+	return p, l, func() { close(answer) }
+}
+
+// errorAfter fails when the gate is opened.
+func errorAfter(g gate, ctx context.Context) error { //nolint:revive // the gate is what it is about
+	_ = g.task(ctx)
+	return errTask
+}
+
+// A task that was asked for starts, and runs for long: what was let be meanwhile goes on.
+func TestWhatWaitsForAnAnswerGoesOn(t *testing.T) {
+	for _, o := range []worker.Options{{Queue: 1}, {Queue: 2}, {Queue: 2, Workers: 3}} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate()
+			p, l, let := asked(t, o, g, g.task)
+			for range o.Queue - 1 {
+				submits(t, p, g.task)
+			}
+			counts(t, p, worker.Statistics{Running: 1, Queued: o.Queue})
+			blocked := later(func() error { return p.Submit(t.Context(), nothing) })
+			waiting(t, blocked)
+			let()
+			require.NoError(t, returned(t, blocked))
+			want := worker.Statistics{Running: 1 + o.Queue, Done: 1}
+			if o.Workers > 0 {
+				want.Queued, want.Done = 1, 0
+			}
+			counts(t, p, want)
+			g.open()
+			require.ErrorIs(t, p.Wait(t.Context()), errTask)
+			drained(t, p, l)
+		})
+	}
+}
+
+// So does what a scout left, as it found that another worker asks.
+func TestWhatAScoutLeftGoesOn(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			l := &odd{ConcurrencyLimiter: concurrency(t, 4)}
+			p := newPool(t, worker.Options{Limiter: l, Queue: 2})
+			others := l.TryAcquire(3)
+			answer, g := make(chan struct{}), newGate()
+			submits(t, p, func(context.Context) error {
+				l.try = func(n int) core.Lease {
+					<-answer
+					return l.ConcurrencyLimiter.TryAcquire(n)
+				}
+				l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+					<-answer
+					return l.ConcurrencyLimiter.Acquire(ctx, n)
+				}
+				// The first of these starts a scout. This worker is mostly faster.
+				return errors.Join(p.TrySubmit(g.task), p.TrySubmit(g.task))
+			})
+			counts(t, p, worker.Statistics{Queued: 2, Done: 1})
+			others.Release()
+			close(answer)
+			counts(t, p, worker.Statistics{Running: 2, Done: 1})
+			g.open()
+			require.NoError(t, p.Wait(t.Context()))
+			drained(t, p, l)
+		})
+	}
+}
+
+// A task that is asked for as the round is cancelled never starts, and its lease is back.
+func TestACancellationBeforeTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		p, l, let := asked(t, worker.Options{Queue: 1, CancelOnError: true}, g, func(context.Context) error {
+			panic("it was cancelled")
+		})
+		l.acquire = nil
+		g.open()
+		synctest.Wait()
+		require.Equal(t, errTask, p.TrySubmit(nothing))
+		counts(t, p, worker.Statistics{Queued: 1, Done: 1, Failed: 1})
+		let()
+		require.ErrorIs(t, p.Wait(t.Context()), errTask)
+		require.Equal(t, worker.Statistics{Done: 2, Failed: 2}, p.Statistics())
+		drained(t, p, l)
+	})
+}
+
+// So is one that Close cancels.
+func TestACloseBeforeTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		p, l, let := asked(t, worker.Options{Queue: 1}, g, func(context.Context) error {
+			panic("it was cancelled")
+		})
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.EqualError(t, p.Close(done), "worker: cancelled 1 running and 1 queued tasks: context canceled")
+		let()
+		g.open()
+		require.ErrorIs(t, p.Wait(t.Context()), worker.ErrClosed)
+		require.Equal(t, worker.Statistics{Done: 2, Failed: 2}, p.Statistics())
+		drained(t, p, l)
+	})
+}
+
+// ledger is a limiter of a user's that notes how many permits it granted, in turn.
+type ledger struct {
+	*core.ConcurrencyLimiter
+
+	mu      sync.Mutex
+	granted []int
+}
+
+func (g *ledger) TryAcquire(n int) core.Lease {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.ConcurrencyLimiter.TryAcquire(n)
+	if l.Acquired() {
+		g.granted = append(g.granted, n)
+	}
+	return l
+}
+
+func (g *ledger) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	l, err := g.ConcurrencyLimiter.Acquire(ctx, n)
+	if err == nil && n > 0 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.granted = append(g.granted, n)
+	}
+	return l, err
+}
+
+// Whatever ends, and gives way, while others are asked for: tasks get their leases in the
+// order in which they were accepted.
+func TestStressOrder(t *testing.T) {
+	for _, o := range []worker.Options{{Queue: 1}, {Queue: 3}, {Queue: 64}, {Queue: 8, Workers: 2}} {
+		for _, permits := range []int{1, 3, 16} {
+			t.Run(fmt.Sprintf("queue=%d,workers=%d,permits=%d", o.Queue, o.Workers, permits), func(t *testing.T) {
+				l := &ledger{ConcurrencyLimiter: concurrency(t, permits)}
+				o.Limiter = l
+				p := newPool(t, o)
+				var want []int
+				for i := range 2000 {
+					n := 1 + i*i%permits
+					want = append(want, n)
+					assert.NoError(t, p.SubmitN(t.Context(), n, func(context.Context) error {
+						if i%3 == 0 {
+							runtime.Gosched()
+						}
+						return nil
+					}))
+				}
+				require.NoError(t, p.Wait(t.Context()))
+				require.Equal(t, want, l.granted)
+				drained(t, p, l)
+			})
+		}
+	}
+}
+
+// Each task of a pair waits for the other: no task is left behind
+// as the one before it runs for long, and no Submit whose room came free.
+func TestStressPairs(t *testing.T) {
+	for _, o := range []worker.Options{{Queue: 1}, {Queue: 2}, {Queue: 7}, {Queue: 64}, {Queue: 3, Workers: 2}} {
+		t.Run(fmt.Sprintf("queue=%d,workers=%d", o.Queue, o.Workers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // a bubble says at once that nobody goes on
+				l := &odd{ConcurrencyLimiter: concurrency(t, 2)}
+				o.Limiter = l
+				p := newPool(t, o)
+				meet := make(chan struct{})
+				for range 1000 {
+					submits(t, p, func(context.Context) error { meet <- struct{}{}; return nil })
+					submits(t, p, func(context.Context) error { <-meet; return nil })
+				}
+				require.NoError(t, p.Wait(t.Context()))
+				require.Equal(t, worker.Statistics{Done: 2000}, p.Statistics())
+				drained(t, p, l)
+			})
+		})
+	}
+}
