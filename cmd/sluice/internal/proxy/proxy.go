@@ -249,6 +249,10 @@ func (m *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, pattern := m.mux.Handler(r)
 	to, ok := h.(route)
 	if !ok || r.RequestURI == "*" {
+		if r.ProtoMajor == 1 && r.ContentLength != 0 {
+			// Nobody reads the body, and net/http cannot go on behind one after prompt.
+			w.Header().Set("Connection", "close")
+		}
 		m.others.ServeHTTP(w, r)
 		return
 	}

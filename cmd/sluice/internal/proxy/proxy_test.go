@@ -206,6 +206,30 @@ func (r *running) eventually(available int) {
 		time.Minute, time.Millisecond)
 }
 
+// TestBodyOfNoRoute: a request that fits no route is answered before its body has come, and the connection is closed, as
+// the answer says; one of a route that is refused leaves the connection to the next.
+func TestBodyOfNoRoute(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once}\n")
+	c, err := net.Dial("tcp", p.address)
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	in := bufio.NewReader(c)
+	for _, path := range []string{"/once", "/once", "/once", "/none"} {
+		_, err = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
+		require.NoError(t, err)
+		if path == "/once" {
+			_, err = io.WriteString(c, "body")
+			require.NoError(t, err)
+		}
+		answer, err := http.ReadResponse(in, nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, err)
+		require.Equal(t, path == "/none", answer.Close, path)
+	}
+}
+
 // TestSlowClients: clients that send their requests slowly, or not at all, hold no more than their share.
 func TestSlowClients(t *testing.T) {
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
