@@ -130,7 +130,9 @@ example_loadtest() {
 example_adaptive() {
 	exits 0 "$1" -o "$work/plots"
 	says '^exponential +gradient +[0-9]+ +0 '
-	grep -q '<svg' "$work/plots/limits-bimodal.svg"
+	for plot in limits goodput refused latency; do
+		grep -q '<svg' "$work/plots/$plot-bimodal.svg"
+	done
 	exits 0 "$1" -real -for 300ms
 	says '^gradient +3 x'
 	exits 2 "$1" -for 0s

@@ -16,8 +16,9 @@ import (
 // with the execution's context, so the execution's cancellation, a timeout outside and
 // values for the strategy's limiter reach it. If it does not admit the execution, the result
 // is its error, see [resilience.Strategy.Do]; an execution that was cancelled meanwhile has the
-// result that it was cancelled with. The permit is given back when the inner policies and
-// the function are done, however they end.
+// result that it was cancelled with. The permit is given back when the inner policies are
+// done, however they end. They wait for the function; but a hedge inside may leave attempts
+// running that it gave up on. Outside, each of its attempts has a permit until it ends.
 //
 // The strategy stays the caller's: it may be used in other executors, and without any.
 func Policy[R any](s *resilience.Strategy) failsafe.Policy[R] { return strategy[R]{s} }

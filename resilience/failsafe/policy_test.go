@@ -177,6 +177,29 @@ func TestHedgeOutside(t *testing.T) {
 	})
 }
 
+// Hedges inside run under the one permit, which is back when the first of them has a result: what
+// it gave up on may still run.
+func TestHedgeInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l := concurrency(t, 1, 0)
+		hedge := hedgepolicy.NewBuilderWithDelay[int](time.Second).Build()
+		goOn := make(chan struct{})
+		v, err := failsafe.With(sluice.Policy[int](s), hedge).GetWithExecution(func(exec failsafe.Execution[int]) (int, error) {
+			assert.Zero(t, l.Available())
+			if exec.IsHedge() {
+				return 2, nil
+			}
+			<-goOn
+			return 1, nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, 2, v)
+		assert.EqualValues(t, 1, l.Statistics().Granted)
+		assert.Equal(t, 1, l.Available(), "although an attempt still runs")
+		close(goOn)
+	})
+}
+
 func TestFallbackOutside(t *testing.T) {
 	s, l := concurrency(t, 1, 0)
 	defer l.TryAcquire(1).Release()
