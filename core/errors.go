@@ -13,7 +13,7 @@ var (
 	// ErrRejected is matched by every [RejectedError].
 	ErrRejected = errors.New("core: rejected")
 
-	// ErrClosed is returned by a limiter after its Close, and to those who waited then.
+	// ErrClosed is returned by a limiter after its Close, and to callers that wait when it is closed.
 	ErrClosed = errors.New("core: limiter is closed")
 
 	// ErrPermitsExceedLimit is matched by the error of a request that could never be

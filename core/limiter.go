@@ -37,7 +37,7 @@ type Reporter interface {
 }
 
 // Idler is a Limiter that knows since when it has been idle: all its permits are
-// available. Whoever keeps many limiters drops the idle ones by it.
+// available. A map of limiters can tell by it which ones to drop.
 type Idler interface {
 	// IdleFor returns how long every permit has been available, and whether that is so.
 	IdleFor() (d time.Duration, idle bool)

@@ -101,7 +101,7 @@ func (k *link) refundable() bool {
 }
 
 // TryQuietly is TryAcquire, but a refusal leaves no trace: it is not counted as rejected,
-// and nobody learns why. It is for those who try a few times before they wait. Of a limiter
+// and nobody learns why. It is for a caller that tries a few times before it waits. Of a limiter
 // that is not of this package, or that embeds one of it, it takes nothing and returns false.
 func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	o := ownOf(l)

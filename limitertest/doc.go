@@ -36,5 +36,5 @@
 //
 // # NoLeaks
 //
-// NoLeaks is for those who use limiters: whoever forgets a Release finds out in his test.
+// NoLeaks is for those who use limiters: a test whose code forgets a Release fails.
 package limitertest

@@ -24,7 +24,8 @@ type Reader struct{ p *pipe }
 func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, p) }
 
 // ReadContext is Read that ends when ctx is done, at once and with ctx.Err(); so it does if
-// ctx was done before, whatever is there to read. Bytes that it got it returns, though.
+// ctx was done before, whatever is there to read. A call that has bytes already returns
+// them.
 func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
 	if r.p == nil {
 		return 0, io.ErrClosedPipe

@@ -10,7 +10,7 @@
 // too. [Pipeline] puts one strategy around another.
 //
 // A refusal is a [*RejectedError]. It says who refused and when to try again, and it is
-// [core.ErrRejected]. Who wants to count refusals gets an [Event] for each.
+// [core.ErrRejected]. To count refusals, take the [Event] of each.
 //
 // A retry, a circuit breaker, a timeout or a hedge is not in here. The module
 // resilience/failsafe makes a strategy a policy of failsafe-go, which has all of them.

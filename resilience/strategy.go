@@ -57,7 +57,7 @@ func New(o Options) (*Strategy, error) {
 	return newStrategy(t), nil
 }
 
-// Concurrency returns a strategy that runs at most permits functions at once, of which at
+// Concurrency returns a strategy that runs at most permits functions at once and lets at
 // most queue more wait. Permits are at least 1, the queue at least 0.
 func Concurrency(permits, queue int) (*Strategy, error) {
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})

@@ -29,8 +29,8 @@ var ErrKind = errors.New("spec: a limiter of another kind")
 
 const defaultSegments = 10
 
-// New returns the limiter. name is for its metadata and errors; "": none. Of a Limit that no
-// text could say it says what is wrong, all at once.
+// New returns the limiter. name is for its metadata and errors; "": none. For a Limit that
+// no text could say, the error says all that is wrong with it.
 func (l Limit) New(name string) (core.Limiter, error) {
 	if err := l.validate(); err != nil {
 		return nil, err

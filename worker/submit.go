@@ -9,8 +9,8 @@ import (
 )
 
 // Submit gives the pool a task. It returns nil once the task is admitted, that is, has its
-// lease, or is queued, and waits till then: without a queue in the limiter's queue, after
-// a worker is free for it; with one for room in it. If the limiter refuses to queue it, its
+// lease, or is queued. Until then it waits: in a pool without a queue for a free worker, and
+// then in the limiter's queue; else for room in the pool's. If the limiter refuses to queue it, its
 // *[core.RejectedError] comes back: a limiter whose Submit calls are to wait needs a
 // QueueLimit.
 //
