@@ -73,3 +73,6 @@ func (a *aimd) count(limit, _ int, held time.Duration) bool {
 	a.grown = grown
 	return true
 }
+
+// rests is never so: each success counts.
+func (a *aimd) rests() bool { return false }

@@ -45,6 +45,8 @@ type meter struct {
 	high      float64 // what was too much, while seeking; 0: nothing was yet
 	stuck     int     // probes since the limit last fitted that could not lower it
 
+	resting bool // a share of the samples will do; see atRest
+
 	now  window // the samples of this phase
 	full window // the last at the limit
 
@@ -87,11 +89,12 @@ const (
 // the algorithm sets the limit by the ratio.
 func (m *meter) add(s Sample) bool {
 	m.begin(s)
+	m.resting = m.resting && !wakes(s.Limit, s.InFlight, s.Duration)
 	if m.count(s.Limit, s.InFlight, s.Duration) {
 		return false
 	}
 	w := m.now.with(s.InFlight, s.Duration)
-	m.now = window{}
+	m.now, m.resting = window{}, false
 	if m.level > 0 {
 		m.level = 0
 		m.settle(m.full.level())
@@ -104,6 +107,7 @@ func (m *meter) add(s Sample) bool {
 	switch {
 	case w.level() < m.limit/2 && (m.baseline > 0 || w.level() < leastForced), w.level()*probeShare < 1:
 		m.unforced(w)
+		m.resting = m.atRest(w)
 		return m.baseline > 0
 	case m.rest > 0 && m.baseline > 0 && m.ratio() < overloaded && m.saturated < doubtful:
 		m.rest--
@@ -115,7 +119,10 @@ func (m *meter) add(s Sample) bool {
 }
 
 // count takes a sample that does not end a window; one that does it leaves.
-func (m *meter) count(_, inFlight int, held time.Duration) bool {
+func (m *meter) count(limit, inFlight int, held time.Duration) bool {
+	if m.resting && wakes(limit, inFlight, held) {
+		return false
+	}
 	if m.skip > 0 {
 		m.skip--
 		return true
@@ -202,6 +209,7 @@ func (m *meter) ratio() float64 {
 // drop takes note of a drop, and returns the limit to be in force.
 func (m *meter) drop(s Sample) float64 {
 	m.begin(s)
+	m.resting = false
 	m.limit = min(m.limit, topOf(s.Limit))
 	step := max(math.Log10(m.limit), 1)
 	m.limit = max(m.limit-step, 1)
