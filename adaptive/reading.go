@@ -24,8 +24,9 @@ func (s *Shed) fresh(last, now int64) bool {
 func (s *Shed) clock() int64 { return int64(time.Since(s.base)) }
 
 // refresh sees to it that there is a reading that is not stale, or that somebody else
-// does; it waits for the first of all, unless done ends that.
-func (s *Shed) refresh(done <-chan struct{}) {
+// does; it waits for the first of all, unless done ends that. A Done is asked for only then:
+// who made the context may take it that the caller waits.
+func (s *Shed) refresh(done func() <-chan struct{}) {
 	for {
 		s.mu.Lock()
 		last := s.last.Load()
@@ -44,9 +45,13 @@ func (s *Shed) refresh(done <-chan struct{}) {
 		}
 		first := s.first
 		s.mu.Unlock()
+		var ended <-chan struct{}
+		if done != nil {
+			ended = done()
+		}
 		select {
 		case <-first: // or it panicked, and this is the next to try
-		case <-done:
+		case <-ended:
 			return
 		}
 	}

@@ -151,7 +151,7 @@ func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 		return s.grant(permits), nil
 	}
 	if err == nil {
-		s.refresh(ctx.Done())
+		s.refresh(ctx.Done)
 		err = ctx.Err() // the probe may have taken its time
 	}
 	if err != nil {

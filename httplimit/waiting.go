@@ -45,6 +45,9 @@ func (w *waiting) Done() <-chan struct{} {
 	return in.Done()
 }
 
+// WatchDone is Done for those who only watch; see ending.Watch.
+func (w *waiting) WatchDone() <-chan struct{} { return w.resolve().Done() }
+
 // Deadline returns the end of MaxWait, or the request's deadline if that is earlier.
 func (w *waiting) Deadline() (time.Time, bool) {
 	if w.most == 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/ending"
 )
 
 // slow is a handler that takes a second.
@@ -150,6 +151,35 @@ type ctxLimiter func(ctx context.Context) (core.Lease, error)
 func (f ctxLimiter) TryAcquire(*http.Request, int) core.Lease { return core.Reject() }
 func (f ctxLimiter) Acquire(ctx context.Context, _ *http.Request, _ int) (core.Lease, error) {
 	return f(ctx)
+}
+
+// A limiter that only watches its context, as one does that has to ask a server, does not
+// have the request wait until it says so.
+func TestALimiterThatWatchesItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, most := range []time.Duration{0, time.Hour} {
+			j, waits := new(journal), false
+			h := limits(t, httplimit.Options{
+				Global: &httplimit.Policy{MaxWait: most, Limiter: ctxLimiter(func(ctx context.Context) (core.Lease, error) {
+					done := ending.Watch(ctx)
+					time.Sleep(time.Second)
+					require.Empty(t, j.read())
+					if waits {
+						require.Equal(t, done, ctx.Done())
+						require.Equal(t, "queued global +1", j.read())
+						time.Sleep(time.Minute)
+					}
+					return core.Grant(1, nil), nil
+				})},
+				Observer: j,
+			}).Handler(ok)
+			get(h, "/")
+			require.Equal(t, "active global +1; acquired global 0s; active global -1; released global 0s", j.read())
+			waits = true
+			get(h, "/")
+			require.Equal(t, "queued global -1; active global +1; acquired global 1m0s; active global -1; released global 0s", j.read())
+		}
+	})
 }
 
 func TestContextErrorOfTheLimitersOwn(t *testing.T) {

@@ -265,27 +265,15 @@ func (e *engine) count(l core.Lease) core.Lease {
 
 // acquireLocal has Shared.Local decide, until Close.
 func (e *engine) acquireLocal(ctx context.Context, permits int) (core.Lease, error) {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		return core.Refuse(core.ErrClosed), core.ErrClosed
+	waiting := e.locals.Begin(ctx)
+	defer waiting.Finish(false) // if Local panics, too
+	if cause := e.locals.Cause(); cause != nil {
+		return core.Refuse(cause), cause
 	}
-	if e.locals == nil {
-		e.locals = make(map[*context.CancelFunc]struct{})
-	}
-	e.locals[&cancel] = struct{}{}
-	e.mu.Unlock()
-	defer func() { // if Local panics, too
-		e.mu.Lock()
-		delete(e.locals, &cancel)
-		e.mu.Unlock()
-	}()
-	l, err := e.shared.Local.Acquire(waiting, permits)
+	l, err := e.shared.Local.Acquire(waiting, permits) //nolint:contextcheck // it is ctx, until Close
 	l, err = limiter.Checked(e.shared.Local, l, err)
-	if err != nil && e.isClosed() && ctx.Err() == nil && errors.Is(err, context.Canceled) {
-		return core.Refuse(core.ErrClosed), core.ErrClosed
+	if cause := waiting.EndedBy(err); cause != nil {
+		return core.Refuse(cause), cause
 	}
 	return e.count(l), err
 }

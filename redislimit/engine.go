@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/ending"
 )
 
 // engine is what the four limiters share: what is decided without the store, the calls of
@@ -48,9 +49,10 @@ type engine struct {
 	leases   leases
 	listener listener
 
-	locals   map[*context.CancelFunc]struct{} // of those who wait in Shared.Local
 	granted  uint64
 	rejected uint64
+
+	locals ending.Source // ends the waits in Shared.Local on Close; not guarded
 }
 
 // known is what the store said last.
@@ -113,18 +115,11 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if l, ok := e.check(permits); !ok {
 		return l, l.Err()
 	}
-	o := &op{kind: opTake, n: int64(permits), waits: true, leaves: ctx.Done()}
+	o := &op{kind: opTake, n: int64(permits), waits: true, leaves: ending.Watch(ctx)}
 	o.deadline, _ = ctx.Deadline()
 	e.request(o, o.leaves == nil) //nolint:contextcheck // what is asked for many does not end with one's ctx
-	if o.done != nil {
-		select {
-		case <-o.done:
-		case <-o.leaves:
-			if e.leave(o) { //nolint:contextcheck // as above
-				return core.Refuse(ctx.Err()), ctx.Err()
-			}
-			<-o.done
-		}
+	if o.done != nil && !e.stay(ctx, o) {
+		return core.Refuse(ctx.Err()), ctx.Err()
 	}
 	if o.outcome == granted {
 		// Which came first is not known here, so a done ctx wins.
@@ -171,7 +166,7 @@ func (e *engine) unlockFor(o *op, patient bool) {
 	case patient && e.prompt && e.starts != nil:
 		own, e.starts = e.starts, nil
 	default:
-		o.done = make(chan struct{})
+		o.openLocked()
 	}
 	e.unlock() // only now may another decide it
 	if own != nil {

@@ -27,6 +27,7 @@ func (q *queue) empty() bool { return q.oldest == nil && q.probes == nil }
 
 func (q *queue) push(o *op) {
 	o.queued = true
+	o.tellLocked()
 	if o.n == 0 {
 		if o.next = q.probes; o.next != nil {
 			o.next.prev = o

@@ -260,8 +260,24 @@ type op struct {
 	spent   spent     // what its caller gives back, if it was granted and is a rate's
 	ready   time.Time // in the queue: when it can be served, as far as is known
 
-	prev, next *op // in the queue
-	done       chan struct{}
+	prev, next *op           // in the queue
+	done       chan struct{} // closed when it is decided; holds one if it has been in the queue
+}
+
+// openLocked makes done.
+func (o *op) openLocked() {
+	o.done = make(chan struct{}, 1)
+	if o.queued {
+		o.tellLocked()
+	}
+}
+
+// tellLocked tells whoever waits on done that o is in the queue.
+func (o *op) tellLocked() {
+	select {
+	case o.done <- struct{}{}:
+	default: // it is nil yet
+	}
 }
 
 // left reports whether the caller of o goes away.

@@ -136,7 +136,7 @@ func (r *runner) step(own *op) (more bool) {
 		r.passOnLocked()
 		more = false
 		if !own.decided {
-			own.done = make(chan struct{})
+			own.openLocked()
 		}
 	}
 	e.unlock()

@@ -113,13 +113,9 @@ func (e *engine) Close() error {
 		e.callLocked()
 	}
 	e.kick = false
-	locals := e.locals
-	e.locals = nil
 	ends := e.endsLocked()
 	e.unlock()
-	for cancel := range locals {
-		(*cancel)()
-	}
+	e.locals.End(core.ErrClosed)
 	timer := time.NewTimer(e.shared.Budget)
 	defer timer.Stop()
 	for _, done := range ends {

@@ -15,8 +15,10 @@ import (
 // Instrument returns a limiter that is l, and times what it does:
 //
 //   - sluice.limiter.queue.duration: how long an Acquire took that waited, granted or not.
-//     It counts as waiting once l asks for the Done of the context that it is given. Whatever
-//     ends without a lease is rejected here, a context that was done included.
+//     It counts as waiting once l asks for the Done of the context that it is given, or if it
+//     takes a millisecond without. Whatever ends without a lease is rejected here, a context
+//     that was done included. One of redislimit waits while it is in the queue, not while the
+//     store is asked.
 //   - sluice.limiter.lease.duration: how long a lease was held, from the grant to its first
 //     Release or Refund. A probe's lease is one too.
 //
@@ -157,8 +159,17 @@ func (d *timed) TryAcquire(permits int) core.Lease {
 func (d *timed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	since := time.Since(d.times.base)
 	l, err := d.Limiter.Acquire(ctx, permits)
-	if c, ok := ctx.(*ending.Context); ok && !c.Unused() {
-		d.times.waited(ctx, time.Since(d.times.base)-since, err == nil && l.Acquired())
+	if took := time.Since(d.times.base) - since; hasWaited(ctx, took) {
+		d.times.waited(ctx, took, err == nil && l.Acquired())
 	}
 	return l, err
+}
+
+// sleeps is how long an Acquire takes, at least, that waited without asking its context.
+const sleeps = time.Millisecond
+
+// hasWaited reports whether an Acquire with ctx has waited.
+func hasWaited(ctx context.Context, took time.Duration) bool {
+	c, ok := ctx.(*ending.Context)
+	return ok && (c.Waited() || took >= sleeps && !c.Watched())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/ending"
 	"github.com/sluice-go/sluice/limitertest"
 	"github.com/sluice-go/sluice/telemetry"
 )
@@ -102,6 +103,82 @@ func TestWhoWaitsIsTimed(t *testing.T) {
 		next.Release()
 		require.Equal(t, map[string]point{queueGranted: {3, 1}, queueRejected: {1, 1}, leaseGranted: {4, 2}}, times(t, s))
 	})
+}
+
+// A limiter that asks somebody before it knows who waits, as a server or a probe, tells apart
+// who waits in the end.
+func TestWhoIsServedAtOnceHasNotWaited(t *testing.T) {
+	for name, l := range map[string]core.Limiter{
+		"a server": stranger{acquire: func(ctx context.Context, n int) (core.Lease, error) {
+			done := ending.Watch(ctx)
+			time.Sleep(time.Millisecond)
+			if n > 1 {
+				require.Equal(t, done, ctx.Done())
+				time.Sleep(time.Second)
+			}
+			return core.Grant(n, nil), nil
+		}},
+		"a probe": shed(t),
+	} {
+		for _, outer := range []core.Limiter{l, foreign{l}, core.WithReason(l, "no"), chain(t, l, core.Unlimited())} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSDK()
+					i := instrument(t, s.Options, outer)
+					_, err := i.Acquire(t.Context(), 1)
+					require.NoError(t, err)
+					require.Empty(t, times(t, s))
+					if name == "a probe" {
+						return
+					}
+					_, err = i.Acquire(t.Context(), 2)
+					require.NoError(t, err)
+					require.Equal(t, map[string]point{queueGranted: {1.001, 1}}, times(t, s))
+				})
+			})
+		}
+	}
+}
+
+// sleeper grants after a while, whatever its context says.
+func sleeper(d time.Duration) core.Limiter {
+	return stranger{acquire: func(ctx context.Context, n int) (core.Lease, error) {
+		time.Sleep(d)
+		return core.Grant(n, nil), ctx.Err()
+	}}
+}
+
+// A limiter may sleep and never ask for Done, as those do that know no context.
+func TestWhoSleepsIsTimed(t *testing.T) {
+	for _, outer := range []func(core.Limiter) core.Limiter{
+		func(l core.Limiter) core.Limiter { return l },
+		func(l core.Limiter) core.Limiter { return chain(t, core.Unlimited(), l) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSDK()
+			_, err := instrument(t, s.Options, outer(sleeper(time.Millisecond-1))).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			require.Empty(t, times(t, s), "that is no sleep")
+
+			_, err = instrument(t, s.Options, outer(sleeper(3*time.Second))).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			require.Equal(t, map[string]point{queueGranted: {3, 1}}, times(t, s))
+
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = instrument(t, s.Options, outer(sleeper(2*time.Second))).Acquire(ctx, 1)
+			require.Equal(t, context.DeadlineExceeded, err)
+			require.Equal(t, point{2, 1}, times(t, s)[queueRejected])
+		})
+	}
+}
+
+// shed is a limiter that reads its probe at each call.
+func shed(t *testing.T) core.Limiter {
+	t.Helper()
+	l, err := adaptive.NewShed(adaptive.ShedOptions{Probe: func() float64 { return 0 }, Above: 1, Every: time.Nanosecond})
+	require.NoError(t, err)
+	return l
 }
 
 func TestStopEndsTheMetricsAlone(t *testing.T) {

@@ -19,8 +19,9 @@ import (
 // The zero Source has not ended.
 type Source struct {
 	// Waiting is called, with no lock held, whenever somebody asks for the Done of a context
-	// that is in use: it is about to wait. A limiter may ask on a goroutine of its own, and a
-	// moment after Finish. nil: nobody wants to know. It is set before the first Begin.
+	// that is in use, or watches it: it is about to wait. A limiter may ask on a goroutine of
+	// its own, and a moment after Finish. nil: nobody wants to know. It is set before the
+	// first Begin.
 	Waiting func()
 
 	cause atomic.Pointer[error] // nil: it goes on
@@ -62,9 +63,11 @@ func (s *Source) Cause() error {
 // Context is a caller's context that ends with its source too. It is a [context.Context]
 // that keeps all promises of package context, and shows the caller's deadline and values.
 type Context struct {
-	parent context.Context
-	source *Source
-	done   atomic.Bool // the call that it was begun for is over
+	parent  context.Context
+	source  *Source
+	done    atomic.Bool // the call that it was begun for is over
+	waited  atomic.Bool // somebody has asked for Done
+	watched atomic.Bool // somebody has asked for WatchDone
 
 	// What ends: made when somebody asks for Done, or when the end is there. Until then
 	// the parent and the source are asked.
@@ -80,11 +83,27 @@ type inner struct {
 	context.Context
 
 	cancel context.CancelCauseFunc
+	quiet  bool // made before anybody waited: the parent may not have been told
 }
 
 // caller is a caller's context that has an Err once it is done, as package context takes for
 // granted: it panics if it finds none.
-type caller struct{ context.Context }
+type caller struct {
+	context.Context
+
+	child *Context
+}
+
+// Done asks as the child was asked.
+func (c caller) Done() <-chan struct{} {
+	if c.child.waited.Load() {
+		return c.Context.Done()
+	}
+	if own, ok := c.Context.(*Context); ok && !c.child.watched.Load() {
+		return own.resolve().Done() // nobody has asked: the child has ended
+	}
+	return Watch(c.Context)
+}
 
 func (c caller) Err() error {
 	err := c.Context.Err()
@@ -130,8 +149,14 @@ func (c *Context) Finish(forgotten bool) {
 	}
 }
 
-// Unused reports whether nobody has waited on the context yet. Then it may serve its owner's
-// next call too, if that has the same parent and nobody can have kept it.
+// Waited reports whether somebody has asked for Done: not those who only watch.
+func (c *Context) Waited() bool { return c.waited.Load() }
+
+// Watched reports whether somebody watches: then whoever does not ask for Done does not wait.
+func (c *Context) Watched() bool { return c.watched.Load() }
+
+// Unused reports whether nobody has waited on the context or watched it yet. Then it may
+// serve its owner's next call too, if that has the same parent and nobody can have kept it.
 func (c *Context) Unused() bool { return c.inner.Load() == nil }
 
 // Explain returns the source's cause if err says that the source ended the wait, and the
@@ -158,10 +183,37 @@ func (c *Context) EndedBy(err error) error {
 
 // Done returns a channel that is closed when the context ends.
 func (c *Context) Done() <-chan struct{} {
+	c.tell()
+	first := c.waited.CompareAndSwap(false, true)
+	in := c.resolve()
+	if first && in.quiet {
+		c.parent.Done() // it may want to know
+	}
+	return in.Done()
+}
+
+// WatchDone is Done for those who only watch; see [Watch].
+func (c *Context) WatchDone() <-chan struct{} {
+	c.tell()
+	c.watched.Store(true)
+	return c.resolve().Done()
+}
+
+func (c *Context) tell() {
 	if waiting := c.source.Waiting; waiting != nil && !c.done.Load() {
 		waiting()
 	}
-	return c.resolve().Done()
+}
+
+// Watch returns ctx's Done for a limiter that wants to know of the end while it asks
+// somebody, as a server, who has yet to say whether the caller must wait. Whoever made ctx
+// to find out who waits takes an asking for Done as a wait, and this as none: so ask for
+// Done too, once the wait begins.
+func Watch(ctx context.Context) <-chan struct{} {
+	if w, ok := ctx.(interface{ WatchDone() <-chan struct{} }); ok {
+		return w.WatchDone()
+	}
+	return ctx.Done()
 }
 
 // Err returns nil until the context ends: then the caller's error, or [context.Canceled].
@@ -200,8 +252,9 @@ func (c *Context) ended() bool {
 func (c *Context) resolve() *inner {
 	in := c.inner.Load()
 	if in == nil {
-		ctx, cancel := context.WithCancelCause(caller{c.parent})
-		in = &inner{ctx, cancel}
+		quiet := !c.waited.Load()
+		ctx, cancel := context.WithCancelCause(caller{c.parent, c})
+		in = &inner{ctx, cancel, quiet}
 		if !c.inner.CompareAndSwap(nil, in) {
 			cancel(nil)
 			in = c.inner.Load()

@@ -54,6 +54,7 @@ var looks = map[string]func(context.Context){
 	"Value":   func(ctx context.Context) { _ = ctx.Value(key{}) },
 	"Cause":   func(ctx context.Context) { _ = context.Cause(ctx) },
 	"derived": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
+	"watched": func(ctx context.Context) { _ = ending.Watch(ctx) },
 }
 
 func TestEnds(t *testing.T) {
@@ -184,6 +185,44 @@ func TestWaiting(t *testing.T) {
 	c.Finish(false)
 	c.Done()
 	require.Equal(t, 1, told)
+}
+
+// Whoever only watches does not wait, through any number of contexts.
+func TestWatch(t *testing.T) {
+	var s ending.Source
+	told := 0
+	inside := ending.Source{Waiting: func() { told++ }}
+	c := s.Begin(t.Context())
+	in := inside.Begin(c)
+	last := inside.Begin(in)
+	waited := func(want bool) {
+		t.Helper()
+		require.Equal(t, []bool{want, want, want}, []bool{c.Waited(), in.Waited(), last.Waited()})
+	}
+	_, _ = last.Err(), last.Value(key{})
+	waited(false)
+	require.False(t, last.Watched())
+	done := ending.Watch(last)
+	waited(false)
+	require.True(t, c.Watched() && in.Watched() && last.Watched())
+	require.NotZero(t, told)
+	require.False(t, last.Unused())
+	goesOn(t, last)
+	require.Equal(t, done, ending.Watch(last))
+	require.Equal(t, done, last.Done())
+	waited(true)
+	require.Equal(t, done, ending.Watch(last))
+	s.End(errShut)
+	<-done
+	ended(t, last, context.Canceled, errShut)
+
+	// One that was not watched before.
+	c = s.Begin(t.Context())
+	require.False(t, c.Waited())
+	c.Done()
+	require.True(t, c.Waited())
+	require.False(t, c.Watched())
+	require.Equal(t, t.Context().Done(), ending.Watch(t.Context()))
 }
 
 // odd is done and its channel never says so.
