@@ -95,13 +95,14 @@ const ok = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
 func TestSilence(t *testing.T) {
 	const soon, slow = silence - 1, 3 * silence
 	for _, test := range []struct {
-		name   string
-		parts  int // of the request's body, each of them slow
-		dial   time.Duration
-		client time.Duration // before each Read of the answer
-		play   func(c net.Conn, r *bufio.Reader)
-		silent bool // the exchange ends so
-		took   time.Duration
+		name    string
+		parts   int // of the request's body, each of them slow
+		dial    time.Duration
+		client  time.Duration // before each Read of the answer
+		play    func(c net.Conn, r *bufio.Reader)
+		silent  bool // the exchange ends so
+		informs bool // before it answers
+		took    time.Duration
 	}{
 		{name: "answers soon", took: 2 * soon, play: func(c net.Conn, r *bufio.Reader) {
 			takes(r)
@@ -121,7 +122,7 @@ func TestSilence(t *testing.T) {
 			says(c, soon, ok+"do")
 			says(c, slow, "ne")
 		}},
-		{name: "says that it is at work", took: 4 * soon, play: func(c net.Conn, r *bufio.Reader) {
+		{name: "says that it is at work", informs: true, took: 4 * soon, play: func(c net.Conn, r *bufio.Reader) {
 			takes(r)
 			processing := "HTTP/1.1 102 Processing\r\n\r\n"
 			says(c, soon, processing, processing, processing, ok+"done")
@@ -160,7 +161,7 @@ func TestSilence(t *testing.T) {
 						body = &slowly{test.parts, slow}
 					}
 					begun := time.Now()
-					got, err := reads(t, f.transport(), traced, body, test.client)
+					got, informed, err := reads(t, f.transport(), traced, body, test.client)
 					assert.Equal(t, test.took, time.Since(begun))
 					if test.silent {
 						assert.ErrorIs(t, err, errSilent)
@@ -169,20 +170,21 @@ func TestSilence(t *testing.T) {
 					}
 					require.NoError(t, err)
 					assert.Equal(t, "done", got)
+					assert.Equal(t, traced && test.informs, informed, "who had a trace is still told")
 				})
 			})
 		}
 	}
 }
 
-// reads sends a request and reads the answer.
-func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, pause time.Duration) (string, error) {
+// reads sends a request and reads the answer. It also reports whether its own trace was told of a 102.
+func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, pause time.Duration) (text string, informed bool, _ error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if traced {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got1xxResponse: func(status int, _ textproto.MIMEHeader) error {
-			assert.Equal(t, http.StatusProcessing, status)
+			informed = status == http.StatusProcessing
 			return nil
 		}})
 	}
@@ -194,7 +196,7 @@ func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, paus
 	require.NoError(t, err)
 	a, err := by.RoundTrip(r)
 	if err != nil {
-		return "", err
+		return "", informed, err
 	}
 	defer func() { _ = a.Body.Close() }()
 	var got []byte
@@ -203,10 +205,10 @@ func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, paus
 		n, err := a.Body.Read(p)
 		got = append(got, p[:n]...)
 		if errors.Is(err, io.EOF) {
-			return string(got), nil
+			return string(got), informed, nil
 		}
 		if err != nil {
-			return string(got), err
+			return string(got), informed, err
 		}
 	}
 }
@@ -226,7 +228,7 @@ func TestIdleConnection(t *testing.T) {
 				}}
 				b := f.transport()
 				for range 3 {
-					got, err := reads(t, b, true, nil, 0)
+					got, _, err := reads(t, b, true, nil, 0)
 					require.NoError(t, err)
 					assert.Equal(t, "done", got)
 					time.Sleep(2 * silence)

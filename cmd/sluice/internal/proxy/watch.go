@@ -59,7 +59,6 @@ type exchange struct {
 	cancel func() // ends it; called once the watch is unlocked
 
 	// All of these are guarded by watch.mu.
-	sent          bool // the backend has something to take or to answer
 	client        int  // for how many things the client is waited for: more of the request, room for more of the answer
 	silent        bool // the watch has ended it
 	waiting       bool // it is in line
@@ -71,7 +70,6 @@ type exchange struct {
 func (x *exchange) seeks() {
 	x.watch.mu.Lock()
 	defer x.watch.mu.Unlock()
-	x.sent = false
 	x.leaveLocked()
 }
 
@@ -79,7 +77,6 @@ func (x *exchange) seeks() {
 func (x *exchange) goesOn() {
 	x.watch.mu.Lock()
 	defer x.watch.mu.Unlock()
-	x.sent = true
 	x.joinLocked()
 }
 
@@ -97,14 +94,13 @@ func (x *exchange) toBackend() {
 	x.watch.mu.Lock()
 	defer x.watch.mu.Unlock()
 	x.client--
-	x.sent = true
 	x.joinLocked()
 }
 
 // joinLocked puts x at the end of the line if it is the backend's turn.
 func (x *exchange) joinLocked() {
 	x.leaveLocked()
-	if !x.sent || x.client > 0 || x.silent {
+	if x.client > 0 || x.silent {
 		return
 	}
 	w := x.watch

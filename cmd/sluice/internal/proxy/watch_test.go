@@ -24,7 +24,7 @@ func TestWatch(t *testing.T) {
 type modelled struct {
 	*exchange
 
-	sent   bool
+	turn   bool // the backend's
 	client int
 	since  time.Time
 	ended  time.Time // zero: it goes on
@@ -38,7 +38,7 @@ func (m *modelled) over() bool {
 
 // due returns when it is to end, if nothing happens.
 func (m *modelled) due() (at time.Time, ends bool) {
-	return m.since.Add(silence), m.sent && m.client == 0
+	return m.since.Add(silence), m.turn
 }
 
 // step does one thing.
@@ -46,13 +46,14 @@ func (m *modelled) step(what int) {
 	switch what {
 	case 0:
 		m.seeks()
-		m.sent = false
+		m.turn = false
 		return
 	case 1:
 		m.goesOn()
 	case 2:
 		m.toClient()
 		m.client++
+		m.turn = false
 		return
 	default:
 		if m.client == 0 {
@@ -61,7 +62,7 @@ func (m *modelled) step(what int) {
 		m.toBackend()
 		m.client--
 	}
-	m.sent, m.since = true, time.Now()
+	m.turn, m.since = m.client == 0, time.Now()
 }
 
 func playWatch(t *testing.T, random *rand.Rand) {
