@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -14,6 +15,7 @@ import (
 // One function serves any number of strategies. Operation keys become attributes, so let
 // them be few.
 func Events(o Options) (func(context.Context, resilience.Event), error) {
+	o.Attributes = slices.Clone(o.Attributes) // it is read later
 	events, err := o.meter().Int64Counter("sluice.resilience.events",
 		metric.WithUnit("{event}"), metric.WithDescription("Events of resilience strategies."))
 	if err != nil {

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 // times the leases and the waits of requests that waited, by policy. One observer serves any
 // number of [httplimit.Limits].
 func HTTP(o Options) (httplimit.Observer, error) {
+	o.Attributes = slices.Clone(o.Attributes) // it is read later
 	m := o.meter()
 	h := &httpObserver{options: o}
 	var errs [5]error

@@ -115,6 +115,8 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 
 func (i *instrumented) Available() int { return i.l.Available() }
 
+func (i *instrumented) underneath() core.Limiter { return i.l }
+
 // refund refunds a lease of either chain, which leave each other's alone.
 func (i *instrumented) refund(l core.Lease) {
 	i.chain.Refund(l)

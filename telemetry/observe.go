@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -18,7 +19,8 @@ import (
 // they are collected, and cost nothing until then.
 //
 // Limiters that are observed with equal names and attributes are one to the metrics: their
-// numbers are added. So a limiter may take the place of another before that one's stop.
+// numbers are added. So a limiter may take the place of another before that one's stop. One
+// that is observed twice, or instrumented too, is counted once.
 //
 // stop ends it; the metrics of the name are gone from the next collection on. A second stop
 // does nothing. If the Statistics panic, the collection goes on without this limiter and
@@ -27,7 +29,7 @@ func Observe(o Options, name string, l core.Reporter) (stop func() error, err er
 	if argument.IsNil(l) {
 		return nil, fmt.Errorf("telemetry: Observe of limiter %q, which is nil", name)
 	}
-	return observations.observe(o, limiterName.String(name), observed{name, limiters, func(add func(int, int64)) {
+	return observations.observe(o, limiterName.String(name), observed{name, root(l), limiters, func(add func(int, int64)) {
 		s := l.Statistics()
 		add(0, int64(s.Limit))
 		add(1, int64(s.Available))
@@ -77,9 +79,26 @@ func (t *table) instruments(m metric.Meter) ([]metric.Int64Observable, error) {
 // observed is one thing that is observed.
 type observed struct {
 	name string
+	of   any // a pointer, by which it is known again; nil: by nothing
 	*table
 
 	read func(add func(column int, n int64))
+}
+
+// root returns what is underneath l, if l is an instrumented limiter, as a pointer; else nil:
+// only pointers tell, and not those to types of no size, which may all be the same.
+func root(l any) any {
+	for {
+		i, ok := l.(interface{ underneath() core.Limiter })
+		if !ok {
+			break
+		}
+		l = i.underneath()
+	}
+	if t := reflect.TypeOf(l); t.Kind() != reflect.Pointer || t.Elem().Size() == 0 {
+		return nil
+	}
+	return l
 }
 
 // addTo reads the numbers and adds them to the sums.
@@ -121,7 +140,12 @@ func (t *table) callback(o Options, name attribute.KeyValue, instruments []metri
 		sums := make([]int64, len(t.columns))
 		things, read := all(), false
 		errs := make([]error, 0, len(things))
+		seen := make(map[any]bool, len(things))
 		for _, d := range things {
+			if d.of != nil && seen[d.of] {
+				continue
+			}
+			seen[d.of] = true
 			err := d.addTo(sums)
 			read = read || err == nil
 			errs = append(errs, err)

@@ -72,6 +72,45 @@ func TestLimitersOfOneNameAreOne(t *testing.T) {
 	require.Equal(t, point{value: 2}, points["sluice.limiter.permits.limit{sluice.limiter.name=api}"])
 }
 
+// A limiter that is observed twice under a name, or instrumented and observed, is not doubled.
+func TestALimiterIsCountedOnce(t *testing.T) {
+	s := newSDK()
+	l := concurrency(t, 3, 0)
+	l.TryAcquire(1)
+	i, stop, err := telemetry.Instrument(s.Options, "api", l)
+	require.NoError(t, err)
+	again, err := telemetry.Observe(s.Options, "api", l)
+	require.NoError(t, err)
+	third, err := telemetry.Observe(s.Options, "api", i.(core.Reporter))
+	require.NoError(t, err)
+	for _, stop := range []func() error{stop, again, third} {
+		points, _ := s.collect(t)
+		require.Equal(t, point{value: 3}, points["sluice.limiter.permits.limit{sluice.limiter.name=api}"])
+		require.Equal(t, point{value: 1}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])
+		require.NoError(t, stop())
+	}
+	points, _ := s.collect(t)
+	require.Empty(t, points)
+}
+
+// What becomes of the caller's attributes later is nothing to the metrics.
+func TestAttributesAreCopied(t *testing.T) {
+	s := newSDK()
+	s.Attributes = []attribute.KeyValue{attribute.String("zone", "b")}
+	h, err := telemetry.HTTP(s.Options)
+	require.NoError(t, err)
+	tell, err := telemetry.Events(s.Options)
+	require.NoError(t, err)
+	s.Attributes[0] = attribute.String("zone", "c")
+	h.Queued(t.Context(), "api", 1)
+	tell(t.Context(), resilience.Event{Name: "Other"})
+	points, _ := s.collect(t)
+	require.Len(t, points, 2)
+	for name := range points {
+		require.Contains(t, name, "zone=b")
+	}
+}
+
 type broken struct{}
 
 func (broken) Statistics() core.Statistics { panic("broken") }

@@ -16,7 +16,7 @@ func Partitions[R any, K comparable](o Options, name string, p *partition.Keyed[
 	if p == nil {
 		return nil, fmt.Errorf("telemetry: Partitions of %q, which is nil", name)
 	}
-	return observations.observe(o, limiterName.String(name), observed{name, partitions, func(add func(int, int64)) {
+	return observations.observe(o, limiterName.String(name), observed{name, root(p), partitions, func(add func(int, int64)) {
 		c := p.Counts()
 		add(0, int64(c.Live))
 		add(1, cut(c.Created))
