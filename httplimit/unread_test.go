@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -124,8 +125,11 @@ func rejectedTwice(t *testing.T, s *httptest.Server, sent [2]string, kept bool) 
 // What comes of a body after its time is up is not taken for a request: the connection is closed.
 func TestRejectionEndsTheConnectionOfABodyThatDoesNotCome(t *testing.T) {
 	l := limits(t, rejecting()["standard"])
-	s := httptest.NewUnstartedServer(l.Policy("named")(http.NotFoundHandler()))
-	s.Config.ReadTimeout, s.Config.IdleTimeout = 20*time.Millisecond, time.Hour
+	inside := l.Policy("named")(http.NotFoundHandler())
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.NoError(t, http.NewResponseController(w).SetReadDeadline(time.Now())) // as a ReadTimeout that is over
+		inside.ServeHTTP(w, r)
+	}))
 	s.Config.ErrorLog = quiet()
 	s.Start()
 	defer s.Close()
