@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -91,6 +92,27 @@ func TestALimiterIsCountedOnce(t *testing.T) {
 	}
 	points, _ := s.collect(t)
 	require.Empty(t, points)
+}
+
+// One more of a name costs as much as the first, however many there are.
+func TestManyOfOneName(t *testing.T) {
+	s := newSDK()
+	one := func() {
+		_, err := telemetry.Observe(s.Options, "api", counts{Limit: 1})
+		require.NoError(t, err)
+	}
+	for range 10_000 {
+		one()
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		one()
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2<<20), "100 copies of the list are 8 MB")
+	points, _ := s.collect(t)
+	require.Equal(t, point{value: 10_100}, points["sluice.limiter.permits.limit{sluice.limiter.name=api}"])
 }
 
 // What becomes of the caller's attributes later is nothing to the metrics.

@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -32,7 +31,8 @@ type groupKey struct {
 
 // group is the things that one callback reads.
 type group struct {
-	things       atomic.Pointer[[]*observed] // replaced under the registry's mutex
+	mu           sync.Mutex // guards things; a leaf
+	things       []*observed
 	registration metric.Registration
 }
 
@@ -59,7 +59,7 @@ func (r *registry) observe(o Options, name attribute.KeyValue, d observed) (stop
 			r.groups[key] = g
 		}
 	}
-	g.replace(append(g.list(), &d))
+	g.add(&d)
 	return func() error { return r.stop(key, shared, g, &d) }, nil
 }
 
@@ -85,14 +85,7 @@ func newGroup(o Options, name attribute.KeyValue, t *table) (*group, error) {
 func (r *registry) stop(key groupKey, shared bool, g *group, d *observed) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	left := g.list()
-	i := slices.Index(left, d)
-	if i < 0 {
-		return nil
-	}
-	left = slices.Delete(left, i, i+1)
-	g.replace(left)
-	if len(left) > 0 {
+	if there, last := g.remove(d); !there || !last {
 		return nil
 	}
 	if shared {
@@ -103,10 +96,25 @@ func (r *registry) stop(key groupKey, shared bool, g *group, d *observed) error 
 
 // list returns a copy of the list.
 func (g *group) list() []*observed {
-	if all := g.things.Load(); all != nil {
-		return slices.Clone(*all)
-	}
-	return nil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.things)
 }
 
-func (g *group) replace(all []*observed) { g.things.Store(&all) }
+func (g *group) add(d *observed) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.things = append(g.things, d)
+}
+
+// remove takes d out, and reports whether it was there, and the last that was.
+func (g *group) remove(d *observed) (there, last bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.things, d)
+	if i < 0 {
+		return false, false
+	}
+	g.things = slices.Delete(g.things, i, i+1)
+	return true, len(g.things) == 0
+}
