@@ -57,7 +57,7 @@ func (a *aimd) Next(s Sample) float64 {
 		a.cut, a.grown = s.At, 0
 		return limit * a.Backoff
 	}
-	if a.count(s.Limit, s.InFlight, s.Duration) {
+	if a.count(s.Limit, s.InFlight, 0, s.Duration) {
 		return limit
 	}
 	a.grown = 0
@@ -65,7 +65,7 @@ func (a *aimd) Next(s Sample) float64 {
 }
 
 // count takes a success that the limit does not grow by.
-func (a *aimd) count(limit, _ int, held time.Duration) bool {
+func (a *aimd) count(limit, _ int, _, held time.Duration) bool {
 	grown := a.grown + 1/float64(limit)
 	if held > a.Timeout || grown >= 1-1e-9 {
 		return false

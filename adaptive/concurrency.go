@@ -63,6 +63,9 @@ func New(o Options) (*Concurrency, error) {
 	l.inner = inner
 	l.watched, _ = direct.Core[core.Lease]().Watch(inner, (*hook)(l))
 	l.counter, _ = l.o.Algorithm.(counter)
+	if a, ok := l.o.Algorithm.(interface{ since(base time.Time) }); ok {
+		a.since(l.base)
+	}
 	l.limit.Store(int64(o.Initial))
 	l.watched.Resize(o.Initial)
 	return l, nil

@@ -25,7 +25,7 @@ const mostQueued = 1 << 16
 type counter interface {
 	// count takes a success that changes nothing of what is wanted. If it may, it returns
 	// false and has done nothing; then the sample is for Next. It must not panic.
-	count(limit, inFlight int, held time.Duration) bool
+	count(limit, inFlight int, granted, held time.Duration) bool
 
 	// rests reports whether so little is to be learned that a share of the samples will do.
 	rests() bool
@@ -82,7 +82,7 @@ func (l *Concurrency) counted(cause direct.Cause, e direct.End) bool {
 	if l.wanted != limit && (l.wanted < limit || e.InFlight >= limit-e.InFlight) {
 		return false
 	}
-	return l.counter.count(limit, e.InFlight, e.Held)
+	return l.counter.count(limit, e.InFlight, e.Granted, e.Held)
 }
 
 // endedSlow is Ended while somebody learns.

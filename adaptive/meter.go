@@ -47,8 +47,14 @@ type meter struct {
 
 	resting bool // a share of the samples will do; see atRest
 
-	now  window // the samples of this phase
-	full window // the last at the limit
+	base    time.Time     // what instants count from
+	at      time.Duration // of the sample that Next has
+	changed time.Duration // when a phase last began
+
+	now   window        // the samples of this phase
+	begun time.Duration // when they began to count
+	again int           // windows before, of this phase, of which too much was old
+	full  window        // the last at the limit
 
 	free     float64 // the latency of the last probe that left the server room; 0: none has
 	believed int     // probes since
@@ -77,6 +83,8 @@ const (
 	quiet         = 1.1  // a ratio up to which nothing queued, for all that a short window tells
 	leastForced   = 10   // in flight, for a probe while less than half of the limit is used
 
+	mostAgain = 4 // windows that a phase begins anew, as too much of them is old
+
 	small      = 30  // in flight, of which a permit or two are a large share
 	smallShare = 0.5 // seekShare of so little
 	smallQueue = 6   // permits; a longer queue is long at a small server, too
@@ -90,11 +98,17 @@ const (
 func (m *meter) add(s Sample) bool {
 	m.begin(s)
 	m.resting = m.resting && !wakes(s.Limit, s.InFlight, s.Duration)
-	if m.count(s.Limit, s.InFlight, s.Duration) {
+	if m.skip == 1 {
+		m.skip, m.begun = 0, m.at
 		return false
 	}
-	w := m.now.with(s.InFlight, s.Duration)
-	m.now, m.resting = window{}, false
+	if m.count(s.Limit, s.InFlight, m.at-s.Duration, s.Duration) {
+		return false
+	}
+	w, ok := m.end(s)
+	if !ok {
+		return false
+	}
 	if m.level > 0 {
 		m.level = 0
 		m.settle(m.full.level())
@@ -118,21 +132,53 @@ func (m *meter) add(s Sample) bool {
 	return false
 }
 
-// count takes a sample that does not end a window; one that does it leaves.
-func (m *meter) count(limit, inFlight int, held time.Duration) bool {
+// since tells what instants count from.
+func (m *meter) since(base time.Time) { m.base = base }
+
+// count takes a sample that does not begin or end a window; one that does it leaves.
+func (m *meter) count(limit, inFlight int, granted, held time.Duration) bool {
 	if m.resting && wakes(limit, inFlight, held) {
 		return false
 	}
 	if m.skip > 0 {
+		if m.skip == 1 {
+			return false
+		}
 		m.skip--
 		return true
 	}
-	w := m.now.with(inFlight, held)
+	w := m.with(inFlight, granted, held)
 	if w.n >= leastWindow && m.enough(w) {
 		return false
 	}
 	m.now = w
 	return true
+}
+
+// end ends the window with a sample, and reports whether it is of use: if too much of it was under
+// way before the change, the next one is in its place.
+func (m *meter) end(s Sample) (window, bool) {
+	w := m.with(s.InFlight, m.at-s.Duration, s.Duration)
+	if m.resting {
+		w.old = 0 // a share of the samples tells no throughput
+	}
+	took := m.at - m.begun
+	m.now, m.begun, m.resting = window{}, m.at, false
+	if w.isOld(took) && m.again < mostAgain {
+		m.again++
+		return w, false
+	}
+	m.again = 0
+	return w.mended(took), true
+}
+
+// with returns this phase's window with one sample more.
+func (m *meter) with(inFlight int, granted, held time.Duration) window {
+	w := m.now.with(inFlight, held)
+	if granted < m.changed {
+		w.old++
+	}
+	return w
 }
 
 // below returns the level of a probe.
@@ -153,8 +199,12 @@ func (m *meter) below(level float64) float64 {
 	return max(math.Floor(share*level), 1)
 }
 
-// begin is for the first sample of all.
+// begin is for each sample that Next has; the first of all begins the search.
 func (m *meter) begin(s Sample) {
+	if m.base.IsZero() {
+		m.base = s.At
+	}
+	m.at = s.At.Sub(m.base)
 	if m.limit == 0 {
 		m.limit, m.seeking = float64(s.Limit), true
 		m.settle(float64(s.InFlight))
@@ -174,7 +224,10 @@ func (m *meter) want(limit float64) {
 
 // settle has the samples not counted that were under way, or waited at the server, before
 // the limit changed.
-func (m *meter) settle(inFlight float64) { m.skip = int(settleLength*inFlight) + 1 }
+func (m *meter) settle(inFlight float64) {
+	m.skip = int(settleLength*inFlight) + 1
+	m.changed = m.at
+}
 
 // enough reports whether a window of leastWindow samples or more has those that it needs. It
 // looks at each sample, so it does not divide.

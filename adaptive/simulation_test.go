@@ -114,6 +114,28 @@ func TestFindsTheCapacity(t *testing.T) {
 	}
 }
 
+// Processors are shared by all that is in a server: after a change what takes long is left over
+// for long, at a speed that changes with the limit.
+func TestFindsTheCapacityOfAServerThatIsShared(t *testing.T) {
+	for _, load := range []float64{0, 1.5} { // of what the server can do; 0: there is always one more
+		for _, initial := range []int{1, 20, 500} {
+			t.Run(fmt.Sprintf("load %g from %d", load, initial), func(t *testing.T) {
+				each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+					const c = 100
+					tr := &trial{capacity: c, from: 500 * c, to: 700 * c, Config: simulation.Config{
+						Initial: initial, Seed: seed, Service: d.of, Slots: always(c), Shared: true,
+					}}
+					if load > 0 {
+						tr.Rate = func(time.Duration) float64 { return load * c / 0.010 }
+					}
+					tr.run(f)
+					tr.settled(t, 10*ms)
+				})
+			})
+		}
+	}
+}
+
 // Single windows may mislead: with these seeds the first probe is of short requests only, by
 // chance, so that the limit where it starts looks as if it were too much already. In five
 // seconds there is time enough to find out.

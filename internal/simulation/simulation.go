@@ -1,5 +1,6 @@
 // Package simulation runs an adaptive limit before a server, in virtual time: the server
-// has a number of slots and a first-in first-out queue, its service times are random, and
+// has a number of slots and a first-in first-out queue, or shares its processors among all
+// that is in it; its service times are random, and
 // requests come at a rate of their own. It is event by event, so a minute of a busy server
 // takes some milliseconds.
 package simulation
@@ -20,6 +21,7 @@ type Config struct {
 	Initial  int
 
 	Slots   func(t time.Duration) int                         // of the server; asked at each event
+	Shared  bool                                              // slots are processors, that all requests share
 	Service func(t time.Duration, r *rand.Rand) time.Duration // of one request, begun at t
 	Rate    func(t time.Duration) float64                     // requests a second that come; nil: Clients ask
 	Clients func(t time.Duration) int                         // each asks again as soon as it is answered; nil: any number
@@ -56,10 +58,10 @@ func Run(c Config, until time.Duration, samples int) Result {
 			break
 		}
 		s.fill()
-		if len(s.events) == 0 {
+		e, ok := s.next()
+		if !ok {
 			break
 		}
-		e := heap.Pop(&s.events).(event)
 		s.now = e.at
 		if e.arrival {
 			s.arrived()
@@ -78,6 +80,7 @@ type state struct {
 	r        *rand.Rand
 	now      time.Duration
 	events   events
+	shared   shared
 	limit    int
 	inFlight int
 	busy     int
@@ -100,6 +103,22 @@ func (e *events) Pop() any {
 	last := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
 	return last
+}
+
+// next returns what happens next.
+func (s *state) next() (e event, ok bool) {
+	if len(s.shared.ends) > 0 {
+		n := s.Slots(s.now)
+		end := s.now + s.shared.next(n)
+		if len(s.events) == 0 || end <= s.events[0].at {
+			return s.shared.end(end), true
+		}
+		s.shared.serve(s.events[0].at-s.now, n)
+	}
+	if len(s.events) == 0 {
+		return event{}, false
+	}
+	return heap.Pop(&s.events).(event), true
 }
 
 // arrive schedules the next request.
@@ -134,8 +153,13 @@ func (s *state) fill() {
 	for s.Rate == nil && s.inFlight < s.admissible() {
 		s.admit()
 	}
-	for slots := s.Slots(s.now); s.busy < slots && len(s.queue) > 0; s.busy++ {
-		heap.Push(&s.events, event{at: s.now + s.Service(s.now, s.r), begun: s.queue[0]})
+	for slots := s.Slots(s.now); (s.Shared || s.busy < slots) && len(s.queue) > 0; s.busy++ {
+		service := s.Service(s.now, s.r)
+		if s.Shared {
+			s.shared.begin(s.queue[0], service)
+		} else {
+			heap.Push(&s.events, event{at: s.now + service, begun: s.queue[0]})
+		}
 		s.queue = s.queue[1:]
 	}
 }

@@ -1,0 +1,41 @@
+package simulation
+
+import (
+	"container/heap"
+	"time"
+)
+
+// shared is a server that shares itself among all that is in it: of n requests before C
+// processors each has the C/n of one, or a whole one.
+type shared struct {
+	served time.Duration // what a request has had that was there all the time
+	ends   events        // of the requests, by what is served then
+}
+
+// begin has the server work on a request that was admitted then.
+func (s *shared) begin(admitted, service time.Duration) {
+	heap.Push(&s.ends, event{at: s.served + service, begun: admitted})
+}
+
+// slower returns by what factor n requests take longer than one alone.
+func (s *shared) slower(processors int) float64 {
+	return max(1, float64(len(s.ends))/float64(processors))
+}
+
+// next returns after which time the next request ends.
+func (s *shared) next(processors int) time.Duration {
+	return time.Duration(float64(s.ends[0].at-s.served) * s.slower(processors))
+}
+
+// serve has some time pass.
+func (s *shared) serve(d time.Duration, processors int) {
+	s.served += time.Duration(float64(d) / s.slower(processors))
+}
+
+// end returns the request that has ended.
+func (s *shared) end(now time.Duration) event {
+	e := heap.Pop(&s.ends).(event)
+	s.served = e.at // exactly
+	e.at = now
+	return e
+}
