@@ -2,6 +2,7 @@ package adaptive_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,11 +31,16 @@ func TestCountingIsCallingNext(t *testing.T) {
 				require.NoError(t, err)
 				calling, err := adaptive.New(adaptive.Options{Max: 60, Algorithm: called{fresh()}})
 				require.NoError(t, err)
+				time.Sleep(time.Minute) // so that it matters since when instants count
 				r := rand.New(rand.NewPCG(7, 7))
 				var held [][2]core.Lease
 				changes, last := 0, counting.Limit()
-				for range 40_000 {
-					for target := r.IntN(40); len(held) < target; {
+				for i := range 40_000 {
+					target, pause := r.IntN(40), r.IntN(200*(len(held)+1))
+					if i > 10_000 { // there is always one more, and room for all
+						target, pause = 100, r.IntN(20_000/(len(held)+1))
+					}
+					for len(held) < target {
 						a, b := counting.TryAcquire(1), calling.TryAcquire(1)
 						require.Equal(t, b.Acquired(), a.Acquired())
 						if !a.Acquired() {
@@ -42,12 +48,13 @@ func TestCountingIsCallingNext(t *testing.T) {
 						}
 						held = append(held, [2]core.Lease{a, b})
 					}
-					time.Sleep(time.Duration(r.IntN(200*(len(held)+1))) * time.Microsecond)
+					time.Sleep(time.Duration(pause) * time.Microsecond)
 					if len(held) == 0 {
 						continue
 					}
-					pair := held[0]
-					held = held[1:]
+					n := r.IntN(len(held)) // some are left over for long
+					pair := held[n]
+					held = slices.Delete(held, n, n+1)
 					if r.IntN(2000) == 0 {
 						counting.Drop(pair[0])
 						calling.Drop(pair[1])
