@@ -82,33 +82,6 @@ func BenchmarkGrantRelease(b *testing.B) {
 	})...)
 }
 
-// BenchmarkGrantReleaseHalfUsed is the same while half of the limit is held by others, so that
-// each lease is timed, and tells our limiters something.
-func BenchmarkGrantReleaseHalfUsed(b *testing.B) {
-	half := func(a adaptive.Algorithm) func(b *testing.B) {
-		return func(b *testing.B) {
-			b.Helper()
-			l, err := adaptive.New(adaptive.Options{Min: 100, Max: 100, Algorithm: a})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer l.TryAcquire(50).Release()
-			for b.Loop() {
-				lease := l.TryAcquire(1)
-				lease.Release()
-				if !lease.Acquired() {
-					b.Fatal("refused")
-				}
-			}
-		}
-	}
-	sidebyside.Compare(b,
-		sidebyside.Impl{Name: "sluice", Run: half(adaptive.Gradient{})},
-		sidebyside.Impl{Name: "sluice-vegas", Run: half(adaptive.Vegas{})},
-		sidebyside.Impl{Name: "sluice-aimd", Run: half(adaptive.AIMD{})},
-	)
-}
-
 // BenchmarkGrantReleaseAllCores is the same from all cores at once.
 func BenchmarkGrantReleaseAllCores(b *testing.B) {
 	sidebyside.Compare(b, impls(func(b *testing.B, take func() bool) {
