@@ -73,6 +73,3 @@ func (a *aimd) count(limit, _ int, _, held time.Duration) bool {
 	a.grown = grown
 	return true
 }
-
-// rests is never so: each success counts.
-func (a *aimd) rests() bool { return false }

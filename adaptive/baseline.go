@@ -3,7 +3,6 @@ package adaptive
 import (
 	"math"
 	"slices"
-	"time"
 )
 
 // The baseline of a meter: the mean latency of the latest probes.
@@ -11,9 +10,6 @@ import (
 const (
 	baselinePer   = 30  // samples of the baseline, per unit of the limit
 	leastBaseline = 600 // samples, however small the limit is
-
-	brief     = 10 * time.Microsecond // for which leases are held that are costly to time
-	startling = 10 * brief            // for such a lease
 )
 
 // unforced takes note of a window with little in flight. It is as good as a probe's, unless
@@ -29,7 +25,10 @@ func (m *meter) unforced(w window) {
 
 // keep makes w part of the baseline, which it may be all of.
 func (m *meter) keep(w window) {
-	long := m.long(w)
+	long := m.longWindow
+	if long == 0 {
+		long = max(int(baselinePer*w.level()), leastBaseline)
+	}
 	total, from := w.n, len(m.probes)
 	for from > 0 && total < long {
 		from--
@@ -46,29 +45,6 @@ func (m *meter) keep(w window) {
 	p := m.pool()
 	m.baseline = p.mean()
 	m.doubt()
-}
-
-// long returns how many samples the baseline is to be the mean of.
-func (m *meter) long(w window) int {
-	if m.longWindow > 0 {
-		return m.longWindow
-	}
-	return max(int(baselinePer*w.level()), leastBaseline)
-}
-
-// atRest reports whether there is nothing to be learned after a window with little in flight,
-// and to time the leases costs much of what they do: a baseline of all the samples it is to
-// have, the latency that it says, and leases as short as some hundred readings of the clock. Then
-// a share of the samples is enough to see that this goes on, until half of the limit is in use.
-func (m *meter) atRest(w window) bool {
-	return w.level() < m.limit/2 && w.mean() < float64(brief) && m.pool().n >= m.long(w) && m.ratio() < quiet
-}
-
-func (m *meter) rests() bool { return m.resting }
-
-// wakes reports whether a sample ends a rest.
-func wakes(limit, inFlight int, held time.Duration) bool {
-	return inFlight >= limit-inFlight || held > startling
 }
 
 // forget is for a baseline that may have been under load.

@@ -39,7 +39,6 @@ type Concurrency struct {
 	turn    atomic.Int32
 	counter counter  // the algorithm, if it is one; else nil
 	wanted  int      // by the algorithm, put within bounds; 0: unknown. For whoever's turn it is
-	thin    bool     // few leases are samples; likewise
 	batch   []ending // taken from the queue; likewise
 	next    int      // of the batch; likewise
 

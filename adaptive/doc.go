@@ -26,12 +26,7 @@
 // Below a C of 100 the limit is less exact: it is up to 4 permits above C, or a fifth. So a
 // service that keeps 2 processors busy gets a limit of 3 to 5.
 //
-// Without load, below half of the limit, nothing is changed and nobody is refused. Nor is there
-// much to learn then. So while leases are held for less than 10 µs besides, of which the two
-// readings of the clock that time a lease are a good part, one lease in eight is a sample of
-// Gradient and Vegas. All are again as soon as half of the limit is in use, one was held for
-// much longer or dropped, or the latency has changed. [AIMD], and an Algorithm of your own, get
-// a sample of each lease.
+// Without load, below half of the limit, nothing is changed and nobody is refused.
 //
 // # Work of the limited process itself
 //

@@ -26,9 +26,6 @@ type counter interface {
 	// count takes a success that changes nothing of what is wanted. If it may, it returns
 	// false and has done nothing; then the sample is for Next. It must not panic.
 	count(limit, inFlight int, granted, held time.Duration) bool
-
-	// rests reports whether so little is to be learned that a share of the samples will do.
-	rests() bool
 }
 
 // ending is what a limiter learns from.
@@ -165,10 +162,7 @@ func (l *Concurrency) step(e ending) {
 	want := nan
 	l.wanted = 0
 	// A drop shrinks the limit, whatever becomes of the user's code.
-	defer func() {
-		l.rest()
-		l.move(old, bound.Next(old, l.o.Min, l.o.Max, e.InFlight, dropped, want))
-	}()
+	defer func() { l.move(old, bound.Next(old, l.o.Min, l.o.Max, e.InFlight, dropped, want)) }()
 	want = l.o.Algorithm.Next(Sample{
 		Limit:    old,
 		InFlight: e.InFlight,
@@ -178,14 +172,6 @@ func (l *Concurrency) step(e ending) {
 	})
 	if !dropped { // what a drop calls for is not what the next sample does
 		l.wanted = bound.Next(old, l.o.Min, l.o.Max, old, false, want)
-	}
-}
-
-// rest has few leases timed while the algorithm says that they will do.
-func (l *Concurrency) rest() {
-	if l.counter != nil && l.counter.rests() != l.thin {
-		l.thin = !l.thin
-		l.watched.Thin(l.thin)
 	}
 }
 

@@ -45,8 +45,6 @@ type meter struct {
 	high      float64 // what was too much, while seeking; 0: nothing was yet
 	stuck     int     // probes since the limit last fitted that could not lower it
 
-	resting bool // a share of the samples will do; see atRest
-
 	base    time.Time     // what instants count from
 	at      time.Duration // of the sample that Next has
 	changed time.Duration // when a phase last began
@@ -97,7 +95,6 @@ const (
 // the algorithm sets the limit by the ratio.
 func (m *meter) add(s Sample) bool {
 	m.begin(s)
-	m.resting = m.resting && !wakes(s.Limit, s.InFlight, s.Duration)
 	if m.skip == 1 {
 		m.skip, m.begun = 0, m.at
 		return false
@@ -121,7 +118,6 @@ func (m *meter) add(s Sample) bool {
 	switch {
 	case w.level() < m.limit/2 && (m.baseline > 0 || w.level() < leastForced), w.level()*probeShare < 1:
 		m.unforced(w)
-		m.resting = m.atRest(w)
 		return m.baseline > 0
 	case m.rest > 0 && m.baseline > 0 && m.ratio() < overloaded && m.saturated < doubtful:
 		m.rest--
@@ -136,10 +132,7 @@ func (m *meter) add(s Sample) bool {
 func (m *meter) since(base time.Time) { m.base = base }
 
 // count takes a sample that does not begin or end a window; one that does it leaves.
-func (m *meter) count(limit, inFlight int, granted, held time.Duration) bool {
-	if m.resting && wakes(limit, inFlight, held) {
-		return false
-	}
+func (m *meter) count(_, inFlight int, granted, held time.Duration) bool {
 	if m.skip > 0 {
 		if m.skip == 1 {
 			return false
@@ -159,11 +152,8 @@ func (m *meter) count(limit, inFlight int, granted, held time.Duration) bool {
 // way before the change, the next one is in its place.
 func (m *meter) end(s Sample) (window, bool) {
 	w := m.with(s.InFlight, m.at-s.Duration, s.Duration)
-	if m.resting {
-		w.old = 0 // a share of the samples tells no throughput
-	}
 	took := m.at - m.begun
-	m.now, m.begun, m.resting = window{}, m.at, false
+	m.now, m.begun = window{}, m.at
 	if w.isOld(took) && m.again < mostAgain {
 		m.again++
 		return w, false
@@ -262,7 +252,6 @@ func (m *meter) ratio() float64 {
 // drop takes note of a drop, and returns the limit to be in force.
 func (m *meter) drop(s Sample) float64 {
 	m.begin(s)
-	m.resting = false
 	m.limit = min(m.limit, topOf(s.Limit))
 	step := max(math.Log10(m.limit), 1)
 	m.limit = max(m.limit-step, 1)

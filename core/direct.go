@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/direct"
@@ -20,7 +18,7 @@ var _ = direct.Install(&direct.Ways[Lease]{
 		l, ok := exactly(limiter)
 		if ok {
 			t := l.cell.Load().terms
-			t.label = &label{name: t.name, hook: hook, thin: new(atomic.Bool)}
+			t.label = &label{name: t.name, hook: hook}
 		}
 		return (*watched)(l), ok
 	},
@@ -102,17 +100,6 @@ func (p *plain) lease(n int) Lease {
 // watched is a concurrency limiter whose leases tell of their end.
 type watched ConcurrencyLimiter
 
-// passesOver reports whether the lease is passed over whose grant leaves the limiter's word so. It
-// is by a hash, so that no pattern of grants has all of one kind passed over.
-func (k *label) passesOver(word uint64) bool {
-	const spread = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio
-	if !k.thin.Load() {
-		return false
-	}
-	word *= spread
-	return (word^word>>32)*spread >= math.MaxUint64/direct.Thinned
-}
-
 func (k *watched) TryAcquire(n int) Lease {
 	if lease, ok := k.tryFast(n); ok {
 		return lease
@@ -136,15 +123,11 @@ func (k *watched) tryFast(n int) (Lease, bool) {
 	c := k.cell.Load()
 	w := c.word.Load()
 	if uint64(n)-1 < w&heldMask && w&busy == 0 && w&generationMask != generationMask && c.Limit <= maxHeld {
-		next := w + (generationOne + busy) - uint64(n)
-		passedOver := c.passesOver(next)
-		if c.word.CompareAndSwap(w, next) {
-			bits := granted(watchedHot, next&generationMask>>generationShift, n)
-			left := int64(next&heldMask) | c.bound.Load()<<notedBits
-			if passedOver {
-				return Lease{c: c, bits: bits - uint64(watchedHot-heldHot), u: left, v: -1}, true
-			}
-			return Lease{c: c, bits: bits, u: left, v: c.clock()}, true
+		if next := w + (generationOne + busy) - uint64(n); c.word.CompareAndSwap(w, next) {
+			return Lease{
+				c: c, bits: granted(watchedHot, next&generationMask>>generationShift, n),
+				u: int64(next&heldMask) | c.bound.Load()<<notedBits, v: c.clock(),
+			}, true
 		}
 		backOff(0)
 	}
@@ -160,17 +143,13 @@ func (k *watched) watch(l Lease) Lease {
 	if l.c.Limit > maxNoted {
 		return k.watchSlow(l)
 	}
-	c := k.cell.Load()
-	l.u |= c.bound.Load() << notedBits
-	if !c.passesOver(c.word.Load()) {
-		l.bits += uint64(watchedHot - heldHot)
-		l.v = c.clock()
-	}
+	l.u |= k.cell.Load().bound.Load() << notedBits
+	l.bits += uint64(watchedHot - heldHot)
+	l.v = l.c.clock()
 	return l
 }
 
-// watchSlow makes any lease a watched one if it holds anything. None is passed over: while
-// somebody waits the word, by which that goes, stands still.
+// watchSlow makes any lease a watched one if it holds anything.
 func (k *watched) watchSlow(l Lease) Lease {
 	c := k.cell.Load()
 	if c == nil {
@@ -194,11 +173,8 @@ func (k *watched) Resize(limit int) {
 	k.unlock(now)
 }
 
-// Thin has few leases watched, or all.
-func (k *watched) Thin(on bool) { k.cell.Load().thin.Store(on) }
-
 func (k *watched) End(l Lease, cause direct.Cause) {
-	if l.outcome().holds() && l.home().e == &k.engine {
+	if o := l.outcome(); (o == watchedHot || o == watchedTicket) && l.home().e == &k.engine {
 		l.end(cause)
 	}
 }
@@ -238,24 +214,19 @@ func (l Lease) end(cause direct.Cause) {
 	}
 }
 
-// endSlow is end for a lease that is a ticket's, that is not only its limiter's, or that was
-// passed over.
+// endSlow is end for a lease that is a ticket's, or that is not only its limiter's.
 func (l Lease) endSlow(cause direct.Cause) {
-	c, n, o := l.home(), l.permits(), l.outcome()
+	c, n := l.home(), l.permits()
 	now, hook := c.clock(), c.hook // before the ticket is used again
-	at := l.v
-	if o == heldHot || o == heldTicket {
-		at = now
-	}
 	var held int
 	var won bool
-	if o == heldHot || o == watchedHot {
+	if l.outcome() == watchedHot {
 		held, won = c.releaseHot(l.generation(), n)
 	} else if won = c.redeem(l.generation()); won {
 		held = c.e.giveBack(n, c)
 	}
 	if won {
-		hook.Ended(cause, endOf(at, now, n, held))
+		hook.Ended(cause, endOf(l.v, now, n, held))
 	}
 }
 

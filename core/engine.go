@@ -378,7 +378,7 @@ func (e *engine) update(t *terms) error {
 	t.base = c.base
 	t.origin(now)
 	if c.hook != nil {
-		t.label = &label{t.name, t.anchor, c.hook, c.thin}
+		t.label = &label{t.name, t.anchor, c.hook}
 	}
 	if c.Kind == machine.Concurrency {
 		p := e.held()

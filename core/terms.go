@@ -2,7 +2,6 @@ package core
 
 import (
 	"math/bits"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/direct"
@@ -22,10 +21,6 @@ type label struct {
 	name   string
 	anchor time.Time   // a window's, as it was given
 	hook   direct.Hook // told of the end of watched leases; nil: they are not watched
-
-	// thin: most leases are passed over, and are as those of a limiter that is not watched.
-	// nil: likewise.
-	thin *atomic.Bool
 }
 
 var (

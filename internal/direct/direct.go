@@ -83,19 +83,10 @@ type Watched[L any] interface {
 	// of the limit in force. The limiter's Update puts its own limit in force again.
 	Resize(limit int)
 
-	// Thin has one lease in [Thinned] or so watched from now on, if on, and the others passed over:
-	// they cost what those of a limiter cost that is not watched, and the hook is not told of
-	// their Release. If End ends one, the hook is told: Granted is the instant of its end
-	// then, and Held is 0.
-	Thin(on bool)
-
 	// End releases the lease with a cause. A lease that was released before, that is not
 	// acquired, or that another limiter granted is left alone.
 	End(lease L, cause Cause)
 }
-
-// Thinned is how many leases have one that is watched, on average, while a limiter is thinned.
-const Thinned = 8
 
 // Cause says how a watched lease ended.
 type Cause uint8

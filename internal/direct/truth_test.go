@@ -38,9 +38,6 @@ type ledger struct {
 	held    []known
 	ended   []core.Lease // released before
 	granted chan known   // those that waited
-
-	thins      bool // it may be thinned
-	passedOver int  // leases that ended
 }
 
 const ledgerMost = 60
@@ -115,30 +112,12 @@ func (g *ledger) end(i int) {
 		}
 	}
 	end()
-	all := g.told.take()
-	if g.thins && g.isPassedOver(k, all) {
-		// Of its Release nothing is told; of its end by End all but the time that it was held.
-		g.passedOver++
-		if len(all) > 0 {
-			require.Equal(g, []told{{direct.End{Granted: g.now(), Permits: k.n, InFlight: before}, cause}}, all)
-		}
-	} else {
-		require.Equal(g, []told{{direct.End{Granted: k.since, Held: g.now() - k.since, Permits: k.n, InFlight: before}, cause}}, all)
-	}
+	require.Equal(g, []told{{direct.End{Granted: k.since, Held: g.now() - k.since, Permits: k.n, InFlight: before}, cause}}, g.told.take())
 	g.ended = append(g.ended, k.Lease)
 	g.settle()
 }
 
-// isPassedOver reports whether it looks so: a lease that ended in the instant of its grant is
-// taken for a watched one.
-func (g *ledger) isPassedOver(k known, all []told) bool {
-	return len(all) == 0 || all[0].Granted != k.since
-}
-
 func (g *ledger) step() {
-	if g.thins && g.r.IntN(50) == 0 {
-		g.w.Thin(g.r.IntN(4) > 0)
-	}
 	switch p := g.r.IntN(100); {
 	case p < 40:
 		g.keep(g.w.TryAcquire(g.r.IntN(4)))
