@@ -22,9 +22,9 @@ import (
 //   - sluice.limiter.lease.duration: how long a lease was held, from the grant to its first
 //     Release or Refund. A probe's lease is one too.
 //
-// A grant and its release cost some 250 ns beyond the histogram, and allocate nothing, if l is
-// one of core's four limiters, a chain of those or an adaptive.Concurrency. With another limiter
-// it is more.
+// A grant and its release allocate nothing if l is one of core's four limiters, or a chain of
+// those; with an adaptive.Concurrency an Acquire allocates once. With another limiter it is
+// more, and most if its leases have metadata.
 //
 // If l is a [core.Reporter], it is observed too, as by [Observe]. What acquires from l itself
 // is not timed, but counted.
