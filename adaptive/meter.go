@@ -50,6 +50,7 @@ type meter struct {
 	changed time.Duration // when a phase last began
 
 	now   window        // the samples of this phase
+	left  leftover      // of before it
 	begun time.Duration // when they began to count
 	again int           // windows before, of this phase, of which too much was old
 	full  window        // the last at the limit
@@ -140,35 +141,38 @@ func (m *meter) count(_, inFlight int, granted, held time.Duration) bool {
 		m.skip--
 		return true
 	}
-	w := m.with(inFlight, granted, held)
+	w := m.now.with(inFlight, held)
 	if w.n >= leastWindow && m.enough(w) {
 		return false
 	}
 	m.now = w
+	m.look(inFlight, granted)
 	return true
 }
 
 // end ends the window with a sample, and reports whether it is of use: if too much of it was under
 // way before the change, the next one is in its place.
 func (m *meter) end(s Sample) (window, bool) {
-	w := m.with(s.InFlight, m.at-s.Duration, s.Duration)
-	took := m.at - m.begun
-	m.now, m.begun = window{}, m.at
-	if w.isOld(took) && m.again < mostAgain {
+	w := m.now.with(s.InFlight, s.Duration)
+	m.look(s.InFlight, m.at-s.Duration)
+	left, took := m.left, m.at-m.begun
+	m.now, m.left, m.begun = window{}, leftover{}, m.at
+	if left.isOld(w, took) && m.again < mostAgain {
 		m.again++
 		return w, false
 	}
 	m.again = 0
-	return w.mended(took), true
+	return left.mend(w, took), true
 }
 
-// with returns this phase's window with one sample more.
-func (m *meter) with(inFlight int, granted, held time.Duration) window {
-	w := m.now.with(inFlight, held)
+// look takes note of what may be old.
+func (m *meter) look(inFlight int, granted time.Duration) {
 	if granted < m.changed {
-		w.old++
+		m.left.old++
 	}
-	return w
+	if m.left.least == 0 || inFlight < m.left.least {
+		m.left.least = inFlight
+	}
 }
 
 // below returns the level of a probe.

@@ -18,8 +18,6 @@ type window struct {
 	sum      float64 // of the durations, in nanoseconds
 	sumSq    float64 // of their squares
 	inFlight float64 // the sum
-	least    int     // in flight
-	old      int     // samples of requests that were under way before the last change
 }
 
 // with returns the window with one sample more.
@@ -29,9 +27,6 @@ func (w window) with(inFlight int, held time.Duration) window {
 	w.sum += d
 	w.sumSq += d * d
 	w.inFlight += float64(inFlight)
-	if inFlight < w.least || w.n == 1 {
-		w.least = inFlight
-	}
 	return w
 }
 
@@ -43,19 +38,26 @@ func (w window) with(inFlight int, held time.Duration) window {
 // little returns that mean over the one of the durations, if the window took so long.
 func (w window) little(took time.Duration) float64 { return w.level() * float64(took) / w.sum }
 
-// isOld reports whether the mean is of what was before, either way.
-func (w window) isOld(took time.Duration) bool {
-	return float64(w.old) > mostOld*float64(w.n) && plausible(w.little(took))
+// leftover is what is told of a window's samples for that. It is no part of the window, which the
+// compiler keeps in registers.
+type leftover struct {
+	old   int // samples of requests that were under way before the change
+	least int // in flight; 0: no sample yet
 }
 
-// mended returns the window with the mean by Little's law if some of it is old.
-func (w window) mended(took time.Duration) window {
+// isOld reports whether the mean is of what was before, either way.
+func (l leftover) isOld(w window, took time.Duration) bool {
+	return float64(l.old) > mostOld*float64(w.n) && plausible(w.little(took))
+}
+
+// mend returns the window with the mean by Little's law if some of it is old.
+func (l leftover) mend(w window, took time.Duration) window {
 	few := 0.0
 	if w.level() < small {
 		few = fewOld * float64(w.n) // such a window is long, for what is in flight
 	}
 	f := w.little(took)
-	if float64(w.old) <= few || float64(w.least) < steady*w.level() || !plausible(f) {
+	if float64(l.old) <= few || float64(l.least) < steady*w.level() || !plausible(f) {
 		return w
 	}
 	w.sum *= f
