@@ -136,6 +136,30 @@ func TestFindsTheCapacityOfAServerThatIsShared(t *testing.T) {
 	}
 }
 
+// timeless is an algorithm that is told no instants.
+type timeless struct{ adaptive.Algorithm }
+
+func (a timeless) New() adaptive.Algorithm {
+	return timeless{a.Algorithm.(interface{ New() adaptive.Algorithm }).New()}
+}
+
+func (a timeless) Next(s adaptive.Sample) float64 {
+	s.At = time.Time{}
+	return a.Algorithm.Next(s)
+}
+
+// Whoever calls Next without instants has the durations judged alone.
+func TestFindsTheCapacityWithoutInstants(t *testing.T) {
+	each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+		const c = 100
+		tr := &trial{capacity: c, from: 500 * c, to: 700 * c, Config: simulation.Config{
+			Initial: 20, Seed: seed, Service: d.of, Slots: always(c),
+		}}
+		tr.run(timeless{f.(adaptive.Algorithm)})
+		tr.settled(t, 10*ms)
+	})
+}
+
 // Single windows may mislead: with these seeds the first probe is of short requests only, by
 // chance, so that the limit where it starts looks as if it were too much already. In five
 // seconds there is time enough to find out.
