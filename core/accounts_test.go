@@ -16,10 +16,11 @@ func (h naiveHeld) taken() (sum int) {
 	return sum
 }
 
-func (h naiveHeld) take(_ int64, id, n int) { h[id] = n }
-func (h naiveHeld) give(id, _ int)          { delete(h, id) }
-func (h naiveHeld) next() (int64, bool)     { return 0, false }
-func (h naiveHeld) pass(int64) bool         { return false }
+func (h naiveHeld) take(_ int64, id, n int)     { h[id] += n }
+func (h naiveHeld) most(id, _ int, _ int64) int { return h[id] }
+func (h naiveHeld) give(id, n, _ int, _ int64)  { h[id] -= n }
+func (h naiveHeld) next() (int64, bool)         { return 0, false }
+func (h naiveHeld) pass(int64) bool             { return false }
 
 func (h naiveHeld) clone() naiveAccount {
 	return maps.Clone(h)
@@ -54,23 +55,29 @@ func (b *naiveBucket) take(now int64, id, n int) {
 	b.takings = append(b.takings, &naiveTaking{id: id, alone: b.lack, least: n})
 }
 
-func (b *naiveBucket) give(id, _ int) {
+func (b *naiveBucket) most(id, n int, _ int64) (most int) {
 	for _, t := range b.takings {
-		if t.id != id {
-			continue
+		if t.id == id {
+			k := min(t.least, t.alone)
+			if t.marked {
+				k = min(k, t.mark)
+			}
+			most += k
 		}
-		n := min(t.least, t.alone, b.lack)
-		if t.marked {
-			n = min(n, t.mark)
-		}
-		if n == 0 {
-			return
-		}
-		b.lack -= n
-		b.mark()
-		b.cleared()
-		return
 	}
+	return min(most, n, b.lack)
+}
+
+func (b *naiveBucket) give(id, n, left int, _ int64) {
+	b.lack -= n
+	for _, t := range b.takings {
+		if t.id == id {
+			k := min(t.least, n)
+			t.least, n = min(t.least-k, left), n-k
+		}
+	}
+	b.mark()
+	b.cleared()
 }
 
 // mark notes what the bucket lacks now.
@@ -166,8 +173,25 @@ func (w *naiveWindow) take(now int64, id, n int) {
 	w.takings = append(w.takings, taking{now, id, n})
 }
 
-func (w *naiveWindow) give(id, _ int) {
-	w.takings = slices.DeleteFunc(w.takings, func(t taking) bool { return t.id == id })
+// most is what counts in the segment of the grant.
+func (w *naiveWindow) most(_, n int, at int64) int {
+	sum := 0
+	for _, t := range w.takings {
+		if w.segment(t.at) == w.segment(at) {
+			sum += t.n
+		}
+	}
+	return min(n, sum)
+}
+
+func (w *naiveWindow) give(_, n, _ int, at int64) {
+	for i := range w.takings {
+		if t := &w.takings[i]; w.segment(t.at) == w.segment(at) {
+			k := min(t.n, n)
+			t.n, n = t.n-k, n-k
+		}
+	}
+	w.takings = slices.DeleteFunc(w.takings, func(t taking) bool { return t.n == 0 })
 }
 
 // mulDiv is a·b/c, rounded down; c is above 0.

@@ -15,6 +15,15 @@ func (c *ChainedLimiter) TryReplenish() bool {
 	return returned
 }
 
+// Reset resets every limiter that is a [Resetter].
+func (c *ChainedLimiter) Reset() {
+	for _, l := range c.limiters {
+		if r, ok := l.(Resetter); ok {
+			r.Reset()
+		}
+	}
+}
+
 // ReplenishmentPeriod returns the smallest of the limiters' periods; 0 without any.
 func (c *ChainedLimiter) ReplenishmentPeriod() time.Duration {
 	shortest := time.Duration(0)
@@ -43,8 +52,8 @@ func (c *ChainedLimiter) AutoReplenishing() bool {
 // such, in this chain, is none: its period is 0.
 func (c *ChainedLimiter) replenishers() iter.Seq[Replenisher] {
 	return func(yield func(Replenisher) bool) {
-		for i := range c.links {
-			if r, ok := c.links[i].Limiter.(Replenisher); ok && r.ReplenishmentPeriod() > 0 && !yield(r) {
+		for _, l := range c.limiters {
+			if r, ok := l.(Replenisher); ok && r.ReplenishmentPeriod() > 0 && !yield(r) {
 				return
 			}
 		}

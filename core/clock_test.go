@@ -100,19 +100,6 @@ func TestALimiterInAndOutOfBubbles(t *testing.T) {
 	}
 }
 
-func TestIdleForWhenTheClockGoesBack(t *testing.T) {
-	l := concurrency(t, 1, 0)
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Hour)
-		takes(t, l, 1).Release()
-	})
-	synctest.Test(t, func(t *testing.T) {
-		idleFor(t, l, 0)
-		time.Sleep(time.Minute)
-		idleFor(t, l, time.Minute)
-	})
-}
-
 // A limiter that lives long beside many bubbles, as that of a package with many tests does,
 // does not grow older by decades with each, until its clock has no more room.
 func TestALimiterBesideManyBubbles(t *testing.T) {

@@ -5,15 +5,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/direct"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// ConcurrencyLimiterOptions are the terms of a [ConcurrencyLimiter].
+// ConcurrencyLimiterOptions are the options of a [ConcurrencyLimiter].
 type ConcurrencyLimiterOptions struct {
 	Name        string     // for metadata and errors; "": none
 	PermitLimit int        // permits that may be held at once; at least 1
 	QueueLimit  int        // permits that may wait; 0: nobody waits; at least 0
-	QueueOrder  QueueOrder // who is served first
+	QueueOrder  QueueOrder // which waiter is served first
 }
 
 func (o ConcurrencyLimiterOptions) validate() error {
@@ -24,68 +25,231 @@ func (o ConcurrencyLimiterOptions) validate() error {
 	return f.err()
 }
 
-func (o ConcurrencyLimiterOptions) terms() *terms {
+func (o ConcurrencyLimiterOptions) terms() terms {
 	return newTerms(o.Name, time.Time{}, machine.Terms{
 		Kind: machine.Concurrency, Limit: o.PermitLimit,
 		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, false),
 	})
 }
 
-// ConcurrencyLimiter bounds how many permits are held at once: a lease holds its own
+// ConcurrencyLimiter bounds how many permits are held at once: a lease holds its permits
 // until it is released. It is a semaphore with leases, a bounded queue, and a limit that
-// can be changed. It never says when to retry: it does not know when leases are released.
+// can be changed. Its rejections carry no RetryAfter, as it cannot know when leases are
+// released.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder] and [io.Closer], safe for concurrent
-// use. Make it with [NewConcurrencyLimiter]; the zero value refuses with [ErrClosed].
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler] and [io.Closer], safe for
+// concurrent use. Make it with [NewConcurrencyLimiter]; the zero value refuses with
+// [ErrClosed].
 type ConcurrencyLimiter struct {
 	engine
 	permits permits
 }
 
-// NewConcurrencyLimiter returns a limiter with all permits available, or what is wrong
-// with the options, all at once.
+// NewConcurrencyLimiter returns a limiter with all permits available, or an error that names
+// every fault of the options.
 func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	l := new(ConcurrencyLimiter)
-	l.watch.Store(watchFirst)
 	l.start(o.terms(), &l.permits)
 	return l, nil
 }
 
-// TryAcquire takes permits if they can be had now. It never blocks. While somebody waits,
+// The word of a concurrency limiter's epoch:
+//
+//	 63   62   61          42 41     31 30           0
+//	shut  hot   generation     beside       free
+//
+// free: permits that may be taken by subtracting them here.
+//
+// generation: counts the hot leases, those that live in this word alone. hot: the lease of
+// this generation is held. Taking it is one swap that takes the permits too, and giving it back
+// is another. A lease that is granted while the hot one is held gets a ticket of its own.
+//
+// beside: counts the grants of tickets. When it has no more room, they are added up under the
+// mutex; and if a lease is hot all that while, it keeps this epoch, so that a lease that is
+// held for long does not keep all others from being hot.
+const (
+	hot = 1 << 62
+
+	besideOne  = 1 << 31
+	besideMask = 1<<generationShift - besideOne
+	freeMask   = besideOne - 1
+)
+
+// TryAcquire takes permits if they are available now. It never blocks. While somebody waits,
 // a limiter that serves the oldest first rejects it, even if the permits are there.
 func (l *ConcurrencyLimiter) TryAcquire(permits int) Lease {
-	if k, ok := l.tryFast(permits); ok {
-		return k
+	// The first half of tryQuietly, to save a call (bench: held).
+	if t := l.epoch.Load(); t != nil {
+		w := t.word.Load()
+		if next := w + generationOne; uint64(permits)-1 < w&freeMask && next&(shut|hot) == 0 {
+			next += hot - uint64(permits)
+			if t.word.CompareAndSwap(w, next) {
+				k := Lease{t: t, bits: next&(hot|generationMask) | uint64(permits)<<outcomeBits | uint64(held), state: t.left(next)}
+				if t.watched {
+					k = k.watch()
+				}
+				return k
+			}
+		}
 	}
 	return l.tryAcquireSlow(permits)
 }
 
-// Acquire takes permits, waiting for them if it must and the queue limit allows. A done
-// ctx, then or later, ends it with ctx.Err(), unchanged, and leaves nothing taken.
+func (l *ConcurrencyLimiter) tryAcquireSlow(permits int) Lease {
+	if k, ok := l.tryQuietly(permits); ok {
+		return k
+	}
+	return l.engine.tryAcquireSlow(permits)
+}
+
+// Acquire takes permits, waiting for them if necessary and if the queue limit allows. If ctx
+// is done, now or later, it returns ctx.Err(), unchanged, and nothing stays taken.
 func (l *ConcurrencyLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if ctx.Err() == nil {
-		if k, ok := l.tryFast(permits); ok {
+		if k, ok := l.tryQuietly(permits); ok {
 			return k, nil
 		}
 	}
 	return l.acquireSlow(ctx, permits)
 }
 
-// tryQuietly is TryAcquire that leaves no trace if it does not grant.
-func (l *ConcurrencyLimiter) tryQuietly(permits int) (Lease, bool) {
-	if k, ok := l.tryFast(permits); ok {
-		return k, true
+// tryQuietly takes n permits if that needs no mutex: the word has them, and nobody waits. If
+// not, it leaves no trace.
+func (l *ConcurrencyLimiter) tryQuietly(n int) (Lease, bool) {
+	t := l.epoch.Load()
+	if t == nil {
+		return Lease{}, false
 	}
-	return l.tryQuietlySlow(permits)
+	w := t.word.Load()
+	// Adding one to the last generation sets hot, so one test finds that too.
+	if next := w + generationOne; uint64(n)-1 < w&freeMask && next&(shut|hot) == 0 {
+		next += hot - uint64(n)
+		if t.word.CompareAndSwap(w, next) {
+			k := Lease{t: t, bits: next&(hot|generationMask) | uint64(n)<<outcomeBits | uint64(held), state: t.left(next)}
+			if t.watched {
+				k = k.watch()
+			}
+			return k, true
+		}
+	}
+	t, w, ok := l.takeFree(n)
+	if !ok {
+		return Lease{}, false
+	}
+	k := Lease{t: l.permits.draw(&l.engine), state: t.left(w)}
+	k.bits = k.t.word.Load()<<generationShift | uint64(n)<<outcomeBits | uint64(held)
+	if t.watched {
+		k = k.watch()
+	}
+	return k, true
+}
+
+// sureNot reports whether n permits that the word w does not have are nowhere else either.
+func (t *ticket) sureNot(w uint64, n int) bool {
+	return t != nil && w&shut == 0 && n > 0 && uint64(n) > w&freeMask
+}
+
+// takeFree takes n permits by a swap of the epoch's word, if they are there and nobody waits.
+// It returns the word after it, or the one that does not have them.
+func (e *engine) takeFree(n int) (t *ticket, w uint64, ok bool) {
+	if t = e.epoch.Load(); t == nil {
+		return nil, 0, false
+	}
+	for {
+		w = t.word.Load()
+		if uint64(n)-1 >= w&freeMask || w&shut != 0 || w&besideMask == besideMask {
+			return t, w, false
+		}
+		if next := w + besideOne - uint64(n); t.word.CompareAndSwap(w, next) {
+			return t, next, true
+		}
+	}
+}
+
+// left returns the state of a lease: the limit, and the permits that are left in the word.
+func (t *terms) left(w uint64) int64 { return int64(uint64(t.Limit)<<32 | w&freeMask) }
+
+func (t *terms) concurrencyFigures(state int64) (limit, left int) {
+	if t.Limit > freeMask {
+		return t.Limit, int(state)
+	}
+	return int(state >> 32), int(state & freeMask)
+}
+
+// release gives back what a lease holds: the hot one in one swap.
+func (l Lease) release() {
+	t, w := l.t, l.t.word.Load()
+	if w&hot != 0 && (w^l.bits)&(shut|hot|generationMask) == 0 &&
+		t.word.CompareAndSwap(w, w-hot+l.bits>>outcomeBits&maxPermits) {
+		return
+	}
+	l.releaseSlow()
+}
+
+// giveUp ends a lease of a concurrency limiter, of which it gives back all permits but keep,
+// and reports whether this call is the one that does. The hook of a watched lease is told.
+func (l Lease) giveUp(cause direct.Cause, keep int) bool {
+	k, n := l.home(), l.permits()
+	e := k.e
+	now, inFlight, ok := int64(0), 0, false
+	hook := e.epoch.Load().hook
+	if l.outcome() == watched {
+		now = e.epoch.Load().clock()
+	}
+	if l.bits&hot != 0 {
+		inFlight, ok = k.giveBack(l.bits&(hot|generationMask), n-keep)
+	} else if ok = k.end(l.generation()); ok {
+		inFlight, _ = e.epoch.Load().giveBack(0, n-keep)
+		e.m.Account().(*permits).discard(k)
+	}
+	if ok && keep == 0 && l.outcome() == watched {
+		hook.Ended(cause, direct.End{
+			Granted: time.Duration(l.at), Held: time.Duration(max(now-l.at, 0)), Permits: n, InFlight: inFlight,
+		})
+	}
+	return ok
+}
+
+// giveBack gives back n permits; below 0, it takes them, be they there or not. A mark is
+// that of the hot lease that had them; if that has ended before, giveBack does nothing and
+// reports false. inFlight is how many permits were held before.
+func (t *ticket) giveBack(mark uint64, n int) (inFlight int, ok bool) {
+	for {
+		w := t.word.Load()
+		switch {
+		case mark != 0 && (w^mark)&(hot|generationMask) != 0:
+			return 0, false
+		case w&shut != 0 || n < 0:
+			return t.giveBackSlow(mark, n)
+		case t.word.CompareAndSwap(w, w-mark&hot+uint64(n)):
+			return t.Limit - int(w&freeMask), true
+		}
+	}
+}
+
+// giveBackSlow is giveBack under the mutex; t may be an old epoch.
+func (t *ticket) giveBackSlow(mark uint64, n int) (inFlight int, ok bool) {
+	e := t.e
+	now := e.lock()
+	w := t.word.Load()
+	if ok = mark == 0 || (w^mark)&(hot|generationMask) == 0; ok {
+		t.word.Store(w - mark&hot)
+		inFlight = e.m.Terms().Limit - e.m.Account().(*permits).Free(e.m.Terms())
+		e.m.Release(now, n)
+		e.idle(now)
+	}
+	e.unlock(now)
+	return inFlight, ok
 }
 
 // Update puts new limits in force. What is held stays held: shrunk below it, the limiter
 // has nothing available until enough has come back. The queue stays. A waiter that now fits
 // is served at once; one that now asks for more than the limit gets
-// [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns [ErrClosed].
+// [ErrPermitsExceedLimit]. Bad options change nothing, and neither do equal ones. After Close
+// it returns [ErrClosed].
 func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -93,9 +257,9 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	return l.update(o.terms())
 }
 
-// IdleFor returns how long no permit has been held, and whether that is so. The limiter
-// keeps the time of the releases that leave nothing held for the first 16,384 of them, and
-// for 65,536 after each call of IdleFor; a call after more than that counts from itself.
+// IdleFor reports whether no permit is held, and for how long that has been so at least: the
+// time is counted from when it was first seen, by a call of IdleFor or Statistics, or by a
+// release that served waiters.
 func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.IdleFor() }
 
 // Refund releases the lease, as its Release does. A lease of another limiter is ignored.
@@ -105,35 +269,45 @@ func (l *ConcurrencyLimiter) Refund(lease Lease) { l.engine.Refund(lease) }
 // Update.
 func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 	t := l.terms()
-	return ConcurrencyLimiterOptions{Name: t.name, PermitLimit: t.Limit, QueueLimit: t.QueueLimit, QueueOrder: t.order()}
+	return ConcurrencyLimiterOptions{Name: t.name, PermitLimit: t.Most(), QueueLimit: t.QueueLimit, QueueOrder: t.order()}
 }
 
 // String returns a line for a person: the name, and the statistics.
 func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }
 
-// permits is the account of a concurrency limiter, with what its leases need.
+// permits is the account of a concurrency limiter, with the tickets of its leases.
 type permits struct {
 	machine.Permits
-
-	// wholeAt is when all permits came to be available. To read the clock at every release
-	// would double its cost, so that is done only for some thousands after somebody last
-	// asked: engine.watch counts them down.
-	wholeAt atomic.Int64
-
-	tickets atomic.Pointer[spareTickets] // nil: never was a second lease held
+	tickets atomic.Pointer[ticketPool] // nil: only ever one lease was held
 }
 
-const (
-	watchFirst  = 1 << 14 // before anybody has asked
-	watchGrants = 1 << 16
-	unknown     = -1 // instant of permits.wholeAt
-)
+func (p *permits) seen(*ticket, uint64) int64 { return 0 }
 
-// idleSince is exact if not too many releases have made the limiter whole since it was last
-// asked; else, and if the clock has gone back since, it counts from now.
-func (p *permits) idleSince(now int64, limit int) (int64, bool) {
-	if at := p.wholeAt.Load(); at == unknown || at > now {
-		p.wholeAt.Store(now)
+func (p *permits) takeBack(e *engine, t *ticket, w uint64, _ int64) {
+	p.SetFree(&t.Terms, int(w&freeMask))
+	e.granted.Add(w & besideMask / besideOne)
+	if w&hot != 0 && w&besideMask == besideMask {
+		e.renew(*t.terms)
 	}
-	return p.wholeAt.Load(), p.Free() == limit
+}
+
+func (p *permits) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) {
+	free := p.Free(&t.Terms)
+	return t.word.Load()&^shut | uint64(free), free >= 0 && t.Limit <= freeMask
+}
+
+// grant counts a grant beside the word, as the mutex is held for it.
+func (p *permits) grant(e *engine, a machine.Answer, n int) Lease {
+	e.granted.Add(1)
+	t := e.epoch.Load()
+	state := int64(a.Left)
+	if t.Limit <= freeMask {
+		state = t.left(uint64(a.Left))
+	}
+	k := p.draw(e)
+	l := grant(k, held, k.word.Load(), n, state, 0)
+	if t.watched {
+		l = l.watch()
+	}
+	return l
 }

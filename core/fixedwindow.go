@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// FixedWindowOptions are the terms of a [FixedWindow].
+// FixedWindowOptions are the options of a [FixedWindow].
 type FixedWindowOptions struct {
 	Name                string        // for metadata and errors; "": none
 	PermitLimit         int           // permits per window; at least 1
 	Window              time.Duration // above 0
 	Anchor              time.Time     // windows begin at Anchor + k·Window; zero: at the limiter's creation
 	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
-	QueueOrder          QueueOrder    // who is served first
+	QueueOrder          QueueOrder    // which waiter is served first
 	ManualReplenishment bool          // permits come back in TryReplenish only
 }
 
@@ -26,7 +26,7 @@ func (o FixedWindowOptions) validate() error {
 	return f.err()
 }
 
-func (o FixedWindowOptions) terms() *terms {
+func (o FixedWindowOptions) terms() terms {
 	return newTerms(o.Name, o.Anchor, machine.Terms{
 		Kind: machine.Window, Limit: o.PermitLimit, Step: 1, Span: int64(o.Window),
 		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
@@ -41,13 +41,13 @@ func (o FixedWindowOptions) terms() *terms {
 // gives quotas per hour or day; it is looked at once, and from then on time is the
 // monotonic clock's, whatever is done to the wall clock.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Replenisher] and [io.Closer], safe
-// for concurrent use. Make it with [NewFixedWindow]; the zero value refuses with
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher]
+// and [io.Closer], safe for concurrent use. Make it with [NewFixedWindow]; the zero value refuses with
 // [ErrClosed].
 type FixedWindow struct{ windowed }
 
-// NewFixedWindow returns a limiter with all permits available, or what is wrong with the
-// options, all at once.
+// NewFixedWindow returns a limiter with all permits available, or an error that names every fault of
+// the options.
 func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	if err := o.validate(); err != nil {
 		return nil, err

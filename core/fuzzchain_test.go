@@ -20,7 +20,6 @@ import (
 // the two themselves, and on models of both. One Acquire of the chain waits at a time: of
 // several the order in which they go on to the second limiter is open.
 type chainRig struct {
-	releases int
 	t        *testing.T
 	chain    *core.ChainedLimiter
 	slots    *core.ConcurrencyLimiter
@@ -37,12 +36,11 @@ type chainRig struct {
 }
 
 type chainGrant struct {
-	refunded   bool
-	releasedAt int // by the count of releases
-	real       core.Lease
-	ida, idb   int
-	n          int
-	released   bool
+	real     core.Lease
+	ida, idb int
+	n        int
+	at       int64
+	released bool
 }
 
 type chainWait struct {
@@ -166,7 +164,7 @@ func (r *chainRig) tryAcquire(n int) {
 	}
 	b := r.b.tryAcquire(n)
 	if b.err != nil {
-		r.a.give(a.id, n)
+		r.a.give(a.id, n, 0, 0)
 		r.rejected++
 		r.refusedBy(l, "bucket", b)
 		return
@@ -197,7 +195,7 @@ func (r *chainRig) grantedAs(l core.Lease, a, b *answer) {
 	require.Equal(r.t, a.remaining, remaining, r.said)
 	reset, _ := core.ResetAfter.From(l)
 	require.Equal(r.t, b.reset, int64(reset), r.said)
-	r.grants = append(r.grants, chainGrant{real: l, ida: a.id, idb: b.id, n: a.n})
+	r.grants = append(r.grants, chainGrant{real: l, ida: a.id, idb: b.id, n: a.n, at: b.at})
 }
 
 func (r *chainRig) acquire(n int) {
@@ -226,7 +224,7 @@ func (r *chainRig) settle() {
 	if w.err == nil && w.b == nil && w.a.answer != nil && w.a.answer.err == nil {
 		w.b = r.b.acquire(w.n, naiveNever)
 		if w.b.answer != nil && w.b.answer.err != nil {
-			r.a.give(w.a.answer.id, w.n)
+			r.a.give(w.a.answer.id, w.n, 0, 0)
 		}
 	}
 	switch {
@@ -260,7 +258,7 @@ func (r *chainRig) giveBack(i int) {
 		g.real.Release()
 		if !g.released {
 			g.released = true
-			r.a.give(g.ida, g.n)
+			r.a.give(g.ida, g.n, 0, 0)
 		}
 		return
 	}
@@ -268,25 +266,23 @@ func (r *chainRig) giveBack(i int) {
 		return
 	}
 	g := &r.grants[i%len(r.grants)]
-	refund := i%2 == 0
-	if refund {
+	if i%2 == 0 && len(r.b.queue)+len(r.b.probes) == 0 {
+		before := r.b.available()
+		most := r.b.acct.most(g.idb, g.n, g.at)
 		r.chain.Refund(g.real)
+		given := r.bucket.Available() - before
+		if g.released {
+			require.Zero(r.t, given, r.said)
+		}
+		require.LessOrEqual(r.t, given, most, r.said)
+		r.b.give(g.idb, given, 0, g.at)
 	} else {
 		g.real.Release()
 	}
-	if refund && !g.refunded && (!g.released || r.releases-g.releasedAt < 16) {
-		r.b.give(g.idb, g.n) // after a release, too
+	if !g.released {
+		g.released = true
+		r.a.give(g.ida, g.n, 0, 0)
 	}
-	g.refunded = g.refunded || refund
-	if g.released {
-		return
-	}
-	g.released = true
-	if !refund {
-		r.releases++
-		g.releasedAt = r.releases
-	}
-	r.a.give(g.ida, g.n)
 }
 
 // endWait ends the wait, by cancelling or, rarely, by closing the chain.
@@ -308,7 +304,7 @@ func (r *chainRig) endWait(arg byte) {
 	r.a.cancel(w.a)
 	if w.b != nil {
 		r.b.cancel(w.b)
-		r.a.give(w.a.answer.id, w.n)
+		r.a.give(w.a.answer.id, w.n, 0, 0)
 	}
 }
 

@@ -7,20 +7,19 @@ func Grant(permits int, release func(), metadata ...Metadata) Lease {
 	if permits < 0 {
 		return Lease{bits: uint64(negative)}
 	}
-	l := newGrant(nil, free, 0, permits, -1, -1)
+	l := grant(nil, free, 0, permits, -1, -1)
 	if release == nil {
 		if len(metadata) > 0 {
 			l = l.With(metadata...)
 		}
 		return l
 	}
-	ticket := extra{release: release, meta: mergeMetadata(nil, metadata)}
-	if l.c != nil {
-		ticket.wide = l.c.x.wide
+	x := extra{release: release, meta: mergeMetadata(nil, metadata)}
+	if l.t != nil {
+		x.figures = l.t.x.figures
 	}
-	l.c = newExtra(ticket, nil)
-	l.bits ^= uint64(free ^ heldTicket)
-	return l
+	l.bits ^= uint64(free ^ held)
+	return l.with(x)
 }
 
 // Reject returns a lease that is not acquired, for limiters of your own. Its error is a
@@ -40,5 +39,5 @@ func Refuse(err error) Lease {
 	if err == nil {
 		return Lease{}
 	}
-	return Lease{c: newExtra(extra{err: err}, nil), bits: uint64(failed)}
+	return Lease{bits: uint64(failed)}.with(extra{err: err})
 }

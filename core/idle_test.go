@@ -48,19 +48,39 @@ func TestIdleFor(t *testing.T) {
 		idleFor(t, l, 0)
 		time.Sleep(time.Minute)
 		idleFor(t, l, time.Minute)
-		l.TryAcquire(0)
 		l.TryAcquire(9)
-		idleFor(t, l, time.Minute) // neither takes anything
+		idleFor(t, l, time.Minute) // it takes nothing
 	})
 }
 
-// However busy it was before, and whether or not anybody asked in the meantime.
+// A concurrency limiter has been idle since it was first seen so.
+func TestIdleSinceItWasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 2, 1)
+		takes(t, l, 1).Release()
+		time.Sleep(time.Minute)
+		l.Statistics()
+		time.Sleep(time.Second)
+		idleFor(t, l, time.Second)
+		takes(t, l, 1).Release()
+		idleFor(t, l, 0)
+		held := takes(t, l, 2)
+		a := queues(t, l, 1)
+		a.cancelled(t)
+		held.Release()
+		time.Sleep(time.Minute)
+		idleFor(t, l, 0)
+	})
+}
+
+// However busy it was before.
 func TestIdleForAfterManyGrants(t *testing.T) {
 	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {
 		for range 5000 {
 			lease := takes(t, l, 1)
 			l.Refund(lease)
 		}
+		idleFor(t, l, 0)
 		time.Sleep(time.Minute)
 		idleFor(t, l, time.Minute)
 	})

@@ -129,7 +129,7 @@ func TestRefundsLetNothingMoreThrough(t *testing.T) {
 	}
 }
 
-// A window's lease finds its permits across an update of the grid: those, and no others.
+// A window's lease gives nothing back after an update of the grid.
 func TestRefundOfAWindowWhoseGridMoved(t *testing.T) {
 	fixedOf := func(window time.Duration) core.FixedWindowOptions {
 		return core.FixedWindowOptions{PermitLimit: 5, Window: window}
@@ -150,30 +150,10 @@ func TestRefundOfAWindowWhoseGridMoved(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, l.Update(fixedOf(3*time.Second)))
 		b := takes(t, l, 3)
-		l.Refund(a) // still counts
-		available(t, l, 2)
-		require.NoError(t, l.Update(fixedOf(time.Hour)))
-		l.Refund(a)
-		available(t, l, 2)
-		l.Refund(b)
-		available(t, l, 5)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		o := core.SlidingWindowOptions{PermitLimit: 9, Window: 3 * time.Second, SegmentsPerWindow: 3}
-		l := sliding(t, o)
-		a := takes(t, l, 2)
-		time.Sleep(time.Second)
-		b := takes(t, l, 3)
-		time.Sleep(time.Second)
-		c := takes(t, l, 4)
-		o.Window, o.SegmentsPerWindow = 8*time.Second, 4
-		require.NoError(t, l.Update(o))
+		l.Refund(a) // an Update came between
+		available(t, l, 0)
 		l.Refund(b)
 		available(t, l, 3)
-		l.Refund(a)
-		available(t, l, 5)
-		l.Refund(c)
-		available(t, l, 9)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		// Due, but not replenished yet: not given back twice.
@@ -286,7 +266,8 @@ func TestRefundBesideOverduePermits(t *testing.T) {
 	})
 }
 
-// A bucket that takes longer than there are instants to be full again gets all back.
+// A bucket that takes longer than there are instants to be full again gets all back, but for
+// the token of the tick that may have come right after the grant.
 func TestARefundToABucketThatIsNeverFullAgain(t *testing.T) {
 	for name, manual := range map[string]bool{"automatic": false, "manual": true} {
 		for _, period := range []time.Duration{time.Second, math.MaxInt64} {
@@ -305,9 +286,13 @@ func TestARefundToABucketThatIsNeverFullAgain(t *testing.T) {
 					l.Refund(a)
 					l.Refund(a)
 					l.Refund(all)
-					available(t, l, math.MaxInt-5)
+					tick := 1
+					if manual {
+						tick = 0
+					}
+					available(t, l, math.MaxInt-5-tick)
 					l.Refund(b)
-					available(t, l, math.MaxInt)
+					available(t, l, math.MaxInt-tick)
 				})
 			})
 		}
@@ -319,6 +304,8 @@ func TestARefusedChainReturnsAllToABucketThatIsNeverFullAgain(t *testing.T) {
 	rate := bucket(t, core.TokenBucketOptions{TokenLimit: math.MaxInt, TokensPerPeriod: 1, ReplenishmentPeriod: math.MaxInt64})
 	slots := concurrency(t, math.MaxInt, 0)
 	takes(t, slots, 1)
-	rejected(t, chain(t, rate, slots), math.MaxInt, 0)
+	synctest.Test(t, func(t *testing.T) {
+		rejected(t, chain(t, rate, slots), math.MaxInt, 0)
+	})
 	available(t, rate, math.MaxInt)
 }

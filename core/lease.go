@@ -16,80 +16,67 @@ import (
 // It is a small value. It may be copied, stored, sent over channels and released from
 // any goroutine; all copies are the same lease. The zero Lease is not acquired.
 type Lease struct {
-	// Four words, no more: the compiler keeps such a struct in registers. See numbers for
-	// what is where.
-	c    *cell // nil: no limiter of this package, and nothing extra
-	bits uint64
-	u, v int64
+	// Four words, no more: the compiler keeps such a struct in registers. figures.go says what
+	// is where.
+	t         *ticket // nil: no limiter of this package, and nothing extra
+	bits      uint64
+	state, at int64
 }
 
-// outcome is the low bits of Lease.bits, and says what the rest means.
+// outcome is in the low bits of Lease.bits, and says what the rest means.
 type outcome uint8
 
 const (
-	unanswered    outcome = iota // not acquired: the zero lease, and Reject's
-	free                         // acquired, with nothing to give back
-	spentWindow                  // acquired, from a window
-	spentBucket                  // acquired, from a bucket
-	spentManual                  // acquired, from a bucket that is replenished by hand
-	heldHot                      // acquired, from a concurrency limiter's word
-	heldTicket                   // acquired; the cell is a ticket
-	watchedHot                   // heldHot, and the engine's hook is told of the release
-	watchedTicket                // heldTicket, likewise
-	exhausted                    // rejected
-	queueFull                    // rejected
-	evicted                      // rejected
-	tooSoon                      // rejected
-	exhaustedRaw                 // rejected, from a bucket's level
-	closed                       // ErrClosed
-	exceedsAll                   // ExceedsLimitError; u: the permits
-	negative                     // ErrNegativePermits
-	failed                       // extra.err
+	unanswered outcome = iota // not acquired: the zero lease, and Reject's
+	free                      // acquired, with nothing to give back
+	taken                     // acquired from a rate limiter
+	held                      // acquired from a concurrency limiter, a chain, or with Grant
+	watched                   // held, and a hook is told of its end: see package direct
+	exhausted                 // rejected
+	queueFull                 // rejected
+	evicted                   // rejected
+	tooSoon                   // rejected
+	closed                    // ErrClosed
+	exceeds                   // ExceedsLimitError; state: the permits
+	negative                  // ErrNegativePermits
+	failed                    // extra.err
 )
 
-const outcomeBits = 5
+// The phrases that [ReasonPhrase] and [RejectedError] have for the rejections of core's limiters.
+const (
+	ReasonExhausted       = "permits exhausted"
+	ReasonQueueLimit      = "queue limit reached"
+	ReasonEvicted         = "evicted by a newer request"
+	ReasonDeadlineTooSoon = "deadline too soon"
+)
 
 var reasonPhrases = [...]string{
-	exhausted:    "permits exhausted",
-	queueFull:    "queue limit reached",
-	evicted:      "evicted by a newer request",
-	tooSoon:      "deadline too soon",
-	exhaustedRaw: "permits exhausted",
+	exhausted: ReasonExhausted,
+	queueFull: ReasonQueueLimit,
+	evicted:   ReasonEvicted,
+	tooSoon:   ReasonDeadlineTooSoon,
 }
 
-// The outcomes are ordered: first those that are acquired, of them first those of rate
-// limiters, then those that hold something; then the rejections; then the refusals for good.
+func (o outcome) acquired() bool { return o-free <= watched-free }
+func (o outcome) rejected() bool { return o-exhausted <= tooSoon-exhausted }
 
-func (o outcome) acquired() bool { return o-free <= watchedTicket-free }
-func (o outcome) spent() bool    { return o-spentWindow <= spentManual-spentWindow }
-func (o outcome) holds() bool    { return o-heldHot <= watchedTicket-heldHot }
-func (o outcome) rejected() bool { return o-exhausted <= exhaustedRaw-exhausted }
+// phrase returns the reason phrase of a rejection; "" if there is none.
+func (o outcome) phrase() string {
+	if !o.rejected() {
+		return ""
+	}
+	return reasonPhrases[o]
+}
 
 func (l Lease) outcome() outcome { return outcome(l.bits & (1<<outcomeBits - 1)) }
-
-// home returns the cell that the lease's generation is of.
-func (l Lease) home() *cell {
-	if l.c.x != nil && l.c.x.of != nil {
-		return l.c.x.of
-	}
-	return l.c
-}
-
-// extra returns what the lease has beyond its fields. What is a ticket's is not: others
-// may be using it.
-func (l Lease) extra() *extra {
-	if l.c == nil || l.c.x == nil || l.c.x.chain != nil {
-		return nil
-	}
-	return l.c.x
-}
 
 // Acquired reports whether the permits were granted. It stays true after Release.
 func (l Lease) Acquired() bool {
 	return l.outcome().acquired()
 }
 
-// Permits returns how many permits were granted: 0 for a probe, and unless acquired.
+// Permits returns how many permits were granted: 0 for a request of zero permits, and
+// unless acquired.
 func (l Lease) Permits() int {
 	if !l.Acquired() {
 		return 0
@@ -98,79 +85,34 @@ func (l Lease) Permits() int {
 }
 
 // Release gives a concurrency limiter's permits back: once, whichever copy is used, from
-// whichever goroutines, however often. To a lease that holds nothing it does nothing. A
+// whichever goroutines, however often. If the lease holds nothing, Release does nothing. A
 // rate limiter's permits come back with time alone.
 func (l Lease) Release() {
-	if l.outcome().holds() {
+	if o := l.outcome(); o == held || o == watched {
 		l.release()
 	}
 }
 
-func (l Lease) release() {
-	c, n := l.c, int(l.bits>>(outcomeBits+generationBits))
-	if c.x != nil {
-		l.releaseSlow()
-		return
-	}
-	switch l.outcome() {
-	case heldHot:
-		c.releaseHot(l.generation(), n)
-	case heldTicket:
-		if l.redeem() {
-			c.e.giveBack(n, c)
-		}
-	default:
-		l.end(direct.Released)
-	}
-}
-
-// releaseSlow is release for a lease that is not only its limiter's.
+// releaseSlow is release for a lease that is not in its epoch's word: one of a ticket, of a
+// chain, of Grant, with metadata added, or of before an Update.
 func (l Lease) releaseSlow() {
-	switch c := l.home(); l.outcome() {
-	case heldHot:
-		c.releaseHot(l.generation(), l.permits())
-	case heldTicket:
-		if n := l.permits(); c.redeem(l.generation()) {
-			c.settle(n)
-		}
-	default:
-		l.end(direct.Released)
-	}
-}
-
-// redeem uses up the lease's ticket, and reports whether this call is the one that does.
-func (l Lease) redeem() bool {
-	if l.c.x == nil {
-		return l.c.redeem(l.generation())
-	}
-	return l.home().redeem(l.generation())
-}
-
-// redeem uses up a ticket's generation.
-func (c *cell) redeem(g uint64) bool {
-	// Of any number of copies and goroutines one moves the generation; a lease from long
-	// ago finds a later one. The winner alone touches what the ticket stands for, and only
-	// when it is done with that is the ticket used again.
-	return c.word.CompareAndSwap(g, g+1)
-}
-
-// settle gives back what a redeemed ticket stands for.
-func (c *cell) settle(n int) {
-	switch {
-	case c.x == nil:
-		c.e.giveBack(n, c)
-	case c.x.chain != nil:
-		c.x.chain.release(c)
-	case c.x.release != nil:
-		release := c.x.release
-		c.x.release = nil
+	switch k := l.home(); {
+	case k.e != nil:
+		l.giveUp(direct.Released, 0)
+	case !k.end(l.generation()):
+	case k.x.chain != nil:
+		k.x.chain.release(k)
+	case k.x.release != nil:
+		release := k.x.release
+		k.x.release = nil
 		release()
 	}
 }
 
-// Err returns nil if the lease was acquired. Else it says why not: a *[RejectedError],
-// [ErrClosed], an *[ExceedsLimitError], which matches [ErrPermitsExceedLimit],
-// [ErrNegativePermits], or the error that the limiter gave to [Refuse].
+// Err returns nil if the lease was acquired. Otherwise it returns the reason: a
+// *[RejectedError], [ErrClosed], an *[ExceedsLimitError], which matches
+// [ErrPermitsExceedLimit], [ErrNegativePermits], or the error that the limiter passed to
+// [Refuse].
 func (l Lease) Err() error {
 	if l.Acquired() {
 		return nil
@@ -181,10 +123,10 @@ func (l Lease) Err() error {
 	switch l.outcome() {
 	case closed:
 		return ErrClosed
-	case exceedsAll:
-		e := &ExceedsLimitError{Permits: int(l.u)}
-		if l.c != nil {
-			e.Limiter, e.Limit = l.c.name, l.c.Limit
+	case exceeds:
+		e := &ExceedsLimitError{Permits: int(l.state)}
+		if t := l.terms(); t != nil {
+			e.Limiter, e.Limit = t.name, t.Most()
 		}
 		return e
 	case negative:
@@ -210,8 +152,8 @@ func (l Lease) String() string {
 	return s
 }
 
-// rejected reports whether the lease counts as a rejection: a refusal that another time
-// could turn into a grant.
+// rejected reports whether the lease counts as a rejection: another time the same request
+// could be granted.
 func (l Lease) rejected() bool {
 	switch o := l.outcome(); o {
 	case unanswered:
@@ -229,23 +171,23 @@ func (l Lease) refusal() (Lease, error) {
 		return l, x.err
 	}
 	switch {
-	case l.outcome() == exceedsAll:
+	case l.outcome() == exceeds:
 		err := l.Err()
 		return l.failing(err), err
 	case !l.rejected():
 		return l, l.Err()
 	}
-	// Both in one allocation: whoever refuses many wants it cheap.
+	// Both in one allocation: a server that rejects many wants it cheap.
 	r := new(struct {
-		cell
+		ticket
 		extra
 		RejectedError
 	})
 	l.explain(&r.RejectedError)
 	r.extra = l.carried()
 	r.extra.err = &r.RejectedError
-	r.cell.carry(&r.extra, l.c)
-	l.c = &r.cell
+	r.ticket.attach(&r.extra, l.t)
+	l.t = &r.ticket
 	return l, &r.RejectedError
 }
 
@@ -253,44 +195,33 @@ func (l Lease) refusal() (Lease, error) {
 func (l Lease) failing(err error) Lease {
 	x := l.carried()
 	x.err = err
-	l.c = newExtra(x, l.c)
-	return l
+	return l.with(x)
 }
 
 // explain sets the fields of the error of a rejection.
 func (l Lease) explain(e *RejectedError) {
-	e.Permits = l.permits()
-	if c, o := l.c, l.outcome(); c != nil && c.Limit != 0 { // else there are no terms
-		e.Limiter = c.name
-		e.RetryAfter = time.Duration(l.numbers().retry)
-		if int(o) < len(reasonPhrases) {
-			e.Reason = reasonPhrases[o]
-		}
+	f, o := l.figures(), l.outcome()
+	e.Permits, e.Reason, e.RetryAfter = f.permits, o.phrase(), time.Duration(f.retry)
+	if t := l.terms(); t != nil {
+		e.Limiter = t.name
 		switch {
 		case o == tooSoon:
 			e.Cause = context.DeadlineExceeded
-		case o == queueFull && c.QueueLimit == 0:
+		case o == queueFull && t.QueueLimit == 0:
 			e.Detail = "no queue"
 		case o == queueFull:
 			e.Detail = "queue is full"
 		}
 	}
-	if x := l.extra(); x != nil {
-		for _, m := range x.meta {
-			switch v := m.value.(type) {
-			case string:
-				switch m.name {
-				case LimiterName.name:
-					e.Limiter = v
-				case ReasonPhrase.name:
-					e.Reason, e.Detail = v, ""
-				}
-			case time.Duration:
-				if m.name == RetryAfter.name {
-					e.RetryAfter = v
-				}
-			}
-		}
+	if v, ok := l.added(LimiterName.name); ok {
+		e.Limiter, _ = v.(string)
+	}
+	if v, ok := l.added(ReasonPhrase.name); ok {
+		e.Reason, _ = v.(string)
+		e.Detail = ""
+	}
+	if v, ok := l.added(RetryAfter.name); ok {
+		e.RetryAfter, _ = v.(time.Duration)
 	}
 }
 
@@ -299,7 +230,10 @@ func (l Lease) explain(e *RejectedError) {
 func (l Lease) Metadata() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for _, name := range builtinNames {
-			if v, ok := l.lookupBuiltin(name); ok && !l.added(name) && !yield(name, v) {
+			if _, added := l.added(name); added {
+				continue
+			}
+			if v, ok := l.builtin(name); ok && !yield(name, v) {
 				return
 			}
 		}
@@ -313,26 +247,10 @@ func (l Lease) Metadata() iter.Seq2[string, any] {
 	}
 }
 
-// With returns a copy of the lease with metadata added; of one name the later wins. The
-// copy is the same lease: releasing either releases both.
+// With returns a copy of the lease with metadata added. If a name is given twice, the later
+// value wins. The copy is the same lease: releasing either releases both.
 func (l Lease) With(metadata ...Metadata) Lease {
 	x := l.carried()
 	x.meta = mergeMetadata(x.meta, metadata)
-	l.c = newExtra(x, l.c)
-	return l
-}
-
-// carried returns what of the lease's extra a copy with another carries on: not the error
-// of a rejection, which is made of the metadata.
-func (l Lease) carried() (x extra) {
-	if old := l.extra(); old != nil {
-		x.meta, x.wide = old.meta, old.wide
-		if o := l.outcome(); o == failed || o == exceedsAll {
-			x.err = old.err
-		}
-	}
-	if l.c != nil {
-		x.of = l.home()
-	}
-	return x
+	return l.with(x)
 }

@@ -46,10 +46,33 @@ type Idler interface {
 // Refunder is a Limiter that can undo an acquisition that was not used.
 type Refunder interface {
 	// Refund gives the lease's permits back, at once and at most once per lease: to a rate
-	// limiter too, never above its limit, and a window's permits only while they still
-	// count in it. For a concurrency limiter it is Release. A lease that was not acquired,
-	// or not from this limiter, is ignored.
+	// limiter too, never above its limit, and as far as they are still missing because of the
+	// grant. For a concurrency limiter it is Release. It comes before Release: after it, it may
+	// do nothing. A lease that was not acquired, or not from this limiter, is ignored.
 	Refund(Lease)
+}
+
+// Settler is a Limiter in which the cost of a grant can be put right once it is known: the
+// tokens of a language model, the rows of a query, the bytes of an answer. All limiters of this
+// package are Settlers. Refund(l) is Settle(l, 0).
+type Settler interface {
+	// Settle says that the grant of l has cost permits. The lease that it returns stands in the
+	// place of l, acquired, of so many permits, with the metadata of l; l and its copies are
+	// spent, and to release, refund or settle them does nothing.
+	//
+	// If the grant has cost less, the difference is given back, as by Refund, and waiters that
+	// now fit are served. If it has cost more, the difference is taken at once, even above the
+	// limit: Settle does not wait and is not refused, and until that debt is paid nothing is
+	// available. Permits below 0 count as 0. A lease that is not acquired, is another limiter's
+	// or is spent comes back as it is, and nothing happens. Settle counts in no statistic.
+	Settle(l Lease, permits int) Lease
+}
+
+// Resetter is a rate limiter, or a chain of some, that can be made as new.
+type Resetter interface {
+	// Reset fills a bucket, empties a window, forgets debts and serves waiters. The statistics
+	// go on. A chain resets those of its limiters that are Resetters.
+	Reset()
 }
 
 // Replenisher is a rate limiter: its permits come back with time.

@@ -1,16 +1,19 @@
 package core
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
+// What can be seen of a limiter. An open word tells most of it without the mutex, which is what
+// keeps Available and Statistics below the cost of x/time/rate's Tokens (bench: available,
+// statistics).
+
 // Available returns the permits that could be taken now.
 func (e *engine) Available() int {
-	if c := e.cell.Load(); c != nil {
-		if n, ok := e.availableIn(c, c.word.Load()); ok {
+	if t := e.epoch.Load(); t != nil {
+		if n, ok := t.available(t.word.Load()); ok {
 			return n
 		}
 	}
@@ -19,81 +22,67 @@ func (e *engine) Available() int {
 
 // Statistics returns the limiter's counts. They go on after Close.
 func (e *engine) Statistics() Statistics {
-	if c := e.cell.Load(); c != nil {
-		// What the word does not count changes while it is shut, or when the count is that of
-		// a probe. If it is the same before and after, the two belong together.
-		granted := e.granted.Load()
-		w := c.word.Load()
-		if n, ok := e.availableIn(c, w); ok && e.granted.Load() == granted && e.cell.Load() == c {
-			return Statistics{Limit: c.inForce(), Available: n, Granted: granted + c.number(w), Rejected: e.rejected.Load()}
-		}
+	t := e.epoch.Load()
+	if t == nil {
+		return Statistics{}
+	}
+	// What the word does not count changes while it is shut, or for a request of zero permits. If
+	// it is the same before and after, the two belong together.
+	granted := e.granted.Load()
+	w := t.word.Load()
+	n, ok := t.available(w)
+	if idle := t.Kind == machine.Concurrency && n == t.Limit; ok && !idle && e.granted.Load() == granted && e.epoch.Load() == t {
+		return Statistics{Limit: t.Limit, Available: n, Granted: granted + t.grants(w), Rejected: e.rejected.Load()}
 	}
 	return e.statisticsSlow()
 }
 
 func (e *engine) statisticsSlow() Statistics {
-	if e.cell.Load() == nil {
+	if e.epoch.Load() == nil {
 		return Statistics{}
 	}
 	now := e.lock()
-	c := e.cell.Load()
 	s := Statistics{
-		Limit:     c.inForce(),
+		Limit:     e.m.Terms().Limit,
 		Available: e.m.Available(),
 		Queued:    e.m.Queued(),
-		Granted:   e.granted.Load() + c.number(c.word.Load()),
+		Granted:   e.granted.Load() + e.number(),
 		Rejected:  e.rejected.Load(),
 	}
+	e.idle(now)
 	e.unlock(now)
 	return s
 }
 
-// availableIn returns the permits that could be taken now by what the word tells, if that is
-// open, so that nobody waits.
-func (e *engine) availableIn(c *cell, w uint64) (n int, ok bool) {
+// available returns the permits that could be taken now by what an epoch's word tells; false
+// if it does not.
+func (t *ticket) available(w uint64) (n int, ok bool) {
 	if w&shut != 0 {
 		return 0, false
 	}
-	if c.Kind == machine.Concurrency {
-		return int(w&heldMask) + e.setAside(c), true
+	switch t.Kind {
+	case machine.Concurrency:
+		return int(w & freeMask), true
+	case machine.Window:
+		return int(w & windowMask), t.inSegment(t.clock())
 	}
-	now := c.clock()
-	if e.wentBack(c, now) {
-		return 0, false
-	}
-	if c.Kind == machine.Window {
-		return int(w&windowMask) + e.setAside(c), now < c.bound.Load()
-	}
-	if c.StateBits == 0 {
-		openings := e.granted.Load()
-		w = c.word.Load()
-		until, l := c.bound.Load(), e.credited(c, w)
-		same := w&shut == 0 && e.granted.Load() == openings // else the four do not belong together
-		return c.Limit - c.missing(l.full-now, l.spare), same && now < until
-	}
-	l := c.unpack(w, now-c.From)
-	return c.Limit - c.missing(l.full-(now-c.From), l.spare), true
+	now := t.clock() - t.From
+	l := t.Packed.Unpack(w, now)
+	return t.Limit - l.Lack(&t.Terms, now), l.Full-now <= l.Reach(&t.Terms)
 }
 
-// setAside returns the available permits for which there is no room in the open word.
-func (e *engine) setAside(c *cell) int {
-	if c.Limit <= maxHeld {
-		return 0
+// grants returns how many grants an epoch's word has counted, and the epochs before it.
+func (t *ticket) grants(w uint64) uint64 {
+	n := t.number(t.generation(w))
+	if t.Kind == machine.Concurrency {
+		n += w & besideMask / besideOne
 	}
-	return int(e.aside.Load())
-}
-
-// inForce returns the limit in force.
-func (c *cell) inForce() int {
-	if c.Kind == machine.Concurrency {
-		return int(c.bound.Load())
-	}
-	return c.Limit
+	return n
 }
 
 // IdleFor returns how long all permits have been available, and whether they are.
 func (e *engine) IdleFor() (time.Duration, bool) {
-	if e.cell.Load() == nil {
+	if e.epoch.Load() == nil {
 		return 0, false
 	}
 	now := e.lock()
@@ -104,29 +93,18 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 
 // idle is IdleFor. The mutex is held.
 func (e *engine) idle(now int64) (time.Duration, bool) {
-	var since int64
-	var idle bool
-	if c := e.cell.Load(); c.Kind == machine.Concurrency {
-		now = c.clock()
-		since, idle = e.held().idleSince(now, c.inForce())
-		e.watch.Store(watchGrants)
-	} else {
-		since, idle = e.m.Idle()
-	}
+	since, idle := e.m.Idle()
 	if !idle {
 		return 0, false
 	}
+	if t := e.epoch.Load(); t.Kind == machine.Concurrency {
+		// Its releases read no clock. It has been idle since it was last seen so if it has granted
+		// nothing since.
+		now = t.clock()
+		if grants := uint32(e.granted.Load() + e.number()); grants != e.grants || e.last > now {
+			e.last, e.grants = now, grants
+		}
+		since = e.last
+	}
 	return time.Duration(max(now-since, 0)), true
-}
-
-// describe returns a line for a person: what kind of limiter this is, and how it stands.
-func (e *engine) describe(kind string) string {
-	c := e.cell.Load()
-	if c == nil {
-		return kind + " (not made by its constructor)"
-	}
-	if c.name != "" {
-		kind += fmt.Sprintf(" %q", c.name)
-	}
-	return kind + ": " + e.Statistics().String()
 }

@@ -34,9 +34,10 @@ type naive struct {
 type naiveAccount interface {
 	taken() int
 	take(now int64, id, n int)
-	give(id, n int)      // undoes a taking
-	next() (int64, bool) // the instant at which permits come back next
-	pass(now int64) bool // what is due by now comes back
+	most(id, n int, at int64) int   // what may be given back, of a grant of n at an instant
+	give(id, n, left int, at int64) // gives n back of a grant, which has left then
+	next() (int64, bool)            // the instant at which permits come back next
+	pass(now int64) bool            // what is due by now comes back
 	clone() naiveAccount
 }
 
@@ -265,9 +266,9 @@ func (m *naive) cancel(w *naiveWaiter) {
 	}
 }
 
-// give undoes or releases a taking.
-func (m *naive) give(id, n int) {
-	m.change(func() { m.acct.give(id, n) })
+// give gives n permits back of a grant, which has left then.
+func (m *naive) give(id, n, left int, at int64) {
+	m.change(func() { m.acct.give(id, n, left, at) })
 	m.serve()
 }
 

@@ -128,7 +128,7 @@ func TestManyRefundsAtOnce(t *testing.T) {
 
 // Each of very many leases is refunded once, in any order, and none a second time.
 func TestRefundsOfManyLeases(t *testing.T) {
-	const n = 20_000
+	const n = 1_500
 	l := bucket(t, core.TokenBucketOptions{TokenLimit: n, TokensPerPeriod: 1, ReplenishmentPeriod: 24 * time.Hour})
 	leases := make([]core.Lease, n)
 	for i := range leases {

@@ -15,27 +15,27 @@ func ReleaseAll(leases []Lease) {
 	for next < len(leases) {
 		l := leases[next]
 		next++
-		c := l.c
-		if l.outcome() != heldTicket || c.x != nil {
+		t := l.t
+		if l.outcome() != held || l.bits&hot != 0 || t.e == nil || t.x != nil {
 			l.Release()
 			continue
 		}
-		if !l.redeem() {
+		if !t.end(l.generation()) {
 			continue
 		}
-		permits := int(l.bits >> (outcomeBits + generationBits))
-		if c.e != e || n+permits < n {
+		k := l.permits()
+		if t.e != e || n+k < n {
 			e.giveBackAll(n)
-			e, n = c.e, 0
+			e, n = t.e, 0
 		}
-		n += permits
-		e.held().keep(c)
+		n += k
+		e.m.Account().(*permits).discard(t)
 	}
 }
 
 // giveBackAll gives back what leases of e held, if there were any.
 func (e *engine) giveBackAll(n int) {
 	if n > 0 {
-		e.giveBack(n, nil)
+		e.epoch.Load().giveBack(0, n)
 	}
 }

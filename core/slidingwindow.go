@@ -1,14 +1,13 @@
 package core
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// SlidingWindowOptions are the terms of a [SlidingWindow].
+// SlidingWindowOptions are the options of a [SlidingWindow].
 type SlidingWindowOptions struct {
 	Name                string        // for metadata and errors; "": none
 	PermitLimit         int           // permits per window; at least 1
@@ -16,7 +15,7 @@ type SlidingWindowOptions struct {
 	SegmentsPerWindow   int           // steps in which the window slides; from 1 to the window's nanoseconds
 	Anchor              time.Time     // segments begin at Anchor + i·Window/SegmentsPerWindow; zero: at the limiter's creation
 	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
-	QueueOrder          QueueOrder    // who is served first
+	QueueOrder          QueueOrder    // which waiter is served first
 	ManualReplenishment bool          // permits come back in TryReplenish only
 }
 
@@ -35,7 +34,7 @@ func (o SlidingWindowOptions) validate() error {
 	return f.err()
 }
 
-func (o SlidingWindowOptions) terms() *terms {
+func (o SlidingWindowOptions) terms() terms {
 	return newTerms(o.Name, o.Anchor, machine.Terms{
 		Kind: machine.Window, Limit: o.PermitLimit, Step: o.SegmentsPerWindow, Span: int64(o.Window),
 		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
@@ -51,8 +50,8 @@ func (o SlidingWindowOptions) terms() *terms {
 // the nanosecond. The anchor is looked at once, and from then on time is the monotonic
 // clock's.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Replenisher] and [io.Closer], safe
-// for concurrent use. Make it with [NewSlidingWindow]; the zero value refuses with
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher]
+// and [io.Closer], safe for concurrent use. Make it with [NewSlidingWindow]; the zero value refuses with
 // [ErrClosed].
 type SlidingWindow struct{ windowed }
 
@@ -92,54 +91,3 @@ func (l *SlidingWindow) Options() SlidingWindowOptions {
 
 // String returns a line for a person: the name, the window, and the statistics.
 func (l *SlidingWindow) String() string { return l.describeWindow("sliding window") }
-
-// windowed is what the two windows share.
-type windowed struct {
-	rate
-	segments machine.Segments
-}
-
-// TryAcquire takes permits if they can be had now. It never blocks. While somebody waits,
-// a limiter that serves the oldest first rejects it, even if the permits are there.
-func (l *windowed) TryAcquire(permits int) Lease {
-	if k, ok := l.tryFast(permits); ok {
-		return k
-	}
-	return l.tryAcquireSlow(permits)
-}
-
-// Acquire takes permits, waiting for them if it must and the queue limit allows. A done
-// ctx, then or later, ends it with ctx.Err(), unchanged, and leaves nothing taken. It is
-// rejected at once if the wait would outlast ctx's deadline.
-func (l *windowed) Acquire(ctx context.Context, permits int) (Lease, error) {
-	if ctx.Err() == nil {
-		if k, ok := l.tryFast(permits); ok {
-			return k, nil
-		}
-	}
-	return l.acquireSlow(ctx, permits)
-}
-
-// tryQuietly is TryAcquire that leaves no trace if it does not grant.
-func (l *windowed) tryQuietly(permits int) (Lease, bool) {
-	if k, ok := l.tryFast(permits); ok {
-		return k, true
-	}
-	return l.tryQuietlySlow(permits)
-}
-
-// ReplenishmentPeriod returns the time from one replenishment to the next: the window's,
-// or its segment's, rounded down to the nanosecond.
-func (l *windowed) ReplenishmentPeriod() time.Duration {
-	t := l.terms()
-	return time.Duration(t.Span / int64(max(t.Step, 1)))
-}
-
-func (l *windowed) describeWindow(kind string) string {
-	t := l.terms()
-	kind += " of " + time.Duration(t.Span).String()
-	if t.Step > 1 {
-		kind += fmt.Sprintf(" in %d segments", t.Step)
-	}
-	return l.describe(kind)
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,32 +213,4 @@ func TestAnAnchorOfALongWindowWithTheMostSegments(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestRefundsLeaveNoSegmentsBehind: a segment in which all was refunded takes no memory.
-func TestRefundsLeaveNoSegmentsBehind(t *testing.T) {
-	heap := func() int {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 4, Window: time.Second, SegmentsPerWindow: int(time.Second)})
-		takes(t, l, 1)
-		before, last := heap(), takes(t, l, 1)
-		for range 100_000 {
-			time.Sleep(1)
-			next := takes(t, l, 1)
-			l.Refund(last)
-			last = next
-		}
-		require.Less(t, heap()-before, 1<<18)
-		require.Equal(t, 2, l.Available())
-		l.Refund(last)
-		time.Sleep(time.Second - 100_001)
-		require.Equal(t, 3, l.Available())
-		time.Sleep(1)
-		require.Equal(t, 4, l.Available())
-	})
 }

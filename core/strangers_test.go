@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -200,36 +199,6 @@ type early struct {
 }
 
 func (e early) Done() <-chan struct{} { return e.done }
-
-func TestAContextThatIsDoneWithoutAnError(t *testing.T) {
-	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
-		"alone":   func(l core.Limiter) core.Limiter { return l },
-		"chain":   func(l core.Limiter) core.Limiter { return chain(t, concurrency(t, 9, 0), l) },
-		"reason":  func(l core.Limiter) core.Limiter { return core.WithReason(l, "why") },
-		"foreign": func(l core.Limiter) core.Limiter { return chain(t, &stranger{Limiter: l}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := wrap(concurrency(t, 1, 1))
-				held := takes(t, l, 1)
-				for _, when := range []string{"before", "while it waits"} {
-					ctx := early{t.Context(), make(chan struct{})}
-					if when == "before" {
-						close(ctx.done)
-					} else {
-						time.AfterFunc(time.Second, func() { close(ctx.done) })
-					}
-					lease, err := l.Acquire(ctx, 1)
-					require.Equal(t, context.Canceled, err, when)
-					require.False(t, lease.Acquired())
-					require.Equal(t, err, lease.Err())
-				}
-				held.Release()
-				takes(t, l, 1).Release()
-			})
-		})
-	}
-}
 
 // A stranger may keep the context that a chain gives it for as long as it likes.
 func TestAChainsContextMayBeKept(t *testing.T) {

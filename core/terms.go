@@ -8,12 +8,17 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// terms are what a limiter's options say, and how its cell counts. They do not change.
+// terms are a limiter's options as the machine has them, and what an epoch counts from. They
+// do not change.
 type terms struct {
 	*label
-	machine.Terms           // From, of a bucket: the instant from which its cell's word counts
-	first         uint64    // number of the cell's generation 0
-	base          time.Time // instants count from here
+	machine.Terms
+
+	base    int64  // the instant 0, in nanoseconds since start
+	first   uint64 // the number of the epoch's generation 0
+	shift   uint8  // of the generation in the epoch's word
+	watched bool   // the label has a hook
+	bubble  bool   // the clock is that of a synctest bubble
 }
 
 // label is what most limiters have in common: nothing.
@@ -23,32 +28,46 @@ type label struct {
 	hook   direct.Hook // told of the end of watched leases; nil: they are not watched
 }
 
-var (
-	unlabelled label
-	noTerms    = terms{label: &unlabelled}
-)
+var unlabelled label
 
-// newTerms returns terms that count from now on.
-func newTerms(name string, anchor time.Time, t machine.Terms) *terms {
-	k := &terms{label: &unlabelled, Terms: t, base: time.Now()}
+// newTerms returns terms whose instants count from now on.
+func newTerms(name string, anchor time.Time, t machine.Terms) terms {
+	k := terms{label: &unlabelled, Terms: t, base: int64(time.Since(start)), shift: generationShift, bubble: bubbled()}
 	if name != "" || !anchor.IsZero() {
 		k.label = &label{name: name, anchor: anchor}
 	}
-	k.origin(0)
+	if t.Packed.StateBits > 0 {
+		k.shift = t.Packed.StateBits
+	}
+	k.From = k.origin(0)
 	return k
 }
 
-// origin sets where a window's grid begins, or from where on a bucket's word counts.
-func (t *terms) origin(now int64) {
-	switch t.Kind {
-	case machine.Window:
-		t.From = anchored(t.anchor, t.base, t.Span)
-	case machine.TokenBucket:
-		t.From = now
-	}
+// bubbled reports whether the clock is a synctest bubble's: it has no monotonic reading.
+func bubbled() bool {
+	now := time.Now()
+	return now == now.Round(0) //nolint:revive,staticcheck // the reading is what counts, not the instant
 }
 
-// mode returns the modes of a limiter.
+// origin returns where a window's grid begins, or from where on a bucket's word counts.
+func (t *terms) origin(now int64) int64 {
+	switch t.Kind {
+	case machine.Window:
+		return anchored(t.anchor, t.base, t.Span)
+	case machine.TokenBucket:
+		return now
+	}
+	return 0
+}
+
+// same reports whether u says the same as t, apart from what they count from.
+func (t *terms) same(u *terms) bool {
+	a, b := t.Terms, u.Terms
+	a.From, b.From = 0, 0
+	return a == b && t.name == u.name && t.anchor.Equal(u.anchor) && t.anchor.IsZero() == u.anchor.IsZero()
+}
+
+// mode returns the machine's mode of a limiter.
 func mode(o QueueOrder, manual bool) (m machine.Mode) {
 	if o == NewestFirst {
 		m |= machine.NewestFirst
@@ -66,10 +85,6 @@ func (t *terms) order() QueueOrder {
 	return OldestFirst
 }
 
-// watched reports whether the limit in force may be less than Limit, so that the leases say
-// what it was.
-func (t *terms) watched() bool { return t.hook != nil }
-
 // length returns what the metadata calls the window: a window's length, a bucket's time
 // from empty to full; 0 for a concurrency limiter.
 func (t *terms) length() int64 {
@@ -79,21 +94,14 @@ func (t *terms) length() int64 {
 	return t.Span
 }
 
-// sameLength reports whether the two, which may be nil, have the same length.
-func sameLength(a, b *terms) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.Limit == b.Limit && a.Step == b.Step && a.Span == b.Span && a.Kind == b.Kind
-}
-
-// anchored returns the origin of a grid that has a point at anchor, for instants that
-// count from base. A zero anchor is where instants count from.
-func anchored(anchor, base time.Time, length int64) int64 {
+// anchored returns the origin of a grid that has a point at anchor, for instants that count
+// from base, which is now or long ago. The grid of a zero anchor has a point at base.
+func anchored(anchor time.Time, base, length int64) int64 {
 	if anchor.IsZero() {
 		return 0
 	}
-	d := unixModulo(anchor, length) - unixModulo(base, length)
+	begun := time.Now().Add(time.Duration(base) - time.Since(start))
+	d := unixModulo(anchor, length) - unixModulo(begun, length)
 	if d > 0 {
 		d -= length
 	}

@@ -26,7 +26,7 @@ func (u *unlimited) TryAcquire(permits int) Lease {
 		return Lease{bits: uint64(closed)}
 	}
 	u.granted.Add(1)
-	return newGrant(nil, free, 0, permits, -1, -1)
+	return grant(nil, free, 0, permits, -1, -1)
 }
 
 func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
@@ -41,17 +41,9 @@ func (u *unlimited) tryQuietly(permits int) (Lease, bool) {
 	if permits < 0 || u.closed.Load() {
 		return Lease{}, false
 	}
-	return newGrant(nil, free, 0, permits, -1, -1), true
+	u.granted.Add(1)
+	return grant(nil, free, 0, permits, -1, -1), true
 }
-
-func (u *unlimited) certain() { u.granted.Add(1) }
-
-func (u *unlimited) undo(Lease)   {}
-func (u *unlimited) forget(Lease) {}
-
-func (u *unlimited) fits(int) bool     { return true }
-func (u *unlimited) runsForeign() bool { return false }
-func (u *unlimited) refundable() bool  { return false }
 
 func (u *unlimited) Available() int { return math.MaxInt }
 
@@ -63,6 +55,14 @@ func (u *unlimited) Statistics() Statistics {
 func (u *unlimited) IdleFor() (time.Duration, bool) { return time.Since(u.base), true }
 
 func (u *unlimited) Refund(Lease) {}
+
+// Settle returns a lease of so many permits, for what has no limit.
+func (u *unlimited) Settle(l Lease, permits int) Lease {
+	if l.t != nil || l.outcome() != free {
+		return l
+	}
+	return grant(nil, free, 0, max(permits, 0), -1, -1)
+}
 
 func (u *unlimited) Close() error {
 	u.closed.Store(true)

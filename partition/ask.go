@@ -2,142 +2,144 @@ package partition
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/acquire"
 )
 
-var ways = direct.Core[core.Lease]()
+// TryAcquire takes permits from the limiter of r's partition if they are available now. It
+// does not wait for permits; it does wait while another request makes the partition. If the
+// partition cannot be made, the lease's Err wraps the error of Options.New.
+func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
+	if permits < 0 || !k.open.Load() {
+		return core.Refuse(k.check(none, permits))
+	}
+	return k.tryAcquire(k.o.Key(r), permits)
+}
 
-// A request for a live partition of a limiter of core's: the limiter is asked, and its lease
-// says whether there is more to do.
+// Acquire takes permits from the limiter of r's partition and may wait in its queue. The
+// partition is not dropped meanwhile. If ctx ends, Acquire returns ctx.Err(), also while it
+// waits for another request that makes the partition; Options.New is not interrupted. Close
+// ends the wait with [core.ErrClosed].
+func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
+	if err := k.check(ctx, permits); err != nil {
+		return refuse(err)
+	}
+	return k.acquire(ctx, k.o.Key(r), permits)
+}
 
-func (k *Keyed[R, K]) tryAcquire(hash uint64, key K, permits int) core.Lease {
-	e := k.table.find(hash, key)
-	if e == nil || e.kind != rated && (e.kind == foreign || !e.call()) {
-		return k.tryAcquireSlow(e, hash, key, permits)
+func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
+	if err := check(ctx, permits); err != nil {
+		return err
+	}
+	if !k.open.Load() {
+		return core.ErrClosed
+	}
+	return nil
+}
+
+func (k *Keyed[R, K]) tryAcquire(key K, permits int) core.Lease {
+	k.sweepInTurn()
+	e := k.find(key)
+	if e == nil || !e.retires {
+		return k.tryAcquireSlow(key, permits)
 	}
 	l := e.limiter.TryAcquire(permits)
-	if turn := ways.Turn(l); turn != direct.Passed && k.settle(none, e, l, turn) {
-		return k.tryAcquireSlow(nil, hash, key, permits)
+	if l.Acquired() || !e.dropped() || !k.lost(e, l.Err()) {
+		return l
 	}
-	return l
+	return k.tryAcquireSlow(key, permits)
 }
 
-func (k *Keyed[R, K]) acquire(ctx context.Context, hash uint64, key K, permits int) (core.Lease, error) {
-	e := k.table.find(hash, key)
-	if e == nil || e.kind != rated && (e.kind == foreign || !e.call()) {
-		return k.acquireSlow(ctx, e, hash, key, permits)
+func (k *Keyed[R, K]) acquire(ctx context.Context, key K, permits int) (core.Lease, error) {
+	k.sweepInTurn()
+	e := k.find(key)
+	if e == nil || !e.retires {
+		return k.acquireSlow(ctx, key, permits)
 	}
 	l, err := e.limiter.Acquire(ctx, permits)
-	if turn := ways.Turn(l); turn != direct.Passed && k.settle(ctx, e, l, turn) {
-		return k.acquireSlow(ctx, nil, hash, key, permits)
+	if err == nil || !e.dropped() || !k.lost(e, err) {
+		return l, err
 	}
-	return l, err
+	return k.acquireSlow(ctx, key, permits)
 }
 
-// tryAcquireSlow is tryAcquire for an entry that is foreign, cannot just be asked, or is nil.
-func (k *Keyed[R, K]) tryAcquireSlow(e *entry[R, K], hash uint64, key K, permits int) core.Lease {
-	for {
-		if e == nil || e.kind != foreign || !e.enter() {
-			var err error
-			if e, err = k.enterSlow(none, e, hash, key); err != nil {
-				return k.tryWithout(err, permits)
-			}
-		}
-		l := e.tryEntered(permits)
-		if e.kind == foreign || !k.settle(none, e, l, ways.Turn(l)) {
-			return l
-		}
-		e = nil
+// lost reports whether err comes from a limiter that was closed because its partition was
+// dropped, so that nothing was asked. The mutex is taken to wait for the dropper's decision.
+func (k *Keyed[R, K]) lost(e *entry[R, K], err error) bool {
+	if err != core.ErrClosed { //nolint:errorlint // core's own limiters return it unchanged
+		return false
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return e.dropped()
 }
 
-func (k *Keyed[R, K]) acquireSlow(
-	ctx context.Context, e *entry[R, K], hash uint64, key K, permits int,
-) (core.Lease, error) {
-	for {
-		if e == nil || e.kind != foreign || !e.enter() {
-			var err error
-			if e, err = k.enterSlow(ctx, e, hash, key); err != nil {
-				return k.acquireWithout(ctx, err, permits)
-			}
-		}
-		l, err := k.acquireEntered(ctx, e, permits)
-		if e.kind == foreign || !k.settle(ctx, e, l, ways.Turn(l)) {
-			return l, err
-		}
-		e = nil
+// tryAcquireSlow is tryAcquire with a pin, for a partition that has to be made, or that does
+// not notice by itself when it is dropped.
+func (k *Keyed[R, K]) tryAcquireSlow(key K, permits int) core.Lease {
+	e, err := k.enter(none, key)
+	if err != nil {
+		return k.tryWithout(err, permits)
 	}
-}
-
-// tryEntered takes permits, and leaves: the limiter may panic.
-func (e *entry[R, K]) tryEntered(permits int) core.Lease {
-	defer e.leave()
+	defer e.unpin()
 	return e.limiter.TryAcquire(permits)
 }
 
-func (k *Keyed[R, K]) acquireEntered(ctx context.Context, e *entry[R, K], permits int) (core.Lease, error) {
-	defer e.leave()
-	switch {
-	case e.kind != foreign:
-		return e.limiter.Acquire(ctx, permits)
-	case !e.closes:
-		return k.acquireGuarded(ctx, e.limiter, permits, false)
+func (k *Keyed[R, K]) acquireSlow(ctx context.Context, key K, permits int) (core.Lease, error) {
+	e, err := k.enter(ctx, key)
+	if err != nil {
+		return k.acquireWithout(ctx, err, permits)
+	}
+	defer e.unpin()
+	if !e.retires && !closes(e.limiter) {
+		return k.acquireUntilClose(ctx, e.limiter, permits)
 	}
 	l, err := e.limiter.Acquire(ctx, permits)
-	return answered(e.limiter, l, err)
+	return checked(e.limiter, l, err)
 }
 
-// settle does what a request that e's limiter has answered with l, of that turn, owes: its
-// share of the sweeping, if it was not counted before. Or it reports that the limiter was
-// closed since e was dropped: nothing was asked then, and the request has to look for another
-// partition.
-func (k *Keyed[R, K]) settle(ctx context.Context, e *entry[R, K], l core.Lease, turn direct.Turn) (again bool) {
-	switch {
-	case turn == direct.Closed && k.gone(e):
-		return true
-	case turn == direct.Due:
-		k.share(e, l, ctx == none)
-	case turn != direct.Passed && e.kind == rated:
-		// Its wait may have been over, by a grant whose turn it was, when ctx ended: then
-		// nobody else does that share.
-		if ctx != none && ctx.Err() != nil || k.tallies[e.hash%tallies].n.Add(1)%callsPerShare == 0 {
-			k.visit(visitsPerShare, nil, k.ring.told(l, ctx == none))
-		}
+// acquireUntilClose acquires from a limiter that Close does not close; Close ends the wait.
+func (k *Keyed[R, K]) acquireUntilClose(ctx context.Context, l core.Limiter, permits int) (core.Lease, error) {
+	lease, err := acquire.Acquire(ctx, &k.closing, l, permits)
+	if err != nil {
+		return refusal(lease, err), err
 	}
-	return false
+	return lease, nil
 }
 
-// share does a share of the sweeping. If somebody's code panics over it, that goes to the
-// caller, and the lease, which nobody has seen, is undone. tried: see ring.told.
-func (k *Keyed[R, K]) share(e *entry[R, K], l core.Lease, tried bool) {
-	returned := false
-	defer func() {
-		if !returned {
-			undo(e.limiter, l)
-		}
-	}()
-	k.visit(visitsPerShare, nil, k.ring.told(l, tried))
-	returned = true
+const reasonNoRoom = "partition limit reached"
+
+// tryWithout answers a request that has no partition because of err.
+func (k *Keyed[R, K]) tryWithout(err error, permits int) core.Lease {
+	switch {
+	case err != errNoRoom: //nolint:errorlint // it is this very value, or not
+		return core.Refuse(err)
+	case k.o.Overflow == nil:
+		return k.reject(permits)
+	}
+	k.overflowed.Add(1)
+	return k.o.Overflow.TryAcquire(permits)
 }
 
-// gone reports whether the entry has been dropped. The mutex is taken, as a dropper marks an
-// entry when its limiter is closed already.
-func (k *Keyed[R, K]) gone(e *entry[R, K]) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return !e.alive()
+func (k *Keyed[R, K]) acquireWithout(ctx context.Context, err error, permits int) (core.Lease, error) {
+	switch {
+	case err != errNoRoom: //nolint:errorlint // it is this very value, or not
+		return refuse(err)
+	case k.o.Overflow == nil:
+		l := k.reject(permits)
+		return l, l.Err()
+	}
+	k.overflowed.Add(1)
+	return k.acquireUntilClose(ctx, k.o.Overflow, permits)
 }
 
-// tally counts those requests of some keys that rate limiters of core's refuse, those that
-// their owners closed included, or are asked by a probe: they are not counted among its grants.
-type tally struct {
-	n atomic.Uint64
-	_ [56]byte // another's is in another line
+// reject rejects a request for want of room.
+func (k *Keyed[R, K]) reject(permits int) core.Lease {
+	k.overflowed.Add(1)
+	l := core.Refuse(&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom})
+	if k.o.Name == "" {
+		return l.With(core.ReasonPhrase.With(reasonNoRoom))
+	}
+	return l.With(core.LimiterName.With(k.o.Name), core.ReasonPhrase.With(reasonNoRoom))
 }
-
-// tallies is how many there are. Each loses two calls at most: that is what 4n+16 calls have
-// beyond what n partitions may lose.
-const tallies = 8

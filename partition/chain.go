@@ -6,78 +6,166 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
 // Chain returns a limiter that asks each of ls for the same permits, all or nothing, as
-// [core.Chain] does: per client and for all together, say.
+// [core.Chain] does: for example a limit per client and a limit for all clients together.
 //
-// Each is asked in turn, in the order given; Acquire waits for one before it asks the next.
-// If one refuses, errs, or the context is done, what was taken is undone, last first, and the
-// refuser's own lease and error come back. The lease of all releases them last first, and its
-// metadata is the union of theirs, the first limiter's value winning. The chain is a
-// [Refunder]; it closes nothing. No limiter, or a nil one, is an error.
+// The limiters are asked in the order given; Acquire waits for one before it asks the next. If
+// one refuses or fails, or ctx is done, what was taken is undone, last first, and that
+// limiter's own lease and error are returned. A combined lease releases its parts last first.
+// Its metadata is the union of theirs; if two have a value of one name, the earlier limiter's
+// is taken. The chain is a [Refunder] and a [Settler]; a part whose limiter is no Settler keeps
+// what it holds. The chain closes none of its limiters. Chain returns an error if ls is empty
+// or a limiter is nil.
 func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	if len(ls) == 0 {
 		return nil, errors.New("partition: Chain of 0 limiters, want at least 1")
 	}
 	var errs []error
 	for i, l := range ls {
-		if isNil(l) {
+		if argument.IsNil(l) {
 			errs = append(errs, fmt.Errorf("partition: Chain limiter %d is nil", i))
 		}
 	}
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	b, err := newBundler(len(ls))
+	j, err := newJoiner(len(ls))
 	if err != nil {
 		return nil, err
 	}
-	return &chain[R]{slices.Clone(ls), b}, nil
+	return &chain[R]{slices.Clone(ls), j}, nil
 }
 
 type chain[R any] struct {
 	limiters []Limiter[R]
-	leases   *bundler
+	leases   joiner
 }
 
+// usualLength is how many limiters a chain has whose parts fit on the stack.
+const usualLength = 4
+
 func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
-	return tryAll(links[R]{c.limiters, r}, c.leases, permits)
+	if err := check(none, permits); err != nil {
+		return core.Refuse(err)
+	}
+	var buffer [usualLength]core.Lease
+	taken := buffer[:0]
+	defer func() { c.undo(r, taken) }() // refused, or a limiter has panicked
+	for _, l := range c.limiters {
+		lease := l.TryAcquire(r, permits)
+		if !lease.Acquired() {
+			return lease
+		}
+		taken = append(taken, lease)
+	}
+	all := c.leases.join(taken, permits)
+	taken = nil
+	return all
 }
 
 func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
-	return acquireAll(ctx, links[R]{c.limiters, r}, c.leases, permits)
+	if err := check(ctx, permits); err != nil {
+		return refuse(err)
+	}
+	var buffer [usualLength]core.Lease
+	taken := buffer[:0]
+	defer func() { c.undo(r, taken) }()
+	for _, l := range c.limiters {
+		lease, err := l.Acquire(ctx, r, permits)
+		if err == nil {
+			err = lease.Err() // not acquired and no error: the limiter's mistake
+		} else if lease.Acquired() {
+			refundTo(l, r, lease)
+		}
+		if err != nil {
+			return refusal(lease, err), err
+		}
+		taken = append(taken, lease)
+		if err := ctx.Err(); err != nil {
+			return refuse(err)
+		}
+	}
+	all := c.leases.join(taken, permits)
+	taken = nil
+	return all, nil
 }
 
-func (c *chain[R]) Refund(r R, l core.Lease) { refundAll(links[R]{c.limiters, r}, c.leases, l) }
+func (c *chain[R]) Refund(r R, l core.Lease) {
+	var buffer [usualLength]core.Lease
+	c.undo(r, c.leases.split(buffer[:0], l))
+}
+
+func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
+	permits = max(permits, 0)
+	if !l.Acquired() || permits == l.Permits() {
+		return l
+	}
+	var buffer [usualLength]core.Lease
+	parts := c.leases.split(buffer[:0], l)
+	if parts == nil {
+		return l
+	}
+	defer func() { c.undo(r, parts) }() // a limiter has panicked
+	for i, m := range c.limiters {
+		parts[i] = settleTo(m, r, parts[i], permits)
+	}
+	settled := c.leases.join(parts, permits)
+	parts = nil
+	return settled
+}
+
+// undo refunds the leases of the first limiters, last first, even if a limiter panics.
+func (c *chain[R]) undo(r R, taken []core.Lease) {
+	if len(taken) == 0 {
+		return
+	}
+	last := len(taken) - 1
+	defer c.undo(r, taken[:last])
+	refundTo(c.limiters[last], r, taken[last])
+}
+
+func (c *chain[R]) String() string {
+	parts := make([]string, len(c.limiters))
+	for i, l := range c.limiters {
+		parts[i] = describe(l)
+	}
+	return "chain of " + strings.Join(parts, ", ")
+}
 
 func (c *chain[R]) bind(_ Limiter[R], r R) boundLimiter {
-	b := &boundChain{leases: c.leases}
-	for _, l := range c.limiters {
-		b.limiters = append(b.limiters, For(l, r).(boundLimiter))
+	b := &boundChain{parts: make([]boundLimiter, len(c.limiters))}
+	b.chain.limiters, b.chain.leases = make([]Limiter[struct{}], len(c.limiters)), c.leases
+	for i, l := range c.limiters {
+		b.parts[i] = bind(l, r)
+		b.chain.limiters[i] = &shared[struct{}]{b.parts[i]}
 	}
 	return b
 }
 
-// boundChain is a chain for one request.
+// boundChain is a chain for one request: a chain of limiters that know the request, so that
+// each Key is asked once.
 type boundChain struct {
-	limiters boundLinks
-	leases   *bundler
+	chain    chain[struct{}]
+	parts    []boundLimiter
 	granted  atomic.Uint64
 	rejected atomic.Uint64
 }
 
 func (b *boundChain) TryAcquire(permits int) core.Lease {
-	l := tryAll(b.limiters, b.leases, permits)
+	l := b.chain.TryAcquire(struct{}{}, permits)
 	b.count(l.Err())
 	return l
 }
 
 func (b *boundChain) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	l, err := acquireAll(ctx, b.limiters, b.leases, permits)
+	l, err := b.chain.Acquire(ctx, struct{}{}, permits)
 	b.count(err)
 	return l, err
 }
@@ -90,21 +178,25 @@ func (b *boundChain) count(err error) {
 	}
 }
 
-func (b *boundChain) Refund(l core.Lease) { refundAll(b.limiters, b.leases, l) }
+func (b *boundChain) Refund(l core.Lease) { b.chain.Refund(struct{}{}, l) }
+
+func (b *boundChain) Settle(l core.Lease, permits int) core.Lease {
+	return b.chain.Settle(struct{}{}, l, permits)
+}
 
 func (b *boundChain) Available() int {
 	available := math.MaxInt
-	for _, l := range b.limiters {
+	for _, l := range b.parts {
 		available = min(available, l.Available())
 	}
 	return available
 }
 
-// Statistics are as a [core.ChainedLimiter] has them; Granted and Rejected count what this
-// limiter answered.
+// Statistics returns what [core.ChainedLimiter] returns; Granted and Rejected count the
+// answers of this limiter.
 func (b *boundChain) Statistics() core.Statistics {
 	all := core.Statistics{Available: math.MaxInt}
-	for _, l := range b.limiters {
+	for _, l := range b.parts {
 		s := l.Statistics()
 		all.Available = min(all.Available, s.Available)
 		all.Queued += min(s.Queued, math.MaxInt-all.Queued)
@@ -116,112 +208,4 @@ func (b *boundChain) Statistics() core.Statistics {
 	return all
 }
 
-// members are the limiters of a chain for one request.
-type members interface {
-	len() int
-	try(i, permits int) core.Lease
-	acquire(ctx context.Context, i, permits int) (core.Lease, error)
-	refund(i int, l core.Lease)
-}
-
-// links are limiters and the request that they are asked for.
-type links[R any] struct {
-	limiters []Limiter[R]
-	r        R
-}
-
-func (k links[R]) len() int { return len(k.limiters) }
-
-func (k links[R]) try(i, permits int) core.Lease { return k.limiters[i].TryAcquire(k.r, permits) }
-
-func (k links[R]) acquire(ctx context.Context, i, permits int) (core.Lease, error) {
-	return k.limiters[i].Acquire(ctx, k.r, permits)
-}
-
-func (k links[R]) refund(i int, l core.Lease) { refundTo(k.limiters[i], k.r, l) }
-
-// boundLinks are limiters that know their request.
-type boundLinks []boundLimiter
-
-func (k boundLinks) len() int { return len(k) }
-
-func (k boundLinks) try(i, permits int) core.Lease { return k[i].TryAcquire(permits) }
-
-func (k boundLinks) acquire(ctx context.Context, i, permits int) (core.Lease, error) {
-	return k[i].Acquire(ctx, permits)
-}
-
-func (k boundLinks) refund(i int, l core.Lease) { k[i].Refund(l) }
-
-// usualLinks is for how many limiters a chain's leases stand on the stack.
-const usualLinks = 4
-
-func tryAll[M members](m M, b *bundler, permits int) core.Lease {
-	if err := check(none, permits); err != nil {
-		return core.Refuse(err)
-	}
-	var buffer [usualLinks]core.Lease
-	taken := buffer[:0]
-	defer func() { undoAll(m, taken) }() // a limiter may panic
-	for i := range m.len() {
-		l := m.try(i, permits)
-		if !l.Acquired() {
-			return l
-		}
-		taken = append(taken, l)
-	}
-	all := b.bundle(taken, permits)
-	taken = nil
-	return all
-}
-
-func acquireAll[M members](ctx context.Context, m M, b *bundler, permits int) (core.Lease, error) {
-	if err := check(ctx, permits); err != nil {
-		return refuse(err)
-	}
-	var buffer [usualLinks]core.Lease
-	taken := buffer[:0]
-	defer func() { undoAll(m, taken) }()
-	for i := range m.len() {
-		l, err := m.acquire(ctx, i, permits)
-		if err == nil {
-			err = l.Err() // not acquired and no error: somebody's mistake
-		} else if l.Acquired() {
-			m.refund(i, l)
-		}
-		if err != nil {
-			return refusal(l, err), err
-		}
-		taken = append(taken, l)
-		if err := ctx.Err(); err != nil {
-			return refuse(err)
-		}
-	}
-	all := b.bundle(taken, permits)
-	taken = nil
-	return all, nil
-}
-
-// undoAll refunds what was taken, last first, even if a limiter panics over it.
-func undoAll[M members](m M, taken []core.Lease) {
-	if len(taken) == 0 {
-		return
-	}
-	last := len(taken) - 1
-	defer undoAll(m, taken[:last])
-	m.refund(last, taken[last])
-}
-
-func refundAll[M members](m M, b *bundler, l core.Lease) {
-	var buffer [usualLinks]part
-	refundParts(m, b.unbundle(l, buffer[:0]))
-}
-
-// refundParts refunds the parts, the first first, even if a limiter panics over it.
-func refundParts[M members](m M, parts []part) {
-	if len(parts) == 0 {
-		return
-	}
-	defer refundParts(m, parts[1:])
-	m.refund(parts[0].link, parts[0].lease)
-}
+func (b *boundChain) String() string { return b.chain.String() }

@@ -153,6 +153,8 @@ func TestForOutlivesThePartition(t *testing.T) {
 		k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bucket(2, time.Second), nil }})
 		takes(t, k, "a", 2)
 		a := partition.For[string](k, "a")
+		time.Sleep(2 * time.Second)
+		see(t, k)
 		time.Sleep(time.Minute)
 		require.Equal(t, 1, k.Sweep())
 		require.True(t, a.TryAcquire(2).Acquired())

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
 var (
@@ -17,10 +18,10 @@ var (
 
 // making is a partition whose New is running.
 type making struct {
-	done chan struct{} // closed when it is over, or the Keyed is closed
+	done chan struct{} // closed when New has returned, or the Keyed is closed
 }
 
-// wait waits until it is over; ctx may be none.
+// wait waits until New has returned; ctx may be none.
 func (m *making) wait(ctx context.Context) error {
 	if ctx == none {
 		<-m.done
@@ -34,142 +35,88 @@ func (m *making) wait(ctx context.Context) error {
 	}
 }
 
-// enterSlow is what is to do if there is no partition, or a request cannot just go on with
-// it: e, which may be nil, and if it is foreign has been entered. It visits, and returns the
-// key's partition, pinned, made if it must be. The error is errNoRoom if there is no room for
-// it.
-func (k *Keyed[R, K]) enterSlow(ctx context.Context, e *entry[R, K], hash uint64, key K) (*entry[R, K], error) {
-	// Visits come before anything is held that a panic of OnEvict could lose.
-	switch {
-	case e == nil || !e.alive():
-		k.visit(visitsWhenNew, nil, unread)
-	case e.kind != foreign:
-		k.visit(visitsPerShare, nil, unread)
-	default:
-		k.visit(visitsPerShare, e, unread)
-		if e.alive() { // it may have been dropped itself
-			return e, nil
-		}
-	}
-	return k.findOrMake(ctx, hash, key)
-}
-
-func (k *Keyed[R, K]) findOrMake(ctx context.Context, hash uint64, key K) (*entry[R, K], error) {
-	if e := k.table.find(hash, key); e != nil && e.join() {
+// enter returns the key's partition, pinned: unpin must follow. It is made if there is none;
+// the error is errNoRoom if there is no room for it.
+func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
+	if e := k.find(key); e != nil && e.pin() {
 		return e, nil
 	}
 	if unequal(key, key) {
 		return nil, errUnequal
 	}
-	place := false // held by this call
-	defer func() {
-		if place {
-			k.returnPlace()
-		}
-	}()
+	k.look(looksPerNewKey)
 	for tries := 0; ; {
-		e, m, mine, err := k.lookUp(hash, key, &place)
+		e, m, err := k.enterOrReserve(key)
 		switch {
-		case e != nil || err != nil:
+		case err == errNoRoom && tries < triesForRoom && k.makeRoom(): //nolint:errorlint // this very value
+			tries++
+		case err != nil || e != nil:
 			return e, err
-		case mine:
-			place = false // it is the partition's now
-			return k.make(hash, key, m)
-		case m != nil:
-			if place { // of no use
-				k.returnPlace()
-				place = false
-			}
+		case m.mine:
+			return k.make(key, m.making)
+		default:
 			if err := m.wait(ctx); err != nil {
 				return nil, err
 			}
-		case tries == triesForRoom || !k.makeRoom(&place):
-			return nil, errNoRoom
-		default:
-			tries++
 		}
 	}
 }
 
 func unequal[K comparable](a, b K) bool { return a != b }
 
-// lookUp looks under the mutex for the partition, pinned, or for who is making it: mine says
-// that it is this call, which has a place now, or had it. Without any of them there is no
-// room.
-func (k *Keyed[R, K]) lookUp(hash uint64, key K, place *bool) (e *entry[R, K], m *making, mine bool, err error) {
+// reservation is a partition that is being made, and whether it is the caller that makes it.
+type reservation struct {
+	*making
+	mine bool
+}
+
+// enterOrReserve returns the key's partition, pinned; or else the reservation of its making,
+// the caller's own if nobody makes it yet.
+func (k *Keyed[R, K]) enterOrReserve(key K) (*entry[R, K], reservation, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {
-		return nil, nil, false, core.ErrClosed
+		return nil, reservation{}, core.ErrClosed
 	}
-	if e := k.table.find(hash, key); e != nil {
-		e.join() // it is not dead: those leave the table as they die
-		return e, nil, false, nil
+	if e := k.find(key); e != nil {
+		e.pin() // it is not dropped: those leave the map under mu
+		return e, reservation{}, nil
 	}
 	if m := k.making[key]; m != nil {
-		return nil, m, false, nil
+		return nil, reservation{m, false}, nil
 	}
-	if !*place {
-		if k.places >= k.o.MaxPartitions {
-			return nil, nil, false, nil
-		}
-		k.places++
-		*place = true
+	if k.places >= k.o.MaxPartitions {
+		return nil, reservation{}, errNoRoom
 	}
-	m = &making{make(chan struct{})}
+	k.places++
+	m := &making{make(chan struct{})}
 	k.making[key] = m
-	return nil, m, true, nil
+	return nil, reservation{m, true}, nil
 }
 
-func (k *Keyed[R, K]) returnPlace() {
-	k.mu.Lock()
-	k.places--
-	k.mu.Unlock()
-}
-
-// make calls New for the key, for which m is in making and holds a place.
-func (k *Keyed[R, K]) make(hash uint64, key K, m *making) (*entry[R, K], error) {
+// make calls New for the key, whose making is the caller's, and returns the new partition,
+// pinned.
+func (k *Keyed[R, K]) make(key K, m *making) (*entry[R, K], error) {
 	var e *entry[R, K]
 	defer func() {
 		if e == nil { // an error, or New panicked or ended the goroutine
-			k.made(key, m, nil)
+			k.finish(key, m, nil)
 		}
 	}()
 	l, err := k.o.New(key)
-	if err == nil && isNil(l) {
+	if err == nil && argument.IsNil(l) {
 		err = errNilNew
 	}
 	if err != nil {
 		return nil, k.explain(err)
 	}
-	_, closes := l.(io.Closer)
-	e = &entry[R, K]{hash: hash, limiter: l, closes: closes, kind: kindOf(l), key: key}
-	e.word.Store(oneCall + onePin)
-	if !k.made(key, m, e) {
+	e = &entry[R, K]{partition: partition[R, K]{k, key}, limiter: l, retires: retires(l)}
+	e.word.Store(onePin)
+	if !k.finish(key, m, e) {
 		_ = closeLimiter(l)
 		return nil, core.ErrClosed
 	}
 	return e, nil
-}
-
-// made ends the making of a partition: e, or nil if it failed. It reports false if the
-// Keyed was closed meanwhile.
-func (k *Keyed[R, K]) made(key K, m *making, e *entry[R, K]) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.making[key] != m {
-		return false
-	}
-	delete(k.making, key)
-	if e == nil {
-		k.places--
-	} else {
-		k.table.add(e)
-		k.ring.add(e)
-		k.created++
-	}
-	close(m.done)
-	return true
 }
 
 func (k *Keyed[R, K]) explain(err error) error {
@@ -179,10 +126,28 @@ func (k *Keyed[R, K]) explain(err error) error {
 	return fmt.Errorf("partition: %q: no limiter for the key: %w", k.o.Name, err)
 }
 
-// closeLimiter closes a limiter that can be closed.
-func closeLimiter(l core.Limiter) error {
-	if c, ok := l.(io.Closer); ok {
-		return c.Close()
+// finish ends the making of a partition: e, or nil if it failed. It reports false if the
+// Keyed was closed meanwhile.
+func (k *Keyed[R, K]) finish(key K, m *making, e *entry[R, K]) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.making[key] != m {
+		return false
 	}
-	return nil
+	delete(k.making, key)
+	close(m.done)
+	if e == nil {
+		k.places--
+		return true
+	}
+	k.live.Store(key, e)
+	k.ring.add(e)
+	k.counts.Created++
+	return true
+}
+
+// closes reports whether Close closes the limiter.
+func closes(l core.Limiter) bool {
+	_, ok := l.(io.Closer)
+	return ok
 }

@@ -137,6 +137,8 @@ func ExampleKeyed_Sweep() {
 	limits.TryAcquire(request{client: "ann"}, 1) // not idle before tomorrow
 	bob := request{client: "bob"}
 	limits.Refund(bob, limits.TryAcquire(bob, 1))
+	limits.Sweep() // finds bob's limiter idle
+	time.Sleep(time.Millisecond)
 	limits.Sweep()
 	fmt.Println(limits.Len(), "left")
 	// Output:

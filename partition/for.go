@@ -5,23 +5,26 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// For returns the limiter that l is for r: a [core.Limiter] that plugs into a channel, a
-// reader, a pool. It is a [core.Reporter] and a [core.Refunder] too.
+// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. It is a
+// [core.Reporter], a [core.Refunder] and a [core.Settler] too.
 //
-// Of a [Keyed] it asks the key at once, and never again. It makes the partition when it is
-// asked for anything, figures included; without room it tells the figures of Overflow, else
-// zero. Of a limiter of your own it tells zero, unless that has a method
-// Statistics(R) (core.Statistics, bool), as Keyed has. For of nil refuses everything.
-func For[R any](l Limiter[R], r R) core.Limiter {
+// For calls the Key of a [Keyed] once, at once. The limiter that it returns makes the key's
+// partition when it is first asked, also for its statistics; if there is no room it reports
+// Overflow's statistics, or zero. A Limiter of your own reports zero unless it has a method
+// Statistics(R) (core.Statistics, bool), as Keyed has. For of a nil Limiter refuses everything.
+func For[R any](l Limiter[R], r R) core.Limiter { return bind(l, r) }
+
+func bind[R any](l Limiter[R], r R) boundLimiter {
 	if b, ok := l.(binder[R]); ok {
 		if bound := b.bind(l, r); bound != nil {
 			return bound
 		}
 	}
-	if isNil(l) {
-		return &refuser[R]{errForNil}
+	if argument.IsNil(l) {
+		return &refuser{errForNil}
 	}
 	return &bound[R]{l, r}
 }
@@ -31,23 +34,24 @@ type boundLimiter interface {
 	core.Limiter
 	core.Reporter
 	core.Refunder
+	core.Settler
 }
 
-// binder is a Limiter that knows better than bound what it is for one request. l is the
-// Limiter itself, or somebody's that embeds it: of those, and of a nil pointer, bind knows
-// nothing, and returns nil.
+// binder is a Limiter that has a better implementation of For than bound. l is the Limiter
+// that For was called with. If that only embeds the binder, or is a nil pointer, bind returns
+// nil.
 type binder[R any] interface {
 	bind(l Limiter[R], r R) boundLimiter
 }
 
 var (
-	errForNil       = errors.New("partition: For of a nil limiter")
-	errSharedNil    = errors.New("partition: Shared of a nil limiter")
-	errTranslateNil = errors.New("partition: Translate of a nil limiter")
-	errTranslateFor = errors.New("partition: Translate with a nil function")
+	errForNil        = errors.New("partition: For of a nil limiter")
+	errSharedNil     = errors.New("partition: Shared of a nil limiter")
+	errTranslateNil  = errors.New("partition: Translate of a nil limiter")
+	errTranslateFunc = errors.New("partition: Translate with a nil function")
 )
 
-// bound is somebody's Limiter for one request.
+// bound is a user's Limiter for one request.
 type bound[R any] struct {
 	l Limiter[R]
 	r R
@@ -61,6 +65,10 @@ func (b *bound[R]) Acquire(ctx context.Context, permits int) (core.Lease, error)
 
 func (b *bound[R]) Refund(l core.Lease) { refundTo(b.l, b.r, l) }
 
+func (b *bound[R]) Settle(l core.Lease, permits int) core.Lease {
+	return settleTo(b.l, b.r, l, permits)
+}
+
 func (b *bound[R]) Available() int { return b.Statistics().Available }
 
 func (b *bound[R]) Statistics() core.Statistics {
@@ -68,7 +76,9 @@ func (b *bound[R]) Statistics() core.Statistics {
 	return s
 }
 
-// refundTo refunds a lease of l's, or releases it if l knows no refund.
+func (b *bound[R]) String() string { return describe(b.l) }
+
+// refundTo refunds a lease of l's, or releases it if l is no Refunder.
 func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
 	if f, ok := l.(Refunder[R]); ok {
 		f.Refund(r, lease)
@@ -77,7 +87,18 @@ func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
 	lease.Release()
 }
 
-// statisticsOf asks l for its statistics, if it has a method for that.
+// settleTo is settle for a Limiter.
+func settleTo[R any](l Limiter[R], r R, lease core.Lease, permits int) core.Lease {
+	if s, ok := l.(Settler[R]); ok {
+		return s.Settle(r, lease, permits)
+	}
+	if permits <= 0 && lease.Acquired() {
+		refundTo(l, r, lease)
+	}
+	return lease
+}
+
+// statisticsOf returns l's statistics if it has a method for that.
 func statisticsOf[R any](l Limiter[R], r R) (core.Statistics, bool) {
 	if s, ok := l.(interface {
 		Statistics(r R) (core.Statistics, bool)
@@ -87,11 +108,10 @@ func statisticsOf[R any](l Limiter[R], r R) (core.Statistics, bool) {
 	return core.Statistics{}, false
 }
 
-// partition is a Keyed for one key.
+// partition is a Keyed for one key, whether that has a live partition or not.
 type partition[R any, K comparable] struct {
-	k    *Keyed[R, K]
-	hash uint64
-	key  K
+	k   *Keyed[R, K]
+	key K
 }
 
 func (k *Keyed[R, K]) bind(l Limiter[R], r R) boundLimiter {
@@ -99,93 +119,100 @@ func (k *Keyed[R, K]) bind(l Limiter[R], r R) boundLimiter {
 		return nil
 	}
 	if k.o.Key == nil { // the zero value
-		return &refuser[R]{core.ErrClosed}
+		return &refuser{core.ErrClosed}
 	}
 	key := k.o.Key(r)
-	hash := k.hash(key)
-	e := k.table.find(hash, key)
-	if e == nil {
-		return &partition[R, K]{k, hash, key}
+	if e := k.find(key); e != nil {
+		return &e.partition // allocates nothing
 	}
-	p := e.bound.Load()
-	if p == nil {
-		p = &partition[R, K]{k, hash, key}
-		e.bound.Store(p) // of several at once any does
-	}
-	return p
+	return &partition[R, K]{k, key}
 }
 
 func (p *partition[R, K]) TryAcquire(permits int) core.Lease {
 	if err := p.k.check(none, permits); err != nil {
 		return core.Refuse(err)
 	}
-	return p.k.tryAcquire(p.hash, p.key, permits)
+	return p.k.tryAcquire(p.key, permits)
 }
 
 func (p *partition[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := p.k.check(ctx, permits); err != nil {
 		return refuse(err)
 	}
-	return p.k.acquire(ctx, p.hash, p.key, permits)
+	return p.k.acquire(ctx, p.key, permits)
 }
 
 func (p *partition[R, K]) Refund(l core.Lease) {
 	if l.Acquired() {
-		p.k.refund(p.hash, p.key, l)
+		p.k.settle(p.key, l, 0)
 	}
+}
+
+func (p *partition[R, K]) Settle(l core.Lease, permits int) core.Lease {
+	if !l.Acquired() {
+		return l
+	}
+	return p.k.settle(p.key, l, max(permits, 0))
 }
 
 func (p *partition[R, K]) Available() int {
-	l, leave := p.limiter()
-	if l == nil {
-		return 0
+	if l := p.limiter(); l != nil {
+		return l.Available()
 	}
-	defer leave()
-	return l.Available()
+	return 0
 }
 
 func (p *partition[R, K]) Statistics() core.Statistics {
-	l, leave := p.limiter()
-	if l == nil {
-		return core.Statistics{}
+	if l := p.limiter(); l != nil {
+		return statistics(l)
 	}
-	defer leave()
-	return statistics(l)
+	return core.Statistics{}
 }
 
-// limiter returns the partition's limiter, made if it must be, or Overflow if there is no
-// room for it; nil if it cannot be made, or all is closed. leave must follow.
-func (p *partition[R, K]) limiter() (l core.Limiter, leave func()) {
-	if p.k.check(none, 0) != nil {
-		return nil, nil
+// String makes no partition, and does not show the key, which may be a secret.
+func (p *partition[R, K]) String() string {
+	if e := p.k.find(p.key); e != nil {
+		return "one of " + p.k.title() + ": " + describe(e.limiter)
 	}
-	e, err := p.k.enterSlow(none, nil, p.hash, p.key)
+	return "one of " + p.k.title() + ": not live"
+}
+
+// limiter returns the partition's limiter, made if need be, or Overflow if there is no room
+// for it; nil if it cannot be made, or the Keyed is closed.
+func (p *partition[R, K]) limiter() core.Limiter {
+	if p.k.check(none, 0) != nil {
+		return nil
+	}
+	e, err := p.k.enter(none, p.key)
 	switch {
 	case err == nil:
-		return e.limiter, func() { e.leave() }
+		e.unpin() // to be dropped while it is read does no harm
+		return e.limiter
 	case errors.Is(err, errNoRoom):
-		return p.k.o.Overflow, func() {}
+		return p.k.o.Overflow
 	}
-	return nil, nil
+	return nil
 }
 
-// refuser refuses everything with one error: what was made of nil.
-type refuser[R any] struct{ err error }
+// refuser refuses everything with one error.
+type refuser struct{ err error }
 
-func (f *refuser[R]) TryAcquire(permits int) core.Lease {
+func (f *refuser) TryAcquire(permits int) core.Lease {
 	if err := check(none, permits); err != nil {
 		return core.Refuse(err)
 	}
 	return core.Refuse(f.err)
 }
 
-func (f *refuser[R]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+func (f *refuser) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
 		return refuse(err)
 	}
 	return refuse(f.err)
 }
 
-func (f *refuser[R]) Refund(core.Lease)           {}
-func (f *refuser[R]) Available() int              { return 0 }
-func (f *refuser[R]) Statistics() core.Statistics { return core.Statistics{} }
+func (f *refuser) Refund(core.Lease)                     {}
+func (f *refuser) Settle(l core.Lease, _ int) core.Lease { return l }
+func (f *refuser) Available() int                        { return 0 }
+func (f *refuser) Statistics() core.Statistics           { return core.Statistics{} }
+func (f *refuser) String() string                        { return f.err.Error() }

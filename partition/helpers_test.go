@@ -80,6 +80,12 @@ func live(k *keyed) map[string]bool {
 	return keys
 }
 
+// see has all limiters say whether they are idle: core's count from when they are first asked.
+func see(t *testing.T, k *keyed) {
+	t.Helper()
+	require.Zero(t, k.Sweep())
+}
+
 // fake is somebody's limiter: what is not set is a limiter that grants all and is never idle.
 type fake struct {
 	try     func(permits int) core.Lease

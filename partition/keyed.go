@@ -1,73 +1,64 @@
 package partition
 
 import (
-	"context"
-	"hash/maphash"
+	"errors"
+	"fmt"
 	"iter"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// Keyed limits each key by a limiter of its own: one per client, say. A partition is a key
-// with its limiter. It is made at the key's first request and dropped once its limiter has
-// been idle for a while, so that nobody can tell; there is room for a fixed number of them.
+// Keyed limits each key by a limiter of its own, for example one per client. A partition is a
+// key with its limiter. It is made at the key's first request and dropped once its limiter has
+// been idle for a while, which nobody can notice. The number of partitions is bounded.
 //
-// The checks of a request come in [core.Limiter]'s order; then Options.Key is asked for the
-// key, then the partition's limiter decides, and its lease comes back unchanged. Most
-// callers want [Keyed.Acquire]; [Keyed.TryAcquire] is for those who turn requests away
-// rather than let them wait. [For] gives the [core.Limiter] of one request.
+// A request is first checked as [core.Limiter] says. Then Options.Key returns its key, and the
+// limiter of that key's partition decides; its lease is returned unchanged. Most callers want
+// [Keyed.Acquire]. [Keyed.TryAcquire] is for callers that turn requests away rather than let
+// them wait. [For] returns the [core.Limiter] of one request.
 //
-// No goroutine and no timer runs: each request looks at a few partitions, one that waits when
-// its wait has ended, and drops those whose time has come. Of n live partitions all that may
-// be dropped are gone after at most 4n+16 further requests, for whatever keys. [Keyed.Sweep]
-// drops them at once.
+// There is no goroutine and no timer. Some of the requests, chosen by chance, look at a few
+// partitions and drop those whose time has come: of n live partitions, all that may be dropped
+// are gone after some 4n+64 further requests, on the average, whatever their keys.
+// [Keyed.Sweep] drops them at once.
 //
-// A request for a live partition takes no lock of the Keyed's and allocates nothing. If its
-// limiter is one of core's rate limiters, two of three such requests write to the limiter
-// alone, so that requests of many cores for many keys do not meet.
+// A request for a live partition allocates nothing beyond what Options.Key allocates.
 //
-// Keyed is a [Limiter] and a [Refunder], safe for concurrent use. Make it with [New]; the
-// zero value refuses with [core.ErrClosed].
+// Keyed is a [Limiter], a [Refunder] and a [Settler], safe for concurrent use. Make it with
+// [New]; the zero value refuses with [core.ErrClosed].
 type Keyed[R any, K comparable] struct {
 	o    Options[R, K] // as given, but for the defaults
-	seed maphash.Seed
-	open atomic.Bool // until Close; written under mu
-
-	_     [64]byte // what follows is written when partitions come and go; what is above is not
-	table table[R, K]
-
-	_    [64]byte // the hand moves at every third request
-	ring ring[R, K]
-
-	_       [64]byte
-	tallies [tallies]tally
+	base time.Time     // instants are counted from here
+	open atomic.Bool   // until Close; written under mu
+	live sync.Map      // the live partitions: K to *entry[R, K]; written under mu
 
 	overflowed atomic.Uint64
-	closing    ending.Source // ends the waits in limiters that Close does not close
+	closing    linked.Source // ends the waits in limiters that Close does not close
 
-	// mu is held for a few steps when a partition comes or goes, never while others' code
-	// runs. It guards all changes of table and ring, what is below, and the change of an
-	// entry's word to dead.
-	mu      sync.Mutex
-	making  map[K]*making
-	places  int // taken: by live partitions, by those being made, and by who makes room
-	created uint64
-	dropped uint64
+	// mu is held for a few steps when a partition comes or goes, never while a user's code
+	// runs. A limiter's mutex may be taken under it. It guards what follows, and the dropped
+	// bit of all entries.
+	mu     sync.Mutex
+	ring   ring[R, K]
+	making map[K]*making
+	places int    // taken: by live partitions and by those being made
+	counts Counts // Created and Dropped only
 }
 
-// Counts are the numbers of a [Keyed]'s partitions: a snapshot.
+// Counts are numbers of a [Keyed]'s partitions at one instant.
 type Counts struct {
-	Live       int    // there now
-	Created    uint64 // so far; those whose New failed do not count
-	Dropped    uint64 // so far, for idleness; Close drops none
-	Overflowed uint64 // requests that found no room, whoever decided
+	Live       int    // now
+	Created    uint64 // so far; a partition whose New failed does not count
+	Dropped    uint64 // so far, for being idle; Close drops none
+	Overflowed uint64 // requests that found no room, whoever decided about them
 }
 
-// New returns a Keyed without partitions, or what is wrong with the options, all at once.
+// New returns a Keyed without partitions. Its error reports all invalid options at once.
 func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -78,109 +69,25 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	if o.MaxPartitions == 0 {
 		o.MaxPartitions = defaultMaxPartitions
 	}
-	k := &Keyed[R, K]{o: o, seed: maphash.MakeSeed(), making: make(map[K]*making)}
-	k.table.reset()
-	k.ring.base = time.Now()
-	k.ring.reset()
+	o.IdleTimeout = min(o.IdleTimeout, math.MaxInt64/4)   // may be added to an instant
+	o.MaxPartitions = min(o.MaxPartitions, math.MaxInt32) // fits an entry's slot
+	k := &Keyed[R, K]{o: o, base: time.Now(), making: make(map[K]*making)}
 	k.open.Store(true)
 	return k, nil
 }
 
-// TryAcquire takes permits from the limiter of r's partition if they can be had now. It does
-// not wait for permits; it does wait while another request makes the partition. If the
-// partition cannot be made, the lease's Err is the error of Options.New, wrapped.
-func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
-	if permits < 0 || !k.open.Load() {
-		return core.Refuse(k.check(none, permits))
-	}
-	key := k.o.Key(r)
-	return k.tryAcquire(k.hash(key), key, permits)
-}
-
-// Acquire takes permits from the limiter of r's partition, waiting in its queue if need be.
-// The partition is not dropped meanwhile. A ctx that ends also ends the wait for another
-// request that makes the partition; Options.New itself is not interrupted. Close ends the
-// wait with [core.ErrClosed].
-func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
-	if err := k.check(ctx, permits); err != nil {
-		return refuse(err)
-	}
-	key := k.o.Key(r)
-	return k.acquire(ctx, k.hash(key), key, permits)
-}
-
-func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
-	if err := check(ctx, permits); err != nil {
-		return err
-	}
-	if !k.open.Load() {
-		return core.ErrClosed
-	}
-	return nil
-}
-
-func (k *Keyed[R, K]) hash(key K) uint64 { return maphash.Comparable(k.seed, key) }
-
-// Refund gives back permits that were acquired for r and not used, as [core.Refunder] does:
-// to the limiter of r's partition, if that is live; if it was dropped there is nothing to
-// give back. A lease of Overflow's goes back to Overflow. It makes no partition, and works
-// after Close.
-func (k *Keyed[R, K]) Refund(r R, l core.Lease) {
-	if k.o.Key == nil || !l.Acquired() {
-		return
-	}
-	key := k.o.Key(r)
-	k.refund(k.hash(key), key, l)
-}
-
-// refund offers the lease to both that it may be of: each ignores what is not its own. If one
-// knows no refund, or is gone, the lease may be of that one: it is released, which it is in a
-// refund too, and only once.
-func (k *Keyed[R, K]) refund(hash uint64, key K, l core.Lease) {
-	known := false
-	e := k.find(hash, key)
-	if e != nil && e.kind == foreign {
-		if e.pin() {
-			defer e.leave()
-		} else {
-			e = nil
-		}
-	}
-	if e != nil {
-		known = offer(e.limiter, l)
-	}
-	if k.o.Overflow != nil && !offer(k.o.Overflow, l) {
-		known = false
-	}
-	if !known {
-		l.Release()
-	}
-}
-
-// offer refunds a lease that may be of l's. It reports false if l knows no refund.
-func offer(l core.Limiter, lease core.Lease) bool {
-	r, ok := l.(core.Refunder)
-	if ok {
-		r.Refund(lease)
-	}
-	return ok
-}
-
-// Get returns the limiter of the key's partition, if that is live: to look at, or to Update.
-// It makes no partition. When the partition is dropped, what was changed is lost, and a
-// limiter that can be closed is closed: ask for it anew rather than keep it.
+// Get returns the limiter of the key's partition if that is live, to look at it or to update
+// it. It makes no partition. When the partition is dropped, its limiter is closed and its
+// updates are lost, so call Get again rather than keep the limiter.
 func (k *Keyed[R, K]) Get(key K) (core.Limiter, bool) {
-	if k.o.Key == nil {
-		return nil, false
-	}
-	if e := k.find(k.hash(key), key); e != nil {
+	if e := k.find(key); e != nil {
 		return e.limiter, true
 	}
 	return nil, false
 }
 
-// Statistics returns those of r's partition, and false if it is not live. It makes no
-// partition. Of a limiter that is no [core.Reporter] only Available is known.
+// Statistics returns the statistics of r's partition, and false if that is not live. It makes
+// no partition. A limiter that is no [core.Reporter] has only Available.
 func (k *Keyed[R, K]) Statistics(r R) (core.Statistics, bool) {
 	if k.o.Key == nil {
 		return core.Statistics{}, false
@@ -191,37 +98,84 @@ func (k *Keyed[R, K]) Statistics(r R) (core.Statistics, bool) {
 	return core.Statistics{}, false
 }
 
-// All yields the live partitions, in no particular order: those that are live throughout
-// once, those that come or go meanwhile perhaps. No lock is held; the body may call anything.
+// All yields the live partitions in no particular order: once each partition that is live
+// throughout the iteration, and perhaps those that come or go meanwhile. No lock is held; the
+// loop's body may call any method.
 func (k *Keyed[R, K]) All() iter.Seq2[K, core.Limiter] {
 	return func(yield func(K, core.Limiter) bool) {
-		if !k.open.Load() {
-			return
-		}
-		for e := k.ring.root.next.Load(); e != &k.ring.root && k.open.Load(); e = e.next.Load() {
-			if e.alive() && !yield(e.key, e.limiter) {
-				return
-			}
-		}
+		k.live.Range(func(_, v any) bool {
+			e := v.(*entry[R, K])
+			return k.open.Load() && yield(e.key, e.limiter)
+		})
 	}
 }
 
 // Len returns the number of live partitions.
-func (k *Keyed[R, K]) Len() int { return int(k.ring.n.Load()) }
+func (k *Keyed[R, K]) Len() int { return k.Counts().Live }
 
-// Counts returns what became of the partitions so far.
+// Counts returns how many partitions there are and what became of the others.
 func (k *Keyed[R, K]) Counts() Counts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return Counts{Live: k.Len(), Created: k.created, Dropped: k.dropped, Overflowed: k.overflowed.Load()}
+	c := k.counts
+	c.Live, c.Overflowed = k.ring.n, k.overflowed.Load()
+	return c
 }
 
-// find returns the key's entry, or nil. It is what [table.find] is, and certain.
-func (k *Keyed[R, K]) find(hash uint64, key K) *entry[R, K] {
-	if e := k.table.find(hash, key); e != nil && e.alive() {
-		return e
+// String returns a line for a person: the name and the counts.
+func (k *Keyed[R, K]) String() string {
+	c := k.Counts()
+	return fmt.Sprintf("%s: %d live, %d created, %d dropped, %d overflowed", k.title(), c.Live, c.Created, c.Dropped, c.Overflowed)
+}
+
+// title returns the name as errors and String show it.
+func (k *Keyed[R, K]) title() string {
+	if k.o.Name == "" {
+		return "partitions"
 	}
+	return fmt.Sprintf("partitions %q", k.o.Name)
+}
+
+// find returns the key's entry, or nil.
+func (k *Keyed[R, K]) find(key K) *entry[R, K] {
+	if v, ok := k.live.Load(key); ok {
+		return v.(*entry[R, K])
+	}
+	return nil
+}
+
+// Close closes every partition's limiter that is an [io.Closer] and returns their errors,
+// joined. Waiting requests end with [core.ErrClosed], also in limiters that are not closed:
+// Overflow, which is the caller's, and partitions' limiters that are no io.Closer. Further
+// requests are refused with it. Leases still release. OnEvict is not called. A second Close
+// does nothing.
+func (k *Keyed[R, K]) Close() error {
+	closed := k.detach()
+	k.closing.End(core.ErrClosed)
+	var errs []error
+	var p panics
+	for e := range closed.all {
+		p.catch(func() {
+			if err := closeLimiter(e.limiter); err != nil {
+				errs = append(errs, err)
+			}
+		})
+	}
+	p.pass()
+	return errors.Join(errs...)
+}
+
+// detach closes the Keyed to all requests and returns the partitions that were live.
+func (k *Keyed[R, K]) detach() ring[R, K] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.table.find(hash, key)
+	k.open.Store(false)
+	for _, m := range k.making {
+		close(m.done)
+	}
+	clear(k.making)
+	k.live.Clear()
+	closed := k.ring
+	k.ring, k.places = ring[R, K]{}, 0
+	return closed
 }

@@ -3,50 +3,47 @@ package partition
 import (
 	"context"
 	"errors"
-	"reflect"
+	"fmt"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// Limiter is to requests of type R what [core.Limiter] is to permits alone: what decides
-// may depend on the request, as on who sent it.
+// Limiter is to requests of type R what [core.Limiter] is to permits alone: the decision may
+// depend on the request, for example on its sender.
 //
-// The checks come in the order of [core.Limiter]: negative permits, a done context, a
-// closed limiter; only then is the request looked at. Implementations are safe for
-// concurrent use.
+// The checks are made in the order of [core.Limiter]: negative permits, a done context, a
+// closed limiter. Only then is the request looked at. Implementations are safe for concurrent
+// use.
 type Limiter[R any] interface {
-	// TryAcquire takes permits for r if they can be had now. It does not wait for permits.
+	// TryAcquire takes permits for r if they are available now. It does not wait for permits.
 	TryAcquire(r R, permits int) core.Lease
 
-	// Acquire takes permits for r, waiting in a limiter's queue if need be. If it returns
-	// an error, the lease beside it is not acquired and has that error.
+	// Acquire takes permits for r and may wait in a limiter's queue. If it returns an error,
+	// the lease beside it is not acquired and has that error.
 	Acquire(ctx context.Context, r R, permits int) (core.Lease, error)
 }
 
 // Refunder is a [Limiter] that can undo an acquisition that was not used.
 type Refunder[R any] interface {
 	// Refund gives back the permits of a lease that was acquired for r, as [core.Refunder]
-	// does: at most once per lease. A lease of somebody else's is ignored.
+	// does, at most once per lease. It ignores leases of other limiters.
 	Refund(r R, l core.Lease)
 }
 
-// isNil reports whether v is nil, or holds a nil pointer, function, map and the like.
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	switch r.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Pointer, reflect.Func, reflect.Map, reflect.Chan, reflect.Slice, reflect.UnsafePointer:
-		return r.IsNil()
-	}
-	return false
+// Settler is a [Limiter] that corrects what a grant has cost once the cost is known.
+type Settler[R any] interface {
+	// Settle records that the grant of l, which was acquired for r, has cost permits, as
+	// [core.Settler] does: the difference is given back, or taken as a debt. The lease that
+	// it returns replaces l. Negative permits count as 0. A lease of another limiter, one that
+	// is not acquired, and one whose limiter is gone are returned as they are.
+	Settle(r R, l core.Lease, permits int) core.Lease
 }
 
-// none is the context of TryAcquire.
+// none is the context of TryAcquire, which has none.
 var none context.Context
 
-// check answers what comes before the request: negative permits, and a done ctx.
+// check makes the checks that come before the request: negative permits and a done ctx.
 func check(ctx context.Context, permits int) error {
 	if permits < 0 {
 		return core.ErrNegativePermits
@@ -57,34 +54,20 @@ func check(ctx context.Context, permits int) error {
 	return nil
 }
 
-// refuse is what Acquire returns for err.
+// refuse returns what Acquire returns for err.
 func refuse(err error) (core.Lease, error) { return core.Refuse(err), err }
 
-// undo refunds a lease of l's, or releases it if l knows no refund.
-func undo(l core.Limiter, lease core.Lease) {
-	if r, ok := l.(core.Refunder); ok {
-		r.Refund(lease)
-		return
+// checked returns the answer of l's Acquire, which may be a user's, as it should have been:
+// an acquired lease, or an error and a lease that has it.
+func checked(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
+	lease, err = limiter.Checked(l, lease, err)
+	if err != nil {
+		return refusal(lease, err), err
 	}
-	lease.Release()
+	return lease, nil
 }
 
-// answered makes up for a limiter whose Acquire was careless: a lease that is not acquired
-// has an error, and an error a lease that is not acquired and has it.
-func answered(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
-	if err == nil {
-		if err = lease.Err(); err == nil {
-			return lease, nil
-		}
-	}
-	if lease.Acquired() {
-		undo(l, lease)
-		return refuse(err)
-	}
-	return refusal(lease, err), err
-}
-
-// refusal returns a lease that was not granted with err, which came beside it, as its error.
+// refusal returns the lease, which was not granted, with err as its error.
 func refusal(lease core.Lease, err error) core.Lease {
 	switch own := lease.Err(); {
 	case limiter.Is(own, err):
@@ -92,7 +75,7 @@ func refusal(lease core.Lease, err error) core.Lease {
 	case !errors.Is(own, core.ErrRejected) || !errors.Is(err, core.ErrRejected):
 		return core.Refuse(err)
 	}
-	// Both tell of one rejection: a lease may make its error anew each time that it is asked.
+	// Both are the same rejection: a lease may make its error anew each time it is asked.
 	var metadata []core.Metadata
 	for name, value := range lease.Metadata() {
 		metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
@@ -100,10 +83,31 @@ func refusal(lease core.Lease, err error) core.Lease {
 	return core.Refuse(err).With(metadata...)
 }
 
-// statistics are l's; of a limiter that counts nothing only Available is known.
+// statistics returns l's statistics. A limiter that is no Reporter tells Available only.
 func statistics(l core.Limiter) core.Statistics {
 	if r, ok := l.(core.Reporter); ok {
 		return r.Statistics()
 	}
 	return core.Statistics{Available: l.Available()}
+}
+
+// settle settles a lease of l's. If l is no Settler, settling to 0 refunds the lease, and
+// settling to anything else leaves it as it is.
+func settle(l core.Limiter, lease core.Lease, permits int) core.Lease {
+	if s, ok := l.(core.Settler); ok {
+		return s.Settle(lease, permits)
+	}
+	if permits <= 0 && lease.Acquired() {
+		limiter.Refund(l, lease)
+	}
+	return lease
+}
+
+// describe returns l's own String, or its type: to print the fields of a limiter in use would
+// be a data race.
+func describe(l any) string {
+	if s, ok := l.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return fmt.Sprintf("%T", l)
 }

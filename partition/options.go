@@ -6,40 +6,43 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Options are the terms of a [Keyed].
+// Options are the options of a [Keyed].
 type Options[R any, K comparable] struct {
-	// Name is what errors call the Keyed, and the limiter that a request is rejected by for
-	// want of room; "": none.
+	// Name is the name of the Keyed in errors, and the limiter's name in a rejection for want
+	// of room; "": none.
 	Name string
 
 	// Key returns the key of the partition that a request belongs to. Required. A key that
 	// does not equal itself, such as NaN, is refused with an error.
 	Key func(R) K
 
-	// New makes the limiter of a key's partition. Required. It is called when a request
-	// comes for a key that has none, so again and again for one that comes and goes: it
-	// returns a limiter of its own each time, with the terms that are in force now. What is
-	// shared must hide its Close, as a dropped limiter is closed. New may block: requests of
-	// other keys do not wait for it. It may use the Keyed for other keys.
+	// New makes the limiter of a key's partition. Required. It is called when a request comes
+	// for a key that has none, so it may be called again and again for a key that comes and
+	// goes: each time it returns a limiter of its own, with the limits now in force. A limiter
+	// that is shared must hide its Close, because a dropped limiter is closed. New may block:
+	// requests of other keys do not wait for it. It may use the Keyed for other keys. If it
+	// fails, the request that called it gets the error, and the next request calls it again.
 	New func(K) (core.Limiter, error)
 
-	// IdleTimeout is how long a partition's limiter must have been idle for the partition
-	// to be dropped; 0: 10 s.
+	// IdleTimeout is how long a partition's limiter must have been idle before the partition
+	// is dropped; 0: 10 s. Once MaxPartitions is reached, room for a new key is made earlier:
+	// any partition that is idle at that moment may be dropped.
 	IdleTimeout time.Duration
 
-	// MaxPartitions is how many partitions are live at most, those that are being made
-	// included; 0: 1<<20.
+	// MaxPartitions is the largest number of live partitions, including those being made;
+	// 0: 1<<20.
 	MaxPartitions int
 
-	// Overflow decides for the requests of keys that find no room; all such keys share it.
-	// nil: they are rejected. It is the caller's: Close does not close it.
+	// Overflow decides about the requests of keys that find no room; all such keys share it.
+	// nil: they are rejected. Close does not close it.
 	Overflow core.Limiter
 
-	// OnEvict is told of each partition that was dropped, by the call that did it, once its
-	// limiter is closed. No lock is held. A panic of it goes to that call, which keeps no
-	// permits: what it has taken is undone first. nil: nobody is told.
+	// OnEvict is called for each partition that was dropped, by the call that dropped it, once
+	// its limiter is closed. No lock is held. A panic goes to that call, which has taken no
+	// permits yet. nil: nothing is called.
 	OnEvict func(K, core.Limiter)
 }
 
@@ -65,7 +68,7 @@ func (o *Options[R, K]) validate() error {
 	if o.MaxPartitions < 0 {
 		fault("MaxPartitions", o.MaxPartitions, "at least 0")
 	}
-	if o.Overflow != nil && isNil(o.Overflow) {
+	if o.Overflow != nil && argument.IsNil(o.Overflow) {
 		fault("Overflow", fmt.Sprintf("(%T)(nil)", o.Overflow), "a limiter, or nil itself")
 	}
 	return errors.Join(errs...)

@@ -122,6 +122,8 @@ func TestStressDroppedUnderRequests(t *testing.T) {
 			}
 			wg.Wait()
 			k.Sweep()
+			<-time.NewTimer(time.Millisecond).C
+			k.Sweep()
 			require.Zero(t, k.Len())
 			made := 0
 			for i := range families {

@@ -1,138 +1,62 @@
 package partition
 
-import (
-	"math"
-	"sync/atomic"
-	"time"
-
-	"github.com/sluice-go/sluice/core"
-)
-
-// ring holds the live partitions in the order in which they are visited, and the hand that
-// goes round. Entries are added behind the hand, and keep their order: so a partition's turn
-// comes after at most as many visits as there were partitions when it was last visited, or
-// added, however many are added and removed meanwhile.
+// ring holds the live partitions in slots, and a hand that goes round and says whose turn it
+// is to be looked at. It grows and shrinks by pages, so no call copies a large table. All
+// methods are called under Keyed.mu.
 //
-// Walking it takes no lock, as the next of an entry that was taken out goes on leading to
-// those behind it. add and remove are called under Keyed.mu.
+// The hand goes down. A hole is filled with the last entry, which the hand has passed in this
+// round, and a new entry is added behind the hand: so each round misses nobody.
 type ring[R any, K comparable] struct {
-	root entry[R, K] // stands between the last and the first; no partition
-	hand atomic.Pointer[entry[R, K]]
-	n    atomic.Int64
-
-	base time.Time
-	lap  atomic.Int64 // what now returned in this lap of the hand, since base; unread: nothing yet
+	pages []*page[R, K]
+	n     int // entries
+	hand  int // the hand has passed the slots from here on
 }
 
-const unread = math.MinInt64
+type page[R any, K comparable] [pageSize]*entry[R, K]
 
-// reset makes the ring an empty one.
-func (r *ring[R, K]) reset() {
-	r.root.next.Store(&r.root)
-	r.root.prev = &r.root
-	r.hand.Store(&r.root)
-	r.n.Store(0)
-	r.lap.Store(unread)
-}
+const pageSize = 512
 
-// now returns the time at which it was first called since the hand last passed the root. To
-// read the clock at each visit would cost more than all the rest of it.
-func (r *ring[R, K]) now() int64 {
-	t := r.lap.Load()
-	if t == unread {
-		t = int64(time.Since(r.base))
-		r.lap.Store(t)
-	}
-	return t
-}
+func (r *ring[R, K]) at(slot int) **entry[R, K] { return &r.pages[slot/pageSize][slot%pageSize] }
 
-// told is now, by an answer of a rate limiter's: most of them tell when they were given. unread
-// if it does not tell. It is kept for the lap if the request has just tried, as one that waited
-// may tell of an instant long ago; and not in a small ring, whose laps are short.
-func (r *ring[R, K]) told(l core.Lease, tried bool) int64 {
-	t := r.lap.Load()
-	if t != unread {
-		return t
-	}
-	at, ok := ways.Decided(l, r.base)
-	if !ok {
-		return unread
-	}
-	if tried && r.n.Load() > smallRing {
-		r.lap.CompareAndSwap(unread, at)
-	}
-	return at
-}
-
-// smallRing is how large a ring is for which it costs more to keep an instant than to look for
-// another.
-const smallRing = 16
-
-// at returns the instant, or what now returns if it is unread.
-func (r *ring[R, K]) at(instant int64) int64 {
-	if instant == unread {
-		return r.now()
-	}
-	return instant
-}
-
-// after returns the entry after e, going round; the root if there is none at all.
-func (r *ring[R, K]) after(e *entry[R, K]) *entry[R, K] {
-	n := e.next.Load()
-	if n == &r.root {
-		n = r.root.next.Load()
-	}
-	return n
-}
-
-// claim returns the first of the entries whose turn it is, and how many there are from there
-// on, at most n: none twice, unless some go away meanwhile. Nobody else gets the same.
-func (r *ring[R, K]) claim(n int) (*entry[R, K], int) {
-	n = min(n, int(r.n.Load()))
-	for {
-		hand := r.hand.Load()
-		first := hand
-		if first == &r.root {
-			first = r.after(first)
-		}
-		e, claimed, lap := first, 0, false
-		for claimed < n && e != &r.root {
-			claimed++
-			next := e.next.Load()
-			if next == &r.root {
-				next, lap = r.root.next.Load(), true
-			}
-			e = next
-		}
-		if claimed == 0 || e == hand || r.hand.CompareAndSwap(hand, e) {
-			if lap && r.lap.Load() != unread {
-				r.lap.Store(unread)
-			}
-			return first, claimed
-		}
-	}
-}
-
-// add adds e behind the hand.
 func (r *ring[R, K]) add(e *entry[R, K]) {
-	at := r.hand.Load()
-	for at.prev == nil {
-		at = at.next.Load()
+	if r.n == len(r.pages)*pageSize {
+		r.pages = append(r.pages, new(page[R, K]))
 	}
-	before := at.prev
-	e.prev = before
-	e.next.Store(at)
-	at.prev = e
-	before.next.Store(e)
-	r.n.Add(1)
+	*r.at(r.n) = e
+	e.slot = uint32(r.n)
+	r.n++
 }
 
-// remove takes e out.
 func (r *ring[R, K]) remove(e *entry[R, K]) {
-	next := e.next.Load()
-	e.prev.next.Store(next)
-	next.prev = e.prev
-	e.prev = nil
-	r.hand.CompareAndSwap(e, next)
-	r.n.Add(-1)
+	r.n--
+	last := r.at(r.n)
+	*r.at(int(e.slot)) = *last
+	(*last).slot = e.slot
+	*last = nil
+	r.hand = min(r.hand, r.n)
+	if spare := len(r.pages) - 1; r.n <= (spare-1)*pageSize { // a page is kept for the next add
+		r.pages[spare] = nil
+		r.pages = r.pages[:spare]
+	}
+}
+
+// next appends to buffer the entries whose turn it is: n of them, or all if there are fewer.
+func (r *ring[R, K]) next(buffer []*entry[R, K], n int) []*entry[R, K] {
+	for range min(n, r.n) {
+		if r.hand == 0 {
+			r.hand = r.n
+		}
+		r.hand--
+		buffer = append(buffer, *r.at(r.hand))
+	}
+	return buffer
+}
+
+// all yields all entries.
+func (r *ring[R, K]) all(yield func(*entry[R, K]) bool) {
+	for slot := range r.n {
+		if !yield(*r.at(slot)) {
+			return
+		}
+	}
 }

@@ -4,13 +4,21 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// Shared returns l as a limiter of all requests, whatever they are: for a chain of what each
-// key may do and what all may do together. It passes everything on, and is a [Refunder].
-// Shared of nil refuses everything.
+// Shared returns l as a limiter of all requests, whatever they are: for a [Chain] of a limit
+// per key and a limit for all keys together. It passes everything on and is a [Refunder] and a
+// [Settler]. Shared of nil refuses everything.
 func Shared[R any](l core.Limiter) Limiter[R] {
-	return &shared[R]{boundTo(l, errSharedNil)}
+	if argument.IsNil(l) {
+		return &shared[R]{&refuser{errSharedNil}}
+	}
+	if b, ok := l.(boundLimiter); ok {
+		return &shared[R]{b}
+	}
+	return &shared[R]{&full{l}}
 }
 
 type shared[R any] struct{ l boundLimiter }
@@ -23,24 +31,21 @@ func (s *shared[R]) Acquire(ctx context.Context, _ R, permits int) (core.Lease, 
 
 func (s *shared[R]) Refund(_ R, l core.Lease) { s.l.Refund(l) }
 
-// Statistics are the limiter's; the result is always true.
+func (s *shared[R]) Settle(_ R, l core.Lease, permits int) core.Lease {
+	return s.l.Settle(l, permits)
+}
+
+// Statistics returns the limiter's statistics and true.
 func (s *shared[R]) Statistics(R) (core.Statistics, bool) { return s.l.Statistics(), true }
+
+func (s *shared[R]) String() string { return "shared " + describe(s.l) }
 
 func (s *shared[R]) bind(Limiter[R], R) boundLimiter { return s.l }
 
-// boundTo returns l with what For's limiters can do beside.
-func boundTo(l core.Limiter, ofNil error) boundLimiter {
-	if isNil(l) {
-		return &refuser[struct{}]{ofNil}
-	}
-	if b, ok := l.(boundLimiter); ok {
-		return b
-	}
-	return &full{l}
-}
-
-// full makes a Reporter and a Refunder of any limiter.
+// full adds to a limiter what it lacks of a boundLimiter.
 type full struct{ core.Limiter }
 
-func (f *full) Refund(l core.Lease)         { undo(f.Limiter, l) }
-func (f *full) Statistics() core.Statistics { return statistics(f.Limiter) }
+func (f *full) Refund(l core.Lease)                         { limiter.Refund(f.Limiter, l) }
+func (f *full) Settle(l core.Lease, permits int) core.Lease { return settle(f.Limiter, l, permits) }
+func (f *full) Statistics() core.Statistics                 { return statistics(f.Limiter) }
+func (f *full) String() string                              { return describe(f.Limiter) }

@@ -4,17 +4,19 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Translate returns l as a limiter of another type of request: f says what a request is to
-// l. It is a [Refunder]. f is asked after negative permits and a done context are refused,
-// and must be safe for concurrent use. Translate of nil, or with a nil f, refuses everything.
+// Translate returns l as a limiter of requests of another type: f returns what a request is
+// to l. It is a [Refunder] and a [Settler]. f is called after negative permits and a done
+// context were refused, and must be safe for concurrent use. Translate of a nil limiter, or
+// with a nil f, refuses everything.
 func Translate[R, Inner any](l Limiter[Inner], f func(R) Inner) Limiter[R] {
 	switch {
-	case isNil(l):
-		return &shared[R]{&refuser[struct{}]{errTranslateNil}}
+	case argument.IsNil(l):
+		return &shared[R]{&refuser{errTranslateNil}}
 	case f == nil:
-		return &shared[R]{&refuser[struct{}]{errTranslateFor}}
+		return &shared[R]{&refuser{errTranslateFunc}}
 	}
 	return &translated[R, Inner]{l, f}
 }
@@ -44,11 +46,20 @@ func (t *translated[R, Inner]) Refund(r R, l core.Lease) {
 	}
 }
 
-// Statistics are those of what r is translated to.
+func (t *translated[R, Inner]) Settle(r R, l core.Lease, permits int) core.Lease {
+	if !l.Acquired() {
+		return l
+	}
+	return settleTo(t.l, t.f(r), l, permits)
+}
+
+// Statistics returns the statistics of what r is translated to.
 func (t *translated[R, Inner]) Statistics(r R) (core.Statistics, bool) {
 	return statisticsOf(t.l, t.f(r))
 }
 
 func (t *translated[R, Inner]) bind(_ Limiter[R], r R) boundLimiter {
-	return For(t.l, t.f(r)).(boundLimiter)
+	return bind(t.l, t.f(r))
 }
+
+func (t *translated[R, Inner]) String() string { return "translated " + describe(t.l) }

@@ -1,6 +1,12 @@
-// Package spec writes a limit as a line of text, for flags, configuration and logs.
+// Package spec reads a limit from a line of text: a flag, a configuration file or a log.
 //
-//	100/s                              token bucket; one permit every 10 ms
+//	limit, err := spec.Parse("100/s burst 20")
+//	...
+//	limiter, err := limit.New("api")
+//
+// These are limits:
+//
+//	100/s                              token bucket; begins with 100 permits, one more every 10 ms
 //	bucket 5000/h burst 100 queue 20
 //	8MiB/s burst 1MiB
 //	fixed 1000/1h
@@ -8,34 +14,41 @@
 //	concurrency 10 queue 5 newest-first
 //	unlimited
 //
-// The kind stands first: bucket, fixed, sliding, concurrency or unlimited; without one it is
-// a bucket. Then comes the amount, then any of these words, in any order, each once:
+// A limit begins with its kind: bucket, fixed, sliding, concurrency or unlimited. Without one
+// it is a bucket. The amount follows, then any of these words, in any order, each once:
 //
-//	burst 20        bucket: how many permits may be taken at once; else those of 10 ms
-//	segments 6      sliding: the window slides in so many steps; else 10
-//	queue 5         all but unlimited: how many permits may wait; else none
-//	oldest-first    all but unlimited: who of those that wait is served first
-//	newest-first
+//	burst 20        bucket: the number of permits that may be taken at once
+//	segments 6      sliding: the number of steps in which the window slides; default 10
+//	queue 5         all but unlimited: the number of permits that may wait; default 0
+//	oldest-first    all but unlimited: the oldest waiting request is served first; the default
+//	newest-first    all but unlimited: the newest waiting request is served first
 //
 // Upper and lower case are the same.
 //
 // # Numbers
 //
-// A number is whole, may have _ between its digits, and a unit: k, M, G and T are powers of
-// 1000; Ki, Mi, Gi and Ti are powers of 1024. B, for bytes, may stand after a unit or alone.
+// A number is whole, may have _ between its digits, and may have a unit: k, M, G and T are
+// powers of 1000; Ki, Mi, Gi and Ti are powers of 1024. A B, for bytes, may follow the unit or
+// the number.
 //
 // # Times
 //
-// After the / stands a time: ns, us, ms, s, m or min, h, d or day, their long names and
-// plurals (second, minutes), with or without a whole number before it, or whatever
-// [time.ParseDuration] takes, as 1h30m. So in 8m/s the m is mega, in 8/m a minute. A day is
-// 24 hours. Windows begin when the limiter is made.
+// The time follows the slash: ns, us, ms, s, m or min, h, d or day, their long names and
+// plurals (second, minutes), with or without a whole number before it, or any duration that
+// [time.ParseDuration] takes, such as 1h30m. In 8m/s the m is mega; in 8/m it is a minute. A
+// day is 24 hours. Windows begin when the limiter is made.
 //
 // # Buckets
 //
-// The permits of a bucket come one at a time, the period rounded up to the nanosecond, if
-// that takes a microsecond or more. Else they come in the least whole number of nanoseconds
-// that makes the rate exact, if there is one up to a millisecond; else what a millisecond
-// brings comes every millisecond, rounded down. If that is more than the burst, the burst
-// comes in the time that it takes, rounded up. So rounding never makes the rate higher.
+// A bucket without a burst holds the permits of its amount: 100/s lets 100 requests pass at
+// once, so that a page with twenty parts is not refused. Write "burst 1" to space requests
+// evenly. An amount with a B is for bytes, which come evenly: without a burst the bucket holds
+// the bytes of 10 ms, rounded down, and at least 1.
+//
+// The permits come one at a time, the period rounded up to the nanosecond, if that period is a
+// microsecond or more. Otherwise they come in the smallest whole number of nanoseconds that
+// makes the rate exact, if there is one up to a millisecond, and otherwise once a millisecond,
+// rounded down. If more would come at once than the burst, the burst comes at once, or of bytes
+// an eighth of it (at least 1), in the time that this takes, rounded up. Rounding never makes
+// the rate higher.
 package spec

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Kind says which limiter a [Limit] is of.
+// Kind is the kind of limiter that a [Limit] describes.
 type Kind uint8
 
 // The kinds, and their words in a limit.
@@ -41,8 +41,8 @@ func (k Kind) MarshalText() ([]byte, error) {
 	return []byte(kindNames[k]), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. It takes what String returns, in upper
-// or lower case; anything else is an error and leaves k as it was.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It takes what String returns for a known
+// kind, in upper or lower case. On any other text it returns an error and leaves k as it was.
 func (k *Kind) UnmarshalText(text []byte) error {
 	found, ok := kindOf(lower(string(text)))
 	if !ok {

@@ -7,30 +7,32 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Limit is what a line of text says. It is comparable; the zero Limit is unlimited. Fields
-// that do not belong to the kind are 0.
+// Limit is a limit that one line of text describes. It is comparable. The zero Limit is
+// unlimited. Fields that do not belong to the kind are 0.
 //
-// A Limit is a value for [flag.TextVar], and for encoding/json and whatever else takes
+// A Limit is a value for [flag.TextVar], encoding/json and anything else that takes an
 // [encoding.TextMarshaler].
 type Limit struct {
 	Kind     Kind
 	Permits  int             // at once, or per Per; at least 1
-	Per      time.Duration   // of the rates: buckets and windows; above 0
-	Burst    int             // of buckets: the token limit; 0: the permits of 10 ms, and at least 1
-	Segments int             // of sliding windows; 0: 10; at most the nanoseconds of Per
+	Per      time.Duration   // buckets and windows: the time that Permits is for; above 0
+	Burst    int             // buckets: the token limit; 0: Permits or, if Bytes, the bytes of 10 ms, at least 1
+	Bytes    bool            // the amount was written with a B, as in 8MiB: see Burst and String
+	Segments int             // sliding windows: at most the nanoseconds of Per; 0: 10
 	Queue    int             // permits that may wait; 0: none
-	Order    core.QueueOrder // who of those that wait is served first
+	Order    core.QueueOrder // which waiting request is served first
 }
 
-// ErrKind is returned by Update for a limiter of another kind than the limit's.
+// ErrKind is returned by [Limit.Update] for a limiter of another kind than the limit's.
 var ErrKind = errors.New("spec: a limiter of another kind")
 
 const defaultSegments = 10
 
-// New returns the limiter. name is for its metadata and errors; "": none. For a Limit that
-// no text could say, the error says all that is wrong with it.
+// New returns a new limiter with the limit. Its metadata and errors have the name; "": none.
+// If no text describes the Limit, the error reports all that is wrong with it.
 func (l Limit) New(name string) (core.Limiter, error) {
 	if err := l.validate(); err != nil {
 		return nil, err
@@ -56,20 +58,21 @@ func limiter[L core.Limiter](l L, err error) (core.Limiter, error) {
 	return l, nil
 }
 
-// terms is what a limiter with options O has.
-type terms[O any] interface {
+// updatable is a limiter with options O.
+type updatable[O any] interface {
 	Options() O
 	Update(options O) error
 }
 
-// Update puts the limit in force in l, while it runs, as the Update of its type does. Its
-// name, its anchor and manual replenishment stay. An l of another kind, or nil, is an error
-// that Is [ErrKind], and changes nothing.
+// Update changes the limiter's limit to l while it is in use, as the Update method of its type
+// does. Its name, its anchor and manual replenishment stay. If the limiter is nil or of another
+// kind, nothing changes and the error is [ErrKind], wrapped. Update is safe for concurrent use
+// and returns [core.ErrClosed] after the limiter's Close.
 func (l Limit) Update(limiter core.Limiter) error {
 	if err := l.validate(); err != nil {
 		return err
 	}
-	if v := reflect.ValueOf(limiter); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if argument.IsNil(limiter) {
 		return fmt.Errorf("%w: nil, want %v", ErrKind, l.Kind)
 	}
 	switch l.Kind {
@@ -78,26 +81,26 @@ func (l Limit) Update(limiter core.Limiter) error {
 			return nil
 		}
 	case Concurrency:
-		if t, ok := limiter.(terms[core.ConcurrencyLimiterOptions]); ok {
+		if t, ok := limiter.(updatable[core.ConcurrencyLimiterOptions]); ok {
 			return t.Update(l.concurrency(t.Options()))
 		}
 	case TokenBucket:
-		if t, ok := limiter.(terms[core.TokenBucketOptions]); ok {
+		if t, ok := limiter.(updatable[core.TokenBucketOptions]); ok {
 			return t.Update(l.bucket(t.Options()))
 		}
 	case FixedWindow:
-		if t, ok := limiter.(terms[core.FixedWindowOptions]); ok {
+		if t, ok := limiter.(updatable[core.FixedWindowOptions]); ok {
 			return t.Update(l.fixed(t.Options()))
 		}
 	case SlidingWindow:
-		if t, ok := limiter.(terms[core.SlidingWindowOptions]); ok {
+		if t, ok := limiter.(updatable[core.SlidingWindowOptions]); ok {
 			return t.Update(l.sliding(t.Options()))
 		}
 	}
 	return fmt.Errorf("%w: %T, want %v", ErrKind, limiter, l.Kind)
 }
 
-// The following set what the limit says in options, and leave the rest.
+// The following set the limit's fields in options and leave the rest.
 
 func (l Limit) concurrency(o core.ConcurrencyLimiterOptions) core.ConcurrencyLimiterOptions {
 	o.PermitLimit, o.QueueLimit, o.QueueOrder = l.Permits, l.Queue, l.Order
@@ -129,7 +132,7 @@ func (l Limit) segments() int {
 	return l.Segments
 }
 
-// validate returns what no text could say, all at once.
+// validate reports everything that no text could describe.
 func (l Limit) validate() error {
 	var errs []error
 	fault := func(field string, value any, want string) {
@@ -156,6 +159,9 @@ func (l Limit) validate() error {
 		fault("Per", l.Per, "above 0")
 	}
 	whole("Burst", of.burst, l.Burst, 0)
+	if l.Bytes && l.Kind == Unlimited {
+		fault("Bytes", true, "false for kind unlimited")
+	}
 	whole("Segments", of.segments, l.Segments, 0)
 	if of.segments && l.Per > 0 && time.Duration(l.segments()) > l.Per {
 		fault("Segments", l.segments(), fmt.Sprintf("at most %d, the nanoseconds of Per", l.Per.Nanoseconds()))
@@ -167,7 +173,7 @@ func (l Limit) validate() error {
 	return errors.Join(errs...)
 }
 
-// fields are those that belong to a kind, beside the permits.
+// fields are those that belong to a kind, in addition to the permits.
 type fields struct{ per, burst, segments, queue bool }
 
 var fieldsOf = [...]fields{

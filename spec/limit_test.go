@@ -25,7 +25,7 @@ func parse(t *testing.T, s string) spec.Limit {
 func TestNew(t *testing.T) {
 	for s, want := range map[string]any{
 		"100/s": core.TokenBucketOptions{
-			Name: "x", TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond,
+			Name: "x", TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond,
 		},
 		"fixed 10/h queue 3 newest-first": core.FixedWindowOptions{
 			Name: "x", PermitLimit: 10, Window: time.Hour, QueueLimit: 3, QueueOrder: core.NewestFirst,
@@ -69,33 +69,51 @@ func TestBuckets(t *testing.T) {
 		period        time.Duration
 	}
 	for s, want := range map[string]terms{
-		"100/s":                 {1, 1, 10 * time.Millisecond},
+		"100/s":                 {100, 1, 10 * time.Millisecond}, // begins with a second's permits
+		"100/s burst 1":         {1, 1, 10 * time.Millisecond},
 		"1/s":                   {1, 1, time.Second},
-		"3/s":                   {1, 1, 333333334},                // rounded up
-		"1000/s":                {10, 1, time.Millisecond},        // the permits of 10 ms
-		"1099/s":                {10, 1, 909919},                  // 10.99 of them, rounded down
-		"1000000/s":             {10_000, 1, time.Microsecond},    // a microsecond is enough
-		"1000001/s":             {10_000, 1000, time.Millisecond}, // less is not; 1 ms, rounded down
-		"2000000/s":             {20_000, 1, 500},                 // exact
-		"3000000/s":             {30_000, 3, 1000},                // exact in 1 us
-		"1001000/s":             {10_010, 1001, time.Millisecond}, // exact in 1 ms
-		"1234567/s":             {12_345, 1234, time.Millisecond}, // 1234.567 in 1 ms
-		"10G/s":                 {100_000_000, 10, 1},
-		"8MiB/s":                {83_886, 8388, time.Millisecond},
-		"8MiB/s burst 1MiB":     {1 << 20, 8388, time.Millisecond},
+		"3/s":                   {3, 1, 333333334}, // rounded up
+		"1000/s":                {1000, 1, time.Millisecond},
+		"1099/s":                {1099, 1, 909919},
+		"1000000/s":             {1_000_000, 1, time.Microsecond},    // a microsecond is enough
+		"1000001/s":             {1_000_001, 1000, time.Millisecond}, // less is not; 1 ms, rounded down
+		"2000000/s":             {2_000_000, 1, 500},                 // exact
+		"3000000/s":             {3_000_000, 3, 1000},                // exact in 1 us
+		"1001000/s":             {1_001_000, 1001, time.Millisecond}, // exact in 1 ms
+		"1234567/s":             {1_234_567, 1234, time.Millisecond}, // 1234.567 in 1 ms
+		"10G/s":                 {10_000_000_000, 10, 1},
 		"3000000/s burst 1":     {1, 1, 334}, // 3 do not fit: what one takes, rounded up
 		"3000000/s burst 2":     {2, 2, 667},
 		"3000000/s burst 3":     {3, 3, 1000},
-		"8MiB/s burst 1000":     {1000, 1000, 119210}, // 119209.29 ns
+		"8Mi/s burst 1000":      {1000, 1000, 119210}, // 119209.29 ns
 		"10G/s burst 1":         {1, 1, 1},
 		"1/day":                 {1, 1, day},
+		"5000/h":                {5000, 1, 720 * time.Millisecond},
 		"5000/h burst 100":      {100, 1, 720 * time.Millisecond},
-		"9223372036854775807/s": {92233720368547758, 9223372036854775, time.Millisecond},
+		"9223372036854775807/s": {math.MaxInt64, 9223372036854775, time.Millisecond},
 		"9223372036854775807/ns": {
 			math.MaxInt64, math.MaxInt64, 1,
 		},
-		"9223372036854775807/2562047h47m16.854775807s": {10_000_000, 1, 1},
+		"9223372036854775807/2562047h47m16.854775807s": {math.MaxInt64, 1, 1},
 		"1/2562047h47m16.854775807s":                   {1, 1, math.MaxInt64},
+
+		// Bytes come evenly: those of 10 ms at once, and at least 1.
+		"8MiB/s":    {83_886, 8388, time.Millisecond},
+		"1099B/s":   {10, 1, 909919}, // 10.99 of them, rounded down
+		"100B/s":    {1, 1, 10 * time.Millisecond},
+		"1B/h":      {1, 1, time.Hour},
+		"500kB/s":   {5000, 1, 2 * time.Microsecond},
+		"500MB/day": {57, 1, 172800},
+		"9223372036854775807B/s": {
+			92233720368547758, 9223372036854775, time.Millisecond,
+		},
+		// A burst that shortens the period: an eighth of it at once.
+		"8MiB/s burst 1MiB":  {1 << 20, 8388, time.Millisecond},
+		"8MiB/s burst 8388":  {8388, 8388, time.Millisecond}, // fits
+		"8MiB/s burst 8387":  {8387, 1048, 124932},
+		"8MiB/s burst 1024":  {1024, 128, 15259}, // 15258.79 ns
+		"8MiB/s burst 7":     {7, 1, 120},
+		"3000000B/s burst 2": {2, 1, 334},
 	} {
 		if strconv.IntSize < 64 && (strings.HasPrefix(s, "10G") || strings.HasPrefix(s, "9223372036854775807")) {
 			continue // more than an int holds there
@@ -107,14 +125,32 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// A reader that looks every 10 µs gets the rate, though the burst is a fraction of what comes
+// in a millisecond.
+func TestSmallBurstOfBytesKeepsTheRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := parse(t, "8MiB/s burst 1024").New("")
+		require.NoError(t, err)
+		tick := time.NewTicker(10 * time.Microsecond)
+		defer tick.Stop()
+		l.TryAcquire(l.Available())
+		got := 0
+		for start := time.Now(); time.Since(start) < 100*time.Millisecond; <-tick.C {
+			got += l.TryAcquire(l.Available()).Permits()
+		}
+		require.InEpsilon(t, (8<<20)/10, got, 0.001)
+	})
+}
+
 // FuzzBucket: rounding never makes the rate higher, nor lower by more than it must.
 func FuzzBucket(f *testing.F) {
-	f.Add(100, int64(time.Second), 0)
-	f.Add(1234567, int64(time.Second), 3)
-	f.Add(math.MaxInt, int64(math.MaxInt64), math.MaxInt)
-	f.Add(math.MaxInt-1, int64(999_999_999_999), 17)
-	f.Fuzz(func(t *testing.T, permits int, per int64, burst int) {
-		limiter, err := spec.Limit{Kind: spec.TokenBucket, Permits: permits, Per: time.Duration(per), Burst: burst}.New("")
+	f.Add(100, int64(time.Second), 0, false)
+	f.Add(1234567, int64(time.Second), 3, false)
+	f.Add(8<<20, int64(time.Second), 1024, true)
+	f.Add(math.MaxInt, int64(math.MaxInt64), math.MaxInt, true)
+	f.Add(math.MaxInt-1, int64(999_999_999_999), 17, false)
+	f.Fuzz(func(t *testing.T, permits int, per int64, burst int, bytes bool) {
+		limiter, err := spec.Limit{Kind: spec.TokenBucket, Permits: permits, Per: time.Duration(per), Burst: burst, Bytes: bytes}.New("")
 		if err != nil {
 			return
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Parse returns the limit that s says. The grammar is in the package's documentation. An
-// error names the word that is wrong, and what was expected there.
+// Parse returns the limit that s describes. The grammar is in the package's documentation. An
+// error names the wrong word and what was expected in its place.
 func Parse(s string) (Limit, error) {
 	p := parser{words: strings.Fields(s)}
 	if err := p.parse(); err != nil {
@@ -31,7 +31,7 @@ func wrong(word, format string, args ...any) error {
 	return fmt.Errorf("%q: %s", word, fmt.Sprintf(format, args...))
 }
 
-// take returns the next word, also in lower case.
+// take returns the next word, as it is and in lower case.
 func (p *parser) take() (word, low string) {
 	word, p.words = p.words[0], p.words[1:]
 	return word, lower(word)
@@ -84,13 +84,52 @@ func (p *parser) amount() (err error) {
 	case slash && !of.per:
 		return wrong(word, "%v has no time, want an amount such as %s", p.limit.Kind, example)
 	case !slash && of.per:
-		return wrong(word, "no time, want an amount such as %s/s", word)
+		return noTime(word, low)
 	}
+	p.limit.Bytes = strings.HasSuffix(number, "b")
 	if p.limit.Permits, err = parseNumber(word, number, 1); err != nil || !of.per {
 		return err
 	}
 	p.limit.Per, err = parseTime(word, per)
 	return err
+}
+
+// perTime are the ways in which others write a time after an amount.
+var perTime = []struct{ suffix, time string }{
+	{"rps", "s"},
+	{"qps", "s"},
+	{"tps", "s"},
+	{"pps", "s"},
+	{"hz", "s"},
+	{"ps", "s"},
+	{"rpm", "min"},
+	{"qpm", "min"},
+	{"tpm", "min"},
+	{"pm", "min"},
+	{"rph", "h"},
+	{"qph", "h"},
+	{"ph", "h"},
+	{"rpd", "day"},
+	{"qpd", "day"},
+	{"pd", "day"},
+}
+
+// noTime is the error for an amount without a / and a time. It tells those who write 10rps how
+// to write that here.
+func noTime(word, low string) error {
+	if number, ok := strings.CutSuffix(word, "bps"); ok && digit(low[0]) {
+		return wrong(word, "bits or bytes? want bytes, such as %sB/s", strings.TrimRight(number, "iI"))
+	}
+	for _, p := range perTime {
+		number, ok := strings.CutSuffix(low, p.suffix)
+		if _, err := parseNumber(word, number, 1); ok && err == nil {
+			return wrong(word, "want it as %s/%s", word[:len(number)], p.time)
+		}
+	}
+	if _, err := parseNumber(word, low, 1); err != nil {
+		return err
+	}
+	return wrong(word, "no time, want an amount such as %s/s", word)
 }
 
 // option takes one of the words after the amount, with its number.
@@ -161,34 +200,37 @@ func (p *parser) wanted() string {
 	return "nothing more"
 }
 
-// String returns the limit as a line that Parse takes, giving the same Limit: "100/s". Of a
-// Limit that is not valid it shows the fields.
+// String returns the limit as a line that Parse takes, giving the same Limit: "100/s". Bytes
+// have their largest whole unit: "8MiB/s". For a Limit that is not valid it shows the fields.
 func (l Limit) String() string {
 	if l.validate() != nil {
 		type bare Limit // without this method
 		return fmt.Sprintf("%+v", bare(l))
 	}
+	if l.Kind == Unlimited {
+		return l.Kind.String()
+	}
 	b := make([]byte, 0, 64)
 	if l.Kind != TokenBucket {
 		b = append(b, l.Kind.String()...)
-		if l.Kind == Unlimited {
-			return string(b)
-		}
 		b = append(b, ' ')
 	}
-	b = strconv.AppendInt(b, int64(l.Permits), 10)
+	b = l.appendPermits(b, l.Permits)
 	if l.Per != 0 {
 		b = append(b, '/')
 		b = append(b, formatTime(l.Per)...)
 	}
-	for _, o := range []struct {
-		word  string
-		value int
-	}{{" burst ", l.Burst}, {" segments ", l.Segments}, {" queue ", l.Queue}} {
-		if o.value != 0 {
-			b = append(b, o.word...)
-			b = strconv.AppendInt(b, int64(o.value), 10)
-		}
+	if l.Burst != 0 {
+		b = append(b, " burst "...)
+		b = l.appendPermits(b, l.Burst)
+	}
+	if l.Segments != 0 {
+		b = append(b, " segments "...)
+		b = strconv.AppendInt(b, int64(l.Segments), 10)
+	}
+	if l.Queue != 0 {
+		b = append(b, " queue "...)
+		b = l.appendPermits(b, l.Queue)
 	}
 	if l.Order != core.OldestFirst {
 		b = append(b, ' ')
@@ -197,8 +239,24 @@ func (l Limit) String() string {
 	return string(b)
 }
 
-// MarshalText implements [encoding.TextMarshaler] with String. A Limit that no text could say
-// is an error.
+// appendPermits appends n permits, which may be bytes.
+func (l Limit) appendPermits(b []byte, n int) []byte {
+	if !l.Bytes {
+		return strconv.AppendInt(b, int64(n), 10)
+	}
+	unit := ""
+	for _, u := range []string{"k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti"} {
+		if n > 0 && uint64(n)%units[lower(u)] == 0 {
+			unit = u
+		}
+	}
+	b = strconv.AppendUint(b, uint64(n)/units[lower(unit)], 10)
+	b = append(b, unit...)
+	return append(b, 'B')
+}
+
+// MarshalText implements [encoding.TextMarshaler] with String. It returns an error for a Limit
+// that no text describes.
 func (l Limit) MarshalText() ([]byte, error) {
 	if err := l.validate(); err != nil {
 		return nil, err
@@ -206,7 +264,8 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return []byte(l.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] with Parse. An error leaves l as it was.
+// UnmarshalText implements [encoding.TextUnmarshaler] with Parse. On an error it leaves l as it
+// was.
 func (l *Limit) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err != nil {

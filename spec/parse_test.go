@@ -24,6 +24,13 @@ func bucket(permits int64, per time.Duration) spec.Limit {
 	return spec.Limit{Kind: spec.TokenBucket, Permits: int(permits), Per: per}
 }
 
+// bytes is bucket for an amount that was written with a B.
+func bytes(permits int64, per time.Duration) spec.Limit {
+	l := bucket(permits, per)
+	l.Bytes = l != none
+	return l
+}
+
 var none = spec.Limit{Permits: -1}
 
 const (
@@ -36,7 +43,7 @@ func TestParse(t *testing.T) {
 		// The documentation's.
 		"100/s":                            bucket(100, time.Second),
 		"bucket 5000/h burst 100 queue 20": {Kind: spec.TokenBucket, Permits: 5000, Per: time.Hour, Burst: 100, Queue: 20},
-		"8MiB/s burst 1MiB":                {Kind: spec.TokenBucket, Permits: 8 * kibi * kibi, Per: time.Second, Burst: kibi * kibi},
+		"8MiB/s burst 1MiB":                {Kind: spec.TokenBucket, Permits: 8 * kibi * kibi, Per: time.Second, Burst: kibi * kibi, Bytes: true},
 		"fixed 1000/1h":                    {Kind: spec.FixedWindow, Permits: 1000, Per: time.Hour},
 		"sliding 100/1m segments 6":        {Kind: spec.SlidingWindow, Permits: 100, Per: time.Minute, Segments: 6},
 		"concurrency 10 queue 5 newest-first": {
@@ -45,13 +52,13 @@ func TestParse(t *testing.T) {
 		"unlimited": {},
 
 		// Units of numbers.
-		"1k/s": bucket(1e3, time.Second), "1kB/s": bucket(1e3, time.Second), "1K/s": bucket(1e3, time.Second),
-		"1MB/s": bucket(1e6, time.Second), "1M/s": bucket(1e6, time.Second), "8m/s": bucket(8e6, time.Second),
-		"1GB/s": bucket(1e9, time.Second), "1g/s": bucket(1e9, time.Second), "1TB/s": bucket(1e12, time.Second),
-		"1Ki/s": bucket(kibi, time.Second), "1kib/s": bucket(kibi, time.Second), "1KiB/s": bucket(kibi, time.Second),
-		"1Mi/s": bucket(1<<20, time.Second), "1Gi/s": bucket(1<<30, time.Second), "1TiB/s": bucket(1<<40, time.Second),
-		"7B/s": bucket(7, time.Second), "7b/s": bucket(7, time.Second),
-		"1_000/s": bucket(1000, time.Second), "1_0_0kB/s": bucket(100e3, time.Second), "007/s": bucket(7, time.Second),
+		"1k/s": bucket(1e3, time.Second), "1kB/s": bytes(1e3, time.Second), "1K/s": bucket(1e3, time.Second),
+		"1MB/s": bytes(1e6, time.Second), "1M/s": bucket(1e6, time.Second), "8m/s": bucket(8e6, time.Second),
+		"1GB/s": bytes(1e9, time.Second), "1g/s": bucket(1e9, time.Second), "1TB/s": bytes(1e12, time.Second),
+		"1Ki/s": bucket(kibi, time.Second), "1kib/s": bytes(kibi, time.Second), "1KiB/s": bytes(kibi, time.Second),
+		"1Mi/s": bucket(1<<20, time.Second), "1Gi/s": bucket(1<<30, time.Second), "1TiB/s": bytes(1<<40, time.Second),
+		"7B/s": bytes(7, time.Second), "7b/s": bytes(7, time.Second),
+		"1_000/s": bucket(1000, time.Second), "1_0_0kB/s": bytes(100e3, time.Second), "007/s": bucket(7, time.Second),
 		"9223372036854775807/s":      bucket(math.MaxInt64, time.Second),
 		"concurrency 1k":             {Kind: spec.Concurrency, Permits: 1000},
 		"1/s queue 1MiB":             {Kind: spec.TokenBucket, Permits: 1, Per: time.Second, Queue: 1 << 20},
@@ -109,6 +116,10 @@ func TestString(t *testing.T) {
 		"1/1.5us":                    bucket(1, 1500),
 		"1/2h0m1s":                   bucket(1, 2*time.Hour+time.Second),
 		"8388608/s burst 1048576":    {Kind: spec.TokenBucket, Permits: 8 << 20, Per: time.Second, Burst: 1 << 20},
+		"8MiB/s burst 1000KiB":       {Kind: spec.TokenBucket, Permits: 8 << 20, Per: time.Second, Burst: 1_024_000, Bytes: true},
+		"1001B/s queue 500kB":        {Kind: spec.TokenBucket, Permits: 1001, Per: time.Second, Queue: 500_000, Bytes: true},
+		"fixed 2GB/day":              {Kind: spec.FixedWindow, Permits: 2e9, Per: day, Bytes: true},
+		"concurrency 1GiB":           {Kind: spec.Concurrency, Permits: 1 << 30, Bytes: true},
 		"fixed 1/h queue 2":          {Kind: spec.FixedWindow, Permits: 1, Per: time.Hour, Queue: 2},
 		"sliding 1/s segments 10":    {Kind: spec.SlidingWindow, Permits: 1, Per: time.Second, Segments: 10},
 		"concurrency 1 newest-first": {Kind: spec.Concurrency, Permits: 1, Order: core.NewestFirst},
@@ -134,6 +145,17 @@ func TestErrors(t *testing.T) {
 		"100/0s":                        `spec: "100/0s": the time "0s" is not above 0`,
 		"100/-1s":                       `spec: "100/-1s": the time "-1s" is not above 0`,
 		"100":                           `spec: "100": no time, want an amount such as 100/s`,
+		"5x":                            `spec: "5x": unknown unit "x", want k, M, G, T, Ki, Mi, Gi or Ti, with or without B, or B alone`,
+		"10rps":                         `spec: "10rps": want it as 10/s`,
+		"10RPS":                         `spec: "10RPS": want it as 10/s`,
+		"1kqps":                         `spec: "1kqps": want it as 1k/s`,
+		"10rpm burst 5":                 `spec: "10rpm": want it as 10/min`,
+		"10qph":                         `spec: "10qph": want it as 10/h`,
+		"10rpd":                         `spec: "10rpd": want it as 10/day`,
+		"fixed 10rps":                   `spec: "10rps": want it as 10/s`,
+		"5Hz":                           `spec: "5Hz": want it as 5/s`,
+		"8MBps":                         `spec: "8MBps": want it as 8MB/s`,
+		"8Mbps":                         `spec: "8Mbps": bits or bytes? want bytes, such as 8MB/s`,
 		"/s":                            `spec: "/s": want an amount, such as 100/s`,
 		"-1/s":                          `spec: "-1/s": want a whole number, such as 20`,
 		"+1/s":                          `spec: "+1/s": want a whole number, such as 20`,
@@ -225,7 +247,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"100/s", "bucket 5000/h burst 100 queue 20", "8MiB/s burst 1MiB", "fixed 1000/1h", "sliding 100/1m segments 6",
 		"concurrency 10 queue 5 newest-first", "unlimited", "1_000k/1h2m3.5s oldest-first", "9223372036854775807/2562047h",
-		"1/µs", "1/x", "", "concurrency", "1/s queue", "1\xff/s", "fixed 1/7days",
+		"1/µs", "1/x", "10rps", "8Mbps", "bps", "", "concurrency", "1/s queue", "1\xff/s", "fixed 1/7days",
 	} {
 		f.Add(s)
 	}
@@ -247,14 +269,14 @@ func FuzzParse(f *testing.F) {
 
 // FuzzString: String of every valid limit parses to the same.
 func FuzzString(f *testing.F) {
-	f.Add(uint8(2), 100, int64(time.Second), 5, 0, 3, uint8(1))
+	f.Add(uint8(2), 100, int64(time.Second), 5, 0, 3, uint8(1+3))
 	f.Add(uint8(4), 100, int64(time.Hour+1), 0, 7, 0, uint8(0))
 	f.Add(uint8(1), math.MaxInt, int64(0), 0, 0, math.MaxInt, uint8(1))
 	f.Add(uint8(3), 1, int64(math.MaxInt64), 0, 0, 0, uint8(0))
 	f.Fuzz(func(t *testing.T, kind uint8, permits int, per int64, burst, segments, queue int, order uint8) {
 		l := spec.Limit{
 			Kind: spec.Kind(kind % 6), Permits: permits, Per: time.Duration(per),
-			Burst: burst, Segments: segments, Queue: queue, Order: core.QueueOrder(order % 3),
+			Burst: burst, Segments: segments, Queue: queue, Order: core.QueueOrder(order % 3), Bytes: order/3%2 == 1,
 		}
 		_ = l.String()
 		if _, err := l.New(""); err != nil {
@@ -281,6 +303,8 @@ func TestFaults(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
+	_, err = spec.Limit{Bytes: true}.New("")
+	require.ErrorContains(t, err, "spec: Limit.Bytes = true, want false for kind unlimited")
 	_, err = spec.Limit{Kind: 7}.New("")
 	require.ErrorContains(t, err, "spec: Limit.Kind = 7, want bucket")
 	_, err = spec.Limit{Kind: spec.SlidingWindow, Permits: 1, Per: 9}.New("")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// rate is what a bucket's options say of a limit.
+// rate is a bucket's limit, its tokens and its period.
 type rate struct {
 	burst  int
 	tokens int // come each period
@@ -16,16 +16,13 @@ type rate struct {
 const (
 	leastPeriod = time.Microsecond // of single permits
 	mostPeriod  = time.Millisecond // of more than one
-	burstTime   = 10 * time.Millisecond
+	byteTime    = 10 * time.Millisecond
 )
 
 // rate returns the bucket of a valid limit; see the package's documentation.
 func (l Limit) rate() rate {
 	permits, per := uint64(l.Permits), uint64(l.Per)
-	r := rate{burst: l.Burst}
-	if r.burst == 0 {
-		r.burst = max(1, atMostInt(mulDiv(permits, uint64(burstTime), per, 0)))
-	}
+	r := rate{burst: l.burst()}
 	g := divisor(permits, per)
 	switch {
 	case per/uint64(leastPeriod) >= permits:
@@ -36,9 +33,26 @@ func (l Limit) rate() rate {
 		r.tokens, r.period = atMostInt(mulDiv(permits, uint64(mostPeriod), per, 0)), mostPeriod
 	}
 	if r.tokens > r.burst {
-		r.tokens, r.period = r.burst, time.Duration(mulDiv(uint64(r.burst), per, permits, permits-1))
+		r.tokens = r.burst
+		if l.Bytes {
+			// A bucket that is full loses what comes, so a reader that looks now and then would lose
+			// a part of each period if a whole burst came at once.
+			r.tokens = max(1, r.burst/8)
+		}
+		r.period = time.Duration(mulDiv(uint64(r.tokens), per, permits, permits-1))
 	}
 	return r
+}
+
+// burst returns the token limit of a bucket.
+func (l Limit) burst() int {
+	switch {
+	case l.Burst != 0:
+		return l.Burst
+	case l.Bytes:
+		return max(1, atMostInt(mulDiv(uint64(l.Permits), uint64(byteTime), uint64(l.Per), 0)))
+	}
+	return l.Permits
 }
 
 // mulDiv returns (a*b + add) / c, at most math.MaxInt64, wherever an int has fewer bits.

@@ -46,10 +46,10 @@ type settings struct {
 func main() { program.Main(usage, define) }
 
 func define(flags *flag.FlagSet, streams program.Streams) program.Body {
-	s := settings{rate: spec.Limit{Kind: spec.TokenBucket, Permits: 50, Per: time.Second}}
+	s := settings{rate: spec.Limit{Kind: spec.TokenBucket, Permits: 50, Per: time.Second, Burst: 1}}
 	flags.StringVar(&s.url, "url", "", "page to begin at; its links to other servers are not followed")
 	flags.IntVar(&s.atOnce, "n", 8, "pages at once, at most")
-	flags.TextVar(&s.rate, "rate", s.rate, "how often a page is asked for, at most: 50/s, 100/m")
+	flags.TextVar(&s.rate, "rate", s.rate, "how often a page is asked for, at most: 50/s burst 1, 100/m")
 	flags.IntVar(&s.pages, "pages", 120, "pages in all, at most")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "time for one page")
 	return func(ctx context.Context, args []string) error {

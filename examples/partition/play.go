@@ -83,9 +83,6 @@ func play(ctx context.Context, s settings, l accessLog) (result, error) {
 
 // faster returns the limit for a time that runs so many times as fast.
 func faster(l spec.Limit, speed float64) spec.Limit {
-	if l.Kind == spec.TokenBucket && l.Burst == 0 { // the default goes by the clock
-		l.Burst = int(max(1, float64(l.Permits)*float64(10*time.Millisecond)/float64(l.Per)))
-	}
 	if l.Per > 0 {
 		l.Per = max(1, time.Duration(float64(l.Per)/speed))
 	}

@@ -39,12 +39,8 @@
 //
 // [Ways.Retire] is for a keeper of many limiters that drops the idle ones while others use
 // them: a limiter that it retired grants nothing any more, so that another can take its
-// place, and those that use it need not be counted. Whoever comes too late is told by
-// [Ways.Turn] that the limiter is closed, and looks for the other. Turn also shares out the
-// keeper's chores: of a rate limiter's grants each third has the turn.
-//
-//	lease := bucket.TryAcquire(1)
-//	switch ways.Turn(lease) { ... }
+// place, and its users need not be counted. A request that comes too late is refused as by a
+// closed limiter, and looks for the other.
 //
 //	retired := ways.Retire(bucket, time.Minute) // false: it was used within the minute
 package direct
@@ -103,7 +99,7 @@ const (
 // Hook is told of the ends of watched leases.
 type Hook interface {
 	// Ended runs on the releasing goroutine, after the permits are back, with no lock held;
-	// calls may come at once from many goroutines.
+	// many goroutines may call it at once.
 	Ended(c Cause, e End)
 }
 
@@ -115,21 +111,6 @@ type End struct {
 	Permits  int           // of this lease; 0 for a probe
 	InFlight int           // permits out just before the release, this lease's included
 }
-
-// Turn is what a lease tells of the place of its grant among those of its limiter.
-type Turn uint8
-
-// The turns.
-const (
-	Uncounted Turn = iota // no grant of a rate limiter's permits, or of nobody's that is known here
-	Passed                // a rate limiter's grant
-	Due                   // a rate limiter's grant whose turn it is
-	Closed                // the limiter is closed
-)
-
-// Turns is how many grants in a row have one that is Due, whoever was granted them. A grant
-// that was undone, as its context had ended, is one of them.
-const Turns = 3
 
 // Ways are the functions of core that this package passes on; L is core.Lease.
 type Ways[L any] struct {
@@ -153,14 +134,6 @@ type Ways[L any] struct {
 	// what embeds one; of all else, and of one that its constructor did not make, it says
 	// false.
 	Retire func(limiter any, idle time.Duration) bool
-
-	// Turn returns the turn of a lease as a limiter returned it: of one with metadata added
-	// it knows as much.
-	Turn func(lease L) Turn
-
-	// Decided returns the instant at which a rate limiter granted the lease or refused it, in
-	// nanoseconds since base; false if the lease does not tell.
-	Decided func(lease L, base time.Time) (at int64, ok bool)
 }
 
 // installed is a *Ways[core.Lease], set once while package core is initialised.

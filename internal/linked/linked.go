@@ -6,14 +6,16 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // Source ends the calls that were begun with it, all at once and once for all. What goes on
 // after that, as a connection does whose deadline is moved, takes a new Source. The zero
 // Source has not ended.
 type Source struct {
-	mu    sync.Mutex // guards all below, and the links of the calls; a leaf
-	cause error      // nil: it goes on
+	ended atomic.Bool // cause is set, for good
+	mu    sync.Mutex  // guards all below, and the links of the calls; a leaf
+	cause error
 	first *Call
 }
 
@@ -91,11 +93,12 @@ func (c *Call) Explain(err error) error {
 // reports true.
 func (s *Source) End(cause error) bool {
 	s.mu.Lock()
-	if s.cause != nil {
+	if s.ended.Load() {
 		s.mu.Unlock()
 		return false
 	}
 	s.cause = cause
+	s.ended.Store(true)
 	var calls []*Call
 	for c := s.first; c != nil; c = c.next {
 		calls = append(calls, c)
@@ -109,7 +112,8 @@ func (s *Source) End(cause error) bool {
 
 // Cause returns what End was called with; nil before.
 func (s *Source) Cause() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if !s.ended.Load() {
+		return nil
+	}
 	return s.cause
 }

@@ -1,8 +1,14 @@
 package machine
 
-// Account is what a limiter of one kind adds to the machine: who owes what, and when it
-// comes back. It is plain arithmetic in integers. The zero value owes nothing. The accounts
-// are [Permits], [Bucket] and [Segments]; where they lie in memory is their owner's choice.
+import "math"
+
+// Account is what a limiter of one kind adds to the machine: what has been taken, and when
+// it comes back. It is plain arithmetic in integers. Nothing is taken from the zero value. The
+// accounts are [Permits], [Bucket] and [Segments]; where they lie in memory is their owner's
+// choice.
+//
+// More may be taken than the limit has: by Settle, or because an Update lowered the limit.
+// Nothing is available then until that has come back.
 type Account interface {
 	// bind puts terms in force in place of others: what is taken stays taken. old is nil
 	// at the start.
@@ -14,15 +20,31 @@ type Account interface {
 	// available returns the permits that can be taken, never below 0.
 	available(t *Terms) int
 
-	// take takes n permits, at most those available. served: for a waiter.
-	take(t *Terms, now int64, n int, served bool)
+	// take takes n permits, available or not. What is taken in all ends at math.MaxInt. Of a
+	// concurrency limiter n may be below 0, and gives back.
+	take(t *Terms, now int64, n int)
 
-	// refund gives back, of a grant, what the limiter still lacks because of it.
-	refund(t *Terms, now int64, g Grant, last uint64, r *refunds)
+	// giveBack gives back at most n permits of a grant: as many as are certain to be missing
+	// because of it, and still. low is a lower bound of what a bucket has lacked since, or nil.
+	giveBack(t *Terms, now int64, g Grant, n int, low *Bucket) (given int)
+
+	// bucket returns the account if it is a bucket's, else nil.
+	bucket() *Bucket
+
+	// reset makes the account as new.
+	reset(t *Terms, now int64)
 
 	// ready returns the first instant, now or later, at which n permits can be taken if
 	// nothing else is taken; n is at most the limit.
 	ready(t *Terms, now int64, n int) int64
+
+	// even reports whether a waiter for n permits takes what comes as it comes, so that when
+	// those behind it are served depends on the sum of permits alone; see behind.
+	even(t *Terms, n int) bool
+
+	// behind returns the first instant, now or later, at which n permits can be taken after
+	// waiters, all of them even, have taken ahead permits as they came.
+	behind(t *Terms, now int64, ahead, n int) int64
 
 	// whole returns the instant by which all permits are back if nothing more is taken. Of
 	// a manual limiter, the one by which Replenish would bring all.
@@ -31,45 +53,49 @@ type Account interface {
 	// idle returns the instant from which all permits have been available, if they are.
 	idle(t *Terms) (since int64, ok bool)
 
-	// kept reports whether taking at now what could be taken at due leaves the same future.
-	// It is asked after advance(now).
-	kept(t *Terms, due, now int64) bool
-
-	// spent reports whether no grant made by now can be refunded.
-	spent() bool
-
 	// clone returns an account of the same state, to play the future on.
 	clone() Account
 }
 
 // Permits is the account of a concurrency limiter. Time does not matter to it.
-type Permits struct{ free int } // limit less what is held; below 0 after the limit shrank
+type Permits struct {
+	held     uint64 // permits that are held, modulo 2^64
+	overflow uint64 // times 2^64: settled leases may hold more in all than a word tells
+}
 
-// Free returns how many permits are not held; below 0 after the limit shrank.
-func (p *Permits) Free() int { return p.free }
+// Free returns how many permits are not held; below 0 if more are than the limit.
+func (p *Permits) Free(t *Terms) int {
+	if p.overflow > 0 || p.held > math.MaxInt {
+		return -math.MaxInt
+	}
+	return t.Limit - int(p.held)
+}
 
 // SetFree says how many permits are not held.
-func (p *Permits) SetFree(n int) { p.free = n }
+func (p *Permits) SetFree(t *Terms, n int) { p.held, p.overflow = uint64(t.Limit-n), 0 }
 
-// held is what only Permits is.
-type held interface{ add(n int) }
-
-func (p *Permits) add(n int) { p.free += n }
-
-func (p *Permits) bind(old, t *Terms, _ int64) {
-	p.free += t.Limit
-	if old != nil {
-		p.free -= old.Limit
+// Add says that n permits more are held; below 0, fewer.
+func (p *Permits) Add(n int) {
+	before := p.held
+	p.held += uint64(n)
+	switch {
+	case n > 0 && p.held < before:
+		p.overflow++
+	case n < 0 && p.held > before:
+		p.overflow--
 	}
 }
 
-func (p *Permits) advance(*Terms, int64) bool                    { return false }
-func (p *Permits) available(*Terms) int                          { return max(p.free, 0) }
-func (p *Permits) take(_ *Terms, _ int64, n int, _ bool)         { p.free -= n }
-func (p *Permits) ready(*Terms, int64, int) int64                { return Never }
-func (p *Permits) whole(*Terms, int64) int64                     { return Never }
-func (p *Permits) kept(*Terms, int64, int64) bool                { return true }
-func (p *Permits) idle(t *Terms) (int64, bool)                   { return 0, p.free == t.Limit }
-func (p *Permits) spent() bool                                   { return false }
-func (p *Permits) refund(*Terms, int64, Grant, uint64, *refunds) {}
-func (p *Permits) clone() Account                                { return &Permits{p.free} }
+func (p *Permits) bind(*Terms, *Terms, int64)                      {}
+func (p *Permits) advance(*Terms, int64) bool                      { return false }
+func (p *Permits) available(t *Terms) int                          { return max(p.Free(t), 0) }
+func (p *Permits) take(_ *Terms, _ int64, n int)                   { p.Add(n) }
+func (p *Permits) giveBack(*Terms, int64, Grant, int, *Bucket) int { return 0 }
+func (p *Permits) bucket() *Bucket                                 { return nil }
+func (p *Permits) reset(*Terms, int64)                             {}
+func (p *Permits) ready(*Terms, int64, int) int64                  { return Never }
+func (p *Permits) even(*Terms, int) bool                           { return true }
+func (p *Permits) behind(*Terms, int64, int, int) int64            { return Never }
+func (p *Permits) whole(*Terms, int64) int64                       { return Never }
+func (p *Permits) idle(t *Terms) (int64, bool)                     { return 0, p.Free(t) == t.Limit }
+func (p *Permits) clone() Account                                  { c := *p; return &c }

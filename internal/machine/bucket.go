@@ -1,21 +1,16 @@
 package machine
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // Bucket is the account of a token bucket: what it lacks to be full, as of a tick of its
 // clock.
 type Bucket struct {
-	lack int   // tokens missing as of tick, from 0 to the limit
+	lack int   // tokens missing as of tick; above the limit, the bucket is in debt
 	tick int64 // the latest tick applied: a point of the grid that began when it left full; since when it is full, if it is
-	due  int   // manual: tokens of ticks before tick that wait for Replenish
-}
-
-// Level is a bucket's state in another form: the instant at which it is full again if
-// nothing more is taken, and how many of the last tick's tokens it then has no room for.
-// With m ticks to come until full, it lacks m·step-spare.
-type Level struct {
-	Full  int64
-	Spare int
+	due  int   // manual: tokens that were due at an Update and wait for Replenish; at most lack
 }
 
 // tickAfter returns the instant of the k-th tick from b.tick on, or Never. The tick before may
@@ -35,11 +30,15 @@ func (b *Bucket) ticksBy(t *Terms, now int64) int64 {
 	return int64(uint64(now-b.tick) / uint64(t.Span)) // the difference may be above MaxInt64
 }
 
-// Lack returns the tokens missing as of the latest tick applied.
-func (b *Bucket) Lack() int { return b.lack }
-
-// Tick returns the latest tick applied.
-func (b *Bucket) Tick() int64 { return b.tick }
+// tokensBy returns how many tokens are due by an instant, at most what the bucket lacks.
+func (b *Bucket) tokensBy(t *Terms, now int64) int {
+	hi, n := bits.Mul64(uint64(b.ticksBy(t, now)), uint64(t.Step))
+	n, carry := bits.Add64(n, uint64(b.due), 0)
+	if hi+carry != 0 || n > uint64(b.lack) {
+		return b.lack
+	}
+	return int(n)
+}
 
 // Level returns the bucket's level.
 func (b *Bucket) Level(t *Terms) Level {
@@ -52,14 +51,10 @@ func (b *Bucket) Level(t *Terms) Level {
 
 // SetLevel puts the bucket into the state that the level is at now.
 func (b *Bucket) SetLevel(t *Terms, now int64, l Level) {
-	b.due = 0
-	if l.Full <= now {
-		b.lack, b.tick = 0, l.Full
-		return
+	b.lack, b.tick, b.due = l.Lack(t, now), l.Full, 0
+	if b.lack > 0 {
+		b.tick -= t.Ticks(b.lack) * t.Span
 	}
-	ticks := (uint64(l.Full-now) + uint64(t.Span) - 1) / uint64(t.Span)
-	b.lack = int(ticks)*t.Step - l.Spare
-	b.tick = l.Full - int64(ticks)*t.Span
 }
 
 func (b *Bucket) advance(t *Terms, now int64) bool {
@@ -67,16 +62,15 @@ func (b *Bucket) advance(t *Terms, now int64) bool {
 	if b.lack == 0 || k == 0 && b.due == 0 {
 		return false
 	}
-	hi, back := bits.Mul64(uint64(k), uint64(t.Step))
-	back, carry := bits.Add64(back, uint64(b.due), 0)
-	switch {
-	case hi+carry == 0 && back < uint64(b.lack):
-		b.lack -= int(back)
+	switch n := b.tokensBy(t, now); {
+	case n < b.lack:
+		b.lack -= n
 		b.tick += k * t.Span
 	case t.Manual():
 		b.lack, b.tick = 0, now
 	default:
-		b.lack, b.tick = 0, b.tickAfter(t, t.Ticks(b.lack))
+		b.tick = b.tickAfter(t, t.Ticks(b.lack))
+		b.lack = 0
 	}
 	b.due = 0
 	return true
@@ -90,138 +84,102 @@ func (b *Bucket) bind(old, t *Terms, now int64) {
 		b.tick = now
 		return
 	case t.Manual() && b.lack > 0:
-		b.setAside(old, now)
+		// What is due by now waits for Replenish.
+		b.due = b.tokensBy(old, now)
+		b.tick += b.ticksBy(old, now) * old.Span
 	default:
 		b.advance(old, now) // terms that were manual till now have left it undone
 	}
-	if b.lack == 0 {
-		if b.lack = max(t.Limit-old.Limit, 0); b.lack > 0 {
-			b.tick = now
-		}
+	wasFull := b.lack == 0
+	b.lack = max(sum(b.lack, t.Limit-old.Limit), 0) // the tokens that are there stay
+	b.due = min(b.due, b.lack)
+	switch {
+	case wasFull && b.lack == 0: // full since then
 		return
-	}
-	b.lack = t.Limit - min(old.Limit-b.lack, t.Limit)
-	if b.lack == 0 {
-		b.tick, b.due = now, 0
+	case wasFull || b.lack == 0:
+		b.tick = now
 		return
 	}
 	b.tick = min(after(b.tick, old.Span), after(now, t.Span)) - t.Span
 }
 
-// setAside keeps the tokens that are due by now for Replenish, and applies none.
-func (b *Bucket) setAside(t *Terms, now int64) {
-	k := b.ticksBy(t, now)
-	b.tick += k * t.Span
-	hi, due := bits.Mul64(uint64(k), uint64(t.Step))
-	due, carry := bits.Add64(due, uint64(b.due), 0)
-	if hi+carry != 0 || due > uint64(b.lack) {
-		due = uint64(b.lack)
+// sum returns a + b, at most math.MaxInt; a is at least 0.
+func sum(a, b int) int {
+	if b > math.MaxInt-a {
+		return math.MaxInt
 	}
-	b.due = int(due)
+	return a + b
 }
 
-func (b *Bucket) available(t *Terms) int { return t.Limit - b.lack }
+func (b *Bucket) available(t *Terms) int { return max(t.Limit-b.lack, 0) }
 
-// take begins a new grid if the bucket was full: now, but for a waiter when its tokens were
-// there. However late it was woken, the ticks after it keep their time.
-func (b *Bucket) take(t *Terms, now int64, n int, served bool) {
+// take begins a new grid if the bucket was full.
+func (b *Bucket) take(_ *Terms, now int64, n int) {
 	if b.lack == 0 {
-		full := b.tick
-		if b.tick = now; served && full < now {
-			b.tick -= (now - full) % t.Span
-		}
+		b.tick = now
 	}
-	b.lack += n
+	b.lack = sum(b.lack, n)
 }
 
-func (b *Bucket) give(now int64, n int) {
-	if b.lack == 0 {
-		return
-	}
-	if b.lack = max(b.lack-n, 0); b.lack == 0 {
-		b.tick, b.due = now, 0
-	}
-}
-
-// refund gives back what the bucket still lacks because of the grant. That is at most what
-// it has always lacked since: had it been full for a moment, the grant would have left no
-// trace, and had it lacked three tokens, all but three of the grant's would be made up for,
+// missing returns how many tokens the bucket certainly lacks because of the grant. They are at
+// most what it has always lacked since: had it been full for a moment, the grant would have left
+// no trace, and had it lacked three tokens, all but three of the grant's would be made up for,
 // by tokens that would have found the bucket full. It was never fuller than it would have
-// been if nothing had been taken after the grant and nothing refunded; refunds are in lows.
-func (b *Bucket) refund(t *Terms, now int64, g Grant, last uint64, r *refunds) {
-	if b.lack == 0 {
-		return
-	}
-	r.lows.advance(t, b, now)
-	n := min(r.lows.since(g.Number, g.Permits), b.alone(t, now, g, r.since(g.Number)), b.lack)
-	if n == 0 {
-		return
-	}
-	b.give(now, n)
-	r.lows.set(b, last)
-}
-
-// alone returns how much the bucket would lack, at its fullest since the grant, if nothing
-// had been taken after it.
-func (b *Bucket) alone(t *Terms, now int64, g Grant, since []update) int {
+// been if nothing had been taken after the grant and nothing given back; what was given back
+// is in low.
+func (b *Bucket) missing(t *Terms, now int64, g Grant, low *Bucket) int {
 	if t.Manual() {
-		if b.due > 0 && len(since) == 0 {
-			return g.Permits // what was set aside before the grant has not come yet, nor has anything else
-		}
 		now = b.tick // nothing later was applied
 	}
-	would, n := Bucket{}, g.Permits
-	if len(since) > 0 {
-		would.setGranted(since[0].before, since[0].at, g)
-		for _, u := range since {
-			would.advance(u.before, u.at)
-			n = min(n, would.lack)
-			would.bind(u.before, u.after, u.at)
-		}
-		would.advance(t, now)
-	} else {
-		would.setGranted(t, now, g)
+	n := min(b.lack, g.lack(t, now))
+	if low != nil {
+		n = min(n, low.lack)
 	}
-	return min(n, would.lack)
+	return n
 }
 
-// setGranted puts the bucket into the state that it would be in now if nothing had been
-// taken after the grant.
-func (b *Bucket) setGranted(t *Terms, now int64, g Grant) {
-	if g.Level.Full != Never {
-		b.SetLevel(t, now, g.Level)
-		return
+func (b *Bucket) giveBack(t *Terms, now int64, g Grant, n int, low *Bucket) int {
+	n = min(n, b.missing(t, now, g, low))
+	if b.lack -= n; b.lack == 0 && n > 0 {
+		b.tick, b.due = now, 0
 	}
-	*b = Bucket{lack: g.Lack, tick: g.Tick} // too long until full for a level to tell
-	b.advance(t, now)
+	return n
 }
 
-func (b *Bucket) ready(t *Terms, now int64, n int) int64 {
-	need := n - (t.Limit - b.lack)
-	if need <= 0 {
+func (b *Bucket) bucket() *Bucket { return b }
+
+func (b *Bucket) reset(_ *Terms, now int64) { *b = Bucket{tick: now} }
+
+func (b *Bucket) ready(t *Terms, now int64, n int) int64 { return b.behind(t, now, 0, n) }
+
+// even is true if the bucket has room for a whole tick while somebody waits for n tokens,
+// and so fewer than n are there.
+func (b *Bucket) even(t *Terms, n int) bool { return n <= t.Limit-t.Step+1 }
+
+func (b *Bucket) behind(t *Terms, now int64, ahead, n int) int64 {
+	need, carry := bits.Add64(uint64(ahead)+uint64(n), uint64(b.lack), 0)
+	switch {
+	case carry != 0 || need > math.MaxInt64+uint64(t.Limit):
+		return Never
+	case need <= uint64(t.Limit):
 		return now
 	}
-	return b.tickAfter(t, t.Ticks(need))
+	return b.tickAfter(t, t.ticksFor(need-uint64(t.Limit)))
 }
 
 func (b *Bucket) whole(t *Terms, now int64) int64 {
 	if b.lack == 0 {
 		return now
 	}
-	return b.tickAfter(t, t.Ticks(b.lack-b.Due()))
+	return b.tickAfter(t, t.Ticks(b.lack-b.due))
 }
 
-// Due returns how many tokens that an Update has set aside wait for Replenish.
-func (b *Bucket) Due() int { return min(b.due, b.lack) }
-
 func (b *Bucket) idle(*Terms) (int64, bool) { return b.tick, b.lack == 0 }
-
-// kept is true unless the bucket stood full at a tick that would have brought more.
-func (b *Bucket) kept(t *Terms, due, now int64) bool { return b.lack > 0 || now-due < t.Span }
-
-func (b *Bucket) spent() bool { return b.lack == 0 }
 
 func (b *Bucket) clone() Account {
 	c := *b
 	return &c
 }
+
+// Lack returns the tokens that the bucket lacked at the latest tick applied.
+func (b *Bucket) Lack() int { return b.lack }

@@ -1,5 +1,5 @@
-// Package machine is what a limiter decides, without its clock: the account of who owes
-// what, the queue, and what to do with each request, as a state machine of instants. It has
+// Package machine is what a limiter decides, without its clock: the account of what is
+// taken, the queue, and what to do with each request, as a state machine of instants. It has
 // no lock, clock, timer or goroutine. core's engine drives it under its mutex; a simulator
 // drives it in virtual time.
 //
@@ -7,21 +7,19 @@
 // decrease. A caller says that time has passed before it asks for anything else:
 //
 //	m := machine.New[request](machine.Terms{Kind: machine.TokenBucket, Limit: 10, Step: 1, Span: int64(time.Second), QueueLimit: 5})
-//	for due := m.Next(now); due <= now; due = m.Next(due) {
-//		m.Advance(due) // those in the queue are served at their own instants
-//		for w := m.Decided(); w != nil; w = w.Next() {
-//			// w.Answer says how and when; w.Value is the caller's
-//		}
+//	m.Advance(now) // waiters are served, each at its own instant, however late this comes
+//	for w := m.Decided(); w != nil; w = w.Next() {
+//		// w.Answer says how and when; w.Value is the caller's
 //	}
-//	m.Advance(now)
 //	answer := m.Try(now, 1)               // a TryAcquire
-//	answer := m.Admit(now, 1, deadline)   // an Acquire: Granted, a refusal, or Waiting; then
+//	answer := m.Admit(now, 1, deadline)   // an Acquire: Granted, a rejection, or Waiting; then
 //	m.Wait(&machine.Waiter[request]{N: 1, Value: r})
 //	m.Cancel(now, w)                      // its context is done
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
+//	m.Settle(now, grant, 3, last)         // a rate limiter's grant has cost 3 permits
 //
-// After Advance, Admit, Cancel, Release, Refund, Replenish and Update there may be waiters
-// whose wait has ended: see Decided.
+// After Advance, Admit, Cancel, Release, Settle, Replenish, Reset and Update there may be
+// waiters whose wait has ended: see Decided.
 package machine
 
 // Machine is the state of one limiter. Value is what a caller keeps with each waiter. The
@@ -30,7 +28,8 @@ type Machine[Value any] struct {
 	t       *Terms
 	account Account
 	queue   *queue[Value] // nil: nobody waits, and nobody is to be told
-	refunds *refunds      // nil: nothing was ever refunded or updated
+	settled *settled      // nil: nothing was ever settled
+	floor   uint64        // grants up to this number, of before an Update or a Reset, give nothing back
 }
 
 // New returns a started machine with an account of its own.
@@ -91,41 +90,47 @@ type Answer struct {
 // Rejected reports whether the outcome counts as a rejection.
 func (o Outcome) Rejected() bool { return o >= Exhausted && o <= TooSoon }
 
-// Advance applies what is due by now and serves those for whom that is enough.
+// Advance applies what is due by now. Waiters are served at the instants at which their
+// permits came, in order, however late the call is.
 func (m *Machine[Value]) Advance(now int64) {
-	if m.t.Timed() && m.account.advance(m.t, now) {
-		m.serve(now)
+	if !m.t.Timed() {
+		return
 	}
+	for due := m.Next(0); due <= now && due != Never; due = m.Next(due) {
+		m.account.advance(m.t, due)
+		m.serve(due)
+	}
+	m.account.advance(m.t, now)
 }
 
 // Try takes n permits if they are there and no one waits for them; n is at least 0, and 0
 // takes nothing.
 func (m *Machine[Value]) Try(now int64, n int) Answer {
 	switch {
-	case n > m.t.Limit:
+	case n > m.t.Most():
 		return m.answer(now, ExceedsLimit)
 	case m.free(n):
-		return m.grant(now, n, false)
+		return m.grant(now, n)
 	}
 	return m.reject(now, Exhausted, m.due(now, n))
 }
 
 // TryQuietly is Try, but of a refusal it says no more than that it is one.
 func (m *Machine[Value]) TryQuietly(now int64, n int) (Answer, bool) {
-	if n > m.t.Limit || !m.free(n) {
+	if n > m.t.Most() || !m.free(n) {
 		return Answer{}, false
 	}
-	return m.grant(now, n, false), true
+	return m.grant(now, n), true
 }
 
 // Admit decides a request that may wait until the deadline, or Never. If the answer is
 // Waiting, the caller calls Wait next.
 func (m *Machine[Value]) Admit(now int64, n int, deadline int64) Answer {
 	switch {
-	case n > m.t.Limit:
+	case n > m.t.Most():
 		return m.answer(now, ExceedsLimit)
 	case m.free(n):
-		return m.grant(now, n, false)
+		return m.grant(now, n)
 	}
 	room := m.t.QueueLimit
 	if !m.t.NewestFirst() {
@@ -153,7 +158,7 @@ func (m *Machine[Value]) Wait(w *Waiter[Value]) {
 	if m.queue == nil {
 		m.queue = new(queue[Value])
 	}
-	m.queue.push(w)
+	m.queue.push(w, m.account.even(m.t, w.N))
 	if m.queue.plan != nil && w.N > 0 {
 		m.queue.extendPlan(m.t, w)
 	}
@@ -173,13 +178,10 @@ func (m *Machine[Value]) Cancel(now int64, w *Waiter[Value]) bool {
 	return true
 }
 
-// Release gives back n permits of a concurrency limiter.
-func (m *Machine[Value]) Release(now int64, n int) { m.Resize(now, n) }
-
-// Resize changes how many permits of a concurrency limiter are free; below 0, the limiter
-// has none until enough come back.
-func (m *Machine[Value]) Resize(now int64, by int) {
-	m.account.(held).add(by)
+// Release gives back n permits of a concurrency limiter; below 0, it takes them, be they
+// there or not.
+func (m *Machine[Value]) Release(now int64, n int) {
+	m.account.take(m.t, now, -n)
 	m.serve(now)
 }
 
@@ -195,31 +197,31 @@ func (m *Machine[Value]) Replenish(now int64) bool {
 }
 
 // Update puts t in force. What is taken stays taken; the waits of those that ask for more
-// than the new limit end. last is the number of the latest grant: see Grant.
+// than may be asked for now end. last is the number of the latest grant: see Grant.
 func (m *Machine[Value]) Update(now int64, t *Terms, last uint64) {
 	old := m.t
 	m.t = t
-	b, isBucket := m.account.(*Bucket)
-	if isBucket {
-		m.history().lows.advance(old, b, now)
-	}
 	m.account.bind(old, t, now)
-	if t.Kind != Concurrency {
-		m.history().note(update{last, now, old, t})
-	}
-	if isBucket {
-		m.history().lows.set(b, last)
-	}
+	m.forget(last)
 	if m.queue == nil {
 		return
 	}
 	for w := m.queue.oldest; w != nil; {
 		next := w.next
-		if w.N > t.Limit {
+		if w.N > t.Most() {
 			m.queue.decide(w, m.answer(now, ExceedsLimit))
 		}
 		w = next
 	}
+	m.replan()
+	m.serve(now)
+}
+
+// Reset makes a rate limiter as new: all permits are available. last is the number of the
+// latest grant: see Grant.
+func (m *Machine[Value]) Reset(now int64, last uint64) {
+	m.account.reset(m.t, now)
+	m.forget(last)
 	m.replan()
 	m.serve(now)
 }
@@ -292,22 +294,19 @@ func (m *Machine[Value]) serve(now int64) {
 	}
 	newest, left := m.t.NewestFirst(), m.account.available(m.t)
 	for w := q.head(newest); w != nil && w.N <= left; w = q.head(newest) {
-		if q.plan != nil && !m.account.kept(m.t, w.due, now) {
-			q.plan = nil
-		}
-		a := m.grant(now, w.N, true)
+		a := m.grant(now, w.N)
 		q.decide(w, a)
 		left = a.Left
 	}
 	for q.probes != nil && left > 0 {
-		q.decide(q.probes, m.grant(now, 0, true))
+		q.decide(q.probes, m.grant(now, 0))
 	}
 }
 
 // grant takes n permits, which are available.
-func (m *Machine[Value]) grant(now int64, n int, served bool) Answer {
+func (m *Machine[Value]) grant(now int64, n int) Answer {
 	if n > 0 {
-		m.account.take(m.t, now, n, served)
+		m.account.take(m.t, now, n)
 	}
 	return m.answer(now, Granted)
 }

@@ -1,17 +1,18 @@
 package machine
 
-import "iter"
-
 // queue is what a machine has while somebody waits, or is to be told that the wait ended.
 type queue[Value any] struct {
-	oldest, newest *Waiter[Value] // those that wait for permits
+	oldest, newest *Waiter[Value] // waiters for permits
 	permits        int            // the sum of theirs
-	probes         *Waiter[Value] // those that wait for any permit to be there, the latest first
+	len            int            // how many they are
+	uneven         int            // how many of them are not even: see Account
+	probes         *Waiter[Value] // waiters for zero permits, the latest first
 
 	decided, last *Waiter[Value] // those whose wait ended and whom Decided has not returned
 
-	// plan is the account as it will be at planned, when all that wait now have been
-	// served oldest first. nil: not known, made when it is asked for.
+	// plan is the account as it will be at planned, when all waiters have been served oldest
+	// first: for a queue with uneven waiters, where only playing it forward tells. nil: not
+	// known, made when it is asked for.
 	plan    Account
 	planned int64
 }
@@ -19,13 +20,13 @@ type queue[Value any] struct {
 // Waiter is a request that waits. It may be used again once its wait has ended and Decided
 // has returned it, or Cancel taken it out.
 type Waiter[Value any] struct {
-	N      int    // permits; 0: a probe
+	N      int    // permits; 0: it waits for any permit to be available, and takes none
 	Answer Answer // when the wait has ended
 	Value  Value  // the caller's
 
 	prev, next *Waiter[Value]
-	due        int64 // when plan had it served
 	queued     bool
+	uneven     bool // counted in the queue's uneven
 }
 
 // Next returns the next in the list that Decided returned.
@@ -33,23 +34,6 @@ func (w *Waiter[Value]) Next() *Waiter[Value] { return w.next }
 
 // SetNext links w to another: for lists of the caller's of waiters that do not wait.
 func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
-
-// Waiting yields those that wait, the oldest first, then the probes. The caller changes
-// nothing meanwhile.
-func (m *Machine[Value]) Waiting() iter.Seq[*Waiter[Value]] {
-	return func(yield func(*Waiter[Value]) bool) {
-		if m.queue == nil {
-			return
-		}
-		for _, w := range []*Waiter[Value]{m.queue.oldest, m.queue.probes} {
-			for ; w != nil; w = w.next {
-				if !yield(w) {
-					return
-				}
-			}
-		}
-	}
-}
 
 // Decided returns those whose wait has ended since it was last called, linked by Next, the
 // first decided first. It lets go of a queue in which no one waits.
@@ -79,7 +63,7 @@ func (q *queue[Value]) decide(w *Waiter[Value], a Answer) {
 }
 
 // push appends w as the newest.
-func (q *queue[Value]) push(w *Waiter[Value]) {
+func (q *queue[Value]) push(w *Waiter[Value], even bool) {
 	w.prev, w.next, w.queued = nil, nil, true
 	if w.N == 0 {
 		if w.next = q.probes; w.next != nil {
@@ -95,6 +79,10 @@ func (q *queue[Value]) push(w *Waiter[Value]) {
 	}
 	q.newest = w
 	q.permits += w.N
+	q.len++
+	if w.uneven = !even; w.uneven {
+		q.uneven++
+	}
 }
 
 // remove takes w out, wherever it stands.
@@ -115,7 +103,14 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 	}
 	w.prev, w.next = nil, nil
 	w.queued = false
-	q.permits -= w.N
+	if w.N > 0 {
+		q.permits -= w.N
+		q.len--
+	}
+	if w.uneven {
+		w.uneven = false
+		q.uneven--
+	}
 }
 
 // head returns who is served next, nil if no one waits for permits.
@@ -127,7 +122,7 @@ func (q *queue[Value]) head(newestFirst bool) *Waiter[Value] {
 }
 
 // due returns the instant at which n permits, asked for now, could be served if nothing
-// else came: after the queue ahead, or for a probe as soon as a permit is left over.
+// else came: after the queue ahead, or for zero permits as soon as a permit is left over.
 func (m *Machine[Value]) due(now int64, n int) int64 {
 	q := m.queue
 	switch {
@@ -135,12 +130,15 @@ func (m *Machine[Value]) due(now int64, n int) int64 {
 		return Never
 	case q == nil || q.oldest == nil:
 		return m.account.ready(m.t, now, max(n, 1))
+	case n == 0 && q.permits == q.len: // one each
+		return m.account.behind(m.t, now, q.permits, 1)
 	case n == 0:
-		return m.probeDue(now)
+		return m.leftOver(now)
 	case m.t.NewestFirst():
 		return m.account.ready(m.t, now, n)
-	}
-	if q.plan == nil {
+	case q.uneven == 0:
+		return m.account.behind(m.t, now, q.permits, n)
+	case q.plan == nil:
 		q.plan, q.planned = m.account.clone(), now
 		for w := q.oldest; w != nil; w = w.next {
 			q.extendPlan(m.t, w)
@@ -149,10 +147,17 @@ func (m *Machine[Value]) due(now int64, n int) int64 {
 	return q.planFor(m.t, n)
 }
 
-// replan forgets the plan.
+// replan forgets the plan, and looks again which waiters are even.
 func (m *Machine[Value]) replan() {
-	if m.queue != nil {
-		m.queue.plan = nil
+	q := m.queue
+	if q == nil {
+		return
+	}
+	q.plan, q.uneven = nil, 0
+	for w := q.oldest; w != nil; w = w.next {
+		if w.uneven = !m.account.even(m.t, w.N); w.uneven {
+			q.uneven++
+		}
 	}
 }
 
@@ -166,20 +171,19 @@ func (q *queue[Value]) planFor(t *Terms, n int) int64 {
 
 // extendPlan plays the serving of w, the next in the plan.
 func (q *queue[Value]) extendPlan(t *Terms, w *Waiter[Value]) {
-	w.due = q.planFor(t, w.N)
-	if q.planned = w.due; w.due != Never {
-		q.plan.advance(t, w.due)
-		q.plan.take(t, w.due, w.N, true)
+	if q.planned = q.planFor(t, w.N); q.planned != Never {
+		q.plan.advance(t, q.planned)
+		q.plan.take(t, q.planned, w.N)
 	}
 }
 
-// probeDue plays the serving of the queue until a permit is left over.
-func (m *Machine[Value]) probeDue(now int64) int64 {
+// leftOver plays the serving of the queue until a permit is left over.
+func (m *Machine[Value]) leftOver(now int64) int64 {
 	newest := m.t.NewestFirst()
 	future, w := m.account.clone(), m.queue.head(newest)
 	for at := now; ; {
 		for w != nil && w.N <= future.available(m.t) {
-			future.take(m.t, at, w.N, true)
+			future.take(m.t, at, w.N)
 			if newest {
 				w = w.prev
 			} else {

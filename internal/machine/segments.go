@@ -1,6 +1,9 @@
 package machine
 
-import "sort"
+import (
+	"math/bits"
+	"sort"
+)
 
 // Segments is the account of the fixed and the sliding window: what was taken in each
 // segment that still counts. A fixed window is a sliding one of one segment.
@@ -9,17 +12,16 @@ import "sort"
 // segment i comes back when segment i+Step begins. Segments in which nothing was taken are
 // not stored, so there may be as many as the window has nanoseconds.
 type Segments struct {
-	taken  int      // the sum of what is in counts; above the limit after that shrank
-	counts *history // nil: nothing counts
-	full   int64    // if nothing is taken: since when
+	taken  int   // the sum of what is in counts, at most math.MaxInt
+	counts *ring // nil: nothing counts
+	full   int64 // if nothing is taken: since when
 }
 
-// history is a queue of what was taken, segment by segment, the oldest first.
-type history struct {
-	ring []segment // a power of two long
-	head int
-	len  int
-	void int // how many of them have had all refunded
+// ring is a queue of what was taken, segment by segment, the oldest first.
+type ring struct {
+	segments []segment // a power of two long
+	head     int
+	len      int
 }
 
 type segment struct {
@@ -27,51 +29,42 @@ type segment struct {
 	taken int
 }
 
-const (
-	mostKept = 64 // segments for which an account that counts none keeps room
-	mostVoid = 64 // segments that count nothing, before they are looked for
-)
+const mostKept = 64 // segments for which an account that counts none keeps room
 
 // at returns the i-th, from the oldest.
-func (h *history) at(i int) *segment { return &h.ring[(h.head+i)&(len(h.ring)-1)] }
+func (r *ring) at(i int) *segment { return &r.segments[(r.head+i)&(len(r.segments)-1)] }
 
-func (h *history) push(v segment) {
-	if h.len == len(h.ring) {
-		grown := make([]segment, max(1, 2*len(h.ring)))
-		for i := range h.len {
-			grown[i] = *h.at(i)
+func (r *ring) push(v segment) {
+	if r.len == len(r.segments) {
+		grown := make([]segment, max(1, 2*len(r.segments)))
+		for i := range r.len {
+			grown[i] = *r.at(i)
 		}
-		h.ring, h.head = grown, 0
+		r.segments, r.head = grown, 0
 	}
-	h.len++
-	*h.at(h.len - 1) = v
+	r.len++
+	*r.at(r.len - 1) = v
 }
 
-func (h *history) pop() segment {
-	v := *h.at(0)
-	h.head = (h.head + 1) & (len(h.ring) - 1)
-	h.len--
+func (r *ring) pop() segment {
+	v := *r.at(0)
+	r.head = (r.head + 1) & (len(r.segments) - 1)
+	r.len--
 	return v
 }
 
-// compact lets go of the segments that count no more, if they are most.
-func (h *history) compact() {
-	if h.void < mostVoid || h.void <= h.len/2 {
-		return
+// find returns the segment of that index, nil if nothing was taken in it.
+func (r *ring) find(index int64) *segment {
+	i := sort.Search(r.len, func(i int) bool { return r.at(i).index >= index })
+	if i < r.len && r.at(i).index == index {
+		return r.at(i)
 	}
-	kept := 0
-	for i := range h.len {
-		if s := *h.at(i); s.taken > 0 {
-			*h.at(kept) = s
-			kept++
-		}
-	}
-	h.len, h.void = kept, 0
+	return nil
 }
 
 // advance lets go of the segments that have left the window.
 func (w *Segments) advance(t *Terms, now int64) bool {
-	if w.spent() {
+	if w.counts == nil {
 		return false
 	}
 	oldest := t.Segment(now) - int64(t.Step) + 1
@@ -79,8 +72,7 @@ func (w *Segments) advance(t *Terms, now int64) bool {
 	for w.counts.len > 0 && w.counts.at(0).index < oldest {
 		s := w.counts.pop()
 		if s.taken == 0 {
-			w.counts.void--
-			continue
+			continue // all of it was given back
 		}
 		w.taken -= s.taken
 		if returned = true; w.taken == 0 {
@@ -90,7 +82,7 @@ func (w *Segments) advance(t *Terms, now int64) bool {
 			}
 		}
 	}
-	if w.counts.len == 0 && len(w.counts.ring) > mostKept {
+	if w.counts.len == 0 && len(w.counts.segments) > mostKept {
 		w.counts = nil
 	}
 	return returned
@@ -98,21 +90,18 @@ func (w *Segments) advance(t *Terms, now int64) bool {
 
 func (w *Segments) available(t *Terms) int { return max(t.Limit-w.taken, 0) }
 
-func (w *Segments) take(t *Terms, now int64, n int, _ bool) { w.TakeIn(t.Segment(now), n) }
+func (w *Segments) take(t *Terms, now int64, n int) { w.TakeIn(t.Segment(now), n) }
 
 // TakeIn takes n permits in a segment, the latest or a later one.
 func (w *Segments) TakeIn(index int64, n int) {
-	if n == 0 {
+	if n = sum(w.taken, n) - w.taken; n == 0 {
 		return
 	}
 	if w.counts == nil {
-		w.counts = new(history)
+		w.counts = new(ring)
 	}
 	w.taken += n
 	if c := w.counts; c.len > 0 && c.at(c.len-1).index >= index {
-		if c.at(c.len-1).taken == 0 {
-			c.void--
-		}
 		c.at(c.len - 1).taken += n
 	} else {
 		c.push(segment{index, n})
@@ -129,7 +118,7 @@ func (w *Segments) bind(old, t *Terms, now int64) {
 	if !t.Manual() {
 		w.advance(old, now) // terms that were manual till now have left it undone
 	}
-	if old.sameGrid(t) || w.spent() {
+	if w.counts == nil || old.sameGrid(t) {
 		return
 	}
 	counts := w.counts
@@ -152,55 +141,56 @@ func place(old, t *Terms, index, now int64) int64 {
 	return min(max(t.Segment(max(old.Begin(index), 0)), oldest), current)
 }
 
-// refund finds the segment in which the permits count. If that has left the window, they
-// are back already. If they were due when the grid moved, they may be back, or wait for
-// Replenish among others that do: they come with those.
-func (w *Segments) refund(t *Terms, now int64, g Grant, _ uint64, r *refunds) {
-	if w.spent() {
-		return
+// giveBack gives back what counts in the segment of the grant. Once that has left the window
+// it is back already.
+func (w *Segments) giveBack(t *Terms, now int64, g Grant, n int, _ *Bucket) int {
+	if w.counts == nil {
+		return 0
 	}
-	since := r.since(g.Number)
-	first := t
-	if len(since) > 0 {
-		first = since[0].before
+	s := w.counts.find(t.Segment(g.At))
+	if s == nil {
+		return 0
 	}
-	index := first.Segment(g.At)
-	for _, u := range since {
-		if u.before.sameGrid(u.after) {
-			continue
-		}
-		if u.before.Back(index) <= u.at {
-			return
-		}
-		index = place(u.before, u.after, index, u.at)
-	}
-	h := w.counts
-	i := sort.Search(h.len, func(i int) bool { return h.at(i).index >= index })
-	if i == h.len || h.at(i).index != index || h.at(i).taken == 0 {
-		return
-	}
-	s := h.at(i)
-	n := min(g.Permits, s.taken)
+	n = min(n, s.taken)
 	s.taken -= n
 	if w.taken -= n; w.taken == 0 && n > 0 {
 		w.full = now
 	}
-	if s.taken == 0 {
-		h.void++
-		h.compact()
-	}
+	return n
 }
 
-func (w *Segments) ready(t *Terms, now int64, n int) int64 {
-	need := n - (t.Limit - w.taken)
-	if need <= 0 {
+func (w *Segments) bucket() *Bucket { return nil }
+
+func (w *Segments) reset(_ *Terms, now int64) { *w = Segments{full: now} }
+
+func (w *Segments) ready(t *Terms, now int64, n int) int64 { return w.behind(t, now, 0, n) }
+
+// even is true for one permit: it is taken at the boundary at which it comes back. Of two,
+// one may have to wait there for the other.
+func (w *Segments) even(_ *Terms, n int) bool { return n == 1 }
+
+// behind follows what is taken now through the queue: even waiters take each segment's
+// permits at the instant at which they come back, so these come back again one window
+// later, and so on.
+func (w *Segments) behind(t *Terms, now int64, ahead, n int) int64 {
+	need, free := uint64(ahead)+uint64(n), uint64(w.available(t))
+	if need <= free {
 		return now
 	}
-	for i := range w.counts.len {
+	need -= free
+	windows := (need - 1) / uint64(t.Limit) // each brings the limit, as nothing is free while somebody waits
+	need -= windows * uint64(t.Limit)
+	over, back := bits.Mul64(windows+1, uint64(t.Step))
+	debt := max(w.taken-t.Limit, 0) // what comes back first is nobody's
+	for i := 0; over == 0 && i < w.counts.len; i++ {
 		s := w.counts.at(i)
-		if need -= s.taken; need <= 0 {
-			return t.Back(s.index)
+		paid := min(debt, s.taken)
+		debt -= paid
+		if comes := uint64(s.taken - paid); comes < need {
+			need -= comes
+			continue
 		}
+		return t.beginAfter(s.index, back)
 	}
 	return Never
 }
@@ -219,18 +209,12 @@ func (w *Segments) whole(t *Terms, now int64) int64 {
 
 func (w *Segments) idle(*Terms) (int64, bool) { return w.full, w.taken == 0 }
 
-func (w *Segments) kept(t *Terms, due, now int64) bool { return t.Segment(due) == t.Segment(now) }
-
-// spent is true when no segment counts but such as have had all refunded, and have been let
-// go of: then no grant is left to be refunded.
-func (w *Segments) spent() bool { return w.counts == nil || w.counts.len == 0 }
-
 func (w *Segments) clone() Account {
 	c := *w
 	if w.counts != nil {
-		h := *w.counts
-		h.ring = append([]segment(nil), h.ring...)
-		c.counts = &h
+		r := *w.counts
+		r.segments = append([]segment(nil), r.segments...)
+		c.counts = &r
 	}
 	return &c
 }

@@ -15,31 +15,32 @@ const (
 	Window
 )
 
-// Mode is a set of what may be otherwise than usual.
+// Mode is a set of options. The zero Mode serves the oldest first, and replenishes by itself.
 type Mode uint8
 
-// The modes. What other bits mean is the caller's.
+// The modes.
 const (
 	NewestFirst Mode = 1 << iota // the queue serves the newest first, and evicts the oldest
 	Manual                       // permits come back in Replenish only
 )
 
-// Terms are what a limiter's options say. They do not change; Update puts others in their
-// place. The machine does not check them.
+// Terms are a limiter's options. They do not change; Update puts others in their place. The
+// machine does not check them.
 type Terms struct {
 	Limit      int   // permits; at least 1
+	Ceiling    int   // a request for more is refused for good; 0: the limit
 	QueueLimit int   // permits that may wait; at least 0
 	Step       int   // a bucket's tokens per period, at most Limit; a window's segments
 	Span       int64 // a bucket's period; a window's length
-	From       int64 // a window's origin: above -Span, at most 0. Of a bucket it is not looked at
+	From       int64 // a window's origin, above -Span and at most 0; the instant from which a bucket's packed levels count
 
-	Kind Kind
-	Mode Mode
-
-	// What core's word for a bucket needs to know; not looked at here.
-	StateBits, SpareBits uint8  // of its level, 0 if that does not fit; of the level's spare
-	Periods              uint32 // Limit/Step
+	Kind   Kind
+	Mode   Mode
+	Packed Packing // of a bucket's level
 }
+
+// Most returns how many permits a request may ask for.
+func (t *Terms) Most() int { return max(t.Ceiling, t.Limit) }
 
 // NewestFirst reports whether the queue serves the newest first.
 func (t *Terms) NewestFirst() bool { return t.Mode&NewestFirst != 0 }
@@ -63,8 +64,10 @@ func after(t, d int64) int64 {
 }
 
 // Ticks returns how many ticks bring at least n tokens.
-func (t *Terms) Ticks(n int) int64 {
-	return int64((uint64(n) + uint64(t.Step) - 1) / uint64(t.Step))
+func (t *Terms) Ticks(n int) int64 { return t.ticksFor(uint64(n)) }
+
+func (t *Terms) ticksFor(n uint64) int64 {
+	return int64((n + uint64(t.Step) - 1) / uint64(t.Step))
 }
 
 // later returns how long k periods are, or Never.
@@ -79,8 +82,8 @@ func (t *Terms) later(k int64) int64 {
 // FillTime returns how long a bucket takes from empty to full, or Never.
 func (t *Terms) FillTime() int64 { return t.later(t.Ticks(t.Limit)) }
 
-// Segment returns the segment of a window's grid in which an instant is. The one in which
-// instant 0 is has the number 0: counted from From, they could be more than an int64 holds.
+// Segment returns the segment of a window's grid in which an instant lies. Instant 0 lies in
+// segment 0: counted from From, the segments could be more than an int64 holds.
 func (t *Terms) Segment(at int64) int64 { return int64(t.fromOrigin(at) - t.fromOrigin(0)) }
 
 // fromOrigin returns how many segments have ended from From until an instant.
@@ -113,13 +116,13 @@ func (t *Terms) beginAfter(segment int64, n uint64) int64 {
 		return Never
 	}
 	x, _ := bits.Div64(hi, lo, uint64(t.Step))
-	if x += uint64(t.From); x > Never { // From is not above 0, and the sum not below
+	if x > Never+uint64(-t.From) { // From is not above 0
 		return Never
 	}
-	return int64(x)
+	return int64(x + uint64(t.From)) // below 0 for the segment in which the limiter was made
 }
 
-// sameGrid reports whether permits come back at the same instants under both.
+// sameGrid reports whether permits come back at the same instants under t and u.
 func (t *Terms) sameGrid(u *Terms) bool {
 	return t.Span == u.Span && t.Step == u.Step && t.From == u.From
 }

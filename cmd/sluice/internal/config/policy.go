@@ -143,5 +143,6 @@ func readBytes(r *reader, n ast.Node) *spec.Limit {
 	if !ok {
 		return nil
 	}
+	l.Bytes = l.Kind != spec.Unlimited // with or without a B: they come evenly
 	return &l
 }

@@ -227,6 +227,9 @@ func parseRate(flag, text string) (spec.Limit, error) {
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt
 	}
+	if l.Kind == spec.TokenBucket && l.Burst == 0 { // starts come evenly: those of 10 ms at once
+		l.Burst = int(max(1, min(float64(l.Permits)*float64(10*time.Millisecond)/float64(l.Per), 1e6)))
+	}
 	return l, nil
 }
 

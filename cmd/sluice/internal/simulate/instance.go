@@ -68,7 +68,7 @@ func (m *instance) grant(now int64) machine.Grant {
 	m.grants++
 	g := machine.Grant{Number: m.grants, Permits: 1, At: now}
 	if b, ok := m.Account().(*machine.Bucket); ok {
-		g.Level, g.Lack, g.Tick = b.Level(m.Terms()), b.Lack(), b.Tick()
+		g.Level, g.Lack = b.Level(m.Terms()), b.Lack()
 	}
 	return g
 }
@@ -79,7 +79,7 @@ func (m *instance) giveBack(now int64, g machine.Grant) {
 		m.Release(now, g.Permits)
 	} else {
 		m.Advance(now)
-		m.Refund(now, g, m.grants)
+		m.Settle(now, g, 0, m.grants)
 	}
 }
 

@@ -8,10 +8,54 @@ import (
 	"time"
 )
 
+// view is what the views of a limiter share: all that they do not change is the limiter's.
+type view struct{ Limiter }
+
+// Unwrap returns the limiter that this is a view of.
+func (v *view) Unwrap() Limiter { return v.Limiter }
+
+// Statistics returns the limiter's; of a limiter that counts nothing only Available is known.
+func (v *view) Statistics() Statistics {
+	if k, ok := v.Limiter.(Reporter); ok {
+		return k.Statistics()
+	}
+	return Statistics{Available: v.Available()}
+}
+
+// IdleFor returns the limiter's; a limiter that does not know is never idle.
+func (v *view) IdleFor() (time.Duration, bool) {
+	if i, ok := v.Limiter.(Idler); ok {
+		return i.IdleFor()
+	}
+	return 0, false
+}
+
+func (v *view) Settle(l Lease, permits int) Lease { return settle(v.Limiter, l, permits) }
+
+func (v *view) Refund(l Lease) { v.Settle(l, 0) }
+
+// Close closes the limiter if it can be closed.
+func (v *view) Close() error {
+	if c, ok := v.Limiter.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// replenishing is what the views of a Replenisher have besides.
+type replenishing struct{ Replenisher }
+
+// Reset resets the limiter if it is a [Resetter].
+func (r replenishing) Reset() {
+	if k, ok := r.Replenisher.(Resetter); ok {
+		k.Reset()
+	}
+}
+
 // WithReason returns a view of l whose rejections carry the reason phrase, in their
 // metadata and their error. All else is l's: the permits, the queue, the counts; closing
-// the view closes l. The view is a [Replenisher] if l is one, and has a method
-// Unwrap() Limiter that returns l.
+// the view closes l. The view is a [Replenisher] and [Resetter] if l is a Replenisher, and has
+// a method Unwrap() Limiter that returns l.
 //
 // A view of nil refuses everything, with an error that says so: no limit was given, and to
 // have none must be asked for, with [Unlimited].
@@ -19,9 +63,9 @@ func WithReason(l Limiter, phrase string) Limiter {
 	if isNil(l) {
 		l = &refusing{errNoLimiter}
 	}
-	r := reasoned{newLink(l), phrase}
-	if replenisher, ok := l.(Replenisher); ok {
-		return &reasonedReplenisher{r, replenisher}
+	r := reasoned{view{l}, phrase}
+	if k, ok := l.(Replenisher); ok {
+		return &reasonedReplenisher{r, replenishing{k}}
 	}
 	return &r
 }
@@ -29,19 +73,19 @@ func WithReason(l Limiter, phrase string) Limiter {
 var errNoLimiter = errors.New("core: WithReason of a nil Limiter: it refuses everything")
 
 type reasoned struct {
-	link
+	view
 	phrase string
 }
 
 type reasonedReplenisher struct {
 	reasoned
-	Replenisher
+	replenishing
 }
 
-func (r *reasoned) TryAcquire(permits int) Lease { return r.explain(r.link.TryAcquire(permits)) }
+func (r *reasoned) TryAcquire(permits int) Lease { return r.explain(r.Limiter.TryAcquire(permits)) }
 
 func (r *reasoned) Acquire(ctx context.Context, permits int) (Lease, error) {
-	l, err := r.link.Acquire(ctx, permits)
+	l, err := r.Limiter.Acquire(ctx, permits)
 	l, err = answered(r.Limiter, l, err)
 	if err == nil || !l.rejected() {
 		return l, err
@@ -55,54 +99,17 @@ func (r *reasoned) explain(l Lease) Lease {
 		return l
 	}
 	explained := l.With(ReasonPhrase.With(r.phrase))
-	if rejected := new(RejectedError); errors.As(explained.c.x.err, &rejected) {
+	if rejected := new(RejectedError); errors.As(explained.t.x.err, &rejected) {
 		fixed := *rejected // given to Refuse
 		fixed.Reason, fixed.Detail = r.phrase, ""
-		explained.c.x.err = &fixed
+		explained.t.x.err = &fixed
 	}
 	return explained
-}
-
-func (r *reasoned) Refund(l Lease) { r.refund(l) }
-
-// Unwrap returns the limiter that this is a view of.
-func (r *reasoned) Unwrap() Limiter { return r.Limiter }
-
-// Statistics are l's; of a limiter that counts nothing only Available is known.
-func (r *reasoned) Statistics() Statistics {
-	if k, ok := r.Limiter.(Reporter); ok {
-		return k.Statistics()
-	}
-	return Statistics{Available: r.Limiter.Available()}
-}
-
-// IdleFor is l's; a limiter that does not know is never idle.
-func (r *reasoned) IdleFor() (time.Duration, bool) {
-	if i, ok := r.Limiter.(Idler); ok {
-		return i.IdleFor()
-	}
-	return 0, false
-}
-
-// Close closes l if it can be closed.
-func (r *reasoned) Close() error {
-	if c, ok := r.Limiter.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
 }
 
 // String returns a line for a person: the limiter's, and the phrase.
 func (r *reasoned) String() string {
 	return fmt.Sprintf("%s, refusing with %q", describe(r.Limiter), r.phrase)
-}
-
-// describe returns a line for a person about any limiter.
-func describe(l Limiter) string {
-	if s, ok := l.(fmt.Stringer); ok {
-		return s.String()
-	}
-	return fmt.Sprintf("%T: %d available", l, l.Available())
 }
 
 // refusing is a limiter that stands where none was given.

@@ -1,0 +1,122 @@
+package core
+
+import (
+	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
+)
+
+// What changes a limiter as a whole: Update, Reset, Close, and what a keeper of many limiters
+// needs.
+
+// update puts new terms in force. Terms that say the same change nothing.
+func (e *engine) update(t terms) error {
+	if e.epoch.Load() == nil {
+		return ErrClosed
+	}
+	now := e.lock()
+	defer func() { e.unlock(now) }()
+	old := e.epoch.Load()
+	switch {
+	case e.closed:
+		return ErrClosed
+	case t.same(old.terms):
+		return nil
+	}
+	e.replace(now, t)
+	return nil
+}
+
+// replace puts new terms in force, which count from the same instant. The mutex is held.
+func (e *engine) replace(now int64, t terms) {
+	old := e.epoch.Load()
+	t.base = old.base
+	t.From = t.origin(now)
+	if old.hook != nil {
+		t.label, t.watched = &label{t.name, t.anchor, old.hook}, true
+	}
+	last := e.number()
+	t.first = last
+	k := newEpoch(e, t)
+	e.epoch.Store(k)
+	e.m.Update(now, &k.Terms, last)
+}
+
+// resize puts another limit in force, from 1 to the one that the terms were made with.
+func (e *engine) resize(limit int) {
+	now := e.lock()
+	if t := *e.epoch.Load().terms; t.Limit != limit && !e.closed {
+		t.Ceiling, t.Limit = t.Most(), limit
+		e.replace(now, t)
+	}
+	e.unlock(now)
+}
+
+// reset makes a rate limiter as new.
+func (e *engine) reset() {
+	if e.epoch.Load() == nil {
+		return
+	}
+	now := e.lock()
+	e.m.Reset(now, e.number())
+	e.unlock(now)
+}
+
+// Close ends all waits with [ErrClosed], and refuses from then on. Leases
+// still release, Statistics still answer. It returns nil, however often it is called.
+func (e *engine) Close() error {
+	if e.epoch.Load() == nil {
+		return nil
+	}
+	now := e.lock()
+	e.closed = true
+	e.m.Close(now)
+	e.unlock(now)
+	return nil
+}
+
+// retire closes the limiter if it has been idle for so long. What decides is what grants:
+// all grants by swaps are in the account once the word is shut, and it is not opened again.
+func (e *engine) retire(idle time.Duration) bool {
+	if e.epoch.Load() == nil {
+		return false
+	}
+	now := e.lock()
+	d, ok := e.idle(now)
+	if ok = ok && d >= idle && e.m.Empty(); ok {
+		e.closed = true
+	}
+	e.unlock(now)
+	return ok
+}
+
+// TryReplenish and AutoReplenishing, of limiters whose permits come back with time.
+type rate struct{ engine }
+
+// TryReplenish applies what is due by now, serves the waiters for whom that is enough, and
+// reports whether permits came back. Under automatic replenishment, and after Close, it
+// changes nothing and returns false.
+func (r *rate) TryReplenish() bool {
+	if !r.manual() {
+		return false
+	}
+	now := r.lock()
+	back := !r.closed && r.m.Replenish(now)
+	r.unlock(now)
+	return back
+}
+
+// AutoReplenishing reports whether permits come back by themselves.
+func (r *rate) AutoReplenishing() bool { return r.epoch.Load() != nil && !r.manual() }
+
+// Reset makes the limiter as new: all permits are available, debts are forgotten, and
+// waiters are served. The statistics go on. Leases from before it give nothing back when
+// they are settled. Afterwards, and after Close, it is safe to call it again.
+func (r *rate) Reset() { r.engine.reset() }
+
+func (r *rate) manual() bool {
+	t := r.epoch.Load()
+	return t != nil && t.Manual()
+}
+
+var _ machine.Account = (*permits)(nil)

@@ -1,0 +1,136 @@
+package core
+
+import (
+	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/machine"
+)
+
+// Settle puts right what a grant of this limiter has cost, once that is known: permits. The
+// lease that it returns stands in the place of l, acquired, of so many permits, with the
+// metadata of l; l and its copies are spent, and to release, refund or settle them does
+// nothing.
+//
+// If the grant has cost less, the difference is given back, and waiters that now fit are
+// served: at the instant of the grant exactly, later as far as it is certain to be missing
+// still because of the grant. So what is given back late never lets through more than the limiter
+// alone would have; of a window, it is all as long as the segment of the grant counts. After
+// an Update or a Reset a rate limiter gives back nothing for the grants before it.
+//
+// If the grant has cost more, the difference is taken at once, even above the limit: nothing
+// is available until that debt is paid, by time or by releases. Settle does not wait, and no
+// statistic counts it. Permits below 0 count as 0. A lease that is not acquired, is another
+// limiter's or is spent comes back as it is, and nothing happens. After Close a concurrency
+// limiter's leases settle as they release.
+func (e *engine) Settle(l Lease, permits int) Lease {
+	permits = max(permits, 0)
+	if !l.Acquired() || l.t == nil || l.home().e != e || permits == l.permits() {
+		return l
+	}
+	if e.epoch.Load().Kind == machine.Concurrency {
+		return e.settleHeld(l, permits)
+	}
+	return e.settleTaken(l, permits)
+}
+
+// Refund undoes a grant of this limiter that was not used: it is Settle to no permits.
+func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
+
+// settleHeld settles a lease of a concurrency limiter: it ends, but for the permits that
+// another ticket keeps.
+func (e *engine) settleHeld(l Lease, n int) Lease {
+	if l.outcome() == free {
+		e.epoch.Load().giveBack(0, -n)
+	} else if !l.giveUp(direct.Refunded, n) {
+		return l
+	}
+	if n == 0 {
+		return l.complete(0)
+	}
+	o := l.outcome()
+	if o == free {
+		o = held
+	}
+	t := e.m.Account().(*permits).draw(e)
+	return l.standIn(t, o, t.word.Load(), n)
+}
+
+// settleTaken settles a lease of a rate limiter.
+func (e *engine) settleTaken(l Lease, n int) Lease {
+	t := l.terms()
+	g := machine.Grant{At: l.at}
+	if l.outcome() == taken && t.Kind == machine.TokenBucket {
+		g = l.bucketGrant(t)
+	}
+	g.Number, g.Permits = l.home().number(l.generation()), l.permits()
+	now := e.lock()
+	defer func() { e.unlock(now) }()
+	settlement := machine.Complete
+	if l.outcome() == taken {
+		settlement = e.m.Settle(now, g, n, e.number())
+	} else if n > g.Permits {
+		e.m.Take(now, n-g.Permits)
+	}
+	switch {
+	case settlement == machine.Spent:
+		return l
+	case settlement == machine.Complete || n == 0:
+		return l.complete(n)
+	}
+	e.granted.Add(^uint64(0)) // no grant: only its number is new
+	if settlement == machine.Renewed {
+		return l.renewed(e, now, n)
+	}
+	epoch, generation := e.nextGeneration(now)
+	return l.standIn(epoch, taken, generation, n)
+}
+
+// renewed returns a bucket's lease that stands in the place of l, as one of n permits granted
+// now, but with the metadata of l.
+func (l Lease) renewed(e *engine, now int64, n int) Lease {
+	b := e.m.Account().(*level)
+	s := b.grant(e, machine.Answer{At: now, Left: e.m.Terms().Limit - b.Lack(), Whole: e.m.Whole(now)}, n)
+	x, f := l.carried(), l.figures()
+	f.permits = n
+	x.home, x.figures = s.home(), &f
+	return s.with(x)
+}
+
+// complete returns a lease of n permits that gives nothing back, with the metadata of l.
+func (l Lease) complete(n int) Lease {
+	t, x, f := l.home(), l.carried(), l.figures()
+	if t.terms == nil {
+		t = t.e.epoch.Load() // others use that ticket now
+	}
+	s := grant(t, free, 0, n, int64(f.left), f.reset)
+	if x.meta == nil {
+		return s
+	}
+	x.home, x.figures = t, nil
+	if n > maxPermits {
+		x.figures = s.t.x.figures
+	}
+	return s.with(x)
+}
+
+// standIn returns the lease that stands in the place of l: of a generation of t, of n permits,
+// with the metadata of l.
+func (l Lease) standIn(t *ticket, o outcome, generation uint64, n int) Lease {
+	s := Lease{t: t, bits: uint64(o) | generation<<generationShift, state: l.state, at: l.at}
+	x := l.carried()
+	switch {
+	case n > maxPermits, x.figures != nil, l.outcome() == free, o == taken && t.terms != l.home().terms:
+		// What l tells by its state depends on its outcome and terms.
+		f := l.figures()
+		f.permits = n
+		x.figures = &f
+	case x.meta == nil:
+		s.bits |= uint64(n) << outcomeBits
+		return s
+	default:
+		s.bits |= uint64(n) << outcomeBits
+	}
+	x.home = t
+	s = s.with(x)
+	s.t.terms = l.terms()
+	return s
+}

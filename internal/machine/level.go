@@ -1,0 +1,101 @@
+package machine
+
+import "math/bits"
+
+// Level is the state of a token bucket as one instant: the one at which it is full again if
+// nothing more is taken, and how many of the last tick's tokens it then has no room for.
+// With m ticks to come until full, it lacks m·Step-Spare tokens.
+type Level struct {
+	Full  int64
+	Spare int
+}
+
+// Packing says how a level lies in a word of 64 bits: the spare in the low bits, Full above,
+// as nanoseconds since the terms' From. What is above that, and the top bit, is core's.
+type Packing struct {
+	StateBits uint8  // of the level; 0: it does not fit
+	SpareBits uint8  // of its spare
+	Periods   uint32 // Limit/Step
+}
+
+// How much of a packed word may go without the level: less room for core's counting makes
+// more epochs, and so does less time ahead of Full.
+const (
+	mostGenerationBits  = 20
+	leastGenerationBits = 8
+	leastFullBits       = 27 // 134 ms
+)
+
+// Pack chooses the packing of a bucket's level. The level of a bucket that is replenished by
+// hand, or whose limit times period is above some 2^54 token-nanoseconds, has none.
+func (t *Terms) Pack() {
+	spare := bits.Len64(uint64(t.Step - 1))
+	hi, reach := bits.Mul64(uint64(t.Ticks(t.Limit)), uint64(t.Span))
+	full := max(bits.Len64(reach)+1, leastFullBits)
+	t.Packed = Packing{SpareBits: uint8(spare)}
+	if t.Manual() || hi != 0 || spare+full > 63-leastGenerationBits || uint64(t.Limit/t.Step) >= 1<<32 {
+		return
+	}
+	full = max(full, 63-mostGenerationBits-spare)
+	t.Packed.StateBits, t.Packed.Periods = uint8(full+spare), uint32(t.Limit/t.Step)
+}
+
+// FullBits returns how many bits of a packed level the instant has.
+func (p *Packing) FullBits() uint8 { return p.StateBits - p.SpareBits }
+
+// Unpack returns the level that a word has at now; Full and now are nanoseconds since From. Of
+// a bucket that is full, the clock stands still.
+func (p *Packing) Unpack(word uint64, now int64) Level {
+	word &= 1<<(p.StateBits&63) - 1
+	full := int64(word >> (p.SpareBits & 63))
+	if full <= now {
+		return Level{Full: now}
+	}
+	return Level{full, int(word - uint64(full)<<(p.SpareBits&63))}
+}
+
+// Word returns the packed level.
+func (p *Packing) Word(l Level) uint64 { return uint64(l.Full)<<(p.SpareBits&63) | uint64(l.Spare) }
+
+// Fits reports whether there is room for the level's instant.
+func (p *Packing) Fits(l Level) bool { return uint64(l.Full)>>(p.FullBits()&63) == 0 }
+
+// Less returns the level after taking n tokens. They were there at now if it is full again
+// within [Level.Reach].
+func (l Level) Less(t *Terms, n int) Level {
+	if l.Spare -= n; l.Spare < 0 {
+		l.Full += t.Span
+		if l.Spare += t.Step; l.Spare < 0 {
+			return l.later(t)
+		}
+	}
+	return l
+}
+
+// later returns the level with as many ticks more as the tokens below 0 need.
+func (l Level) later(t *Terms) Level {
+	k := t.Ticks(-l.Spare)
+	return Level{l.Full + k*t.Span, l.Spare + int(k)*t.Step}
+}
+
+// Reach returns how far ahead Full can be, with such a spare, if no more is taken than the
+// limit: of m ticks to come, m·Step-Spare is at most the limit.
+func (l Level) Reach(t *Terms) int64 {
+	ticks := int64(t.Packed.Periods)
+	if t.Limit-int(t.Packed.Periods)*t.Step+l.Spare >= t.Step {
+		ticks++
+	}
+	return ticks * t.Span
+}
+
+// Lack returns how many tokens the bucket lacks at now.
+func (l Level) Lack(t *Terms, now int64) int {
+	until := uint64(l.Full - now) // may be above MaxInt64
+	switch {
+	case l.Full <= now:
+		return 0
+	case until <= uint64(t.Span): // saves a division
+		return t.Step - l.Spare
+	}
+	return int((until+uint64(t.Span)-1)/uint64(t.Span))*t.Step - l.Spare
+}

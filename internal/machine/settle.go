@@ -1,0 +1,169 @@
+package machine
+
+import "math/bits"
+
+// Grant is what Settle has to know of the grant of a rate limiter.
+type Grant struct {
+	Number  uint64 // a limiter's grants have rising numbers, from 1
+	Permits int
+	At      int64 // the instant of the grant
+	Lack    int   // a bucket's: the tokens missing right after it
+	Level   Level // a bucket's: its level right after it; of that, Full may be Never
+}
+
+// lack returns how many tokens the bucket of the grant would lack at now if nothing had been
+// taken after it and nothing given back.
+func (g Grant) lack(t *Terms, now int64) int {
+	if g.Level.Full != Never {
+		return g.Level.Lack(t, now)
+	}
+	// Full is too far off to be told, so when the next tick was due is not known: it may have
+	// come right after the grant.
+	ticks := (uint64(max(now-g.At, 0)) + uint64(t.Span) - 1) / uint64(t.Span)
+	hi, back := bits.Mul64(ticks, uint64(t.Step))
+	if hi != 0 || back >= uint64(g.Lack) {
+		return 0
+	}
+	return g.Lack - int(back)
+}
+
+// settled is what a rate limiter remembers of the grants that were settled.
+type settled struct {
+	spent replayWindow
+
+	// A bucket has lacked at least what low does, at any time since the grant of the number
+	// begun. Low is the bucket as the latest settlement left it, or less, and what it lacks
+	// becomes less with time, as if nothing were taken. So it tells leases from before a
+	// settlement what they may give back.
+	low         Bucket
+	begun, last uint64 // last: of the latest grant at the latest settlement
+}
+
+// replayWindow tells whether a number comes for the first time, for the latest 2,048: the
+// anti-replay window of IPsec, without bit shifting (RFC 6479).
+type replayWindow struct {
+	blocks [32]uint64 // a bit for each number
+	top    uint64     // the latest block of 64 numbers that is in blocks
+}
+
+// first reports whether the number comes for the first time; known is false if it is too old
+// to tell.
+func (r *replayWindow) first(number uint64) (first, known bool) {
+	const n = uint64(len(r.blocks))
+	block, bit := number/64, uint64(1)<<(number%64)
+	if block+n <= r.top {
+		return true, false
+	}
+	for i := max(r.top+1, block-min(block, n-1)); i <= block; i++ {
+		r.blocks[i%n] = 0
+	}
+	r.top = max(r.top, block)
+	first = r.blocks[block%n]&bit == 0
+	r.blocks[block%n] |= bit
+	return first, true
+}
+
+// Settlement says what became of a grant that was to be settled.
+type Settlement uint8
+
+// The settlements.
+const (
+	Spent    Settlement = iota // it was settled before; nothing happened
+	Settled                    // it may be settled again, under the next number
+	Renewed                    // the same; all of it is missing, as of a grant of this instant
+	Complete                   // nothing will be given back of it any more
+)
+
+// Settle says that a rate limiter's grant has cost n permits. What it has cost less is given
+// back, as far as it is certain to be missing because of the grant, and still; what it has
+// cost more is taken, be it there or not. Waiters are served for whom that is enough. A grant
+// is settled once; what is left of it may be settled again as a grant of the same instant that
+// has the number after last, which is that of the latest grant.
+func (m *Machine[Value]) Settle(now int64, g Grant, n int, last uint64) Settlement {
+	if m.settled == nil {
+		m.settled = new(settled)
+	}
+	first, known := m.settled.spent.first(g.Number)
+	if !first {
+		return Spent
+	}
+	certain := known && g.Number > m.floor && m.covered(now, g)
+	settlement := Complete
+	if certain {
+		settlement = Settled
+	}
+	switch {
+	case n > g.Permits:
+		if b := m.account.bucket(); b != nil && certain && b.missing(m.t, now, g, m.low(g)) >= g.Permits {
+			settlement = Renewed
+		}
+		m.account.take(m.t, now, n-g.Permits)
+	case certain:
+		m.giveBack(now, g, g.Permits-n, last)
+	}
+	if s := m.settled; n > 0 && settlement == Settled && g.Number <= s.last {
+		s.last = last + 1 // low is for what is left of it, too
+	}
+	if m.queue != nil {
+		m.queue.plan = nil
+	}
+	m.serve(now)
+	return settlement
+}
+
+// covered reports whether it is known what a bucket has lacked since the grant.
+func (m *Machine[Value]) covered(now int64, g Grant) bool {
+	b, s := m.account.bucket(), m.settled
+	if b == nil {
+		return true
+	}
+	if s.low.lack > 0 {
+		if m.t.Manual() {
+			now = b.tick // nothing later was applied
+		}
+		s.low.advance(m.t, now)
+	}
+	// Once low lacks nothing, the bucket may have been full.
+	return g.Number > s.last || s.low.lack > 0 && g.Number > s.begun
+}
+
+// low returns a lower bound of what a bucket has lacked since the grant; nil if nothing was given
+// back since, so that the grant itself tells.
+func (m *Machine[Value]) low(g Grant) *Bucket {
+	if g.Number > m.settled.last {
+		return nil
+	}
+	return &m.settled.low
+}
+
+// giveBack gives back at most n permits of a grant.
+func (m *Machine[Value]) giveBack(now int64, g Grant, n int, last uint64) {
+	b, s := m.account.bucket(), m.settled
+	if b == nil {
+		m.account.giveBack(m.t, now, g, n, nil)
+		return
+	}
+	if b.giveBack(m.t, now, g, n, m.low(g)) == 0 {
+		return
+	}
+	if s.low.lack == 0 {
+		s.begun, s.low = s.last, *b
+	}
+	s.low.lack, s.low.tick, s.last = min(s.low.lack, b.lack), b.tick, last
+}
+
+// forget says that grants up to a number give nothing back any more.
+func (m *Machine[Value]) forget(last uint64) {
+	m.floor = last
+	if s := m.settled; s != nil {
+		s.low, s.begun, s.last = Bucket{}, 0, 0
+	}
+}
+
+// Take takes n permits, be they there or not.
+func (m *Machine[Value]) Take(now int64, n int) {
+	m.account.take(m.t, now, n)
+	if m.queue != nil {
+		m.queue.plan = nil
+	}
+}

@@ -1,0 +1,67 @@
+package partition
+
+import "github.com/sluice-go/sluice/core"
+
+// Refund gives back permits that were acquired for r and not used, as [core.Refunder] does: to
+// the limiter of r's partition if that is live, and else to nobody. A lease of Overflow's goes
+// back to Overflow. Refund makes no partition and works after Close.
+func (k *Keyed[R, K]) Refund(r R, l core.Lease) {
+	if k.o.Key != nil && l.Acquired() {
+		k.settle(k.o.Key(r), l, 0)
+	}
+}
+
+// Settle corrects what the grant of l, which was acquired for r, has cost, as [core.Settler]
+// does: by the limiter of r's partition if that is live, or by Overflow if the lease is its.
+// It returns the lease that replaces l; if the partition is gone, that is l. Settle makes no
+// partition and works after Close. A limiter that is no [core.Settler] keeps the lease as it
+// is, unless permits is 0 or less: then the lease is refunded.
+func (k *Keyed[R, K]) Settle(r R, l core.Lease, permits int) core.Lease {
+	if k.o.Key == nil || !l.Acquired() {
+		return l
+	}
+	return k.settle(k.o.Key(r), l, max(permits, 0))
+}
+
+// settle offers the lease to both limiters that it may be of: each ignores what is not its
+// own. If one of them cannot refund, or is gone, and the lease is to be refunded, it is
+// released, which does nothing to a lease that the other has refunded.
+func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int) core.Lease {
+	if permits > 0 && permits == l.Permits() {
+		return l
+	}
+	able := false
+	if e := k.find(key); e != nil && (e.retires || e.pin()) {
+		if !e.retires {
+			defer e.unpin()
+		}
+		var settled core.Lease
+		settled, able = offer(e.limiter, l, permits)
+		if settled.Permits() != l.Permits() {
+			return settled
+		}
+	}
+	if k.o.Overflow != nil {
+		settled, ok := offer(k.o.Overflow, l, permits)
+		if settled.Permits() != l.Permits() {
+			return settled
+		}
+		able = able && ok
+	}
+	if permits == 0 && !able {
+		l.Release()
+	}
+	return l
+}
+
+// offer settles a lease that may be of l's. It reports false if l cannot.
+func offer(l core.Limiter, lease core.Lease, permits int) (core.Lease, bool) {
+	if s, ok := l.(core.Settler); ok {
+		return s.Settle(lease, permits), true
+	}
+	r, ok := l.(core.Refunder)
+	if ok && permits == 0 {
+		r.Refund(lease)
+	}
+	return lease, ok
+}

@@ -1,0 +1,175 @@
+package partition_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// meter is a user's Settler: it grants all and counts the permits that are out. It knows its
+// leases by a mark.
+type meter struct {
+	name string
+	out  int
+}
+
+var markOf = core.NewMetadataKey[string]("MARK")
+
+func (m *meter) TryAcquire(permits int) core.Lease {
+	m.out += permits
+	return m.lease(permits)
+}
+
+func (m *meter) lease(permits int) core.Lease {
+	return core.Grant(permits, func() { m.out -= permits }, markOf.With(m.name))
+}
+
+func (m *meter) Acquire(_ context.Context, permits int) (core.Lease, error) {
+	return m.TryAcquire(permits), nil
+}
+
+func (m *meter) Available() int { return 100 - m.out }
+
+func (m *meter) Settle(l core.Lease, permits int) core.Lease {
+	if mark, _ := markOf.From(l); mark != m.name {
+		return l
+	}
+	l.Release()
+	return m.TryAcquire(max(permits, 0))
+}
+
+func (m *meter) Refund(l core.Lease) { m.Settle(l, 0) }
+
+// Whatever is made of a Settler settles up, down, to nothing, and is paid back by a release.
+func TestSettle(t *testing.T) {
+	type limiter interface {
+		partition.Limiter[string]
+		partition.Settler[string]
+		partition.Refunder[string]
+	}
+	m := &meter{name: "m"}
+	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return m, nil }})
+	shared := partition.Shared[string](m).(limiter)
+	chain := must(partition.Chain(partition.Shared[string](semaphore("", 100)), partition.Limiter[string](k))).(limiter)
+	for name, l := range map[string]limiter{
+		"Keyed":              k,
+		"Shared":             shared,
+		"Translate":          partition.Translate[string](k, self).(limiter),
+		"Chain":              chain,
+		"Chain of Chain":     must(partition.Chain[string](chain)).(limiter),
+		"For of Keyed":       partition.Shared[string](partition.For[string](k, "a")).(limiter),
+		"For of Shared":      partition.Shared[string](partition.For[string](shared, "a")).(limiter),
+		"For of Chain":       partition.Shared[string](partition.For[string](chain, "a")).(limiter),
+		"For of a user's":    partition.Shared[string](partition.For[string](&overriding{keyed: k}, "a")).(limiter),
+		"Shared of embedded": partition.Shared[string](struct{ *meter }{m}).(limiter),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := l.TryAcquire("a", 5)
+			require.Equal(t, 5, m.out)
+			more := l.Settle("a", lease, 8)
+			require.Equal(t, 8, m.out)
+			require.Equal(t, 8, more.Permits())
+			less := l.Settle("a", more, 3)
+			require.Equal(t, 3, m.out)
+			require.Equal(t, 3, less.Permits())
+			mark, _ := markOf.From(less)
+			require.Equal(t, "m", mark)
+			same := l.Settle("a", less, 3)
+			require.Equal(t, 3, m.out)
+			lease.Release() // spent
+			more.Release()
+			same.Release()
+			same.Release()
+			require.Zero(t, m.out)
+
+			require.Zero(t, l.Settle("a", l.TryAcquire("a", 5), -1).Permits())
+			require.Zero(t, m.out)
+			l.Refund("a", l.Settle("a", l.TryAcquire("a", 1), 2))
+			require.Zero(t, m.out)
+			l.Settle("a", core.Reject(), 7)
+			l.Settle("a", core.Lease{}, 7)
+			require.Zero(t, m.out)
+			stranger := core.Grant(2, nil)
+			require.Equal(t, 2, l.Settle("a", stranger, 7).Permits())
+			require.Zero(t, m.out)
+		})
+	}
+}
+
+// A lease of Overflow's is settled by Overflow, also when its key has a partition by then.
+func TestSettleInOverflow(t *testing.T) {
+	own, overflow := &meter{name: "own"}, &meter{name: "overflow"}
+	busy := true
+	k := newKeyed(t, options{MaxPartitions: 1, Overflow: overflow, New: func(string) (core.Limiter, error) {
+		if busy {
+			return semaphore("", 1), nil
+		}
+		return own, nil
+	}})
+	a := takes(t, k, "a", 1)
+	b := takes(t, k, "b", 1)
+	b = k.Settle("b", b, 4)
+	require.Equal(t, 4, overflow.out)
+	a.Release()
+	busy = false
+	takes(t, k, "b", 1)
+	b = k.Settle("b", b, 2)
+	require.Equal(t, []int{1, 2}, []int{own.out, overflow.out})
+	b.Release()
+	require.Equal(t, []int{1, 0}, []int{own.out, overflow.out})
+}
+
+// A partition that is gone settles nothing, and none is made.
+func TestSettleOfWhatIsGone(t *testing.T) {
+	m := &meter{name: "m"}
+	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return m, nil }})
+	l := takes(t, k, "a", 5)
+	require.Equal(t, l, k.Settle("b", l, 9))
+	require.NoError(t, k.Close())
+	require.Equal(t, l, k.Settle("a", l, 9))
+	require.Equal(t, 5, m.out)
+	require.Zero(t, k.Len())
+	require.Equal(t, uint64(1), k.Counts().Created)
+	k.Settle("a", l, 0)
+	require.Zero(t, m.out, "released")
+}
+
+// A user's limiter that is no Settler keeps its lease as it is; to settle it to 0 refunds it.
+func TestSettleOfNoSettler(t *testing.T) {
+	l := semaphore("", 5)
+	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return bare{l}, nil }})
+	for name, s := range map[string]partition.Settler[string]{
+		"Keyed":  k,
+		"Shared": partition.Shared[string](bare{l}).(partition.Settler[string]),
+		"Chain":  must(partition.Chain[string](own{bare{l}}, own{core.Unlimited()})).(partition.Settler[string]),
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := s.(partition.Limiter[string]).TryAcquire("a", 3)
+			lease = s.Settle("a", lease, 1)
+			require.Equal(t, 2, l.Available())
+			lease = s.Settle("a", lease, 4)
+			require.Equal(t, 2, l.Available())
+			lease.Release()
+			require.Equal(t, 5, l.Available())
+			s.Settle("a", s.(partition.Limiter[string]).TryAcquire("a", 3), 0)
+			require.Equal(t, 5, l.Available())
+		})
+	}
+}
+
+// A Settle that panics loses no permits of the others.
+func TestChainWhoseSettlePanics(t *testing.T) {
+	m := &meter{name: "m"}
+	chain := must(partition.Chain(partition.Shared[string](m), partition.Shared[string](settlePanics{semaphore("", 5)})))
+	l := chain.TryAcquire("a", 3)
+	require.PanicsWithValue(t, "odd", func() { chain.(partition.Settler[string]).Settle("a", l, 1) })
+	require.Zero(t, m.out)
+}
+
+type settlePanics struct{ *core.ConcurrencyLimiter }
+
+func (settlePanics) Settle(core.Lease, int) core.Lease { panic("odd") }

@@ -1,0 +1,157 @@
+package partition
+
+import (
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// Each call does a bounded share of the sweeping: one call in 32, chosen by chance, looks at 16
+// partitions, and a call that makes a partition looks at two more, so that a flood of new keys
+// does not outrun the hand. All of n partitions are looked at within some 2n calls, on the
+// average.
+const (
+	callsPerSweep  = 32
+	looksPerSweep  = 16
+	looksPerNewKey = 2
+	looksForRoom   = 16
+	triesForRoom   = 2 // others may take a place that came free
+)
+
+// sweepInTurn looks at some partitions if it is this call's turn.
+func (k *Keyed[R, K]) sweepInTurn() {
+	if rand.Uint32()%callsPerSweep == 0 {
+		k.look(looksPerSweep)
+	}
+}
+
+// look looks at the n partitions whose turn it is, and drops those that have been idle for
+// IdleTimeout. The caller has taken no permits yet, so a panic of OnEvict loses none.
+func (k *Keyed[R, K]) look(n int) {
+	var buffer [looksPerSweep]*entry[R, K]
+	now := int64(time.Since(k.base))
+	for _, e := range k.next(buffer[:0], n) {
+		if e.due(now, k.o.IdleTimeout) {
+			k.expire(e, now)
+		}
+	}
+}
+
+func (k *Keyed[R, K]) next(buffer []*entry[R, K], n int) []*entry[R, K] {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ring.next(buffer, n)
+}
+
+// expire drops the partition if its limiter has been idle for IdleTimeout, or notes when to
+// ask again.
+func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) {
+	d, word, idle := e.idleQuietly()
+	if idle && d >= k.o.IdleTimeout {
+		k.drop(e, word, k.o.IdleTimeout)
+		return
+	}
+	if !idle {
+		d = 0
+	}
+	e.notBefore.Store(now + int64(k.o.IdleTimeout-d))
+}
+
+// makeRoom drops a partition that is idle now, and reports whether it found one among those
+// it looked at.
+func (k *Keyed[R, K]) makeRoom() bool {
+	var buffer [looksForRoom]*entry[R, K]
+	for _, e := range k.next(buffer[:0], looksForRoom) {
+		if _, word, idle := e.idleQuietly(); idle && k.drop(e, word, 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
+// of Options.OnEvict or of a limiter goes to the caller once all partitions were looked at.
+// After Close it does nothing.
+func (k *Keyed[R, K]) Sweep() int {
+	n := 0
+	var p panics
+	k.live.Range(func(_, v any) bool {
+		e := v.(*entry[R, K])
+		p.catch(func() {
+			d, word, idle := e.idle()
+			if idle && d >= k.o.IdleTimeout && k.unlink(e, word, k.o.IdleTimeout) {
+				n++
+				k.evict(e)
+			}
+		})
+		return true
+	})
+	p.pass()
+	return n
+}
+
+// drop drops the partition if nothing has happened in it since its word was read and, if core
+// decides, its limiter still is idle for so long.
+func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool {
+	dropped := k.unlink(e, word, idle)
+	if dropped {
+		k.evict(e)
+	}
+	return dropped
+}
+
+// unlink is drop without evict, which must follow if it reports true.
+func (k *Keyed[R, K]) unlink(e *entry[R, K], word uint64, idle time.Duration) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.open.Load() || !e.dropLocked(word, idle) {
+		return false
+	}
+	k.live.Delete(e.key)
+	k.ring.remove(e)
+	k.places--
+	k.counts.Dropped++
+	return true
+}
+
+// evict closes the limiter of a dropped partition, then calls OnEvict: also if Close panics.
+func (k *Keyed[R, K]) evict(e *entry[R, K]) {
+	defer func() {
+		if k.o.OnEvict != nil {
+			k.o.OnEvict(e.key, e.limiter)
+		}
+	}()
+	_ = closeLimiter(e.limiter) // nobody waits for its error
+}
+
+// closeLimiter closes a limiter that is an io.Closer.
+func closeLimiter(l core.Limiter) error {
+	if c, ok := l.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// panics keeps the first panic of several calls, so that all of them are made.
+type panics struct {
+	first any
+}
+
+// catch calls f. If f panics, that is kept for pass.
+func (p *panics) catch(f func()) {
+	defer func() {
+		if v := recover(); v != nil && p.first == nil {
+			p.first = v
+		}
+	}()
+	f()
+}
+
+// pass panics with the first panic that was caught, if there was one.
+func (p *panics) pass() {
+	if p.first != nil {
+		panic(p.first)
+	}
+}
