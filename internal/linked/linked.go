@@ -81,10 +81,11 @@ func (c *Call) Ended() error {
 	return c.source.Cause()
 }
 
-// Explain returns the source's cause if err says that the source ended the wait; else err.
+// Explain returns what the caller is told of a limiter's error: its own error or the source's
+// cause, if err is a cancellation and one of them is the reason; else err.
 func (c *Call) Explain(err error) error {
-	if cause := c.source.Cause(); cause != nil && c.parent.Err() == nil && errors.Is(err, context.Canceled) {
-		return cause
+	if ended := c.Ended(); ended != nil && errors.Is(err, context.Canceled) {
+		return ended
 	}
 	return err
 }
