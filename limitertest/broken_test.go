@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -276,13 +277,24 @@ var brokenLimiters = []broken{
 	{"idle is when every permit is available", "is always idle", slots, mutated(slots, func(m *mutant) {
 		m.idle = func() (time.Duration, bool) { return 0, true }
 	})},
-	{"idle is when every permit is available", "counts from its creation", slots, func() core.Limiter {
+	{"idle is when every permit is available", "is slow to count", slots, func() core.Limiter {
 		m, created := &mutant{Limiter: concurrency(queue, core.OldestFirst)}, time.Now()
 		m.idle = func() (time.Duration, bool) {
 			if _, idle := m.Limiter.(core.Idler).IdleFor(); !idle {
 				return 0, false
 			}
 			return time.Since(created) / 2, true
+		}
+		return m
+	}},
+
+	{"idle is when every permit is available", "forgets when it was in use", slots, func() core.Limiter {
+		m, created := &mutant{Limiter: concurrency(queue, core.OldestFirst)}, time.Now()
+		m.idle = func() (time.Duration, bool) {
+			if _, idle := m.Limiter.(core.Idler).IdleFor(); !idle {
+				return 0, false
+			}
+			return time.Since(created), true
 		}
 		return m
 	}},
@@ -348,9 +360,7 @@ var brokenLimiters = []broken{
 		m.refund = func(core.Lease) {}
 	})},
 	{"a refund undoes the grant once", "each time", slots, faultyRefund},
-	{"a refund may follow the release", "takes the release for the end", tokens, mutated(tokens, func(m *mutant) {
-		m.refund = func(core.Lease) {}
-	})},
+	{"a refund after the release gives back nothing twice", "gives it back each time", slots, faultyRefund},
 	{"a late refund brings back nothing", "takes any refund for that of the latest lease", tokens, mutated(tokens, func(m *mutant) {
 		var latest core.Lease
 		m.try = func(n int) core.Lease {
@@ -531,7 +541,7 @@ func faultyRefund() core.Limiter {
 		return core.Grant(n, nil)
 	}
 	m.refund = func(l core.Lease) {
-		for range l.Permits() {
+		for range min(l.Permits(), len(others)) {
 			(<-others).Release()
 		}
 	}
@@ -566,7 +576,7 @@ func (r *racy) Available() int { return max(int(r.free.Load()), 0) }
 // Each rule has a limiter that breaks it, and is told that it does.
 func TestNamesTheRuleThatIsBroken(t *testing.T) {
 	tested := map[string]bool{}
-	for _, b := range brokenLimiters {
+	for _, b := range slices.Concat(brokenLimiters, brokenSettlers) {
 		tested[b.rule] = true
 		t.Run(b.rule+"/"+b.fault, func(t *testing.T) {
 			if raceDetector && b.rule == "a release comes before the grant it makes room for" {

@@ -27,7 +27,7 @@ func (s *subject) acquires(n int) *call { return s.acquiresWithin(n, 0) }
 // acquiresWithin is acquires with a deadline from now; 0: none.
 func (s *subject) acquiresWithin(n int, limit time.Duration) *call {
 	c := s.begin(n, limit)
-	s.settle()
+	s.synchronize()
 	return c
 }
 

@@ -14,7 +14,7 @@ func cancelEndsWait(s *subject) {
 		c := s.acquires(n)
 		c.mustWait("with nothing available")
 		c.cancel()
-		s.settle()
+		s.synchronize()
 		c.wantError(context.Canceled, "after its context was cancelled")
 		s.counted(before, 0, 0, "a cancelled wait")
 	}
@@ -35,7 +35,7 @@ func cancelMakesRoom(s *subject) {
 	waiters := s.fill()
 	last := waiters[len(waiters)-1]
 	last.cancel()
-	s.settle()
+	s.synchronize()
 	s.queues(s.queue-last.n, "after a cancellation")
 	s.acquires(last.n).wantWait("in the place of one that was cancelled")
 	wantWaiting("when another takes the place of one that was cancelled", waiters[:len(waiters)-1]...)
@@ -49,7 +49,7 @@ func cancelServes(s *subject) {
 	a.mustWait("with one permit left")
 	b.mustWait("with one permit left, and a waiter for two ahead")
 	a.cancel()
-	s.settle()
+	s.synchronize()
 	b.wantGrant("with one permit left, after the waiter ahead was cancelled")
 }
 
@@ -68,10 +68,10 @@ func cancelKeepsNothing(s *subject) {
 			c.cancel()
 		}
 		if seen {
-			s.settle()
+			s.synchronize()
 		}
 		l.Release()
-		s.settle()
+		s.synchronize()
 		for _, c := range waiters {
 			c.wantError(context.Canceled, "cancelled before permits came back")
 		}

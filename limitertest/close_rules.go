@@ -43,7 +43,7 @@ func closeEndsWaits(s *subject) {
 	c.mustWait("with nothing available")
 	probe.mustWait("with nothing available")
 	s.closes()
-	s.settle()
+	s.synchronize()
 	c.wantError(core.ErrClosed, "after Close")
 	probe.wantError(core.ErrClosed, "after Close")
 	s.counted(before, 0, 0, "waits ended by Close")

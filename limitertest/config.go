@@ -155,13 +155,15 @@ const (
 	Refunder                           // core.Refunder
 	Replenisher                        // core.Replenisher
 	Closer                             // io.Closer
+	Settler                            // core.Settler
+	Resetter                           // core.Resetter
 
 	interfaces = iota // how many there are
 )
 
 // offers is what a limiter is beside the interface.
 type offers struct {
-	reporter, idler, refunder, replenisher, closer bool
+	reporter, idler, refunder, replenisher, closer, settler, resetter bool
 }
 
 // offersOf returns what the limiter is, but for what it is in form alone.
@@ -171,6 +173,8 @@ func offersOf(l core.Limiter, lacks Interfaces) offers {
 	_, o.idler = l.(core.Idler)
 	_, o.refunder = l.(core.Refunder)
 	_, o.closer = l.(io.Closer)
+	_, o.settler = l.(core.Settler)
+	_, o.resetter = l.(core.Resetter)
 	// A chain is a Replenisher with a period of 0 if nothing in it replenishes.
 	r, ok := l.(core.Replenisher)
 	o.replenisher = ok && lacks&Replenisher == 0 && r.ReplenishmentPeriod() > 0
@@ -178,6 +182,8 @@ func offersOf(l core.Limiter, lacks Interfaces) offers {
 	o.idler = o.idler && lacks&Idler == 0
 	o.refunder = o.refunder && lacks&Refunder == 0
 	o.closer = o.closer && lacks&Closer == 0
+	o.settler = o.settler && lacks&Settler == 0
+	o.resetter = o.resetter && lacks&Resetter == 0
 	return o
 }
 

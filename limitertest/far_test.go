@@ -235,7 +235,8 @@ func TestWhatALimiterLacksIsNotLookedAt(t *testing.T) {
 		Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Minute,
 	}
 	require.NotEmpty(t, limitertest.Judge(t, c, "statistics add up").Faults)
-	c.Lacks = limitertest.Reporter | limitertest.Idler | limitertest.Refunder | limitertest.Closer
+	c.Lacks = limitertest.Reporter | limitertest.Idler | limitertest.Refunder | limitertest.Closer |
+		limitertest.Settler | limitertest.Resetter
 	require.NotEmpty(t, limitertest.Judge(t, c, "statistics add up").Skipped)
 	limitertest.Run(t, c)
 }

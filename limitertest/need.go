@@ -30,6 +30,8 @@ const (
 	refunder
 	replenisher
 	closer
+	settler
+	resetter
 	updates // Config.Update
 	roams   // Config.Roams
 )
@@ -67,6 +69,8 @@ func (n need) unmet(f *facts) string {
 		{updates, f.Update != nil, "there is no Config.Update"},
 		{roams, f.Roams, "Config.Roams is not set"},
 		{closer, f.closer, "the limiter is no io.Closer"},
+		{settler, f.settler, "the limiter is no core.Settler"},
+		{resetter, f.resetter, "the limiter is no core.Resetter"},
 	} {
 		if n&c.need != 0 && !c.met {
 			return c.say

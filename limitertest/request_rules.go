@@ -157,7 +157,7 @@ func probeWaits(s *subject) {
 				w.cancel()
 			}
 		}
-		s.settle()
+		s.synchronize()
 	}
 	s.restock()
 	for _, c := range waiting {

@@ -23,6 +23,7 @@ type subject struct {
 	ctx context.Context // of the rule
 
 	l      core.Limiter
+	made   time.Time    // no later than l was
 	leases []core.Lease // taken, perhaps released
 	calls  []*call      // begun, perhaps ended
 
@@ -48,6 +49,7 @@ func (s *subject) stopf(format string, args ...any) {
 // renew goes on with a new limiter.
 func (s *subject) renew() {
 	s.clear()
+	s.made = time.Now()
 	if s.l = s.New(); s.l == nil {
 		s.stopf("Config.New returned nil")
 	}
@@ -65,7 +67,7 @@ func (s *subject) clear() {
 		c.cancel()
 	}
 	if s.calls != nil {
-		s.settle()
+		s.synchronize()
 	}
 	if slices.ContainsFunc(s.calls, (*call).waits) {
 		s.pass(time.Millisecond) // that may be all they want
@@ -73,9 +75,13 @@ func (s *subject) clear() {
 	s.release()
 	s.leases, s.calls = nil, nil
 	l := s.l
-	if s.l = nil; l == nil {
-		return
+	if s.l = nil; l != nil {
+		s.leave(l)
 	}
+}
+
+// leave closes a limiter, if it can be closed, and is done with it.
+func (s *subject) leave(l core.Limiter) {
 	if s.Done != nil {
 		defer s.Done(l)
 	}
@@ -86,8 +92,8 @@ func (s *subject) clear() {
 	}
 }
 
-// settle waits until everybody who can go on has gone on.
-func (s *subject) settle() {
+// synchronize waits until everybody who can go on has gone on.
+func (s *subject) synchronize() {
 	if !s.RealTime {
 		synctest.Wait()
 	}
@@ -100,7 +106,7 @@ func (s *subject) pass(d time.Duration) {
 		wait(d)
 		s.passes.Add(1)
 	}
-	s.settle()
+	s.synchronize()
 }
 
 // refill lets pass the time after which all that was taken is back, and takes care that
@@ -122,7 +128,7 @@ func (s *subject) replenish() bool {
 		s.stopf("Config.Manual is set, but the limiter is no core.Replenisher")
 	}
 	back := r.TryReplenish()
-	s.settle()
+	s.synchronize()
 	return back
 }
 
@@ -138,7 +144,7 @@ func (s *subject) release() {
 		l.Release()
 	}
 	if s.calls != nil {
-		s.settle()
+		s.synchronize()
 	}
 }
 
@@ -175,7 +181,7 @@ func (s *subject) gate(open bool) {
 	s.passes.Add(1)
 	s.Gate(s.l, open)
 	s.passes.Add(1)
-	s.settle()
+	s.synchronize()
 }
 
 // refused wants to be rejected, now.

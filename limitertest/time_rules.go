@@ -244,10 +244,11 @@ func idleEarnsNothing(s *subject) {
 	}
 }
 
-// idleFor: since when every permit has been available.
+// idleFor: idle for at least as long as somebody has seen it, and never longer than every
+// permit has been available.
 func idleFor(s *subject) {
 	idler := s.l.(core.Idler)
-	idle := func(want bool, when string) time.Duration {
+	look := func(want bool, when string) time.Duration {
 		s.pass(s.Lag)
 		d, got := idler.IdleFor()
 		if got != want || d < 0 || !got && d > 0 {
@@ -255,25 +256,28 @@ func idleFor(s *subject) {
 		}
 		return d
 	}
-	grows := func(from time.Duration, when string) {
+	idle := func(since time.Time, when string) {
+		seen, first := time.Now(), look(true, when)
 		if s.RealTime {
 			return
 		}
 		s.pass(time.Second)
-		later := from + time.Second + s.Lag
-		if d := idle(true, when); d <= later-s.grain() || d >= later+s.grain() {
-			s.faultf("IdleFor() %s, and %v later: %v, want %v", when, time.Second+s.Lag, d, later)
+		d := look(true, when)
+		least, most := time.Since(seen)-s.Lag, time.Since(since)
+		if d <= least-s.grain() || d >= most+s.grain() {
+			s.faultf("IdleFor() %s, first %v and then %v: want %v at least, %v at most", when, first, d, least, most)
 		}
 	}
-	grows(idle(true, "of a new limiter"), "of a new limiter")
+	idle(s.made, "of a new limiter")
 	if s.unlimited() {
 		return
 	}
 	s.takes(1)
-	idle(false, "with a permit taken")
+	look(false, "with a permit taken")
 	if s.RealTime && s.Refill > 0 {
 		return
 	}
+	last := time.Now()
 	s.restock()
-	grows(idle(true, "with all permits back"), "with all permits back")
+	idle(last, "with all permits back")
 }

@@ -11,7 +11,7 @@ func (s *subject) updates(limit int) {
 	if err := s.Update(s.l, limit); err != nil {
 		s.stopf("Update to a limit of %d: %v, want nil", limit, err)
 	}
-	s.settle()
+	s.synchronize()
 }
 
 // updateKeeps: what is taken stays taken. A bucket keeps the tokens it has, no more than it

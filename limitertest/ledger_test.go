@@ -1,0 +1,416 @@
+package limitertest_test
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// ledger is the reference for what can be settled: a limiter of somebody's own that keeps
+// one number, the permits that are out, and does plain arithmetic on it. More may be out
+// than the limit; that is a debt. Its queue serves the oldest first. Its faults break rules.
+type ledger struct {
+	queueLimit int
+	back       comesBack
+	faults     ledgerFaults
+
+	mu     sync.Mutex
+	limit  int
+	out    int       // at least 0
+	next   time.Time // when permits come back, while out > 0
+	resets int
+	stats  core.Statistics
+	queue  []*applicant
+	timer  *time.Timer // of the next permits, while somebody waits
+	closed bool
+}
+
+// comesBack is how permits come back: one every period; all of them every period, on a
+// grid; and with no period, by a release.
+type comesBack struct {
+	period time.Duration
+	all    bool
+}
+
+type ledgerFaults struct {
+	keepsNumber     bool // Settle returns the lease as it was
+	losesMetadata   bool // Settle returns a lease without
+	givesNothing    bool // a settlement for less gives nothing back
+	givesLate       bool // a settlement for less counts the whole lease, whenever it comes
+	servesNobody    bool // a settlement for less wakes nobody
+	takesNothing    bool // a settlement for more takes nothing
+	forgivesDebt    bool // a settlement for more takes what is there and no more
+	waitsForMore    bool // a settlement for more waits for what comes next
+	overflows       bool // sums wrap around
+	servesInDebt    bool // what comes back serves a waiter, whatever is owed
+	concealsDebt    bool // RetryAfter does not count the debt
+	counts          bool // a settlement counts as a grant
+	takesTwice      bool // a spent lease is settled once more
+	looksFirst      bool // two settlements at once may both win
+	takesAnybodys   bool // the lease of another limiter is settled
+	endsWithClose   bool // after Close nothing is settled
+	updatePaysDebt  bool // an Update forgets a debt
+	resetKeepsDebt  bool // a Reset fills up an empty limiter, and leaves a debt
+	resetWakesNone  bool // a Reset wakes nobody
+	resetForgetsAll bool // a Reset clears the counts
+	resetKeepsOld   bool // after a Reset old leases still give back
+}
+
+// grant is what a ledger knows of a lease.
+type grant struct {
+	of      *ledger
+	permits int
+	at      time.Time
+	resets  int // there had been
+	spent   bool
+}
+
+// granted carries a ledger's grant on its leases.
+var granted = core.NewMetadataKey[*grant]("LEDGER")
+
+// applicant waits for permits.
+type applicant struct {
+	permits int
+	decided chan struct{}
+	lease   core.Lease
+}
+
+func newLedger(back comesBack, queueLimit int, faults ledgerFaults) *ledger {
+	l := &ledger{limit: limit, queueLimit: queueLimit, back: back, faults: faults}
+	l.next = time.Now().Add(back.period)
+	return l
+}
+
+// advanceLocked brings back what is due.
+func (l *ledger) advanceLocked() {
+	for l.back.period > 0 && (l.out > 0 || l.back.all) && !time.Now().Before(l.next) {
+		l.out--
+		if l.back.all {
+			l.out = 0
+		}
+		l.next = l.next.Add(l.back.period)
+	}
+}
+
+// addLocked moves what is out.
+func (l *ledger) addLocked(n int) {
+	if l.out == 0 && !l.back.all {
+		l.next = time.Now().Add(l.back.period)
+	}
+	if n > math.MaxInt-l.out && !l.faults.overflows {
+		n = math.MaxInt - l.out
+	}
+	if l.out += n; !l.faults.overflows {
+		l.out = max(l.out, 0)
+	}
+}
+
+func (l *ledger) availableLocked() int { return max(l.limit-l.out, 0) }
+
+// retryAfterLocked returns when a request for n could be served, ahead permits before it.
+func (l *ledger) retryAfterLocked(n, ahead int) time.Duration {
+	wait := time.Until(l.next)
+	if l.back.all {
+		return wait
+	}
+	out := l.out
+	if l.faults.concealsDebt {
+		out = min(out, l.limit)
+	}
+	short := max(n, 1) + ahead - (l.limit - out)
+	if short-1 > int((math.MaxInt64-wait)/l.back.period) {
+		return math.MaxInt64
+	}
+	return wait + time.Duration(short-1)*l.back.period
+}
+
+func (l *ledger) Available() int { return l.Statistics().Available }
+
+func (l *ledger) Statistics() core.Statistics {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advanceLocked()
+	st := l.stats
+	st.Limit, st.Available = l.limit, l.availableLocked()
+	return st
+}
+
+// decideLocked returns the lease of a request that need not wait.
+func (l *ledger) decideLocked(n int) (core.Lease, bool) {
+	l.advanceLocked()
+	switch {
+	case n < 0:
+		return core.Refuse(core.ErrNegativePermits), true
+	case l.closed:
+		return core.Refuse(core.ErrClosed), true
+	case n > l.limit:
+		return core.Refuse(core.ErrPermitsExceedLimit), true
+	case max(n, 1) > l.availableLocked(), n > 0 && l.stats.Queued > 0:
+		return core.Lease{}, false
+	}
+	return l.grantLocked(n), true
+}
+
+func (l *ledger) grantLocked(n int) core.Lease {
+	l.stats.Granted++
+	l.addLocked(n)
+	return l.leaseLocked(n, time.Now(), nil)
+}
+
+// leaseLocked returns a lease of permits that are out.
+func (l *ledger) leaseLocked(n int, at time.Time, metadata []core.Metadata) core.Lease {
+	g := &grant{of: l, permits: n, at: at, resets: l.resets}
+	var release func()
+	if l.back.period == 0 {
+		release = func() { l.release(g) }
+	}
+	return core.Grant(n, release, append(metadata, granted.With(g))...)
+}
+
+func (l *ledger) release(g *grant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !g.spent || l.faults.takesTwice {
+		g.spent = true
+		l.addLocked(-g.permits)
+		l.serveLocked()
+	}
+}
+
+// rejectLocked returns a rejection, with a time if time helps.
+func (l *ledger) rejectLocked(n, ahead int) core.Lease {
+	l.stats.Rejected++
+	if l.back.period == 0 {
+		return core.Reject()
+	}
+	return core.Reject(core.RetryAfter.With(l.retryAfterLocked(n, ahead)))
+}
+
+func (l *ledger) TryAcquire(n int) core.Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lease, decided := l.decideLocked(n)
+	if !decided {
+		ahead := l.stats.Queued
+		if n == 0 {
+			ahead = 0
+		}
+		return l.rejectLocked(n, ahead)
+	}
+	return lease
+}
+
+func (l *ledger) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	if err := ctx.Err(); err != nil && n >= 0 {
+		return core.Refuse(err), err
+	}
+	l.mu.Lock()
+	lease, decided := l.decideLocked(n)
+	if !decided && n > l.queueLimit-l.stats.Queued {
+		lease, decided = l.rejectLocked(n, l.stats.Queued), true
+	}
+	if decided {
+		l.mu.Unlock()
+		return lease, lease.Err()
+	}
+	a := &applicant{permits: n, decided: make(chan struct{})}
+	l.queue = append(l.queue, a)
+	l.stats.Queued += n
+	l.serveLocked()
+	l.mu.Unlock()
+	select {
+	case <-a.decided:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return l.withdraw(ctx, a)
+	}
+	return a.lease, a.lease.Err()
+}
+
+func (l *ledger) withdraw(ctx context.Context, a *applicant) (core.Lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.queue, a); i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+		l.stats.Queued -= a.permits
+		l.serveLocked()
+		return core.Refuse(ctx.Err()), ctx.Err()
+	}
+	if g, ok := granted.From(a.lease); ok {
+		l.stats.Granted--
+		g.spent = true
+		l.addLocked(-g.permits)
+		l.serveLocked()
+	}
+	return core.Refuse(ctx.Err()), ctx.Err()
+}
+
+// serveLocked grants to the oldest as long as they fit, and sees to it that it is called
+// when more comes back.
+func (l *ledger) serveLocked() {
+	l.advanceLocked()
+	probes := slices.DeleteFunc(slices.Clone(l.queue), func(a *applicant) bool { return a.permits > 0 })
+	queue := slices.DeleteFunc(slices.Clone(l.queue), func(a *applicant) bool { return a.permits == 0 })
+	grant := func(from []*applicant) []*applicant {
+		for len(from) > 0 && max(from[0].permits, 1) <= l.availableLocked() {
+			from[0].lease = l.grantLocked(from[0].permits)
+			l.stats.Queued -= from[0].permits
+			close(from[0].decided)
+			from = from[1:]
+		}
+		return from
+	}
+	l.queue = append(grant(queue), grant(probes)...)
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	if l.back.period > 0 && len(l.queue) > 0 {
+		l.timer = time.AfterFunc(time.Until(l.next), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.serveLocked()
+		})
+	}
+}
+
+func (l *ledger) Refund(lease core.Lease) { l.Settle(lease, 0) }
+
+func (l *ledger) Settle(lease core.Lease, n int) core.Lease {
+	g, ok := granted.From(lease)
+	if l.faults.takesAnybodys && lease.Acquired() && (!ok || g.of != l) {
+		g, ok = &grant{of: l, permits: lease.Permits()}, true
+	}
+	if !ok || g.of != l {
+		return lease
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advanceLocked()
+	if g.spent && !l.faults.takesTwice || l.closed && l.faults.endsWithClose {
+		return lease
+	}
+	if l.faults.looksFirst {
+		l.mu.Unlock()
+		time.Sleep(1 * time.Nanosecond)
+		l.mu.Lock()
+	}
+	g.spent = true
+	n = max(n, 0)
+	switch by := n - g.permits; {
+	case by > 0:
+		l.takeLocked(by)
+	case l.faults.givesNothing:
+	default:
+		l.giveBackLocked(-by, g)
+	}
+	return l.settledLocked(lease, n, g.at)
+}
+
+// takeLocked takes permits, whether they are there or not.
+func (l *ledger) takeLocked(n int) {
+	if l.faults.waitsForMore {
+		l.mu.Unlock()
+		time.Sleep(l.back.period)
+		l.mu.Lock()
+	}
+	if l.faults.takesNothing {
+		return
+	}
+	if l.faults.forgivesDebt {
+		n = min(n, l.availableLocked())
+	}
+	l.addLocked(n)
+}
+
+// giveBackLocked gives back of a grant what is certain: all of it at the instant of the
+// grant, or in its window; later nothing.
+func (l *ledger) giveBackLocked(n int, g *grant) {
+	sameWindow := l.back.all && !g.at.Before(l.next.Add(-l.back.period))
+	certain := l.back.period == 0 || g.resets == l.resets && (sameWindow || g.at.Equal(time.Now()))
+	if !certain && !l.faults.givesLate {
+		return
+	}
+	l.addLocked(-n)
+	if l.faults.servesInDebt {
+		defer func(out int) { l.out = out }(l.out)
+		l.out = min(l.out, max(l.limit-n, 0))
+	}
+	if !l.faults.servesNobody {
+		l.serveLocked()
+	}
+}
+
+// settledLocked returns the lease that stands in the place of a settled one.
+func (l *ledger) settledLocked(lease core.Lease, n int, at time.Time) core.Lease {
+	if l.faults.counts {
+		l.stats.Granted++
+	}
+	if l.faults.keepsNumber {
+		return lease
+	}
+	var metadata []core.Metadata
+	for name, value := range maps.Collect(lease.Metadata()) {
+		if name != granted.Name() && !l.faults.losesMetadata {
+			metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
+		}
+	}
+	return l.leaseLocked(n, at, metadata)
+}
+
+func (l *ledger) update(limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.advanceLocked()
+	if l.faults.updatePaysDebt {
+		l.out = min(l.out, l.limit)
+	}
+	if !l.back.all && l.back.period > 0 { // a bucket keeps the tokens it has
+		l.out = max(l.out+limit-l.limit, 0)
+	}
+	l.limit = limit
+	l.serveLocked()
+}
+
+func (l *ledger) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.faults.resetKeepsOld {
+		l.resets++
+	}
+	l.out = max(l.out-l.limit, 0)
+	if !l.faults.resetKeepsDebt {
+		l.out = 0
+	}
+	if l.faults.resetForgetsAll {
+		l.stats.Granted, l.stats.Rejected = 0, 0
+	}
+	if !l.faults.resetWakesNone {
+		l.serveLocked()
+	}
+}
+
+func (l *ledger) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, a := range l.queue {
+		a.lease = core.Refuse(core.ErrClosed)
+		close(a.decided)
+	}
+	l.queue, l.stats.Queued = nil, 0
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	return nil
+}
+
+// rateLedger is a ledger whose permits come back with time.
+type rateLedger struct{ *ledger }
+
+func (l rateLedger) Reset() { l.reset() }

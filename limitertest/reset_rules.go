@@ -1,0 +1,60 @@
+package limitertest
+
+import "github.com/sluice-go/sluice/core"
+
+// reset makes the limiter as new.
+func (s *subject) reset() {
+	s.l.(core.Resetter).Reset()
+	s.synchronize()
+}
+
+// resetFills: everything is back but what is held, debts are gone, and the counts stay.
+func resetFills(s *subject) {
+	old := s.empties()
+	s.refused(1, "with nothing available")
+	before, _ := s.counts()
+	s.reset()
+	s.counted(before, 0, 0, "a Reset")
+	if s.Holds {
+		s.has(0, "after a Reset, with all permits held")
+	}
+	s.release()
+	s.has(s.Limit, "after a Reset")
+	s.empties()
+	if s.refunder {
+		s.l.(core.Refunder).Refund(old)
+		s.has(0, "after a refund of a lease from before a Reset")
+	}
+	if s.settler {
+		s.settle(old, 0)
+		s.has(0, "after a lease from before a Reset was settled")
+	}
+	if s.settler {
+		s.renew()
+		s.settles(s.takes(1), more(s.Limit, 3))
+		s.reset()
+		s.release()
+		s.has(s.Limit, "after a Reset of a debt")
+		s.empties()
+	}
+	if s.Manual || s.RealTime {
+		return
+	}
+	s.release()
+	d := s.retryAfter(s.refused(1, "after a Reset, with nothing available"), "a failed try after a Reset")
+	if d > s.Refill {
+		s.faultf("RetryAfter after a Reset: %v, though all is back after %v", d, s.Refill)
+	}
+	s.exact(1, d)
+}
+
+// resetServes: at once.
+func resetServes(s *subject) {
+	s.empties()
+	s.release()
+	c := s.acquires(1)
+	c.mustWait("with nothing available")
+	s.reset()
+	c.wantGrant("after a Reset")
+	s.has(s.Limit-1, "after a Reset that served a waiter")
+}

@@ -1,0 +1,102 @@
+package limitertest_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/limitertest"
+)
+
+// How the permits of the references come back, and what is claimed of them.
+var (
+	byRelease = comesBack{}
+	byTokens  = comesBack{period: 6 * time.Second}
+	byWindow  = comesBack{period: time.Minute, all: true}
+
+	ledgerOfSlots   = limitertest.Config{Limit: limit, QueueLimit: queue, Update: updateLedger}
+	ledgerOfTokens  = limitertest.Config{Limit: limit, QueueLimit: queue, Refill: 30 * time.Second, Update: updateLedger}
+	ledgerOfWindows = limitertest.Config{Limit: limit, QueueLimit: queue, Refill: time.Minute, Update: updateLedger}
+)
+
+func updateLedger(l core.Limiter, limit int) error {
+	switch l := l.(type) {
+	case rateLedger:
+		l.update(limit)
+	case *ledger:
+		l.update(limit)
+	}
+	return nil
+}
+
+// ledgers returns a maker of ledgers, with faults or without.
+func ledgers(back comesBack, set ...func(*ledgerFaults)) func() core.Limiter {
+	return func() core.Limiter {
+		var faults ledgerFaults
+		for _, f := range set {
+			f(&faults)
+		}
+		l := newLedger(back, queue, faults)
+		if back.period > 0 {
+			return rateLedger{l}
+		}
+		return l
+	}
+}
+
+// A plain limiter that does the arithmetic keeps the rules.
+func TestLedgersConform(t *testing.T) {
+	for name, c := range map[string]struct {
+		back  comesBack
+		claim limitertest.Config
+		skip  []string
+	}{
+		"slots":  {byRelease, ledgerOfSlots, nil},
+		"tokens": {byTokens, ledgerOfTokens, nil},
+		"window": {byWindow, ledgerOfWindows, []string{
+			"retry after counts the queue ahead", // it plans no further than this window
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.claim.New = ledgers(c.back)
+			c.claim.Skip = slices.Concat(c.skip, []string{
+				"a hopeless deadline is rejected at once", // a ledger lets everybody wait
+				"counts only grow",                        // and takes back the count of a grant that came too late
+				"an update refuses who no longer fits",
+				"a bad update changes nothing",
+			})
+			limitertest.Run(t, c.claim)
+		})
+	}
+}
+
+// Ledgers with one fault each.
+var brokenSettlers = []broken{
+	{"a settled lease replaces the first", "returns the first", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.keepsNumber = true })},
+	{"a settled lease replaces the first", "loses its metadata", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.losesMetadata = true })},
+	{"settling for less gives back the difference", "gives back nothing", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.givesNothing = true })},
+	{"settling late gives back nothing twice", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.givesLate = true })},
+	{"settling late gives back nothing twice", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, func(f *ledgerFaults) { f.givesLate = true })},
+	{"settling for less serves a waiter", "serves nobody", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.servesNobody = true })},
+	{"settling for more takes at once", "waits until there is more", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.waitsForMore = true })},
+	{"settling for more takes at once", "takes nothing", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesNothing = true })},
+	{"settling adds up", "forgives what is not there", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.forgivesDebt = true })},
+	{"settling adds up", "forgives what is not there", ledgerOfWindows, ledgers(byWindow, func(f *ledgerFaults) { f.forgivesDebt = true })},
+	{"a debt is paid before a waiter is served", "serves a waiter", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.servesInDebt = true })},
+	{"retry after counts the debt", "counts from empty", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.concealsDebt = true })},
+	{"retry after counts the debt", "forgives what is not there", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.forgivesDebt = true })},
+	{"a debt does not overflow", "wraps around", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.overflows = true })},
+	{"settling counts as nothing", "counts as a grant", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.counts = true })},
+	{"a spent lease gives nothing back", "gives it back again", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesTwice = true })},
+	{"a spent lease gives nothing back", "gives it back again", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.takesTwice = true })},
+	{"a lease is settled once", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.looksFirst = true })},
+	{"only a live grant can be settled", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesAnybodys = true })},
+	{"a lease can be settled after close", "does nothing", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.endsWithClose = true })},
+	{"an update keeps a debt", "forgets it", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.updatePaysDebt = true })},
+	{"an update keeps a debt", "forgets it", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.updatePaysDebt = true })},
+	{"a reset makes a rate limiter as new", "leaves the debt", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.resetKeepsDebt = true })},
+	{"a reset makes a rate limiter as new", "clears the counts", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.resetForgetsAll = true })},
+	{"a reset makes a rate limiter as new", "remembers old leases", ledgerOfWindows, ledgers(byWindow, func(f *ledgerFaults) { f.resetKeepsOld = true })},
+	{"a reset serves a waiter", "wakes nobody", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.resetWakesNone = true })},
+}
