@@ -61,7 +61,8 @@ func enter(root, path string) error {
 	return nil
 }
 
-// List returns the listings of the packages in folders, which are relative to root. Programs have none.
+// List returns the listings of the packages in folders, which are relative to root. Programs have none, nor have
+// packages that export nothing.
 //
 // The types are read from the compiler's export data, so that they are the compiler's own, inferred types and
 // promoted methods included. They are always those of linux/amd64: a record cannot depend on who writes it.
@@ -91,7 +92,9 @@ func List(ctx context.Context, root string, folders []string) ([]Listing, error)
 		if err != nil {
 			return nil, err
 		}
-		listings = append(listings, newListing(types, p.Module.Path))
+		if l := newListing(types, p.Module.Path); len(l.Lines) > 0 {
+			listings = append(listings, l)
+		}
 	}
 	slices.SortFunc(listings, func(a, b Listing) int { return strings.Compare(a.Path, b.Path) })
 	return listings, nil

@@ -45,6 +45,13 @@ func TestListing(t *testing.T) {
 	assert.Equal(t, string(want), listings[0].String())
 }
 
+// The module's root is documentation alone.
+func TestAPackageWithoutExportsHasNoListing(t *testing.T) {
+	listings, err := api.List(t.Context(), root, []string{"."})
+	require.NoError(t, err)
+	require.Empty(t, listings)
+}
+
 func TestListRefusesAPackageThatDoesNotCompile(t *testing.T) {
 	_, err := api.List(t.Context(), root, []string{"./internal/api/testdata/broken"})
 	assert.ErrorContains(t, err, "undefined: nowhere")

@@ -1,0 +1,42 @@
+// Package sluice is the root of a library of rate-limited concurrency primitives. It holds
+// no code: import the packages below.
+//
+// A limiter hands out permits as a lease, and the same limiter plugs into a channel, a pipe,
+// a reader, a worker pool, an HTTP server, a map of keys or Redis:
+//
+//	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20)) // 100 a second, 20 at once
+//	if err != nil {
+//		return err
+//	}
+//	lease, err := limiter.Acquire(ctx, 1) // waits its turn; TryAcquire does not wait
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Release()
+//
+// # Limiters
+//
+//   - core: concurrency limiter, token bucket, fixed and sliding window; leases, chains,
+//     statistics.
+//   - partition: one limiter for each key, in bounded memory.
+//   - spec: limits written as text, such as "100/s burst 20".
+//   - adaptive: a concurrency limit that follows latency, and load shedding.
+//   - redislimit (a module of its own): limiters shared by many processes, on Redis.
+//
+// # What a limiter plugs into
+//
+//   - channel: a channel whose queued items hold leases.
+//   - pipe: an in-memory pipe and a pair of connections; permits are bytes.
+//   - ioreader: throttled readers, writers, connections, listeners and copies; permits are
+//     bytes.
+//   - worker: a pool whose tasks run under a lease.
+//   - httplimit: middleware for servers, and a transport for clients.
+//   - resilience: calls a function under a limiter.
+//
+// # Tools
+//
+//   - limitertest: a conformance suite for any limiter, and a check for leaked leases.
+//   - telemetry (a module of its own): OpenTelemetry and Prometheus.
+//   - cmd/sluice (a module of its own): a command that throttles, runs, proxies and
+//     simulates.
+package sluice
