@@ -16,14 +16,11 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func all(l core.Limiter) httplimit.Limiter { return partition.Shared[*http.Request](l) }
 

@@ -1,17 +1,16 @@
-package nettest_test
+package compat_test
 
 import (
-	"math"
 	"net"
 	"testing"
 
 	"golang.org/x/net/nettest"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-func TestConns(t *testing.T) {
+// Throttled connections pass nettest's suite for connections.
+func TestThrottledConns(t *testing.T) {
 	for name, pair := range map[string]func() (net.Conn, net.Conn, error){
 		"pipe": func() (net.Conn, net.Conn, error) {
 			a, b := net.Pipe()
@@ -58,44 +57,20 @@ func tcp() (a, b net.Conn, err error) {
 	return a, b, err
 }
 
-func bucket(t *testing.T) core.Limiter {
-	t.Helper()
-	l, err := core.NewTokenBucket(ioreader.PerSecond(1 << 30))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func semaphore(t *testing.T) core.Limiter {
-	t.Helper()
-	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 64 << 10, QueueLimit: math.MaxInt})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func chain(t *testing.T) core.Limiter {
-	t.Helper()
-	l, err := core.Chain(semaphore(t), bucket(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
 func buckets(t *testing.T) ioreader.ConnOptions {
 	t.Helper()
-	return ioreader.ConnOptions{Read: bucket(t), Write: bucket(t)}
+	return ioreader.ConnOptions{Read: fastBucket(t), Write: fastBucket(t)}
 }
 
 func semaphores(t *testing.T) ioreader.ConnOptions {
 	t.Helper()
-	return ioreader.ConnOptions{Read: semaphore(t), Write: semaphore(t)}
+	return ioreader.ConnOptions{Read: slots(t, 64<<10), Write: slots(t, 64<<10)}
 }
 
 func chains(t *testing.T) ioreader.ConnOptions {
 	t.Helper()
-	return ioreader.ConnOptions{Read: chain(t), Write: chain(t)}
+	return ioreader.ConnOptions{
+		Read:  chain(t, slots(t, 64<<10), fastBucket(t)),
+		Write: chain(t, slots(t, 64<<10), fastBucket(t)),
+	}
 }

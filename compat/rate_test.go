@@ -1,0 +1,3 @@
+package compat_test
+
+import _ "golang.org/x/time/rate"
