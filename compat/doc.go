@@ -1,7 +1,11 @@
-// Package compat tests Sluice with other people's code: the test suites of golang.org/x/net
-// and puddle, golang.org/x/time/rate and netutil.LimitListener side by side with ours, and
-// httplimit with a router, a WebSocket library and a parser of structured fields.
+// Package compat tests Sluice with other people's code:
 //
-// It holds tests alone. It is a module of its own, so that nobody who imports Sluice
+//   - The tests of golang.org/x/time/rate and of puddle, run from a copy in which a limiter
+//     of core's stands in for theirs. The adapters are in testdata.
+//   - golang.org/x/net/nettest on the connections of pipe and ioreader, and what x/net asks
+//     of netutil.LimitListener, asked of ioreader.NewListener as well.
+//   - httplimit with a router, a WebSocket library and a parser of structured fields.
+//
+// It holds tests alone, and is a module of its own, so that nobody who imports Sluice
 // requires what only its tests need.
 package compat

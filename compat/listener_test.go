@@ -66,12 +66,13 @@ func TestListenerAcceptsNoMoreThanItsLimit(t *testing.T) {
 			}
 		}()
 		var clients sync.WaitGroup
+		t.Cleanup(clients.Wait) // after the connections are closed
 		for range 2 * conns {
 			clients.Go(func() { _, _ = dial(l.Addr()) })
 		}
 		for range conns {
 			c := <-accepted
-			defer c.Close()
+			t.Cleanup(func() { c.Close() })
 		}
 		select {
 		case <-accepted:
@@ -80,7 +81,6 @@ func TestListenerAcceptsNoMoreThanItsLimit(t *testing.T) {
 		}
 		assert.NoError(t, l.Close())
 		<-closed
-		t.Cleanup(clients.Wait)
 	})
 }
 
