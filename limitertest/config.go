@@ -11,89 +11,88 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// NoQueue as [Config].QueueLimit says that nobody may wait.
+// NoQueue is the [Config].QueueLimit of a limiter in which nobody may wait.
 const NoQueue = -1
 
-// Config says what the limiter under test promises. New and Limit are required. What is
-// left out of the rest is found out by asking a limiter; what is said is checked, so say
-// it if you know it.
+// Config describes the limiter under test. New and Limit are required. Run finds out most of
+// what is left zero by trying a limiter; what is set is checked, so set what you know.
 type Config struct {
-	// New returns a new limiter with all its permits available, each time another. It is
-	// called in the bubble in which the limiter is used, several times.
+	// New returns a new limiter with all its permits available. It is called several times,
+	// each time in the bubble in which the limiter is used, and must not return the same
+	// limiter twice. Required.
 	New func() core.Limiter
 
-	// Done is called with each limiter that New made, once its rule is done with it and it
-	// has been closed if it can be, in the same bubble: to stop the server it speaks to, say.
-	// nil: there is nothing to do. It may be called while a test is failing, and must not
-	// expect the limiter to be in good order.
+	// Done is called once for each limiter that New returned, in the same bubble, after its
+	// rule has ended and the limiter, if it is an io.Closer, has been closed. It stops a
+	// server that New started, for example. It may be called while the test is failing, with
+	// a limiter in any state. nil: nothing is called.
 	Done func(core.Limiter)
 
-	// Limit is the permit limit, at least 1. math.MaxInt: the limiter grants everything,
-	// and the rules about having nothing do not apply, unless there is a Gate.
+	// Limit is the permit limit, at least 1. math.MaxInt: the limiter grants everything, and
+	// the rules about an exhausted limiter are skipped, unless Gate is set. Required.
 	Limit int
 
-	// Gate is for a limiter whose Limit is math.MaxInt that refuses at times nonetheless,
-	// as one that sheds load does. It shuts the limiter, so that nothing is available, or
-	// opens it again. When it returns that is in force; it may let time pass. A new limiter
-	// is open.
+	// Gate makes a limiter whose Limit is math.MaxInt refuse everything (open is false) or
+	// grant everything again (open is true), for a limiter that sheds load. The change is in
+	// force when Gate returns; Gate may let time pass. A new limiter is open. nil: the limiter
+	// never refuses.
 	Gate func(l core.Limiter, open bool)
 
-	// QueueLimit is how many permits may wait: [NoQueue] for none, math.MaxInt for no
-	// bound. 0: it is found out, and QueueOrder with it; QueueOrder is then ignored.
+	// QueueLimit is how many permits may wait: [NoQueue] for none, math.MaxInt for no bound.
+	// 0: QueueLimit and QueueOrder are found out, and QueueOrder is ignored.
 	QueueLimit int
 
-	// QueueOrder is who is served first.
+	// QueueOrder is the order in which waiters are served.
 	QueueOrder core.QueueOrder
 
-	// Update puts another limit in force, the rest of its options unchanged, where a limiter
-	// can be updated while it runs; it returns what the limiter's own method returns. nil: the
-	// limiter can't.
+	// Update changes the permit limit of a limiter in use, and nothing else, and returns what
+	// the limiter's own method returns. nil: the limit cannot be changed.
 	Update func(l core.Limiter, limit int) error
 
-	// Refill is the time after which all permits have come back, and not earlier, if all
-	// were taken at once from a new limiter; at least as soon if they were taken in any
-	// other way. A bucket's is its period times limit/tokens, rounded up; a window's is its
-	// length, unless its grid is anchored elsewhere. 0: permits do not come back with time.
-	// If it is 0, Manual and Holds are ignored, and all three are found out.
+	// Refill is how long it takes until all permits are back after all were taken from a new
+	// limiter at once: exactly so long then, and at most so long after any other use. For a
+	// bucket it is the period times limit/tokens, rounded up to whole periods; for a window
+	// it is the window's length, unless the grid has an anchor. 0: permits do not come back
+	// with time, or Run finds out; Manual and Holds are then ignored.
 	Refill time.Duration
 
-	// Manual says that what is due comes back in TryReplenish only.
+	// Manual reports that permits which are due come back only in TryReplenish.
 	Manual bool
 
-	// Holds says that permits stay taken, whatever the time, until the lease is released.
-	// Without Refill that is so anyway; with it, the limiter is a chain of both kinds.
+	// Holds reports that permits stay taken until the lease is released, however much time
+	// passes. It is always so without Refill; with Refill, the limiter is a chain of a rate
+	// limiter and a concurrency limiter.
 	Holds bool
 
-	// Grain is how exact the limiter's instants are, and those of what it says of time: a
-	// server's clock may count in microseconds. 0: to the nanosecond. What is due is there
-	// when it is due, and may be there less than a Grain earlier.
+	// Grain is the precision of the limiter's clock, and of the times it reports: a server
+	// may count in microseconds. Permits may be back up to one Grain before they are due, and
+	// never after. 0: one nanosecond.
 	Grain time.Duration
 
-	// Lag is how old Statistics().Available, and what IdleFor says, may be: a limiter that
-	// must ask a server may remember what it was told. The rules let so much time pass before
-	// they look, so Lag must be less than the time in which the first permits come back. 0:
-	// they are never out of date. Available itself, and the counts, must always be right.
+	// Lag is how old Statistics().Available and the result of IdleFor may be, for a limiter
+	// that asks a server and remembers the answer. Rules wait so long before they look, so it
+	// must be less than the time until the first permits come back. Available, and the counts
+	// in Statistics, must always be up to date. 0: nothing is out of date.
 	Lag time.Duration
 
-	// Lacks names interfaces that the limiter implements in form alone, as a view does that
-	// has all the methods whatever it is a view of. They are not looked at.
+	// Lacks is the set of optional interfaces that are not checked although the limiter has
+	// their methods, as a view may have methods that its limiter lacks.
 	Lacks Interfaces
 
-	// Roams says that the limiter may be made in one bubble, or outside all, and used in
-	// another, where the clock is years behind: New is called outside for the rule that
-	// checks it. A limiter with connections, goroutines or timers of its own can't.
+	// Roams reports that a limiter may be made in one bubble, or outside any, and used in
+	// another, where the clock is years behind. New is then called outside of a bubble for
+	// one rule. A limiter with connections, goroutines or timers of its own cannot roam.
 	Roams bool
 
-	// RealTime is for limiters that cannot live in a bubble, because they speak to a server,
-	// say. The rules that need exact instants, or to know that somebody waits, are
-	// skipped; nothing is found out; and no permit may come back with time while a rule
-	// runs, so let Refill be an hour.
+	// RealTime runs all rules outside of a bubble, for a limiter that needs a real network.
+	// Rules about exact times and about waiting are skipped, nothing is found out, and no
+	// permit may come back with time while a rule runs: make Refill an hour, for example.
 	RealTime bool
 
-	// Skip names rules that this limiter does not keep, as the subtests name them. A name
-	// that is none fails the test. A chain keeps all rules if but one of its limiters, the
-	// first, can make somebody wait while the others have permits: who has passed one
-	// queue arrives at the next in any order, and a rejection says what one limiter knows.
+	// Skip names rules that are not checked, by the names of their subtests. An unknown name
+	// fails the test. A chain keeps all rules if only its first limiter ever makes a caller
+	// wait while the others have permits: callers who leave one queue reach the next in any
+	// order, and a rejection knows one limiter only.
 	Skip []string
 }
 
@@ -145,10 +144,10 @@ type facts struct {
 	offers
 }
 
-// Interfaces is a set of what a limiter may be beside a core.Limiter.
+// Interfaces is a set of optional interfaces, for [Config].Lacks.
 type Interfaces uint8
 
-// The interfaces that a limiter may implement.
+// The interfaces that a limiter may implement beside core.Limiter.
 const (
 	Reporter    Interfaces = 1 << iota // core.Reporter
 	Idler                              // core.Idler

@@ -1,12 +1,11 @@
-// Package limitertest checks limiters: [Run] any implementation of [core.Limiter] against
-// the rules that all limiters of Sluice keep, [NoLeaks] that a test has given back every
-// lease.
+// Package limitertest tests limiters: [Run] checks any implementation of [core.Limiter]
+// against the rules that all limiters of Sluice keep, and [NoLeaks] checks that a test has
+// released every lease.
 //
 // # Run
 //
-// Run is for the authors of limiters, chains and wrappers, as testing/fstest is for those
-// of file systems. It needs the interface alone, and what [Config] says of the limiter;
-// the optional interfaces of core, and io.Closer, are checked where they are implemented.
+// Run is for authors of limiters, chains and wrappers, as testing/fstest is for authors of
+// file systems:
 //
 //	func TestMyLimiter(t *testing.T) {
 //		limitertest.Run(t, limitertest.Config{
@@ -15,26 +14,34 @@
 //		})
 //	}
 //
-// Each rule is a subtest that has its name, in a bubble of testing/synctest of its own, so
-// instants are checked to the nanosecond and nothing takes real time. A wait that would
-// never end is a fault, not a hang. A rule that does not apply is skipped and says why.
+// A limiter needs no more than the interface. The optional interfaces of core, and io.Closer,
+// are checked if it implements them.
 //
-// Limiters unlike those of core say what they are:
+// Each rule is a subtest with the rule's name, and runs in its own testing/synctest bubble:
+// times are checked to the nanosecond, and waiting takes no real time. A wait that never ends
+// is reported as a failure; it does not hang the test. A rule that does not apply to the
+// limiter is skipped, and the skip message says why.
 //
-//   - One that asks a server: New starts it and Done stops it, in the rule's bubble, over
-//     connections in memory (net.Pipe, say; a goroutine that waits for a real socket keeps
-//     the bubble's clock from going on). Its server's clock may be coarser: Grain. What it
-//     remembers between questions may be old: Lag. Without a server in memory: RealTime.
-//   - One whose limit moves by itself: pin it, to Limit.
-//   - One that grants anything until it is overloaded: Limit is math.MaxInt, and Gate makes
-//     the overload come and go.
-//   - One whose limit can be changed: Update. One that may be made under another clock than it
-//     is used under, as those of core may: Roams.
-//   - A view, bound to a key or a request, is checked as what it is a view of. Interfaces
-//     that it has in form alone: Lacks.
-//   - Rules that it does not keep, for a reason: Skip.
+// A limiter that differs from those of core says how in its [Config]:
+//
+//   - It asks a server: start the server in New, stop it in Done, and connect to it in memory,
+//     with net.Pipe for example. Both functions run in the rule's bubble, in which a goroutine
+//     that waits for a real socket stops the clock. If the server's clock is coarser than a
+//     nanosecond, set Grain; if the limiter remembers answers for a while, set Lag. If the
+//     server cannot run in memory, set RealTime.
+//   - Its limit changes by itself: fix it at Limit.
+//   - It grants everything until it is overloaded: set Limit to math.MaxInt, and Gate to a
+//     function that begins and ends an overload.
+//   - Its limit can be changed: set Update.
+//   - It may be made under one clock and used under another, as the limiters of core may: set
+//     Roams.
+//   - It has methods of an optional interface that do nothing, as a view of another limiter
+//     may: set Lacks.
+//   - It breaks a rule on purpose: set Skip.
+//
+// A view that is bound to a key or a request is tested like the limiter behind it.
 //
 // # NoLeaks
 //
-// NoLeaks is for those who use limiters: a test whose code forgets a Release fails.
+// NoLeaks is for users of limiters. It fails a test whose code forgets to release a lease.
 package limitertest

@@ -6,23 +6,21 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// NoLeaks fails the test at its end, in a Cleanup, if one of the limiters has a lease out
-// that holds permits, or somebody still waits in its queue. Call it at the beginning, or
-// where the limiters are made, so that Cleanups registered later run before; a test has to
-// wait for its own goroutines.
+// NoLeaks fails the test when it ends if a lease of one of the limiters has not been released,
+// or if somebody still waits in a queue. It looks in a Cleanup: call NoLeaks at the beginning
+// of the test, or where the limiters are made, so that Cleanups registered later run first.
+// The test must wait for its own goroutines. A nil limiter fails the test at once.
 //
-// What it goes by depends on what a limiter tells of itself:
+// What it compares depends on the limiter:
 //
-//   - A [core.Reporter] that tells its Limit and whose permits do not come back with time:
-//     Available must be Limit.
-//   - A [core.Replenisher] with a period: its leases hold nothing, and what is missing comes
-//     back with time, so only the queue is looked at.
-//   - A [core.ChainedLimiter]: each of its limiters. A view that has a method Unwrap()
-//     core.Limiter, as [core.WithReason] makes them: what it is a view of.
+//   - A [core.Replenisher] with a period: only its queue. Its leases hold nothing, and its
+//     permits come back with time.
+//   - Any other [core.Reporter] that reports its Limit: Available must be Limit.
 //   - A [core.Idler] that is no Reporter: it must be idle.
-//   - Any other: as many permits must be available as were when NoLeaks was called.
-//
-// A nil limiter fails the test at once.
+//   - A [core.ChainedLimiter]: each of its limiters.
+//   - A view with a method Unwrap() core.Limiter, as those of [core.WithReason]: the limiter
+//     behind it.
+//   - Any other: at least as many permits must be available as when NoLeaks was called.
 func NoLeaks(tb testing.TB, limiters ...core.Limiter) {
 	tb.Helper()
 	limiters = unchained(limiters)

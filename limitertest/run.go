@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Run checks the limiters that c.New makes, a subtest for each rule. What c leaves out
-// must be found out first: a limiter that is too broken for that fails in the subtest
-// "config".
+// Run checks the limiters that c.New returns, each rule in a subtest. First the subtest
+// "config" finds out what c leaves out; if that fails, no rule is checked. An invalid Config
+// fails the test at once, with all its faults.
 //
-// A limiter that blocks on a mutex, instead of a channel or a sync.Cond, hangs a bubble,
-// and Run with it.
+// A limiter whose waiters block on a mutex, rather than on a channel or a sync.Cond, hangs
+// its bubble, and Run with it.
 func Run(t *testing.T, c Config) {
 	t.Helper()
 	if err := c.validate(); err != nil {
