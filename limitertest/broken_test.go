@@ -120,7 +120,7 @@ var brokenLimiters = []broken{
 			return m.Limiter.Acquire(ctx, n)
 		}
 	})},
-	{"zero permits is a probe", "always grants it", slots, mutated(slots, func(m *mutant) {
+	{"a zero-permit request takes nothing", "always grants it", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			if n == 0 {
 				return core.Grant(0, nil)
@@ -128,7 +128,7 @@ var brokenLimiters = []broken{
 			return m.Limiter.TryAcquire(n)
 		}
 	})},
-	{"zero permits is a probe", "takes one for it", slots, mutated(slots, func(m *mutant) {
+	{"a zero-permit request takes nothing", "takes one for it", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			if n == 0 {
 				m.Limiter.TryAcquire(1)
@@ -136,7 +136,7 @@ var brokenLimiters = []broken{
 			return m.Limiter.TryAcquire(n)
 		}
 	})},
-	{"a probe ignores the queue", "refuses probes while somebody waits", slots, mutated(slots, func(m *mutant) {
+	{"a zero-permit request ignores the queue", "refuses probes while somebody waits", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			if n == 0 && m.Statistics().Queued > 0 {
 				return core.Reject()
@@ -144,7 +144,7 @@ var brokenLimiters = []broken{
 			return m.Limiter.TryAcquire(n)
 		}
 	})},
-	{"a probe that waits stands outside the queue limit", "rejects probes that would wait", slots, mutated(slots, func(m *mutant) {
+	{"a zero-permit request waits outside the queue limit", "rejects probes that would wait", slots, mutated(slots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			if n == 0 && m.Available() == 0 {
 				l := m.TryAcquire(0)
@@ -153,7 +153,7 @@ var brokenLimiters = []broken{
 			return m.Limiter.Acquire(ctx, n)
 		}
 	})},
-	{"probes are served after the queue", "serves them before", slots, faulty(func(s *semaphore) { s.probesFirst = true })},
+	{"zero-permit requests are served after the queue", "serves them before", slots, faulty(func(s *semaphore) { s.probesFirst = true })},
 
 	{"without a queue nobody waits", "waits", noQueue, plain(1, core.OldestFirst)},
 	{"the queue counts permits", "has room for one more", slots, plain(queue+1, core.OldestFirst)},
@@ -190,9 +190,9 @@ var brokenLimiters = []broken{
 		}
 	})},
 	{"cancelling makes room in the queue", "counts who is gone", slots, faulty(func(s *semaphore) { s.keepsRoom = true })},
-	{"cancelling serves who now fits", "serves at the next release", slots, faulty(func(s *semaphore) { s.forgets = true })},
-	{"who cancels keeps nothing", "grants to who is gone", slots, faulty(func(s *semaphore) { s.keepsPermits = true })},
-	{"of grant and cancel one wins", "loses the permits", slots, faulty(func(s *semaphore) { s.losesGrants = true })},
+	{"cancelling serves a waiter that now fits", "serves at the next release", slots, faulty(func(s *semaphore) { s.forgets = true })},
+	{"a cancelled waiter keeps nothing", "grants to who is gone", slots, faulty(func(s *semaphore) { s.keepsPermits = true })},
+	{"either the grant or the cancellation wins", "loses the permits", slots, faulty(func(s *semaphore) { s.losesGrants = true })},
 
 	{"retry after is exact", "is a nanosecond late", tokens, retryAfterOff(tokens, 1)},
 	{"retry after is exact", "is a nanosecond early", tokens, retryAfterOff(tokens, -1)},
@@ -230,7 +230,7 @@ var brokenLimiters = []broken{
 			return l
 		}
 	})},
-	{"retry after stands only where time helps", "guesses", slots, mutated(slots, func(m *mutant) {
+	{"retry after is set only where time helps", "guesses", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			l := m.Limiter.TryAcquire(n)
 			if !l.Acquired() {
@@ -254,7 +254,7 @@ var brokenLimiters = []broken{
 			return l, err
 		}
 	})},
-	{"who waits is served on time", "wakes him late", tokens, mutated(tokens, func(m *mutant) {
+	{"a waiter is served on time", "wakes him late", tokens, mutated(tokens, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			l, err := m.Limiter.Acquire(ctx, n)
 			if n > 0 && err == nil {
@@ -325,7 +325,7 @@ var brokenLimiters = []broken{
 			})
 		}
 	})},
-	{"a lease of long ago releases nothing", "hands one lease out again", slots, mutated(slots, func(m *mutant) {
+	{"an old lease releases nothing", "hands one lease out again", slots, mutated(slots, func(m *mutant) {
 		var old core.Lease
 		m.try = func(n int) core.Lease {
 			l := m.Limiter.TryAcquire(n)
@@ -347,7 +347,7 @@ var brokenLimiters = []broken{
 			return l
 		}
 	})},
-	{"a release brings back no time", "does", tokens, mutated(tokens, func(m *mutant) {
+	{"a release gives a rate limiter nothing back", "does", tokens, mutated(tokens, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			l := m.Limiter.TryAcquire(n)
 			if !l.Acquired() {
@@ -360,8 +360,8 @@ var brokenLimiters = []broken{
 		m.refund = func(core.Lease) {}
 	})},
 	{"a refund undoes the grant once", "each time", slots, faultyRefund},
-	{"a refund after the release gives back nothing twice", "gives it back each time", slots, faultyRefund},
-	{"a late refund brings back nothing", "takes any refund for that of the latest lease", tokens, mutated(tokens, func(m *mutant) {
+	{"a refund after the release gives nothing back twice", "gives it back each time", slots, faultyRefund},
+	{"a late refund gives nothing back twice", "takes any refund for that of the latest lease", tokens, mutated(tokens, func(m *mutant) {
 		var latest core.Lease
 		m.try = func(n int) core.Lease {
 			l := m.Limiter.TryAcquire(n)
@@ -372,18 +372,18 @@ var brokenLimiters = []broken{
 		}
 		m.refund = func(core.Lease) { m.Limiter.(core.Refunder).Refund(latest) }
 	})},
-	{"a refund serves who waits", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
+	{"a refund serves a waiter", "at the next opportunity", slots, mutated(slots, func(m *mutant) {
 		m.refund = func(l core.Lease) { time.AfterFunc(1, l.Release) }
 	})},
-	{"metadata is in order", "has a number where a time belongs", slots, mutated(slots, func(m *mutant) {
+	{"metadata is well-formed", "has a number where a time belongs", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			return m.Limiter.TryAcquire(n).With(core.NewMetadataKey[int]("RESET_AFTER").With(7))
 		}
 	})},
-	{"metadata is in order", "has a limit that is none", slots, mutated(slots, func(m *mutant) {
+	{"metadata is well-formed", "has a limit that is none", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.PermitLimit.With(0)) }
 	})},
-	{"metadata is in order", "has a window of no length", tokens, mutated(tokens, func(m *mutant) {
+	{"metadata is well-formed", "has a window of no length", tokens, mutated(tokens, func(m *mutant) {
 		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(0)) }
 	})},
 	{"the window is the same on every lease", "is not", tokens, mutated(tokens, func(m *mutant) {
@@ -394,7 +394,7 @@ var brokenLimiters = []broken{
 	{"the window is the same on every lease", "has one where time does not help", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease { return m.Limiter.TryAcquire(n).With(core.Window.With(time.Minute)) }
 	})},
-	{"reasons are told in the same words", "has one word for all", slots, mutated(slots, func(m *mutant) {
+	{"reason phrases are those of core", "has one word for all", slots, mutated(slots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			l, err := m.Limiter.Acquire(ctx, n)
 			if errors.Is(err, core.ErrRejected) {
@@ -404,7 +404,7 @@ var brokenLimiters = []broken{
 			return l, err
 		}
 	})},
-	{"reasons are told in the same words", "takes an eviction for a full queue", newestSlots, mutated(newestSlots, func(m *mutant) {
+	{"reason phrases are those of core", "takes an eviction for a full queue", newestSlots, mutated(newestSlots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			l, err := m.Limiter.Acquire(ctx, n)
 			if errors.Is(err, core.ErrRejected) {
@@ -414,7 +414,7 @@ var brokenLimiters = []broken{
 			return l, err
 		}
 	})},
-	{"errors say what the lease says", "has one of its own", slots, mutated(slots, func(m *mutant) {
+	{"errors agree with their leases", "has one of its own", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			l := m.Limiter.TryAcquire(n)
 			if !l.Acquired() {
@@ -423,7 +423,7 @@ var brokenLimiters = []broken{
 			return l
 		}
 	})},
-	{"errors say what the lease says", "says another reason", slots, mutated(slots, func(m *mutant) {
+	{"errors agree with their leases", "says another reason", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			l := m.Limiter.TryAcquire(n)
 			if !errors.Is(l.Err(), core.ErrRejected) {
@@ -468,15 +468,15 @@ var brokenLimiters = []broken{
 	{"available is what can be taken", "is off by one", slots, mutated(slots, func(m *mutant) {
 		m.available = func() int { return m.Limiter.Available() + 1 }
 	})},
-	{"many at once get no more than there is", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
-	{"never more held than the limit", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
-	{"a release comes before the grant it makes room for", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
+	{"concurrent callers get no more than there is", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
+	{"no more is held than the limit", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
+	{"a release synchronizes before the grant it unblocks", "looks before it leaps", slots, func() core.Limiter { return &racy{free: free(limit)} }},
 
 	{"an update keeps what is taken", "takes the number for that of what is free", updated(slots, func(m *mutant, n int) error {
 		return update(m.Limiter, n+limit-m.Available())
 	}), plainMutant},
-	{"an update serves who now fits", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
-	{"an update refuses who no longer fits", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
+	{"an update serves a waiter that now fits", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
+	{"an update refuses a waiter that no longer fits", "does nothing", updated(slots, func(*mutant, int) error { return nil }), plainMutant},
 	{"a bad update changes nothing", "takes it for the least", updated(slots, func(m *mutant, n int) error {
 		return update(m.Limiter, max(n, 1))
 	}), plainMutant},
@@ -579,7 +579,7 @@ func TestNamesTheRuleThatIsBroken(t *testing.T) {
 	for _, b := range slices.Concat(brokenLimiters, brokenSettlers) {
 		tested[b.rule] = true
 		t.Run(b.rule+"/"+b.fault, func(t *testing.T) {
-			if raceDetector && b.rule == "a release comes before the grant it makes room for" {
+			if raceDetector && b.rule == "a release synchronizes before the grant it unblocks" {
 				t.Skip("the race detector would find it first, and fail this test")
 			}
 			b.config.New = b.make

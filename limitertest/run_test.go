@@ -263,18 +263,18 @@ func TestCustomLimitersConform(t *testing.T) {
 			Lacks: limitertest.Settler | limitertest.Resetter,
 			Skip: []string{
 				// Who waited for the semaphore may find the quota spent, and that has no queue.
-				"probes are served after the queue",
+				"zero-permit requests are served after the queue",
 				"the queue is served in order",
-				"of grant and cancel one wins",
+				"either the grant or the cancellation wins",
 				"retry after counts the queue ahead",
 				"a hopeless deadline is rejected at once",
-				"who waits is served on time",
+				"a waiter is served on time",
 				"statistics add up",
 				// The quota knows no refund, and not how long it has been idle.
 				"a refund undoes the grant once",
-				"a refund after the release gives back nothing twice",
-				"a late refund brings back nothing",
-				"a refund serves who waits",
+				"a refund after the release gives nothing back twice",
+				"a late refund gives nothing back twice",
+				"a refund serves a waiter",
 				"idle is when every permit is available",
 			},
 		})

@@ -63,7 +63,7 @@ func TestLedgersConform(t *testing.T) {
 			c.claim.Skip = slices.Concat(c.skip, []string{
 				"a hopeless deadline is rejected at once", // a ledger lets everybody wait
 				"counts only grow",                        // and takes back the count of a grant that came too late
-				"an update refuses who no longer fits",
+				"an update refuses a waiter that no longer fits",
 				"a bad update changes nothing",
 			})
 			limitertest.Run(t, c.claim)
@@ -71,13 +71,20 @@ func TestLedgersConform(t *testing.T) {
 	}
 }
 
+func TestALedgerInRealTimeConforms(t *testing.T) {
+	limitertest.Run(t, limitertest.Config{
+		New: ledgers(byRelease), Limit: limit, QueueLimit: queue, Update: updateLedger, RealTime: true,
+		Skip: []string{"a bad update changes nothing"},
+	})
+}
+
 // Ledgers with one fault each.
 var brokenSettlers = []broken{
 	{"a settled lease replaces the first", "returns the first", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.keepsNumber = true })},
 	{"a settled lease replaces the first", "loses its metadata", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.losesMetadata = true })},
 	{"settling for less gives back the difference", "gives back nothing", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.givesNothing = true })},
-	{"settling late gives back nothing twice", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.givesLate = true })},
-	{"settling late gives back nothing twice", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, func(f *ledgerFaults) { f.givesLate = true })},
+	{"a late settlement gives nothing back twice", "counts the whole lease", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.givesLate = true })},
+	{"a late settlement gives nothing back twice", "counts the whole lease", ledgerOfWindows, ledgers(byWindow, func(f *ledgerFaults) { f.givesLate = true })},
 	{"settling for less serves a waiter", "serves nobody", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.servesNobody = true })},
 	{"settling for more takes at once", "waits until there is more", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.waitsForMore = true })},
 	{"settling for more takes at once", "takes nothing", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesNothing = true })},
@@ -87,7 +94,7 @@ var brokenSettlers = []broken{
 	{"retry after counts the debt", "counts from empty", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.concealsDebt = true })},
 	{"retry after counts the debt", "forgives what is not there", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.forgivesDebt = true })},
 	{"a debt does not overflow", "wraps around", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.overflows = true })},
-	{"settling counts as nothing", "counts as a grant", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.counts = true })},
+	{"settling counts in no statistic", "counts as a grant", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.counts = true })},
 	{"a spent lease gives nothing back", "gives it back again", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesTwice = true })},
 	{"a spent lease gives nothing back", "gives it back again", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.takesTwice = true })},
 	{"a lease is settled once", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.looksFirst = true })},

@@ -47,7 +47,7 @@ func TestRunFailsTheTest(t *testing.T) {
 	for _, line := range []string{
 		"--- FAIL: TestFailing/broken/checks_come_in_order",
 		"TryAcquire(-1): acquired true, <nil>, want core.ErrNegativePermits",
-		"--- PASS: TestFailing/broken/many_at_once_get_no_more_than_there_is",
+		"--- PASS: TestFailing/broken/concurrent_callers_get_no_more_than_there_is",
 		"--- SKIP: TestFailing/broken/manual_replenishment",
 		"--- FAIL: TestFailing/nil/config",
 		"Config.New returned nil",
