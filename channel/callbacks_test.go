@@ -57,35 +57,6 @@ func TestEvictionUnderALimiterThatDoesNotTellItsLimit(t *testing.T) {
 	}
 }
 
-// blind is a limiter whose Available panics when it is told to.
-type blind struct {
-	user
-	panics bool
-}
-
-func (b *blind) Available() int {
-	if b.panics {
-		panic("blind")
-	}
-	return b.Limiter.Available()
-}
-
-func TestEvictionUnderALimiterWhoseAvailablePanics(t *testing.T) {
-	inner := refusing(t, 2)
-	l := &blind{user: user{Limiter: inner}}
-	var dropped []int
-	c := open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest, OnDrop: func(v int) { dropped = append(dropped, v) }})
-	sends(t, c, 1, 2)
-	l.panics = true
-	require.PanicsWithValue(t, "blind", func() { _ = c.TrySend(3) })
-	require.Equal(t, []int{1}, dropped)
-	l.panics = false
-	require.Equal(t, 1, inner.Available())
-	sends(t, c, 4, 5)
-	holds(t, c, 4, 5)
-	require.Equal(t, 2, inner.Available())
-}
-
 func TestDiscardTellsOfAll(t *testing.T) {
 	odd := errors.New("odd")
 	var told []int

@@ -59,27 +59,3 @@ func TestTheEarlierDecides(t *testing.T) {
 		}
 	}
 }
-
-// forgetful is done and has no error to say so.
-type forgetful struct{ context.Context }
-
-func (forgetful) Err() error { return nil }
-
-func TestContextThatIsDoneWithoutAnError(t *testing.T) {
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	ctx := forgetful{done}
-	for name, c := range map[string]*channel.LimitedChannel[int]{
-		"bounded":  bounded(t, 1),
-		"limiter":  open(t, channel.Options[int]{Limiter: permits(t, 1)}),
-		"capacity": open(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1}),
-	} {
-		_, err := c.Receive(ctx)
-		require.Equal(t, context.Canceled, err, name)
-		sends(t, c, 1)
-		require.Equal(t, context.Canceled, c.Send(ctx, 2), name)
-		require.Equal(t, context.Canceled, c.WaitToSend(ctx), name)
-		holds(t, c, 1)
-		require.Equal(t, context.Canceled, c.WaitToReceive(ctx), name)
-	}
-}

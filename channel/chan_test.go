@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/core"
 )
 
 // offers requires that out has v for whoever takes it.
@@ -68,26 +69,74 @@ func TestChan(t *testing.T) {
 		holds(t, c, 1, 2, 3)
 		require.Equal(t, 3, l.Available())
 	})
-	bubble(t, "an item that is offered can be received, peeked at and discarded", func(t *testing.T) {
+	bubble(t, "an item that is offered is the consumer's", func(t *testing.T) {
 		l := permits(t, 4)
 		c := open(t, channel.Options[int]{Limiter: l})
-		ctx, cancel := context.WithCancel(t.Context())
-		out := c.Chan(ctx)
+		out := c.Chan(t.Context())
 		sends(t, c, 1, 2, 3, 4)
 		synctest.Wait()
 		v, ok := c.TryPeek()
 		require.True(t, ok)
-		require.Equal(t, 1, v)
-		receives(t, c, 1, 2)
-		offers(t, out, 3)
-		require.Equal(t, 1, c.Discard())
+		require.Equal(t, 2, v)
+		receives(t, c, 2)
+		require.Equal(t, 3, c.Len())
+		require.Equal(t, 2, c.Discard())
+		require.Equal(t, 3, l.Available())
+		_, ok = c.TryReceive()
+		require.False(t, ok)
+		offers(t, out, 1)
 		require.Equal(t, 4, l.Available())
 		sends(t, c, 5)
 		offers(t, out, 5)
 		require.NoError(t, c.Close())
 		_, ok = <-out
 		require.False(t, ok)
-		cancel()
+	})
+	bubble(t, "what it gives back goes to who waits", func(t *testing.T) {
+		for name, c := range map[string]*channel.LimitedChannel[int]{
+			"bounded": bounded(t, 1), "limiter": open(t, channel.Options[int]{Limiter: permits(t, 1)}),
+		} {
+			for _, closes := range []bool{false, true} {
+				ctx, cancel := context.WithCancel(t.Context())
+				c.Chan(ctx)
+				sends(t, c, 1)
+				synctest.Wait()
+				receiver := startReceive(t.Context(), c)
+				if closes {
+					require.NoError(t, c.Close())
+				}
+				receiver.waits(t)
+				cancel()
+				require.Equal(t, 1, receiver.ends(t, nil), name)
+				require.Equal(t, closes, over(c))
+			}
+		}
+	})
+	bubble(t, "no capacity is taken up by what is offered", func(t *testing.T) {
+		l := permits(t, 9)
+		c := open(t, channel.Options[int]{Limiter: l, Capacity: 1})
+		sends(t, c, 1)
+		second := startSend(t.Context(), c, 2)
+		out := c.Chan(t.Context())
+		second.ends(t, nil)
+		refuses(t, c.TrySend(3), "capacity reached")
+		offers(t, out, 1)
+		offers(t, out, 2)
+		require.NoError(t, c.Close())
+		require.Equal(t, 9, l.Available())
+	})
+	bubble(t, "a bounded channel keeps the room of what is offered", func(t *testing.T) {
+		c := bounded(t, 1)
+		out := c.Chan(t.Context())
+		sends(t, c, 1)
+		synctest.Wait()
+		refuses(t, c.TrySend(2), "permits exhausted")
+		second := startSend(t.Context(), c, 2)
+		second.waits(t)
+		offers(t, out, 1)
+		second.ends(t, nil)
+		offers(t, out, 2)
+		require.NoError(t, c.Close())
 	})
 	bubble(t, "several share the items", func(t *testing.T) {
 		c := bounded(t, 4)
@@ -113,24 +162,26 @@ func TestChan(t *testing.T) {
 			c.Chan(ctx)
 		}
 		synctest.Wait()
-		receives(t, c, 1, 2)
-		synctest.Wait()
+		receives(t, c, 4)
 		cancel()
 		synctest.Wait()
-		holds(t, c, 3, 4, 5)
+		holds(t, c, 1, 2, 3, 5)
 	})
-	bubble(t, "eviction takes what is offered", func(t *testing.T) {
-		for mode, left := range map[channel.Overflow]int{channel.DropOldest: 2, channel.DropNewest: 2} {
+	bubble(t, "drops leave what is offered", func(t *testing.T) {
+		for mode, left := range map[channel.Overflow][]int{channel.DropOldest: {1, 3}, channel.DropNewest: {1, 3}} {
 			ctx, cancel := context.WithCancel(t.Context())
-			c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 1), Overflow: mode})
+			c, dropped := dropping(t, channel.Options[int]{Limiter: refusing(t, 2), Overflow: mode})
 			c.Chan(ctx)
 			sends(t, c, 1)
 			synctest.Wait()
-			sends(t, c, 2)
-			require.Equal(t, []int{1}, *dropped)
+			sends(t, c, 2, 3)
+			require.Equal(t, []int{2}, *dropped)
+			c.Chan(ctx)
 			synctest.Wait()
+			refuses(t, c.TrySend(4), "permits exhausted") // both are on offer
 			cancel()
-			holds(t, c, left)
+			synctest.Wait()
+			holds(t, c, left...)
 		}
 	})
 	bubble(t, "a ctx that is done", func(t *testing.T) {
@@ -150,23 +201,6 @@ func TestChan(t *testing.T) {
 		require.False(t, ok)
 		require.Equal(t, time.Second, time.Since(begin))
 		require.NoError(t, c.Err())
-	})
-	bubble(t, "Close while an eviction waits for what is offered", func(t *testing.T) {
-		for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest} {
-			l := refusing(t, 1)
-			c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: mode})
-			out := c.Chan(t.Context())
-			sends(t, c, 1)
-			synctest.Wait()
-			sending := startSend(t.Context(), c, 2)
-			require.NoError(t, c.Close())
-			sending.ends(t, nil)
-			require.Equal(t, []int{1}, *dropped)
-			offers(t, out, 2)
-			_, ok := <-out
-			require.False(t, ok)
-			require.Equal(t, 1, l.Available())
-		}
 	})
 }
 
@@ -202,4 +236,27 @@ func TestChanBesideReceivers(t *testing.T) {
 		require.EqualValues(t, 1, seen[i].Load(), "item %d", i)
 	}
 	require.Equal(t, 16, l.Available())
+}
+
+// A lease whose release panics is released by the Chan's goroutine, which nobody called.
+func TestChanWhoseReleasePanics(t *testing.T) {
+	for name, tells := range map[string]func(*channel.LimitedChannel[int]){
+		"Close":          func(c *channel.LimitedChannel[int]) { _ = c.Close() },
+		"CloseWithError": func(c *channel.LimitedChannel[int]) { _ = c.CloseWithError(context.Canceled) },
+		"Err":            func(c *channel.LimitedChannel[int]) { _ = c.Err() },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			l := &user{Limiter: core.Unlimited(), try: func(n int) core.Lease { return core.Grant(n, func() { panic("burst") }) }}
+			c := open(t, channel.Options[int]{Limiter: l})
+			out := c.Chan(t.Context())
+			sends(t, c, 1, 2)
+			offers(t, out, 1)
+			_, ok := <-out
+			require.False(t, ok, "the panic ends the Chan")
+			require.Equal(t, 1, c.Len(), "and takes no item with it")
+			require.PanicsWithValue(t, "burst", func() { tells(c) })
+			require.NotPanics(t, func() { tells(c) }, "once")
+			require.NoError(t, c.Close())
+		})
+	}
 }

@@ -9,209 +9,227 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/direct"
-	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// LimitedChannel is a queue between goroutines, as a Go channel is, in which each item
-// holds a lease of a limiter. Only senders are limited: the lease is released when the
-// item is received, discarded or dropped, or at once if a waiting receiver takes it.
+// LimitedChannel is a queue between goroutines, like a Go channel, in which each item holds a lease of a
+// limiter. Only senders are limited: the lease is released when the item is received, discarded or
+// dropped, or at once if a waiting receiver takes the item.
 //
-// With a concurrency limiter it is a bounded channel: one whose queue is disabled refuses
-// the item that finds it full, with the limiter's *[core.RejectedError]; else Send waits
-// in the limiter's queue. More permits than the limit fail at once with
-// [core.ErrPermitsExceedLimit], fewer than 0 with [core.ErrNegativePermits], and neither
+// With a [core.ConcurrencyLimiter] it is a bounded channel. If the limiter has no queue, an item that
+// finds the channel full is rejected with the limiter's *[core.RejectedError]; otherwise Send waits in
+// the limiter's queue. An item that costs more permits than the limit fails at once with
+// [core.ErrPermitsExceedLimit], one that costs fewer than 0 with [core.ErrNegativePermits]; neither
 // drops anything.
 //
-// Each sender's items are received in the order in which they were sent. A Send that ends
-// with an error has sent nothing and holds nothing; a Receive that ends with an error has
-// taken nothing. A ctx that is done ends a call with ctx.Err(), even if it need not wait;
-// of an item, room or permits that a caller is given and a ctx that ends, the earlier
-// decides. After Close sends get [ErrClosed], and receivers what is left.
+// Items of one sender are received in the order in which they were sent. A Send that returns an error has
+// sent nothing and holds nothing; a Receive that returns an error has taken nothing. A call whose ctx is
+// done returns ctx.Err(), even if it need not wait. If a waiting caller is given an item, room or permits
+// and its ctx ends, the earlier event decides. After Close sends return [ErrClosed], and receivers get
+// what is left.
 //
-// All methods may be called from any goroutine, and no goroutine exists but for Chan. A
-// sent item happens before it is received. Nothing is allocated per item, but by a Send
-// that has to wait in the limiter's queue, and by one that asks a limiter that is not
-// core's: that may keep the context it is given, so each call has its own, done once the
-// call has returned. Make it with [New] or [Bounded]; the zero value is closed and empty.
+// All methods are safe for concurrent use. A sent item happens before it is received. Only Chan starts a
+// goroutine. A call that need not wait allocates nothing if the limiter is one of package core's.
+// The zero value is closed and empty; use [New] or [Bounded].
 type LimitedChannel[T any] struct {
-	limiter  core.Limiter   // nil: room alone limits the senders, and items hold nothing
-	plain    direct.Permits // the limiter's, if it has such; items then hold no leases
-	kind     kind           // of the limiter
+	limiter  core.Limiter   // nil: Bounded's, where room alone limits the senders and items hold nothing
+	plain    direct.Permits // the limiter's, if it is core's ConcurrencyLimiter; then items hold no leases
 	permits  func(T) int    // nil: 1 each
-	onDrop   func(T)        // nil: nobody is told
+	onDrop   func(T)        // nil: nothing is called
 	capacity int            // items at most; math.MaxInt: no bound
 	overflow Overflow
-	light    bool          // overflow is Reject, and each item holds one plain permit or nothing
-	evicts   bool          // overflow is DropOldest or DropNewest
-	moves    bool          // evicts, and has no plain permits: transit counts
-	says     bool          // the limiter is a core.Reporter
-	transit  transit       // if moves
-	asking   atomic.Int64  // if evicts: permits that senders ask for in the limiter's Acquire
-	closing  ending.Source // ends the waits in the limiter's queue on Close
+	fast     bool          // items hold no leases, and not exact
+	exact    bool          // drops items, and has plain permits: these are taken and given back under mu
+	closing  linked.Source // ends the waits in the limiter's queue on Close
 
-	// What follows is guarded by mu. While it is held nothing blocks, no user's code runs,
-	// and no other lock is taken but, in the modes that evict, a concurrency limiter's.
+	// mu guards what follows. While it is held nothing blocks and no user's code runs. No other lock is
+	// taken but that of a core.ConcurrencyLimiter, which knows no channel.
 	//
-	// Two invariants: a sender waits for room only while there is none; a receiver waits
-	// only while no item is there, on offer or not.
-	mu    mutex
-	queue ring[T]
-	front []offered[T] // older than the queue: what a Chan offers or has given back, oldest first
-	lent  int          // without a limiter: room that leases of received items hold
+	// Two invariants: a sender waits for room only while there is none; a receiver waits only while no
+	// item is there.
+	mu       sync.Mutex
+	queue    queue[T]
+	returned []offer[T] // older than the queue: what Chans have given back, oldest first
+	offered  int        // items that Chans offer; they are in neither of the above
+	offers   uint64     // offers begun so far
+	lent     int        // without a limiter: room that offers and the leases of received items hold
 
 	senders   line[T] // for room, with their items
 	receivers line[T] // for an item
 	room      line[T] // to see room
 	items     line[T] // to see an item
-	spare     *waiter[T]
-	spares    int // in spare
+	askers    askers  // Sends in the limiter's queue, if exact
 
-	recalls     int       // those that wait for an offer to end; while it is not 0, no offer begins
-	recallEnded sync.Cond // an offer that was recalled has ended, or recalls is 0 again
-
-	open atomic.Bool // set under mu; read without it to refuse early
-	err  error       // what receivers get in the end
-	done chan struct{}
-	over bool // done is closed
+	open     atomic.Bool // set under mu; read without it to refuse early
+	err      error       // what receivers get in the end
+	done     chan struct{}
+	over     bool // done is closed
+	panicked any  // with what a release panicked on the goroutine of a Chan
 }
 
-// New returns an open channel, or what is wrong with the options, all at once.
+// New returns an open channel, or an error that names every fault in the options.
 func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	c := &LimitedChannel[T]{
-		limiter: o.Limiter, kind: kindOf(o.Limiter), permits: o.Permits, onDrop: o.OnDrop, capacity: o.Capacity,
-		overflow: o.Overflow, evicts: o.Overflow == DropOldest || o.Overflow == DropNewest,
+		limiter: o.Limiter, permits: o.Permits, onDrop: o.OnDrop, capacity: o.Capacity, overflow: o.Overflow,
 	}
 	if c.capacity == 0 {
 		c.capacity = math.MaxInt
 	}
+	c.queue.holds = leases
 	if plain, ok := ways.Permits(o.Limiter); ok {
-		c.plain = plain
-	}
-	c.light = c.plain != nil && c.permits == nil && o.Overflow == Reject
-	c.moves = c.evicts && c.plain == nil
-	_, c.says = o.Limiter.(core.Reporter)
-	switch {
-	case c.plain == nil:
-		c.queue.holds = leases
-	case c.permits != nil:
-		c.queue.holds = counts
-	default:
+		c.plain, c.exact, c.fast = plain, c.drops(), !c.drops()
 		c.queue.holds = ones
+		if o.Permits != nil {
+			c.queue.holds = costs
+		}
 	}
 	c.start()
 	return c, nil
 }
 
-// Bounded returns a channel for that many items, at least 1: the drop-in for
-// make(chan T, capacity). It behaves as one with a concurrency limiter of capacity permits
-// and a queue without bound: TrySend refuses when it is full or somebody waits to send,
-// Send waits as long as it takes.
+// Bounded returns a channel for capacity items: the drop-in for make(chan T, capacity). capacity must be
+// at least 1. The channel behaves as one with a concurrency limiter of capacity permits and an unbounded
+// queue: TrySend is rejected when the channel is full or senders wait, and Send waits as long as it takes.
 func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 	if capacity < 1 {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
 	}
-	c := &LimitedChannel[T]{capacity: capacity, light: true, queue: ring[T]{holds: nothing}}
+	c := &LimitedChannel[T]{capacity: capacity, fast: true}
 	c.start()
 	return c, nil
 }
 
 func (c *LimitedChannel[T]) start() {
-	c.recallEnded.L = &c.mu
+	c.askers.source, c.askers.changed.L = new(linked.Source), &c.mu
 	c.done = make(chan struct{})
 	c.open.Store(true)
 }
 
-// String says for a person how full the channel is, and whether it is closed.
+// String describes how full the channel is, and whether it is closed, for diagnostics.
 func (c *LimitedChannel[T]) String() string {
 	c.mu.Lock()
-	n, over := c.lenLocked(), !c.open.Load()
+	n, closed := c.lenLocked(), !c.open.Load()
 	c.mu.Unlock()
 	s := strconv.Itoa(n) + " queued"
 	if c.capacity < math.MaxInt && c.done != nil {
 		s = fmt.Sprintf("%d of %d queued", n, c.capacity)
 	}
-	if over {
+	if closed {
 		s += ", closed"
 	}
 	return "limited channel: " + s
 }
 
-// Len returns the number of items queued. Those of senders that wait are not among them.
+// Len returns the number of items queued, those that a Chan offers included. Items of waiting senders
+// do not count.
 func (c *LimitedChannel[T]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lenLocked()
 }
 
-func (c *LimitedChannel[T]) lenLocked() int { return len(c.front) + c.queue.n }
+func (c *LimitedChannel[T]) lenLocked() int { return c.thereLocked() + c.offered }
 
-func (c *LimitedChannel[T]) roomLocked() bool { return c.lenLocked()+c.lent < c.capacity }
+// thereLocked returns the number of items that are there for any receiver.
+func (c *LimitedChannel[T]) thereLocked() int { return len(c.returned) + c.queue.items.n }
 
-// putLocked gives v to a waiting receiver, or queues it; there must be room. It returns
-// whom to wake, and whether h has served its purpose and must be released first.
-func (c *LimitedChannel[T]) putLocked(v T, h hold) (woken *waiter[T], spent bool) {
-	if c.receivers.first != nil {
-		if w := c.receivers.decide(granted); w != nil {
-			w.item = v
-			if !w.keeps {
-				return w, true
-			}
-			w.hold = h
-			c.lendLocked()
-			return w, false
-		}
+func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.lent < c.capacity }
+
+// after is what a call has left to do once it has released the mutex.
+type after[T any] struct {
+	spent   hold       // to give back: an item has left that held it
+	woken   *waiter[T] // to resume
+	dropped bool
+	victim  T // what was dropped
+}
+
+// finish gives back what was spent, then wakes those that may take it, and reports the item that was
+// dropped. A user's release may panic; the rest is done nevertheless.
+func (c *LimitedChannel[T]) finish(a *after[T]) {
+	if a.dropped {
+		defer c.drop(a.victim)
+	}
+	if a.woken != nil {
+		defer wake(a.woken)
+	}
+	c.release(a.spent)
+}
+
+// putLocked gives v to a waiting receiver, or queues it; there must be room.
+func (c *LimitedChannel[T]) putLocked(v T, h hold, a *after[T]) {
+	if c.receivers.first != nil && c.handLocked(v, h, a) {
+		return
 	}
 	c.queue.push(v, h)
 	if c.items.first != nil {
-		woken = c.items.decideAll(granted, nil)
+		a.woken = c.items.decideAll(granted, a.woken)
 	}
-	return woken, false
 }
 
-// lendLocked notes that a received item's lease holds room from now on.
+// handLocked gives v to the receiver that has waited longest; false if none waits.
+func (c *LimitedChannel[T]) handLocked(v T, h hold, a *after[T]) bool {
+	w := c.receivers.decide(granted)
+	if w == nil {
+		return false
+	}
+	w.item = v
+	if w.keeps {
+		w.hold = h
+		c.lendLocked()
+	} else {
+		c.spendLocked(h, a)
+	}
+	w.next, a.woken = a.woken, w
+	return true
+}
+
+// spendLocked has what an item held given back: at once where drops are exact.
+func (c *LimitedChannel[T]) spendLocked(h hold, a *after[T]) {
+	if c.exact {
+		c.release(h)
+	} else {
+		a.spent = h
+	}
+}
+
+// lendLocked notes that room is held by the lease of a received item, or by an offer.
 func (c *LimitedChannel[T]) lendLocked() {
 	if c.limiter == nil {
 		c.lent++
 	}
 }
 
-// leftLocked does what follows when an item has left or room was given back: senders who
-// wait for room put their items; the last item of a closed channel ends it.
-func (c *LimitedChannel[T]) leftLocked() (woken *waiter[T]) {
+func (c *LimitedChannel[T]) unlendLocked() {
+	if c.limiter == nil {
+		c.lent--
+	}
+}
+
+// leftLocked does what follows when items have left or room was given back: senders that wait for room
+// put their items, and the last item of a closed channel ends it.
+func (c *LimitedChannel[T]) leftLocked(a *after[T]) {
 	for c.senders.first != nil && c.roomLocked() {
 		w := c.senders.decide(granted)
 		if w == nil {
 			break
 		}
-		// A receiver can be waiting too only if leases hold all the room; then there is no
-		// limiter, and nothing that w holds.
-		others, _ := c.putLocked(w.item, w.hold)
-		w.next, woken = woken, w
-		woken = join(others, woken)
+		// A receiver can be waiting, too, only if leases hold all the room; then there is no limiter, and
+		// nothing is spent.
+		c.putLocked(w.item, w.hold, a)
+		w.next, a.woken = a.woken, w
 	}
 	if c.room.first != nil && c.roomLocked() {
-		woken = c.room.decideAll(granted, woken)
+		a.woken = c.room.decideAll(granted, a.woken)
 	}
 	if !c.open.Load() {
-		woken = c.finishLocked(woken)
+		c.endLocked(a)
 	}
-	return woken
 }
 
-// finishLocked ends a closed channel if it is empty.
-func (c *LimitedChannel[T]) finishLocked(woken *waiter[T]) *waiter[T] {
-	if c.over || c.done == nil || c.lenLocked() > 0 { // nil: the zero value
-		return woken
-	}
-	c.over = true
-	close(c.done)
-	return c.items.decideAll(ended, c.receivers.decideAll(ended, woken))
-}
-
-// drop tells OnDrop of an item that holds nothing any more.
+// drop reports an item to OnDrop that holds nothing any more.
 func (c *LimitedChannel[T]) drop(v T) {
 	if c.onDrop != nil {
 		c.onDrop(v)

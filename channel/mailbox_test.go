@@ -53,8 +53,9 @@ func takers(t *testing.T) map[string]func(c *channel.LimitedChannel[int], got *a
 	}
 }
 
-// TestStressMailbox has senders that drop and a receiver at a small channel: no send is
-// refused, whatever the receiver takes meanwhile, and each item is received or dropped.
+// TestStressMailbox has senders that drop and a receiver at a small channel: each item is received,
+// dropped or refused. With core's concurrency limiter no send is refused, whatever the receiver
+// takes meanwhile; but a Chan's consumer may hold all the permits.
 func TestStressMailbox(t *testing.T) {
 	const senders, each = 3, 600
 	for mode := channel.DropOldest; mode <= channel.DropNewest; mode++ {
@@ -87,8 +88,10 @@ func TestStressMailbox(t *testing.T) {
 						all.Wait()
 						require.NoError(t, c.Close())
 						receiver.Wait()
-						require.Zero(t, refused.Load(), "refused")
-						require.EqualValues(t, senders*each, got.Load()+dropped.Load())
+						if name == "itself" && way != "Chan" {
+							require.Zero(t, refused.Load(), "refused")
+						}
+						require.EqualValues(t, senders*each, got.Load()+dropped.Load()+refused.Load())
 						require.Equal(t, room, l.Available())
 					})
 				}

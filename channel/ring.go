@@ -2,119 +2,127 @@ package channel
 
 import "github.com/sluice-go/sluice/core"
 
-// ring is a queue of items and what they hold. It grows and shrinks by powers of two.
-// Slots that are not in use are clear, so nothing is pinned.
-type ring[T any] struct {
-	items  []T
-	counts []int        // as long as items if they hold counts
-	leases []core.Lease // as long as items if they hold leases
-	head   int          // index of the oldest
-	n      int
+// queue is the items that are there for any receiver, oldest first, with what each holds.
+type queue[T any] struct {
+	items  ring[T]
+	costs  ring[int]        // in step with items if they hold costs
+	leases ring[core.Lease] // in step with items if they hold leases
 	holds  holds
 }
 
-// holds is what the items of a ring hold.
+// holds is what the items of a queue hold: the same kind all of them, so that an item of a plain
+// permit takes no more room than in a native channel.
 type holds uint8
 
 const (
 	nothing holds = iota
-	ones          // one plain permit each
-	counts        // plain permits
+	ones          // a plain permit each
+	costs         // plain permits
 	leases
 )
 
-const (
-	// What is used at all gets room for a few items at once; an unused channel has none.
-	ringFirst = 8
-	// A ring that is no larger does not shrink: it is some kilobytes, and one that is filled
-	// and emptied again and again would else spend its time growing.
-	ringKept = 512
-)
-
-func (r *ring[T]) push(v T, h hold) {
-	i := r.pushItem(v)
-	switch r.holds {
-	case counts:
-		r.counts[i] = h.permits
-	case leases:
-		r.leases[i] = h.lease
+func (q *queue[T]) push(v T, h hold) {
+	if q.holds == leases {
+		q.leases.push(h.lease)
 	}
-}
-
-// pushItem is push where all items hold the same, and returns the slot. It spares the copies
-// of a hold, which are slow: five words.
-func (r *ring[T]) pushItem(v T) int {
-	if r.n == len(r.items) {
-		r.resize(max(2*r.n, ringFirst))
-	}
-	i := (r.head + r.n) & (len(r.items) - 1)
-	r.items[i] = v
-	r.n++
-	return i
+	q.pushPlain(h.permits)
+	q.items.push(v)
 }
 
 // pop takes the oldest; there must be one.
-func (r *ring[T]) pop() (T, hold) {
-	h := r.takeHold(r.head)
-	return r.popItem(), h
+func (q *queue[T]) pop() (v T, h hold) {
+	if q.holds == leases {
+		h.lease = q.leases.pop()
+	}
+	h.permits = q.popPlain()
+	return q.items.pop(), h
 }
 
-// popItem is pop where all items hold the same.
-func (r *ring[T]) popItem() T {
-	i := r.head
-	r.head = (i + 1) & (len(r.items) - 1)
-	return r.takeItem(i)
+// pushPlain notes the plain permits of an item that is pushed.
+func (q *queue[T]) pushPlain(permits int) {
+	if q.holds == costs {
+		q.costs.push(permits)
+	}
+}
+
+// popPlain returns the plain permits of the item that is popped.
+func (q *queue[T]) popPlain() int {
+	switch q.holds {
+	case ones:
+		return 1
+	case costs:
+		return q.costs.pop()
+	}
+	return 0
 }
 
 // popBack takes the newest; there must be one.
-func (r *ring[T]) popBack() (T, hold) {
-	i := (r.head + r.n - 1) & (len(r.items) - 1)
-	h := r.takeHold(i)
-	return r.takeItem(i), h
-}
-
-// takeHold clears and returns what the item in a slot holds.
-func (r *ring[T]) takeHold(i int) (h hold) {
-	switch r.holds {
+func (q *queue[T]) popBack() (v T, h hold) {
+	switch q.holds {
 	case ones:
 		h.permits = 1
-	case counts:
-		h.permits = r.counts[i]
+	case costs:
+		h.permits = q.costs.popBack()
 	case leases:
-		h.lease, r.leases[i] = r.leases[i], core.Lease{}
+		h.lease = q.leases.popBack()
 	}
-	return h
+	return q.items.popBack(), h
 }
 
-// takeItem empties a slot that is first or last.
-func (r *ring[T]) takeItem(i int) (v T) {
-	var none T
-	v, r.items[i] = r.items[i], none
+// ring is a queue in a slice that grows and shrinks by powers of two. Slots that are not in use are
+// clear, so nothing is pinned.
+type ring[E any] struct {
+	slots []E
+	head  int // index of the oldest
+	n     int
+}
+
+const (
+	ringFirst = 8   // slots of a ring that is used at all
+	ringKept  = 512 // a ring that is no larger does not shrink, so as not to grow again and again
+)
+
+func (r *ring[E]) push(e E) {
+	if r.n == len(r.slots) {
+		r.resize(max(2*r.n, ringFirst))
+	}
+	r.slots[(r.head+r.n)&(len(r.slots)-1)] = e
+	r.n++
+}
+
+func (r *ring[E]) pop() (e E) {
+	e = r.take(r.head)
+	r.head = (r.head + 1) & (len(r.slots) - 1)
 	r.n--
-	if len(r.items) > ringKept && r.n <= len(r.items)/8 {
-		r.resize(len(r.items) / 2)
-	}
-	return v
+	r.shrink()
+	return e
 }
 
-// resize moves all to slots anew. A ring is resized after at least as many pushes or pops
-// as an eighth of its slots, so an item's share of the moving is constant.
-func (r *ring[T]) resize(slots int) {
-	r.items = moved(r.items, r.head, r.n, slots)
-	switch r.holds {
-	case counts:
-		r.counts = moved(r.counts, r.head, r.n, slots)
-	case leases:
-		r.leases = moved(r.leases, r.head, r.n, slots)
-	}
-	r.head = 0
+func (r *ring[E]) popBack() (e E) {
+	e = r.take((r.head + r.n - 1) & (len(r.slots) - 1))
+	r.n--
+	r.shrink()
+	return e
 }
 
-// moved returns that many slots, which begin with the n from head on: those may run over
-// the end.
-func moved[E any](from []E, head, n, slots int) []E {
-	to := make([]E, slots)
-	part := copy(to, from[head:min(head+n, len(from))])
-	copy(to[part:], from[:n-part])
-	return to
+// take empties a slot.
+func (r *ring[E]) take(i int) (e E) {
+	var none E
+	e, r.slots[i] = r.slots[i], none
+	return e
+}
+
+func (r *ring[E]) shrink() {
+	if len(r.slots) > ringKept && r.n <= len(r.slots)/8 {
+		r.resize(len(r.slots) / 2)
+	}
+}
+
+// resize moves all to new slots. Between two calls lie at least as many pushes or pops as an eighth of
+// the slots, so an item's share of the moving is constant.
+func (r *ring[E]) resize(n int) {
+	slots := make([]E, n)
+	part := copy(slots, r.slots[r.head:min(r.head+r.n, len(r.slots))])
+	copy(slots[part:], r.slots[:r.n-part]) // what ran over the end
+	r.slots, r.head = slots, 0
 }

@@ -1,11 +1,13 @@
 package channel
 
-// waiter is a goroutine that waits for an item, for room, or to see either. It is in a
-// line until its outcome is decided, under the channel's mutex; then ready has an element,
-// unless it is cancelled.
+// waiter is a goroutine that waits for an item, for room, or to see either. It is in a line until its
+// outcome is decided, under the channel's mutex; then ready has an element, unless it is cancelled.
+//
+// A waiter is used once: its channel belongs to the synctest bubble of the goroutine that made it, and
+// the next goroutine may be in another.
 type waiter[T any] struct {
 	ready      chan struct{}   // of capacity 1
-	done       <-chan struct{} // its ctx's
+	done       <-chan struct{} // of its context
 	prev, next *waiter[T]
 	line       *line[T] // nil: decided
 	outcome    outcome
@@ -23,6 +25,12 @@ const (
 	ended
 	cancelled
 )
+
+// newWaiter returns a waiter whose context has that channel. A context may be anybody's code: its Done is
+// called before the mutex is taken.
+func newWaiter[T any](done <-chan struct{}) *waiter[T] {
+	return &waiter[T]{ready: make(chan struct{}, 1), done: done}
+}
 
 // line is a queue of waiters.
 type line[T any] struct{ first, last *waiter[T] }
@@ -51,9 +59,9 @@ func (q *line[T]) remove(w *waiter[T]) {
 	w.line, w.prev, w.next = nil, nil, nil
 }
 
-// decide takes out and returns the first that still wants to know, with outcome o; nil:
-// none does. One whose ctx was done before is cancelled, though it has not noticed yet:
-// the outcome would come after the fact.
+// decide takes out and returns the first waiter that has not been cancelled, with outcome o; nil if there
+// is none. A waiter whose context was done before is cancelled, even if it has not noticed yet: the
+// outcome would come after the fact.
 func (q *line[T]) decide(o outcome) *waiter[T] {
 	for w := q.first; w != nil; w = q.first {
 		q.remove(w)
@@ -68,7 +76,7 @@ func (q *line[T]) decide(o outcome) *waiter[T] {
 	return nil
 }
 
-// decideAll takes out everybody, and adds them to those to wake.
+// decideAll takes out all waiters, and adds them to the list to wake.
 func (q *line[T]) decideAll(o outcome, woken *waiter[T]) *waiter[T] {
 	for w := q.decide(o); w != nil; w = q.decide(o) {
 		w.next, woken = woken, w
@@ -76,8 +84,8 @@ func (q *line[T]) decideAll(o outcome, woken *waiter[T]) *waiter[T] {
 	return woken
 }
 
-// wake resumes those in the list, which nobody else has. It is called after the mutex is
-// let go, so that those woken do not run into it.
+// wake resumes the waiters in the list. It is called after the mutex has been released, so that
+// they do not run into it.
 func wake[T any](w *waiter[T]) {
 	for w != nil {
 		next := w.next // from the next line on, w is its owner's
@@ -87,13 +95,23 @@ func wake[T any](w *waiter[T]) {
 	}
 }
 
-// join returns both lists of waiters as one; the first is short.
-func join[T any](first, second *waiter[T]) *waiter[T] {
-	for w := first; w != nil; w = w.next {
-		if w.next == nil {
-			w.next = second
-			return first
-		}
+// park waits until the outcome of w is decided or its context is done, whichever comes first,
+// whatever select says.
+func (c *LimitedChannel[T]) park(w *waiter[T]) outcome {
+	if w.done == nil {
+		<-w.ready
+		return w.outcome
 	}
-	return second
+	select {
+	case <-w.ready:
+		return w.outcome
+	case <-w.done:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w.line != nil {
+		w.line.remove(w)
+		w.outcome = cancelled
+	}
+	return w.outcome
 }

@@ -1,0 +1,218 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/linked"
+)
+
+// This file has the drop modes with core's ConcurrencyLimiter. Its permits are taken and given back under
+// the channel's mutex. So under the mutex each permit is available, held by a queued item, or not the
+// channel's, and a sender that finds none available and nothing to drop is rightly rejected.
+//
+// There is one exception: a Send that waits in the limiter's queue cannot hold the mutex. Such Sends are
+// the askers. A sender that finds nothing to drop, but may be missing permits that an asker has just been
+// granted, recalls them: they stop waiting and queue what they were granted before it tries once more.
+
+// attempt is the outcome of a try to queue an item.
+type attempt uint8
+
+const (
+	placed  attempt = iota
+	dropped         // nothing but room for a next attempt
+	missing         // nothing is left to drop; an asker may have what is missing
+	failed
+)
+
+// sendExact queues v, dropping other items as long as its n permits are not available.
+func (c *LimitedChannel[T]) sendExact(v T, n int) error {
+	var rejection error
+	recall := false
+	for {
+		var a after[T]
+		if recall {
+			c.recall()
+		}
+		outcome, err := c.tryExact(v, n, &rejection, &a)
+		if recall {
+			c.resume()
+		}
+		c.finish(&a)
+		if outcome == placed || outcome == failed {
+			return err
+		}
+		recall = outcome == missing
+	}
+}
+
+// tryExact drops at most one item. rejection is the limiter's, which is asked for it once.
+func (c *LimitedChannel[T]) tryExact(v T, n int, rejection *error, a *after[T]) (attempt, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.open.Load() {
+		return failed, ErrClosed
+	}
+	taken := c.tryQuietly(n)
+	if !taken && *rejection == nil {
+		_, err := c.try(n)
+		if taken = err == nil; !taken && !errors.Is(err, core.ErrRejected) {
+			return failed, err
+		}
+		*rejection = err
+	}
+	if !taken {
+		c.dropLocked(a)
+		taken = a.dropped && c.tryQuietly(n)
+	}
+	switch {
+	case taken && c.placeOrGiveLocked(v, n, a):
+		return placed, nil
+	case a.dropped:
+		return dropped, nil
+	case c.askers.permits > c.limiter.(core.Reporter).Statistics().Queued: // not all of them wait
+		return missing, *rejection
+	}
+	return failed, *rejection
+}
+
+// placeOrGiveLocked queues v, whose permits have been taken, or gives them back.
+func (c *LimitedChannel[T]) placeOrGiveLocked(v T, n int, a *after[T]) bool {
+	placed := c.placeLocked(v, hold{permits: n}, a)
+	if !placed {
+		c.release(hold{permits: n})
+	}
+	return placed
+}
+
+// tryQuietly takes n permits if they are available, and leaves no trace if not.
+func (c *LimitedChannel[T]) tryQuietly(n int) bool {
+	if n == 0 {
+		_, ok := core.TryQuietly(c.limiter, 0)
+		return ok
+	}
+	return c.plain.TryTake(n)
+}
+
+// sendExactWaiting is Send: it waits in the limiter's queue before it drops anything.
+func (c *LimitedChannel[T]) sendExactWaiting(ctx context.Context, v T, n int) error {
+	for {
+		if c.placeIfFree(v, n) {
+			return nil
+		}
+		switch err := c.askAndPlace(ctx, v, n); {
+		case errors.Is(err, errAgain):
+		case errors.Is(err, core.ErrRejected):
+			return c.sendExact(v, n)
+		default:
+			return err
+		}
+	}
+}
+
+// placeIfFree queues v if its permits are available.
+func (c *LimitedChannel[T]) placeIfFree(v T, n int) bool {
+	var a after[T]
+	c.mu.Lock()
+	placed := c.open.Load() && c.tryQuietly(n) && c.placeOrGiveLocked(v, n, &a)
+	c.mu.Unlock()
+	c.finish(&a)
+	return placed
+}
+
+// askAndPlace waits in the limiter's queue, as one of the askers, and queues v with what it was granted.
+func (c *LimitedChannel[T]) askAndPlace(ctx context.Context, v T, n int) error {
+	source, err := c.joinAskers(n)
+	if err != nil {
+		return err
+	}
+	call := source.Begin(ctx)
+	err = c.takeWaiting(call, n) //nolint:contextcheck // call is ctx, until it ends
+	call.End()
+	var a after[T]
+	c.mu.Lock()
+	c.leaveAskersLocked(n)
+	switch {
+	case err != nil:
+		err = explain(call, err)
+	case !c.open.Load():
+		c.release(hold{permits: n})
+		err = ErrClosed
+	case !c.placeOrGiveLocked(v, n, &a):
+		err = errAgain // another has been dropped, and one more will be
+	}
+	c.mu.Unlock()
+	c.finish(&a)
+	return err
+}
+
+func (c *LimitedChannel[T]) takeWaiting(ctx context.Context, n int) error {
+	if n == 0 {
+		_, err := c.limiter.Acquire(ctx, 0)
+		return err
+	}
+	return c.plain.Take(ctx, n)
+}
+
+// askers are the Sends in the limiter's queue. The channel's mutex guards them.
+type askers struct {
+	source  *linked.Source // ends their waits
+	permits int            // that they ask for
+	n       int
+	recalls int       // senders that have recalled them; while it is not 0, none begins
+	changed sync.Cond // n or recalls is 0 again
+}
+
+// errAgain says that a Send has to begin again: it was recalled, or found no room yet.
+var errAgain = errors.New("channel: again")
+
+// joinAskers counts the caller among the askers, and returns what ends its wait.
+func (c *LimitedChannel[T]) joinAskers(n int) (*linked.Source, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.askers.recalls > 0 {
+		c.askers.changed.Wait()
+	}
+	if !c.open.Load() {
+		return nil, ErrClosed
+	}
+	c.askers.n++
+	c.askers.permits += n
+	return c.askers.source, nil
+}
+
+// leaveAskersLocked follows joinAskers when the limiter has answered.
+func (c *LimitedChannel[T]) leaveAskersLocked(n int) {
+	c.askers.n--
+	c.askers.permits -= n
+	if c.askers.n == 0 {
+		c.askers.changed.Broadcast()
+	}
+}
+
+// recall ends the waits of the askers, and returns when all of them have left. None begins until resume
+// is called.
+func (c *LimitedChannel[T]) recall() {
+	c.mu.Lock()
+	c.askers.recalls++
+	source := c.askers.source
+	c.askers.source = new(linked.Source)
+	c.mu.Unlock()
+	source.End(errAgain)
+	c.mu.Lock()
+	for c.askers.n > 0 {
+		c.askers.changed.Wait()
+	}
+	c.mu.Unlock()
+}
+
+func (c *LimitedChannel[T]) resume() {
+	c.mu.Lock()
+	c.askers.recalls--
+	if c.askers.recalls == 0 {
+		c.askers.changed.Broadcast()
+	}
+	c.mu.Unlock()
+}
