@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"errors"
+	"runtime"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/acquire"
@@ -77,7 +78,14 @@ func (c *LimitedChannel[T]) acquire(ctx context.Context, n int) (hold, error) {
 	return c.holdOf(l), nil
 }
 
+// acquireSlow lets others run once before it waits: a receiver that is about to run gives back many
+// permits, where a waiter is woken for each. BenchmarkChannel/pairs=4 of bench/channels takes 1.6 of a native
+// channel's time without that, and 1.2 with it.
 func (c *LimitedChannel[T]) acquireSlow(ctx context.Context, n int) (hold, error) {
+	runtime.Gosched()
+	if ctx.Err() == nil && c.plain.TryTake(n) {
+		return hold{permits: n}, nil
+	}
 	call := c.closing.Begin(ctx)
 	defer call.End()
 	if err := c.plain.Take(call, n); err != nil { //nolint:contextcheck // call is ctx, until it ends

@@ -139,21 +139,14 @@ func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (v T, h hold
 	if err := ctx.Err(); err != nil {
 		return v, h, err
 	}
-	v, h, ok := c.tryReceive(keep)
-	if !ok {
-		return c.receiveSlow(ctx, keep)
-	}
-	return v, h, nil
-}
-
-func (c *LimitedChannel[T]) receiveSlow(ctx context.Context, keep bool) (v T, h hold, err error) {
-	w := newWaiter[T](ctx.Done())
-	w.keeps = keep
+	done := ctx.Done()
+	var w *waiter[T]
 	var a after[T]
 	c.mu.Lock()
 	v, h, ok := c.takeLocked(keep, &a)
-	over := c.overLocked()
-	if !ok && !over {
+	if !ok && !c.overLocked() {
+		w = newWaiter[T](done)
+		w.keeps = keep
 		c.receivers.push(w)
 	}
 	c.mu.Unlock()
@@ -161,7 +154,7 @@ func (c *LimitedChannel[T]) receiveSlow(ctx context.Context, keep bool) (v T, h 
 	switch {
 	case ok:
 		return v, h, nil
-	case over:
+	case w == nil:
 		return v, h, c.endError()
 	}
 	switch c.park(w) {

@@ -144,36 +144,24 @@ func (c *LimitedChannel[T]) full(n int) error {
 
 // putWaiting queues an item that has its permits, and waits for room.
 func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold) error {
+	done := ctx.Done()
+	var w *waiter[T]
 	var a after[T]
 	c.mu.Lock()
-	if c.open.Load() && c.roomLocked() {
-		c.putLocked(v, h, &a)
-		c.mu.Unlock()
-		c.finish(&a)
-		return nil
-	}
-	c.mu.Unlock()
-	return c.putSlow(ctx, v, h)
-}
-
-func (c *LimitedChannel[T]) putSlow(ctx context.Context, v T, h hold) error {
-	w := newWaiter[T](ctx.Done())
-	w.item, w.hold = v, h
-	var a after[T]
-	o := undecided
-	c.mu.Lock()
+	o := granted
 	switch {
 	case !c.open.Load():
 		o = ended
 	case c.roomLocked():
-		o = granted
 		c.putLocked(v, h, &a)
 	default:
+		w = newWaiter[T](done)
+		w.item, w.hold = v, h
 		c.senders.push(w)
 	}
 	c.mu.Unlock()
 	c.finish(&a)
-	if o == undecided {
+	if w != nil {
 		o = c.park(w)
 	}
 	switch o {

@@ -157,6 +157,7 @@ func (s *stress) receiveCancelling(got func(parcel)) {
 		go cancel()
 		p, err := s.c.Receive(ctx)
 		cancel()
+		runtime.Gosched() // else the two that wake each other keep the only processor there may be
 		switch {
 		case err == nil:
 			got(p)
