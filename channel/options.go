@@ -8,31 +8,32 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Options are the terms of a [LimitedChannel].
+// Options configure a [LimitedChannel].
 type Options[T any] struct {
-	// Limiter grants each item its permits before it is queued. Required. It may be any
-	// limiter or chain, and several channels may share it.
+	// Limiter grants each item its permits before the item is queued. It is required. Any limiter
+	// will do, a chain included, and several channels may share one.
 	Limiter core.Limiter
 
-	// Permits is what an item costs, in the limiter's permits: bytes, say. nil: 1 each. It
-	// is called once per send, with no lock held, and must not be below 0. An item of 0
-	// permits is queued when the limiter grants a probe: when any permit is available.
+	// Permits returns the number of permits that an item costs, such as its size in bytes. Nil means 1
+	// each. It is called once per send, with no lock held. A result below 0 fails the send with
+	// [core.ErrNegativePermits]. An item of 0 permits holds none, and is queued when the limiter grants
+	// a request of zero permits, which is when at least one is available.
 	Permits func(T) int
 
-	// Capacity bounds the items queued, beside the limiter. 0: no such bound.
+	// Capacity is the maximum number of items queued, in addition to the limiter's bound. Zero means no
+	// maximum. Items that a Chan offers do not count; those that it gives back may exceed Capacity.
 	Capacity int
 
-	// Overflow is what a send does when the limiter or the capacity refuses. The drop
-	// modes never wait for capacity.
+	// Overflow says what a send does when the limiter or Capacity rejects the item. The zero value is
+	// [Reject].
 	Overflow Overflow
 
-	// OnDrop is told of every item dropped: by an Overflow mode or by Discard. It runs on
-	// the goroutine of that send or Discard, before that returns; the item's lease has been
-	// released, and no lock is held, so it may use the channel. nil: nobody is told.
+	// OnDrop is called with each item that is dropped, by an Overflow mode or by Discard. Nil means no
+	// call. It runs on the goroutine of that send or Discard, before the method returns. The item's lease
+	// has been released, and no lock is held, so OnDrop may use the channel.
 	//
-	// A send in OnDrop may drop another item, and so call OnDrop again, inside this call.
-	// One that sends whatever it is told of back to its own channel never ends, as each
-	// send drops the next: send to another channel, or stop at some depth of your own.
+	// A send in OnDrop may drop another item, and so call OnDrop again. If OnDrop sends each dropped item
+	// back to its own channel, it never returns.
 	OnDrop func(T)
 }
 
