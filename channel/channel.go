@@ -28,9 +28,9 @@ import (
 // and its ctx ends, the earlier event decides. After Close sends return [ErrClosed], and receivers get
 // what is left.
 //
-// All methods are safe for concurrent use. A sent item happens before it is received. Only Chan starts a
-// goroutine. A call that need not wait allocates nothing if the limiter is one of package core's.
-// The zero value is closed and empty; use [New] or [Bounded].
+// All methods are safe for concurrent use. The send of an item happens before its receive. Only Chan starts
+// a goroutine. With a limiter of package core, a send or a receive that need not wait allocates nothing, but
+// for a lease of a Bounded channel. The zero value is closed and empty; use [New] or [Bounded].
 type LimitedChannel[T any] struct {
 	limiter  core.Limiter   // nil: Bounded's, where room alone limits the senders and items hold nothing
 	plain    direct.Permits // the limiter's, if it is core's ConcurrencyLimiter; then items hold no leases

@@ -64,7 +64,7 @@ func (c *LimitedChannel[T]) Done() <-chan struct{} {
 }
 
 // Err returns nil until Done is closed. After that it returns nil if c was closed by Close, and the error of
-// CloseWithError otherwise.
+// CloseWithError otherwise. It panics if a lease's release has panicked in the goroutine of a Chan, once.
 func (c *LimitedChannel[T]) Err() error {
 	c.mu.Lock()
 	over, err, panicked := c.over, c.err, c.panicked

@@ -94,6 +94,16 @@ func TestEvictionStops(t *testing.T) {
 		sends(t, c, 5)
 		holds(t, c, 2, 3, 5)
 	})
+	t.Run("at the first of a limiter that is replenished by hand", func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true,
+		})
+		require.NoError(t, err)
+		c, dropped := dropping(t, channel.Options[int]{Limiter: l, Overflow: channel.DropNewest})
+		sends(t, c, 1, 2, 3)
+		refuses(t, c.TrySend(4), "permits exhausted")
+		require.Equal(t, []int{3}, *dropped)
+	})
 	bubble(t, "at the rate in a chain, not at the bound", func(t *testing.T) {
 		held := refusing(t, 2)
 		l, err := core.Chain(held, bucket(t, 3, 0))

@@ -24,8 +24,8 @@ const (
 	// limiter, by callers of ReceiveLease or by the consumer of a Chan can make it reject an item. With
 	// any other limiter, other senders may take the permits that a drop frees.
 	//
-	// Dropping does not bring back the permits of a rate limiter. It stops when the rejection has a
-	// RetryAfter: a rejection by a rate limiter costs one item.
+	// Dropping does not bring back the permits of a rate limiter. It stops once the rejection has a
+	// RetryAfter, or the limiter is replenished by hand: a rejection then costs one item.
 	DropOldest
 
 	// DropNewest is DropOldest, but drops the newest first.
@@ -92,8 +92,7 @@ func (c *LimitedChannel[T]) dropFor(v T, n int, err error) error {
 		if h, err = c.try(n); err == nil {
 			return c.put(v, n, h)
 		}
-		rejected, ok := errors.AsType[*core.RejectedError](err)
-		if !ok || rejected.RetryAfter > 0 {
+		if !errors.Is(err, core.ErrRejected) || c.onlyTimeHelps(err) {
 			break
 		}
 	}
@@ -101,6 +100,16 @@ func (c *LimitedChannel[T]) dropFor(v T, n int, err error) error {
 		return ErrClosed
 	}
 	return err
+}
+
+// onlyTimeHelps reports whether a rate limiter has rejected an item: it says when to come back, or that its
+// permits are replenished by hand.
+func (c *LimitedChannel[T]) onlyTimeHelps(err error) bool {
+	if rejected, ok := errors.AsType[*core.RejectedError](err); ok && rejected.RetryAfter > 0 {
+		return true
+	}
+	r, ok := c.limiter.(core.Replenisher)
+	return ok && !r.AutoReplenishing() && r.ReplenishmentPeriod() > 0
 }
 
 // dropOne drops the item that Overflow drops first. It returns false if nothing is there, or the channel
