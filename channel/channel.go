@@ -38,8 +38,7 @@ type LimitedChannel[T any] struct {
 	onDrop   func(T)        // nil: nothing is called
 	capacity int            // items at most; math.MaxInt: no bound
 	overflow Overflow
-	fast     bool          // items hold no leases, and not exact
-	exact    bool          // drops items, and has plain permits: these are taken and given back under mu
+	way      way
 	closing  linked.Source // ends the waits in the limiter's queue on Close
 
 	// mu guards what follows. While it is held nothing blocks and no user's code runs. No other lock is
@@ -67,6 +66,15 @@ type LimitedChannel[T any] struct {
 	panicked any  // with what a release panicked on the goroutine of a Chan
 }
 
+// way is how permits are taken and given back, on an item's way through the channel.
+type way uint8
+
+const (
+	general way = iota // items hold leases
+	fast               // plain permits, or none: putFast and popFast do
+	exact              // plain permits, which are taken and given back under the mutex, so that drops are exact
+)
+
 // New returns an open channel, or an error that names every fault in the options.
 func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if err := o.validate(); err != nil {
@@ -80,8 +88,10 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	}
 	c.queue.holds = leases
 	if plain, ok := ways.Permits(o.Limiter); ok {
-		c.plain, c.exact, c.fast = plain, c.drops(), !c.drops()
-		c.queue.holds = ones
+		c.plain, c.way, c.queue.holds = plain, fast, ones
+		if c.drops() {
+			c.way = exact
+		}
 		if o.Permits != nil {
 			c.queue.holds = costs
 		}
@@ -97,7 +107,7 @@ func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 	if capacity < 1 {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
 	}
-	c := &LimitedChannel[T]{capacity: capacity, fast: true}
+	c := &LimitedChannel[T]{capacity: capacity, way: fast}
 	c.start()
 	return c, nil
 }
@@ -188,7 +198,7 @@ func (c *LimitedChannel[T]) handLocked(v T, h hold, a *after[T]) bool {
 
 // spendLocked has what an item held given back: at once where drops are exact.
 func (c *LimitedChannel[T]) spendLocked(h hold, a *after[T]) {
-	if c.exact {
+	if c.way == exact {
 		c.release(h)
 	} else {
 		a.spent = h

@@ -131,12 +131,14 @@ func (c *LimitedChannel[T]) askAndPlace(ctx context.Context, v T, n int) error {
 	call := source.Begin(ctx)
 	err = c.takeWaiting(call, n) //nolint:contextcheck // call is ctx, until it ends
 	call.End()
+	if err != nil {
+		err = explain(call, err)
+	}
 	var a after[T]
 	c.mu.Lock()
 	c.leaveAskersLocked(n)
 	switch {
-	case err != nil:
-		err = explain(call, err)
+	case err != nil: // nothing was taken
 	case !c.open.Load():
 		c.release(hold{permits: n})
 		err = ErrClosed

@@ -184,7 +184,7 @@ func (c *LimitedChannel[T]) takeLocked(keep bool, a *after[T]) (v T, h hold, ok 
 // popFast takes out the oldest item with its plain permits, if nothing follows from that: the counterpart
 // of putFast.
 func (c *LimitedChannel[T]) popFast() (v T, n int, ok bool) {
-	if !c.fast {
+	if c.way != fast {
 		return v, 0, false
 	}
 	c.mu.Lock()

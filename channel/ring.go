@@ -10,8 +10,8 @@ type queue[T any] struct {
 	holds  holds
 }
 
-// holds is what the items of a queue hold: the same kind all of them, so that an item of a plain
-// permit takes no more room than in a native channel.
+// holds is the kind of what the items of a queue hold. It is the same for all of them, so an item that
+// holds one plain permit takes no more memory than in a native channel.
 type holds uint8
 
 const (

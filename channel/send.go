@@ -17,7 +17,7 @@ import (
 // item [ErrClosed] after Close.
 func (c *LimitedChannel[T]) TrySend(v T) error {
 	n := c.cost(v)
-	if c.fast && c.open.Load() && c.takeFast(n) {
+	if c.way == fast && c.open.Load() && c.takeFast(n) {
 		if c.putFast(v, n) {
 			return nil
 		}
@@ -28,7 +28,7 @@ func (c *LimitedChannel[T]) TrySend(v T) error {
 		return core.ErrNegativePermits
 	case !c.open.Load():
 		return ErrClosed
-	case c.exact:
+	case c.way == exact:
 		return c.sendExact(v, n)
 	}
 	h, err := c.try(n)
@@ -48,7 +48,7 @@ func (c *LimitedChannel[T]) TrySend(v T) error {
 // waits, the error is [ErrClosed]. The other errors are those of TrySend.
 func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
 	n := c.cost(v)
-	if c.fast && ctx.Err() == nil && c.open.Load() && c.takeFast(n) {
+	if c.way == fast && ctx.Err() == nil && c.open.Load() && c.takeFast(n) {
 		if c.putFast(v, n) {
 			return nil
 		}
@@ -67,7 +67,7 @@ func (c *LimitedChannel[T]) sendCosting(ctx context.Context, v T, n int) error {
 	switch {
 	case !c.open.Load():
 		return ErrClosed
-	case c.exact:
+	case c.way == exact:
 		return c.sendExactWaiting(ctx, v, n)
 	}
 	h, err := c.acquire(ctx, n)
