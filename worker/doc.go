@@ -1,19 +1,33 @@
 // Package worker runs tasks on a pool of goroutines, each task under a lease of a limiter.
 //
-// The limiter says how much: a concurrency limiter caps how many tasks run at once, a rate
-// limiter how many start, a chain of both does both. Several pools, channels and servers
-// may share one limiter, and its limits may change while tasks run. The pool brings the
-// goroutines, the queue, the futures and the containment of panics.
+//	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8})
+//	pool, err := worker.New(worker.Options{Limiter: limiter})
+//	group := pool.Group(ctx)
+//	for _, url := range urls {
+//		group.Go(func(ctx context.Context) error { return fetch(ctx, url) })
+//	}
+//	err = group.Wait() // at most 8 at once; the first error cancels the rest
 //
-// [Pool.Submit] is for tasks whose result nobody waits for one by one: their errors come
-// back from [Pool.Wait]. [Do] waits for a result; [Map] runs a function over a sequence
-// and yields the results in its order. [Pool.TrySubmit] never waits. With
-// Options.CancelOnError the first error cancels the rest.
+// The limiter sets the limit: a concurrency limiter bounds how many tasks run at once, a
+// rate limiter how many start, and a chain of both does both. Pools, channels and servers
+// may share a limiter, and its limits may change while tasks run. The pool adds the
+// goroutines, a queue, results and the containment of panics.
 //
-// Goroutines start when there is work and end when there is none: a pool that rests holds
-// none, and need not be closed to be collected. Close it to stop tasks from coming and to
-// wait for those that are there.
+// # Which call to use
 //
-// The memory model: a Submit synchronizes before the start of its task, and the end of a
-// task before the return of the Wait, Do, Close or Map that waited for it.
+//   - [Pool.Group] is for tasks that belong together, as with errgroup: their context ends
+//     with the caller's and with the first error, and no task runs after Wait.
+//   - [Do] runs one function and returns its result.
+//   - [Map] runs a function over a sequence and yields the results in order.
+//   - [Pool.Submit] is for tasks that outlive their caller. The context given to Submit does
+//     not reach the task; [Pool.Wait] returns the errors.
+//   - [Pool.TrySubmit] never waits.
+//
+// A pool starts goroutines when there is work and ends them when there is none. A pool at
+// rest holds none, and need not be closed to be collected. [Pool.Close] stops it from
+// accepting tasks and waits for those it has accepted.
+//
+// In the terminology of the Go memory model, a call that submits a task synchronizes before
+// the start of the task, and the end of a task synchronizes before the return of the Wait,
+// Do, Close or Map that waited for it.
 package worker

@@ -211,29 +211,3 @@ func ExampleMap() {
 	// 0 no word
 	// 5 <nil>
 }
-
-// The first error cancels what else there is, as errgroup.WithContext does; Wait returns
-// it, and the pool goes on.
-func ExampleOptions_cancelOnError() {
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 10})
-	if err != nil {
-		panic(err)
-	}
-	pool, err := worker.New(worker.Options{Limiter: limiter, CancelOnError: true})
-	if err != nil {
-		panic(err)
-	}
-	ctx := context.Background()
-	_ = pool.Submit(ctx, func(ctx context.Context) error {
-		<-ctx.Done()
-		fmt.Println("the other one sees:", context.Cause(ctx))
-		return nil
-	})
-	_ = pool.Submit(ctx, func(context.Context) error { return errors.New("disk full") })
-	fmt.Println("Wait:", pool.Wait(ctx))
-	fmt.Println("Wait again:", pool.Wait(ctx))
-	// Output:
-	// the other one sees: disk full
-	// Wait: disk full
-	// Wait again: <nil>
-}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// keptFailures bounds the errors that a pool keeps for the next Wait, so that one which
-// fails for months without a Wait does not grow.
+// keptFailures is the maximum number of errors that a pool keeps for the next Wait, so that
+// a pool whose tasks fail for months without a Wait does not grow.
 const keptFailures = 100
 
-// failures are the errors of tasks that no Wait has returned yet.
+// failures are the errors of tasks that no Wait has returned.
 type failures struct {
 	first []error
 	more  uint64
@@ -23,7 +23,7 @@ func (f *failures) add(err error) {
 	f.more++
 }
 
-// take returns the errors joined, nil if there is none, and forgets them.
+// take removes the errors and returns them joined; nil if there are none.
 func (f *failures) take() error {
 	if f.first == nil {
 		return nil

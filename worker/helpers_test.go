@@ -54,6 +54,12 @@ func nothing(context.Context) error { return nil }
 
 func fails(context.Context) error { return errTask }
 
+// hears is a task that runs until its context ends, and returns why it did.
+func hears(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
 func two(task worker.Task) []worker.Task { return []worker.Task{task, task} }
 
 // counts checks the pool's statistics, when everybody has come to rest.

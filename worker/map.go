@@ -7,37 +7,39 @@ import (
 	"runtime"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// How far Map runs ahead of its consumer: mostAhead bounds what the limiter or the queue
-// allows; of a rate limiter, which says nothing of how many run at once, it is rateAhead.
+// How far Map runs ahead of its consumer: maxAhead bounds the limiter's limit and the queue;
+// a rate limiter does not say how many tasks run at once, so rateAhead stands for its limit.
 const (
-	mostAhead = 1024
+	maxAhead  = 1024
 	rateAhead = 256
 )
 
 // Map runs f on the pool for each input, each under a lease of one permit, and yields the
-// results in the order of the inputs, as soon as each is there: a slow input does not hold
-// back a finished result. It takes inputs ahead of its consumer, as many as Options.Workers
-// and Options.Queue together, and then waits for the consumer; for 0 workers it is the
-// limiter's limit, or 256 if that is a rate, and each part is 1024 at most. A pool that is busy makes it wait, also if its limiter lets nobody wait.
+// results in the order of the inputs, each as soon as it and those before it are complete. A
+// slow input does not hold back a finished result. If the pool is busy Map waits, even if
+// the limiter has no queue.
 //
-// An error is yielded in its place, beside what f returned, and the rest go on; a panic of
-// f is yielded as its *[PanicError]. A done ctx, then or later, is yielded as ctx.Err() with
-// the zero Out, and is the last. So is [ErrClosed] if the pool is closed: inputs that were
-// submitted before are still yielded. Under Options.CancelOnError the error that cancels the
-// round is the last, at once, also if it is that of an f of this Map. But for that one, Wait
-// does not return these errors.
+// Map takes inputs ahead of its consumer: at most Options.Workers plus Options.Queue. If
+// Workers is 0, the limiter's limit takes its place, or 256 for a rate limiter. Each part is
+// at most 1024.
 //
-// f's context is ctx, which ends too when the loop does, and when Close cancels. When the
-// loop ends, however that comes, no f of it runs any more: Map waits for them.
+// An error of f is yielded in its place, with the value that f returned, and the rest goes
+// on; a panic of f is yielded as its *[PanicError]. If ctx is done, then or later, Map
+// yields ctx.Err() with the zero Out, and ends. If the pool is closed, Map yields the
+// results of the inputs it has submitted, then [ErrClosed], and ends. If Close cancels, Map
+// yields ErrClosed at once, and ends. No error of Map is returned by Pool.Wait.
 //
-// in runs in a goroutine of its own, which ends with it. Map does not wait for an input
-// that blocks while the loop ends: that goroutine ends as soon as in yields or returns, so
-// let what blocks there end with the same ctx. A panic of the input comes out of the loop.
+// f's context is derived from ctx. It also ends when the loop ends, in whatever way, and
+// when Close cancels. Map waits for the calls of f to return before the loop ends.
 //
-// Nothing happens before the sequence is ranged over; each range runs it anew.
+// in runs in its own goroutine, which ends when in yields or returns after the end of the
+// loop. Map does not wait for an input that blocks; let what blocks there end with the same
+// ctx. A panic of in comes out of the loop.
+//
+// Nothing happens until the sequence is ranged over. Each range runs it anew.
 func Map[In, Out any](
 	ctx context.Context, p *Pool, in iter.Seq[In], f func(context.Context, In) (Out, error),
 ) iter.Seq2[Out, error] {
@@ -54,90 +56,87 @@ func Map[In, Out any](
 			yield(none, ErrClosed)
 			return
 		}
-		r := p.round.Load()
 		m := &mapping[In, Out]{
-			p: p, round: r, ctx: r.life.Begin(ctx), f: f,
+			p: p, ctx: p.life.Begin(ctx), f: f,
 			pending: make(chan *result[Out], p.ahead()),
 			inside:  make(chan struct{}, 1),
 			quiet:   make(chan struct{}),
 		}
 		defer m.end()
 		go m.read(in)
-		m.yield(ctx, yield)
+		m.yield(yield)
 	}
 }
 
 // ahead returns how many inputs Map takes ahead of its consumer.
 func (p *Pool) ahead() int {
 	workers := p.most
-	switch {
-	case workers > 0:
-	case p.rated:
-		workers = rateAhead
-	default:
+	if workers == 0 {
 		workers = p.limit()
+		if r, ok := p.limiter.(core.Replenisher); ok && r.ReplenishmentPeriod() > 0 {
+			workers = rateAhead
+		}
 	}
-	return min(workers, mostAhead) + min(p.queue, mostAhead)
+	return min(workers, maxAhead) + min(p.queue, maxAhead)
 }
 
-// mapping is a Map at work.
+// mapping is a range over a Map.
 type mapping[In, Out any] struct {
 	p       *Pool
-	round   *round
-	ctx     *ending.Context // f's; ends with the loop
+	ctx     *linked.Call // f's; ends with the loop
 	f       func(context.Context, In) (Out, error)
 	pending chan *result[Out] // submitted, or about to be, in order; closed after the last
 
-	// inside has an element while the reader runs code of ours, and for good once the
-	// consumer has left. quiet is closed when the reader has ended.
+	// The reader is the goroutine that runs the input. inside has an element while the reader
+	// runs Map's code, and for good once the loop has ended. quiet is closed when the reader
+	// has ended.
 	inside chan struct{}
 	quiet  chan struct{}
 
-	// How the input ended; the reader sets them before it closes pending.
-	whole    bool // all inputs were read
-	refused  bool // the last one's place has the error for which no more were
+	// How the input ended. The reader sets them before it closes pending.
 	panicked any
 	exited   bool
+	cut      bool // the context ended before the input
 
-	current *result[Out] // what the consumer waits for
+	current *result[Out] // the consumer waits for it
 }
 
 // result is the place of one input.
 type result[Out any] struct {
 	call
-	out Out
+
+	out  Out
+	last bool // there is no more, as the pool refused this one; set before done is closed
 }
 
-// read submits the inputs. It is a goroutine, which the consumer waits for in end.
+// read submits the inputs.
 func (m *mapping[In, Out]) read(in iter.Seq[In]) {
-	returned := false
+	m.exited = true
 	defer func() {
-		if !returned {
-			m.panicked = recover()
-			m.exited = m.panicked == nil
+		if m.panicked = recover(); m.panicked != nil {
+			m.exited = false
 		}
 		close(m.pending)
 		close(m.quiet)
 	}()
-	m.whole = true
 	in(func(v In) bool {
 		select {
 		case m.inside <- struct{}{}:
 		case <-m.ctx.Done():
-			m.whole = false
+			m.cut = true
 			return false
 		}
 		more := m.submit(v)
+		m.cut = !more
 		<-m.inside
-		m.whole = m.whole && more
 		return more
 	})
-	returned = true
+	m.exited = false
 }
 
-// submit makes a place for the input's result and submits it. It reports false if there
-// is no use in another.
-func (m *mapping[In, Out]) submit(v In) bool {
+// submit makes a place for the input's result and submits the input. It reports whether
+// another input can follow. If the limiter panics here, that is the input's error.
+func (m *mapping[In, Out]) submit(v In) (more bool) {
 	r := &result[Out]{call: call{ctx: m.ctx, done: make(chan struct{})}}
 	select {
 	case m.pending <- r:
@@ -148,117 +147,72 @@ func (m *mapping[In, Out]) submit(v In) bool {
 		r.out, err = m.f(ctx, v)
 		return err
 	}
-	err := m.hand(entry{task: task, call: &r.call, permits: 1})
-	m.refused = errors.Is(err, core.ErrClosed)
-	return !m.refused && m.ctx.Err() == nil
-}
-
-// hand submits a task, or settles it with why it was not. A limiter that panics does so on a
-// goroutine that is ours: it is the task's error. The goroutine may exit even so.
-func (m *mapping[In, Out]) hand(e entry) (err error) {
-	answered := false
+	err := ErrGoexit
 	defer func() {
-		if !answered {
-			err = ErrGoexit
-			if value := recover(); value != nil {
-				err = caught(value, "limiter")
-			}
+		if v := recover(); v != nil {
+			err = caught(v, "limiter")
 		}
 		if err != nil {
-			e.call.settle(err)
+			r.last = errors.Is(err, core.ErrClosed)
+			more = !r.last && m.ctx.Err() == nil
+			r.settle(err)
 		}
 	}()
-	err = m.ctx.Explain(m.p.submit(m.ctx, e, persists))
-	answered = true
-	return err
+	err = m.ctx.Explain(m.p.submit(m.ctx.Context, entry{task: task, call: &r.call, permits: 1}, persists))
+	return true
 }
 
 // yield yields the results in order.
-func (m *mapping[In, Out]) yield(ctx context.Context, yield func(Out, error) bool) {
+func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
+	var none Out
 	for {
 		var more bool
 		select {
 		case m.current, more = <-m.pending:
 		case <-m.ctx.Done():
-			// If the input has ended and all is yielded, it is not too late.
-			select {
+			select { // if the input has ended and all is yielded, it is not too late
 			case m.current, more = <-m.pending:
 			default:
-				m.giveUp(ctx, yield)
+				yield(none, m.ctx.Ended())
 				return
 			}
 		}
 		if !more {
-			m.last(ctx, yield)
-			return
+			break
 		}
-		if !m.await(ctx, m.current) {
-			m.giveUp(ctx, yield)
+		select {
+		case <-m.current.done:
+		case <-m.ctx.Done():
+		}
+		if err := m.ctx.Ended(); err != nil {
+			yield(none, err)
 			return
 		}
 		r := m.current
 		m.current = nil
-		if !yield(r.out, r.err) {
+		if !yield(r.out, r.err) || r.last {
 			return
 		}
 	}
-}
-
-// await waits for a result. It reports false if that is not to be yielded any more: ctx is
-// done, an error cancelled the round, or Close what runs. A Close that lets it end does not.
-func (m *mapping[In, Out]) await(ctx context.Context, r *result[Out]) bool {
-	select {
-	case <-r.done:
-	case <-m.ctx.Done():
-	}
-	if m.ctx.Err() == nil {
-		return true
-	}
-	if !m.p.drained() {
-		return false
-	}
-	select {
-	case <-r.done: // in a moment, if it was refused as the pool was closed
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}
-
-// giveUp yields why there are no more results: ctx is done, the pool was closed, or an
-// error cancelled the round.
-func (m *mapping[In, Out]) giveUp(ctx context.Context, yield func(Out, error) bool) {
-	var none Out
-	err := ctx.Err()
-	if err == nil {
-		err = m.round.life.Cause()
-	}
-	if err == nil {
-		err = ErrClosed
-	}
-	yield(none, err)
-}
-
-// last is what happens after the last result.
-func (m *mapping[In, Out]) last(ctx context.Context, yield func(Out, error) bool) {
 	switch {
 	case m.panicked != nil:
 		panic(m.panicked)
 	case m.exited:
 		runtime.Goexit()
-	case !m.whole && !m.refused:
-		m.giveUp(ctx, yield)
+	case m.cut:
+		yield(none, m.ctx.Ended())
 	}
 }
 
-// end ends what still goes on: the tasks, and the reader unless it is inside the input.
+// end ends what still goes on: the tasks, and the reader unless it is in the input's code.
 func (m *mapping[In, Out]) end() {
-	m.ctx.Finish(false)
+	m.ctx.End()
 	select {
-	case m.inside <- struct{}{}: // it is inside the input, and will come no further than there
+	case m.inside <- struct{}{}: // the reader is in the input's code, and comes back no more
 	case <-m.quiet:
 	}
 	if m.current != nil {
-		m.p.awaitCall(&m.current.call)
+		m.await(m.current)
 	}
 	for {
 		select {
@@ -266,16 +220,16 @@ func (m *mapping[In, Out]) end() {
 			if !ok {
 				return
 			}
-			m.p.awaitCall(&r.call)
+			m.await(r)
 		default:
 			return
 		}
 	}
 }
 
-// awaitCall waits for the end of a call's task, which may not have to start any more.
-func (p *Pool) awaitCall(c *call) {
-	if !p.takeBack(c) {
-		<-c.done
+// await waits for the end of a task, unless it is still queued: then it never starts.
+func (m *mapping[In, Out]) await(r *result[Out]) {
+	if m.p.takeBack(&r.call, nil, context.Canceled) == 0 {
+		<-r.done
 	}
 }

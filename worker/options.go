@@ -8,34 +8,28 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Options are the terms of a [Pool].
+// Options configure a [Pool].
 type Options struct {
 	// Limiter grants the lease that each task runs under, and gets it back when the task
-	// ends. Required: [core.Unlimited] is the one for tasks that need no limit. The pool
+	// ends. It is required; use [core.Unlimited] for tasks that need no limit. The pool
 	// never closes it.
 	Limiter core.Limiter
 
-	// Workers is how many goroutines there are at most; 0: as many as the limiter admits
-	// tasks, and one more while it makes a queued task wait. At least 0.
+	// Workers is the maximum number of goroutines. 0 means one for each task that the
+	// limiter admits, and one more while a queued task waits in the limiter. It must not be
+	// negative.
 	Workers int
 
-	// Queue is how many tasks may be accepted but not started, beyond what waits in the
-	// limiter's queue, which is one of them at most; 0: Submit waits until its task is
-	// admitted. At least 0.
+	// Queue is the maximum number of tasks that are accepted but have no lease yet. One of
+	// them at most waits in the limiter. 0 means no queue: Submit waits until its task is
+	// admitted. It must not be negative.
 	Queue int
 
-	// CancelOnError has the first error or panic of a task cancel the whole round of tasks.
-	// The contexts of all that run end, with that error as their cause. Those that are
-	// queued fail with it and never start, and so do Do and Map calls. New ones are refused
-	// with it, until a Wait has returned it. The error of a Do or Map whose own context has
-	// ended cancels nobody, as its caller gave it up.
-	CancelOnError bool
-
-	// OnPanic is told of every panic of a task, with the stack, on the worker's goroutine
-	// after the lease is released, and before Wait, Do or Map return; no lock is held. nil:
-	// Wait returns the panic as a *[PanicError]. Do and Map return the *[PanicError] in any
-	// case, and so does Wait if it cancelled the round.
-	OnPanic func(any, []byte)
+	// OnPanic is called with the value and the stack of each panic of a task. It runs on the
+	// worker's goroutine, after the lease is released and before the Wait, Do or Map that
+	// waits for the task returns; no lock is held. If OnPanic is nil, Pool.Wait returns the
+	// panic as a *[PanicError]. Do, Map and Group.Wait return the *[PanicError] in any case.
+	OnPanic func(value any, stack []byte)
 }
 
 func (o Options) validate() error {

@@ -12,13 +12,12 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// permits is the pool's limiter, and how it is asked. A pool gives back what each task
-// holds once, by itself, so plain permits do where the limiter has them: they cost a swap
-// each, and taking them calls nobody else's code.
+// permits is the pool's limiter, and how the pool asks it. The pool gives back what each
+// task holds exactly once, so it needs no lease where the limiter has plain permits. They
+// cost an atomic swap each and call nobody else's code, so Pool.mu may be held.
 type permits struct {
 	limiter core.Limiter
 	plain   direct.Permits // nil: the limiter has none
-	rated   bool           // they come back with time, so that what runs says nothing
 }
 
 // ways lead to a concurrency limiter's plain permits.
@@ -29,11 +28,14 @@ func permitsOf(l core.Limiter) permits {
 	if plain, ok := ways.Permits(l); ok {
 		s.plain = plain
 	}
-	if r, ok := l.(core.Replenisher); ok {
-		s.rated = r.ReplenishmentPeriod() > 0
-	}
 	return s
 }
+
+// hasPlain reports whether a task of n permits can hold plain ones.
+func (s *permits) hasPlain(n int) bool { return s.plain != nil && n > 0 }
+
+// tryPlain takes n plain permits if it can.
+func (s *permits) tryPlain(n int) bool { return s.hasPlain(n) && s.plain.TryTake(n) }
 
 // limit returns the limiter's limit; math.MaxInt if it is unknown.
 func (s *permits) limit() int {
@@ -45,33 +47,37 @@ func (s *permits) limit() int {
 	return math.MaxInt
 }
 
-// tryPlain takes n plain permits, if there are such. It calls no code of others, so the
-// pool's mutex may be held.
-func (s *permits) tryPlain(n int) bool { return s.plain != nil && n > 0 && s.plain.TryTake(n) }
-
-// givePlain gives back the plain permits of a task. It reports false if it has none. The
-// pool's mutex may be held.
-func (s *permits) givePlain(a *admitted) bool {
-	if s.plain == nil || a.permits == 0 || a.lease.Acquired() {
-		return false
+// check returns the error of a task of n permits that could never be admitted.
+func (s *permits) check(n int) error {
+	if n <= 1 || n <= s.limit() {
+		return nil
 	}
-	s.plain.Give(a.permits)
-	return true
+	l := s.limiter.TryAcquire(n)
+	if l.Acquired() { // the limit was raised just now
+		limiter.Refund(s.limiter, l)
+		return nil
+	}
+	if err := l.Err(); !errors.Is(err, core.ErrRejected) {
+		return err
+	}
+	return nil
 }
 
-// refund gives back what a task held that did not run.
+// refund gives back the permits of a task that did not run.
 func (s *permits) refund(a *admitted) {
-	if !s.givePlain(a) && a.lease.Acquired() {
+	if a.plain {
+		s.plain.Give(a.permits)
+	} else if a.lease.Acquired() {
 		limiter.Refund(s.limiter, a.lease)
 	}
 }
 
-// The lease that these return beside a nil error stands for plain permits if it is not
-// acquired.
+// The lease that the following methods return beside a nil error stands for plain permits if
+// it is not acquired.
 
-// try takes n permits if they are there now, and else leaves no rejection behind, which
-// whoever reads the limiter's statistics would take for a task turned away. The error is
-// for what no wait would change.
+// try takes n permits if they are available now. If not, no rejection is counted: a reader
+// of the limiter's statistics would take it for a task that was turned away. The error
+// is one that waiting would not change.
 func (s *permits) try(n int) (l core.Lease, ok bool, err error) {
 	if s.tryPlain(n) {
 		return l, true, nil
@@ -91,20 +97,13 @@ func (s *permits) try(n int) (l core.Lease, ok bool, err error) {
 	return l, false, err
 }
 
-// demand is try for a submission that does not wait: the refusal is its caller's, and is
-// counted.
-func (s *permits) demand(n int) (core.Lease, error) {
-	if s.tryPlain(n) {
-		return core.Lease{}, nil
-	}
-	l := s.limiter.TryAcquire(n)
-	return l, l.Err()
-}
-
 // await acquires n permits by the limiter's own rules.
 func (s *permits) await(ctx context.Context, n int) (core.Lease, error) {
-	if s.plain != nil && n > 0 {
+	if s.hasPlain(n) {
 		return core.Lease{}, s.plain.Take(ctx, n)
+	}
+	if l, ok := core.TryQuietly(s.limiter, n); ok {
+		return l, nil
 	}
 	l, err := s.limiter.Acquire(ctx, n)
 	if err == nil && !l.Acquired() {
@@ -113,29 +112,28 @@ func (s *permits) await(ctx context.Context, n int) (core.Lease, error) {
 	return limiter.Checked(s.limiter, l, err)
 }
 
-// errNoLease is what a limiter did that breaks its contract.
-var errNoLease = errors.New("worker: the limiter gave neither a lease nor an error")
+// errNoLease is the error for a limiter that breaks its contract.
+var errNoLease = errors.New("worker: the limiter returned neither a lease nor an error")
 
-// The pauses of a task that is kept out although permits are there: by a stranger's queue,
-// or by others who are faster. A task may be so late, and is a burden no more often.
+// The pauses between two requests for a task that the limiter keeps rejecting although
+// permits are available, because other callers queue there or are faster.
 const (
-	firstPause = time.Millisecond
-	mostPause  = 50 * time.Millisecond
+	minPause = time.Millisecond
+	maxPause = 50 * time.Millisecond
 )
 
-// persist acquires n permits for a task that the pool has accepted, or is bound to: a
-// limiter that lets nobody wait, or evicts those that do, is asked again when it may grant.
+// persist acquires n permits for a task that the pool has accepted, or must get admitted. It
+// asks a limiter again that has no queue, or that evicts the waiters in it.
 func (s *permits) persist(ctx context.Context, n int) (core.Lease, error) {
-	for pause := time.Duration(0); ; pause = min(max(firstPause, 2*pause), mostPause) {
+	for pause := time.Duration(0); ; pause = min(max(minPause, 2*pause), maxPause) {
 		l, err := s.await(ctx, n)
-		var refused *core.RejectedError
-		if err == nil || !errors.As(err, &refused) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoLease) {
+		var rejected *core.RejectedError
+		if err == nil || !errors.As(err, &rejected) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoLease) {
 			return l, err
 		}
-		// The first time what the limiter says is believed; after that it was wrong, or
-		// somebody else was faster.
-		if err = sleep(ctx, max(pause, refused.RetryAfter)); err == nil && refused.RetryAfter <= 0 {
-			err = s.awaitOne(ctx, max(firstPause, pause))
+		// At first RetryAfter is trusted. Later it was wrong, or another caller was faster.
+		if err = sleep(ctx, max(pause, rejected.RetryAfter)); err == nil && rejected.RetryAfter <= 0 {
+			err = s.awaitOne(ctx, max(minPause, pause))
 		}
 		if err != nil {
 			return core.Lease{}, err
@@ -143,12 +141,12 @@ func (s *permits) persist(ctx context.Context, n int) (core.Lease, error) {
 	}
 }
 
-// awaitOne waits until there is a permit: a probe waits outside the limiter's queue limit.
-// If it may not, there is a pause.
+// awaitOne waits until a permit is available: a zero-permit request waits outside the
+// limiter's queue limit. If it is rejected, awaitOne pauses.
 func (s *permits) awaitOne(ctx context.Context, pause time.Duration) error {
-	probe, err := s.await(ctx, 0)
+	l, err := s.await(ctx, 0)
 	if err == nil {
-		probe.Release()
+		l.Release()
 	} else if errors.Is(err, core.ErrRejected) {
 		err = sleep(ctx, pause)
 	}
@@ -168,21 +166,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// acquire is await, or persist, until the round ends the admission of tasks.
-func (s *permits) acquire(ctx context.Context, r *round, n int, how patience) (core.Lease, error) {
-	x := r.admission.Begin(ctx)
-	if s.plain != nil && n > 0 && how == waits {
-		err := x.Explain(s.plain.Take(x, n)) //nolint:contextcheck // x is ctx, and ends with the round too
-		x.Finish(true)
-		return core.Lease{}, err
-	}
-	defer x.Finish(false) // a user's limiter may keep it, or panic
-	ask := s.await
-	if how == persists {
-		ask = s.persist
-	}
-	l, err := ask(x, n) //nolint:contextcheck // the same
-	return l, x.Explain(err)
 }

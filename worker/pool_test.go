@@ -465,3 +465,33 @@ func TestWorkersBoundGoroutines(t *testing.T) {
 		require.NoError(t, p.Wait(t.Context()))
 	})
 }
+
+func TestTrySubmitN(t *testing.T) {
+	for _, queue := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := concurrency(t, 3)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			g := newGate()
+			require.NoError(t, p.TrySubmitN(2, g.task))
+			require.Equal(t, 1, l.Available())
+			require.ErrorIs(t, p.TrySubmitN(-1, nothing), core.ErrNegativePermits)
+			require.ErrorIs(t, p.TrySubmitN(4, nothing), core.ErrPermitsExceedLimit)
+			require.Error(t, p.TrySubmitN(1, nil))
+			for range queue {
+				require.NoError(t, p.TrySubmitN(2, nothing))
+			}
+			err := p.TrySubmitN(2, nothing)
+			var rejection *core.RejectedError
+			require.ErrorAs(t, err, &rejection)
+			require.Equal(t, 2, rejection.Permits)
+			if queue > 0 {
+				require.EqualError(t, err, "core: rejected: queue limit reached (queue is full)")
+			}
+			g.open()
+			require.NoError(t, p.Wait(t.Context()))
+			require.NoError(t, p.Close(t.Context()))
+			require.ErrorIs(t, p.TrySubmitN(1, nothing), worker.ErrClosed)
+			drained(t, p, l)
+		})
+	}
+}

@@ -1,46 +1,38 @@
 package worker
 
-// ring is a queue that grows by doubling and lets go of a large buffer when it is empty.
+// ring is a queue that doubles when it is full, and frees a large buffer when it is empty.
 type ring[T any] struct {
 	buf  []T // its length is a power of two, or 0
-	head int // the oldest
+	head int // index of the oldest
 	n    int
 }
 
-// keptRing is how many elements an empty ring keeps room for.
+// keptRing is the number of elements for which an empty ring keeps room.
 const keptRing = 1024
 
 func (r *ring[T]) push(v T) {
 	if r.n == len(r.buf) {
 		r.grow()
 	}
-	r.buf[(r.head+r.n)&(len(r.buf)-1)] = v
+	*r.at(r.n) = v
 	r.n++
 }
 
-// front returns the oldest, of which there must be one.
-func (r *ring[T]) front() *T { return &r.buf[r.head] }
+// at returns the i-th oldest element.
+func (r *ring[T]) at(i int) *T { return &r.buf[(r.head+i)&(len(r.buf)-1)] }
 
-// pop forgets the oldest.
-func (r *ring[T]) pop() {
-	var none T
-	r.buf[r.head] = none
+// pop removes the oldest element, which must exist.
+func (r *ring[T]) pop() T {
+	var zero T
+	oldest := r.at(0)
+	v := *oldest
+	*oldest = zero
 	r.head = (r.head + 1) & (len(r.buf) - 1)
 	r.n--
 	if r.n == 0 && len(r.buf) > keptRing {
 		*r = ring[T]{}
 	}
-}
-
-// keep forgets those that want does not want.
-func (r *ring[T]) keep(want func(*T) bool) {
-	var kept ring[T]
-	for ; r.n > 0; r.pop() {
-		if v := r.front(); want(v) {
-			kept.push(*v)
-		}
-	}
-	*r = kept
+	return v
 }
 
 func (r *ring[T]) grow() {

@@ -5,14 +5,14 @@ import (
 	"log/slog"
 )
 
-// Statistics is what a pool counts, all at one instant: each task that was accepted is
-// queued, runs, or is done.
+// Statistics are the counts of a pool at one instant. Each accepted task is counted in
+// exactly one of Running, Queued and Done.
 type Statistics struct {
-	Running  int    // tasks that hold a lease
-	Queued   int    // tasks accepted that have no lease yet
-	Done     uint64 // tasks that ended, in whatever way
-	Failed   uint64 // of these: returned an error, called runtime.Goexit, or never started
-	Panicked uint64 // of these: panicked
+	Running  int    // tasks that have their lease; may exceed the limit for an instant, when a task ends
+	Queued   int    // tasks that have no lease yet
+	Done     uint64 // tasks that have ended, including those that never ran
+	Failed   uint64 // tasks of Done that returned an error, called runtime.Goexit or never ran
+	Panicked uint64 // tasks of Done that panicked
 }
 
 // String returns the counts on one line.
@@ -21,7 +21,7 @@ func (s Statistics) String() string {
 		s.Running, s.Queued, s.Done, s.Failed, s.Panicked)
 }
 
-// LogValue implements [slog.LogValuer]: a group of the five counts.
+// LogValue implements [slog.LogValuer] with a group of the five counts.
 func (s Statistics) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Int("running", s.Running),

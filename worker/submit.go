@@ -2,39 +2,40 @@ package worker
 
 import (
 	"context"
-	"errors"
-	"runtime"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// Submit gives the pool a task. It returns nil once the task is admitted, that is, has its
-// lease, or is queued. Until then it waits: in a pool without a queue for a free worker, and
-// then in the limiter's queue; else for room in the pool's. If the limiter refuses to queue it, its
-// *[core.RejectedError] comes back: a limiter whose Submit calls are to wait needs a
-// QueueLimit.
+// Submit gives the pool a task. It returns nil once the task has its lease or is queued.
+// Until then it waits: for room in the pool's queue or, if the pool has none, for a free
+// worker and then in the limiter's queue. A limiter that has no queue, or whose queue is
+// full, rejects the task with its *[core.RejectedError]; so a pool without a queue needs a
+// limiter with a QueueLimit.
 //
-// A done ctx, then or later, ends it with ctx.Err(), unchanged, even if permits are free,
-// and the task never runs. After Close, or when it comes while Submit waits, the error is
-// [ErrClosed]; a closed limiter's is [core.ErrClosed]. A nil task is an error. Under
-// Options.CancelOnError the error that cancelled the round is returned likewise.
+// ctx bounds this wait alone. It does not reach the task: a deadline of ctx stops no task
+// that was accepted. Use a [Group] or [Do] for tasks that end with their caller.
+//
+// If ctx is done, then or later, Submit returns ctx.Err() unchanged, even if permits are
+// available, and the task never runs. Once the task was admitted or given room, ctx makes
+// no difference. After Close, and when Close comes while Submit waits, the error is
+// [ErrClosed]; a closed limiter's is [core.ErrClosed]. A nil task is an error.
 func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx, 1, t) }
 
-// SubmitN is Submit for a task whose lease is of so many permits. Negative permits are
-// refused with [core.ErrNegativePermits], more than the limiter's limit with
-// [core.ErrPermitsExceedLimit], at once. Zero permits take nothing, and are granted when
-// at least one permit is available.
+// SubmitN is Submit for a task whose lease has the given number of permits. Negative permits
+// are refused at once with [core.ErrNegativePermits], and more than the limiter's limit with
+// [core.ErrPermitsExceedLimit]. Zero permits take nothing: the task is admitted when at
+// least one permit is available.
 func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
 	return p.submit(ctx, entry{task: t, permits: permits}, waits)
 }
 
-// TrySubmit gives the pool a task if it can be admitted, or queued, now. It never blocks.
-// If not, the error is a *[core.RejectedError]: the limiter's own, or one whose reason is
+// TrySubmit gives the pool a task if it can be admitted or queued now. It never blocks. If
+// it cannot, the error is a *[core.RejectedError]: the limiter's own, or one with the reason
 // "all workers busy" or "queue limit reached". After Close it is [ErrClosed].
 func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 
-// TrySubmitN is TrySubmit for a task whose lease is of so many permits, which are checked
-// as by SubmitN.
+// TrySubmitN is TrySubmit for a task whose lease has the given number of permits, which are
+// checked as by SubmitN.
 func (p *Pool) TrySubmitN(permits int, t Task) error {
 	return p.submit(p.background, entry{task: t, permits: permits}, tries)
 }
@@ -43,27 +44,12 @@ func (p *Pool) TrySubmitN(permits int, t Task) error {
 type patience uint8
 
 const (
-	tries    patience = iota // it is rejected; no context is looked at
-	waits                    // it waits, as far as the limiter lets it
-	persists                 // it waits, even if the limiter lets nobody wait
+	tries    patience = iota // it is rejected; the context is not used
+	waits                    // it waits, by the limiter's rules
+	persists                 // it waits, even if the limiter has no queue
 )
 
 func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
-	if p.queue > 0 && e.task != nil && uint(e.permits) <= 1 && (how == tries || ctx.Err() == nil) {
-		// The common case while work flows: the queue is neither empty nor full.
-		p.mu.Lock()
-		if p.waitingLocked() > 0 && p.roomLocked() && p.refusalLocked() == nil {
-			p.pushLocked(&e)
-			p.unlockAndScout()
-			return nil
-		}
-		p.mu.Unlock()
-	}
-	return p.submitSlow(ctx, e, how)
-}
-
-// submitSlow is submit in all cases, the checks in their order.
-func (p *Pool) submitSlow(ctx context.Context, e entry, how patience) error {
 	switch {
 	case e.task == nil:
 		return errNilTask
@@ -74,287 +60,250 @@ func (p *Pool) submitSlow(ctx context.Context, e entry, how patience) error {
 	case p.limiter == nil:
 		return ErrClosed
 	}
-	if p.round.Load().admission.Cause() != nil {
-		p.mu.Lock()
-		err := p.refusalLocked()
-		p.mu.Unlock()
-		if err != nil {
-			return err
+	if e.permits > 1 {
+		if p.closing.Cause() != nil {
+			return ErrClosed
 		}
-	}
-	if e.permits > 1 && e.permits > p.limit() {
-		// It is told now, and not after having waited for others. If the limit was raised just
-		// now, it is a task like others.
-		l := p.limiter.TryAcquire(e.permits)
-		if err := l.Err(); err == nil {
-			p.refund(&admitted{entry: e, lease: l})
-		} else if !errors.Is(err, core.ErrRejected) {
+		if err := p.check(e.permits); err != nil {
 			return err
 		}
 	}
 	if p.queue > 0 {
-		return p.submitToQueue(ctx, e, how)
+		return p.submitQueued(ctx, &e, how)
 	}
-	return p.submitAdmitted(ctx, e, how)
+	return p.submitAdmitted(ctx, &e, how)
 }
 
-// submitAdmitted is submit without a queue: the task gets its lease first. That comes after
-// a worker's place, as a lease that waited for one would only keep others from its permits.
-func (p *Pool) submitAdmitted(ctx context.Context, e entry, how patience) error {
-	if err := p.reserve(ctx, &e, how); err != nil {
+// submitAdmitted is submit without a queue: a place, a lease, a worker. The place comes first,
+// as a lease that waited for a place would keep permits from others.
+func (p *Pool) submitAdmitted(ctx context.Context, e *entry, how patience) error {
+	started, err := p.takePlace(ctx, e, how)
+	if started || err != nil {
 		return err
 	}
+	defer func() { // the limiter may panic, too
+		if !started {
+			p.vacate()
+		}
+	}()
 	lease, err := p.admit(ctx, e.permits, how)
 	if err != nil {
 		return err
 	}
-	a := admitted{entry: e, lease: lease}
-	p.mu.Lock()
-	if err := p.refusalLocked(); err != nil {
-		p.vacateLocked()
-		p.mu.Unlock()
-		p.refund(&a)
-		return err
-	}
-	if p.most > 0 {
-		p.reserved--
-	}
-	p.startLocked(&a)
-	p.unlockAndScout()
-	return nil
-}
-
-// reserve reserves a worker's place, if their number is bounded.
-func (p *Pool) reserve(ctx context.Context, e *entry, how patience) error {
-	if p.most == 0 {
-		return nil
-	}
-	for gaveWay := false; ; gaveWay = true {
-		p.mu.Lock()
-		err := p.refusalLocked()
-		switch {
-		case err != nil:
-		case p.blocked.first == nil && p.freeLocked():
-			p.reserved++
-		case how == tries:
-			err = &core.RejectedError{Permits: e.permits, Reason: "all workers busy"}
-		case gaveWay || p.blocked.first != nil:
-			return p.block(ctx)
-		default:
-			p.mu.Unlock()
-			p.giveWay()
-			continue
-		}
-		p.mu.Unlock()
-		return err
-	}
-}
-
-// vacateLocked gives a worker's place up.
-func (p *Pool) vacateLocked() {
-	if p.most > 0 {
-		p.reserved--
-		p.grantLocked()
-	}
-}
-
-// admit gets the task of a Submit call its lease. If there is none, the worker's place that
-// was reserved for it is free again.
-func (p *Pool) admit(ctx context.Context, n int, how patience) (l core.Lease, err error) {
-	if p.tryPlain(n) {
-		return l, nil
-	}
-	held := false
-	defer func() { // the limiter may panic, too
-		if !held {
-			p.mu.Lock()
-			p.vacateLocked()
-			p.mu.Unlock()
-		}
-	}()
-	l, err = p.admitSlow(ctx, n, how)
-	held = err == nil
-	return l, err
-}
-
-func (p *Pool) admitSlow(ctx context.Context, n int, how patience) (core.Lease, error) {
-	if how == tries {
-		return p.demand(n)
-	}
-	for gaveWay := false; !p.rated; gaveWay = true {
-		if l, ok, err := p.try(n); ok || err != nil {
-			return l, err
-		}
-		if gaveWay {
-			break
-		}
-		p.giveWay()
-		if err := ctx.Err(); err != nil {
-			return core.Lease{}, err
-		}
-	}
-	return p.acquire(ctx, p.round.Load(), n, how)
-}
-
-// submitToQueue is submit with a queue: the task gets its lease now if nobody waits for
-// one; else it is queued, and a worker acquires it.
-func (p *Pool) submitToQueue(ctx context.Context, e entry, how patience) error {
-	tried, gaveWay := false, false
-	for {
-		if how != tries && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		p.mu.Lock()
-		err := p.refusalLocked()
-		switch {
-		case err != nil:
-		case !tried && !p.asked.now() && p.waitingLocked()+p.promised == 0 && p.freeLocked():
-			tried = true
-			if started, err := p.startNow(&e); started || err != nil {
-				return err
-			}
-			continue
-		case p.roomLocked():
-			p.pushLocked(&e)
-		case how == tries:
-			err = &core.RejectedError{Permits: e.permits, Reason: "queue limit reached", Detail: "queue is full"}
-		case gaveWay || p.blocked.first != nil:
-			if err := p.block(ctx); err != nil {
-				return err
-			}
-			p.mu.Lock()
-			p.promised--
-			if err = p.refusalLocked(); err == nil {
-				p.pushLocked(&e)
-			}
-		default:
-			p.mu.Unlock()
-			p.giveWay()
-			gaveWay = true
-			continue
-		}
-		p.unlockAndScout()
-		return err
-	}
-}
-
-// startNow starts the task if it can have its lease now. The mutex is held before, not
-// after.
-func (p *Pool) startNow(e *entry) (started bool, err error) {
-	a := admitted{entry: *e}
-	if p.tryPlain(e.permits) {
-		p.startLocked(&a)
-		p.unlockAndScout()
-		return true, nil
-	}
-	p.reserved++
-	p.mu.Unlock()
-	ok := false
-	defer func() { // the limiter may panic, too
-		p.mu.Lock()
-		p.reserved--
-		if ok && err == nil {
-			if err = p.refusalLocked(); err == nil {
-				p.startLocked(&a)
-			}
-		}
-		p.unlockAndScout()
-		if ok && err != nil {
-			p.refund(&a)
-		}
-	}()
-	a.lease, ok, err = p.try(e.permits)
-	return ok, err
-}
-
-// giveWays is how often a Submit that finds no room gives way to others before it parks.
-const giveWays = 32
-
-// giveWay lets the workers run for a moment, until half of what there is has ended: a
-// Submit that parked and was woken for each task that ends would cost more than the task.
-func (p *Pool) giveWay() {
-	half := -1
-	for range giveWays {
-		p.mu.Lock()
-		tasks := p.running + p.waitingLocked()
-		others := p.blocked.first != nil
-		p.mu.Unlock()
-		if half < 0 {
-			half = tasks / 2
-		}
-		if tasks <= half || others {
-			return
-		}
-		runtime.Gosched()
-	}
-}
-
-// block waits for a worker's place or for room in the queue, which is then reserved or
-// promised. The mutex is held before, not after.
-func (p *Pool) block(ctx context.Context) error {
-	w := p.blocked.add()
-	p.mu.Unlock()
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
-	}
-	err := ctx.Err()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case !w.woken:
-		p.blocked.remove(w)
-		return err
-	case !w.granted && err == nil:
-		return w.err
-	case w.granted && err != nil:
-		// A done ctx wins, whichever came first: the task must not run.
-		if p.queue > 0 {
-			p.promised--
-		} else {
-			p.reserved--
-		}
-		p.grantLocked()
-	}
+	err = p.start(e, lease)
+	started = err == nil
 	return err
 }
 
-// grantLocked lets the Submit calls that are blocked go on, as far as there is room.
-func (p *Pool) grantLocked() {
-	for w := p.blocked.first; w != nil && p.refusalLocked() == nil; w = p.blocked.first {
-		switch {
-		case p.queue > 0 && p.roomLocked():
-			p.promised++
-		case p.queue == 0 && p.freeLocked():
-			p.reserved++
-		default:
-			return
+// takePlace takes a worker's place for the task, and starts the task if plain permits are
+// available.
+func (p *Pool) takePlace(ctx context.Context, e *entry, how patience) (started bool, err error) {
+	p.mu.Lock()
+	switch {
+	case p.phase != open:
+		err = ErrClosed
+	case p.freeLocked() && p.blocked.first == nil:
+		p.places++
+		if started = p.tryPlain(e.permits); started {
+			p.startLocked(&admitted{entry: *e, plain: true})
 		}
-		w.granted = true
-		p.blocked.wake(w)
+	case how == tries:
+		err = &core.RejectedError{Permits: e.permits, Reason: "all workers busy"}
+	default:
+		return false, p.blockAndUnlock(ctx, e)
 	}
+	p.mu.Unlock()
+	return started, err
 }
 
-// roomLocked reports whether there is room in the queue for one more task. If not,
-// grantLocked is called when there is.
-func (p *Pool) roomLocked() bool {
-	room := p.queue - p.waitingLocked() - p.promised
-	return room > 1 || room == 1 && !p.asked.heeded() // the task that is asked for takes some
+// admit gets the lease of a task that has a place, by the limiter's own queue.
+func (p *Pool) admit(ctx context.Context, n int, how patience) (core.Lease, error) {
+	if how == tries { // the rejection is the caller's, and is counted
+		l := p.limiter.TryAcquire(n)
+		return l, l.Err()
+	}
+	if l, ok, err := p.try(n); ok || err != nil {
+		return l, err
+	}
+	call := p.closing.Begin(ctx)
+	defer call.End()
+	acquire := p.permits.await
+	if how == persists {
+		acquire = p.persist
+	}
+	l, err := acquire(call.Context, n) //nolint:contextcheck // it is ctx, until the pool is closed
+	return l, call.Explain(err)
 }
 
-// freeLocked reports whether a worker is free, or can be started, for one more task.
-func (p *Pool) freeLocked() bool { return p.most == 0 || p.running+p.reserved < p.most }
+// submitQueued is submit with a queue. If no task is ahead it asks the limiter, so that a
+// task which can be admitted takes no room in the queue.
+func (p *Pool) submitQueued(ctx context.Context, e *entry, how patience) error {
+	p.mu.Lock()
+	if p.phase == open && p.firstLocked() && !p.hasPlain(e.permits) {
+		p.places++
+		p.mu.Unlock()
+		if started, err := p.startNow(e); started || err != nil {
+			return err
+		}
+		p.mu.Lock()
+	}
+	var err error
+	switch {
+	case p.phase != open:
+		err = ErrClosed
+	case e.call != nil && ctx.Err() != nil:
+		err = ctx.Err() // its caller, who has taken back what was queued, must find nothing later
+	case p.firstLocked() && p.tryPlain(e.permits):
+		p.places++
+		p.startLocked(&admitted{entry: *e, plain: true})
+	case p.roomLocked():
+		p.pushLocked(e)
+		p.spawnLocked()
+	case how == tries:
+		err = &core.RejectedError{Permits: e.permits, Reason: "queue limit reached", Detail: "queue is full"}
+	default:
+		return p.blockAndUnlock(ctx, e)
+	}
+	p.mu.Unlock()
+	return err
+}
+
+// startNow starts a task that has a place if it can have its lease now; else it vacates the
+// place.
+func (p *Pool) startNow(e *entry) (started bool, err error) {
+	defer func() { // the limiter may panic, too
+		if !started {
+			p.vacate()
+		}
+	}()
+	lease, ok, err := p.try(e.permits)
+	if !ok || err != nil {
+		return false, err
+	}
+	err = p.start(e, lease)
+	return err == nil, err
+}
+
+// start hands a task that has a place and a lease to the workers. If the pool was closed
+// meanwhile it refunds the lease.
+func (p *Pool) start(e *entry, lease core.Lease) error {
+	a := admitted{entry: *e, lease: lease, plain: !lease.Acquired()}
+	p.mu.Lock()
+	if p.phase == open {
+		p.startLocked(&a)
+		p.mu.Unlock()
+		return nil
+	}
+	p.mu.Unlock()
+	p.refund(&a)
+	return ErrClosed
+}
+
+// startLocked hands a task that has a place and a lease to the workers.
+func (p *Pool) startLocked(a *admitted) {
+	p.running++
+	p.ready.push(*a)
+	p.spawnLocked()
+}
 
 // pushLocked queues a task.
 func (p *Pool) pushLocked(e *entry) {
 	if e.call != nil {
-		e.call.queued = true
+		e.call.inQueue = queued
 	}
 	p.waiting.push(*e)
 }
 
-// startLocked hands a task that has its lease to the workers.
-func (p *Pool) startLocked(a *admitted) {
-	p.running++
-	p.ready.push(*a)
+// blockAndUnlock waits for room in the queue, where the task then is, or for a place. The
+// caller holds the mutex.
+func (p *Pool) blockAndUnlock(ctx context.Context, e *entry) error {
+	w := p.blocked.add(&waiter{ctx: ctx, entry: *e})
+	p.mu.Unlock()
+	_, err := p.await(ctx, &p.blocked, w)
+	return err
+}
+
+// grantLocked gives free room, or free places, to the blocked Submit calls. A call whose
+// context is done gets none.
+func (p *Pool) grantLocked() {
+	for w := p.blocked.first; w != nil; w = p.blocked.first {
+		err := w.ctx.Err()
+		switch {
+		case err != nil:
+		case p.queue > 0 && p.roomLocked():
+			p.pushLocked(&w.entry)
+		case p.queue == 0 && p.freeLocked():
+			p.places++
+		default:
+			return
+		}
+		p.blocked.wakeFirst(err)
+	}
+}
+
+// vacate gives up a place.
+func (p *Pool) vacate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.vacateLocked()
+	p.spawnLocked()
+}
+
+func (p *Pool) vacateLocked() {
+	p.places--
+	if p.queue == 0 {
+		p.grantLocked()
+	}
+}
+
+// freeLocked reports whether a place is free for one more task.
+func (p *Pool) freeLocked() bool { return p.most == 0 || p.places < p.most }
+
+// firstLocked reports whether a new task would be the first to get a lease and has a place.
+func (p *Pool) firstLocked() bool {
+	return !p.leading && p.queuedLocked() == 0 && p.freeLocked()
+}
+
+// roomLocked reports whether there is room in the queue. The leader's task takes some.
+func (p *Pool) roomLocked() bool {
+	_, queued := p.countLocked()
+	return queued < p.queue
+}
+
+// takeBack takes tasks out of the queue whose callers have given up, so that their room is
+// free at once: that of the call c, or all of the group g. It returns their number. The
+// caller settles them.
+func (p *Pool) takeBack(c *call, g *Group, err error) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c != nil && c.inQueue == queued {
+		p.dropLocked(c, err)
+		n = 1
+	}
+	for i := 0; g != nil && i < p.waiting.n; i++ {
+		if c := p.waiting.at(i).call; c != nil && c.group == g && c.inQueue == queued {
+			p.dropLocked(c, err)
+			n++
+		}
+	}
+	// Each pass over the queue is paid for by as many entries as it removes.
+	if p.dropped > p.waiting.n/2 {
+		var kept ring[entry]
+		for p.waiting.n > 0 {
+			if e := p.waiting.pop(); e.call == nil || e.call.inQueue == queued {
+				kept.push(e)
+			}
+		}
+		p.waiting, p.dropped = kept, 0
+	}
+	p.grantLocked()
+	p.spawnLocked()
+	p.restLocked()
+	return n
+}
+
+func (p *Pool) dropLocked(c *call, err error) {
+	c.inQueue = dropped
+	p.dropped++
+	p.failLocked(c, err)
 }

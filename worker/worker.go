@@ -1,131 +1,273 @@
 package worker
 
-import "github.com/sluice-go/sluice/core"
+import (
+	"context"
+	"errors"
 
-// state is what a worker is at. Each has a method, which sets the next:
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/limiter"
+)
+
+// state is what a worker does. Each state has a method, which sets the next:
 //
-//	scouting:   looks for a task, and gives way; then scouting, asking, running or gone
-//	asking:     asks the limiter for a lease; then running, or settling if refused
-//	running:    runs its task; then counting
-//	counting:   the task has ended, and is counted; then releasing or, if it held plain
-//	            permits, what comes after that
-//	releasing:  gives the lease back; then asking or running, if it has the next task
-//	            in hand; or telling, or settling
-//	telling:    calls OnPanic; then settling
-//	settling:   tells the Do or Map that waits; then as from scouting
-//	gone
+//	            +--> leading --+--> running --+
+//	            |              |              v
+//	spawned --> +              +-----------> ending --+--> notifying --+
+//	            |                             ^       |                |
+//	            +--> running -----------------+       +-------+--------+
+//	            ^                                             |
+//	            +---------------------------------------------+--> gone
 //
-// The code of others runs in asking, running, releasing and telling alone, with no lock
-// held, and may panic or exit there.
+//   - leading: asks the limiter for the lease of the task at the head of the queue
+//   - running: runs its task
+//   - ending: gives the lease back, counts the task and takes the next
+//   - notifying: calls OnPanic
+//   - gone
+//
+// Others' code may panic or call runtime.Goexit. Before a method calls it, the worker has
+// the state that follows then.
 type state uint8
 
 const (
-	scouting state = iota
-	asking
+	gone state = iota
+	leading
 	running
-	counting
-	releasing
-	telling
-	settling
-	gone
+	ending
+	notifying
 )
 
-// worker is a goroutine of a pool. Its fields are its own.
+// worker is a goroutine of a pool. Only that goroutine uses its fields.
 type worker struct {
-	admitted // the task, if it has one
+	admitted // its task
 
 	state    state
-	scout    bool  // it is the one that Pool.scouted tells of
-	looks    int   // how often it has looked for a task in vain
-	ran      bool  // the task was begun; set while it is running
-	panicked bool  // and panicked
-	err      error // how it ended
-
-	owed core.Lease // in releasing: of the task that has ended; the worker may have the next
-	next state      // in releasing: what comes then
+	leads    bool // it is the leader
+	ran      bool // the task was called
+	panicked bool // the task panicked: err is its *PanicError
+	err      error
 }
 
-// work is a goroutine that was started to scout.
+// work is the goroutine of a worker that was just started.
 func (p *Pool) work() {
-	w := worker{scout: true}
-	p.goOn(&w)
+	var w worker
+	p.mu.Lock()
+	p.starting = false
+	p.nextLocked(&w)
+	p.mu.Unlock()
+	p.loop(&w)
 }
 
-// goOn has the worker go on until it is gone, in a goroutine of its own if this one exits.
-// After a panic that was recovered it may exit, too: one that came while it was exiting.
-func (p *Pool) goOn(w *worker) {
+// loop takes the worker from state to state. If others' code calls runtime.Goexit, a new
+// goroutine goes on.
+func (p *Pool) loop(w *worker) {
 	defer func() {
 		if w.state != gone {
 			next := *w
-			go p.goOn(&next)
+			go p.loop(&next)
 		}
-	}()
-	for p.run(w) {
-	}
-}
-
-// run takes the worker from state to state. It reports whether to call it again: after a
-// panic.
-func (p *Pool) run(w *worker) (again bool) {
-	defer func() {
-		if w.state == gone {
-			return
-		}
-		value := recover()
-		again = value != nil
-		p.rescue(w, value)
 	}()
 	for w.state != gone {
 		switch w.state {
-		case scouting:
-			p.scouts(w)
-		case asking:
-			p.asks(w)
+		case leading:
+			p.lead(w)
 		case running:
-			p.runs(w)
-		case counting:
-			p.ends(w)
-		case releasing:
-			p.releases(w)
-		case telling:
-			p.tells(w)
-		case settling:
-			p.settles(w)
-		}
-	}
-	return false
-}
-
-// rescue contains a panic in the code of others, or its runtime.Goexit if there is no value.
-func (p *Pool) rescue(w *worker, value any) {
-	err := ErrGoexit
-	if value != nil {
-		culprit := map[state]string{asking: "limiter", releasing: "limiter", telling: "OnPanic"}[w.state]
-		err = caught(value, culprit)
-	}
-	switch w.state {
-	case asking:
-		p.refused(w, err)
-	case running:
-		w.err, w.panicked, w.state = err, value != nil, counting
-	case releasing:
-		if w.next == settling && w.call != nil && w.err == nil {
-			w.err = err // of a Do or Map whose function had none
-		} else {
-			p.complain(err)
-		}
-		w.state = w.next
-	case telling:
-		w.state = settling
-		if value != nil {
-			p.complain(err)
+			p.run(w)
+		case ending:
+			p.end(w)
+		case notifying:
+			p.notify(w)
 		}
 	}
 }
 
-// complain keeps an error that nobody but a Wait can be told of.
-func (p *Pool) complain(err error) {
+// spawnLocked starts a worker if there is work that no worker will look for.
+func (p *Pool) spawnLocked() {
+	work := p.ready.n > 0 || !p.leading && p.queuedLocked() > 0 && p.freeLocked()
+	if work && !p.starting && (p.most == 0 || p.workers < p.most) {
+		p.starting = true
+		p.workers++
+		go p.begin()
+	}
+}
+
+// nextLocked gives a worker its next task, or lets it go.
+func (p *Pool) nextLocked(w *worker) {
+	*w = worker{}
+	switch {
+	case p.ready.n > 0:
+		w.admitted, w.state = p.ready.pop(), running
+	case !p.leading && p.queuedLocked() > 0 && p.freeLocked():
+		w.entry, _ = p.popLocked()
+		p.running++
+		p.places++
+		w.plain = p.tryPlain(w.permits)
+		w.leads = !w.plain
+		w.state = running
+		if w.leads {
+			p.leading, w.state = true, leading
+		}
+		p.grantLocked()
+	default:
+		p.workers--
+		p.restLocked()
+		return
+	}
+	p.spawnLocked()
+}
+
+// lead gets the task its lease.
+func (p *Pool) lead(w *worker) {
+	w.state, w.err = ending, ErrGoexit
+	if p.acquire(w); w.err != nil {
+		return
+	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failures.add(err)
+	late := p.phase == cancelled
+	if !late {
+		p.leading, w.leads = false, false
+		w.state = running
+		p.grantLocked()
+		p.spawnLocked()
+	}
+	p.mu.Unlock()
+	if late {
+		p.life.End(ErrClosed) // no caller sees the error before it sees the end
+		w.err = ErrClosed
+	}
+}
+
+func (p *Pool) acquire(w *worker) {
+	defer w.rescue("limiter")
+	lease, err := p.persist(p.context(w), w.permits)
+	w.lease, w.plain = lease, err == nil && !lease.Acquired()
+	if cause := p.life.Cause(); cause != nil && errors.Is(err, context.Canceled) {
+		err = cause
+	}
+	w.err = err
+}
+
+// context returns the context of the worker's task.
+func (p *Pool) context(w *worker) context.Context {
+	if w.call != nil {
+		return w.call.ctx.Context
+	}
+	return p.tasks // which is replaced only while there is no worker
+}
+
+// run calls the task, unless its caller has given up.
+func (p *Pool) run(w *worker) {
+	w.state, w.err = ending, ErrGoexit
+	if w.call != nil {
+		if err := w.call.givenUp(); err != nil {
+			w.err = err
+			return
+		}
+	}
+	w.ran = true
+	defer w.rescue("task")
+	w.err = w.task(p.context(w))
+}
+
+// rescue is deferred around others' code.
+func (w *worker) rescue(culprit string) {
+	if v := recover(); v != nil {
+		w.err = caught(v, culprit)
+		w.panicked = w.ran
+	}
+}
+
+// end gives the lease back, counts the task and takes the next, all under one lock if the
+// task had plain permits.
+func (p *Pool) end(w *worker) {
+	if w.lease.Acquired() {
+		p.release(w)
+	}
+	p.mu.Lock()
+	p.countEndLocked(w)
+	if w.panicked && p.onPanic != nil {
+		w.state = notifying
+		p.spawnLocked()
+		p.mu.Unlock()
+		return
+	}
+	call, err := w.call, w.err
+	p.vacateLocked()
+	p.nextLocked(w)
+	p.mu.Unlock()
+	if call != nil {
+		call.settle(err)
+	}
+}
+
+// countEndLocked counts the end of the worker's task, and gives back its plain permits.
+func (p *Pool) countEndLocked(w *worker) {
+	if w.leads {
+		p.leading = false
+		defer p.grantLocked()
+	}
+	p.running--
+	p.done++
+	if w.plain {
+		p.plain.Give(w.permits)
+	}
+	if w.err == nil {
+		return
+	}
+	if w.panicked {
+		p.panicked++
+	} else {
+		p.failed++
+	}
+	if w.call == nil && (!w.panicked || p.onPanic == nil) {
+		p.failures.add(w.err)
+	}
+}
+
+// release gives the lease back. If that panics, the task's error says so.
+func (p *Pool) release(w *worker) {
+	lease := w.lease
+	w.lease = core.Lease{}
+	complaint := error(ErrGoexit)
+	defer func() {
+		if v := recover(); v != nil {
+			complaint = caught(v, "limiter")
+		}
+		if complaint != nil {
+			w.err = errors.Join(w.err, complaint)
+		}
+	}()
+	if w.ran {
+		lease.Release()
+	} else {
+		limiter.Refund(p.limiter, lease)
+	}
+	complaint = nil
+}
+
+// notify calls OnPanic, once, and goes on to the next task.
+func (p *Pool) notify(w *worker) {
+	var caught *PanicError
+	if w.panicked && errors.As(w.err, &caught) {
+		w.panicked = false
+		p.callOnPanic(caught)
+	}
+	call, err := w.call, w.err
+	p.mu.Lock()
+	p.vacateLocked()
+	p.nextLocked(w)
+	p.mu.Unlock()
+	if call != nil {
+		call.settle(err)
+	}
+}
+
+func (p *Pool) callOnPanic(e *PanicError) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.failures.add(caught(v, "OnPanic"))
+		}
+	}()
+	p.onPanic(e.Value, e.Stack)
 }

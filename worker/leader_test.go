@@ -69,8 +69,8 @@ func TestWhatWaitsForAnAnswerGoesOn(t *testing.T) {
 	}
 }
 
-// So does what a scout left, as it found that another worker asks.
-func TestWhatAScoutLeftGoesOn(t *testing.T) {
+// So does what a new worker left, as it found that another one leads.
+func TestWhatANewWorkerLeftGoesOn(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, func(t *testing.T) {
 			l := &odd{ConcurrencyLimiter: concurrency(t, 4)}
@@ -86,7 +86,7 @@ func TestWhatAScoutLeftGoesOn(t *testing.T) {
 					<-answer
 					return l.ConcurrencyLimiter.Acquire(ctx, n)
 				}
-				// The first of these starts a scout. This worker is mostly faster.
+				// The first of these starts a worker. This one is mostly faster.
 				return errors.Join(p.TrySubmit(g.task), p.TrySubmit(g.task))
 			})
 			counts(t, p, worker.Statistics{Queued: 2, Done: 1})
@@ -100,26 +100,7 @@ func TestWhatAScoutLeftGoesOn(t *testing.T) {
 	}
 }
 
-// A task that is asked for as the round is cancelled never starts, and its lease is back.
-func TestACancellationBeforeTheAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate()
-		p, l, let := asked(t, worker.Options{Queue: 1, CancelOnError: true}, g, func(context.Context) error {
-			panic("it was cancelled")
-		})
-		l.acquire = nil
-		g.open()
-		synctest.Wait()
-		require.Equal(t, errTask, p.TrySubmit(nothing))
-		counts(t, p, worker.Statistics{Queued: 1, Done: 1, Failed: 1})
-		let()
-		require.ErrorIs(t, p.Wait(t.Context()), errTask)
-		require.Equal(t, worker.Statistics{Done: 2, Failed: 2}, p.Statistics())
-		drained(t, p, l)
-	})
-}
-
-// So is one that Close cancels.
+// A task that is asked for as Close cancels never starts, and its lease is back.
 func TestACloseBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
