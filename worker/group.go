@@ -90,18 +90,24 @@ func (g *Group) Wait() error {
 	return g.err
 }
 
-// settle notes that n tasks have ended, each with err. The first error ends the group's
-// context, before the call returns.
-func (g *Group) settle(n int, err error) {
-	if n == 0 {
-		return
-	}
+// fail notes an error. The first ends the group's context, before fail returns.
+func (g *Group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err == nil && err != nil {
 		g.err = err
 		g.cancel(err)
 	}
+}
+
+// settle notes that n tasks have ended, each with err.
+func (g *Group) settle(n int, err error) {
+	if n == 0 {
+		return
+	}
+	g.fail(err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.tasks -= n
 	if g.tasks == 0 && g.stopped != nil {
 		close(g.stopped)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -335,5 +336,64 @@ func TestMapRunsAsManyAtOnceAsARateStarts(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, 23*time.Second, time.Since(start))
+	})
+}
+
+// However a Close comes, Map yields ErrClosed once at most, as the last.
+func TestStressMapYieldsErrClosedOnce(t *testing.T) {
+	for round := range 600 {
+		l := concurrency(t, 1+round%3)
+		o := worker.Options{Limiter: l, Queue: round % 5}
+		if round%2 == 1 {
+			o.Limiter = &odd{ConcurrencyLimiter: l}
+		}
+		p := newPool(t, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		closed := later(func() error {
+			for range round % 50 {
+				runtime.Gosched()
+			}
+			if round%4 == 0 {
+				cancel()
+			}
+			return p.Close(ctx)
+		})
+		var errs []error
+		for _, err := range worker.Map(t.Context(), p, upTo(2000), func(context.Context, int) (int, error) {
+			runtime.Gosched()
+			return 0, nil
+		}) {
+			if len(errs) > 0 || err != nil {
+				errs = append(errs, err)
+			}
+		}
+		<-closed
+		cancel()
+		if len(errs) > 0 { // else it was done before
+			require.Equal(t, []error{worker.ErrClosed}, errs)
+		}
+		require.NoError(t, p.Close(t.Context()))
+		drained(t, p, l)
+	}
+}
+
+// So it is where the input takes its time to return.
+func TestMapEndsWithItsPoolBeforeItsInputReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
+		in := func(yield func(int) bool) {
+			naturals(yield)
+			time.Sleep(time.Hour)
+		}
+		time.AfterFunc(time.Second, func() { _ = p.Close(t.Context()) })
+		var errs []error
+		for _, err := range worker.Map(t.Context(), p, in, func(context.Context, int) (int, error) {
+			time.Sleep(2 * time.Second) // the next input waits for the permit as the pool is closed
+			return 0, nil
+		}) {
+			errs = append(errs, err)
+		}
+		require.Equal(t, []error{nil, worker.ErrClosed}, errs)
+		time.Sleep(time.Hour)
 	})
 }

@@ -179,6 +179,9 @@ func (w *worker) rescue(culprit string) {
 // end gives the lease back, counts the task and takes the next, all under one lock if the
 // task had plain permits.
 func (p *Pool) end(w *worker) {
+	if w.call != nil && w.call.group != nil {
+		w.call.group.fail(w.err) // first, so that no other task of the group gets the permits
+	}
 	if w.lease.Acquired() {
 		p.release(w)
 	}

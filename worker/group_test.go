@@ -1,0 +1,445 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/worker"
+)
+
+// never is a task that must not run.
+func never(context.Context) error { panic("it was cancelled") }
+
+func TestGroupRunsItsTasks(t *testing.T) {
+	for _, o := range []worker.Options{{}, {Queue: 3}, {Workers: 2}, {Queue: 1, Workers: 1}} {
+		for _, limit := range []func(testing.TB, int) *core.ConcurrencyLimiter{concurrency, impatient} {
+			synctest.Test(t, func(t *testing.T) {
+				l := limit(t, 2)
+				o.Limiter = l
+				p := newPool(t, o)
+				g := p.Group(context.WithValue(t.Context(), key{}, 42))
+				var ran, now, most atomic.Int32
+				var kept context.Context
+				for i := range 10 {
+					g.GoN(i%2, func(ctx context.Context) error {
+						most.Store(max(most.Load(), now.Add(int32(i%2)))) //nolint:gosec // 0 or 1
+						time.Sleep(time.Second)
+						now.Add(-int32(i % 2)) //nolint:gosec // 0 or 1
+						ran.Add(1)
+						kept = ctx
+						assert.Equal(t, 42, ctx.Value(key{}), "the context is derived from the caller's")
+						return ctx.Err()
+					})
+				}
+				require.NoError(t, g.Wait())
+				require.EqualValues(t, 10, ran.Load())
+				require.LessOrEqual(t, most.Load(), int32(2))
+				require.Equal(t, context.Canceled, kept.Err(), "it ends when Wait returns")
+				require.EqualValues(t, 10, p.Statistics().Done)
+				require.NoError(t, g.Wait(), "again")
+				drained(t, p, l)
+			})
+		}
+	}
+}
+
+func TestGroupEndsWithItsFirstError(t *testing.T) {
+	for name, o := range map[string]worker.Options{
+		"unqueued": {}, "queued": {Queue: 3}, "worker": {Workers: 2}, "queued, worker": {Queue: 3, Workers: 2},
+	} {
+		for ending, fail := range map[string]func(){
+			"error": func() {}, "panic": func() { panic(errTask) }, "exit": runtime.Goexit,
+		} {
+			t.Run(name+", "+ending, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := concurrency(t, 2)
+					o.Limiter = l
+					p := newPool(t, o)
+					g := p.Group(t.Context())
+					open := newGate()
+					var cause error
+					g.Go(func(ctx context.Context) error {
+						<-ctx.Done()
+						cause = context.Cause(ctx)
+						return ctx.Err()
+					})
+					g.Go(func(context.Context) error { <-open; fail(); return errTask })
+					for range o.Queue {
+						g.Go(never)
+					}
+					blocked := later(func() error { g.Go(never); return nil })
+					waiting(t, blocked)
+					open.open()
+					require.NoError(t, returned(t, blocked))
+					g.Go(never)
+
+					err := g.Wait()
+					switch ending {
+					case "error":
+						require.Equal(t, errTask, err, "unchanged")
+					case "panic":
+						require.ErrorAs(t, err, new(*worker.PanicError))
+						require.ErrorIs(t, err, errTask)
+					case "exit":
+						require.Equal(t, worker.ErrGoexit, err)
+					}
+					require.Equal(t, err, cause)
+					require.NoError(t, p.Wait(t.Context()), "the errors are the group's")
+					require.EqualValues(t, 2+o.Queue, p.Statistics().Done)
+					submits(t, p, nothing) // the pool goes on
+					drained(t, p, l)
+				})
+			})
+		}
+	}
+}
+
+// A group whose context ends leaves nothing behind, though the pool is busy with others.
+func TestGroupEndsWithItsParent(t *testing.T) {
+	for _, queue := range []int{0, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			l := concurrency(t, 2)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			others := newGate()
+			submits(t, p, others.task)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			start := time.Now()
+			g := p.Group(ctx)
+			g.Go(func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return ctx.Err()
+			})
+			for range queue {
+				g.Go(never)
+			}
+			g.Go(never)
+			require.Equal(t, context.DeadlineExceeded, g.Wait())
+			require.Equal(t, 2*time.Second, time.Since(start), "it waits for what runs, and for nothing else")
+			counts(t, p, worker.Statistics{Running: 1, Done: uint64(queue + 1), Failed: uint64(queue + 1)})
+			others.open()
+			drained(t, p, l)
+		})
+	}
+}
+
+// Tasks that have succeeded are no failure because their context ended meanwhile.
+func TestGroupWhoseTasksSucceedAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
+		ctx, cancel := context.WithCancel(t.Context())
+		g := p.Group(ctx)
+		g.Go(func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		})
+		synctest.Wait()
+		cancel()
+		require.NoError(t, g.Wait())
+	})
+}
+
+func TestGroupsDoNotSeeEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 8})
+		bad, good := p.Group(t.Context()), p.Group(t.Context())
+		ran := 0
+		bad.Go(fails)
+		for range 3 {
+			good.Go(func(ctx context.Context) error {
+				ran++
+				time.Sleep(time.Second)
+				return ctx.Err()
+			})
+			bad.Go(func(ctx context.Context) error { return ctx.Err() })
+		}
+		require.Equal(t, errTask, bad.Wait())
+		require.NoError(t, good.Wait())
+		require.Equal(t, 3, ran)
+		drained(t, p, l)
+	})
+}
+
+func TestGroupAndClose(t *testing.T) {
+	for _, queue := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			l := concurrency(t, 1)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			g := p.Group(t.Context())
+			var cause error
+			g.Go(func(ctx context.Context) error {
+				cause = hears(ctx)
+				return cause
+			})
+			for range queue {
+				g.Go(never)
+			}
+			blocked := later(func() error { g.Go(never); return nil })
+			waiting(t, blocked)
+			done, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, p.Close(done), context.Canceled)
+			require.NoError(t, returned(t, blocked))
+			require.Equal(t, worker.ErrClosed, g.Wait())
+			require.Equal(t, worker.ErrClosed, cause)
+
+			late := p.Group(t.Context())
+			late.Go(never)
+			require.Equal(t, worker.ErrClosed, late.Wait())
+			drained(t, p, l)
+		})
+	}
+	late := new(worker.Pool).Group(t.Context())
+	late.Go(never)
+	require.Equal(t, worker.ErrClosed, late.Wait())
+}
+
+// A Close that drains lets a group's tasks end; the one that waits is refused.
+func TestGroupAndACloseThatDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l})
+		g := p.Group(t.Context())
+		g.Go(func(ctx context.Context) error { return hears(ctx) })
+		blocked := later(func() error { g.Go(never); return nil })
+		waiting(t, blocked)
+		require.NoError(t, p.Close(t.Context()), "the refusal is the group's first error, which ends the rest")
+		require.NoError(t, returned(t, blocked))
+		require.Equal(t, worker.ErrClosed, g.Wait())
+		drained(t, p, l)
+	})
+}
+
+func TestWhatIsAnErrorOfTheGroup(t *testing.T) {
+	for _, queue := range []int{0, 1} {
+		for name, c := range map[string]struct {
+			submit func(*worker.Group)
+			want   error
+		}{
+			"negative":  {func(g *worker.Group) { g.GoN(-1, never) }, core.ErrNegativePermits},
+			"too heavy": {func(g *worker.Group) { g.GoN(3, never) }, core.ErrPermitsExceedLimit},
+			"nil":       {func(g *worker.Group) { g.Go(nil) }, nil},
+		} {
+			t.Run(name, func(t *testing.T) {
+				l := concurrency(t, 2)
+				p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+				g := p.Group(t.Context())
+				c.submit(g)
+				g.Go(never)
+				err := g.Wait()
+				require.Error(t, err)
+				if c.want != nil {
+					require.ErrorIs(t, err, c.want)
+				}
+				drained(t, p, l)
+			})
+		}
+	}
+	p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
+	g := p.Group(t.Context())
+	require.NoError(t, g.Wait())
+	g.Go(never)
+	require.Equal(t, context.Canceled, g.Wait(), "a group is used once")
+}
+
+// A heavy task of a group, queued, whose limit shrinks.
+func TestARefusalEndsTheGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 2)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 3})
+		g := p.Group(t.Context())
+		g.Go(hears)
+		g.GoN(2, never)
+		g.Go(never)
+		synctest.Wait()
+		require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: 1}))
+		require.ErrorIs(t, g.Wait(), core.ErrPermitsExceedLimit)
+		drained(t, p, l)
+	})
+}
+
+func TestGroupUsedByATask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 3)
+		p := newPool(t, worker.Options{Limiter: l})
+		g := p.Group(t.Context())
+		ran := 0
+		g.Go(func(ctx context.Context) error {
+			g.Go(func(context.Context) error { ran++; return nil })
+			inner := p.Group(ctx)
+			inner.Go(func(context.Context) error { return errTask })
+			return inner.Wait()
+		})
+		require.Equal(t, errTask, g.Wait())
+		require.Equal(t, 1, ran)
+		drained(t, p, l)
+	})
+}
+
+func TestGroupTellsOnPanicToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 2), OnPanic: func(any, []byte) { told++ }})
+		g := p.Group(t.Context())
+		g.Go(hears)
+		g.Go(func(context.Context) error { panic(errTask) })
+		require.ErrorAs(t, g.Wait(), new(*worker.PanicError))
+		require.Equal(t, 1, told)
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, worker.Statistics{Done: 2, Failed: 1, Panicked: 1}, p.Statistics())
+	})
+}
+
+// A limiter that panics in Go does so there, and Wait does not wait for that task.
+func TestALimiterThatPanicsInGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
+		l.try = func(int) core.Lease { panic("in the limiter") }
+		p := newPool(t, worker.Options{Limiter: l})
+		g := p.Group(t.Context())
+		require.PanicsWithValue(t, "in the limiter", func() { g.Go(never) })
+		l.try = nil
+		g.Go(nothing)
+		require.NoError(t, g.Wait())
+		drained(t, p, l)
+	})
+}
+
+// Groups that fail, are cancelled and succeed side by side: each returns its own error, no
+// task runs after Wait, and nothing is left.
+func TestStressGroups(t *testing.T) {
+	for _, o := range []worker.Options{{}, {Workers: 2}, {Queue: 4}, {Queue: 2, Workers: 1}, {Queue: 64}} {
+		for _, users := range []bool{false, true} {
+			l := concurrency(t, 3)
+			o.Limiter = l
+			if users {
+				o.Limiter = &odd{ConcurrencyLimiter: l}
+			}
+			p := newPool(t, o)
+			set := newPool(t, worker.Options{Limiter: core.Unlimited()}).Group(t.Context())
+			for i := range 6 {
+				set.Go(func(ctx context.Context) error {
+					for round := range 40 {
+						if err := oneGroup(ctx, p, i, round); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			require.NoError(t, set.Wait())
+			require.NoError(t, p.Wait(t.Context()))
+			drained(t, p, l)
+		}
+	}
+}
+
+func oneGroup(ctx context.Context, p *worker.Pool, i, round int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g := p.Group(ctx)
+	var over atomic.Bool
+	for k := range 12 {
+		g.Go(func(ctx context.Context) error {
+			if over.Load() {
+				panic("it runs after Wait")
+			}
+			runtime.Gosched()
+			switch {
+			case i%3 == 1 && k == round%12:
+				return errTask
+			case i%3 == 2 && k == round%12:
+				cancel()
+			}
+			return ctx.Err()
+		})
+	}
+	err := g.Wait()
+	over.Store(true)
+	want := []error{nil, errTask, context.Canceled}[i%3]
+	if !errors.Is(err, want) && (want != nil || err != nil) {
+		return errors.Join(errors.New("not its own error"), err)
+	}
+	return nil
+}
+
+// A pool, and its limiter, can be made outside of bubbles and used in several in turn.
+func TestAPoolInSeveralBubbles(t *testing.T) {
+	for name, o := range map[string]worker.Options{
+		"unqueued": {}, "worker": {Workers: 2}, "queued": {Queue: 2}, "queued, worker": {Queue: 2, Workers: 2},
+	} {
+		for limiter, l := range map[string]core.Limiter{
+			"core's": concurrency(t, 2), "a user's": &odd{ConcurrencyLimiter: concurrency(t, 2)},
+		} {
+			t.Run(name+", "+limiter, func(t *testing.T) {
+				o.Limiter = l
+				p := newPool(t, o)
+				for range 3 {
+					synctest.Test(t, func(t *testing.T) { useAll(t, p) })
+				}
+				useAll(t, p) // and outside
+				synctest.Test(t, func(t *testing.T) {
+					require.NoError(t, p.Submit(t.Context(), hears))
+					done, cancel := context.WithCancel(t.Context())
+					cancel()
+					require.ErrorIs(t, p.Close(done), context.Canceled)
+					require.ErrorIs(t, p.Wait(t.Context()), worker.ErrClosed)
+				})
+				require.NoError(t, p.Close(t.Context()))
+			})
+		}
+	}
+}
+
+// useAll uses all of a pool, with tasks that wait for the end of their context.
+func useAll(t *testing.T, p *worker.Pool) {
+	t.Helper()
+	task := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		<-ctx.Done()
+		return nil
+	}
+	g := p.Group(t.Context())
+	for range 6 {
+		require.NoError(t, p.Submit(t.Context(), task))
+		g.Go(task)
+	}
+	_, err := worker.Do(t.Context(), p, func(ctx context.Context) (int, error) { return 1, task(ctx) })
+	require.NoError(t, err)
+	for _, err := range worker.Map(t.Context(), p, upTo(6), func(ctx context.Context, _ int) (int, error) { return 1, task(ctx) }) {
+		require.NoError(t, err)
+	}
+	require.NoError(t, g.Wait())
+	require.NoError(t, p.Wait(t.Context()))
+}
+
+// As many groups as there are: one that waits holds no goroutine of the pool.
+func TestAGroupWithARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt,
+		})
+		require.NoError(t, err)
+		p := newPool(t, worker.Options{Limiter: l})
+		start := time.Now()
+		g := p.Group(t.Context())
+		for range 5 {
+			g.Go(nothing)
+		}
+		require.NoError(t, g.Wait())
+		require.Equal(t, 3*time.Second, time.Since(start))
+	})
+}
