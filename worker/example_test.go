@@ -211,3 +211,40 @@ func ExampleMap() {
 	// 0 no word
 	// 5 <nil>
 }
+
+// As errgroup.WithContext: the first error ends the context of the others, Wait returns it,
+// and nothing runs on. The pool can be shared by many groups, and limits them together.
+func ExamplePool_Group() {
+	p := pool(2, 0)
+	group := p.Group(context.Background())
+	group.Go(func(ctx context.Context) error {
+		<-ctx.Done()
+		fmt.Println("the other task sees:", context.Cause(ctx))
+		return ctx.Err()
+	})
+	group.Go(func(context.Context) error { return errors.New("disk full") })
+	fmt.Println("Wait:", group.Wait())
+	// Output:
+	// the other task sees: disk full
+	// Wait: disk full
+}
+
+// A deadline of the caller leaves no request in flight: it reaches the tasks, and Wait waits
+// for them.
+func ExampleGroup_deadline() {
+	p := pool(8, 0)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	group := p.Group(ctx)
+	for range 20 {
+		group.Go(func(ctx context.Context) error {
+			<-ctx.Done() // a request that takes long
+			return ctx.Err()
+		})
+	}
+	fmt.Println(group.Wait())
+	fmt.Println(p.Statistics().Running, "running")
+	// Output:
+	// context deadline exceeded
+	// 0 running
+}
