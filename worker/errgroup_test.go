@@ -22,7 +22,7 @@ import (
 type group struct{ *worker.Group }
 
 // withContext is errgroup.WithContext followed by SetLimit.
-func withContext(ctx context.Context, tb testing.TB, limit int) (group, context.Context) { //nolint:revive // as errgroup's
+func withContext(ctx context.Context, tb testing.TB, limit int) (group, context.Context) {
 	tb.Helper()
 	g := newPool(tb, worker.Options{Limiter: concurrency(tb, limit)}).Group(ctx)
 	derived := make(chan context.Context, 1)

@@ -37,7 +37,7 @@ func TestGroupRunsItsTasks(t *testing.T) {
 						now.Add(-int32(i % 2)) //nolint:gosec // 0 or 1
 						ran.Add(1)
 						if i == 0 {
-							kept = ctx
+							kept = ctx //nolint:fatcontext // it is looked at later
 						}
 						assert.Equal(t, 42, ctx.Value(key{}), "the context is derived from the caller's")
 						return ctx.Err()
@@ -214,7 +214,7 @@ func TestGroupAndACloseThatDrains(t *testing.T) {
 		l := concurrency(t, 1)
 		p := newPool(t, worker.Options{Limiter: l})
 		g := p.Group(t.Context())
-		g.Go(func(ctx context.Context) error { return hears(ctx) })
+		g.Go(hears)
 		blocked := later(func() error { g.Go(never); return nil })
 		waiting(t, blocked)
 		require.NoError(t, p.Close(t.Context()), "the refusal is the group's first error, which ends the rest")

@@ -367,7 +367,9 @@ func TestStressMapYieldsErrClosedOnce(t *testing.T) {
 				errs = append(errs, err)
 			}
 		}
-		<-closed
+		if err := <-closed; err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+		}
 		cancel()
 		if len(errs) > 0 { // else it was done before
 			require.Equal(t, []error{worker.ErrClosed}, errs)

@@ -97,8 +97,8 @@ func (s *permits) try(n int) (l core.Lease, ok bool, err error) {
 	return l, false, err
 }
 
-// await acquires n permits by the limiter's own rules.
-func (s *permits) await(ctx context.Context, n int) (core.Lease, error) {
+// ask acquires n permits by the limiter's own rules.
+func (s *permits) ask(ctx context.Context, n int) (core.Lease, error) {
 	if s.hasPlain(n) {
 		return core.Lease{}, s.plain.Take(ctx, n)
 	}
@@ -126,7 +126,7 @@ const (
 // asks a limiter again that has no queue, or that evicts the waiters in it.
 func (s *permits) persist(ctx context.Context, n int) (core.Lease, error) {
 	for pause := time.Duration(0); ; pause = min(max(minPause, 2*pause), maxPause) {
-		l, err := s.await(ctx, n)
+		l, err := s.ask(ctx, n)
 		var rejected *core.RejectedError
 		if err == nil || !errors.As(err, &rejected) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoLease) {
 			return l, err
@@ -144,7 +144,7 @@ func (s *permits) persist(ctx context.Context, n int) (core.Lease, error) {
 // awaitOne waits until a permit is available: a zero-permit request waits outside the
 // limiter's queue limit. If it is rejected, awaitOne pauses.
 func (s *permits) awaitOne(ctx context.Context, pause time.Duration) error {
-	l, err := s.await(ctx, 0)
+	l, err := s.ask(ctx, 0)
 	if err == nil {
 		l.Release()
 	} else if errors.Is(err, core.ErrRejected) {

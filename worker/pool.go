@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"sync"
@@ -48,8 +49,8 @@ type Pool struct {
 	// OnPanic has returned, and by Submit calls that ask the limiter.
 	places int
 
-	blocked waiters // Submit calls that wait for a place or, if there is a queue, for room in it
-	idlers  waiters // Wait and Close calls
+	blocked list.List // of *waiter: Submit calls that wait for a place or for room in the queue
+	rest    *rest     // what Wait and Close calls wait for; nil: there are none
 
 	tasks                  *taskContext // of the tasks that came by Submit; replaced at rest only
 	done, failed, panicked uint64
@@ -107,14 +108,10 @@ func (p *Pool) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	if p.idleLocked() {
-		defer p.mu.Unlock()
-		return p.failures.take()
+	if p.limiter == nil {
+		return nil
 	}
-	w := p.idlers.add(&waiter{wait: true})
-	p.mu.Unlock()
-	_, err := p.await(ctx, &p.idlers, w)
+	_, err := p.awaitRest(ctx, 1)
 	return err
 }
 
@@ -135,20 +132,12 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	p.phase = max(p.phase, draining)
-	for p.blocked.first != nil {
-		p.blocked.wakeFirst(ErrClosed)
-	}
-	p.restLocked()
-	var w *waiter
-	if !p.idleLocked() {
-		w = p.idlers.add(&waiter{})
+	for p.blocked.Len() > 0 {
+		p.wakeFirstLocked(ErrClosed)
 	}
 	p.mu.Unlock()
 	p.closing.End(ErrClosed)
-	if w == nil {
-		return nil
-	}
-	if ended, _ := p.await(ctx, &p.idlers, w); ended {
+	if reached, _ := p.awaitRest(ctx, 0); reached {
 		return nil
 	}
 	running, queued := p.cancel()
@@ -220,7 +209,7 @@ func (p *Pool) idleLocked() bool {
 	return p.running == 0 && p.workers == 0 && p.queuedLocked() == 0
 }
 
-// restLocked wakes the Wait and Close calls if the pool is at rest.
+// restLocked notes that the pool is at rest, if it is.
 func (p *Pool) restLocked() {
 	if !p.idleLocked() {
 		return
@@ -231,13 +220,44 @@ func (p *Pool) restLocked() {
 		p.tasks.cancel(nil)
 		p.tasks = newTaskContext(p.background)
 	}
-	var errs error
-	for w := p.idlers.first; w != nil && errs == nil; w = w.next {
-		if w.wait {
-			errs = p.failures.take()
-		}
+	if p.rest == nil {
+		return
 	}
-	for p.idlers.first != nil {
-		p.idlers.wakeFirst(errs)
+	if p.rest.waits > 0 {
+		p.rest.err = p.failures.take()
 	}
+	close(p.rest.reached)
+	p.rest = nil
+}
+
+// rest is the next moment at which the pool is at rest.
+type rest struct {
+	reached chan struct{} // closed then
+	waits   int           // Wait calls among those that wait for it; Pool.mu guards it
+	err     error         // the tasks' errors, for Wait calls; set before reached is closed
+}
+
+// awaitRest waits until the pool is at rest, for so many Wait calls. If ctx is done before,
+// it reports false.
+func (p *Pool) awaitRest(ctx context.Context, waits int) (reached bool, err error) {
+	p.mu.Lock()
+	if p.rest == nil {
+		p.rest = &rest{reached: make(chan struct{})}
+	}
+	r := p.rest
+	r.waits += waits
+	p.restLocked()
+	p.mu.Unlock()
+	select {
+	case <-r.reached:
+		return true, r.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r == p.rest {
+		r.waits -= waits
+		return false, ctx.Err()
+	}
+	return true, r.err // the errors must not be lost: no other Wait gets them
 }

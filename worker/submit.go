@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"container/list"
 	"context"
 
 	"github.com/sluice-go/sluice/core"
@@ -98,11 +99,12 @@ func (p *Pool) submitAdmitted(ctx context.Context, e *entry, how patience) error
 // takePlace takes a worker's place for the task, and starts the task if plain permits are
 // available.
 func (p *Pool) takePlace(ctx context.Context, e *entry, how patience) (started bool, err error) {
+	var w *waiter
 	p.mu.Lock()
 	switch {
 	case p.phase != open:
 		err = ErrClosed
-	case p.freeLocked() && p.blocked.first == nil:
+	case p.freeLocked() && p.blocked.Len() == 0:
 		p.places++
 		if started = p.tryPlain(e.permits); started {
 			p.startLocked(&admitted{entry: *e, plain: true})
@@ -110,9 +112,12 @@ func (p *Pool) takePlace(ctx context.Context, e *entry, how patience) (started b
 	case how == tries:
 		err = &core.RejectedError{Permits: e.permits, Reason: "all workers busy"}
 	default:
-		return false, p.blockAndUnlock(ctx, e)
+		w = p.blockLocked(ctx, e)
 	}
 	p.mu.Unlock()
+	if w != nil {
+		err = p.await(w)
+	}
 	return started, err
 }
 
@@ -127,7 +132,7 @@ func (p *Pool) admit(ctx context.Context, n int, how patience) (core.Lease, erro
 	}
 	call := p.closing.Begin(ctx)
 	defer call.End()
-	acquire := p.permits.await
+	acquire := p.ask
 	if how == persists {
 		acquire = p.persist
 	}
@@ -148,6 +153,7 @@ func (p *Pool) submitQueued(ctx context.Context, e *entry, how patience) error {
 		p.mu.Lock()
 	}
 	var err error
+	var w *waiter
 	switch {
 	case p.phase != open:
 		err = ErrClosed
@@ -162,9 +168,12 @@ func (p *Pool) submitQueued(ctx context.Context, e *entry, how patience) error {
 	case how == tries:
 		err = &core.RejectedError{Permits: e.permits, Reason: "queue limit reached", Detail: "queue is full"}
 	default:
-		return p.blockAndUnlock(ctx, e)
+		w = p.blockLocked(ctx, e)
 	}
 	p.mu.Unlock()
+	if w != nil {
+		return p.await(w)
+	}
 	return err
 }
 
@@ -214,19 +223,53 @@ func (p *Pool) pushLocked(e *entry) {
 	p.waiting.push(*e)
 }
 
-// blockAndUnlock waits for room in the queue, where the task then is, or for a place. The
-// caller holds the mutex.
-func (p *Pool) blockAndUnlock(ctx context.Context, e *entry) error {
-	w := p.blocked.add(&waiter{ctx: ctx, entry: *e})
-	p.mu.Unlock()
-	_, err := p.await(ctx, &p.blocked, w)
-	return err
+// waiter is a Submit call that waits for room in the queue or, if there is no queue, for a
+// place.
+type waiter struct {
+	ctx      context.Context
+	entry    entry
+	position *list.Element
+	ready    chan struct{} // closed when its task is queued, it has a place, or err says why not
+	err      error         // set before ready is closed
+}
+
+// blockLocked adds a Submit call to those that wait.
+func (p *Pool) blockLocked(ctx context.Context, e *entry) *waiter {
+	w := &waiter{ctx: ctx, entry: *e, ready: make(chan struct{})}
+	w.position = p.blocked.PushBack(w)
+	return w
+}
+
+// await waits for room in the queue, where the task then is, or for a place.
+func (p *Pool) await(w *waiter) error {
+	select {
+	case <-w.ready:
+		return w.err
+	case <-w.ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-w.ready: // that was decided first, under the mutex
+		return w.err
+	default:
+		p.blocked.Remove(w.position)
+		return w.ctx.Err()
+	}
+}
+
+// wakeFirstLocked wakes the first blocked Submit call.
+func (p *Pool) wakeFirstLocked(err error) {
+	w := p.blocked.Remove(p.blocked.Front()).(*waiter) //nolint:forcetypeassert // there are no others
+	w.err = err
+	close(w.ready)
 }
 
 // grantLocked gives free room, or free places, to the blocked Submit calls. A call whose
 // context is done gets none.
 func (p *Pool) grantLocked() {
-	for w := p.blocked.first; w != nil; w = p.blocked.first {
+	for p.blocked.Len() > 0 {
+		w := p.blocked.Front().Value.(*waiter) //nolint:forcetypeassert // there are no others
 		err := w.ctx.Err()
 		switch {
 		case err != nil:
@@ -237,7 +280,7 @@ func (p *Pool) grantLocked() {
 		default:
 			return
 		}
-		p.blocked.wakeFirst(err)
+		p.wakeFirstLocked(err)
 	}
 }
 

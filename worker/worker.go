@@ -8,32 +8,23 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// state is what a worker does. Each state has a method, which sets the next:
+// state is what a worker does next. A new worker, and one whose task has ended, looks for a
+// task and is then leading, running or gone:
 //
-//	            +--> leading --+--> running --+
-//	            |              |              v
-//	spawned --> +              +-----------> ending --+--> notifying --+
-//	            |                             ^       |                |
-//	            +--> running -----------------+       +-------+--------+
-//	            ^                                             |
-//	            +---------------------------------------------+--> gone
+//	spawned, ended -> leading -> running -> ending -> ended
+//	               -> running -> ending -> notifying -> ended
+//	               -> gone
 //
-//   - leading: asks the limiter for the lease of the task at the head of the queue
-//   - running: runs its task
-//   - ending: gives the lease back, counts the task and takes the next
-//   - notifying: calls OnPanic
-//   - gone
-//
-// Others' code may panic or call runtime.Goexit. Before a method calls it, the worker has
-// the state that follows then.
+// A leader that is refused the lease goes on to ending. Others' code may panic or call
+// runtime.Goexit, so a method sets the next state before it calls any.
 type state uint8
 
 const (
-	gone state = iota
-	leading
-	running
-	ending
-	notifying
+	gone      state = iota
+	leading         // asks the limiter for the lease of the task at the head of the queue
+	running         // calls its task
+	ending          // gives the lease back, counts the task and looks for the next
+	notifying       // calls OnPanic
 )
 
 // worker is a goroutine of a pool. Only that goroutine uses its fields.
@@ -118,7 +109,8 @@ func (p *Pool) nextLocked(w *worker) {
 // lead gets the task its lease.
 func (p *Pool) lead(w *worker) {
 	w.state, w.err = ending, ErrGoexit
-	if p.acquire(w); w.err != nil {
+	p.acquire(w)
+	if w.err != nil {
 		return
 	}
 	p.mu.Lock()
@@ -170,7 +162,7 @@ func (p *Pool) run(w *worker) {
 
 // rescue is deferred around others' code.
 func (w *worker) rescue(culprit string) {
-	if v := recover(); v != nil {
+	if v := recover(); v != nil { //nolint:revive // this function is deferred itself
 		w.err = caught(v, culprit)
 		w.panicked = w.ran
 	}
@@ -230,7 +222,7 @@ func (p *Pool) countEndLocked(w *worker) {
 func (p *Pool) release(w *worker) {
 	lease := w.lease
 	w.lease = core.Lease{}
-	complaint := error(ErrGoexit)
+	complaint := ErrGoexit
 	defer func() {
 		if v := recover(); v != nil {
 			complaint = caught(v, "limiter")
