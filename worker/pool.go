@@ -177,25 +177,6 @@ func (p *Pool) failLocked(c *call, err error) {
 	}
 }
 
-// queuedLocked returns how many tasks are in the queue. The leader's is not.
-func (p *Pool) queuedLocked() int { return p.waiting.n - p.dropped }
-
-// popLocked takes the head of the queue, if there is one.
-func (p *Pool) popLocked() (e entry, ok bool) {
-	for p.waiting.n > 0 {
-		e = p.waiting.pop()
-		if e.call == nil {
-			return e, true
-		}
-		if e.call.inQueue == queued {
-			e.call.inQueue = outside
-			return e, true
-		}
-		p.dropped--
-	}
-	return entry{}, false
-}
-
 // countLocked returns how many tasks run and how many are queued. The leader's is queued.
 func (p *Pool) countLocked() (running, queued int) {
 	if p.leading {

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"container/list"
 	"context"
 
 	"github.com/sluice-go/sluice/core"
@@ -69,59 +68,84 @@ func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
 			return err
 		}
 	}
-	if p.queue > 0 {
-		return p.submitQueued(ctx, &e, how)
+	placed, err := p.enter(ctx, &e, how, true)
+	if !placed || err != nil {
+		return err
 	}
-	return p.submitAdmitted(ctx, &e, how)
-}
-
-// submitAdmitted is submit without a queue: a place, a lease, a worker. The place comes first,
-// as a lease that waited for a place would keep permits from others.
-func (p *Pool) submitAdmitted(ctx context.Context, e *entry, how patience) error {
-	started, err := p.takePlace(ctx, e, how)
+	started, err := p.startPlaced(ctx, &e, how)
 	if started || err != nil {
 		return err
 	}
-	defer func() { // the limiter may panic, too
-		if !started {
-			p.vacate()
-		}
-	}()
-	lease, err := p.admit(ctx, e.permits, how)
-	if err != nil {
-		return err
-	}
-	err = p.start(e, lease)
-	started = err == nil
+	_, err = p.enter(ctx, &e, how, false)
 	return err
 }
 
-// takePlace takes a worker's place for the task, and starts the task if plain permits are
-// available.
-func (p *Pool) takePlace(ctx context.Context, e *entry, how patience) (started bool, err error) {
+// enter starts the task or queues it, as soon as there is room, or takes a worker's place
+// for it: then the caller has to ask the limiter. The place comes before the lease, as a
+// lease that waited for a place would keep permits from others. If there is a queue, enter
+// takes a place only if the caller may ask.
+func (p *Pool) enter(ctx context.Context, e *entry, how patience, mayAsk bool) (placed bool, err error) {
 	var w *waiter
 	p.mu.Lock()
+	first := p.firstLocked()
 	switch {
 	case p.phase != open:
 		err = ErrClosed
-	case p.freeLocked() && p.blocked.Len() == 0:
+	case e.call != nil && ctx.Err() != nil:
+		err = ctx.Err() // the caller may have taken back its tasks already
+	case first && p.tryPlain(e.permits):
 		p.places++
-		if started = p.tryPlain(e.permits); started {
-			p.startLocked(&admitted{entry: *e, plain: true})
-		}
+		p.startLocked(&admitted{entry: *e, plain: true})
+	case first && mayAsk && (p.queue == 0 || !p.hasPlain(e.permits)):
+		p.places++
+		placed = true
+	case p.roomLocked():
+		p.pushLocked(e)
+		p.spawnLocked()
 	case how == tries:
-		err = &core.RejectedError{Permits: e.permits, Reason: "all workers busy"}
+		err = p.busy(e.permits)
 	default:
 		w = p.blockLocked(ctx, e)
 	}
 	p.mu.Unlock()
 	if w != nil {
 		err = p.await(w)
+		placed = p.queue == 0 && err == nil
 	}
-	return started, err
+	return placed, err
 }
 
-// admit gets the lease of a task that has a place, by the limiter's own queue.
+// busy returns the rejection of a TrySubmit that the limiter was not asked for.
+func (p *Pool) busy(permits int) error {
+	if p.queue > 0 {
+		return &core.RejectedError{Permits: permits, Reason: "queue limit reached", Detail: "queue is full"}
+	}
+	return &core.RejectedError{Permits: permits, Reason: "all workers busy"}
+}
+
+// startPlaced asks the limiter and starts a task that has a place. If the task does not
+// start its place is vacated: if there is a queue, the task may have to wait there.
+func (p *Pool) startPlaced(ctx context.Context, e *entry, how patience) (started bool, err error) {
+	defer func() { // the limiter may panic, too
+		if !started {
+			p.vacate()
+		}
+	}()
+	var lease core.Lease
+	ok := true
+	if p.queue > 0 {
+		lease, ok, err = p.try(e.permits)
+	} else {
+		lease, err = p.admit(ctx, e.permits, how)
+	}
+	if !ok || err != nil {
+		return false, err
+	}
+	err = p.start(e, lease)
+	return err == nil, err
+}
+
+// admit gets a task its lease, by the limiter's own queue.
 func (p *Pool) admit(ctx context.Context, n int, how patience) (core.Lease, error) {
 	if how == tries { // the rejection is the caller's, and is counted
 		l := p.limiter.TryAcquire(n)
@@ -132,65 +156,12 @@ func (p *Pool) admit(ctx context.Context, n int, how patience) (core.Lease, erro
 	}
 	call := p.closing.Begin(ctx)
 	defer call.End()
-	acquire := p.ask
+	ask := p.ask
 	if how == persists {
-		acquire = p.persist
+		ask = p.persist
 	}
-	l, err := acquire(call.Context, n) //nolint:contextcheck // it is ctx, until the pool is closed
+	l, err := ask(call.Context, n) //nolint:contextcheck // it is ctx, until the pool is closed
 	return l, call.Explain(err)
-}
-
-// submitQueued is submit with a queue. If no task is ahead it asks the limiter, so that a
-// task which can be admitted takes no room in the queue.
-func (p *Pool) submitQueued(ctx context.Context, e *entry, how patience) error {
-	p.mu.Lock()
-	if p.phase == open && p.firstLocked() && !p.hasPlain(e.permits) {
-		p.places++
-		p.mu.Unlock()
-		if started, err := p.startNow(e); started || err != nil {
-			return err
-		}
-		p.mu.Lock()
-	}
-	var err error
-	var w *waiter
-	switch {
-	case p.phase != open:
-		err = ErrClosed
-	case e.call != nil && ctx.Err() != nil:
-		err = ctx.Err() // its caller, who has taken back what was queued, must find nothing later
-	case p.firstLocked() && p.tryPlain(e.permits):
-		p.places++
-		p.startLocked(&admitted{entry: *e, plain: true})
-	case p.roomLocked():
-		p.pushLocked(e)
-		p.spawnLocked()
-	case how == tries:
-		err = &core.RejectedError{Permits: e.permits, Reason: "queue limit reached", Detail: "queue is full"}
-	default:
-		w = p.blockLocked(ctx, e)
-	}
-	p.mu.Unlock()
-	if w != nil {
-		return p.await(w)
-	}
-	return err
-}
-
-// startNow starts a task that has a place if it can have its lease now; else it vacates the
-// place.
-func (p *Pool) startNow(e *entry) (started bool, err error) {
-	defer func() { // the limiter may panic, too
-		if !started {
-			p.vacate()
-		}
-	}()
-	lease, ok, err := p.try(e.permits)
-	if !ok || err != nil {
-		return false, err
-	}
-	err = p.start(e, lease)
-	return err == nil, err
 }
 
 // start hands a task that has a place and a lease to the workers. If the pool was closed
@@ -213,140 +184,4 @@ func (p *Pool) startLocked(a *admitted) {
 	p.running++
 	p.ready.push(*a)
 	p.spawnLocked()
-}
-
-// pushLocked queues a task.
-func (p *Pool) pushLocked(e *entry) {
-	if e.call != nil {
-		e.call.inQueue = queued
-	}
-	p.waiting.push(*e)
-}
-
-// waiter is a Submit call that waits for room in the queue or, if there is no queue, for a
-// place.
-type waiter struct {
-	ctx      context.Context
-	entry    entry
-	position *list.Element
-	ready    chan struct{} // closed when its task is queued, it has a place, or err says why not
-	err      error         // set before ready is closed
-}
-
-// blockLocked adds a Submit call to those that wait.
-func (p *Pool) blockLocked(ctx context.Context, e *entry) *waiter {
-	w := &waiter{ctx: ctx, entry: *e, ready: make(chan struct{})}
-	w.position = p.blocked.PushBack(w)
-	return w
-}
-
-// await waits for room in the queue, where the task then is, or for a place.
-func (p *Pool) await(w *waiter) error {
-	select {
-	case <-w.ready:
-		return w.err
-	case <-w.ctx.Done():
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-w.ready: // that was decided first, under the mutex
-		return w.err
-	default:
-		p.blocked.Remove(w.position)
-		return w.ctx.Err()
-	}
-}
-
-// wakeFirstLocked wakes the first blocked Submit call.
-func (p *Pool) wakeFirstLocked(err error) {
-	w := p.blocked.Remove(p.blocked.Front()).(*waiter) //nolint:forcetypeassert // there are no others
-	w.err = err
-	close(w.ready)
-}
-
-// grantLocked gives free room, or free places, to the blocked Submit calls. A call whose
-// context is done gets none.
-func (p *Pool) grantLocked() {
-	for p.blocked.Len() > 0 {
-		w := p.blocked.Front().Value.(*waiter) //nolint:forcetypeassert // there are no others
-		err := w.ctx.Err()
-		switch {
-		case err != nil:
-		case p.queue > 0 && p.roomLocked():
-			p.pushLocked(&w.entry)
-		case p.queue == 0 && p.freeLocked():
-			p.places++
-		default:
-			return
-		}
-		p.wakeFirstLocked(err)
-	}
-}
-
-// vacate gives up a place.
-func (p *Pool) vacate() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.vacateLocked()
-	p.spawnLocked()
-}
-
-func (p *Pool) vacateLocked() {
-	p.places--
-	if p.queue == 0 {
-		p.grantLocked()
-	}
-}
-
-// freeLocked reports whether a place is free for one more task.
-func (p *Pool) freeLocked() bool { return p.most == 0 || p.places < p.most }
-
-// firstLocked reports whether a new task would be the first to get a lease and has a place.
-func (p *Pool) firstLocked() bool {
-	return !p.leading && p.queuedLocked() == 0 && p.freeLocked()
-}
-
-// roomLocked reports whether there is room in the queue. The leader's task takes some.
-func (p *Pool) roomLocked() bool {
-	_, queued := p.countLocked()
-	return queued < p.queue
-}
-
-// takeBack takes tasks out of the queue whose callers have given up, so that their room is
-// free at once: that of the call c, or all of the group g. It returns their number. The
-// caller settles them.
-func (p *Pool) takeBack(c *call, g *Group, err error) (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c != nil && c.inQueue == queued {
-		p.dropLocked(c, err)
-		n = 1
-	}
-	for i := 0; g != nil && i < p.waiting.n; i++ {
-		if c := p.waiting.at(i).call; c != nil && c.group == g && c.inQueue == queued {
-			p.dropLocked(c, err)
-			n++
-		}
-	}
-	// Each pass over the queue is paid for by as many entries as it removes.
-	if p.dropped > p.waiting.n/2 {
-		var kept ring[entry]
-		for p.waiting.n > 0 {
-			if e := p.waiting.pop(); e.call == nil || e.call.inQueue == queued {
-				kept.push(e)
-			}
-		}
-		p.waiting, p.dropped = kept, 0
-	}
-	p.grantLocked()
-	p.spawnLocked()
-	p.restLocked()
-	return n
-}
-
-func (p *Pool) dropLocked(c *call, err error) {
-	c.inQueue = dropped
-	p.dropped++
-	p.failLocked(c, err)
 }
