@@ -57,7 +57,7 @@ func Map[In, Out any](
 			return
 		}
 		m := &mapping[In, Out]{
-			p: p, ctx: p.life.Begin(ctx), f: f,
+			p: p, ctx: p.life.Begin(ctx), open: p.closing.Begin(ctx), f: f,
 			pending: make(chan *result[Out], p.ahead()),
 			inside:  make(chan struct{}, 1),
 			quiet:   make(chan struct{}),
@@ -84,6 +84,7 @@ func (p *Pool) ahead() int {
 type mapping[In, Out any] struct {
 	p       *Pool
 	ctx     *linked.Call // f's; ends with the loop
+	open    *linked.Call // ends when no more inputs are accepted
 	f       func(context.Context, In) (Out, error)
 	pending chan *result[Out] // submitted, or about to be, in order; closed after the last
 
@@ -169,11 +170,11 @@ func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
 		var more bool
 		select {
 		case m.current, more = <-m.pending:
-		case <-m.ctx.Done():
-			select { // if the input has ended and all is yielded, it is not too late
+		case <-m.open.Done():
+			select { // after the last result the end of the input comes first
 			case m.current, more = <-m.pending:
 			default:
-				yield(none, m.ctx.Ended())
+				yield(none, m.open.Ended())
 				return
 			}
 		}
@@ -207,6 +208,7 @@ func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
 // end ends what still goes on: the tasks, and the reader unless it is in the input's code.
 func (m *mapping[In, Out]) end() {
 	m.ctx.End()
+	m.open.End()
 	select {
 	case m.inside <- struct{}{}: // the reader is in the input's code, and comes back no more
 	case <-m.quiet:

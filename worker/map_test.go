@@ -399,3 +399,26 @@ func TestMapEndsWithItsPoolBeforeItsInputReturns(t *testing.T) {
 		time.Sleep(time.Hour)
 	})
 }
+
+// So it is where the input blocks.
+func TestMapEndsWithItsPoolWhileItsInputBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
+		in := func(yield func(int) bool) {
+			yield(1)
+			time.Sleep(time.Hour)
+		}
+		time.AfterFunc(time.Second, func() { _ = p.Close(t.Context()) })
+		start := time.Now()
+		var errs []error
+		for _, err := range worker.Map(t.Context(), p, in, func(context.Context, int) (int, error) {
+			time.Sleep(2 * time.Second)
+			return 0, nil
+		}) {
+			errs = append(errs, err)
+		}
+		require.Equal(t, []error{nil, worker.ErrClosed}, errs)
+		require.Equal(t, 2*time.Second, time.Since(start))
+		time.Sleep(time.Hour)
+	})
+}

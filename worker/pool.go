@@ -21,32 +21,33 @@ import (
 type Pool struct {
 	permits
 	onPanic    func(any, []byte)
-	most       int    // workers at most; 0: no bound of the pool's own
-	queue      int    // tasks at most that are accepted and have no lease
+	most       int    // the maximum number of workers; 0: no maximum
+	queue      int    // the maximum number of accepted tasks without a lease
 	begin      func() // p.work; made once, for a go statement that allocates nothing
 	background context.Context
 
-	closing linked.Source // ends the wait for the limiter in Submit; Close ends it first
-	life    linked.Source // ends the contexts of Do, Map and Group; Close ends it when it cancels
+	closing linked.Source // ends as Close begins: for Submit calls that wait in the limiter
+	life    linked.Source // ends as Close cancels: for the contexts of Do, Map and Group
 
-	// mu guards all below. Nobody blocks while holding it or calls others' code; the limiter's
-	// plain permits are taken and given back under it.
+	// mu guards all below. No goroutine blocks or calls user code while it holds mu, but for
+	// the Err method of a waiting call's context. Plain permits are taken and given back
+	// under mu.
 	mu      sync.Mutex
 	phase   phase
 	ready   ring[admitted] // tasks that have a lease and no worker yet
 	waiting ring[entry]    // tasks that have no lease, and entries that were dropped
 	dropped int            // how many entries of waiting were dropped
 
-	// A worker leads when it has taken the head of the queue and asks the limiter for its
-	// lease. There is one leader at most. When it has the lease it starts another worker if
-	// work is left, and runs its task.
+	// The leader is the worker that has taken the head of the queue and asks the limiter for
+	// its lease. There is one at most, so nobody overtakes. Once it has the lease it starts
+	// another worker if work is left, and runs its task.
 	leading  bool
 	starting bool // a worker was started and has not looked for work yet; one at most
 	workers  int  // goroutines
 	running  int  // tasks that have a lease, and the leader's
 
-	// places are the workers' places that are taken: by the tasks of running until their
-	// OnPanic has returned, and by Submit calls that ask the limiter.
+	// places counts the workers' places that are taken: by the tasks of running, each until
+	// its OnPanic has returned, and by Submit calls that ask the limiter.
 	places int
 
 	blocked list.List // of *waiter: Submit calls that wait for a place or for room in the queue
@@ -211,7 +212,7 @@ func (p *Pool) restLocked() {
 	p.rest = nil
 }
 
-// rest is the next moment at which the pool is at rest.
+// rest is the next moment at which the pool is at rest, that is, has no task and no worker.
 type rest struct {
 	reached chan struct{} // closed then
 	waits   int           // Wait calls among those that wait for it; Pool.mu guards it

@@ -15,8 +15,8 @@ import (
 //	               -> running -> ending -> notifying -> ended
 //	               -> gone
 //
-// A leader that is refused the lease goes on to ending. Others' code may panic or call
-// runtime.Goexit, so a method sets the next state before it calls any.
+// A leader without success goes on to ending. User code may panic or call runtime.Goexit, so
+// a method sets the next state before it calls any.
 type state uint8
 
 const (
@@ -48,8 +48,8 @@ func (p *Pool) work() {
 	p.loop(&w)
 }
 
-// loop takes the worker from state to state. If others' code calls runtime.Goexit, a new
-// goroutine goes on.
+// loop takes the worker from state to state. If user code calls runtime.Goexit, a new
+// goroutine continues.
 func (p *Pool) loop(w *worker) {
 	defer func() {
 		if w.state != gone {
@@ -71,7 +71,8 @@ func (p *Pool) loop(w *worker) {
 	}
 }
 
-// spawnLocked starts a worker if there is work that no worker will look for.
+// spawnLocked starts a worker if there is work for one and none is starting. Every change
+// that adds work, or frees a place for it, calls spawnLocked.
 func (p *Pool) spawnLocked() {
 	work := p.ready.n > 0 || !p.leading && p.queuedLocked() > 0 && p.freeLocked()
 	if work && !p.starting && (p.most == 0 || p.workers < p.most) {
@@ -81,7 +82,8 @@ func (p *Pool) spawnLocked() {
 	}
 }
 
-// nextLocked gives a worker its next task, or lets it go.
+// nextLocked gives a worker its next task and state. It starts another worker if work is
+// left.
 func (p *Pool) nextLocked(w *worker) {
 	*w = worker{}
 	switch {
@@ -106,7 +108,7 @@ func (p *Pool) nextLocked(w *worker) {
 	p.spawnLocked()
 }
 
-// lead gets the task its lease.
+// lead waits for the lease of the leader's task.
 func (p *Pool) lead(w *worker) {
 	w.state, w.err = ending, ErrGoexit
 	p.acquire(w)
@@ -123,11 +125,12 @@ func (p *Pool) lead(w *worker) {
 	}
 	p.mu.Unlock()
 	if late {
-		p.life.End(ErrClosed) // no caller sees the error before it sees the end
+		p.life.End(ErrClosed) // before the task's caller sees the error
 		w.err = ErrClosed
 	}
 }
 
+// acquire gets the worker's task its lease, or sets the task's error.
 func (p *Pool) acquire(w *worker) {
 	defer w.rescue("limiter")
 	lease, err := p.persist(p.context(w), w.permits)
@@ -160,16 +163,16 @@ func (p *Pool) run(w *worker) {
 	w.err = w.task(p.context(w))
 }
 
-// rescue is deferred around others' code.
+// rescue makes a panic of user code the task's error. It is deferred.
 func (w *worker) rescue(culprit string) {
-	if v := recover(); v != nil { //nolint:revive // this function is deferred itself
+	if v := recover(); v != nil { //nolint:revive // rescue itself is deferred
 		w.err = caught(v, culprit)
 		w.panicked = w.ran
 	}
 }
 
-// end gives the lease back, counts the task and takes the next, all under one lock if the
-// task had plain permits.
+// end gives the lease back, counts the task and takes the next one. All of it takes one lock
+// if the task held plain permits.
 func (p *Pool) end(w *worker) {
 	if w.call != nil && w.call.group != nil {
 		w.call.group.fail(w.err) // first, so that no other task of the group gets the permits
@@ -198,7 +201,7 @@ func (p *Pool) end(w *worker) {
 func (p *Pool) countEndLocked(w *worker) {
 	if w.leads {
 		p.leading = false
-		defer p.grantLocked()
+		p.grantLocked()
 	}
 	p.running--
 	p.done++
@@ -239,7 +242,7 @@ func (p *Pool) release(w *worker) {
 	complaint = nil
 }
 
-// notify calls OnPanic, once, and goes on to the next task.
+// notify calls OnPanic, once, and takes the next task.
 func (p *Pool) notify(w *worker) {
 	var caught *PanicError
 	if w.panicked && errors.As(w.err, &caught) {
