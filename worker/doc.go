@@ -1,6 +1,6 @@
 // Package worker runs tasks on a pool of goroutines, each task under a lease of a limiter.
 //
-//	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8})
+//	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8, QueueLimit: 100})
 //	pool, err := worker.New(worker.Options{Limiter: limiter})
 //	group := pool.Group(ctx)
 //	for _, url := range urls {
@@ -19,8 +19,9 @@
 //     with the caller's and with the first error, and no task runs after Wait.
 //   - [Do] runs one function and returns its result.
 //   - [Map] runs a function over a sequence and yields the results in order.
-//   - [Pool.Submit] is for tasks that outlive their caller. The context given to Submit does
-//     not reach the task; [Pool.Wait] returns the errors.
+//   - [Pool.Submit] is for tasks that outlive their caller: the context given to Submit does
+//     not reach the task, so a timeout of the caller leaves the task running. [Pool.Wait]
+//     returns the errors.
 //   - [Pool.TrySubmit] never waits.
 //
 // A pool starts goroutines when there is work and ends them when there is none. A pool at
@@ -28,6 +29,6 @@
 // accepting tasks and waits for those it has accepted.
 //
 // In the terminology of the Go memory model, a call that submits a task synchronizes before
-// the start of the task, and the end of a task synchronizes before the return of the Wait,
-// Do, Close or Map that waited for it.
+// the start of the task, and the end of the task synchronizes before the return of a Wait,
+// Group.Wait, Do, Map or Close that waited for it.
 package worker

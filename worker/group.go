@@ -57,8 +57,10 @@ func (g *Group) GoN(permits int, t Task) {
 		}
 	}()
 	c := &call{ctx: g.ctx, group: g}
-	err = g.ctx.Explain(g.pool.submit(g.ctx.Context, entry{task: t, call: c, permits: permits}, persists))
-	submitted = err == nil
+	err = g.pool.submit(g.ctx.Context, entry{task: t, call: c, permits: permits}, persists)
+	if submitted = err == nil; !submitted {
+		err = g.ctx.Explain(err)
+	}
 }
 
 // Wait waits until all tasks of the group have ended, and returns the group's first error: a
@@ -94,7 +96,11 @@ func (g *Group) Wait() error {
 func (g *Group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.err == nil && err != nil {
+	g.failLocked(err)
+}
+
+func (g *Group) failLocked(err error) {
+	if g.err == nil {
 		g.err = err
 		g.cancel(err)
 	}
@@ -102,12 +108,11 @@ func (g *Group) fail(err error) {
 
 // settle notes that n tasks have ended, each with err.
 func (g *Group) settle(n int, err error) {
-	if n == 0 {
-		return
-	}
-	g.fail(err)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if n > 0 && err != nil {
+		g.failLocked(err)
+	}
 	g.tasks -= n
 	if g.tasks == 0 && g.stopped != nil {
 		close(g.stopped)

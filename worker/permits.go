@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// permits is the pool's limiter, and how the pool asks it. The pool gives back what each
-// task holds exactly once, so it needs no lease where the limiter has plain permits. They
-// cost an atomic swap each and call nobody else's code, so Pool.mu may be held.
+// permits is the pool's limiter, and how the pool asks it. The pool gives back what each task
+// holds exactly once, so it needs no lease where the limiter has plain permits. Plain
+// permits cost an atomic swap and call no user code, so Pool.mu may be held.
 type permits struct {
 	limiter core.Limiter
 	plain   direct.Permits // nil: the limiter has none
@@ -72,8 +72,8 @@ func (s *permits) refund(a *admitted) {
 	}
 }
 
-// The lease that the following methods return beside a nil error stands for plain permits if
-// it is not acquired.
+// If the following methods succeed with a lease that is not acquired, the task has plain
+// permits.
 
 // try takes n permits if they are available now. If not, no rejection is counted: a reader
 // of the limiter's statistics would take it for a task that was turned away. The error
@@ -116,14 +116,15 @@ func (s *permits) ask(ctx context.Context, n int) (core.Lease, error) {
 var errNoLease = errors.New("worker: the limiter returned neither a lease nor an error")
 
 // The pauses between two requests for a task that the limiter keeps rejecting although
-// permits are available, because other callers queue there or are faster.
+// permits are available, because other callers queue there or are faster. A task is late by
+// maxPause at most, and asks no more often.
 const (
 	minPause = time.Millisecond
 	maxPause = 50 * time.Millisecond
 )
 
-// persist acquires n permits for a task that the pool has accepted, or must get admitted. It
-// asks a limiter again that has no queue, or that evicts the waiters in it.
+// persist acquires n permits for a task that the pool has accepted or that must not be
+// rejected: if the limiter rejects it, for want of a queue or by eviction, persist asks again.
 func (s *permits) persist(ctx context.Context, n int) (core.Lease, error) {
 	for pause := time.Duration(0); ; pause = min(max(minPause, 2*pause), maxPause) {
 		l, err := s.ask(ctx, n)

@@ -174,7 +174,7 @@ func (w *worker) rescue(culprit string) {
 // end gives the lease back, counts the task and takes the next one. All of it takes one lock
 // if the task held plain permits.
 func (p *Pool) end(w *worker) {
-	if w.call != nil && w.call.group != nil {
+	if w.err != nil && w.call != nil && w.call.group != nil {
 		w.call.group.fail(w.err) // first, so that no other task of the group gets the permits
 	}
 	if w.lease.Acquired() {

@@ -82,6 +82,9 @@ var runners = []runner{
 	// Ours without a queue of its own, as errgroup, ants and conc are: Submit waits until the
 	// limiter admits the task.
 	{"sluice-unqueued", func(tb testing.TB, workers, n int, task func()) { runSluice(tb, workers, 0, n, task) }},
+	// Ours as errgroup is used: one Group, with a queue and without.
+	{"sluice-group", func(tb testing.TB, workers, n int, task func()) { runGroup(tb, workers, queue, n, task) }},
+	{"sluice-group-unqueued", func(tb testing.TB, workers, n int, task func()) { runGroup(tb, workers, 0, n, task) }},
 }
 
 func runPond(tb testing.TB, p pond.Pool, n int, task func()) {
@@ -128,6 +131,18 @@ func runSluice(tb testing.TB, workers, queue, n int, task func()) {
 		tb.Error(err)
 	}
 	if err := p.Close(ctx); err != nil {
+		tb.Error(err)
+	}
+}
+
+func runGroup(tb testing.TB, workers, queue, n int, task func()) {
+	tb.Helper()
+	g := newPool(tb, workers, queue).Group(tb.Context())
+	f := func(context.Context) error { task(); return nil }
+	for range n {
+		g.Go(f)
+	}
+	if err := g.Wait(); err != nil {
 		tb.Error(err)
 	}
 }
