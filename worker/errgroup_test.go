@@ -127,10 +127,8 @@ func TestErrgroupPipeline(t *testing.T) {
 			}
 			return nil
 		})
-		stages := make(chan struct{}, 4)
-		for range cap(stages) {
+		for range 4 {
 			g.Go(func() error {
-				defer func() { stages <- struct{}{} }()
 				for word := range words {
 					if bad && len(word) == 50 {
 						return errTask
@@ -144,17 +142,15 @@ func TestErrgroupPipeline(t *testing.T) {
 				return nil
 			})
 		}
-		go func() {
-			for range cap(stages) {
-				<-stages
-			}
-			close(lengths)
-		}()
+		waited := later(func() error {
+			defer close(lengths)
+			return g.Wait()
+		})
 		sum := 0
 		for n := range lengths {
 			sum += n
 		}
-		if err := g.Wait(); bad {
+		if err := <-waited; bad {
 			require.Equal(t, errTask, err, "not what the others return because of it")
 		} else {
 			require.NoError(t, err)

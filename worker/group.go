@@ -37,7 +37,7 @@ func (p *Pool) Group(ctx context.Context) *Group {
 // Go runs a task under a lease of one permit. It waits until the task is admitted or, if
 // the pool has a queue, queued; if the pool is busy it waits even if the limiter rejects
 // every waiter. Once the group's context has ended Go starts nothing, and a task that waits
-// for its lease never runs.
+// for its lease never runs. So unlike with errgroup, a task given to Go may never be called.
 //
 // An error that keeps a task from being admitted, such as [ErrClosed], a closed limiter's
 // or ctx.Err(), is an error of the group, as is a nil task.
