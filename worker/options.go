@@ -27,8 +27,9 @@ type Options struct {
 
 	// OnPanic is called with the value and the stack of each panic of a task. It runs on the
 	// worker's goroutine, after the lease is released and before the Wait, Do or Map that
-	// waits for the task returns; no lock is held. If OnPanic is nil, Pool.Wait returns the
-	// panic as a *[PanicError]. Do, Map and Group.Wait return the *[PanicError] in any case.
+	// waits for the task returns; no lock is held. Calls may be concurrent. If OnPanic is nil,
+	// Pool.Wait returns the panic as a *[PanicError]. Do, Map and Group.Wait return the
+	// *[PanicError] in any case.
 	OnPanic func(value any, stack []byte)
 }
 

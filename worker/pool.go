@@ -99,8 +99,8 @@ func (p *Pool) String() string { return "pool: " + p.Statistics().String() }
 // Submit that have ended since an earlier Wait returned, joined: the errors they returned,
 // a *[PanicError] for each panic unless Options.OnPanic is set, [ErrGoexit], and the error
 // of the limiter for a queued task that it refused. It keeps the first 100 errors and
-// reports how many more there were. Concurrent Waits return the same errors. The errors of
-// Do, Map and Group are returned there.
+// reports how many more there were. Concurrent Waits return the same errors. Do, Map and
+// Group return their own errors.
 //
 // If ctx is done, then or later, Wait returns ctx.Err() unchanged, and the errors are kept
 // for the next Wait. While others keep submitting, there may never be a moment without a
