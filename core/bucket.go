@@ -192,7 +192,9 @@ func (l Lease) bucketGrant(t *terms) machine.Grant {
 	case l.state == machine.Never:
 		g.At, g.Level.Full = l.at, machine.Never
 	case t.Manual():
-		g.Level = machine.Level{Full: l.at, Spare: int(t.Ticks(g.Lack))*t.Step - g.Lack}
+		k := t.Ticks(g.Lack)
+		g.Level = machine.Level{Full: l.at, Spare: int(k)*t.Step - g.Lack}
+		g.At = l.at - k*t.Span
 	default:
 		g.Level, g.At = t.bucketLevel(l.state, l.at)
 	}
@@ -251,7 +253,11 @@ func (b *level) grant(e *engine, a machine.Answer, n int) Lease {
 	t, generation := e.nextGeneration(a.At)
 	switch {
 	case a.Whole == machine.Never: // too far off for the fields
-		l := grant(t, taken, generation, n, machine.Never, a.At)
+		at := a.At
+		if t.Manual() {
+			at = b.Tick()
+		}
+		l := grant(t, taken, generation, n, machine.Never, at)
 		f := figures{permits: n, limit: t.Limit, left: a.Left, reset: e.resetAfter(a)}
 		return l.with(extra{home: t, figures: &f})
 	case t.Manual():

@@ -58,10 +58,14 @@ func (u *unlimited) Refund(Lease) {}
 
 // Settle returns a lease of so many permits, for what has no limit.
 func (u *unlimited) Settle(l Lease, permits int) Lease {
-	if l.t != nil || l.outcome() != free {
+	if l.outcome() != free || l.terms() != nil {
 		return l
 	}
-	return grant(nil, free, 0, max(permits, 0), -1, -1)
+	settled := grant(nil, free, 0, max(permits, 0), -1, -1)
+	if x := l.extra(); x != nil {
+		return settled.With(x.meta...)
+	}
+	return settled
 }
 
 func (u *unlimited) Close() error {

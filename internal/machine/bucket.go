@@ -121,6 +121,9 @@ func (b *Bucket) take(_ *Terms, now int64, n int) {
 	b.lack = sum(b.lack, n)
 }
 
+// still reports whether no token has come since the grant, so that all of it is missing.
+func (b *Bucket) still(g Grant) bool { return b.tick <= g.At }
+
 // missing returns how many tokens the bucket certainly lacks because of the grant. They are at
 // most what it has always lacked since: had it been full for a moment, the grant would have left
 // no trace, and had it lacked three tokens, all but three of the grant's would be made up for,
@@ -128,6 +131,9 @@ func (b *Bucket) take(_ *Terms, now int64, n int) {
 // been if nothing had been taken after the grant and nothing given back; what was given back
 // is in low.
 func (b *Bucket) missing(t *Terms, now int64, g Grant, low *Bucket) int {
+	if b.still(g) {
+		return min(b.lack, g.Permits)
+	}
 	if t.Manual() {
 		now = b.tick // nothing later was applied
 	}
@@ -183,3 +189,6 @@ func (b *Bucket) clone() Account {
 
 // Lack returns the tokens that the bucket lacked at the latest tick applied.
 func (b *Bucket) Lack() int { return b.lack }
+
+// Tick returns the latest tick applied.
+func (b *Bucket) Tick() int64 { return b.tick }

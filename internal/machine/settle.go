@@ -6,7 +6,7 @@ import "math/bits"
 type Grant struct {
 	Number  uint64 // a limiter's grants have rising numbers, from 1
 	Permits int
-	At      int64 // the instant of the grant
+	At      int64 // the instant of the grant; of a bucket that is replenished by hand, its latest tick then
 	Lack    int   // a bucket's: the tokens missing right after it
 	Level   Level // a bucket's: its level right after it; of that, Full may be Never
 }
@@ -124,7 +124,7 @@ func (m *Machine[Value]) covered(now int64, g Grant) bool {
 		s.low.advance(m.t, now)
 	}
 	// Once low lacks nothing, the bucket may have been full.
-	return g.Number > s.last || s.low.lack > 0 && g.Number > s.begun
+	return b.still(g) || g.Number > s.last || s.low.lack > 0 && g.Number > s.begun
 }
 
 // low returns a lower bound of what a bucket has lacked since the grant; nil if nothing was given
