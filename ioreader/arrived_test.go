@@ -36,8 +36,8 @@ func TestReadsThatWaitForBytesHoldNoPermits(t *testing.T) {
 
 func TestBytesThatCameBeforeTheDeadlineAreThereForTheNextRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := bucketOf(t, 8, 1, time.Second)
-		require.True(t, l.TryAcquire(8).Acquired())
+		l := bucketOf(t, 16, 1, time.Second)
+		require.True(t, l.TryAcquire(16).Acquired())
 		c, peer := conns(t, ioreader.ConnOptions{Read: l})
 		sent := writing(peer, []byte("ab"))
 		require.NoError(t, c.SetReadDeadline(time.Now().Add(1500*time.Millisecond)))

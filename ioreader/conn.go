@@ -41,7 +41,6 @@ func newConn(under net.Conn, o ConnOptions, lease core.Lease) net.Conn {
 	c := &conn{Conn: under, lease: lease}
 	c.in.start(background, o.Read, nil)
 	c.out.start(background, o.Write, under)
-	c.readBy.side, c.writeBy.side = &c.in, &c.out
 	w, ok := under.(writeCloser)
 	if !ok {
 		return c
@@ -71,9 +70,8 @@ func (closedError) Is(target error) bool {
 // conn is a throttled connection.
 type conn struct {
 	net.Conn
-	in, out         side
-	readBy, writeBy deadline
-	lease           core.Lease // of ListenerOptions.Conns
+	in, out side
+	lease   core.Lease // of ListenerOptions.Conns
 }
 
 // What a connection may have beside: its directions are closed by themselves.
@@ -109,7 +107,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.out.unlimited() {
 		return c.Conn.Write(p)
 	}
-	return c.out.write(c.Conn, p)
+	return c.out.write(c.Conn, p, nil)
 }
 
 // ReadFrom sends all of r. It is what [io.Copy] uses.
@@ -130,12 +128,11 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 
 // Close ends calls that wait for permits, closes the connection underneath, and releases
 // its place in the listener.
-func (c *conn) Close() (err error) {
+func (c *conn) Close() error {
 	defer c.lease.Release()
-	defer func() { err = c.Conn.Close() }() // even if a limiter panics
-	defer c.writeBy.close()
-	c.readBy.close()
-	return nil
+	c.in.deadline.Close(errConnClosed)
+	c.out.deadline.Close(errConnClosed)
+	return c.Conn.Close()
 }
 
 func (c *conn) pays(l core.Limiter) bool { return c.out.asks(l, c.Conn) }
@@ -148,8 +145,8 @@ func (c *conn) String() string {
 func (c *conn) SetDeadline(t time.Time) error {
 	err := c.Conn.SetDeadline(t)
 	if err == nil {
-		c.readBy.set(t)
-		c.writeBy.set(t)
+		c.in.deadline.Set(t)
+		c.out.deadline.Set(t)
 	}
 	return err
 }
@@ -157,7 +154,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 func (c *conn) SetReadDeadline(t time.Time) error {
 	err := c.Conn.SetReadDeadline(t)
 	if err == nil {
-		c.readBy.set(t)
+		c.in.deadline.Set(t)
 	}
 	return err
 }
@@ -165,7 +162,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	err := c.Conn.SetWriteDeadline(t)
 	if err == nil {
-		c.writeBy.set(t)
+		c.out.deadline.Set(t)
 	}
 	return err
 }

@@ -55,5 +55,5 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 		p.passed = t.passed
 		defer t.finish()
 	}
-	return p.run() //nolint:contextcheck // the side's calls are under ctx
+	return p.run()
 }

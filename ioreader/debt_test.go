@@ -2,7 +2,6 @@ package ioreader_test
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"testing"
 	"testing/synctest"
@@ -12,40 +11,6 @@ import (
 
 	"github.com/sluice-go/sluice/ioreader"
 )
-
-// busy is a writer that takes 10 bytes once somebody has come to wait.
-type busy struct {
-	come  func()
-	times int
-}
-
-func (b *busy) Write(p []byte) (int, error) {
-	b.times++
-	if b.times > 1 {
-		return len(p), nil
-	}
-	b.come()
-	return 10, errors.New("enough")
-}
-
-func TestWhatPassedWhileOthersTookTheRefundIsPaidForLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucketOf(t, 100, 1, time.Millisecond)
-		under := &busy{come: func() {
-			go func() { _, _ = l.Acquire(t.Context(), 100) }()
-			synctest.Wait()
-		}}
-		w := ioreader.NewWriter(t.Context(), under, l)
-		n, err := w.Write(make([]byte, 25))
-		require.EqualError(t, err, "enough")
-		require.Equal(t, 10, n)
-		require.Zero(t, l.Available(), "the refund made up what the other waited for")
-		begun := time.Now()
-		_, err = w.Write(make([]byte, 1))
-		require.NoError(t, err)
-		require.Equal(t, 11*time.Millisecond, time.Since(begun))
-	})
-}
 
 func TestABucketWithALargeBurstIsSmoothToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -63,7 +63,7 @@ func TestSmallAndLargeWritersGetEqualShares(t *testing.T) {
 	}
 }
 
-func TestABatchIsGivenBackWhenItsWriterRests(t *testing.T) {
+func TestAWriterThatRestsHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := perSecond(t, 1_000_000)
 		large := ioreader.NewWriter(t.Context(), io.Discard, l)
@@ -75,8 +75,7 @@ func TestABatchIsGivenBackWhenItsWriterRests(t *testing.T) {
 			sent += n
 		}
 		require.NoError(t, (<-done).err)
-		// What had passed of the batch when it was given back may be paid for now; then, as
-		// nobody waits any more, each write takes just what it writes.
+		// What it owes is paid with the next write; then each takes just what it writes.
 		for range 2 {
 			time.Sleep(time.Second)
 			require.Equal(t, 10_000, l.Available())

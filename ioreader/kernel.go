@@ -3,17 +3,16 @@ package ioreader
 import (
 	"io"
 	"io/fs"
-	"net"
 	"syscall"
 )
 
-// kernel is a source and a sink between which the kernel may move bytes by itself.
+// kernel is a file and a sink whose ReadFrom may have the kernel move the file's bytes:
+// sendfile, or a copy from file to file. If it can't after all, ReadFrom falls back to
+// copying.
 type kernel struct {
-	sink   io.ReaderFrom
-	source io.Reader
-	file   file         // nil: the source is a connection
-	conn   syscall.Conn // nil: the source is a file
-	here   int64        // bytes that are known to be left of the file
+	sink io.ReaderFrom
+	file file
+	here int64 // bytes that are known to be left of the file
 }
 
 // file is an *os.File, or what os makes of one to hide its WriteTo.
@@ -23,42 +22,19 @@ type file interface {
 	syscall.Conn
 }
 
-// kernelPath finds out whether the sink's ReadFrom may keep the bytes of the source in
-// the kernel. If it can't after all, it falls back to copying, slice by slice.
 func kernelPath(dst io.Writer, src io.Reader) (kernel, bool) {
 	sink, ok := dst.(io.ReaderFrom)
 	if !ok {
 		return kernel{}, false
 	}
-	switch s := src.(type) {
-	case file:
-		if !regular(s) {
-			return kernel{}, false
-		}
-		if d, ok := dst.(file); ok && !regular(d) {
-			return kernel{}, false
-		}
-		return kernel{sink: sink, source: src, file: s}, true
-	case *net.TCPConn:
-		return kernel{sink: sink, source: src, conn: s}, canSplice && ofKernel(dst)
-	case *net.UnixConn:
-		return kernel{sink: sink, source: src, conn: s}, canSplice && ofKernel(dst) && s.LocalAddr().Network() == "unix"
+	f, ok := src.(file)
+	if !ok || !regular(f) {
+		return kernel{}, false
 	}
-	return kernel{}, false
-}
-
-// ofKernel reports whether dst is a file or a connection of the kernel's, or one of this
-// package around one.
-func ofKernel(dst any) bool {
-	switch d := dst.(type) {
-	case *Writer:
-		return ofKernel(d.w)
-	case interface{ NetConn() net.Conn }:
-		_, own := dst.(payer)
-		return own && ofKernel(d.NetConn())
+	if d, ok := dst.(file); ok && !regular(d) {
+		return kernel{}, false
 	}
-	_, ok := dst.(syscall.Conn)
-	return ok
+	return kernel{sink: sink, file: f}, true
 }
 
 func regular(f file) bool {
@@ -66,13 +42,10 @@ func regular(f file) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// arrived returns how many bytes of the source are there, having waited for the first of a
-// connection's. 0: the end may be there, or the source does not tell, as a file of /proc
-// whose size is 0; a Read finds out.
-func (k *kernel) arrived() (int64, error) {
-	if k.conn != nil {
-		return readable(k.conn)
-	}
+// left returns how many bytes are left of the file, so that nobody waits for permits that
+// nothing needs. 0: the end is there, or the file does not tell its size, as one of /proc; a
+// Read finds out.
+func (k *kernel) left() (int64, error) {
 	if k.here > 0 {
 		return k.here, nil
 	}
@@ -92,22 +65,21 @@ func (k *kernel) arrived() (int64, error) {
 // progress: so much that the system calls between two slices do not show.
 const offloadSlice = 1 << 20
 
-// offload moves at most left bytes by the sink's ReadFrom, as long as the source tells that
-// there are some: so nobody waits for permits that nothing needs, nor for the source while
-// holding any. done: all of left have passed.
-func (p pump) offload(k kernel, left int64) (total int64, done bool, err error) {
-	slice := &io.LimitedReader{R: k.source}
-	for left > 0 {
-		if err := p.ended(); err != nil {
+// offload moves at most want bytes by the sink's ReadFrom, as long as the file tells that
+// some are left. done: all of want have passed.
+func (p pump) offload(k kernel, want int64) (total int64, done bool, err error) {
+	slice := &io.LimitedReader{R: k.file}
+	for want > 0 {
+		if err := p.side.ended(); err != nil {
 			return total, false, err
 		}
-		here, err := k.arrived()
-		if err != nil || here == 0 {
+		left, err := k.left()
+		if err != nil || left == 0 {
 			return total, false, err
 		}
-		n, m, err := p.offloadSlice(k, slice, min(left, here, offloadSlice))
+		n, m, err := p.offloadSlice(k, slice, min(want, left, offloadSlice))
 		total += m
-		left -= m
+		want -= m
 		k.here -= m
 		if err != nil || m < n {
 			return total, false, err
@@ -125,13 +97,13 @@ func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m 
 	}
 	defer s.leave()
 	n = want
-	if p.paid == onRead && s.came.any() {
+	if p.paid == onRead && s.arrived.any() {
 		return n, 0, nil // since passArrived, by another call
 	}
 	if !s.unlimited() {
-		taken, err := s.meter.Take(s.ctx, int(want))
+		taken, err := s.pay(int(want))
 		if err != nil {
-			return 0, 0, s.explain(err)
+			return 0, 0, err
 		}
 		n = int64(taken)
 		if p.paid == onRead || s.nested {

@@ -6,9 +6,10 @@ import (
 	"net"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/acquire"
 	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/ending"
 	"github.com/sluice-go/sluice/internal/limiter"
+	"github.com/sluice-go/sluice/internal/linked"
 )
 
 // ListenerOptions are the limits of a listener. Every field may be nil: no limit.
@@ -56,7 +57,7 @@ type listener struct {
 	net.Listener
 	accept, conns core.Limiter
 	bandwidth     bandwidth
-	source        ending.Source // ends an Accept that waits
+	source        linked.Source // ends an Accept that waits
 }
 
 // Accept returns the next connection that the limits allow.
@@ -110,9 +111,7 @@ func (l *listener) permit(from core.Limiter) (core.Lease, error) {
 	if argument.IsNil(from) {
 		return core.Lease{}, nil
 	}
-	ctx := l.source.Begin(background)
-	defer ctx.Finish(false)
-	lease, err := permit(ctx, from)
+	lease, err := acquire.Acquire(background, &l.source, from, 1)
 	if errors.Is(err, core.ErrClosed) {
 		err = errNoPlaces
 	}

@@ -1,6 +1,7 @@
 package ioreader
 
 import (
+	"bytes"
 	"io"
 	"math"
 	"sync"
@@ -27,14 +28,14 @@ const (
 
 // run returns how many bytes dst took. The end of src is no error.
 func (p pump) run() (total int64, err error) {
-	if p.side.source.Load() == nil {
+	if p.side.deadline.Source() == nil {
 		return 0, errNotMade
 	}
 	// The kernel's ways know a LimitedReader around a file, not one around another.
-	inner, left := p.src, int64(math.MaxInt64)
+	inner, want := p.src, int64(math.MaxInt64)
 	limited, ok := p.src.(*io.LimitedReader)
 	if ok {
-		inner, left = limited.R, limited.N
+		inner, want = limited.R, limited.N
 	}
 	if k, ok := kernelPath(p.dst, inner); ok {
 		n, done, err := p.passArrived()
@@ -42,7 +43,7 @@ func (p pump) run() (total int64, err error) {
 			return n, err
 		}
 		total = n
-		n, done, err = p.offload(k, left)
+		n, done, err = p.offload(k, want)
 		if limited != nil {
 			limited.N -= n
 		}
@@ -64,8 +65,8 @@ func (p pump) passArrived() (total int64, done bool, err error) {
 	for {
 		n, readErr := p.side.readArrived(b[:])
 		if n > 0 { // even of nothing a Write may mean something to dst
-			m, err := p.write(b[:n])
-			total += int64(m)
+			m, err := io.Copy(p.dst, bytes.NewReader(b[:n]))
+			total += m
 			if err != nil {
 				return total, false, err
 			}
@@ -84,62 +85,36 @@ const bufferSize = 32 << 10
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // copyBuffered moves the bytes through a buffer.
-func (p pump) copyBuffered() (total int64, err error) {
+func (p pump) copyBuffered() (int64, error) {
 	buf := p.buf
 	if buf == nil {
 		b := buffers.Get().(*[bufferSize]byte)
 		defer buffers.Put(b)
 		buf = b[:]
 	}
-	for {
-		n, readErr := p.read(buf)
-		if n < 0 || n > len(buf) {
-			return total, errBadCount
-		}
-		if n > 0 {
-			m, err := p.write(buf[:n])
-			total += int64(m)
-			if err != nil {
-				return total, err
-			}
-		}
-		if readErr == io.EOF { //nolint:errorlint // io.Reader returns it as it is
-			return total, nil
-		}
-		if readErr != nil {
-			return total, readErr
-		}
-	}
+	return io.CopyBuffer(pumpWriter{p}, pumpReader{p}, buf)
 }
 
-func (p pump) read(buf []byte) (int, error) {
+// pumpReader and pumpWriter are the ends of a pump, the one that is paid at with its permits.
+// They have nothing else that io.CopyBuffer would prefer.
+type (
+	pumpReader struct{ pump }
+	pumpWriter struct{ pump }
+)
+
+func (p pumpReader) Read(b []byte) (int, error) {
 	if p.paid == onRead {
-		return p.side.read(p.src, buf)
+		return p.side.read(p.src, b)
 	}
-	if err := p.ended(); err != nil {
+	if err := p.side.ended(); err != nil {
 		return 0, err
 	}
-	return p.src.Read(buf)
+	return p.src.Read(b)
 }
 
-// ended returns why the stream has ended; nil if it has not.
-func (p pump) ended() error { return p.side.endedUnder(p.side.source.Load()) }
-
-// write writes what was read.
-func (p pump) write(b []byte) (n int, err error) {
+func (p pumpWriter) Write(b []byte) (int, error) {
 	if p.paid == onWrite {
-		if err := p.side.enter(); err != nil {
-			return 0, err
-		}
-		defer p.side.leave()
-		return p.side.writeSlices(p.dst, b, p.passed)
+		return p.side.write(p.dst, b, p.passed)
 	}
-	n, err = p.dst.Write(b)
-	if n < 0 || n > len(b) {
-		return 0, errBadCount
-	}
-	if err == nil && n < len(b) {
-		err = io.ErrShortWrite
-	}
-	return n, err
+	return p.dst.Write(b)
 }

@@ -85,7 +85,7 @@ func stressOne(t *testing.T, l core.Limiter, size int, write bool, end int, afte
 }
 
 // TestStressPermitsAddUp has small and large writers share a bucket whose tokens never
-// come back, so that batches, refunds and debts must leave exactly what was not used.
+// come back, so that what is settled and owed must leave what was not used.
 func TestStressPermitsAddUp(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,8 @@ func TestStressPermitsAddUp(t *testing.T) {
 			// Every period since the bucket was emptied has brought a tenth of all.
 			came := int(time.Since(begun)/time.Second) * (all / 10)
 			require.InDelta(t, came-total, l.Available(), all/10)
-			require.LessOrEqual(t, total, came)
+			// A stream owes at most a sixteenth of what it has paid when it is closed.
+			require.LessOrEqual(t, total, came+came/16)
 		})
 	}
 }

@@ -31,7 +31,7 @@ func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 // only with an error: that of the writer underneath, of the context, the limiter's
 // *[core.RejectedError] if it refuses to queue a slice, or [io.ErrClosedPipe]. What was
 // paid for and not written is given back.
-func (t *Writer) Write(p []byte) (int, error) { return t.side.write(t.w, p) }
+func (t *Writer) Write(p []byte) (int, error) { return t.side.write(t.w, p, nil) }
 
 // ReadFrom writes what it reads from r until it ends. It is what [io.Copy] uses. If r is
 // a file or a connection, and so is the writer underneath, the bytes stay in the kernel
@@ -48,10 +48,3 @@ func (t *Writer) Close() error { return t.side.close(t.w) }
 func (t *Writer) String() string { return "throttled writer, " + t.side.String() }
 
 func (t *Writer) pays(l core.Limiter) bool { return t.side.asks(l, t.w) }
-
-func closeUnder(under any) error {
-	if c, ok := under.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
-}

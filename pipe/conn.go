@@ -45,9 +45,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, wrap("write", err)
 }
 
-func (c *conn) WriteTo(w io.Writer) (int64, error) { return writeTo(w, (*connReader)(c)) }
+func (c *conn) WriteTo(w io.Writer) (int64, error) { return copyAll(w, c) }
 
-func (c *conn) ReadFrom(r io.Reader) (int64, error) { return readFrom((*connWriter)(c), r) }
+func (c *conn) ReadFrom(r io.Reader) (int64, error) { return copyAll(c, r) }
 
 // Close closes both directions.
 func (c *conn) Close() error {
@@ -63,27 +63,32 @@ func (c *conn) CloseWrite() error {
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	c.in.setDeadline(&c.in.rd, t)
-	return c.SetWriteDeadline(t)
+	if c.over() {
+		return io.ErrClosedPipe
+	}
+	c.in.rd.deadline.Set(t)
+	c.out.wr.deadline.Set(t)
+	return nil
 }
 
 func (c *conn) SetReadDeadline(t time.Time) error {
-	c.in.setDeadline(&c.in.rd, t)
-	return c.open()
+	if c.over() {
+		return io.ErrClosedPipe
+	}
+	c.in.rd.deadline.Set(t)
+	return nil
 }
 
 func (c *conn) SetWriteDeadline(t time.Time) error {
-	c.out.setDeadline(&c.out.wr, t)
-	return c.open()
-}
-
-// open returns io.ErrClosedPipe after Close.
-func (c *conn) open() error {
-	if c.in.rd.is(ended) {
+	if c.over() {
 		return io.ErrClosedPipe
 	}
+	c.out.wr.deadline.Set(t)
 	return nil
 }
+
+// over reports whether one of the ends was closed.
+func (c *conn) over() bool { return c.in.isClosed(&c.in.rd) || c.out.isClosed(&c.out.rd) }
 
 func (*conn) LocalAddr() net.Addr { return addr{} }
 
@@ -93,16 +98,6 @@ func (*conn) RemoteAddr() net.Addr { return addr{} }
 func (c *conn) String() string {
 	return fmt.Sprintf("pipe connection, reading %v, writing %v", &c.in.rd, &c.out.wr)
 }
-
-// connReader and connWriter have only what copying is to use.
-type (
-	connReader conn
-	connWriter conn
-)
-
-func (c *connReader) Read(b []byte) (int, error) { return (*conn)(c).Read(b) }
-
-func (c *connWriter) Write(b []byte) (int, error) { return (*conn)(c).Write(b) }
 
 // wrap says in which call of a conn an error came up.
 func wrap(op string, err error) error {

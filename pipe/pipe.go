@@ -1,13 +1,12 @@
 package pipe
 
 import (
+	"context"
 	"io"
-	"math"
 	"os"
 	"sync"
-	"sync/atomic"
-	"time"
 
+	"github.com/sluice-go/sluice/internal/deadline"
 	"github.com/sluice-go/sluice/internal/meter"
 )
 
@@ -24,231 +23,188 @@ func New(o Options) (*Reader, *Writer, error) {
 	return &Reader{p}, &Writer{p}, nil
 }
 
-// pipe is what the two ends share. The ring carries the bytes that a Write leaves behind;
-// the handoff those that go from one call to the other, at one time.
-//
-// The mutex guards the handoff and what the sides say it does. It is a leaf, and held for
-// a few instructions only.
+// pipe is what the two ends share. The bytes on their way are those in the buffer, and
+// after them those that a large Write lends while it waits.
 type pipe struct {
-	ring ring
+	// mu guards what follows, but for what belongs to the call that has a side's turn. It is
+	// held for as long as it takes to copy some bytes, and a ConcurrencyLimiter's own mutex
+	// is the only one taken while it is held.
+	mu     sync.Mutex
+	buffer buffer
+	lent   []byte // of the Write that has the turn; what was read of it is cut off
+	leases leases // of bytes in the buffer, if wr.keeps
 
-	rd side
-	_  [64]byte
-	wr side
-	_  [64]byte
+	wanted bool // a Read waits for bytes, and will not wait for a limiter then
 
-	idle atomic.Bool   // a Read waits for bytes
-	full atomic.Uint64 // a Write waits until the reader is here; nobody: none does
-	_    [48]byte
+	// A Write that waits is woken when so many bytes, or fewer, are on their way.
+	resume int
 
-	leases  leases // of the bytes in the ring, if wr.holds
-	given   uint64 // position up to which permits are given back, if wr.permits; guarded by the reader's turn
-	claimed bool   // the Write in progress, which has a limiter, has made a claim; guarded by its turn
-
-	mu sync.Mutex
-	handoff
+	rd, wr side
 }
 
-// nobody in pipe.full: no Write waits.
-const nobody = math.MaxUint64
+// side is what reading and writing have in common. One call at a time has the turn, and
+// waits and pays.
+type side struct {
+	payment
+	deadline deadline.Deadline
 
-// How long a call looks for the other side before it goes to sleep: so many times, then it
-// yields the processor, and all that so many times. Measured with BenchmarkPipe; some
-// hundred nanoseconds in all, where to sleep and be woken takes several times as long.
-const (
-	looks, yields                 = 30, 2
-	handOverLooks, handOverYields = 100, 4 // a copy saved is worth more
-	gatherLooks                   = 200
-)
+	// Guarded by the pipe's mutex.
+	busy    bool      // a call has the turn
+	turn    sync.Cond // calls that wait for it
+	cond    sync.Cond // the call that has it
+	closed  bool
+	expired bool  // the deadline has passed
+	err     error // what CloseWithError said
+}
 
 func newPipe(o Options) *pipe {
 	p := new(pipe)
-	p.ring.init()
-	p.rd.init(o.ReadLimiter, ended|expired, nil)
-	p.wr.init(o.WriteLimiter, ended|peerEnded|expired, p.flush)
-	if p.wr.holds() && meter.Same(o.ReadLimiter, o.WriteLimiter) {
-		p.rd.limited = false // the bytes have permits, which might be all that there are
+	p.wr.limit(o.WriteLimiter)
+	p.wr.hold()
+	if !p.wr.holds() || !meter.Same(o.ReadLimiter, o.WriteLimiter) {
+		p.rd.limit(o.ReadLimiter) // else the bytes have permits, which might be all that there are
 	}
-	p.full.Store(nobody)
+	for _, s := range []*side{&p.rd, &p.wr} {
+		s.turn.L, s.cond.L = &p.mu, &p.mu
+		s.deadline.Start(func(expired bool) { p.expire(s, expired) })
+	}
 	return p
 }
 
-// readErr returns why there is nothing to read, ever or for now; nil if there may be.
-// drained: the ring was found empty after the state was loaded.
-func (p *pipe) readErr(state uint32, drained bool) error {
-	switch {
-	case state&ended != 0:
-		return io.ErrClosedPipe
-	case state&expired != 0 && (state&peerEnded == 0 || !drained):
-		return os.ErrDeadlineExceeded
-	case state&peerEnded != 0 && drained:
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.wr.err == nil {
-			return io.EOF
+// expire says whether the deadline of a side has passed.
+func (p *pipe) expire(s *side, expired bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.expired = expired
+	s.cond.Signal()
+}
+
+// enter waits for the turn of a side. leave must follow unless there is an error.
+func (p *pipe) enter(ctx context.Context, s *side) error {
+	return p.wait(ctx, &s.turn, func() bool {
+		mine := !s.busy
+		s.busy = true
+		return mine
+	})
+}
+
+func (p *pipe) leave(s *side) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.busy = false
+	s.turn.Signal()
+}
+
+// wait waits on c until ready, which is called with the mutex held, reports true, or
+// returns ctx.Err() once ctx is done.
+func (p *pipe) wait(ctx context.Context, c *sync.Cond, ready func() bool) error {
+	if ctx.Done() != nil {
+		if p.check(ready) {
+			return nil
 		}
-		return p.wr.err
+		stop := context.AfterFunc(ctx, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			c.Broadcast()
+		})
+		defer stop()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !ready() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c.Wait()
 	}
 	return nil
 }
 
-// writeErr returns why nothing can be written; nil if it can.
-func (p *pipe) writeErr() error {
-	state := p.wr.state.Load()
+func (p *pipe) check(ready func() bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return ready()
+}
+
+// readErrLocked returns why there is nothing to read, ever or for now; nil if there may be.
+func (p *pipe) readErrLocked() error {
+	ended := p.wr.closed && p.onTheirWayLocked() == 0
 	switch {
-	case state == 0:
-		return nil
-	case state&ended != 0:
+	case p.rd.closed:
 		return io.ErrClosedPipe
-	case state&peerEnded != 0:
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.rd.err == nil {
-			return io.ErrClosedPipe
-		}
+	case ended && p.wr.err != nil:
+		return p.wr.err
+	case ended:
+		return io.EOF
+	case p.rd.expired:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// writeErrLocked returns why nothing can be written; nil if it can.
+func (p *pipe) writeErrLocked() error {
+	if err := p.closedLocked(); err != nil {
+		return err
+	}
+	if p.wr.expired {
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// closedLocked returns why nothing can be written any more; nil if an end is still open.
+func (p *pipe) closedLocked() error {
+	switch {
+	case p.wr.closed || p.rd.closed && p.rd.err == nil:
+		return io.ErrClosedPipe
+	case p.rd.closed:
 		return p.rd.err
 	}
-	return os.ErrDeadlineExceeded
+	return nil
 }
 
-// closeRead ends reading: what is buffered is dropped.
+// onTheirWayLocked returns how many bytes there are to read.
+func (p *pipe) onTheirWayLocked() int { return p.buffer.len() + len(p.lent) }
+
+// closeRead ends reading: what is buffered is dropped, and its permits are given back.
 func (p *pipe) closeRead(err error) {
-	if p.end(&p.rd, err) {
-		p.wr.state.Or(peerEnded)
-		defer p.drain() // all of it, even if a user's limiter panics in between
-		defer p.wr.stop(io.ErrClosedPipe)
-		p.rd.stop(io.ErrClosedPipe)
+	if !p.closeSide(&p.rd, err) {
+		return
 	}
-}
-
-// drain gives back the permits of bytes that will not be read, unless a Read is in progress:
-// that does it when it ends, as does a Write that has been putting bytes.
-func (p *pipe) drain() {
-	for p.wr.holds() && p.rd.turn.TryTake() {
-		if end := p.releaseAll(); p.ring.written.Load() == end {
-			return
-		}
-	}
-}
-
-// releaseAll gives back the permits of all bytes so far, returns how many those were, and
-// leaves the reader's turn.
-func (p *pipe) releaseAll() uint64 {
-	defer p.rd.turn.Leave() // a user's limiter may panic
-	end := p.ring.written.Load()
-	p.release(end)
-	return end
-}
-
-// release gives back the permits of the bytes before the position. The reader's turn is held.
-func (p *pipe) release(position uint64) {
-	switch {
-	case p.wr.permits != nil:
-		if n := position - p.given; n > 0 {
-			p.given = position
-			p.wr.permits.Give(int(n))
-		}
-	case p.wr.keeps:
-		p.leases.release(position)
-	}
-}
-
-// leaveRead ends a Read's turn.
-func (p *pipe) leaveRead() {
-	p.rd.turn.Leave()
-	if p.rd.is(ended) {
-		defer p.drain()
-		p.rd.meter.Clear()
-	}
+	p.rd.deadline.Close(io.ErrClosedPipe)
+	p.wr.deadline.Close(io.ErrClosedPipe)
+	p.releaseRead()
 }
 
 // closeWrite ends writing. A Write in progress comes back; what it has put is read, and
-// only then does the reader find the end.
+// then the reader finds the end.
 func (p *pipe) closeWrite(err error) {
-	if p.end(&p.wr, err) {
-		defer p.seal() // even if a user's limiter panics
-		p.wr.stop(io.ErrClosedPipe)
+	if p.closeSide(&p.wr, err) {
+		p.wr.deadline.Close(io.ErrClosedPipe)
 	}
 }
 
-// end closes a side, and reports whether it was open.
-func (p *pipe) end(s *side, err error) bool {
+// closeSide closes a side, and reports whether it was open.
+func (p *pipe) closeSide(s *side, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.is(ended) {
+	if s.closed {
 		return false
 	}
-	s.err = err
-	s.state.Or(ended)
-	s.stopTimer()
+	s.closed, s.err = true, err
+	if s == &p.rd {
+		p.wr.give(p.buffer.len())
+		p.buffer.drop()
+	}
+	p.rd.cond.Signal()
+	p.wr.cond.Signal()
 	return true
 }
 
-// seal tells the reader that no more bytes come, unless a Write is in progress: that does
-// it when it ends. Either it sees that the pipe is closed after it has left its turn, or
-// it had left before the closer tried to take it.
-func (p *pipe) seal() {
-	for !p.rd.is(peerEnded) && p.wr.turn.TryTake() {
-		p.rd.state.Or(peerEnded)
-		p.wr.turn.Leave()
-		p.rd.rouse()
-	}
-}
-
-// leaveWrite ends a Write's turn.
-func (p *pipe) leaveWrite() {
-	p.wr.turn.Leave()
-	if !p.wr.is(ended | peerEnded) {
-		return
-	}
-	if p.wr.is(ended) {
-		defer p.seal()
-	}
-	if p.wr.is(peerEnded) {
-		defer p.drain()
-	}
-	p.wr.meter.Clear()
-}
-
-// setDeadline sets when calls on this side end with os.ErrDeadlineExceeded; zero: never.
-// It does nothing to a side that is closed.
-func (p *pipe) setDeadline(s *side, t time.Time) {
+// isClosed reports whether a side was closed.
+func (p *pipe) isClosed(s *side) bool {
 	p.mu.Lock()
-	if s.is(ended) {
-		p.mu.Unlock()
-		return
-	}
-	s.stopTimer()
-	if s.state.And(^uint32(expired))&expired != 0 && !s.stopped() {
-		s.reopen() // expire has ended the one before, or is about to
-	}
-	// The other end may have closed since, and have ended the source before.
-	late, source := s.is(peerEnded), s.source.Load()
-	number := s.timers
-	d := time.Until(t)
-	if !t.IsZero() && d > 0 {
-		s.timer = time.AfterFunc(d, func() { p.expire(s, number) })
-	}
-	p.mu.Unlock()
-	if late && s == &p.wr {
-		source.End(io.ErrClosedPipe)
-	}
-	if !t.IsZero() && d <= 0 {
-		p.expire(s, number)
-	}
-}
-
-// expire ends the calls on a side whose deadline has passed, unless there has been another
-// since.
-func (p *pipe) expire(s *side, number uint) {
-	p.mu.Lock()
-	if s.timers != number {
-		p.mu.Unlock()
-		return
-	}
-	s.state.Or(expired)
-	source := s.source.Load()
-	p.mu.Unlock()
-	s.rouse()
-	source.End(os.ErrDeadlineExceeded)
+	defer p.mu.Unlock()
+	return s.closed
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
 )
 
 // Reader is the end of a pipe that bytes are read from. Make it with [New]; of the zero
@@ -35,15 +34,16 @@ func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
 
 // WriteTo writes to w what it reads, until the end of the pipe, which is no error, or an
 // error. It reads up to 64 KiB ahead of w.
-func (r *Reader) WriteTo(w io.Writer) (int64, error) { return writeTo(w, r) }
+func (r *Reader) WriteTo(w io.Writer) (int64, error) { return copyAll(w, r) }
 
 // Buffered returns how many bytes are in the buffer.
 func (r *Reader) Buffered() int {
-	if r.p == nil || r.p.rd.is(ended) {
+	if r.p == nil {
 		return 0
 	}
-	read := r.p.ring.read.Load() // first, for it never gets ahead
-	return int(r.p.ring.written.Load() - read)
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	return r.p.buffer.len()
 }
 
 // Close drops what is buffered, releases its leases, and makes writes fail with
@@ -71,144 +71,116 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := p.rd.turn.Take(ctx); err != nil {
-		return 0, err
-	}
-	if !p.rd.limited && !p.wr.keeps && !p.rd.stopped() {
-		if n := p.ring.take(b); n > 0 {
-			p.consumed()
-			p.leaveRead()
-			return n, nil
-		}
+	if n := p.tryRead(b); n > 0 {
+		return n, nil
 	}
 	return p.readSlow(ctx, b)
 }
 
+// tryRead is a Read that does not wait for anything. It returns 0 if it is not as simple as
+// that.
+func (p *pipe) tryRead(b []byte) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rd.busy || p.rd.limiter != nil || p.wr.keeps || p.rd.closed || p.rd.expired {
+		return 0
+	}
+	return p.takeLocked(b)
+}
+
 func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
-	defer p.leaveRead()
-	p.rd.canceled = false
+	if err := p.enter(ctx, &p.rd); err != nil {
+		return 0, err
+	}
+	defer p.leave(&p.rd)
 	for {
-		state := p.rd.state.Load()
-		n := p.ring.buffered() // after the state: see seal
-		if err := p.readErr(state, n == 0); err != nil {
+		n, err := p.awaitBytes(ctx, len(b))
+		if err != nil || n == 0 {
 			return 0, err
 		}
-		if err := p.rd.broken(ctx); err != nil || len(b) == 0 {
+		if p.rd.limiter == nil {
+			n = p.take(b)
+		} else if n, err = p.takeMetered(ctx, b[:n]); err != nil {
 			return 0, err
 		}
-		switch {
-		case n == 0:
-			if n = p.awaitBytes(ctx, b); n > 0 {
-				return n, nil
-			}
-			p.gather(len(b))
-		case p.rd.limited:
-			return p.readMetered(ctx, b[:min(n, len(b))])
-		default:
-			n = p.ring.take(b)
-			p.consumed()
+		if n > 0 {
 			return n, nil
 		}
+		// The Write has taken back what it lent, or the reader was closed.
 	}
 }
 
-// readMetered pays for b, which the ring can fill, and fills what was granted, and what more
-// there is at once.
-func (p *pipe) readMetered(ctx context.Context, b []byte) (n int, err error) {
+// awaitBytes waits until there are bytes to read, and returns how many of n there are.
+func (p *pipe) awaitBytes(ctx context.Context, n int) (there int, err error) {
+	waitErr := p.wait(ctx, &p.rd.cond, func() bool {
+		there, err = min(n, p.onTheirWayLocked()), p.readErrLocked()
+		ready := err != nil || n == 0 || there > 0
+		p.wanted = !ready && p.rd.limiter == nil
+		return ready
+	})
+	if waitErr != nil {
+		p.giveUp()
+		return 0, waitErr
+	}
+	return there, err
+}
+
+// giveUp says that a Read waits no longer, to a Write that hands its bytes over.
+func (p *pipe) giveUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wanted = false
+	p.wr.cond.Signal()
+}
+
+// takeMetered pays for the next slice of b, which is there to be read, takes it, and what more
+// of b it can have without waiting.
+func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 	defer p.rd.meter.Settle(0) // the limiter may panic
-	k, err := p.rd.take(ctx, len(b))
+	k, err := p.rd.meter.Take(ctx, p.rd.deadline.Source(), len(b))
 	if err != nil {
-		if ended := p.readErr(p.rd.state.Load(), false); ended != nil {
-			err = ended
-		}
-		return 0, err
+		return 0, p.readErrOr(err)
 	}
 	for k > 0 {
-		p.ring.take(b[n : n+k])
-		p.rd.meter.Settle(k)
-		if n += k; n == len(b) {
+		taken := p.take(b[n : n+k])
+		p.rd.meter.Settle(taken)
+		if n += taken; taken < k || n == len(b) {
 			break
 		}
 		k = p.rd.meter.More(len(b) - n)
 	}
-	p.consumed()
 	return n, nil
 }
 
-// consumed lets go of what the bytes held that were taken from the ring.
-func (p *pipe) consumed() {
-	if p.wr.keeps {
-		defer p.makeRoom() // a user's limiter may panic
-		p.leases.release(p.ring.start)
-		return
+// readErrOr returns why nothing can be read, or else err.
+func (p *pipe) readErrOr(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ended := p.readErrLocked(); ended != nil {
+		return ended
 	}
-	p.release(p.ring.start)
-	p.makeRoom()
+	return err
 }
 
-// makeRoom wakes the Write that waits until the reader is here.
-func (p *pipe) makeRoom() {
-	if p.ring.start >= p.full.Load() {
-		p.full.Store(nobody)
-		p.wr.rouse()
-	}
+// take moves the oldest bytes to b, and lets go of what they held. It returns 0 if there are
+// none any more.
+func (p *pipe) take(b []byte) int {
+	defer p.releaseRead() // it may panic, being a user's: nothing else is left to do then
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.takeLocked(b)
 }
 
-// awaitBytes waits until the ring may have bytes, or something else may have changed. It
-// returns how many bytes it got past the ring.
-func (p *pipe) awaitBytes(ctx context.Context, b []byte) int {
-	var dst []byte
-	if !p.rd.limited && len(b) >= handOverMin {
-		dst = b
-	}
-	if dst == nil && p.lookForBytes() {
-		return 0
-	}
-	done := ctx.Done()
-	p.idle.Store(true)
-	n := p.takeOffered(b, dst)
+// takeLocked is take without the leases. It wakes a Write that waits until the reader is here.
+func (p *pipe) takeLocked(b []byte) int {
+	n := p.buffer.take(b)
 	if n == 0 {
-		if p.ring.written.Load() == p.ring.start && !p.rd.is(ended|expired|peerEnded) {
-			p.rd.wait(done)
-		}
-		n = p.withdrawRead()
+		n = copy(b, p.lent)
+		p.lent = p.lent[n:]
 	}
-	p.idle.Store(false)
+	p.wr.give(n)
+	if p.onTheirWayLocked() <= p.resume {
+		p.wr.cond.Signal()
+	}
 	return n
-}
-
-// lookForBytes looks for a while before the Read goes to sleep: the writer is often about
-// to bring some, and to sleep and be woken costs more than to look. Between the looks it
-// lets the writer run, which may be waiting for this processor.
-func (p *pipe) lookForBytes() bool {
-	for range yields {
-		for range looks {
-			if p.ring.written.Load() != p.ring.start {
-				return true
-			}
-			if p.rd.roused() {
-				return false // wait takes the token
-			}
-		}
-		runtime.Gosched()
-	}
-	return p.ring.written.Load() != p.ring.start
-}
-
-// gather lets the bytes of several Writes come together, as long as they come one upon the
-// other: the two sides get in each other's way less.
-func (p *pipe) gather(n int) {
-	n = min(n, bufferSize/2)
-	for last := uint64(0); ; {
-		now := p.ring.written.Load()
-		if now == last || int(now-p.ring.start) >= n {
-			return
-		}
-		last = now
-		for range gatherLooks {
-			if p.ring.written.Load() >= p.ring.start+uint64(n) {
-				return
-			}
-		}
-	}
 }

@@ -324,10 +324,10 @@ func TestStressADeadlineMovesAsThePeerCloses(t *testing.T) {
 			assert.NoError(t, b.Close())
 		})
 		for range 8 {
-			assert.NoError(t, a.SetWriteDeadline(time.Time{}))
-			assert.NoError(t, a.SetWriteDeadline(past))
+			_ = a.SetWriteDeadline(time.Time{})
+			_ = a.SetWriteDeadline(past) // an error once the peer has closed
 		}
-		assert.NoError(t, a.SetWriteDeadline(time.Time{}))
+		_ = a.SetWriteDeadline(time.Time{})
 		all.Wait() // for ever, if the Write has not learnt of it
 	}
 }

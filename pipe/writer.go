@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
 )
 
 // Writer is the end of a pipe that bytes are written to. Make it with [New]; of the zero
@@ -41,7 +40,7 @@ func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 
 // ReadFrom writes what it reads from r, until r's end, which is no error, or an error. It
 // returns how many bytes were written. While it waits for r others can write.
-func (w *Writer) ReadFrom(r io.Reader) (int64, error) { return readFrom(w, r) }
+func (w *Writer) ReadFrom(r io.Reader) (int64, error) { return copyAll(w, r) }
 
 // Close ends the stream: the Reader gets what is buffered, then io.EOF. It ends a Write
 // that waits. It returns nil.
@@ -64,278 +63,208 @@ func (w *Writer) String() string {
 	return fmt.Sprintf("pipe writer, %v", &w.p.wr)
 }
 
+// A Write of so many bytes lends them to a Read that waits, and instead of waiting for room:
+// so they are copied once. Fewer take less time to copy twice than to wake the other side for.
+const lentMin = 16 << 10
+
 func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := p.wr.turn.Take(ctx); err != nil {
-		return 0, err
-	}
-	n := len(b)
-	switch {
-	case n >= handOverMin || n == 0 || p.wr.stopped() || p.ring.room(n) < n:
-	case !p.wr.limited || p.wr.permits != nil && p.wr.permits.TryTake(n):
-		p.put(b)
-		p.leaveWrite()
-		return n, nil
+	if p.tryWrite(b) {
+		return len(b), nil
 	}
 	return p.writeSlow(ctx, b)
 }
 
+// tryWrite is a Write of a few bytes that does not wait for anything. It reports whether
+// there is nothing to wait for.
+func (p *pipe) tryWrite(b []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(b)
+	if n == 0 || n >= lentMin || p.wr.busy || p.writeErrLocked() != nil || p.buffer.len()+n > p.wr.capacity() {
+		return false
+	}
+	if p.wr.limiter != nil && (p.wr.permits == nil || !p.wr.permits.TryTake(n)) {
+		return false
+	}
+	p.putLocked(b)
+	return true
+}
+
 func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
-	defer p.leaveWrite()
-	p.wr.canceled = false
-	if p.wr.limited {
-		defer p.endMetered()
-	}
-	for first := true; first || len(b) > 0; first = false {
-		if err := p.writeErr(); err != nil {
-			return n, err
-		}
-		if err := p.wr.broken(ctx); err != nil {
-			return n, err
-		}
-		var k int
-		if p.wr.limited {
-			k, err = p.passMetered(ctx, b)
-		} else {
-			k = p.passFree(ctx, b)
-		}
-		n += k
-		b = b[k:]
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
-}
-
-// endMetered ends a Write that pays: what it has filled is handed over, and what it has paid
-// for and not passed, because its limiter panicked, is given back.
-func (p *pipe) endMetered() {
-	p.endClaim()
-	p.wr.meter.Settle(0)
-}
-
-// passFree passes on some of b, or waits.
-func (p *pipe) passFree(ctx context.Context, b []byte) int {
-	room := p.ring.room(len(b))
-	if len(b) >= handOverMin && !p.rd.limited {
-		if k, ok := p.passOver(ctx, b, room >= len(b)); ok {
-			return k
-		}
-	}
-	if room = min(room, len(b)); room > 0 {
-		p.put(b[:room])
-	} else if len(b) > 0 {
-		p.awaitRoom(ctx, len(b))
-	}
-	return room
-}
-
-// passOver passes bytes on past the ring: to a Read that waits, or to the next, for which it
-// waits as long as the bytes do not fit in the ring, and else only a little. ok is false if
-// none came.
-func (p *pipe) passOver(ctx context.Context, b []byte, fits bool) (n int, ok bool) {
-	var dst []byte
-	var done <-chan struct{}
-	if fits {
-		dst = p.lookForReader()
-	} else {
-		done = ctx.Done()
-		dst = p.claimOrOffer(b)
-	}
-	if dst != nil {
-		n = copy(dst, b)
-		p.filled(n)
-		p.handOver()
-		return n, true
-	}
-	if fits {
-		return 0, false
-	}
-	p.notify()
-	p.awaitReader(done, len(b))
-	return len(b) - p.withdrawWrite(), true
-}
-
-// passMetered passes on as much of b as one slice is, or waits.
-func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	room := p.roomMetered(len(b))
-	if room == 0 {
-		p.awaitRoom(ctx, len(b))
-		return 0, nil
-	}
-	room = min(room, len(b), bufferSize)
-	if p.wr.permits != nil {
-		p.lookForPermits(room)
-	}
-	if p.claimed {
-		p.pause()
-	}
-	n, err := p.wr.take(ctx, room)
-	if err != nil {
-		if closed := p.writeErr(); closed != nil {
-			err = closed
-		}
+	if err := p.enter(ctx, &p.wr); err != nil {
 		return 0, err
 	}
-	if p.wr.stopped() {
-		p.unpay(n)
-		return 0, nil // the state says why
-	}
-	over := 0
-	if len(b) >= handOverMin {
-		dst := p.lookForReader()
-		p.claimed = dst != nil
-		if over = copy(dst, b[:n]); over > 0 {
-			p.filled(over)
+	defer p.leave(&p.wr)
+	for {
+		k, err := p.pass(ctx, b[n:])
+		n += k
+		if err != nil || n == len(b) {
+			return n, err
 		}
 	}
-	p.settle(n, over)
-	if over < n {
-		p.endClaim()
-		p.put(b[over:n])
-	}
-	return n, nil
 }
 
-// unpay gives back what n bytes have been paid that do not pass.
-func (p *pipe) unpay(n int) {
-	if p.wr.permits != nil {
-		p.wr.permits.Give(n)
-		return
+// pass passes on some of b, or says why it can't.
+func (p *pipe) pass(ctx context.Context, b []byte) (int, error) {
+	room, err := p.room()
+	if err != nil || len(b) == 0 {
+		return 0, err
 	}
-	p.wr.meter.Settle(0)
-}
-
-// settle says that a slice of n bytes passes, of which so many were handed over and the
-// others are about to be put into the ring.
-func (p *pipe) settle(n, over int) {
-	switch {
-	case p.wr.permits != nil:
-		if over > 0 {
-			p.wr.permits.Give(over)
-		}
-	case p.wr.keeps && over < n:
-		p.leases.push(p.wr.meter.Keep(), p.ring.end+uint64(n-over))
-	default:
-		p.wr.meter.Settle(n)
+	if p.wr.limiter == nil && room < len(b) && len(b) >= lentMin {
+		return p.lend(ctx, b, bufferSize, always)
 	}
-}
-
-// endClaim hands over what the Write has filled, if it has.
-func (p *pipe) endClaim() {
-	if p.claimed {
-		p.claimed = false
-		p.handOver()
-	}
-}
-
-// roomMetered is room in a ring that is as large as the limiter asks for.
-func (p *pipe) roomMetered(n int) int {
-	p.ring.capacity = p.wr.capacity()
-	room := p.ring.room(n)
 	if room == 0 {
-		p.wr.ask()
-		p.ring.capacity = p.wr.capacity()
-		room = p.ring.room(n)
-	}
-	return room
-}
-
-// put appends b to the ring, which has room, and wakes the Read that waits for it.
-func (p *pipe) put(b []byte) {
-	p.ring.put(b)
-	p.notify()
-}
-
-func (p *pipe) notify() {
-	if p.idle.Load() {
-		p.idle.Store(false)
-		p.rd.rouse()
-	}
-}
-
-// awaitRoom waits until there is room for n bytes, or half the ring is free, or until
-// something else may have changed. A reader that goes on it lets go on until half the ring
-// is, which saves the two sides from taking turns byte by byte.
-func (p *pipe) awaitRoom(ctx context.Context, n int) {
-	half := p.ring.capacity / 2
-	p.awaitReader(ctx.Done(), min(n, half))
-	p.lookForRoom(p.ring.end + uint64(half) - uint64(p.ring.capacity))
-}
-
-// awaitReader waits until there is room for n bytes; if there never is, until the reader
-// has come far enough with what was offered to it.
-func (p *pipe) awaitReader(done <-chan struct{}, n int) {
-	until := uint64(nobody)
-	if n <= p.ring.capacity {
-		until = p.ring.end + uint64(n) - uint64(p.ring.capacity)
-	}
-	if until != nobody && p.lookForRoom(until) {
-		return
-	}
-	p.full.Store(until)
-	if p.ring.read.Load() < until && !p.wr.stopped() {
-		p.wr.wait(done)
-	}
-	p.full.Store(nobody)
-}
-
-// lookForRoom is to a Write what lookForBytes is to a Read.
-func (p *pipe) lookForRoom(until uint64) bool {
-	for range yields {
-		for range looks {
-			if p.ring.read.Load() >= until {
-				return true
-			}
-			if p.wr.roused() {
-				return false // wait takes the token
-			}
+		if room, err = p.awaitRoom(ctx, len(b)); err != nil {
+			return 0, err
 		}
-		runtime.Gosched()
 	}
-	return p.ring.read.Load() >= until
+	part := b[:min(room, len(b))]
+	switch {
+	case p.wr.limiter == nil:
+		return p.put(ctx, part)
+	case p.wr.permits == nil:
+		return p.passMetered(ctx, part)
+	}
+	return p.passHolding(ctx, part, len(b))
 }
 
-// lookForReader returns the buffer of a Read that waits. If the reader has read all it lets
-// it run, so that it can come to wait: then the bytes are copied once only, and while they
-// are near this processor.
-func (p *pipe) lookForReader() []byte {
-	for range handOverYields {
-		for range handOverLooks {
-			if p.idle.Load() {
-				break
-			}
-		}
-		if dst := p.claim(); dst != nil {
-			return dst
-		}
-		runtime.Gosched()
+// passMetered passes on one slice of b.
+func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
+	defer p.wr.meter.Settle(0) // the pipe was closed, or the limiter panics
+	n, err := p.wr.meter.Take(ctx, p.wr.deadline.Source(), len(b))
+	if err != nil {
+		return 0, p.writeErrOr(err)
 	}
-	return p.claim()
+	n, err = p.put(ctx, b[:n])
+	p.wr.meter.Settle(n)
+	return n, err
 }
 
-// lookForPermits looks for a while, before a Write asks its concurrency limiter for n bytes,
-// whether the reader gives some back, if the limiter can't grant that many as long as this
-// pipe has so many itself: to wait in the limiter costs more than to look.
-func (p *pipe) lookForPermits(n int) {
-	limit := uint64(p.wr.limit)
-	n = min(n, p.wr.limit)
-	if p.ring.end+uint64(n)-p.ring.read.Load() <= limit {
-		return
+// passHolding passes on as much of b as a concurrency limiter has permits for. Of a Write of
+// more bytes than those, which is to wait for the reader in any case, they are lent.
+func (p *pipe) passHolding(ctx context.Context, b []byte, whole int) (n int, err error) {
+	k, err := p.wr.takePermits(ctx, &p.wr.deadline, len(b))
+	if err != nil {
+		return 0, p.writeErrOr(err)
 	}
-	n = max(n, p.wr.limit/2)
-	for range yields {
-		for range looks {
-			if p.ring.end+uint64(n)-p.ring.read.Load() <= limit {
-				return
-			}
+	if b = b[:k]; k < whole && k >= lentMin && p.wr.queues() {
+		n, err = p.lend(ctx, b, 0, always)
+	}
+	if n == k {
+		return n, err
+	}
+	k, putErr := p.put(ctx, b[n:]) // they have been paid for, so they pass even if ctx has ended
+	if err == nil {
+		err = putErr
+	}
+	return n + k, err
+}
+
+// lending says for how long a Write lends its bytes.
+type lending bool
+
+const (
+	always      lending = false
+	whileWanted lending = true // not longer than a Read waits for bytes
+)
+
+// lend has Reads take b from where it is, and waits until no more than resume bytes are on
+// their way. It returns how many of b were read.
+func (p *pipe) lend(ctx context.Context, b []byte, resume int, how lending) (n int, err error) {
+	offered := false
+	waitErr := p.wait(ctx, &p.wr.cond, func() bool {
+		if !offered {
+			p.lent, p.resume, offered = b, resume, true
+			p.rd.cond.Signal()
 		}
-		runtime.Gosched()
+		err = p.writeErrLocked()
+		return err != nil || p.onTheirWayLocked() <= resume || how == whileWanted && !p.wanted
+	})
+	if waitErr != nil {
+		err = waitErr
 	}
+	return len(b) - p.withdraw(), err
+}
+
+// withdraw takes back what is lent, and returns how many bytes those are.
+func (p *pipe) withdraw() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.lent)
+	p.lent = nil
+	return n
+}
+
+// writeErrOr returns why nothing can be written, or else err.
+func (p *pipe) writeErrOr(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ended := p.writeErrLocked(); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// room returns how many bytes the buffer has room for, or why nothing can be written.
+func (p *pipe) room() (int, error) {
+	room, err := p.roomNow()
+	if room == 0 && p.wr.bounds {
+		p.wr.askLimit() // it may have grown
+		room, err = p.roomNow()
+	}
+	return room, err
+}
+
+func (p *pipe) roomNow() (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(p.wr.capacity()-p.buffer.len(), 0), p.writeErrLocked()
+}
+
+// awaitRoom waits until there is room for n bytes, or half the buffer is free. A reader that
+// goes on it lets go on until then, which saves the two sides from taking turns byte by byte.
+func (p *pipe) awaitRoom(ctx context.Context, n int) (room int, err error) {
+	capacity := p.wr.capacity()
+	waitErr := p.wait(ctx, &p.wr.cond, func() bool {
+		p.resume = capacity - min(n, capacity/2)
+		room, err = capacity-p.buffer.len(), p.writeErrLocked()
+		return err != nil || p.buffer.len() <= p.resume
+	})
+	if waitErr != nil {
+		return 0, waitErr
+	}
+	return room, err
+}
+
+// put passes b on to a Read that waits, or appends it to the buffer, which has room. If the
+// pipe has been closed it says so, and gives the permits back.
+func (p *pipe) put(ctx context.Context, b []byte) (n int, err error) {
+	if len(b) >= lentMin && !p.wr.keeps { // leases are released by the Read
+		n, _ = p.lend(ctx, b, len(b)-1, whileWanted)
+		if b = b[n:]; len(b) == 0 {
+			return n, nil
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.closedLocked(); err != nil {
+		p.wr.give(len(b))
+		return n, err
+	}
+	p.putLocked(b)
+	if p.wr.keeps {
+		if lease := p.wr.meter.Keep(); lease.Acquired() {
+			p.leases.push(lease, p.buffer.end)
+		}
+	}
+	return n + len(b), nil
+}
+
+// putLocked appends b to the buffer, and wakes the Read that waits for it.
+func (p *pipe) putLocked(b []byte) {
+	p.buffer.put(b)
+	p.rd.cond.Signal()
 }

@@ -1,6 +1,7 @@
 package meter_test
 
 import (
+	"context"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -9,20 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/linked"
 	"github.com/sluice-go/sluice/internal/meter"
-	"github.com/sluice-go/sluice/internal/turn"
 )
 
-// stream is a meter with its turn, as a stream has them.
+// stream is a meter with what ends its waits.
 type stream struct {
-	turn  turn.Turn
-	meter meter.Meter
+	source linked.Source
+	meter.Meter
 }
 
 func newStream(l core.Limiter) *stream {
 	s := new(stream)
-	s.turn.Init()
-	s.meter.Init(l, &s.turn)
+	s.Init(l)
 	return s
 }
 
@@ -38,30 +38,71 @@ func bucket(tb testing.TB, limit, tokens int, period time.Duration) *core.TokenB
 // pays takes a slice of which so many bytes pass.
 func (s *stream) pays(t *testing.T, want, passed int) int {
 	t.Helper()
-	require.NoError(t, s.turn.Take(t.Context()))
-	defer s.turn.Leave()
-	n, err := s.meter.Take(t.Context(), want)
+	n, err := s.Take(t.Context(), &s.source, want)
 	require.NoError(t, err)
-	s.meter.Settle(min(n, passed))
+	s.Settle(min(n, passed))
 	return n
 }
 
 func TestWhatDoesNotPassIsGivenBack(t *testing.T) {
-	l := bucket(t, 100, 1, time.Hour)
+	l := bucket(t, 1000, 1, time.Hour)
 	s := newStream(l)
 	require.Equal(t, 20, s.pays(t, 20, 15))
-	require.Equal(t, 85, l.Available())
+	require.Equal(t, 985, l.Available())
 	require.Equal(t, 20, s.pays(t, 20, 0))
-	require.Equal(t, 85, l.Available())
+	require.Equal(t, 985, l.Available())
 }
 
-func TestNoMeterIsTrustedThatIsNotOfCoreItself(t *testing.T) {
-	l := bucket(t, 100, 1, time.Hour)
-	require.True(t, (&newStream(l).meter).Trusted())
-	require.False(t, (&newStream(struct{ *core.TokenBucket }{l}).meter).Trusted())
-	require.False(t, (&newStream(core.WithReason(l, "reason")).meter).Trusted())
-	require.Nil(t, newStream(nil).meter.Limiter())
-	require.Nil(t, newStream((*core.TokenBucket)(nil)).meter.Limiter())
+// settling notes what is settled.
+type settling struct {
+	core.Limiter
+
+	settled []int
+}
+
+func (s *settling) Settle(l core.Lease, n int) core.Lease {
+	s.settled = append(s.settled, n)
+	l.Release()
+	return core.Grant(n, nil)
+}
+
+func (*settling) Refund(core.Lease) { panic("a lease was refunded whole") }
+
+func TestALeaseIsSettledAndNotTakenAgain(t *testing.T) {
+	l := &settling{Limiter: core.Unlimited()}
+	s := newStream(l)
+	s.pays(t, 20, 15)
+	s.pays(t, 20, 20)
+	s.pays(t, 20, 0)
+	require.Equal(t, []int{15, 0}, l.settled)
+}
+
+// refunding is a limiter that can refund, and not settle.
+type refunding struct {
+	core.Limiter
+
+	refunds, releases int
+}
+
+func (r *refunding) Acquire(_ context.Context, n int) (core.Lease, error) {
+	return core.Grant(n, func() { r.releases++ }), nil
+}
+
+func (r *refunding) Refund(core.Lease) { r.refunds++ }
+
+func TestALimiterThatIsNoSettler(t *testing.T) {
+	l := &refunding{Limiter: core.Unlimited()}
+	s := newStream(l)
+	s.pays(t, 20, 15) // it keeps what the bytes took, and more
+	require.Equal(t, 1, l.releases)
+	s.pays(t, 20, 0)
+	require.Equal(t, 1, l.refunds)
+	require.Equal(t, 1, l.releases)
+}
+
+func TestANilLimiterIsNone(t *testing.T) {
+	require.Nil(t, newStream(nil).Limiter())
+	require.Nil(t, newStream((*core.TokenBucket)(nil)).Limiter())
 }
 
 func TestSame(t *testing.T) {
@@ -85,10 +126,10 @@ func TestSlicesOfAnyRate(t *testing.T) {
 		want          int
 	}{
 		"a byte in an hour":   {1, 1, time.Hour, 1},
-		"1000 bytes a second": {1000, 1, time.Millisecond, 5},                 // of 5 ms
-		"1 MB a second":       {1_000_000, 1, time.Microsecond, 2000},         // of 2 ms
-		"all there are":       {math.MaxInt, math.MaxInt, 1, math.MaxInt / 4}, // a quarter of the limit
-		"a small limit":       {10, 10, time.Microsecond, 2},                  // the same
+		"1000 bytes a second": {1000, 1, time.Millisecond, 2},         // of 2 ms
+		"1 MB a second":       {1_000_000, 1, time.Microsecond, 2000}, // the same
+		"all there are":       {math.MaxInt, math.MaxInt, 1, 64 << 10},
+		"a small limit":       {32, 10, time.Microsecond, 4}, // an eighth of it
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -98,41 +139,55 @@ func TestSlicesOfAnyRate(t *testing.T) {
 				for l.TryAcquire(max(l.Available(), 1)).Acquired() {
 				}
 				s.pays(t, 1, 1) // has to wait
-				require.Equal(t, c.want, s.meter.Slice(math.MaxInt))
+				require.Equal(t, c.want, s.Slice(math.MaxInt))
 			})
 		})
 	}
 }
 
-// TestStressBatchesThatExpire has streams share a bucket, small ones get batches, and rest
-// until these expire: the race detector looks on, and no permit is lost.
-func TestStressBatchesThatExpire(t *testing.T) {
+// TestCreditIsForStreamsThatShare: a small call passes on credit if others are waiting and it
+// has just waited itself; what it owes is paid first.
+func TestCreditIsForStreamsThatShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, 1000, 10, 100*time.Microsecond)
-		done := make(chan struct{})
-		for i := range 8 {
-			s := newStream(l)
-			go func() {
-				defer func() { done <- struct{}{} }()
-				for round := range 200 {
-					_ = s.turn.Take(t.Context())
-					n, err := s.meter.Take(t.Context(), 1+i*100)
-					if err != nil {
-						t.Error(err)
-					}
-					s.meter.Settle(n)
-					s.turn.Leave()
-					if round%20 == 0 {
-						time.Sleep(time.Duration(i) * time.Millisecond)
-					}
-				}
-				s.meter.Clear()
-			}()
+		l := bucket(t, 10_000, 1, 10*time.Microsecond) // 100 kB/s, slices of 200
+		small := newStream(l)
+		for range 40 {
+			small.pays(t, 100, 100)
 		}
-		for range 8 {
-			<-done
-		}
-		time.Sleep(time.Minute)
-		require.Equal(t, 1000, l.Available())
+		require.True(t, l.TryAcquire(l.Available()).Acquired())
+		go func() { _, _ = l.Acquire(t.Context(), 1000) }()
+		synctest.Wait()
+		go func() { _, _ = l.Acquire(t.Context(), 10_000) }()
+		synctest.Wait()
+		begun := time.Now()
+		small.pays(t, 100, 100) // behind both
+		require.Equal(t, 111*time.Millisecond, time.Since(begun))
+		small.pays(t, 100, 100) // nobody else waits any more, so it waits for its own
+		require.Equal(t, 112*time.Millisecond, time.Since(begun))
+
+		go func() {
+			for range 3 {
+				_, _ = l.Acquire(t.Context(), 1000)
+			}
+		}()
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+		go func() {
+			for range 3 {
+				_, _ = l.Acquire(t.Context(), 1000)
+			}
+		}()
+		synctest.Wait()
+		small.pays(t, 100, 100)
+		begun = time.Now()
+		require.Equal(t, 100, small.pays(t, 100, 100), "on credit")
+		require.Equal(t, 100, small.pays(t, 100, 100), "on credit")
+		require.Zero(t, time.Since(begun))
+		small.pays(t, 100, 100) // pays for those
+		require.NotZero(t, time.Since(begun))
+		time.Sleep(time.Hour)
+		small.pays(t, 100, 100)
+		small.pays(t, 100, 100)
+		require.GreaterOrEqual(t, 9800, l.Available(), "after a rest everything is paid at once")
 	})
 }

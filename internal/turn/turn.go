@@ -42,10 +42,7 @@ func (t *Turn) takeSlow(ctx context.Context) error {
 		select {
 		case <-t.wake:
 		case <-ctx.Done():
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return context.Canceled // a ctx of somebody's own may have no error
+			return ctx.Err()
 		}
 	}
 	return nil

@@ -1,0 +1,213 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/deadline"
+	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/meter"
+)
+
+// payment is how a side pays for its bytes. What can change belongs to the call that has
+// the turn.
+type payment struct {
+	limiter core.Limiter // nil: unlimited
+	meter   meter.Meter
+
+	// What the bytes in the buffer hold, of the writer's side.
+	permits direct.Permits // a permit each, of a concurrency limiter; else nil
+	keeps   bool           // leases, of another limiter that has to be given something back
+	bounds  bool           // what they hold bounds them
+	unended *linked.Call   // what calls without a context wait with for permits, until a deadline or Close ends it
+	most    int            // the limiter's limit when it was last asked, if permits or bounds
+}
+
+var ways = direct.Core[core.Lease]()
+
+// limit makes the side ask l.
+func (s *payment) limit(l core.Limiter) {
+	if !argument.IsNil(l) {
+		s.limiter = l
+		s.meter.Init(l)
+	}
+}
+
+// hold finds out what the bytes in the buffer are to hold.
+func (s *payment) hold() {
+	if s.limiter == nil {
+		return
+	}
+	if permits, ok := ways.Permits(s.limiter); ok {
+		s.permits, s.bounds = permits, true
+		s.askLimit()
+		return
+	}
+	switch l := s.limiter.(type) {
+	case *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
+		return
+	case *core.ChainedLimiter:
+		s.bounds = true
+	default:
+		r, ok := l.(core.Replenisher)
+		s.bounds = !ok || r.ReplenishmentPeriod() == 0
+	}
+	s.keeps = true
+	s.askLimit()
+}
+
+// holds reports whether the bytes in the buffer hold anything.
+func (s *payment) holds() bool { return s.permits != nil || s.keeps }
+
+// give gives back the permits that n bytes hold, if they hold permits.
+func (s *payment) give(n int) {
+	if s.permits != nil && n > 0 {
+		s.permits.Give(n)
+	}
+}
+
+// String says what limits the side.
+func (s *payment) String() string { return meter.Describe(s.limiter) }
+
+// askLimit learns the limiter's limit: math.MaxInt if it does not tell.
+func (s *payment) askLimit() { s.most = meter.Limit(s.limiter) }
+
+// capacity returns how many bytes the buffer holds: more than the limiter lets it hold, so
+// that the limiter pushes back, by its queue and its queue limit.
+func (s *payment) capacity() int {
+	if !s.bounds || s.most > math.MaxInt-bufferSize {
+		return bufferSize
+	}
+	return bufferSize + s.most
+}
+
+// queues reports whether a Write may wait for the permits of the concurrency limiter.
+func (s *payment) queues() bool {
+	return s.limiter.(*core.ConcurrencyLimiter).Options().QueueLimit > 0
+}
+
+// waitingPart of a concurrency limiter's permits is what a Write waits for at most: one that
+// waited for all of them would keep those who share the limiter out until the last is back.
+const waitingPart = 4
+
+// takePermits takes n permits if they are there now, or those that are there. If there are
+// none it waits for a part of them only, which leaves some for others.
+func (s *payment) takePermits(ctx context.Context, d *deadline.Deadline, n int) (int, error) {
+	for {
+		if n > s.most {
+			s.askLimit() // it may have grown
+			n = min(n, s.most)
+		}
+		if s.permits.TryTake(n) {
+			return n, nil
+		}
+		part := n
+		if s.queues() {
+			if left := min(s.limiter.Available(), n-1); left > 0 && s.permits.TryTake(left) {
+				return left, nil
+			}
+			part = min(n, max(s.most/waitingPart, 1))
+		}
+		err := s.awaitPermits(ctx, d, part)
+		if err == nil {
+			return part, nil
+		}
+		if part == 1 || !errors.Is(err, core.ErrPermitsExceedLimit) {
+			return 0, err
+		}
+		s.askLimit() // it has shrunk
+		n = min(n, s.most, part-1)
+	}
+}
+
+// awaitPermits waits for n permits, until ctx or the deadline ends the wait.
+func (s *payment) awaitPermits(ctx context.Context, d *deadline.Deadline, n int) error {
+	call := s.unended
+	if ctx != background {
+		call = d.Source().Begin(ctx)
+		defer call.End()
+	} else if call == nil || call.Ended() != nil {
+		call = d.Source().Begin(ctx)
+		s.unended = call
+	}
+	if err := s.permits.Take(call.Context, n); err != nil { //nolint:contextcheck // it is ctx, until the source ends
+		return call.Explain(err)
+	}
+	if err := call.Ended(); err != nil {
+		s.permits.Give(n)
+		return err
+	}
+	return nil
+}
+
+// leases are those of the bytes in the buffer, in the order of the bytes.
+type leases struct {
+	ring  []held // as long as a power of two
+	first int    // index of the oldest
+	count int
+}
+
+// held is the lease of the bytes up to a position.
+type held struct {
+	lease core.Lease
+	end   uint64
+}
+
+// push appends the lease of the bytes up to end.
+func (l *leases) push(lease core.Lease, end uint64) {
+	if l.count == len(l.ring) {
+		larger := make([]held, max(2*l.count, 4))
+		n := copy(larger, l.ring[l.first:])
+		copy(larger[n:], l.ring[:l.first])
+		l.ring, l.first = larger, 0
+	}
+	l.ring[(l.first+l.count)&(len(l.ring)-1)] = held{lease, end}
+	l.count++
+}
+
+// pop moves leases of which all bytes are before the position to out, and returns how many
+// those are.
+func (l *leases) pop(out []core.Lease, position uint64) int {
+	n := 0
+	for n < len(out) && l.count > 0 && l.ring[l.first].end <= position {
+		h := &l.ring[l.first]
+		out[n] = h.lease
+		*h = held{}
+		n++
+		l.first = (l.first + 1) & (len(l.ring) - 1)
+		l.count--
+	}
+	return n
+}
+
+// releasedAtOnce leases are released in one call: small Writes make many leases for one
+// Read, and together they cost the limiter one turn.
+const releasedAtOnce = 16
+
+// releaseRead releases the leases whose bytes have been read, or dropped.
+func (p *pipe) releaseRead() {
+	if !p.wr.keeps {
+		return
+	}
+	var together [releasedAtOnce]core.Lease
+	whole := false
+	defer func() {
+		if !whole { // a user's limiter panicked; the others have their turn
+			p.releaseRead()
+		}
+	}()
+	for n := p.popRead(together[:]); n > 0; n = p.popRead(together[:]) {
+		core.ReleaseAll(together[:n])
+	}
+	whole = true
+}
+
+func (p *pipe) popRead(out []core.Lease) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leases.pop(out, p.buffer.start)
+}
