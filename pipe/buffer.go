@@ -71,10 +71,10 @@ func (b *buffer) drop() {
 	b.start, b.memory = b.end, nil
 }
 
-// copies are the buffers of WriteTo and ReadFrom.
+// copies holds the buffers of WriteTo and ReadFrom.
 var copies = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// copyAll copies src to dst, both of which have no other methods that io.Copy would use.
+// copyAll copies src to dst by their Read and Write.
 func copyAll(dst io.Writer, src io.Reader) (int64, error) {
 	buf := copies.Get().(*[bufferSize]byte)
 	defer copies.Put(buf)

@@ -8,18 +8,20 @@ import (
 	"time"
 )
 
-// Conns returns the two ends of a connection in memory, or what is wrong with the options.
-// What is written to one is read from the other, through a buffer each way. Each end has
-// its own limiters: a's WriteLimiter is asked for what is written to the first, a's
-// ReadLimiter for what is read from it.
+// Conns returns the two ends of an in-memory connection. Bytes written to one end are read
+// from the other, through a buffer in each direction. Each end has its own limiters: those in
+// a are asked when the first end is written to and read from, those in b for the second. Conns
+// returns an error if a field holds a nil pointer.
 //
-// They behave as the ends of net.Pipe, but for the buffers. Close drops what the end has
-// not read; what it has written the other end still reads before io.EOF. After it, calls
-// on the end return io.ErrClosedPipe, as do writes to the other. A deadline that passes
-// ends a call with os.ErrDeadlineExceeded, also while the limiter makes it wait, even if
-// that would be for longer: the limiter is not told of the deadline. All errors but io.EOF
-// and io.ErrClosedPipe are in a *net.OpError. Each end also has CloseWrite, ReadFrom and
-// WriteTo.
+// The ends behave as those of net.Pipe, except for the buffers. Close drops what the end has
+// not read; the other end can still read what was written to it, and then gets io.EOF. After
+// Close, calls on that end, writes to the other, and setting a deadline on either return
+// io.ErrClosedPipe. A deadline ends a call with os.ErrDeadlineExceeded, also while the call
+// waits for a limiter, and not before its time, as the limiter is not told of it. All errors
+// other than io.EOF and io.ErrClosedPipe are wrapped in a *net.OpError.
+//
+// The ends also have the methods CloseWrite, ReadFrom and WriteTo, and are safe for
+// concurrent use.
 func Conns(a, b Options) (net.Conn, net.Conn, error) {
 	if err := errors.Join(a.validate("a"), b.validate("b")); err != nil {
 		return nil, nil, err
@@ -51,8 +53,8 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) { return copyAll(c, r) }
 
 // Close closes both directions.
 func (c *conn) Close() error {
+	defer c.out.closeWrite(nil) // even if a user's limiter panics
 	c.in.closeRead(nil)
-	c.out.closeWrite(nil)
 	return nil
 }
 

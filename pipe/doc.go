@@ -1,28 +1,38 @@
-// Package pipe is an in-memory byte pipe with a buffer and with limiters: [New] is what
-// io.Pipe is, [Conns] what net.Pipe is. Permits are bytes.
+// Package pipe provides an in-memory byte pipe with a buffer and limiters: [New] is the
+// counterpart of io.Pipe, and [Conns] that of net.Pipe. A permit is a byte.
 //
-// Bytes that were written and not yet read hold WriteLimiter's leases. So a concurrency
-// limiter bounds the memory and pushes back on the writer, a token bucket sets the rate,
-// and a chain of both does both; several pipes may share one. ReadLimiter is asked for
-// every byte that is read.
+//	r, w, err := pipe.New(pipe.Options{})
+//	if err != nil {
+//		return err
+//	}
+//	go func() {
+//		_, err := io.Copy(w, source)
+//		w.CloseWithError(err) // nil: the reader gets io.EOF
+//	}()
+//	_, err = io.Copy(destination, r)
+//	r.Close()
+//
+// [Options] limit the pipe. Bytes that have been written and not yet read hold the leases
+// of WriteLimiter: a concurrency limiter bounds the memory and makes a writer wait, a token
+// bucket sets the rate, and a chain of both does both. Several pipes may share a limiter.
+// ReadLimiter is asked for every byte that is read.
 //
 // # The buffer
 //
-// A Write returns when its bytes are in the buffer, or read. The buffer holds 64 KiB;
-// under a limiter that is not a rate limiter it holds what the limiter grants. It takes
-// memory as it fills, in blocks of 1 to 16 KiB; under a chain, or a limiter of your own, also 64
-// bytes for each lease that it holds, one for each small Write. A Write that has to wait
-// for room goes on when what is left of it fits, or half the buffer is free. A Read that
-// waits gets the bytes of a large Write straight into its own slice, and one that comes while
-// a Write waits for room takes them straight out of the writer's: they are copied once.
+// Write returns when its bytes are in the buffer, or have been read. The buffer holds 64 KiB,
+// and more where a concurrency limiter admits more. Its memory grows as it fills. A chain, or a
+// limiter of another package, also costs some 64 bytes for each Write whose bytes are in the buffer.
 //
-// Pipes that share a limiter share it in equal parts, whatever the sizes of their Writes: as in
-// package ioreader, calls are cut into slices, and a small Write that has to wait while
-// others wait too is granted a whole one, for the next Writes.
+// A Write that waits for room continues when the rest of it fits, or when half of the buffer
+// is free. A Write of 16 KiB or more that waits for the reader, or finds it waiting, is read
+// out of the writer's own slice: its bytes are copied once.
 //
-// # How to end
+// Pipes that share a rate limiter get equal parts of it, whatever the sizes of their Writes, as
+// the streams of package ioreader do.
 //
-// Close the Writer to end the stream: the Reader gets what is buffered, then io.EOF. Close
-// the Reader to give up: the buffered bytes are dropped and their leases released. Always
-// close the Reader, or read to the end: leases of bytes that nobody reads stay held.
+// # Closing
+//
+// Close the [Writer] to end the stream: the [Reader] gets what is buffered and then io.EOF. Close
+// the Reader to give up: the buffered bytes are dropped and their leases released. Close the
+// Reader in any case, or read to the end: leases of bytes that are never read stay held.
 package pipe

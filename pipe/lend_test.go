@@ -215,3 +215,32 @@ func TestAPipeOfOneBubbleWorksInAnother(t *testing.T) {
 		})
 	}
 }
+
+// TestALargeWriteMeetsAReadThatEnds: at the instant at which a waiting Read ends, a Write that
+// fits into the buffer begins, and does not wait for that Read.
+func TestALargeWriteMeetsAReadThatEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 1000 {
+			a, b := conns(t, pipe.Options{}, pipe.Options{})
+			require.NoError(t, b.SetReadDeadline(time.Now().Add(time.Second)))
+			written := make(chan error, 1)
+			time.AfterFunc(time.Second, func() {
+				_, err := a.Write(make([]byte, 20<<10))
+				written <- err
+			})
+			n, err := b.Read(make([]byte, 64<<10))
+			if err != nil {
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			}
+			require.NoError(t, <-written)
+			require.NoError(t, b.SetReadDeadline(time.Time{}))
+			if i%2 == 0 && n < 20<<10 {
+				_, err = io.ReadFull(b, make([]byte, 20<<10-n))
+				require.NoError(t, err)
+			}
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+		}
+	})
+}

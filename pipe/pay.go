@@ -13,18 +13,20 @@ import (
 	"github.com/sluice-go/sluice/internal/meter"
 )
 
-// payment is how a side pays for its bytes. What can change belongs to the call that has
-// the turn.
+// payment is how a side pays for its bytes. Fields that change belong to the call that has the
+// turn.
 type payment struct {
 	limiter core.Limiter // nil: unlimited
 	meter   meter.Meter
 
-	// What the bytes in the buffer hold, of the writer's side.
-	permits direct.Permits // a permit each, of a concurrency limiter; else nil
-	keeps   bool           // leases, of another limiter that has to be given something back
-	bounds  bool           // what they hold bounds them
-	unended *linked.Call   // what calls without a context wait with for permits, until a deadline or Close ends it
-	most    int            // the limiter's limit when it was last asked, if permits or bounds
+	// Only of the writer's side: what the bytes in the buffer hold.
+	permits direct.Permits // a permit for each byte, if the limiter is core's concurrency limiter; else nil
+	keeps   bool           // the leases, if they are of a limiter that may want them back
+	bounds  bool           // the limiter bounds how many bytes there are
+	most    int            // the limiter's limit when it was last asked
+
+	// For calls without a context that wait for permits; used until a deadline or Close ends it.
+	call *linked.Call
 }
 
 var ways = direct.Core[core.Lease]()
@@ -37,8 +39,8 @@ func (s *payment) limit(l core.Limiter) {
 	}
 }
 
-// hold finds out what the bytes in the buffer are to hold.
-func (s *payment) hold() {
+// initHolding finds out what the bytes in the buffer are to hold.
+func (s *payment) initHolding() {
 	if s.limiter == nil {
 		return
 	}
@@ -63,7 +65,7 @@ func (s *payment) hold() {
 // holds reports whether the bytes in the buffer hold anything.
 func (s *payment) holds() bool { return s.permits != nil || s.keeps }
 
-// give gives back the permits that n bytes hold, if they hold permits.
+// give gives back the permits of n bytes.
 func (s *payment) give(n int) {
 	if s.permits != nil && n > 0 {
 		s.permits.Give(n)
@@ -73,11 +75,11 @@ func (s *payment) give(n int) {
 // String says what limits the side.
 func (s *payment) String() string { return meter.Describe(s.limiter) }
 
-// askLimit learns the limiter's limit: math.MaxInt if it does not tell.
+// askLimit asks for the limiter's limit: math.MaxInt if it has none.
 func (s *payment) askLimit() { s.most = meter.Limit(s.limiter) }
 
-// capacity returns how many bytes the buffer holds: more than the limiter lets it hold, so
-// that the limiter pushes back, by its queue and its queue limit.
+// capacity returns how many bytes the buffer holds. It is more than the limiter admits, so
+// that a Write waits for the limiter, by the rules of its queue, rather than for room.
 func (s *payment) capacity() int {
 	if !s.bounds || s.most > math.MaxInt-bufferSize {
 		return bufferSize
@@ -90,12 +92,12 @@ func (s *payment) queues() bool {
 	return s.limiter.(*core.ConcurrencyLimiter).Options().QueueLimit > 0
 }
 
-// waitingPart of a concurrency limiter's permits is what a Write waits for at most: one that
-// waited for all of them would keep those who share the limiter out until the last is back.
+// A Write waits for one part in waitingPart of the limit at most. If it waited for all of it,
+// nobody who shares the limiter would get a permit until the last is back.
 const waitingPart = 4
 
-// takePermits takes n permits if they are there now, or those that are there. If there are
-// none it waits for a part of them only, which leaves some for others.
+// takePermits takes n permits, or as many as are available. If there are none, it waits for a
+// part of n only, and leaves the others to those who share the limiter.
 func (s *payment) takePermits(ctx context.Context, d *deadline.Deadline, n int) (int, error) {
 	for {
 		if n > s.most {
@@ -126,13 +128,13 @@ func (s *payment) takePermits(ctx context.Context, d *deadline.Deadline, n int) 
 
 // awaitPermits waits for n permits, until ctx or the deadline ends the wait.
 func (s *payment) awaitPermits(ctx context.Context, d *deadline.Deadline, n int) error {
-	call := s.unended
+	call := s.call
 	if ctx != background {
 		call = d.Source().Begin(ctx)
 		defer call.End()
 	} else if call == nil || call.Ended() != nil {
 		call = d.Source().Begin(ctx)
-		s.unended = call
+		s.call = call
 	}
 	if err := s.permits.Take(call.Context, n); err != nil { //nolint:contextcheck // it is ctx, until the source ends
 		return call.Explain(err)
@@ -144,7 +146,7 @@ func (s *payment) awaitPermits(ctx context.Context, d *deadline.Deadline, n int)
 	return nil
 }
 
-// leases are those of the bytes in the buffer, in the order of the bytes.
+// leases is a queue of leases, in the order of the bytes that hold them.
 type leases struct {
 	ring  []held // as long as a power of two
 	first int    // index of the oldest
@@ -169,8 +171,7 @@ func (l *leases) push(lease core.Lease, end uint64) {
 	l.count++
 }
 
-// pop moves leases of which all bytes are before the position to out, and returns how many
-// those are.
+// pop moves leases whose bytes all lie before the position to out, and returns their number.
 func (l *leases) pop(out []core.Lease, position uint64) int {
 	n := 0
 	for n < len(out) && l.count > 0 && l.ring[l.first].end <= position {
@@ -184,11 +185,11 @@ func (l *leases) pop(out []core.Lease, position uint64) int {
 	return n
 }
 
-// releasedAtOnce leases are released in one call: small Writes make many leases for one
-// Read, and together they cost the limiter one turn.
+// So many leases are released in one call: one Read may take the bytes of many small Writes,
+// and together their leases cost the limiter one lock.
 const releasedAtOnce = 16
 
-// releaseRead releases the leases whose bytes have been read, or dropped.
+// releaseRead releases the leases of bytes that have been read or dropped.
 func (p *pipe) releaseRead() {
 	if !p.wr.keeps {
 		return
@@ -196,7 +197,7 @@ func (p *pipe) releaseRead() {
 	var together [releasedAtOnce]core.Lease
 	whole := false
 	defer func() {
-		if !whole { // a user's limiter panicked; the others have their turn
+		if !whole { // a user's limiter panicked: release the others
 			p.releaseRead()
 		}
 	}()

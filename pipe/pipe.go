@@ -10,11 +10,12 @@ import (
 	"github.com/sluice-go/sluice/internal/meter"
 )
 
-// New returns the two ends of a pipe with these limiters, or what is wrong with them.
+// New returns the two ends of a pipe with the limiters in o. It returns an error if a field
+// of o holds a nil pointer.
 //
-// Bytes written to the Writer are read from the Reader, in order. Write and Read may be
-// called at the same time, and each from several goroutines: the bytes of one Write stay
-// together.
+// Bytes are read in the order in which they were written. Read and Write may be called at the
+// same time, and each from several goroutines; the bytes of one Write stay together. A pipe
+// needs no goroutine of its own.
 func New(o Options) (*Reader, *Writer, error) {
 	if err := o.validate("Options"); err != nil {
 		return nil, nil, err
@@ -23,63 +24,59 @@ func New(o Options) (*Reader, *Writer, error) {
 	return &Reader{p}, &Writer{p}, nil
 }
 
-// pipe is what the two ends share. The bytes on their way are those in the buffer, and
-// after them those that a large Write lends while it waits.
+// pipe is what the two ends share. The bytes to be read are those in the buffer, followed by
+// those that a large Write lends while it waits.
 type pipe struct {
-	// mu guards what follows, but for what belongs to the call that has a side's turn. It is
-	// held for as long as it takes to copy some bytes, and a ConcurrencyLimiter's own mutex
-	// is the only one taken while it is held.
+	// mu guards the fields below, except those that belong to the call that has a side's turn.
+	// It is held while bytes are copied. The only locks taken under it are those of a
+	// core.ConcurrencyLimiter and of a context.
 	mu     sync.Mutex
 	buffer buffer
-	lent   []byte // of the Write that has the turn; what was read of it is cut off
-	leases leases // of bytes in the buffer, if wr.keeps
-
-	wanted bool // a Read waits for bytes, and will not wait for a limiter then
-
-	// A Write that waits is woken when so many bytes, or fewer, are on their way.
-	resume int
+	lent   []byte // the part of a Write's own slice that has not been read
+	leases leases // of the bytes in the buffer, if wr.keeps
+	resume int    // a waiting Write is woken when no more bytes than this are left to read
+	wanted bool   // a Read is waiting for bytes, and has no limiter that it would wait for next
 
 	rd, wr side
 }
 
-// side is what reading and writing have in common. One call at a time has the turn, and
-// waits and pays.
+// side is the state of reading or of writing. One call at a time has the turn.
 type side struct {
 	payment
 	deadline deadline.Deadline
 
 	// Guarded by the pipe's mutex.
 	busy    bool      // a call has the turn
-	turn    sync.Cond // calls that wait for it
-	cond    sync.Cond // the call that has it
+	turn    sync.Cond // where calls wait for the turn
+	cond    sync.Cond // where the call that has it waits for the other side
 	closed  bool
+	err     error // from CloseWithError
 	expired bool  // the deadline has passed
-	err     error // what CloseWithError said
 }
 
 func newPipe(o Options) *pipe {
 	p := new(pipe)
 	p.wr.limit(o.WriteLimiter)
-	p.wr.hold()
+	p.wr.initHolding()
 	if !p.wr.holds() || !meter.Same(o.ReadLimiter, o.WriteLimiter) {
-		p.rd.limit(o.ReadLimiter) // else the bytes have permits, which might be all that there are
+		p.rd.limit(o.ReadLimiter)
 	}
 	for _, s := range []*side{&p.rd, &p.wr} {
 		s.turn.L, s.cond.L = &p.mu, &p.mu
-		s.deadline.Start(func(expired bool) { p.expire(s, expired) })
+		s.deadline.Start(func(expired bool) { p.setExpired(s, expired) })
 	}
 	return p
 }
 
-// expire says whether the deadline of a side has passed.
-func (p *pipe) expire(s *side, expired bool) {
+func (p *pipe) setExpired(s *side, expired bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.expired = expired
 	s.cond.Signal()
 }
 
-// enter waits for the turn of a side. leave must follow unless there is an error.
+// enter waits for the turn of a side, or returns ctx.Err(). If it returns nil, leave must
+// follow.
 func (p *pipe) enter(ctx context.Context, s *side) error {
 	return p.wait(ctx, &s.turn, func() bool {
 		mine := !s.busy
@@ -95,12 +92,12 @@ func (p *pipe) leave(s *side) {
 	s.turn.Signal()
 }
 
-// wait waits on c until ready, which is called with the mutex held, reports true, or
-// returns ctx.Err() once ctx is done.
+// wait waits on c until ready reports true, or until ctx is done and ready still reports
+// false; then it returns ctx.Err(). It calls ready with the mutex held.
 func (p *pipe) wait(ctx context.Context, c *sync.Cond, ready func() bool) error {
 	if ctx.Done() != nil {
 		if p.check(ready) {
-			return nil
+			return nil // most calls do not wait, and need not watch ctx
 		}
 		stop := context.AfterFunc(ctx, func() {
 			p.mu.Lock()
@@ -126,15 +123,19 @@ func (p *pipe) check(ready func() bool) bool {
 	return ready()
 }
 
-// readErrLocked returns why there is nothing to read, ever or for now; nil if there may be.
+// unreadLocked returns how many bytes there are to read.
+func (p *pipe) unreadLocked() int { return p.buffer.len() + len(p.lent) }
+
+// readErrLocked returns why a Read has to end, or nil. A writer that was closed is a reason
+// once all bytes are read.
 func (p *pipe) readErrLocked() error {
-	ended := p.wr.closed && p.onTheirWayLocked() == 0
+	drained := p.wr.closed && p.unreadLocked() == 0
 	switch {
 	case p.rd.closed:
 		return io.ErrClosedPipe
-	case ended && p.wr.err != nil:
+	case drained && p.wr.err != nil:
 		return p.wr.err
-	case ended:
+	case drained:
 		return io.EOF
 	case p.rd.expired:
 		return os.ErrDeadlineExceeded
@@ -142,9 +143,9 @@ func (p *pipe) readErrLocked() error {
 	return nil
 }
 
-// writeErrLocked returns why nothing can be written; nil if it can.
+// writeErrLocked returns why a Write has to end, or nil.
 func (p *pipe) writeErrLocked() error {
-	if err := p.closedLocked(); err != nil {
+	if err := p.closedErrLocked(); err != nil {
 		return err
 	}
 	if p.wr.expired {
@@ -153,8 +154,8 @@ func (p *pipe) writeErrLocked() error {
 	return nil
 }
 
-// closedLocked returns why nothing can be written any more; nil if an end is still open.
-func (p *pipe) closedLocked() error {
+// closedErrLocked returns the error of Writes after one of the ends was closed, or nil.
+func (p *pipe) closedErrLocked() error {
 	switch {
 	case p.wr.closed || p.rd.closed && p.rd.err == nil:
 		return io.ErrClosedPipe
@@ -164,12 +165,9 @@ func (p *pipe) closedLocked() error {
 	return nil
 }
 
-// onTheirWayLocked returns how many bytes there are to read.
-func (p *pipe) onTheirWayLocked() int { return p.buffer.len() + len(p.lent) }
-
-// closeRead ends reading: what is buffered is dropped, and its permits are given back.
+// closeRead ends reading, and so writing. What is buffered is dropped and its permits go back.
 func (p *pipe) closeRead(err error) {
-	if !p.closeSide(&p.rd, err) {
+	if !p.close(&p.rd, err) {
 		return
 	}
 	p.rd.deadline.Close(io.ErrClosedPipe)
@@ -177,16 +175,15 @@ func (p *pipe) closeRead(err error) {
 	p.releaseRead()
 }
 
-// closeWrite ends writing. A Write in progress comes back; what it has put is read, and
-// then the reader finds the end.
+// closeWrite ends writing. The reader finds the end after the bytes that are buffered.
 func (p *pipe) closeWrite(err error) {
-	if p.closeSide(&p.wr, err) {
+	if p.close(&p.wr, err) {
 		p.wr.deadline.Close(io.ErrClosedPipe)
 	}
 }
 
-// closeSide closes a side, and reports whether it was open.
-func (p *pipe) closeSide(s *side, err error) bool {
+// close closes a side, and reports whether it was open.
+func (p *pipe) close(s *side, err error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.closed {

@@ -6,25 +6,24 @@ import (
 	"io"
 )
 
-// Reader is the end of a pipe that bytes are read from. Make it with [New]; of the zero
-// value every read returns io.ErrClosedPipe.
+// Reader is the read end of a pipe. Use [New] to make one; every Read of the zero Reader
+// returns io.ErrClosedPipe.
 //
-// It is an [io.Reader], [io.WriterTo] and [io.Closer], safe for concurrent use: several
-// Reads take turns.
+// It is safe for concurrent use: Reads take turns.
 type Reader struct{ p *pipe }
 
-// Read reads up to len(p) bytes. It waits until there is one at least, and until
-// ReadLimiter has granted what it returns; the rest stays in the pipe. When the Writer is
-// closed and all is read it returns io.EOF, or the error of the Writer's CloseWithError;
-// after the Reader's own Close, which also ends a Read that waits, io.ErrClosedPipe. A
-// refusal by the limiter comes back as its *core.RejectedError, and no byte is lost.
+// Read reads up to len(p) bytes. It waits until there is at least one byte, and until
+// ReadLimiter has granted what it returns; the other bytes stay in the pipe. After the Writer
+// was closed and everything is read, it returns io.EOF, or the error given to the Writer's
+// CloseWithError. After the Reader was closed, which also ends a Read that waits, it returns
+// io.ErrClosedPipe. If the limiter refuses, Read returns its *core.RejectedError, and no byte
+// is lost.
 //
-// An empty p returns at once: the error if the pipe has ended, else 0, nil.
+// An empty Read does not wait; it returns an error if the pipe has ended.
 func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, p) }
 
-// ReadContext is Read that ends when ctx is done, at once and with ctx.Err(); so it does if
-// ctx was done before, whatever is there to read. A call that has bytes already returns
-// them.
+// ReadContext is like Read, and ends with ctx.Err() when ctx is done, also if ctx was done
+// before the call and there are bytes. A call that has read bytes returns them instead.
 func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
 	if r.p == nil {
 		return 0, io.ErrClosedPipe
@@ -32,11 +31,11 @@ func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
 	return r.p.read(ctx, p)
 }
 
-// WriteTo writes to w what it reads, until the end of the pipe, which is no error, or an
-// error. It reads up to 64 KiB ahead of w.
+// WriteTo writes what it reads to w until the pipe ends, which is no error, or until an error
+// occurs. It reads up to 64 KiB before it writes them.
 func (r *Reader) WriteTo(w io.Writer) (int64, error) { return copyAll(w, r) }
 
-// Buffered returns how many bytes are in the buffer.
+// Buffered returns the number of bytes in the buffer.
 func (r *Reader) Buffered() int {
 	if r.p == nil {
 		return 0
@@ -46,12 +45,12 @@ func (r *Reader) Buffered() int {
 	return r.p.buffer.len()
 }
 
-// Close drops what is buffered, releases its leases, and makes writes fail with
-// io.ErrClosedPipe, those that wait included. It returns nil.
+// Close drops the buffered bytes and releases their leases. Writes, also those that wait,
+// return io.ErrClosedPipe. Close always returns nil.
 func (r *Reader) Close() error { return r.CloseWithError(nil) }
 
-// CloseWithError is Close that makes writes fail with err; nil: io.ErrClosedPipe. Only the
-// first counts. It returns nil.
+// CloseWithError is like Close, and Writes return err in place of io.ErrClosedPipe unless err
+// is nil. Only the first call of Close or CloseWithError has an effect. It always returns nil.
 func (r *Reader) CloseWithError(err error) error {
 	if r.p != nil {
 		r.p.closeRead(err)
@@ -59,7 +58,7 @@ func (r *Reader) CloseWithError(err error) error {
 	return nil
 }
 
-// String says what the reader is, what limits it, and how much is buffered.
+// String describes the reader, its limiter and what is buffered.
 func (r *Reader) String() string {
 	if r.p == nil {
 		return "pipe reader, closed"
@@ -77,8 +76,7 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 	return p.readSlow(ctx, b)
 }
 
-// tryRead is a Read that does not wait for anything. It returns 0 if it is not as simple as
-// that.
+// tryRead reads what is there if nothing has to be waited for; else it returns 0.
 func (p *pipe) tryRead(b []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +93,7 @@ func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
 	defer p.leave(&p.rd)
 	for {
 		n, err := p.awaitBytes(ctx, len(b))
-		if err != nil || n == 0 {
+		if err != nil || len(b) == 0 {
 			return 0, err
 		}
 		if p.rd.limiter == nil {
@@ -106,26 +104,28 @@ func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
 		if n > 0 {
 			return n, nil
 		}
-		// The Write has taken back what it lent, or the reader was closed.
+		// A Write has ended and taken back what it lent, or the reader was closed.
 	}
 }
 
 // awaitBytes waits until there are bytes to read, and returns how many of n there are.
 func (p *pipe) awaitBytes(ctx context.Context, n int) (there int, err error) {
 	waitErr := p.wait(ctx, &p.rd.cond, func() bool {
-		there, err = min(n, p.onTheirWayLocked()), p.readErrLocked()
+		there, err = min(n, p.unreadLocked()), p.readErrLocked()
 		ready := err != nil || n == 0 || there > 0
 		p.wanted = !ready && p.rd.limiter == nil
 		return ready
 	})
 	if waitErr != nil {
+		err = waitErr
+	}
+	if err != nil {
 		p.giveUp()
-		return 0, waitErr
 	}
 	return there, err
 }
 
-// giveUp says that a Read waits no longer, to a Write that hands its bytes over.
+// giveUp says that the Read is not waiting any more, to a Write that is lending its bytes.
 func (p *pipe) giveUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,10 +133,10 @@ func (p *pipe) giveUp() {
 	p.wr.cond.Signal()
 }
 
-// takeMetered pays for the next slice of b, which is there to be read, takes it, and what more
-// of b it can have without waiting.
+// takeMetered pays for a slice of b, which is there to be read, and takes it, and then
+// whatever more of b it can pay for without waiting.
 func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
-	defer p.rd.meter.Settle(0) // the limiter may panic
+	defer p.rd.meter.Settle(0) // in case the limiter panics
 	k, err := p.rd.meter.Take(ctx, p.rd.deadline.Source(), len(b))
 	if err != nil {
 		return 0, p.readErrOr(err)
@@ -152,7 +152,7 @@ func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 	return n, nil
 }
 
-// readErrOr returns why nothing can be read, or else err.
+// readErrOr returns why a Read has to end, or err if there is no other reason.
 func (p *pipe) readErrOr(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,16 +162,16 @@ func (p *pipe) readErrOr(err error) error {
 	return err
 }
 
-// take moves the oldest bytes to b, and lets go of what they held. It returns 0 if there are
-// none any more.
+// take moves the oldest bytes to b, and releases what they held. It returns 0 if there are no
+// bytes any more.
 func (p *pipe) take(b []byte) int {
-	defer p.releaseRead() // it may panic, being a user's: nothing else is left to do then
+	defer p.releaseRead() // last, as a user's limiter may panic
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.takeLocked(b)
 }
 
-// takeLocked is take without the leases. It wakes a Write that waits until the reader is here.
+// takeLocked is take, but for the leases. It wakes a Write that waits for the reader.
 func (p *pipe) takeLocked(b []byte) int {
 	n := p.buffer.take(b)
 	if n == 0 {
@@ -179,7 +179,7 @@ func (p *pipe) takeLocked(b []byte) int {
 		p.lent = p.lent[n:]
 	}
 	p.wr.give(n)
-	if p.onTheirWayLocked() <= p.resume {
+	if p.unreadLocked() <= p.resume {
 		p.wr.cond.Signal()
 	}
 	return n

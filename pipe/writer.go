@@ -6,31 +6,31 @@ import (
 	"io"
 )
 
-// Writer is the end of a pipe that bytes are written to. Make it with [New]; of the zero
-// value every write returns io.ErrClosedPipe.
+// Writer is the write end of a pipe. Use [New] to make one; every Write to the zero Writer
+// returns io.ErrClosedPipe.
 //
-// It is an [io.Writer], [io.ReaderFrom] and [io.Closer], safe for concurrent use: several
-// Writes take turns, and the bytes of each stay together.
+// It is safe for concurrent use: Writes take turns, and the bytes of each stay together.
 type Writer struct{ p *pipe }
 
-// background is the context of the calls that are given none.
+// background is the context of calls that take none.
 //
 //nolint:forbidigo // there is no caller's context
 var background = context.Background()
 
-// Write writes p. It waits for WriteLimiter, and while the buffer is full; it returns when
-// all of p is buffered or read, or with the number of bytes that are and an error: after
-// the Reader is closed that of its CloseWithError, by default io.ErrClosedPipe; after the
-// Writer's own Close io.ErrClosedPipe; if the limiter refuses, its *core.RejectedError.
-// Closing either end ends a Write that waits. More bytes than the limiter's limit are
-// taken in parts. What was granted and not passed on is refunded.
+// Write writes p to the pipe. It waits for WriteLimiter, and while the buffer is full, and
+// returns when all of p is buffered or has been read. If it cannot write all of p, it returns
+// the number of bytes that are written and the reason: after the Reader was closed, the
+// error given to its CloseWithError, io.ErrClosedPipe by default; after the Writer was closed,
+// io.ErrClosedPipe; or the limiter's refusal, a *core.RejectedError. Closing either end ends
+// a Write that waits.
 //
-// An empty p passes nothing and does not wait: it returns the error if the pipe is closed.
-// Write does not keep p.
+// A Write of more bytes than the limiter's limit asks for them in parts. Permits that were
+// granted for bytes not written are refunded. An empty Write does not wait; it returns an
+// error if the pipe is closed. Write does not retain p.
 func (w *Writer) Write(p []byte) (int, error) { return w.WriteContext(background, p) }
 
-// WriteContext is Write that ends when ctx is done, at once and with ctx.Err(); so it does
-// if ctx was done before, even if there is room. The bytes that it counts stay written.
+// WriteContext is like Write, and ends with ctx.Err() when ctx is done, also if ctx was done
+// before the call and there is room. The bytes that it counts stay written.
 func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 	if w.p == nil {
 		return 0, io.ErrClosedPipe
@@ -38,16 +38,16 @@ func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 	return w.p.write(ctx, p)
 }
 
-// ReadFrom writes what it reads from r, until r's end, which is no error, or an error. It
-// returns how many bytes were written. While it waits for r others can write.
+// ReadFrom writes what it reads from r until r returns io.EOF, which is no error, or another
+// error. It returns the number of bytes written. Other Writes may happen while it waits for r.
 func (w *Writer) ReadFrom(r io.Reader) (int64, error) { return copyAll(w, r) }
 
-// Close ends the stream: the Reader gets what is buffered, then io.EOF. It ends a Write
-// that waits. It returns nil.
+// Close ends the stream: the Reader gets what is buffered and then io.EOF. A Write that waits
+// returns io.ErrClosedPipe. Close always returns nil.
 func (w *Writer) Close() error { return w.CloseWithError(nil) }
 
-// CloseWithError is Close with another error than io.EOF for the Reader; nil: io.EOF. Only
-// the first counts. It returns nil.
+// CloseWithError is like Close, and the Reader gets err in place of io.EOF unless err is nil.
+// Only the first call of Close or CloseWithError has an effect. It always returns nil.
 func (w *Writer) CloseWithError(err error) error {
 	if w.p != nil {
 		w.p.closeWrite(err)
@@ -55,7 +55,7 @@ func (w *Writer) CloseWithError(err error) error {
 	return nil
 }
 
-// String says what the writer is and what limits it.
+// String describes the writer and its limiter.
 func (w *Writer) String() string {
 	if w.p == nil {
 		return "pipe writer, closed"
@@ -63,8 +63,9 @@ func (w *Writer) String() string {
 	return fmt.Sprintf("pipe writer, %v", &w.p.wr)
 }
 
-// A Write of so many bytes lends them to a Read that waits, and instead of waiting for room:
-// so they are copied once. Fewer take less time to copy twice than to wake the other side for.
+// A Write of at least lentMin bytes lends them to a Read that is waiting, and lends them
+// instead of waiting for room, so that they are copied once. To copy fewer bytes twice takes
+// less time than to wake the other side.
 const lentMin = 16 << 10
 
 func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
@@ -77,8 +78,8 @@ func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
 	return p.writeSlow(ctx, b)
 }
 
-// tryWrite is a Write of a few bytes that does not wait for anything. It reports whether
-// there is nothing to wait for.
+// tryWrite writes b if it is small and nothing has to be waited for, and reports whether it
+// did.
 func (p *pipe) tryWrite(b []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +100,7 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 	}
 	defer p.leave(&p.wr)
 	for {
-		k, err := p.pass(ctx, b[n:])
+		k, err := p.writePart(ctx, b[n:])
 		n += k
 		if err != nil || n == len(b) {
 			return n, err
@@ -107,8 +108,8 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 	}
 }
 
-// pass passes on some of b, or says why it can't.
-func (p *pipe) pass(ctx context.Context, b []byte) (int, error) {
+// writePart writes some of b, as much as there is room and there are permits for.
+func (p *pipe) writePart(ctx context.Context, b []byte) (int, error) {
 	room, err := p.room()
 	if err != nil || len(b) == 0 {
 		return 0, err
@@ -125,15 +126,15 @@ func (p *pipe) pass(ctx context.Context, b []byte) (int, error) {
 	switch {
 	case p.wr.limiter == nil:
 		return p.put(ctx, part)
-	case p.wr.permits == nil:
-		return p.passMetered(ctx, part)
+	case p.wr.permits != nil:
+		return p.writeHolding(ctx, part, len(b))
 	}
-	return p.passHolding(ctx, part, len(b))
+	return p.writeMetered(ctx, part)
 }
 
-// passMetered passes on one slice of b.
-func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
-	defer p.wr.meter.Settle(0) // the pipe was closed, or the limiter panics
+// writeMetered writes the next slice of b.
+func (p *pipe) writeMetered(ctx context.Context, b []byte) (int, error) {
+	defer p.wr.meter.Settle(0) // in case the limiter panics
 	n, err := p.wr.meter.Take(ctx, p.wr.deadline.Source(), len(b))
 	if err != nil {
 		return 0, p.writeErrOr(err)
@@ -143,54 +144,54 @@ func (p *pipe) passMetered(ctx context.Context, b []byte) (int, error) {
 	return n, err
 }
 
-// passHolding passes on as much of b as a concurrency limiter has permits for. Of a Write of
-// more bytes than those, which is to wait for the reader in any case, they are lent.
-func (p *pipe) passHolding(ctx context.Context, b []byte, whole int) (n int, err error) {
+// writeHolding writes as much of b as a concurrency limiter has permits for. If the Write has
+// more bytes than that, all of them, it has to wait for the reader anyway, so it lends them.
+func (p *pipe) writeHolding(ctx context.Context, b []byte, all int) (n int, err error) {
 	k, err := p.wr.takePermits(ctx, &p.wr.deadline, len(b))
 	if err != nil {
 		return 0, p.writeErrOr(err)
 	}
-	if b = b[:k]; k < whole && k >= lentMin && p.wr.queues() {
+	if b = b[:k]; k < all && k >= lentMin && p.wr.queues() {
 		n, err = p.lend(ctx, b, 0, always)
 	}
 	if n == k {
 		return n, err
 	}
-	k, putErr := p.put(ctx, b[n:]) // they have been paid for, so they pass even if ctx has ended
+	k, putErr := p.put(ctx, b[n:]) // they have their permits, so they are written even if ctx is done
 	if err == nil {
 		err = putErr
 	}
 	return n + k, err
 }
 
-// lending says for how long a Write lends its bytes.
+// lending says how long a Write lends its bytes.
 type lending bool
 
 const (
 	always      lending = false
-	whileWanted lending = true // not longer than a Read waits for bytes
+	whileWanted lending = true // only as long as a Read is waiting for bytes
 )
 
-// lend has Reads take b from where it is, and waits until no more than resume bytes are on
-// their way. It returns how many of b were read.
+// lend lets Reads take b from where it is, until no more than resume bytes are left to read.
+// It returns how many bytes of b were read.
 func (p *pipe) lend(ctx context.Context, b []byte, resume int, how lending) (n int, err error) {
-	offered := false
+	lent := false
 	waitErr := p.wait(ctx, &p.wr.cond, func() bool {
-		if !offered {
-			p.lent, p.resume, offered = b, resume, true
+		if !lent {
+			p.lent, p.resume, lent = b, resume, true
 			p.rd.cond.Signal()
 		}
 		err = p.writeErrLocked()
-		return err != nil || p.onTheirWayLocked() <= resume || how == whileWanted && !p.wanted
+		return err != nil || p.unreadLocked() <= resume || how == whileWanted && !p.wanted
 	})
 	if waitErr != nil {
 		err = waitErr
 	}
-	return len(b) - p.withdraw(), err
+	return len(b) - p.endLending(), err
 }
 
-// withdraw takes back what is lent, and returns how many bytes those are.
-func (p *pipe) withdraw() int {
+// endLending returns how many of the bytes that were lent have not been read.
+func (p *pipe) endLending() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.lent)
@@ -198,7 +199,7 @@ func (p *pipe) withdraw() int {
 	return n
 }
 
-// writeErrOr returns why nothing can be written, or else err.
+// writeErrOr returns why a Write has to end, or err if there is no other reason.
 func (p *pipe) writeErrOr(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +209,7 @@ func (p *pipe) writeErrOr(err error) error {
 	return err
 }
 
-// room returns how many bytes the buffer has room for, or why nothing can be written.
+// room returns how many bytes the buffer has room for, or why a Write has to end.
 func (p *pipe) room() (int, error) {
 	room, err := p.roomNow()
 	if room == 0 && p.wr.bounds {
@@ -224,8 +225,8 @@ func (p *pipe) roomNow() (int, error) {
 	return max(p.wr.capacity()-p.buffer.len(), 0), p.writeErrLocked()
 }
 
-// awaitRoom waits until there is room for n bytes, or half the buffer is free. A reader that
-// goes on it lets go on until then, which saves the two sides from taking turns byte by byte.
+// awaitRoom waits until there is room for n bytes, or half of the buffer is free: a Write that
+// continued earlier would take turns with the reader byte by byte.
 func (p *pipe) awaitRoom(ctx context.Context, n int) (room int, err error) {
 	capacity := p.wr.capacity()
 	waitErr := p.wait(ctx, &p.wr.cond, func() bool {
@@ -239,10 +240,10 @@ func (p *pipe) awaitRoom(ctx context.Context, n int) (room int, err error) {
 	return room, err
 }
 
-// put passes b on to a Read that waits, or appends it to the buffer, which has room. If the
-// pipe has been closed it says so, and gives the permits back.
+// put gives b to a Read that is waiting, or appends it to the buffer, which has room. If the
+// pipe has been closed, it gives the permits back.
 func (p *pipe) put(ctx context.Context, b []byte) (n int, err error) {
-	if len(b) >= lentMin && !p.wr.keeps { // leases are released by the Read
+	if len(b) >= lentMin && !p.wr.keeps { // a lease is to be released by the Read
 		n, _ = p.lend(ctx, b, len(b)-1, whileWanted)
 		if b = b[n:]; len(b) == 0 {
 			return n, nil
@@ -250,7 +251,7 @@ func (p *pipe) put(ctx context.Context, b []byte) (n int, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err := p.closedLocked(); err != nil {
+	if err := p.closedErrLocked(); err != nil {
 		p.wr.give(len(b))
 		return n, err
 	}
@@ -263,7 +264,7 @@ func (p *pipe) put(ctx context.Context, b []byte) (n int, err error) {
 	return n + len(b), nil
 }
 
-// putLocked appends b to the buffer, and wakes the Read that waits for it.
+// putLocked appends b to the buffer, and wakes a Read that is waiting.
 func (p *pipe) putLocked(b []byte) {
 	p.buffer.put(b)
 	p.rd.cond.Signal()
