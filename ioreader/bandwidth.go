@@ -10,14 +10,13 @@ import (
 	"github.com/sluice-go/sluice/internal/meter"
 )
 
-// bandwidth is what the connections of a listener or a dialer may use, in bytes.
+// bandwidth holds the limiters for the bytes of a listener's or a dialer's connections.
 type bandwidth struct {
 	read, write core.Limiter // shared by all
 	perConn     func(net.Conn) (ConnOptions, error)
 }
 
-// limit returns a connection over the one underneath, which gives the place back when it
-// is closed.
+// limit returns a throttled connection, which releases place when it is closed.
 func (b *bandwidth) limit(under net.Conn, place core.Lease) (net.Conn, error) {
 	var o ConnOptions
 	if b.perConn != nil {
@@ -36,8 +35,8 @@ func (b *bandwidth) limit(under net.Conn, place core.Lease) (net.Conn, error) {
 	return newConn(under, o, place), nil
 }
 
-// both returns a limiter that asks both, a connection's own before the shared one, which is
-// dearer to hold; or the one that there is.
+// both returns a chain of the two limiters, or the one that is not nil. A connection's own comes
+// first, so that a connection that waits for it holds nothing of the shared one.
 func both(own, shared core.Limiter) (core.Limiter, error) {
 	switch {
 	case argument.IsNil(own):

@@ -11,24 +11,25 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// ConnOptions are the limits of a connection, seen from the end that is given to
-// [NewConn]: Read for what it receives, Write for what it sends. A nil limiter is
-// unlimited, and costs nothing.
+// ConnOptions are the limiters of a connection, as seen from the end that is given to
+// [NewConn]: Read is asked for the bytes it receives, Write for the bytes it sends. A nil
+// limiter means no limit, and costs nothing.
 type ConnOptions struct {
 	Read, Write core.Limiter
 }
 
-// NewConn returns a connection over c whose bytes need permits. A nil c is an error.
+// NewConn returns a connection that reads from and writes to c, a permit for each byte. It
+// returns an error if c is nil.
 //
-// A deadline ends a call that waits for permits with [os.ErrDeadlineExceeded], whatever
-// the limiter says, at its time and not before; it may be moved meanwhile. Close ends it
-// at once with an error that is both [net.ErrClosed] and [io.ErrClosedPipe]. The bytes of
-// one Write stay together. Bytes that came, and that a Read could not pay for before its
-// deadline, are there for the next.
+// A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline, and not
+// before, whatever the limiter says; the deadline may be moved meanwhile. Close ends it at once
+// with an error that matches both [net.ErrClosed] and [io.ErrClosedPipe]. If the limiter refuses,
+// the call returns its *[core.RejectedError]. The bytes of one Write stay together. Bytes that
+// a Read could not pay for before its deadline are returned by the next Read.
 //
-// The connection is an [io.ReaderFrom] and an [io.WriterTo] that keep sendfile and splice
-// in use where c does; it has CloseWrite and CloseRead if c has, and a method NetConn that
-// returns c.
+// The connection is an [io.ReaderFrom] and an [io.WriterTo]; a file sent to a TCP connection
+// still goes through sendfile. It has the methods CloseWrite and CloseRead if c has them, and
+// NetConn, which returns c. It is safe for concurrent use.
 func NewConn(c net.Conn, o ConnOptions) (net.Conn, error) {
 	if c == nil {
 		return nil, errors.New("ioreader: NewConn of a nil net.Conn")
@@ -74,7 +75,7 @@ type conn struct {
 	lease   core.Lease // of ListenerOptions.Conns
 }
 
-// What a connection may have beside: its directions are closed by themselves.
+// Methods that a connection may also have, to close one direction.
 type (
 	writeCloser interface{ CloseWrite() error }
 	readCloser  interface{ CloseRead() error }
@@ -110,7 +111,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.out.write(c.Conn, p, nil)
 }
 
-// ReadFrom sends all of r. It is what [io.Copy] uses.
+// ReadFrom sends all that it reads from r; [io.Copy] uses it.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if c.out.unlimited() {
 		return io.Copy(c.Conn, r)
@@ -118,7 +119,7 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	return pump{side: &c.out, dst: c.Conn, src: r, paid: onWrite}.run()
 }
 
-// WriteTo receives all that comes into w. It is what [io.Copy] uses.
+// WriteTo writes all that it receives to w; [io.Copy] uses it.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	if c.in.unlimited() {
 		return io.Copy(w, c.Conn)
@@ -126,8 +127,8 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	return pump{side: &c.in, dst: w, src: c.Conn, paid: onRead}.run()
 }
 
-// Close ends calls that wait for permits, closes the connection underneath, and releases
-// its place in the listener.
+// Close ends calls that wait for permits, closes the connection underneath, and releases the
+// lease of the Conns limiter. Only the first call releases it.
 func (c *conn) Close() error {
 	defer c.lease.Release()
 	c.in.deadline.Close(errConnClosed)
@@ -137,7 +138,7 @@ func (c *conn) Close() error {
 
 func (c *conn) pays(l core.Limiter) bool { return c.out.asks(l, c.Conn) }
 
-// String says between which ends the connection is, and what limits it.
+// String describes the connection by its addresses and limiters.
 func (c *conn) String() string {
 	return fmt.Sprintf("connection %v to %v, reading %v, writing %v", c.LocalAddr(), c.RemoteAddr(), &c.in, &c.out)
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// CopyOptions say how [Copy] copies.
+// CopyOptions are the options of [Copy]. The zero value copies without a limit.
 type CopyOptions struct {
-	Limiter    core.Limiter   // a permit is a byte; nil: unlimited
-	BufferSize int            // bytes read at once, where the kernel does not move them; 0: 32 KiB; at least 0
-	Total      int64          // bytes that there are, for Progress; 0: unknown; at least 0
-	OnProgress func(Progress) // told about ten times a second while bytes pass, and once at the end; nil: nobody
+	Limiter    core.Limiter   // a permit is a byte; nil: no limit
+	BufferSize int            // bytes read at once, unless the kernel copies; 0 means 32 KiB; at least 0
+	Total      int64          // bytes to be copied, reported in Progress; 0 means unknown; at least 0
+	OnProgress func(Progress) // called about ten times a second while bytes pass, and at the end; may be nil
 }
 
 func (o CopyOptions) validate() error {
@@ -28,14 +28,17 @@ func (o CopyOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// Copy copies src to dst until src ends, which is no error, and returns how many bytes
-// dst took. If both are files or connections, the bytes stay in the kernel where the
-// system can do that. Copies that share a limiter get equal shares of it.
+// Copy copies src to dst until src returns io.EOF, which is no error, or until an error occurs,
+// and returns the number of bytes written. If src is a file, and dst a file or a TCP connection,
+// the kernel copies the bytes where the system supports it. Copies that share a limiter get equal
+// parts of it.
 //
-// A done ctx ends it with ctx.Err(), at once if it is waiting for permits, else as soon as
-// the Read or Write underneath returns; the limiter's *[core.RejectedError] ends it too.
-// What was paid for and not copied is given back. It closes neither dst nor src.
-// OnProgress runs in this goroutine, between two slices, and no lock is held.
+// When ctx is done, Copy returns ctx.Err(): at once if it waits for permits, else as soon as the
+// Read or Write underneath returns. If the limiter refuses, it returns the limiter's
+// *[core.RejectedError]. Permits for bytes that were not written are given back. Copy closes
+// neither dst nor src. It calls OnProgress from the caller's goroutine, with no lock held.
+//
+// Copy returns an error at once if an argument is nil or an option is out of range.
 func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int64, error) {
 	if err := o.validate(); err != nil {
 		return 0, err

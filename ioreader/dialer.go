@@ -9,35 +9,35 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// DialFunc dials: it is the type of [net.Dialer.DialContext], and what http.Transport takes.
+// DialFunc is the type of [net.Dialer.DialContext] and of http.Transport.DialContext.
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// DialerOptions are the limits of a dialer. Every field may be nil: no limit.
+// DialerOptions are the limiters of a dialer. A nil field means no limit.
 type DialerOptions struct {
-	Conns core.Limiter // a permit for each connection, held until it is closed: how many
+	// Conns limits how many connections are open: each holds a permit until it is closed.
+	Conns core.Limiter
 
-	// Bandwidth shared by all connections, in bytes: what they receive, what they send.
+	// Read and Write limit the bytes that all connections together receive and send.
 	Read, Write core.Limiter
 
-	// PerConn returns the bandwidth of one connection, beside the shared one. It is given
-	// the connection underneath. If it returns an error, the connection is closed, and the
-	// error is the dial's.
+	// PerConn returns the limiters of one connection, which apply in addition to Read and
+	// Write. Its argument is the connection underneath. If it returns an error, the connection
+	// is closed and the dial returns that error.
 	PerConn func(net.Conn) (ConnOptions, error)
 }
 
-// NewDialer returns a function that dials as dial does, and whose connections have limits.
-// A nil dial is an error.
+// NewDialer returns a function that dials with dial and limits its connections. It returns an
+// error if dial is nil.
 //
 //	dial, err := ioreader.NewDialer((&net.Dialer{}).DialContext, ioreader.DialerOptions{Read: limiter})
 //	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 //
-// A call waits for the permit of Conns first, and then dials; so connections on their way
-// count. The refusal by Conns is the call's error, unchanged. A ctx that is done ends the
-// wait with ctx.Err(); what it does to dial is dial's affair. A call that fails holds
-// nothing. The function is safe for concurrent use if dial is.
+// A call waits for a permit of Conns and then dials, so a connection that is being made counts.
+// A refusal by Conns is returned unchanged. When ctx is done, the wait ends with ctx.Err(). A
+// call that fails holds no permit. The function is safe for concurrent use if dial is.
 //
-// Its connections are those of [NewConn], their permits of the shared limiters and their
-// own taken together.
+// The connections are those of [NewConn]. A connection that has limiters of its own takes
+// permits of those and of the shared ones together.
 func NewDialer(dial DialFunc, o DialerOptions) (DialFunc, error) {
 	if dial == nil {
 		return nil, errors.New("ioreader: NewDialer of a nil DialFunc")

@@ -12,35 +12,35 @@ import (
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// ListenerOptions are the limits of a listener. Every field may be nil: no limit.
+// ListenerOptions are the limiters of a listener. A nil field means no limit.
 type ListenerOptions struct {
-	Accept core.Limiter // a permit for each connection that is accepted: how fast
-	Conns  core.Limiter // a permit for each connection, held until it is closed: how many
+	Accept core.Limiter // how fast connections are accepted: a permit for each
+	Conns  core.Limiter // how many connections are open: each holds a permit until it is closed
 
-	// Bandwidth shared by all connections, in bytes: what they receive, what they send.
+	// Read and Write limit the bytes that all connections together receive and send.
 	Read, Write core.Limiter
 
-	// PerConn returns the bandwidth of one connection, beside the shared one. It is given
-	// the connection underneath, and is called by Accept. A connection for which it returns
-	// an error is closed, and Accept takes the next.
+	// PerConn returns the limiters of one connection, which apply in addition to Read and
+	// Write. Accept calls it with the connection underneath. If it returns an error, the
+	// connection is closed and Accept takes the next one.
 	PerConn func(net.Conn) (ConnOptions, error)
 }
 
-// NewListener returns a listener over l whose connections have limits. A nil l is an
-// error.
+// NewListener returns a listener that accepts from l and limits its connections. It returns an
+// error if l is nil.
 //
-// Accept takes a connection from l, and then waits for the permits of Accept and of
-// Conns, in that order, before it returns it; so a listener that nobody calls holds no
-// place, and several listeners can share their limits. If one of them refuses, for
-// whatever reason, or PerConn does, that connection is closed and Accept takes the next:
-// a server never sees an error for it. The limiters count their refusals.
+// Accept takes a connection from l, waits for a permit of the limiter Accept and then for one of
+// Conns, and returns the connection. So a listener on which nobody calls Accept holds no permit,
+// and several listeners can share limiters. If a limiter refuses, for any reason, or PerConn
+// returns an error, that connection is closed and Accept takes the next one: a server sees no
+// error. The limiters count what they reject.
 //
-// Closing the listener ends the wait with [net.ErrClosed] and closes the connection that
-// waited. Once the limiter Accept or Conns is closed, no connection is admitted: the
-// next is closed, and Accept returns [core.ErrClosed].
+// Closing the listener ends the wait with [net.ErrClosed] and closes the connection that was
+// waiting. Once the limiter Accept or Conns is closed, Accept closes the next connection and
+// returns [core.ErrClosed].
 //
-// Its connections are those of [NewConn], their permits of the shared limiters and their
-// own taken together.
+// The connections are those of [NewConn]. A connection that has limiters of its own takes
+// permits of those and of the shared ones together.
 func NewListener(l net.Listener, o ListenerOptions) (net.Listener, error) {
 	if l == nil {
 		return nil, errors.New("ioreader: NewListener of a nil net.Listener")
@@ -60,7 +60,7 @@ type listener struct {
 	source        linked.Source // ends an Accept that waits
 }
 
-// Accept returns the next connection that the limits allow.
+// Accept returns the next connection that the limiters admit.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		under, err := l.Listener.Accept()
@@ -79,11 +79,11 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// errNoPlaces is the refusal of a limiter that is closed, and not PerConn's.
+// errNoPlaces tells a limiter's core.ErrClosed from one that PerConn returned.
 var errNoPlaces = errors.New("ioreader: a limiter of the listener is closed")
 
-// admit waits until the limits allow one connection more, and puts it under them. If they
-// refuse, it is closed.
+// admit waits until the limiters admit one connection more, and returns it throttled. If they
+// refuse, it closes the connection.
 func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 	var place core.Lease
 	defer func() {
@@ -118,11 +118,11 @@ func (l *listener) permit(from core.Limiter) (core.Lease, error) {
 	return lease, err
 }
 
-// Close stops listening and ends an Accept that waits.
+// Close stops listening, and ends an Accept that waits.
 func (l *listener) Close() error {
 	l.source.End(net.ErrClosed)
 	return l.Listener.Close()
 }
 
-// String says where it listens.
+// String describes the listener by its address.
 func (l *listener) String() string { return fmt.Sprintf("throttled listener on %v", l.Addr()) }

@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// PerSecond returns the options of a token bucket for a bandwidth in bytes per second. It
-// holds 10 ms of credit, at least a byte, so that it is at most 1 % over the rate in the
-// first second, and no 10 ms carry more than twice the rate. Tokens come in periods of at
-// most a millisecond, or byte by byte where that takes longer, at the exact rate or within
-// a millionth of it. The queue is without bound.
+// PerSecond returns the options of a token bucket for a bandwidth in bytes per second. The
+// bucket holds what the rate brings in 10 ms, and at least one byte: in the first second it
+// lets through at most 1 % more than the rate, and in any 10 ms at most twice the rate. Tokens
+// come in periods of at most a millisecond, or one by one if that takes longer, at a rate that
+// is within a millionth of bytes. The queue has no limit.
 //
-// Any rate from 1 to math.MaxInt works. For fewer bytes core.NewTokenBucket refuses the
+// Any rate from 1 to math.MaxInt works. If bytes is less than 1, core.NewTokenBucket rejects the
 // options.
 func PerSecond(bytes int) core.TokenBucketOptions {
 	o := core.TokenBucketOptions{QueueLimit: math.MaxInt}

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Progress says how far a copy is.
+// Progress reports how far a copy has come.
 type Progress struct {
-	Bytes     int64         // copied so far
-	Total     int64         // CopyOptions.Total; 0: unknown
+	Bytes     int64         // bytes copied so far
+	Total     int64         // CopyOptions.Total; 0 means unknown
 	Elapsed   time.Duration // since the copy began
-	Remaining time.Duration // that is left at Rate; 0: done, or unknown
-	Rate      float64       // bytes per second in about the last second
+	Remaining time.Duration // the time that the rest takes at Rate; 0 means none, or unknown
+	Rate      float64       // bytes per second, over about the last second
 }
 
 const (

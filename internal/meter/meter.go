@@ -1,11 +1,18 @@
 // Package meter pays a limiter for the bytes of one direction of a stream, slice by slice, so
-// that a large call is spread over its time, and streams that share the limiter share its
-// bandwidth in equal parts, whatever the sizes of their calls.
+// that a large call is spread over its time, and streams that share the limiter get equal parts
+// of its bandwidth, whatever the sizes of their calls.
 //
-// The limiter serves its waiters in turn, so streams get equal parts if they take equal
-// slices. A call that is smaller than a slice, and has waited while others were waiting too,
-// therefore lets the stream pass the rest of a slice on credit, for a few milliseconds;
-// the next request pays. A stream never holds permits for bytes that have not come.
+//	n, err := m.Take(ctx, source, len(p)) // waits for permits for n bytes
+//	n, err = w.Write(p[:n])
+//	m.Settle(n)                           // the others are given back
+//
+// # Fairness
+//
+// A limiter serves its waiters in turn, so streams get equal parts if each takes a whole slice
+// at its turn. A call that is smaller than a slice takes only what it needs, as permits that are
+// taken in advance would be held by a stream that may have become idle. Instead, if other streams
+// were waiting too, it opens a credit: for some milliseconds the next small calls pass without
+// permits, up to a slice, and the next request asks for what is owed as well.
 package meter
 
 import (
@@ -22,34 +29,34 @@ import (
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// Meter is ready after Init. It is for one call at a time, which takes a slice, passes its
-// bytes and settles it, and so on until all have passed.
+// Meter pays for one direction of a stream. It is ready after Init, and for use by one call at
+// a time.
 type Meter struct {
 	limiter core.Limiter // nil: unlimited
 	slice   slice
 
-	// The slice that is being passed.
-	taken    int        // its bytes; 0: there is none
-	onCredit bool       // it is part of what is owed
-	lease    core.Lease // what was granted for it, or to pay for what was owed
+	// The slice that was taken and not settled.
+	taken    int        // its bytes; 0 means that there is none
+	onCredit bool       // the bytes are part of owed
+	lease    core.Lease // for the slice, or for what was owed before
 
-	// Fairness between streams.
-	served time.Time // when a wait of this stream ended while others were waiting; zero: nobody shares
-	owed   int       // bytes that have passed on credit
+	// Fairness.
+	served time.Time // when the last wait ended, if others were waiting; else zero
+	owed   int       // bytes that passed on credit
 	paid   int       // bytes that were paid for
 }
 
 const (
-	// Credit is given for so long after a wait. A writer of small pieces that does nothing
-	// else comes back within it; a stream that has been idle pays first.
+	// How long a credit is open. A writer of small pieces that does nothing else is back within
+	// it; a stream that has been idle pays first.
 	creditTime = 5 * time.Millisecond
 
-	// A stream owes no more than this part of what it has paid: a stream that is closed never
-	// pays its debt, and short ones must not get far above the limiter's rate that way.
+	// A stream owes at most one part in creditPart of what it has paid: one that is closed never
+	// pays its debt, and many short ones must not exceed the limiter's rate by more than that.
 	creditPart = 16
 )
 
-// Init makes the meter pay l. A nil l is unlimited.
+// Init makes the meter pay l. A nil l means no limit.
 func (m *Meter) Init(l core.Limiter) {
 	if argument.IsNil(l) {
 		return
@@ -61,11 +68,11 @@ func (m *Meter) Init(l core.Limiter) {
 // Limiter returns the limiter; nil if there is none.
 func (m *Meter) Limiter() core.Limiter { return m.limiter }
 
-// Slice returns how many bytes of want the next slice is for, at most.
+// Slice returns how many bytes of want the next slice has at most.
 func (m *Meter) Slice(want int) int { return min(want, m.slice.size) }
 
-// Take pays for the next slice of want bytes, at least 1, and returns how many those are.
-// Settle or Keep must follow. It waits until ctx or s ends.
+// Take takes the next slice of want bytes, at least 1, and returns how many bytes it has. Settle
+// or Keep must follow. A wait ends with ctx and with s.
 func (m *Meter) Take(ctx context.Context, s *linked.Source, want int) (int, error) {
 	if m.owed == 0 && m.served.IsZero() {
 		if err := ended(ctx, s); err != nil {
@@ -78,7 +85,7 @@ func (m *Meter) Take(ctx context.Context, s *linked.Source, want int) (int, erro
 	return m.takeSlow(ctx, s, want)
 }
 
-// takeSlow is Take of a stream that shares the limiter, or may have to wait.
+// takeSlow is Take of a stream that has credit or debt, or that may have to wait.
 func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, error) {
 	for {
 		if err := ended(ctx, s); err != nil {
@@ -112,8 +119,7 @@ func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, 
 	}
 }
 
-// More pays for the next slice of want bytes if the permits are there, and returns how many
-// bytes those are; else 0. The slice before is settled.
+// More is Take that never waits: it returns 0 if the permits are not available.
 func (m *Meter) More(want int) int {
 	if m.owed > 0 || !m.served.IsZero() {
 		return 0
@@ -121,7 +127,8 @@ func (m *Meter) More(want int) int {
 	return m.tryQuietly(want)
 }
 
-// tryQuietly takes a slice if nobody has to wait for it; else it returns 0.
+// tryQuietly takes a slice if its permits are available, and else returns 0. A refusal is not
+// counted by the limiter.
 func (m *Meter) tryQuietly(want int) int {
 	n := min(want, m.slice.size)
 	lease, ok := core.TryQuietly(m.limiter, n)
@@ -140,7 +147,7 @@ func (m *Meter) grant(lease core.Lease, n int) {
 	m.paid += n
 }
 
-// credit returns how many of want bytes may pass before they are paid for.
+// credit returns how many of want bytes may pass on credit.
 func (m *Meter) credit(want int) int {
 	if m.served.IsZero() || want >= m.slice.size {
 		return 0
@@ -161,14 +168,15 @@ func (m *Meter) learn(n int, waited time.Duration) {
 	}
 }
 
-// Release gives back what the slice holds before its bytes have passed, because what they
-// pass through asks the same limiter. Settle must follow all the same.
+// Release releases the lease of the slice before its bytes have passed, as the writer that they
+// pass to asks the same limiter. Settle must follow nevertheless.
 func (m *Meter) Release() {
 	m.lease.Release()
 	m.lease = core.Lease{}
 }
 
-// Settle says how many bytes of the slice have passed. It does nothing if there is no slice.
+// Settle ends the slice, of which so many bytes have passed: the permits of the others are given
+// back. It does nothing if there is no slice.
 func (m *Meter) Settle(passed int) {
 	if m.taken == 0 && !m.lease.Acquired() {
 		return
@@ -187,8 +195,8 @@ func (m *Meter) Settle(passed int) {
 	m.Release()
 }
 
-// settle gives back the permits of bytes that did not pass, and returns the lease of those
-// that did.
+// settle gives back unused permits, and returns the lease of the others. A limiter that can take
+// back only whole leases gets one back only if no byte has passed.
 func settle(l core.Limiter, lease core.Lease, unused int) core.Lease {
 	if !lease.Acquired() {
 		return lease
@@ -204,8 +212,8 @@ func settle(l core.Limiter, lease core.Lease, unused int) core.Lease {
 	return lease
 }
 
-// Keep is Settle for a slice whose bytes have all passed, and go on holding their permits until
-// the caller releases the lease. The lease is not acquired if nothing was paid for them yet.
+// Keep is Settle of a slice whose bytes have all passed, but hold their permits until the caller
+// releases the lease. The lease is not acquired if they passed on credit.
 func (m *Meter) Keep() core.Lease {
 	lease := m.lease
 	m.lease, m.taken, m.onCredit = core.Lease{}, 0, false
@@ -220,7 +228,7 @@ func ended(ctx context.Context, s *linked.Source) error {
 	return s.Cause()
 }
 
-// Describe says what a limiter limits a stream to, for people.
+// Describe returns a description of a stream's limit.
 func Describe(l core.Limiter) string {
 	switch l := l.(type) {
 	case nil:

@@ -11,38 +11,39 @@ import (
 // slice is how many bytes a request asks for at most.
 type slice struct {
 	size int // at least 1
-	skip int // whole slices to come that need not be looked at
+	skip int // slices that need not be looked at
 }
 
 const (
-	// A slice is for this much time of the rate that the limiter's leases tell. Shorter sleeps
-	// are not to be had: one of a microsecond takes 1.07 ms on Linux.
+	// A slice is what comes in this time at the rate that the limiter's leases report. Slices for
+	// less would not be smoother: a sleep of a microsecond takes 1.07 ms on Linux.
 	sliceTime = 2 * time.Millisecond
 
-	// A slice is at most this part of the limit, so that several streams are served from it
-	// at once. While there are more permits than the rate brings, it is this part of those.
+	// A slice is at most one part in so many of the limit, so that several streams can be served
+	// from it at once. While many permits are available, as of a window that has just begun, it
+	// is one part in so many of those, if that is more than the rate brings.
 	part = 8
 
 	largest = 64 << 10
 
-	// The first slice, while no lease has told anything: a page.
+	// The first slice, before there is a lease: a page.
 	first = 4 << 10
 
 	// Waits alone make no slice smaller than this.
 	smallest = 256
 
-	// While slices are as large as they can be, this many go by without a look.
+	// While slices are as large as they can be, only one in so many is looked at.
 	skipped = 64
 )
 
 func (s *slice) init(limit int) { s.size = min(ceiling(limit), first) }
 
-// shrink obeys a limit that a request has turned out to exceed.
+// shrink obeys a limit that a request has exceeded.
 func (s *slice) shrink(limit int) { s.size = min(s.size, ceiling(limit)) }
 
 func ceiling(limit int) int { return min(max(limit/part, 1), largest) }
 
-// follow adapts the slice to the lease of a whole one that did not have to wait.
+// follow adapts the slice to the lease of a whole slice that did not have to wait.
 func (s *slice) follow(l core.Limiter, lease core.Lease) {
 	if s.skip > 0 {
 		s.skip--
@@ -55,14 +56,14 @@ func (s *slice) follow(l core.Limiter, lease core.Lease) {
 		s.size, s.skip = most, skipped
 		return
 	}
-	// A slice for which the stream would have to wait is no larger than the rate makes it.
+	// What is available passes quickly; a slice that has to wait is no more than the rate brings.
 	left := l.Available()
 	s.size = min(max(rated, left/part, min(s.size, left)), most)
 }
 
-// followWait adapts the slice to the lease of n bytes for which the stream has waited. How
-// long decides where the lease tells no rate, or one that is far too low: that of a chain
-// may have the limit of one limiter and the window of another.
+// followWait adapts the slice to the lease of n bytes that the stream has waited for. Where the
+// lease reports no rate, or one that is far too low, the time of the wait decides: a chain's
+// lease may report the limit of one limiter and the window of another.
 func (s *slice) followWait(l core.Limiter, lease core.Lease, n int, waited time.Duration) {
 	s.skip = 0
 	limit := limitOf(l, lease)
@@ -80,7 +81,7 @@ func (s *slice) followWait(l core.Limiter, lease core.Lease, n int, waited time.
 	s.size = min(s.size, ceiling(limit))
 }
 
-// Limit returns the limiter's limit, or math.MaxInt if it does not tell.
+// Limit returns the limiter's limit, or math.MaxInt if it does not report one.
 func Limit(l core.Limiter) int {
 	if r, ok := l.(core.Reporter); ok {
 		if limit := r.Statistics().Limit; limit > 0 {
@@ -98,14 +99,14 @@ func limitOf(l core.Limiter, lease core.Lease) int {
 	return limit
 }
 
-// ratedSlice returns the slice for the rate that a lease tells, at least 1; 0 if it tells
+// ratedSlice returns the slice for the rate that a lease reports, at least 1, or 0 if it reports
 // none.
 func ratedSlice(lease core.Lease, limit int) int {
 	permits, span := limit, time.Duration(0)
 	if window, ok := core.Window.From(lease); ok && window > 0 {
 		span = window
 	} else if reset, ok := core.ResetAfter.From(lease); ok && reset > 0 {
-		// What is missing now is back after that time.
+		// The permits that are missing now are back after that time.
 		left, _ := core.Remaining.From(lease)
 		permits, span = limit-left, reset
 	}
