@@ -88,15 +88,12 @@ func (m *Meter) Take(ctx context.Context, s *linked.Source, want int) (int, erro
 // takeSlow is Take of a stream that has credit or debt, or that may have to wait.
 func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, error) {
 	for {
-		if err := ended(ctx, s); err != nil {
-			m.Release()
-			return 0, err
-		}
-		if n := m.credit(want); n > 0 {
+		if n := m.credit(want); n > 0 && ended(ctx, s) == nil {
 			m.owed += n
 			m.taken, m.onCredit = n, true
 			return n, nil
 		}
+		m.Release() // no permits are held while others are asked for
 		n := min(m.owed+want, m.slice.size)
 		begun := time.Now()
 		lease, err := acquire.Acquire(ctx, s, m.limiter, n)
@@ -104,7 +101,6 @@ func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, 
 			m.slice.shrink(min(Limit(m.limiter), n-1))
 			continue
 		}
-		m.Release()
 		if err != nil {
 			return 0, err
 		}
@@ -171,8 +167,9 @@ func (m *Meter) learn(n int, waited time.Duration) {
 // Release releases the lease of the slice before its bytes have passed, as the writer that they
 // pass to asks the same limiter. Settle must follow nevertheless.
 func (m *Meter) Release() {
-	m.lease.Release()
-	m.lease = core.Lease{}
+	lease := m.lease
+	m.lease = core.Lease{} // first, as a user's limiter may panic
+	lease.Release()
 }
 
 // Settle ends the slice, of which so many bytes have passed: the permits of the others are given
