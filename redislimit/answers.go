@@ -266,13 +266,13 @@ func (e *engine) count(l core.Lease) core.Lease {
 // acquireLocal has Shared.Local decide, until Close.
 func (e *engine) acquireLocal(ctx context.Context, permits int) (core.Lease, error) {
 	waiting := e.locals.Begin(ctx)
-	defer waiting.Finish(false) // if Local panics, too
+	defer waiting.End() // if Local panics, too
 	if cause := e.locals.Cause(); cause != nil {
 		return core.Refuse(cause), cause
 	}
 	l, err := e.shared.Local.Acquire(waiting, permits) //nolint:contextcheck // it is ctx, until Close
 	l, err = limiter.Checked(e.shared.Local, l, err)
-	if cause := waiting.EndedBy(err); cause != nil {
+	if cause := waiting.Explain(err); cause != err && errors.Is(err, context.Canceled) { //nolint:errorlint // that very error
 		return core.Refuse(cause), cause
 	}
 	return e.count(l), err

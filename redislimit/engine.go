@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/linked"
 )
 
 // engine is what the four limiters share: what is decided without the store, the calls of
@@ -52,7 +53,7 @@ type engine struct {
 	granted  uint64
 	rejected uint64
 
-	locals ending.Source // ends the waits in Shared.Local on Close; not guarded
+	locals linked.Source // ends the waits in Shared.Local on Close; not guarded
 }
 
 // known is what the store said last.

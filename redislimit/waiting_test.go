@@ -22,7 +22,7 @@ type asking struct {
 }
 
 func ask(ctx context.Context, l core.Limiter, permits int) *asking {
-	a := &asking{Context: new(ending.Source).Begin(ctx), over: make(chan error, 1)}
+	a := &asking{Context: ending.Observe(ctx), over: make(chan error, 1)}
 	go func() { //nolint:contextcheck // it is made of ctx
 		var err error
 		a.lease, err = l.Acquire(a, permits)

@@ -157,11 +157,11 @@ func (d *timed) TryAcquire(permits int) core.Lease {
 	return d.Limiter.TryAcquire(permits)
 }
 
-// Acquire is called by the chain, with a context that knows whether anybody waited.
+// Acquire is called by the chain.
 func (d *timed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	since := time.Since(d.times.base)
-	l, err := d.Limiter.Acquire(ctx, permits)
-	if took := time.Since(d.times.base) - since; hasWaited(ctx, took) {
+	since, observed := time.Since(d.times.base), ending.Observe(ctx)
+	l, err := d.Limiter.Acquire(observed, permits)
+	if took := time.Since(d.times.base) - since; hasWaited(observed, took) {
 		d.times.waited(ctx, took, err == nil && l.Acquired())
 	}
 	return l, err
@@ -171,7 +171,6 @@ func (d *timed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 const sleeps = time.Millisecond
 
 // hasWaited reports whether an Acquire with ctx has waited.
-func hasWaited(ctx context.Context, took time.Duration) bool {
-	c, ok := ctx.(*ending.Context)
-	return ok && (c.Waited() || took >= sleeps && !c.Watched())
+func hasWaited(c *ending.Context, took time.Duration) bool {
+	return c.Waited() || took >= sleeps && !c.Watched()
 }

@@ -25,7 +25,7 @@ func Acquire(ctx context.Context, s *linked.Source, l core.Limiter, n int) (core
 	}
 	call := s.Begin(ctx)
 	defer call.End()
-	lease, err := l.Acquire(call.Context, n) //nolint:contextcheck // it is ctx, until the source ends
+	lease, err := l.Acquire(call, n) //nolint:contextcheck // it is ctx, until the source ends
 	lease, err = limiter.Checked(l, lease, err)
 	if err != nil {
 		if cause := call.Explain(err); cause != err { //nolint:errorlint // that very error
