@@ -45,7 +45,7 @@ func (e *engine) replace(now int64, t terms) {
 // resize puts another limit in force, from 1 to the one that the terms were made with.
 func (e *engine) resize(limit int) {
 	now := e.lock()
-	if t := *e.epoch.Load().terms; t.Limit != limit && !e.closed {
+	if t := *e.epoch.Load().terms; t.Limit != limit {
 		t.Ceiling, t.Limit = t.Most(), limit
 		e.replace(now, t)
 	}

@@ -182,7 +182,7 @@ func (t *terms) concurrencyFigures(state int64) (limit, left int) {
 // release gives back what a lease holds: the hot one in one swap.
 func (l Lease) release() {
 	t, w := l.t, l.t.word.Load()
-	if w&hot != 0 && (w^l.bits)&(shut|hot|generationMask) == 0 &&
+	if l.outcome() == held && w&hot != 0 && (w^l.bits)&(shut|hot|generationMask) == 0 &&
 		t.word.CompareAndSwap(w, w-hot+l.bits>>outcomeBits&maxPermits) {
 		return
 	}
