@@ -202,7 +202,9 @@ func (m *Machine[Value]) Update(now int64, t *Terms, last uint64) {
 	old := m.t
 	m.t = t
 	m.account.bind(old, t, now)
-	m.forget(last)
+	if m.account.bucket() != nil || !old.sameGrid(t) {
+		m.forget(last) // a window's permits come back as before where the grid is the same
+	}
 	if m.queue == nil {
 		return
 	}
