@@ -52,9 +52,15 @@ func (c *Context) Waited() bool { return c.waited.Load() }
 // not wait.
 func (c *Context) Watched() bool { return c.watched.Load() }
 
+// Unobserved returns the context that c remembers for.
+func (c *Context) Unobserved() context.Context { return c.Context }
+
 // Quiet returns ctx as a parent for contexts of package context: they ask for its Done as they
 // are made, which is no wait.
 func Quiet(ctx context.Context) context.Context {
+	if o, ok := ctx.(interface{ Unobserved() context.Context }); ok {
+		return Quiet(o.Unobserved())
+	}
 	if _, ok := ctx.(watcher); ok {
 		return quiet{ctx}
 	}

@@ -27,16 +27,16 @@ func TestWhatIsAskedOfAContext(t *testing.T) {
 		"of a quiet parent": {func(ctx context.Context) {
 			_, cancel := context.WithCancel(ending.Quiet(ctx))
 			cancel()
-		}, false, true},
+		}, false, false},
 		"of a call": {func(ctx context.Context) {
 			call := new(linked.Source).Begin(ctx)
 			call.End()
-		}, false, true},
+		}, false, false},
 		"of a call that waits": {func(ctx context.Context) {
 			call := new(linked.Source).Begin(ctx)
 			call.Done()
 			call.End()
-		}, true, true},
+		}, true, false},
 		"of a call that watches": {func(ctx context.Context) {
 			call := new(linked.Source).Begin(ctx)
 			ending.Watch(call)

@@ -62,7 +62,13 @@ func (c *Call) Done() <-chan struct{} {
 }
 
 // WatchDone is Done for a limiter whose caller does not wait yet; see [ending.Watch].
-func (c *Call) WatchDone() <-chan struct{} { return c.Context.Done() }
+func (c *Call) WatchDone() <-chan struct{} {
+	ending.Watch(c.parent)
+	return c.Context.Done()
+}
+
+// Unobserved returns a context that ends with c, for [ending.Quiet].
+func (c *Call) Unobserved() context.Context { return c.Context }
 
 // End frees what the context took: the call has returned.
 func (c *Call) End() {
