@@ -75,7 +75,10 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *linked.Source) (Lea
 
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
 func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
-	left := timeLeft(ctx) // before the lock: the context may be somebody's own
+	left := int64(machine.Never)
+	if e.epoch.Load().Timed() {
+		left = timeLeft(ctx) // before the lock: the context may be somebody's own
+	}
 	now := e.lock()
 	defer e.unlock(now)
 	if e.closed {
