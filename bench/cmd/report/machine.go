@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// header returns the lines of configuration that stand at the head of each file of results,
-// in benchmark format: what the output of go test itself does not say.
+// header returns the first lines of each file of results, in benchmark format: what the
+// output of go test itself does not say.
 func header(ctx context.Context, e effort) string {
 	return fmt.Sprintf("goversion: %s\ncores: %d\ncommit: %s\ndate: %s\ncommand: %s\neffort: %d rounds of %v, curves %d of %v\n",
-		runtime.Version(), runtime.NumCPU(), commit(ctx), time.Now().UTC().Format("2006-01-02"), command(),
+		runtime.Version(), runtime.NumCPU(), commit(ctx), time.Now().UTC().Format("2006-01-02 15:04"), command(),
 		e.rounds, e.benchtime, e.curveRounds, e.curveBenchtime)
 }
 

@@ -1,10 +1,14 @@
-// Command report runs the benchmarks side by side and writes RESULTS.md, results/*.txt and
+// Command report runs the benchmarks side by side and writes RESULTS.md, results/*/*.txt and
 // plots/*.svg. Run it in the folder bench.
 //
 //	go run ./cmd/report                  everything, some 15 minutes
 //	go run ./cmd/report -only '^pipe-'   some of it again; the rest stays as it was
 //	go run ./cmd/report -only '^$'       the table and the plots again, from results/
 //	go run ./cmd/report -quick           each benchmark once; writes nothing
+//
+// Results are kept for each kind of processor: results/intel, results/amd, results/other. The
+// line "cpu:" that the benchmarks print decides where the new ones go; those of other kinds
+// stay as they were.
 package main
 
 import (
@@ -71,13 +75,14 @@ func report(ctx context.Context, quick, list bool, only string, e effort) error 
 		r.quick(ctx, chosen)
 		return r.err()
 	}
-	for _, folder := range []string{"results", "plots"} {
-		if err := os.MkdirAll(folder, 0o755); err != nil {
-			return err
-		}
-	}
-	if err := r.measure(ctx, chosen, e, "results", header(ctx, e)); err != nil {
+	if err := os.MkdirAll("plots", 0o755); err != nil {
 		return err
 	}
-	return errors.Join(r.err(), write("results"))
+	if err := r.measure(ctx, chosen, e, header(ctx, e)); err != nil {
+		return err
+	}
+	if r.cpu != "" {
+		fmt.Fprintf(os.Stderr, "measured on %s: %s\n", r.cpu, kindOf(r.cpu).folder())
+	}
+	return errors.Join(r.err(), write())
 }

@@ -1,13 +1,10 @@
 package main
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // measurement is one benchmark, or one of its settings, with all its implementations. It
-// runs in a process of its own, once per round, and has a file of its own in results/.
+// runs in a process of its own, once per round, and has a file of its own for each kind of
+// processor.
 type measurement struct {
 	name   string // for -only, and the file's
 	folder string // of the package
@@ -21,41 +18,6 @@ type curve struct {
 	key   string // of the benchmark's name
 	title string
 	label string // of the horizontal axis
-}
-
-// line is a line of the table: ours against one rival, and the goal.
-type line struct {
-	work        string
-	measurement string
-	ours, rival string  // impl
-	goal        float64 // the ratio, at most
-	noAlloc     bool    // the goal is 0 allocations too
-	more        bool    // the goal is by how many ns ours may be more than the rival's, not a ratio
-	unit        string  // "": ns/op, and the goal is a ratio; else the goal is an amount of ours
-}
-
-// wanted returns the goal as it stands in the table.
-func (l line) wanted() string {
-	switch {
-	case l.unit != "":
-		return strconv.FormatFloat(l.goal, 'f', 0, 64) + l.suffix()
-	case l.more && l.noAlloc:
-		return fmt.Sprintf("+%.0f ns, 0 allocs", l.goal)
-	case l.more:
-		return fmt.Sprintf("+%.0f ns", l.goal)
-	case l.noAlloc:
-		return fmt.Sprintf("%.2f, 0 allocs", l.goal)
-	default:
-		return fmt.Sprintf("%.2f", l.goal)
-	}
-}
-
-// suffix is the unit of an amount of ours.
-func (l line) suffix() string {
-	if l.unit == longestCall {
-		return " ns"
-	}
-	return " B"
 }
 
 // pattern returns the -test.bench of a measurement.
@@ -77,7 +39,7 @@ const (
 	goroutines = "goroutines"
 )
 
-// heldNumbers are how many leases are held beside the one that is measured.
+// heldNumbers are how many other leases are held while one is taken and released.
 var heldNumbers = []string{"1", "10", "1000", "10000", "100000"}
 
 // measurements are all, in the order of the report.

@@ -24,7 +24,7 @@ var (
 	rivalColors = []color.Color{
 		rgb(0xd1495b), rgb(0xedae49), rgb(0x66a182), rgb(0x8d6a9f), rgb(0x6b7280), rgb(0xa47148), rgb(0xc9ada7), rgb(0x2f3e46),
 	}
-	good, bad = rgb(0x2a9d4a), rgb(0xd1495b)
+	good, bad, neutral = rgb(0x2a9d4a), rgb(0xd1495b), rgb(0xb8c0cc)
 )
 
 func rgb(v uint32) color.Color {
@@ -49,25 +49,49 @@ var families = []family{
 	{"bars-waiters", "10,000 waiters, without their stacks", []string{"waiters"}, "heap-B/waiter"},
 }
 
-// plots writes all plots into folder.
-func plots(all map[string]*results, folder string) error {
-	if err := plotRatios(all, filepath.Join(folder, "ratios.svg")); err != nil {
+// plotSet is what the plots show: the results on one kind of processor.
+type plotSet struct {
+	kind   kind
+	cpu    string // in each title
+	all    measured
+	folder string
+}
+
+// newPlotSet returns the plots of the processor that was measured last.
+func newPlotSet(all map[kind]measured, folder string) plotSet {
+	s, latest := plotSet{folder: folder}, ""
+	for _, k := range seen(all) {
+		for _, res := range all[k] {
+			if date := res.config["date"]; s.all == nil || date > latest {
+				s.kind, s.cpu, s.all, latest = k, res.config["cpu"], all[k], date
+			}
+		}
+	}
+	return s
+}
+
+// write writes all plots. One without results stays as it was; its title says of what
+// processor it is.
+func (s plotSet) write() error {
+	if err := s.ratios(); err != nil {
 		return err
 	}
 	for _, f := range families {
-		if err := f.plot(all, filepath.Join(folder, f.name+".svg")); err != nil {
+		if err := s.family(f); err != nil {
 			return err
 		}
 	}
 	for _, m := range measurements() {
-		if res := all[m.name]; res != nil && m.curve != nil {
-			if err := m.plot(res, filepath.Join(folder, m.name+".svg")); err != nil {
+		if s.all[m.name] != nil && m.curve != nil {
+			if err := s.curve(m); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+func (s plotSet) file(name string) string { return filepath.Join(s.folder, name+".svg") }
 
 // bar is a horizontal bar. One without a label is a gap.
 type bar struct {
@@ -78,27 +102,30 @@ type bar struct {
 	mark  float64 // a line across it, at this value; 0: none
 }
 
-// plotRatios writes the goals: a bar per line of the table, with its goal across.
-func plotRatios(all map[string]*results, file string) error {
+// ratios writes a bar for each line of the table, with its goal across.
+func (s plotSet) ratios() error {
 	var bars []bar
 	for _, l := range goals() {
-		v, ok := judge(l, all)
+		v, ok := judge(l, s.kind, s.all)
 		if !ok || l.more || l.unit != "" {
 			continue
 		}
 		c := bad
-		if v.met {
+		switch {
+		case v.most == 0:
+			c = neutral
+		case v.met:
 			c = good
 		}
-		bars = append(bars, bar{l.work + ", to " + l.rival, v.ratio, fmt.Sprintf("%.2f", v.ratio), c, l.goal})
+		bars = append(bars, bar{l.work + ", to " + l.rival, v.ratio, fmt.Sprintf("%.2f", v.ratio), c, v.most})
 	}
-	return plotBars("Ours to theirs; the line is the goal (less is better)", "ratio", bars, file)
+	return plotBars("Ours to theirs; the line is the goal (less is better); "+s.cpu, "ratio", bars, s.file("ratios"))
 }
 
-func (f family) plot(all map[string]*results, file string) error {
+func (s plotSet) family(f family) error {
 	var bars []bar
 	for _, name := range f.measurements {
-		res := all[name]
+		res := s.all[name]
 		if res == nil {
 			continue
 		}
@@ -107,7 +134,7 @@ func (f family) plot(all map[string]*results, file string) error {
 		}
 		for i, impl := range res.order() {
 			v := median(res.values[sample{impl, 0, f.unit}])
-			c := rgb(0xb8c0cc)
+			c := neutral
 			if isOurs(impl) {
 				c = ourColors[min(i, len(ourColors)-1)]
 			}
@@ -118,7 +145,7 @@ func (f family) plot(all map[string]*results, file string) error {
 			bars = append(bars, bar{label, v, figure(v), c, 0})
 		}
 	}
-	return plotBars(f.title+" (less is better)", f.unit, bars, file)
+	return plotBars(f.title+" (less is better); "+s.cpu, f.unit, bars, s.file(f.name))
 }
 
 // plotBars writes horizontal bars, the first on top.
@@ -165,9 +192,10 @@ func plotBars(title, unit string, bars []bar, file string) error {
 	return save(p, 9*vg.Inch, pitch*vg.Length(len(bars))+1.3*vg.Inch, file)
 }
 
-// plot writes a curve: a line per implementation, both axes logarithmic.
-func (m measurement) plot(res *results, file string) error {
-	p := newPlot(m.curve.title, m.curve.label, "ns per operation")
+// curve writes a line per implementation, both axes logarithmic.
+func (s plotSet) curve(m measurement) error {
+	res := s.all[m.name]
+	p := newPlot(m.curve.title+"; "+s.cpu, m.curve.label, "ns per operation")
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = pointTicks(res.points), decadeTicks{}
 	p.Legend.Top, p.Legend.Left = true, true
@@ -184,7 +212,7 @@ func (m measurement) plot(res *results, file string) error {
 		if len(xys) == 0 {
 			continue
 		}
-		l, s, err := plotter.NewLinePoints(xys)
+		l, dots, err := plotter.NewLinePoints(xys)
 		if err != nil {
 			return err
 		}
@@ -195,9 +223,9 @@ func (m measurement) plot(res *results, file string) error {
 			l.Color, l.Width = rivalColors[theirs%len(rivalColors)], vg.Points(1.2)
 			theirs++
 		}
-		s.Color, s.Shape, s.Radius = l.Color, draw.CircleGlyph{}, vg.Points(2.5)
-		p.Add(l, s)
-		p.Legend.Add(impl, l, s)
+		dots.Color, dots.Shape, dots.Radius = l.Color, draw.CircleGlyph{}, vg.Points(2.5)
+		p.Add(l, dots)
+		p.Legend.Add(impl, l, dots)
 	}
 	if top == 0 {
 		return nil
@@ -206,7 +234,7 @@ func (m measurement) plot(res *results, file string) error {
 	legend := min(0.05*float64(mine+theirs), 0.45)
 	p.Y.Min = math.Pow(10, math.Floor(math.Log10(p.Y.Min)))
 	p.Y.Max = top * math.Pow(top/p.Y.Min, legend/(1-legend))
-	return save(p, 8*vg.Inch, 5*vg.Inch, file)
+	return save(p, 8*vg.Inch, 5*vg.Inch, s.file(m.name))
 }
 
 // save writes a plot with a white margin.

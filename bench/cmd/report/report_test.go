@@ -17,7 +17,7 @@ command: make bench
 goos: linux
 goarch: amd64
 pkg: example
-cpu: A Machine
+cpu: Intel(R) Machine
 BenchmarkTryAcquireRelease/impl=sluice-2 	 1000	 20.0 ns/op	 0 B/op	 0 allocs/op
 BenchmarkTryAcquireRelease/impl=xsync-semaphore-2 	 1000	 40.0 ns/op	 0 B/op	 0 allocs/op
 PASS
@@ -27,6 +27,15 @@ PASS
 BenchmarkTryAcquireRelease/impl=sluice-2 	 1000	 30.0 ns/op	 0 B/op	 0 allocs/op
 BenchmarkTryAcquireRelease/impl=xsync-semaphore-2 	 1000	 50.0 ns/op	 0 B/op	 0 allocs/op
 PASS
+`
+
+// The same on an AMD, a day later, where the goal is another.
+const triedLater = `cores: 3
+commit: fff9999
+date: 2026-01-03 04:05
+cpu: AMD Machine
+BenchmarkTryAcquireRelease/impl=sluice-2 	 1000	 39.2 ns/op	 0 B/op	 0 allocs/op
+BenchmarkTryAcquireRelease/impl=xsync-semaphore-2 	 1000	 40.0 ns/op	 0 B/op	 0 allocs/op
 `
 
 const idled = `BenchmarkIdle/impl=sluice-bucket-2 	 1	 257 heap-B/limiter	 0 timers
@@ -55,42 +64,150 @@ BenchmarkExecute/impl=bare-limiter-2 	 1000	 40 ns/op	 0 B/op	 0 allocs/op
 
 func TestReport(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, folder := range []string{"results", "plots"} {
-		if err := os.Mkdir(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, text := range map[string]string{
-		"results/try.txt": tried, "results/idle.txt": idled, "results/queue-serve.txt": grown,
-		"results/adaptive.txt": added, "results/execute.txt": executed,
-		"README.md": "before\n" + injectBegin + "old\n" + injectEnd + "after\n",
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := write("results"); err != nil {
+	files(t, map[string]string{
+		"results/intel/try.txt": tried, "results/intel/idle.txt": idled, "results/intel/queue-serve.txt": grown,
+		"results/intel/adaptive.txt": added, "results/intel/execute.txt": executed,
+		"results/amd/try.txt": triedLater,
+		"README.md":           "before\n" + injectBegin + "old\n" + injectEnd + "after\n",
+		"plots/ratios.svg":    "old",
+	})
+	if err := write(); err != nil {
 		t.Fatal(err)
 	}
 
 	has(t, "RESULTS.md",
-		"- machine: A Machine\n- cores: 7\n",
-		"- commit: abc1234\n- date: 2026-01-02\n- command: `make bench`\n",
+		"| Intel | Intel(R) Machine | 7 | linux | amd64 | go1.99 | abc1234 | 2026-01-02 |  |\n",
+		"| AMD | AMD Machine | 3 |  |  |  | fff9999 | 2026-01-03 |  |\n",
+		"| work | rival | goal Intel | ratio Intel | goal AMD | ratio AMD | met | allocs |\n",
 		// Of 0.5, 1 and 0.6; the ratio of the medians would be 0.5.
-		"| xsync-semaphore | 20 ns | 40 ns | **0.60** (0.55–0.80) | 0.80, 0 allocs | yes | 0 | 0 |\n",
-		"| idle concurrency limiter | | 256 B | | | 256 B | yes | | |\n",
-		"| idle token bucket | | 257 B | | | 256 B | no | | |\n",
-		"| idle fixed window |  | | | not measured | 256 B | | | |\n",
-		"| core-fixed | 110 ns | 30 ns | **+40 ns** (+30–+65) | +100 ns, 0 allocs | yes | 0 | 0 |\n",
-		"| bare-limiter | 50 ns | 40 ns | **+10 ns** (+10–+10) | +30 ns, 0 allocs | no | 8 | 1 |\n",
-		"| bare-limiter | 35 ns | 40 ns | **-5 ns** (-5–-5) | +30 ns, 0 allocs | yes | 0 | 0 |\n",
-		"\n4 of 6 goals are met.\n",
-		"| sluice | 0 | 0 | 20 | 1.00 |\n| xsync-semaphore | 0 | 0 | 40 | 0.60 |\n",
-		"| waiters | sluice | channel |\n|--:|--:|--:|\n| 1 | 100 | 300 |\n| 10 | 200 |  |\n",
+		"| xsync-semaphore | 0.80 | **0.60** (0.55–0.80) | 0.95 | **0.98** (0.98–0.98) | Intel yes, AMD no | 0 |\n",
+		"| idle concurrency limiter |  | 256 B | **256 B** | 256 B | not measured | yes |  |\n",
+		"| idle token bucket |  | 256 B | **257 B** | 256 B | not measured | no |  |\n",
+		"| idle fixed window |  | 256 B | not measured | 256 B | not measured |  |  |\n",
+		"| core-fixed | +100 ns | **+40 ns** (+30–+65) | +100 ns | not measured | yes | 0 |\n",
+		"| bare-limiter | +30 ns | **+10 ns** (+10–+10) | +30 ns | not measured | no | 1 |\n",
+		"| bare-limiter | +30 ns | **-5 ns** (-5–-5) | +30 ns | not measured | yes | 0 |\n",
+		"\nIntel: 4 of 6 goals are met.\nAMD: 0 of 1 goals are met.\n",
+		"`BenchmarkTryAcquireRelease`, [Intel](results/intel/try.txt) (commit abc1234, 2026-01-02), [AMD](results/amd/try.txt) (commit fff9999, 2026-01-03)\n",
+		"| Intel | sluice | 0 | 0 | 20 | 1.00 |\n| Intel | xsync-semaphore | 0 | 0 | 40 | 0.60 |\n| AMD | sluice | 0 | 0 | 39.2 | 1.00 |\n",
+		"| processor | waiters | sluice | channel |\n| --- | --: | --: | --: |\n| Intel | 1 | 100 | 300 |\n| Intel | 10 | 200 |  |\n",
 	)
-	has(t, "README.md", "before\n"+injectBegin+"\n- machine: A Machine\n", "![ratios](plots/ratios.svg)\n\n"+injectEnd+"after\n")
-	for _, plot := range []string{"ratios", "bars-concurrency", "bars-idle", "queue-serve"} {
-		has(t, filepath.Join("plots", plot+".svg"), "<svg", "</svg>")
+	has(t, "README.md", "before\n"+injectBegin+"\n| column |", "measured last, AMD Machine. Every plot names its processor.\n\n![ratios](plots/ratios.svg)\n\n"+injectEnd+"after\n")
+	for _, plot := range []string{"ratios", "bars-concurrency"} {
+		has(t, filepath.Join("plots", plot+".svg"), "<svg", "AMD Machine", "</svg>")
+	}
+	// The AMD has no results for these.
+	for _, plot := range []string{"bars-idle", "queue-serve"} {
+		if _, err := os.Stat(filepath.Join("plots", plot+".svg")); !os.IsNotExist(err) {
+			t.Errorf("plot %s: %v", plot, err)
+		}
+	}
+}
+
+// A processor that is neither has a column without goals.
+func TestOtherProcessor(t *testing.T) {
+	t.Chdir(t.TempDir())
+	files(t, map[string]string{"results/other/try.txt": triedLater, "plots/ratios.svg": "old"})
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	has(t, "RESULTS.md",
+		"| goal AMD | ratio AMD | ratio other | met | allocs |\n",
+		"| xsync-semaphore | 0.80 | not measured | 0.95 | not measured | **0.98** (0.98–0.98) |  | 0 |\n",
+	)
+}
+
+func TestWithoutResults(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	has(t, "RESULTS.md", "| 0.80 | not measured | 0.95 | not measured |  |  |\n")
+}
+
+// What is measured on one kind of processor leaves the results on others as they are, and
+// output without results leaves all of them.
+func TestSave(t *testing.T) {
+	t.Chdir(t.TempDir())
+	files(t, map[string]string{"results/intel/try.txt": tried, "results/amd/try.txt": "old"})
+	r, m := &runner{}, measurements()[0]
+	if err := r.save(m, []byte(triedLater)); err != nil {
+		t.Fatal(err)
+	}
+	if r.cpu != "AMD Machine" {
+		t.Errorf("cpu = %q", r.cpu)
+	}
+	if err := r.save(m, []byte(idled)); err == nil {
+		t.Error("saved the output of another measurement")
+	}
+	for name, want := range map[string]string{"results/intel/try.txt": tried, "results/amd/try.txt": triedLater} {
+		if got, err := os.ReadFile(name); string(got) != want {
+			t.Errorf("%s = %s, %v", name, got, err)
+		}
+	}
+}
+
+// A measurement that fails keeps its old results.
+func TestMeasure(t *testing.T) {
+	t.Chdir(t.TempDir())
+	files(t, map[string]string{
+		"output":                    triedLater,
+		"fails":                     "#!/bin/sh\necho broken\nexit 1\n",
+		"works":                     "#!/bin/sh\ncat ../output\n",
+		"limiter/go":                "",
+		"channels/go":               "",
+		"results/amd/channel-1.txt": "old",
+	})
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"fails", "works"} {
+		if err := os.Chmod(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &runner{built: map[string]string{"limiter": filepath.Join(wd, "works"), "channels": filepath.Join(wd, "fails")}}
+	try := measurement{name: "try", folder: "limiter", bench: "TryAcquireRelease"}
+	channel := measurement{name: "channel-1", folder: "channels", bench: "Channel", at: "pairs=1"}
+	if err := r.measure(t.Context(), []measurement{try, channel}, effort{rounds: 2}, "effort: 2 rounds\n"); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.failed) != 1 || !strings.Contains(r.failed[0].Error(), "broken") {
+		t.Errorf("failed = %v", r.failed)
+	}
+	for name, want := range map[string]string{
+		"results/amd/try.txt":       "effort: 2 rounds\n" + triedLater + triedLater,
+		"results/amd/channel-1.txt": "old",
+	} {
+		if got, err := os.ReadFile(name); string(got) != want {
+			t.Errorf("%s = %s, %v", name, got, err)
+		}
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for cpu, want := range map[string]kind{
+		"Intel(R) Xeon(R) Processor": intel, "12th Gen Intel(R) Core(TM) i7-1260P": intel,
+		"AMD EPYC": amd, "AMD EPYC 9654 96-Core Processor": amd,
+		"Apple M2": other, "": other,
+	} {
+		if got := kindOf(cpu); got != want {
+			t.Errorf("kindOf(%q) = %s, want %s", cpu, got, want)
+		}
+	}
+}
+
+// files writes files and the folders that they need.
+func files(t *testing.T, texts map[string]string) {
+	t.Helper()
+	for name, text := range texts {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -4,12 +4,41 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
 )
+
+// measured are the results of each measurement on one kind of processor, by its name.
+type measured map[string]*results
+
+// load reads all results that there are.
+func load() (map[kind]measured, error) {
+	all := map[kind]measured{}
+	for _, k := range kinds {
+		all[k] = measured{}
+		for _, m := range measurements() {
+			output, err := os.ReadFile(k.file(m.name))
+			if os.IsNotExist(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			res, err := m.parse(k.file(m.name), bytes.NewReader(output))
+			if err != nil {
+				return nil, err
+			}
+			if len(res.impls) > 0 {
+				all[k][m.name] = res
+			}
+		}
+	}
+	return all, nil
+}
 
 // results are what a measurement has yielded.
 type results struct {
@@ -26,7 +55,7 @@ type sample struct {
 	unit  string
 }
 
-// parse reads the benchmark's output. rounds holds the output of each, in its order.
+// parse reads the benchmark's output, all rounds in their order.
 func (m measurement) parse(name string, output io.Reader) (*results, error) {
 	r := &results{values: map[sample][]float64{}, config: map[string]string{}}
 	reader := benchfmt.NewReader(output, name)
@@ -88,7 +117,7 @@ func (r *results) add(m measurement, record *benchfmt.Result) error {
 	return nil
 }
 
-// units returns the units of impl's values, sorted.
+// units returns the units of the values.
 func (r *results) units() []string {
 	var units []string
 	for s := range r.values {
@@ -96,9 +125,24 @@ func (r *results) units() []string {
 			units = append(units, s.unit)
 		}
 	}
-	slices.Sort(units)
 	return units
 }
+
+// order returns the implementations in the order of the benchmark, ours first.
+func (r *results) order() []string {
+	impls := slices.Clone(r.impls)
+	slices.SortStableFunc(impls, func(a, b string) int { return rank(a) - rank(b) })
+	return impls
+}
+
+func rank(impl string) int {
+	if isOurs(impl) {
+		return 0
+	}
+	return 1
+}
+
+func isOurs(impl string) bool { return strings.HasPrefix(impl, ours) }
 
 // ratios returns, for each round, ours divided by the rival's.
 func (r *results) ratios(ours, rival string, point int, unit string) []float64 {

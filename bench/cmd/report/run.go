@@ -19,6 +19,7 @@ import (
 type runner struct {
 	binaries string            // folder of the test binaries
 	built    map[string]string // package's folder to binary; "": does not build
+	cpu      string            // the processor's name, once something is measured
 	failed   []error
 }
 
@@ -87,9 +88,9 @@ func (e effort) of(m measurement) (rounds int, benchtime string) {
 }
 
 // measure runs all measurements, a round of each before the next, so that a noisy minute
-// spoils a round of some and not all of one. A measurement's file in folder is replaced when
-// all its rounds are done; what failed keeps its old one.
-func (r *runner) measure(ctx context.Context, ms []measurement, e effort, folder, header string) error {
+// spoils a round of some and not all of one. A measurement's results are saved when all its
+// rounds are done; those of one that failed stay as they were.
+func (r *runner) measure(ctx context.Context, ms []measurement, e effort, header string) error {
 	output := map[string]*bytes.Buffer{}
 	spoilt := map[string]bool{}
 	most, total, done := 0, 0, 0
@@ -98,11 +99,7 @@ func (r *runner) measure(ctx context.Context, ms []measurement, e effort, folder
 		most, total = max(most, rounds), total+rounds
 		output[m.name] = bytes.NewBufferString(header)
 	}
-	start := time.Now()
-	before, after := "", "\n"
-	if i, err := os.Stderr.Stat(); err == nil && i.Mode()&os.ModeCharDevice != 0 {
-		before, after = "\r\x1b[K", "" // a terminal: one line, again and again
-	}
+	show := progress()
 	for round := range most {
 		for _, m := range ms {
 			rounds, benchtime := e.of(m)
@@ -110,28 +107,64 @@ func (r *runner) measure(ctx context.Context, ms []measurement, e effort, folder
 				continue
 			}
 			done++
-			fmt.Fprintf(os.Stderr, "%s%4d of %d after %s: %s, round %d of %d%s", before, done, total,
-				time.Since(start).Round(time.Second), m.name, round+1, rounds, after)
+			show(fmt.Sprintf("%d of %d: %s, round %d of %d", done, total, m.name, round+1, rounds))
 			out, err := r.run(ctx, m, benchtime, round)
 			if ctx.Err() != nil {
 				return ctx.Err()
+			}
+			output[m.name].Write(out)
+			if err == nil && round == rounds-1 {
+				err = r.save(m, output[m.name].Bytes())
 			}
 			if err != nil {
 				fmt.Fprintf(os.Stderr, "\n%v\n", err)
 				r.failed = append(r.failed, err)
 				spoilt[m.name] = true
-				continue
-			}
-			output[m.name].Write(out)
-			if round == rounds-1 {
-				if err := os.WriteFile(filepath.Join(folder, m.name+".txt"), output[m.name].Bytes(), 0o644); err != nil {
-					return err
-				}
 			}
 		}
 	}
 	fmt.Fprint(os.Stderr, "\n")
 	return nil
+}
+
+// progress returns a function that shows a text with the time since the start: in a terminal
+// in one line, again and again.
+func progress() func(text string) {
+	start := time.Now()
+	before, after := "", "\n"
+	if i, err := os.Stderr.Stat(); err == nil && i.Mode()&os.ModeCharDevice != 0 {
+		before, after = "\r\x1b[K", ""
+	}
+	return func(text string) {
+		fmt.Fprintf(os.Stderr, "%s%6s %s%s", before, time.Since(start).Round(time.Second), text, after)
+	}
+}
+
+// save replaces a measurement's results on the kind of processor that its output names. Those
+// on other kinds stay as they are.
+func (r *runner) save(m measurement, output []byte) error {
+	if _, err := r.parse(m, output); err != nil {
+		return err
+	}
+	k := kindOf(r.cpu)
+	if err := os.MkdirAll(k.folder(), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(k.file(m.name), output, 0o644)
+}
+
+// parse reads what a measurement has printed, and the processor's name. It returns an error if
+// there are no results.
+func (r *runner) parse(m measurement, output []byte) (*results, error) {
+	res, err := m.parse(m.name, bytes.NewReader(output))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.name, err)
+	}
+	if len(res.impls) == 0 {
+		return nil, fmt.Errorf("%s: no results of %s", m.name, m.pattern())
+	}
+	r.cpu = res.config["cpu"]
+	return res, nil
 }
 
 // quick runs each benchmark once and checks that each measurement and each line of the
@@ -150,26 +183,29 @@ func (r *runner) quick(ctx context.Context, ms []measurement) {
 		}
 		output[m.folder] = out
 	}
-	all := map[string]*results{}
+	all := measured{}
 	for _, m := range ms {
 		out := output[m.folder]
 		if out == nil {
 			continue
 		}
-		res, err := m.parse(m.name, bytes.NewReader(out))
-		switch {
-		case err != nil:
-			r.failed = append(r.failed, fmt.Errorf("%s: %w", m.name, err))
-		case len(res.impls) == 0:
-			r.failed = append(r.failed, fmt.Errorf("%s: no results of %s", m.name, m.pattern()))
-		default:
-			all[m.name] = res
+		res, err := r.parse(m, out)
+		if err != nil {
+			r.failed = append(r.failed, err)
+			continue
 		}
+		all[m.name] = res
 	}
+	r.checkLines(all)
+	fmt.Fprintf(os.Stderr, "%d measurements ran on %s\n", len(all), r.cpu)
+}
+
+// checkLines checks that each line of the table finds its implementations.
+func (r *runner) checkLines(all measured) {
 	for _, l := range goals() {
 		res := all[l.measurement]
 		if res == nil {
-			continue // not asked for, or complained of above
+			continue // not asked for, or already in r.failed
 		}
 		for _, impl := range []string{l.ours, l.rival} {
 			if impl != "" && !slices.Contains(res.impls, impl) {
@@ -177,7 +213,6 @@ func (r *runner) quick(ctx context.Context, ms []measurement) {
 			}
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%d measurements ran\n", len(all))
 }
 
 // err returns what failed, nil if nothing did.

@@ -4,48 +4,32 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// write makes RESULTS.md and the plots of all results in folder.
-func write(folder string) error {
-	all := map[string]*results{}
-	for _, m := range measurements() {
-		f, err := os.Open(filepath.Join(folder, m.name+".txt"))
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		res, err := m.parse(f.Name(), f)
-		_ = f.Close()
-		if err != nil {
-			return err
-		}
-		if len(res.impls) > 0 {
-			all[m.name] = res
-		}
+// write makes RESULTS.md, the tables in both README.md and the plots of all results.
+func write() error {
+	all, err := load()
+	if err != nil {
+		return err
 	}
+	summary := summary(all)
 	var t strings.Builder
 	t.WriteString("# Results\n\nWritten by `go run ./cmd/report` from the files in [results](results); what is measured, and how to read it, is in the [README](README.md).\n\n")
-	summary := summary(all)
-	t.WriteString("## The goals\n\n" + summary + "![ratios](plots/ratios.svg)\n\n")
+	t.WriteString("## The goals\n\n" + summary + "\n")
 	implTables(&t, all)
 	curveTables(&t, all)
 	if err := os.WriteFile("RESULTS.md", []byte(t.String()), 0o644); err != nil {
 		return err
 	}
-	if err := inject("README.md", summary+"![ratios](plots/ratios.svg)\n"); err != nil {
+	if err := inject("README.md", summary); err != nil {
 		return err
 	}
 	if err := inject("../README.md", headlines(all)); err != nil {
 		return err
 	}
-	return plots(all, "plots")
+	return newPlotSet(all, "plots").write()
 }
 
 // A file that has these two lines gets the table between them.
@@ -71,126 +55,134 @@ func inject(file, text string) error {
 	return os.WriteFile(file, []byte(before+injectBegin+"\n"+text+"\n"+injectEnd+after), 0o644)
 }
 
-// summary returns where the figures are from, and the table of goals.
-func summary(all map[string]*results) string {
+// summary returns where the figures are from, the table of goals and its plot.
+func summary(all map[kind]measured) string {
 	var t strings.Builder
 	provenance(&t, all)
 	goalTable(&t, all)
+	fmt.Fprintf(&t, "The plot is of the processor that was measured last, %s. Every plot names its processor.\n\n![ratios](plots/ratios.svg)\n", newPlotSet(all, "").cpu)
 	return t.String()
 }
 
-// provenance tells where the figures are from. There is more than one answer where some
-// were measured again later.
-func provenance(t *strings.Builder, all map[string]*results) {
-	for _, k := range []struct{ key, title string }{
-		{"cpu", "machine"},
-		{"cores", "cores"},
-		{"goos", "system"},
-		{"goarch", "architecture"},
-		{"goversion", "Go"},
-		{"commit", "commit"},
-		{"date", "date"},
-		{"command", "command"},
-		{"effort", "effort"},
-	} {
-		seen := map[string]bool{}
-		for _, res := range all {
-			if v := res.config[k.key]; v != "" {
-				seen[v] = true
-			}
+// provenance writes where the figures of each column are from. There is more than one answer
+// where rows were measured at different times.
+func provenance(t *strings.Builder, all map[kind]measured) {
+	row(t, "column", "processor", "cores", "system", "architecture", "Go", "commit", "date", "effort")
+	row(t, "---", "---", "--:", "---", "---", "---", "---", "---", "---")
+	for _, k := range seen(all) {
+		ms := all[k]
+		dates := ms.settings("date")
+		for i, d := range dates {
+			dates[i] = day(d)
 		}
-		values := slices.Sorted(maps.Keys(seen))
-		if k.key == "command" {
-			for i, v := range values {
-				values[i] = "`" + v + "`"
-			}
+		if len(dates) > 1 {
+			dates = slices.Compact([]string{dates[0], dates[len(dates)-1]})
 		}
-		fmt.Fprintf(t, "- %s: %s\n", k.title, strings.Join(values, ", "))
+		one := func(key string) string { return strings.Join(ms.settings(key), ", ") }
+		row(t, string(k), one("cpu"), one("cores"), one("goos"), one("goarch"), one("goversion"), one("commit"),
+			strings.Join(dates, " to "), strings.Join(ms.settings("effort"), "; "))
+	}
+	t.WriteString("\nThe commit and the date of each row are beside its figures in [RESULTS.md](RESULTS.md#every-implementation).\n\n")
+}
+
+// settings returns the different values of a setting in all results, sorted.
+func (ms measured) settings(key string) []string {
+	values := map[string]bool{}
+	for _, res := range ms {
+		if v := res.config[key]; v != "" {
+			values[v] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(values))
+}
+
+// day returns the date without the time of day, which earlier results do not have.
+func day(date string) string {
+	d, _, _ := strings.Cut(date, " ")
+	return d
+}
+
+// seen returns the kinds of processors that have results.
+func seen(all map[kind]measured) []kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return len(all[k]) == 0 })
+}
+
+const explained = "Ratio: the median of the paired ratios, ours to the rival's, with the quartiles in brackets. " +
+	"With a sign and ns: the same of the differences, ours less the rival's. With a unit and no rival: the amount of ours. Less is better. " +
+	"Allocs: of ours, per operation. A timed row may have 0, or as many as its goal says. Met: ratio and allocs, on the processors that were measured.\n\n"
+
+// goalTable writes the lines, with a goal and a ratio for each kind of processor.
+func goalTable(t *strings.Builder, all map[kind]measured) {
+	columns := []kind{intel, amd}
+	if len(all[other]) > 0 {
+		columns = append(columns, other)
+	}
+	head, rule := []string{"work", "rival"}, []string{"---", "---"}
+	for _, k := range columns {
+		if k != other {
+			head, rule = append(head, "goal "+string(k)), append(rule, "--:")
+		}
+		head, rule = append(head, "ratio "+string(k)), append(rule, "--:")
+	}
+	t.WriteString(explained)
+	row(t, append(head, "met", "allocs")...)
+	row(t, append(rule, ":-:", "--:")...)
+	for _, l := range goals() {
+		goalRow(t, l, columns, all)
+	}
+	t.WriteString("\n")
+	for _, k := range columns {
+		if met, judged := count(k, all[k]); judged > 0 {
+			fmt.Fprintf(t, "%s: %d of %d goals are met.\n", k, met, judged)
+		}
 	}
 	t.WriteString("\n")
 }
 
-// verdict is how a line of the table came out.
-type verdict struct {
-	line
-	ours, theirs  float64 // medians
-	ratio         float64 // median of the pairs' ratios, or of their differences
-	low, high     float64 // the pairs' quartiles
-	rounds        int
-	bytes, allocs float64 // of ours, per operation
-	met           bool
+func goalRow(t *strings.Builder, l line, columns []kind, all map[kind]measured) {
+	cells := []string{l.work, l.rival}
+	met, allocs := map[kind]string{}, map[kind]string{}
+	for _, k := range columns {
+		ratio := "not measured"
+		if v, ok := judge(l, k, all[k]); ok {
+			ratio, met[k], allocs[k] = v.compared(), v.answer(), v.allocated()
+		}
+		if k != other {
+			cells = append(cells, l.wanted(k))
+		}
+		cells = append(cells, ratio)
+	}
+	row(t, append(cells, together(columns, met), together(columns, allocs))...)
 }
 
-// judge returns the verdict on a line, false if there is nothing to judge.
-func judge(l line, all map[string]*results) (verdict, bool) {
-	res := all[l.measurement]
-	if res == nil {
-		return verdict{}, false
+// together returns the texts for some kinds of processors in one cell: once if they are equal.
+func together(columns []kind, of map[kind]string) string {
+	var texts, named []string
+	for _, k := range columns {
+		if of[k] != "" {
+			texts, named = append(texts, of[k]), append(named, string(k)+" "+of[k])
+		}
 	}
-	unit := l.unit
-	if unit == "" {
-		unit = "ns/op"
+	if len(slices.Compact(texts)) == 1 {
+		return texts[0]
 	}
-	mine := res.values[sample{l.ours, 0, unit}]
-	v := verdict{
-		line: l, ours: median(mine), rounds: len(mine),
-		bytes:  median(res.values[sample{l.ours, 0, "B/op"}]),
-		allocs: median(res.values[sample{l.ours, 0, "allocs/op"}]),
-	}
-	if len(mine) == 0 {
-		return v, false
-	}
-	if l.unit != "" {
-		v.met = v.ours <= l.goal
-		return v, true
-	}
-	compare := res.ratios
-	if l.more {
-		compare = res.differences
-	}
-	pairs := compare(l.ours, l.rival, 0, unit)
-	if len(pairs) == 0 {
-		return v, false
-	}
-	v.rounds = len(pairs)
-	v.theirs = median(res.values[sample{l.rival, 0, unit}])
-	v.ratio, v.low, v.high = median(pairs), quantile(pairs, 0.25), quantile(pairs, 0.75)
-	v.met = v.ratio <= l.goal && (!l.noAlloc || v.allocs == 0)
-	return v, true
+	return strings.Join(named, ", ")
 }
 
-func goalTable(t *strings.Builder, all map[string]*results) {
-	t.WriteString("ratio: the median of the paired ratios, ours to theirs; in brackets, the quartiles. With a sign and ns: the same of the differences, ours less theirs. Less is better.\n\n" +
-		"| work | to | ours | theirs | ratio | goal | met | ours: B/op | allocs/op |\n|---|---|--:|--:|--:|--:|:-:|--:|--:|\n")
-	met, judged := 0, 0
+// count returns how many of the goals on a kind of processor are met, of those that were
+// measured.
+func count(k kind, ms measured) (met, judged int) {
 	for _, l := range goals() {
-		v, ok := judge(l, all)
-		if !ok {
-			fmt.Fprintf(t, "| %s | %s | | | not measured | %s | | | |\n", l.work, l.rival, l.wanted())
+		v, ok := judge(l, k, ms)
+		if !ok || v.most == 0 {
 			continue
 		}
 		judged++
-		mark := "no"
 		if v.met {
 			met++
-			mark = "yes"
 		}
-		if l.unit != "" {
-			fmt.Fprintf(t, "| %s | | %s%s | | | %s | %s | | |\n", l.work, figure(v.ours), l.suffix(), l.wanted(), mark)
-			continue
-		}
-		fmt.Fprintf(t, "| %s | %s | %s ns | %s ns | %s | %s | %s | %s | %s |\n",
-			l.work, l.rival, figure(v.ours), figure(v.theirs), v.compared(), l.wanted(), mark, figure(v.bytes), figure(v.allocs))
 	}
-	fmt.Fprintf(t, "\n%d of %d goals are met.\n\n", met, judged)
-}
-
-// compared returns how ours compares with theirs, for a table.
-func (v verdict) compared() string {
-	if v.more {
-		return fmt.Sprintf("**%+.0f ns** (%+.0f–%+.0f)", v.ratio, v.low, v.high)
-	}
-	return fmt.Sprintf("**%.2f** (%.2f–%.2f)", v.ratio, v.low, v.high)
+	return met, judged
 }
 
 // headline is a line of the front page: which line of the table, and what a reader has to know of it.
@@ -205,122 +197,36 @@ var headlineRows = []headline{
 	{"pool", "pond", "worker pool, empty task", "16 workers, a queue of 1,024"},
 }
 
-// headlines returns the few lines that stand on the front page.
-func headlines(all map[string]*results) string {
+// headlines returns the few lines for the front page.
+func headlines(all map[kind]measured) string {
 	var t strings.Builder
-	t.WriteString("| work | held, and who competes | to | ours | theirs | ratio |\n|---|---|---|--:|--:|--:|\n")
+	columns := seen(all)
+	head, rule := []string{"work", "held, and who competes", "to"}, []string{"---", "---", "---"}
+	for _, k := range columns {
+		head, rule = append(head, "ours, "+string(k), "ratio, "+string(k)), append(rule, "--:", "--:")
+	}
+	row(&t, head...)
+	row(&t, rule...)
 	for _, h := range headlineRows {
 		for _, l := range goals() {
 			if l.measurement != h.measurement || l.rival != h.rival || l.ours != ours {
 				continue
 			}
-			if v, ok := judge(l, all); ok {
-				fmt.Fprintf(&t, "| %s | %s | %s | %s ns | %s ns | %s |\n",
-					h.work, h.held, h.rival, figure(v.ours), figure(v.theirs), v.compared())
+			cells := []string{h.work, h.held, h.rival}
+			for _, k := range columns {
+				if v, ok := judge(l, k, all[k]); ok {
+					cells = append(cells, figure(v.ours)+" ns", v.compared())
+				} else {
+					cells = append(cells, "", "")
+				}
 			}
+			row(&t, cells...)
 		}
 	}
 	return t.String()
 }
 
-func implTables(t *strings.Builder, all map[string]*results) {
-	t.WriteString("## Every implementation\n\nMedians. ratio: the median of the paired ratios, the first line's to this one's.\n\n")
-	for _, f := range families {
-		fmt.Fprintf(t, "![%s](plots/%s.svg)\n", f.title, f.name)
-	}
-	for _, m := range measurements() {
-		res := all[m.name]
-		if res == nil || m.curve != nil {
-			continue
-		}
-		units := res.units()
-		title := strings.TrimSuffix("Benchmark"+m.bench+"/"+m.at, "/")
-		fmt.Fprintf(t, "\n### %s\n\n`%s` in [results/%s.txt](results/%s.txt)\n\n| impl |", m.name, title, m.name, m.name)
-		for _, u := range units {
-			fmt.Fprintf(t, " %s |", u)
-		}
-		timed := slices.Contains(units, "ns/op")
-		if timed {
-			t.WriteString(" ratio |")
-		}
-		t.WriteString("\n|---|" + strings.Repeat("--:|", len(units)))
-		if timed {
-			t.WriteString("--:|")
-		}
-		t.WriteString("\n")
-		impls := res.order()
-		for _, impl := range impls {
-			fmt.Fprintf(t, "| %s |", impl)
-			for _, u := range units {
-				fmt.Fprintf(t, " %s |", cell(res.values[sample{impl, 0, u}]))
-			}
-			if timed {
-				fmt.Fprintf(t, " %.2f |", median(res.ratios(impls[0], impl, 0, "ns/op")))
-			}
-			t.WriteString("\n")
-		}
-	}
-	t.WriteString("\n")
-}
-
-// order returns the implementations in the order of the benchmark, ours first.
-func (r *results) order() []string {
-	impls := slices.Clone(r.impls)
-	slices.SortStableFunc(impls, func(a, b string) int {
-		return rank(a) - rank(b)
-	})
-	return impls
-}
-
-func rank(impl string) int {
-	if isOurs(impl) {
-		return 0
-	}
-	return 1
-}
-
-func isOurs(impl string) bool { return strings.HasPrefix(impl, ours) }
-
-func curveTables(t *strings.Builder, all map[string]*results) {
-	t.WriteString("## How cost grows\n\nns per operation, medians.\n")
-	for _, m := range measurements() {
-		res := all[m.name]
-		if res == nil || m.curve == nil {
-			continue
-		}
-		fmt.Fprintf(t, "\n### %s\n\n`Benchmark%s` in [results/%s.txt](results/%s.txt)\n\n![%s](plots/%s.svg)\n\n| %s |",
-			m.curve.title, m.bench, m.name, m.name, m.curve.title, m.name, m.curve.label)
-		impls := res.order()
-		for _, impl := range impls {
-			fmt.Fprintf(t, " %s |", impl)
-		}
-		t.WriteString("\n|--:|" + strings.Repeat("--:|", len(impls)) + "\n")
-		for _, p := range res.points {
-			fmt.Fprintf(t, "| %d |", p)
-			for _, impl := range impls {
-				fmt.Fprintf(t, " %s |", cell(res.values[sample{impl, p, "ns/op"}]))
-			}
-			t.WriteString("\n")
-		}
-	}
-}
-
-// cell returns the median for a table, nothing if there is none.
-func cell(values []float64) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return figure(median(values))
-}
-
-// figure returns v with three figures, but without fractions above 100.
-func figure(v float64) string {
-	switch {
-	case v < 0.005 && v > -0.005:
-		return "0"
-	case v >= 99.95:
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	default:
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
+// row writes a row of a table.
+func row(t *strings.Builder, cells ...string) {
+	t.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
