@@ -67,13 +67,12 @@ type Permits interface {
 
 // Watched grants leases whose end the hook of [Ways.Watch] is told of; L is core.Lease.
 type Watched[L any] interface {
-	// TryAcquire and Acquire are the limiter's own; only their leases are watched. A lease
-	// granted to a caller that waited counts its time from the return of Acquire.
+	// TryAcquire and Acquire are the limiter's own, whose leases are watched too.
 	TryAcquire(permits int) L
 	Acquire(ctx context.Context, permits int) (L, error)
 
-	// Resize puts another limit in force, from 1 to the limiter's PermitLimit. It costs no
-	// more than a lock; what is held stays held, and a waiter that now fits is served at once. A
+	// Resize puts another limit in force, from 1 to the limiter's PermitLimit. It costs a
+	// lock and an allocation; what is held stays held, and a waiter that now fits is served at once. A
 	// request for more than the limit in force waits or is rejected: ErrPermitsExceedLimit is
 	// measured against the PermitLimit. The leases, their metadata and the statistics tell
 	// of the limit in force. The limiter's Update puts its own limit in force again.

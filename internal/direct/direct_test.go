@@ -202,12 +202,14 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 
 		watched.TryAcquire(0).Release()
 		watched.TryAcquire(11).Release()
-		l.TryAcquire(1).Release() // the limiter's own leases are not watched
 		other := limiter(t, 1, 0).TryAcquire(1)
 		watched.End(other, direct.Dropped)
 		watched.End(core.Lease{}, direct.Dropped)
 		require.Empty(t, all.take())
 		require.Equal(t, 10, l.Available())
+
+		l.TryAcquire(1).Release() // a lease of the limiter's own
+		require.Equal(t, []told{{direct.End{Granted: 4 * time.Second, Permits: 1, InFlight: 1}, direct.Released}}, all.take())
 	})
 }
 
@@ -267,6 +269,7 @@ func TestStressTogether(t *testing.T) {
 				case 2:
 					if lease, err := l.Acquire(t.Context(), n); err == nil {
 						enter(n)
+						watched.Add(1)
 						out.Add(int64(-n))
 						lease.Release()
 					}

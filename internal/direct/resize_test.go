@@ -72,6 +72,8 @@ func TestResize(t *testing.T) {
 			assert.True(t, idle)
 			time.Sleep(time.Second)
 			w.TryAcquire(2).Release()
+			_, idle = l.IdleFor() // seen first
+			assert.True(t, idle)
 			time.Sleep(time.Second)
 			d, idle := l.IdleFor()
 			assert.True(t, idle)
@@ -116,19 +118,20 @@ type only struct{ direct.Watched[core.Lease] }
 
 func (only) Available() int { return 0 }
 
-func TestResizeAllocatesNothing(t *testing.T) {
+// An epoch is all that a Resize allocates.
+func TestResizeAllocatesOnce(t *testing.T) {
 	if raceDetector {
 		t.Skip("sync.Pool drops at random")
 	}
 	w := watched(t, limiter(t, 1000, 0), deaf)
 	n := 0
-	require.Zero(t, int(testing.AllocsPerRun(2000, func() {
+	require.LessOrEqual(t, testing.AllocsPerRun(2000, func() {
 		n++
 		a, b := w.TryAcquire(1), w.TryAcquire(1)
 		w.Resize(500 + n%100)
 		a.Release()
 		b.Release()
-	})))
+	}), 1.0)
 }
 
 // Whatever the limit is meanwhile, nothing is lost, and what is in flight is never told to

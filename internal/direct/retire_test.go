@@ -3,7 +3,6 @@ package direct_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -88,10 +87,8 @@ func TestRetire(t *testing.T) {
 
 				refused := l.TryAcquire(1)
 				require.Equal(t, core.ErrClosed, refused.Err())
-				require.Equal(t, direct.Closed, ways.Turn(refused))
-				refused, err := l.Acquire(t.Context(), 1)
+				_, err := l.Acquire(t.Context(), 1)
 				require.Equal(t, core.ErrClosed, err)
-				require.Equal(t, direct.Closed, ways.Turn(refused))
 				require.Equal(t, core.ErrClosed, l.TryAcquire(0).Err())
 
 				lease.Release()
@@ -153,152 +150,6 @@ func TestRetireOfOthers(t *testing.T) {
 		require.False(t, ways.Retire(other, 0), name)
 	}
 	require.True(t, l.TryAcquire(1).Acquired())
-	require.Equal(t, direct.Closed, ways.Turn(new(core.TokenBucket).TryAcquire(1)))
-}
-
-// Of a rate limiter's grants each third is Due, whatever comes between: windows and credits
-// that begin, updates, cells whose generations are used up, metadata.
-func TestEachThirdTurnIsDue(t *testing.T) {
-	limiters := fours(time.Second)
-	delete(limiters, "concurrency")
-	limiters["large bucket"] = func() closable { // lends a credit
-		return made(core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: math.MaxInt, TokensPerPeriod: math.MaxInt / 1024, ReplenishmentPeriod: time.Hour,
-		}))
-	}
-	limiters["wide bucket"] = func() closable { // has 256 generations
-		return made(core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: 1 << 20, TokensPerPeriod: 1, ReplenishmentPeriod: 15 * time.Second,
-		}))
-	}
-	for name, limiter := range limiters {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := limiter()
-				r := rand.New(rand.NewPCG(1, 2))
-				grants, dues := 0, 0
-				for range 20_000 {
-					lease := l.TryAcquire(r.IntN(3))
-					if r.IntN(2) == 0 {
-						lease = lease.With(core.ReasonPhrase.With("added"))
-					}
-					if !lease.Acquired() || lease.Permits() == 0 {
-						require.Equal(t, direct.Uncounted, ways.Turn(lease))
-						time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond)
-						if m, ok := l.(core.Replenisher); ok {
-							m.TryReplenish()
-						}
-						continue
-					}
-					grants++
-					if turn := ways.Turn(lease); turn == direct.Due {
-						dues++
-					} else {
-						require.Equal(t, direct.Passed, turn)
-					}
-					require.Equal(t, grants/direct.Turns, dues)
-					switch b, ok := l.(*core.TokenBucket); {
-					case r.IntN(50) == 0:
-						l.Available()
-						l.IdleFor()
-					case ok && r.IntN(50) == 0:
-						require.NoError(t, b.Update(b.Options()))
-					}
-				}
-				require.Greater(t, grants, 1000)
-			})
-		})
-	}
-}
-
-// The same from end to end of a cell.
-func TestEachThirdTurnIsDueThroughMillions(t *testing.T) {
-	for name, limiter := range map[string]closable{
-		"bucket": made(core.NewTokenBucket(core.PerSecond(1_000_000_000, 1_000_000))),
-		"large": made(core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: math.MaxInt, TokensPerPeriod: math.MaxInt / 1024, ReplenishmentPeriod: time.Hour,
-		})),
-		"window": made(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: math.MaxInt, Window: time.Hour})),
-	} {
-		t.Run(name, func(t *testing.T) {
-			for i := range 1<<20 + 5000 {
-				want := direct.Passed
-				if (i+1)%direct.Turns == 0 {
-					want = direct.Due
-				}
-				if i%100_000 == 0 || i > 1<<20-200 && i%2 == 0 {
-					limiter.IdleFor() // an opening
-				}
-				if got := ways.Turn(limiter.TryAcquire(1)); got != want {
-					t.Fatalf("grant %d: %d, want %d", i, got, want)
-				}
-			}
-			require.Equal(t, uint64(1<<20+5000), limiter.Statistics().Granted)
-		})
-	}
-}
-
-// A grant to one that waited has its turn as well; one that was undone keeps it.
-func TestTurnsOfThoseThatWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := made(core.NewTokenBucket(core.TokenBucketOptions{
-			TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10,
-		}))
-		turns := []direct.Turn{ways.Turn(l.TryAcquire(1))}
-		for i := range 8 {
-			ctx, cancel := context.WithCancel(t.Context())
-			if i == 4 { // ends at the instant of the grant
-				time.AfterFunc(time.Second, cancel)
-			}
-			lease, err := l.Acquire(ctx, 1)
-			if err == nil {
-				turns = append(turns, ways.Turn(lease))
-			} else {
-				require.Equal(t, direct.Uncounted, ways.Turn(lease))
-				time.Sleep(time.Second)
-			}
-			cancel()
-		}
-		due := 0
-		for _, turn := range turns {
-			require.NotEqual(t, direct.Uncounted, turn)
-			if turn == direct.Due {
-				due++
-			}
-		}
-		require.GreaterOrEqual(t, due, 2)
-	})
-}
-
-// A lease tells the instant of its decision, from whatever base.
-func TestDecided(t *testing.T) {
-	for name, limiter := range fours(time.Second) {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				base := time.Now()
-				time.Sleep(time.Hour)
-				l := limiter()
-				for range 3 {
-					time.Sleep(time.Minute)
-					want := int64(time.Since(base))
-					at, ok := ways.Decided(l.TryAcquire(1).With(core.ReasonPhrase.With("added")), base)
-					require.Equal(t, name != "concurrency" && name != "manual", ok)
-					if ok {
-						require.Equal(t, want, at)
-					}
-				}
-				_, ok := ways.Decided(l.TryAcquire(0), base)
-				require.False(t, ok)
-			})
-		})
-	}
-	b := made(core.NewTokenBucket(core.Every(time.Hour, 1)))
-	before := time.Now()
-	b.TryAcquire(1)
-	at, ok := ways.Decided(b.TryAcquire(1), before) // refused
-	require.True(t, ok)
-	require.GreaterOrEqual(t, at, int64(0))
-	require.LessOrEqual(t, at, int64(time.Since(before)))
 }
 
 // Of a grant and a Retire that race exactly one wins: those that use a limiter, and whoever
@@ -376,6 +227,6 @@ func TestStressRetire(t *testing.T) {
 func ExampleWays_retire() {
 	ways := direct.Core[core.Lease]()
 	bucket, _ := core.NewTokenBucket(core.Every(time.Hour, 1))
-	fmt.Println(ways.Retire(bucket, 0), ways.Turn(bucket.TryAcquire(1)) == direct.Closed)
-	// Output: true true
+	fmt.Println(ways.Retire(bucket, 0), bucket.TryAcquire(1).Err())
+	// Output: true core: limiter is closed
 }
