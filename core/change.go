@@ -32,7 +32,7 @@ func (e *engine) replace(now int64, t terms) {
 	old := e.epoch.Load()
 	t.base = old.base
 	t.From = t.origin(now)
-	if old.hook != nil {
+	if old.hook != nil && t.hook == nil {
 		t.label, t.watched = &label{t.name, t.anchor, old.hook}, true
 	}
 	last := e.number()

@@ -179,10 +179,10 @@ func (t *terms) concurrencyFigures(state int64) (limit, left int) {
 	return int(state >> 32), int(state & freeMask)
 }
 
-// release gives back what a lease holds: the hot one in one swap.
+// release gives back what a lease holds: the hot one in one swap, unless a hook is told.
 func (l Lease) release() {
 	t, w := l.t, l.t.word.Load()
-	if l.outcome() == held && w&hot != 0 && (w^l.bits)&(shut|hot|generationMask) == 0 &&
+	if w&hot != 0 && (w^l.bits)&(shut|hot|generationMask) == 0 && l.outcome() == held &&
 		t.word.CompareAndSwap(w, w-hot+l.bits>>outcomeBits&maxPermits) {
 		return
 	}
