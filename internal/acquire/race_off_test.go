@@ -1,0 +1,5 @@
+//go:build !race
+
+package acquire_test
+
+const raceDetector = false
