@@ -1,0 +1,208 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// shadows returns the shadow of a limiter as all that it is.
+func shadows(tb testing.TB, l core.Limiter) everything {
+	tb.Helper()
+	s, ok := core.Shadow(l).(everything)
+	require.True(tb, ok)
+	return s
+}
+
+// isShadowed finds that the permits are granted by nobody, with the error that the limiter would
+// have given.
+func isShadowed(tb testing.TB, lease core.Lease, permits int) error {
+	tb.Helper()
+	require.True(tb, lease.Acquired())
+	require.NoError(tb, lease.Err())
+	require.Equal(tb, permits, lease.Permits())
+	err, ok := core.Shadowed.From(lease)
+	require.True(tb, ok)
+	require.Error(tb, err)
+	return err
+}
+
+func TestAShadowGrantsWhatIsRefused(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		s := shadows(t, l)
+		lease := takes(t, s, 4)
+		_, ok := core.Shadowed.From(lease)
+		require.False(t, ok, "a grant comes back as it is")
+		available(t, s, 1)
+
+		retry := time.Second
+		if _, rate := l.(core.Replenisher); !rate {
+			retry = 0
+		}
+		begun := time.Now()
+		rejection(t, isShadowed(t, s.TryAcquire(2), 2), "permits exhausted", retry)
+		would, err := s.Acquire(t.Context(), 2)
+		require.NoError(t, err)
+		rejection(t, isShadowed(t, would, 2), "permits exhausted", retry)
+		require.Equal(t, begun, time.Now(), "it never waits")
+		failed(t, core.ErrPermitsExceedLimit, isShadowed(t, s.TryAcquire(6), 6), 6)
+		counts(t, s, 5, 1, 0, 1, 2)
+		counts(t, l, 5, 1, 0, 1, 2)
+
+		would.Release()
+		s.Refund(would)
+		available(t, s, 1)
+		s.Refund(lease)
+		available(t, l, 5)
+		idleFor(t, s, 0)
+
+		require.NoError(t, s.Close())
+		require.Equal(t, core.ErrClosed, isShadowed(t, s.TryAcquire(1), 1))
+		closed, err := s.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, core.ErrClosed, isShadowed(t, closed, 1))
+		require.Equal(t, core.ErrClosed, isShadowed(t, s.TryAcquire(0), 0))
+	})
+}
+
+// Done contexts and negative permits are errors as ever, in the contract's order.
+func TestAShadowsErrors(t *testing.T) {
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, l := range map[string]core.Limiter{"limiter": concurrency(t, 1, 1), "nil": nil} {
+		t.Run(name, func(t *testing.T) {
+			s := core.Shadow(l)
+			require.Equal(t, core.ErrNegativePermits, s.TryAcquire(-1).Err())
+			_, err := s.Acquire(done, -1)
+			require.Equal(t, core.ErrNegativePermits, err)
+			lease, err := s.Acquire(done, 1)
+			require.Equal(t, context.Canceled, err)
+			require.Equal(t, err, lease.Err())
+			if l != nil {
+				available(t, s, 1)
+			}
+		})
+	}
+}
+
+func TestAShadowSettles(t *testing.T) {
+	added := core.NewMetadataKey[string]("ADDED")
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		s := shadows(t, l)
+		lease := takes(t, s, 3)
+		lease = settles(t, s, lease, 4)
+		available(t, l, 1)
+
+		would := s.TryAcquire(2)
+		err := isShadowed(t, would, 2)
+		for _, n := range []int{7, 0, 3, -1, 2} {
+			would = s.Settle(would.With(added.With("it")), n)
+			require.Equal(t, err, isShadowed(t, would, max(n, 0)))
+			v, _ := added.From(would)
+			require.Equal(t, "it", v)
+			available(t, l, 1)
+		}
+		would.Release()
+		s.Refund(would)
+		available(t, l, 1)
+		settles(t, s, lease, 0)
+		available(t, l, 5)
+	})
+}
+
+// It is what the limiter is.
+func TestAShadowIsWhatTheLimiterIs(t *testing.T) {
+	eachOfFour(t, 5, 5, func(t *testing.T, l everything) {
+		s := core.Shadow(l)
+		_, rate := l.(core.Replenisher)
+		_, replenisher := s.(core.Replenisher)
+		_, resetter := s.(core.Resetter)
+		require.Equal(t, rate, replenisher)
+		require.Equal(t, rate, resetter)
+		require.Equal(t, core.Limiter(l), s.(interface{ Unwrap() core.Limiter }).Unwrap())
+		require.Contains(t, s.(fmt.Stringer).String(), "shadowed")
+		if r, ok := s.(core.Replenisher); ok {
+			require.Equal(t, l.(core.Replenisher).ReplenishmentPeriod(), r.ReplenishmentPeriod())
+			require.True(t, r.AutoReplenishing())
+			require.False(t, r.TryReplenish())
+			takes(t, s, 5)
+			s.(core.Resetter).Reset()
+			available(t, s, 5)
+		}
+	})
+	s := shadows(t, bareLimiter{concurrency(t, 3, 0)})
+	require.Equal(t, core.Statistics{Available: 3}, s.Statistics())
+	_, idle := s.IdleFor()
+	require.False(t, idle)
+	require.NoError(t, s.Close())
+	lease := takes(t, s, 2)
+	s.Refund(lease)
+	available(t, s, 3)
+}
+
+func TestAShadowOfNil(t *testing.T) {
+	for _, l := range []core.Limiter{nil, (*core.TokenBucket)(nil)} {
+		s := core.Shadow(l)
+		err := isShadowed(t, s.TryAcquire(1_000_000), 1_000_000)
+		require.ErrorContains(t, err, "nil")
+		lease, acquireErr := s.Acquire(t.Context(), 2)
+		require.NoError(t, acquireErr)
+		require.Equal(t, err, isShadowed(t, lease, 2))
+		require.Zero(t, s.Available())
+		require.NoError(t, s.(io.Closer).Close())
+		require.Equal(t, 3, s.(core.Settler).Settle(lease, 3).Permits())
+	}
+}
+
+// A shadow in a chain refuses nobody; the others do, and what the shadow took goes back.
+func TestAShadowInAChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watched, slots := concurrency(t, 2, 9), concurrency(t, 5, 9)
+		c := chain(t, core.Shadow(watched), slots)
+		lease := takes(t, c, 4) // more than the watched one's limit
+		_, ok := core.Shadowed.From(lease)
+		require.True(t, ok)
+		available(t, watched, 2)
+		available(t, slots, 1)
+		a := queues(t, c, 2)
+		available(t, watched, 0)
+		a.cancelled(t)
+		available(t, watched, 2)
+		a = queues(t, c, 2)
+		lease = c.Settle(lease, 3)
+		a.granted(t)
+		require.Equal(t, 3, lease.Permits())
+		lease.Release()
+		a.lease.Release()
+		available(t, watched, 2)
+		available(t, slots, 5)
+	})
+}
+
+// A limit is watched before it is enforced: nobody is refused, and the counts tell who would
+// have been.
+func ExampleShadow() {
+	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "new limit", PermitLimit: 1})
+	watched := core.Shadow(limiter)
+
+	first, second := watched.TryAcquire(1), watched.TryAcquire(1)
+	fmt.Println(first.Acquired(), second.Acquired())
+	if err, ok := core.Shadowed.From(second); ok {
+		fmt.Println("would be refused:", errors.Is(err, core.ErrRejected))
+	}
+	second.Release() // it held nothing
+	first.Release()
+	fmt.Println(limiter.Statistics())
+	// Output:
+	// true true
+	// would be refused: true
+	// 1 of 1 available, 0 queued, 1 granted, 1 rejected
+}
