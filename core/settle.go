@@ -97,9 +97,12 @@ func (l Lease) renewed(e *engine, now int64, n int) Lease {
 
 // complete returns a lease of n permits that gives nothing back, with the metadata of l.
 func (l Lease) complete(n int) Lease {
-	t, x, f := l.home(), l.carried(), l.figures()
-	if t.terms == nil {
-		t = t.e.epoch.Load() // others use that ticket now
+	x, f := l.carried(), l.figures()
+	var t *ticket // nil: of no limiter that tells more
+	if l.terms() != nil {
+		if t = l.home(); t.terms == nil {
+			t = t.e.epoch.Load() // others use that ticket now
+		}
 	}
 	s := grant(t, free, 0, n, int64(f.left), f.reset)
 	if x.meta == nil {

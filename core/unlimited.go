@@ -61,11 +61,7 @@ func (u *unlimited) Settle(l Lease, permits int) Lease {
 	if l.outcome() != free || l.terms() != nil {
 		return l
 	}
-	settled := grant(nil, free, 0, max(permits, 0), -1, -1)
-	if x := l.extra(); x != nil {
-		return settled.With(x.meta...)
-	}
-	return settled
+	return l.complete(max(permits, 0))
 }
 
 func (u *unlimited) Close() error {
