@@ -211,6 +211,11 @@ func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
 		return l
 	}
 	t := l.home()
+	if t.word.Load() > maxGeneration { // they are used up
+		terms := t.terms
+		t = newChainTicket(c, t.x.parts)
+		t.terms = terms
+	}
 	next := l.standIn(t, held, t.word.Load(), permits)
 	if permits == 0 {
 		next = l.complete(0)

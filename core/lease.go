@@ -94,7 +94,7 @@ func (l Lease) Release() {
 }
 
 // releaseSlow is release for a lease that is not in its epoch's word: one of a ticket, of a
-// chain, of Grant, with metadata added, or of before an Update.
+// chain, of Grant, with metadata added, or of before an Update; and for a watched one.
 func (l Lease) releaseSlow() {
 	switch k := l.home(); {
 	case k.e != nil:

@@ -64,6 +64,7 @@ func (l *ChainedLimiter) exceeding(permits int) (Lease, bool) {
 		if e := engineOf(r.Limiter); e != nil && !r.shadowed {
 			if t := e.epoch.Load(); t != nil && permits > t.Most() {
 				refused := r.Limiter.TryAcquire(permits)
+				e.Refund(refused) // an Update may have come between
 				return refused, refused.outcome() == exceeds
 			}
 		}
