@@ -168,7 +168,7 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (L
 	} else {
 		call := c.source.Begin(ctx)
 		defer call.End()
-		k, err = l.Acquire(call, permits)
+		k, err = l.Acquire(call, permits) //nolint:contextcheck // it is ctx, until Close
 		k, err = answered(l, k, err)
 	}
 	ended := ctx.Err()

@@ -59,8 +59,8 @@ func TryQuietly(l Limiter, permits int) (Lease, bool) {
 
 // exceeding returns the refusal of permits that are more than the limit of one of the chain's limiters;
 // false if they are not. Only limiters of this package are looked at.
-func (l *ChainedLimiter) exceeding(permits int) (Lease, bool) {
-	for _, r := range l.roots {
+func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
+	for _, r := range c.roots {
 		if e := engineOf(r.Limiter); e != nil && !r.shadowed {
 			if t := e.epoch.Load(); t != nil && permits > t.Most() {
 				refused := r.Limiter.TryAcquire(permits)

@@ -65,7 +65,7 @@ func writeUntil(ctx context.Context, to io.Writer, l core.Limiter, p []byte, spa
 	w := ioreader.NewWriter(timed, to, l)
 	defer w.Close()
 	for {
-		if _, err := w.Write(p); err != nil { //nolint:contextcheck // w has it
+		if _, err := w.Write(p); err != nil {
 			if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 				return nil
 			}
