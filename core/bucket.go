@@ -162,7 +162,8 @@ func (t *ticket) exhausted(n int, now int64, before, after machine.Level) (Lease
 
 // A bucket's lease has the time until the bucket is full in its state. Its instant is how long
 // after From the grant was, with the spare of the level above. A lease of a bucket that is
-// replenished by hand has what is left, and the instant by which all tokens are due.
+// replenished by hand has what is left once all that is due has come, and the instant by which
+// all tokens are due.
 
 // bucketAt returns the instant of a lease.
 func (t *terms) bucketAt(now int64, spare int) int64 {
@@ -186,20 +187,22 @@ func (t *terms) bucketFigures(state, at int64) (left int, reset int64) {
 
 // bucketGrant returns what Settle has to know of a bucket's lease.
 func (l Lease) bucketGrant(t *terms) machine.Grant {
-	f := l.figures()
-	g := machine.Grant{Lack: t.Limit - f.left}
+	g := machine.Grant{Part: l.bits&part != 0}
 	switch {
 	case l.state == machine.Never:
-		g.At, g.Level.Full = l.at, machine.Never
+		g.At, g.Lack, g.Level.Full = l.at, l.extra().lack, machine.Never
 	case t.Manual():
-		k := t.Ticks(g.Lack)
-		g.Level = machine.Level{Full: l.at, Spare: int(k)*t.Step - g.Lack}
-		g.At = l.at - k*t.Span
+		g.Lack = t.Limit - int(l.state)
+		g.Level = machine.Level{Full: l.at, Spare: t.spare(g.Lack)}
 	default:
 		g.Level, g.At = t.bucketLevel(l.state, l.at)
+		g.Lack = g.Level.Lack(&t.Terms, g.At)
 	}
 	return g
 }
+
+// spare returns the spare of the level that lacks so many tokens.
+func (t *terms) spare(lack int) int { return int(t.Ticks(lack))*t.Step - lack }
 
 // Update puts new limits in force. The bucket keeps the tokens that it has, at most the new
 // limit: growing mints none, shrinking leaves no debt, and a full bucket that grows fills up
@@ -251,21 +254,23 @@ func (b *level) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) {
 
 func (b *level) grant(e *engine, a machine.Answer, n int) Lease {
 	t, generation := e.nextGeneration(a.At)
+	lack := t.Limit - a.Left - b.Due()
 	switch {
 	case a.Whole == machine.Never: // too far off for the fields
 		at := a.At
 		if t.Manual() {
-			at = b.Tick()
+			at = b.Tick() // ticks that were due then come later
 		}
-		l := grant(t, taken, generation, n, machine.Never, at)
 		f := figures{permits: n, limit: t.Limit, left: a.Left, reset: e.resetAfter(a)}
-		return l.with(extra{home: t, figures: &f})
+		return grant(t, taken, generation, n, machine.Never, at).with(extra{home: t, figures: &f, lack: lack})
 	case t.Manual():
-		return grant(t, taken, generation, n, int64(a.Left), a.Whole)
+		l := grant(t, taken, generation, n, int64(t.Limit-lack), a.Whole)
+		if b.Due() > 0 { // the state tells what is left when that has come
+			l = l.with(extra{home: t, figures: &figures{permits: n, limit: t.Limit, left: a.Left, reset: -1}})
+		}
+		return l
 	}
-	lack := t.Limit - a.Left
-	spare := int(t.Ticks(lack))*t.Step - lack
-	return grant(t, taken, generation, n, a.Whole-a.At, t.bucketAt(a.At-t.From, spare))
+	return grant(t, taken, generation, n, a.Whole-a.At, t.bucketAt(a.At-t.From, t.spare(lack)))
 }
 
 // bucketOrigin returns from where on the word of a bucket counts: From, as long as there is

@@ -8,7 +8,7 @@ import (
 
 // The fields of a lease:
 //
-//	bits   outcome 5, permits 37, generation 20, hot 1     a grant
+//	bits   outcome 5, permits 37, generation 20, hot 1     a grant; a rate limiter's: part 1
 //	       outcome 5, permits 29, left 29                  a rejection
 //	state  what was left after a grant: see grantFigures   a rejection's retry
 //	at     the instant of a grant                          a rejection's reset
@@ -30,6 +30,8 @@ const (
 	maxPermits  = 1<<permitBits - 1
 	refusedBits = 29
 	maxRefused  = 1<<refusedBits - 1
+
+	part = hot // of a rate limiter's grant: what it told is of more permits, some of which were settled
 )
 
 // grant returns the lease of n permits that a limiter has granted.
@@ -161,7 +163,7 @@ func (t *ticket) attach(x *extra, like *ticket) {
 // of a rejection, which is made of the metadata.
 func (l Lease) carried() (x extra) {
 	if old := l.extra(); old != nil {
-		x.meta, x.figures = old.meta, old.figures
+		x.meta, x.figures, x.lack = old.meta, old.figures, old.lack
 		if o := l.outcome(); o == failed || o == exceeds {
 			x.err = old.err
 		}

@@ -81,7 +81,11 @@ func (e *engine) settleTaken(l Lease, n int) Lease {
 		return l.renewed(e, now, n)
 	}
 	epoch, generation := e.nextGeneration(now)
-	return l.standIn(epoch, taken, generation, n)
+	s := l.standIn(epoch, taken, generation, n)
+	if n < g.Permits || g.Part {
+		s.bits |= part
+	}
+	return s
 }
 
 // renewed returns a bucket's lease that stands in the place of l, as one of n permits granted
@@ -91,7 +95,10 @@ func (l Lease) renewed(e *engine, now int64, n int) Lease {
 	s := b.grant(e, machine.Answer{At: now, Left: e.m.Terms().Limit - b.Lack(), Whole: e.m.Whole(now)}, n)
 	x, f := l.carried(), l.figures()
 	f.permits = n
-	x.home, x.figures = s.home(), &f
+	x.home, x.figures, x.lack = s.home(), &f, 0
+	if wide := s.extra(); wide != nil {
+		x.lack = wide.lack
+	}
 	return s.with(x)
 }
 

@@ -38,6 +38,7 @@ type extra struct {
 	err     error           // why the lease is not acquired
 	meta    []Metadata      // each name once
 	figures *figures        // of a lease whose own fields are too small
+	lack    int             // of a bucket's grant whose state is Never: see machine.Grant
 }
 
 const (

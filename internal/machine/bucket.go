@@ -122,7 +122,12 @@ func (b *Bucket) take(_ *Terms, now int64, n int) {
 }
 
 // still reports whether no token has come since the grant, so that all of it is missing.
-func (b *Bucket) still(g Grant) bool { return b.tick <= g.At }
+func (b *Bucket) still(t *Terms, now int64, g Grant) bool {
+	if t.Manual() {
+		now = b.tick // nothing later was applied
+	}
+	return b.lack > 0 && g.lack(t, now) == g.Lack
+}
 
 // missing returns how many tokens the bucket certainly lacks because of the grant. They are at
 // most what it has always lacked since: had it been full for a moment, the grant would have left
@@ -131,11 +136,13 @@ func (b *Bucket) still(g Grant) bool { return b.tick <= g.At }
 // been if nothing had been taken after the grant and nothing given back; what was given back
 // is in low.
 func (b *Bucket) missing(t *Terms, now int64, g Grant, low *Bucket) int {
-	if b.still(g) {
+	switch {
+	case b.still(t, now, g):
 		return min(b.lack, g.Permits)
-	}
-	if t.Manual() {
-		now = b.tick // nothing later was applied
+	case g.Part:
+		return 0 // what has come may have been the rest's
+	case t.Manual():
+		now = b.tick
 	}
 	n := min(b.lack, g.lack(t, now))
 	if low != nil {
@@ -187,8 +194,11 @@ func (b *Bucket) clone() Account {
 	return &c
 }
 
+// Tick returns the instant of the latest tick applied.
+func (b *Bucket) Tick() int64 { return b.tick }
+
+// Due returns the tokens that were due at an Update and wait for Replenish.
+func (b *Bucket) Due() int { return b.due }
+
 // Lack returns the tokens that the bucket lacked at the latest tick applied.
 func (b *Bucket) Lack() int { return b.lack }
-
-// Tick returns the latest tick applied.
-func (b *Bucket) Tick() int64 { return b.tick }

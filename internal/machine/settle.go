@@ -6,9 +6,10 @@ import "math/bits"
 type Grant struct {
 	Number  uint64 // a limiter's grants have rising numbers, from 1
 	Permits int
-	At      int64 // the instant of the grant; of a bucket that is replenished by hand, its latest tick then
-	Lack    int   // a bucket's: the tokens missing right after it
-	Level   Level // a bucket's: its level right after it; of that, Full may be Never
+	At      int64 // the instant of the grant
+	Lack    int   // a bucket's: the tokens missing right after it, but for those that were due
+	Level   Level // a bucket's: its level right after it, but for those; Full may be Never
+	Part    bool  // of the grant some was settled before, so it is not known how much of Lack is the rest's
 }
 
 // lack returns how many tokens the bucket of the grant would lack at now if nothing had been
@@ -94,7 +95,8 @@ func (m *Machine[Value]) Settle(now int64, g Grant, n int, last uint64) Settleme
 	}
 	switch {
 	case n > g.Permits:
-		if b := m.account.bucket(); b != nil && certain && b.missing(m.t, now, g, m.low(g)) >= g.Permits {
+		// Were there grants since, what they tell would not be of the permits that are taken now.
+		if b := m.account.bucket(); b != nil && certain && g.Number == last && b.missing(m.t, now, g, m.low(g)) >= g.Permits {
 			settlement = Renewed
 		}
 		m.account.take(m.t, now, n-g.Permits)
@@ -124,7 +126,7 @@ func (m *Machine[Value]) covered(now int64, g Grant) bool {
 		s.low.advance(m.t, now)
 	}
 	// Once low lacks nothing, the bucket may have been full.
-	return b.still(g) || g.Number > s.last || s.low.lack > 0 && g.Number > s.begun
+	return b.still(m.t, now, g) || g.Number > s.last || s.low.lack > 0 && g.Number > s.begun
 }
 
 // low returns a lower bound of what a bucket has lacked since the grant; nil if nothing was given
@@ -143,8 +145,13 @@ func (m *Machine[Value]) giveBack(now int64, g Grant, n int, last uint64) {
 		m.account.giveBack(m.t, now, g, n, nil)
 		return
 	}
-	if b.giveBack(m.t, now, g, n, m.low(g)) == 0 {
+	low := m.low(g)
+	given := b.giveBack(m.t, now, g, n, low)
+	if given == 0 {
 		return
+	}
+	if low != nil {
+		low.lack = max(low.lack-given, 0) // it bounds what all such leases may give back together
 	}
 	if s.low.lack == 0 {
 		s.begun, s.low = s.last, *b
