@@ -10,13 +10,13 @@ import (
 
 // TokenBucketOptions are the options of a [TokenBucket].
 type TokenBucketOptions struct {
-	Name                string        // for metadata and errors; "": none
-	TokenLimit          int           // tokens the bucket holds, and so the largest burst; at least 1
+	Name                string        // in metadata and errors; "": none
+	TokenLimit          int           // tokens that the bucket holds, which is the largest burst; at least 1
 	TokensPerPeriod     int           // tokens that come each period; from 1 to TokenLimit
 	ReplenishmentPeriod time.Duration // above 0
-	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
+	QueueLimit          int           // permits that may wait; 0: requests do not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
-	ManualReplenishment bool          // tokens come in TryReplenish only
+	ManualReplenishment bool          // tokens come only in TryReplenish
 }
 
 func (o TokenBucketOptions) validate() error {
@@ -51,24 +51,25 @@ func (l *TokenBucket) Options() TokenBucketOptions {
 	}
 }
 
-// TokenBucket bounds a rate and allows bursts: a permit takes a token out of the bucket,
-// and TokensPerPeriod come back every ReplenishmentPeriod.
+// TokenBucket bounds a rate and allows bursts: a permit takes a token out of the bucket, and
+// TokensPerPeriod tokens come back every ReplenishmentPeriod.
 //
-// The bucket starts full. Once it leaves full, the tokens come every period from that
-// instant; when it is full again its clock stops. It is computed from the time elapsed, in
-// integers, when it is used: nothing drifts, and nothing runs while nobody waits. Waiters are
-// granted their permits as of the very instant at which the tokens come, however late a timer
-// fires: the grants are those of a timer that is never late.
+// The bucket starts full. When a request takes tokens from a full bucket, the bucket's clock
+// starts, and tokens come every period from that instant; when the bucket is full again its
+// clock stops. The level is computed from the elapsed time, in integers, when the bucket is
+// used: nothing drifts, and nothing runs while no request waits. Waiters are granted their
+// permits as of the exact instant at which the tokens come, however late a timer fires: the
+// grants are those of a timer that is never late.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher]
-// and [io.Closer], safe for concurrent use. Make it with [NewTokenBucket]; the zero value
-// refuses with [ErrClosed].
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
+// [io.Closer], safe for concurrent use. Make it with [NewTokenBucket]; requests to the zero
+// value fail with [ErrClosed].
 type TokenBucket struct {
 	rate
 	level level
 }
 
-// NewTokenBucket returns a full bucket, or an error that names every fault of the options.
+// NewTokenBucket returns a full bucket, or an error that reports all invalid options.
 func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -78,8 +79,9 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	return l, nil
 }
 
-// TryAcquire takes permits if they are available now. It never blocks. While somebody waits,
-// a limiter that serves the oldest first rejects it, even if the permits are there.
+// TryAcquire takes permits if they are available now. It never blocks. If the limiter serves
+// the oldest first, TryAcquire is rejected while another request waits, even if the permits are
+// available.
 func (l *TokenBucket) TryAcquire(permits int) Lease {
 	k, answered := l.take(permits)
 	if !answered {
@@ -91,9 +93,10 @@ func (l *TokenBucket) TryAcquire(permits int) Lease {
 	return k
 }
 
-// Acquire takes permits, waiting for them if necessary and if the queue limit allows. If ctx
-// is done, now or later, it returns ctx.Err(), unchanged, and nothing stays taken. It is
-// rejected at once if the wait would outlast ctx's deadline.
+// Acquire takes permits, waiting for them if necessary and if the queue has room. If ctx is
+// done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
+// Under automatic replenishment, a request whose wait would outlast ctx's deadline is rejected
+// at once, with an error that also matches [context.DeadlineExceeded].
 func (l *TokenBucket) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if ctx.Err() == nil {
 		if k, ok := l.tryQuietly(permits); ok {
@@ -103,8 +106,8 @@ func (l *TokenBucket) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return l.acquireSlow(ctx, permits)
 }
 
-// tryQuietly is TryAcquire that leaves no trace if it does not grant, and looks no further than
-// the word.
+// tryQuietly is TryAcquire that leaves no trace if it does not grant, and that reads only the
+// word.
 func (l *TokenBucket) tryQuietly(permits int) (Lease, bool) {
 	k, _ := l.take(permits)
 	return k, k.Acquired()
@@ -114,9 +117,9 @@ func (l *TokenBucket) tryQuietly(permits int) (Lease, bool) {
 // generation. A bucket whose level does not fit does all under the mutex, and so does one
 // that is in debt.
 
-// take takes n permits if that needs no mutex: the level fits into the word, and nobody
-// waits. It answers, too, if it is sure that they are not there: the lease is a rejection
-// then, which nobody has counted.
+// take takes n permits if that needs no mutex: the level fits into the word, and no request
+// waits. If it is certain that the permits are not available, it answers too: the lease is then
+// a rejection, which has not been counted.
 func (l *TokenBucket) take(n int) (_ Lease, answered bool) {
 	t := l.epoch.Load()
 	if t == nil || t.Packed.StateBits == 0 || uint64(n)-1 >= uint64(t.Limit) || uint64(n) > maxPermits {
@@ -148,8 +151,8 @@ func (l *TokenBucket) take(n int) (_ Lease, answered bool) {
 	}
 }
 
-// exhausted returns the rejection of n permits, which an open word does not have; false if
-// the bucket would be emptier than it can be, as the clock went back.
+// exhausted returns the rejection of n permits, which an open word does not have; false if the
+// bucket would be emptier than it can be, because the clock went back.
 func (t *ticket) exhausted(n int, now int64, before, after machine.Level) (Lease, bool) {
 	if before.Full-now > before.Reach(&t.Terms) {
 		return Lease{}, false
@@ -185,7 +188,7 @@ func (t *terms) bucketFigures(state, at int64) (left int, reset int64) {
 	return max(t.Limit-l.Lack(&t.Terms, granted), 0), state
 }
 
-// bucketGrant returns what Settle has to know of a bucket's lease.
+// bucketGrant returns what Settle needs to know about a bucket's lease.
 func (l Lease) bucketGrant(t *terms) machine.Grant {
 	g := machine.Grant{Part: l.bits&part != 0}
 	switch {
@@ -204,12 +207,12 @@ func (l Lease) bucketGrant(t *terms) machine.Grant {
 // spare returns the spare of the level that lacks so many tokens.
 func (t *terms) spare(lack int) int { return int(t.Ticks(lack))*t.Step - lack }
 
-// Update puts new limits in force. The bucket keeps the tokens that it has, at most the new
-// limit: growing mints none, shrinking leaves no debt, and a full bucket that grows fills up
-// from then on. The next tokens come when they would have, or one new period from now if
-// that is sooner. The queue stays. A waiter that now fits is served at once; one that now
-// asks for more than the limit gets [ErrPermitsExceedLimit]. Bad options change nothing, and
-// neither do equal ones. After Close it returns [ErrClosed].
+// Update puts new limits in force. The bucket keeps its tokens, up to the new limit: growing
+// adds none, shrinking leaves no debt, and a full bucket that grows fills up from then on. The
+// next tokens come when they would have come, or one new period from now if that is sooner.
+// Queued requests stay queued. A waiter that now fits is served at once; a waiter for more than
+// the new limit gets [ErrPermitsExceedLimit]. Invalid options change nothing and are reported,
+// and equal options change nothing. After Close, Update returns [ErrClosed].
 func (l *TokenBucket) Update(o TokenBucketOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -220,7 +223,7 @@ func (l *TokenBucket) Update(o TokenBucketOptions) error {
 // ReplenishmentPeriod returns the time from one replenishment to the next.
 func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return time.Duration(l.terms().Span) }
 
-// String returns a line for a person: the name, the rate, and the statistics.
+// String returns a human-readable line: the name, the rate, and the statistics.
 func (l *TokenBucket) String() string {
 	t := l.terms()
 	return l.describe(fmt.Sprintf("token bucket of %d per %v", t.Step, time.Duration(t.Span)))

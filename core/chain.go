@@ -15,35 +15,36 @@ import (
 // ChainedLimiter asks several limiters for the same permits, all or nothing. Make it with
 // [Chain].
 //
-// TryAcquire and Acquire ask each limiter in turn, in the order given; Acquire waits for
-// one before it asks the next, so put those that reject for good first, and those whose
-// permits are dear to hold last. If one refuses, errs, panics, or the context is done, what
-// was taken is refunded, last first, and the refuser's own lease and error come back: its
-// [LimiterName] says which limiter it was. What was taken and refunded stays in the limiters'
-// own statistics. If all grant, the combined lease releases them last first, and its metadata
-// is the union of theirs, the first limiter's value winning.
+// TryAcquire and Acquire ask the limiters one after the other, in the order given. Acquire
+// waits for one limiter before it asks the next, so put limiters that reject for a long time
+// first, and limiters whose permits are expensive to hold last. If a limiter rejects, fails or
+// panics, or the context is done, the permits already taken are refunded, last first, and that
+// limiter's own lease and error are returned; [LimiterName] in its metadata says which limiter
+// it was. The limiters' own statistics still count the grants that were refunded. If all
+// limiters grant, the combined lease releases their leases last first. Its metadata is the
+// union of theirs; if several have a value of one name, the first limiter's is taken.
 //
-// Available and Statistics.Limit are the smallest of the limiters', Queued is their sum,
-// Granted and Rejected count the chain's own answers. Close ends the chain's own waiters
-// with [ErrClosed], refunding what they had taken, and closes none of the limiters.
+// Available and Statistics.Limit are the minimum over the limiters, Queued is their sum, and
+// Granted and Rejected count the chain's own answers. Close ends the waits in the chain with
+// [ErrClosed], refunds what those waiters had taken, and closes none of the limiters.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher]
-// and [io.Closer], safe for concurrent use, and may be in other chains. The zero value refuses
-// with [ErrClosed].
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
+// [io.Closer], safe for concurrent use, and may be part of other chains. Requests to the zero
+// value fail with [ErrClosed].
 type ChainedLimiter struct {
 	limiters []Limiter
 	roots    []root
 
 	tickets  sync.Pool             // of tickets that are not in use
-	shown    atomic.Pointer[terms] // what the latest lease shows
+	shown    atomic.Pointer[terms] // the terms that the latest lease shows
 	granted  atomic.Uint64
 	rejected atomic.Uint64
-	source   linked.Source // Close ends the waits by it
+	source   linked.Source // Close uses it to end the waits
 }
 
-// Chain returns a limiter that asks each of limiters for the same permits. It is an error
-// if there is none, if one is nil, or if one is there twice, be it in a chain among them or
-// behind a [WithReason] or [Shadow]: it would be asked twice for each request, and wait for
+// Chain returns a limiter that asks each of limiters for the same permits. It returns an error
+// if there are no limiters, if one is nil, or if one occurs twice, even inside another chain or
+// behind [WithReason] or [Shadow]: it would be asked twice for each request, and could wait for
 // itself. A limiter may be in several chains.
 func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if len(limiters) == 0 {
@@ -74,7 +75,7 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	return c, nil
 }
 
-// Limiters returns the limiters of the chain, in its order.
+// Limiters returns the limiters of the chain, in order.
 func (c *ChainedLimiter) Limiters() []Limiter { return append([]Limiter(nil), c.limiters...) }
 
 // TryAcquire takes the permits from all limiters, or from none. It never blocks.
@@ -85,8 +86,8 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 	return c.ask(permits, Limiter.TryAcquire)
 }
 
-// tryQuietly is TryAcquire of limiters that are all of this package. A refusal leaves no trace
-// but the grants of those that were asked before.
+// tryQuietly is TryAcquire for a chain whose limiters are all of this package. A rejection
+// leaves no trace except the grants of the limiters that were asked before.
 func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
 	if _, ok := c.check(permits); !ok {
 		return Lease{}, false
@@ -108,7 +109,7 @@ func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
 	return c.combine(t, permits), true
 }
 
-// ask asks each limiter by try, and undoes what was taken if one refuses or panics.
+// ask asks each limiter with try, and refunds what was taken if one rejects or panics.
 func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 	t, whole := c.draw(), false
 	defer func() {
@@ -130,8 +131,8 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 	return c.combine(t, permits)
 }
 
-// Acquire takes the permits from each limiter in turn, waiting where it must. If ctx is done,
-// now or later, it returns ctx.Err(), unchanged, and nothing stays taken.
+// Acquire takes the permits from each limiter in turn, waiting where necessary. If ctx is done,
+// before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
 func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
 		return Refuse(err), err
@@ -156,7 +157,7 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 	return c.combine(t, permits), nil
 }
 
-// acquire asks a limiter, and waits where it must, until ctx is done or the chain is closed.
+// acquire asks one limiter and waits where necessary, until ctx is done or the chain is closed.
 func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (Lease, error) {
 	k, ok := TryQuietly(l, permits)
 	if ok {
@@ -190,7 +191,7 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (L
 	return k, err
 }
 
-// check answers what no limiter needs to be asked for, or only the one that refuses.
+// check answers requests for which no limiter, or only the one that fails, has to be asked.
 func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 	switch {
 	case permits < 0:
@@ -203,8 +204,10 @@ func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 	return l, !exceeds
 }
 
-// Settle settles the part of each limiter that is a [Settler], last first; the others keep
-// theirs, but for a lease that has cost nothing, which is refunded or released. See [Settler].
+// Settle settles the part of the lease that belongs to each [Settler], last first. The other
+// limiters' parts stay as they are, unless permits is 0 or less: then they are refunded or
+// released. A lease that is not acquired, that another limiter granted, or that was released or
+// settled before is returned unchanged. See [Settler].
 func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
 	permits = max(permits, 0)
 	if l.outcome() != held || l.home().x == nil || l.home().x.chain != c || l.permits() == permits || !l.home().end(l.generation()) {
@@ -227,10 +230,12 @@ func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
 	return next
 }
 
-// Refund undoes a grant of this chain that was not used: it is Settle to no permits.
+// Refund undoes a grant of this chain that was not used: it is Settle to zero permits. After
+// Release it does nothing.
 func (c *ChainedLimiter) Refund(l Lease) { c.Settle(l, 0) }
 
-// Available returns the smallest of the limiters' available permits.
+// Available returns the number of permits that could be taken now: the minimum over the
+// limiters.
 func (c *ChainedLimiter) Available() int {
 	if c.limiters == nil {
 		return 0
@@ -242,8 +247,8 @@ func (c *ChainedLimiter) Available() int {
 	return available
 }
 
-// Statistics returns the smallest Limit and Available of the limiters, the sum of their
-// queues, and the chain's own counts. Limit is 0 if no limiter is a [Reporter].
+// Statistics returns the minimum of the limiters' Limit and Available, the sum of their Queued,
+// and the chain's own counts. Limit is 0 if no limiter is a [Reporter].
 func (c *ChainedLimiter) Statistics() Statistics {
 	s := Statistics{Available: c.Available(), Granted: c.granted.Load(), Rejected: c.rejected.Load()}
 	for _, l := range c.limiters {
@@ -258,8 +263,8 @@ func (c *ChainedLimiter) Statistics() Statistics {
 	return s
 }
 
-// IdleFor returns how long all limiters have been idle, and whether all are; a limiter that is
-// no [Idler] never is.
+// IdleFor returns how long all limiters have been idle, and whether all are. A limiter that is
+// not an [Idler] counts as never idle.
 func (c *ChainedLimiter) IdleFor() (time.Duration, bool) {
 	shortest := time.Duration(math.MaxInt64)
 	for _, l := range c.limiters {
@@ -279,14 +284,15 @@ func (c *ChainedLimiter) IdleFor() (time.Duration, bool) {
 	return shortest, true
 }
 
-// Close ends the chain's own waiters with [ErrClosed], refunding what they had taken, and
-// refuses from then on. The limiters stay open; leases still release. It returns nil.
+// Close ends the waits in the chain with [ErrClosed] and refunds what those waiters had taken.
+// Later requests fail with ErrClosed. The limiters stay open, and leases can still be released.
+// Close always returns nil.
 func (c *ChainedLimiter) Close() error {
 	c.source.End(ErrClosed)
 	return nil
 }
 
-// String returns a line for a person: the number of limiters, and the statistics.
+// String returns a human-readable line: the number of limiters, and the statistics.
 func (c *ChainedLimiter) String() string {
 	return fmt.Sprintf("chain of %d: %v", len(c.limiters), c.Statistics())
 }

@@ -12,7 +12,7 @@ func (c *ChainedLimiter) draw() *ticket {
 	return newChainTicket(c, make([]Lease, 0, len(c.limiters)))
 }
 
-// newChainTicket returns a ticket that shows what the latest lease of the chain does.
+// newChainTicket returns a ticket that shows the same terms as the latest lease of the chain.
 func newChainTicket(c *ChainedLimiter, parts []Lease) *ticket {
 	k := &struct {
 		ticket
@@ -31,8 +31,8 @@ func (c *ChainedLimiter) recycle(t *ticket) {
 	}
 }
 
-// combine counts and returns the lease of all that the ticket holds, with the metadata of its
-// parts, of each name the first.
+// combine counts and returns the lease of all parts that the ticket holds. Of each name it
+// takes the metadata of the first part that has it.
 func (c *ChainedLimiter) combine(t *ticket, permits int) Lease {
 	var name string
 	var limit int
@@ -77,7 +77,7 @@ func (c *ChainedLimiter) combine(t *ticket, permits int) Lease {
 	return l
 }
 
-// withUnion returns the chain's lease with the metadata of its parts, the first winning.
+// withUnion returns the chain's lease with the metadata of its parts; the first of a name wins.
 func (l Lease) withUnion(parts []Lease) Lease {
 	var union []Metadata
 	for _, k := range parts {
@@ -94,8 +94,7 @@ func (l Lease) withUnion(parts []Lease) Lease {
 	return l.With(union...)
 }
 
-// backward calls f for each of the n parts, last first. A panic keeps no other part from its
-// turn.
+// backward calls f for each of the n parts, last first, even if a call panics.
 func (c *ChainedLimiter) backward(n int, f func(i int)) {
 	defer func() {
 		if n > 0 {
@@ -108,7 +107,7 @@ func (c *ChainedLimiter) backward(n int, f func(i int)) {
 	}
 }
 
-// undo refunds what the ticket holds; nobody has seen it.
+// undo refunds what the ticket holds; no caller has seen it.
 func (c *ChainedLimiter) undo(t *ticket) {
 	c.backward(len(t.x.parts), func(i int) { settle(c.limiters[i], t.x.parts[i], 0) })
 	c.recycle(t)

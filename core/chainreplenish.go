@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TryReplenish asks every limiter that is a [Replenisher], and reports whether permits
-// came back to any.
+// TryReplenish calls TryReplenish on every limiter that is a [Replenisher], and reports whether
+// permits came back to any of them.
 func (c *ChainedLimiter) TryReplenish() bool {
 	returned := false
 	for r := range c.replenishers() {
@@ -24,7 +24,7 @@ func (c *ChainedLimiter) Reset() {
 	}
 }
 
-// ReplenishmentPeriod returns the smallest of the limiters' periods; 0 without any.
+// ReplenishmentPeriod returns the shortest of the limiters' periods, or 0 if there are none.
 func (c *ChainedLimiter) ReplenishmentPeriod() time.Duration {
 	shortest := time.Duration(0)
 	for r := range c.replenishers() {
@@ -35,8 +35,8 @@ func (c *ChainedLimiter) ReplenishmentPeriod() time.Duration {
 	return shortest
 }
 
-// AutoReplenishing reports whether there is a limiter that replenishes, and all such do it
-// by themselves.
+// AutoReplenishing reports whether the chain has limiters whose permits come back with time,
+// and all of these replenish automatically.
 func (c *ChainedLimiter) AutoReplenishing() bool {
 	replenishes := false
 	for r := range c.replenishers() {
@@ -48,8 +48,8 @@ func (c *ChainedLimiter) AutoReplenishing() bool {
 	return replenishes
 }
 
-// replenishers yields the limiters whose permits come back with time. A chain without
-// such, in this chain, is none: its period is 0.
+// replenishers yields the limiters whose permits come back with time. A nested chain without
+// any does not count: its period is 0.
 func (c *ChainedLimiter) replenishers() iter.Seq[Replenisher] {
 	return func(yield func(Replenisher) bool) {
 		for _, l := range c.limiters {

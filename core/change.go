@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// What changes a limiter as a whole: Update, Reset, Close, and what a keeper of many limiters
-// needs.
+// The methods that change a limiter as a whole: Update, Reset, Close, and those that package
+// direct offers.
 
-// update puts new terms in force. Terms that say the same change nothing.
+// update puts new terms in force. Equal terms change nothing.
 func (e *engine) update(t terms) error {
 	if e.epoch.Load() == nil {
 		return ErrClosed
@@ -52,7 +52,7 @@ func (e *engine) resize(limit int) {
 	e.unlock(now)
 }
 
-// reset makes a rate limiter as new.
+// reset returns a rate limiter to its initial state.
 func (e *engine) reset() {
 	if e.epoch.Load() == nil {
 		return
@@ -62,8 +62,9 @@ func (e *engine) reset() {
 	e.unlock(now)
 }
 
-// Close ends all waits with [ErrClosed], and refuses from then on. Leases
-// still release, Statistics still answer. It returns nil, however often it is called.
+// Close ends all waits with [ErrClosed], and later requests fail with ErrClosed. Leases can
+// still be released, and Statistics continues to work. Close always returns nil and may be
+// called again.
 func (e *engine) Close() error {
 	if e.epoch.Load() == nil {
 		return nil
@@ -75,8 +76,9 @@ func (e *engine) Close() error {
 	return nil
 }
 
-// retire closes the limiter if it has been idle for so long. What decides is what grants:
-// all grants by swaps are in the account once the word is shut, and it is not opened again.
+// retire closes the limiter if it has been idle for at least that long. The mutex that decides
+// grants decides this too: all grants made by swaps are in the account once the word is shut,
+// and it is not opened again.
 func (e *engine) retire(idle time.Duration) bool {
 	if e.epoch.Load() == nil {
 		return false
@@ -90,12 +92,12 @@ func (e *engine) retire(idle time.Duration) bool {
 	return ok
 }
 
-// TryReplenish and AutoReplenishing, of limiters whose permits come back with time.
+// rate adds TryReplenish, AutoReplenishing and Reset to limiters whose permits come back with time.
 type rate struct{ engine }
 
-// TryReplenish applies what is due by now, serves the waiters for whom that is enough, and
-// reports whether permits came back. Under automatic replenishment, and after Close, it
-// changes nothing and returns false.
+// TryReplenish adds the permits that are due by now, serves the waiters that now fit, and
+// reports whether permits came back. Under automatic replenishment, and after Close, it changes
+// nothing and returns false.
 func (r *rate) TryReplenish() bool {
 	if !r.manual() {
 		return false
@@ -106,12 +108,12 @@ func (r *rate) TryReplenish() bool {
 	return back
 }
 
-// AutoReplenishing reports whether permits come back by themselves.
+// AutoReplenishing reports whether permits come back without calls of TryReplenish.
 func (r *rate) AutoReplenishing() bool { return r.epoch.Load() != nil && !r.manual() }
 
-// Reset makes the limiter as new: all permits are available, debts are forgotten, and
-// waiters are served. The statistics go on. Leases from before it give nothing back when
-// they are settled. Afterwards, and after Close, it is safe to call it again.
+// Reset returns the limiter to its initial state: all permits are available, debts are
+// forgotten, and waiters are served. The statistics continue. Settling leases from before the
+// Reset gives nothing back. Reset may be called again, and after Close.
 func (r *rate) Reset() { r.engine.reset() }
 
 func (r *rate) manual() bool {

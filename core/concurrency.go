@@ -11,9 +11,9 @@ import (
 
 // ConcurrencyLimiterOptions are the options of a [ConcurrencyLimiter].
 type ConcurrencyLimiterOptions struct {
-	Name        string     // for metadata and errors; "": none
+	Name        string     // in metadata and errors; "": none
 	PermitLimit int        // permits that may be held at once; at least 1
-	QueueLimit  int        // permits that may wait; 0: nobody waits; at least 0
+	QueueLimit  int        // permits that may wait; 0: requests do not wait; at least 0
 	QueueOrder  QueueOrder // which waiter is served first
 }
 
@@ -32,21 +32,21 @@ func (o ConcurrencyLimiterOptions) terms() terms {
 	})
 }
 
-// ConcurrencyLimiter bounds how many permits are held at once: a lease holds its permits
-// until it is released. It is a semaphore with leases, a bounded queue, and a limit that
-// can be changed. Its rejections carry no RetryAfter, as it cannot know when leases are
+// ConcurrencyLimiter bounds how many permits are held at once: a lease holds its permits until
+// it is released. It is a semaphore with leases, a bounded queue, and a limit that can change
+// while in use. Its rejections have no [RetryAfter], because it cannot know when leases will be
 // released.
 //
 // It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler] and [io.Closer], safe for
-// concurrent use. Make it with [NewConcurrencyLimiter]; the zero value refuses with
+// concurrent use. Make it with [NewConcurrencyLimiter]; requests to the zero value fail with
 // [ErrClosed].
 type ConcurrencyLimiter struct {
 	engine
 	permits permits
 }
 
-// NewConcurrencyLimiter returns a limiter with all permits available, or an error that names
-// every fault of the options.
+// NewConcurrencyLimiter returns a limiter with all permits available, or an error that reports
+// all invalid options.
 func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -67,9 +67,9 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 // this generation is held. Taking it is one swap that takes the permits too, and giving it back
 // is another. A lease that is granted while the hot one is held gets a ticket of its own.
 //
-// beside: counts the grants of tickets. When it has no more room, they are added up under the
-// mutex; and if a lease is hot all that while, it keeps this epoch, so that a lease that is
-// held for long does not keep all others from being hot.
+// beside: counts the grants of tickets. When it overflows, they are added up under the mutex. If
+// a lease is hot at that time, it stays in this epoch and a new epoch begins, so that a lease that
+// is held for long does not keep all others from being hot.
 const (
 	hot = 1 << 62
 
@@ -78,8 +78,9 @@ const (
 	freeMask   = besideOne - 1
 )
 
-// TryAcquire takes permits if they are available now. It never blocks. While somebody waits,
-// a limiter that serves the oldest first rejects it, even if the permits are there.
+// TryAcquire takes permits if they are available now. It never blocks. If the limiter serves
+// the oldest first, TryAcquire is rejected while another request waits, even if the permits are
+// available.
 func (l *ConcurrencyLimiter) TryAcquire(permits int) Lease {
 	// The first half of tryQuietly, to save a call (bench: held).
 	if t := l.epoch.Load(); t != nil {
@@ -105,8 +106,8 @@ func (l *ConcurrencyLimiter) tryAcquireSlow(permits int) Lease {
 	return l.engine.tryAcquireSlow(permits)
 }
 
-// Acquire takes permits, waiting for them if necessary and if the queue limit allows. If ctx
-// is done, now or later, it returns ctx.Err(), unchanged, and nothing stays taken.
+// Acquire takes permits, waiting for them if necessary and if the queue has room. If ctx is
+// done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
 func (l *ConcurrencyLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if ctx.Err() == nil {
 		if k, ok := l.tryQuietly(permits); ok {
@@ -116,8 +117,8 @@ func (l *ConcurrencyLimiter) Acquire(ctx context.Context, permits int) (Lease, e
 	return l.acquireSlow(ctx, permits)
 }
 
-// tryQuietly takes n permits if that needs no mutex: the word has them, and nobody waits. If
-// not, it leaves no trace.
+// tryQuietly takes n permits if that needs no mutex: the word has them, and no request waits.
+// Otherwise it leaves no trace.
 func (l *ConcurrencyLimiter) tryQuietly(n int) (Lease, bool) {
 	t := l.epoch.Load()
 	if t == nil {
@@ -152,8 +153,8 @@ func (t *ticket) sureNot(w uint64, n int) bool {
 	return t != nil && w&shut == 0 && n > 0 && uint64(n) > w&freeMask
 }
 
-// takeFree takes n permits by a swap of the epoch's word, if they are there and nobody waits.
-// It returns the word after it, or the one that does not have them.
+// takeFree takes n permits by a swap of the epoch's word, if they are available and no request
+// waits. It returns the word after the swap, or the word that does not have the permits.
 func (e *engine) takeFree(n int) (t *ticket, w uint64, ok bool) {
 	if t = e.epoch.Load(); t == nil {
 		return nil, 0, false
@@ -189,8 +190,9 @@ func (l Lease) release() {
 	l.releaseSlow()
 }
 
-// giveUp ends a lease of a concurrency limiter, of which it gives back all permits but keep,
-// and reports whether this call is the one that does. The hook of a watched lease is told.
+// giveUp ends a lease of a concurrency limiter and gives back all its permits but keep. It
+// reports whether this call is the one that ended the lease. The hook of a watched lease is
+// called.
 func (l Lease) giveUp(cause direct.Cause, keep int) bool {
 	k, n := l.home(), l.permits()
 	epoch := k.e.epoch.Load()
@@ -215,9 +217,9 @@ func (l Lease) giveUp(cause direct.Cause, keep int) bool {
 	return true
 }
 
-// giveBack gives back n permits; below 0, it takes them, be they there or not. A mark is
-// that of the hot lease that had them; if that has ended before, giveBack does nothing and
-// reports false. inFlight is how many permits were held before.
+// giveBack gives back n permits; if n is below 0, it takes them, available or not. A mark is
+// that of the hot lease that had them; if that lease has ended before, giveBack does nothing
+// and reports false. inFlight is the number of permits that were held before.
 func (t *ticket) giveBack(mark uint64, n int) (inFlight int, ok bool) {
 	for {
 		w := t.word.Load()
@@ -247,11 +249,11 @@ func (t *ticket) giveBackSlow(mark uint64, n int) (inFlight int, ok bool) {
 	return inFlight, ok
 }
 
-// Update puts new limits in force. What is held stays held: shrunk below it, the limiter
-// has nothing available until enough has come back. The queue stays. A waiter that now fits
-// is served at once; one that now asks for more than the limit gets
-// [ErrPermitsExceedLimit]. Bad options change nothing, and neither do equal ones. After Close
-// it returns [ErrClosed].
+// Update puts new limits in force. Permits that are held stay held: if the new limit is lower,
+// nothing is available until enough permits have come back. Queued requests stay queued. A
+// waiter that now fits is served at once; a waiter for more than the new limit gets
+// [ErrPermitsExceedLimit]. Invalid options change nothing and are reported, and equal options
+// change nothing. After Close, Update returns [ErrClosed].
 func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -259,12 +261,12 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	return l.update(o.terms())
 }
 
-// IdleFor reports whether no permit is held, and for how long that has been so at least: the
-// time is counted from when it was first seen, by a call of IdleFor or Statistics, or by a
-// release that served waiters.
+// IdleFor reports whether no permit is held, and a lower bound of how long that has been so:
+// the time is counted from when a call of IdleFor or Statistics, or a release that served
+// waiters, first saw the limiter idle.
 func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.IdleFor() }
 
-// Refund releases the lease, as its Release does. A lease of another limiter is ignored.
+// Refund releases the lease, as Release does. It ignores a lease of another limiter.
 func (l *ConcurrencyLimiter) Refund(lease Lease) { l.engine.Refund(lease) }
 
 // Options returns the options in force: those of [NewConcurrencyLimiter] or of the latest
@@ -274,10 +276,10 @@ func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 	return ConcurrencyLimiterOptions{Name: t.name, PermitLimit: t.Most(), QueueLimit: t.QueueLimit, QueueOrder: t.order()}
 }
 
-// String returns a line for a person: the name, and the statistics.
+// String returns a human-readable line: the name, and the statistics.
 func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }
 
-// permits is the account of a concurrency limiter, with the tickets of its leases.
+// permits is the account of a concurrency limiter, and a pool of tickets for its leases.
 type permits struct {
 	machine.Permits
 	tickets atomic.Pointer[ticketPool] // nil: only ever one lease was held

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-go/sluice/internal/direct"
 )
 
-// The ways into core for the packages of this module; see package direct.
+// The functions of core that are for packages of this module only; see package direct.
 var _ = direct.Install(&direct.Ways[Lease]{
 	Permits: func(limiter any) (direct.Permits, bool) {
 		l, ok := exactly(limiter)
@@ -103,7 +103,7 @@ func (p *plain) lease(n int) Lease {
 	return grant(t, held, t.word.Load(), n, epoch.left(epoch.word.Load()), 0)
 }
 
-// watcher is a concurrency limiter whose leases tell of their end.
+// watcher is a concurrency limiter that calls a hook when its leases end.
 type watcher ConcurrencyLimiter
 
 func (k *watcher) TryAcquire(n int) Lease { return (*ConcurrencyLimiter)(k).TryAcquire(n) }

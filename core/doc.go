@@ -1,27 +1,25 @@
-// Package core holds the limiters of Sluice and the lease they hand out.
+// Package core contains the limiters of Sluice and the leases that they grant.
 //
-// A [Limiter] decides whether an operation may proceed and hands out permits as a
-// [Lease]. There are four: [ConcurrencyLimiter] bounds how many permits are held at
-// once, [TokenBucket], [FixedWindow] and [SlidingWindow] bound how many are taken in
-// a time. [Chain] asks several for the same permits, all or nothing.
+// A [Limiter] decides whether an operation may proceed and grants permits as a [Lease]. There
+// are four main limiters: [ConcurrencyLimiter] bounds how many permits are held at once;
+// [TokenBucket], [FixedWindow] and [SlidingWindow] bound how many are taken in a period of
+// time. [Chain] asks several limiters for the same permits, all or nothing.
 //
 // # Which method do I want?
 //
-// TryAcquire answers now and never blocks: for servers that shed load. Acquire waits
-// in the limiter's bounded queue: for clients and workers that have to get through.
-// Both hand out a Lease. Release it when the work is done; for the three rate limiters
-// that is a no-op, so the same code runs under any limiter. A grant that was not used
-// can be undone with Refund.
+// TryAcquire answers now and never blocks: use it in servers that shed load. Acquire waits in
+// the limiter's bounded queue: use it in clients and workers that have to get through. Both
+// return a Lease. Release it when the work is done; for the three rate limiters Release is a
+// no-op, so the same code runs under any limiter. Refund undoes a grant that was not used.
 //
-// # What they share
+// # What all limiters share
 //
-// All limiters are safe for concurrent use. A grant that need not wait is a few atomic
-// operations and allocates nothing. A limiter that nobody waits on has no goroutine and
-// no timer; one that somebody waits on has one timer at most, set to the instant at
-// which the head of its queue can be served. Time is read from the monotonic clock, so
-// changes of the wall clock do not matter, and everything works in a bubble of
-// testing/synctest.
+// All limiters are safe for concurrent use. A grant that does not have to wait takes a few
+// atomic operations and allocates nothing. A limiter without waiters has no goroutine and no
+// timer; a limiter with waiters has at most one timer, set to the instant at which the head of
+// its queue can be served. Time is read from the monotonic clock, so changes of the wall clock
+// do not matter, and everything works in a bubble of testing/synctest.
 //
-// The design is that of .NET's System.Threading.RateLimiting, with leases that cannot
-// be released twice, an exact RetryAfter, refunds, and limits that change while running.
+// The design is that of .NET's System.Threading.RateLimiting, with leases that cannot be
+// released twice, an exact RetryAfter, refunds, and limits that can change while in use.
 package core

@@ -11,25 +11,25 @@ import (
 // engine is what the four limiters share: the mutex, the clock, the timer and the waiters
 // around a machine, which decides.
 //
-// The mutex guards the machine, the room, and the shutting of the epoch's word. Whoever takes
-// it moves the word's state into the machine's account (lock); letting go, if nobody waits, it
-// moves the state back into the word (unlock). So there is one truth at a time, and while
-// somebody waits every grant is decided under the mutex.
+// The mutex guards the machine, the room, and the shutting of the epoch's word. Function lock
+// takes it and moves the word's state into the machine's account; unlock releases it and, if no
+// request waits, moves the state back into the word. The state is always in exactly one of the
+// two, and while a request waits every grant is decided under the mutex.
 //
-// The mutex is a leaf: no other lock is taken, nobody else's code is called and nothing
-// blocks while it is held.
+// The mutex is a leaf: while it is held no other lock is taken, no user's code is called and
+// nothing blocks.
 type engine struct {
 	epoch atomic.Pointer[ticket] // nil: the limiter was not made by its constructor
 
 	mu     sync.Mutex
 	m      machine.Machine[parked]
-	room   *room  // nil: nobody waits
+	room   *room  // nil: no request waits
 	last   int64  // a rate limiter's: the latest instant at which the mutex was taken; a concurrency limiter's: since when it has been seen idle
 	grants uint32 // of a concurrency limiter's grants when it was seen idle, the low bits
 	open   bool   // the epoch's word is open
 	closed bool
 
-	// Apart from the mutex, as waiters count their grants when they wake.
+	// Not guarded by the mutex: waiters count their grants when they wake.
 	granted  atomic.Uint64 // leases granted that the epoch's word does not count, less what it counts too many
 	rejected atomic.Uint64
 }
@@ -63,7 +63,7 @@ func (e *engine) start(t terms, a account) {
 	e.unlock(0)
 }
 
-// terms returns the terms in force; none, if the limiter was not made by its constructor.
+// terms returns the terms in force; empty terms if the limiter was not made by its constructor.
 func (e *engine) terms() terms {
 	if t := e.epoch.Load(); t != nil {
 		return *t.terms
@@ -71,9 +71,9 @@ func (e *engine) terms() terms {
 	return terms{label: &unlabelled}
 }
 
-// lock takes the mutex, shuts the word, applies what is due by now and serves the waiters for
-// whom that is enough: a late timer delays nobody behind a newcomer. A concurrency limiter
-// does not know what time it is.
+// lock takes the mutex, shuts the word, applies what is due by now and serves the waiters that
+// now fit, so that after a late timer a new request does not overtake a waiter. For a
+// concurrency limiter it returns 0 and reads no clock.
 func (e *engine) lock() (now int64) {
 	e.mu.Lock()
 	t, a, word := e.epoch.Load(), e.account(), uint64(0)
@@ -94,12 +94,13 @@ func (e *engine) lock() (now int64) {
 	return now
 }
 
-// aLeap is more than a clock leaps, but into a synctest bubble, where it is the year 2000, and
-// out of it.
+// aLeap is more than a clock leaps, except into a synctest bubble, where it is the year 2000, and
+// out of one.
 const aLeap = int64(20 * 365 * 24 * time.Hour)
 
-// steady returns the instant now. A clock that went back stands still, and goes on from here.
-// One that leapt out of a bubble has made everything come back, and goes on from there.
+// steady returns the instant now. If the clock went back, it returns the latest instant, and
+// time continues from there. If the clock leapt out of a bubble, time has advanced by enough for
+// everything to come back, and continues from there.
 func (e *engine) steady(t *ticket) (now int64) {
 	now, goOn := t.clock(), e.last
 	leapt := now-e.last > aLeap && t.bubble != bubbled()
@@ -116,8 +117,8 @@ func (e *engine) steady(t *ticket) (now int64) {
 	return now
 }
 
-// unlock sets the timer if somebody waits, or opens the word if nobody does, lets go of the
-// mutex and wakes the waiters whose wait has ended.
+// unlock sets the timer if requests wait, or opens the word if none does, releases the mutex and
+// wakes the waiters whose wait has ended.
 func (e *engine) unlock(now int64) {
 	woken := e.m.Decided()
 	for w := woken; w != nil; w = w.Next() {
@@ -143,7 +144,7 @@ func (e *engine) unlock(now int64) {
 	}
 }
 
-// renew puts an epoch with new terms in the place of the old one. It is shut.
+// renew replaces the epoch with one that has new terms and is shut.
 func (e *engine) renew(t terms) *ticket {
 	t.first = e.number()
 	k := newEpoch(e, t)
@@ -227,7 +228,7 @@ func (e *engine) resetAfter(a machine.Answer) int64 {
 	return a.Whole - a.At
 }
 
-// refuse returns a lease that says why not, for good.
+// refuse returns a lease with an outcome that is an error but not a rejection.
 func (e *engine) refuse(o outcome) Lease { return Lease{t: e.epoch.Load(), bits: uint64(o)} }
 
 var rejections = [...]outcome{

@@ -13,28 +13,29 @@ var (
 	// ErrRejected is matched by every [RejectedError].
 	ErrRejected = errors.New("core: rejected")
 
-	// ErrClosed is returned by a limiter after its Close, and to callers that wait when it is closed.
+	// ErrClosed is returned by a limiter after its Close, and to callers that are waiting when
+	// it is closed.
 	ErrClosed = errors.New("core: limiter is closed")
 
-	// ErrPermitsExceedLimit is matched by the error of a request that could never be
-	// served: more permits than the limit. The limiters of this package return an
-	// *[ExceedsLimitError], which has the numbers. No counter takes note of it.
+	// ErrPermitsExceedLimit is matched by the error of a request that can never be served,
+	// because it asks for more permits than the limit. The limiters of this package return an
+	// *[ExceedsLimitError], which has the numbers. The statistics do not count it.
 	ErrPermitsExceedLimit = errors.New("core: more permits than the limit")
 
-	// ErrNegativePermits is returned for a request of fewer than zero permits. No counter
-	// takes note of it.
+	// ErrNegativePermits is returned for a request of fewer than zero permits. The statistics
+	// do not count it.
 	ErrNegativePermits = errors.New("core: negative permits")
 )
 
-// ExceedsLimitError says that a request asked for more permits than its limiter has, so
-// that it could never be served. errors.Is(err, [ErrPermitsExceedLimit]) is true of it.
+// ExceedsLimitError is the error of a request for more permits than the limit, which can never
+// be served. errors.Is(err, [ErrPermitsExceedLimit]) is true for it.
 type ExceedsLimitError struct {
-	Limiter string // Options.Name of the limiter that refused; "" if it has none
-	Permits int    // permits asked for
-	Limit   int    // the limit then in force
+	Limiter string // Options.Name of the limiter; "" if it has none
+	Permits int    // permits requested
+	Limit   int    // the limit in force at the time
 }
 
-// Error says who refused how many permits, and what the limit is.
+// Error returns a message with the number of permits, the limit and the limiter's name.
 func (e *ExceedsLimitError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "core: %d permits are more than the limit of %d", e.Permits, e.Limit)
@@ -57,20 +58,21 @@ func (e *ExceedsLimitError) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// RejectedError says that a limiter refused permits that it could grant at another time.
+// RejectedError is the error of a request that a limiter rejected but could grant at another
+// time.
 //
-// errors.Is(err, ErrRejected) is always true; errors.Is(err, context.DeadlineExceeded)
-// is true too when the wait would have outlasted the context's deadline.
+// errors.Is(err, ErrRejected) is always true. errors.Is(err, context.DeadlineExceeded) is true
+// too if the wait would have outlasted the context's deadline.
 type RejectedError struct {
-	Limiter    string        // Options.Name of the limiter that refused; "" if it has none
-	Permits    int           // permits asked for
-	Reason     string        // what was in the way, as "queue limit reached"
-	Detail     string        // more of that for Error to say, as "no queue"; "": nothing
-	RetryAfter time.Duration // when the same request could be served; 0: unknown
+	Limiter    string        // Options.Name of the limiter that rejected; "" if it has none
+	Permits    int           // permits requested
+	Reason     string        // such as "queue limit reached"
+	Detail     string        // an addition to Reason in the message, such as "no queue"; "": none
+	RetryAfter time.Duration // time until the same request could be served; 0: unknown
 	Cause      error         // context.DeadlineExceeded if the deadline was the reason; else nil
 }
 
-// Error says who refused, why, and when to try again.
+// Error returns a message with the limiter's name, the reason, and when to retry.
 func (e *RejectedError) Error() string {
 	var b strings.Builder
 	b.WriteString("core: rejected")

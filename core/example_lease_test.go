@@ -54,7 +54,7 @@ func ExampleNewMetadataKey() {
 	// Output: REGION eu true
 }
 
-// officeHours is a limiter of one's own: it grants by day, and says when to come again.
+// officeHours is a custom limiter: it grants by day, and by night reports when to retry.
 type officeHours struct {
 	now     func() time.Time
 	release func()

@@ -193,11 +193,11 @@ func logger() *slog.Logger {
 	}))
 }
 
-// What rate.NewLimiter(20, 1) of x/time/rate is: 20 a second, one at a time.
+// The equivalent of rate.NewLimiter(20, 1) of x/time/rate: 20 a second, one at a time.
 func ExamplePerSecond() {
 	o := core.PerSecond(20, 1)
 	fmt.Println(o.TokensPerPeriod, "token every", o.ReplenishmentPeriod, "and never more than", o.TokenLimit)
-	o.Name, o.QueueLimit = "mail", 100 // at most so many wait
+	o.Name, o.QueueLimit = "mail", 100 // at most 100 permits wait
 	limiter, err := core.NewTokenBucket(o)
 	if err != nil {
 		fmt.Println(err)
@@ -221,7 +221,7 @@ func ExampleEvery() {
 	// Output: 20m0s
 }
 
-// To change one thing, start from what is in force.
+// To change one option, start from the options in force.
 func ExampleTokenBucket_Options() {
 	limiter, err := core.NewTokenBucket(core.PerSecond(100, 10))
 	if err != nil {

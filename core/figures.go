@@ -131,8 +131,8 @@ func (l Lease) home() *ticket {
 	return l.t
 }
 
-// extra returns what the lease has beyond its fields. A chain's ticket is not part of it: it may be
-// another lease's by now.
+// extra returns what the lease has beyond its fields, or nil. It is nil for a chain's ticket, which
+// another lease may be using by now.
 func (l Lease) extra() *extra {
 	if l.t == nil || l.t.x == nil || l.t.x.chain != nil {
 		return nil
@@ -159,8 +159,8 @@ func (t *ticket) attach(x *extra, like *ticket) {
 	}
 }
 
-// carried returns what of the lease's extra a copy with another carries on: not the error
-// of a rejection, which is made of the metadata.
+// carried returns the part of the lease's extra that a copy keeps: not the error of a rejection,
+// which is made from the metadata.
 func (l Lease) carried() (x extra) {
 	if old := l.extra(); old != nil {
 		x.meta, x.figures, x.lack = old.meta, old.figures, old.lack
@@ -198,7 +198,7 @@ func (l Lease) lookup(name string) (any, bool) {
 func (l Lease) builtin(name string) (any, bool) {
 	t := l.terms()
 	if t == nil {
-		return nil, false // somebody else's limiter
+		return nil, false // the lease of a foreign limiter
 	}
 	switch name {
 	case ReasonPhrase.name:

@@ -8,13 +8,13 @@ import (
 
 // FixedWindowOptions are the options of a [FixedWindow].
 type FixedWindowOptions struct {
-	Name                string        // for metadata and errors; "": none
+	Name                string        // in metadata and errors; "": none
 	PermitLimit         int           // permits per window; at least 1
 	Window              time.Duration // above 0
 	Anchor              time.Time     // windows begin at Anchor + k·Window; zero: at the limiter's creation
-	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
+	QueueLimit          int           // permits that may wait; 0: requests do not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
-	ManualReplenishment bool          // permits come back in TryReplenish only
+	ManualReplenishment bool          // permits come back only in TryReplenish
 }
 
 func (o FixedWindowOptions) validate() error {
@@ -33,21 +33,22 @@ func (o FixedWindowOptions) terms() terms {
 	})
 }
 
-// FixedWindow grants PermitLimit permits in each window of time; at the boundary all of
-// them are back. Simple, and exact about quotas of the calendar; across a boundary up to
-// twice the limit may pass in less than a window, which a [SlidingWindow] smooths.
+// FixedWindow grants PermitLimit permits in each window of time; at the end of a window all of
+// them come back. It is simple, and exact for quotas per calendar hour or day. Around a
+// boundary up to twice the limit may be granted in less than a window; a [SlidingWindow]
+// smooths that.
 //
-// Windows lie on the grid Anchor + k·Window. An Anchor by the wall clock, say midnight,
-// gives quotas per hour or day; it is looked at once, and from then on time is the
-// monotonic clock's, whatever is done to the wall clock.
+// Windows begin at Anchor + k·Window. With an Anchor on the wall clock, such as midnight, they
+// are quotas per hour or day. The anchor is read once; from then on time is that of the
+// monotonic clock, even if the wall clock is changed.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher]
-// and [io.Closer], safe for concurrent use. Make it with [NewFixedWindow]; the zero value refuses with
-// [ErrClosed].
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
+// [io.Closer], safe for concurrent use. Make it with [NewFixedWindow]; requests to the zero
+// value fail with [ErrClosed].
 type FixedWindow struct{ windowed }
 
-// NewFixedWindow returns a limiter with all permits available, or an error that names every fault of
-// the options.
+// NewFixedWindow returns a limiter with all permits available, or an error that reports all
+// invalid options.
 func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -57,11 +58,12 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	return l, nil
 }
 
-// Update puts new limits in force. What is taken stays taken: available is the new limit
-// less that, until its window ends; if the grid is now another, until the new window does.
-// The queue stays. A waiter that now fits is served at once; one that now asks for more than
-// the limit gets [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns
-// [ErrClosed].
+// Update puts new limits in force. Permits that are taken stay taken until their window ends
+// or, if the new options change the boundaries of windows, until the new window ends; until
+// then the new limit less these permits is available. Queued requests stay queued. A waiter
+// that now fits is served at once; a waiter for more than the new limit gets
+// [ErrPermitsExceedLimit]. Invalid options change nothing and are reported, and equal options
+// change nothing. After Close, Update returns [ErrClosed].
 func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -69,8 +71,9 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	return l.update(o.terms())
 }
 
-// Options returns the options in force: those of [NewFixedWindow] or of the latest Update.
-// An Anchor that was left zero stays zero, and Update with it keeps the grid.
+// Options returns the options in force: those of [NewFixedWindow] or of the latest Update. An
+// Anchor that was not given is zero, and after an Update with a zero Anchor windows still count
+// from the limiter's creation.
 func (l *FixedWindow) Options() FixedWindowOptions {
 	t := l.terms()
 	return FixedWindowOptions{
@@ -79,5 +82,5 @@ func (l *FixedWindow) Options() FixedWindowOptions {
 	}
 }
 
-// String returns a line for a person: the name, the window, and the statistics.
+// String returns a human-readable line: the name, the window, and the statistics.
 func (l *FixedWindow) String() string { return l.describeWindow("fixed window") }

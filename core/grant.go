@@ -1,8 +1,8 @@
 package core
 
-// Grant returns an acquired lease, for limiters of your own. Its first Release, and no
-// other, runs release, which may be nil. Negative permits are refused with
-// [ErrNegativePermits], and release never runs.
+// Grant returns an acquired lease, for limiters outside this package. The first Release of the
+// lease, and no other, calls release, which may be nil. If permits is negative, the lease is
+// not acquired, its error is [ErrNegativePermits], and release is never called.
 func Grant(permits int, release func(), metadata ...Metadata) Lease {
 	if permits < 0 {
 		return Lease{bits: uint64(negative)}
@@ -22,8 +22,8 @@ func Grant(permits int, release func(), metadata ...Metadata) Lease {
 	return l.with(x)
 }
 
-// Reject returns a lease that is not acquired, for limiters of your own. Its error is a
-// *[RejectedError] that takes its fields from the metadata: [LimiterName], [ReasonPhrase]
+// Reject returns a lease that is not acquired, for limiters outside this package. Its error is
+// a *[RejectedError] whose fields are taken from the metadata: [LimiterName], [ReasonPhrase]
 // and [RetryAfter].
 func Reject(metadata ...Metadata) Lease {
 	if len(metadata) == 0 {
@@ -33,8 +33,8 @@ func Reject(metadata ...Metadata) Lease {
 	return l
 }
 
-// Refuse returns a lease that is not acquired and whose Err is err: for [ErrClosed] and
-// the like. A nil err makes it a [Reject].
+// Refuse returns a lease that is not acquired and whose Err is err, such as [ErrClosed]. If err
+// is nil, it returns the lease of [Reject].
 func Refuse(err error) Lease {
 	if err == nil {
 		return Lease{}

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-go/sluice/internal/direct"
 )
 
-// Lease is a limiter's answer: the permits it granted, or why it did not.
+// Lease is a limiter's answer: the permits that it granted, or the reason why it did not.
 //
-// It is a small value. It may be copied, stored, sent over channels and released from
-// any goroutine; all copies are the same lease. The zero Lease is not acquired.
+// A Lease is a small value. It may be copied, stored, sent over channels and released from any
+// goroutine; all copies are the same lease. The zero Lease is not acquired.
 type Lease struct {
 	// Four words, no more: the compiler keeps such a struct in registers. figures.go says what
 	// is where.
@@ -23,7 +23,7 @@ type Lease struct {
 	state, at int64
 }
 
-// outcome is in the low bits of Lease.bits, and says what the rest means.
+// outcome is in the low bits of Lease.bits, and determines the meaning of the rest.
 type outcome uint8
 
 const (
@@ -31,7 +31,7 @@ const (
 	free                      // acquired, with nothing to give back
 	taken                     // acquired from a rate limiter
 	held                      // acquired from a concurrency limiter, a chain, or with Grant
-	watched                   // held, and a hook is told of its end: see package direct
+	watched                   // held, and a hook is called at its end: see package direct
 	exhausted                 // rejected
 	queueFull                 // rejected
 	evicted                   // rejected
@@ -42,7 +42,7 @@ const (
 	failed                    // extra.err
 )
 
-// The phrases that [ReasonPhrase] and [RejectedError] have for the rejections of core's limiters.
+// The phrases of [ReasonPhrase] and [RejectedError].Reason for rejections by core's limiters.
 const (
 	ReasonExhausted       = "permits exhausted"
 	ReasonQueueLimit      = "queue limit reached"
@@ -75,8 +75,8 @@ func (l Lease) Acquired() bool {
 	return l.outcome().acquired()
 }
 
-// Permits returns how many permits were granted: 0 for a request of zero permits, and
-// unless acquired.
+// Permits returns how many permits were granted: 0 for a request of zero permits, and 0 if the
+// lease was not acquired.
 func (l Lease) Permits() int {
 	if !l.Acquired() {
 		return 0
@@ -84,17 +84,18 @@ func (l Lease) Permits() int {
 	return l.permits()
 }
 
-// Release gives a concurrency limiter's permits back: once, whichever copy is used, from
-// whichever goroutines, however often. If the lease holds nothing, Release does nothing. A
-// rate limiter's permits come back with time alone.
+// Release returns the permits of a concurrency limiter. It does so once, however often and from
+// however many goroutines it is called, on whichever copy of the lease. If the lease holds
+// nothing, Release does nothing: the permits of a rate limiter come back with time alone.
 func (l Lease) Release() {
 	if o := l.outcome(); o == held || o == watched {
 		l.release()
 	}
 }
 
-// releaseSlow is release for a lease that is not in its epoch's word: one of a ticket, of a
-// chain, of Grant, with metadata added, or of before an Update; and for a watched one.
+// releaseSlow is release for a lease that is not in its epoch's word: the lease of a ticket, a
+// chain or Grant, a lease with added metadata, a lease from before an Update,
+// or a watched lease.
 func (l Lease) releaseSlow() {
 	switch k := l.home(); {
 	case k.e != nil:
@@ -137,7 +138,8 @@ func (l Lease) Err() error {
 	return e
 }
 
-// String returns a line for a person: what was granted and by whom, or why it was not.
+// String returns a human-readable line: what was granted and by which limiter, or why it was
+// not.
 func (l Lease) String() string {
 	if err := l.Err(); err != nil {
 		return "no lease: " + strings.TrimPrefix(err.Error(), "core: ")
@@ -152,8 +154,8 @@ func (l Lease) String() string {
 	return s
 }
 
-// rejected reports whether the lease counts as a rejection: another time the same request
-// could be granted.
+// rejected reports whether the lease counts as a rejection: the same request could be granted
+// at another time.
 func (l Lease) rejected() bool {
 	switch o := l.outcome(); o {
 	case unanswered:
@@ -165,7 +167,7 @@ func (l Lease) rejected() bool {
 	}
 }
 
-// refusal returns the lease with its error, the same one that its Err returns from now on.
+// refusal returns the lease and its error. Err of the returned lease returns that same error.
 func (l Lease) refusal() (Lease, error) {
 	if x := l.extra(); x != nil && x.err != nil {
 		return l, x.err
@@ -177,7 +179,7 @@ func (l Lease) refusal() (Lease, error) {
 	case !l.rejected():
 		return l, l.Err()
 	}
-	// Both in one allocation: a server that rejects many wants it cheap.
+	// All in one allocation: a server that rejects many requests needs this to be cheap.
 	r := new(struct {
 		ticket
 		extra
@@ -225,8 +227,8 @@ func (l Lease) explain(e *RejectedError) {
 	}
 }
 
-// Metadata yields what the limiter says of its decision: each name once, and only what
-// has a value.
+// Metadata yields the metadata of the limiter's decision: each name once, and only names that
+// have a value.
 func (l Lease) Metadata() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for _, name := range builtinNames {

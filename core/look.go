@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// What can be seen of a limiter. An open word tells most of it without the mutex, which is what
+// The methods that report a limiter's state. An open word tells most of it without the mutex, which
 // keeps Available and Statistics below the cost of x/time/rate's Tokens (bench: available,
 // statistics).
 
-// Available returns the permits that could be taken now.
+// Available returns the number of permits that could be taken now.
 func (e *engine) Available() int {
 	if t := e.epoch.Load(); t != nil {
 		if n, ok := t.available(t.word.Load()); ok {
@@ -20,7 +20,7 @@ func (e *engine) Available() int {
 	return e.statisticsSlow().Available
 }
 
-// Statistics returns the limiter's counts. They go on after Close.
+// Statistics returns the limiter's state and counts. It continues to work after Close.
 func (e *engine) Statistics() Statistics {
 	t := e.epoch.Load()
 	if t == nil {
@@ -54,8 +54,8 @@ func (e *engine) statisticsSlow() Statistics {
 	return s
 }
 
-// available returns the permits that could be taken now by what an epoch's word tells; false
-// if it does not.
+// available returns the permits that could be taken now, as read from an epoch's word; false if
+// the word does not tell.
 func (t *ticket) available(w uint64) (n int, ok bool) {
 	if w&shut != 0 {
 		return 0, false
@@ -71,7 +71,7 @@ func (t *ticket) available(w uint64) (n int, ok bool) {
 	return t.Limit - l.Lack(&t.Terms, now), l.Full-now <= l.Reach(&t.Terms)
 }
 
-// grants returns how many grants an epoch's word has counted, and the epochs before it.
+// grants returns how many grants an epoch's word and the epochs before it have counted.
 func (t *ticket) grants(w uint64) uint64 {
 	n := t.number(t.generation(w))
 	if t.Kind == machine.Concurrency {

@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// MetadataKey names a piece of a lease's metadata and the type of its value. Make one
-// with [NewMetadataKey]; keys of equal names are equal.
+// MetadataKey is the name of a piece of a lease's metadata and the type of its value. Make one
+// with [NewMetadataKey]; keys with equal names are equal.
 type MetadataKey[T any] struct{ name string }
 
 // Metadata is a key with its value, made by [MetadataKey.With].
@@ -14,28 +14,31 @@ type Metadata struct {
 
 // The metadata of the built-in limiters.
 var (
-	// RetryAfter stands on every rejection by an automatically replenishing rate limiter:
-	// the time until this request could be served if nothing else came. Never below 1 ns.
+	// RetryAfter is set on every rejection by a rate limiter that replenishes automatically:
+	// the time until this request could be served if no other request came. It is at least 1
+	// ns.
 	RetryAfter = NewMetadataKey[time.Duration]("RETRY_AFTER")
 
-	// ReasonPhrase says in words why a lease was rejected.
+	// ReasonPhrase is the reason of a rejection, in words.
 	ReasonPhrase = NewMetadataKey[string]("REASON_PHRASE")
 
-	// LimiterName is Options.Name of the limiter that decided, if it has one.
+	// LimiterName is the Options.Name of the limiter that decided. It is not set if the limiter
+	// has no name.
 	LimiterName = NewMetadataKey[string]("LIMITER_NAME")
 
-	// PermitLimit is the limit in force at the decision.
+	// PermitLimit is the limit in force at the decision, in permits.
 	PermitLimit = NewMetadataKey[int]("PERMIT_LIMIT")
 
-	// Remaining is how many permits were available right after the decision.
+	// Remaining is the number of permits that were available right after the decision.
 	Remaining = NewMetadataKey[int]("REMAINING")
 
-	// ResetAfter is the time until all permits of a rate limiter are back if nothing more
-	// is taken; 0 if they are. A limiter that is replenished by hand does not know it.
+	// ResetAfter is the time until all permits of a rate limiter are back if nothing more is
+	// taken; 0 if they are. It is not set by a limiter that is replenished by hand.
 	ResetAfter = NewMetadataKey[time.Duration]("RESET_AFTER")
 
-	// Window is the time that a rate limiter's limit is for: a window's length, a token
-	// bucket's time from empty to full. It says how fast a limiter is, whatever its kind.
+	// Window is the time that a rate limiter's limit applies to: the length of a window, or the
+	// time in which a token bucket fills from empty. It tells the rate of a limiter of any
+	// kind. A concurrency limiter does not set it.
 	Window = NewMetadataKey[time.Duration]("WINDOW")
 )
 
@@ -46,15 +49,15 @@ var builtinNames = [...]string{
 	ResetAfter.name, Window.name,
 }
 
-// NewMetadataKey returns the key of that name. Names are compared as they are; the
-// built-in ones are in upper case.
+// NewMetadataKey returns the key with that name. Names are case-sensitive; those of the
+// built-in keys are in upper case.
 func NewMetadataKey[T any](name string) MetadataKey[T] { return MetadataKey[T]{name} }
 
 // Name returns the key's name.
 func (k MetadataKey[T]) Name() string { return k.name }
 
-// From returns the lease's value for the key; false if there is none, or if it is of
-// another type.
+// From returns the lease's value for the key. It returns false if the lease has no such value,
+// or one of another type.
 func (k MetadataKey[T]) From(l Lease) (T, bool) {
 	v, ok := l.lookup(k.name)
 	if !ok {
@@ -65,11 +68,12 @@ func (k MetadataKey[T]) From(l Lease) (T, bool) {
 	return t, ok
 }
 
-// With returns the key with a value, for [Lease.With], [Grant] and [Reject]. A nil value
-// is none.
+// With returns the key with a value, for [Lease.With], [Grant] and [Reject]. A nil value is
+// ignored.
 func (k MetadataKey[T]) With(value T) Metadata { return Metadata{k.name, value} }
 
-// mergeMetadata returns old with added: each name once, later wins, nil values are none.
+// mergeMetadata returns old with added: each name once, a later value wins, nil values are
+// ignored.
 func mergeMetadata(old, added []Metadata) []Metadata {
 	merged := make([]Metadata, len(old), len(old)+len(added))
 	copy(merged, old)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// faults collects what is wrong with options.
+// faults collects the faults of an options value.
 type faults struct {
 	options string
 	errs    []error
@@ -34,5 +34,5 @@ func (f *faults) order(o QueueOrder) {
 	}
 }
 
-// err returns all faults at once, nil if there is none.
+// err returns all faults at once, or nil if there are none.
 func (f *faults) err() error { return errors.Join(f.errs...) }

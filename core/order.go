@@ -5,17 +5,17 @@ import (
 	"strconv"
 )
 
-// QueueOrder says who of those that wait is served first.
+// QueueOrder is the order in which waiters are served.
 type QueueOrder uint8
 
 const (
-	// OldestFirst serves in the order of arrival. Nobody overtakes: while somebody waits, a
-	// newcomer queues or is rejected, even if its permits are there. A full queue rejects
-	// the newcomer.
+	// OldestFirst serves in the order of arrival. A request cannot overtake a waiter: while one
+	// waits, a new request queues or is rejected, even if its permits are available. A full
+	// queue rejects the new request.
 	OldestFirst QueueOrder = iota
 
-	// NewestFirst serves the latest arrival first; a newcomer that fits is served at once.
-	// A full queue evicts its oldest waiters to make room.
+	// NewestFirst serves the latest arrival first; a new request whose permits are available is
+	// served at once. A full queue evicts its oldest waiters to make room.
 	NewestFirst
 )
 
@@ -37,8 +37,8 @@ func (o QueueOrder) MarshalText() ([]byte, error) {
 	return nil, fmt.Errorf("core: QueueOrder = %d, want %s or %s", uint8(o), OldestFirst, NewestFirst)
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. It takes "oldest-first" and
-// "newest-first"; anything else is an error and leaves o as it was.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It accepts "oldest-first" and
+// "newest-first"; any other text is an error and leaves o unchanged.
 func (o *QueueOrder) UnmarshalText(text []byte) error {
 	for i, name := range orderNames {
 		if string(text) == name {

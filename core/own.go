@@ -10,18 +10,20 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// What limiters that stand on limiters do with them. A limiter is one of this package's by its
-// type, never by its methods: whoever embeds a limiter of this package has them all, and may
-// have overridden some.
+// How a limiter uses the limiters below it. A limiter is recognized as one of this package by
+// its type, never by its methods: a type that embeds one has all its methods, and may have
+// overridden some.
 
-// quiet is a limiter of this package that can be asked without a trace of a refusal.
+// quiet is a limiter of this package that can be tried without a trace of a rejection.
 type quiet interface {
 	tryQuietly(permits int) (Lease, bool)
 }
 
-// TryQuietly is TryAcquire, but a refusal leaves no trace: it is not counted as rejected, and
-// no reason is given. It is for a caller that tries before it waits. From a limiter that is not
-// of this package, or that embeds one of it, it takes nothing and returns false.
+// TryQuietly is TryAcquire, but a rejection leaves no trace: it is not counted, and no reason
+// is given. It is for a caller that tries before it waits. If it returns false, it has taken
+// nothing; if l is a chain, the limiters that came before the one that rejected have counted a
+// grant. For a view made by [Shadow], and for a limiter that is not of this package, even if it
+// embeds one that is, TryQuietly always returns false.
 func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	var q quiet
 	switch l := l.(type) {
@@ -57,8 +59,8 @@ func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	return e.tryQuietlySlow(permits)
 }
 
-// exceeding returns the refusal of permits that are more than the limit of one of the chain's limiters;
-// false if they are not. Only limiters of this package are looked at.
+// exceeding returns the answer of the first limiter whose limit is less than permits; false if
+// there is none. It considers only limiters of this package.
 func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
 	for _, r := range c.roots {
 		if e := engineOf(r.Limiter); e != nil && !r.shadowed {
@@ -72,14 +74,15 @@ func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
 	return Lease{}, false
 }
 
-// root is a limiter that asks no other.
+// root is a limiter that asks no other limiter.
 type root struct {
 	Limiter
 	at       int  // its place among the limiters of a chain
-	shadowed bool // its refusals refuse nobody
+	shadowed bool // its rejections have no effect
 }
 
-// roots returns the limiters that l stands on, through chains and views; of any other, l.
+// roots returns the limiters that l asks, through chains and views; for any other limiter, l
+// itself.
 func roots(l Limiter) []root {
 	switch l := l.(type) {
 	case *ChainedLimiter:
@@ -104,8 +107,8 @@ func shadowedRoots(l Limiter) []root {
 	return all
 }
 
-// answered returns the answer of somebody else's Acquire as it should have been: an
-// acquired lease, or the error and a lease that has it.
+// answered returns the answer of a foreign limiter's Acquire in valid form: an acquired lease,
+// or the error and a lease that has it.
 func answered(l Limiter, lease Lease, err error) (Lease, error) {
 	lease, err = limiter.Checked(l, lease, err)
 	switch {
@@ -123,21 +126,21 @@ func same(a, b error) bool {
 	if reflect.TypeOf(b).Kind() != reflect.Pointer && (!reflect.ValueOf(a).Comparable() || !reflect.ValueOf(b).Comparable()) {
 		return false
 	}
-	return a == b //nolint:errorlint // that very error
+	return a == b //nolint:errorlint // exactly that error
 }
 
 // isNil reports whether l is nil, or holds a nil pointer.
 func isNil(l Limiter) bool { return argument.IsNil(l) }
 
-// identical reports whether a and b are one limiter. Only pointers tell; and not those to
-// types of no size, which may all be the same.
+// identical reports whether a and b are one limiter. Only pointers can tell, and not pointers
+// to types of size zero, which may all be equal.
 func identical(a, b Limiter) bool {
 	t := reflect.TypeOf(a)
 	return t == reflect.TypeOf(b) && t.Kind() == reflect.Pointer && t.Elem().Size() > 0 && a == b
 }
 
-// settle passes Settle on; a lease of a limiter that is no Settler stays as it is, but for one
-// that has cost nothing, which is refunded or released.
+// settle calls Settle if l is a Settler. Otherwise it leaves the lease as it is, unless permits
+// is 0 or less: then it refunds or releases the lease.
 func settle(l Limiter, lease Lease, permits int) Lease {
 	if s, ok := l.(Settler); ok {
 		return s.Settle(lease, permits)
@@ -148,7 +151,7 @@ func settle(l Limiter, lease Lease, permits int) Lease {
 	return lease
 }
 
-// describe returns a line for a person about any limiter.
+// describe returns a human-readable line about any limiter.
 func describe(l Limiter) string {
 	if s, ok := l.(fmt.Stringer); ok {
 		return s.String()
@@ -156,7 +159,7 @@ func describe(l Limiter) string {
 	return fmt.Sprintf("%T: %d available", l, l.Available())
 }
 
-// describe returns a line for a person: what kind of limiter this is, and how it stands.
+// describe returns a human-readable line: the kind of limiter, its name and its statistics.
 func (e *engine) describe(kind string) string {
 	t := e.epoch.Load()
 	if t == nil {

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// PerSecond returns the options of a bucket that holds burst tokens and lets that many
-// permits a second pass: what rate.NewLimiter(permits, burst) of x/time/rate is. The
-// tokens come as smoothly as the rate allows, one by one if it can be, at a period that is
-// right to half a nanosecond. Rates that this rounds by more than a thousandth, those of
-// millions a second, get more than one token a period, if the burst has room for them.
+// PerSecond returns the options of a bucket that holds burst tokens and grants up to permits
+// permits a second, as rate.NewLimiter(permits, burst) of x/time/rate does. The tokens come as
+// smoothly as the rate allows, one by one where possible, at a period that is exact to half a
+// nanosecond. Where that would change the rate by more than a thousandth, which happens at
+// millions a second, more than one token comes per period, if the burst has room for them.
 //
-// No bucket passes more than its burst each nanosecond; a higher rate is lowered to that.
+// A bucket grants at most its burst each nanosecond; a higher rate is lowered to that.
 //
-// The queue is unbounded, as callers of x/time/rate wait without bound; set QueueLimit to
-// change that. Of permits or a burst below 1, [NewTokenBucket] says that they must be at
-// least 1.
+// The queue is unbounded, as it is in x/time/rate; set QueueLimit to change that.
+// [NewTokenBucket] rejects permits or a burst below 1.
 func PerSecond(permits, burst int) TokenBucketOptions {
 	o := TokenBucketOptions{
 		TokenLimit: burst, TokensPerPeriod: permits, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt,
@@ -27,10 +26,9 @@ func PerSecond(permits, burst int) TokenBucketOptions {
 	return o
 }
 
-// Every returns the options of a bucket that holds burst tokens, of which one comes every
-// d: what rate.NewLimiter(rate.Every(d), burst) of x/time/rate is. The queue is unbounded;
-// set QueueLimit to change that. Of a d of 0 or less, or a burst below 1, [NewTokenBucket]
-// says what they must be.
+// Every returns the options of a bucket that holds burst tokens, one of which comes every d, as
+// rate.NewLimiter(rate.Every(d), burst) of x/time/rate does. The queue is unbounded; set
+// QueueLimit to change that. [NewTokenBucket] rejects d <= 0 or a burst below 1.
 func Every(d time.Duration, burst int) TokenBucketOptions {
 	return TokenBucketOptions{
 		TokenLimit: burst, TokensPerPeriod: 1, ReplenishmentPeriod: d, QueueLimit: math.MaxInt,
@@ -39,8 +37,8 @@ func Every(d time.Duration, burst int) TokenBucketOptions {
 
 const second = uint64(time.Second)
 
-// smoothest returns the fewest tokens, at most most, that make the rate to a thousandth,
-// and their period in nanoseconds. If none do, it returns those that come closest.
+// smoothest returns the smallest number of tokens, at most most, that gives the rate to a
+// thousandth, and their period in nanoseconds. If none does, it returns the closest.
 func smoothest(rate, most uint64) (tokens, period uint64) {
 	if rate/second >= most {
 		return most, 1

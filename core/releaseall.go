@@ -1,8 +1,8 @@
 package core
 
-// ReleaseAll releases the leases, as Release does each. Permits of one concurrency limiter
-// that follow each other come back together, and those who wait for them are served once.
-// If the release of a [Grant] panics, the others are released nonetheless.
+// ReleaseAll releases each of the leases, as Release does. Permits of adjacent leases of one
+// concurrency limiter come back together, and its waiters are served once. If the release
+// function of a [Grant] panics, ReleaseAll still releases the other leases.
 func ReleaseAll(leases []Lease) {
 	var e *engine
 	n, next := 0, 0
@@ -33,7 +33,7 @@ func ReleaseAll(leases []Lease) {
 	}
 }
 
-// giveBackAll gives back what leases of e held, if there were any.
+// giveBackAll gives back the n permits that leases of e held, if n is not 0.
 func (e *engine) giveBackAll(n int) {
 	if n > 0 {
 		e.epoch.Load().giveBack(0, n)

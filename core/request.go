@@ -77,7 +77,7 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *linked.Source) (Lea
 func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	left := int64(machine.Never)
 	if e.epoch.Load().Timed() {
-		left = timeLeft(ctx) // before the lock: the context may be somebody's own
+		left = timeLeft(ctx) // before the lock: the context may be a user's type
 	}
 	now := e.lock()
 	defer e.unlock(now)
@@ -100,7 +100,7 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	return w, l
 }
 
-// await blocks until the wait of w has ended or ctx is done. Of a grant and a cancellation
+// await blocks until the wait of w has ended or ctx is done. If a grant and a cancellation race,
 // the first to hold the mutex wins.
 func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 	if done := ctx.Done(); done == nil {
@@ -122,8 +122,8 @@ func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 	if !granted {
 		return l.refusal()
 	}
-	// A caller that cancelled before the grant must not be told of it, and which came first is
-	// not known here; so a done ctx wins, and the grant is undone as if it had never been.
+	// A caller that cancelled before the grant must not receive it, and it is not known here which
+	// came first. A done ctx therefore wins, and the grant is undone as if it had never been made.
 	if err := ctx.Err(); err != nil {
 		e.Refund(l)
 		return Refuse(err), err
@@ -132,8 +132,8 @@ func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 	return l, nil
 }
 
-// cancel takes w out of the queue and serves the waiters that it held up. It reports false if
-// its wait had ended.
+// cancel takes w out of the queue and serves the waiters that it held up. It returns false if
+// the wait of w had already ended.
 func (e *engine) cancel(w *waiter) bool {
 	now := e.lock()
 	canceled := e.m.Cancel(now, w)
@@ -142,7 +142,7 @@ func (e *engine) cancel(w *waiter) bool {
 }
 
 // timeLeft returns the nanoseconds until the deadline of ctx, or Never. For a deadline by the
-// wall clock it returns what the timers of package context go by.
+// wall clock it returns the duration that the timers of package context use.
 func timeLeft(ctx context.Context) int64 {
 	if d, ok := ctx.Deadline(); ok {
 		return int64(time.Until(d))

@@ -7,15 +7,14 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// room is where a limiter's callers wait, and exists only while somebody does: nothing of
-// it outlives the last waiter, so an idle limiter has no timer and no channel, and may be used
-// in another synctest bubble. The engine's mutex guards it.
+// room is where a limiter's callers wait. It exists only while one does: an idle limiter has no
+// timer and no channel, and may be used in another synctest bubble. The engine's mutex guards it.
 type room struct {
 	timer *time.Timer // nil until the first waiter whose instant is known
 	alarm int64       // the instant that the timer is set to, or Never
 
-	// Waiters to be used again. A caller that woke puts its waiter on top of left, without the
-	// mutex; its holder takes them all at once, so no element meets the stack twice.
+	// Waiters for reuse. A caller that woke pushes its waiter onto left, without the mutex. The
+	// mutex's holder takes them all at once, so the stack has no ABA problem.
 	spare *waiter
 	left  atomic.Pointer[waiter]
 }
@@ -65,23 +64,23 @@ func (r *room) leave() {
 	}
 }
 
-// wake tells the waiters of a list that their wait has ended. No lock is held: the woken
-// goroutines may want it.
+// wake notifies the waiters of a list that their wait has ended. No lock is held: the woken
+// goroutines may take it.
 func wake(w *waiter) {
 	for w != nil {
-		next := w.Next() // when w is told, it is its goroutine's
+		next := w.Next() // once notified, w belongs to its goroutine
 		w.Value.ready <- struct{}{}
 		w = next
 	}
 }
 
-// setAlarm sets the timer to the instant at which somebody can be served. The mutex is held.
+// setAlarm sets the timer to the instant at which a waiter can be served. The mutex is held.
 func (e *engine) setAlarm(now int64) {
 	r, due := e.room, e.m.Next(now)
 	switch {
 	case due == r.alarm:
 	case due == machine.Never:
-		r.timer.Stop() // there is one: alarm was another instant
+		r.timer.Stop() // not nil: alarm was another instant
 	case r.timer == nil:
 		r.timer = time.AfterFunc(time.Duration(due-now), e.onTimer)
 	default:
@@ -90,8 +89,8 @@ func (e *engine) setAlarm(now int64) {
 	r.alarm = due
 }
 
-// onTimer is what the timer does: taking the mutex serves whoever is due. One that comes
-// late, or for a room that is gone, finds nothing to do.
+// onTimer is the timer's function: taking the mutex serves the waiters that are due. If it runs
+// late, or for a room that is gone, there is nothing to do.
 func (e *engine) onTimer() {
 	now := e.lock()
 	if e.room != nil {

@@ -5,22 +5,23 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// Settle puts right what a grant of this limiter has cost, once that is known: permits. The
-// lease that it returns stands in the place of l, acquired, of so many permits, with the
-// metadata of l; l and its copies are spent, and to release, refund or settle them does
-// nothing.
+// Settle corrects the cost of a grant of this limiter to permits, once the cost is known. It
+// returns a lease that replaces l: acquired, of that number of permits, with the metadata of l.
+// From then on l and its copies are spent: releasing, refunding or settling them does nothing.
 //
-// If the grant has cost less, the difference is given back, and waiters that now fit are
-// served: at the instant of the grant exactly, later as far as it is certain to be missing
-// still because of the grant. So what is given back late never lets through more than the limiter
-// alone would have; of a window, it is all as long as the segment of the grant counts. After
-// an Update or a Reset a rate limiter gives back nothing for the grants before it.
+// If the grant has cost less, Settle gives the difference back and serves the waiters that now
+// fit. At the instant of the grant a rate limiter takes back all of it; later it takes back
+// only what is certain to be still missing because of the grant, so a late Settle never lets
+// the limiter grant more than it would have granted otherwise. A window takes back all of it as
+// long as the segment of the grant counts. For grants from before a Reset or an Update, a rate
+// limiter takes nothing back, except that a window does so if the Update did not change the
+// boundaries of its segments.
 //
-// If the grant has cost more, the difference is taken at once, even above the limit: nothing
-// is available until that debt is paid, by time or by releases. Settle does not wait, and no
-// statistic counts it. Permits below 0 count as 0. A lease that is not acquired, is another
-// limiter's or is spent comes back as it is, and nothing happens. After Close a concurrency
-// limiter's leases settle as they release.
+// If the grant has cost more, Settle takes the difference at once, even above the limit:
+// nothing is available until that debt is paid, by time or by releases. Settle does not wait,
+// and no statistic counts it. Permits below 0 count as 0. If permits is what l already has, or
+// l is not acquired, is spent, or was granted by another limiter, Settle returns l unchanged
+// and nothing happens. Leases can be settled after Close.
 func (e *engine) Settle(l Lease, permits int) Lease {
 	permits = max(permits, 0)
 	if !l.Acquired() || l.t == nil || l.home().e != e || permits == l.permits() {
@@ -32,11 +33,11 @@ func (e *engine) Settle(l Lease, permits int) Lease {
 	return e.settleTaken(l, permits)
 }
 
-// Refund undoes a grant of this limiter that was not used: it is Settle to no permits.
+// Refund undoes a grant of this limiter that was not used: it is Settle to zero permits.
 func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
 
-// settleHeld settles a lease of a concurrency limiter: it ends, but for the permits that
-// another ticket keeps.
+// settleHeld settles a lease of a concurrency limiter: the lease ends, and a lease of another
+// ticket keeps the n permits.
 func (e *engine) settleHeld(l Lease, n int) Lease {
 	if l.outcome() == free {
 		e.epoch.Load().giveBack(0, -n)
@@ -88,8 +89,8 @@ func (e *engine) settleTaken(l Lease, n int) Lease {
 	return s
 }
 
-// renewed returns a bucket's lease that stands in the place of l, as one of n permits granted
-// now, but with the metadata of l.
+// renewed returns a bucket's lease that replaces l, as a lease of n permits granted now, but
+// with the metadata of l.
 func (l Lease) renewed(e *engine, now int64, n int) Lease {
 	b := e.m.Account().(*level)
 	s := b.grant(e, machine.Answer{At: now, Left: e.m.Terms().Limit - b.Lack(), Whole: e.m.Whole(now)}, n)
@@ -122,8 +123,8 @@ func (l Lease) complete(n int) Lease {
 	return s.with(x)
 }
 
-// standIn returns the lease that stands in the place of l: of a generation of t, of n permits,
-// with the metadata of l.
+// standIn returns the lease that replaces l: of a generation of t, of n permits, with the
+// metadata of l.
 func (l Lease) standIn(t *ticket, o outcome, generation uint64, n int) Lease {
 	s := Lease{t: t, bits: uint64(o) | generation<<generationShift, state: l.state, at: l.at}
 	x := l.carried()

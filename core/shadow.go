@@ -6,22 +6,24 @@ import (
 	"fmt"
 )
 
-// Shadowed is on a grant of [Shadow]'s that the limiter would have refused: the limiter's error.
+// Shadowed is set on a lease that [Shadow] granted although its limiter did not: the limiter's
+// error.
 var Shadowed = NewMetadataKey[error]("SHADOWED")
 
-// Shadow returns a view of l that grants everything, while l decides and counts: so a limit
-// can be watched before it is enforced.
+// Shadow returns a view of l that grants every request, while l decides and counts. Use it to
+// observe a limit before enforcing it.
 //
-// TryAcquire and Acquire both ask l's TryAcquire, so that nobody waits; a wait that l
-// would have allowed counts as a rejection, whose RetryAfter says how long it would have been.
-// A grant of l's comes back as it is. Any refusal of l's, [ErrClosed] and
-// [ErrPermitsExceedLimit] too, becomes a grant that holds nothing and carries [Shadowed].
-// Negative permits and a done context are errors as ever.
+// TryAcquire and Acquire both call l's TryAcquire, so no request waits. A request that would
+// have waited in l counts as rejected, with a [RetryAfter] that says how long the wait would
+// have been. A lease that l grants is returned unchanged. If l does not grant, even with
+// [ErrClosed] or [ErrPermitsExceedLimit], the view returns an acquired lease that holds nothing
+// and has [Shadowed] in its metadata. Negative permits and a done context are errors, as for
+// any limiter.
 //
-// The statistics and all else are l's; closing the view closes l, and it goes on granting.
-// The view is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method
-// Unwrap() Limiter that returns l. A view of nil grants everything, with a Shadowed that says
-// so.
+// The statistics and everything else are l's. Closing the view closes l, and the view continues
+// to grant. The view is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method
+// Unwrap() Limiter that returns l. The view of a nil Limiter grants every request, with a
+// Shadowed error that says so.
 func Shadow(l Limiter) Limiter {
 	if isNil(l) {
 		l = &refusing{errNoShadow}
@@ -58,7 +60,8 @@ func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return l, l.Err()
 }
 
-// Settle settles what l granted. A grant that holds nothing becomes one of so many permits.
+// Settle settles what l granted. A lease that holds nothing becomes one of the given number of
+// permits.
 func (s *shadow) Settle(l Lease, permits int) Lease {
 	if _, ok := Shadowed.From(l); ok && l.outcome() == free {
 		return l.complete(max(permits, 0))
@@ -68,7 +71,7 @@ func (s *shadow) Settle(l Lease, permits int) Lease {
 
 func (s *shadow) Refund(l Lease) { s.Settle(l, 0) }
 
-// String returns a line for a person: the limiter's, and that it is shadowed.
+// String returns a human-readable line: that of the limiter, marked as shadowed.
 func (s *shadow) String() string { return describe(s.Limiter) + ", shadowed" }
 
 var _ fmt.Stringer = (*shadow)(nil)

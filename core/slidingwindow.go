@@ -9,14 +9,14 @@ import (
 
 // SlidingWindowOptions are the options of a [SlidingWindow].
 type SlidingWindowOptions struct {
-	Name                string        // for metadata and errors; "": none
+	Name                string        // in metadata and errors; "": none
 	PermitLimit         int           // permits per window; at least 1
 	Window              time.Duration // above 0
 	SegmentsPerWindow   int           // steps in which the window slides; from 1 to the window's nanoseconds
 	Anchor              time.Time     // segments begin at Anchor + i·Window/SegmentsPerWindow; zero: at the limiter's creation
-	QueueLimit          int           // permits that may wait; 0: nobody waits; at least 0
+	QueueLimit          int           // permits that may wait; 0: requests do not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
-	ManualReplenishment bool          // permits come back in TryReplenish only
+	ManualReplenishment bool          // permits come back only in TryReplenish
 }
 
 func (o SlidingWindowOptions) validate() error {
@@ -41,22 +41,22 @@ func (o SlidingWindowOptions) terms() terms {
 	})
 }
 
-// SlidingWindow grants PermitLimit permits in any window of time that begins with a
-// segment: the window slides by Window/SegmentsPerWindow, and permits taken in a segment
-// come back when that segment leaves the window, SegmentsPerWindow segments later. More
-// segments make it smoother; memory grows with the segments in which something was taken.
+// SlidingWindow grants PermitLimit permits in any window of time that begins with a segment.
+// The window slides in steps of one segment, which is Window/SegmentsPerWindow long, and the
+// permits taken in a segment come back when that segment leaves the window, SegmentsPerWindow
+// segments later. More segments make it smoother; memory grows with the number of segments in
+// which permits were taken.
 //
-// The segments lie on the grid Anchor + i·Window/SegmentsPerWindow, exactly, rounded up to
-// the nanosecond. The anchor is looked at once, and from then on time is the monotonic
-// clock's.
+// Segments begin at exactly Anchor + i·Window/SegmentsPerWindow, rounded up to the nanosecond.
+// The anchor is read once; from then on time is that of the monotonic clock.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher]
-// and [io.Closer], safe for concurrent use. Make it with [NewSlidingWindow]; the zero value refuses with
-// [ErrClosed].
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
+// [io.Closer], safe for concurrent use. Make it with [NewSlidingWindow]; requests to the zero
+// value fail with [ErrClosed].
 type SlidingWindow struct{ windowed }
 
-// NewSlidingWindow returns a limiter with all permits available, or what is wrong with
-// the options, all at once.
+// NewSlidingWindow returns a limiter with all permits available, or an error that reports all
+// invalid options.
 func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -66,12 +66,13 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	return l, nil
 }
 
-// Update puts new limits in force. What is taken stays taken: available is the new limit
-// less that. It comes back as before if the grid stays; else each segment's permits go to
-// the new segment that has its beginning, at the earliest the oldest that counts now. The
-// queue stays. A waiter that now fits is served at once; one that now asks for more than the
-// limit gets [ErrPermitsExceedLimit]. Bad options change nothing. After Close it returns
-// [ErrClosed].
+// Update puts new limits in force. Permits that are taken stay taken; the new limit less these
+// permits is available. They come back as before if the boundaries of segments stay the same;
+// otherwise the permits of each segment move to the new segment that contains its beginning, or
+// to the oldest one that still counts if that is later. Queued requests stay queued. A waiter
+// that now fits is served at once; a waiter for more than the new limit gets
+// [ErrPermitsExceedLimit]. Invalid options change nothing and are reported, and equal options
+// change nothing. After Close, Update returns [ErrClosed].
 func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -79,8 +80,9 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	return l.update(o.terms())
 }
 
-// Options returns the options in force: those of [NewSlidingWindow] or of the latest
-// Update. An Anchor that was left zero stays zero, and Update with it keeps the grid.
+// Options returns the options in force: those of [NewSlidingWindow] or of the latest Update. An
+// Anchor that was not given is zero, and after an Update with a zero Anchor segments still
+// count from the limiter's creation.
 func (l *SlidingWindow) Options() SlidingWindowOptions {
 	t := l.terms()
 	return SlidingWindowOptions{
@@ -89,5 +91,5 @@ func (l *SlidingWindow) Options() SlidingWindowOptions {
 	}
 }
 
-// String returns a line for a person: the name, the window, and the statistics.
+// String returns a human-readable line: the name, the window, and the statistics.
 func (l *SlidingWindow) String() string { return l.describeWindow("sliding window") }

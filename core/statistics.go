@@ -5,23 +5,23 @@ import (
 	"log/slog"
 )
 
-// Statistics is what a limiter counts. It is a snapshot: each field was right at one
+// Statistics is a snapshot of a limiter's state and counts. Each field was correct at some
 // instant during the call.
 type Statistics struct {
 	Limit     int    // permit limit in force
 	Available int    // permits that could be taken now
 	Queued    int    // permits (not requests) waiting
-	Granted   uint64 // leases granted, zero-permit ones included
-	Rejected  uint64 // leases refused: failed tries, full queue, evictions, hopeless deadlines
+	Granted   uint64 // leases granted, those of zero permits included
+	Rejected  uint64 // requests rejected: failed tries, full queue, evictions, deadlines too soon
 }
 
-// String returns the counts on one line.
+// String returns the fields on one line.
 func (s Statistics) String() string {
 	return fmt.Sprintf("%d of %d available, %d queued, %d granted, %d rejected",
 		s.Available, s.Limit, s.Queued, s.Granted, s.Rejected)
 }
 
-// LogValue implements [slog.LogValuer]: a group of the five counts.
+// LogValue implements [slog.LogValuer]: a group of the five fields.
 func (s Statistics) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Int("limit", s.Limit),

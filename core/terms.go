@@ -21,11 +21,11 @@ type terms struct {
 	bubble  bool   // the clock is that of a synctest bubble
 }
 
-// label is what most limiters have in common: nothing.
+// label holds the terms that most limiters leave unset, so that these can share one.
 type label struct {
 	name   string
 	anchor time.Time   // a window's, as it was given
-	hook   direct.Hook // told of the end of watched leases; nil: they are not watched
+	hook   direct.Hook // called at the end of watched leases; nil: they are not watched
 }
 
 var unlabelled label

@@ -7,7 +7,7 @@ import (
 )
 
 // ticket is what a lease points at: the terms under which it was granted, and a word that
-// tells whether the lease still stands.
+// tells whether the lease is still valid.
 //
 // A limiter has a ticket of its own, its epoch, whose word also holds the state of the
 // limiter, for grants and releases that need no mutex. The top bit of that word says that it is
@@ -17,9 +17,9 @@ import (
 // are used up; the old epoch stays shut, and leases find there what they need.
 //
 // A concurrency limiter's other tickets, and those of chains and of [Grant], have a word that
-// counts generations and nothing else. A lease of generation g is ended by whoever moves the
-// word from g to g+1, once: from then on no lease of g can release anything, however often
-// the ticket is used again.
+// counts generations and nothing else. The call that moves the word from g to g+1 ends the lease
+// of generation g, once: from then on no copy of that lease can release anything, however often
+// the ticket is reused.
 type ticket struct {
 	word  atomic.Uint64
 	until atomic.Int64 // of a window's epoch: when the segment ends for which the word is open
@@ -85,8 +85,8 @@ func (t *ticket) number(generation uint64) uint64 { return t.first + generation 
 
 // end ends a generation of a ticket, and reports whether this call is the one that does.
 func (t *ticket) end(generation uint64) bool {
-	// Of any number of copies and goroutines one moves the generation. The winner alone touches
-	// what the ticket stands for, and only when it is done with that is the ticket used again.
+	// One of any number of copies and goroutines moves the generation. Only the winner touches
+	// what the ticket refers to, and the ticket is reused only when the winner is done with that.
 	return t.word.CompareAndSwap(generation, generation+1)
 }
 
@@ -113,8 +113,8 @@ func (p *permits) draw(e *engine) *ticket {
 	return &ticket{e: e}
 }
 
-// discard keeps a ticket whose lease has ended, for another. One whose generations are used up is not
-// used again.
+// discard keeps a ticket whose lease has ended, for another lease. A ticket whose generations are
+// used up is not reused.
 func (p *permits) discard(t *ticket) {
 	if t.word.Load() < maxGeneration {
 		p.tickets.Load().Put(t)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Unlimited returns a limiter that grants all, always: where a limiter is required and
-// none is wanted. Available is math.MaxInt. Negative permits, a done context and Close
-// are answered as by any other limiter; the grants are counted.
+// Unlimited returns a limiter that grants every request, for code that requires a limiter when
+// none is wanted. Available returns math.MaxInt. It answers negative permits, a done context
+// and requests after Close as any other limiter does, and it counts its grants.
 func Unlimited() Limiter { return &unlimited{base: time.Now()} }
 
 type unlimited struct {
@@ -51,12 +51,12 @@ func (u *unlimited) Statistics() Statistics {
 	return Statistics{Limit: math.MaxInt, Available: math.MaxInt, Granted: u.granted.Load()}
 }
 
-// IdleFor is idle since the limiter was made: nothing can be taken from it.
+// IdleFor returns the time since the limiter was made: nothing can be taken from it.
 func (u *unlimited) IdleFor() (time.Duration, bool) { return time.Since(u.base), true }
 
 func (u *unlimited) Refund(Lease) {}
 
-// Settle returns a lease of so many permits, for what has no limit.
+// Settle returns a lease of the given number of permits.
 func (u *unlimited) Settle(l Lease, permits int) Lease {
 	if l.outcome() != free || l.terms() != nil {
 		return l

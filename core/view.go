@@ -8,13 +8,15 @@ import (
 	"time"
 )
 
-// view is what the views of a limiter share: all that they do not change is the limiter's.
+// view is what the views of a limiter share: everything that a view does not change is the
+// limiter's.
 type view struct{ Limiter }
 
 // Unwrap returns the limiter that this is a view of.
 func (v *view) Unwrap() Limiter { return v.Limiter }
 
-// Statistics returns the limiter's; of a limiter that counts nothing only Available is known.
+// Statistics returns the limiter's; for a limiter that is not a Reporter only Available is
+// known.
 func (v *view) Statistics() Statistics {
 	if k, ok := v.Limiter.(Reporter); ok {
 		return k.Statistics()
@@ -22,7 +24,7 @@ func (v *view) Statistics() Statistics {
 	return Statistics{Available: v.Available()}
 }
 
-// IdleFor returns the limiter's; a limiter that does not know is never idle.
+// IdleFor returns the limiter's; a limiter that is not an Idler is never idle.
 func (v *view) IdleFor() (time.Duration, bool) {
 	if i, ok := v.Limiter.(Idler); ok {
 		return i.IdleFor()
@@ -42,7 +44,7 @@ func (v *view) Close() error {
 	return nil
 }
 
-// replenishing is what the views of a Replenisher have besides.
+// replenishing is what the views of a Replenisher have in addition.
 type replenishing struct{ Replenisher }
 
 // Reset resets the limiter if it is a [Resetter].
@@ -52,13 +54,13 @@ func (r replenishing) Reset() {
 	}
 }
 
-// WithReason returns a view of l whose rejections carry the reason phrase, in their
-// metadata and their error. All else is l's: the permits, the queue, the counts; closing
-// the view closes l. The view is a [Replenisher] and [Resetter] if l is a Replenisher, and has
-// a method Unwrap() Limiter that returns l.
+// WithReason returns a view of l whose rejections have the reason phrase, in their metadata and
+// their error. Everything else is l's: the permits, the queue, the counts. Closing the view
+// closes l. The view is a [Replenisher] and [Resetter] if l is a Replenisher, and has a method
+// Unwrap() Limiter that returns l.
 //
-// A view of nil refuses everything, with an error that says so: no limit was given, and to
-// have none must be asked for, with [Unlimited].
+// The view of a nil Limiter fails every request with an error that says that no limiter was
+// given. To have no limit, use [Unlimited].
 func WithReason(l Limiter, phrase string) Limiter {
 	if isNil(l) {
 		l = &refusing{errNoLimiter}
@@ -107,12 +109,12 @@ func (r *reasoned) explain(l Lease) Lease {
 	return explained
 }
 
-// String returns a line for a person: the limiter's, and the phrase.
+// String returns a human-readable line: that of the limiter, and the phrase.
 func (r *reasoned) String() string {
 	return fmt.Sprintf("%s, refusing with %q", describe(r.Limiter), r.phrase)
 }
 
-// refusing is a limiter that stands where none was given.
+// refusing takes the place of a limiter that was not given.
 type refusing struct{ err error }
 
 func (r *refusing) TryAcquire(permits int) Lease {

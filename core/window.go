@@ -24,8 +24,9 @@ type windowed struct {
 // succeeds after it.
 const windowMask = generationOne - 1
 
-// TryAcquire takes permits if they are available now. It never blocks. While somebody waits,
-// a limiter that serves the oldest first rejects it, even if the permits are there.
+// TryAcquire takes permits if they are available now. It never blocks. If the limiter serves
+// the oldest first, TryAcquire is rejected while another request waits, even if the permits are
+// available.
 func (l *windowed) TryAcquire(permits int) Lease {
 	if k, ok := l.tryQuietly(permits); ok {
 		return k
@@ -33,9 +34,10 @@ func (l *windowed) TryAcquire(permits int) Lease {
 	return l.tryAcquireSlow(permits)
 }
 
-// Acquire takes permits, waiting for them if necessary and if the queue limit allows. If ctx
-// is done, now or later, it returns ctx.Err(), unchanged, and nothing stays taken. It is
-// rejected at once if the wait would outlast ctx's deadline.
+// Acquire takes permits, waiting for them if necessary and if the queue has room. If ctx is
+// done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
+// Under automatic replenishment, a request whose wait would outlast ctx's deadline is rejected
+// at once, with an error that also matches [context.DeadlineExceeded].
 func (l *windowed) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if ctx.Err() == nil {
 		if k, ok := l.tryQuietly(permits); ok {
@@ -45,8 +47,8 @@ func (l *windowed) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return l.acquireSlow(ctx, permits)
 }
 
-// tryQuietly takes n permits if that needs no mutex: the word has them, and nobody waits. If
-// not, it leaves no trace.
+// tryQuietly takes n permits if that needs no mutex: the word has them, and no request waits.
+// Otherwise it leaves no trace.
 func (l *windowed) tryQuietly(n int) (Lease, bool) {
 	t := l.epoch.Load()
 	if t == nil || uint64(n) > maxPermits {
@@ -88,8 +90,8 @@ func (t *terms) windowFigures(state, at int64) (left int, reset int64) {
 	return int(state), t.Back(t.Segment(at)) - at
 }
 
-// ReplenishmentPeriod returns the time from one replenishment to the next: the window's,
-// or its segment's, rounded down to the nanosecond.
+// ReplenishmentPeriod returns the time from one replenishment to the next: the length of the
+// window, or of its segment, rounded down to the nanosecond.
 func (l *windowed) ReplenishmentPeriod() time.Duration {
 	t := l.terms()
 	return time.Duration(t.Span / int64(max(t.Step, 1)))
