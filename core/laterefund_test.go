@@ -287,7 +287,7 @@ func TestARefundToABucketThatIsNeverFullAgain(t *testing.T) {
 					l.Refund(a)
 					l.Refund(all)
 					tick := 1
-					if manual {
+					if manual || math.MaxInt == math.MaxInt32 && period == time.Second { // the ticks are known
 						tick = 0
 					}
 					available(t, l, math.MaxInt-5-tick)

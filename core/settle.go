@@ -117,7 +117,7 @@ func (l Lease) complete(n int) Lease {
 		return s
 	}
 	x.home, x.figures = t, nil
-	if n > maxPermits {
+	if uint64(n) > maxPermits {
 		x.figures = s.t.x.figures
 	}
 	return s.with(x)
@@ -129,7 +129,7 @@ func (l Lease) standIn(t *ticket, o outcome, generation uint64, n int) Lease {
 	s := Lease{t: t, bits: uint64(o) | generation<<generationShift, state: l.state, at: l.at}
 	x := l.carried()
 	switch {
-	case n > maxPermits, x.figures != nil, l.outcome() == free, o == taken && t.terms != l.home().terms:
+	case uint64(n) > maxPermits, x.figures != nil, l.outcome() == free, o == taken && t.terms != l.home().terms:
 		// What l tells by its state depends on its outcome and terms.
 		f := l.figures()
 		f.permits = n

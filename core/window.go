@@ -119,7 +119,7 @@ func (s *segments) takeBack(e *engine, t *ticket, w uint64, _ int64) {
 
 func (s *segments) lend(e *engine, t *ticket, now int64) (w uint64, ok bool) {
 	free := e.m.Available()
-	if free == 0 || free > windowMask {
+	if free == 0 || uint64(free) > windowMask {
 		return 0, false
 	}
 	t.until.Store(t.Begin(t.Segment(now) + 1))
