@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,8 +35,7 @@ type ChainedLimiter struct {
 	limiters []Limiter
 	roots    []root
 
-	tickets  sync.Pool             // of tickets that are not in use
-	shown    atomic.Pointer[terms] // the terms that the latest lease shows
+	leases   joiner
 	granted  atomic.Uint64
 	rejected atomic.Uint64
 	source   linked.Source // Close uses it to end the waits
@@ -71,7 +70,7 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	c.shown.Store(&terms{label: &unlabelled})
+	c.leases.size = len(c.limiters)
 	return c, nil
 }
 
@@ -92,10 +91,10 @@ func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
 	if _, ok := c.check(permits); !ok {
 		return Lease{}, false
 	}
-	t, whole := c.draw(), false
+	j, whole := c.leases.begin(), false
 	defer func() {
 		if !whole {
-			c.undo(t)
+			c.undo(j)
 		}
 	}()
 	for _, l := range c.limiters {
@@ -103,18 +102,18 @@ func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
 		if !ok {
 			return Lease{}, false
 		}
-		t.x.parts = append(t.x.parts, k)
+		j.Add(k)
 	}
 	whole = true
-	return c.combine(t, permits), true
+	return c.join(j, permits), true
 }
 
 // ask asks each limiter with try, and refunds what was taken if one rejects or panics.
 func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
-	t, whole := c.draw(), false
+	j, whole := c.leases.begin(), false
 	defer func() {
 		if !whole {
-			c.undo(t)
+			c.undo(j)
 		}
 	}()
 	for _, l := range c.limiters {
@@ -125,10 +124,10 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 			}
 			return k
 		}
-		t.x.parts = append(t.x.parts, k)
+		j.Add(k)
 	}
 	whole = true
-	return c.combine(t, permits)
+	return c.join(j, permits)
 }
 
 // Acquire takes the permits from each limiter in turn, waiting where necessary. If ctx is done,
@@ -140,10 +139,10 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 	if l, ok := c.check(permits); !ok {
 		return l.refusal()
 	}
-	t, whole := c.draw(), false
+	j, whole := c.leases.begin(), false
 	defer func() {
 		if !whole {
-			c.undo(t)
+			c.undo(j)
 		}
 	}()
 	for _, l := range c.limiters {
@@ -151,10 +150,10 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 		if err != nil {
 			return k, err
 		}
-		t.x.parts = append(t.x.parts, k)
+		j.Add(k)
 	}
 	whole = true
-	return c.combine(t, permits), nil
+	return c.join(j, permits), nil
 }
 
 // acquire asks one limiter and waits where necessary, until ctx is done or the chain is closed.
@@ -169,7 +168,7 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (L
 	} else {
 		call := c.source.Begin(ctx)
 		defer call.End()
-		k, err = l.Acquire(call, permits) //nolint:contextcheck // it is ctx, until Close
+		k, err = l.Acquire(call, permits)
 		k, err = answered(l, k, err)
 	}
 	ended := ctx.Err()
@@ -204,30 +203,43 @@ func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 	return l, !exceeds
 }
 
+// join counts and returns the lease of all parts.
+func (c *ChainedLimiter) join(j *joined, permits int) Lease {
+	c.granted.Add(1)
+	return j.Join(permits)
+}
+
+// undo refunds the parts, last first; nobody else has them.
+func (c *ChainedLimiter) undo(j *joined) {
+	backward(len(j.parts), func(i int) { settle(c.limiters[i], j.parts[i], 0) })
+	j.Drop()
+}
+
 // Settle settles the part of the lease that belongs to each [Settler], last first. The other
 // limiters' parts stay as they are, unless permits is 0 or less: then they are refunded or
 // released. A lease that is not acquired, that another limiter granted, or that was released or
-// settled before is returned unchanged. See [Settler].
+// settled before is returned unchanged. If a limiter
+// panics, the whole lease is refunded. See [Settler].
 func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
 	permits = max(permits, 0)
-	if l.outcome() != held || l.home().x == nil || l.home().x.chain != c || l.permits() == permits || !l.home().end(l.generation()) {
+	if !l.Acquired() || permits == l.permits() {
 		return l
 	}
-	t := l.home()
-	if t.word.Load() > maxGeneration { // they are used up
-		terms := t.terms
-		t = newChainTicket(c, t.x.parts)
-		t.terms = terms
+	j, ok := c.leases.split(l)
+	if !ok {
+		return l
 	}
-	next := l.standIn(t, held, t.word.Load(), permits)
-	if permits == 0 {
-		next = l.complete(0)
+	whole := false
+	defer func() {
+		if !whole {
+			c.undo(j)
+		}
+	}()
+	for i, k := range slices.Backward(j.parts) {
+		j.parts[i] = settle(c.limiters[i], k, permits)
 	}
-	c.backward(len(t.x.parts), func(i int) { t.x.parts[i] = settle(c.limiters[i], t.x.parts[i], permits) })
-	if permits == 0 {
-		c.recycle(t)
-	}
-	return next
+	whole = true
+	return j.Rejoin(l, permits)
 }
 
 // Refund undoes a grant of this chain that was not used: it is Settle to zero permits. After

@@ -1,45 +1,127 @@
 package core
 
-import "github.com/sluice-go/sluice/internal/machine"
+import (
+	"sync"
 
-// The lease of a chain: a ticket that holds the leases of its parts.
+	"github.com/sluice-go/sluice/internal/machine"
+)
 
-// draw returns a ticket that holds nothing.
-func (c *ChainedLimiter) draw() *ticket {
-	if t, ok := c.tickets.Get().(*ticket); ok {
-		return t
-	}
-	return newChainTicket(c, make([]Lease, 0, len(c.limiters)))
+// joiner makes one lease of several, for the chains of this package and, by package direct,
+// for those of others. Safe for concurrent use.
+type joiner struct {
+	size  int       // the number of parts of a lease
+	spare sync.Pool // of *joined without parts
 }
 
-// newChainTicket returns a ticket that shows the same terms as the latest lease of the chain.
-func newChainTicket(c *ChainedLimiter, parts []Lease) *ticket {
-	k := &struct {
-		ticket
+// joined is the ticket of a lease that holds others, its parts. It belongs to the caller of
+// begin until Join or Drop. Then the caller of split or Release that ends the lease's
+// generation has it, until Rejoin or Drop.
+type joined struct {
+	ticket
+
+	joiner *joiner
+	parts  []Lease // in the order of the limiters
+
+	own struct { // what the ticket points at
 		extra
-	}{extra: extra{chain: c, parts: parts}}
-	k.ticket.x, k.ticket.terms = &k.extra, c.shown.Load()
-	return &k.ticket
-}
-
-// recycle keeps a ticket, whose leases have ended, for another lease.
-func (c *ChainedLimiter) recycle(t *ticket) {
-	clear(t.x.parts[:cap(t.x.parts)])
-	t.x.parts = t.x.parts[:0]
-	if t.word.Load() < maxGeneration && t.terms == c.shown.Load() {
-		c.tickets.Put(t)
+		terms // stay as they are once a lease was granted: leases that have ended tell them too
+		label
 	}
 }
 
-// combine counts and returns the lease of all parts that the ticket holds. Of each name it
-// takes the metadata of the first part that has it.
-func (c *ChainedLimiter) combine(t *ticket, permits int) Lease {
-	var name string
-	var limit int
-	var window int64
-	left, reset := -1, int64(-1)
-	added := false
-	for _, k := range t.x.parts {
+func newJoined(j *joiner, parts []Lease) *joined {
+	k := &joined{joiner: j, parts: parts}
+	k.ticket.x, k.ticket.terms = &k.own.extra, &k.own.terms
+	k.own.extra.joined = k
+	k.own.terms.label, k.own.terms.Kind = &k.own.label, machine.Window
+	return k
+}
+
+// begin returns a ticket without parts.
+func (j *joiner) begin() *joined {
+	if k, ok := j.spare.Get().(*joined); ok {
+		return k
+	}
+	return newJoined(j, make([]Lease, 0, j.size))
+}
+
+// split ends a lease of this joiner and returns the ticket with its parts, which are as they
+// were. It reports false if the lease is another's or has ended.
+func (j *joiner) split(l Lease) (k *joined, ok bool) {
+	if l.outcome() != held || l.home().x == nil {
+		return nil, false
+	}
+	k = l.home().x.joined
+	if k == nil || k.joiner != j || !k.end(l.generation()) {
+		return nil, false
+	}
+	if k.word.Load() > maxGeneration { // used up
+		r := newJoined(j, k.parts)
+		r.tell(k.name, k.Limit, k.Span)
+		k = r
+	}
+	return k, true
+}
+
+// Add adds a part.
+func (k *joined) Add(part Lease) { k.parts = append(k.parts, part) }
+
+// Leases returns the parts.
+func (k *joined) Leases() []Lease { return k.parts }
+
+// Join returns the lease of permits that holds the parts, with the metadata of all; of each
+// name, the first part's value.
+func (k *joined) Join(permits int) Lease {
+	name, window, f, added := mergeFigures(k.parts)
+	if k.name != name || k.Limit != f.limit || k.Span != window {
+		if k.word.Load() > 0 { // leases that have ended still tell the old ones
+			k = newJoined(k.joiner, k.parts)
+		}
+		k.tell(name, f.limit, window)
+	}
+	l := grant(&k.ticket, held, k.word.Load(), permits, int64(f.left), f.reset)
+	if added {
+		return l.withUnion(k.parts)
+	}
+	return l
+}
+
+// Rejoin returns the lease of permits that stands in the place of l, which was split, with
+// the metadata of l. A lease of 0 permits holds nothing.
+func (k *joined) Rejoin(l Lease, permits int) Lease {
+	if permits > 0 {
+		return l.standIn(&k.ticket, held, k.word.Load(), permits)
+	}
+	l = l.complete(0)
+	k.Drop()
+	return l
+}
+
+// Drop forgets the parts and keeps the ticket for another lease.
+func (k *joined) Drop() {
+	clear(k.parts)
+	k.parts = k.parts[:0]
+	if k.word.Load() <= maxGeneration {
+		k.joiner.spare.Put(k)
+	}
+}
+
+// tell sets what the leases of k tell. k has granted none yet.
+func (k *joined) tell(name string, limit int, window int64) {
+	k.own.label.name, k.own.terms.Limit, k.own.terms.Span = name, limit, window
+}
+
+// release releases the parts, last first; the lease has ended.
+func (k *joined) release() {
+	backward(len(k.parts), func(i int) { k.parts[i].Release() })
+	k.Drop()
+}
+
+// mergeFigures returns what the parts tell together: of each of the built-in names, what the
+// first part says that knows it. added reports whether a part has metadata of its own.
+func mergeFigures(parts []Lease) (name string, window int64, all figures, added bool) {
+	all.left, all.reset = -1, -1
+	for _, k := range parts {
 		x, of := k.extra(), k.terms()
 		added = added || x != nil && len(x.meta) > 0
 		if of == nil {
@@ -51,33 +133,24 @@ func (c *ChainedLimiter) combine(t *ticket, permits int) Lease {
 		if window == 0 {
 			window = of.length()
 		}
-		if limit == 0 || left < 0 || reset < 0 {
-			f := k.figures()
-			if limit == 0 {
-				limit = f.limit
-			}
-			if left < 0 {
-				left = f.left
-			}
-			if reset < 0 {
-				reset = f.reset
-			}
+		if all.limit != 0 && all.left >= 0 && all.reset >= 0 {
+			continue
+		}
+		f := k.figures()
+		if all.limit == 0 {
+			all.limit = f.limit
+		}
+		if all.left < 0 {
+			all.left = f.left
+		}
+		if all.reset < 0 {
+			all.reset = f.reset
 		}
 	}
-	if s := t.terms; s.name != name || s.Limit != limit || s.Span != window {
-		show := &terms{label: &label{name: name}, Terms: machine.Terms{Kind: machine.Window, Limit: limit, Span: window}}
-		c.shown.Store(show)
-		t = newChainTicket(c, t.x.parts)
-	}
-	c.granted.Add(1)
-	l := grant(t, held, t.word.Load(), permits, int64(left), reset)
-	if added {
-		return l.withUnion(t.x.parts)
-	}
-	return l
+	return name, window, all, added
 }
 
-// withUnion returns the chain's lease with the metadata of its parts; the first of a name wins.
+// withUnion returns a joined lease with the metadata of its parts, the first winning.
 func (l Lease) withUnion(parts []Lease) Lease {
 	var union []Metadata
 	for _, k := range parts {
@@ -94,27 +167,16 @@ func (l Lease) withUnion(parts []Lease) Lease {
 	return l.With(union...)
 }
 
-// backward calls f for each of the n parts, last first, even if a call panics.
-func (c *ChainedLimiter) backward(n int, f func(i int)) {
+// backward calls f for each of the n parts, last first. A panic keeps no other part from its
+// turn.
+func backward(n int, f func(i int)) {
 	defer func() {
 		if n > 0 {
-			c.backward(n, f)
+			backward(n, f)
 		}
 	}()
 	for n > 0 {
 		n--
 		f(n)
 	}
-}
-
-// undo refunds what the ticket holds; no caller has seen it.
-func (c *ChainedLimiter) undo(t *ticket) {
-	c.backward(len(t.x.parts), func(i int) { settle(c.limiters[i], t.x.parts[i], 0) })
-	c.recycle(t)
-}
-
-// release releases what a ticket holds, last first; its lease has ended.
-func (c *ChainedLimiter) release(t *ticket) {
-	c.backward(len(t.x.parts), func(i int) { t.x.parts[i].Release() })
-	c.recycle(t)
 }

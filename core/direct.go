@@ -28,6 +28,9 @@ var _ = direct.Install(&direct.Ways[Lease]{
 		e := engineOf(limiter)
 		return e != nil && e.retire(idle)
 	},
+	NewJoiner: func(parts int) direct.Joiner[Lease] {
+		return &directJoiner{joiner{size: parts}}
+	},
 })
 
 // exactly returns the limiter if it is a *ConcurrencyLimiter, not merely one that embeds
@@ -125,4 +128,16 @@ func (l Lease) watch() Lease {
 	l.bits += uint64(watched - held)
 	l.at = l.home().e.epoch.Load().clock()
 	return l
+}
+
+// directJoiner is a joiner as package direct has it.
+type directJoiner struct{ joiner }
+
+func (j *directJoiner) Begin() direct.Parts[Lease] { return j.begin() }
+
+func (j *directJoiner) Split(l Lease) (direct.Parts[Lease], bool) {
+	if k, ok := j.split(l); ok {
+		return k, true
+	}
+	return nil, false
 }

@@ -216,8 +216,7 @@ func (e *engine) nextGeneration(at int64) (t *ticket, generation uint64) {
 	t = e.roomy(at)
 	w := t.word.Load() + 1<<t.shift
 	t.word.Store(w)
-	generation = t.generation(w)
-	return t, generation
+	return t, t.generation(w)
 }
 
 // resetAfter returns the time until all permits are back; below 0 if that is not known.

@@ -101,8 +101,8 @@ func (l Lease) releaseSlow() {
 	case k.e != nil:
 		l.giveUp(direct.Released, 0)
 	case !k.end(l.generation()):
-	case k.x.chain != nil:
-		k.x.chain.release(k)
+	case k.x.joined != nil:
+		k.x.joined.release()
 	case k.x.release != nil:
 		release := k.x.release
 		k.x.release = nil

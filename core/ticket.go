@@ -31,14 +31,13 @@ type ticket struct {
 
 // extra is what few leases need beyond their own fields.
 type extra struct {
-	home    *ticket         // the ticket that the lease's generation is of; nil: this one
-	release func()          // of a lease of Grant
-	chain   *ChainedLimiter // of a chain's lease
-	parts   []Lease         // a chain's: one for each limiter, in its order
-	err     error           // why the lease is not acquired
-	meta    []Metadata      // each name once
-	figures *figures        // of a lease whose own fields are too small
-	lack    int             // of a bucket's grant whose state is Never: see machine.Grant
+	home    *ticket    // the ticket that the lease's generation is of; nil: this one
+	release func()     // of a lease of Grant
+	joined  *joined    // of a chain's lease
+	err     error      // why the lease is not acquired
+	meta    []Metadata // each name once
+	figures *figures   // of a lease whose own fields are too small
+	lack    int        // of a bucket's grant whose state is Never: see machine.Grant
 }
 
 const (

@@ -43,6 +43,26 @@
 // closed limiter, and looks for the other.
 //
 //	retired := ways.Retire(bucket, time.Minute) // false: it was used within the minute
+//
+// # Joined leases
+//
+// [Ways.NewJoiner] is for a limiter that asks several others for the same permits and returns
+// one lease. Releasing any copy of the joined lease releases its parts, once, last first.
+// Split ends the lease and leaves the parts to the caller, who settles or refunds each with
+// its own limiter.
+//
+//	joiner := ways.NewJoiner(2) // once, when the limiter is made
+//	parts := joiner.Begin()
+//	parts.Add(first.TryAcquire(1))
+//	parts.Add(second.TryAcquire(1))
+//	lease := parts.Join(1)
+//
+//	if parts, ok := joiner.Split(lease); ok { // false: a copy was released or split before
+//		for i, part := range parts.Leases() {
+//			parts.Leases()[i] = settle(i, part, 3)
+//		}
+//		lease = parts.Rejoin(lease, 3)
+//	}
 package direct
 
 import (
@@ -111,6 +131,43 @@ type End struct {
 	InFlight int           // permits out just before the release, this lease's included
 }
 
+// Joiner makes one lease of several; L is core.Lease. Safe for concurrent use.
+type Joiner[L any] interface {
+	// Begin returns no parts, for the caller to add to.
+	Begin() Parts[L]
+
+	// Split ends a joined lease without releasing its parts, and returns them. Of all calls
+	// of Split and Release with copies of a lease, one wins; the others do nothing. Split
+	// returns false if it did not win, or if the lease is not of this joiner.
+	Split(lease L) (Parts[L], bool)
+}
+
+// Parts are the leases that are joined into one. They belong to the goroutine that called
+// Begin or Split until it calls Join, Rejoin or Drop, and must not be used after that.
+//
+// The parts are added one by one because a slice that is passed to a method of an interface
+// escapes to the heap.
+type Parts[L any] interface {
+	// Add adds an acquired lease.
+	Add(part L)
+
+	// Leases returns the parts in the order in which they were added. The caller may replace
+	// its elements.
+	Leases() []L
+
+	// Join returns a lease of permits that holds the parts. Its metadata is the union of
+	// theirs; of each name, the first part's value. Join allocates nothing if the name, the
+	// limit and the window in the metadata are those of the latest lease, and once otherwise.
+	Join(permits int) L
+
+	// Rejoin is Join for parts that were split from lease: what it returns has the metadata of
+	// lease. Of 0 permits it holds nothing, and the parts are dropped.
+	Rejoin(lease L, permits int) L
+
+	// Drop forgets the parts. It releases none of them.
+	Drop()
+}
+
 // Ways are the functions of core that this package passes on; L is core.Lease.
 type Ways[L any] struct {
 	// Permits returns the plain permits of a limiter; false unless it is exactly a
@@ -133,6 +190,9 @@ type Ways[L any] struct {
 	// what embeds one; of all else, and of one that its constructor did not make, it says
 	// false.
 	Retire func(limiter any, idle time.Duration) bool
+
+	// NewJoiner returns a Joiner of leases of so many parts.
+	NewJoiner func(parts int) Joiner[L]
 }
 
 // installed is a *Ways[core.Lease], set once while package core is initialised.
