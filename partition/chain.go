@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/direct"
 )
 
 // Chain returns a limiter that asks each of ls for the same permits, all or nothing, as
@@ -36,47 +37,45 @@ func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	j, err := newJoiner(len(ls))
-	if err != nil {
-		return nil, err
-	}
-	return &chain[R]{slices.Clone(ls), j}, nil
+	return &chain[R]{slices.Clone(ls), ways.NewJoiner(len(ls))}, nil
 }
 
 type chain[R any] struct {
 	limiters []Limiter[R]
-	leases   joiner
+	joiner   direct.Joiner[core.Lease]
 }
-
-// usualLength is how many limiters a chain has whose parts fit on the stack.
-const usualLength = 4
 
 func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
 	if err := check(none, permits); err != nil {
 		return core.Refuse(err)
 	}
-	var buffer [usualLength]core.Lease
-	taken := buffer[:0]
-	defer func() { c.undo(r, taken) }() // refused, or a limiter has panicked
+	parts, whole := c.joiner.Begin(), false
+	defer func() {
+		if !whole { // refused, or a limiter has panicked
+			c.undo(r, parts)
+		}
+	}()
 	for _, l := range c.limiters {
 		lease := l.TryAcquire(r, permits)
 		if !lease.Acquired() {
 			return lease
 		}
-		taken = append(taken, lease)
+		parts.Add(lease)
 	}
-	all := c.leases.join(taken, permits)
-	taken = nil
-	return all
+	whole = true
+	return parts.Join(permits)
 }
 
 func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
 		return refuse(err)
 	}
-	var buffer [usualLength]core.Lease
-	taken := buffer[:0]
-	defer func() { c.undo(r, taken) }()
+	parts, whole := c.joiner.Begin(), false
+	defer func() {
+		if !whole {
+			c.undo(r, parts)
+		}
+	}()
 	for _, l := range c.limiters {
 		lease, err := l.Acquire(ctx, r, permits)
 		if err == nil {
@@ -87,19 +86,19 @@ func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, e
 		if err != nil {
 			return refusal(lease, err), err
 		}
-		taken = append(taken, lease)
+		parts.Add(lease)
 		if err := ctx.Err(); err != nil {
 			return refuse(err)
 		}
 	}
-	all := c.leases.join(taken, permits)
-	taken = nil
-	return all, nil
+	whole = true
+	return parts.Join(permits), nil
 }
 
 func (c *chain[R]) Refund(r R, l core.Lease) {
-	var buffer [usualLength]core.Lease
-	c.undo(r, c.leases.split(buffer[:0], l))
+	if parts, ok := c.joiner.Split(l); ok {
+		c.undo(r, parts)
+	}
 }
 
 func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
@@ -107,28 +106,38 @@ func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
 	if !l.Acquired() || permits == l.Permits() {
 		return l
 	}
-	var buffer [usualLength]core.Lease
-	parts := c.leases.split(buffer[:0], l)
-	if parts == nil {
+	parts, ok := c.joiner.Split(l)
+	if !ok {
 		return l
 	}
-	defer func() { c.undo(r, parts) }() // a limiter has panicked
-	for i, m := range c.limiters {
-		parts[i] = settleTo(m, r, parts[i], permits)
+	whole := false
+	defer func() {
+		if !whole { // a limiter has panicked
+			c.undo(r, parts)
+		}
+	}()
+	leases := parts.Leases()
+	for i, part := range slices.Backward(leases) {
+		leases[i] = settleTo(c.limiters[i], r, part, permits)
 	}
-	settled := c.leases.join(parts, permits)
-	parts = nil
-	return settled
+	whole = true
+	return parts.Rejoin(l, permits)
 }
 
-// undo refunds the leases of the first limiters, last first, even if a limiter panics.
-func (c *chain[R]) undo(r R, taken []core.Lease) {
-	if len(taken) == 0 {
+// undo refunds the parts, last first.
+func (c *chain[R]) undo(r R, parts direct.Parts[core.Lease]) {
+	c.refund(r, parts.Leases())
+	parts.Drop()
+}
+
+// refund refunds leases of the first limiters, last first, even if a limiter panics.
+func (c *chain[R]) refund(r R, leases []core.Lease) {
+	if len(leases) == 0 {
 		return
 	}
-	last := len(taken) - 1
-	defer c.undo(r, taken[:last])
-	refundTo(c.limiters[last], r, taken[last])
+	last := len(leases) - 1
+	defer c.refund(r, leases[:last])
+	settleTo(c.limiters[last], r, leases[last], 0)
 }
 
 func (c *chain[R]) String() string {
@@ -141,7 +150,7 @@ func (c *chain[R]) String() string {
 
 func (c *chain[R]) bind(_ Limiter[R], r R) boundLimiter {
 	b := &boundChain{parts: make([]boundLimiter, len(c.limiters))}
-	b.chain.limiters, b.chain.leases = make([]Limiter[struct{}], len(c.limiters)), c.leases
+	b.chain.limiters, b.chain.joiner = make([]Limiter[struct{}], len(c.limiters)), c.joiner
 	for i, l := range c.limiters {
 		b.parts[i] = bind(l, r)
 		b.chain.limiters[i] = &shared[struct{}]{b.parts[i]}

@@ -455,10 +455,24 @@ func TestChainAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	k := newKeyed(t, options{})
-	chain, err := partition.Chain(k, partition.Shared[string](semaphore("", 1)))
+	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return semaphore(key, 5), nil }})
+	chain, err := partition.Chain(k, partition.Shared[string](semaphore("", 5)))
 	require.NoError(t, err)
-	r := chain.(partition.Refunder[string])
-	require.Zero(t, testing.AllocsPerRun(1000, func() { chain.TryAcquire("a", 1).Release() }))
-	require.Zero(t, testing.AllocsPerRun(1000, func() { r.Refund("a", chain.TryAcquire("a", 1)) }))
+	r, s := chain.(partition.Refunder[string]), chain.(partition.Settler[string])
+	zero := func(what string, f func()) {
+		t.Helper()
+		require.Zero(t, testing.AllocsPerRun(1000, f), what)
+	}
+	zero("release", func() { chain.TryAcquire("a", 1).Release() })
+	zero("refund", func() { r.Refund("a", chain.TryAcquire("a", 1)) })
+	zero("refusal", func() { chain.TryAcquire("a", 6) })
+	zero("settle", func() { s.Settle("a", chain.TryAcquire("a", 3), 2).Release() })
+	zero("settle to nothing", func() { s.Settle("a", chain.TryAcquire("a", 3), 0) })
+
+	// A lease tells the name of its key's limiter: keys that take turns allocate once each.
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
+		chain.TryAcquire("a", 1).Release()
+		chain.TryAcquire("b", 1).Release()
+	}), 2.0)
+	zero("one key again", func() { chain.TryAcquire("b", 1).Release() })
 }

@@ -3,6 +3,7 @@ package partition_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -159,6 +160,42 @@ func TestSettleOfNoSettler(t *testing.T) {
 			require.Equal(t, 5, l.Available())
 		})
 	}
+}
+
+// What a chain's lease was given, the lease that replaces it has.
+func TestChainSettlesWithTheMetadata(t *testing.T) {
+	chain := must(partition.Chain(partition.Shared[string](semaphore("s", 5))))
+	s := chain.(partition.Settler[string])
+	for _, permits := range []int{0, 2, 4} {
+		l := s.Settle("a", chain.TryAcquire("a", 3).With(markOf.With("mine")), permits)
+		require.Equal(t, permits, l.Permits())
+		mark, _ := markOf.From(l)
+		require.Equal(t, "mine", mark)
+		name, _ := core.LimiterName.From(l)
+		require.Equal(t, "s", name)
+		l.Release()
+	}
+	require.True(t, chain.TryAcquire("a", 5).Acquired())
+}
+
+// settles is a Settler that has no Refund.
+type settles struct {
+	partition.Limiter[string]
+	l *core.TokenBucket
+}
+
+func (s settles) Settle(_ string, l core.Lease, permits int) core.Lease {
+	return s.l.Settle(l, permits)
+}
+
+// What a refused chain took of a Settler, it settles.
+func TestChainUndoesBySettle(t *testing.T) {
+	rate, _ := core.NewTokenBucket(core.Every(time.Hour, 5))
+	chain := must(partition.Chain(settles{partition.Shared[string](rate), rate}, partition.Shared[string](semaphore("", 2))))
+	require.False(t, chain.TryAcquire("a", 3).Acquired())
+	require.Equal(t, 5, rate.Available())
+	chain.(partition.Refunder[string]).Refund("a", chain.TryAcquire("a", 2))
+	require.Equal(t, 5, rate.Available())
 }
 
 // A Settle that panics loses no permits of the others.

@@ -194,8 +194,11 @@ func TestStressChain(t *testing.T) {
 				runtime.Gosched()
 				out[key].Add(int64(-n))
 				other := lease
-				switch r.IntN(3) {
+				switch r.IntN(4) {
 				case 0:
+					lease.Release()
+				case 3:
+					lease = chain.(partition.Settler[string]).Settle(name, lease, 1)
 					lease.Release()
 				case 1:
 					chain.(partition.Refunder[string]).Refund(name, lease)
