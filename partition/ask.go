@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-go/sluice/internal/acquire"
 )
 
-// TryAcquire takes permits from the limiter of r's partition if they are available now. It
-// does not wait for permits; it does wait while another request makes the partition. If the
+// TryAcquire takes permits from the limiter of r's partition if they are available now. It does
+// not wait for permits, but it waits while another request makes the partition. If the
 // partition cannot be made, the lease's Err wraps the error of Options.New.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 	if permits < 0 || !k.open.Load() {
@@ -18,9 +18,10 @@ func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 }
 
 // Acquire takes permits from the limiter of r's partition and may wait in its queue. The
-// partition is not dropped meanwhile. If ctx ends, Acquire returns ctx.Err(), also while it
-// waits for another request that makes the partition; Options.New is not interrupted. Close
-// ends the wait with [core.ErrClosed].
+// partition is not dropped during the wait. If ctx is done, Acquire returns ctx.Err(), also
+// while it waits for another request that makes the partition; Options.New is not interrupted.
+// If the partition cannot be made, the error wraps that of Options.New. Close ends the wait
+// with [core.ErrClosed].
 func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := k.check(ctx, permits); err != nil {
 		return refuse(err)

@@ -18,12 +18,12 @@ import (
 // [core.Chain] does: for example a limit per client and a limit for all clients together.
 //
 // The limiters are asked in the order given; Acquire waits for one before it asks the next. If
-// one refuses or fails, or ctx is done, what was taken is undone, last first, and that
-// limiter's own lease and error are returned. A combined lease releases its parts last first.
-// Its metadata is the union of theirs; if two have a value of one name, the earlier limiter's
-// is taken. The chain is a [Refunder] and a [Settler]; a part whose limiter is no Settler keeps
-// what it holds. The chain closes none of its limiters. Chain returns an error if ls is empty
-// or a limiter is nil.
+// a limiter rejects or fails, or ctx is done, the permits already taken are given back, last
+// first, and that limiter's own lease and error are returned. A combined lease releases its
+// parts last first. Its metadata is the union of theirs; if several have a value of one name,
+// the first limiter's is taken. The chain is a [Refunder] and a [Settler]; a part whose limiter
+// is not a Settler keeps what it holds. The chain closes none of its limiters. Chain returns an
+// error if ls is empty or a limiter is nil.
 func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	if len(ls) == 0 {
 		return nil, errors.New("partition: Chain of 0 limiters, want at least 1")

@@ -71,7 +71,7 @@ type reservation struct {
 }
 
 // enterOrReserve returns the key's partition, pinned; or else the reservation of its making,
-// the caller's own if nobody makes it yet.
+// the caller's own if no other request makes it yet.
 func (k *Keyed[R, K]) enterOrReserve(key K) (*entry[R, K], reservation, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

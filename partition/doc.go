@@ -1,5 +1,5 @@
-// Package partition limits by key: each client, tenant or path has a limiter of its own, made
-// at its first request and dropped once nobody can notice.
+// Package partition limits by key: each client, tenant or path has its own limiter, made at its
+// first request and dropped when that makes no difference to the client.
 //
 //	limits, err := partition.New(partition.Options[*http.Request, string]{
 //		Key: func(r *http.Request) string { return r.Header.Get("X-Api-Key") },
@@ -10,14 +10,14 @@
 //	...
 //	lease, err := limits.Acquire(r.Context(), r, 1)
 //
-// [Keyed] is a map of limiters that a hostile client cannot grow without end: it holds at most
-// Options.MaxPartitions, drops those that are idle, and passes the requests of keys that find
-// no room to a limiter that they share. A limiter that is asked about a request is a [Limiter].
-// [Shared], [Translate] and [Chain] make such limiters from others, and [For] makes a
-// [core.Limiter] from one, for one request.
+// [Keyed] is a map of limiters that a hostile client cannot grow without bound: it holds at
+// most Options.MaxPartitions limiters and drops idle ones. If there is no room for a key, its
+// requests share the limiter Options.Overflow with those of all such keys. A [Limiter] is a
+// limiter whose decision may depend on the request. [Shared], [Translate] and [Chain] make
+// Limiters from others, and [For] makes a [core.Limiter] from a Limiter and one request.
 //
-// A partition is dropped only if its limiter is a [core.Idler] that reports to be idle, which
-// means that all permits are available and a new limiter is as good, and if no request is in
-// it. A limiter that is no Idler is never dropped. There is no goroutine and no timer: requests
-// do the sweeping.
+// A partition is dropped only if its limiter is a [core.Idler] that reports that it is idle,
+// which means that all permits are available and a new limiter would answer in the same way,
+// and if no request is using it. A limiter that is not an Idler is never dropped. There is no
+// goroutine and no timer: requests do the sweeping.
 package partition

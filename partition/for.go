@@ -8,13 +8,14 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. It is a
-// [core.Reporter], a [core.Refunder] and a [core.Settler] too.
+// For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. It is also a
+// [core.Reporter], a [core.Refunder] and a [core.Settler].
 //
-// For calls the Key of a [Keyed] once, at once. The limiter that it returns makes the key's
-// partition when it is first asked, also for its statistics; if there is no room it reports
-// Overflow's statistics, or zero. A Limiter of your own reports zero unless it has a method
-// Statistics(R) (core.Statistics, bool), as Keyed has. For of a nil Limiter refuses everything.
+// If l is a [Keyed], For calls its Key once, before it returns. The returned limiter makes the
+// key's partition when it is first used, even if only for its statistics; if there is no room
+// for the partition it reports the statistics of Overflow, or zero. For a Limiter of your own
+// it reports zero unless that has a method Statistics(R) (core.Statistics, bool), as Keyed has.
+// If l is nil, every request to the returned limiter fails.
 func For[R any](l Limiter[R], r R) core.Limiter { return bind(l, r) }
 
 func bind[R any](l Limiter[R], r R) boundLimiter {
@@ -78,7 +79,7 @@ func (b *bound[R]) Statistics() core.Statistics {
 
 func (b *bound[R]) String() string { return describe(b.l) }
 
-// refundTo refunds a lease of l's, or releases it if l is no Refunder.
+// refundTo refunds a lease of l's, or releases it if l is not a Refunder.
 func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
 	if f, ok := l.(Refunder[R]); ok {
 		f.Refund(r, lease)

@@ -13,24 +13,25 @@ import (
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// Keyed limits each key by a limiter of its own, for example one per client. A partition is a
-// key with its limiter. It is made at the key's first request and dropped once its limiter has
-// been idle for a while, which nobody can notice. The number of partitions is bounded.
+// Keyed limits each key by its own limiter, for example one per client. A partition is a key
+// with its limiter. It is made at the key's first request and dropped when its limiter has been
+// idle for a while, which makes no difference to later requests. The number of partitions is
+// bounded.
 //
-// A request is first checked as [core.Limiter] says. Then Options.Key returns its key, and the
-// limiter of that key's partition decides; its lease is returned unchanged. Most callers want
-// [Keyed.Acquire]. [Keyed.TryAcquire] is for callers that turn requests away rather than let
-// them wait. [For] returns the [core.Limiter] of one request.
+// A request is first checked as described at [core.Limiter]. Then Options.Key returns its key,
+// and the limiter of that key's partition decides; its lease is returned unchanged. Most
+// callers want [Keyed.Acquire]. [Keyed.TryAcquire] is for callers that reject requests instead
+// of letting them wait. [For] returns a [core.Limiter] for one request.
 //
-// There is no goroutine and no timer. Some of the requests, chosen by chance, look at a few
-// partitions and drop those whose time has come: of n live partitions, all that may be dropped
-// are gone after some 4n+64 further requests, on the average, whatever their keys.
-// [Keyed.Sweep] drops them at once.
+// There is no goroutine and no timer. Some requests, chosen at random, look at a few partitions
+// and drop those that are due: of n live partitions, all that may be dropped are gone after
+// about 4n+64 further requests, on average, whatever the keys of these requests. [Keyed.Sweep]
+// drops them at once.
 //
 // A request for a live partition allocates nothing beyond what Options.Key allocates.
 //
 // Keyed is a [Limiter], a [Refunder] and a [Settler], safe for concurrent use. Make it with
-// [New]; the zero value refuses with [core.ErrClosed].
+// [New]; requests to the zero value fail with [core.ErrClosed].
 type Keyed[R any, K comparable] struct {
 	o    Options[R, K] // as given, but for the defaults
 	base time.Time     // instants are counted from here
@@ -52,15 +53,15 @@ type Keyed[R any, K comparable] struct {
 	counts Counts // Created and Dropped only
 }
 
-// Counts are numbers of a [Keyed]'s partitions at one instant.
+// Counts are the counts of a [Keyed] at one instant.
 type Counts struct {
 	Live       int    // now
 	Created    uint64 // so far; a partition whose New failed does not count
 	Dropped    uint64 // so far, for being idle; Close drops none
-	Overflowed uint64 // requests that found no room, whoever decided about them
+	Overflowed uint64 // requests of keys for which there was no room, granted or not
 }
 
-// New returns a Keyed without partitions. Its error reports all invalid options at once.
+// New returns a Keyed without partitions, or an error that reports all invalid options.
 func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -78,9 +79,9 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	return k, nil
 }
 
-// Get returns the limiter of the key's partition if that is live, to look at it or to update
-// it. It makes no partition. When the partition is dropped, its limiter is closed and its
-// updates are lost, so call Get again rather than keep the limiter.
+// Get returns the limiter of the key's partition, to inspect or update it, and whether the
+// partition is live. It does not create a partition. When the partition is dropped, its limiter
+// is closed and updates to it are lost, so call Get each time instead of keeping the limiter.
 func (k *Keyed[R, K]) Get(key K) (core.Limiter, bool) {
 	if e := k.find(key); e != nil {
 		return e.limiter, true
@@ -88,8 +89,9 @@ func (k *Keyed[R, K]) Get(key K) (core.Limiter, bool) {
 	return nil, false
 }
 
-// Statistics returns the statistics of r's partition, and false if that is not live. It makes
-// no partition. A limiter that is no [core.Reporter] has only Available.
+// Statistics returns the statistics of r's partition, and whether the partition is live. It
+// does not create a partition. For a limiter that is not a [core.Reporter], only Available is
+// set.
 func (k *Keyed[R, K]) Statistics(r R) (core.Statistics, bool) {
 	if k.o.Key == nil {
 		return core.Statistics{}, false
@@ -100,9 +102,9 @@ func (k *Keyed[R, K]) Statistics(r R) (core.Statistics, bool) {
 	return core.Statistics{}, false
 }
 
-// All yields the live partitions in no particular order: once each partition that is live
-// throughout the iteration, and perhaps those that come or go meanwhile. No lock is held; the
-// loop's body may call any method.
+// All yields the live partitions in no particular order: each partition that is live throughout
+// the iteration once, and possibly partitions that are created or dropped during it. No lock is
+// held; the loop's body may call any method.
 func (k *Keyed[R, K]) All() iter.Seq2[K, core.Limiter] {
 	return func(yield func(K, core.Limiter) bool) {
 		k.live.Range(func(_, v any) bool {
@@ -115,7 +117,7 @@ func (k *Keyed[R, K]) All() iter.Seq2[K, core.Limiter] {
 // Len returns the number of live partitions.
 func (k *Keyed[R, K]) Len() int { return k.Counts().Live }
 
-// Counts returns how many partitions there are and what became of the others.
+// Counts returns the number of live partitions, and how many were created and dropped.
 func (k *Keyed[R, K]) Counts() Counts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +126,7 @@ func (k *Keyed[R, K]) Counts() Counts {
 	return c
 }
 
-// String returns a line for a person: the name and the counts.
+// String returns a human-readable line: the name and the counts.
 func (k *Keyed[R, K]) String() string {
 	c := k.Counts()
 	return fmt.Sprintf("%s: %d live, %d created, %d dropped, %d overflowed", k.title(), c.Live, c.Created, c.Dropped, c.Overflowed)
@@ -147,10 +149,10 @@ func (k *Keyed[R, K]) find(key K) *entry[R, K] {
 }
 
 // Close closes every partition's limiter that is an [io.Closer] and returns their errors,
-// joined. Waiting requests end with [core.ErrClosed], also in limiters that are not closed:
-// Overflow, which is the caller's, and partitions' limiters that are no io.Closer. Further
-// requests are refused with it. Leases still release. OnEvict is not called. A second Close
-// does nothing.
+// joined. Waiting requests end with [core.ErrClosed], even in limiters that are not closed:
+// Overflow, which belongs to the caller, and partitions' limiters that are not io.Closers.
+// Later requests fail with core.ErrClosed. Leases can still be released. OnEvict is not called.
+// A second Close does nothing and returns nil.
 func (k *Keyed[R, K]) Close() error {
 	closed := k.detach()
 	k.closing.End(core.ErrClosed)

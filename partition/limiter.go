@@ -9,34 +9,34 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// Limiter is to requests of type R what [core.Limiter] is to permits alone: the decision may
-// depend on the request, for example on its sender.
+// Limiter is like a [core.Limiter], but its decision may depend on the request, which is of
+// type R: for example on the sender of the request.
 //
-// The checks are made in the order of [core.Limiter]: negative permits, a done context, a
-// closed limiter. Only then is the request looked at. Implementations are safe for concurrent
-// use.
+// It checks a request in the order of [core.Limiter]: negative permits, a done context, a
+// closed limiter. Only then does it look at the request. Implementations are safe for
+// concurrent use.
 type Limiter[R any] interface {
 	// TryAcquire takes permits for r if they are available now. It does not wait for permits.
 	TryAcquire(r R, permits int) core.Lease
 
 	// Acquire takes permits for r and may wait in a limiter's queue. If it returns an error,
-	// the lease beside it is not acquired and has that error.
+	// the returned lease is not acquired and has that error.
 	Acquire(ctx context.Context, r R, permits int) (core.Lease, error)
 }
 
-// Refunder is a [Limiter] that can undo an acquisition that was not used.
+// Refunder is a [Limiter] that can undo a grant that was not used.
 type Refunder[R any] interface {
 	// Refund gives back the permits of a lease that was acquired for r, as [core.Refunder]
 	// does, at most once per lease. It ignores leases of other limiters.
 	Refund(r R, l core.Lease)
 }
 
-// Settler is a [Limiter] that corrects what a grant has cost once the cost is known.
+// Settler is a [Limiter] that can correct the cost of a grant once the cost is known.
 type Settler[R any] interface {
 	// Settle records that the grant of l, which was acquired for r, has cost permits, as
-	// [core.Settler] does: the difference is given back, or taken as a debt. The lease that
-	// it returns replaces l. Negative permits count as 0. A lease of another limiter, one that
-	// is not acquired, and one whose limiter is gone are returned as they are.
+	// [core.Settler] does: the difference is given back, or taken as a debt. It returns a lease
+	// that replaces l. Negative permits count as 0. A lease that another limiter granted, that
+	// is not acquired, or whose limiter is gone is returned unchanged.
 	Settle(r R, l core.Lease, permits int) core.Lease
 }
 
@@ -57,8 +57,8 @@ func check(ctx context.Context, permits int) error {
 // refuse returns what Acquire returns for err.
 func refuse(err error) (core.Lease, error) { return core.Refuse(err), err }
 
-// checked returns the answer of l's Acquire, which may be a user's, as it should have been:
-// an acquired lease, or an error and a lease that has it.
+// checked returns the answer of l's Acquire, which may be a user's, in valid form: an acquired
+// lease, or an error and a lease that has it.
 func checked(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
 	lease, err = limiter.Checked(l, lease, err)
 	if err != nil {
@@ -83,7 +83,8 @@ func refusal(lease core.Lease, err error) core.Lease {
 	return core.Refuse(err).With(metadata...)
 }
 
-// statistics returns l's statistics. A limiter that is no Reporter tells Available only.
+// statistics returns l's statistics. For a limiter that is not a Reporter, only Available is
+// set.
 func statistics(l core.Limiter) core.Statistics {
 	if r, ok := l.(core.Reporter); ok {
 		return r.Statistics()
@@ -91,7 +92,7 @@ func statistics(l core.Limiter) core.Statistics {
 	return core.Statistics{Available: l.Available()}
 }
 
-// settle settles a lease of l's. If l is no Settler, settling to 0 refunds the lease, and
+// settle settles a lease of l's. If l is not a Settler, settling to 0 refunds the lease, and
 // settling to anything else leaves it as it is.
 func settle(l core.Limiter, lease core.Lease, permits int) core.Lease {
 	if s, ok := l.(core.Settler); ok {
@@ -103,7 +104,7 @@ func settle(l core.Limiter, lease core.Lease, permits int) core.Lease {
 	return lease
 }
 
-// describe returns l's own String, or its type: to print the fields of a limiter in use would
+// describe returns l's own String, or its type: printing the fields of a limiter in use would
 // be a data race.
 func describe(l any) string {
 	if s, ok := l.(fmt.Stringer); ok {

@@ -11,38 +11,38 @@ import (
 
 // Options are the options of a [Keyed].
 type Options[R any, K comparable] struct {
-	// Name is the name of the Keyed in errors, and the limiter's name in a rejection for want
-	// of room; "": none.
+	// Name is the name of the Keyed in errors, and the limiter's name in a rejection when there
+	// is no room for a key; "": none.
 	Name string
 
-	// Key returns the key of the partition that a request belongs to. Required. A key that
-	// does not equal itself, such as NaN, is refused with an error.
+	// Key returns the key of the partition that a request belongs to. Required. A key that does
+	// not equal itself, such as NaN, is an error. Key must be safe for concurrent use.
 	Key func(R) K
 
 	// New makes the limiter of a key's partition. Required. It is called when a request comes
-	// for a key that has none, so it may be called again and again for a key that comes and
-	// goes: each time it returns a limiter of its own, with the limits now in force. A limiter
+	// for a key that has no partition, so it may be called several times for a key that comes
+	// and goes: each time it returns a new limiter, with the limits now in force. A limiter
 	// that is shared must hide its Close, because a dropped limiter is closed. New may block:
-	// requests of other keys do not wait for it. It may use the Keyed for other keys. If it
-	// fails, the request that called it gets the error, and the next request calls it again.
+	// requests for other keys do not wait for it. New may use the Keyed for other keys. If New
+	// fails, the request that called it gets the error, and the next request calls New again.
 	New func(K) (core.Limiter, error)
 
-	// IdleTimeout is how long a partition's limiter must have been idle before the partition
-	// is dropped; 0: 10 s. Once MaxPartitions is reached, room for a new key is made earlier:
-	// any partition that is idle at that moment may be dropped.
+	// IdleTimeout is how long a partition's limiter must have been idle before the partition is
+	// dropped; 0: 10 s. Below 0 is an error. When MaxPartitions is reached, room for a new key
+	// is made earlier: any partition that is idle at that moment may be dropped.
 	IdleTimeout time.Duration
 
-	// MaxPartitions is the largest number of live partitions, including those being made;
-	// 0: 1<<20.
+	// MaxPartitions is the largest number of live partitions, including those being made; 0:
+	// 1<<20. Below 0 is an error.
 	MaxPartitions int
 
-	// Overflow decides about the requests of keys that find no room; all such keys share it.
-	// nil: they are rejected. Close does not close it.
+	// Overflow decides the requests of keys for which there is no room; all such keys share it.
+	// nil: these requests are rejected. Close does not close it.
 	Overflow core.Limiter
 
-	// OnEvict is called for each partition that was dropped, by the call that dropped it, once
-	// its limiter is closed. No lock is held. A panic goes to that call, which has taken no
-	// permits yet. nil: nothing is called.
+	// OnEvict is called for each partition that was dropped, by the call that dropped it, after
+	// its limiter is closed. No lock is held. If it panics, that call panics; the call has
+	// taken no permits yet. nil: nothing is called.
 	OnEvict func(K, core.Limiter)
 }
 

@@ -5,7 +5,7 @@ package partition
 // methods are called under Keyed.mu.
 //
 // The hand goes down. A hole is filled with the last entry, which the hand has passed in this
-// round, and a new entry is added behind the hand: so each round misses nobody.
+// round, and a new entry is added behind the hand, so each round visits every entry.
 type ring[R any, K comparable] struct {
 	pages []*page[R, K]
 	n     int // entries

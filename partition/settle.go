@@ -3,19 +3,21 @@ package partition
 import "github.com/sluice-go/sluice/core"
 
 // Refund gives back permits that were acquired for r and not used, as [core.Refunder] does: to
-// the limiter of r's partition if that is live, and else to nobody. A lease of Overflow's goes
-// back to Overflow. Refund makes no partition and works after Close.
+// the limiter of r's partition if the partition is live, or to Overflow if Overflow granted the
+// lease. Otherwise Refund releases the lease. Refund does not create a partition, and works
+// after Close.
 func (k *Keyed[R, K]) Refund(r R, l core.Lease) {
 	if k.o.Key != nil && l.Acquired() {
 		k.settle(k.o.Key(r), l, 0)
 	}
 }
 
-// Settle corrects what the grant of l, which was acquired for r, has cost, as [core.Settler]
-// does: by the limiter of r's partition if that is live, or by Overflow if the lease is its.
-// It returns the lease that replaces l; if the partition is gone, that is l. Settle makes no
-// partition and works after Close. A limiter that is no [core.Settler] keeps the lease as it
-// is, unless permits is 0 or less: then the lease is refunded.
+// Settle corrects the cost of the grant of l, which was acquired for r, to permits, as
+// [core.Settler] does: in the limiter of r's partition if the partition is live, or in Overflow
+// if Overflow granted the lease. It returns a lease that replaces l; if the partition is gone,
+// it returns l. Settle does not create a partition, and works after Close. If the limiter is
+// not a [core.Settler], the lease stays as it is, unless permits is 0 or less: then the lease
+// is refunded.
 func (k *Keyed[R, K]) Settle(r R, l core.Lease, permits int) core.Lease {
 	if k.o.Key == nil || !l.Acquired() {
 		return l
@@ -23,9 +25,9 @@ func (k *Keyed[R, K]) Settle(r R, l core.Lease, permits int) core.Lease {
 	return k.settle(k.o.Key(r), l, max(permits, 0))
 }
 
-// settle offers the lease to both limiters that it may be of: each ignores what is not its
-// own. If one of them cannot refund, or is gone, and the lease is to be refunded, it is
-// released, which does nothing to a lease that the other has refunded.
+// settle offers the lease to both limiters that may have granted it: each ignores a lease that
+// is not its own. If one of them cannot refund, or is gone, and the lease is to be refunded, it
+// is released, which does nothing to a lease that the other has refunded.
 func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int) core.Lease {
 	if permits > 0 && permits == l.Permits() {
 		return l

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// Shared returns l as a limiter of all requests, whatever they are: for a [Chain] of a limit
-// per key and a limit for all keys together. It passes everything on and is a [Refunder] and a
-// [Settler]. Shared of nil refuses everything.
+// Shared returns l as a limiter that ignores the request: for a [Chain] of a limit per key and
+// a limit for all keys together. It passes every call on and is a [Refunder] and a [Settler].
+// If l is nil, every request fails.
 func Shared[R any](l core.Limiter) Limiter[R] {
 	if argument.IsNil(l) {
 		return &shared[R]{&refuser{errSharedNil}}

@@ -71,8 +71,8 @@ func (k *Keyed[R, K]) makeRoom() bool {
 	return false
 }
 
-// Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
-// of Options.OnEvict or of a limiter goes to the caller once all partitions were looked at.
+// Sweep drops all partitions that may be dropped now and returns how many it dropped. If
+// Options.OnEvict or a limiter panics, Sweep panics after it has looked at all partitions.
 // After Close it does nothing.
 func (k *Keyed[R, K]) Sweep() int {
 	n := 0
@@ -123,7 +123,7 @@ func (k *Keyed[R, K]) evict(e *entry[R, K]) {
 			k.o.OnEvict(e.key, e.limiter)
 		}
 	}()
-	_ = closeLimiter(e.limiter) // nobody waits for its error
+	_ = closeLimiter(e.limiter) // no caller to return its error to
 }
 
 // closeLimiter closes a limiter that is an io.Closer.

@@ -7,10 +7,10 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Translate returns l as a limiter of requests of another type: f returns what a request is
-// to l. It is a [Refunder] and a [Settler]. f is called after negative permits and a done
-// context were refused, and must be safe for concurrent use. Translate of a nil limiter, or
-// with a nil f, refuses everything.
+// Translate returns l as a limiter of requests of another type: f returns the request to pass
+// to l. It is a [Refunder] and a [Settler]. f is called after the checks for negative permits
+// and a done context, and must be safe for concurrent use. If l or f is nil, every request
+// fails.
 func Translate[R, Inner any](l Limiter[Inner], f func(R) Inner) Limiter[R] {
 	switch {
 	case argument.IsNil(l):
