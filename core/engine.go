@@ -81,9 +81,11 @@ func (e *engine) lock() (now int64) {
 	if wasOpen {
 		e.open = false
 		word = t.shut()
-		e.last = max(e.last, a.seen(t, word))
 	}
 	if t.Kind != machine.Concurrency {
+		if wasOpen {
+			e.last = max(e.last, a.seen(t, word))
+		}
 		// The clock is read when the word is shut: no grant was later.
 		now = e.steady(t)
 	}
@@ -208,6 +210,7 @@ func (e *engine) grant(a machine.Answer, n int) Lease {
 		return e.account().grant(e, a, n)
 	}
 	e.granted.Add(1)
+	e.grants++ // it leaves an idle limiter idle
 	return grant(e.epoch.Load(), free, 0, 0, int64(a.Left), e.resetAfter(a))
 }
 

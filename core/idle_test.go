@@ -48,8 +48,9 @@ func TestIdleFor(t *testing.T) {
 		idleFor(t, l, 0)
 		time.Sleep(time.Minute)
 		idleFor(t, l, time.Minute)
+		l.TryAcquire(0)
 		l.TryAcquire(9)
-		idleFor(t, l, time.Minute) // it takes nothing
+		idleFor(t, l, time.Minute) // neither takes anything
 	})
 }
 

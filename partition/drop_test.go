@@ -91,6 +91,7 @@ func TestNotDropped(t *testing.T) {
 		require.Equal(t, 4, k.Len())
 		held.Release()
 		waited.Release()
+		synctest.Wait()
 		see(t, k)
 		<-time.NewTimer(10 * time.Second).C
 		require.Equal(t, 2, k.Sweep())
