@@ -1,4 +1,4 @@
-// Package spec reads a limit from a line of text: a flag, a configuration file or a log.
+// Package spec reads a limit from a line of text, for flags, configuration files and logs.
 //
 //	limit, err := spec.Parse("100/s burst 20")
 //	...
@@ -14,8 +14,9 @@
 //	concurrency 10 queue 5 newest-first
 //	unlimited
 //
-// A limit begins with its kind: bucket, fixed, sliding, concurrency or unlimited. Without one
-// it is a bucket. The amount follows, then any of these words, in any order, each once:
+// A limit begins with its kind: bucket, fixed, sliding, concurrency or unlimited. If there is
+// no kind, it is a bucket. The amount follows, then any of these words, in any order, each at
+// most once:
 //
 //	burst 20        bucket: the number of permits that may be taken at once
 //	segments 6      sliding: the number of steps in which the window slides; default 10
@@ -23,7 +24,7 @@
 //	oldest-first    all but unlimited: the oldest waiting request is served first; the default
 //	newest-first    all but unlimited: the newest waiting request is served first
 //
-// Upper and lower case are the same.
+// Case does not matter.
 //
 // # Numbers
 //
@@ -35,20 +36,20 @@
 //
 // The time follows the slash: ns, us, ms, s, m or min, h, d or day, their long names and
 // plurals (second, minutes), with or without a whole number before it, or any duration that
-// [time.ParseDuration] takes, such as 1h30m. In 8m/s the m is mega; in 8/m it is a minute. A
-// day is 24 hours. Windows begin when the limiter is made.
+// [time.ParseDuration] accepts, such as 1h30m. In 8m/s the m means mega; in 8/m it means a
+// minute. A day is 24 hours. Windows begin when the limiter is made.
 //
 // # Buckets
 //
-// A bucket without a burst holds the permits of its amount: 100/s lets 100 requests pass at
-// once, so that a page with twenty parts is not refused. Write "burst 1" to space requests
-// evenly. An amount with a B is for bytes, which come evenly: without a burst the bucket holds
-// the bytes of 10 ms, rounded down, and at least 1.
+// A bucket without a burst holds the permits of its amount: 100/s grants 100 requests at once,
+// so that a page with twenty parts loads without rejections. Write "burst 1" to space requests
+// evenly. An amount with a B is a number of bytes, which come evenly: without a burst the
+// bucket holds the bytes of 10 ms, rounded down, and at least 1.
 //
-// The permits come one at a time, the period rounded up to the nanosecond, if that period is a
-// microsecond or more. Otherwise they come in the smallest whole number of nanoseconds that
-// makes the rate exact, if there is one up to a millisecond, and otherwise once a millisecond,
-// rounded down. If more would come at once than the burst, the burst comes at once, or of bytes
-// an eighth of it (at least 1), in the time that this takes, rounded up. Rounding never makes
-// the rate higher.
+// If the period of a single permit is a microsecond or more, permits come one at a time, at
+// that period rounded up to the nanosecond. Otherwise they come several at a time, at the
+// shortest period of whole nanoseconds, up to a millisecond, that makes the rate exact. If
+// there is none, they come once a millisecond, their number rounded down. If more permits than
+// the burst would come at once, the burst comes at once (for bytes an eighth of it, at least
+// 1), at the period that the rate gives, rounded up. Rounding never makes the rate higher.
 package spec

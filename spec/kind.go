@@ -41,8 +41,9 @@ func (k Kind) MarshalText() ([]byte, error) {
 	return []byte(kindNames[k]), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. It takes what String returns for a known
-// kind, in upper or lower case. On any other text it returns an error and leaves k as it was.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It accepts what String returns for a
+// known kind, in upper or lower case. For any other text it returns an error and leaves k
+// unchanged.
 func (k *Kind) UnmarshalText(text []byte) error {
 	found, ok := kindOf(lower(string(text)))
 	if !ok {

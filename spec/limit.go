@@ -13,26 +13,27 @@ import (
 // Limit is a limit that one line of text describes. It is comparable. The zero Limit is
 // unlimited. Fields that do not belong to the kind are 0.
 //
-// A Limit is a value for [flag.TextVar], encoding/json and anything else that takes an
+// A Limit can be used with [flag.TextVar], encoding/json and anything else that takes an
 // [encoding.TextMarshaler].
 type Limit struct {
 	Kind     Kind
 	Permits  int             // at once, or per Per; at least 1
-	Per      time.Duration   // buckets and windows: the time that Permits is for; above 0
+	Per      time.Duration   // buckets and windows: the time in which Permits are granted; above 0
 	Burst    int             // buckets: the token limit; 0: Permits or, if Bytes, the bytes of 10 ms, at least 1
 	Bytes    bool            // the amount was written with a B, as in 8MiB: see Burst and String
 	Segments int             // sliding windows: at most the nanoseconds of Per; 0: 10
-	Queue    int             // permits that may wait; 0: none
+	Queue    int             // permits that may wait; 0: requests do not wait
 	Order    core.QueueOrder // which waiting request is served first
 }
 
-// ErrKind is returned by [Limit.Update] for a limiter of another kind than the limit's.
+// ErrKind is returned by [Limit.Update] if the limiter is not of the limit's kind.
 var ErrKind = errors.New("spec: a limiter of another kind")
 
 const defaultSegments = 10
 
-// New returns a new limiter with the limit. Its metadata and errors have the name; "": none.
-// If no text describes the Limit, the error reports all that is wrong with it.
+// New returns a new limiter with the limit. The limiter has the name in its metadata and
+// errors; "": none. An unlimited limiter never has a name. If no text describes the Limit, the
+// error reports all that is wrong with it.
 func (l Limit) New(name string) (core.Limiter, error) {
 	if err := l.validate(); err != nil {
 		return nil, err
@@ -65,9 +66,11 @@ type updatable[O any] interface {
 }
 
 // Update changes the limiter's limit to l while it is in use, as the Update method of its type
-// does. Its name, its anchor and manual replenishment stay. If the limiter is nil or of another
-// kind, nothing changes and the error is [ErrKind], wrapped. Update is safe for concurrent use
-// and returns [core.ErrClosed] after the limiter's Close.
+// does. The limiter keeps its name, its anchor and manual replenishment. If the limiter is nil
+// or of another kind, nothing changes and Update returns an error that wraps [ErrKind]. If no
+// text describes l, nothing changes and the error reports all that is wrong with it. Update is
+// safe for concurrent use and returns [core.ErrClosed] after the limiter's Close, except that
+// for an unlimited limiter it always returns nil.
 func (l Limit) Update(limiter core.Limiter) error {
 	if err := l.validate(); err != nil {
 		return err

@@ -13,7 +13,7 @@ var units = map[string]uint64{
 	"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40,
 }
 
-// parseNumber returns the number that low says, which stands in word: at least least.
+// parseNumber returns the number that low spells, which is at least least; low occurs in word.
 func parseNumber(word, low string, least int) (int, error) {
 	end := 0
 	for end < len(low) && (digit(low[end]) || low[end] == '_') {
@@ -68,7 +68,7 @@ var times = map[string]time.Duration{
 
 const day = 24 * time.Hour
 
-// parseTime returns the time that low says, which stands in word.
+// parseTime returns the time that low spells; low occurs in word.
 func parseTime(word, low string) (time.Duration, error) {
 	d, err := time.ParseDuration(low)
 	if err != nil {
@@ -133,8 +133,8 @@ func formatTime(d time.Duration) string {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// lower is in lower case what of s is ASCII: other letters mean nothing here, and some would
-// become one that does.
+// lower returns s with its ASCII letters in lower case. It leaves other letters alone, because
+// they have no meaning here and some would turn into one that has.
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {

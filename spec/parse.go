@@ -10,7 +10,7 @@ import (
 )
 
 // Parse returns the limit that s describes. The grammar is in the package's documentation. An
-// error names the wrong word and what was expected in its place.
+// error names the invalid word and what was expected in its place.
 func Parse(s string) (Limit, error) {
 	p := parser{words: strings.Fields(s)}
 	if err := p.parse(); err != nil {
@@ -19,7 +19,7 @@ func Parse(s string) (Limit, error) {
 	return p.limit, nil
 }
 
-// parser takes a line word by word.
+// parser reads a line word by word.
 type parser struct {
 	words []string // not taken yet, as they were written
 	limit Limit
@@ -114,8 +114,8 @@ var perTime = []struct{ suffix, time string }{
 	{"pd", "day"},
 }
 
-// noTime is the error for an amount without a / and a time. It tells those who write 10rps how
-// to write that here.
+// noTime returns the error for an amount without a / and a time. For a word such as 10rps it
+// shows how to write that here.
 func noTime(word, low string) error {
 	if number, ok := strings.CutSuffix(word, "bps"); ok && digit(low[0]) {
 		return wrong(word, "bits or bytes? want bytes, such as %sB/s", strings.TrimRight(number, "iI"))
@@ -172,7 +172,7 @@ func (p *parser) option() error {
 	return err
 }
 
-// once refuses a second word of the same meaning.
+// once rejects a second word of the same meaning.
 func (p *parser) once(word, meaning string) error {
 	for _, seen := range p.seen {
 		if seen != meaning {
@@ -200,8 +200,9 @@ func (p *parser) wanted() string {
 	return "nothing more"
 }
 
-// String returns the limit as a line that Parse takes, giving the same Limit: "100/s". Bytes
-// have their largest whole unit: "8MiB/s". For a Limit that is not valid it shows the fields.
+// String returns the limit as a line that Parse turns into the same Limit, such as "100/s".
+// Bytes are written with their largest whole unit, such as "8MiB/s". For an invalid Limit it
+// returns the fields.
 func (l Limit) String() string {
 	if l.validate() != nil {
 		type bare Limit // without this method
@@ -264,8 +265,8 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return []byte(l.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler] with Parse. On an error it leaves l as it
-// was.
+// UnmarshalText implements [encoding.TextUnmarshaler] with Parse. On an error it leaves l
+// unchanged.
 func (l *Limit) UnmarshalText(text []byte) error {
 	parsed, err := Parse(string(text))
 	if err != nil {

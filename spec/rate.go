@@ -35,7 +35,7 @@ func (l Limit) rate() rate {
 	if r.tokens > r.burst {
 		r.tokens = r.burst
 		if l.Bytes {
-			// A bucket that is full loses what comes, so a reader that looks now and then would lose
+			// A full bucket loses the tokens that come, so a reader that looks only now and then would lose
 			// a part of each period if a whole burst came at once.
 			r.tokens = max(1, r.burst/8)
 		}
