@@ -204,7 +204,7 @@ func statisticsAddUp(s *subject) {
 	check("after all came back")
 }
 
-// availableBounds: what is free, no more and no less; a refusal takes nothing.
+// availableBounds: exactly the available permits can be taken; a rejection takes nothing.
 func availableBounds(s *subject) {
 	s.has(s.Limit, "of a new limiter")
 	if s.unlimited() {

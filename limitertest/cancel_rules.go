@@ -20,7 +20,7 @@ func cancelEndsWait(s *subject) {
 	}
 	s.queues(0, "after all waits were cancelled")
 	if s.Refill > 0 && !s.Manual {
-		return // who can't be served by the deadline does not wait for it
+		return // a request that can't be served by its deadline does not wait
 	}
 	c := s.acquiresWithin(1, time.Second)
 	s.pass(time.Second - 1)
@@ -42,7 +42,7 @@ func cancelMakesRoom(s *subject) {
 	s.queues(s.queue, "in a queue that is full again")
 }
 
-// cancelServes: whoever was behind the cancelled one and fits.
+// cancelServes: a waiter that was behind the cancelled one and now fits is served.
 func cancelServes(s *subject) {
 	s.takes(s.Limit - 1)
 	a, b := s.acquires(2), s.acquires(1)
@@ -53,8 +53,9 @@ func cancelServes(s *subject) {
 	b.wantGrant("with one permit left, after the waiter ahead was cancelled")
 }
 
-// cancelKeepsNothing: who is done before the permits come does not get them, nor does
-// anybody lose them. Not even if he has had no time to see that he is done.
+// cancelKeepsNothing: a waiter whose context is done before the permits come does not get them,
+// and no other waiter loses them, even if the first has had no time to see that its context is
+// done.
 func cancelKeepsNothing(s *subject) {
 	for _, seen := range []bool{true, false} {
 		l := s.empties()

@@ -11,11 +11,12 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// NoQueue is the [Config].QueueLimit of a limiter in which nobody may wait.
+// NoQueue is the [Config].QueueLimit of a limiter in which no request may wait.
 const NoQueue = -1
 
-// Config describes the limiter under test. New and Limit are required. Run finds out most of
-// what is left zero by trying a limiter; what is set is checked, so set what you know.
+// Config describes the limiter under test. New and Limit are required. Run finds out most
+// fields that are left zero by trying a limiter, and checks fields that are set against the
+// limiter's behaviour, so set what you know.
 type Config struct {
 	// New returns a new limiter with all its permits available. It is called several times,
 	// each time in the bubble in which the limiter is used, and must not return the same
@@ -23,23 +24,23 @@ type Config struct {
 	New func() core.Limiter
 
 	// Done is called once for each limiter that New returned, in the same bubble, after its
-	// rule has ended and the limiter, if it is an io.Closer, has been closed. It stops a
-	// server that New started, for example. It may be called while the test is failing, with
-	// a limiter in any state. nil: nothing is called.
+	// rule has ended and the limiter, if it is an io.Closer, has been closed. For example, it
+	// stops a server that New started. It may be called while the test is failing, with a
+	// limiter in any state. nil: nothing is called.
 	Done func(core.Limiter)
 
-	// Limit is the permit limit, at least 1. math.MaxInt: the limiter grants everything, and
-	// the rules about an exhausted limiter are skipped, unless Gate is set. Required.
+	// Limit is the permit limit, at least 1. Required. If it is math.MaxInt, the limiter grants
+	// everything, and the rules about an exhausted limiter are skipped unless Gate is set.
 	Limit int
 
-	// Gate makes a limiter whose Limit is math.MaxInt refuse everything (open is false) or
+	// Gate makes a limiter whose Limit is math.MaxInt reject everything (open is false) or
 	// grant everything again (open is true), for a limiter that sheds load. The change is in
 	// force when Gate returns; Gate may let time pass. A new limiter is open. nil: the limiter
-	// never refuses.
+	// never rejects.
 	Gate func(l core.Limiter, open bool)
 
-	// QueueLimit is how many permits may wait: [NoQueue] for none, math.MaxInt for no bound.
-	// 0: QueueLimit and QueueOrder are found out, and QueueOrder is ignored.
+	// QueueLimit is the number of permits that may wait: [NoQueue] for none, math.MaxInt for no
+	// bound. 0: Run finds out QueueLimit and QueueOrder, and ignores the QueueOrder given here.
 	QueueLimit int
 
 	// QueueOrder is the order in which waiters are served.
@@ -49,18 +50,18 @@ type Config struct {
 	// the limiter's own method returns. nil: the limit cannot be changed.
 	Update func(l core.Limiter, limit int) error
 
-	// Refill is how long it takes until all permits are back after all were taken from a new
-	// limiter at once: exactly so long then, and at most so long after any other use. For a
-	// bucket it is the period times limit/tokens, rounded up to whole periods; for a window
-	// it is the window's length, unless the grid has an anchor. 0: permits do not come back
-	// with time, or Run finds out; Manual and Holds are then ignored.
+	// Refill is the time until all permits are back after all were taken from a new limiter at
+	// once: exactly that long then, and at most that long after any other use. For a bucket it
+	// is the period times limit/tokens, rounded up to whole periods; for a window it is the
+	// window's length, unless the grid has an anchor. 0: permits do not come back with time, or
+	// Run finds out; Manual and Holds are then ignored.
 	Refill time.Duration
 
-	// Manual reports that permits which are due come back only in TryReplenish.
+	// Manual reports whether permits that are due come back only in TryReplenish.
 	Manual bool
 
-	// Holds reports that permits stay taken until the lease is released, however much time
-	// passes. It is always so without Refill; with Refill, the limiter is a chain of a rate
+	// Holds reports whether permits stay taken until the lease is released, however much time
+	// passes. They always do without Refill; with Refill, the limiter is a chain of a rate
 	// limiter and a concurrency limiter.
 	Holds bool
 
@@ -70,29 +71,30 @@ type Config struct {
 	Grain time.Duration
 
 	// Lag is how old Statistics().Available and the result of IdleFor may be, for a limiter
-	// that asks a server and remembers the answer. Rules wait so long before they look, so it
+	// that asks a server and remembers the answer. Rules wait that long before they look, so it
 	// must be less than the time until the first permits come back. Available, and the counts
 	// in Statistics, must always be up to date. 0: nothing is out of date.
 	Lag time.Duration
 
 	// Lacks is the set of optional interfaces that are not checked although the limiter has
-	// their methods, as a view may have methods that its limiter lacks.
+	// their methods. A view may have methods that do nothing because the limiter behind it
+	// lacks them.
 	Lacks Interfaces
 
-	// Roams reports that a limiter may be made in one bubble, or outside any, and used in
-	// another, where the clock is years behind. New is then called outside of a bubble for
-	// one rule. A limiter with connections, goroutines or timers of its own cannot roam.
+	// Roams reports whether a limiter may be made in one bubble, or outside any, and used in
+	// another, where the clock is years behind. New is then called outside a bubble for one
+	// rule. A limiter with connections, goroutines or timers of its own cannot roam.
 	Roams bool
 
-	// RealTime runs all rules outside of a bubble, for a limiter that needs a real network.
-	// Rules about exact times and about waiting are skipped, nothing is found out, and no
+	// RealTime runs all rules outside a bubble, for a limiter that needs a real network. Rules
+	// about exact times and about waiting are skipped, Run finds out nothing by itself, and no
 	// permit may come back with time while a rule runs: make Refill an hour, for example.
 	RealTime bool
 
 	// Skip names rules that are not checked, by the names of their subtests. An unknown name
 	// fails the test. A chain keeps all rules if only its first limiter ever makes a caller
-	// wait while the others have permits: callers who leave one queue reach the next in any
-	// order, and a rejection knows one limiter only.
+	// wait while the others have permits. Otherwise callers that leave one queue reach the next
+	// in any order, and a rejection knows only one limiter.
 	Skip []string
 }
 
@@ -136,7 +138,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// facts is all that the rules want to know: what Config says, what was found out, and
+// facts is everything that the rules need to know: what Config says, what was found out, and
 // what a new limiter implements.
 type facts struct {
 	Config
@@ -147,7 +149,7 @@ type facts struct {
 // Interfaces is a set of optional interfaces, for [Config].Lacks.
 type Interfaces uint8
 
-// The interfaces that a limiter may implement beside core.Limiter.
+// The optional interfaces that a limiter may implement, in addition to core.Limiter.
 const (
 	Reporter    Interfaces = 1 << iota // core.Reporter
 	Idler                              // core.Idler
@@ -160,12 +162,12 @@ const (
 	interfaces = iota // how many there are
 )
 
-// offers is what a limiter is beside the interface.
+// offers is the set of optional interfaces that a limiter implements.
 type offers struct {
 	reporter, idler, refunder, replenisher, closer, settler, resetter bool
 }
 
-// offersOf returns what the limiter is, but for what it is in form alone.
+// offersOf returns the optional interfaces that the limiter implements in more than name.
 func offersOf(l core.Limiter, lacks Interfaces) offers {
 	var o offers
 	_, o.reporter = l.(core.Reporter)

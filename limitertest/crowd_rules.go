@@ -36,7 +36,7 @@ func manyAtOnce(s *subject) {
 		})
 	}
 	wg.Wait()
-	// A chain may refuse one while another, whom it will refuse, still has a permit of it.
+	// A chain may reject one request while another, which it will reject too, still has a permit.
 	for range s.Limit/n + 1 {
 		if !take() {
 			break
@@ -80,8 +80,8 @@ func neverMoreHeld(s *subject) {
 	s.queues(0, "after everybody went home")
 }
 
-// releaseComesBefore: who has all permits sees what was written by whoever had them before.
-// That he is alone is seen from the sum; that memory is in step, by the race detector.
+// releaseComesBefore: a goroutine that holds all permits sees what their previous holder wrote.
+// The sum shows that holders exclude each other; the race detector checks the order of memory.
 func releaseComesBefore(s *subject) {
 	const turns = 10
 	sum := 0 // no atomic, no mutex: the limiter is one
@@ -109,8 +109,8 @@ func releaseComesBefore(s *subject) {
 	}
 }
 
-// countsOnlyGrow: whatever is granted, refused and cancelled at once. Whoever exports them
-// takes a fall for a restart.
+// countsOnlyGrow: even under concurrent grants, rejections and cancellations. An exporter takes
+// a decrease for a restart.
 func countsOnlyGrow(s *subject) {
 	const turns = 40
 	var mu sync.Mutex

@@ -82,7 +82,7 @@ func (s *subject) measureRefill() time.Duration {
 	return 0
 }
 
-// findQueue finds out who may wait, and who is served first.
+// findQueue finds out how many permits may wait, and which waiter is served first.
 func (s *subject) findQueue() {
 	s.QueueOrder = core.OldestFirst
 	s.renew()

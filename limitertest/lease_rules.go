@@ -37,7 +37,7 @@ func releasedOnce(s *subject) {
 	s.has(s.Limit, "after all leases were released")
 }
 
-// staleLease: what somebody else holds by now stays held.
+// staleLease: permits that another lease holds by now stay held.
 func staleLease(s *subject) {
 	old := make([]core.Lease, 0, 10)
 	for range cap(old) {
@@ -120,8 +120,8 @@ func refundAfterRelease(s *subject) {
 	s.has(available+s.Limit-k, "after the other permits were refunded, and released")
 }
 
-// lateRefund: what came back with time, or by a release, and was taken by somebody else is
-// not given back once more.
+// lateRefund: permits that came back with time, or by a release, and were taken again are not
+// given back once more.
 func lateRefund(s *subject) {
 	r := s.l.(core.Refunder)
 	a := s.empties()

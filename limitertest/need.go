@@ -2,22 +2,22 @@ package limitertest
 
 import "github.com/sluice-go/sluice/core"
 
-// need is what must be so for a rule to apply.
+// need is a set of conditions under which a rule applies.
 type need uint
 
 const (
-	bubble    need = 1 << iota // exact instants, or to know that somebody waits
+	bubble    need = 1 << iota // exact instants, or to know that a request waits
 	finite                     // a limit that can be reached
 	drains                     // there may be nothing available
 	pair                       // a limit of 2 at least
-	queued                     // somebody may wait
+	queued                     // requests may wait
 	bounded                    // a queue that can be full
-	queueless                  // nobody may wait
+	queueless                  // no request may wait
 	room2                      // 2 permits may wait
 	room3                      // 3 permits may wait
 	long                       // as many may wait as the limit is
 	short                      // not as many
-	contest                    // two may wait of whom not both are served at once
+	contest                    // two may wait that are not both served at once
 	oldest                     // the oldest is served first
 	newest                     // the newest is served first
 	timed                      // permits come back with time

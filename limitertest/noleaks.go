@@ -7,19 +7,19 @@ import (
 )
 
 // NoLeaks fails the test when it ends if a lease of one of the limiters has not been released,
-// or if somebody still waits in a queue. It looks in a Cleanup: call NoLeaks at the beginning
-// of the test, or where the limiters are made, so that Cleanups registered later run first.
-// The test must wait for its own goroutines. A nil limiter fails the test at once.
+// or if a request still waits in a queue. It checks in a Cleanup: call NoLeaks at the beginning
+// of the test, or where the limiters are made, so that Cleanups registered later run first. The
+// test must wait for its own goroutines. A nil limiter fails the test at once.
 //
 // What it compares depends on the limiter:
 //
 //   - A [core.Replenisher] with a period: only its queue. Its leases hold nothing, and its
 //     permits come back with time.
 //   - Any other [core.Reporter] that reports its Limit: Available must be Limit.
-//   - A [core.Idler] that is no Reporter: it must be idle.
+//   - A [core.Idler] that is not a Reporter: it must be idle.
 //   - A [core.ChainedLimiter]: each of its limiters.
-//   - A view with a method Unwrap() core.Limiter, as those of [core.WithReason]: the limiter
-//     behind it.
+//   - A view with a method Unwrap() core.Limiter, such as that of [core.WithReason]: the
+//     limiter behind it.
 //   - Any other: at least as many permits must be available as when NoLeaks was called.
 func NoLeaks(tb testing.TB, limiters ...core.Limiter) {
 	tb.Helper()
@@ -40,8 +40,7 @@ func NoLeaks(tb testing.TB, limiters ...core.Limiter) {
 	})
 }
 
-// unchained returns the limiters, and for each chain among them those that it is made of,
-// whatever they are seen through.
+// unchained returns the limiters, with each chain, even behind views, replaced by its limiters.
 func unchained(limiters []core.Limiter) []core.Limiter {
 	all := make([]core.Limiter, 0, len(limiters))
 	for _, l := range limiters {

@@ -60,7 +60,7 @@ func queueCounts(s *subject) {
 	rejected.wantReject("with a full queue")
 }
 
-// fullQueueRejects: the newcomer, at once; those who wait go on waiting.
+// fullQueueRejects: the new request is rejected at once; the waiters continue to wait.
 func fullQueueRejects(s *subject) {
 	s.empties()
 	waiters := s.fill()
@@ -101,7 +101,7 @@ func fullQueueEvicts(s *subject) {
 	s.queues(s.queue, "after two evictions")
 }
 
-// tooBigEvictsNobody: a newcomer that would not fit into the empty queue is rejected.
+// tooBigEvictsNobody: a new request that would not fit into the empty queue is rejected.
 func tooBigEvictsNobody(s *subject) {
 	s.empties()
 	waiters := s.fill()
@@ -109,7 +109,7 @@ func tooBigEvictsNobody(s *subject) {
 	wantWaiting("after a newcomer was rejected", waiters...)
 }
 
-// nobodyOvertakes: while somebody waits for permits, newcomers are rejected or queue, even
+// nobodyOvertakes: while a request waits for permits, new requests are rejected or queue, even
 // if they would fit.
 func nobodyOvertakes(s *subject) {
 	s.takes(s.Limit - 1)
@@ -126,7 +126,7 @@ func nobodyOvertakes(s *subject) {
 	s.has(1, "after newcomers that did not overtake")
 }
 
-// newcomerGoesFirst: at once, whoever waits.
+// newcomerGoesFirst: a new request is served at once, whatever is queued.
 func newcomerGoesFirst(s *subject) {
 	s.takes(s.Limit - 1)
 	w := s.acquires(2)
@@ -173,7 +173,7 @@ func servedInOrder(s *subject) {
 	second.wantGrant("when its turn comes")
 }
 
-// servingStops: who comes next may fit, and waits nonetheless.
+// servingStops: the waiter after it may fit, and waits nonetheless.
 func servingStops(s *subject) {
 	one := s.takes(1)
 	s.takes(s.Limit - 1)

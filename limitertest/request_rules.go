@@ -102,7 +102,8 @@ func (s *subject) exceeds(err error, n, limit int, what string) {
 	}
 }
 
-// probes: zero permits are acquired if at least one is available, take nothing, and count.
+// probes: a request for zero permits is granted if at least one is available, takes nothing,
+// and counts as a grant.
 func probes(s *subject) {
 	probe := func(when string) {
 		before, _ := s.counts()
@@ -127,7 +128,7 @@ func probes(s *subject) {
 	s.counted(before, 0, 1, "a probe with nothing available")
 }
 
-// probeIgnoresQueue: whatever is queued.
+// probeIgnoresQueue: a request for zero permits is granted whatever is queued.
 func probeIgnoresQueue(s *subject) {
 	s.takes(s.Limit - 1)
 	w := s.acquires(2)
@@ -137,7 +138,8 @@ func probeIgnoresQueue(s *subject) {
 	w.wantWait("after probes")
 }
 
-// probeWaits: outside the queue limit, and all are served as soon as a permit is there.
+// probeWaits: requests for zero permits wait outside the queue limit, and all are served as
+// soon as a permit is available.
 func probeWaits(s *subject) {
 	s.empties()
 	waiting := make([]*call, 0, 3)
@@ -166,8 +168,8 @@ func probeWaits(s *subject) {
 	s.has(s.Limit, "after probes were served")
 }
 
-// probesComeLast: the queue is served first, and if that takes everything, probes go on
-// waiting. Not if its next waiter does not fit.
+// probesComeLast: the queue is served first, and if that takes everything, requests for zero
+// permits continue to wait. They do not if the next waiter in the queue does not fit.
 func probesComeLast(s *subject) {
 	s.empties()
 	s.release()

@@ -1,6 +1,6 @@
 package limitertest
 
-// rules are all there are, in the order in which they are checked.
+// rules are all rules, in the order in which they are checked.
 var rules = []rule{
 	{"checks come in order", 0, checksInOrder},
 	{"more than the limit is refused for good", finite, moreThanLimit},

@@ -17,8 +17,8 @@ import (
 // "config" finds out what c leaves out; if that fails, no rule is checked. An invalid Config
 // fails the test at once, with all its faults.
 //
-// A limiter whose waiters block on a mutex, rather than on a channel or a sync.Cond, hangs
-// its bubble, and Run with it.
+// If the limiter's waiters block on a mutex, instead of a channel or a sync.Cond, the bubble
+// hangs, and Run with it.
 func Run(t *testing.T, c Config) {
 	t.Helper()
 	if err := c.validate(); err != nil {
@@ -49,7 +49,7 @@ func report(t *testing.T, faults []error) {
 	}
 }
 
-// rule is one thing that limiters keep to.
+// rule is one property that every limiter must have.
 type rule struct {
 	name  string
 	needs need
@@ -102,8 +102,8 @@ func (f *facts) roaming() *facts {
 	return &elsewhere
 }
 
-// patience is how long a rule may take by its clock, what it lets pass on purpose aside:
-// long enough for any limiter that keeps it.
+// patience is how long a rule may take by its clock, not counting time that it lets pass on
+// purpose: long enough for any limiter that keeps the rule.
 func (f *facts) patience() time.Duration {
 	const refills = 1000
 	if f.RealTime || f.Refill > math.MaxInt64/refills/2 {
@@ -112,7 +112,7 @@ func (f *facts) patience() time.Duration {
 	return time.Minute + refills*f.Refill
 }
 
-// examine runs check on a subject, and sees to it that it ends.
+// examine runs check on a subject, and ensures that it ends.
 func examine(ctx context.Context, f *facts, check func(*subject)) []error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -131,7 +131,7 @@ func examine(ctx context.Context, f *facts, check func(*subject)) []error {
 	return slices.Clone(s.faults)
 }
 
-// watch waits until done, or until something takes longer than it ever should.
+// watch waits until done, or until a call takes longer than it ever should.
 func (s *subject) watch(done <-chan struct{}, patience time.Duration) {
 	for {
 		passes := s.passes.Load()
@@ -156,7 +156,7 @@ func (s *subject) panicked(p any) {
 	}
 }
 
-// wait waits for as long as it takes, by the bubble's clock.
+// wait waits for d, by the bubble's clock.
 func wait(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -101,8 +101,8 @@ func settleLess(s *subject) {
 	s.empties()
 }
 
-// lateSettle: what came back with time, or by a release, and was taken by somebody else is
-// not given back once more.
+// lateSettle: permits that came back with time, or by a release, and were taken again are not
+// given back once more.
 func lateSettle(s *subject) {
 	a := s.empties()
 	s.restock()

@@ -15,9 +15,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// subject is a limiter under examination, what is known of it, and what has been taken
-// from it. Its methods are the words in which rules are told; they are for the rule's
-// goroutine.
+// subject is a limiter under examination, what is known about it, and what has been taken from
+// it. Rules are written with its methods, which are for the rule's goroutine.
 type subject struct {
 	*facts
 	ctx context.Context // of the rule
@@ -61,7 +60,7 @@ func (s *subject) end() {
 	s.clear()
 }
 
-// clear lets go of the limiter: nothing stays taken, nobody waits.
+// clear releases everything and ends all waits.
 func (s *subject) clear() {
 	for _, c := range s.calls {
 		c.cancel()
@@ -92,14 +91,14 @@ func (s *subject) leave(l core.Limiter) {
 	}
 }
 
-// synchronize waits until everybody who can go on has gone on.
+// synchronize waits until all goroutines are blocked.
 func (s *subject) synchronize() {
 	if !s.RealTime {
 		synctest.Wait()
 	}
 }
 
-// pass lets time pass, and who it wakes go on.
+// pass lets time pass, and the goroutines that it wakes continue.
 func (s *subject) pass(d time.Duration) {
 	if d > 0 {
 		s.passes.Add(1)
@@ -132,7 +131,7 @@ func (s *subject) replenish() bool {
 	return back
 }
 
-// release gives back all leases there are, and not those that it makes room for.
+// release gives back all current leases, but not those of waiters that this serves.
 func (s *subject) release() {
 	leases := slices.Clone(s.leases)
 	for _, c := range s.calls {
@@ -184,7 +183,7 @@ func (s *subject) gate(open bool) {
 	s.synchronize()
 }
 
-// refused wants to be rejected, now.
+// refused expects a rejection, at once.
 func (s *subject) refused(n int, when string) core.Lease {
 	l := s.l.TryAcquire(n)
 	s.leases = append(s.leases, l)

@@ -32,7 +32,8 @@ func (s *subject) exact(n int, d time.Duration) {
 	}
 }
 
-// retryAfterExact: to the nanosecond, for any number of permits, a probe's too.
+// retryAfterExact: RetryAfter is exact to the nanosecond, for any number of permits, zero
+// included.
 func retryAfterExact(s *subject) {
 	for _, n := range []int{1, (s.Limit + 1) / 2, s.Limit, 0} {
 		s.renew()
@@ -53,8 +54,7 @@ func retryAfterExact(s *subject) {
 	}
 }
 
-// retryAfterQueue: under oldest-first those who wait are served before, under
-// newest-first they are ignored.
+// retryAfterQueue: oldest first, the waiters are served before; newest first, they are ignored.
 func retryAfterQueue(s *subject) {
 	s.empties()
 	s.release()
@@ -95,8 +95,8 @@ func (s *subject) retryAfterNewest() {
 	}
 }
 
-// retryAfterAbsent: not on grants, not on what is refused for good, and not where permits
-// do not come back by themselves.
+// retryAfterAbsent: it is not set on grants, on errors that are not rejections, and where
+// permits do not come back by themselves.
 func retryAfterAbsent(s *subject) {
 	absent := func(l core.Lease, what string) {
 		if d, ok := core.RetryAfter.From(l); ok {
@@ -120,7 +120,8 @@ func retryAfterAbsent(s *subject) {
 	}
 }
 
-// hopelessDeadline: who could not be served by then is told so at once, and evicts nobody.
+// hopelessDeadline: a request that could not be served by its deadline is rejected at once, and
+// evicts no waiter.
 func hopelessDeadline(s *subject) {
 	s.empties()
 	s.release()
@@ -244,8 +245,8 @@ func idleEarnsNothing(s *subject) {
 	}
 }
 
-// idleFor: idle for at least as long as somebody has seen it, and never longer than every
-// permit has been available.
+// idleFor: idle for at least as long as the limiter has been seen idle, and never longer than
+// all permits have been available.
 func idleFor(s *subject) {
 	idler := s.l.(core.Idler)
 	look := func(want bool, when string) time.Duration {

@@ -58,7 +58,7 @@ func updateServes(s *subject) {
 	s.has(0, "after an Update that served a waiter")
 }
 
-// updateRefuses: those who wait for more than there will ever be.
+// updateRefuses: a waiter for more than the new limit fails.
 func updateRefuses(s *subject) {
 	s.empties()
 	big := s.acquires(s.Limit)
