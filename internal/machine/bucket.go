@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Bucket is the account of a token bucket: what it lacks to be full, as of a tick of its
-// clock.
+// Bucket is the account of a token bucket: how many tokens it lacks to be full, as of a tick of
+// its clock.
 type Bucket struct {
 	lack int   // tokens missing as of tick; above the limit, the bucket is in debt
 	tick int64 // the latest tick applied: a point of the grid that began when it left full; since when it is full, if it is
@@ -49,7 +49,7 @@ func (b *Bucket) Level(t *Terms) Level {
 	return Level{b.tickAfter(t, k), int(k)*t.Step - b.lack}
 }
 
-// SetLevel puts the bucket into the state that the level is at now.
+// SetLevel puts the bucket into the state that the level has at now.
 func (b *Bucket) SetLevel(t *Terms, now int64, l Level) {
 	b.lack, b.tick, b.due = l.Lack(t, now), l.Full, 0
 	if b.lack > 0 {

@@ -2,16 +2,16 @@ package machine
 
 import "math/bits"
 
-// Level is the state of a token bucket as one instant: the one at which it is full again if
-// nothing more is taken, and how many of the last tick's tokens it then has no room for.
-// With m ticks to come until full, it lacks m·Step-Spare tokens.
+// Level is the state of a token bucket, written as the instant at which the bucket is full
+// again if nothing more is taken, and the number of tokens of the last tick for which it then
+// has no room. With m ticks to come until it is full, the bucket lacks m·Step-Spare tokens.
 type Level struct {
 	Full  int64
 	Spare int
 }
 
-// Packing says how a level lies in a word of 64 bits: the spare in the low bits, Full above,
-// as nanoseconds since the terms' From. What is above that, and the top bit, is core's.
+// Packing is the layout of a level in a word of 64 bits: the spare in the low bits, Full above,
+// as nanoseconds since the terms' From. The remaining bits belong to core.
 type Packing struct {
 	StateBits uint8  // of the level; 0: it does not fit
 	SpareBits uint8  // of its spare
@@ -26,8 +26,8 @@ const (
 	leastFullBits       = 27 // 134 ms
 )
 
-// Pack chooses the packing of a bucket's level. The level of a bucket that is replenished by
-// hand, or whose limit times period is above some 2^54 token-nanoseconds, has none.
+// Pack chooses the packing of a bucket's level. There is none for a bucket that is replenished
+// by hand, or whose limit times period is above about 2^54 token-nanoseconds.
 func (t *Terms) Pack() {
 	spare := bits.Len64(uint64(t.Step - 1))
 	hi, reach := bits.Mul64(uint64(t.Ticks(t.Limit)), uint64(t.Span))
@@ -40,11 +40,11 @@ func (t *Terms) Pack() {
 	t.Packed.StateBits, t.Packed.Periods = uint8(full+spare), uint32(t.Limit/t.Step)
 }
 
-// FullBits returns how many bits of a packed level the instant has.
+// FullBits returns the number of bits of a packed level's instant.
 func (p *Packing) FullBits() uint8 { return p.StateBits - p.SpareBits }
 
-// Unpack returns the level that a word has at now; Full and now are nanoseconds since From. Of
-// a bucket that is full, the clock stands still.
+// Unpack returns the level of a word at now; Full and now are nanoseconds since From. If the
+// bucket is full, the level's Full is now.
 func (p *Packing) Unpack(word uint64, now int64) Level {
 	word &= 1<<(p.StateBits&63) - 1
 	full := int64(word >> (p.SpareBits & 63))
@@ -57,11 +57,11 @@ func (p *Packing) Unpack(word uint64, now int64) Level {
 // Word returns the packed level.
 func (p *Packing) Word(l Level) uint64 { return uint64(l.Full)<<(p.SpareBits&63) | uint64(l.Spare) }
 
-// Fits reports whether there is room for the level's instant.
+// Fits reports whether the level's instant fits into its bits.
 func (p *Packing) Fits(l Level) bool { return uint64(l.Full)>>(p.FullBits()&63) == 0 }
 
-// Less returns the level after taking n tokens. They were there at now if it is full again
-// within [Level.Reach].
+// Less returns the level after taking n tokens. They were available at now if the result is
+// full again within its [Level.Reach] from now.
 func (l Level) Less(t *Terms, n int) Level {
 	if l.Spare -= n; l.Spare < 0 {
 		l.Full += t.Span
@@ -78,8 +78,8 @@ func (l Level) later(t *Terms) Level {
 	return Level{l.Full + k*t.Span, l.Spare + int(k)*t.Step}
 }
 
-// Reach returns how far ahead Full can be, with such a spare, if no more is taken than the
-// limit: of m ticks to come, m·Step-Spare is at most the limit.
+// Reach returns how far ahead of now Full can be, with this spare, if no more than the limit is
+// taken: of m ticks to come, m·Step-Spare is at most the limit.
 func (l Level) Reach(t *Terms) int64 {
 	ticks := int64(t.Packed.Periods)
 	if t.Limit-int(t.Packed.Periods)*t.Step+l.Spare >= t.Step {

@@ -1,10 +1,10 @@
-// Package machine is what a limiter decides, without its clock: the account of what is
-// taken, the queue, and what to do with each request, as a state machine of instants. It has
-// no lock, clock, timer or goroutine. core's engine drives it under its mutex; a simulator
+// Package machine contains the decisions of a limiter without its clock: the account of what is
+// taken, the queue, and the answer to each request, as a state machine of instants. It has no
+// lock, clock, timer or goroutine. The engine of core drives it under a mutex; a simulator
 // drives it in virtual time.
 //
-// An instant is nanoseconds since the limiter's creation. From call to call instants do not
-// decrease. A caller says that time has passed before it asks for anything else:
+// An instant is a number of nanoseconds since the limiter's creation. Instants do not decrease
+// from call to call. A caller advances time before it calls anything else:
 //
 //	m := machine.New[request](machine.Terms{Kind: machine.TokenBucket, Limit: 10, Step: 1, Span: int64(time.Second), QueueLimit: 5})
 //	m.Advance(now) // waiters are served, each at its own instant, however late this comes
@@ -18,18 +18,21 @@
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
 //	m.Settle(now, grant, 3, last)         // a rate limiter's grant has cost 3 permits
 //
-// After Advance, Admit, Cancel, Release, Settle, Replenish, Reset and Update there may be
-// waiters whose wait has ended: see Decided.
+// After Advance, Admit, Cancel, Release, Settle, Replenish, Reset, Update and Close there may
+// be waiters whose wait has ended: see Decided.
+//
+// Permits below 0 and terms out of range are the caller's to reject: the machine does not check
+// them. A Machine is not safe for concurrent use.
 package machine
 
-// Machine is the state of one limiter. Value is what a caller keeps with each waiter. The
-// zero Machine has to be started.
+// Machine is the state of one limiter. Value is what a caller keeps with each waiter. The zero
+// Machine is not ready for use: call Start first.
 type Machine[Value any] struct {
 	t       *Terms
 	account Account
-	queue   *queue[Value] // nil: nobody waits, and nobody is to be told
+	queue   *queue[Value] // nil: no request waits, and Decided has returned all whose wait has ended
 	settled *settled      // nil: nothing was ever settled
-	floor   uint64        // grants up to this number, of before an Update or a Reset, give nothing back
+	floor   uint64        // grants up to this number, made before an Update or a Reset, give nothing back
 }
 
 // New returns a started machine with an account of its own.
@@ -46,8 +49,8 @@ func New[Value any](t Terms) *Machine[Value] {
 	return m
 }
 
-// Start makes the machine ready, with all permits available. The account's type has to be
-// that of the terms' kind.
+// Start makes the machine ready, with all permits available. The account must be of the terms'
+// kind.
 func (m *Machine[Value]) Start(a Account, t *Terms, now int64) {
 	m.account, m.t = a, t
 	a.bind(nil, t, now)
@@ -56,21 +59,21 @@ func (m *Machine[Value]) Start(a Account, t *Terms, now int64) {
 // Terms returns the terms in force.
 func (m *Machine[Value]) Terms() *Terms { return m.t }
 
-// Rebind says that the terms in force lie elsewhere now. They are the same but for what the
-// machine does not look at.
+// Rebind replaces the pointer to the terms in force. The new terms must be equal in all fields
+// that the machine reads.
 func (m *Machine[Value]) Rebind(t *Terms) { m.t = t }
 
 // Account returns the account.
 func (m *Machine[Value]) Account() Account { return m.account }
 
-// Outcome says what became of a request.
+// Outcome is the result of a request.
 type Outcome uint8
 
 // The outcomes. Those from Exhausted to TooSoon are rejections.
 const (
 	Waiting Outcome = iota
 	Granted
-	Exhausted    // a try: the permits are not there, or others wait for them
+	Exhausted    // a try: the permits are not available, or other requests wait for them
 	QueueFull    // there is no room to wait
 	Evicted      // a newer request took the room, newest first
 	TooSoon      // the deadline comes before the permits
@@ -90,8 +93,9 @@ type Answer struct {
 // Rejected reports whether the outcome counts as a rejection.
 func (o Outcome) Rejected() bool { return o >= Exhausted && o <= TooSoon }
 
-// Advance applies what is due by now. Waiters are served at the instants at which their
-// permits came, in order, however late the call is.
+// Advance applies what is due by now. Waiters are served at the instants at which their permits
+// came, in order, however late the call is. For a concurrency limiter, and under manual
+// replenishment, Advance does nothing.
 func (m *Machine[Value]) Advance(now int64) {
 	if !m.t.Timed() {
 		return
@@ -103,7 +107,7 @@ func (m *Machine[Value]) Advance(now int64) {
 	m.account.advance(m.t, now)
 }
 
-// Try takes n permits if they are there and no one waits for them; n is at least 0, and 0
+// Try takes n permits if they are available and no waiter is ahead; n is at least 0, and 0
 // takes nothing.
 func (m *Machine[Value]) Try(now int64, n int) Answer {
 	switch {
@@ -115,7 +119,7 @@ func (m *Machine[Value]) Try(now int64, n int) Answer {
 	return m.reject(now, Exhausted, m.due(now, n))
 }
 
-// TryQuietly is Try, but of a refusal it says no more than that it is one.
+// TryQuietly is Try, but of a rejection it returns only that it is one.
 func (m *Machine[Value]) TryQuietly(now int64, n int) (Answer, bool) {
 	if n > m.t.Most() || !m.free(n) {
 		return Answer{}, false
@@ -123,8 +127,8 @@ func (m *Machine[Value]) TryQuietly(now int64, n int) (Answer, bool) {
 	return m.grant(now, n), true
 }
 
-// Admit decides a request that may wait until the deadline, or Never. If the answer is
-// Waiting, the caller calls Wait next.
+// Admit decides a request that may wait until the deadline, which may be Never. If the answer
+// is Waiting, the caller calls Wait next.
 func (m *Machine[Value]) Admit(now int64, n int, deadline int64) Answer {
 	switch {
 	case n > m.t.Most():
@@ -153,7 +157,7 @@ func (m *Machine[Value]) Admit(now int64, n int, deadline int64) Answer {
 	return Answer{At: now}
 }
 
-// Wait puts w, whose N is what Admit said may wait, into the queue.
+// Wait puts w into the queue; w.N is the number of permits for which Admit answered Waiting.
 func (m *Machine[Value]) Wait(w *Waiter[Value]) {
 	if m.queue == nil {
 		m.queue = new(queue[Value])
@@ -164,8 +168,8 @@ func (m *Machine[Value]) Wait(w *Waiter[Value]) {
 	}
 }
 
-// Cancel takes w out of the queue and serves those it held up. It reports false if the
-// wait had ended before.
+// Cancel takes w out of the queue and serves the waiters that it held up. It returns false if
+// the wait had already ended.
 func (m *Machine[Value]) Cancel(now int64, w *Waiter[Value]) bool {
 	if !w.queued {
 		return false
@@ -178,15 +182,15 @@ func (m *Machine[Value]) Cancel(now int64, w *Waiter[Value]) bool {
 	return true
 }
 
-// Release gives back n permits of a concurrency limiter; below 0, it takes them, be they
-// there or not.
+// Release gives back n permits of a concurrency limiter. If n is below 0, it takes them,
+// available or not.
 func (m *Machine[Value]) Release(now int64, n int) {
 	m.account.take(m.t, now, -n)
 	m.serve(now)
 }
 
-// Replenish applies what is due by now under manual terms, and reports whether permits came
-// back.
+// Replenish applies what is due by now under manual replenishment, and reports whether permits
+// came back.
 func (m *Machine[Value]) Replenish(now int64) bool {
 	if m.t.Kind == Concurrency || !m.t.Manual() || !m.account.advance(m.t, now) {
 		return false
@@ -196,8 +200,8 @@ func (m *Machine[Value]) Replenish(now int64) bool {
 	return true
 }
 
-// Update puts t in force. What is taken stays taken; the waits of those that ask for more
-// than may be asked for now end. last is the number of the latest grant: see Grant.
+// Update puts t in force. Permits that are taken stay taken. The waits of requests for more
+// than t.Most end with ExceedsLimit. last is the number of the latest grant: see Grant.
 func (m *Machine[Value]) Update(now int64, t *Terms, last uint64) {
 	old := m.t
 	m.t = t
@@ -219,8 +223,8 @@ func (m *Machine[Value]) Update(now int64, t *Terms, last uint64) {
 	m.serve(now)
 }
 
-// Reset makes a rate limiter as new: all permits are available. last is the number of the
-// latest grant: see Grant.
+// Reset returns a rate limiter to its initial state: all permits are available. last is the
+// number of the latest grant: see Grant.
 func (m *Machine[Value]) Reset(now int64, last uint64) {
 	m.account.reset(m.t, now)
 	m.forget(last)
@@ -228,7 +232,7 @@ func (m *Machine[Value]) Reset(now int64, last uint64) {
 	m.serve(now)
 }
 
-// Close ends all waits.
+// Close ends all waits. It does not reject later requests: the caller does.
 func (m *Machine[Value]) Close(now int64) {
 	if q := m.queue; q != nil {
 		for q.oldest != nil {
@@ -240,7 +244,7 @@ func (m *Machine[Value]) Close(now int64) {
 	}
 }
 
-// Next returns the instant at which someone in the queue can be served, or Never.
+// Next returns the instant at which a waiter can be served, or Never.
 func (m *Machine[Value]) Next(now int64) int64 {
 	due := int64(Never)
 	if m.queue == nil || !m.t.Timed() {
@@ -255,10 +259,10 @@ func (m *Machine[Value]) Next(now int64) int64 {
 	return due
 }
 
-// Available returns the permits that could be taken now.
+// Available returns the number of permits that could be taken now.
 func (m *Machine[Value]) Available() int { return m.account.available(m.t) }
 
-// Queued returns the permits that are waited for.
+// Queued returns the number of permits that waiters wait for.
 func (m *Machine[Value]) Queued() int {
 	if m.queue == nil {
 		return 0
@@ -266,12 +270,12 @@ func (m *Machine[Value]) Queued() int {
 	return m.queue.permits
 }
 
-// Empty reports whether no one waits.
+// Empty reports whether no request waits.
 func (m *Machine[Value]) Empty() bool {
 	return m.queue == nil || m.queue.oldest == nil && m.queue.probes == nil
 }
 
-// Idle returns the instant from which all permits have been available, if they are.
+// Idle returns the instant from which all permits have been available, and whether they are.
 func (m *Machine[Value]) Idle() (since int64, ok bool) { return m.account.idle(m.t) }
 
 // Whole returns the instant by which all permits are back if nothing more is taken, or
@@ -283,12 +287,12 @@ func (m *Machine[Value]) free(n int) bool {
 	if max(n, 1) > m.account.available(m.t) {
 		return false
 	}
-	// Oldest first, no one overtakes.
+	// Oldest first, a request cannot overtake a waiter.
 	return n == 0 || m.queue == nil || m.queue.oldest == nil || m.t.NewestFirst()
 }
 
-// serve grants to those at the head of the queue as long as they fit, then to the probes
-// if a permit is left.
+// serve grants to the waiters at the head of the queue as long as they fit, then to the waiters
+// for zero permits if a permit is left.
 func (m *Machine[Value]) serve(now int64) {
 	q := m.queue
 	if q == nil {

@@ -1,14 +1,15 @@
 package machine
 
-// queue is what a machine has while somebody waits, or is to be told that the wait ended.
+// queue is the state of a machine while requests wait, or while ended waits have not been
+// returned by Decided.
 type queue[Value any] struct {
 	oldest, newest *Waiter[Value] // waiters for permits
 	permits        int            // the sum of theirs
-	len            int            // how many they are
+	len            int            // their number
 	uneven         int            // how many of them are not even: see Account
 	probes         *Waiter[Value] // waiters for zero permits, the latest first
 
-	decided, last *Waiter[Value] // those whose wait ended and whom Decided has not returned
+	decided, last *Waiter[Value] // the waiters whose wait has ended and that Decided has not returned
 
 	// plan is the account as it will be at planned, when all waiters have been served oldest
 	// first: for a queue with uneven waiters, where only playing it forward tells. nil: not
@@ -17,8 +18,8 @@ type queue[Value any] struct {
 	planned int64
 }
 
-// Waiter is a request that waits. It may be used again once its wait has ended and Decided
-// has returned it, or Cancel taken it out.
+// Waiter is a request that waits. It may be reused once Decided has returned it, or Cancel has
+// taken it out.
 type Waiter[Value any] struct {
 	N      int    // permits; 0: it waits for any permit to be available, and takes none
 	Answer Answer // when the wait has ended
@@ -29,14 +30,14 @@ type Waiter[Value any] struct {
 	uneven     bool // counted in the queue's uneven
 }
 
-// Next returns the next in the list that Decided returned.
+// Next returns the next waiter in the list that Decided returned.
 func (w *Waiter[Value]) Next() *Waiter[Value] { return w.next }
 
-// SetNext links w to another: for lists of the caller's of waiters that do not wait.
+// SetNext links w to another waiter, for the caller's own lists of waiters that do not wait.
 func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
 
-// Decided returns those whose wait has ended since it was last called, linked by Next, the
-// first decided first. It lets go of a queue in which no one waits.
+// Decided returns the waiters whose wait has ended since its last call, linked by Next, in the
+// order of the decisions. It drops the queue if no request waits.
 func (m *Machine[Value]) Decided() *Waiter[Value] {
 	q := m.queue
 	if q == nil {
@@ -85,7 +86,7 @@ func (q *queue[Value]) push(w *Waiter[Value], even bool) {
 	}
 }
 
-// remove takes w out, wherever it stands.
+// remove takes w out, wherever it is.
 func (q *queue[Value]) remove(w *Waiter[Value]) {
 	switch {
 	case w.prev != nil:
@@ -113,7 +114,7 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 	}
 }
 
-// head returns who is served next, nil if no one waits for permits.
+// head returns the waiter that is served next, or nil if none waits for permits.
 func (q *queue[Value]) head(newestFirst bool) *Waiter[Value] {
 	if newestFirst {
 		return q.newest
@@ -121,8 +122,9 @@ func (q *queue[Value]) head(newestFirst bool) *Waiter[Value] {
 	return q.oldest
 }
 
-// due returns the instant at which n permits, asked for now, could be served if nothing
-// else came: after the queue ahead, or for zero permits as soon as a permit is left over.
+// due returns the instant at which a request for n permits, made now, could be served if no
+// other request came: after the queue ahead, or for zero permits as soon as a permit is left
+// over.
 func (m *Machine[Value]) due(now int64, n int) int64 {
 	q := m.queue
 	switch {

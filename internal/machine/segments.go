@@ -108,8 +108,8 @@ func (w *Segments) TakeIn(index int64, n int) {
 	}
 }
 
-// bind moves the account to the grid of t, if that is another: all that is taken stays
-// taken, in the segment that place names.
+// bind moves the account to the grid of t, if that is another: everything that is taken stays
+// taken, in the segment that place returns.
 func (w *Segments) bind(old, t *Terms, now int64) {
 	if old == nil {
 		w.full = now

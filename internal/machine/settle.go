@@ -2,7 +2,7 @@ package machine
 
 import "math/bits"
 
-// Grant is what Settle has to know of the grant of a rate limiter.
+// Grant is what Settle needs to know about the grant of a rate limiter.
 type Grant struct {
 	Number  uint64 // a limiter's grants have rising numbers, from 1
 	Permits int
@@ -64,22 +64,23 @@ func (r *replayWindow) first(number uint64) (first, known bool) {
 	return first, true
 }
 
-// Settlement says what became of a grant that was to be settled.
+// Settlement is the result of settling a grant.
 type Settlement uint8
 
 // The settlements.
 const (
+	//
 	Spent    Settlement = iota // it was settled before; nothing happened
 	Settled                    // it may be settled again, under the next number
 	Renewed                    // the same; all of it is missing, as of a grant of this instant
-	Complete                   // nothing will be given back of it any more
+	Complete                   // it will give nothing back any more
 )
 
-// Settle says that a rate limiter's grant has cost n permits. What it has cost less is given
-// back, as far as it is certain to be missing because of the grant, and still; what it has
-// cost more is taken, be it there or not. Waiters are served for whom that is enough. A grant
-// is settled once; what is left of it may be settled again as a grant of the same instant that
-// has the number after last, which is that of the latest grant.
+// Settle records that a rate limiter's grant has cost n permits. If it has cost less, the
+// difference is given back, as far as it is certain to be still missing because of the grant;
+// if it has cost more, the difference is taken, available or not. Waiters that now fit are
+// served. A grant is settled once. What is left of it may be settled again, as a grant of the
+// same instant with the number last+1; last is the number of the latest grant.
 func (m *Machine[Value]) Settle(now int64, g Grant, n int, last uint64) Settlement {
 	if m.settled == nil {
 		m.settled = new(settled)
@@ -159,7 +160,7 @@ func (m *Machine[Value]) giveBack(now int64, g Grant, n int, last uint64) {
 	s.low.lack, s.low.tick, s.last = min(s.low.lack, b.lack), b.tick, last
 }
 
-// forget says that grants up to a number give nothing back any more.
+// forget records that grants up to a number give nothing back any more.
 func (m *Machine[Value]) forget(last uint64) {
 	m.floor = last
 	if s := m.settled; s != nil {
@@ -167,7 +168,7 @@ func (m *Machine[Value]) forget(last uint64) {
 	}
 }
 
-// Take takes n permits, be they there or not.
+// Take takes n permits, available or not.
 func (m *Machine[Value]) Take(now int64, n int) {
 	m.account.take(m.t, now, n)
 	if m.queue != nil {

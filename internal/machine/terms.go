@@ -21,14 +21,14 @@ type Mode uint8
 // The modes.
 const (
 	NewestFirst Mode = 1 << iota // the queue serves the newest first, and evicts the oldest
-	Manual                       // permits come back in Replenish only
+	Manual                       // permits come back only in Replenish
 )
 
-// Terms are a limiter's options. They do not change; Update puts others in their place. The
-// machine does not check them.
+// Terms are a limiter's options. They do not change; Update replaces them. The machine does not
+// check them.
 type Terms struct {
 	Limit      int   // permits; at least 1
-	Ceiling    int   // a request for more is refused for good; 0: the limit
+	Ceiling    int   // a request for more gets ExceedsLimit; 0: the limit
 	QueueLimit int   // permits that may wait; at least 0
 	Step       int   // a bucket's tokens per period, at most Limit; a window's segments
 	Span       int64 // a bucket's period; a window's length
@@ -39,13 +39,13 @@ type Terms struct {
 	Packed Packing // of a bucket's level
 }
 
-// Most returns how many permits a request may ask for.
+// Most returns the largest number of permits that a request may ask for.
 func (t *Terms) Most() int { return max(t.Ceiling, t.Limit) }
 
 // NewestFirst reports whether the queue serves the newest first.
 func (t *Terms) NewestFirst() bool { return t.Mode&NewestFirst != 0 }
 
-// Manual reports whether permits come back in Replenish only.
+// Manual reports whether permits come back only in Replenish.
 func (t *Terms) Manual() bool { return t.Mode&Manual != 0 }
 
 // Timed reports whether permits come back by themselves.
@@ -63,7 +63,7 @@ func after(t, d int64) int64 {
 	return Never
 }
 
-// Ticks returns how many ticks bring at least n tokens.
+// Ticks returns the number of ticks that bring at least n tokens.
 func (t *Terms) Ticks(n int) int64 { return t.ticksFor(uint64(n)) }
 
 func (t *Terms) ticksFor(n uint64) int64 {
@@ -79,11 +79,11 @@ func (t *Terms) later(k int64) int64 {
 	return int64(lo)
 }
 
-// FillTime returns how long a bucket takes from empty to full, or Never.
+// FillTime returns the time in which a bucket fills from empty, or Never.
 func (t *Terms) FillTime() int64 { return t.later(t.Ticks(t.Limit)) }
 
-// Segment returns the segment of a window's grid in which an instant lies. Instant 0 lies in
-// segment 0: counted from From, the segments could be more than an int64 holds.
+// Segment returns the segment of a window's grid that contains an instant. Instant 0 is in
+// segment 0, because segments counted from From could exceed an int64.
 func (t *Terms) Segment(at int64) int64 { return int64(t.fromOrigin(at) - t.fromOrigin(0)) }
 
 // fromOrigin returns how many segments have ended from From until an instant.
@@ -101,7 +101,7 @@ func (t *Terms) fromOrigin(at int64) uint64 {
 // Begin returns the instant at which a segment begins, or Never.
 func (t *Terms) Begin(segment int64) int64 { return t.beginAfter(segment, 0) }
 
-// Back returns the instant at which what is taken in a segment comes back, or Never.
+// Back returns the instant at which permits taken in a segment come back, or Never.
 func (t *Terms) Back(segment int64) int64 { return t.beginAfter(segment, uint64(t.Step)) }
 
 // beginAfter returns the instant at which the n-th segment after one begins, or Never.
