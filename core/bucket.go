@@ -66,7 +66,7 @@ func (l *TokenBucket) Options() TokenBucketOptions {
 // value fail with [ErrClosed].
 type TokenBucket struct {
 	rate
-	level level
+	level bucketAccount
 }
 
 // NewTokenBucket returns a full bucket, or an error that reports all invalid options.
@@ -113,9 +113,13 @@ func (l *TokenBucket) tryQuietly(permits int) (Lease, bool) {
 	return k, k.Acquired()
 }
 
-// The word of a bucket's epoch is its level, packed as package machine has it, below the
-// generation. A bucket whose level does not fit does all under the mutex, and so does one
-// that is in debt.
+// The word of a bucket's epoch:
+//
+//	63
+//	shut   generation   level: the instant at which it is full, and the spare
+//
+// Package machine packs the level, in StateBits. A bucket whose level does not fit does all
+// under the mutex, and so does one that is in debt.
 
 // take takes n permits if that needs no mutex: the level fits into the word, and no request
 // waits. If it is certain that the permits are not available, it answers too: the lease is then
@@ -138,6 +142,8 @@ func (l *TokenBucket) take(n int) (_ Lease, answered bool) {
 		if after.Full-now > after.Reach(&t.Terms) {
 			return t.exhausted(n, now, before, after)
 		}
+		// Filling the level's bits makes 1 carry into the generation, and leaves them 0. A
+		// generation too many carries into shut.
 		next := (w | (1<<(t.Packed.StateBits&63) - 1)) + 1 + t.Packed.Word(after)
 		if next&shut != 0 || !t.Packed.Fits(after) {
 			return Lease{}, false
@@ -230,32 +236,32 @@ func (l *TokenBucket) String() string {
 }
 
 // level is the account of a bucket.
-type level struct{ machine.Bucket }
+type bucketAccount struct{ machine.Bucket }
 
-// word returns the level in a word with the instant at which it was or will be full.
-func (b *level) word(t *ticket, w uint64) machine.Level {
+// levelOf returns the level in a word with the instant at which it was or will be full.
+func (b *bucketAccount) levelOf(t *ticket, w uint64) machine.Level {
 	l := t.Packed.Unpack(w, -1)
 	l.Full += t.From
 	return l
 }
 
-func (b *level) seen(t *ticket, w uint64) int64 {
-	l := b.word(t, w)
+func (b *bucketAccount) seen(t *ticket, w uint64) int64 {
+	l := b.levelOf(t, w)
 	return l.Full - l.Reach(&t.Terms) // an open word has no debt
 }
 
-func (b *level) takeBack(_ *engine, t *ticket, w uint64, now int64) {
-	b.SetLevel(&t.Terms, now, b.word(t, w))
+func (b *bucketAccount) takeBack(_ *engine, t *ticket, w uint64, now int64) {
+	b.SetLevel(&t.Terms, now, b.levelOf(t, w))
 }
 
-func (b *level) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) {
+func (b *bucketAccount) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) {
 	l := b.Level(&t.Terms)
 	l.Full -= t.From
 	ok = t.Packed.StateBits > 0 && b.Lack() <= t.Limit && t.Packed.Fits(l)
 	return t.word.Load()&^shut | t.Packed.Word(l), ok
 }
 
-func (b *level) grant(e *engine, a machine.Answer, n int) Lease {
+func (b *bucketAccount) grant(e *engine, a machine.Answer, n int) Lease {
 	t, generation := e.nextGeneration(a.At)
 	lack := t.Limit - a.Left - b.Due()
 	switch {
@@ -278,7 +284,7 @@ func (b *level) grant(e *engine, a machine.Answer, n int) Lease {
 
 // bucketOrigin returns from where on the word of a bucket counts: From, as long as there is
 // room for what the word has to tell, which is about now, or since when the bucket is full.
-func bucketOrigin(t *terms, b *level, now int64) int64 {
+func bucketOrigin(t *terms, b *bucketAccount, now int64) int64 {
 	about, room := now, 63-t.Packed.SpareBits
 	if t.Packed.StateBits > 0 {
 		room = t.Packed.FullBits() - 1

@@ -169,7 +169,7 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (L
 		call := c.source.Begin(ctx)
 		defer call.End()
 		k, err = l.Acquire(call, permits)
-		k, err = answered(l, k, err)
+		k, err = checkedAnswer(l, k, err)
 	}
 	ended := ctx.Err()
 	if ended == nil {

@@ -42,7 +42,7 @@ func (o ConcurrencyLimiterOptions) terms() terms {
 // [ErrClosed].
 type ConcurrencyLimiter struct {
 	engine
-	permits permits
+	permits permitAccount
 }
 
 // NewConcurrencyLimiter returns a limiter with all permits available, or an error that reports
@@ -205,7 +205,7 @@ func (l Lease) giveUp(cause direct.Cause, keep int) bool {
 		inFlight, ok = k.giveBack(l.bits&(hot|generationMask), n-keep)
 	} else if ok = k.end(l.generation()); ok {
 		inFlight, _ = e.epoch.Load().giveBack(0, n-keep)
-		e.m.Account().(*permits).discard(k)
+		e.m.Account().(*permitAccount).discard(k)
 	}
 	if ok && keep == 0 && l.outcome() == watched {
 		hook.Ended(cause, direct.End{
@@ -239,7 +239,7 @@ func (t *ticket) giveBackSlow(mark uint64, n int) (inFlight int, ok bool) {
 	w := t.word.Load()
 	if ok = mark == 0 || (w^mark)&(hot|generationMask) == 0; ok {
 		t.word.Store(w - mark&hot)
-		inFlight = e.m.Terms().Limit - e.m.Account().(*permits).Free(e.m.Terms())
+		inFlight = e.m.Terms().Limit - e.m.Account().(*permitAccount).Free(e.m.Terms())
 		e.m.Release(now, n)
 		e.idle(now)
 	}
@@ -278,14 +278,14 @@ func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }
 
 // permits is the account of a concurrency limiter, and a pool of tickets for its leases.
-type permits struct {
+type permitAccount struct {
 	machine.Permits
 	tickets atomic.Pointer[ticketPool] // nil: only ever one lease was held
 }
 
-func (p *permits) seen(*ticket, uint64) int64 { return 0 }
+func (p *permitAccount) seen(*ticket, uint64) int64 { return 0 }
 
-func (p *permits) takeBack(e *engine, t *ticket, w uint64, _ int64) {
+func (p *permitAccount) takeBack(e *engine, t *ticket, w uint64, _ int64) {
 	p.SetFree(&t.Terms, int(w&freeMask))
 	e.granted.Add(w & besideMask / besideOne)
 	if w&hot != 0 && w&besideMask == besideMask {
@@ -293,13 +293,13 @@ func (p *permits) takeBack(e *engine, t *ticket, w uint64, _ int64) {
 	}
 }
 
-func (p *permits) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) {
+func (p *permitAccount) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) {
 	free := p.Free(&t.Terms)
 	return t.word.Load()&^shut | uint64(free), free >= 0 && t.Limit <= freeMask
 }
 
 // grant counts a grant beside the word, as the mutex is held for it.
-func (p *permits) grant(e *engine, a machine.Answer, n int) Lease {
+func (p *permitAccount) grant(e *engine, a machine.Answer, n int) Lease {
 	e.granted.Add(1)
 	t := e.epoch.Load()
 	state := int64(a.Left)

@@ -40,29 +40,6 @@ func exactly(limiter any) (*ConcurrencyLimiter, bool) {
 	return l, ok && l != nil && l.epoch.Load() != nil
 }
 
-// engineOf returns the engine of one of the four limiters, or nil.
-func engineOf(limiter any) *engine {
-	switch l := limiter.(type) {
-	case *ConcurrencyLimiter:
-		if l != nil {
-			return &l.engine
-		}
-	case *TokenBucket:
-		if l != nil {
-			return &l.engine
-		}
-	case *FixedWindow:
-		if l != nil {
-			return &l.engine
-		}
-	case *SlidingWindow:
-		if l != nil {
-			return &l.engine
-		}
-	}
-	return nil
-}
-
 // plain is a concurrency limiter whose permits are taken and given back without a lease.
 type plain ConcurrencyLimiter
 

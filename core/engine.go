@@ -30,7 +30,7 @@ type engine struct {
 	closed bool
 
 	// Not guarded by the mutex: waiters count their grants when they wake.
-	granted  atomic.Uint64 // leases granted that the epoch's word does not count, less what it counts too many
+	granted  atomic.Uint64 // grants that the epoch's word does not count, minus generations that were none: a window's opening, a settlement; modulo 2^64
 	rejected atomic.Uint64
 }
 
@@ -132,7 +132,7 @@ func (e *engine) unlock(now int64) {
 			e.room = nil
 		}
 		if !e.closed {
-			if w, ok := e.account().lend(e, e.roomy(now), now); ok {
+			if w, ok := e.account().lend(e, e.epochWithRoom(now), now); ok {
 				e.open = true
 				e.epoch.Load().word.Store(w)
 			}
@@ -161,13 +161,13 @@ func (e *engine) number() uint64 {
 	return t.number(t.generation(t.word.Load()))
 }
 
-// roomy returns the current epoch, or a new one in its place if the old one's generations
+// epochWithRoom returns the current epoch, or a new one in its place if the old one's generations
 // are used up or, if it is a bucket's, it counts from too long ago.
-func (e *engine) roomy(now int64) *ticket {
+func (e *engine) epochWithRoom(now int64) *ticket {
 	t := e.epoch.Load()
 	from := t.From
 	if t.Kind == machine.TokenBucket {
-		from = bucketOrigin(t.terms, e.m.Account().(*level), now)
+		from = bucketOrigin(t.terms, e.m.Account().(*bucketAccount), now)
 	}
 	if from == t.From && t.generation(t.word.Load()) < t.lastGeneration() {
 		return t
@@ -216,7 +216,7 @@ func (e *engine) grant(a machine.Answer, n int) Lease {
 
 // nextGeneration counts a grant in the shut word of the epoch, and returns its generation.
 func (e *engine) nextGeneration(at int64) (t *ticket, generation uint64) {
-	t = e.roomy(at)
+	t = e.epochWithRoom(at)
 	w := t.word.Load() + 1<<t.shift
 	t.word.Store(w)
 	return t, t.generation(w)

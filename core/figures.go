@@ -8,10 +8,17 @@ import (
 
 // The fields of a lease:
 //
-//	bits   outcome 5, permits 37, generation 20, hot 1     a grant; a rate limiter's: part 1
-//	       outcome 5, permits 29, left 29                  a rejection
-//	state  what was left after a grant: see grantFigures   a rejection's retry
-//	at     the instant of a grant                          a rejection's reset
+//	lease                    bits                                 state              at
+//	concurrency limiter's    outcome 5, permits 37, generation    limit 32, left 32  0, or the instant if watched
+//	  (limit 2^31 and more)  20, hot 1                            left
+//	bucket's                 the same, part 1 for hot             time until full    instant - From, spare
+//	  by hand                                                     left               instant at which all is due
+//	  never full             the figures are in its extra         machine.Never      instant, or tick if by hand
+//	window's                                                      left               instant
+//	chain's, of no permits,  outcome 5, permits 37                left               reset
+//	  or complete
+//	rejection                outcome 5, permits 29, left 29       retry              reset
+//	more than the limit      outcome 5                            permits
 //
 // A lease whose figures are too large for that has them in its extra.
 
@@ -33,30 +40,6 @@ const (
 
 	part = hot // of a rate limiter's grant: what it told is of more permits, some of which were settled
 )
-
-// grant returns the lease of n permits that a limiter has granted.
-func grant(t *ticket, o outcome, generation uint64, n int, state, at int64) Lease {
-	l := Lease{t: t, bits: uint64(o) | generation<<generationShift, state: state, at: at}
-	if uint64(n) <= maxPermits {
-		l.bits |= uint64(n) << outcomeBits
-		return l
-	}
-	f := l.figures()
-	f.permits = n
-	return l.with(extra{home: t, figures: &f})
-}
-
-// reject returns the lease of a rejection under the terms of t.
-func reject(t *ticket, o outcome, f figures) Lease {
-	l := Lease{t: t, bits: uint64(o), state: f.retry, at: f.reset}
-	if f.permits <= maxRefused && f.left <= maxRefused {
-		l.bits |= uint64(f.permits)<<outcomeBits | uint64(f.left)<<(outcomeBits+refusedBits)
-		return l
-	}
-	wide := f // f itself stays on the stack
-	wide.limit = t.Limit
-	return l.with(extra{figures: &wide})
-}
 
 // generation returns the generation of a granted lease in its home ticket.
 func (l Lease) generation() uint64 { return l.bits & generationMask >> generationShift }

@@ -41,3 +41,27 @@ func Refuse(err error) Lease {
 	}
 	return Lease{bits: uint64(failed)}.with(extra{err: err})
 }
+
+// grant returns the lease of n permits that a limiter has granted.
+func grant(t *ticket, o outcome, generation uint64, n int, state, at int64) Lease {
+	l := Lease{t: t, bits: uint64(o) | generation<<generationShift, state: state, at: at}
+	if uint64(n) <= maxPermits {
+		l.bits |= uint64(n) << outcomeBits
+		return l
+	}
+	f := l.figures()
+	f.permits = n
+	return l.with(extra{home: t, figures: &f})
+}
+
+// reject returns the lease of a rejection under the terms of t.
+func reject(t *ticket, o outcome, f figures) Lease {
+	l := Lease{t: t, bits: uint64(o), state: f.retry, at: f.reset}
+	if f.permits <= maxRefused && f.left <= maxRefused {
+		l.bits |= uint64(f.permits)<<outcomeBits | uint64(f.left)<<(outcomeBits+refusedBits)
+		return l
+	}
+	wide := f // f itself stays on the stack
+	wide.limit = t.Limit
+	return l.with(extra{figures: &wide})
+}

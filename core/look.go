@@ -65,10 +65,12 @@ func (t *ticket) available(w uint64) (n int, ok bool) {
 		return int(w & freeMask), true
 	case machine.Window:
 		return int(w & windowMask), t.inSegment(t.clock())
+	case machine.TokenBucket:
+		now := t.clock() - t.From
+		l := t.Packed.Unpack(w, now)
+		return t.Limit - l.Lack(&t.Terms, now), l.Full-now <= l.Reach(&t.Terms)
 	}
-	now := t.clock() - t.From
-	l := t.Packed.Unpack(w, now)
-	return t.Limit - l.Lack(&t.Terms, now), l.Full-now <= l.Reach(&t.Terms)
+	return 0, false
 }
 
 // grants returns how many grants an epoch's word and the epochs before it have counted.

@@ -59,6 +59,29 @@ func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	return e.tryQuietlySlow(permits)
 }
 
+// engineOf returns the engine of one of the four limiters, or nil.
+func engineOf(limiter any) *engine {
+	switch l := limiter.(type) {
+	case *ConcurrencyLimiter:
+		if l != nil {
+			return &l.engine
+		}
+	case *TokenBucket:
+		if l != nil {
+			return &l.engine
+		}
+	case *FixedWindow:
+		if l != nil {
+			return &l.engine
+		}
+	case *SlidingWindow:
+		if l != nil {
+			return &l.engine
+		}
+	}
+	return nil
+}
+
 // exceeding returns the answer of the first limiter whose limit is less than permits; false if
 // there is none. It considers only limiters of this package.
 func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
@@ -109,7 +132,7 @@ func shadowedRoots(l Limiter) []root {
 
 // answered returns the answer of a foreign limiter's Acquire in valid form: an acquired lease,
 // or the error and a lease that has it.
-func answered(l Limiter, lease Lease, err error) (Lease, error) {
+func checkedAnswer(l Limiter, lease Lease, err error) (Lease, error) {
 	lease, err = limiter.Checked(l, lease, err)
 	switch {
 	case err == nil || same(lease.Err(), err):

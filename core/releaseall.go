@@ -29,7 +29,7 @@ func ReleaseAll(leases []Lease) {
 			e, n = t.e, 0
 		}
 		n += k
-		e.m.Account().(*permits).discard(t)
+		e.m.Account().(*permitAccount).discard(t)
 	}
 }
 

@@ -100,8 +100,8 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	return w, l
 }
 
-// await blocks until the wait of w has ended or ctx is done. If a grant and a cancellation race,
-// the first to hold the mutex wins.
+// await blocks until the wait of w has ended or ctx is done. A cancellation that finds w in the
+// queue wins. A grant that came first is refunded if ctx is done when the caller wakes.
 func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
 	if done := ctx.Done(); done == nil {
 		<-w.Value.ready // a select costs more

@@ -22,6 +22,9 @@ import (
 // and no statistic counts it. Permits below 0 count as 0. If permits is what l already has, or
 // l is not acquired, is spent, or was granted by another limiter, Settle returns l unchanged
 // and nothing happens. Leases can be settled after Close.
+//
+// A lease of zero permits, and one that was settled too late to give anything back, is not
+// remembered: settling it to more, twice, takes the difference twice.
 func (e *engine) Settle(l Lease, permits int) Lease {
 	permits = max(permits, 0)
 	if !l.Acquired() || l.t == nil || l.home().e != e || permits == l.permits() {
@@ -51,7 +54,7 @@ func (e *engine) settleHeld(l Lease, n int) Lease {
 	if o == free {
 		o = held
 	}
-	t := e.m.Account().(*permits).draw(e)
+	t := e.m.Account().(*permitAccount).draw(e)
 	return l.standIn(t, o, t.word.Load(), n)
 }
 
@@ -92,7 +95,7 @@ func (e *engine) settleTaken(l Lease, n int) Lease {
 // renewed returns a bucket's lease that replaces l, as a lease of n permits granted now, but
 // with the metadata of l.
 func (l Lease) renewed(e *engine, now int64, n int) Lease {
-	b := e.m.Account().(*level)
+	b := e.m.Account().(*bucketAccount)
 	s := b.grant(e, machine.Answer{At: now, Left: e.m.Terms().Limit - b.Lack(), Whole: e.m.Whole(now)}, n)
 	x, f := l.carried(), l.figures()
 	f.permits = n

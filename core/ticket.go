@@ -100,7 +100,7 @@ func (t *terms) clock() int64 { return int64(time.Since(start)) - t.base }
 type ticketPool struct{ sync.Pool }
 
 // draw returns a ticket of a concurrency limiter.
-func (p *permits) draw(e *engine) *ticket {
+func (p *permitAccount) draw(e *engine) *ticket {
 	pool := p.tickets.Load()
 	if pool == nil {
 		p.tickets.CompareAndSwap(nil, new(ticketPool))
@@ -114,7 +114,7 @@ func (p *permits) draw(e *engine) *ticket {
 
 // discard keeps a ticket whose lease has ended, for another lease. A ticket whose generations are
 // used up is not reused.
-func (p *permits) discard(t *ticket) {
+func (p *permitAccount) discard(t *ticket) {
 	if t.word.Load() < maxGeneration {
 		p.tickets.Load().Put(t)
 	}

@@ -88,7 +88,7 @@ func (r *reasoned) TryAcquire(permits int) Lease { return r.explain(r.Limiter.Tr
 
 func (r *reasoned) Acquire(ctx context.Context, permits int) (Lease, error) {
 	l, err := r.Limiter.Acquire(ctx, permits)
-	l, err = answered(r.Limiter, l, err)
+	l, err = checkedAnswer(r.Limiter, l, err)
 	if err == nil || !l.rejected() {
 		return l, err
 	}

@@ -11,7 +11,7 @@ import (
 // windowed is what the two windows share.
 type windowed struct {
 	rate
-	segments segments
+	segments windowAccount
 }
 
 // The word of a window's epoch:
@@ -107,17 +107,17 @@ func (l *windowed) describeWindow(kind string) string {
 }
 
 // segments is the account of a window.
-type segments struct{ machine.Segments }
+type windowAccount struct{ machine.Segments }
 
-func (s *segments) seen(t *ticket, _ uint64) int64 {
+func (s *windowAccount) seen(t *ticket, _ uint64) int64 {
 	return t.Begin(t.Segment(t.until.Load() - 1))
 }
 
-func (s *segments) takeBack(e *engine, t *ticket, w uint64, _ int64) {
+func (s *windowAccount) takeBack(e *engine, t *ticket, w uint64, _ int64) {
 	s.TakeIn(t.Segment(t.until.Load()-1), e.m.Available()-int(w&windowMask))
 }
 
-func (s *segments) lend(e *engine, t *ticket, now int64) (w uint64, ok bool) {
+func (s *windowAccount) lend(e *engine, t *ticket, now int64) (w uint64, ok bool) {
 	free := e.m.Available()
 	if free == 0 || uint64(free) > windowMask {
 		return 0, false
@@ -127,7 +127,7 @@ func (s *segments) lend(e *engine, t *ticket, now int64) (w uint64, ok bool) {
 	return t.word.Load()&^shut + generationOne | uint64(free), true
 }
 
-func (s *segments) grant(e *engine, a machine.Answer, n int) Lease {
+func (s *windowAccount) grant(e *engine, a machine.Answer, n int) Lease {
 	t, generation := e.nextGeneration(a.At)
 	return grant(t, taken, generation, n, int64(a.Left), a.At)
 }

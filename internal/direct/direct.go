@@ -72,8 +72,8 @@ import (
 
 // Permits are the plain permits of one concurrency limiter. Safe for concurrent use.
 type Permits interface {
-	// TryTake takes n permits, at least 1, if nobody has to wait for them. It counts as a
-	// grant; if it fails it leaves no trace.
+	// TryTake takes n permits, at least 1, if they are available and no request has to wait
+	// for them. It counts as a grant; if it fails it leaves no trace. It calls nobody else's code.
 	TryTake(n int) bool
 
 	// Take is the limiter's Acquire: it waits in the queue and returns the same errors,

@@ -100,6 +100,7 @@ func (m *Machine[Value]) Advance(now int64) {
 	if !m.t.Timed() {
 		return
 	}
+	// No request in the queue fits yet, so Next never returns the instant that it is given.
 	for due := m.Next(0); due <= now && due != Never; due = m.Next(due) {
 		m.account.advance(m.t, due)
 		m.serve(due)

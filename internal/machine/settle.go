@@ -40,7 +40,7 @@ type settled struct {
 	begun, last uint64 // last: of the latest grant at the latest settlement
 }
 
-// replayWindow tells whether a number comes for the first time, for the latest 2,048: the
+// replayWindow tells whether a number comes for the first time, for at least the latest 1,985 (31 blocks of 64, and one begun): the
 // anti-replay window of IPsec, without bit shifting (RFC 6479).
 type replayWindow struct {
 	blocks [32]uint64 // a bit for each number
