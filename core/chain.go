@@ -168,7 +168,7 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (L
 	} else {
 		call := c.source.Begin(ctx)
 		defer call.End()
-		k, err = l.Acquire(call, permits)
+		k, err = l.Acquire(call, permits) //nolint:contextcheck // it is ctx, until Close
 		k, err = checkedAnswer(l, k, err)
 	}
 	ended := ctx.Err()
@@ -209,7 +209,7 @@ func (c *ChainedLimiter) join(j *joined, permits int) Lease {
 	return j.Join(permits)
 }
 
-// undo refunds the parts, last first; nobody else has them.
+// undo refunds the parts, last first; no caller has seen them.
 func (c *ChainedLimiter) undo(j *joined) {
 	backward(len(j.parts), func(i int) { settle(c.limiters[i], j.parts[i], 0) })
 	j.Drop()
@@ -217,9 +217,9 @@ func (c *ChainedLimiter) undo(j *joined) {
 
 // Settle settles the part of the lease that belongs to each [Settler], last first. The other
 // limiters' parts stay as they are, unless permits is 0 or less: then they are refunded or
-// released. A lease that is not acquired, that another limiter granted, or that was released or
-// settled before is returned unchanged. If a limiter
-// panics, the whole lease is refunded. See [Settler].
+// released. If a limiter panics, the whole lease is refunded. A lease that is not acquired, that
+// another limiter granted, or that was released or settled before is returned unchanged. See
+// [Settler].
 func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
 	permits = max(permits, 0)
 	if !l.Acquired() || permits == l.permits() {

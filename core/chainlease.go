@@ -6,16 +6,16 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// joiner makes one lease of several, for the chains of this package and, by package direct,
-// for those of others. Safe for concurrent use.
+// joiner joins leases into one and splits it again, for [ChainedLimiter] and, through package
+// direct, for the chains of other packages. It is safe for concurrent use.
 type joiner struct {
 	size  int       // the number of parts of a lease
-	spare sync.Pool // of *joined without parts
+	spare sync.Pool // of *joined that are not in use and have no parts
 }
 
-// joined is the ticket of a lease that holds others, its parts. It belongs to the caller of
-// begin until Join or Drop. Then the caller of split or Release that ends the lease's
-// generation has it, until Rejoin or Drop.
+// joined is the ticket of a lease that holds other leases, its parts. The caller of begin owns
+// it until Join or Drop. After Join, whoever ends the lease's generation owns it: split until
+// Rejoin or Drop, or release.
 type joined struct {
 	ticket
 
@@ -24,7 +24,7 @@ type joined struct {
 
 	own struct { // what the ticket points at
 		extra
-		terms // stay as they are once a lease was granted: leases that have ended tell them too
+		terms // fixed once a lease is granted: leases that have ended still report them
 		label
 	}
 }
@@ -45,8 +45,8 @@ func (j *joiner) begin() *joined {
 	return newJoined(j, make([]Lease, 0, j.size))
 }
 
-// split ends a lease of this joiner and returns the ticket with its parts, which are as they
-// were. It reports false if the lease is another's or has ended.
+// split ends a lease of this joiner without releasing its parts, and returns the ticket that
+// holds them. It returns false if the lease is another joiner's or was ended before.
 func (j *joiner) split(l Lease) (k *joined, ok bool) {
 	if l.outcome() != held || l.home().x == nil {
 		return nil, false
@@ -55,9 +55,9 @@ func (j *joiner) split(l Lease) (k *joined, ok bool) {
 	if k == nil || k.joiner != j || !k.end(l.generation()) {
 		return nil, false
 	}
-	if k.word.Load() > maxGeneration { // used up
+	if k.word.Load() > maxGeneration { // the generations are used up
 		r := newJoined(j, k.parts)
-		r.tell(k.name, k.Limit, k.Span)
+		r.setTerms(k.name, k.Limit, k.Span)
 		k = r
 	}
 	return k, true
@@ -69,15 +69,15 @@ func (k *joined) Add(part Lease) { k.parts = append(k.parts, part) }
 // Leases returns the parts.
 func (k *joined) Leases() []Lease { return k.parts }
 
-// Join returns the lease of permits that holds the parts, with the metadata of all; of each
-// name, the first part's value.
+// Join returns a lease of permits that holds the parts. Of each name it has the metadata of the
+// first part that has it.
 func (k *joined) Join(permits int) Lease {
 	name, window, f, added := mergeFigures(k.parts)
 	if k.name != name || k.Limit != f.limit || k.Span != window {
-		if k.word.Load() > 0 { // leases that have ended still tell the old ones
+		if k.word.Load() > 0 { // leases that have ended report its terms
 			k = newJoined(k.joiner, k.parts)
 		}
-		k.tell(name, f.limit, window)
+		k.setTerms(name, f.limit, window)
 	}
 	l := grant(&k.ticket, held, k.word.Load(), permits, int64(f.left), f.reset)
 	if added {
@@ -86,8 +86,8 @@ func (k *joined) Join(permits int) Lease {
 	return l
 }
 
-// Rejoin returns the lease of permits that stands in the place of l, which was split, with
-// the metadata of l. A lease of 0 permits holds nothing.
+// Rejoin returns a lease of permits that holds the parts and replaces l, which was split, with
+// the metadata of l. A lease of 0 permits holds no parts.
 func (k *joined) Rejoin(l Lease, permits int) Lease {
 	if permits > 0 {
 		return l.standIn(&k.ticket, held, k.word.Load(), permits)
@@ -106,8 +106,8 @@ func (k *joined) Drop() {
 	}
 }
 
-// tell sets what the leases of k tell. k has granted none yet.
-func (k *joined) tell(name string, limit int, window int64) {
+// setTerms sets the terms that the leases of k report. None was granted yet.
+func (k *joined) setTerms(name string, limit int, window int64) {
 	k.own.label.name, k.own.terms.Limit, k.own.terms.Span = name, limit, window
 }
 
@@ -117,8 +117,8 @@ func (k *joined) release() {
 	k.Drop()
 }
 
-// mergeFigures returns what the parts tell together: of each of the built-in names, what the
-// first part says that knows it. added reports whether a part has metadata of its own.
+// mergeFigures returns the built-in metadata of the parts; of each name, that of the first part
+// that has it. added reports whether a part has further metadata.
 func mergeFigures(parts []Lease) (name string, window int64, all figures, added bool) {
 	all.left, all.reset = -1, -1
 	for _, k := range parts {
@@ -150,7 +150,7 @@ func mergeFigures(parts []Lease) (name string, window int64, all figures, added 
 	return name, window, all, added
 }
 
-// withUnion returns a joined lease with the metadata of its parts, the first winning.
+// withUnion returns the joined lease with the metadata of its parts; the first of a name wins.
 func (l Lease) withUnion(parts []Lease) Lease {
 	var union []Metadata
 	for _, k := range parts {
@@ -167,8 +167,7 @@ func (l Lease) withUnion(parts []Lease) Lease {
 	return l.With(union...)
 }
 
-// backward calls f for each of the n parts, last first. A panic keeps no other part from its
-// turn.
+// backward calls f for each of the n parts, last first, even if a call panics.
 func backward(n int, f func(i int)) {
 	defer func() {
 		if n > 0 {

@@ -195,24 +195,26 @@ func (l Lease) release() {
 // called.
 func (l Lease) giveUp(cause direct.Cause, keep int) bool {
 	k, n := l.home(), l.permits()
-	e := k.e
-	now, inFlight, ok := int64(0), 0, false
-	hook := e.epoch.Load().hook
-	if l.outcome() == watched {
-		now = e.epoch.Load().clock()
-	}
+	epoch := k.e.epoch.Load()
+	var inFlight int
 	if l.bits&hot != 0 {
-		inFlight, ok = k.giveBack(l.bits&(hot|generationMask), n-keep)
-	} else if ok = k.end(l.generation()); ok {
-		inFlight, _ = e.epoch.Load().giveBack(0, n-keep)
-		e.m.Account().(*permitAccount).discard(k)
+		var ok bool
+		if inFlight, ok = k.giveBack(l.bits&(hot|generationMask), n-keep); !ok {
+			return false
+		}
+	} else {
+		if !k.end(l.generation()) {
+			return false
+		}
+		inFlight, _ = epoch.giveBack(0, n-keep)
+		k.e.m.Account().(*permitAccount).discard(k)
 	}
-	if ok && keep == 0 && l.outcome() == watched {
-		hook.Ended(cause, direct.End{
-			Granted: time.Duration(l.at), Held: time.Duration(max(now-l.at, 0)), Permits: n, InFlight: inFlight,
+	if keep == 0 && l.outcome() == watched {
+		epoch.hook.Ended(cause, direct.End{
+			Granted: time.Duration(l.at), Held: time.Duration(max(epoch.clock()-l.at, 0)), Permits: n, InFlight: inFlight,
 		})
 	}
-	return ok
+	return true
 }
 
 // giveBack gives back n permits; if n is below 0, it takes them, available or not. A mark is

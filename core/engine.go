@@ -219,7 +219,8 @@ func (e *engine) nextGeneration(at int64) (t *ticket, generation uint64) {
 	t = e.epochWithRoom(at)
 	w := t.word.Load() + 1<<t.shift
 	t.word.Store(w)
-	return t, t.generation(w)
+	generation = t.generation(w)
+	return t, generation
 }
 
 // resetAfter returns the time until all permits are back; below 0 if that is not known.

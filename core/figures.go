@@ -114,8 +114,8 @@ func (l Lease) home() *ticket {
 	return l.t
 }
 
-// extra returns what the lease has beyond its fields. The ticket of a joined lease is not part
-// of it: it may be another lease's by now.
+// extra returns what the lease has beyond its fields, or nil. It is nil for the ticket of a joined
+// lease, which another lease may be using by now.
 func (l Lease) extra() *extra {
 	if l.t == nil || l.t.x == nil || l.t.x.joined != nil {
 		return nil

@@ -64,7 +64,7 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *linked.Source) (Lea
 	case w != nil && s != nil:
 		call := s.Begin(ctx)
 		defer call.End()
-		return e.await(call, w)
+		return e.await(call, w) //nolint:contextcheck // it is ctx, until the source ends
 	case w != nil:
 		return e.await(ctx, w)
 	case l.Acquired():

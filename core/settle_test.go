@@ -49,7 +49,7 @@ func eachSettler(t *testing.T, limit, queue int, test func(t *testing.T, name st
 // shadowed reports whether the limiter of that name never waits.
 func shadowed(name string) bool { return strings.HasPrefix(name, "shadowed") }
 
-// settles settles a lease and finds that the one that stands in its place tells the same, and
+// settles is Settle, and finds that the one that stands in its place tells the same, and
 // that it is spent.
 func settles(tb testing.TB, l everything, lease core.Lease, permits int) core.Lease {
 	tb.Helper()
@@ -217,7 +217,8 @@ func TestSettleOfWhatIsNotHeld(t *testing.T) {
 		theirs := takes(t, other, 3)
 		takes(t, l, 4)
 		leases := []core.Lease{
-			{}, core.Reject(), core.Refuse(errors.New("some")), core.Grant(3, nil), core.Grant(3, func() { t.Error("released") }), theirs,
+			{},
+			core.Reject(), core.Refuse(errors.New("some")), core.Grant(3, nil), core.Grant(3, func() { t.Error("released") }), theirs,
 			l.TryAcquire(-1), four(t, 5, 5)["bucket"].TryAcquire(2),
 		}
 		if !shadowed(name) {

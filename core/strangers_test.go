@@ -212,14 +212,6 @@ func TestASettleThatPanicsKeepsNothing(t *testing.T) {
 	}
 }
 
-// early is a context whose Done is closed before its Err knows.
-type early struct {
-	context.Context
-	done chan struct{}
-}
-
-func (e early) Done() <-chan struct{} { return e.done }
-
 // A stranger may keep the context that a chain gives it for as long as it likes.
 func TestAChainsContextMayBeKept(t *testing.T) {
 	var kept []context.Context

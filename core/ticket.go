@@ -33,7 +33,7 @@ type ticket struct {
 type extra struct {
 	home    *ticket    // the ticket that the lease's generation is of; nil: this one
 	release func()     // of a lease of Grant
-	joined  *joined    // of a chain's lease
+	joined  *joined    // of the ticket of a joined lease
 	err     error      // why the lease is not acquired
 	meta    []Metadata // each name once
 	figures *figures   // of a lease whose own fields are too small

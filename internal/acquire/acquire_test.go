@@ -229,7 +229,7 @@ func TestALimiterThatPanics(t *testing.T) {
 		var s linked.Source
 		var inside context.Context
 		l := limiter{concurrency(t, 1, 0), func(ctx context.Context, _ int) (core.Lease, error) {
-			inside = ctx
+			inside = ctx //nolint:fatcontext // to look at it when it has ended
 			panic("odd")
 		}}
 		require.PanicsWithValue(t, "odd", func() { _, _ = acquire.Acquire(t.Context(), &s, l, 1) })
@@ -277,7 +277,7 @@ func TestStress(t *testing.T) {
 		working.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(w), 9))
 			for range rounds {
-				ctx, cancel := context.WithCancel(context.Background())
+				ctx, cancel := context.WithCancel(t.Context())
 				if random.IntN(3) == 0 {
 					go cancel()
 				}

@@ -22,7 +22,7 @@ func TestWhatIsAskedOfAContext(t *testing.T) {
 		"Done":        {func(ctx context.Context) { ctx.Done() }, true, false},
 		"Watch":       {func(ctx context.Context) { ending.Watch(ctx) }, false, true},
 		"both":        {func(ctx context.Context) { ending.Watch(ctx); ctx.Done() }, true, true},
-		"of a view":   {func(ctx context.Context) { ending.Watch(ending.Observe(ctx)) }, false, true},
+		"of a view":   {func(ctx context.Context) { ending.Watch(ending.Observe(ctx)) }, false, true}, //nolint:contextcheck // it is ctx
 		"of a parent": {func(ctx context.Context) { _, cancel := context.WithCancel(ctx); cancel() }, true, false},
 		"of a quiet parent": {func(ctx context.Context) {
 			_, cancel := context.WithCancel(ending.Quiet(ctx))
@@ -39,7 +39,7 @@ func TestWhatIsAskedOfAContext(t *testing.T) {
 		}, true, false},
 		"of a call that watches": {func(ctx context.Context) {
 			call := new(linked.Source).Begin(ctx)
-			ending.Watch(call)
+			ending.Watch(call) //nolint:contextcheck // it is made of ctx
 			call.End()
 		}, false, true},
 	} {

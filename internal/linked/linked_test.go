@@ -111,7 +111,7 @@ func TestTheSourcesCause(t *testing.T) {
 		require.True(t, s.End(errClosed))
 		<-c.Done()
 		require.Equal(t, context.Canceled, c.Err())
-		require.Equal(t, errClosed, context.Cause(c))
+		require.Equal(t, errClosed, context.Cause(c)) //nolint:contextcheck // the call is a context
 		require.Equal(t, errClosed, c.Ended())
 		require.Equal(t, errClosed, c.Explain(c.Err()))
 		require.Equal(t, errClosed, s.Cause())
@@ -246,7 +246,7 @@ func TestStress(t *testing.T) {
 			group.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(w), 3))
 				for range rounds {
-					parent, cancel := context.WithCancel(context.Background())
+					parent, cancel := context.WithCancel(t.Context())
 					over := ended.Load()
 					c := s.Begin(parent)
 					if over && c.Err() == nil {
@@ -271,7 +271,7 @@ func TestStress(t *testing.T) {
 				}
 			})
 		}
-		waiting := s.Begin(context.Background())
+		waiting := s.Begin(t.Context())
 		group.Go(func() {
 			<-waiting.Done()
 			if err := waiting.Explain(waiting.Err()); err != errClosed { //nolint:errorlint // that very error
