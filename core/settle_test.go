@@ -419,6 +419,29 @@ func TestUpdateKeepsDebts(t *testing.T) {
 	})
 }
 
+// What a lease tells is what it was told, however large the limit becomes.
+func TestALeaseTellsTheSameAfterAnUpdate(t *testing.T) {
+	for _, limits := range [][2]int{{5, math.MaxInt}, {math.MaxInt, 5}, {math.MaxInt32, math.MaxInt32 + 1}, {5, 7}} {
+		l := concurrency(t, limits[0], 0)
+		a, b := takes(t, l, 2), takes(t, l, 1)
+		for i, lease := range []core.Lease{a, b} {
+			require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{PermitLimit: limits[1]}))
+			for range 2 {
+				left, ok := core.Remaining.From(lease)
+				require.True(t, ok)
+				require.Equal(t, limits[0]-2-i, left)
+				if limits[0] <= math.MaxInt32 {
+					limit, _ := core.PermitLimit.From(lease)
+					require.Equal(t, limits[0], limit)
+				}
+				lease = settles(t, l, lease, 4)
+			}
+			lease.Release()
+		}
+		available(t, l, limits[1])
+	}
+}
+
 // Debts end at math.MaxInt; and when all is given back, all is there.
 func TestSettleToTheUtmost(t *testing.T) {
 	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
