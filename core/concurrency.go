@@ -173,9 +173,18 @@ func (e *engine) takeFree(n int) (t *ticket, w uint64, ok bool) {
 // left returns the state of a lease: the limit, and the permits that are left in the word.
 func (t *terms) left(w uint64) int64 { return int64(uint64(t.Limit)<<32 | w&freeMask) }
 
-func (t *terms) concurrencyFigures(state int64) (limit, left int) {
+// leftOf is left for any limit. Of one that the word has no room for, the state has what is
+// left alone, and is below 0, so that a lease tells the same under other terms.
+func (t *terms) leftOf(left int) int64 {
 	if t.Limit > freeMask {
-		return t.Limit, int(state)
+		return ^int64(left)
+	}
+	return t.left(uint64(left))
+}
+
+func (t *terms) concurrencyFigures(state int64) (limit, left int) {
+	if state < 0 {
+		return t.Limit, int(^state)
 	}
 	return int(state >> 32), int(state & freeMask)
 }
@@ -304,12 +313,8 @@ func (p *permitAccount) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) 
 func (p *permitAccount) grant(e *engine, a machine.Answer, n int) Lease {
 	e.granted.Add(1)
 	t := e.epoch.Load()
-	state := int64(a.Left)
-	if t.Limit <= freeMask {
-		state = t.left(uint64(a.Left))
-	}
 	k := p.draw(e)
-	l := grant(k, held, k.word.Load(), n, state, 0)
+	l := grant(k, held, k.word.Load(), n, t.leftOf(a.Left), 0)
 	if t.watched {
 		l = l.watch()
 	}

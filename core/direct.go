@@ -80,7 +80,11 @@ func (p *plain) Give(n int) { p.epoch.Load().giveBack(0, n) }
 func (p *plain) lease(n int) Lease {
 	t := p.permits.draw(&p.engine)
 	epoch := p.epoch.Load()
-	return grant(t, held, t.word.Load(), n, epoch.left(epoch.word.Load()), 0)
+	state := epoch.left(epoch.word.Load())
+	if epoch.Limit > freeMask {
+		state = epoch.leftOf(p.engine.Available())
+	}
+	return grant(t, held, t.word.Load(), n, state, 0)
 }
 
 // watcher is a concurrency limiter that calls a hook when its leases end.
