@@ -164,6 +164,7 @@ func bucketRig(t *testing.T, c config) *rig {
 	account := &naiveBucket{limit: c.limit, tokens: min(c.tokens, c.limit), period: c.length}
 	r := &rig{real: l, name: "b", model: c.model(true, account)}
 	r.update = func(limit, queueLimit int, order core.QueueOrder, step byte) {
+		before := o
 		o.TokenLimit, o.QueueLimit, o.QueueOrder = limit, queueLimit, order
 		o.TokensPerPeriod = min((int(step/2)%5+1)*r.grain, limit)
 		o.ManualReplenishment = step%7 == 0
@@ -171,6 +172,9 @@ func bucketRig(t *testing.T, c config) *rig {
 			o.ReplenishmentPeriod = time.Duration(2*int64(step/3)+2) * time.Duration(r.unit)
 		}
 		require.NoError(t, l.Update(o))
+		if o == before {
+			return // an equal update changes nothing
+		}
 		r.model.change(func() {
 			account.update(r.model.now, limit, o.TokensPerPeriod, int64(o.ReplenishmentPeriod), o.ManualReplenishment)
 		})

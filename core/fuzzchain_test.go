@@ -266,7 +266,7 @@ func (r *chainRig) giveBack(i int) {
 		return
 	}
 	g := &r.grants[i%len(r.grants)]
-	if i%2 == 0 && len(r.b.queue)+len(r.b.probes) == 0 {
+	if i%2 == 0 && r.waits == nil && len(r.b.queue)+len(r.b.probes) == 0 { // a waiter of the chain might take what comes
 		before := r.b.available()
 		most := r.b.acct.most(g.idb, g.n, g.at)
 		r.chain.Refund(g.real)
