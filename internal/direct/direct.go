@@ -1,18 +1,17 @@
-// Package direct is the way into core for the packages of this module: what they need of a
-// limiter of core and its users do not.
+// Package direct gives the packages of this module access to what they need of core's limiters
+// and users of core do not.
 //
-// core installs it; the others ask for it with their lease type, which this package cannot
-// name as core imports it:
+// Package core installs the functions. The other packages get them with their lease type, which
+// this package cannot name because core imports it:
 //
 //	ways := direct.Core[core.Lease]()
 //
 // # Plain permits
 //
-// A package that gives back each grant exactly once by itself does not need a lease, which
-// exists so that any copy may be released any number of times. [Ways.Permits] takes and
-// gives back bare permits of a *core.ConcurrencyLimiter, each in one swap. It knows only
-// that very type: a type that embeds one may override its methods, and is asked through
-// those.
+// A lease exists so that any copy may be released any number of times. A package that itself
+// gives back each grant exactly once does not need one. [Ways.Permits] takes and gives back
+// plain permits of a *core.ConcurrencyLimiter, each in one swap. It accepts exactly that type:
+// a type that embeds it may override its methods, which must then be called.
 //
 //	permits, ok := ways.Permits(limiter) // once, when the limiter is given
 //	if ok && permits.TryTake(1) {        // per item
@@ -22,25 +21,25 @@
 //
 // # Watched leases
 //
-// [Ways.Watch] is for a limiter that stands on a core.ConcurrencyLimiter and learns from
-// its leases: they carry the instant of their grant, and the release that wins, of whichever
-// copy, calls a hook with the time that the lease was held and with a cause. None of it
+// [Ways.Watch] is for a limiter that uses a core.ConcurrencyLimiter and learns from its leases.
+// Each watched lease carries the instant of its grant, and the release that wins, of whichever
+// copy, calls a hook with the time for which the lease was held and with a cause. None of this
 // allocates, and a limiter that is not watched pays nothing for it.
 //
 //	inner, err := core.NewConcurrencyLimiter(options)
 //	watched, _ := ways.Watch(inner, hook)
 //	lease := watched.TryAcquire(1)
-//	lease.Release()                    // the hook is told: Released
-//	watched.End(lease, direct.Dropped) // the same with another cause; here too late, so nothing
+//	lease.Release()                    // calls hook.Ended with Released
+//	watched.End(lease, direct.Dropped) // would call it with Dropped; does nothing here, after Release
 //
-// Update, Close, Statistics, Available and IdleFor are the inner limiter's own.
+// Update, Close, Statistics, Available and IdleFor are called on the inner limiter.
 //
 // # Limiters that come and go
 //
-// [Ways.Retire] is for a keeper of many limiters that drops the idle ones while others use
-// them: a limiter that it retired grants nothing any more, so that another can take its
-// place, and its users need not be counted. A request that comes too late is refused as by a
-// closed limiter, and looks for the other.
+// [Ways.Retire] is for a package that holds many limiters and drops idle ones while other
+// goroutines use them. A retired limiter grants nothing any more, so another can take its
+// place, and its users need not be counted. A request that comes too late gets core.ErrClosed,
+// and its caller looks for the new limiter.
 //
 //	retired := ways.Retire(bucket, time.Minute) // false: it was used within the minute
 //
@@ -70,65 +69,66 @@ import (
 	"time"
 )
 
-// Permits are the plain permits of one concurrency limiter. Safe for concurrent use.
+// Permits are the plain permits of one concurrency limiter. It is safe for concurrent use.
 type Permits interface {
 	// TryTake takes n permits, at least 1, if they are available and no request has to wait
 	// for them. It counts as a grant; if it fails it leaves no trace. It calls nobody else's code.
 	TryTake(n int) bool
 
-	// Take is the limiter's Acquire: it waits in the queue and returns the same errors,
-	// with the same effect on the counters.
+	// Take is the limiter's Acquire: it waits in the queue, returns the same errors and counts
+	// in the same way.
 	Take(ctx context.Context, n int) error
 
-	// Give gives back n permits that were taken here. The caller sees to it that none is
-	// given back twice.
+	// Give gives back n permits that were taken here. The caller must not give permits back
+	// twice.
 	Give(n int)
 }
 
-// Watched grants leases whose end the hook of [Ways.Watch] is told of; L is core.Lease.
+// Watched grants leases whose end calls the hook of [Ways.Watch]; L is core.Lease.
 type Watched[L any] interface {
-	// TryAcquire and Acquire are the limiter's own, whose leases are watched too.
+	// TryAcquire and Acquire are the limiter's own, whose leases are watched too. The time of a
+	// lease begins at its grant; for a caller that waited, that is before Acquire returns.
 	TryAcquire(permits int) L
 	Acquire(ctx context.Context, permits int) (L, error)
 
-	// Resize puts another limit in force, from 1 to the limiter's PermitLimit. It costs a
-	// lock and an allocation; what is held stays held, and a waiter that now fits is served at once. A
+	// Resize puts another limit in force, from 1 to the limiter's PermitLimit. It takes a
+	// lock and allocates. Permits that are held stay held, and a waiter that now fits is served at once. A
 	// request for more than the limit in force waits or is rejected: ErrPermitsExceedLimit is
-	// measured against the PermitLimit. The leases, their metadata and the statistics tell
-	// of the limit in force. The limiter's Update puts its own limit in force again.
+	// for requests above the PermitLimit. The leases, their metadata and the statistics have
+	// the limit in force. The limiter's Update puts its own limit in force again.
 	Resize(limit int)
 
-	// End releases the lease with a cause. A lease that was released before, that is not
-	// acquired, or that another limiter granted is left alone.
+	// End releases the lease with a cause. It does nothing to a lease that was released before,
+	// that is not acquired, or that another limiter granted.
 	End(lease L, cause Cause)
 }
 
-// Cause says how a watched lease ended.
+// Cause is how a watched lease ended.
 type Cause uint8
 
-// The causes. Release gives Released; End gives any. The others mean to core what they mean
-// to the hook.
+// The causes. Release gives Released, Refund gives Refunded, and End gives any. Core attaches no
+// meaning to the others.
 const (
 	Released Cause = iota
-	Refunded       // a grant that was not used: the limiter's Refund
+	Refunded       // a grant that was not used: by the limiter's Refund, or Settle to 0
 	Dropped
 	Ignored
 )
 
-// Hook is told of the ends of watched leases.
+// Hook is called at the end of each watched lease.
 type Hook interface {
 	// Ended runs on the releasing goroutine, after the permits are back, with no lock held;
 	// many goroutines may call it at once.
 	Ended(c Cause, e End)
 }
 
-// End tells how a watched lease was held. It is four words and the cause a fifth beside it:
-// the compiler keeps no larger struct in registers.
+// End describes how a watched lease was held. It has four words, and the cause beside it is a
+// fifth: the compiler keeps no larger struct in registers.
 type End struct {
 	Granted  time.Duration // the instant of the grant, since the limiter's creation
 	Held     time.Duration // from the grant to the release, at least 0
-	Permits  int           // of this lease; 0 for a probe
-	InFlight int           // permits out just before the release, this lease's included
+	Permits  int           // of this lease, at least 1: a lease of zero permits is not watched
+	InFlight int           // permits held just before the release, this lease's included
 }
 
 // Joiner makes one lease of several; L is core.Lease. Safe for concurrent use.
@@ -170,25 +170,25 @@ type Parts[L any] interface {
 
 // Ways are the functions of core that this package passes on; L is core.Lease.
 type Ways[L any] struct {
-	// Permits returns the plain permits of a limiter; false unless it is exactly a
-	// *core.ConcurrencyLimiter that its constructor made.
+	// Permits returns the plain permits of a limiter; false unless the limiter is exactly a
+	// *core.ConcurrencyLimiter made by its constructor.
 	Permits func(limiter any) (Permits, bool)
 
-	// Lease makes a lease of n permits that were taken from p with TryTake or Take: from then
+	// Lease makes a lease of n permits that were taken from p with TryTake or Take. From then
 	// on the lease gives them back, and the caller must not. No new grant is counted.
 	Lease func(p Permits, n int) L
 
-	// Watch has hook told of each end of a lease granted by what it returns; false unless
-	// limiter is exactly a *core.ConcurrencyLimiter that its constructor made. It is called
-	// once for a limiter, before the limiter is used.
+	// Watch returns a Watched for limiter, and calls hook at the end of each lease that the
+	// Watched grants; false unless limiter is exactly a *core.ConcurrencyLimiter made by its
+	// constructor. Call it at most once for a limiter, before the limiter is used.
 	Watch func(limiter any, hook Hook) (Watched[L], bool)
 
-	// Retire closes a limiter that has been idle for so long by its IdleFor, at least 0, and
-	// reports whether it did: all permits are available, nobody waits, and it has granted
-	// its last lease. Of a grant and a Retire that race one finds out about the other. It
-	// retires a limiter that was closed before too. It knows core's own four limiters, not
-	// what embeds one; of all else, and of one that its constructor did not make, it says
-	// false.
+	// Retire closes a limiter that has been idle for at least idle, as its IdleFor measures it,
+	// and reports whether it did: all permits are available, no request waits, and the limiter
+	// has granted its last lease. idle is at least 0. Retire sees every grant made before it,
+	// and a request after it gets core.ErrClosed. It also returns true for an idle limiter that
+	// was closed before. It accepts core's own four limiters, made by their constructors, and
+	// not types that embed them; for anything else it returns false.
 	Retire func(limiter any, idle time.Duration) bool
 
 	// NewJoiner returns a Joiner of leases of so many parts.

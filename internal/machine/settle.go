@@ -69,7 +69,6 @@ type Settlement uint8
 
 // The settlements.
 const (
-	//
 	Spent    Settlement = iota // it was settled before; nothing happened
 	Settled                    // it may be settled again, under the next number
 	Renewed                    // the same; all of it is missing, as of a grant of this instant
