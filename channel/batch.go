@@ -6,12 +6,14 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// batch is how many items pass under one lock. More would save little, and keep others out for longer.
+// batch is the maximum number of items moved under one lock. A larger batch would save little and keep
+// other callers out for longer.
 const batch = 16
 
-// SendBatch sends the items in order, each as Send does: it waits for each. It returns the number of items
-// sent. If that is not all, the error is that of the first item that was not sent; those after it were not
-// tried. Items of other senders may come between. Without items, SendBatch returns 0 and ctx.Err().
+// SendBatch sends the items in order, each as Send does, waiting where it has to. It returns the number of
+// items sent. If that is less than len(items), the error is that of the first item that was not sent;
+// later items were not tried. Items of other senders may come in between. If items is empty, SendBatch
+// returns 0 and ctx.Err().
 func (c *LimitedChannel[T]) SendBatch(ctx context.Context, items []T) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -27,7 +29,7 @@ func (c *LimitedChannel[T]) SendBatch(ctx context.Context, items []T) (int, erro
 	return sent, nil
 }
 
-// sendSome sends at most batch items. Each is asked for its cost once.
+// sendSome sends at most batch items. It computes the cost of each once.
 func (c *LimitedChannel[T]) sendSome(ctx context.Context, items []T) (int, error) {
 	var costs [batch]int
 	for i, v := range items {
@@ -47,8 +49,8 @@ func (c *LimitedChannel[T]) sendSome(ctx context.Context, items []T) (int, error
 	return sent, nil
 }
 
-// putSome queues the first of the items under one lock, as many as need not wait and whose limiter may be
-// asked under it. It returns their number.
+// putSome queues the first of the items under one lock, until one would have to wait, and returns their
+// number. It queues none with a limiter that cannot be asked under the mutex.
 func (c *LimitedChannel[T]) putSome(items []T, costs []int) (put int) {
 	if c.limiter != nil && c.plain == nil {
 		return 0
@@ -74,9 +76,9 @@ func (c *LimitedChannel[T]) putSome(items []T, costs []int) (put int) {
 	return put
 }
 
-// ReceiveBatch takes the oldest items into dst, as many as are there and fit, and releases their leases. It
-// waits for the first only. It returns their number, at least 1, or 0 and an error, which is that of
-// Receive. With an empty dst it does not wait, and returns 0 and ctx.Err().
+// ReceiveBatch receives up to len(dst) of the oldest items into dst and releases their leases. It waits only
+// for the first. It returns the number of items, at least 1, or 0 and an error of Receive. If dst is empty,
+// it does not wait, and returns 0 and ctx.Err().
 func (c *LimitedChannel[T]) ReceiveBatch(ctx context.Context, dst []T) (int, error) {
 	if err := ctx.Err(); err != nil || len(dst) == 0 {
 		return 0, err

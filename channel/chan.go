@@ -6,20 +6,21 @@ import (
 	"slices"
 )
 
-// Chan returns a channel that offers the items, one at a time, for use in a select. An item that is offered
-// is the consumer's: no other receiver gets it, and no Overflow drops it. It counts in Len, but not in
-// Capacity, and keeps its lease until the consumer takes it. The lease is released right after that.
+// Chan returns a Go channel that delivers the items of c one at a time, for use in a select. It takes the
+// oldest item out of the queue and offers it until the consumer receives it. The offered item is reserved:
+// no other receiver gets it, and no Overflow mode drops it. It counts in Len but not in Capacity, and
+// keeps its lease, which is released right after the consumer has received the item.
 //
-// The returned channel is closed once c is closed and empty, and when ctx ends; c.Done and ctx.Err tell
-// which. An item not taken by then goes back to its place, with its lease. A ctx that is done already takes
-// nothing. Each call has a goroutine until then, so end ctx when the consumer goes away: one that merely
-// stops receiving keeps the item that it is offered.
+// The returned channel is closed when c is closed and empty, or when ctx is done; c.Done and ctx.Err tell
+// which. When ctx is done, the offered item returns to its place in the queue, with its lease. If ctx is
+// done before the call, nothing is taken. Each call runs a goroutine until the returned channel is closed,
+// so cancel ctx when the consumer stops receiving; until then the offered item stays reserved.
 //
-// Several such channels share the items, and each offers another. An item that one gives back may then be
-// received after a newer item that another has delivered.
+// Several channels returned by Chan share the items, and each offers a different one. An item that one of
+// them returns to the queue may be received after a newer item that another has already delivered.
 //
-// If the lease of a limiter that is not package core's panics when it is released, the returned channel is
-// closed, too, and the next call of Err, Close or CloseWithError panics with the same value.
+// If releasing a lease panics, which only a limiter outside package core can cause, the returned channel is
+// closed, and the next call of Err, Close or CloseWithError panics with the same value.
 func (c *LimitedChannel[T]) Chan(ctx context.Context) <-chan T {
 	out := make(chan T)
 	go c.offerAll(ctx, out)
@@ -30,7 +31,7 @@ func (c *LimitedChannel[T]) Chan(ctx context.Context) <-chan T {
 type offer[T any] struct {
 	item  T
 	hold  hold
-	place uint64 // offers begun before it; those that are returned keep this order
+	place uint64 // the number of offers begun before this one; it orders the returned items
 }
 
 func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
@@ -53,7 +54,7 @@ func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 	}
 }
 
-// keepPanic keeps what the calling goroutine has panicked with, for somebody who calls.
+// keepPanic stores the value with which a Chan's goroutine panicked, for the next call of Err or Close.
 func (c *LimitedChannel[T]) keepPanic(p any) {
 	if p != nil {
 		c.mu.Lock()
@@ -62,8 +63,8 @@ func (c *LimitedChannel[T]) keepPanic(p any) {
 	}
 }
 
-// beginOffer takes out the oldest item; false if nothing is there. The limiter's permits stay taken; of a
-// capacity beside the limiter the item gives its room back.
+// beginOffer takes the oldest item out of the queue; false if there is none. The item keeps its permits.
+// Options.Capacity no longer counts it, but the capacity of a Bounded channel does, by lent.
 func (c *LimitedChannel[T]) beginOffer() (o offer[T], ok bool) {
 	var a after[T]
 	c.mu.Lock()
@@ -84,7 +85,7 @@ func (c *LimitedChannel[T]) beginOffer() (o offer[T], ok bool) {
 	return o, ok
 }
 
-// endOffer follows when the consumer has taken the item.
+// endOffer is called when the consumer has received the item.
 func (c *LimitedChannel[T]) endOffer(o *offer[T]) {
 	var a after[T]
 	c.mu.Lock()
@@ -113,7 +114,7 @@ func (c *LimitedChannel[T]) returnOffer(o *offer[T]) {
 	c.finish(&a)
 }
 
-// takeReturnedLocked takes out an item that was given back.
+// takeReturnedLocked removes and returns the i-th of the returned items.
 func (c *LimitedChannel[T]) takeReturnedLocked(i int) (T, hold) {
 	o := c.returned[i]
 	c.returned = slices.Delete(c.returned, i, i+1)

@@ -14,26 +14,27 @@ import (
 
 // LimitedChannel is a queue between goroutines, like a Go channel, in which each item holds a lease of a
 // limiter. Only senders are limited: the lease is released when the item is received, discarded or
-// dropped, or at once if a waiting receiver takes the item.
+// dropped, or at once if a waiting receiver takes the item. Create one with [New] or [Bounded]; the zero
+// value is closed and empty. Most callers want Send and Receive.
 //
-// With a [core.ConcurrencyLimiter] it is a bounded channel. If the limiter has no queue, an item that
-// finds the channel full is rejected with the limiter's *[core.RejectedError]; otherwise Send waits in
-// the limiter's queue. An item that costs more permits than the limit fails at once with
-// [core.ErrPermitsExceedLimit], one that costs fewer than 0 with [core.ErrNegativePermits]; neither
-// drops anything.
+// With a [core.ConcurrencyLimiter] it is a bounded channel: when the channel is full, Send waits in the
+// limiter's queue. If the limiter has no queue, or its queue is full, the item is rejected with the
+// limiter's *[core.RejectedError]. An item that costs more permits than the limit fails at once with
+// [core.ErrPermitsExceedLimit], and an item that costs fewer than 0 with [core.ErrNegativePermits];
+// neither drops another item.
 //
 // Items of one sender are received in the order in which they were sent. A Send that returns an error has
 // sent nothing and holds nothing; a Receive that returns an error has taken nothing. A call whose ctx is
-// done returns ctx.Err(), even if it need not wait. If a waiting caller is given an item, room or permits
-// and its ctx ends, the earlier event decides. After Close sends return [ErrClosed], and receivers get
-// what is left.
+// already done returns ctx.Err(), even if it would not have to wait. While a call waits, whichever comes
+// first decides: being given an item, room or permits, or the end of ctx. After Close, sends return
+// [ErrClosed], and receives return the remaining items.
 //
 // All methods are safe for concurrent use. The send of an item happens before its receive. Only Chan starts
-// a goroutine. With a limiter of package core, a send or a receive that need not wait allocates nothing, but
-// for a lease of a Bounded channel. The zero value is closed and empty; use [New] or [Bounded].
+// a goroutine. With a limiter of package core, a send or a receive that does not wait allocates nothing,
+// except ReceiveLease on a Bounded channel, which allocates the lease.
 type LimitedChannel[T any] struct {
-	limiter  core.Limiter   // nil: Bounded's, where room alone limits the senders and items hold nothing
-	plain    direct.Permits // the limiter's, if it is core's ConcurrencyLimiter; then items hold no leases
+	limiter  core.Limiter   // nil: made by Bounded; capacity alone limits the senders, and items hold nothing
+	plain    direct.Permits // of a *core.ConcurrencyLimiter, else nil; if set, items hold plain permits, not leases
 	permits  func(T) int    // nil: 1 each
 	onDrop   func(T)        // nil: nothing is called
 	capacity int            // items at most; math.MaxInt: no bound
@@ -41,41 +42,41 @@ type LimitedChannel[T any] struct {
 	way      way
 	closing  linked.Source // ends the waits in the limiter's queue on Close
 
-	// mu guards what follows. While it is held nothing blocks and no user's code runs. No other lock is
-	// taken but that of a core.ConcurrencyLimiter, which knows no channel.
+	// mu guards the fields below. While it is held nothing blocks and no user code runs. The only lock
+	// taken under it is that of a core.ConcurrencyLimiter, which never calls back.
 	//
 	// Two invariants: a sender waits for room only while there is none; a receiver waits only while no
-	// item is there.
+	// item is available.
 	mu       sync.Mutex
 	queue    queue[T]
-	returned []offer[T] // older than the queue: what Chans have given back, oldest first
-	offered  int        // items that Chans offer; they are in neither of the above
+	returned []offer[T] // items that Chans have returned, oldest first; all are older than those in queue
+	offered  int        // items that Chans offer; they are neither in queue nor in returned
 	offers   uint64     // offers begun so far
-	lent     int        // without a limiter: room that offers and the leases of received items hold
+	lent     int        // Bounded only: room held by offered items and by the leases of received items
 
-	senders   line[T] // for room, with their items
-	receivers line[T] // for an item
-	room      line[T] // to see room
-	items     line[T] // to see an item
-	askers    askers  // Sends in the limiter's queue, if exact
+	senders   line[T] // wait for room, with their items
+	receivers line[T] // wait for an item
+	room      line[T] // WaitToSend calls: wait until there is room, and take none
+	items     line[T] // WaitToReceive calls and Chans: wait until there is an item, and take none
+	askers    askers  // Sends that wait in the limiter's queue; used if way is exact
 
-	open     atomic.Bool // set under mu; read without it to refuse early
-	err      error       // what receivers get in the end
+	open     atomic.Bool // set under mu; read without it to return ErrClosed early
+	err      error       // the error given to CloseWithError
 	done     chan struct{}
 	over     bool // done is closed
-	panicked any  // with what a release panicked on the goroutine of a Chan
+	panicked any  // the value with which a release panicked on the goroutine of a Chan
 }
 
-// way is how permits are taken and given back, on an item's way through the channel.
+// way is how a channel takes permits and gives them back.
 type way uint8
 
 const (
 	general way = iota // items hold leases
-	fast               // plain permits, or none: putFast and popFast do
-	exact              // plain permits, which are taken and given back under the mutex, so that drops are exact
+	fast               // items hold plain permits or nothing; putFast and popFast apply
+	exact              // items hold plain permits, taken and given back under the mutex; see exact.go
 )
 
-// New returns an open channel, or an error that names every fault in the options.
+// New returns an open channel, or an error that reports every invalid option.
 func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -100,9 +101,9 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	return c, nil
 }
 
-// Bounded returns a channel for capacity items: the drop-in for make(chan T, capacity). capacity must be
-// at least 1. The channel behaves as one with a concurrency limiter of capacity permits and an unbounded
-// queue: TrySend is rejected when the channel is full or senders wait, and Send waits as long as it takes.
+// Bounded returns a channel that holds up to capacity items, like make(chan T, capacity). It returns an
+// error if capacity < 1. The channel behaves like one with a concurrency limiter of capacity permits and
+// an unbounded queue: TrySend is rejected while the channel is full, and Send waits until there is room.
 func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 	if capacity < 1 {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
@@ -118,7 +119,7 @@ func (c *LimitedChannel[T]) start() {
 	c.open.Store(true)
 }
 
-// String describes how full the channel is, and whether it is closed, for diagnostics.
+// String returns a description for diagnostics: how many items are queued, and whether c is closed.
 func (c *LimitedChannel[T]) String() string {
 	c.mu.Lock()
 	n, closed := c.lenLocked(), !c.open.Load()
@@ -133,8 +134,8 @@ func (c *LimitedChannel[T]) String() string {
 	return "limited channel: " + s
 }
 
-// Len returns the number of items queued, those that a Chan offers included. Items of waiting senders
-// do not count.
+// Len returns the number of queued items, including those that a Chan offers. Items of waiting senders do
+// not count.
 func (c *LimitedChannel[T]) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,21 +144,21 @@ func (c *LimitedChannel[T]) Len() int {
 
 func (c *LimitedChannel[T]) lenLocked() int { return c.thereLocked() + c.offered }
 
-// thereLocked returns the number of items that are there for any receiver.
+// thereLocked returns the number of items that any receiver can take.
 func (c *LimitedChannel[T]) thereLocked() int { return len(c.returned) + c.queue.items.n }
 
 func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.lent < c.capacity }
 
-// after is what a call has left to do once it has released the mutex.
+// after is what a call still has to do once it has released the mutex.
 type after[T any] struct {
-	spent   hold       // to give back: an item has left that held it
-	woken   *waiter[T] // to resume
-	dropped bool
-	victim  T // what was dropped
+	spent   hold       // what an item held that has left the channel; to be given back
+	woken   *waiter[T] // a list of waiters to wake
+	dropped bool       // victim has been dropped
+	victim  T
 }
 
-// finish gives back what was spent, then wakes those that may take it, and reports the item that was
-// dropped. A user's release may panic; the rest is done nevertheless.
+// finish gives back what was spent, then wakes the waiters, and then reports the dropped item. If a
+// foreign limiter's release panics, finish still does the rest.
 func (c *LimitedChannel[T]) finish(a *after[T]) {
 	if a.dropped {
 		defer c.drop(a.victim)
@@ -196,7 +197,7 @@ func (c *LimitedChannel[T]) handLocked(v T, h hold, a *after[T]) bool {
 	return true
 }
 
-// spendLocked has what an item held given back: at once where drops are exact.
+// spendLocked gives back what an item held: at once if way is exact, otherwise in finish.
 func (c *LimitedChannel[T]) spendLocked(h hold, a *after[T]) {
 	if c.way == exact {
 		c.release(h)
@@ -205,7 +206,7 @@ func (c *LimitedChannel[T]) spendLocked(h hold, a *after[T]) {
 	}
 }
 
-// lendLocked notes that room is held by the lease of a received item, or by an offer.
+// lendLocked counts, in a Bounded channel, room that an offered item or the lease of a received item holds.
 func (c *LimitedChannel[T]) lendLocked() {
 	if c.limiter == nil {
 		c.lent++
@@ -218,16 +219,16 @@ func (c *LimitedChannel[T]) unlendLocked() {
 	}
 }
 
-// leftLocked does what follows when items have left or room was given back: senders that wait for room
-// put their items, and the last item of a closed channel ends it.
+// leftLocked is called when items have left or room was given back. It queues the items of senders that
+// wait for room, and ends a closed channel that has become empty.
 func (c *LimitedChannel[T]) leftLocked(a *after[T]) {
 	for c.senders.first != nil && c.roomLocked() {
 		w := c.senders.decide(granted)
 		if w == nil {
 			break
 		}
-		// A receiver can be waiting, too, only if leases hold all the room; then there is no limiter, and
-		// nothing is spent.
+		// A receiver waits at the same time only if leases held all the room. That needs a Bounded
+		// channel, whose items hold nothing, so putLocked overwrites no a.spent.
 		c.putLocked(w.item, w.hold, a)
 		w.next, a.woken = a.woken, w
 	}
@@ -239,7 +240,7 @@ func (c *LimitedChannel[T]) leftLocked(a *after[T]) {
 	}
 }
 
-// drop reports an item to OnDrop that holds nothing any more.
+// drop calls OnDrop with an item that no longer holds anything.
 func (c *LimitedChannel[T]) drop(v T) {
 	if c.onDrop != nil {
 		c.onDrop(v)

@@ -5,16 +5,17 @@ import (
 	"github.com/sluice-go/sluice/internal/closed"
 )
 
-// ErrClosed is returned by sends after Close, and by receives once the channel is closed and empty. It
+// ErrClosed is returned by sends after Close, and by receives when the channel is closed and empty. It
 // matches [core.ErrClosed].
 var ErrClosed = closed.Error("channel", core.ErrClosed)
 
-// Close ends sending: sends return [ErrClosed], those that wait too, and nothing of theirs is sent. What is
-// queued can still be received. Close returns nil, however often it is called.
+// Close ends sending: waiting and later sends return [ErrClosed], and their items are not sent. Queued items
+// can still be received. Close always returns nil, and may be called again.
 func (c *LimitedChannel[T]) Close() error { return c.CloseWithError(nil) }
 
-// CloseWithError is Close, but once the channel is empty, receivers get err instead of [ErrClosed]; a nil
-// err means ErrClosed. The first close decides. CloseWithError returns nil.
+// CloseWithError is like Close, but when the channel is empty, receives return err instead of [ErrClosed].
+// A nil err means ErrClosed. Only the first call of Close or CloseWithError has an effect. CloseWithError
+// always returns nil.
 func (c *LimitedChannel[T]) CloseWithError(err error) error {
 	var a after[T]
 	c.mu.Lock()
@@ -52,8 +53,8 @@ func (c *LimitedChannel[T]) endLocked(a *after[T]) {
 // overLocked reports whether the channel is closed and empty.
 func (c *LimitedChannel[T]) overLocked() bool { return c.over || c.done == nil } // nil: the zero value
 
-// Done returns a channel that is closed once c is closed and empty: nothing more will be received. Receivers
-// may still hold leases.
+// Done returns a Go channel that is closed when c is closed and empty, so that nothing more will be
+// received. Leases returned by ReceiveLease may still be held.
 func (c *LimitedChannel[T]) Done() <-chan struct{} {
 	if c.done == nil { // the zero value
 		over := make(chan struct{})
@@ -63,8 +64,9 @@ func (c *LimitedChannel[T]) Done() <-chan struct{} {
 	return c.done
 }
 
-// Err returns nil until Done is closed. After that it returns nil if c was closed by Close, and the error of
-// CloseWithError otherwise. It panics if a lease's release has panicked in the goroutine of a Chan, once.
+// Err returns nil until Done is closed. Then it returns the error given to CloseWithError, or nil if c was
+// closed by Close. If releasing a lease has panicked in the goroutine of a Chan, the next call of Err,
+// Close or CloseWithError panics with that value, once.
 func (c *LimitedChannel[T]) Err() error {
 	c.mu.Lock()
 	over, err, panicked := c.over, c.err, c.panicked
@@ -79,7 +81,7 @@ func (c *LimitedChannel[T]) Err() error {
 	return nil
 }
 
-// endError is what receivers get once c is closed and empty.
+// endError returns the error of receives when c is closed and empty.
 func (c *LimitedChannel[T]) endError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,9 +91,9 @@ func (c *LimitedChannel[T]) endError() error {
 	return ErrClosed
 }
 
-// Discard drops the items that are queued, but for those that a Chan offers, and returns their number. Their
-// leases are released, then OnDrop is called with each, the oldest first. Waiting senders go on after
-// that. Discard does not close c.
+// Discard drops all queued items except those that a Chan offers, and returns their number. It releases
+// their leases, wakes the senders that wait for the room, and then calls OnDrop with each item, oldest
+// first. Discard does not close c.
 func (c *LimitedChannel[T]) Discard() int {
 	var a after[T]
 	c.mu.Lock()
@@ -110,18 +112,18 @@ func (c *LimitedChannel[T]) Discard() int {
 		c.leftLocked(&a)
 	}
 	c.mu.Unlock()
-	defer c.dropAll(items) // a user's release may panic
+	defer c.dropAll(items) // even if a foreign limiter's release panics
 	c.finishAll(&a, leases)
 	return len(items)
 }
 
-// finishAll is finish for items with leases too.
+// finishAll is finish for several items, with the leases of those that hold leases.
 func (c *LimitedChannel[T]) finishAll(a *after[T], leases []core.Lease) {
 	defer c.finish(a)
 	core.ReleaseAll(leases)
 }
 
-// dropAll reports all the items to OnDrop, even if it panics over some.
+// dropAll calls OnDrop with each item, even if some of the calls panic.
 func (c *LimitedChannel[T]) dropAll(items []T) {
 	defer func() {
 		if len(items) > 0 {

@@ -1,5 +1,5 @@
-// Package channel provides a Go channel whose senders are limited by items, by bytes, by rate, or by
-// whatever else a [core.Limiter] counts.
+// Package channel provides a queue like a Go channel whose senders are limited by number of items, by
+// bytes, by rate, or by anything else that a [core.Limiter] counts.
 //
 //	lines, err := channel.Bounded[string](100) // like make(chan string, 100)
 //	if err != nil {
@@ -16,32 +16,33 @@
 //	for line := range lines.All(ctx) {
 //		fmt.Println(line)
 //	}
-//	return errors.Join(ctx.Err(), lines.Err()) // why the loop has ended
+//	return errors.Join(ctx.Err(), lines.Err()) // why the loop ended; nil after Close
 //
-// Each item in a [LimitedChannel] holds a lease of the channel's limiter. With a concurrency limiter of a
-// million permits and items that cost their size, the channel is bounded by memory; with a token bucket,
-// by rate; with a chain, by both. Several channels with one limiter share a budget. Only senders are
-// limited: the lease is released when the item leaves the channel, received or dropped.
+// Each item in a [LimitedChannel] holds a lease of the channel's limiter. A concurrency limiter of a
+// million permits, with items that cost their size, bounds the channel by memory; a token bucket bounds it
+// by rate; a [core.Chain] of the two bounds it by both. Channels that use the same limiter share its
+// permits. Only senders are limited: the lease is released when the item is received or dropped.
 //
 // # Which method do I want?
 //
 // Send and Receive take a context, and replace a select on ctx.Done(). TrySend sheds load: it returns at
-// once, with an error that says why. SendBatch and ReceiveBatch are for small items. ReceiveLease limits
-// what is in work, not only what is queued. Chan is for use in a select; it is the slowest way to receive,
-// and the only one that starts a goroutine.
+// once, with an error that gives the reason. SendBatch and ReceiveBatch are faster for many small items.
+// ReceiveLease keeps an item's permits until its work is done, so that the limiter bounds the items being
+// processed as well as those queued. Chan is for use in a select; it is the slowest way to receive, and
+// the only method that starts a goroutine.
 //
-// [Bounded] replaces make(chan T, n), for n of at least 1.
+// [Bounded] replaces make(chan T, n) for n >= 1.
 //
 // # Cost
 //
 // An item passes a [Bounded] channel in about the time that a native channel takes, and in less than half
 // the time of a native channel with a select on ctx.Done(). A [core.ConcurrencyLimiter] adds an atomic
-// operation to a send and another to a receive; any other limiter adds its own grant and release. All
-// users of a channel share one mutex. If it is contended, use batches, or several channels with one
-// limiter. The measurements are in bench/RESULTS.md.
+// operation to each send and each receive; any other limiter adds its own grant and release. All users of
+// a channel share one mutex. If it is contended, use batches, or several channels with one limiter. The
+// measurements are in bench/RESULTS.md.
 //
 // # Use in tests
 //
-// In a bubble of testing/synctest all waits use fake time. A channel made outside of all bubbles can be used
-// in any number of them.
+// In a testing/synctest bubble all waits use fake time. A channel created outside any bubble can be used in
+// several bubbles, one after another.
 package channel

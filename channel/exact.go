@@ -9,25 +9,26 @@ import (
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// This file has the drop modes with core's ConcurrencyLimiter. Its permits are taken and given back under
-// the channel's mutex. So under the mutex each permit is available, held by a queued item, or not the
-// channel's, and a sender that finds none available and nothing to drop is rightly rejected.
+// This file implements the drop modes with a *core.ConcurrencyLimiter. The channel takes and gives back
+// permits under its mutex. Under the mutex each permit is therefore available, held by a queued item, or
+// held outside the channel. A sender that finds too few available and nothing to drop is rightly rejected.
 //
-// There is one exception: a Send that waits in the limiter's queue cannot hold the mutex. Such Sends are
-// the askers. A sender that finds nothing to drop, but may be missing permits that an asker has just been
-// granted, recalls them: they stop waiting and queue what they were granted before it tries once more.
+// There is one exception: a Send that waits in the limiter's queue cannot hold the mutex, so it may have
+// been granted permits that no queued item holds yet. Such Sends are called askers. Before a sender is
+// rejected, it recalls the askers if one of them may have permits: each stops waiting and queues its item
+// if it was granted the permits. Then the sender tries again.
 
-// attempt is the outcome of a try to queue an item.
+// attempt is the outcome of one try to queue an item.
 type attempt uint8
 
 const (
 	placed  attempt = iota
-	dropped         // nothing but room for a next attempt
-	missing         // nothing is left to drop; an asker may have what is missing
+	dropped         // the item was not queued, but another was dropped: try again
+	missing         // nothing is left to drop, but an asker may have the permits: recall the askers
 	failed
 )
 
-// sendExact queues v, dropping other items as long as its n permits are not available.
+// sendExact queues v, dropping other items until its n permits are available.
 func (c *LimitedChannel[T]) sendExact(v T, n int) error {
 	var rejection error
 	recall := false
@@ -48,7 +49,8 @@ func (c *LimitedChannel[T]) sendExact(v T, n int) error {
 	}
 }
 
-// tryExact drops at most one item. rejection is the limiter's, which is asked for it once.
+// tryExact tries to queue v, dropping at most one item. The limiter is asked for a counted rejection only
+// once per send, and rejection keeps it.
 func (c *LimitedChannel[T]) tryExact(v T, n int, rejection *error, a *after[T]) (attempt, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +74,7 @@ func (c *LimitedChannel[T]) tryExact(v T, n int, rejection *error, a *after[T]) 
 		return placed, nil
 	case a.dropped:
 		return dropped, nil
-	case c.askers.permits > c.limiter.(core.Reporter).Statistics().Queued: // not all of them wait
+	case c.askers.permits > c.limiter.(core.Reporter).Statistics().Queued: // an asker has left the limiter's queue
 		return missing, *rejection
 	}
 	return failed, *rejection
@@ -87,7 +89,7 @@ func (c *LimitedChannel[T]) placeOrGiveLocked(v T, n int, a *after[T]) bool {
 	return placed
 }
 
-// tryQuietly takes n permits if they are available, and leaves no trace if not.
+// tryQuietly takes n permits if they are available. A failure is not counted as a rejection.
 func (c *LimitedChannel[T]) tryQuietly(n int) bool {
 	if n == 0 {
 		_, ok := core.TryQuietly(c.limiter, 0)
@@ -96,7 +98,7 @@ func (c *LimitedChannel[T]) tryQuietly(n int) bool {
 	return c.plain.TryTake(n)
 }
 
-// sendExactWaiting is Send: it waits in the limiter's queue before it drops anything.
+// sendExactWaiting implements Send: it waits in the limiter's queue before it drops anything.
 func (c *LimitedChannel[T]) sendExactWaiting(ctx context.Context, v T, n int) error {
 	for {
 		if c.placeIfFree(v, n) {
@@ -122,7 +124,8 @@ func (c *LimitedChannel[T]) placeIfFree(v T, n int) bool {
 	return placed
 }
 
-// askAndPlace waits in the limiter's queue, as one of the askers, and queues v with what it was granted.
+// askAndPlace waits in the limiter's queue as an asker, and queues v when it has its permits. It returns
+// errAgain if it was recalled, or if there is no room yet.
 func (c *LimitedChannel[T]) askAndPlace(ctx context.Context, v T, n int) error {
 	source, err := c.joinAskers(n)
 	if err != nil {
@@ -143,7 +146,7 @@ func (c *LimitedChannel[T]) askAndPlace(ctx context.Context, v T, n int) error {
 		c.release(hold{permits: n})
 		err = ErrClosed
 	case !c.placeOrGiveLocked(v, n, &a):
-		err = errAgain // another has been dropped, and one more will be
+		err = errAgain // an item was dropped, and there is still no room
 	}
 	c.mu.Unlock()
 	c.finish(&a)
@@ -158,19 +161,19 @@ func (c *LimitedChannel[T]) takeWaiting(ctx context.Context, n int) error {
 	return c.plain.Take(ctx, n)
 }
 
-// askers are the Sends in the limiter's queue. The channel's mutex guards them.
+// askers counts the Sends in the limiter's queue. The channel's mutex guards the fields.
 type askers struct {
 	source  *linked.Source // ends their waits
-	permits int            // that they ask for
-	n       int
-	recalls int       // senders that have recalled them; while it is not 0, none begins
-	changed sync.Cond // n or recalls is 0 again
+	permits int            // the permits that they ask for
+	n       int            // the number of askers
+	recalls int            // senders between recall and resume; while there are any, no Send becomes an asker
+	changed sync.Cond      // signals that n or recalls has become 0
 }
 
-// errAgain says that a Send has to begin again: it was recalled, or found no room yet.
+// errAgain tells a Send to start over: it was recalled, or found no room.
 var errAgain = errors.New("channel: again")
 
-// joinAskers counts the caller among the askers, and returns what ends its wait.
+// joinAskers makes the caller an asker, and returns the source that ends its wait.
 func (c *LimitedChannel[T]) joinAskers(n int) (*linked.Source, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +188,7 @@ func (c *LimitedChannel[T]) joinAskers(n int) (*linked.Source, error) {
 	return c.askers.source, nil
 }
 
-// leaveAskersLocked follows joinAskers when the limiter has answered.
+// leaveAskersLocked undoes joinAskers when the limiter has answered.
 func (c *LimitedChannel[T]) leaveAskersLocked(n int) {
 	c.askers.n--
 	c.askers.permits -= n
@@ -194,8 +197,8 @@ func (c *LimitedChannel[T]) leaveAskersLocked(n int) {
 	}
 }
 
-// recall ends the waits of the askers, and returns when all of them have left. None begins until resume
-// is called.
+// recall ends the waits of the askers, and returns when all of them have left. No Send becomes an asker
+// until resume is called.
 func (c *LimitedChannel[T]) recall() {
 	c.mu.Lock()
 	c.askers.recalls++

@@ -10,30 +10,31 @@ import (
 
 // Options configure a [LimitedChannel].
 type Options[T any] struct {
-	// Limiter grants each item its permits before the item is queued. It is required. Any limiter
-	// will do, a chain included, and several channels may share one.
+	// Limiter grants each item its permits before the item is queued. It is required; use
+	// [core.Unlimited] for no limit. Several channels may share a limiter.
 	Limiter core.Limiter
 
 	// Permits returns the number of permits that an item costs, such as its size in bytes. Nil means 1
-	// each. It is called once per send, with no lock held. A result below 0 fails the send with
-	// [core.ErrNegativePermits]. An item of 0 permits holds none, and is queued when the limiter grants
-	// a request of zero permits, which is when at least one is available.
+	// for each item. It is called once per send, with no lock held. If it returns a number below 0, the
+	// send fails with [core.ErrNegativePermits]. An item of 0 permits holds none, and is queued when the
+	// limiter grants a zero-permit request, that is, when at least one permit is available.
 	Permits func(T) int
 
-	// Capacity is the maximum number of items queued, in addition to the limiter's bound. Zero means no
-	// maximum. Items that a Chan offers do not count; those that it gives back may exceed Capacity.
+	// Capacity is the maximum number of queued items, in addition to the limiter's bound. Zero means no
+	// maximum. The item that a Chan is offering does not count; when the Chan returns it to the queue,
+	// the queue may exceed Capacity.
 	Capacity int
 
-	// Overflow says what a send does when the limiter or Capacity rejects the item. The zero value is
-	// [Reject].
+	// Overflow selects what a send does when the limiter or Capacity rejects the item. The zero value
+	// is [Reject].
 	Overflow Overflow
 
-	// OnDrop is called with each item that is dropped, by an Overflow mode or by Discard. Nil means no
-	// call. It runs on the goroutine of that send or Discard, before the method returns. The item's lease
-	// has been released, and no lock is held, so OnDrop may use the channel.
+	// OnDrop is called with each item that is dropped by an Overflow mode or by Discard. It may be nil.
+	// It runs on the goroutine that called the send or Discard, before that method returns. The item's
+	// lease has been released and no lock is held, so OnDrop may use the channel.
 	//
-	// A send in OnDrop may drop another item, and so call OnDrop again. If OnDrop sends each dropped item
-	// back to its own channel, it never returns.
+	// A send in OnDrop may drop another item and so call OnDrop again. An OnDrop that sends every dropped
+	// item back to the same channel never returns.
 	OnDrop func(T)
 }
 

@@ -7,32 +7,34 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Overflow says what a send does when the limiter or the capacity rejects the item.
+// Overflow selects what a send does when the limiter or the capacity rejects the item.
 type Overflow uint8
 
 const (
-	// Reject returns the rejection to the sender. Send waits first: in the limiter's queue, as far as
-	// its limit allows, and then for capacity.
+	// Reject returns the rejection to the sender. Send first waits: in the limiter's queue, as far as
+	// the queue's limit allows, and then for room.
 	Reject Overflow = iota
 
-	// DropOldest drops queued items, the oldest first, until the new one is granted its permits, or
-	// nothing is left to drop; then the limiter's rejection comes back. An item above the limit drops
-	// nothing.
+	// DropOldest drops queued items, oldest first, until the new item gets its permits. If nothing is
+	// left to drop, the send returns the limiter's rejection. An item that costs more than the limit
+	// drops nothing. Send first waits in the limiter's queue, as far as the queue's limit allows.
 	//
-	// With a [core.ConcurrencyLimiter] TrySend never rejects an item that an empty channel would take,
-	// whatever senders and receivers do meanwhile. Only permits that are held by other users of the
-	// limiter, by callers of ReceiveLease or by the consumer of a Chan can make it reject an item. With
-	// any other limiter, other senders may take the permits that a drop frees.
+	// With a [core.ConcurrencyLimiter] a TrySend succeeds if an empty channel would take the item,
+	// whatever other senders and receivers do at the same time. It is rejected only if the missing
+	// permits are held by other users of the limiter, by callers of ReceiveLease or by an item that a
+	// Chan offers. With any other limiter, other senders may take the permits that a drop frees.
 	//
-	// Dropping does not bring back the permits of a rate limiter. It stops once the rejection has a
-	// RetryAfter, or the limiter is replenished by hand: a rejection then costs one item.
+	// Dropping an item does not bring back the permits of a rate limiter. If the rejection has a
+	// RetryAfter, or the limiter is replenished by hand, the send therefore drops at most one item and
+	// returns the rejection.
 	DropOldest
 
-	// DropNewest is DropOldest, but drops the newest first.
+	// DropNewest is like DropOldest but drops the newest item first.
 	DropNewest
 
-	// DropIncoming drops the new item, and the send returns nil. The limiter is asked once, so the item may
-	// be dropped though a receiver is about to release permits.
+	// DropIncoming drops the new item, and the send returns nil. The limiter is asked only once, so the
+	// item may be dropped although a receiver is about to release permits. Send first waits in the
+	// limiter's queue, as far as the queue's limit allows.
 	DropIncoming
 )
 
@@ -40,7 +42,7 @@ var overflowNames = [...]string{
 	Reject: "reject", DropOldest: "drop-oldest", DropNewest: "drop-newest", DropIncoming: "drop-incoming",
 }
 
-// String returns the mode's name, as "drop-oldest".
+// String returns the mode's name, such as "drop-oldest".
 func (o Overflow) String() string {
 	if int(o) < len(overflowNames) {
 		return overflowNames[o]
@@ -48,7 +50,7 @@ func (o Overflow) String() string {
 	return fmt.Sprintf("Overflow(%d)", uint8(o))
 }
 
-// MarshalText returns the mode's name; an unknown mode is an error.
+// MarshalText returns the mode's name, or an error if the mode is unknown.
 func (o Overflow) MarshalText() ([]byte, error) {
 	if int(o) >= len(overflowNames) {
 		return nil, fmt.Errorf("channel: unknown overflow mode %d", uint8(o))
@@ -56,7 +58,7 @@ func (o Overflow) MarshalText() ([]byte, error) {
 	return []byte(o.String()), nil
 }
 
-// UnmarshalText sets the mode from its name.
+// UnmarshalText sets the mode from its name. It returns an error if the name is unknown.
 func (o *Overflow) UnmarshalText(text []byte) error {
 	for i, name := range overflowNames {
 		if name == string(text) {
@@ -70,7 +72,8 @@ func (o *Overflow) UnmarshalText(text []byte) error {
 // drops reports whether queued items are dropped to make room.
 func (c *LimitedChannel[T]) drops() bool { return c.overflow == DropOldest || c.overflow == DropNewest }
 
-// refused does what Overflow says with an item that cost n permits and was rejected with err.
+// refused handles an item of n permits that was not queued because of err. If err is a rejection,
+// Overflow decides.
 func (c *LimitedChannel[T]) refused(v T, n int, err error) error {
 	switch {
 	case !errors.Is(err, core.ErrRejected):
@@ -84,8 +87,8 @@ func (c *LimitedChannel[T]) refused(v T, n int, err error) error {
 	return err
 }
 
-// dropFor drops queued items until the limiter grants n permits for v, or nothing is left to drop, or only
-// time would help.
+// dropFor drops queued items until the limiter grants n permits for v, nothing is left to drop, or dropping
+// more cannot help.
 func (c *LimitedChannel[T]) dropFor(v T, n int, err error) error {
 	for c.dropOne() {
 		var h hold
@@ -102,8 +105,8 @@ func (c *LimitedChannel[T]) dropFor(v T, n int, err error) error {
 	return err
 }
 
-// onlyTimeHelps reports whether a rate limiter has rejected an item: it says when to come back, or that its
-// permits are replenished by hand.
+// onlyTimeHelps reports whether err is a rate limiter's rejection: the error has a RetryAfter, or the
+// limiter is replenished by hand.
 func (c *LimitedChannel[T]) onlyTimeHelps(err error) bool {
 	if rejected, ok := errors.AsType[*core.RejectedError](err); ok && rejected.RetryAfter > 0 {
 		return true
@@ -112,8 +115,8 @@ func (c *LimitedChannel[T]) onlyTimeHelps(err error) bool {
 	return ok && !r.AutoReplenishing() && r.ReplenishmentPeriod() > 0
 }
 
-// dropOne drops the item that Overflow drops first. It returns false if nothing is there, or the channel
-// is closed: then what is there is the receivers'.
+// dropOne drops the oldest or the newest item, as Overflow says. It returns false if there is none, or if
+// the channel is closed: then the remaining items are for the receivers.
 func (c *LimitedChannel[T]) dropOne() bool {
 	var a after[T]
 	c.mu.Lock()
@@ -138,8 +141,8 @@ func (c *LimitedChannel[T]) dropLocked(a *after[T]) {
 	}
 }
 
-// placeLocked queues an item that has its permits, for which it may drop another. It returns false if there
-// is still no room: items that Chans have given back may exceed the capacity.
+// placeLocked queues an item that has its permits. In a drop mode it drops at most one item to make room.
+// It returns false if there is still no room: items that Chans have returned may exceed the capacity.
 func (c *LimitedChannel[T]) placeLocked(v T, h hold, a *after[T]) bool {
 	if !c.roomLocked() && !a.dropped && c.drops() {
 		c.dropLocked(a)
@@ -151,13 +154,13 @@ func (c *LimitedChannel[T]) placeLocked(v T, h hold, a *after[T]) bool {
 	return true
 }
 
-// exceeds reports whether n permits are more than the limiter ever grants, as far as it says: then
-// dropping does not help.
+// exceeds reports whether n permits are more than the limiter's limit, so that dropping cannot help. It
+// reports false if the limiter does not report a limit.
 func (c *LimitedChannel[T]) exceeds(n int) bool {
 	r, ok := c.limiter.(core.Reporter)
 	if !ok {
 		return false
 	}
 	limit := r.Statistics().Limit
-	return limit > 0 && n > limit // 0: it does not say
+	return limit > 0 && n > limit // 0: unknown
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// TryReceive takes the oldest item and releases its lease. It returns false if nothing is queued. It
-// never waits.
+// TryReceive returns the oldest item and releases its lease. It returns false if no item is queued, or if
+// Chan channels offer all of them. It never waits.
 func (c *LimitedChannel[T]) TryReceive() (T, bool) {
 	if v, n, ok := c.popFast(); ok {
 		c.giveFast(n)
@@ -18,9 +18,8 @@ func (c *LimitedChannel[T]) TryReceive() (T, bool) {
 	return v, ok
 }
 
-// TryReceiveLease is TryReceive that leaves the item's lease to the caller, as
-// [LimitedChannel.ReceiveLease] does. If nothing is queued, it returns false and a lease that is not
-// acquired.
+// TryReceiveLease is like TryReceive but leaves the item's lease to the caller, as
+// [LimitedChannel.ReceiveLease] does. If it returns false, the lease is not acquired.
 func (c *LimitedChannel[T]) TryReceiveLease() (T, core.Lease, bool) {
 	v, h, ok := c.tryReceive(true)
 	if !ok {
@@ -29,12 +28,12 @@ func (c *LimitedChannel[T]) TryReceiveLease() (T, core.Lease, bool) {
 	return v, c.leaseOf(h), true
 }
 
-// Receive takes the oldest item and releases its lease. It waits for an item.
+// Receive waits for an item, takes the oldest, and releases its lease.
 //
-// If ctx is done, then or before an item came, Receive returns ctx.Err() and has taken none, even if items
-// are there. Once a waiting Receive has been given an item, ctx makes no difference. Waiting receivers are
-// served in the order in which they came. Once the channel is closed and empty, the error is
-// [ErrClosed], or that of CloseWithError.
+// If ctx is already done, Receive returns ctx.Err() and takes nothing, even if items are queued. If ctx
+// ends while Receive waits, it returns ctx.Err(), unless it was given an item first. Waiting receivers
+// are served in the order in which they called. When the channel is closed and empty, the error is
+// [ErrClosed] or the error given to CloseWithError.
 func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
 	if ctx.Err() == nil {
 		if v, n, ok := c.popFast(); ok {
@@ -46,12 +45,12 @@ func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
 	return v, err
 }
 
-// ReceiveLease is Receive that leaves the item's lease to the caller, who releases it when the work is
-// done. So the limiter bounds what is queued and in work, not only what is queued. The lease may
-// be released after Close, too. Beside an error the lease is not acquired.
+// ReceiveLease is like Receive but leaves the item's lease to the caller, who must release it when the
+// item has been processed. The limiter then bounds the items being processed as well as those queued. The
+// lease may be released after Close. If the error is not nil, the lease is not acquired.
 //
-// The lease has the item's permits. In a [Bounded] channel that is 1, and to release it makes room.
-// Options.Capacity does not count received items.
+// The lease has the item's permits. In a [Bounded] channel it has 1 permit, and releasing it makes room
+// for another item. Options.Capacity does not count received items.
 func (c *LimitedChannel[T]) ReceiveLease(ctx context.Context) (T, core.Lease, error) {
 	v, h, err := c.receive(ctx, true)
 	if err != nil {
@@ -60,8 +59,8 @@ func (c *LimitedChannel[T]) ReceiveLease(ctx context.Context) (T, core.Lease, er
 	return v, c.leaseOf(h), nil
 }
 
-// WaitToReceive waits until an item is there. It takes none, so another receiver may come first; call
-// TryReceive in a loop. Its errors are those of Receive.
+// WaitToReceive waits until an item can be received. It takes nothing, so another receiver may come first;
+// call WaitToReceive and TryReceive in a loop. Its errors are those of Receive.
 func (c *LimitedChannel[T]) WaitToReceive(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -77,8 +76,9 @@ func (c *LimitedChannel[T]) WaitToReceive(ctx context.Context) error {
 	}
 }
 
-// awaitItem reports whether an item is there, or the channel is closed and empty. If neither, it waits for
-// a change of that, and returns the error of a ctx that ends.
+// awaitItem reports whether an item can be received, and whether the channel is closed and empty. If
+// neither, it waits until one of them may have become true and then reports false for both, so the caller
+// asks again. If ctx ends first, it returns ctx.Err().
 func (c *LimitedChannel[T]) awaitItem(ctx context.Context) (there, over bool, err error) {
 	done := ctx.Done()
 	var w *waiter[T]
@@ -95,8 +95,8 @@ func (c *LimitedChannel[T]) awaitItem(ctx context.Context) (there, over bool, er
 	return there, over, err
 }
 
-// TryPeek returns the oldest item and leaves it; false if nothing is queued, or a Chan offers all that
-// is. When TryPeek returns, another receiver may have taken the item.
+// TryPeek returns the oldest item without taking it. It returns false if no item is queued, or if Chan
+// channels offer all of them. When TryPeek returns, another receiver may already have taken the item.
 func (c *LimitedChannel[T]) TryPeek() (T, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,9 +110,9 @@ func (c *LimitedChannel[T]) TryPeek() (T, bool) {
 	return none, false
 }
 
-// All returns an iterator over what Receive returns, until that is an error: the channel is closed and
-// empty, or ctx is done. ctx.Err and [LimitedChannel.Err] tell which. Breaking out of the loop loses no
-// item.
+// All returns an iterator that receives items until Receive returns an error: until the channel is closed
+// and empty, or ctx is done. ctx.Err and [LimitedChannel.Err] tell which. Breaking out of the loop loses
+// no item.
 func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for {
@@ -124,8 +124,8 @@ func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 	}
 }
 
-// tryReceive takes the oldest item. What it held is given back, or with keep, left to the caller; without
-// a limiter its room then stays taken.
+// tryReceive takes the oldest item and gives back what it held. With keep, it leaves that to the caller,
+// and the item's room in a Bounded channel stays taken.
 func (c *LimitedChannel[T]) tryReceive(keep bool) (v T, h hold, ok bool) {
 	var a after[T]
 	c.mu.Lock()
@@ -166,7 +166,7 @@ func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (v T, h hold
 	return w.item, w.hold, err
 }
 
-// takeLocked takes the oldest item out for a receiver; false if nothing is there.
+// takeLocked takes the oldest item for a receiver; false if there is none.
 func (c *LimitedChannel[T]) takeLocked(keep bool, a *after[T]) (v T, h hold, ok bool) {
 	v, h, ok = c.oldestLocked()
 	if !ok {
@@ -181,8 +181,8 @@ func (c *LimitedChannel[T]) takeLocked(keep bool, a *after[T]) (v T, h hold, ok 
 	return v, h, true
 }
 
-// popFast takes out the oldest item with its plain permits, if nothing follows from that: the counterpart
-// of putFast.
+// popFast is the counterpart of putFast: it takes the oldest item and its plain permits, if no sender
+// waits for the room and the channel is not closed.
 func (c *LimitedChannel[T]) popFast() (v T, n int, ok bool) {
 	if c.way != fast {
 		return v, 0, false
@@ -201,7 +201,7 @@ func (c *LimitedChannel[T]) giveFast(n int) {
 	}
 }
 
-// oldestLocked takes out the oldest item; false if nothing is there.
+// oldestLocked removes and returns the oldest item; false if there is none.
 func (c *LimitedChannel[T]) oldestLocked() (v T, h hold, ok bool) {
 	switch {
 	case len(c.returned) > 0:
@@ -214,7 +214,7 @@ func (c *LimitedChannel[T]) oldestLocked() (v T, h hold, ok bool) {
 	return v, h, true
 }
 
-// newestLocked takes out the newest item; false if nothing is there.
+// newestLocked removes and returns the newest item; false if there is none.
 func (c *LimitedChannel[T]) newestLocked() (v T, h hold, ok bool) {
 	switch {
 	case c.queue.items.n > 0:
@@ -227,7 +227,7 @@ func (c *LimitedChannel[T]) newestLocked() (v T, h hold, ok bool) {
 	return v, h, true
 }
 
-// returnRoom is the release of a lease that ReceiveLease made.
+// returnRoom is what releasing a lease of a Bounded channel does.
 func (c *LimitedChannel[T]) returnRoom() {
 	var a after[T]
 	c.mu.Lock()

@@ -2,22 +2,22 @@ package channel
 
 import "github.com/sluice-go/sluice/core"
 
-// queue is the items that are there for any receiver, oldest first, with what each holds.
+// queue holds the items that any receiver can take, oldest first, and what each holds.
 type queue[T any] struct {
 	items  ring[T]
-	costs  ring[int]        // in step with items if they hold costs
-	leases ring[core.Lease] // in step with items if they hold leases
+	costs  ring[int]        // parallel to items if holds is costs
+	leases ring[core.Lease] // parallel to items if holds is leases
 	holds  holds
 }
 
-// holds is the kind of what the items of a queue hold. It is the same for all of them, so an item that
+// holds says what kind of hold the items of a queue have. It is the same for all of them, so an item that
 // holds one plain permit takes no more memory than in a native channel.
 type holds uint8
 
 const (
 	nothing holds = iota
-	ones          // a plain permit each
-	costs         // plain permits
+	ones          // one plain permit each
+	costs         // any number of plain permits each
 	leases
 )
 
@@ -38,14 +38,14 @@ func (q *queue[T]) pop() (v T, h hold) {
 	return q.items.pop(), h
 }
 
-// pushPlain notes the plain permits of an item that is pushed.
+// pushPlain records the plain permits of the item being pushed.
 func (q *queue[T]) pushPlain(permits int) {
 	if q.holds == costs {
 		q.costs.push(permits)
 	}
 }
 
-// popPlain returns the plain permits of the item that is popped.
+// popPlain returns the plain permits of the item being popped.
 func (q *queue[T]) popPlain() int {
 	switch q.holds {
 	case ones:
@@ -69,8 +69,8 @@ func (q *queue[T]) popBack() (v T, h hold) {
 	return q.items.popBack(), h
 }
 
-// ring is a queue in a slice that grows and shrinks by powers of two. Slots that are not in use are
-// clear, so nothing is pinned.
+// ring is a queue in a slice whose length is a power of two. Unused slots are zero, so that they keep no
+// garbage alive.
 type ring[E any] struct {
 	slots []E
 	head  int // index of the oldest
@@ -78,8 +78,8 @@ type ring[E any] struct {
 }
 
 const (
-	ringFirst = 8   // slots of a ring that is used at all
-	ringKept  = 512 // a ring that is no larger does not shrink, so as not to grow again and again
+	ringFirst = 8   // slots after the first push
+	ringKept  = 512 // a ring of at most so many slots does not shrink, so that it need not grow again
 )
 
 func (r *ring[E]) push(e E) {
@@ -118,11 +118,11 @@ func (r *ring[E]) shrink() {
 	}
 }
 
-// resize moves all to new slots. Between two calls lie at least as many pushes or pops as an eighth of
-// the slots, so an item's share of the moving is constant.
+// resize moves all elements to n new slots. Between two calls there are at least as many pushes or pops as
+// an eighth of the slots, so the amortized cost per element is constant.
 func (r *ring[E]) resize(n int) {
 	slots := make([]E, n)
 	part := copy(slots, r.slots[r.head:min(r.head+r.n, len(r.slots))])
-	copy(slots[part:], r.slots[:r.n-part]) // what ran over the end
+	copy(slots[part:], r.slots[:r.n-part]) // the part that had wrapped around
 	r.slots, r.head = slots, 0
 }

@@ -9,12 +9,11 @@ import (
 
 // TrySend queues v if its permits and room are available now. It never waits for them.
 //
-// If they are not, Overflow decides. Under [Reject] v is not sent, and the error is the limiter's
+// If they are not available, Overflow decides. Under [Reject] v is not sent, and the error is the limiter's
 // *[core.RejectedError], or one with the reason "capacity reached", in which case the permits have been
-// refunded. A limiter that serves the oldest first also rejects v while other callers wait in its
-// queue. Under every Overflow, an item that costs more than the limit gets
-// [core.ErrPermitsExceedLimit], one that costs fewer than 0 permits [core.ErrNegativePermits], and any
-// item [ErrClosed] after Close.
+// refunded. A limiter that serves the oldest request first also rejects v while other callers wait in its
+// queue. Under every Overflow mode the error is [core.ErrPermitsExceedLimit] if v costs more than the
+// limit, [core.ErrNegativePermits] if it costs fewer than 0 permits, and [ErrClosed] after Close.
 func (c *LimitedChannel[T]) TrySend(v T) error {
 	n := c.cost(v)
 	if c.way == fast && c.open.Load() && c.takeFast(n) {
@@ -41,11 +40,12 @@ func (c *LimitedChannel[T]) TrySend(v T) error {
 // Send queues v. It waits for permits in the limiter's queue, as far as the queue's limit allows, and
 // then, under [Reject], for room.
 //
-// If ctx is done, then or while Send waits, Send returns ctx.Err(), and nothing is sent or held; this is
-// so too if ctx ended before a receiver made room, even if Send had not noticed yet. Once Send has been
-// given room, ctx makes no difference: v is sent. If the limiter rejects v, Overflow decides; under
-// Reject the error is the limiter's *[core.RejectedError]. If the channel is closed, then or while Send
-// waits, the error is [ErrClosed]. The other errors are those of TrySend.
+// If ctx is done before or while Send waits, Send returns ctx.Err(), and nothing is sent or held; permits
+// that Send already has are refunded. A sender whose ctx ended before a receiver made room does not get
+// that room. Once Send has been given room, v is sent, and the end of ctx has no effect. If the limiter
+// rejects v, Overflow decides; under Reject the error is the limiter's *[core.RejectedError]. If the
+// channel is closed before or while Send waits, the error is [ErrClosed]. The other errors are those of
+// TrySend.
 func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
 	n := c.cost(v)
 	if c.way == fast && ctx.Err() == nil && c.open.Load() && c.takeFast(n) {
@@ -77,14 +77,13 @@ func (c *LimitedChannel[T]) sendCosting(ctx context.Context, v T, n int) error {
 	return c.putNow(ctx, v, n, h)
 }
 
-// takeFast takes n plain permits, if items hold any.
+// takeFast takes n plain permits. It reports true without taking any if the channel has no limiter.
 func (c *LimitedChannel[T]) takeFast(n int) bool {
 	return c.plain == nil || n > 0 && c.plain.TryTake(n)
 }
 
-// putFast queues an item that holds n plain permits, or nothing, if there is room and nobody waits for it.
-// Without the copies of holds that other items need, an item takes half the time: BenchmarkChannel in
-// bench/channels.
+// putFast queues an item that holds n plain permits, or nothing, if there is room and no receiver waits.
+// It avoids the copies of holds that put makes, and takes half the time: BenchmarkChannel in bench/channels.
 func (c *LimitedChannel[T]) putFast(v T, n int) bool {
 	c.mu.Lock()
 	ok := c.open.Load() && c.receivers.first == nil && c.items.first == nil && c.roomLocked()
@@ -104,7 +103,7 @@ func (c *LimitedChannel[T]) holdOfTaken(n int) hold {
 	return hold{permits: n}
 }
 
-// putNow queues an item that cost n permits, which it holds. Under Reject it waits for room.
+// putNow queues an item that holds its n permits. Under Reject it waits for room.
 func (c *LimitedChannel[T]) putNow(ctx context.Context, v T, n int, h hold) error {
 	if c.overflow == Reject {
 		return c.putWaiting(ctx, v, h)
@@ -112,7 +111,7 @@ func (c *LimitedChannel[T]) putNow(ctx context.Context, v T, n int, h hold) erro
 	return c.put(v, n, h)
 }
 
-// put queues an item that cost n permits, which it holds. If there is no room, Overflow decides.
+// put queues an item that holds its n permits. If there is no room, Overflow decides.
 func (c *LimitedChannel[T]) put(v T, n int, h hold) error {
 	for {
 		var a after[T]
@@ -137,12 +136,13 @@ func (c *LimitedChannel[T]) put(v T, n int, h hold) error {
 // full returns the error of an item for which there is no room.
 func (c *LimitedChannel[T]) full(n int) error {
 	if c.limiter == nil {
-		return &core.RejectedError{Permits: n, Reason: "permits exhausted"} // as that limiter would say
+		return &core.RejectedError{Permits: n, Reason: "permits exhausted"} // as a concurrency limiter does
 	}
 	return &core.RejectedError{Permits: n, Reason: "capacity reached"}
 }
 
-// putWaiting queues an item that has its permits, and waits for room.
+// putWaiting waits for room and queues an item that holds its permits. If ctx is done or the channel is
+// closed before there is room, it refunds the permits.
 func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold) error {
 	done := ctx.Done()
 	var w *waiter[T]
@@ -175,10 +175,10 @@ func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold) error {
 	return nil
 }
 
-// WaitToSend waits until a send of one permit would be queued without dropping anything: until the limiter
-// grants a request of zero permits, and there is room. It takes nothing, so another sender may come
-// first; call TrySend in a loop. WaitToSend returns [ErrClosed] after Close, the limiter's error if it
-// rejects the request, and ctx.Err() if ctx is done, even if there is room.
+// WaitToSend waits until an item of one permit could be queued without dropping another: until the limiter
+// grants a zero-permit request and there is room. It takes nothing, so another sender may come first; call
+// WaitToSend and TrySend in a loop. It returns [ErrClosed] if the channel is closed, the limiter's error if
+// the limiter rejects the request, and ctx.Err() if ctx is done, even if there is room.
 func (c *LimitedChannel[T]) WaitToSend(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -1,20 +1,20 @@
 package channel
 
-// waiter is a goroutine that waits for an item, for room, or to see either. It is in a line until its
-// outcome is decided, under the channel's mutex; then ready has an element, unless it is cancelled.
+// waiter is a waiting call. It is in a line until its outcome is decided under the channel's mutex. After
+// that wake sends to ready, unless the outcome is cancelled.
 //
 // A waiter is used once: its channel belongs to the synctest bubble of the goroutine that made it, and
-// the next goroutine may be in another.
+// the next call may come from another bubble.
 type waiter[T any] struct {
 	ready      chan struct{}   // of capacity 1
-	done       <-chan struct{} // of its context
+	done       <-chan struct{} // its context's Done
 	prev, next *waiter[T]
-	line       *line[T] // nil: decided
+	line       *line[T] // nil: the outcome is decided
 	outcome    outcome
 
-	item  T    // a sender's, or what a receiver got
-	hold  hold // the item's
-	keeps bool // a receiver that keeps the lease
+	item  T    // the item to send, or the item received
+	hold  hold // what the item holds
+	keeps bool // the receiver keeps the lease
 }
 
 type outcome uint8
@@ -26,8 +26,8 @@ const (
 	cancelled
 )
 
-// newWaiter returns a waiter whose context has that channel. A context may be anybody's code: its Done is
-// called before the mutex is taken.
+// newWaiter returns a waiter that is cancelled when done is closed. The caller calls ctx.Done before it
+// takes the mutex, because a context may be user code.
 func newWaiter[T any](done <-chan struct{}) *waiter[T] {
 	return &waiter[T]{ready: make(chan struct{}, 1), done: done}
 }
@@ -59,9 +59,9 @@ func (q *line[T]) remove(w *waiter[T]) {
 	w.line, w.prev, w.next = nil, nil, nil
 }
 
-// decide takes out and returns the first waiter that has not been cancelled, with outcome o; nil if there
-// is none. A waiter whose context was done before is cancelled, even if it has not noticed yet: the
-// outcome would come after the fact.
+// decide removes the first waiter whose context is not done, sets its outcome to o and returns it; nil if
+// there is none. Waiters before it whose contexts are done are cancelled, even if they have not noticed
+// yet: their contexts ended first.
 func (q *line[T]) decide(o outcome) *waiter[T] {
 	for w := q.first; w != nil; w = q.first {
 		q.remove(w)
@@ -76,7 +76,7 @@ func (q *line[T]) decide(o outcome) *waiter[T] {
 	return nil
 }
 
-// decideAll takes out all waiters, and adds them to the list to wake.
+// decideAll decides all waiters, and adds them to the list to wake.
 func (q *line[T]) decideAll(o outcome, woken *waiter[T]) *waiter[T] {
 	for w := q.decide(o); w != nil; w = q.decide(o) {
 		w.next, woken = woken, w
@@ -84,19 +84,19 @@ func (q *line[T]) decideAll(o outcome, woken *waiter[T]) *waiter[T] {
 	return woken
 }
 
-// wake resumes the waiters in the list. It is called after the mutex has been released, so that
-// they do not run into it.
+// wake resumes the waiters in the list. It is called after the mutex has been released, so that they do
+// not block on it at once.
 func wake[T any](w *waiter[T]) {
 	for w != nil {
-		next := w.next // from the next line on, w is its owner's
+		next := w.next // after the send below, w belongs to its goroutine
 		w.next = nil
-		w.ready <- struct{}{} // has room: an outcome is decided once
+		w.ready <- struct{}{} // never blocks: an outcome is decided once
 		w = next
 	}
 }
 
-// park waits until the outcome of w is decided or its context is done, whichever comes first,
-// whatever select says.
+// park waits until the outcome of w is decided or its context is done, and returns the outcome. If both
+// have happened, the outcome that was decided under the mutex counts, whichever case select picks.
 func (c *LimitedChannel[T]) park(w *waiter[T]) outcome {
 	if w.done == nil {
 		<-w.ready
