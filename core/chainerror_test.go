@@ -75,14 +75,14 @@ func TestStressErrorsOfAChain(t *testing.T) {
 						var cancel context.CancelFunc
 						switch random.IntN(3) {
 						case 0:
-							ctx, cancel = context.WithTimeout(context.Background(), time.Duration(random.IntN(100))*time.Microsecond)
+							ctx, cancel = context.WithTimeout(t.Context(), time.Duration(random.IntN(100))*time.Microsecond)
 						case 1:
 							want = context.Canceled
-							ctx, cancel = context.WithCancel(context.Background())
+							ctx, cancel = context.WithCancel(t.Context())
 							go cancel()
 						default:
 							want = own
-							mine := &ownCtx{Context: context.Background(), done: make(chan struct{})}
+							mine := &ownCtx{Context: t.Context(), done: make(chan struct{})}
 							ctx, cancel = mine, func() {}
 							go mine.end(own)
 						}
@@ -110,7 +110,7 @@ func TestStressCloseOfAChain(t *testing.T) {
 				for range 8 {
 					group.Go(func() {
 						for {
-							ctx, cancel := context.WithTimeout(context.Background(), 300*time.Microsecond)
+							ctx, cancel := context.WithTimeout(t.Context(), 300*time.Microsecond)
 							_, err := c.Acquire(ctx, 1)
 							cancel()
 							if err == core.ErrClosed { //nolint:errorlint // that very error
