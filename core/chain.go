@@ -16,9 +16,9 @@ import (
 // [Chain].
 //
 // TryAcquire and Acquire ask the limiters one after the other, in the order given. Acquire
-// waits for one limiter before it asks the next, so put limiters that reject for a long time
-// first, and limiters whose permits are expensive to hold last. If a limiter rejects, fails or
-// panics, or the context is done, the permits already taken are refunded, last first, and that
+// waits for one limiter before it asks the next, so put limiters that reject permanently first,
+// and limiters whose permits are expensive to hold last. If a limiter rejects, fails or panics,
+// or the context is done, the permits already taken are refunded, last first, and that
 // limiter's own lease and error are returned; [LimiterName] in its metadata says which limiter
 // it was. The limiters' own statistics still count the grants that were refunded. If all
 // limiters grant, the combined lease releases their leases last first. Its metadata is the

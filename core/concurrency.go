@@ -270,8 +270,8 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	return l.update(o.terms())
 }
 
-// IdleFor reports whether no permit is held, and a lower bound of how long that has been so:
-// the time is counted from when a call of IdleFor or Statistics, or a release that served
+// IdleFor returns a lower bound of how long no permit has been held, and whether none is held.
+// The time is counted from when a call of IdleFor or Statistics, or a release that served
 // waiters, first saw the limiter idle.
 func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.IdleFor() }
 

@@ -10,12 +10,12 @@ import (
 // From then on l and its copies are spent: releasing, refunding or settling them does nothing.
 //
 // If the grant has cost less, Settle gives the difference back and serves the waiters that now
-// fit. At the instant of the grant a rate limiter takes back all of it; later it takes back
-// only what is certain to be still missing because of the grant, so a late Settle never lets
-// the limiter grant more than it would have granted otherwise. A window takes back all of it as
-// long as the segment of the grant counts. For grants from before a Reset or an Update, a rate
-// limiter takes nothing back, except that a window does so if the Update did not change the
-// boundaries of its segments.
+// fit. A concurrency limiter takes back all of it. At the instant of the grant a rate limiter
+// takes back all of it; later it takes back only what is certain to be still missing because of
+// the grant, so a late Settle never lets the limiter grant more than it would have granted
+// otherwise. A window takes back all of it as long as the segment of the grant counts. For
+// grants from before a Reset or an Update, a rate limiter takes nothing back, except that a
+// window does so if the Update did not change the boundaries of its segments.
 //
 // If the grant has cost more, Settle takes the difference at once, even above the limit:
 // nothing is available until that debt is paid, by time or by releases. Settle does not wait,
