@@ -1,14 +1,14 @@
 // Package sluice is the root of a library of rate-limited concurrency primitives. It holds
 // no code: import the packages below.
 //
-// A limiter hands out permits as a lease, and the same limiter plugs into a channel, a pipe,
+// A limiter grants permits as a lease, and the same limiter works with a channel, a pipe,
 // a reader, a worker pool, an HTTP server, a map of keys or Redis:
 //
 //	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20)) // 100 a second, 20 at once
 //	if err != nil {
 //		return err
 //	}
-//	lease, err := limiter.Acquire(ctx, 1) // waits its turn; TryAcquire does not wait
+//	lease, err := limiter.Acquire(ctx, 1) // waits in the queue; TryAcquire does not wait
 //	if err != nil {
 //		return err
 //	}
@@ -23,7 +23,7 @@
 //   - adaptive: a concurrency limit that follows latency, and load shedding.
 //   - redislimit (a module of its own): limiters shared by many processes, on Redis.
 //
-// # What a limiter plugs into
+// # What uses a limiter
 //
 //   - channel: a channel whose queued items hold leases.
 //   - pipe: an in-memory pipe and a pair of connections; permits are bytes.
