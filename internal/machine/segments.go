@@ -156,6 +156,9 @@ func (w *Segments) giveBack(t *Terms, now int64, g Grant, n int, _ *Bucket) int 
 	if w.taken -= n; w.taken == 0 && n > 0 {
 		w.full = now
 	}
+	for c := w.counts; c.len > 0 && c.at(c.len-1).taken == 0; {
+		c.len-- // what is taken and given back again and again leaves nothing behind
+	}
 	return n
 }
 
@@ -199,12 +202,7 @@ func (w *Segments) whole(t *Terms, now int64) int64 {
 	if w.taken == 0 {
 		return now
 	}
-	for i := w.counts.len - 1; i > 0; i-- {
-		if s := w.counts.at(i); s.taken > 0 {
-			return t.Back(s.index)
-		}
-	}
-	return t.Back(w.counts.at(0).index)
+	return t.Back(w.counts.at(w.counts.len - 1).index) // never one of which all was given back
 }
 
 func (w *Segments) idle(*Terms) (int64, bool) { return w.full, w.taken == 0 }
