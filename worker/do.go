@@ -7,15 +7,15 @@ import (
 
 var errNilFunc = errors.New("worker: the function is nil")
 
-// Do runs f on the pool, under a lease of one permit, and returns its result. The error of a
-// panic is a *[PanicError], that of runtime.Goexit is [ErrGoexit]. Do submits f as
-// [Pool.Submit] does, and returns the errors of Submit with the zero T. No error of Do is
-// returned by Pool.Wait.
+// Do runs f on the pool, under a lease of one permit, and returns its result. If f panics, the
+// error is a *[PanicError]; if f calls runtime.Goexit, it is [ErrGoexit]. Do submits f as
+// [Pool.Submit] does; if that fails, Do returns the error with the zero T. Pool.Wait does not
+// return the errors of Do.
 //
-// f's context is derived from ctx. It also ends when Close cancels, and when f has returned.
-// When ctx is done Do returns ctx.Err() at once. If f has not started by then it never
-// does, and its room in the queue is free; if it runs, its context is done and its result
-// is lost.
+// f's context is derived from ctx. It also ends when [Pool.Close] cancels, and when f has
+// returned. When ctx is done, Do returns ctx.Err() at once. If f has not started by then, it
+// never runs, and its room in the queue is free. If f is running, its context is done and its
+// result is discarded.
 func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error)) (T, error) {
 	var none, result T
 	if err := ctx.Err(); err != nil {

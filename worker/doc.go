@@ -1,34 +1,40 @@
 // Package worker runs tasks on a pool of goroutines, each task under a lease of a limiter.
 //
 //	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8, QueueLimit: 100})
+//	if err != nil {
+//		return err
+//	}
 //	pool, err := worker.New(worker.Options{Limiter: limiter})
+//	if err != nil {
+//		return err
+//	}
 //	group := pool.Group(ctx)
 //	for _, url := range urls {
 //		group.Go(func(ctx context.Context) error { return fetch(ctx, url) })
 //	}
-//	err = group.Wait() // at most 8 at once; the first error cancels the rest
+//	return group.Wait() // at most 8 fetches at once; the first error cancels the rest
 //
-// The limiter sets the limit: a concurrency limiter bounds how many tasks run at once, a
-// rate limiter how many start, and a chain of both does both. Pools, channels and servers
-// may share a limiter, and its limits may change while tasks run. The pool adds the
-// goroutines, a queue, results and the containment of panics.
+// A concurrency limiter bounds how many tasks run at once, a rate limiter bounds how many
+// start in a period, and a [core.Chain] of the two bounds both. Pools, channels and servers
+// may share a limiter, and its limit may change while tasks run. The pool adds the
+// goroutines, a queue, results and recovery from panics.
 //
 // # Which call to use
 //
 //   - [Pool.Group] is for tasks that belong together, as with errgroup: their context ends
-//     with the caller's and with the first error, and no task runs after Wait.
+//     with the caller's and at the first error, and no task runs after [Group.Wait] returns.
 //   - [Do] runs one function and returns its result.
 //   - [Map] runs a function over a sequence and yields the results in order.
-//   - [Pool.Submit] is for tasks that outlive their caller: the context given to Submit does
-//     not reach the task, so a timeout of the caller leaves the task running. [Pool.Wait]
-//     returns the errors.
-//   - [Pool.TrySubmit] never waits.
+//   - [Pool.Submit] is for tasks that outlive their caller: the context given to Submit is not
+//     passed to the task, so a timeout of the caller leaves the task running. [Pool.Wait]
+//     returns the tasks' errors.
+//   - [Pool.TrySubmit] is Submit that never waits.
 //
-// A pool starts goroutines when there is work and ends them when there is none. A pool at
-// rest holds none, and need not be closed to be collected. [Pool.Close] stops it from
-// accepting tasks and waits for those it has accepted.
+// A pool starts goroutines when there is work and ends them when there is none. An idle pool
+// has no goroutines, and is garbage-collected even if it was never closed. [Pool.Close] stops
+// the pool from accepting tasks and waits for the tasks that it has accepted.
 //
 // In the terminology of the Go memory model, a call that submits a task synchronizes before
-// the start of the task, and the end of the task synchronizes before the return of a Wait,
-// Group.Wait, Do, Map or Close that waited for it.
+// the start of the task, and the end of the task synchronizes before the return of a
+// Pool.Wait, Group.Wait, Do, Map or Close that waited for it.
 package worker

@@ -11,37 +11,37 @@ import (
 )
 
 var (
-	// ErrClosed is returned by calls that submit to a closed pool, or that wait to submit
-	// when the pool is closed. It matches [core.ErrClosed]. It is also the cause of the tasks'
-	// context when Close cancels, and the error of tasks that Close cancels before they start.
+	// ErrClosed is returned by calls that submit to a closed pool, and by calls that are waiting
+	// to submit when the pool is closed. It matches [core.ErrClosed]. When Close cancels,
+	// ErrClosed is the cause of the tasks' contexts and the error of the queued tasks.
 	ErrClosed = closed.Error("worker", core.ErrClosed)
 
-	// ErrGoexit is the error of a task that called runtime.Goexit, as t.FailNow does.
+	// ErrGoexit is the error of a task that called runtime.Goexit, for example by t.FailNow.
 	ErrGoexit = errors.New("worker: task called runtime.Goexit")
 
 	errNilTask = errors.New("worker: the task is nil")
 )
 
-// PanicError is the error of a task that panicked. It is also the error of a task whose
-// limiter panicked on a worker's goroutine; the message then names the limiter.
+// PanicError is the error of a task that panicked. It is also the error of a task for which
+// the limiter panicked; the message then says so.
 type PanicError struct {
 	Value any    // the value of the panic
-	Stack []byte // the stack of the goroutine at the panic, as by debug.Stack
+	Stack []byte // the stack of the panicking goroutine, as returned by debug.Stack
 
-	culprit string // what panicked
+	culprit string // "task", "limiter" or "OnPanic"
 }
 
-// caught returns the error for a value just recovered.
+// caught returns the error for a recovered value.
 func caught(value any, culprit string) *PanicError {
 	return &PanicError{Value: value, Stack: debug.Stack(), culprit: culprit}
 }
 
-// Error returns what panicked and the value, without the stack.
+// Error returns a message that says what panicked, with the value and without the stack.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("worker: %s panicked: %v", cmp.Or(e.culprit, "task"), e.Value)
 }
 
-// Unwrap returns Value if it is an error, else nil.
+// Unwrap returns Value if it is an error, and nil otherwise.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err

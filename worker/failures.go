@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// keptFailures is the maximum number of errors that a pool keeps for the next Wait, so that
-// a pool whose tasks fail for months without a Wait does not grow.
+// keptFailures is the maximum number of errors that a pool keeps for the next Wait. It bounds
+// the memory of a pool on which Wait is never called.
 const keptFailures = 100
 
-// failures are the errors of tasks that no Wait has returned.
+// failures are the tasks' errors that no Wait has returned yet.
 type failures struct {
 	first []error
 	more  uint64

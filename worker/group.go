@@ -7,14 +7,15 @@ import (
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// Group is a set of tasks that belong together, as with errgroup.WithContext, under the
-// pool's limit. The tasks' context ends with the context given to [Pool.Group], with the
-// group's first error or panic, when Close cancels, and when Wait returns.
+// Group is a set of tasks that belong together, as with errgroup.WithContext, run under the
+// pool's limit. Create one with [Pool.Group]. The tasks' context ends with the context given to
+// Pool.Group, at the group's first error or panic, when [Pool.Close] cancels, and when Wait
+// returns.
 //
-// Call [Group.Go] for each task and [Group.Wait] once at the end, which frees what the group
-// holds. A group is used once: after Wait it starts nothing. Groups of one pool share its
-// limit, its queue and nothing else. A task of the pool may use a group of the same pool only
-// if enough permits are left: it keeps its own lease while it waits.
+// Call [Group.Go] for each task, and then [Group.Wait], which also frees the group's context.
+// A group cannot be reused: after Wait it starts no task. Groups of one pool share the pool's
+// limit and queue, and nothing else. A task that uses a group of its own pool keeps its lease
+// while it waits for the group, so the limiter needs permits for both.
 //
 // A Group is safe for concurrent use; its tasks may call Go.
 type Group struct {
@@ -23,9 +24,9 @@ type Group struct {
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
-	tasks   int           // given to Go and not ended
-	stopped chan struct{} // closed when tasks is 0 again; nil: no Wait call waits
-	err     error         // the first
+	tasks   int           // tasks given to Go that have not ended
+	stopped chan struct{} // closed when tasks becomes 0; nil: no Wait call is waiting
+	err     error         // the first error
 }
 
 // Group returns an empty group whose tasks' context is derived from ctx.
@@ -34,24 +35,25 @@ func (p *Pool) Group(ctx context.Context) *Group {
 	return &Group{pool: p, ctx: p.life.Begin(ctx), cancel: cancel}
 }
 
-// Go runs a task under a lease of one permit. It waits until the task is admitted or, if
-// the pool has a queue, queued; if the pool is busy it waits even if the limiter rejects
-// every waiter. Once the group's context has ended Go starts nothing, and a task that waits
-// for its lease never runs. So unlike with errgroup, a task given to Go may never be called.
+// Go runs a task under a lease of one permit. It waits until the task has its lease or is in
+// the pool's queue, even if the limiter has no queue: if the limiter rejects the task, Go asks
+// again. After the group's context has ended, Go starts nothing, and a task that is still
+// waiting for its lease never runs. Unlike with errgroup, a task given to Go may therefore
+// never be called.
 //
-// An error that keeps a task from being admitted, such as [ErrClosed], a closed limiter's
-// or ctx.Err(), is an error of the group, as is a nil task.
+// An error that keeps a task from running becomes the group's error, such as [ErrClosed],
+// [core.ErrClosed] of a closed limiter, ctx.Err(), or the error for a nil task.
 func (g *Group) Go(t Task) { g.GoN(1, t) }
 
-// GoN is Go for a task whose lease has the given number of permits, which are checked as by
-// [Pool.SubmitN].
+// GoN is Go for a task whose lease has the given number of permits. Invalid numbers are errors
+// of the group, the same as those of [Pool.SubmitN].
 func (g *Group) GoN(permits int, t Task) {
 	g.mu.Lock()
 	g.tasks++
 	g.mu.Unlock()
 	var err error
 	submitted := false
-	defer func() { // the limiter may panic, too
+	defer func() { // deferred, because the limiter may panic
 		if !submitted {
 			g.settle(1, err)
 		}
@@ -63,12 +65,13 @@ func (g *Group) GoN(permits int, t Task) {
 	}
 }
 
-// Wait waits until all tasks of the group have ended, and returns the group's first error: a
-// task's own, a *[PanicError] for a panic, [ErrGoexit], or the error of a Go. Later errors
-// are lost; most are the consequences of the first. No task of the group runs after Wait.
+// Wait waits until all tasks of the group have ended, and returns the group's first error: an
+// error that a task returned, a *[PanicError] for a panic, [ErrGoexit], or an error of Go.
+// Later errors are discarded; most are consequences of the first. No task of the group runs
+// after Wait has returned.
 //
-// When the group's context ends, queued tasks of the group are removed at once; Wait still
-// waits for those that run.
+// If the group's context ends, Wait removes the group's tasks from the queue at once, and
+// still waits for those that are running.
 func (g *Group) Wait() error {
 	g.mu.Lock()
 	if g.tasks > 0 && g.stopped == nil {
@@ -92,7 +95,7 @@ func (g *Group) Wait() error {
 	return g.err
 }
 
-// fail notes an error. The first ends the group's context, before fail returns.
+// fail records an error. The first error ends the group's context before fail returns.
 func (g *Group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,7 +109,7 @@ func (g *Group) failLocked(err error) {
 	}
 }
 
-// settle notes that n tasks have ended, each with err.
+// settle records that n tasks have ended, each with err.
 func (g *Group) settle(n int, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

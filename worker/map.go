@@ -10,36 +10,36 @@ import (
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// How far Map runs ahead of its consumer: maxAhead bounds the limiter's limit and the queue;
-// a rate limiter does not say how many tasks run at once, so rateAhead stands for its limit.
+// How far Map runs ahead of its consumer. maxAhead bounds each of the two terms of ahead. A rate
+// limiter's limit does not say how many tasks run at once, so rateAhead takes its place.
 const (
 	maxAhead  = 1024
 	rateAhead = 256
 )
 
-// Map runs f on the pool for each input, each under a lease of one permit, and yields the
-// results in the order of the inputs, each as soon as it and those before it are complete. A
-// slow input does not hold back a finished result. If the pool is busy Map waits, even if
-// the limiter has no queue.
+// Map returns a sequence that runs f on the pool for each input, under a lease of one permit
+// each, and yields the results in the order of the inputs. A result is yielded as soon as it
+// and all results before it are complete, even while in blocks before its next input. If the
+// pool is busy, Map waits, even if the limiter has no queue.
 //
-// Map takes inputs ahead of its consumer: at most Options.Workers plus Options.Queue. If
-// Workers is 0, the limiter's limit takes its place, or 256 for a rate limiter. Each part is
-// at most 1024.
+// Map reads inputs ahead of its consumer: up to Options.Workers plus Options.Queue, and two
+// more. If Workers is 0, the limiter's limit takes its place, or 256 for a rate limiter. Each
+// of the two terms is at most 1024.
 //
-// An error of f is yielded in its place, with the value that f returned, and the rest goes
-// on; a panic of f is yielded as its *[PanicError]. If ctx is done, then or later, Map
-// yields ctx.Err() with the zero Out, and ends. If the pool is closed, Map yields the
-// results of the inputs it has submitted, then [ErrClosed], and ends. If Close cancels, Map
-// yields ErrClosed at once, and ends. No error of Map is returned by Pool.Wait.
+// If f returns an error, Map yields it with the value that f returned, and continues. If f
+// panics, Map yields a *[PanicError] and continues. If ctx is done before or during the loop,
+// Map yields ctx.Err() with the zero Out and stops. If the pool is closed, Map yields the
+// results of the inputs already submitted and then [ErrClosed], and stops. If [Pool.Close]
+// cancels, Map yields ErrClosed at once and stops. Pool.Wait does not return the errors of Map.
 //
-// f's context is derived from ctx. It also ends when the loop ends, in whatever way, and
-// when Close cancels. Map waits for the calls of f to return before the loop ends.
+// f's context is derived from ctx. It also ends when the loop ends for any reason, and when
+// Close cancels. Before the loop ends, Map waits for all running calls of f to return.
 //
-// in runs in its own goroutine, which ends when in yields or returns after the end of the
-// loop. Map does not wait for an input that blocks; let what blocks there end with the same
-// ctx. A panic of in comes out of the loop.
+// in runs in its own goroutine. After the loop has ended, that goroutine ends when in next
+// yields or returns. Map does not wait for an in that blocks, so in should stop when ctx is
+// done. A panic of in is raised in the loop.
 //
-// Nothing happens until the sequence is ranged over. Each range runs it anew.
+// Map itself starts nothing; each range over the sequence runs in and f from the beginning.
 func Map[In, Out any](
 	ctx context.Context, p *Pool, in iter.Seq[In], f func(context.Context, In) (Out, error),
 ) iter.Seq2[Out, error] {
@@ -80,26 +80,26 @@ func (p *Pool) ahead() int {
 	return min(workers, maxAhead) + min(p.queue, maxAhead)
 }
 
-// mapping is a range over a Map.
+// mapping is one range over the sequence of a Map.
 type mapping[In, Out any] struct {
 	p       *Pool
 	ctx     *linked.Call // f's; ends with the loop
-	open    *linked.Call // ends when no more inputs are accepted
+	open    *linked.Call // ends when the pool is closed
 	f       func(context.Context, In) (Out, error)
-	pending chan *result[Out] // submitted, or about to be, in order; closed after the last
+	pending chan *result[Out] // the results to come, in order; closed after the last
 
-	// The reader is the goroutine that runs the input. inside has an element while the reader
-	// runs Map's code, and for good once the loop has ended. quiet is closed when the reader
-	// has ended.
+	// The reader is the goroutine that runs in. inside holds an element while the reader runs
+	// Map's code rather than in's, and permanently after the loop has ended. quiet is closed
+	// when the reader has ended.
 	inside chan struct{}
 	quiet  chan struct{}
 
 	// How the input ended. The reader sets them before it closes pending.
 	panicked any
 	exited   bool
-	cut      bool // the context ended before the input
+	cut      bool // Map stopped in before its end
 
-	current *result[Out] // the consumer waits for it
+	current *result[Out] // the result that the consumer waits for
 }
 
 // result is the place of one input.
@@ -107,7 +107,7 @@ type result[Out any] struct {
 	call
 
 	out  Out
-	last bool // there is no more, as the pool refused this one; set before done is closed
+	last bool // the pool or the limiter is closed, so this is the last; set before done is closed
 }
 
 // read submits the inputs.
@@ -135,8 +135,8 @@ func (m *mapping[In, Out]) read(in iter.Seq[In]) {
 	m.exited = false
 }
 
-// submit makes a place for the input's result and submits the input. It reports whether
-// another input can follow. If the limiter panics here, that is the input's error.
+// submit appends the input's result to pending and submits the input. It reports whether
+// another input can follow. If the limiter panics here, the panic is the input's error.
 func (m *mapping[In, Out]) submit(v In) (more bool) {
 	r := &result[Out]{call: call{ctx: m.ctx, done: make(chan struct{})}}
 	select {
@@ -171,7 +171,7 @@ func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
 		select {
 		case m.current, more = <-m.pending:
 		case <-m.open.Done():
-			select { // after the last result the end of the input comes first
+			select { // pending results, and the end of in, come before ErrClosed
 			case m.current, more = <-m.pending:
 			default:
 				yield(none, m.open.Ended())
@@ -205,12 +205,13 @@ func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
 	}
 }
 
-// end ends what still goes on: the tasks, and the reader unless it is in the input's code.
+// end stops the tasks and waits for them. It also stops the reader, but does not wait for it
+// while it runs in's code.
 func (m *mapping[In, Out]) end() {
 	m.ctx.End()
 	m.open.End()
 	select {
-	case m.inside <- struct{}{}: // the reader is in the input's code, and comes back no more
+	case m.inside <- struct{}{}: // the reader is in in's code, and can no longer enter Map's
 	case <-m.quiet:
 	}
 	if m.current != nil {
@@ -229,7 +230,7 @@ func (m *mapping[In, Out]) end() {
 	}
 }
 
-// await waits for the end of a task, unless it is still queued: then it never starts.
+// await waits for the end of a task. A task that is still queued is dropped instead.
 func (m *mapping[In, Out]) await(r *result[Out]) {
 	if m.p.takeBack(&r.call, nil, context.Canceled) == 0 {
 		<-r.done

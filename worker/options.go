@@ -10,26 +10,26 @@ import (
 
 // Options configure a [Pool].
 type Options struct {
-	// Limiter grants the lease that each task runs under, and gets it back when the task
-	// ends. It is required; use [core.Unlimited] for tasks that need no limit. The pool
-	// never closes it.
+	// Limiter grants the lease that each task runs under. The pool releases the lease when the
+	// task ends. Limiter is required; use [core.Unlimited] for no limit. The pool never closes
+	// it.
 	Limiter core.Limiter
 
-	// Workers is the maximum number of goroutines. 0 means one for each task that the
-	// limiter admits, and one more while a queued task waits in the limiter. It must not be
+	// Workers is the maximum number of goroutines. 0 means no maximum: one for each task that
+	// the limiter admits, and one more while a queued task waits for its lease. It must not be
 	// negative.
 	Workers int
 
-	// Queue is the maximum number of tasks that are accepted but have no lease yet. One of
-	// them at most waits in the limiter. 0 means no queue: Submit waits until its task is
-	// admitted. It must not be negative.
+	// Queue is the maximum number of accepted tasks that have no lease yet. Only the first of
+	// them waits in the limiter. 0 means no queue: Submit waits until the limiter has granted
+	// its task a lease. It must not be negative.
 	Queue int
 
 	// OnPanic is called with the value and the stack of each panic of a task. It runs on the
-	// worker's goroutine, after the lease is released and before the Wait, Do or Map that
-	// waits for the task returns; no lock is held. Calls may be concurrent. If OnPanic is nil,
-	// Pool.Wait returns the panic as a *[PanicError]. Do, Map and Group.Wait return the
-	// *[PanicError] in any case.
+	// worker's goroutine with no lock held, after the lease is released and before a Wait, Do
+	// or Map that waits for the task returns. It must be safe for concurrent calls. If OnPanic
+	// is nil, Pool.Wait returns the panic as a *[PanicError]. Do, Map and Group.Wait return the
+	// *[PanicError] whether or not OnPanic is set.
 	OnPanic func(value any, stack []byte)
 }
 

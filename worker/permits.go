@@ -12,15 +12,17 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// permits is the pool's limiter, and how the pool asks it. The pool gives back what each task
-// holds exactly once, so it needs no lease where the limiter has plain permits. Plain
-// permits cost an atomic swap and call no user code, so Pool.mu may be held.
+// permits is the pool's limiter and the ways to ask it.
+//
+// Plain permits are permits without a lease: they must be given back exactly once, which the
+// pool does. A *core.ConcurrencyLimiter has them. To take or give them is one atomic swap and
+// calls no user code, so Pool.mu may be held.
 type permits struct {
 	limiter core.Limiter
 	plain   direct.Permits // nil: the limiter has none
 }
 
-// ways lead to a concurrency limiter's plain permits.
+// ways gives access to a concurrency limiter's plain permits.
 var ways = direct.Core[core.Lease]()
 
 func permitsOf(l core.Limiter) permits {
@@ -31,10 +33,10 @@ func permitsOf(l core.Limiter) permits {
 	return s
 }
 
-// hasPlain reports whether a task of n permits can hold plain ones.
+// hasPlain reports whether a task of n permits holds plain permits rather than a lease.
 func (s *permits) hasPlain(n int) bool { return s.plain != nil && n > 0 }
 
-// tryPlain takes n plain permits if it can.
+// tryPlain takes n plain permits if they are available.
 func (s *permits) tryPlain(n int) bool { return s.hasPlain(n) && s.plain.TryTake(n) }
 
 // limit returns the limiter's limit; math.MaxInt if it is unknown.
@@ -72,12 +74,12 @@ func (s *permits) refund(a *admitted) {
 	}
 }
 
-// If the following methods succeed with a lease that is not acquired, the task has plain
-// permits.
+// If one of the following methods succeeds but returns a lease that is not acquired, it has
+// taken plain permits.
 
-// try takes n permits if they are available now. If not, no rejection is counted: a reader
-// of the limiter's statistics would take it for a task that was turned away. The error
-// is one that waiting would not change.
+// try takes n permits if they are available now. If not, it reports false, and the limiter
+// counts no rejection, since no task has been rejected. It returns an error only if waiting
+// would not help.
 func (s *permits) try(n int) (l core.Lease, ok bool, err error) {
 	if s.tryPlain(n) {
 		return l, true, nil
@@ -97,7 +99,7 @@ func (s *permits) try(n int) (l core.Lease, ok bool, err error) {
 	return l, false, err
 }
 
-// ask acquires n permits by the limiter's own rules.
+// ask acquires n permits, waiting and being rejected by the limiter's own rules.
 func (s *permits) ask(ctx context.Context, n int) (core.Lease, error) {
 	if s.hasPlain(n) {
 		return core.Lease{}, s.plain.Take(ctx, n)
@@ -115,16 +117,16 @@ func (s *permits) ask(ctx context.Context, n int) (core.Lease, error) {
 // errNoLease is the error for a limiter that breaks its contract.
 var errNoLease = errors.New("worker: the limiter returned neither a lease nor an error")
 
-// The pauses between two requests for a task that the limiter keeps rejecting although
-// permits are available, because other callers queue there or are faster. A task is late by
-// maxPause at most, and asks no more often.
+// The pauses between two requests for a task that the limiter keeps rejecting although permits
+// are available, because other callers wait in its queue or are faster. A task starts at most
+// maxPause late, and in the long run asks no more often than that.
 const (
 	minPause = time.Millisecond
 	maxPause = 50 * time.Millisecond
 )
 
-// persist acquires n permits for a task that the pool has accepted or that must not be
-// rejected: if the limiter rejects it, for want of a queue or by eviction, persist asks again.
+// persist acquires n permits for a task that must not be rejected. If the limiter rejects the
+// request, because its queue is full or has evicted it, persist waits and asks again.
 func (s *permits) persist(ctx context.Context, n int) (core.Lease, error) {
 	for pause := time.Duration(0); ; pause = min(max(minPause, 2*pause), maxPause) {
 		l, err := s.ask(ctx, n)
@@ -132,7 +134,8 @@ func (s *permits) persist(ctx context.Context, n int) (core.Lease, error) {
 		if err == nil || !errors.As(err, &rejected) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errNoLease) {
 			return l, err
 		}
-		// At first RetryAfter is trusted. Later it was wrong, or another caller was faster.
+		// The first time, RetryAfter alone decides. If the limiter rejects again, RetryAfter was
+		// wrong or another caller was faster, so the pause grows.
 		if err = sleep(ctx, max(pause, rejected.RetryAfter)); err == nil && rejected.RetryAfter <= 0 {
 			err = s.awaitOne(ctx, max(minPause, pause))
 		}
@@ -142,8 +145,8 @@ func (s *permits) persist(ctx context.Context, n int) (core.Lease, error) {
 	}
 }
 
-// awaitOne waits until a permit is available: a zero-permit request waits outside the
-// limiter's queue limit. If it is rejected, awaitOne pauses.
+// awaitOne waits until a permit is available. It makes a zero-permit request, which does not
+// count against the limiter's queue limit. If that is rejected, awaitOne sleeps for pause.
 func (s *permits) awaitOne(ctx context.Context, pause time.Duration) error {
 	l, err := s.ask(ctx, 0)
 	if err == nil {

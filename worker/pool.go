@@ -9,51 +9,52 @@ import (
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// Pool runs tasks, each under a lease of its limiter. Make it with [New]; the zero Pool
-// refuses tasks with [ErrClosed]. It is safe for concurrent use.
+// Pool runs tasks, each under a lease of its limiter. Create one with [New]; submitting to the
+// zero Pool returns [ErrClosed]. A Pool is safe for concurrent use.
 //
 // Most callers want [Pool.Group] for tasks that belong together, or [Do] and [Map] for
 // results. Queued tasks start in the order in which they were accepted.
 //
-// A task may submit to its own pool, but should use TrySubmit: while it waits in Submit, Do
-// or Group.Go it keeps a lease that others, perhaps the very task it submits, wait for. A
-// task that calls Wait or Close of its own pool waits for itself.
+// A task that submits to its own pool should use TrySubmit. In Submit, Do or Group.Go it would
+// keep its lease while it waits, and the new task may be waiting for that very lease. A task
+// that calls Wait or Close on its own pool deadlocks.
 type Pool struct {
 	permits
 	onPanic    func(any, []byte)
-	most       int    // the maximum number of workers; 0: no maximum
-	queue      int    // the maximum number of accepted tasks without a lease
-	begin      func() // p.work; made once, for a go statement that allocates nothing
+	most       int    // Options.Workers; 0: no maximum
+	queue      int    // Options.Queue
+	begin      func() // p.work; stored once, so that the go statement allocates nothing
 	background context.Context
 
-	closing linked.Source // ends as Close begins: for Submit calls that wait in the limiter
-	life    linked.Source // ends as Close cancels: for the contexts of Do, Map and Group
+	closing linked.Source // ended at the start of Close; ends waits for the limiter in Submit
+	life    linked.Source // ended when Close cancels; ends the contexts of Do, Map and Group
 
-	// mu guards all below. No goroutine blocks or calls user code while it holds mu, but for
-	// the Err method of a waiting call's context. Plain permits are taken and given back
-	// under mu.
+	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu,
+	// except the Err method of a waiting call's context. Plain permits (see permits) are taken
+	// and given back under mu.
 	mu      sync.Mutex
 	phase   phase
 	ready   ring[admitted] // tasks that have a lease and no worker yet
 	waiting ring[entry]    // tasks that have no lease, and entries that were dropped
 	dropped int            // how many entries of waiting were dropped
 
-	// The leader is the worker that has taken the head of the queue and asks the limiter for
-	// its lease. There is one at most, so nobody overtakes. Once it has the lease it starts
-	// another worker if work is left, and runs its task.
+	// The leader is the worker that has taken the head of the queue and is asking the limiter
+	// for its lease. There is at most one, so no task overtakes another. When the leader has the
+	// lease, it starts another worker if there is work left, and runs its task.
 	leading  bool
-	starting bool // a worker was started and has not looked for work yet; one at most
+	starting bool // a new worker has not looked for work yet; there is at most one
 	workers  int  // goroutines
-	running  int  // tasks that have a lease, and the leader's
+	running  int  // tasks that have a lease, plus the leader's task
 
-	// places counts the workers' places that are taken: by the tasks of running, each until
-	// its OnPanic has returned, and by Submit calls that ask the limiter.
+	// A place is the right to use one of Options.Workers goroutines. places counts those taken:
+	// by each task in running until its OnPanic has returned, and by each Submit call that is
+	// asking the limiter.
 	places int
 
 	blocked list.List // of *waiter: Submit calls that wait for a place or for room in the queue
-	rest    *rest     // what Wait and Close calls wait for; nil: there are none
+	rest    *rest     // what Wait and Close calls wait for; nil if there are none
 
-	tasks                  *taskContext // of the tasks that came by Submit; replaced at rest only
+	tasks                  *taskContext // for tasks given to Submit; replaced only while the pool is idle
 	done, failed, panicked uint64
 	failures               failures
 }
@@ -64,10 +65,10 @@ type phase uint8
 const (
 	open      phase = iota
 	draining        // no task is accepted
-	cancelled       // no task is started
+	cancelled       // no task gets a lease, either
 )
 
-// New returns a pool, or an error that lists every fault of the options.
+// New returns a pool, or an error that reports every invalid option.
 func New(o Options) (*Pool, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func New(o Options) (*Pool, error) {
 	return p, nil
 }
 
-// Statistics returns the pool's counts. It also works after Close.
+// Statistics returns the pool's counts. It may be called after Close.
 func (p *Pool) Statistics() Statistics {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,16 +96,16 @@ func (p *Pool) Statistics() Statistics {
 // String returns the statistics on one line.
 func (p *Pool) String() string { return "pool: " + p.Statistics().String() }
 
-// Wait waits until no task runs or is queued. It returns the errors of the tasks given by
-// Submit that have ended since an earlier Wait returned, joined: the errors they returned,
-// a *[PanicError] for each panic unless Options.OnPanic is set, [ErrGoexit], and the error
-// of the limiter for a queued task that it refused. It keeps the first 100 errors and
-// reports how many more there were. Concurrent Waits return the same errors. Do, Map and
-// Group return their own errors.
+// Wait waits until no task is running or queued. It returns, joined, the errors of the tasks
+// given to Submit that have ended since the previous Wait: the errors that they returned, a
+// *[PanicError] for each panic unless Options.OnPanic is set, [ErrGoexit] for each
+// runtime.Goexit, and the limiter's error for each queued task that it rejected. The pool
+// keeps the first 100 errors, and Wait reports the number of the others. Concurrent Wait calls
+// return the same errors. Do, Map and Group return the errors of their own tasks.
 //
-// If ctx is done, then or later, Wait returns ctx.Err() unchanged, and the errors are kept
-// for the next Wait. While others keep submitting, there may never be a moment without a
-// task. Wait can be called at any time, also after Close.
+// If ctx is done before or while Wait waits, Wait returns ctx.Err() unchanged, and the errors
+// are kept for the next Wait. Wait may never return if other goroutines keep submitting. Wait
+// may be called at any time, including after Close.
 func (p *Pool) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -116,17 +117,17 @@ func (p *Pool) Wait(ctx context.Context) error {
 	return err
 }
 
-// Close stops the pool from accepting tasks, waits until the tasks it has accepted have
-// ended, and returns nil. Calls that wait to submit, and later ones, return [ErrClosed].
+// Close stops the pool from accepting tasks, waits until all accepted tasks have ended, and
+// returns nil. Waiting and later calls that submit return [ErrClosed].
 //
-// If ctx is done first, Close cancels: the contexts of running tasks end with the cause
-// ErrClosed, tasks that have not started fail with ErrClosed, and Close returns at once. Its
-// error reports what was cancelled and matches ctx.Err(). [Pool.Wait] then waits for the
-// tasks that still run.
+// If ctx is done first, Close cancels and returns without waiting: the contexts of running
+// tasks end with the cause ErrClosed, and queued tasks fail with ErrClosed. The error of Close
+// reports how many tasks were cancelled, and matches ctx.Err(). Call [Pool.Wait] to wait for
+// the tasks that are still running.
 //
-// Close can be called again and concurrently: each call waits until its own ctx is done, and
-// the first whose ctx is done cancels. The tasks' errors are kept for Wait. The limiter
-// stays open.
+// Close may be called again and concurrently. Each call waits until the pool is idle or its
+// own ctx is done; the first call whose ctx is done cancels for all. The tasks' errors are
+// kept for Wait. Close does not close the limiter.
 func (p *Pool) Close(ctx context.Context) error {
 	if p.limiter == nil {
 		return nil
@@ -145,8 +146,8 @@ func (p *Pool) Close(ctx context.Context) error {
 	return fmt.Errorf("worker: cancelled %d running and %d queued tasks: %w", running, queued, ctx.Err())
 }
 
-// cancel drops what is queued and ends the contexts of what runs. It returns how many tasks
-// ran and how many were queued.
+// cancel drops the queued tasks and ends the contexts of the running ones. It returns how
+// many tasks were running and how many were queued.
 func (p *Pool) cancel() (running, queued int) {
 	p.mu.Lock()
 	p.phase = cancelled
@@ -169,7 +170,7 @@ func (p *Pool) cancel() (running, queued int) {
 	return running, queued
 }
 
-// failLocked counts a task that ended without having run.
+// failLocked counts a task that failed with err before it could run.
 func (p *Pool) failLocked(c *call, err error) {
 	p.done++
 	p.failed++
@@ -178,7 +179,8 @@ func (p *Pool) failLocked(c *call, err error) {
 	}
 }
 
-// countLocked returns how many tasks run and how many are queued. The leader's is queued.
+// countLocked returns how many tasks are running and how many are queued. The leader's task
+// counts as queued.
 func (p *Pool) countLocked() (running, queued int) {
 	if p.leading {
 		return p.running - 1, p.queuedLocked() + 1
@@ -186,12 +188,12 @@ func (p *Pool) countLocked() (running, queued int) {
 	return p.running, p.queuedLocked()
 }
 
-// idleLocked reports whether the pool is at rest: there is no task and no goroutine.
+// idleLocked reports whether the pool is idle: it has no task and no goroutine.
 func (p *Pool) idleLocked() bool {
 	return p.running == 0 && p.workers == 0 && p.queuedLocked() == 0
 }
 
-// restLocked notes that the pool is at rest, if it is.
+// restLocked wakes the Wait and Close calls if the pool is idle.
 func (p *Pool) restLocked() {
 	if !p.idleLocked() {
 		return
@@ -212,15 +214,15 @@ func (p *Pool) restLocked() {
 	p.rest = nil
 }
 
-// rest is the next moment at which the pool is at rest, that is, has no task and no worker.
+// rest is the next moment at which the pool is idle, that is, has no task and no worker.
 type rest struct {
-	reached chan struct{} // closed then
-	waits   int           // Wait calls among those that wait for it; Pool.mu guards it
-	err     error         // the tasks' errors, for Wait calls; set before reached is closed
+	reached chan struct{} // closed at that moment
+	waits   int           // the number of Wait calls, without Close calls; guarded by Pool.mu
+	err     error         // the tasks' errors, if waits > 0; set before reached is closed
 }
 
-// awaitRest waits until the pool is at rest, for so many Wait calls. If ctx is done before,
-// it reports false.
+// awaitRest waits until the pool is idle. It reports false and ctx.Err() if ctx is done first.
+// waits is 1 for a Wait call, which takes the tasks' errors, and 0 for a Close call.
 func (p *Pool) awaitRest(ctx context.Context, waits int) (reached bool, err error) {
 	p.mu.Lock()
 	if p.rest == nil {
@@ -241,5 +243,5 @@ func (p *Pool) awaitRest(ctx context.Context, waits int) (reached bool, err erro
 		r.waits -= waits
 		return false, ctx.Err()
 	}
-	return true, r.err // the errors must not be lost: no other Wait gets them
+	return true, r.err // not ctx.Err(): no later Wait would get these errors
 }

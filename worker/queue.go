@@ -13,10 +13,10 @@ func (p *Pool) pushLocked(e *entry) {
 	p.waiting.push(*e)
 }
 
-// queuedLocked returns how many tasks are in the queue. The leader's is not.
+// queuedLocked returns how many tasks are in the queue. The leader's task is not.
 func (p *Pool) queuedLocked() int { return p.waiting.n - p.dropped }
 
-// popLocked takes the head of the queue, if there is one.
+// popLocked removes and returns the first task of the queue, skipping dropped entries.
 func (p *Pool) popLocked() (e entry, ok bool) {
 	for p.waiting.n > 0 {
 		e = p.waiting.pop()
@@ -38,18 +38,18 @@ type waiter struct {
 	ctx      context.Context
 	entry    entry
 	position *list.Element
-	ready    chan struct{} // closed when its task is queued, it has a place, or err says why not
-	err      error         // set before ready is closed
+	ready    chan struct{} // closed when its task is queued, or it has a place, or err is set
+	err      error         // why the task is not accepted; set before ready is closed
 }
 
-// blockLocked adds a Submit call to those that wait.
+// blockLocked appends a waiter for a Submit call.
 func (p *Pool) blockLocked(ctx context.Context, e *entry) *waiter {
 	w := &waiter{ctx: ctx, entry: *e, ready: make(chan struct{})}
 	w.position = p.blocked.PushBack(w)
 	return w
 }
 
-// await waits for room in the queue, where the task then is, or for a place.
+// await waits until the task is queued or has a place, or w.ctx is done.
 func (p *Pool) await(w *waiter) error {
 	select {
 	case <-w.ready:
@@ -59,7 +59,7 @@ func (p *Pool) await(w *waiter) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-w.ready: // that was decided first, under the mutex
+	case <-w.ready: // decided before this call took the mutex
 		return w.err
 	default:
 		p.blocked.Remove(w.position)
@@ -67,15 +67,15 @@ func (p *Pool) await(w *waiter) error {
 	}
 }
 
-// wakeFirstLocked wakes the first blocked Submit call.
+// wakeFirstLocked removes and wakes the first blocked Submit call.
 func (p *Pool) wakeFirstLocked(err error) {
 	w := p.blocked.Remove(p.blocked.Front()).(*waiter) //nolint:forcetypeassert // there are no others
 	w.err = err
 	close(w.ready)
 }
 
-// grantLocked gives free room, or free places, to the blocked Submit calls. A call whose
-// context is done gets none.
+// grantLocked gives free room in the queue or, in a pool without a queue, free places to the
+// blocked Submit calls. A call whose context is done gets nothing.
 func (p *Pool) grantLocked() {
 	for p.blocked.Len() > 0 {
 		w := p.blocked.Front().Value.(*waiter) //nolint:forcetypeassert // there are no others
@@ -111,20 +111,20 @@ func (p *Pool) vacateLocked() {
 // freeLocked reports whether a place is free for one more task.
 func (p *Pool) freeLocked() bool { return p.most == 0 || p.places < p.most }
 
-// firstLocked reports whether a new task would be the first to get a lease and has a place.
+// firstLocked reports whether a place is free and no other task is ahead of a new one.
 func (p *Pool) firstLocked() bool {
 	return !p.leading && p.queuedLocked() == 0 && p.blocked.Len() == 0 && p.freeLocked()
 }
 
-// roomLocked reports whether there is room in the queue. The leader's task takes some.
+// roomLocked reports whether there is room in the queue. The leader's task counts as queued.
 func (p *Pool) roomLocked() bool {
 	_, queued := p.countLocked()
 	return queued < p.queue
 }
 
-// takeBack takes tasks out of the queue whose callers have given up, so that their room is
-// free at once: that of the call c, or all of the group g. It returns their number. The
-// caller settles them.
+// takeBack drops the queued task of the call c, or all queued tasks of the group g, and counts
+// them as failed with err. Their room in the queue is free at once. It returns their number.
+// The caller has to settle them.
 func (p *Pool) takeBack(c *call, g *Group, err error) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,8 @@ func (p *Pool) takeBack(c *call, g *Group, err error) (n int) {
 			n++
 		}
 	}
-	// Each pass over the queue is paid for by as many entries as it removes.
+	// Remove the dropped entries when they are more than half of the queue, so that the cost of
+	// a pass is constant for each removed entry.
 	if p.dropped > p.waiting.n/2 {
 		var kept ring[entry]
 		for p.waiting.n > 0 {

@@ -7,7 +7,7 @@ type ring[T any] struct {
 	n    int
 }
 
-// keptRing is the number of elements for which an empty ring keeps room.
+// keptRing is the length of the largest buffer that an empty ring keeps.
 const keptRing = 1024
 
 func (r *ring[T]) push(v T) {

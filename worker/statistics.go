@@ -8,11 +8,11 @@ import (
 // Statistics are the counts of a pool at one instant. Each accepted task is counted in
 // exactly one of Running, Queued and Done.
 type Statistics struct {
-	Running  int    // tasks that have their lease; may exceed the limit for an instant, when a task ends
+	Running  int    // tasks that have a lease; may briefly exceed the limit when a task ends
 	Queued   int    // tasks that have no lease yet
 	Done     uint64 // tasks that have ended, including those that never ran
-	Failed   uint64 // tasks of Done that returned an error, called runtime.Goexit or never ran
-	Panicked uint64 // tasks of Done that panicked
+	Failed   uint64 // tasks in Done that returned an error, called runtime.Goexit or never ran
+	Panicked uint64 // tasks in Done that panicked
 }
 
 // String returns the counts on one line.
@@ -21,7 +21,7 @@ func (s Statistics) String() string {
 		s.Running, s.Queued, s.Done, s.Failed, s.Panicked)
 }
 
-// LogValue implements [slog.LogValuer] with a group of the five counts.
+// LogValue implements [slog.LogValuer]. It returns a group of the five counts.
 func (s Statistics) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Int("running", s.Running),

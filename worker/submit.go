@@ -6,47 +6,47 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Submit gives the pool a task. It returns nil once the task has its lease or is queued.
-// Until then it waits: for room in the pool's queue or, if the pool has none, for a free
-// worker and then in the limiter's queue. A limiter that has no queue, or whose queue is
-// full, rejects the task with its *[core.RejectedError]; so a pool without a queue needs a
-// limiter with a QueueLimit.
+// Submit gives the pool a task, and returns nil when the task is accepted: when it has its
+// lease or is in the pool's queue. Until then Submit waits: for room in the pool's queue or,
+// if the pool has no queue, for a free worker and then in the limiter's queue. In that case a
+// limiter without a queue, or with a full one, rejects the task with a *[core.RejectedError],
+// so the limiter of a pool without a queue should have a QueueLimit.
 //
-// ctx bounds this wait alone. It does not reach the task: a deadline of ctx stops no task
-// that was accepted. Use a [Group] or [Do] for tasks that end with their caller.
+// ctx bounds only this wait. It is not passed to the task: its deadline stops no accepted
+// task. Use a [Group] or [Do] for tasks that end with their caller.
 //
-// If ctx is done, then or later, Submit returns ctx.Err() unchanged, even if permits are
-// available, and the task never runs. Once the task was admitted or given room, ctx makes
-// no difference. After Close, and when Close comes while Submit waits, the error is
-// [ErrClosed]; a closed limiter's is [core.ErrClosed]. A nil task is an error.
+// If ctx is done before the call or while Submit waits, Submit returns ctx.Err() unchanged,
+// even if permits are available, and the task never runs. Once the task is accepted, the end
+// of ctx has no effect. If the pool is closed before or while Submit waits, the error is
+// [ErrClosed]; if the limiter is closed, it is [core.ErrClosed]. A nil task is an error.
 func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx, 1, t) }
 
-// SubmitN is Submit for a task whose lease has the given number of permits. Negative permits
-// are refused at once with [core.ErrNegativePermits], and more than the limiter's limit with
-// [core.ErrPermitsExceedLimit]. Zero permits take nothing: the task is admitted when at
-// least one permit is available.
+// SubmitN is Submit for a task whose lease has the given number of permits. The error is
+// [core.ErrNegativePermits] if permits < 0, and [core.ErrPermitsExceedLimit] if permits is more
+// than the limiter's limit. A task of 0 permits takes none, but waits like the others until
+// at least one permit is available.
 func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
 	return p.submit(ctx, entry{task: t, permits: permits}, waits)
 }
 
-// TrySubmit gives the pool a task if it can be admitted or queued now. It never blocks. If
-// it cannot, the error is a *[core.RejectedError]: the limiter's own, or one with the reason
-// "all workers busy" or "queue limit reached". After Close it is [ErrClosed].
+// TrySubmit gives the pool a task if the task can start or be queued now. It never blocks. If
+// the task can do neither, the error is a *[core.RejectedError]: the limiter's own, or one with
+// the reason "all workers busy" or "queue limit reached". After Close the error is [ErrClosed].
 func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 
-// TrySubmitN is TrySubmit for a task whose lease has the given number of permits, which are
-// checked as by SubmitN.
+// TrySubmitN is TrySubmit for a task whose lease has the given number of permits. It returns
+// the same errors as SubmitN for invalid numbers.
 func (p *Pool) TrySubmitN(permits int, t Task) error {
 	return p.submit(p.background, entry{task: t, permits: permits}, tries)
 }
 
-// patience is what a submission does when it cannot be admitted or queued now.
+// patience is what a call does when its task can neither start nor be queued now.
 type patience uint8
 
 const (
-	tries    patience = iota // it is rejected; the context is not used
-	waits                    // it waits, by the limiter's rules
-	persists                 // it waits, even if the limiter has no queue
+	tries    patience = iota // it returns a rejection; the context is not used
+	waits                    // it waits, unless the limiter rejects the task
+	persists                 // it waits, and asks the limiter again if that rejects the task
 )
 
 func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
@@ -80,10 +80,10 @@ func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
 	return err
 }
 
-// enter starts the task or queues it, as soon as there is room, or takes a worker's place
-// for it: then the caller has to ask the limiter. The place comes before the lease, as a
-// lease that waited for a place would keep permits from others. If there is a queue, enter
-// takes a place only if the caller may ask.
+// enter starts or queues the task, waiting for room if it may. Or it takes a place for the
+// task and reports placed: then the caller has to ask the limiter. The place comes before the
+// lease, because a lease that waited for a place would keep permits from others. If the pool
+// has a queue, enter takes a place only if mayAsk.
 func (p *Pool) enter(ctx context.Context, e *entry, how patience, mayAsk bool) (placed bool, err error) {
 	var w *waiter
 	p.mu.Lock()
@@ -92,7 +92,7 @@ func (p *Pool) enter(ctx context.Context, e *entry, how patience, mayAsk bool) (
 	case p.phase != open:
 		err = ErrClosed
 	case e.call != nil && ctx.Err() != nil:
-		err = ctx.Err() // the caller may have taken back its tasks already
+		err = ctx.Err() // Group.Wait may already have called takeBack
 	case first && p.tryPlain(e.permits):
 		p.places++
 		p.startLocked(&admitted{entry: *e, plain: true})
@@ -115,7 +115,7 @@ func (p *Pool) enter(ctx context.Context, e *entry, how patience, mayAsk bool) (
 	return placed, err
 }
 
-// busy returns the rejection of a TrySubmit that the limiter was not asked for.
+// busy returns the error of a TrySubmit that the pool rejects without asking the limiter.
 func (p *Pool) busy(permits int) error {
 	if p.queue > 0 {
 		return &core.RejectedError{Permits: permits, Reason: "queue limit reached", Detail: "queue is full"}
@@ -123,10 +123,11 @@ func (p *Pool) busy(permits int) error {
 	return &core.RejectedError{Permits: permits, Reason: "all workers busy"}
 }
 
-// startPlaced asks the limiter and starts a task that has a place. If the task does not
-// start its place is vacated: if there is a queue, the task may have to wait there.
+// startPlaced asks the limiter for the lease of a task that has a place, and starts the task.
+// If the task does not start, startPlaced gives up the place. If started is false and err is
+// nil, the caller queues the task.
 func (p *Pool) startPlaced(ctx context.Context, e *entry, how patience) (started bool, err error) {
-	defer func() { // the limiter may panic, too
+	defer func() { // deferred, because the limiter may panic
 		if !started {
 			p.vacate()
 		}
@@ -145,7 +146,7 @@ func (p *Pool) startPlaced(ctx context.Context, e *entry, how patience) (started
 	return err == nil, err
 }
 
-// admit gets a task its lease, by the limiter's own queue.
+// admit gets the lease for a task of a pool without a queue, waiting in the limiter's queue.
 func (p *Pool) admit(ctx context.Context, n int, how patience) (core.Lease, error) {
 	if how == tries { // the rejection is the caller's, and is counted
 		l := p.limiter.TryAcquire(n)

@@ -8,16 +8,16 @@ import (
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// Task is a function that a pool runs. Its context ends when [Pool.Close] cancels what
-// runs, or when the pool is closed and drained. The context of a task given to a [Group]
-// also ends with that group's; the context given to Submit does not reach the task. A
-// task's context is for the task alone: it may end once the pool is at rest.
+// Task is a function that a pool runs. Its ctx is done when [Pool.Close] cancels. The ctx of a
+// task given to a [Group] is the group's, and is also done when that is. The context given to
+// Submit is not passed to the task. A task must not hand its ctx to work that outlives the
+// task: ctx may end as soon as the pool is idle.
 type Task func(ctx context.Context) error
 
-// entry is a task that was given to the pool.
+// entry is a task given to the pool.
 type entry struct {
 	task    Task
-	call    *call // the Do, Map or Group that waits for its end; nil: it came by Submit
+	call    *call // the Do, Map or Group that waits for its end; nil: given to Submit
 	permits int
 }
 
@@ -26,14 +26,14 @@ type admitted struct {
 	entry
 
 	lease core.Lease
-	plain bool // it holds plain permits in place of the lease
+	plain bool // it holds plain permits instead of the lease
 }
 
 // call is the caller's side of a task of a Do, a Map or a Group.
 type call struct {
-	ctx   *linked.Call  // the task's: ends with the caller's, and when Close cancels
-	group *Group        // notified of the end; nil: a Do or Map, which waits for done
-	done  chan struct{} // closed when the task has ended, is counted and its lease is back
+	ctx   *linked.Call  // the task's context; ends with the caller's, and when Close cancels
+	group *Group        // settled at the end; nil: a Do or Map, which waits for done
+	done  chan struct{} // closed when the task has ended and is counted, and its lease is back
 	err   error         // set before done is closed
 
 	inQueue membership // Pool.mu guards it
@@ -45,10 +45,10 @@ type membership uint8
 const (
 	outside membership = iota
 	queued
-	dropped // its caller has given up; the queue still has the entry, which does not count
+	dropped // takeBack was called; the entry is still in the queue but does not count
 )
 
-// givenUp returns why the task must not start any more; nil if it may.
+// givenUp returns the error of a task whose context has ended before it could start, or nil.
 func (c *call) givenUp() error {
 	if err := c.ctx.Ended(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (c *call) givenUp() error {
 	return c.ctx.Err()
 }
 
-// settle notifies the caller that the task has ended.
+// settle tells the Do, Map or Group that the task has ended with err.
 func (c *call) settle(err error) {
 	if c.group != nil {
 		c.group.settle(1, err)
@@ -66,14 +66,14 @@ func (c *call) settle(err error) {
 	close(c.done)
 }
 
-// taskContext is the context of the tasks that came by Submit. A channel made in a synctest
-// bubble cannot be used in another, so the pool replaces a context with a channel as soon as
-// it is at rest.
+// taskContext is the context of the tasks given to Submit. Its Done channel is made on the
+// first call of Done. A channel made in one synctest bubble cannot be used in another, so an
+// idle pool replaces a taskContext whose Done was called.
 type taskContext struct {
-	context.Context // ends by cancel alone
+	context.Context // ends only by cancel
 
 	cancel context.CancelCauseFunc
-	waited atomic.Bool // Done was called, so there is a channel
+	waited atomic.Bool // Done was called, so the channel exists
 }
 
 func newTaskContext(background context.Context) *taskContext {

@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// state is what a worker does next. A new worker, and one whose task has ended, looks for a
-// task and is then leading, running or gone:
+// state is what a worker does next. A new worker looks for a task, and so does a worker whose
+// task has ended. It is then leading, running or gone:
 //
-//	spawned, ended -> leading -> running -> ending -> ended
-//	               -> running -> ending -> notifying -> ended
-//	               -> gone
+//	look for a task -> leading -> running -> ending [-> notifying] -> look for a task
+//	                -> running -> ending [-> notifying] -> look for a task
+//	                -> gone
 //
-// A leader without success goes on to ending. User code may panic or call runtime.Goexit, so
-// a method sets the next state before it calls any.
+// A leader that gets no lease goes on to ending. User code may panic or call runtime.Goexit,
+// so each method sets the next state before it calls user code.
 type state uint8
 
 const (
@@ -32,13 +32,13 @@ type worker struct {
 	admitted // its task
 
 	state    state
-	leads    bool // it is the leader
-	ran      bool // the task was called
-	panicked bool // the task panicked: err is its *PanicError
-	err      error
+	leads    bool  // it is the leader
+	ran      bool  // the task was called
+	panicked bool  // the task panicked and OnPanic has not been called; err is or wraps a *PanicError
+	err      error // the task's
 }
 
-// work is the goroutine of a worker that was just started.
+// work is the goroutine of a new worker.
 func (p *Pool) work() {
 	var w worker
 	p.mu.Lock()
@@ -48,8 +48,8 @@ func (p *Pool) work() {
 	p.loop(&w)
 }
 
-// loop takes the worker from state to state. If user code calls runtime.Goexit, a new
-// goroutine continues.
+// loop runs the worker until it is gone. If user code calls runtime.Goexit, a new goroutine
+// continues in the next state.
 func (p *Pool) loop(w *worker) {
 	defer func() {
 		if w.state != gone {
@@ -71,8 +71,8 @@ func (p *Pool) loop(w *worker) {
 	}
 }
 
-// spawnLocked starts a worker if there is work for one and none is starting. Every change
-// that adds work, or frees a place for it, calls spawnLocked.
+// spawnLocked starts a worker if there is work for one and none is starting. It is called
+// after every change that adds work or frees a place.
 func (p *Pool) spawnLocked() {
 	work := p.ready.n > 0 || !p.leading && p.queuedLocked() > 0 && p.freeLocked()
 	if work && !p.starting && (p.most == 0 || p.workers < p.most) {
@@ -82,8 +82,9 @@ func (p *Pool) spawnLocked() {
 	}
 }
 
-// nextLocked gives a worker its next task and state. It starts another worker if work is
-// left.
+// nextLocked gives a worker its next task and state, and starts another worker if there is work
+// left. The worker is gone if there is no task without a worker, another worker leads, or no
+// place is free.
 func (p *Pool) nextLocked(w *worker) {
 	*w = worker{}
 	switch {
@@ -141,7 +142,7 @@ func (p *Pool) acquire(w *worker) {
 	w.err = err
 }
 
-// context returns the context of the worker's task.
+// context returns the context for the worker's task.
 func (p *Pool) context(w *worker) context.Context {
 	if w.call != nil {
 		return w.call.ctx.Context
@@ -149,7 +150,7 @@ func (p *Pool) context(w *worker) context.Context {
 	return p.tasks // which is replaced only while there is no worker
 }
 
-// run calls the task, unless its caller has given up.
+// run calls the task, unless the context of its Do, Map or Group has ended.
 func (p *Pool) run(w *worker) {
 	w.state, w.err = ending, ErrGoexit
 	if w.call != nil {
@@ -163,7 +164,7 @@ func (p *Pool) run(w *worker) {
 	w.err = w.task(p.context(w))
 }
 
-// rescue makes a panic of user code the task's error. It is deferred.
+// rescue is deferred. It turns a panic of user code into the task's error.
 func (w *worker) rescue(culprit string) {
 	if v := recover(); v != nil { //nolint:revive // rescue itself is deferred
 		w.err = caught(v, culprit)
@@ -171,11 +172,11 @@ func (w *worker) rescue(culprit string) {
 	}
 }
 
-// end gives the lease back, counts the task and takes the next one. All of it takes one lock
-// if the task held plain permits.
+// end gives the lease back, counts the task and takes the next one. If the task holds plain
+// permits, all of this takes one lock.
 func (p *Pool) end(w *worker) {
 	if w.err != nil && w.call != nil && w.call.group != nil {
-		w.call.group.fail(w.err) // first, so that no other task of the group gets the permits
+		w.call.group.fail(w.err) // before the permits are free, so that no other task of the group starts
 	}
 	if w.lease.Acquired() {
 		p.release(w)
@@ -221,7 +222,7 @@ func (p *Pool) countEndLocked(w *worker) {
 	}
 }
 
-// release gives the lease back. If that panics, the task's error says so.
+// release gives the lease back. If that panics, the panic is added to the task's error.
 func (p *Pool) release(w *worker) {
 	lease := w.lease
 	w.lease = core.Lease{}
