@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	bufferSize = 64 << 10 // bytes in the buffer of a pipe whose limiter does not bound it
+	bufferSize = 64 << 10 // capacity of the buffer, without what a limiter adds; see payment.capacity
 	minMemory  = 1 << 10
 )
 
-// buffer is a queue of bytes in a ring of memory that grows. Positions are counted in bytes
-// since the pipe was made; those from start to end are buffered.
+// buffer is a queue of bytes in a ring that grows. Positions are counted in bytes since the pipe
+// was created; the bytes from start to end are buffered.
 type buffer struct {
-	memory     []byte // as long as a power of two
+	memory     []byte // its length is a power of two
 	start, end uint64
 }
 
@@ -28,8 +28,8 @@ func (b *buffer) put(p []byte) {
 	b.end += uint64(len(p))
 }
 
-// take moves the oldest bytes to p. An empty buffer does not keep more memory than most
-// pipes need.
+// take moves the oldest bytes to p. If the buffer is then empty and its memory is larger than
+// bufferSize, take frees the memory.
 func (b *buffer) take(p []byte) int {
 	first, second := b.at(b.start, min(len(p), b.len()))
 	n := copy(p, first)
@@ -41,7 +41,7 @@ func (b *buffer) take(p []byte) int {
 	return n
 }
 
-// at returns the memory of n bytes from a position on, in two parts.
+// at returns the memory of n bytes that begin at position, in two parts.
 func (b *buffer) at(position uint64, n int) (first, second []byte) {
 	if n == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func (b *buffer) at(position uint64, n int) (first, second []byte) {
 	return b.memory[i : i+n], nil
 }
 
-// grow makes room for n bytes more.
+// grow makes room for n more bytes.
 func (b *buffer) grow(n int) {
 	need := max(b.len()+n, minMemory)
 	if need <= len(b.memory) {
@@ -66,7 +66,7 @@ func (b *buffer) grow(n int) {
 	*b = larger
 }
 
-// drop drops all bytes and the memory.
+// drop drops all bytes and frees the memory.
 func (b *buffer) drop() {
 	b.start, b.memory = b.end, nil
 }
@@ -74,7 +74,7 @@ func (b *buffer) drop() {
 // copies holds the buffers of WriteTo and ReadFrom.
 var copies = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
-// copyAll copies src to dst by their Read and Write.
+// copyAll copies src to dst, using only their Read and Write methods.
 func copyAll(dst io.Writer, src io.Reader) (int64, error) {
 	buf := copies.Get().(*[bufferSize]byte)
 	defer copies.Put(buf)

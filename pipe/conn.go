@@ -9,19 +9,20 @@ import (
 )
 
 // Conns returns the two ends of an in-memory connection. Bytes written to one end are read
-// from the other, through a buffer in each direction. Each end has its own limiters: those in
-// a are asked when the first end is written to and read from, those in b for the second. Conns
-// returns an error if a field holds a nil pointer.
+// from the other, through a buffer in each direction. Each end has its own limiters: a is for
+// the Writes and Reads of the first end, b for those of the second. Conns returns an error if a
+// field holds a nil pointer.
 //
-// The ends behave as those of net.Pipe, except for the buffers. Close drops what the end has
-// not read; the other end can still read what was written to it, and then gets io.EOF. After
-// Close, calls on that end, writes to the other, and setting a deadline on either return
-// io.ErrClosedPipe. A deadline ends a call with os.ErrDeadlineExceeded, also while the call
-// waits for a limiter, and not before its time, as the limiter is not told of it. All errors
-// other than io.EOF and io.ErrClosedPipe are wrapped in a *net.OpError.
+// The ends behave like those of net.Pipe, except for the buffers. Closing an end drops the bytes
+// that it has not read; the other end can still read what was written to it, and then gets
+// io.EOF. After an end is closed, calls on it, Writes to the other end, and setting a deadline on
+// either end return io.ErrClosedPipe. A deadline ends a call with os.ErrDeadlineExceeded even
+// while the call waits for a limiter. The limiter does not know the deadline, so it never rejects
+// a request early because of it. All errors other than io.EOF and io.ErrClosedPipe are wrapped in
+// a *net.OpError.
 //
-// The ends also have the methods CloseWrite, ReadFrom and WriteTo, and are safe for
-// concurrent use.
+// The ends also have the methods CloseWrite, ReadFrom and WriteTo, and are safe for concurrent
+// use.
 func Conns(a, b Options) (net.Conn, net.Conn, error) {
 	if err := errors.Join(a.validate("a"), b.validate("b")); err != nil {
 		return nil, nil, err
@@ -33,8 +34,8 @@ func Conns(a, b Options) (net.Conn, net.Conn, error) {
 
 // conn is one end of a connection.
 type conn struct {
-	in  *pipe // whose rd is this end's
-	out *pipe // whose wr is this end's
+	in  *pipe // its rd side belongs to this end
+	out *pipe // its wr side belongs to this end
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -53,12 +54,12 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) { return copyAll(c, r) }
 
 // Close closes both directions.
 func (c *conn) Close() error {
-	defer c.out.closeWrite(nil) // even if a user's limiter panics
+	defer c.out.closeWrite(nil) // even if a foreign limiter panics in closeRead
 	c.in.closeRead(nil)
 	return nil
 }
 
-// CloseWrite ends what the other end reads; this end can still read.
+// CloseWrite ends the stream that the other end reads. This end can still read.
 func (c *conn) CloseWrite() error {
 	c.out.closeWrite(nil)
 	return nil
@@ -89,19 +90,19 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// over reports whether one of the ends was closed.
+// over reports whether either end is closed.
 func (c *conn) over() bool { return c.in.isClosed(&c.in.rd) || c.out.isClosed(&c.out.rd) }
 
 func (*conn) LocalAddr() net.Addr { return addr{} }
 
 func (*conn) RemoteAddr() net.Addr { return addr{} }
 
-// String says what limits the end.
+// String returns a description of the end's limiters.
 func (c *conn) String() string {
 	return fmt.Sprintf("pipe connection, reading %v, writing %v", &c.in.rd, &c.out.wr)
 }
 
-// wrap says in which call of a conn an error came up.
+// wrap adds the operation to an error, as Conns documents.
 func wrap(op string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
 		return err

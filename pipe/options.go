@@ -8,17 +8,18 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Options are the limiters of a pipe, or of one end of a pair made by [Conns]. A permit is a
-// byte. A nil field means no limit on that side; a nil pointer in a field is an error.
+// Options are the limiters of a pipe, or of one end of a pair returned by [Conns]. One permit is
+// one byte. A nil field means no limit; a field that holds a nil pointer is an error.
 //
-// If the same concurrency limiter, or chain, is on both sides of a pipe, it is asked only on
-// the write side: the buffered bytes hold its permits and may hold all of them.
+// If both fields of a pipe hold the same concurrency limiter or chain, only Write asks it. Read
+// could not get its permits, because the buffered bytes may hold all of them.
 type Options struct {
-	WriteLimiter core.Limiter // grants the bytes written; the leases are held until they are read
-	ReadLimiter  core.Limiter // grants the bytes read; the leases are released at once
+	WriteLimiter core.Limiter // grants the bytes written; they hold its permits until they are read
+	ReadLimiter  core.Limiter // grants the bytes read; the permits are released at once
 }
 
-// validate reports the fields that hold a nil pointer; where says whose options these are.
+// validate returns an error that names the fields that hold a nil pointer. where is the name of
+// the Options in the error.
 func (o Options) validate(where string) error {
 	var errs []error
 	for _, l := range []struct {

@@ -13,22 +13,25 @@ import (
 	"github.com/sluice-go/sluice/internal/meter"
 )
 
-// payment is how a side pays for its bytes. Fields that change belong to the call that has the
-// turn.
+// payment is how a side gets permits for its bytes. Fields that change are used only by the call
+// that has the turn.
 type payment struct {
 	limiter core.Limiter // nil: unlimited
 	meter   meter.Meter
 
-	// Only of the writer's side: what the bytes in the buffer hold.
-	permits direct.Permits // a permit for each byte, if the limiter is core's concurrency limiter; else nil
-	keeps   bool           // the leases, if they are of a limiter that may want them back
-	bounds  bool           // the limiter bounds how many bytes there are
+	// The fields below are for the write side only. They say what the bytes in the buffer hold.
+	permits direct.Permits // one for each byte, if the limiter is a *core.ConcurrencyLimiter; else nil
+	keeps   bool           // the bytes hold leases: releasing a lease of this limiter may have an effect
+	bounds  bool           // the limiter bounds the number of bytes in the buffer
 	most    int            // the limiter's limit when it was last asked
 
-	// For calls without a context that wait for permits; used until a deadline or Close ends it.
+	// call is the context of waits for permits in calls without a context. It is reused until a
+	// deadline or Close ends it.
 	call *linked.Call
 }
 
+// ways gives access to a concurrency limiter's plain permits: permits without a lease, which must
+// be given back exactly once.
 var ways = direct.Core[core.Lease]()
 
 // limit makes the side ask l.
@@ -39,7 +42,8 @@ func (s *payment) limit(l core.Limiter) {
 	}
 }
 
-// initHolding finds out what the bytes in the buffer are to hold.
+// initHolding decides what the bytes in the buffer hold: plain permits, leases or nothing. They
+// hold nothing of a rate limiter of package core, whose leases need no release.
 func (s *payment) initHolding() {
 	if s.limiter == nil {
 		return
@@ -72,14 +76,14 @@ func (s *payment) give(n int) {
 	}
 }
 
-// String says what limits the side.
+// String describes the side's limiter.
 func (s *payment) String() string { return meter.Describe(s.limiter) }
 
-// askLimit asks for the limiter's limit: math.MaxInt if it has none.
+// askLimit sets most to the limiter's limit, or to math.MaxInt if the limiter reports none.
 func (s *payment) askLimit() { s.most = meter.Limit(s.limiter) }
 
-// capacity returns how many bytes the buffer holds. It is more than the limiter admits, so
-// that a Write waits for the limiter, by the rules of its queue, rather than for room.
+// capacity returns how many bytes the buffer can hold. It is more than the limiter admits, so that
+// a Write waits in the limiter's queue, by its rules, and not for room.
 func (s *payment) capacity() int {
 	if !s.bounds || s.most > math.MaxInt-bufferSize {
 		return bufferSize
@@ -92,16 +96,16 @@ func (s *payment) queues() bool {
 	return s.limiter.(*core.ConcurrencyLimiter).Options().QueueLimit > 0
 }
 
-// A Write waits for one part in waitingPart of the limit at most. If it waited for all of it,
-// nobody who shares the limiter would get a permit until the last is back.
+// A Write waits for at most 1/waitingPart of the limit. If it waited for all of it, no other user
+// of the limiter would get a permit until all were back.
 const waitingPart = 4
 
-// takePermits takes n permits, or as many as are available. If there are none, it waits for a
-// part of n only, and leaves the others to those who share the limiter.
+// takePermits takes n permits, or as many as are available, and returns their number. If none are
+// available, it waits for only a part of n, and leaves the others to other users of the limiter.
 func (s *payment) takePermits(ctx context.Context, d *deadline.Deadline, n int) (int, error) {
 	for {
 		if n > s.most {
-			s.askLimit() // it may have grown
+			s.askLimit() // the limit may have grown
 			n = min(n, s.most)
 		}
 		if s.permits.TryTake(n) {
@@ -121,7 +125,7 @@ func (s *payment) takePermits(ctx context.Context, d *deadline.Deadline, n int) 
 		if part == 1 || !errors.Is(err, core.ErrPermitsExceedLimit) {
 			return 0, err
 		}
-		s.askLimit() // it has shrunk
+		s.askLimit() // the limit has shrunk
 		n = min(n, s.most, part-1)
 	}
 }
@@ -171,7 +175,7 @@ func (l *leases) push(lease core.Lease, end uint64) {
 	l.count++
 }
 
-// pop moves leases whose bytes all lie before the position to out, and returns their number.
+// pop moves the leases whose bytes all lie before position to out, and returns their number.
 func (l *leases) pop(out []core.Lease, position uint64) int {
 	n := 0
 	for n < len(out) && l.count > 0 && l.ring[l.first].end <= position {
@@ -185,8 +189,8 @@ func (l *leases) pop(out []core.Lease, position uint64) int {
 	return n
 }
 
-// So many leases are released in one call: one Read may take the bytes of many small Writes,
-// and together their leases cost the limiter one lock.
+// releasedAtOnce is the number of leases released in one call. A Read may take the bytes of many
+// small Writes, and releasing their leases together takes the limiter's lock once.
 const releasedAtOnce = 16
 
 // releaseRead releases the leases of bytes that have been read or dropped.
@@ -197,7 +201,7 @@ func (p *pipe) releaseRead() {
 	var together [releasedAtOnce]core.Lease
 	whole := false
 	defer func() {
-		if !whole { // a user's limiter panicked: release the others
+		if !whole { // a foreign limiter panicked: release the other leases
 			p.releaseRead()
 		}
 	}()

@@ -13,9 +13,8 @@ import (
 // New returns the two ends of a pipe with the limiters in o. It returns an error if a field
 // of o holds a nil pointer.
 //
-// Bytes are read in the order in which they were written. Read and Write may be called at the
-// same time, and each from several goroutines; the bytes of one Write stay together. A pipe
-// needs no goroutine of its own.
+// Bytes are read in the order in which they were written. All methods of the two ends may be
+// called concurrently; the bytes of one Write stay together. A pipe has no goroutine of its own.
 func New(o Options) (*Reader, *Writer, error) {
 	if err := o.validate("Options"); err != nil {
 		return nil, nil, err
@@ -24,31 +23,34 @@ func New(o Options) (*Reader, *Writer, error) {
 	return &Reader{p}, &Writer{p}, nil
 }
 
-// pipe is what the two ends share. The bytes to be read are those in the buffer, followed by
-// those that a large Write lends while it waits.
+// pipe is the state that the two ends share. The bytes to be read are those in the buffer,
+// followed by those that a large Write lends: while it waits, Reads copy them directly out of the
+// slice passed to it.
+//
+// One Read and one Write at a time have the turn of their side; other calls wait for it.
 type pipe struct {
-	// mu guards the fields below, except those that belong to the call that has a side's turn.
-	// It is held while bytes are copied. The only locks taken under it are those of a
+	// mu guards the fields below, except a side's payment, which belongs to the call that has the
+	// turn. It is held while bytes are copied. The only locks taken under it are those of a
 	// core.ConcurrencyLimiter and of a context.
 	mu     sync.Mutex
 	buffer buffer
-	lent   []byte // the part of a Write's own slice that has not been read
-	leases leases // of the bytes in the buffer, if wr.keeps
-	resume int    // a waiting Write is woken when no more bytes than this are left to read
-	wanted bool   // a Read is waiting for bytes, and has no limiter that it would wait for next
+	lent   []byte // the unread part of the bytes that a Write lends
+	leases leases // held by the bytes in the buffer, if wr.keeps
+	resume int    // a waiting Write is woken when at most this many bytes are left to read
+	wanted bool   // a Read is waiting for bytes, and has no limiter to wait for afterwards
 
 	rd, wr side
 }
 
-// side is the state of reading or of writing. One call at a time has the turn.
+// side is the state of reading or of writing.
 type side struct {
 	payment
 	deadline deadline.Deadline
 
 	// Guarded by the pipe's mutex.
 	busy    bool      // a call has the turn
-	turn    sync.Cond // where calls wait for the turn
-	cond    sync.Cond // where the call that has it waits for the other side
+	turn    sync.Cond // calls wait here for the turn
+	cond    sync.Cond // the call that has the turn waits here for the other side
 	closed  bool
 	err     error // from CloseWithError
 	expired bool  // the deadline has passed
@@ -92,8 +94,8 @@ func (p *pipe) leave(s *side) {
 	s.turn.Signal()
 }
 
-// wait waits on c until ready reports true, or until ctx is done and ready still reports
-// false; then it returns ctx.Err(). It calls ready with the mutex held.
+// wait waits on c until ready reports true. If ctx is done while ready reports false, wait
+// returns ctx.Err(). It calls ready with the mutex held.
 func (p *pipe) wait(ctx context.Context, c *sync.Cond, ready func() bool) error {
 	if ctx.Done() != nil {
 		if p.check(ready) {
@@ -123,11 +125,11 @@ func (p *pipe) check(ready func() bool) bool {
 	return ready()
 }
 
-// unreadLocked returns how many bytes there are to read.
+// unreadLocked returns the number of bytes that can be read.
 func (p *pipe) unreadLocked() int { return p.buffer.len() + len(p.lent) }
 
-// readErrLocked returns why a Read has to end, or nil. A writer that was closed is a reason
-// once all bytes are read.
+// readErrLocked returns the error with which a Read has to end, or nil. The end of the stream
+// counts when all bytes have been read.
 func (p *pipe) readErrLocked() error {
 	drained := p.wr.closed && p.unreadLocked() == 0
 	switch {
@@ -143,7 +145,7 @@ func (p *pipe) readErrLocked() error {
 	return nil
 }
 
-// writeErrLocked returns why a Write has to end, or nil.
+// writeErrLocked returns the error with which a Write has to end, or nil.
 func (p *pipe) writeErrLocked() error {
 	if err := p.closedErrLocked(); err != nil {
 		return err
@@ -154,7 +156,7 @@ func (p *pipe) writeErrLocked() error {
 	return nil
 }
 
-// closedErrLocked returns the error of Writes after one of the ends was closed, or nil.
+// closedErrLocked returns the error of Writes after either end was closed, or nil.
 func (p *pipe) closedErrLocked() error {
 	switch {
 	case p.wr.closed || p.rd.closed && p.rd.err == nil:
@@ -165,7 +167,8 @@ func (p *pipe) closedErrLocked() error {
 	return nil
 }
 
-// closeRead ends reading, and so writing. What is buffered is dropped and its permits go back.
+// closeRead closes the read side, and thereby ends writing. It drops the buffered bytes and gives
+// their permits back.
 func (p *pipe) closeRead(err error) {
 	if !p.close(&p.rd, err) {
 		return
@@ -175,7 +178,7 @@ func (p *pipe) closeRead(err error) {
 	p.releaseRead()
 }
 
-// closeWrite ends writing. The reader finds the end after the bytes that are buffered.
+// closeWrite closes the write side. Reads return the buffered bytes and then the end.
 func (p *pipe) closeWrite(err error) {
 	if p.close(&p.wr, err) {
 		p.wr.deadline.Close(io.ErrClosedPipe)
@@ -199,7 +202,7 @@ func (p *pipe) close(s *side, err error) bool {
 	return true
 }
 
-// isClosed reports whether a side was closed.
+// isClosed reports whether a side is closed.
 func (p *pipe) isClosed(s *side) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

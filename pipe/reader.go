@@ -6,24 +6,25 @@ import (
 	"io"
 )
 
-// Reader is the read end of a pipe. Use [New] to make one; every Read of the zero Reader
+// Reader is the read end of a pipe. Use [New] to create one; every Read of the zero Reader
 // returns io.ErrClosedPipe.
 //
-// It is safe for concurrent use: Reads take turns.
+// It is safe for concurrent use: concurrent Reads run one after another.
 type Reader struct{ p *pipe }
 
-// Read reads up to len(p) bytes. It waits until there is at least one byte, and until
-// ReadLimiter has granted what it returns; the other bytes stay in the pipe. After the Writer
-// was closed and everything is read, it returns io.EOF, or the error given to the Writer's
-// CloseWithError. After the Reader was closed, which also ends a Read that waits, it returns
-// io.ErrClosedPipe. If the limiter refuses, Read returns its *core.RejectedError, and no byte
-// is lost.
+// Read reads up to len(p) bytes. It waits until there is at least one byte to read, and until
+// ReadLimiter has granted the bytes that it returns; the other bytes stay in the pipe. When the
+// Writer is closed and all bytes have been read, Read returns io.EOF or the error given to the
+// Writer's CloseWithError. When the Reader is closed before or while Read waits, Read returns
+// io.ErrClosedPipe. If ReadLimiter rejects the request, Read returns its *core.RejectedError,
+// and the bytes stay in the pipe.
 //
-// An empty Read does not wait; it returns an error if the pipe has ended.
+// If len(p) is 0, Read does not wait for bytes; it returns an error if the pipe has ended.
 func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, p) }
 
-// ReadContext is like Read, and ends with ctx.Err() when ctx is done, also if ctx was done
-// before the call and there are bytes. A call that has read bytes returns them instead.
+// ReadContext is like Read, but returns ctx.Err() when ctx is done before or while it waits. If
+// ctx is done before the call, no byte is read even if there are bytes. Once ReadContext has
+// read bytes, it returns them and no error.
 func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
 	if r.p == nil {
 		return 0, io.ErrClosedPipe
@@ -31,11 +32,12 @@ func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
 	return r.p.read(ctx, p)
 }
 
-// WriteTo writes what it reads to w until the pipe ends, which is no error, or until an error
-// occurs. It reads up to 64 KiB before it writes them.
+// WriteTo implements [io.WriterTo]. It copies the pipe to w until the end of the stream, for which
+// it returns a nil error, or until a Read or a write to w fails. It reads up to 64 KiB at a time.
 func (r *Reader) WriteTo(w io.Writer) (int64, error) { return copyAll(w, r) }
 
-// Buffered returns the number of bytes in the buffer.
+// Buffered returns the number of bytes in the buffer. A Read may return more: it also gets the
+// bytes of a large Write that is waiting.
 func (r *Reader) Buffered() int {
 	if r.p == nil {
 		return 0
@@ -45,12 +47,13 @@ func (r *Reader) Buffered() int {
 	return r.p.buffer.len()
 }
 
-// Close drops the buffered bytes and releases their leases. Writes, also those that wait,
-// return io.ErrClosedPipe. Close always returns nil.
+// Close drops the buffered bytes and gives their permits back. Waiting and later Writes return
+// io.ErrClosedPipe, and so do Reads. Close always returns nil.
 func (r *Reader) Close() error { return r.CloseWithError(nil) }
 
-// CloseWithError is like Close, and Writes return err in place of io.ErrClosedPipe unless err
-// is nil. Only the first call of Close or CloseWithError has an effect. It always returns nil.
+// CloseWithError is like Close, but Writes return err instead of io.ErrClosedPipe if err is not
+// nil. Only the first call of Close or CloseWithError has an effect. CloseWithError always
+// returns nil.
 func (r *Reader) CloseWithError(err error) error {
 	if r.p != nil {
 		r.p.closeRead(err)
@@ -58,7 +61,7 @@ func (r *Reader) CloseWithError(err error) error {
 	return nil
 }
 
-// String describes the reader, its limiter and what is buffered.
+// String returns a description of the reader, its limiter and the number of buffered bytes.
 func (r *Reader) String() string {
 	if r.p == nil {
 		return "pipe reader, closed"
@@ -76,7 +79,7 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 	return p.readSlow(ctx, b)
 }
 
-// tryRead reads what is there if nothing has to be waited for; else it returns 0.
+// tryRead reads what can be read without waiting, and returns 0 if readSlow is needed.
 func (p *pipe) tryRead(b []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,11 +107,11 @@ func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
 		if n > 0 {
 			return n, nil
 		}
-		// A Write has ended and taken back what it lent, or the reader was closed.
+		// No bytes are left: a Write took back what it lent, or the reader was closed.
 	}
 }
 
-// awaitBytes waits until there are bytes to read, and returns how many of n there are.
+// awaitBytes waits until there are bytes to read, and returns their number, at most n.
 func (p *pipe) awaitBytes(ctx context.Context, n int) (there int, err error) {
 	waitErr := p.wait(ctx, &p.rd.cond, func() bool {
 		there, err = min(n, p.unreadLocked()), p.readErrLocked()
@@ -125,7 +128,7 @@ func (p *pipe) awaitBytes(ctx context.Context, n int) (there int, err error) {
 	return there, err
 }
 
-// giveUp says that the Read is not waiting any more, to a Write that is lending its bytes.
+// giveUp tells a Write that lends its bytes to a waiting Read that the Read waits no longer.
 func (p *pipe) giveUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,8 +136,8 @@ func (p *pipe) giveUp() {
 	p.wr.cond.Signal()
 }
 
-// takeMetered pays for a slice of b, which is there to be read, and takes it, and then
-// whatever more of b it can pay for without waiting.
+// takeMetered waits for permits for a part of b and reads that part. Then it reads more of b as
+// long as it gets permits without waiting. len(b) bytes can be read when it is called.
 func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 	defer p.rd.meter.Settle(0) // in case the limiter panics
 	k, err := p.rd.meter.Take(ctx, p.rd.deadline.Source(), len(b))
@@ -152,7 +155,7 @@ func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 	return n, nil
 }
 
-// readErrOr returns why a Read has to end, or err if there is no other reason.
+// readErrOr returns the error with which a Read has to end, or err if there is none.
 func (p *pipe) readErrOr(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,8 +165,8 @@ func (p *pipe) readErrOr(err error) error {
 	return err
 }
 
-// take moves the oldest bytes to b, and releases what they held. It returns 0 if there are no
-// bytes any more.
+// take moves the oldest bytes to b and gives back the permits they held. It returns their number,
+// 0 if there are none.
 func (p *pipe) take(b []byte) int {
 	defer p.releaseRead() // last, as a user's limiter may panic
 	p.mu.Lock()
@@ -171,7 +174,7 @@ func (p *pipe) take(b []byte) int {
 	return p.takeLocked(b)
 }
 
-// takeLocked is take, but for the leases. It wakes a Write that waits for the reader.
+// takeLocked is take without the release of leases. It wakes a Write that waits for the reader.
 func (p *pipe) takeLocked(b []byte) int {
 	n := p.buffer.take(b)
 	if n == 0 {

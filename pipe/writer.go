@@ -6,31 +6,34 @@ import (
 	"io"
 )
 
-// Writer is the write end of a pipe. Use [New] to make one; every Write to the zero Writer
+// Writer is the write end of a pipe. Use [New] to create one; every Write to the zero Writer
 // returns io.ErrClosedPipe.
 //
-// It is safe for concurrent use: Writes take turns, and the bytes of each stay together.
+// It is safe for concurrent use: concurrent Writes run one after another, and the bytes of each
+// stay together.
 type Writer struct{ p *pipe }
 
-// background is the context of calls that take none.
+// background is the context of calls without a context parameter.
 //
 //nolint:forbidigo // there is no caller's context
 var background = context.Background()
 
 // Write writes p to the pipe. It waits for WriteLimiter, and while the buffer is full, and
 // returns when all of p is buffered or has been read. If it cannot write all of p, it returns
-// the number of bytes that are written and the reason: after the Reader was closed, the
-// error given to its CloseWithError, io.ErrClosedPipe by default; after the Writer was closed,
-// io.ErrClosedPipe; or the limiter's refusal, a *core.RejectedError. Closing either end ends
-// a Write that waits.
+// the number of bytes written and an error. After the Reader was closed, the error is the one
+// given to its CloseWithError, or io.ErrClosedPipe. After the Writer was closed, it is
+// io.ErrClosedPipe. If WriteLimiter rejects the request, it is the limiter's
+// *core.RejectedError. Closing either end also ends a waiting Write.
 //
-// A Write of more bytes than the limiter's limit asks for them in parts. Permits that were
-// granted for bytes not written are refunded. An empty Write does not wait; it returns an
-// error if the pipe is closed. Write does not retain p.
+// A Write of more bytes than the limiter's limit asks for permits in parts. Permits granted for
+// bytes that were not written are refunded. If len(p) is 0, Write does not wait for permits or
+// room; it returns an error if the pipe is closed. Write does not retain p.
 func (w *Writer) Write(p []byte) (int, error) { return w.WriteContext(background, p) }
 
-// WriteContext is like Write, and ends with ctx.Err() when ctx is done, also if ctx was done
-// before the call and there is room. The bytes that it counts stay written.
+// WriteContext is like Write, but returns ctx.Err() when ctx is done before or while it waits. If
+// ctx is done before the call, nothing is written even if there is room. If ctx ends later,
+// WriteContext returns the number of bytes that are in the buffer or have been read, and the
+// rest of p is not written.
 func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 	if w.p == nil {
 		return 0, io.ErrClosedPipe
@@ -38,16 +41,17 @@ func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 	return w.p.write(ctx, p)
 }
 
-// ReadFrom writes what it reads from r until r returns io.EOF, which is no error, or another
-// error. It returns the number of bytes written. Other Writes may happen while it waits for r.
+// ReadFrom implements [io.ReaderFrom]. It copies r to the pipe until r returns io.EOF, for which
+// ReadFrom returns a nil error, or until r or a Write fails. It returns the number of bytes
+// written. The bytes of concurrent Writes may come between those of r.
 func (w *Writer) ReadFrom(r io.Reader) (int64, error) { return copyAll(w, r) }
 
-// Close ends the stream: the Reader gets what is buffered and then io.EOF. A Write that waits
-// returns io.ErrClosedPipe. Close always returns nil.
+// Close ends the stream: the Reader gets the buffered bytes and then io.EOF. Waiting and later
+// Writes return io.ErrClosedPipe. Close always returns nil.
 func (w *Writer) Close() error { return w.CloseWithError(nil) }
 
-// CloseWithError is like Close, and the Reader gets err in place of io.EOF unless err is nil.
-// Only the first call of Close or CloseWithError has an effect. It always returns nil.
+// CloseWithError is like Close, but the Reader gets err instead of io.EOF if err is not nil. Only
+// the first call of Close or CloseWithError has an effect. CloseWithError always returns nil.
 func (w *Writer) CloseWithError(err error) error {
 	if w.p != nil {
 		w.p.closeWrite(err)
@@ -55,7 +59,7 @@ func (w *Writer) CloseWithError(err error) error {
 	return nil
 }
 
-// String describes the writer and its limiter.
+// String returns a description of the writer and its limiter.
 func (w *Writer) String() string {
 	if w.p == nil {
 		return "pipe writer, closed"
@@ -63,9 +67,9 @@ func (w *Writer) String() string {
 	return fmt.Sprintf("pipe writer, %v", &w.p.wr)
 }
 
-// A Write of at least lentMin bytes lends them to a Read that is waiting, and lends them
-// instead of waiting for room, so that they are copied once. To copy fewer bytes twice takes
-// less time than to wake the other side.
+// A Write of at least lentMin bytes lends them if a Read is waiting, or if there is no room for
+// them, so that they are copied once. Copying fewer bytes twice takes less time than waking the
+// other side.
 const lentMin = 16 << 10
 
 func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
@@ -78,7 +82,7 @@ func (p *pipe) write(ctx context.Context, b []byte) (int, error) {
 	return p.writeSlow(ctx, b)
 }
 
-// tryWrite writes b if it is small and nothing has to be waited for, and reports whether it
+// tryWrite writes b if it is small and can be written without waiting. It reports whether it
 // did.
 func (p *pipe) tryWrite(b []byte) bool {
 	p.mu.Lock()
@@ -108,7 +112,7 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 	}
 }
 
-// writePart writes some of b, as much as there is room and there are permits for.
+// writePart writes a part of b, for which it waits for room and permits, and returns its length.
 func (p *pipe) writePart(ctx context.Context, b []byte) (int, error) {
 	room, err := p.room()
 	if err != nil || len(b) == 0 {
@@ -132,7 +136,8 @@ func (p *pipe) writePart(ctx context.Context, b []byte) (int, error) {
 	return p.writeMetered(ctx, part)
 }
 
-// writeMetered writes the next slice of b.
+// writeMetered waits for permits of any limiter but a *core.ConcurrencyLimiter and writes as much
+// of b as they allow.
 func (p *pipe) writeMetered(ctx context.Context, b []byte) (int, error) {
 	defer p.wr.meter.Settle(0) // in case the limiter panics
 	n, err := p.wr.meter.Take(ctx, p.wr.deadline.Source(), len(b))
@@ -144,8 +149,9 @@ func (p *pipe) writeMetered(ctx context.Context, b []byte) (int, error) {
 	return n, err
 }
 
-// writeHolding writes as much of b as a concurrency limiter has permits for. If the Write has
-// more bytes than that, all of them, it has to wait for the reader anyway, so it lends them.
+// writeHolding waits for permits of a *core.ConcurrencyLimiter and writes as much of b as they
+// allow. all is the number of bytes that the Write still has to write. If there are permits for
+// fewer, the Write has to wait for the reader anyway, so it lends its bytes.
 func (p *pipe) writeHolding(ctx context.Context, b []byte, all int) (n int, err error) {
 	k, err := p.wr.takePermits(ctx, &p.wr.deadline, len(b))
 	if err != nil {
@@ -157,7 +163,7 @@ func (p *pipe) writeHolding(ctx context.Context, b []byte, all int) (n int, err 
 	if n == k {
 		return n, err
 	}
-	k, putErr := p.put(ctx, b[n:]) // they have their permits, so they are written even if ctx is done
+	k, putErr := p.put(ctx, b[n:]) // these bytes have permits, so they are written even if ctx is done
 	if err == nil {
 		err = putErr
 	}
@@ -169,11 +175,11 @@ type lending bool
 
 const (
 	always      lending = false
-	whileWanted lending = true // only as long as a Read is waiting for bytes
+	whileWanted lending = true // only while a Read is waiting for bytes
 )
 
-// lend lets Reads take b from where it is, until no more than resume bytes are left to read.
-// It returns how many bytes of b were read.
+// lend lets Reads copy b directly, until at most resume bytes are left to read. It returns how
+// many bytes of b were read.
 func (p *pipe) lend(ctx context.Context, b []byte, resume int, how lending) (n int, err error) {
 	lent := false
 	waitErr := p.wait(ctx, &p.wr.cond, func() bool {
@@ -190,7 +196,7 @@ func (p *pipe) lend(ctx context.Context, b []byte, resume int, how lending) (n i
 	return len(b) - p.endLending(), err
 }
 
-// endLending returns how many of the bytes that were lent have not been read.
+// endLending takes back the lent bytes and returns how many of them have not been read.
 func (p *pipe) endLending() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +205,7 @@ func (p *pipe) endLending() int {
 	return n
 }
 
-// writeErrOr returns why a Write has to end, or err if there is no other reason.
+// writeErrOr returns the error with which a Write has to end, or err if there is none.
 func (p *pipe) writeErrOr(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,11 +215,11 @@ func (p *pipe) writeErrOr(err error) error {
 	return err
 }
 
-// room returns how many bytes the buffer has room for, or why a Write has to end.
+// room returns how many bytes the buffer has room for, or the error with which a Write has to end.
 func (p *pipe) room() (int, error) {
 	room, err := p.roomNow()
 	if room == 0 && p.wr.bounds {
-		p.wr.askLimit() // it may have grown
+		p.wr.askLimit() // the limit may have grown
 		room, err = p.roomNow()
 	}
 	return room, err
@@ -225,8 +231,8 @@ func (p *pipe) roomNow() (int, error) {
 	return max(p.wr.capacity()-p.buffer.len(), 0), p.writeErrLocked()
 }
 
-// awaitRoom waits until there is room for n bytes, or half of the buffer is free: a Write that
-// continued earlier would take turns with the reader byte by byte.
+// awaitRoom waits until there is room for n bytes or half of the buffer is free. If a Write
+// continued earlier, it and the reader would wake each other for every few bytes.
 func (p *pipe) awaitRoom(ctx context.Context, n int) (room int, err error) {
 	capacity := p.wr.capacity()
 	waitErr := p.wait(ctx, &p.wr.cond, func() bool {
@@ -240,10 +246,11 @@ func (p *pipe) awaitRoom(ctx context.Context, n int) (room int, err error) {
 	return room, err
 }
 
-// put gives b to a Read that is waiting, or appends it to the buffer, which has room. If the
-// pipe has been closed, it gives the permits back.
+// put writes b, which has its permits and for which the buffer has room. It lends a large b to a
+// waiting Read, and appends the rest to the buffer. If the pipe is closed, it gives plain permits
+// back; the caller settles a meter.
 func (p *pipe) put(ctx context.Context, b []byte) (n int, err error) {
-	if len(b) >= lentMin && !p.wr.keeps { // a lease is to be released by the Read
+	if len(b) >= lentMin && !p.wr.keeps { // lent bytes have no place in the queue of leases
 		n, _ = p.lend(ctx, b, len(b)-1, whileWanted)
 		if b = b[n:]; len(b) == 0 {
 			return n, nil
@@ -264,7 +271,7 @@ func (p *pipe) put(ctx context.Context, b []byte) (n int, err error) {
 	return n + len(b), nil
 }
 
-// putLocked appends b to the buffer, and wakes a Read that is waiting.
+// putLocked appends b to the buffer, and wakes a waiting Read.
 func (p *pipe) putLocked(b []byte) {
 	p.buffer.put(b)
 	p.rd.cond.Signal()
