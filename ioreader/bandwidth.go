@@ -12,7 +12,7 @@ import (
 
 // bandwidth holds the limiters for the bytes of a listener's or a dialer's connections.
 type bandwidth struct {
-	read, write core.Limiter // shared by all
+	read, write core.Limiter // shared by all connections
 	perConn     func(net.Conn) (ConnOptions, error)
 }
 
@@ -35,8 +35,8 @@ func (b *bandwidth) limit(under net.Conn, place core.Lease) (net.Conn, error) {
 	return newConn(under, o, place), nil
 }
 
-// both returns a chain of the two limiters, or the one that is not nil. A connection's own comes
-// first, so that a connection that waits for it holds nothing of the shared one.
+// both returns a chain of the two limiters, or the one that is not nil. The connection's own limiter
+// comes first, so that a connection waiting for it holds no permits of the shared one.
 func both(own, shared core.Limiter) (core.Limiter, error) {
 	switch {
 	case argument.IsNil(own):
@@ -47,7 +47,7 @@ func both(own, shared core.Limiter) (core.Limiter, error) {
 	return core.Chain(own, shared)
 }
 
-// permit waits for one permit.
+// permit waits for one permit of from.
 func permit(ctx context.Context, from core.Limiter) (core.Lease, error) {
 	lease, err := from.Acquire(ctx, 1)
 	return limiter.Checked(from, lease, err)

@@ -11,25 +11,25 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// ConnOptions are the limiters of a connection, as seen from the end that is given to
-// [NewConn]: Read is asked for the bytes it receives, Write for the bytes it sends. A nil
-// limiter means no limit, and costs nothing.
+// ConnOptions are the limiters of a connection given to [NewConn]. Read grants the bytes that the
+// connection receives, Write those that it sends. A nil limiter means no limit, and costs nothing.
 type ConnOptions struct {
 	Read, Write core.Limiter
 }
 
-// NewConn returns a connection that reads from and writes to c, a permit for each byte. It
+// NewConn returns a connection that reads from and writes to c, with one permit for each byte. It
 // returns an error if c is nil.
 //
-// A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline, and not
-// before, whatever the limiter says; the deadline may be moved meanwhile. Close ends it at once
-// with an error that matches both [net.ErrClosed] and [io.ErrClosedPipe]. If the limiter refuses,
-// the call returns its *[core.RejectedError]. The bytes of one Write stay together. Bytes that
-// a Read could not pay for before its deadline are returned by the next Read.
+// A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline. The deadline
+// may be moved while the call waits. The limiter does not know the deadline, so it never rejects a
+// request early because of it. Close ends a waiting call at once with an error that matches both
+// [net.ErrClosed] and [io.ErrClosedPipe]. If the limiter rejects the request, the call returns its
+// *[core.RejectedError]. The bytes of one Write stay together. Bytes for which a Read got no
+// permits before its deadline are returned by the next Read.
 //
-// The connection is an [io.ReaderFrom] and an [io.WriterTo]; a file sent to a TCP connection
-// still goes through sendfile. It has the methods CloseWrite and CloseRead if c has them, and
-// NetConn, which returns c. It is safe for concurrent use.
+// The connection implements [io.ReaderFrom] and [io.WriterTo]; a file sent to a TCP connection
+// still uses sendfile. It has CloseWrite and CloseRead if c has both, CloseWrite alone if c has
+// only that, and NetConn, which returns c. It is safe for concurrent use.
 func NewConn(c net.Conn, o ConnOptions) (net.Conn, error) {
 	if c == nil {
 		return nil, errors.New("ioreader: NewConn of a nil net.Conn")
@@ -72,7 +72,7 @@ func (closedError) Is(target error) bool {
 type conn struct {
 	net.Conn
 	in, out side
-	lease   core.Lease // of ListenerOptions.Conns
+	lease   core.Lease // of the Conns limiter of the listener or dialer
 }
 
 // Methods that a connection may also have, to close one direction.
@@ -81,20 +81,20 @@ type (
 	readCloser  interface{ CloseRead() error }
 )
 
-// halfConn is over a connection such as *tls.Conn.
+// halfConn wraps a connection with CloseWrite only, such as *tls.Conn.
 type halfConn struct {
 	*conn
 	writeCloser
 }
 
-// twoWayConn is over a connection such as *net.TCPConn.
+// twoWayConn wraps a connection with CloseWrite and CloseRead, such as *net.TCPConn.
 type twoWayConn struct {
 	*conn
 	writeCloser
 	readCloser
 }
 
-// NetConn returns the connection underneath.
+// NetConn returns the underlying connection.
 func (c *conn) NetConn() net.Conn { return c.Conn }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -111,7 +111,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.out.write(c.Conn, p, nil)
 }
 
-// ReadFrom sends all that it reads from r; [io.Copy] uses it.
+// ReadFrom implements [io.ReaderFrom].
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if c.out.unlimited() {
 		return io.Copy(c.Conn, r)
@@ -119,7 +119,7 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	return pump{side: &c.out, dst: c.Conn, src: r, paid: onWrite}.run()
 }
 
-// WriteTo writes all that it receives to w; [io.Copy] uses it.
+// WriteTo implements [io.WriterTo].
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	if c.in.unlimited() {
 		return io.Copy(w, c.Conn)
@@ -127,8 +127,8 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	return pump{side: &c.in, dst: w, src: c.Conn, paid: onRead}.run()
 }
 
-// Close ends calls that wait for permits, closes the connection underneath, and releases the
-// lease of the Conns limiter. Only the first call releases it.
+// Close ends calls that wait for permits, closes the underlying connection, and releases the lease
+// of the Conns limiter. Only the first Close releases the lease.
 func (c *conn) Close() error {
 	defer c.lease.Release()
 	c.in.deadline.Close(errConnClosed)

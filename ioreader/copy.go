@@ -11,10 +11,10 @@ import (
 
 // CopyOptions are the options of [Copy]. The zero value copies without a limit.
 type CopyOptions struct {
-	Limiter    core.Limiter   // a permit is a byte; nil: no limit
-	BufferSize int            // bytes read at once, unless the kernel copies; 0 means 32 KiB; at least 0
-	Total      int64          // bytes to be copied, reported in Progress; 0 means unknown; at least 0
-	OnProgress func(Progress) // called about ten times a second while bytes pass, and at the end; may be nil
+	Limiter    core.Limiter   // grants the bytes written; nil means no limit
+	BufferSize int            // size of the copy buffer in bytes, at least 0; 0 means 32 KiB
+	Total      int64          // expected number of bytes, at least 0, for Progress; 0 means unknown
+	OnProgress func(Progress) // called up to ten times a second while bytes pass, and at the end; may be nil
 }
 
 func (o CopyOptions) validate() error {
@@ -28,17 +28,17 @@ func (o CopyOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// Copy copies src to dst until src returns io.EOF, which is no error, or until an error occurs,
-// and returns the number of bytes written. If src is a file, and dst a file or a TCP connection,
-// the kernel copies the bytes where the system supports it. Copies that share a limiter get equal
-// parts of it.
+// Copy copies src to dst until src returns io.EOF, for which Copy returns a nil error, or until an
+// error occurs. It returns the number of bytes written. If src is a file, and dst is a file or a
+// TCP connection, the kernel copies the bytes if it supports that. Copies that share a limiter get
+// equal parts of its rate.
 //
-// When ctx is done, Copy returns ctx.Err(): at once if it waits for permits, else as soon as the
-// Read or Write underneath returns. If the limiter refuses, it returns the limiter's
+// When ctx is done, Copy returns ctx.Err(): at once if it is waiting for permits, otherwise when
+// the current src.Read or dst.Write returns. If the limiter rejects a request, Copy returns its
 // *[core.RejectedError]. Permits for bytes that were not written are given back. Copy closes
-// neither dst nor src. It calls OnProgress from the caller's goroutine, with no lock held.
+// neither dst nor src. It calls OnProgress on the caller's goroutine.
 //
-// Copy returns an error at once if an argument is nil or an option is out of range.
+// Copy returns an error at once if ctx, dst or src is nil or an option is out of range.
 func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int64, error) {
 	if err := o.validate(); err != nil {
 		return 0, err
@@ -48,7 +48,7 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 	}
 	var s side
 	s.start(ctx, o.Limiter, dst)
-	defer func() { _ = s.close(nil) }() // what is underneath stays open
+	defer func() { _ = s.close(nil) }() // leaves dst open
 	p := pump{side: &s, dst: dst, src: src, paid: onWrite}
 	if o.BufferSize > 0 {
 		p.buf = make([]byte, o.BufferSize)

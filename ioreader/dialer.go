@@ -14,30 +14,32 @@ type DialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 
 // DialerOptions are the limiters of a dialer. A nil field means no limit.
 type DialerOptions struct {
-	// Conns limits how many connections are open: each holds a permit until it is closed.
+	// Conns limits the open connections; each holds one permit from before the dial until it is
+	// closed.
 	Conns core.Limiter
 
 	// Read and Write limit the bytes that all connections together receive and send.
 	Read, Write core.Limiter
 
 	// PerConn returns the limiters of one connection, which apply in addition to Read and
-	// Write. Its argument is the connection underneath. If it returns an error, the connection
-	// is closed and the dial returns that error.
+	// Write. Its argument is the underlying connection. If it returns an error, the connection
+	// is closed and the dial returns that error. It may be nil.
 	PerConn func(net.Conn) (ConnOptions, error)
 }
 
-// NewDialer returns a function that dials with dial and limits its connections. It returns an
-// error if dial is nil.
+// NewDialer returns a function that dials with dial and limits the connections. It returns an error
+// if dial is nil.
 //
 //	dial, err := ioreader.NewDialer((&net.Dialer{}).DialContext, ioreader.DialerOptions{Read: limiter})
 //	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 //
-// A call waits for a permit of Conns and then dials, so a connection that is being made counts.
-// A refusal by Conns is returned unchanged. When ctx is done, the wait ends with ctx.Err(). A
-// call that fails holds no permit. The function is safe for concurrent use if dial is.
+// A call waits for a permit of o.Conns and then dials, so a connection that is being dialed counts
+// as open. If o.Conns rejects the request, its error is returned unchanged. When ctx is done, the
+// wait ends with ctx.Err(). A call that fails holds no permit. The function is safe for concurrent
+// use if dial is.
 //
-// The connections are those of [NewConn]. A connection that has limiters of its own takes
-// permits of those and of the shared ones together.
+// The connections behave like those of [NewConn]. If PerConn returns a limiter, each byte needs a
+// permit of that limiter and one of the shared limiter.
 func NewDialer(dial DialFunc, o DialerOptions) (DialFunc, error) {
 	if dial == nil {
 		return nil, errors.New("ioreader: NewDialer of a nil DialFunc")
@@ -64,7 +66,7 @@ func (d *dialer) dialContext(ctx context.Context, network, address string) (c ne
 		if c != nil {
 			return
 		}
-		place.Release() // dial or PerConn may have panicked
+		place.Release() // an error, or a panic of dial or PerConn
 		if under != nil {
 			_ = under.Close()
 		}

@@ -1,5 +1,5 @@
 // Package ioreader throttles readers, writers, connections, listeners, dialers and copies with
-// the limiters of package core. A permit is a byte.
+// the limiters of package core. One permit is one byte.
 //
 //	limiter, err := core.NewTokenBucket(ioreader.PerSecond(8 << 20)) // 8 MiB/s
 //	if err != nil {
@@ -7,39 +7,44 @@
 //	}
 //	w := ioreader.NewWriter(ctx, file, limiter)
 //	_, err = io.Copy(w, source)
+//	return err
 //
-// [NewWriter] and [NewReader] wrap any stream, [NewConn] a connection, and [NewListener] and
-// [NewDialer] all connections of a server or a client. [Copy] copies and reports progress.
+// [NewWriter] and [NewReader] wrap any stream, [NewConn] wraps a connection, and [NewListener] and
+// [NewDialer] wrap all connections of a server or a client. [Copy] copies and reports progress.
+// In this documentation "the underlying writer" (reader, connection) is the one that is wrapped.
 //
-// A token bucket bounds the rate of the bytes. A concurrency limiter bounds how many bytes are
-// being written at once, that is, inside the Write underneath. A chain does both. Any number of
-// streams may share a limiter.
+// A token bucket bounds the rate in bytes. A concurrency limiter bounds how many bytes are being
+// written at once, that is, are inside a Write of an underlying writer. A [core.Chain] of the two
+// does both. Any number of streams may share a limiter.
 //
 // # Slices
 //
-// A large call is split into slices, so that it is spread over its time and streams that share
-// a limiter do not wait long for each other. A slice is what the limiter's rate brings in 2 ms,
-// at most 64 KiB, and at most an eighth of the limit. The rate is the one that the limiter's
-// leases report ([core.Window] or [core.ResetAfter]). Where they report none, a slice is an
-// eighth of the limit, and if the limit is unknown too, its size follows from how long the
-// limiter makes the stream wait. A changed limit is obeyed from the next slice on. A call for
-// more bytes than the limit is never refused for that reason.
+// A large call is split into slices, so that its bytes are spread over time and streams that
+// share a limiter do not wait long for each other. A slice is the number of bytes that the
+// limiter's rate allows in 2 ms, at most 64 KiB, and at most an eighth of the limit. The rate is
+// the one that the limiter's leases report ([core.Window] or [core.ResetAfter]). If they report
+// none, a slice is an eighth of the limit. If the limit is unknown too, the size of the slices
+// adapts to how long the limiter makes the stream wait. A changed limit applies from the next
+// slice on. A call for more bytes than the limit never fails with [core.ErrPermitsExceedLimit].
 //
 // # Fairness
 //
-// Streams that share a rate limiter of package core get equal parts of it, whatever the sizes
-// of their calls. A call that is smaller than a slice would get less each time that it waits. So
-// when such a call has waited while others were waiting, the next calls of its stream within 5 ms
-// may pass the rest of a slice on credit, and the stream pays before it passes more. It never
-// owes more than one slice, nor more than a sixteenth of what it has paid; a stream that is
-// closed leaves its debt unpaid.
+// Streams that share a rate limiter of package core get equal parts of its rate, whatever the
+// sizes of their calls. The limiter serves waiting streams in turn, so a stream whose calls are
+// smaller than a slice would get fewer bytes at each turn. Therefore, if such a call has waited
+// while other streams were waiting, later calls of its stream within the next 5 ms may pass up to
+// a slice on credit: without permits, which the stream's next request asks for in addition. A
+// stream never owes more than one slice, nor more than a sixteenth of what it has paid for. A
+// stream that is closed leaves its debt unpaid.
 //
 // # What a stream holds
 //
-// Permits for a slice are taken before it is written; those that turn out not to be needed are
-// given back. A read pays for bytes after they have come, so a stream that is idle, or waits for
-// its peer, holds nothing. If a read has to end before it can pay, the next one gets the bytes.
+// A Write takes the permits for a slice before it writes the slice, and gives back the permits
+// for bytes that the underlying writer did not take. A Read asks for permits after the bytes have
+// arrived, so a stream that is idle, or waits for its peer, holds no permits. If a Read has to end
+// before it gets them, the next Read returns the bytes.
 //
-// A stream holds no permits while it waits for others of the same limiter: a copy from a Reader
-// to a Writer with one limiter goes on, and so does a Writer around another.
+// A stream holds no permits while it waits for another stream with the same limiter. A copy from
+// a Reader to a Writer with the same limiter therefore does not deadlock, nor does a Writer whose
+// underlying writer is a Writer with the same limiter.
 package ioreader

@@ -6,16 +6,15 @@ import (
 	"syscall"
 )
 
-// kernel is a file and a sink whose ReadFrom may have the kernel move the file's bytes:
-// sendfile, or a copy from file to file. If it can't after all, ReadFrom falls back to
-// copying.
+// kernel is a file and a sink whose ReadFrom may let the kernel move the file's bytes, by sendfile
+// or by a copy from file to file. If the kernel cannot, ReadFrom copies them.
 type kernel struct {
 	sink io.ReaderFrom
 	file file
-	here int64 // bytes that are known to be left of the file
+	here int64 // bytes known to be left in the file
 }
 
-// file is an *os.File, or what os makes of one to hide its WriteTo.
+// file is an *os.File, or the wrapper by which package os hides its WriteTo.
 type file interface {
 	fs.File
 	io.Seeker
@@ -42,9 +41,9 @@ func regular(f file) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// left returns how many bytes are left of the file, so that nobody waits for permits that
-// nothing needs. 0: the end is there, or the file does not tell its size, as one of /proc; a
-// Read finds out.
+// left returns how many bytes are left in the file, so that no call waits for permits that are not
+// needed. 0 means that the end is reached or that the file does not report its size, like those in
+// /proc; a Read tells which.
 func (k *kernel) left() (int64, error) {
 	if k.here > 0 {
 		return k.here, nil
@@ -61,12 +60,12 @@ func (k *kernel) left() (int64, error) {
 	return k.here, nil
 }
 
-// offloadSlice is the most that is moved without looking at the context and telling of
-// progress: so much that the system calls between two slices do not show.
+// offloadSlice is the maximum number of bytes moved before the context is checked and progress is
+// reported. It is large enough to hide the cost of the system calls between two slices.
 const offloadSlice = 1 << 20
 
-// offload moves at most want bytes by the sink's ReadFrom, as long as the file tells that
-// some are left. done: all of want have passed.
+// offload moves at most want bytes by the sink's ReadFrom, while the file reports that some are
+// left. done reports whether all of want were moved.
 func (p pump) offload(k kernel, want int64) (total int64, done bool, err error) {
 	slice := &io.LimitedReader{R: k.file}
 	for want > 0 {
@@ -88,8 +87,8 @@ func (p pump) offload(k kernel, want int64) (total int64, done bool, err error) 
 	return total, true, nil
 }
 
-// offloadSlice moves one slice of want bytes, and returns how many were paid for and how
-// many passed.
+// offloadSlice moves one slice of want bytes. It returns the length n of the slice and how many
+// bytes m of it were moved.
 func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m int64, err error) {
 	s := p.side
 	if err := s.enter(); err != nil {
@@ -98,7 +97,7 @@ func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m 
 	defer s.leave()
 	n = want
 	if p.paid == onRead && s.arrived.any() {
-		return n, 0, nil // since passArrived, by another call
+		return n, 0, nil // kept by another call after passArrived; m < n makes run read them first
 	}
 	if !s.unlimited() {
 		taken, err := s.pay(int(want))
@@ -107,7 +106,7 @@ func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m 
 		}
 		n = int64(taken)
 		if p.paid == onRead || s.nested {
-			s.meter.Release() // the bytes are read; or the sink asks the same limiter
+			s.meter.Release() // a reading side holds nothing; nor does a writing side whose sink asks the same limiter
 		}
 	}
 	slice.N = n

@@ -14,33 +14,33 @@ import (
 
 // ListenerOptions are the limiters of a listener. A nil field means no limit.
 type ListenerOptions struct {
-	Accept core.Limiter // how fast connections are accepted: a permit for each
-	Conns  core.Limiter // how many connections are open: each holds a permit until it is closed
+	Accept core.Limiter // limits the rate of accepted connections, with one permit for each
+	Conns  core.Limiter // limits the open connections; each holds one permit until it is closed
 
 	// Read and Write limit the bytes that all connections together receive and send.
 	Read, Write core.Limiter
 
 	// PerConn returns the limiters of one connection, which apply in addition to Read and
-	// Write. Accept calls it with the connection underneath. If it returns an error, the
-	// connection is closed and Accept takes the next one.
+	// Write. Accept calls it with the underlying connection. If it returns an error, Accept
+	// closes the connection and takes the next one. It may be nil.
 	PerConn func(net.Conn) (ConnOptions, error)
 }
 
 // NewListener returns a listener that accepts from l and limits its connections. It returns an
 // error if l is nil.
 //
-// Accept takes a connection from l, waits for a permit of the limiter Accept and then for one of
-// Conns, and returns the connection. So a listener on which nobody calls Accept holds no permit,
-// and several listeners can share limiters. If a limiter refuses, for any reason, or PerConn
-// returns an error, that connection is closed and Accept takes the next one: a server sees no
-// error. The limiters count what they reject.
+// Accept takes a connection from l, waits for a permit of the limiter o.Accept and then for one of
+// o.Conns, and returns the connection. While no Accept call is running, the listener holds no permits
+// other than those of its open connections, so several listeners can share limiters. If one of these
+// limiters rejects the request, or PerConn returns an error, Accept closes the connection and takes
+// the next one, and returns no error. The limiters count the rejections.
 //
-// Closing the listener ends the wait with [net.ErrClosed] and closes the connection that was
-// waiting. Once the limiter Accept or Conns is closed, Accept closes the next connection and
+// Closing the listener ends a waiting Accept with [net.ErrClosed], and closes the connection that
+// it has taken from l. After o.Accept or o.Conns is closed, Accept closes the next connection and
 // returns [core.ErrClosed].
 //
-// The connections are those of [NewConn]. A connection that has limiters of its own takes
-// permits of those and of the shared ones together.
+// The connections behave like those of [NewConn]. If PerConn returns a limiter, each byte needs a
+// permit of that limiter and one of the shared limiter.
 func NewListener(l net.Listener, o ListenerOptions) (net.Listener, error) {
 	if l == nil {
 		return nil, errors.New("ioreader: NewListener of a nil net.Listener")
@@ -57,7 +57,7 @@ type listener struct {
 	net.Listener
 	accept, conns core.Limiter
 	bandwidth     bandwidth
-	source        linked.Source // ends an Accept that waits
+	source        linked.Source // ends a waiting Accept
 }
 
 // Accept returns the next connection that the limiters admit.
@@ -79,15 +79,15 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// errNoPlaces tells a limiter's core.ErrClosed from one that PerConn returned.
+// errNoPlaces replaces a limiter's core.ErrClosed, to distinguish it from one that PerConn returned.
 var errNoPlaces = errors.New("ioreader: a limiter of the listener is closed")
 
-// admit waits until the limiters admit one connection more, and returns it throttled. If they
-// refuse, it closes the connection.
+// admit waits for the permits of one connection, and returns it throttled. If it fails, it closes
+// the connection.
 func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 	var place core.Lease
 	defer func() {
-		if c == nil { // a limiter or PerConn may have panicked
+		if c == nil { // an error, or a panic of a limiter or PerConn
 			place.Release()
 			_ = under.Close()
 		}
@@ -106,7 +106,7 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 	return l.bandwidth.limit(under, place)
 }
 
-// permit waits for one permit, for as long as the listener is open.
+// permit waits for one permit, or until the listener is closed.
 func (l *listener) permit(from core.Limiter) (core.Lease, error) {
 	if argument.IsNil(from) {
 		return core.Lease{}, nil
@@ -118,11 +118,11 @@ func (l *listener) permit(from core.Limiter) (core.Lease, error) {
 	return lease, err
 }
 
-// Close stops listening, and ends an Accept that waits.
+// Close ends a waiting Accept, and closes the underlying listener.
 func (l *listener) Close() error {
 	l.source.End(net.ErrClosed)
 	return l.Listener.Close()
 }
 
-// String describes the listener by its address.
+// String returns a description of the listener with its address.
 func (l *listener) String() string { return fmt.Sprintf("throttled listener on %v", l.Addr()) }

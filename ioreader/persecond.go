@@ -8,14 +8,13 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// PerSecond returns the options of a token bucket for a bandwidth in bytes per second. The
-// bucket holds what the rate brings in 10 ms, and at least one byte: in the first second it
-// lets through at most 1 % more than the rate, and in any 10 ms at most twice the rate. Tokens
-// come in periods of at most a millisecond, or one by one if that takes longer, at a rate that
-// is within a millionth of bytes. The queue has no limit.
+// PerSecond returns the options of a token bucket for a bandwidth in bytes per second. The bucket
+// holds the bytes of 10 ms, at least one: it lets through at most 1 % more than the rate in the
+// first second, and at most twice the rate in any 10 ms. Tokens are replenished at least once per
+// millisecond, or one at a time at rates below 1000 bytes per second. The rate is exact to within
+// one millionth. QueueLimit is math.MaxInt, so any number of calls may wait.
 //
-// Any rate from 1 to math.MaxInt works. If bytes is less than 1, core.NewTokenBucket rejects the
-// options.
+// Any rate from 1 to math.MaxInt works. If bytes < 1, core.NewTokenBucket rejects the options.
 func PerSecond(bytes int) core.TokenBucketOptions {
 	o := core.TokenBucketOptions{QueueLimit: math.MaxInt}
 	if bytes <= 0 {
@@ -32,13 +31,13 @@ const (
 	second      = uint64(time.Second)
 	shortest    = uint64(10 * time.Microsecond)
 	longest     = uint64(time.Millisecond)
-	oneByteRate = second / uint64(time.Millisecond) // below, a byte takes longer than longest
+	oneByteRate = second / uint64(time.Millisecond) // at lower rates one byte takes longer than longest
 )
 
-// fraction returns tokens per period, in nanoseconds, for a rate in bytes per second: the
-// first of the fractions that come ever closer to it (the convergents of its continued
-// fraction) to be within a ten-millionth, but none with a period above longest. The next
-// would be longer than that, so the error is below 1/(tokens·longest), a millionth.
+// fraction returns tokens per period, in nanoseconds, for a rate in bytes per second. It takes
+// the first convergent of the rate's continued fraction that is within a ten-millionth of it, or
+// else the last one whose period is at most longest. In the second case the next convergent has a
+// period above longest, so the relative error is below 1/(tokens·longest), a millionth.
 func fraction(bytes uint64) (tokens, period uint64) {
 	if bytes < oneByteRate {
 		return 1, (second + bytes/2) / bytes
@@ -87,7 +86,7 @@ func (w wide) minus(v wide) wide {
 	return wide{hi, lo}
 }
 
-// dividedBy returns the quotient, or the largest number if it is larger.
+// dividedBy returns w/d, or math.MaxUint64 if the quotient is larger.
 func (w wide) dividedBy(d uint64) uint64 {
 	if w.hi >= d {
 		return math.MaxUint64

@@ -9,9 +9,9 @@ import (
 type Progress struct {
 	Bytes     int64         // bytes copied so far
 	Total     int64         // CopyOptions.Total; 0 means unknown
-	Elapsed   time.Duration // since the copy began
-	Remaining time.Duration // the time that the rest takes at Rate; 0 means none, or unknown
-	Rate      float64       // bytes per second, over about the last second
+	Elapsed   time.Duration // time since the copy began
+	Remaining time.Duration // estimated time for the remaining bytes at Rate; 0 means none or unknown
+	Rate      float64       // bytes per second, averaged over about the last second
 }
 
 const (
@@ -19,16 +19,16 @@ const (
 	history   = 10 // reports that Rate looks back on
 )
 
-// tracker makes Progress out of the slices that pass.
+// tracker computes Progress from the slices that have been copied.
 type tracker struct {
 	tell  func(Progress)
 	total int64
 	begun time.Time
 
 	bytes int64
-	told  time.Duration // when it was told last, since begun
+	told  time.Duration // time of the last report, since begun
 	marks [history]mark
-	next  int // where the next mark goes; the oldest is there
+	next  int // index of the oldest mark, which the next one replaces
 }
 
 // mark is how far the copy was at an instant.

@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// pump moves all of src to dst under a side. It has the side's turn for one slice at a time,
-// so that others may use the stream while src is quiet, or dst busy.
+// pump copies src to dst, with permits from side. It takes the side's turn for one slice at a time,
+// so that other calls can use the stream while the pump waits for src or dst.
 type pump struct {
 	side   *side
 	dst    io.Writer
 	src    io.Reader
 	paid   paid
-	buf    []byte      // nil: one of the pool's
-	passed func(n int) // told what has passed; nil: nobody is
+	buf    []byte      // nil: one from buffers
+	passed func(n int) // called with the length of each part that was written; may be nil
 }
 
-// paid says which end of the pump the bytes are paid at.
+// paid says at which end of the pump the bytes need permits.
 type paid uint8
 
 const (
@@ -26,12 +26,13 @@ const (
 	onRead
 )
 
-// run returns how many bytes dst took. The end of src is no error.
+// run copies and returns how many bytes were written to dst. The end of src is no error.
 func (p pump) run() (total int64, err error) {
 	if p.side.deadline.Source() == nil {
 		return 0, errNotMade
 	}
-	// The kernel's ways know a LimitedReader around a file, not one around another.
+	// A ReadFrom that uses the kernel accepts a LimitedReader around a file, but not one around
+	// another LimitedReader; offload adds its own.
 	inner, want := p.src, int64(math.MaxInt64)
 	limited, ok := p.src.(*io.LimitedReader)
 	if ok {
@@ -55,8 +56,8 @@ func (p pump) run() (total int64, err error) {
 	return total + n, err
 }
 
-// passArrived passes the bytes that an earlier Read could not pay for. done: they were the
-// last.
+// passArrived writes the bytes for which an earlier Read got no permits. done reports whether they
+// were the last of the stream.
 func (p pump) passArrived() (total int64, done bool, err error) {
 	if p.paid != onRead {
 		return 0, false, nil
@@ -64,7 +65,7 @@ func (p pump) passArrived() (total int64, done bool, err error) {
 	var b [1 << 10]byte
 	for {
 		n, readErr := p.side.readArrived(b[:])
-		if n > 0 { // even of nothing a Write may mean something to dst
+		if n > 0 { // an empty Write may have a meaning for dst
 			m, err := io.Copy(p.dst, bytes.NewReader(b[:n]))
 			total += m
 			if err != nil {
@@ -72,7 +73,7 @@ func (p pump) passArrived() (total int64, done bool, err error) {
 			}
 		}
 		switch {
-		case readErr == io.EOF: //nolint:errorlint // as it came
+		case readErr == io.EOF: //nolint:errorlint // it is not wrapped
 			return total, true, nil
 		case readErr != nil || n == 0:
 			return total, false, readErr
@@ -95,8 +96,8 @@ func (p pump) copyBuffered() (int64, error) {
 	return io.CopyBuffer(pumpWriter{p}, pumpReader{p}, buf)
 }
 
-// pumpReader and pumpWriter are the ends of a pump, the one that is paid at with its permits.
-// They have nothing else that io.CopyBuffer would prefer.
+// pumpReader and pumpWriter are the two ends of a pump for io.CopyBuffer. They have no WriteTo and
+// ReadFrom, which io.CopyBuffer would use instead.
 type (
 	pumpReader struct{ pump }
 	pumpWriter struct{ pump }

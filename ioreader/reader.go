@@ -7,18 +7,20 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Reader is a throttled [io.Reader]. Use [NewReader] to make one; all methods of the zero Reader
-// return an error.
+// Reader is a throttled [io.Reader]. Use [NewReader] to create one; Read, WriteTo and Close of the
+// zero Reader return an error.
 //
-// It is safe for concurrent use: calls take turns, so the reader underneath need not be.
+// It is safe for concurrent use, even if the underlying reader is not: concurrent calls run one
+// after another.
 type Reader struct {
 	side side
 	r    io.Reader
 }
 
-// NewReader returns a reader that reads from r, a permit of l for each byte. A nil l means no
-// limit. When ctx is done, all calls end with ctx.Err(), even if permits are available. A Reader
-// holds no resources, and need not be closed. If ctx or r is nil, it is as the zero Reader.
+// NewReader returns a Reader that reads from r, with one permit of l for each byte. A nil l means
+// no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
+// available. A Reader has no resources of its own, and need not be closed. If ctx or r is nil,
+// NewReader returns a zero Reader.
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
 	t := &Reader{r: r}
 	if ctx != nil && r != nil {
@@ -27,25 +29,25 @@ func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
 	return t
 }
 
-// Read reads at most one slice from the reader underneath, and then waits for permits for the
-// bytes that came. It returns the bytes that it has permits for, or if there are none, the
-// reason: the error of the context, the limiter's *[core.RejectedError], or [io.ErrClosedPipe]
-// after Close. No byte is lost: the next Read gets the rest. Other errors are those of the reader
-// underneath.
+// Read reads at most one slice from the underlying reader, and then waits for permits for the
+// bytes that it got. It returns the bytes for which it got permits. If it got none, it returns the
+// reason: the context's error, the limiter's *[core.RejectedError], or [io.ErrClosedPipe] after
+// Close. The next Read returns the other bytes, so none are lost. Other errors are those of the
+// underlying reader.
 func (t *Reader) Read(p []byte) (int, error) { return t.side.read(t.r, p) }
 
-// WriteTo writes what it reads to w until the reader underneath ends, which is no error, or until
-// an error occurs; [io.Copy] uses it. If the reader underneath is a file, and w a file or a TCP
-// connection, the kernel copies the bytes where the system supports it. Other calls may read
-// between its slices.
+// WriteTo implements [io.WriterTo]. It copies the underlying reader to w until io.EOF, for which it
+// returns a nil error, or until an error occurs. If the underlying reader is a file, and w is a
+// file or a TCP connection, the kernel copies the bytes if it supports that. Concurrent Reads may
+// get some of the bytes.
 func (t *Reader) WriteTo(w io.Writer) (int64, error) {
 	return pump{side: &t.side, dst: w, src: t.r, paid: onRead}.run()
 }
 
-// Close ends a call that waits for permits, and all later calls, with [io.ErrClosedPipe]. It then
-// closes the reader underneath if that is an [io.Closer], and returns its error. Another Close
-// does nothing and returns nil.
+// Close ends a waiting call and all later calls with [io.ErrClosedPipe]. Then, if the underlying
+// reader is an [io.Closer], Close closes it and returns its error. Later calls of Close do nothing
+// and return nil.
 func (t *Reader) Close() error { return t.side.close(t.r) }
 
-// String describes the reader and its limiter.
+// String returns a description of the reader and its limiter.
 func (t *Reader) String() string { return "throttled reader, " + t.side.String() }

@@ -12,19 +12,19 @@ import (
 	"github.com/sluice-go/sluice/internal/turn"
 )
 
-// side is one direction of a stream. One call at a time has the turn, and only that one
-// uses the meter and the bytes that have arrived.
+// side is one direction of a stream. One call at a time has the turn; only that call uses meter
+// and arrived.
 type side struct {
 	ctx      context.Context // of the whole stream
 	deadline deadline.Deadline
 	turn     turn.Turn
 
 	meter   meter.Meter
-	nested  bool    // what is written to is of this package and asks the same limiter
-	arrived arrived // bytes that were read and are not paid for
+	nested  bool    // the underlying writer is of this package and uses the same limiter
+	arrived arrived // bytes that were read and have no permits yet
 }
 
-// start makes the side ready. under is what it writes to; nil if it reads.
+// start makes the side ready. under is the underlying writer; it is nil for a reading side.
 func (s *side) start(ctx context.Context, l core.Limiter, under any) {
 	s.ctx = ctx
 	if p, ok := under.(payer); ok && !argument.IsNil(l) {
@@ -35,11 +35,11 @@ func (s *side) start(ctx context.Context, l core.Limiter, under any) {
 	s.deadline.Start(nil)
 }
 
-// unlimited reports whether the bytes need no permits.
+// unlimited reports whether the side has no limiter.
 func (s *side) unlimited() bool { return s.meter.Limiter() == nil }
 
-// enter waits for the turn. leave must follow, unless there is an error. Whether the call
-// has to end is found out by the limiter that is asked, or by ended.
+// enter waits for the turn. leave must follow unless enter returns an error. If the turn is free,
+// enter does not look at the deadline and the context; pay or ended does that later.
 func (s *side) enter() error {
 	source := s.deadline.Source()
 	if source == nil {
@@ -53,14 +53,14 @@ func (s *side) enter() error {
 	return call.Explain(s.turn.Take(call.Context))
 }
 
-// leave ends the call. A slice that was not settled, because what is underneath panicked,
-// is given back.
+// leave ends the call's turn. If the underlying stream panicked, the slice has not been settled, so
+// leave gives it back.
 func (s *side) leave() {
 	defer s.turn.Leave()
 	s.meter.Settle(0)
 }
 
-// ended returns why the calls on this side end; nil if they go on.
+// ended returns the error with which calls on this side have to end, or nil.
 func (s *side) ended() error {
 	if cause := s.deadline.Source().Cause(); cause != nil {
 		return cause
@@ -68,8 +68,8 @@ func (s *side) ended() error {
 	return s.ctx.Err()
 }
 
-// pay pays for the next slice of n bytes, and returns how many those are. If the call has to
-// end, the error says so, whatever the limiter says.
+// pay waits for permits for the next slice of n bytes, and returns the length of the slice. If the
+// deadline has passed, or the context is done, that is the error, whatever the limiter returned.
 func (s *side) pay(n int) (int, error) {
 	source := s.deadline.Source()
 	n, err := s.meter.Take(s.ctx, source, n)
@@ -85,7 +85,7 @@ func (s *side) pay(n int) (int, error) {
 	return 0, err
 }
 
-// close ends the calls on this side, and closes what is underneath if it can be closed.
+// close ends the calls on this side, and closes the underlying stream if it is an io.Closer.
 func (s *side) close(under any) error {
 	if s.deadline.Source() == nil {
 		return errNotMade
@@ -99,7 +99,7 @@ func (s *side) close(under any) error {
 	return nil
 }
 
-// write writes p slice by slice, and calls passed, unless it is nil, after each.
+// write writes p slice by slice. If passed is not nil, write calls it after each slice.
 func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error) {
 	if err := s.enter(); err != nil {
 		return 0, err
@@ -142,8 +142,8 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 	return n, nil
 }
 
-// read reads one slice at most, and pays for the bytes that came. What it can't pay for is
-// there for the next call.
+// read reads at most one slice, and then waits for permits for the bytes that it got. It keeps the
+// bytes without permits for the next call.
 func (s *side) read(r io.Reader, p []byte) (paid int, err error) {
 	if err := s.enter(); err != nil {
 		return 0, err
@@ -154,7 +154,7 @@ func (s *side) read(r io.Reader, p []byte) (paid int, err error) {
 	}
 	switch {
 	case len(p) == 0:
-		return 0, nil // not every reader underneath knows what to make of it
+		return 0, nil // not every underlying reader handles an empty p
 	case s.unlimited():
 		if n, err := r.Read(p); n >= 0 && n <= len(p) {
 			return n, err
@@ -186,7 +186,7 @@ func (s *side) read(r io.Reader, p []byte) (paid int, err error) {
 	return paid, readErr
 }
 
-// readArrived reads from what came before, if anything did.
+// readArrived reads bytes for which an earlier call got no permits. It returns 0 if there are none.
 func (s *side) readArrived(p []byte) (int, error) {
 	if err := s.enter(); err != nil {
 		return 0, err
@@ -208,11 +208,11 @@ func (s *side) takeArrived(p []byte) (int, error) {
 	return s.arrived.take(p[:n])
 }
 
-// payer is a stream of this package. One that writes to another which asks the same limiter
-// must hold none of its permits meanwhile.
+// payer is a stream of this package. A stream that writes to a payer with the same limiter must
+// hold no permits during the Write, or both could wait forever.
 type payer interface{ pays(l core.Limiter) bool }
 
-// asks reports whether this side, or what is underneath it, asks l.
+// asks reports whether this side, or the underlying stream, uses l.
 func (s *side) asks(l core.Limiter, under any) bool {
 	if meter.Same(s.meter.Limiter(), l) {
 		return true
@@ -221,7 +221,7 @@ func (s *side) asks(l core.Limiter, under any) bool {
 	return ok && p.pays(l)
 }
 
-// String says what limits the side.
+// String describes the side's limiter.
 func (s *side) String() string { return meter.Describe(s.meter.Limiter()) }
 
 var (
