@@ -62,6 +62,7 @@ var places = map[byte]func(t *testing.T, l everything){
 
 // waitsASecond finds that nobody waits longer than a second from the first call on.
 func waitsASecond(t *testing.T, l everything) {
+	t.Helper()
 	begun := time.Now()
 	soon(t, l, 3)
 	first := acquires(t, l, 5)
@@ -86,9 +87,9 @@ func TestALimiterInAllPlaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for word := range 3 * 3 * 3 * 3 * 3 {
 				var l everything
-				visits := ""
-				for i, n := 0, word; i < 5; i, n = i+1, n/3 {
-					visits += string("obd"[n%3])
+				visits := make([]byte, 5)
+				for i, n := 0, word; i < len(visits); i, n = i+1, n/3 {
+					visits[i] = "obd"[n%3]
 				}
 				for i := range visits {
 					visit := func(t *testing.T) {
