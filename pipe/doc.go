@@ -9,8 +9,9 @@
 //		_, err := io.Copy(w, source)
 //		w.CloseWithError(err) // nil: the reader gets io.EOF
 //	}()
+//	defer r.Close()
 //	_, err = io.Copy(destination, r)
-//	r.Close()
+//	return err
 //
 // [Options] sets the limiters. Bytes that have been written and not yet read hold permits of
 // WriteLimiter. A concurrency limiter bounds the memory and makes writers wait, a token bucket
