@@ -35,6 +35,9 @@ func (c *LimitedChannel[T]) sendSome(ctx context.Context, items []T) (int, error
 	for i, v := range items {
 		costs[i] = c.cost(v)
 	}
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	sent := 0
 	for sent < len(items) {
 		sent += c.putSome(items[sent:], costs[sent:])

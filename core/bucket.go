@@ -126,7 +126,7 @@ func (l *TokenBucket) tryQuietly(permits int) (Lease, bool) {
 // a rejection, which has not been counted.
 func (l *TokenBucket) take(n int) (_ Lease, answered bool) {
 	t := l.epoch.Load()
-	if t == nil || t.Packed.StateBits == 0 || uint64(n)-1 >= uint64(t.Limit) || uint64(n) > maxPermits {
+	if t == nil || t.StateBits == 0 || uint64(n)-1 >= uint64(t.Limit) || uint64(n) > maxPermits {
 		return Lease{}, false
 	}
 	for {
@@ -137,20 +137,20 @@ func (l *TokenBucket) take(n int) (_ Lease, answered bool) {
 			return Lease{}, false
 		}
 		now := t.clock() - t.From
-		before := t.Packed.Unpack(w, now)
+		before := t.Unpack(w, now)
 		after := before.Less(&t.Terms, n)
 		if after.Full-now > after.Reach(&t.Terms) {
 			return t.exhausted(n, now, before, after)
 		}
 		// Filling the level's bits makes 1 carry into the generation, and leaves them 0. A
 		// generation too many carries into shut.
-		next := (w | (1<<(t.Packed.StateBits&63) - 1)) + 1 + t.Packed.Word(after)
-		if next&shut != 0 || !t.Packed.Fits(after) {
+		next := (w | (1<<(t.StateBits&63) - 1)) + 1 + t.Word(after)
+		if next&shut != 0 || !t.Fits(after) {
 			return Lease{}, false
 		}
 		if t.word.CompareAndSwap(w, next) {
 			return Lease{
-				t: t, bits: next>>(t.Packed.StateBits&63)<<generationShift | uint64(n)<<outcomeBits | uint64(taken),
+				t: t, bits: next>>(t.StateBits&63)<<generationShift | uint64(n)<<outcomeBits | uint64(taken),
 				state: after.Full - now, at: t.bucketAt(now, after.Spare),
 			}, true
 		}
@@ -176,12 +176,12 @@ func (t *ticket) exhausted(n int, now int64, before, after machine.Level) (Lease
 
 // bucketAt returns the instant of a lease.
 func (t *terms) bucketAt(now int64, spare int) int64 {
-	return now | int64(uint64(spare)<<(-t.Packed.SpareBits&63)) // with no bits for it, spare is 0
+	return now | int64(uint64(spare)<<(-t.SpareBits&63)) // with no bits for it, spare is 0
 }
 
 // bucketLevel is the reverse: the level after the grant, and the instant of the grant.
 func (t *terms) bucketLevel(state, at int64) (l machine.Level, granted int64) {
-	shift := 64 - t.Packed.SpareBits
+	shift := 64 - t.SpareBits
 	granted = t.From + int64(uint64(at)&(1<<shift-1))
 	return machine.Level{Full: granted + state, Spare: int(uint64(at) >> shift)}, granted
 }
@@ -240,7 +240,7 @@ type bucketAccount struct{ machine.Bucket }
 
 // levelOf returns the level in a word with the instant at which it was or will be full.
 func (b *bucketAccount) levelOf(t *ticket, w uint64) machine.Level {
-	l := t.Packed.Unpack(w, -1)
+	l := t.Unpack(w, -1)
 	l.Full += t.From
 	return l
 }
@@ -257,8 +257,8 @@ func (b *bucketAccount) takeBack(_ *engine, t *ticket, w uint64, now int64) {
 func (b *bucketAccount) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) {
 	l := b.Level(&t.Terms)
 	l.Full -= t.From
-	ok = t.Packed.StateBits > 0 && b.Lack() <= t.Limit && t.Packed.Fits(l)
-	return t.word.Load()&^shut | t.Packed.Word(l), ok
+	ok = t.StateBits > 0 && b.Lack() <= t.Limit && t.Fits(l)
+	return t.word.Load()&^shut | t.Word(l), ok
 }
 
 func (b *bucketAccount) grant(e *engine, a machine.Answer, n int) Lease {
@@ -285,9 +285,9 @@ func (b *bucketAccount) grant(e *engine, a machine.Answer, n int) Lease {
 // bucketOrigin returns from where on the word of a bucket counts: From, as long as there is
 // room for what the word has to tell, which is about now, or since when the bucket is full.
 func bucketOrigin(t *terms, b *bucketAccount, now int64) int64 {
-	about, room := now, 63-t.Packed.SpareBits
-	if t.Packed.StateBits > 0 {
-		room = t.Packed.FullBits() - 1
+	about, room := now, 63-t.SpareBits
+	if t.StateBits > 0 {
+		room = t.FullBits() - 1
 		if b.Lack() == 0 {
 			about = b.Level(&t.Terms).Full
 		}

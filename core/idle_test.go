@@ -126,7 +126,7 @@ func TestAnIdleLimiterIsSmall(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			size := int64(after.HeapAlloc-before.HeapAlloc) / n
 			t.Logf("%d bytes", size)
-			require.LessOrEqual(t, size, int64(272))
+			require.LessOrEqual(t, size, int64(258))
 			require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
 			runtime.KeepAlive(all)
 		})

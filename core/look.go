@@ -67,7 +67,7 @@ func (t *ticket) available(w uint64) (n int, ok bool) {
 		return int(w & windowMask), t.inSegment(t.clock())
 	case machine.TokenBucket:
 		now := t.clock() - t.From
-		l := t.Packed.Unpack(w, now)
+		l := t.Unpack(w, now)
 		return t.Limit - l.Lack(&t.Terms, now), l.Full-now <= l.Reach(&t.Terms)
 	}
 	return 0, false

@@ -36,8 +36,8 @@ func newTerms(name string, anchor time.Time, t machine.Terms) terms {
 	if name != "" || !anchor.IsZero() {
 		k.label = &label{name: name, anchor: anchor}
 	}
-	if t.Packed.StateBits > 0 {
-		k.shift = t.Packed.StateBits
+	if t.StateBits > 0 {
+		k.shift = t.StateBits
 	}
 	k.From = k.origin(0)
 	return k

@@ -9,7 +9,6 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/deadline"
 	"github.com/sluice-go/sluice/internal/direct"
-	"github.com/sluice-go/sluice/internal/linked"
 	"github.com/sluice-go/sluice/internal/meter"
 )
 
@@ -24,10 +23,6 @@ type payment struct {
 	keeps   bool           // the bytes hold leases: releasing a lease of this limiter may have an effect
 	bounds  bool           // the limiter bounds the number of bytes in the buffer
 	most    int            // the limiter's limit when it was last asked
-
-	// call is the context of waits for permits in calls without a context. It is reused until a
-	// deadline or Close ends it.
-	call *linked.Call
 }
 
 // ways gives access to a concurrency limiter's plain permits: permits without a lease, which must
@@ -132,14 +127,8 @@ func (s *payment) takePermits(ctx context.Context, d *deadline.Deadline, n int) 
 
 // awaitPermits waits for n permits, until ctx or the deadline ends the wait.
 func (s *payment) awaitPermits(ctx context.Context, d *deadline.Deadline, n int) error {
-	call := s.call
-	if ctx != background {
-		call = d.Source().Begin(ctx)
-		defer call.End()
-	} else if call == nil || call.Ended() != nil {
-		call = d.Source().Begin(ctx)
-		s.call = call
-	}
+	call := d.Source().Begin(ctx)
+	defer call.End()
 	if err := s.permits.Take(call.Context, n); err != nil { //nolint:contextcheck // it is ctx, until the source ends
 		return call.Explain(err)
 	}

@@ -10,14 +10,6 @@ type Level struct {
 	Spare int
 }
 
-// Packing is the layout of a level in a word of 64 bits: the spare in the low bits, Full above,
-// as nanoseconds since the terms' From. The remaining bits belong to core.
-type Packing struct {
-	StateBits uint8  // of the level; 0: it does not fit
-	SpareBits uint8  // of its spare
-	Periods   uint32 // Limit/Step
-}
-
 // How much of a packed word may go without the level: less room for core's counting makes
 // more epochs, and so does less time ahead of Full.
 const (
@@ -32,33 +24,33 @@ func (t *Terms) Pack() {
 	spare := bits.Len64(uint64(t.Step - 1))
 	hi, reach := bits.Mul64(uint64(t.Ticks(t.Limit)), uint64(t.Span))
 	full := max(bits.Len64(reach)+1, leastFullBits)
-	t.Packed = Packing{SpareBits: uint8(spare)}
+	t.StateBits, t.SpareBits, t.Periods = 0, uint8(spare), 0
 	if t.Manual() || hi != 0 || spare+full > 63-leastGenerationBits || uint64(t.Limit/t.Step) >= 1<<32 {
 		return
 	}
 	full = max(full, 63-mostGenerationBits-spare)
-	t.Packed.StateBits, t.Packed.Periods = uint8(full+spare), uint32(t.Limit/t.Step)
+	t.StateBits, t.Periods = uint8(full+spare), uint32(t.Limit/t.Step)
 }
 
 // FullBits returns the number of bits of a packed level's instant.
-func (p *Packing) FullBits() uint8 { return p.StateBits - p.SpareBits }
+func (t *Terms) FullBits() uint8 { return t.StateBits - t.SpareBits }
 
 // Unpack returns the level of a word at now; Full and now are nanoseconds since From. If the
 // bucket is full, the level's Full is now.
-func (p *Packing) Unpack(word uint64, now int64) Level {
-	word &= 1<<(p.StateBits&63) - 1
-	full := int64(word >> (p.SpareBits & 63))
+func (t *Terms) Unpack(word uint64, now int64) Level {
+	word &= 1<<(t.StateBits&63) - 1
+	full := int64(word >> (t.SpareBits & 63))
 	if full <= now {
 		return Level{Full: now}
 	}
-	return Level{full, int(word - uint64(full)<<(p.SpareBits&63))}
+	return Level{full, int(word - uint64(full)<<(t.SpareBits&63))}
 }
 
 // Word returns the packed level.
-func (p *Packing) Word(l Level) uint64 { return uint64(l.Full)<<(p.SpareBits&63) | uint64(l.Spare) }
+func (t *Terms) Word(l Level) uint64 { return uint64(l.Full)<<(t.SpareBits&63) | uint64(l.Spare) }
 
 // Fits reports whether the level's instant fits into its bits.
-func (p *Packing) Fits(l Level) bool { return uint64(l.Full)>>(p.FullBits()&63) == 0 }
+func (t *Terms) Fits(l Level) bool { return uint64(l.Full)>>(t.FullBits()&63) == 0 }
 
 // Less returns the level after taking n tokens. They were available at now if the result is
 // full again within its [Level.Reach] from now.
@@ -81,8 +73,8 @@ func (l Level) later(t *Terms) Level {
 // Reach returns how far ahead of now Full can be, with this spare, if no more than the limit is
 // taken: of m ticks to come, m·Step-Spare is at most the limit.
 func (l Level) Reach(t *Terms) int64 {
-	ticks := int64(t.Packed.Periods)
-	if t.Limit-int(t.Packed.Periods)*t.Step+l.Spare >= t.Step {
+	ticks := int64(t.Periods)
+	if t.Limit-int(t.Periods)*t.Step+l.Spare >= t.Step {
 		ticks++
 	}
 	return ticks * t.Span

@@ -34,9 +34,14 @@ type Terms struct {
 	Span       int64 // a bucket's period; a window's length
 	From       int64 // a window's origin, above -Span and at most 0; the instant from which a bucket's packed levels count
 
-	Kind   Kind
-	Mode   Mode
-	Packed Packing // of a bucket's level
+	Kind Kind
+	Mode Mode
+
+	// The layout of a bucket's level in a word of 64 bits: the spare in the low bits, Full above, as
+	// nanoseconds since From. The remaining bits belong to core.
+	StateBits uint8  // of the level; 0: it does not fit
+	SpareBits uint8  // of its spare
+	Periods   uint32 // Limit/Step
 }
 
 // Most returns the largest number of permits that a request may ask for.

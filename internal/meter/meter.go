@@ -93,7 +93,7 @@ func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, 
 			m.taken, m.onCredit = n, true
 			return n, nil
 		}
-		m.Release() // no permits are held while others are asked for
+		m.end() // no permits are held while others are asked for
 		n := min(m.owed+want, m.slice.size)
 		begun := time.Now()
 		lease, err := acquire.Acquire(ctx, s, m.limiter, n)
@@ -165,8 +165,11 @@ func (m *Meter) learn(n int, waited time.Duration) {
 }
 
 // Release releases the lease of the slice before its bytes have passed, as the writer that they
-// pass to asks the same limiter. Settle must follow nevertheless.
-func (m *Meter) Release() {
+// pass to asks the same limiter. Settle must follow: a rate limiter takes back then what did not pass.
+func (m *Meter) Release() { m.lease.Release() }
+
+// end releases the lease of a slice that is settled.
+func (m *Meter) end() {
 	lease := m.lease
 	m.lease = core.Lease{} // first, as a user's limiter may panic
 	lease.Release()
@@ -189,7 +192,7 @@ func (m *Meter) Settle(passed int) {
 		m.lease = settle(m.limiter, m.lease, unused)
 	}
 	m.onCredit = false
-	m.Release()
+	m.end()
 }
 
 // settle gives back unused permits, and returns the lease of the others. A limiter that can take
