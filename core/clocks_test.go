@@ -88,7 +88,7 @@ func TestALimiterInAllPlaces(t *testing.T) {
 			for word := range 3 * 3 * 3 * 3 * 3 {
 				var l everything
 				visits := make([]byte, 5)
-				for i, n := 0, word; i < len(visits); i, n = i+1, n/3 {
+				for i, n := 0, word; i < 5; i, n = i+1, n/3 {
 					visits[i] = "obd"[n%3]
 				}
 				for i := range visits {

@@ -192,26 +192,6 @@ func TestAReleaseThatPanicsKeepsNoOther(t *testing.T) {
 	})
 }
 
-// settlePanics is a limiter that cannot settle.
-type settlePanics struct{ *core.ConcurrencyLimiter }
-
-func (settlePanics) Settle(core.Lease, int) core.Lease { panic("no") }
-
-// A Settle that panics leaves nothing taken of the other limiters, whether they settle before
-// it or after.
-func TestASettleThatPanicsKeepsNothing(t *testing.T) {
-	for _, n := range []int{0, 1, 3} {
-		slots, more := concurrency(t, 5, 0), concurrency(t, 5, 0)
-		l := chain(t, slots, settlePanics{concurrency(t, 5, 0)}, more)
-		lease := takes(t, l, 2)
-		require.PanicsWithValue(t, "no", func() { l.Settle(lease, n) })
-		available(t, slots, 5)
-		available(t, more, 5)
-		lease.Release()
-		available(t, slots, 5)
-	}
-}
-
 // A stranger may keep the context that a chain gives it for as long as it likes.
 func TestAChainsContextMayBeKept(t *testing.T) {
 	var kept []context.Context

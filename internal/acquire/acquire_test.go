@@ -229,7 +229,7 @@ func TestALimiterThatPanics(t *testing.T) {
 		var s linked.Source
 		var inside context.Context
 		l := limiter{concurrency(t, 1, 0), func(ctx context.Context, _ int) (core.Lease, error) {
-			inside = ctx //nolint:fatcontext // to look at it when it has ended
+			inside = ctx //nolint:fatcontext // looked at after the panic
 			panic("odd")
 		}}
 		require.PanicsWithValue(t, "odd", func() { _, _ = acquire.Acquire(t.Context(), &s, l, 1) })
