@@ -95,8 +95,10 @@ func (m *Machine[Value]) Settle(now int64, g Grant, n int, last uint64) Settleme
 	}
 	switch {
 	case n > g.Permits:
-		// Were there grants since, what they tell would not be of the permits that are taken now.
-		if b := m.account.bucket(); b != nil && certain && g.Number == last && b.missing(m.t, now, g, m.low(g)) >= g.Permits {
+		// Were there grants since, what they tell would not be of the permits that are taken now. What
+		// is due already, and waits for Replenish, is for what was taken first.
+		if b := m.account.bucket(); b != nil && certain && g.Number == last &&
+			min(b.missing(m.t, now, g, m.low(g)), g.lack(m.t, now)) >= g.Permits {
 			settlement = Renewed
 		}
 		m.account.take(m.t, now, n-g.Permits)
