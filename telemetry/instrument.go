@@ -160,7 +160,7 @@ func (d *timed) TryAcquire(permits int) core.Lease {
 // Acquire is called by the chain.
 func (d *timed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	since, observed := time.Since(d.times.base), ending.Observe(ctx)
-	l, err := d.Limiter.Acquire(observed, permits)
+	l, err := d.Limiter.Acquire(observed, permits) //nolint:contextcheck // it is ctx
 	if took := time.Since(d.times.base) - since; hasWaited(observed, took) {
 		d.times.waited(ctx, took, err == nil && l.Acquired())
 	}

@@ -116,6 +116,7 @@ func BenchmarkRateKeptInACrowd(b *testing.B) {
 }
 
 func (c crowd) run(b *testing.B) {
+	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	n := sidebyside.Size(20_000)
 	quit := make([]atomic.Pointer[context.CancelFunc], n)

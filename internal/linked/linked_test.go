@@ -111,7 +111,7 @@ func TestTheSourcesCause(t *testing.T) {
 		require.True(t, s.End(errClosed))
 		<-c.Done()
 		require.Equal(t, context.Canceled, c.Err())
-		require.Equal(t, errClosed, context.Cause(c.Context))
+		require.Equal(t, errClosed, context.Cause(c.Context)) //nolint:contextcheck // the call is a context
 		require.Equal(t, errClosed, c.Ended())
 		require.Equal(t, errClosed, c.Explain(c.Err()))
 		require.Equal(t, errClosed, s.Cause())
