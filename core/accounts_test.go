@@ -139,6 +139,7 @@ func (b *naiveBucket) update(now int64, limit, tokens int, period int64, manual 
 		next = now + period
 	}
 	b.lack = keep(b.lack)
+	b.due = min(b.due, b.lack) // there is no room for more
 	b.limit, b.tokens, b.period, b.last = limit, tokens, period, next-period
 	b.mark()
 	b.cleared()

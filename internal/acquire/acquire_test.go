@@ -106,7 +106,7 @@ func TestErrorsOfAWait(t *testing.T) {
 		{"deadline", func(ctx *customCtx, _ *linked.Source) { ctx.end(context.DeadlineExceeded) }, context.DeadlineExceeded},
 		{"own", func(ctx *customCtx, _ *linked.Source) { ctx.end(errOwn) }, errOwn},
 		{"source", func(_ *customCtx, s *linked.Source) { s.End(errClosed) }, errClosed},
-		{"both", func(ctx *customCtx, s *linked.Source) { s.End(errClosed); ctx.end(context.DeadlineExceeded) }, context.DeadlineExceeded},
+		{"both", func(ctx *customCtx, s *linked.Source) { ctx.end(context.DeadlineExceeded); s.End(errClosed) }, context.DeadlineExceeded},
 	} {
 		for name, l := range waiters(t) {
 			t.Run(test.name+"/"+name, func(t *testing.T) {
