@@ -193,3 +193,36 @@ func TestSettleToTheUtmost(t *testing.T) {
 	settles(t, w, other, math.MaxInt)
 	available(t, w, 0)
 }
+
+// What a lease that was settled up gives back at once is exact, beside other grants.
+func TestSettleUpAndRefundAtOnce(t *testing.T) {
+	for _, manual := range []bool{false, true} {
+		for which := range 2 {
+			synctest.Test(t, func(t *testing.T) {
+				l := bucket(t, core.TokenBucketOptions{
+					TokenLimit: 8, TokensPerPeriod: 8, ReplenishmentPeriod: time.Second, ManualReplenishment: manual,
+				})
+				leases := []core.Lease{takes(t, l, 3), takes(t, l, 3)}
+				for _, n := range []int{4, 9, 12} {
+					leases[which] = settles(t, l, leases[which], n)
+				}
+				settles(t, l, leases[which], 0)
+				available(t, l, 5)
+			})
+		}
+	}
+}
+
+// Tokens that are due, and wait for TryReplenish, are for what was taken first.
+func TestSettleUpUnderManualTermsMintsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, ManualReplenishment: true})
+		lease := takes(t, l, 3)
+		time.Sleep(1500 * time.Millisecond) // two of the three are due
+		takes(t, l, 1)
+		lease = settles(t, l, lease, 6)
+		require.True(t, l.TryReplenish())
+		l.Refund(lease)
+		require.LessOrEqual(t, l.Available(), 4) // as if the one alone had been taken
+	})
+}

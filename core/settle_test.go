@@ -335,20 +335,6 @@ func TestSettleUpAndThenDownLater(t *testing.T) {
 	})
 }
 
-// Tokens that are due, and wait for TryReplenish, are for what was taken first.
-func TestSettleUpUnderManualTermsMintsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, ManualReplenishment: true})
-		lease := takes(t, l, 3)
-		time.Sleep(1500 * time.Millisecond) // two of the three are due
-		takes(t, l, 1)
-		lease = settles(t, l, lease, 6)
-		require.True(t, l.TryReplenish())
-		l.Refund(lease)
-		require.LessOrEqual(t, l.Available(), 4) // as if the one alone had been taken
-	})
-}
-
 func TestSettleDownAllocatesNothing(t *testing.T) {
 	if raceDetector {
 		t.Skip("sync.Pool drops at random")
