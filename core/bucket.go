@@ -255,9 +255,12 @@ func (b *bucketAccount) takeBack(_ *engine, t *ticket, w uint64, now int64) {
 }
 
 func (b *bucketAccount) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) {
+	if t.StateBits == 0 || b.Lack() > t.Limit {
+		return 0, false
+	}
 	l := b.Level(&t.Terms)
 	l.Full -= t.From
-	ok = t.StateBits > 0 && b.Lack() <= t.Limit && t.Fits(l)
+	ok = t.Fits(l)
 	return t.word.Load()&^shut | t.Word(l), ok
 }
 

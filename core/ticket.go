@@ -67,14 +67,14 @@ func newEpoch(e *engine, t terms) *ticket {
 func (t *ticket) shut() uint64 {
 	for {
 		w := t.word.Load()
-		if t.word.CompareAndSwap(w, w&^(1<<t.shift-1)|shut) {
+		if t.word.CompareAndSwap(w, w&^(1<<(t.shift&63)-1)|shut) {
 			return w
 		}
 	}
 }
 
 // generation returns the generation in an epoch's word.
-func (t *ticket) generation(w uint64) uint64 { return w &^ shut >> t.shift & maxGeneration }
+func (t *ticket) generation(w uint64) uint64 { return w &^ shut >> (t.shift & 63) & maxGeneration }
 
 // lastGeneration returns the last generation that there is room for in an epoch's word.
 func (t *ticket) lastGeneration() uint64 { return min(uint64(1)<<(63-t.shift)-1, maxGeneration) }
