@@ -45,7 +45,7 @@ func blocking(t *testing.T) map[string]*core.ChainedLimiter {
 		return l
 	}
 	free := func() core.Limiter {
-		return bucket(t, core.TokenBucketOptions{TokenLimit: 1 << 40, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		return bucket(t, core.TokenBucketOptions{TokenLimit: 1 << 30, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	}
 	late := bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 1000, ManualReplenishment: true})
 	takes(t, late, 1)
