@@ -121,9 +121,13 @@ func TestStressCloseAmidCallers(t *testing.T) {
 		}
 		p := newPool(t, o)
 		var accepted, ran atomic.Uint64
+		var running atomic.Int64
+		most := int64(limiter.Options().PermitLimit)
 		task := func(context.Context) error {
 			ran.Add(1)
+			assert.LessOrEqual(t, running.Add(1), most)
 			runtime.Gosched()
+			running.Add(-1)
 			return nil
 		}
 		var callers sync.WaitGroup
@@ -146,9 +150,8 @@ func TestStressCloseAmidCallers(t *testing.T) {
 		for range 50 {
 			s := p.Statistics()
 			assert.LessOrEqual(t, s.Failed+s.Panicked, s.Done)
-			if round < 60 { // a user's lease is released before its task is counted as ended
-				assert.LessOrEqual(t, s.Running, 3)
-			}
+			// A lease is released before its task is counted as ended, so Running may exceed the limit
+			// for an instant; the tasks themselves never do.
 			assert.LessOrEqual(t, s.Queued, round%4+1, "one may be in the limiter's queue")
 			runtime.Gosched()
 		}
