@@ -1,0 +1,49 @@
+package channel
+
+import (
+	"runtime"
+	"sync"
+)
+
+// mutex is a sync.Mutex that spins before it parks, for critical sections far shorter than parking
+// and waking a goroutine. A sync.Mutex does not spin while other goroutines are runnable, as they
+// always are where several senders and receivers meet; the lock of a native channel does. Without
+// it, four senders and four receivers take 2.3 times as long as with a native channel, and 64 of
+// each 3.4 times: BenchmarkChannel in bench/channels, on an AMD EPYC.
+type mutex struct{ sync.Mutex }
+
+// Lock locks m.
+func (m *mutex) Lock() {
+	if !m.TryLock() {
+		m.lockSlow()
+	}
+}
+
+func (m *mutex) lockSlow() {
+	// On one processor the holder cannot go on while this goroutine spins.
+	if runtime.GOMAXPROCS(0) > 1 {
+		for range mostTries {
+			spin()
+			if m.TryLock() {
+				return
+			}
+		}
+	}
+	m.Mutex.Lock()
+}
+
+const (
+	// The rounds of an empty loop between two tries, one or two a nanosecond: the holder finishes
+	// undisturbed, with the mutex in its core's cache.
+	spinRounds = 4096
+	// After that many tries the holder is not merely slow: its thread is not running.
+	mostTries = 8
+)
+
+// spin takes time without touching memory that others use.
+//
+//go:noinline
+func spin() {
+	for range spinRounds {
+	}
+}
