@@ -135,7 +135,7 @@ func (c *LimitedChannel[T]) askAndPlace(ctx context.Context, v T, n int) error {
 	err = c.takeWaiting(call, n) //nolint:contextcheck // call is ctx, until it ends
 	call.End()
 	if err != nil {
-		err = explain(call, err)
+		err = call.Explain(err)
 	}
 	var a after[T]
 	c.mu.Lock()

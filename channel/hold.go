@@ -2,14 +2,12 @@ package channel
 
 import (
 	"context"
-	"errors"
 	"runtime"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/acquire"
 	"github.com/sluice-go/sluice/internal/direct"
 	"github.com/sluice-go/sluice/internal/limiter"
-	"github.com/sluice-go/sluice/internal/linked"
 )
 
 // hold is what an item holds of the limiter: plain permits or a lease. The zero hold is nothing.
@@ -90,18 +88,9 @@ func (c *LimitedChannel[T]) acquireSlow(ctx context.Context, n int) (hold, error
 	call := c.closing.Begin(ctx)
 	defer call.End()
 	if err := c.plain.Take(call, n); err != nil { //nolint:contextcheck // call is ctx, until it ends
-		return hold{}, explain(call, err)
+		return hold{}, call.Explain(err)
 	}
 	return hold{permits: n}, nil
-}
-
-// explain returns the reason for a wait that the limiter reports as cancelled: the caller's ctx.Err()
-// unchanged, else the source's cause. Any other err is returned as it is.
-func explain(call *linked.Call, err error) error {
-	if why := call.Ended(); why != nil && errors.Is(err, context.Canceled) {
-		return why
-	}
-	return err
 }
 
 // holdOf returns what an item holds after the limiter has granted it l. With plain permits, a lease is

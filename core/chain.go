@@ -82,7 +82,11 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 	if l, ok := c.check(permits); !ok {
 		return l
 	}
-	return c.ask(permits, Limiter.TryAcquire)
+	l := c.ask(permits, Limiter.TryAcquire)
+	if l.rejected() {
+		c.rejected.Add(1)
+	}
+	return l
 }
 
 // tryQuietly is TryAcquire for a chain whose limiters are all of this package. A rejection
@@ -91,24 +95,16 @@ func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
 	if _, ok := c.check(permits); !ok {
 		return Lease{}, false
 	}
-	j, whole := c.leases.begin(), false
-	defer func() {
-		if !whole {
-			c.undo(j)
-		}
-	}()
-	for _, l := range c.limiters {
-		k, ok := TryQuietly(l, permits)
-		if !ok {
-			return Lease{}, false
-		}
-		j.Add(k)
-	}
-	whole = true
-	return c.join(j, permits), true
+	l := c.ask(permits, quietly)
+	return l, l.Acquired()
 }
 
-// ask asks each limiter with try, and refunds what was taken if one rejects or panics.
+func quietly(l Limiter, permits int) Lease {
+	k, _ := TryQuietly(l, permits)
+	return k
+}
+
+// ask asks each limiter with try, and refunds what was taken if one refuses or panics.
 func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 	j, whole := c.leases.begin(), false
 	defer func() {
@@ -119,9 +115,6 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 	for _, l := range c.limiters {
 		k := try(l, permits)
 		if !k.Acquired() {
-			if k.rejected() {
-				c.rejected.Add(1)
-			}
 			return k
 		}
 		j.Add(k)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/limiter"
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // How a limiter uses the limiters below it. A limiter is recognized as one of this package by
@@ -53,7 +54,7 @@ func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	if lease, ok := q.tryQuietly(permits); ok {
 		return lease, true
 	}
-	if t := e.epoch.Load(); t != nil && t.Kind == 0 && t.sureNot(t.word.Load(), permits) {
+	if t := e.epoch.Load(); t != nil && t.Kind == machine.Concurrency && t.sureNot(t.word.Load(), permits) {
 		return Lease{}, false
 	}
 	return e.tryQuietlySlow(permits)

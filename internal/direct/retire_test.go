@@ -34,7 +34,7 @@ func made[L any](l *L, err error) *L {
 }
 
 // fours are core's limiters, of four permits each; what is taken of a rate comes back within
-// so long. The credit's level does not fit into a word, and the manual ones never give back.
+// so long. The level of the large bucket does not fit into a word, and the manual ones never give back.
 func fours(back time.Duration) map[string]func() closable {
 	return map[string]func() closable{
 		"concurrency": func() closable {
