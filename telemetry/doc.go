@@ -1,23 +1,24 @@
-// Package telemetry tells OpenTelemetry what limiters do. Package
-// [github.com/sluice-go/sluice/telemetry/prometheus] tells Prometheus, without OpenTelemetry.
+// Package telemetry reports what limiters do as OpenTelemetry metrics. Package
+// [github.com/sluice-go/sluice/telemetry/prometheus] does so for Prometheus, without
+// OpenTelemetry.
 //
 //	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20))
 //	...
 //	stop, err := telemetry.Observe(telemetry.Options{}, "api", limiter)
 //
-// [Observe] reads a limiter's [core.Statistics] whenever the metrics are collected, and costs
-// an acquisition nothing. [Instrument] times each acquisition too, so use the limiter that it
-// returns. [Partitions], [HTTP] and [Events] are for packages partition, httplimit and
-// resilience. There is never a series for each key of a partition.
+// [Observe] reads a limiter's [core.Statistics] when the metrics are collected and adds nothing
+// to the cost of an acquisition. [Instrument] returns a view of the limiter that also times each
+// acquisition that goes through it. [Partitions], [HTTP] and [Events] are for packages
+// partition, httplimit and resilience. No metric has a series for each key of a partition.
 //
 // # The metrics
 //
-// With their names in OpenTelemetry, and in Prometheus, where a dot of an attribute is an
-// underscore too:
+// These are their names in OpenTelemetry and in Prometheus:
 //
 //	sluice.limiter.permits.limit           sluice_limiter_permits_limit                gauge
 //	sluice.limiter.permits.available       sluice_limiter_permits_available            gauge
 //	sluice.limiter.permits.queued          sluice_limiter_permits_queued               gauge
+//	sluice.limiter.permits.settled         sluice_limiter_permits_settled_total        counter
 //	sluice.limiter.leases                  sluice_limiter_leases_total                 counter
 //	sluice.limiter.queue.duration          sluice_limiter_queue_duration_seconds       histogram
 //	sluice.limiter.lease.duration          sluice_limiter_lease_duration_seconds       histogram
@@ -32,9 +33,17 @@
 //	sluice.http.requests                   sluice_http_requests_total                  counter
 //	sluice.resilience.events               sluice_resilience_events_total              counter
 //
-// Those of limiters and partitions have the attribute sluice.limiter.name; leases and both
-// durations have sluice.result too, granted or rejected. Those of HTTP have
-// sluice.http.policy; requests and time_in_queue have sluice.http.result too. Those of events
-// have event.name, event.severity, pipeline.name, pipeline.instance, strategy.name and
-// operation.key. Histograms are in seconds, with buckets from 1 µs to 100 s.
+// Histograms are in seconds, with buckets from 1 µs to 100 s. In Prometheus, a dot in the name
+// of an attribute becomes an underscore. The attributes are:
+//
+//	sluice.limiter.*, sluice.partition.*  sluice.limiter.name
+//	sluice.limiter.leases                 and sluice.result: granted, rejected
+//	sluice.limiter.queue.duration         and sluice.result: granted, rejected
+//	sluice.limiter.lease.duration         and sluice.result: granted, shadowed
+//	sluice.limiter.permits.settled        and sluice.direction: up, down
+//	sluice.http.*                         sluice.http.policy
+//	sluice.http.requests                  and sluice.http.result, the text of an [httplimit.Result]
+//	sluice.http.request.time_in_queue     and sluice.http.result
+//	sluice.resilience.events              event.name, event.severity, pipeline.name,
+//	                                      pipeline.instance, strategy.name, operation.key
 package telemetry

@@ -9,22 +9,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/sdk/metric"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/telemetry"
 )
 
-// sdk is OpenTelemetry's, read by hand.
-type sdk struct {
-	*metric.ManualReader
+// sdkReader is OpenTelemetry's, read by hand.
+type sdkReader struct {
+	*sdk.ManualReader
 	telemetry.Options
 }
 
-func newSDK() sdk {
-	r := metric.NewManualReader()
-	return sdk{r, telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(r))}}
+func newSDK(o ...sdk.ManualReaderOption) sdkReader {
+	r := sdk.NewManualReader(o...)
+	return sdkReader{r, telemetry.Options{MeterProvider: sdk.NewMeterProvider(sdk.WithReader(r))}}
 }
 
 // point is one series: a histogram has the sum and the count.
@@ -34,14 +34,14 @@ type point struct {
 }
 
 // collect returns all series, as name{key=value,…}, and the metrics by name.
-func (s sdk) collect(t *testing.T) (map[string]point, map[string]metricdata.Metrics) {
+func (s sdkReader) collect(t *testing.T) (map[string]point, map[string]metricdata.Metrics) {
 	t.Helper()
 	points, all, err := s.read()
 	require.NoError(t, err)
 	return points, all
 }
 
-func (s sdk) read() (map[string]point, map[string]metricdata.Metrics, error) {
+func (s sdkReader) read() (map[string]point, map[string]metricdata.Metrics, error) {
 	var data metricdata.ResourceMetrics
 	err := s.Collect(context.Background(), &data)
 	points, all := make(map[string]point), make(map[string]metricdata.Metrics)

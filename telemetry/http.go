@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// HTTP returns an observer for [httplimit.Options]. It counts requests and their leases, and
-// times the leases and the waits of requests that waited, by policy. One observer serves any
+// HTTP returns an observer for [httplimit.Options]. By policy, it counts requests by their
+// result, times the leases, and times the waits of requests that waited. One observer serves any
 // number of [httplimit.Limits].
 func HTTP(o Options) (httplimit.Observer, error) {
 	o.Attributes = slices.Clone(o.Attributes) // it is read later
@@ -40,21 +40,21 @@ type httpObserver struct {
 	active, queued metric.Int64UpDownCounter
 	inQueue, held  metric.Float64Histogram
 	requests       metric.Int64Counter
-	policies       sync.Map // of *policyAttributes by name; as many as there are policies
+
+	// Of metric.MeasurementOption by httpLabels: to make one takes longer than to measure. There
+	// are as many as policies and results.
+	attributes sync.Map
 }
 
-// policyAttributes are made once for a policy, and not for each request.
-type policyAttributes struct {
-	plain   metric.MeasurementOption
-	results [httplimit.Failed + 1]metric.MeasurementOption
-}
+// httpLabels are the values of the attributes. The result is "" where there is none.
+type httpLabels struct{ policy, result string }
 
 func (h *httpObserver) Queued(ctx context.Context, policy string, delta int) {
-	h.queued.Add(ctx, int64(delta), h.of(policy).plain)
+	h.queued.Add(ctx, int64(delta), h.with(policy, ""))
 }
 
 func (h *httpObserver) Decided(ctx context.Context, policy string, r httplimit.Result, waited time.Duration) {
-	with := h.decided(policy, r)
+	with := h.with(policy, r.String())
 	h.requests.Add(ctx, 1, with)
 	if waited > 0 {
 		h.inQueue.Record(ctx, waited.Seconds(), with)
@@ -62,37 +62,24 @@ func (h *httpObserver) Decided(ctx context.Context, policy string, r httplimit.R
 }
 
 func (h *httpObserver) Active(ctx context.Context, policy string, delta int) {
-	h.active.Add(ctx, int64(delta), h.of(policy).plain)
+	h.active.Add(ctx, int64(delta), h.with(policy, ""))
 }
 
 func (h *httpObserver) Released(ctx context.Context, policy string, held time.Duration) {
-	h.held.Record(ctx, held.Seconds(), h.of(policy).plain)
+	h.held.Record(ctx, held.Seconds(), h.with(policy, ""))
 }
 
-// of returns the attributes of a policy.
-func (h *httpObserver) of(policy string) *policyAttributes {
-	if a, ok := h.policies.Load(policy); ok {
-		return a.(*policyAttributes)
+// with returns the attributes of a measurement.
+func (h *httpObserver) with(policy, result string) metric.MeasurementOption {
+	labels := httpLabels{policy, result}
+	if with, ok := h.attributes.Load(labels); ok {
+		return with.(metric.MeasurementOption)
 	}
-	a := &policyAttributes{plain: h.options.with(policyName(policy))}
-	for r := range a.results {
-		a.results[r] = h.options.with(policyName(policy), httpResult(httplimit.Result(r)))
+	own := []attribute.KeyValue{attribute.String("sluice.http.policy", policy)}
+	if result != "" {
+		own = append(own, attribute.String("sluice.http.result", result))
 	}
-	kept, _ := h.policies.LoadOrStore(policy, a)
-	return kept.(*policyAttributes)
-}
-
-func (h *httpObserver) decided(policy string, r httplimit.Result) metric.MeasurementOption {
-	if a := h.of(policy); int(r) < len(a.results) {
-		return a.results[r]
-	}
-	return h.options.with(policyName(policy), httpResult(r))
-}
-
-func policyName(policy string) attribute.KeyValue {
-	return attribute.String("sluice.http.policy", policy)
-}
-
-func httpResult(r httplimit.Result) attribute.KeyValue {
-	return attribute.String("sluice.http.result", r.String())
+	with := h.options.with(own...)
+	h.attributes.Store(labels, with)
+	return with
 }

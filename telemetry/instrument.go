@@ -4,44 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/direct"
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// Instrument returns a limiter that is l, and times what it does:
+// Instrument returns a view of l that reports what goes through it:
 //
-//   - sluice.limiter.queue.duration: how long an Acquire took that waited, granted or not.
-//     It counts as waiting once l asks for the Done of the context that it is given, or if it
-//     takes a millisecond without. Whatever ends without a lease is rejected here, a context
-//     that was done included. One of redislimit waits while it is in the queue, not while the
-//     store is asked.
-//   - sluice.limiter.lease.duration: how long a lease was held, from the grant to its first
-//     Release or Refund. A probe's lease is one too.
+//   - sluice.limiter.queue.duration: how long an Acquire took that waited. Its sluice.result is
+//     granted or rejected; an Acquire that fails for any other reason, such as a done context,
+//     is rejected here. An Acquire that takes less than 10 µs has not waited, and neither has
+//     one to which a limiter of package core grants at once. An Acquire that asks a server,
+//     as those of redislimit do, waits for the answer.
+//   - sluice.limiter.lease.duration: how long a lease was held, from its grant to its first
+//     Release or Refund. Leases of zero permits are included. Its sluice.result is granted, or
+//     shadowed for a lease that [core.Shadow] granted although its limiter did not.
+//   - sluice.limiter.permits.settled: by how many permits Settle and Refund have changed the
+//     cost of leases. Its sluice.direction is up for permits that were taken in addition, and
+//     down for permits that were given back.
 //
-// A grant and its release allocate nothing if l is one of core's four limiters, or a chain of
-// those; with an adaptive.Concurrency an Acquire allocates once. With another limiter it is
-// more, and most if its leases have metadata.
+// If l is a [core.Reporter], Instrument observes it too, as [Observe] does: for l, use one or the
+// other. Requests to l itself are counted but not timed.
 //
-// If l is a [core.Reporter], it is observed too, as by [Observe]. What acquires from l itself
-// is not timed, but counted.
+// The leases have l's metadata. They belong to the view: settle and refund them there, not with
+// l. After Release, Refund and Settle do nothing. A grant and its release allocate once, more
+// often if l is not of package core and sets metadata of its own.
 //
-// The limiter is a core.Reporter, [core.Refunder], [core.Idler], [core.Replenisher] and
-// [io.Closer] exactly if l is. The metadata of its leases is l's, and refunds reach l; the
-// leases are its own, so refund them here and not with l. After a Release it is sure to refund
-// the 16 leases that were released last. If l panics, so does it, and nothing is held.
-// If l's Acquire returns no lease beside a nil error, the lease's Err is returned.
+// The view has a method Unwrap() core.Limiter that returns l. It is a core.Reporter,
+// [core.Idler], [core.Refunder], [core.Settler], [core.Resetter], [core.Replenisher] and
+// [io.Closer] exactly if l is, for a limiter of package core or redislimit, and for one that is
+// none of these. For a limiter that is some of them, it is a Replenisher or a Resetter only if l
+// is, and otherwise what all limiters of core are. What l lacks then does nothing: the view is
+// never idle, Close closes nothing, and Refund releases the lease.
 //
-// stop ends the metrics; the limiter goes on.
+// It is safe for concurrent use if l is. If l panics, so does the view, and holds nothing. stop
+// ends the metrics; the view continues to work.
 func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop func() error, err error) {
 	if argument.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	t, err := newTimes(o, name)
-	if err != nil {
+	v := &instrumented{l: l, joiner: direct.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now()}
+	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}
 	unobserve := func() error { return nil }
@@ -50,127 +60,162 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 			return nil, nil, err
 		}
 	}
-	view, err := newInstrumented(l, t)
-	if err != nil {
-		return nil, nil, errors.Join(err, unobserve())
-	}
-	return able(view), func() error {
-		t.stopped.Store(true)
+	return v.as(), func() error {
+		v.stopped.Store(true)
 		return unobserve()
 	}, nil
 }
 
-// instrumented is what every instrumented limiter is; able adds what l can do beyond that.
+// instrumented is a limiter with instruments.
 //
-// It is a chain of l and of a limiter that grants everything, and times its leases. The chain
-// sees to it that they end once, with l's, and knows whose lease of l's to refund.
+// Its leases are joined of two parts: a span, which ends with the lease, and l's own lease. The
+// last part is released first, so the permits are back before the time is recorded.
 type instrumented struct {
 	l      core.Limiter
-	chain  *core.ChainedLimiter
-	atOnce *core.ChainedLimiter // for an Acquire that need not wait; nil: l cannot tell without a trace
+	joiner direct.Joiner[core.Lease]
+	spans  sync.Pool // of *span that no lease uses
+	base   time.Time // what instants are measured from
+
+	stopped                  atomic.Bool
+	queue, lease             metric.Float64Histogram
+	settled                  metric.Int64Counter
+	granted, rejected, shown []metric.RecordOption // slices, as a list of arguments is made anew by each call
+	up, down                 metric.MeasurementOption
 }
 
-func newInstrumented(l core.Limiter, t *times) (i *instrumented, err error) {
-	watch, err := newStopwatch(l, t)
-	if err != nil {
-		return nil, err
-	}
-	i = &instrumented{l: l}
-	i.chain, err = core.Chain(newTimed(timed{Limiter: l, times: t}), watch)
-	if err == nil && triesQuietly(l) {
-		i.atOnce, err = core.Chain(newTimed(timed{Limiter: l, times: t, quietly: true}), watch)
-	}
-	return i, err
+const (
+	partOfSpan, partOfLimiter, partsOfLease = 0, 1, 2
+
+	// atOnce is the time within which an Acquire has not waited. To refuse takes less than a
+	// microsecond, to put a goroutine to sleep and wake it takes several.
+	atOnce = 10 * time.Microsecond
+)
+
+func (i *instrumented) makeInstruments(o Options, name string) error {
+	m := o.meter()
+	var errs [3]error
+	i.queue, errs[0] = durations(m, "sluice.limiter.queue.duration", "How long acquisitions waited.")
+	i.lease, errs[1] = durations(m, "sluice.limiter.lease.duration", "How long leases were held.")
+	i.settled, errs[2] = m.Int64Counter("sluice.limiter.permits.settled",
+		metric.WithUnit("{permit}"), metric.WithDescription("Permits by which the cost of leases was corrected."))
+	of := limiterName.String(name)
+	i.granted = []metric.RecordOption{o.with(of, result.String("granted"))}
+	i.rejected = []metric.RecordOption{o.with(of, result.String("rejected"))}
+	i.shown = []metric.RecordOption{o.with(of, result.String("shadowed"))}
+	i.up, i.down = o.with(of, direction.String("up")), o.with(of, direction.String("down"))
+	return errors.Join(errs[:]...)
 }
 
-// triesQuietly reports whether core.TryQuietly knows l.
-func triesQuietly(l core.Limiter) bool {
-	switch l.(type) {
-	case *core.ConcurrencyLimiter, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow, *core.ChainedLimiter:
-		return true
-	}
-	return false
-}
-
-func (i *instrumented) TryAcquire(permits int) core.Lease {
-	if permits < 0 { // a chain would answer by itself, without l's metadata
-		return i.l.TryAcquire(permits)
-	}
-	return i.chain.TryAcquire(permits)
-}
-
-// Acquire tries without a trace first: a context that tells of a wait has to be made.
-func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if permits < 0 {
-		l, err := i.l.Acquire(ctx, permits)
-		return limiter.Checked(i.l, l, err)
-	}
-	if i.atOnce != nil && ctx.Err() == nil {
-		if l := i.atOnce.TryAcquire(permits); l.Acquired() {
-			return l, nil
-		}
-	}
-	return i.chain.Acquire(ctx, permits)
-}
+// Unwrap returns the limiter that this is a view of.
+func (i *instrumented) Unwrap() core.Limiter { return i.l }
 
 func (i *instrumented) Available() int { return i.l.Available() }
 
-func (i *instrumented) underneath() core.Limiter { return i.l }
+func (i *instrumented) TryAcquire(permits int) core.Lease {
+	lease := i.l.TryAcquire(permits)
+	if !lease.Acquired() {
+		return lease
+	}
+	return i.timed(lease)
+}
 
-// refund refunds a lease of either chain, which leave each other's alone.
-func (i *instrumented) refund(l core.Lease) {
-	i.chain.Refund(l)
-	if i.atOnce != nil {
-		i.atOnce.Refund(l)
+func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if ctx.Err() == nil {
+		if lease, ok := core.TryQuietly(i.l, permits); ok {
+			return i.timed(lease), nil
+		}
+	}
+	begin := time.Now()
+	lease, err := i.l.Acquire(ctx, permits)
+	took := time.Since(begin)
+	lease, err = limiter.Checked(i.l, lease, err)
+	if took >= atOnce && !i.stopped.Load() {
+		with := i.granted
+		if err != nil {
+			with = i.rejected
+		}
+		i.queue.Record(ctx, took.Seconds(), with...)
+	}
+	if err != nil {
+		return lease, err
+	}
+	return i.timed(lease), nil
+}
+
+// timed returns a lease of l's as one whose end is recorded.
+func (i *instrumented) timed(lease core.Lease) core.Lease {
+	s, ok := i.spans.Get().(*span)
+	if !ok {
+		s = &span{i: i}
+		s.end = s.finish
+	}
+	s.with = i.granted
+	if _, shadowed := core.Shadowed.From(lease); shadowed {
+		s.with = i.shown
+	}
+	parts := i.joiner.Begin()
+	parts.Add(core.Grant(0, s.end))
+	parts.Add(lease)
+	s.begin = time.Since(i.base)
+	return parts.Join(lease.Permits())
+}
+
+// span is the time for which a lease is held. It serves one lease after another.
+type span struct {
+	i     *instrumented
+	begin time.Duration
+	with  []metric.RecordOption
+	end   func() // finish, made once
+}
+
+// finish is called once for each lease.
+func (s *span) finish() {
+	i, with, held := s.i, s.with, time.Since(s.i.base)-s.begin
+	i.spans.Put(s)
+	if !i.stopped.Load() {
+		i.lease.Record(context.Background(), held.Seconds(), with...) //nolint:forbidigo // a Release has no context
 	}
 }
 
-// timed is the limiter, its queue timed.
-type timed struct {
-	core.Limiter
-
-	times   *times
-	quietly bool // refusals leave no trace
-}
-
-// timedRefunder is timed for what is a core.Refunder.
-type timedRefunder struct {
-	timed
-	core.Refunder
-}
-
-func newTimed(d timed) core.Limiter {
-	if _, ok := d.Limiter.(*core.ConcurrencyLimiter); ok {
-		return &d // a refund is a release, so the chain need not keep what was released
-	}
-	if r, ok := d.Limiter.(core.Refunder); ok {
-		return &timedRefunder{d, r}
-	}
-	return &d
-}
-
-func (d *timed) TryAcquire(permits int) core.Lease {
-	if d.quietly {
-		l, _ := core.TryQuietly(d.Limiter, permits)
+// settle is [core.Settler]'s Settle. If the limiter is no Settler, settling to 0 refunds the
+// lease, and settling to anything else leaves it as it is.
+func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
+	permits = max(permits, 0)
+	settler, ok := i.l.(core.Settler)
+	if !l.Acquired() || permits == l.Permits() || !ok && permits > 0 {
 		return l
 	}
-	return d.Limiter.TryAcquire(permits)
-}
-
-// Acquire is called by the chain.
-func (d *timed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	since, observed := time.Since(d.times.base), ending.Observe(ctx)
-	l, err := d.Limiter.Acquire(observed, permits) //nolint:contextcheck // it is ctx
-	if took := time.Since(d.times.base) - since; hasWaited(observed, took) {
-		d.times.waited(ctx, took, err == nil && l.Acquired())
+	parts, mine := i.joiner.Split(l)
+	if !mine {
+		return l
 	}
-	return l, err
+	leases, whole := parts.Leases(), false
+	defer func() {
+		if !whole { // the limiter has panicked
+			core.ReleaseAll(leases)
+			parts.Drop()
+		}
+	}()
+	if !ok {
+		limiter.Refund(i.l, leases[partOfLimiter])
+	} else if k := settler.Settle(leases[partOfLimiter], permits); permits > 0 {
+		leases[partOfLimiter], permits = k, k.Permits()
+	}
+	if permits == 0 {
+		leases[partOfSpan].Release()
+	}
+	whole = true
+	i.countSettled(permits - l.Permits())
+	return parts.Rejoin(l, permits)
 }
 
-// sleeps is how long an Acquire takes, at least, that waited without asking its context.
-const sleeps = time.Millisecond
-
-// hasWaited reports whether an Acquire with ctx has waited.
-func hasWaited(c *ending.Context, took time.Duration) bool {
-	return c.Waited() || took >= sleeps && !c.Watched()
+// countSettled counts a change of a lease's permits.
+func (i *instrumented) countSettled(by int) {
+	switch {
+	case i.stopped.Load():
+	case by > 0:
+		i.settled.Add(context.Background(), int64(by), i.up) //nolint:forbidigo // a Settle has no context
+	default:
+		i.settled.Add(context.Background(), -int64(by), i.down) //nolint:forbidigo // nor has a Refund
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/ending"
 	"github.com/sluice-go/sluice/limitertest"
 	"github.com/sluice-go/sluice/telemetry"
 )
@@ -23,10 +23,16 @@ const (
 	queueGranted  = "sluice.limiter.queue.duration{sluice.limiter.name=x,sluice.result=granted}"
 	queueRejected = "sluice.limiter.queue.duration{sluice.limiter.name=x,sluice.result=rejected}"
 	leaseGranted  = "sluice.limiter.lease.duration{sluice.limiter.name=x,sluice.result=granted}"
+	leaseShadowed = "sluice.limiter.lease.duration{sluice.limiter.name=x,sluice.result=shadowed}"
+	settledUp     = "sluice.limiter.permits.settled{sluice.direction=up,sluice.limiter.name=x}"
+	settledDown   = "sluice.limiter.permits.settled{sluice.direction=down,sluice.limiter.name=x}"
+
+	leasesGranted  = "sluice.limiter.leases{sluice.limiter.name=x,sluice.result=granted}"
+	leasesRejected = "sluice.limiter.leases{sluice.limiter.name=x,sluice.result=rejected}"
 )
 
 // Each test of times is played with a limiter of core and with somebody's own.
-func eachKind(t *testing.T, l func() *core.ConcurrencyLimiter, f func(t *testing.T, s sdk, i core.Limiter)) {
+func eachKind(t *testing.T, l func() *core.ConcurrencyLimiter, f func(t *testing.T, s sdkReader, i core.Limiter)) {
 	t.Helper()
 	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
 		"core":    func(l core.Limiter) core.Limiter { return l },
@@ -43,17 +49,17 @@ func eachKind(t *testing.T, l func() *core.ConcurrencyLimiter, f func(t *testing
 	}
 }
 
-func times(t *testing.T, s sdk) map[string]point {
+func times(t *testing.T, s sdkReader) map[string]point {
 	t.Helper()
 	all, _ := s.collect(t)
 	maps.DeleteFunc(all, func(name string, _ point) bool {
-		return name != queueGranted && name != queueRejected && name != leaseGranted
+		return !strings.Contains(name, ".duration")
 	})
 	return all
 }
 
 func TestALeaseIsTimedUntilItsFirstRelease(t *testing.T) {
-	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 10, 0) }, func(t *testing.T, s sdk, i core.Limiter) {
+	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 10, 0) }, func(t *testing.T, s sdkReader, i core.Limiter) {
 		first := i.TryAcquire(1)
 		second, err := i.Acquire(t.Context(), 2)
 		require.NoError(t, err)
@@ -74,7 +80,7 @@ func TestALeaseIsTimedUntilItsFirstRelease(t *testing.T) {
 }
 
 func TestWhoWaitsIsTimed(t *testing.T) {
-	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 1, 1) }, func(t *testing.T, s sdk, i core.Limiter) {
+	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 1, 1) }, func(t *testing.T, s sdkReader, i core.Limiter) {
 		lease, err := i.Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		go func() {
@@ -105,38 +111,22 @@ func TestWhoWaitsIsTimed(t *testing.T) {
 	})
 }
 
-// A limiter that asks somebody before it knows who waits, as a server or a probe, tells apart
-// who waits in the end.
+// A limiter that grants as it is asked has not made anybody wait, whatever it does before.
 func TestWhoIsServedAtOnceHasNotWaited(t *testing.T) {
-	for name, l := range map[string]core.Limiter{
-		"a server": stranger{acquire: func(ctx context.Context, n int) (core.Lease, error) {
-			done := ending.Watch(ctx)
-			time.Sleep(time.Millisecond)
-			if n > 1 {
-				require.Equal(t, done, ctx.Done())
-				time.Sleep(time.Second)
-			}
-			return core.Grant(n, nil), nil
-		}},
-		"a probe": shed(t),
+	for _, l := range []core.Limiter{
+		shed(t),
+		foreign{shed(t)},
+		core.WithReason(shed(t), "no"), core.Shadow(concurrency(t, 1, 1)),
+		chain(t, foreign{concurrency(t, 1, 1)}, core.Unlimited()),
 	} {
-		for _, outer := range []core.Limiter{l, foreign{l}, core.WithReason(l, "no"), chain(t, l, core.Unlimited())} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := newSDK()
-					i := instrument(t, s.Options, outer)
-					_, err := i.Acquire(t.Context(), 1)
-					require.NoError(t, err)
-					require.Empty(t, times(t, s))
-					if name == "a probe" {
-						return
-					}
-					_, err = i.Acquire(t.Context(), 2)
-					require.NoError(t, err)
-					require.Equal(t, map[string]point{queueGranted: {1.001, 1}}, times(t, s))
-				})
-			})
-		}
+		synctest.Test(t, func(t *testing.T) {
+			s := newSDK()
+			lease, err := instrument(t, s.Options, l).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			require.Empty(t, times(t, s))
+			lease.Release()
+			require.Equal(t, []string{leaseGranted}, names(times(t, s)))
+		})
 	}
 }
 
@@ -148,7 +138,7 @@ func sleeper(d time.Duration) core.Limiter {
 	}}
 }
 
-// A limiter may sleep and never ask for Done, as those do that know no context.
+// A limiter may sleep and never ask for its context, or ask a server: both are a wait.
 func TestWhoSleepsIsTimed(t *testing.T) {
 	for _, outer := range []func(core.Limiter) core.Limiter{
 		func(l core.Limiter) core.Limiter { return l },
@@ -156,13 +146,13 @@ func TestWhoSleepsIsTimed(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSDK()
-			_, err := instrument(t, s.Options, outer(sleeper(time.Millisecond-1))).Acquire(t.Context(), 1)
+			_, err := instrument(t, s.Options, outer(sleeper(10*time.Microsecond-1))).Acquire(t.Context(), 1)
 			require.NoError(t, err)
-			require.Empty(t, times(t, s), "that is no sleep")
+			require.Empty(t, times(t, s), "that is no wait")
 
-			_, err = instrument(t, s.Options, outer(sleeper(3*time.Second))).Acquire(t.Context(), 1)
+			_, err = instrument(t, s.Options, outer(sleeper(10*time.Microsecond))).Acquire(t.Context(), 1)
 			require.NoError(t, err)
-			require.Equal(t, map[string]point{queueGranted: {3, 1}}, times(t, s))
+			require.Equal(t, map[string]point{queueGranted: {1e-5, 1}}, times(t, s))
 
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -191,9 +181,10 @@ func TestStopEndsTheMetricsAlone(t *testing.T) {
 	require.Len(t, points, 6)
 	require.NoError(t, stop())
 	require.NoError(t, stop())
-	i.TryAcquire(1).Release()
+	lease := i.TryAcquire(1)
+	i.(core.Refunder).Refund(lease)
 	points, _ = s.collect(t)
-	require.Len(t, points, 1)
+	require.Equal(t, []string{leaseGranted, leasesGranted, leasesRejected}, names(points), "totals stay")
 	require.Equal(t, uint64(1), points[leaseGranted].count)
 	require.Equal(t, uint64(2), l.Statistics().Granted)
 }
@@ -282,6 +273,102 @@ func TestRefundsReachTheLimiter(t *testing.T) {
 	require.Equal(t, uint64(2), times(t, s)[leaseGranted].count)
 }
 
+func TestSettledPermits(t *testing.T) {
+	for name, l := range map[string]core.Limiter{
+		"concurrency": concurrency(t, 10, 0),
+		"bucket":      bucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}),
+		"chain":       chain(t, foreign{concurrency(t, 20, 0)}, concurrency(t, 10, 0)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSDK()
+				i := instrument(t, s.Options, l)
+				settler := i.(core.Settler)
+				lease := i.TryAcquire(2)
+				time.Sleep(time.Second)
+				more := settler.Settle(lease, 7)
+				require.Equal(t, 7, more.Permits())
+				require.Equal(t, 3, l.Available())
+				require.Equal(t, lease, settler.Settle(lease, 1), "spent")
+				require.Equal(t, metadata(lease), metadata(more))
+				less := settler.Settle(more, 6)
+				require.Equal(t, 4, l.Available())
+				require.Equal(t, less, settler.Settle(less, 6), "unchanged")
+				require.Empty(t, times(t, s), "the lease goes on")
+				points, _ := s.collect(t)
+				require.Equal(t, point{value: 5}, points[settledUp])
+				require.Equal(t, point{value: 1}, points[settledDown])
+
+				for _, spent := range []core.Lease{lease, more} {
+					spent.Release()
+					i.(core.Refunder).Refund(spent)
+				}
+				require.Equal(t, 4, l.Available())
+				nothing := settler.Settle(less, -1)
+				require.True(t, nothing.Acquired())
+				require.Equal(t, 0, nothing.Permits())
+				require.Equal(t, 10, l.Available())
+				nothing.Release()
+				less.Release()
+				points, _ = s.collect(t)
+				require.Equal(t, point{value: 7}, points[settledDown])
+				require.Equal(t, map[string]point{leaseGranted: {1, 1}}, times(t, s))
+			})
+		})
+	}
+}
+
+// refunding is somebody's limiter that refunds and does not settle.
+type refunding struct {
+	core.Limiter
+	core.Refunder
+}
+
+func TestSettleOfALimiterThatCannot(t *testing.T) {
+	inner := concurrency(t, 5, 0)
+	i := instrument(t, newSDK().Options, refunding{inner, inner})
+	lease := i.TryAcquire(2)
+	require.Equal(t, lease, i.(core.Settler).Settle(lease, 1))
+	require.Equal(t, 3, inner.Available())
+	i.(core.Settler).Settle(lease, 0)
+	require.Equal(t, 5, inner.Available())
+}
+
+// panicking is a limiter whose Settle panics.
+type panicking struct{ *core.ConcurrencyLimiter }
+
+func (panicking) Settle(core.Lease, int) core.Lease { panic("settle") }
+
+func TestASettleThatPanics(t *testing.T) {
+	s := newSDK()
+	inner := concurrency(t, 5, 0)
+	i := instrument(t, s.Options, panicking{inner})
+	lease := i.TryAcquire(2)
+	require.PanicsWithValue(t, "settle", func() { i.(core.Settler).Settle(lease, 1) })
+	lease.Release()
+	require.Equal(t, 5, inner.Available())
+	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count)
+}
+
+func TestShadowedLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSDK()
+		i := instrument(t, s.Options, core.Shadow(concurrency(t, 1, 0)))
+		first, second := i.TryAcquire(1), i.TryAcquire(1)
+		third, err := i.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		for _, l := range []core.Lease{first, second, third} {
+			l.Release()
+		}
+		require.Equal(t, map[string]point{leaseGranted: {1, 1}, leaseShadowed: {2, 2}}, times(t, s))
+		_, shadowed := core.Shadowed.From(second)
+		require.True(t, shadowed)
+		points, _ := s.collect(t)
+		require.Equal(t, point{value: 2}, points[leasesRejected], "what the limiter would have refused")
+	})
+}
+
 // stranger is a limiter as the test has it.
 type stranger struct {
 	try     func(n int) core.Lease
@@ -324,30 +411,14 @@ func TestALimiterThatLies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSDK()
-			i := instrument(t, s.Options, stranger{acquire: func(ctx context.Context, _ int) (core.Lease, error) {
-				ctx.Done()
-				return c.lease, c.err
-			}})
+			i := instrument(t, s.Options, stranger{acquire: func(context.Context, int) (core.Lease, error) { return c.lease, c.err }})
 			lease, err := i.Acquire(t.Context(), 1)
 			require.ErrorIs(t, err, c.want)
 			require.False(t, lease.Acquired())
-			require.Equal(t, uint64(1), times(t, s)[queueRejected].count)
-			require.Equal(t, uint64(0), times(t, s)[leaseGranted].count)
+			require.Empty(t, times(t, s))
 		})
 	}
 	require.Equal(t, 1, released)
-}
-
-func TestALimiterThatKeepsItsContext(t *testing.T) {
-	var kept context.Context
-	i := instrument(t, newSDK().Options, stranger{acquire: func(ctx context.Context, n int) (core.Lease, error) {
-		kept = ctx //nolint:fatcontext // that is what is tested
-		return core.Grant(n, nil), nil
-	}})
-	lease, err := i.Acquire(t.Context(), 1)
-	require.NoError(t, err)
-	<-kept.Done() // the call is over
-	require.True(t, lease.Acquired())
 }
 
 func TestInstrumentAllocates(t *testing.T) {

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
+	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -14,147 +15,131 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Observe makes metrics of what l counts, under a name: sluice.limiter.permits.limit,
-// .available and .queued, and sluice.limiter.leases. They are read from its Statistics when
-// they are collected, and cost nothing until then.
+// Observe reports what l counts, under a name: sluice.limiter.permits.limit, .available and
+// .queued, and sluice.limiter.leases. It reads l's Statistics at each collection and costs
+// nothing in between.
 //
-// Limiters that are observed with equal names and attributes are one to the metrics: their
-// numbers are added. So a limiter may take the place of another before that one's stop. One
-// that is observed twice, or instrumented too, is counted once.
+// stop ends it: it reads the Statistics once more, and from then on the gauges are gone and
+// sluice.limiter.leases keeps its value. A second stop does nothing. A limiter that is observed
+// later under that name, in place of l, adds to that value, so the counter never falls.
 //
-// stop ends it; the metrics of the name are gone from the next collection on. A second stop
-// does nothing. If the Statistics panic, the collection goes on without this limiter and
-// reports an error.
+// Give each limiter a name, or other attributes, of its own. Of limiters with equal names and
+// attributes that are observed at the same time, each gauge shows only one, and the counter is
+// their sum.
+//
+// If l's Statistics method panics, the collection reports an error for l and goes on.
 func Observe(o Options, name string, l core.Reporter) (stop func() error, err error) {
 	if argument.IsNil(l) {
 		return nil, fmt.Errorf("telemetry: Observe of limiter %q, which is nil", name)
 	}
-	return observations.observe(o, limiterName.String(name), observed{name, root(l), limiters, func(add func(int, int64)) {
+	return o.observe(name, limiterColumns, func() []int64 {
 		s := l.Statistics()
-		add(0, int64(s.Limit))
-		add(1, int64(s.Available))
-		add(2, int64(s.Queued))
-		add(3, cut(s.Granted))
-		add(4, cut(s.Rejected))
-	}})
+		return []int64{int64(s.Limit), int64(s.Available), int64(s.Queued), total(s.Granted), total(s.Rejected)}
+	})
 }
 
-// column is one number that is observed.
+// total returns a count that a metric can hold.
+func total(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+
+// column describes one of the numbers that are read at each collection.
 type column struct {
 	name, unit, description string
-	counter                 bool
-	result                  string // sluice.result; "": without
+	counter                 bool   // the number is a total; otherwise it is a gauge's
+	result                  string // sluice.result; "": none
 }
 
-// table is a kind of things that are observed, by its columns.
-type table struct{ columns []column }
-
-var limiters = &table{[]column{
+var limiterColumns = []column{
 	{name: "sluice.limiter.permits.limit", unit: "{permit}", description: "The permit limit in force."},
 	{name: "sluice.limiter.permits.available", unit: "{permit}", description: "Permits that could be taken now."},
 	{name: "sluice.limiter.permits.queued", unit: "{permit}", description: "Permits that are waited for."},
-	{name: "sluice.limiter.leases", unit: "{lease}", description: "Leases granted and rejected.", counter: true, result: granted},
-	{name: "sluice.limiter.leases", unit: "{lease}", description: "Leases granted and rejected.", counter: true, result: rejected},
-}}
+	{name: "sluice.limiter.leases", unit: "{lease}", description: "Leases granted and rejected.", counter: true, result: "granted"},
+	{name: "sluice.limiter.leases", unit: "{lease}", description: "Leases granted and rejected.", counter: true, result: "rejected"},
+}
 
-// instruments makes the table's instruments, one for each column.
-func (t *table) instruments(m metric.Meter) ([]metric.Int64Observable, error) {
-	all := make([]metric.Int64Observable, len(t.columns))
-	errs := make([]error, 0, len(t.columns))
-	for i, c := range t.columns {
-		var err error
-		switch {
-		case i > 0 && c.name == t.columns[i-1].name:
-			all[i] = all[i-1]
-		case c.counter:
-			all[i], err = m.Int64ObservableCounter(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.description))
-		default:
-			all[i], err = m.Int64ObservableGauge(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.description))
+// observe has a meter call read, which returns a number for each column, at each collection
+// until stop.
+func (o Options) observe(name string, columns []column, read func() []int64) (stop func() error, err error) {
+	m := o.meter()
+	v := &observation{name: name, read: read, series: make([]series, len(columns))}
+	var gauges []metric.Observable
+	for i, c := range columns {
+		s := &v.series[i]
+		own := []attribute.KeyValue{limiterName.String(name)}
+		if c.result != "" {
+			own = append(own, result.String(c.result))
 		}
-		errs = append(errs, err)
-	}
-	return all, errors.Join(errs...)
-}
-
-// observed is one thing that is observed.
-type observed struct {
-	name string
-	of   any // a pointer, by which it is known again; nil: by nothing
-	*table
-
-	read func(add func(column int, n int64))
-}
-
-// root returns what is underneath l, if l is an instrumented limiter, as a pointer; else nil:
-// only pointers tell, and not those to types of no size, which may all be the same.
-func root(l any) any {
-	for {
-		i, ok := l.(interface{ underneath() core.Limiter })
-		if !ok {
-			break
+		s.with = o.with(own...)
+		if c.counter {
+			s.counter, err = m.Int64Counter(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.description))
+		} else {
+			s.gauge, err = m.Int64ObservableGauge(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.description))
+			gauges = append(gauges, s.gauge)
 		}
-		l = i.underneath()
+		if err != nil {
+			return nil, err
+		}
 	}
-	if t := reflect.TypeOf(l); t.Kind() != reflect.Pointer || t.Elem().Size() == 0 {
-		return nil
+	v.registration, err = m.RegisterCallback(v.collect, gauges...)
+	if err != nil {
+		return nil, err
 	}
-	return l
+	return sync.OnceValue(v.stop), nil
 }
 
-// addTo reads the numbers and adds them to the sums.
-func (d *observed) addTo(sums []int64) (err error) {
-	numbers := make([]int64, len(sums))
+// observation is what Observe or Partitions reads.
+type observation struct {
+	name   string
+	read   func() []int64
+	series []series
+
+	registration metric.Registration
+}
+
+// stop ends the collections with one of its own, so that no count is lost.
+func (v *observation) stop() error {
+	return errors.Join(v.registration.Unregister(), v.collect(context.Background(), nil)) //nolint:forbidigo // stop has no context
+}
+
+// series is where one of the numbers goes.
+//
+// The totals go to an ordinary counter, not to an observable one: that one's value would be
+// what the limiters observed now have counted, and would fall when one of them is stopped.
+type series struct {
+	gauge   metric.Int64ObservableGauge
+	counter metric.Int64Counter // nil for a gauge
+	with    metric.MeasurementOption
+	seen    atomic.Int64 // the part of the total that the counter has
+}
+
+// collect reads the numbers and reports them, the gauges only if there is an observer.
+func (v *observation) collect(ctx context.Context, to metric.Observer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("telemetry: reading %q panicked: %v", d.name, p)
+			err = fmt.Errorf("telemetry: reading %q panicked: %v", v.name, p)
 		}
 	}()
-	d.read(func(i int, n int64) { numbers[i] = n })
-	for i, n := range numbers {
-		sums[i] = plus(sums[i], n)
+	for i, n := range v.read() {
+		switch s := &v.series[i]; {
+		case s.counter != nil:
+			s.addUpTo(ctx, n)
+		case to != nil:
+			to.ObserveInt64(s.gauge, n, s.with)
+		}
 	}
 	return nil
 }
 
-// plus adds, up to the largest number: the limits of limiters may be that.
-func plus(a, b int64) int64 {
-	if sum := a + b; a <= 0 || b <= 0 || sum > 0 {
-		return sum
-	}
-	return math.MaxInt64
-}
-
-func cut(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
-
-// callback returns what a meter calls at each collection, for things of one name.
-func (t *table) callback(o Options, name attribute.KeyValue, instruments []metric.Int64Observable, all func() []*observed) metric.Callback {
-	attributes := make([]metric.ObserveOption, len(t.columns))
-	for i, c := range t.columns {
-		if c.result == "" {
-			attributes[i] = o.with(name)
-		} else {
-			attributes[i] = o.with(name, result.String(c.result))
+// addUpTo moves the counter up to a total, unless another collection, which may run at the same
+// time, has moved it there or further.
+func (s *series) addUpTo(ctx context.Context, total int64) {
+	for {
+		seen := s.seen.Load()
+		if total < seen {
+			return
 		}
-	}
-	return func(_ context.Context, to metric.Observer) error {
-		sums := make([]int64, len(t.columns))
-		things, read := all(), false
-		errs := make([]error, 0, len(things))
-		seen := make(map[any]bool, len(things))
-		for _, d := range things {
-			if d.of != nil && seen[d.of] {
-				continue
-			}
-			seen[d.of] = true
-			err := d.addTo(sums)
-			read = read || err == nil
-			errs = append(errs, err)
+		if s.seen.CompareAndSwap(seen, total) {
+			s.counter.Add(ctx, total-seen, s.with)
+			return
 		}
-		if read {
-			for i, sum := range sums {
-				to.ObserveInt64(instruments[i], sum, attributes[i])
-			}
-		}
-		return errors.Join(errs...)
 	}
 }

@@ -78,6 +78,7 @@ func TestScrapeOfOpenTelemetry(t *testing.T) {
 		"sluice_limiter_permits_available":           "gauge sluice_limiter_name",
 		"sluice_limiter_permits_queued":              "gauge sluice_limiter_name",
 		"sluice_limiter_leases_total":                "counter sluice_limiter_name sluice_result",
+		"sluice_limiter_permits_settled_total":       "counter sluice_direction sluice_limiter_name",
 		"sluice_limiter_queue_duration_seconds":      "histogram sluice_limiter_name sluice_result",
 		"sluice_limiter_lease_duration_seconds":      "histogram sluice_limiter_name sluice_result",
 		"sluice_partition_live":                      "gauge sluice_limiter_name",

@@ -21,7 +21,7 @@ func serve(t *testing.T, h http.Handler) {
 }
 
 // everything returns an SDK in which each metric has a series.
-func everything(t *testing.T) sdk {
+func everything(t *testing.T) sdkReader {
 	t.Helper()
 	s := newSDK()
 	useAll(t, s.Options)
@@ -37,6 +37,7 @@ func useAll(t *testing.T, o telemetry.Options) {
 	t.Cleanup(func() { require.NoError(t, stop()) })
 	wait(t, i)
 	i.TryAcquire(2)
+	i.(core.Refunder).Refund(i.TryAcquire(1))
 
 	k, err := partition.New(partition.Options[string, string]{
 		Key: func(r string) string { return r },

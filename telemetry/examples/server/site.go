@@ -45,10 +45,12 @@ func newSite() (h http.Handler, stop func(context.Context) error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	limited := http.NewServeMux()
+	limited.Handle("GET /api", limits.Policy("api")(query(database)))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", limits.Exempt(promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
-	mux.Handle("GET /api", limits.Policy("api")(query(database)))
-	return limits.Handler(mux), provider.Shutdown, nil // what is registered with the provider ends with it
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{})) // not limited
+	mux.Handle("/", limits.Handler(limited))
+	return mux, provider.Shutdown, nil // what is registered with the provider ends with it
 }
 
 // newLimits makes a limit for all requests, and one for each client.

@@ -1,0 +1,119 @@
+package telemetry_test
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/core"
+)
+
+// abilities says what a limiter is beside a core.Limiter.
+func abilities(l core.Limiter) (all []string) {
+	if _, ok := l.(core.Reporter); ok {
+		all = append(all, "Reporter")
+	}
+	if _, ok := l.(core.Idler); ok {
+		all = append(all, "Idler")
+	}
+	if _, ok := l.(core.Refunder); ok {
+		all = append(all, "Refunder")
+	}
+	if _, ok := l.(core.Settler); ok {
+		all = append(all, "Settler")
+	}
+	if _, ok := l.(io.Closer); ok {
+		all = append(all, "Closer")
+	}
+	if _, ok := l.(core.Resetter); ok {
+		all = append(all, "Resetter")
+	}
+	if _, ok := l.(core.Replenisher); ok {
+		all = append(all, "Replenisher")
+	}
+	return all
+}
+
+func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
+	rate := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+	fixed, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour})
+	require.NoError(t, err)
+	sliding, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, SegmentsPerWindow: 3})
+	require.NoError(t, err)
+	for name, l := range map[string]core.Limiter{
+		"bucket":            rate,
+		"fixed":             fixed,
+		"sliding":           sliding,
+		"concurrency":       concurrency(t, 1, 0),
+		"chain":             chain(t, rate, concurrency(t, 1, 0)),
+		"unlimited":         core.Unlimited(),
+		"reason":            core.WithReason(concurrency(t, 1, 0), "no"),
+		"reason of a rate":  core.WithReason(rate, "no"),
+		"shadow":            core.Shadow(concurrency(t, 1, 0)),
+		"shadow of a rate":  core.Shadow(rate),
+		"somebody's":        foreign{rate},
+		"a nil in a reason": core.WithReason(nil, "no"),
+		"instrumented":      instrument(t, newSDK().Options, rate),
+		"able to reset": struct {
+			*core.ConcurrencyLimiter
+			core.Resetter
+		}{concurrency(t, 1, 0), rate},
+	} {
+		i := instrument(t, newSDK().Options, l)
+		require.Equal(t, abilities(l), abilities(i), name)
+		require.Equal(t, l, i.(interface{ Unwrap() core.Limiter }).Unwrap(), name)
+	}
+}
+
+// A limiter that has some of the interfaces gets those that all of core's limiters have: what it
+// lacks does nothing.
+func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
+	l := concurrency(t, 3, 0)
+	type closer struct {
+		core.Limiter
+		io.Closer
+	}
+	i := instrument(t, newSDK().Options, closer{l, l})
+	lease := i.TryAcquire(2)
+	require.Equal(t, core.Statistics{Available: 1}, i.(core.Reporter).Statistics())
+	_, idle := i.(core.Idler).IdleFor()
+	require.False(t, idle)
+	i.(core.Refunder).Refund(lease)
+	require.Equal(t, 3, l.Available())
+	require.NoError(t, i.(io.Closer).Close())
+	require.ErrorIs(t, i.TryAcquire(1).Err(), core.ErrClosed)
+
+	shed := instrument(t, newSDK().Options, shed(t))
+	require.Subset(t, abilities(shed), []string{"Reporter", "Closer"})
+	i = instrument(t, newSDK().Options, refunding{l, l})
+	require.NoError(t, i.(io.Closer).Close())
+	type reporter struct {
+		core.Limiter
+		core.Reporter
+	}
+	i = instrument(t, newSDK().Options, reporter{l, l})
+	require.Equal(t, l.Statistics(), i.(core.Reporter).Statistics())
+}
+
+func TestAViewPassesOn(t *testing.T) {
+	rate := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, ManualReplenishment: true})
+	i := instrument(t, newSDK().Options, rate)
+	i.TryAcquire(5)
+	require.Equal(t, time.Second, i.(core.Replenisher).ReplenishmentPeriod())
+	require.False(t, i.(core.Replenisher).AutoReplenishing())
+	i.(core.Resetter).Reset()
+	require.Equal(t, 5, rate.Available())
+	require.Equal(t, rate.Statistics(), i.(core.Reporter).Statistics())
+	_, idle := i.(core.Idler).IdleFor()
+	require.True(t, idle)
+
+	a, err := adaptive.New(adaptive.Options{Initial: 5, Min: 5, Max: 5})
+	require.NoError(t, err)
+	i = instrument(t, newSDK().Options, a)
+	lease := i.TryAcquire(2)
+	i.(core.Refunder).Refund(lease)
+	require.Equal(t, 5, a.Available())
+}
