@@ -1,17 +1,22 @@
-// Package resilience runs functions under a limiter: it asks for a permit, runs the
-// function, and gives the permit back, whatever becomes of the function. It is the rate
-// limiter strategy that users of Polly know, in Go: functions that take a context, and
-// errors that errors.Is and errors.As find.
+// Package resilience runs functions under a limiter: it takes a permit, runs the function, and
+// releases the permit, however the function ends.
 //
-// A [Strategy] holds the limiter. [New] makes one that admits 1,000 functions at once and
-// lets none wait; [Concurrency] takes the two numbers, [Limit] a limiter that the caller
-// has, [Keyed] one that keeps a limiter per key, and [Options].Limiter chooses per call.
-// [Strategy.Do] runs a function that returns an error, [Execute] one that returns a value
-// too. [Pipeline] puts one strategy around another.
+//	s, err := resilience.Concurrency(10, 100) // 10 at once, 100 may wait
+//	...
+//	err = s.Do(ctx, func(ctx context.Context) error { return query(ctx) })
 //
-// A refusal is a [*RejectedError]. It says who refused and when to try again, and it is
-// [core.ErrRejected]. To count refusals, take the [Event] of each.
+// It is the rate limiter strategy that users of Polly know, with functions that take a context
+// and errors that errors.Is and errors.As find.
 //
-// A retry, a circuit breaker, a timeout or a hedge is not in here. The module
-// resilience/failsafe makes a strategy a policy of failsafe-go, which has all of them.
+// A [Strategy] has the limiter. [New] returns one that runs 1,000 functions at once and lets none
+// wait, [Concurrency] takes both numbers, [Limit] takes a limiter, [Keyed] takes one with a limiter
+// per key, and [Options].Limiter chooses for each call. [Strategy.Do] runs a function that returns an
+// error, [Execute] one that also returns a value. [Options].Settle corrects the cost of a function
+// once it is known. [Pipeline] puts one strategy around another.
+//
+// A rejection is a [*RejectedError], which matches [core.ErrRejected], and tells which strategy
+// refused and when to try again. To count rejections, use [Options].OnEvent.
+//
+// For retries, circuit breakers, timeouts and hedges, the module resilience/failsafe makes a
+// strategy a policy of failsafe-go, which has all of them.
 package resilience

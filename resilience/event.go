@@ -5,44 +5,45 @@ import (
 	"log/slog"
 )
 
-// OnRateLimiterRejected is the name of the event that a refusal is.
+// OnRateLimiterRejected is the name of the event that a rejection is.
 const OnRateLimiterRejected = "OnRateLimiterRejected"
 
-const severity = slog.LevelError
-
-// Event is something that telemetry should know of. There is one kind so far: a strategy
-// refused to run a function.
+// Event is for telemetry. There is one kind: a strategy refused to run a function.
 type Event struct {
 	Name      string         // [OnRateLimiterRejected]
 	Severity  slog.Level     // [slog.LevelError]
 	Source    Source         // the strategy
-	Operation string         // what [WithOperation] said; "": nothing
+	Operation string         // the key of [WithOperation]; "": none
 	Rejected  *RejectedError // what Do returns
 }
 
-// tell gives the event to those who want to know of it.
-func (t *terms) tell(ctx context.Context, e Event) {
+// report calls those who asked to be told of a rejection.
+func (t *terms) report(ctx context.Context, r *RejectedError, source Source) {
+	e := Event{OnRateLimiterRejected, slog.LevelError, source, operationOf(ctx), r}
 	if t.OnEvent != nil {
 		t.OnEvent(ctx, e)
 	}
 	if t.Logger != nil {
 		t.Logger.LogAttrs(ctx, e.Severity, e.Name,
-			slog.String("source", e.Source.String()),
+			slog.String("source", source.String()),
 			slog.String("operation", e.Operation),
-			slog.Duration("retry_after", e.Rejected.RetryAfter))
+			slog.Duration("retry_after", r.RetryAfter))
+	}
+	if t.OnRejected != nil {
+		t.OnRejected(ctx, r)
 	}
 }
 
 type operationKey struct{}
 
-// WithOperation returns a context that says what is being done, as "GET /orders": the
-// operation of the events of all strategies that are given it. The keys should be few;
-// they may become the labels of a metric.
+// WithOperation returns a context with the key of the operation that is being done, such as "GET
+// /orders". The events of all strategies that are given the context have it. There should be few
+// different keys, as they may become the labels of a metric.
 func WithOperation(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, operationKey{}, key)
 }
 
-// operationOf returns the operation that the context is part of.
+// operationOf returns the key of the operation, or "".
 func operationOf(ctx context.Context) string {
 	key, _ := ctx.Value(operationKey{}).(string)
 	return key

@@ -8,31 +8,30 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Execute runs f by way of e, and returns what f returns, unchanged, the value beside an
-// error too. If f is not run, the value is T's zero value, and the error is e's; see
-// [Strategy.Do]. With a *[Strategy] it allocates nothing beyond what the limiter does.
+// Execute runs f by way of e and returns f's results unchanged, the value beside an error too.
+// If f is not run, the value is T's zero value and the error is e's; see [Strategy.Do]. With a
+// *[Strategy] it allocates nothing, apart from the limiter.
 //
-// If e runs f more than once, the result is the last that f returned before e did.
+// If e runs f more than once, the value is the last that f returned before e did.
 func Execute[T any](ctx context.Context, e Executor, f func(context.Context) (T, error)) (T, error) {
 	if s, ok := e.(*Strategy); ok && s != nil {
-		t, l, err := s.admit(ctx, nil)
-		if err != nil {
-			var none T
-			return none, err
-		}
-		defer t.release(l)
-		return f(ctx)
+		var v T
+		err := s.run(ctx, nil, func(ctx context.Context) (err error) {
+			v, err = f(ctx)
+			return err
+		})
+		return v, err
 	}
 	return executeSlow(ctx, e, f)
 }
 
-// executeSlow is Execute on what is no strategy.
+// executeSlow is Execute for an executor that is not a strategy. It may return while f runs.
 func executeSlow[T any](ctx context.Context, e Executor, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	if argument.IsNil(e) {
 		return none, errors.New("resilience: the executor is nil")
 	}
-	var last atomic.Pointer[T] // who stops waiting for f returns while f still runs
+	var last atomic.Pointer[T]
 	err := e.Do(ctx, func(ctx context.Context) error {
 		v, err := f(ctx)
 		last.Store(&v)

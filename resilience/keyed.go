@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Keyed returns a strategy that keeps apart what it runs: each function takes one permit of
-// the partition of the request that of finds in Do's context, as who is calling. The
-// partitions stay the caller's: the strategy's Close does not close them. At most one
-// Options, without a Limiter.
+// Keyed returns a strategy with a limiter per key: each function takes one permit for the
+// request, such as the caller's name, that of finds in Do's context. of is called once more to
+// settle. The strategy's Close does not close l. At most one Options may be given, without a
+// Limiter.
 func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o ...Options) (*Strategy, error) {
 	options, err := without(o)
 	if of == nil {
@@ -24,6 +24,17 @@ func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o ...Optio
 	if err != nil {
 		return nil, err
 	}
-	acquire := func(ctx context.Context) (core.Lease, error) { return l.Acquire(ctx, of(ctx), 1) }
-	return newStrategy(&terms{Options: options, acquire: acquire}), nil
+	return newStrategy(keyedBy(options, l, of))
+}
+
+// keyedBy returns the terms of a limiter that is given a request.
+func keyedBy[R any](o Options, l partition.Limiter[R], of func(context.Context) R) *terms {
+	return &terms{
+		Options: o,
+		acquire: func(ctx context.Context) (core.Lease, error) { return l.Acquire(ctx, of(ctx), 1) },
+		settle: func(ctx context.Context, lease core.Lease, permits int) core.Lease {
+			bound, _ := partition.For(l, of(ctx)).(core.Settler) // as For promises
+			return bound.Settle(lease, permits)
+		},
+	}
 }

@@ -9,46 +9,54 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// DefaultPermits is how many functions a strategy admits at once if nothing else is said.
+// DefaultPermits is how many functions a strategy runs at once unless it is given another
+// number.
 const DefaultPermits = 1000
 
-// DefaultName is the name of a strategy that was given none.
+// DefaultName is the name of a strategy that is given none.
 const DefaultName = "RateLimiter"
 
-// Options are what a [Strategy] is made of. The zero value is usable: 1,000 functions at
-// once, and none waits.
+// Options configure a [Strategy]. The zero value is usable: 1,000 functions at once, and none
+// waits.
 type Options struct {
-	// Name is the strategy's, in events and errors. "": [DefaultName].
+	// Name is the strategy's name in events and errors. "": [DefaultName].
 	Name string
 
-	// Limiter decides about each call; it is given Do's context, and may choose another
-	// limiter for each. nil: a concurrency limiter of Default, which the strategy owns. A
-	// lease that is not acquired beside a nil error is judged by its Err.
+	// Limiter decides about each call. It is given Do's context and may choose another limiter
+	// each time. A lease that is not acquired beside a nil error is judged by its Err. nil: the
+	// strategy makes a concurrency limiter of Default, and owns it.
 	Limiter func(ctx context.Context) (core.Lease, error)
 
-	// Default are the terms of the strategy's own limiter. A PermitLimit of 0 means 1,000,
-	// whatever the rest. It is not looked at if there is a Limiter.
+	// Default configures the strategy's own limiter. A PermitLimit of 0 means 1,000, whatever
+	// the other fields are. It is ignored if there is a Limiter.
 	Default core.ConcurrencyLimiterOptions
 
-	// OnRejected is called on a refusal, on Do's goroutine, before Do returns. No permit is
+	// Settle returns what a function has cost, in permits, once it has returned err: the lease
+	// is settled to that number before it is released, as [core.Settler] does. Below 0, the
+	// lease stays as it is. Settle is not called if the function panics. It runs on Do's
+	// goroutine. nil: no lease is settled. A Limiter's leases cannot be settled, so the two
+	// together are an error: use [Limit] or [Keyed].
+	Settle func(ctx context.Context, err error) int
+
+	// OnRejected is called for a rejection, on Do's goroutine, before Do returns. No permit is
 	// held then. May be nil.
 	OnRejected func(ctx context.Context, r *RejectedError)
 
-	// OnEvent is told of a refusal before OnRejected is. May be nil.
+	// OnEvent is called for a rejection, before OnRejected. May be nil.
 	OnEvent func(ctx context.Context, e Event)
 
-	// Logger gets a record for each event, at the event's level, with the event's name as
-	// its message and the attributes source, operation and retry_after. nil: silent.
+	// Logger gets a record of each event, at the event's level, with the event's name as its
+	// message and the attributes source, operation and retry_after. nil: silent.
 	Logger *slog.Logger
 }
 
-// own returns the terms of the strategy's own limiter.
+// own returns the options of the strategy's own limiter.
 func (o *Options) own() core.ConcurrencyLimiterOptions {
-	terms := o.Default
-	if terms.PermitLimit == 0 {
-		terms.PermitLimit = DefaultPermits
+	own := o.Default
+	if own.PermitLimit == 0 {
+		own.PermitLimit = DefaultPermits
 	}
-	return terms
+	return own
 }
 
 // name returns the strategy's name.
@@ -59,7 +67,7 @@ func (o *Options) name() string {
 	return o.Name
 }
 
-// without returns the options of a strategy whose limiter is given beside them.
+// without returns the options of a strategy that is given its limiter separately.
 func without(options []Options) (Options, error) {
 	var o Options
 	var errs []error

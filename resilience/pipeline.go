@@ -12,16 +12,15 @@ import (
 // PipelineOptions name a pipeline, for the [Source] of events and errors.
 type PipelineOptions struct {
 	Name     string // "": none
-	Instance string // tells pipelines of one name apart; "": none
+	Instance string // distinguishes pipelines of one name; "": none
 }
 
-// Pipeline returns an executor that runs a function by way of all of es, the first being
-// the outermost: it asks first, and it sees what the others return. No executor, or a nil
-// one, is an error.
+// Pipeline returns an executor that runs a function by way of all of es. The first is the
+// outermost: it is asked first, and sees what the others return. It returns an error if es is
+// empty or one of them is nil.
 //
-// A strategy among es takes the pipeline's name in its events and errors. One that is in a
-// pipeline inside another takes the inner one's; one that the function itself calls takes
-// none.
+// The events and errors of a strategy name the innermost pipeline that contains it. A strategy
+// that merely is called by the function is in no pipeline.
 func Pipeline(o PipelineOptions, es ...Executor) (Executor, error) {
 	if len(es) == 0 {
 		return nil, errors.New("resilience: a pipeline of no executors")
@@ -56,17 +55,10 @@ func (p *pipeline) from(ctx context.Context, i int, f func(context.Context) erro
 	inner := func(ctx context.Context) error { return p.from(ctx, i+1, f) }
 	switch e := p.es[i].(type) {
 	case *Strategy:
-		t, l, err := e.admit(ctx, &p.PipelineOptions)
-		if err != nil {
-			return err
-		}
-		defer t.release(l)
-		return p.from(ctx, i+1, f)
-	case *pipeline:
-		return e.from(ctx, 0, inner)
+		return e.run(ctx, &p.PipelineOptions, inner)
 	default:
-		// A strategy in somebody's executor is in the pipeline too, so its context says so;
-		// the function's context says what it said outside.
+		// A strategy in a user's executor is in the pipeline too, and its context says so. The
+		// function's context says what it said outside.
 		outside := pipelineOf(ctx)
 		return e.Do(withPipeline(ctx, &p.PipelineOptions), func(ctx context.Context) error {
 			return inner(withPipeline(ctx, outside))
@@ -80,7 +72,7 @@ func withPipeline(ctx context.Context, p *PipelineOptions) context.Context {
 	return context.WithValue(ctx, pipelineKey{}, p)
 }
 
-// pipelineOf returns the pipeline that the context is inside, nil if it is in none.
+// pipelineOf returns the pipeline that the context is in, or nil.
 func pipelineOf(ctx context.Context) *PipelineOptions {
 	p, _ := ctx.Value(pipelineKey{}).(*PipelineOptions)
 	return p

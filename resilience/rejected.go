@@ -1,30 +1,34 @@
 package resilience
 
 import (
+	"cmp"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
-// RejectedError says that a strategy's limiter refused to let a function run.
+// RejectedError is the error of a function that a strategy did not run because its limiter
+// rejected.
 //
-// errors.Is(err, [core.ErrRejected]) is always true, and errors.As finds a
-// *[core.RejectedError], which says what was in the way.
+// errors.Is(err, [core.ErrRejected]) is always true, and errors.As finds a *[core.RejectedError]
+// with the limiter's reason.
 type RejectedError struct {
-	Source     Source        // the strategy that refused
-	RetryAfter time.Duration // when the limiter expects to grant; 0: unknown
+	Source     Source        // the strategy
+	RetryAfter time.Duration // time until the limiter expects to grant; 0: unknown
 	Lease      core.Lease    // the limiter's answer, not acquired, with its metadata
 	Err        error         // the limiter's error
 }
 
-// newRejected returns the error for what a limiter said. A rejection that another strategy
-// made, and that comes by way of the limiter, keeps its source.
+// newRejected returns the error for a limiter's answer. A rejection by another strategy, inside
+// the limiter, keeps its source.
 func newRejected(source Source, l core.Lease, err error) *RejectedError {
 	r := &RejectedError{Source: source, Lease: l, Err: err}
 	if l.Acquired() || !limiter.Is(l.Err(), err) && !sameRejection(l.Err(), err) {
-		r.Lease = core.Refuse(err) // the limiter's author was careless
+		r.Lease = core.Refuse(err) // the lease is not the error's
 	}
 	if inner := new(RejectedError); errors.As(err, &inner) {
 		r.Source, r.RetryAfter, r.Lease = inner.Source, inner.RetryAfter, inner.Lease
@@ -38,21 +42,22 @@ func newRejected(source Source, l core.Lease, err error) *RejectedError {
 	return r
 }
 
-// sameRejection reports whether both errors tell of the same rejection: a lease may make
-// its error anew each time.
+// sameRejection reports whether both errors describe the same rejection: a lease may make its
+// error anew each time.
 func sameRejection(a, b error) bool {
 	var ra, rb *core.RejectedError
 	return errors.As(a, &ra) && errors.As(b, &rb) && ra.Error() == rb.Error() && ra.Permits == rb.Permits
 }
 
-// Error says who refused, and what the limiter said.
+// Error names the strategy, with the pipeline if it is in one, and gives the limiter's error.
 func (e *RejectedError) Error() string {
-	s := "resilience: " + e.Source.String()
+	if inner, ok := errors.AsType[*RejectedError](e.Err); ok && inner.Source == e.Source {
+		return e.Err.Error() // names the strategy already
+	}
+	names := []string{e.Source.Pipeline, e.Source.Instance, cmp.Or(e.Source.Strategy, DefaultName)}
+	s := "resilience: " + strings.Join(slices.DeleteFunc(names, func(name string) bool { return name == "" }), "/")
 	if e.Err == nil {
 		return s + ": rejected"
-	}
-	if inner, ok := errors.AsType[*RejectedError](e.Err); ok && inner.Source == e.Source {
-		return e.Err.Error() // says so already
 	}
 	return s + ": " + e.Err.Error()
 }
@@ -63,8 +68,8 @@ func (e *RejectedError) Unwrap() error { return e.Err }
 // Is reports whether target is [core.ErrRejected].
 func (e *RejectedError) Is(target error) bool { return target == core.ErrRejected }
 
-// As sets target, if it is a **[core.RejectedError], to what the limiter said, for a
-// limiter whose error is none.
+// As sets target, if it is a **[core.RejectedError], to the limiter's rejection, even if the
+// limiter's error is of another type.
 func (e *RejectedError) As(target any) bool {
 	t, ok := target.(**core.RejectedError)
 	if !ok || errors.As(e.Err, t) {
@@ -76,21 +81,14 @@ func (e *RejectedError) As(target any) bool {
 	return true
 }
 
-// Source says which strategy it was. A name that nobody gave is "".
+// Source identifies a strategy. A name that was not given is "".
 type Source struct {
-	Pipeline string // name of the innermost pipeline that holds the strategy
+	Pipeline string // name of the innermost pipeline that contains the strategy
 	Instance string // of that pipeline
 	Strategy string
 }
 
-// String returns "pipeline/instance/strategy", with "(null)" for what has no name.
+// String returns "pipeline/instance/strategy", with "(null)" for a name that was not given.
 func (s Source) String() string {
-	return orNull(s.Pipeline) + "/" + orNull(s.Instance) + "/" + orNull(s.Strategy)
-}
-
-func orNull(name string) string {
-	if name == "" {
-		return "(null)"
-	}
-	return name
+	return cmp.Or(s.Pipeline, "(null)") + "/" + cmp.Or(s.Instance, "(null)") + "/" + cmp.Or(s.Strategy, "(null)")
 }

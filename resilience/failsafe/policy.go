@@ -45,9 +45,9 @@ func (e *executor[R]) Apply(inner func(failsafe.Execution[R]) *common.PolicyResu
 		var result *common.PolicyResult[R]
 		err := e.Do(exec.Context(), func(context.Context) error {
 			result = inner(exec)
-			return nil
+			return result.Error // for the strategy's Settle
 		})
-		if err == nil {
+		if result != nil {
 			return result
 		}
 		if x, ok := exec.(policy.ExecutionInternal[R]); ok {

@@ -288,3 +288,23 @@ func Example() {
 	// page <nil>
 	// page <nil>
 }
+
+// The strategy's Settle learns what became of the execution.
+func TestSettleSeesTheFailure(t *testing.T) {
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
+	require.NoError(t, err)
+	var seen []error
+	s, err := resilience.Limit(l, resilience.Options{Settle: func(_ context.Context, err error) int {
+		seen = append(seen, err)
+		return -1
+	}})
+	require.NoError(t, err)
+	executor := failsafe.With(sluice.Policy[int](s))
+	v, err := executor.Get(func() (int, error) { return 7, errBoom })
+	assert.Equal(t, 7, v)
+	require.Equal(t, errBoom, err)
+	_, err = executor.Get(func() (int, error) { return 8, nil })
+	require.NoError(t, err)
+	assert.Equal(t, []error{errBoom, nil}, seen)
+	assert.Equal(t, 1, l.Available())
+}

@@ -1,0 +1,147 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/resilience"
+)
+
+var errBoom, errTimeout = errors.New("boom"), errors.New("timeout")
+
+// cost says that a function cost 5 permits, or none if it failed, or what was taken if it timed
+// out.
+func cost(_ context.Context, err error) int {
+	switch {
+	case err == nil:
+		return 5
+	case errors.Is(err, errTimeout):
+		return -1
+	}
+	return 0
+}
+
+func hourly(limit int) (*core.TokenBucket, error) {
+	return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+}
+
+// costing returns strategies that settle, each with what is left of its limit.
+func costing(t *testing.T) map[string]struct {
+	*resilience.Strategy
+	left func() int
+} {
+	t.Helper()
+	o := resilience.Options{Settle: cost}
+	l, err := hourly(10)
+	require.NoError(t, err)
+	shared, err := resilience.Limit(l, o)
+	require.NoError(t, err)
+	k, err := partition.New(partition.Options[string, string]{
+		Key: func(name string) string { return name },
+		New: func(string) (core.Limiter, error) { return hourly(10) },
+	})
+	require.NoError(t, err)
+	keyed, err := resilience.Keyed(k, callerOf, o)
+	require.NoError(t, err)
+	return map[string]struct {
+		*resilience.Strategy
+		left func() int
+	}{
+		"limit": {shared, l.Available},
+		"keyed": {keyed, partition.For(k, "ann").Available},
+	}
+}
+
+func TestSettle(t *testing.T) {
+	for name, s := range costing(t) {
+		t.Run(name, func(t *testing.T) {
+			ctx := withCaller(t.Context(), "ann")
+			require.NoError(t, s.Do(ctx, func(context.Context) error {
+				require.Equal(t, 9, s.left(), "one permit, as long as it runs")
+				return nil
+			}))
+			require.Equal(t, 5, s.left())
+			require.Equal(t, errBoom, s.Do(ctx, func(context.Context) error { return errBoom }))
+			require.Equal(t, 5, s.left(), "a failure is free")
+			_, err := resilience.Execute(ctx, s.Strategy, func(context.Context) (int, error) { return 1, errTimeout })
+			require.Equal(t, errTimeout, err)
+			require.Equal(t, 4, s.left(), "a timeout costs what was taken")
+			require.Panics(t, func() { _ = s.Do(ctx, func(context.Context) error { panic("boom") }) })
+			require.Equal(t, 3, s.left(), "nobody was asked")
+
+			p := pipeline(t, "p", "1", s.Strategy)
+			require.Equal(t, errBoom, p.Do(ctx, func(context.Context) error { return errBoom }))
+			require.Equal(t, 3, s.left())
+			require.NoError(t, p.Do(ctx, nothing))
+			require.Equal(t, 0, s.left(), "the limiter is owed 2")
+			require.ErrorIs(t, p.Do(ctx, never(t)), core.ErrRejected)
+		})
+	}
+}
+
+func TestSettleOfOwnPermits(t *testing.T) {
+	n, asked := 3, 0
+	var s *resilience.Strategy
+	s, err := resilience.New(resilience.Options{
+		Default: core.ConcurrencyLimiterOptions{PermitLimit: 1},
+		Settle: func(ctx context.Context, _ error) int {
+			asked++
+			require.ErrorIs(t, s.Do(ctx, never(t)), core.ErrRejected, "the permit is held")
+			return n
+		},
+	})
+	require.NoError(t, err)
+	require.NoError(t, s.Do(t.Context(), nothing))
+	n = 0
+	require.NoError(t, s.Do(t.Context(), nothing), "all is back")
+	require.Equal(t, 2, asked)
+	require.NoError(t, s.Update(resilience.Options{Settle: func(context.Context, error) int { panic("settle") }}))
+	for range 2 {
+		require.PanicsWithValue(t, "settle", func() { _ = s.Do(t.Context(), nothing) })
+	}
+}
+
+// bare is somebody's limiter that is nothing but a core.Limiter.
+type bare struct{ core.Limiter }
+
+func TestSettleWithALimiterThatCannot(t *testing.T) {
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
+	require.NoError(t, err)
+	for _, n := range []int{0, 1, 2} {
+		s, err := resilience.Limit(bare{l}, resilience.Options{Settle: func(context.Context, error) int { return n }})
+		require.NoError(t, err)
+		require.NoError(t, s.Do(t.Context(), nothing))
+		require.Equal(t, 1, l.Available())
+	}
+}
+
+func TestSettleOfAFunctionsLeases(t *testing.T) {
+	const want = "resilience: Options.Settle is set beside Options.Limiter, whose leases cannot be settled: use Limit or Keyed"
+	limiter := func(context.Context) (core.Lease, error) { return core.Grant(1, nil), nil }
+	both := resilience.Options{Limiter: limiter, Settle: cost}
+	_, err := resilience.New(both)
+	require.EqualError(t, err, want)
+
+	s, err := resilience.New(resilience.Options{Limiter: limiter})
+	require.NoError(t, err)
+	require.EqualError(t, s.Update(resilience.Options{Settle: cost}), want, "the limiter stays")
+	require.EqualError(t, s.Update(both), want)
+	require.NoError(t, s.Do(t.Context(), nothing), "nothing has changed")
+}
+
+func TestRejectedErrorNamesWhatHasAName(t *testing.T) {
+	for want, source := range map[string]resilience.Source{
+		"resilience: RateLimiter: rejected": {},
+		"resilience: orders: rejected":      {Strategy: "orders"},
+		"resilience: shop/orders: rejected": {Pipeline: "shop", Strategy: "orders"},
+		"resilience: shop/eu/a: rejected":   {Pipeline: "shop", Instance: "eu", Strategy: "a"},
+	} {
+		require.EqualError(t, &resilience.RejectedError{Source: source}, want)
+	}
+}
