@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-go/sluice/resilience"
 )
 
-// Events returns a function for [resilience.Options].OnEvent. It counts the events of
-// strategies as sluice.resilience.events; what a source has no name for is the empty text.
-// One function serves any number of strategies. Operation keys become attributes, so let
-// them be few.
+// Events returns a function for [resilience.Options].OnEvent that counts events as
+// sluice.resilience.events. An attribute for which an event has no name is empty. One function
+// serves any number of strategies. Operation keys become attributes: there should be few
+// different ones.
 func Events(o Options) (func(context.Context, resilience.Event), error) {
 	o.Attributes = slices.Clone(o.Attributes) // it is read later
 	events, err := o.meter().Int64Counter("sluice.resilience.events",

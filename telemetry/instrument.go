@@ -116,20 +116,20 @@ func (i *instrumented) TryAcquire(permits int) core.Lease {
 	if !lease.Acquired() {
 		return lease
 	}
-	return i.timed(lease)
+	return i.timed(lease, i.now())
 }
 
 func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if ctx.Err() == nil {
 		if lease, ok := core.TryQuietly(i.l, permits); ok {
-			return i.timed(lease), nil
+			return i.timed(lease, i.now()), nil
 		}
 	}
-	begin := time.Now()
+	begin := i.now()
 	lease, err := i.l.Acquire(ctx, permits)
-	took := time.Since(begin)
+	end := i.now()
 	lease, err = limiter.Checked(i.l, lease, err)
-	if took >= atOnce && !i.stopped.Load() {
+	if took := end - begin; took >= atOnce && !i.stopped.Load() {
 		with := i.granted
 		if err != nil {
 			with = i.rejected
@@ -139,24 +139,26 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 	if err != nil {
 		return lease, err
 	}
-	return i.timed(lease), nil
+	return i.timed(lease, end), nil
 }
 
-// timed returns a lease of l's as one whose end is recorded.
-func (i *instrumented) timed(lease core.Lease) core.Lease {
+// now reads the monotonic clock only, which takes half the time of time.Now.
+func (i *instrumented) now() time.Duration { return time.Since(i.base) }
+
+// timed returns a lease of l's, granted at an instant, as one whose end is recorded.
+func (i *instrumented) timed(lease core.Lease, at time.Duration) core.Lease {
 	s, ok := i.spans.Get().(*span)
 	if !ok {
 		s = &span{i: i}
 		s.end = s.finish
 	}
-	s.with = i.granted
+	s.begin, s.with = at, i.granted
 	if _, shadowed := core.Shadowed.From(lease); shadowed {
 		s.with = i.shown
 	}
 	parts := i.joiner.Begin()
 	parts.Add(core.Grant(0, s.end))
 	parts.Add(lease)
-	s.begin = time.Since(i.base)
 	return parts.Join(lease.Permits())
 }
 
@@ -170,7 +172,7 @@ type span struct {
 
 // finish is called once for each lease.
 func (s *span) finish() {
-	i, with, held := s.i, s.with, time.Since(s.i.base)-s.begin
+	i, with, held := s.i, s.with, s.i.now()-s.begin
 	i.spans.Put(s)
 	if !i.stopped.Load() {
 		i.lease.Record(context.Background(), held.Seconds(), with...) //nolint:forbidigo // a Release has no context

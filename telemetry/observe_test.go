@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net/http"
 	"sync"
 	"testing"
@@ -95,6 +96,25 @@ func TestCountersDoNotFall(t *testing.T) {
 func take(l core.Limiter, n int) {
 	for range n {
 		l.TryAcquire(1)
+	}
+}
+
+// falling is a Reporter whose counts begin again, which somebody's may.
+type falling struct{ granted uint64 }
+
+func (f *falling) Statistics() core.Statistics { return core.Statistics{Granted: f.granted} }
+
+func TestAReporterWhoseCountsFall(t *testing.T) {
+	s, f := newSDK(), &falling{granted: 10}
+	_, err := telemetry.Observe(s.Options, "api", f)
+	require.NoError(t, err)
+	for _, step := range []struct {
+		granted uint64
+		want    float64
+	}{{10, 10}, {4, 10}, {12, 12}, {math.MaxUint64, math.MaxInt64}} {
+		f.granted = step.granted
+		points, _ := s.collect(t)
+		require.Equal(t, point{value: step.want}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])
 	}
 }
 

@@ -11,16 +11,17 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// NewCollector returns a collector of what limiters count, by their names:
+// NewCollector returns a collector of the limiters' statistics, by their names:
 //
 //	sluice_limiter_permits_limit{sluice_limiter_name}          gauge
 //	sluice_limiter_permits_available{sluice_limiter_name}      gauge
 //	sluice_limiter_permits_queued{sluice_limiter_name}         gauge
 //	sluice_limiter_leases_total{sluice_limiter_name, sluice_result="granted" or "rejected"}  counter
 //
-// The Statistics are read at each scrape, and cost nothing until then. The map is copied. If
-// a limiter's Statistics panic, or it is nil, the scrape has an error instead of its metrics.
-// A registry takes any number of such collectors, if they have no name in common.
+// It reads the Statistics at each scrape and costs nothing in between. The map is copied. If a
+// limiter is nil, or its Statistics method panics, the scrape has an error in place of its
+// metrics. A registry takes any number of such collectors as long as they have no name in
+// common.
 func NewCollector(limiters map[string]core.Reporter) prometheus.Collector {
 	c := make(collector, 0, len(limiters))
 	for _, name := range slices.Sorted(maps.Keys(limiters)) {
@@ -29,10 +30,11 @@ func NewCollector(limiters map[string]core.Reporter) prometheus.Collector {
 	return c
 }
 
-// collector is limiters in the order of their names.
+// collector is the limiters, in the order of their names.
 type collector []*limiter
 
-// limiter has its name in its descriptions: so a registry knows it from others.
+// limiter is a limiter with its metrics. Its name is a part of their descriptions, by which a
+// registry recognizes duplicates.
 type limiter struct {
 	name                             string
 	reporter                         core.Reporter
@@ -77,7 +79,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// statistics reads those of a limiter.
+// statistics returns the statistics of a limiter, or an error if it is nil or panics.
 func statistics(name string, l core.Reporter) (s core.Statistics, err error) {
 	if argument.IsNil(l) {
 		return s, fmt.Errorf("prometheus: limiter %q is nil", name)

@@ -1,9 +1,9 @@
-// Package prometheus tells Prometheus what limiters do, by client_golang and without
+// Package prometheus reports what limiters do to Prometheus, with client_golang and without
 // OpenTelemetry.
 //
 //	registry.MustRegister(prometheus.NewCollector(map[string]core.Reporter{"api": limiter}))
 //
 // [NewCollector] is for limiters, [NewHTTP] for package httplimit. The metrics are those of
-// package telemetry in Prometheus' spelling, so that one dashboard shows both. Where
-// OpenTelemetry is there already, its own exporter for Prometheus gives the same.
+// package telemetry in Prometheus' spelling, so that one dashboard shows both. A program that
+// uses OpenTelemetry already gets the same metrics from OpenTelemetry's exporter for Prometheus.
 package prometheus

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// HTTP is the metrics of package httplimit: an [httplimit.Observer] for the options of any
-// number of its Limits, and a collector to be registered once. Make it with [NewHTTP].
+// HTTP is an [httplimit.Observer] for the options of any number of [httplimit.Limits], and a
+// collector to be registered once. Make it with [NewHTTP].
 //
 //	sluice_http_active_request_leases{sluice_http_policy}                              gauge
 //	sluice_http_queued_requests{sluice_http_policy}                                    gauge
