@@ -33,9 +33,9 @@ type Options struct {
 
 	// Settle returns what a function has cost, in permits, once it has returned err: the lease
 	// is settled to that number before it is released, as [core.Settler] does. Below 0, the
-	// lease stays as it is. Settle is not called if the function panics. It runs on Do's
-	// goroutine. nil: no lease is settled. A Limiter's leases cannot be settled, so the two
-	// together are an error: use [Limit] or [Keyed].
+	// lease stays as it is. Settle runs on Do's goroutine, and not at all if the function
+	// panics or calls runtime.Goexit. nil: no lease is settled. The leases of a Limiter cannot
+	// be settled, so the two together are an error: use [Limit] or [Keyed].
 	Settle func(ctx context.Context, err error) int
 
 	// OnRejected is called for a rejection, on Do's goroutine, before Do returns. No permit is

@@ -479,6 +479,8 @@ func TestStressInstrument(t *testing.T) {
 					group.Go(again.Release)
 				case 1:
 					i.(core.Refunder).Refund(lease)
+				case 2:
+					group.Go(func() { i.(core.Settler).Settle(lease, round%5).Release() })
 				}
 				lease.Release()
 			}

@@ -1,0 +1,34 @@
+package prometheus_test
+
+import (
+	"fmt"
+
+	client "github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/telemetry/prometheus"
+)
+
+func ExampleNewCollector() {
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	registry := client.NewRegistry() // promhttp.HandlerFor serves it
+	registry.MustRegister(prometheus.NewCollector(map[string]core.Reporter{"api": limiter}))
+	for range 3 {
+		limiter.TryAcquire(1)
+	}
+	families, err := registry.Gather()
+	for _, family := range families {
+		fmt.Println(family.GetName(), len(family.GetMetric()))
+	}
+	fmt.Println(err)
+	// Output:
+	// sluice_limiter_leases_total 2
+	// sluice_limiter_permits_available 1
+	// sluice_limiter_permits_limit 1
+	// sluice_limiter_permits_queued 1
+	// <nil>
+}
