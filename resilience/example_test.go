@@ -92,3 +92,32 @@ func ExampleStrategy_Update() {
 	fmt.Println(err)
 	// Output: <nil>
 }
+
+// A call costs one permit until the number of tokens that it used is known.
+func ExampleOptions_settle() {
+	tokens, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	type usage struct{ tokens int }
+	s, err := resilience.Limit(tokens, resilience.Options{
+		Settle: func(ctx context.Context, err error) int {
+			if err != nil {
+				return 0 // a failure costs nothing
+			}
+			return ctx.Value(usage{}).(*usage).tokens
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.WithValue(context.Background(), usage{}, new(usage))
+	err = s.Do(ctx, func(ctx context.Context) error {
+		ctx.Value(usage{}).(*usage).tokens = 300 // as the answer says
+		return nil
+	})
+	fmt.Println(tokens.Available(), err)
+	// Output: 700 <nil>
+}

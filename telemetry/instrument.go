@@ -40,9 +40,9 @@ import (
 // The view has a method Unwrap() core.Limiter that returns l. It is a core.Reporter,
 // [core.Idler], [core.Refunder], [core.Settler], [core.Resetter], [core.Replenisher] and
 // [io.Closer] exactly if l is, for a limiter of package core or redislimit, and for one that is
-// none of these. For a limiter that is some of them, it is a Replenisher or a Resetter only if l
-// is, and otherwise what all limiters of core are. What l lacks then does nothing: the view is
-// never idle, Close closes nothing, and Refund releases the lease.
+// none of these. For a limiter that is some of them, the view is always a Reporter, Idler,
+// Refunder and Closer, and what l lacks does nothing: the view is never idle, Close closes
+// nothing, Refund releases the lease. It is a Settler and a Replenisher only if l is.
 //
 // It is safe for concurrent use if l is. If l panics, so does the view, and holds nothing. stop
 // ends the metrics; the view continues to work.
@@ -76,18 +76,18 @@ type instrumented struct {
 	spans  sync.Pool // of *span that no lease uses
 	base   time.Time // what instants are measured from
 
-	stopped                  atomic.Bool
-	queue, lease             metric.Float64Histogram
-	settled                  metric.Int64Counter
-	granted, rejected, shown []metric.RecordOption // slices, as a list of arguments is made anew by each call
-	up, down                 metric.MeasurementOption
+	stopped                     atomic.Bool
+	queue, lease                metric.Float64Histogram
+	settled                     metric.Int64Counter
+	granted, rejected, shadowed []metric.RecordOption // a slice is passed on as it is, an argument in a new one
+	up, down                    metric.MeasurementOption
 }
 
 const (
 	partOfSpan, partOfLimiter, partsOfLease = 0, 1, 2
 
-	// atOnce is the time within which an Acquire has not waited. To refuse takes less than a
-	// microsecond, to put a goroutine to sleep and wake it takes several.
+	// An Acquire that takes less than atOnce has not waited. A rejection takes less than a
+	// microsecond; to sleep and be woken takes several.
 	atOnce = 10 * time.Microsecond
 )
 
@@ -101,7 +101,7 @@ func (i *instrumented) makeInstruments(o Options, name string) error {
 	of := limiterName.String(name)
 	i.granted = []metric.RecordOption{o.with(of, result.String("granted"))}
 	i.rejected = []metric.RecordOption{o.with(of, result.String("rejected"))}
-	i.shown = []metric.RecordOption{o.with(of, result.String("shadowed"))}
+	i.shadowed = []metric.RecordOption{o.with(of, result.String("shadowed"))}
 	i.up, i.down = o.with(of, direction.String("up")), o.with(of, direction.String("down"))
 	return errors.Join(errs[:]...)
 }
@@ -153,8 +153,8 @@ func (i *instrumented) timed(lease core.Lease, at time.Duration) core.Lease {
 		s.end = s.finish
 	}
 	s.begin, s.with = at, i.granted
-	if _, shadowed := core.Shadowed.From(lease); shadowed {
-		s.with = i.shown
+	if _, ok := core.Shadowed.From(lease); ok {
+		s.with = i.shadowed
 	}
 	parts := i.joiner.Begin()
 	parts.Add(core.Grant(0, s.end))

@@ -3,7 +3,9 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -210,7 +212,7 @@ func TestMetadataIsKept(t *testing.T) {
 			require.NoError(t, err)
 			return l
 		},
-		"huge":      func() core.Limiter { return concurrency(t, 1<<62, 0) },
+		"huge":      func() core.Limiter { return concurrency(t, math.MaxInt, 0) },
 		"chain":     func() core.Limiter { return chain(t, foreign{core.Unlimited()}, bucket(t, rate)) },
 		"views":     func() core.Limiter { return core.WithReason(bucket(t, rate), "no") },
 		"foreign":   func() core.Limiter { return foreign{bucket(t, rate)} },
@@ -318,20 +320,42 @@ func TestSettledPermits(t *testing.T) {
 	}
 }
 
-// refunding is somebody's limiter that refunds and does not settle.
-type refunding struct {
+// unsettled is somebody's limiter that refunds and does not settle.
+type unsettled struct {
 	core.Limiter
+	core.Reporter
+	core.Idler
 	core.Refunder
+	io.Closer
 }
 
+func TestRefundOfALimiterThatCannotSettle(t *testing.T) {
+	l := concurrency(t, 5, 0)
+	s := newSDK()
+	i := instrument(t, s.Options, unsettled{l, l, l, l, l})
+	require.Equal(t, []string{"Reporter", "Idler", "Refunder", "Closer"}, abilities(i))
+	lease := i.TryAcquire(2)
+	i.(core.Refunder).Refund(lease)
+	require.Equal(t, 5, l.Available())
+	i.TryAcquire(5)
+	lease.Release()
+	require.Equal(t, 0, l.Available())
+	points, _ := s.collect(t)
+	require.Equal(t, point{value: 2}, points[settledDown])
+}
+
+// A Resetter that is no Settler, which no limiter of ours is, becomes one that leaves the lease.
 func TestSettleOfALimiterThatCannot(t *testing.T) {
-	inner := concurrency(t, 5, 0)
-	i := instrument(t, newSDK().Options, refunding{inner, inner})
+	l := concurrency(t, 5, 0)
+	i := instrument(t, newSDK().Options, struct {
+		core.Limiter
+		core.Resetter
+	}{l, bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})})
 	lease := i.TryAcquire(2)
 	require.Equal(t, lease, i.(core.Settler).Settle(lease, 1))
-	require.Equal(t, 3, inner.Available())
+	require.Equal(t, 3, l.Available())
 	i.(core.Settler).Settle(lease, 0)
-	require.Equal(t, 5, inner.Available())
+	require.Equal(t, 5, l.Available())
 }
 
 // panicking is a limiter whose Settle panics.
@@ -446,6 +470,15 @@ func TestConformance(t *testing.T) {
 		"concurrency": {Limit: 5, New: func() core.Limiter { return concurrency(t, 5, 10) }},
 		"bucket":      {Limit: 5, New: func() core.Limiter { return bucket(t, rate) }},
 		"foreign":     {Limit: 5, New: func() core.Limiter { return foreign{concurrency(t, 5, 10)} }},
+		"no settler": {Limit: 5, New: func() core.Limiter {
+			l := concurrency(t, 5, 10)
+			return unsettled{l, l, l, l, l}
+		}},
+		"window": {Limit: 5, New: func() core.Limiter {
+			l, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 5, QueueLimit: 10})
+			require.NoError(t, err)
+			return l
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inner := c.New

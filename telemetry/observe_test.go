@@ -118,6 +118,25 @@ func TestAReporterWhoseCountsFall(t *testing.T) {
 	}
 }
 
+// As the documentation says of equal names: a gauge shows one limiter, a counter both.
+func TestEqualNames(t *testing.T) {
+	s := newSDK()
+	one, err := telemetry.Observe(s.Options, "api", counts{Limit: 10, Granted: 7})
+	require.NoError(t, err)
+	_, err = telemetry.Observe(s.Options, "api", counts{Limit: 20, Granted: 5})
+	require.NoError(t, err)
+	_, err = telemetry.Observe(s.Options, "other", counts{Limit: 1})
+	require.NoError(t, err)
+	points, _ := s.collect(t)
+	require.Len(t, points, 10)
+	require.Contains(t, []float64{10, 20}, points["sluice.limiter.permits.limit{sluice.limiter.name=api}"].value)
+	require.Equal(t, point{value: 12}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])
+	require.NoError(t, one())
+	points, _ = s.collect(t)
+	require.Equal(t, point{value: 20}, points["sluice.limiter.permits.limit{sluice.limiter.name=api}"])
+	require.Equal(t, point{value: 12}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])
+}
+
 // Each reader collects for all: none counts what another has counted.
 func TestSeveralReaders(t *testing.T) {
 	one, two := sdk.NewManualReader(), sdk.NewManualReader()

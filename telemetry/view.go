@@ -7,22 +7,29 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// as returns i as what its limiter is: a bare core.Limiter, or a view with the interfaces that
-// all of core's limiters have, and with those that only some have.
+// as returns i as what its limiter is: a bare core.Limiter; or a view, which has what nearly all
+// limiters have, and of the other interfaces those that its limiter has.
 func (i *instrumented) as() core.Limiter {
+	v := view{i}
+	_, settles := i.l.(core.Settler)
 	switch l := i.l.(type) {
 	case core.Replenisher:
-		return &replenishing{resetting{view{i}}, l}
+		if settles {
+			return &settlingRate{rate{v, l}}
+		}
+		return &rate{v, l}
 	case core.Resetter:
-		return &resetting{view{i}}
-	case core.Reporter, core.Idler, core.Refunder, core.Settler, io.Closer:
-		return &view{i}
+		return &resetting{settling{v}}
+	case core.Settler:
+		return &settling{v}
+	case core.Reporter, core.Idler, core.Refunder, io.Closer:
+		return &v
 	}
 	return i
 }
 
-// view is what all limiters of core are. What the limiter lacks does nothing, as in the views of
-// core.
+// view is what all limiters of core are, except for Settle. What its limiter lacks does nothing,
+// as in the views of core.
 type view struct{ *instrumented }
 
 // Statistics returns the limiter's; for a limiter that is not a Reporter only Available is
@@ -42,8 +49,6 @@ func (v *view) IdleFor() (time.Duration, bool) {
 	return 0, false
 }
 
-func (v *view) Settle(l core.Lease, permits int) core.Lease { return v.settle(l, permits) }
-
 func (v *view) Refund(l core.Lease) { v.settle(l, 0) }
 
 // Close closes the limiter if it can be closed.
@@ -54,18 +59,32 @@ func (v *view) Close() error {
 	return nil
 }
 
-// resetting is a view of a Resetter.
-type resetting struct{ view }
-
-// Reset resets the limiter if it is a Resetter.
-func (r *resetting) Reset() {
-	if l, ok := r.l.(core.Resetter); ok {
-		l.Reset()
+// reset resets the limiter if it is a Resetter.
+func (v *view) reset() {
+	if r, ok := v.l.(core.Resetter); ok {
+		r.Reset()
 	}
 }
 
-// replenishing is a view of a Replenisher.
-type replenishing struct {
-	resetting
+// settling is a view of a Settler.
+type settling struct{ view }
+
+func (s *settling) Settle(l core.Lease, permits int) core.Lease { return s.settle(l, permits) }
+
+// resetting is a view of a Settler and Resetter.
+type resetting struct{ settling }
+
+func (r *resetting) Reset() { r.reset() }
+
+// rate is a view of a Replenisher.
+type rate struct {
+	view
 	core.Replenisher
 }
+
+func (r *rate) Reset() { r.reset() }
+
+// settlingRate is a view of a Replenisher and Settler.
+type settlingRate struct{ rate }
+
+func (s *settlingRate) Settle(l core.Lease, permits int) core.Lease { return s.settle(l, permits) }

@@ -88,14 +88,22 @@ func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
 
 	shed := instrument(t, newSDK().Options, shed(t))
 	require.Subset(t, abilities(shed), []string{"Reporter", "Closer"})
-	i = instrument(t, newSDK().Options, refunding{l, l})
+	i = instrument(t, newSDK().Options, foreignRate{l, bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})})
+	require.Equal(t, []string{"Reporter", "Idler", "Refunder", "Closer", "Resetter", "Replenisher"}, abilities(i))
 	require.NoError(t, i.(io.Closer).Close())
+	i.(core.Resetter).Reset()
 	type reporter struct {
 		core.Limiter
 		core.Reporter
 	}
 	i = instrument(t, newSDK().Options, reporter{l, l})
 	require.Equal(t, l.Statistics(), i.(core.Reporter).Statistics())
+}
+
+// foreignRate is somebody's limiter that replenishes and nothing else.
+type foreignRate struct {
+	core.Limiter
+	core.Replenisher
 }
 
 func TestAViewPassesOn(t *testing.T) {
