@@ -3,15 +3,12 @@ package telemetry_test
 import (
 	"context"
 	"log/slog"
-	"math"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
-	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/sluice-go/sluice/core"
@@ -48,119 +45,6 @@ func TestObserve(t *testing.T) {
 		"sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted,zone=b}",
 		"sluice.limiter.leases{sluice.limiter.name=api,sluice.result=rejected,zone=b}",
 	}, names(points), "gauges are gone, totals stay")
-}
-
-// A limiter takes the place of another of the same name, before or after that one's stop: the
-// counter goes on from where it is, for exporters of totals and for those of differences.
-func TestCountersDoNotFall(t *testing.T) {
-	for _, temporality := range []metricdata.Temporality{metricdata.CumulativeTemporality, metricdata.DeltaTemporality} {
-		for _, overlap := range []bool{false, true} {
-			s := newSDK(sdk.WithTemporalitySelector(func(sdk.InstrumentKind) metricdata.Temporality { return temporality }))
-			sum := 0.0
-			leases := func(total float64) {
-				t.Helper()
-				points, _ := s.collect(t)
-				n := points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"].value
-				if temporality == metricdata.DeltaTemporality {
-					require.GreaterOrEqual(t, n, 0.0)
-					n += sum
-				}
-				sum = n
-				require.InDelta(t, total, sum, 0)
-			}
-			l := concurrency(t, 1000, 0)
-			take(l, 90)
-			stop, err := telemetry.Observe(s.Options, "api", l)
-			require.NoError(t, err)
-			leases(90)
-			take(l, 10)
-			if !overlap {
-				require.NoError(t, stop()) // what came after the last collection counts
-				leases(100)
-			}
-			next := concurrency(t, 1000, 0)
-			take(next, 50)
-			stopNext, err := telemetry.Observe(s.Options, "api", next)
-			require.NoError(t, err)
-			leases(150)
-			require.NoError(t, stop())
-			leases(150)
-			take(next, 7)
-			leases(157)
-			require.NoError(t, stopNext())
-			leases(157)
-		}
-	}
-}
-
-func take(l core.Limiter, n int) {
-	for range n {
-		l.TryAcquire(1)
-	}
-}
-
-// falling is a Reporter whose counts begin again, which somebody's may.
-type falling struct{ granted uint64 }
-
-func (f *falling) Statistics() core.Statistics { return core.Statistics{Granted: f.granted} }
-
-func TestAReporterWhoseCountsFall(t *testing.T) {
-	s, f := newSDK(), &falling{granted: 10}
-	_, err := telemetry.Observe(s.Options, "api", f)
-	require.NoError(t, err)
-	for _, step := range []struct {
-		granted uint64
-		want    float64
-	}{{10, 10}, {4, 10}, {12, 12}, {math.MaxUint64, math.MaxInt64}} {
-		f.granted = step.granted
-		points, _ := s.collect(t)
-		require.Equal(t, point{value: step.want}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])
-	}
-}
-
-// As the documentation says of equal names: a gauge shows one limiter, a counter both.
-func TestEqualNames(t *testing.T) {
-	s := newSDK()
-	one, err := telemetry.Observe(s.Options, "api", counts{Limit: 10, Granted: 7})
-	require.NoError(t, err)
-	_, err = telemetry.Observe(s.Options, "api", counts{Limit: 20, Granted: 5})
-	require.NoError(t, err)
-	_, err = telemetry.Observe(s.Options, "other", counts{Limit: 1})
-	require.NoError(t, err)
-	points, _ := s.collect(t)
-	require.Len(t, points, 10)
-	require.Contains(t, []float64{10, 20}, points["sluice.limiter.permits.limit{sluice.limiter.name=api}"].value)
-	require.Equal(t, point{value: 12}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])
-	require.NoError(t, one())
-	points, _ = s.collect(t)
-	require.Equal(t, point{value: 20}, points["sluice.limiter.permits.limit{sluice.limiter.name=api}"])
-	require.Equal(t, point{value: 12}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])
-}
-
-// Each reader collects for all: none counts what another has counted.
-func TestSeveralReaders(t *testing.T) {
-	one, two := sdk.NewManualReader(), sdk.NewManualReader()
-	o := telemetry.Options{MeterProvider: sdk.NewMeterProvider(sdk.WithReader(one), sdk.WithReader(two))}
-	l := concurrency(t, 1000, 0)
-	stop, err := telemetry.Observe(o, "api", l)
-	require.NoError(t, err)
-	var group sync.WaitGroup
-	for _, r := range []*sdk.ManualReader{one, two} {
-		group.Go(func() {
-			for range 100 {
-				take(l, 1)
-				if err := r.Collect(t.Context(), new(metricdata.ResourceMetrics)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	require.NoError(t, stop())
-	for _, r := range []*sdk.ManualReader{one, two} {
-		points, _ := sdkReader{r, o}.collect(t)
-		require.Equal(t, point{value: 200}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])
-	}
 }
 
 // What becomes of the caller's attributes later is nothing to the metrics.

@@ -1,0 +1,133 @@
+package telemetry_test
+
+import (
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+func TestRefundsReachTheLimiter(t *testing.T) {
+	o := core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}
+	l := bucket(t, o)
+	s := newSDK()
+	i := instrument(t, s.Options, l)
+	try := i.TryAcquire(2)
+	waited, err := i.Acquire(t.Context(), 3)
+	require.NoError(t, err)
+	require.Equal(t, 0, l.Available())
+	refunder := i.(core.Refunder)
+	refunder.Refund(try)
+	refunder.Refund(try)
+	require.Equal(t, 2, l.Available())
+	refunder.Refund(waited)
+	waited.Release()
+	refunder.Refund(waited)
+	require.Equal(t, 5, l.Available())
+	refunder.Refund(bucket(t, o).TryAcquire(1)) // not its own
+	refunder.Refund(core.Lease{})
+	require.Equal(t, uint64(2), times(t, s)[leaseGranted].count)
+}
+
+func TestSettledPermits(t *testing.T) {
+	for name, l := range map[string]core.Limiter{
+		"concurrency": concurrency(t, 10, 0),
+		"bucket":      bucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}),
+		"chain":       chain(t, foreign{concurrency(t, 20, 0)}, concurrency(t, 10, 0)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSDK()
+				i := instrument(t, s.Options, l)
+				settler := i.(core.Settler)
+				lease := i.TryAcquire(2)
+				time.Sleep(time.Second)
+				more := settler.Settle(lease, 7)
+				require.Equal(t, 7, more.Permits())
+				require.Equal(t, 3, l.Available())
+				require.Equal(t, lease, settler.Settle(lease, 1), "spent")
+				require.Equal(t, metadata(lease), metadata(more))
+				less := settler.Settle(more, 6)
+				require.Equal(t, 4, l.Available())
+				require.Equal(t, less, settler.Settle(less, 6), "unchanged")
+				require.Empty(t, times(t, s), "the lease goes on")
+				points, _ := s.collect(t)
+				require.Equal(t, point{value: 5}, points[settledUp])
+				require.Equal(t, point{value: 1}, points[settledDown])
+
+				for _, spent := range []core.Lease{lease, more} {
+					spent.Release()
+					i.(core.Refunder).Refund(spent)
+				}
+				require.Equal(t, 4, l.Available())
+				nothing := settler.Settle(less, -1)
+				require.True(t, nothing.Acquired())
+				require.Equal(t, 0, nothing.Permits())
+				require.Equal(t, 10, l.Available())
+				nothing.Release()
+				less.Release()
+				points, _ = s.collect(t)
+				require.Equal(t, point{value: 7}, points[settledDown])
+				require.Equal(t, map[string]point{leaseGranted: {1, 1}}, times(t, s))
+			})
+		})
+	}
+}
+
+// unsettled is somebody's limiter that refunds and does not settle.
+type unsettled struct {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Refunder
+	io.Closer
+}
+
+func TestRefundOfALimiterThatCannotSettle(t *testing.T) {
+	l := concurrency(t, 5, 0)
+	s := newSDK()
+	i := instrument(t, s.Options, unsettled{l, l, l, l, l})
+	require.Equal(t, []string{"Reporter", "Idler", "Refunder", "Closer"}, abilities(i))
+	lease := i.TryAcquire(2)
+	i.(core.Refunder).Refund(lease)
+	require.Equal(t, 5, l.Available())
+	i.TryAcquire(5)
+	lease.Release()
+	require.Equal(t, 0, l.Available())
+	points, _ := s.collect(t)
+	require.Equal(t, point{value: 2}, points[settledDown])
+}
+
+// A Resetter that is no Settler, which no limiter of ours is, becomes one that leaves the lease.
+func TestSettleOfALimiterThatCannot(t *testing.T) {
+	l := concurrency(t, 5, 0)
+	i := instrument(t, newSDK().Options, struct {
+		core.Limiter
+		core.Resetter
+	}{l, bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})})
+	lease := i.TryAcquire(2)
+	require.Equal(t, lease, i.(core.Settler).Settle(lease, 1))
+	require.Equal(t, 3, l.Available())
+	i.(core.Settler).Settle(lease, 0)
+	require.Equal(t, 5, l.Available())
+}
+
+// panicking is a limiter whose Settle panics.
+type panicking struct{ *core.ConcurrencyLimiter }
+
+func (panicking) Settle(core.Lease, int) core.Lease { panic("settle") }
+
+func TestASettleThatPanics(t *testing.T) {
+	s := newSDK()
+	inner := concurrency(t, 5, 0)
+	i := instrument(t, s.Options, panicking{inner})
+	lease := i.TryAcquire(2)
+	require.PanicsWithValue(t, "settle", func() { i.(core.Settler).Settle(lease, 1) })
+	lease.Release()
+	require.Equal(t, 5, inner.Available())
+	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count)
+}

@@ -1,0 +1,105 @@
+package telemetry_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/core"
+)
+
+func TestWhoWaitsIsTimed(t *testing.T) {
+	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 1, 1) }, func(t *testing.T, s sdkReader, i core.Limiter) {
+		lease, err := i.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		go func() {
+			time.Sleep(3 * time.Second)
+			lease.Release()
+		}()
+		next, err := i.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, map[string]point{queueGranted: {3, 1}, leaseGranted: {3, 1}}, times(t, s))
+
+		// The context ends the wait: no lease.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = i.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
+
+		// Neither who comes with a done context waits, nor who is refused at once.
+		_, err = i.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		_, err = i.Acquire(t.Context(), 2)
+		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
+		_, err = i.Acquire(t.Context(), -1)
+		require.ErrorIs(t, err, core.ErrNegativePermits)
+		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
+		next.Release()
+		require.Equal(t, map[string]point{queueGranted: {3, 1}, queueRejected: {1, 1}, leaseGranted: {4, 2}}, times(t, s))
+	})
+}
+
+// A limiter that grants as it is asked has not made anybody wait, whatever it does before.
+func TestWhoIsServedAtOnceHasNotWaited(t *testing.T) {
+	for _, l := range []core.Limiter{
+		shed(t),
+		foreign{shed(t)},
+		core.WithReason(shed(t), "no"), core.Shadow(concurrency(t, 1, 1)),
+		chain(t, foreign{concurrency(t, 1, 1)}, core.Unlimited()),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSDK()
+			lease, err := instrument(t, s.Options, l).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			require.Empty(t, times(t, s))
+			lease.Release()
+			require.Equal(t, []string{leaseGranted}, names(times(t, s)))
+		})
+	}
+}
+
+// sleeper grants after a while, whatever its context says.
+func sleeper(d time.Duration) core.Limiter {
+	return stranger{acquire: func(ctx context.Context, n int) (core.Lease, error) {
+		time.Sleep(d)
+		return core.Grant(n, nil), ctx.Err()
+	}}
+}
+
+// A limiter may sleep and never ask for its context, or ask a server: both are a wait.
+func TestWhoSleepsIsTimed(t *testing.T) {
+	for _, outer := range []func(core.Limiter) core.Limiter{
+		func(l core.Limiter) core.Limiter { return l },
+		func(l core.Limiter) core.Limiter { return chain(t, core.Unlimited(), l) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSDK()
+			_, err := instrument(t, s.Options, outer(sleeper(10*time.Microsecond-1))).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			require.Empty(t, times(t, s), "that is no wait")
+
+			_, err = instrument(t, s.Options, outer(sleeper(10*time.Microsecond))).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			require.Equal(t, map[string]point{queueGranted: {1e-5, 1}}, times(t, s))
+
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = instrument(t, s.Options, outer(sleeper(2*time.Second))).Acquire(ctx, 1)
+			require.Equal(t, context.DeadlineExceeded, err)
+			require.Equal(t, point{2, 1}, times(t, s)[queueRejected])
+		})
+	}
+}
+
+// shed is a limiter that reads its probe at each call.
+func shed(t *testing.T) core.Limiter {
+	t.Helper()
+	l, err := adaptive.NewShed(adaptive.ShedOptions{Probe: func() float64 { return 0 }, Above: 1, Every: time.Nanosecond})
+	require.NoError(t, err)
+	return l
+}
