@@ -68,8 +68,8 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 
 // instrumented is a limiter with instruments.
 //
-// Its leases are joined of two parts: a span, which ends with the lease, and l's own lease. The
-// last part is released first, so the permits are back before the time is recorded.
+// Its leases are joined of two parts: l's own lease, and a span, which ends with it. The last
+// part is released first: whoever gets the permits finds the time recorded.
 type instrumented struct {
 	l      core.Limiter
 	joiner direct.Joiner[core.Lease]
@@ -84,7 +84,7 @@ type instrumented struct {
 }
 
 const (
-	partOfSpan, partOfLimiter, partsOfLease = 0, 1, 2
+	partOfLimiter, partOfSpan, partsOfLease = 0, 1, 2
 
 	// An Acquire that takes less than atOnce has not waited. A rejection takes less than a
 	// microsecond; to sleep and be woken takes several.
@@ -157,8 +157,8 @@ func (i *instrumented) timed(lease core.Lease, at time.Duration) core.Lease {
 		s.with = i.shadowed
 	}
 	parts := i.joiner.Begin()
-	parts.Add(core.Grant(0, s.end))
 	parts.Add(lease)
+	parts.Add(core.Grant(0, s.end))
 	return parts.Join(lease.Permits())
 }
 
@@ -198,13 +198,13 @@ func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
 			parts.Drop()
 		}
 	}()
+	if permits == 0 {
+		leases[partOfSpan].Release()
+	}
 	if !ok {
 		limiter.Refund(i.l, leases[partOfLimiter])
 	} else if k := settler.Settle(leases[partOfLimiter], permits); permits > 0 {
 		leases[partOfLimiter], permits = k, k.Permits()
-	}
-	if permits == 0 {
-		leases[partOfSpan].Release()
 	}
 	whole = true
 	i.countSettled(permits - l.Permits())
