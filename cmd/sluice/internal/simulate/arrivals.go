@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// arrivals are requests that are made up: poisson:100/s,10m, constant:100/s,10m or bursts:50/10s,10m.
+// arrivals are made-up requests: poisson:100/s,10m, constant:100/s,10m or bursts:50/10s,10m.
 type arrivals struct {
 	kind string
 	n    int // requests per
@@ -36,21 +36,16 @@ func parseArrivals(text string, seed uint64) (a arrivals, err error) {
 	return arrivals{kind, l.Permits, l.Per, d, seed}, nil
 }
 
-// requests yields them, batch by batch.
-func (a arrivals) requests(p *plan) iter.Seq[batch] {
-	return func(yield func(batch) bool) {
-		b := batch{requests: make([]request, 0, batchSize)}
+// requests yields the requests.
+func (a arrivals) requests(p *plan) iter.Seq[request] {
+	return func(yield func(request) bool) {
 		r := record{client: []byte("made up")}
 		for at := range a.times() {
 			r.at = at
-			if b.requests = append(b.requests, p.request(&r)); len(b.requests) == batchSize {
-				if !yield(b) {
-					return
-				}
-				b = batch{requests: make([]request, 0, batchSize)}
+			if !yield(p.request(&r)) {
+				return
 			}
 		}
-		yield(b)
 	}
 }
 

@@ -1,12 +1,18 @@
-// Package simulate tells what limits would have done to traffic that was recorded, in virtual time.
+// Package simulate is the command sluice simulate: it plays recorded traffic through limits in virtual time, and reports
+// what they would have done to it.
+//
+//	logs -> records -> requests, merged and spread over their seconds -> players, one for each variant of the limits -> report
+//
+// A [plan] says which limits a request has to pass. A [player] drives the state machine of the library's own limiters, so
+// it decides as they do.
 package simulate
 
 import (
 	"context"
-	"errors"
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,13 +25,13 @@ import (
 
 const examples = `  sluice simulate --limit "100/s burst 200 queue 50" --key ip access.log
   zcat access.log.*.gz | sluice simulate --limit "sliding 1000/1m" --html report.html
-  sluice simulate --limit "concurrency 20 queue 10" --fields time=ts,key=client,duration=took app.json
+  sluice simulate --limit "concurrency 20 queue 10" --fields time=ts,key=user.id,duration=took:ms app.json
   sluice simulate --config limits.yaml access.log
   sluice simulate --limit 100/s --arrivals poisson:120/s,10m`
 
 type flags struct {
 	limit, key, config, fields, arrivals, html string
-	json                                       bool
+	exact, json                                bool
 	seed                                       uint64
 	top                                        int
 }
@@ -35,17 +41,23 @@ func New() *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "simulate {--limit SPEC | --config FILE} [flags] [LOG...]",
-		Short: "Tell what a limit would have done to recorded traffic",
-		Long: `Simulate plays access logs through limits, in virtual time, and tells what would have
+		Short: "Report what a limit would have done to recorded traffic",
+		Long: `Simulate plays access logs through limits, in virtual time, and reports what would have
 been granted, queued and rejected, and what half and twice the limit would have done.
 
-A LOG is an access log in the common or the combined format, or has a JSON object a
-line; it may be compressed by gzip. Several merge by time; without any it reads
-standard input. A late line counts at the newest instant seen. Windows are anchored at
-the first request. Without a duration a concurrency limit is held for no time.
+A LOG is an access log in the common or combined format, with the virtual host in front
+or without, has a JSON object on each line, or is a log of HAProxy (option httplog), AWS
+ALB, CloudFront or IIS. It may be compressed by gzip, bzip2 or zstd. Several logs are
+merged by time; without any, standard input is read. A late line counts at the newest
+time seen. Windows begin with the first request.
 
-A request that waits does so as long as it takes. The waits that are told are those of
-requests that waited and were granted.`,
+Where the times of a log are whole seconds, the requests of each second are spread evenly
+over it, as they would otherwise all come at once; --exact does not do that.
+
+A concurrency limit is held for the duration of the request, if the log has it.
+
+The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as for the proxy;
+client is what the log has.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := f.simulate(c.Context(), args, os.Stdin)
@@ -58,14 +70,15 @@ requests that waited and were granted.`,
 	s := c.Flags()
 	s.SortFlags = false
 	s.StringVar(&f.limit, "limit", "", "the limit: `SPEC`, such as \"100/s burst 200 queue 50\"")
-	s.StringVar(&f.key, "key", "", "a limit for each `KEY`: ip, user, host, method, path, agent, referer, key (default: one for all)")
+	s.StringVar(&f.key, "key", "", "a limit for each `KEY`: ip, client, user, host, method, path, agent, referer, key (default: one for all)")
 	s.StringVar(&f.config, "config", "", "the limits and routes of a proxy, from `FILE`")
-	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; names are time, key, duration, client, status, method, path, ...")
-	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` as poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m")
-	s.Uint64Var(&f.seed, "seed", 1, "the random `NUMBER` that made-up requests begin with")
-	s.IntVar(&f.top, "top", 10, "tell of `N` keys")
-	s.BoolVar(&f.json, "json", false, "print the figures as JSON")
-	s.StringVar(&f.html, "html", "", "write a page with plots to `FILE`")
+	s.StringVar(&f.fields, "fields", "", "what JSON has where: `NAME=PATH,...`; a name is time, duration, status, key, client, user, host, method, path, referer or agent; a.b is b in a; duration=PATH:ms is in ms (or us, ns)")
+	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")
+	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m or bursts:50/10s,10m")
+	s.Uint64Var(&f.seed, "seed", 1, "the seed of made-up requests, a `NUMBER`")
+	s.IntVar(&f.top, "top", 10, "list `N` keys")
+	s.BoolVar(&f.json, "json", false, "print the report as JSON")
+	s.StringVar(&f.html, "html", "", "write a page with charts to `FILE`")
 	return c
 }
 
@@ -90,7 +103,7 @@ func (f *flags) plan() (*plan, error) {
 		return nil, cli.Usage("--limit %s", strings.TrimPrefix(err.Error(), "spec: "))
 	}
 	key := f.key
-	if key == "" && saysKey(f.fields) {
+	if key == "" && slices.ContainsFunc(strings.Split(f.fields, ","), func(pair string) bool { return strings.HasPrefix(pair, "key=") }) {
 		key = "key"
 	}
 	return single(l, key)
@@ -102,21 +115,18 @@ type result struct {
 	what              string // the limit, for a person
 	base              int64  // Unix nanoseconds of the first request
 	end               int64  // of the last event, since the first request
-	bad               int
+	lines             lineCount
+	spread            int // requests that are not at the time that their log has
 	main, half, twice stats
 }
 
-func (f *flags) simulate(ctx context.Context, logs []string, stdin io.Reader) (*result, error) {
+func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (*result, error) {
 	p, err := f.plan()
 	if err != nil {
 		return nil, err
 	}
 	if f.top < 0 {
 		return nil, cli.Usage("--top %d, want at least 0", f.top)
-	}
-	batches, err := f.batches(ctx, logs, stdin, p)
-	if err != nil {
-		return nil, err
 	}
 	r := &result{plan: p, what: f.limit}
 	if f.config != "" {
@@ -126,82 +136,103 @@ func (f *flags) simulate(ctx context.Context, logs []string, stdin io.Reader) (*
 	if f.html != "" {
 		r.main.series = newSeries()
 	}
-	err = r.play(batches)
-	return r, err
-}
-
-// batches returns the requests, from logs or made up.
-func (f *flags) batches(ctx context.Context, logs []string, stdin io.Reader, p *plan) (iter.Seq[batch], error) {
-	json, err := parseFields(f.fields)
+	json, err := newJSONLines(f.fields)
 	if err != nil {
 		return nil, err
 	}
 	if f.arrivals != "" {
-		if len(logs) > 0 {
-			return nil, cli.Usage("--arrivals and %q: want one of them", logs[0])
+		if len(names) > 0 {
+			return nil, cli.Usage("--arrivals and %q: want one of them", names[0])
 		}
 		a, err := parseArrivals(f.arrivals, f.seed)
 		if err != nil {
 			return nil, err
 		}
-		return a.requests(p), nil
+		r.play(a.requests(p))
+	} else if err := f.playLogs(ctx, r, json, names, stdin); err != nil {
+		return nil, err
 	}
-	if len(logs) == 0 {
-		logs = []string{"-"}
+	if err := r.checkKey(); err != nil {
+		return nil, err
 	}
-	read1 := make([]<-chan batch, len(logs))
-	for i, name := range logs {
-		var in parser = &either{json: json}
-		if f.fields != "" {
-			in = json
+	return r, nil
+}
+
+// playLogs plays the logs, or standard input if there are none.
+func (f *flags) playLogs(ctx context.Context, r *result, json *jsonLines, names []string, stdin io.Reader) error {
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
+	logs := make([]*log, len(names))
+	for i, name := range names {
+		own := *json // it counts
+		var in format = &own
+		if f.fields == "" {
+			in = newDetector(&own)
 		}
-		read1[i] = read(ctx, name, stdin, in, p)
+		var err error
+		if logs[i], err = openLog(name, stdin, in, r.plan); err != nil {
+			return err
+		}
 	}
-	return merge(read1), nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, l := range logs {
+		go l.run(ctx)
+	}
+	var failed error
+	requests := merge(logs, &failed)
+	if !f.exact {
+		requests = spread(requests, &r.spread)
+	}
+	r.play(requests)
+	if failed != nil {
+		return failed
+	}
+	for _, l := range logs {
+		r.lines.add(l.count)
+	}
+	return nil
 }
 
 // play plays the requests through the limits, through their halves, and through their doubles, at once.
-func (r *result) play(batches iter.Seq[batch]) error {
-	players := []*player{
-		{told: &r.main, factor: 1}, {told: &r.half, factor: 0.5}, {told: &r.twice, factor: 2},
-	}
-	var w sync.WaitGroup
+func (r *result) play(requests iter.Seq[request]) {
+	players := []*player{newPlayer(&r.main, 1), newPlayer(&r.half, 0.5), newPlayer(&r.twice, 2)}
 	feeds := make([]chan []request, len(players))
+	var all sync.WaitGroup
 	for i, p := range players {
 		feeds[i] = make(chan []request, 4)
-		w.Go(func() {
-			for requests := range feeds[i] {
-				for j := range requests {
-					p.play(&requests[j])
+		all.Go(func() {
+			for batch := range feeds[i] {
+				for j := range batch {
+					p.play(&batch[j])
 				}
 			}
 			p.finish()
 		})
 	}
-	var errs []error
-	first, newest := true, int64(0)
-	for b := range batches {
-		r.bad += b.bad
-		if b.err != nil {
-			errs = append(errs, b.err)
-			break
-		}
-		for i := range b.requests {
-			q := &b.requests[i]
-			if first {
-				r.base, first = q.at, false
-			}
-			q.at = max(q.at-r.base, newest)
-			newest = q.at
-		}
+	batch := make([]request, 0, batchSize)
+	feed := func() {
 		for _, f := range feeds {
-			f <- b.requests
+			f <- batch
+		}
+		batch = make([]request, 0, batchSize)
+	}
+	first, newest := true, int64(0)
+	for q := range requests {
+		if first {
+			r.base, first = q.at, false
+		}
+		newest = max(q.at-r.base, newest)
+		q.at = newest
+		if batch = append(batch, q); len(batch) == batchSize {
+			feed()
 		}
 	}
+	feed()
 	for _, f := range feeds {
 		close(f)
 	}
-	w.Wait()
+	all.Wait()
 	r.end = players[0].now
-	return errors.Join(errs...)
 }

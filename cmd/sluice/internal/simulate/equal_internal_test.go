@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -28,35 +29,37 @@ type decisions struct {
 	made []decision
 }
 
-func (d *decisions) arrived(*arrival)         {}
-func (d *decisions) queued(int64, *step, int) {}
-func (d *decisions) passed(*step)             {}
-func (d *decisions) granted(now int64, a *arrival, _ bool) {
-	d.made = append(d.made, decision{a.status, true, now})
+func (d *decisions) arrived(*request)      {}
+func (d *decisions) queued(int64, *step)   {}
+func (d *decisions) dequeued(int64, *step) {}
+func (d *decisions) passed(*step)          {}
+func (d *decisions) granted(now int64, q *request, _ bool) {
+	d.made = append(d.made, decision{q.status, true, now})
 }
 
-func (d *decisions) rejected(now int64, a *arrival, _ *step) {
-	d.made = append(d.made, decision{a.status, false, now})
+func (d *decisions) rejected(now int64, q *request, _ *step) {
+	d.made = append(d.made, decision{q.status, false, now})
 }
 
 // traffic is random requests, no two at one instant.
-func traffic(r *rand.Rand, n int, mean time.Duration) []arrival {
-	requests := make([]arrival, n)
+func traffic(r *rand.Rand, n int, mean time.Duration) []request {
+	requests := make([]request, n)
 	at := int64(0)
 	for i := range requests {
-		requests[i] = arrival{at: at, took: 1 + int64(r.ExpFloat64()*float64(mean)*3), status: i}
+		requests[i] = request{at: at, took: 1 + int64(r.ExpFloat64()*float64(mean)*3), status: i}
 		at += 1 + int64(r.ExpFloat64()*float64(mean))
 	}
 	return requests
 }
 
 // simulated plays requests through one limit.
-func simulated(t *testing.T, l spec.Limit, requests []arrival) []decision {
+func simulated(t *testing.T, l spec.Limit, maxWait time.Duration, requests []request) []decision {
 	t.Helper()
 	p, err := single(l, "")
 	require.NoError(t, err)
+	p.rules[0].maxWait = int64(maxWait)
 	var d decisions
-	pl := &player{told: &d, factor: 1}
+	pl := newPlayer(&d, 1)
 	for _, q := range requests {
 		q.steps = p.request(&record{}).steps
 		pl.play(&q)
@@ -66,7 +69,7 @@ func simulated(t *testing.T, l spec.Limit, requests []arrival) []decision {
 }
 
 // decidedByCore lets core decide about the same requests, in a bubble.
-func decidedByCore(t *testing.T, l spec.Limit, requests []arrival) []decision {
+func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests []request) []decision {
 	t.Helper()
 	limiter, err := l.New("")
 	require.NoError(t, err)
@@ -77,7 +80,13 @@ func decidedByCore(t *testing.T, l spec.Limit, requests []arrival) []decision {
 	for _, q := range requests {
 		w.Go(func() {
 			<-time.NewTimer(time.Duration(q.at)).C
-			lease, err := limiter.Acquire(t.Context(), 1)
+			ctx := t.Context()
+			if maxWait > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, maxWait)
+				defer cancel()
+			}
+			lease, err := limiter.Acquire(ctx, 1)
 			mu.Lock()
 			made = append(made, decision{q.status, err == nil, int64(time.Since(begun))})
 			mu.Unlock()
@@ -90,11 +99,11 @@ func decidedByCore(t *testing.T, l spec.Limit, requests []arrival) []decision {
 }
 
 // decidesAlike finds every decision and its instant the same.
-func decidesAlike(t *testing.T, l spec.Limit, requests []arrival) {
+func decidesAlike(t *testing.T, l spec.Limit, maxWait time.Duration, requests []request) {
 	t.Helper()
 	want := make([]decision, 0, len(requests))
-	synctest.Test(t, func(t *testing.T) { want = decidedByCore(t, l, requests) })
-	got := simulated(t, l, requests)
+	synctest.Test(t, func(t *testing.T) { want = decidedByCore(t, l, maxWait, requests) })
+	got := simulated(t, l, maxWait, requests)
 	byRequest := func(a, b decision) int { return cmp.Compare(a.request, b.request) }
 	slices.SortFunc(want, byRequest)
 	slices.SortFunc(got, byRequest)
@@ -130,9 +139,13 @@ func TestDecisionsAreCoresOwnAtRandom(t *testing.T) {
 		l, err := spec.Parse(text)
 		require.NoError(t, err)
 		requests := traffic(r, 200, time.Duration(100+r.IntN(10_000))*time.Microsecond)
-		t.Run(text, func(t *testing.T) {
+		maxWait := time.Duration(0) // any
+		if r.IntN(2) == 0 {
+			maxWait = time.Duration(1 + r.IntN(300e6)) // no two things at one instant
+		}
+		t.Run(fmt.Sprint(text, " max-wait ", maxWait), func(t *testing.T) {
 			t.Logf("seed %d", seed)
-			decidesAlike(t, l, requests)
+			decidesAlike(t, l, maxWait, requests)
 		})
 	}
 }
@@ -151,7 +164,7 @@ func TestDecisionsAreCoresOwn(t *testing.T) {
 				l, err := spec.Parse(text)
 				require.NoError(t, err)
 				requests := traffic(rand.New(rand.NewPCG(seed, 1)), 400, []time.Duration{10e6, 8e6, 3e6, 1e6}[seed])
-				decidesAlike(t, l, requests)
+				decidesAlike(t, l, 0, requests)
 			})
 		}
 	}

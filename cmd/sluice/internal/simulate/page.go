@@ -5,44 +5,46 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"image/color"
+	"math"
+	"slices"
+	"strconv"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"github.com/go-analyze/charts"
 )
 
 //go:embed page.html
 var pageText string
 
-// page returns a page with all there is to see, which needs nothing from elsewhere.
+// page returns a page with the report and charts, which needs nothing from elsewhere.
 func (r *result) page(top int) ([]byte, error) {
 	t, err := template.New("page").Funcs(template.FuncMap{"round": round, "percent": percent}).Parse(pageText)
 	if err != nil {
 		return nil, err
 	}
 	v := r.report(top)
-	var plots []template.HTML
-	for _, draw := range []func() (*plot.Plot, error){r.rates, r.queue, func() (*plot.Plot, error) { return bars(v.Keys) }} {
-		p, err := draw()
-		if err != nil {
-			return nil, err
-		}
-		if p == nil {
-			continue
-		}
-		svg, err := drawn(p)
-		if err != nil {
-			return nil, err
-		}
-		plots = append(plots, svg)
+	s := r.main.series
+	width := float64(s.width) / 1e9
+	rates, err := s.chart("Requests per second", []line{
+		{"arrived", grey, func(b bin) float64 { return float64(b.arrivals) / width }},
+		{"granted", green, func(b bin) float64 { return float64(b.grants) / width }},
+		{"rejected", red, func(b bin) float64 { return float64(b.rejections) / width }},
+	})
+	if err != nil {
+		return nil, err
+	}
+	queue, err := s.chart("Waiting requests", []line{{"waiting", blue, func(b bin) float64 { return float64(b.queue) }}})
+	if err != nil {
+		return nil, err
+	}
+	bars, err := rejections(v.Keys)
+	if err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
 	err = t.Execute(&b, map[string]any{
-		"What": r.what, "Report": v, "Plots": plots,
-		"From": time.Unix(0, r.base).UTC().Format("2006-01-02 15:04:05"), "MadeUp": r.base == 0,
+		"What": r.what, "Report": v, "Charts": []template.HTML{rates, queue, bars},
+		"From": time.Unix(0, r.base).UTC().Format(time.DateTime), "MadeUp": r.base == 0,
 	})
 	return b.Bytes(), err
 }
@@ -55,104 +57,81 @@ func percent(n, of int) string {
 }
 
 var (
-	blue  = color.RGBA{0x1f, 0x6f, 0xb4, 0xff}
-	grey  = color.RGBA{0x9a, 0xa0, 0xa6, 0xff}
-	red   = color.RGBA{0xc8, 0x3c, 0x32, 0xff}
-	green = color.RGBA{0x2e, 0x8b, 0x57, 0xff}
+	grey  = charts.ColorRGB(0x9a, 0xa0, 0xa6)
+	green = charts.ColorRGB(0x2e, 0x8b, 0x57)
+	red   = charts.ColorRGB(0xc8, 0x3c, 0x32)
+	blue  = charts.ColorRGB(0x1f, 0x6f, 0xb4)
 )
 
-// line draws a figure of the bins.
-func (r *result) line(p *plot.Plot, name string, c color.Color, of func(bin) float64) error {
-	s := r.main.series
-	points := make(plotter.XYs, len(s.bins))
-	for i, b := range s.bins {
-		points[i] = plotter.XY{X: float64(i) * float64(s.width) / 1e9, Y: of(b)}
-	}
-	l, err := plotter.NewLine(points)
-	if err != nil {
-		return err
-	}
-	l.StepStyle = plotter.PostStep
-	l.Color, l.Width = c, vg.Points(1.2)
-	p.Add(l)
-	p.Legend.Add(name, l)
-	return nil
+// line is one line of a chart.
+type line struct {
+	name  string
+	color charts.Color
+	value func(bin) float64
 }
 
-func newPlot(title, x, y string) *plot.Plot {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Title.Padding = vg.Points(6)
-	p.Legend.Top = true
-	p.Y.Min = 0
-	p.Add(plotter.NewGrid())
-	return p
-}
-
-// rates shows arrivals against grants and rejections.
-func (r *result) rates() (*plot.Plot, error) {
-	p := newPlot("Requests per second", "seconds since the first request", "per second")
-	width := float64(r.main.series.width) / 1e9
-	for _, l := range []struct {
-		name string
-		c    color.Color
-		of   func(bin) float64
-	}{
-		{"arrived", grey, func(b bin) float64 { return float64(b.arrivals) / width }},
-		{"granted", green, func(b bin) float64 { return float64(b.grants) / width }},
-		{"rejected", red, func(b bin) float64 { return float64(b.rejections) / width }},
-	} {
-		if err := r.line(p, l.name, l.c, l.of); err != nil {
-			return nil, err
+// chart draws lines over time.
+func (s *series) chart(title string, lines []line) (template.HTML, error) {
+	values := make([][]float64, len(lines))
+	names := make([]string, len(lines))
+	colors := make([]charts.Color, len(lines))
+	for i, l := range lines {
+		for _, b := range s.bins {
+			values[i] = append(values[i], l.value(b))
 		}
+		if len(s.bins) == 0 {
+			values[i] = []float64{0}
+		}
+		names[i], colors[i] = l.name, l.color
 	}
-	return p, nil
+	instants := make([]string, len(values[0]))
+	for i := range instants {
+		instants[i] = (time.Duration(i) * time.Duration(s.width)).String()
+	}
+	o := charts.NewLineChartOptionWithData(values)
+	o.Theme = charts.GetTheme(charts.ThemeLight).WithSeriesColors(colors)
+	o.Title.Text, o.Legend.SeriesNames = title, names
+	o.Symbol.Shape, o.LineStrokeWidth = charts.SymbolNone, 1.2
+	o.XAxis.Labels, o.XAxis.LabelCount = instants, 9
+	o.YAxis = []charts.YAxisOption{{Min: new(0.0)}}
+	p := painter(300)
+	return svg(p, p.LineChart(o))
 }
 
-// queue shows how many waited.
-func (r *result) queue() (*plot.Plot, error) {
-	p := newPlot("Requests that wait", "seconds since the first request", "waiting")
-	return p, r.line(p, "waiting", blue, func(b bin) float64 { return float64(b.queue) })
-}
-
-// bars shows the keys that were hit most; nil: there are none.
-func bars(keys []key) (*plot.Plot, error) {
-	var values plotter.Values
+// rejections draws the keys with the most rejections; "" if there are none.
+func rejections(keys []key) (template.HTML, error) {
+	var counts []float64
 	var names []string
-	for _, k := range keys {
+	for _, k := range slices.Backward(keys) { // the first bar is at the bottom
 		if k.Rejected > 0 && k.name() != "" {
-			values = append(values, float64(k.Rejected))
 			name := []rune(k.name())
-			names = append(names, string(name[:min(len(name), 24)]))
+			counts, names = append(counts, float64(k.Rejected)), append(names, string(name[:min(len(name), 40)]))
 		}
 	}
-	if len(values) == 0 {
-		return nil, nil //nolint:nilnil // nothing to draw is no error
+	if len(counts) == 0 {
+		return "", nil
 	}
-	p := newPlot("Rejected, by key", "", "requests")
-	b, err := plotter.NewBarChart(values, vg.Points(24))
-	if err != nil {
-		return nil, err
-	}
-	b.Color, b.LineStyle.Width = red, 0
-	p.Add(b)
-	p.NominalX(names...)
-	p.X.Tick.Label.Rotation = 0.5
-	p.X.Tick.Label.XAlign = -1
-	return p, nil
+	o := charts.NewBarChartOptionWithData([][]float64{counts})
+	o.Theme = charts.GetTheme(charts.ThemeLight).WithSeriesColors([]charts.Color{red})
+	o.Horizontal = true
+	o.Title.Text = "Rejected, by key"
+	o.CategoryAxis.Labels = names
+	o.ValueAxis = []charts.ValueAxisOption{{Min: new(0.0)}}
+	o.SeriesList[0].Label.Show = new(true)
+	o.SeriesList[0].Label.ValueFormatter = func(n float64) string { return strconv.Itoa(int(math.Round(n))) }
+	p := painter(110 + 24*len(names))
+	return svg(p, p.BarChart(o))
 }
 
-// drawn returns a plot as it stands in a page.
-func drawn(p *plot.Plot) (template.HTML, error) {
-	c := vgsvg.New(22*vg.Centimeter, 8*vg.Centimeter)
-	p.Draw(plotDraw(c))
-	var b bytes.Buffer
-	if _, err := c.WriteTo(&b); err != nil {
+func painter(height int) *charts.Painter {
+	return charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: 880, Height: height})
+}
+
+// svg returns what was drawn, if err is nil, as it stands in a page.
+func svg(p *charts.Painter, err error) (template.HTML, error) {
+	if err != nil {
 		return "", err
 	}
-	svg := b.Bytes()
-	if i := bytes.Index(svg, []byte("<svg")); i > 0 {
-		svg = svg[i:] // no XML declaration in the middle of a page
-	}
-	return template.HTML(svg), nil //nolint:gosec // the library escapes what it writes
+	b, err := p.Bytes()
+	return template.HTML(b), err //nolint:gosec // the library escapes what it writes
 }

@@ -3,11 +3,11 @@ package simulate
 import (
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -15,10 +15,10 @@ import (
 // plan says which limits a request has to pass.
 type plan struct {
 	route func(r *record) []*rule // in their order; nil: none
+	rules []*rule                 // all of them
 
-	mu    sync.Mutex // several logs are read at once
-	ids   map[string]int
-	names []name // by id
+	mu    sync.Mutex // guards names, and the ids and counts of the rules: several logs are read at once
+	names []name     // by the limiters' numbers
 }
 
 // name is what a limiter is of, for the tables.
@@ -27,24 +27,51 @@ type name struct{ policy, key string }
 // rule is one limit, the same for all keys.
 type rule struct {
 	policy   string
-	key      func(r *record) []byte // nil: one for all
+	first    bool                   // of its policy
+	keyName  string                 // as the user wrote it; "": one for all
+	key      func(r *record) []byte // of keyName; nil: one for all
 	limit    spec.Limit
 	terms    *machine.Terms // of the limit as it is; other players scale it
-	maxWait  int64
+	maxWait  int64          // from the first limit of the policy on; 0: any
 	failures bool
+
+	ids               map[string]int // the limiters' numbers, by key
+	requests, keyless int
 }
 
 // keys are what --key takes.
 var keys = map[string]func(r *record) []byte{
-	"ip":      func(r *record) []byte { return r.client },
+	"ip":      addressOf,
 	"client":  func(r *record) []byte { return r.client },
 	"user":    func(r *record) []byte { return r.user },
-	"host":    func(r *record) []byte { return r.host },
+	"host":    hostOf,
 	"method":  func(r *record) []byte { return r.method },
 	"path":    pathOf,
 	"agent":   func(r *record) []byte { return r.agent },
 	"referer": func(r *record) []byte { return r.referer },
 	"key":     func(r *record) []byte { return r.key },
+}
+
+var byIP = httplimit.ByIP(httplimit.IPOptions{})
+
+// addressOf returns the client as the proxy tells clients apart: an IPv4 address, or the /64 of an IPv6 address. A
+// client that is no address is a key of its own.
+func addressOf(r *record) []byte {
+	p := byIP(&http.Request{RemoteAddr: string(r.client)})
+	switch {
+	case !p.IsValid():
+		return r.client
+	case p.IsSingleIP():
+		return p.Addr().AppendTo(nil)
+	}
+	return p.AppendTo(nil)
+}
+
+func hostOf(r *record) []byte {
+	if r.host == nil {
+		return nil
+	}
+	return []byte(httplimit.ByHost(&http.Request{Host: string(r.host)}))
 }
 
 func pathOf(r *record) []byte {
@@ -56,44 +83,43 @@ func pathOf(r *record) []byte {
 	return r.path
 }
 
-func newPlan() *plan { return &plan{ids: make(map[string]int)} }
-
 // single returns the plan of one limit for everything, by key.
 func single(l spec.Limit, key string) (*plan, error) {
-	r := &rule{limit: l}
+	r := &rule{first: true, limit: l, ids: make(map[string]int)}
 	if key != "" {
 		f, ok := keys[key]
 		if !ok {
-			return nil, cli.Usage("--key %q, want ip, user, host, method, path, agent, referer, or key of --fields", key)
+			return nil, cli.Usage("--key %q, want ip, client, user, host, method, path, agent, referer, or key of --fields", key)
 		}
-		r.key = f
+		r.keyName, r.key = key, f
 	}
 	var err error
 	if r.terms, err = terms(l); err != nil {
 		return nil, err
 	}
-	p := newPlan()
-	rules := []*rule{r}
-	p.route = func(*record) []*rule { return rules }
+	p := new(plan)
+	p.rules = []*rule{r}
+	p.route = func(*record) []*rule { return p.rules }
 	return p, nil
 }
 
 // configured returns the plan of a proxy's configuration, routes included.
 func configured(c *config.Config) (*plan, error) {
+	p := new(plan)
+	var global []*rule
+	if c.Global != nil {
+		var err error
+		if global, err = p.addPolicy(c.Global); err != nil {
+			return nil, err
+		}
+	}
 	byName := make(map[string][]*rule)
 	for _, policy := range c.Policies {
-		rules, err := rulesOf(&policy)
+		rules, err := p.addPolicy(&policy)
 		if err != nil {
 			return nil, err
 		}
 		byName[policy.Name] = rules
-	}
-	var global []*rule
-	if c.Global != nil {
-		var err error
-		if global, err = rulesOf(c.Global); err != nil {
-			return nil, err
-		}
 	}
 	mux := http.NewServeMux()
 	for _, route := range c.Routes {
@@ -106,7 +132,6 @@ func configured(c *config.Config) (*plan, error) {
 		}
 		mux.Handle(route.Pattern, &destination{rules: rules})
 	}
-	p := newPlan()
 	p.route = func(r *record) []*rule {
 		u, err := url.ParseRequestURI(string(r.path))
 		if err != nil {
@@ -129,70 +154,75 @@ type destination struct {
 	rules []*rule
 }
 
-// rulesOf returns the limits of a policy; those on bytes say nothing of requests.
-func rulesOf(p *config.Policy) ([]*rule, error) {
-	rules := make([]*rule, 0, len(p.Limits))
-	for _, l := range p.Limits {
-		r := &rule{policy: p.Name, limit: l, maxWait: int64(p.MaxWait), failures: p.Failures, key: keyOf(p)}
+// addPolicy adds the limits of a policy. Those on bytes do not decide about requests.
+func (p *plan) addPolicy(c *config.Policy) ([]*rule, error) {
+	rules := make([]*rule, 0, len(c.Limits))
+	for i, l := range c.Limits {
+		r := &rule{
+			policy: c.Name, first: i == 0, limit: l, maxWait: int64(c.MaxWait), failures: c.Failures, ids: make(map[string]int),
+		}
+		r.keyName, r.key = keyOf(c)
 		var err error
 		if r.terms, err = terms(l); err != nil {
 			return nil, err
 		}
 		rules = append(rules, r)
 	}
+	p.rules = append(p.rules, rules...)
 	return rules, nil
 }
 
-func keyOf(p *config.Policy) func(*record) []byte {
+func keyOf(p *config.Policy) (name string, key func(*record) []byte) {
 	switch p.Key {
 	case config.KeyIP:
-		return keys["ip"]
+		return "ip", keys["ip"]
 	case config.KeyHost:
-		return keys["host"]
+		return "host", keys["host"]
 	case config.KeyPattern:
-		return func(r *record) []byte { return []byte(r.pattern) }
+		return "pattern", func(r *record) []byte { return []byte(r.pattern) }
 	case config.KeyHeader:
-		switch strings.ToLower(p.Header) {
-		case "user-agent":
-			return keys["agent"]
-		case "referer":
-			return keys["referer"]
+		name = "header:" + p.Header
+		switch p.Header {
+		case "User-Agent":
+			return name, keys["agent"]
+		case "Referer":
+			return name, keys["referer"]
 		}
-		return keys["key"] // --fields key= names the header's field
+		return name, keys["key"] // --fields key=PATH says where the header is
 	}
-	return nil
+	return "", nil
 }
 
-// request returns what has to be played of a record.
+// request returns what is to be played of a record.
 func (p *plan) request(r *record) request {
-	rules := p.route(r)
 	q := request{at: r.at, took: r.took, status: r.status}
+	rules := p.route(r)
 	if len(rules) == 0 {
 		return q
 	}
 	q.steps = make([]step, len(rules))
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for i, rule := range rules {
 		var key []byte
 		if rule.key != nil {
 			key = rule.key(r)
 		}
-		q.steps[i] = step{id: p.id(rule, i, key), rule: rule}
+		q.steps[i] = step{id: p.limiter(rule, key), rule: rule}
 	}
 	return q
 }
 
-// id numbers the limiters: one for each key of each limit.
-func (p *plan) id(r *rule, i int, key []byte) int {
-	k := make([]byte, 0, 96)
-	k = append(k, r.policy...)
-	k = append(k, 0, byte(i))
-	k = append(k, key...)
-	id, ok := p.ids[string(k)] // the compiler makes no string of it
+// limiter returns the number of the limiter that a rule has for a key.
+func (p *plan) limiter(r *rule, key []byte) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.requests++
+	if r.key != nil && len(key) == 0 {
+		r.keyless++
+	}
+	id, ok := r.ids[string(key)] // the compiler makes no string of it
 	if !ok {
 		id = len(p.names)
-		p.ids[string(k)] = id
+		r.ids[string(key)] = id
 		p.names = append(p.names, name{r.policy, string(key)})
 	}
 	return id

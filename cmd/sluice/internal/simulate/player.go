@@ -1,114 +1,135 @@
 package simulate
 
 import (
-	"container/heap"
+	"cmp"
+	"math"
 	"slices"
 
+	"github.com/sluice-go/sluice/internal/heap"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// step is one limit that a request has to pass, and the number of its limiter: an instance for each key.
+// request is one request with what it has to pass.
+type request struct {
+	at, took int64
+	status   int
+	coarse   bool // at is the second, and the request came at some time in it
+	steps    []step
+}
+
+// step is one limit that a request has to pass, and the number of its limiter: there is one for each key.
 type step struct {
 	id   int
 	rule *rule
 }
 
-// arrival is a request that comes, with the steps before it.
-type arrival struct {
-	at, took int64
-	status   int
-	steps    []step
-}
-
 // visit is a request on its way through its steps.
 type visit struct {
-	arrival
+	request
 
-	passed []hold
-	waiter machine.Waiter[*visit]
-	queued bool // in some step
-	turn   int  // counts waits, so that an event of an earlier one is known
+	grants   []grant // of the steps that it has passed
+	deadline int64   // of its waits in the policy that it is at
+	waiter   machine.Waiter[*visit]
+	queued   bool // it has waited, at some step
+	waits    int  // their number, which tells an event of an earlier wait
 }
 
-// hold is what a request has of a step that it passed.
-type hold struct {
-	of    *instance
-	grant machine.Grant
+// grant is what a request has of a step that it has passed.
+type grant struct {
+	limiter *limiter
+	grant   machine.Grant
 }
 
 // player plays requests through limiters in virtual time.
 type player struct {
-	now       int64
-	instances []*instance // by id
-	events    events
-	order     int
-	told      observer
-	factor    float64 // that all limits are multiplied by
-	scaled    map[*rule]*machine.Terms
-	spare     []*visit
+	now      int64
+	limiters []*limiter // by id
+	events   *heap.Heap[event]
+	planned  int // events, ever
+	observer observer
+	factor   float64 // of all limits
+	scaled   map[*rule]*machine.Terms
+	spare    []*visit
 }
 
 // observer is told what becomes of each request.
 type observer interface {
-	arrived(a *arrival)
-	queued(now int64, s *step, by int) // +1: begins to wait, -1: has ended to
-	granted(now int64, a *arrival, queued bool)
-	rejected(now int64, a *arrival, s *step)
+	arrived(q *request)
+	queued(now int64, s *step)   // a wait begins
+	dequeued(now int64, s *step) // a wait has ended
 	passed(s *step)
+	granted(now int64, q *request, queued bool) // all steps are passed
+	rejected(now int64, q *request, s *step)
 }
 
-// play lets a request come. Requests come in the order of their times.
-func (p *player) play(a *arrival) {
-	p.until(a.at)
-	p.now = a.at
-	p.told.arrived(a)
-	v := p.visit()
-	v.arrival = *a
-	p.proceed(v)
-}
-
-// finish plays until nothing happens any more, or only what never ends.
-func (p *player) finish() { p.until(machine.Never - 1) }
-
-// until plays all that happens up to an instant.
-func (p *player) until(at int64) {
-	for len(p.events) > 0 && p.events[0].at <= at {
-		e := heap.Pop(&p.events).(event) //nolint:forcetypeassert // it holds nothing else
-		p.now = e.at
-		e.do(p)
+func newPlayer(o observer, factor float64) *player {
+	return &player{
+		observer: o, factor: factor, scaled: make(map[*rule]*machine.Terms),
+		events: heap.New(func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }),
 	}
 }
 
-// proceed takes a request through the steps that are left, as far as it comes without waiting.
+// play plays a request. Requests come in the order of their times.
+func (p *player) play(q *request) {
+	p.until(q.at)
+	p.now = q.at
+	p.observer.arrived(q)
+	v := p.visit()
+	v.request = *q
+	p.proceed(v)
+}
+
+// finish plays until nothing more happens.
+func (p *player) finish() { p.until(machine.Never - 1) }
+
+// until plays what happens up to an instant.
+func (p *player) until(at int64) {
+	for p.events.Len() > 0 && p.events.First().at <= at {
+		e := p.events.Pop()
+		p.now = e.at
+		p.happen(e)
+	}
+}
+
+// proceed takes a request through the steps that are left, as far as it comes without a wait.
 func (p *player) proceed(v *visit) {
-	for len(v.passed) < len(v.steps) {
-		s := &v.steps[len(v.passed)]
-		m := p.instance(s)
+	for len(v.grants) < len(v.steps) {
+		s := v.step()
+		if s.rule.first {
+			v.deadline = machine.Never
+			if most := s.rule.maxWait; most > 0 && most < math.MaxInt64-p.now {
+				v.deadline = p.now + most
+			}
+		}
+		m := p.limiter(s)
 		m.Advance(p.now)
 		p.settle(m)
-		switch answer := m.Admit(p.now, 1, machine.Never); answer.Outcome {
+		switch answer := m.Admit(p.now, 1, v.deadline); answer.Outcome {
 		case machine.Granted:
-			p.pass(v, m, s)
+			p.pass(v, m)
 		case machine.Waiting:
 			p.settle(m) // the newest may have evicted others
-			p.wait(v, m, s)
+			p.wait(v, m)
 			return
 		default:
-			p.reject(v, s)
+			p.reject(v)
 			return
 		}
 	}
 	p.grant(v)
 }
 
-func (p *player) instance(s *step) *instance {
-	for s.id >= len(p.instances) {
-		p.instances = append(p.instances, nil)
+// step returns the one that v is at.
+func (v *visit) step() *step { return &v.steps[len(v.grants)] }
+
+func (p *player) limiter(s *step) *limiter {
+	for s.id >= len(p.limiters) {
+		p.limiters = append(p.limiters, nil)
 	}
-	m := p.instances[s.id]
+	m := p.limiters[s.id]
 	if m == nil {
-		m = newInstance(p.terms(s.rule))
-		p.instances[s.id] = m
+		m = newLimiter(p.terms(s.rule))
+		p.limiters[s.id] = m
 	}
 	return m
 }
@@ -124,100 +145,97 @@ func (p *player) terms(r *rule) *machine.Terms {
 		if t, err = terms(scaled(r.limit, p.factor)); err != nil {
 			t = r.terms // a limit so large that it cannot be doubled
 		}
-		if p.scaled == nil {
-			p.scaled = make(map[*rule]*machine.Terms)
-		}
 		p.scaled[r] = t
 	}
 	return t
 }
 
-func (p *player) pass(v *visit, m *instance, s *step) {
-	v.passed = append(v.passed, hold{m, m.grant(p.now)})
-	p.told.passed(s)
+func (p *player) pass(v *visit, m *limiter) {
+	p.observer.passed(v.step())
+	v.grants = append(v.grants, grant{m, m.grant(p.now)})
 }
 
-func (p *player) wait(v *visit, m *instance, s *step) {
+func (p *player) wait(v *visit, m *limiter) {
 	v.queued = true
-	v.turn++
+	v.waits++
 	v.waiter = machine.Waiter[*visit]{N: 1, Value: v}
 	m.Wait(&v.waiter)
-	p.told.queued(p.now, s, +1)
-	if s.rule.maxWait > 0 {
-		p.at(p.now+s.rule.maxWait, event{kind: giveUp, of: m, v: v, turn: v.turn})
-	}
+	p.observer.queued(p.now, v.step())
+	p.at(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
 	p.setAlarm(m)
 }
 
-// settle goes on with those whose wait in m has ended.
-func (p *player) settle(m *instance) {
+// settle goes on with the requests whose wait in m has ended.
+func (p *player) settle(m *limiter) {
 	for w := m.Decided(); w != nil; {
 		next := w.Next()
 		v := w.Value
-		s := &v.steps[len(v.passed)]
-		p.told.queued(p.now, s, -1)
+		p.observer.dequeued(p.now, v.step())
 		if w.Answer.Outcome == machine.Granted {
-			p.pass(v, m, s)
+			p.pass(v, m)
 			p.proceed(v)
 		} else {
-			p.reject(v, s)
+			p.reject(v)
 		}
 		w = next
 	}
 	p.setAlarm(m)
 }
 
-// setAlarm has somebody look at m's queue when one in it can be served.
-func (p *player) setAlarm(m *instance) {
+// setAlarm plans to look at the queue of m when a request in it can be served.
+func (p *player) setAlarm(m *limiter) {
 	if due := m.Next(p.now); due < m.alarm {
 		m.alarm = due
-		p.at(due, event{kind: queueDue, of: m})
+		p.at(due, event{kind: permitsCame, limiter: m})
 	}
 }
 
 // grant lets a request go to the server, and gives back what it holds when that is done.
 func (p *player) grant(v *visit) {
-	p.told.granted(p.now, &v.arrival, v.queued)
-	if v.took > 0 && v.gives() {
-		p.at(p.now+v.took, event{kind: done, v: v})
+	p.observer.granted(p.now, &v.request, v.queued)
+	if v.took > 0 && v.returns() {
+		p.at(p.now+v.took, event{kind: answered, visit: v})
 		return
 	}
 	p.end(v)
 }
 
-// gives reports whether something comes back at the end.
-func (v *visit) gives() bool {
-	for i, h := range v.passed {
-		if h.of.Terms().Kind == machine.Concurrency || v.steps[i].rule.failures {
+// returns reports whether the end of v may give back something.
+func (v *visit) returns() bool {
+	for i, g := range v.grants {
+		if g.limiter.Terms().Kind == machine.Concurrency || v.steps[i].rule.failures {
 			return true
 		}
 	}
 	return false
 }
 
-// end gives back what was held, last first, and what only failures cost.
+// end gives back, last first, what was held and what only failures cost.
 func (p *player) end(v *visit) {
 	failed := v.status >= 400 && v.status < 500
-	for i, h := range slices.Backward(v.passed) {
-		if h.of.Terms().Kind == machine.Concurrency || v.steps[i].rule.failures && !failed {
-			h.of.giveBack(p.now, h.grant)
-			p.settle(h.of)
+	for i, g := range slices.Backward(v.grants) {
+		if g.limiter.Terms().Kind == machine.Concurrency || v.steps[i].rule.failures && !failed {
+			p.giveBack(g)
 		}
 	}
 	p.forget(v)
 }
 
-// reject turns a request away and gives back what it had, last first.
-func (p *player) reject(v *visit, s *step) {
-	p.told.rejected(p.now, &v.arrival, s)
-	for _, h := range slices.Backward(v.passed) {
-		h.of.giveBack(p.now, h.grant)
-		p.settle(h.of)
+// reject rejects a request at the step that it is at, and gives back what it has, last first.
+func (p *player) reject(v *visit) {
+	p.observer.rejected(p.now, &v.request, v.step())
+	for _, g := range slices.Backward(v.grants) {
+		p.giveBack(g)
 	}
 	p.forget(v)
 }
 
-// visit returns one to use, and forget takes it back.
+func (p *player) giveBack(g grant) {
+	g.limiter.giveBack(p.now, g.grant)
+	p.settle(g.limiter)
+}
+
+// visit returns a visit to use, and forget takes it back.
 func (p *player) visit() *visit {
 	if n := len(p.spare); n > 0 {
 		v := p.spare[n-1]
@@ -228,73 +246,54 @@ func (p *player) visit() *visit {
 }
 
 func (p *player) forget(v *visit) {
-	*v = visit{passed: v.passed[:0], turn: v.turn + 1}
+	*v = visit{grants: v.grants[:0], waits: v.waits + 1}
 	p.spare = append(p.spare, v)
 }
 
-// event is what happens at an instant.
+// event is something that happens at an instant.
 type event struct {
-	at    int64
-	order int
-	kind  eventKind
-	of    *instance
-	v     *visit
-	turn  int
+	at      int64
+	number  int // events at one instant happen in the order in which they were planned
+	kind    eventKind
+	limiter *limiter
+	visit   *visit
+	wait    int
 }
 
 type eventKind uint8
 
 const (
-	queueDue eventKind = iota // permits are there for somebody in a queue
-	done                      // a request has been answered
-	giveUp                    // one has waited long enough
+	permitsCame  eventKind = iota // a request in the limiter's queue can be served
+	answered                      // the server has answered the visit
+	deadlineOver                  // of the visit's wait
 )
 
-func (e event) do(p *player) {
+func (p *player) happen(e event) {
 	switch e.kind {
-	case queueDue:
-		if e.of.alarm == e.at {
-			e.of.alarm = machine.Never
+	case permitsCame:
+		if e.limiter.alarm == e.at {
+			e.limiter.alarm = machine.Never
 		}
-		e.of.Advance(e.at)
-		p.settle(e.of)
-	case done:
-		p.end(e.v)
-	case giveUp:
-		if e.v.turn != e.turn || !e.of.Cancel(e.at, &e.v.waiter) {
+		e.limiter.Advance(e.at)
+		p.settle(e.limiter)
+	case answered:
+		p.end(e.visit)
+	case deadlineOver:
+		if e.visit.waits != e.wait || !e.limiter.Cancel(e.at, &e.visit.waiter) {
 			return
 		}
-		s := &e.v.steps[len(e.v.passed)]
-		p.told.queued(e.at, s, -1)
-		p.reject(e.v, s)
-		p.settle(e.of)
+		p.observer.dequeued(e.at, e.visit.step())
+		p.reject(e.visit)
+		p.settle(e.limiter)
 	}
 }
 
+// at plans an event.
 func (p *player) at(at int64, e event) {
 	if at == machine.Never {
 		return
 	}
-	p.order++
-	e.at, e.order = at, p.order
-	heap.Push(&p.events, e)
-}
-
-// events is a heap: the earliest first, of those at one instant the one that was planned first.
-type events []event
-
-func (e events) Len() int      { return len(e) }
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e events) Less(i, j int) bool {
-	if e[i].at != e[j].at {
-		return e[i].at < e[j].at
-	}
-	return e[i].order < e[j].order
-}
-func (e *events) Push(x any) { *e = append(*e, x.(event)) } //nolint:forcetypeassert // see until
-func (e *events) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
-	*e = (*e)[:last]
-	return x
+	p.planned++
+	e.at, e.number = at, p.planned
+	p.events.Push(e)
 }

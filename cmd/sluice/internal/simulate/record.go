@@ -2,15 +2,15 @@ package simulate
 
 import (
 	"bytes"
-	"time"
+	"strconv"
 )
 
-// record is one request as a log tells of it. The slices are valid until the next line is parsed.
+// record is one request as a log has it. The slices are valid until the next line is parsed.
 type record struct {
-	at      int64 // Unix nanoseconds
-	took    int64 // nanoseconds; 0: not told
-	status  int   // 0: not told
-	key     []byte
+	at      int64  // Unix nanoseconds
+	took    int64  // nanoseconds; 0: not in the log
+	status  int    // 0: not in the log
+	key     []byte // of --fields key=PATH; nil, as all that follow: not in the log
 	client  []byte
 	user    []byte
 	host    []byte
@@ -21,81 +21,48 @@ type record struct {
 	pattern string // of the route; the plan sets it
 }
 
-// parser reads a line; false: it cannot be read.
-type parser interface {
-	parse(line []byte, r *record) bool
+// setRequest reads a request line: METHOD TARGET VERSION. An absolute target has the host too.
+func (r *record) setRequest(line []byte) {
+	method, target, _ := bytes.Cut(line, []byte(" "))
+	if last := bytes.LastIndexByte(target, ' '); last >= 0 {
+		target = target[:last]
+	}
+	r.method, r.path = known(method), target
+	scheme, rest, absolute := bytes.Cut(target, []byte("://"))
+	if !absolute || bytes.ContainsAny(scheme, "/?") {
+		return
+	}
+	end := bytes.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	r.host, r.path = rest[:end], rest[end:]
+	switch string(scheme) {
+	case "https", "wss":
+		r.host = bytes.TrimSuffix(r.host, []byte(":443"))
+	default:
+		r.host = bytes.TrimSuffix(r.host, []byte(":80"))
+	}
+	if len(r.path) == 0 {
+		r.path = []byte("/")
+	}
 }
 
-// either reads a log of either format: that of the first line that can be read.
-type either struct {
-	json   *jsonLines
-	chosen parser
+// known returns nil for the "-" that logs have in place of nothing.
+func known(b []byte) []byte {
+	if len(b) == 0 || len(b) == 1 && b[0] == '-' {
+		return nil
+	}
+	return b
 }
 
-func (e *either) parse(line []byte, r *record) bool {
-	if e.chosen != nil {
-		return e.chosen.parse(line, r)
-	}
-	for _, p := range []parser{e.json, &accessLog{}} {
-		if p.parse(line, r) {
-			e.chosen = p
-			return true
-		}
-	}
-	return false
+// word returns what comes before the first space, and what follows the spaces.
+func word(b []byte) (first, rest []byte) {
+	first, rest, _ = bytes.Cut(b, []byte(" "))
+	return first, bytes.TrimLeft(rest, " ")
 }
 
-// accessLog reads the common and the combined format:
-//
-//	host ident user [02/Jan/2006:15:04:05 -0700] "METHOD /path HTTP/1.1" status bytes "referer" "agent"
-type accessLog struct {
-	minute []byte // the text up to the minute that was read last, and the zone
-	zone   []byte
-	unix   int64 // of that minute
-}
-
-func (a *accessLog) parse(line []byte, r *record) bool {
-	*r = record{}
-	var ok bool
-	if r.client, line, ok = bytes.Cut(line, []byte(" ")); !ok || len(r.client) == 0 {
-		return false
-	}
-	if _, line, ok = bytes.Cut(line, []byte(" ")); !ok {
-		return false
-	}
-	open := bytes.IndexByte(line, '[')
-	end := bytes.IndexByte(line, ']')
-	if open < 1 || end < open {
-		return false
-	}
-	r.user = bytes.TrimSpace(line[:open])
-	if r.at, ok = a.time(line[open+1 : end]); !ok {
-		return false
-	}
-	request, rest, ok := quoted(line[end+1:])
-	if !ok {
-		return false
-	}
-	r.method, request, _ = bytes.Cut(request, []byte(" "))
-	if last := bytes.LastIndexByte(request, ' '); last >= 0 {
-		request = request[:last] // the version
-	}
-	r.path = request
-	status, rest, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
-	if r.status, ok = digits(status); !ok {
-		return false
-	}
-	_, rest, _ = bytes.Cut(rest, []byte(" ")) // bytes
-	if referer, more, ok := quoted(rest); ok {
-		r.referer = referer
-		if r.agent, _, ok = quoted(more); !ok {
-			r.agent = nil
-		}
-	}
-	return true
-}
-
-// quoted returns what stands in quotes at the beginning, and what follows.
+// quoted returns what stands in the first pair of quotes, and what follows it.
 func quoted(b []byte) (inside, rest []byte, ok bool) {
 	open := bytes.IndexByte(b, '"')
 	if open < 0 {
@@ -112,6 +79,7 @@ func quoted(b []byte) (inside, rest []byte, ok bool) {
 	return nil, b, false
 }
 
+// digits reads a number of at most nine digits.
 func digits(b []byte) (n int, ok bool) {
 	if len(b) == 0 || len(b) > 9 {
 		return 0, false
@@ -125,26 +93,11 @@ func digits(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-const logTime = "02/Jan/2006:15:04:05 -0700"
-
-// time reads a time of the log. Most lines are of the same minute as the one before.
-func (a *accessLog) time(b []byte) (int64, bool) {
-	const seconds, zone = len("02/Jan/2006:15:04:"), len("02/Jan/2006:15:04:05 ")
-	if len(b) != len(logTime) {
+// seconds reads a number of seconds, which may have a fraction, as nanoseconds.
+func seconds(b []byte) (ns int64, ok bool) {
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || !(v >= 0 && v < 1e9) {
 		return 0, false
 	}
-	if a.minute == nil || !bytes.Equal(a.minute, b[:seconds]) || !bytes.Equal(a.zone, b[zone:]) {
-		t, err := time.Parse(logTime, string(b))
-		if err != nil {
-			return 0, false
-		}
-		a.minute = append(a.minute[:0], b[:seconds]...)
-		a.zone = append(a.zone[:0], b[zone:]...)
-		a.unix = t.Unix() - int64(t.Second())
-	}
-	s, ok := digits(b[seconds : seconds+2])
-	if !ok || s > 60 {
-		return 0, false
-	}
-	return (a.unix + int64(s)) * int64(time.Second), true
+	return int64(v*1e9 + 0.5), true
 }

@@ -9,21 +9,26 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-go/sluice/spec"
 )
 
-// report is the figures, as --json has them.
+// report is what --json prints.
 type report struct {
-	Requests int     `json:"requests"`
-	Granted  int     `json:"granted"` // those that waited included
-	Queued   int     `json:"queued"`  // granted after a wait
-	Rejected int     `json:"rejected"`
-	Bad      int     `json:"bad"` // lines that were not understood
-	Wait     waits   `json:"wait"`
-	Peak     peaks   `json:"peak"`
-	Keys     []key   `json:"keys"`
-	Half     variant `json:"half"`
-	Twice    variant `json:"twice"`
-	Span     float64 `json:"span"` // seconds from the first request to the last event
+	Requests int      `json:"requests"`
+	Granted  int      `json:"granted"` // those that waited included
+	Queued   int      `json:"queued"`  // granted after a wait
+	Rejected int      `json:"rejected"`
+	Bad      int      `json:"bad"`    // lines that are no requests
+	Late     int      `json:"late"`   // lines with an earlier time than one before
+	Spread   int      `json:"spread"` // requests that were moved within their second
+	Wait     waits    `json:"wait"`
+	Peak     peaks    `json:"peak"`
+	Keys     []key    `json:"keys"`
+	Half     variant  `json:"half"`
+	Twice    variant  `json:"twice"`
+	Span     float64  `json:"span"`  // seconds from the first request to the last event
+	Notes    []string `json:"notes"` // what to know when reading the numbers
 }
 
 // waits are seconds, of the requests that waited and were granted.
@@ -61,14 +66,66 @@ func (r *result) report(top int) report {
 	of := func(s *stats) variant { return variant{s.Granted, s.Queued, s.Rejected} }
 	q := &r.main.waits
 	return report{
-		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected, Bad: r.bad,
+		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected,
+		Bad: r.lines.bad, Late: r.lines.late, Spread: r.spread,
 		Wait: waits{q.at(0.5).Seconds(), q.at(0.9).Seconds(), q.at(0.99).Seconds(), time.Duration(q.most).Seconds()},
 		Peak: peaks{r.main.arrivals.most, r.main.grants.most},
 		Keys: r.keys(top), Half: of(&r.half), Twice: of(&r.twice), Span: time.Duration(r.end).Seconds(),
+		Notes: r.notes(),
 	}
 }
 
-// keys returns those that were hit most: by rejections, then by requests.
+// notes returns what to know when reading the numbers.
+func (r *result) notes() []string {
+	notes := make([]string, 0) // JSON has a list in any case
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if r.spread > 0 {
+		add("the log has whole seconds: the requests of each were spread evenly over it, which moved %d of %d; --exact leaves them at its beginning",
+			r.spread, r.main.Requests)
+	}
+	if n := r.lines.late; n > 0 {
+		add("late lines: %d, by up to %v; each counts at the newest time before it", n, round(r.lines.latest.Seconds()))
+	}
+	for _, rule := range r.plan.rules {
+		of := ""
+		if rule.policy != "" {
+			of = "policy " + rule.policy + ": "
+		}
+		if rule.limit.Kind == spec.Concurrency && r.lines.durations == 0 && rule.requests > 0 {
+			add("%sthere are no durations, so %s is held for no time", of, rule.limit)
+		}
+		if !rule.first {
+			continue
+		}
+		if rule.keyless > 0 {
+			add("%srequests without %s: %d of %d; they share a limit", of, rule.keyName, rule.keyless, rule.requests)
+		}
+		if rule.failures && r.lines.statuses == 0 && rule.requests > 0 {
+			add("%sthere are no statuses, so no request counts as a failure", of)
+		}
+	}
+	return notes
+}
+
+// checkKey returns an error if --key is of no use: no request has it.
+func (r *result) checkKey() error {
+	for _, rule := range r.plan.rules {
+		if rule.policy == "" && rule.keyless > 0 && rule.keyless == rule.requests {
+			return fmt.Errorf("--key %s: no request of the log has it; for JSON, --fields %s=NAME says where it is", rule.keyName, fieldOfKey(rule.keyName))
+		}
+	}
+	return nil
+}
+
+// fieldOfKey returns the name that --fields has for a key.
+func fieldOfKey(key string) string {
+	if key == "ip" {
+		return "client"
+	}
+	return key
+}
+
+// keys returns the keys with the most rejections, then with the most requests.
 func (r *result) keys(top int) []key {
 	keys := make([]key, 0, len(r.main.keys))
 	for id, k := range r.main.keys {
@@ -128,6 +185,12 @@ func (v report) text(what string) string {
 			say("%9d %9d %9d %9d  %s\n", k.Requests, k.Granted, k.Queued, k.Rejected, k.name())
 		}
 	}
+	for i, note := range v.Notes {
+		if i == 0 {
+			say("\n")
+		}
+		say("note: %s\n", note)
+	}
 	return b.String()
 }
 
@@ -139,7 +202,7 @@ func (k key) name() string {
 	return strings.ToValidUTF8(strings.Map(printable, name), "?")
 }
 
-// printable keeps what a client sent from steering a terminal.
+// printable replaces what could control a terminal: clients choose keys.
 func printable(r rune) rune {
 	if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 		return '?'

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// stats counts what becomes of the requests. It is an observer.
+// stats is an observer that counts.
 type stats struct {
 	Requests, Granted, Queued, Rejected int
-	waits                               quantiles
-	arrivals, grants                    peak
-	keys                                []keyCount // by id; nil: not wanted
-	series                              *series    // nil: not wanted
-	perKey                              bool
+
+	waits            quantiles
+	arrivals, grants peak
+	perKey           bool
+	keys             []keyCount // by id, if perKey
+	series           *series    // nil: not wanted
 }
 
-// keyCount is what became of the requests of one key, at one limit.
+// keyCount is what became of the requests of one key at one limit.
 type keyCount struct{ requests, passed, queued, rejected int }
 
 func (s *stats) key(id int) *keyCount {
@@ -25,23 +26,26 @@ func (s *stats) key(id int) *keyCount {
 	return &s.keys[id]
 }
 
-func (s *stats) arrived(a *arrival) {
+func (s *stats) arrived(q *request) {
 	s.Requests++
-	s.arrivals.add(a.at)
+	s.arrivals.add(q.at)
 	if s.series != nil {
-		s.series.at(a.at).arrivals++
+		s.series.at(q.at).arrivals++
 	}
 }
 
-func (s *stats) queued(now int64, st *step, by int) {
-	if by > 0 {
-		if s.perKey {
-			k := s.key(st.id)
-			k.queued++
-		}
+func (s *stats) queued(now int64, st *step) {
+	if s.perKey {
+		s.key(st.id).queued++
 	}
 	if s.series != nil {
-		s.series.queue(now, by)
+		s.series.queue(now, +1)
+	}
+}
+
+func (s *stats) dequeued(now int64, _ *step) {
+	if s.series != nil {
+		s.series.queue(now, -1)
 	}
 }
 
@@ -53,11 +57,11 @@ func (s *stats) passed(st *step) {
 	}
 }
 
-func (s *stats) granted(now int64, a *arrival, queued bool) {
+func (s *stats) granted(now int64, q *request, queued bool) {
 	s.Granted++
 	if queued {
 		s.Queued++
-		s.waits.add(now - a.at)
+		s.waits.add(now - q.at)
 	}
 	s.grants.add(now)
 	if s.series != nil {
@@ -65,7 +69,7 @@ func (s *stats) granted(now int64, a *arrival, queued bool) {
 	}
 }
 
-func (s *stats) rejected(now int64, _ *arrival, st *step) {
+func (s *stats) rejected(now int64, _ *request, st *step) {
 	s.Rejected++
 	if s.perKey {
 		k := s.key(st.id)
@@ -77,7 +81,7 @@ func (s *stats) rejected(now int64, _ *arrival, st *step) {
 	}
 }
 
-// peak finds the busiest second; instants do not decrease.
+// peak finds the busiest second. Instants do not decrease.
 type peak struct {
 	second    int64
 	now, most int
@@ -91,7 +95,7 @@ func (p *peak) add(at int64) {
 	p.most = max(p.most, p.now)
 }
 
-// quantiles keeps waits: exactly while they are few, and then in classes that are a thousandth wide.
+// quantiles has waits: each of them while they are few, and then their number in classes that are a thousandth wide.
 type quantiles struct {
 	exact   []int64
 	classes map[int64]int // from the wait, rounded up to its class
@@ -117,7 +121,7 @@ func (q *quantiles) add(d int64) {
 	}
 }
 
-// class rounds up to at most a thousandth more.
+// class rounds up, by at most a thousandth.
 func class(d int64) int64 {
 	width := int64(1)
 	for d/width >= 2000 {
@@ -126,7 +130,7 @@ func class(d int64) int64 {
 	return (d + width - 1) / width * width
 }
 
-// at returns the wait that a share of all does not exceed, by the nearest rank.
+// at returns the quantile of a share, by the nearest rank.
 func (q *quantiles) at(share float64) time.Duration {
 	if q.n == 0 {
 		return 0
@@ -150,7 +154,7 @@ func (q *quantiles) at(share float64) time.Duration {
 	return time.Duration(q.most)
 }
 
-// series is how it went over time, in a bounded number of bins: when they are used up, each two become one.
+// series is the counts over time, in a bounded number of bins: when there are too many, each two become one.
 type series struct {
 	width  int64
 	bins   []bin
@@ -183,7 +187,7 @@ func (s *series) at(now int64) *bin {
 	return &s.bins[now/s.width]
 }
 
-// queue changes the number of those that wait; a bin has the largest.
+// queue changes the number of waiting requests. A bin has the largest.
 func (s *series) queue(now int64, by int) {
 	b := s.at(now)
 	s.queued += by

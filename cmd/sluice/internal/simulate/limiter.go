@@ -8,24 +8,24 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// instance is one limiter in virtual time: that of one key of one step. Instants are nanoseconds since the first
-// request, at which windows are anchored.
-type instance struct {
+// limiter is one limiter in virtual time: that of one key of one rule. Instants are nanoseconds since the first request,
+// at which windows are anchored.
+type limiter struct {
 	machine.Machine[*visit]
 
-	alarm  int64  // the instant of the earliest event that is to look at the queue
+	alarm  int64  // the instant of the earliest event that will look at the queue
 	grants uint64 // numbers them, for refunds
 }
 
-// terms returns what a machine has to know of a limit, from the options that core would have.
+// terms returns a limit as a machine wants it, from the options that core would have.
 func terms(l spec.Limit) (*machine.Terms, error) {
-	limiter, err := l.New("")
+	made, err := l.New("")
 	if err != nil {
 		return nil, err
 	}
 	t := new(machine.Terms)
 	order := core.OldestFirst
-	switch l := limiter.(type) {
+	switch l := made.(type) {
 	case *core.ConcurrencyLimiter:
 		o := l.Options()
 		t.Kind, t.Limit, t.QueueLimit, order = machine.Concurrency, o.PermitLimit, o.QueueLimit, o.QueueOrder
@@ -50,8 +50,8 @@ func terms(l spec.Limit) (*machine.Terms, error) {
 	return t, nil
 }
 
-func newInstance(t *machine.Terms) *instance {
-	m := &instance{alarm: machine.Never}
+func newLimiter(t *machine.Terms) *limiter {
+	m := &limiter{alarm: machine.Never}
 	switch t.Kind {
 	case machine.TokenBucket:
 		m.Start(new(machine.Bucket), t, 0)
@@ -63,8 +63,8 @@ func newInstance(t *machine.Terms) *instance {
 	return m
 }
 
-// grant notes a grant, as a refund will want it.
-func (m *instance) grant(now int64) machine.Grant {
+// grant returns the latest grant as a refund wants it.
+func (m *limiter) grant(now int64) machine.Grant {
 	m.grants++
 	g := machine.Grant{Number: m.grants, Permits: 1, At: now}
 	if b, ok := m.Account().(*machine.Bucket); ok {
@@ -74,7 +74,7 @@ func (m *instance) grant(now int64) machine.Grant {
 }
 
 // giveBack undoes a grant: a refund of a rate, a release of what was held.
-func (m *instance) giveBack(now int64, g machine.Grant) {
+func (m *limiter) giveBack(now int64, g machine.Grant) {
 	if m.Terms().Kind == machine.Concurrency {
 		m.Release(now, g.Permits)
 	} else {
@@ -83,8 +83,8 @@ func (m *instance) giveBack(now int64, g machine.Grant) {
 	}
 }
 
-// scaled returns a limit times a factor, 2, 1 or a half; its queue stays. A bucket's permits that have no whole half come in
-// twice the time; what has none else is rounded down, to 1 at least.
+// scaled returns a limit times a factor, 2, 1 or a half; its queue stays. Half of an odd rate of a bucket is the same
+// permits in twice the time; any other half is rounded down, to at least 1.
 func scaled(l spec.Limit, factor float64) spec.Limit {
 	times := func(n int) int {
 		v := float64(n) * factor

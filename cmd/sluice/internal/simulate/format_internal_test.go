@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestAccessLog(t *testing.T) {
@@ -16,20 +17,20 @@ func TestAccessLog(t *testing.T) {
 	}{
 		{
 			`127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326 "http://x/" "Mozilla/4.08 [en]"`,
-			record{at: at, status: 200, client: []byte("127.0.0.1"), user: []byte("- frank")[2:], method: []byte("GET"), path: []byte("/a?b"), referer: []byte("http://x/"), agent: []byte("Mozilla/4.08 [en]")},
+			record{at: at, status: 200, client: []byte("127.0.0.1"), user: []byte("frank"), method: []byte("GET"), path: []byte("/a?b"), referer: []byte("http://x/"), agent: []byte("Mozilla/4.08 [en]")},
 			true,
 		},
 		{
 			`::1 - - [10/Oct/2000:13:55:36 -0700] "POST /x HTTP/2.0" 404 -`,
-			record{at: at, status: 404, client: []byte("::1"), user: []byte("-"), method: []byte("POST"), path: []byte("/x")},
+			record{at: at, status: 404, client: []byte("::1"), method: []byte("POST"), path: []byte("/x")},
 			true,
 		},
 		{
 			`h - - [10/Oct/2000:20:55:36 +0000] "GET /a\"b HTTP/1.1" 500 0 "-" "say \"hi\""`,
-			record{at: at, status: 500, client: []byte("h"), user: []byte("-"), method: []byte("GET"), path: []byte(`/a\"b`), referer: []byte("-"), agent: []byte(`say \"hi\"`)},
+			record{at: at, status: 500, client: []byte("h"), method: []byte("GET"), path: []byte(`/a\"b`), agent: []byte(`say \"hi\"`)},
 			true,
 		},
-		{`h - - [10/Oct/2000:20:55:36 +0000] "-" 400 0`, record{at: at, status: 400, client: []byte("h"), user: []byte("-"), method: []byte("-")}, true},
+		{`h - - [10/Oct/2000:20:55:36 +0000] "-" 400 0`, record{at: at, status: 400, client: []byte("h")}, true},
 		{line: ``},
 		{line: `h`},
 		{line: `h - - [yesterday] "GET / HTTP/1.1" 200 1`},
@@ -44,6 +45,65 @@ func TestAccessLog(t *testing.T) {
 			if ok := p.parse([]byte(test.line), &r); assert.Equal(t, test.ok, ok) && ok {
 				assert.Equal(t, test.want, r)
 			}
+		})
+	}
+}
+
+// TestFormats parses a line of each other format, after the lines before it.
+func TestFormats(t *testing.T) {
+	at := time.Date(2018, 7, 2, 22, 23, 1, 0, time.UTC).UnixNano()
+	for _, test := range []struct {
+		name, before, line string
+		want               record
+	}{
+		{
+			"virtual host", "", `example.com:443 ::1 - - [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5 "-" "curl"`,
+			record{at: at, status: 200, client: []byte("::1"), host: []byte("example.com:443"), method: []byte("GET"), path: []byte("/a"), agent: []byte("curl")},
+		},
+		{
+			"virtual host without port", "", `example.com 192.0.2.1 - alice smith [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5`,
+			record{at: at, status: 200, client: []byte("192.0.2.1"), user: []byte("alice smith"), host: []byte("example.com"), method: []byte("GET"), path: []byte("/a")},
+		},
+		{
+			"user with a space", "", `::1 - alice smith [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5`,
+			record{at: at, status: 200, client: []byte("::1"), user: []byte("alice smith"), method: []byte("GET"), path: []byte("/a")},
+		},
+		{
+			"HAProxy", "", `2001:db8::1:33317 [02/Jul/2018:22:23:01.000] in be/srv 10/0/30/69/+109 -1 2750 - - ---- 1/1/1/1/0 0/0 "GET https://example.com:443/a?b HTTP/2.0"`,
+			record{at: at, took: 109e6, client: []byte("2001:db8::1"), host: []byte("example.com"), method: []byte("GET"), path: []byte("/a?b")},
+		},
+		{
+			"ALB", "", `h2 2018-07-02T22:23:03Z app/x 192.0.2.1:2817 10.0.0.1:80 0.5 1 0.25 200 200 0 57 "GET https://www.example.com:443 HTTP/2.0" "say \"hi\"" - - - "-" "tls.example.com" "-" 1 2018-07-02T22:23:01Z "forward"`,
+			record{at: at, took: 175e7, status: 200, client: []byte("192.0.2.1"), host: []byte("tls.example.com"), method: []byte("GET"), path: []byte("/"), agent: []byte(`say \"hi\"`)},
+		},
+		{
+			"Classic Load Balancer", "", `2018-07-02T22:23:01Z elb [2001:db8::1]:2817 - -1 -1 -1 503 0 0 57 "GET http://example.com:80/a HTTP/1.1" "-" - -`,
+			record{at: at, status: 503, client: []byte("2001:db8::1"), host: []byte("example.com"), method: []byte("GET"), path: []byte("/a")},
+		},
+		{
+			"CloudFront", "#Fields: date time c-ip cs(Host) x-host-header cs-uri-stem sc-status time-taken",
+			"2018-07-02\t22:23:01\t192.0.2.1\td1.cloudfront.net\texample.com\t/a\t200\t1.5",
+			record{at: at, took: 15e8, status: 200, client: []byte("192.0.2.1"), host: []byte("example.com"), path: []byte("/a")},
+		},
+		{
+			"IIS", "#Fields: date time cs-method cs-uri-stem cs-username c-ip cs(User-Agent) cs(Referer) sc-status time-taken",
+			"2018-07-02 22:23:01 GET /a - 192.0.2.1 a+b - 404 1500",
+			record{at: at, took: 15e8, status: 404, client: []byte("192.0.2.1"), method: []byte("GET"), path: []byte("/a"), agent: []byte("a+b")},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			local := time.Local
+			time.Local = time.UTC // HAProxy's times have no zone
+			t.Cleanup(func() { time.Local = local })
+			j, err := newJSONLines("")
+			require.NoError(t, err)
+			d := newDetector(j)
+			var r record
+			if test.before != "" {
+				require.False(t, d.parse([]byte(test.before), &r))
+			}
+			require.True(t, d.parse([]byte(test.line), &r))
+			assert.Equal(t, test.want, r)
 		})
 	}
 }
@@ -64,6 +124,11 @@ func TestJSONLines(t *testing.T) {
 		{`{"time":2,"time":3,"key":"a","key":"b"}`, "", 2e9, 0, "a", true},
 		{`{"t":2,"a":{"b.c":"x"}}`, `time=t,duration=t,key=a.b\.c`, 2e9, 2e9, "x", true},
 		{`{"t\u0069me":2,"key":"\u00e9"}`, "", 2e9, 0, "\u00e9", true},
+		{`{"t":1748779200500000,"took":30}`, "time=t,duration=took:ms", at, 30e6, "", true},
+		{`{"t":1748779200500000000,"took":"30"}`, "time=t,duration=took:us", at, 30e3, "", true},
+		{`{"time":1,"StartUTC":"2025-06-01T12:00:00.5Z","Duration":30000000}`, "", at, 30e6, "", true},
+		{`{"ts":1748779200.5,"request":{"duration":7},"duration":0.25}`, "", at, 250e6, "", true},
+		{`{"ts":1748779200.5,"duration":null,"key":"-"}`, "", at, 0, "", true},
 		{`{"time":"soon"}`, "", 0, 0, "", false},
 		{`{"other":1}`, "", 0, 0, "", false},
 		{`{"time":1,"duration":-1}`, "", 0, 0, "", false},
@@ -73,7 +138,7 @@ func TestJSONLines(t *testing.T) {
 		{`[1]`, "", 0, 0, "", false},
 	} {
 		t.Run(test.line, func(t *testing.T) {
-			p, err := parseFields(test.fields)
+			p, err := newJSONLines(test.fields)
 			assert.NoError(t, err)
 			var r record
 			if ok := p.parse([]byte(test.line), &r); assert.Equal(t, test.ok, ok) && ok {
@@ -96,9 +161,9 @@ func TestFormatIsFoundOut(t *testing.T) {
 		{[]string{`{"msg":"begun"}`, access, access}, 2},
 		{[]string{"", "nonsense"}, 0},
 	} {
-		j, err := parseFields("")
+		j, err := newJSONLines("")
 		assert.NoError(t, err)
-		e, read := &either{json: j}, 0
+		e, read := newDetector(j), 0
 		for _, line := range test.lines {
 			if e.parse([]byte(line), new(record)) {
 				read++
@@ -108,8 +173,8 @@ func TestFormatIsFoundOut(t *testing.T) {
 	}
 }
 
-// FuzzAccessLog: whatever a line says, it is read or not; what is read has a time that a log can say.
-func FuzzAccessLog(f *testing.F) {
+// FuzzFormats parses any line twice in each format, to the same record.
+func FuzzFormats(f *testing.F) {
 	f.Add([]byte(`127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326 "http://x/" "Mozilla/4.08 [en]"`))
 	f.Add([]byte(`h - - [10/Oct/2000:20:55:36 +0000] "GET /a\"b`))
 	for _, line := range []string{
@@ -121,19 +186,22 @@ func FuzzAccessLog(f *testing.F) {
 		`{"level":"info","ts":1763706324.512,"logger":"http.log.access","request":{"remote_ip":"192.0.2.7","method":"GET","host":"example.com","uri":"/a?b=c"},"duration":0.0123,"status":200}`,
 		`{"time":"2026-11-21T06:25:24.123456789+01:00","duration":"1h2m3.5s","status":"200","key":null,"path":["a"]}`,
 		`{"time":1763706324512,"duration":1e-9}`,
+		`Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html HTTP/1.1"`,
+		`https 2018-07-02T22:23:00.186641Z app/x 192.168.131.39:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/ HTTP/1.1" "curl/7.46.0" - - - "-" "-" "-" 1 2018-07-02T22:22:48.364000Z "forward"`,
+		"#Fields: date time c-ip time-taken",
 	} {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		j, err := parseFields("")
+		j, err := newJSONLines("")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range []parser{&accessLog{}, j} {
+		for _, p := range newDetector(j).candidates {
 			var first, again record
 			ok := p.parse(line, &first)
-			if ok != p.parse(line, &again) { // the second time the minute is known
-				t.Fatal("once read, once not")
+			if ok != p.parse(line, &again) {
+				t.Fatal("once parsed, once not")
 			}
 			if ok {
 				assert.Equal(t, first, again)

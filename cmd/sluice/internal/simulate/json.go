@@ -1,0 +1,284 @@
+package simulate
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+)
+
+// field is a part of a record that a JSON object may have.
+type field uint8
+
+const (
+	timeField field = iota
+	durationField
+	statusField
+	keyField
+	clientField
+	userField
+	hostField
+	methodField
+	pathField
+	refererField
+	agentField
+	fieldCount
+)
+
+// fieldNames are those of --fields.
+var fieldNames = [fieldCount]string{"time", "duration", "status", "key", "client", "user", "host", "method", "path", "referer", "agent"}
+
+// source says where a field may be found.
+type source struct {
+	field field
+	rank  int // of several sources of a field that an object has, the least counts
+	unit  time.Duration
+}
+
+// knownPaths are where the fields are if --fields does not say: under their own names, or where Traefik, Caddy and nginx
+// (under the names of its variables) have them. The first that an object has counts.
+var knownPaths = [fieldCount]string{
+	timeField:     "StartUTC time ts timestamp @timestamp msec time_iso8601",
+	durationField: "duration Duration:ns request_time",
+	statusField:   "status DownstreamStatus",
+	keyField:      "key",
+	clientField:   "client ClientHost request.client_ip request.remote_ip remote_addr",
+	userField:     "user ClientUsername user_id remote_user",
+	hostField:     "host RequestHost request.host http_host",
+	methodField:   "method RequestMethod request.method request_method",
+	pathField:     "path RequestPath request.uri request_uri",
+	refererField:  "referer request_Referer http_referer",
+	agentField:    "agent request_User-Agent http_user_agent",
+}
+
+// jsonLines parses lines that are JSON objects, in one pass but for paths that are more than names.
+type jsonLines struct {
+	tree     *member
+	deep     map[string][]source // by gjson path
+	timeless int                 // objects without a time
+}
+
+// member is what a name in an object is: sources, or an object that has them.
+type member struct {
+	sources []source
+	inside  map[string]*member
+}
+
+// newJSONLines reads time=ts,key=client.id,duration=took:ms.
+func newJSONLines(text string) (*jsonLines, error) {
+	paths := knownPaths
+	if text != "" {
+		for pair := range strings.SplitSeq(text, ",") {
+			name, path, ok := strings.Cut(pair, "=")
+			f := fieldOf(name)
+			if !ok || f == fieldCount || path == "" || strings.Contains(path, " ") {
+				return nil, cli.Usage("--fields %q, want pairs such as time=ts,key=client,duration=took:ms; %q is none", text, pair)
+			}
+			paths[f] = path
+			for known := range strings.FieldsSeq(knownPaths[f]) {
+				if strings.HasPrefix(known, path+":") {
+					paths[f] = known // the unit is known too
+				}
+			}
+		}
+	}
+	j := &jsonLines{tree: new(member), deep: make(map[string][]source)}
+	for f, list := range paths {
+		for rank, path := range strings.Fields(list) {
+			j.add(path, source{field: field(f), rank: rank, unit: time.Second})
+		}
+	}
+	return j, nil
+}
+
+func fieldOf(name string) field {
+	for f, n := range fieldNames {
+		if n == name {
+			return field(f)
+		}
+	}
+	return fieldCount
+}
+
+// units may follow the path of a duration.
+var units = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
+
+func (j *jsonLines) add(path string, s source) {
+	if i := strings.LastIndexByte(path, ':'); i > 0 && s.field == durationField {
+		if unit, ok := units[path[i+1:]]; ok {
+			path, s.unit = path[:i], unit
+		}
+	}
+	if !isNames(path) {
+		j.deep[path] = append(j.deep[path], s)
+		return
+	}
+	m := j.tree
+	for name := range strings.SplitSeq(path, ".") {
+		if m.inside == nil {
+			m.inside = make(map[string]*member)
+		}
+		if m.inside[name] == nil {
+			m.inside[name] = new(member)
+		}
+		m = m.inside[name]
+	}
+	m.sources = append(m.sources, s)
+}
+
+// isNames reports whether a path of gjson is nothing but names with dots between them.
+func isNames(path string) bool {
+	for name := range strings.SplitSeq(path, ".") {
+		if _, err := strconv.Atoi(name); err == nil || name == "" { // an index into an array
+			return false
+		}
+		for i, c := range name {
+			letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+			if !letter && c != '_' && c != '-' && (c != '@' || i > 0 || name != "@timestamp") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (j *jsonLines) parse(line []byte, r *record) bool {
+	*r = record{}
+	if !gjson.ValidBytes(line) {
+		return false
+	}
+	whole := gjson.ParseBytes(line)
+	if !whole.IsObject() {
+		return false
+	}
+	p := objectParser{r: r, ok: true}
+	p.walk(whole, j.tree)
+	for path, sources := range j.deep {
+		p.read(sources, whole.Get(path))
+	}
+	if p.seen[timeField] == 0 {
+		j.timeless++
+		return false
+	}
+	return p.ok
+}
+
+// objectParser reads one object.
+type objectParser struct {
+	r    *record
+	seen [fieldCount]int // 1 and the rank of what was read; 0: nothing
+	ok   bool            // all that was read could be right
+}
+
+func (p *objectParser) walk(object gjson.Result, m *member) {
+	object.ForEach(func(name, v gjson.Result) bool {
+		if next := m.inside[name.Str]; next != nil {
+			if len(next.sources) > 0 {
+				p.read(next.sources, v)
+			}
+			if next.inside != nil && v.IsObject() {
+				p.walk(v, next)
+			}
+		}
+		return p.ok
+	})
+}
+
+// read reads a value, unless a better source has been read, or the same: of a name that an object has twice the first
+// counts.
+func (p *objectParser) read(sources []source, v gjson.Result) {
+	if v.Type == gjson.Null { // not there, too
+		return
+	}
+	for _, s := range sources {
+		if seen := p.seen[s.field]; seen == 0 || seen > s.rank+1 {
+			p.seen[s.field] = s.rank + 1
+			p.ok = p.r.set(s, v) && p.ok
+		}
+	}
+}
+
+// set sets a field, and reports false if the value cannot be right.
+func (r *record) set(s source, v gjson.Result) (ok bool) {
+	text := func(to *[]byte) { *to = known([]byte(v.String())) }
+	switch s.field {
+	case timeField:
+		r.at, ok = jsonTime(v)
+		return ok
+	case durationField:
+		r.took, ok = jsonDuration(v, s.unit)
+		return ok
+	case statusField:
+		r.status = int(v.Int())
+	case keyField:
+		text(&r.key)
+	case clientField:
+		text(&r.client)
+	case userField:
+		text(&r.user)
+	case hostField:
+		text(&r.host)
+	case methodField:
+		text(&r.method)
+	case pathField:
+		text(&r.path)
+	case refererField:
+		text(&r.referer)
+	case agentField:
+		text(&r.agent)
+	}
+	return true
+}
+
+// jsonTime reads a time: RFC 3339, that of access logs, or a Unix time.
+func jsonTime(v gjson.Result) (int64, bool) {
+	if v.Type == gjson.Number {
+		return unixTime(v.Num)
+	}
+	text := v.String()
+	for _, layout := range []string{time.RFC3339Nano, logTime, time.DateTime} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UnixNano(), true
+		}
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, false
+	}
+	return unixTime(n)
+}
+
+// unixTime returns the nanoseconds of a Unix time in seconds, milliseconds, microseconds or nanoseconds. The size tells
+// which: as seconds, 1e11 is in the year 5138; as milliseconds, in 1973.
+func unixTime(n float64) (int64, bool) {
+	unit := float64(time.Second)
+	for limit := 1e11; math.Abs(n) >= limit && unit > 1; limit *= 1000 {
+		unit /= 1000
+	}
+	if !(math.Abs(n) < math.MaxInt64/unit) {
+		return 0, false
+	}
+	whole, part := math.Modf(n)
+	return int64(whole)*int64(unit) + int64(math.Round(part*unit)), true
+}
+
+// jsonDuration reads a duration: a number of the unit, or text such as 250ms.
+func jsonDuration(v gjson.Result, unit time.Duration) (int64, bool) {
+	n := v.Num
+	if v.Type != gjson.Number {
+		text := v.String()
+		if d, err := time.ParseDuration(text); err == nil {
+			return int64(d), d >= 0
+		}
+		var err error
+		if n, err = strconv.ParseFloat(text, 64); err != nil {
+			return 0, false
+		}
+	}
+	ns := n * float64(unit)
+	return int64(math.Round(ns)), ns >= 0 && ns < 1e18
+}
