@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -135,7 +137,83 @@ func TestWaitLosesItsPermit(t *testing.T) {
 	assert.True(t, gone(t, group))
 }
 
-// TestWaitWhileRedisGoes: who waits does not wait for a server that is gone.
+// inLine returns when so many processes are in line.
+func inLine(t *testing.T, url string, want int64) {
+	t.Helper()
+	o, err := redis.ParseURL(url)
+	require.NoError(t, err)
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	require.Eventually(t, func() bool {
+		n, err := c.ZCard(t.Context(), "sluice/{k}/line").Result()
+		return err == nil && n == want
+	}, time.Minute, 2*time.Millisecond)
+}
+
+// TestWaitInOrder: processes get the permit in the order in which they came, and one that is killed holds up nobody.
+func TestWaitInOrder(t *testing.T) {
+	url, _ := redisServer(t)
+	dir := programs(t)
+	log := filepath.Join(t.TempDir(), "log")
+	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
+	require.Equal(t, "run", holder.line(holder.out))
+	var waiting []*started
+	for i := range 10 {
+		waiting = append(waiting, start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--",
+			"sh", "-c", fmt.Sprintf("echo %d >>%s", i, log)))
+		inLine(t, url, int64(i+1))
+	}
+	for _, i := range []int{0, 4} {
+		waiting[i].signal(syscall.SIGKILL)
+	}
+	require.NoError(t, holder.in.Close())
+	for i, s := range waiting {
+		if status, _, errs := s.ends(); i != 0 && i != 4 {
+			assert.Equal(t, 0, status, "%s", errs)
+		}
+	}
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	assert.Equal(t, strings.Fields("1 2 3 5 6 7 8 9"), strings.Fields(string(text)))
+	inLine(t, url, 0)
+}
+
+// TestWaitLeavesLine: an interrupted process leaves the line at once.
+func TestWaitLeavesLine(t *testing.T) {
+	url, _ := redisServer(t)
+	dir := programs(t)
+	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
+	require.Equal(t, "run", holder.line(holder.out))
+	for n := range int64(2) { // the first in line, and one behind it
+		s := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1")
+		inLine(t, url, 1+n)
+		if n == 1 {
+			s.signal(syscall.SIGTERM)
+			status, _, _ := s.ends()
+			assert.Equal(t, 143, status)
+			inLine(t, url, 1)
+		}
+	}
+}
+
+// TestWaitKilled: a command does not outlive the process that has its permit.
+func TestWaitKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT TESTED: only Linux can do that")
+	}
+	url, _ := redisServer(t)
+	dir := programs(t)
+	s := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "--ttl", "500ms", "concurrency 1", "--", "sh", "-c", "echo $$; exec sleep 1h")
+	group, err := strconv.Atoi(s.line(s.out))
+	require.NoError(t, err)
+	s.signal(syscall.SIGKILL)
+	require.Eventually(t, func() bool { return gone(t, group) }, time.Minute, 2*time.Millisecond)
+	next := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1")
+	status, _, errs := next.ends()
+	assert.Equal(t, 0, status, "%s", errs)
+}
+
+// TestWaitWhileRedisGoes: a wait ends when the server is gone.
 func TestWaitWhileRedisGoes(t *testing.T) {
 	url, redis := redisServer(t)
 	dir := programs(t)
@@ -146,7 +224,7 @@ func TestWaitWhileRedisGoes(t *testing.T) {
 	status, out, errs := s.ends()
 	assert.Equal(t, 1, status)
 	assert.Empty(t, out)
-	assert.Contains(t, errs, "away")
+	assert.Contains(t, errs, "redis is unreachable: ")
 	holder.signal(syscall.SIGTERM)
 	_, _, _ = holder.ends()
 }

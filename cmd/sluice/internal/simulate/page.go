@@ -70,7 +70,7 @@ type line struct {
 	value func(bin) float64
 }
 
-// chart draws lines over time.
+// chart draws lines over the time since the first request, in hours, minutes and seconds.
 func (s *series) chart(title string, lines []line) (template.HTML, error) {
 	values := make([][]float64, len(lines))
 	names := make([]string, len(lines))
@@ -86,13 +86,14 @@ func (s *series) chart(title string, lines []line) (template.HTML, error) {
 	}
 	instants := make([]string, len(values[0]))
 	for i := range instants {
-		instants[i] = (time.Duration(i) * time.Duration(s.width)).String()
+		at := int64(i) * s.width / int64(time.Second)
+		instants[i] = fmt.Sprintf("%d:%02d:%02d", at/3600, at/60%60, at%60)
 	}
 	o := charts.NewLineChartOptionWithData(values)
 	o.Theme = charts.GetTheme(charts.ThemeLight).WithSeriesColors(colors)
 	o.Title.Text, o.Legend.SeriesNames = title, names
 	o.Symbol.Shape, o.LineStrokeWidth = charts.SymbolNone, 1.2
-	o.XAxis.Labels, o.XAxis.LabelCount = instants, 9
+	o.XAxis.Labels, o.XAxis.LabelCount = instants, 8
 	o.YAxis = []charts.YAxisOption{{Min: new(0.0)}}
 	p := painter(300)
 	return svg(p, p.LineChart(o))

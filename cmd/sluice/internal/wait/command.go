@@ -1,9 +1,11 @@
-// Package wait takes a permit of a limit that machines share, and runs a command under it.
+// Package wait is the command sluice wait: it takes a permit of a limit that machines share through Redis, and runs a
+// command while it has it.
 package wait
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -25,13 +27,16 @@ const examples = `  sluice wait --redis redis://cache:6379/0 --key deploy "concu
   sluice wait --redis redis://cache:6379/0 --key mail 10/m -- sendmail -t < letter
   sluice wait --redis redis://cache:6379/0 --key report --try 1/h || exit 0`
 
-// Exit statuses, beside those of the command.
+// Exit statuses that are not the command's.
 const (
-	refused    = 75 // EX_TEMPFAIL of sysexits.h
-	cannotRun  = 126
-	notFound   = 127
-	bySignal   = 128 // and its number
-	budget     = 5 * time.Second
+	rejected  = 75 // EX_TEMPFAIL of sysexits.h
+	cannotRun = 126
+	notFound  = 127
+	bySignal  = 128 // and its number
+)
+
+const (
+	budget     = 5 * time.Second // of one answer of the server
 	leastTTL   = 10 * time.Millisecond
 	defaultTTL = 30 * time.Second
 )
@@ -43,16 +48,24 @@ func New() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wait --redis URL --key NAME SPEC [-- COMMAND [ARG...]]",
 		Short: "Wait for a permit of a limit that machines share",
-		Long: `Wait takes a permit of the limit SPEC that all who name the same --key share, on any
-machine, and then runs COMMAND, if there is one. The permit is given back at its end.
+		Long: `Wait takes a permit of the limit SPEC that all processes with the same --key share, on
+any machine, and then runs COMMAND, if there is one. The permit is released when COMMAND
+ends. Waiting processes are served in the order in which they came; --try does not stand
+in line.
 
-Permits of "concurrency N" are held while COMMAND runs, and renewed meanwhile. If that
-fails for longer than --ttl, others may get them: COMMAND is ended then, with all that
-it has started.
+A permit of "concurrency N" is held while COMMAND runs, and renewed every third of --ttl.
+If it cannot be renewed for --ttl, others may get it: COMMAND is ended then, with all that
+it has started. If wait itself is killed (kill -9), its permit is another's after --ttl at
+most. On Linux COMMAND is killed then too, but not what it has started; elsewhere it goes
+on, beside the next one.
+
+A Redis server that restarts without its data has forgotten who holds permits. Until the
+holders have noticed, for a third of --ttl, others may be let in beside them, as may be
+after a failover. With "appendonly yes" and "appendfsync always" a restart forgets nothing.
 
 The exit status is that of COMMAND: 128 and the signal's number if one ended it, 127 if it
-is not found, 126 if it cannot be run. Else it is 0, 75 if --try is refused, and 1 if
-Redis is away or the permit is lost.`,
+is not found, 126 if it cannot be run. Else it is 0, 75 if --try is rejected, and 1 if
+Redis is unreachable or the permit is lost.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.read(c.ArgsLenAtDash(), args, time.Duration(ttl)); err != nil {
@@ -63,10 +76,10 @@ Redis is away or the permit is lost.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&o.redis, "redis", "", "the limit is on the server at `URL`: redis://HOST:PORT/DB")
-	s.StringVar(&o.key, "key", "", "it is called `NAME` there")
-	s.BoolVar(&o.try, "try", false, "do not wait: exit with status 75 if there is no permit now")
-	s.Var(&ttl, "ttl", "a permit that is not renewed for so long is lost")
+	s.StringVar(&o.redis, "redis", "", "the server at `URL`: redis://HOST:PORT/DB")
+	s.StringVar(&o.key, "key", "", "the limit's `NAME` on the server")
+	s.BoolVar(&o.try, "try", false, "do not wait: exit with status 75 if no permit is available now")
+	s.Var(&ttl, "ttl", "how long a permit lives that is not renewed")
 	return c
 }
 
@@ -79,7 +92,7 @@ type options struct {
 	command    []string // none: the permit is all
 }
 
-// read reads the arguments, of which the first dash stand before "--".
+// read reads the arguments; dash of them come before "--", or all if it is below 0.
 func (o *options) read(dash int, args []string, ttl time.Duration) (err error) {
 	if dash >= 0 {
 		if args, o.command = args[:dash], args[dash:]; len(o.command) == 0 {
@@ -105,7 +118,7 @@ func (o *options) read(dash int, args []string, ttl time.Duration) (err error) {
 		return cli.Usage("%s", strings.TrimPrefix(err.Error(), "spec: "))
 	}
 	if o.limit.Kind != spec.Unlimited {
-		o.limit.Queue = math.MaxInt // whoever waits does so for as long as it takes
+		o.limit.Queue = math.MaxInt // a wait has no bound
 	}
 	return nil
 }
@@ -133,7 +146,7 @@ func (o *options) run(ctx context.Context) error {
 		Key: o.key, TTL: o.ttl, Ahead: 1,
 		OnState: func(up bool, err error) {
 			if !up {
-				cancel(&awayError{err})
+				cancel(fmt.Errorf("%w: %w", shared.ErrUnreachable, err))
 			}
 		},
 	})
@@ -143,7 +156,7 @@ func (o *options) run(ctx context.Context) error {
 	if c, ok := l.(interface{ Close() error }); ok {
 		defer func() { _ = c.Close() }()
 	}
-	lease, err := o.acquire(ctx, cancel, l, signals)
+	lease, err := o.acquire(ctx, cancel, store, l, signals)
 	if err != nil {
 		return err
 	}
@@ -154,19 +167,14 @@ func (o *options) run(ctx context.Context) error {
 	return o.under(redislimit.Context(context.WithoutCancel(ctx), lease), path, signals)
 }
 
-// awayError is why nobody waits any longer.
-type awayError struct{ error }
-
-func (e *awayError) Error() string { return "redis is away: " + e.error.Error() }
-
-func (e *awayError) Unwrap() error { return e.error }
-
 // acquire takes a permit, unless a signal comes first.
-func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l core.Limiter, signals <-chan os.Signal) (core.Lease, error) {
+func (o *options) acquire(
+	ctx context.Context, cancel context.CancelCauseFunc, store *shared.Store, l core.Limiter, signals <-chan os.Signal,
+) (core.Lease, error) {
 	if o.try {
 		lease := l.TryAcquire(1)
 		if errors.Is(lease.Err(), core.ErrRejected) && !errors.Is(lease.Err(), redislimit.ErrStore) {
-			return lease, cli.Exit(refused, lease.Err())
+			return lease, cli.Exit(rejected, lease.Err())
 		}
 		return lease, lease.Err()
 	}
@@ -176,14 +184,11 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		lease, err := l.Acquire(ctx, 1)
+		lease, err := o.acquireInLine(ctx, store, l)
 		answers <- answer{lease, err}
 	}()
 	select {
 	case a := <-answers:
-		if away, ok := errors.AsType[*awayError](context.Cause(ctx)); ok && a.err != nil {
-			a.err = away
-		}
 		return a.lease, a.err
 	case s := <-signals:
 		cancel(nil)
@@ -191,6 +196,22 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l
 		a.lease.Release()
 		return core.Lease{}, cli.Exit(bySignal+number(s), errors.New("interrupted while it waited"))
 	}
+}
+
+// acquireInLine takes a permit when it is this process' turn.
+func (o *options) acquireInLine(ctx context.Context, store *shared.Store, l core.Limiter) (core.Lease, error) {
+	if o.limit.Kind != spec.Unlimited {
+		leave, err := store.Line(ctx, o.key)
+		if err != nil {
+			return core.Lease{}, err
+		}
+		defer leave()
+	}
+	lease, err := l.Acquire(ctx, 1)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, shared.ErrUnreachable) {
+		err = cause
+	}
+	return lease, err
 }
 
 func number(s os.Signal) int {
@@ -207,7 +228,7 @@ func statusOfStart(err error) int {
 	return cannotRun
 }
 
-// withoutPassword returns a URL without what stands before its host.
+// withoutPassword returns a URL without what comes before its host.
 func withoutPassword(url string) string {
 	if at := strings.LastIndexByte(url, '@'); at >= 0 {
 		return "..." + url[at:]

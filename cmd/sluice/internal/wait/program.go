@@ -4,29 +4,23 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
+	"syscall"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// under runs the command for as long as ctx, which is the lease's. Signals go to all of its group.
+// under runs the command as long as ctx, which is the lease's. Signals go to all of its group.
 func (o *options) under(ctx context.Context, path string, signals <-chan os.Signal) error {
 	attr, back := group.Foreground()
 	defer back()
-	p, err := os.StartProcess(path, o.command, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: attr})
+	dieTogether(attr)
+	p, ended, err := start(path, o.command, attr)
 	if err != nil {
 		return cli.Exit(statusOfStart(err), err)
 	}
-	type ending struct {
-		state *os.ProcessState
-		err   error
-	}
-	ended := make(chan ending, 1)
-	go func() {
-		state, err := p.Wait()
-		ended <- ending{state, err}
-	}()
 	for {
 		select {
 		case e := <-ended:
@@ -50,4 +44,30 @@ func (o *options) under(ctx context.Context, path string, signals <-chan os.Sign
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// ending is how a program ended.
+type ending struct {
+	state *os.ProcessState
+	err   error
+}
+
+// start starts a program, which shares the standard files.
+func start(path string, command []string, attr *syscall.SysProcAttr) (*os.Process, <-chan ending, error) {
+	type start struct {
+		program *os.Process
+		err     error
+	}
+	started, ended := make(chan start, 1), make(chan ending, 1)
+	go func() {
+		runtime.LockOSThread() // for dieTogether; the thread ends after the program
+		p, err := os.StartProcess(path, command, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: attr})
+		started <- start{p, err}
+		if err == nil {
+			state, err := p.Wait()
+			ended <- ending{state, err}
+		}
+	}()
+	s := <-started
+	return s.program, ended, s.err
 }

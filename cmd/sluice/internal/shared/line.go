@@ -1,0 +1,132 @@
+package shared
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A line is a queue of processes on the server, so that they are served in the order in which they came. It is two sorted
+// sets: the members by arrival, and by when they were last seen. A member that was not seen for a second is gone. When
+// the first leaves, the server publishes the next one's name.
+const (
+	seenEvery = 250 * time.Millisecond
+	goneAfter = time.Second
+	mostFails = 3 // in a row, until the server of a waiting process counts as unreachable
+)
+
+//go:embed line.lua
+var lineSource string
+
+var lineScript = redis.NewScript(lineSource)
+
+// ErrUnreachable is what the error of a server that does not answer matches.
+var ErrUnreachable = errors.New("redis is unreachable")
+
+// Line waits until this process is the first of those in line for the key. If err is nil it stays the first until it calls
+// leave. The error is that of ctx or matches [ErrUnreachable].
+func (s *Store) Line(ctx context.Context, key string) (leave func(), err error) {
+	p := &place{store: s, key: key, name: rand.Text()}
+	if err := p.await(ctx); err != nil {
+		p.leave(ctx)
+		return nil, err
+	}
+	return p.keep(ctx), nil
+}
+
+// place is a process' place in a line.
+type place struct {
+	store     *Store
+	key, name string
+	arrival   int64 // by the server's clock; 0: the place is the last
+	fails     int
+}
+
+func (p *place) channel() string { return "sluice/{" + p.key + "}/line" }
+
+// await waits until the place is the first.
+func (p *place) await(ctx context.Context) error {
+	first, err := p.stay(ctx)
+	if first || err != nil {
+		return err
+	}
+	subscription := p.store.client.Subscribe(ctx, p.channel())
+	defer func() { _ = subscription.Close() }()
+	look := time.NewTicker(seenEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+		case <-look.C:
+		case m := <-subscription.Channel():
+			if m.Payload != p.name {
+				continue // it is the turn of another
+			}
+		}
+		if first, err := p.stay(ctx); first || err != nil {
+			return err
+		}
+	}
+}
+
+// stay tells the server that the process is there, and reports whether it is the first.
+func (p *place) stay(ctx context.Context) (first bool, err error) {
+	reply, err := p.run(ctx, goneAfter.Microseconds())
+	switch {
+	case err == nil && len(reply) == 2:
+		p.arrival, p.fails = reply[0], 0
+		return reply[1] == 0, nil
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case p.arrival == 0, p.fails+1 == mostFails:
+		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	p.fails++
+	return false, nil
+}
+
+// keep keeps the place until it is left.
+func (p *place) keep(ctx context.Context) (leave func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		look := time.NewTicker(seenEvery)
+		defer look.Stop()
+		for {
+			select {
+			case <-look.C:
+				_, _ = p.stay(ctx) // the limiter finds out whether the server is there
+			case <-ctx.Done():
+				p.leave(ctx)
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-left
+	}
+}
+
+// leave gives up the place. A server that does not answer now sees later that the process is gone.
+func (p *place) leave(ctx context.Context) {
+	if p.arrival == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneAfter)
+	defer cancel()
+	_, _ = p.run(ctx, 0)
+}
+
+func (p *place) run(ctx context.Context, timeout int64) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.store.budget)
+	defer cancel()
+	keys := []string{p.channel(), p.channel() + "/seen"}
+	return lineScript.Run(ctx, p.store.client, keys, p.name, p.arrival, timeout).Int64Slice()
+}
