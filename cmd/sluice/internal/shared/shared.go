@@ -1,4 +1,4 @@
-// Package shared makes limits that live on a Redis server, for all processes that name them alike.
+// Package shared makes limiters and queues that processes share through a Redis server.
 package shared
 
 import (
@@ -24,14 +24,14 @@ type Store struct {
 	budget time.Duration
 }
 
-// Open returns the server of a URL such as redis://127.0.0.1:6379/0. It is not asked yet. A decision may take as long as
-// budget; 0: 50 ms.
+// Open returns the server of a URL such as redis://127.0.0.1:6379/0. It does not connect yet. A decision may take as long
+// as budget; 0: 50 ms.
 func Open(url string, budget time.Duration) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	redis.SetLogger(silent{}) // who asks a limit is told what is wrong
+	redis.SetLogger(silent{}) // errors say what is wrong
 	o.DisableIdentity = true
 	c := redis.NewClient(o)
 	return &Store{c, goredis.New(c), budget}, nil
@@ -41,25 +41,25 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// Close ends the connections. The limiters are closed before.
+// Close closes the connections. Close the limiters first.
 func (s *Store) Close() error { return s.client.Close() }
 
-// New returns the limiter of that name. Of terms the Store is set here, and the Budget if it is 0.
-func (s *Store) New(l spec.Limit, name string, terms redislimit.Shared) (core.Limiter, error) {
+// New returns a limiter. It sets the Store of options, and the Budget if that is 0.
+func (s *Store) New(l spec.Limit, name string, options redislimit.Shared) (core.Limiter, error) {
 	made, err := l.New(name)
 	if err != nil {
 		return nil, err
 	}
-	terms.Store, terms.Budget = s.store, cmp.Or(terms.Budget, s.budget)
+	options.Store, options.Budget = s.store, cmp.Or(options.Budget, s.budget)
 	switch t := made.(type) {
 	case *core.ConcurrencyLimiter:
-		made, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: t.Options(), Shared: terms})
+		made, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: t.Options(), Shared: options})
 	case *core.TokenBucket:
-		made, err = redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: t.Options(), Shared: terms})
+		made, err = redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: t.Options(), Shared: options})
 	case *core.FixedWindow:
-		made, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: t.Options(), Shared: terms})
+		made, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: t.Options(), Shared: options})
 	case *core.SlidingWindow:
-		made, err = redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: t.Options(), Shared: terms})
+		made, err = redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: t.Options(), Shared: options})
 	}
 	if err != nil {
 		return nil, err
@@ -68,12 +68,12 @@ func (s *Store) New(l spec.Limit, name string, terms redislimit.Shared) (core.Li
 }
 
 const (
-	warming = time.Second // how long Warm may take, if a decision may not take longer
+	warming = time.Second // how long Warm may take, unless a decision may take longer
 	lanes   = 2           // connections that a goredis store sends on
 )
 
-// Warm opens the connections to the server and has it load the scripts of the limits, so that the first who ask do not
-// wait for that. It takes no permits. A server that is away is no error: each limit's terms say what happens then.
+// Warm opens the connections to the server and loads the scripts of the limits, so that the first requests do not wait for
+// that. It takes no permits. An unreachable server is no error here: the options of each limiter say what happens then.
 func (s *Store) Warm(limits []spec.Limit) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -84,7 +84,7 @@ func (s *Store) Warm(limits []spec.Limit) {
 	}
 }
 
-// look asks the server how a limit stands.
+// look asks the server for the state of a limit.
 func (s *Store) look(l spec.Limit, key string) {
 	made, err := s.New(l, "warm", redislimit.Shared{Key: key, Budget: max(warming, s.budget)})
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *Store) look(l spec.Limit, key string) {
 	}
 }
 
-// Update puts l in force in a limiter of New's, and in the one that decides while the server is away. One that is not
-// of New's is updated too.
+// Update puts l in force in a limiter of New's, and in the local one that decides while the server is unreachable. It
+// updates any other limiter too.
 func Update(l spec.Limit, limiter core.Limiter) error {
 	var local core.Limiter
 	var err error
@@ -138,7 +138,7 @@ func Update(l spec.Limit, limiter core.Limiter) error {
 	return err
 }
 
-// update hands the limiter that l says to f, if it is of f's kind.
+// update calls f with a limiter of l, if it is of f's kind.
 func update[L core.Limiter](l spec.Limit, name string, f func(L) error) error {
 	made, err := l.New(name)
 	if err != nil {

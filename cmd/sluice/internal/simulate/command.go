@@ -54,6 +54,10 @@ time seen. Windows begin with the first request.
 Where the times of a log are whole seconds, the requests of each second are spread evenly
 over it, as they would otherwise all come at once; --exact does not do that.
 
+JSON is read as Traefik, Caddy and nginx write it (with the names of its variables), or as
+--fields says: user.id is id in the object user, and duration=took:ms is in ms (or us, ns)
+and not in seconds. A time is RFC 3339 or a Unix time.
+
 A concurrency limit is held for the duration of the request, if the log has it.
 
 The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as for the proxy;
@@ -72,7 +76,7 @@ client is what the log has.`,
 	s.StringVar(&f.limit, "limit", "", "the limit: `SPEC`, such as \"100/s burst 200 queue 50\"")
 	s.StringVar(&f.key, "key", "", "a limit for each `KEY`: ip, client, user, host, method, path, agent, referer, key (default: one for all)")
 	s.StringVar(&f.config, "config", "", "the limits and routes of a proxy, from `FILE`")
-	s.StringVar(&f.fields, "fields", "", "what JSON has where: `NAME=PATH,...`; a name is time, duration, status, key, client, user, host, method, path, referer or agent; a.b is b in a; duration=PATH:ms is in ms (or us, ns)")
+	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer or agent")
 	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")
 	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m or bursts:50/10s,10m")
 	s.Uint64Var(&f.seed, "seed", 1, "the seed of made-up requests, a `NUMBER`")
