@@ -145,7 +145,7 @@ func inLine(t *testing.T, url string, want int64) {
 	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
 	require.Eventually(t, func() bool {
-		n, err := c.ZCard(t.Context(), "sluice/{k}/line").Result()
+		n, err := c.ZCard(t.Context(), "{k}:line").Result()
 		return err == nil && n == want
 	}, time.Minute, 2*time.Millisecond)
 }

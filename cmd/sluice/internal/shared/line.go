@@ -47,7 +47,8 @@ type place struct {
 	fails     int
 }
 
-func (p *place) channel() string { return "sluice/{" + p.key + "}/line" }
+// channel returns the key of the line, which is also the channel. It begins as those of redislimit do.
+func (p *place) channel() string { return "{" + p.key + "}:line" }
 
 // await waits until the place is the first.
 func (p *place) await(ctx context.Context) error {
@@ -127,6 +128,6 @@ func (p *place) leave(ctx context.Context) {
 func (p *place) run(ctx context.Context, timeout int64) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.store.budget)
 	defer cancel()
-	keys := []string{p.channel(), p.channel() + "/seen"}
+	keys := []string{p.channel(), p.channel() + ":seen"}
 	return lineScript.Run(ctx, p.store.client, keys, p.name, p.arrival, timeout).Int64Slice()
 }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"net/netip"
 	"time"
 )
 
@@ -39,11 +40,11 @@ func (balancer) parse(line []byte, r *record) bool {
 	if err != nil || len(words) <= albAgent {
 		return false
 	}
-	port := bytes.LastIndexByte(words[albClient], ':')
-	if port < 0 {
-		return false
-	}
+	port := max(bytes.LastIndexByte(words[albClient], ':'), 0)
 	r.client = bytes.Trim(words[albClient][:port], "[]")
+	if _, err := netip.ParseAddr(string(r.client)); err != nil {
+		return false // another log that begins with a time
+	}
 	r.status, _ = digits(words[albStatus]) // "-": there was no answer
 	r.setRequest(words[albRequest])
 	r.agent = known(words[albAgent])

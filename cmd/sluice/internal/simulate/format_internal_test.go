@@ -173,6 +173,28 @@ func TestFormatIsFoundOut(t *testing.T) {
 	}
 }
 
+// TestNoFormat: what is no request is none in any format.
+func TestNoFormat(t *testing.T) {
+	j, err := newJSONLines("")
+	require.NoError(t, err)
+	d := newDetector(j)
+	for _, line := range []string{
+		"",
+		"#Fields: date time",
+		"2018-07-02",                    // a column too few
+		"2018-07-02 22:23:01 192.0.2.1", // and one too many
+		"#Fields: date time time-taken",
+		"2018-07-02 22:23:01 soon",
+		`2018-07-02T22:23:01Z INFO server: a b c d e f g h i "GET / HTTP/1.1" j k`,
+		`https 2018-07-02T22:23:01Z app/x 192.0.2.1:2817`,
+		`192.0.2.1:33317 [02/Jul/2018:22:23:01.000] in be/srv 10/0/109 200 2750 -- "GET / HTTP/1.1"`, // HAProxy, TCP
+		`192.0.2.1:33317 [02/Jul/2018:22:23:01.000] in be/srv 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0`,
+		`[02/Jul/2018:22:23:01 +0000] "GET / HTTP/1.1" 200 5`,
+	} {
+		assert.False(t, d.parse([]byte(line), new(record)), line)
+	}
+}
+
 // FuzzFormats parses any line twice in each format, to the same record.
 func FuzzFormats(f *testing.F) {
 	f.Add([]byte(`127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326 "http://x/" "Mozilla/4.08 [en]"`))
