@@ -16,6 +16,7 @@ require (
 	github.com/shirou/gopsutil/v4 v4.26.10
 	github.com/sluice-go/sluice v0.0.0
 	github.com/sluice-go/sluice/redislimit v0.0.0
+	github.com/sluice-go/sluice/redislimit/goredis v0.0.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.12.1
@@ -58,5 +59,10 @@ require (
 )
 
 replace github.com/sluice-go/sluice/redislimit => ../../redislimit
+
+replace github.com/sluice-go/sluice/redislimit/goredis => ../../redislimit/goredis
+
+// The tests of redislimit, which go mod tidy looks at, use it.
+replace github.com/sluice-go/sluice/redislimit/rueidis => ../../redislimit/rueidis
 
 replace github.com/sluice-go/sluice/telemetry => ../../telemetry

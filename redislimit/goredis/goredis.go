@@ -1,60 +1,49 @@
-// Package goredis makes a redislimit.Store of a go-redis client.
+// Package goredis makes a [redislimit.Store] of a go-redis client:
+//
+//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+//		TokenBucketOptions: core.PerSecond(1000, 100),
+//		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "orders"},
+//	})
 package goredis
 
 import (
 	"context"
+	"errors"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// New returns a store on the client: a single server's, a sentinel's, a cluster's or a
-// ring's. The client stays yours to close, after the limiters.
+// New returns a store that runs scripts by c: the client of a single server, of a Sentinel, of a cluster or of a
+// ring. The client remains the caller's, who closes it after the limiters. A store is safe for concurrent use.
 //
-// A script is never sent again after its bytes were sent, whatever the client's MaxRetries;
-// a cluster's redirections are followed. A call to a single server, or through a sentinel,
-// ends when its context does, whatever the client's options; for a cluster or a ring set
-// ContextTimeoutEnabled. Without it a decision is still made in time, but the connection
-// stays busy until the client's ReadTimeout. A single server's hooks see the scripts only if its
-// ContextTimeoutEnabled is set.
+// A script is never sent again after its bytes were sent, whatever the client's MaxRetries; a cluster's redirections
+// are followed. Run returns when its context is done, whatever the client's options.
 //
-// Takes of many token buckets that come at the same time travel in one script call; see
-// [redislimit.Batches]. Other calls for a single server, or through a sentinel, that come at the same time travel together in
-// pipelines, on two connections. For a cluster or a ring let the client's pool have room for one
-// connection for each limiter that is asked at the same time. One more is opened for each
-// concurrency limit that somebody waits for.
+// A connection is made apart from the decision that wants it, and kept, even if the decision does not wait so long.
+// With a single server or a Sentinel a script is only sent on a connection that is ready. With a cluster or a ring a
+// script that waits for a new connection may be sent after its decision has ended; what it takes then counts as taken.
+//
+// The client's hooks see the scripts of a cluster and of a ring, and those of a single server and of a Sentinel if
+// its ContextTimeoutEnabled is set. The pool should have room for as many connections as limiters are asked at the
+// same time, and one more for each concurrency limiter that a caller waits for.
 func New(c redis.UniversalClient) redislimit.Store {
-	s := &store{client: c, process: func(ctx context.Context, cmd once) error { return c.Process(ctx, cmd) }}
 	if single, ok := c.(*redis.Client); ok {
-		view := single
-		if o := single.Options(); !o.ContextTimeoutEnabled {
-			// The same connections, and options of its own, but not the hooks.
-			view = single.WithTimeout(o.ReadTimeout)
-			view.Options().WriteTimeout = o.WriteTimeout
-			view.Options().ContextTimeoutEnabled = true
-		}
-		b := &batches{process: view.Process, pipeline: view.Pipeline}
-		s.process, s.prompt = b.send, true
-		s.batches = new(redislimit.Batches)
+		return &store{client: c, send: newConnections(single).send}
 	}
-	return s
+	return &store{client: c, send: apart(c.Process)}
 }
 
 type store struct {
-	client  redis.UniversalClient
-	process func(context.Context, once) error
-	prompt  bool
-	batches *redislimit.Batches // nil: the keys lie in many places
+	client redis.UniversalClient
+	send   func(context.Context, *redislimit.Script, redis.Cmder) error
 }
 
 // Prompt reports that Run returns by its context's deadline.
-func (s *store) Prompt() bool { return s.prompt }
-
-// Batches returns what has takes of many keys travel in one script call.
-func (s *store) Batches() *redislimit.Batches { return s.batches }
+func (*store) Prompt() bool { return true }
 
 // once is a command that go-redis does not send again.
 type once struct{ *redis.Cmd }
@@ -71,63 +60,39 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 	for _, n := range args {
 		a = append(a, n)
 	}
-	reply, err := s.send(ctx, a)
+	cmd := once{redis.NewCmd(ctx, a...)}
+	err := s.send(ctx, script, cmd)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		b := slices.Clone(a)
 		b[0], b[1] = "eval", script.Source()
-		reply, err = s.send(ctx, b)
+		cmd = once{redis.NewCmd(ctx, b...)}
+		err = s.send(ctx, script, cmd)
 	}
-	return reply, err
-}
-
-func (s *store) send(ctx context.Context, args []any) ([]int64, error) {
-	cmd := redis.NewCmd(ctx, args...)
-	if err := s.process(ctx, once{cmd}); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return cmd.Int64Slice()
 }
 
-// Subscribe implements [redislimit.Store].
-func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ps := s.client.Subscribe(lasting, channel)
-	if _, err := ps.Receive(ctx); err != nil {
-		cancel()
-		_ = ps.Close() // what is wrong is known
-		return nil, err
+// apart returns a send that ends with its context, while the command goes on and its connection is kept.
+func apart(process func(context.Context, redis.Cmder) error) func(context.Context, *redislimit.Script, redis.Cmder) error {
+	return func(ctx context.Context, _ *redislimit.Script, cmd redis.Cmder) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		done := make(chan error, 1)
+		go func() { done <- process(context.WithoutCancel(ctx), cmd) }()
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		receive(lasting, ps, f)
-	}()
-	return func() {
-		cancel()
-		_ = ps.Close() // it ends a Receive
-		<-ended
-	}, nil
 }
 
-// receive calls f for each message, and for each subscription that is made anew, as
-// messages may have been lost.
-func receive(ctx context.Context, ps *redis.PubSub, f func()) {
-	const pause = 100 * time.Millisecond
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		message, err := ps.Receive(ctx)
-		if err != nil {
-			timer.Reset(pause)
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
-			}
-			continue
-		}
-		switch message.(type) {
-		case *redis.Message, *redis.Subscription:
-			f()
-		}
-	}
+// answered reports whether the server has answered, if only with an error.
+func answered(err error) bool {
+	var says redis.Error
+	return err == nil || errors.As(err, &says)
 }

@@ -1,4 +1,11 @@
-// Package rueidis makes a redislimit.Store of a rueidis client.
+// Package rueidis makes a [redislimit.Store] of a rueidis client:
+//
+//	client, err := client.NewClient(client.ClientOption{InitAddress: []string{"localhost:6379"}})
+//	...
+//	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+//		TokenBucketOptions: core.PerSecond(1000, 100),
+//		Shared:             redislimit.Shared{Store: rueidis.New(client), Key: "orders"},
+//	})
 package rueidis
 
 import (
@@ -13,71 +20,56 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// New returns a store on the client: a single server's, a sentinel's or a cluster's. The
-// client stays yours to close, after the limiters. rueidis does not send scripts again.
+// New returns a store that runs scripts by c: the client of a single server, of a Sentinel or of a cluster. The
+// client remains the caller's, who closes it after the limiters. A store is safe for concurrent use.
 //
-// One more connection is used for each concurrency limit that somebody waits for.
+// rueidis does not send a script again, and Run returns when its context is done. A connection is made apart from the
+// decision that wants it, and kept, even if the decision does not wait so long; its script may then be sent after it has
+// ended, and what it takes counts as taken.
 //
-// The client's defaults are good for a limiter. Let MaxFlushDelay be 0, or a caller alone
-// waits for it.
+// The client's defaults suit a limiter. Leave MaxFlushDelay at 0, as a single caller waits for it. One more
+// connection is used for each concurrency limiter that a caller waits for.
 func New(c rueidis.Client) redislimit.Store {
-	s := &store{client: c, prompt: c.Mode() == rueidis.ClientModeStandalone}
-	if c.Mode() != rueidis.ClientModeCluster {
-		s.batches = new(redislimit.Batches)
-	}
-	s.shaky.Store(true)
+	s := &store{client: c}
+	s.doubt.Store(doubtful)
 	return s
 }
 
 type store struct {
-	client  rueidis.Client
-	prompt  bool
-	batches *redislimit.Batches // nil: the keys lie in many places
-	shaky   atomic.Bool         // the latest call failed, or there was none
+	client rueidis.Client
+	doubt  atomic.Int32 // calls to be answered until all connections are taken to be there
 }
 
-// Prompt reports that Run returns by its context's deadline.
-func (s *store) Prompt() bool { return s.prompt }
+// doubtful is how many calls make it sure that each connection was used: a client has four, unless PipelineMultiplex says
+// otherwise, and a call uses one of them at random.
+const doubtful = 64
 
-// Batches returns what has takes of many keys travel in one script call.
-func (s *store) Batches() *redislimit.Batches { return s.batches }
+// Prompt reports that Run returns by its context's deadline.
+func (*store) Prompt() bool { return true }
 
 // Run implements [redislimit.Store].
 func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
-	if s.prompt && s.shaky.Load() {
-		// It may have to connect, and rueidis then waits for others who do, however long that takes.
-		return s.runBehind(ctx, script, keys, args)
+	if s.doubt.Load() == 0 && s.client.Mode() == rueidis.ClientModeStandalone {
+		return s.run(ctx, script, keys, args)
 	}
-	return s.run(ctx, script, keys, args)
+	return s.runApart(ctx, script, keys, args)
 }
 
-func (s *store) run(ctx context.Context, script *redislimit.Script, keys []string, args []int64) ([]int64, error) {
-	var room [16]string // so that few numbers need no other memory
-	text := format(room[:0], args)
-	c := s.client.B().Evalsha().Sha1(script.SHA1()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
-	reply, err := s.client.Do(ctx, c).AsIntSlice()
-	e, answered := rueidis.IsRedisErr(err)
-	if answered && e.IsNoScript() {
-		c = s.client.B().Eval().Script(script.Source()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
-		reply, err = s.client.Do(ctx, c).AsIntSlice()
-		_, answered = rueidis.IsRedisErr(err)
+// runApart is run on another goroutine, which is left alone when ctx ends: rueidis connects in the time of a call that
+// wants it, and has others wait for that, however long it takes. With a cluster or a Sentinel it may also have to ask
+// where the server is.
+func (s *store) runApart(ctx context.Context, script *redislimit.Script, keys []string, args []int64) ([]int64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	if shaky := err != nil && !answered; shaky != s.shaky.Load() {
-		s.shaky.Store(shaky)
-	}
-	return reply, err
-}
-
-// runBehind is run on another goroutine, which is left alone when the context ends.
-func (s *store) runBehind(ctx context.Context, script *redislimit.Script, keys []string, args []int64) ([]int64, error) {
 	type result struct {
 		reply []int64
 		err   error
 	}
 	done := make(chan result, 1)
-	args = slices.Clone(args) // the caller's own again once Run has returned
+	keys, args = slices.Clone(keys), slices.Clone(args) // the caller's own again once Run has returned
 	go func() {
-		reply, err := s.run(ctx, script, keys, args)
+		reply, err := s.run(context.WithoutCancel(ctx), script, keys, args)
 		done <- result{reply, err}
 	}()
 	select {
@@ -86,6 +78,23 @@ func (s *store) runBehind(ctx context.Context, script *redislimit.Script, keys [
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func (s *store) run(ctx context.Context, script *redislimit.Script, keys []string, args []int64) ([]int64, error) {
+	var room [16]string // so that few numbers need no other memory
+	text := format(room[:0], args)
+	c := s.client.B().Evalsha().Sha1(script.SHA1()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
+	reply, err := s.client.Do(ctx, c).AsIntSlice()
+	if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() {
+		c = s.client.B().Eval().Script(script.Source()).Numkeys(int64(len(keys))).Key(keys...).Arg(text...).Build()
+		reply, err = s.client.Do(ctx, c).AsIntSlice()
+	}
+	if _, answered := rueidis.IsRedisErr(err); err != nil && !answered {
+		s.doubt.Store(doubtful)
+	} else if n := s.doubt.Load(); n > 0 {
+		s.doubt.CompareAndSwap(n, n-1)
+	}
+	return reply, err
 }
 
 // format appends the numbers in decimal to text; they all lie in one string.
@@ -104,40 +113,4 @@ func format(text []string, args []int64) []string {
 		text, all = append(text, all[:end]), all[end+1:]
 	}
 	return text
-}
-
-// Subscribe implements [redislimit.Store].
-func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	subscribed, ended := make(chan struct{}, 1), make(chan struct{})
-	var failed error
-	hooked := rueidis.WithOnSubscriptionHook(lasting, func(sub rueidis.PubSubSubscription) {
-		if sub.Kind == "subscribe" {
-			select {
-			case subscribed <- struct{}{}:
-			default:
-			}
-		}
-	})
-	go func() {
-		defer close(ended)
-		// A connection of its own: some servers, as miniredis, run no scripts on one that is subscribed.
-		own, release := s.client.Dedicate()
-		defer release()
-		failed = own.Receive(hooked, own.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { f() })
-	}()
-	select {
-	case <-subscribed:
-	case <-ended:
-		cancel()
-		return nil, failed
-	case <-ctx.Done():
-		cancel()
-		<-ended
-		return nil, ctx.Err()
-	}
-	return func() {
-		cancel()
-		<-ended
-	}, nil
 }

@@ -1,6 +1,7 @@
-// Package bench_test compares redislimit with redis_rate and throttled, on one redis-server
-// that it starts, in one run.
-package bench_test
+// Package stores compares redislimit with redis_rate and throttled, on a redis-server that it starts:
+//
+//	go test ./stores -run '^$' -bench . -count 6
+package stores
 
 import (
 	"context"
@@ -106,9 +107,8 @@ var contenders = []contender{
 	}},
 }
 
-// BenchmarkTake is a take that is granted: by one caller, by 64 of one key, and by 64 of a
-// thousand keys. Beside the time it tells the commands a decision, and the server's
-// processor time.
+// BenchmarkTake is a take that is granted: by one caller, by 64 of one key, and by 64 of 1,000 keys. It also
+// reports the commands a decision, and the server's processor time.
 func BenchmarkTake(b *testing.B) {
 	for _, callers := range []struct{ callers, keys int }{{1, 1}, {64, 1}, {64, 1000}} {
 		for _, c := range contenders {
@@ -136,14 +136,14 @@ func BenchmarkRefused(b *testing.B) {
 	}
 }
 
-// crowd does it b.N times, by so many goroutines.
-func crowd(b *testing.B, callers int, do func(i int)) {
+// crowd does it b.N times, on n goroutines.
+func crowd(b *testing.B, n int, do func(i int)) {
 	b.Helper()
 	b.ReportAllocs()
 	var next atomic.Int64
 	done := make(chan struct{})
 	b.ResetTimer()
-	for range callers {
+	for range n {
 		go func() {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
 				do(int(i))
@@ -151,7 +151,7 @@ func crowd(b *testing.B, callers int, do func(i int)) {
 			done <- struct{}{}
 		}()
 	}
-	for range callers {
+	for range n {
 		<-done
 	}
 	b.StopTimer()
@@ -163,7 +163,7 @@ func observe(b *testing.B, addr string, f func()) {
 	commands, bytes, cpu := info(b, addr)
 	f()
 	c, n, u := info(b, addr)
-	b.ReportMetric((c-commands-1)/float64(b.N), "commands/op") // the question is one
+	b.ReportMetric((c-commands-1)/float64(b.N), "commands/op") // info itself is one
 	b.ReportMetric((n-bytes)/float64(b.N), "net-B/op")
 	b.ReportMetric((u-cpu)*1e9/float64(b.N), "server-ns/op")
 }

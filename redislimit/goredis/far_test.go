@@ -1,0 +1,122 @@
+package goredis_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const roundTrip = 24 * time.Millisecond
+
+// farAway runs a test with limiters of 100 permits, on a server that is a round trip of 24 ms away. Their Budget is
+// 50 ms. A new connection takes 24 ms for TCP, HELLO and CLIENT SETINFO each.
+func farAway(t *testing.T, limiters int, test func(t *testing.T, n *network, all []*redislimit.TokenBucket)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := miniredis.NewMiniRedis()
+		t.Cleanup(m.Close)
+		n := &network{server: m, oneWay: roundTrip / 2}
+		t.Cleanup(n.tasks.Wait)
+		c := redis.NewClient(&redis.Options{
+			Addr: "far", Dialer: n.dial,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		t.Cleanup(func() { c.Close() })
+		store := goredis.New(c)
+		all := make([]*redislimit.TokenBucket, limiters)
+		for i := range all {
+			var err error
+			all[i], err = redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+				TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
+				Shared:             redislimit.Shared{Store: store, Key: fmt.Sprint("key", i), Ahead: 1},
+			})
+			require.NoError(t, err)
+			t.Cleanup(func() { all[i].Close() })
+		}
+		test(t, n, all)
+	})
+}
+
+// together has each limiter take a permit, all at once, and returns how many were granted and how long the slowest took.
+func together(all []*redislimit.TokenBucket) (granted int, took time.Duration) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	start := time.Now()
+	for _, l := range all {
+		wg.Go(func() {
+			err := l.TryAcquire(1).Err()
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				granted++
+			}
+			took = max(took, time.Since(start))
+		})
+	}
+	wg.Wait()
+	return granted, took
+}
+
+// A connection that takes longer than a decision is made all the same, and kept.
+func TestAFarServer(t *testing.T) {
+	farAway(t, 1, func(t *testing.T, n *network, all []*redislimit.TokenBucket) {
+		granted, took := together(all)
+		require.Zero(t, granted)
+		require.Equal(t, 50*time.Millisecond, took)
+		time.Sleep(time.Second)
+		for range 3 {
+			granted, took = together(all)
+			require.Equal(t, 1, granted)
+			require.Equal(t, roundTrip, took)
+		}
+		require.Equal(t, 1, n.dials)
+	})
+}
+
+// After a server has closed its connections, it is found again.
+func TestAFarServerAfterItsConnectionsWereLost(t *testing.T) {
+	farAway(t, 1, func(t *testing.T, n *network, all []*redislimit.TokenBucket) {
+		together(all)
+		time.Sleep(time.Second)
+		for range 3 {
+			n.cut()
+			lost := 0
+			for granted := 0; granted == 0; lost++ {
+				require.Less(t, lost, 3, "three decisions lost, and still no connection")
+				granted, _ = together(all)
+				time.Sleep(time.Second)
+			}
+			granted, took := together(all)
+			require.Equal(t, 1, granted)
+			require.Equal(t, roundTrip, took)
+		}
+	})
+}
+
+// Callers that come together find as many connections, the second time.
+func TestManyCallersOfAFarServer(t *testing.T) {
+	farAway(t, 8, func(t *testing.T, n *network, all []*redislimit.TokenBucket) {
+		together(all)
+		time.Sleep(time.Second)
+		for range 3 {
+			granted, took := together(all)
+			require.Equal(t, 8, granted)
+			require.Equal(t, roundTrip, took)
+		}
+		require.Equal(t, 8, n.dials)
+	})
+}

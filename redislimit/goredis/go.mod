@@ -1,0 +1,27 @@
+module github.com/sluice-go/sluice/redislimit/goredis
+
+go 1.26.0
+
+replace github.com/sluice-go/sluice => ../..
+
+replace github.com/sluice-go/sluice/redislimit => ..
+
+// The tests of redislimit, which go mod tidy looks at, use the other adapter.
+replace github.com/sluice-go/sluice/redislimit/rueidis => ../rueidis
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/sluice-go/sluice v0.0.0
+	github.com/sluice-go/sluice/redislimit v0.0.0
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+)
