@@ -148,7 +148,7 @@ example_shed() {
 	says 'want none, cpu, scheduler or counted'
 }
 
-example_telemetry_server() {
+example_telemetry() {
 	exits 0 "$1" -took 2s
 	says '^sluice_limiter_leases_total\{sluice_limiter_name="database",sluice_result="granted"\} [1-9]'
 	says '^sluice_limiter_queue_duration_seconds_count\{.*\} [1-9]'
@@ -159,8 +159,8 @@ example_telemetry_server() {
 	says '-clients = 0, want at least 1'
 }
 
-example_redislimit_fleet() {
-	exits 0 "$1" -seconds 1
+example_fleet() {
+	exits 0 "$1" -seconds 3
 	says '^together: [1-9][0-9]* permits'
 	exits 2 "$1" -seconds 0
 	says '-seconds = 0, want 1 to 3600'
@@ -174,8 +174,7 @@ programs() {
 	done
 }
 
-# run NAME FOLDER builds and runs one program. One that is not named after its own folder alone, as
-# telemetry/examples/server, is NAME telemetry_server.
+# run NAME FOLDER builds and runs one program.
 run() {
 	if ! declare -F "example_$1" >/dev/null; then
 		echo "$2 is a program, but run.sh has no example_$1 that runs it" >&2
@@ -187,12 +186,8 @@ run() {
 	"example_$1" "$work/bin/$1"
 }
 
-# name FOLDER: examples/throttle is throttle, redislimit/examples/fleet is redislimit_fleet.
-name() {
-	local path=${1#"$root"/}
-	path=${path/examples\//}
-	printf '%s\n' "${path//\//_}"
-}
+# name FOLDER: examples/throttle is throttle, and examples/with/fleet is fleet.
+name() { basename "$1"; }
 
 root=$(cd .. && pwd)
 mkdir "$work/bin"

@@ -23,7 +23,7 @@ model); a client waits for -patience and then goes. The backend does not notice.
 What counts is goodput: answers that came in time. Times are measured from when a
 request was to be sent, not from when it was (no coordinated omission).
 
-    go run . -svg overload.svg      in examples/loadtest
+    go run . -svg overload.svg      in examples/with/loadtest
     go run . -short                 too short for figures`
 
 func main() { program.Main(text, define) }

@@ -17,8 +17,8 @@ const text = `server is a server under limits that shows Prometheus what they do
 
 usage: server [flags]
 
-    go run ./examples/server          ten seconds of load that it makes itself, then the scrape
-    go run ./examples/server -keep    serves /metrics until ctrl-C, under the same load
+    go run ./telemetry          ten seconds of load that it makes itself, then the scrape
+    go run ./telemetry -keep    serves /metrics until ctrl-C, under the same load
 
 With -keep, let a Prometheus scrape it and import grafana/sluice.json into a Grafana.`
 

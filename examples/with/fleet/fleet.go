@@ -126,13 +126,21 @@ func run(ctx context.Context, stderr io.Writer, self, url, key string, until tim
 	return n, line, err
 }
 
+// open returns a client of the server at the URL.
+func open(url string) (*redis.Client, error) {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, errors.New("REDIS_URL is no URL of a Redis, want redis://localhost:6379") // err has its password
+	}
+	return redis.NewClient(o), nil
+}
+
 // report returns the most that was held at once.
 func report(ctx context.Context, url, key string) (int, error) {
-	o, err := redis.ParseURL(url)
+	c, err := open(url)
 	if err != nil {
 		return 0, err
 	}
-	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
 	most, err := c.Get(ctx, key+":most").Int()
 	return most, cmp.Or(err, c.Del(ctx, key+":most", key+":held").Err())
@@ -140,11 +148,10 @@ func report(ctx context.Context, url, key string) (int, error) {
 
 // member works under the two limits, and prints what it was granted.
 func member(ctx context.Context, out io.Writer, url, key string, until time.Time) error {
-	o, err := redis.ParseURL(url)
+	c, err := open(url)
 	if err != nil {
 		return err
 	}
-	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
 	shared := redislimit.Shared{Store: goredis.New(c), Budget: budget}
 	shared.Key = key + " rate"
