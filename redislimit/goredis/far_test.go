@@ -32,7 +32,7 @@ func farAway(t *testing.T, limiters int, test func(t *testing.T, n *network, all
 		n := &network{server: m, oneWay: roundTrip / 2}
 		t.Cleanup(n.tasks.Wait)
 		c := redis.NewClient(&redis.Options{
-			Addr: "far", Dialer: n.dial,
+			Addr: "far", Dialer: n.dial, PoolSize: 32,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 		t.Cleanup(func() { c.Close() })
@@ -118,5 +118,32 @@ func TestManyCallersOfAFarServer(t *testing.T) {
 			require.Equal(t, roundTrip, took)
 		}
 		require.Equal(t, 8, n.dials)
+	})
+}
+
+// Callers take permits while connections are cut. In the end each finds a connection that is ready.
+func TestStressConnections(t *testing.T) {
+	farAway(t, 16, func(t *testing.T, n *network, all []*redislimit.TokenBucket) {
+		var wg sync.WaitGroup
+		for i, l := range all {
+			wg.Go(func() {
+				for range 20 {
+					l.TryAcquire(1)
+					time.Sleep(time.Duration(1+i) * 7 * time.Millisecond)
+				}
+			})
+		}
+		for range 5 {
+			time.Sleep(200 * time.Millisecond)
+			n.cut()
+		}
+		wg.Wait()
+		for range 10 { // rounds until each has found a connection of its own
+			time.Sleep(10 * time.Second)
+			if granted, took := together(all); granted == 16 && took == roundTrip {
+				return
+			}
+		}
+		t.Error("there are still fewer connections than callers")
 	})
 }

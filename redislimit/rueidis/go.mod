@@ -15,6 +15,7 @@ require (
 	github.com/sluice-go/sluice v0.0.0
 	github.com/sluice-go/sluice/redislimit v0.0.0
 	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 )
 
 require (
