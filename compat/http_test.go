@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/dunglas/httpsfv"
+	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/stretchr/testify/assert"
@@ -57,23 +58,25 @@ func TestChi(t *testing.T) {
 		Headers:  httplimit.Draft11,
 	})
 	r := chi.NewRouter()
-	r.Use(middleware.RequestID, l.Handler, middleware.Recoverer)
+	r.Use(middleware.RequestID)
+	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		assert.Equal(t, 3, global.Available(), "outside of all limits")
+		assert.Empty(t, w.Header().Get("RateLimit"))
+	})
+	limited := r.With(l.Handler, middleware.Recoverer)
 	left := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, chi.URLParam(r, "id"))
 		assert.Equal(t, "g", w.Header().Get("Ratelimit")[1:2])
 		assert.Equal(t, 2, global.Available())
 	}
-	r.Get("/", left)
-	r.With(l.Policy("api")).Get("/api/{id}", func(w http.ResponseWriter, r *http.Request) {
+	limited.Get("/", left)
+	limited.With(l.Policy("api")).Get("/api/{id}", func(w http.ResponseWriter, r *http.Request) {
 		left(w, r)
 		assert.Equal(t, 1, api.Available())
 	})
-	r.With(l.Policy("none")).Get("/none", left)
-	r.Get("/panic", func(http.ResponseWriter, *http.Request) { panic("boom") })
-	r.Get("/healthz", l.Exempt(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		assert.Equal(t, 3, global.Available(), "given back, since chi cannot be seen through")
-		assert.Empty(t, w.Header().Get("RateLimit"))
-	})).ServeHTTP)
+	limited.With(l.Policy("none")).Get("/none", left)
+	limited.Get("/panic", func(http.ResponseWriter, *http.Request) { panic("boom") })
+	r.NotFound(l.Handler(http.NotFoundHandler()).ServeHTTP)
 	s := httptest.NewServer(r)
 	defer s.Close()
 	defer http.DefaultClient.CloseIdleConnections()
@@ -122,7 +125,7 @@ func TestWebSocket(t *testing.T) {
 			for _, p := range o.Policies {
 				names = append(names, p.Name)
 			}
-			s := httptest.NewServer(l.Policy(names...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := httptest.NewServer(l.Handler(l.Policy(names...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				c, err := websocket.Accept(w, r, nil)
 				if !assert.NoError(t, err) {
 					return
@@ -133,7 +136,7 @@ func TestWebSocket(t *testing.T) {
 				assert.NoError(t, c.Write(r.Context(), kind, text))
 				_, _, err = c.Read(r.Context())
 				assert.Error(t, err, "the client closes")
-			})))
+			}))))
 			defer s.Close()
 
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -158,6 +161,37 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
+// gin asserts that its ResponseWriter is an http.CloseNotifier, without asking.
+func TestGinStreams(t *testing.T) {
+	gin.SetMode(gin.ReleaseMode)
+	free := all(core.Unlimited())
+	for name, o := range map[string]httplimit.Options{
+		"plain":    {Global: &httplimit.Policy{Limiter: free}},
+		"headers":  {Global: &httplimit.Policy{Limiter: free}, Headers: httplimit.XRateLimit},
+		"refund":   {Global: &httplimit.Policy{Limiter: free, Refund: func(*http.Request, int) bool { return false }}},
+		"settle":   {Global: &httplimit.Policy{Limiter: free, Settle: func(*http.Request, int, http.Header) int { return 1 }}},
+		"download": {Global: &httplimit.Policy{Download: free}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			router := gin.New()
+			router.GET("/", func(c *gin.Context) {
+				left := 3
+				c.Stream(func(w io.Writer) bool {
+					_, _ = io.WriteString(w, "x")
+					left--
+					return left > 0
+				})
+			})
+			s := httptest.NewServer(limits(t, o).Handler(router))
+			defer s.Close()
+			defer http.DefaultClient.CloseIdleConnections()
+			status, _, body := get(t, s.URL)
+			require.Equal(t, http.StatusOK, status)
+			require.Equal(t, "xxx", body)
+		})
+	}
+}
+
 // What Draft11 writes is what a parser of structured fields reads.
 func TestStructuredFields(t *testing.T) {
 	lists := func(limit, remaining int, window, reset time.Duration, granted bool) bool {
@@ -175,7 +209,7 @@ func TestStructuredFields(t *testing.T) {
 			Policies: []httplimit.Policy{{Name: "two", Limiter: all(atOnce(t, 2))}},
 		})
 		w := httptest.NewRecorder()
-		l.Policy("two")(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		l.Handler(l.Policy("two")(http.NotFoundHandler())).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		for field, integers := range map[string][]string{"RateLimit-Policy": {"q", "w"}, "RateLimit": {"r", "t"}} {
 			list, err := httpsfv.UnmarshalList(w.Header().Values(field))
 			if !assert.NoError(t, err, w.Header()) || !assert.NotEmpty(t, list) {

@@ -2,144 +2,114 @@ package httplimit
 
 import (
 	"context"
-	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/limiter"
-	"github.com/sluice-go/sluice/partition"
 )
 
-// ask asks those of the policies that the request has not met, in order, up to the first
-// that does not let it pass.
-func (v *visit) ask(ctx context.Context, frame int32, r *http.Request, policies []*policy, wait bool) *Rejection {
-	for _, p := range policies {
-		i, fresh := v.enter(frame, p)
-		if !fresh {
-			continue
-		}
-		permits := 1
-		if p.Permits != nil {
-			permits = p.Permits(r)
-		}
-		if permits <= 0 {
-			v.note(i, nil, core.Lease{}, passed)
-			continue
-		}
-		if p.Limiter == nil {
-			continue
-		}
-		// Bound, so that a refund finds the key again whatever handlers do to the request.
-		q := question{visit: v, policy: p, limiter: partition.For(p.Limiter, r), permits: permits, wait: wait}
-		if no := q.ask(ctx, i); no != nil {
-			return no
-		}
-	}
-	return nil
-}
-
-// question is what a policy's limiter is asked.
-type question struct {
-	visit   *visit
+// ask is a policy that a request was asked about. It does not change once the request's handler
+// is called.
+type ask struct {
 	policy  *policy
-	limiter core.Limiter
-	permits int
-	wait    bool
+	limiter core.Limiter // the policy's, bound to the request as it came; nil: bytes only
+	lease   core.Lease   // the limiter's answer
+	told    core.Lease   // its release tells the Observer that lease has ended
 }
 
-// ask asks, notes the answer in the visit at i, and returns nil if the request may proceed.
-func (q *question) ask(ctx context.Context, i int) *Rejection {
-	v, o := q.visit, q.visit.terms.Observer
-	lease, result, waited, err := q.answer(ctx)
-	if o == nil && result == Acquired {
-		v.note(i, q.limiter, lease, held)
-		return nil
+// observe tells the Observer of the grant, and has it told of the release.
+func (a *ask) observe(ctx context.Context, o Observer) {
+	name, since := a.policy.Name, time.Now()
+	a.told = core.Grant(0, func() {
+		lasted := time.Since(since)
+		defer o.Released(ctx, name, lasted)
+		o.Active(ctx, name, -1)
+	})
+	o.Active(ctx, name, +1)
+}
+
+// plain reports whether to end the ask is to release its lease, and no more.
+func (a *ask) plain() bool {
+	return a.policy.Refund == nil && a.policy.Settle == nil && a.told == core.Lease{}
+}
+
+// release ends the lease.
+func (a *ask) release() {
+	defer a.told.Release()
+	a.lease.Release()
+}
+
+// refund gives the permits back, those of a rate limiter too.
+func (a *ask) refund() {
+	defer a.release()
+	if a.lease.Acquired() {
+		limiter.Refund(a.limiter, a.lease)
 	}
-	s := asked
-	if result == Acquired {
-		s = held
+}
+
+// settle ends the lease of a request that was answered with this status and header. known is
+// false if the client has left: the status may be no answer at all.
+func (a *ask) settle(r *http.Request, known bool, status int, h http.Header) {
+	defer a.release()
+	if !a.lease.Acquired() {
+		return
 	}
-	if o != nil {
-		q.limiter = &observed{q.limiter, time.Now()}
+	if refund := a.policy.Refund; refund != nil && known && refund(r, status) {
+		limiter.Refund(a.limiter, a.lease)
+		return
 	}
-	v.note(i, q.limiter, lease, s)
-	if o != nil {
-		if result == Acquired {
-			o.Active(ctx, q.policy.Name, +1)
+	if a.policy.Settle == nil {
+		return
+	}
+	cost := a.policy.Settle(r, status, h)
+	if s, ok := a.limiter.(core.Settler); ok && cost >= 0 {
+		s.Settle(a.lease, cost).Release()
+	}
+}
+
+// endAll ends the asks, last first, all of them even if one panics.
+func endAll(asked []ask, end func(*ask)) {
+	if n := len(asked); n > 0 {
+		defer endAll(asked[:n-1], end)
+		end(&asked[n-1])
+	}
+}
+
+// LeaseFrom returns the lease of a request, in its handler: one for all permits of the wrapper
+// next to the handler, which is the handler that [Limits.Handler] or the middleware of
+// [Limits.Policy] returned. A handler that has done what is limited, and continues with something
+// else, may release it early; otherwise it is released when the handler returns. Its Permits are
+// those of the policy that took most. LeaseFrom returns false if there is no lease.
+func LeaseFrom(ctx context.Context) (core.Lease, bool) {
+	p := passageFrom(ctx)
+	if p == nil {
+		return core.Lease{}, false
+	}
+	return combine(p.asked)
+}
+
+// combine returns one lease for those of all asks; false if there is none. Of equal metadata the
+// first counts.
+func combine(asked []ask) (core.Lease, bool) {
+	if len(asked) == 1 && asked[0].told == (core.Lease{}) { // nobody is told of its end
+		return asked[0].lease, asked[0].lease.Acquired()
+	}
+	permits, found := 0, false
+	var union []core.Metadata
+	for _, a := range slices.Backward(asked) { // Grant has the later win
+		if !a.lease.Acquired() {
+			continue
 		}
-		o.Decided(ctx, q.policy.Name, result, waited)
-	}
-	switch result {
-	case Acquired:
-		return nil
-	case Failed:
-		q.policy.failures.log(ctx, v.terms.Logger, q.policy.Name, err)
-		if q.policy.FailOpen {
-			return nil
+		found = true
+		permits = max(permits, a.lease.Permits())
+		for name, value := range a.lease.Metadata() {
+			union = append(union, core.NewMetadataKey[any](name).With(value))
 		}
 	}
-	return newRejection(v, q.policy, result, lease, err)
-}
-
-// answer asks the limiter, and says what its answer means.
-func (q *question) answer(ctx context.Context) (lease core.Lease, result Result, waited time.Duration, err error) {
-	over := false
-	switch {
-	case !q.wait:
-		lease = q.limiter.TryAcquire(q.permits)
-	case q.visit.terms.Observer == nil && q.policy.MaxWait == 0:
-		lease, err = q.limiter.Acquire(ctx, q.permits)
-	default:
-		lease, over, waited, err = q.visit.await(ctx, q.policy, q.limiter, q.permits)
+	if !found {
+		return core.Lease{}, false
 	}
-	if err == nil && lease.Acquired() {
-		return lease, Acquired, waited, nil
-	}
-	lease, result, err = q.judge(ctx, lease, err, over)
-	return lease, result, waited, err
-}
-
-// await acquires with a context that ends with MaxWait, and tells the Observer of the wait.
-// over: MaxWait is.
-func (v *visit) await(ctx context.Context, p *policy, l core.Limiter, permits int) (lease core.Lease, over bool, waited time.Duration, err error) {
-	w := &waiting{parent: ctx, most: p.MaxWait}
-	if o := v.terms.Observer; o != nil {
-		w.queued = func(delta int) { o.Queued(ctx, p.Name, delta) }
-		answered := false
-		defer func() {
-			if !answered { // it panicked
-				o.Decided(ctx, p.Name, Failed, waited)
-			}
-		}()
-		defer func() { waited = w.end() }()
-		lease, err = l.Acquire(w, permits) //nolint:contextcheck // w is made of ctx
-		answered = true
-	} else {
-		defer w.end()
-		lease, err = l.Acquire(w, permits) //nolint:contextcheck // w is made of ctx
-	}
-	return lease, w.over(), 0, err
-}
-
-// judge says what an answer means that is no grant: a refusal, a failure, or the end of a
-// wait. over: MaxWait is.
-func (q *question) judge(ctx context.Context, lease core.Lease, err error, over bool) (core.Lease, Result, error) {
-	lease, err = limiter.Checked(q.limiter, lease, err)
-	// Two rejections are one: a lease may make its error anew each time that it is asked.
-	if own := lease.Err(); !limiter.Is(own, err) && (!errors.Is(own, core.ErrRejected) || !errors.Is(err, core.ErrRejected)) {
-		lease = core.Refuse(err) // somebody else's limiter, and careless
-	}
-	ended := ctx.Err()
-	switch {
-	case errors.Is(err, core.ErrRejected), errors.Is(err, core.ErrPermitsExceedLimit):
-		return lease, q.policy.refused, err
-	case !q.wait || !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
-		return lease, Failed, err
-	case ended != nil && !errors.Is(ended, context.DeadlineExceeded):
-		return lease, RequestCanceled, err
-	case ended != nil || over:
-		return lease, q.policy.refused, err
-	}
-	return lease, Failed, err
+	return core.Grant(permits, func() { endAll(asked, (*ask).release) }, union...), true
 }

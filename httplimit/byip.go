@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"fmt"
+	"iter"
 	"net/http"
 	"net/netip"
 	"net/textproto"
@@ -9,28 +10,29 @@ import (
 	"strings"
 )
 
-// IPOptions say how [ByIP] finds a client's address.
+// IPOptions are for [ByIP].
 type IPOptions struct {
-	// Trusted are the proxies whose Header is believed, by their addresses: your load
-	// balancers', say. None: the peer's own address counts, whatever it sends.
+	// Trusted are the addresses of the proxies whose Header is believed, such as your load
+	// balancers. The zero Prefix is for peers that have no address, as those on a unix socket.
+	// None: the client is the peer, whatever it sends.
 	Trusted []netip.Prefix
 
-	// Header is what the proxies tell of the client in: "X-Forwarded-For" ("" too),
-	// "Forwarded" (RFC 7239), or one with a single address, such as "X-Real-IP".
+	// Header is the field in which the proxies name the client: "X-Forwarded-For" (also if it is
+	// ""), "Forwarded" (RFC 7239), or a field with a single address, such as "X-Real-IP".
 	Header string
 
-	// V4Bits and V6Bits are how many bits of an address make the key, 1 to 32 and 1 to 128.
-	// 0: 32 and 64, since a home has at least 64 bits of IPv6 addresses to choose from.
+	// V4Bits and V6Bits are how many bits of an address make the key, 1 to 32 and 1 to 128. 0: 32
+	// and 64, since every home has at least 64 bits of IPv6 addresses to choose from.
 	V4Bits, V6Bits int
 }
 
-// ByIP returns a key function: the client's address, as a prefix. IPv4 inside IPv6 is IPv4,
-// and zones are dropped. Bits that are out of range make ByIP panic.
+// ByIP returns a key function that returns the client's address, as a prefix. IPv4 inside IPv6 is
+// IPv4, and zones are dropped. If the bits are out of range, ByIP panics.
 //
 // The address is the peer's, Request.RemoteAddr, unless the peer is trusted. Then it is the
-// right-most address in Header that is not trusted; the left-most, if all are; the peer's,
-// if there is no such field. What cannot be made out is the zero Prefix: one partition for
-// all of them.
+// right-most address in Header that is not trusted; if all are trusted, the left-most; if there is
+// no such field, the peer's. If that is no address, or if Header has more than a hundred entries
+// behind it, the key is the zero Prefix: one partition for all such requests.
 //
 // # Which header to trust
 //
@@ -55,11 +57,12 @@ func ByIP(o IPOptions) func(*http.Request) netip.Prefix {
 	for _, p := range o.Trusted {
 		trusted = append(trusted, unmap(p))
 	}
+	nameless := slices.Contains(trusted, netip.Prefix{})
 	name := textproto.CanonicalMIMEHeaderKey(o.Header)
 	if name == "" {
 		name = "X-Forwarded-For"
 	}
-	f := finder{trusted, name}
+	f := finder{trusted, nameless, name}
 	return func(r *http.Request) netip.Prefix {
 		addr := f.client(r)
 		n := v6
@@ -92,10 +95,11 @@ func unmap(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// finder finds out a client's address. The zero Addr stands for what cannot be made out.
+// finder finds a client's address. The zero Addr is that of an unknown client.
 type finder struct {
-	trusted []netip.Prefix
-	header  string // in its canonical spelling
+	trusted  []netip.Prefix
+	nameless bool   // peers without an address are trusted
+	header   string // in canonical form
 }
 
 func (f finder) trusts(a netip.Addr) bool {
@@ -109,63 +113,67 @@ func (f finder) trusts(a netip.Addr) bool {
 
 func (f finder) client(r *http.Request) netip.Addr {
 	peer := address(r.RemoteAddr)
-	if !f.trusts(peer) {
+	if !f.trusts(peer) && (peer.IsValid() || !f.nameless) {
 		return peer
 	}
 	lines := r.Header[f.header]
-	client, found := peer, false
 	switch f.header {
 	case "X-Forwarded-For":
-		client, found = f.walk(lines, lastComma)
+		return f.walk(peer, lines, listed)
 	case "Forwarded":
-		client, found = f.walk(lines, lastElement)
-	default:
-		if len(lines) > 0 {
-			if last := strings.Trim(lines[len(lines)-1], " \t"); last != "" {
-				client, found = address(last), true
-			}
+		return f.walk(peer, lines, forwarded)
+	}
+	if len(lines) > 0 {
+		if last := strings.Trim(lines[len(lines)-1], " \t"); last != "" {
+			return address(last)
 		}
 	}
-	if !found {
-		return peer
-	}
-	return client
+	return peer
 }
 
-// walk goes from the right over the entries of all lines, up to the first address that is
-// not trusted. It reports false if there is none at all. cut takes the last entry off a
-// line; of an entry that holds no address it is not ok.
-func (f finder) walk(lines []string, cut func(string) (rest, entry string, ok bool)) (client netip.Addr, found bool) {
+// No chain of proxies is as long. A client must not make the server look at more.
+const maxEntries = 100
+
+// walk goes from the right over the entries of all lines, to the first address that is not
+// trusted. Without any it returns the peer. entries returns those of a line, the last one first;
+// an entry without an address is not ok.
+func (f finder) walk(peer netip.Addr, lines []string, entries func(line string) iter.Seq2[string, bool]) netip.Addr {
+	client, n := peer, 0
 	for _, line := range slices.Backward(lines) {
-		for rest := line; rest != ""; {
-			var entry string
-			var ok bool
-			rest, entry, ok = cut(rest)
-			if !ok {
-				return netip.Addr{}, true
+		for entry, ok := range entries(line) {
+			n++
+			if !ok || n > maxEntries {
+				return netip.Addr{}
 			}
 			if entry == "" {
 				continue
 			}
-			client, found = address(entry), true
+			client = address(entry)
 			if !f.trusts(client) { // the zero Addr is not
-				return client, true
+				return client
 			}
 		}
 	}
-	return client, found
+	return client
 }
 
-// lastComma cuts X-Forwarded-For.
-func lastComma(line string) (rest, entry string, ok bool) {
-	i := strings.LastIndexByte(line, ',')
-	return line[:max(i, 0)], strings.Trim(line[i+1:], " \t"), true
+// listed yields the entries of an X-Forwarded-For line, the last one first.
+func listed(line string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for i := len(line); i >= 0; {
+			rest := line[:i]
+			i = strings.LastIndexByte(rest, ',')
+			if !yield(strings.Trim(rest[i+1:], " \t"), true) {
+				return
+			}
+		}
+	}
 }
 
 // address reads an address, with or without a port, brackets or a zone.
 func address(s string) netip.Addr {
-	if a, ok := quad(s); ok {
-		return a
+	if a, err := netip.ParseAddrPort(s); err == nil { // as most peers are
+		return a.Addr().Unmap().WithZone("")
 	}
 	host := s
 	switch {
@@ -189,35 +197,6 @@ func address(s string) netip.Addr {
 		return netip.Addr{}
 	}
 	return a.Unmap().WithZone("")
-}
-
-// quad reads what most peers are, an IPv4 address and a port, in one go. What is not ok may
-// still be an address.
-func quad(s string) (netip.Addr, bool) {
-	var octets [4]byte
-	i := 0
-	for n := range octets {
-		begin, value := i, 0
-		for ; i < len(s) && digit(s[i]) && i < begin+3; i++ {
-			value = 10*value + int(s[i]-'0')
-		}
-		if i == begin || value > 255 || s[begin] == '0' && i > begin+1 {
-			return netip.Addr{}, false
-		}
-		octets[n] = byte(value)
-		separator := byte('.')
-		if n == 3 {
-			separator = ':'
-		}
-		if i == len(s) || s[i] != separator {
-			return netip.Addr{}, false
-		}
-		i++
-	}
-	if !digits(s[i:]) {
-		return netip.Addr{}, false
-	}
-	return netip.AddrFrom4(octets), true
 }
 
 // port reports whether s is empty, or a colon and a port, or one of RFC 7239's names for it.

@@ -1,38 +1,53 @@
-// Package httplimit puts net/http servers and clients under limits: how many requests, how
-// many at once, how many bytes, for all or for each client.
+// Package httplimit limits net/http servers and clients: how many requests, how many at once, how
+// many bytes, for all of them or for each client.
 //
-// A server has [Limits], made of policies. The global policy is for every request; others
-// are for the handlers that name them:
-//
-//	l, err := httplimit.New(httplimit.Options{
-//		Global:   &httplimit.Policy{Limiter: partition.Shared[*http.Request](atOnce), Status: 503},
-//		Policies: []httplimit.Policy{{Name: "api", Limiter: byClient}},
+//	users, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
+//		Key: httplimit.ByIP(httplimit.IPOptions{}),
+//		New: func(netip.Prefix) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 20)) },
 //	})
-//	mux.Handle("/api/", l.Policy("api")(api))
-//	mux.Handle("/healthz", l.Exempt(health))
-//	server.Handler = l.Handler(mux)
+//	atOnce, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 100})
+//	limits, err := httplimit.New(httplimit.Options{
+//		Global:   &httplimit.Policy{Limiter: httplimit.Shared(atOnce), Status: 503},
+//		Policies: []httplimit.Policy{{Name: "api", Limiter: users}},
+//	})
+//	...
+//	mux.Handle("/api/", limits.Policy("api")(api))
+//	http.ListenAndServe(addr, limits.Handler(mux))
+//
+// [Limits] are policies: the global policy for every request, and others for the handlers that
+// name them. A [Policy] has a [Limiter]. [Shared] makes one of any [core.Limiter], for all requests
+// together; a [partition.Keyed] has a limiter for each client.
 //
 // # What happens to a request
 //
-// The global policy is asked first, then the named ones, outermost first, each once. A
-// request waits in a limiter's queue if that has one, for Policy.MaxWait at most, and not
-// longer than its client does. What it was granted is held until its handler has returned
-// or panicked, and released last first; [LeaseFrom] is for handlers that are done with it
-// before. If a policy refuses, what the others had granted is refunded, and the request is
-// answered with 429 Too Many Requests, or Policy.Status, and Retry-After where that is
-// known. If a limiter fails, as one that is closed or whose Redis is away, the answer is
+// [Limits.Handler] and [Limits.Policy] return wrappers: handlers that ask their own policies, in
+// order, and then call the next handler. What a request was granted is held until that has returned
+// or panicked, and released last first; a handler that needs it no longer may release it earlier,
+// with [LeaseFrom]. If a policy rejects the request, everything is refunded, also by the wrappers
+// around, and the answer is 429 Too Many Requests, or Policy.Status, with Retry-After if that is
+// known. If a limiter fails, such as one that is closed or whose Redis is unreachable, the answer is
 // 503, or Policy.FailOpen lets the request pass.
 //
-// A rejected request is answered before its body has come, over HTTP/1 too. The connection
-// is kept for the next request if the answer is the standard one and the body has a known
-// length below 256 KiB; else it is closed after the answer, as the answer says.
+// By default no request waits: a client that sends too much hears so at once, and holds nothing
+// that others need. Policy.MaxWait lets requests wait in the limiter's queue, as is right for a
+// limit that all clients share. If the context of a waiting request ends, its handler does not run,
+// and its connection is closed without an answer. The server notices that a client has left only
+// once the request's body was read, so a request with a body may wait for a client that has gone.
 //
-// A granted request is handed on with the ResponseWriter as it came, so WebSockets,
-// server-sent events, HTTP/2 and sendfile work as they do without limits. Only Refund,
-// Download and Headers need to wrap it, and what they hand on can do just what it could.
+// A mux that leaves routes out, or Options.Skip, exempts requests from all policies. A
+// [http.ServeMux] matches the path as the client spelled it, cleaned but with escapes such as %2F
+// in it: a backend that decodes them may see another path than the mux that chose the policies.
+//
+// A rejection does not wait for the request's body. Over HTTP/1 that costs the connection of a
+// request with a body: the answer says "Connection: close". OnRejected may delete that field; then
+// the server reads the body first, as it does for any handler.
+//
+// A granted request gets the ResponseWriter as it came, so that WebSockets, server-sent events,
+// HTTP/2 and sendfile work as they do without limits. Only Refund, Settle, Download and Headers wrap
+// it, with exactly the optional methods that it has.
 //
 // # Clients
 //
-// A [Transport] takes a permit for each request that it sends, and obeys what servers say
-// of their own limits.
+// A [Transport] takes a permit for each request that it sends, and obeys servers that say how long
+// to wait.
 package httplimit

@@ -1,14 +1,29 @@
 package httplimit
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
-// lastElement cuts the last element off a Forwarded line (RFC 7239), and returns what it
-// says the request is for. It is not ok if the line has quotes that do not match, or the
-// element has no such parameter, or two.
-func lastElement(line string) (rest, node string, ok bool) {
-	// A quote can be told from the left only. Whoever wrote what stands there may be lying,
-	// but then the quotes do not match in the end, and the last element shows it.
-	start, from, quoted := 0, 0, false
+// forwarded yields for whom the elements of a Forwarded line (RFC 7239) are, the last one first. It
+// is not ok if an element has quotes that do not match, or not exactly one such parameter.
+func forwarded(line string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		cuts := commas(line)
+		for i := len(cuts) - 1; i > 0; i-- {
+			if !yield(forNode(strings.Trim(line[cuts[i-1]+1:cuts[i]], " \t"))) {
+				return
+			}
+		}
+	}
+}
+
+// commas returns where the elements of a line end, the line's own end included, beginning with a
+// comma before the line or, of a long line, at one of the last commas. A quote can be told only from
+// the left. What a client wrote there may have a quote too many, but then the quotes do not match in
+// the end, and the last element shows it.
+func commas(line string) []int {
+	cuts, quoted := []int{-1}, false
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
 		case quoted && c == '\\':
@@ -16,26 +31,33 @@ func lastElement(line string) (rest, node string, ok bool) {
 		case c == '"':
 			quoted = !quoted
 		case c == ',' && !quoted:
-			start, from = i, i+1
+			if len(cuts) > 4*maxEntries {
+				cuts = append(cuts[:0], cuts[len(cuts)-2*maxEntries:]...)
+			}
+			cuts = append(cuts, i)
 		}
 	}
-	rest, element := line[:start], strings.Trim(line[from:], " \t")
+	return append(cuts, len(line))
+}
+
+// forNode returns the value of an element's parameter "for"; "" if the element is empty.
+func forNode(element string) (node string, ok bool) {
 	if element == "" {
-		return rest, "", true
+		return "", true
 	}
 	for element != "" {
 		var name, value string
 		if name, value, element, ok = pair(element); !ok {
-			return "", "", false
+			return "", false
 		}
 		if strings.EqualFold(name, "for") {
 			if node != "" {
-				return "", "", false
+				return "", false
 			}
 			node = value
 		}
 	}
-	return rest, node, node != ""
+	return node, node != ""
 }
 
 // pair cuts the first name=value off an element. Empty ones are passed over.

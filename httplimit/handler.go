@@ -6,152 +6,118 @@ import (
 	"sync/atomic"
 )
 
-// handler is a handler under policies.
+// handler is a wrapper: a handler that asks policies, and then calls the next handler.
 type handler struct {
 	limits *Limits
 	next   http.Handler
-	names  []string // nil: the global policy alone
-
-	mux    *http.ServeMux // inside next; nil: none
-	exempt bool           // next is exempt
-
-	named atomic.Pointer[named] // what the names stood for when it was asked last
-}
-
-// named are the policies that a handler's names stand for.
-type named struct {
-	by       *terms
-	policies []*policy
-	plain    bool // handlers get the ResponseWriter and the body as they are
-}
-
-func (h *handler) policies(t *terms) *named {
-	n := h.named.Load()
-	if n == nil || n.by != t {
-		n = &named{t, t.named(h.names), t.Headers == RetryAfterOnly}
-		for _, p := range n.policies {
-			n.plain = n.plain && p.plain()
-		}
-		h.named.Store(n)
-	}
-	return n
+	names  []string // of its policies
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	pattern, leave := h.lookAhead(r)
-	if leave {
+	t := h.limits.terms.Load()
+	if !t.have(h.names) || t.Skip != nil && t.Skip(r) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	ctx := r.Context()
-	var first *arrival // nil: the request has been in a wrapper before
-	f := frame{visit: visiting(ctx, h.limits)}
-	if f.visit == nil {
-		first = h.limits.arrival(r)
-		f.visit = &first.visit
-	} else if !f.visit.exempt {
-		f.number = f.visit.nextFrame()
-	}
-	v := f.visit
-	if v.exempt {
-		if first != nil {
-			r = first.carry(r) //nolint:contextcheck // made of the request's
-		}
-		h.next.ServeHTTP(w, r)
-		return
-	}
-	if pattern != "" && pattern != r.Pattern {
-		r = first.copyOf(r)
-		r.Pattern = pattern // as the mux will set it
-	}
-	f.request = r
-	defer f.end(ctx)
-	named := h.policies(v.terms)
-	no := v.ask(ctx, f.number, r, named.policies, true)
-	if first != nil {
-		r = first.carry(r) //nolint:contextcheck // made of the request's
-		f.request = r
-	}
-	if no != nil {
-		v.undo(ctx)
+	p := &passage{Context: r.Context(), terms: t, came: r}
+	p.asked = p.one[:0]
+	defer p.end()
+	if no := t.check(r, h.names, true, &p.asked); no != nil {
+		asked := p.asked
+		p.asked = nil
+		endAll(asked, (*ask).refund) // a rejected request holds nothing while its client is answered
 		no.answer(w, r)
 		return
 	}
-	if !named.plain {
-		w, r = f.dress(w, r)
+	w = p.enter(w) //nolint:contextcheck // p is made of r's
+	p.stage = serving
+	h.next.ServeHTTP(w, &p.request)
+	p.stage = served
+}
+
+// passage is a request on its way through one wrapper. It is the context of the request that the
+// next handler gets, in which [LeaseFrom] and the wrappers further inside find it.
+type passage struct {
+	context.Context // of the request as it came
+
+	terms    *terms        // one snapshot for all that the wrapper does
+	came     *http.Request // as it came
+	asked    []ask         // the policies; it does not change while the next handler runs
+	one      [1]ask        // where asked begins: most wrappers have one policy
+	stage    stage
+	rejected atomic.Bool  // a wrapper inside has rejected the request; it may be on another goroutine
+	response *response    // nil: the next handler writes past us
+	request  http.Request // as the next handler gets it
+}
+
+// stage is how far a request has come in its wrapper.
+type stage uint8
+
+const (
+	asking  stage = iota // the next handler has not been called
+	serving              // it runs, or has panicked
+	served               // it has returned
+)
+
+type passageKey struct{}
+
+// passageFrom returns the passage of the innermost wrapper; nil if there is none.
+func passageFrom(ctx context.Context) *passage {
+	p, _ := ctx.Value(passageKey{}).(*passage)
+	return p
+}
+
+// Value returns the request's value for key.
+func (p *passage) Value(key any) any {
+	if key == (passageKey{}) {
+		return p
 	}
-	f.entered = true
-	h.next.ServeHTTP(w, r)
-	f.returned = true
+	return p.Context.Value(key)
 }
 
-// lookAhead finds out where the request would go: to which pattern of the mux, and whether
-// it is to be left alone.
-func (h *handler) lookAhead(r *http.Request) (pattern string, leave bool) {
-	if h.exempt || h.mux == nil {
-		return "", h.exempt
+// String keeps whoever prints the context from reading its fields while they change.
+func (p *passage) String() string { return "httplimit: a request's context" }
+
+// enter makes the request for the next handler, and returns the ResponseWriter for it.
+func (p *passage) enter(w http.ResponseWriter) http.ResponseWriter {
+	r := p.came
+	if r.Trailer == nil && r.ContentLength < 0 && r.ProtoMajor == 1 {
+		// net/http puts trailers that were not announced into the request that it made; with this
+		// they get into copies of it too.
+		r.Trailer = make(http.Header)
 	}
-	next, pattern := h.mux.Handler(r)
-	_, leave = h.limits.seeThrough(next)
-	return pattern, leave
+	p.request = *r.WithContext(p)
+	p.throttleUpload()
+	return p.wrap(w)
 }
 
-// arrival begins a request's visit.
-func (l *Limits) arrival(r *http.Request) *arrival {
-	a := new(arrival)
-	a.Context, a.terms, a.frames = r.Context(), l.terms.Load(), 1
-	if skip := a.terms.Skip; skip != nil {
-		a.exempt = skip(r)
+// end gives back what the wrapper holds, even if the next handler, or a function of the user's,
+// has panicked.
+func (p *passage) end() {
+	if p.came.MultipartForm == nil && p.request.MultipartForm != nil {
+		p.came.MultipartForm = p.request.MultipartForm // net/http removes the files of the request that it made
 	}
-	return a
-}
-
-// frame is one wrapper's part in a visit.
-type frame struct {
-	visit    *visit
-	number   int32
-	request  *http.Request // as the policies saw it
-	response *response     // nil: the handler writes past us
-	entered  bool          // the handler was called
-	returned bool          // and has returned
-}
-
-// end gives back what is still held: also when the handler, or whatever of the user's was
-// called before it, panics.
-func (f *frame) end(ctx context.Context) {
-	if !f.entered {
-		f.visit.undo(ctx)
+	if p.stage == asking || p.rejected.Load() {
+		if outer := passageFrom(p.Context); outer != nil {
+			outer.rejected.Store(true)
+		}
+		endAll(p.asked, (*ask).refund)
 		return
 	}
-	status := http.StatusOK
+	if len(p.asked) == 1 && p.asked[0].plain() {
+		p.asked[0].lease.Release()
+		return
+	}
+	status, h := http.StatusOK, http.Header(nil)
+	if p.response != nil {
+		h = p.response.Header()
+	}
 	switch {
-	case f.response != nil && f.response.status != 0:
-		status = f.response.status
-	case !f.returned:
+	case p.response != nil && p.response.status != 0:
+		status = p.response.status
+	case p.stage == serving:
 		status = http.StatusInternalServerError
 	}
-	f.visit.settle(ctx, f.number, f.request, status)
-}
-
-// exempt is a handler that no policy applies to.
-type exempt struct {
-	limits *Limits
-	next   http.Handler
-}
-
-func (e *exempt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := visiting(r.Context(), e.limits)
-	if v == nil || !v.exempt {
-		inside := &visit{Context: r.Context(), exempt: true, known: true}
-		if v == nil {
-			inside.terms = e.limits.terms.Load()
-		} else {
-			inside.terms = v.terms
-			v.undo(r.Context())
-			v.untell(w.Header())
-			v.lift()
-		}
-		r = r.WithContext(inside) //nolint:contextcheck // made of the request's
-	}
-	e.next.ServeHTTP(w, r)
+	known := p.Context.Err() == nil
+	endAll(p.asked, func(a *ask) { a.settle(&p.request, known, status, h) })
 }

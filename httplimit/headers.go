@@ -5,28 +5,32 @@ import (
 	"strings"
 )
 
-// Headers are the fields with which responses tell clients of their quota.
+// Headers are the header fields by which responses tell clients their quota. They are on granted
+// and rejected responses alike, except redirects (3xx).
 type Headers uint8
 
 const (
-	// RetryAfterOnly sends Retry-After with rejections, as all others do too, and no more.
+	// RetryAfterOnly sends no more than Retry-After with rejections, as the others do too.
 	RetryAfterOnly Headers = iota
 
-	// XRateLimit sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, the
-	// latter in seconds from now: no standard, but what is most in use. They tell of the
-	// policy that has the least remaining.
+	// XRateLimit sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which is in
+	// seconds from now: not a standard, but the most common. They are about the policy that has
+	// the least remaining.
 	XRateLimit
 
-	// Draft11 sends RateLimit-Policy and RateLimit for all policies that were asked, as
-	// draft-ietf-httpapi-ratelimit-headers-11 has them. Later drafts name the parameters
-	// otherwise.
+	// Draft11 sends RateLimit-Policy and RateLimit for all policies that were asked, in the syntax
+	// of draft-ietf-httpapi-ratelimit-headers-11. Later drafts use other parameter names.
+	//
+	// The parameter t is the time for which r is all that is left. After a grant that is the time
+	// until the whole quota is back. After a rejection it is the time until Retry-After, which can
+	// be much sooner, as some permits come back before the others: the draft demands that
+	// Retry-After is not earlier than t.
 	Draft11
 )
 
 var headersNames = [...]string{"retry-after", "x-ratelimit", "draft-11"}
 
-// String returns "retry-after", "x-ratelimit" or "draft-11", and "Headers(n)" for anything
-// else.
+// String returns "retry-after", "x-ratelimit" or "draft-11", and "Headers(n)" for anything else.
 func (h Headers) String() string {
 	if int(h) < len(headersNames) {
 		return headersNames[h]
@@ -34,7 +38,7 @@ func (h Headers) String() string {
 	return fmt.Sprintf("Headers(%d)", uint8(h))
 }
 
-// MarshalText returns what String does; anything but the three is an error.
+// MarshalText returns what String does, and an error for anything but the three.
 func (h Headers) MarshalText() ([]byte, error) {
 	if int(h) >= len(headersNames) {
 		return nil, fmt.Errorf("httplimit: Headers = %v, want one of %s", h, strings.Join(headersNames[:], ", "))

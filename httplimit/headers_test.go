@@ -169,7 +169,7 @@ func TestHeadersOfRealLimiters(t *testing.T) {
 			Global:   &httplimit.Policy{Limiter: all(atOnce(t, 3, 0)), Status: 503},
 			Policies: []httplimit.Policy{{Name: "api", Limiter: all(bucket)}},
 		})
-		h := l.Policy("api")(ok)
+		h := l.Handler(l.Policy("api")(ok))
 		w := get(h, "/")
 		require.Equal(t, `"global";q=3;qu="concurrent-requests", "api";q=4;w=8`, w.Header().Get("RateLimit-Policy"))
 		require.Equal(t, `"global";r=2, "api";r=3;t=2`, w.Header().Get("RateLimit"))

@@ -1,34 +1,50 @@
 package httplimit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/textproto"
 	"net/url"
 	"strings"
 )
 
-// ByHeader returns a key function: the value of a header field, "" for a request without
-// it, and the first value of several. Clients choose it freely, so a limit by it holds only
-// those who have to send the right one, as with API keys that were checked before.
+// ByHeader returns a key function that returns the value of a header field: "" for a request
+// without it, and the first value of several. A value of more than 64 bytes is replaced by its
+// SHA-256, as "sha256:" and 64 hexadecimal digits, so that keys take little memory.
+//
+// Clients choose the value freely. A limit by it binds only clients that have to send the right
+// value, as with API keys that were checked before.
 func ByHeader(name string) func(*http.Request) string {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	if name == "Host" { // net/http keeps it elsewhere
-		return func(r *http.Request) string { return r.Host }
+		return func(r *http.Request) string { return shortened(r.Host) }
 	}
 	return func(r *http.Request) string {
 		if values := r.Header[name]; len(values) > 0 {
-			return values[0]
+			return shortened(values[0])
 		}
 		return ""
 	}
 }
 
-// ByPattern returns the pattern of the [http.ServeMux] that the request goes to; "" if it
-// has not come to one, unless [Limits.Handler] stands directly around the mux.
+// longKey is the length in bytes up to which a key is kept as it is.
+const longKey = 64
+
+func shortened(key string) string {
+	if len(key) <= longKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// ByPattern is a key function that returns the pattern of the [http.ServeMux] that the request has
+// come through. In a handler around the mux there is none yet, and the key is "".
 func ByPattern(r *http.Request) string { return r.Pattern }
 
-// ByHost returns the host that a client's request goes to, in lower case, with the port
-// unless it is the scheme's own: 80 for http, 443 for https.
+// ByHost is a key function that returns the host that a client's request goes to, in lower case,
+// with the port unless it is the scheme's own: 80 for http, 443 for https.
 func ByHost(r *http.Request) string {
 	u := r.URL
 	if u == nil || u.Host == "" {

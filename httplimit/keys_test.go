@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -148,6 +149,53 @@ func TestByIPBehindProxies(t *testing.T) {
 	}
 }
 
+// However long the field is that a client sends, the key takes one look at it, and no more than a
+// hundred entries count.
+func TestByIPOfALongField(t *testing.T) {
+	const size = 1 << 20
+	for _, header := range []string{"X-Forwarded-For", "Forwarded"} {
+		key := httplimit.ByIP(httplimit.IPOptions{Trusted: prefixes("10.0.0.0/8"), Header: header})
+		of := func(field string) string {
+			return key(&http.Request{RemoteAddr: "10.0.0.1:1", Header: http.Header{header: {field}}}).String()
+		}
+		node := map[string]string{"Forwarded": "for="}[header]
+		hop, client := node+"10.0.0.2,", node+"8.8.8.8,"
+		for name, c := range map[string][2]string{
+			"commas":                 {strings.Repeat(",", size), none},
+			"quoted commas":          {`x="` + strings.Repeat(",", size) + `",` + client, "8.8.8.8/32"},
+			"proxies":                {strings.Repeat(hop, size/len(hop)), none},
+			"a client behind many":   {strings.Repeat(hop, size/len(hop)) + client, "8.8.8.8/32"},
+			"as many as count":       {client + strings.Repeat(hop, 98), "8.8.8.8/32"},
+			"one more":               {client + strings.Repeat(hop, 99), none},
+			"as many proxies":        {strings.TrimSuffix(strings.Repeat(hop, 100), ","), "10.0.0.2/32"},
+			"lines count together":   {strings.Repeat(hop, 100) + hop, none},
+			"beyond what is counted": {`"` + strings.Repeat(client, 1000) + strings.Repeat(hop, 1000), none},
+		} {
+			if header == "X-Forwarded-For" && strings.Contains(name, "quote") {
+				continue
+			}
+			start := time.Now()
+			require.Equal(t, c[1], of(c[0]), "%s %s", header, name)
+			require.Less(t, time.Since(start), 10*time.Second, "it took more than %d bytes are worth", size) // minutes, once
+		}
+	}
+}
+
+// A peer on a unix socket has no address: the zero Prefix trusts it, and no entry without one.
+func TestByIPOnAUnixSocket(t *testing.T) {
+	key := httplimit.ByIP(httplimit.IPOptions{Trusted: append(prefixes("10.0.0.0/8"), netip.Prefix{})})
+	for field, want := range map[string]string{
+		"8.8.8.8": "8.8.8.8/32", "8.8.8.8, 10.0.0.2": "8.8.8.8/32", "8.8.8.8, unknown": none, "": none,
+	} {
+		for _, peer := range []string{"@", ""} {
+			r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {field}}}
+			require.Equal(t, want, key(r).String())
+			r.RemoteAddr = "203.0.113.9:1"
+			require.Equal(t, "203.0.113.9/32", key(r).String())
+		}
+	}
+}
+
 // What is an address to package netip is that address, with whatever port, and nothing else
 // is one.
 func FuzzByIPOfThePeer(f *testing.F) {
@@ -201,6 +249,14 @@ func TestByHeader(t *testing.T) {
 	require.Empty(t, httplimit.ByHeader("X-Other")(r))
 	require.Equal(t, "example.com", httplimit.ByHeader("host")(r))
 	require.Empty(t, httplimit.ByHeader("x")(&http.Request{}))
+
+	// Long values are shortened, so that a client cannot fill the memory with keys.
+	r.Header.Set("X-Api-Key", strings.Repeat("k", 64))
+	require.Equal(t, strings.Repeat("k", 64), httplimit.ByHeader("X-Api-Key")(r))
+	r.Header.Set("X-Api-Key", strings.Repeat("k", 65))
+	require.Equal(t, "sha256:f39cdc2584758c99cf81c1f41d2572f54e17066afffc9d187aeafe5f7cbe2122", httplimit.ByHeader("X-Api-Key")(r))
+	r.Host = strings.Repeat("h", 1<<20)
+	require.Len(t, httplimit.ByHeader("Host")(r), len("sha256:")+64)
 }
 
 func TestByHost(t *testing.T) {

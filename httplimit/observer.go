@@ -6,22 +6,23 @@ import (
 	"time"
 )
 
-// Result is how a policy's decision about a request came out.
+// Result is the outcome of a policy's decision about a request.
 type Result uint8
 
 // The results.
 const (
 	Acquired        Result = iota // the request may proceed
-	GlobalLimiter                 // the global policy refused it
-	EndpointLimiter               // a named policy refused it
-	RequestCanceled               // the client went while the request waited
-	Failed                        // the limiter failed, whether the request was let pass or not
+	GlobalLimiter                 // the global policy rejected it
+	EndpointLimiter               // a named policy rejected it
+	RequestCanceled               // the client left while the request waited
+	Failed                        // the limiter failed, whether the request passed or not
+	Shadowed                      // a policy in shadow would have rejected it
 )
 
-var resultNames = [...]string{"acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed"}
+var resultNames = [...]string{"acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed", "shadowed"}
 
-// String returns "acquired", "global_limiter", "endpoint_limiter", "request_canceled" or
-// "failed", and "Result(n)" for anything else.
+// String returns "acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed" or
+// "shadowed", and "Result(n)" for anything else.
 func (r Result) String() string {
 	if int(r) < len(resultNames) {
 		return resultNames[r]
@@ -29,22 +30,21 @@ func (r Result) String() string {
 	return fmt.Sprintf("Result(%d)", uint8(r))
 }
 
-// Observer is told what happens to requests, on their goroutines, with no lock held. It
-// must be safe for concurrent use, and quick. ctx is the request's. A panic of it is the
-// request's, and costs no lease.
+// Observer is notified of what happens to requests, on their goroutines, with no lock held. It
+// must be safe for concurrent use, and quick. ctx is the request's. If a method panics, the
+// request does, but no lease is lost.
 type Observer interface {
-	// Queued tells that a request begins to wait for a policy's permits (+1), and that it
-	// has ended to (-1). A limiter of your own counts as waiting once it asks for the Done
-	// of the context that it is given.
+	// Queued notifies that a request begins to wait for a policy's permits (+1), and that its wait
+	// has ended (-1). A request waits from when the limiter asks its context for Done.
 	Queued(ctx context.Context, policy string, delta int)
 
-	// Decided tells the outcome, once for each request and policy that it was asked of, and
-	// how long the request waited for it.
+	// Decided notifies of the outcome, once for each request and policy that was asked, and of how
+	// long the request waited for it.
 	Decided(ctx context.Context, policy string, r Result, waited time.Duration)
 
-	// Active tells that a lease was granted (+1), and that it was released (-1).
+	// Active notifies that a lease was granted (+1), and that it was released (-1).
 	Active(ctx context.Context, policy string, delta int)
 
-	// Released tells how long a lease was held, when it was released.
+	// Released notifies that a lease was released, and of how long it was held.
 	Released(ctx context.Context, policy string, held time.Duration)
 }

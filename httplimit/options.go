@@ -8,48 +8,68 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Limiter decides about requests: a [partition.Keyed] has a limiter for each key, and
-// [partition.Shared] is one limiter for all of them.
+// Limiter decides about requests. [Shared] makes one of a [core.Limiter], for all requests
+// together; a [partition.Keyed] has a core.Limiter for each client, or whatever its Key returns.
 type Limiter = partition.Limiter[*http.Request]
 
-// Policy is a limit with what belongs to it.
+// Shared returns l as the Limiter of a [Policy] or a [Transport]: one limit for all requests
+// together. It is [partition.Shared] for requests.
+func Shared(l core.Limiter) Limiter { return partition.Shared[*http.Request](l) }
+
+// Policy is a limit, and what follows from it.
 type Policy struct {
-	// Name stands in rejections, header fields, logs and metrics. It is unique among the
-	// policies of its Options, and of ASCII letters, digits, '-', '_' and '.'. Options.Global
-	// may leave it out, and is called "global" then.
+	// Name appears in rejections, header fields, logs and metrics. It is unique in Options, and
+	// has only ASCII letters, digits, '-', '_' and '.'. If Options.Global has no name, it is
+	// "global".
 	Name string
 
-	// Limiter decides whether a request may proceed. It is required unless Upload or
-	// Download is set.
+	// Limiter decides whether a request may proceed. It is required unless Upload or Download is
+	// set. A core.Limiter becomes one by [Shared]: one limit for all requests.
 	Limiter Limiter
 
-	// Permits is what a request costs. nil: 1. 0 or less: this request is not limited by
-	// this policy, nor are its bytes.
+	// Permits returns the cost of a request. nil: 1. If it returns 0 or less, this policy does not
+	// limit the request, nor its bytes.
 	Permits func(*http.Request) int
 
-	// MaxWait is how long a request may wait in the limiter's queue, at least 0. 0: until
-	// the client goes.
+	// MaxWait is how long a request may wait in the limiter's queue. 0: it never waits. Below 0:
+	// as long as its client does. A waiting request holds what wrappers outside have granted it,
+	// so that a client with many of them can take all of a limit that others need: do not let
+	// requests wait for a limit of their own client inside a limit that is shared.
 	MaxWait time.Duration
 
-	// Status is that of a rejection, 400 to 599. 0: 429. A limit that is not this client's
-	// own doing, such as the number of requests at once of all clients, had better say 503.
+	// Status is that of a rejection, 400 to 599. 0: 429. 503 suits a limit that is not this
+	// client's own doing, such as one on the requests of all clients.
 	Status int
 
 	// OnRejected replaces Options.OnRejected for rejections by this policy. nil: that one.
 	OnRejected func(http.ResponseWriter, *http.Request, *Rejection)
 
-	// Refund is asked, once the handler has returned or panicked, with the status that was
-	// sent: true gives the permits back, even those of a rate limiter. So only failures
-	// count, say. nil: no permits come back.
+	// Refund is called when the handler has returned or panicked, with the status that was sent.
+	// If it returns true, the permits are given back, those of a rate limiter too, so that only
+	// failures count, for example. It is not called if the request's context has ended, as it
+	// does when the client leaves: the outcome is unknown then, and the permits stay taken. nil:
+	// no permits are given back.
 	Refund func(r *http.Request, status int) bool
 
-	// FailOpen lets a request pass, without a lease, if the limiter fails (not: if it
-	// refuses). false: the request is answered with 503.
+	// Settle is called after Refund, when the handler has returned or panicked and the permits
+	// were not given back, with the status and the header that were sent. It returns what the
+	// request has cost in permits: the difference is given back, or taken as a debt. Below 0: the
+	// cost stays as it is. nil: the same.
+	Settle func(r *http.Request, status int, h http.Header) int
+
+	// FailOpen lets requests pass without a lease while the limiter fails (not: if it rejects).
+	// false: they are answered with 503.
 	FailOpen bool
+
+	// Shadow makes the policy decide without consequences: the Observer and the Logger are
+	// notified of requests that it would have rejected, but all of them pass. In shadow, no
+	// request waits, no header fields are sent, and Upload and Download do not throttle.
+	Shadow bool
 
 	// Upload throttles the request's body: its permits are bytes. nil: unlimited.
 	Upload Limiter
@@ -58,7 +78,7 @@ type Policy struct {
 	Download Limiter
 }
 
-// Options are what [New] makes Limits of.
+// Options are for [New].
 type Options struct {
 	// Global is the policy for every request. nil: none.
 	Global *Policy
@@ -66,68 +86,66 @@ type Options struct {
 	// Policies are for the handlers that ask for them by name.
 	Policies []Policy
 
-	// Skip is asked once a request; true: no policy applies. nil: none is skipped.
+	// Skip reports whether no policy applies to the request. Each wrapper that the request comes
+	// to calls it. nil: none is skipped.
 	Skip func(*http.Request) bool
 
-	// OnRejected is called with a request that was rejected. The header fields of the answer
-	// are already set, and Rejection.Status is what will be sent; it may change both, write
-	// the response itself, or call [Rejection.ServeHTTP]. If it writes nothing, the standard
-	// answer follows. nil: the standard answer.
+	// OnRejected is called for a rejected request. The header fields of the answer are already
+	// set, and Rejection.Status is what will be sent; it may change both, write the response
+	// itself, or call [Rejection.ServeHTTP]. If it writes nothing, the standard answer follows.
+	// nil: the standard answer.
 	OnRejected func(http.ResponseWriter, *http.Request, *Rejection)
 
-	// Headers are the fields that tell clients of their quota.
+	// Headers are the fields that tell clients their quota.
 	Headers Headers
 
 	// Problems makes the bodies of rejections application/problem+json (RFC 9457).
 	Problems bool
 
-	// Logger is told of limiters that fail, at most once a second for each policy. nil: silent.
+	// Logger is notified of limiters that fail and of policies in shadow that would have rejected,
+	// at most once a second for each policy. nil: silent.
 	Logger *slog.Logger
 
-	// Observer is told of every decision. nil: none.
+	// Observer is notified of every decision. nil: none.
 	Observer Observer
 }
 
-// globalName is what a global policy without a name is called.
-const globalName = "global"
+// global is the name that the global policy goes by in terms; no other policy can have it.
+const global = ""
 
-// terms are options that were checked, as requests use them. They do not change.
+// terms are Options that were checked, as requests use them. They do not change.
 type terms struct {
 	Options
 
-	limits *Limits
-	global *policy            // nil: none
-	byName map[string]*policy // Options.Policies
+	limits   *Limits
+	policies map[string]*policy
 }
 
-// policy is a Policy in its terms.
+// policy is a Policy of terms.
 type policy struct {
 	Policy
 
-	refused  Result
-	failures *failures
+	refused Result // what the Observer is notified of
 }
 
-func (p *policy) plain() bool { return p.Refund == nil && p.Upload == nil && p.Download == nil }
-
-// newTerms checks the options. What the terms in force remember of a policy, the new ones
-// keep.
+// newTerms checks the options.
 func newTerms(l *Limits, o Options) (*terms, error) {
-	old := l.terms.Load()
 	f := faults{names: make(map[string]bool)}
-	t := &terms{Options: o, limits: l, byName: make(map[string]*policy, len(o.Policies))}
+	t := &terms{Options: o, limits: l, policies: make(map[string]*policy, 1+len(o.Policies))}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
-			p.Name = globalName
+			p.Name = "global"
 		}
 		f.policy("Global", &p)
-		t.global = &policy{p, GlobalLimiter, old.failuresOf(p.Name)}
+		t.policies[global] = &policy{p, GlobalLimiter}
 	}
 	for i := range o.Policies {
 		p := o.Policies[i]
 		f.policy(fmt.Sprintf("Policies[%d]", i), &p)
-		t.byName[p.Name] = &policy{p, EndpointLimiter, old.failuresOf(p.Name)}
+		if p.Name != "" {
+			t.policies[p.Name] = &policy{p, EndpointLimiter}
+		}
 	}
 	if int(o.Headers) >= len(headersNames) {
 		f.add("Headers", o.Headers, "one of "+strings.Join(headersNames[:], ", "))
@@ -135,17 +153,18 @@ func newTerms(l *Limits, o Options) (*terms, error) {
 	return t, errors.Join(f.errs...)
 }
 
-// failuresOf returns what is known of the failures of the policy of that name.
-func (t *terms) failuresOf(name string) *failures {
-	if t != nil {
-		if t.global != nil && t.global.Name == name {
-			return t.global.failures
-		}
-		if p := t.byName[name]; p != nil {
-			return p.failures
+// mustHave panics if there is no policy of one of the names.
+func (t *terms) mustHave(names []string) {
+	for _, name := range names {
+		if name == global || t.policies[name] == nil {
+			panic(fmt.Sprintf("httplimit: no policy is named %q", name))
 		}
 	}
-	return new(failures)
+}
+
+// have reports whether there is a policy of one of the names: the global one may be missing.
+func (t *terms) have(names []string) bool {
+	return len(names) > 1 || len(names) == 1 && t.policies[names[0]] != nil
 }
 
 // faults collects what is wrong with options.
@@ -161,7 +180,7 @@ func (f *faults) add(field string, value any, want string) {
 // policy checks one policy, and clears limiters that are nil pointers.
 func (f *faults) policy(field string, p *Policy) {
 	switch {
-	case !nameable(p.Name):
+	case !isName(p.Name):
 		f.add(field+".Name", fmt.Sprintf("%q", p.Name), "ASCII letters, digits, '-', '_' and '.'")
 	case f.names[p.Name]:
 		f.add(field+".Name", fmt.Sprintf("%q", p.Name), "a name that no other policy has")
@@ -171,15 +190,12 @@ func (f *faults) policy(field string, p *Policy) {
 	if p.Limiter == nil && p.Upload == nil && p.Download == nil {
 		f.add(field+".Limiter", "nil", "a limiter, unless Upload or Download is set")
 	}
-	if p.MaxWait < 0 {
-		f.add(field+".MaxWait", p.MaxWait, "at least 0")
-	}
 	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
 		f.add(field+".Status", p.Status, "400 to 599, or 0 for 429")
 	}
 }
 
-func nameable(name string) bool {
+func isName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'

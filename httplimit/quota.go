@@ -1,7 +1,7 @@
 package httplimit
 
 import (
-	"iter"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// quota is the header fields that tell a client of its quota, with their values.
+// quota is the header fields that tell a client its quota, with the values that were set.
 type quota []field
 
 type field struct{ name, value string }
@@ -23,38 +23,24 @@ const (
 	fieldRateLimit = "Ratelimit"
 )
 
-// tell sets the header fields for all that has been asked, in place of those that it set
-// before.
-func (v *visit) tell(h http.Header) {
-	if v.terms.Headers == RetryAfterOnly {
-		return
+// setQuota sets the fields for the policies that were asked, beside what wrappers outside have
+// set, and returns them.
+func (t *terms) setQuota(h http.Header, asked []ask) quota {
+	var q quota
+	switch t.Headers {
+	case XRateLimit:
+		q = xRateLimit(h, asked)
+	case Draft11:
+		q = draft11(h, asked)
 	}
-	v.lock()
-	defer v.unlock()
-	more := v.rest()
-	more.quota.takeOff(h)
-	if v.terms.Headers == Draft11 {
-		more.quota = draft11(v.each)
-	} else {
-		more.quota = xRateLimit(v.each)
-	}
-	for _, f := range more.quota {
+	for _, f := range q {
 		h[f.name] = []string{f.value}
 	}
+	return q
 }
 
-// untell takes the header fields off again.
-func (v *visit) untell(h http.Header) {
-	v.lock()
-	defer v.unlock()
-	if v.more != nil {
-		v.more.quota.takeOff(h)
-		v.more.quota = nil
-	}
-}
-
-// takeOff removes the fields, but not those that somebody has set otherwise since.
-func (q quota) takeOff(h http.Header) {
+// remove removes the fields, except those that somebody has changed.
+func (q quota) remove(h http.Header) {
 	for _, f := range q {
 		if values := h[f.name]; len(values) == 1 && values[0] == f.value {
 			delete(h, f.name)
@@ -62,64 +48,95 @@ func (q quota) takeOff(h http.Header) {
 	}
 }
 
-// xRateLimit tells of the policy that has the least remaining; of several, of the one that
-// refused, or else of the first.
-func xRateLimit(asks iter.Seq[*ask]) quota {
-	var least core.Lease
-	limit, remaining, found := 0, 0, false
-	for a := range asks {
-		l, r, ok := figures(a.lease)
-		if ok && (!found || r < remaining || r == remaining && !a.lease.Acquired()) {
-			least, limit, remaining, found = a.lease, l, r, true
+// redirects reports whether the fields do not belong on a response of this status.
+func redirects(status int) bool { return status >= 300 && status <= 399 }
+
+// numbers are what a lease says of its limiter.
+type numbers struct {
+	lease            core.Lease
+	limit, remaining int
+}
+
+// numbers returns those of a.
+func (a *ask) numbers() (n numbers, ok bool) {
+	if a.policy.Shadow || a.limiter == nil {
+		return n, false
+	}
+	n.lease = a.lease
+	if errors.Is(a.lease.Err(), core.ErrPermitsExceedLimit) {
+		n.lease = a.limiter.TryAcquire(0) // that error does not say them
+		defer n.lease.Release()
+	}
+	if n.limit, ok = core.PermitLimit.From(n.lease); !ok {
+		return n, false
+	}
+	n.remaining, ok = core.Remaining.From(n.lease)
+	n.remaining = max(n.remaining, 0)
+	return n, ok
+}
+
+// xRateLimit is about the policy that has the least remaining; of several, about the one that
+// rejected, or else the first.
+func xRateLimit(h http.Header, asked []ask) quota {
+	var least numbers
+	found := false
+	outside, err := strconv.Atoi(h.Get(fieldRemaining))
+	for i := range asked {
+		n, ok := asked[i].numbers()
+		if !ok {
+			continue
+		}
+		rejects := !asked[i].lease.Acquired()
+		if err == nil && (outside < n.remaining || outside == n.remaining && !rejects) {
+			continue
+		}
+		if !found || n.remaining < least.remaining || n.remaining == least.remaining && rejects {
+			least, found = n, true
 		}
 	}
 	if !found {
 		return nil
 	}
-	q := quota{{fieldLimit, strconv.Itoa(limit)}, {fieldRemaining, strconv.Itoa(remaining)}}
-	if reset, ok := core.ResetAfter.From(least); ok {
+	delete(h, fieldReset) // that of a wrapper outside
+	q := quota{{fieldLimit, strconv.Itoa(least.limit)}, {fieldRemaining, strconv.Itoa(least.remaining)}}
+	if reset, ok := core.ResetAfter.From(least.lease); ok {
 		q = append(q, field{fieldReset, strconv.FormatInt(secondsUp(reset), 10)})
 	}
 	return q
 }
 
-// figures returns what the lease tells of its limiter's limit and of what remains.
-func figures(l core.Lease) (limit, remaining int, ok bool) {
-	limit, ok = core.PermitLimit.From(l)
-	if !ok {
-		return 0, 0, false
-	}
-	remaining, ok = core.Remaining.From(l)
-	return limit, max(remaining, 0), ok
-}
-
-// draft11 writes two lists of structured fields, RFC 9651: strings with parameters. The
-// names of policies need no escapes.
-func draft11(asks iter.Seq[*ask]) quota {
+// draft11 writes two lists of structured fields (RFC 9651): strings with parameters. The names of
+// policies need no escapes.
+func draft11(h http.Header, asked []ask) quota {
 	var policies, limits strings.Builder
-	for a := range asks {
-		limit, remaining, ok := figures(a.lease)
+	policies.WriteString(strings.Join(h[fieldPolicy], ", "))
+	limits.WriteString(strings.Join(h[fieldRateLimit], ", "))
+	found := false
+	for i := range asked {
+		a := &asked[i]
+		n, ok := a.numbers()
 		if !ok {
 			continue
 		}
+		found = true
 		item(&policies, a.policy.Name)
-		parameter(&policies, "q", int64(limit))
-		if window, ok := core.Window.From(a.lease); !ok {
+		parameter(&policies, "q", int64(n.limit))
+		if window, ok := core.Window.From(n.lease); !ok {
 			policies.WriteString(`;qu="concurrent-requests"`)
 		} else if window >= time.Second {
 			parameter(&policies, "w", int64(window/time.Second))
 		}
 		item(&limits, a.policy.Name)
-		parameter(&limits, "r", int64(remaining))
-		until, ok := core.ResetAfter.From(a.lease)
-		if !a.lease.Acquired() {
-			until, ok = core.RetryAfter.From(a.lease)
+		parameter(&limits, "r", int64(n.remaining))
+		until, ok := core.ResetAfter.From(n.lease)
+		if !n.lease.Acquired() {
+			until, ok = core.RetryAfter.From(n.lease)
 		}
 		if ok {
 			parameter(&limits, "t", secondsUp(until))
 		}
 	}
-	if policies.Len() == 0 {
+	if !found {
 		return nil
 	}
 	return quota{{fieldPolicy, policies.String()}, {fieldRateLimit, limits.String()}}

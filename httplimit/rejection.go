@@ -11,41 +11,40 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// Rejection tells why a request may not proceed. It is not safe for concurrent use.
+// Rejection is the reason why a request may not proceed. It is not safe for concurrent use.
 type Rejection struct {
-	// Policy is the name of the policy that did not let it pass.
+	// Policy is the name of the policy that did not let the request pass.
 	Policy string
 
 	// Status is that of the answer: the policy's, or 503 if its limiter failed.
 	Status int
 
-	// Lease is the limiter's answer: not acquired, with the metadata of the refusal.
+	// Lease is the limiter's answer: not acquired, with the metadata of the rejection.
 	Lease core.Lease
 
-	// Err is why: a *[core.RejectedError], [core.ErrPermitsExceedLimit], a context's error
-	// if the time to wait was over, or what went wrong in the limiter. No client sees it.
+	// Err is the reason: a *[core.RejectedError], [core.ErrPermitsExceedLimit], a context's error
+	// if the time to wait was over, or the limiter's failure. It is not shown to clients.
 	Err error
 
-	// RetryAfter is when the same request could be served. 0: unknown.
+	// RetryAfter is the time until the same request could be served. 0: unknown.
 	RetryAfter time.Duration
 
-	visit     *visit  // nil: made by somebody else
-	policy    *policy // whose it is
-	problem   bool    // the answer is a problem document
-	failed    bool    // the limiter did not refuse, it failed
-	gone      bool    // nobody is there to be answered
-	announced bool    // the header fields are set
-	closes    bool    // they say that the connection is closed, for the sake of the body
+	terms     *terms // nil: it was not made by this package
+	asked     []ask  // the last one rejected
+	result    Result
+	announced bool  // the header fields are set
+	quota     quota // of them
 }
 
-func newRejection(v *visit, p *policy, result Result, lease core.Lease, err error) *Rejection {
+// newRejection returns the rejection by the policy that was asked last.
+func newRejection(t *terms, result Result, asked []ask, err error) *Rejection {
+	a := &asked[len(asked)-1]
 	no := &Rejection{
-		Policy: p.Name, Status: p.Status, Lease: lease, Err: err,
-		visit: v, policy: p, problem: v.terms.Problems,
-		failed: result == Failed, gone: result == RequestCanceled,
+		Policy: a.policy.Name, Status: a.policy.Status, Lease: a.lease, Err: err,
+		terms: t, asked: asked, result: result,
 	}
 	switch {
-	case no.failed:
+	case result == Failed:
 		no.Status = http.StatusServiceUnavailable
 		return no
 	case no.Status == 0:
@@ -54,7 +53,7 @@ func newRejection(v *visit, p *policy, result Result, lease core.Lease, err erro
 	if errors.Is(err, core.ErrPermitsExceedLimit) {
 		return no
 	}
-	retry, _ := core.RetryAfter.From(lease)
+	retry, _ := core.RetryAfter.From(a.lease)
 	if rejected := new(core.RejectedError); retry <= 0 && errors.As(err, &rejected) {
 		retry = rejected.RetryAfter
 	}
@@ -62,8 +61,34 @@ func newRejection(v *visit, p *policy, result Result, lease core.Lease, err erro
 	return no
 }
 
+// answer answers the request: by OnRejected if there is one, and by the standard answer if that
+// writes nothing.
+func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
+	if no.result == RequestCanceled {
+		if underServer(r.Context()) {
+			// The server would answer 200 for a handler that writes nothing. The client need not be
+			// gone: it may have shut down its side, or the server may be closing.
+			panic(http.ErrAbortHandler)
+		}
+		return
+	}
+	reject := no.asked[len(no.asked)-1].policy.OnRejected
+	if reject == nil {
+		reject = no.terms.OnRejected
+	}
+	no.announce(w.Header(), r)
+	if reject != nil {
+		watched := &response{ResponseWriter: w, before: func(status int) { no.redirect(w.Header(), status) }}
+		reject(watched.writer(), r, no)
+		if watched.begun() {
+			return
+		}
+	}
+	no.ServeHTTP(w, r)
+}
+
 // announce sets the header fields of the answer.
-func (no *Rejection) announce(h http.Header) {
+func (no *Rejection) announce(h http.Header, r *http.Request) {
 	if no.announced {
 		return
 	}
@@ -72,46 +97,50 @@ func (no *Rejection) announce(h http.Header) {
 		h.Set("Retry-After", strconv.FormatInt(secondsUp(no.RetryAfter), 10))
 	}
 	h.Set("Cache-Control", "no-store")
-	if no.visit != nil {
-		no.visit.tell(h)
+	if answersEarly(r) {
+		h.Set("Connection", "close")
+	}
+	if no.terms != nil {
+		no.quota = no.terms.setQuota(h, no.asked)
 	}
 }
 
-// ServeHTTP writes the standard answer: Status, 429 if it is none of a final response; the
-// header fields, unless OnRejected has been given them already; and as the body the
-// status's text, or the ReasonPhrase of the lease if it is not one of this library's own.
-// A HEAD request gets no body.
+// redirect removes the fields that do not belong on a redirect.
+func (no *Rejection) redirect(h http.Header, status int) {
+	if redirects(status) {
+		no.quota.remove(h)
+	}
+}
+
+// ServeHTTP writes the standard answer. Its status is Status, or 429 if that is not 200 to 599.
+// The header fields are set, unless OnRejected was called with them already. The body is the
+// status's text, or the ReasonPhrase of the lease unless that is one of this library's own. The
+// answer to a HEAD request has no body.
 func (no *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	no.announce(h)
+	no.announce(h, r)
 	status := no.Status
 	if status < 200 || status > 599 {
 		status = http.StatusTooManyRequests
 	}
-	if no.visit != nil && redirects(status) {
-		no.visit.untell(h)
-	}
 	body, kind := no.text(status)+"\n", "text/plain; charset=utf-8"
-	if no.problem {
+	if no.terms != nil && no.terms.Problems {
 		body, kind = no.problemDocument(status), "application/problem+json"
 	}
-	h.Del("Content-Length") // of an answer that is not to be
+	h.Del("Content-Length") // of the answer that it replaces
 	h.Del("Content-Encoding")
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
-	if no.keep(w, r) {
-		h.Set("Content-Length", strconv.Itoa(len(body)))
-		defer rid(w, r)
-	}
+	no.redirect(h, status)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, body) // who does not want to hear it is gone
+		_, _ = io.WriteString(w, body) // a client that is gone needs no answer
 	}
 }
 
-// text is what a person is told.
+// text is for a person.
 func (no *Rejection) text(status int) string {
-	if !no.failed {
+	if no.result != Failed {
 		if phrase, ok := core.ReasonPhrase.From(no.Lease); ok && phrase != "" && !builtin[phrase] {
 			return phrase
 		}
@@ -122,16 +151,16 @@ func (no *Rejection) text(status int) string {
 	return http.StatusText(http.StatusTooManyRequests)
 }
 
-// builtin are the reason phrases of this library's packages. They speak to whoever runs the
-// server of its insides, not to a client.
+// builtin are the reason phrases of this library's packages. They are for the server's operators,
+// not for clients.
 var builtin = map[string]bool{
-	"permits exhausted":          true, // core
-	"queue limit reached":        true,
-	"evicted by a newer request": true,
-	"deadline too soon":          true,
-	"partition limit reached":    true, // partition
-	"capacity reached":           true, // channel
-	"all workers busy":           true, // worker
+	core.ReasonExhausted:       true,
+	core.ReasonQueueLimit:      true,
+	core.ReasonEvicted:         true,
+	core.ReasonDeadlineTooSoon: true,
+	"partition limit reached":  true, // partition
+	"capacity reached":         true, // channel
+	"all workers busy":         true, // worker
 }
 
 // problem is a document of RFC 9457, with the extension of the draft that Draft11 names.
@@ -148,7 +177,7 @@ const problemTypes = "https://iana.org/assignments/http-problem-types#"
 func (no *Rejection) problemDocument(status int) string {
 	p := problem{Status: status, Detail: no.text(status)}
 	switch {
-	case no.failed:
+	case no.result == Failed:
 		p.Type, p.Title = "about:blank", http.StatusText(status)
 	case status == http.StatusServiceUnavailable:
 		p.Type = problemTypes + "temporary-reduced-capacity"
@@ -157,35 +186,12 @@ func (no *Rejection) problemDocument(status int) string {
 		p.Type = problemTypes + "quota-exceeded"
 		p.Title = "The request is beyond the quota"
 	}
-	if !no.failed && no.Policy != "" {
+	if no.result != Failed && no.Policy != "" {
 		p.Violated = []string{no.Policy}
 	}
 	text, err := json.Marshal(p)
 	if err != nil {
-		return "{}" // strings and a number always can be
+		return "{}" // strings and a number can always be marshalled
 	}
 	return string(text) + "\n"
-}
-
-// answer answers the request: by OnRejected if there is one, and by the standard answer
-// if that wrote nothing.
-func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
-	if no.gone {
-		return
-	}
-	no.early(w, r) // else a client that is slow to send the body is slow to hear
-	no.announce(w.Header())
-	reject := no.policy.OnRejected
-	if reject == nil {
-		reject = no.visit.terms.OnRejected
-	}
-	if reject == nil {
-		no.ServeHTTP(w, r)
-		return
-	}
-	watched := &response{ResponseWriter: w, visit: no.visit}
-	reject(watched.writer(), r, no)
-	if !watched.begun() {
-		no.ServeHTTP(w, r)
-	}
 }

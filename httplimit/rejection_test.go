@@ -20,9 +20,12 @@ import (
 	"github.com/sluice-go/sluice/httplimit"
 )
 
-// refuser refuses with that lease.
-func refuser(l core.Lease) httplimit.Limiter {
-	return ctxLimiter(func(context.Context) (core.Lease, error) { return l, l.Err() })
+// refuser answers all with one lease.
+type refuser core.Lease
+
+func (l refuser) TryAcquire(*http.Request, int) core.Lease { return core.Lease(l) }
+func (l refuser) Acquire(context.Context, *http.Request, int) (core.Lease, error) {
+	return core.Lease(l), core.Lease(l).Err()
 }
 
 func TestRejection(t *testing.T) {
@@ -293,7 +296,7 @@ func TestResultsOfDecisions(t *testing.T) {
 	} {
 		func() {
 			defer func() { require.Equal(t, name == "panics", recover() != nil) }()
-			get(l.Policy(name)(ok), "/")
+			get(l.Handler(l.Policy(name)(ok)), "/")
 		}()
 		require.Regexp(t, "^active global .1; acquired global 0s; "+want+" global -1; released global [^;]*$", j.read())
 	}

@@ -5,104 +5,130 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
 )
 
-// response is the ResponseWriter of a handler: it notes the status, throttles the body, and
-// takes header fields off redirects. What handlers get is made by [response.writer].
+// response is a ResponseWriter around another: it notes the status, and throttles the body.
+// [response.writer] returns it for a handler.
 type response struct {
-	http.ResponseWriter // the one underneath
+	http.ResponseWriter
 
-	visit    *visit       // whose header fields do not belong on 3xx; nil: none
-	body     io.Writer    // throttled; nil: the ResponseWriter
-	lifted   *atomic.Bool // set: body counts no more; not nil if body is not
-	status   int          // as it was sent; 0: none
+	before   func(status int) // called before the status is sent; nil: nothing
+	body     io.Writer        // throttled; nil: the ResponseWriter
+	status   int              // as it was sent; 0: none
 	hijacked bool
 }
 
-// WriteHeader sends the status. Of several the first one counts; those below 200 are not
-// the response's, but for 101.
-func (r *response) WriteHeader(status int) {
-	if r.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		r.status = status
-		if r.visit != nil && redirects(status) {
-			r.visit.untell(r.Header())
+// wrap returns the ResponseWriter for the next handler: w itself, unless there are header fields
+// to remove, a body to throttle, or a status that a policy wants to know.
+func (p *passage) wrap(w http.ResponseWriter) http.ResponseWriter {
+	var q quota
+	tells := p.terms.Headers != RetryAfterOnly && len(p.asked) > 0
+	if tells {
+		q = p.terms.setQuota(w.Header(), p.asked)
+	}
+	asks := false
+	for i := range p.asked {
+		a := &p.asked[i]
+		asks = asks || a.lease.Acquired() && (a.policy.Refund != nil || a.policy.Settle != nil)
+	}
+	body := p.throttledDownload(w)
+	if !tells && body == nil && !asks {
+		return w
+	}
+	p.response = &response{ResponseWriter: w, body: body}
+	if tells {
+		p.response.before = func(status int) {
+			if redirects(status) {
+				q.remove(w.Header())
+			}
 		}
+	}
+	return p.response.writer()
+}
+
+// WriteHeader sends the status. The first status counts; those below 200 are not the response's,
+// except 101.
+func (r *response) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		r.begin(status)
 	}
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// redirects reports whether header fields that tell of quotas do not belong on the response.
-func redirects(status int) bool { return status >= 300 && status <= 399 }
-
-// begin notes that what follows sends a status, if there was none.
-func (r *response) begin() {
-	if r.status == 0 {
-		r.status = http.StatusOK
+// begin notes that a status is sent now, unless one was sent.
+func (r *response) begin(status int) {
+	if r.status != 0 {
+		return
+	}
+	r.status = status
+	if r.before != nil {
+		r.before(status)
 	}
 }
 
 func (r *response) Write(p []byte) (int, error) {
-	r.begin()
-	if r.throttles() {
+	r.begin(http.StatusOK)
+	if r.body != nil {
 		return r.body.Write(p)
 	}
 	return r.ResponseWriter.Write(p)
 }
 
-// WriteString is what [io.WriteString] uses.
+// WriteString is for [io.WriteString].
 func (r *response) WriteString(s string) (int, error) {
-	r.begin()
-	if r.throttles() {
+	r.begin(http.StatusOK)
+	if r.body != nil {
 		return io.WriteString(r.body, s)
 	}
 	return io.WriteString(r.ResponseWriter, s)
 }
 
-// Unwrap is what [http.ResponseController] uses.
+// Unwrap is for [http.ResponseController].
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-// throttles reports whether what is written goes through body.
-func (r *response) throttles() bool { return r.body != nil && !r.lifted.Load() }
 
 // begun reports whether anything was sent.
 func (r *response) begun() bool { return r.status != 0 || r.hijacked }
 
-// What a response may have beside, if what is underneath has it.
+// The methods that a response has only if the ResponseWriter underneath has them.
 type (
 	flush    struct{ of *response }
 	readFrom struct{ of *response }
 	hijack   struct{ of *response }
+	notify   struct{ of *response }
 	push     struct{ of *response }
 )
 
 func (f flush) Flush() {
-	f.of.begin()
+	f.of.begin(http.StatusOK)
 	f.of.ResponseWriter.(http.Flusher).Flush()
 }
 
-// FlushError is what [http.ResponseController] uses.
+// FlushError is for [http.ResponseController].
 func (f flush) FlushError() error {
-	f.of.begin()
+	f.of.begin(http.StatusOK)
 	return http.NewResponseController(f.of.ResponseWriter).Flush()
 }
 
-// ReadFrom is what [io.Copy] uses: a file goes to the connection through the kernel.
+// ReadFrom is for [io.Copy]: the kernel copies a file to the connection.
 func (c readFrom) ReadFrom(src io.Reader) (int64, error) {
-	c.of.begin()
-	if body, ok := c.of.body.(io.ReaderFrom); ok && c.of.throttles() {
+	c.of.begin(http.StatusOK)
+	if body, ok := c.of.body.(io.ReaderFrom); ok {
 		return body.ReadFrom(src)
 	}
 	return c.of.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
 }
 
-// Hijack hands the connection over, as it is: nothing throttles it from then on.
+// Hijack returns the connection as it is: nothing throttles it.
 func (h hijack) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := h.of.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
 		h.of.hijacked = true
 	}
 	return c, rw, err
+}
+
+func (n notify) CloseNotify() <-chan bool {
+	return n.of.ResponseWriter.(http.CloseNotifier).CloseNotify() //nolint:staticcheck // gin asserts it
 }
 
 func (p push) Push(target string, o *http.PushOptions) error {

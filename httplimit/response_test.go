@@ -24,6 +24,7 @@ type (
 	flusher    struct{ j *journal }
 	readerFrom struct{ j *journal }
 	hijacker   struct{ j *journal }
+	notifier   struct{ j *journal }
 	pusher     struct{ j *journal }
 )
 
@@ -40,6 +41,11 @@ func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, errHijack
 }
 
+func (n notifier) CloseNotify() <-chan bool {
+	n.j.write("closeNotify")
+	return nil
+}
+
 func (p pusher) Push(target string, _ *http.PushOptions) error {
 	p.j.write("push %s", target)
 	return nil
@@ -49,7 +55,7 @@ func (p pusher) Push(target string, _ *http.PushOptions) error {
 func ables(j *journal) []http.ResponseWriter {
 	type b = *bare
 	n := func() *bare { return &bare{header: make(http.Header)} }
-	f, r, h, p := flusher{j}, readerFrom{j}, hijacker{j}, pusher{j}
+	f, r, h, c, p := flusher{j}, readerFrom{j}, hijacker{j}, notifier{j}, pusher{j}
 	return []http.ResponseWriter{
 		n(),
 		struct {
@@ -85,6 +91,50 @@ func ables(j *journal) []http.ResponseWriter {
 			readerFrom
 			hijacker
 		}{n(), f, r, h},
+		struct {
+			b
+			notifier
+		}{n(), c},
+		struct {
+			b
+			flusher
+			notifier
+		}{n(), f, c},
+		struct {
+			b
+			readerFrom
+			notifier
+		}{n(), r, c},
+		struct {
+			b
+			flusher
+			readerFrom
+			notifier
+		}{n(), f, r, c},
+		struct {
+			b
+			hijacker
+			notifier
+		}{n(), h, c},
+		struct {
+			b
+			flusher
+			hijacker
+			notifier
+		}{n(), f, h, c},
+		struct {
+			b
+			readerFrom
+			hijacker
+			notifier
+		}{n(), r, h, c},
+		struct {
+			b
+			flusher
+			readerFrom
+			hijacker
+			notifier
+		}{n(), f, r, h, c},
 		struct {
 			b
 			pusher
@@ -129,6 +179,58 @@ func ables(j *journal) []http.ResponseWriter {
 			hijacker
 			pusher
 		}{n(), f, r, h, p},
+		struct {
+			b
+			notifier
+			pusher
+		}{n(), c, p},
+		struct {
+			b
+			flusher
+			notifier
+			pusher
+		}{n(), f, c, p},
+		struct {
+			b
+			readerFrom
+			notifier
+			pusher
+		}{n(), r, c, p},
+		struct {
+			b
+			flusher
+			readerFrom
+			notifier
+			pusher
+		}{n(), f, r, c, p},
+		struct {
+			b
+			hijacker
+			notifier
+			pusher
+		}{n(), h, c, p},
+		struct {
+			b
+			flusher
+			hijacker
+			notifier
+			pusher
+		}{n(), f, h, c, p},
+		struct {
+			b
+			readerFrom
+			hijacker
+			notifier
+			pusher
+		}{n(), r, h, c, p},
+		struct {
+			b
+			flusher
+			readerFrom
+			hijacker
+			notifier
+			pusher
+		}{n(), f, r, h, c, p},
 	}
 }
 
@@ -137,6 +239,7 @@ func wrapping() map[string]httplimit.Options {
 	free := all(core.Unlimited())
 	return map[string]httplimit.Options{
 		"refund":   {Global: &httplimit.Policy{Limiter: free, Refund: func(*http.Request, int) bool { return false }}},
+		"settle":   {Global: &httplimit.Policy{Limiter: free, Settle: func(*http.Request, int, http.Header) int { return -1 }}},
 		"download": {Global: &httplimit.Policy{Download: free}},
 		"headers":  {Global: &httplimit.Policy{Limiter: free}, Headers: httplimit.Draft11},
 	}
@@ -176,8 +279,14 @@ func TestResponseWriterKeepsItsInterfaces(t *testing.T) {
 						assert.Equal(t, errHijack, err)
 						assert.Equal(t, "hijack", j.read())
 					}
-					p, ok := w.(http.Pusher)
+					n, ok := w.(http.CloseNotifier) //nolint:staticcheck // gin asserts it
 					assert.Equal(t, i&8 != 0, ok)
+					if ok {
+						n.CloseNotify()
+						assert.Equal(t, "closeNotify", j.read())
+					}
+					p, ok := w.(http.Pusher)
+					assert.Equal(t, i&16 != 0, ok)
 					if ok {
 						assert.NoError(t, p.Push("/x", nil))
 						assert.Equal(t, "push /x", j.read())
@@ -196,6 +305,7 @@ func TestResponseWriterIsNotWrappedForNothing(t *testing.T) {
 		"plain":           {Global: &httplimit.Policy{Limiter: free}},
 		"another's":       {Global: &httplimit.Policy{Limiter: free}, Policies: []httplimit.Policy{{Name: "d", Download: free, Refund: func(*http.Request, int) bool { return true }}}},
 		"upload":          {Global: &httplimit.Policy{Limiter: free, Upload: free}},
+		"shadow":          {Global: &httplimit.Policy{Limiter: broken{lies: true}, Shadow: true, Download: free, Upload: free, Refund: func(*http.Request, int) bool { return true }}},
 		"nothing granted": {Global: &httplimit.Policy{Limiter: free, Permits: func(*http.Request) int { return 0 }, Refund: func(*http.Request, int) bool { return true }}},
 		"none":            {Headers: httplimit.Draft11},
 	} {
@@ -242,7 +352,7 @@ func TestRefund(t *testing.T) {
 				})
 				func() {
 					defer func() { _ = recover() }()
-					get(l.Policy("p")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { c.handle(w) })), "/x")
+					get(l.Handler(l.Policy("p")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { c.handle(w) }))), "/x")
 				}()
 				require.Equal(t, fmt.Sprintf("p %d; global %[1]d /x", c.want), j.read())
 				require.Equal(t, refund, outer.Available() == 10)

@@ -282,7 +282,7 @@ func TestClientGoes(t *testing.T) {
 	j := new(journal)
 	let := make(chan struct{})
 	h := limits(t, httplimit.Options{
-		Global: &httplimit.Policy{Limiter: all(l)}, Observer: j,
+		Global: &httplimit.Policy{Limiter: all(l), MaxWait: -1}, Observer: j,
 	}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-let }))
 	servers(t, h, func(t *testing.T, s *httptest.Server) {
 		first := make(chan error)
@@ -357,32 +357,4 @@ func timeOut(t *testing.T, global *httplimit.Policy, outer *core.ConcurrencyLimi
 	close(let)
 	synctest.Wait()
 	free(t, inner)
-}
-
-// A client whose request is rejected hears so before it has sent the body, however long that takes.
-func TestRejectionDoesNotWaitForTheBody(t *testing.T) {
-	l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(core.WithReason(nil, ""))}})
-	for name, onRejected := range map[string]func(http.ResponseWriter, *http.Request, *httplimit.Rejection){
-		"standard answer": nil,
-		"its own answer": func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.NoError(t, l.Update(httplimit.Options{
-				Global: &httplimit.Policy{Limiter: all(core.WithReason(nil, "")), OnRejected: onRejected},
-			}))
-			s := httptest.NewServer(l.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it got in") })))
-			defer s.Close()
-			c, err := net.Dial("tcp", s.Listener.Addr().String())
-			require.NoError(t, err)
-			defer func() { _ = c.Close() }()
-			_, err = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n") // and no more
-			require.NoError(t, err)
-			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-			require.NoError(t, err)
-			require.Equal(t, 503, answer.StatusCode)
-			require.NoError(t, answer.Body.Close())
-		})
-	}
 }

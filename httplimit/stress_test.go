@@ -97,10 +97,13 @@ func TestStressNoLeaseIsLost(t *testing.T) {
 	o := httplimit.Options{
 		Observer: g,
 		Headers:  httplimit.Draft11,
+		Skip:     func(r *http.Request) bool { return r.URL.Path == "/skip" },
 		Global:   &httplimit.Policy{Limiter: all(global), MaxWait: 20 * time.Millisecond},
 		Policies: []httplimit.Policy{
 			{Name: "named", Limiter: all(named), MaxWait: 5 * time.Millisecond, Refund: func(*http.Request, int) bool { return rand.IntN(2) == 0 }},
-			{Name: "keyed", Limiter: keyed, Download: all(core.Unlimited()), Upload: all(core.Unlimited())},
+			{Name: "keyed", Limiter: keyed, MaxWait: -1, Download: all(core.Unlimited()), Upload: all(core.Unlimited()), Settle: func(*http.Request, int, http.Header) int {
+				return rand.IntN(3) - 1
+			}},
 		},
 	}
 	l := limits(t, o)
@@ -108,7 +111,7 @@ func TestStressNoLeaseIsLost(t *testing.T) {
 	mux.Handle("/named", l.Policy("named")(http.HandlerFunc(mischief)))
 	mux.Handle("/keyed", l.Policy("named", "keyed")(http.HandlerFunc(mischief)))
 	mux.Handle("/timed", http.TimeoutHandler(l.Policy("keyed")(http.HandlerFunc(mischief)), time.Millisecond, "late"))
-	mux.Handle("/exempt", l.Exempt(http.HandlerFunc(mischief)))
+	mux.Handle("/skip", http.HandlerFunc(mischief))
 	s := httptest.NewUnstartedServer(l.Handler(mux))
 	s.Config.ErrorLog = quiet()
 	s.Start()
@@ -145,7 +148,7 @@ func TestStressNoLeaseIsLost(t *testing.T) {
 // one makes one request, and may not wait for what comes of it.
 func one(s *httptest.Server, random *rand.Rand) {
 	do := doings[random.IntN(len(doings))]
-	path := []string{"/named", "/keyed", "/timed", "/exempt"}[random.IntN(4)]
+	path := []string{"/named", "/keyed", "/timed", "/skip"}[random.IntN(4)]
 	if do == "cut" {
 		c, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {

@@ -9,54 +9,63 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/limiter"
+	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )
 
-// TransportOptions are what [NewTransport] makes a Transport of. The zero value changes
-// nothing about Base.
+// TransportOptions are for [NewTransport]. A Transport of the zero value does what Base does.
 type TransportOptions struct {
 	// Base sends the requests. nil: http.DefaultTransport.
 	Base http.RoundTripper
 
-	// Limiter gives a permit for each attempt to send a request. The lease is held until the
-	// response's body has ended or is closed. nil: unlimited.
+	// Limiter grants a permit for each attempt to send a request. The lease is held until the
+	// response's body has ended or is closed. nil: unlimited. A core.Limiter becomes one by
+	// [Shared].
 	Limiter Limiter
 
-	// Permits is what a request costs. nil: 1. 0 or less: this request is not limited.
+	// Permits returns the cost of a request. nil: 1. If it returns 0 or less, the request is not
+	// limited.
 	Permits func(*http.Request) int
 
-	// Upload and Download throttle the bodies of requests and of responses: their permits
-	// are bytes. nil: unlimited. What follows an upgrade (101) is not throttled.
+	// Settle is called when the response's body has ended or is closed, so that its trailers are
+	// there. It returns what the request has cost in permits: the difference is given back, or
+	// taken as a debt. Below 0: the cost stays as it is. nil: the same.
+	Settle func(*http.Response) int
+
+	// Upload and Download throttle the bodies of requests and of responses: their permits are
+	// bytes. nil: unlimited. An upgraded connection (101) is not throttled.
 	Upload, Download Limiter
 
-	// Obey holds the requests of one Key back for as long as the server's last answer said:
-	// by Retry-After with 429 or 503, or else by a RateLimit field with nothing left.
+	// Obey holds back the requests of one Key for as long as the server's last answer said.
 	Obey bool
 
-	// MaxObey is the longest time that a server is believed, at least 0. 0: 1 min.
+	// Hint returns for how long an answer asks to be left alone, and false if it does not say. It
+	// is for servers that say so in other fields. nil: the Retry-After of 429 and 503.
+	Hint func(*http.Response) (time.Duration, bool)
+
+	// MaxObey is the longest time that a server is believed, at least 0. 0: 1 minute.
 	MaxObey time.Duration
 
-	// Key tells which requests Obey holds back together. nil: [ByHost].
+	// Key returns which requests Obey holds back together. nil: [ByHost].
 	Key func(*http.Request) string
 
-	// Retries is how many times a request that is answered 429 or 503 with Retry-After is
-	// sent again, at least 0, if it has no body or a GetBody.
+	// Retries is how many times a request that was answered with 429 or 503 and Retry-After is
+	// sent again, at least 0, if it has no body or has a GetBody.
 	Retries int
 }
 
 const defaultMaxObey = time.Minute
 
-// Transport is an [http.RoundTripper] that takes a permit for each request, and obeys what
-// servers say of their limits. Make it with [NewTransport]. It is safe for concurrent use.
+// Transport is an [http.RoundTripper] that takes a permit for each request, and obeys servers that
+// say how long to wait. Use [NewTransport] to create one. It is safe for concurrent use.
 type Transport struct {
-	o     TransportOptions // as given, but for the defaults
+	o     TransportOptions // with the defaults
 	holds holds
 }
 
-// NewTransport returns a Transport, or what is wrong with the options, all at once.
+// NewTransport returns a Transport, or an error that reports all invalid options.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	var errs []error
 	if o.MaxObey < 0 {
@@ -72,6 +81,9 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if argument.IsNil(o.Base) {
 		o.Base = http.DefaultTransport
 	}
+	if o.Hint == nil {
+		o.Hint = retryAfter
+	}
 	if o.Key == nil {
 		o.Key = ByHost
 	}
@@ -81,37 +93,37 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return &Transport{o: o}, nil
 }
 
-// CloseIdleConnections closes those of Base, if it can.
+// CloseIdleConnections closes those of Base, if Base has that method.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.o.Base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// RoundTrip sends the request once it may: when the server's last answer does not hold it
-// back, and the limiter has granted it. A refusal by the limiter is returned as it is, a
-// *[core.RejectedError]; so is ctx.Err(), if the request's context ends a wait. A server
-// that asks for a longer wait than the context's deadline allows makes it a
-// *[core.RejectedError] too, at once, which is also a [context.DeadlineExceeded].
+// RoundTrip sends the request when the server's last answer does not hold it back and the limiter
+// has granted it. A rejection by the limiter is returned as it is, a *[core.RejectedError]. If the
+// request's context ends a wait, the error is ctx.Err(). If the server asks for a longer wait than
+// the context's deadline allows, RoundTrip returns at once a *[core.RejectedError] that is also a
+// [context.DeadlineExceeded].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.o.Base == nil {
 		closeBody(r.Body)
 		return nil, errors.New("httplimit: a Transport that NewTransport did not make")
 	}
 	next := r
-	for attempt := 0; ; attempt++ {
-		response, lease, err := t.send(next)
+	for sent := 1; ; sent++ {
+		a, err := t.send(next)
 		if err != nil {
 			return nil, err
 		}
-		wait, again := t.again(r, response, attempt)
+		wait, again := t.again(r, a.response, sent)
 		if !again {
-			return t.hand(r, response, lease), nil
+			return t.hand(r, a), nil
 		}
 		if next, err = renewed(r); err != nil {
-			return t.hand(r, response, lease), nil //nolint:nilerr // what cannot be sent again has its answer
+			return t.hand(r, a), nil //nolint:nilerr // what cannot be sent again has its answer
 		}
-		drain(response, lease)
+		a.drain()
 		if err = sleep(r.Context(), wait, nil); err != nil {
 			closeBody(next.Body)
 			return nil, err
@@ -119,72 +131,73 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// send makes one attempt. The lease of a request that was sent is the caller's.
-func (t *Transport) send(r *http.Request) (*http.Response, core.Lease, error) {
+// send makes one attempt.
+func (t *Transport) send(r *http.Request) (*attempt, error) {
 	key := ""
 	if t.o.Obey {
 		key = t.o.Key(r)
 	}
-	lease, err := t.admit(r, key)
-	if err != nil {
+	a := &attempt{settle: t.o.Settle}
+	if err := t.admit(r, key, a); err != nil {
 		closeBody(r.Body)
-		return nil, core.Lease{}, err
+		return nil, err
 	}
 	sent := false
 	defer func() {
 		if !sent { // it failed, or panicked
-			lease.Release()
+			a.lease.Release()
 		}
 	}()
 	out := t.throttled(r)
-	response, err := t.o.Base.RoundTrip(out)
+	response, err := t.o.Base.RoundTrip(out) //nolint:bodyclose // the attempt's end closes it
 	if err == nil && response == nil {
 		err = errors.New("httplimit: TransportOptions.Base returned neither a response nor an error")
 	}
 	if err != nil {
-		return nil, core.Lease{}, err
+		return nil, err
 	}
 	if response.Request == out {
 		response.Request = r
 	}
 	if t.o.Obey {
-		if d, ok := hint(response); ok {
+		if d, ok := t.o.Hint(response); ok {
 			t.holds.hold(key, min(d, t.o.MaxObey))
 		}
 	}
+	a.response = response
 	sent = true
-	return response, lease, nil
+	return a, nil
 }
 
-// admit waits until the server's last answer lets the request go, and takes its permits.
-func (t *Transport) admit(r *http.Request, key string) (core.Lease, error) {
+// admit waits until the server's last answer does not hold the request back, and takes its
+// permits.
+func (t *Transport) admit(r *http.Request, key string, a *attempt) error {
 	ctx, permits := r.Context(), 1
 	if t.o.Permits != nil {
 		permits = t.o.Permits(r)
 	}
-	limited := t.o.Limiter != nil && permits > 0
-	var l core.Limiter
-	if limited {
-		l = partition.For(t.o.Limiter, r)
+	if t.o.Limiter != nil && permits > 0 {
+		a.limiter = partition.For(t.o.Limiter, r)
 	}
 	for {
 		if t.o.Obey {
 			if err := t.holds.wait(ctx, key, permits); err != nil {
-				return core.Lease{}, err
+				return err
 			}
 		}
-		if !limited {
-			return core.Lease{}, nil
+		if a.limiter == nil {
+			return nil
 		}
-		lease, err := l.Acquire(ctx, permits)
-		if lease, err = limiter.Checked(l, lease, err); err != nil {
-			return core.Lease{}, err
+		lease, err := a.limiter.Acquire(ctx, permits)
+		if lease, err = limiter.Checked(a.limiter, lease, err); err != nil {
+			return err
 		}
 		// While this waited for permits, another answer may have come.
 		if !t.o.Obey || !t.holds.holds(key) {
-			return lease, nil
+			a.lease = lease
+			return nil
 		}
-		limiter.Refund(l, lease)
+		limiter.Refund(a.limiter, lease)
 	}
 }
 
@@ -193,24 +206,25 @@ func (t *Transport) throttled(r *http.Request) *http.Request {
 	if t.o.Upload == nil || !hasBody(r) {
 		return r
 	}
-	ctx, under := r.Context(), []Limiter{t.o.Upload}
+	ctx, l := r.Context(), partition.For(t.o.Upload, r)
 	out := copyOf(r)
-	out.Body = throttledBody(ctx, r.Body, r, under)
+	out.Body = ioreader.NewReader(ctx, r.Body, l)
 	if r.GetBody != nil {
 		out.GetBody = func() (io.ReadCloser, error) {
 			body, err := r.GetBody()
 			if err != nil {
 				return nil, err
 			}
-			return throttledBody(ctx, body, r, under), nil
+			return ioreader.NewReader(ctx, body, l), nil
 		}
 	}
 	return out
 }
 
-// again reports whether the request is to be sent again, and after which time.
-func (t *Transport) again(r *http.Request, response *http.Response, attempts int) (time.Duration, bool) {
-	if attempts >= t.o.Retries || hasBody(r) && r.GetBody == nil {
+// again reports whether a request that was sent so many times is to be sent again, and after which
+// time.
+func (t *Transport) again(r *http.Request, response *http.Response, sent int) (time.Duration, bool) {
+	if sent > t.o.Retries || hasBody(r) && r.GetBody == nil {
 		return 0, false
 	}
 	d, ok := retryAfter(response)
@@ -225,11 +239,11 @@ func (t *Transport) again(r *http.Request, response *http.Response, attempts int
 		}
 		spread = min(spread, (left-d)/2) // the rest is for the answer
 	}
-	jitter := time.Duration(rand.Int64N(int64(spread) + 1)) //nolint:gosec // it keeps a herd apart, and no secret
+	jitter := time.Duration(rand.Int64N(int64(spread) + 1)) //nolint:gosec // it spreads clients, and is no secret
 	return d + jitter, true
 }
 
-// renewed returns the request with a body that was not read.
+// renewed returns the request with its body from the beginning.
 func renewed(r *http.Request) (*http.Request, error) {
 	if !hasBody(r) {
 		return r, nil
@@ -241,6 +255,13 @@ func renewed(r *http.Request) (*http.Request, error) {
 	r = copyOf(r)
 	r.Body = body
 	return r, nil
+}
+
+// copyOf returns a copy of the caller's request, which a RoundTripper may not change.
+func copyOf(r *http.Request) *http.Request {
+	out := new(http.Request)
+	*out = *r
+	return out
 }
 
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }

@@ -2,37 +2,29 @@ package httplimit
 
 import (
 	"context"
+	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// waiting is the context that a limiter is asked with: the request's, which ends with
-// MaxWait too. While no limiter waits on it, it costs nothing: no timer, and no context of
-// package context.
+// waiting is the context of a limiter's Acquire: the request's, which ends with MaxWait too. What
+// ends it is made when the limiter asks for it, as most requests get their permits without.
 type waiting struct {
-	parent context.Context
-	most   time.Duration   // 0: as long as the parent
-	queued func(delta int) // told when the wait begins and ends; nil: nobody wants to know
+	context.Context // the request's
 
-	// What ends, made when a limiter asks for the Done or the Deadline.
-	inner atomic.Pointer[inner]
+	most   time.Duration   // MaxWait; 0: as long as the request
+	queued func(delta int) // nil: nobody wants to know
 
-	mu     sync.Mutex // guards what follows, and the making of inner; a leaf
-	since  time.Time  // when somebody asked for Done first; zero: nobody has
-	closed bool       // the limiter has answered
-}
-
-// inner is a context of package context's own: so it keeps all its promises.
-type inner struct {
-	context.Context
-
+	mu     sync.Mutex // guards what follows; a leaf
+	inner  context.Context
 	cancel context.CancelFunc
+	since  time.Time // when Done was first called: the wait begins
+	closed bool      // the limiter has returned
 }
 
-// Done returns a channel that is closed when the context ends: somebody begins to wait.
+// Done returns a channel that is closed when the context ends: the request begins to wait.
 func (w *waiting) Done() <-chan struct{} {
-	in := w.resolve()
+	inner := w.begin()
 	w.mu.Lock()
 	first := w.since.IsZero() && !w.closed
 	if first {
@@ -42,78 +34,68 @@ func (w *waiting) Done() <-chan struct{} {
 	if first && w.queued != nil {
 		w.queued(+1)
 	}
-	return in.Done()
+	return inner.Done()
 }
-
-// WatchDone is Done for those who only watch; see ending.Watch.
-func (w *waiting) WatchDone() <-chan struct{} { return w.resolve().Done() }
 
 // Deadline returns the end of MaxWait, or the request's deadline if that is earlier.
 func (w *waiting) Deadline() (time.Time, bool) {
 	if w.most == 0 {
-		return w.parent.Deadline()
+		return w.Context.Deadline()
 	}
-	return w.resolve().Deadline()
+	return w.begin().Deadline()
 }
 
 // Err returns nil until the context ends.
-func (w *waiting) Err() error {
-	if in := w.inner.Load(); in != nil {
-		return in.Err()
-	}
-	if w.parent.Err() != nil {
-		return w.resolve().Err()
-	}
-	return nil
-}
+func (w *waiting) Err() error { return w.current().Err() }
 
-// Value returns the request's value for key.
-func (w *waiting) Value(key any) any {
-	if in := w.inner.Load(); in != nil {
-		return in.Value(key) // there package context finds what it needs for Cause
-	}
-	return w.parent.Value(key)
-}
+// Value returns the request's value for key. Once there is an inner context, package context finds
+// that by a key of its own.
+func (w *waiting) Value(key any) any { return w.current().Value(key) }
 
-// String says what it is to who prints it, instead of its fields, which others may change.
-func (w *waiting) String() string { return "a limiter's context" }
+// String keeps whoever prints the context from reading its fields while they change.
+func (w *waiting) String() string { return "httplimit: a limiter's context" }
 
-func (w *waiting) resolve() *inner {
-	if in := w.inner.Load(); in != nil {
-		return in
-	}
+// current returns the context that is in force.
+func (w *waiting) current() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if in := w.inner.Load(); in != nil {
-		return in
+	if w.inner == nil {
+		return w.Context
 	}
-	in := new(inner)
+	return w.inner
+}
+
+// begin returns the inner context, which begins now unless it has begun.
+func (w *waiting) begin() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.inner != nil {
+		return w.inner
+	}
 	if w.most > 0 {
-		in.Context, in.cancel = context.WithTimeout(w.parent, w.most)
+		w.inner, w.cancel = context.WithTimeout(w.Context, w.most)
 	} else {
-		in.Context, in.cancel = context.WithCancel(w.parent)
+		w.inner, w.cancel = context.WithCancel(w.Context)
 	}
-	if w.closed { // a limiter has kept it
-		in.cancel()
+	if w.closed { // the limiter has kept it
+		w.cancel()
 	}
-	w.inner.Store(in)
-	return in
+	return w.inner
 }
 
-// over reports whether the time is over, which is not the request's own.
+// over reports whether the time is over, and not the request's own.
 func (w *waiting) over() bool {
-	in := w.inner.Load()
-	return in != nil && w.most > 0 && in.Err() == context.DeadlineExceeded //nolint:errorlint // package context returns it as it is
+	return w.most > 0 && w.Context.Err() == nil && errors.Is(w.current().Err(), context.DeadlineExceeded)
 }
 
-// end ends it: the limiter has answered. It returns how long there has been a wait.
-func (w *waiting) end() (waited time.Duration) {
+// end ends the context, and returns how long there was a wait.
+func (w *waiting) end() time.Duration {
 	w.mu.Lock()
 	w.closed = true
-	since, in := w.since, w.inner.Load()
+	since, cancel := w.since, w.cancel
 	w.mu.Unlock()
-	if in != nil {
-		in.cancel()
+	if cancel != nil {
+		cancel()
 	}
 	if since.IsZero() {
 		return 0

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/internal/ending"
 )
 
 // slow is a handler that takes a second.
@@ -41,11 +40,12 @@ func TestWaiting(t *testing.T) {
 		after   time.Duration
 		told    string
 	}{
-		{"served", 0, nil, 1, 200, 2 * time.Second, "queued global +1; queued global -1; active global +1; acquired global 1s; active global -1; released global 1s"},
+		{"served", -1, nil, 1, 200, 2 * time.Second, "queued global +1; queued global -1; active global +1; acquired global 1s; active global -1; released global 1s"},
 		{"served in time", 1001 * time.Millisecond, nil, 1, 200, 2 * time.Second, "queued global +1; queued global -1; active global +1; acquired global 1s; active global -1; released global 1s"},
 		{"MaxWait over", 400 * time.Millisecond, nil, 1, 429, 400 * time.Millisecond, "queued global +1; queued global -1; global_limiter global 400ms"},
+		{"nobody waits", 0, nil, 1, 429, 0, "global_limiter global 0s"},
 		{"no room", time.Hour, nil, 0, 429, 0, "global_limiter global 0s"},
-		{"the client goes", 0, func(ctx context.Context) (context.Context, context.CancelFunc) {
+		{"the client goes", -1, func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(300*time.Millisecond, cancel)
 			return ctx, cancel
@@ -60,7 +60,7 @@ func TestWaiting(t *testing.T) {
 			cancel()
 			return ctx, cancel
 		}, 1, 0, 0, "request_canceled global 0s"},
-		{"a deadline", 0, func(ctx context.Context) (context.Context, context.CancelFunc) {
+		{"a deadline", -1, func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 200*time.Millisecond)
 		}, 1, 429, 200 * time.Millisecond, "queued global +1; queued global -1; global_limiter global 200ms"},
 	} {
@@ -153,38 +153,9 @@ func (f ctxLimiter) Acquire(ctx context.Context, _ *http.Request, _ int) (core.L
 	return f(ctx)
 }
 
-// A limiter that only watches its context, as one does that has to ask a server, does not
-// have the request wait until it says so.
-func TestALimiterThatWatchesItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, most := range []time.Duration{0, time.Hour} {
-			j, waits := new(journal), false
-			h := limits(t, httplimit.Options{
-				Global: &httplimit.Policy{MaxWait: most, Limiter: ctxLimiter(func(ctx context.Context) (core.Lease, error) {
-					done := ending.Watch(ctx)
-					time.Sleep(time.Second)
-					require.Empty(t, j.read())
-					if waits {
-						require.Equal(t, done, ctx.Done())
-						require.Equal(t, "queued global +1", j.read())
-						time.Sleep(time.Minute)
-					}
-					return core.Grant(1, nil), nil
-				})},
-				Observer: j,
-			}).Handler(ok)
-			get(h, "/")
-			require.Equal(t, "active global +1; acquired global 0s; active global -1; released global 0s", j.read())
-			waits = true
-			get(h, "/")
-			require.Equal(t, "queued global -1; active global +1; acquired global 1m0s; active global -1; released global 0s", j.read())
-		}
-	})
-}
-
 func TestContextErrorOfTheLimitersOwn(t *testing.T) {
 	for _, err := range []error{context.Canceled, context.DeadlineExceeded} {
-		for _, most := range []time.Duration{0, time.Hour} {
+		for _, most := range []time.Duration{-1, time.Hour} {
 			l := limits(t, httplimit.Options{Global: &httplimit.Policy{MaxWait: most, Limiter: ctxLimiter(func(context.Context) (core.Lease, error) {
 				return core.Refuse(err), err
 			})}})

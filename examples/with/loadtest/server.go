@@ -36,7 +36,7 @@ func (t test) contenders() []contender {
 			l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 				PermitLimit: t.slots, QueueLimit: queue, QueueOrder: order,
 			})
-			return &httplimit.Policy{Limiter: partition.Shared[*http.Request](l), Status: http.StatusServiceUnavailable}, err
+			return &httplimit.Policy{Limiter: partition.Shared[*http.Request](l), MaxWait: -1, Status: http.StatusServiceUnavailable}, err
 		}
 	}
 	return []contender{

@@ -229,7 +229,7 @@ func (p *proxy) handler(d *draft) (http.Handler, error) {
 		case r.Exempt:
 			mux.Handle(r.Pattern, route{p.forward})
 		case len(r.Policies) > 0:
-			mux.Handle(r.Pattern, route{limits.Policy(r.Policies...)(p.forward)})
+			mux.Handle(r.Pattern, route{limits.Handler(limits.Policy(r.Policies...)(p.forward))})
 		default:
 			mux.Handle(r.Pattern, route{limits.Handler(p.forward)})
 		}

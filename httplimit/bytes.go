@@ -1,0 +1,62 @@
+package httplimit
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// underServer reports whether one of net/http's servers serves the request.
+func underServer(ctx context.Context) bool { return ctx.Value(http.ServerContextKey) != nil }
+
+// streamContext returns the context that ends the throttling of r's bodies. Over HTTP/1, net/http
+// ends the request's context also when the client shuts down its side of the connection. Such a
+// client still wants its answer; that it is gone, a failing read or write tells.
+func streamContext(r *http.Request) context.Context {
+	if r.ProtoMajor == 1 && underServer(r.Context()) {
+		return context.WithoutCancel(r.Context())
+	}
+	return r.Context()
+}
+
+// throttleUpload puts the body of the next handler's request under the policies' Upload.
+func (p *passage) throttleUpload() {
+	if body := p.came.Body; body == nil || body == http.NoBody {
+		return
+	}
+	for i := range p.asked {
+		if a := &p.asked[i]; a.policy.Upload != nil && !a.policy.Shadow {
+			p.request.Body = ioreader.NewReader(streamContext(p.came), p.request.Body, partition.For(a.policy.Upload, p.came))
+		}
+	}
+}
+
+// throttledDownload returns w under the policies' Download; nil if there is none.
+func (p *passage) throttledDownload(w http.ResponseWriter) io.Writer {
+	if p.came.Method == http.MethodHead {
+		return nil
+	}
+	body := io.Writer(nil)
+	for i := range p.asked {
+		a := &p.asked[i]
+		if a.policy.Download == nil || a.policy.Shadow {
+			continue
+		}
+		if body == nil {
+			body = w
+		}
+		body = ioreader.NewWriter(streamContext(p.came), body, partition.For(a.policy.Download, p.came))
+	}
+	return body
+}
+
+// answersEarly reports whether the answer to r, which was rejected, has to say that the connection
+// is closed. Otherwise net/http's server reads up to 256 KiB of an HTTP/1 request's body before it
+// sends an answer, and a client that does not send its body gets none. With "Connection: close" the
+// server reads that much after the answer, when the handler has returned.
+func answersEarly(r *http.Request) bool {
+	return r.ProtoMajor == 1 && r.ContentLength != 0 && underServer(r.Context())
+}

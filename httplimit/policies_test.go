@@ -1,0 +1,213 @@
+package httplimit_test
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// The README's server, flooded by one client: that one is answered 429, at once, and the others
+// are served.
+func TestAFloodOfOneClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		users, err := partition.New(partition.Options[*http.Request, string]{
+			Key: httplimit.ByHeader("X-Api-Key"),
+			New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 20)) },
+		})
+		require.NoError(t, err)
+		all := atOnce(t, 10, 50)
+		limits := limits(t, httplimit.Options{
+			Global:   &httplimit.Policy{Limiter: httplimit.Shared(all), Status: 503},
+			Policies: []httplimit.Policy{{Name: "api", Limiter: users}},
+		})
+		mux := http.NewServeMux()
+		mux.Handle("/api/", limits.Policy("api")(ok))
+		server := limits.Handler(mux)
+
+		send := func(key string) int {
+			r := httptest.NewRequest(http.MethodGet, "/api/x", nil)
+			r.Header.Set("X-Api-Key", key)
+			return play(server, r).Code
+		}
+		start := time.Now()
+		var mu sync.Mutex
+		statuses := make(map[int]int)
+		var flood sync.WaitGroup
+		for range 10 { // as many at once as the server takes
+			flood.Go(func() {
+				for range 30 {
+					status := send("flood")
+					mu.Lock()
+					statuses[status]++
+					mu.Unlock()
+				}
+			})
+		}
+		flood.Wait()
+		require.Equal(t, map[int]int{200: 20, 429: 280}, statuses)
+		for range 20 {
+			require.Equal(t, 200, send("other"))
+		}
+		require.Zero(t, time.Since(start), "nobody waits")
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, 200, send("flood"), "one more each tenth of a second")
+		free(t, all)
+	})
+}
+
+func TestSettle(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cost   string // of 5 permits that were taken
+		refund bool
+		handle func(http.ResponseWriter)
+		told   string
+		want   int
+	}{
+		{"less", "2", false, write200, "refund? 200; settle 200 2", 8},
+		{"nothing", "0", false, write200, "refund? 200; settle 200 0", 10},
+		{"more", "8", false, write200, "refund? 200; settle 200 8", 2},
+		{"more than the limit", "12", false, write200, "refund? 200; settle 200 12", 0},
+		{"as it was", "-1", false, write200, "refund? 200; settle 200 -1", 5},
+		{"refunded", "2", true, write200, "refund? 200", 10},
+		{"panic", "2", false, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "refund? 500; settle 500 2", 8},
+		{"released early", "2", false, nil, "refund? 200; settle 200 2", 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j, window, slots := new(journal), perMinute(t, 10), atOnce(t, 10, 0)
+			settle := func(_ *http.Request, status int, h http.Header) int {
+				j.write("settle %d %s", status, h.Get("X-Cost"))
+				n, err := strconv.Atoi(h.Get("X-Cost"))
+				assert.NoError(t, err)
+				return n
+			}
+			for _, l := range []interface {
+				core.Limiter
+				core.Reporter
+			}{window, slots} {
+				lim := limits(t, httplimit.Options{Global: &httplimit.Policy{
+					Limiter: all(l), Permits: func(*http.Request) int { return 5 }, Settle: settle,
+					Refund: func(_ *http.Request, status int) bool {
+						j.write("refund? %d", status)
+						return c.refund
+					},
+				}})
+				func() {
+					defer func() { _ = recover() }()
+					get(lim.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						w.Header().Set("X-Cost", c.cost)
+						if c.handle != nil {
+							c.handle(w)
+							return
+						}
+						lease, ok := httplimit.LeaseFrom(r.Context())
+						assert.True(t, ok)
+						lease.Release()
+					})), "/")
+				}()
+				require.Equal(t, c.told, j.read())
+			}
+			require.Equal(t, c.want, window.Available())
+			free(t, slots) // settled or not, it is released
+		})
+	}
+}
+
+func write200(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok") }
+
+// A policy in shadow decides, and is told of, and nobody else notices.
+func TestShadow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		j, one := new(journal), atOnce(t, 1, 10)
+		o := httplimit.Options{
+			Observer: j, Headers: httplimit.Draft11, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Policies: []httplimit.Policy{
+				{Name: "one", Shadow: true, Limiter: all(one), MaxWait: -1, Upload: broken{err: errBroken}, Download: broken{err: errBroken}},
+				{Name: "fails", Shadow: true, Limiter: broken{err: errBroken}},
+			},
+			OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) { t.Error("it was rejected") },
+		}
+		l := limits(t, o)
+		start := time.Now()
+		w := play(l.Policy("one")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			assert.Zero(t, one.Available(), "it takes permits")
+			l.Policy("one")(l.Policy("fails")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(w, r.Body)
+				assert.NoError(t, err)
+			}))).ServeHTTP(w, r)
+		})), httptest.NewRequest(http.MethodPost, "/", strings.NewReader("hello")))
+		require.Equal(t, 200, w.Code)
+		require.Equal(t, "hello", w.Body.String())
+		require.Equal(t, http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, w.Header())
+		require.Zero(t, time.Since(start))
+		free(t, one)
+		require.Equal(t, "active one +1; acquired one 0s; shadowed one 0s; failed fails 0s; active one -1; released one 0s", j.read())
+		require.Contains(t, log.String(), `level=WARN msg="httplimit: a policy in shadow would have rejected" policy=one error.permits=1`)
+		require.Contains(t, log.String(), `level=ERROR msg="httplimit: a limiter failed" policy=fails error="the secret host is down" others=0`)
+
+		_, no := l.Check(httptest.NewRequest(http.MethodGet, "/", nil), "one", "one")
+		require.Nil(t, no)
+	})
+}
+
+// What counts in shadow is refunded, as it would be in earnest.
+func TestShadowRefunds(t *testing.T) {
+	window := perMinute(t, 1)
+	l := limits(t, httplimit.Options{Policies: []httplimit.Policy{
+		{Name: "p", Shadow: true, Limiter: all(window), Refund: func(*http.Request, int) bool { return true }},
+		{Name: "no", Limiter: broken{lies: true}},
+	}})
+	get(l.Policy("p")(ok), "/")
+	free(t, window)
+	get(l.Policy("p", "no")(ok), "/")
+	free(t, window)
+}
+
+// A request for more permits than the limit is told its quota too.
+func TestHeadersOfARequestForTooMuch(t *testing.T) {
+	window := perMinute(t, 5)
+	for headers, want := range map[httplimit.Headers]http.Header{
+		httplimit.XRateLimit: {"X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"5"}, "X-Ratelimit-Reset": {"0"}},
+		httplimit.Draft11:    {"Ratelimit-Policy": {`"p";q=5;w=60`}, "Ratelimit": {`"p";r=5;t=0`}},
+	} {
+		l := limits(t, httplimit.Options{Headers: headers, Policies: []httplimit.Policy{
+			{Name: "p", Limiter: all(window), Permits: func(*http.Request) int { return 6 }},
+		}})
+		w := get(l.Policy("p")(ok), "/")
+		require.Equal(t, 429, w.Code)
+		require.Empty(t, w.Header().Get("Retry-After"))
+		for field, value := range want {
+			require.Equal(t, value, w.Header()[field], field)
+		}
+		free(t, window)
+	}
+}
+
+// Shared is what a limiter of core's needs to be a policy's.
+func TestShared(t *testing.T) {
+	l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(perMinute(t, 1))}})
+	require.Equal(t, 200, get(l.Handler(ok), "/").Code)
+	require.Equal(t, 429, get(l.Handler(ok), "/").Code)
+
+	var none *core.TokenBucket
+	l = limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(none), OnRejected: func(_ http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) {
+		assert.NotErrorIs(t, no.Err, core.ErrRejected)
+	}}})
+	require.Equal(t, 503, get(l.Handler(ok), "/").Code)
+}

@@ -1,0 +1,327 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// dial opens a connection to a server, and sends it text.
+func dial(t *testing.T, s *httptest.Server, text string) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = io.WriteString(c, text)
+	require.NoError(t, err)
+	return c.(*net.TCPConn)
+}
+
+// The server removes the temporary files of a multipart form that the handler has parsed.
+func TestMultipartFilesAreRemoved(t *testing.T) {
+	for name, o := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("TMPDIR", dir)
+			t.Setenv("TMP", dir)
+			files := func() int {
+				entries, err := os.ReadDir(dir)
+				assert.NoError(t, err)
+				return len(entries)
+			}
+			o.Policies = []httplimit.Policy{{Name: "p", Limiter: all(core.Unlimited())}}
+			l := limits(t, o)
+			s := httptest.NewServer(l.Handler(l.Policy("p")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				assert.NoError(t, r.ParseMultipartForm(1))
+				assert.Equal(t, 1, files())
+			}))))
+			defer s.Close()
+			var body bytes.Buffer
+			form := multipart.NewWriter(&body)
+			part, err := form.CreateFormFile("f", "f.bin")
+			require.NoError(t, err)
+			_, err = part.Write(make([]byte, 100<<10))
+			require.NoError(t, err)
+			require.NoError(t, form.Close())
+			response, err := s.Client().Post(s.URL, form.FormDataContentType(), &body)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			s.Close()
+			require.Zero(t, files())
+		})
+	}
+}
+
+// What net/http puts into the request after the handler was called reaches the handler.
+func TestTrailersThatWereNotAnnounced(t *testing.T) {
+	for name, o := range everyWay() {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				assert.NoError(t, err)
+				_, _ = io.WriteString(w, r.Trailer.Get("Late"))
+			})))
+			defer s.Close()
+			c := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nLate: trailer\r\n\r\n")
+			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+			require.NoError(t, err)
+			body, err := io.ReadAll(answer.Body)
+			require.NoError(t, err)
+			require.Equal(t, "trailer", string(body))
+		})
+	}
+}
+
+// A request whose wait is ended while its client is still there has not been served, and the
+// answer does not say so.
+func TestAWaitThatEndsIsNotAnswered200(t *testing.T) {
+	for name, end := range map[string]func(c *net.TCPConn, shutdown func()) error{
+		"half closed": func(c *net.TCPConn, _ func()) error { return c.CloseWrite() },
+		"shutdown":    func(_ *net.TCPConn, shutdown func()) error { shutdown(); return nil },
+	} {
+		for _, version := range []string{"1.0", "1.1"} {
+			t.Run(name+" "+version, func(t *testing.T) {
+				outer, l := atOnce(t, 2, 0), atOnce(t, 1, 1)
+				held := l.TryAcquire(1)
+				j := new(journal)
+				lim := limits(t, httplimit.Options{
+					Global:   &httplimit.Policy{Limiter: all(outer)},
+					Policies: []httplimit.Policy{{Name: "p", Limiter: all(l), MaxWait: -1}}, Observer: j,
+					OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) { t.Error("it was not rejected") },
+				})
+				s := httptest.NewUnstartedServer(lim.Handler(lim.Policy("p")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+					t.Error("it was granted")
+				}))))
+				ctx, shutdown := context.WithCancel(t.Context())
+				defer shutdown()
+				s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+				s.Config.ErrorLog = quiet()
+				s.Start()
+				defer s.Close()
+				c := dial(t, s, "GET / HTTP/"+version+"\r\nHost: x\r\n\r\n")
+				until(t, func() bool { return l.Statistics().Queued == 1 })
+				require.NoError(t, end(c, shutdown))
+				answer, err := io.ReadAll(c)
+				require.NoError(t, err)
+				require.Empty(t, string(answer), "the connection is closed instead")
+				held.Release()
+				s.Close()
+				free(t, outer)
+				free(t, l)
+				require.Contains(t, j.read(), "request_canceled p")
+			})
+		}
+	}
+}
+
+// A client that has no more to send still gets its answer, and its body is still read, at the
+// policy's rate.
+func TestThrottledBodiesOfAHalfClosedConnection(t *testing.T) {
+	slowly := func() httplimit.Limiter {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 1000, TokensPerPeriod: 10, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
+		})
+		require.NoError(t, err)
+		return all(l)
+	}
+	for name, p := range map[string]httplimit.Policy{"download": {Download: slowly()}, "upload": {Upload: slowly()}} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(limits(t, httplimit.Options{Global: &p}).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				assert.NoError(t, err)
+				<-r.Context().Done()
+				_, err = w.Write(body)
+				assert.NoError(t, err)
+			})))
+			defer s.Close()
+			body := strings.Repeat("x", 5000)
+			c := dial(t, s, fmt.Sprintf("POST / HTTP/1.0\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+			require.NoError(t, c.CloseWrite())
+			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+			require.NoError(t, err)
+			got, err := io.ReadAll(answer.Body)
+			require.NoError(t, err)
+			require.Len(t, got, len(body))
+		})
+	}
+}
+
+// A throttled answer ends when its client has gone.
+func TestADownloadEndsWithItsClient(t *testing.T) {
+	l, err := core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: 10_000, TokensPerPeriod: 100, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
+	})
+	require.NoError(t, err)
+	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(l)}}).Handler(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(make([]byte, 1<<30)) // three hours
+			assert.Error(t, err)
+		}))
+	servers(t, h, func(t *testing.T, s *httptest.Server) {
+		response, err := s.Client().Get(s.URL)
+		require.NoError(t, err)
+		_, err = io.ReadFull(response.Body, make([]byte, 5000))
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		s.Client().CloseIdleConnections()
+		s.Close()
+	})
+}
+
+// rejecting returns options that let nobody pass, each in another way.
+func rejecting() map[string]httplimit.Options {
+	rejecting := httplimit.Policy{Name: "named", Limiter: refuser(core.Reject())}
+	with := func(f func(http.ResponseWriter, *http.Request, *httplimit.Rejection)) httplimit.Options {
+		return httplimit.Options{Policies: []httplimit.Policy{rejecting}, OnRejected: f}
+	}
+	return map[string]httplimit.Options{
+		"standard": with(nil),
+		"its own": with(func(w http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) {
+			w.WriteHeader(no.Status)
+			_, _ = io.WriteString(w, strings.Repeat("later", 10_000))
+		}),
+		"standard, after OnRejected": with(func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {}),
+		"standard, called": with(func(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
+			no.ServeHTTP(w, r)
+		}),
+		"standard, the writer wrapped": {
+			Global:   &httplimit.Policy{Limiter: refuser(core.Grant(1, nil)), Refund: func(*http.Request, int) bool { return false }},
+			Policies: []httplimit.Policy{rejecting}, Headers: httplimit.Draft11, Problems: true,
+		},
+	}
+}
+
+// A request whose body does not come is rejected at once, keeps no goroutine of a handler, and
+// nothing that wrappers outside hold. What comes of the body later is not taken for a request.
+func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
+	t.Parallel()
+	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
+	large := strings.Repeat(smuggled, 1<<20/len(smuggled))
+	for _, c := range []struct{ name, head, begun, rest string }{
+		{"all of it later", "Content-Length: 4\r\n", "", "body"},
+		{"some of it later", "Content-Length: 4\r\n", "bo", "dy"},
+		{"large", fmt.Sprintf("Content-Length: %d\r\n", len(large)), "", large},
+		{"chunked", "Transfer-Encoding: chunked\r\n", "", "4\r\nbody\r\n0\r\n\r\n" + smuggled},
+		{"never", "Content-Length: 4\r\n", "", ""},
+		{"asked for first", "Content-Length: 4\r\nExpect: 100-continue\r\n", "", ""},
+		{"the client's last", "Content-Length: 4\r\nConnection: close\r\n", "", "body"},
+		{"all there", "Content-Length: 4\r\n", "body", ""},
+	} {
+		for name, o := range rejecting() {
+			t.Run(c.name+"/"+name, func(t *testing.T) {
+				t.Parallel() // a server that does not read a body to its end closes half a second later
+				one := atOnce(t, 1, 0)
+				outer := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: all(one)}})
+				l := limits(t, o)
+				inside := outer.Handler(l.Handler(l.Policy("named")(http.NotFoundHandler())))
+				var running atomic.Int32
+				var complaints bytes.Buffer
+				s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					running.Add(1)
+					defer running.Add(-1)
+					if r.URL.Path != "/" {
+						t.Errorf("%s was taken for a request", r.URL.Path)
+					}
+					inside.ServeHTTP(w, r)
+				}))
+				s.Config.ErrorLog = log.New(&complaints, "", 0)
+				s.Start()
+				conn := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\n"+c.head+"\r\n"+c.begun)
+				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
+				require.True(t, answer.Close)
+				_, err = io.ReadAll(answer.Body)
+				require.NoError(t, err)
+				until(t, func() bool { return running.Load() == 0 })
+				free(t, one)
+				_, _ = io.WriteString(conn, c.rest) // the server need not take it
+				conn.Close()
+				s.Close()
+				require.Empty(t, complaints.String())
+			})
+		}
+	}
+}
+
+// A rejected request without a body leaves its connection to the next one, and so does one whose
+// OnRejected wants to wait for the body.
+func TestARejectionKeepsTheConnection(t *testing.T) {
+	wait := func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) { w.Header().Del("Connection") }
+	for name, sent := range map[string]string{"no body": "\r\n", "a body": "Content-Length: 4\r\n\r\nbody"} {
+		t.Run(name, func(t *testing.T) {
+			o := httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}}
+			if name == "a body" {
+				o.OnRejected = wait
+			}
+			s := httptest.NewServer(limits(t, o).Handler(ok))
+			defer s.Close()
+			text := "POST / HTTP/1.1\r\nHost: x\r\n" + sent
+			c := dial(t, s, text)
+			in := bufio.NewReader(c)
+			for range 3 {
+				answer, err := http.ReadResponse(in, nil)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
+				require.False(t, answer.Close)
+				_, err = io.ReadAll(answer.Body)
+				require.NoError(t, err)
+				_, err = io.WriteString(c, text)
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// A client that leaves before its answer has not shown that it did not fail: its permit stays
+// taken where only failures count.
+func TestRefundOfARequestWhoseClientLeft(t *testing.T) {
+	l := perMinute(t, 10)
+	arrived := make(chan struct{})
+	h := limits(t, httplimit.Options{Global: &httplimit.Policy{
+		Limiter: all(l),
+		Refund:  func(_ *http.Request, status int) bool { return status < 400 },
+	}}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			arrived <- struct{}{}
+			<-r.Context().Done()
+		}
+	}))
+	servers(t, h, func(t *testing.T, s *httptest.Server) {
+		before := l.Available()
+		ctx, cancel := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/slow", nil)
+		require.NoError(t, err)
+		go func() {
+			<-arrived
+			cancel()
+		}()
+		_, err = s.Client().Do(r)
+		require.ErrorIs(t, err, context.Canceled)
+		s.Client().CloseIdleConnections()
+		s.Close()
+		require.Equal(t, before-1, l.Available())
+	})
+	before := l.Available()
+	get(h, "/")
+	require.Equal(t, before, l.Available(), "its client is there")
+}
