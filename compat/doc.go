@@ -4,7 +4,7 @@
 //     of core's stands in for theirs. The adapters are in testdata.
 //   - golang.org/x/net/nettest on the connections of pipe and ioreader, and what x/net asks
 //     of netutil.LimitListener, asked of ioreader.NewListener as well.
-//   - httplimit with a router, a WebSocket library and a parser of structured fields.
+//   - httplimit with chi, gin, a WebSocket library and a parser of structured fields.
 //
 // It holds tests alone, and is a module of its own, so that nobody who imports Sluice
 // requires what only its tests need.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,7 +57,7 @@ func byIP(tb testing.TB) httplimit.Limiter {
 	return l
 }
 
-// A request under a policy costs one allocation: it, and what it has met.
+// A request under a policy costs one allocation: its copy, with what it was granted.
 func TestAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
@@ -74,4 +75,8 @@ func TestAllocations(t *testing.T) {
 	}
 	h := limits(t, httplimit.Options{Policies: []httplimit.Policy{{Name: "p", Limiter: byIP(t)}}}).Policy("p")(nothing)
 	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }), 1.0)
+
+	// One that could wait has a context for that, which is not made ready until it does.
+	h = limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: byIP(t), MaxWait: time.Second}}).Handler(nothing)
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }), 2.0)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -64,7 +65,7 @@ func ExamplePolicy_refund() {
 	}
 	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
 		Name:    "login",
-		Limiter: partition.Shared[*http.Request](window), // by client, in earnest
+		Limiter: httplimit.Shared(window), // one for each client would be right
 		Refund:  func(_ *http.Request, status int) bool { return status < 400 },
 	}}})
 	if err != nil {
@@ -86,6 +87,37 @@ func ExamplePolicy_refund() {
 	// sesame 200
 	// guess 401
 	// sesame 429
+}
+
+// The cost of a request is known when it was served: the handler's answer says it.
+func ExamplePolicy_settle() {
+	window, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 100, Window: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{
+		Name:    "rows",
+		Limiter: httplimit.Shared(window),
+		Permits: func(*http.Request) int { return 50 }, // an estimate
+		Settle: func(_ *http.Request, _ int, h http.Header) int {
+			rows, err := strconv.Atoi(h.Get("X-Rows"))
+			if err != nil {
+				return -1 // leave it
+			}
+			return rows
+		},
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	query := limits.Policy("rows")(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Rows", "12")
+	}))
+	query.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/query", nil))
+	fmt.Println(window.Available(), "rows are left")
+	// Output: 88 rows are left
 }
 
 // A server says how long to wait, and the next request does.

@@ -8,19 +8,20 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// holds are the keys whose servers have asked to be left alone, and until when. There is no
-// timer but those of who waits.
+// holds are the keys whose servers have asked to be left alone, and until when. Only requests that
+// wait have timers.
 type holds struct {
 	mu    sync.Mutex // guards what follows; a leaf
 	keys  map[string]*hold
-	sweep int // how many keys make a look for those that are over worth while
+	sweep int // at this many keys, those whose time is over are removed
 }
 
 type hold struct {
 	until time.Time
-	moved chan struct{} // closed when another answer has moved the end; nil: nobody has waited
+	moved chan struct{} // closed when another answer takes its place
 }
 
+// Fewer keys are not worth a sweep.
 const sweepFrom = 64
 
 // hold holds the key back for d from now, in place of what held it back before.
@@ -29,9 +30,7 @@ func (h *holds) hold(key string, d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if old := h.keys[key]; old != nil {
-		if old.moved != nil {
-			close(old.moved)
-		}
+		close(old.moved)
 		delete(h.keys, key)
 	}
 	if d <= 0 {
@@ -43,23 +42,23 @@ func (h *holds) hold(key string, d time.Duration) {
 				delete(h.keys, k)
 			}
 		}
-		// So each key that enters pays for a look at two at most.
+		// Each new key pays for a look at two at most.
 		h.sweep = 2 * len(h.keys)
 	}
 	if h.keys == nil {
 		h.keys = make(map[string]*hold)
 	}
-	h.keys[key] = &hold{until: now.Add(d)}
+	h.keys[key] = &hold{now.Add(d), make(chan struct{})}
 }
 
 // holds reports whether the key is held back.
 func (h *holds) holds(key string) bool {
-	_, left := h.left(key, false)
+	_, left := h.left(key)
 	return left > 0
 }
 
 // left returns for how long the key is held back, and what is closed if that changes.
-func (h *holds) left(key string, wait bool) (moved <-chan struct{}, left time.Duration) {
+func (h *holds) left(key string) (moved <-chan struct{}, left time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.keys[key]
@@ -70,16 +69,13 @@ func (h *holds) left(key string, wait bool) (moved <-chan struct{}, left time.Du
 		delete(h.keys, key)
 		return nil, 0
 	}
-	if wait && old.moved == nil {
-		old.moved = make(chan struct{})
-	}
 	return old.moved, left
 }
 
 // wait returns once the key is not held back.
 func (h *holds) wait(ctx context.Context, key string, permits int) error {
 	for {
-		moved, left := h.left(key, true)
+		moved, left := h.left(key)
 		if left <= 0 {
 			return nil
 		}

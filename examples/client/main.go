@@ -17,7 +17,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/program"
-	"github.com/sluice-go/sluice/partition"
 )
 
 const text = `client crawls a server that says 429 with Retry-After, once obeying it and once not
@@ -79,7 +78,7 @@ func newSite(burst int) (*site, error) {
 	}
 	s := new(site)
 	limits, err := httplimit.New(httplimit.Options{
-		Global: &httplimit.Policy{Limiter: partition.Shared[*http.Request](window)},
+		Global: &httplimit.Policy{Limiter: httplimit.Shared(window)},
 		OnRejected: func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {
 			s.refused.Add(1)
 		},

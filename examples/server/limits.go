@@ -48,13 +48,13 @@ func newLimits(ip httplimit.IPOptions, logger *slog.Logger) (*httplimit.Limits, 
 	return httplimit.New(httplimit.Options{
 		// Not this client's own doing, so 503 and not 429. The newest are served first: who
 		// has waited long has probably gone.
-		Global: &httplimit.Policy{Name: "all", Limiter: shared(all), MaxWait: time.Second, Status: http.StatusServiceUnavailable},
+		Global: &httplimit.Policy{Name: "all", Limiter: httplimit.Shared(all), MaxWait: time.Second, Status: http.StatusServiceUnavailable},
 		Policies: []httplimit.Policy{
 			{Name: "api", Limiter: api},
 			{Name: "login", Limiter: login, Refund: func(_ *http.Request, status int) bool {
 				return status < 400 // only failures count
 			}},
-			{Name: "download", Download: shared(bytes)},
+			{Name: "download", Download: httplimit.Shared(bytes)},
 		},
 		Headers:  httplimit.Draft11,
 		Problems: true,
@@ -77,5 +77,3 @@ func byClient(ip httplimit.IPOptions, name string, one func() (core.Limiter, err
 		Overflow:      overflow,
 	})
 }
-
-func shared(l core.Limiter) httplimit.Limiter { return partition.Shared[*http.Request](l) }
