@@ -76,6 +76,10 @@ func TestAllocations(t *testing.T) {
 	h := limits(t, httplimit.Options{Policies: []httplimit.Policy{{Name: "p", Limiter: byIP(t)}}}).Policy("p")(nothing)
 	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }), 1.0)
 
+	key := httplimit.ByIP(httplimit.IPOptions{Trusted: prefixes("10.0.0.0/8")})
+	proxied := &http.Request{RemoteAddr: "10.0.0.1:1234", Header: http.Header{"X-Forwarded-For": {"8.8.8.8, 10.0.0.2"}}}
+	require.Zero(t, testing.AllocsPerRun(1000, func() { key(proxied) }))
+
 	// One that could wait has a context for that, which is not made ready until it does.
 	h = limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: byIP(t), MaxWait: time.Second}}).Handler(nothing)
 	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }), 2.0)

@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"fmt"
-	"iter"
 	"net/http"
 	"net/netip"
 	"net/textproto"
@@ -131,18 +130,29 @@ func (f finder) client(r *http.Request) netip.Addr {
 	return peer
 }
 
-// No chain of proxies is as long. A client must not make the server look at more.
-const maxEntries = 100
+// syntax is how the entries of a field are written.
+type syntax uint8
+
+const (
+	listed    syntax = iota // X-Forwarded-For: addresses
+	forwarded               // Forwarded: elements of pairs, of which some are quoted
+)
 
 // walk goes from the right over the entries of all lines, to the first address that is not
-// trusted. Without any it returns the peer. entries returns those of a line, the last one first;
-// an entry without an address is not ok.
-func (f finder) walk(peer netip.Addr, lines []string, entries func(line string) iter.Seq2[string, bool]) netip.Addr {
+// trusted. Without any it returns the peer.
+func (f finder) walk(peer netip.Addr, lines []string, s syntax) netip.Addr {
 	client, n := peer, 0
 	for _, line := range slices.Backward(lines) {
-		for entry, ok := range entries(line) {
+		for e := newEntries(line, s); e.left; {
 			n++
-			if !ok || n > maxEntries {
+			if n > maxEntries {
+				return netip.Addr{}
+			}
+			entry, ok := e.cut(), true
+			if s == forwarded {
+				entry, ok = forNode(entry)
+			}
+			if !ok {
 				return netip.Addr{}
 			}
 			if entry == "" {
@@ -157,24 +167,51 @@ func (f finder) walk(peer netip.Addr, lines []string, entries func(line string) 
 	return client
 }
 
-// listed yields the entries of an X-Forwarded-For line, the last one first.
-func listed(line string) iter.Seq2[string, bool] {
-	return func(yield func(string, bool) bool) {
-		for i := len(line); i >= 0; {
-			rest := line[:i]
-			i = strings.LastIndexByte(rest, ',')
-			if !yield(strings.Trim(rest[i+1:], " \t"), true) {
-				return
-			}
+// No chain of proxies is as long. A client must not make the server look at more.
+const maxEntries = 100
+
+// entries are those of a line, of which the last maxEntries can be cut off. They are found in one
+// pass from the left, as a quote can be told only from there. What a client wrote there may have a
+// quote too many, but then the quotes do not match in the end, and the last entry shows it.
+type entries struct {
+	rest   string
+	commas [maxEntries]int // of rest; the i-th is at i%maxEntries
+	n      int             // how many commas rest has
+	left   bool            // rest is one entry or more
+}
+
+func newEntries(line string, s syntax) entries {
+	e := entries{rest: line, left: true}
+	quoted := false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"' && s == forwarded:
+			quoted = !quoted
+		case c == ',' && !quoted:
+			e.commas[e.n%maxEntries] = i
+			e.n++
 		}
 	}
+	return e
+}
+
+// cut cuts the last entry off.
+func (e *entries) cut() string {
+	entry := e.rest
+	if e.n == 0 {
+		e.left = false
+	} else {
+		e.n--
+		comma := e.commas[e.n%maxEntries]
+		entry, e.rest = e.rest[comma+1:], e.rest[:comma]
+	}
+	return strings.Trim(entry, " \t")
 }
 
 // address reads an address, with or without a port, brackets or a zone.
 func address(s string) netip.Addr {
-	if a, err := netip.ParseAddrPort(s); err == nil { // as most peers are
-		return a.Addr().Unmap().WithZone("")
-	}
 	host := s
 	switch {
 	case strings.HasPrefix(s, "["):

@@ -31,15 +31,15 @@ func (t *terms) check(r *http.Request, names []string, wait bool, asked *[]ask) 
 			*asked = append(*asked, ask{policy: p})
 			continue
 		}
-		if no := t.ask(r, p, permits, wait, asked); no != nil {
+		if no := t.decide(r, p, permits, wait, asked); no != nil {
 			return no
 		}
 	}
 	return nil
 }
 
-// ask asks one policy.
-func (t *terms) ask(r *http.Request, p *policy, permits int, wait bool, asked *[]ask) *Rejection {
+// decide asks one policy.
+func (t *terms) decide(r *http.Request, p *policy, permits int, wait bool, asked *[]ask) *Rejection {
 	ctx := r.Context()
 	result, waited := Failed, time.Duration(0) // unless the limiter returns
 	if t.Observer != nil {
@@ -60,24 +60,18 @@ func (t *terms) ask(r *http.Request, p *policy, permits int, wait bool, asked *[
 		}
 		return nil
 	}
-	return t.judge(ctx, p, &result, *asked, err)
-}
-
-// judge returns the rejection by the policy that was asked last; nil if the request passes
-// nevertheless.
-func (t *terms) judge(ctx context.Context, p *policy, result *Result, asked []ask, err error) *Rejection {
 	switch {
-	case *result == Failed:
+	case result == Failed:
 		t.limits.failures.log(ctx, t.Logger, failed, p.Name, err)
 		if p.FailOpen || p.Shadow {
 			return nil
 		}
 	case p.Shadow:
-		*result = Shadowed
+		result = Shadowed
 		t.limits.failures.log(ctx, t.Logger, shadowed, p.Name, err)
 		return nil
 	}
-	return newRejection(t, *result, asked, err)
+	return newRejection(t, result, *asked, err)
 }
 
 // question is what a policy's limiter is asked.

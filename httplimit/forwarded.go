@@ -1,46 +1,9 @@
 package httplimit
 
-import (
-	"iter"
-	"strings"
-)
+import "strings"
 
-// forwarded yields for whom the elements of a Forwarded line (RFC 7239) are, the last one first. It
-// is not ok if an element has quotes that do not match, or not exactly one such parameter.
-func forwarded(line string) iter.Seq2[string, bool] {
-	return func(yield func(string, bool) bool) {
-		cuts := commas(line)
-		for i := len(cuts) - 1; i > 0; i-- {
-			if !yield(forNode(strings.Trim(line[cuts[i-1]+1:cuts[i]], " \t"))) {
-				return
-			}
-		}
-	}
-}
-
-// commas returns where the elements of a line end, the line's own end included, beginning with a
-// comma before the line or, of a long line, at one of the last commas. A quote can be told only from
-// the left. What a client wrote there may have a quote too many, but then the quotes do not match in
-// the end, and the last element shows it.
-func commas(line string) []int {
-	cuts, quoted := []int{-1}, false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == ',' && !quoted:
-			if len(cuts) > 4*maxEntries {
-				cuts = append(cuts[:0], cuts[len(cuts)-2*maxEntries:]...)
-			}
-			cuts = append(cuts, i)
-		}
-	}
-	return append(cuts, len(line))
-}
-
-// forNode returns the value of an element's parameter "for"; "" if the element is empty.
+// forNode returns for whom an element of a Forwarded line (RFC 7239) is; "" if the element is empty.
+// It is not ok if the element has quotes that do not match, or not exactly one such parameter.
 func forNode(element string) (node string, ok bool) {
 	if element == "" {
 		return "", true

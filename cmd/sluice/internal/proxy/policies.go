@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -140,7 +141,7 @@ func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
 }
 
 func (p *policy) http() (httplimit.Policy, error) {
-	h := httplimit.Policy{Name: p.Name, MaxWait: p.MaxWait, Status: p.Status, FailOpen: p.FailOpen}
+	h := httplimit.Policy{Name: p.Name, MaxWait: cmp.Or(p.MaxWait, -1), Status: p.Status, FailOpen: p.FailOpen}
 	var err error
 	if h.Limiter, err = p.limiter(); err != nil {
 		return h, err
