@@ -60,12 +60,15 @@ func (a *ask) settle(r *http.Request, known bool, status int, h http.Header) {
 		limiter.Refund(a.limiter, a.lease)
 		return
 	}
-	if a.policy.Settle == nil {
-		return
+	if a.policy.Settle != nil {
+		settle(a.limiter, a.lease, a.policy.Settle(r, status, h))
 	}
-	cost := a.policy.Settle(r, status, h)
-	if s, ok := a.limiter.(core.Settler); ok && cost >= 0 {
-		s.Settle(a.lease, cost).Release()
+}
+
+// settle ends the lease at another cost, unless that is below 0.
+func settle(l core.Limiter, lease core.Lease, cost int) {
+	if s, ok := l.(core.Settler); ok && cost >= 0 {
+		s.Settle(lease, cost).Release()
 	}
 }
 

@@ -24,12 +24,8 @@ type attempt struct {
 func (a *attempt) end() {
 	a.once.Do(func() {
 		defer a.lease.Release()
-		if a.settle == nil || !a.lease.Acquired() {
-			return
-		}
-		cost := a.settle(a.response)
-		if s, ok := a.limiter.(core.Settler); ok && cost >= 0 {
-			s.Settle(a.lease, cost).Release()
+		if a.settle != nil && a.lease.Acquired() {
+			settle(a.limiter, a.lease, a.settle(a.response))
 		}
 	})
 }

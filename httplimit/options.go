@@ -162,9 +162,9 @@ func (t *terms) mustHave(names []string) {
 	}
 }
 
-// have reports whether there is a policy of one of the names: the global one may be missing.
+// have reports whether there are policies of the names: the global one may be missing.
 func (t *terms) have(names []string) bool {
-	return len(names) > 1 || len(names) == 1 && t.policies[names[0]] != nil
+	return len(names) > 0 && (names[0] != global || t.Global != nil)
 }
 
 // faults collects what is wrong with options.
