@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// AIMD grows the limit by one after as many successes as the limit is, and cuts it to a share
-// when work was dropped or took too long: additive increase, multiplicative decrease, as TCP
-// Reno has it. It knows nothing of the latency below Timeout, so it finds the limit at which
-// work begins to be late; take it where that, and not the least latency, is what counts. It
-// is a configuration; New makes the algorithm.
+// AIMD grows the limit by one for as many successes as the limit is, once a window, and cuts it to a share
+// of itself when work is dropped or takes too long: additive increase, multiplicative decrease, as
+// in TCP Reno. It does not look at the latency below Timeout, so it finds the limit at which work
+// begins to be late; use it where that counts, and not the least latency. It is a configuration;
+// New makes the algorithm.
 //
-// A cut is for all that was under way then, as in TCP: what is dropped of it later does not
-// cut again, and shrinks the limit by one each. AIMDLimit of Netflix' concurrency-limits cuts
-// at each sample and grows at each, so that the limit swings with every burst of timeouts.
+// A cut is for all the work under way, as in TCP: until as many leases have ended as the limit was,
+// other drops do not cut it again, but take 1 off each. AIMDLimit of Netflix' concurrency-limits
+// cuts at each drop, so that its limit swings with every burst of timeouts.
 type AIMD struct {
-	Timeout time.Duration // a lease held longer counts as dropped. 0: 5 s
+	Timeout time.Duration // a lease held longer is a drop. 0: 5 s
 	Backoff float64       // what a cut leaves of the limit, above 0 and below 1. 0: 0.9
 }
 
@@ -40,36 +40,29 @@ func (a AIMD) New() Algorithm {
 }
 
 // Next is the first step of a new algorithm with these settings.
-func (a AIMD) Next(s Sample) float64 { return a.New().Next(s) }
+func (a AIMD) Next(limit int, w Window) float64 { return a.New().Next(limit, w) }
 
 type aimd struct {
 	AIMD
-	cut   time.Time // when the limit was last cut
-	grown float64   // part of the next permit
+
+	limit float64 // with the part of the next permit
+	paid  int     // leases to end whose drops do not cut
 }
 
-func (a *aimd) Next(s Sample) float64 {
-	limit := float64(s.Limit)
-	if s.Dropped || s.Duration > a.Timeout {
-		if s.At.Add(-s.Duration).Before(a.cut) {
-			return limit // what was under way at the cut has been paid for
-		}
-		a.cut, a.grown = s.At, 0
-		return limit * a.Backoff
-	}
-	if a.count(s.Limit, s.InFlight, 0, s.Duration) {
-		return limit
-	}
-	a.grown = 0
-	return limit + 1
-}
+// timeout is for the limiter, which alone sees how long each lease was held.
+func (a *aimd) timeout() time.Duration { return a.Timeout }
 
-// count takes a success that the limit does not grow by.
-func (a *aimd) count(limit, _ int, _, held time.Duration) bool {
-	grown := a.grown + 1/float64(limit)
-	if held > a.Timeout || grown >= 1-1e-9 {
-		return false
+func (a *aimd) Next(limit int, w Window) float64 {
+	// What has grown is kept if the limit could not grow yet, as little of it was in use.
+	a.limit = min(max(a.limit, float64(limit)), float64(limit)+1)
+	late := w.Dropped > 0 || w.Mean > a.Timeout
+	a.paid -= w.N + w.Dropped
+	switch {
+	case !late:
+		a.limit += min(float64(w.N)/float64(limit), 1)
+	case a.paid < 0:
+		a.limit = float64(limit) * a.Backoff
+		a.paid = limit
 	}
-	a.grown = grown
-	return true
+	return a.limit
 }

@@ -1,31 +1,27 @@
 package adaptive
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Algorithm finds a limit. Those of this package are [Gradient], [Vegas] and [AIMD].
 type Algorithm interface {
-	// Next returns the limit that the sample calls for. Fractions are rounded down, and the
-	// result is moved into Min..Max; NaN keeps the limit. After a drop the limit shrinks by
-	// at least 1, whatever Next returns; while less than half of it is in use it does not
-	// grow. The limiter makes one call at a time, in the order of the releases or nearly
-	// so, holding no lock; samples that come meanwhile wait.
+	// Next returns the limit to be in force after a window. Fractions are rounded down, and the
+	// result is moved into Min..Max; NaN keeps the limit. Each drop takes at least 1 off the
+	// limit, whatever Next returns; the limit does not grow while less than half of it is used.
 	//
-	// It should return soon: a goroutine that releases calls it, and goes on doing so for the
-	// samples of others until none waits. A panic goes to whoever releases, the first of
-	// several, and the next sample is learned from as if nothing had been.
-	Next(s Sample) (limit float64)
+	// The limiter makes one call at a time and holds no lock. Next runs on a goroutine that
+	// releases a lease. Successes that are released meanwhile are lost, drops are in the next
+	// window. A panic goes to the caller of Release or Drop; the limiter goes on.
+	Next(limit int, w Window) float64
 }
 
-// Sample is what a lease tells at its end.
-type Sample struct {
-	Limit    int           // in force when the sample is learned from
-	InFlight int           // permits out when the lease was released, its own included
-	Duration time.Duration // for which the lease was held, at least 0
-	Dropped  bool          // its work was dropped, or timed out
-	At       time.Time     // when it was released
+// Window is what some leases, which ended one after the other, tell together. It has at least
+// 20 of them, or as many as permits are in flight if those are more. A drop ends it at once.
+// Leases do not count that were under way when the limit last changed by more than a fifth, nor
+// those that ended before the server had settled; drops always count.
+type Window struct {
+	N        int           // successes; 0: the following three are 0, too
+	Dropped  int           // leases whose work was dropped or took longer than the AIMD's Timeout
+	Mean     time.Duration // for which the successes were held
+	StdErr   time.Duration // standard error of Mean, as if they were independent of each other
+	InFlight float64       // mean number of permits held at a success' release, its own included
 }
-
-var nan = math.NaN()

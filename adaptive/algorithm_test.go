@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/internal/bound"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/sampler"
 )
 
 // Whatever the samples are: the algorithms want a number, and a limit within bounds goes on
@@ -29,48 +31,88 @@ func FuzzAlgorithms(f *testing.F) {
 		if r.IntN(4) == 0 {
 			limit = most
 		}
-		at := time.Unix(0, 0)
-		for range 5000 {
-			d := time.Duration(r.Int64N(max(longest, 1)))
-			at = at.Add(time.Microsecond)
-			s := adaptive.Sample{Limit: limit, InFlight: 1 + r.IntN(limit), Duration: d, Dropped: r.IntN(200) == 0, At: at}
-			if r.IntN(500) == 0 {
-				s.Limit = 1 + r.IntN(most) // somebody else moved it
-				limit = s.Limit
+		var collect sampler.Sampler
+		at := time.Duration(0)
+		for range 20_000 {
+			at += time.Microsecond
+			inFlight, drops := 1+r.IntN(min(limit, 1000)), 0
+			switch held := time.Duration(r.Int64N(max(longest, 1))); {
+			case r.IntN(500) == 0:
+				drops = 1 + r.IntN(3)
+			case !collect.Add(inFlight, at-held, held):
+				continue
 			}
-			want := a.Next(s)
+			if r.IntN(50) == 0 {
+				limit = 1 + r.IntN(most) // somebody else moved it
+			}
+			w := collect.Take(drops)
+			want := a.Next(limit, adaptive.Window(w))
 			if math.IsNaN(want) || want < 0 {
-				t.Fatalf("%+v: %v", s, want)
+				t.Fatalf("%+v: %v", w, want)
 			}
-			limit = bound.Next(limit, 1, most, s.InFlight, s.Dropped, want)
+			limit = collect.Move(limit, 1, most, want, w, at)
 		}
 	})
 }
 
 // Configurations are algorithms themselves, as the interface wants; they keep nothing.
 func TestConfigurationsAreAlgorithms(t *testing.T) {
-	s := adaptive.Sample{Limit: 10, InFlight: 10, Duration: time.Millisecond, At: time.Unix(1, 0)}
+	w := adaptive.Window{N: 20, Mean: time.Millisecond, InFlight: 10}
 	for _, a := range []adaptive.Algorithm{adaptive.Gradient{}, adaptive.Vegas{}, adaptive.AIMD{}} {
-		assert.InDelta(t, 10, a.Next(s), 1)
+		assert.InDelta(t, 10, a.Next(10, w), 1)
 	}
 }
 
 func TestAIMD(t *testing.T) {
 	a := adaptive.AIMD{Timeout: time.Second, Backoff: 0.5}.New()
-	at := time.Unix(100, 0)
-	next := func(limit int, d time.Duration, dropped bool) float64 {
-		at = at.Add(time.Millisecond)
-		return a.Next(adaptive.Sample{Limit: limit, InFlight: limit, Duration: d, Dropped: dropped, At: at})
+	next := func(limit, n, dropped int, mean time.Duration) float64 {
+		return a.Next(limit, adaptive.Window{N: n, Dropped: dropped, Mean: mean, InFlight: float64(limit)})
 	}
-	for range 9 {
-		assert.InDelta(t, 10, next(10, time.Millisecond, false), 1e-9)
+	for i := range 4 {
+		assert.InDelta(t, 80+0.25*float64(i+1), next(80, 20, 0, time.Millisecond), 1e-9)
 	}
-	assert.InDelta(t, 11, next(10, time.Millisecond, false), 1e-9, "one more, after as many as the limit")
-	assert.InDelta(t, 10, next(10, time.Second, false), 1e-9, "in time")
-	assert.InDelta(t, 5, next(10, time.Second+1, false), 1e-9, "late is as good as dropped")
-	assert.InDelta(t, 5, next(5, time.Second+1, false), 1e-9, "it was under way when the limit was cut")
-	at = at.Add(time.Minute)
-	assert.InDelta(t, 2.5, next(5, 0, true), 1e-9)
+	assert.InDelta(t, 81.25, next(81, 20, 0, time.Second), 0.01, "in time, and one more after as many as the limit")
+	assert.InDelta(t, 82.25, next(81, 1000, 0, time.Millisecond), 0.01, "by one at most")
+	assert.InDelta(t, 41, next(82, 20, 0, time.Second+1), 1e-9, "late is as good as dropped")
+	assert.InDelta(t, 41, next(41, 20, 1, time.Millisecond), 1e-9, "it was under way when the limit was cut")
+	assert.InDelta(t, 41, next(41, 59, 2, time.Millisecond), 1e-9, "so was this")
+	assert.InDelta(t, 20.5, next(41, 0, 1, 0), 1e-9, "this was not")
+}
+
+// The limiter sees how long each lease was held; its algorithm only sees means.
+func TestAIMDTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newConcurrency(t, adaptive.Options{Initial: 10, Algorithm: adaptive.AIMD{Timeout: time.Second, Backoff: 0.5}})
+		release := func(held time.Duration) {
+			lease := l.TryAcquire(1)
+			time.Sleep(held)
+			lease.Release()
+		}
+		release(time.Second)
+		assert.Equal(t, 10, l.Limit())
+		release(time.Second + 1)
+		assert.Equal(t, 5, l.Limit())
+	})
+}
+
+// Work that comes in full rounds ends with few in flight, where the limit must not grow; what
+// has grown meanwhile is not forgotten.
+func TestAIMDGrowsWithFullRounds(t *testing.T) {
+	for _, initial := range []int{10, 20, 200} {
+		t.Run(strconv.Itoa(initial), func(t *testing.T) {
+			l := newConcurrency(t, adaptive.Options{Initial: initial, Algorithm: adaptive.AIMD{}})
+			const rounds = 100
+			for range rounds {
+				var held []core.Lease
+				for lease := l.TryAcquire(1); lease.Acquired(); lease = l.TryAcquire(1) {
+					held = append(held, lease)
+				}
+				core.ReleaseAll(held)
+			}
+			assert.Greater(t, l.Limit(), initial+rounds*7/10)
+			assert.LessOrEqual(t, l.Limit(), initial+rounds)
+		})
+	}
 }
 
 // The limiter itself, with goroutines, before a server of so many slots.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/internal/bound"
+	"github.com/sluice-go/sluice/internal/sampler"
 )
 
 // A server may do less the more it has: each request above the capacity makes all of them
@@ -22,14 +22,15 @@ func TestFindsTheCapacityOfAServerThatCollapses(t *testing.T) {
 					t.Run(fmt.Sprintf("%T/%v each/%d from %d", f, each, c, initial), func(t *testing.T) {
 						a, r := f.New(), rand.New(rand.NewPCG(1, 2))
 						limit, sum, within := initial, 0, 0
-						at := time.Unix(0, 0)
+						var collect sampler.Sampler
 						from, to := 500*c, 1000*c
 						for i := range to {
 							d := 10*ms + time.Duration(max(limit-c, 0))*each
 							d = time.Duration(float64(d) * (0.7 + 0.6*r.Float64()))
-							at = at.Add(d / time.Duration(limit))
-							want := a.Next(adaptive.Sample{Limit: limit, InFlight: limit, Duration: d, At: at})
-							limit = bound.Next(limit, 1, 1000, limit, false, want)
+							if collect.Add(limit, 0, d) {
+								w := adaptive.Window(collect.Take(0))
+								limit = collect.Move(limit, 1, 1000, a.Next(limit, w), sampler.Window(w), 0)
+							}
 							if i < from {
 								continue
 							}

@@ -2,27 +2,28 @@ package adaptive
 
 import (
 	"context"
-	"sync"
+	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/sampler"
 )
 
 // Concurrency is a concurrency limiter that finds its limit itself: an [Algorithm] learns
-// from how long the leases were held and from which of them were dropped.
+// from how long leases are held and from which of them are dropped.
 //
-// A lease's Release is a success: the time from its grant is the sample. [Concurrency.Drop]
-// releases a lease whose work was dropped or timed out downstream, [Concurrency.Ignore] one
-// from which nothing is to be learned. Work that failed at once for a reason of its own, as
-// for bad input, is better ignored: it would look as if all went fast.
+// Releasing a lease is a success: the time since its grant is the sample.
+// [Concurrency.Drop] releases a lease whose work was dropped or timed out downstream,
+// [Concurrency.Ignore] one that has nothing to tell. Work that failed at once for a reason of its
+// own, such as bad input, is better ignored: it looks as if the server were fast.
 //
 // It keeps the rules of all limiters: see [core.Limiter]. A request for more than Max
 // is refused with [core.ErrPermitsExceedLimit]; one for more than the limit in force, but
 // not more than Max, waits until the limit has grown, or is rejected. While it waits at the
 // head of the queue nobody else is served, and the limit grows only while permits are in
-// use; so ask for few at a time, or let Min be what is asked for at most.
+// use; so ask for few permits at a time, or set Min to the largest request.
 //
 // It is a [core.Reporter], [core.Idler], [core.Refunder] and [io.Closer], safe for concurrent
 // use. It has no goroutine and no timer: it learns on the goroutines that release. Make it
@@ -31,55 +32,47 @@ type Concurrency struct {
 	inner   *core.ConcurrencyLimiter
 	watched direct.Watched[core.Lease]
 	o       Options
-	base    time.Time // the inner limiter's instants count from here
+	late    time.Duration // a lease held longer is a drop
 	limit   atomic.Int64
+	dropped atomic.Int64 // since the last window
 
-	// Samples are learned from one at a time, by the goroutine that moved turn from idle; the
-	// others leave theirs in the queue for it.
-	turn    atomic.Int32
-	counter counter  // the algorithm, if it is one; else nil
-	wanted  int      // by the algorithm, put within bounds; 0: unknown. For whoever's turn it is
-	batch   []ending // taken from the queue; likewise
-	next    int      // of the batch; likewise
-
-	mu    sync.Mutex // guards queue; a leaf
-	queue []ending
+	learning atomic.Bool     // a goroutine has samples and calls the algorithm
+	samples  sampler.Sampler // of the goroutine that set learning
 }
 
-// New returns a limiter with all its permits available, or what is wrong with the options,
-// all at once.
+// New returns a limiter with all its permits available. If options are invalid the error
+// names each.
 func New(o Options) (*Concurrency, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	l := &Concurrency{o: o, base: time.Now()}
 	inner, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 		Name: o.Name, PermitLimit: o.Max, QueueLimit: o.QueueLimit, QueueOrder: o.QueueOrder,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.inner = inner
-	l.watched, _ = direct.Core[core.Lease]().Watch(inner, (*hook)(l))
-	l.counter, _ = l.o.Algorithm.(counter)
-	if a, ok := l.o.Algorithm.(interface{ since(base time.Time) }); ok {
-		a.since(l.base)
+	l := &Concurrency{inner: inner, o: o, late: math.MaxInt64}
+	if a, ok := o.Algorithm.(interface{ timeout() time.Duration }); ok {
+		l.late = a.timeout()
 	}
+	l.watched, _ = direct.Core[core.Lease]().Watch(inner, (*hook)(l))
 	l.limit.Store(int64(o.Initial))
 	l.watched.Resize(o.Initial)
 	return l, nil
 }
 
-// TryAcquire takes permits if they can be had now. It never blocks.
+// TryAcquire takes permits if they are available now. It never blocks.
 func (l *Concurrency) TryAcquire(permits int) core.Lease {
 	if l.watched == nil {
-		return l.refuse(permits)
+		var zero core.ConcurrencyLimiter
+		return zero.TryAcquire(permits)
 	}
 	return l.watched.TryAcquire(permits)
 }
 
-// Acquire takes permits, waiting for them if it must and the queue limit allows. A done ctx,
-// then or later, ends it with ctx.Err(), unchanged, and leaves nothing taken.
+// Acquire takes permits, waiting for them if it must and the queue limit allows. If ctx is done,
+// before or during the wait, it returns ctx.Err(), unchanged, and leaves nothing taken.
 func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if l.watched == nil {
 		var zero core.ConcurrencyLimiter
@@ -88,25 +81,19 @@ func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, err
 	return l.watched.Acquire(ctx, permits)
 }
 
-// refuse answers for the zero value.
-func (l *Concurrency) refuse(permits int) core.Lease {
-	var zero core.ConcurrencyLimiter
-	return zero.TryAcquire(permits)
-}
-
 // Limit returns the limit in force.
 func (l *Concurrency) Limit() int { return int(l.limit.Load()) }
 
-// Drop releases a lease whose work was dropped or timed out downstream: the limit shrinks by
-// at least 1, down to Min. A lease that was released before, or that is not this
-// limiter's, is left alone; so it goes well with a deferred Release.
+// Drop releases a lease whose work was dropped or timed out downstream. The limit shrinks by
+// at least 1, down to Min. Drop does nothing to a lease that was released before or that another
+// limiter granted; so a deferred Release may follow it.
 func (l *Concurrency) Drop(lease core.Lease) { l.end(lease, direct.Dropped) }
 
-// Ignore releases a lease without learning from it. A lease that was released before, or
-// that is not this limiter's, is left alone.
+// Ignore releases a lease without learning from it. It does nothing to a lease that was released
+// before or that another limiter granted.
 func (l *Concurrency) Ignore(lease core.Lease) { l.end(lease, direct.Ignored) }
 
-// Refund is [Concurrency.Ignore]: a permit that was not used teaches nothing.
+// Refund is [Concurrency.Ignore]: a permit that was not used has nothing to tell.
 func (l *Concurrency) Refund(lease core.Lease) { l.end(lease, direct.Refunded) }
 
 func (l *Concurrency) end(lease core.Lease, cause direct.Cause) {
@@ -115,11 +102,11 @@ func (l *Concurrency) end(lease core.Lease, cause direct.Cause) {
 	}
 }
 
-// Available returns the permits that could be taken now.
+// Available returns the number of permits that could be taken now.
 func (l *Concurrency) Available() int { return l.Statistics().Available }
 
-// Statistics returns the limiter's counts; Limit is the limit in force. They go on after
-// Close.
+// Statistics returns the limiter's counts; Limit is the limit in force. It goes on counting
+// after Close.
 func (l *Concurrency) Statistics() core.Statistics {
 	if l.inner == nil {
 		return core.Statistics{}
@@ -127,7 +114,7 @@ func (l *Concurrency) Statistics() core.Statistics {
 	return l.inner.Statistics()
 }
 
-// IdleFor returns how long all permits have been available, and whether they are.
+// IdleFor returns how long all permits have been available, and reports whether they are.
 func (l *Concurrency) IdleFor() (time.Duration, bool) {
 	if l.inner == nil {
 		return 0, false
@@ -135,8 +122,8 @@ func (l *Concurrency) IdleFor() (time.Duration, bool) {
 	return l.inner.IdleFor()
 }
 
-// Close ends the wait of all who wait with [core.ErrClosed], and refuses from then on.
-// Leases still release. It returns nil, however often it is called.
+// Close ends every wait with [core.ErrClosed] and refuses from then on. Leases can still be
+// released. It returns nil, however often it is called.
 func (l *Concurrency) Close() error {
 	if l.inner == nil {
 		return nil
@@ -144,7 +131,60 @@ func (l *Concurrency) Close() error {
 	return l.inner.Close()
 }
 
-// String returns a line for a person: the name, and the statistics.
+// String returns a line for a person: the name and the statistics.
 func (l *Concurrency) String() string {
 	return describe("adaptive concurrency limiter", l.o.Name, l.Statistics())
+}
+
+// hook is a Concurrency as core sees it.
+type hook Concurrency
+
+// Ended is called at the end of each lease that held permits. Only the goroutine that sets
+// learning goes on: a success is lost if another one is, and a drop is counted first, so that the
+// other one finds it.
+func (h *hook) Ended(cause direct.Cause, e direct.End) {
+	l := (*Concurrency)(h)
+	success := cause == direct.Released && e.Held <= l.late
+	switch {
+	case success:
+	case cause == direct.Dropped, cause == direct.Released:
+		l.dropped.Add(1)
+	default:
+		return
+	}
+	if !l.learning.CompareAndSwap(false, true) {
+		return
+	}
+	if success && l.samples.Add(e.InFlight, e.Granted, e.Held) || l.dropped.Load() > 0 {
+		l.learn(e.Granted + e.Held)
+	} else {
+		l.learning.Store(false)
+	}
+	// Whoever dropped after the look at dropped, and before learning was false, has left.
+	for l.dropped.Load() > 0 && l.learning.CompareAndSwap(false, true) {
+		l.learn(e.Granted + e.Held)
+	}
+}
+
+// learn has the algorithm learn from the window so far, as of an instant since the limiter was
+// made. The caller has set learning; learn ends it, even if the user's code panics: then drops that
+// came meanwhile are left for the next release.
+func (l *Concurrency) learn(at time.Duration) {
+	defer l.learning.Store(false)
+	w := l.samples.Take(int(l.dropped.Swap(0)))
+	old, want := l.Limit(), math.NaN()
+	defer func() { l.move(old, l.samples.Move(old, l.o.Min, l.o.Max, want, w, at)) }()
+	want = l.o.Algorithm.Next(old, Window(w))
+}
+
+// move puts another limit in force.
+func (l *Concurrency) move(old, next int) {
+	if next == old {
+		return
+	}
+	l.limit.Store(int64(next))
+	l.watched.Resize(next)
+	if l.o.OnChange != nil {
+		l.o.OnChange(old, next)
+	}
 }

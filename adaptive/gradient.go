@@ -7,34 +7,31 @@ import "cmp"
 // settles a little above C, so that the server is never idle. It is a configuration; New
 // makes the algorithm.
 //
-// It is after gradient2 of Netflix' concurrency-limits. Taken from there: the limit goes with
-// tolerance times the latency without load over the latency now, at least half and at most
-// 1; a share of it is added as room for a queue; the result is smoothed; nothing grows while
-// less than half of the limit is used. Left: its latency without load, an average of the
-// latest samples over a long window. While demand is far above the limit there are only
-// loaded samples, the average follows them, and the limit runs away to its maximum. Here it
-// is measured in probes, with the limit lowered; and what is compared are means of as many
-// samples as they need to be exact to some percent, not single samples. Added: the limit
-// grows and shrinks by large steps until one that fits is found, and after a change of load
-// that it cannot mistake.
+// It follows gradient2 of Netflix' concurrency-limits: the limit is multiplied by Tolerance
+// times the latency without load over the latency now, at most 1; a share of it is added as room
+// for a queue; the result is smoothed. In gradient2 the latency without load is an average of
+// the latest samples. While demand is far above the limit all samples are loaded ones, so the
+// average follows them, and the limit runs away to its maximum. Here it is measured in trials, with
+// the limit halved, and means of many samples are compared, not single samples. While nothing
+// queues the limit grows faster and faster.
 type Gradient struct {
-	// Tolerance is by how much the latency may grow with load before the limit shrinks, as a
-	// factor, at least 1. 0: 1.03.
+	// Tolerance is the factor by which the latency may grow with load before the limit shrinks,
+	// at least 1. 0: 1.03.
 	Tolerance float64
 
 	// Smoothing is the weight of a new limit against the present one, above 0 to 1. 0: 0.4.
 	Smoothing float64
 
-	// LongWindow is how many samples the latency without load is the mean of, at least. 0: 30
-	// for each that is in flight, and 600 at least.
+	// LongWindow is the number of samples that the latency without load is the mean of, at least 0.
+	// 0: 50 for each permit in flight in trials, and at least 1,000.
 	LongWindow int
 }
 
 const (
 	defaultTolerance = 1.03
 	defaultSmoothing = 0.4
-	steepest         = 0.5 // slope
-	leastQueue       = 2.5 // permits of room, so that a small server is not idle between two requests
+
+	room, leastRoom = 0.06, 2 // for a queue: a share of the limit, but two permits at least
 )
 
 func (g Gradient) validate() error {
@@ -50,43 +47,22 @@ func (g Gradient) New() Algorithm {
 	return &gradient{
 		tolerance: cmp.Or(g.Tolerance, defaultTolerance),
 		smoothing: cmp.Or(g.Smoothing, defaultSmoothing),
-		meter:     meter{longWindow: g.LongWindow},
+		finder:    finder{long: float64(g.LongWindow)},
 	}
 }
 
 // Next is the first step of a new algorithm with these settings.
-func (g Gradient) Next(s Sample) float64 { return g.New().Next(s) }
+func (g Gradient) Next(limit int, w Window) float64 { return g.New().Next(limit, w) }
 
 type gradient struct {
 	tolerance, smoothing float64
-	meter
+	finder
 }
 
-func (g *gradient) Next(s Sample) float64 {
-	if s.Dropped {
-		return g.drop(s)
-	}
-	if g.add(s) {
-		g.want(g.law(g.limit))
-	}
-	return g.wanted()
-}
+func (g *gradient) Next(limit int, w Window) float64 { return g.next(limit, w, g.law) }
 
-// law returns the limit that follows limit.
-func (g *gradient) law(limit float64) float64 {
-	ratio := g.ratio()
-	if g.seeking {
-		if next, found := g.seek(ratio); !found {
-			return next
-		}
-		return g.retreat(g.inUse(limit)/ratio*g.tolerance + leastQueue)
-	}
-	slope := min(max(g.tolerance/ratio, steepest), 1)
-	if ratio > farOverloaded && limit-limit/ratio > smallQueue {
-		g.streak = 0
-		return g.retreat(g.inUse(limit) * slope)
-	}
-	g.note(slope == 1)
-	next := limit*slope + max(g.room(2)*limit, leastQueue)
-	return limit + g.smoothing*(next-limit)
+func (g *gradient) law(limit, ratio float64) (next float64, quiet bool) {
+	slope := min(g.tolerance/ratio, 1)
+	next = limit*slope + max(room*limit, leastRoom)
+	return limit + g.smoothing*(next-limit), slope == 1
 }

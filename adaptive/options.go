@@ -1,15 +1,17 @@
 package adaptive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Options are the terms of a [Concurrency]. The zero value is usable: a limit from 1 to
-// 1,000 that starts at 20, nobody waits, and [Gradient] learns.
+// Options configure a [Concurrency]. The zero value is usable: a limit from 1 to 1,000 that
+// starts at 20, no queue, and [Gradient].
 type Options struct {
 	Name       string          // for metadata and errors; "": none
 	Min        int             // the limit does not go below. 0: 1
@@ -18,14 +20,13 @@ type Options struct {
 	QueueLimit int             // permits that may wait; 0: nobody waits
 	QueueOrder core.QueueOrder // who is served first
 
-	// Algorithm moves the limit. nil: Gradient{}. One that has a method New() Algorithm is
-	// asked for an algorithm of the limiter's own, so that the same Options make any number
-	// of limiters.
+	// Algorithm moves the limit. nil: Gradient{}. If it has a method New() Algorithm, the limiter
+	// uses what New returns, so that the same Options make any number of limiters.
 	Algorithm Algorithm
 
-	// OnChange is told of each change of the limit, after it is in force, in order, one call
-	// at a time. It runs on a goroutine that releases, with no lock held; samples wait for
-	// it. May be nil.
+	// OnChange is called after each change of the limit, in order, one call at a time. It runs on
+	// a goroutine that releases a lease, with no lock held; successes that are released meanwhile
+	// are lost to the algorithm. May be nil.
 	OnChange func(old, new int) //nolint:revive,predeclared // as the two are called
 }
 
@@ -55,8 +56,7 @@ func (o *Options) complete() error {
 	default:
 		o.Initial = min(max(defaultInitial, o.Min), o.Max)
 	}
-	f.must(o.QueueLimit >= 0, "QueueLimit", o.QueueLimit, "at least 0")
-	f.must(o.QueueOrder <= core.NewestFirst, "QueueOrder", o.QueueOrder, "oldest-first or newest-first")
+	f.queue(o.QueueLimit, o.QueueOrder)
 	f.algorithm(&o.Algorithm)
 	return f.err()
 }
@@ -84,6 +84,50 @@ func (f *faults) algorithm(a *Algorithm) {
 	}
 }
 
+// ShedOptions configure a [Shed].
+type ShedOptions struct {
+	// Name is the limiter's, for metadata and errors. "": none.
+	Name string
+
+	// Probe is the sensor: it returns a reading, in the unit of Above, such as a share or a number
+	// of seconds. Calls never overlap. It should return soon: a caller waits for it. It must not ask
+	// this Shed for permits: the first reading would wait for itself. NaN says nothing
+	// and leaves all as it is. Required; see [CPU], [SchedulerLatency] and [Heap].
+	Probe func() float64
+
+	// Above is the reading from which on nothing is granted. Required, above 0.
+	Above float64
+
+	// Resume is the reading below which permits are granted again. Some way below Above it
+	// keeps the limiter from changing at every reading. 0: Above, which is also the maximum.
+	Resume float64
+
+	// Every is the age at which a reading is stale. 0: 100 ms. Shorter keeps latency lower, but
+	// should be several times what one request costs of a processor: see [Shed].
+	Every time.Duration
+
+	// QueueLimit is the number of permits that may wait for the reading to fall. 0: nobody waits.
+	QueueLimit int
+
+	// QueueOrder says who makes room in a full queue, and who is served first.
+	QueueOrder core.QueueOrder
+}
+
+const defaultEvery = 100 * time.Millisecond
+
+// complete sets what was left out; it returns what is wrong, all at once.
+func (o *ShedOptions) complete() error {
+	f := faults{options: "ShedOptions"}
+	f.must(o.Probe != nil, "Probe", "nil", "a function")
+	f.must(o.Above > 0, "Above", o.Above, "above 0")
+	f.must(o.Resume >= 0 && !(o.Resume > o.Above), "Resume", o.Resume, "from 0 to Above")
+	f.must(o.Every >= 0, "Every", o.Every, "at least 0")
+	f.queue(o.QueueLimit, o.QueueOrder)
+	o.Resume = cmp.Or(o.Resume, o.Above)
+	o.Every = cmp.Or(o.Every, defaultEvery)
+	return f.err()
+}
+
 func describe(kind, name string, s core.Statistics) string {
 	if name != "" {
 		kind += fmt.Sprintf(" %q", name)
@@ -101,6 +145,11 @@ func (f *faults) must(right bool, field string, value any, want string) {
 	if !right {
 		f.errs = append(f.errs, fmt.Errorf("adaptive: %s.%s = %v, want %s", f.options, field, value, want))
 	}
+}
+
+func (f *faults) queue(limit int, order core.QueueOrder) {
+	f.must(limit >= 0, "QueueLimit", limit, "at least 0")
+	f.must(order <= core.NewestFirst, "QueueOrder", order, "oldest-first or newest-first")
 }
 
 func (f *faults) err() error { return errors.Join(f.errs...) }

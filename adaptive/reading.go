@@ -12,125 +12,155 @@ import (
 // grants reports whether the reading is not stale and allows a grant.
 func (s *Shed) grants() bool {
 	last := s.last.Load()
-	return last&1 != 0 && s.fresh(last, s.clock())
+	return last&1 != 0 && s.isFresh(last)
 }
 
-// fresh reports whether a reading is not stale. One from the future is: the clock is
+// open reports whether the last reading allows a grant, stale or not.
+func (s *Shed) open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.closed && !s.gate.Acquired()
+}
+
+// isFresh reports whether a reading is not stale. One from the future is: the clock is
 // another than then.
-func (s *Shed) fresh(last, now int64) bool {
-	return last != unread && uint64(now-last>>1) < uint64(s.o.Every)
+func (s *Shed) isFresh(last int64) bool {
+	return last != unread && uint64(s.clock()-last>>1) < uint64(s.o.Every)
 }
 
 func (s *Shed) clock() int64 { return int64(time.Since(s.base)) }
 
-// refresh sees to it that there is a reading that is not stale, or that somebody else
-// does; it waits for the first of all, unless done ends that. A Done is asked for only then:
-// who made the context may take it that the caller waits.
+// refresh returns when there is a reading that is not stale, or an old one while somebody else
+// reads. For the very first it waits, until a context is done, whose Done is called only then; nil
+// waits on. It panics with what the sensor panicked with on the timer.
 func (s *Shed) refresh(done func() <-chan struct{}) {
 	for {
 		s.mu.Lock()
-		last := s.last.Load()
-		if s.closed || s.o.Probe == nil || s.fresh(last, s.clock()) || s.reading && last != unread {
-			s.mu.Unlock()
-			return
+		p := s.panicked
+		s.panicked = nil
+		last, reading := s.last.Load(), s.reading
+		enough := s.closed || s.isFresh(last) || reading != nil && last != unread
+		if p == nil && !enough && reading == nil {
+			s.reading = make(chan struct{})
 		}
-		if !s.reading {
-			s.reading = true
-			if last == unread {
-				s.first = make(chan struct{})
-			}
-			s.mu.Unlock()
+		s.mu.Unlock()
+		switch {
+		case p != nil:
+			panic(p)
+		case enough:
+			return
+		case reading == nil:
 			s.read()
 			return
 		}
-		first := s.first
-		s.mu.Unlock()
-		var ended <-chan struct{}
+		var over <-chan struct{}
 		if done != nil {
-			ended = done()
+			over = done()
 		}
 		select {
-		case <-first: // or it panicked, and this is the next to try
-		case <-ended:
+		case <-reading: // or the sensor panicked, and this is the next to try
+		case <-over:
 			return
 		}
 	}
 }
 
-// read runs the probe; the caller has set reading.
+// read reads the sensor; the caller has set reading.
 func (s *Shed) read() {
-	value, ended := math.NaN(), false
-	defer func() { s.note(value, ended) }()
+	value, done := math.NaN(), false
+	defer func() { s.note(value, done) }()
 	value = s.o.Probe()
-	ended = true
+	done = true
 }
 
-// note takes note of a reading, and serves who waits if it allows that. ended: it is one;
-// the probe did not panic.
-func (s *Shed) note(value float64, ended bool) {
+// note takes note of a reading, if the sensor is done and did not panic.
+func (s *Shed) note(value float64, done bool) {
 	s.mu.Lock()
-	s.reading = false
-	if ended && !s.closed {
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	if done {
 		switch {
 		case value >= s.o.Above:
-			s.shut = true
+			s.shutLocked()
 		case value < s.o.Resume:
-			s.shut = false
+			s.openLocked()
 		}
 		last := s.clock() << 1
-		if !s.shut {
+		if !s.gate.Acquired() {
 			last |= 1
 		}
 		s.last.Store(last)
 	}
-	if s.first != nil {
-		close(s.first)
-		s.first = nil
-	}
-	var served []*waiter
-	if !s.shut && ended {
-		served = s.serveLocked(func(w *waiter) core.Lease { return s.grant(w.n) })
-	}
+	close(s.reading)
+	s.reading = nil
 	s.setTimerLocked()
-	s.mu.Unlock()
-	wake(served)
 }
 
-// ring is what the timer does: it reads the probe, unless that has been done, or is being
-// done; then whoever does it sets the timer again.
+// shutLocked has requests wait in inner, or be rejected.
+func (s *Shed) shutLocked() {
+	if s.gate.Acquired() {
+		return
+	}
+	s.gate = s.inner.TryAcquire(1)
+	s.gates++
+	s.moved.Resize(1)
+}
+
+// openLocked has inner grant all that wait.
+func (s *Shed) openLocked() {
+	if s.gate.Acquired() {
+		s.moved.Resize(math.MaxInt)
+		s.gate.Release()
+		s.gate = core.Lease{}
+	}
+}
+
+// setTimerLocked sets the timer to the instant at which the reading is stale if requests wait, and
+// drops it if none does.
+func (s *Shed) setTimerLocked() {
+	if s.waiting == 0 || s.closed {
+		if s.timer != nil {
+			s.timer.Stop()
+			s.timer = nil
+		}
+		return
+	}
+	wait := s.o.Every
+	if last := s.last.Load(); last != unread {
+		if age := time.Duration(s.clock() - last>>1); age > 0 && age < wait {
+			wait -= age
+		}
+	}
+	if s.timer == nil {
+		s.timer = time.AfterFunc(wait, s.ring)
+	} else {
+		s.timer.Reset(wait)
+	}
+}
+
+// ring is called by the timer. It reads the sensor, unless that has been done, or is being
+// done: then whoever does it sets the timer again.
 func (s *Shed) ring() {
 	s.mu.Lock()
-	if s.timer == nil || s.reading {
+	if s.timer == nil || s.reading != nil {
 		s.mu.Unlock()
 		return
 	}
-	if s.fresh(s.last.Load(), s.clock()) {
+	if s.isFresh(s.last.Load()) {
 		s.setTimerLocked()
 		s.mu.Unlock()
 		return
 	}
-	s.reading = true
+	s.reading = make(chan struct{})
 	s.mu.Unlock()
 	defer func() {
 		if p := recover(); p != nil {
-			s.hand(p)
+			s.mu.Lock()
+			s.panicked = p
+			s.mu.Unlock()
 		}
 	}()
 	s.read()
-}
-
-// hand gives a panic of the probe to the one that would be served first. If nobody waits
-// any more the next caller will meet the same.
-func (s *Shed) hand(p any) {
-	s.mu.Lock()
-	w := s.nextLocked()
-	if w != nil {
-		s.removeLocked(w)
-		w.panic = p
-	}
-	s.setTimerLocked()
-	s.mu.Unlock()
-	if w != nil {
-		close(w.decided)
-	}
 }

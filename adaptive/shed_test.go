@@ -283,13 +283,17 @@ func TestShedProbePanics(t *testing.T) {
 		}
 		synctest.Wait()
 		g.then(func() { g.then(nil); panic("boom") })
+		time.Sleep(100 * time.Millisecond) // the timer reads
+		synctest.Wait()
+		assert.Equal(t, 3, s.Statistics().Queued)
+		assert.PanicsWithValue(t, "boom", func() { s.TryAcquire(1) }, "the next call has the panic")
+		g.then(func() { g.then(nil); panic("boom") })
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		assert.EqualValues(t, 1, panicked.Load())
-		assert.Equal(t, 2, s.Statistics().Queued)
 		g.set(0)
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
+		assert.EqualValues(t, 1, panicked.Load(), "if there is none, one that has waited")
 		assert.EqualValues(t, 2, served.Load())
 	})
 }

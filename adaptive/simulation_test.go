@@ -3,12 +3,15 @@ package adaptive_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/internal/sampler"
 	"github.com/sluice-go/sluice/internal/simulation"
 )
 
@@ -44,7 +47,7 @@ type trial struct {
 
 func (tr *trial) run(f interface{ New() adaptive.Algorithm }) simulation.Result {
 	a := f.New()
-	tr.Next = func(s simulation.Sample) float64 { return a.Next(adaptive.Sample(s)) }
+	tr.Next = func(limit int, w sampler.Window) float64 { return a.Next(limit, adaptive.Window(w)) }
 	if tr.Max == 0 {
 		tr.Min, tr.Max = 1, 10*tr.capacity
 	}
@@ -80,12 +83,20 @@ func (tr *trial) settled(t *testing.T, mean time.Duration) {
 
 func always(n int) func(time.Duration) int { return func(time.Duration) int { return n } }
 
+// seeds is how many seeds each simulation is run with.
+func seeds() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("SEEDS"), 10, 64); err == nil {
+		return n
+	}
+	return 2
+}
+
 // each runs test for each algorithm and distribution, with some seeds.
 func each(t *testing.T, test func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64)) {
 	t.Helper()
 	for _, f := range finders {
 		for _, d := range distributions {
-			for seed := range uint64(2) {
+			for seed := range seeds() {
 				if raceDetector && (seed > 0 || d.name != "exponential") {
 					continue // there is one goroutine only
 				}
@@ -136,30 +147,6 @@ func TestFindsTheCapacityOfAServerThatIsShared(t *testing.T) {
 	}
 }
 
-// timeless is an algorithm that is told no instants.
-type timeless struct{ adaptive.Algorithm }
-
-func (a timeless) New() adaptive.Algorithm {
-	return timeless{a.Algorithm.(interface{ New() adaptive.Algorithm }).New()}
-}
-
-func (a timeless) Next(s adaptive.Sample) float64 {
-	s.At = time.Time{}
-	return a.Algorithm.Next(s)
-}
-
-// Whoever calls Next without instants has the durations judged alone.
-func TestFindsTheCapacityWithoutInstants(t *testing.T) {
-	each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
-		const c = 100
-		tr := &trial{capacity: c, from: 500 * c, to: 700 * c, Config: simulation.Config{
-			Initial: 20, Seed: seed, Service: d.of, Slots: always(c),
-		}}
-		tr.run(timeless{f.(adaptive.Algorithm)})
-		tr.settled(t, 10*ms)
-	})
-}
-
 // Single windows may mislead: with these seeds the first probe is of short requests only, by
 // chance, so that the limit where it starts looks as if it were too much already. In five
 // seconds there is time enough to find out.
@@ -171,7 +158,7 @@ func TestAShortWindowThatMisleadsDoesNotDecide(t *testing.T) {
 				a := f.New()
 				sum, limit, last := 0.0, 20, begin
 				simulation.Run(simulation.Config{
-					Next: func(s simulation.Sample) float64 { return a.Next(adaptive.Sample(s)) },
+					Next: func(limit int, w sampler.Window) float64 { return a.Next(limit, adaptive.Window(w)) },
 					Min:  1, Max: 1000, Initial: limit, Seed: seed,
 					Slots: always(c), Clients: always(4 * c), Service: simulation.Exponential(10 * ms),
 					Observe: func(at time.Duration, _ simulation.Sample, next int) {
@@ -252,6 +239,37 @@ func TestFollowsTheServiceTime(t *testing.T) {
 				tr.settled(t, time.Duration(factor*float64(10*ms)))
 			})
 		})
+	}
+}
+
+// A step of the service time, as when a database behind the server becomes slow: the server still
+// works on as many at once, so the limit stays, or comes back.
+func TestAStepOfTheServiceTimeIsNoLoad(t *testing.T) {
+	for _, c := range []int{5, 20, 100} {
+		for name, factor := range map[string]float64{"slower": 100, "faster": 0.01} {
+			for _, shared := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d %s shared %v", c, name, shared), func(t *testing.T) {
+					each(t, func(t *testing.T, f interface{ New() adaptive.Algorithm }, d distribution, seed uint64) {
+						n, step := 0, 500*c
+						from := step + 500*c
+						tr := &trial{capacity: c, from: from, to: from + max(200*c, 5000), Config: simulation.Config{
+							Min: 1, Max: 1000, Initial: 20, Seed: seed, Slots: always(c), Shared: shared,
+							Service: func(at time.Duration, r *rand.Rand) time.Duration {
+								if n < step {
+									return d.of(at, r)
+								}
+								return time.Duration(factor * float64(d.of(at, r)))
+							},
+							Observe: func(time.Duration, simulation.Sample, int) { n++ },
+						}}
+						tr.run(f)
+						mean := tr.sum / float64(tr.n-tr.from)
+						assert.GreaterOrEqual(t, mean, 0.8*float64(c), "the mean limit")
+						assert.LessOrEqual(t, mean, float64(c)+max(5, 0.2*float64(c)), "the mean limit")
+					})
+				})
+			}
+		}
 	}
 }
 
@@ -362,13 +380,13 @@ func TestSmallCapacities(t *testing.T) {
 func TestAIMDAvoidsTimeouts(t *testing.T) {
 	a := adaptive.AIMD{}.New()
 	const c = 100
-	run := func(next func(simulation.Sample) float64) simulation.Result {
+	run := func(next func(int, sampler.Window) float64) simulation.Result {
 		return simulation.Run(simulation.Config{
 			Next: next, Min: 1, Max: 10 * c, Initial: 20, Seed: 1, Slots: always(c), Service: simulation.Steady(10 * ms),
 			Rate: func(time.Duration) float64 { return 30_000 }, Timeout: 50 * ms,
 		}, 20*time.Second, 0)
 	}
-	limited := run(func(s simulation.Sample) float64 { return a.Next(adaptive.Sample(s)) })
+	limited := run(func(limit int, w sampler.Window) float64 { return a.Next(limit, adaptive.Window(w)) })
 	without := run(nil)
 	assert.Greater(t, limited.Good, 180_000)
 	assert.Less(t, without.Good, 10_000)

@@ -10,13 +10,13 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/bound"
+	"github.com/sluice-go/sluice/internal/sampler"
 )
 
 // Config says what is simulated.
 type Config struct {
-	// Next is an adaptive.Algorithm's. nil: there is no limit.
-	Next     func(s Sample) float64
+	// Next is an adaptive.Algorithm's, whose Window converts to the sampler's. nil: there is no limit.
+	Next     func(limit int, w sampler.Window) float64
 	Min, Max int
 	Initial  int
 
@@ -28,18 +28,18 @@ type Config struct {
 	Observe func(t time.Duration, s Sample, limit int)        // after each sample; may be nil
 	Refused func(t time.Duration)                             // each request that is rejected; may be nil
 	Seed    uint64
+	Overdue time.Duration // a sample that took longer is a drop to Next, like AIMD's Timeout; 0: none is
 
 	// Timeout is how long a client waits for an answer. One that comes later is a drop, and
 	// no good; the server works on it all the same. 0: for ever.
 	Timeout time.Duration
 }
 
-// Sample is an adaptive.Sample, and converts to it.
+// Sample is what one answer tells.
 type Sample struct {
-	Limit, InFlight int
-	Duration        time.Duration
-	Dropped         bool
-	At              time.Time
+	InFlight int
+	Duration time.Duration
+	Dropped  bool
 }
 
 // Result is what came of it.
@@ -86,6 +86,7 @@ type state struct {
 	busy     int
 	queue    []time.Duration // at the server: when each was admitted
 	done     int
+	sampler  sampler.Sampler
 }
 
 type event struct {
@@ -186,21 +187,30 @@ func (s *state) ended(begun time.Duration) {
 	}
 	s.Latencies = append(s.Latencies, took)
 	sample := Sample{
-		Limit:    s.limit,
 		InFlight: s.inFlight,
 		Duration: took,
 		Dropped:  late,
-		At:       time.Unix(0, 0).Add(s.now),
 	}
 	s.inFlight--
 	s.done++
 	if s.Next != nil {
-		want := s.Next(sample)
-		s.limit = bound.Next(s.limit, s.Min, s.Max, sample.InFlight, late, want)
+		s.learn(sample, took)
 	}
 	if s.Observe != nil {
 		s.Observe(s.now, sample, s.limit)
 	}
+}
+
+// learn has Next learn from a sample, as an adaptive.Concurrency does.
+func (s *state) learn(e Sample, took time.Duration) {
+	dropped := 0
+	if e.Dropped || s.Overdue > 0 && took > s.Overdue {
+		dropped = 1
+	} else if !s.sampler.Add(e.InFlight, s.now-took, took) {
+		return
+	}
+	w := s.sampler.Take(dropped)
+	s.limit = s.sampler.Move(s.limit, s.Min, s.Max, s.Next(s.limit, w), w, s.now)
 }
 
 // Exponential returns service times of an exponential distribution.

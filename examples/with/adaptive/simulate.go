@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/internal/sampler"
 	"github.com/sluice-go/sluice/internal/simulation"
 )
 
@@ -52,17 +53,18 @@ var distributions = []distribution{
 }
 
 type algorithm struct {
-	name string
-	of   func() adaptive.Algorithm // nil: no limit
+	name    string
+	of      func() adaptive.Algorithm // nil: no limit
+	overdue time.Duration             // what takes longer counts as dropped; 0: nothing does
 }
 
 const noLimit = "no limit"
 
 var algorithms = []algorithm{
-	{"gradient", adaptive.Gradient{}.New},
-	{"vegas", adaptive.Vegas{}.New},
-	{"aimd", adaptive.AIMD{Timeout: patient / 2}.New},
-	{noLimit, nil},
+	{name: "gradient", of: adaptive.Gradient{}.New},
+	{name: "vegas", of: adaptive.Vegas{}.New},
+	{name: "aimd", of: adaptive.AIMD{Timeout: patient / 2}.New, overdue: patient / 2},
+	{name: noLimit},
 }
 
 // course is how one simulation went, slice by slice.
@@ -123,7 +125,8 @@ func run(a algorithm, d distribution, seed uint64) (course, simulation.Result) {
 	}
 	if a.of != nil {
 		learner := a.of()
-		config.Next = func(s simulation.Sample) float64 { return learner.Next(adaptive.Sample(s)) }
+		config.Next = func(limit int, w sampler.Window) float64 { return learner.Next(limit, adaptive.Window(w)) }
+		config.Overdue = a.overdue
 	}
 	result := simulation.Run(config, length, 0)
 	return c, result

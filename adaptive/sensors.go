@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// CPU returns a probe of how busy this process keeps its processors: the CPU time it used
+// CPU returns a sensor of how busy this process keeps its processors: the CPU time it used
 // since the last reading, over what GOMAXPROCS processors have in that time, from 0 to 1.
 // The first reading counts from the call of CPU. A reading at the instant of the last one is
 // what that was; 0 if there was none.
@@ -36,11 +36,10 @@ func CPU() func() float64 {
 	}
 }
 
-// SchedulerLatency returns a probe of how long goroutines that could run waited for a
-// processor since the last reading: so many seconds or less for the given share of them, as
-// 0.99. It is the queue that a request meets in its own process, and the first to show that
+// SchedulerLatency returns a sensor of how long goroutines that could run waited for a
+// processor since the last reading, in seconds: the quantile of all waits, such as 0.99. It is the queue that a request meets in its own process, and the first to show that
 // there is too much to do. The first reading counts from the call of SchedulerLatency. If
-// no goroutine was scheduled the reading is 0. A share below 0, or NaN, is 0, one above 1 is 1.
+// no goroutine was scheduled the reading is 0. A quantile below 0, or NaN, is 0, one above 1 is 1.
 //
 // It comes from a histogram of runtime/metrics, whose steps are of about a tenth; the
 // reading is the upper bound of a step. The runtime times about one wait in eight, and only
@@ -97,9 +96,9 @@ func quantileSince(last, counts []uint64, bounds []float64, quantile float64) fl
 	return bounds[len(bounds)-1]
 }
 
-// Heap returns a probe of how full the heap is: what the last garbage collection found
+// Heap returns a sensor of how full the heap is: what the last garbage collection found
 // alive, over the memory limit that GOMEMLIMIT or debug.SetMemoryLimit sets, from 0 to 1. It
-// changes at each collection. Without a memory limit it reads as good as nothing.
+// changes at each collection. Without a memory limit it reads nearly 0.
 func Heap() func() float64 {
 	return func() float64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gomemlimit:bytes"}}

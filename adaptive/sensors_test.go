@@ -22,13 +22,13 @@ func busy(d time.Duration) {
 }
 
 func TestCPU(t *testing.T) {
-	probe := adaptive.CPU()
+	sensor := adaptive.CPU()
 	busy(20 * time.Millisecond)
-	read := probe()
+	read := sensor()
 	assert.Greater(t, read, 0.0, "what was used shows, without a garbage collection")
 	assert.LessOrEqual(t, read, 1.0)
 	for range 1000 {
-		if read := probe(); !(read >= 0 && read <= 1) {
+		if read := sensor(); !(read >= 0 && read <= 1) {
 			t.Fatal(read)
 		}
 	}
@@ -37,13 +37,13 @@ func TestCPU(t *testing.T) {
 // At one instant nothing new can be said; in a bubble time stands still.
 func TestCPUAtOneInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		probe := adaptive.CPU()
-		assert.Zero(t, probe(), "no reading yet")
+		sensor := adaptive.CPU()
+		assert.Zero(t, sensor(), "no reading yet")
 		time.Sleep(time.Second)
-		read := probe()
+		read := sensor()
 		assert.GreaterOrEqual(t, read, 0.0)
 		assert.LessOrEqual(t, read, 1.0)
-		assert.InDelta(t, read, probe(), 0)
+		assert.InDelta(t, read, sensor(), 0)
 	})
 }
 
@@ -62,24 +62,24 @@ func TestSchedulerLatency(t *testing.T) {
 }
 
 func TestHeap(t *testing.T) {
-	probe := adaptive.Heap()
+	sensor := adaptive.Heap()
 	limit := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(limit)
 	debug.SetMemoryLimit(math.MaxInt64)
-	assert.Less(t, probe(), 1e-3)
+	assert.Less(t, sensor(), 1e-3)
 	held := make([]byte, 16<<20)
 	debug.SetMemoryLimit(64 << 20)
 	runtime.GC()
-	read := probe()
+	read := sensor()
 	assert.GreaterOrEqual(t, read, 0.25)
 	assert.LessOrEqual(t, read, 1.0)
 	debug.SetMemoryLimit(1)
-	assert.GreaterOrEqual(t, probe(), 1.0)
+	assert.GreaterOrEqual(t, sensor(), 1.0)
 	runtime.KeepAlive(held)
 }
 
-func TestProbesAreSafeForConcurrentUse(t *testing.T) {
-	for name, probe := range map[string]func() float64{
+func TestSensorsAreSafeForConcurrentUse(t *testing.T) {
+	for name, sensor := range map[string]func() float64{
 		"CPU": adaptive.CPU(), "SchedulerLatency": adaptive.SchedulerLatency(0.99), "Heap": adaptive.Heap(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestProbesAreSafeForConcurrentUse(t *testing.T) {
 			for range 4 {
 				wg.Go(func() {
 					for range 50 {
-						probe()
+						sensor()
 					}
 				})
 			}

@@ -1,0 +1,60 @@
+package adaptive
+
+import "math"
+
+// measure is what successive windows tell of the latency under one limit.
+type measure struct {
+	windows  float64
+	n        float64 // samples
+	mean     float64 // latency, in nanoseconds
+	variance float64 // of the latencies
+	between  float64 // variance of the windows' means
+	inFlight float64 // mean
+}
+
+func measured(w Window) measure {
+	n, e := float64(w.N), float64(w.StdErr)
+	return measure{windows: 1, n: n, mean: float64(w.Mean), variance: n * e * e, inFlight: w.InFlight}
+}
+
+// and returns a and b as one measure.
+func (a measure) and(b measure) measure {
+	n := a.n + b.n
+	if n == 0 {
+		return measure{}
+	}
+	x, y := a.n/n, b.n/n
+	apart := x * y * (a.mean - b.mean) * (a.mean - b.mean)
+	return measure{
+		windows:  a.windows + b.windows,
+		n:        n,
+		mean:     x*a.mean + y*b.mean,
+		variance: x*a.variance + y*b.variance + apart,
+		between:  x*a.between + y*b.between + apart,
+		inFlight: x*a.inFlight + y*b.inFlight,
+	}
+}
+
+// atMost returns a with the weight of at most n samples.
+func (a measure) atMost(n float64) measure {
+	if n = max(n, 0); a.n > n {
+		a.windows *= n / a.n
+		a.n = n
+	}
+	return a
+}
+
+// stdErr returns the standard error of the mean. Requests that queue wait for the same ones
+// before them, so that their latencies vary less than the mean does; the windows' means tell
+// (the method of batch means).
+func (a measure) stdErr() float64 { return math.Sqrt(max(a.variance/a.n, a.between/a.windows)) }
+
+// exact reports whether the standard error is at most this share of the mean.
+func (a measure) exact(share float64) bool { return a.stdErr() <= share*a.mean }
+
+// differs reports whether a and b can hardly be of one server under one load. A measure in which
+// the server changed has a large error, and must not agree with everything for that.
+func (a measure) differs(b measure) bool {
+	least, most := min(a.mean, b.mean), max(a.mean, b.mean)
+	return most > 2*least || most-least > unlike*least && most-least > 3*math.Hypot(a.stdErr(), b.stdErr())
+}
