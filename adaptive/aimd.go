@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// AIMD grows the limit by one for as many successes as the limit is, once a window, and cuts it to a share
-// of itself when work is dropped or takes too long: additive increase, multiplicative decrease, as
-// in TCP Reno. It does not look at the latency below Timeout, so it finds the limit at which work
-// begins to be late; use it where that counts, and not the least latency. It is a configuration;
-// New makes the algorithm.
+// AIMD grows the limit by one for as many successes as the limit is, but at most by one a window,
+// and cuts it to a share of itself when work is dropped or takes too long: additive increase,
+// multiplicative decrease, as in TCP Reno. It does not look at the latency below Timeout, so it
+// finds the limit at which work begins to be late; use it where that counts, and not the least
+// latency. It is a configuration; New makes the algorithm.
 //
 // A cut is for all the work under way, as in TCP: until as many leases have ended as the limit was,
 // other drops do not cut it again, but take 1 off each. AIMDLimit of Netflix' concurrency-limits

@@ -145,7 +145,7 @@ func TestConcurrencyFindsTheCapacity(t *testing.T) {
 							}
 						}()
 					}
-					// The limit dips while the latency without load is probed: what it is on the
+					// The limit is halved during a trial: what it is on the
 					// whole in the last second counts, not at one instant.
 					const looks = 1000
 					time.Sleep(time.Until(end) - time.Second)

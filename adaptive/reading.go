@@ -103,9 +103,10 @@ func (s *Shed) shutLocked() {
 	if s.gate.Acquired() {
 		return
 	}
-	s.gate = s.inner.TryAcquire(1)
-	s.gates++
-	s.moved.Resize(1)
+	if s.gate = s.inner.TryAcquire(1); s.gate.Acquired() {
+		s.gates++
+		s.moved.Resize(1)
+	}
 }
 
 // openLocked has inner grant all that wait.

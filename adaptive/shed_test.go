@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-go/sluice/limitertest"
 )
 
-// gauge is a probe that reads what it is told to.
+// gauge is a sensor that reads what it is told to.
 type gauge struct {
 	mu    sync.Mutex
 	value float64
@@ -250,7 +250,7 @@ func TestShedTimerReadsWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-// A panic of the probe goes to a caller, and breaks no other call.
+// A panic of the sensor goes to a caller, and breaks no other call.
 func TestShedProbePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: 10})
@@ -295,6 +295,25 @@ func TestShedProbePanics(t *testing.T) {
 		synctest.Wait()
 		assert.EqualValues(t, 1, panicked.Load(), "if there is none, one that has waited")
 		assert.EqualValues(t, 2, served.Load())
+	})
+}
+
+// However many permits are asked for, they are granted once the reading falls, time and again.
+func TestShedGrantsTheMostThatThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: math.MaxInt, Every: time.Second})
+		for i := range 3 {
+			g.set(1)
+			time.Sleep(time.Second)
+			require.False(t, s.TryAcquire(math.MaxInt).Acquired())
+			time.AfterFunc(5*time.Second, func() { g.set(0) })
+			lease, err := s.Acquire(t.Context(), math.MaxInt)
+			require.NoError(t, err)
+			assert.Equal(t, math.MaxInt, lease.Permits())
+			assert.Equal(t, core.Statistics{
+				Limit: math.MaxInt, Available: math.MaxInt, Granted: uint64(i + 1), Rejected: uint64(i + 1),
+			}, s.Statistics())
+		}
 	})
 }
 

@@ -71,7 +71,7 @@ func (tr *trial) run(f interface{ New() adaptive.Algorithm }) simulation.Result 
 }
 
 // settled wants the limit to be within 20 % of the capacity: on average, and at nearly every
-// single sample, those of probes included; and the server to be as good as busy all the time.
+// single sample, those of trials included; and the server to be as good as busy all the time.
 func (tr *trial) settled(t *testing.T, mean time.Duration) {
 	t.Helper()
 	n := float64(tr.n - tr.from)
@@ -147,7 +147,7 @@ func TestFindsTheCapacityOfAServerThatIsShared(t *testing.T) {
 	}
 }
 
-// Single windows may mislead: with these seeds the first probe is of short requests only, by
+// Single windows may mislead: with these seeds the first windows are of short requests only, by
 // chance, so that the limit where it starts looks as if it were too much already. In five
 // seconds there is time enough to find out.
 func TestAShortWindowThatMisleadsDoesNotDecide(t *testing.T) {
@@ -354,7 +354,7 @@ func TestFindsTheCapacityFromMin(t *testing.T) {
 }
 
 // Small servers, as a process of some processors: the limit is some permits above the capacity,
-// and neither those nor the probes leave the server idle.
+// and neither those nor the trials leave the server idle.
 func TestSmallCapacities(t *testing.T) {
 	for _, c := range []int{1, 2, 3, 5, 10, 30} {
 		for _, initial := range []int{1, 20, 100} {
