@@ -6,13 +6,18 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// ConcurrencyLimiterOptions are the terms of a [ConcurrencyLimiter]: core's, and where it
-// is. The PermitLimit is at most 2^52.
+// ConcurrencyLimiterOptions are the options of a [ConcurrencyLimiter]. The PermitLimit is at
+// most 2^52.
 type ConcurrencyLimiterOptions struct {
 	core.ConcurrencyLimiterOptions
 
 	Shared Shared
 }
+
+func (ConcurrencyLimiterOptions) name() string     { return "ConcurrencyLimiterOptions" }
+func (o ConcurrencyLimiterOptions) shared() Shared { return o.Shared }
+
+func (o ConcurrencyLimiterOptions) with(s Shared) ConcurrencyLimiterOptions { o.Shared = s; return o }
 
 func (o ConcurrencyLimiterOptions) validate(f *faults) {
 	_, err := core.NewConcurrencyLimiter(o.ConcurrencyLimiterOptions)
@@ -20,65 +25,33 @@ func (o ConcurrencyLimiterOptions) validate(f *faults) {
 	f.limit("PermitLimit", o.PermitLimit)
 }
 
-func (o ConcurrencyLimiterOptions) terms(ttl time.Duration) *terms {
-	return terms{
-		kind: kindConcurrency, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder,
-		span: int64(ttl / time.Microsecond),
-	}.complete(0)
+func (o ConcurrencyLimiterOptions) terms(s Shared) *terms {
+	t := terms{kind: kindConcurrency, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+	t.span = int64(s.TTL / time.Microsecond)
+	return t.describe(0)
 }
 
-// ConcurrencyLimiter bounds how many permits are held at once by all processes together. A
-// lease holds its own until it is released, and is renewed until then; if it can't be for
-// [Shared].TTL it is lost, and its permits go to others: see [Context]. It has a
-// [FencingToken].
+// title returns what the limiter is.
+func (ConcurrencyLimiterOptions) title() string { return "concurrency limiter" }
+
+// ConcurrencyLimiter is a [core.ConcurrencyLimiter] that processes share: all of them together
+// hold at most PermitLimit permits. A lease holds its permits until it is released, and is
+// renewed until then. If it cannot be for [Shared].TTL it is lost, and its permits go to others;
+// [Context] ends before that. Each lease has a [FencingToken].
 //
-// See [core.ConcurrencyLimiter] for all else. It is a [core.Limiter], [core.Reporter],
-// [core.Idler], [core.Refunder] and [io.Closer], safe for concurrent use. Make it with
-// [NewConcurrencyLimiter]; the zero value refuses with [core.ErrClosed].
+// It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder] and
+// [io.Closer], and safe for concurrent use. It is no [core.Resetter]: what is held stays held.
+// Make it with [NewConcurrencyLimiter]; the zero value refuses with [core.ErrClosed].
 type ConcurrencyLimiter struct {
-	engine
-
-	options inForce[ConcurrencyLimiterOptions]
+	limiter[ConcurrencyLimiterOptions]
 }
 
-// NewConcurrencyLimiter returns a limiter that shares its Key's state, or what is wrong with
-// the options, all at once. The store is not asked.
+// NewConcurrencyLimiter returns a limiter that shares the leases of its Key, or an error with
+// everything that is wrong with the options. It does not ask the store.
 func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, error) {
-	f := faults{options: "ConcurrencyLimiterOptions"}
-	o.validate(&f)
-	f.shared(o.Shared)
-	if err := f.err(); err != nil {
+	l := new(ConcurrencyLimiter)
+	if err := l.init(o); err != nil {
 		return nil, err
 	}
-	l := new(ConcurrencyLimiter)
-	l.options.set(o)
-	l.start(o.Shared, o.terms(o.Shared.withDefaults().TTL))
 	return l, nil
 }
-
-// Update puts new limits in force, in this process. What is held stays held: shrunk below
-// it, the limiter has nothing available until enough has come back. The queue stays; who now
-// fits is served at once, who now asks for more than the limit gets
-// [core.ErrPermitsExceedLimit]. Shared must be zero or what it was. Bad options change
-// nothing. After Close it returns [core.ErrClosed].
-func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
-	f := faults{options: "ConcurrencyLimiterOptions"}
-	o.validate(&f)
-	return update(&l.engine, &f, o.Shared, func() *terms {
-		o.Shared = l.shared
-		l.options.set(o)
-		return o.terms(l.shared.TTL)
-	})
-}
-
-// Options returns the options in force: those of [NewConcurrencyLimiter] or of the latest
-// Update, with Shared's defaults filled in.
-func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
-	o := l.options.get()
-	o.Shared = l.shared
-	return o
-}
-
-// String returns a line for a person: the name, the key and the statistics. The store is
-// not asked.
-func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }

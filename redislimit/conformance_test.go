@@ -65,6 +65,8 @@ func TestConformance(t *testing.T) {
 		t.Run("bucket, "+o.name, func(t *testing.T) {
 			c := c
 			c.Refill = 3 * time.Second
+			// It is a lower bound where waiters take more than one tick brings.
+			c.Skip = []string{"retry after counts the queue ahead"}
 			conforms(t, c, o.prompt, func(s redislimit.Shared) (core.Limiter, error) {
 				return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{Shared: s, TokenBucketOptions: core.TokenBucketOptions{
 					Name: "b", TokenLimit: limit, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, QueueLimit: o.queue, QueueOrder: o.order,

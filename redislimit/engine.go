@@ -2,383 +2,370 @@ package redislimit
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/ending"
+	"github.com/sluice-go/sluice/internal/acquire"
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
-// engine is what the four limiters share: what is decided without the store, the calls of
-// the store, the queue, what is fetched ahead and what is held.
+// engine is what all four limiters are. A request is decided by what is remembered, or it is
+// gathered for the next call of the store: there is one call at a time, and what comes
+// meanwhile travels together in the next one (call.go). An Acquire that the store refuses waits
+// in the queue (queue.go).
 //
-// The mutex is a leaf: nobody else's code is called and nothing blocks while it is held.
-// What the store is asked is an op. It goes into next, and one goroutine, the runner, makes
-// calls of all that is there as long as there is any; see run. So the operations of a
-// limiter reach the store in the order in which they were begun.
+// The mutex is held neither while the store is asked nor while anybody else's code runs. Of
+// other locks only the guard's is taken under it.
 type engine struct {
-	shared  Shared   // with its defaults; no Store: not made by a constructor
-	prompt  bool     // the store's Run returns by its context's deadline, whatever happens
-	batches *Batches // the store's; nil: it has none
+	shared  Shared // with its defaults; no Store: not made by a constructor
+	guard   *guard
 	keys    []string
-	channel string // where releases are published
-	holder  int64  // tells the leases of this limiter from those of others
+	channel string // where releases are published; "": they are not
+	holder  int64  // distinguishes the leases of this limiter from those of others
 
-	mu     sync.Mutex
-	t      *terms
-	closed bool
-
-	next   []*op   // what the next call asks
-	kick   bool    // and the queue is to be asked for
-	runner *runner // nil: nobody calls
-	starts *runner // begins once the mutex is free
-	spare  *runner // the latest that ended, for the next
-
-	woken []chan struct{} // collects what decideLocked would close; nil: it closes it
-
+	mu       sync.Mutex
+	terms    *terms
+	closed   bool
+	next     []*request      // for the next call
+	kick     bool            // the next call asks for the waiters, too
+	calling  bool            // a goroutine makes calls
+	rests    chan struct{}   // closed when none does; nil: nobody wants to know
+	spare    call            // memory for the call
+	woken    []chan struct{} // to be closed when the mutex is free
+	canceled []func()        // likewise, to be called
+	memory   memory
 	queue    queue
-	refusals refusals
-	known    known
-	looked   time.Time // when Statistics asked last
-	played   forecast  // memory for known's
-	stock    stock
-	breaker  breaker
-	news     []error       // of the breaker, for OnState; nil: the store is back
-	teller   chan struct{} // closed at the end of the goroutine that tells it; nil: there is none
 	leases   leases
 	listener listener
-
+	looked   time.Time // when Statistics last asked
 	granted  uint64
 	rejected uint64
 
-	locals linked.Source // ends the waits in Shared.Local on Close; not guarded
-}
-
-// known is what the store said last.
-type known struct {
-	told     time.Time // zero: nothing
-	left     int
-	whole    time.Time // all permits are back, if nobody takes more
-	forecast *forecast // nil: not known
-	at       time.Time // its instants count from here
+	locals linked.Source // ends the waits in Shared.Local at Close; not guarded
 }
 
 // start makes the engine ready. The shared options are valid.
 func (e *engine) start(s Shared, t *terms) {
-	e.shared = s.withDefaults()
-	if p, ok := s.Store.(interface{ Prompt() bool }); ok {
-		e.prompt = p.Prompt()
-	}
-	if b, ok := s.Store.(interface{ Batches() *Batches }); ok {
-		e.batches = b.Batches()
-	}
-	e.t = t
-	base := "{" + s.Key + "}:limit"
-	e.keys = []string{base}
-	if t.kind == kindConcurrency {
+	e.shared, e.terms, e.guard = s.withDefaults(), t, newGuard(s)
+	limit := "{" + s.Key + "}:limit"
+	e.keys = []string{limit}
+	if !t.rate() {
 		e.keys = append(e.keys, "{"+s.Key+"}:leases")
-		e.holder = rand.Int64() //nolint:gosec // a name, no secret
-		e.channel = base + ":released"
+		e.holder = rand.Int64N(most) //nolint:gosec // a name, no secret
+		e.channel = limit + ":released"
 	}
-	e.known = known{left: t.limit, whole: time.Now()}
-	e.leases.since = time.Now()
+	now := time.Now()
+	e.memory = memory{left: t.limit, whole: now, forecast: forecast{terms: t}}
+	e.leases.since = now
 }
 
-// TryAcquire takes permits if they can be had now. It waits for nobody but the store, for
-// [Shared].Budget at most. While somebody in this process waits, a limiter that serves the
-// oldest first rejects it, even if the permits are there.
+// TryAcquire takes permits if they are available now. It waits only for the store, for
+// [Shared].Budget at most. While somebody in this process waits, an oldest-first limiter
+// rejects it even if the permits are available.
 func (e *engine) TryAcquire(permits int) core.Lease {
-	if l, ok := e.check(permits); !ok {
-		return l
+	if err := e.check(permits); err != nil {
+		return core.Refuse(err)
 	}
-	o := &op{kind: opTake, n: int64(permits)}
-	e.request(o, true)
-	if o.done != nil {
-		<-o.done
-	}
-	if o.outcome == away && e.shared.Down == DownLocal {
+	r := newRequest(op{code: opTake, permits: int64(permits)})
+	e.decide(r)
+	switch {
+	case r.outcome != unreachable:
+		return e.leaseOf(r)
+	case e.shared.Down == DownLocal:
 		return e.count(e.shared.Local.TryAcquire(permits))
 	}
-	return e.lease(o)
+	return e.unrecorded(r)
 }
 
-// Acquire takes permits, waiting for them if it must and the queue limit allows. A done
-// ctx, then or later, ends it with ctx.Err(), unchanged, at once, and what it had taken is
-// given back. A rate limiter rejects at once if the wait would outlast ctx's deadline.
+// Acquire takes permits. If they are not available it waits for them, if the queue limit
+// allows. If ctx is done, then or later, Acquire returns ctx.Err(), unchanged, at once; what
+// the store grants afterwards is given back. A rate limiter rejects at once if the wait would
+// outlast ctx's deadline.
 func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if permits >= 0 {
-		if err := ctx.Err(); err != nil {
-			return core.Refuse(err), err
-		}
+	err := ctx.Err()
+	if permits < 0 || err == nil {
+		err = e.check(permits)
 	}
-	if l, ok := e.check(permits); !ok {
-		return l, l.Err()
+	if err != nil {
+		return core.Refuse(err), err
 	}
-	o := &op{kind: opTake, n: int64(permits), waits: true, leaves: ending.Watch(ctx)}
-	o.deadline, _ = ctx.Deadline()
-	e.request(o, o.leaves == nil) //nolint:contextcheck // what is asked for many does not end with one's ctx
-	if o.done != nil && !e.stay(ctx, o) {
-		return core.Refuse(ctx.Err()), ctx.Err()
+	r := newRequest(op{code: opTake, permits: int64(permits)})
+	r.waits, r.leaves = true, ctx.Done()
+	r.deadline, _ = ctx.Deadline()
+	if err := e.await(ctx, r); err != nil {
+		return core.Refuse(err), err
 	}
-	if o.outcome == granted {
-		// Which came first is not known here, so a done ctx wins.
-		if err := ctx.Err(); err != nil {
-			e.forget(o) //nolint:contextcheck // as above
-			return core.Refuse(err), err
-		}
+	var l core.Lease
+	switch {
+	case r.outcome != unreachable:
+		l = e.leaseOf(r)
+	case e.shared.Down == DownLocal:
+		l, err = acquire.Acquire(ctx, &e.locals, e.shared.Local, permits)
+		return e.count(l), err
+	default:
+		l = e.unrecorded(r)
 	}
-	if o.outcome == away && e.shared.Down == DownLocal {
-		return e.acquireLocal(ctx, permits)
-	}
-	l := e.lease(o)
 	return l, l.Err()
 }
 
-// check answers what no limiter needs to be asked for.
-func (e *engine) check(permits int) (core.Lease, bool) {
+// check returns what is wrong with a request whatever the limit says.
+func (e *engine) check(permits int) error {
 	switch {
 	case permits < 0:
-		return core.Refuse(core.ErrNegativePermits), false
+		return core.ErrNegativePermits
 	case e.shared.Store == nil:
-		return core.Refuse(core.ErrClosed), false
+		return core.ErrClosed
 	}
-	return core.Lease{}, true
+	return nil
 }
 
-// request decides o, or has the store or the queue decide it; done is made if it is not
-// decided when request returns. patient tells that the caller can stay until Budget is over.
-func (e *engine) request(o *op, patient bool) {
-	now := time.Now()
-	o.due = now.Add(e.shared.Budget)
-	e.mu.Lock()
-	e.requestLocked(o, now)
-	e.unlockFor(o, patient)
+// decide returns when r is decided.
+func (e *engine) decide(r *request) {
+	e.finish(r, e.begin(r, true))
 }
 
-// unlockFor lets go of the mutex, and makes done if o is not decided then. If nobody calls the
-// store yet and the caller can wait for it, it makes the call itself, which saves it the way to
-// another goroutine and back.
-func (e *engine) unlockFor(o *op, patient bool) {
-	var own *runner
-	switch {
-	case o.decided:
-	case patient && e.prompt && e.starts != nil:
-		own, e.starts = e.starts, nil
-	default:
-		o.openLocked()
+// finish returns when r is decided. If the caller leads, it makes the next call itself.
+func (e *engine) finish(r *request, leads bool) {
+	if leads {
+		e.lead()
 	}
-	e.unlock() // only now may another decide it
-	if own != nil {
-		own.step(o)
+	if r.done != nil {
+		<-r.done
 	}
 }
 
-func (e *engine) requestLocked(o *op, now time.Time) {
-	o.t = e.t
-	switch n := int(o.n); {
-	case e.closed:
-		e.refuseLocked(o, core.ErrClosed)
-	case n > e.t.limit:
-		e.refuseLocked(o, &core.ExceedsLimitError{Limiter: e.t.name, Permits: n, Limit: e.t.limit})
-	case n > 0 && e.queue.oldest != nil && e.t.order == core.OldestFirst:
-		e.missLocked(o, now) // no overtaking
-	case e.stock.spend(n, now):
-		e.spendLocked(o, now)
-	case e.refusals.refuse(n, now):
-		e.missLocked(o, now)
-	case !e.breaker.pass(o, now):
-		e.awayLocked(o, e.breaker.err)
-	default:
-		e.askLocked(o)
+// await is decide for a caller that leaves when ctx is done; then it returns ctx.Err().
+func (e *engine) await(ctx context.Context, r *request) error {
+	if e.begin(r, r.leaves == nil) { //nolint:contextcheck // a call of many does not end with one's ctx
+		e.lead() //nolint:contextcheck // ctx cannot be done
 	}
-}
-
-// missLocked decides or queues a request for what is not there.
-func (e *engine) missLocked(o *op, now time.Time) {
-	if o.waits {
-		e.enqueueLocked(o, now)
-	} else {
-		e.rejectLocked(o, now, "permits exhausted")
-	}
-}
-
-// askLocked puts o into the next call.
-func (e *engine) askLocked(o *op) {
-	e.next = append(e.next, o)
-	e.callLocked()
-}
-
-// unlock lets go of the mutex, with an alarm set for those who wait, and a goroutine to call
-// the store if it is needed.
-func (e *engine) unlock() {
-	if !e.queue.empty() || e.queue.timer != nil {
-		e.setAlarmLocked(time.Now())
-	}
-	starts := e.starts
-	e.starts = nil
-	e.mu.Unlock()
-	if starts != nil {
-		go starts.run()
-	}
-}
-
-// decideLocked ends o.
-func (e *engine) decideLocked(o *op, out outcome) {
-	if o.queued {
-		e.queue.remove(o)
-	}
-	o.outcome, o.decided, o.t = out, true, e.t
-	switch {
-	case o.done == nil:
-	case e.woken != nil:
-		e.woken = append(e.woken, o.done)
-	default:
-		close(o.done)
-	}
-}
-
-func (e *engine) refuseLocked(o *op, err error) {
-	o.cause = err
-	e.decideLocked(o, refused)
-}
-
-// rejectLocked decides that the limit has no room for o.
-func (e *engine) rejectLocked(o *op, now time.Time, reason string) {
-	e.rejected++
-	o.reason = reason
-	if e.t.timed() {
-		if due, ok := e.dueLocked(o, now); ok {
-			o.retry = roundUp(max(due.Sub(now), 1))
+	if r.done != nil {
+		select {
+		case <-r.done:
+		case <-r.leaves:
+			if e.leave(r) {
+				return ctx.Err()
+			}
 		}
 	}
-	o.answer.left, o.answer.reset = e.leftLocked(now), e.resetLocked(now)
-	e.decideLocked(o, rejected)
-}
-
-// awayLocked decides o by Down.
-func (e *engine) awayLocked(o *op, err error) {
-	if e.shared.Down == DownDeny {
-		e.rejected++
-		e.refuseLocked(o, err)
-		return
+	err := ctx.Err()
+	if err != nil && r.outcome == granted { // which came first is not known, so a done ctx wins
+		e.mu.Lock()
+		defer e.unlock()
+		e.returnLocked(r) //nolint:contextcheck // as above
+		return err
 	}
-	if e.shared.Down == DownAllow {
-		e.granted++
-	}
-	e.decideLocked(o, away)
+	return nil
 }
 
-// spendLocked grants what was fetched ahead.
-func (e *engine) spendLocked(o *op, now time.Time) {
-	e.granted++
-	e.stock.used += o.n
-	o.answer = answer{left: e.leftLocked(now), reset: e.resetLocked(now), stamp: e.stock.stamp}
-	e.decideLocked(o, granted)
-}
-
-// leave takes o out if it is not decided; the caller goes away.
-func (e *engine) leave(o *op) bool {
+// begin decides r, or gathers it for the next call. It reports whether the caller is to make
+// that call, with lead, which saves it the way to another goroutine and back; it does only if
+// the caller may.
+func (e *engine) begin(r *request, may bool) (leads bool) {
+	now := time.Now()
 	e.mu.Lock()
 	defer e.unlock()
-	if o.decided {
+	e.beginLocked(r, now)
+	return e.leadsLocked(may)
+}
+
+// leadsLocked reports whether the caller makes the next call, if it may.
+func (e *engine) leadsLocked(may bool) bool {
+	if !may || e.calling || len(e.next) == 0 {
 		return false
 	}
-	e.dropLocked(o)
+	e.calling = true
 	return true
 }
 
-// dropLocked takes out an o whose caller goes away.
-func (e *engine) dropLocked(o *op) {
-	o.dropped = true
-	if o.queued {
-		first := o == e.queue.head(e.t.order) || o.n == 0
-		e.queue.remove(o)
-		if first && e.queue.oldest != nil {
-			e.kickLocked()
+func (e *engine) beginLocked(r *request, now time.Time) {
+	r.due = now.Add(e.shared.Budget)
+	n := int(r.permits)
+	if r.code != opTake {
+		if r.code == opGive || r.code == opReset || r.code == opBind {
+			e.memory.refused = refusal{} // permits come back
 		}
+		if err := e.guard.refuses(now); err != nil {
+			r.err = err
+			e.decideLocked(r, unreachable)
+		} else {
+			e.gatherLocked(r)
+		}
+		return
+	}
+	if !e.admitLocked(r, now) {
+		return
+	}
+	switch {
+	case e.memory.prefetch.spend(n, now):
+		e.granted++
+		r.answer = answer{left: e.memory.available(e.terms, now), reset: e.memory.reset(now), stamp: e.memory.prefetch.stamp}
+		e.decideLocked(r, granted)
+	case e.memory.refuses(n, now):
+		e.missLocked(r, now)
+	default:
+		e.gatherLocked(r)
 	}
 }
 
-// forget gives back a grant that nobody has seen. It stays counted: counts do not fall.
-func (e *engine) forget(o *op) {
+// gatherLocked has r asked for by the next call.
+func (e *engine) gatherLocked(r *request) {
+	r.done = make(chan struct{})
+	e.next = append(e.next, r)
+}
+
+// admitLocked reports whether a newcomer is still to be asked for, and decides it if not.
+func (e *engine) admitLocked(r *request, now time.Time) bool {
+	switch n := int(r.permits); {
+	case r.stage != asking:
+		return false
+	case e.closed:
+		e.refuseLocked(r, core.ErrClosed)
+	case n > e.terms.limit:
+		e.refuseLocked(r, &core.ExceedsLimitError{Limiter: e.terms.name, Permits: n, Limit: e.terms.limit})
+	case n > 0 && e.queue.permits > 0 && e.terms.order == core.OldestFirst:
+		e.missLocked(r, now) // nobody overtakes
+	default:
+		if err := e.guard.refuses(now); err != nil {
+			e.unreachableLocked(r, err)
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// missLocked rejects or queues a request for permits that are not available.
+func (e *engine) missLocked(r *request, now time.Time) {
+	if r.waits {
+		e.enqueueLocked(r, now)
+	} else {
+		e.rejectLocked(r, now, core.ReasonExhausted)
+	}
+}
+
+// decideLocked ends r.
+func (e *engine) decideLocked(r *request, out outcome) {
+	if r.stage == queued {
+		e.queue.remove(r)
+	}
+	r.stage, r.outcome, r.terms = decided, out, e.terms
+	if r.done != nil {
+		e.woken = append(e.woken, r.done)
+	}
+}
+
+func (e *engine) refuseLocked(r *request, err error) {
+	r.err = err
+	e.decideLocked(r, refused)
+}
+
+// rejectLocked decides that the limit has no room for r.
+func (e *engine) rejectLocked(r *request, now time.Time, reason string) {
+	e.rejected++
+	r.reason = reason
+	if e.terms.rate() {
+		r.retry = lasts(e.terms.period()) // if nothing is known
+		if due, ok := e.dueLocked(r, now); ok && due.After(now) {
+			r.retry = lasts(microseconds(due.Sub(now)))
+		}
+	}
+	r.answer.left, r.answer.reset = e.memory.available(e.terms, now), e.memory.reset(now)
+	e.decideLocked(r, rejected)
+}
+
+// unreachableLocked has Down decide r.
+func (e *engine) unreachableLocked(r *request, err error) {
+	switch e.shared.Down {
+	case DownDeny:
+		e.rejected++
+		e.refuseLocked(r, err)
+		return
+	case DownAllow:
+		e.granted++
+	case DownLocal: // counted when Local has decided
+	}
+	e.decideLocked(r, unreachable)
+}
+
+// leave takes r out if it is not decided; its caller goes away.
+func (e *engine) leave(r *request) bool {
 	e.mu.Lock()
-	e.returnLocked(o)
-	e.unlock()
+	defer e.unlock()
+	if r.stage == decided {
+		return false
+	}
+	e.leaveLocked(r)
+	return true
 }
 
-// returnLocked gives back what was granted to o.
-func (e *engine) returnLocked(o *op) {
+func (e *engine) leaveLocked(r *request) {
+	if r.stage == queued {
+		first := r.permits > 0 && r == e.queue.head(e.terms.order)
+		e.queue.remove(r)
+		e.kick = e.kick || first && e.queue.permits > 0
+	}
+	r.stage = gone
+}
+
+// returnLocked gives back what was granted to r and nobody has. The grant stays counted, if it
+// was: counts do not fall.
+func (e *engine) returnLocked(r *request) {
 	switch {
-	case o.n == 0:
-	case o.lease != nil:
-		e.endLocked(o.lease, released)
-		e.giveLeaseLocked(&op{kind: opGive, n: o.lease.token, lease: o.lease})
+	case r.permits == 0:
+	case r.held != nil:
+		e.endLocked(r.held, released)
+		e.releaseLocked(r.held)
 	default:
-		e.refusals = nil
-		e.askLocked(giveBack(o.n, o.answer.stamp))
+		e.memory.forget()
+		e.gatherLocked(newRequest(op{code: opGive, permits: r.permits, stamp: r.answer.stamp}))
 	}
 }
 
-// leftLocked estimates what is available.
-func (e *engine) leftLocked(now time.Time) int {
-	left := e.known.left
-	if e.known.forecast != nil {
-		f := e.known.forecast.clone()
-		f.advance(since(now, e.known.at))
-		left = f.available()
-	} else if e.t.timed() && !now.Before(e.known.whole) {
-		left = e.t.limit
+// unlock lets go of the mutex; e.mu.Lock takes it. It sets the waiters' alarm, sees to it that
+// somebody calls the store if there is something to ask, and wakes those whose requests were
+// decided: not before, as they would find the mutex taken.
+func (e *engine) unlock() {
+	e.setAlarmLocked()
+	if !e.calling && e.asksLocked() {
+		e.calling = true
+		go e.calls()
 	}
-	return min(left+e.stock.left(now), e.t.limit)
+	woken, canceled := e.woken, e.canceled
+	e.woken, e.canceled = nil, nil
+	e.mu.Unlock()
+	for _, done := range woken {
+		close(done)
+	}
+	for _, cancel := range canceled {
+		cancel()
+	}
 }
 
-// resetLocked estimates the microseconds until all permits are back.
-func (e *engine) resetLocked(now time.Time) int64 {
-	return int64(roundUp(max(e.known.whole.Sub(now), 0)) / time.Microsecond)
+// leaseOf returns the lease of a decided request.
+func (e *engine) leaseOf(r *request) core.Lease {
+	if r.outcome == granted {
+		return e.grantOf(r)
+	}
+	return e.refusalOf(r)
 }
 
-// dueLocked returns the instant at which o could be served if nothing else came, the queue
-// ahead of it first; false: it is not known.
-func (e *engine) dueLocked(o *op, now time.Time) (time.Time, bool) {
-	n, f := int(max(o.n, 1)), e.known.forecast
-	first, sure := e.refusals.until(n, now)
-	if f == nil {
-		if !o.ready.IsZero() {
-			first, sure = o.ready, true
-		}
-		return first, sure
-	}
-	ahead := e.queue.oldest != nil && !o.queued && (o.n == 0 || e.t.order == core.OldestFirst)
-	at := since(now, e.known.at)
-	var due int64
-	switch {
-	case !ahead:
-		f = f.clone()
-		f.advance(at)
-		due = f.ready(at, n)
-	case o.n == 0:
-		due = e.queue.probeDue(f.clone(), at, e.t.order)
-	default:
-		due = e.queue.planned(f, at).due(n)
-	}
-	if due == never {
-		return now.Add(lasts(never)), true
-	}
-	if t := e.known.at.Add(lasts(due)); t.After(first) {
-		first = t
-	}
-	return first, true
+// unrecorded returns the lease of DownAllow, which holds nothing.
+func (e *engine) unrecorded(r *request) core.Lease {
+	return core.Grant(int(r.permits), nil, append(r.terms.metadata, grantKey.With(&grant{e: e}))...)
 }
 
-// since returns the whole microseconds from at to now.
-func since(now, at time.Time) int64 { return max(int64(now.Sub(at)/time.Microsecond), 0) }
-
-// roundUp returns d in whole microseconds.
-func roundUp(d time.Duration) time.Duration {
-	if r := d % time.Microsecond; r > 0 {
-		d += time.Microsecond - r
+// count counts what Shared.Local decided.
+func (e *engine) count(l core.Lease) core.Lease {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l.Acquired() {
+		e.granted++
+	} else if errors.Is(l.Err(), core.ErrRejected) {
+		e.rejected++
 	}
-	return max(d, 0)
+	return l
 }

@@ -23,6 +23,7 @@ type everything interface {
 	core.Limiter
 	core.Reporter
 	core.Idler
+	core.Settler
 	core.Refunder
 	io.Closer
 }
@@ -130,7 +131,7 @@ func (w *twins) look() {
 
 func (w *twins) acquire(n int) {
 	timeout := time.Duration(0)
-	if w.random.IntN(3) == 0 {
+	if w.random.IntN(3) == 0 && len(w.waiting) == 0 {
 		timeout = time.Duration(w.random.IntN(3000))*time.Millisecond + 3*time.Microsecond
 	}
 	w.say("Acquire(%d) within %v", n, timeout)
@@ -203,7 +204,7 @@ func (w *twins) same(local, remote core.Lease, at time.Time) {
 	w.t.Helper()
 	require.Equal(w.t, local.Acquired(), remote.Acquired(), w.said)
 	require.Equal(w.t, local.Permits(), remote.Permits(), w.said)
-	require.Equal(w.t, errorOf(local), errorOf(remote), w.said)
+	require.Equal(w.t, w.errorOf(local), w.errorOf(remote), w.said)
 	mine, others := metadata(local), metadata(remote)
 	for name := range others {
 		if _, ok := mine[name]; !ok && name != "FENCING_TOKEN" && name != "REDIS_GRANT" {
@@ -214,7 +215,12 @@ func (w *twins) same(local, remote core.Lease, at time.Time) {
 		return
 	}
 	for name, v := range mine {
-		if errorOf(local) != nil && name != "RETRY_AFTER" && name != "REASON_PHRASE" && !errors.Is(local.Err(), core.ErrRejected) {
+		if w.errorOf(local) != nil && name != "RETRY_AFTER" && name != "REASON_PHRASE" && !errors.Is(local.Err(), core.ErrRejected) {
+			continue
+		}
+		if name == "RETRY_AFTER" && len(w.waiting) > 0 { // behind a queue it is a lower bound
+			require.Positive(w.t, others[name], w.said)
+			require.LessOrEqual(w.t, others[name], up(v), w.said)
 			continue
 		}
 		require.Equal(w.t, up(v), others[name], "%s: %s", w.said, name)
@@ -237,10 +243,12 @@ func up(v any) any {
 }
 
 // errorOf returns what can be compared of an error.
-func errorOf(l core.Lease) any {
+func (w *twins) errorOf(l core.Lease) any {
 	if r, ok := errors.AsType[*core.RejectedError](l.Err()); ok {
 		c := *r
-		c.RetryAfter, _ = up(c.RetryAfter).(time.Duration)
+		if c.RetryAfter, _ = up(c.RetryAfter).(time.Duration); len(w.waiting) > 0 {
+			c.RetryAfter = 0 // same compares it
+		}
 		return c
 	}
 	return l.Err()

@@ -4,29 +4,40 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
 // FencingToken is a number that grows with every concurrency lease of a Key, for a resource
-// that refuses who comes with a smaller one than it has seen. It is at least the server's
-// microseconds since 1970, so that the server may forget it; a failover to a server whose
-// clock is behind may repeat tokens.
+// that refuses a smaller one than it has seen. It is at least the server's microseconds since
+// 1970, so that the server may forget it; a failover to a server whose clock is behind may
+// repeat tokens.
 var FencingToken = core.NewMetadataKey[uint64]("FENCING_TOKEN")
+
+// leases are the concurrency leases that this process holds. The engine's mutex guards it.
+type leases struct {
+	all      []*held
+	since    time.Time // if there are none: since when
+	last     int64     // id that was given out
+	releases []release // that the server is to be told of, again
+	renewer  *renewer  // nil: there is nothing to renew or to tell
+	timer    *time.Timer
+	alarm    time.Time // when it rings: the earliest that a lease may be lost; zero: it does not
+	clock    clock
+}
 
 // held is a concurrency lease of this process. The engine's mutex guards what changes.
 type held struct {
-	e     *engine
-	token int64
-	n     int
-	until time.Time // then it is lost, if it is not renewed
-	end   end
-	ends  map[*context.CancelCauseFunc]struct{} // of the contexts that end with it
-	place int                                   // in leases.all
-
-	tryUntil time.Time // released, and the store is to be told until then
+	e       *engine
+	id      int64 // in the server's set, with the limiter's holder
+	token   int64
+	permits int64
+	until   time.Time // then it is lost, if it is not renewed
+	end     end
+	current *holding // of the lease that is not spent
+	ends    map[*context.CancelCauseFunc]struct{}
+	place   int // in leases.all
 }
 
 // end is how a lease ended.
@@ -38,39 +49,37 @@ const (
 	lost
 )
 
-// leases are those that this process holds. The engine's mutex guards it.
-type leases struct {
-	all    []*held
-	since  time.Time // if there are none: since when
-	untold []*held   // released, and the store does not know
-	keeper *keeper   // nil: nothing is to be kept
-	timer  *time.Timer
-	alarm  time.Time // when the timer rings: the earliest that a lease may be lost
+// holding is what a core.Lease knows of its held lease: each Settle makes another one.
+type holding struct{ held *held }
+
+// String returns a human-readable line.
+func (p *holding) String() string {
+	return fmt.Sprintf("lease %d of %q", p.held.token, p.held.e.shared.Key)
 }
 
-// metadata returns what a lease is recognized by; it has a name of its own, so that the
-// lease of a chain has those of all its parts.
-func (h *held) metadata() core.Metadata {
-	return core.NewMetadataKey[*held](fmt.Sprintf("REDIS_LEASE_%d_%x", h.token, uint64(h.e.holder))).With(h)
+// grant returns the lease that holds h; m are its metadata.
+func (p *holding) grant(permits int, m ...core.Metadata) core.Lease {
+	// The name is its own, so that the lease of a chain has those of all its parts.
+	name := fmt.Sprintf("REDIS_LEASE_%d_%x", p.held.token, p.held.e.holder)
+	return core.Grant(permits, p.release, append(m, core.NewMetadataKey[*holding](name).With(p))...)
 }
 
-// String returns a line for a person.
-func (h *held) String() string {
-	return fmt.Sprintf("lease %d of %q", h.token, h.e.shared.Key)
-}
-
-// Context returns a context that ends when ctx does, and when a concurrency lease of this
-// package is lost that is l, or a part of it if l is a chain's, with [ErrLeaseLost] as its
-// cause: before the permits can be another's, by this machine's monotonic clock. When l is
-// released it ends with [context.Canceled]. If l was lost or released it has ended already.
-// Of a lease that can't be lost, as a rate's or another limiter's, it is ctx itself.
+// Context returns a context that ends when ctx does, and, with [ErrLeaseLost] as its cause, when
+// l is a concurrency lease of this package that is lost, or a chain's lease of which a part is
+// lost: before others can be granted the permits, by this machine's monotonic clock. When l is
+// released it ends with [context.Canceled]. If l was lost or released already, it is done. For a
+// lease that cannot be lost, such as that of a rate limiter, Context returns ctx.
 //
-// It frees what it took when ctx or the lease ends.
+// If the server's clock steps forward by more than the rest of a lease, its permits are
+// available at once, and the context ends at the limiter's next call of the store: a third of
+// the TTL later at most.
+//
+// The context's resources are freed when ctx or the lease ends.
 func Context(ctx context.Context, l core.Lease) context.Context {
 	var all []*held
 	for _, v := range l.Metadata() {
-		if h, ok := v.(*held); ok {
-			all = append(all, h)
+		if p, ok := v.(*holding); ok {
+			all = append(all, p.held)
 		}
 	}
 	if len(all) == 0 || !l.Acquired() {
@@ -108,27 +117,31 @@ func (e end) cause() error {
 	return context.Canceled
 }
 
-// lifetime returns how long a lease is sure to live after a call that was sent: a tenth is
+// lifetime returns how long a lease certainly lives after a call was sent: a tenth of its TTL is
 // for clocks that differ.
 func (e *engine) lifetime() time.Duration { return e.shared.TTL - e.shared.TTL/10 }
 
-// holdLocked notes a lease that was granted by a call sent then.
-func (e *engine) holdLocked(o *op, sent time.Time) *held {
+// holdLocked records the lease that was granted to r by a call sent then.
+func (e *engine) holdLocked(r *request, sent time.Time) *held {
 	l := &e.leases
-	h := &held{e: e, token: o.answer.stamp.at, n: int(o.n), until: sent.Add(e.lifetime()), place: len(l.all)}
+	h := &held{e: e, id: r.id, token: r.answer.token, permits: r.permits, until: sent.Add(e.lifetime()), place: len(l.all)}
+	h.current = &holding{h}
 	l.all = append(l.all, h)
-	e.keepLocked()
-	e.lossAlarmLocked()
+	e.renewLocked()
+	e.setLossAlarmLocked()
 	return h
 }
 
-// endLocked takes a lease out of those that are held, and returns what is to be called when
-// the mutex is free, with how it ended.
-func (e *engine) endLocked(h *held, how end) map[*context.CancelCauseFunc]struct{} {
+// endLocked ends a lease, and its contexts once the mutex is free.
+func (e *engine) endLocked(h *held, how end) {
 	if h.end != live {
-		return nil
+		return
 	}
 	h.end = how
+	for cancel := range h.ends {
+		e.canceled = append(e.canceled, func() { (*cancel)(how.cause()) })
+	}
+	h.ends = nil
 	l := &e.leases
 	last := len(l.all) - 1
 	l.all[h.place], l.all[last].place = l.all[last], h.place
@@ -140,140 +153,64 @@ func (e *engine) endLocked(h *held, how end) map[*context.CancelCauseFunc]struct
 			l.timer.Stop()
 			l.timer, l.alarm = nil, time.Time{}
 		}
-		if l.keeper != nil {
-			l.keeper.poke()
+		if l.renewer != nil {
+			l.renewer.poke()
 		}
 	}
-	ends := h.ends
-	h.ends = nil
-	return ends
 }
 
-// release gives the permits back: it returns when the store has answered, or Budget is
-// over.
-func (h *held) release() {
-	e := h.e
-	o := &op{kind: opGive, n: h.token, lease: h}
+// release gives the permits back. It returns when the store has answered, or Budget is over.
+func (p *holding) release() { p.end() }
+
+// end is release; it reports false if the lease was spent, released or lost before.
+func (p *holding) end() bool {
+	h, e := p.held, p.held.e
 	e.mu.Lock()
-	wasLive := h.end == live
-	ends := e.endLocked(h, released)
-	o.decided = !wasLive || !e.giveLeaseLocked(o)
-	e.unlockFor(o, len(ends) == 0)
-	for cancel := range ends {
-		(*cancel)(context.Canceled)
-	}
-	e.await(o)
-}
-
-// giveLeaseLocked has the store told that a lease was released: by the next call, or, while
-// it is away, by the keeper, and then it reports false.
-func (e *engine) giveLeaseLocked(o *op) bool {
-	o.lease.tryUntil = o.lease.until
-	if e.breaker.down {
-		e.tellAgainLocked(o.lease)
+	if h.current != p || h.end != live {
+		e.mu.Unlock()
 		return false
 	}
-	o.due = time.Now().Add(e.shared.Budget)
-	e.askLocked(o)
+	e.endLocked(h, released)
+	r := e.releaseLocked(h)
+	leads := e.leadsLocked(true)
+	e.unlock()
+	e.finish(r, leads)
 	return true
 }
 
-// await waits for the answer to o, for Budget at most.
-func (e *engine) await(o *op) {
-	if o.done == nil {
-		return
+// releaseLocked has the store told that a lease was released: by the next call or, if the store is
+// unreachable, by the renewer.
+func (e *engine) releaseLocked(h *held) *request {
+	r := newRequest(op{code: opRelease, id: h.id})
+	r.lease = h
+	e.beginLocked(r, time.Now())
+	if r.stage == decided {
+		e.tellAgainLocked(release{id: h.id, known: true, until: h.until})
 	}
-	timer := time.NewTimer(time.Until(o.due))
-	defer timer.Stop()
-	select {
-	case <-o.done:
-	case <-timer.C:
-	}
+	return r
 }
 
-// lossAlarmLocked sets the timer for the lease that is lost first if none is renewed.
-func (e *engine) lossAlarmLocked() {
+// setLossAlarmLocked sets the timer to the earliest that a lease may be lost.
+func (e *engine) setLossAlarmLocked() {
 	l := &e.leases
-	var first time.Time
-	if len(l.all) > 0 && l.alarm.IsZero() {
-		// None can be lost before this, and when it rings it looks again.
-		for _, h := range l.all {
-			first = earlier(h.until, first)
-		}
-		l.alarm = first
-		l.timer = time.AfterFunc(time.Until(first), e.loseLate)
+	if len(l.all) == 0 || !l.alarm.IsZero() {
+		return // renewals may have made it too early, then it is set again when it rings
 	}
+	first := slices.MinFunc(l.all, func(a, b *held) int { return a.until.Compare(b.until) })
+	l.alarm = first.until
+	l.timer = time.AfterFunc(time.Until(l.alarm), e.loseLate)
 }
 
 // loseLate is what the timer does: leases that were not renewed in time are lost.
 func (e *engine) loseLate() {
-	now := time.Now()
-	var ends []map[*context.CancelCauseFunc]struct{}
 	e.mu.Lock()
+	defer e.unlock()
+	now := time.Now()
 	e.leases.timer, e.leases.alarm = nil, time.Time{}
 	for _, h := range slices.Clone(e.leases.all) {
 		if !now.Before(h.until) {
-			ends = append(ends, e.endLocked(h, lost))
+			e.endLocked(h, lost)
 		}
 	}
-	e.lossAlarmLocked()
-	e.unlock()
-	for _, m := range ends {
-		for cancel := range m {
-			(*cancel)(ErrLeaseLost)
-		}
-	}
-}
-
-// spentKey is what a rate's lease is recognized by.
-var spentKey = core.NewMetadataKey[*spent]("REDIS_GRANT")
-
-// spent is a rate's grant: the operation that was granted.
-type spent struct {
-	e        *engine
-	o        *op
-	refunded atomic.Bool
-}
-
-// String returns a line for a person.
-func (s *spent) String() string { return fmt.Sprintf("%d of %q", s.o.n, s.e.shared.Key) }
-
-// Refund undoes a grant of this limiter that was not used, at most once per lease, and
-// serves who waits in this process. A rate's permits come back while they still count: a
-// window's until they would have come back, a bucket's until it would have been full again
-// had nothing more been taken. A concurrency lease is released. A lease that [Shared].Local
-// granted is refunded there. It returns when the store has answered, or Budget is over; a
-// refund that the store did not hear of is not tried again.
-func (e *engine) Refund(l core.Lease) {
-	if !l.Acquired() || e.shared.Store == nil {
-		return
-	}
-	if s, ok := spentKey.From(l); ok && s.e == e {
-		e.refund(s)
-		return
-	}
-	for _, v := range l.Metadata() {
-		if h, ok := v.(*held); ok && h.e == e {
-			l.Release()
-			return
-		}
-	}
-	if r, ok := e.shared.Local.(core.Refunder); ok {
-		r.Refund(l)
-	}
-}
-
-func (e *engine) refund(s *spent) {
-	if !s.refunded.CompareAndSwap(false, true) {
-		return
-	}
-	o := giveBack(s.o.n, s.o.answer.stamp)
-	e.mu.Lock()
-	e.refusals = nil
-	if o.decided = e.breaker.down; !o.decided {
-		o.due = time.Now().Add(e.shared.Budget)
-		e.askLocked(o)
-	}
-	e.unlockFor(o, true)
-	e.await(o)
+	e.setLossAlarmLocked()
 }

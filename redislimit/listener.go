@@ -9,9 +9,9 @@ import (
 // listener hears of releases by others while somebody waits in this process. The engine's
 // mutex guards it.
 type listener struct {
-	until *callContext  // until it ends; nil: nobody listens
-	ended chan struct{} // closed when the latest has ended
-	never bool          // the store can't
+	stop  context.CancelFunc // nil: nobody listens
+	ended chan struct{}      // closed when the latest has ended
+	never bool               // the store cannot subscribe
 }
 
 // listenAfter is how long somebody must wait before it is worth it to listen.
@@ -19,39 +19,43 @@ const listenAfter = 5 * time.Millisecond
 
 // listenLocked sees to it that somebody listens.
 func (e *engine) listenLocked() {
-	if l := &e.listener; l.until == nil && !l.never && e.channel != "" && !e.queue.empty() {
-		before := l.ended
-		l.until, l.ended = new(callContext), make(chan struct{})
-		go e.listen(l.until, l.ended, before)
+	l := &e.listener
+	if l.stop != nil || l.never || e.channel == "" || e.queue.empty() {
+		return
 	}
+	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // it is for all waiters
+	before := l.ended
+	l.stop, l.ended = stop, make(chan struct{})
+	go e.listen(ctx, l.ended, before)
 }
 
 // unlistenLocked ends it.
 func (e *engine) unlistenLocked() {
-	if l := &e.listener; l.until != nil {
-		l.until.finish(context.Canceled)
-		l.until = nil
+	if l := &e.listener; l.stop != nil {
+		l.stop()
+		l.stop = nil
 	}
 }
 
-// listen subscribes, until the context ends. One that fails is tried again a second later.
-func (e *engine) listen(until *callContext, ended, before chan struct{}) {
+// listen subscribes until ctx ends, once the listener before has ended. It tries again a second
+// after a failure.
+func (e *engine) listen(ctx context.Context, ended, before chan struct{}) {
 	defer close(ended)
 	if before != nil {
-		<-before // so that there is one at a time
+		<-before
 	}
 	timer := time.NewTimer(listenAfter)
 	defer timer.Stop()
 	for {
 		select {
-		case <-until.Done():
+		case <-ctx.Done():
 			return
 		case <-timer.C:
 		}
-		unsubscribe, err := e.subscribe(until)
+		unsubscribe, err := e.subscribe(ctx)
 		if err == nil {
-			e.heard() // what was released before
-			<-until.Done()
+			e.askForWaiters() // for what was released before
+			<-ctx.Done()
 			unsubscribe()
 			return
 		}
@@ -66,17 +70,8 @@ func (e *engine) listen(until *callContext, ended, before chan struct{}) {
 }
 
 // subscribe subscribes, within a second.
-func (e *engine) subscribe(until *callContext) (unsubscribe func(), err error) {
-	c := until.within(askEvery)
-	defer c.end()
-	return e.shared.Store.Subscribe(c, e.channel, e.heard)
-}
-
-// heard is what happens when a release is published.
-func (e *engine) heard() {
-	e.mu.Lock()
-	if !e.queue.empty() {
-		e.kickLocked()
-	}
-	e.unlock()
+func (e *engine) subscribe(ctx context.Context) (unsubscribe func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	return e.shared.Store.Subscribe(ctx, e.channel, e.askForWaiters)
 }

@@ -8,45 +8,46 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Shared says where the limit lives that processes share, and what happens while that place
-// does not answer.
+// Shared says where the limit is that processes share, and what happens while that place does
+// not answer.
 type Shared struct {
-	// Store runs the scripts; required. It is not closed by the limiter.
+	// Store runs the scripts; required. The limiter does not close it.
 	Store Store
 
-	// Key names the limit; required. All limiters with the Key share one limit, and must be of
-	// one kind. The keys in Redis begin with {Key}: and so lie in one slot of a cluster. It must
-	// not have braces.
+	// Key names the limit; required, without braces. All limiters with the Key share one limit,
+	// and must be of one kind. The keys in Redis begin with {Key}: and so are in one slot of a
+	// cluster.
 	Key string
 
-	// Budget is how long a decision may take, from the call on, waiting for the answers to
-	// others included. 0: 50 ms. Then Down decides.
+	// Budget is the longest time that a decision takes, from the call on. Then Down decides. 0:
+	// 50 ms.
 	Budget time.Duration
 
-	// Down says how to decide while the store is away.
+	// Down decides while the store is unreachable.
 	Down Down
 
-	// Local decides under DownLocal, which needs one. It is not closed by the limiter.
+	// Local decides under [DownLocal], which requires it. The limiter does not close it.
 	Local core.Limiter
 
-	// Ahead is the most permits that one call of a rate limiter fetches, to spend what was not
-	// asked for without the store. 0: about what this process uses in 10 ms; 1: only what is
-	// asked for. Never more than half of what is there is fetched ahead.
+	// Ahead is the most permits that one call of a rate limiter takes, to spend without the
+	// store those that were not asked for. 0: about what this process uses in 10 ms; 1: only what
+	// is asked for. At most half of what is available is taken in advance.
 	Ahead int
 
-	// TTL is how long a concurrency lease lives without being renewed. 0: 30 s; at least 10 ms,
-	// in whole microseconds.
+	// TTL is how long a concurrency lease lives without being renewed: at least 10 ms, in whole
+	// microseconds. 0: 30 s.
 	TTL time.Duration
 
-	// OnState is told that the store is away, at the third failure in a row, and that it is
-	// back, at the first success after that; err is the failure. No lock is held. nil: nobody
-	// is told.
+	// OnState is called with false when three calls of the store in a row have failed, with the
+	// error of the third, and with true and nil at the first success after that. It may use the
+	// limiter. nil: nothing is called.
 	OnState func(up bool, err error)
 }
 
-// Down says how to decide while the store is away.
+// Down is a policy for decisions while the store is unreachable.
 type Down uint8
 
 // The policies.
@@ -89,7 +90,7 @@ func (s Shared) withDefaults() Shared {
 	return s
 }
 
-// faults collects what is wrong with options.
+// faults collects everything that is wrong with options.
 type faults struct {
 	options string
 	errs    []error
@@ -100,7 +101,7 @@ func (f *faults) add(field string, value any, want string) {
 }
 
 func (f *faults) shared(s Shared) {
-	if isNil(s.Store) {
+	if argument.IsNil(s.Store) {
 		f.add("Shared.Store", "nil", "a store")
 	}
 	if s.Key == "" || strings.ContainsAny(s.Key, "{}") {
@@ -112,7 +113,7 @@ func (f *faults) shared(s Shared) {
 	if s.Down > DownLocal {
 		f.add("Shared.Down", s.Down, "deny, allow or local")
 	}
-	if s.Down == DownLocal && isNil(s.Local) {
+	if s.Down == DownLocal && argument.IsNil(s.Local) {
 		f.add("Shared.Local", "nil", "a limiter, for DownLocal")
 	}
 	if s.Ahead < 0 {
@@ -124,14 +125,14 @@ func (f *faults) shared(s Shared) {
 	f.micros("Shared.TTL", s.TTL)
 }
 
-// update finds fault with an Update that would change what can't be changed.
+// update finds fault with an Update that would change what cannot be changed.
 func (f *faults) update(now, s Shared) {
 	if !same(s, Shared{}) && !same(s.withDefaults(), now) {
-		f.add("Shared", "another", "that of the constructor, or none: it can't be changed")
+		f.add("Shared", "another", "that of the constructor, or none: it cannot be changed")
 	}
 }
 
-// same reports whether two are equal; what can't be compared is not.
+// same reports whether two are equal; values that cannot be compared are not.
 func same(a, b Shared) bool {
 	return sameValue(a.Store, b.Store) && sameValue(a.Local, b.Local) &&
 		reflect.ValueOf(a.OnState).Pointer() == reflect.ValueOf(b.OnState).Pointer() &&
@@ -179,8 +180,3 @@ func (f *faults) longest(field string, d time.Duration) {
 
 // err returns all faults at once, nil if there is none.
 func (f *faults) err() error { return errors.Join(f.errs...) }
-
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
-}

@@ -1,156 +1,133 @@
 package redislimit
 
 import (
+	"container/list"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// queue holds the ops of those of this process who wait. The engine's mutex guards it.
+// queue holds the waiters of this process. Only its head has a timer; when that asks the
+// store, the next ones are asked for in the same call. The engine's mutex guards it.
 type queue struct {
-	oldest, newest *op // who wait for permits
-	permits        int // the sum of theirs
-	probes         *op // who wait for any permit to be there
+	waiters list.List // of *request, the oldest first
+	permits int       // the sum of theirs
+	probes  list.List // of *request for zero permits, which wait until a permit is left over
 
-	asking bool        // a call asks for it
-	asked  time.Time   // when the store was asked for it last
-	timer  *time.Timer // nil: nobody waits
-	alarm  time.Time   // when the timer rings; zero: it does not
-
-	plan *plan // all that wait, served oldest first; nil: not known
+	asked time.Time   // when the store was last asked
+	timer *time.Timer // nil: nobody waits
+	alarm time.Time   // when it rings
 }
 
-// askEvery is how often those who wait ask, at least.
-const askEvery = time.Second
+const (
+	askEvery  = time.Second // how often a waiter asks at least
+	mostAsked = 64          // waiters in a call
+)
 
-func (q *queue) empty() bool { return q.oldest == nil && q.probes == nil }
+func (q *queue) empty() bool { return q.waiters.Len()+q.probes.Len() == 0 }
 
-func (q *queue) push(o *op) {
-	o.queued = true
-	o.tellLocked()
-	if o.n == 0 {
-		if o.next = q.probes; o.next != nil {
-			o.next.prev = o
-		}
-		q.probes = o
+func (q *queue) push(r *request) {
+	r.stage = queued
+	if r.done == nil {
+		r.done = make(chan struct{})
+	}
+	if r.permits == 0 {
+		r.place = q.probes.PushBack(r)
 		return
 	}
-	if o.prev = q.newest; o.prev == nil {
-		q.oldest = o
+	r.place = q.waiters.PushBack(r)
+	q.permits += int(r.permits)
+}
+
+func (q *queue) remove(r *request) {
+	if r.permits == 0 {
+		q.probes.Remove(r.place)
 	} else {
-		o.prev.next = o
+		q.waiters.Remove(r.place)
+		q.permits -= int(r.permits)
 	}
-	q.newest = o
-	q.permits += int(o.n)
-	if q.plan != nil {
-		q.plan.serve(int(o.n))
-	}
+	r.place = nil
 }
 
-func (q *queue) remove(o *op) {
-	switch {
-	case o.prev != nil:
-		o.prev.next = o.next
-	case o.n == 0:
-		q.probes = o.next
-	default:
-		q.oldest = o.next
-	}
-	switch {
-	case o.next != nil:
-		o.next.prev = o.prev
-	case o.n > 0:
-		q.newest = o.prev
-	}
-	o.prev, o.next, o.queued = nil, nil, false
-	if o.n > 0 {
-		q.permits -= int(o.n)
-		q.plan = nil
-	}
-}
+// oldest returns the oldest waiter for permits, nil if there is none.
+func (q *queue) oldest() *request { return waiter(q.waiters.Front()) }
 
-// head returns who is served next, nil if nobody waits for permits.
-func (q *queue) head(order core.QueueOrder) *op {
+// head returns the waiter that is served next, nil if there is none.
+func (q *queue) head(order core.QueueOrder) *request {
 	if order == core.NewestFirst {
-		return q.newest
+		return waiter(q.waiters.Back())
 	}
-	return q.oldest
+	return q.oldest()
 }
 
-// after returns who is served after o.
-func (o *op) after(order core.QueueOrder) *op {
+// next returns the waiter that is served after r.
+func (r *request) next(order core.QueueOrder) *request {
 	if order == core.NewestFirst {
-		return o.prev
+		return waiter(r.place.Prev())
 	}
-	return o.next
+	return waiter(r.place.Next())
 }
 
-// planned returns the plan, made from f as it is at that instant if there is none.
-func (q *queue) planned(f *forecast, at int64) *plan {
-	if q.plan == nil {
-		q.plan = &plan{f.clone(), at}
-		q.plan.f.advance(at)
-		for o := q.oldest; o != nil; o = o.next {
-			q.plan.serve(int(o.n))
-		}
+func waiter(e *list.Element) *request {
+	if e == nil {
+		return nil
 	}
-	return q.plan
+	return e.Value.(*request)
 }
 
-// probeDue plays the serving of the queue in f until a permit is left over.
-func (q *queue) probeDue(f *forecast, at int64, order core.QueueOrder) int64 {
-	f.advance(at)
-	for o := q.head(order); ; {
-		for o != nil && int(o.n) <= f.available() {
-			f.take(at, int(o.n))
-			o = o.after(order)
-		}
-		if at == never || f.available() > 0 {
-			return at
-		}
-		if at = f.ready(at, 1); at != never {
-			f.advance(at)
-		}
-	}
-}
-
-// enqueueLocked has o wait, or decides it if there is no room, or no hope to be served
+// enqueueLocked has r wait, or rejects it if there is no room, or no hope that it is served
 // before its deadline.
-func (e *engine) enqueueLocked(o *op, now time.Time) {
-	q, n := &e.queue, int(o.n)
-	room := e.t.queueLimit
-	if e.t.order == core.OldestFirst {
+func (e *engine) enqueueLocked(r *request, now time.Time) {
+	q, n := &e.queue, int(r.permits)
+	room := e.terms.queueLimit
+	if e.terms.order == core.OldestFirst {
 		room -= q.permits // below 0 after an Update
 	}
 	if n > 0 && n > room {
-		o.detail = "queue is full"
-		if e.t.queueLimit == 0 {
-			o.detail = "no queue"
+		r.detail = "queue is full"
+		if e.terms.queueLimit == 0 {
+			r.detail = "no queue"
 		}
-		e.rejectLocked(o, now, "queue limit reached")
+		e.rejectLocked(r, now, core.ReasonQueueLimit)
 		return
 	}
-	if e.t.timed() && !o.deadline.IsZero() {
-		if due, ok := e.dueLocked(o, now); ok && due.After(o.deadline) {
-			o.cause = errTooSoon
-			e.rejectLocked(o, now, "deadline too soon")
+	if e.terms.rate() && !r.deadline.IsZero() {
+		if due, ok := e.dueLocked(r, now); ok && due.After(r.deadline) {
+			r.err = errTooSoon
+			e.rejectLocked(r, now, core.ReasonDeadlineTooSoon)
 			return
 		}
 	}
-	for n > 0 && q.oldest != nil && n > e.t.queueLimit-q.permits {
-		old := q.oldest
-		e.rejectLocked(old, now, "evicted by a newer request")
+	for n > 0 && q.permits > 0 && n > e.terms.queueLimit-q.permits {
+		e.rejectLocked(q.oldest(), now, core.ReasonEvicted)
 	}
-	if o.ready.IsZero() {
-		o.ready, _ = e.refusals.until(max(n, 1), now)
+	if r.ready.IsZero() {
+		r.ready, _ = e.memory.ready(max(n, 1), now)
 	}
-	q.push(o)
+	q.push(r)
 	e.listenLocked()
 }
 
-// setAlarmLocked has the queue asked for when somebody in it can be served, and every
-// second.
-func (e *engine) setAlarmLocked(now time.Time) {
+// dueLocked returns when r could be served if nothing else came: exactly, or not later if
+// waiters for several permits are ahead of it. False: that is not known.
+func (e *engine) dueLocked(r *request, now time.Time) (time.Time, bool) {
+	n := max(int(r.permits), 1)
+	if r.permits > 0 && r.stage != queued && e.terms.order == core.OldestFirst {
+		n = saturated(n, e.queue.permits)
+	}
+	if due, ok := e.memory.ready(n, now); ok {
+		return due, true
+	}
+	if r.permits > 0 && r.stage != queued && e.queue.permits > 0 {
+		if head := e.queue.head(e.terms.order); head.ready.After(now) {
+			return head.ready, true
+		}
+	}
+	return r.ready, r.ready.After(now)
+}
+
+// setAlarmLocked sets the timer to when the head can be served, or has not asked for a second.
+func (e *engine) setAlarmLocked() {
 	q := &e.queue
 	if q.empty() {
 		if q.timer != nil {
@@ -160,64 +137,38 @@ func (e *engine) setAlarmLocked(now time.Time) {
 		e.unlistenLocked()
 		return
 	}
+	if e.kick || e.calling {
+		return // the end of the call sets it
+	}
+	now := time.Now()
 	if q.asked.IsZero() || q.asked.After(now) {
 		q.asked = now
 	}
 	at := q.asked.Add(askEvery)
-	if o := q.head(e.t.order); o != nil {
-		at = earlier(at, e.readyLocked(o, now))
+	if failed := e.guard.failed(); !failed.IsZero() {
+		at = failed
+	} else {
+		for _, r := range []*request{q.head(e.terms.order), waiter(q.probes.Front())} {
+			if r != nil && !r.ready.IsZero() && r.ready.Before(at) {
+				at = r.ready
+			}
+		}
 	}
-	if q.probes != nil {
-		at = earlier(at, e.readyLocked(q.probes, now))
-	}
-	if e.breaker.failures > 0 {
-		at = e.breaker.probeAt
-	}
-	if e.kick || q.asking || at.Equal(q.alarm) {
-		return // it is being asked for
+	if at.Equal(q.alarm) {
+		return
 	}
 	q.alarm = at
 	if q.timer == nil {
-		q.timer = time.AfterFunc(at.Sub(now), e.ring)
+		q.timer = time.AfterFunc(at.Sub(now), e.askForWaiters)
 	} else {
 		q.timer.Reset(at.Sub(now))
 	}
 }
 
-// readyLocked returns when o, of the queue, should ask; zero: it is not known.
-func (e *engine) readyLocked(o *op, now time.Time) time.Time {
-	if f := e.known.forecast; f != nil {
-		f = f.clone()
-		at := since(now, e.known.at)
-		f.advance(at)
-		if due := f.ready(at, int(max(o.n, 1))); due != never {
-			return e.known.at.Add(lasts(due))
-		}
-		return time.Time{}
-	}
-	return o.ready
-}
-
-// ring is what the queue's timer does.
-func (e *engine) ring() {
+// askForWaiters is what the timer does, and what happens when a release is published.
+func (e *engine) askForWaiters() {
 	e.mu.Lock()
+	defer e.unlock()
 	e.queue.alarm = time.Time{}
-	if !e.queue.empty() {
-		e.kickLocked()
-	}
-	e.unlock()
-}
-
-// kickLocked has the store asked for those who wait, now.
-func (e *engine) kickLocked() {
-	e.kick = true
-	e.callLocked()
-}
-
-// earlier returns the earlier of two, a zero one being none.
-func earlier(a, b time.Time) time.Time {
-	if b.IsZero() || !a.IsZero() && a.Before(b) {
-		return a
-	}
-	return b
+	e.kick = !e.queue.empty()
 }

@@ -6,58 +6,56 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
-	"sync"
 )
 
-// Store runs scripts on a Redis or Valkey server. Packages goredis and rueidis have one for
+// Store runs scripts on a Redis or Valkey server. Packages goredis and rueidis make one of
 // the client that you have; write your own for another. It is safe for concurrent use.
 //
-// A store may have a method Prompt() bool. If it returns true, Run is sure to return by its
-// context's deadline, whatever the network does; then a caller that nobody shares a call with
-// runs it on its own goroutine, which is quicker. For a method Batches see [Batches].
+// A store may have a method Prompt() bool. If it returns true, Run always returns by its
+// context's deadline, whatever the network does. A decision then needs no goroutine of its
+// own, which is quicker.
 type Store interface {
 	// Run runs the script once and returns its reply, an array of integers. It sends EVALSHA,
 	// and EVAL if the server answers NOSCRIPT, as it does after a restart, a failover or a
 	// SCRIPT FLUSH. It never sends a script again after the bytes were sent, whatever the
 	// client's options say: a lost answer may have been a grant. It returns when ctx is done
-	// at the latest. Keys and args are used during the call only.
+	// at the latest. It does not keep keys and args.
 	Run(ctx context.Context, s *Script, keys []string, args ...int64) ([]int64, error)
 
-	// Subscribe has f called for each message on the channel, from when it returns until stop
-	// is called; stop waits for an f that runs. ctx bounds the call alone. f does not block. A store
-	// that can't subscribe returns [errors.ErrUnsupported]: those who wait then ask once a
-	// second.
+	// Subscribe calls f for each message on the channel, from when it returns until stop is
+	// called; stop waits for a running f. ctx bounds only the call. f does not block. A store
+	// that cannot subscribe returns [errors.ErrUnsupported]: waiters then ask once a second.
 	Subscribe(ctx context.Context, channel string, f func()) (stop func(), err error)
 }
 
-// ErrStore is what the errors of refusals match when the store did not answer, or answered
-// with an error, and [Shared].Down is [DownDeny].
-var ErrStore = errors.New("redislimit: the store is away")
+// ErrStore is what a refusal's error matches if the store did not answer within
+// [Shared].Budget, or answered with an error, and [Shared].Down is [DownDeny]. The error says
+// why, and matches the client's error too. It never matches [context.DeadlineExceeded], which
+// is for the caller's own deadline.
+var ErrStore = errors.New("redislimit: the store is unreachable")
 
-// ErrLeaseLost is the cause with which a [Context] ends when its lease was not renewed in
-// time, so that others may hold its permits.
+// ErrLeaseLost is the cause with which a [Context] ends if its lease was not renewed in time,
+// so that others may hold its permits.
 var ErrLeaseLost = errors.New("redislimit: the lease was lost")
 
 // Script is a script of this package, for a [Store] to run.
-type Script struct {
-	source string
-	sha1   func() string
-}
+type Script struct{ source, sha1 string }
 
 func newScript(source string) *Script {
-	return &Script{source, sync.OnceValue(func() string {
-		sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
-		return hex.EncodeToString(sum[:])
-	})}
+	source = commonSource + source
+	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
+	return &Script{source, hex.EncodeToString(sum[:])}
 }
 
 // Source returns the script's text, for EVAL.
 func (s *Script) Source() string { return s.source }
 
 // SHA1 returns the name that the server knows the script by, in hexadecimal, for EVALSHA.
-func (s *Script) SHA1() string { return s.sha1() }
+func (s *Script) SHA1() string { return s.sha1 }
 
 var (
+	//go:embed lua/common.lua
+	commonSource string
 	//go:embed lua/bucket.lua
 	bucketSource string
 	//go:embed lua/window.lua

@@ -3,12 +3,13 @@ package redislimit
 import (
 	"math"
 	"math/big"
+	"math/bits"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// kind is what a limiter is; the numbers are those of the scripts.
+// kind is a kind of limiter, by the number that the scripts have for it.
 type kind int64
 
 const (
@@ -32,7 +33,8 @@ func (k kind) String() string {
 	return "something else"
 }
 
-// terms are what a limiter's options say. They do not change. Times are in microseconds.
+// terms are a limiter's options as the scripts want them. They do not change. Times are in
+// microseconds.
 type terms struct {
 	kind       kind
 	name       string
@@ -40,74 +42,31 @@ type terms struct {
 	queueLimit int
 	order      core.QueueOrder
 
-	step int64 // a bucket's tokens per period; a window's segments
-	span int64 // a bucket's period; a window's length; the TTL of a lease
-	from int64 // a window's origin, from 0 to span
+	step   int64 // a bucket's tokens per period; a window's segments
+	span   int64 // a bucket's period; a window's length; a lease's TTL
+	origin int64 // a window's, from 0 to span
 
-	// What leases tell.
-	fixed [3]core.Metadata // LimiterName, if there is one, PermitLimit, and a rate's Window
-	facts int              // how many
+	metadata []core.Metadata // what every lease tells
 }
 
-// timed reports whether permits come back with time.
-func (t *terms) timed() bool { return t.kind != kindConcurrency }
-
-// metadata returns what all leases of the terms tell.
-func (t *terms) metadata() []core.Metadata { return t.fixed[:t.facts] }
-
-// complete returns the terms, with what leases tell; window is a rate's.
-func (t terms) complete(window time.Duration) *terms {
-	t.facts = 0
-	add := func(m core.Metadata) {
-		t.fixed[t.facts] = m
-		t.facts++
-	}
-	add(core.PermitLimit.With(t.limit))
+// describe returns the terms with their metadata; window is that of a rate limiter.
+func (t terms) describe(window time.Duration) *terms {
+	t.metadata = []core.Metadata{core.PermitLimit.With(t.limit)}
 	if t.name != "" {
-		add(core.LimiterName.With(t.name))
+		t.metadata = append(t.metadata, core.LimiterName.With(t.name))
 	}
-	if t.timed() {
-		add(core.Window.With(window))
+	if t.rate() {
+		t.metadata = append(t.metadata, core.Window.With(window))
 	}
 	return &t
 }
 
-// perSecond returns how many permits come in a second, about.
-func (t *terms) perSecond() float64 {
-	if t.kind == kindBucket {
-		return float64(t.step) / float64(t.span) * 1e6
-	}
-	return float64(t.limit) / float64(t.span) * 1e6
-}
+// rate reports whether permits come back with time.
+func (t *terms) rate() bool { return t.kind != kindConcurrency }
 
-// period returns the microseconds from one instant at which permits come back to the next, about; 0:
-// that is not known.
-func (t *terms) period() int64 {
-	switch t.kind {
-	case kindBucket:
-		return t.span
-	case kindConcurrency:
-		return 0
-	}
-	return (t.span-1)/t.step + 1
-}
+// window reports whether it is a fixed or a sliding window.
+func (t *terms) window() bool { return t.kind == kindFixed || t.kind == kindSliding }
 
-// head appends what the script wants before the operations.
-func (t *terms) head(args []int64, holder int64) []int64 {
-	switch t.kind {
-	case kindBucket:
-		return append(args, int64(t.limit), t.step, t.span)
-	case kindConcurrency:
-		return append(args, int64(t.limit), t.span, holder)
-	}
-	which, tell := int64(t.kind-kindFixed+1), int64(0)
-	if t.queueLimit > 0 {
-		tell = 1
-	}
-	return append(args, which, int64(t.limit), t.span, t.step, t.from, tell)
-}
-
-// script returns the terms' script.
 func (t *terms) script() *Script {
 	switch t.kind {
 	case kindBucket:
@@ -118,29 +77,80 @@ func (t *terms) script() *Script {
 	return windowScript
 }
 
+// perSecond returns about how many permits come back in a second.
+func (t *terms) perSecond() float64 {
+	if t.kind == kindBucket {
+		return float64(t.step) / float64(t.span) * 1e6
+	}
+	return float64(t.limit) / float64(t.span) * 1e6
+}
+
+// period returns about how long it takes from one instant at which permits come back to the
+// next, in microseconds; 0: that is not known.
+func (t *terms) period() int64 {
+	switch t.kind {
+	case kindBucket:
+		return t.span
+	case kindConcurrency:
+		return 0
+	}
+	return (t.span-1)/t.step + 1
+}
+
+// ticks returns how many of a bucket's periods bring at least n tokens.
+func (t *terms) ticks(n int64) int64 { return (n + t.step - 1) / t.step }
+
+// spans returns how long n spans last, at most never.
+func (t *terms) spans(n int64) int64 {
+	hi, lo := bits.Mul64(uint64(n), uint64(t.span))
+	if hi != 0 || lo > never {
+		return never
+	}
+	return int64(lo)
+}
+
+// never is a time that does not come.
+const never = math.MaxInt64
+
+// lasts returns microseconds as a duration, at most the longest.
+func lasts(micros int64) time.Duration {
+	if micros > math.MaxInt64/1000 {
+		return math.MaxInt64
+	}
+	return time.Duration(micros) * time.Microsecond
+}
+
+// microseconds returns d in microseconds, rounded up, at least 0.
+func microseconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d-1)/time.Microsecond) + 1
+}
+
 // wholeMicros returns a bucket's tokens and period with the period in whole microseconds:
-// rounded up, or, where that would lower the rate by more than 0.1 %, both scaled, up to
-// 1 ms, as far as limit tokens allow.
+// rounded up or, where that would lower the rate by more than 0.1 %, both scaled, up to 1 ms
+// and as far as limit tokens allow.
 func wholeMicros(step, limit int64, period time.Duration) (tokens, micros int64) {
-	up := func(d time.Duration) int64 { return int64((d-1)/time.Microsecond) + 1 }
-	tokens, micros = step, up(period)
+	tokens, micros = step, microseconds(period)
 	least := loss(period, micros, 1)
 	for m := int64(2); least > 0.001 && time.Duration(m)*period <= time.Millisecond && step <= limit/m; m++ {
-		if l := loss(period, up(time.Duration(m)*period), m); l < least {
-			tokens, micros, least = m*step, up(time.Duration(m)*period), l
+		scaled := microseconds(time.Duration(m) * period)
+		if l := loss(period, scaled, m); l < least {
+			tokens, micros, least = m*step, scaled, l
 		}
 	}
 	return tokens, micros
 }
 
-// loss returns by which part of it the rate is lowered if m periods last so long.
+// loss returns the part by which the rate is lowered if m periods last so long.
 func loss(period time.Duration, micros, m int64) float64 {
 	exact := float64(period) * float64(m)
 	return (float64(micros)*1000 - exact) / (float64(micros) * 1000)
 }
 
-// origin returns a grid's origin in microseconds, from 0 to span, for one that has a point at
-// anchor. It is rounded up to the microsecond. A zero anchor is the Unix epoch.
+// origin returns the origin, in microseconds from 0 to span, of a grid that has a point at
+// anchor, rounded up to the microsecond. A zero anchor is the Unix epoch.
 func origin(anchor time.Time, span int64) int64 {
 	if anchor.IsZero() {
 		return 0
@@ -149,12 +159,4 @@ func origin(anchor time.Time, span int64) int64 {
 	micros := new(big.Int).Mul(big.NewInt(anchor.Unix()), big.NewInt(1e6))
 	micros.Add(micros, big.NewInt(int64((anchor.Nanosecond()+999)/1000)))
 	return micros.Mod(micros, big.NewInt(span)).Int64()
-}
-
-// lasts returns microseconds as a duration, at most the longest.
-func lasts(micros int64) time.Duration {
-	if micros > math.MaxInt64/1000 {
-		return math.MaxInt64
-	}
-	return time.Duration(micros) * time.Microsecond
 }

@@ -2,22 +2,25 @@ package redislimit
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// TokenBucketOptions are the terms of a [TokenBucket]: core's, and where it is.
+// TokenBucketOptions are the options of a [TokenBucket].
 //
-// The period counts in whole microseconds: one that is none is rounded up; where that would
-// lower the rate by more than 0.1 %, tokens and period are scaled together, to at most 1 ms
-// and as far as the TokenLimit allows. The TokenLimit is at most 2^52. ManualReplenishment
-// is refused.
+// The period counts in whole microseconds: another one is rounded up or, where that would lower
+// the rate by more than 0.1 %, tokens and period are scaled together, to at most 1 ms and as
+// far as the TokenLimit allows. The TokenLimit is at most 2^52. ManualReplenishment is not
+// supported.
 type TokenBucketOptions struct {
 	core.TokenBucketOptions
 
 	Shared Shared
 }
+
+func (TokenBucketOptions) name() string                       { return "TokenBucketOptions" }
+func (o TokenBucketOptions) shared() Shared                   { return o.Shared }
+func (o TokenBucketOptions) with(s Shared) TokenBucketOptions { o.Shared = s; return o }
 
 func (o TokenBucketOptions) validate(f *faults) {
 	_, err := core.NewTokenBucket(o.TokenBucketOptions)
@@ -27,71 +30,32 @@ func (o TokenBucketOptions) validate(f *faults) {
 	f.manual(o.ManualReplenishment)
 }
 
-func (o TokenBucketOptions) terms() *terms {
+func (o TokenBucketOptions) terms(Shared) *terms {
 	t := terms{kind: kindBucket, name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
 	t.step, t.span = wholeMicros(int64(o.TokensPerPeriod), int64(o.TokenLimit), o.ReplenishmentPeriod)
-	ticks := &forecast{t: &t}
-	return t.complete(lasts(ticks.tickAfter(ticks.ticks(int64(t.limit)))))
+	return t.describe(lasts(t.spans(t.ticks(int64(t.limit)))))
 }
 
-// TokenBucket is core's token bucket, shared by processes. See [core.TokenBucket] for what
-// it does, and the package's documentation for how. It is a [core.Limiter], [core.Reporter],
-// [core.Idler], [core.Refunder], [core.Replenisher] and [io.Closer], safe for concurrent
-// use. Make it with [NewTokenBucket]; the zero value refuses with [core.ErrClosed].
+// title returns the rate, as the store counts it.
+func (o TokenBucketOptions) title() string {
+	step, span := wholeMicros(int64(o.TokensPerPeriod), int64(o.TokenLimit), o.ReplenishmentPeriod)
+	return fmt.Sprintf("token bucket of %d per %v", step, lasts(span))
+}
+
+// TokenBucket is a [core.TokenBucket] that processes share; the package documentation says how.
+// It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
+// [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
+// [NewTokenBucket]; the zero value refuses with [core.ErrClosed].
 type TokenBucket struct {
-	rate
-
-	options inForce[TokenBucketOptions]
+	rateLimiter[TokenBucketOptions]
 }
 
-// NewTokenBucket returns a limiter that shares its Key's state, which is full if there is
-// none, or what is wrong with the options, all at once. The store is not asked.
+// NewTokenBucket returns a limiter that shares the bucket of its Key, which is full if there is
+// none, or an error with everything that is wrong with the options. It does not ask the store.
 func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
-	f := faults{options: "TokenBucketOptions"}
-	o.validate(&f)
-	f.shared(o.Shared)
-	if err := f.err(); err != nil {
+	l := new(TokenBucket)
+	if err := l.init(o); err != nil {
 		return nil, err
 	}
-	l := new(TokenBucket)
-	l.options.set(o)
-	l.start(o.Shared, o.terms())
 	return l, nil
-}
-
-// Update puts new limits in force, in this process, and has the store take note: the bucket
-// keeps the tokens that it has, at most its new limit. The next tokens come when they were
-// due, or one new period from now, whichever is first. The queue stays; who now fits is
-// served at once, who now asks for more than the limit gets [core.ErrPermitsExceedLimit]. Shared must be zero or
-// what it was. Bad options change nothing. After Close it returns [core.ErrClosed].
-//
-// Others go on with their own limits, less what is missing in the store. As a bucket that shrinks leaves no
-// debt, one that still has the larger limit may grant the difference once more.
-func (l *TokenBucket) Update(o TokenBucketOptions) error {
-	f := faults{options: "TokenBucketOptions"}
-	o.validate(&f)
-	return update(&l.engine, &f, o.Shared, func() *terms {
-		o.Shared = l.shared
-		l.options.set(o)
-		return o.terms()
-	})
-}
-
-// Options returns the options in force: those of [NewTokenBucket] or of the latest Update,
-// with Shared's defaults filled in.
-func (l *TokenBucket) Options() TokenBucketOptions {
-	o := l.options.get()
-	o.Shared = l.shared
-	return o
-}
-
-// ReplenishmentPeriod returns the time from one replenishment to the next, as the store
-// counts it.
-func (l *TokenBucket) ReplenishmentPeriod() time.Duration { return lasts(l.terms().span) }
-
-// String returns a line for a person: the name, the rate, the key and the statistics. The
-// store is not asked.
-func (l *TokenBucket) String() string {
-	t := l.terms()
-	return l.describe(fmt.Sprintf("token bucket of %d per %v", t.step, lasts(t.span)))
 }

@@ -1,34 +1,25 @@
--- Leases of a concurrency limit. One call answers many operations, in order, at one instant of the server's clock.
+-- Leases of a concurrency limiter.
 --
--- KEYS[1]  a sorted set of the leases by expiry, in microseconds; a member is "token:holder"
+-- KEYS[1]  a sorted set of the leases by expiry; a member is "id:holder", and the holder's own choice, so that it can release
+--          what it does not know to have been granted
 -- KEYS[2]  a hash: permits of each member; "held" their sum, "token" the latest, "until" the latest expiry,
 --          "waiting" until when somebody may wait, "at" the time of the latest change
 -- ARGV     limit, microseconds that a lease lives, holder; then operations:
---          0 0 0       look
---          1 n flags   take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows; 2: it may wait
---          2 token 0   release
---          5 token 0   renew
--- Returns  0, the instant; then for each operation: 1 or 0, permits held, microseconds until a lease that is not renewed
---          ends, the lease's token.
--- Or       the kind of limit that a key holds: 1 bucket, 2 fixed, 3 sliding, 9 something else.
-local limit, ttl, holder = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-
-local function text(n)
-	return string.format('%.0f', n)
-end
+--            LOOK
+--            TAKE permits flags id   permits 0: is one there? BLOCKS: if it is refused, all that follow are. WAITED: it
+--                                    waits if it is refused
+--            CHARGE permits id       available or not
+--            RENEW id permits        which it has from now on
+--            RELEASE id
+-- Returns  0, the instant, 0; then for each operation: done (1 or 0), permits held, microseconds until a lease that is not
+--          renewed ends, the lease's token.
+local limit, ttl, holder = arg(), arg(), ARGV[3]
+position = 3
 
 local count = redis.pcall('ZCARD', KEYS[1])
 if type(count) == 'table' then
-	local kind = redis.call('TYPE', KEYS[1]).ok
-	if kind == 'string' then
-		kind = string.match(redis.call('GET', KEYS[1]), '^%a+')
-		return {kind == 'bucket' and 1 or kind == 'fixed' and 2 or kind == 'sliding' and 3 or 9}
-	end
-	return {9}
+	return conflict(KEYS[1])
 end
-
 local known = redis.pcall('HMGET', KEYS[2], 'held', 'token', 'until', 'waiting', 'at')
 if known.err then
 	return {9}
@@ -52,14 +43,28 @@ if at > now + 1000000 and count > 0 then
 	last, waiting, dirty = last - (at - now), 0, true
 end
 
+local function weight(member)
+	return tonumber(redis.call('HGET', KEYS[2], member) or 1)
+end
+
 local function remove(member)
 	if redis.call('ZREM', KEYS[1], member) == 0 then
-		return false
+		return 0
 	end
-	held = held - tonumber(redis.call('HGET', KEYS[2], member) or 1)
+	held = held - weight(member)
 	redis.call('HDEL', KEYS[2], member)
 	dirty, freed, count = true, true, count - 1
-	return true
+	if count == 0 then
+		held = 0
+	end
+	return 1
+end
+
+-- put has the member live on, with so many permits, which are counted.
+local function put(member, permits)
+	redis.call('ZADD', KEYS[1], text(now + ttl), member)
+	redis.call('HSET', KEYS[2], member, text(permits))
+	last, dirty = max(last, now + ttl), true
 end
 
 while count > 0 do
@@ -71,51 +76,43 @@ while count > 0 do
 		break
 	end
 end
-if count == 0 then
-	held = 0
-end
 
-local function ends()
-	local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-	return first[2] and math.max(tonumber(first[2]) - now, 1) or 0
-end
-
-local out, blocked = {0, now}, false
-for k = 4, #ARGV, 3 do
-	local op, a, b = ARGV[k], tonumber(ARGV[k + 1]), tonumber(ARGV[k + 2])
-	local status, retry, stamp = 1, 0, 0
-	if op == '1' then
-		if held + math.max(a, 1) > limit or blocked and a > 0 then
-			status, blocked, retry = 0, blocked or b % 2 == 1, ends()
-			if b >= 2 and waiting < now + 1500000 then
+local out, blocked = {0, now, 0}, false
+while position < #ARGV do
+	local op, done, retry, stamp = arg(), 1, 0, 0
+	if op == TAKE or op == CHARGE then
+		local n, flags, id = arg(), op == TAKE and arg() or 0, arg()
+		if op == TAKE and (held + max(n, 1) > limit or blocked and n > 0) then
+			local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+			done, blocked, retry = 0, blocked or flags % 2 == BLOCKS, first[2] and max(first[2] - now, 1) or 0
+			if flags >= WAITED and waiting < now + 1500000 then
 				waiting, dirty = now + 3000000, true
 			end
-		elseif a > 0 then
-			token = math.max(token + 1, now)
-			local member = text(token) .. ':' .. holder
-			redis.call('ZADD', KEYS[1], text(now + ttl), member)
-			redis.call('HSET', KEYS[2], member, text(a))
-			held, last, stamp = held + a, math.max(last, now + ttl), token
-			count, dirty = count + 1, true
+		elseif n > 0 then
+			token = max(token + 1, now)
+			held, count, stamp = held + n, count + 1, token
+			put(text(id) .. ':' .. holder, n)
 		end
-	elseif op == '2' then
-		status = remove(text(a) .. ':' .. holder) and 1 or 0
-	elseif op == '5' then
-		local member = text(a) .. ':' .. holder
+	elseif op == RENEW then
+		local id, n = arg(), arg()
+		local member = text(id) .. ':' .. holder
 		if redis.call('ZSCORE', KEYS[1], member) then
-			redis.call('ZADD', KEYS[1], text(now + ttl), member)
-			last, dirty = math.max(last, now + ttl), true
+			local had = weight(member)
+			held, freed = held - had + n, freed or n < had
+			put(member, n)
 		else
-			status = 0
+			done = 0
 		end
+	elseif op == RELEASE then
+		done = remove(text(arg()) .. ':' .. holder)
 	end
-	local j = #out
-	out[j + 1], out[j + 2], out[j + 3], out[j + 4] = status, held, retry, stamp
+	local n = #out
+	out[n + 1], out[n + 2], out[n + 3], out[n + 4] = done, min(held, most), retry, stamp
 end
 
 if dirty then
 	redis.call('HSET', KEYS[2], 'held', text(held), 'token', text(token), 'until', text(last), 'waiting', text(waiting), 'at', text(now))
-	local px = text(math.ceil((math.max(last, token, waiting) - now) / 1000) + 1000)
+	local px = text(ceil((max(last, token, waiting) - now) / 1000) + 1000)
 	redis.call('PEXPIRE', KEYS[1], px)
 	redis.call('PEXPIRE', KEYS[2], px)
 end

@@ -1,235 +1,189 @@
--- A fixed or a sliding window. One call answers many operations, in order, at one instant of the server's clock.
+-- A sliding window; a fixed one has one segment. Segment i begins at origin + i * period / segments, rounded up.
 --
--- KEYS[1]  the state: "fixed period segments origin taken;segment taken;segment taken;…": the grid, in microseconds, the
---          sum, and what was taken in each segment that counts, the oldest first; none: nothing is taken.
--- ARGV     1: fixed, 2: sliding; limit, period in microseconds, segments, origin (below the period), 1: tell all segments, and not only if something was refused;
---          then operations:
---          0 0 0       look
---          1 n flags   take n, or probe for 1 if n is 0; flags: 1: if refused, so is all that follows
---          2 n stamp ends 0  give back n of a grant
---          4 n 0       take up to n, at most half of what there is
---          6 n flags count  as many 1 n flags, one after the other; n is at least 1
--- Returns  0, the instant, microseconds since the segments' zero, permits taken, microseconds until the segment ends, the
---          instant at which what is taken now comes back, how many segments follow, and each with what was taken in it; then
---          for each operation: 1 or 0 (of 4 and 6: how many), permits taken, microseconds until all are back, microseconds
---          until what was refused could be granted.
--- Or       the kind of limit that the key holds: 1 bucket, 2 fixed, 3 sliding, 4 concurrency, 9 something else.
-local kind = ARGV[1] == '1' and 'fixed' or 'sliding'
-local limit, span, step, from = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+-- KEYS[1]  "sliding period segments origin version at;due permits;due permits;…": what was taken comes back due microseconds
+--          after the instant at, the earliest first; none: nothing is taken. So each permit counts as long as the grid
+--          says that it was taken by, whatever the grids of others are. The grid is the one that BIND may replace. The version
+--          changes when permits are given other instants or forgotten, and is at least the instant at which the state began.
+-- ARGV     1: fixed, 2: sliding; limit, period, segments, origin (below the period), 1: tell all that is taken, and not only
+--          if something was refused; then operations:
+--            LOOK
+--            TAKE permits count flags      count times; permits 0: is one there? BLOCKS: if it is refused, all that follow are
+--            GIVE permits back 0 version   of a grant that comes back at that instant
+--            CHARGE permits had back 0 version     take, available or not, in addition to a grant that had permits
+--            BIND period segments origin   the grid until now: each segment goes to the new one that has its beginning; comes first
+--            PREFETCH permits              take at most so many, and half of what is there
+--            RESET                         comes first
+-- Returns  0, the instant, microseconds until the segment ends, the instant at which what is taken now comes back, the
+--          version, how many are told, and each as microseconds from now and permits; then for each operation: done,
+--          permits taken, microseconds until all are back, microseconds until what was refused could be granted.
+--            done: how many takes were granted; how many permits were given back, or were prefetched
+local name = arg() == 1 and 'fixed' or 'sliding'
+local limit, span, step, origin, tell = arg(), arg(), arg(), arg(), arg()
+local told = 100 -- at most
 
--- All products and quotients are of integers, and below 2^53: step is at most 2^26.
-local function begin(i, p, s, o)
-	local w = math.floor(i / s)
-	local r, q = i - w * s, math.floor(p / s)
-	return o + w * p + r * q + math.ceil(r * (p - q * s) / s)
+-- All products are below 2^53, as there are at most 2^26 segments.
+local function begin(i)
+	local w = floor(i / step)
+	local r, q = i - w * step, floor(span / step)
+	return origin + w * span + r * q + ceil(r * (span - q * step) / step)
 end
 
-local function segment(at, p, s, o)
-	local w = math.floor((at - o) / p)
-	local r = at - o - w * p
-	local i = w * s + math.floor(r / p * s)
-	while begin(i, p, s, o) > at do
+local function segment(at)
+	local w = floor((at - origin) / span)
+	local i = w * step + floor((at - origin - w * span) / span * step)
+	while begin(i) > at do
 		i = i - 1
 	end
-	while begin(i + 1, p, s, o) <= at do
+	while begin(i + 1) <= at do
 		i = i + 1
 	end
 	return i
 end
 
-local function back(i)
-	return begin(i + step, span, step, from)
-end
+local current = segment(now)
+local back = begin(current + step)
+local grid = name .. ' ' .. text(span) .. ' ' .. text(step) .. ' ' .. text(origin)
+local backs, permits, taken = {}, {}, 0 -- instants, in order, and what comes back then
+local old, version, dirty, keep = grid, now, false, 0
 
-local current = segment(now, span, step, from)
-local taken, body, pos, dirty = 0, '', 1, false -- what counts is body from pos on
-
-local function add(i, n, list)
-	if #list > 0 and list[#list - 1] == i then
-		list[#list] = list[#list] + n
+local function add(at, n)
+	n = min(taken + n, most) - taken
+	local i = #backs
+	while i > 0 and backs[i] > at do
+		i = i - 1
+	end
+	if backs[i] == at then
+		permits[i] = permits[i] + n
 	else
-		list[#list + 1], list[#list + 2] = i, n
+		table.insert(backs, i + 1, at)
+		table.insert(permits, i + 1, n)
 	end
-end
-
-local function parse()
-	local list = {}
-	for i, c in string.gmatch(string.sub(body, pos), '(%d+) (%d+);') do
-		list[#list + 1], list[#list + 2] = tonumber(i), tonumber(c)
-	end
-	return list
-end
-
-local function unparse(list)
-	local parts = {}
-	taken = 0
-	for j = 1, #list, 2 do
-		if list[j + 1] > 0 then
-			parts[#parts + 1] = string.format('%.0f %.0f;', list[j], list[j + 1])
-			taken = taken + list[j + 1]
-		end
-	end
-	body, pos, dirty = table.concat(parts), 1, true
-end
-
-local function oldest()
-	local i, c, after = string.match(body, '^(%d+) (%d+);()', pos)
-	return tonumber(i), tonumber(c), after
-end
-
-local function newest()
-	local i, c = string.match(string.sub(body, math.max(pos, #body - 40)), '(%d+) (%d+);$')
-	return tonumber(i), tonumber(c)
+	taken, dirty = taken + n, true
 end
 
 local state = redis.pcall('GET', KEYS[1])
-if type(state) == 'table' then
-	return {redis.call('TYPE', KEYS[1]).ok == 'zset' and 4 or 9}
-elseif state then
-	local k, p, s, o, sum, start = string.match(state, '^(%a+) (%d+) (%d+) (%d+) (%d+);()')
-	if k ~= kind then
-		k = string.match(state, '^%a+')
-		return {k == 'bucket' and 1 or k == 'fixed' and 2 or k == 'sliding' and 3 or 9}
+if state then
+	local g, v, at, list
+	if type(state) == 'string' then
+		g, v, at, list = string.match(state, '^(' .. name .. ' %d+ %d+ %d+) (%d+) (%d+);(.*)$')
 	end
-	p, s, o = tonumber(p), tonumber(s), tonumber(o)
-	body, pos, taken = state, start, tonumber(sum)
-	if p ~= span or s ~= step or o ~= from then
-		-- Another grid: each segment's permits go to the segment that has its beginning.
-		local list, moved = parse(), {}
-		local gone = segment(now, p, s, o) - s
-		for j = 1, #list, 2 do
-			if list[j] > gone then
-				local i = segment(math.max(begin(list[j], p, s, o), from), span, step, from)
-				add(math.min(math.max(i, current - step + 1), current), list[j + 1], moved)
-			end
-		end
-		unparse(moved)
-	else
-		local i, c, after = oldest()
-		while i and i <= current - step do
-			taken, pos = taken - c, after
-			i, c, after = oldest()
-		end
-		i = newest()
-		if i and i > current then
-			-- The clock went back: what was taken later counts as taken now.
-			local list, moved = parse(), {}
-			for j = 1, #list, 2 do
-				add(math.min(list[j], current), list[j + 1], moved)
-			end
-			unparse(moved)
+	if not g then
+		return conflict(KEYS[1])
+	end
+	old, version = g, tonumber(v)
+	at = min(tonumber(at), now) -- a clock that went back counts as having stood still
+	for due, n in string.gmatch(list, '(%d+) (%d+);') do
+		if at + due > now then
+			backs[#backs + 1], permits[#permits + 1] = at + due, n + 0
+			taken = taken + n
 		end
 	end
 end
-
-local function ready(need)
-	local p = pos
-	while true do
-		local i, c, after = string.match(body, '^(%d+) (%d+);()', p)
-		if not i then
-			return now
-		end
-		need, p = need - tonumber(c), after
-		if need <= 0 then
-			return back(tonumber(i))
-		end
-	end
+if taken == 0 then
+	old = grid
 end
 
 local function take(n)
-	local i, c = newest()
-	if i == current then
-		local last = string.format('%.0f %.0f;', i, c)
-		body = string.sub(body, pos, #body - #last) .. string.format('%.0f %.0f;', i, c + n)
-	else
-		body = string.sub(body, pos) .. string.format('%.0f %.0f;', current, n)
-	end
-	taken, pos, dirty = taken + n, 1, true
+	add(back, n)
 end
 
-local function give(n, at)
-	local i, list = segment(at, span, step, from), parse()
-	if i <= current - step then
+local function give(n, at, v)
+	for i = 1, v == version and #backs or 0 do
+		if backs[i] == at then
+			n = min(n, permits[i])
+			permits[i], taken, dirty = permits[i] - n, taken - n, true
+			if permits[i] == 0 then
+				table.remove(backs, i)
+				table.remove(permits, i)
+			end
+			return n
+		end
+	end
+	return 0
+end
+
+local function bind(p, s, o)
+	if old ~= name .. ' ' .. text(p) .. ' ' .. text(s) .. ' ' .. text(o) or old == grid then
 		return
 	end
-	-- After the grid has moved it may be an earlier one, or the oldest that counted then.
-	local found = 1
-	for j = 1, #list, 2 do
-		if list[j] <= i then
-			found = j
-		end
+	local was, n = backs, permits
+	backs, permits, taken = {}, {}, 0
+	for i = 1, #was do
+		local to = segment(max(was[i] - p, origin))
+		add(begin(min(max(to, current - step + 1), current) + step), n[i])
 	end
-	if list[found] then
-		list[found + 1] = math.max(list[found + 1] - n, 0)
-		unparse(list)
-	end
+	old, version, dirty = grid, max(version + 1, now), true
 end
 
-local function whole()
-	local i = newest()
-	return i and back(i) or now
-end
-
-local out, results, blocked, refused = {0}, {}, false, false
-local k, n = 7, #ARGV
-while k <= n do
-	local op, a, b = ARGV[k], tonumber(ARGV[k + 1]), tonumber(ARGV[k + 2])
-	local status, retry = 1, 0
-	k = k + 3
-	if op == '1' or op == '6' then
-		local count = 1
-		if op == '6' then
-			count, k = tonumber(ARGV[k]), k + 1
-		end
-		status = math.max(math.min(math.floor((limit - taken) / math.max(a, 1)), count), 0)
-		if blocked and a > 0 then
-			status = 0
-		end
-		if status > 0 and a > 0 then
-			take(status * a)
-		end
-		if status < count then
-			local need = math.max(a, 1) - (limit - taken)
-			blocked, refused = blocked or b % 2 == 1, true
-			retry = need > 0 and ready(need) - now or 0
-		end
-	elseif op == '2' then
-		if now < tonumber(ARGV[k]) then
-			give(a, b)
-		end
-		k = k + 2
-	elseif op == '4' then
-		status = math.min(a, math.floor(math.max(limit - taken, 0) / 2))
-		if status > 0 then
-			take(status)
+-- ready returns how long it takes until so many permits have come back.
+local function ready(need)
+	for i = 1, need > 0 and #backs or 0 do
+		need = need - permits[i]
+		if need <= 0 then
+			return backs[i] - now
 		end
 	end
-	local j = #results
-	results[j + 1], results[j + 2], results[j + 3], results[j + 4] = status, taken, whole() - now, retry
+	return 0
+end
+
+local results, blocked = {}, false
+while position < #ARGV do
+	local op, done, retry = arg(), 0, 0
+	if op == TAKE then
+		local n, count, flags = arg(), arg(), arg()
+		if n == 0 or not blocked then
+			done = max(min(floor((limit - taken) / max(n, 1)), count), 0)
+		end
+		if done * n > 0 then
+			take(done * n)
+		end
+		if done < count then
+			blocked, tell = blocked or flags % 2 == BLOCKS, 1
+			retry = ready(max(n, 1) - (limit - taken))
+		end
+	elseif op == GIVE then
+		local n, at, _, v = arg(), arg(), arg(), arg()
+		done = give(n, at, v)
+	elseif op == CHARGE then
+		local n, had = arg(), arg()
+		position = position + 3
+		take(n)
+		done = had
+	elseif op == BIND then
+		bind(arg(), arg(), arg())
+	elseif op == PREFETCH then
+		done = min(arg(), floor(max(limit - taken, 0) / 2))
+		if done > 0 then
+			take(done)
+		end
+	elseif op == RESET then
+		-- The version is kept for as long as an earlier grant's permits would count.
+		backs, permits, taken, old = {}, {}, 0, grid
+		version, keep, dirty = max(version + 1, now), ceil((back - now) / 1000), true
+	end
+	local n = #results
+	results[n + 1], results[n + 2], results[n + 3], results[n + 4] = done, taken, taken > 0 and backs[#backs] - now or 0, retry
 end
 
 if dirty then
-	if taken == 0 then
+	if taken == 0 and keep == 0 then
 		redis.call('DEL', KEYS[1])
 	else
-		redis.call('SET', KEYS[1], string.format('%s %.0f %.0f %.0f %.0f;', kind, span, step, from, taken) .. string.sub(body, pos),
-			'PX', string.format('%.0f', math.min(math.ceil((whole() - now) / 1000), 3000000000000)))
+		local parts = {old .. ' ' .. text(version) .. ' ' .. text(now) .. ';'}
+		for i = 1, #backs do
+			parts[i + 1] = text(backs[i] - now) .. ' ' .. text(permits[i]) .. ';'
+		end
+		local ttl = max(taken > 0 and ceil((backs[#backs] - now) / 1000) or 0, keep)
+		redis.call('SET', KEYS[1], table.concat(parts), 'PX', text(min(ttl, 3000000000000)))
 	end
 end
 
-local zero = math.floor(current / step) * step
-out[2], out[3], out[4] = now, now - begin(zero, span, step, from), taken
-out[5], out[6], out[7] = begin(current + 1, span, step, from) - now, back(current), 0
-if refused or ARGV[6] == '1' then
-	local list = parse()
-	out[7] = #list / 2
-	for j = 1, #list, 2 do
-		out[#out + 1], out[#out + 2] = list[j] - zero, list[j + 1]
-	end
+local list = tell == 1 and min(#backs, told) or 0
+local out = {0, now, begin(current + 1) - now, back, version, list}
+for i = 1, list do
+	out[#out + 1], out[#out + 2] = backs[i] - now, permits[i]
 end
-for j = 1, #results do
-	out[#out + 1] = results[j]
+for i = 1, #results do
+	out[#out + 1] = results[i]
 end
 return out

@@ -161,7 +161,7 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rate.Close() }() //nolint:contextcheck // Close takes none
+	defer func() { _ = rate.Close() }()
 	shared.Key = key + " jobs"
 	jobs, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
 		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: atOnce, QueueLimit: 100}, Shared: shared,
@@ -169,7 +169,7 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 	if err != nil {
 		return err
 	}
-	defer func() { _ = jobs.Close() }() //nolint:contextcheck // Close takes none
+	defer func() { _ = jobs.Close() }()
 
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

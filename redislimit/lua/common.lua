@@ -1,0 +1,31 @@
+-- What the scripts share; each begins with this text. A script answers all operations of a call, in order, at one instant
+-- of the server's clock. All numbers are integers below 2^53, so that sums, differences, and the floor and ceiling of
+-- quotients are exact. Instants are microseconds.
+local most = 9007199254740991
+local LOOK, TAKE, GIVE, CHARGE, BIND, PREFETCH, RENEW, RELEASE, RESET = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local BLOCKS, WAITED = 1, 2 -- flags of TAKE
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+local position = 0
+local function arg()
+	position = position + 1
+	return tonumber(ARGV[position])
+end
+
+-- text returns an integer as text: joined to a string, a number keeps 14 digits only.
+local function text(n)
+	return n > -100000000000000 and n < 100000000000000 and n or string.format('%.0f', n)
+end
+
+-- conflict returns the reply for a key that is not of this script's kind.
+local function conflict(key)
+	local kind = redis.call('TYPE', key).ok
+	if kind == 'zset' then
+		return {4}
+	end
+	local word = kind == 'string' and string.match(redis.call('GET', key), '^%a+')
+	return {word == 'bucket' and 1 or word == 'fixed' and 2 or word == 'sliding' and 3 or 9}
+end

@@ -1,0 +1,146 @@
+package redislimit
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// grantKey is what a rate limiter's lease is recognized by, and one that holds nothing.
+var grantKey = core.NewMetadataKey[*grant]("REDIS_GRANT")
+
+// grant is what a core.Lease of a rate limiter knows of its grant: each Settle makes another one.
+type grant struct {
+	e       *engine
+	certain int64 // permits that may still be missing because of it
+	stamp   stamp
+	spent   atomic.Bool
+}
+
+// String returns a human-readable line.
+func (g *grant) String() string { return fmt.Sprintf("grant of %q", g.e.shared.Key) }
+
+// Refund undoes a grant of this limiter that was not used: it is Settle to zero permits.
+func (e *engine) Refund(l core.Lease) { e.Settle(l, 0) }
+
+// Settle corrects the cost of a grant of this limiter to permits, once the cost is known. It
+// returns a lease that replaces l: acquired, of that number of permits, with the metadata of l.
+// From then on l and its copies are spent: releasing, refunding or settling them does nothing.
+//
+// If the grant has cost less, Settle gives the difference back and serves this process' waiters
+// that now fit. A rate limiter's permits come back only as far as they are certain to be still
+// missing because of the grant: a window's as long as its segment counts, and a bucket's
+// never more than it has always lacked since. If the grant has cost more, Settle takes the
+// difference at once, even above the limit: nothing is available to any process until that debt
+// is paid.
+//
+// Permits below 0 count as 0. If permits is what l already has, or l is not acquired, is spent,
+// or was granted by another limiter, Settle returns l unchanged. A lease that [Shared].Local
+// granted is settled there. Settle returns when the store has answered, or Budget is over. If the
+// store does not answer, a rate limiter's difference is neither given back nor taken, and a
+// concurrency limiter's at the lease's next renewal. Leases can be settled after Close.
+func (e *engine) Settle(l core.Lease, permits int) core.Lease {
+	permits = max(permits, 0)
+	if e.shared.Store == nil || !l.Acquired() || permits == l.Permits() {
+		return l
+	}
+	if g, ok := grantKey.From(l); ok && g.e == e {
+		return e.settleGrant(g, l, permits)
+	}
+	for _, v := range l.Metadata() {
+		if p, ok := v.(*holding); ok && p.held.e == e {
+			return p.settle(l, permits)
+		}
+	}
+	switch local := e.shared.Local.(type) {
+	case core.Settler:
+		return local.Settle(l, permits)
+	case core.Refunder:
+		if permits == 0 {
+			local.Refund(l)
+		}
+	}
+	return l
+}
+
+// settleGrant settles a lease of a rate limiter, or one that holds nothing.
+func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
+	if !g.spent.CompareAndSwap(false, true) {
+		return l
+	}
+	next := &grant{e: e, certain: g.certain, stamp: g.stamp}
+	replacement := core.Grant(permits, nil, append(metadataOf(l), grantKey.With(next))...)
+	e.mu.Lock()
+	t := e.terms
+	e.mu.Unlock()
+	less := min(min(int64(l.Permits()), most)-min(int64(permits), most), g.certain)
+	switch {
+	case !t.rate() && l.Permits() == 0: // a request for zero permits
+		return e.settleNothing(l, permits)
+	case !t.rate() || less == 0: // it held nothing
+	case less > 0:
+		r := newRequest(op{code: opGive, permits: less, stamp: g.stamp})
+		e.decide(r)
+		// What is left may give back as much less.
+		next.certain -= less
+		next.stamp.lack -= r.answer.done
+	default:
+		r := newRequest(op{code: opCharge, permits: -less, had: g.certain, stamp: g.stamp})
+		e.decide(r)
+		if r.outcome != granted {
+			break
+		}
+		next.certain = min(r.answer.done+r.permits, most)
+		if t.kind == kindBucket || g.certain == 0 {
+			next.stamp = r.answer.stamp
+		}
+	}
+	return replacement
+}
+
+// settleNothing takes permits of a concurrency limiter, available or not.
+func (e *engine) settleNothing(l core.Lease, permits int) core.Lease {
+	r := newRequest(op{code: opCharge, permits: min(int64(permits), maxLimit)})
+	e.decide(r)
+	if r.held == nil { // the store did not answer
+		return core.Grant(permits, nil, metadataOf(l)...)
+	}
+	return r.held.current.grant(permits, metadataOf(l)...)
+}
+
+// settle settles a concurrency lease.
+func (p *holding) settle(l core.Lease, permits int) core.Lease {
+	h := p.held
+	e := h.e
+	if permits == 0 {
+		if !p.end() {
+			return l
+		}
+		return core.Grant(0, nil, metadataOf(l)...)
+	}
+	e.mu.Lock()
+	if h.current != p || h.end != live {
+		e.mu.Unlock()
+		return l
+	}
+	h.current, h.permits = &holding{h}, min(int64(permits), maxLimit)
+	replacement := h.current
+	r := newRequest(op{code: opRenew, id: h.id, permits: h.permits})
+	r.lease = h
+	e.beginLocked(r, time.Now())
+	leads := e.leadsLocked(true)
+	e.unlock()
+	e.finish(r, leads)
+	return replacement.grant(permits, metadataOf(l)...)
+}
+
+// metadataOf returns a lease's metadata, to be given to another.
+func metadataOf(l core.Lease) []core.Metadata {
+	var m []core.Metadata
+	for name, value := range l.Metadata() {
+		m = append(m, core.NewMetadataKey[any](name).With(value))
+	}
+	return m
+}

@@ -1,0 +1,118 @@
+package redislimit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// FixedWindowOptions are the options of a [FixedWindow].
+//
+// The Window is in whole microseconds. An Anchor is rounded up to the microsecond; a zero one is
+// the Unix epoch, so that all processes have the same windows. The PermitLimit is at most 2^52.
+// ManualReplenishment is not supported.
+type FixedWindowOptions struct {
+	core.FixedWindowOptions
+
+	Shared Shared
+}
+
+func (FixedWindowOptions) name() string                       { return "FixedWindowOptions" }
+func (o FixedWindowOptions) shared() Shared                   { return o.Shared }
+func (o FixedWindowOptions) with(s Shared) FixedWindowOptions { o.Shared = s; return o }
+
+func (o FixedWindowOptions) validate(f *faults) {
+	_, err := core.NewFixedWindow(o.FixedWindowOptions)
+	f.core(err)
+	f.limit("PermitLimit", o.PermitLimit)
+	f.micros("Window", o.Window)
+	f.manual(o.ManualReplenishment)
+}
+
+// terms are those of a sliding window with one segment.
+func (o FixedWindowOptions) terms(Shared) *terms {
+	span := int64(o.Window / time.Microsecond)
+	return terms{
+		kind: kindFixed, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder,
+		step: 1, span: span, origin: origin(o.Anchor, span),
+	}.describe(o.Window)
+}
+
+// title returns the window.
+func (o FixedWindowOptions) title() string { return fmt.Sprintf("fixed window of %v", o.Window) }
+
+// FixedWindow is a [core.FixedWindow] that processes share; the package documentation says how.
+// It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
+// [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
+// [NewFixedWindow]; the zero value refuses with [core.ErrClosed].
+type FixedWindow struct {
+	rateLimiter[FixedWindowOptions]
+}
+
+// NewFixedWindow returns a limiter that shares the window of its Key, or an error with
+// everything that is wrong with the options. It does not ask the store.
+func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
+	l := new(FixedWindow)
+	if err := l.init(o); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// SlidingWindowOptions are the options of a [SlidingWindow].
+//
+// The Window is in whole microseconds, and SegmentsPerWindow at most that number, and 2^26. An
+// Anchor is rounded up to the microsecond; a zero one is the Unix epoch, so that all processes
+// have the same segments. The PermitLimit is at most 2^52. ManualReplenishment is not supported.
+type SlidingWindowOptions struct {
+	core.SlidingWindowOptions
+
+	Shared Shared
+}
+
+func (SlidingWindowOptions) name() string                         { return "SlidingWindowOptions" }
+func (o SlidingWindowOptions) shared() Shared                     { return o.Shared }
+func (o SlidingWindowOptions) with(s Shared) SlidingWindowOptions { o.Shared = s; return o }
+
+func (o SlidingWindowOptions) validate(f *faults) {
+	_, err := core.NewSlidingWindow(o.SlidingWindowOptions)
+	f.core(err)
+	f.limit("PermitLimit", o.PermitLimit)
+	f.micros("Window", o.Window)
+	if o.SegmentsPerWindow > maxSegments || int64(o.SegmentsPerWindow) > int64(o.Window/time.Microsecond) && o.Window > 0 {
+		f.add("SegmentsPerWindow", o.SegmentsPerWindow, "at most 2^26, and the window's microseconds")
+	}
+	f.manual(o.ManualReplenishment)
+}
+
+func (o SlidingWindowOptions) terms(Shared) *terms {
+	span := int64(o.Window / time.Microsecond)
+	return terms{
+		kind: kindSliding, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder,
+		step: int64(o.SegmentsPerWindow), span: span, origin: origin(o.Anchor, span),
+	}.describe(o.Window)
+}
+
+// title returns the window and its segments.
+func (o SlidingWindowOptions) title() string {
+	return fmt.Sprintf("sliding window of %v in %d segments", o.Window, o.SegmentsPerWindow)
+}
+
+// SlidingWindow is a [core.SlidingWindow] that processes share; the package documentation says
+// how. It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
+// [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
+// [NewSlidingWindow]; the zero value refuses with [core.ErrClosed].
+type SlidingWindow struct {
+	rateLimiter[SlidingWindowOptions]
+}
+
+// NewSlidingWindow returns a limiter that shares the window of its Key, or an error with
+// everything that is wrong with the options. It does not ask the store.
+func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
+	l := new(SlidingWindow)
+	if err := l.init(o); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
