@@ -1,17 +1,31 @@
-// Package redislimit has the limiters of package core for many processes: their state is on
-// a Redis or Valkey server, and all processes together keep the limit. Where one process is
-// outgrown, the constructor changes and nothing else.
+// Package redislimit has the limiters of package core for many processes. Their state is on a
+// Redis or Valkey server, and all processes together keep the limit:
 //
-// A limit is named by [Shared].Key; every process that makes a limiter of that Key takes part.
-// Time is the server's, and no process' clock is ever sent. Each decision is one script, atomic,
-// in integers; what is refused takes nothing.
+//	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+//		TokenBucketOptions: core.PerSecond(1000, 100),
+//		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "orders"},
+//	})
+//	if err != nil {
+//		log.Fatal(err)
+//	}
+//	defer limiter.Close()
+//	if lease := limiter.TryAcquire(1); !lease.Acquired() {
+//		log.Print(lease.Err())
+//	}
 //
-// Decisions take one round trip to the store at most, and mostly less: calls at the same time
-// travel together, a refusal is remembered until its time is over, and rate limiters fetch
-// permits ahead. If the store does not answer within [Shared].Budget, [Shared].Down decides.
+// [Shared].Key names the limit; each limiter made with that Key takes part in it. Packages
+// goredis and rueidis make a [Store] of the client that you have.
 //
-// A concurrency lease is renewed while it is held. If it can't be, it is lost, and its
-// permits go to others; [Context] tells the holder before that happens.
+// A decision is one script, which is atomic. It counts in integers and by the server's clock;
+// no process' clock is ever sent. A rejected request takes nothing.
 //
-// Packages goredis and rueidis make a [Store] of the client that you have.
+// A decision takes one round trip to the store at most, and often none: concurrent calls travel
+// together, a rejection is remembered until it may be over, and rate limiters take permits in
+// advance. If the store does not answer within [Shared].Budget, [Shared].Down decides.
+//
+// A concurrency lease is renewed while it is held. If it cannot be, it is lost, and its permits
+// go to others; [Context] ends before that.
+//
+// What is remembered makes a limiter strict, never lax: permits that another process gives back,
+// by Settle, Refund or Reset, may be noticed only when a rejection's RetryAfter is over.
 package redislimit

@@ -89,10 +89,39 @@ func ExampleContext() {
 	// released: context canceled
 }
 
-// While the store is away, DownLocal has a limiter of this process decide.
+// The cost of work may be known only when it is done. Settle corrects it, for all processes.
+func ExampleTokenBucket_Settle() {
+	client, stop := start()
+	defer stop()
+	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour},
+		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "tokens", Budget: time.Second},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer limiter.Close()
+
+	estimate := limiter.TryAcquire(300)
+	fmt.Println("estimated:", limiter.Available())
+	limiter.Settle(estimate, 120)
+	fmt.Println("cheaper:", limiter.Available())
+	limiter.Settle(limiter.TryAcquire(100), 1500)
+	fmt.Println("far dearer:", limiter.Available())
+	limiter.Reset()
+	fmt.Println("reset:", limiter.Available())
+	// Output:
+	// estimated: 700
+	// cheaper: 880
+	// far dearer: 0
+	// reset: 1000
+}
+
+// While the store is unreachable, DownLocal has a limiter of this process decide.
 func ExampleDown() {
 	client, stop := start()
-	stop() // it is away
+	stop() // it is unreachable
 	local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	if err != nil {
 		fmt.Println(err)

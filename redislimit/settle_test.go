@@ -1,0 +1,334 @@
+package redislimit_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// rates builds a limiter of each kind, of 10 permits a minute, all of which come back at once if
+// taken at once.
+var rates = map[string]func(t *testing.T, o redislimit.Shared) everything{
+	"bucket": func(t *testing.T, o redislimit.Shared) everything {
+		t.Helper()
+		return bucket(t, o, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: time.Minute})
+	},
+	"fixed": func(t *testing.T, o redislimit.Shared) everything {
+		t.Helper()
+		return fixed(t, o, core.FixedWindowOptions{PermitLimit: 10, Window: time.Minute})
+	},
+	"sliding": func(t *testing.T, o redislimit.Shared) everything {
+		t.Helper()
+		return sliding(t, o, core.SlidingWindowOptions{PermitLimit: 10, Window: time.Minute, SegmentsPerWindow: 4})
+	},
+}
+
+var (
+	_ core.Resetter = (*redislimit.TokenBucket)(nil)
+	_ core.Resetter = (*redislimit.FixedWindow)(nil)
+	_ core.Resetter = (*redislimit.SlidingWindow)(nil)
+)
+
+// Each settlement is one call, and what it changes is so for all processes: the difference of a
+// cheap grant, the debt of a dear one, and a Reset.
+func TestSettleIsForAllProcesses(t *testing.T) {
+	for kind, build := range rates {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				a, b := build(t, s.shared("key")), build(t, s.shared("key"))
+				lease := takes(t, a, 6)
+				before := s.store.runs.Load()
+				lease = a.Settle(lease, 2)
+				require.Equal(t, int64(1), s.store.runs.Load()-before)
+				require.Equal(t, 8, b.Available())
+				lease = a.Settle(lease, 13)
+				require.Equal(t, 13, lease.Permits())
+				require.Zero(t, b.Available())
+				retry, _ := core.RetryAfter.From(refuses(t, b, 1))
+				require.LessOrEqual(t, retry, 2*time.Minute)
+				b.Refund(lease)
+				require.Zero(t, b.Available(), "it is another's")
+				a.Refund(lease)
+				require.Equal(t, 10, b.Available())
+
+				lease = a.Settle(takes(t, a, 1), 1000)
+				b.(core.Resetter).Reset()
+				require.Equal(t, 10, a.Available())
+				takes(t, b, 4)
+				a.Refund(lease)
+				require.Equal(t, 6, b.Available(), "a lease from before a Reset gives nothing back")
+			})
+		})
+	}
+	t.Run("concurrency", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *server) {
+			o := core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: 10}
+			a, b := concurrency(t, s.shared("key"), o), concurrency(t, s.shared("key"), o)
+			lease := takes(t, a, 6)
+			token, _ := redislimit.FencingToken.From(lease)
+			settled := a.Settle(lease, 13)
+			require.Zero(t, b.Available())
+			again, _ := redislimit.FencingToken.From(settled)
+			require.Equal(t, token, again)
+			ctx := redislimit.Context(t.Context(), settled)
+			lease.Release()
+			require.NoError(t, ctx.Err(), "the first lease is spent")
+			waiting := ask(t.Context(), b, 9)
+			settled = a.Settle(settled, 1)
+			require.NoError(t, <-waiting.over, "served by what another process gave back")
+			time.Sleep(time.Hour)
+			require.Zero(t, b.Available(), "what was settled is renewed")
+			settled.Release()
+			require.Equal(t, context.Canceled, context.Cause(ctx))
+			waiting.lease.Release()
+
+			free := a.TryAcquire(0)
+			free = a.Settle(free, 12)
+			require.Zero(t, b.Available())
+			free.Release()
+			require.Equal(t, 10, b.Available())
+		})
+	})
+}
+
+// While the store does not answer nothing is given back or taken, but the lease is settled; a
+// concurrency lease holds what it was settled on from its next renewal.
+func TestSettleWhileTheStoreIsUnreachable(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		for _, answer := range []func(context.Context, func() ([]int64, error)) ([]int64, error){gone, hangs} {
+			for kind, build := range rates {
+				s.redis.FlushAll()
+				l := build(t, s.shared("key"))
+				cheap, dear := takes(t, l, 3), takes(t, l, 3)
+				start := time.Now()
+				s.store.answer(answer)
+				cheap, dear = l.Settle(cheap, 1), l.Settle(dear, 5)
+				require.LessOrEqual(t, time.Since(start), 100*time.Millisecond)
+				s.store.answer(nil)
+				require.Equal(t, []int{1, 5}, []int{cheap.Permits(), dear.Permits()})
+				require.Equal(t, 4, l.Available(), kind)
+			}
+			o := s.shared("leases")
+			o.TTL = time.Second
+			c := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 10})
+			lease := takes(t, c, 6)
+			s.store.answer(answer)
+			lease = c.Settle(lease, 2)
+			s.store.answer(nil)
+			require.Equal(t, 4, c.Available())
+			time.Sleep(time.Second)
+			require.Equal(t, 8, c.Available())
+			lease.Release()
+			require.Equal(t, 10, c.Available())
+		}
+	})
+}
+
+// What Local granted is settled there.
+func TestSettleInLocal(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 9, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		require.NoError(t, err)
+		o := s.shared("key")
+		o.Down, o.Local = redislimit.DownLocal, local
+		l := bucket(t, o, perSecond)
+		s.store.answer(gone)
+		lease := l.Settle(takes(t, l, 3), 5)
+		require.Equal(t, 4, local.Available())
+		l.Refund(lease)
+		require.Equal(t, 9, local.Available())
+	})
+}
+
+// ledger is what a limit would be like if each grant had cost from the start what it was settled
+// on: it plays all grants again.
+type ledger struct {
+	all []*entry
+}
+
+// entry is a grant, and what was settled in addition, later.
+type entry struct {
+	lease   core.Lease
+	limiter everything
+	parts   []part
+}
+
+type part struct {
+	at      time.Duration
+	permits int
+}
+
+// settle changes what the entry has cost: what was taken last is given back first, as that is
+// certainly missing.
+func (e *entry) settle(at time.Duration, n int) {
+	for by := e.lease.Permits() - n; by > 0; {
+		last := &e.parts[len(e.parts)-1]
+		less := min(by, last.permits)
+		last.permits -= less
+		if by -= less; last.permits == 0 {
+			e.parts = e.parts[:len(e.parts)-1]
+		}
+	}
+	if by := n - e.lease.Permits(); by > 0 {
+		e.parts = append(e.parts, part{at, by})
+	}
+	e.lease = e.limiter.Settle(e.lease, n)
+}
+
+// parts returns all that was taken, in order of time.
+func (l *ledger) parts() (all []part) {
+	for _, e := range l.all {
+		all = append(all, e.parts...)
+	}
+	slices.SortStableFunc(all, func(a, b part) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
+
+const ledgerLimit = 10
+
+// bucket plays a bucket that gets 2 tokens a second.
+func (l *ledger) bucket(now time.Duration) (available int) {
+	lack, tick := 0, time.Duration(0)
+	advance := func(at time.Duration) {
+		for lack > 0 && tick+time.Second <= at {
+			lack, tick = max(lack-2, 0), tick+time.Second
+		}
+	}
+	for _, p := range l.parts() {
+		advance(p.at)
+		if lack == 0 {
+			tick = p.at
+		}
+		lack += p.permits
+	}
+	advance(now)
+	return max(ledgerLimit-lack, 0)
+}
+
+// sliding plays a window of 4 segments of a second.
+func (l *ledger) sliding(now time.Duration) (available int) {
+	taken := 0
+	for _, p := range l.parts() {
+		if now < p.at.Truncate(time.Second)+4*time.Second {
+			taken += p.permits
+		}
+	}
+	return max(ledgerLimit-taken, 0)
+}
+
+// Settlements at any time, as of two processes: never is more available than if each grant had cost from
+// the start what it was settled on.
+func TestLateSettlementsGiveBackWhatIsCertain(t *testing.T) {
+	for kind, build := range map[string]func(t *testing.T, o redislimit.Shared) everything{
+		"bucket": func(t *testing.T, o redislimit.Shared) everything {
+			t.Helper()
+			return bucket(t, o, core.TokenBucketOptions{TokenLimit: ledgerLimit, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second})
+		},
+		"sliding": func(t *testing.T, o redislimit.Shared) everything {
+			t.Helper()
+			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: ledgerLimit, Window: 4 * time.Second, SegmentsPerWindow: 4, Anchor: time.Now()})
+		},
+	} {
+		for seed := range uint64(6) {
+			t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *server) {
+					random, book, start := rand.New(rand.NewPCG(seed, 2)), ledger{}, time.Now()
+					limiters := []everything{build(t, s.shared("key")), build(t, s.shared("key"))}
+					exactly := 0
+					for range 200 {
+						now := time.Since(start)
+						if random.IntN(2) == 0 {
+							l := limiters[random.IntN(2)]
+							if lease := l.TryAcquire(1 + random.IntN(6)); lease.Acquired() {
+								book.all = append(book.all, &entry{lease, l, []part{{now, lease.Permits()}}})
+							}
+						} else if n := len(book.all); n > 0 {
+							e := book.all[n-1-random.IntN(min(n, 5))]
+							e.settle(now, random.IntN(7))
+						}
+						// A bucket that would have been full in between would have its ticks up to a period later.
+						exact, ticks := book.bucket(now), 2
+						if kind == "sliding" {
+							exact, ticks = book.sliding(now), 0
+						}
+						available := limiters[0].Available()
+						require.LessOrEqual(t, available, exact+ticks)
+						if available == exact {
+							exactly++
+						}
+						time.Sleep(time.Duration(random.IntN(8)*random.IntN(100)) * time.Millisecond)
+					}
+					require.Greater(t, exactly, 20, "what was just granted is given back exactly")
+				})
+			})
+		}
+	}
+}
+
+// Limiters as of several processes take and settle, all at once: in the end what is available is
+// the limit less what the leases were settled on.
+func TestStressSettle(t *testing.T) {
+	const processes, callers, rounds, limit = 3, 4, 40, 100
+	s := serve(t)
+	for kind, build := range map[string]func(redislimit.Shared) everything{
+		"sliding": func(o redislimit.Shared) everything {
+			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: limit, Window: 10_000 * time.Hour, SegmentsPerWindow: 10})
+		},
+		"concurrency": func(o redislimit.Shared) everything {
+			return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: limit})
+		},
+		"bucket": func(o redislimit.Shared) everything {
+			return bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			var out atomic.Int64
+			var mu sync.Mutex
+			var held []core.Lease
+			var wg sync.WaitGroup
+			for range processes {
+				l := build(redislimit.Shared{Store: s.store, Key: kind, Budget: time.Minute, Ahead: 1, TTL: time.Hour})
+				for c := range callers {
+					wg.Go(func() {
+						random := rand.New(rand.NewPCG(uint64(c), 9))
+						for range rounds {
+							lease := l.TryAcquire(random.IntN(3))
+							if err := lease.Err(); err != nil && !errors.Is(err, core.ErrRejected) {
+								t.Error(err)
+							}
+							if lease.Acquired() {
+								lease = l.Settle(lease, random.IntN(5))
+								lease = l.Settle(lease, random.IntN(5))
+								out.Add(int64(lease.Permits()))
+								mu.Lock()
+								held = append(held, lease)
+								mu.Unlock()
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			l := build(redislimit.Shared{Store: s.store, Key: kind, Budget: time.Minute, Ahead: 1, TTL: time.Hour})
+			require.Equal(t, max(limit-int(out.Load()), 0), l.Available())
+			for _, lease := range held {
+				lease.Release()
+			}
+			if kind == "concurrency" {
+				require.Equal(t, limit, l.Available())
+			}
+		})
+	}
+}

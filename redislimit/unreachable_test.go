@@ -1,0 +1,199 @@
+package redislimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// The error of an unreachable store says why, and is the client's; but no time that was over is
+// the caller's own deadline.
+func TestAnUnreachableStoreSaysWhy(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for name, c := range map[string]struct {
+		answer func(context.Context, func() ([]int64, error)) ([]int64, error)
+		says   string
+		is     error
+	}{
+		"refused": {func(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, dial }, dial.Error(), syscall.ECONNREFUSED},
+		"silent":  {hangs, "no answer within 50ms", redislimit.ErrStore},
+		"refused, and tried until the end": {func(ctx context.Context, _ func() ([]int64, error)) ([]int64, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("%w (%w)", ctx.Err(), dial)
+		}, dial.Error(), redislimit.ErrStore},
+		"a client's own timeout": {func(context.Context, func() ([]int64, error)) ([]int64, error) {
+			return nil, os.ErrDeadlineExceeded
+		}, "i/o timeout", os.ErrDeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, prompt := range []bool{false, true} {
+				if !prompt && name == "refused, and tried until the end" {
+					continue // such a store is not waited for
+				}
+				bubble(t, func(t *testing.T, s *server) {
+					s.store.prompt = prompt
+					l := bucket(t, s.shared("key"), perSecond)
+					s.store.answer(c.answer)
+					for range 4 { // the last one is not sent
+						_, err := l.Acquire(context.Background(), 1) //nolint:usetesting // one that has no deadline
+						require.ErrorIs(t, err, redislimit.ErrStore)
+						require.ErrorIs(t, err, c.is)
+						require.ErrorContains(t, err, "redislimit: the store is unreachable: ")
+						require.ErrorContains(t, err, c.says)
+						require.NotErrorIs(t, err, context.DeadlineExceeded)
+					}
+				})
+			}
+		})
+	}
+}
+
+// A pause of the server's: takes whose answer nobody waited for are executed when it is over, and
+// released soon after.
+func TestAPauseLeavesNoPermitsBehind(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		bubble(t, func(t *testing.T, s *server) {
+			a := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 3})
+			o := s.shared("key")
+			o.Store = s.plain
+			b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 3})
+			s.store.answer(func(ctx context.Context, next func() ([]int64, error)) ([]int64, error) {
+				// The server has what was sent, and does it later, whether the client is there or not. A
+				// release that comes on another connection may be done first.
+				time.AfterFunc(100*time.Millisecond, func() {
+					if late {
+						time.Sleep(60 * time.Millisecond)
+					}
+					_, _ = next()
+				})
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			for range 2 {
+				require.ErrorIs(t, a.TryAcquire(1).Err(), redislimit.ErrStore)
+			}
+			s.store.answer(nil)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Equal(t, 3, b.Available(), "late %v", late)
+			takes(t, a, 3).Release()
+		})
+	}
+}
+
+// A take that the server never got is looked for a few times, and then no more.
+func TestATakeThatWasNeverSent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 3})
+		s.store.answer(gone)
+		require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		s.store.answer(nil)
+		time.Sleep(time.Minute)
+		runs := s.store.runs.Load()
+		time.Sleep(time.Hour)
+		require.Equal(t, runs, s.store.runs.Load())
+		require.LessOrEqual(t, runs, int64(5))
+	})
+}
+
+// Two grids on one key, as while a new version is rolled out: permits count as long as the grid
+// says by which they were taken, and go neither back nor forth.
+func TestTwoGridsOnOneKey(t *testing.T) {
+	for name, grids := range map[string][2]core.SlidingWindowOptions{
+		"segments": {{Window: time.Second, SegmentsPerWindow: 4}, {Window: time.Second, SegmentsPerWindow: 5}},
+		"anchor":   {{Window: time.Second, SegmentsPerWindow: 4}, {Window: time.Second, SegmentsPerWindow: 4, Anchor: time.Unix(0, 125_000_000)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				var all [2]everything
+				for i, o := range grids {
+					o.PermitLimit = 10
+					all[i] = sliding(t, s.shared("key"), o)
+				}
+				var at []time.Time // of the grants
+				start := time.Now()
+				for i := 0; time.Since(start) < 20*time.Second; i++ {
+					if all[i%2].TryAcquire(1).Acquired() {
+						at = append(at, time.Now())
+						// In any time as short as a window less its longest segment, never more than the limit.
+						if n := len(at); n > 10 {
+							require.GreaterOrEqual(t, at[n-1].Sub(at[n-11]), 750*time.Millisecond, "at %v", time.Since(start))
+						}
+					}
+					time.Sleep(13 * time.Millisecond)
+				}
+				require.Greater(t, len(at), 180, "they come back")
+				require.LessOrEqual(t, len(at), 10*27)
+			})
+		})
+	}
+}
+
+// The server's clock steps forward: at the next answer, of whatever call, the holder renews, and
+// finds that the lease is over.
+func TestTheServersClockStepsForward(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		now := time.Now()
+		s.redis.SetTime(now)
+		a := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		b := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		lease := takes(t, a, 2)
+		ctx := redislimit.Context(t.Context(), lease)
+		s.redis.SetTime(now.Add(31 * time.Second))
+		theirs := takes(t, b, 2)
+		synctest.Wait()
+		require.NoError(t, ctx.Err())
+		refuses(t, a, 1) // any call
+		synctest.Wait()
+		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
+		theirs.Release()
+	})
+	bubble(t, func(t *testing.T, s *server) { // without another call, at the next renewal
+		now := time.Now()
+		s.redis.SetTime(now)
+		a := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		ctx := redislimit.Context(t.Context(), takes(t, a, 2))
+		s.redis.SetTime(now.Add(31 * time.Second))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
+	})
+}
+
+var errUser = errors.New("a user's")
+
+// Waiters behind the head are asked for with it, and served in one call.
+func TestTheQueueIsServedTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := core.FixedWindowOptions{PermitLimit: 50, Window: time.Minute, Anchor: time.Now(), QueueLimit: 50}
+		l := fixed(t, s.shared("key"), o)
+		takes(t, l, 50)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(errUser)
+		var all []*asking
+		for range 50 {
+			all = append(all, ask(ctx, l, 1))
+		}
+		before := s.store.runs.Load()
+		time.Sleep(59*time.Second + 999*time.Millisecond)
+		asked := s.store.runs.Load() - before
+		require.LessOrEqual(t, asked, int64(60), "once a second, and only the head asks")
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		for _, a := range all {
+			require.NoError(t, <-a.over)
+		}
+		require.LessOrEqual(t, s.store.runs.Load()-before-asked, int64(2))
+	})
+}
