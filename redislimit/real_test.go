@@ -194,6 +194,25 @@ func TestFaults(t *testing.T) {
 	})
 }
 
+// Takes that were under way when the server paused hold no permits when it goes on, though the TTL
+// is 30 s.
+func TestAPauseOnARealServer(t *testing.T) {
+	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
+		c := s.Client()
+		defer c.Close()
+		l := concurrency(t, redislimit.Shared{Store: store, Key: "key"}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		patiently := concurrency(t, redislimit.Shared{Store: store, Key: "key", Budget: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		require.Equal(t, 2, patiently.Available())
+		l.Available() // it is connected
+		require.NoError(t, c.Do(t.Context(), "CLIENT", "PAUSE", "150", "ALL").Err())
+		for range 2 {
+			require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		}
+		require.Eventually(t, func() bool { return patiently.Available() == 2 }, patient, 10*time.Millisecond)
+		takes(t, patiently, 2).Release()
+	})
+}
+
 // A store that is a cluster follows a slot that moves.
 func TestClusterMovesASlot(t *testing.T) {
 	for _, program := range realserver.Programs(t) {
