@@ -198,16 +198,15 @@ func TestFaults(t *testing.T) {
 // is 30 s.
 func TestAPauseOnARealServer(t *testing.T) {
 	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
-		c := s.Client()
-		defer c.Close()
 		l := concurrency(t, redislimit.Shared{Store: store, Key: "key"}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
 		patiently := concurrency(t, redislimit.Shared{Store: store, Key: "key", Budget: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
 		require.Equal(t, 2, patiently.Available())
 		l.Available() // it is connected
-		require.NoError(t, c.Do(t.Context(), "CLIENT", "PAUSE", "150", "ALL").Err())
+		s.Signal(syscall.SIGSTOP)
 		for range 2 {
 			require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
 		}
+		s.Signal(syscall.SIGCONT)
 		require.Eventually(t, func() bool { return patiently.Available() == 2 }, patient, 10*time.Millisecond)
 		takes(t, patiently, 2).Release()
 	})
