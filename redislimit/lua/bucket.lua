@@ -19,6 +19,8 @@
 -- Returns  0, the instant, 0; then for each operation: done, lack, microseconds since tick, version.
 --            done: how many takes were granted; how many permits were given back, were missing because of the grant that is
 --            charged, or were prefetched
+--
+-- It is one piece, as Redis makes a function anew in each call, and that costs as much as what most of them would do.
 local limit, step, span = arg(), arg(), arg()
 local base, lack, tick, version, since, low = limit, 0, now, now, 0, 0
 local full, dirty, keep = now, false, 0 -- full: since when it is, if it is
@@ -32,10 +34,10 @@ if state then
 	if not b then
 		return conflict(KEYS[1])
 	end
-	base, lack, tick, version = tonumber(b), tonumber(l), tonumber(t), tonumber(v)
+	base, lack, tick, version = b + 0, l + 0, t + 0, v + 0
 	if marks ~= '' then
 		local s, w = string.match(marks, '^ (%d+) (%d+)$')
-		since, low = tonumber(s), tonumber(w)
+		since, low = s + 0, w + 0
 	end
 	if tick > now then -- the clock went back: it counts as having stood still
 		tick, dirty = now, true
@@ -43,10 +45,11 @@ if state then
 	full = tick
 end
 
-local function advance()
-	if lack == 0 or now - tick < span then
-		return
-	end
+local new_limit, new_step, new_span = limit, step, span
+if ARGV[4] + 0 == BIND then
+	limit, step, span = ARGV[5] + 0, ARGV[6] + 0, ARGV[7] + 0
+end
+if lack > 0 and now - tick >= span then -- what has come since
 	local ticks, last = floor((now - tick) / span), ceil(lack / step)
 	if ticks >= last then
 		lack, full = 0, tick + last * span
@@ -59,103 +62,67 @@ local function advance()
 	end
 end
 
-local function take(n, flags)
-	if lack == 0 then
-		base, tick = limit, now
-		if flags % 4 >= WAITED then
-			tick = now - (now - full) % span
-		end
-	end
-	lack, dirty = min(lack + n, most), true
-end
-
--- owed returns how many permits of a grant are certain to be missing still. If no tick came since, that is all of them. Else
--- it is at most what the bucket would lack if nothing had been taken since and, if tokens were given back since, low.
-local function owed(permits, then_tick, then_lack, v)
-	local n = min(permits, lack)
-	if v ~= version and (since == 0 or v < since or v > version) then
-		return 0
-	elseif then_tick == tick then
-		return n
-	end
-	n = min(n, then_lack - floor((now - then_tick) / span) * step)
-	return max(v == version and n or min(n, low), 0)
-end
-
--- give gives n tokens back, of a grant of version v.
-local function give(n, v)
-	lack = lack - n
-	if since == 0 then
-		since, low = version, lack
-	else
-		low = max(min(v == version and low or low - n, lack), 0)
-	end
-	version, dirty = max(version + 1, now), true
-	if lack == 0 then
-		full = now
-	end
-end
-
--- bind puts the new options in force: the bucket keeps its tokens, at most the new limit, and the next come when they would
--- have, or one new period from now.
-local function bind(l, s, p)
-	local old, before = limit, span
-	if l ~= limit or s ~= step or p ~= span then
-		version, since, low = max(version + 1, now), 0, 0 -- what earlier grants are owed was counted otherwise
-	end
-	limit, step, span, dirty = l, s, p, state and true
-	if lack == 0 then
-		base, tick = old, now
-	else
-		tick = min(tick + before, now + span) - span
-	end
-	if base ~= limit then
-		lack = max(lack + limit - base, 0)
-		base, dirty = limit, dirty or lack > 0
-		if lack == 0 then
-			full = now
-		end
-	end
-end
-
-local head = {limit, step, span}
-if tonumber(ARGV[4]) == BIND then
-	limit, step, span = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-end
-advance()
 local out, blocked = {0, now, 0}, false
 while position < #ARGV do
-	local op, done = arg(), 0
+	local op, done, taken, waited = arg(), 0, 0, false
 	if op == TAKE then
 		local n, count, flags = arg(), arg(), arg()
 		if n == 0 or not blocked then
 			done = max(min(floor((limit - lack) / max(n, 1)), count), 0)
 		end
 		blocked = blocked or done < count and flags % 2 == BLOCKS
-		if done * n > 0 then
-			take(done * n, flags)
+		taken, waited = done * n, flags >= WAITED
+	elseif op == GIVE or op == CHARGE then
+		-- How many permits are certain to be missing still because of the grant? If no tick came since, all of them are. Else
+		-- at most what the bucket would lack if nothing had been taken since and, if tokens were given back since, low.
+		taken = op == CHARGE and arg() or 0
+		local permits, then_tick, then_lack, v = arg(), arg(), arg(), arg()
+		if v == version or since > 0 and v >= since and v < version then
+			done = min(permits, lack)
+			if then_tick ~= tick then
+				done = min(done, then_lack - floor((now - then_tick) / span) * step)
+				done = max(v == version and done or min(done, low), 0)
+			end
 		end
-	elseif op == GIVE then
-		local permits, t, l, v = arg(), arg(), arg(), arg()
-		done = owed(permits, t, l, v)
-		if done > 0 then
-			give(done, v)
+		if op == GIVE and done > 0 then
+			lack = lack - done
+			if since == 0 then
+				since, low = version, lack
+			else
+				low = max(min(v == version and low or low - done, lack), 0)
+			end
+			version, full, dirty = max(version + 1, now), now, true
 		end
-	elseif op == CHARGE then
-		local n, had, t, l, v = arg(), arg(), arg(), arg(), arg()
-		done = owed(had, t, l, v)
-		take(n, 0)
 	elseif op == BIND then
+		-- The bucket keeps its tokens, at most the new limit, and the next come when they would have, or one new period from
+		-- now. What earlier grants are owed was counted otherwise.
 		position = position + 3
-		bind(head[1], head[2], head[3])
+		if limit ~= new_limit or step ~= new_step or span ~= new_span then
+			version, since, low = max(version + 1, now), 0, 0
+		end
+		if lack == 0 then
+			base, tick = limit, now
+		else
+			tick = min(tick + span, now + new_span) - new_span
+		end
+		limit, step, span = new_limit, new_step, new_span
+		if base ~= limit then
+			lack = max(lack + limit - base, 0)
+			base, full = limit, lack > 0 and full or now
+		end
+		dirty = dirty or state or lack > 0
 	elseif op == PREFETCH then
 		done = min(arg(), floor(max(limit - lack, 0) / 2))
-		if done > 0 then
-			take(done, 0)
-		end
+		taken = done
 	elseif op == RESET then
 		-- For a while the version is kept, for grants of this very instant.
 		lack, since, low, full, version, keep, dirty = 0, 0, 0, now, max(version + 1, now), 1000, true
+	end
+	if taken > 0 then
+		if lack == 0 then
+			base, tick = limit, waited and now - (now - full) % span or now
+		end
+		lack, dirty = min(lack + taken, most), true
 	end
 	local n = #out
 	out[n + 1], out[n + 2], out[n + 3], out[n + 4] = done, lack, lack > 0 and now - tick or 0, version
