@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -355,7 +356,7 @@ func (e *engine) leaseOf(r *request) core.Lease {
 
 // unrecorded returns the lease of DownAllow, which holds nothing.
 func (e *engine) unrecorded(r *request) core.Lease {
-	return core.Grant(int(r.permits), nil, append(r.terms.metadata, grantKey.With(&grant{e: e}))...)
+	return core.Grant(int(r.permits), nil, append(slices.Clip(r.terms.metadata), grantKey.With(&grant{e: e}))...)
 }
 
 // count counts what Shared.Local decided.

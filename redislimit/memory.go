@@ -34,12 +34,16 @@ func (m *memory) refuses(n int, now time.Time) bool {
 	return m.forecast.known && max(n, 1) >= m.refused.permits && now.Before(m.refused.until)
 }
 
-// ready returns when n permits can be taken; false: that is not known.
+// ready returns when n permits can be taken, or the earliest that is possible; false: nothing is
+// known.
 func (m *memory) ready(n int, now time.Time) (time.Time, bool) {
 	if !m.forecast.known {
 		return time.Time{}, false
 	}
 	due := m.forecast.ready(m.since(now), n)
+	if due == never && m.refuses(n, now) { // it is later than what the store tells
+		return m.refused.until, true
+	}
 	return later(m.at, due), due != never
 }
 

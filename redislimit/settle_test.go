@@ -136,6 +136,26 @@ func TestSettleWhileTheStoreIsUnreachable(t *testing.T) {
 	})
 }
 
+// A lease of DownAllow holds nothing, and so nothing comes back; what its work has cost in addition
+// is charged once the store is back.
+func TestSettleOfWhatHoldsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.Down = redislimit.DownAllow
+		l := bucket(t, o, perSecond)
+		s.store.answer(gone)
+		cheap, dear := takes(t, l, 3), takes(t, l, 1)
+		s.store.answer(nil)
+		cheap = l.Settle(cheap, 1)
+		require.Equal(t, 1, cheap.Permits())
+		require.Equal(t, 5, l.Available())
+		dear = l.Settle(dear, 3)
+		require.Equal(t, 3, l.Available())
+		l.Refund(dear)
+		require.Equal(t, 5, l.Available())
+	})
+}
+
 // What Local granted is settled there.
 func TestSettleInLocal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
