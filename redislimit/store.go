@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"sync"
 )
 
 // Store runs scripts on a Redis or Valkey server. Packages goredis and rueidis make one of
@@ -39,19 +40,21 @@ var ErrStore = errors.New("redislimit: the store is unreachable")
 var ErrLeaseLost = errors.New("redislimit: the lease was lost")
 
 // Script is a script of this package, for a [Store] to run.
-type Script struct{ source, sha1 string }
+type Script struct{ source, sha1 func() string }
 
-func newScript(source string) *Script {
-	source = commonSource + source
-	sum := sha1.Sum([]byte(source)) //nolint:gosec // see above
-	return &Script{source, hex.EncodeToString(sum[:])}
+func newScript(own *string) *Script {
+	source := sync.OnceValue(func() string { return commonSource + *own })
+	return &Script{source, sync.OnceValue(func() string {
+		sum := sha1.Sum([]byte(source())) //nolint:gosec // see above
+		return hex.EncodeToString(sum[:])
+	})}
 }
 
 // Source returns the script's text, for EVAL.
-func (s *Script) Source() string { return s.source }
+func (s *Script) Source() string { return s.source() }
 
 // SHA1 returns the name that the server knows the script by, in hexadecimal, for EVALSHA.
-func (s *Script) SHA1() string { return s.sha1 }
+func (s *Script) SHA1() string { return s.sha1() }
 
 var (
 	//go:embed lua/common.lua
@@ -63,7 +66,7 @@ var (
 	//go:embed lua/leases.lua
 	leasesSource string
 
-	bucketScript = newScript(bucketSource)
-	windowScript = newScript(windowSource)
-	leasesScript = newScript(leasesSource)
+	bucketScript = newScript(&bucketSource)
+	windowScript = newScript(&windowSource)
+	leasesScript = newScript(&leasesSource)
 )
