@@ -119,6 +119,14 @@ func NotEmpty(flags *pflag.FlagSet, names ...string) error {
 // IsTerminal reports whether a person sees what is written to f.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
+// Open opens a file, or standard input if the name is -.
+func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	return os.Open(name)
+}
+
 // Screen returns what progress is drawn on: the terminal f, or if that does not tell how wide it is, what writes to it
 // and is taken for 80 columns.
 func Screen(f *os.File) io.Writer {

@@ -1,47 +1,78 @@
 package run
 
 import (
+	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// bar shows how many jobs have ended. The zero one shows nothing.
+// bar shows how many jobs have ended, how many do so in a second, and, if the number of all jobs is known, the time
+// left. A nil bar shows nothing.
 type bar struct {
-	progress *mpb.Progress
-	bar      *mpb.Bar
+	line  *cli.StatusLine
+	begun time.Time
+	all   int // 0: unknown
+	ended atomic.Int64
+	over  chan struct{}
+	drawn chan struct{} // closed when nothing more is drawn
 }
 
-// newBar draws a bar of total jobs, or counts them if that is not known, below what is written to it.
-func newBar(total int) bar {
-	if !cli.IsTerminal(os.Stderr) {
-		return bar{}
+const barInterval = 200 * time.Millisecond
+
+// newBar draws a bar on standard error until close; it returns nil if that is no terminal.
+func newBar(all int) *bar {
+	line := cli.NewStatusLine(os.Stderr)
+	if line == nil {
+		return nil
 	}
-	b := bar{progress: mpb.New(mpb.WithOutput(cli.Screen(os.Stderr)), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithAutoRefresh())}
-	filler := mpb.BarFillerBuilder(mpb.BarStyle())
-	if total == 0 {
-		filler = mpb.NopStyle()
-	}
-	b.bar = b.progress.New(int64(total), filler,
-		mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.CurrentNoUnit("%d jobs ")),
-		mpb.AppendDecorators(decor.Elapsed(decor.ET_STYLE_GO)))
+	b := &bar{line: line, begun: time.Now(), all: all, over: make(chan struct{}), drawn: make(chan struct{})}
+	go b.draw()
 	return b
 }
 
-func (b bar) add() {
-	if b.bar != nil {
-		b.bar.Increment()
+func (b *bar) draw() {
+	defer close(b.drawn)
+	defer b.line.Clear()
+	ticker := time.NewTicker(barInterval)
+	defer ticker.Stop()
+	for {
+		b.line.Show(b.text(b.line.Width(), time.Since(b.begun)))
+		select {
+		case <-ticker.C:
+		case <-b.over:
+			return
+		}
 	}
 }
 
-func (b bar) close() {
-	if b.bar != nil {
-		b.bar.Abort(true)
-		b.progress.Wait()
+// text is the bar after some time: "12/40 jobs [===>-----] 30% 4.0/s 7s left".
+func (b *bar) text(width int, elapsed time.Duration) string {
+	ended := int(b.ended.Load())
+	rate := float64(ended) / max(elapsed.Seconds(), 1e-3)
+	if b.all == 0 {
+		return fmt.Sprintf("%d jobs %.1f/s %v", ended, rate, elapsed.Truncate(time.Second))
+	}
+	share := float64(ended) / float64(b.all)
+	before, after := fmt.Sprintf("%d/%d jobs ", ended, b.all), fmt.Sprintf(" %.0f%% %.1f/s", 100*share, rate)
+	if ended > 0 {
+		left := time.Duration(float64(b.all-ended) / rate * float64(time.Second))
+		after += fmt.Sprintf(" %v left", left.Round(time.Second))
+	}
+	return before + cli.Bar(width-len(before)-len(after), share) + after
+}
+
+func (b *bar) add() {
+	if b != nil {
+		b.ended.Add(1)
+	}
+}
+
+func (b *bar) close() {
+	if b != nil {
+		close(b.over)
+		<-b.drawn
 	}
 }

@@ -71,6 +71,13 @@ func (c *capture) close() {
 	*c = capture{}
 }
 
+// reset empties it, and keeps its memory for what comes next.
+func (c *capture) reset() {
+	memory := c.memory[:0]
+	c.close()
+	c.memory = memory
+}
+
 // memoryReader reads a slice of bytes, in one Write if it can.
 type memoryReader struct{ left []byte }
 

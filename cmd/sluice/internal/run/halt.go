@@ -8,14 +8,18 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// halt says when failures end it all.
+// halt says when jobs that have ended end everything. The zero halt never does.
 type halt struct {
-	now     bool    // end what runs, too
-	fail    int     // as many failures; 0: never
-	percent float64 // of all jobs; 0: see fail
+	now     bool    // end running jobs, too
+	counted string  // fail, success or done
+	jobs    int     // that many; 0: percent
+	percent float64 // of all jobs; 0: jobs
 }
 
-var haltText = regexp.MustCompile(`^(now|soon),fail=([0-9]+)(%?)$`)
+// tally is how many jobs have ended.
+type tally struct{ failed, finished, all int }
+
+var haltText = regexp.MustCompile(`^(now|soon),(fail|success|done)=([0-9]+)(%?)$`)
 
 func parseHalt(text string) (halt, error) {
 	if text == "" || text == "never" {
@@ -23,33 +27,46 @@ func parseHalt(text string) (halt, error) {
 	}
 	m := haltText.FindStringSubmatch(text)
 	if m == nil {
-		return halt{}, cli.Usage("--halt %q, want now,fail=N, soon,fail=N or either with N%%", text)
+		return halt{}, cli.Usage("--halt %q, want now or soon, a comma, and fail=N, success=N, done=N or one of them with N%%", text)
 	}
-	n, err := strconv.Atoi(m[2])
-	if err != nil || n < 1 || m[3] != "" && n > 100 {
+	n, err := strconv.Atoi(m[3])
+	if err != nil || n < 1 || m[4] != "" && n > 100 {
 		return halt{}, cli.Usage("--halt %q: want N from 1, or from 1%% to 100%%", text)
 	}
-	h := halt{now: m[1] == "now"}
-	if m[3] != "" {
+	h := halt{now: m[1] == "now", counted: m[2]}
+	if m[4] != "" {
 		h.percent = float64(n)
 	} else {
-		h.fail = n
+		h.jobs = n
 	}
 	return h, nil
 }
 
-// reached reports whether that many failures of all jobs are enough; last is how the last of them ended. The status is
-// then the program's, as parallel has it: that of the job if one is enough, the number of failures, or their percentage.
-func (h halt) reached(failed, jobs int, last result) (status int, reached bool) {
-	enough := float64(h.fail)
+// reached reports whether enough jobs have ended, the last of them with a result. The status is then the program's, as
+// GNU parallel has it: that of the job if one is enough, or else the number of failures, or their percentage.
+func (h halt) reached(t tally, last result) (status int, reached bool) {
+	n := t.finished
+	switch h.counted {
+	case "fail":
+		n = t.failed
+		reached = last.failed()
+	case "success":
+		n -= t.failed
+		reached = !last.failed()
+	case "done":
+		reached = true
+	}
+	enough := float64(h.jobs)
 	if h.percent > 0 {
-		enough = h.percent * float64(jobs) / 100
+		enough = h.percent * float64(t.all) / 100
 	}
 	switch {
-	case enough == 0 || float64(failed) < enough:
+	case !reached || float64(n) < enough:
 		return 0, false
-	case enough != 1:
-		return h.status(failed, jobs), true
+	case h.counted == "success":
+		return 0, true
+	case h.counted == "done" || enough != 1:
+		return h.status(t), true
 	case last.signal != 0:
 		return 128 + last.signal, true
 	case last.status < 0:
@@ -58,12 +75,12 @@ func (h halt) reached(failed, jobs int, last result) (status int, reached bool) 
 	return last.status, true
 }
 
-// status is that of so many failures: their number, or their percentage if that is what was asked about.
-func (h halt) status(failed, jobs int) int {
-	if h.percent > 0 && jobs > 0 {
-		return int(math.Ceil(float64(failed) * 100 / float64(jobs)))
+// status is the number of failures, or their percentage if --halt asks for one.
+func (h halt) status(t tally) int {
+	if h.percent > 0 && h.counted == "fail" && t.all > 0 {
+		return int(math.Ceil(float64(t.failed) * 100 / float64(t.all)))
 	}
-	return min(failed, mostStatus)
+	return min(t.failed, mostStatus)
 }
 
 // mostStatus stands for more failures than a status can count.

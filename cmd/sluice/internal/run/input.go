@@ -1,9 +1,7 @@
 package run
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -16,8 +14,9 @@ import (
 
 // row is the input of one job.
 type row struct {
-	whole  []string // what {} stands for
-	values []string // what {1}, {2} … stand for
+	whole   []string // what {} stands for: the line, or the arguments
+	values  []string // what {1}, {2} and so on stand for
+	grouped bool     // whole are the lines of several rows; see --max-args
 }
 
 // rows yields the input of the jobs, one by one. An error ends it.
@@ -25,18 +24,29 @@ type rows = iter.Seq2[row, error]
 
 // inputs are where the rows come from.
 type inputs struct {
-	lists   []list // they combine; at least one
-	end     byte
-	perJob  int            // arguments a job; 0: one, which is not given to it
-	columns *regexp.Regexp // nil: a line is one value
+	lists   []list // at least one; they combine
+	end     byte   // of a line
+	header  bool   // the first line or argument of each list is a name
+	perJob  int    // rows in a job; 0: one, which the job does not see
+	columns *regexp.Regexp
 }
 
 // list is the arguments after one ::: or :::+, or the lines of a file after :::: or ::::+.
 type list struct {
 	args   []string
 	file   string // "": args; -: standard input
-	linked bool   // :::+ or ::::+: goes with the one before, argument by argument
+	linked linked
+	size   int // len(args), once they are known
 }
+
+// linked says how a list goes with the one before.
+type linked uint8
+
+const (
+	combined linked = iota // each argument with all of the lists before
+	paired                 // argument by argument, up to the end of the shorter one: :::+, ::::+
+	cycled                 // argument by argument, the shorter one beginning anew: --link
+)
 
 // splitLists separates the command from the lists behind it, which come after those before.
 func splitLists(args []string, before []list) (command []string, lists []list, err error) {
@@ -47,8 +57,12 @@ func splitLists(args []string, before []list) (command []string, lists []list, e
 	}
 	command, args = args[:first], args[first:]
 	for len(args) > 0 {
-		sign, linked := strings.CutSuffix(args[0], "+")
-		if linked && len(lists) == 0 {
+		sign, plus := strings.CutSuffix(args[0], "+")
+		goes := combined
+		if plus {
+			goes = paired
+		}
+		if plus && len(lists) == 0 {
 			return nil, nil, cli.Usage("%s stands behind nothing", args[0])
 		}
 		next := args[1:]
@@ -57,12 +71,12 @@ func splitLists(args []string, before []list) (command []string, lists []list, e
 		}
 		switch {
 		case sign == ":::":
-			lists = append(lists, list{args: next, linked: linked})
+			lists = append(lists, list{args: next, linked: goes})
 		case len(next) == 0 || slices.Contains(next, ""):
 			return nil, nil, cli.Usage("%s names no file", args[0])
 		default:
 			for _, file := range next {
-				lists = append(lists, list{file: file, linked: linked})
+				lists = append(lists, list{file: file, linked: goes})
 			}
 		}
 		args = args[1+len(next):]
@@ -74,109 +88,144 @@ func separates(arg string) bool {
 	return arg == ":::" || arg == ":::+" || arg == "::::" || arg == "::::+"
 }
 
-func (in inputs) rows(stdin io.Reader) (rows, error) {
+// usesTerminal reports whether a person is to type the input.
+func (in inputs) usesTerminal() bool {
+	return slices.ContainsFunc(in.lists, func(l list) bool { return l.file == "-" }) && cli.IsTerminal(os.Stdin)
+}
+
+// rows opens the input. names are those of the columns, if there is a header.
+func (in inputs) rows(stdin io.Reader) (rs rows, names []string, err error) {
 	if len(in.lists) > 1 || in.lists[0].file == "" {
-		lists := slices.Clone(in.lists)
-		for i, l := range lists {
-			if l.file == "" {
-				continue
-			}
-			var err error
-			if lists[i].args, err = in.readAll(l.file, stdin); err != nil {
-				return nil, err
-			}
-		}
-		return in.perRow(combine(lists)), nil
+		rs, names, err = in.combined(stdin)
+	} else {
+		rs, names, err = in.streamed(stdin)
 	}
-	f, err := open(in.lists[0].file, stdin)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return in.perRow(func(yield func(row, error) bool) {
+	if in.columns != nil {
+		rs = in.split(rs)
+	}
+	switch {
+	case in.perJob > 1:
+		rs = in.group(rs)
+	case in.perJob == 0:
+		rs = withoutArguments(rs)
+	}
+	return rs, names, nil
+}
+
+// streamed reads the only file while the jobs run.
+func (in inputs) streamed(stdin io.Reader) (rows, []string, error) {
+	f, err := cli.Open(in.lists[0].file, stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	lines := newLines(f, in.end)
+	var names []string
+	if in.header {
+		name, err := lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+		case err != nil:
+			return nil, nil, errors.Join(err, f.Close())
+		case in.columns != nil:
+			names = in.splitLine(name)
+		default:
+			names = []string{name}
+		}
+	}
+	return func(yield func(row, error) bool) {
 		defer func() { _ = f.Close() }()
-		for line, err := range lines(f, in.end) {
-			if !yield(row{[]string{line}, []string{line}}, err) {
+		for {
+			line, err := lines.next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(row{whole: []string{line}, values: []string{line}}, err) || err != nil {
 				return
 			}
 		}
-	}), nil
+	}, names, nil
 }
 
-func open(name string, stdin io.Reader) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(stdin), nil
+// combined reads all lists, and then combines them.
+func (in inputs) combined(stdin io.Reader) (rows, []string, error) {
+	lists := slices.Clone(in.lists)
+	var names []string
+	for i := range lists {
+		l := &lists[i]
+		if l.file != "" {
+			var err error
+			if l.args, err = in.readAll(l.file, stdin); err != nil {
+				return nil, nil, err
+			}
+		}
+		if in.header {
+			name := ""
+			if len(l.args) > 0 {
+				name, l.args = l.args[0], l.args[1:]
+			}
+			names = append(names, name)
+		}
+		if len(l.args) == 0 && len(lists) > 1 {
+			l.args = []string{""} // as parallel does: the other lists go on without it
+		}
+		l.size = len(l.args)
 	}
-	return os.Open(name)
+	return combine(lists), names, nil
 }
 
 func (in inputs) readAll(name string, stdin io.Reader) (args []string, err error) {
-	f, err := open(name, stdin)
+	f, err := cli.Open(name, stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	for line, err := range lines(f, in.end) {
+	lines := newLines(f, in.end)
+	for {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return args, nil
+		}
 		if err != nil {
 			return nil, err
 		}
 		args = append(args, line)
 	}
-	return args, nil
 }
 
-// lines yields what stands between the ends of lines, however long.
-func lines(r io.Reader, end byte) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		b := bufio.NewReaderSize(r, 64<<10)
-		for {
-			line, err := b.ReadString(end)
-			if n := len(line); n > 0 && line[n-1] == end {
-				line = line[:n-1]
-			} else if n == 0 && errors.Is(err, io.EOF) {
-				return
-			}
-			if err != nil && !errors.Is(err, io.EOF) {
-				yield("", fmt.Errorf("reading the input: %w", err))
-				return
-			}
-			if !yield(line, nil) || err != nil {
-				return
-			}
-		}
+// combine yields each combination of the lists' arguments, the last list turning fastest. Linked lists turn together.
+func combine(lists []list) rows {
+	groups := linkedGroups(lists)
+	return func(yield func(row, error) bool) {
+		combineFrom(groups, nil, func(values []string) bool {
+			v := slices.Clone(values)
+			return yield(row{whole: v, values: v}, nil)
+		})
 	}
 }
 
-// combine yields each combination of the lists' arguments, the last list turning fastest. Lists that are linked turn
-// together, as far as the shortest goes.
-func combine(lists []list) rows {
-	var groups [][]list
+// linkedGroups puts lists that are linked together.
+func linkedGroups(lists []list) (groups [][]list) {
 	for _, l := range lists {
-		if l.linked {
+		if l.linked != combined && len(groups) > 0 {
 			groups[len(groups)-1] = append(groups[len(groups)-1], l)
 		} else {
 			groups = append(groups, []list{l})
 		}
 	}
-	return func(yield func(row, error) bool) {
-		combineFrom(groups, nil, func(values []string) bool {
-			v := append([]string(nil), values...)
-			return yield(row{v, v}, nil)
-		})
-	}
+	return groups
 }
 
 func combineFrom(groups [][]list, chosen []string, yield func([]string) bool) bool {
 	if len(groups) == 0 {
 		return yield(chosen)
 	}
-	length := len(groups[0][0].args)
-	for _, l := range groups[0] {
-		length = min(length, len(l.args))
-	}
-	for i := range length {
+	for i := range turns(groups[0]) {
 		next := slices.Clip(chosen)
 		for _, l := range groups[0] {
-			next = append(next, l.args[i])
+			next = append(next, l.args[i%len(l.args)])
 		}
 		if !combineFrom(groups[1:], next, yield) {
 			return false
@@ -185,18 +234,52 @@ func combineFrom(groups [][]list, chosen []string, yield func([]string) bool) bo
 	return true
 }
 
-// perRow makes the rows of jobs out of those of the input: in columns, and several in one.
-func (in inputs) perRow(rs rows) rows {
-	if in.columns != nil {
-		rs = in.split(rs)
+// turns returns how often lists that are linked turn together.
+func turns(group []list) int {
+	n := group[0].size
+	for _, l := range group[1:] {
+		if l.linked == cycled {
+			n = max(n, l.size)
+		} else {
+			n = min(n, l.size)
+		}
 	}
-	switch {
-	case in.perJob > 1:
-		return in.group(rs)
-	case in.perJob == 0:
-		return withoutArguments(rs)
+	return n
+}
+
+// total returns how many jobs there are; 0 means that this is not known before the input is read.
+func (in inputs) total() (int, error) {
+	if slices.ContainsFunc(in.lists, func(l list) bool { return l.file != "" && !isRegular(l.file) }) {
+		return 0, nil
 	}
-	return rs
+	lists := slices.Clone(in.lists)
+	for i := range lists {
+		l := &lists[i]
+		l.size = len(l.args)
+		if l.file != "" {
+			var err error
+			if l.size, err = countLines(l.file, in.end); err != nil {
+				return 0, err
+			}
+		}
+		if in.header {
+			l.size = max(l.size-1, 0)
+		}
+		if len(lists) > 1 {
+			l.size = max(l.size, 1)
+		}
+	}
+	jobs := 1
+	for _, group := range linkedGroups(lists) {
+		jobs *= turns(group)
+	}
+	perJob := max(in.perJob, 1)
+	return (jobs + perJob - 1) / perJob, nil
+}
+
+func isRegular(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && name != "-" && info.Mode().IsRegular()
 }
 
 // withoutArguments yields an empty row for each.
@@ -210,25 +293,33 @@ func withoutArguments(rs rows) rows {
 	}
 }
 
-// split splits what {1}, {2} … stand for into columns.
+// split splits what {1}, {2} and so on stand for into columns, without the spaces around them.
 func (in inputs) split(rs rows) rows {
 	return func(yield func(row, error) bool) {
 		for r, err := range rs {
 			values := make([]string, 0, len(r.values))
 			for _, v := range r.values {
-				values = append(values, in.columns.Split(v, -1)...)
+				values = append(values, in.splitLine(v)...)
 			}
-			if !yield(row{r.whole, values}, err) {
+			if !yield(row{whole: r.whole, values: values}, err) {
 				return
 			}
 		}
 	}
 }
 
+func (in inputs) splitLine(line string) []string {
+	columns := in.columns.Split(line, -1)
+	for i, c := range columns {
+		columns[i] = strings.TrimSpace(c)
+	}
+	return columns
+}
+
 // group makes one row of several: their columns follow each other.
 func (in inputs) group(rs rows) rows {
 	return func(yield func(row, error) bool) {
-		var all row
+		all := row{grouped: true}
 		n := 0
 		for r, err := range rs {
 			if err != nil {
@@ -242,7 +333,7 @@ func (in inputs) group(rs rows) rows {
 				if !yield(all, nil) {
 					return
 				}
-				all, n = row{}, 0
+				all, n = row{grouped: true}, 0
 			}
 		}
 		if n > 0 {

@@ -9,139 +9,124 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
-	"github.com/sluice-go/sluice/core"
 )
 
 // job is one row of the input and what became of it.
 type job struct {
-	seq      int
-	row      row
-	key      string
-	keyLease core.Lease    // of the limit per key
-	started  chan struct{} // closed when it has, or is not to; nil without a limit per key
-	slot     int
+	seq  int
+	row  row
+	key  string
+	held admitted
 
 	command        []string
-	stdout, stderr capture
-	lines          [2]liner // where lines go as they come; nil: they don't
-	turn           *turn    // nil: the order does not matter to them
+	stdout, stderr *stream
 	result         result
 }
 
-// tag is what stands in front of each line of the job's output.
+func (r *runner) newJob(seq int, in row) *job {
+	j := &job{seq: seq, row: in}
+	if r.o.limited() {
+		j.key = expandWord(r.o.key, in, seq, 0)
+	}
+	return j
+}
+
+// tag returns what stands in front of each line of the job's output.
 func (r *runner) tag(j *job) string {
-	if !r.o.tag {
-		return ""
+	switch {
+	case r.o.tagWord != nil:
+		return expandWord(r.o.tagWord, j.row, j.seq, j.held.slot) + "\t"
+	case r.o.tag:
+		return strings.Join(j.row.values, " ") + "\t"
 	}
-	return strings.Join(j.row.values, " ") + "\t"
+	return ""
 }
 
-// passLines lets a job's lines out as they come, in their turn if the order matters.
-func (r *runner) passLines(j *job) {
-	out, errs := &byLine{o: &r.output, w: r.output.out, tag: r.tag(j)}, &byLine{o: &r.output, w: r.output.err, tag: r.tag(j)}
-	j.lines = [2]liner{out, errs}
-	if r.order != nil {
-		j.turn = newTurn(out, errs)
-		j.lines = [2]liner{&j.turn.streams[0], &j.turn.streams[1]}
-		r.order.begins(j.seq, j.turn.begin)
-	}
-}
-
-// run runs a job, again while it fails and may be tried again, and lets go of its leases.
-func (r *runner) run(j *job, lease core.Lease) {
-	defer func() {
-		r.admission.slots.give(j.slot)
-		lease.Release()
-		j.keyLease.Release()
-	}()
-	if r.o.lineBuffer {
-		r.passLines(j)
-	}
+// run runs a job, again while it fails and has tries left, and then gives back what it holds.
+func (r *runner) run(j *job, held admitted) {
+	j.held = held
+	defer func() { r.admission.release(j.held) }()
 	for try := 1; ; try++ {
+		r.openStreams(j)
 		r.try(j)
-		if !j.result.failed() || try >= r.o.tries || r.stopping.Err() != nil {
+		if !j.result.failed() || try >= r.o.tries || !r.again(j) {
 			break
 		}
-		next, ok := r.again(j, lease)
-		if !ok {
-			break // the last try was this one
-		}
-		lease = next
-		j.stdout.close()
-		j.stderr.close()
 	}
 	r.ended(j)
 }
 
-// again waits for the next try's delay and start, by its key's limit too: a slot that only waits is somebody else's.
-func (r *runner) again(j *job, lease core.Lease) (core.Lease, bool) {
-	r.admission.slots.give(j.slot)
-	lease.Release()
-	j.keyLease.Release()
-	defer func() { j.slot = r.admission.slots.take() }()
-	if r.o.delay > 0 {
-		t := time.NewTimer(r.o.delay)
+// openStreams makes the streams of a try. Lines that pass as they come go to the same streams in all tries.
+func (r *runner) openStreams(j *job) {
+	if j.stdout != nil {
+		if r.o.lineBuffer {
+			return
+		}
+		j.stdout.drop()
+		j.stderr.drop()
+	}
+	tag := r.tag(j)
+	j.stdout = &stream{output: &r.output, w: r.output.out, tag: tag}
+	j.stderr = &stream{output: &r.output, w: r.output.err, tag: tag}
+	switch {
+	case !r.o.lineBuffer:
+		return
+	case r.order == nil:
+		j.pass()
+	default:
+		r.order.begins(j.seq, j.pass)
+	}
+	if r.o.results != "" {
+		j.stdout.all, j.stderr.all = new(capture), new(capture)
+	}
+}
+
+// pass passes the job's lines on as they come.
+func (j *job) pass() {
+	j.stdout.pass()
+	j.stderr.pass()
+}
+
+// again waits until the next try may start; false: no more jobs are to start. Meanwhile the job holds nothing.
+func (r *runner) again(j *job) bool {
+	r.admission.release(j.held)
+	j.held = admitted{}
+	if r.o.retryDelay > 0 {
+		t := time.NewTimer(r.o.retryDelay)
 		defer t.Stop()
 		select {
 		case <-t.C:
 		case <-r.stopping.Done():
-			return core.Lease{}, false
 		}
 	}
-	if r.lanes != nil {
-		var err error
-		if j.keyLease, err = r.lanes.keyed.Acquire(r.stopping, j.key, 1); err != nil {
-			return core.Lease{}, false
-		}
-	}
-	next, err := r.admission.wait(r.stopping)
-	return next, err == nil
+	held, err := r.admission.admit(r.stopping, j.key)
+	j.held = held
+	return err == nil
 }
 
 // try runs the job's program once.
 func (r *runner) try(j *job) {
-	j.command = r.template.expand(j.row, j.seq, j.slot)
-	j.result = result{begun: time.Now()}
-	defer func() { j.result.took = time.Since(j.result.begun) }()
+	j.command = r.template.expand(j.row, j.seq, j.held.slot)
+	before := j.stdout.written()
+	begun := time.Now()
+	status, signal := r.execute(j)
+	j.result = result{begun: begun, took: time.Since(begun), received: j.stdout.written() - before, status: status, signal: signal}
 	if r.o.lineBuffer {
-		out := &tee{lines: j.lines[0], kept: &j.stdout, keep: r.o.results != ""}
-		errs := &tee{lines: j.lines[1], kept: &j.stderr, keep: r.o.results != ""}
-		j.result.status, j.result.signal = r.execute(j, out, errs)
-		out.lines.flush()
-		errs.lines.flush()
-		j.result.received = out.size
-		return
+		j.stdout.endLine()
+		j.stderr.endLine()
 	}
-	j.result.status, j.result.signal = r.execute(j, &j.stdout, &j.stderr)
-	j.result.received = j.stdout.size
-}
-
-// tee passes a running job's output on, and keeps it if --results wants it.
-type tee struct {
-	lines liner
-	kept  *capture
-	keep  bool
-	size  int64
-}
-
-func (t *tee) Write(b []byte) (int, error) {
-	t.size += int64(len(b))
-	if t.keep {
-		_, _ = t.kept.Write(b)
-	}
-	return t.lines.Write(b)
 }
 
 const notFound, notAllowed = 127, 126 // as shells have it
 
-func (r *runner) execute(j *job, stdout, stderr writer) (status, signal int) {
+func (r *runner) execute(j *job) (status, signal int) {
 	path, err := r.programs.find(j.command[0])
 	var p *process
 	if err == nil {
-		p, err = r.start(path, j.command, stdout, stderr)
+		p, err = r.start(path, j)
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "sluice run: %s: %s\n", j.command[0], explain(err))
+		_, _ = fmt.Fprintf(j.stderr, "sluice run: %s: %s\n", j.command[0], explain(err))
 		if errors.Is(err, fs.ErrPermission) {
 			return notAllowed, 0
 		}
@@ -154,6 +139,7 @@ func (r *runner) execute(j *job, stdout, stderr writer) (status, signal int) {
 	late := make(chan struct{})
 	if r.o.timeout > 0 {
 		t := time.AfterFunc(r.o.timeout, func() {
+			r.say(fmt.Sprintf("job %d takes longer than %v, and is ended: %s", j.seq, r.o.timeout, quote(j.command)))
 			r.ends.Go(p.end)
 			close(late)
 		})
@@ -165,7 +151,7 @@ func (r *runner) execute(j *job, stdout, stderr writer) (status, signal int) {
 	}
 	state, err := p.wait()
 	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "sluice run: %v\n", err)
+		_, _ = fmt.Fprintf(j.stderr, "sluice run: %v\n", err)
 		return notFound, 0
 	}
 	status, signal = group.Ending(state)
@@ -177,11 +163,11 @@ func (r *runner) execute(j *job, stdout, stderr writer) (status, signal int) {
 	}
 }
 
-// start starts a program. Where the machine has no room for one more, it waits until one of those that run ends, and
-// so do all that come after it.
-func (r *runner) start(path string, command []string, stdout, stderr writer) (*process, error) {
+// start starts a job's program. If the machine has no room for one more, start waits until another job ends, and so do
+// all later starts.
+func (r *runner) start(path string, j *job) (*process, error) {
 	r.starting.RLock()
-	p, err := start(path, command, r.null, stdout, stderr)
+	p, err := start(path, j, r.null, &r.late)
 	r.starting.RUnlock()
 	if !noRoom(err) {
 		return p, err
@@ -189,14 +175,12 @@ func (r *runner) start(path string, command []string, stdout, stderr writer) (*p
 	r.starting.Lock()
 	defer r.starting.Unlock()
 	for {
-		p, err = start(path, command, r.null, stdout, stderr)
+		p, err = start(path, j, r.null, &r.late)
 		if !noRoom(err) || !r.running.waitForEnd(r.stopping) {
 			return p, err
 		}
 	}
 }
-
-type writer = interface{ Write(b []byte) (int, error) }
 
 func explain(err error) string {
 	if notFound, ok := errors.AsType[*exec.Error](err); ok {
@@ -211,30 +195,34 @@ func explain(err error) string {
 	return err.Error()
 }
 
-// ended shows and counts a job that has ended.
+// ended shows, logs and counts a job that has ended. The joblog comes last: what it calls done has been printed and
+// kept.
 func (r *runner) ended(j *job) {
-	if r.log != nil {
-		r.fault(r.log.add(j.seq, j.result, quote(j.command)))
-	}
-	if r.o.results != "" {
-		r.fault(results{r.o.results}.keep(j, &j.stdout, &j.stderr))
+	lost := r.results.keep(j)
+	if lost != nil {
+		j.result.lost = true
+		r.fault(lost)
 	}
 	r.count(j)
-	show := func() { r.output.show(r.tag(j), &j.stdout, &j.stderr) }
-	held := j.stdout.held() + j.stderr.held()
-	switch {
-	case j.turn != nil:
-		show, held = j.turn.begin, j.turn.held()
-	case r.o.lineBuffer:
-		show = func() {}
+	finish := func() {
+		if r.show(j) && lost == nil {
+			r.fault(r.log.add(j.seq, j.result, quote(j.command)))
+		}
 	}
-	if r.o.lineBuffer {
-		j.stdout.close() // it is in --results
-		j.stderr.close()
+	if r.order == nil {
+		finish()
+		return
 	}
-	if r.order != nil {
-		r.order.done(j.seq, held, show)
-	} else {
-		show()
+	r.order.done(j.seq, j.stdout.held()+j.stderr.held(), finish)
+}
+
+// show prints what the job has printed, and reports whether all of it is out.
+func (r *runner) show(j *job) bool {
+	if !r.o.lineBuffer {
+		return r.output.show(j.stdout, j.stderr)
 	}
+	j.pass()
+	j.stdout.close()
+	j.stderr.close()
+	return r.output.intact()
 }

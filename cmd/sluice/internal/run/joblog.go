@@ -2,6 +2,7 @@ package run
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -19,9 +20,10 @@ type result struct {
 	received int64 // bytes of standard output
 	status   int   // -1: it took longer than it may
 	signal   int
+	lost     bool // its output could not be kept
 }
 
-func (r result) failed() bool { return r.status != 0 || r.signal != 0 }
+func (r result) failed() bool { return r.status != 0 || r.signal != 0 || r.lost }
 
 // joblog writes a line for each job, in the columns of GNU parallel.
 type joblog struct {
@@ -31,27 +33,64 @@ type joblog struct {
 
 const joblogHeader = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand"
 
-// openJoblog begins a joblog, or goes on with the one that is there.
-func openJoblog(name string, goOn bool) (*joblog, error) {
-	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
-	if !goOn {
+// openJoblog begins a joblog, or appends to the one that exists. There, it removes a line that was cut off, so that the
+// next one does not continue it.
+func openJoblog(name string, appends bool) (_ *joblog, err error) {
+	flags := os.O_CREATE | os.O_RDWR | os.O_APPEND
+	if !appends {
 		flags |= os.O_TRUNC
 	}
 	f, err := os.OpenFile(name, flags, 0o666)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
 	info, err := f.Stat()
-	if err == nil && info.Size() == 0 {
-		_, err = fmt.Fprintln(f, joblogHeader)
-	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
+	}
+	end := int64(0)
+	if info.Mode().IsRegular() {
+		if end, err = endOfLines(f, info.Size()); err == nil {
+			err = f.Truncate(end)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if end == 0 {
+		if _, err := fmt.Fprintln(f, joblogHeader); err != nil {
+			return nil, err
+		}
 	}
 	return &joblog{f: f}, nil
 }
 
+// endOfLines returns where the last whole line of a file of so many bytes ends.
+func endOfLines(f io.ReaderAt, size int64) (int64, error) {
+	var b [4 << 10]byte
+	for size > 0 {
+		piece := b[:min(size, int64(len(b)))]
+		if _, err := f.ReadAt(piece, size-int64(len(piece))); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(piece, '\n'); i >= 0 {
+			return size - int64(len(piece)) + int64(i) + 1, nil
+		}
+		size -= int64(len(piece))
+	}
+	return 0, nil
+}
+
+// add writes the line of a job. A nil joblog writes nothing.
 func (l *joblog) add(seq int, r result, command string) error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := float64(r.begun.UnixMicro()) / 1e6
@@ -60,8 +99,8 @@ func (l *joblog) add(seq int, r result, command string) error {
 	return err
 }
 
-// readJoblog returns which jobs need not run again: all that are in the log, or only those that went well.
-func readJoblog(name string, againFailed bool) (map[int]bool, error) {
+// readJoblog returns which jobs need not run again: all that are in the log, or, if failedAgain, those that did not fail.
+func readJoblog(name string, failedAgain bool) (map[int]bool, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil //nolint:nilnil // nothing is done yet
@@ -75,7 +114,7 @@ func readJoblog(name string, againFailed bool) (map[int]bool, error) {
 	for n := 1; ; n++ {
 		line, err := r.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return done, nil // what has no end was cut off while it was written
+			return done, nil // a line without an end was cut off while it was written
 		}
 		if err != nil {
 			return nil, err
@@ -89,6 +128,6 @@ func readJoblog(name string, againFailed bool) (map[int]bool, error) {
 			return nil, fmt.Errorf("%s:%d: no line of a joblog", name, n)
 		}
 		went := columns[6] == "0" && columns[7] == "0"
-		done[seq] = went || !againFailed
+		done[seq] = went || !failedAgain
 	}
 }

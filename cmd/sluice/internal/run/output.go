@@ -2,92 +2,92 @@ package run
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
-	"maps"
-	"slices"
 	"sync"
 	"syscall"
 )
 
-// output is where the jobs' output goes: never two at once.
+// output is where the jobs' output goes. It writes for one job at a time.
 type output struct {
 	mu       sync.Mutex
 	out, err io.Writer
-	failed   func(error) // told of the first write that fails
-	broken   bool
+	failed   func(error) // called with the error of the first write that fails
+	broken   bool        // a write has failed; nothing is written any more
 }
 
-// show writes a job's output, each line with the tag.
-func (o *output) show(tag string, stdout, stderr *capture) {
-	if stdout.size == 0 && stderr.size == 0 {
-		return
-	}
-	o.mu.Lock()
+// show writes a job's output, all of it at once, and reports whether the output is not broken. What the streams get
+// later passes in lines.
+func (o *output) show(stdout, stderr *stream) bool {
+	stdout.mu.Lock()
+	defer stdout.mu.Unlock()
+	stderr.mu.Lock()
+	defer stderr.mu.Unlock()
+	o.mu.Lock() // always the last
 	defer o.mu.Unlock()
-	o.copy(o.out, tag, stdout)
-	o.copy(o.err, tag, stderr)
-	stdout.close()
-	stderr.close()
+	for _, s := range []*stream{stdout, stderr} {
+		o.copyLocked(s.w, s.tag, &s.kept)
+		s.kept.close()
+		s.state = passing
+	}
+	return !o.broken
 }
 
-func (o *output) copy(w io.Writer, tag string, c *capture) {
+func (o *output) copyLocked(w io.Writer, tag string, c *capture) {
 	if o.broken || c.size == 0 {
 		return
 	}
 	r, err := c.reader()
 	if err == nil {
-		if tag != "" {
-			w = &tagger{w: w, tag: tag, fresh: true}
-		}
-		_, err = io.Copy(w, r)
+		_, err = io.Copy(tagged(w, tag), r)
 	}
-	o.check(err)
+	o.failLocked(err)
 }
 
-// fail tells of an error, if it is one.
+// write writes whole lines of a job that is running: the beginning of the first one, and the rest.
+func (o *output) write(w io.Writer, tag string, begun *capture, rest []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w = tagged(w, tag)
+	o.copyLocked(w, "", begun)
+	if !o.broken {
+		_, err := w.Write(rest)
+		o.failLocked(err)
+	}
+}
+
+// fail reports an error, unless err is nil.
 func (o *output) fail(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.check(err)
+	o.failLocked(err)
 }
 
-func (o *output) check(err error) {
+func (o *output) failLocked(err error) {
 	if err != nil && !o.broken {
 		o.broken = true
 		o.failed(err)
 	}
 }
 
-// write writes whole lines of a job that is running: what was kept of the first, and the rest.
-func (o *output) write(w io.Writer, tag string, begun *capture, rest []byte) {
+// intact reports whether no write has failed.
+func (o *output) intact() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.broken {
-		return
-	}
-	if tag != "" {
-		w = &tagger{w: w, tag: tag, fresh: true}
-	}
-	if begun.size > 0 {
-		r, err := begun.reader()
-		if err == nil {
-			_, err = io.Copy(w, r)
-		}
-		o.check(err)
-		if err != nil {
-			return
-		}
-	}
-	_, err := w.Write(rest)
-	o.check(err)
+	return !o.broken
 }
 
-// errBroken reports whether nobody reads the output any longer.
+// errBroken reports whether err means that nobody reads the output any longer.
 func errBroken(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
-// tagger writes the tag in front of each line.
+// tagged returns a writer that writes the tag in front of each line.
+func tagged(w io.Writer, tag string) io.Writer {
+	if tag == "" {
+		return w
+	}
+	return &tagger{w: w, tag: tag, fresh: true}
+}
+
 type tagger struct {
 	w     io.Writer
 	tag   string
@@ -112,142 +112,4 @@ func (t *tagger) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
-}
-
-// byLine passes the whole lines of a job on as they come. The last one gets an end if it has none, so that no other
-// job's line continues it.
-type byLine struct {
-	o    *output
-	w    io.Writer
-	tag  string
-	line capture // begun
-}
-
-// liner takes what a job prints, and ends a line that was begun.
-type liner interface {
-	io.Writer
-	flush()
-}
-
-func (l *byLine) Write(b []byte) (int, error) {
-	n := len(b)
-	if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
-		l.pass(b[:end])
-		b = b[end:]
-	}
-	if len(b) > 0 {
-		_, _ = l.line.Write(b) // pass tells of an error
-	}
-	return n, nil
-}
-
-// pass passes on what was begun and what ends it.
-func (l *byLine) pass(b []byte) {
-	l.o.write(l.w, l.tag, &l.line, b)
-	if l.line.file != nil {
-		l.line.close()
-	}
-	l.line.memory, l.line.size = l.line.memory[:0], 0
-}
-
-// flush passes what is left on, as a line.
-func (l *byLine) flush() {
-	if l.line.size > 0 {
-		l.pass([]byte{'\n'})
-	}
-}
-
-// sequence lets finished jobs pass in the order of their numbers.
-type sequence struct {
-	mu      sync.Mutex
-	next    int
-	waiting map[int]finished
-	turns   map[int]func() // of jobs that run: what they do when all before them have been done
-	held    int            // what those that wait take
-	room    *sync.Cond     // signalled when some have passed
-}
-
-// finished is a job that waits for its turn.
-type finished struct {
-	pass func()
-	held int // the bytes that its output takes, a file counting as fileHeld
-}
-
-func newSequence() *sequence {
-	s := &sequence{next: 1, waiting: make(map[int]finished), turns: make(map[int]func())}
-	s.room = sync.NewCond(&s.mu)
-	return s
-}
-
-// How many finished jobs may wait for one before them, and what their output may take, before no more are started.
-const (
-	mostFinished = 10_000
-	mostHeld     = 64 << 20
-	fileHeld     = 256 << 10 // 256 open files in all
-)
-
-// full reports whether no more jobs are to start. It must be called with s.mu held.
-func (s *sequence) full() bool { return len(s.waiting) >= mostFinished || s.held >= mostHeld }
-
-// begins runs f when all before seq have been done, if seq has not been by then.
-func (s *sequence) begins(seq int, f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next == seq {
-		f()
-	} else {
-		s.turns[seq] = f
-	}
-}
-
-// done runs f, and all that waited for it, when all before seq have been done. Until then the job holds so many bytes.
-func (s *sequence) done(seq, held int, f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting[seq] = finished{f, held}
-	delete(s.turns, seq)
-	s.held += held
-	for {
-		j, ok := s.waiting[s.next]
-		if !ok {
-			break
-		}
-		delete(s.waiting, s.next)
-		s.next++
-		j.pass()
-		s.held -= j.held
-		s.room.Broadcast()
-	}
-	if f, ok := s.turns[s.next]; ok {
-		delete(s.turns, s.next)
-		f()
-	}
-}
-
-// wait blocks while too many wait for one that still runs, and ctx is not done.
-func (s *sequence) wait(ctx context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.full() {
-		return
-	}
-	stop := context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.room.Broadcast()
-	})
-	defer stop()
-	for s.full() && ctx.Err() == nil {
-		s.room.Wait()
-	}
-}
-
-// flush lets all pass that wait for one that never ran.
-func (s *sequence) flush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, seq := range slices.Sorted(maps.Keys(s.waiting)) {
-		s.waiting[seq].pass()
-		delete(s.waiting, seq)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -14,42 +15,48 @@ import (
 
 // process is a job's program, in a process group of its own.
 type process struct {
-	p     *os.Process
-	pipes [2]*os.File // that the output comes from
-	w     sync.WaitGroup
+	p       *os.Process
+	pumps   atomic.Int32  // that run
+	drained chan struct{} // closed when nobody holds the other ends of the pipes any longer
 }
 
-// start starts a program that reads nothing and whose output goes to stdout and stderr.
-func start(path string, argv []string, null *os.File, stdout, stderr io.Writer) (_ *process, err error) {
-	p := new(process)
-	var ends [2]*os.File
+// start starts a job's program, which reads nothing and prints to the job's streams. late counts the goroutines that
+// copy its output: they go on for as long as somebody holds it open, as a child that outlives the program may.
+func start(path string, j *job, null *os.File, late *sync.WaitGroup) (_ *process, err error) {
+	p := &process{drained: make(chan struct{})}
+	var from, to [2]*os.File
 	defer func() {
-		for i := range ends {
-			if ends[i] != nil {
-				_ = ends[i].Close()
-			}
-			if err != nil && p.pipes[i] != nil {
-				_ = p.pipes[i].Close()
-			}
+		closeAll(to)
+		if err != nil {
+			closeAll(from)
 		}
 	}()
-	for i := range ends {
-		if p.pipes[i], ends[i], err = os.Pipe(); err != nil {
+	for i := range to {
+		if from[i], to[i], err = os.Pipe(); err != nil {
 			return nil, err
 		}
 	}
-	p.p, err = os.StartProcess(path, argv, &os.ProcAttr{Files: []*os.File{null, ends[0], ends[1]}, Sys: group.Own()})
+	p.p, err = os.StartProcess(path, j.command, &os.ProcAttr{Files: []*os.File{null, to[0], to[1]}, Sys: group.Own()})
 	if err != nil {
 		return nil, err
 	}
-	for i, w := range []io.Writer{stdout, stderr} {
-		p.w.Go(func() { pump(w, p.pipes[i]) })
+	p.pumps.Store(int32(len(from)))
+	for i, w := range []io.Writer{j.stdout, j.stderr} {
+		late.Go(func() { p.pump(w, from[i]) })
 	}
 	return p, nil
 }
 
+func closeAll(files [2]*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
 // noRoom reports whether a start failed for want of files, processes or memory, which the end of another gives back.
-// EBADF is what a child gets that moves its files to numbers beyond the limit.
+// A child gets EBADF if it moves its files to numbers beyond the limit.
 func noRoom(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.ENFILE) ||
 		errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
@@ -57,36 +64,34 @@ func noRoom(err error) bool {
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// pump copies until the end, also beyond an error of w, so that the program is not held up.
-func pump(w io.Writer, r *os.File) {
+// pump copies r to w until its end.
+func (p *process) pump(w io.Writer, r *os.File) {
 	b := buffers.Get().(*[32 << 10]byte) //nolint:forcetypeassert // it holds nothing else
 	defer buffers.Put(b)
 	for {
 		n, err := r.Read(b[:])
-		if n > 0 && w != nil {
-			if _, err := w.Write(b[:n]); err != nil {
-				w = nil
-			}
-		}
+		_, _ = w.Write(b[:n])
 		if err != nil {
-			return
+			break
 		}
+	}
+	_ = r.Close()
+	if p.pumps.Add(-1) == 0 {
+		close(p.drained)
 	}
 }
 
-// lateOutput is how long output is waited for when the program has ended, and some other has kept its end of the pipe.
+// lateOutput is how long a job waits for its output after its program has ended, if a child holds it open.
 const lateOutput = 100 * time.Millisecond
 
 // wait waits for the end of the program, and of its output.
 func (p *process) wait() (*os.ProcessState, error) {
 	state, err := p.p.Wait()
-	late := time.Now().Add(lateOutput)
-	for _, r := range p.pipes {
-		_ = r.SetReadDeadline(late) // where there are no deadlines, the end is waited for
-	}
-	p.w.Wait()
-	for _, r := range p.pipes {
-		_ = r.Close()
+	late := time.NewTimer(lateOutput)
+	defer late.Stop()
+	select {
+	case <-p.drained:
+	case <-late.C:
 	}
 	return state, err
 }
@@ -99,6 +104,9 @@ type programs struct {
 	mu    sync.Mutex
 	paths map[string]string
 }
+
+// mostPrograms bounds the memory if the input names programs.
+const mostPrograms = 1000
 
 func (ps *programs) find(name string) (string, error) {
 	ps.mu.Lock()
@@ -113,7 +121,7 @@ func (ps *programs) find(name string) (string, error) {
 	}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if ps.paths == nil || len(ps.paths) >= 1000 { // programs named by the input may be many
+	if ps.paths == nil || len(ps.paths) >= mostPrograms {
 		ps.paths = make(map[string]string)
 	}
 	ps.paths[name] = path

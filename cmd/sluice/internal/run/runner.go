@@ -12,66 +12,66 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// runner starts the jobs and waits for their ends.
+// runner reads the input, runs a job for each row, and waits for their ends.
 type runner struct {
 	o         options
 	template  template
 	admission *admission
-	lanes     *lanes // nil: no limit per key
 	programs  programs
 	null      *os.File
 	output    output
-	order     *sequence // nil: output comes as jobs end
+	order     *sequence // nil: jobs print when they end
 	log       *joblog   // nil: none
 	skip      map[int]bool
-	bar       bar
+	results   results
+	bar       *bar // nil: none
 	jobs      sync.WaitGroup
-	starting  sync.RWMutex // locked while there is no room for one more program
+	late      sync.WaitGroup // of output that outlives its job
+	starting  sync.RWMutex   // locked while the machine has no room for one more program
 	running   running
-	ends      sync.WaitGroup // of what ends the running ones
+	ends      sync.WaitGroup // of what ends running jobs
 
-	stopping context.Context //nolint:containedctx // ends when no more jobs are to start
+	stopping context.Context //nolint:containedctx // done when no more jobs are to start
 	stop     context.CancelCauseFunc
 
-	mu       sync.Mutex // guards what follows
-	begun    int
+	mu       sync.Mutex // guards the fields below
 	finished int
 	failed   int
-	all      int // jobs in all, where --halt asks for a percentage
-	status   int // that ends it all, if halted
-	halted   bool
-	broken   error // what ended it all
+	all      int   // jobs in all; 0: unknown
+	halted   *int  // the exit status after --halt; nil: not halted
+	broken   error // what ended everything
 }
 
-// errEnough is why no more jobs start after --halt soon.
-var errEnough = errors.New("enough jobs have failed")
+// errHalted is why no more jobs start after --halt.
+var errHalted = errors.New("halted")
 
 // runAll runs a job for each row.
 func (r *runner) runAll(rs rows) error {
-	var dispatch sync.WaitGroup
-	if r.lanes != nil {
-		dispatch.Go(func() {
-			for j := range r.lanes.ready {
-				if !r.admit(j) {
-					j.keyLease.Release()
-				}
-				close(j.started)
-			}
-		})
-	}
 	failure := r.enterAll(rs)
-	if r.lanes != nil {
-		r.lanes.close()
-		dispatch.Wait()
-	}
 	r.jobs.Wait()
 	if r.order != nil {
 		r.order.flush()
 	}
+	if r.o.lineBuffer {
+		r.waitForLateOutput()
+	}
 	return failure
 }
 
-// enterAll lets a job wait for its start for each row, until there are no more, or there are to be no more.
+// waitForLateOutput waits until nobody holds the output of a job any longer, or no more jobs are to start.
+func (r *runner) waitForLateOutput() {
+	over := make(chan struct{})
+	go func() {
+		r.late.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-r.stopping.Done():
+	}
+}
+
+// enterAll lets a job wait for its start for each row, until there are no more rows or no more jobs are to start.
 func (r *runner) enterAll(rs rows) error {
 	seq := 0
 	for next := range r.read(rs) {
@@ -83,29 +83,37 @@ func (r *runner) enterAll(rs rows) error {
 			if r.order != nil {
 				r.order.done(seq, 0, func() {})
 			}
-		} else if !r.enter(&job{seq: seq, row: next.row}) {
+			r.bar.add()
+			continue
+		}
+		if r.order != nil {
+			r.order.wait(r.stopping)
+		}
+		if err := r.enter(r.newJob(seq, next.row)); err != nil {
+			if r.stopping.Err() == nil {
+				r.fault(err)
+			}
 			return nil
 		}
 	}
 	return nil
 }
 
-// read yields the rows until there are to be no more jobs, even where the input then stands still: whoever reads it
-// is left behind.
+// read yields the rows until no more jobs are to start, even if the input then stands still: the goroutine that reads
+// it is left behind.
 func (r *runner) read(rs rows) iter.Seq[rowOrError] {
-	type element = rowOrError
-	input := make(chan element, 64)
+	input := make(chan rowOrError, 64)
 	go func() {
 		defer close(input)
 		for row, err := range rs {
 			select {
-			case input <- element{row, err}:
+			case input <- rowOrError{row, err}:
 			case <-r.stopping.Done():
 				return
 			}
 		}
 	}()
-	return func(yield func(element) bool) {
+	return func(yield func(rowOrError) bool) {
 		for {
 			select {
 			case <-r.stopping.Done():
@@ -124,64 +132,70 @@ type rowOrError struct {
 	err error
 }
 
-// enter lets a job wait for its start; false: there are to be no more.
-func (r *runner) enter(j *job) bool {
-	if r.order != nil {
-		r.order.wait(r.stopping)
+// enter starts a job when it is admitted: now, or, if its key may hold it up, in a goroutine of its own.
+func (r *runner) enter(j *job) error {
+	if r.admission.keys == nil {
+		held, err := r.admission.admit(r.stopping, "")
+		if err == nil {
+			r.jobs.Go(func() { r.run(j, held) })
+		}
+		return err
 	}
-	if r.lanes == nil {
-		return r.admit(j)
-	}
-	j.started = make(chan struct{})
-	j.key = expandWord(r.o.key, j.row, j.seq, 0)
-	return r.lanes.enter(r.stopping, j)
-}
-
-// admit starts a job when its turn comes.
-func (r *runner) admit(j *job) bool {
-	lease, err := r.admission.wait(r.stopping)
+	p, err := r.admission.keys.join(r.stopping, j.key)
 	if err != nil {
-		if r.stopping.Err() == nil {
+		return err
+	}
+	r.jobs.Go(func() {
+		err := p.wait(r.stopping)
+		var held admitted
+		if err == nil {
+			held, err = r.admission.admit(r.stopping, j.key)
+		}
+		p.leave()
+		switch {
+		case err == nil:
+			r.run(j, held)
+		case r.stopping.Err() == nil:
 			r.fault(err)
 		}
-		return false
-	}
-	if r.lanes != nil {
-		r.lanes.takeAnew(j)
-	}
-	j.slot = r.admission.slots.take()
-	r.mu.Lock()
-	r.begun++
-	r.mu.Unlock()
-	r.jobs.Go(func() { r.run(j, lease) })
-	return true
+	})
+	return nil
 }
 
-// count counts a job that has ended, and halts if that is one failure too many.
+// count counts a job that has ended, and halts if --halt asks for that.
 func (r *runner) count(j *job) {
+	r.bar.add()
+	if text := r.countAndHalt(j); text != "" {
+		r.say(text)
+	}
+}
+
+// countAndHalt returns what a person is told of.
+func (r *runner) countAndHalt(j *job) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.finished++
-	r.bar.add()
-	if !j.result.failed() {
-		return
+	if j.result.failed() {
+		r.failed++
 	}
-	r.failed++
-	if r.halted {
-		return
+	if r.halted != nil || r.stopping.Err() != nil {
+		return ""
 	}
-	status, reached := r.o.halt.reached(r.failed, r.all, j.result)
+	status, reached := r.o.halt.reached(tally{failed: r.failed, finished: r.finished, all: r.all}, j.result)
 	if !reached {
-		return
+		return ""
 	}
-	r.halted, r.status = true, status
-	r.stop(errEnough)
+	r.halted = &status
+	r.stop(errHalted)
+	text := fmt.Sprintf("halting after job %d: no more jobs start", j.seq)
 	if r.o.halt.now {
 		r.endRunning()
+		text += ", and those that run are ended"
 	}
+	return text
 }
 
-// fault notes an error of the runner's own, which ends it all.
+// fault notes an error of the runner's own, which ends everything.
 func (r *runner) fault(err error) {
 	if err == nil {
 		return
@@ -203,14 +217,15 @@ func (r *runner) dryRun(rs rows, w io.Writer) error {
 			return err
 		}
 		seq++
-		if _, err := fmt.Fprintln(w, r.tag(&job{row: row})+quote(r.template.expand(row, seq, 1))); err != nil {
+		j := r.newJob(seq, row)
+		if _, err := fmt.Fprintln(w, r.tag(j)+quote(r.template.expand(row, seq, 1))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// verdict is how the program ends.
+// verdict returns how the program ends.
 func (r *runner) verdict(failure error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,10 +236,10 @@ func (r *runner) verdict(failure error) error {
 		return r.broken
 	case failure != nil:
 		return failure
-	case r.halted:
-		return exit(r.status)
+	case r.halted != nil:
+		return exit(*r.halted)
 	case r.failed > 0:
-		return exit(r.o.halt.status(r.failed, r.all))
+		return exit(r.o.halt.status(tally{failed: r.failed, finished: r.finished, all: r.all}))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -18,7 +19,7 @@ var errInterrupted = errors.New("interrupted")
 func (r *runner) watch(rs rows) error {
 	signals := make(chan os.Signal, 8)
 	// Also SIGPIPE: a write to a pipe that nobody reads fails then, and the jobs are ended in good order.
-	signal.Notify(signals, append([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE}, jobSignals...)...)
+	signal.Notify(signals, append([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE}, jobSignals...)...)
 	defer signal.Stop(signals)
 	done := make(chan error, 1)
 	go func() { done <- r.runAll(rs) }()
@@ -37,7 +38,7 @@ func (r *runner) watch(rs rows) error {
 				r.say(describeJobs(r.admission.more(by)))
 				continue
 			}
-			if s == syscall.SIGPIPE {
+			if s == syscall.SIGPIPE || r.suspend(s) {
 				continue
 			}
 			first := status == 0
@@ -128,6 +129,15 @@ func (r *running) waitForEnd(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// signal sends a signal to the groups of all jobs.
+func (r *running) signal(s os.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p := range r.all {
+		group.Signal(p.p, s)
 	}
 }
 

@@ -2,12 +2,16 @@ package run
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // template is a command with replacement strings, as GNU parallel has them.
-type template struct{ words [][]token }
+type template struct {
+	words [][]token
+	each  bool // a word with {} becomes as many words as there are arguments: -N
+}
 
 // token is text, or stands for a part of the input.
 type token struct {
@@ -29,17 +33,20 @@ const (
 	slot                // {%}
 )
 
-var (
-	replacement = regexp.MustCompile(`\{(?:#|%|(-?[0-9]+|)(\.|//|/\.|/)?)\}`)
-	kinds       = map[string]tokenKind{"": plain, ".": noExt, "/": base, "//": dir, "/.": baseNoExt}
-)
+var kinds = map[string]tokenKind{"": plain, ".": noExt, "/": base, "//": dir, "/.": baseNoExt}
 
-// parseTemplate reads a command. One without a replacement string gets the input appended.
-func parseTemplate(words []string) template {
+// syntax says how replacement strings are written.
+type syntax struct {
+	sign  string   // in place of {}; "": {}
+	names []string // of the columns: {NAME} is {1} and so on
+}
+
+// parse reads a command. One without a replacement string gets the input appended.
+func (s syntax) parse(words []string) template {
 	var t template
 	found := false
 	for _, w := range words {
-		tokens := parseWord(w)
+		tokens := s.parseWord(w)
 		for _, k := range tokens {
 			found = found || k.kind != literal
 		}
@@ -51,31 +58,38 @@ func parseTemplate(words []string) template {
 	return t
 }
 
-func parseWord(w string) (tokens []token) {
+// pattern matches a replacement string: the sign, or braces around what the second group holds.
+func (s syntax) pattern() *regexp.Regexp {
+	sign := s.sign
+	if sign == "" {
+		sign = "{}"
+	}
+	columns := make([]string, 0, 1+len(s.names))
+	columns = append(columns, "-?[0-9]+")
+	for _, name := range s.names {
+		columns = append(columns, regexp.QuoteMeta(name))
+	}
+	return regexp.MustCompile(`(` + regexp.QuoteMeta(sign) + `)|\{(#|%|(` + strings.Join(columns, "|") + `)(//|/\.|/|\.)?|(//|/\.|/|\.))\}`)
+}
+
+// The groups of a pattern.
+const (
+	ofSign = 1 + iota
+	ofBraces
+	ofColumn
+	ofColumnKind
+	ofKind
+)
+
+func (s syntax) parseWord(w string) (tokens []token) {
+	p := s.pattern()
 	from := 0
-	for _, m := range replacement.FindAllStringSubmatchIndex(w, -1) {
-		if m[0] > from {
-			tokens = append(tokens, token{text: w[from:m[0]]})
+	for _, at := range p.FindAllStringIndex(w, -1) {
+		if at[0] > from {
+			tokens = append(tokens, token{text: w[from:at[0]]})
 		}
-		from = m[1]
-		switch w[m[0]:m[1]] {
-		case "{#}":
-			tokens = append(tokens, token{kind: number})
-			continue
-		case "{%}":
-			tokens = append(tokens, token{kind: slot})
-			continue
-		}
-		k := token{}
-		if m[4] >= 0 {
-			k.kind = kinds[w[m[4]:m[5]]]
-		} else {
-			k.kind = plain
-		}
-		if m[3] > m[2] {
-			k.column, _ = strconv.Atoi(w[m[2]:m[3]]) // one that is too large has no column
-		}
-		tokens = append(tokens, k)
+		from = at[1]
+		tokens = append(tokens, s.token(p.FindStringSubmatch(w[at[0]:at[1]])))
 	}
 	if from < len(w) || len(tokens) == 0 {
 		tokens = append(tokens, token{text: w[from:]})
@@ -83,17 +97,58 @@ func parseWord(w string) (tokens []token) {
 	return tokens
 }
 
+// token returns what a match of the pattern stands for.
+func (s syntax) token(groups []string) token {
+	switch {
+	case groups[ofSign] != "":
+		return token{kind: plain}
+	case groups[ofBraces] == "#":
+		return token{kind: number}
+	case groups[ofBraces] == "%":
+		return token{kind: slot}
+	case groups[ofColumn] == "":
+		return token{kind: kinds[groups[ofKind]]}
+	}
+	column := 1 + slices.Index(s.names, groups[ofColumn])
+	if column == 0 {
+		column, _ = strconv.Atoi(groups[ofColumn]) // one that is too large has no column
+	}
+	return token{kind: kinds[groups[ofColumnKind]], column: column}
+}
+
+// script returns the script of a command such as sh -c SCRIPT; nil if there is none.
+func (t template) script() []token {
+	word := func(i int) string {
+		if i >= len(t.words) || len(t.words[i]) != 1 {
+			return ""
+		}
+		return t.words[i][0].text
+	}
+	if len(t.words) < 3 || !shell.MatchString(word(0)) || !strings.HasPrefix(word(1), "-") || !strings.HasSuffix(word(1), "c") {
+		return nil
+	}
+	return t.words[2]
+}
+
+var shell = regexp.MustCompile(`(^|/)(ba|da|z|k|a|mk)?sh$`)
+
+// replaces reports whether any part of the input is put into a word.
+func replaces(word []token) bool {
+	return slices.ContainsFunc(word, func(k token) bool { return k.kind.ofInput() })
+}
+
 // expand returns the command for a row. A word that is {} alone becomes as many words as there are arguments.
 func (t template) expand(r row, seq, slot int) []string {
 	out := make([]string, 0, len(t.words)+len(r.whole))
 	for _, w := range t.words {
-		if len(w) == 1 && w[0].kind.ofInput() && w[0].column == 0 {
-			for _, v := range r.whole {
-				out = append(out, w[0].kind.of(v))
-			}
+		multiplies := (len(w) == 1 || t.each) && slices.ContainsFunc(w, token.isWhole)
+		if !multiplies {
+			out = append(out, expandWord(w, r, seq, slot))
 			continue
 		}
-		out = append(out, expandWord(w, r, seq, slot))
+		for _, v := range r.whole {
+			out = append(out, expandWord(w, row{whole: []string{v}, values: r.values}, seq, slot))
+		}
 	}
 	return out
 }
@@ -138,6 +193,9 @@ func (r row) column(n int) (string, bool) {
 	}
 	return r.values[i], true
 }
+
+// isWhole reports whether k stands for the whole line, or every argument.
+func (k token) isWhole() bool { return k.kind.ofInput() && k.column == 0 }
 
 func (k tokenKind) ofInput() bool { return k >= plain && k <= baseNoExt }
 

@@ -1,0 +1,152 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/spec"
+)
+
+// starter notes when jobs start, in a bubble.
+type starter struct {
+	t *testing.T
+	*admission
+	begun time.Time
+	at    map[string][]time.Duration
+	mu    chan struct{}
+}
+
+func starting(t *testing.T, jobs int, perKey string) *starter {
+	t.Helper()
+	limit, err := parseRate("--rate-per-key", perKey)
+	require.NoError(t, err)
+	a, err := newAdmission(options{jobs: jobs, rate: spec.Limit{Kind: spec.Unlimited}, perKey: limit})
+	require.NoError(t, err)
+	return &starter{t: t, admission: a, begun: time.Now(), at: make(map[string][]time.Duration), mu: make(chan struct{}, 1)}
+}
+
+// tries starts a job that takes d and fails, as often as it may.
+func (s *starter) tries(ctx context.Context, key string, tries int, d time.Duration) {
+	for range tries {
+		held, err := s.admit(ctx, key)
+		if !assert.NoError(s.t, err) {
+			return
+		}
+		assert.True(s.t, held.key.Acquired(), "a job started without a permit of its key")
+		s.mu <- struct{}{}
+		s.at[key] = append(s.at[key], time.Since(s.begun))
+		<-s.mu
+		time.Sleep(d)
+		s.release(held)
+	}
+}
+
+// Tries that follow others start at the rate of their key, too.
+func TestRetriesKeepTheRateOfTheKey(t *testing.T) {
+	for name, jobs := range map[string]int{"many at once": 50, "one at once": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := starting(t, jobs, "10/s")
+				for range 30 {
+					go s.tries(t.Context(), "x", 2, time.Millisecond)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Len(t, s.at["x"], 60)
+				for i, at := range s.at["x"] {
+					assert.Equal(t, time.Duration(i)*100*time.Millisecond, at)
+				}
+			})
+		})
+	}
+}
+
+// A wait for a place does not make the next start of the key come sooner.
+func TestTheRateOfAKeyCountsFromTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := starting(t, 1, "1/s")
+		go s.tries(t.Context(), "long", 1, 10*time.Second)
+		synctest.Wait()
+		for range 3 {
+			go s.tries(t.Context(), "x", 1, 0)
+		}
+		time.Sleep(time.Minute)
+		assert.Equal(t, []time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second}, s.at["x"])
+	})
+}
+
+// A key that has to wait takes no place from others, and jobs of a key keep their order.
+func TestKeysDoNotHoldUpOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := starting(t, 1, "1/s")
+		var order strings.Builder
+		for i, key := range []string{"a", "a", "b", "a", "c"} {
+			p, err := s.keys.join(t.Context(), key)
+			require.NoError(t, err)
+			go func() {
+				assert.NoError(t, p.wait(t.Context()))
+				held, err := s.admit(t.Context(), key)
+				assert.NoError(t, err)
+				p.leave()
+				if key == "a" {
+					order.WriteByte(byte('0' + i))
+				}
+				s.at[key] = append(s.at[key], time.Since(s.begun))
+				s.release(held)
+			}()
+		}
+		synctest.Wait()
+		assert.Len(t, s.at["b"], 1)
+		assert.Len(t, s.at["c"], 1)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, s.at["a"])
+		assert.Equal(t, "013", order.String())
+		assert.Empty(t, s.keys.last)
+		assert.Empty(t, s.keys.room)
+	})
+}
+
+// With a limit on how many jobs of a key run at once, each holds its permit until it ends.
+func TestJobsOfAKeyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := starting(t, 0, "concurrency 2")
+		for range 4 {
+			go s.tries(t.Context(), "x", 1, time.Second)
+		}
+		time.Sleep(time.Minute)
+		assert.Equal(t, []time.Duration{0, 0, time.Second, time.Second}, s.at["x"])
+	})
+}
+
+// A delay between starts holds for all jobs.
+func TestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := newAdmission(options{delay: 200 * time.Millisecond, rate: spec.Limit{Kind: spec.Unlimited}, perKey: spec.Limit{Kind: spec.Unlimited}})
+		require.NoError(t, err)
+		begun := time.Now()
+		for i := range 5 {
+			_, err := a.admit(t.Context(), "")
+			require.NoError(t, err)
+			assert.Equal(t, time.Duration(i)*200*time.Millisecond, time.Since(begun))
+		}
+	})
+}
+
+// Each job takes the lowest free number.
+func TestSlots(t *testing.T) {
+	var s slots
+	for want := 1; want <= 200; want++ {
+		require.Equal(t, want, s.take())
+	}
+	s.give(70)
+	s.give(3)
+	require.Equal(t, 3, s.take())
+	require.Equal(t, 70, s.take())
+	require.Equal(t, 201, s.take())
+}

@@ -1,0 +1,63 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBarText(t *testing.T) {
+	b := &bar{all: 40}
+	assert.Equal(t, "0/40 jobs [>------------] 0% 0.0/s", b.text(34, 0))
+	b.ended.Store(10)
+	assert.Equal(t, "10/40 jobs [==>--------] 25% 5.0/s 6s left", b.text(42, 2*time.Second))
+	assert.Equal(t, "10/40 jobs  25% 5.0/s 6s left", b.text(10, 2*time.Second))
+	b.ended.Store(40)
+	assert.Equal(t, "40/40 jobs [=========>] 100% 4.0/s 0s left", b.text(42, 10*time.Second))
+	b = &bar{}
+	b.ended.Store(10)
+	assert.Equal(t, "10 jobs 5.0/s 2s", b.text(80, 2*time.Second))
+}
+
+// The number of jobs is known before they run, but for standard input.
+func TestTotal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("1\n2\n3"), 0o600))
+	for _, test := range []struct {
+		flags flags
+		args  []string
+		want  int
+	}{
+		{flags{}, []string{":::", "a", "b", "c"}, 3},
+		{flags{perJob: 2}, []string{":::", "a", "b", "c"}, 2},
+		{flags{}, []string{"::::", file}, 3},
+		{flags{header: ":"}, []string{"::::", file}, 2},
+		{flags{delimiter: "2"}, []string{"::::", file}, 2},
+		{flags{}, []string{":::", "a", "b", "::::", file}, 6},
+		{flags{}, []string{":::", "a", "b", "::::+", file}, 2},
+		{flags{link: true}, []string{":::", "a", "b", "::::", file}, 3},
+		{flags{}, []string{":::", "a", "b", ":::"}, 2},
+		{flags{}, []string{":::"}, 0},
+		{flags{}, nil, 0},
+		{flags{}, []string{":::", "a", "::::", "-"}, 0},
+	} {
+		test.flags.perJob = max(test.flags.perJob, 1)
+		_, in, err := test.flags.inputs(append([]string{"echo"}, test.args...))
+		require.NoError(t, err)
+		got, err := in.total()
+		require.NoError(t, err)
+		assert.Equal(t, test.want, got, "%q", test.args)
+		if got == 0 {
+			continue
+		}
+		rs, _, err := in.rows(nil)
+		require.NoError(t, err)
+		_, n, err := counted(rs)
+		require.NoError(t, err)
+		assert.Equal(t, test.want, n, "%q", test.args)
+	}
+}

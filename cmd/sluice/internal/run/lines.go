@@ -1,0 +1,59 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// lines reads lines of any length.
+type lines struct {
+	r   *bufio.Reader
+	end byte // of a line
+}
+
+func newLines(r io.Reader, end byte) lines { return lines{bufio.NewReaderSize(r, 64<<10), end} }
+
+// next returns the next line without its end, which the last one need not have. The error is io.EOF after that.
+func (l lines) next() (string, error) {
+	line, err := l.r.ReadString(l.end)
+	switch {
+	case err == nil:
+		return line[:len(line)-1], nil
+	case !errors.Is(err, io.EOF):
+		return "", fmt.Errorf("reading the input: %w", err)
+	case line == "":
+		return "", io.EOF
+	}
+	return line, nil
+}
+
+// countLines returns how many lines a file has.
+func countLines(name string, end byte) (n int, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	b := make([]byte, 256<<10)
+	last := end
+	for {
+		k, err := f.Read(b)
+		n += bytes.Count(b[:k], []byte{end})
+		if k > 0 {
+			last = b[k-1]
+		}
+		if errors.Is(err, io.EOF) {
+			if last != end {
+				n++
+			}
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package run
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// stream is one of the two outputs of a job. It keeps what is written until pass or [output.show] is called. From then
+// on it passes whole lines on as they come.
+type stream struct {
+	output *output
+	w      io.Writer
+	tag    string
+
+	mu    sync.Mutex
+	state streamState
+	kept  capture  // what is not passed on yet; once the state is passing, the beginning of a line
+	all   *capture // everything, for --results, if kept does not last until the job's end; else nil
+	size  int64    // bytes written
+	begun bool     // the last line has no end yet
+}
+
+type streamState uint8
+
+const (
+	keeping streamState = iota
+	passing
+	dropping // another try has taken the place of this one
+)
+
+// Write takes what the job prints. Errors are reported to the output.
+func (s *stream) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	s.size += int64(len(b))
+	s.begun = b[len(b)-1] != '\n'
+	if s.all != nil {
+		_, _ = s.all.Write(b)
+	}
+	s.takeLocked(b)
+	return len(b), nil
+}
+
+func (s *stream) takeLocked(b []byte) {
+	switch s.state {
+	case keeping:
+		_, _ = s.kept.Write(b)
+	case passing:
+		s.passLocked(b)
+	}
+}
+
+// passLocked passes whole lines on, and keeps the beginning of the next one.
+func (s *stream) passLocked(b []byte) {
+	if end := bytes.LastIndexByte(b, '\n') + 1; end > 0 {
+		s.output.write(s.w, s.tag, &s.kept, b[:end])
+		s.kept.reset()
+		b = b[end:]
+	}
+	if len(b) > 0 {
+		_, _ = s.kept.Write(b)
+	}
+}
+
+// pass passes on what was kept, and from now on whole lines as they come.
+func (s *stream) pass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != keeping {
+		return
+	}
+	s.state = passing
+	before := s.kept
+	s.kept = capture{}
+	defer before.close()
+	r, err := before.reader()
+	if err == nil {
+		_, err = io.Copy(passer{s}, r)
+	}
+	s.output.fail(err)
+}
+
+// passer is passLocked as an [io.Writer].
+type passer struct{ *stream }
+
+func (p passer) Write(b []byte) (int, error) {
+	p.passLocked(b)
+	return len(b), nil
+}
+
+// endLine ends a line that has no end, so that no other job's line continues it.
+func (s *stream) endLine() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun {
+		s.begun = false
+		s.takeLocked([]byte{'\n'})
+	}
+}
+
+// drop forgets what was kept, and what may still come.
+func (s *stream) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = dropping
+	s.kept.close()
+}
+
+// written returns how many bytes were written.
+func (s *stream) written() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size
+}
+
+// held returns how many bytes the kept output takes; see [capture.held].
+func (s *stream) held() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.held()
+}
+
+// copyTo copies everything that was written to w, for --results.
+func (s *stream) copyTo(w io.Writer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.all
+	if from == nil {
+		from = &s.kept
+	}
+	r, err := from.reader()
+	if err == nil {
+		_, err = io.Copy(w, r)
+	}
+	return err
+}
+
+// close forgets the copy for --results.
+func (s *stream) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all != nil {
+		s.all.close()
+		s.all = nil
+	}
+}

@@ -1,0 +1,128 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// state returns the state of a process as ps shows it: S, T, Z and so on; "" if it is gone.
+func state(pid int) string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return ""
+	}
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))[0]
+}
+
+// becomes waits until a process has a state.
+func becomes(t *testing.T, pid int, want string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(want, state(pid)) && state(pid) != "" }, time.Minute, time.Millisecond, "want %s", want)
+}
+
+// TestRunStopsWithItsJobs: Ctrl-Z stops the jobs too, which are in groups of their own, and fg lets them go on.
+func TestRunStopsWithItsJobs(t *testing.T) {
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("NOT TESTED: no /proc")
+	}
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `echo $$; read line <"$1"; echo "$line"`, "sh", "{}", ":::", fifo(t))
+	job, err := strconv.Atoi(s.line(s.out))
+	require.NoError(t, err)
+	s.signal(syscall.SIGTSTP)
+	becomes(t, job, "T")
+	becomes(t, s.Process.Pid, "T")
+	s.signal(syscall.SIGCONT)
+	becomes(t, s.Process.Pid, "SR")
+	becomes(t, job, "SRD")
+	s.signal(syscall.SIGTERM)
+	status, _, _ := s.ends()
+	assert.Equal(t, 143, status)
+	assert.True(t, gone(t, job))
+}
+
+// fifo returns the name of a pipe that nobody writes to.
+func fifo(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(name, 0o600))
+	return name
+}
+
+// TestQuit: SIGQUIT ends the jobs as SIGTERM does, without a stack of goroutines.
+func TestQuit(t *testing.T) {
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `echo $$; job sleep=1h`, ":::", "a")
+	group, err := strconv.Atoi(s.line(s.out))
+	require.NoError(t, err)
+	s.signal(syscall.SIGQUIT)
+	status, _, errs := s.ends()
+	assert.Equal(t, 131, status)
+	assert.Empty(t, errs)
+	assert.True(t, gone(t, group))
+}
+
+// TestRunLateOutput: a child that outlives its job may print for as long as sluice runs, and with --line-buffer that is
+// until nobody prints any longer.
+func TestRunLateOutput(t *testing.T) {
+	late := `if test "$1" = next; then echo next; else echo early; (read line <"$1"; echo late; job echo=last) & fi`
+	for _, test := range []struct {
+		name  string
+		flags []string
+	}{
+		{"as lines come", []string{"--line-buffer"}},
+		{"in order", []string{"--line-buffer", "-k"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pipe := fifo(t)
+			args := append(append([]string{"run", "-j1"}, test.flags...), "sh", "-c", late, "sh", "{}", ":::", pipe, "next")
+			s := start(t, programs(t), "sluice", args...)
+			assert.Equal(t, "early", s.line(s.out))
+			assert.Equal(t, "next", s.line(s.out), "the first job has ended")
+			w, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+			require.NoError(t, err)
+			require.NoError(t, w.Close())
+			status, out, _ := s.ends()
+			assert.Equal(t, 0, status)
+			assert.Equal(t, "late\nlast\n", out)
+		})
+	}
+}
+
+// Without --line-buffer the program does not wait for such a child, which goes on undisturbed while others run.
+func TestRunLateOutputOfGroups(t *testing.T) {
+	pipe, alive := fifo(t), filepath.Join(t.TempDir(), "alive")
+	s := start(t, programs(t), "sluice", "run", "-j1", "sh", "-c", `eval "$1"`, "sh", "{}", ":::",
+		`(read line <`+pipe+`; echo late; echo more; touch `+alive+`) & echo early`, "echo > "+pipe+"; until test -e "+alive+"; do sleep 0.01; done")
+	assert.Equal(t, "early", s.line(s.out))
+	status, _, _ := s.ends()
+	assert.Equal(t, 0, status)
+}
+
+// TestRunTellsOfTheTerminal: a person who has given no input is told what the program waits for.
+func TestRunTellsOfTheTerminal(t *testing.T) {
+	keyboard, terminal, err := pty.Open()
+	require.NoError(t, err)
+	defer func() { _ = keyboard.Close() }()
+	c := exec.Command(filepath.Join(programs(t), "sluice"), "run", "-j1", "echo")
+	var out, errs bytes.Buffer
+	c.Stdin, c.Stdout, c.Stderr = terminal, &out, &errs
+	require.NoError(t, c.Start())
+	_, err = keyboard.WriteString("line\n\x04")
+	require.NoError(t, err)
+	require.NoError(t, c.Wait())
+	require.NoError(t, terminal.Close())
+	assert.Equal(t, "line\n", out.String())
+	assert.Equal(t, "sluice run: reading lines from the terminal; Ctrl-D ends them\n", errs.String())
+}
