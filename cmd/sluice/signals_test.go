@@ -273,3 +273,32 @@ func TestRunJobsBySignals(t *testing.T) {
 	status, _, _ := s.ends()
 	assert.Equal(t, 143, status)
 }
+
+// What passed at other rates is not compared with the one that is in force at the end.
+func TestThrottleSummaryAfterSignals(t *testing.T) {
+	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "100")
+	_, err := io.WriteString(s.in, strings.Repeat("line\n", 10))
+	require.NoError(t, err)
+	for range 10 {
+		assert.Equal(t, "line", s.line(s.out))
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2} {
+		s.signal(sig)
+		assert.Contains(t, s.line(s.errs), "the rate is")
+	}
+	require.NoError(t, s.in.Close())
+	status, _, errs := s.ends()
+	assert.Equal(t, 0, status)
+	assert.NotContains(t, errs, "asked for")
+}
+
+func TestThrottleQuit(t *testing.T) {
+	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
+	_, err := io.WriteString(s.in, "a\nb\n")
+	require.NoError(t, err)
+	assert.Equal(t, "a", s.line(s.out))
+	s.signal(syscall.SIGQUIT)
+	status, _, errs := s.ends()
+	assert.Equal(t, 131, status)
+	assert.Contains(t, errs, "interrupted after 1 lines")
+}

@@ -65,7 +65,7 @@ func TestBarOnATerminalWithoutSize(t *testing.T) {
 	assert.Contains(t, text, "30000 bytes in ")
 
 	text = onTerminal(t, 0, nil, "run", "--bar", "-j1", "job", ":::", "sleep=300ms", "sleep=300ms")
-	assert.Regexp(t, `[0-9] jobs`, text)
+	assert.Regexp(t, `1/2 jobs \[=+>-+\] 50% [0-9.]+/s [0-9.]+m?s left`, text)
 }
 
 func TestBarPartsOnATerminal(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,12 +16,18 @@ import (
 
 // Exit statuses.
 const (
-	Failure     = 1
-	BadUsage    = 2
-	Interrupted = 130 // 128 + SIGINT, as shells have it
-	BrokenPipe  = 141
-	Terminated  = 143
+	Failure    = 1
+	BadUsage   = 2
+	BrokenPipe = 141 // 128 + SIGPIPE, as shells have it
 )
+
+// StatusOf returns the exit status of a program that a signal has ended, as shells have it.
+func StatusOf(s os.Signal) int {
+	if n, ok := s.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return Failure
+}
 
 // Usage returns an error for what the user wrote wrong: status 2, and where to read on.
 func Usage(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
@@ -125,13 +132,4 @@ func Open(name string, stdin io.Reader) (io.ReadCloser, error) {
 		return io.NopCloser(stdin), nil
 	}
 	return os.Open(name)
-}
-
-// Screen returns what progress is drawn on: the terminal f, or if that does not tell how wide it is, what writes to it
-// and is taken for 80 columns.
-func Screen(f *os.File) io.Writer {
-	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
-		return f
-	}
-	return struct{ io.Writer }{f}
 }

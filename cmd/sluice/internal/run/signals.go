@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,9 @@ var errInterrupted = errors.New("interrupted")
 func (r *runner) watch(rs rows) error {
 	signals := make(chan os.Signal, 8)
 	// Also SIGPIPE: a write to a pipe that nobody reads fails then, and the jobs are ended in good order.
-	signal.Notify(signals, append([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE}, jobSignals...)...)
+	signal.Notify(signals, append([]os.Signal{
+		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2,
+	}, suspendSignals...)...)
 	defer signal.Stop(signals)
 	done := make(chan error, 1)
 	go func() { done <- r.runAll(rs) }()
@@ -34,36 +37,37 @@ func (r *runner) watch(rs rows) error {
 			}
 			return r.verdict(failure)
 		case s := <-signals:
-			if by, ok := jobsChange(s); ok {
-				r.say(describeJobs(r.admission.more(by)))
-				continue
-			}
-			if s == syscall.SIGPIPE || r.suspend(s) {
-				continue
-			}
-			first := status == 0
-			if first {
-				status = statusOf(s)
-			}
-			r.stop(errInterrupted)
-			if s == os.Interrupt && first {
-				r.say(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
-			} else {
-				r.endRunning()
+			if !r.goesOn(s, status != 0) {
+				status = cmp.Or(status, cli.StatusOf(s))
 			}
 		}
 	}
 }
 
+// goesOn does what a signal asks for, and reports whether jobs start as before. again says that an earlier signal has
+// ended that.
+func (r *runner) goesOn(s os.Signal, again bool) bool {
+	switch {
+	case s == syscall.SIGPIPE || r.suspend(s):
+		return true
+	case s == cli.UserSignal1:
+		r.say(describeJobs(r.admission.more(1)))
+		return true
+	case s == cli.UserSignal2:
+		r.say(describeJobs(r.admission.more(-1)))
+		return true
+	}
+	r.stop(errInterrupted)
+	if s == os.Interrupt && !again {
+		r.say(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
+	} else {
+		r.endRunning()
+	}
+	return false
+}
+
 // endRunning ends the jobs that run; watch waits until all of their groups are gone.
 func (r *runner) endRunning() { r.ends.Go(r.running.end) }
-
-func statusOf(s os.Signal) int {
-	if n, ok := s.(syscall.Signal); ok {
-		return 128 + int(n)
-	}
-	return cli.Failure
-}
 
 func describeJobs(n int) string {
 	if n == 0 {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -41,9 +40,10 @@ func New() *cobra.Command {
 		Long: `Throttle copies files, or standard input, to standard output at a rate: as pv -L
 does, but in slices of 4 ms, and exact. A file named - is standard input.
 
-A RATE is an amount and a time: 8MiB/s, 500kB/s, 100/m; /s may be left out. k, M, G
+A RATE is an amount and a time: 8MiB/s, 1.5MB/s, 100/m; /s may be left out. k, M, G
 and T are powers of 1000, Ki, Mi, Gi and Ti of 1024. A plain number is bytes, or
-lines with -l. SIGUSR1 doubles the rate, SIGUSR2 halves it.
+lines with -l. The rate is even from the first slice on, unless it has a burst.
+SIGUSR1 doubles the rate, SIGUSR2 halves it.
 
 On a terminal it shows how far it is; -b -t -r -a -e -p choose what.`,
 		Example: examples,
@@ -66,7 +66,7 @@ On a terminal it shows how far it is; -b -t -r -a -e -p choose what.`,
 	s.BoolVarP(&f.lines, "line-mode", "l", false, "the rate is lines; no line is split")
 	s.BoolVarP(&f.null, "null", "0", false, "lines end with a NUL; implies -l")
 	s.StringVarP(&f.out, "output", "o", "-", "write to `FILE`; - is standard output")
-	s.StringVarP(&f.size, "size", "s", "", "expect as much as `SIZE`, for percent and time left (default: the files' size)")
+	s.StringVarP(&f.size, "size", "s", "", "expect `SIZE` bytes, for percent and time left; 0: unknown (default: the files' size)")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing, not even the summary")
 	s.BoolVarP(&f.numeric, "numeric", "n", false, "print percent, or bytes if the size is not known, a line each interval")
 	s.StringVar(&f.progress, "progress", "", "print progress as `json`, a line each interval")
@@ -84,7 +84,7 @@ On a terminal it shows how far it is; -b -t -r -a -e -p choose what.`,
 
 // options are the flags, understood.
 type options struct {
-	limit    spec.Limit // Unlimited if there is none
+	limit    spec.Limit // at the beginning; Unlimited if there is none
 	binary   bool       // show KiB, MiB …
 	schedule schedule
 	files    []string
@@ -135,6 +135,9 @@ func (f *flags) options(files []string) (o options, err error) {
 	if err != nil {
 		return o, err
 	}
+	if o.schedule != nil {
+		o.limit = o.schedule.at(time.Now())
+	}
 	o.binary = binaryUnit(f.rate + f.schedule)
 	if f.size != "" {
 		if o.size, err = parseSize(f.size); err != nil {
@@ -162,24 +165,21 @@ const stopGrace = 100 * time.Millisecond
 func (o options) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	g, err := newGovernor(ctx, o.limit)
+	p, err := newPace(o.limit)
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 4)
+	// Also SIGPIPE: then a write to a pipe that nobody reads fails, rather than end the program in the middle.
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2)
+	defer signal.Stop(signals)
+
+	j, err := o.open(ctx, p)
 	if err != nil {
 		return err
 	}
 	if o.schedule != nil {
-		if err := g.follow(o.schedule); err != nil {
-			return err
-		}
-		defer g.stop()
-	}
-	signals := make(chan os.Signal, 4)
-	// Also SIGPIPE: then a write to a pipe that nobody reads fails, rather than end the program in the middle.
-	signal.Notify(signals, append([]os.Signal{os.Interrupt, syscall.SIGTERM, sigpipe}, rateSignals...)...)
-	defer signal.Stop(signals)
-
-	j, err := o.open(ctx, g)
-	if err != nil {
-		return err
+		go p.follow(ctx, o.schedule, time.Now)
 	}
 	done := make(chan error, 1)
 	go func() { done <- j.copyAll() }()
@@ -191,8 +191,8 @@ func (o options) run(ctx context.Context) error {
 			ended = true
 		case s := <-signals:
 			if change := rateChange(s); change != nil {
-				j.say(g.scale(change))
-			} else if s != sigpipe {
+				j.say(p.scale(change))
+			} else if s != syscall.SIGPIPE {
 				stopped = s
 				cancel(errStopped)
 				err = within(stopGrace, done)
@@ -228,22 +228,12 @@ func (j *job) conclude(o options, stopped os.Signal, err error) error {
 	}
 	j.last(o, stopped != nil, err == nil)
 	switch {
-	case stopped == syscall.SIGTERM:
-		return cli.Exit(cli.Terminated, nil)
 	case stopped != nil:
-		return cli.Exit(cli.Interrupted, nil)
+		return cli.Exit(cli.StatusOf(stopped), nil)
 	case err != nil:
 		return err
 	case j.failed:
 		return cli.Exit(cli.Failure, nil)
 	}
 	return nil
-}
-
-func parseSize(text string) (int64, error) {
-	l, err := spec.Parse(text + "/s")
-	if err != nil || strings.ContainsAny(text, " /") {
-		return 0, cli.Usage("--size %q, want a number of bytes such as 500000 or 10MiB", text)
-	}
-	return int64(l.Permits), nil
 }

@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
@@ -84,8 +83,8 @@ func (j *job) show(o options) (stop func()) {
 	case asJSON:
 		return every(o.every, func() { printJSON(m.read()) })
 	case forPeople:
-		if cli.IsTerminal(os.Stderr) {
-			return j.showBar(o, m)
+		if line := cli.NewStatusLine(os.Stderr); line != nil {
+			return j.showLine(o, line, m)
 		}
 	}
 	return func() {}
@@ -122,60 +121,46 @@ func printNumber(v moment) {
 
 func printJSON(v moment) { _ = json.NewEncoder(os.Stderr).Encode(v) }
 
-// showBar draws a line that a library keeps as wide as the terminal.
-func (j *job) showBar(o options, m *meter) (stop func()) {
-	var mu sync.Mutex
-	last := m.read()
-	look := func() moment {
-		mu.Lock()
-		defer mu.Unlock()
-		if now := time.Since(j.begun).Seconds(); now-last.Elapsed >= o.every.Seconds()/2 {
-			last = m.read()
-		}
-		return last
-	}
-	part := func(show bool, text func(moment) string) decor.Decorator {
-		return decor.Any(func(decor.Statistics) string {
-			if !show {
-				return ""
-			}
-			return text(look()) + " "
-		})
-	}
-	u := o.unit()
-	progress := mpb.New(mpb.WithOutput(cli.Screen(os.Stderr)), mpb.WithRefreshRate(o.every), mpb.WithAutoRefresh())
-	filler := mpb.NopStyle()
-	if o.parts.bar && j.size > 0 {
-		filler = mpb.BarStyle()
-	}
-	percent := func(v moment) string {
-		if v.Total == 0 {
-			return ""
-		}
-		return fmt.Sprintf("%3d%%", min(v.done()*100/v.Total, 100))
-	}
-	bar := progress.New(max(j.size, 1), filler, mpb.BarRemoveOnComplete(), mpb.PrependDecorators(
-		part(o.name != "", func(moment) string { return o.name + ":" }),
-		part(o.parts.bytes, func(v moment) string { return u.show(float64(v.done())) }),
-		part(o.parts.timer, func(v moment) string { return clock(v.Elapsed) }),
-		part(o.parts.rate, func(v moment) string { return "[" + u.show(v.Rate) + "/s]" }),
-		part(o.parts.average, func(v moment) string { return "(" + u.show(float64(v.done())/max(v.Elapsed, 1e-9)) + "/s)" }),
-	), mpb.AppendDecorators(
-		part(o.parts.bar, percent),
-		part(o.parts.eta && j.size > 0, eta),
-	))
+// showLine draws a line on the terminal in its place.
+func (j *job) showLine(o options, line *cli.StatusLine, m *meter) (stop func()) {
 	j.mu.Lock()
-	j.screen = progress // so that messages stand above the line
+	j.screen = line.Above(os.Stderr)
 	j.mu.Unlock()
-	stopFill := every(o.every, func() { bar.SetCurrent(min(look().done(), max(j.size-1, 0))) })
+	draw := func() { line.Show(o.line(m.read(), line.Width())) }
+	draw()
+	stopDrawing := every(o.every, draw)
 	return func() {
-		stopFill()
-		j.mu.Lock()
-		j.screen = os.Stderr
-		j.mu.Unlock()
-		bar.Abort(true)
-		progress.Wait()
+		stopDrawing()
+		line.Clear()
 	}
+}
+
+// line returns what the display shows, at most width characters with a bar.
+func (o options) line(v moment, width int) string {
+	u := o.unit()
+	var words []string
+	add := func(show bool, text string) {
+		if show && text != "" {
+			words = append(words, text)
+		}
+	}
+	add(o.name != "", o.name+":")
+	add(o.parts.bytes, u.show(float64(v.done())))
+	add(o.parts.timer, clock(v.Elapsed))
+	add(o.parts.rate, "["+u.show(v.Rate)+"/s]")
+	add(o.parts.average, "("+u.show(float64(v.done())/max(v.Elapsed, 1e-9))+"/s)")
+	before := len(words)
+	if v.Total > 0 {
+		add(o.parts.bar, fmt.Sprintf("%3d%%", min(v.done()*100/v.Total, 100)))
+		add(o.parts.eta, eta(v))
+	}
+	if o.parts.bar && v.Total > 0 {
+		room := width - len(strings.Join(words, " ")) - 1
+		if bar := cli.Bar(room, float64(v.done())/float64(v.Total)); bar != "" {
+			words = slices.Insert(words, before, bar)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // clock shows a time as pv does.

@@ -1,118 +1,206 @@
 package throttle
 
 import (
+	"context"
 	"errors"
-	"math"
-	"math/bits"
+	"fmt"
+	"io"
+	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
-// pace keeps a bucket's rate, exactly and smoothly. The mean is kept from the first byte on: what a late wake-up or a
-// busy output has cost, up to a second of it, is made up for. The peak has that happen little by little.
+// pace has the copy wait for its rate, which a schedule and signals change meanwhile.
+//
+// A rate without windows is kept by two buckets, of which each slice takes its permits. The mean is kept exactly: its
+// bucket holds what comes in a second, so that what a late wake-up or a busy output has cost is made up for. The peak, a
+// quarter above the mean, has that happen little by little.
 type pace struct {
+	nap func(time.Duration) // a short sleep of the copy
+
+	mu      sync.Mutex // guards the fields below
+	limit   spec.Limit
+	limiter core.Limiter // in force; closed when one of another kind takes its place
+	buckets *buckets     // that the limiter chains; nil: it has windows, or is unlimited
+	changed bool         // limit is not the first one
+}
+
+type buckets struct {
 	mean, peak *core.TokenBucket
-	both       core.Limiter
-	begun      bool
+	begun      bool // something has been asked for
 }
 
 const (
-	sliceTime = 4 * time.Millisecond  // what is paid for at once
-	pauseTime = 10 * time.Millisecond // what a source that was slow may make up for
-	owedTime  = time.Second           // what we, or the output, may make up for
-	mostSlice = 1 << 20
+	sliceTime  = 4 * time.Millisecond  // what is paid for at once
+	pauseTime  = 10 * time.Millisecond // what a source that was slow may make up for
+	owedTime   = time.Second           // what we, or the output, may make up for
+	longestNap = 10 * time.Millisecond // longer waits end at once with the copy, or when the rate changes
+	mostSlice  = 1 << 20
 )
 
-func newPace(l spec.Limit) (p *pace, err error) {
-	p = new(pace)
-	mean, peak := terms(l)
-	if p.mean, err = core.NewTokenBucket(mean); err != nil {
-		return nil, err
-	}
-	if p.peak, err = core.NewTokenBucket(peak); err != nil {
-		return nil, err
-	}
-	p.both, err = core.Chain(p.mean, p.peak)
+func newPace(l spec.Limit) (*pace, error) {
+	p := &pace{nap: newNap()}
+	err := p.replaceLocked(l)
 	return p, err
 }
 
-func (p *pace) update(l spec.Limit) error {
-	mean, peak := terms(l)
-	return errors.Join(p.mean.Update(mean), p.peak.Update(peak))
+// set puts a rate in force: in place if it is of the same kind, so that nothing is granted twice.
+func (p *pace) set(l spec.Limit) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.setLocked(l)
 }
 
-// take takes permits if they are there. The first call begins the account, with what may pass at once.
-func (p *pace) take(l spec.Limit, permits int) core.Lease {
-	if !p.begun {
-		p.begun = true
-		p.keep(atOnce(l))
+func (p *pace) setLocked(l spec.Limit) (err error) {
+	p.changed = true
+	switch {
+	case l.Kind != p.limit.Kind:
+		return p.replaceLocked(l)
+	case p.buckets != nil:
+		mean, peak := terms(l)
+		err = errors.Join(p.buckets.mean.Update(mean), p.buckets.peak.Update(peak))
+	default:
+		err = l.Update(p.limiter)
 	}
-	return p.both.TryAcquire(permits)
+	if err == nil {
+		p.limit = l
+	}
+	return err
 }
 
-// paused forgets what a source that was waited for has left unused, but for what may pass at once.
-func (p *pace) paused(l spec.Limit, waited time.Duration) {
-	if !p.begun {
+// replaceLocked puts a rate of another kind in force. A copy that waits for the one before goes on with this.
+func (p *pace) replaceLocked(l spec.Limit) (err error) {
+	before, b := p.limiter, (*buckets)(nil)
+	next := core.Limiter(nil)
+	if l.Kind == spec.TokenBucket {
+		if b, err = newBuckets(l); err == nil {
+			next, err = core.Chain(b.mean, b.peak)
+		}
+	} else {
+		next, err = l.New("")
+	}
+	if err != nil {
+		return err
+	}
+	if p.buckets != nil {
+		_ = p.buckets.mean.Close()
+		_ = p.buckets.peak.Close()
+	} else if c, ok := before.(io.Closer); ok {
+		_ = c.Close()
+	}
+	p.limit, p.limiter, p.buckets = l, next, b
+	return nil
+}
+
+// scale puts what change makes of the rate in force, and returns what a person is told of that.
+func (p *pace) scale(change func(spec.Limit) spec.Limit) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.limit.Kind == spec.Unlimited {
+		return "the rate is unlimited"
+	}
+	l := change(p.limit)
+	if err := p.setLocked(l); err != nil {
+		return fmt.Sprintf("the rate stays: %v", err)
+	}
+	l.Queue = 0 // nothing that the user said
+	return fmt.Sprintf("the rate is %v now", l)
+}
+
+// first returns the rate, if it has been in force from the beginning.
+func (p *pace) first() (spec.Limit, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit, !p.changed
+}
+
+// pay waits for the permits of a slice and returns how many they are.
+func (p *pace) pay(ctx context.Context) (int, error) {
+	for ctx.Err() == nil {
+		limiter, n, lease := p.try()
+		if lease.Acquired() {
+			return n, nil // a lease of a rate holds nothing
+		}
+		wait, ok := core.RetryAfter.From(lease)
+		if !ok {
+			return 0, lease.Err()
+		}
+		if wait <= longestNap {
+			p.nap(wait)
+			continue
+		}
+		_, err := limiter.Acquire(ctx, n)
+		if err == nil {
+			return n, nil
+		}
+		changed := errors.Is(err, core.ErrClosed) || errors.Is(err, core.ErrPermitsExceedLimit)
+		if !changed && ctx.Err() == nil {
+			return 0, err
+		}
+	}
+	return 0, context.Cause(ctx)
+}
+
+// try takes the permits of a slice if they are there. The slice is one of the limiter's rate.
+func (p *pace) try() (core.Limiter, int, core.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := slice(p.limit)
+	if b := p.buckets; b != nil && !b.begun {
+		b.begun = true
+		b.keep(atOnce(p.limit))
+	}
+	return p.limiter, n, p.limiter.TryAcquire(n)
+}
+
+// paused forgets what was left unused while the source was waited for, but for what may pass at once.
+func (p *pace) paused(waited time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.buckets == nil || !p.buckets.begun {
 		return
 	}
-	allowed := l.Burst
+	allowed := p.limit.Burst
 	if allowed == 0 {
-		allowed = permitsIn(l, pauseTime)
+		allowed = permitsIn(p.limit, pauseTime)
 	}
-	p.keep(max(allowed, p.mean.Available()-permitsIn(l, waited)))
+	p.buckets.keep(max(allowed, p.buckets.mean.Available()-permitsIn(p.limit, waited)))
+}
+
+func newBuckets(l spec.Limit) (b *buckets, err error) {
+	b = new(buckets)
+	mean, peak := terms(l)
+	if b.mean, err = core.NewTokenBucket(mean); err == nil {
+		b.peak, err = core.NewTokenBucket(peak)
+	}
+	return b, err
 }
 
 // keep lets go of what is above so many permits.
-func (p *pace) keep(permits int) {
-	if n := p.mean.Available() - permits; n > 0 {
-		p.mean.TryAcquire(n)
+func (b *buckets) keep(permits int) {
+	if n := b.mean.Available() - permits; n > 0 {
+		b.mean.TryAcquire(n)
 	}
 }
 
-// terms returns the buckets of a rate.
-func terms(l spec.Limit) (mean, peak core.TokenBucketOptions) {
-	mean = bucket(l.Permits, l.Per, max(l.Burst, permitsIn(l, owedTime)), time.Millisecond)
-	peak = bucket(l.Permits, max(l.Per-l.Per/5, 1), atOnce(l), 10*time.Microsecond) // a quarter more
-	return mean, peak
-}
-
-// bucket returns a bucket whose permits come in about so long a period, or one by one where that takes longer: at the
-// very rate, the period being rounded up to the nanosecond.
-func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
-	o := core.TokenBucketOptions{TokenLimit: max(limit, 1)}
-	o.TokensPerPeriod = min(max(share(permits, period, per), 1), o.TokenLimit)
-	hi, lo := bits.Mul64(uint64(o.TokensPerPeriod), uint64(per))
-	lo, carry := bits.Add64(lo, uint64(permits-1), 0)
-	exact, _ := bits.Div64(hi+carry, lo, uint64(permits)) // at most period, or per
-	o.ReplenishmentPeriod = time.Duration(exact)
-	return o
-}
-
-// atOnce is what may pass at once.
-func atOnce(l spec.Limit) int { return max(l.Burst, slice(l)) }
-
-// slice is how much is paid for at once: what comes in a short time, so that the output is smooth.
-func slice(l spec.Limit) int {
-	switch l.Kind {
-	case spec.Unlimited:
-		return mostSlice
-	case spec.TokenBucket:
-		return max(min(permitsIn(l, sliceTime), mostSlice), 1)
+// follow puts the schedule's rates in force, each at its time, until ctx is done. It looks at the wall clock each second,
+// as that may be set, and stands still for no timer while the machine sleeps.
+func (p *pace) follow(ctx context.Context, s schedule, clock func() time.Time) {
+	const look = time.Second
+	due := s.at(clock())
+	for {
+		t := time.NewTimer(min(max(s.next(clock()).Sub(clock()), 0), look))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		if l := s.at(clock()); l != due {
+			due = l
+			_ = p.set(l) // it was valid when it was read
+		}
 	}
-	return max(min(l.Permits/1000, mostSlice), 1) // a window's are there at once
-}
-
-// permitsIn returns how many permits a rate gives in d, rounded down.
-func permitsIn(l spec.Limit, d time.Duration) int { return share(l.Permits, d, l.Per) }
-
-// share returns permits*d/per, rounded down, as far as an int holds it.
-func share(permits int, d, per time.Duration) int {
-	hi, lo := bits.Mul64(uint64(permits), uint64(d))
-	if hi >= uint64(per) {
-		return math.MaxInt
-	}
-	n, _ := bits.Div64(hi, lo, uint64(per))
-	return int(min(n, math.MaxInt))
 }

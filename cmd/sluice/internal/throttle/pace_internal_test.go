@@ -1,7 +1,9 @@
 package throttle
 
 import (
+	"context"
 	"math/big"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,14 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/spec"
 )
 
 // spender takes slices as soon as they are there, and counts them.
 type spender struct {
 	*pace
 	t     *testing.T
-	limit spec.Limit
 	taken int
 }
 
@@ -27,15 +27,15 @@ func spending(t *testing.T, text string) *spender {
 	require.NoError(t, err)
 	p, err := newPace(l)
 	require.NoError(t, err)
-	return &spender{pace: p, t: t, limit: l}
+	return &spender{pace: p, t: t}
 }
 
 // spend spends for so long, the end of it not included, and returns how much that was.
 func (s *spender) spend(d time.Duration) int {
 	s.t.Helper()
-	before, begun, n := s.taken, time.Now(), slice(s.limit)
+	before, begun := s.taken, time.Now()
 	for time.Since(begun) < d {
-		lease := s.take(s.limit, n)
+		_, n, lease := s.try()
 		if lease.Acquired() {
 			s.taken += n
 			continue
@@ -97,14 +97,15 @@ func TestPaceForgetsWhatIsLongAgo(t *testing.T) {
 func TestPaceAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := spending(t, "1MB/s")
-		s.paused(s.limit, time.Hour) // before it begins
+		pass(time.Hour)
+		s.paused(time.Hour) // before it begins
 		assert.Equal(t, 100_000, s.spend(100*time.Millisecond))
 		pass(2 * time.Second)
-		s.paused(s.limit, 2*time.Second)
+		s.paused(2 * time.Second)
 		assert.InDelta(t, 110_000, s.spend(100*time.Millisecond), 4000)
 		// Of 400 ms, 300 were ours.
 		pass(400 * time.Millisecond)
-		s.paused(s.limit, 100*time.Millisecond)
+		s.paused(100 * time.Millisecond)
 		assert.InDelta(t, 2_300_000, s.spend(2*time.Second), 4000)
 	})
 }
@@ -117,7 +118,7 @@ func TestPaceWithABurst(t *testing.T) {
 		s.spend(time.Second - time.Nanosecond)
 		assert.InDelta(t, 1_050_000, s.taken, 4000)
 		pass(time.Second)
-		s.paused(s.limit, time.Second)
+		s.paused(time.Second)
 		assert.InDelta(t, 50_000, s.spend(time.Nanosecond), 4000)
 	})
 }
@@ -142,17 +143,99 @@ func TestPaceKeepsOddRates(t *testing.T) {
 			require.NoError(t, err)
 			p, err := newPace(l)
 			require.NoError(t, err)
-			o := p.mean.Options()
+			o := p.buckets.mean.Options()
 			got := new(big.Rat).SetFrac64(int64(o.TokensPerPeriod), int64(o.ReplenishmentPeriod))
 			want := new(big.Rat).SetFrac64(int64(l.Permits), int64(l.Per))
 			assert.LessOrEqual(t, got.Cmp(want), 0)
 			ratio, _ := new(big.Rat).Quo(got, want).Float64()
 			assert.Greater(t, ratio, 1-1e-6)
 			for range 100 {
-				assert.LessOrEqual(t, slice(l), min(p.mean.Options().TokenLimit, p.peak.Options().TokenLimit), "%v", l)
+				assert.LessOrEqual(t, slice(l), min(p.buckets.mean.Options().TokenLimit, p.buckets.peak.Options().TokenLimit), "%v", l)
 				l = doubled(l)
-				require.NoError(t, p.update(l))
+				require.NoError(t, p.set(l))
 			}
 		})
 	}
+}
+
+// payer waits for slices as the copy does, but on a clock that a bubble moves.
+func payer(ctx context.Context, p *pace, paid chan<- int) {
+	for {
+		n, err := p.pay(ctx)
+		if err != nil {
+			close(paid)
+			return
+		}
+		paid <- n
+	}
+}
+
+// A copy that waits long goes on at once when the rate changes, in place or to one of another kind, and ends with its
+// context.
+func TestPaceChangesWhileTheCopyWaits(t *testing.T) {
+	for _, next := range []string{"10/h", "1000/s", "fixed 5/1h", "unlimited"} {
+		t.Run(next, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				s := spending(t, "1/h")
+				s.nap = time.Sleep // in the bubble
+				paid := make(chan int)
+				go payer(ctx, s.pace, paid)
+				require.Equal(t, 1, <-paid)
+				synctest.Wait() // it waits for the next one, an hour
+				l, err := parseRate(next, "")
+				require.NoError(t, err)
+				begun := time.Now()
+				require.NoError(t, s.set(l))
+				require.Positive(t, <-paid)
+				assert.LessOrEqual(t, time.Since(begun), 6*time.Minute)
+				cancel()
+				for range paid {
+				}
+			})
+		})
+	}
+}
+
+// The schedule is that of the wall clock, though that is set, or the machine sleeps, and timers do not notice.
+func TestScheduleByTheWallClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, err := parseSchedule("00:00,1/s 12:00,2/s", "")
+		require.NoError(t, err)
+		begun := time.Now()
+		var slept atomic.Int64
+		clock := func() time.Time {
+			return time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC).Add(time.Since(begun) + time.Duration(slept.Load()))
+		}
+		p, err := newPace(s.at(clock()))
+		require.NoError(t, err)
+		over := make(chan struct{})
+		go func() {
+			p.follow(ctx, s, clock)
+			close(over)
+		}()
+		rate := func() int {
+			synctest.Wait()
+			l, _ := p.first()
+			return l.Permits
+		}
+		assert.Equal(t, 1, rate())
+		slept.Store(int64(3 * time.Hour))
+		pass(time.Second)
+		assert.Equal(t, 2, rate())
+		slept.Store(0) // set back
+		pass(time.Second)
+		assert.Equal(t, 1, rate())
+		p.scale(doubled)
+		pass(time.Minute)
+		assert.Equal(t, 2, rate(), "what a signal has changed stays until the next entry")
+		pass(2*time.Hour - 63*time.Second)
+		p.scale(halved)
+		assert.Equal(t, 1, rate())
+		pass(time.Second)
+		assert.Equal(t, 2, rate(), "an entry begins at its very second")
+		cancel()
+		<-over
+	})
 }

@@ -2,15 +2,21 @@ package throttle
 
 import (
 	"math"
+	"math/big"
+	"math/bits"
+	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
 // parseRate reads a rate as package spec does; "/s" may be left out. burst, if any, is that of --burst.
 func parseRate(text, burst string) (spec.Limit, error) {
+	text, burst = wholeNumbers(text), wholeNumbers(burst)
 	with := func(text string) string {
 		if burst == "" || text == "unlimited" {
 			return text
@@ -47,10 +53,57 @@ func perSecond(text string) string {
 	return text[:end] + "/s" + text[end:]
 }
 
+var decimal = regexp.MustCompile(`([0-9]+\.[0-9]+)([kKMGT]i?)`)
+
+// wholeNumbers writes numbers such as 1.5M without a point. A number of bytes that is not whole stays as it is.
+func wholeNumbers(text string) string {
+	return decimal.ReplaceAllStringFunc(text, func(match string) string {
+		parts := decimal.FindStringSubmatch(match)
+		n, ok := new(big.Rat).SetString(parts[1])
+		if !ok {
+			return match
+		}
+		base := int64(1000)
+		if strings.HasSuffix(parts[2], "i") {
+			base = 1024
+		}
+		for range 1 + strings.IndexByte("KMGT", strings.ToUpper(parts[2])[0]) {
+			n.Mul(n, big.NewRat(base, 1))
+		}
+		if !n.IsInt() {
+			return match
+		}
+		return n.Num().String()
+	})
+}
+
+// parseSize reads a number of bytes, or of lines; 0 stands for an unknown one.
+func parseSize(text string) (int64, error) {
+	if text == "0" {
+		return 0, nil
+	}
+	l, err := spec.Parse(wholeNumbers(text) + "/s")
+	if err != nil || strings.ContainsAny(text, " /") {
+		return 0, cli.Usage("--size %q, want a number of bytes such as 500000 or 10MiB", text)
+	}
+	return int64(l.Permits), nil
+}
+
 var binaryPrefix = regexp.MustCompile(`(?i)[0-9][kmgt]i`)
 
 // binaryUnit reports whether a rate is written in KiB, MiB …, and is to be shown so.
 func binaryUnit(text string) bool { return binaryPrefix.MatchString(text) }
+
+// rateChange returns what a signal makes of the rate; nil if it is about something else.
+func rateChange(s os.Signal) func(spec.Limit) spec.Limit {
+	switch s {
+	case cli.UserSignal1:
+		return doubled
+	case cli.UserSignal2:
+		return halved
+	}
+	return nil
+}
 
 // doubled returns twice a rate, as far as an int holds it.
 func doubled(l spec.Limit) spec.Limit {
@@ -78,4 +131,51 @@ func halved(l spec.Limit) spec.Limit {
 		l.Burst = (l.Burst + 1) / 2
 	}
 	return l
+}
+
+// terms returns the buckets of a rate.
+func terms(l spec.Limit) (mean, peak core.TokenBucketOptions) {
+	mean = bucket(l.Permits, l.Per, max(l.Burst, permitsIn(l, owedTime)), time.Millisecond)
+	peak = bucket(l.Permits, max(l.Per-l.Per/5, 1), atOnce(l), 10*time.Microsecond) // a quarter more
+	mean.QueueLimit, peak.QueueLimit = math.MaxInt, math.MaxInt
+	return mean, peak
+}
+
+// bucket returns a bucket whose permits come in about so long a period, or one by one where that takes longer: at the
+// very rate, the period being rounded up to the nanosecond.
+func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
+	o := core.TokenBucketOptions{TokenLimit: max(limit, 1)}
+	o.TokensPerPeriod = min(max(share(permits, period, per), 1), o.TokenLimit)
+	hi, lo := bits.Mul64(uint64(o.TokensPerPeriod), uint64(per))
+	lo, carry := bits.Add64(lo, uint64(permits-1), 0)
+	exact, _ := bits.Div64(hi+carry, lo, uint64(permits)) // at most period, or per
+	o.ReplenishmentPeriod = time.Duration(exact)
+	return o
+}
+
+// atOnce is what may pass at once.
+func atOnce(l spec.Limit) int { return max(l.Burst, slice(l)) }
+
+// slice is how much is paid for at once: what comes in a short time, so that the output is smooth.
+func slice(l spec.Limit) int {
+	switch l.Kind {
+	case spec.Unlimited:
+		return mostSlice
+	case spec.TokenBucket:
+		return max(min(permitsIn(l, sliceTime), mostSlice), 1)
+	}
+	return max(min(l.Permits/1000, mostSlice), 1) // a window's are there at once
+}
+
+// permitsIn returns how many permits a rate gives in d, rounded down.
+func permitsIn(l spec.Limit, d time.Duration) int { return share(l.Permits, d, l.Per) }
+
+// share returns permits*d/per, rounded down, as far as an int holds it.
+func share(permits int, d, per time.Duration) int {
+	hi, lo := bits.Mul64(uint64(permits), uint64(d))
+	if hi >= uint64(per) {
+		return math.MaxInt
+	}
+	n, _ := bits.Div64(hi, lo, uint64(per))
+	return int(min(n, math.MaxInt))
 }

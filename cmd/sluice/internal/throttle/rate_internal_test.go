@@ -31,4 +31,36 @@ func TestHalvedAndDoubled(t *testing.T) {
 	}
 }
 
+// Numbers may have a point, if they are whole in the end.
+func TestNumbersWithAPoint(t *testing.T) {
+	for text, want := range map[string]int{"1.5MB/s": 1_500_000, "1.5MB": 1_500_000, "0.5KiB": 512, "2.25k": 2250, "bucket 1.5kB/1.5s": 1500} {
+		l, err := parseRate(text, "")
+		assert.NoError(t, err, text)
+		assert.Equal(t, want, l.Permits, text)
+	}
+	l, err := parseRate("1MB", "1.5kB")
+	assert.NoError(t, err)
+	assert.Equal(t, 1500, l.Burst)
+	for text, want := range map[string]int64{"1.5MB": 1_500_000, "0": 0, "10MiB": 10 << 20, "7": 7} {
+		n, err := parseSize(text)
+		assert.NoError(t, err, text)
+		assert.Equal(t, want, n, text)
+	}
+	for _, text := range []string{"1.0001kB", "1.5", "1.5B", ".5MB"} {
+		_, err := parseRate(text, "")
+		assert.Error(t, err, text)
+	}
+}
+
+func TestLine(t *testing.T) {
+	o := options{parts: parts{}.orAll(), name: "copy"}
+	v := moment{Bytes: 500, Total: 1000, Elapsed: 61, Rate: 100}
+	assert.Equal(t, "copy: 500 B 0:01:01 [100 B/s] [====>-----]  50% ETA 0:00:05", o.line(v, 59))
+	assert.Equal(t, "copy: 500 B 0:01:01 [100 B/s]  50% ETA 0:00:05", o.line(v, 20))
+	v.Total = 0
+	assert.Equal(t, "copy: 500 B 0:01:01 [100 B/s]", o.line(v, 80))
+	o.parts = parts{average: true}
+	assert.Equal(t, "copy: (8 B/s)", o.line(v, 80))
+}
+
 func perSecondOf(l spec.Limit) float64 { return float64(l.Permits) / l.Per.Seconds() }

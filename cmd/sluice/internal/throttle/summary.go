@@ -85,13 +85,13 @@ func (j *job) summary(o options, v moment) string {
 	}
 	achieved := float64(v.done()) / took
 	text += fmt.Sprintf(": %s/s", u.show(achieved))
-	now := j.g.now()
-	if o.limit.Kind != spec.TokenBucket || now != o.limit {
+	rate, always := j.pace.first()
+	if rate.Kind != spec.TokenBucket || !always || o.schedule != nil {
 		return text // no rate, or more than one, or one that comes in lumps
 	}
-	asked := float64(now.Permits) / now.Per.Seconds()
+	asked := float64(rate.Permits) / rate.Per.Seconds()
 	shown := u.show(asked) + "/s"
-	if v.done() <= int64(atOnce(now)) {
+	if v.done() <= int64(atOnce(rate)) {
 		return text + fmt.Sprintf(", no more than the first burst: too little to measure %s", shown)
 	}
 	return text + fmt.Sprintf(", %+.2f %% of the %s asked for", 100*(achieved/asked-1), shown)

@@ -4,8 +4,6 @@ package run
 
 import "os"
 
-var jobSignals []os.Signal
-
-func jobsChange(os.Signal) (by int, ok bool) { return 0, false }
+var suspendSignals []os.Signal
 
 func (*runner) suspend(os.Signal) bool { return false }

@@ -14,7 +14,7 @@ import (
 // job copies the files to the output, one after the other.
 type job struct {
 	ctx   context.Context //nolint:containedctx // that of the whole program
-	g     *governor
+	pace  *pace
 	files []string
 	dst   *os.File
 	lines bool
@@ -30,8 +30,8 @@ type job struct {
 	screen io.Writer  // where messages go
 }
 
-func (o options) open(ctx context.Context, g *governor) (*job, error) {
-	j := &job{ctx: ctx, g: g, files: o.files, dst: os.Stdout, lines: o.lines, end: o.end, screen: os.Stderr}
+func (o options) open(ctx context.Context, p *pace) (*job, error) {
+	j := &job{ctx: ctx, pace: p, files: o.files, dst: os.Stdout, lines: o.lines, end: o.end, screen: os.Stderr}
 	if o.style == asJSON {
 		j.screen = io.Discard
 	}
@@ -119,7 +119,7 @@ func (j *job) copyFile(name string) error {
 	for {
 		since := time.Now()
 		n, err := m.ready()
-		j.g.paused(time.Since(since))
+		j.pace.paused(time.Since(since))
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -154,7 +154,7 @@ func (j *job) refuses(src *os.File) string {
 func (j *job) pass(m mover, n int) error {
 	for n > 0 {
 		if j.paid == 0 {
-			k, err := j.g.pay()
+			k, err := j.pace.pay(j.ctx)
 			if err != nil {
 				return err
 			}
