@@ -124,7 +124,7 @@ func (b bench) backend() (s *server, err error) {
 
 // freeAddress returns an address of this machine that nobody listens on.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}

@@ -1,9 +1,9 @@
 // Compare sets sluice beside pv, xargs, GNU parallel, a ReverseProxy and nginx on this machine, and prints tables.
 //
-//	go run ./compare             some 6 minutes
-//	go run ./compare -quick      a look, not a measurement
-//	go run ./compare -part cpu   one part of it, in less than a minute
-//	go run ./compare -proxy      the proxies alone
+//	go run ./cmd/compare             some 6 minutes
+//	go run ./cmd/compare -quick      a look, not a measurement
+//	go run ./cmd/compare -part cpu   one part of it, in less than a minute
+//	go run ./cmd/compare -proxy      the proxies alone
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	built := flag.String("sluice", "", "the program to measure; it is built if this does not say")
 	as := flag.String("as", "", "be a part of a measurement: backend, alone or load; the program starts itself so")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // no caller to take it from
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if *proxy {
 		*part = "proxy"
 	}
@@ -113,9 +113,8 @@ func compare(ctx context.Context, built string, quick bool, only string) (err er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
 	if b.sluice = built; built == "" {
-		b.sluice = filepath.Join(b.dir, "sluice")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", b.sluice, "github.com/sluice-go/sluice/cmd/sluice").CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
+		if b.sluice, err = build(ctx, b.dir); err != nil {
+			return err
 		}
 	}
 	if err := os.MkdirAll(filepath.Join(b.dir, ".parallel"), 0o700); err != nil {
@@ -130,6 +129,20 @@ func compare(ctx context.Context, built string, quick bool, only string) (err er
 		}
 	}
 	return nil
+}
+
+// build builds sluice, which is a module of its own beside this one, and returns the program's path.
+func build(ctx context.Context, dir string) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/sluice-go/sluice").Output()
+	if err != nil {
+		return "", fmt.Errorf("looking for the repository: %w", err)
+	}
+	program := filepath.Join(dir, "sluice")
+	out, err := exec.CommandContext(ctx, "go", "-C", filepath.Join(strings.TrimSpace(string(root)), "cmd", "sluice"), "build", "-o", program, ".").CombinedOutput() //nolint:gosec // the repository's own
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
 }
 
 // find finds a program, also where Debian has those beyond most people's PATH.
