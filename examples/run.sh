@@ -37,9 +37,10 @@ file() {
 example_throttle() {
 	local in
 	in=$(file in 2000000)
-	exits 0 "$1" -rate 8MiB/s -o "$work/copy" "$in"
-	cmp "$in" "$work/copy"
-	exits 2 "$1" -rate fast -o "$work/copy" "$in"
+	mkdir "$work/copies"
+	exits 0 "$1" -rate 8MiB/s -o "$work/copies" "$in"
+	cmp "$in" "$work/copies/in"
+	exits 2 "$1" -rate fast -o "$work/copies" "$in"
 	says 'fast'
 }
 

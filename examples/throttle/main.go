@@ -1,55 +1,97 @@
-// Throttle copies files at a rate.
+// Throttle copies files at a rate that they share.
 //
-//	throttle -rate 8MiB/s -o copy.iso image.iso
+//	throttle -rate 8MiB/s -o /mnt/stick one.iso two.iso
 //	pg_dump app | throttle -rate 500kB/s | ssh backup 'cat > app.sql'
-//	throttle -rate 20MB/s -o /mnt/stick/ one.mkv two.mkv three.mkv
+//
+// It shows [ioreader.Copy] with a limiter made from text by package spec. The command of this
+// library, cmd/sluice, has a throttle with more to it.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 	"io"
+	"math"
 	"os"
+	"path/filepath"
+	"sync"
+	"time"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/spec"
 )
 
-const usage = `Throttle copies files, or standard input, at a rate.
+const usage = `Throttle copies files, or standard input, at a rate that they share.
 
-    throttle -rate RATE [-o OUT] [FILE...]
+    throttle -rate RATE [-o DIR] [FILE...]
 
-Of several files, one after the other goes to OUT, as with cat. If OUT is a directory,
-each goes to a file of its own name in there, all at once, and they share the rate.
+With -o all files are copied to DIR at once. Otherwise standard input is copied to standard output.
 `
 
 func main() { program.Main(usage, define) }
 
 func define(flags *flag.FlagSet, s program.Streams) program.Body {
-	rateText := flags.String("rate", "", "bytes per second: 8MiB/s, 500kB/s, 1.5GB/s, 100kbit/s (required)")
-	out := flags.String("o", "-", "the `file` or directory to copy to; - is standard output")
-	quiet := flags.Bool("q", false, "no progress line and no summary")
+	rate := flags.String("rate", "", "bytes per second: 8MiB/s, 500kB/s, \"1MB/s burst 64KiB\" (required)")
+	dir := flags.String("o", "", "the `directory` to copy to")
 	return func(ctx context.Context, names []string) error {
 		if err := program.Arguments(names); err != nil {
 			return err
 		}
-		if *rateText == "" {
-			return program.Usage("no -rate")
+		if (*dir == "") != (len(names) == 0) {
+			return program.Usage("want -o and files, or neither")
 		}
-		limit, err := parseRate(*rateText)
+		limit, err := spec.Parse(*rate)
 		if err != nil {
-			return program.Usage("%w", err)
+			return program.Usage("-rate: %w", err)
 		}
-		streams, err := open(names, *out, os.Stdin, os.Stdout)
+		limit.Queue = math.MaxInt // a copy waits as long as it takes
+		limiter, err := limit.New("rate")
 		if err != nil {
-			return err
+			return program.Usage("-rate: %w", err)
 		}
-		j := job{limit: limit, streams: streams, screen: io.Discard}
-		if !*quiet {
-			j.summary = s.Err
-			if program.IsTerminal(s.Err) {
-				j.screen = s.Err
-			}
+		if *dir == "" {
+			return copyOne(ctx, "stdin", s.Out, s.In, limiter, s.Err)
 		}
-		return j.run(ctx)
+		return copyAll(ctx, *dir, names, limiter, s.Err)
 	}
+}
+
+// copyAll copies all files at once. They get equal parts of the rate, and an error of one stops no other.
+func copyAll(ctx context.Context, dir string, names []string, l core.Limiter, log io.Writer) error {
+	errs := make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { errs[i] = copyFile(ctx, dir, name, l, log) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func copyFile(ctx context.Context, dir, name string, l core.Limiter, log io.Writer) error {
+	src, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	// A file that exists is not written over: it may be the one that is read.
+	dst, err := os.OpenFile(filepath.Join(dir, filepath.Base(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	return errors.Join(copyOne(ctx, filepath.Base(name), dst, src, l, log), dst.Close())
+}
+
+// copyOne copies one stream and says how it went.
+func copyOne(ctx context.Context, name string, dst io.Writer, src io.Reader, l core.Limiter, log io.Writer) error {
+	var last ioreader.Progress
+	_, err := ioreader.Copy(ctx, dst, src, ioreader.CopyOptions{
+		Limiter:    l,
+		OnProgress: func(p ioreader.Progress) { last = p },
+	})
+	fmt.Fprintf(log, "%s: %d bytes in %v\n", name, last.Bytes, last.Elapsed.Round(time.Millisecond))
+	return err
 }
