@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +123,57 @@ func TestJobsOfAKeyAtOnce(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		assert.Equal(t, []time.Duration{0, 0, time.Second, time.Second}, s.at["x"])
+	})
+}
+
+// Whatever the jobs do, no more of them run than may, no two have one number, each key keeps its rate from the first start
+// to the last, and in the end nothing is held.
+func TestAdmissionStress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, keys, each = 7, 5, 40
+		s := starting(t, jobs, "20/s burst 3")
+		var running, most atomic.Int32
+		var numbers [jobs + 1]atomic.Bool
+		var all sync.WaitGroup
+		for i := range keys * each {
+			key := string(rune('a' + i%keys))
+			p, err := s.keys.join(t.Context(), key)
+			require.NoError(t, err)
+			all.Go(func() {
+				first := true
+				for range 1 + i%3 {
+					if first {
+						assert.NoError(t, p.wait(t.Context()))
+					}
+					held, err := s.admit(t.Context(), key)
+					if first {
+						p.leave()
+					}
+					first = false
+					assert.NoError(t, err)
+					most.Store(max(most.Load(), running.Add(1)))
+					assert.False(t, numbers[held.slot].Swap(true))
+					s.mu <- struct{}{}
+					s.at[key] = append(s.at[key], time.Since(s.begun))
+					<-s.mu
+					time.Sleep(time.Duration(i*i%91) * time.Millisecond)
+					numbers[held.slot].Store(false)
+					running.Add(-1)
+					s.release(held)
+				}
+			})
+		}
+		all.Wait()
+		assert.Equal(t, int32(jobs), most.Load())
+		for key, at := range s.at {
+			for i := range at {
+				assert.GreaterOrEqual(t, at[i], time.Duration(i-2)*50*time.Millisecond, "%s: start %d", key, i)
+			}
+		}
+		assert.Equal(t, jobs, s.jobs.Available())
+		assert.Equal(t, []uint64{0}, s.taken)
+		assert.Empty(t, s.keys.last)
+		assert.Empty(t, s.keys.room)
 	})
 }
 
