@@ -1,0 +1,25 @@
+package route
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// Host returns a request's host as backends compare it: in lower case, without the port and without the dot at the end. It
+// reports false for what is no host.
+func Host(host string) (string, bool) {
+	name, port := host, ""
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
+		name, port = host[:colon], host[colon+1:]
+	}
+	if strings.Trim(port, "0123456789") != "" {
+		return "", false
+	}
+	if inside, ok := strings.CutPrefix(name, "["); ok {
+		a, err := netip.ParseAddr(strings.TrimSuffix(inside, "]"))
+		return "[" + a.String() + "]", err == nil && strings.HasSuffix(inside, "]")
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return name, strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" &&
+		!strings.Contains(name, "..") && !strings.HasSuffix(name, ".") && !strings.HasPrefix(name, ".")
+}

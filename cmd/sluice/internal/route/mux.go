@@ -1,0 +1,107 @@
+// Package route finds the route of a request the way its backend will read the request.
+//
+// An [http.ServeMux] matches the path as it is escaped: /api%2Fx is one segment, which is not below /api/. Most backends
+// decode the path first, some drop parameters (/api;v=1/x), some take a backslash for a slash. A client could choose
+// the spelling that the proxy takes for one route and the backend for another, and so pass the limits of the second.
+// [Mux.Match] therefore rejects a request whose readings lead to different routes.
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Mux maps requests to values of type T by patterns of [http.ServeMux]. The zero value has no routes. Match is safe for
+// concurrent use once all routes are there.
+type Mux[T any] struct{ mux http.ServeMux }
+
+// Match is the result of [Mux.Match].
+type Match[T any] struct {
+	Value   T
+	Pattern string       // of the route, its host in lower case; "" if there is no route
+	Answer  http.Handler // without a route: what answers the request with a redirect, 400, 404 or 405; else nil
+}
+
+// destination is what the ServeMux holds. It never serves a request.
+type destination[T any] struct {
+	http.Handler
+	value T
+}
+
+// Handle adds a route. It returns an error if the pattern is malformed or conflicts with an earlier one. Letter case and
+// a trailing dot of its host make no difference.
+func (m *Mux[T]) Handle(pattern string, value T) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = patternError(pattern, fmt.Sprint(v))
+		}
+	}()
+	m.mux.Handle(canonicalPattern(pattern), &destination[T]{value: value})
+	return nil
+}
+
+// canonicalPattern returns the pattern with its host as [Host] returns it.
+func canonicalPattern(pattern string) string {
+	slash := strings.IndexByte(pattern, '/')
+	if slash < 0 {
+		return pattern
+	}
+	begin := strings.LastIndexAny(pattern[:slash], " \t") + 1
+	if host, ok := Host(pattern[begin:slash]); ok {
+		return pattern[:begin] + host + pattern[slash:]
+	}
+	return pattern
+}
+
+// patternError returns an error for the text of a ServeMux's panic.
+func patternError(pattern, text string) error {
+	if _, after, ok := strings.Cut(text, "\n"); ok {
+		return fmt.Errorf("%q conflicts with another: %s", pattern, strings.ReplaceAll(after, "\n", " "))
+	}
+	if text = strings.TrimPrefix(text, "parsing "); pattern == "" || !strings.Contains(text, pattern) {
+		return fmt.Errorf("%q: %s", pattern, text)
+	}
+	return errors.New(text)
+}
+
+// Match returns the route of a request. There is none if no pattern matches, if the path is not clean (the answer is the
+// ServeMux's redirect), or if the request can be read in different ways that lead to different routes (the answer is
+// 400). Only Method, Host and URL of r are looked at.
+func (m *Mux[T]) Match(r *http.Request) Match[T] {
+	host, ok := Host(r.Host)
+	switch {
+	case r.Method == http.MethodConnect: // no server for the paths of a backend
+		return Match[T]{Answer: status(http.StatusMethodNotAllowed)}
+	case !ok, r.URL.Opaque != "":
+		return Match[T]{Answer: status(http.StatusBadRequest)}
+	}
+	h, pattern := m.find(r.Method, host, r.URL)
+	d, ok := h.(*destination[T])
+	if !ok {
+		return Match[T]{Answer: h}
+	}
+	others, ok := readings(r.URL.EscapedPath())
+	for _, path := range others {
+		if _, other := m.find(r.Method, host, &url.URL{Path: decode(path), RawPath: path}); other != pattern {
+			ok = false
+		}
+	}
+	if !ok {
+		return Match[T]{Answer: status(http.StatusBadRequest)}
+	}
+	return Match[T]{Value: d.value, Pattern: pattern}
+}
+
+func (m *Mux[T]) find(method, host string, u *url.URL) (http.Handler, string) {
+	return m.mux.Handler(&http.Request{Method: method, Host: host, URL: u})
+}
+
+// status answers a request with a status and its text.
+type status int
+
+func (s status) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, http.StatusText(int(s)), int(s))
+}

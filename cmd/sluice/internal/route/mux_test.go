@@ -1,0 +1,225 @@
+package route_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+)
+
+func muxOf(tb testing.TB, patterns ...string) *route.Mux[string] {
+	tb.Helper()
+	m := new(route.Mux[string])
+	for _, p := range patterns {
+		require.NoError(tb, m.Handle(p, p))
+	}
+	return m
+}
+
+// request is what a server makes of a request line and a Host.
+func request(method, target, host string) (*http.Request, error) {
+	u, err := url.ParseRequestURI(target)
+	return &http.Request{Method: method, Host: host, URL: u}, err
+}
+
+// leads returns the pattern of the route, or the status of the answer.
+func leads(tb testing.TB, m *route.Mux[string], r *http.Request) (pattern string, status int) {
+	tb.Helper()
+	found := m.Match(r)
+	if found.Answer == nil {
+		require.Equal(tb, strings.NewReplacer("Example", "example", "com./", "com/").Replace(found.Value), found.Pattern)
+		return found.Pattern, 0
+	}
+	require.Empty(tb, found.Pattern)
+	w := httptest.NewRecorder()
+	found.Answer.ServeHTTP(w, r)
+	return "", w.Code
+}
+
+// TestSpellings: a path or host that a backend may read differently passes only if that makes no difference.
+func TestSpellings(t *testing.T) {
+	m := muxOf(t, "/", "/api/", "POST /login", "/static/", "GET /items/{id}", "GET /files/{name...}", "Example.com./", "GET /it em/", "/healthz")
+	for _, test := range []struct {
+		method, target, host string
+		pattern              string
+		status               int
+	}{
+		{"GET", "/api/x", "h", "/api/", 0},
+		{"GET", "/else", "h", "/", 0},
+		{"GET", "/api/a%2Fb", "h", "/api/", 0}, // below /api/ either way
+		{"GET", "/api/x;v=1", "h", "/api/", 0},
+		{"GET", "/api/100%25", "h", "/api/", 0},
+		{"GET", "/api/%C3%A9%20a", "h", "/api/", 0},
+		{"GET", "/%61pi/x", "h", "/api/", 0}, // a ServeMux decodes within a segment
+		{"GET", "/it%20em/a%20b", "h", "GET /it em/", 0},
+		{"GET", "/files/a%2Fb", "h", "GET /files/{name...}", 0},
+		{"GET", "/items/a%20b", "h", "GET /items/{id}", 0},
+		{"GET", "/x?y=/../api/%2e%2e;z", "h", "/", 0},
+
+		{"GET", "/api%2Fx", "h", "", 400},
+		{"GET", "/%2fapi/x", "h", "", 400},
+		{"GET", "/x/%2e%2e/api/x", "h", "", 400},
+		{"GET", "/x%2f..%2fapi/x", "h", "", 400},
+		{"GET", "/x%252f..%252fapi/x", "h", "", 400},
+		{"GET", "/;a/api/x.txt", "h", "", 400},
+		{"GET", "/api;v=1/x.txt", "h", "", 400},
+		{"GET", "/api%3Bv=1/x.txt", "h", "", 400},
+		{"GET", "/x/..;/api/x", "h", "", 400},
+		{"GET", "/x/%2e%2e%3b/api/x", "h", "", 400},
+		{"GET", `/x\..\api\x`, "h", "", 400},
+		{"GET", "/x/%5c../api/x", "h", "", 400},
+		{"GET", "/api%5Cx", "h", "", 400},
+		{"POST", "/static/%2e%2e/login", "h", "", 400},
+		{"POST", "/login%3fx", "h", "", 400},
+		{"POST", "/login%23", "h", "", 400},
+		{"POST", "/login;jsessionid=1", "h", "", 400},
+		{"GET", "/static/%2e%2e/%2e%2e/x", "h", "", 400}, // above the root
+		{"GET", "/api/a%00b", "h", "", 400},
+		{"GET", "/api/a%0d%0ab", "h", "", 400},
+		{"GET", "/items/a%2Fb", "h", "", 400}, // to a backend that decodes it is no item
+		{"GET", "/healthz;x", "h", "", 400},
+		{"GET", "/api/%" + strings.Repeat("25", 99) + "61", "h", "", 400},
+		{"GET", "/api/" + strings.Repeat("a;/", 3000), "h", "", 400},
+		{"GET", "/api/" + strings.Repeat("a/", 8000), "h", "/api/", 0},
+		{"GET", "//api/x", "h", "", 307},
+		{"GET", "/x/../api/x", "h", "", 307},
+		{"CONNECT", "/api/x", "h", "", 405},
+
+		{"GET", "/api/x", "example.com", "example.com/", 0},
+		{"GET", "/api/x", "EXAMPLE.com", "example.com/", 0},
+		{"GET", "/api/x", "example.com.", "example.com/", 0},
+		{"GET", "/api/x", "Example.Com.:8080", "example.com/", 0},
+		{"GET", "/api/x", "example.com..", "", 400},
+		{"GET", "/api/x", "ex%61mple.com", "", 400},
+		{"GET", "/api/x", "example.com:a", "", 400},
+		{"GET", "/api/x", "[::1]:80", "/api/", 0},
+		{"GET", "/api/x", "[::1", "", 400},
+		{"GET", "/api/x", "", "/api/", 0}, // HTTP/1.0
+	} {
+		r, err := request(test.method, test.target, test.host)
+		require.NoError(t, err)
+		pattern, status := leads(t, m, r)
+		assert.Equal(t, test.pattern, pattern, "%s %s %s", test.method, test.host, test.target)
+		assert.Equal(t, test.status, status, "%s %s %s", test.method, test.host, test.target)
+	}
+}
+
+// TestOpaque: a target such as http:api/x has no path for the ServeMux, but would be sent as it is.
+func TestOpaque(t *testing.T) {
+	m := muxOf(t, "/", "/api/")
+	_, status := leads(t, m, &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "http", Opaque: "/api/x", Path: "/"}})
+	assert.Equal(t, http.StatusBadRequest, status)
+}
+
+// TestOneRoute: where all requests have one route, no spelling is refused but what no honest client sends.
+func TestOneRoute(t *testing.T) {
+	m := muxOf(t, "/")
+	for _, target := range []string{"/a%2Fb", "/a;b", `/a\b`, "/a%252Fb", "/a%3Fb", "/*"} {
+		r, err := request("GET", target, "h")
+		require.NoError(t, err)
+		pattern, _ := leads(t, m, r)
+		assert.Equal(t, "/", pattern, target)
+	}
+}
+
+func TestBadPatterns(t *testing.T) {
+	m := muxOf(t, "/{a}/b")
+	for pattern, want := range map[string]string{
+		"nosuch":   `"nosuch"`,
+		"/c/{d}":   "conflicts",
+		"GET  /{a": "GET",
+		"":         `"": http: invalid pattern`,
+	} {
+		err := m.Handle(pattern, "")
+		require.Error(t, err, pattern)
+		assert.Contains(t, err.Error(), want)
+	}
+}
+
+// backends are ways in which servers read an escaped path; "" is no path to them.
+var backends = map[string]func(escaped string) string{
+	"nginx": func(p string) string {
+		p, _ = url.PathUnescape(p)
+		return path.Clean(p)
+	},
+	"Tomcat": func(p string) string {
+		var segments []string
+		for s := range strings.SplitSeq(p, "/") {
+			s, _, _ = strings.Cut(s, ";")
+			segments = append(segments, s)
+		}
+		p, _ = url.PathUnescape(strings.Join(segments, "/"))
+		return path.Clean(strings.ReplaceAll(p, `\`, "/"))
+	},
+	"WHATWG URL": func(p string) string {
+		kept := []string{""}
+		for s := range strings.SplitSeq(p[1:], "/") {
+			switch strings.ReplaceAll(strings.ToLower(s), "%2e", ".") {
+			case ".":
+			case "..":
+				kept = kept[:max(len(kept)-1, 1)]
+			default:
+				kept = append(kept, strings.ReplaceAll(s, "%2F", "%252F")) // which it does not decode
+			}
+		}
+		p, _ = url.PathUnescape(strings.Join(kept, "/"))
+		return p
+	},
+	"decodes twice": func(p string) string {
+		p, _ = url.PathUnescape(p)
+		p, _ = url.PathUnescape(p)
+		return path.Clean(p)
+	},
+	"parses again": func(p string) string {
+		p, _ = url.PathUnescape(p)
+		u, err := url.Parse("http://h" + p)
+		if err != nil {
+			return ""
+		}
+		return path.Clean("/" + u.Path)
+	},
+}
+
+// FuzzMatch: a path that passes leads every backend to the same route.
+func FuzzMatch(f *testing.F) {
+	for _, seed := range []string{
+		"/api%2Fx", "/x/%2e%2e/api/x", "/%2fapi/x", "/x%2f..%2fapi/x", "/;a/api/x", "/api;v=1/x", `/x\..\api`, "/x/..%2f%2fapi/x",
+		"/a/%2f../api", "/api/%2e%2e", "/login%3f", "/%252e%252e/api/x", "/api%5c..%5cx", "/..;/api/", "/%2e;/api/", "/api%20x",
+	} {
+		f.Add(seed)
+	}
+	patterns := []string{"/", "/api/", "/login", "/api/id/x", "/static/a"}
+	m := muxOf(f, patterns...)
+	var plain http.ServeMux
+	for _, p := range patterns {
+		plain.Handle(p, http.NotFoundHandler())
+	}
+	f.Fuzz(func(t *testing.T, target string) {
+		if !strings.HasPrefix(target, "/") {
+			return
+		}
+		r, err := request(http.MethodGet, target, "h")
+		if err != nil || r.URL.Host != "" {
+			return
+		}
+		found := m.Match(r)
+		if found.Answer != nil {
+			return
+		}
+		for name, reads := range backends {
+			read := reads(r.URL.EscapedPath())
+			if !strings.HasPrefix(read, "/") {
+				continue
+			}
+			_, pattern := plain.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: read}})
+			require.Equal(t, found.Pattern, pattern, "%s reads %q of %q", name, read, target)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package route
+
+import (
+	"slices"
+	"strings"
+)
+
+// Bounds on what it costs to read one path, and on paths of which several readings are looked at.
+const (
+	maxReadings = 32 // of a path of an honest client there are ten at most
+	maxPath     = 8 << 10
+)
+
+// A backend, with the servers that stand before it, takes some of these steps, some of them twice, in an order of its
+// own.
+var steps = []func(string) string{decode, dropParameters, replaceBackslashes, cutQuery}
+
+// readings returns the escaped paths that a backend may take an escaped path for, without dot segments. It reports false
+// for a path that no honest client sends: with control characters, above the root, too long, or with too many readings.
+func readings(escaped string) (paths []string, ok bool) {
+	if !strings.ContainsAny(escaped, `%;\`) {
+		return nil, true
+	}
+	if len(escaped) > maxPath {
+		return nil, false
+	}
+	spellings := []string{escaped}
+	for i := 0; i < len(spellings); i++ { // it grows until no step makes a new one
+		for _, step := range steps {
+			if next := step(spellings[i]); !slices.Contains(spellings, next) {
+				spellings = append(spellings, next)
+			}
+		}
+		if len(spellings) > maxReadings || strings.ContainsFunc(spellings[i], isControl) {
+			return nil, false
+		}
+	}
+	for _, spelling := range spellings {
+		for _, merge := range []bool{false, true} {
+			path, below := resolve(spelling, merge)
+			if !below {
+				return nil, false
+			}
+			if !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths, true
+}
+
+func isControl(c rune) bool { return c < ' ' || c == 0x7f }
+
+// decode replaces escapes such as %2F once, and leaves what is none.
+func decode(path string) string {
+	if !strings.Contains(path, "%") {
+		return path
+	}
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		if path[i] == '%' && i+2 < len(path) {
+			high, low := digit(path[i+1]), digit(path[i+2])
+			if high < 16 && low < 16 {
+				b.WriteByte(high<<4 | low)
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
+}
+
+// digit returns the value of a hexadecimal digit, or 16.
+func digit(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10
+	}
+	return 16
+}
+
+// dropParameters removes what follows a semicolon in each segment.
+func dropParameters(path string) string {
+	if !strings.Contains(path, ";") {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		segments[i], _, _ = strings.Cut(s, ";")
+	}
+	return strings.Join(segments, "/")
+}
+
+func replaceBackslashes(path string) string { return strings.ReplaceAll(path, `\`, "/") }
+
+// cutQuery ends a decoded path where a server that parses it again finds a query or a fragment.
+func cutQuery(path string) string {
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		return path[:i]
+	}
+	return path
+}
+
+// resolve removes dot segments. With merge several slashes are one, else there is an empty segment between two. It
+// reports false if the path leads above the root.
+func resolve(path string, merge bool) (string, bool) {
+	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	last := len(segments) - 1
+	var kept []string
+	for i, s := range segments {
+		switch {
+		case s == "..":
+			if len(kept) == 0 {
+				return "", false
+			}
+			kept = kept[:len(kept)-1]
+		case s == ".", merge && s == "":
+		default:
+			kept = append(kept, s)
+			continue
+		}
+		if i == last { // it leaves a slash
+			kept = append(kept, "")
+		}
+	}
+	return "/" + strings.Join(kept, "/"), true
+}
