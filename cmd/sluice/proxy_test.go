@@ -134,7 +134,7 @@ func TestManyConnections(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer backend.Close()
 	file := filepath.Join(t.TempDir(), "limits.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nglobal: {limit: concurrency 1 queue 10000}\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nglobal: {limit: concurrency 1 queue 10000, max-wait: 10m}\n"), 0o600))
 	s := start(t, programs(t), "sluice", "proxy", "--config", file)
 	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
 	require.True(t, ok)

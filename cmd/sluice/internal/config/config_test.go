@@ -28,6 +28,13 @@ policies:
   api:    {key: ip, limit: 100/s burst 200}
   login:  {key: ip, limit: sliding 5/1m, count: failures}
   export: {key: header:X-Api-Key, limits: [10/h, concurrency 1], download: 2MiB/s, fail-open: true}
+host: keep
+keys: 5000
+max-body: 10MiB
+connections: concurrency 10_000
+connections-per-ip: 50/s
+access-log: "-"
+underscores: true
 routes:
   "/api/": api
   "POST /login": [login, api]
@@ -46,6 +53,13 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, 200*time.Millisecond, c.RedisBudget)
 	assert.Equal(t, 5*time.Second, c.BackendTimeout)
 	assert.Equal(t, 503, c.Global.Status)
+	assert.True(t, c.KeepHost)
+	assert.True(t, c.Underscores)
+	assert.Equal(t, 5000, c.Keys)
+	assert.Equal(t, int64(10<<20), c.MaxBody)
+	assert.Equal(t, 10_000, c.Connections.Permits)
+	assert.Equal(t, spec.TokenBucket, c.ConnectionsPerIP.Kind)
+	assert.Equal(t, "-", c.AccessLog)
 	require.Len(t, c.Policies, 3)
 	export := c.Policies[2]
 	assert.Equal(t, config.KeyHeader, export.Key)
@@ -71,13 +85,25 @@ func TestFaults(t *testing.T) {
 		{"trusted: [1.2.3.4.5]\n", `f:1:11: trusted has "1.2.3.4.5"`},
 		{"headers: loud\n", `f:1:10: headers is "loud"`},
 		{"problems: maybe\n", `f:1:11: problems is "maybe"`},
-		{"redis: http://x\n", `f:1:8: redis is "http://x"`},
+		{"max-body: 0\n", `f:1:11: max-body is "0"`},
+		{"redis: http://x\n", `f:1:8: redis is no URL`},
+		{"listen: ':8080'\nadmin: 127.0.0.1:8080\n", `f:2:8: admin is "127.0.0.1:8080", where listen is`},
+		{"global: {limit: concurrency 5 queue 9}\n", `f:1:17: "concurrency 5 queue 9" has a queue, and nothing says how long a request may wait in it: add max-wait, such as max-wait: 10s`},
+		{"policies: {a: {limits: [1/s, 2/s queue 1], max-wait: 0}}\n", `f:1:30: "2/s queue 1" has a queue`},
+		{"connections: concurrency 5 queue 9\n", `f:1:14: "concurrency 5 queue 9" has a queue, in which no connection waits`},
+		{"connections-per-ip: many\n", `f:1:21: "many"`},
+		{"keys: 0\n", `f:1:7: keys is "0", want a number from 1`},
+		{"keys: many\n", `f:1:7: keys is "many"`},
+		{"max-body: big\n", `f:1:11: max-body is "big", want a size such as 10MiB`},
+		{"host: same\n", `f:1:7: host is "same", want keep or backend`},
+		{"underscores: 5\n", `f:1:14: underscores is "5"`},
+		{"policies: {a: {limit: 1/s, key: 'header:X_Key'}}\n", "f:1:12: key is header:X_key, but header fields with underscores are dropped: add underscores: true"},
 		{"redis-budget: soon\n", `f:1:15: redis-budget: "soon" is no time`},
 		{"backend-timeout: -1\n", `f:1:18: backend-timeout: "-1" is below 0`},
 		{"policies: {a: {limits: []}}\n", `f:1:12: policy "a" limits nothing`},
 		{"global: {limits: }\n", `f:1:10: global limits nothing`},
 		{"global: {limit: 1/s}\nlisten: x\nglobal: {limit: bad}\n", `f:2:9: listen is "x"`},
-		{"global: {limit: 1/s}\nlisten: x\nglobal: {limit: bad}\n", `f:3:1: "global" stands here twice, first in line 1`},
+		{"global: {limit: 1/s}\nlisten: x\nglobal: {limit: bad}\n", `f:3:1: "global" is here twice, first in line 1`},
 		{"\xef\xbb\xbflisten: x\n", `f:1:9: listen is "x"`},
 		{"tls: {cert: a}\n", "tls wants both"},
 		{"tls: {}\n", "f:1:6: tls wants both"},
@@ -121,6 +147,7 @@ func TestBackendsThatCannotBe(t *testing.T) {
 		{"http://:80", false},
 		{"ftp://h", false},
 		{"http://h?x", false},
+		{"http://user:secret@h", false},
 		{"h:99999", true},
 		{"h", true},
 		{":1", true},
@@ -135,7 +162,7 @@ func TestBackendsThatCannotBe(t *testing.T) {
 			_, err = c.Backends()
 		}
 		if assert.Error(t, err, "%s", test.to) {
-			assert.Contains(t, err.Error(), "f:2:5: to is", "%s", test.to)
+			assert.Contains(t, err.Error(), "f:2:5: to ", "%s", test.to)
 		}
 	}
 }
@@ -147,6 +174,33 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	require.Len(t, lines, 5)
 	for i, place := range []string{"f:1:9:", "f:2:10:", "f:3:17:", "f:3:31:", "f:4:10:"} {
 		assert.True(t, strings.HasPrefix(lines[i], place), "%s", lines[i])
+	}
+}
+
+// TestNoSecretsAndNoFloods: a fault says neither a password nor a whole file of something else.
+func TestNoSecretsAndNoFloods(t *testing.T) {
+	for _, text := range []string{
+		"redis: 'redis://:pass word@h:6379/0'\n",
+		"redis: 'redis://:password@h:6379x/0'\n",
+		"redis: 'tcp://:password@h:6379/0'\n",
+		"listen: ':1'\nto: http://user:password@h\n",
+	} {
+		c, err := config.Parse("f", []byte(text))
+		if err == nil {
+			_, err = c.Backends()
+		}
+		require.Error(t, err, text)
+		assert.NotContains(t, err.Error(), "pass", text)
+	}
+	for _, text := range []string{
+		strings.Repeat("GET / HTTP/1.1 200\n", 100_000),
+		"listen: " + strings.Repeat("x", 3_000_000),
+		"- " + strings.Repeat("x ", 1_000_000),
+		"a: {" + strings.Repeat("x", 3_000_000),
+	} {
+		_, err := config.Parse("f", []byte(text))
+		require.Error(t, err)
+		assert.Less(t, len(err.Error()), 1000)
 	}
 }
 

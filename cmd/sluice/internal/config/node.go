@@ -12,15 +12,25 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// Position is a place in a file, both counted from 1.
+// Position is a place in a file. Lines and columns count from 1.
 type Position struct{ Line, Column int }
 
-// Fault is one thing that is wrong, and where.
+// Fault is one thing that is wrong with a file, and its place.
 type Fault struct { //nolint:errname // a fault is what people call it, and FaultError says it twice
 	File string
 	At   Position
 	Text string
 }
+
+// newFault returns a fault whose text is not longer than a few lines of a terminal, whatever the file says.
+func newFault(file string, at Position, text string) *Fault {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return &Fault{file, at, text}
+}
+
+const maxText = 400
 
 func (f *Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.At.Line, f.At.Column, f.Text)
@@ -49,7 +59,7 @@ func at(t *token.Token) Position {
 }
 
 func (r *reader) fault(at Position, format string, args ...any) {
-	r.faults = append(r.faults, &Fault{r.file, at, fmt.Sprintf(format, args...)})
+	r.faults = append(r.faults, newFault(r.file, at, fmt.Sprintf(format, args...)))
 }
 
 // plain returns what an alias or an anchor stands for.
@@ -82,7 +92,7 @@ type pair struct {
 	value ast.Node
 }
 
-// pairs returns those of a mapping, and finds keys that stand there twice.
+// pairs returns the pairs of a mapping, and finds duplicate keys.
 func (r *reader) pairs(n ast.Node, what string) []pair {
 	var values []*ast.MappingValueNode
 	switch t := r.plain(n).(type) {
@@ -100,7 +110,7 @@ func (r *reader) pairs(n ast.Node, what string) []pair {
 		key := v.Key.GetToken().Value
 		at := at(v.Key.GetToken())
 		if first, twice := seen[key]; twice {
-			r.fault(at, "%q stands here twice, first in line %d", key, first.Line)
+			r.fault(at, "%q is here twice, first in line %d", key, first.Line)
 			continue
 		}
 		seen[key] = at

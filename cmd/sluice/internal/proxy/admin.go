@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/spec"
 )
 
-// admin serves those who look after the proxy.
+// admin serves the people and programs that look after the proxy.
 func (p *proxy) admin() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -21,16 +23,39 @@ func (p *proxy) admin() http.Handler {
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", p.metrics.handler())
-	mux.HandleFunc("GET /limits", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /limits", p.guarded(func(w http.ResponseWriter, _ *http.Request) {
 		all := make(map[string]told)
 		for _, policy := range p.state.Load().policies {
 			all[policy.Name] = tell(policy)
 		}
-		answer(w, all)
-	})
-	mux.HandleFunc("GET /limits/{name}", func(w http.ResponseWriter, r *http.Request) { p.tellOne(w, r.PathValue("name")) })
-	mux.HandleFunc("PUT /limits/{name}", p.put)
-	return http.NewCrossOriginProtection().Handler(mux) // a page in somebody's browser changes no limits
+		writeJSON(w, all)
+	}))
+	mux.HandleFunc("GET /limits/{name}", p.guarded(func(w http.ResponseWriter, r *http.Request) { p.tellOne(w, r.PathValue("name")) }))
+	mux.HandleFunc("PUT /limits/{name}", p.guarded(p.put))
+	return mux
+}
+
+// guarded returns next for requests that no page in somebody's browser can have sent. Pages reach this server under a name
+// of their own that leads to its address (DNS rebinding), and browsers say Origin of what they send to change something.
+func (p *proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !isOurs(r.Host, p.state.Load().config.Admin):
+			http.Error(w, "Host is not an address, localhost or the host of admin in the file", http.StatusForbidden)
+		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
+			http.Error(w, "limits are not for pages in a browser", http.StatusForbidden)
+		default:
+			next(w, r)
+		}
+	}
+}
+
+// isOurs reports whether a Host leads here whoever answers for names.
+func isOurs(host, admin string) bool {
+	name, ok := route.Host(host)
+	own, _ := route.Host(admin)
+	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return ok && (err == nil || name == "localhost" || name == own && own != "")
 }
 
 // told is what /limits tells of a policy.
@@ -87,14 +112,14 @@ func tell(p *policy) told {
 func (p *proxy) tellOne(w http.ResponseWriter, name string) {
 	for _, policy := range p.state.Load().policies {
 		if policy.Name == name {
-			answer(w, tell(policy))
+			writeJSON(w, tell(policy))
 			return
 		}
 	}
 	http.Error(w, fmt.Sprintf("no policy is named %q", name), http.StatusNotFound)
 }
 
-func answer(w http.ResponseWriter, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

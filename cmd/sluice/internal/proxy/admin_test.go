@@ -21,7 +21,9 @@ routes: {/: api, /two/: two}
 	h := p.admin()
 	does := func(method, path, body string) (int, string) {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.Host = "127.0.0.1:9090"
+		h.ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
 	for range 3 {
@@ -45,6 +47,7 @@ routes: {/: api, /two/: two}
 		{"PUT", "/limits/api", `{"limit": "fixed 2/1h"}`, 200, `"limit": "fixed 2/h"`},
 		{"PUT", "/limits/two", `{"limits": ["fixed 6/1h", "concurrency 3"]}`, 200, `"concurrency 3"`},
 		{"PUT", "/limits/global", `{"limit": "concurrency 9"}`, 200, `"concurrency 9"`},
+		{"PUT", "/limits/global", `{"limit": "concurrency 9 queue 5"}`, 400, "add max-wait"},
 		{"POST", "/limits/api", "", 405, ""},
 		{"GET", "/metrics", "", 200, `sluice_http_requests_total{sluice_http_policy="api",sluice_http_result="endpoint_limiter"} 2`},
 		{"GET", "/metrics", "", 200, `sluice_partition_live{sluice_limiter_name="api"} 1`},
@@ -61,4 +64,35 @@ routes: {/: api, /two/: two}
 	p.draining.Store(true)
 	status, _ := does("GET", "/healthz", "")
 	assert.Equal(t, http.StatusServiceUnavailable, status)
+}
+
+// TestAdminAndBrowsers: a page in a browser neither sees nor changes limits, under whatever name it reaches the proxy.
+func TestAdminAndBrowsers(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nadmin: proxy.internal:9090\nglobal: {limit: fixed 100/1h}\n")
+	for _, test := range []struct {
+		method, path, host, header string
+		status                     int
+	}{
+		{"PUT", "/limits/global", "127.0.0.1:9090", "", 200},
+		{"PUT", "/limits/global", "[::1]:9090", "", 200},
+		{"PUT", "/limits/global", "localhost:9090", "", 200},
+		{"PUT", "/limits/global", "proxy.internal", "", 200},
+		{"PUT", "/limits/global", "evil.example:9090", "", 403}, // which leads to 127.0.0.1 by now
+		{"GET", "/limits/global", "evil.example:9090", "", 403},
+		{"GET", "/limits", "127.0.0.1.evil.example", "", 403},
+		{"PUT", "/limits/global", "127.0.0.1:9090", "Origin", 403},
+		{"PUT", "/limits/global", "localhost:9090", "Sec-Fetch-Site", 403},
+		{"GET", "/metrics", "proxies:9090", "", 200},
+		{"GET", "/healthz", "proxies:9090", "", 200},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), test.method, test.path, strings.NewReader(`{"limit": "fixed 100/1h"}`))
+		r.Host = test.host
+		if test.header != "" {
+			r.Header.Set(test.header, "http://localhost:9090")
+		}
+		w := httptest.NewRecorder()
+		p.admin().ServeHTTP(w, r)
+		assert.Equal(t, test.status, w.Code, "%v", test)
+	}
 }

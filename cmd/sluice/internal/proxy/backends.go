@@ -10,65 +10,85 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 const (
-	dialTimeout = 3 * time.Second // how long a backend may take to accept a connection
-	probePeriod = time.Second     // how often one that is away is looked for
+	dialTimeout = 3 * time.Second  // how long a backend may take to accept a connection
+	probePeriod = time.Second      // how often an unreachable one is tried
+	idleBackend = 90 * time.Second // until a connection that nobody uses is closed, at most
 )
 
-// backends are those that requests go to, in turns. One that does not answer is left out until it does again.
+// backends are the servers that requests go to, in turns. One that takes no connection is left out until it does again.
 type backends struct {
-	say    func(format string, args ...any)
-	dialer net.Dialer
-	base   atomic.Pointer[transport]
-	turn   atomic.Uint64
-	begun  time.Time  // see stalling
-	mu     sync.Mutex // one change at a time
-	all    atomic.Pointer[[]*backend]
+	say  func(format string, args ...any)
+	turn atomic.Uint64
+	pool atomic.Pointer[pool]
+
+	mu  sync.Mutex // one change at a time
+	all atomic.Pointer[[]*backend]
 }
 
 // backend is one of them.
 type backend struct {
-	name    string   // as the file has it
-	url     *url.URL // of HTTP
-	address string   // to dial
-	away    atomic.Bool
-	removed atomic.Bool
+	name        string   // as the file has it
+	url         *url.URL // of HTTP
+	http2       bool     // and of no other version
+	address     string   // to dial
+	unreachable atomic.Bool
+	removed     atomic.Bool
+}
+
+// pool is the connections to backends that may be silent for limit.
+type pool struct {
+	limit        time.Duration
+	keepHost     bool
+	http1, http2 *transport
 }
 
 func newBackends(say func(format string, args ...any)) *backends {
-	b := &backends{say: say, dialer: net.Dialer{Timeout: dialTimeout}, begun: time.Now()}
+	b := &backends{say: say}
 	b.all.Store(new([]*backend))
-	b.base.Store(b.transport(0))
+	b.pool.Store(newPool(dialBackend, 0, false))
 	return b
 }
 
-// transport returns what sends requests to backends that may be silent for limit; 0: for ever.
-func (b *backends) transport(limit time.Duration) *transport {
-	t := &transport{limit: limit, Transport: http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c, err := b.dialer.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, &dialError{err}
-			}
-			if limit > 0 {
-				c = &stallingConn{Conn: c, begun: b.begun, stall: limit}
-			}
-			return c, nil
-		},
-		ForceAttemptHTTP2:     true,
-		DisableCompression:    true, // what the client accepts is the backend's to see
-		MaxIdleConnsPerHost:   512,
-		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-	}}
+func dialBackend(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+}
+
+// newPool returns the connections that dial makes. With keepHost a backend gets the Host that the client sent.
+func newPool(dial dialer, limit time.Duration, keepHost bool) *pool {
+	idle := idleBackend
 	if limit > 0 {
-		t.watch = newWatch(limit)
+		idle = min(idle, limit/2) // before its silence would end it in the middle of the next request
 	}
-	return t
+	transportOf := func() *http.Transport {
+		return &http.Transport{
+			DialContext:           dial.watched(limit),
+			Protocols:             new(http.Protocols),
+			DisableCompression:    true, // what the client accepts is the backend's to see
+			MaxIdleConnsPerHost:   512,
+			IdleConnTimeout:       idle,
+			TLSHandshakeTimeout:   10 * time.Second,
+			ExpectContinueTimeout: time.Second,
+		}
+	}
+	one, two := transportOf(), transportOf()
+	one.Protocols.SetHTTP1(true)
+	two.Protocols.SetHTTP2(true)
+	two.Protocols.SetUnencryptedHTTP2(true)
+	two.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit / 2} // 0: none; an answer is no silence
+	return &pool{limit: limit, keepHost: keepHost, http1: &transport{one, limit > 0}, http2: &transport{two, false}}
+}
+
+func (p *pool) closeIdle() {
+	for _, t := range []*transport{p.http1, p.http2} {
+		if c, ok := t.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+			c.CloseIdleConnections()
+		}
+	}
 }
 
 // dialError is the error of a connection that could not be made: nothing was sent.
@@ -76,14 +96,14 @@ type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }
 
-// set puts other backends in the place of those of before, which may be silent for limit. One that stays keeps what is
-// known of it.
-func (b *backends) set(next []*backend, limit time.Duration) {
+// set puts other backends in the place of the present ones. They may be silent for limit. A backend that stays keeps its
+// state.
+func (b *backends) set(next []*backend, limit time.Duration, keepHost bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if before := b.base.Load(); before.limit != limit {
-		b.base.Store(b.transport(limit))
-		before.CloseIdleConnections() // those in use end with what they are used for
+	if before := b.pool.Load(); before.limit != limit || before.keepHost != keepHost {
+		b.pool.Store(newPool(dialBackend, limit, keepHost))
+		before.closeIdle() // a connection in use is closed after its use
 	}
 	before := *b.all.Load()
 	all := make([]*backend, len(next))
@@ -104,17 +124,17 @@ func (b *backends) set(next []*backend, limit time.Duration) {
 	}
 	b.all.Store(&all)
 	if len(before) > len(kept) {
-		b.base.Load().CloseIdleConnections()
+		b.pool.Load().closeIdle()
 	}
 }
 
-// close ends the connections that nobody uses, and looks for nobody any more.
+// close ends the connections that nobody uses, and tries no backend any more.
 func (b *backends) close() {
-	b.set(nil, 0)
-	b.base.Load().CloseIdleConnections()
+	b.set(nil, 0, false)
+	b.pool.Load().closeIdle()
 }
 
-// order returns the backends as the next request tries them: those that answer in turns, then the others.
+// order returns the backends as the next request tries them: first those that take connections, in turns.
 func (b *backends) order() []*backend {
 	all := *b.all.Load()
 	if len(all) < 2 {
@@ -122,9 +142,9 @@ func (b *backends) order() []*backend {
 	}
 	first := int(b.turn.Add(1) % uint64(len(all))) //nolint:gosec // below len(all)
 	order := make([]*backend, 0, len(all))
-	for _, away := range []bool{false, true} {
+	for _, unreachable := range []bool{false, true} {
 		for i := range all {
-			if k := all[(first+i)%len(all)]; k.away.Load() == away && len(order) < cap(order) {
+			if k := all[(first+i)%len(all)]; k.unreachable.Load() == unreachable && len(order) < cap(order) {
 				order = append(order, k)
 			}
 		}
@@ -134,51 +154,63 @@ func (b *backends) order() []*backend {
 
 var errNoBackend = errors.New("there is no backend")
 
-// RoundTrip sends a request to the first backend in turn that takes the connection. It changes the request's URL, which
-// is the forwarder's own.
+// RoundTrip sends a request to the first backend in turn that takes the connection. It changes the request's URL and
+// Host, which are the forwarder's own.
 func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 	err := errNoBackend
-	order, base := b.order(), b.base.Load()
-	asked, body := *r.URL, r.Body
+	order, pool := b.order(), b.pool.Load()
+	asked, body, host := *r.URL, r.Body, r.Host
 	for i, k := range order {
 		*r.URL = asked
 		to := httputil.ProxyRequest{Out: r}
 		to.SetURL(k.url)
+		if pool.keepHost {
+			r.Host = host
+		}
 		if body != nil && body != http.NoBody && i < len(order)-1 {
 			r.Body = io.NopCloser(body) // the next one may need it
 		} else {
 			r.Body = body
 		}
+		by := pool.http1
+		if k.http2 {
+			by = pool.http2
+		}
 		var answer *http.Response
-		answer, err = base.RoundTrip(r)
-		if !b.noted(r.Context(), k, err) {
+		answer, err = by.RoundTrip(r)
+		if !b.triesNext(r.Context(), k, err) {
 			return answer, err
 		}
 	}
 	return nil, err
 }
 
-// noted notes whether a backend took a connection, and reports whether another one is to be tried.
-func (b *backends) noted(ctx context.Context, k *backend, err error) (another bool) {
+// triesNext records whether a backend took a connection, and reports whether another one is to be tried.
+func (b *backends) triesNext(ctx context.Context, k *backend, err error) bool {
 	if _, dialing := errors.AsType[*dialError](err); !dialing {
-		if k.away.Load() && err == nil && k.away.CompareAndSwap(true, false) {
-			b.say("backend %s is back", k.name)
+		if k.unreachable.Load() && err == nil && k.unreachable.CompareAndSwap(true, false) {
+			b.say("backend %s is reachable again", k.name)
 		}
 		return false
 	}
-	if ctx.Err() != nil {
-		return false // it was not asked for long enough
+	if ctx.Err() != nil || isExhausted(err) {
+		return false // which is not its fault
 	}
-	if k.away.CompareAndSwap(false, true) {
-		b.say("backend %s is away: %v", k.name, err)
+	if k.unreachable.CompareAndSwap(false, true) {
+		b.say("backend %s is unreachable: %v", k.name, err)
 		time.AfterFunc(probePeriod, func() { b.probe(k) })
 	}
 	return true
 }
 
-// probe looks whether a backend is back.
+// isExhausted reports whether this process, or the machine, has too many open files for one more connection.
+func isExhausted(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// probe tries an unreachable backend.
 func (b *backends) probe(k *backend) {
-	if k.removed.Load() || !k.away.Load() {
+	if k.removed.Load() || !k.unreachable.Load() {
 		return
 	}
 	c, err := net.DialTimeout("tcp", k.address, probePeriod) //nolint:noctx // it ends by itself
@@ -187,8 +219,8 @@ func (b *backends) probe(k *backend) {
 		return
 	}
 	_ = c.Close()
-	if k.away.CompareAndSwap(true, false) && !k.removed.Load() {
-		b.say("backend %s is back", k.name)
+	if k.unreachable.CompareAndSwap(true, false) && !k.removed.Load() {
+		b.say("backend %s is reachable again", k.name)
 	}
 }
 
@@ -197,29 +229,38 @@ func (b *backends) dial(ctx context.Context) (net.Conn, error) {
 	err := errNoBackend
 	for _, k := range b.order() {
 		var c net.Conn
-		if c, err = b.dialer.DialContext(ctx, "tcp", k.address); err == nil {
-			b.noted(ctx, k, nil)
-			return c, nil
+		if c, err = dialBackend(ctx, "tcp", k.address); err != nil {
+			err = &dialError{err}
 		}
-		b.noted(ctx, k, &dialError{err})
+		if !b.triesNext(ctx, k, err) {
+			return c, err
+		}
 	}
 	return nil, err
 }
 
-// httpBackends are backends by their URLs.
+// httpBackends returns backends by their URLs.
 func httpBackends(urls []*url.URL) []*backend {
 	all := make([]*backend, len(urls))
 	for i, u := range urls {
+		k := &backend{name: u.String(), url: u}
+		scheme, isHTTP2 := map[string]string{"h2c": "http", "h2": "https"}[u.Scheme]
+		if isHTTP2 {
+			as := *u
+			as.Scheme = scheme
+			k.url, k.http2 = &as, true
+		}
 		port := u.Port()
 		if port == "" {
-			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+			port = map[string]string{"http": "80", "https": "443"}[k.url.Scheme]
 		}
-		all[i] = &backend{name: u.String(), url: u, address: net.JoinHostPort(u.Hostname(), port)}
+		k.address = net.JoinHostPort(u.Hostname(), port)
+		all[i] = k
 	}
 	return all
 }
 
-// tcpBackends are backends by their addresses.
+// tcpBackends returns backends by their addresses.
 func tcpBackends(addresses []string) []*backend {
 	all := make([]*backend, len(addresses))
 	for i, a := range addresses {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log"
@@ -13,7 +12,7 @@ import (
 	"time"
 )
 
-// newForwarder returns what sends requests on to the backends.
+// newForwarder returns what sends requests to the backends.
 func newForwarder(p *proxy) http.Handler {
 	f := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -28,28 +27,35 @@ func newForwarder(p *proxy) http.Handler {
 			if a.StatusCode < http.StatusContinue {
 				return errNoStatus // net/http panics when it is to send it
 			}
+			if a.StatusCode == http.StatusSwitchingProtocols {
+				throttle(a)
+			}
 			return nil
 		},
 		Transport:  p.backends,
 		BufferPool: new(buffers),
-		ErrorLog:   log.New(io.Discard, "", 0), // clients that go in the middle of an answer
+		ErrorLog:   log.New(io.Discard, "", 0), // clients that leave in the middle of an answer
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil {
-				return // nobody reads an answer
+				// The client has left, or can still read and has ended its side: it must not take silence for an empty 200.
+				panic(http.ErrAbortHandler)
 			}
-			status := http.StatusBadGateway
-			switch {
-			case errors.Is(err, errStalled):
-				status = http.StatusRequestTimeout
-			case isSilence(err):
-				status = http.StatusGatewayTimeout
+			if isExhausted(err) {
+				p.sayOften("%v", err)
 			}
-			w.Header().Set("Cache-Control", "no-store")
-			http.Error(w, http.StatusText(status), status)
+			answer(w, r, statusOf(err))
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		most := p.state.Load().config.MaxBody
+		if most > 0 && r.ContentLength > most {
+			answer(w, r, http.StatusRequestEntityTooLarge)
+			return
+		}
 		if r.Body != nil && r.Body != http.NoBody {
+			if most > 0 {
+				r.Body = http.MaxBytesReader(w, r.Body, most)
+			}
 			r.Body = &body{r.Body, http.NewResponseController(w)}
 		}
 		w.Header()["Content-Type"] = nil // if the backend does not say it, nor does net/http
@@ -79,9 +85,6 @@ func (p *proxy) trusts(r *http.Request) bool {
 // errNoStatus is the error of an answer such as 099.
 var errNoStatus = errors.New("the backend's status is none")
 
-// errStalled is the error of a body that does not come.
-var errStalled = errors.New("the request's body does not come")
-
 // body is a request's body that does not wait for ever.
 type body struct {
 	io.ReadCloser
@@ -93,10 +96,12 @@ func (b *body) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(stall)) // where there are none, there is nothing to be done
 	n, err := b.ReadCloser.Read(p)
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errStalled
 	case errors.Is(err, io.EOF):
 		_ = b.control.SetReadDeadline(time.Time{}) // the answer takes its time
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errStalled
+	case err != nil:
+		err = &clientError{err}
 	}
 	return n, err
 }
@@ -112,39 +117,3 @@ func (b *buffers) Get() []byte {
 }
 
 func (b *buffers) Put(p []byte) { b.pool.Put((*[32 << 10]byte)(p)) }
-
-// prompt lets a request be answered before its body has come, and does not wait for ever for one that nobody reads.
-func prompt(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body != nil && r.Body != http.NoBody {
-			c := http.NewResponseController(w)
-			_ = c.EnableFullDuplex() // HTTP/2 needs no telling
-			_ = c.SetReadDeadline(time.Now().Add(stall))
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// active counts the requests that are served, upgraded connections too, which a server does not wait for.
-type active struct{ sync.WaitGroup }
-
-func (a *active) handler(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.Add(1)
-		defer a.Done()
-		next.ServeHTTP(w, r)
-	})
-}
-
-// wait waits until none is served.
-func (a *active) wait(ctx context.Context) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		a.Wait()
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
-}

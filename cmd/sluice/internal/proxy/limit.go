@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
@@ -30,14 +31,14 @@ type limit struct {
 	terms atomic.Pointer[spec.Limit] // those in force; each change has a pointer of its own
 	asked httplimit.Limiter
 	all   iter.Seq[*follower]     // the limiters that are there
-	one   *follower               // of a limit without key; nil: see counts
+	one   *follower               // of a limit without a key; nil: see count
 	count func() partition.Counts // of a limit with a key; nil: see one
 }
 
 // identity is what a limit keeps as long as it lives. A limit that changes in it is another one.
 type identity struct {
 	policy string
-	what   string // requests, upload or download
+	what   string // requests, connections, upload or download
 	key    string // as the file has it
 	kind   spec.Kind
 	nth    int // of this kind in the policy
@@ -49,7 +50,11 @@ func (id identity) shared() string {
 	return fmt.Sprintf("%s/%s/%s-%d/%s", id.policy, id.what, id.kind, id.nth+1, id.key)
 }
 
-const requests = "requests"
+// What a limit is of, besides "upload" and "download".
+const (
+	requests    = "requests"
+	connections = "connections"
+)
 
 // newLimit returns a limit. Without a key all requests share one limiter.
 func newLimit(id identity, l spec.Limit, store *shared.Store, keys *keys) (*limit, error) {
@@ -60,51 +65,58 @@ func newLimit(id identity, l spec.Limit, store *shared.Store, keys *keys) (*limi
 		m.all = func(func(*follower) bool) {}
 		return m, nil
 	}
-	one, err := m.follow("")
+	one, err := m.follow("") // with a key: to find out now whether there can be such limiters
 	if err != nil {
 		return nil, err
 	}
-	header, byHeader := strings.CutPrefix(id.key, "header:")
-	switch {
-	case id.key == "":
+	if id.key == "" {
 		m.one = one
 		m.asked = partition.Shared[*http.Request](one)
 		m.all = func(yield func(*follower) bool) { yield(one) }
 		return m, nil
+	}
+	defer func() { _ = one.Close() }()
+	header, byHeader := strings.CutPrefix(id.key, "header:")
+	switch {
 	case byHeader:
-		err = keyed(m, one, shortened(httplimit.ByHeader(header)))
+		err = keyed(m, keys.most, shortened(httplimit.ByHeader(header)))
 	case id.key == "host":
-		err = keyed(m, one, shortened(httplimit.ByHost))
+		err = keyed(m, keys.most, shortened(hostOf))
 	case id.key == "pattern":
-		err = keyed(m, one, httplimit.ByPattern)
+		err = keyed(m, keys.most, httplimit.ByPattern)
 	default:
-		err = keyed(m, one, keys.client)
+		err = keyed(m, keys.most, keys.client)
 	}
 	return m, err
 }
 
-// keyed gives m a limiter for each key, and one for those that find no room.
-func keyed[K comparable](m *limit, overflow *follower, key func(*http.Request) K) error {
-	k, err := partition.New(partition.Options[*http.Request, K]{
-		Name: m.id.policy,
-		Key:  key,
-		New: func(key K) (core.Limiter, error) {
-			if m.store == nil {
-				return m.follow("")
-			}
-			return m.follow(fmt.Sprint("=", key))
-		},
-		Overflow: overflow,
+// keyed gives m a limiter for each key, of which there are at most most, and one for each group of the other keys.
+func keyed[K comparable](m *limit, most int, key func(*http.Request) K) error {
+	own, err := partition.New(partition.Options[*http.Request, K]{
+		Name:          m.id.policy,
+		Key:           key,
+		New:           func(key K) (core.Limiter, error) { return m.follow(fmt.Sprint("=", key)) },
+		MaxPartitions: most,
 	})
 	if err != nil {
 		return err
 	}
-	m.asked, m.count = k, k.Counts
+	rest, err := partition.New(partition.Options[*http.Request, uint16]{
+		Name: m.id.policy,
+		Key:  func(r *http.Request) uint16 { return groupOf(key(r)) },
+		New:  func(group uint16) (core.Limiter, error) { return m.follow(fmt.Sprint("~", group)) },
+	})
+	if err != nil {
+		return err
+	}
+	m.asked, m.count = &grouped{own, rest}, own.Counts
 	m.all = func(yield func(*follower) bool) {
-		if !yield(overflow) {
-			return
+		for _, l := range own.All() {
+			if f, ok := l.(*follower); ok && !yield(f) {
+				return
+			}
 		}
-		for _, l := range k.All() {
+		for _, l := range rest.All() {
 			if f, ok := l.(*follower); ok && !yield(f) {
 				return
 			}
@@ -113,19 +125,37 @@ func keyed[K comparable](m *limit, overflow *follower, key func(*http.Request) K
 	return nil
 }
 
+// hostOf is the key host: the same for all spellings of a host, and all ports.
+func hostOf(r *http.Request) string {
+	host, _ := route.Host(r.Host)
+	return host
+}
+
 // keys tell the clients apart, under the configuration in force.
 type keys struct {
-	byIP atomic.Pointer[func(*http.Request) netip.Prefix]
+	most      int                                              // that a limit has limiters for
+	byIP      atomic.Pointer[func(*http.Request) netip.Prefix] // a client, which may have a network of IPv6
+	byAddress atomic.Pointer[func(*http.Request) netip.Prefix] // its address alone
 }
 
 func (k *keys) trust(proxies []netip.Prefix) {
-	f := httplimit.ByIP(httplimit.IPOptions{Trusted: proxies})
-	k.byIP.Store(&f)
+	client := httplimit.ByIP(httplimit.IPOptions{Trusted: proxies})
+	address := httplimit.ByIP(httplimit.IPOptions{Trusted: proxies, V6Bits: 128})
+	k.byIP.Store(&client)
+	k.byAddress.Store(&address)
 }
 
 func (k *keys) client(r *http.Request) netip.Prefix { return (*k.byIP.Load())(r) }
 
-// longKey is how long a key may be that is kept as it is: clients choose keys, and they are kept by the million.
+// address returns a client's address for the access log.
+func (k *keys) address(r *http.Request) string {
+	if p := (*k.byAddress.Load())(r); p.IsValid() {
+		return p.Addr().String()
+	}
+	return "-"
+}
+
+// longKey is how long a key may be that is kept as it is. Clients choose keys.
 const longKey = 64
 
 func shortened(key func(*http.Request) string) func(*http.Request) string {
@@ -166,6 +196,7 @@ func (m *limit) follow(key string) (*follower, error) {
 	return f, nil
 }
 
+// make makes a limiter. On a server of Redis key tells it from the limit's others.
 func (m *limit) make(l spec.Limit, key string) (core.Limiter, error) {
 	name := m.id.policy
 	if m.store == nil {
@@ -208,6 +239,17 @@ func (f *follower) TryAcquire(permits int) core.Lease {
 func (f *follower) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	f.catchUp() //nolint:contextcheck // new terms are for all callers
 	return f.limiter.Acquire(ctx, permits)
+}
+
+// Settle corrects the cost of a lease, where the limiter can do that.
+func (f *follower) Settle(l core.Lease, permits int) core.Lease {
+	if s, ok := f.limiter.(core.Settler); ok {
+		return s.Settle(l, permits)
+	}
+	if permits <= 0 {
+		f.Refund(l)
+	}
+	return l
 }
 
 func (f *follower) catchUp() {

@@ -24,7 +24,7 @@ type policy struct {
 	upload, download *limit
 }
 
-// all returns the limits of a policy.
+// all returns the limits of p.
 func (p *policy) all() []*limit {
 	all := slices.Clone(p.requests)
 	for _, l := range []*limit{p.upload, p.download} {
@@ -54,6 +54,7 @@ type draft struct {
 	before   map[identity]*limit
 	limits   map[identity]*limit
 	policies []*policy // the global one first
+	doors    []*limit  // of connections
 	updates  []func()  // what puts the new terms in force in limits that were there before
 	faults   []error
 }
@@ -81,18 +82,31 @@ func (d *draft) make() error {
 		}
 		d.policies = append(d.policies, p)
 	}
+	for _, door := range []struct {
+		key, what string
+		limit     *spec.Limit
+	}{{"", "connections", d.config.Connections}, {"ip", "connections-per-ip", d.config.ConnectionsPerIP}} {
+		if door.limit != nil {
+			id := identity{door.what, connections, door.key, door.limit.Kind, 0}
+			d.doors = append(d.doors, d.limit(id, *door.limit, d.config.Where(door.what)))
+		}
+	}
 	return errors.Join(d.faults...)
 }
 
 // limit returns the limit of that identity. One that lives on is made nevertheless: terms that no limiter takes are a
 // fault before anything changes.
 func (d *draft) limit(id identity, l spec.Limit, at config.Position) *limit {
-	m, err := newLimit(id, l, d.store, d.keys)
+	store := d.store
+	if id.what == connections {
+		store = nil // they are this process' own
+	}
+	m, err := newLimit(id, l, store, d.keys)
 	if err != nil {
 		d.faults = append(d.faults, d.config.Fault(at, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
 		return m
 	}
-	if old, ok := d.before[id]; ok && old.store == d.store {
+	if old, ok := d.before[id]; ok && old.store == store {
 		d.updates = append(d.updates, func() { old.update(l) })
 		m = old
 	}
@@ -125,7 +139,7 @@ func keyText(p config.Policy) string {
 
 // options are what httplimit is to do.
 func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
-	o.Headers, o.Problems = d.config.Headers, d.config.Problems
+	o.Headers, o.Problems, o.OnRejected = d.config.Headers, d.config.Problems, rejected
 	for _, p := range d.policies {
 		h, err := p.http()
 		if err != nil {
@@ -147,7 +161,7 @@ func (p *policy) http() (httplimit.Policy, error) {
 		return h, err
 	}
 	if p.Failures {
-		h.Refund = func(_ *http.Request, status int) bool { return status < 400 || status > 499 }
+		h.Refund = refundsSuccess
 	}
 	if p.upload != nil {
 		h.Upload = p.upload.asked
@@ -156,6 +170,13 @@ func (p *policy) http() (httplimit.Policy, error) {
 		h.Download = p.download.asked
 	}
 	return h, nil
+}
+
+// refundsSuccess is the Refund of count: failures. A client that left before the answer may have failed: otherwise
+// whoever hangs up early could try as often as it likes.
+func refundsSuccess(r *http.Request, status int) bool {
+	left := status >= 500 && r.Context().Err() != nil
+	return !left && (status < 400 || status > 499)
 }
 
 // limiter returns what decides about requests; nil: only bytes are limited.

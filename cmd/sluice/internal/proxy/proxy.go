@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
@@ -31,7 +33,9 @@ type proxy struct {
 	metrics  *metrics
 	forward  http.Handler // to the backends
 	store    *shared.Store
+	access   *accessLog // nil: none
 	draining atomic.Bool
+	quiet    atomic.Int64 // until when sayOften says nothing, in Unix nanoseconds
 
 	mu    sync.Mutex // one change at a time
 	text  []byte     // of the file, when it was read last
@@ -41,9 +45,11 @@ type proxy struct {
 // state is what a configuration has become.
 type state struct {
 	config   *config.Config
-	policies []*policy // the global one first, if there is one
-	limits   map[identity]*limit
-	handler  http.Handler     // of HTTP
+	policies []*policy           // the global one first, if there is one
+	known    map[identity]*limit // all limits
+	handler  http.Handler        // of HTTP
+	limits   *httplimit.Limits
+	doors    []*limit         // of connections, each of which needs a permit of all of them
 	global   *policy          // nil: none
 	cert     *tls.Certificate // nil: no TLS
 }
@@ -58,6 +64,14 @@ func newProxy(file string, tcp bool, say func(format string, args ...any)) (*pro
 	p.metrics.watch(p)
 	err := p.load()
 	return p, err
+}
+
+// sayOften tells a person of what may happen for each request, once a second at most.
+func (p *proxy) sayOften(format string, args ...any) {
+	now := time.Now()
+	if until := p.quiet.Load(); now.UnixNano() >= until && p.quiet.CompareAndSwap(until, now.Add(time.Second).UnixNano()) {
+		p.say(format, args...)
+	}
 }
 
 // sayer writes lines of a log to a person.
@@ -125,9 +139,10 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	}
 	keys := &p.keys
 	if keys.byIP.Load() == nil {
+		keys.most = c.Keys
 		keys.trust(c.Trusted)
 	}
-	d := draft{config: c, store: store, keys: keys, before: before.limits}
+	d := draft{config: c, store: store, keys: keys, before: before.known}
 	faults = append(faults, d.make())
 	if p.tcp {
 		faults = append(faults, tcpFaults(c))
@@ -135,11 +150,11 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	if err := config.Join(faults...); err != nil {
 		return err
 	}
-	next.policies, next.limits = d.policies, d.limits
+	next.policies, next.known, next.doors = d.policies, d.limits, d.doors
 	if c.Global != nil {
 		next.global = d.policies[0]
 	}
-	if next.handler, err = p.handler(&d); err != nil {
+	if err := p.route(next, &d); err != nil {
 		return err
 	}
 	if before.config != nil { // a proxy that starts does so when it is about to serve
@@ -148,7 +163,7 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	// From here on nothing can fail.
 	p.store = store
 	keys.trust(c.Trusted)
-	p.backends.set(ends, c.BackendTimeout)
+	p.backends.set(ends, c.BackendTimeout, c.KeepHost)
 	p.state.Store(next)
 	for _, update := range d.updates {
 		update()
@@ -191,13 +206,17 @@ func unchangeable(before, c *config.Config) error {
 	for _, f := range []struct{ key, was, is string }{
 		{"listen", before.Listen, c.Listen},
 		{"admin", before.Admin, c.Admin},
-		{"redis", before.Redis, c.Redis},
+		{"access-log", before.AccessLog, c.AccessLog},
+		{"keys", strconv.Itoa(before.Keys), strconv.Itoa(c.Keys)},
 		{"redis-budget", before.RedisBudget.String(), c.RedisBudget.String()},
 		{"cert", onOff(before.Cert), onOff(c.Cert)},
 	} {
 		if f.was != f.is {
 			faults = append(faults, c.Fault(c.Where(f.key), "%s was %q and is %q: that needs a restart", f.key, f.was, f.is))
 		}
+	}
+	if before.Redis != c.Redis { // either may hold a password
+		faults = append(faults, c.Fault(c.Where("redis"), "redis is another: that needs a restart"))
 	}
 	return errors.Join(faults...)
 }
@@ -207,62 +226,6 @@ func onOff(file string) string {
 		return "none"
 	}
 	return "a file"
-}
-
-// handler returns what serves requests under d.
-func (p *proxy) handler(d *draft) (http.Handler, error) {
-	o, err := d.options(httplimit.Options{Logger: p.log, Observer: p.metrics})
-	if err != nil {
-		return nil, err
-	}
-	limits, err := httplimit.New(o)
-	if err != nil {
-		return nil, d.config.Fault(config.Position{Line: 1, Column: 1}, "%v", err)
-	}
-	routes := d.config.Routes
-	if len(routes) == 0 {
-		routes = []config.Route{{Pattern: "/"}}
-	}
-	mux := http.NewServeMux()
-	for _, r := range routes {
-		switch {
-		case r.Exempt:
-			mux.Handle(r.Pattern, route{p.forward})
-		case len(r.Policies) > 0:
-			mux.Handle(r.Pattern, route{limits.Handler(limits.Policy(r.Policies...)(p.forward))})
-		default:
-			mux.Handle(r.Pattern, route{limits.Handler(p.forward)})
-		}
-	}
-	return &router{mux, limits.Handler(mux)}, nil
-}
-
-// router asks its mux once where a request goes; inside of a handler of limits a mux is asked twice.
-type router struct {
-	mux    *http.ServeMux // its handlers are routes
-	others http.Handler   // for what is no route: redirects, 404 and 405, all under the global policy
-}
-
-type route struct{ http.Handler }
-
-func (m *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h, pattern := m.mux.Handler(r)
-	to, ok := h.(route)
-	if !ok || r.RequestURI == "*" {
-		if r.ProtoMajor == 1 && r.ContentLength != 0 {
-			// Nobody reads the body, and net/http cannot go on behind one after prompt.
-			w.Header().Set("Connection", "close")
-		}
-		m.others.ServeHTTP(w, r)
-		return
-	}
-	r.Pattern = pattern // for keys
-	to.ServeHTTP(w, r)
-}
-
-// ServeHTTP serves a request under the configuration in force when it came.
-func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.state.Load().handler.ServeHTTP(w, r)
 }
 
 // change puts other limits of one policy in force, until the file is read again.
@@ -278,6 +241,9 @@ func (p *proxy) change(name string, limits []spec.Limit) error {
 		}
 		next := policy.Policy
 		next.Limits, next.Places = limits, slices.Repeat([]config.Position{policy.At}, len(limits))
+		if err := next.CheckWaits(); err != nil {
+			return err
+		}
 		if c.Global != nil && c.Global.Name == name {
 			c.Global = &next
 		}
@@ -296,15 +262,18 @@ func (p *proxy) change(name string, limits []spec.Limit) error {
 
 var errNoPolicy = errors.New("no policy has that name")
 
-// close ends what a proxy has beside its listeners.
+// close ends what a proxy has besides its listeners.
 func (p *proxy) close() {
 	p.backends.close()
-	for _, l := range p.state.Load().limits {
+	for _, l := range p.state.Load().known {
 		for f := range l.all {
 			_ = f.Close()
 		}
 	}
 	if p.store != nil {
 		_ = p.store.Close()
+	}
+	if p.access != nil {
+		_ = p.access.close()
 	}
 }

@@ -137,7 +137,7 @@ func TestReloadInFlight(t *testing.T) {
 global: {limit: concurrency 5}
 policies:
   stays: {limit: fixed 2/1h, count: failures}
-  goes:  {limit: concurrency 1 queue 1}
+  goes:  {limit: concurrency 1 queue 1, max-wait: 1m}
 routes: {/stays: stays, /goes: goes}
 `)
 	limiter := func(policy int) *follower { return p.state.Load().policies[policy].requests[0].one }
@@ -199,7 +199,8 @@ func TestBadFileChangesNothing(t *testing.T) {
 		{"to: 9\n", `limits.yaml:2:5: to is "9"`},
 		{good + "admin: 127.0.0.1:1\n", "limits.yaml:4:8: admin was"},
 		{good + "tls: {cert: nosuch, key: nosuch}\n", "limits.yaml:4:13: tls: open nosuch"},
-		{good + "redis: redis://127.0.0.1:1/0\n", "that needs a restart"},
+		{good + "redis: redis://:secret@127.0.0.1:1/0\n", "limits.yaml:4:8: redis is another: that needs a restart"},
+		{good + "keys: 7\n", `keys was "100000" and is "7": that needs a restart`},
 	} {
 		p.becomes(test.text)
 		assert.Contains(t, p.said.String(), test.say)
@@ -213,6 +214,7 @@ func TestBadFileChangesNothing(t *testing.T) {
 	p.reload(true)
 	assert.Contains(t, p.said.String(), "no such file")
 	assert.Same(t, state, p.state.Load())
+	assert.NotContains(t, p.said.String(), "secret")
 	status, _ := p.asks("GET", "/")
 	assert.Equal(t, 200, status)
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -34,7 +33,7 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	changed := p.watch(ctx)
 	defer changed.close()
 	failed := make(chan error, 2)
-	warm(p.store, p.state.Load().limits)
+	warm(p.store, p.state.Load().known)
 	main, err := p.start(ctx, failed)
 	if err != nil {
 		return err
@@ -53,11 +52,22 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 			p.reload(false) //nolint:contextcheck // the limits outlive it
 		case s := <-signals:
 			if s == syscall.SIGHUP {
+				p.reopenLog()
 				p.reload(true) //nolint:contextcheck // the limits outlive it
 				continue
 			}
 			return p.drain(main, grace, signals) //nolint:contextcheck // it goes on when ctx has ended
 		}
+	}
+}
+
+// reopenLog opens the access log anew: who rotates it has renamed the old one.
+func (p *proxy) reopenLog() {
+	if p.access == nil {
+		return
+	}
+	if err := p.access.reopen(); err != nil {
+		p.say("the access log goes on in the old file: %v", err)
 	}
 }
 
@@ -91,9 +101,16 @@ func (p *proxy) start(ctx context.Context, failed chan<- error) (server, error) 
 	if err != nil {
 		return nil, err
 	}
+	if name := p.state.Load().config.AccessLog; name != "" && !p.tcp {
+		if p.access, err = openLog(name); err != nil {
+			_ = l.Close()
+			return nil, err
+		}
+	}
+	l = doors{l, p}
 	var s server
 	if p.tcp {
-		s = newRaw(p)
+		s = newTCP(p)
 	} else {
 		w := newWeb(p)
 		l, s = stalling{l, time.Now()}, w
@@ -131,53 +148,3 @@ func (p *proxy) startAdmin(ctx context.Context, failed chan<- error) (io.Closer,
 	go serve(s, l, failed)
 	return s, nil
 }
-
-const (
-	headerTimeout = 10 * time.Second // for a request's header to come
-	idleTimeout   = 2 * time.Minute  // until the next request of a connection
-	headerBytes   = 64 << 10
-)
-
-// web is a server of HTTP.
-type web struct {
-	http.Server
-
-	active active
-}
-
-func newWeb(p *proxy) *web {
-	w := new(web)
-	w.Server = http.Server{
-		Handler:           w.active.handler(prompt(p)),
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    headerBytes,
-		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: stall, PingTimeout: headerTimeout, WriteByteTimeout: stall},
-		ErrorLog:          log.New(io.Discard, "", 0), // what clients do wrong
-		TLSConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-				return p.state.Load().cert, nil
-			},
-		},
-	}
-	w.Protocols.SetHTTP1(true)
-	w.Protocols.SetHTTP2(true)
-	w.Protocols.SetUnencryptedHTTP2(true)
-	return w
-}
-
-// Shutdown also waits for upgraded connections.
-func (w *web) Shutdown(ctx context.Context) error {
-	if err := w.Server.Shutdown(ctx); err != nil {
-		return err
-	}
-	w.active.wait(ctx)
-	return ctx.Err()
-}
-
-// secure is a server of HTTPS.
-type secure struct{ *web }
-
-func (s secure) Serve(l net.Listener) error { return s.ServeTLS(l, "", "") }

@@ -2,92 +2,152 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/textproto"
+	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// How long a backend may be silent is kept in two places: a connection ends a write that the backend does not take, and
-// a watch ends an exchange in which it is the backend's turn.
-
-// errSilent is the error of a backend that takes nothing and sends nothing.
+// errSilent is the error of a backend that neither takes nor sends a byte.
 var errSilent = errors.New("the backend is silent")
 
-// isSilence reports whether err comes of a backend that took the connection, and was then silent.
-func isSilence(err error) bool {
-	if _, dialing := errors.AsType[*dialError](err); dialing {
-		return false
-	}
-	timeout, ok := errors.AsType[net.Error](err)
-	return errors.Is(err, errSilent) || ok && timeout.Timeout()
+// backendConn is a connection to a backend. A call fails once the backend has been silent for limit, or for up to a 12th
+// less: each byte in either direction moves the deadlines. A Read in which the client is waited for has none.
+type backendConn struct {
+	stallingConn // has the deadline of writes
+
+	mu       sync.Mutex
+	set      time.Duration // when the deadline of reads was set, since begun; 0: not since the client was waited for
+	client   bool          // the client is waited for
+	exchange *exchange     // the one that has the connection, or had it last; nil: none, or several over HTTP/2
 }
 
-// transport sends requests to backends.
-type transport struct {
-	http.Transport
-
-	limit time.Duration // how long they may be silent; 0: for ever
-	watch *watch        // nil if there is no limit
+// Read reads from the backend.
+func (c *backendConn) Read(p []byte) (int, error) {
+	c.touch()
+	n, err := c.Conn.Read(p)
+	return n, c.checked(err)
 }
 
-// RoundTrip sends a request, and has it and its answer end if the backend is silent.
-func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if t.watch == nil {
-		return t.Transport.RoundTrip(r)
-	}
-	return t.watch.exchanges(&t.Transport, r)
+// Write writes to the backend. What it takes shows that it is there, so that its answer has more time too.
+func (c *backendConn) Write(p []byte) (int, error) {
+	c.touch()
+	n, err := c.stallingConn.Write(p)
+	c.touch()
+	return n, c.checked(err)
 }
 
-// exchanges sends a request over to.
-func (w *watch) exchanges(to http.RoundTripper, r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
-	x := &exchange{watch: w, cancel: cancel}
-	r = r.WithContext(x.traced(ctx))
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &sentBody{r.Body, x}
+// checked ends the exchange if err is a deadline: http.Transport would take the error of a kept connection for a reason
+// to send the request again.
+func (c *backendConn) checked(err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
 	}
-	answer, err := to.RoundTrip(r)
-	silent := x.toClient()
-	switch {
-	case err != nil:
-		cancel()
-		if silent {
-			err = errSilent
-		}
-	case answer.StatusCode == http.StatusSwitchingProtocols: // what is upgraded may be silent, and ends with the request
-	case answer.Body == http.NoBody:
-	default:
-		answer.Body = &answerBody{answer.Body, x}
+	c.mu.Lock()
+	x := c.exchange
+	c.mu.Unlock()
+	if x != nil {
+		x.cancel(errSilent)
 	}
-	return answer, err
+	return errSilent
 }
 
-// traced returns a context by which x is told how its request goes. A ReverseProxy makes a trace for each request, which
-// goes with it and is nobody else's: to add to that one costs much less than to lay another over it.
-func (x *exchange) traced(ctx context.Context) context.Context {
+// touch gives the backend limit from now on, unless it has most of that anyway: to set a deadline costs more than to
+// look at the clock.
+func (c *backendConn) touch() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.touchLocked()
+}
+
+func (c *backendConn) touchLocked() {
+	now := time.Since(c.begun)
+	if c.client || c.set != 0 && now-c.set < c.stall/fresh {
+		return
+	}
+	if c.Conn.SetReadDeadline(time.Now().Add(c.stall)) == nil {
+		c.set = now
+	}
+}
+
+// await says whether the client is waited for, so that the backend may be silent.
+func (c *backendConn) await(client bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client, c.set = client, 0; client {
+		_ = c.Conn.SetReadDeadline(time.Time{})
+		return
+	}
+	c.touchLocked()
+}
+
+// begin gives the connection to an exchange.
+func (c *backendConn) begin(x *exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.exchange, c.client, c.set = x, false, 0
+	c.touchLocked()
+}
+
+// exchange is a request to a backend over HTTP/1.1, and its answer.
+type exchange struct {
+	cancel context.CancelCauseFunc
+	conn   atomic.Pointer[backendConn] // nil until there is one
+}
+
+// exchange sends a request, and ends it with errSilent if the backend is silent.
+func (t *transport) exchange(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	x := &exchange{cancel: cancel}
+	// A ReverseProxy makes a trace for each request. To add to that one is much cheaper than to lay another over it.
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace == nil {
 		trace = new(httptrace.ClientTrace)
 		ctx = httptrace.WithClientTrace(ctx, trace)
 	}
-	trace.GetConn = func(string) { x.seeks() }
-	trace.WroteRequest = func(httptrace.WroteRequestInfo) { x.goesOn() }
-	then := trace.Got1xxResponse
-	trace.Got1xxResponse = func(status int, header textproto.MIMEHeader) error {
-		x.goesOn()
-		if then == nil {
-			return nil
-		}
-		return then(status, header)
+	trace.GotConn = x.gotConn
+	r = r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &sentBody{r.Body, x}
 	}
-	return ctx
+	answer, err := t.RoundTripper.RoundTrip(r)
+	if err != nil {
+		defer cancel(nil)
+		if errors.Is(context.Cause(ctx), errSilent) {
+			err = errSilent
+		}
+		return nil, err
+	}
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		x.await(true) // for ever: both ends of an upgraded connection may be silent
+	}
+	return answer, nil
 }
 
-// sentBody is the body of a request that is sent to a backend.
+func (x *exchange) gotConn(i httptrace.GotConnInfo) {
+	under := i.Conn
+	if c, ok := under.(*tls.Conn); ok {
+		under = c.NetConn()
+	}
+	if c, ok := under.(*backendConn); ok {
+		x.conn.Store(c)
+		c.begin(x)
+	}
+}
+
+func (x *exchange) await(client bool) {
+	if c := x.conn.Load(); c != nil {
+		c.await(client)
+	}
+}
+
+// sentBody is the body of a request that is sent to a backend. While it is read, the client is waited for.
 type sentBody struct {
 	io.ReadCloser
 
@@ -95,28 +155,40 @@ type sentBody struct {
 }
 
 func (b *sentBody) Read(p []byte) (int, error) {
-	b.x.toClient()
-	defer b.x.toBackend()
+	b.x.await(true)
+	defer b.x.await(false)
 	return b.ReadCloser.Read(p)
 }
 
-// answerBody is the body of a backend's answer. Between two calls of Read the client takes its time.
-type answerBody struct {
-	io.ReadCloser
+// transport sends requests to backends of one protocol.
+type transport struct {
+	http.RoundTripper
 
-	x *exchange
+	exchanges bool // each has a connection for itself while it lasts, which is watched for silence
 }
 
-func (b *answerBody) Read(p []byte) (int, error) {
-	b.x.toBackend()
-	n, err := b.ReadCloser.Read(p)
-	if b.x.toClient() && err != nil {
-		err = errSilent
+// RoundTrip sends a request.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.exchanges {
+		return t.exchange(r)
 	}
-	return n, err
+	return t.RoundTripper.RoundTrip(r)
 }
 
-func (b *answerBody) Close() error {
-	defer b.x.cancel()
-	return b.ReadCloser.Close()
+// dialer makes connections to backends.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// watched returns a dialer whose connections end when the backend is silent for limit; 0: never.
+func (d dialer) watched(limit time.Duration) dialer {
+	begun := time.Now()
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := d(ctx, network, address)
+		if err != nil {
+			return nil, &dialError{err}
+		}
+		if limit == 0 {
+			return c, nil
+		}
+		return &backendConn{stallingConn: stallingConn{Conn: c, begun: begun, stall: limit}}, nil
+	}
 }

@@ -32,8 +32,7 @@ type far struct {
 }
 
 func (f *far) transport() *transport {
-	b := newBackends(f.t.Logf).transport(silence)
-	b.DialContext = func(context.Context, string, string) (net.Conn, error) {
+	p := newPool(func(context.Context, string, string) (net.Conn, error) {
 		time.Sleep(f.delay)
 		f.dials++
 		ours, theirs := net.Pipe()
@@ -43,15 +42,15 @@ func (f *far) transport() *transport {
 			_ = theirs.Close()
 		})
 		return ours, nil
-	}
+	}, silence, false)
 	f.t.Cleanup(func() {
-		b.CloseIdleConnections()
+		p.closeIdle()
 		for _, c := range f.conns {
 			_ = c.Close()
 		}
 		f.plays.Wait()
 	})
-	return b
+	return p.http1
 }
 
 // takes reads a request without its body.
@@ -164,8 +163,7 @@ func TestSilence(t *testing.T) {
 					got, informed, err := reads(t, f.transport(), traced, body, test.client)
 					assert.Equal(t, test.took, time.Since(begun))
 					if test.silent {
-						assert.ErrorIs(t, err, errSilent)
-						assert.True(t, isSilence(err))
+						assert.True(t, isSilence(err), "%v", err)
 						return
 					}
 					require.NoError(t, err)
@@ -213,10 +211,18 @@ func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, paus
 	}
 }
 
-// TestIdleConnection: a connection that is kept may be silent until the next request, and one that was closed meanwhile is
-// made again, which takes the time of connecting.
+// TestIdleConnection: a connection is kept for half of the time that its backend may be silent, and is closed before that
+// could end it in the middle of the next request. One that was closed is made again, which takes the time of connecting.
 func TestIdleConnection(t *testing.T) {
-	for name, test := range map[string]struct{ requests, dials int }{"kept": {5, 1}, "closed by the backend": {1, 3}} {
+	for name, test := range map[string]struct {
+		requests int
+		pause    time.Duration
+		dials    int
+	}{
+		"kept":                  {5, silence/2 - 1, 1},
+		"idle for long":         {5, silence/2 + 1, 3},
+		"closed by the backend": {1, silence / 4, 3},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &far{t: t, delay: 2 * silence, play: func(c net.Conn, r *bufio.Reader) {
@@ -231,12 +237,32 @@ func TestIdleConnection(t *testing.T) {
 					got, _, err := reads(t, b, true, nil, 0)
 					require.NoError(t, err)
 					assert.Equal(t, "done", got)
-					time.Sleep(2 * silence)
+					time.Sleep(test.pause)
 				}
 				assert.Equal(t, test.dials, f.dials)
 			})
 		})
 	}
+}
+
+// TestSilenceIsNotRetried: http.Transport sends a request again whose kept connection fails, but not to a silent backend.
+func TestSilenceIsNotRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &far{t: t, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, 0, ok+"done")
+			takes(r)
+			says(c, 3*silence, ok+"done")
+		}}
+		b := f.transport()
+		_, _, err := reads(t, b, true, nil, 0)
+		require.NoError(t, err)
+		begun := time.Now()
+		_, _, err = reads(t, b, true, nil, 0)
+		require.ErrorIs(t, err, errSilent)
+		assert.Equal(t, silence, time.Since(begun))
+		assert.Equal(t, 1, f.dials)
+	})
 }
 
 // TestBackendHangs: it is 504, and the lease goes back, whether the backend does not answer, does not take the body, or
@@ -267,35 +293,26 @@ func TestBackendHangs(t *testing.T) {
 	p.eventually(1)
 }
 
-// TestMayBeSilent: what is upgraded may be silent, and nothing is watched that cannot be, or need not be.
-func TestMayBeSilent(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		body   io.ReadCloser
-		limit  time.Duration
-	}{
-		{http.StatusSwitchingProtocols, struct{ io.ReadWriteCloser }{}, time.Second},
-		{http.StatusNoContent, http.NoBody, time.Second},
-		{http.StatusOK, struct{ io.ReadCloser }{}, 0},
-	} {
-		by := &transport{limit: test.limit}
-		by.RegisterProtocol("test", answers(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: test.status, Body: test.body, Request: r}, nil
-		}))
-		if test.limit > 0 {
-			by.watch = newWatch(test.limit)
-		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "test://backend/", nil)
+// TestUpgradeMayBeSilent: both ends of an upgraded connection may.
+func TestUpgradeMayBeSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &far{t: t, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			says(c, 0, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+			says(c, 100*silence, "late")
+		}}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://backend/", nil)
 		require.NoError(t, err)
-		a, err := by.RoundTrip(r)
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", "echo")
+		a, err := f.transport().RoundTrip(r)
 		require.NoError(t, err)
-		assert.Equal(t, test.body, a.Body)
-	}
+		got, err := io.ReadAll(a.Body)
+		require.NoError(t, err)
+		assert.Equal(t, "late", string(got))
+		require.NoError(t, a.Body.Close())
+	})
 }
-
-type answers func(r *http.Request) (*http.Response, error)
-
-func (f answers) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 type zeros struct{}
 

@@ -51,7 +51,7 @@ func echo(t *testing.T, c *net.TCPConn, text string) string {
 	return string(b)
 }
 
-func TestRaw(t *testing.T) {
+func TestTCP(t *testing.T) {
 	to := echoes(t)
 	for _, limits := range []string{
 		"",
@@ -64,7 +64,7 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-func TestRawRefusesAndGivesBack(t *testing.T) {
+func TestTCPRefusesAndGivesBack(t *testing.T) {
 	p := serves(t, true, "to: "+echoes(t)+"\nglobal: {limit: concurrency 1}\n")
 	first := dial(t, p.address)
 	p.eventually(0)
@@ -77,8 +77,8 @@ func TestRawRefusesAndGivesBack(t *testing.T) {
 	assert.Equal(t, "again", echo(t, dial(t, p.address), "again"))
 }
 
-// TestRawIsCounted: connections have the metrics that requests have.
-func TestRawIsCounted(t *testing.T) {
+// TestTCPIsCounted: connections have the metrics that requests have.
+func TestTCPIsCounted(t *testing.T) {
 	p := serves(t, true, "to: "+echoes(t)+"\nglobal: {limit: concurrency 1}\n")
 	shows := func(lines ...string) {
 		t.Helper()
@@ -103,7 +103,7 @@ func TestRawIsCounted(t *testing.T) {
 		`sluice_http_request_lease_duration_seconds_count{sluice_http_policy="global"} 1`)
 }
 
-func TestRawWaits(t *testing.T) {
+func TestTCPWaits(t *testing.T) {
 	p := serves(t, true, "to: "+echoes(t)+"\nglobal: {limit: concurrency 1 queue 1, max-wait: 1m}\n")
 	first := dial(t, p.address)
 	p.eventually(0) // or the second might be served first
@@ -112,7 +112,7 @@ func TestRawWaits(t *testing.T) {
 	assert.Equal(t, "second", echo(t, second, "second"))
 }
 
-func TestRawKeysThatConnectionsDoNotHave(t *testing.T) {
+func TestTCPKeysThatConnectionsDoNotHave(t *testing.T) {
 	p := serves(t, true, "to: 127.0.0.1:1\n")
 	p.becomes("to: 127.0.0.1:1\nglobal: {key: host, limit: 1/s}\n")
 	assert.Contains(t, p.said.String(), "limits.yaml:3:10: global: a connection has no host")

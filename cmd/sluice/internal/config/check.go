@@ -1,0 +1,160 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+)
+
+// check finds faults that no single value shows.
+func (c *Config) check(r *reader) {
+	for _, a := range []struct{ what, value string }{{"listen", c.Listen}, {"admin", c.Admin}} {
+		if a.value != "" {
+			if _, port, err := net.SplitHostPort(a.value); err != nil || !isPort(port) {
+				r.fault(c.at[a.what], "%s is %q, want an address such as :8080 or 127.0.0.1:8080", a.what, a.value)
+			}
+		}
+	}
+	if c.Admin != "" && sameAddress(c.Listen, c.Admin) {
+		r.fault(c.at["admin"], "admin is %q, where listen is", c.Admin)
+	}
+	if c.Redis != "" {
+		u, err := url.Parse(c.Redis)
+		if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) { // its text may hold a password
+			r.fault(c.at["redis"], "redis is no URL such as redis://127.0.0.1:6379/0 or redis://:PASSWORD@HOST:6379/0, with %%40 for an @ in PASSWORD")
+		}
+	}
+	c.checkPolicies(r)
+	c.checkRoutes(r)
+}
+
+// sameAddress reports whether two listeners cannot have these addresses at once.
+func sameAddress(a, b string) bool {
+	host, port, err := net.SplitHostPort(a)
+	other, otherPort, otherErr := net.SplitHostPort(b)
+	if err != nil || otherErr != nil || port != otherPort || port == "" || port == "0" {
+		return false
+	}
+	return host == other || isWildcard(host) || isWildcard(other)
+}
+
+func isWildcard(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
+
+func (c *Config) checkPolicies(r *reader) {
+	for _, p := range c.Policies {
+		if c.Global != nil && p.Name == c.Global.Name {
+			r.fault(p.At, "the policy that is called %q stands outside of policies", p.Name)
+		}
+		if p.Name == "none" {
+			r.fault(p.At, `a policy cannot be called "none", which is how a route says that it has none`)
+		}
+	}
+	all := c.Policies
+	if c.Global != nil {
+		all = append([]Policy{*c.Global}, all...)
+	}
+	for _, p := range all {
+		if p.Key == KeyHeader && strings.Contains(p.Header, "_") && !c.Underscores {
+			r.fault(p.At, "key is header:%s, but header fields with underscores are dropped: add underscores: true", p.Header)
+		}
+		for i := range p.Limits {
+			if err := p.checkWait(i); err != nil {
+				r.fault(p.Places[i], "%v", err)
+			}
+		}
+	}
+}
+
+// CheckWaits returns an error for each limit of p that has a queue in which nobody could wait.
+func (p *Policy) CheckWaits() error {
+	errs := make([]error, len(p.Limits))
+	for i := range p.Limits {
+		errs[i] = p.checkWait(i)
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Policy) checkWait(i int) error {
+	if p.Limits[i].Queue == 0 || p.MaxWait > 0 {
+		return nil
+	}
+	return fmt.Errorf("%q has a queue, and nothing says how long a request may wait in it: add max-wait, such as max-wait: 10s", p.Limits[i])
+}
+
+func (c *Config) checkRoutes(r *reader) {
+	names := make(map[string]bool)
+	for _, p := range c.Policies {
+		names[p.Name] = c.Global == nil || p.Name != c.Global.Name
+	}
+	var mux route.Mux[bool]
+	for _, to := range c.Routes {
+		for _, name := range to.Policies {
+			if !names[name] {
+				r.fault(to.At, "route %q: no policy is named %q", to.Pattern, name)
+			}
+		}
+		if err := mux.Handle(to.Pattern, true); err != nil {
+			r.fault(to.At, "route %v", err)
+		}
+	}
+}
+
+// isPort reports whether a port is a number that can be one, or a name that is known here. None is any.
+func isPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	_, err := net.LookupPort("tcp", port) //nolint:noctx // it looks into a file
+	return err == nil
+}
+
+// Backends returns the URLs of to. Their schemes are http, https, h2c (HTTP/2 without TLS) and h2 (HTTP/2 with TLS).
+func (c *Config) Backends() ([]*url.URL, error) {
+	r := &reader{file: c.file}
+	var urls []*url.URL
+	for _, to := range c.To {
+		u, err := url.Parse(to)
+		switch {
+		case err == nil && u.User != nil:
+			r.fault(c.at["to "+to], "to has a user, whom the proxy could not log in")
+		case err != nil || !slices.Contains([]string{"http", "https", "h2c", "h2"}, u.Scheme) ||
+			u.Hostname() == "" || !isPort(u.Port()) || u.RawQuery != "" || u.Fragment != "":
+			r.fault(c.at["to "+to], "to is %q, want a URL such as http://127.0.0.1:9000", to)
+		default:
+			urls = append(urls, u)
+		}
+	}
+	c.checkNeeded(r)
+	return urls, errors.Join(r.faults...)
+}
+
+// Addresses returns the addresses of to, for connections that are not HTTP.
+func (c *Config) Addresses() ([]string, error) {
+	r := &reader{file: c.file}
+	var addresses []string
+	for _, to := range c.To {
+		a := strings.TrimPrefix(to, "tcp://")
+		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" || !isPort(port) {
+			r.fault(c.at["to "+to], "to is %q, want an address such as 127.0.0.1:9000", to)
+			continue
+		}
+		addresses = append(addresses, a)
+	}
+	c.checkNeeded(r)
+	return addresses, errors.Join(r.faults...)
+}
+
+// checkNeeded finds what a proxy cannot do without.
+func (c *Config) checkNeeded(r *reader) {
+	if len(c.To) == 0 {
+		r.fault(Position{1, 1}, "to is missing: where do requests go?")
+	}
+	if c.Listen == "" {
+		r.fault(Position{1, 1}, "listen is missing: where do requests come from?")
+	}
+}

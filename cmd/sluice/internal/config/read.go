@@ -1,0 +1,167 @@
+package config
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sluice-go/sluice/spec"
+)
+
+// read reads the keys of the file.
+func (c *Config) read(r *reader, n ast.Node) {
+	var tls ast.Node
+	fields := map[string]func(ast.Node){
+		"listen":          c.text(r, &c.Listen, "listen"),
+		"admin":           c.text(r, &c.Admin, "admin"),
+		"redis":           c.text(r, &c.Redis, "redis"),
+		"access-log":      c.text(r, &c.AccessLog, "access-log"),
+		"redis-budget":    c.duration(r, &c.RedisBudget, "redis-budget"),
+		"backend-timeout": c.duration(r, &c.BackendTimeout, "backend-timeout"),
+		"tls": func(n ast.Node) {
+			tls = n
+			r.fields(n, "tls", map[string]func(ast.Node){"cert": c.text(r, &c.Cert, "cert"), "key": c.text(r, &c.Key, "key")})
+		},
+		"to":                 func(n ast.Node) { c.readTo(r, n) },
+		"trusted":            func(n ast.Node) { c.readTrusted(r, n) },
+		"problems":           func(n ast.Node) { c.Problems = r.bool(n, "problems") },
+		"underscores":        func(n ast.Node) { c.Underscores = r.bool(n, "underscores") },
+		"headers":            func(n ast.Node) { c.readHeaders(r, n) },
+		"host":               func(n ast.Node) { c.readHost(r, n) },
+		"keys":               func(n ast.Node) { c.readKeys(r, n) },
+		"max-body":           func(n ast.Node) { c.readMaxBody(r, n) },
+		"connections":        func(n ast.Node) { c.Connections = readConnections(r, n) },
+		"connections-per-ip": func(n ast.Node) { c.ConnectionsPerIP = readConnections(r, n) },
+		"global": func(n ast.Node) {
+			p := readPolicy(r, "global", position(n), n)
+			c.Global = &p
+		},
+		"policies": func(n ast.Node) {
+			for _, p := range r.pairs(n, "policies") {
+				c.Policies = append(c.Policies, readPolicy(r, p.key, p.at, p.value))
+			}
+		},
+		"routes": func(n ast.Node) {
+			for _, p := range r.pairs(n, "routes") {
+				c.Routes = append(c.Routes, readRoute(r, p))
+			}
+		},
+	}
+	r.fields(n, "the file", fields)
+	if tls != nil && (c.Cert == "" || c.Key == "") {
+		r.fault(position(tls), "tls wants both cert and key")
+	}
+}
+
+// text returns a function that reads a text.
+func (c *Config) text(r *reader, to *string, what string) func(ast.Node) {
+	return func(n ast.Node) {
+		*to, _ = r.text(n, what)
+		c.at[what] = position(n)
+	}
+}
+
+// duration returns a function that reads a time.
+func (c *Config) duration(r *reader, to *time.Duration, what string) func(ast.Node) {
+	return func(n ast.Node) {
+		c.at[what] = position(n)
+		*to = r.duration(n, what)
+	}
+}
+
+func (c *Config) readTo(r *reader, n ast.Node) {
+	c.at["to"] = position(n)
+	for _, item := range r.items(n) {
+		if to, ok := r.text(item, "to"); ok {
+			c.To = append(c.To, to)
+			c.at["to "+to] = position(item)
+		}
+	}
+}
+
+func (c *Config) readHeaders(r *reader, n ast.Node) {
+	text, ok := r.text(n, "headers")
+	if ok && c.Headers.UnmarshalText([]byte(text)) != nil {
+		r.fault(position(n), "headers is %q, want retry-after, x-ratelimit or draft-11", text)
+	}
+}
+
+func (c *Config) readHost(r *reader, n ast.Node) {
+	text, ok := r.text(n, "host")
+	if c.KeepHost = text == "keep"; ok && !c.KeepHost && text != "backend" {
+		r.fault(position(n), "host is %q, want keep or backend", text)
+	}
+}
+
+func (c *Config) readKeys(r *reader, n ast.Node) {
+	text, ok := r.text(n, "keys")
+	v, err := strconv.Atoi(text)
+	if c.Keys = v; ok && (err != nil || v < 1 || v > math.MaxInt32) {
+		r.fault(position(n), "keys is %q, want a number from 1", text)
+	}
+}
+
+// readMaxBody reads a size as package spec reads the bytes of a rate.
+func (c *Config) readMaxBody(r *reader, n ast.Node) {
+	text, ok := r.text(n, "max-body")
+	size, err := spec.Parse(text + "/s")
+	if c.MaxBody = int64(size.Permits); ok && (err != nil || size.Permits < 1) {
+		r.fault(position(n), "max-body is %q, want a size such as 10MiB", text)
+	}
+}
+
+func readConnections(r *reader, n ast.Node) *spec.Limit {
+	l, ok := readLimit(r, n)
+	if !ok {
+		return nil
+	}
+	if l.Queue > 0 {
+		r.fault(position(n), "%q has a queue, in which no connection waits", l)
+	}
+	return &l
+}
+
+func (c *Config) readTrusted(r *reader, n ast.Node) {
+	for _, item := range r.items(n) {
+		text, ok := r.text(item, "trusted")
+		if !ok {
+			continue
+		}
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			var a netip.Addr
+			if a, err = netip.ParseAddr(text); err == nil {
+				p = netip.PrefixFrom(a, a.BitLen())
+			}
+		}
+		if err != nil {
+			r.fault(position(item), "trusted has %q, want an address or a network such as 10.0.0.0/8", text)
+			continue
+		}
+		c.Trusted = append(c.Trusted, p.Masked())
+	}
+}
+
+func readRoute(r *reader, p pair) Route {
+	route := Route{Pattern: p.key, At: p.at}
+	for _, item := range r.items(p.value) {
+		name, ok := r.text(item, "a route")
+		switch {
+		case !ok:
+		case name == "none":
+			route.Exempt = true
+		case slices.Contains(route.Policies, name):
+			r.fault(position(item), "route %q names %q twice", p.key, name)
+		default:
+			route.Policies = append(route.Policies, name)
+		}
+	}
+	if route.Exempt && len(route.Policies) > 0 {
+		r.fault(p.at, "route %q is none, and names policies", p.key)
+	}
+	return route
+}

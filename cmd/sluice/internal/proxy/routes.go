@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// route sets what serves requests and connections under d.
+func (p *proxy) route(next *state, d *draft) error {
+	o, err := d.options(httplimit.Options{Logger: p.log, Observer: p.metrics})
+	if err != nil {
+		return err
+	}
+	limits, err := httplimit.New(o)
+	if err != nil {
+		return d.config.Fault(config.Position{Line: 1, Column: 1}, "%v", err)
+	}
+	byName := make(map[string]*policy)
+	for _, policy := range d.policies {
+		byName[policy.Name] = policy
+	}
+	mux := config.NewMux(d.config, func(r config.Route) http.Handler {
+		if r.Exempt {
+			return p.forward
+		}
+		var policies []*policy
+		if next.global != nil {
+			policies = append(policies, next.global)
+		}
+		for _, name := range r.Policies {
+			policies = append(policies, byName[name])
+		}
+		h := withBandwidth(policies, p.forward)
+		if len(r.Policies) > 0 {
+			h = limits.Policy(r.Policies...)(h)
+		}
+		return limits.Handler(h)
+	})
+	next.limits, next.handler = limits, &router{mux, limits.Handler(noRoute{mux}), d.config.Underscores}
+	return nil
+}
+
+// router serves the requests of routes, and all others under the global policy.
+type router struct {
+	mux         *route.Mux[http.Handler]
+	others      http.Handler
+	underscores bool // header fields may have some in their names
+}
+
+func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.underscores {
+		dropUnderscores(r.Header)
+	}
+	found := h.mux.Match(r)
+	if found.Answer != nil || r.RequestURI == "*" {
+		closeBehind(w, r)
+		h.others.ServeHTTP(w, r)
+		return
+	}
+	r.Pattern = found.Pattern // for keys
+	found.Value.ServeHTTP(w, r)
+}
+
+// dropUnderscores removes the fields with underscores in their names. Programs behind CGI and its relatives cannot tell
+// X_Forwarded_For from X-Forwarded-For, which the proxy sets, nor a key's field from one that no limit looks at.
+func dropUnderscores(h http.Header) {
+	for name := range h {
+		if strings.Contains(name, "_") {
+			delete(h, name)
+		}
+	}
+}
+
+// noRoute answers requests without a route: with a redirect, 400, 404 or 405.
+type noRoute struct{ mux *route.Mux[http.Handler] }
+
+func (h noRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if found := h.mux.Match(r); found.Answer != nil {
+		found.Answer.ServeHTTP(w, r)
+		return
+	}
+	answer(w, r, http.StatusBadRequest) // *
+}
+
+// ServeHTTP serves a request under the configuration in force when it came.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.state.Load().handler.ServeHTTP(w, r)
+}

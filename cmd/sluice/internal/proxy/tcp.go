@@ -1,0 +1,168 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// tcp serves connections as they are, whatever is spoken on them. To the global policy each is a request.
+type tcp struct {
+	p      *proxy
+	active active
+	ctx    context.Context //nolint:containedctx // ends the connections that are served
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	listener net.Listener
+	closed   bool
+}
+
+func newTCP(p *proxy) *tcp {
+	s := &tcp{p: p}
+	s.ctx, s.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // the server is nobody's call
+	return s
+}
+
+// tcpFaults finds what a configuration cannot say of connections.
+func tcpFaults(c *config.Config) error {
+	if g := c.Global; g != nil && g.Key != config.KeyNone && g.Key != config.KeyIP {
+		return c.Fault(g.At, "global: a connection has no %s, want key ip, or none", keyText(*g))
+	}
+	return nil
+}
+
+// Serve serves the connections of l until that is closed.
+func (s *tcp) Serve(under net.Listener) error {
+	l, err := ioreader.NewListener(under, ioreader.ListenerOptions{PerConn: s.bandwidth})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.listener = l
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		_ = l.Close()
+	}
+	for {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			s.active.Go(func() { s.serve(c) })
+		case errors.Is(err, net.ErrClosed):
+			return http.ErrServerClosed
+		default: // such as too many open files, which passes
+			s.p.sayOften("%v", err)
+			pause(s.ctx, acceptPause)
+		}
+	}
+}
+
+const acceptPause = 50 * time.Millisecond // after a connection that could not be accepted
+
+// pause waits for d, or until ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// bandwidth returns the limits on the bytes of a connection.
+func (s *tcp) bandwidth(c net.Conn) (o ioreader.ConnOptions, _ error) {
+	g := s.p.state.Load().global
+	if g == nil {
+		return o, nil
+	}
+	if g.upload != nil {
+		o.Read = bytesOf(g.upload, c)
+	}
+	if g.download != nil {
+		o.Write = bytesOf(g.download, c)
+	}
+	return o, nil
+}
+
+func bytesOf(l *limit, c net.Conn) core.Limiter {
+	if l.one != nil {
+		return l.one // all connections share it, and its bandwidth in equal parts
+	}
+	return partition.For(l.asked, request(c))
+}
+
+// serve copies in both directions, under the global policy, until both have ended.
+func (s *tcp) serve(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	granted := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.forward(c) })
+	s.p.state.Load().limits.Handler(granted).ServeHTTP(nowhere{}, request(c).WithContext(s.ctx))
+}
+
+func (s *tcp) forward(c net.Conn) {
+	to, err := s.p.backends.dial(s.ctx)
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	stop := context.AfterFunc(s.ctx, func() {
+		_ = c.Close()
+		_ = to.Close()
+	})
+	defer stop()
+	var back sync.WaitGroup
+	back.Go(func() { s.copy(c, to) })
+	s.copy(to, c)
+	back.Wait()
+}
+
+// copy copies in one direction, and then ends that direction alone: the other may go on.
+func (s *tcp) copy(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if w, ok := to.(interface{ CloseWrite() error }); ok && err == nil && w.CloseWrite() == nil {
+		return
+	}
+	_ = to.Close()
+	_ = from.Close()
+}
+
+// nowhere takes the answers of policies to connections that are rejected: they are closed without a word.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return make(http.Header) }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) WriteHeader(int)             {}
+
+// Shutdown takes no more connections, and waits for those that there are.
+func (s *tcp) Shutdown(ctx context.Context) error {
+	s.stop()
+	s.active.wait(ctx)
+	return ctx.Err()
+}
+
+// Close takes no more connections, and ends those that there are.
+func (s *tcp) Close() error {
+	s.stop()
+	s.cancel()
+	s.active.Wait()
+	return nil
+}
+
+func (s *tcp) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+}
