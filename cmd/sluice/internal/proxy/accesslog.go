@@ -23,8 +23,10 @@ type accessLog struct {
 // openLog opens the log of that name for appending.
 func openLog(name string) (*accessLog, error) {
 	l := &accessLog{name: name}
-	err := l.reopen()
-	return l, err
+	if err := l.reopen(); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // reopen opens the file anew, as after logrotate has renamed it.
