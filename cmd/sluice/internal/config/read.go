@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -20,8 +19,8 @@ func (c *Config) read(r *reader, n ast.Node) {
 		"admin":           c.text(r, &c.Admin, "admin"),
 		"redis":           c.text(r, &c.Redis, "redis"),
 		"access-log":      c.text(r, &c.AccessLog, "access-log"),
-		"redis-budget":    c.duration(r, &c.RedisBudget, "redis-budget"),
-		"backend-timeout": c.duration(r, &c.BackendTimeout, "backend-timeout"),
+		"redis-budget":    func(n ast.Node) { c.RedisBudget = r.duration(n, "redis-budget") },
+		"backend-timeout": func(n ast.Node) { c.BackendTimeout = r.duration(n, "backend-timeout") },
 		"tls": func(n ast.Node) {
 			tls = n
 			r.fields(n, "tls", map[string]func(ast.Node){"cert": c.text(r, &c.Cert, "cert"), "key": c.text(r, &c.Key, "key")})
@@ -51,6 +50,12 @@ func (c *Config) read(r *reader, n ast.Node) {
 			}
 		},
 	}
+	for key, read := range fields {
+		fields[key] = func(n ast.Node) {
+			c.at[key] = position(n)
+			read(n)
+		}
+	}
 	r.fields(n, "the file", fields)
 	if tls != nil && (c.Cert == "" || c.Key == "") {
 		r.fault(position(tls), "tls wants both cert and key")
@@ -65,16 +70,7 @@ func (c *Config) text(r *reader, to *string, what string) func(ast.Node) {
 	}
 }
 
-// duration returns a function that reads a time.
-func (c *Config) duration(r *reader, to *time.Duration, what string) func(ast.Node) {
-	return func(n ast.Node) {
-		c.at[what] = position(n)
-		*to = r.duration(n, what)
-	}
-}
-
 func (c *Config) readTo(r *reader, n ast.Node) {
-	c.at["to"] = position(n)
 	for _, item := range r.items(n) {
 		if to, ok := r.text(item, "to"); ok {
 			c.To = append(c.To, to)

@@ -58,7 +58,7 @@ func isOurs(host, admin string) bool {
 	return ok && (err == nil || name == "localhost" || name == own && own != "")
 }
 
-// told is what /limits tells of a policy.
+// told is what /limits says of a policy.
 type told struct {
 	Key      string   `json:"key,omitempty"`
 	Limit    string   `json:"limit,omitempty"`  // if there is one
@@ -68,7 +68,7 @@ type told struct {
 	State    []figure `json:"state,omitempty"` // of each of them, in this order
 }
 
-// figure tells how a limit stands: without a key its permits, with one its partitions.
+// figure is the state of a limit: without a key its permits, with a key its partitions.
 type figure struct {
 	Of         string  `json:"of"`
 	Limit      *int    `json:"limit,omitempty"`

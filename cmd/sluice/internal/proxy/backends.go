@@ -64,9 +64,9 @@ func newPool(dial dialer, limit time.Duration, keepHost bool) *pool {
 	if limit > 0 {
 		idle = min(idle, limit/2) // before its silence would end it in the middle of the next request
 	}
-	transportOf := func() *http.Transport {
+	transportOf := func(shared bool) *http.Transport {
 		return &http.Transport{
-			DialContext:           dial.watched(limit),
+			DialContext:           dial.watched(limit, shared),
 			Protocols:             new(http.Protocols),
 			DisableCompression:    true, // what the client accepts is the backend's to see
 			MaxIdleConnsPerHost:   512,
@@ -75,11 +75,11 @@ func newPool(dial dialer, limit time.Duration, keepHost bool) *pool {
 			ExpectContinueTimeout: time.Second,
 		}
 	}
-	one, two := transportOf(), transportOf()
+	one, two := transportOf(false), transportOf(true)
 	one.Protocols.SetHTTP1(true)
 	two.Protocols.SetHTTP2(true)
 	two.Protocols.SetUnencryptedHTTP2(true)
-	two.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit / 2} // 0: none; an answer is no silence
+	two.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit} // 0: none; an answer is no silence
 	return &pool{limit: limit, keepHost: keepHost, http1: &transport{one, limit > 0}, http2: &transport{two, false}}
 }
 

@@ -16,15 +16,7 @@ const examples = `  sluice proxy --config limits.yaml
   sluice proxy --config limits.yaml --tcp
   curl -X PUT -d '{"limit": "50/s"}' http://127.0.0.1:9090/limits/api`
 
-// New returns the command.
-func New() *cobra.Command {
-	var file string
-	var check, tcp bool
-	grace := cli.Duration(30 * time.Second)
-	c := &cobra.Command{
-		Use:   "proxy --config FILE",
-		Short: "Put limits before a server",
-		Long: `Proxy is a reverse proxy for HTTP/1.1, HTTP/2 and WebSockets that limits what reaches
+const long = `Proxy is a reverse proxy for HTTP/1.1, HTTP/2 and WebSockets that limits what reaches
 the servers behind it: requests, bytes, and how many at once, for all or for each
 client. With --tcp it is one for connections of any kind.
 
@@ -38,9 +30,25 @@ client. With --tcp it is one for connections of any kind.
     "/api/": api
     "/": []
 
-A changed file is put in force by itself, or by SIGHUP; nobody is disconnected. If
+A changed file takes effect by itself, or by SIGHUP; nobody is disconnected. If
 anything in it is wrong, all of that is reported, and nothing changes. SIGTERM ends
-the proxy once what is under way is done.`,
+the proxy once the requests under way are done.
+
+A limit with a queue needs max-wait. A path that the backend may read as one of
+another route gets 400. More keys: tls, trusted, headers, problems, host: keep,
+keys, max-body, connections, connections-per-ip, access-log, underscores,
+backend-timeout, redis, redis-budget; docs/proxy.md explains them. Backends of
+gRPC are h2c://HOST:PORT or h2://HOST:PORT.`
+
+// New returns the command.
+func New() *cobra.Command {
+	var file string
+	var check, tcp bool
+	grace := cli.Duration(30 * time.Second)
+	c := &cobra.Command{
+		Use:     "proxy --config FILE",
+		Short:   "Put limits before a server",
+		Long:    long,
 		Example: examples,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -69,21 +77,21 @@ the proxy once what is under way is done.`,
 	s := c.Flags()
 	s.SortFlags = false
 	s.StringVarP(&file, "config", "c", "", "the limits are in `FILE`, as YAML")
-	s.BoolVar(&check, "check", false, "find what is wrong with the file, and serve nothing")
-	s.BoolVar(&tcp, "tcp", false, "connections of any kind, under listen, to and global of the file")
-	s.Var(&grace, "grace", "how long what is under way may take at the end")
+	s.BoolVar(&check, "check", false, "report what is wrong with the file, and serve nothing")
+	s.BoolVar(&tcp, "tcp", false, "connections of any kind: uses listen, to, connections and global")
+	s.Var(&grace, "grace", "how long requests under way may take at the end")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c
 }
 
-// sayAll tells all that is wrong, a line each.
+// sayAll prints the lines of an error.
 func sayAll(say func(string, ...any), err error) {
 	for line := range lines([]byte(err.Error())) {
 		say("%s", line)
 	}
 }
 
-// sayTo returns what tells a person something.
+// sayTo returns a function that prints a line to w.
 func sayTo(w io.Writer) func(string, ...any) {
 	var mu sync.Mutex
 	return func(format string, args ...any) {

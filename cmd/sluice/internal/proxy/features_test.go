@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,9 @@ func TestConnections(t *testing.T) {
 		assert.True(t, served(second))
 		assert.False(t, served(dial(t, p.address)))
 		assert.Equal(t, 8, p.state.Load().doors[0].one.Available(), "what the second refuses the first has back")
+		w := httptest.NewRecorder()
+		p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		assert.Contains(t, w.Body.String(), `sluice_partition_live{sluice_limiter_name="listen/connections-per-ip"} 1`)
 		require.NoError(t, first.Close())
 		require.Eventually(t, func() bool {
 			c, err := net.Dial("tcp", p.address)

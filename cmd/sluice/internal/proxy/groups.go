@@ -77,7 +77,8 @@ func noRoom(err error) bool {
 	return ok && no.Reason == "partition limit reached"
 }
 
-// groupOf returns the group of a key: of addresses that of their network, so that nobody with many addresses is in many.
+// groupOf returns the group of a key. Addresses of one network are in one group, so that a client with many addresses is
+// not in many.
 func groupOf(key any) uint16 {
 	if p, ok := key.(netip.Prefix); ok && p.IsValid() {
 		bits := 24

@@ -23,19 +23,19 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// limit is one limit of a policy: a limiter for each key, or one for all. Its terms change while it is in use.
+// limit is one limit of a policy: a limiter for each key, or one for all requests. Its terms may change while it is used.
 type limit struct {
 	id    identity
 	store *shared.Store // nil: this process' own
 
-	terms atomic.Pointer[spec.Limit] // those in force; each change has a pointer of its own
+	terms atomic.Pointer[spec.Limit] // each change has a pointer of its own
 	asked httplimit.Limiter
-	all   iter.Seq[*follower]     // the limiters that are there
+	all   iter.Seq[*follower]     // the live limiters
 	one   *follower               // of a limit without a key; nil: see count
 	count func() partition.Counts // of a limit with a key; nil: see one
 }
 
-// identity is what a limit keeps as long as it lives. A limit that changes in it is another one.
+// identity tells limits apart. A limit keeps it for as long as it lives.
 type identity struct {
 	policy string
 	what   string // requests, connections, upload or download
@@ -44,8 +44,8 @@ type identity struct {
 	nth    int // of this kind in the policy
 }
 
-// shared is its name on a server of Redis. It says all that the limit is told by, so that a proxy whose file has changed
-// and one that starts with that file share it.
+// shared returns the limit's name on a Redis server. It has the whole identity, so that a proxy whose file has changed and
+// one that starts with that file share the limit.
 func (id identity) shared() string {
 	return fmt.Sprintf("%s/%s/%s-%d/%s", id.policy, id.what, id.kind, id.nth+1, id.key)
 }
@@ -131,7 +131,7 @@ func hostOf(r *http.Request) string {
 	return host
 }
 
-// keys tell the clients apart, under the configuration in force.
+// keys tells clients apart, by the present configuration.
 type keys struct {
 	most      int                                              // that a limit has limiters for
 	byIP      atomic.Pointer[func(*http.Request) netip.Prefix] // a client, which may have a network of IPv6
@@ -169,7 +169,7 @@ func shortened(key func(*http.Request) string) func(*http.Request) string {
 	}
 }
 
-// update puts other terms of the same kind in force, for the limiters that are there and those to come.
+// update sets other terms of the same kind, for live limiters and later ones.
 func (m *limit) update(l spec.Limit) {
 	if *m.terms.Load() == l {
 		return
@@ -180,7 +180,7 @@ func (m *limit) update(l spec.Limit) {
 	}
 }
 
-// follow makes a limiter under the terms in force.
+// follow makes a limiter with the present terms.
 func (m *limit) follow(key string) (*follower, error) {
 	terms := m.terms.Load()
 	made, err := m.make(*terms, key)
@@ -192,7 +192,7 @@ func (m *limit) follow(key string) (*follower, error) {
 		return nil, fmt.Errorf("a limiter of kind %s cannot be refunded", terms.Kind)
 	}
 	f := &follower{limiter: l, limit: m}
-	f.obeys.Store(terms)
+	f.terms.Store(terms)
 	return f, nil
 }
 
@@ -222,13 +222,13 @@ type limiter interface {
 	io.Closer
 }
 
-// follower is a limiter that obeys its limit's terms, also if it was being made when they changed.
+// follower is a limiter that follows the terms of its limit, also if they change while it is made.
 type follower struct {
 	limiter
 
 	limit *limit
 	mu    sync.Mutex // one update at a time
-	obeys atomic.Pointer[spec.Limit]
+	terms atomic.Pointer[spec.Limit]
 }
 
 func (f *follower) TryAcquire(permits int) core.Lease {
@@ -253,13 +253,13 @@ func (f *follower) Settle(l core.Lease, permits int) core.Lease {
 }
 
 func (f *follower) catchUp() {
-	if f.obeys.Load() == f.limit.terms.Load() {
+	if f.terms.Load() == f.limit.terms.Load() {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	terms := f.limit.terms.Load()
-	// The kind is the same, and the terms were found good before; what is left is that the limiter was closed.
+	// The kind is the same and the terms are valid, so the only error left is that the limiter is closed.
 	_ = shared.Update(*terms, f.limiter)
-	f.obeys.Store(terms)
+	f.terms.Store(terms)
 }

@@ -11,7 +11,7 @@ import (
 	sluice "github.com/sluice-go/sluice/telemetry/prometheus"
 )
 
-// metrics are what is counted, for Prometheus. There is a series for each policy, and never one for a key.
+// metrics are for Prometheus. There is a series for each policy, and never one for a key.
 type metrics struct {
 	*sluice.HTTP
 
@@ -28,10 +28,10 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// watch lets the metrics tell how the limits of p stand when they are asked.
+// watch adds the present state of the limits of p.
 func (m *metrics) watch(p *proxy) { m.registry.MustRegister(standing{p}) }
 
-// standing tells how the limits stand.
+// standing collects the state of the limits.
 type standing struct{ p *proxy }
 
 var (
@@ -50,20 +50,27 @@ func (standing) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
 func (s standing) Collect(to chan<- prometheus.Metric) {
-	shared := make(map[string]core.Reporter)
-	for _, p := range s.p.state.Load().policies {
+	state := s.p.state.Load()
+	all := make(map[string]*limit)
+	for _, p := range state.policies {
 		for _, l := range p.all() {
-			label := p.label(l)
-			if l.one != nil {
-				shared[label] = l.one
-			}
-			if l.count != nil {
-				c := l.count()
-				to <- prometheus.MustNewConstMetric(liveDesc, prometheus.GaugeValue, float64(c.Live), label)
-				to <- prometheus.MustNewConstMetric(createdDesc, prometheus.CounterValue, float64(c.Created), label)
-				to <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(c.Dropped), label)
-				to <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(c.Overflowed), label)
-			}
+			all[p.label(l)] = l
+		}
+	}
+	for _, l := range state.doors {
+		all["listen/"+l.id.policy] = l
+	}
+	shared := make(map[string]core.Reporter)
+	for label, l := range all {
+		switch {
+		case l.one != nil:
+			shared[label] = l.one
+		case l.count != nil:
+			c := l.count()
+			to <- prometheus.MustNewConstMetric(liveDesc, prometheus.GaugeValue, float64(c.Live), label)
+			to <- prometheus.MustNewConstMetric(createdDesc, prometheus.CounterValue, float64(c.Created), label)
+			to <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(c.Dropped), label)
+			to <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(c.Overflowed), label)
 		}
 	}
 	sluice.NewCollector(shared).Collect(to)

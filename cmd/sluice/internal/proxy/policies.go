@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// policy is a policy of the file with its limits.
+// policy is a policy of the file and its limits.
 type policy struct {
 	config.Policy
 
@@ -46,7 +46,7 @@ func (p *policy) label(l *limit) string {
 	return p.Name
 }
 
-// draft is what is made of a configuration before it is in force.
+// draft is a configuration of which limits are made, before it is applied.
 type draft struct {
 	config   *config.Config
 	store    *shared.Store // nil: limits are this process' own
@@ -55,11 +55,11 @@ type draft struct {
 	limits   map[identity]*limit
 	policies []*policy // the global one first
 	doors    []*limit  // of connections
-	updates  []func()  // what puts the new terms in force in limits that were there before
+	updates  []func()  // put new terms into the limits that stay
 	faults   []error
 }
 
-// make makes the limits; those of before that live on are taken over, and not changed yet.
+// make makes the limits. Limits of the present configuration that stay are reused; updates will change them.
 func (d *draft) make() error {
 	d.limits = make(map[identity]*limit)
 	declared := d.config.Policies
@@ -94,8 +94,8 @@ func (d *draft) make() error {
 	return errors.Join(d.faults...)
 }
 
-// limit returns the limit of that identity. One that lives on is made nevertheless: terms that no limiter takes are a
-// fault before anything changes.
+// limit returns the limit with that identity. A new one is made even if the present one stays, so that bad terms are found
+// before anything changes.
 func (d *draft) limit(id identity, l spec.Limit, at config.Position) *limit {
 	store := d.store
 	if id.what == connections {
@@ -114,7 +114,7 @@ func (d *draft) limit(id identity, l spec.Limit, at config.Position) *limit {
 	return m
 }
 
-// patient is a limit on bytes: a body that has begun waits as long as it takes.
+// patient returns a limit on bytes in whose queue a body may wait for ever: it has begun, and is never rejected.
 func patient(l spec.Limit) spec.Limit {
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt
@@ -137,7 +137,7 @@ func keyText(p config.Policy) string {
 	}
 }
 
-// options are what httplimit is to do.
+// options returns o with the policies of d.
 func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
 	o.Headers, o.Problems, o.OnRejected = d.config.Headers, d.config.Problems, rejected
 	for _, p := range d.policies {
@@ -179,7 +179,7 @@ func refundsSuccess(r *http.Request, status int) bool {
 	return !left && (status < 400 || status > 499)
 }
 
-// limiter returns what decides about requests; nil: only bytes are limited.
+// limiter returns what decides about requests, or nil if only bytes are limited.
 func (p *policy) limiter() (httplimit.Limiter, error) {
 	switch len(p.requests) {
 	case 0:

@@ -22,12 +22,12 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// proxy is a proxy under the configuration in force.
+// proxy is a proxy with its present configuration.
 type proxy struct {
 	file     string
 	tcp      bool
-	say      func(format string, args ...any) // tells a person
-	log      *slog.Logger                     // the same, for httplimit
+	say      func(format string, args ...any) // prints a line for the user
+	log      *slog.Logger                     // prints with say, for httplimit
 	keys     keys
 	backends *backends
 	metrics  *metrics
@@ -42,7 +42,7 @@ type proxy struct {
 	state atomic.Pointer[state]
 }
 
-// state is what a configuration has become.
+// state is a configuration and what was built from it.
 type state struct {
 	config   *config.Config
 	policies []*policy           // the global one first, if there is one
@@ -54,7 +54,7 @@ type state struct {
 	cert     *tls.Certificate // nil: no TLS
 }
 
-// newProxy returns a proxy under the file, or all that is wrong with it.
+// newProxy returns a proxy with the configuration of the file, or an error that joins the faults of the file.
 func newProxy(file string, tcp bool, say func(format string, args ...any)) (*proxy, error) {
 	p := &proxy{file: file, tcp: tcp, say: say, metrics: newMetrics()}
 	p.log = slog.New(slog.NewTextHandler(sayer(say), &slog.HandlerOptions{ReplaceAttr: withoutTime}))
@@ -66,7 +66,7 @@ func newProxy(file string, tcp bool, say func(format string, args ...any)) (*pro
 	return p, err
 }
 
-// sayOften tells a person of what may happen for each request, once a second at most.
+// sayOften prints a line about something that may happen at each request, once a second at most.
 func (p *proxy) sayOften(format string, args ...any) {
 	now := time.Now()
 	if until := p.quiet.Load(); now.UnixNano() >= until && p.quiet.CompareAndSwap(until, now.Add(time.Second).UnixNano()) {
@@ -74,7 +74,7 @@ func (p *proxy) sayOften(format string, args ...any) {
 	}
 }
 
-// sayer writes lines of a log to a person.
+// sayer is an [io.Writer] that prints the lines of a log.
 type sayer func(format string, args ...any)
 
 func (s sayer) Write(line []byte) (int, error) {
@@ -89,7 +89,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// load puts the file in force.
+// load reads the file and applies it.
 func (p *proxy) load() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,9 +101,9 @@ func (p *proxy) load() error {
 	c, err := config.Parse(p.file, text)
 	if err != nil && c != nil {
 		before := p.state.Load()
-		_, ends := p.ends(c)
+		_, backends := p.backendsOf(c)
 		_, pair := keyPair(c)
-		return config.Join(err, ends, pair, unchangeable(before.config, c))
+		return config.Join(err, backends, pair, checkFixed(before.config, c))
 	}
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (p *proxy) load() error {
 	return p.applyLocked(c, cert, err)
 }
 
-// keyPair reads the certificate and its key; nil if c has none.
+// keyPair reads the certificate and its key. It returns nil if c has none.
 func keyPair(c *config.Config) (*tls.Certificate, error) {
 	if c.Cert == "" || c.Key == "" {
 		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
@@ -124,12 +124,13 @@ func keyPair(c *config.Config) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// applyLocked puts a configuration in force as a whole; if anything is wrong with it or with its cert, nothing changes.
+// applyLocked applies a configuration as a whole. If anything is wrong with it, or was found wrong with cert, nothing
+// changes.
 func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error) error {
 	before := p.state.Load()
 	next := &state{config: c, cert: cert}
-	ends, err := p.ends(c)
-	faults := []error{err, unchangeable(before.config, c), wrong}
+	backends, err := p.backendsOf(c)
+	faults := []error{err, checkFixed(before.config, c), wrong}
 	store := p.store
 	if c.Redis != "" && store == nil {
 		if store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
@@ -157,13 +158,13 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	if err := p.route(next, &d); err != nil {
 		return err
 	}
-	if before.config != nil { // a proxy that starts does so when it is about to serve
+	if before.config != nil { // at the start this is done before the proxy listens
 		warm(store, d.limits)
 	}
 	// From here on nothing can fail.
 	p.store = store
 	keys.trust(c.Trusted)
-	p.backends.set(ends, c.BackendTimeout, c.KeepHost)
+	p.backends.set(backends, c.BackendTimeout, c.KeepHost)
 	p.state.Store(next)
 	for _, update := range d.updates {
 		update()
@@ -171,7 +172,7 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	return nil
 }
 
-// warm has the server of Redis ready for limits of all kinds that there are.
+// warm prepares the Redis server for each kind of limit in use.
 func warm(store *shared.Store, limits map[identity]*limit) {
 	if store == nil {
 		return
@@ -187,8 +188,8 @@ func warm(store *shared.Store, limits map[identity]*limit) {
 	store.Warm(each)
 }
 
-// ends returns the backends of c.
-func (p *proxy) ends(c *config.Config) ([]*backend, error) {
+// backendsOf returns the backends of c.
+func (p *proxy) backendsOf(c *config.Config) ([]*backend, error) {
 	if p.tcp {
 		addresses, err := c.Addresses()
 		return tcpBackends(addresses), err
@@ -197,8 +198,8 @@ func (p *proxy) ends(c *config.Config) ([]*backend, error) {
 	return httpBackends(urls), err
 }
 
-// unchangeable finds what a running proxy cannot change.
-func unchangeable(before, c *config.Config) error {
+// checkFixed finds changes that need a restart.
+func checkFixed(before, c *config.Config) error {
 	if before == nil {
 		return nil
 	}
@@ -228,7 +229,7 @@ func onOff(file string) string {
 	return "a file"
 }
 
-// change puts other limits of one policy in force, until the file is read again.
+// change replaces the limits of one policy until the file is read again.
 func (p *proxy) change(name string, limits []spec.Limit) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -262,7 +263,7 @@ func (p *proxy) change(name string, limits []spec.Limit) error {
 
 var errNoPolicy = errors.New("no policy has that name")
 
-// close ends what a proxy has besides its listeners.
+// close closes what a proxy has besides its listeners.
 func (p *proxy) close() {
 	p.backends.close()
 	for _, l := range p.state.Load().known {

@@ -10,10 +10,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long a file has to stay as it is before it is read: whoever writes it may not be done.
+// settle is how long a file must stay unchanged before it is read: its writer may not be done.
 const settle = 200 * time.Millisecond
 
-// watcher tells that the file has changed, once it has settled.
+// watcher reports that the file has changed, once it has settled.
 type watcher struct {
 	settled chan struct{}
 	file    string
@@ -22,8 +22,8 @@ type watcher struct {
 	done    chan struct{}
 }
 
-// watch watches the file's folder: editors and deployments put a new file in the place of the old one. Where that cannot
-// be done, which limits of the system may be the reason for, SIGHUP is left.
+// watch watches the file's folder, since editors and deployments put a new file in the place of the old one. If it cannot,
+// because of the system's limits for example, the user is told to send SIGHUP.
 func (p *proxy) watch(ctx context.Context) *watcher {
 	t := &watcher{settled: make(chan struct{}), file: p.file, say: p.say, done: make(chan struct{})}
 	w, err := fsnotify.NewWatcher()
@@ -46,7 +46,7 @@ func (t *watcher) run(ctx context.Context, was fileState) {
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()
 	<-quiet.C
-	var due chan<- struct{} // t.settled when there is something to tell
+	var due chan<- struct{} // t.settled when there is something to report
 	for {
 		select {
 		case e, ok := <-t.w.Events:
@@ -74,7 +74,7 @@ func (t *watcher) run(ctx context.Context, was fileState) {
 	}
 }
 
-// fileState is what a file does not keep when another one is put in its place; nil: there is none.
+// fileState is what tells a file from another one in its place; nil: there is no file.
 type fileState struct{ os.FileInfo }
 
 func stateOf(file string) fileState {
@@ -102,14 +102,15 @@ func (t *watcher) close() {
 	<-t.done
 }
 
-// reload reads the file again, if it has changed or is asked for. If anything is wrong, it says what, and nothing changes.
+// reload reads the file again, if it has changed or asked is true. If anything is wrong, it prints what, and nothing
+// changes.
 func (p *proxy) reload(asked bool) {
 	if !asked {
 		text, err := os.ReadFile(p.file)
 		p.mu.Lock()
 		same := err == nil && bytes.Equal(text, p.text)
 		p.mu.Unlock()
-		if same || os.IsNotExist(err) { // a new one is being put in its place, or it is missed at the next SIGHUP
+		if same || os.IsNotExist(err) { // a new one is on its way, or the next SIGHUP reports that there is none
 			return
 		}
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
-// server is what serves connections until it is told to stop.
+// server serves connections.
 type server interface {
 	Serve(l net.Listener) error
-	Shutdown(ctx context.Context) error // waits for what is served
+	Shutdown(ctx context.Context) error // waits for those that are served
 	Close() error                       // does not
 }
 
-// run serves until a signal ends it, for as long as grace after that.
+// run serves until a signal comes, and for as long as grace after that.
 func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	defer p.close()
 	drop := ballast()
@@ -61,7 +61,7 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// reopenLog opens the access log anew: who rotates it has renamed the old one.
+// reopenLog opens the access log anew, after logrotate has renamed the file.
 func (p *proxy) reopenLog() {
 	if p.access == nil {
 		return
@@ -71,11 +71,11 @@ func (p *proxy) reopenLog() {
 	}
 }
 
-// drain takes no more connections, and waits for what is served.
+// drain takes no more connections, and waits for requests under way.
 func (p *proxy) drain(s server, grace time.Duration, signals <-chan os.Signal) error {
 	p.draining.Store(true)
-	p.say("ending; what is under way may take %v", grace)
-	ctx, cancel := context.WithTimeout(context.Background(), grace) //nolint:forbidigo // the end is nobody's call
+	p.say("ending; requests under way may take %v", grace)
+	ctx, cancel := context.WithTimeout(context.Background(), grace) //nolint:forbidigo // no call has a context for the end
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- s.Shutdown(ctx) }()
@@ -132,7 +132,7 @@ func serve(s server, l net.Listener, failed chan<- error) {
 	}
 }
 
-// startAdmin listens for those who look after the proxy.
+// startAdmin listens for the people and programs that look after the proxy.
 func (p *proxy) startAdmin(ctx context.Context, failed chan<- error) (io.Closer, error) {
 	address := p.state.Load().config.Admin
 	if address == "" {

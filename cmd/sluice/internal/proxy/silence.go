@@ -18,9 +18,10 @@ import (
 var errSilent = errors.New("the backend is silent")
 
 // backendConn is a connection to a backend. A call fails once the backend has been silent for limit, or for up to a 12th
-// less: each byte in either direction moves the deadlines. A Read in which the client is waited for has none.
+// less: each byte moves the deadlines. A Read has none while the client is waited for.
 type backendConn struct {
-	stallingConn // has the deadline of writes
+	stallingConn      // has the deadline of writes
+	shared       bool // by exchanges over HTTP/2: only what comes moves the deadline of reads, if just answers to pings
 
 	mu       sync.Mutex
 	set      time.Duration // when the deadline of reads was set, since begun; 0: not since the client was waited for
@@ -37,9 +38,11 @@ func (c *backendConn) Read(p []byte) (int, error) {
 
 // Write writes to the backend. What it takes shows that it is there, so that its answer has more time too.
 func (c *backendConn) Write(p []byte) (int, error) {
-	c.touch()
+	if !c.shared {
+		c.touch()
+		defer c.touch()
+	}
 	n, err := c.stallingConn.Write(p)
-	c.touch()
 	return n, c.checked(err)
 }
 
@@ -178,8 +181,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // dialer makes connections to backends.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// watched returns a dialer whose connections end when the backend is silent for limit; 0: never.
-func (d dialer) watched(limit time.Duration) dialer {
+// watched returns a dialer whose connections end when the backend is silent for limit; 0: never. Those of HTTP/2 are
+// shared.
+func (d dialer) watched(limit time.Duration, shared bool) dialer {
 	begun := time.Now()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := d(ctx, network, address)
@@ -189,6 +193,6 @@ func (d dialer) watched(limit time.Duration) dialer {
 		if limit == 0 {
 			return c, nil
 		}
-		return &backendConn{stallingConn: stallingConn{Conn: c, begun: begun, stall: limit}}, nil
+		return &backendConn{stallingConn: stallingConn{Conn: c, begun: begun, stall: limit}, shared: shared}, nil
 	}
 }

@@ -317,3 +317,63 @@ func TestUpgradeMayBeSilent(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// pipes is a listener of connections that are made in memory.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	close(p.done)
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestSilenceOverHTTP2: a call may take as long as it does while the connection answers pings, and one without an answer
+// to anything is given up in time.
+func TestSilenceOverHTTP2(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &pipes{make(chan net.Conn), make(chan struct{})}
+			s := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(100 * silence)
+				_, _ = io.WriteString(w, "late")
+			})}
+			s.Protocols.SetUnencryptedHTTP2(true)
+			var serving sync.WaitGroup
+			serving.Go(func() { _ = s.Serve(l) })
+			p := newPool(func(context.Context, string, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				if deaf {
+					go func() { _, _ = io.Copy(io.Discard, theirs) }()
+				} else {
+					l.conns <- theirs
+				}
+				return ours, nil
+			}, silence, false)
+			begun := time.Now()
+			text, _, err := reads(t, p.http2, false, nil, 0)
+			if deaf {
+				assert.True(t, isSilence(err), "%v", err)
+				assert.Equal(t, silence, time.Since(begun))
+			} else {
+				require.NoError(t, err)
+				assert.Equal(t, "late", text)
+			}
+			p.closeIdle()
+			require.NoError(t, s.Close())
+			serving.Wait()
+		})
+	}
+}

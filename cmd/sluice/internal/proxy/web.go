@@ -37,7 +37,7 @@ func newWeb(p *proxy) *web {
 		MaxHeaderBytes:    headerBytes,
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{SendPingTimeout: stall, PingTimeout: headerTimeout, WriteByteTimeout: stall},
-		ErrorLog:          log.New(io.Discard, "", 0), // what clients do wrong
+		ErrorLog:          log.New(io.Discard, "", 0), // about the faults of clients
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -65,19 +65,19 @@ type secure struct{ *web }
 
 func (s secure) Serve(l net.Listener) error { return s.ServeTLS(l, "", "") }
 
-// prompt lets a request be answered before its body has come, and does not wait for ever for one that nobody reads.
+// prompt allows an answer before the request's body has come, and does not wait for ever for a body that nobody reads.
 func prompt(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			c := http.NewResponseController(w)
-			_ = c.EnableFullDuplex() // HTTP/2 needs no telling
+			_ = c.EnableFullDuplex() // HTTP/2 always does
 			_ = c.SetReadDeadline(time.Now().Add(stall))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// active counts the requests that are served, upgraded connections too, which a server does not wait for.
+// active counts the requests under way, with upgraded connections, for which http.Server does not wait.
 type active struct{ sync.WaitGroup }
 
 func (a *active) handler(next http.Handler) http.Handler {
@@ -88,7 +88,7 @@ func (a *active) handler(next http.Handler) http.Handler {
 	})
 }
 
-// wait waits until none is served.
+// wait waits until there are none, or until ctx is done.
 func (a *active) wait(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
