@@ -206,27 +206,32 @@ func (r *running) eventually(available int) {
 		time.Minute, time.Millisecond)
 }
 
-// TestBodyOfNoRoute: a request that fits no route is answered before its body has come, and the connection is closed, as
-// the answer says; one of a route that is refused leaves the connection to the next.
-func TestBodyOfNoRoute(t *testing.T) {
+// TestBodyThatDoesNotCome: a request that is rejected or fits no route is answered before its body has come, and the
+// connection is closed behind an answer that no policy gave.
+func TestBodyThatDoesNotCome(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, false, "to: "+b.URL+"\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once}\n")
-	c, err := net.Dial("tcp", p.address)
-	require.NoError(t, err)
-	defer func() { _ = c.Close() }()
-	in := bufio.NewReader(c)
-	for _, path := range []string{"/once", "/once", "/once", "/none"} {
-		_, err = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
+	for _, test := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/once", "body", 200},
+		{"/once", "", 429},
+		{"/none", "", 404},
+		{"/x%2f..%2fonce", "", 404},
+		{"/once%3f", "", 404},
+	} {
+		c := dial(t, p.address)
+		_, err := io.WriteString(c, "POST "+test.path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"+test.body)
 		require.NoError(t, err)
-		if path == "/once" {
-			_, err = io.WriteString(c, "body")
-			require.NoError(t, err)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, a.Body)
+		require.NoError(t, err)
+		assert.Equal(t, test.status, a.StatusCode, test.path)
+		if test.status != http.StatusTooManyRequests {
+			assert.Equal(t, test.status == http.StatusNotFound, a.Close, test.path)
 		}
-		answer, err := http.ReadResponse(in, nil)
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, answer.Body)
-		require.NoError(t, err)
-		require.Equal(t, path == "/none", answer.Close, path)
 	}
 }
 
