@@ -122,7 +122,7 @@ func TestProxyIsWarm(t *testing.T) {
 			}
 			return n
 		}
-		return number("cmdstat_eval:calls="), number("total_connections_received:"), number("cmdstat_evalsha:calls=")
+		return number("cmdstat_eval:calls=") + number("cmdstat_script|load:calls="), number("total_connections_received:"), number("cmdstat_evalsha:calls=")
 	}
 	_, others, _ := seen()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))

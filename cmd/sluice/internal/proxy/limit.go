@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
@@ -79,9 +77,9 @@ func newLimit(id identity, l spec.Limit, store *shared.Store, keys *keys) (*limi
 	header, byHeader := strings.CutPrefix(id.key, "header:")
 	switch {
 	case byHeader:
-		err = keyed(m, keys.most, shortened(httplimit.ByHeader(header)))
+		err = keyed(m, keys.most, httplimit.ByHeader(header))
 	case id.key == "host":
-		err = keyed(m, keys.most, shortened(hostOf))
+		err = keyed(m, keys.most, hostOf)
 	case id.key == "pattern":
 		err = keyed(m, keys.most, httplimit.ByPattern)
 	default:
@@ -125,10 +123,12 @@ func keyed[K comparable](m *limit, most int, key func(*http.Request) K) error {
 	return nil
 }
 
-// hostOf is the key host: the same for all spellings of a host, and all ports.
+// hostOf is the key host: the same for all spellings of a host and all ports, "" for what is no host.
 func hostOf(r *http.Request) string {
-	host, _ := route.Host(r.Host)
-	return host
+	if host, ok := route.Host(r.Host); ok {
+		return host
+	}
+	return ""
 }
 
 // keys tells clients apart, by the present configuration.
@@ -153,20 +153,6 @@ func (k *keys) address(r *http.Request) string {
 		return p.Addr().String()
 	}
 	return "-"
-}
-
-// longKey is how long a key may be that is kept as it is. Clients choose keys.
-const longKey = 64
-
-func shortened(key func(*http.Request) string) func(*http.Request) string {
-	return func(r *http.Request) string {
-		k := key(r)
-		if len(k) <= longKey {
-			return k
-		}
-		sum := sha256.Sum256([]byte(k))
-		return "sha256:" + hex.EncodeToString(sum[:])
-	}
 }
 
 // update sets other terms of the same kind, for live limiters and later ones.

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -155,7 +154,7 @@ func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
 }
 
 func (p *policy) http() (httplimit.Policy, error) {
-	h := httplimit.Policy{Name: p.Name, MaxWait: cmp.Or(p.MaxWait, -1), Status: p.Status, FailOpen: p.FailOpen}
+	h := httplimit.Policy{Name: p.Name, MaxWait: p.MaxWait, Status: p.Status, FailOpen: p.FailOpen}
 	var err error
 	if h.Limiter, err = p.limiter(); err != nil {
 		return h, err
@@ -172,12 +171,9 @@ func (p *policy) http() (httplimit.Policy, error) {
 	return h, nil
 }
 
-// refundsSuccess is the Refund of count: failures. A client that left before the answer may have failed: otherwise
-// whoever hangs up early could try as often as it likes.
-func refundsSuccess(r *http.Request, status int) bool {
-	left := status >= 500 && r.Context().Err() != nil
-	return !left && (status < 400 || status > 499)
-}
+// refundsSuccess is the Refund of count: failures. It is not asked about a client that left before the end of the answer:
+// otherwise guesses would be free for clients that hang up early.
+func refundsSuccess(_ *http.Request, status int) bool { return status < 400 || status > 499 }
 
 // limiter returns what decides about requests, or nil if only bytes are limited.
 func (p *policy) limiter() (httplimit.Limiter, error) {

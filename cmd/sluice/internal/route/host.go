@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+const maxHost = 253 // of DNS
+
 // Host returns a request's host as backends compare it: in lower case, without the port and without the dot at the end. It
 // reports false for what is no host.
 func Host(host string) (string, bool) {
@@ -20,6 +22,6 @@ func Host(host string) (string, bool) {
 		return "[" + a.String() + "]", err == nil && strings.HasSuffix(inside, "]")
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	return name, strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" &&
+	return name, len(name) <= maxHost && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" &&
 		!strings.Contains(name, "..") && !strings.HasSuffix(name, ".") && !strings.HasPrefix(name, ".")
 }

@@ -99,6 +99,7 @@ func TestSpellings(t *testing.T) {
 		{"GET", "/api/x", "example.com..", "", 400},
 		{"GET", "/api/x", "ex%61mple.com", "", 400},
 		{"GET", "/api/x", "example.com:a", "", 400},
+		{"GET", "/api/x", strings.Repeat("a", 254), "", 400},
 		{"GET", "/api/x", "[::1]:80", "/api/", 0},
 		{"GET", "/api/x", "[::1", "", 400},
 		{"GET", "/api/x", "", "/api/", 0}, // HTTP/1.0
