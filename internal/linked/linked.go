@@ -7,8 +7,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-
-	"github.com/sluice-go/sluice/internal/ending"
 )
 
 // Source ends the calls that were begun with it, all at once and once for all. What goes on
@@ -36,7 +34,7 @@ type Call struct {
 // Begin returns the context of a call whose caller's context is parent. [Call.End] must
 // follow. A source that has ended returns a context that is done.
 func (s *Source) Begin(parent context.Context) *Call {
-	ctx, cancel := context.WithCancelCause(ending.Quiet(parent))
+	ctx, cancel := context.WithCancelCause(parent)
 	c := &Call{Context: ctx, parent: parent, source: s, cancel: cancel}
 	s.mu.Lock()
 	cause := s.cause
@@ -53,22 +51,6 @@ func (s *Source) Begin(parent context.Context) *Call {
 	}
 	return c
 }
-
-// Done returns a channel that is closed when the context ends. The parent's is asked for too,
-// as somebody may want to know that the caller waits; see package ending.
-func (c *Call) Done() <-chan struct{} {
-	c.parent.Done()
-	return c.Context.Done()
-}
-
-// WatchDone is Done for a limiter whose caller does not wait yet; see [ending.Watch].
-func (c *Call) WatchDone() <-chan struct{} {
-	ending.Watch(c.parent)
-	return c.Context.Done()
-}
-
-// Unobserved returns a context that ends with c, for [ending.Quiet].
-func (c *Call) Unobserved() context.Context { return c.Context }
 
 // End frees what the context took: the call has returned.
 func (c *Call) End() {

@@ -3,10 +3,12 @@ package simulate
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/spec"
@@ -71,7 +73,11 @@ func hostOf(r *record) []byte {
 	if r.host == nil {
 		return nil
 	}
-	return []byte(httplimit.ByHost(&http.Request{Host: string(r.host)}))
+	host, ok := route.Host(string(r.host))
+	if !ok {
+		return []byte{} // one key for all that are no hosts, as in the proxy
+	}
+	return []byte(host)
 }
 
 func pathOf(r *record) []byte {
@@ -121,37 +127,29 @@ func configured(c *config.Config) (*plan, error) {
 		}
 		byName[policy.Name] = rules
 	}
-	mux := http.NewServeMux()
-	for _, route := range c.Routes {
-		var rules []*rule
-		if !route.Exempt {
-			rules = append(rules, global...)
-			for _, n := range route.Policies {
-				rules = append(rules, byName[n]...)
-			}
+	mux := config.NewMux(c, func(r config.Route) []*rule {
+		if r.Exempt {
+			return nil
 		}
-		mux.Handle(route.Pattern, &destination{rules: rules})
-	}
+		rules := slices.Clone(global)
+		for _, n := range r.Policies {
+			rules = append(rules, byName[n]...)
+		}
+		return rules
+	})
 	p.route = func(r *record) []*rule {
 		u, err := url.ParseRequestURI(string(r.path))
 		if err != nil {
 			u = &url.URL{Path: string(pathOf(r))}
 		}
-		var h http.Handler
-		h, r.pattern = mux.Handler(&http.Request{Method: string(r.method), Host: string(r.host), URL: u})
-		if d, ok := h.(*destination); ok {
-			return d.rules
+		m := mux.Match(&http.Request{Method: string(r.method), Host: string(r.host), URL: u})
+		if m.Answer != nil {
+			return global // the proxy answers by itself: with a redirect, 400, 404 or 405
 		}
-		return global // redirects too, and what no route fits
+		r.pattern = m.Pattern
+		return m.Value
 	}
 	return p, nil
-}
-
-// destination is where a route leads, as far as limits go.
-type destination struct {
-	http.Handler
-
-	rules []*rule
 }
 
 // addPolicy adds the limits of a policy. Those on bytes do not decide about requests.

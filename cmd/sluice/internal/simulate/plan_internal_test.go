@@ -59,7 +59,9 @@ routes:
 		{"GET", "/tree%2Fx", []string{"global"}},
 		{"POST", "/login", []string{"global", "b", "a", "a"}},
 		{"GET", "/login", []string{"global"}},
-		{"GET", "/it%20em/a%2Fb", []string{"global", "b"}},
+		{"GET", "/it%20em/a", []string{"global", "b"}},
+		{"GET", "/it%20em/a%2Fb", []string{"global"}},     // 400: it can be read in two ways
+		{"POST", "/all/%2e%2e/login", []string{"global"}}, // the same
 		{"GET", "/healthz", nil},
 		{"GET", "/all/x", []string{"global"}},
 		{"GET", "*", []string{"global"}},
