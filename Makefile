@@ -8,13 +8,12 @@ FUZZTIME     ?= 2m
 STRESS_COUNT ?= 20
 RACE_COUNT   ?= 1
 
-# Tests and lint are for modules that hold packages; tools/ is only a list of programs.
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench api examples tidy tidy-check verify ci
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench api examples tidy tidy-check verify release-check release ci
 
 all: build lint test
 
@@ -103,6 +102,14 @@ tidy-check:
 ## verify: the downloaded modules are the ones that go.sum names
 verify:
 	@$(call each,$(ALL),go mod verify)
+
+## release-check: make a release in a temporary copy, and build with it as users will, without a network
+release-check:
+	@go -C tools run ./release check
+
+## release: make the commit and the tags of VERSION, and push nothing; with DRY=1 only show them
+release:
+	@go -C tools run ./release tag $(if $(DRY),-n) $(VERSION)
 
 ## ci: the gate, as it runs on every change
 ci:

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// candidate is the version that check gives the release. It is after every other one of its major.
+const candidate = "v0.999.0"
+
+type checkOptions struct {
+	dir    string
+	out    io.Writer
+	change func(r *repository, proxy string) error // breaks the release, for a test; nil: it stays whole
+}
+
+// check makes a release in a temporary copy, publishes it to a module proxy in a folder, and builds with it as users will:
+// outside the repository, with an empty module cache, from that folder and what is downloaded already.
+func check(ctx context.Context, o checkOptions) (err error) {
+	temp, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	tree, archives, proxy := filepath.Join(temp, "tree"), filepath.Join(temp, "archives"), filepath.Join(temp, "proxy")
+	for _, folder := range []string{tree, archives, proxy} {
+		if err := os.Mkdir(folder, 0o750); err != nil {
+			return err
+		}
+	}
+	if err := copyFiles(ctx, o.dir, tree); err != nil {
+		return err
+	}
+	r, err := openRepository(tree)
+	if err != nil {
+		return err
+	}
+	if err := r.rewrite(candidate, archives); err != nil {
+		return err
+	}
+	if err := r.publish(candidate, archives, proxy, o.out); err != nil {
+		return err
+	}
+	if o.change != nil {
+		if err := o.change(r, proxy); err != nil {
+			return err
+		}
+	}
+	if err := r.verify(candidate); err != nil {
+		return err
+	}
+	u, err := newUser(ctx, o.out, temp, proxy)
+	if err != nil {
+		return err
+	}
+	if err := u.tryAll(ctx, r); err != nil {
+		return err
+	}
+	return r.buildTags(ctx, u)
+}
+
+// copyFiles copies what git has or would have of dir.
+func copyFiles(ctx context.Context, dir, to string) error {
+	names, err := git(ctx, dir, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // deleted, and not yet committed
+		}
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
+			return err
+		}
+		if err := os.WriteFile(target, text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buildTags builds each module as a checkout of its tag does, by its own go.sum.
+func (r *repository) buildTags(ctx context.Context, u *user) error {
+	for _, m := range r.released {
+		if _, err := command(ctx, r.folder(m), append(u.env, "GOFLAGS=-mod=readonly -trimpath -modcacherw"), "go", "build", "./..."); err != nil {
+			return fmt.Errorf("a checkout of %s: %w", m.tag(candidate), err)
+		}
+	}
+	_, err := fmt.Fprintln(u.out, "ok  each module, in a checkout of its tag")
+	return err
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+)
+
+// git runs git in dir and returns its output.
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	return command(ctx, dir, nil, "git", args...)
+}
+
+// command runs a program in dir, with an environment if env is not nil, and returns its standard output. Its error says what
+// the program wrote.
+func command(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git and go, and what they have built
+	cmd.Dir, cmd.Env = dir, env
+	var out, both bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &both
+	if err := cmd.Run(); err != nil {
+		both.Write(out.Bytes())
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, bytes.TrimSpace(both.Bytes()))
+	}
+	return strings.TrimSpace(out.String()), nil
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+)
+
+// repositoryOf makes a git repository of testdata/repository.txtar: a library, an adapter, a program, and a module that is
+// not released. The tests of the library need the adapter, as redislimit's do.
+func repositoryOf(t *testing.T) string {
+	t.Helper()
+	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
+	for _, who := range []string{"GIT_AUTHOR", "GIT_COMMITTER"} {
+		t.Setenv(who+"_NAME", "a test")
+		t.Setenv(who+"_EMAIL", "test@example.com")
+	}
+	files, err := txtar.ParseFile("testdata/repository.txtar")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, f := range files.Files {
+		write(t, filepath.Join(dir, f.Name), string(f.Data))
+	}
+	gits(t, dir, "init", "--quiet")
+	commits(t, dir)
+	return dir
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o750))
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+}
+
+func gits(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	out, err := git(t.Context(), dir, args...)
+	require.NoError(t, err)
+	return out
+}
+
+// commits makes a commit of everything, and has the gate pass.
+func commits(t *testing.T, dir string) {
+	t.Helper()
+	gits(t, dir, "add", "--all")
+	gits(t, dir, "commit", "--quiet", "--allow-empty", "--message", "work")
+	write(t, filepath.Join(dir, ".git", "gate-passed"), gits(t, dir, "rev-parse", "HEAD^{tree}"))
+}
+
+func TestCheck(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, check(t.Context(), checkOptions{dir: repositoryOf(t), out: &out}))
+	for _, says := range []string{
+		"bytes  example.com/library\n", "bytes  example.com/library/adapter\n",
+		"ok  go install example.com/library/cmd/tool@v0.999.0: tool v0.999.0\n",
+		"ok  a program with 3 modules, example.com/library first: 2 packages\n",
+		"ok  1 files of examples\n",
+		"ok  each module, in a checkout of its tag\n",
+	} {
+		require.Contains(t, out.String(), says)
+	}
+}
+
+// What check is for: each of these leaves users without a build.
+func TestCheckFindsWhatIsBroken(t *testing.T) {
+	edit := func(t *testing.T, r *repository, name, old, text string) {
+		t.Helper()
+		name = filepath.Join(r.dir, name)
+		was, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Contains(t, string(was), old)
+		write(t, name, strings.ReplaceAll(string(was), old, text))
+	}
+	for name, broken := range map[string]struct {
+		change func(t *testing.T, r *repository, proxy string)
+		says   string
+	}{
+		"a module is not published": {
+			func(t *testing.T, _ *repository, proxy string) {
+				t.Helper()
+				require.NoError(t, os.RemoveAll(filepath.Join(proxy, "example.com", "library", "adapter", "@v")))
+			},
+			"example.com/library/adapter",
+		},
+		"a require is left at v0.0.0": {
+			func(t *testing.T, r *repository, _ string) {
+				t.Helper()
+				edit(t, r, "adapter/go.mod", "library v0.999.0", "library v0.0.0")
+			},
+			"example.com/library/adapter requires example.com/library at v0.0.0, want v0.999.0",
+		},
+		"a replace is left": {
+			func(t *testing.T, r *repository, _ string) {
+				t.Helper()
+				edit(t, r, "cmd/tool/go.mod", "go 1.26.0", "go 1.26.0\n\nreplace example.com/library => ../..")
+			},
+			"example.com/library/cmd/tool replaces example.com/library",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := check(t.Context(), checkOptions{
+				dir: repositoryOf(t), out: io.Discard,
+				change: func(r *repository, proxy string) error {
+					broken.change(t, r, proxy)
+					return nil
+				},
+			})
+			require.ErrorContains(t, err, broken.says)
+		})
+	}
+}
+
+func TestCheckFindsALargeFile(t *testing.T) {
+	dir := repositoryOf(t)
+	write(t, filepath.Join(dir, "plot.svg"), strings.Repeat("x", mostOfFile+1))
+	err := check(t.Context(), checkOptions{dir: dir, out: io.Discard})
+	require.ErrorContains(t, err, "plot.svg has 1048577 bytes")
+}
+
+// A tag's commit has no replaces and names its siblings; the branch stays as it is.
+func TestTag(t *testing.T) {
+	dir := repositoryOf(t)
+	head := gits(t, dir, "rev-parse", "HEAD")
+	var out bytes.Buffer
+	require.NoError(t, tag(t.Context(), &out, dir, "v0.1.0", true))
+	require.Contains(t, out.String(), "-replace example.com/library => ..")
+	require.Contains(t, out.String(), "tags: v0.1.0 adapter/v0.1.0 cmd/tool/v0.1.0\n")
+	require.Empty(t, gits(t, dir, "tag"))
+
+	out.Reset()
+	require.NoError(t, tag(t.Context(), &out, dir, "v0.1.0", false))
+	require.Contains(t, out.String(), "git push origin v0.1.0 adapter/v0.1.0 cmd/tool/v0.1.0\n")
+	require.Equal(t, head, gits(t, dir, "rev-parse", "HEAD"))
+	require.Equal(t, head, gits(t, dir, "rev-parse", "adapter/v0.1.0^{commit}~"))
+	mod := gits(t, dir, "show", "adapter/v0.1.0:adapter/go.mod")
+	require.Contains(t, mod, "require example.com/library v0.1.0")
+	require.NotContains(t, mod, "replace")
+	require.Contains(t, gits(t, dir, "show", "v0.1.0:adapter/go.sum"), "example.com/library v0.1.0 h1:")
+	require.Contains(t, gits(t, dir, "show", "HEAD:adapter/go.mod"), "replace example.com/library => ..")
+	require.Empty(t, gits(t, dir, "status", "--porcelain"))
+	require.NotContains(t, gits(t, dir, "worktree", "list"), "release")
+}
+
+func TestTagRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		version string
+		change  func(t *testing.T, dir string)
+		says    string
+	}{
+		"a version that is none":      {"0.1.0", nil, `"0.1.0" is no version`},
+		"a version that is short":     {"v0.1", nil, `"v0.1" is no version`},
+		"a major above 1":             {"v2.0.0", nil, "module's path has its major version"},
+		"a version without changes":   {"v0.3.0", nil, "CHANGELOG.md has no ## [0.3.0]"},
+		"a version that is not after": {"v0.1.0", func(t *testing.T, dir string) { t.Helper(); gits(t, dir, "tag", "adapter/v0.2.0") }, "v0.1.0 is not after adapter/v0.2.0"},
+		"a checkout with changes":     {"v0.1.0", func(t *testing.T, dir string) { t.Helper(); write(t, filepath.Join(dir, "new"), "") }, "?? new"},
+		"a gate that has not passed": {"v0.1.0", func(t *testing.T, dir string) {
+			t.Helper()
+			require.NoError(t, os.Remove(filepath.Join(dir, ".git", "gate-passed")))
+		}, "the gate has not passed"},
+		"a module that nobody knows": {"v0.1.0", func(t *testing.T, dir string) {
+			t.Helper()
+			write(t, filepath.Join(dir, "more", "go.mod"), "module example.com/library/more\n")
+		}, "versions.yaml does not name example.com/library/more"},
+		"a patch that takes something": {"v0.1.1", func(t *testing.T, dir string) {
+			t.Helper()
+			gits(t, dir, "tag", "v0.1.0")
+			write(t, filepath.Join(dir, "api", "library.txt"), "package library\n")
+			commits(t, dir)
+		}, `api/library.txt: v0.1.0 had "func Hello() string"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := repositoryOf(t)
+			if c.change != nil {
+				c.change(t, dir)
+			}
+			tags := gits(t, dir, "tag")
+			require.ErrorContains(t, tag(t.Context(), io.Discard, dir, c.version, false), c.says)
+			require.Equal(t, tags, gits(t, dir, "tag"))
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{}, {"publish"}, {"tag"}, {"check", "v0.1.0"}, {"tag", "-x", "v0.1.0"}} {
+		require.ErrorIs(t, run(t.Context(), args, io.Discard), errUsage)
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"go/build"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+// user builds programs with the release, in folders of its own.
+type user struct {
+	dir   string
+	out   io.Writer
+	env   []string
+	tries int
+}
+
+// newUser returns a user who has an empty module cache, and no network.
+func newUser(ctx context.Context, out io.Writer, dir, proxy string) (*user, error) {
+	cache, err := command(ctx, dir, nil, "go", "env", "GOMODCACHE")
+	if err != nil {
+		return nil, err
+	}
+	filled := filepath.Join(cache, "cache", "download")
+	return &user{dir: dir, out: out, env: append(os.Environ(),
+		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(filled),
+		"GOMODCACHE="+filepath.Join(dir, "modcache"), "GOBIN="+filepath.Join(dir, "bin"),
+		"GOSUMDB=off", "GONOSUMDB=", "GOPRIVATE=", "GONOPROXY=", "GOVCS=*:off", "GOWORK=off", "GOTOOLCHAIN=local",
+		"GOFLAGS=-mod=mod -trimpath -modcacherw",
+	)}, nil
+}
+
+// library is a package that users import.
+type library struct{ path, dir string }
+
+// tryAll uses each module alone, then all together.
+func (u *user) tryAll(ctx context.Context, r *repository) error {
+	var all []library
+	for _, m := range r.released {
+		libraries, programs, err := r.packages(m)
+		if err != nil {
+			return err
+		}
+		for _, p := range programs {
+			if err := u.install(ctx, p); err != nil {
+				return err
+			}
+		}
+		if len(libraries) == 0 {
+			continue
+		}
+		if err := u.use(ctx, []*module{m}, libraries); err != nil {
+			return err
+		}
+		all = append(all, libraries...)
+	}
+	if err := u.use(ctx, r.released, all); err != nil {
+		return err
+	}
+	return u.vetExamples(ctx, r, all)
+}
+
+// packages returns the packages of the module that users import, and its programs but for examples.
+func (r *repository) packages(m *module) (libraries []library, programs []string, err error) {
+	root := r.folder(m)
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		switch _, err := os.Stat(filepath.Join(name, "go.mod")); {
+		case name == root:
+		case err == nil, strings.HasPrefix(d.Name(), "."), d.Name() == "testdata", d.Name() == "internal", d.Name() == "examples":
+			return filepath.SkipDir
+		}
+		p, err := build.ImportDir(name, 0)
+		if _, none := errors.AsType[*build.NoGoError](err); none {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		switch full := path.Join(m.path, filepath.ToSlash(rel)); p.Name {
+		case "main":
+			programs = append(programs, full)
+		default:
+			libraries = append(libraries, library{full, name})
+		}
+		return nil
+	})
+	return libraries, programs, err
+}
+
+// install installs a program and asks it for its version.
+func (u *user) install(ctx context.Context, program string) error {
+	if _, err := command(ctx, u.dir, u.env, "go", "install", program+"@"+candidate); err != nil {
+		return err
+	}
+	says, err := command(ctx, u.dir, u.env, filepath.Join(u.dir, "bin", path.Base(program)), "version")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(says, candidate) {
+		return fmt.Errorf("%s version says %q, want %s", program, says, candidate)
+	}
+	_, err = fmt.Fprintf(u.out, "ok  go install %s@%s: %s\n", program, candidate, says)
+	return err
+}
+
+// folder makes a folder for a program that requires the modules, and returns its name.
+func (u *user) folder(requires map[string]string) (string, error) {
+	u.tries++
+	dir := filepath.Join(u.dir, fmt.Sprint("user", u.tries))
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		return "", err
+	}
+	mod := bytes.NewBufferString("module example.com/user\n\ngo 1.26.0\n")
+	for p, v := range requires {
+		fmt.Fprintf(mod, "require %s %s\n", p, v)
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "go.mod"), mod.Bytes(), 0o600)
+}
+
+// use builds and runs a program that requires the modules and imports the libraries.
+func (u *user) use(ctx context.Context, modules []*module, libraries []library) error {
+	requires := make(map[string]string)
+	for _, m := range modules {
+		requires[m.path] = candidate
+	}
+	dir, err := u.folder(requires)
+	if err != nil {
+		return err
+	}
+	text := bytes.NewBufferString("package main\n\nimport (\n")
+	for _, l := range libraries {
+		fmt.Fprintf(text, "\t_ %q\n", l.path)
+	}
+	text.WriteString(")\n\nfunc main() {}\n")
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), text.Bytes(), 0o600); err != nil {
+		return err
+	}
+	if _, err := command(ctx, dir, u.env, "go", "run", "."); err != nil {
+		return fmt.Errorf("a program with %s: %w", modules[0].path, err)
+	}
+	_, err = fmt.Fprintf(u.out, "ok  a program with %d modules, %s first: %d packages\n", len(modules), modules[0].path, len(libraries))
+	return err
+}
+
+// vetExamples vets the libraries' examples in a module of the user's.
+func (u *user) vetExamples(ctx context.Context, r *repository, libraries []library) error {
+	requires := make(map[string]string)
+	for _, m := range r.released {
+		requires[m.path] = candidate
+		for _, q := range m.file.Require {
+			if !r.own(q.Mod.Path) && semver.Compare(q.Mod.Version, requires[q.Mod.Path]) > 0 {
+				requires[q.Mod.Path] = q.Mod.Version
+			}
+		}
+	}
+	dir, err := u.folder(requires)
+	if err != nil {
+		return err
+	}
+	copied := 0
+	for i, l := range libraries {
+		names, err := filepath.Glob(filepath.Join(l.dir, "example*_test.go"))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			// The package that an example is of is another module's here, so its own keeps the name with _test.
+			folder := filepath.Join(dir, fmt.Sprint("p", i))
+			if err := os.MkdirAll(folder, 0o750); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(folder, filepath.Base(name)), text, 0o600); err != nil {
+				return err
+			}
+			copied++
+		}
+	}
+	if copied == 0 {
+		return nil
+	}
+	if _, err := command(ctx, dir, u.env, "go", "vet", "./..."); err != nil {
+		return fmt.Errorf("examples: %w", err)
+	}
+	_, err = fmt.Fprintf(u.out, "ok  %d files of examples\n", copied)
+	return err
+}
