@@ -71,18 +71,8 @@ func copyFiles(ctx context.Context, dir, to string) error {
 		return err
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue // deleted, and not yet committed
-		}
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
-			return err
-		}
-		if err := os.WriteFile(target, text, 0o600); err != nil {
+		err := copyFile(filepath.Join(dir, name), filepath.Join(to, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // it may be deleted, and that not yet committed
 			return err
 		}
 	}

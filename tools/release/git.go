@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"time"
 )
 
 // git runs git in dir and returns its output.
@@ -17,7 +18,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 // the program wrote.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // git and go, and what they have built
-	cmd.Dir, cmd.Env = dir, env
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, env, time.Second
 	var out, both bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &both
 	if err := cmd.Run(); err != nil {

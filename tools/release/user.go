@@ -12,8 +12,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/mod/semver"
 )
 
 // user builds programs with the release, in folders of its own.
@@ -46,12 +44,12 @@ type library struct{ path, dir string }
 func (u *user) tryAll(ctx context.Context, r *repository) error {
 	var all []library
 	for _, m := range r.released {
-		libraries, programs, err := r.packages(m)
+		libraries, program, err := r.packages(m)
 		if err != nil {
 			return err
 		}
-		for _, p := range programs {
-			if err := u.install(ctx, p); err != nil {
+		if program {
+			if err := u.install(ctx, m.path); err != nil {
 				return err
 			}
 		}
@@ -69,8 +67,9 @@ func (u *user) tryAll(ctx context.Context, r *repository) error {
 	return u.vetExamples(ctx, r, all)
 }
 
-// packages returns the packages of the module that users import, and its programs but for examples.
-func (r *repository) packages(m *module) (libraries []library, programs []string, err error) {
+// packages returns the packages of the module that users import, and whether the module is a program that they install.
+// A program in a folder below is none for users.
+func (r *repository) packages(m *module) (libraries []library, program bool, err error) {
 	root := r.folder(m)
 	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -92,15 +91,14 @@ func (r *repository) packages(m *module) (libraries []library, programs []string
 		if err != nil {
 			return err
 		}
-		switch full := path.Join(m.path, filepath.ToSlash(rel)); p.Name {
-		case "main":
-			programs = append(programs, full)
-		default:
-			libraries = append(libraries, library{full, name})
+		if p.Name == "main" {
+			program = program || name == root
+			return nil
 		}
+		libraries = append(libraries, library{path.Join(m.path, filepath.ToSlash(rel)), name})
 		return nil
 	})
-	return libraries, programs, err
+	return libraries, program, err
 }
 
 // install installs a program and asks it for its version.
@@ -155,52 +153,5 @@ func (u *user) use(ctx context.Context, modules []*module, libraries []library) 
 		return fmt.Errorf("a program with %s: %w", modules[0].path, err)
 	}
 	_, err = fmt.Fprintf(u.out, "ok  a program with %d modules, %s first: %d packages\n", len(modules), modules[0].path, len(libraries))
-	return err
-}
-
-// vetExamples vets the libraries' examples in a module of the user's.
-func (u *user) vetExamples(ctx context.Context, r *repository, libraries []library) error {
-	requires := make(map[string]string)
-	for _, m := range r.released {
-		requires[m.path] = candidate
-		for _, q := range m.file.Require {
-			if !r.own(q.Mod.Path) && semver.Compare(q.Mod.Version, requires[q.Mod.Path]) > 0 {
-				requires[q.Mod.Path] = q.Mod.Version
-			}
-		}
-	}
-	dir, err := u.folder(requires)
-	if err != nil {
-		return err
-	}
-	copied := 0
-	for i, l := range libraries {
-		names, err := filepath.Glob(filepath.Join(l.dir, "example*_test.go"))
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			// The package that an example is of is another module's here, so its own keeps the name with _test.
-			folder := filepath.Join(dir, fmt.Sprint("p", i))
-			if err := os.MkdirAll(folder, 0o750); err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(folder, filepath.Base(name)), text, 0o600); err != nil {
-				return err
-			}
-			copied++
-		}
-	}
-	if copied == 0 {
-		return nil
-	}
-	if _, err := command(ctx, dir, u.env, "go", "vet", "./..."); err != nil {
-		return fmt.Errorf("examples: %w", err)
-	}
-	_, err = fmt.Fprintf(u.out, "ok  %d files of examples\n", copied)
 	return err
 }
