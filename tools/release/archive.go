@@ -51,9 +51,12 @@ func (r *repository) files(m *module) ([]zip.File, error) {
 		}
 		if d.IsDir() {
 			_, err := os.Stat(filepath.Join(name, "go.mod"))
-			if d.Name() == ".git" || rel != "." && err == nil {
+			if rel == ".git" || rel != "." && err == nil {
 				return filepath.SkipDir
 			}
+			return nil
+		}
+		if rel == ".git" { // a worktree's is a file
 			return nil
 		}
 		license = license || rel == "LICENSE"

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	modpath "golang.org/x/mod/module"
+	"golang.org/x/mod/sumdb/dirhash"
+	"golang.org/x/mod/zip"
 	"golang.org/x/tools/txtar"
 )
 
@@ -141,10 +144,23 @@ func TestTag(t *testing.T) {
 	mod := gits(t, dir, "show", "adapter/v0.1.0:adapter/go.mod")
 	require.Contains(t, mod, "require example.com/library v0.1.0")
 	require.NotContains(t, mod, "replace")
-	require.Contains(t, gits(t, dir, "show", "v0.1.0:adapter/go.sum"), "example.com/library v0.1.0 h1:")
+	require.Contains(t, gits(t, dir, "show", "v0.1.0:adapter/go.sum"), "example.com/library v0.1.0 "+sumOf(t, dir, "v0.1.0"))
 	require.Contains(t, gits(t, dir, "show", "HEAD:adapter/go.mod"), "replace example.com/library => ..")
 	require.Empty(t, gits(t, dir, "status", "--porcelain"))
 	require.NotContains(t, gits(t, dir, "worktree", "list"), "release")
+}
+
+// sumOf returns the sum that users see of the library at the tag.
+func sumOf(t *testing.T, dir, tag string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "library.zip")
+	f, err := os.Create(name)
+	require.NoError(t, err)
+	require.NoError(t, zip.CreateFromVCS(f, modpath.Version{Path: "example.com/library", Version: tag}, dir, tag, ""))
+	require.NoError(t, f.Close())
+	sum, err := dirhash.HashZip(name, dirhash.Hash1)
+	require.NoError(t, err)
+	return sum
 }
 
 func TestTagRefuses(t *testing.T) {
