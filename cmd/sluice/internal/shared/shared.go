@@ -67,20 +67,16 @@ func (s *Store) New(l spec.Limit, name string, options redislimit.Shared) (core.
 	return made, nil
 }
 
-const (
-	warming = time.Second // how long Warm may take, unless a decision may take longer
-	lanes   = 2           // connections that a goredis store sends on
-)
+// warming is how long Warm may take, unless a decision may take longer.
+const warming = time.Second
 
-// Warm opens the connections to the server and loads the scripts of the limits, so that the first requests do not wait for
+// Warm connects to the server and loads the scripts of the limits, so that the first requests do not wait for
 // that. It takes no permits. An unreachable server is no error here: the options of each limiter say what happens then.
 func (s *Store) Warm(limits []spec.Limit) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	for range lanes {
-		for i, l := range limits {
-			all.Go(func() { s.look(l, fmt.Sprintf("sluice/warm-%d", i)) })
-		}
+	for i, l := range limits {
+		all.Go(func() { s.look(l, fmt.Sprintf("sluice/warm-%d", i)) })
 	}
 }
 
