@@ -11,7 +11,7 @@ import (
 )
 
 // Events returns a function for [resilience.Options].OnEvent that counts events as
-// sluice.resilience.events. An attribute for which an event has no name is empty. One function
+// sluice.resilience.events. An attribute for which an event has no value is empty. One function
 // serves any number of strategies. Operation keys become attributes: there should be few
 // different ones.
 func Events(o Options) (func(context.Context, resilience.Event), error) {

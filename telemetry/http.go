@@ -41,8 +41,8 @@ type httpObserver struct {
 	inQueue, held  metric.Float64Histogram
 	requests       metric.Int64Counter
 
-	// Of metric.MeasurementOption by httpLabels: to make one takes longer than to measure. There
-	// are as many as policies and results.
+	// attributes maps each httpLabels to its metric.MeasurementOption, because making an option
+	// takes longer than recording with it.
 	attributes sync.Map
 }
 

@@ -18,11 +18,11 @@ import (
 
 // Instrument returns a view of l that reports what goes through it:
 //
-//   - sluice.limiter.queue.duration: how long an Acquire took that waited. Its sluice.result is
+//   - sluice.limiter.queue.duration: how long each Acquire that waited took. Its sluice.result is
 //     granted or rejected; an Acquire that fails for any other reason, such as a done context,
-//     is rejected here. An Acquire that takes less than 10 µs has not waited, and neither has
-//     one to which a limiter of package core grants at once. An Acquire that asks a server,
-//     as those of redislimit do, waits for the answer.
+//     counts as rejected. An Acquire that takes less than 10 µs has not waited, and neither has
+//     one that a limiter of package core grants at once. An Acquire of redislimit always waits
+//     for the server's answer.
 //   - sluice.limiter.lease.duration: how long a lease was held, from its grant to its first
 //     Release or Refund. Leases of zero permits are included. Its sluice.result is granted, or
 //     shadowed for a lease that [core.Shadow] granted although its limiter did not.
@@ -42,10 +42,11 @@ import (
 // [io.Closer] exactly if l is, for a limiter of package core or redislimit, and for one that is
 // none of these. For a limiter that is some of them, the view is always a Reporter, Idler,
 // Refunder and Closer, and what l lacks does nothing: the view is never idle, Close closes
-// nothing, Refund releases the lease. It is a Settler and a Replenisher only if l is.
+// nothing, Refund releases the lease. It is a Replenisher only if l is, and a Settler only if l
+// is a Settler or a Resetter.
 //
-// It is safe for concurrent use if l is. If l panics, so does the view, and holds nothing. stop
-// ends the metrics; the view continues to work.
+// The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay
+// held. stop ends the metrics; the view continues to work.
 func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop func() error, err error) {
 	if argument.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
@@ -68,8 +69,8 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 
 // instrumented is a limiter with instruments.
 //
-// Its leases are joined of two parts: l's own lease, and a span, which ends with it. The last
-// part is released first: whoever gets the permits finds the time recorded.
+// Each of its leases joins two parts: l's own lease, and a span, which ends with it. The last part
+// is released first, so the time is recorded before the permits are granted again.
 type instrumented struct {
 	l      core.Limiter
 	joiner direct.Joiner[core.Lease]
@@ -79,7 +80,7 @@ type instrumented struct {
 	stopped                     atomic.Bool
 	queue, lease                metric.Float64Histogram
 	settled                     metric.Int64Counter
-	granted, rejected, shadowed []metric.RecordOption // a slice is passed on as it is, an argument in a new one
+	granted, rejected, shadowed []metric.RecordOption // slices, because a call of Record with an option makes one
 	up, down                    metric.MeasurementOption
 }
 
@@ -184,7 +185,7 @@ func (s *span) finish() {
 func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
 	permits = max(permits, 0)
 	settler, ok := i.l.(core.Settler)
-	if !l.Acquired() || permits == l.Permits() || !ok && permits > 0 {
+	if !l.Acquired() || permits > 0 && (!ok || permits == l.Permits()) {
 		return l
 	}
 	parts, mine := i.joiner.Split(l)
@@ -217,7 +218,7 @@ func (i *instrumented) countSettled(by int) {
 	case i.stopped.Load():
 	case by > 0:
 		i.settled.Add(context.Background(), int64(by), i.up) //nolint:forbidigo // a Settle has no context
-	default:
+	case by < 0:
 		i.settled.Add(context.Background(), -int64(by), i.down) //nolint:forbidigo // nor has a Refund
 	}
 }

@@ -28,6 +28,9 @@ import (
 // their sum.
 //
 // If l's Statistics method panics, the collection reports an error for l and goes on.
+//
+// The counter is moved by the collection of the gauges. A view of OpenTelemetry's that drops all
+// three gauges therefore stops the counter too.
 func Observe(o Options, name string, l core.Reporter) (stop func() error, err error) {
 	if argument.IsNil(l) {
 		return nil, fmt.Errorf("telemetry: Observe of limiter %q, which is nil", name)
@@ -102,8 +105,8 @@ func (v *observation) stop() error {
 
 // series is where one of the numbers goes.
 //
-// The totals go to an ordinary counter, not to an observable one: that one's value would be
-// what the limiters observed now have counted, and would fall when one of them is stopped.
+// The totals go to an ordinary counter, not to an observable one. An observable counter would
+// show what the limiters that are observed now have counted, and would fall when one is stopped.
 type series struct {
 	gauge   metric.Int64ObservableGauge
 	counter metric.Int64Counter // nil for a gauge

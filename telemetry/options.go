@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"slices"
+	"strings"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -28,8 +29,13 @@ func (o Options) meter() metric.Meter {
 	return o.MeterProvider.Meter(scope)
 }
 
-// with returns the attributes of a metric, as an option of its measurements.
+// with returns the attributes of a metric, as an option of its measurements. The metric's own
+// attributes are strings. Those that are not valid UTF-8 are corrected, because exporters reject
+// them, and other metrics with them.
 func (o Options) with(own ...attribute.KeyValue) metric.MeasurementOption {
+	for i, kv := range own {
+		own[i] = kv.Key.String(strings.ToValidUTF8(kv.Value.AsString(), "\uFFFD"))
+	}
 	return metric.WithAttributeSet(attribute.NewSet(slices.Concat(o.Attributes, own)...))
 }
 

@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/resilience"
 	"github.com/sluice-go/sluice/telemetry"
 	"github.com/sluice-go/sluice/telemetry/prometheus"
 )
@@ -55,6 +56,23 @@ func exported(t *testing.T) map[string]*dto.MetricFamily {
 	require.NoError(t, err)
 	useAll(t, telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))})
 	return scrape(t, r)
+}
+
+// Exporters reject text that is not valid UTF-8, and a scrape fails as a whole.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	r := client.NewRegistry()
+	e, err := exporter.New(exporter.WithRegisterer(r), exporter.WithoutScopeInfo())
+	require.NoError(t, err)
+	o := telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))}
+	tell, err := telemetry.Events(o)
+	require.NoError(t, err)
+	tell(t.Context(), resilience.Event{Name: "rejected", Operation: "GET /\xff"})
+	_, stop, err := telemetry.Instrument(o, "\xfe", concurrency(t, 1, 0))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stop()) }()
+	families := scrape(t, r)
+	require.Contains(t, families["sluice_resilience_events_total"].String(), "GET /\uFFFD")
+	require.Contains(t, families["sluice_limiter_permits_limit"].String(), "\uFFFD")
 }
 
 // shape says what kind of metric a family is, and which labels its series have.

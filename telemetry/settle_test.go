@@ -33,6 +33,20 @@ func TestRefundsReachTheLimiter(t *testing.T) {
 	require.Equal(t, uint64(2), times(t, s)[leaseGranted].count)
 }
 
+// A lease of zero permits ends at its Refund as any other does.
+func TestRefundOfZeroPermits(t *testing.T) {
+	s := newSDK()
+	i := instrument(t, s.Options, concurrency(t, 1, 0))
+	lease := i.TryAcquire(0)
+	i.(core.Refunder).Refund(lease)
+	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count)
+	i.(core.Refunder).Refund(lease)
+	lease.Release()
+	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count, "once")
+	points, _ := s.collect(t)
+	require.NotContains(t, points, settledDown, "no permits were given back")
+}
+
 func TestSettledPermits(t *testing.T) {
 	for name, l := range map[string]core.Limiter{
 		"concurrency": concurrency(t, 10, 0),

@@ -18,10 +18,12 @@ import (
 //	sluice_limiter_permits_queued{sluice_limiter_name}         gauge
 //	sluice_limiter_leases_total{sluice_limiter_name, sluice_result="granted" or "rejected"}  counter
 //
-// It reads the Statistics at each scrape and costs nothing in between. The map is copied. If a
-// limiter is nil, or its Statistics method panics, the scrape has an error in place of its
-// metrics. A registry takes any number of such collectors as long as they have no name in
-// common.
+// It reads the Statistics at each scrape and costs nothing in between. The map is copied. A
+// registry takes any number of such collectors as long as they have no name in common.
+//
+// If a limiter is nil, or its Statistics method panics, gathering reports an error in place of
+// its metrics. Package promhttp then fails the whole scrape, unless its
+// HandlerOpts.ErrorHandling is ContinueOnError.
 func NewCollector(limiters map[string]core.Reporter) prometheus.Collector {
 	c := make(collector, 0, len(limiters))
 	for _, name := range slices.Sorted(maps.Keys(limiters)) {
