@@ -15,7 +15,7 @@
 // once it is known. [Pipeline] puts one strategy around another.
 //
 // A rejection is a [*RejectedError], which matches [core.ErrRejected], and tells which strategy
-// refused and when to try again. To count rejections, use [Options].OnEvent.
+// rejected and when to try again. To count rejections, use [Options].OnEvent.
 //
 // For retries, circuit breakers, timeouts and hedges, the module resilience/failsafe makes a
 // strategy a policy of failsafe-go, which has all of them.

@@ -8,7 +8,7 @@ import (
 // OnRateLimiterRejected is the name of the event that a rejection is.
 const OnRateLimiterRejected = "OnRateLimiterRejected"
 
-// Event is for telemetry. There is one kind: a strategy refused to run a function.
+// Event is for telemetry. There is one kind: a strategy rejected a function.
 type Event struct {
 	Name      string         // [OnRateLimiterRejected]
 	Severity  slog.Level     // [slog.LevelError]
@@ -17,20 +17,20 @@ type Event struct {
 	Rejected  *RejectedError // what Do returns
 }
 
-// report calls those who asked to be told of a rejection.
-func (t *terms) report(ctx context.Context, r *RejectedError, source Source) {
+// report calls OnEvent, the Logger and OnRejected for a rejection.
+func (c *config) report(ctx context.Context, r *RejectedError, source Source) {
 	e := Event{OnRateLimiterRejected, slog.LevelError, source, operationOf(ctx), r}
-	if t.OnEvent != nil {
-		t.OnEvent(ctx, e)
+	if c.OnEvent != nil {
+		c.OnEvent(ctx, e)
 	}
-	if t.Logger != nil {
-		t.Logger.LogAttrs(ctx, e.Severity, e.Name,
+	if c.Logger != nil {
+		c.Logger.LogAttrs(ctx, e.Severity, e.Name,
 			slog.String("source", source.String()),
 			slog.String("operation", e.Operation),
 			slog.Duration("retry_after", r.RetryAfter))
 	}
-	if t.OnRejected != nil {
-		t.OnRejected(ctx, r)
+	if c.OnRejected != nil {
+		c.OnRejected(ctx, r)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/internal/argument"
 )
 
-// Execute runs f by way of e and returns f's results unchanged, the value beside an error too.
+// Execute runs f by way of e and returns f's results unchanged, the value even with an error.
 // If f is not run, the value is T's zero value and the error is e's; see [Strategy.Do]. With a
 // *[Strategy] it allocates nothing, apart from the limiter.
 //

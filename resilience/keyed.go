@@ -14,7 +14,7 @@ import (
 // settle. The strategy's Close does not close l. At most one Options may be given, without a
 // Limiter.
 func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o ...Options) (*Strategy, error) {
-	options, err := without(o)
+	options, err := atMostOne(o)
 	if of == nil {
 		err = errors.Join(errors.New("resilience: the function that finds the request is nil"), err)
 	}
@@ -27,9 +27,9 @@ func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o ...Optio
 	return newStrategy(keyedBy(options, l, of))
 }
 
-// keyedBy returns the terms of a limiter that is given a request.
-func keyedBy[R any](o Options, l partition.Limiter[R], of func(context.Context) R) *terms {
-	return &terms{
+// keyedBy returns a config with a limiter that is given a request.
+func keyedBy[R any](o Options, l partition.Limiter[R], of func(context.Context) R) *config {
+	return &config{
 		Options: o,
 		acquire: func(ctx context.Context) (core.Lease, error) { return l.Acquire(ctx, of(ctx), 1) },
 		settle: func(ctx context.Context, lease core.Lease, permits int) core.Lease {

@@ -23,8 +23,8 @@ type Options struct {
 	Name string
 
 	// Limiter decides about each call. It is given Do's context and may choose another limiter
-	// each time. A lease that is not acquired beside a nil error is judged by its Err. nil: the
-	// strategy makes a concurrency limiter of Default, and owns it.
+	// each time. If it returns a lease that is not acquired and a nil error, the lease's Err is
+	// the error. nil: the strategy makes a concurrency limiter of Default, and owns it.
 	Limiter func(ctx context.Context) (core.Lease, error)
 
 	// Default configures the strategy's own limiter. A PermitLimit of 0 means 1,000, whatever
@@ -67,8 +67,8 @@ func (o *Options) name() string {
 	return o.Name
 }
 
-// without returns the options of a strategy that is given its limiter separately.
-func without(options []Options) (Options, error) {
+// atMostOne returns the options of [Limit] or [Keyed], which have the limiter already.
+func atMostOne(options []Options) (Options, error) {
 	var o Options
 	var errs []error
 	if len(options) > 1 {
@@ -78,7 +78,7 @@ func without(options []Options) (Options, error) {
 		o = options[0]
 	}
 	if o.Limiter != nil {
-		errs = append(errs, errors.New("resilience: Options.Limiter is set beside a limiter, want nil"))
+		errs = append(errs, errors.New("resilience: Options.Limiter is set, but the limiter is given already: want nil"))
 	}
 	return o, errors.Join(errs...)
 }

@@ -20,7 +20,7 @@ type PipelineOptions struct {
 // empty or one of them is nil.
 //
 // The events and errors of a strategy name the innermost pipeline that contains it. A strategy
-// that merely is called by the function is in no pipeline.
+// that the function calls is in no pipeline.
 func Pipeline(o PipelineOptions, es ...Executor) (Executor, error) {
 	if len(es) == 0 {
 		return nil, errors.New("resilience: a pipeline of no executors")

@@ -122,7 +122,7 @@ func TestSettleWithALimiterThatCannot(t *testing.T) {
 }
 
 func TestSettleOfAFunctionsLeases(t *testing.T) {
-	const want = "resilience: Options.Settle is set beside Options.Limiter, whose leases cannot be settled: use Limit or Keyed"
+	const want = "resilience: Options.Settle and Options.Limiter are both set, but the leases of a Limiter cannot be settled: use Limit or Keyed"
 	limiter := func(context.Context) (core.Lease, error) { return core.Grant(1, nil), nil }
 	both := resilience.Options{Limiter: limiter, Settle: cost}
 	_, err := resilience.New(both)

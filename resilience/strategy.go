@@ -9,12 +9,14 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/limiter"
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Executor runs a function or refuses to: a [Strategy], a [Pipeline], or one of your own.
+// Executor runs a function, or returns an error without running it: a [Strategy], a [Pipeline],
+// or one of your own.
 type Executor interface {
-	// Do runs f and returns its error unchanged; or it does not run f and returns the reason.
+	// Do runs f and returns its error unchanged; or it returns why it did not run f.
 	Do(ctx context.Context, f func(context.Context) error) error
 }
 
@@ -22,16 +24,15 @@ type Executor interface {
 // a function that returns a value.
 //
 // It is safe for concurrent use. Make it with [New], [Concurrency], [Limit] or [Keyed]; the zero
-// value refuses with [core.ErrClosed].
+// value fails with [core.ErrClosed].
 type Strategy struct {
-	terms atomic.Pointer[terms] // nil: closed
-
-	mu      sync.Mutex // guards changes of terms, and what follows
-	retired []*owned   // replaced limiters that may have leases out
+	config atomic.Pointer[config] // in force; nil: closed
+	mu     sync.Mutex             // held while config changes
+	own    *owned                 // what New or Concurrency made, in force or replaced; nil: nothing
 }
 
-// terms are the options in force, with the limiter. They do not change.
-type terms struct {
+// config is the options, with the limiter. It does not change.
+type config struct {
 	Options
 	acquire func(ctx context.Context) (core.Lease, error)
 	settle  func(ctx context.Context, l core.Lease, permits int) core.Lease // nil: acquire is Options.Limiter
@@ -41,15 +42,13 @@ type terms struct {
 // New returns a strategy, or an error that lists the faults of the options.
 func New(o Options) (*Strategy, error) {
 	if o.Limiter != nil {
-		return newStrategy(&terms{Options: o, acquire: o.Limiter})
+		return newStrategy(&config{Options: o, acquire: o.Limiter})
 	}
 	l, err := core.NewConcurrencyLimiter(o.own())
 	if err != nil {
 		return nil, fmt.Errorf("resilience: Options.Default: %w", err)
 	}
-	t := limitedBy(o, l)
-	t.own = &owned{ConcurrencyLimiter: l}
-	return newStrategy(t)
+	return newOwner(o, l)
 }
 
 // Concurrency returns a strategy that runs at most permits functions at once and lets at most
@@ -59,16 +58,21 @@ func Concurrency(permits, queue int) (*Strategy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resilience: %w", err)
 	}
-	t := limitedBy(Options{}, l)
-	t.own = &owned{ConcurrencyLimiter: l}
-	return newStrategy(t)
+	return newOwner(Options{}, l)
+}
+
+// newOwner returns a strategy that owns l.
+func newOwner(o Options, l *core.ConcurrencyLimiter) (*Strategy, error) {
+	c := limitedBy(o, l)
+	c.own = &owned{ConcurrencyLimiter: l}
+	return newStrategy(c)
 }
 
 // Limit returns a strategy with the caller's limiter; each function takes one permit. The
 // strategy's Close does not close the limiter. At most one Options may be given, without a
 // Limiter.
 func Limit(l core.Limiter, o ...Options) (*Strategy, error) {
-	options, err := without(o)
+	options, err := atMostOne(o)
 	if argument.IsNil(l) {
 		err = errors.Join(errors.New("resilience: the limiter is nil"), err)
 	}
@@ -78,24 +82,24 @@ func Limit(l core.Limiter, o ...Options) (*Strategy, error) {
 	return newStrategy(limitedBy(options, l))
 }
 
-// limitedBy returns the terms of a limiter that is one for all calls.
-func limitedBy(o Options, l core.Limiter) *terms {
+// limitedBy returns a config with one limiter for all calls.
+func limitedBy(o Options, l core.Limiter) *config {
 	return keyedBy(o, partition.Shared[struct{}](l), func(context.Context) struct{} { return struct{}{} })
 }
 
-func newStrategy(t *terms) (*Strategy, error) {
-	if err := t.validate(); err != nil {
+func newStrategy(c *config) (*Strategy, error) {
+	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	s := new(Strategy)
-	s.terms.Store(t)
+	s := &Strategy{own: c.own}
+	s.config.Store(c)
 	return s, nil
 }
 
-// validate reports options that the limiter cannot follow.
-func (t *terms) validate() error {
-	if t.Settle != nil && t.settle == nil {
-		return errors.New("resilience: Options.Settle is set beside Options.Limiter, whose leases cannot be settled: use Limit or Keyed")
+// validate returns an error for options that contradict the limiter.
+func (c *config) validate() error {
+	if c.Settle != nil && c.settle == nil {
+		return errors.New("resilience: Options.Settle and Options.Limiter are both set, but the leases of a Limiter cannot be settled: use Limit or Keyed")
 	}
 	return nil
 }
@@ -120,91 +124,90 @@ func (s *Strategy) Do(ctx context.Context, f func(context.Context) error) error 
 
 // run is Do for a strategy in a pipeline; p is nil outside of pipelines.
 func (s *Strategy) run(ctx context.Context, p *PipelineOptions, f func(context.Context) error) error {
-	t, l, err := s.admit(ctx, p)
+	c, l, err := s.admit(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer t.release(l)
+	defer c.release(l)
 	err = f(ctx)
-	if t.Settle != nil {
-		t.settleCost(ctx, l, err)
+	if c.Settle != nil {
+		c.settleCost(ctx, l, err)
 	}
 	return err
 }
 
 // settleCost settles the lease of a function that returned err, and releases the lease that
 // replaces it.
-func (t *terms) settleCost(ctx context.Context, l core.Lease, err error) {
-	if n := t.Settle(ctx, err); n >= 0 {
-		t.settle(ctx, l, n).Release()
+func (c *config) settleCost(ctx context.Context, l core.Lease, err error) {
+	if n := c.Settle(ctx, err); n >= 0 {
+		c.settle(ctx, l, n).Release()
 	}
 }
 
 // admit takes a permit, or returns the reason why not.
-func (s *Strategy) admit(ctx context.Context, p *PipelineOptions) (*terms, core.Lease, error) {
+func (s *Strategy) admit(ctx context.Context, p *PipelineOptions) (*config, core.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, core.Lease{}, err
 	}
-	t := s.terms.Load()
-	if t == nil {
+	c := s.config.Load()
+	if c == nil {
 		return nil, core.Lease{}, core.ErrClosed
 	}
-	l, err := t.acquire(ctx)
+	l, err := c.acquire(ctx)
 	if err != nil || !l.Acquired() {
-		return s.admitSlow(ctx, p, t, l, err)
+		return s.admitSlow(ctx, p, c, l, err)
 	}
-	return t, l, nil
+	return c, l, nil
 }
 
-// admitSlow is admit where the limiter of t has not granted.
-func (s *Strategy) admitSlow(ctx context.Context, p *PipelineOptions, t *terms, l core.Lease, err error) (*terms, core.Lease, error) {
+// admitSlow is admit after the limiter of c has answered without a grant.
+func (s *Strategy) admitSlow(ctx context.Context, p *PipelineOptions, c *config, l core.Lease, err error) (*config, core.Lease, error) {
 	for {
 		switch {
 		case err == nil && l.Acquired():
-			return t, l, nil
+			return c, l, nil
 		case err == nil:
 			err = l.Err()
 		default:
-			l.Release() // a mistake of the limiter's, if it is a lease
+			l.Release() // a lease beside an error is the limiter's mistake
 		}
-		t.drain()
-		if t.own == nil || !errors.Is(err, core.ErrClosed) {
+		c.closeReplaced()
+		if c.own == nil || !errors.Is(err, core.ErrClosed) {
 			break
 		}
 		// The strategy's own limiter is closed after it was replaced, or by Close; in both
-		// cases the terms were changed before. So this ends.
-		now := s.terms.Load()
+		// cases the config was changed before, so the loop ends.
+		now := s.config.Load()
 		if now == nil {
 			return nil, core.Lease{}, core.ErrClosed
 		}
-		t = now
-		l, err = t.acquire(ctx)
+		c = now
+		l, err = c.acquire(ctx)
 	}
-	return nil, core.Lease{}, s.refusal(ctx, p, t, l, err)
+	return nil, core.Lease{}, c.failed(ctx, p, l, err)
 }
 
-// refusal returns Do's error for the limiter's, and reports it if it is a rejection.
-func (s *Strategy) refusal(ctx context.Context, p *PipelineOptions, t *terms, l core.Lease, err error) error {
+// failed returns Do's error for the limiter's, and reports it if it is a rejection.
+func (c *config) failed(ctx context.Context, p *PipelineOptions, l core.Lease, err error) error {
 	if !errors.Is(err, core.ErrRejected) {
-		if done := ctx.Err(); done != nil && (errors.Is(err, done) || errors.Is(err, context.Cause(ctx))) {
+		if done := ctx.Err(); done != nil && (errors.Is(err, done) || limiter.Is(err, context.Cause(ctx))) {
 			return done
 		}
-		return fmt.Errorf("resilience: %s: %w", t.name(), err)
+		return fmt.Errorf("resilience: %s: %w", c.name(), err)
 	}
 	if p == nil {
 		p = pipelineOf(ctx)
 	}
-	source := Source{Strategy: t.name()}
+	source := Source{Strategy: c.name()}
 	if p != nil {
 		source.Pipeline, source.Instance = p.Name, p.Instance
 	}
 	r := newRejected(source, l, err)
-	t.report(ctx, r, source)
+	c.report(ctx, r, source)
 	return r
 }
 
-// release releases a lease.
-func (t *terms) release(l core.Lease) {
+func (c *config) release(l core.Lease) {
 	l.Release()
-	t.drain()
+	c.closeReplaced()
 }

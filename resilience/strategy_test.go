@@ -350,3 +350,18 @@ func TestZeroStrategyRefuses(t *testing.T) {
 	assert.Equal(t, core.ErrClosed, s.Update(resilience.Options{}))
 	assert.NoError(t, s.Close())
 }
+
+// causesError is an error that looks comparable until it is compared.
+type causesError struct{ all any }
+
+func (causesError) Error() string { return "many causes" }
+
+func TestACauseThatCannotBeCompared(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s := made(resilience.New(resilience.Options{Limiter: func(ctx context.Context) (core.Lease, error) {
+		cancel(causesError{[]int{1}})
+		return core.Lease{}, context.Cause(ctx)
+	}}))
+	var cause causesError
+	require.ErrorAs(t, s.Do(ctx, never(t)), &cause)
+}

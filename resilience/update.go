@@ -2,7 +2,6 @@ package resilience
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
@@ -11,7 +10,7 @@ import (
 // owned is a limiter that a strategy made and has to close.
 type owned struct {
 	*core.ConcurrencyLimiter
-	retired atomic.Bool // no terms in force have it
+	replaced atomic.Bool // the config in force has another limiter
 }
 
 // Update puts new options in force for later calls. With a Limiter, that one decides from then
@@ -24,29 +23,26 @@ type owned struct {
 func (s *Strategy) Update(o Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.terms.Load()
+	old := s.config.Load()
 	if old == nil {
 		return core.ErrClosed
 	}
-	t := &terms{Options: o, acquire: o.Limiter}
+	c := &config{Options: o, acquire: o.Limiter}
 	if o.Limiter == nil {
-		t.acquire, t.settle, t.own = old.acquire, old.settle, old.own
+		c.acquire, c.settle, c.own = old.acquire, old.settle, old.own
 	}
-	if err := t.validate(); err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
-	if t.own != nil {
-		if err := t.own.Update(o.own()); err != nil {
+	if c.own != nil {
+		if err := c.own.Update(o.own()); err != nil {
 			return fmt.Errorf("resilience: Options.Default: %w", err)
 		}
 	}
-	s.terms.Store(t)
-	s.retired = slices.DeleteFunc(s.retired, (*owned).drained)
-	if old.own != t.own && old.own != nil {
-		old.own.retired.Store(true)
-		if !old.own.drained() {
-			s.retired = append(s.retired, old.own)
-		}
+	s.config.Store(c)
+	if old.own != c.own {
+		old.own.replaced.Store(true)
+		old.closeReplaced()
 	}
 	return nil
 }
@@ -57,33 +53,22 @@ func (s *Strategy) Update(o Options) error {
 func (s *Strategy) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.terms.Swap(nil)
-	if t != nil && t.own != nil {
-		_ = t.own.Close() // always nil
+	s.config.Store(nil)
+	if s.own != nil {
+		_ = s.own.Close() // always nil
 	}
-	for _, o := range s.retired {
-		_ = o.Close()
-	}
-	s.retired = nil
 	return nil
 }
 
-// drain closes a limiter that was replaced, if this was its last lease.
-func (t *terms) drain() {
-	// If the release came before the limiter was retired, Update sees that it is idle;
-	// otherwise this call sees that it is retired.
-	if o := t.own; o != nil && o.retired.Load() {
-		o.drained()
+// closeReplaced closes the strategy's own limiter if it was replaced, has no leases out and no
+// waiters. A caller that asks it later, with this config, tries again with the one in force.
+func (c *config) closeReplaced() {
+	// If a release comes before the limiter is marked as replaced, Update sees that it is idle;
+	// otherwise the releasing call sees the mark.
+	if c.own == nil || !c.own.replaced.Load() {
+		return
 	}
-}
-
-// drained closes a retired limiter that has no leases out and no waiters, and reports whether it
-// did. A caller that still comes to it, with terms from before, tries again with those in force.
-func (o *owned) drained() bool {
-	s := o.Statistics()
-	if s.Available < s.Limit || s.Queued > 0 {
-		return false
+	if s := c.own.Statistics(); s.Available == s.Limit && s.Queued == 0 {
+		_ = c.own.Close() // always nil
 	}
-	_ = o.Close() // always nil
-	return true
 }

@@ -1,16 +1,18 @@
 // Package failsafe makes a strategy of package resilience a policy of failsafe-go, so that
 // it composes with that library's retries, circuit breakers, timeouts, hedges and fallbacks.
 //
+//	import sluice "github.com/sluice-go/sluice/resilience/failsafe"
+//
 //	s, err := resilience.Concurrency(10, 100)
 //	executor := failsafe.With(retry, sluice.Policy[string](s), breaker)
 //	page, err := executor.Get(fetch)
 //
-// The first policy is the outermost. A retry policy outside the strategy sees a refusal as
-// the *[resilience.RejectedError] that it is, and asks again; with WithDelayFunc and
-// [RetryAfter] it waits for as long as the limiter says. Each attempt takes a permit of its
-// own then, and holds none while it waits. Inside the strategy, all attempts run under one
-// permit. A circuit breaker inside the strategy sees no refusals, as they are not the fault
-// of what it guards; outside, it counts them as failures.
+// The first policy is the outermost. A retry policy outside the strategy sees a rejection, a
+// *[resilience.RejectedError], and tries again; with WithDelayFunc and [RetryAfter] it first
+// waits for as long as the limiter says. Each attempt takes a permit of its own, and none is
+// held between attempts. A retry policy inside the strategy runs all attempts under one permit.
+// A circuit breaker inside the strategy sees no rejections, because they are not the fault of
+// what it guards; outside, it counts them as failures.
 //
 // # For those who know Polly
 //

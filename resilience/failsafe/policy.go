@@ -12,13 +12,15 @@ import (
 	"github.com/sluice-go/sluice/resilience"
 )
 
-// Policy returns s as a policy for executions with results of type R. The strategy is asked
-// with the execution's context, so the execution's cancellation, a timeout outside and
-// values for the strategy's limiter reach it. If it does not admit the execution, the result
-// is its error, see [resilience.Strategy.Do]; an execution that was cancelled meanwhile has the
-// result that it was cancelled with. The permit is given back when the inner policies are
-// done, however they end. They wait for the function; but a hedge inside may leave attempts
-// running that it gave up on. Outside, each of its attempts has a permit until it ends.
+// Policy returns s, which must not be nil, as a policy for executions with results of type R.
+// The strategy gets the execution's context, with its cancellation, the timeouts outside and
+// the values for the strategy's limiter. If it does not run the execution, the result is its
+// error, see [resilience.Strategy.Do]; an execution that was cancelled meanwhile has the result
+// that it was cancelled with.
+//
+// The permit is released when the inner policies are done, however they end. They wait for the
+// function, except that a hedge inside may leave attempts running that it gave up on. With a
+// hedge outside, each attempt holds a permit until it ends.
 //
 // The strategy stays the caller's: it may be used in other executors, and without any.
 func Policy[R any](s *resilience.Strategy) failsafe.Policy[R] { return strategy[R]{s} }
@@ -59,9 +61,9 @@ func (e *executor[R]) Apply(inner func(failsafe.Execution[R]) *common.PolicyResu
 	}
 }
 
-// RetryAfter is for the WithDelayFunc of a retry policy outside a strategy: it returns how
-// long the limiter asked to wait, if the attempt was refused by one that knows; else -1,
-// which lets the policy's own delay stand.
+// RetryAfter is for the WithDelayFunc of a retry policy outside a strategy. It returns how long
+// the limiter asked to wait; or -1, which leaves the policy's own delay in force, if the attempt
+// was not rejected or the limiter did not say.
 func RetryAfter[R any](exec failsafe.ExecutionAttempt[R]) time.Duration {
 	var r *resilience.RejectedError
 	if errors.As(exec.LastError(), &r) && r.RetryAfter > 0 {
