@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,9 @@ type Store struct {
 // as budget; 0: 50 ms.
 func Open(url string, budget time.Duration) (*Store, error) {
 	o, err := redis.ParseURL(url)
+	if err != nil && strings.Contains(url, "@") {
+		return nil, errURL // err may have a part of the password
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +40,8 @@ func Open(url string, budget time.Duration) (*Store, error) {
 	c := redis.NewClient(o)
 	return &Store{c, goredis.New(c), budget}, nil
 }
+
+var errURL = errors.New("want redis://USER:PASSWORD@HOST:PORT/DB, with %40 for an @ in the password, %2F for a / and %25 for a %")
 
 type silent struct{}
 

@@ -27,19 +27,19 @@ func parseArrivals(text string, seed uint64) (a arrivals, err error) {
 	}
 	l, err := spec.Parse(rate)
 	if err != nil || l.Kind != spec.TokenBucket {
-		return a, cli.Usage("--arrivals %q: %q is no rate, want one such as 100/s", text, rate)
+		return a, cli.Usage("--arrivals %q: %q is not a rate, want one such as 100/s", text, rate)
 	}
 	d, err := cli.ParseDuration(span)
 	if err != nil || d == 0 {
-		return a, cli.Usage("--arrivals %q: %q is no time, want one such as 10m", text, span)
+		return a, cli.Usage("--arrivals %q: %q is not a duration, want one such as 10m", text, span)
 	}
 	return arrivals{kind, l.Permits, l.Per, d, seed}, nil
 }
 
-// requests yields the requests.
+// requests yields the requests. They are GET / of one client.
 func (a arrivals) requests(p *plan) iter.Seq[request] {
 	return func(yield func(request) bool) {
-		r := record{client: []byte("made up")}
+		r := record{client: []byte("made up"), method: []byte("GET"), path: []byte("/")}
 		for at := range a.times() {
 			r.at = at
 			if !yield(p.request(&r)) {

@@ -58,10 +58,11 @@ JSON is read as Traefik, Caddy and nginx write it (with the names of its variabl
 --fields says: user.id is id in the object user, and duration=took:ms is in ms (or us, ns)
 and not in seconds. A time is RFC 3339 or a Unix time.
 
-A concurrency limit is held for the duration of the request, if the log has it.
+A concurrency limit is held for the duration of the request, if the log has it. Made-up
+requests have no duration; they are GET / of one client.
 
 The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as for the proxy;
-client is what the log has.`,
+the key client is the client as it stands in the log.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := f.simulate(c.Context(), args, os.Stdin)
@@ -113,10 +114,10 @@ func (f *flags) plan() (*plan, error) {
 	return single(l, key)
 }
 
-// result is what came of it.
+// result is the outcome of a simulation.
 type result struct {
 	plan              *plan
-	what              string // the limit, for a person
+	what              string // the limit or the file, as the user wrote it
 	base              int64  // Unix nanoseconds of the first request
 	end               int64  // of the last event, since the first request
 	lines             lineCount

@@ -76,7 +76,7 @@ func newJSONLines(text string) (*jsonLines, error) {
 			name, path, ok := strings.Cut(pair, "=")
 			f := fieldOf(name)
 			if !ok || f == fieldCount || path == "" || strings.Contains(path, " ") {
-				return nil, cli.Usage("--fields %q, want pairs such as time=ts,key=client,duration=took:ms; %q is none", text, pair)
+				return nil, cli.Usage("--fields %q, want pairs such as time=ts,key=client,duration=took:ms; %q is not one", text, pair)
 			}
 			paths[f] = path
 			for known := range strings.FieldsSeq(knownPaths[f]) {

@@ -32,9 +32,9 @@ type log struct {
 
 // lineCount tells about the lines of a log.
 type lineCount struct {
-	requests, bad, late int
-	latest              time.Duration // how late the latest one of late was
-	durations, statuses int           // requests that have one
+	requests, bad, late        int
+	latest                     time.Duration // how late the latest one of late was
+	durations, statuses, paths int           // requests that have one
 }
 
 func (c *lineCount) add(d lineCount) {
@@ -44,6 +44,7 @@ func (c *lineCount) add(d lineCount) {
 	c.latest = max(c.latest, d.latest)
 	c.durations += d.durations
 	c.statuses += d.statuses
+	c.paths += d.paths
 }
 
 // openLog opens a file; "-" is standard input.
@@ -104,7 +105,10 @@ func (l *log) read(ctx context.Context) error {
 	if len(batch) > 0 && !l.send(ctx, batch) {
 		return ctx.Err()
 	}
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("a line is longer than %d MiB; want %s", longestLine>>20, formats)
+	case err != nil:
 		return err
 	}
 	return l.unreadable()
@@ -134,6 +138,9 @@ func (l *log) request(r *record) request {
 	}
 	if r.status > 0 {
 		l.count.statuses++
+	}
+	if len(r.path) > 0 {
+		l.count.paths++
 	}
 	q := l.plan.request(r)
 	q.coarse = !l.fine

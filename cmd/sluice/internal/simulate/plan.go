@@ -18,6 +18,7 @@ import (
 type plan struct {
 	route func(r *record) []*rule // in their order; nil: none
 	rules []*rule                 // all of them
+	paths bool                    // route looks at the path
 
 	mu    sync.Mutex // guards names, and the ids and counts of the rules: several logs are read at once
 	names []name     // by the limiters' numbers
@@ -111,7 +112,7 @@ func single(l spec.Limit, key string) (*plan, error) {
 
 // configured returns the plan of a proxy's configuration, routes included.
 func configured(c *config.Config) (*plan, error) {
-	p := new(plan)
+	p := &plan{paths: len(c.Routes) > 0}
 	var global []*rule
 	if c.Global != nil {
 		var err error

@@ -86,6 +86,9 @@ func (r *result) notes() []string {
 	if n := r.lines.late; n > 0 {
 		add("late lines: %d, by up to %v; each counts at the newest time before it", n, round(r.lines.latest.Seconds()))
 	}
+	if r.plan.paths && r.lines.requests > 0 && r.lines.paths == 0 {
+		add("there are no paths, so the policies of the routes limit nothing")
+	}
 	for _, rule := range r.plan.rules {
 		of := ""
 		if rule.policy != "" {
@@ -158,7 +161,7 @@ func (f *flags) write(r *result, w io.Writer) error {
 	return err
 }
 
-// text is the figures, for a person.
+// text returns the report as text.
 func (v report) text(what string) string {
 	var b strings.Builder
 	share := func(n int) string {

@@ -54,14 +54,14 @@ ends. Waiting processes are served in the order in which they came; --try does n
 in line.
 
 A permit of "concurrency N" is held while COMMAND runs, and renewed every third of --ttl.
-If it cannot be renewed for --ttl, others may get it: COMMAND is ended then, with all that
-it has started. If wait itself is killed (kill -9), its permit is another's after --ttl at
-most. On Linux COMMAND is killed then too, but not what it has started; elsewhere it goes
-on, beside the next one.
+If it cannot be renewed for --ttl, others may get it, so COMMAND is ended, with all that
+it has started. If wait itself is killed (kill -9), its permit is free again after --ttl at
+most. On Linux, COMMAND is then killed too, but not what it has started; elsewhere it goes
+on, and the next one may run at the same time.
 
 A Redis server that restarts without its data has forgotten who holds permits. Until the
-holders have noticed, for a third of --ttl, others may be let in beside them, as may be
-after a failover. With "appendonly yes" and "appendfsync always" a restart forgets nothing.
+holders notice, within a third of --ttl, it may let in others as well; so may a failover.
+With "appendonly yes" and "appendfsync always" a restart forgets nothing.
 
 The exit status is that of COMMAND: 128 and the signal's number if one ended it, 127 if it
 is not found, 126 if it cannot be run. Else it is 0, 75 if --try is rejected, and 1 if
