@@ -42,17 +42,17 @@ type grant struct {
 
 // player plays requests through limiters in virtual time.
 type player struct {
-	now      int64
-	limiters []*limiter // by id
-	events   *heap.Heap[event]
-	planned  int // events, ever
-	observer observer
-	factor   float64 // of all limits
-	scaled   map[*rule]*machine.Terms
-	spare    []*visit
+	now       int64
+	limiters  []*limiter // by id
+	events    *heap.Heap[event]
+	scheduled int // events, ever
+	observer  observer
+	factor    float64 // of all limits
+	scaled    map[*rule]*machine.Terms
+	spare     []*visit
 }
 
-// observer is told what becomes of each request.
+// observer is notified of what happens to each request.
 type observer interface {
 	arrived(q *request)
 	queued(now int64, s *step)   // a wait begins
@@ -87,7 +87,7 @@ func (p *player) until(at int64) {
 	for p.events.Len() > 0 && p.events.First().at <= at {
 		e := p.events.Pop()
 		p.now = e.at
-		p.happen(e)
+		p.handle(e)
 	}
 }
 
@@ -103,12 +103,12 @@ func (p *player) proceed(v *visit) {
 		}
 		m := p.limiter(s)
 		m.Advance(p.now)
-		p.settle(m)
+		p.resume(m)
 		switch answer := m.Admit(p.now, 1, v.deadline); answer.Outcome {
 		case machine.Granted:
 			p.pass(v, m)
 		case machine.Waiting:
-			p.settle(m) // the newest may have evicted others
+			p.resume(m) // the newest may have evicted others
 			p.wait(v, m)
 			return
 		default:
@@ -161,12 +161,12 @@ func (p *player) wait(v *visit, m *limiter) {
 	v.waiter = machine.Waiter[*visit]{N: 1, Value: v}
 	m.Wait(&v.waiter)
 	p.observer.queued(p.now, v.step())
-	p.at(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
+	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
 	p.setAlarm(m)
 }
 
-// settle goes on with the requests whose wait in m has ended.
-func (p *player) settle(m *limiter) {
+// resume goes on with the requests whose wait in m has ended.
+func (p *player) resume(m *limiter) {
 	for w := m.Decided(); w != nil; {
 		next := w.Next()
 		v := w.Value
@@ -182,11 +182,11 @@ func (p *player) settle(m *limiter) {
 	p.setAlarm(m)
 }
 
-// setAlarm plans to look at the queue of m when a request in it can be served.
+// setAlarm schedules a look at the queue of m when a request in it can be served.
 func (p *player) setAlarm(m *limiter) {
 	if due := m.Next(p.now); due < m.alarm {
 		m.alarm = due
-		p.at(due, event{kind: permitsCame, limiter: m})
+		p.schedule(due, event{kind: permitsCame, limiter: m})
 	}
 }
 
@@ -194,7 +194,7 @@ func (p *player) setAlarm(m *limiter) {
 func (p *player) grant(v *visit) {
 	p.observer.granted(p.now, &v.request, v.queued)
 	if v.took > 0 && v.returns() {
-		p.at(p.now+v.took, event{kind: answered, visit: v})
+		p.schedule(p.now+v.took, event{kind: answered, visit: v})
 		return
 	}
 	p.end(v)
@@ -232,7 +232,7 @@ func (p *player) reject(v *visit) {
 
 func (p *player) giveBack(g grant) {
 	g.limiter.giveBack(p.now, g.grant)
-	p.settle(g.limiter)
+	p.resume(g.limiter)
 }
 
 // visit returns a visit to use, and forget takes it back.
@@ -253,7 +253,7 @@ func (p *player) forget(v *visit) {
 // event is something that happens at an instant.
 type event struct {
 	at      int64
-	number  int // events at one instant happen in the order in which they were planned
+	number  int // events at one instant happen in the order in which they were scheduled
 	kind    eventKind
 	limiter *limiter
 	visit   *visit
@@ -268,14 +268,14 @@ const (
 	deadlineOver                  // of the visit's wait
 )
 
-func (p *player) happen(e event) {
+func (p *player) handle(e event) {
 	switch e.kind {
 	case permitsCame:
 		if e.limiter.alarm == e.at {
 			e.limiter.alarm = machine.Never
 		}
 		e.limiter.Advance(e.at)
-		p.settle(e.limiter)
+		p.resume(e.limiter)
 	case answered:
 		p.end(e.visit)
 	case deadlineOver:
@@ -284,16 +284,16 @@ func (p *player) happen(e event) {
 		}
 		p.observer.dequeued(e.at, e.visit.step())
 		p.reject(e.visit)
-		p.settle(e.limiter)
+		p.resume(e.limiter)
 	}
 }
 
-// at plans an event.
-func (p *player) at(at int64, e event) {
+// schedule adds an event, unless its instant never comes.
+func (p *player) schedule(at int64, e event) {
 	if at == machine.Never {
 		return
 	}
-	p.planned++
-	e.at, e.number = at, p.planned
+	p.scheduled++
+	e.at, e.number = at, p.scheduled
 	p.events.Push(e)
 }
