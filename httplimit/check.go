@@ -98,6 +98,12 @@ func (q question) tryAcquire() (core.Lease, Result, error) {
 // acquire takes the permits, and waits for them for as long as the policy allows.
 func (q question) acquire(ctx context.Context) (lease core.Lease, result Result, waited time.Duration, err error) {
 	w := &waiting{Context: ctx, most: max(q.policy.MaxWait, 0)}
+	returned := false
+	defer func() {
+		if !returned && lease.Acquired() { // the Observer has panicked
+			limiter.Refund(q.limiter, lease)
+		}
+	}()
 	func() {
 		defer func() { waited = w.end() }()
 		if o := q.terms.Observer; o != nil {
@@ -105,6 +111,7 @@ func (q question) acquire(ctx context.Context) (lease core.Lease, result Result,
 		}
 		lease, err = q.limiter.Acquire(w, q.permits) //nolint:contextcheck // w is made of ctx
 	}()
+	returned = true
 	if err == nil && lease.Acquired() {
 		return lease, Acquired, waited, nil
 	}

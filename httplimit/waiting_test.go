@@ -209,3 +209,28 @@ func TestTheContextOfAWait(t *testing.T) {
 		}
 	})
 }
+
+// An Observer that panics while a request waits costs no lease, neither that of the wait nor those
+// of wrappers outside.
+func TestAnObserverThatPanicsInAWaitCostsNoLease(t *testing.T) {
+	for _, line := range []string{"queued a +1", "queued a -1"} {
+		t.Run(line, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				outer, l := atOnce(t, 1, 0), atOnce(t, 1, 1)
+				lim := limits(t, httplimit.Options{
+					Global:   &httplimit.Policy{Limiter: all(outer)},
+					Policies: []httplimit.Policy{{Name: "a", Limiter: all(l), MaxWait: time.Minute}},
+					Observer: &journal{panic: line},
+				})
+				time.AfterFunc(time.Second, l.TryAcquire(1).Release)
+				require.PanicsWithValue(t, line, func() {
+					get(lim.Handler(lim.Policy("a")(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was granted") }))), "/")
+				})
+				time.Sleep(time.Second)
+				synctest.Wait()
+				free(t, outer)
+				free(t, l)
+			})
+		})
+	}
+}
