@@ -16,28 +16,31 @@ type ask struct {
 	policy  *policy
 	limiter core.Limiter // the policy's, bound to the request as it came; nil: bytes only
 	lease   core.Lease   // the limiter's answer
-	told    core.Lease   // its release tells the Observer that lease has ended
+	told    *core.Lease  // its release tells the Observer that lease has ended; nil: nobody is told
 }
 
 // observe tells the Observer of the grant, and has it told of the release.
 func (a *ask) observe(ctx context.Context, o Observer) {
 	name, since := a.policy.Name, time.Now()
-	a.told = core.Grant(0, func() {
+	told := core.Grant(0, func() {
 		lasted := time.Since(since)
 		defer o.Released(ctx, name, lasted)
 		o.Active(ctx, name, -1)
 	})
+	a.told = &told
 	o.Active(ctx, name, +1)
 }
 
 // plain reports whether to end the ask is to release its lease, and no more.
 func (a *ask) plain() bool {
-	return a.policy.Refund == nil && a.policy.Settle == nil && a.told == core.Lease{}
+	return a.policy.Refund == nil && a.policy.Settle == nil && a.told == nil
 }
 
 // release ends the lease.
 func (a *ask) release() {
-	defer a.told.Release()
+	if a.told != nil {
+		defer a.told.Release()
+	}
 	a.lease.Release()
 }
 
@@ -96,7 +99,7 @@ func LeaseFrom(ctx context.Context) (core.Lease, bool) {
 // combine returns one lease for those of all asks; false if there is none. Of equal metadata the
 // first counts.
 func combine(asked []ask) (core.Lease, bool) {
-	if len(asked) == 1 && asked[0].told == (core.Lease{}) { // nobody is told of its end
+	if len(asked) == 1 && asked[0].told == nil {
 		return asked[0].lease, asked[0].lease.Acquired()
 	}
 	permits, found := 0, false

@@ -212,7 +212,7 @@ func (e *entries) cut() string {
 
 // address reads an address, with or without a port, brackets or a zone.
 func address(s string) netip.Addr {
-	host := s
+	host, colon := s, strings.IndexByte(s, ':')
 	switch {
 	case strings.HasPrefix(s, "["):
 		end := strings.IndexByte(s, ']')
@@ -222,12 +222,11 @@ func address(s string) netip.Addr {
 		if host = s[1:end]; !strings.Contains(host, ":") {
 			return netip.Addr{} // brackets are for IPv6
 		}
-	case strings.Count(s, ":") == 1:
-		i := strings.IndexByte(s, ':')
-		if !port(s[i:]) {
+	case colon >= 0 && colon == strings.LastIndexByte(s, ':'): // IPv6 has two colons at least
+		if !port(s[colon:]) {
 			return netip.Addr{}
 		}
-		host = s[:i]
+		host = s[:colon]
 	}
 	a, err := netip.ParseAddr(host)
 	if err != nil {

@@ -24,11 +24,8 @@ func streamContext(r *http.Request) context.Context {
 
 // throttleUpload puts the body of the next handler's request under the policies' Upload.
 func (p *passage) throttleUpload() {
-	if body := p.came.Body; body == nil || body == http.NoBody {
-		return
-	}
 	for i := range p.asked {
-		if a := &p.asked[i]; a.policy.Upload != nil && !a.policy.Shadow {
+		if a := &p.asked[i]; a.policy.Upload != nil && !a.policy.Shadow && hasBody(p.came) {
 			p.request.Body = ioreader.NewReader(streamContext(p.came), p.request.Body, partition.For(a.policy.Upload, p.came))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // user's functions panics. Without wait it takes only permits that are available now.
 func (t *terms) check(r *http.Request, names []string, wait bool, asked *[]ask) *Rejection {
 	for _, name := range names {
-		p := t.policies[name]
+		p := t.policy(name)
 		if p == nil { // there is no global policy
 			continue
 		}

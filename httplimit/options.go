@@ -110,7 +110,7 @@ type Options struct {
 	Observer Observer
 }
 
-// global is the name that the global policy goes by in terms; no other policy can have it.
+// global is the name by which a handler asks the global policy; no other policy can have it.
 const global = ""
 
 // terms are Options that were checked, as requests use them. They do not change.
@@ -118,7 +118,8 @@ type terms struct {
 	Options
 
 	limits   *Limits
-	policies map[string]*policy
+	global   *policy            // nil: none
+	policies map[string]*policy // the others, by name
 }
 
 // policy is a Policy of terms.
@@ -131,14 +132,14 @@ type policy struct {
 // newTerms checks the options.
 func newTerms(l *Limits, o Options) (*terms, error) {
 	f := faults{names: make(map[string]bool)}
-	t := &terms{Options: o, limits: l, policies: make(map[string]*policy, 1+len(o.Policies))}
+	t := &terms{Options: o, limits: l, policies: make(map[string]*policy, len(o.Policies))}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
 			p.Name = "global"
 		}
 		f.policy("Global", &p)
-		t.policies[global] = &policy{p, GlobalLimiter}
+		t.global = &policy{p, GlobalLimiter}
 	}
 	for i := range o.Policies {
 		p := o.Policies[i]
@@ -153,10 +154,18 @@ func newTerms(l *Limits, o Options) (*terms, error) {
 	return t, errors.Join(f.errs...)
 }
 
+// policy returns the policy that a handler asks by this name; nil if there is none.
+func (t *terms) policy(name string) *policy {
+	if name == global {
+		return t.global
+	}
+	return t.policies[name]
+}
+
 // mustHave panics if there is no policy of one of the names.
 func (t *terms) mustHave(names []string) {
 	for _, name := range names {
-		if name == global || t.policies[name] == nil {
+		if t.policies[name] == nil {
 			panic(fmt.Sprintf("httplimit: no policy is named %q", name))
 		}
 	}
@@ -164,7 +173,7 @@ func (t *terms) mustHave(names []string) {
 
 // have reports whether there are policies of the names: the global one may be missing.
 func (t *terms) have(names []string) bool {
-	return len(names) > 0 && (names[0] != global || t.Global != nil)
+	return len(names) > 0 && (names[0] != global || t.global != nil)
 }
 
 // faults collects what is wrong with options.
