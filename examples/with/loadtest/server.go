@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/partition"
 )
 
 // test is what is tried, and on what.
@@ -36,7 +35,7 @@ func (t test) contenders() []contender {
 			l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 				PermitLimit: t.slots, QueueLimit: queue, QueueOrder: order,
 			})
-			return &httplimit.Policy{Limiter: partition.Shared[*http.Request](l), MaxWait: -1, Status: http.StatusServiceUnavailable}, err
+			return &httplimit.Policy{Limiter: httplimit.Shared(l), MaxWait: -1, Status: http.StatusServiceUnavailable}, err
 		}
 	}
 	return []contender{
@@ -48,7 +47,7 @@ func (t test) contenders() []contender {
 			l, err := core.NewTokenBucket(core.TokenBucketOptions{
 				TokenLimit: t.slots, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second / time.Duration(rate),
 			})
-			return &httplimit.Policy{Limiter: partition.Shared[*http.Request](l), Status: http.StatusServiceUnavailable}, err
+			return &httplimit.Policy{Limiter: httplimit.Shared(l), Status: http.StatusServiceUnavailable}, err
 		}},
 	}
 }
