@@ -116,6 +116,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
+		if a.response.Request == next {
+			a.response.Request = r
+		}
 		wait, again := t.again(r, a.response, sent)
 		if !again {
 			return t.hand(r, a), nil

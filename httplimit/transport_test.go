@@ -677,3 +677,26 @@ func TestCloseIdleConnections(t *testing.T) {
 	require.True(t, i.closed)
 	transport(t, httplimit.TransportOptions{Base: base(nil)}).CloseIdleConnections()
 }
+
+// The answer to a request that was sent again belongs to the caller's request, not to a copy.
+func TestRetriesNameTheCallersRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		tr, err := httplimit.NewTransport(httplimit.TransportOptions{Retries: 1, Base: base(func(r *http.Request) (*http.Response, error) {
+			sent++
+			a := answer(503, "", "Retry-After", "1")
+			if sent == 2 {
+				a = answer(200, "")
+			}
+			a.Request = r
+			return a, nil
+		})})
+		require.NoError(t, err)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader("body"))
+		require.NoError(t, err)
+		response, err := tr.RoundTrip(r)
+		require.NoError(t, err)
+		require.Equal(t, 200, response.StatusCode)
+		require.Same(t, r, response.Request)
+	})
+}
