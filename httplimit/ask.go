@@ -83,9 +83,9 @@ func endAll(asked []ask, end func(*ask)) {
 	}
 }
 
-// LeaseFrom returns the lease of a request, in its handler: one for all permits of the wrapper
-// next to the handler, which is the handler that [Limits.Handler] or the middleware of
-// [Limits.Policy] returned. A handler that has done what is limited, and continues with something
+// LeaseFrom returns the lease of a request, in its handler: one lease for all permits of the
+// innermost wrapper, which is the handler that [Limits.Handler] or the middleware of
+// [Limits.Policy] returned. A handler that has done the limited work, and continues with something
 // else, may release it early; otherwise it is released when the handler returns. Its Permits are
 // those of the policy that took most. LeaseFrom returns false if there is no lease.
 func LeaseFrom(ctx context.Context) (core.Lease, bool) {

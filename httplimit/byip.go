@@ -12,7 +12,7 @@ import (
 // IPOptions are for [ByIP].
 type IPOptions struct {
 	// Trusted are the addresses of the proxies whose Header is believed, such as your load
-	// balancers. The zero Prefix is for peers that have no address, as those on a unix socket.
+	// balancers. The zero Prefix trusts peers without an address, such as those on a unix socket.
 	// None: the client is the peer, whatever it sends.
 	Trusted []netip.Prefix
 
@@ -30,8 +30,8 @@ type IPOptions struct {
 //
 // The address is the peer's, Request.RemoteAddr, unless the peer is trusted. Then it is the
 // right-most address in Header that is not trusted; if all are trusted, the left-most; if there is
-// no such field, the peer's. If that is no address, or if Header has more than a hundred entries
-// behind it, the key is the zero Prefix: one partition for all such requests.
+// no such field, the peer's. If the result is not an address, or if Header has a hundred entries or
+// more to the right of it, the key is the zero Prefix: one partition for all such requests.
 //
 // # Which header to trust
 //
@@ -49,7 +49,7 @@ type IPOptions struct {
 // # Keys that clients make
 //
 // A client with many addresses makes many partitions. partition.Options.MaxPartitions
-// bounds them, and Overflow is the limit that is shared by those that find no room.
+// bounds them, and clients that find no room share the limit of Overflow.
 func ByIP(o IPOptions) func(*http.Request) netip.Prefix {
 	v4, v6 := bits("V4Bits", o.V4Bits, 32, 32), bits("V6Bits", o.V6Bits, 64, 128)
 	trusted := make([]netip.Prefix, 0, len(o.Trusted))

@@ -21,18 +21,19 @@
 // # What happens to a request
 //
 // [Limits.Handler] and [Limits.Policy] return wrappers: handlers that ask their own policies, in
-// order, and then call the next handler. What a request was granted is held until that has returned
-// or panicked, and released last first; a handler that needs it no longer may release it earlier,
-// with [LeaseFrom]. If a policy rejects the request, everything is refunded, also by the wrappers
-// around, and the answer is 429 Too Many Requests, or Policy.Status, with Retry-After if that is
-// known. If a limiter fails, such as one that is closed or whose Redis is unreachable, the answer is
-// 503, or Policy.FailOpen lets the request pass.
+// order, and then call the next handler. Their leases are held until that handler has returned or
+// panicked, and are released last first; a handler that needs them no longer may release them
+// earlier, with [LeaseFrom]. If a policy rejects the request, all permits are refunded, also those
+// of the wrappers around, and the answer is 429 Too Many Requests, or Policy.Status, with
+// Retry-After if that is known. If a limiter fails, such as one that is closed or whose Redis is
+// unreachable, the answer is 503, or Policy.FailOpen lets the request pass.
 //
-// By default no request waits: a client that sends too much hears so at once, and holds nothing
-// that others need. Policy.MaxWait lets requests wait in the limiter's queue, as is right for a
-// limit that all clients share. If the context of a waiting request ends, its handler does not run,
-// and its connection is closed without an answer. The server notices that a client has left only
-// once the request's body was read, so a request with a body may wait for a client that has gone.
+// By default no request waits: a client that sends too much is told at once, and holds nothing
+// that others need. Policy.MaxWait lets requests wait in the limiter's queue, which suits a limit
+// that all clients share. If the context of a waiting request ends, its handler does not run, and
+// its connection is closed without an answer. Over HTTP/1, net/http notices that a client has left
+// only after the request's body was read, so a request with a body may wait for a client that has
+// gone.
 //
 // A mux that leaves routes out, or Options.Skip, exempts requests from all policies. A
 // [http.ServeMux] matches the path as the client spelled it, cleaned but with escapes such as %2F
@@ -42,12 +43,12 @@
 // request with a body: the answer says "Connection: close". OnRejected may delete that field; then
 // the server reads the body first, as it does for any handler.
 //
-// A granted request gets the ResponseWriter as it came, so that WebSockets, server-sent events,
-// HTTP/2 and sendfile work as they do without limits. Only Refund, Settle, Download and Headers wrap
-// it, with exactly the optional methods that it has.
+// The handler of a granted request gets the server's own ResponseWriter, so that WebSockets,
+// server-sent events, HTTP/2 and sendfile work as they do without limits. Only Refund, Settle,
+// Download and Headers wrap it, with exactly the optional methods that it has.
 //
 // # Clients
 //
-// A [Transport] takes a permit for each request that it sends, and obeys servers that say how long
-// to wait.
+// A [Transport] takes a permit for each request that it sends. With Obey it holds requests back for
+// as long as servers ask, and with Retries it sends rejected requests again.
 package httplimit

@@ -10,12 +10,12 @@ import (
 type Headers uint8
 
 const (
-	// RetryAfterOnly sends no more than Retry-After with rejections, as the others do too.
+	// RetryAfterOnly sends Retry-After with rejections, and no quota. The others send both.
 	RetryAfterOnly Headers = iota
 
 	// XRateLimit sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset, which is in
-	// seconds from now: not a standard, but the most common. They are about the policy that has
-	// the least remaining.
+	// seconds from now: not a standard, but the most common. They describe the policy that has the
+	// least remaining.
 	XRateLimit
 
 	// Draft11 sends RateLimit-Policy and RateLimit for all policies that were asked, in the syntax

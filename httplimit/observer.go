@@ -34,17 +34,17 @@ func (r Result) String() string {
 // must be safe for concurrent use, and quick. ctx is the request's. If a method panics, the
 // request does, but no lease is lost.
 type Observer interface {
-	// Queued notifies that a request begins to wait for a policy's permits (+1), and that its wait
-	// has ended (-1). A request waits from when the limiter asks its context for Done.
+	// Queued is called when a request begins to wait for a policy's permits (+1), and when its
+	// wait has ended (-1). A wait begins when the limiter calls Done of its context.
 	Queued(ctx context.Context, policy string, delta int)
 
-	// Decided notifies of the outcome, once for each request and policy that was asked, and of how
+	// Decided is called once for each request and policy that was asked, with the outcome and how
 	// long the request waited for it.
 	Decided(ctx context.Context, policy string, r Result, waited time.Duration)
 
-	// Active notifies that a lease was granted (+1), and that it was released (-1).
+	// Active is called when a lease was granted (+1), and when it was released (-1).
 	Active(ctx context.Context, policy string, delta int)
 
-	// Released notifies that a lease was released, and of how long it was held.
+	// Released is called when a lease was released, with how long it was held.
 	Released(ctx context.Context, policy string, held time.Duration)
 }

@@ -21,7 +21,7 @@ type Limiter = partition.Limiter[*http.Request]
 // together. It is [partition.Shared] for requests.
 func Shared(l core.Limiter) Limiter { return partition.Shared[*http.Request](l) }
 
-// Policy is a limit, and what follows from it.
+// Policy is a limit on requests, and says what happens to those that it rejects.
 type Policy struct {
 	// Name appears in rejections, header fields, logs and metrics. It is unique in Options, and
 	// has only ASCII letters, digits, '-', '_' and '.'. If Options.Global has no name, it is
@@ -42,11 +42,11 @@ type Policy struct {
 	// requests wait for a limit of their own client inside a limit that is shared.
 	MaxWait time.Duration
 
-	// Status is that of a rejection, 400 to 599. 0: 429. 503 suits a limit that is not this
+	// Status is the status of a rejection, 400 to 599. 0: 429. 503 suits a limit that is not the
 	// client's own doing, such as one on the requests of all clients.
 	Status int
 
-	// OnRejected replaces Options.OnRejected for rejections by this policy. nil: that one.
+	// OnRejected replaces Options.OnRejected for rejections by this policy. nil: it does not.
 	OnRejected func(http.ResponseWriter, *http.Request, *Rejection)
 
 	// Refund is called when the handler has returned or panicked, with the status that was sent.
@@ -86,8 +86,8 @@ type Options struct {
 	// Policies are for the handlers that ask for them by name.
 	Policies []Policy
 
-	// Skip reports whether no policy applies to the request. Each wrapper that the request comes
-	// to calls it. nil: none is skipped.
+	// Skip reports whether to leave the request unlimited. Every wrapper calls it, and Check.
+	// nil: no request is skipped.
 	Skip func(*http.Request) bool
 
 	// OnRejected is called for a rejected request. The header fields of the answer are already

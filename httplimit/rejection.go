@@ -16,7 +16,7 @@ type Rejection struct {
 	// Policy is the name of the policy that did not let the request pass.
 	Policy string
 
-	// Status is that of the answer: the policy's, or 503 if its limiter failed.
+	// Status is the status of the answer: the policy's, or 503 if its limiter failed.
 	Status int
 
 	// Lease is the limiter's answer: not acquired, with the metadata of the rejection.
@@ -112,10 +112,10 @@ func (no *Rejection) redirect(h http.Header, status int) {
 	}
 }
 
-// ServeHTTP writes the standard answer. Its status is Status, or 429 if that is not 200 to 599.
-// The header fields are set, unless OnRejected was called with them already. The body is the
-// status's text, or the ReasonPhrase of the lease unless that is one of this library's own. The
-// answer to a HEAD request has no body.
+// ServeHTTP writes the standard answer, with Status, or 429 if that is not 200 to 599. It sets the
+// header fields, unless they were set before OnRejected was called. The body is the status's text,
+// or the ReasonPhrase of the lease unless that is one of this library's own. The answer to a HEAD
+// request has no body.
 func (no *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	no.announce(h, r)

@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// TransportOptions are for [NewTransport]. A Transport of the zero value does what Base does.
+// TransportOptions are for [NewTransport]. With none of them set, a Transport does what
+// http.DefaultTransport does.
 type TransportOptions struct {
 	// Base sends the requests. nil: http.DefaultTransport.
 	Base http.RoundTripper
@@ -41,14 +42,16 @@ type TransportOptions struct {
 	// Obey holds back the requests of one Key for as long as the server's last answer said.
 	Obey bool
 
-	// Hint returns for how long an answer asks to be left alone, and false if it does not say. It
-	// is for servers that say so in other fields. nil: the Retry-After of 429 and 503.
+	// Hint returns how long an answer asks its client to wait, and false if it does not say. It is
+	// for Obey, and for servers that say so in other fields. nil: the Retry-After of 429 and 503.
 	Hint func(*http.Response) (time.Duration, bool)
 
-	// MaxObey is the longest time that a server is believed, at least 0. 0: 1 minute.
+	// MaxObey is the longest time for which Obey holds requests back, whatever the server says. An
+	// answer that asks for longer is not retried. It is at least 0. 0: 1 minute.
 	MaxObey time.Duration
 
-	// Key returns which requests Obey holds back together. nil: [ByHost].
+	// Key returns the key of a request: Obey holds requests of equal keys back together. nil:
+	// [ByHost].
 	Key func(*http.Request) string
 
 	// Retries is how many times a request that was answered with 429 or 503 and Retry-After is
