@@ -151,7 +151,10 @@ func (t *Transport) send(r *http.Request) (*attempt, error) {
 	sent := false
 	defer func() {
 		if !sent { // it failed, or panicked
-			a.lease.Release()
+			defer a.lease.Release()
+			if a.response != nil {
+				closeBody(a.response.Body)
+			}
 		}
 	}()
 	out := t.throttled(r)
@@ -162,6 +165,7 @@ func (t *Transport) send(r *http.Request) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.response = response
 	if response.Request == out {
 		response.Request = r
 	}
@@ -170,7 +174,6 @@ func (t *Transport) send(r *http.Request) (*attempt, error) {
 			t.holds.hold(key, min(d, t.o.MaxObey))
 		}
 	}
-	a.response = response
 	sent = true
 	return a, nil
 }

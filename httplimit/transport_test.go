@@ -700,3 +700,19 @@ func TestRetriesNameTheCallersRequest(t *testing.T) {
 		require.Same(t, r, response.Request)
 	})
 }
+
+// A Hint that panics costs neither the permit nor the connection.
+func TestAHintThatPanics(t *testing.T) {
+	l := atOnce(t, 1, 0)
+	body := &closing{Reader: strings.NewReader("body")}
+	client := transport(t, httplimit.TransportOptions{
+		Obey: true, Limiter: all(l),
+		Hint: func(*http.Response) (time.Duration, bool) { panic("boom") },
+		Base: base(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: body}, nil
+		}),
+	})
+	require.PanicsWithValue(t, "boom", func() { _, _ = client.Get("http://x") })
+	free(t, l)
+	require.Equal(t, 1, body.closed)
+}
