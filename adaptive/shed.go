@@ -134,7 +134,7 @@ func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 }
 
 // wait waits in inner, and for that time keeps the timer.
-func (s *Shed) wait(ctx context.Context, permits int) core.Lease {
+func (s *Shed) wait(ctx context.Context, permits int) (lease core.Lease) {
 	s.mu.Lock()
 	s.waiting++
 	if s.timer == nil {
@@ -151,10 +151,11 @@ func (s *Shed) wait(ctx context.Context, permits int) core.Lease {
 		s.panicked = nil
 		s.mu.Unlock()
 		if p != nil {
+			lease.Release() // nobody gets it
 			panic(p)
 		}
 	}()
-	lease, _ := s.inner.Acquire(ctx, permits)
+	lease, _ = s.inner.Acquire(ctx, permits)
 	return lease
 }
 

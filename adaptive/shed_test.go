@@ -298,6 +298,22 @@ func TestShedProbePanics(t *testing.T) {
 	})
 }
 
+// A request that was granted, and panics with what the sensor panicked with on the timer, leaves
+// nothing taken: the next reading that is too high is heeded.
+func TestShedWaiterThatPanicsHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: math.MaxInt, Every: time.Second})
+		g.set(1)
+		require.False(t, s.TryAcquire(1).Acquired())
+		g.then(func() { g.then(nil); panic("boom") })
+		time.AfterFunc(1500*time.Millisecond, func() { g.set(0) })
+		assert.PanicsWithValue(t, "boom", func() { _, _ = s.Acquire(t.Context(), math.MaxInt) })
+		g.set(1)
+		time.Sleep(time.Second)
+		assert.False(t, s.TryAcquire(1).Acquired())
+	})
+}
+
 // However many permits are asked for, they are granted once the reading falls, time and again.
 func TestShedGrantsTheMostThatThereIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
