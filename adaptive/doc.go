@@ -38,7 +38,7 @@
 // and from above, whatever the demand; and as soon after a change of C or of the service time. That
 // holds for servers that queue requests and for those that share themselves among all. It
 // is shown for service times that are constant, exponential and bimodal, up to a standard deviation
-// of one and a half times the mean; among bimodal ones, a run in some hundreds takes longer. If they
+// of one and a half times the mean; among bimodal ones, about two runs in a hundred miss it. If they
 // differ much more, as when one request in a hundred takes a hundred times as long, some percent of
 // exactness needs more samples than that. With a server whose throughput falls once it has more
 // than C, the limit comes as soon, and swings more: it is within a fifth on average, and for 7

@@ -21,7 +21,7 @@ import "math"
 // server's own: it becomes the baseline, however long it is. In between, the server is saturated at
 // the limit and not at half of it: the trial measured the baseline.
 type finder struct {
-	long float64 // samples that the baseline is the mean of; 0: by the limit
+	long float64 // samples that the baseline is the mean of, at most
 
 	limit  float64 // wanted when no trial is under way; 0: not known yet
 	growth float64 // share by which the limit grows next; mostGrowth: it is being searched for
@@ -47,7 +47,7 @@ const (
 	// is held by: within a fifth of the capacity, baseline, latency and law may err together.
 	// Coarse is enough for a step of half of the limit, and for a limit of a few permits, where it
 	// is half a permit. A trial, which costs throughput, is in between; later ones add to it.
-	exact, coarse, enoughForTrial = 0.035, 0.1, 0.04
+	exact, coarse, enoughForTrial = 0.035, 0.1, 0.055
 
 	// The limit grows by leastGrowth while nothing queues, and by twice as much each time, up to
 	// mostGrowth: a limit of 1 finds 1,000 in 15 steps, and one that fits is left by little.
@@ -63,9 +63,9 @@ const (
 
 	unlike = 0.15 // latencies that differ by less may be the same
 
-	// The baseline is the mean of so many samples at most, for each permit in flight and in all:
-	// its error must be less than the room that the laws leave, or the limit sinks.
-	longPerPermit, leastLong = 50, 1000
+	// The baseline is the mean of so many samples of trials at most: with a standard deviation of
+	// one and a half times the mean, an error of 1.5 %.
+	longWindow = 10_000
 
 	// From one trial to the next there is 1 measure, then 2, 4 and so on as long as they agree.
 	// With 32, trials cost about a hundredth of the throughput.
@@ -137,7 +137,7 @@ func (f *finder) complete() bool {
 	case f.queued(m):
 		return m.exact(coarse)
 	}
-	return m.exact(max(halfPermit, enoughForTrial)) || m.exact(coarse) && f.including(m).exact(max(halfPermit/2, exact))
+	return m.exact(max(halfPermit, enoughForTrial))
 }
 
 // decide draws the conclusion from a measure at the limit.
@@ -155,7 +155,9 @@ func (f *finder) decide(l law) {
 	}
 	fresh := f.fresh
 	f.fresh = false
-	ratio := f.full.mean / f.baseline.mean
+	// A baseline that is too low by chance has the limit sink without end, as the latency never comes
+	// down to it; one that is too high leaves a longer queue. So half of its error is added.
+	ratio := f.full.mean / (f.baseline.mean + f.baseline.stdErr()/2)
 	if ratio >= overloaded && inFlight*(1-1/ratio) >= longQueue {
 		f.shrink(fresh, ratio, l)
 		return
@@ -240,13 +242,17 @@ func (f *finder) queued(half measure) bool {
 	return fell >= nearly*couldFall
 }
 
-// learn makes the baseline of what was measured with little load.
+// learn has the baseline include what was measured with little load, or makes it all of that: of
+// two measures of one server, the one with less load is the truer.
 func (f *finder) learn(m measure) {
-	if f.baseline.n == 0 || f.baseline.differs(m) {
+	loaded := f.baseline.mean > m.mean && f.baseline.inFlight > 1.5*m.inFlight
+	switch {
+	case f.baseline.n == 0 || f.baseline.differs(m):
 		f.renew(m)
-	} else {
-		f.baseline = f.including(m)
-		f.pause = min(2*f.pause, longestPause)
+	case loaded:
+		f.baseline, f.pause = m, min(2*f.pause, longestPause)
+	default:
+		f.baseline, f.pause = f.baseline.atMost(f.long-m.n).and(m), min(2*f.pause, longestPause)
 	}
 	f.rest, f.fresh = f.pause, true
 }
@@ -255,17 +261,4 @@ func (f *finder) learn(m measure) {
 func (f *finder) renew(baseline measure) {
 	f.baseline = baseline
 	f.quiet, f.growth, f.pause = 0, mostGrowth, 1
-}
-
-// including returns the baseline with m, which it may be all of: the less load, the truer it is.
-func (f *finder) including(m measure) measure {
-	loaded := f.baseline.mean > m.mean && f.baseline.inFlight > 1.5*m.inFlight
-	if f.baseline.n == 0 || loaded || f.baseline.differs(m) {
-		return m
-	}
-	long := f.long
-	if long == 0 {
-		long = max(longPerPermit*m.inFlight, leastLong)
-	}
-	return f.baseline.atMost(long - m.n).and(m)
 }

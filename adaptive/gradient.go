@@ -22,8 +22,8 @@ type Gradient struct {
 	// Smoothing is the weight of a new limit against the present one, above 0 to 1. 0: 0.4.
 	Smoothing float64
 
-	// LongWindow is the number of samples that the latency without load is the mean of, at least 0.
-	// 0: 50 for each permit in flight in trials, and at least 1,000.
+	// LongWindow is the number of samples, all of trials, that the latency without load is the mean
+	// of at most, at least 0. 0: 10,000.
 	LongWindow int
 }
 
@@ -47,7 +47,7 @@ func (g Gradient) New() Algorithm {
 	return &gradient{
 		tolerance: cmp.Or(g.Tolerance, defaultTolerance),
 		smoothing: cmp.Or(g.Smoothing, defaultSmoothing),
-		finder:    finder{long: float64(g.LongWindow)},
+		finder:    finder{long: float64(cmp.Or(g.LongWindow, longWindow))},
 	}
 }
 

@@ -28,6 +28,7 @@ func (v Vegas) New() Algorithm {
 		alpha:     or(v.Alpha, 2, 0.08),
 		beta:      or(v.Beta, 3, 0.12),
 		threshold: or(v.Threshold, 1, 0.03),
+		finder:    finder{long: longWindow},
 	}
 }
 
