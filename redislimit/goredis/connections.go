@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"runtime"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/redis/go-redis/v9"
 
@@ -19,19 +22,52 @@ import (
 //
 // So a command first takes a turn. There is one for each connection that is ready; a command gives its turn back when
 // the server has answered it. One that finds no turn has a connection made by a goroutine with a time of its own.
+//
+// go-redis tries again when it cannot connect, for longer than a decision lasts. A hook tells connections of the first
+// failure, which ends the commands that wait for a turn.
 type connections struct {
 	client *redis.Client // ends commands with their context
 	most   int           // connections in its pool
 	made   time.Duration // how long it may take to make one
 
-	turns  chan struct{} // of ready connections that no command uses
-	failed chan error    // why a connection was not made, for a command that waits for a turn
+	turns chan struct{} // of ready connections that no command uses
 
 	mu      sync.Mutex
-	waiting int   // commands that wait for a turn
-	making  int   // goroutines that make a connection
-	ready   int   // connections that are ready, in use or not
-	latest  error // why the latest connection was not made; nil: it was
+	waiting int                     // commands that wait for a turn
+	making  int                     // goroutines that make a connection
+	ready   int                     // connections that are ready, in use or not
+	latest  error                   // why the latest connection was not made; nil: it was
+	attempt context.Context         // of those who wait and make: ends when a connection cannot be made, with the reason
+	giveUp  context.CancelCauseFunc // ends it
+}
+
+// clients has the connections of each client, so that all stores of a client have the same, and there is one hook.
+var clients struct {
+	sync.Mutex
+
+	known map[weak.Pointer[redis.Client]]weak.Pointer[connections] // the client's hook keeps its connections
+}
+
+// connectionsOf returns the connections of a client.
+func connectionsOf(client *redis.Client) *connections {
+	key := weak.Make(client)
+	clients.Lock()
+	defer clients.Unlock()
+	if c := clients.known[key].Value(); c != nil {
+		return c
+	}
+	c := newConnections(client)
+	client.AddHook(hook{c})
+	if clients.known == nil {
+		clients.known = make(map[weak.Pointer[redis.Client]]weak.Pointer[connections])
+	}
+	clients.known[key] = weak.Make(c)
+	runtime.AddCleanup(client, func(key weak.Pointer[redis.Client]) {
+		clients.Lock()
+		defer clients.Unlock()
+		delete(clients.known, key)
+	}, key)
+	return c
 }
 
 func newConnections(c *redis.Client) *connections {
@@ -44,13 +80,14 @@ func newConnections(c *redis.Client) *connections {
 		c = view
 	}
 	most := max(o.PoolSize, 1)
-	return &connections{
+	cs := &connections{
 		client: c,
 		most:   most,
 		made:   max(o.DialTimeout, 0) + max(o.ReadTimeout, 0) + time.Second,
 		turns:  make(chan struct{}, most),
-		failed: make(chan error),
 	}
+	cs.attempt, cs.giveUp = context.WithCancelCause(context.Background()) //nolint:forbidigo // it is of many commands
+	return cs
 }
 
 // send sends the command when there is a ready connection for it. It returns when ctx is done at the latest.
@@ -95,10 +132,11 @@ func (c *connections) lose() {
 // same time: a command that comes after others have given up waits for what was begun for them.
 func (c *connections) await(ctx context.Context, script *redislimit.Script) error {
 	c.mu.Lock()
+	attempt := c.attempt
 	c.waiting++
 	if c.making < c.waiting && c.making+c.ready < c.most {
 		c.making++
-		go c.make(context.WithoutCancel(ctx), script)
+		go c.make(context.WithoutCancel(ctx), attempt, script)
 	}
 	c.mu.Unlock()
 	defer func() {
@@ -109,8 +147,8 @@ func (c *connections) await(ctx context.Context, script *redislimit.Script) erro
 	select {
 	case <-c.turns:
 		return nil
-	case err := <-c.failed:
-		return err
+	case <-attempt.Done():
+		return context.Cause(attempt) //nolint:contextcheck // it is of many commands
 	case <-ctx.Done():
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -119,10 +157,12 @@ func (c *connections) await(ctx context.Context, script *redislimit.Script) erro
 }
 
 // make makes a connection, and has the server load the script: the command that waits has no time to send it in full.
-// A pool that has an idle connection gives that.
-func (c *connections) make(ctx context.Context, script *redislimit.Script) {
+// A pool that has an idle connection gives that. It ends with the attempt.
+func (c *connections) make(ctx, attempt context.Context, script *redislimit.Script) {
 	ctx, cancel := context.WithTimeout(ctx, c.made)
 	defer cancel()
+	stop := context.AfterFunc(attempt, cancel)
+	defer stop()
 	conn := c.client.Conn()
 	err := conn.ScriptLoad(ctx, script.Source()).Err()
 	_ = conn.Close() // it goes back to the pool, or has failed
@@ -130,17 +170,43 @@ func (c *connections) make(ctx context.Context, script *redislimit.Script) {
 		err = nil // a server that allows EVALSHA alone is as good
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.making--
-	c.latest = err
-	if err == nil {
+	switch {
+	case err == nil:
+		c.latest = nil
 		c.ready++
 		c.turns <- struct{}{}
+	case attempt.Err() == nil:
+		c.failLocked(err)
 	}
-	c.mu.Unlock()
-	if err != nil {
-		select {
-		case c.failed <- err:
-		default: // nobody waits
+}
+
+// failLocked ends the attempt of all who wait for a connection or make one; the next command begins another.
+func (c *connections) failLocked(err error) {
+	c.giveUp(err)
+	c.latest = err
+	c.attempt, c.giveUp = context.WithCancelCause(context.Background()) //nolint:forbidigo // it is of many commands
+}
+
+// hook tells connections that the client could not connect. It leaves commands alone.
+type hook struct{ connections *connections }
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := next(ctx, network, addr)
+		if err != nil && ctx.Err() == nil { // else somebody did not want to wait for it
+			c := h.connections
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.failLocked(err)
 		}
+		return conn, err
 	}
+}
+
+func (hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

@@ -24,15 +24,19 @@ import (
 // are followed. Run returns when its context is done, whatever the client's options.
 //
 // A connection is made apart from the decision that wants it, and kept, even if the decision does not wait so long.
-// With a single server or a Sentinel a script is only sent on a connection that is ready. With a cluster or a ring a
-// script that waits for a new connection may be sent after its decision has ended; what it takes then counts as taken.
+// With a single server or a Sentinel a script is only sent on a connection that is ready, and a connection that cannot
+// be made is a failure at once, while go-redis tries again (DialerRetries): New adds a hook to the client, which sees
+// that. With a cluster or a ring a script that waits for a new connection may be sent after its decision has ended; what
+// it takes then counts as taken.
+//
+// All stores of a client share its connections.
 //
 // The client's hooks see the scripts of a cluster and of a ring, and those of a single server and of a Sentinel if
 // its ContextTimeoutEnabled is set. The pool should have room for as many connections as limiters are asked at the
 // same time, and one more for each concurrency limiter that a caller waits for.
 func New(c redis.UniversalClient) redislimit.Store {
 	if single, ok := c.(*redis.Client); ok {
-		return &store{client: c, send: newConnections(single).send}
+		return &store{client: c, send: connectionsOf(single).send}
 	}
 	return &store{client: c, send: apart(c.Process)}
 }

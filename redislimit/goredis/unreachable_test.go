@@ -1,0 +1,112 @@
+package goredis_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+// refusing runs a test with a client whose connections are refused while that is set.
+func refusing(t *testing.T, test func(t *testing.T, refuse *atomic.Bool, m *miniredis.Miniredis, c *redis.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var refuse atomic.Bool
+		m := miniredis.NewMiniRedis()
+		t.Cleanup(m.Close)
+		c := redis.NewClient(&redis.Options{
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				if refuse.Load() {
+					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+				}
+				return m.Dial()
+			},
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		t.Cleanup(func() {
+			c.Close()
+			time.Sleep(time.Second) // go-redis still tries to connect
+		})
+		test(t, &refuse, m, c)
+	})
+}
+
+func limiter(t *testing.T, s redislimit.Shared) *redislimit.TokenBucket {
+	t.Helper()
+	s.Ahead = 1
+	l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100},
+		Shared:             s,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// A refused connection is a failure at once, although go-redis tries again for 400 ms.
+func TestARefusedConnection(t *testing.T) {
+	refusing(t, func(t *testing.T, refuse *atomic.Bool, _ *miniredis.Miniredis, c *redis.Client) {
+		refuse.Store(true)
+		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"})
+		for range 3 {
+			start := time.Now()
+			err := l.TryAcquire(1).Err()
+			require.Zero(t, time.Since(start))
+			require.ErrorIs(t, err, redislimit.ErrStore)
+			require.ErrorIs(t, err, syscall.ECONNREFUSED)
+			time.Sleep(time.Millisecond)
+		}
+		refuse.Store(false)
+		time.Sleep(100 * time.Millisecond) // the first trial
+		require.NoError(t, l.TryAcquire(1).Err())
+	})
+}
+
+// A policy that fails open lets requests pass at once, also if they would not wait as long as the Budget.
+func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
+	refusing(t, func(t *testing.T, refuse *atomic.Bool, _ *miniredis.Miniredis, c *redis.Client) {
+		refuse.Store(true)
+		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"})
+		limits, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{
+			Limiter: httplimit.Shared(l), MaxWait: 20 * time.Millisecond, FailOpen: true,
+		}})
+		require.NoError(t, err)
+		h := limits.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		for range 10 {
+			start := time.Now()
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			require.Equal(t, http.StatusOK, w.Code)
+			require.Zero(t, time.Since(start))
+		}
+	})
+}
+
+// The stores of a client share its connections: a limiter that has a store of its own finds them ready.
+func TestStoresOfOneClient(t *testing.T) {
+	refusing(t, func(t *testing.T, _ *atomic.Bool, m *miniredis.Miniredis, c *redis.Client) {
+		require.NoError(t, limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"}).TryAcquire(1).Err())
+		before := m.CommandCount()
+		const takes, commands = 10, 4 // EVALSHA, and the script's TIME, GET and SET
+		for range takes {
+			require.NoError(t, limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"}).TryAcquire(1).Err())
+		}
+		require.Equal(t, takes*commands, m.CommandCount()-before)
+	})
+}
