@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,12 +305,19 @@ func TestOptions(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
-		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1<<52 + 1, Window: 1500},
+		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1, Window: 1500},
 		Shared:             redislimit.Shared{Store: deaf{}, Key: "k", Down: redislimit.DownLocal},
 	})
-	require.EqualError(t, err, `redislimit: FixedWindowOptions.PermitLimit = 4503599627370497, want at most 2^52
-redislimit: FixedWindowOptions.Window = 1.5µs, want whole microseconds
+	require.EqualError(t, err, `redislimit: FixedWindowOptions.Window = 1.5µs, want whole microseconds
 redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for DownLocal`)
+	tooMany := int64(1<<52 + 1)
+	_, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: int(tooMany), Window: time.Second},
+		Shared:             redislimit.Shared{Store: deaf{}, Key: "k"},
+	})
+	if strconv.IntSize > 32 { // else it is no int
+		require.EqualError(t, err, "redislimit: FixedWindowOptions.PermitLimit = 4503599627370497, want at most 2^52")
+	}
 	for ttl, want := range map[time.Duration]string{
 		10*time.Millisecond + 1: "Shared.TTL = 10.000001ms, want whole microseconds",
 		math.MaxInt64:           "Shared.TTL = 2562047h47m16.854775807s, want at most 2^52 µs",

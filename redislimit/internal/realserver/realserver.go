@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package realserver starts redis-server and valkey-server programs for tests.
 package realserver
 
