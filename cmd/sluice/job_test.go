@@ -23,7 +23,7 @@ import (
 //	deaf                  ignores SIGTERM
 //	child=WORDS           starts a job of its own and goes on; words are separated by +
 //	touch=FILE            makes a file
-//	fill=N                prints N bytes in lines of 100
+//	fill=N                prints N bytes in lines of 100, at once
 //	fails=N:FILE          fails the first N times, counting in FILE
 func job() {
 	for _, word := range os.Args[1:] {
@@ -54,10 +54,7 @@ func job() {
 		case "touch":
 			check(os.WriteFile(rest, nil, 0o666))
 		case "fill":
-			line := strings.Repeat("x", 99) + "\n"
-			for range n / 100 {
-				fmt.Print(line)
-			}
+			fmt.Print(strings.Repeat(strings.Repeat("x", 99)+"\n", n/100))
 		case "fails":
 			count, file, _ := strings.Cut(rest, ":")
 			before, _ := os.ReadFile(file)

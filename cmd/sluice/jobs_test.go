@@ -126,3 +126,30 @@ func TestRunTellsOfTheTerminal(t *testing.T) {
 	assert.Equal(t, "line\n", out.String())
 	assert.Equal(t, "sluice run: reading lines from the terminal; Ctrl-D ends them\n", errs.String())
 }
+
+// TestRunLinesToSlowReader: a job's lines stay whole if its program has ended before its output could be written.
+func TestRunLinesToSlowReader(t *testing.T) {
+	printed := filepath.Join(t.TempDir(), "printed")
+	tag := strings.Repeat("t", 200) // so that what the first read returns is more than the output has room for
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "--tagstring", tag, "job", "fill=90000", "print={}", "touch="+printed, ":::", "a")
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(printed)
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	<-time.NewTimer(300 * time.Millisecond).C // as long as sluice would wait for a child that prints nothing, and more
+	status, out, errs := s.ends()
+	assert.Equal(t, 0, status, errs)
+	assert.Equal(t, strings.Repeat(tag+"\t"+strings.Repeat("x", 99)+"\n", 900)+tag+"\ta\n", out)
+}
+
+// TestRunLateLine: what a child prints after the job's program has ended is not lost, though it is no whole line.
+func TestRunLateLine(t *testing.T) {
+	named := fifo(t)
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `(read line <"$1"; job print="$line") & echo begun`, "sh", ":::", named)
+	assert.Equal(t, "begun", s.line(s.out))
+	<-time.NewTimer(300 * time.Millisecond).C // so that the job is over, as a rule
+	require.NoError(t, os.WriteFile(named, []byte("late\n"), 0o600))
+	status, out, errs := s.ends()
+	assert.Equal(t, 0, status, errs)
+	assert.Equal(t, "late\n", out)
+}

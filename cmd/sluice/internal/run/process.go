@@ -2,7 +2,6 @@ package run
 
 import (
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -16,8 +15,16 @@ import (
 // process is a job's program, in a process group of its own.
 type process struct {
 	p       *os.Process
-	pumps   atomic.Int32  // that run
+	pumps   [2]pump
+	open    atomic.Int32  // pumps that have not come to their end
 	drained chan struct{} // closed when nobody holds the other ends of the pipes any longer
+}
+
+// pump copies one of a program's outputs to its stream.
+type pump struct {
+	r             *os.File
+	s             *stream
+	read, written atomic.Int64 // bytes
 }
 
 // start starts a job's program, which reads nothing and prints to the job's streams. late counts the goroutines that
@@ -40,9 +47,15 @@ func start(path string, j *job, null *os.File, late *sync.WaitGroup) (_ *process
 	if err != nil {
 		return nil, err
 	}
-	p.pumps.Store(int32(len(from)))
-	for i, w := range []io.Writer{j.stdout, j.stderr} {
-		late.Go(func() { p.pump(w, from[i]) })
+	p.open.Store(int32(len(p.pumps)))
+	for i, s := range []*stream{j.stdout, j.stderr} {
+		p.pumps[i].r, p.pumps[i].s = from[i], s
+		late.Go(func() {
+			p.pumps[i].run()
+			if p.open.Add(-1) == 0 {
+				close(p.drained)
+			}
+		})
 	}
 	return p, nil
 }
@@ -64,36 +77,63 @@ func noRoom(err error) bool {
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// pump copies r to w until its end.
-func (p *process) pump(w io.Writer, r *os.File) {
+// run copies until nobody holds the other end of the pipe any longer.
+func (p *pump) run() {
 	b := buffers.Get().(*[32 << 10]byte) //nolint:forcetypeassert // it holds nothing else
 	defer buffers.Put(b)
 	for {
-		n, err := r.Read(b[:])
-		_, _ = w.Write(b[:n])
+		n, err := p.r.Read(b[:])
+		p.read.Add(int64(n))
+		_, _ = p.s.Write(b[:n])
+		p.written.Add(int64(n))
 		if err != nil {
 			break
 		}
 	}
-	_ = r.Close()
-	if p.pumps.Add(-1) == 0 {
-		close(p.drained)
-	}
+	_ = p.r.Close()
+	p.s.end()
 }
 
-// lateOutput is how long a job waits for its output after its program has ended, if a child holds it open.
-const lateOutput = 100 * time.Millisecond
+// lookAtOutput is how often a job whose program has ended looks whether a child still prints.
+const lookAtOutput = 50 * time.Millisecond
 
-// wait waits for the end of the program, and of its output.
+// pipeSize is what a pipe holds.
+const pipeSize = 64 << 10
+
+// wait waits for the end of the program, and until all that it has printed is written.
 func (p *process) wait() (*os.ProcessState, error) {
 	state, err := p.p.Wait()
-	late := time.NewTimer(lateOutput)
-	defer late.Stop()
-	select {
-	case <-p.drained:
-	case <-late.C:
-	}
+	p.waitForOutput()
 	return state, err
+}
+
+// waitForOutput returns when nobody holds the output open any longer. If a child of the program does, it returns when no
+// pump is held up by a slow reader, and each has read nothing between two looks, or more than the program can have left
+// in the pipe.
+func (p *process) waitForOutput() {
+	ticker := time.NewTicker(lookAtOutput)
+	defer ticker.Stop()
+	var atEnd, before [2]int64
+	for look := 0; ; look++ {
+		done := look > 0
+		for i := range p.pumps {
+			written := p.pumps[i].written.Load() // first, so that what is equal has been so
+			read := p.pumps[i].read.Load()
+			if look == 0 {
+				atEnd[i] = read
+			}
+			done = done && read == written && (look > 1 && read == before[i] || read-atEnd[i] >= pipeSize)
+			before[i] = read
+		}
+		if done {
+			return
+		}
+		select {
+		case <-p.drained:
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // end ends the program with all that it has started.

@@ -102,6 +102,16 @@ func (s *stream) endLine() {
 	}
 }
 
+// end is called when nobody writes any longer. The beginning of a line that a child has left passes.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == passing && s.kept.size > 0 {
+		s.begun = false
+		s.passLocked([]byte{'\n'})
+	}
+}
+
 // drop forgets what was kept, and what may still come.
 func (s *stream) drop() {
 	s.mu.Lock()
