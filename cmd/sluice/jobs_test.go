@@ -153,3 +153,38 @@ func TestRunLateLine(t *testing.T) {
 	assert.Equal(t, 0, status, errs)
 	assert.Equal(t, "late\n", out)
 }
+
+// TestRunEndsThoughNobodyReads: an output that stands still holds up no signal, and once the jobs are gone a further one
+// ends the program.
+func TestRunEndsThoughNobodyReads(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pid")
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "sh", "-c", `echo $$ >"$1.new"; mv "$1.new" "$1"; exec job fill=1000000`, "sh", ":::", name)
+	var pid int
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(name)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return pid > 0
+	}, time.Minute, time.Millisecond)
+	<-time.NewTimer(300 * time.Millisecond).C // so that the output is full, as a rule
+	require.Eventually(t, func() bool {
+		_ = s.Process.Signal(syscall.SIGINT)
+		return state(s.Process.Pid) == "Z"
+	}, time.Minute, 10*time.Millisecond)
+	assert.True(t, gone(t, pid))
+	status, _, _ := s.ends()
+	assert.Equal(t, 130, status)
+}
+
+// TestRunWithoutHangup: nohup has a program ignore SIGHUP, and run goes on to.
+func TestRunWithoutHangup(t *testing.T) {
+	dir, named := programs(t), fifo(t)
+	require.NoError(t, os.Symlink("/bin/sh", filepath.Join(dir, "sh")))
+	s := start(t, dir, "sh", "-c", `trap "" HUP; exec sluice "$@"`, "sh",
+		"run", "--line-buffer", "sh", "-c", `echo begun; read line <"$1"; echo "$line"`, "sh", ":::", named)
+	assert.Equal(t, "begun", s.line(s.out))
+	s.signal(syscall.SIGHUP)
+	require.NoError(t, os.WriteFile(named, []byte("went on\n"), 0o600))
+	status, out, errs := s.ends()
+	assert.Equal(t, 0, status, errs)
+	assert.Equal(t, "went on\n", out)
+}

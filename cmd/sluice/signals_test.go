@@ -302,3 +302,21 @@ func TestThrottleQuit(t *testing.T) {
 	assert.Equal(t, 131, status)
 	assert.Contains(t, errs, "interrupted after 1 lines")
 }
+
+// TestThrottleToNamedPipe: all of it comes, though the reader comes late.
+func TestThrottleToNamedPipe(t *testing.T) {
+	named := fifo(t)
+	s := start(t, programs(t), "sluice", "throttle", "-q", "-o", named)
+	_, err := io.WriteString(s.in, "hello")
+	require.NoError(t, err)
+	require.NoError(t, s.in.Close())
+	<-time.NewTimer(100 * time.Millisecond).C // so that the reader is late, as a rule
+	f, err := os.OpenFile(named, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	status, _, errs := s.ends()
+	assert.Equal(t, 0, status, errs)
+	b, err := io.ReadAll(f)
+	require.NoError(t, err)
+	assert.Equal(t, "hello", string(b))
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -76,6 +77,16 @@ func Report(w io.Writer, command string, err error) int {
 	}
 	_, _ = fmt.Fprintf(w, "%s: %v\n", name, err)
 	return Failure
+}
+
+// Notify is [signal.Notify] without the signals that the program was started to ignore: those of nohup, and Ctrl-C for what
+// a shell's script runs in the background.
+func Notify(c chan<- os.Signal, signals ...os.Signal) {
+	for _, s := range signals {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
 }
 
 // Duration is a flag: as [time.ParseDuration] has it, or a plain number of seconds.

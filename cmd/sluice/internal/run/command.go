@@ -57,13 +57,14 @@ at least one job. With --rate-per-key up to 1,000 jobs whose keys have to wait s
 aside; input that is sorted by key should be shuffled, or more lines of one key than
 that hold up the others.
 
-Ctrl-C starts no more jobs and waits for those that run; a second one ends them.
-Ctrl-Z stops them all. SIGUSR1 lets one more job run at once, SIGUSR2 one fewer. The
-exit status is the number of failed jobs, 101 for more than 100.`,
+Ctrl-C starts no more jobs and waits for those that run; a second one ends them, and
+when they are gone a third gives up output that nobody reads. Ctrl-Z stops them all.
+SIGUSR1 lets one more job run at once, SIGUSR2 one fewer. The exit status is the
+number of failed jobs, 101 for more than 100.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(c.Flags(), "rate", "rate-per-key", "key", "load", "halt", "joblog", "results",
-				"replace", "delimiter"); err != nil {
+				"replace", "delimiter", "colsep", "header"); err != nil {
 				return err
 			}
 			o, err := f.options(args)
@@ -138,6 +139,9 @@ func (o options) run(ctx context.Context) error {
 		return err
 	}
 	r.understand(names)
+	if o.inputs.perJob == 0 && len(r.template.expand(row{}, 1, 1)) == 0 {
+		return cli.Usage("--max-args 0 leaves nothing of the command %s", quote(o.command))
+	}
 	if o.dryRun {
 		return r.dryRun(rs, os.Stdout)
 	}

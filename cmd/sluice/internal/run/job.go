@@ -139,8 +139,8 @@ func (r *runner) execute(j *job) (status, signal int) {
 	late := make(chan struct{})
 	if r.o.timeout > 0 {
 		t := time.AfterFunc(r.o.timeout, func() {
-			r.say(fmt.Sprintf("job %d takes longer than %v, and is ended: %s", j.seq, r.o.timeout, quote(j.command)))
 			r.ends.Go(p.end)
+			r.tell(fmt.Sprintf("job %d takes longer than %v, and is ended: %s", j.seq, r.o.timeout, quote(j.command)))
 			close(late)
 		})
 		defer func() {

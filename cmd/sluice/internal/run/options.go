@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,6 +127,8 @@ func parseDelimiter(text string) (byte, error) {
 // check finds flags that do not go with each other.
 func (f *flags) check(in inputs) error {
 	switch {
+	case slices.Contains(f.files, ""):
+		return cli.Usage("--arg-file is empty")
 	case f.perJobEach < 0:
 		return cli.Usage("--max-replace-args %d, want at least 1", f.perJobEach)
 	case f.perJob < 0:

@@ -25,22 +25,25 @@ func (r results) path(in row) string {
 	}
 	path := append(make([]string, 0, 1+2*len(in.values)), r.dir)
 	for i, v := range in.values {
-		name := escape.Replace(v)
-		switch name {
-		case ".", "..":
-			name = `\` + name // they would lead elsewhere
-		}
-		name = name[:min(len(name), longestName)] // as parallel does
-		path = append(path, r.column(i%columns), name)
+		path = append(path, r.column(i%columns), folder(v))
 	}
 	return filepath.Join(path...)
 }
 
 func (r results) column(i int) string {
 	if i < len(r.names) {
-		return escape.Replace(r.names[i])
+		return folder(r.names[i])
 	}
 	return strconv.Itoa(i + 1)
+}
+
+// folder returns the name of a folder for any text, as parallel has it.
+func folder(text string) string {
+	name := escape.Replace(text)
+	if name == "." || name == ".." {
+		name = `\` + name // they would lead elsewhere
+	}
+	return name[:min(len(name), longestName)]
 }
 
 // keep writes what a job printed.

@@ -20,7 +20,7 @@ var errInterrupted = errors.New("interrupted")
 func (r *runner) watch(rs rows) error {
 	signals := make(chan os.Signal, 8)
 	// Also SIGPIPE: a write to a pipe that nobody reads fails then, and the jobs are ended in good order.
-	signal.Notify(signals, append([]os.Signal{
+	cli.Notify(signals, append([]os.Signal{
 		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2,
 	}, suspendSignals...)...)
 	defer signal.Stop(signals)
@@ -37,8 +37,12 @@ func (r *runner) watch(rs rows) error {
 			}
 			return r.verdict(failure)
 		case s := <-signals:
-			if !r.goesOn(s, status != 0) {
-				status = cmp.Or(status, cli.StatusOf(s))
+			if r.goesOn(s, status != 0) {
+				continue
+			}
+			status = cmp.Or(status, cli.StatusOf(s))
+			if r.running.areGone() {
+				return cli.Exit(status, nil) // all that is left is output that nobody reads
 			}
 		}
 	}
@@ -51,15 +55,15 @@ func (r *runner) goesOn(s os.Signal, again bool) bool {
 	case s == syscall.SIGPIPE || r.suspend(s):
 		return true
 	case s == cli.UserSignal1:
-		r.say(describeJobs(r.admission.more(1)))
+		r.tell(describeJobs(r.admission.more(1)))
 		return true
 	case s == cli.UserSignal2:
-		r.say(describeJobs(r.admission.more(-1)))
+		r.tell(describeJobs(r.admission.more(-1)))
 		return true
 	}
 	r.stop(errInterrupted)
 	if s == os.Interrupt && !again {
-		r.say(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
+		r.tell(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
 	} else {
 		r.endRunning()
 	}
@@ -83,11 +87,15 @@ func (r *runner) say(text string) {
 	_, _ = fmt.Fprintf(r.output.err, "sluice run: %s\n", text)
 }
 
+// tell is say without a wait for an output that nobody reads.
+func (r *runner) tell(text string) { r.ends.Go(func() { r.say(text) }) }
+
 // running are the processes that run.
 type running struct {
 	mu   sync.Mutex
 	all  map[*process]struct{}
 	over bool          // new ones are ended at once
+	none bool          // since over all were ended, and their groups are gone
 	gone chan struct{} // has room for one element: some have ended
 }
 
@@ -155,6 +163,16 @@ func (r *running) end() {
 	}
 	r.mu.Unlock()
 	w.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.none = true
+}
+
+// areGone reports whether end has ended all.
+func (r *running) areGone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.none
 }
 
 func (r *running) len() int {

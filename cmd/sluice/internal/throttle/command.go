@@ -169,15 +169,14 @@ func (o options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 4)
-	// Also SIGPIPE: then a write to a pipe that nobody reads fails, rather than end the program in the middle.
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2)
-	defer signal.Stop(signals)
-
-	j, err := o.open(ctx, p)
+	j, err := o.open(ctx, p) // before signals are caught: to open a pipe may take until it has a reader
 	if err != nil {
 		return err
 	}
+	signals := make(chan os.Signal, 4)
+	// Also SIGPIPE: then a write to a pipe that nobody reads fails, rather than end the program in the middle.
+	cli.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2)
+	defer signal.Stop(signals)
 	if o.schedule != nil {
 		go p.follow(ctx, o.schedule, time.Now)
 	}

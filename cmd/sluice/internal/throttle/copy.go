@@ -36,14 +36,14 @@ func (o options) open(ctx context.Context, p *pace) (*job, error) {
 		j.screen = io.Discard
 	}
 	if o.out != "-" {
-		if info, err := os.Stat(o.out); err == nil {
+		if info, err := os.Stat(o.out); err == nil && info.Mode().IsRegular() {
 			for _, name := range o.files {
-				if in, err := os.Stat(name); err == nil && name != "-" && info.Mode().IsRegular() && os.SameFile(in, info) {
-					return nil, fmt.Errorf("%s is read and written", name)
+				if in, err := stat(name); err == nil && os.SameFile(in, info) {
+					return nil, fmt.Errorf("%s is read and written", o.out)
 				}
 			}
 		}
-		f, err := os.Create(o.out)
+		f, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 		if err != nil {
 			return nil, err
 		}
@@ -59,10 +59,7 @@ func (o options) open(ctx context.Context, p *pace) (*job, error) {
 // sizeOf returns how large the files are together, 0 if that is not known of one.
 func sizeOf(names []string) (sum int64) {
 	for _, name := range names {
-		info, err := os.Stat(name)
-		if name == "-" {
-			info, err = os.Stdin.Stat()
-		}
+		info, err := stat(name)
 		switch {
 		case err != nil: // told when it is its turn
 		case !info.Mode().IsRegular():
@@ -74,6 +71,14 @@ func sizeOf(names []string) (sum int64) {
 		}
 	}
 	return sum
+}
+
+// stat is [os.Stat], - being standard input.
+func stat(name string) (os.FileInfo, error) {
+	if name == "-" {
+		return os.Stdin.Stat()
+	}
+	return os.Stat(name)
 }
 
 // at returns how far into a file its next read begins.
