@@ -138,7 +138,7 @@ func (o *options) run(ctx context.Context) error {
 	}
 	defer func() { _ = store.Close() }()
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	cli.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
