@@ -1,0 +1,281 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+func TestLeaseIsHeldUntilTheHandlerEnds(t *testing.T) {
+	ways := map[string]func(){
+		"return": func() {},
+		"panic":  func() { panic("odd") },
+		"Goexit": func() { runtime.Goexit() },
+	}
+	for name, end := range ways {
+		for _, place := range []string{"recovery outside", "recovery inside"} {
+			bubble(t, name+", "+place, func(t *testing.T) {
+				conc := concurrency(t, 1, 0)
+				l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))
+				recovers := grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (_ any, err error) {
+					returned := false
+					defer func() {
+						if recover() != nil || !returned {
+							err = status.Error(codes.Internal, "recovered")
+						}
+					}()
+					resp, err := h(ctx, req)
+					returned = true
+					return resp, err
+				})
+				options := append([]grpc.ServerOption{recovers}, l.ServerOptions()...)
+				if place == "recovery inside" {
+					options = append(l.ServerOptions(), recovers)
+				}
+				held := -1
+				c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+					held = 1 - conc.Available()
+					end()
+					return &pb.SimpleResponse{}, nil
+				}}, options)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
+				require.Equal(t, name == "return", err == nil)
+				require.Equal(t, 1, held)
+				require.Equal(t, 1, conc.Available())
+			})
+		}
+	}
+}
+
+func TestPoliciesAreAllOrNothing(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		first, second := bucket(t, 1, 5), concurrency(t, 2, 0)
+		l := limits(t, grpclimit.Options{Policies: []grpclimit.Policy{
+			{Name: "first", Limiter: grpclimit.Shared(first), Methods: []string{"/grpc.testing.TestService/*"}},
+			{Name: "other", Limiter: grpclimit.Shared(concurrency(t, 1, 0)), Methods: []string{"/grpc.testing.TestService/EmptyCall"}, Permits: func(*grpclimit.Call) int { panic("not asked") }},
+			{Name: "second", Limiter: grpclimit.Shared(second), Permits: func(c *grpclimit.Call) int { return int(c.Message.(*pb.SimpleRequest).GetResponseSize()) }, Code: codes.Aborted},
+		}})
+		c := serve(t, new(service), l.ServerOptions())
+		for range 3 { // the permits of first come back
+			held := second.TryAcquire(1)
+			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 2})
+			code(t, codes.Aborted, err)
+			_, subject, _ := details(err)
+			require.Equal(t, "second", subject)
+			require.Equal(t, 5, first.Available())
+			held.Release()
+		}
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 2})
+		require.NoError(t, err)
+		require.Equal(t, 4, first.Available())
+		require.Equal(t, 2, second.Available())
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) // 0 permits: not limited by second
+		require.NoError(t, err)
+	})
+}
+
+func TestWaiting(t *testing.T) {
+	// blocked returns a server whose only permit is held, and what gives it back.
+	blocked := func(t *testing.T, wait time.Duration) (pb.TestServiceClient, *core.ConcurrencyLimiter, core.Lease) {
+		conc := concurrency(t, 1, 10)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: wait}))
+		return serve(t, new(service), l.ServerOptions()), conc, conc.TryAcquire(1)
+	}
+	bubble(t, "nobody waits", func(t *testing.T) {
+		c, _, held := blocked(t, 0)
+		defer held.Release()
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.Unavailable, err)
+	})
+	bubble(t, "until MaxWait", func(t *testing.T) {
+		c, conc, held := blocked(t, time.Second)
+		defer held.Release()
+		begun := time.Now()
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.Unavailable, err)
+		require.Equal(t, time.Second, time.Since(begun))
+		require.Zero(t, conc.Statistics().Queued)
+	})
+	bubble(t, "granted", func(t *testing.T) {
+		c, conc, held := blocked(t, -1)
+		time.AfterFunc(time.Minute, held.Release)
+		begun := time.Now()
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, time.Since(begun))
+		synctest.Wait()
+		require.Equal(t, 1, conc.Available())
+	})
+	bubble(t, "a client that leaves", func(t *testing.T) {
+		c, conc, held := blocked(t, -1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
+		code(t, codes.DeadlineExceeded, err)
+		synctest.Wait()
+		require.Zero(t, conc.Statistics().Queued)
+		held.Release()
+		require.Equal(t, 1, conc.Available())
+	})
+}
+
+func TestRefundAndSettle(t *testing.T) {
+	bubble(t, "only failures count", func(t *testing.T) {
+		b := bucket(t, 1, 2)
+		l := limits(t, one(grpclimit.Policy{
+			Limiter: grpclimit.Shared(b), Refund: func(_ *grpclimit.Call, err error) bool { return err == nil },
+		}))
+		var answer error
+		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			return &pb.SimpleResponse{}, answer
+		}}, l.ServerOptions())
+		for range 5 {
+			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			require.NoError(t, err)
+		}
+		answer = status.Error(codes.Unauthenticated, "no")
+		for range 2 {
+			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			code(t, codes.Unauthenticated, err)
+		}
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+	})
+	bubble(t, "a client that leaves counts", func(t *testing.T) {
+		b := bucket(t, 1, 2)
+		l := limits(t, one(grpclimit.Policy{
+			Limiter: grpclimit.Shared(b), Refund: func(*grpclimit.Call, error) bool { return true },
+		}))
+		c := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, l.ServerOptions())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
+		code(t, codes.DeadlineExceeded, err)
+		synctest.Wait()
+		require.Equal(t, 1, b.Available())
+	})
+	bubble(t, "the cost is known in the end", func(t *testing.T) {
+		b := bucket(t, 1, 10)
+		l := limits(t, one(grpclimit.Policy{
+			Limiter: grpclimit.Shared(b), Permits: func(*grpclimit.Call) int { return 5 },
+			Settle: func(c *grpclimit.Call, _ error) int { return int(c.Message.(*pb.SimpleRequest).GetResponseSize()) },
+		}))
+		c := serve(t, new(service), l.ServerOptions())
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 1})
+		require.NoError(t, err)
+		require.Equal(t, 9, b.Available())
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 12})
+		require.NoError(t, err)
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 1})
+		retry, _, _ := details(err)
+		require.Equal(t, 8*time.Second, retry) // 3 are owed, and 5 asked for
+	})
+}
+
+func TestFailure(t *testing.T) {
+	broken := errors.New("secret")
+	for _, open := range []bool{true, false} {
+		bubble(t, "", func(t *testing.T) {
+			l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(refuser{broken}), FailOpen: open}))
+			c := serve(t, new(service), l.ServerOptions())
+			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			if open {
+				require.NoError(t, err)
+				return
+			}
+			code(t, codes.Unavailable, err)
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+// refuser is a limiter that fails.
+type refuser struct{ err error }
+
+func (r refuser) TryAcquire(int) core.Lease { return core.Refuse(r.err) }
+func (r refuser) Acquire(context.Context, int) (core.Lease, error) {
+	return core.Refuse(r.err), r.err
+}
+func (r refuser) Available() int { return 0 }
+
+func TestShadow(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		o := one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Shadow: true, MaxWait: -1})
+		var seen results
+		o.Observer = &seen
+		l := limits(t, o)
+		c := serve(t, new(service), l.ServerOptions())
+		for range 3 {
+			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			require.NoError(t, err)
+		}
+		require.Equal(t, []httplimit.Result{httplimit.Acquired, httplimit.Shadowed, httplimit.Shadowed}, seen.all)
+		require.Zero(t, seen.active)
+	})
+}
+
+// results is an Observer.
+type results struct {
+	all            []httplimit.Result
+	active, queued int
+}
+
+func (r *results) Queued(_ context.Context, _ string, delta int) { r.queued += delta }
+func (r *results) Decided(_ context.Context, _ string, result httplimit.Result, _ time.Duration) {
+	r.all = append(r.all, result)
+}
+func (r *results) Active(_ context.Context, _ string, delta int)   { r.active += delta }
+func (r *results) Released(context.Context, string, time.Duration) {}
+
+func TestOnRejected(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		o := one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Permits: func(*grpclimit.Call) int { return 1 }})
+		var answer error
+		var seen *grpclimit.Rejection
+		o.OnRejected = func(_ context.Context, no *grpclimit.Rejection) error { seen = no; return answer }
+		c := serve(t, new(service), limits(t, o).ServerOptions())
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+		require.Equal(t, "/grpc.testing.TestService/UnaryCall", seen.Call.FullMethod)
+		require.Equal(t, time.Second, seen.RetryAfter)
+		require.ErrorIs(t, seen.Err, core.ErrRejected)
+		answer = status.Error(codes.PermissionDenied, "own")
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.PermissionDenied, err)
+	})
+}
+
+func TestUpdate(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))}))
+		c := serve(t, new(service), l.ServerOptions())
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Error(t, l.Update(one(grpclimit.Policy{})))
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+		require.NoError(t, l.Update(grpclimit.Options{}))
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,245 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
+)
+
+func client(t *testing.T, o grpclimit.ClientOptions) *grpclimit.Client {
+	t.Helper()
+	c, err := grpclimit.NewClient(o)
+	require.NoError(t, err)
+	return c
+}
+
+func TestClientWaitsForItsLimiter(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		b := bucket(t, 1, 1)
+		cl := client(t, grpclimit.ClientOptions{
+			Limiter: grpclimit.Shared(b),
+			Permits: func(c *grpclimit.Call) int {
+				if c.FullMethod == "/grpc.testing.TestService/EmptyCall" {
+					return 0
+				}
+				return 1
+			},
+		})
+		c := serve(t, new(service), nil, cl.DialOptions()...)
+		begun := time.Now()
+		for range 3 {
+			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			require.NoError(t, err)
+		}
+		require.Equal(t, 2*time.Second, time.Since(begun))
+		_, err := c.EmptyCall(t.Context(), &pb.Empty{})
+		code(t, codes.Unimplemented, err)
+		require.Equal(t, 2*time.Second, time.Since(begun))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = c.UnaryCall(ctx, &pb.SimpleRequest{})
+		require.ErrorIs(t, err, core.ErrRejected) // the wait would outlast the deadline
+		code(t, codes.ResourceExhausted, err)
+		retry, _, _ := details(err)
+		require.Equal(t, time.Second, retry)
+	})
+	bubble(t, "a context that ends", func(t *testing.T) {
+		conc := concurrency(t, 1, 1)
+		held := conc.TryAcquire(1)
+		defer held.Release()
+		c := serve(t, new(service), nil, client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(conc)}).DialOptions()...)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
+		code(t, codes.Canceled, err)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+func TestClientHoldsItsLeaseUntilTheStreamEnds(t *testing.T) {
+	ends := map[string]func(*testing.T, pb.TestService_FullDuplexCallClient, context.CancelFunc){
+		"end": func(t *testing.T, s pb.TestService_FullDuplexCallClient, _ context.CancelFunc) {
+			require.NoError(t, s.CloseSend())
+			_, err := s.Recv()
+			require.ErrorIs(t, err, io.EOF)
+		},
+		"cancel": func(_ *testing.T, _ pb.TestService_FullDuplexCallClient, cancel context.CancelFunc) { cancel() },
+	}
+	for name, end := range ends {
+		bubble(t, name, func(t *testing.T) {
+			conc := concurrency(t, 1, 1)
+			cl := client(t, grpclimit.ClientOptions{
+				Limiter: grpclimit.Shared(conc), Obey: true,
+				Settle: func(c *grpclimit.Call, _ error) int { require.True(t, c.Stream); return -1 },
+			})
+			c := serve(t, &service{duplex: drain}, nil, cl.DialOptions()...)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s, err := c.FullDuplexCall(ctx)
+			require.NoError(t, err)
+			synctest.Wait()
+			require.Zero(t, conc.Available())
+			end(t, s, cancel)
+			synctest.Wait()
+			require.Equal(t, 1, conc.Available())
+		})
+	}
+}
+
+func TestObey(t *testing.T) {
+	// told returns a client of a server whose limit is one call a second.
+	told := func(t *testing.T, o grpclimit.ClientOptions) (pb.TestServiceClient, *int) {
+		calls := 0
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))}))
+		count := grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+			calls++
+			return h(ctx, req)
+		})
+		return serve(t, &service{duplex: drain}, append([]grpc.ServerOption{count}, l.ServerOptions()...), client(t, o).DialOptions()...), &calls
+	}
+	bubble(t, "waits", func(t *testing.T) {
+		c, calls := told(t, grpclimit.ClientOptions{Obey: true})
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+		begun := time.Now()
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(begun))
+		require.Equal(t, 3, *calls)
+	})
+	bubble(t, "fails at once", func(t *testing.T) {
+		c, calls := told(t, grpclimit.ClientOptions{Obey: true, MaxObey: 500 * time.Millisecond})
+		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		time.Sleep(100 * time.Millisecond)
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+		require.ErrorIs(t, err, core.ErrRejected)
+		retry, _, _ := details(err)
+		require.Equal(t, 900*time.Millisecond, retry)
+		require.Equal(t, 2, *calls)
+		time.Sleep(400 * time.Millisecond)
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+	})
+	bubble(t, "a deadline that is too soon", func(t *testing.T) {
+		c, calls := told(t, grpclimit.ClientOptions{Obey: true})
+		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		ctx, cancel := context.WithTimeout(t.Context(), 999*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Zero(t, time.Since(begun))
+		require.Equal(t, 2, *calls)
+	})
+	bubble(t, "another method, and a stream", func(t *testing.T) {
+		c, _ := told(t, grpclimit.ClientOptions{Obey: true})
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		_, err = s.Recv()
+		code(t, codes.ResourceExhausted, err)
+		begun := time.Now()
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err) // was not held back
+		require.Zero(t, time.Since(begun))
+		s, err = c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(begun))
+		require.NoError(t, s.CloseSend())
+		_, err = s.Recv()
+		require.ErrorIs(t, err, io.EOF)
+	})
+	bubble(t, "pushback alone", func(t *testing.T) {
+		tell := true
+		c := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			if !tell {
+				return &pb.SimpleResponse{}, nil
+			}
+			_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", strconv.Itoa(2000)))
+			return nil, status.Error(codes.Unavailable, "busy")
+		}}, nil, client(t, grpclimit.ClientOptions{Obey: true}).DialOptions()...)
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.Unavailable, err)
+		tell = false
+		begun := time.Now()
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Second, time.Since(begun))
+	})
+}
+
+// The retries of gRPC itself obey the trailer.
+func TestRetriesOfTheServiceConfig(t *testing.T) {
+	const config = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.001s",
+		"maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
+	bubble(t, "waits", func(t *testing.T) {
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))}))
+		c := serve(t, new(service), l.ServerOptions(), grpc.WithDefaultServiceConfig(config))
+		begun := time.Now()
+		for range 3 {
+			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			require.NoError(t, err)
+		}
+		require.Equal(t, 2*time.Second, time.Since(begun))
+	})
+	bubble(t, "gives up where waiting cannot help", func(t *testing.T) {
+		b, asked := bucket(t, 1, 1), 0
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b), Permits: func(*grpclimit.Call) int { asked++; return 2 }}))
+		c := serve(t, new(service), l.ServerOptions(), grpc.WithDefaultServiceConfig(config))
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+		require.Equal(t, 1, asked)
+	})
+}
+
+func TestClientSettles(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		b := bucket(t, 1, 5)
+		var saw []error
+		cl := client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(b), Settle: func(_ *grpclimit.Call, err error) int {
+			saw = append(saw, err)
+			return 3
+		}})
+		answer := error(nil)
+		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			return &pb.SimpleResponse{}, answer
+		}}, nil, cl.DialOptions()...)
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, 2, b.Available())
+		answer = errors.New("odd")
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.Unknown, err)
+		require.Len(t, saw, 2)
+		require.NoError(t, saw[0])
+		code(t, codes.Unknown, saw[1])
+		require.Zero(t, b.Available())
+	})
+}
+
+func TestClientOptions(t *testing.T) {
+	_, err := grpclimit.NewClient(grpclimit.ClientOptions{MaxObey: -1})
+	require.ErrorContains(t, err, "grpclimit: ClientOptions.MaxObey = -1ns, want at least 0")
+}

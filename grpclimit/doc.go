@@ -1,0 +1,29 @@
+// Package grpclimit puts gRPC servers and clients under limits.
+//
+//	bucket, err := core.NewTokenBucket(core.PerSecond(100, 20))
+//	...
+//	limits, err := grpclimit.New(grpclimit.Options{
+//		Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}},
+//		Skip:     grpclimit.HealthAndReflection,
+//	})
+//	...
+//	server := grpc.NewServer(limits.ServerOptions()...)
+//
+// A call that the limiter rejects is answered with the code ResourceExhausted, the reason, RetryInfo
+// and the trailer grpc-retry-pushback-ms, which the retries of gRPC clients obey. With a
+// [core.ConcurrencyLimiter] the lease is held until the handler has returned, or the stream has
+// ended, also by a panic.
+//
+// A [partition.Keyed] has a limiter for each client: its Key is [ByPeer], [ByMetadata],
+// [ByIdentity], [ByMethod] or a function of your own.
+//
+// # Streams
+//
+// Policy.Receive, Send, ReceiveBytes and SendBytes throttle the messages of streams. A stream that
+// must wait is not read, and then HTTP/2's flow control stops its sender: memory stays bounded.
+//
+// # Clients
+//
+// [NewClient] has interceptors that wait for a permit before each call, and with Obey hold calls
+// back for as long as a server's rejection said.
+package grpclimit

@@ -1,0 +1,116 @@
+package grpclimit_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
+)
+
+// service is a test service whose calls do what its fields say.
+type service struct {
+	pb.UnimplementedTestServiceServer
+
+	unary  func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error)
+	duplex func(pb.TestService_FullDuplexCallServer) error
+}
+
+func (s *service) UnaryCall(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	if s.unary == nil {
+		return &pb.SimpleResponse{}, nil
+	}
+	return s.unary(ctx, r)
+}
+
+func (s *service) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) error {
+	return s.duplex(stream)
+}
+
+// serve starts a server in memory, and returns a client of it. Both end with the test.
+func serve(t *testing.T, s *service, server []grpc.ServerOption, client ...grpc.DialOption) pb.TestServiceClient {
+	t.Helper()
+	l := bufconn.Listen(1 << 16)
+	srv := grpc.NewServer(server...)
+	pb.RegisterTestServiceServer(srv, s)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	client = append(client, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	cc, err := grpc.NewClient("passthrough:///memory", client...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = cc.Close()
+		srv.Stop()
+		<-done
+	})
+	return pb.NewTestServiceClient(cc)
+}
+
+// bubble runs a test in a synctest bubble.
+func bubble(t *testing.T, name string, f func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+func limits(t *testing.T, o grpclimit.Options) *grpclimit.Limits {
+	t.Helper()
+	l, err := grpclimit.New(o)
+	require.NoError(t, err)
+	return l
+}
+
+func bucket(t *testing.T, perSecond, burst int) *core.TokenBucket {
+	t.Helper()
+	l, err := core.NewTokenBucket(core.PerSecond(perSecond, burst))
+	require.NoError(t, err)
+	return l
+}
+
+func concurrency(t *testing.T, permits, queue int) *core.ConcurrencyLimiter {
+	t.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
+	require.NoError(t, err)
+	return l
+}
+
+func one(p grpclimit.Policy) grpclimit.Options {
+	if p.Name == "" {
+		p.Name = "calls"
+	}
+	return grpclimit.Options{Policies: []grpclimit.Policy{p}}
+}
+
+// code asserts err's code.
+func code(t *testing.T, want codes.Code, err error) {
+	t.Helper()
+	require.Equal(t, want, status.Code(err), "%v", err)
+}
+
+// details returns what a status tells of a rejection.
+func details(err error) (retry time.Duration, subject, description string) {
+	for _, d := range status.Convert(err).Details() {
+		switch d := d.(type) {
+		case *errdetails.RetryInfo:
+			retry = d.GetRetryDelay().AsDuration()
+		case *errdetails.QuotaFailure:
+			subject, description = d.GetViolations()[0].GetSubject(), d.GetViolations()[0].GetDescription()
+		}
+	}
+	return retry, subject, description
+}

@@ -1,0 +1,65 @@
+package grpclimit
+
+import (
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/policy"
+)
+
+// Limits put a server's calls under policies. Use [New] to create one; its methods are safe for
+// concurrent use.
+//
+// Most servers give [Limits.ServerOptions] to grpc.NewServer.
+type Limits struct {
+	terms atomic.Pointer[terms] // the options in force
+	log   policy.Log
+}
+
+// terms are options in use. A call has one snapshot of them from its beginning to its end.
+type terms struct {
+	Options
+
+	asker  policy.Asker[*Call, error, httplimit.Result]
+	limits []*limit
+}
+
+// New returns Limits with these options, or an error that reports all invalid options.
+func New(o Options) (*Limits, error) {
+	l := new(Limits)
+	if err := l.Update(o); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Update replaces all options at once. Calls that are under way keep what they have. If Update
+// returns an error, nothing has changed.
+func (l *Limits) Update(o Options) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	t := &terms{Options: o, asker: policy.Asker[*Call, error, httplimit.Result]{
+		Results: policy.Results[httplimit.Result]{
+			Acquired: httplimit.Acquired, Canceled: httplimit.RequestCanceled,
+			Failed: httplimit.Failed, Shadowed: httplimit.Shadowed,
+		},
+		Logger: o.Logger, Log: &l.log, Package: "grpclimit",
+	}}
+	if o.Observer != nil {
+		t.asker.Observer = o.Observer
+	}
+	for _, p := range o.Policies {
+		t.limits = append(t.limits, newLimit(p))
+	}
+	l.terms.Store(t)
+	return nil
+}
+
+// ServerOptions returns the options of grpc.NewServer that put all its calls under the policies:
+// [Limits.Unary] and [Limits.Stream], chained behind the interceptors of the options before them.
+func (l *Limits) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(l.Unary()), grpc.ChainStreamInterceptor(l.Stream())}
+}

@@ -1,0 +1,185 @@
+package grpclimit
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/limiter"
+	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// messages pays for the messages of a call. Each direction is for one goroutine at a time, as a
+// stream's RecvMsg and SendMsg are.
+type messages struct {
+	visit      *visit
+	ctx        context.Context // the call's
+	setTrailer func(metadata.MD)
+	source     linked.Source // never ends: the context does
+	in, out    []payment
+}
+
+// payment is what one policy takes for the messages of one direction.
+type payment struct {
+	limit *limit
+	each  core.Limiter // one permit a message; nil: unlimited
+	lease core.Lease   // for the latest message
+	bytes meter.Meter
+}
+
+// messages returns what pays for the messages of the call; nil if nobody limits them.
+func (v *visit) messages(ctx context.Context, setTrailer func(metadata.MD)) *messages {
+	m := &messages{visit: v, ctx: ctx, setTrailer: setTrailer}
+	for _, l := range v.terms.limits {
+		if l.throttles() && !l.Shadow && v.has(l) {
+			m.in = append(m.in, v.call.payments(l, l.Receive, l.ReceiveBytes)...)
+			m.out = append(m.out, v.call.payments(l, l.Send, l.SendBytes)...)
+		}
+	}
+	if m.in == nil && m.out == nil {
+		return nil
+	}
+	return m
+}
+
+// payments returns what the limit takes in one direction: at most one payment.
+func (c *Call) payments(l *limit, each, bytes Limiter) []payment {
+	p := payment{limit: l}
+	if each != nil && c.Stream {
+		p.each = partition.For(each, c)
+	}
+	if bytes != nil {
+		p.bytes.Init(partition.For(bytes, c))
+	}
+	if p.each == nil && p.bytes.Limiter() == nil {
+		return nil
+	}
+	return []payment{p}
+}
+
+// received pays for a message that has come.
+func (m *messages) received(msg any) error {
+	if m == nil {
+		return nil
+	}
+	return m.pay(m.in, msg)
+}
+
+// sending pays for a message that is to be sent.
+func (m *messages) sending(msg any) error {
+	if m == nil {
+		return nil
+	}
+	return m.pay(m.out, msg)
+}
+
+func (m *messages) pay(payments []payment, msg any) error {
+	for i := range payments {
+		p := &payments[i]
+		if lease, err := m.take(p, msg); err != nil && !m.forgiven(p, err) {
+			return m.explain(p, lease, err)
+		}
+	}
+	return nil
+}
+
+// take takes the permits for a message, and returns the lease of a rejection.
+func (m *messages) take(p *payment, msg any) (core.Lease, error) {
+	if p.each != nil {
+		lease, err := p.each.Acquire(m.ctx, 1)
+		if lease, err = limiter.Checked(p.each, lease, err); err != nil {
+			return lease, err
+		}
+		p.lease = lease
+	}
+	if p.bytes.Limiter() == nil {
+		return core.Lease{}, nil
+	}
+	for rest := size(msg); rest > 0; {
+		n, err := p.bytes.Take(m.ctx, &m.source, rest)
+		if err != nil {
+			return core.Lease{}, err
+		}
+		p.bytes.Settle(n)
+		rest -= n
+	}
+	return core.Lease{}, nil
+}
+
+// forgiven reports whether a message may pass although its limiter has failed with err.
+func (m *messages) forgiven(p *payment, err error) bool {
+	return p.limit.FailOpen && m.ctx.Err() == nil && !policy.Rejected(err)
+}
+
+// explain returns the error for the client of a call whose message was rejected.
+func (m *messages) explain(p *payment, lease core.Lease, err error) error {
+	if ended := m.ctx.Err(); ended != nil {
+		return status.FromContextError(ended).Err()
+	}
+	no := &Rejection{
+		Policy: p.limit.Name, Code: p.limit.Code, Lease: lease, Err: err, Call: m.visit.call,
+		result: p.limit.asked.Rejected,
+	}
+	switch {
+	case !policy.Rejected(err):
+		no.result, no.Code = httplimit.Failed, codes.Unavailable
+	case no.Code == codes.OK:
+		no.Code = codes.ResourceExhausted
+	}
+	no.RetryAfter = policy.RetryAfter(lease, err)
+	return m.visit.answer(m.ctx, no, m.setTrailer)
+}
+
+// handled releases what the latest message that came holds: the handler receives the next.
+func (m *messages) handled() {
+	if m != nil {
+		release(m.in)
+	}
+}
+
+// sent releases what the latest message that was sent holds.
+func (m *messages) sent() {
+	if m != nil {
+		release(m.out)
+	}
+}
+
+// end releases what the messages hold.
+func (m *messages) end() {
+	defer m.handled()
+	m.sent()
+}
+
+// release releases the leases, last first, all of them even if one panics.
+func release(payments []payment) {
+	if n := len(payments); n > 0 {
+		defer release(payments[:n-1])
+		lease := payments[n-1].lease
+		payments[n-1].lease = core.Lease{}
+		lease.Release()
+	}
+}
+
+// size returns the encoded size of a message, in bytes.
+func size(msg any) int {
+	switch m := msg.(type) {
+	case proto.Message:
+		return proto.Size(m)
+	case protoadapt.MessageV1:
+		return proto.Size(protoadapt.MessageV2Of(m))
+	case interface{ Size() int }:
+		return m.Size()
+	case []byte:
+		return len(m)
+	}
+	return 0
+}

@@ -1,0 +1,119 @@
+package grpclimit
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/policy"
+)
+
+// Rejection is the reason why a call may not proceed.
+type Rejection struct {
+	// Policy is the name of the policy that did not let the call pass.
+	Policy string
+
+	// Code is that of the status: the policy's, or Unavailable if its limiter failed.
+	Code codes.Code
+
+	// Lease is the limiter's answer: not acquired, with the metadata of the rejection.
+	Lease core.Lease
+
+	// Err is the reason: a *[core.RejectedError], [core.ErrPermitsExceedLimit], a context's error
+	// if the time to wait was over, or the limiter's failure. The text of a failure is not shown to
+	// clients.
+	Err error
+
+	// RetryAfter is the time until the same call could be served. 0: unknown, or never.
+	RetryAfter time.Duration
+
+	// Call is the call.
+	Call *Call
+
+	result httplimit.Result
+}
+
+// newRejection returns the rejection of c with that result, which is no grant.
+func newRejection(c *Call, a *ask, code codes.Code, result httplimit.Result, err error) *Rejection {
+	no := &Rejection{Policy: a.Policy.Name, Code: code, Lease: a.Lease, Err: err, Call: c, result: result}
+	if result == httplimit.Failed {
+		no.Code = codes.Unavailable
+		return no
+	}
+	no.RetryAfter = policy.RetryAfter(a.Lease, err)
+	if no.Code == codes.OK {
+		no.Code = codeOf(a.Lease, no.RetryAfter)
+	}
+	return no
+}
+
+// codeOf returns the code of a rejection whose policy names none: only a rate limiter tells a
+// window, or a time to wait.
+func codeOf(lease core.Lease, retryAfter time.Duration) codes.Code {
+	if _, rate := core.Window.From(lease); rate || retryAfter > 0 {
+		return codes.ResourceExhausted
+	}
+	return codes.Unavailable
+}
+
+// Status returns the standard answer: the code, the lease's reason phrase, RetryInfo if RetryAfter
+// is known, and QuotaFailure with the policy as its subject. It is what the client gets unless
+// Options.OnRejected returns another error.
+func (no *Rejection) Status() *status.Status {
+	if no.result == httplimit.Failed {
+		return status.New(no.Code, "the limiter failed")
+	}
+	phrase, _ := core.ReasonPhrase.From(no.Lease)
+	if phrase == "" {
+		phrase = core.ReasonExhausted
+	}
+	details := []protoadapt.MessageV1{&errdetails.QuotaFailure{
+		Violations: []*errdetails.QuotaFailure_Violation{{Subject: no.Policy, Description: phrase}},
+	}}
+	if no.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(no.RetryAfter)})
+	}
+	plain := status.New(no.Code, phrase)
+	if s, err := plain.WithDetails(details...); err == nil {
+		return s
+	}
+	return plain
+}
+
+// pushback is the trailer that tells a client when to try again, in milliseconds; below 0: not at
+// all. See the gRFC A6, client retries.
+const pushback = "grpc-retry-pushback-ms"
+
+// trailer returns the trailer of the standard answer.
+func (no *Rejection) trailer() metadata.MD {
+	switch {
+	case errors.Is(no.Err, core.ErrPermitsExceedLimit):
+		return metadata.Pairs(pushback, "-1")
+	case no.RetryAfter > 0:
+		// A client reads it as an int, which may have 32 bits.
+		ms := min((no.RetryAfter-1)/time.Millisecond+1, math.MaxInt32)
+		return metadata.Pairs(pushback, strconv.FormatInt(int64(ms), 10))
+	}
+	return nil
+}
+
+// statusError is the error of a call that was rejected here: a status, and what rejected it.
+type statusError struct {
+	*status.Status
+
+	cause error
+}
+
+func (e *statusError) Error() string              { return e.Status.Err().Error() }
+func (e *statusError) GRPCStatus() *status.Status { return e.Status }
+func (e *statusError) Unwrap() error              { return e.cause }

@@ -1,0 +1,85 @@
+package grpclimit
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+// Unary returns an interceptor for a server's unary calls.
+func (l *Limits) Unary() grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+		v := l.visit(ctx, info.FullMethod)
+		v.call.Message = req
+		if v.skipped() {
+			return handler(ctx, req)
+		}
+		defer func() { v.end(ctx, err) }()
+		setTrailer := func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) } // fails outside of a server only
+		if no := v.ask(ctx, true); no != nil {
+			return nil, v.reject(ctx, no, setTrailer)
+		}
+		m := v.messages(ctx, setTrailer)
+		defer m.end()
+		if err := m.received(req); err != nil {
+			return nil, err
+		}
+		v.stage = serving
+		resp, err = handler(ctx, req)
+		v.stage = served
+		if err == nil {
+			err = m.sending(resp)
+		}
+		return resp, err
+	}
+}
+
+// Stream returns an interceptor for a server's streams.
+func (l *Limits) Stream() grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+		ctx := ss.Context()
+		v := l.visit(ctx, info.FullMethod)
+		v.call.Stream = true
+		if v.skipped() {
+			return handler(srv, ss)
+		}
+		defer func() { v.end(ctx, err) }()
+		if no := v.ask(ctx, true); no != nil {
+			return v.reject(ctx, no, ss.SetTrailer)
+		}
+		if m := v.messages(ctx, ss.SetTrailer); m != nil {
+			defer m.end()
+			ss = &stream{ss, m}
+		}
+		v.stage = serving
+		err = handler(srv, ss)
+		v.stage = served
+		return err
+	}
+}
+
+// stream is a server's stream whose messages are limited.
+type stream struct {
+	grpc.ServerStream
+
+	messages *messages
+}
+
+// RecvMsg receives a message, and pays for it before the handler gets it.
+func (s *stream) RecvMsg(msg any) error {
+	s.messages.handled()
+	if err := s.ServerStream.RecvMsg(msg); err != nil {
+		return err
+	}
+	return s.messages.received(msg)
+}
+
+// SendMsg pays for a message, and sends it.
+func (s *stream) SendMsg(msg any) error {
+	if err := s.messages.sending(msg); err != nil {
+		return err
+	}
+	defer s.messages.sent()
+	return s.ServerStream.SendMsg(msg)
+}

@@ -1,0 +1,166 @@
+package grpclimit_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/ioreader"
+)
+
+// drain receives messages until the stream ends.
+func drain(stream pb.TestService_FullDuplexCallServer) error {
+	for {
+		if _, err := stream.Recv(); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+func payload(n int) *pb.StreamingOutputCallRequest {
+	return &pb.StreamingOutputCallRequest{Payload: &pb.Payload{Body: make([]byte, n)}}
+}
+
+// queued returns a bucket whose queue holds 1,000 permits.
+func queued(t *testing.T, perSecond, burst int) core.Limiter {
+	t.Helper()
+	o := core.PerSecond(perSecond, burst)
+	o.QueueLimit = 1000
+	l, err := core.NewTokenBucket(o)
+	require.NoError(t, err)
+	return l
+}
+
+func TestStreamHoldsItsLease(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		conc := concurrency(t, 1, 0)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))
+		c := serve(t, &service{duplex: drain}, l.ServerOptions())
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Zero(t, conc.Available())
+		second, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		_, err = second.Recv()
+		code(t, codes.Unavailable, err)
+		require.NoError(t, s.CloseSend())
+		_, err = s.Recv()
+		require.ErrorIs(t, err, io.EOF)
+		synctest.Wait()
+		require.Equal(t, 1, conc.Available())
+	})
+}
+
+func TestReceive(t *testing.T) {
+	bubble(t, "messages", func(t *testing.T) {
+		l := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(queued(t, 10, 1))}))
+		c := serve(t, &service{duplex: drain}, l.ServerOptions())
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		begun := time.Now()
+		for range 21 {
+			require.NoError(t, s.Send(payload(10)))
+		}
+		require.NoError(t, s.CloseSend())
+		_, err = s.Recv()
+		require.ErrorIs(t, err, io.EOF)
+		require.Equal(t, 2*time.Second, time.Since(begun))
+	})
+	bubble(t, "bytes, in bounded memory", func(t *testing.T) {
+		// 20 MB at 1 MB/s: the sender is stopped by flow control all the while.
+		down, err := core.NewTokenBucket(ioreader.PerSecond(1_000_000))
+		require.NoError(t, err)
+		l := limits(t, one(grpclimit.Policy{ReceiveBytes: grpclimit.Shared(down)}))
+		c := serve(t, &service{duplex: drain}, l.ServerOptions())
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		begun, sent := time.Now(), time.Time{}
+		for range 2000 {
+			require.NoError(t, s.Send(payload(10_000)))
+		}
+		sent = time.Now()
+		require.NoError(t, s.CloseSend())
+		_, err = s.Recv()
+		require.ErrorIs(t, err, io.EOF)
+		took := time.Since(begun)
+		require.InDelta(t, 20, took.Seconds(), 0.2)
+		require.Less(t, time.Since(sent), 300*time.Millisecond) // so little was in between
+	})
+	bubble(t, "a concurrency limiter is held while a message is handled", func(t *testing.T) {
+		conc := concurrency(t, 1, 5)
+		l := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(conc)}))
+		next := make(chan struct{})
+		c := serve(t, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
+			for {
+				if _, err := s.Recv(); err != nil {
+					return nil //nolint:nilerr // the stream has ended
+				}
+				<-next
+			}
+		}}, l.ServerOptions())
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Send(payload(1)))
+		synctest.Wait()
+		require.Zero(t, conc.Available())
+		next <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, 1, conc.Available())
+		require.NoError(t, s.CloseSend())
+		_, err = s.Recv()
+		require.ErrorIs(t, err, io.EOF)
+	})
+	bubble(t, "a rejection ends the stream", func(t *testing.T) {
+		none, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		require.NoError(t, err)
+		l := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(none)}))
+		c := serve(t, &service{duplex: drain}, l.ServerOptions())
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Send(payload(1)))
+		require.NoError(t, s.Send(payload(1)))
+		_, err = s.Recv()
+		code(t, codes.ResourceExhausted, err)
+	})
+}
+
+func TestSend(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		down, err := core.NewTokenBucket(ioreader.PerSecond(100_000))
+		require.NoError(t, err)
+		l := limits(t, one(grpclimit.Policy{Send: grpclimit.Shared(queued(t, 10, 1)), SendBytes: grpclimit.Shared(down)}))
+		c := serve(t, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
+			for range 11 {
+				if err := s.Send(&pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: make([]byte, 100)}}); err != nil {
+					return err
+				}
+			}
+			return s.Send(&pb.StreamingOutputCallResponse{Payload: &pb.Payload{Body: make([]byte, 100_000)}})
+		}}, l.ServerOptions())
+		begun := time.Now()
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		for range 11 {
+			_, err = s.Recv()
+			require.NoError(t, err)
+		}
+		require.Equal(t, time.Second, time.Since(begun))
+		_, err = s.Recv()
+		require.NoError(t, err)
+		require.InDelta(t, 2.1, time.Since(begun).Seconds(), 0.02)
+		_, err = s.Recv()
+		require.ErrorIs(t, err, io.EOF)
+	})
+}

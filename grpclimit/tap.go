@@ -1,0 +1,83 @@
+package grpclimit
+
+import (
+	"context"
+	"sync/atomic"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/tap"
+
+	"github.com/sluice-go/sluice/internal/policy"
+)
+
+// Tap returns a handle for [google.golang.org/grpc.InTapHandle]: it asks the policies before the
+// server spends a goroutine on the call. It runs where the connection is read, so it never waits:
+// it leaves policies with a MaxWait to the interceptors. It is for rate limiters, and what it calls
+// (a Limiter, Permits, Skip, OnRejected) must not block.
+//
+// The interceptors of the same Limits do not ask again what Tap has asked, and see to Refund and
+// Settle. Without them, leases are released when the call has ended. A rejection by Tap has no
+// trailers, so clients are told of RetryAfter by RetryInfo only.
+func (l *Limits) Tap() tap.ServerInHandle {
+	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		v := &visit{terms: l.terms.Load(), call: incomingWith(ctx, info.FullMethodName, info.Header)}
+		v.asked = v.one[:0]
+		if v.skipped() {
+			return ctx, nil
+		}
+		defer func() {
+			if v.stage == asking {
+				policy.End(v.asked, (*ask).Refund)
+			}
+		}()
+		if no := v.ask(ctx, false); no != nil {
+			return nil, v.reject(ctx, no, func(metadata.MD) {})
+		}
+		v.stage = serving
+		if len(v.asked) == 0 {
+			return ctx, nil
+		}
+		t := &early{Context: ctx, limits: l, visit: v}
+		t.stop = context.AfterFunc(ctx, func() {
+			if t.take() {
+				policy.End(v.asked, (*ask).Release)
+			}
+		})
+		return t, nil
+	}
+}
+
+// early is the context of a call that Tap has let pass. Its leases are the interceptors', or, if
+// they do not come, are released when the call has ended.
+type early struct {
+	context.Context
+
+	limits *Limits
+	visit  *visit
+	taken  atomic.Bool
+	stop   func() bool
+}
+
+// take reports whether the caller has the leases.
+func (e *early) take() bool { return e.taken.CompareAndSwap(false, true) }
+
+type earlyKey struct{}
+
+// Value returns the call's value for key.
+func (e *early) Value(key any) any {
+	if key == (earlyKey{}) {
+		return e
+	}
+	return e.Context.Value(key)
+}
+
+// tapped returns the visit that the Tap of l has begun, once; nil if there is none.
+func tapped(ctx context.Context, l *Limits) *visit {
+	e, _ := ctx.Value(earlyKey{}).(*early)
+	if e == nil || e.limits != l || !e.take() {
+		return nil
+	}
+	e.stop()
+	e.visit.stage = asking
+	return e.visit
+}

@@ -1,0 +1,59 @@
+package grpclimit_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+
+	"github.com/sluice-go/sluice/grpclimit"
+)
+
+func TestTap(t *testing.T) {
+	bubble(t, "alone", func(t *testing.T) {
+		b := bucket(t, 1, 1)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b)}))
+		c := serve(t, new(service), []grpc.ServerOption{grpc.InTapHandle(l.Tap())})
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+		retry, _, _ := details(err)
+		require.EqualValues(t, 1e9, retry)
+	})
+	bubble(t, "with the interceptors", func(t *testing.T) {
+		b, conc := bucket(t, 1, 3), concurrency(t, 1, 1)
+		l := limits(t, grpclimit.Options{Policies: []grpclimit.Policy{
+			{Name: "rate", Limiter: grpclimit.Shared(b), Settle: func(*grpclimit.Call, error) int { return 2 }},
+			{Name: "waits", Limiter: grpclimit.Shared(conc), MaxWait: -1},
+		}})
+		held := 0
+		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			held = 1 - conc.Available()
+			return &pb.SimpleResponse{}, nil
+		}}, append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, 1, b.Available()) // asked once, and settled
+		require.Equal(t, 1, held)
+		require.Equal(t, 1, conc.Available())
+	})
+	bubble(t, "a lease without interceptors", func(t *testing.T) {
+		conc := concurrency(t, 1, 0)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))
+		held := 0
+		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			held = 1 - conc.Available()
+			return &pb.SimpleResponse{}, nil
+		}}, []grpc.ServerOption{grpc.InTapHandle(l.Tap())})
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, 1, held)
+		synctest.Wait()
+		require.Equal(t, 1, conc.Available())
+	})
+}

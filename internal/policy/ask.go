@@ -1,0 +1,70 @@
+package policy
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/limiter"
+)
+
+// observe notifies the Observer of the grant, and of the release when it comes.
+func (a *Ask[R, O, E]) observe(ctx context.Context, o Observer[E]) {
+	name, since := a.Policy.Name, time.Now()
+	a.told = core.Grant(0, func() {
+		lasted := time.Since(since)
+		defer o.Released(ctx, name, lasted)
+		o.Active(ctx, name, -1)
+	})
+	o.Active(ctx, name, +1)
+}
+
+// Observed reports whether an Observer is notified of the release.
+func (a *Ask[R, O, E]) Observed() bool { return a.told != core.Lease{} }
+
+// Release ends the lease.
+func (a *Ask[R, O, E]) Release() {
+	defer a.told.Release()
+	a.Lease.Release()
+}
+
+// Refund ends the lease, and gives its permits back, those of a rate limiter too.
+func (a *Ask[R, O, E]) Refund() {
+	defer a.Release()
+	if a.Lease.Acquired() {
+		limiter.Refund(a.Limiter, a.Lease)
+	}
+}
+
+// Settle ends the lease of a request with that outcome, as the policy has it. known is false if
+// the client has left: the outcome may be no answer at all, and the permits are not refunded.
+func (a *Ask[R, O, E]) Settle(r R, o O, known bool) {
+	defer a.Release()
+	if !a.Lease.Acquired() {
+		return
+	}
+	if known && a.Policy.Refund != nil && a.Policy.Refund(r, o) {
+		limiter.Refund(a.Limiter, a.Lease)
+		return
+	}
+	if a.Policy.Settle == nil {
+		return
+	}
+	cost := a.Policy.Settle(r, o)
+	if s, ok := a.Limiter.(core.Settler); ok && cost >= 0 {
+		s.Settle(a.Lease, cost).Release()
+	}
+}
+
+// Plain reports whether to end the ask is to release its lease, and no more.
+func (a *Ask[R, O, E]) Plain() bool {
+	return a.Policy.Refund == nil && a.Policy.Settle == nil && !a.Observed()
+}
+
+// End ends the asks, last first, all of them even if one panics.
+func End[R, O any, E Result](asked []Ask[R, O, E], end func(*Ask[R, O, E])) {
+	if n := len(asked); n > 0 {
+		defer End(asked[:n-1], end)
+		end(&asked[n-1])
+	}
+}
