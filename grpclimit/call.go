@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/partition"
@@ -43,20 +42,6 @@ type Limiter = partition.Limiter[*Call]
 // Shared returns l as the Limiter of a [Policy] or a [Client]: one limit for all calls together.
 // It is [partition.Shared] for calls.
 func Shared(l core.Limiter) Limiter { return partition.Shared[*Call](l) }
-
-// incoming returns what a server knows of a call.
-func incoming(ctx context.Context, method string) *Call {
-	md, _ := metadata.FromIncomingContext(ctx)
-	return incomingWith(ctx, method, md)
-}
-
-func incomingWith(ctx context.Context, method string, md metadata.MD) *Call {
-	c := &Call{FullMethod: method, Metadata: md}
-	if p, ok := peer.FromContext(ctx); ok {
-		c.Peer, c.Auth = p.Addr, p.AuthInfo
-	}
-	return c
-}
 
 // outgoing returns what a client knows of a call.
 func outgoing(ctx context.Context, method string) *Call {

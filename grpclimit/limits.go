@@ -22,8 +22,10 @@ type Limits struct {
 type terms struct {
 	Options
 
-	asker  policy.Asker[*Call, error, httplimit.Result]
-	limits []*limit
+	asker     policy.Asker[*Call, error, httplimit.Result]
+	limits    []*limit
+	throttles bool // a policy limits messages
+	looks     bool // a function of the user's sees calls: only then their metadata is copied
 }
 
 // New returns Limits with these options, or an error that reports all invalid options.
@@ -51,8 +53,12 @@ func (l *Limits) Update(o Options) error {
 	if o.Observer != nil {
 		t.asker.Observer = o.Observer
 	}
+	t.looks = o.Skip != nil || o.OnRejected != nil
 	for _, p := range o.Policies {
-		t.limits = append(t.limits, newLimit(p))
+		l := newLimit(p)
+		t.limits = append(t.limits, l)
+		t.throttles = t.throttles || l.throttles()
+		t.looks = t.looks || l.looks()
 	}
 	l.terms.Store(t)
 	return nil

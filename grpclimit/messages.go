@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
@@ -21,11 +20,10 @@ import (
 // messages pays for the messages of a call. Each direction is for one goroutine at a time, as a
 // stream's RecvMsg and SendMsg are.
 type messages struct {
-	visit      *visit
-	ctx        context.Context // the call's
-	setTrailer func(metadata.MD)
-	source     linked.Source // never ends: the context does
-	in, out    []payment
+	visit   *visit
+	ctx     context.Context // the call's
+	source  linked.Source   // never ends: the context does
+	in, out []payment
 }
 
 // payment is what one policy takes for the messages of one direction.
@@ -37,8 +35,11 @@ type payment struct {
 }
 
 // messages returns what pays for the messages of the call; nil if nobody limits them.
-func (v *visit) messages(ctx context.Context, setTrailer func(metadata.MD)) *messages {
-	m := &messages{visit: v, ctx: ctx, setTrailer: setTrailer}
+func (v *visit) messages(ctx context.Context) *messages {
+	if !v.terms.throttles {
+		return nil
+	}
+	m := &messages{visit: v, ctx: ctx}
 	for _, l := range v.terms.limits {
 		if l.throttles() && !l.Shadow && v.has(l) {
 			m.in = append(m.in, v.call.payments(l, l.Receive, l.ReceiveBytes)...)
@@ -126,7 +127,7 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 		return status.FromContextError(ended).Err()
 	}
 	no := &Rejection{
-		Policy: p.limit.Name, Code: p.limit.Code, Lease: lease, Err: err, Call: m.visit.call,
+		Policy: p.limit.Name, Code: p.limit.Code, Lease: lease, Err: err, Call: &m.visit.call,
 		result: p.limit.asked.Rejected,
 	}
 	switch {
@@ -136,7 +137,7 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 		no.Code = codes.ResourceExhausted
 	}
 	no.RetryAfter = policy.RetryAfter(lease, err)
-	return m.visit.answer(m.ctx, no, m.setTrailer)
+	return m.visit.answer(m.ctx, no, setTrailer)
 }
 
 // handled releases what the latest message that came holds: the handler receives the next.

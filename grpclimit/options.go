@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"time"
 
@@ -168,6 +169,18 @@ func newLimit(p Policy) *limit {
 	}
 	return l
 }
+
+// looks reports whether the policy has a function of the user's that sees calls.
+func (l *limit) looks() bool {
+	for _, limiter := range []Limiter{l.Limiter, l.Receive, l.ReceiveBytes, l.Send, l.SendBytes} {
+		if limiter != nil && reflect.TypeOf(limiter) != sharedType {
+			return true
+		}
+	}
+	return l.Permits != nil || l.Refund != nil || l.Settle != nil
+}
+
+var sharedType = reflect.TypeOf(Shared(nil))
 
 // matches reports whether the policy is for the method.
 func (l *limit) matches(method string) bool {

@@ -20,8 +20,8 @@ import (
 // trailers, so clients are told of RetryAfter by RetryInfo only.
 func (l *Limits) Tap() tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		v := &visit{terms: l.terms.Load(), call: incomingWith(ctx, info.FullMethodName, info.Header)}
-		v.asked = v.one[:0]
+		v := newVisit(ctx, l.terms.Load(), info.FullMethodName)
+		v.call.Metadata = info.Header
 		if v.skipped() {
 			return ctx, nil
 		}
@@ -31,7 +31,7 @@ func (l *Limits) Tap() tap.ServerInHandle {
 			}
 		}()
 		if no := v.ask(ctx, false); no != nil {
-			return nil, v.reject(ctx, no, func(metadata.MD) {})
+			return nil, v.reject(ctx, no, func(context.Context, metadata.MD) {})
 		}
 		v.stage = serving
 		if len(v.asked) == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-go/sluice/httplimit"
@@ -15,7 +16,7 @@ import (
 // visit is a call on its way through a server's Limits.
 type visit struct {
 	terms *terms
-	call  *Call
+	call  Call
 	asked []ask
 	one   [1]ask // where asked begins: most calls are under one policy
 	stage stage
@@ -35,13 +36,24 @@ func (l *Limits) visit(ctx context.Context, method string) *visit {
 	if v := tapped(ctx, l); v != nil {
 		return v
 	}
-	v := &visit{terms: l.terms.Load(), call: incoming(ctx, method)}
+	v := newVisit(ctx, l.terms.Load(), method)
+	if v.terms.looks {
+		v.call.Metadata, _ = metadata.FromIncomingContext(ctx)
+	}
+	return v
+}
+
+func newVisit(ctx context.Context, t *terms, method string) *visit {
+	v := &visit{terms: t, call: Call{FullMethod: method}}
 	v.asked = v.one[:0]
+	if p, ok := peer.FromContext(ctx); ok {
+		v.call.Peer, v.call.Auth = p.Addr, p.AuthInfo
+	}
 	return v
 }
 
 // skipped reports whether no policy applies to the call.
-func (v *visit) skipped() bool { return v.terms.Skip != nil && v.terms.Skip(v.call) }
+func (v *visit) skipped() bool { return v.terms.Skip != nil && v.terms.Skip(&v.call) }
 
 // ask asks the policies of the call that were not asked before, in order, up to the first that
 // rejects it. Without wait it asks only those that never wait.
@@ -50,9 +62,9 @@ func (v *visit) ask(ctx context.Context, wait bool) *Rejection {
 		if !l.matches(v.call.FullMethod) || v.has(l) || !wait && l.MaxWait != 0 {
 			continue
 		}
-		result, passed, err := v.terms.asker.Ask(ctx, v.call, &l.asked, wait, &v.asked)
+		result, passed, err := v.terms.asker.Ask(ctx, &v.call, &l.asked, wait, &v.asked)
 		if !passed {
-			return newRejection(v.call, &v.asked[len(v.asked)-1], l.Code, result, err)
+			return newRejection(&v.call, &v.asked[len(v.asked)-1], l.Code, result, err)
 		}
 	}
 	return nil
@@ -69,7 +81,7 @@ func (v *visit) has(l *limit) bool {
 }
 
 // reject ends the asks of a rejected call, and returns the error for its client.
-func (v *visit) reject(ctx context.Context, no *Rejection, setTrailer func(metadata.MD)) error {
+func (v *visit) reject(ctx context.Context, no *Rejection, setTrailer func(context.Context, metadata.MD)) error {
 	asked := v.asked
 	v.asked = nil
 	policy.End(asked, (*ask).Refund) // a rejected call holds nothing while OnRejected runs
@@ -80,14 +92,14 @@ func (v *visit) reject(ctx context.Context, no *Rejection, setTrailer func(metad
 }
 
 // answer returns the error for the client of a rejected call: OnRejected's, or the standard answer.
-func (v *visit) answer(ctx context.Context, no *Rejection, setTrailer func(metadata.MD)) error {
+func (v *visit) answer(ctx context.Context, no *Rejection, setTrailer func(context.Context, metadata.MD)) error {
 	if v.terms.OnRejected != nil {
 		if err := v.terms.OnRejected(ctx, no); err != nil {
 			return &statusError{status.Convert(err), err}
 		}
 	}
 	if md := no.trailer(); md != nil {
-		setTrailer(md)
+		setTrailer(ctx, md)
 	}
 	return &statusError{no.Status(), no.Err}
 }
@@ -106,5 +118,5 @@ func (v *visit) end(ctx context.Context, err error) {
 		err = errPanicked
 	}
 	known := ctx.Err() == nil
-	policy.End(v.asked, func(a *ask) { a.Settle(v.call, err, known) })
+	policy.End(v.asked, func(a *ask) { a.Settle(&v.call, err, known) })
 }
