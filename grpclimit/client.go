@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -88,7 +89,7 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 		err = errPanicked
 		var trailer metadata.MD
 		if c.options.Obey {
-			opts = append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))
+			opts = append(slices.Clip(opts), grpc.Trailer(&trailer))
 		}
 		err = invoker(ctx, method, req, reply, cc, opts...)
 		c.learn(cc, method, err, trailer)
@@ -117,7 +118,7 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 				end(errPanicked)
 			}
 		}()
-		s, err := streamer(ctx, desc, cc, method, append(opts[:len(opts):len(opts)], grpc.OnFinish(end))...)
+		s, err := streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(end))...)
 		begun = true
 		if err != nil {
 			end(err)
@@ -165,26 +166,36 @@ type paid struct {
 
 // enter waits until the call may be sent, and returns what it holds.
 func (c *Client) enter(ctx context.Context, call *Call, cc *grpc.ClientConn) (paid, error) {
-	p := paid{call: call}
-	if c.options.Obey {
-		if err := c.obey(ctx, key(cc, call.FullMethod)); err != nil {
-			return p, err
-		}
-	}
-	permits := 1
+	p, permits := paid{call: call}, 1
 	if c.options.Permits != nil {
 		permits = c.options.Permits(call)
 	}
-	if permits <= 0 || c.options.Limiter == nil {
+	if permits > 0 && c.options.Limiter != nil {
+		p.limiter = partition.For(c.options.Limiter, call)
+	}
+	for {
+		if c.options.Obey {
+			if err := c.obey(ctx, key(cc, call.FullMethod)); err != nil {
+				return p, err
+			}
+		}
+		if p.limiter == nil {
+			return p, nil
+		}
+		lease, err := p.limiter.Acquire(ctx, permits)
+		if lease, err = limiter.Checked(p.limiter, lease, err); err != nil {
+			return p, refusal(ctx, lease, err)
+		}
+		// While this waited for permits, the server may have rejected another call.
+		if c.options.Obey {
+			if left, _ := c.holdback.Held(key(cc, call.FullMethod)); left > 0 {
+				limiter.Refund(p.limiter, lease)
+				continue
+			}
+		}
+		p.lease = lease
 		return p, nil
 	}
-	l := partition.For(c.options.Limiter, call)
-	lease, err := l.Acquire(ctx, permits)
-	if lease, err = limiter.Checked(l, lease, err); err != nil {
-		return p, refusal(ctx, lease, err)
-	}
-	p.limiter, p.lease = l, lease
-	return p, nil
 }
 
 // refusal returns the error of a call that the client's own limiter does not let pass.

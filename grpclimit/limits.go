@@ -48,7 +48,7 @@ func (l *Limits) Update(o Options) error {
 			Acquired: httplimit.Acquired, Canceled: httplimit.RequestCanceled,
 			Failed: httplimit.Failed, Shadowed: httplimit.Shadowed,
 		},
-		Logger: o.Logger, Log: &l.log, Package: "grpclimit",
+		DeadlineCancels: true, Logger: o.Logger, Log: &l.log, Package: "grpclimit",
 	}}
 	if o.Observer != nil {
 		t.asker.Observer = o.Observer

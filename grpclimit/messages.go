@@ -2,6 +2,8 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/acquire"
 	"github.com/sluice-go/sluice/internal/limiter"
 	"github.com/sluice-go/sluice/internal/linked"
 	"github.com/sluice-go/sluice/internal/meter"
@@ -18,12 +21,16 @@ import (
 )
 
 // messages pays for the messages of a call. Each direction is for one goroutine at a time, as a
-// stream's RecvMsg and SendMsg are.
+// stream's RecvMsg and SendMsg are; end may be called meanwhile, as a handler may return while
+// another goroutine still receives.
 type messages struct {
 	visit   *visit
 	ctx     context.Context // the call's
-	source  linked.Source   // never ends: the context does
+	source  linked.Source   // ends the waits when the handler has returned
 	in, out []payment
+
+	mu    sync.Mutex // guards what follows, and the leases of the payments; a leaf
+	ended bool       // the handler has returned: no lease is kept
 }
 
 // payment is what one policy takes for the messages of one direction.
@@ -96,11 +103,14 @@ func (m *messages) pay(payments []payment, msg any) error {
 // take takes the permits for a message, and returns the lease of a rejection.
 func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 	if p.each != nil {
-		lease, err := p.each.Acquire(m.ctx, 1)
-		if lease, err = limiter.Checked(p.each, lease, err); err != nil {
+		lease, err := acquire.Acquire(m.ctx, &m.source, p.each, 1)
+		if err != nil {
 			return lease, err
 		}
-		p.lease = lease
+		if !m.keep(p, lease) {
+			limiter.Refund(p.each, lease)
+			return core.Lease{}, errReturned
+		}
 	}
 	if p.bytes.Limiter() == nil {
 		return core.Lease{}, nil
@@ -118,13 +128,16 @@ func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 
 // forgiven reports whether a message may pass although its limiter has failed with err.
 func (m *messages) forgiven(p *payment, err error) bool {
-	return p.limit.FailOpen && m.ctx.Err() == nil && !policy.Rejected(err)
+	return p.limit.FailOpen && m.ctx.Err() == nil && !policy.Rejected(err) && !errors.Is(err, errReturned)
 }
 
 // explain returns the error for the client of a call whose message was rejected.
 func (m *messages) explain(p *payment, lease core.Lease, err error) error {
+	if errors.Is(err, errReturned) {
+		return errReturned
+	}
 	if ended := m.ctx.Err(); ended != nil {
-		return status.FromContextError(ended).Err()
+		return &statusError{status.FromContextError(ended), err}
 	}
 	no := &Rejection{
 		Policy: p.limit.Name, Code: p.limit.Code, Lease: lease, Err: err, Call: &m.visit.call,
@@ -140,34 +153,52 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 	return m.visit.answer(m.ctx, no, setTrailer)
 }
 
-// handled releases what the latest message that came holds: the handler receives the next.
-func (m *messages) handled() {
-	if m != nil {
-		release(m.in)
+// errReturned is the error of a message of a call whose handler has returned.
+var errReturned = status.Error(codes.Canceled, "the handler has returned")
+
+// keep makes the lease that of the latest message, until it is released, and reports whether the
+// handler is still there.
+func (m *messages) keep(p *payment, lease core.Lease) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.ended {
+		p.lease = lease
 	}
+	return !m.ended
 }
+
+// handled releases what the latest message that came holds: the handler receives the next.
+func (m *messages) handled() { m.release(m.in) }
 
 // sent releases what the latest message that was sent holds.
-func (m *messages) sent() {
-	if m != nil {
-		release(m.out)
-	}
-}
+func (m *messages) sent() { m.release(m.out) }
 
-// end releases what the messages hold.
+// end ends the waits, and releases what the messages hold.
 func (m *messages) end() {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	m.ended = true
+	m.mu.Unlock()
+	m.source.End(errReturned)
 	defer m.handled()
 	m.sent()
 }
 
 // release releases the leases, last first, all of them even if one panics.
-func release(payments []payment) {
-	if n := len(payments); n > 0 {
-		defer release(payments[:n-1])
-		lease := payments[n-1].lease
-		payments[n-1].lease = core.Lease{}
-		lease.Release()
+func (m *messages) release(payments []payment) {
+	n := len(payments)
+	if n == 0 {
+		return
 	}
+	defer m.release(payments[:n-1])
+	p := &payments[n-1]
+	m.mu.Lock()
+	lease := p.lease
+	p.lease = core.Lease{}
+	m.mu.Unlock()
+	lease.Release()
 }
 
 // size returns the encoded size of a message, in bytes.

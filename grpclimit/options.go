@@ -157,13 +157,15 @@ type limit struct {
 }
 
 func newLimit(p Policy) *limit {
+	for _, limiter := range []*Limiter{&p.Limiter, &p.Receive, &p.ReceiveBytes, &p.Send, &p.SendBytes} {
+		if argument.IsNil(*limiter) {
+			*limiter = nil
+		}
+	}
 	l := &limit{Policy: p, asked: policy.Policy[*Call, error, httplimit.Result]{
 		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait,
 		Rejected: httplimit.EndpointLimiter, Refund: p.Refund, Settle: p.Settle, FailOpen: p.FailOpen, Shadow: p.Shadow,
 	}}
-	if argument.IsNil(p.Limiter) {
-		l.asked.Limiter = nil
-	}
 	if l.matches(all) {
 		l.asked.Rejected = httplimit.GlobalLimiter
 	}

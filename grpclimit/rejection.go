@@ -107,7 +107,11 @@ func (no *Rejection) trailer() metadata.MD {
 	return nil
 }
 
-// statusError is the error of a call that was rejected here: a status, and what rejected it.
+// rejectedError is the error of a server's call that a policy rejected before its handler ran. By
+// it the interceptors around know that nothing was done.
+type rejectedError struct{ *statusError }
+
+// statusError is the error of a call that was ended here: a status, and its cause.
 type statusError struct {
 	*status.Status
 

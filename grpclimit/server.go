@@ -12,10 +12,11 @@ func (l *Limits) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 		v := l.visit(ctx, info.FullMethod)
 		v.call.Message = req
+		defer func() { v.end(ctx, err) }()
 		if v.skipped() {
+			v.undo() // Tap may have asked
 			return handler(ctx, req)
 		}
-		defer func() { v.end(ctx, err) }()
 		if no := v.ask(ctx, true); no != nil {
 			return nil, v.reject(ctx, no, setTrailer)
 		}
@@ -40,10 +41,11 @@ func (l *Limits) Stream() grpc.StreamServerInterceptor {
 		ctx := ss.Context()
 		v := l.visit(ctx, info.FullMethod)
 		v.call.Stream = true
+		defer func() { v.end(ctx, err) }()
 		if v.skipped() {
+			v.undo()
 			return handler(srv, ss)
 		}
-		defer func() { v.end(ctx, err) }()
 		if no := v.ask(ctx, true); no != nil {
 			return v.reject(ctx, no, setTrailer)
 		}

@@ -61,11 +61,12 @@ type early struct {
 // take reports whether the caller has the leases.
 func (e *early) take() bool { return e.taken.CompareAndSwap(false, true) }
 
-type earlyKey struct{}
+// earlyKey is the key of a context's value that is the early of these Limits.
+type earlyKey struct{ limits *Limits }
 
 // Value returns the call's value for key.
 func (e *early) Value(key any) any {
-	if key == (earlyKey{}) {
+	if key == (earlyKey{e.limits}) {
 		return e
 	}
 	return e.Context.Value(key)
@@ -73,8 +74,8 @@ func (e *early) Value(key any) any {
 
 // tapped returns the visit that the Tap of l has begun, once; nil if there is none.
 func tapped(ctx context.Context, l *Limits) *visit {
-	e, _ := ctx.Value(earlyKey{}).(*early)
-	if e == nil || e.limits != l || !e.take() {
+	e, _ := ctx.Value(earlyKey{l}).(*early)
+	if e == nil || !e.take() {
 		return nil
 	}
 	e.stop()

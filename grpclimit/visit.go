@@ -82,17 +82,22 @@ func (v *visit) has(l *limit) bool {
 
 // reject ends the asks of a rejected call, and returns the error for its client.
 func (v *visit) reject(ctx context.Context, no *Rejection, setTrailer func(context.Context, metadata.MD)) error {
+	v.undo() // a rejected call holds nothing while OnRejected runs
+	if no.result == httplimit.RequestCanceled {
+		return &rejectedError{&statusError{status.FromContextError(ctx.Err()), no.Err}}
+	}
+	return &rejectedError{v.answer(ctx, no, setTrailer)}
+}
+
+// undo gives all permits of the call back.
+func (v *visit) undo() {
 	asked := v.asked
 	v.asked = nil
-	policy.End(asked, (*ask).Refund) // a rejected call holds nothing while OnRejected runs
-	if no.result == httplimit.RequestCanceled {
-		return status.FromContextError(ctx.Err()).Err()
-	}
-	return v.answer(ctx, no, setTrailer)
+	policy.End(asked, (*ask).Refund)
 }
 
 // answer returns the error for the client of a rejected call: OnRejected's, or the standard answer.
-func (v *visit) answer(ctx context.Context, no *Rejection, setTrailer func(context.Context, metadata.MD)) error {
+func (v *visit) answer(ctx context.Context, no *Rejection, setTrailer func(context.Context, metadata.MD)) *statusError {
 	if v.terms.OnRejected != nil {
 		if err := v.terms.OnRejected(ctx, no); err != nil {
 			return &statusError{status.Convert(err), err}
@@ -111,8 +116,8 @@ var errPanicked = status.Error(codes.Internal, "the handler panicked")
 // panicked. err is the handler's.
 func (v *visit) end(ctx context.Context, err error) {
 	switch {
-	case v.stage == asking || errors.As(err, new(*statusError)): // a limit further inside rejected it
-		policy.End(v.asked, (*ask).Refund)
+	case v.stage == asking || errors.As(err, new(*rejectedError)): // an interceptor inside rejected it
+		v.undo()
 		return
 	case v.stage == serving:
 		err = errPanicked

@@ -52,6 +52,10 @@ type Asker[R, O any, E Result] struct {
 	Logger   *slog.Logger // nil: silent
 	Log      *Log         // what the Logger was told; one for all options that a server has had
 	Package  string       // begins the messages
+
+	// DeadlineCancels is true if the deadline of a request's context is its client's: a wait that
+	// it ends is canceled. Else it is rejected.
+	DeadlineCancels bool
 }
 
 // Ask is what a policy has answered.
@@ -133,7 +137,13 @@ func (q *question[R, O, E]) tryAcquire() (core.Lease, E, error) {
 func (q *question[R, O, E]) acquire(ctx context.Context) (lease core.Lease, result E, waited time.Duration, err error) {
 	w := &waiting{Context: ctx, most: max(q.policy.MaxWait, 0)}
 	func() {
-		defer func() { waited = w.end() }()
+		told := false
+		defer func() {
+			if !told && lease.Acquired() { // the Observer has panicked
+				limiter.Refund(q.limiter, lease)
+			}
+		}()
+		defer func() { waited, told = w.end(), true }()
 		if o := q.asker.Observer; o != nil {
 			w.queued = func(delta int) { o.Queued(ctx, q.policy.Name, delta) }
 		}
@@ -158,7 +168,7 @@ func (q *question[R, O, E]) ended(ctx context.Context, w *waiting, err error) E 
 		return q.policy.Rejected
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		return q.asker.Results.Failed
-	case ended != nil && !errors.Is(ended, context.DeadlineExceeded):
+	case ended != nil && (q.asker.DeadlineCancels || !errors.Is(ended, context.DeadlineExceeded)):
 		return q.asker.Results.Canceled
 	case ended != nil || w.over():
 		return q.policy.Rejected

@@ -1,0 +1,233 @@
+package grpclimit_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// A handler may return while another goroutine of its still receives.
+func TestAHandlerThatReturnsBeforeItsReceiver(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		conc := concurrency(t, 1, 5)
+		held := conc.TryAcquire(1)
+		l := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(conc)}))
+		var received sync.WaitGroup
+		var err error
+		outside := grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+			defer func() {
+				time.Sleep(time.Second) // the call has not ended yet
+				held.Release()
+				received.Wait()
+			}()
+			return h(srv, ss)
+		})
+		c := serve(t, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
+			received.Go(func() { _, err = s.Recv() })
+			synctest.Wait() // it waits for a permit
+			return nil
+		}}, append([]grpc.ServerOption{outside}, l.ServerOptions()...))
+		s, err2 := c.FullDuplexCall(t.Context())
+		require.NoError(t, err2)
+		require.NoError(t, s.Send(payload(1)))
+		_, _ = s.Recv()
+		code(t, codes.Canceled, err)
+		require.Equal(t, 1, conc.Available())
+	})
+}
+
+// What a client's limit rejects inside a handler is that handler's outcome, and no reason to
+// refund the server's permits.
+func TestAClientsRejectionInsideAHandler(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		outer := bucket(t, 1, 5)
+		inner := client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Permits: func(*grpclimit.Call) int { return 2 }})
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(outer)}))
+		backend := serve(t, new(service), nil, inner.DialOptions()...)
+		c := serve(t, &service{unary: backendCall(backend)}, l.ServerOptions())
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.ResourceExhausted, err)
+		require.Equal(t, 4, outer.Available())
+	})
+}
+
+func backendCall(c pb.TestServiceClient) func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	return func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) { return c.UnaryCall(ctx, r) }
+}
+
+// A stream that has done work and then exceeds the limit of its messages keeps its permit.
+func TestARejectedMessageIsAnOutcome(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		calls := bucket(t, 1, 5)
+		var outcome error
+		l := limits(t, one(grpclimit.Policy{
+			Limiter: grpclimit.Shared(calls), Receive: grpclimit.Shared(impatient(t)),
+			Refund: func(_ *grpclimit.Call, err error) bool { outcome = err; return false },
+		}))
+		c := serve(t, &service{duplex: drain}, l.ServerOptions())
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Send(payload(1)))
+		require.NoError(t, s.Send(payload(1)))
+		_, err = s.Recv()
+		code(t, codes.ResourceExhausted, err)
+		code(t, codes.ResourceExhausted, outcome)
+		require.Equal(t, 4, calls.Available())
+	})
+}
+
+// impatient returns a bucket without a queue.
+func impatient(t *testing.T) *core.TokenBucket {
+	t.Helper()
+	l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+	require.NoError(t, err)
+	return l
+}
+
+// An interceptor inside that rejects is another matter: the outer one refunds.
+func TestAnInterceptorInsideRejects(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		outer := bucket(t, 1, 5)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(outer)}))
+		inside := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(concurrency(t, 1, 0)), Permits: func(*grpclimit.Call) int { return 2 }}))
+		c := serve(t, &service{duplex: drain}, append(l.ServerOptions(), inside.ServerOptions()...))
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.Unavailable, err)
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		_, err = s.Recv()
+		code(t, codes.Unavailable, err)
+		require.Equal(t, 5, outer.Available())
+	})
+}
+
+// A client whose deadline comes while its call is queued has left: that is no rejection.
+func TestADeadlineInTheQueueIsACancellation(t *testing.T) {
+	for _, canceled := range []bool{true, false} {
+		bubble(t, "", func(t *testing.T) {
+			conc := concurrency(t, 1, 5)
+			held := conc.TryAcquire(1)
+			o := one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: -1})
+			var seen results
+			o.Observer = &seen
+			o.OnRejected = func(context.Context, *grpclimit.Rejection) error { panic("it was not rejected") }
+			c := serve(t, new(service), limits(t, o).ServerOptions())
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			want := codes.DeadlineExceeded
+			if canceled {
+				want = codes.Canceled
+				time.AfterFunc(time.Millisecond, cancel)
+			}
+			_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
+			code(t, want, err)
+			synctest.Wait()
+			require.Equal(t, []httplimit.Result{httplimit.RequestCanceled}, seen.all)
+			require.Zero(t, seen.queued)
+			held.Release()
+			require.Equal(t, 1, conc.Available())
+		})
+	}
+}
+
+// Skip may say another thing in Tap, which does not know the message.
+func TestACallThatIsSkippedAfterTap(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		conc, calls := concurrency(t, 1, 0), bucket(t, 1, 5)
+		l := limits(t, grpclimit.Options{
+			Policies: []grpclimit.Policy{{Name: "a", Limiter: grpclimit.Shared(conc)}, {Name: "b", Limiter: grpclimit.Shared(calls)}},
+			Skip:     func(c *grpclimit.Call) bool { return c.Message != nil },
+		})
+		held := -1
+		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			held = 1 - conc.Available()
+			return &pb.SimpleResponse{}, nil
+		}}, append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Zero(t, held)
+		require.Equal(t, 1, conc.Available())
+		require.Equal(t, 5, calls.Available())
+	})
+}
+
+// The taps of two Limits may be one behind the other.
+func TestTwoTaps(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		a, b := bucket(t, 1, 5), bucket(t, 1, 5)
+		la, lb := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(a)})), limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b)}))
+		both := func(ctx context.Context, info *tap.Info) (context.Context, error) {
+			ctx, err := la.Tap()(ctx, info)
+			if err != nil {
+				return nil, err
+			}
+			return lb.Tap()(ctx, info)
+		}
+		c := serve(t, new(service), append(append(la.ServerOptions(), lb.ServerOptions()...), grpc.InTapHandle(both)))
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, 4, a.Available())
+		require.Equal(t, 4, b.Available())
+	})
+}
+
+// A nil pointer is no limiter, whatever its type.
+func TestNilPointersAreNoLimiters(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		var none *limiterByHand
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 5)), ReceiveBytes: none, Receive: none, Send: none, SendBytes: grpclimit.Shared(queued(t, 1000, 1000))}))
+		c := serve(t, &service{duplex: drain}, l.ServerOptions())
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+	})
+}
+
+// limiterByHand is a Limiter that a user has written.
+type limiterByHand struct{ limiter core.Limiter }
+
+func (l *limiterByHand) TryAcquire(_ *grpclimit.Call, permits int) core.Lease {
+	return l.limiter.TryAcquire(permits)
+}
+
+func (l *limiterByHand) Acquire(ctx context.Context, _ *grpclimit.Call, permits int) (core.Lease, error) {
+	return l.limiter.Acquire(ctx, permits)
+}
+
+// A client that has waited in its own limiter looks again whether it is held back.
+func TestObeyAfterTheLimiter(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		conc := concurrency(t, 1, 5)
+		begun := time.Now()
+		var arrivals []time.Duration
+		c := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			if arrivals = append(arrivals, time.Since(begun)); len(arrivals) > 1 {
+				return &pb.SimpleResponse{}, nil
+			}
+			time.Sleep(time.Second)
+			_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "10000"))
+			return nil, status.Error(codes.Unavailable, "busy")
+		}}, nil, client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(conc), Obey: true}).DialOptions()...)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) })
+		synctest.Wait()
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{}) // waits in the limiter
+		require.NoError(t, err)
+		require.Equal(t, []time.Duration{0, 11 * time.Second}, arrivals)
+		all.Wait()
+		require.Equal(t, 1, conc.Available())
+	})
+}
