@@ -94,7 +94,8 @@ func TestWaiting(t *testing.T) {
 	blocked := func(t *testing.T, wait time.Duration) (pb.TestServiceClient, *core.ConcurrencyLimiter, core.Lease) {
 		conc := concurrency(t, 1, 10)
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: wait}))
-		return serve(t, new(service), l.ServerOptions()), conc, conc.TryAcquire(1)
+		held := conc.TryAcquire(1)
+		return serve(t, new(service), l.ServerOptions()), conc, held
 	}
 	bubble(t, "nobody waits", func(t *testing.T) {
 		c, _, held := blocked(t, 0)

@@ -191,7 +191,7 @@ func TestNilPointersAreNoLimiters(t *testing.T) {
 		var none *limiterByHand
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 5)), ReceiveBytes: none, Receive: none, Send: none, SendBytes: grpclimit.Shared(queued(t, 1000, 1000))}))
 		c := serve(t, &service{duplex: drain}, l.ServerOptions())
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 1})
 		require.NoError(t, err)
 	})
 }

@@ -34,7 +34,7 @@ func TestByPeer(t *testing.T) {
 
 func TestByMetadata(t *testing.T) {
 	key := grpclimit.ByMetadata("X-Api-Key")
-	require.Equal(t, "", key(&grpclimit.Call{}))
+	require.Empty(t, key(&grpclimit.Call{}))
 	require.Equal(t, "a", key(&grpclimit.Call{Metadata: metadata.Pairs("x-api-key", "a", "x-api-key", "b")}))
 	long := key(&grpclimit.Call{Metadata: metadata.Pairs("x-api-key", strings.Repeat("a", 1000))})
 	require.LessOrEqual(t, len(long), 100)

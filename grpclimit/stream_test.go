@@ -86,11 +86,11 @@ func TestReceive(t *testing.T) {
 		c := serve(t, &service{duplex: drain}, l.ServerOptions())
 		s, err := c.FullDuplexCall(t.Context())
 		require.NoError(t, err)
-		begun, sent := time.Now(), time.Time{}
+		begun := time.Now()
 		for range 2000 {
 			require.NoError(t, s.Send(payload(10_000)))
 		}
-		sent = time.Now()
+		sent := time.Now()
 		require.NoError(t, s.CloseSend())
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)

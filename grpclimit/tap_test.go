@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -23,7 +24,7 @@ func TestTap(t *testing.T) {
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.ResourceExhausted, err)
 		retry, _, _ := details(err)
-		require.EqualValues(t, 1e9, retry)
+		require.Equal(t, time.Second, retry)
 	})
 	bubble(t, "with the interceptors", func(t *testing.T) {
 		b, conc := bucket(t, 1, 3), concurrency(t, 1, 1)

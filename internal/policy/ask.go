@@ -8,6 +8,14 @@ import (
 	"github.com/sluice-go/sluice/internal/limiter"
 )
 
+// Ask is what a policy has answered.
+type Ask[R, O any, E Result] struct {
+	Policy  *Policy[R, O, E]
+	Limiter core.Limiter // the policy's, bound to the request as it came
+	Lease   core.Lease   // the limiter's answer
+	told    core.Lease   // its release notifies the Observer that the lease has ended
+}
+
 // observe notifies the Observer of the grant, and of the release when it comes.
 func (a *Ask[R, O, E]) observe(ctx context.Context, o Observer[E]) {
 	name, since := a.Policy.Name, time.Now()

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -84,7 +85,7 @@ func (w *waiting) begin() context.Context {
 
 // over reports whether the time is over, and not the request's own.
 func (w *waiting) over() bool {
-	return w.most > 0 && w.Context.Err() == nil && w.current().Err() == context.DeadlineExceeded //nolint:errorlint // package context returns it as it is
+	return w.most > 0 && w.Context.Err() == nil && errors.Is(w.current().Err(), context.DeadlineExceeded)
 }
 
 // end ends the context, and returns how long there was a wait.

@@ -1,0 +1,8 @@
+package holdback
+
+// Len returns how many keys take memory.
+func (k *Keys[V]) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.keys)
+}
