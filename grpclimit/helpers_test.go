@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +41,13 @@ func (s *service) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) err
 }
 
 // serve starts a server in memory, and returns a client of it. Both end with the test.
-func serve(t *testing.T, s *service, server []grpc.ServerOption, client ...grpc.DialOption) pb.TestServiceClient {
+func serve(t *testing.T, s pb.TestServiceServer, server []grpc.ServerOption, client ...grpc.DialOption) pb.TestServiceClient {
+	t.Helper()
+	return serveOn(t, s, server, func(conn net.Conn) net.Conn { return conn }, client...)
+}
+
+// serveOn is serve whose client's connections are what wrap returns.
+func serveOn(t *testing.T, s pb.TestServiceServer, server []grpc.ServerOption, wrap func(net.Conn) net.Conn, client ...grpc.DialOption) pb.TestServiceClient {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)
 	srv := grpc.NewServer(server...)
@@ -51,7 +58,13 @@ func serve(t *testing.T, s *service, server []grpc.ServerOption, client ...grpc.
 		_ = srv.Serve(l)
 	}()
 	client = append(client, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			conn, err := l.DialContext(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(conn), nil
+		}))
 	cc, err := grpc.NewClient("passthrough:///memory", client...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -60,6 +73,20 @@ func serve(t *testing.T, s *service, server []grpc.ServerOption, client ...grpc.
 		<-done
 	})
 	return pb.NewTestServiceClient(cc)
+}
+
+// silent is a connection that can be made to lose what it sends.
+type silent struct {
+	net.Conn
+
+	mute atomic.Bool
+}
+
+func (s *silent) Write(p []byte) (int, error) {
+	if s.mute.Load() {
+		return len(p), nil
+	}
+	return s.Conn.Write(p)
 }
 
 // bubble runs a test in a synctest bubble.

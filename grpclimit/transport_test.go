@@ -1,0 +1,343 @@
+package grpclimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// overTCP starts a server on the loopback, and returns a connection to it. Both end with the test.
+func overTCP(t *testing.T, register func(*grpc.Server), server []grpc.ServerOption, client ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	srv := grpc.NewServer(server...)
+	register(srv)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	cc, err := grpc.NewClient(l.Addr().String(), append(client, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = cc.Close()
+		srv.Stop()
+		<-done
+	})
+	return cc
+}
+
+// kinds are calls of all four kinds, each with two messages where there can be several. They
+// return the error of the call.
+var kinds = map[string]func(context.Context, pb.TestServiceClient) error{
+	"unary": func(ctx context.Context, c pb.TestServiceClient) error {
+		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
+		return err
+	},
+	"client stream": func(ctx context.Context, c pb.TestServiceClient) error {
+		s, err := c.StreamingInputCall(ctx)
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			_ = s.Send(&pb.StreamingInputCallRequest{}) // RecvMsg has its error
+		}
+		_, err = s.CloseAndRecv()
+		return err
+	},
+	"server stream": func(ctx context.Context, c pb.TestServiceClient) error {
+		s, err := c.StreamingOutputCall(ctx, &pb.StreamingOutputCallRequest{})
+		if err != nil {
+			return err
+		}
+		return toTheEnd(s)
+	},
+	"both": func(ctx context.Context, c pb.TestServiceClient) error {
+		s, err := c.FullDuplexCall(ctx)
+		if err != nil {
+			return err
+		}
+		for range 2 {
+			_ = s.Send(&pb.StreamingOutputCallRequest{})
+		}
+		_ = s.CloseSend()
+		return toTheEnd(s)
+	},
+}
+
+func toTheEnd(s interface {
+	Recv() (*pb.StreamingOutputCallResponse, error)
+},
+) error {
+	for {
+		if _, err := s.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// echo is a service that answers each message.
+type echo struct {
+	pb.UnimplementedTestServiceServer
+}
+
+func (echo) UnaryCall(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	return &pb.SimpleResponse{}, nil
+}
+
+func (echo) StreamingInputCall(s pb.TestService_StreamingInputCallServer) error {
+	for {
+		if _, err := s.Recv(); errors.Is(err, io.EOF) {
+			return s.SendAndClose(&pb.StreamingInputCallResponse{})
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func (echo) StreamingOutputCall(_ *pb.StreamingOutputCallRequest, s pb.TestService_StreamingOutputCallServer) error {
+	for range 2 {
+		if err := s.Send(&pb.StreamingOutputCallResponse{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (echo) FullDuplexCall(s pb.TestService_FullDuplexCallServer) error {
+	for {
+		if _, err := s.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := s.Send(&pb.StreamingOutputCallResponse{}); err != nil {
+			return err
+		}
+	}
+}
+
+// Each kind of call over TCP, by a client whose address is the key: the third is rejected.
+func TestAllKindsOverTCP(t *testing.T) {
+	for name, call := range kinds {
+		t.Run(name, func(t *testing.T) {
+			keyed, err := partition.New(partition.Options[*grpclimit.Call, string]{
+				Key: func(c *grpclimit.Call) string {
+					return grpclimit.ByPeer(httplimit.IPOptions{})(c).String() + c.FullMethod
+				},
+				New: func(string) (core.Limiter, error) {
+					return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+				},
+			})
+			require.NoError(t, err)
+			atOnce, in, out := concurrency(t, 1, 0), concurrency(t, 1, 10), concurrency(t, 1, 10)
+			l := limits(t, grpclimit.Options{Policies: []grpclimit.Policy{
+				{Name: "rate", Limiter: keyed},
+				{Name: "at-once", Limiter: grpclimit.Shared(atOnce), Receive: grpclimit.Shared(in), Send: grpclimit.Shared(out)},
+			}})
+			c := pb.NewTestServiceClient(overTCP(t, func(s *grpc.Server) { pb.RegisterTestServiceServer(s, echo{}) }, l.ServerOptions()))
+			for i := range 3 {
+				// The handler's lease comes back just after the client has its answer.
+				require.Eventually(t, func() bool { return atOnce.Available() == 1 }, 10*time.Second, time.Millisecond)
+				err := call(t.Context(), c)
+				if i < 2 {
+					require.NoError(t, err)
+					continue
+				}
+				code(t, codes.ResourceExhausted, err)
+				retry, subject, _ := details(err)
+				require.Positive(t, retry)
+				require.Equal(t, "rate", subject)
+			}
+			require.Eventually(t, func() bool { return in.Available()+out.Available() == 2 }, 10*time.Second, time.Millisecond)
+		})
+	}
+}
+
+// Each kind of call whose client leaves, or has no time left, while the call is queued.
+func TestAllKindsLeaveTheQueue(t *testing.T) {
+	for name, call := range kinds {
+		for _, canceled := range []bool{true, false} {
+			bubble(t, name, func(t *testing.T) {
+				conc := concurrency(t, 1, 5)
+				held := conc.TryAcquire(1)
+				l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: time.Hour}))
+				c := serve(t, echo{}, l.ServerOptions())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				want, took := codes.DeadlineExceeded, time.Minute
+				if canceled {
+					want, took = codes.Canceled, time.Second
+					time.AfterFunc(time.Second, cancel)
+				}
+				begun := time.Now()
+				code(t, want, call(ctx, c))
+				require.Equal(t, took, time.Since(begun))
+				synctest.Wait()
+				require.Zero(t, conc.Statistics().Queued)
+				held.Release()
+				require.Equal(t, 1, conc.Available())
+			})
+		}
+	}
+}
+
+// A stream's handler that panics, under each place of an interceptor that recovers.
+func TestAStreamThatPanics(t *testing.T) {
+	recovers := grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+		returned := false
+		defer func() {
+			if recover() != nil || !returned {
+				err = errors.New("recovered")
+			}
+		}()
+		err = h(srv, ss)
+		returned = true
+		return err
+	})
+	for name, end := range map[string]func(){"panic": func() { panic("odd") }, "Goexit": runtime.Goexit} {
+		for _, outside := range []bool{true, false} {
+			bubble(t, name, func(t *testing.T) {
+				conc, messages := concurrency(t, 1, 0), concurrency(t, 1, 0)
+				o := append(limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), Receive: grpclimit.Shared(messages)})).ServerOptions(), recovers)
+				if outside {
+					o[0], o[1], o[2] = o[2], o[0], o[1]
+				}
+				held := -1
+				c := serve(t, &service{duplex: func(s pb.TestService_FullDuplexCallServer) error {
+					_, _ = s.Recv()
+					held = 2 - conc.Available() - messages.Available()
+					end()
+					return nil
+				}}, o)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second) // Goexit ends the server's goroutine
+				defer cancel()
+				s, err := c.FullDuplexCall(ctx)
+				require.NoError(t, err)
+				require.NoError(t, s.Send(payload(1)))
+				_, err = s.Recv()
+				require.Error(t, err)
+				require.Equal(t, 2, held)
+				require.Equal(t, 1, conc.Available())
+				require.Equal(t, 1, messages.Available())
+			})
+		}
+	}
+}
+
+// A connection that has become too old ends its streams, and those give their permits back.
+func TestMaxConnectionAge(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		conc, messages := concurrency(t, 1, 5), concurrency(t, 1, 5)
+		held := messages.TryAcquire(1)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), Receive: grpclimit.Shared(messages)}))
+		c := serve(t, &service{duplex: drain}, append(l.ServerOptions(), grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: time.Minute, MaxConnectionAgeGrace: time.Minute,
+		})))
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Send(payload(1))) // waits for a permit of messages
+		begun := time.Now()
+		_, err = s.Recv()
+		code(t, codes.Unavailable, err)
+		require.Less(t, time.Since(begun), 3*time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, conc.Available())
+		require.Zero(t, messages.Statistics().Queued)
+		held.Release()
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) // on a new connection
+		require.NoError(t, err)
+	})
+}
+
+// A call that waits for its permit does not keep keepalive from its work: pings are answered, and
+// a client that has vanished leaves the queue.
+func TestKeepalive(t *testing.T) {
+	bubble(t, "a call that waits for an hour", func(t *testing.T) {
+		conc := concurrency(t, 1, 5)
+		time.AfterFunc(time.Hour, conc.TryAcquire(1).Release)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: -1}))
+		c := serve(t, new(service), append(l.ServerOptions(), grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: time.Second})),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Minute, Timeout: time.Second}))
+		begun := time.Now()
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, time.Hour, time.Since(begun))
+	})
+	bubble(t, "a client that vanishes", func(t *testing.T) {
+		conc := concurrency(t, 1, 5)
+		held := conc.TryAcquire(1)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc), MaxWait: -1}))
+		var conns []net.Conn
+		c := serveOn(t, new(service), append(l.ServerOptions(), grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: time.Second})),
+			func(conn net.Conn) net.Conn {
+				s := &silent{Conn: conn}
+				conns = append(conns, s)
+				return s
+			})
+		go func() { _, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) }()
+		synctest.Wait()
+		require.Equal(t, 1, int(conc.Statistics().Queued))
+		for _, conn := range conns {
+			conn.(*silent).mute.Store(true)
+		}
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		require.Zero(t, conc.Statistics().Queued)
+		held.Release()
+		require.Equal(t, 1, conc.Available())
+	})
+}
+
+func TestHealthAndReflectionPass(t *testing.T) {
+	none, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	require.NoError(t, err)
+	require.True(t, none.TryAcquire(1).Acquired())
+	o := one(grpclimit.Policy{Limiter: grpclimit.Shared(none)})
+	o.Skip = grpclimit.HealthAndReflection
+	l := limits(t, o)
+	cc := overTCP(t, func(s *grpc.Server) {
+		pb.RegisterTestServiceServer(s, echo{})
+		healthpb.RegisterHealthServer(s, health.NewServer())
+		reflection.Register(s)
+	}, append(l.ServerOptions(), grpc.InTapHandle(l.Tap())))
+	for range 3 {
+		answer, err := healthpb.NewHealthClient(cc).Check(t.Context(), &healthpb.HealthCheckRequest{})
+		require.NoError(t, err)
+		require.Equal(t, healthpb.HealthCheckResponse_SERVING, answer.GetStatus())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := reflectionpb.NewServerReflectionClient(cc).ServerReflectionInfo(ctx)
+	require.NoError(t, err)
+	require.NoError(t, s.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
+	list, err := s.Recv()
+	require.NoError(t, err)
+	require.NotEmpty(t, list.GetListServicesResponse().GetService())
+	_, err = pb.NewTestServiceClient(cc).UnaryCall(t.Context(), &pb.SimpleRequest{})
+	code(t, codes.ResourceExhausted, err)
+}
