@@ -8,12 +8,13 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// ByPeer returns a key function: the client's address, as a prefix. It finds it as
-// [httplimit.ByIP] does: the peer's address, or behind trusted proxies the one that they tell in
-// the metadata of o.Header. A peer that is no IP address, as on a unix socket, is the zero Prefix:
-// one partition for all of them. Bits that are out of range make ByPeer panic.
+// ByPeer returns a key function that returns the client's address, as a prefix. It finds it as
+// [httplimit.ByIP] does: it is the peer's address, or the one that trusted proxies send as the
+// metadata of the name o.Header. A peer without an IP address, as on a unix socket, has the zero
+// Prefix: one partition for all of them. ByPeer panics if the bits are out of range.
 func ByPeer(o httplimit.IPOptions) func(*Call) netip.Prefix {
 	key := httplimit.ByIP(o)
 	name := o.Header
@@ -35,29 +36,29 @@ func ByPeer(o httplimit.IPOptions) func(*Call) netip.Prefix {
 	}
 }
 
-// ByMetadata returns a key function: the first value of the call's metadata of that name, in any
-// case of letters; "" if there is none. What is longer than 64 bytes is hashed, so that clients
-// cannot fill the memory with keys.
+// ByMetadata returns a key function that returns the first value of the call's metadata of that
+// name, in any case of letters; "" if there is none. A value of more than 64 bytes is replaced by
+// its SHA-256, as "sha256:" and 64 hexadecimal digits, so that keys take little memory.
+//
+// Clients choose the value freely. A limit by it binds only clients that have to send the right
+// value, as with API keys that were checked before.
 func ByMetadata(name string) func(*Call) string {
 	name = strings.ToLower(name)
-	key := httplimit.ByHeader(name)
 	return func(c *Call) string {
 		values := c.Metadata[name]
 		if len(values) == 0 {
 			return ""
 		}
-		r := http.Request{Header: make(http.Header, 1)}
-		r.Header.Set(name, values[0])
-		return key(&r)
+		return policy.Key(values[0])
 	}
 }
 
-// ByMethod is a key function: the call's full method.
+// ByMethod is a key function that returns the call's full method.
 func ByMethod(c *Call) string { return c.FullMethod }
 
-// ByIdentity is a key function: who the client's TLS certificate says that it is. That is its SPIFFE
-// ID, else its first DNS name, else its subject; "" without a certificate. The server must verify
-// certificates (tls.RequireAndVerifyClientCert, or a check of its own): ByIdentity does not.
+// ByIdentity is a key function that returns the identity in the client's TLS certificate: its
+// SPIFFE ID, else its first DNS name, else its subject; "" without a certificate. The server must
+// verify certificates (tls.RequireAndVerifyClientCert, or a check of its own): ByIdentity does not.
 func ByIdentity(c *Call) string {
 	var info credentials.TLSInfo
 	switch auth := c.Auth.(type) {

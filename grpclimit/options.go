@@ -16,77 +16,87 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// Policy is a limit, and what follows from it.
+// Policy is a limit on the calls of some methods.
 type Policy struct {
 	// Name appears in rejections, logs and metrics. It is unique in Options, and has only ASCII
 	// letters, digits, '-', '_' and '.'.
 	Name string
 
-	// Methods are those that the policy is for: "/shop.v1.Search/Get", "/shop.v1.Search/*" or "*".
-	// None: "*", all methods. All policies that match a call apply, in order, all or nothing.
+	// Methods are the methods that the policy applies to: "/shop.v1.Search/Get",
+	// "/shop.v1.Search/*" or "*". None: all methods. A call needs the permits of all policies that
+	// apply to it; they are asked in order, and one that rejects gives the others' permits back.
 	Methods []string
 
 	// Limiter decides whether a call may proceed. Its lease is held until the handler has
-	// returned. It is required unless one of the limiters below is set.
+	// returned or panicked. It is required unless a limiter of messages is set.
 	Limiter Limiter
 
-	// Permits returns the cost of a call. nil: 1. If it returns 0 or less, Limiter is not asked.
+	// Permits returns the cost of a call in permits. nil: 1. If it returns 0 or less, the policy
+	// does not apply to the call.
 	Permits func(*Call) int
 
-	// MaxWait is how long a call may wait in the limiter's queue. 0: it never waits. Below 0: as
-	// long as its client does. A waiting call holds what the policies before have granted it.
+	// MaxWait is the longest wait in the limiter's queue. 0: calls never wait. Below 0: a call
+	// waits until its client leaves. A waiting call holds the permits of the policies before.
 	MaxWait time.Duration
 
-	// Code is that of a rejection. codes.OK: ResourceExhausted of a rate limiter, Unavailable of a
-	// concurrency limiter.
+	// Code is the status code of a rejection. codes.OK: ResourceExhausted if the limiter limits a
+	// rate, Unavailable if it limits concurrency.
 	Code codes.Code
 
-	// Refund is called when the handler has returned or panicked, with its error: after a panic
-	// one with codes.Internal. If it returns true, the permits are given back, those of a rate
-	// limiter too, so that only failures count, for example. It is not called if the client has
-	// left: the outcome is unknown then, and the permits stay taken. nil: no permits are given back.
+	// Refund is called after the handler, with its error: after a panic, one with codes.Internal.
+	// If it returns true, the permits are given back, those of a rate limiter too; that way only
+	// failures count, for example. Refund is not called if the client has left: the outcome is
+	// unknown, and the permits stay taken. nil: no permits are given back.
 	Refund func(*Call, error) bool
 
-	// Settle is called after Refund, unless the permits were given back, and returns what the call
-	// has cost in permits: the difference is given back, or taken as a debt. Below 0: the cost
-	// stays as it is. nil: the same.
+	// Settle is called after Refund, unless that returned true, and returns the call's actual cost
+	// in permits: the difference is given back, or taken as a debt. If it returns a negative
+	// number, the cost does not change. nil: it never changes.
 	Settle func(*Call, error) int
 
-	// Receive and Send throttle the messages of streams, one permit a message, and ReceiveBytes and
-	// SendBytes the bytes of all messages, those of unary calls too. A message counts when it has
-	// been received, and before it is sent; the next is not read before that, so that HTTP/2's flow
-	// control holds the sender. A permit of Receive is held until the handler receives the next
-	// message. The limiters need a queue, as [ioreader.PerSecond] has: a rejection ends the call.
+	// Receive and Send limit the messages of streams, one permit a message. ReceiveBytes and
+	// SendBytes limit the encoded bytes of all messages, those of unary calls too. nil: unlimited.
+	//
+	// A message that has come waits for its permits before the handler gets it, and the next is
+	// not read meanwhile: HTTP/2's flow control then stops the sender. A message to be sent waits
+	// before it is sent. A permit of Receive is held until the handler asks for the next message,
+	// so a concurrency limiter of Receive should not be that of Send too: the handler would wait
+	// for its own permit.
+	//
+	// The limiters need a queue, as in [core.PerSecond]: a rejection ends the call. Messages that
+	// are neither of package proto nor []byte, and have no method Size, have no bytes.
 	Receive, ReceiveBytes, Send, SendBytes Limiter
 
 	// Shadow makes the policy decide without consequences: the Observer and the Logger are notified
-	// of calls that it would have rejected, but all of them pass. In shadow no call waits, and
-	// messages are not throttled.
+	// of calls that it would have rejected, but all of them pass. No call waits, and messages are
+	// not limited.
 	Shadow bool
 
-	// FailOpen lets calls pass without a lease while the limiter fails (not: if it rejects).
+	// FailOpen lets calls pass without a lease while the limiter fails; a rejection is no failure.
 	// false: they are answered with codes.Unavailable.
 	FailOpen bool
 }
 
 // Options are for [New].
 type Options struct {
-	// Policies are asked in this order.
+	// Policies are asked in this order. None: no call is limited.
 	Policies []Policy
 
-	// Skip reports whether no policy applies to the call. nil: none is skipped.
+	// Skip reports whether the call is exempt from all policies, see [HealthAndReflection]. nil: no
+	// call is.
 	Skip func(*Call) bool
 
-	// OnRejected is called for a rejected call and returns the error of the answer. If it returns
-	// nil, the standard answer follows, see [Rejection.Status]. nil: the standard answer.
+	// OnRejected is called for a rejected call or message, and returns the error that the client
+	// gets. If it returns nil, the client gets [Rejection.Status]. nil: the same.
 	OnRejected func(context.Context, *Rejection) error
 
-	// Observer is notified of every decision: with the result [httplimit.GlobalLimiter] for a
-	// policy that is for all methods, else [httplimit.EndpointLimiter]. nil: none.
+	// Observer is notified of every decision about a call, of messages not. A rejection's result
+	// is [httplimit.GlobalLimiter] if the policy applies to all methods, else
+	// [httplimit.EndpointLimiter]. nil: none.
 	Observer httplimit.Observer
 
-	// Logger is notified of limiters that fail and of policies in shadow that would have rejected,
-	// at most once a second for each policy. nil: silent.
+	// Logger is notified of limiters that fail, and of policies in shadow that would have rejected,
+	// each at most once a second for each policy. nil: silent.
 	Logger *slog.Logger
 }
 

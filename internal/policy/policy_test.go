@@ -399,3 +399,10 @@ func TestTheContextEnds(t *testing.T) {
 		require.ErrorIs(t, kept.Err(), context.Canceled)
 	}
 }
+
+func TestKey(t *testing.T) {
+	require.Empty(t, policy.Key(""))
+	short, long := strings.Repeat("a", 64), strings.Repeat("a", 65)
+	require.Equal(t, short, policy.Key(short))
+	require.Equal(t, "sha256:635361c48bb9eab14198e76ea8ab7f1a41685d6ad62aa9146d301d4f17eb0ae0", policy.Key(long))
+}
