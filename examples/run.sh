@@ -167,6 +167,22 @@ example_fleet() {
 	says '-seconds = 0, want 1 to 3600'
 }
 
+example_grpclimit_server() {
+	exits 0 "$1" -selftest
+	says '^30 unary calls: 2[0-9] OK, [1-9][0-9]* ResourceExhausted$'
+	says '^500 kB in [0-9.]+ s$'
+	exits 2 "$1" -rate 0
+	says 'want at least 1'
+}
+
+example_grpclimit_client() {
+	exits 0 "$1" -n 10
+	says '^rude +10 calls with [0-9]+ attempts, [1-9][0-9]* of them rejected'
+	says '^polite +10 calls with [0-9]+ attempts, [1-9][0-9]* of them rejected'
+	exits 2 "$1" -n 0
+	says 'want at least 1'
+}
+
 # programs prints the folder of each example program, of all modules.
 programs() {
 	local module

@@ -31,7 +31,7 @@ func TestFlowControlHoldsAFastSender(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			total := test.total
-			if testing.Short() {
+			if testing.Short() || race {
 				total = 50_000_000
 			}
 			var between, most, heap atomic.Int64

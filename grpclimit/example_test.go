@@ -1,0 +1,176 @@
+package grpclimit_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// greeter is a service of the examples.
+type greeter struct {
+	pb.UnimplementedTestServiceServer
+}
+
+func (greeter) UnaryCall(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+	return &pb.SimpleResponse{Username: "hello"}, nil
+}
+
+// start starts a server with these options, and returns a client of it, and what ends both.
+func start(server []grpc.ServerOption, client ...grpc.DialOption) (pb.TestServiceClient, func()) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := grpc.NewServer(server...)
+	pb.RegisterTestServiceServer(s, greeter{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(listener)
+	}()
+	client = append(client, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(listener.Addr().String(), client...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return pb.NewTestServiceClient(conn), func() {
+		conn.Close()
+		s.Stop()
+		<-done
+	}
+}
+
+// A server that serves 10 calls a second, and up to 2 at once after a pause.
+func Example() {
+	bucket, err := core.NewTokenBucket(core.PerSecond(10, 2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limits, err := grpclimit.New(grpclimit.Options{
+		Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}},
+		Skip:     grpclimit.HealthAndReflection,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := start(limits.ServerOptions()) // grpc.NewServer(limits.ServerOptions()...)
+	defer stop()
+
+	rejected := 0
+	for range 20 {
+		if _, err := client.UnaryCall(context.Background(), &pb.SimpleRequest{}); err != nil {
+			rejected++
+			if rejected == 1 {
+				fmt.Println(status.Code(err), "-", status.Convert(err).Message())
+			}
+		}
+	}
+	fmt.Println(rejected > 0, rejected < 20)
+	// Output:
+	// ResourceExhausted - permits exhausted
+	// true true
+}
+
+// A limit for each API key.
+func ExampleByMetadata() {
+	byKey, err := partition.New(partition.Options[*grpclimit.Call, string]{
+		Key: grpclimit.ByMetadata("x-api-key"),
+		New: func(string) (core.Limiter, error) {
+			return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limits, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "keys", Limiter: byKey}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := start(limits.ServerOptions())
+	defer stop()
+
+	for _, key := range []string{"alice", "alice", "alice", "bob"} {
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "x-api-key", key)
+		_, err := client.UnaryCall(ctx, &pb.SimpleRequest{})
+		fmt.Println(key, status.Code(err))
+	}
+	// Output:
+	// alice OK
+	// alice OK
+	// alice ResourceExhausted
+	// bob OK
+}
+
+// A policy that counts only calls that fail: 2 an hour.
+func ExamplePolicy_refund() {
+	failures, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 2, ReplenishmentPeriod: time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limits, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{
+		Name:    "failures",
+		Limiter: grpclimit.Shared(failures),
+		Refund:  func(_ *grpclimit.Call, err error) bool { return err == nil },
+	}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := start(limits.ServerOptions())
+	defer stop()
+
+	for range 3 {
+		_, err := client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+		fmt.Println(status.Code(err))
+	}
+	for range 3 {
+		_, err := client.CacheableUnaryCall(context.Background(), &pb.SimpleRequest{})
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// OK
+	// OK
+	// Unimplemented
+	// Unimplemented
+	// ResourceExhausted
+}
+
+// A client that does what the server's rejections ask for: it does not call before the server
+// will serve it.
+func ExampleClient() {
+	bucket, err := core.NewTokenBucket(core.PerSecond(2, 1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limits, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	obedient, err := grpclimit.NewClient(grpclimit.ClientOptions{Obey: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := start(limits.ServerOptions(), obedient.DialOptions()...)
+	defer stop()
+
+	bucket.TryAcquire(1) // somebody else's call
+	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+	fmt.Println(status.Code(err))
+	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{}) // waits
+	fmt.Println(status.Code(err))
+	// Output:
+	// ResourceExhausted
+	// OK
+}
