@@ -54,6 +54,7 @@ func TestLeaseIsHeldUntilTheHandlerEnds(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
+				synctest.Wait()
 				require.Equal(t, name == "return", err == nil)
 				require.Equal(t, 1, held)
 				require.Equal(t, 1, conc.Available())

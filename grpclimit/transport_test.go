@@ -241,6 +241,7 @@ func TestAStreamThatPanics(t *testing.T) {
 				require.NoError(t, s.Send(payload(1)))
 				_, err = s.Recv()
 				require.Error(t, err)
+				synctest.Wait()
 				require.Equal(t, 2, held)
 				require.Equal(t, 1, conc.Available())
 				require.Equal(t, 1, messages.Available())

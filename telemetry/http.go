@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,19 +17,30 @@ import (
 // HTTP returns an observer for [httplimit.Options]. By policy, it counts requests by their
 // result, times the leases, and times the waits of requests that waited. One observer serves any
 // number of [httplimit.Limits].
-func HTTP(o Options) (httplimit.Observer, error) {
+func HTTP(o Options) (httplimit.Observer, error) { return newObserver(o, "sluice.http", "request") }
+
+// GRPC returns an observer for the options of package grpclimit. It is [HTTP] for gRPC calls: its
+// metrics begin with "sluice.rpc.", count calls, and have the attribute rpc.system.name = grpc.
+func GRPC(o Options) (httplimit.Observer, error) {
+	o.Attributes = append(slices.Clone(o.Attributes), attribute.String("rpc.system.name", "grpc"))
+	return newObserver(o, "sluice.rpc", "call")
+}
+
+// newObserver returns an observer whose metrics begin with space and count things, such as requests.
+func newObserver(o Options, space, thing string) (httplimit.Observer, error) {
 	o.Attributes = slices.Clone(o.Attributes) // it is read later
 	m := o.meter()
-	h := &httpObserver{options: o}
+	h := &httpObserver{options: o, policy: attribute.Key(space + ".policy"), result: attribute.Key(space + ".result")}
+	unit, things := metric.WithUnit("{"+thing+"}"), strings.ToUpper(thing[:1])+thing[1:]+"s"
 	var errs [5]error
-	h.active, errs[0] = m.Int64UpDownCounter("sluice.http.active_request_leases",
-		metric.WithUnit("{request}"), metric.WithDescription("Requests that hold a lease."))
-	h.queued, errs[1] = m.Int64UpDownCounter("sluice.http.queued_requests",
-		metric.WithUnit("{request}"), metric.WithDescription("Requests that wait for a lease."))
-	h.inQueue, errs[2] = durations(m, "sluice.http.request.time_in_queue", "How long requests waited for a lease.")
-	h.held, errs[3] = durations(m, "sluice.http.request_lease.duration", "How long requests held a lease.")
-	h.requests, errs[4] = m.Int64Counter("sluice.http.requests",
-		metric.WithUnit("{request}"), metric.WithDescription("Requests that asked for a lease."))
+	h.active, errs[0] = m.Int64UpDownCounter(space+".active_"+thing+"_leases",
+		unit, metric.WithDescription(things+" that hold a lease."))
+	h.queued, errs[1] = m.Int64UpDownCounter(space+".queued_"+thing+"s",
+		unit, metric.WithDescription(things+" that wait for a lease."))
+	h.inQueue, errs[2] = durations(m, space+"."+thing+".time_in_queue", "How long "+thing+"s waited for a lease.")
+	h.held, errs[3] = durations(m, space+"."+thing+"_lease.duration", "How long "+thing+"s held a lease.")
+	h.requests, errs[4] = m.Int64Counter(space+"."+thing+"s",
+		unit, metric.WithDescription(things+" that asked for a lease."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -37,6 +49,7 @@ func HTTP(o Options) (httplimit.Observer, error) {
 
 type httpObserver struct {
 	options        Options
+	policy, result attribute.Key
 	active, queued metric.Int64UpDownCounter
 	inQueue, held  metric.Float64Histogram
 	requests       metric.Int64Counter
@@ -75,9 +88,9 @@ func (h *httpObserver) with(policy, result string) metric.MeasurementOption {
 	if with, ok := h.attributes.Load(labels); ok {
 		return with.(metric.MeasurementOption)
 	}
-	own := []attribute.KeyValue{attribute.String("sluice.http.policy", policy)}
+	own := []attribute.KeyValue{h.policy.String(policy)}
 	if result != "" {
-		own = append(own, attribute.String("sluice.http.result", result))
+		own = append(own, h.result.String(result))
 	}
 	with := h.options.with(own...)
 	h.attributes.Store(labels, with)

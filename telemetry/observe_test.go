@@ -139,6 +139,25 @@ func TestHTTP(t *testing.T) {
 	}, points)
 }
 
+func TestGRPC(t *testing.T) {
+	s := newSDK()
+	o, err := telemetry.GRPC(s.Options)
+	require.NoError(t, err)
+	observeHTTP(o)
+	points, _ := s.collect(t)
+	for name, want := range map[string]point{
+		"sluice.rpc.active_call_leases{rpc.system.name=grpc,sluice.rpc.policy=api}":                            {value: 1},
+		"sluice.rpc.queued_calls{rpc.system.name=grpc,sluice.rpc.policy=api}":                                  {value: 0},
+		"sluice.rpc.calls{rpc.system.name=grpc,sluice.rpc.policy=api,sluice.rpc.result=acquired}":              {value: 2},
+		"sluice.rpc.call.time_in_queue{rpc.system.name=grpc,sluice.rpc.policy=api,sluice.rpc.result=acquired}": {0.25, 1},
+		"sluice.rpc.call_lease.duration{rpc.system.name=grpc,sluice.rpc.policy=api}":                           {1.5, 1},
+	} {
+		require.Contains(t, points, name)
+		require.Equal(t, want, points[name])
+	}
+	require.Len(t, points, 10)
+}
+
 func observeHTTP(o httplimit.Observer) {
 	ctx := context.Background()
 	o.Queued(ctx, "api", 1)
