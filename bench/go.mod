@@ -12,6 +12,7 @@ require (
 	github.com/gammazero/workerpool v1.3.0
 	github.com/go-chi/httprate v0.16.1
 	github.com/go-redis/redis_rate/v10 v10.0.1
+	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
 	github.com/juju/ratelimit v1.0.2
 	github.com/panjf2000/ants/v2 v2.12.1
 	github.com/puzpuzpuz/xsync/v4 v4.5.0
@@ -19,6 +20,7 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/sethvargo/go-limiter v0.7.1
 	github.com/sluice-go/sluice v0.0.0
+	github.com/sluice-go/sluice/grpclimit v0.0.0
 	github.com/sluice-go/sluice/redislimit v0.0.0
 	github.com/sluice-go/sluice/redislimit/goredis v0.0.0
 	github.com/sluice-go/sluice/redislimit/rueidis v0.0.0
@@ -31,6 +33,7 @@ require (
 	golang.org/x/sync v0.24.0
 	golang.org/x/time v0.16.0
 	gonum.org/v1/plot v0.17.0
+	google.golang.org/grpc v1.85.0
 )
 
 require (
@@ -55,11 +58,16 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/multierr v1.9.0 // indirect
 	golang.org/x/image v0.46.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace github.com/sluice-go/sluice => ..
+
+replace github.com/sluice-go/sluice/grpclimit => ../grpclimit
 
 replace github.com/sluice-go/sluice/redislimit => ../redislimit
 

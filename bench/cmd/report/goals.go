@@ -69,6 +69,7 @@ func goals() []line {
 	ls = append(ls, pipeGoals()...)
 	ls = append(ls, partitionGoals()...)
 	ls = append(ls, httpGoals()...)
+	ls = append(ls, grpcGoals()...)
 	ls = append(ls, adaptiveGoals()...)
 	ls = append(ls, line{work: "throttled 32 KiB write that need not wait", measurement: "throttled-write", ours: ours, rival: timeRate, goal: both(0.70)})
 	return append(ls, poolGoals()...)

@@ -92,6 +92,7 @@ func measurements() []measurement {
 	)
 	ms = append(ms, partitionMeasurements()...)
 	ms = append(ms, httpMeasurements()...)
+	ms = append(ms, grpcMeasurements()...)
 	ms = append(ms, adaptiveMeasurements()...)
 	return append(ms, curves()...)
 }

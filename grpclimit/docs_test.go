@@ -1,0 +1,50 @@
+package grpclimit_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestDocsCompile compiles the Go blocks of docs/grpc.md.
+func TestDocsCompile(t *testing.T) {
+	docs, err := os.ReadFile("../docs/grpc.md")
+	require.NoError(t, err)
+	blocks := strings.Split(string(docs), "\n```go\n")[1:]
+	require.NotEmpty(t, blocks)
+	program := `package blocks
+
+import (
+	"net/netip"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/partition"
+)
+`
+	for _, b := range blocks {
+		text, _, _ := strings.Cut(b, "\n```\n")
+		program += "\n" + text + "\n"
+	}
+	folder := t.TempDir()
+	file, named := filepath.Join(folder, "blocks.go"), filepath.Join(folder, "overlay.json")
+	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
+	place, err := filepath.Abs("blocks/blocks.go") // the go tool takes the file for one of this module
+	require.NoError(t, err)
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {place: file}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(named, overlay, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay="+named, "./blocks").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
