@@ -215,12 +215,8 @@ func refusal(ctx context.Context, lease core.Lease, err error) error {
 // end gives back what a call holds that has ended with err.
 func (c *Client) end(p paid, err error) {
 	defer p.lease.Release()
-	if c.options.Settle == nil || p.limiter == nil {
-		return
-	}
-	cost := c.options.Settle(p.call, err)
-	if s, ok := p.limiter.(core.Settler); ok && cost >= 0 {
-		s.Settle(p.lease, cost).Release()
+	if c.options.Settle != nil && p.limiter != nil {
+		policy.Settle(p.limiter, p.lease, c.options.Settle(p.call, err))
 	}
 }
 

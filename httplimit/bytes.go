@@ -24,28 +24,31 @@ func streamContext(r *http.Request) context.Context {
 
 // throttleUpload puts the body of the next handler's request under the policies' Upload.
 func (p *passage) throttleUpload() {
+	if !p.terms.uploads || !hasBody(p.came) {
+		return
+	}
 	for i := range p.asked {
-		if a := &p.asked[i]; a.policy.Upload != nil && !a.policy.Shadow && hasBody(p.came) {
-			p.request.Body = ioreader.NewReader(streamContext(p.came), p.request.Body, partition.For(a.policy.Upload, p.came))
+		if l := p.terms.of(&p.asked[i]); l.Upload != nil && !l.Shadow {
+			p.request.Body = ioreader.NewReader(streamContext(p.came), p.request.Body, partition.For(l.Upload, p.came))
 		}
 	}
 }
 
 // throttledDownload returns w under the policies' Download; nil if there is none.
 func (p *passage) throttledDownload(w http.ResponseWriter) io.Writer {
-	if p.came.Method == http.MethodHead {
+	if !p.terms.downloads || p.came.Method == http.MethodHead {
 		return nil
 	}
 	body := io.Writer(nil)
 	for i := range p.asked {
-		a := &p.asked[i]
-		if a.policy.Download == nil || a.policy.Shadow {
+		l := p.terms.of(&p.asked[i])
+		if l.Download == nil || l.Shadow {
 			continue
 		}
 		if body == nil {
 			body = w
 		}
-		body = ioreader.NewWriter(streamContext(p.came), body, partition.For(a.policy.Download, p.came))
+		body = ioreader.NewWriter(streamContext(p.came), body, partition.For(l.Download, p.came))
 	}
 	return body
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/sluice-go/sluice/internal/policy"
 )
 
 // handler is a wrapper: a handler that asks policies, and then calls the next handler.
@@ -25,7 +27,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if no := t.check(r, h.names, true, &p.asked); no != nil {
 		asked := p.asked
 		p.asked = nil
-		endAll(asked, (*ask).refund) // a rejected request holds nothing while its client is answered
+		policy.End(asked, (*ask).Refund) // a rejected request holds nothing while its client is answered
 		no.answer(w, r)
 		return
 	}
@@ -101,11 +103,11 @@ func (p *passage) end() {
 		if outer := passageFrom(p.Context); outer != nil {
 			outer.rejected.Store(true)
 		}
-		endAll(p.asked, (*ask).refund)
+		policy.End(p.asked, (*ask).Refund)
 		return
 	}
-	if len(p.asked) == 1 && p.asked[0].plain() {
-		p.asked[0].lease.Release()
+	if len(p.asked) == 1 && p.asked[0].Plain() {
+		p.asked[0].Lease.Release()
 		return
 	}
 	status, h := http.StatusOK, http.Header(nil)
@@ -119,5 +121,5 @@ func (p *passage) end() {
 		status = http.StatusInternalServerError
 	}
 	known := p.Context.Err() == nil
-	endAll(p.asked, func(a *ask) { a.settle(&p.request, known, status, h) })
+	policy.End(p.asked, func(a *ask) { a.Settle(&p.request, outcome{status, h}, known) })
 }

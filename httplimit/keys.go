@@ -1,12 +1,12 @@
 package httplimit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"net/textproto"
 	"net/url"
 	"strings"
+
+	"github.com/sluice-go/sluice/internal/policy"
 )
 
 // ByHeader returns a key function that returns the value of a header field: "" for a request
@@ -18,25 +18,14 @@ import (
 func ByHeader(name string) func(*http.Request) string {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	if name == "Host" { // net/http keeps it elsewhere
-		return func(r *http.Request) string { return shortened(r.Host) }
+		return func(r *http.Request) string { return policy.Key(r.Host) }
 	}
 	return func(r *http.Request) string {
 		if values := r.Header[name]; len(values) > 0 {
-			return shortened(values[0])
+			return policy.Key(values[0])
 		}
 		return ""
 	}
-}
-
-// longKey is the length in bytes up to which a key is kept as it is.
-const longKey = 64
-
-func shortened(key string) string {
-	if len(key) <= longKey {
-		return key
-	}
-	sum := sha256.Sum256([]byte(key))
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // ByPattern is a key function that returns the pattern of the [http.ServeMux] that the request has

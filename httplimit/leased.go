@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )
@@ -25,7 +26,7 @@ func (a *attempt) end() {
 	a.once.Do(func() {
 		defer a.lease.Release()
 		if a.settle != nil && a.lease.Acquired() {
-			settle(a.limiter, a.lease, a.settle(a.response))
+			policy.Settle(a.limiter, a.lease, a.settle(a.response))
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/policy"
 )
 
 // Limits put requests under policies. Use [New] to create one; its methods are safe for
@@ -16,8 +17,8 @@ import (
 // Most servers put [Limits.Handler] around everything, which applies the global policy, and
 // [Limits.Policy] around the handlers that need more. [Limits.Check] returns the decision alone.
 type Limits struct {
-	terms    atomic.Pointer[terms] // the options in force
-	failures failures
+	terms atomic.Pointer[terms] // the options in force
+	log   policy.Log
 
 	mu   sync.Mutex      // guards used, and that no name goes while a handler is being built
 	used map[string]bool // the names that handlers were built with
@@ -43,7 +44,7 @@ func (l *Limits) Update(o Options) error {
 	t, err := newTerms(l, o)
 	errs := []error{err}
 	for name := range l.used {
-		if t.policies[name] == nil {
+		if t.limits[name] == nil {
 			errs = append(errs, fmt.Errorf("httplimit: Options.Policies has no %q, want one, since a handler uses it", name))
 		}
 	}
@@ -95,7 +96,7 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 	granted := false
 	defer func() {
 		if !granted {
-			endAll(asked, (*ask).refund)
+			policy.End(asked, (*ask).Refund)
 		}
 	}()
 	no := t.check(r, append([]string{global}, names...), false, &asked)

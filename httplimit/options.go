@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -117,35 +118,72 @@ const global = ""
 type terms struct {
 	Options
 
-	limits   *Limits
-	global   *policy            // nil: none
-	policies map[string]*policy // the others, by name
+	asker  policy.Asker[*http.Request, outcome, Result]
+	global *limit            // nil: none
+	limits map[string]*limit // the others, by the names of their policies
+
+	uploads, downloads bool // a policy has one: most have none
 }
 
-// policy is a Policy of terms.
-type policy struct {
+// limit is a Policy of terms.
+type limit struct {
 	Policy
 
-	refused Result // what the Observer is notified of
+	asked policy.Policy[*http.Request, outcome, Result]
+}
+
+// outcome is how a request was answered.
+type outcome struct {
+	status int
+	header http.Header
+}
+
+// newLimit returns the limit of a policy, whose rejections have that result.
+func newLimit(p Policy, rejected Result) *limit {
+	l := &limit{Policy: p, asked: policy.Policy[*http.Request, outcome, Result]{
+		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Rejected: rejected,
+		FailOpen: p.FailOpen, Shadow: p.Shadow,
+	}}
+	if p.Refund != nil {
+		l.asked.Refund = func(r *http.Request, o outcome) bool { return p.Refund(r, o.status) }
+	}
+	if p.Settle != nil {
+		l.asked.Settle = func(r *http.Request, o outcome) int { return p.Settle(r, o.status, o.header) }
+	}
+	return l
+}
+
+// add returns the limit of a policy, whose rejections have that result.
+func (t *terms) add(p Policy, rejected Result) *limit {
+	t.uploads = t.uploads || p.Upload != nil
+	t.downloads = t.downloads || p.Download != nil
+	return newLimit(p, rejected)
 }
 
 // newTerms checks the options.
 func newTerms(l *Limits, o Options) (*terms, error) {
 	f := faults{names: make(map[string]bool)}
-	t := &terms{Options: o, limits: l, policies: make(map[string]*policy, len(o.Policies))}
+	t := &terms{Options: o, limits: make(map[string]*limit, len(o.Policies))}
+	t.asker = policy.Asker[*http.Request, outcome, Result]{
+		Results: policy.Results[Result]{Acquired: Acquired, Canceled: RequestCanceled, Failed: Failed, Shadowed: Shadowed},
+		Logger:  o.Logger, Log: &l.log, Package: "httplimit",
+	}
+	if o.Observer != nil {
+		t.asker.Observer = o.Observer
+	}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
 			p.Name = "global"
 		}
 		f.policy("Global", &p)
-		t.global = &policy{p, GlobalLimiter}
+		t.global = t.add(p, GlobalLimiter)
 	}
 	for i := range o.Policies {
 		p := o.Policies[i]
 		f.policy(fmt.Sprintf("Policies[%d]", i), &p)
 		if p.Name != "" {
-			t.policies[p.Name] = &policy{p, EndpointLimiter}
+			t.limits[p.Name] = t.add(p, EndpointLimiter)
 		}
 	}
 	if int(o.Headers) >= len(headersNames) {
@@ -154,21 +192,29 @@ func newTerms(l *Limits, o Options) (*terms, error) {
 	return t, errors.Join(f.errs...)
 }
 
-// policy returns the policy that a handler asks by this name; nil if there is none.
-func (t *terms) policy(name string) *policy {
+// limit returns the limit that a handler asks by this name; nil if there is none.
+func (t *terms) limit(name string) *limit {
 	if name == global {
 		return t.global
 	}
-	return t.policies[name]
+	return t.limits[name]
 }
 
 // mustHave panics if there is no policy of one of the names.
 func (t *terms) mustHave(names []string) {
 	for _, name := range names {
-		if t.policies[name] == nil {
+		if t.limits[name] == nil {
 			panic(fmt.Sprintf("httplimit: no policy is named %q", name))
 		}
 	}
+}
+
+// of returns the limit that was asked.
+func (t *terms) of(a *ask) *limit {
+	if l := t.global; l != nil && a.Policy == &l.asked {
+		return l
+	}
+	return t.limits[a.Policy.Name]
 }
 
 // have reports whether there are policies of the names: the global one may be missing.

@@ -57,14 +57,14 @@ type numbers struct {
 	limit, remaining int
 }
 
-// numbers returns those of a.
-func (a *ask) numbers() (n numbers, ok bool) {
-	if a.policy.Shadow || a.limiter == nil {
+// numbersOf returns those of a.
+func numbersOf(a *ask) (n numbers, ok bool) {
+	if a.Policy.Shadow || a.Limiter == nil {
 		return n, false
 	}
-	n.lease = a.lease
-	if errors.Is(a.lease.Err(), core.ErrPermitsExceedLimit) {
-		n.lease = a.limiter.TryAcquire(0) // that error does not say them
+	n.lease = a.Lease
+	if errors.Is(a.Lease.Err(), core.ErrPermitsExceedLimit) {
+		n.lease = a.Limiter.TryAcquire(0) // that error does not say them
 		defer n.lease.Release()
 	}
 	if n.limit, ok = core.PermitLimit.From(n.lease); !ok {
@@ -82,11 +82,11 @@ func xRateLimit(h http.Header, asked []ask) quota {
 	found := false
 	outside, err := strconv.Atoi(h.Get(fieldRemaining))
 	for i := range asked {
-		n, ok := asked[i].numbers()
+		n, ok := numbersOf(&asked[i])
 		if !ok {
 			continue
 		}
-		rejects := !asked[i].lease.Acquired()
+		rejects := !asked[i].Lease.Acquired()
 		if err == nil && (outside < n.remaining || outside == n.remaining && !rejects) {
 			continue
 		}
@@ -114,19 +114,19 @@ func draft11(h http.Header, asked []ask) quota {
 	found := false
 	for i := range asked {
 		a := &asked[i]
-		n, ok := a.numbers()
+		n, ok := numbersOf(a)
 		if !ok {
 			continue
 		}
 		found = true
-		item(&policies, a.policy.Name)
+		item(&policies, a.Policy.Name)
 		parameter(&policies, "q", int64(n.limit))
 		if window, ok := core.Window.From(n.lease); !ok {
 			policies.WriteString(`;qu="concurrent-requests"`)
 		} else if window >= time.Second {
 			parameter(&policies, "w", int64(window/time.Second))
 		}
-		item(&limits, a.policy.Name)
+		item(&limits, a.Policy.Name)
 		parameter(&limits, "r", int64(n.remaining))
 		until, ok := core.ResetAfter.From(n.lease)
 		if !n.lease.Acquired() {

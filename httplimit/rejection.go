@@ -2,13 +2,13 @@ package httplimit
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/policy"
 )
 
 // Rejection is the reason why a request may not proceed. It is not safe for concurrent use.
@@ -40,7 +40,7 @@ type Rejection struct {
 func newRejection(t *terms, result Result, asked []ask, err error) *Rejection {
 	a := &asked[len(asked)-1]
 	no := &Rejection{
-		Policy: a.policy.Name, Status: a.policy.Status, Lease: a.lease, Err: err,
+		Policy: a.Policy.Name, Status: t.of(a).Status, Lease: a.Lease, Err: err,
 		terms: t, asked: asked, result: result,
 	}
 	switch {
@@ -50,14 +50,7 @@ func newRejection(t *terms, result Result, asked []ask, err error) *Rejection {
 	case no.Status == 0:
 		no.Status = http.StatusTooManyRequests
 	}
-	if errors.Is(err, core.ErrPermitsExceedLimit) {
-		return no
-	}
-	retry, _ := core.RetryAfter.From(a.lease)
-	if rejected := new(core.RejectedError); retry <= 0 && errors.As(err, &rejected) {
-		retry = rejected.RetryAfter
-	}
-	no.RetryAfter = max(retry, 0)
+	no.RetryAfter = policy.RetryAfter(a.Lease, err)
 	return no
 }
 
@@ -72,7 +65,7 @@ func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	reject := no.asked[len(no.asked)-1].policy.OnRejected
+	reject := no.terms.of(&no.asked[len(no.asked)-1]).OnRejected
 	if reject == nil {
 		reject = no.terms.OnRejected
 	}

@@ -29,7 +29,7 @@ func (p *passage) wrap(w http.ResponseWriter) http.ResponseWriter {
 	asks := false
 	for i := range p.asked {
 		a := &p.asked[i]
-		asks = asks || a.lease.Acquired() && (a.policy.Refund != nil || a.policy.Settle != nil)
+		asks = asks || a.Lease.Acquired() && (a.Policy.Refund != nil || a.Policy.Settle != nil)
 	}
 	body := p.throttledDownload(w)
 	if !tells && body == nil && !asks {

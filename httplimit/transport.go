@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/holdback"
 	"github.com/sluice-go/sluice/internal/limiter"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
@@ -64,8 +66,8 @@ const defaultMaxObey = time.Minute
 // Transport is an [http.RoundTripper] that takes a permit for each request, and obeys servers that
 // say how long to wait. Use [NewTransport] to create one. It is safe for concurrent use.
 type Transport struct {
-	o     TransportOptions // with the defaults
-	holds holds
+	o    TransportOptions // with the defaults
+	held holdback.Keys[struct{}]
 }
 
 // NewTransport returns a Transport, or an error that reports all invalid options.
@@ -130,7 +132,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return t.hand(r, a), nil //nolint:nilerr // what cannot be sent again has its answer
 		}
 		a.drain()
-		if err = sleep(r.Context(), wait, nil); err != nil {
+		if err = sleep(r.Context(), wait); err != nil {
 			closeBody(next.Body)
 			return nil, err
 		}
@@ -171,7 +173,7 @@ func (t *Transport) send(r *http.Request) (*attempt, error) {
 	}
 	if t.o.Obey {
 		if d, ok := t.o.Hint(response); ok {
-			t.holds.hold(key, min(d, t.o.MaxObey))
+			t.held.Hold(key, min(d, t.o.MaxObey), struct{}{})
 		}
 	}
 	sent = true
@@ -190,7 +192,7 @@ func (t *Transport) admit(r *http.Request, key string, a *attempt) error {
 	}
 	for {
 		if t.o.Obey {
-			if err := t.holds.wait(ctx, key, permits); err != nil {
+			if err := t.obey(ctx, key, permits); err != nil {
 				return err
 			}
 		}
@@ -202,12 +204,25 @@ func (t *Transport) admit(r *http.Request, key string, a *attempt) error {
 			return err
 		}
 		// While this waited for permits, another answer may have come.
-		if !t.o.Obey || !t.holds.holds(key) {
+		if left, _ := t.held.Held(key); !t.o.Obey || left <= 0 {
 			a.lease = lease
 			return nil
 		}
 		limiter.Refund(a.limiter, lease)
 	}
+}
+
+// obey waits until the server's last answer does not hold the key back.
+func (t *Transport) obey(ctx context.Context, key string, permits int) error {
+	return t.held.Wait(ctx, key, func(left time.Duration, _ struct{}) error {
+		if deadline, ok := ctx.Deadline(); ok && left > time.Until(deadline) {
+			return &core.RejectedError{
+				Limiter: key, Permits: max(permits, 0), Reason: "the server has asked to wait",
+				RetryAfter: left, Cause: context.DeadlineExceeded,
+			}
+		}
+		return nil
+	})
 }
 
 // throttled returns the request with its body under Upload.
@@ -281,8 +296,8 @@ func closeBody(body io.Closer) {
 	}
 }
 
-// sleep waits for d, until sooner is closed, or until ctx ends, which is an error.
-func sleep(ctx context.Context, d time.Duration, sooner <-chan struct{}) error {
+// sleep waits for d, or until ctx ends, which is an error.
+func sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -290,9 +305,8 @@ func sleep(ctx context.Context, d time.Duration, sooner <-chan struct{}) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-sooner:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return nil
 }

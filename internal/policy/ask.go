@@ -13,26 +13,29 @@ type Ask[R, O any, E Result] struct {
 	Policy  *Policy[R, O, E]
 	Limiter core.Limiter // the policy's, bound to the request as it came
 	Lease   core.Lease   // the limiter's answer
-	told    core.Lease   // its release notifies the Observer that the lease has ended
+	told    *core.Lease  // its release notifies the Observer that the lease has ended; nil: there is none
 }
 
 // observe notifies the Observer of the grant, and of the release when it comes.
 func (a *Ask[R, O, E]) observe(ctx context.Context, o Observer[E]) {
 	name, since := a.Policy.Name, time.Now()
-	a.told = core.Grant(0, func() {
+	told := core.Grant(0, func() {
 		lasted := time.Since(since)
 		defer o.Released(ctx, name, lasted)
 		o.Active(ctx, name, -1)
 	})
+	a.told = &told
 	o.Active(ctx, name, +1)
 }
 
 // Observed reports whether an Observer is notified of the release.
-func (a *Ask[R, O, E]) Observed() bool { return a.told != core.Lease{} }
+func (a *Ask[R, O, E]) Observed() bool { return a.told != nil }
 
 // Release ends the lease.
 func (a *Ask[R, O, E]) Release() {
-	defer a.told.Release()
+	if a.told != nil {
+		defer a.told.Release()
+	}
 	a.Lease.Release()
 }
 
@@ -55,12 +58,16 @@ func (a *Ask[R, O, E]) Settle(r R, o O, known bool) {
 		limiter.Refund(a.Limiter, a.Lease)
 		return
 	}
-	if a.Policy.Settle == nil {
-		return
+	if a.Policy.Settle != nil {
+		Settle(a.Limiter, a.Lease, a.Policy.Settle(r, o))
 	}
-	cost := a.Policy.Settle(r, o)
-	if s, ok := a.Limiter.(core.Settler); ok && cost >= 0 {
-		s.Settle(a.Lease, cost).Release()
+}
+
+// Settle ends the lease at another cost, unless that is below 0 or l cannot settle: then the
+// caller's Release ends it.
+func Settle(l core.Limiter, lease core.Lease, cost int) {
+	if s, ok := l.(core.Settler); ok && cost >= 0 {
+		s.Settle(lease, cost).Release()
 	}
 }
 

@@ -79,7 +79,7 @@ type question[R, O any, E Result] struct {
 }
 
 // tryAcquire takes the permits if they are available now.
-func (q *question[R, O, E]) tryAcquire() (core.Lease, E, error) {
+func (q question[R, O, E]) tryAcquire() (core.Lease, E, error) {
 	lease := q.limiter.TryAcquire(q.permits)
 	if lease.Acquired() {
 		return lease, q.asker.Results.Acquired, nil
@@ -92,7 +92,7 @@ func (q *question[R, O, E]) tryAcquire() (core.Lease, E, error) {
 }
 
 // acquire takes the permits, and waits for them for as long as the policy allows.
-func (q *question[R, O, E]) acquire(ctx context.Context) (lease core.Lease, result E, waited time.Duration, err error) {
+func (q question[R, O, E]) acquire(ctx context.Context) (lease core.Lease, result E, waited time.Duration, err error) {
 	w := &waiting{Context: ctx, most: max(q.policy.MaxWait, 0)}
 	func() {
 		told := false
@@ -119,7 +119,7 @@ func (q *question[R, O, E]) acquire(ctx context.Context) (lease core.Lease, resu
 }
 
 // ended returns the result of a wait that ended with err.
-func (q *question[R, O, E]) ended(ctx context.Context, w *waiting, err error) E {
+func (q question[R, O, E]) ended(ctx context.Context, w *waiting, err error) E {
 	ended := ctx.Err()
 	switch {
 	case Rejected(err):

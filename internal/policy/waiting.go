@@ -19,6 +19,7 @@ type waiting struct {
 	inner  context.Context
 	cancel context.CancelFunc
 	since  time.Time // when Done was first called: the wait begins
+	failed any       // what queued panicked with then
 	closed bool      // the limiter has returned
 }
 
@@ -32,9 +33,23 @@ func (w *waiting) Done() <-chan struct{} {
 	}
 	w.mu.Unlock()
 	if first && w.queued != nil {
-		w.queued(+1)
+		w.notify()
 	}
 	return inner.Done()
+}
+
+// notify calls queued as the wait begins. If that panics, end does so instead of Done, whose
+// caller, the limiter, may have the request in its queue; the wait is over.
+func (w *waiting) notify() {
+	defer func() {
+		if failed := recover(); failed != nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.failed = failed
+			w.cancel()
+		}
+	}()
+	w.queued(+1)
 }
 
 // Deadline returns the end of MaxWait, or the request's deadline if that is earlier.
@@ -92,7 +107,7 @@ func (w *waiting) over() bool {
 func (w *waiting) end() time.Duration {
 	w.mu.Lock()
 	w.closed = true
-	since, cancel := w.since, w.cancel
+	since, cancel, failed := w.since, w.cancel, w.failed
 	w.mu.Unlock()
 	if cancel != nil {
 		cancel()
@@ -102,6 +117,9 @@ func (w *waiting) end() time.Duration {
 	}
 	if w.queued != nil {
 		w.queued(-1)
+	}
+	if failed != nil {
+		panic(failed)
 	}
 	return time.Since(since)
 }
