@@ -26,25 +26,26 @@ import (
 
 // ClientOptions are for [NewClient].
 type ClientOptions struct {
-	// Limiter has a permit for each call, which waits for it until its context ends. The lease is
-	// held until the call has ended. nil: unlimited.
+	// Limiter grants permits for each call, which waits for them until its context ends. The lease
+	// is held until the call has ended. nil: unlimited.
 	Limiter Limiter
 
-	// Permits returns the cost of a call. nil: 1. 0 or less: this call is not limited.
+	// Permits returns the cost of a call in permits. nil: 1. If it returns 0 or less, the call is
+	// not limited.
 	Permits func(*Call) int
 
-	// Obey holds the calls of a method back for as long as the server's last rejection said: by
-	// RetryInfo in the status, or by the trailer grpc-retry-pushback-ms. A call waits, without a
-	// permit, for MaxObey at most; if it would have to wait longer, or beyond its deadline, it fails
-	// at once as the server's rejection did.
+	// Obey holds the calls of a method back for as long as the server's last rejection said, in
+	// the status's RetryInfo or the trailer grpc-retry-pushback-ms. A call waits at most MaxObey,
+	// without a permit. It fails at once, as the server's rejection did, if it would have to wait
+	// longer or beyond its deadline.
 	Obey bool
 
-	// MaxObey is the longest wait for Obey. 0: 1 minute. Below 0 is an error.
+	// MaxObey is the longest wait for Obey, at least 0. 0: 1 minute.
 	MaxObey time.Duration
 
-	// Settle is called when a call has ended, with its error, and returns what it has cost in
-	// permits: the difference is given back, or taken as a debt. Below 0: the cost stays as it is.
-	// nil: the same.
+	// Settle is called when a call has ended, with its error, and returns its actual cost in
+	// permits: the difference is given back, or taken as a debt. If it returns a negative number,
+	// the cost does not change. nil: it never changes.
 	Settle func(*Call, error) int
 }
 

@@ -14,16 +14,16 @@
 // [core.ConcurrencyLimiter] the lease is held until the handler has returned, or the stream has
 // ended, also by a panic.
 //
-// A [partition.Keyed] has a limiter for each client: its Key is [ByPeer], [ByMetadata],
-// [ByIdentity], [ByMethod] or a function of your own.
+// A [partition.Keyed] is a Limiter with a core.Limiter for each key: its Key is [ByPeer],
+// [ByMetadata], [ByIdentity], [ByMethod] or another function of the call.
 //
 // # Streams
 //
-// Policy.Receive, Send, ReceiveBytes and SendBytes throttle the messages of streams. A stream that
-// must wait is not read, and then HTTP/2's flow control stops its sender: memory stays bounded.
+// The Receive, ReceiveBytes, Send and SendBytes of a [Policy] limit the messages of streams. A stream
+// that has to wait is not read, and then HTTP/2's flow control stops its sender: memory stays bounded.
 //
 // # Clients
 //
-// [NewClient] has interceptors that wait for a permit before each call, and with Obey hold calls
-// back for as long as a server's rejection said.
+// The interceptors of a [Client] wait for a permit before each call. With Obey they hold calls back
+// for as long as the server's last rejection said.
 package grpclimit

@@ -10,14 +10,16 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// Tap returns a handle for [google.golang.org/grpc.InTapHandle]: it asks the policies before the
-// server spends a goroutine on the call. It runs where the connection is read, so it never waits:
-// it leaves policies with a MaxWait to the interceptors. It is for rate limiters, and what it calls
-// (a Limiter, Permits, Skip, OnRejected) must not block.
+// Tap returns a handle for [google.golang.org/grpc.InTapHandle]. It asks the policies before the
+// server spends a goroutine on the call, where the connection is read: it never waits, and leaves
+// policies with a MaxWait to the interceptors. The functions that it calls (a Limiter, Permits,
+// Skip, OnRejected) must not block or panic: the whole connection would stand still, or the process
+// end. They see no Message.
 //
-// The interceptors of the same Limits do not ask again what Tap has asked, and see to Refund and
-// Settle. Without them, leases are released when the call has ended. A rejection by Tap has no
-// trailers, so clients are told of RetryAfter by RetryInfo only.
+// The interceptors of the same Limits do not ask again what Tap has asked, and call Refund and
+// Settle. A policy whose Permits were 0 in Tap is asked again, as is Skip. Without interceptors,
+// leases are released when the call has ended, so a concurrency limiter works too. A rejection by
+// Tap has no trailer: clients learn RetryAfter from RetryInfo only.
 func (l *Limits) Tap() tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
 		v := newVisit(ctx, l.terms.Load(), info.FullMethodName)
