@@ -17,7 +17,8 @@ func TestDocsCompile(t *testing.T) {
 	require.NoError(t, err)
 	blocks := strings.Split(string(docs), "\n```go\n")[1:]
 	require.NotEmpty(t, blocks)
-	program := `package blocks
+	var program strings.Builder
+	program.WriteString(`package blocks
 
 import (
 	"net/netip"
@@ -32,14 +33,14 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )
-`
+`)
 	for _, b := range blocks {
 		text, _, _ := strings.Cut(b, "\n```\n")
-		program += "\n" + text + "\n"
+		program.WriteString("\n" + text + "\n")
 	}
 	folder := t.TempDir()
 	file, named := filepath.Join(folder, "blocks.go"), filepath.Join(folder, "overlay.json")
-	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(program.String()), 0o600))
 	place, err := filepath.Abs("blocks/blocks.go") // the go tool takes the file for one of this module
 	require.NoError(t, err)
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {place: file}})

@@ -108,11 +108,19 @@ func TestStress(t *testing.T) {
 		l := limits(t, options())
 		recovers := []grpc.ServerOption{
 			grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (_ any, err error) {
-				defer recovered(&err)
+				defer func() {
+					if recover() != nil {
+						err = errRecovered
+					}
+				}()
 				return h(ctx, req)
 			}),
 			grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
-				defer recovered(&err)
+				defer func() {
+					if recover() != nil {
+						err = errRecovered
+					}
+				}()
 				return h(srv, ss)
 			}),
 		}
@@ -157,8 +165,4 @@ func TestStress(t *testing.T) {
 	})
 }
 
-func recovered(err *error) {
-	if recover() != nil {
-		*err = status.Error(codes.Internal, "recovered")
-	}
-}
+var errRecovered = status.Error(codes.Internal, "recovered")

@@ -302,7 +302,7 @@ func TestKeepalive(t *testing.T) {
 			})
 		go func() { _, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) }()
 		synctest.Wait()
-		require.Equal(t, 1, int(conc.Statistics().Queued))
+		require.Equal(t, 1, conc.Statistics().Queued)
 		for _, conn := range conns {
 			conn.(*silent).mute.Store(true)
 		}
