@@ -167,7 +167,7 @@ example_fleet() {
 	says '-seconds = 0, want 1 to 3600'
 }
 
-example_grpclimit_server() {
+example_grpcserver() {
 	exits 0 "$1" -selftest
 	says '^30 unary calls: 2[0-9] OK, [1-9][0-9]* ResourceExhausted$'
 	says '^500 kB in [0-9.]+ s$'
@@ -175,7 +175,7 @@ example_grpclimit_server() {
 	says 'want at least 1'
 }
 
-example_grpclimit_client() {
+example_grpcclient() {
 	exits 0 "$1" -n 10
 	says '^rude +10 calls with [0-9]+ attempts, [1-9][0-9]* of them rejected'
 	says '^polite +10 calls with [0-9]+ attempts, [1-9][0-9]* of them rejected'

@@ -1,4 +1,4 @@
-// Client makes calls to a server of its own that limits them, until each has been served: once as
+// Grpcclient makes calls to a server of its own that limits them, until each has been served: once as
 // fast as it can, and once as the server's rejections ask for.
 package main
 

@@ -1,4 +1,4 @@
-// Server is a gRPC server under limits: a rate for each client, a number of calls at once, and a
+// Grpcserver is a gRPC server under limits: a rate for each client, a number of calls at once, and a
 // bandwidth for the messages of streams. With -selftest it calls itself, and prints what came of it.
 package main
 
