@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,6 +87,13 @@ func (s *slowly) Read(p []byte) (int, error) {
 	time.Sleep(s.every)
 	s.parts--
 	return copy(p, "part"), nil
+}
+
+// upload is a body whose length is known.
+type upload struct {
+	io.Reader
+
+	length int64
 }
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
@@ -192,6 +200,9 @@ func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, paus
 	}
 	r, err := http.NewRequestWithContext(ctx, method, "http://backend/", body)
 	require.NoError(t, err)
+	if u, ok := body.(*upload); ok {
+		r.ContentLength = u.length
+	}
 	a, err := by.RoundTrip(r)
 	if err != nil {
 		return "", informed, err
@@ -209,6 +220,27 @@ func reads(t *testing.T, by http.RoundTripper, traced bool, body io.Reader, paus
 			return string(got), informed, err
 		}
 	}
+}
+
+// TestSlowUpload: while the client is waited for, what the backend sends starts no deadline.
+func TestSlowUpload(t *testing.T) {
+	const slow = 3 * silence
+	begin := strings.Repeat("at once ", 1<<10) // so that it is not kept back for the rest
+	synctest.Test(t, func(t *testing.T) {
+		f := &far{t: t, play: func(c net.Conn, r *bufio.Reader) {
+			takes(r)
+			_, _ = io.ReadFull(r, make([]byte, len(begin)))
+			says(c, time.Second, "HTTP/1.1 102 Processing\r\n\r\n") // while the rest is waited for
+			_, _ = io.ReadFull(r, make([]byte, len("part")))
+			says(c, silence-1, ok+"done")
+		}}
+		body := io.MultiReader(strings.NewReader(begin), &slowly{1, slow})
+		begun := time.Now()
+		got, _, err := reads(t, f.transport(), false, &upload{body, int64(len(begin) + len("part"))}, 0)
+		require.NoError(t, err)
+		assert.Equal(t, "done", got)
+		assert.Equal(t, slow+silence-1, time.Since(begun))
+	})
 }
 
 // TestIdleConnection: a connection is kept for half of the time that its backend may be silent, and is closed before that
