@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
@@ -59,9 +60,37 @@ func newForwarder(p *proxy) http.Handler {
 			r.Body = &body{r.Body, http.NewResponseController(w)}
 		}
 		w.Header()["Content-Type"] = nil // if the backend does not say it, nor does net/http
-		f.ServeHTTP(w, r)
+		f.ServeHTTP(&keepingWriter{ResponseWriter: w, fields: maps.Clone(w.Header())}, r)
 	})
 }
+
+// keepingWriter keeps the fields of the header that are there before a backend is asked, such as those of limits. A
+// ReverseProxy clears all fields after an informational answer such as 103.
+type keepingWriter struct {
+	http.ResponseWriter
+
+	fields  http.Header
+	cleared bool
+}
+
+// Header returns the fields of the next answer.
+func (w *keepingWriter) Header() http.Header {
+	h := w.ResponseWriter.Header()
+	if w.cleared {
+		w.cleared = false
+		maps.Copy(h, w.fields)
+	}
+	return h
+}
+
+// WriteHeader sends the fields.
+func (w *keepingWriter) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status)
+	w.cleared = status < http.StatusOK
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *keepingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // trusts reports whether a request comes from a proxy that is believed.
 func (p *proxy) trusts(r *http.Request) bool {

@@ -178,3 +178,23 @@ func TestHalfClosedUpgrade(t *testing.T) {
 		p.eventually(1)
 	}
 }
+
+// TestInformationalAnswer: after one the answer still has the fields of the limits, and no type that the backend did not say.
+func TestInformationalAnswer(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		for range 2 {
+			w.Header().Set("Link", "</a>")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Del("Link")
+		}
+		_, _ = io.WriteString(w, "ok")
+	})
+	p := serves(t, false, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 5/h}\n")
+	a, err := http.Get("http://" + p.address)
+	require.NoError(t, err)
+	_ = a.Body.Close()
+	assert.NotEmpty(t, a.Header.Get("RateLimit"))
+	assert.NotContains(t, a.Header, "Content-Type")
+	assert.NotContains(t, a.Header, "Link")
+}
