@@ -75,15 +75,15 @@ func dropUnderscores(h http.Header) {
 	}
 }
 
-// noRoute answers requests without a route: with a redirect, 400, 404 or 405.
+// noRoute answers requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths.
 type noRoute struct{ mux *route.Mux[http.Handler] }
 
 func (h noRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if found := h.mux.Match(r); found.Answer != nil {
+	if found := h.mux.Match(r); found.Answer != nil && r.RequestURI != "*" {
 		found.Answer.ServeHTTP(w, r)
 		return
 	}
-	answer(w, r, http.StatusBadRequest) // *
+	answer(w, r, http.StatusBadRequest)
 }
 
 // ServeHTTP serves a request under the configuration in force when it came.

@@ -217,3 +217,11 @@ func TestEarlyAnswerAndBody(t *testing.T) {
 		assert.Equal(t, want == "413", a.Close, body)
 	}
 }
+
+// TestStar: the target * is no path, and is not redirected to one.
+func TestStar(t *testing.T) {
+	b := backendOf(t, func(http.ResponseWriter, *http.Request) {})
+	p := serves(t, false, "to: "+b.URL+"\n")
+	answer := p.raw("GET * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
+	assert.Contains(t, answer, "HTTP/1.1 400 Bad Request\r\n")
+}
