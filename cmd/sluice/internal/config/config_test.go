@@ -43,6 +43,17 @@ routes:
   "/": []
 `
 
+// TestTrusted: IPv4 in the form of IPv6 is IPv4, as which clients are seen.
+func TestTrusted(t *testing.T) {
+	c, err := config.Parse("f", []byte("trusted: [10.1.2.3/8, 192.0.2.1, '::ffff:192.0.2.2', '::ffff:10.1.2.3/104', 2001:db8::/32, '::1']\n"))
+	require.NoError(t, err)
+	var got []string
+	for _, p := range c.Trusted {
+		got = append(got, p.String())
+	}
+	assert.Equal(t, []string{"10.0.0.0/8", "192.0.2.1/32", "192.0.2.2/32", "10.0.0.0/8", "2001:db8::/32", "::1/128"}, got)
+}
+
 func TestParse(t *testing.T) {
 	c, err := config.Parse("limits.yaml", []byte(whole))
 	require.NoError(t, err)

@@ -127,19 +127,27 @@ func (c *Config) readTrusted(r *reader, n ast.Node) {
 		if !ok {
 			continue
 		}
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			var a netip.Addr
-			if a, err = netip.ParseAddr(text); err == nil {
-				p = netip.PrefixFrom(a, a.BitLen())
-			}
-		}
+		p, err := parseNetwork(text)
 		if err != nil {
 			r.fault(position(item), "trusted has %q, want an address or a network such as 10.0.0.0/8", text)
 			continue
 		}
-		c.Trusted = append(c.Trusted, p.Masked())
+		c.Trusted = append(c.Trusted, p)
 	}
+}
+
+// parseNetwork reads a network, or an address as the network of it alone. One of IPv4 that is written as IPv6
+// (::ffff:10.0.0.1) is one of IPv4, as which clients are seen.
+func parseNetwork(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		a, err := netip.ParseAddr(text)
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), err
+	}
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), nil
 }
 
 func readRoute(r *reader, p pair) Route {
