@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 )
 
@@ -31,29 +32,43 @@ type destination[T any] struct {
 	value T
 }
 
-// Handle adds a route. It returns an error if the pattern is malformed or conflicts with an earlier one. Letter case and
-// a trailing dot of its host make no difference.
+// Handle adds a route. It returns an error if the pattern is malformed, matches no request or conflicts with an earlier
+// one. Letter case and a trailing dot of its host make no difference.
 func (m *Mux[T]) Handle(pattern string, value T) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = patternError(pattern, fmt.Sprint(v))
 		}
 	}()
-	m.mux.Handle(canonicalPattern(pattern), &destination[T]{value: value})
+	canonical, err := canonicalPattern(pattern)
+	if err != nil {
+		return err
+	}
+	m.mux.Handle(canonical, &destination[T]{value: value})
 	return nil
 }
 
-// canonicalPattern returns the pattern with its host as [Host] returns it.
-func canonicalPattern(pattern string) string {
+// canonicalPattern returns the pattern with its host as [Host] returns it. It returns an error for some patterns that a
+// ServeMux takes although no request can match them.
+func canonicalPattern(pattern string) (string, error) {
 	slash := strings.IndexByte(pattern, '/')
 	if slash < 0 {
-		return pattern
+		return pattern, nil
 	}
 	begin := strings.LastIndexAny(pattern[:slash], " \t") + 1
-	if host, ok := Host(pattern[begin:slash]); ok {
-		return pattern[:begin] + host + pattern[slash:]
+	method, name, escaped := strings.TrimSpace(pattern[:begin]), pattern[begin:slash], pattern[slash:]
+	host, ok := Host(name)
+	switch clean := path.Clean(escaped); {
+	case method == http.MethodConnect:
+		return "", fmt.Errorf("%q matches nothing: CONNECT is not served", pattern)
+	case strings.Contains(name, "{"):
+		return pattern, nil // of which the ServeMux says what is wrong
+	case !ok:
+		return "", fmt.Errorf("%q matches nothing: no request has the host %q", pattern, name)
+	case clean != escaped && clean+"/" != escaped:
+		return "", fmt.Errorf("%q matches nothing: requests for it are redirected to %q", pattern, clean)
 	}
-	return pattern
+	return pattern[:begin] + host + escaped, nil
 }
 
 // patternError returns an error for the text of a ServeMux's panic.
@@ -84,9 +99,10 @@ func (m *Mux[T]) Match(r *http.Request) Match[T] {
 		return Match[T]{Answer: h}
 	}
 	others, ok := readings(r.URL.EscapedPath())
-	for _, path := range others {
-		if _, other := m.find(r.Method, host, &url.URL{Path: decode(path), RawPath: path}); other != pattern {
+	for _, escaped := range others {
+		if _, other := m.find(r.Method, host, &url.URL{Path: decode(escaped), RawPath: escaped}); other != pattern {
 			ok = false
+			break
 		}
 	}
 	if !ok {

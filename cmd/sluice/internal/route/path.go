@@ -7,8 +7,8 @@ import (
 
 // Bounds on what it costs to read one path, and on paths of which several readings are looked at.
 const (
-	maxReadings = 32 // of a path of an honest client there are ten at most
-	maxPath     = 8 << 10
+	maxReadings = 16 // of a path of an honest client there are ten at most
+	maxPath     = 4 << 10
 )
 
 // A backend, with the servers that stand before it, takes some of these steps, some of them twice, in an order of its
