@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -134,7 +135,11 @@ func (p *proxy) put(w http.ResponseWriter, r *http.Request) {
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&asked); err != nil {
+	err := d.Decode(&asked)
+	if _, end := d.Token(); err == nil && !errors.Is(end, io.EOF) {
+		err = errors.New("there is more behind it")
+	}
+	if err != nil {
 		http.Error(w, fmt.Sprintf(`want {"limit": "100/s"}: %v`, err), http.StatusBadRequest)
 		return
 	}

@@ -44,6 +44,7 @@ routes: {/: api, /two/: two}
 		{"PUT", "/limits/api", `{}`, 400, "want"},
 		{"PUT", "/limits/api", `{"limit": "1/s", "limits": ["1/s"]}`, 400, "want"},
 		{"PUT", "/limits/api", `{"rate": "1/s"}`, 400, "rate"},
+		{"PUT", "/limits/api", `{"limit": "7/s"}}`, 400, "more behind it"},
 		{"PUT", "/limits/api", `{"limit": "fixed 2/1h"}`, 200, `"limit": "fixed 2/h"`},
 		{"PUT", "/limits/two", `{"limits": ["fixed 6/1h", "concurrency 3"]}`, 200, `"concurrency 3"`},
 		{"PUT", "/limits/global", `{"limit": "concurrency 9"}`, 200, `"concurrency 9"`},

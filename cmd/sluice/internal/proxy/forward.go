@@ -9,6 +9,7 @@ import (
 	"net/http/httputil"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -51,6 +52,10 @@ func newForwarder(p *proxy) http.Handler {
 		most := p.state.Load().config.MaxBody
 		if most > 0 && r.ContentLength > most {
 			answer(w, r, http.StatusRequestEntityTooLarge)
+			return
+		}
+		if strings.ContainsFunc(r.Header.Get("Upgrade"), isNotASCII) { // a ReverseProxy would take it for the backend's fault
+			answer(w, r, http.StatusBadRequest)
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
@@ -110,6 +115,8 @@ func (p *proxy) trusts(r *http.Request) bool {
 	}
 	return false
 }
+
+func isNotASCII(c rune) bool { return c < ' ' || c > '~' }
 
 // errNoStatus is the error of an answer such as 099.
 var errNoStatus = errors.New("the backend's status is none")
