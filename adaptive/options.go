@@ -21,13 +21,14 @@ type Options struct {
 	QueueOrder core.QueueOrder // who is served first
 
 	// Algorithm moves the limit. nil: Gradient{}. If it has a method New() Algorithm, the limiter
-	// uses what New returns, so that the same Options make any number of limiters.
+	// uses what New returns, so that the same Options make any number of limiters. Those of this
+	// package have it: a type that embeds one of them must have its own.
 	Algorithm Algorithm
 
 	// OnChange is called after each change of the limit, in order, one call at a time. It runs on
 	// a goroutine that releases a lease, with no lock held; successes that are released meanwhile
 	// are lost to the algorithm. May be nil.
-	OnChange func(old, new int) //nolint:revive,predeclared // as the two are called
+	OnChange func(old, new int)
 }
 
 const (
