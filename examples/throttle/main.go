@@ -11,8 +11,8 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
+	"log"
 	"math"
 	"os"
 	"path/filepath"
@@ -53,25 +53,26 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		if err != nil {
 			return program.Usage("-rate: %w", err)
 		}
+		logger := log.New(s.Err, "", 0) // for all copies at once
 		if *dir == "" {
-			return copyOne(ctx, "stdin", s.Out, s.In, limiter, s.Err)
+			return copyOne(ctx, "stdin", s.Out, s.In, limiter, logger)
 		}
-		return copyAll(ctx, *dir, names, limiter, s.Err)
+		return copyAll(ctx, *dir, names, limiter, logger)
 	}
 }
 
 // copyAll copies all files at once. They get equal parts of the rate, and an error of one stops no other.
-func copyAll(ctx context.Context, dir string, names []string, l core.Limiter, log io.Writer) error {
+func copyAll(ctx context.Context, dir string, names []string, l core.Limiter, logger *log.Logger) error {
 	errs := make([]error, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
-		all.Go(func() { errs[i] = copyFile(ctx, dir, name, l, log) })
+		all.Go(func() { errs[i] = copyFile(ctx, dir, name, l, logger) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
 }
 
-func copyFile(ctx context.Context, dir, name string, l core.Limiter, log io.Writer) error {
+func copyFile(ctx context.Context, dir, name string, l core.Limiter, logger *log.Logger) error {
 	src, err := os.Open(name)
 	if err != nil {
 		return err
@@ -82,16 +83,16 @@ func copyFile(ctx context.Context, dir, name string, l core.Limiter, log io.Writ
 	if err != nil {
 		return err
 	}
-	return errors.Join(copyOne(ctx, filepath.Base(name), dst, src, l, log), dst.Close())
+	return errors.Join(copyOne(ctx, filepath.Base(name), dst, src, l, logger), dst.Close())
 }
 
 // copyOne copies one stream and says how it went.
-func copyOne(ctx context.Context, name string, dst io.Writer, src io.Reader, l core.Limiter, log io.Writer) error {
+func copyOne(ctx context.Context, name string, dst io.Writer, src io.Reader, l core.Limiter, logger *log.Logger) error {
 	var last ioreader.Progress
 	_, err := ioreader.Copy(ctx, dst, src, ioreader.CopyOptions{
 		Limiter:    l,
 		OnProgress: func(p ioreader.Progress) { last = p },
 	})
-	fmt.Fprintf(log, "%s: %d bytes in %v\n", name, last.Bytes, last.Elapsed.Round(time.Millisecond))
+	logger.Printf("%s: %d bytes in %v", name, last.Bytes, last.Elapsed.Round(time.Millisecond))
 	return err
 }

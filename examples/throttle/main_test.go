@@ -46,19 +46,21 @@ func TestFilesShareTheRate(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		args = append(args, file)
 	}
-	begun := time.Now()
-	status, _, errs := throttle(t, "", args...)
-	require.Zero(t, status, errs)
-	require.GreaterOrEqual(t, time.Since(begun), 190*time.Millisecond)
-	for _, name := range []string{"a", "b"} {
-		got, err := os.ReadFile(filepath.Join(to, name))
-		require.NoError(t, err)
-		require.Equal(t, text, string(got))
-		require.Contains(t, errs, name+": 100000 bytes in ")
-	}
-	status, _, errs = throttle(t, "", args...)
-	require.Equal(t, 1, status)
-	require.Contains(t, errs, "exists", "nothing is written over")
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		status, _, errs := throttle(t, "", args...)
+		require.Zero(t, status, errs)
+		require.Equal(t, 190*time.Millisecond, time.Since(begun), "the first 10 ms pass at once")
+		for _, name := range []string{"a", "b"} {
+			got, err := os.ReadFile(filepath.Join(to, name))
+			require.NoError(t, err)
+			require.Equal(t, text, string(got))
+			require.Contains(t, errs, name+": 100000 bytes in ")
+		}
+		status, _, errs = throttle(t, "", args...)
+		require.Equal(t, 1, status)
+		require.Contains(t, errs, "exists", "nothing is written over")
+	})
 }
 
 func TestWhatIsWrong(t *testing.T) {
