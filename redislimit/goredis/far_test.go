@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
@@ -16,6 +15,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/redislimit/goredis"
+	"github.com/sluice-go/sluice/redislimit/internal/network"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,15 +24,12 @@ const roundTrip = 24 * time.Millisecond
 
 // farAway runs a test with limiters of 100 permits, on a server that is a round trip of 24 ms away. Their Budget is
 // 50 ms. A new connection takes 24 ms for TCP, HELLO and CLIENT SETINFO each.
-func farAway(t *testing.T, limiters int, test func(t *testing.T, n *network, all []*redislimit.TokenBucket)) {
+func farAway(t *testing.T, limiters int, test func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := miniredis.NewMiniRedis()
-		t.Cleanup(m.Close)
-		n := &network{server: m, oneWay: roundTrip / 2}
-		t.Cleanup(n.tasks.Wait)
+		n := network.New(t, roundTrip)
 		c := redis.NewClient(&redis.Options{
-			Addr: "far", Dialer: n.dial, PoolSize: 32,
+			Addr: "far", Dialer: n.Dial, PoolSize: 32,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 		t.Cleanup(func() { c.Close() })
@@ -73,7 +70,7 @@ func together(all []*redislimit.TokenBucket) (granted int, took time.Duration) {
 
 // A connection that takes longer than a decision is made all the same, and kept.
 func TestAFarServer(t *testing.T) {
-	farAway(t, 1, func(t *testing.T, n *network, all []*redislimit.TokenBucket) {
+	farAway(t, 1, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
 		granted, took := together(all)
 		require.Zero(t, granted)
 		require.Equal(t, 50*time.Millisecond, took)
@@ -83,17 +80,17 @@ func TestAFarServer(t *testing.T) {
 			require.Equal(t, 1, granted)
 			require.Equal(t, roundTrip, took)
 		}
-		require.Equal(t, 1, n.dials)
+		require.Equal(t, 1, n.Dials())
 	})
 }
 
 // After a server has closed its connections, it is found again.
 func TestAFarServerAfterItsConnectionsWereLost(t *testing.T) {
-	farAway(t, 1, func(t *testing.T, n *network, all []*redislimit.TokenBucket) {
+	farAway(t, 1, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
 		together(all)
 		time.Sleep(time.Second)
 		for range 3 {
-			n.cut()
+			n.Cut()
 			lost := 0
 			for granted := 0; granted == 0; lost++ {
 				require.Less(t, lost, 3, "three decisions lost, and still no connection")
@@ -109,7 +106,7 @@ func TestAFarServerAfterItsConnectionsWereLost(t *testing.T) {
 
 // Callers that come together find as many connections, the second time.
 func TestManyCallersOfAFarServer(t *testing.T) {
-	farAway(t, 8, func(t *testing.T, n *network, all []*redislimit.TokenBucket) {
+	farAway(t, 8, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
 		together(all)
 		time.Sleep(time.Second)
 		for range 3 {
@@ -117,13 +114,13 @@ func TestManyCallersOfAFarServer(t *testing.T) {
 			require.Equal(t, 8, granted)
 			require.Equal(t, roundTrip, took)
 		}
-		require.Equal(t, 8, n.dials)
+		require.Equal(t, 8, n.Dials())
 	})
 }
 
 // Callers take permits while connections are cut. In the end each finds a connection that is ready.
 func TestStressConnections(t *testing.T) {
-	farAway(t, 16, func(t *testing.T, n *network, all []*redislimit.TokenBucket) {
+	farAway(t, 16, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
 		var wg sync.WaitGroup
 		for i, l := range all {
 			wg.Go(func() {
@@ -135,7 +132,7 @@ func TestStressConnections(t *testing.T) {
 		}
 		for range 5 {
 			time.Sleep(200 * time.Millisecond)
-			n.cut()
+			n.Cut()
 		}
 		wg.Wait()
 		for range 10 { // rounds until each has found a connection of its own

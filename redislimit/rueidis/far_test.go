@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	client "github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/internal/network"
 	"github.com/sluice-go/sluice/redislimit/rueidis"
 )
 
@@ -22,21 +22,18 @@ import (
 func TestAFarServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const roundTrip = 40 * time.Millisecond // TCP and HELLO take more than a Budget of 50 ms
-		m := miniredis.NewMiniRedis()
-		t.Cleanup(m.Close)
-		n := &network{server: m, oneWay: roundTrip / 2}
-		t.Cleanup(n.tasks.Wait)
+		n := network.New(t, roundTrip)
 		c, err := client.NewClient(client.ClientOption{
 			InitAddress: []string{"far"}, DisableCache: true, ForceSingleClient: true,
 			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-				return n.dial(ctx, "tcp", addr)
+				return n.Dial(ctx, "tcp", addr)
 			},
 		})
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
 		run := repeat(t, rueidis.New(c))
 		for range 3 {
-			n.cut()
+			n.Cut()
 			synctest.Wait()
 			for range 100 { // of four connections each makes one at random
 				_ = run()

@@ -13,13 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	client "github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/internal/network"
 	"github.com/sluice-go/sluice/redislimit/rueidis"
 )
 
@@ -27,10 +27,7 @@ import (
 // long as the Budget.
 func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := miniredis.NewMiniRedis()
-		t.Cleanup(m.Close)
-		n := &network{server: m}
-		t.Cleanup(n.tasks.Wait)
+		n := network.New(t, 0)
 		var refuse atomic.Bool
 		c, err := client.NewClient(client.ClientOption{
 			InitAddress: []string{"near"}, DisableCache: true, ForceSingleClient: true,
@@ -38,7 +35,7 @@ func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 				if refuse.Load() {
 					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 				}
-				return n.dial(ctx, "tcp", addr)
+				return n.Dial(ctx, "tcp", addr)
 			},
 		})
 		require.NoError(t, err)
@@ -55,7 +52,7 @@ func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 		require.NoError(t, err)
 		h := limits.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		refuse.Store(true)
-		n.cut()
+		n.Cut()
 		synctest.Wait()
 		for range 10 {
 			start := time.Now()

@@ -1,17 +1,19 @@
-package rueidis_test
+// Package network connects tests to a Redis server in memory, over connections that take time.
+package network
 
 import (
 	"context"
 	"io"
 	"net"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 )
 
-// network has connections to a server in memory that take a while in each direction, in the bubble's time.
-type network struct {
+// Network makes connections to a server in memory. A byte takes oneWay in each direction, in the bubble's time.
+type Network struct {
 	server *miniredis.Miniredis
 	oneWay time.Duration
 
@@ -21,8 +23,25 @@ type network struct {
 	tasks sync.WaitGroup
 }
 
-// dial makes a connection, in one round trip.
-func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+// New starts a server that is a round trip away. The server, and the goroutines of connections that have been closed, end
+// with the test.
+func New(tb testing.TB, roundTrip time.Duration) *Network {
+	tb.Helper()
+	n := &Network{server: miniredis.NewMiniRedis(), oneWay: roundTrip / 2}
+	tb.Cleanup(n.server.Close)
+	tb.Cleanup(n.tasks.Wait)
+	return n
+}
+
+// Dials returns how often Dial was called.
+func (n *Network) Dials() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dials
+}
+
+// Dial makes a connection, in one round trip.
+func (n *Network) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	n.mu.Lock()
 	n.dials++
 	n.mu.Unlock()
@@ -46,17 +65,17 @@ func (n *network) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return near, nil
 }
 
-// carry carries bytes, each for as long as the way is, until either end is closed.
-func (n *network) carry(to, from net.Conn) {
+// carry copies bytes, each oneWay after it was read, until either end is closed.
+func (n *Network) carry(to, from net.Conn) {
 	type packet struct {
 		bytes []byte
 		due   time.Time
 	}
 	packets := make(chan packet, 1000)
 	n.tasks.Go(func() {
-		defer to.Close()
+		defer func() { _ = to.Close() }()
 		for p := range packets {
-			time.Sleep(time.Until(p.due))
+			<-time.NewTimer(time.Until(p.due)).C
 			if _, err := to.Write(p.bytes); err != nil {
 				_, _ = io.Copy(io.Discard, from) // until the other end notices
 			}
@@ -73,8 +92,8 @@ func (n *network) carry(to, from net.Conn) {
 	}
 }
 
-// cut ends all connections.
-func (n *network) cut() {
+// Cut closes all connections.
+func (n *Network) Cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range n.open {
