@@ -31,6 +31,7 @@
 //     bytes.
 //   - worker: a pool whose tasks run under a lease.
 //   - httplimit: middleware for servers, and a transport for clients.
+//   - grpclimit (a module of its own): gRPC servers and clients.
 //   - resilience: calls a function under a limiter.
 //
 // # Tools

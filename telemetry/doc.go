@@ -8,8 +8,8 @@
 //
 // [Observe] reads a limiter's [core.Statistics] when the metrics are collected and adds nothing
 // to the cost of an acquisition. [Instrument] returns a view of the limiter that also times each
-// acquisition that goes through it. [Partitions], [HTTP] and [Events] are for packages
-// partition, httplimit and resilience. No metric has a series for each key of a partition.
+// acquisition that goes through it. [Partitions], [HTTP], [GRPC] and [Events] are for packages
+// partition, httplimit, grpclimit and resilience. No metric has a series for each key of a partition.
 //
 // # The metrics
 //
@@ -31,6 +31,11 @@
 //	sluice.http.request.time_in_queue      sluice_http_request_time_in_queue_seconds   histogram
 //	sluice.http.request_lease.duration     sluice_http_request_lease_duration_seconds  histogram
 //	sluice.http.requests                   sluice_http_requests_total                  counter
+//	sluice.rpc.active_call_leases          sluice_rpc_active_call_leases               up-down counter, gauge
+//	sluice.rpc.queued_calls                sluice_rpc_queued_calls                     up-down counter, gauge
+//	sluice.rpc.call.time_in_queue          sluice_rpc_call_time_in_queue_seconds       histogram
+//	sluice.rpc.call_lease.duration         sluice_rpc_call_lease_duration_seconds      histogram
+//	sluice.rpc.calls                       sluice_rpc_calls_total                      counter
 //	sluice.resilience.events               sluice_resilience_events_total              counter
 //
 // Histograms are in seconds, with buckets from 1 µs to 100 s. In Prometheus, a dot in the name
@@ -44,6 +49,9 @@
 //	sluice.http.*                         sluice.http.policy
 //	sluice.http.requests                  and sluice.http.result, the text of an [httplimit.Result]
 //	sluice.http.request.time_in_queue     and sluice.http.result
+//	sluice.rpc.*                          sluice.rpc.policy, and rpc.system.name: grpc
+//	sluice.rpc.calls                      and sluice.rpc.result, the text of an [httplimit.Result]
+//	sluice.rpc.call.time_in_queue         and sluice.rpc.result
 //	sluice.resilience.events              event.name, event.severity, pipeline.name,
 //	                                      pipeline.instance, strategy.name, operation.key
 package telemetry
