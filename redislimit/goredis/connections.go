@@ -163,9 +163,8 @@ func (c *connections) make(ctx, attempt context.Context, script *redislimit.Scri
 	defer cancel()
 	stop := context.AfterFunc(attempt, cancel)
 	defer stop()
-	conn := c.client.Conn()
-	err := conn.ScriptLoad(ctx, script.Source()).Err()
-	_ = conn.Close() // it goes back to the pool, or has failed
+	// Not by Conn: a Conn initializes its connection without the lock of the options that it shares with its client.
+	err := c.client.ScriptLoad(ctx, script.Source()).Err()
 	if answered(err) {
 		err = nil // a server that allows EVALSHA alone is as good
 	}

@@ -26,12 +26,16 @@ const roundTrip = 24 * time.Millisecond
 // 50 ms. A new connection takes 24 ms for TCP, HELLO and CLIENT SETINFO each.
 func farAway(t *testing.T, limiters int, test func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket)) {
 	t.Helper()
+	farAwayWith(t, &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, limiters, test)
+}
+
+func farAwayWith(t *testing.T, notifications *maintnotifications.Config, limiters int,
+	test func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket),
+) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := network.New(t, roundTrip)
-		c := redis.NewClient(&redis.Options{
-			Addr: "far", Dialer: n.Dial, PoolSize: 32,
-			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
+		c := redis.NewClient(&redis.Options{Addr: "far", Dialer: n.Dial, PoolSize: 32, MaintNotificationsConfig: notifications})
 		t.Cleanup(func() { c.Close() })
 		store := goredis.New(c)
 		all := make([]*redislimit.TokenBucket, limiters)
@@ -115,6 +119,17 @@ func TestManyCallersOfAFarServer(t *testing.T) {
 			require.Equal(t, roundTrip, took)
 		}
 		require.Equal(t, 8, n.Dials())
+	})
+}
+
+// By default a new connection also asks for notifications of maintenance, and changes the client's options when the server
+// has none: one of several connections made at once, while the others read them (the race detector finds it).
+func TestConnectionsMadeAtOnceByDefault(t *testing.T) {
+	farAwayWith(t, nil, 8, func(t *testing.T, _ *network.Network, all []*redislimit.TokenBucket) {
+		together(all)
+		time.Sleep(time.Second)
+		granted, _ := together(all)
+		require.Equal(t, 8, granted)
 	})
 }
 
