@@ -1,0 +1,117 @@
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/internal/docs"
+	"github.com/sluice-go/sluice/spec"
+)
+
+const root = "../.."
+
+// compiledElsewhere has the pages whose Go blocks another test compiles, and which.
+var compiledElsewhere = map[string]string{"docs/grpc.md": "grpclimit/docs_test.go"}
+
+// Every Go block of docs/ is a copy of code that compiles.
+func TestBlocks(t *testing.T) {
+	pages, err := docs.Pages(root)
+	require.NoError(t, err)
+	require.NotEmpty(t, pages)
+	for _, page := range pages {
+		blocks, err := docs.Blocks(root, page)
+		require.NoError(t, err)
+		for _, b := range blocks {
+			t.Run(fmt.Sprintf("%s:%d", b.Page, b.Line), func(t *testing.T) { check(t, b) })
+		}
+	}
+}
+
+func check(t *testing.T, b docs.Block) {
+	t.Helper()
+	switch {
+	case b.Source != "":
+		want, err := docs.Excerpt(root, b.Source)
+		require.NoError(t, err)
+		require.Equal(t, want, b.Text, "the block is not what %s has", b.Source)
+	case b.Language == "go":
+		require.Contains(t, compiledElsewhere, b.Page, "a Go block without <!-- file: … --> above it")
+	case b.Language == "spec":
+		for line := range strings.Lines(b.Text) {
+			_, err := spec.Parse(strings.TrimSpace(line))
+			require.NoError(t, err)
+		}
+	}
+}
+
+func TestBlocksOfAPage(t *testing.T) {
+	page := "text\n\n<!-- file: a.go#f -->\n\n```go\nx := 1\n\n```\n\n```\nplain\n```\n"
+	folder := t.TempDir()
+	write := func(text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "page.md"), []byte(text), 0o600))
+	}
+	write(page)
+	blocks, err := docs.Blocks(folder, "page.md")
+	require.NoError(t, err)
+	require.Equal(t, []docs.Block{
+		{Page: "page.md", Line: 5, Language: "go", Source: "a.go#f", Text: "x := 1\n\n"},
+		{Page: "page.md", Line: 10, Text: "plain\n"},
+	}, blocks)
+
+	for _, faulty := range []string{"```go\n", "<!-- file: a.go -->\n", "<!-- file: a.go -->\ntext\n```go\n```\n"} {
+		write(faulty)
+		_, err := docs.Blocks(folder, "page.md")
+		require.Error(t, err, faulty)
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	const here = "internal/docs/docs_test.go"
+	for source, want := range map[string]string{
+		here + "#root":   "const root = \"../..\"\n",
+		here + "#sample": "// A sample has a comment.\ntype sample[T any] struct{}\n",
+		here + "#sample.String,Example_excerpt": "func (sample[T]) String() string { return \"sample\" }\n\n" +
+			"for range 1 {\n\tfmt.Println(sample[int]{})\n}\n",
+		here + "#import": `import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/internal/docs"
+	"github.com/sluice-go/sluice/spec"
+)
+`,
+	} {
+		text, err := docs.Excerpt(root, source)
+		require.NoError(t, err)
+		require.Equal(t, want, text, source)
+	}
+	whole, err := docs.Excerpt(root, here)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(whole, "package docs_test\n"))
+	_, err = docs.Excerpt(root, here+"#root,String") // a method is Type.Method
+	require.ErrorContains(t, err, "declares no String")
+	_, err = docs.Excerpt(root, "README.md#root")
+	require.Error(t, err)
+}
+
+// A sample has a comment.
+type sample[T any] struct{}
+
+func (sample[T]) String() string { return "sample" }
+
+func Example_excerpt() {
+	for range 1 {
+		fmt.Println(sample[int]{})
+	}
+	// Output: sample
+}
