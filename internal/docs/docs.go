@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -80,4 +81,29 @@ func Blocks(root, page string) ([]Block, error) {
 		return nil, fmt.Errorf("%s: its last block does not end, or its last mark has none", page)
 	}
 	return blocks, nil
+}
+
+// Update writes what the marks of a page name into its blocks.
+func Update(root, page string) error {
+	blocks, err := Blocks(root, page)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(root, filepath.FromSlash(page))
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	for _, b := range slices.Backward(blocks) {
+		if b.Source == "" {
+			continue
+		}
+		part, err := Excerpt(root, b.Source)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", page, b.Line, err)
+		}
+		lines = slices.Replace(lines, b.Line, b.Line+strings.Count(b.Text, "\n"), part)
+	}
+	return os.WriteFile(name, []byte(strings.Join(lines, "")), 0o644) //nolint:gosec // a page of the repository
 }

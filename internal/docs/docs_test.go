@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,12 +19,17 @@ const root = "../.."
 // compiledElsewhere has the pages whose Go blocks another test compiles, and which.
 var compiledElsewhere = map[string]string{"docs/grpc.md": "grpclimit/docs_test.go"}
 
-// Every Go block of docs/ is a copy of code that compiles.
+var update = flag.Bool("update", false, "write what the marks name into the blocks of docs/")
+
+// Every Go block of docs/ is a copy of code that compiles. With -update it becomes one.
 func TestBlocks(t *testing.T) {
 	pages, err := docs.Pages(root)
 	require.NoError(t, err)
 	require.NotEmpty(t, pages)
 	for _, page := range pages {
+		if *update {
+			require.NoError(t, docs.Update(root, page))
+		}
 		blocks, err := docs.Blocks(root, page)
 		require.NoError(t, err)
 		for _, b := range blocks {
@@ -63,6 +69,12 @@ func TestBlocksOfAPage(t *testing.T) {
 		{Page: "page.md", Line: 10, Text: "plain\n"},
 	}, blocks)
 
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.go"), []byte("package a\n\nfunc f() {}\n"), 0o600))
+	require.NoError(t, docs.Update(folder, "page.md"))
+	updated, err := os.ReadFile(filepath.Join(folder, "page.md"))
+	require.NoError(t, err)
+	require.Equal(t, strings.Replace(page, "x := 1\n\n", "func f() {}\n", 1), string(updated))
+
 	for _, faulty := range []string{"```go\n", "<!-- file: a.go -->\n", "<!-- file: a.go -->\ntext\n```go\n```\n"} {
 		write(faulty)
 		_, err := docs.Blocks(folder, "page.md")
@@ -78,6 +90,7 @@ func TestExcerpt(t *testing.T) {
 		here + "#sample.String,Example_excerpt": "func (sample[T]) String() string { return \"sample\" }\n\n" +
 			"for range 1 {\n\tfmt.Println(sample[int]{})\n}\n",
 		here + "#import": `import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"

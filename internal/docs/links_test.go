@@ -15,7 +15,7 @@ import (
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
-	fenced  = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	fenced  = regexp.MustCompile("(?ms)^ *```.*?\n *```$")
 	quoted  = regexp.MustCompile("`[^`\n]*`")
 	notSlug = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
