@@ -13,7 +13,7 @@ ALL  = $(shell .ci/modules)
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench api examples tidy tidy-check verify release-check release ci
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench api plots examples tidy tidy-check verify release-check release ci
 
 all: build lint test
 
@@ -86,6 +86,10 @@ bench: tools
 ## api: record the exported API in api/
 api:
 	go test ./internal/api -run '^TestRecord$$' -count=1 -update
+
+## plots: draw docs/plots, of the limiters that docs/choose.md compares
+plots:
+	go test ./internal/choose -run '^TestPlots$$' -count=1 -update
 
 ## examples: run each example program once
 examples:

@@ -1,0 +1,2 @@
+// Package cookbook has the programs of docs/cookbook, one in each file.
+package cookbook

@@ -1,0 +1,36 @@
+package cookbook
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// Logins lets an address fail to log in 5 times in 15 minutes. Logins that succeed do not count.
+func Logins(login http.Handler) (http.Handler, error) {
+	addresses, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
+		Key: httplimit.ByIP(httplimit.IPOptions{}), // behind a proxy: name it in Trusted
+		New: func(netip.Prefix) (core.Limiter, error) {
+			return core.NewSlidingWindow(core.SlidingWindowOptions{
+				PermitLimit: 5, Window: 15 * time.Minute, SegmentsPerWindow: 15,
+			})
+		},
+		MaxPartitions: 100_000, // addresses that find no room are rejected
+	})
+	if err != nil {
+		return nil, err
+	}
+	limits, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{
+		Name:    "login",
+		Limiter: addresses,
+		Refund:  func(_ *http.Request, status int) bool { return status != http.StatusUnauthorized },
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return limits.Handler(login), nil
+}

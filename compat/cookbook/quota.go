@@ -1,0 +1,32 @@
+package cookbook
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+// Quota is a partner's quota of 10,000 requests an hour, shared by all processes that use the Redis.
+// While Redis is unreachable, each process grants a twentieth of it by itself.
+func Quota(client *redis.Client, partner string) (*redislimit.FixedWindow, error) {
+	hourly := core.FixedWindowOptions{Name: partner, PermitLimit: 10_000, Window: time.Hour}
+	local := hourly
+	local.PermitLimit /= 20
+	alone, err := core.NewFixedWindow(local)
+	if err != nil {
+		return nil, err
+	}
+	return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+		FixedWindowOptions: hourly,
+		Shared: redislimit.Shared{
+			Store: goredis.New(client),
+			Key:   "partner/" + partner,
+			Down:  redislimit.DownLocal,
+			Local: alone,
+		},
+	})
+}
