@@ -186,4 +186,41 @@ func Example() {
 	// Output: 20
 }
 
+// Health checks say nothing about how long requests take.
+func ExampleConcurrency_Ignore() {
+	l, err := adaptive.New(adaptive.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Close()
+	lease := l.TryAcquire(1)
+	l.Ignore(lease) // gives the permit back, without a sample
+	fmt.Println(l.Available())
+	// Output: 20
+}
+
+// steps is an algorithm that moves the limit in tens.
+type steps struct{ adaptive.Algorithm }
+
+func (s steps) Next(limit int, w adaptive.Window) float64 {
+	return 10 * math.Ceil(s.Algorithm.Next(limit, w)/10)
+}
+
+// An algorithm of one's own, on one of the package's.
+func ExampleAlgorithm() {
+	l, err := adaptive.New(adaptive.Options{
+		Initial:   50,
+		Algorithm: steps{adaptive.AIMD{Timeout: time.Second}.New()},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Close()
+	l.Drop(l.TryAcquire(1)) // AIMD says 45, which is 50 in tens; a drop takes at least 1
+	fmt.Println(l.Limit())
+	// Output: 49
+}
+
 func work() error { return nil }

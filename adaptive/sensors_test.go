@@ -96,6 +96,31 @@ func TestSensorsAreSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
+// While goroutines wait for a processor for longer than 20 ms, one in a hundred of them, nothing is
+// admitted.
+func ExampleSchedulerLatency() {
+	shed, err := adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.SchedulerLatency(0.99), Above: 0.020})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer shed.Close()
+	fmt.Println(shed.Statistics().Granted)
+	// Output: 0
+}
+
+// Requests that need much memory are not admitted while little is left.
+func ExampleHeap() {
+	shed, err := adaptive.NewShed(adaptive.ShedOptions{Probe: adaptive.Heap(), Above: 0.85, Resume: 0.75})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer shed.Close()
+	fmt.Println(shed.TryAcquire(1).Acquired()) // this program has no memory limit
+	// Output: true
+}
+
 func ExampleNewShed() {
 	// Nothing is admitted while nine tenths of the processors are busy, until four fifths
 	// are.

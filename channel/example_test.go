@@ -224,3 +224,57 @@ func ExampleOptions() {
 	// core: rejected by "memory": permits exhausted
 	// core: 11 permits are more than the limit of 10 of "memory"
 }
+
+// Err says why a channel has ended.
+func ExampleLimitedChannel_CloseWithError() {
+	lines, err := channel.Bounded[string](10)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	fmt.Println(lines.Send(ctx, "the last line"))
+	lines.CloseWithError(errors.New("connection lost"))
+	for line := range lines.All(ctx) {
+		fmt.Println(line)
+	}
+	fmt.Println(lines.Err())
+	// Output:
+	// <nil>
+	// the last line
+	// connection lost
+}
+
+func ExampleLimitedChannel_SendBatch() {
+	numbers, err := channel.Bounded[int](10)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(numbers.SendBatch(context.Background(), []int{1, 2, 3}))
+	numbers.Close()
+	fmt.Println(numbers.SendBatch(context.Background(), []int{4}))
+	// Output:
+	// 3 <nil>
+	// 0 channel: closed
+}
+
+// An item keeps its place in the channel until its work is done.
+func ExampleLimitedChannel_TryReceiveLease() {
+	jobs, err := channel.Bounded[string](1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(jobs.TrySend("first"))
+	job, lease, ok := jobs.TryReceiveLease()
+	fmt.Println(job, ok)
+	fmt.Println(jobs.TrySend("second") != nil)
+	lease.Release()
+	fmt.Println(jobs.TrySend("second"))
+	// Output:
+	// <nil>
+	// first true
+	// true
+	// <nil>
+}

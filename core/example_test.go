@@ -251,3 +251,53 @@ func ExampleExceedsLimitError() {
 	// split it into pieces of 5
 	// true
 }
+
+// Items that are processed together give their permits back together.
+func ExampleReleaseAll() {
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10})
+	if err != nil {
+		panic(err)
+	}
+	var batch []core.Lease
+	for range 4 {
+		batch = append(batch, limiter.TryAcquire(2))
+	}
+	fmt.Println(limiter.Available())
+	core.ReleaseAll(batch)
+	fmt.Println(limiter.Available())
+	// Output:
+	// 2
+	// 10
+}
+
+// A caller that tries before it waits does not count as rejected.
+func ExampleTryQuietly() {
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
+	if err != nil {
+		panic(err)
+	}
+	first, ok := core.TryQuietly(limiter, 1)
+	fmt.Println(first.Permits(), ok)
+	_, ok = core.TryQuietly(limiter, 1)
+	fmt.Println(ok, limiter.Statistics().Rejected)
+	// Output:
+	// 1 true
+	// false 0
+}
+
+func ExampleChainedLimiter_Limiters() {
+	rate, err := core.NewTokenBucket(core.PerSecond(100, 20))
+	if err != nil {
+		panic(err)
+	}
+	chain, err := core.Chain(core.Unlimited(), rate)
+	if err != nil {
+		panic(err)
+	}
+	for _, l := range chain.Limiters() {
+		fmt.Printf("%T\n", l)
+	}
+	// Output:
+	// *core.unlimited
+	// *core.TokenBucket
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -173,4 +174,109 @@ func ExampleClient() {
 	// Output:
 	// ResourceExhausted
 	// OK
+}
+
+// Limits by the client's address, by its certificate or by the method are partitions with that key.
+func ExampleByPeer() {
+	byPeer := grpclimit.ByPeer(httplimit.IPOptions{})
+	call := &grpclimit.Call{
+		FullMethod: "/shop.v1.Search/Get",
+		Peer:       &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4567},
+	}
+	fmt.Println(byPeer(call))
+	fmt.Println(grpclimit.ByMethod(call))
+	fmt.Printf("%q\n", grpclimit.ByIdentity(call)) // it came without TLS
+	// Output:
+	// 192.0.2.1/32
+	// /shop.v1.Search/Get
+	// ""
+}
+
+// Interceptors of your own: what runs before the limits stands before them.
+func ExampleLimits_Unary() {
+	limits, err := grpclimit.New(grpclimit.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	logged := func(ctx context.Context, r any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		fmt.Println(info.FullMethod)
+		return handler(ctx, r)
+	}
+	client, stop := start([]grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(logged, limits.Unary()),
+		grpc.ChainStreamInterceptor(limits.Stream()),
+	})
+	defer stop()
+	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+	fmt.Println(err)
+	// Output:
+	// /grpc.testing.TestService/UnaryCall
+	// <nil>
+}
+
+// Calls are rejected before the server spends a goroutine on them.
+func ExampleLimits_Tap() {
+	bucket, err := core.NewTokenBucket(core.Every(time.Hour, 1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limits, err := grpclimit.New(grpclimit.Options{Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := start(append(limits.ServerOptions(), grpc.InTapHandle(limits.Tap())))
+	defer stop()
+	for range 2 {
+		_, err := client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+		fmt.Println(status.Code(err))
+	}
+	// Output:
+	// OK
+	// ResourceExhausted
+}
+
+// A rejection in the words of this server.
+func ExampleRejection_Status() {
+	bucket, err := core.NewTokenBucket(core.Every(time.Hour, 1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	limits, err := grpclimit.New(grpclimit.Options{
+		Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}},
+		OnRejected: func(_ context.Context, no *grpclimit.Rejection) error {
+			answer := no.Status().Proto() // with RetryInfo and QuotaFailure
+			answer.Message = "one call an hour, please"
+			return status.FromProto(answer).Err()
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := start(limits.ServerOptions())
+	defer stop()
+	for range 2 {
+		_, err := client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+		fmt.Println(status.Convert(err).Message())
+	}
+	// Output:
+	//
+	// one call an hour, please
+}
+
+// The interceptors of a client, among others of its own.
+func ExampleClient_Unary() {
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8, QueueLimit: 100})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limited, err := grpclimit.NewClient(grpclimit.ClientOptions{Limiter: grpclimit.Shared(limiter)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, stop := start(nil,
+		grpc.WithChainUnaryInterceptor(limited.Unary()), grpc.WithChainStreamInterceptor(limited.Stream()))
+	defer stop()
+	_, err = client.UnaryCall(context.Background(), &pb.SimpleRequest{})
+	fmt.Println(err, limiter.Statistics().Granted)
+	// Output: <nil> 1
 }

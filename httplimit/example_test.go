@@ -147,3 +147,116 @@ func ExampleTransport() {
 	fmt.Println(response.Status, "after", asked)
 	// Output: 200 OK after 2
 }
+
+// Each API key has a limit of its own.
+func ExampleByHeader() {
+	key := httplimit.ByHeader("X-Api-Key")
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	fmt.Printf("%q\n", key(r))
+	r.Header.Set("X-Api-Key", "ann")
+	fmt.Printf("%q\n", key(r))
+	// Output:
+	// ""
+	// "ann"
+}
+
+// A client that asks each host of a crawl once a second.
+func ExampleByHost() {
+	hosts, err := partition.New(partition.Options[*http.Request, string]{
+		Key: httplimit.ByHost,
+		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.Every(time.Second, 1)) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, url := range []string{"https://one.example/a", "https://ONE.example:443/b", "https://two.example/"} {
+		r := httptest.NewRequest(http.MethodGet, url, nil)
+		fmt.Println(httplimit.ByHost(r), hosts.TryAcquire(r, 1).Acquired())
+	}
+	// Output:
+	// one.example true
+	// one.example false
+	// two.example true
+}
+
+// Behind a proxy whose address is trusted, the client is whom the proxy names.
+func ExampleByIP() {
+	key := httplimit.ByIP(httplimit.IPOptions{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("X-Forwarded-For", "198.51.100.7")
+	r.RemoteAddr = "10.1.2.3:4567"
+	fmt.Println(key(r))
+	r.RemoteAddr = "192.0.2.1:4567" // no proxy of ours: what it sends is not believed
+	fmt.Println(key(r))
+	// Output:
+	// 198.51.100.7/32
+	// 192.0.2.1/32
+}
+
+// A limit for each route, and not for each path.
+func ExampleByPattern() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{id}", func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println(httplimit.ByPattern(r))
+	})
+	for _, path := range []string{"/items/1", "/items/2"} {
+		mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+	}
+	// Output:
+	// GET /items/{id}
+	// GET /items/{id}
+}
+
+// A handler that has done the limited work gives its permit back before it goes on.
+func ExampleLeaseFrom() {
+	one, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limits, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(one)}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handler := limits.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println("in the database:", one.Available())
+		if lease, ok := httplimit.LeaseFrom(r.Context()); ok {
+			lease.Release()
+		}
+		fmt.Println("sending the answer:", one.Available())
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	// Output:
+	// in the database: 0
+	// sending the answer: 1
+}
+
+// A framework whose middleware is no http.Handler asks for the decision alone.
+func ExampleLimits_Check() {
+	bucket, err := core.NewTokenBucket(core.Every(time.Minute, 1))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limits, err := httplimit.New(httplimit.Options{Policies: []httplimit.Policy{{Name: "api", Limiter: httplimit.Shared(bucket)}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+		lease, rejection := limits.Check(r, "api")
+		if rejection != nil {
+			rejection.ServeHTTP(w, r)
+			fmt.Println(w.Code, w.Header().Get("Retry-After"))
+			continue
+		}
+		fmt.Println("served")
+		lease.Release()
+	}
+	// Output:
+	// served
+	// 429 60
+}

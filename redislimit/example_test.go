@@ -150,3 +150,42 @@ func ExampleDown() {
 	// true true false
 	// true false false
 }
+
+// An hour's quota, for all processes together, that begins anew with each hour of the server's clock.
+func ExampleNewFixedWindow() {
+	client, stop := start()
+	defer stop()
+	limiter, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1000, Window: time.Hour},
+		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "partner", Budget: time.Second},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer limiter.Close()
+	fmt.Println(limiter.TryAcquire(1000).Acquired(), limiter.TryAcquire(1).Acquired())
+	// Output: true false
+}
+
+// No minute sees more than the limit, whatever process asks.
+func ExampleNewSlidingWindow() {
+	client, stop := start()
+	defer stop()
+	limiter, err := redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{
+		SlidingWindowOptions: core.SlidingWindowOptions{PermitLimit: 2, Window: time.Minute, SegmentsPerWindow: 6},
+		Shared:               redislimit.Shared{Store: goredis.New(client), Key: "codes", Budget: time.Second},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer limiter.Close()
+	for range 3 {
+		fmt.Println(limiter.TryAcquire(1).Acquired())
+	}
+	// Output:
+	// true
+	// true
+	// false
+}

@@ -3,11 +3,18 @@ package telemetry_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
 
+	attr "go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/resilience"
 	"github.com/sluice-go/sluice/telemetry"
 )
 
@@ -76,6 +83,119 @@ func show(reader *metric.ManualReader) {
 				result, _ := p.Attributes.Value("sluice.result")
 				fmt.Println(m.Name, result.AsString(), p.Value)
 			}
+		}
+	}
+}
+
+// What the policies of a server decide.
+func ExampleHTTP() {
+	reader := metric.NewManualReader()
+	observer, err := telemetry.HTTP(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	one, err := core.NewTokenBucket(core.Every(time.Hour, 1))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limits, err := httplimit.New(httplimit.Options{
+		Global:   &httplimit.Policy{Limiter: httplimit.Shared(one)},
+		Observer: observer, // telemetry.GRPC returns one for grpclimit.Options
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handler := limits.Handler(http.NotFoundHandler())
+	for range 3 {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	results(reader, "sluice.http.requests", "sluice.http.result")
+	// Unordered output:
+	// acquired 1
+	// global_limiter 2
+}
+
+// For calls of gRPC.
+func ExampleGRPC() {
+	observer, err := telemetry.GRPC(telemetry.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(observer != nil) // grpclimit.Options{Observer: observer}
+	// Output: true
+}
+
+// How often a strategy has rejected.
+func ExampleEvents() {
+	reader := metric.NewManualReader()
+	count, err := telemetry.Events(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	one, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	strategy, err := resilience.Limit(one, resilience.Options{Name: "database", OnEvent: count})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 3 {
+		_ = strategy.Do(context.Background(), func(context.Context) error { return nil })
+	}
+	results(reader, "sluice.resilience.events", "strategy.name")
+	// Output: database 2
+}
+
+// How many keys there are, in one series.
+func ExamplePartitions() {
+	users, err := partition.New(partition.Options[string, string]{
+		Key: func(user string) string { return user },
+		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 10)) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reader := metric.NewManualReader()
+	provider := metric.NewMeterProvider(metric.WithReader(reader))
+	stop, err := telemetry.Partitions(telemetry.Options{MeterProvider: provider}, "users", users)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, user := range []string{"ann", "bob", "ann"} {
+		users.TryAcquire(user, 1)
+	}
+	results(reader, "sluice.partition.created", "sluice.limiter.name")
+	fmt.Println(stop())
+	// Output:
+	// users 2
+	// <nil>
+}
+
+// results prints a counter by one of its attributes.
+func results(reader *metric.ManualReader, name, attribute string) {
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(context.Background(), &all); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range all.ScopeMetrics[0].Metrics {
+		sum, ok := m.Data.(metricdata.Sum[int64])
+		if m.Name != name || !ok {
+			continue
+		}
+		for _, p := range sum.DataPoints {
+			value, _ := p.Attributes.Value(attr.Key(attribute))
+			fmt.Println(value.AsString(), p.Value)
 		}
 	}
 }

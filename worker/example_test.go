@@ -248,3 +248,32 @@ func ExampleGroup_deadline() {
 	// context deadline exceeded
 	// 0 running
 }
+
+// A task that needs as much memory as three others.
+func ExampleGroup_GoN() {
+	p := pool(4, 0)
+	group := p.Group(context.Background())
+	group.GoN(3, func(context.Context) error { return nil })
+	group.Go(func(context.Context) error { return nil }) // runs beside it
+	fmt.Println(group.Wait())
+	// Output: <nil>
+}
+
+func ExamplePool_TrySubmitN() {
+	p := pool(4, 0)
+	started := make(chan struct{})
+	task := func(context.Context) error {
+		<-started
+		return nil
+	}
+	fmt.Println(p.TrySubmitN(3, task))
+	fmt.Println(p.TrySubmitN(2, task))
+	fmt.Println(p.TrySubmitN(1, task))
+	close(started)
+	fmt.Println(p.Wait(context.Background()))
+	// Output:
+	// <nil>
+	// core: rejected: permits exhausted
+	// <nil>
+	// <nil>
+}

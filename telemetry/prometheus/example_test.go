@@ -2,10 +2,13 @@ package prometheus_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 
 	client "github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/telemetry/prometheus"
 )
 
@@ -30,5 +33,30 @@ func ExampleNewCollector() {
 	// sluice_limiter_permits_available 1
 	// sluice_limiter_permits_limit 1
 	// sluice_limiter_permits_queued 1
+	// <nil>
+}
+
+func ExampleNewHTTP() {
+	observer := prometheus.NewHTTP()
+	registry := client.NewRegistry()
+	registry.MustRegister(observer)
+	limits, err := httplimit.New(httplimit.Options{
+		Global:   &httplimit.Policy{Limiter: httplimit.Shared(core.Unlimited())},
+		Observer: observer,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limits.Handler(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	families, err := registry.Gather()
+	for _, family := range families {
+		fmt.Println(family.GetName())
+	}
+	fmt.Println(err)
+	// Output:
+	// sluice_http_active_request_leases
+	// sluice_http_request_lease_duration_seconds
+	// sluice_http_requests_total
 	// <nil>
 }

@@ -1,0 +1,50 @@
+package failsafe_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/resilience"
+	sluice "github.com/sluice-go/sluice/resilience/failsafe"
+)
+
+// At most 10 at once, and 100 may wait.
+func ExamplePolicy() {
+	strategy, err := resilience.Concurrency(10, 100)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer strategy.Close()
+	page, err := failsafe.With(sluice.Policy[string](strategy)).Get(func() (string, error) { return "page", nil })
+	fmt.Println(page, err)
+	// Output: page <nil>
+}
+
+// A rejected call is tried again when the limiter has a permit.
+func ExampleRetryAfter() {
+	bucket, err := core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	strategy, err := resilience.Limit(bucket)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	retry := retrypolicy.NewBuilder[string]().WithDelayFunc(sluice.RetryAfter[string]).Build()
+	executor := failsafe.With(retry, sluice.Policy[string](strategy))
+	for range 2 {
+		fmt.Println(executor.Get(func() (string, error) { return "page", nil }))
+	}
+	// Output:
+	// page <nil>
+	// page <nil>
+}
