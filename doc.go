@@ -14,6 +14,16 @@
 //	}
 //	defer lease.Release()
 //
+// The pages in the folder docs of the repository explain the rest:
+//
+//   - docs/start.md: five minutes; one limit in Go, on Redis and in a proxy.
+//   - docs/choose.md: which limiter, for whom, and what each does to a burst.
+//   - docs/cookbook: logins, tenants, crawlers, uploads, queues, overload.
+//   - docs/migrate: from other libraries to this one.
+//   - docs/overload.md, docs/adaptive.md: servers that are asked for more than they can do.
+//   - docs/distributed.md: limits that processes share.
+//   - docs/grpc.md, docs/proxy.md, docs/simulate.md: gRPC, the proxy, and trying a limit on a log.
+//
 // # Limiters
 //
 //   - core: concurrency limiter, token bucket, fixed and sliding window; leases, chains,

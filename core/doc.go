@@ -1,5 +1,15 @@
 // Package core contains the limiters of Sluice and the leases that they grant.
 //
+//	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20)) // 100 a second, 20 at once
+//	if err != nil {
+//		return err
+//	}
+//	lease, err := limiter.Acquire(ctx, 1)
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Release()
+//
 // A [Limiter] decides whether an operation may proceed and grants permits as a [Lease]. There
 // are four main limiters: [ConcurrencyLimiter] bounds how many permits are held at once;
 // [TokenBucket], [FixedWindow] and [SlidingWindow] bound how many are taken in a period of
