@@ -1,16 +1,15 @@
 package sluice_test
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// A server asks without waiting, a client waits.
+// A client that asks too often is told when to come back. Acquire would wait instead.
 func Example() {
-	limiter, err := core.NewTokenBucket(core.PerSecond(100, 2)) // 100 a second, 2 at once
+	limiter, err := core.NewTokenBucket(core.Every(time.Minute, 2)) // one a minute, two at once
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -19,18 +18,14 @@ func Example() {
 		lease := limiter.TryAcquire(1)
 		if !lease.Acquired() {
 			retry, _ := core.RetryAfter.From(lease)
-			fmt.Println("rejected; try again within 10 ms:", retry <= 10*time.Millisecond)
+			fmt.Println("try again in", retry.Round(time.Second))
 			continue
 		}
 		fmt.Println("served")
-		lease.Release() // does nothing for a rate, and gives back what a concurrency limiter has lent
+		lease.Release() // does nothing for a rate; a concurrency limiter gets its permit back
 	}
-	lease, err := limiter.Acquire(context.Background(), 1) // waits for the next token
-	fmt.Println(lease.Acquired(), err)
-	lease.Release()
 	// Output:
 	// served
 	// served
-	// rejected; try again within 10 ms: true
-	// true <nil>
+	// try again in 1m0s
 }

@@ -5,7 +5,8 @@
 //   - golang.org/x/net/nettest on the connections of pipe and ioreader, and what x/net asks
 //     of netutil.LimitListener, asked of ioreader.NewListener as well.
 //   - httplimit with chi, gin, a WebSocket library and a parser of structured fields.
+//   - docs/start.md, followed to the letter by TestStart. Its programs are in the folder guide,
+//     those of docs/cookbook, with their tests, in the folder cookbook.
 //
-// It holds tests alone, and is a module of its own, so that nobody who imports Sluice
-// requires what only its tests need.
+// It is a module of its own, so that nobody who imports Sluice requires what only its tests need.
 package compat

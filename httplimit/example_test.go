@@ -160,11 +160,11 @@ func ExampleByHeader() {
 	// "ann"
 }
 
-// A client that asks each host of a crawl once a second.
+// A crawler that asks each host once a minute.
 func ExampleByHost() {
 	hosts, err := partition.New(partition.Options[*http.Request, string]{
 		Key: httplimit.ByHost,
-		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.Every(time.Second, 1)) },
+		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.Every(time.Minute, 1)) },
 	})
 	if err != nil {
 		fmt.Println(err)

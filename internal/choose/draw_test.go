@@ -67,6 +67,7 @@ func draw(l leaf, requests []request) string {
 	return b.String()
 }
 
+// pixel returns where an instant is drawn. It rounds whole numbers, which are the same on every machine.
 func pixel(at time.Duration) float64 {
-	return left + second*at.Seconds()
+	return float64(left*10+second*10*int(at.Milliseconds())/1000) / 10
 }
