@@ -28,6 +28,11 @@ func TestStart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compiles three programs")
 	}
+	for _, program := range []string{"bash", "curl", "redis-server", "redis-cli"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip("NOT TESTED: " + program + " is not installed")
+		}
+	}
 	blocks, err := docs.Blocks("..", "docs/start.md")
 	require.NoError(t, err)
 	folder := t.TempDir()
@@ -110,7 +115,7 @@ func pause(command, api, redis string) string {
 func runShell(t *testing.T, folder, script string) string {
 	t.Helper()
 	env := os.Environ()
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
+	for _, name := range []string{"GOENV", "GOCACHE", "GOMODCACHE", "GOPATH"} {
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		require.NoError(t, err)
 		env = append(env, name+"="+strings.TrimSpace(string(value)))
