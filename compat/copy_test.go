@@ -19,7 +19,7 @@ func newCopy(t *testing.T) string {
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	copyFile(t, "go.mod", filepath.Join(dir, "go.mod"), func(text string) string {
-		return strings.ReplaceAll(text, "sluice => ..", "sluice => "+root)
+		return strings.ReplaceAll(text, " => ..", " => "+root)
 	})
 	copyFile(t, "go.sum", filepath.Join(dir, "go.sum"), strings.Clone)
 	return dir

@@ -1,0 +1,47 @@
+// Package after shares limits between processes with redislimit.
+package after
+
+import (
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+// Limits gives each user 10 calls a minute, in all processes together.
+type Limits struct {
+	users *partition.Keyed[string, string]
+}
+
+// NewLimits returns limits that are kept on a Redis server.
+func NewLimits(client *redis.Client) (*Limits, error) {
+	store := goredis.New(client)
+	users, err := partition.New(partition.Options[string, string]{
+		Key: func(user string) string { return user },
+		New: func(user string) (core.Limiter, error) {
+			return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+				TokenBucketOptions: core.Every(6*time.Second, 10),
+				Shared:             redislimit.Shared{Store: store, Key: "user:" + user, Ahead: 1},
+			})
+		},
+	})
+	return &Limits{users}, err
+}
+
+// Try reports whether a user may call now, and if not, when to ask again.
+func (l *Limits) Try(user string) (retryAfter time.Duration, ok bool, err error) {
+	lease := l.users.TryAcquire(user, 1)
+	if err := lease.Err(); err != nil && !errors.Is(err, core.ErrRejected) {
+		return 0, false, err
+	}
+	retryAfter, _ = core.RetryAfter.From(lease)
+	return retryAfter, lease.Acquired(), nil
+}
+
+// Close gives back what was fetched and not used, and stops the limits.
+func (l *Limits) Close() error { return l.users.Close() }

@@ -1,0 +1,80 @@
+package ululelimiter_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/ulule/limiter/v3"
+	"github.com/ulule/limiter/v3/drivers/store/memory"
+	"go.uber.org/goleak"
+
+	"github.com/sluice-go/sluice/compat/migrate/internal/arrivals"
+	"github.com/sluice-go/sluice/compat/migrate/ululelimiter/after"
+	"github.com/sluice-go/sluice/compat/migrate/ululelimiter/before"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func handlers(t *testing.T) (was, is http.Handler) {
+	t.Helper()
+	// Without a clean-up, which is a goroutine that only the garbage collector ends.
+	was, err := before.Handler(memory.NewStoreWithOptions(limiter.StoreOptions{}), arrivals.OK)
+	require.NoError(t, err)
+	is, err = after.Handler(arrivals.OK)
+	require.NoError(t, err)
+	return was, is
+}
+
+// Where the windows begin at the same instants the same requests pass: those of a client that comes
+// again after a pause, or sends all at once.
+func TestSameRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		was, is := handlers(t)
+		var gaps []time.Duration
+		for range 100 {
+			gaps = append(gaps, time.Minute+1)
+			gaps = append(gaps, arrivals.Random(15, time.Second)...)
+			var sum time.Duration
+			for _, gap := range gaps[len(gaps)-15:] {
+				sum += gap
+			}
+			gaps = append(gaps, 2*time.Minute-sum)
+		}
+		arrivals.Compare(t, gaps, arrivals.Passes(was), arrivals.Passes(is))
+	})
+}
+
+// The next window begins with the next request before, and where the last one ended after.
+func TestNextWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		was, is := handlers(t)
+		passes := func(h http.Handler) int { return arrivals.Granted(20, arrivals.Passes(h)) }
+		require.Equal(t, 10, passes(was))
+		require.Equal(t, 10, passes(is))
+		time.Sleep(62 * time.Second)
+		require.Equal(t, 10, passes(was))
+		require.Equal(t, 10, passes(is))
+		time.Sleep(59 * time.Second) // 2 min 1 s
+		require.Equal(t, 0, passes(was))
+		require.Equal(t, 10, passes(is))
+	})
+}
+
+// The answers.
+func TestAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		was, is := handlers(t)
+		arrivals.Granted(10, arrivals.Passes(was))
+		arrivals.Granted(10, arrivals.Passes(is))
+		w, i := arrivals.Get(was, "192.0.2.1", "/"), arrivals.Get(is, "192.0.2.1", "/")
+		require.Equal(t, http.StatusTooManyRequests, w.StatusCode)
+		require.Equal(t, http.StatusTooManyRequests, i.StatusCode)
+		require.Empty(t, w.Header.Get("Retry-After"))
+		require.Equal(t, "60", i.Header.Get("Retry-After"))
+		require.Equal(t, "946684860", w.Header.Get("X-RateLimit-Reset"), "an instant, in Unix seconds")
+		require.Equal(t, "60", i.Header.Get("X-RateLimit-Reset"), "seconds from now")
+	})
+}

@@ -1,0 +1,32 @@
+// Package after limits calls with a core.TokenBucket.
+package after
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// NewLimiter returns a limiter of 20 calls a second, 5 of them at once.
+func NewLimiter() (*core.TokenBucket, error) {
+	return core.NewTokenBucket(core.PerSecond(20, 5))
+}
+
+// Wait waits until a call may start.
+func Wait(ctx context.Context, l *core.TokenBucket) error {
+	_, err := l.Acquire(ctx, 1) // a bucket's lease need not be released
+	return err
+}
+
+// Try reports whether a call may start now, and if not, when to ask again.
+func Try(l *core.TokenBucket) (retryAfter time.Duration, ok bool) {
+	lease := l.TryAcquire(1)
+	retryAfter, _ = core.RetryAfter.From(lease)
+	return retryAfter, lease.Acquired()
+}
+
+// Slow makes it 10 calls a second.
+func Slow(l *core.TokenBucket) error {
+	return l.Update(core.PerSecond(10, 5))
+}
