@@ -70,10 +70,9 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A panic is printed before, and is an error of Wait after.
+// A panic is an error of the pool's Wait.
 func TestPanic(t *testing.T) {
-	limiter := core.Unlimited()
-	p, err := worker.New(worker.Options{Limiter: limiter, Workers: 1})
+	p, err := worker.New(worker.Options{Limiter: core.Unlimited(), Workers: 1})
 	require.NoError(t, err)
 	require.NoError(t, p.Submit(t.Context(), func(context.Context) error { panic("boom") }))
 	var panicked *worker.PanicError

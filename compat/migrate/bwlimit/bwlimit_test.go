@@ -15,8 +15,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A connection gets no more than 1 MiB/s and what the bucket has saved up, 10 ms of it.
-func TestListen(t *testing.T) {
-	l, err := after.Listen("127.0.0.1:0")
+func TestLimit(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l, err = after.Limit(l)
 	require.NoError(t, err)
 	defer l.Close()
 	const size = 256 << 10

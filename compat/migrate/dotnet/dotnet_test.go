@@ -21,17 +21,21 @@ func TestHandler(t *testing.T) {
 		h, err := after.Handler(arrivals.OK)
 		require.NoError(t, err)
 		began := time.Now()
-		require.Equal(t, 100, arrivals.Granted(100, func() bool { return arrivals.Get(h, "192.0.2.1", "/search").StatusCode == 200 }))
-		answers := make(chan *http.Response, 5)
+		search := func() int {
+			status, _ := arrivals.Get(t, h, "192.0.2.1", "/search")
+			return status
+		}
+		require.Equal(t, 100, arrivals.Granted(100, func() bool { return search() == http.StatusOK }))
+		answers := make(chan int, 5)
 		for range 5 {
-			go func() { answers <- arrivals.Get(h, "192.0.2.1", "/search") }()
+			go func() { answers <- search() }()
 		}
 		synctest.Wait()
-		rejected := arrivals.Get(h, "192.0.2.1", "/search")
-		require.Equal(t, http.StatusTooManyRequests, rejected.StatusCode)
-		require.Equal(t, "1", rejected.Header.Get("Retry-After"))
+		status, header := arrivals.Get(t, h, "192.0.2.1", "/search")
+		require.Equal(t, http.StatusTooManyRequests, status)
+		require.Equal(t, "1", header.Get("Retry-After"))
 		for range 5 {
-			require.Equal(t, http.StatusOK, (<-answers).StatusCode)
+			require.Equal(t, http.StatusOK, <-answers)
 		}
 		require.Equal(t, time.Second, time.Since(began))
 	})

@@ -27,7 +27,7 @@ func handlers(t *testing.T) (was, is http.Handler) {
 func TestFirstMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was, is := handlers(t)
-		arrivals.Compare(t, arrivals.Random(150, 300*time.Millisecond), arrivals.Passes(was), arrivals.Passes(is))
+		arrivals.Compare(t, arrivals.Random(150, 300*time.Millisecond), arrivals.Passes(t, was), arrivals.Passes(t, is))
 	})
 }
 
@@ -37,14 +37,14 @@ func TestWithinAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was, is := handlers(t)
 		for _, h := range []http.Handler{was, is} { // the grids of both begin here
-			require.True(t, arrivals.Passes(h)())
+			require.True(t, arrivals.Passes(t, h)())
 		}
 		time.Sleep(55 * time.Second)
-		require.Equal(t, 99, arrivals.Granted(200, arrivals.Passes(was)))
-		require.Equal(t, 99, arrivals.Granted(200, arrivals.Passes(is)))
+		require.Equal(t, 99, arrivals.Granted(200, arrivals.Passes(t, was)))
+		require.Equal(t, 99, arrivals.Granted(200, arrivals.Passes(t, is)))
 		time.Sleep(35 * time.Second)
-		require.Equal(t, 50, arrivals.Granted(200, arrivals.Passes(was)))
-		require.Equal(t, 1, arrivals.Granted(200, arrivals.Passes(is)), "the one of the first second")
+		require.Equal(t, 50, arrivals.Granted(200, arrivals.Passes(t, was)))
+		require.Equal(t, 1, arrivals.Granted(200, arrivals.Passes(t, is)), "the one of the first second")
 	})
 }
 
@@ -52,15 +52,16 @@ func TestWithinAMinute(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was, is := handlers(t)
-		arrivals.Granted(100, arrivals.Passes(was))
-		arrivals.Granted(100, arrivals.Passes(is))
+		arrivals.Granted(100, arrivals.Passes(t, was))
+		arrivals.Granted(100, arrivals.Passes(t, is))
 		time.Sleep(20 * time.Second)
-		w, i := arrivals.Get(was, "192.0.2.1", "/"), arrivals.Get(is, "192.0.2.1", "/")
-		require.Equal(t, http.StatusTooManyRequests, w.StatusCode)
-		require.Equal(t, http.StatusTooManyRequests, i.StatusCode)
-		require.Equal(t, "60", w.Header.Get("Retry-After"))
-		require.Equal(t, "40", i.Header.Get("Retry-After"))
-		require.Equal(t, "946684860", w.Header.Get("X-RateLimit-Reset"), "an instant, in Unix seconds")
-		require.Equal(t, "40", i.Header.Get("X-RateLimit-Reset"), "seconds from now")
+		wasStatus, w := arrivals.Get(t, was, "192.0.2.1", "/")
+		isStatus, i := arrivals.Get(t, is, "192.0.2.1", "/")
+		require.Equal(t, http.StatusTooManyRequests, wasStatus)
+		require.Equal(t, http.StatusTooManyRequests, isStatus)
+		require.Equal(t, "60", w.Get("Retry-After"))
+		require.Equal(t, "40", i.Get("Retry-After"))
+		require.Equal(t, "946684860", w.Get("X-RateLimit-Reset"), "an instant, in Unix seconds")
+		require.Equal(t, "40", i.Get("X-RateLimit-Reset"), "seconds from now")
 	})
 }

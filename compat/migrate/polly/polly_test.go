@@ -52,5 +52,12 @@ func TestAtOnce(t *testing.T) {
 		for range 60 {
 			require.NoError(t, <-results)
 		}
+		// The permit of the rate limiter stays taken for the search that was rejected.
+		for range 39 {
+			_, err := after.Search(t.Context(), pipeline, search)
+			require.NoError(t, err)
+		}
+		_, err = after.Search(t.Context(), pipeline, search)
+		require.ErrorContains(t, err, "try again in 1m0s: ")
 	})
 }

@@ -27,7 +27,7 @@ func handlers(t *testing.T) (was, is http.Handler) {
 func TestSameRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was, is := handlers(t)
-		arrivals.Compare(t, arrivals.Random(10_000, 80*time.Millisecond), arrivals.Passes(was), arrivals.Passes(is))
+		arrivals.Compare(t, arrivals.Random(10_000, 80*time.Millisecond), arrivals.Passes(t, was), arrivals.Passes(t, is))
 	})
 }
 
@@ -37,7 +37,10 @@ func TestPaths(t *testing.T) {
 		was, is := handlers(t)
 		both := func(h http.Handler) int {
 			at := func(path string) int {
-				return arrivals.Granted(20, func() bool { return arrivals.Get(h, "192.0.2.1", path).StatusCode == 200 })
+				return arrivals.Granted(20, func() bool {
+					status, _ := arrivals.Get(t, h, "192.0.2.1", path)
+					return status == http.StatusOK
+				})
 			}
 			return at("/a") + at("/b")
 		}
@@ -52,7 +55,10 @@ func TestForgedAddress(t *testing.T) {
 		was, is := handlers(t)
 		forged := func(h http.Handler) (granted int) {
 			for _, client := range []string{"203.0.113.1", "203.0.113.2"} {
-				granted += arrivals.Granted(20, func() bool { return arrivals.GetFor(h, "192.0.2.1", client, "/").StatusCode == 200 })
+				granted += arrivals.Granted(20, func() bool {
+					status, _ := arrivals.GetFor(t, h, "192.0.2.1", client, "/")
+					return status == http.StatusOK
+				})
 			}
 			return granted
 		}
@@ -65,13 +71,14 @@ func TestForgedAddress(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was, is := handlers(t)
-		arrivals.Granted(10, arrivals.Passes(was))
-		arrivals.Granted(10, arrivals.Passes(is))
-		w, i := arrivals.Get(was, "192.0.2.1", "/"), arrivals.Get(is, "192.0.2.1", "/")
-		require.Equal(t, http.StatusTooManyRequests, w.StatusCode)
-		require.Equal(t, http.StatusTooManyRequests, i.StatusCode)
-		require.Empty(t, w.Header.Get("Retry-After"))
-		require.Equal(t, "1", w.Header.Get("RateLimit-Reset"))
-		require.Equal(t, "1", i.Header.Get("Retry-After"))
+		arrivals.Granted(10, arrivals.Passes(t, was))
+		arrivals.Granted(10, arrivals.Passes(t, is))
+		wasStatus, w := arrivals.Get(t, was, "192.0.2.1", "/")
+		isStatus, i := arrivals.Get(t, is, "192.0.2.1", "/")
+		require.Equal(t, http.StatusTooManyRequests, wasStatus)
+		require.Equal(t, http.StatusTooManyRequests, isStatus)
+		require.Empty(t, w.Get("Retry-After"))
+		require.Equal(t, "1", w.Get("RateLimit-Reset"))
+		require.Equal(t, "1", i.Get("Retry-After"))
 	})
 }

@@ -43,7 +43,7 @@ func TestSameRequests(t *testing.T) {
 			}
 			gaps = append(gaps, 2*time.Minute-sum)
 		}
-		arrivals.Compare(t, gaps, arrivals.Passes(was), arrivals.Passes(is))
+		arrivals.Compare(t, gaps, arrivals.Passes(t, was), arrivals.Passes(t, is))
 	})
 }
 
@@ -51,7 +51,7 @@ func TestSameRequests(t *testing.T) {
 func TestNextWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was, is := handlers(t)
-		passes := func(h http.Handler) int { return arrivals.Granted(20, arrivals.Passes(h)) }
+		passes := func(h http.Handler) int { return arrivals.Granted(20, arrivals.Passes(t, h)) }
 		require.Equal(t, 10, passes(was))
 		require.Equal(t, 10, passes(is))
 		time.Sleep(62 * time.Second)
@@ -67,14 +67,15 @@ func TestNextWindow(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		was, is := handlers(t)
-		arrivals.Granted(10, arrivals.Passes(was))
-		arrivals.Granted(10, arrivals.Passes(is))
-		w, i := arrivals.Get(was, "192.0.2.1", "/"), arrivals.Get(is, "192.0.2.1", "/")
-		require.Equal(t, http.StatusTooManyRequests, w.StatusCode)
-		require.Equal(t, http.StatusTooManyRequests, i.StatusCode)
-		require.Empty(t, w.Header.Get("Retry-After"))
-		require.Equal(t, "60", i.Header.Get("Retry-After"))
-		require.Equal(t, "946684860", w.Header.Get("X-RateLimit-Reset"), "an instant, in Unix seconds")
-		require.Equal(t, "60", i.Header.Get("X-RateLimit-Reset"), "seconds from now")
+		arrivals.Granted(10, arrivals.Passes(t, was))
+		arrivals.Granted(10, arrivals.Passes(t, is))
+		wasStatus, w := arrivals.Get(t, was, "192.0.2.1", "/")
+		isStatus, i := arrivals.Get(t, is, "192.0.2.1", "/")
+		require.Equal(t, http.StatusTooManyRequests, wasStatus)
+		require.Equal(t, http.StatusTooManyRequests, isStatus)
+		require.Empty(t, w.Get("Retry-After"))
+		require.Equal(t, "60", i.Get("Retry-After"))
+		require.Equal(t, "946684860", w.Get("X-RateLimit-Reset"), "an instant, in Unix seconds")
+		require.Equal(t, "60", i.Get("X-RateLimit-Reset"), "seconds from now")
 	})
 }

@@ -8,12 +8,8 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// Listen listens for connections, each of which receives at most 1 MiB/s.
-func Listen(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
+// Limit makes each connection of a listener send at most 1 MiB/s.
+func Limit(l net.Listener) (net.Listener, error) {
 	return ioreader.NewListener(l, ioreader.ListenerOptions{PerConn: oneMiBPerSecond})
 }
 

@@ -3,32 +3,38 @@ package arrivals
 import (
 	"net/http"
 	"net/http/httptest"
+	"testing"
 )
 
-// Get sends a request of a client to a handler and returns the answer.
-func Get(h http.Handler, client, path string) *http.Response {
-	r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
+// Get sends a request of a client to a handler and returns the status and the header of the answer.
+func Get(t *testing.T, h http.Handler, client, path string) (status int, header http.Header) {
+	t.Helper()
+	return serve(t, h, client, path, nil)
+}
+
+// GetFor is Get of a client that says whom the request is for, as proxies do.
+func GetFor(t *testing.T, h http.Handler, client, other, path string) (status int, header http.Header) {
+	t.Helper()
+	return serve(t, h, client, path, http.Header{"X-Forwarded-For": {other}})
+}
+
+func serve(t *testing.T, h http.Handler, client, path string, header http.Header) (int, http.Header) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
 	r.RemoteAddr = client + ":1234"
-	return serve(h, r)
-}
-
-// GetFor is Get through a proxy that says whom the request is for.
-func GetFor(h http.Handler, proxy, client, path string) *http.Response {
-	r := httptest.NewRequest(http.MethodGet, path, http.NoBody)
-	r.RemoteAddr = proxy + ":1234"
-	r.Header.Set("X-Forwarded-For", client)
-	return serve(h, r)
-}
-
-func serve(h http.Handler, r *http.Request) *http.Response {
+	r.Header = header
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result()
+	return w.Code, w.Header()
 }
 
 // Passes returns a function that sends a request of one client and reports whether it was served.
-func Passes(h http.Handler) func() bool {
-	return func() bool { return Get(h, "192.0.2.1", "/").StatusCode == http.StatusOK }
+func Passes(t *testing.T, h http.Handler) func() bool {
+	t.Helper()
+	return func() bool {
+		status, _ := Get(t, h, "192.0.2.1", "/")
+		return status == http.StatusOK
+	}
 }
 
 // OK is a handler that answers 200.

@@ -12,8 +12,9 @@ func FetchAll(ctx context.Context, urls []string, fetch func(context.Context, st
 	pool := pond.NewPool(8)
 	defer pool.StopAndWait()
 	group := pool.NewGroupContext(ctx)
+	ctx = group.Context() //nolint:contextcheck // it is a child of ctx
 	for _, url := range urls {
-		group.SubmitErr(func() error { return fetch(group.Context(), url) })
+		group.SubmitErr(func() error { return fetch(ctx, url) })
 	}
 	return group.Wait()
 }

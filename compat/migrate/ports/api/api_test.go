@@ -28,7 +28,8 @@ func TestSameRequests(t *testing.T) {
 		is := limits.Handler(arrivals.OK)
 		n := 0
 		passes := func(h http.Handler, client string) bool {
-			return arrivals.Get(h, client, "/").StatusCode == http.StatusOK
+			status, _ := arrivals.Get(t, h, client, "/")
+			return status == http.StatusOK
 		}
 		clients := []string{"192.0.2.1", "192.0.2.2", "192.0.2.1"}
 		arrivals.Compare(t, arrivals.Random(10_000, 300*time.Millisecond),

@@ -70,7 +70,7 @@ func (c *Crawler) fetch(ctx context.Context, u string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	return io.ReadAll(response.Body)
 }
 

@@ -29,7 +29,7 @@ func Upload(ctx context.Context, parts iter.Seq[[]byte], upload func(context.Con
 	}
 	group := pool.Group(ctx)
 	group.Go(func(ctx context.Context) error {
-		defer queue.Close()
+		defer func() { _ = queue.Close() }()
 		for part := range parts {
 			if err := queue.Send(ctx, part); err != nil {
 				return err
