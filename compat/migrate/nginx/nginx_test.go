@@ -2,7 +2,6 @@ package nginx_test
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -32,50 +31,75 @@ func TestValid(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// Of thirty requests at once both serve the same number. They count by the minute in this test, so that
-// no permit comes back meanwhile.
-func TestBurst(t *testing.T) {
+// Both servers serve the same requests. They count by the minute and by the second in this test, so that
+// its own speed makes no difference.
+func TestServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
 	}
 	nginx := installed(t)
-	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	arrived, hold := make(chan struct{}, 10), make(chan struct{})
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/files/") {
+			arrived <- struct{}{}
+			<-hold
+		}
+	}))
 	defer backend.Close()
 	to := strings.TrimPrefix(backend.URL, "http://")
 
 	before := freeAddress(t)
-	file := edited(t, "nginx.conf", "127.0.0.1:8080", before, "127.0.0.1:9000", to, "10r/s", "1r/m")
+	file := edited(t, "nginx.conf", "127.0.0.1:8080", before, "127.0.0.1:9000", to, "10r/s", "1r/m", "5r/m", "1r/s",
+		"http {", "http { access_log off;")
 	start(t, exec.Command(nginx, "-p", filepath.Dir(file), "-c", file, "-g", quiet(file)+" daemon off; master_process off;"))
 
 	after := freeAddress(t)
-	file = edited(t, "limits.yaml", "127.0.0.1:8080", after, "127.0.0.1:9000", to, "10/s", "1/m")
+	file = edited(t, "limits.yaml", "127.0.0.1:8080", after, "127.0.0.1:9000", to, "10/s", "1/m", "5/m", "1/s")
 	start(t, exec.Command(sluice(t), "proxy", "--config", file))
 
-	for name, address := range map[string]string{"nginx": before, "sluice": after} {
-		client := &http.Client{Transport: &http.Transport{}}
-		served := statuses(t, client, "http://"+address+"/api/", 30)
-		client.CloseIdleConnections()
-		require.Equal(t, map[int]int{http.StatusOK: 21, http.StatusTooManyRequests: 9}, served, name)
+	servers := map[string]string{"nginx": "http://" + before, "sluice": "http://" + after}
+	for name, url := range servers {
+		require.Equal(t, map[int]int{200: 21, 429: 9}, statuses(t, url+"/api/", 30), "a burst, %s", name)
+		require.Equal(t, map[int]int{200: 3, 503: 2}, statuses(t, url+"/login", 5), "one passes and two wait, %s", name)
+	}
+	for name, url := range servers {
+		first := make(chan map[int]int)
+		go func() { first <- statuses(t, url+"/files/a", 1) }()
+		<-arrived
+		require.Equal(t, map[int]int{503: 1}, statuses(t, url+"/files/b", 1), "one at once, %s", name)
+		hold <- struct{}{}
+		require.Equal(t, map[int]int{200: 1}, <-first, name)
 	}
 }
 
-// statuses counts the statuses of n answers.
-func statuses(t *testing.T, client *http.Client, url string, n int) map[int]int {
+// statuses sends n requests at once and counts the statuses of the answers.
+func statuses(t *testing.T, url string, n int) map[int]int {
 	t.Helper()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	answers := make(chan int, n)
+	for range n {
+		go func() { answers <- status(t, client, url) }()
+	}
 	counts := map[int]int{}
 	for range n {
-		var response *http.Response
-		require.Eventually(t, func() bool { // until the server listens
-			var err error
-			response, err = client.Get(url)
-			return err == nil
-		}, time.Minute, 10*time.Millisecond)
-		_, err := io.Copy(io.Discard, response.Body)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		counts[response.StatusCode]++
+		counts[<-answers]++
 	}
 	return counts
+}
+
+// status returns the status of the answer to a request, which it sends until the server listens.
+func status(t *testing.T, client *http.Client, url string) int {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.NewTimer(10 * time.Millisecond).C {
+		response, err := client.Get(url)
+		if err != nil {
+			continue
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	return 0
 }
 
 // sluice builds the command, and returns where it is.

@@ -101,19 +101,19 @@ func TestCancelledCall(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
-		waited := func(wait func(context.Context) error) (last time.Duration) {
+		waited := func(wait func(context.Context) error) time.Duration {
 			begin := time.Now()
 			first, cancel := context.WithCancel(t.Context())
 			go func() { _ = wait(first) }()
 			synctest.Wait()
-			go func() { _ = wait(t.Context()); last = time.Since(begin) }()
+			second := make(chan time.Duration)
+			go func() { _ = wait(t.Context()); second <- time.Since(begin) }()
 			synctest.Wait()
 			cancel()
-			time.Sleep(time.Second)
-			synctest.Wait()
-			return last
+			return <-second
 		}
 		require.Equal(t, 100*time.Millisecond, waited(func(ctx context.Context) error { return before.Wait(ctx, was) }))
+		time.Sleep(time.Second)
 		require.True(t, is.TryAcquire(5).Acquired(), "full again")
 		require.Equal(t, 50*time.Millisecond, waited(func(ctx context.Context) error { return after.Wait(ctx, is) }))
 	})
@@ -128,17 +128,17 @@ func TestSlow(t *testing.T) {
 		require.True(t, was.AllowN(time.Now(), 5))
 		require.True(t, is.TryAcquire(5).Acquired())
 		begin := time.Now()
-		var wasAt, isAt time.Duration
-		for range 2 { // the second waits for 100 ms
-			go func() { _ = before.Wait(t.Context(), was); wasAt = time.Since(begin) }()
-			go func() { _ = after.Wait(t.Context(), is); isAt = time.Since(begin) }()
+		wasAt, isAt := make(chan time.Duration, 2), make(chan time.Duration, 2)
+		for range 2 {
+			go func() { _ = before.Wait(t.Context(), was); wasAt <- time.Since(begin) }()
+			go func() { _ = after.Wait(t.Context(), is); isAt <- time.Since(begin) }()
 		}
 		synctest.Wait()
 		before.Slow(was)
 		require.NoError(t, after.Slow(is))
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Equal(t, 100*time.Millisecond, wasAt)
-		require.Equal(t, 150*time.Millisecond, isAt, "the token that is under way comes when it would have")
+		require.Equal(t, 50*time.Millisecond, <-wasAt)
+		require.Equal(t, 100*time.Millisecond, <-wasAt)
+		require.Equal(t, 50*time.Millisecond, <-isAt, "the token that is under way comes when it would have")
+		require.Equal(t, 150*time.Millisecond, <-isAt)
 	})
 }
