@@ -15,21 +15,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// All in one bubble: StopAndWait uses a pool that is pond's own, and would join two.
 func TestBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		jobs.Check(t, before.FetchAll)
-		sizes, err := before.Sizes(t.Context(), jobs.URLs(12), func(url string) (int, error) { return len(url), nil })
-		require.NoError(t, err)
-		require.Equal(t, jobs.Sizes, sizes)
-	})
+	synctest.Test(t, func(t *testing.T) { jobs.Check(t, before.FetchAll) })
+	sizes, err := before.Sizes(t.Context(), jobs.URLs(12), func(url string) (int, error) { return len(url), nil })
+	require.NoError(t, err)
+	require.Equal(t, jobs.Sizes, sizes)
 }
 
 func TestAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		jobs.Check(t, after.FetchAll)
-		sizes, err := after.Sizes(t.Context(), jobs.URLs(12), func(_ context.Context, url string) (int, error) { return len(url), nil })
-		require.NoError(t, err)
-		require.Equal(t, jobs.Sizes, sizes)
-	})
+	synctest.Test(t, func(t *testing.T) { jobs.Check(t, after.FetchAll) })
+	sizes, err := after.Sizes(t.Context(), jobs.URLs(12), func(_ context.Context, url string) (int, error) { return len(url), nil })
+	require.NoError(t, err)
+	require.Equal(t, jobs.Sizes, sizes)
 }
