@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/panjf2000/ants/v2"
 	"github.com/stretchr/testify/require"
@@ -27,45 +28,48 @@ type pool struct {
 	full  func(err error) bool
 }
 
-func pools(t *testing.T) map[string]pool {
+func newBefore(t *testing.T) pool {
 	t.Helper()
-	was, err := before.NewPool()
+	p, err := before.NewPool()
 	require.NoError(t, err)
-	is, err := after.NewPool()
+	return pool{p.Run, p.Close, func(err error) bool { return errors.Is(err, ants.ErrPoolOverload) }}
+}
+
+func newAfter(t *testing.T) pool {
+	t.Helper()
+	p, err := after.NewPool()
 	require.NoError(t, err)
-	return map[string]pool{
-		"before": {was.Run, was.Close, func(err error) bool { return errors.Is(err, ants.ErrPoolOverload) }},
-		"after": {
-			func(job func()) error { return is.Run(t.Context(), job) },
-			func() error { return is.Close(context.WithoutCancel(t.Context())) },
-			func(err error) bool { return errors.Is(err, core.ErrRejected) },
-		},
+	return pool{
+		func(job func()) error { return p.Run(t.Context(), job) },
+		func() error { return p.Close(t.Context()) },
+		func(err error) bool { return errors.Is(err, core.ErrRejected) },
 	}
 }
 
 // Eight jobs run at once, a hundred wait, the next is refused, and all that were taken are done at the end.
 func TestFull(t *testing.T) {
-	for name, p := range pools(t) {
+	for name, newPool := range map[string]func(*testing.T) pool{"before": newBefore, "after": newAfter} {
 		t.Run(name, func(t *testing.T) {
-			hold, done := make(chan struct{}), make(chan struct{}, 200)
-			job := func() { <-hold; done <- struct{}{} }
-			results := make(chan error, 200)
-			for range 8 {
-				require.NoError(t, p.run(job))
-			}
-			for range 101 {
-				go func() { results <- p.run(job) }()
-			}
-			require.True(t, p.full(<-results), "one of the 101 is refused")
-			close(hold)
-			for range 100 {
-				require.NoError(t, <-results)
-			}
-			for range 108 {
-				<-done
-			}
-			require.NoError(t, p.close())
-			require.Error(t, p.run(job))
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(t)
+				hold, started, done := make(chan struct{}), make(chan struct{}, 200), make(chan struct{}, 200)
+				job := func() { started <- struct{}{}; <-hold; done <- struct{}{} }
+				results := make(chan error, 200)
+				for range 8 + 100 {
+					go func() { results <- p.run(job) }()
+				}
+				synctest.Wait()
+				require.Len(t, started, 8)
+				require.Len(t, results, 8)
+				require.True(t, p.full(p.run(job)))
+				close(hold)
+				for range 108 {
+					require.NoError(t, <-results)
+					<-done
+				}
+				require.NoError(t, p.close())
+				require.Error(t, p.run(job))
+			})
 		})
 	}
 }
