@@ -30,7 +30,7 @@ func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 		n := network.New(t, 0)
 		var refuse atomic.Bool
 		c, err := client.NewClient(client.ClientOption{
-			InitAddress: []string{"near"}, DisableCache: true, ForceSingleClient: true,
+			InitAddress: []string{"near"}, DisableCache: true, ForceSingleClient: true, PipelineMultiplex: -1, // one connection
 			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
 				if refuse.Load() {
 					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
