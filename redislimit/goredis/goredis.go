@@ -50,7 +50,7 @@ type store struct {
 func (*store) Prompt() bool { return true }
 
 // once is a command that go-redis does not send again.
-type once struct{ *redis.Cmd }
+type once struct{ *redis.IntSliceCmd }
 
 func (once) NoRetry() bool { return true }
 
@@ -64,18 +64,18 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 	for _, n := range args {
 		a = append(a, n)
 	}
-	cmd := once{redis.NewCmd(ctx, a...)}
+	cmd := once{redis.NewIntSliceCmd(ctx, a...)}
 	err := s.send(ctx, script, cmd)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		b := slices.Clone(a)
 		b[0], b[1] = "eval", script.Source()
-		cmd = once{redis.NewCmd(ctx, b...)}
+		cmd = once{redis.NewIntSliceCmd(ctx, b...)}
 		err = s.send(ctx, script, cmd)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return cmd.Int64Slice()
+	return cmd.Val(), nil
 }
 
 // apart returns a send that ends with its context, while the command goes on and its connection is kept.
@@ -97,6 +97,9 @@ func apart(process func(context.Context, redis.Cmder) error) func(context.Contex
 
 // answered reports whether the server has answered, if only with an error.
 func answered(err error) bool {
+	if err == nil {
+		return true
+	}
 	var says redis.Error
-	return err == nil || errors.As(err, &says)
+	return errors.As(err, &says)
 }
