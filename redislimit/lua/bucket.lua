@@ -20,7 +20,8 @@
 --            done: how many takes were granted; how many permits were given back, were missing because of the grant that is
 --            charged, or were prefetched
 --
--- It is one piece, as Redis makes a function anew in each call, and that costs as much as what most of them would do.
+-- It is one piece, as Redis makes a function anew in each call, and that costs as much as what most of them would do. The
+-- value is formatted by one call, and out has room for one operation, as growing costs more than filling it.
 local limit, step, span = arg(), arg(), arg()
 local base, lack, tick, version, since, low = limit, 0, now, now, 0, 0
 local full, dirty, keep = now, false, 0 -- full: since when it is, if it is
@@ -62,7 +63,7 @@ if lack > 0 and now - tick >= span then -- what has come since
 	end
 end
 
-local out, blocked = {0, now, 0}, false
+local out, length, blocked = {0, now, 0, 0, 0, 0, 0}, 3, false
 while position < #ARGV do
 	local op, done, taken, waited = arg(), 0, 0, false
 	if op == TAKE then
@@ -124,8 +125,8 @@ while position < #ARGV do
 		end
 		lack, dirty = min(lack + taken, most), true
 	end
-	local n = #out
-	out[n + 1], out[n + 2], out[n + 3], out[n + 4] = done, lack, lack > 0 and now - tick or 0, version
+	out[length + 1], out[length + 2], out[length + 3], out[length + 4] = done, lack, lack > 0 and now - tick or 0, version
+	length = length + 4
 end
 
 if dirty then
@@ -134,9 +135,11 @@ if dirty then
 	else
 		-- A little longer than until it is full, for those who wait until then.
 		local ttl = max(ceil((min(tick + ceil(lack / step) * span, most) - now + min(span, 1000000)) / 1000), keep)
-		local marks = since > 0 and ' ' .. text(since) .. ' ' .. text(low) or ''
-		redis.call('SET', KEYS[1], 'bucket ' .. text(base) .. ' ' .. text(lack) .. ' ' .. text(lack > 0 and tick or full) .. ' ' .. text(version) .. marks,
-			'PX', text(min(ttl, 3000000000000)))
+		local value = string.format('bucket %.0f %.0f %.0f %.0f', base, lack, lack > 0 and tick or full, version)
+		if since > 0 then
+			value = value .. string.format(' %.0f %.0f', since, low)
+		end
+		redis.call('SET', KEYS[1], value, 'PX', min(ttl, 3000000000000))
 	end
 end
 return out

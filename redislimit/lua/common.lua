@@ -9,10 +9,10 @@ local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local position = 0
+local ARGV, position = ARGV, 0
 local function arg()
 	position = position + 1
-	return tonumber(ARGV[position])
+	return ARGV[position] + 0
 end
 
 -- text returns an integer as text: joined to a string, a number keeps 14 digits only.
