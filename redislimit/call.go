@@ -3,6 +3,7 @@ package redislimit
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -29,9 +30,12 @@ const (
 // asksLocked reports whether there is something to ask.
 func (e *engine) asksLocked() bool { return len(e.next) > 0 || e.kick || e.memory.prefetch.unused }
 
-// calls makes calls until there is nothing more to ask.
+// calls makes calls until there is nothing more to ask. Between two it yields, so that callers that
+// were answered and ask again travel in the next one: BenchmarkTake/callers=64/keys=1 of bench/stores
+// has 31 takes in a call without it, and 42 with it.
 func (e *engine) calls() {
 	for e.call() {
+		runtime.Gosched()
 	}
 }
 
