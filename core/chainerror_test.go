@@ -5,36 +5,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/customctx"
 )
-
-// ownCtx is a context of a user's own, with an error of its own.
-type ownCtx struct {
-	context.Context
-
-	done chan struct{}
-	err  atomic.Pointer[error]
-}
-
-func (c *ownCtx) Done() <-chan struct{} { return c.done }
-
-func (c *ownCtx) Err() error {
-	if err := c.err.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-func (c *ownCtx) end(err error) {
-	c.err.Store(&err)
-	close(c.done)
-}
 
 // blocking are chains of which nobody gets a permit.
 func blocking(t *testing.T) map[string]*core.ChainedLimiter {
@@ -82,9 +60,9 @@ func TestStressErrorsOfAChain(t *testing.T) {
 							go cancel()
 						default:
 							want = own
-							mine := &ownCtx{Context: t.Context(), done: make(chan struct{})}
+							mine := customctx.New()
 							ctx, cancel = mine, func() {}
-							go mine.end(own)
+							go mine.End(own)
 						}
 						lease, err := c.Acquire(ctx, 1)
 						if err != want || lease.Err() != want { //nolint:errorlint // that very error

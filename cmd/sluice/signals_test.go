@@ -140,11 +140,18 @@ func TestThrottleInterruptedNumeric(t *testing.T) {
 	assert.Equal(t, "6\n", errs)
 }
 
-func TestThrottleInterruptedWhileItWaitsForPermits(t *testing.T) {
+// startThrottled starts a throttle that has passed the line a, and waits for an hour before it passes b.
+func startThrottled(t *testing.T) *started {
+	t.Helper()
 	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
 	_, err := io.WriteString(s.in, "a\nb\n")
 	require.NoError(t, err)
 	assert.Equal(t, "a", s.line(s.out))
+	return s
+}
+
+func TestThrottleInterruptedWhileItWaitsForPermits(t *testing.T) {
+	s := startThrottled(t)
 	s.signal(syscall.SIGINT)
 	status, out, errs := s.ends()
 	assert.Equal(t, 130, status)
@@ -153,10 +160,7 @@ func TestThrottleInterruptedWhileItWaitsForPermits(t *testing.T) {
 }
 
 func TestThrottleRateBySignals(t *testing.T) {
-	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
-	_, err := io.WriteString(s.in, "a\nb\n")
-	require.NoError(t, err)
-	assert.Equal(t, "a", s.line(s.out))
+	s := startThrottled(t)
 	s.signal(syscall.SIGUSR2)
 	assert.Contains(t, s.line(s.errs), "the rate is")
 	for range 40 { // to 2^40 an hour: b need not wait any longer
@@ -293,10 +297,7 @@ func TestThrottleSummaryAfterSignals(t *testing.T) {
 }
 
 func TestThrottleQuit(t *testing.T) {
-	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "1/h")
-	_, err := io.WriteString(s.in, "a\nb\n")
-	require.NoError(t, err)
-	assert.Equal(t, "a", s.line(s.out))
+	s := startThrottled(t)
 	s.signal(syscall.SIGQUIT)
 	status, _, errs := s.ends()
 	assert.Equal(t, 131, status)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -52,12 +51,12 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		}
 		server := &http.Server{Handler: newSite(limits), ReadHeaderTimeout: 10 * time.Second}
 		if *selftest {
-			return serve(ctx, server, l, func(ctx context.Context) error {
+			return program.Serve(ctx, server, l, func(ctx context.Context) error {
 				return play(ctx, "http://"+l.Addr().String(), s.Out)
 			})
 		}
 		_, _ = fmt.Fprintf(s.Out, "http://%s/ until ctrl-C\n", l.Addr())
-		return serve(ctx, server, l, func(ctx context.Context) error {
+		return program.Serve(ctx, server, l, func(ctx context.Context) error {
 			<-ctx.Done()
 			return nil
 		})
@@ -77,26 +76,4 @@ func prefixes(list string) ([]netip.Prefix, error) {
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// serve runs the server for as long as meanwhile takes.
-func serve(ctx context.Context, s *http.Server, l net.Listener, meanwhile func(context.Context) error) error {
-	failed := make(chan error, 1)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		failed <- s.Serve(l)
-		cancel()
-	}()
-	err := meanwhile(ctx)
-	// The requests under way may end, for a moment.
-	closing, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer stop()
-	if s.Shutdown(closing) != nil {
-		err = errors.Join(err, s.Close())
-	}
-	if serving := <-failed; !errors.Is(serving, http.ErrServerClosed) {
-		err = errors.Join(err, serving)
-	}
-	return err
 }

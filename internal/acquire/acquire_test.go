@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/acquire"
+	"github.com/sluice-go/sluice/internal/customctx"
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
@@ -30,32 +31,6 @@ type limiter struct {
 }
 
 func (l limiter) Acquire(ctx context.Context, n int) (core.Lease, error) { return l.acquire(ctx, n) }
-
-// customCtx is a user's own context, with an error of its own.
-type customCtx struct {
-	context.Context
-
-	done chan struct{}
-	err  atomic.Pointer[error]
-}
-
-func (c *customCtx) Done() <-chan struct{} { return c.done }
-
-func (c *customCtx) Err() error {
-	if err := c.err.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-func (c *customCtx) end(err error) {
-	c.err.Store(&err)
-	close(c.done)
-}
-
-func custom() *customCtx {
-	return &customCtx{Context: context.Background(), done: make(chan struct{})}
-}
 
 func concurrency(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	tb.Helper()
@@ -99,14 +74,14 @@ func waiters(tb testing.TB) map[string]core.Limiter {
 func TestErrorsOfAWait(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		end  func(ctx *customCtx, s *linked.Source)
+		end  func(ctx *customctx.Context, s *linked.Source)
 		want error
 	}{
-		{"canceled", func(ctx *customCtx, _ *linked.Source) { ctx.end(context.Canceled) }, context.Canceled},
-		{"deadline", func(ctx *customCtx, _ *linked.Source) { ctx.end(context.DeadlineExceeded) }, context.DeadlineExceeded},
-		{"own", func(ctx *customCtx, _ *linked.Source) { ctx.end(errOwn) }, errOwn},
-		{"source", func(_ *customCtx, s *linked.Source) { s.End(errClosed) }, errClosed},
-		{"both", func(ctx *customCtx, s *linked.Source) { ctx.end(context.DeadlineExceeded); s.End(errClosed) }, context.DeadlineExceeded},
+		{"canceled", func(ctx *customctx.Context, _ *linked.Source) { ctx.End(context.Canceled) }, context.Canceled},
+		{"deadline", func(ctx *customctx.Context, _ *linked.Source) { ctx.End(context.DeadlineExceeded) }, context.DeadlineExceeded},
+		{"own", func(ctx *customctx.Context, _ *linked.Source) { ctx.End(errOwn) }, errOwn},
+		{"source", func(_ *customctx.Context, s *linked.Source) { s.End(errClosed) }, errClosed},
+		{"both", func(ctx *customctx.Context, s *linked.Source) { ctx.End(context.DeadlineExceeded); s.End(errClosed) }, context.DeadlineExceeded},
 	} {
 		for name, l := range waiters(t) {
 			t.Run(test.name+"/"+name, func(t *testing.T) {
@@ -114,7 +89,7 @@ func TestErrorsOfAWait(t *testing.T) {
 					t.Skip("the limiter's own error stands")
 				}
 				var s linked.Source
-				ctx := custom()
+				ctx := customctx.New()
 				time.AfterFunc(time.Millisecond, func() { test.end(ctx, &s) })
 				lease, err := acquire.Acquire(ctx, &s, l, 1)
 				require.Equal(t, test.want, err)
@@ -151,8 +126,8 @@ func TestWhatHasEndedIsNotAsked(t *testing.T) {
 	closed.End(errClosed)
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	own := custom()
-	own.end(errOwn)
+	own := customctx.New()
+	own.End(errOwn)
 	for _, l := range []core.Limiter{never, concurrency(t, 1, 0)} {
 		for _, test := range []struct {
 			ctx  context.Context

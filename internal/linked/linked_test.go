@@ -13,38 +13,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/internal/customctx"
 	"github.com/sluice-go/sluice/internal/linked"
 )
 
 var errClosed = errors.New("closed")
 
-// customCtx is a context of a user's own, with an error of its own.
-type customCtx struct {
-	context.Context
-
-	done chan struct{}
-	err  atomic.Pointer[error]
-}
-
 var errOwn = errors.New("own")
-
-func newCustomCtx() *customCtx {
-	return &customCtx{Context: context.Background(), done: make(chan struct{})}
-}
-
-func (c *customCtx) Done() <-chan struct{} { return c.done }
-
-func (c *customCtx) Err() error {
-	if err := c.err.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-func (c *customCtx) end(err error) {
-	c.err.Store(&err)
-	close(c.done)
-}
 
 // parents are callers' contexts that end with an error of each kind.
 var parents = map[string]struct {
@@ -64,12 +39,12 @@ var parents = map[string]struct {
 		return ctx, func() { time.Sleep(2 * time.Second); cancel() }
 	}},
 	"custom": {errOwn, func() (context.Context, func()) {
-		ctx := newCustomCtx()
-		return ctx, func() { ctx.end(errOwn) }
+		ctx := customctx.New()
+		return ctx, func() { ctx.End(errOwn) }
 	}},
 	"custom, wrapping": {errWrapped, func() (context.Context, func()) {
-		ctx := newCustomCtx()
-		return ctx, func() { ctx.end(errWrapped) }
+		ctx := customctx.New()
+		return ctx, func() { ctx.End(errWrapped) }
 	}},
 }
 

@@ -49,7 +49,7 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		}
 		base := "http://" + l.Addr().String()
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-		err = serve(ctx, server, l, func(ctx context.Context) error {
+		err = program.Serve(ctx, server, l, func(ctx context.Context) error {
 			if *keep {
 				_, _ = fmt.Fprintf(s.Out, "%s/metrics until ctrl-C\n", base)
 				return load(ctx, base, *clients)
@@ -64,26 +64,4 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		})
 		return errors.Join(err, stop(context.WithoutCancel(ctx)))
 	}
-}
-
-// serve runs the server for as long as meanwhile takes.
-func serve(ctx context.Context, s *http.Server, l net.Listener, meanwhile func(context.Context) error) error {
-	failed := make(chan error, 1)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		failed <- s.Serve(l)
-		cancel()
-	}()
-	err := meanwhile(ctx)
-	// The requests under way may end, for a moment.
-	closing, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer stop()
-	if s.Shutdown(closing) != nil {
-		err = errors.Join(err, s.Close())
-	}
-	if serving := <-failed; !errors.Is(serving, http.ErrServerClosed) {
-		err = errors.Join(err, serving)
-	}
-	return err
 }
