@@ -14,10 +14,10 @@ type Algorithm interface {
 	Next(limit int, w Window) float64
 }
 
-// Window is what some leases, which ended one after the other, tell together. It has at least
+// Window is what was measured of some leases, which ended one after the other. It has at least
 // 20 of them, or as many as permits are in flight if those are more. A drop ends it at once.
-// Leases do not count that were under way when the limit last changed by more than a fifth, nor
-// those that ended before the server had settled; drops always count.
+// Leases that were under way when the limit last changed by more than a fifth do not count, nor
+// do leases that ended before the server had settled; drops always count.
 type Window struct {
 	N        int           // successes; 0: the following three are 0, too
 	Dropped  int           // leases whose work was dropped or took longer than the AIMD's Timeout

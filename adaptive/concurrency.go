@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice/internal/sampler"
 )
 
-// Concurrency is a concurrency limiter that finds its limit itself: an [Algorithm] learns
+// Concurrency is a concurrency limiter with an adaptive limit: an [Algorithm] learns
 // from how long leases are held and from which of them are dropped.
 //
 // Releasing a lease is a success: the time since its grant is the sample.
@@ -160,15 +160,15 @@ func (h *hook) Ended(cause direct.Cause, e direct.End) {
 	} else {
 		l.learning.Store(false)
 	}
-	// Whoever dropped after the look at dropped, and before learning was false, has left.
+	// A release that dropped after dropped was read, and before learning was false, has returned.
 	for l.dropped.Load() > 0 && l.learning.CompareAndSwap(false, true) {
 		l.learn(e.Granted + e.Held)
 	}
 }
 
 // learn has the algorithm learn from the window so far, as of an instant since the limiter was
-// made. The caller has set learning; learn ends it, even if the user's code panics: then drops that
-// came meanwhile are left for the next release.
+// made. The caller has set learning; learn ends it, even if the user's code panics: then later drops
+// are left for the next release.
 func (l *Concurrency) learn(at time.Duration) {
 	defer l.learning.Store(false)
 	w := l.samples.Take(int(l.dropped.Swap(0)))

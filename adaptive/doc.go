@@ -1,4 +1,4 @@
-// Package adaptive has limiters that find their limits themselves.
+// Package adaptive has adaptive limiters.
 //
 //	l, err := adaptive.New(adaptive.Options{QueueLimit: 100})
 //	if err != nil {
@@ -25,7 +25,7 @@
 // They compare the mean latency at the limit with the baseline, the mean latency without queueing.
 // The baseline is measured in trials: now and then the limit is halved. If the latency falls with
 // it, requests were queueing; if it does not, the latency is the server's own, and is the
-// baseline from then on. So a server that becomes slower, as when its database does, keeps its
+// baseline from then on. A server that becomes slower, as when its database does, keeps its
 // limit, and one that becomes fuller gets a smaller one.
 //
 // A trial lasts for some hundreds of samples. There is one after each surprise, and otherwise after
@@ -36,14 +36,14 @@
 // With a server whose latency grows once more than C requests are in it, C being 100 or
 // more, the limit is within a fifth of C after 500 samples per unit of C at most, from below
 // and from above, whatever the demand; and as soon after a change of C or of the service time. That
-// holds for servers that queue requests and for those that share themselves among all. It
+// holds for servers that queue requests and for servers that share their processors among all. It
 // is shown for service times that are constant, exponential and bimodal, up to a standard deviation
 // of one and a half times the mean; among bimodal ones, about two runs in a hundred miss it. If they
 // differ much more, as when one request in a hundred takes a hundred times as long, some percent of
 // exactness needs more samples than that. With a server whose throughput falls once it has more
 // than C, the limit comes as soon, and swings more: it is within a fifth on average, and for 7
 // samples in 10 at least. Below a C of 100 the limit is less exact: it is up to 5 permits above C,
-// or a fifth. So a service that keeps 2 processors busy gets a limit of 3 to 5.
+// or a fifth: a service that keeps 2 processors busy gets a limit of 3 to 5.
 //
 // Without load, below half of the limit, nothing is changed and nobody is refused.
 //
@@ -61,14 +61,14 @@
 // Shedding by [CPU] works while the process has its processors to itself. On a machine that
 // others keep busy it cannot use nine tenths of them, so nothing is shed, and the latency
 // grows as without a limit. [SchedulerLatency] is the length of the queue for a processor,
-// whoever has it, but it is late. A chain of the Shed and a limiter that counts, of a few times
+// whichever process has it, but it is late. A chain of the Shed and a limiter that counts, of a few times
 // what can be under way at once, bounds the latency on such a machine too.
 //
-// # What it takes from others, and what it leaves
+// # What it takes from other libraries, and what it leaves
 //
 // From Netflix' concurrency-limits come the gradient and the queue estimate; see [Gradient]
 // and [Vegas]. failsafe-go's adaptive limiter correlates latency and throughput with what is
-// in flight to tell load from slow work; here a trial tells them apart, as it changes the
+// in flight to distinguish load from slow work; here a trial does, as it changes the
 // load on purpose. It also caps the limit at a multiple of what is in flight; here the limit
 // of an idle service stays what it was, as the next burst may need it.
 //

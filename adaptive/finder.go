@@ -16,7 +16,7 @@ import "math"
 //
 // An average of whatever samples come is raised by load in the end, however slowly it moves: when
 // demand is far above the limit there are no others. And a latency that has risen does not say
-// why. So the limit is halved for a while. If the latency falls with it, requests were queueing:
+// why. Therefore the limit is halved for a while. If the latency falls with it, requests were queueing:
 // the limit was too high, and half of it is the new limit. If the latency does not fall, it is the
 // server's own: it becomes the baseline, however long it is. In between, the server is saturated at
 // the limit and not at half of it: the trial measured the baseline.
@@ -53,7 +53,7 @@ const (
 	// mostGrowth: a limit of 1 finds 1,000 in 15 steps, and one that fits is left by little.
 	leastGrowth, mostGrowth = 0.025, 0.6
 
-	// A latency of overloaded times the baseline calls for a trial if so many permits queue. A few
+	// A latency of overloaded times the baseline calls for a trial if longQueue permits queue. A few
 	// must queue at a small server, or it is idle between two requests.
 	overloaded, longQueue = 1.4, 5
 
@@ -63,7 +63,7 @@ const (
 
 	unlike = 0.15 // latencies that differ by less may be the same
 
-	// The baseline is the mean of so many samples of trials at most: with a standard deviation of
+	// The baseline is the mean of longWindow samples of trials at most: with a standard deviation of
 	// one and a half times the mean, an error of 1.5 %.
 	longWindow = 10_000
 
@@ -156,7 +156,7 @@ func (f *finder) decide(l law) {
 	fresh := f.fresh
 	f.fresh = false
 	// A baseline that is too low by chance has the limit sink without end, as the latency never comes
-	// down to it; one that is too high leaves a longer queue. So half of its error is added.
+	// down to it; one that is too high leaves a longer queue. Therefore half of its error is added.
 	ratio := f.full.mean / (f.baseline.mean + f.baseline.stdErr()/2)
 	if ratio >= overloaded && inFlight*(1-1/ratio) >= longQueue {
 		f.shrink(fresh, ratio, l)

@@ -142,7 +142,7 @@ func (s *Shed) setTimerLocked() {
 }
 
 // ring is called by the timer. It reads the sensor, unless that has been done, or is being
-// done: then whoever does it sets the timer again.
+// done: then the other reader sets the timer again.
 func (s *Shed) ring() {
 	s.mu.Lock()
 	if s.timer == nil || s.reading != nil {

@@ -15,9 +15,9 @@ import (
 // what that was; 0 if there was none.
 //
 // The CPU time is the kernel's account of the process (getrusage; GetProcessTimes on
-// Windows): that of package runtime/metrics stands still from one garbage collection to the
+// Windows): that of package runtime/metrics does not change from one garbage collection to the
 // next, and is used only where there is nothing else. It covers all threads, those in cgo and
-// in system calls too, but no other process: what these take is not seen. So if others have
+// in system calls too, but no other process: what these take is not seen. If others have
 // the processors it reads little, however much this process has to do, and a [Shed] by it
 // alone sheds nothing: put a limiter that counts behind it.
 func CPU() func() float64 {
@@ -43,7 +43,7 @@ func CPU() func() float64 {
 //
 // It comes from a histogram of runtime/metrics, whose steps are of about a tenth; the
 // reading is the upper bound of a step. The runtime times about one wait in eight, and only
-// once it has ended. So a reading is late by as long as the queue is, and it may miss the queue if
+// once it has ended. A reading is late by as long as the queue is, and it may miss the queue if
 // few goroutines ran since the last.
 func SchedulerLatency(quantile float64) func() float64 {
 	const name = "/sched/latencies:seconds"

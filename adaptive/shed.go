@@ -26,7 +26,7 @@ import (
 //
 // The caller that finds the last reading stale reads the sensor, one at a time; callers
 // that come meanwhile go by the last reading, and the very first ones wait for the first.
-// While a request waits for the reading to fall, a timer has it read. So it has no goroutine,
+// While a request waits for the reading to fall, a timer has it read. It has no goroutine,
 // no timer while nobody waits, and an idle one reads nothing. A panic of the sensor goes to
 // the caller that read it; if the timer did, to the next call, or to the next one that has waited.
 //
@@ -73,7 +73,7 @@ func NewShed(o ShedOptions) (*Shed, error) {
 		return nil, err
 	}
 	s := &Shed{o: o, base: time.Now(), one: core.Grant(1, nil), inner: inner}
-	s.moved, _ = direct.Core[core.Lease]().Watch(inner, unheeded{})
+	s.moved, _ = direct.Core[core.Lease]().Watch(inner, noHook{})
 	if o.Name != "" {
 		s.one = s.one.With(core.LimiterName.With(o.Name))
 	}
@@ -81,10 +81,10 @@ func NewShed(o ShedOptions) (*Shed, error) {
 	return s, nil
 }
 
-// unheeded is told of the leases of inner that are watched: none are.
-type unheeded struct{}
+// noHook is the hook of the leases of inner that are watched: none are.
+type noHook struct{}
 
-func (unheeded) Ended(direct.Cause, direct.End) {}
+func (noHook) Ended(direct.Cause, direct.End) {}
 
 // TryAcquire grants if the reading is below the threshold. It blocks only to read the sensor, or
 // while somebody else takes the very first reading.

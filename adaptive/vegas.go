@@ -5,7 +5,7 @@ import "math"
 // Vegas moves the limit by the length of the queue at the server: of a limit L, the share by
 // which the latency at L is above the latency without load. With a server that C requests
 // saturate it settles a little above C. It is a configuration; New makes the algorithm. Each
-// function is given the limit, at least 1, and returns a number of requests; nil stands for the
+// function is given the limit, at least 1, and returns a number of requests; nil means the
 // default.
 //
 // It follows TCP Vegas (Brakmo and Peterson, 1995) in the form of Netflix' concurrency-limits:

@@ -79,7 +79,7 @@ type ring[E any] struct {
 
 const (
 	ringFirst = 8   // slots after the first push
-	ringKept  = 512 // a ring of at most so many slots does not shrink, so that it need not grow again
+	ringKept  = 512 // a ring of at most that many slots does not shrink, so that it need not grow again
 )
 
 func (r *ring[E]) push(e E) {

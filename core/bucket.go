@@ -210,7 +210,7 @@ func (l Lease) bucketGrant(t *terms) machine.Grant {
 	return g
 }
 
-// spare returns the spare of the level that lacks so many tokens.
+// spare returns the spare of the level that lacks that many tokens.
 func (t *terms) spare(lack int) int { return int(t.Ticks(lack))*t.Step - lack }
 
 // Update puts new limits in force. The bucket keeps its tokens, up to the new limit: growing

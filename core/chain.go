@@ -123,7 +123,7 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 	return c.join(j, permits)
 }
 
-// Acquire takes the permits from each limiter in turn, waiting where necessary. If ctx is done,
+// Acquire takes the permits from one limiter after the other, waiting where necessary. If ctx is done,
 // before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
 func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {

@@ -14,7 +14,7 @@ type joiner struct {
 }
 
 // joined is the ticket of a lease that holds other leases, its parts. The caller of begin owns
-// it until Join or Drop. After Join, whoever ends the lease's generation owns it: split until
+// it until Join or Drop. After Join, the caller that ends the lease's generation owns it: split until
 // Rejoin or Drop, or release.
 type joined struct {
 	ticket
@@ -69,7 +69,7 @@ func (k *joined) Add(part Lease) { k.parts = append(k.parts, part) }
 // Leases returns the parts.
 func (k *joined) Leases() []Lease { return k.parts }
 
-// Join returns a lease of permits that holds the parts. Of each name it has the metadata of the
+// Join returns a lease of permits that holds the parts. It has each name's metadata of the
 // first part that has it.
 func (k *joined) Join(permits int) Lease {
 	name, window, f, added := mergeFigures(k.parts)

@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// The methods that change a limiter as a whole: Update, Reset, Close, and those that package
+// The methods that change a limiter as a whole: Update, Reset, Close, and the methods that package
 // direct offers.
 
 // update puts new terms in force. Equal terms change nothing.

@@ -63,7 +63,7 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 //
 // free: permits that may be taken by subtracting them here.
 //
-// generation: counts the hot leases, those that live in this word alone. hot: the lease of
+// generation: counts the hot leases, which live in this word alone. hot: the lease of
 // this generation is held. Taking it is one swap that takes the permits too, and giving it back
 // is another. A lease that is granted while the hot one is held gets a ticket of its own.
 //
@@ -173,8 +173,8 @@ func (e *engine) takeFree(n int) (t *ticket, w uint64, ok bool) {
 // left returns the state of a lease: the limit, and the permits that are left in the word.
 func (t *terms) left(w uint64) int64 { return int64(uint64(t.Limit)<<32 | w&freeMask) }
 
-// leftOf is left for any limit. Of one that the word has no room for, the state has what is
-// left alone, and is below 0, so that a lease tells the same under other terms.
+// leftOf is left for any limit. If the word has no room for the limit, the state has what is
+// left alone, and is below 0, so that a lease reports the same under other terms.
 func (t *terms) leftOf(left int) int64 {
 	if t.Limit > freeMask {
 		return ^int64(left)
@@ -189,7 +189,7 @@ func (t *terms) concurrencyFigures(state int64) (limit, left int) {
 	return int(state >> 32), int(state & freeMask)
 }
 
-// release gives back what a lease holds: the hot one in one swap, unless a hook is told.
+// release gives back what a lease holds: the hot one in one swap, unless a hook is notified.
 func (l Lease) release() {
 	t, w := l.t, l.t.word.Load()
 	if w&hot != 0 && (w^l.bits)&(shut|hot|generationMask) == 0 && l.outcome() == held &&
@@ -309,7 +309,7 @@ func (p *permitAccount) lend(_ *engine, t *ticket, _ int64) (w uint64, ok bool) 
 	return t.word.Load()&^shut | uint64(free), free >= 0 && t.Limit <= freeMask
 }
 
-// grant counts a grant beside the word, as the mutex is held for it.
+// grant counts a grant outside the word, as the mutex is held for it.
 func (p *permitAccount) grant(e *engine, a machine.Answer, n int) Lease {
 	e.granted.Add(1)
 	t := e.epoch.Load()

@@ -38,7 +38,7 @@ const (
 	refusedBits = 29
 	maxRefused  = 1<<refusedBits - 1
 
-	part = hot // of a rate limiter's grant: what it told is of more permits, some of which were settled
+	part = hot // of a rate limiter's grant: its metadata are of more permits, some of which were settled
 )
 
 // generation returns the generation of a granted lease in its home ticket.

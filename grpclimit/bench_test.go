@@ -48,7 +48,7 @@ func BenchmarkUnary(b *testing.B) {
 	}
 }
 
-// A grant of one policy costs three allocations: the visit, the limiter bound to the call, and the
+// A grant of one policy costs three allocations: the admission, the limiter bound to the call, and the
 // function that ends the ask.
 func TestAllocations(t *testing.T) {
 	l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(concurrency(t, 1000, 0))}))

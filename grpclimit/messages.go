@@ -24,10 +24,10 @@ import (
 // stream's RecvMsg and SendMsg are; end may be called meanwhile, as a handler may return while
 // another goroutine still receives.
 type messages struct {
-	visit   *visit
-	ctx     context.Context // the call's
-	source  linked.Source   // ends the waits when the handler has returned
-	in, out []payment
+	admission *admission
+	ctx       context.Context // the call's
+	source    linked.Source   // ends the waits when the handler has returned
+	in, out   []payment
 
 	mu    sync.Mutex // guards what follows, and the leases of the payments; a leaf
 	ended bool       // the handler has returned: no lease is kept
@@ -42,15 +42,15 @@ type payment struct {
 }
 
 // messages returns what pays for the messages of the call; nil if nobody limits them.
-func (v *visit) messages(ctx context.Context) *messages {
-	if !v.terms.throttles {
+func (adm *admission) messages(ctx context.Context) *messages {
+	if !adm.terms.throttles {
 		return nil
 	}
-	m := &messages{visit: v, ctx: ctx}
-	for _, l := range v.terms.limits {
-		if l.throttles() && !l.Shadow && v.has(l) {
-			m.in = append(m.in, v.call.payments(l, l.Receive, l.ReceiveBytes)...)
-			m.out = append(m.out, v.call.payments(l, l.Send, l.SendBytes)...)
+	m := &messages{admission: adm, ctx: ctx}
+	for _, l := range adm.terms.limits {
+		if l.throttles() && !l.Shadow && adm.has(l) {
+			m.in = append(m.in, adm.call.payments(l, l.Receive, l.ReceiveBytes)...)
+			m.out = append(m.out, adm.call.payments(l, l.Send, l.SendBytes)...)
 		}
 	}
 	if m.in == nil && m.out == nil {
@@ -140,7 +140,7 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 		return &statusError{status.FromContextError(ended), err}
 	}
 	no := &Rejection{
-		Policy: p.limit.Name, Code: p.limit.Code, Lease: lease, Err: err, Call: &m.visit.call,
+		Policy: p.limit.Name, Code: p.limit.Code, Lease: lease, Err: err, Call: &m.admission.call,
 		result: p.limit.asked.Rejected,
 	}
 	switch {
@@ -150,7 +150,7 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 		no.Code = codes.ResourceExhausted
 	}
 	no.RetryAfter = policy.RetryAfter(lease, err)
-	return m.visit.answer(m.ctx, no, setTrailer)
+	return m.admission.answer(m.ctx, no, setTrailer)
 }
 
 // errReturned is the error of a message of a call whose handler has returned.

@@ -153,7 +153,7 @@ func validMethod(m string) bool {
 		!strings.Contains(service, all) && (method == all || !strings.Contains(method, all))
 }
 
-// all stands for all methods, of all services or of one.
+// all means all methods, of all services or of one.
 const all = "*"
 
 // ask is what a policy has answered about a call, whose outcome is the handler's error.

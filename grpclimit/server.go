@@ -10,24 +10,24 @@ import (
 // Unary returns an interceptor for a server's unary calls.
 func (l *Limits) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-		v := l.visit(ctx, info.FullMethod)
-		v.call.Message = req
-		defer func() { v.end(ctx, err) }()
-		if v.skipped() {
-			v.undo() // Tap may have asked
+		adm := l.admit(ctx, info.FullMethod)
+		adm.call.Message = req
+		defer func() { adm.end(ctx, err) }()
+		if adm.skipped() {
+			adm.undo() // Tap may have asked
 			return handler(ctx, req)
 		}
-		if no := v.ask(ctx, true); no != nil {
-			return nil, v.reject(ctx, no, setTrailer)
+		if no := adm.ask(ctx, true); no != nil {
+			return nil, adm.reject(ctx, no, setTrailer)
 		}
-		m := v.messages(ctx)
+		m := adm.messages(ctx)
 		defer m.end()
 		if err := m.received(req); err != nil {
 			return nil, err
 		}
-		v.stage = serving
+		adm.stage = serving
 		resp, err = handler(ctx, req)
-		v.stage = served
+		adm.stage = served
 		if err == nil {
 			err = m.sending(resp)
 		}
@@ -39,23 +39,23 @@ func (l *Limits) Unary() grpc.UnaryServerInterceptor {
 func (l *Limits) Stream() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		ctx := ss.Context()
-		v := l.visit(ctx, info.FullMethod)
-		v.call.Stream = true
-		defer func() { v.end(ctx, err) }()
-		if v.skipped() {
-			v.undo()
+		adm := l.admit(ctx, info.FullMethod)
+		adm.call.Stream = true
+		defer func() { adm.end(ctx, err) }()
+		if adm.skipped() {
+			adm.undo()
 			return handler(srv, ss)
 		}
-		if no := v.ask(ctx, true); no != nil {
-			return v.reject(ctx, no, setTrailer)
+		if no := adm.ask(ctx, true); no != nil {
+			return adm.reject(ctx, no, setTrailer)
 		}
-		if m := v.messages(ctx); m != nil {
+		if m := adm.messages(ctx); m != nil {
 			defer m.end()
 			ss = &stream{ss, m}
 		}
-		v.stage = serving
+		adm.stage = serving
 		err = handler(srv, ss)
-		v.stage = served
+		adm.stage = served
 		return err
 	}
 }

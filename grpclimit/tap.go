@@ -19,30 +19,30 @@ import (
 // The interceptors of the same Limits do not ask again what Tap has asked, and call Refund and
 // Settle. A policy whose Permits were 0 in Tap is asked again, as is Skip. Without interceptors,
 // leases are released when the call has ended, so a concurrency limiter works too. A rejection by
-// Tap has no trailer: clients learn RetryAfter from RetryInfo only.
+// Tap has no trailer: clients get RetryAfter from RetryInfo only.
 func (l *Limits) Tap() tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		v := newVisit(ctx, l.terms.Load(), info.FullMethodName)
-		v.call.Metadata = info.Header
-		if v.skipped() {
+		adm := newAdmission(ctx, l.terms.Load(), info.FullMethodName)
+		adm.call.Metadata = info.Header
+		if adm.skipped() {
 			return ctx, nil
 		}
 		defer func() {
-			if v.stage == asking {
-				policy.End(v.asked, (*ask).Refund)
+			if adm.stage == asking {
+				policy.End(adm.asked, (*ask).Refund)
 			}
 		}()
-		if no := v.ask(ctx, false); no != nil {
-			return nil, v.reject(ctx, no, func(context.Context, metadata.MD) {})
+		if no := adm.ask(ctx, false); no != nil {
+			return nil, adm.reject(ctx, no, func(context.Context, metadata.MD) {})
 		}
-		v.stage = serving
-		if len(v.asked) == 0 {
+		adm.stage = serving
+		if len(adm.asked) == 0 {
 			return ctx, nil
 		}
-		t := &early{Context: ctx, limits: l, visit: v}
+		t := &early{Context: ctx, limits: l, admission: adm}
 		t.stop = context.AfterFunc(ctx, func() {
 			if t.take() {
-				policy.End(v.asked, (*ask).Release)
+				policy.End(adm.asked, (*ask).Release)
 			}
 		})
 		return t, nil
@@ -54,10 +54,10 @@ func (l *Limits) Tap() tap.ServerInHandle {
 type early struct {
 	context.Context
 
-	limits *Limits
-	visit  *visit
-	taken  atomic.Bool
-	stop   func() bool
+	limits    *Limits
+	admission *admission
+	taken     atomic.Bool
+	stop      func() bool
 }
 
 // take reports whether the caller has the leases.
@@ -74,13 +74,13 @@ func (e *early) Value(key any) any {
 	return e.Context.Value(key)
 }
 
-// tapped returns the visit that the Tap of l has begun, once; nil if there is none.
-func tapped(ctx context.Context, l *Limits) *visit {
+// tapped returns the admission that the Tap of l has begun, once; nil if there is none.
+func tapped(ctx context.Context, l *Limits) *admission {
 	e, _ := ctx.Value(earlyKey{l}).(*early)
 	if e == nil || !e.take() {
 		return nil
 	}
 	e.stop()
-	e.visit.stage = asking
-	return e.visit
+	e.admission.stage = asking
+	return e.admission
 }

@@ -19,17 +19,17 @@ type ask = policy.Ask[*http.Request, outcome, Result]
 // else, may release it early; otherwise it is released when the handler returns. Its Permits are
 // those of the policy that took most. LeaseFrom returns false if there is no lease.
 func LeaseFrom(ctx context.Context) (core.Lease, bool) {
-	p := passageFrom(ctx)
-	if p == nil {
+	adm := admissionFrom(ctx)
+	if adm == nil {
 		return core.Lease{}, false
 	}
-	return combine(p.asked)
+	return combine(adm.asked)
 }
 
-// combine returns one lease for those of all asks; false if there is none. Of equal metadata the
-// first counts.
+// combine returns one lease for those of all asks; false if there is none. The first
+// metadata of a name counts.
 func combine(asked []ask) (core.Lease, bool) {
-	if len(asked) == 1 && !asked[0].Observed() { // nobody is told of its end
+	if len(asked) == 1 && !asked[0].Observed() { // no Observer is notified of its end
 		return asked[0].Lease, asked[0].Lease.Acquired()
 	}
 	permits, found := 0, false

@@ -38,8 +38,8 @@ type IPOptions struct {
 // Without a proxy in front, none: leave Trusted empty. Behind proxies that append to
 // X-Forwarded-For (nginx with $proxy_add_x_forwarded_for, HAProxy's option forwardfor,
 // Envoy, AWS ALB, Google Cloud, Traefik, httputil.ProxyRequest.SetXForwarded) trust
-// their addresses, all of them, and that field; what stands to the left of what they wrote
-// is the client's own invention, and is not looked at. Behind those that put one address
+// their addresses, all of them, and that field; what is to the left of what they wrote
+// is the client's own invention, and is not looked at. Behind proxies that put one address
 // into a field of their own, overwriting the client's (CF-Connecting-IP of Cloudflare,
 // Fly-Client-IP of Fly.io, X-Real-IP of nginx with $remote_addr), name that field; a proxy
 // that passes on what the client sent there lets the client choose. Never trust addresses
@@ -86,7 +86,7 @@ func bits(field string, n, usual, most int) int {
 	return n
 }
 
-// unmap returns the IPv4 prefix that stands inside an IPv6 one.
+// unmap returns the IPv4 prefix inside an IPv6 one.
 func unmap(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -171,7 +171,7 @@ func (f finder) walk(peer netip.Addr, lines []string, s syntax) netip.Addr {
 const maxEntries = 100
 
 // entries are those of a line, of which the last maxEntries can be cut off. They are found in one
-// pass from the left, as a quote can be told only from there. What a client wrote there may have a
+// pass from the left, as quotes can be matched only from there. What a client wrote there may have a
 // quote too many, but then the quotes do not match in the end, and the last entry shows it.
 type entries struct {
 	rest   string

@@ -14,7 +14,7 @@ func underServer(ctx context.Context) bool { return ctx.Value(http.ServerContext
 
 // streamContext returns the context that ends the throttling of r's bodies. Over HTTP/1, net/http
 // ends the request's context also when the client shuts down its side of the connection. Such a
-// client still wants its answer; that it is gone, a failing read or write tells.
+// client still wants its answer; a failing read or write shows that it is gone.
 func streamContext(r *http.Request) context.Context {
 	if r.ProtoMajor == 1 && underServer(r.Context()) {
 		return context.WithoutCancel(r.Context())
@@ -23,32 +23,32 @@ func streamContext(r *http.Request) context.Context {
 }
 
 // throttleUpload puts the body of the next handler's request under the policies' Upload.
-func (p *passage) throttleUpload() {
-	if !p.terms.uploads || !hasBody(p.came) {
+func (adm *admission) throttleUpload() {
+	if !adm.terms.uploads || !hasBody(adm.original) {
 		return
 	}
-	for i := range p.asked {
-		if l := p.terms.of(&p.asked[i]); l.Upload != nil && !l.Shadow {
-			p.request.Body = ioreader.NewReader(streamContext(p.came), p.request.Body, partition.For(l.Upload, p.came))
+	for i := range adm.asked {
+		if l := adm.terms.of(&adm.asked[i]); l.Upload != nil && !l.Shadow {
+			adm.request.Body = ioreader.NewReader(streamContext(adm.original), adm.request.Body, partition.For(l.Upload, adm.original))
 		}
 	}
 }
 
 // throttledDownload returns w under the policies' Download; nil if there is none.
-func (p *passage) throttledDownload(w http.ResponseWriter) io.Writer {
-	if !p.terms.downloads || p.came.Method == http.MethodHead {
+func (adm *admission) throttledDownload(w http.ResponseWriter) io.Writer {
+	if !adm.terms.downloads || adm.original.Method == http.MethodHead {
 		return nil
 	}
 	body := io.Writer(nil)
-	for i := range p.asked {
-		l := p.terms.of(&p.asked[i])
+	for i := range adm.asked {
+		l := adm.terms.of(&adm.asked[i])
 		if l.Download == nil || l.Shadow {
 			continue
 		}
 		if body == nil {
 			body = w
 		}
-		body = ioreader.NewWriter(streamContext(p.came), body, partition.For(l.Download, p.came))
+		body = ioreader.NewWriter(streamContext(adm.original), body, partition.For(l.Download, adm.original))
 	}
 	return body
 }

@@ -28,7 +28,7 @@
 // Retry-After if that is known. If a limiter fails, such as one that is closed or whose Redis is
 // unreachable, the answer is 503, or Policy.FailOpen lets the request pass.
 //
-// By default no request waits: a client that sends too much is told at once, and holds nothing
+// By default no request waits: a client that sends too much is rejected at once, and holds nothing
 // that others need. Policy.MaxWait lets requests wait in the limiter's queue, which suits a limit
 // that all clients share. If the context of a waiting request ends, its handler does not run, and
 // its connection is closed without an answer. Over HTTP/1, net/http notices that a client has left

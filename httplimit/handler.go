@@ -21,29 +21,29 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	p := &passage{Context: r.Context(), terms: t, came: r}
-	p.asked = p.one[:0]
-	defer p.end()
-	if no := t.check(r, h.names, true, &p.asked); no != nil {
-		asked := p.asked
-		p.asked = nil
+	adm := &admission{Context: r.Context(), terms: t, original: r}
+	adm.asked = adm.one[:0]
+	defer adm.end()
+	if no := t.check(r, h.names, true, &adm.asked); no != nil {
+		asked := adm.asked
+		adm.asked = nil
 		policy.End(asked, (*ask).Refund) // a rejected request holds nothing while its client is answered
 		no.answer(w, r)
 		return
 	}
-	w = p.enter(w) //nolint:contextcheck // p is made of r's
-	p.stage = serving
-	h.next.ServeHTTP(w, &p.request)
-	p.stage = served
+	w = adm.enter(w) //nolint:contextcheck // adm is made of r's
+	adm.stage = serving
+	h.next.ServeHTTP(w, &adm.request)
+	adm.stage = served
 }
 
-// passage is a request on its way through one wrapper. It is the context of the request that the
+// admission is a request on its way through one wrapper. It is the context of the request that the
 // next handler gets, in which [LeaseFrom] and the wrappers further inside find it.
-type passage struct {
-	context.Context // of the request as it came
+type admission struct {
+	context.Context // of the original request
 
 	terms    *terms        // one snapshot for all that the wrapper does
-	came     *http.Request // as it came
+	original *http.Request // as the wrapper was given it
 	asked    []ask         // the policies; it does not change while the next handler runs
 	one      [1]ask        // where asked begins: most wrappers have one policy
 	stage    stage
@@ -61,65 +61,65 @@ const (
 	served               // it has returned
 )
 
-type passageKey struct{}
+type admissionKey struct{}
 
-// passageFrom returns the passage of the innermost wrapper; nil if there is none.
-func passageFrom(ctx context.Context) *passage {
-	p, _ := ctx.Value(passageKey{}).(*passage)
-	return p
+// admissionFrom returns the admission of the innermost wrapper; nil if there is none.
+func admissionFrom(ctx context.Context) *admission {
+	adm, _ := ctx.Value(admissionKey{}).(*admission)
+	return adm
 }
 
 // Value returns the request's value for key.
-func (p *passage) Value(key any) any {
-	if key == (passageKey{}) {
-		return p
+func (adm *admission) Value(key any) any {
+	if key == (admissionKey{}) {
+		return adm
 	}
-	return p.Context.Value(key)
+	return adm.Context.Value(key)
 }
 
-// String keeps whoever prints the context from reading its fields while they change.
-func (p *passage) String() string { return "httplimit: a request's context" }
+// String keeps a caller that prints the context from reading its fields while they change.
+func (adm *admission) String() string { return "httplimit: a request's context" }
 
 // enter makes the request for the next handler, and returns the ResponseWriter for it.
-func (p *passage) enter(w http.ResponseWriter) http.ResponseWriter {
-	r := p.came
+func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
+	r := adm.original
 	if r.Trailer == nil && r.ContentLength < 0 && r.ProtoMajor == 1 {
 		// net/http puts trailers that were not announced into the request that it made; with this
 		// they get into copies of it too.
 		r.Trailer = make(http.Header)
 	}
-	p.request = *r.WithContext(p)
-	p.throttleUpload()
-	return p.wrap(w)
+	adm.request = *r.WithContext(adm)
+	adm.throttleUpload()
+	return adm.wrap(w)
 }
 
 // end gives back what the wrapper holds, even if the next handler, or a function of the user's,
 // has panicked.
-func (p *passage) end() {
-	if p.came.MultipartForm == nil && p.request.MultipartForm != nil {
-		p.came.MultipartForm = p.request.MultipartForm // net/http removes the files of the request that it made
+func (adm *admission) end() {
+	if adm.original.MultipartForm == nil && adm.request.MultipartForm != nil {
+		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it made
 	}
-	if p.stage == asking || p.rejected.Load() {
-		if outer := passageFrom(p.Context); outer != nil {
+	if adm.stage == asking || adm.rejected.Load() {
+		if outer := admissionFrom(adm.Context); outer != nil {
 			outer.rejected.Store(true)
 		}
-		policy.End(p.asked, (*ask).Refund)
+		policy.End(adm.asked, (*ask).Refund)
 		return
 	}
-	if len(p.asked) == 1 && p.asked[0].Plain() {
-		p.asked[0].Lease.Release()
+	if len(adm.asked) == 1 && adm.asked[0].Plain() {
+		adm.asked[0].Lease.Release()
 		return
 	}
 	status, h := http.StatusOK, http.Header(nil)
-	if p.response != nil {
-		h = p.response.Header()
+	if adm.response != nil {
+		h = adm.response.Header()
 	}
 	switch {
-	case p.response != nil && p.response.status != 0:
-		status = p.response.status
-	case p.stage == serving:
+	case adm.response != nil && adm.response.status != 0:
+		status = adm.response.status
+	case adm.stage == serving:
 		status = http.StatusInternalServerError
 	}
-	known := p.Context.Err() == nil
-	policy.End(p.asked, func(a *ask) { a.Settle(&p.request, outcome{status, h}, known) })
+	known := adm.Context.Err() == nil
+	policy.End(adm.asked, func(a *ask) { a.Settle(&adm.request, outcome{status, h}, known) })
 }

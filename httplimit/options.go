@@ -22,7 +22,7 @@ type Limiter = partition.Limiter[*http.Request]
 // together. It is [partition.Shared] for requests.
 func Shared(l core.Limiter) Limiter { return partition.Shared[*http.Request](l) }
 
-// Policy is a limit on requests, and says what happens to those that it rejects.
+// Policy is a limit on requests, and says what happens to requests that it rejects.
 type Policy struct {
 	// Name appears in rejections, header fields, logs and metrics. It is unique in Options, and
 	// has only ASCII letters, digits, '-', '_' and '.'. If Options.Global has no name, it is

@@ -23,7 +23,7 @@ const (
 	fieldRateLimit = "Ratelimit"
 )
 
-// setQuota sets the fields for the policies that were asked, beside what wrappers outside have
+// setQuota sets the fields for the policies that were asked, next to what wrappers outside have
 // set, and returns them.
 func (t *terms) setQuota(h http.Header, asked []ask) quota {
 	var q quota
@@ -39,7 +39,7 @@ func (t *terms) setQuota(h http.Header, asked []ask) quota {
 	return q
 }
 
-// remove removes the fields, except those that somebody has changed.
+// remove removes the fields, except fields that somebody has changed.
 func (q quota) remove(h http.Header) {
 	for _, f := range q {
 		if values := h[f.name]; len(values) == 1 && values[0] == f.value {

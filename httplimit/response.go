@@ -20,30 +20,30 @@ type response struct {
 
 // wrap returns the ResponseWriter for the next handler: w itself, unless there are header fields
 // to remove, a body to throttle, or a status that a policy wants to know.
-func (p *passage) wrap(w http.ResponseWriter) http.ResponseWriter {
+func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
 	var q quota
-	tells := p.terms.Headers != RetryAfterOnly && len(p.asked) > 0
+	tells := adm.terms.Headers != RetryAfterOnly && len(adm.asked) > 0
 	if tells {
-		q = p.terms.setQuota(w.Header(), p.asked)
+		q = adm.terms.setQuota(w.Header(), adm.asked)
 	}
 	asks := false
-	for i := range p.asked {
-		a := &p.asked[i]
+	for i := range adm.asked {
+		a := &adm.asked[i]
 		asks = asks || a.Lease.Acquired() && (a.Policy.Refund != nil || a.Policy.Settle != nil)
 	}
-	body := p.throttledDownload(w)
+	body := adm.throttledDownload(w)
 	if !tells && body == nil && !asks {
 		return w
 	}
-	p.response = &response{ResponseWriter: w, body: body}
+	adm.response = &response{ResponseWriter: w, body: body}
 	if tells {
-		p.response.before = func(status int) {
+		adm.response.before = func(status int) {
 			if redirects(status) {
 				q.remove(w.Header())
 			}
 		}
 	}
-	return p.response.writer()
+	return adm.response.writer()
 }
 
 // WriteHeader sends the status. The first status counts; those below 200 are not the response's,

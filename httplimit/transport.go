@@ -245,7 +245,7 @@ func (t *Transport) throttled(r *http.Request) *http.Request {
 	return out
 }
 
-// again reports whether a request that was sent so many times is to be sent again, and after which
+// again reports whether a request that was sent that many times is to be sent again, and after which
 // time.
 func (t *Transport) again(r *http.Request, response *http.Response, sent int) (time.Duration, bool) {
 	if sent > t.o.Retries || hasBody(r) && r.GetBody == nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // ConnOptions are the limiters of a connection given to [NewConn]. Read grants the bytes that the
-// connection receives, Write those that it sends. A nil limiter means no limit, and costs nothing.
+// connection receives, Write the bytes that it sends. A nil limiter means no limit, and costs nothing.
 type ConnOptions struct {
 	Read, Write core.Limiter
 }

@@ -30,7 +30,7 @@
 // # Fairness
 //
 // Streams that share a rate limiter of package core get equal parts of its rate, whatever the
-// sizes of their calls. The limiter serves waiting streams in turn, so a stream whose calls are
+// sizes of their calls. The limiter serves waiting streams one after the other, so a stream whose calls are
 // smaller than a slice would get fewer bytes at each turn. Therefore, if such a call has waited
 // while other streams were waiting, later calls of its stream within the next 5 ms may pass up to
 // a slice on credit: without permits, which the stream's next request asks for in addition. A

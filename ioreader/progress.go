@@ -15,8 +15,8 @@ type Progress struct {
 }
 
 const (
-	tellEvery = 100 * time.Millisecond
-	history   = 10 // reports that Rate looks back on
+	reportEvery = 100 * time.Millisecond
+	history     = 10 // reports that Rate looks back on
 )
 
 // tracker computes Progress from the slices that have been copied.
@@ -25,10 +25,10 @@ type tracker struct {
 	total int64
 	begun time.Time
 
-	bytes int64
-	told  time.Duration // time of the last report, since begun
-	marks [history]mark
-	next  int // index of the oldest mark, which the next one replaces
+	bytes    int64
+	reported time.Duration // time of the last report, since begun
+	marks    [history]mark
+	next     int // index of the oldest mark, which the next one replaces
 }
 
 // mark is how far the copy was at an instant.
@@ -43,7 +43,7 @@ func newTracker(total int64, tell func(Progress)) *tracker {
 
 func (t *tracker) passed(n int) {
 	t.bytes += int64(n)
-	if now := time.Since(t.begun); now-t.told >= tellEvery {
+	if now := time.Since(t.begun); now-t.reported >= reportEvery {
 		t.report(now)
 	}
 }
@@ -54,7 +54,7 @@ func (t *tracker) report(now time.Duration) {
 	oldest := t.marks[t.next]
 	t.marks[t.next] = mark{now, t.bytes}
 	t.next = (t.next + 1) % history
-	t.told = now
+	t.reported = now
 	p := Progress{Bytes: t.bytes, Total: t.total, Elapsed: now}
 	if span := now - oldest.at; span > 0 {
 		p.Rate = float64(t.bytes-oldest.bytes) / span.Seconds()

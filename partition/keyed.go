@@ -24,7 +24,7 @@ import (
 // of letting them wait. [For] returns a [core.Limiter] for one request.
 //
 // There is no goroutine and no timer. Some requests, chosen at random, look at a few partitions
-// and drop those that are due: of n live partitions, all that may be dropped are gone after
+// and drop the ones that are due: among n live partitions, all that may be dropped are gone after
 // about 4n+64 further requests, on average, whatever the keys of these requests. [Keyed.Sweep]
 // drops them at once.
 //

@@ -27,7 +27,7 @@ func (k *Keyed[R, K]) sweepInTurn() {
 	}
 }
 
-// look looks at the n partitions whose turn it is, and drops those that have been idle for
+// look looks at the n partitions whose turn it is, and drops the ones that have been idle for
 // IdleTimeout. The caller has taken no permits yet, so a panic of OnEvict loses none.
 func (k *Keyed[R, K]) look(n int) {
 	var buffer [looksPerSweep]*entry[R, K]

@@ -24,7 +24,7 @@ func New(o Options) (*Reader, *Writer, error) {
 }
 
 // pipe is the state that the two ends share. The bytes to be read are those in the buffer,
-// followed by those that a large Write lends: while it waits, Reads copy them directly out of the
+// followed by the bytes that a large Write lends: while it waits, Reads copy them directly out of the
 // slice passed to it.
 //
 // One Read and one Write at a time have the turn of their side; other calls wait for it.

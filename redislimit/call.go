@@ -28,7 +28,9 @@ const (
 )
 
 // asksLocked reports whether there is something to ask.
-func (e *engine) asksLocked() bool { return len(e.next) > 0 || e.kick || e.memory.prefetch.unused }
+func (e *engine) asksLocked() bool {
+	return len(e.next) > 0 || e.askWaiters || e.memory.prefetch.unused
+}
 
 // calls makes calls until there is nothing more to ask. Between two it yields, so that callers that
 // were answered and ask again travel in the next one: BenchmarkTake/callers=64/keys=1 of bench/stores
@@ -39,8 +41,7 @@ func (e *engine) calls() {
 	}
 }
 
-// lead makes one call, for a caller that would wait for it. Another goroutine makes those that
-// come after.
+// lead makes one call, for a caller that would wait for it. Another goroutine makes the next ones.
 func (e *engine) lead() {
 	made := true
 	defer func() { // if the store panics, too
@@ -100,8 +101,8 @@ func (e *engine) beginCall() *call {
 // fillLocked puts into the call what is to be asked.
 func (e *engine) fillLocked(c *call, now time.Time) {
 	c.requests = e.newcomersLocked(c, now)
-	if e.kick {
-		e.kick = false
+	if e.askWaiters {
+		e.askWaiters = false
 		e.waitersLocked(c, now)
 	}
 	p := &e.memory.prefetch
@@ -221,7 +222,7 @@ func (e *engine) failLocked(c *call, err error) {
 	for _, r := range c.requests {
 		switch {
 		case r.code == opRelease:
-			e.tellAgainLocked(release{id: r.id, known: true, until: r.lease.until})
+			e.releaseAgainLocked(release{id: r.id, known: true, until: r.lease.until})
 		case r.id != 0 && r.code != opRenew:
 			e.orphanLocked(r.id) // it may have been granted
 		}
@@ -270,7 +271,7 @@ func (e *engine) answerLocked(c *call, now time.Time) {
 			e.decideLocked(r, granted)
 		}
 	}
-	e.kick = e.kick || !e.queue.empty() && (came || served == mostAsked)
+	e.askWaiters = e.askWaiters || !e.queue.empty() && (came || served == mostAsked)
 }
 
 // learnLocked remembers what the answers say of the limit.
@@ -288,7 +289,7 @@ func (e *engine) learnLocked(c *call, now time.Time) {
 	}
 	if l := &e.leases; l.clock.stepped(r.now, c.sent, now, e.shared.TTL/10) && len(l.all) > 0 {
 		l.renewer.at = now
-		l.renewer.poke()
+		l.renewer.wakeUp()
 	}
 }
 

@@ -27,23 +27,23 @@ type engine struct {
 	channel string // where releases are published; "": they are not
 	holder  int64  // distinguishes the leases of this limiter from those of others
 
-	mu       sync.Mutex
-	terms    *terms
-	closed   bool
-	next     []*request      // for the next call
-	kick     bool            // the next call asks for the waiters, too
-	calling  bool            // a goroutine makes calls
-	rests    chan struct{}   // closed when none does; nil: nobody wants to know
-	spare    call            // memory for the call
-	woken    []chan struct{} // to be closed when the mutex is free
-	canceled []func()        // likewise, to be called
-	memory   memory
-	queue    queue
-	leases   leases
-	listener listener
-	looked   time.Time // when Statistics last asked
-	granted  uint64
-	rejected uint64
+	mu         sync.Mutex
+	terms      *terms
+	closed     bool
+	next       []*request      // for the next call
+	askWaiters bool            // the next call asks for the waiters, too
+	calling    bool            // a goroutine makes calls
+	rests      chan struct{}   // closed when none does; nil: nobody wants to know
+	spare      call            // memory for the call
+	woken      []chan struct{} // to be closed when the mutex is free
+	canceled   []func()        // likewise, to be called
+	memory     memory
+	queue      queue
+	leases     leases
+	listener   listener
+	looked     time.Time // when Statistics last asked
+	granted    uint64
+	rejected   uint64
 
 	locals linked.Source // ends the waits in Shared.Local at Close; not guarded
 }
@@ -307,7 +307,7 @@ func (e *engine) leaveLocked(r *request) {
 	if r.stage == queued {
 		first := r.permits > 0 && r == e.queue.head(e.terms.order)
 		e.queue.remove(r)
-		e.kick = e.kick || first && e.queue.permits > 0
+		e.askWaiters = e.askWaiters || first && e.queue.permits > 0
 	}
 	r.stage = gone
 }
@@ -327,7 +327,7 @@ func (e *engine) returnLocked(r *request) {
 }
 
 // unlock lets go of the mutex; e.mu.Lock takes it. It sets the waiters' alarm, sees to it that
-// somebody calls the store if there is something to ask, and wakes those whose requests were
+// somebody calls the store if there is something to ask, and wakes the callers whose requests were
 // decided: not before, as they would find the mutex taken.
 func (e *engine) unlock() {
 	e.setAlarmLocked()

@@ -1,6 +1,6 @@
 package redislimit
 
-// forecast tells when permits come back if nobody takes more, as the store told it. Times are
+// forecast says when permits come back if nobody takes more, as the store reported it. Times are
 // microseconds since then. It forecasts nothing for a concurrency limiter.
 type forecast struct {
 	terms   *terms
@@ -10,7 +10,7 @@ type forecast struct {
 	returns []comeback // a window's, the earliest first; there may be more
 }
 
-// comeback tells that permits come back.
+// comeback is a number of permits that come back at an instant.
 type comeback struct{ due, permits int64 }
 
 // missing returns how many permits are not available.

@@ -16,14 +16,14 @@ type guard struct {
 	prompt  bool // the store's Run always returns by its context's deadline
 	onState func(up bool, err error)
 
-	mu       sync.Mutex // a leaf
-	failures int        // in a row
-	err      error      // of the latest
-	probing  bool       // a script runs to see whether the store is back
-	retryAt  time.Time  // not before, if there were failures
-	backoff  time.Duration
-	changes  []error       // for onState; nil: the store is back
-	telling  chan struct{} // closed when the goroutine that calls onState has ended; nil: there is none
+	mu        sync.Mutex // a leaf
+	failures  int        // in a row
+	err       error      // of the latest
+	probing   bool       // a script runs to see whether the store is back
+	retryAt   time.Time  // not before, if there were failures
+	backoff   time.Duration
+	changes   []error       // for onState; nil: the store is back
+	reporting chan struct{} // closed when the goroutine that calls onState has ended; nil: there is none
 }
 
 const (
@@ -55,7 +55,7 @@ func (e *storeError) Unwrap() error {
 	return e.why
 }
 
-// errPanicked is the failure of a store that panicked, for those who did not call it.
+// errPanicked is the failure of a store that panicked, for the callers of the others.
 var errPanicked = errors.New("it panicked")
 
 // script is a script with its keys and arguments.
@@ -159,7 +159,7 @@ func (g *guard) leave(err error) {
 	if err == nil {
 		g.failures, g.err, g.backoff = 0, nil, 0
 		if wasDown {
-			g.tellLocked(nil)
+			g.reportLocked(nil)
 		}
 		return
 	}
@@ -167,31 +167,31 @@ func (g *guard) leave(err error) {
 	g.backoff = min(max(2*g.backoff, firstBackoff), lastBackoff)
 	if g.failures == failuresUntilDown {
 		g.backoff = firstBackoff
-		g.tellLocked(err)
+		g.reportLocked(err)
 	}
 	g.err, g.retryAt = err, time.Now().Add(g.backoff)
 }
 
-// tellLocked has onState called. It has a goroutine of its own, so that it may use the
+// reportLocked has onState called. It has a goroutine of its own, so that it may use the
 // limiter, and wait.
-func (g *guard) tellLocked(err error) {
+func (g *guard) reportLocked(err error) {
 	if g.onState == nil {
 		return
 	}
 	g.changes = append(g.changes, err)
-	if g.telling == nil {
-		g.telling = make(chan struct{})
-		go g.tell(g.telling)
+	if g.reporting == nil {
+		g.reporting = make(chan struct{})
+		go g.report(g.reporting)
 	}
 }
 
-// tell tells onState the changes, in order.
-func (g *guard) tell(done chan struct{}) {
+// report calls onState for each change, in order.
+func (g *guard) report(done chan struct{}) {
 	defer close(done)
 	for {
 		g.mu.Lock()
 		if len(g.changes) == 0 {
-			g.telling = nil
+			g.reporting = nil
 			g.mu.Unlock()
 			return
 		}
@@ -202,9 +202,9 @@ func (g *guard) tell(done chan struct{}) {
 	}
 }
 
-// told returns what is closed once onState was told everything; nil: it was.
-func (g *guard) told() chan struct{} {
+// reported returns what is closed once onState was called for all changes; nil: it was.
+func (g *guard) reported() chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.telling
+	return g.reporting
 }

@@ -20,8 +20,8 @@ type leases struct {
 	all      []*held
 	since    time.Time // if there are none: since when
 	last     int64     // id that was given out
-	releases []release // that the server is to be told of, again
-	renewer  *renewer  // nil: there is nothing to renew or to tell
+	releases []release // to be sent to the server again
+	renewer  *renewer  // nil: there is nothing to renew or to release
 	timer    *time.Timer
 	alarm    time.Time // when it rings: the earliest that a lease may be lost; zero: it does not
 	clock    clock
@@ -154,7 +154,7 @@ func (e *engine) endLocked(h *held, how end) {
 			l.timer, l.alarm = nil, time.Time{}
 		}
 		if l.renewer != nil {
-			l.renewer.poke()
+			l.renewer.wakeUp()
 		}
 	}
 }
@@ -178,14 +178,14 @@ func (p *holding) end() bool {
 	return true
 }
 
-// releaseLocked has the store told that a lease was released: by the next call or, if the store is
+// releaseLocked releases a lease at the store: by the next call or, if the store is
 // unreachable, by the renewer.
 func (e *engine) releaseLocked(h *held) *request {
 	r := newRequest(op{code: opRelease, id: h.id})
 	r.lease = h
 	e.beginLocked(r, time.Now())
 	if r.stage == decided {
-		e.tellAgainLocked(release{id: h.id, known: true, until: h.until})
+		e.releaseAgainLocked(release{id: h.id, known: true, until: h.until})
 	}
 	return r
 }

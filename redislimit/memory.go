@@ -17,7 +17,7 @@ type memory struct {
 	prefetch prefetch
 }
 
-// refusal tells that so many permits, and more, are not available until then.
+// refusal says that a number of permits, and more, are not available until an instant.
 type refusal struct {
 	permits int
 	until   time.Time
@@ -41,13 +41,13 @@ func (m *memory) ready(n int, now time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	due := m.forecast.ready(m.since(now), n)
-	if due == never && m.refuses(n, now) { // it is later than what the store tells
+	if due == never && m.refuses(n, now) { // it is later than what the store reports
 		return m.refused.until, true
 	}
 	return later(m.at, due), due != never
 }
 
-// later returns the instant so many microseconds after at.
+// later returns the instant micros microseconds after at.
 func later(at time.Time, micros int64) time.Time { return at.Add(lasts(micros)) }
 
 // available estimates what can be taken.

@@ -33,7 +33,7 @@ type Shared struct {
 	Local core.Limiter
 
 	// Ahead is the most permits that one call of a rate limiter takes, to spend without the
-	// store those that were not asked for. 0: about what this process uses in 10 ms; 1: only what
+	// store the permits that were not asked for. 0: about what this process uses in 10 ms; 1: only what
 	// is asked for. At most half of what is available is taken in advance.
 	Ahead int
 

@@ -137,7 +137,7 @@ func (e *engine) setAlarmLocked() {
 		e.unlistenLocked()
 		return
 	}
-	if e.kick || e.calling {
+	if e.askWaiters || e.calling {
 		return // the end of the call sets it
 	}
 	now := time.Now()
@@ -170,5 +170,5 @@ func (e *engine) askForWaiters() {
 	e.mu.Lock()
 	defer e.unlock()
 	e.queue.alarm = time.Time{}
-	e.kick = !e.queue.empty()
+	e.askWaiters = !e.queue.empty()
 }

@@ -7,16 +7,16 @@ import (
 )
 
 // renewer is the goroutine that renews leases while any are held, every third of the TTL, and
-// that tells the store of releases that it may not have heard of.
+// that sends releases again that the store may not have received.
 type renewer struct {
 	e       *engine
 	at      time.Time     // when to renew next; the engine's mutex guards it
-	backoff time.Duration // until the releases are told again
+	backoff time.Duration // until the releases are sent again
 	wake    chan struct{} // has room for one
 	done    chan struct{} // closed at its end
 }
 
-// release is what the server is to be told of, again.
+// release is a release that is to be sent to the server again.
 type release struct {
 	id    int64
 	until time.Time // then it does not matter any more
@@ -43,23 +43,23 @@ func (e *engine) renewLocked() {
 	}
 }
 
-// tellAgainLocked has the store told of a release.
-func (e *engine) tellAgainLocked(r release) {
+// releaseAgainLocked has the renewer send a release.
+func (e *engine) releaseAgainLocked(r release) {
 	e.leases.releases = append(e.leases.releases, r)
 	e.renewLocked()
-	e.leases.renewer.poke()
+	e.leases.renewer.wakeUp()
 }
 
 // orphanLocked releases what a take may have been granted whose answer was lost.
 func (e *engine) orphanLocked(id int64) {
-	e.tellAgainLocked(release{id: id, until: time.Now().Add(time.Duration(mostTTLs) * e.shared.TTL)})
+	e.releaseAgainLocked(release{id: id, until: time.Now().Add(time.Duration(mostTTLs) * e.shared.TTL)})
 }
 
 // mostTTLs is how long a server may stand still and then execute what was sent before.
 const mostTTLs = 10
 
-// poke has the renewer look again at what there is to do.
-func (w *renewer) poke() {
+// wakeUp has the renewer look again at what there is to do.
+func (w *renewer) wakeUp() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -75,20 +75,20 @@ func (w *renewer) run() {
 	defer close(w.done)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var tellAt time.Time // zero: there is nothing to tell
+	var releaseAt time.Time // zero: there is nothing to release
 	for {
 		now := time.Now()
-		at, tells, over := w.next()
+		at, releases, over := w.next()
 		switch {
 		case over:
 			return
-		case !tells:
-			tellAt = time.Time{}
-		case tellAt.IsZero():
-			tellAt = now.Add(w.backoff)
+		case !releases:
+			releaseAt = time.Time{}
+		case releaseAt.IsZero():
+			releaseAt = now.Add(w.backoff)
 		}
-		if tells && tellAt.Before(at) {
-			at = tellAt
+		if releases && releaseAt.Before(at) {
+			at = releaseAt
 		}
 		if at.After(now) {
 			timer.Reset(at.Sub(now))
@@ -99,13 +99,13 @@ func (w *renewer) run() {
 			continue
 		}
 		w.work(now)
-		tellAt = time.Time{}
+		releaseAt = time.Time{}
 	}
 }
 
-// next returns when to renew, whether there are releases to tell, and whether there is nothing
+// next returns when to renew, whether there are releases to send, and whether there is nothing
 // more to do: then the renewer is no more.
-func (w *renewer) next() (renewAt time.Time, tells, over bool) {
+func (w *renewer) next() (renewAt time.Time, releases, over bool) {
 	e := w.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,7 +116,7 @@ func (w *renewer) next() (renewAt time.Time, tells, over bool) {
 	return w.at, len(l.releases) > 0, over
 }
 
-// work tells of releases and, if it is time to, renews all leases.
+// work sends the releases and, if it is time to, renews all leases.
 func (w *renewer) work(now time.Time) {
 	requests, releases, terms := w.due(now)
 	failed, kept := false, releases[:0]
@@ -187,7 +187,7 @@ func (w *renewer) call(t *terms, requests []*request) (answers []answer, err err
 			e.renewedLocked(r.lease, got.answers[i], sent)
 		}
 	}
-	e.kick = e.kick || !e.queue.empty()
+	e.askWaiters = e.askWaiters || !e.queue.empty()
 	return got.answers, nil
 }
 
@@ -200,7 +200,7 @@ func (e *engine) renewedLocked(h *held, a answer, sent time.Time) {
 	}
 }
 
-// end puts back what is still to be told, and decides when to work next.
+// end puts back the releases that failed, and decides when to work next.
 func (w *renewer) end(begun time.Time, kept []release, failed bool) {
 	e := w.e
 	e.mu.Lock()

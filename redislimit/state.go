@@ -103,7 +103,7 @@ func (e *engine) close() (ends []chan struct{}) {
 	for r := waiter(q.probes.Front()); r != nil; r = waiter(q.probes.Front()) {
 		e.refuseLocked(r, core.ErrClosed)
 	}
-	e.kick = false
+	e.askWaiters = false
 	p := &e.memory.prefetch
 	if p.timer != nil {
 		p.timer.Stop()
@@ -114,8 +114,8 @@ func (e *engine) close() (ends []chan struct{}) {
 	if e.listener.ended != nil {
 		ends = append(ends, e.listener.ended)
 	}
-	if told := e.guard.told(); told != nil {
-		ends = append(ends, told)
+	if reported := e.guard.reported(); reported != nil {
+		ends = append(ends, reported)
 	}
 	if e.calling || e.asksLocked() {
 		if e.rests == nil {
@@ -130,7 +130,7 @@ func (e *engine) close() (ends []chan struct{}) {
 		}
 	}
 	if l.releases = known; l.renewer != nil && len(l.all)+len(l.releases) == 0 {
-		l.renewer.poke()
+		l.renewer.wakeUp()
 		ends = append(ends, l.renewer.done)
 	}
 	return ends
@@ -158,7 +158,7 @@ func (e *engine) update(t *terms, apply func()) error {
 		}
 	}
 	e.beginLocked(r, time.Now())
-	e.kick = e.kick || !e.queue.empty()
+	e.askWaiters = e.askWaiters || !e.queue.empty()
 	leads := e.leadsLocked(true)
 	e.unlock()
 	e.finish(r, leads)

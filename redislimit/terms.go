@@ -46,7 +46,7 @@ type terms struct {
 	span   int64 // a bucket's period; a window's length; a lease's TTL
 	origin int64 // a window's, from 0 to span
 
-	metadata []core.Metadata // what every lease tells
+	metadata []core.Metadata // of every lease
 }
 
 // describe returns the terms with their metadata; window is that of a rate limiter.

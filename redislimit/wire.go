@@ -38,7 +38,7 @@ type op struct {
 	old     *terms
 }
 
-// stamp tells the script of a rate limiter what it was like right after a grant.
+// stamp is the state of a rate limiter right after a grant, for the script.
 type stamp struct {
 	at      int64 // a bucket's: its latest tick; a window's: when what is taken comes back
 	lack    int64 // a bucket's
@@ -70,9 +70,9 @@ var errReply = errors.New("not the script's answer")
 const (
 	answerLen = 4 // numbers for each operation
 	headLen   = 3 // numbers before them
-	windowLen = 6 // the same for windows, and two more for each instant told
+	windowLen = 6 // the same for windows, and two more for each instant reported
 
-	// most is the largest number that a script takes or tells: Lua's numbers are floats.
+	// most is the largest number that a script takes or returns: Lua's numbers are floats.
 	most = 1<<53 - 1
 )
 
@@ -84,15 +84,15 @@ func (t *terms) limiterArgs(args []int64, holder int64) []int64 {
 	case kindConcurrency:
 		return append(args, int64(t.limit), t.span, holder)
 	}
-	tell := int64(0)
+	all := int64(0)
 	if t.queueLimit > 0 {
-		tell = 1
+		all = 1
 	}
-	return append(args, int64(t.kind-kindFixed+1), int64(t.limit), t.span, t.step, t.origin, tell)
+	return append(args, int64(t.kind-kindFixed+1), int64(t.limit), t.span, t.step, t.origin, all)
 }
 
 // encode appends the arguments of the script for the operations. Takes of a rate limiter that
-// are alike and follow each other are told as one.
+// are alike and follow each other are sent as one.
 func (t *terms) encode(args []int64, holder int64, ops []*request) []int64 {
 	args = t.limiterArgs(args, holder)
 	for len(ops) > 0 {
@@ -130,7 +130,7 @@ func (o *op) encode(args []int64, t *terms, count int64) []int64 {
 	return args
 }
 
-// alike returns how many operations, from the first on, are told as one.
+// alike returns how many operations, from the first on, are sent as one.
 func (t *terms) alike(ops []*request) int {
 	first, n := ops[0], 1
 	if !t.rate() || first.code != opTake || first.permits == 0 {
@@ -179,7 +179,7 @@ func (t *terms) decode(numbers []int64, ops []*request, answers []answer) (reply
 	return r, nil
 }
 
-// read adds the answers to count operations that were told as one. s is a window's stamp.
+// read adds the answers to count operations that were sent as one. s is a window's stamp.
 func (r *reply) read(t *terms, o *request, count int64, four [answerLen]int64, s stamp) {
 	f, taken := &r.forecast, four[1]
 	done := four[0]

@@ -169,7 +169,7 @@ func (s *Strategy) admitSlow(ctx context.Context, p *PipelineOptions, c *config,
 		case err == nil:
 			err = l.Err()
 		default:
-			l.Release() // a lease beside an error is the limiter's mistake
+			l.Release() // a lease with an error is the limiter's mistake
 		}
 		c.closeReplaced()
 		if c.own == nil || !errors.Is(err, core.ErrClosed) {

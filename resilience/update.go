@@ -16,7 +16,7 @@ type owned struct {
 // Update puts new options in force for later calls. With a Limiter, that one decides from then
 // on; if it replaces the strategy's own limiter, that serves its waiters, and is closed when its
 // last lease is back. A nil Limiter keeps the present one: the strategy's own gets the options
-// of Default in place, keeps its waiters and serves those that now fit; one of the caller's does
+// of Default in place, keeps its waiters and serves the waiters that now fit; one of the caller's does
 // not change.
 //
 // Options with faults change nothing. After Close, Update returns [core.ErrClosed].
@@ -49,7 +49,7 @@ func (s *Strategy) Update(o Options) error {
 
 // Close closes the strategy's own limiter, if it has one: its waiters get [core.ErrClosed];
 // functions that run continue, and their permits come back. From then on Do and Update return
-// core.ErrClosed, whoever owns the limiter. Close always returns nil, and may be called again.
+// core.ErrClosed, also if the limiter is the caller's. Close always returns nil, and may be called again.
 func (s *Strategy) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 // sluice.limiter.leases keeps its value. A second stop does nothing. A limiter that is observed
 // later under that name, in place of l, adds to that value, so the counter never falls.
 //
-// Give each limiter a name, or other attributes, of its own. Of limiters with equal names and
+// Give each limiter a name, or other attributes, of its own. Among limiters with equal names and
 // attributes that are observed at the same time, each gauge shows only one, and the counter is
 // their sum.
 //

@@ -30,7 +30,7 @@ func (o Options) meter() metric.Meter {
 }
 
 // with returns the attributes of a metric, as an option of its measurements. The metric's own
-// attributes are strings. Those that are not valid UTF-8 are corrected, because exporters reject
+// attributes are strings. Strings that are not valid UTF-8 are corrected, because exporters reject
 // them, and other metrics with them.
 func (o Options) with(own ...attribute.KeyValue) metric.MeasurementOption {
 	for i, kv := range own {

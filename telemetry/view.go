@@ -8,7 +8,7 @@ import (
 )
 
 // as returns i as what its limiter is: a bare core.Limiter; or a view, which has what nearly all
-// limiters have, and of the other interfaces those that its limiter has.
+// limiters have, and the other interfaces that its limiter has.
 func (i *instrumented) as() core.Limiter {
 	v := view{i}
 	_, settles := i.l.(core.Settler)

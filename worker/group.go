@@ -46,7 +46,7 @@ func (p *Pool) Group(ctx context.Context) *Group {
 func (g *Group) Go(t Task) { g.GoN(1, t) }
 
 // GoN is Go for a task whose lease has the given number of permits. Invalid numbers are errors
-// of the group, the same as those of [Pool.SubmitN].
+// of the group, the same as the errors of [Pool.SubmitN].
 func (g *Group) GoN(permits int, t Task) {
 	g.mu.Lock()
 	g.tasks++
@@ -71,7 +71,7 @@ func (g *Group) GoN(permits int, t Task) {
 // after Wait has returned.
 //
 // If the group's context ends, Wait removes the group's tasks from the queue at once, and
-// still waits for those that are running.
+// still waits for the running ones.
 func (g *Group) Wait() error {
 	g.mu.Lock()
 	if g.tasks > 0 && g.stopped == nil {

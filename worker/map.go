@@ -24,7 +24,7 @@ const (
 //
 // Map reads inputs ahead of its consumer: up to Options.Workers plus Options.Queue, and two
 // more. If Workers is 0, the limiter's limit takes its place, or 256 for a rate limiter. Each
-// of the two terms is at most 1024.
+// of the two summands is at most 1024.
 //
 // If f returns an error, Map yields it with the value that f returned, and continues. If f
 // panics, Map yields a *[PanicError] and continues. If ctx is done before or during the loop,

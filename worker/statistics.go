@@ -10,7 +10,7 @@ import (
 type Statistics struct {
 	Running  int    // tasks that have a lease; may briefly exceed the limit when a task ends
 	Queued   int    // tasks that have no lease yet
-	Done     uint64 // tasks that have ended, including those that never ran
+	Done     uint64 // tasks that have ended, including tasks that never ran
 	Failed   uint64 // tasks in Done that returned an error, called runtime.Goexit or never ran
 	Panicked uint64 // tasks in Done that panicked
 }

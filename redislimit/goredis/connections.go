@@ -23,7 +23,7 @@ import (
 // So a command first takes a turn. There is one for each connection that is ready; a command gives its turn back when
 // the server has answered it. One that finds no turn has a connection made by a goroutine with a time of its own.
 //
-// go-redis tries again when it cannot connect, for longer than a decision lasts. A hook tells connections of the first
+// go-redis tries again when it cannot connect, for longer than a decision lasts. A hook reports the first
 // failure, which ends the commands that wait for a turn.
 type connections struct {
 	client *redis.Client // ends commands with their context
@@ -37,7 +37,7 @@ type connections struct {
 	making  int                     // goroutines that make a connection
 	ready   int                     // connections that are ready, in use or not
 	latest  error                   // why the latest connection was not made; nil: it was
-	attempt context.Context         // of those who wait and make: ends when a connection cannot be made, with the reason
+	attempt context.Context         // ends, with the reason, when a connection cannot be made
 	giveUp  context.CancelCauseFunc // ends it
 }
 
@@ -181,14 +181,14 @@ func (c *connections) make(ctx, attempt context.Context, script *redislimit.Scri
 	}
 }
 
-// failLocked ends the attempt of all who wait for a connection or make one; the next command begins another.
+// failLocked ends the attempt of all commands that wait and of the goroutines that connect; the next command begins another.
 func (c *connections) failLocked(err error) {
 	c.giveUp(err)
 	c.latest = err
 	c.attempt, c.giveUp = context.WithCancelCause(context.Background()) //nolint:forbidigo // it is of many commands
 }
 
-// hook tells connections that the client could not connect. It leaves commands alone.
+// hook reports to connections that the client could not connect. It leaves commands alone.
 type hook struct{ connections *connections }
 
 func (h hook) DialHook(next redis.DialHook) redis.DialHook {

@@ -6,7 +6,7 @@
 --            version  changes when tokens come back other than by a tick. It is at least the instant at which the state
 --                     began, so that grants of a state that is gone are none of this one
 --            since    grants of the versions since .. version-1 were made before tokens were last given back; none: of none
---            low      the bucket has lacked at least so many tokens since then, less what was given back
+--            low      the bucket has lacked at least that many tokens since then, less what was given back
 -- ARGV     limit, tokens per period, period; then operations:
 --            LOOK
 --            TAKE permits count flags      count times; permits 0: is one there? BLOCKS: if it is refused, all that follow
@@ -14,7 +14,7 @@
 --            GIVE permits tick lack version           back, of a grant that left the bucket so
 --            CHARGE permits had tick lack version     take, available or not, in addition to a grant that had permits
 --            BIND limit tokens period      the options until now; comes first
---            PREFETCH permits              take at most so many, and half of what is there
+--            PREFETCH permits              take at most that many, and half of what is there
 --            RESET                         comes first
 -- Returns  0, the instant, 0; then for each operation: done, lack, microseconds since tick, version.
 --            done: how many takes were granted; how many permits were given back, were missing because of the grant that is
@@ -133,7 +133,7 @@ if dirty then
 	if lack == 0 and keep == 0 then
 		redis.call('DEL', KEYS[1])
 	else
-		-- A little longer than until it is full, for those who wait until then.
+		-- A little longer than until it is full, for callers that wait until then.
 		local ttl = max(ceil((min(tick + ceil(lack / step) * span, most) - now + min(span, 1000000)) / 1000), keep)
 		local value = string.format('bucket %.0f %.0f %.0f %.0f', base, lack, lack > 0 and tick or full, version)
 		if since > 0 then

@@ -30,7 +30,7 @@ local dirty, freed = false, false
 if count == 0 then
 	held = 0
 elseif not known[1] then
-	-- The server dropped the hash: at least so many are held.
+	-- The server dropped the hash: at least that many are held.
 	held, last = count, tonumber(redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2])
 end
 
@@ -60,7 +60,7 @@ local function remove(member)
 	return 1
 end
 
--- put has the member live on, with so many permits, which are counted.
+-- put has the member live on with a number of permits, which are counted.
 local function put(member, permits)
 	redis.call('ZADD', KEYS[1], text(now + ttl), member)
 	redis.call('HSET', KEYS[2], member, text(permits))

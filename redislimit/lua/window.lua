@@ -4,22 +4,22 @@
 --          after the instant at, the earliest first; none: nothing is taken. So each permit counts as long as the grid
 --          says that it was taken by, whatever the grids of others are. The grid is the one that BIND may replace. The version
 --          changes when permits are given other instants or forgotten, and is at least the instant at which the state began.
--- ARGV     1: fixed, 2: sliding; limit, period, segments, origin (below the period), 1: tell all that is taken, and not only
+-- ARGV     1: fixed, 2: sliding; limit, period, segments, origin (below the period), 1: list all that is taken, and not only
 --          if something was refused; then operations:
 --            LOOK
 --            TAKE permits count flags      count times; permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --            GIVE permits back 0 version   of a grant that comes back at that instant
 --            CHARGE permits had back 0 version     take, available or not, in addition to a grant that had permits
 --            BIND period segments origin   the grid until now: each segment goes to the new one that has its beginning; comes first
---            PREFETCH permits              take at most so many, and half of what is there
+--            PREFETCH permits              take at most that many, and half of what is there
 --            RESET                         comes first
 -- Returns  0, the instant, microseconds until the segment ends, the instant at which what is taken now comes back, the
---          version, how many are told, and each as microseconds from now and permits; then for each operation: done,
+--          version, how many are listed, and each as microseconds from now and permits; then for each operation: done,
 --          permits taken, microseconds until all are back, microseconds until what was refused could be granted.
 --            done: how many takes were granted; how many permits were given back, or were prefetched
 local name = arg() == 1 and 'fixed' or 'sliding'
-local limit, span, step, origin, tell = arg(), arg(), arg(), arg(), arg()
-local told = 100 -- at most
+local limit, span, step, origin, all = arg(), arg(), arg(), arg(), arg()
+local mostListed = 100
 
 -- All products are below 2^53, as there are at most 2^26 segments.
 local function begin(i)
@@ -115,7 +115,7 @@ local function bind(p, s, o)
 	old, version, dirty = grid, max(version + 1, now), true
 end
 
--- ready returns how long it takes until so many permits have come back.
+-- ready returns how long it takes until need permits have come back.
 local function ready(need)
 	for i = 1, need > 0 and #backs or 0 do
 		need = need - permits[i]
@@ -138,7 +138,7 @@ while position < #ARGV do
 			take(done * n)
 		end
 		if done < count then
-			blocked, tell = blocked or flags % 2 == BLOCKS, 1
+			blocked, all = blocked or flags % 2 == BLOCKS, 1
 			retry = ready(max(n, 1) - (limit - taken))
 		end
 	elseif op == GIVE then
@@ -178,9 +178,9 @@ if dirty then
 	end
 end
 
-local list = tell == 1 and min(#backs, told) or 0
-local out = {0, now, begin(current + 1) - now, back, version, list}
-for i = 1, list do
+local listed = all == 1 and min(#backs, mostListed) or 0
+local out = {0, now, begin(current + 1) - now, back, version, listed}
+for i = 1, listed do
 	out[#out + 1], out[#out + 2] = backs[i] - now, permits[i]
 end
 for i = 1, #results do

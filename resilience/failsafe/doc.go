@@ -14,7 +14,7 @@
 // A circuit breaker inside the strategy sees no rejections, because they are not the fault of
 // what it guards; outside, it counts them as failures.
 //
-// # For those who know Polly
+// # For users of Polly
 //
 // What the options of Polly's rate limiter strategy are here, in package resilience unless
 // another is named:

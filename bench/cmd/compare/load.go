@@ -21,7 +21,7 @@ import (
 // load is what a server did under load: answers per second, milliseconds, and microseconds of the processor.
 type load struct{ Rate, Half, Most, Effort float64 }
 
-// closed keeps all connections to a server busy, from a process of its own, until it has given so many answers.
+// closed keeps all connections to a server busy, from a process of its own, until it has given that many answers.
 func (b bench) closed(s *server, requests int) (l load, err error) {
 	before := s.effort()
 	c := b.itself("load", s.address, strconv.Itoa(requests))

@@ -82,7 +82,7 @@ func provenance(t *strings.Builder, all map[kind]measured) {
 		row(t, string(k), one("cpu"), one("cores"), one("goos"), one("goarch"), one("goversion"), one("commit"),
 			strings.Join(dates, " to "), strings.Join(ms.settings("effort"), "; "))
 	}
-	t.WriteString("\nThe commit and the date of each row are beside its figures in [RESULTS.md](RESULTS.md#every-implementation).\n\n")
+	t.WriteString("\nThe commit and the date of each row are next to its numbers in [RESULTS.md](RESULTS.md#every-implementation).\n\n")
 }
 
 // settings returns the different values of a setting in all results, sorted.
