@@ -32,9 +32,9 @@ type Shared struct {
 	// Local decides under [DownLocal], which requires it. The limiter does not close it.
 	Local core.Limiter
 
-	// Ahead is the most permits that one call of a rate limiter takes, to spend without the
-	// store the permits that were not asked for. 0: about what this process uses in 10 ms; 1: only what
-	// is asked for. At most half of what is available is taken in advance.
+	// Ahead is the most permits that one call of a rate limiter takes. The permits that were not
+	// asked for are spent later, without a call. 0: about what this process uses in 10 ms; 1: only
+	// what is asked for. At most half of what is available is taken in advance.
 	Ahead int
 
 	// TTL is how long a concurrency lease lives without being renewed: at least 10 ms, in whole
