@@ -9,7 +9,7 @@ type Algorithm interface {
 	// limit, whatever Next returns; the limit does not grow while less than half of it is used.
 	//
 	// The limiter makes one call at a time and holds no lock. Next runs on a goroutine that
-	// releases a lease. Successes that are released meanwhile are lost, drops are in the next
+	// releases a lease. Successes that are released in the meantime are lost, drops are in the next
 	// window. A panic goes to the caller of Release or Drop; the limiter goes on.
 	Next(limit int, w Window) float64
 }

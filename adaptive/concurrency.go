@@ -16,7 +16,7 @@ import (
 //
 // Releasing a lease is a success: the time since its grant is the sample.
 // [Concurrency.Drop] releases a lease whose work was dropped or timed out downstream,
-// [Concurrency.Ignore] one that has nothing to tell. Work that failed at once for a reason of its
+// [Concurrency.Ignore] one that says nothing of the server. Work that failed at once for a reason of its
 // own, such as bad input, is better ignored: it looks as if the server were fast.
 //
 // It keeps the rules of all limiters: see [core.Limiter]. A request for more than Max
@@ -93,7 +93,7 @@ func (l *Concurrency) Drop(lease core.Lease) { l.end(lease, direct.Dropped) }
 // before or that another limiter granted.
 func (l *Concurrency) Ignore(lease core.Lease) { l.end(lease, direct.Ignored) }
 
-// Refund is [Concurrency.Ignore]: a permit that was not used has nothing to tell.
+// Refund is [Concurrency.Ignore]: a permit that was not used says nothing of the server.
 func (l *Concurrency) Refund(lease core.Lease) { l.end(lease, direct.Refunded) }
 
 func (l *Concurrency) end(lease core.Lease, cause direct.Cause) {

@@ -53,7 +53,7 @@
 // The scheduler of Go runs a goroutine for up to 10 ms at a stretch: a handler that takes its
 // lease and then computes for less runs to its end before the next request is even read. So
 // the requests wait for a processor instead of a permit, unlimited and unseen. Let a handler
-// that only computes call runtime.Gosched once it has its lease; then requests that came meanwhile
+// that only computes call runtime.Gosched once it has its lease; then requests that arrived in the meantime
 // are queued or refused first. Work that waits for something, or computes for longer, needs no
 // such call. A [Shed] alone can do without: requests that wait unread are refused once the reading
 // is too high, so fewer are admitted in each spell of grants, with less latency and less done.

@@ -38,7 +38,7 @@ type finder struct {
 }
 
 const (
-	// A measure has at least five windows, so that their means tell its error, and at most
+	// A measure has at least five windows, so that their means show its error, and at most
 	// 1,000 samples, or 20 for each permit in flight: where latencies differ very much, to be exact
 	// would take too long.
 	leastWindows, mostSamples, mostPerPermit = 5, 1000, 20
@@ -176,7 +176,7 @@ func (f *finder) decide(l law) {
 }
 
 // shrink answers to overload. If the limit has just grown it goes back to where nothing queued;
-// else a trial tells whether that is queueing. If it is, the limit becomes what the throughput
+// else a trial shows whether that is queueing. If it is, the limit becomes what the throughput
 // takes without queueing, but not less than was just seen to fit: a server may do less the more
 // it has, so that the ratio says too much.
 func (f *finder) shrink(fresh bool, ratio float64, l law) {

@@ -2,7 +2,7 @@ package adaptive
 
 import "math"
 
-// measure is what successive windows tell of the latency under one limit.
+// measure is what successive windows measured of the latency under one limit.
 type measure struct {
 	windows  float64
 	n        float64 // samples
@@ -45,7 +45,7 @@ func (a measure) atMost(n float64) measure {
 }
 
 // stdErr returns the standard error of the mean. Requests that queue wait for the same ones
-// before them, so that their latencies vary less than the mean does; the windows' means tell
+// before them, so that their latencies vary less than the mean does; the windows' means show
 // (the method of batch means).
 func (a measure) stdErr() float64 { return math.Sqrt(max(a.variance/a.n, a.between/a.windows)) }
 

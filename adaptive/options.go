@@ -26,7 +26,7 @@ type Options struct {
 	Algorithm Algorithm
 
 	// OnChange is called after each change of the limit, in order, one call at a time. It runs on
-	// a goroutine that releases a lease, with no lock held; successes that are released meanwhile
+	// a goroutine that releases a lease, with no lock held; successes that are released in the meantime
 	// are lost to the algorithm. May be nil.
 	OnChange func(old, new int)
 }

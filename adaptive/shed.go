@@ -25,7 +25,7 @@ import (
 // examples/shed shows all three.
 //
 // The caller that finds the last reading stale reads the sensor, one at a time; callers
-// that come meanwhile go by the last reading, and the very first ones wait for the first.
+// that come in the meantime go by the last reading, and the very first ones wait for the first.
 // While a request waits for the reading to fall, a timer has it read. It has no goroutine,
 // no timer while nobody waits, and an idle one reads nothing. A panic of the sensor goes to
 // the caller that read it; if the timer did, to the next call, or to the next one that has waited.

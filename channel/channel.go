@@ -133,7 +133,7 @@ func (c *LimitedChannel[T]) String() string {
 	return "limited channel: " + s
 }
 
-// Len returns the number of queued items, including those that a Chan offers. Items of waiting senders do
+// Len returns the number of queued items, including items that a Chan offers. Items of waiting senders do
 // not count.
 func (c *LimitedChannel[T]) Len() int {
 	c.mu.Lock()

@@ -91,7 +91,7 @@ func (c *LimitedChannel[T]) endError() error {
 	return ErrClosed
 }
 
-// Discard drops all queued items except those that a Chan offers, and returns their number. It releases
+// Discard drops all queued items except items that a Chan offers, and returns their number. It releases
 // their leases, wakes the senders that wait for the room, and then calls OnDrop with each item, oldest
 // first. Discard does not close c.
 func (c *LimitedChannel[T]) Discard() int {
@@ -117,7 +117,7 @@ func (c *LimitedChannel[T]) Discard() int {
 	return len(items)
 }
 
-// finishAll is finish for several items, with the leases of those that hold leases.
+// finishAll is finish for several items, with the leases of items that hold leases.
 func (c *LimitedChannel[T]) finishAll(a *after[T], leases []core.Lease) {
 	defer c.finish(a)
 	core.ReleaseAll(leases)

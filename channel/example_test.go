@@ -65,7 +65,7 @@ func ExampleBounded() {
 	// 1 true 1
 }
 
-// Ten items a second at most, a burst of two; who is too fast is told when to come back.
+// Ten items a second at most, a burst of two; a sender that is too fast gets a RetryAfter.
 func ExampleLimitedChannel_TrySend() {
 	rate, _ := core.NewTokenBucket(core.TokenBucketOptions{
 		Name: "events", TokenLimit: 2, TokensPerPeriod: 2, ReplenishmentPeriod: time.Hour,

@@ -277,7 +277,7 @@ func (b *bucketAccount) grant(e *engine, a machine.Answer, n int) Lease {
 		return grant(t, taken, generation, n, machine.Never, at).with(extra{home: t, figures: &f, lack: lack})
 	case t.Manual():
 		l := grant(t, taken, generation, n, int64(t.Limit-lack), a.Whole)
-		if b.Due() > 0 { // the state tells what is left when that has come
+		if b.Due() > 0 { // the state has what is left when that has come
 			l = l.with(extra{home: t, figures: &figures{permits: n, limit: t.Limit, left: a.Left, reset: -1}})
 		}
 		return l
@@ -286,7 +286,7 @@ func (b *bucketAccount) grant(e *engine, a machine.Answer, n int) Lease {
 }
 
 // bucketOrigin returns from where on the word of a bucket counts: From, as long as there is
-// room for what the word has to tell, which is about now, or since when the bucket is full.
+// room for what the word has to hold, which is about now, or since when the bucket is full.
 func bucketOrigin(t *terms, b *bucketAccount, now int64) int64 {
 	about, room := now, 63-t.SpareBits
 	if t.StateBits > 0 {

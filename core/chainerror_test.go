@@ -37,7 +37,7 @@ func blocking(t *testing.T) map[string]*core.ChainedLimiter {
 	}
 }
 
-// What ends a wait is told as it is: context.DeadlineExceeded for a deadline, always, and the
+// What ends a wait is returned as it is: context.DeadlineExceeded for a deadline, always, and the
 // own error of a context that has one.
 func TestStressErrorsOfAChain(t *testing.T) {
 	own := errors.New("own")
@@ -78,7 +78,7 @@ func TestStressErrorsOfAChain(t *testing.T) {
 	}
 }
 
-// The chain is closed while callers' contexts end: each is told of one or the other, and what
+// The chain is closed while callers' contexts end: each gets one or the other, and what
 // the caller's own error is comes unchanged.
 func TestStressCloseOfAChain(t *testing.T) {
 	for range 10 {

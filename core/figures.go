@@ -22,7 +22,7 @@ import (
 //
 // A lease whose figures are too large for that has them in its extra.
 
-// figures are the numbers that a lease tells.
+// figures are the numbers in a lease.
 type figures struct {
 	permits int   // asked for
 	limit   int   // in force at the decision; 0: unknown
@@ -52,7 +52,7 @@ func (l Lease) permits() int {
 	return l.figures().permits
 }
 
-// figures returns the numbers that the lease tells.
+// figures returns the numbers in the lease.
 func (l Lease) figures() figures {
 	if x := l.extra(); x != nil && x.figures != nil {
 		return *x.figures
@@ -77,7 +77,7 @@ func (l Lease) figures() figures {
 	return figures{left: -1, reset: -1}
 }
 
-// grantFigures sets what a grant under the terms t tells by its state and instant.
+// grantFigures sets what a grant under the terms t reports by its state and instant.
 func (l Lease) grantFigures(t *terms, f *figures) {
 	switch {
 	case l.home().e == nil || l.outcome() == free: // a chain's, or of no permits

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// The methods that report a limiter's state. An open word tells most of it without the mutex, which
+// The methods that report a limiter's state. An open word has most of it without the mutex, which
 // keeps Available and Statistics below the cost of x/time/rate's Tokens (bench: available,
 // statistics).
 
@@ -55,7 +55,7 @@ func (e *engine) statisticsSlow() Statistics {
 }
 
 // available returns the permits that could be taken now, as read from an epoch's word; false if
-// the word does not tell.
+// the word does not have.
 func (t *ticket) available(w uint64) (n int, ok bool) {
 	if w&shut != 0 {
 		return 0, false

@@ -37,7 +37,7 @@ var (
 	ResetAfter = NewMetadataKey[time.Duration]("RESET_AFTER")
 
 	// Window is the time that a rate limiter's limit applies to: the length of a window, or the
-	// time in which a token bucket fills from empty. It tells how fast a limiter is, whatever its
+	// time in which a token bucket fills from empty. It says how fast a limiter is, whatever its
 	// kind. A concurrency limiter does not set it.
 	Window = NewMetadataKey[time.Duration]("WINDOW")
 )

@@ -109,7 +109,7 @@ func (l Lease) renewed(e *engine, now int64, n int) Lease {
 // complete returns a lease of n permits that gives nothing back, with the metadata of l.
 func (l Lease) complete(n int) Lease {
 	x, f := l.carried(), l.figures()
-	var t *ticket // nil: of no limiter that tells more
+	var t *ticket // nil: of no limiter that has more metadata
 	if l.terms() != nil {
 		if t = l.home(); t.terms == nil {
 			t = t.e.epoch.Load() // others use that ticket now
@@ -133,7 +133,7 @@ func (l Lease) standIn(t *ticket, o outcome, generation uint64, n int) Lease {
 	x := l.carried()
 	switch {
 	case uint64(n) > maxPermits, x.figures != nil, l.outcome() == free, o == taken && t.terms != l.home().terms:
-		// What l tells by its state depends on its outcome and terms.
+		// What l reports by its state depends on its outcome and terms.
 		f := l.figures()
 		f.permits = n
 		x.figures = &f

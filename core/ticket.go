@@ -7,7 +7,7 @@ import (
 )
 
 // ticket is what a lease points at: the terms under which it was granted, and a word that
-// tells whether the lease is still valid.
+// says whether the lease is still valid.
 //
 // A limiter has a ticket of its own, its epoch, whose word also holds the state of the
 // limiter, for grants and releases that need no mutex. The top bit of that word says that it is

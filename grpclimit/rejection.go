@@ -57,7 +57,7 @@ func newRejection(c *Call, a *ask, code codes.Code, result httplimit.Result, err
 	return no
 }
 
-// codeOf returns the code of a rejection whose policy names none: only a rate limiter tells a
+// codeOf returns the code of a rejection whose policy names none: only a rate limiter reports a
 // window, or a time to wait.
 func codeOf(lease core.Lease, retryAfter time.Duration) codes.Code {
 	if _, rate := core.Window.From(lease); rate || retryAfter > 0 {
@@ -90,7 +90,7 @@ func (no *Rejection) Status() *status.Status {
 	return plain
 }
 
-// pushback is the trailer that tells a client when to try again, in milliseconds; below 0: not at
+// pushback is the trailer that says when to try again, in milliseconds; below 0: not at
 // all. See the gRFC A6, client retries.
 const pushback = "grpc-retry-pushback-ms"
 

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Each client may make two requests a minute. Those that find no room among the
+// Each client may make two requests a minute. Requests that find no room among the
 // partitions, as when somebody comes from ever new addresses, share one limit.
 func Example() {
 	perMinute := func() (core.Limiter, error) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Headers are the header fields by which responses tell clients their quota. They are on granted
+// Headers are the header fields in which responses report the quota to clients. They are on granted
 // and rejected responses alike, except redirects (3xx).
 type Headers uint8
 

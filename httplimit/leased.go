@@ -60,7 +60,7 @@ func bodiless(r *http.Request, response *http.Response) bool {
 }
 
 // An answer that is not handed on is read, so that its connection can be used again, up to this
-// many bytes and for so long: longer would cost more than another connection.
+// many bytes and that long: longer would cost more than another connection.
 const (
 	drainBytes = 64 << 10
 	drainTime  = 50 * time.Millisecond

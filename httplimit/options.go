@@ -97,7 +97,7 @@ type Options struct {
 	// nil: the standard answer.
 	OnRejected func(http.ResponseWriter, *http.Request, *Rejection)
 
-	// Headers are the fields that tell clients their quota.
+	// Headers are the fields that report the quota to clients.
 	Headers Headers
 
 	// Problems makes the bodies of rejections application/problem+json (RFC 9457).

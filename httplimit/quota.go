@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// quota is the header fields that tell a client its quota, with the values that were set.
+// quota is the header fields that report its quota to a client, with the values that were set.
 type quota []field
 
 type field struct{ name, value string }

@@ -22,8 +22,8 @@ type response struct {
 // to remove, a body to throttle, or a status that a policy wants to know.
 func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
 	var q quota
-	tells := adm.terms.Headers != RetryAfterOnly && len(adm.asked) > 0
-	if tells {
+	reports := adm.terms.Headers != RetryAfterOnly && len(adm.asked) > 0
+	if reports {
 		q = adm.terms.setQuota(w.Header(), adm.asked)
 	}
 	asks := false
@@ -32,11 +32,11 @@ func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
 		asks = asks || a.Lease.Acquired() && (a.Policy.Refund != nil || a.Policy.Settle != nil)
 	}
 	body := adm.throttledDownload(w)
-	if !tells && body == nil && !asks {
+	if !reports && body == nil && !asks {
 		return w
 	}
 	adm.response = &response{ResponseWriter: w, body: body}
-	if tells {
+	if reports {
 		adm.response.before = func(status int) {
 			if redirects(status) {
 				q.remove(w.Header())

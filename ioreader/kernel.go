@@ -43,7 +43,7 @@ func regular(f file) bool {
 
 // left returns how many bytes are left in the file, so that no call waits for permits that are not
 // needed. 0 means that the end is reached or that the file does not report its size, like those in
-// /proc; a Read tells which.
+// /proc; a Read shows which.
 func (k *kernel) left() (int64, error) {
 	if k.here > 0 {
 		return k.here, nil

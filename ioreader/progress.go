@@ -21,9 +21,9 @@ const (
 
 // tracker computes Progress from the slices that have been copied.
 type tracker struct {
-	tell  func(Progress)
-	total int64
-	begun time.Time
+	onProgress func(Progress)
+	total      int64
+	begun      time.Time
 
 	bytes    int64
 	reported time.Duration // time of the last report, since begun
@@ -37,8 +37,8 @@ type mark struct {
 	bytes int64
 }
 
-func newTracker(total int64, tell func(Progress)) *tracker {
-	return &tracker{tell: tell, total: total, begun: time.Now()}
+func newTracker(total int64, onProgress func(Progress)) *tracker {
+	return &tracker{onProgress: onProgress, total: total, begun: time.Now()}
 }
 
 func (t *tracker) passed(n int) {
@@ -63,5 +63,5 @@ func (t *tracker) report(now time.Duration) {
 		seconds := float64(left) / p.Rate
 		p.Remaining = time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
 	}
-	t.tell(p)
+	t.onProgress(p)
 }

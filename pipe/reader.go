@@ -128,7 +128,7 @@ func (p *pipe) awaitBytes(ctx context.Context, n int) (there int, err error) {
 	return there, err
 }
 
-// giveUp tells a Write that lends its bytes to a waiting Read that the Read waits no longer.
+// giveUp notifies a Write that lends its bytes to a waiting Read that the Read waits no longer.
 func (p *pipe) giveUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

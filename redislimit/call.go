@@ -186,7 +186,7 @@ func (e *engine) waitersLocked(c *call, now time.Time) {
 	for ; r != nil && c.waiters < mostAsked; r = r.next(e.terms.order) {
 		add(r, flagBlocks|flagWaited)
 	}
-	if r := waiter(q.probes.Front()); r != nil {
+	if r := waiter(q.zeroPermits.Front()); r != nil {
 		add(r, flagWaited)
 	}
 }
@@ -265,7 +265,7 @@ func (e *engine) answerLocked(c *call, now time.Time) {
 	}
 	last := c.reply.answers[len(c.reply.answers)-1]
 	if last.left > 0 && (e.queue.permits == 0 || c.waiters > 0) {
-		for r := waiter(e.queue.probes.Front()); r != nil; r = waiter(e.queue.probes.Front()) {
+		for r := waiter(e.queue.zeroPermits.Front()); r != nil; r = waiter(e.queue.zeroPermits.Front()) {
 			e.granted++
 			r.answer = answer{left: last.left, reset: last.reset}
 			e.decideLocked(r, granted)

@@ -19,7 +19,7 @@ type guard struct {
 	mu        sync.Mutex // a leaf
 	failures  int        // in a row
 	err       error      // of the latest
-	probing   bool       // a script runs to see whether the store is back
+	trying    bool       // a script runs to see whether the store is back
 	retryAt   time.Time  // not before, if there were failures
 	backoff   time.Duration
 	changes   []error       // for onState; nil: the store is back
@@ -123,7 +123,7 @@ func (g *guard) refuses(now time.Time) error {
 }
 
 func (g *guard) refusesLocked(now time.Time) error {
-	if g.failures >= failuresUntilDown && (g.probing || now.Before(g.retryAt)) {
+	if g.failures >= failuresUntilDown && (g.trying || now.Before(g.retryAt)) {
 		return g.err
 	}
 	return nil
@@ -136,7 +136,7 @@ func (g *guard) enter(now time.Time) error {
 	if err := g.refusesLocked(now); err != nil {
 		return err
 	}
-	g.probing = g.failures >= failuresUntilDown
+	g.trying = g.failures >= failuresUntilDown
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (g *guard) leave(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	wasDown := g.failures >= failuresUntilDown
-	g.probing = false
+	g.trying = false
 	if err == nil {
 		g.failures, g.err, g.backoff = 0, nil, 0
 		if wasDown {

@@ -10,9 +10,9 @@ import (
 // queue holds the waiters of this process. Only its head has a timer; when that asks the
 // store, the next ones are asked for in the same call. The engine's mutex guards it.
 type queue struct {
-	waiters list.List // of *request, the oldest first
-	permits int       // the sum of theirs
-	probes  list.List // of *request for zero permits, which wait until a permit is left over
+	waiters     list.List // of *request, the oldest first
+	permits     int       // the sum of theirs
+	zeroPermits list.List // of *request for zero permits, which wait until a permit is left over
 
 	asked time.Time   // when the store was last asked
 	timer *time.Timer // nil: nobody waits
@@ -24,7 +24,7 @@ const (
 	mostAsked = 64          // waiters in a call
 )
 
-func (q *queue) empty() bool { return q.waiters.Len()+q.probes.Len() == 0 }
+func (q *queue) empty() bool { return q.waiters.Len()+q.zeroPermits.Len() == 0 }
 
 func (q *queue) push(r *request) {
 	r.stage = queued
@@ -32,7 +32,7 @@ func (q *queue) push(r *request) {
 		r.done = make(chan struct{})
 	}
 	if r.permits == 0 {
-		r.place = q.probes.PushBack(r)
+		r.place = q.zeroPermits.PushBack(r)
 		return
 	}
 	r.place = q.waiters.PushBack(r)
@@ -41,7 +41,7 @@ func (q *queue) push(r *request) {
 
 func (q *queue) remove(r *request) {
 	if r.permits == 0 {
-		q.probes.Remove(r.place)
+		q.zeroPermits.Remove(r.place)
 	} else {
 		q.waiters.Remove(r.place)
 		q.permits -= int(r.permits)
@@ -148,7 +148,7 @@ func (e *engine) setAlarmLocked() {
 	if failed := e.guard.failed(); !failed.IsZero() {
 		at = failed
 	} else {
-		for _, r := range []*request{q.head(e.terms.order), waiter(q.probes.Front())} {
+		for _, r := range []*request{q.head(e.terms.order), waiter(q.zeroPermits.Front())} {
 			if r != nil && !r.ready.IsZero() && r.ready.Before(at) {
 				at = r.ready
 			}

@@ -100,7 +100,7 @@ func (e *engine) close() (ends []chan struct{}) {
 	for r := q.oldest(); r != nil; r = q.oldest() {
 		e.refuseLocked(r, core.ErrClosed)
 	}
-	for r := waiter(q.probes.Front()); r != nil; r = waiter(q.probes.Front()) {
+	for r := waiter(q.zeroPermits.Front()); r != nil; r = waiter(q.zeroPermits.Front()) {
 		e.refuseLocked(r, core.ErrClosed)
 	}
 	e.askWaiters = false

@@ -143,7 +143,7 @@ func wholeMicros(step, limit int64, period time.Duration) (tokens, micros int64)
 	return tokens, micros
 }
 
-// loss returns the part by which the rate is lowered if m periods last so long.
+// loss returns the part by which the rate is lowered if m periods last micros.
 func loss(period time.Duration, micros, m int64) float64 {
 	exact := float64(period) * float64(m)
 	return (float64(micros)*1000 - exact) / (float64(micros) * 1000)

@@ -14,7 +14,7 @@
 // error, [Execute] one that also returns a value. [Options].Settle corrects the cost of a function
 // once it is known. [Pipeline] puts one strategy around another.
 //
-// A rejection is a [*RejectedError], which matches [core.ErrRejected], and tells which strategy
+// A rejection is a [*RejectedError], which matches [core.ErrRejected], and says which strategy
 // rejected and when to try again. To count rejections, use [Options].OnEvent.
 //
 // For retries, circuit breakers, timeouts and hedges, the module resilience/failsafe makes a

@@ -56,7 +56,7 @@ func (c *call) givenUp() error {
 	return c.ctx.Err()
 }
 
-// settle tells the Do, Map or Group that the task has ended with err.
+// settle notifies the Do, Map or Group that the task has ended with err.
 func (c *call) settle(err error) {
 	if c.group != nil {
 		c.group.settle(1, err)

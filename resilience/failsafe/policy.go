@@ -15,7 +15,7 @@ import (
 // Policy returns s, which must not be nil, as a policy for executions with results of type R.
 // The strategy gets the execution's context, with its cancellation, the timeouts outside and
 // the values for the strategy's limiter. If it does not run the execution, the result is its
-// error, see [resilience.Strategy.Do]; an execution that was cancelled meanwhile has the result
+// error, see [resilience.Strategy.Do]; an execution that was cancelled in the meantime has the result
 // that it was cancelled with.
 //
 // The permit is released when the inner policies are done, however they end. They wait for the
