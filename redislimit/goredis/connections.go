@@ -34,7 +34,7 @@ type connections struct {
 
 	mu      sync.Mutex
 	waiting int                     // commands that wait for a turn
-	making  int                     // goroutines that make a connection
+	making  int                     // goroutines of the attempt, each of which makes a connection
 	ready   int                     // connections that are ready, in use or not
 	latest  error                   // why the latest connection was not made; nil: it was
 	attempt context.Context         // ends, with the reason, when a connection cannot be made
@@ -128,8 +128,8 @@ func (c *connections) lose() {
 	}
 }
 
-// await waits for a turn. There are never more goroutines that make a connection than there were commands waiting at the
-// same time: a command that comes after others have given up waits for what was begun for them.
+// await waits for a turn. An attempt never has more goroutines that make a connection than there were commands waiting at
+// the same time: a command that comes after others have given up waits for what was begun for them.
 func (c *connections) await(ctx context.Context, script *redislimit.Script) error {
 	c.mu.Lock()
 	attempt := c.attempt
@@ -170,21 +170,23 @@ func (c *connections) make(ctx, attempt context.Context, script *redislimit.Scri
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.making--
-	switch {
-	case err == nil:
-		c.latest = nil
-		c.ready++
-		c.turns <- struct{}{}
-	case attempt.Err() == nil:
-		c.failLocked(err)
+	if attempt != c.attempt { // it has ended; a connection that was made all the same is in the pool, for the next one
+		return
 	}
+	c.making--
+	if err != nil {
+		c.failLocked(err)
+		return
+	}
+	c.latest = nil
+	c.ready++
+	c.turns <- struct{}{}
 }
 
 // failLocked ends the attempt of all commands that wait and of the goroutines that connect; the next command begins another.
 func (c *connections) failLocked(err error) {
 	c.giveUp(err)
-	c.latest = err
+	c.latest, c.making = err, 0
 	c.attempt, c.giveUp = context.WithCancelCause(context.Background()) //nolint:forbidigo // it is of many commands
 }
 

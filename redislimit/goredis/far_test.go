@@ -35,7 +35,7 @@ func farAwayWith(t *testing.T, notifications *maintnotifications.Config, limiter
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := network.New(t, roundTrip)
-		c := redis.NewClient(&redis.Options{Addr: "far", Dialer: n.Dial, PoolSize: 32, MaintNotificationsConfig: notifications})
+		c := redis.NewClient(&redis.Options{Addr: "192.0.2.1:6379", Dialer: n.Dial, PoolSize: 32, MaintNotificationsConfig: notifications})
 		t.Cleanup(func() { c.Close() })
 		store := goredis.New(c)
 		all := make([]*redislimit.TokenBucket, limiters)
