@@ -167,6 +167,18 @@ example_fleet() {
 	says '-seconds = 0, want 1 to 3600'
 }
 
+example_llm() {
+	exits 0 "$1" -for 3s
+	says '^ +limits in memory, one gateway '
+	says '^ +limits on Redis, two gateways '
+	says '^ +estimate and settle +[1-9][0-9]* +'
+	says '^ +the estimate alone +[1-9][0-9]* +[1-9][0-9]* +'
+	exits 2 "$1" -for 2m
+	says 'at most a minute'
+	exits 2 "$1" -redis nowhere
+	says "want redis://"
+}
+
 example_grpcserver() {
 	exits 0 "$1" -selftest
 	says '^30 unary calls: 2[0-9] OK, [1-9][0-9]* ResourceExhausted$'

@@ -1,0 +1,107 @@
+// Llm is a gateway before a language model whose accounts have requests and tokens a minute.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+const text = `llm is a gateway before a language model: each account has requests and tokens a minute
+
+usage: llm [flags]
+
+    go run ./llm                                  both parts, twenty seconds
+    go run ./llm -redis redis://localhost:6379
+
+The cost of a request is known when it was answered. The gateway takes an estimate, settles what was
+used, and gives back what a client that hung up did not use. Its clients make the same requests
+twice: with limits in memory, and with two gateways that share limits on Redis, the one of the URL
+or else one in memory. Each part prints what two other ways to limit would have done with them.`
+
+func main() { program.Main(text, define) }
+
+func define(flags *flag.FlagSet, s program.Streams) program.Body {
+	took := flags.Duration("for", 10*time.Second, "how long each part takes, a minute at most")
+	clients := flags.Int("clients", 100, "clients, at least 1")
+	url := flags.String("redis", "", "the Redis of the second part, as redis://localhost:6379; \"\": one of its own")
+	return func(ctx context.Context, args []string) error {
+		if err := program.NoArguments(args); err != nil {
+			return err
+		}
+		switch {
+		case *took <= 0 || *took > time.Minute:
+			return program.Usage("-for = %v, want more than 0 and at most a minute", *took)
+		case *clients < 1:
+			return program.Usage("-clients = %d, want at least 1", *clients)
+		}
+		client, stop, err := open(*url)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		_, _ = fmt.Fprintf(s.Out, "%d clients of %d accounts for %v. An account has %d requests and %d tokens a minute.\n",
+			*clients, accounts, *took, requestsPerMinute, tokensPerMinute)
+		p := part{clients: *clients, time: *took, out: s.Out}
+		if err := p.play(ctx, "limits in memory, one gateway", inMemory, 1); err != nil {
+			return err
+		}
+		prefix := "llm" + strconv.FormatInt(time.Now().UnixNano(), 36) // every run has limits of its own
+		const gateways = 2
+		return p.play(ctx, "limits on Redis, two gateways", onStore(goredis.New(client), prefix, gateways), gateways)
+	}
+}
+
+// open returns a client of the Redis at the URL, or of one in memory.
+func open(url string) (client *redis.Client, stop func(), err error) {
+	if url != "" {
+		o, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, nil, program.Usage("-redis: not the URL of a Redis, want redis://localhost:6379") // err has its password
+		}
+		client = redis.NewClient(o)
+		return client, func() { _ = client.Close() }, nil
+	}
+	m := miniredis.NewMiniRedis()
+	if err := m.Start(); err != nil {
+		return nil, nil, err
+	}
+	client = redis.NewClient(&redis.Options{Addr: m.Addr()})
+	return client, func() {
+		_ = client.Close()
+		m.Close()
+	}, nil
+}
+
+// start starts the gateways before the model, and returns their URLs.
+func start(limiter newLimiter, gateways int, used *ledger) (urls []string, stop func() error, err error) {
+	backend := httptest.NewServer(http.HandlerFunc(model))
+	stop = func() error { backend.Close(); return nil }
+	keys := make(map[string]string, accounts)
+	for i := range accounts {
+		keys[apiKey(i)] = accountName(i)
+	}
+	for range gateways {
+		limits, err := newLimits(limiter)
+		if err != nil {
+			return nil, nil, errors.Join(err, stop())
+		}
+		g := &gateway{accounts: keys, model: backend.URL, client: http.DefaultClient, bill: used.add}
+		server := httptest.NewServer(g.handler(limits.Limits))
+		urls = append(urls, server.URL)
+		before := stop
+		stop = func() error { server.Close(); return errors.Join(limits.close(), before()) }
+	}
+	return urls, stop, nil
+}
