@@ -193,8 +193,8 @@ func counted(all []stream, reset, now time.Duration) int {
 	return sum
 }
 
-// resets resets the limiter of a request whose key is locked out.
-func (s *streams) resets(r *http.Request) {
+// letIn resets the limiter of a request whose key is locked out.
+func (s *streams) letIn(r *http.Request) {
 	l, ok := s.keyed.Get(r.Header.Get("X-Api-Key"))
 	require.True(s.t, ok)
 	window := l.(*core.SlidingWindow)
@@ -230,7 +230,7 @@ func TestStressSettledStreams(t *testing.T) {
 		}
 		time.Sleep(reset)
 		s.keyed.Settle(mistake, lease, streamLimit)
-		s.resets(mistake)
+		s.letIn(mistake)
 		clients.Wait()
 		now, admitted := time.Since(s.begun), 0
 		for key, all := range s.keys {

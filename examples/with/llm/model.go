@@ -20,7 +20,7 @@ const wish = "Write %d words about"
 // model is a model server. It streams as many words as it is asked for, and reports its usage.
 func model(w http.ResponseWriter, r *http.Request) {
 	var q question
-	words := 0
+	words := -1
 	err := json.NewDecoder(r.Body).Decode(&q)
 	if err == nil && len(q.Messages) > 0 {
 		_, err = fmt.Sscanf(q.Messages[0].Content, wish, &words)
