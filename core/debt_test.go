@@ -226,3 +226,25 @@ func TestSettleUpUnderManualTermsMintsNothing(t *testing.T) {
 		require.LessOrEqual(t, l.Available(), 4) // as if the one alone had been taken
 	})
 }
+
+// A zero-permit request is rejected, or waits, until the debt is paid and a permit is available.
+func TestZeroPermitsBesideADebt(t *testing.T) {
+	eachSettler(t, 5, 5, func(t *testing.T, name string, l everything) {
+		if shadowed(name) {
+			return
+		}
+		lease := settles(t, l, takes(t, l, 1), 12)
+		want, wantOK := core.RetryAfter.From(l.TryAcquire(1))
+		probe := l.TryAcquire(0)
+		require.False(t, probe.Acquired())
+		retry, ok := core.RetryAfter.From(probe)
+		require.Equal(t, wantOK, ok)
+		require.Equal(t, want, retry)
+		a := queues(t, l, 0)
+		lease = settles(t, l, lease, 5)
+		a.waits(t)
+		settles(t, l, lease, 4)
+		a.granted(t)
+		available(t, l, 1)
+	})
+}

@@ -352,6 +352,8 @@ func TestSettleDownAllocatesNothing(t *testing.T) {
 	}
 	all["concurrency"] = concurrency(t, 1000, 0)
 	all["chain"] = chain(t, concurrency(t, 1000, 0), bucket(t, core.PerSecond(1000, 1000)))
+	all["unlimited"] = core.Unlimited().(everything)
+	maps.Copy(all, settlers(t, 1000, 0))
 	for name, l := range all {
 		require.Zero(t, testing.AllocsPerRun(300, func() {
 			lease := l.TryAcquire(5)

@@ -90,8 +90,12 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j, window, slots := new(journal), perMinute(t, 10), atOnce(t, 10, 0)
+			var asked core.Limiter
 			settle := func(_ *http.Request, status int, h http.Header) int {
 				j.write("settle %d %s", status, h.Get("X-Cost"))
+				if c.handle != nil {
+					assert.Equal(t, 5, asked.Available(), "the lease is held meanwhile")
+				}
 				n, err := strconv.Atoi(h.Get("X-Cost"))
 				assert.NoError(t, err)
 				return n
@@ -100,6 +104,7 @@ func TestSettle(t *testing.T) {
 				core.Limiter
 				core.Reporter
 			}{window, slots} {
+				asked = l
 				lim := limits(t, httplimit.Options{Global: &httplimit.Policy{
 					Limiter: all(l), Permits: func(*http.Request) int { return 5 }, Settle: settle,
 					Refund: func(_ *http.Request, status int) bool {
@@ -164,6 +169,21 @@ func TestShadow(t *testing.T) {
 		_, no := l.Check(httptest.NewRequest(http.MethodGet, "/", nil), "one", "one")
 		require.Nil(t, no)
 	})
+}
+
+// What counts in shadow is settled, as it would be in earnest. A request that would have been
+// rejected has nothing to settle.
+func TestShadowSettles(t *testing.T) {
+	window := perMinute(t, 10)
+	l := limits(t, httplimit.Options{Policies: []httplimit.Policy{{
+		Name: "p", Shadow: true, Limiter: all(window),
+		Permits: func(*http.Request) int { return 4 },
+		Settle:  func(*http.Request, int, http.Header) int { return 7 },
+	}}})
+	for _, left := range []int{3, 3} {
+		require.Equal(t, 200, get(l.Policy("p")(ok), "/").Code)
+		require.Equal(t, left, window.Available())
+	}
 }
 
 // What counts in shadow is refunded, as it would be in earnest.

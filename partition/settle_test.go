@@ -3,6 +3,7 @@ package partition_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -210,3 +211,20 @@ func TestChainWhoseSettlePanics(t *testing.T) {
 type settlePanics struct{ *core.ConcurrencyLimiter }
 
 func (settlePanics) Settle(core.Lease, int) core.Lease { panic("odd") }
+
+// A limiter that is idle is dropped, though a request that it granted goes on and may leave a
+// debt: IdleTimeout says how long a debt can come late.
+func TestSettleOfALongRequest(t *testing.T) {
+	for idle, left := range map[time.Duration]int{time.Minute: 5, 2 * time.Minute: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeyed(t, options{IdleTimeout: idle, New: func(string) (core.Limiter, error) {
+				return core.NewTokenBucket(core.PerSecond(5, 5))
+			}})
+			l := takes(t, k, "a", 1)
+			time.Sleep(90 * time.Second)
+			k.Sweep()
+			k.Settle("a", l, 7)
+			require.Equal(t, left, partition.For[string](k, "a").Available())
+		})
+	}
+}
