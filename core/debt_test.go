@@ -243,7 +243,7 @@ func TestZeroPermitsBesideADebt(t *testing.T) {
 		a := queues(t, l, 0)
 		lease = settles(t, l, lease, 5)
 		a.waits(t)
-		settles(t, l, lease, 4)
+		l.Settle(lease, 4)
 		a.granted(t)
 		available(t, l, 1)
 	})

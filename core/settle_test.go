@@ -4,6 +4,8 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,6 +155,40 @@ func TestSettleToTheSameAndBelowZero(t *testing.T) {
 		spentOrNothing(t, l, none)
 		spent(t, l, lease)
 	})
+}
+
+// However many grants are out, and in whatever order they are settled, each gives back what it has
+// not cost, once.
+func TestSettleManyInAnyOrder(t *testing.T) {
+	const n = 20_000
+	for name, l := range four(t, n*5, 0) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l = four(t, n*5, 0)[name]
+				random := rand.New(rand.NewPCG(1, 2))
+				leases := make([]core.Lease, n)
+				for i := range leases {
+					leases[i] = takes(t, l, 5)
+				}
+				available(t, l, 0)
+				first := slices.Clone(leases)
+				for _, cost := range []int{3, 4, 1} {
+					for _, i := range random.Perm(n) {
+						leases[i] = l.Settle(leases[i], cost)
+					}
+					available(t, l, n*(5-cost))
+				}
+				for _, i := range random.Perm(n) {
+					require.Equal(t, first[i], l.Settle(first[i], 2), "spent")
+				}
+				available(t, l, n*4)
+				for _, i := range random.Perm(n) {
+					l.Refund(leases[i])
+				}
+				available(t, l, n*5)
+			})
+		})
+	}
 }
 
 // What was settled to nothing may be settled up once more; a chain has let go of it.

@@ -33,11 +33,12 @@ func (s stream) excess() int { return max(s.cost-s.estimate, 0) }
 // streams is a load of streams of random cost, through a policy that settles.
 type streams struct {
 	t       *testing.T
+	most    int // permits in a minute
 	begun   time.Time
 	keyed   *partition.Keyed[*http.Request, string]
 	handler http.Handler
 
-	now, most atomic.Int64 // under way
+	now, peak atomic.Int64 // under way
 	hungUp    atomic.Int64
 
 	mu   sync.Mutex
@@ -48,22 +49,32 @@ const (
 	streamKeys    = 20
 	streamClients = 2000
 	streamLimit   = 20_000 // permits of a key
+	streamRate    = 15_000 // of a bucket, a minute
 	streamSegment = time.Second
 	streamWindow  = time.Minute + streamSegment // any minute lies within it
 )
 
-func newStreams(t *testing.T) *streams {
+// newWindow returns a limiter of streamLimit permits in any minute.
+func newWindow(begun time.Time) (core.Limiter, error) {
+	return core.NewSlidingWindow(core.SlidingWindowOptions{
+		PermitLimit: streamLimit, Window: streamWindow, SegmentsPerWindow: int(streamWindow / streamSegment),
+		Anchor: begun, QueueLimit: 1000,
+	})
+}
+
+// newBucket returns a limiter of streamLimit permits, and streamRate more each minute.
+func newBucket(time.Time) (core.Limiter, error) {
+	return core.NewTokenBucket(core.PerSecond(streamRate/60, streamLimit))
+}
+
+func newStreams(t *testing.T, most int, limiter func(begun time.Time) (core.Limiter, error)) *streams {
 	t.Helper()
-	s := &streams{t: t, begun: time.Now(), keys: make(map[string][]stream)}
+	s := &streams{t: t, most: most, begun: time.Now(), keys: make(map[string][]stream)}
 	var err error
 	s.keyed, err = partition.New(partition.Options[*http.Request, string]{
-		Key: httplimit.ByHeader("X-Api-Key"),
-		New: func(string) (core.Limiter, error) {
-			return core.NewSlidingWindow(core.SlidingWindowOptions{
-				PermitLimit: streamLimit, Window: streamWindow, SegmentsPerWindow: int(streamWindow / streamSegment),
-				Anchor: s.begun, QueueLimit: 1000,
-			})
-		},
+		Key:         httplimit.ByHeader("X-Api-Key"),
+		New:         func(string) (core.Limiter, error) { return limiter(s.begun) },
+		IdleTimeout: time.Minute, // the longest stream
 	})
 	require.NoError(t, err)
 	number := func(h http.Header, name string) int {
@@ -85,8 +96,8 @@ func newStreams(t *testing.T) *streams {
 // serve streams until the answer has ended or the client hangs up. Both have used something.
 func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	at := time.Since(s.begun)
-	if now := s.now.Add(1); now > s.most.Load() {
-		s.most.Store(now) // exact where it counts: when nobody leaves
+	if now := s.now.Add(1); now > s.peak.Load() {
+		s.peak.Store(now) // exact where it counts: when nobody leaves
 	}
 	defer s.now.Add(-1)
 	full, err := strconv.Atoi(r.Header.Get("Full"))
@@ -172,7 +183,7 @@ func (s *streams) holds(all []stream, from, to time.Duration) {
 				owed += x.excess()
 			}
 		}
-		require.LessOrEqual(s.t, used, streamLimit+owed, "in the minute up to %v, after the admission at %v", now, last)
+		require.LessOrEqual(s.t, used, s.most+owed, "in the minute up to %v, after the admission at %v", now, last)
 	}
 }
 
@@ -180,7 +191,7 @@ func (s *streams) holds(all []stream, from, to time.Duration) {
 func counted(all []stream, reset, now time.Duration) int {
 	sum := 0
 	counts := func(t time.Duration) bool {
-		return t > reset && now/streamSegment-t/streamSegment < streamWindow/streamSegment
+		return t >= reset && now/streamSegment-t/streamSegment < streamWindow/streamSegment
 	}
 	for _, x := range all {
 		if counts(x.at) {
@@ -195,22 +206,26 @@ func counted(all []stream, reset, now time.Duration) int {
 
 // letIn resets the limiter of a request whose key is locked out.
 func (s *streams) letIn(r *http.Request) {
-	l, ok := s.keyed.Get(r.Header.Get("X-Api-Key"))
+	limiter, ok := s.keyed.Get(r.Header.Get("X-Api-Key"))
 	require.True(s.t, ok)
-	window := l.(*core.SlidingWindow)
-	require.False(s.t, window.TryAcquire(1).Acquired())
+	l := limiter.(interface {
+		core.Limiter
+		core.Refunder
+		core.Resetter
+	})
+	require.False(s.t, l.TryAcquire(1).Acquired())
 	waits := make(chan core.Lease, 1)
 	go func() {
-		lease, err := window.Acquire(s.t.Context(), 1)
+		lease, err := l.Acquire(s.t.Context(), 1)
 		assert.NoError(s.t, err)
 		waits <- lease
 	}()
 	synctest.Wait()
-	window.Reset()
-	window.Refund(<-waits)
-	lease := window.TryAcquire(200)
+	l.Reset()
+	l.Refund(<-waits)
+	lease := l.TryAcquire(200)
 	require.True(s.t, lease.Acquired())
-	window.Refund(lease)
+	l.Refund(lease)
 }
 
 // 2,000 streams at once, of random cost, whose clients hang up at random, while they wait or
@@ -218,42 +233,67 @@ func (s *streams) letIn(r *http.Request) {
 // stream was admitted; what was settled is counted to the permit; a Reset lets the locked-out
 // in at once; and nothing is left of all that in the end.
 func TestStressSettledStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const until, reset = 4 * time.Minute, 2*time.Minute + 1 // at an instant at which nothing else happens
-		s := newStreams(t)
-		mistake := httptest.NewRequest(http.MethodGet, "/", nil)
-		mistake.Header.Set("X-Api-Key", "0")
-		lease := s.keyed.TryAcquire(mistake, 1)
-		var clients sync.WaitGroup
-		for n := range streamClients {
-			clients.Go(func() { s.client(n, until) })
-		}
-		time.Sleep(reset)
-		s.keyed.Settle(mistake, lease, streamLimit)
-		s.letIn(mistake)
-		clients.Wait()
-		now, admitted := time.Since(s.begun), 0
-		for key, all := range s.keys {
-			admitted += len(all)
-			after := time.Duration(0)
-			if key == "0" {
-				after = reset
-				s.holds(all, 0, reset-1)
+	t.Run("window", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStreams(t, streamLimit, newWindow)
+			s.load()
+			now := time.Since(s.begun)
+			for key, l := range s.keyed.All() {
+				require.Equal(t, max(streamLimit-counted(s.keys[key], s.reset(key), now), 0), l.Available(), key)
 			}
-			s.holds(all, after, now)
-			l, ok := s.keyed.Get(key)
-			require.True(t, ok)
-			require.Equal(t, max(streamLimit-counted(all, after-1, now), 0), l.Available(), key)
-		}
-		t.Logf("%d streams, at most %d at once, %d hung up", admitted, s.most.Load(), s.hungUp.Load())
-		require.EqualValues(t, streamClients, s.most.Load())
-		require.Zero(t, s.now.Load())
-
-		time.Sleep(streamWindow + time.Minute)
-		for key, l := range s.keyed.All() {
-			require.Equal(t, streamLimit, l.Available(), key)
-		}
-		s.keyed.Sweep()
-		require.Zero(t, s.keyed.Len())
+			s.rest()
+		})
 	})
+	t.Run("bucket", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStreams(t, streamLimit+streamRate, newBucket)
+			s.load()
+			s.rest()
+		})
+	})
+}
+
+// streamReset is when the limiter of key 0 is reset: an instant at which nothing else happens.
+const streamReset = 2*time.Minute + 1
+
+// reset returns when the limiter of a key was reset; below 0: never.
+func (s *streams) reset(key string) time.Duration {
+	if key == "0" {
+		return streamReset
+	}
+	return -1
+}
+
+// load has all clients make requests for four minutes, and checks what they have used.
+func (s *streams) load() {
+	mistake := httptest.NewRequest(http.MethodGet, "/", nil)
+	mistake.Header.Set("X-Api-Key", "0")
+	lease := s.keyed.TryAcquire(mistake, 1)
+	var clients sync.WaitGroup
+	for n := range streamClients {
+		clients.Go(func() { s.client(n, 4*time.Minute) })
+	}
+	time.Sleep(streamReset)
+	s.keyed.Settle(mistake, lease, 2*streamLimit)
+	s.letIn(mistake)
+	clients.Wait()
+	admitted := 0
+	for key, all := range s.keys {
+		admitted += len(all)
+		s.holds(all, 0, s.reset(key)-1)
+		s.holds(all, s.reset(key), time.Since(s.begun))
+	}
+	s.t.Logf("%d streams, at most %d at once, %d hung up", admitted, s.peak.Load(), s.hungUp.Load())
+	require.EqualValues(s.t, streamClients, s.peak.Load())
+}
+
+// rest lets everything come back, and finds that nothing is held.
+func (s *streams) rest() {
+	require.Zero(s.t, s.now.Load())
+	time.Sleep(10 * time.Minute)
+	for key, l := range s.keyed.All() {
+		require.Equal(s.t, streamLimit, l.Available(), key)
+	}
+	s.keyed.Sweep()
+	require.Zero(s.t, s.keyed.Len())
 }

@@ -40,28 +40,55 @@ type settled struct {
 	begun, last uint64 // last: of the latest grant at the latest settlement
 }
 
-// replayWindow tells whether a number comes for the first time, for at least the latest 1,985 (31 blocks of 64, and one begun): the
-// anti-replay window of IPsec, without bit shifting (RFC 6479).
+// replayWindow tells whether a number comes for the first time: the anti-replay window of IPsec,
+// without bit shifting (RFC 6479). It remembers the latest 1,985 numbers at least, and more if
+// those that come are older than others by more: twice as many, up to maxBlocks.
 type replayWindow struct {
-	blocks [32]uint64 // a bit for each number
-	top    uint64     // the latest block of 64 numbers that is in blocks
+	blocks []uint64 // a bit for each number of the latest blocks of 64; their number is a power of two
+	top    uint64   // the latest block that is in blocks
+	lost   uint64   // of numbers in the blocks before it, some came and were forgotten
 }
 
+const (
+	minBlocks = 32
+	maxBlocks = 4096 // 32 KiB, for 262,080 numbers
+)
+
 // first reports whether the number comes for the first time; known is false if it is too old
-// to tell.
-func (r *replayWindow) first(number uint64) (first, known bool) {
-	const n = uint64(len(r.blocks))
+// to tell. The latest number is last.
+func (r *replayWindow) first(number, last uint64) (first, known bool) {
 	block, bit := number/64, uint64(1)<<(number%64)
-	if block+n <= r.top {
+	r.grow(2 * (max(last, number)/64 - block))
+	n := uint64(len(r.blocks))
+	if block < r.lost || block+n <= r.top {
 		return true, false
 	}
 	for i := max(r.top+1, block-min(block, n-1)); i <= block; i++ {
-		r.blocks[i%n] = 0
+		if r.blocks[i%n] != 0 {
+			r.blocks[i%n], r.lost = 0, min(r.top, i-n)+1
+		}
 	}
 	r.top = max(r.top, block)
 	first = r.blocks[block%n]&bit == 0
 	r.blocks[block%n] |= bit
 	return first, true
+}
+
+// grow makes room for at least so many blocks.
+func (r *replayWindow) grow(want uint64) {
+	n := uint64(max(len(r.blocks), minBlocks))
+	for n < want && n < maxBlocks {
+		n *= 2
+	}
+	old := uint64(len(r.blocks))
+	if n == old {
+		return
+	}
+	blocks := make([]uint64, n)
+	for i := r.top + 1 - min(old, r.top+1); old > 0 && i <= r.top; i++ {
+		blocks[i%n] = r.blocks[i%old]
+	}
+	r.blocks = blocks
 }
 
 // Settlement is the result of settling a grant.
@@ -84,7 +111,7 @@ func (m *Machine[Value]) Settle(now int64, g Grant, n int, last uint64) Settleme
 	if m.settled == nil {
 		m.settled = new(settled)
 	}
-	first, known := m.settled.spent.first(g.Number)
+	first, known := m.settled.spent.first(g.Number, last)
 	if !first {
 		return Spent
 	}
