@@ -41,12 +41,12 @@ type settled struct {
 }
 
 // replayWindow tells whether a number comes for the first time: the anti-replay window of IPsec,
-// without bit shifting (RFC 6479). It remembers the latest 1,985 numbers at least, and more if
-// those that come are older than others by more: twice as many, up to maxBlocks.
+// without bit shifting (RFC 6479). It remembers at least the latest 1,985 numbers. When an older
+// one comes, it makes room for twice the age of that, up to maxBlocks.
 type replayWindow struct {
 	blocks []uint64 // a bit for each number of the latest blocks of 64; their number is a power of two
 	top    uint64   // the latest block that is in blocks
-	lost   uint64   // of numbers in the blocks before it, some came and were forgotten
+	lost   uint64   // in the blocks before it, numbers came that were forgotten
 }
 
 const (
@@ -60,29 +60,30 @@ func (r *replayWindow) first(number, last uint64) (first, known bool) {
 	block, bit := number/64, uint64(1)<<(number%64)
 	r.grow(2 * (max(last, number)/64 - block))
 	n := uint64(len(r.blocks))
+	mask := n - 1
 	if block < r.lost || block+n <= r.top {
 		return true, false
 	}
-	for i := max(r.top+1, block-min(block, n-1)); i <= block; i++ {
-		if r.blocks[i%n] != 0 {
-			r.blocks[i%n], r.lost = 0, min(r.top, i-n)+1
+	for i := max(r.top+1, block-min(block, mask)); i <= block; i++ {
+		if r.blocks[i&mask] != 0 {
+			r.blocks[i&mask], r.lost = 0, min(r.top, i-n)+1
 		}
 	}
 	r.top = max(r.top, block)
-	first = r.blocks[block%n]&bit == 0
-	r.blocks[block%n] |= bit
+	first = r.blocks[block&mask]&bit == 0
+	r.blocks[block&mask] |= bit
 	return first, true
 }
 
 // grow makes room for at least so many blocks.
 func (r *replayWindow) grow(want uint64) {
-	n := uint64(max(len(r.blocks), minBlocks))
+	old := uint64(len(r.blocks))
+	if old > 0 && (want <= old || old == maxBlocks) {
+		return
+	}
+	n := max(old, minBlocks)
 	for n < want && n < maxBlocks {
 		n *= 2
-	}
-	old := uint64(len(r.blocks))
-	if n == old {
-		return
 	}
 	blocks := make([]uint64, n)
 	for i := r.top + 1 - min(old, r.top+1); old > 0 && i <= r.top; i++ {
