@@ -1,10 +1,8 @@
 package simulate
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strconv"
@@ -13,15 +11,11 @@ import (
 	"github.com/go-analyze/charts"
 )
 
-//go:embed page.html
-var pageText string
+//go:embed page.css
+var style string
 
 // page returns a page with the report and charts, which needs nothing from elsewhere.
 func (r *result) page(top int) ([]byte, error) {
-	t, err := template.New("page").Funcs(template.FuncMap{"round": round, "percent": percent}).Parse(pageText)
-	if err != nil {
-		return nil, err
-	}
 	v := r.report(top)
 	s := r.main.series
 	width := float64(s.width) / 1e9
@@ -41,19 +35,16 @@ func (r *result) page(top int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	err = t.Execute(&b, map[string]any{
-		"What": r.what, "Report": v, "Charts": []template.HTML{rates, queue, bars},
-		"From": time.Unix(0, r.base).UTC().Format(time.DateTime), "MadeUp": r.base == 0,
-	})
-	return b.Bytes(), err
-}
-
-func percent(n, of int) string {
-	if of == 0 {
-		return ""
+	var d document
+	d.head(r)
+	d.summary(r, v)
+	d.add("%v\n%v\n%v\n", rates, queue, bars)
+	d.keys(v.Keys)
+	for _, note := range v.Notes {
+		d.add("<p class=\"note\">Note: %v.</p>\n", note)
 	}
-	return fmt.Sprintf("%.2f %%", 100*float64(n)/float64(of))
+	d.add("<p class=\"note\">Played in virtual time by sluice simulate.</p>\n</html>\n")
+	return d.Bytes(), nil
 }
 
 var (
@@ -71,7 +62,7 @@ type line struct {
 }
 
 // chart draws lines over the time since the first request, in hours, minutes and seconds.
-func (s *series) chart(title string, lines []line) (template.HTML, error) {
+func (s *series) chart(title string, lines []line) (markup, error) {
 	values := make([][]float64, len(lines))
 	names := make([]string, len(lines))
 	colors := make([]charts.Color, len(lines))
@@ -100,7 +91,7 @@ func (s *series) chart(title string, lines []line) (template.HTML, error) {
 }
 
 // rejections draws the keys with the most rejections; "" if there are none.
-func rejections(keys []key) (template.HTML, error) {
+func rejections(keys []key) (markup, error) {
 	var counts []float64
 	var names []string
 	for _, k := range slices.Backward(keys) { // the first bar is at the bottom
@@ -129,10 +120,10 @@ func painter(height int) *charts.Painter {
 }
 
 // svg returns what was drawn, if err is nil, as it stands in a page.
-func svg(p *charts.Painter, err error) (template.HTML, error) {
+func svg(p *charts.Painter, err error) (markup, error) {
 	if err != nil {
 		return "", err
 	}
 	b, err := p.Bytes()
-	return template.HTML(b), err //nolint:gosec // the library escapes what it writes
+	return markup(b), err // the library escapes what it writes
 }

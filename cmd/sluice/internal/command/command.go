@@ -1,0 +1,153 @@
+// Package command is the program sluice: its commands, their help, and how errors become exit statuses.
+package command
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/run"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/throttle"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/wait"
+)
+
+// Execute runs the program and returns its exit status.
+func Execute(args []string) int {
+	root := New()
+	root.SetArgs(args)
+	out := new(output)
+	root.SetOut(out)
+	ran, err := root.ExecuteC()
+	if err == nil {
+		err = out.err
+	}
+	name := ""
+	if ran != nil && ran.HasParent() && ran.Name() != "help" {
+		name = strings.TrimPrefix(ran.CommandPath(), "sluice ")
+	}
+	return cli.Report(os.Stderr, name, err)
+}
+
+// output is standard output. It keeps the error of a write, as help ignores it.
+type output struct{ err error }
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := os.Stdout.Write(p)
+	if err != nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// New returns the program as a command, with its commands below it.
+func New() *cobra.Command {
+	var printVersion bool
+	root := &cobra.Command{
+		Use:   "sluice",
+		Short: "Limits for the command line",
+		Long: `Sluice limits what goes through a pipe, how often commands start, and what a
+server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
+"bucket 5000/h burst 100", "sliding 100/1m", "concurrency 10", unlimited.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return cli.Usage("unknown command %q", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error {
+			if printVersion {
+				return writeVersion(c)
+			}
+			return cli.Usage("no command")
+		},
+	}
+	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
+	root.Flags().BoolVarP(&printVersion, "version", "v", false, "version for sluice")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage("%w", err) })
+	root.AddCommand(proxy.New(), run.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.RunE = func(c *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return cli.Usage("no shell, want bash, zsh, fish or powershell")
+				}
+				return cli.Usage("unknown shell %q, want bash, zsh, fish or powershell", args[0])
+			}
+			c.Args = cobra.ArbitraryArgs
+			for _, shell := range c.Commands() {
+				shell.Args = noArguments
+			}
+		}
+	}
+	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", DisableFlagsInUseLine: true,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return writeVersion(c) },
+	}
+}
+
+func writeVersion(c *cobra.Command) error {
+	_, err := fmt.Fprintln(c.OutOrStdout(), "sluice", version())
+	return err
+}
+
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Explain a command, with examples", DisableFlagsInUseLine: true,
+		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+			for _, c := range root.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return cli.Usage("unknown command %q", strings.Join(args, " "))
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
+}
+
+func noArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return cli.Usage("unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+// version is what the build knows of itself.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v == "" {
+		v = "(devel)"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.Contains(v, s.Value[:min(12, len(s.Value))]) {
+			v += " " + s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return v + " " + info.GoVersion
+}

@@ -1,0 +1,91 @@
+package simulate
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"time"
+)
+
+// document is a page of HTML under way. It is written here and not by html/template: a template calls methods by their
+// names, so that the linker would keep every method of every package, which makes the program half as large again.
+type document struct{ bytes.Buffer }
+
+// markup is a text that is HTML already.
+type markup string
+
+// add appends HTML. Arguments are escaped, but for markup; their verb is %v.
+func (d *document) add(format string, args ...any) {
+	escaped := make([]any, len(args))
+	for i, a := range args {
+		if m, ok := a.(markup); ok {
+			escaped[i] = m
+		} else {
+			escaped[i] = html.EscapeString(fmt.Sprint(a))
+		}
+	}
+	_, _ = fmt.Fprintf(d, format, escaped...)
+}
+
+func (d *document) head(r *result) {
+	d.add(`<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>sluice simulate: %v</title>
+<style>
+%v</style>
+<h1>What <code>%v</code> would have done</h1>
+`, r.what, markup(style), r.what)
+}
+
+// summary writes what became of the requests.
+func (d *document) summary(r *result, v report) {
+	d.add("<p>%v requests in %v", v.Requests, round(v.Span))
+	if r.base != 0 { // else the requests are made up
+		d.add(", from %v UTC", time.Unix(0, r.base).UTC().Format(time.DateTime))
+	}
+	d.add(".\n")
+	if v.Bad > 0 {
+		d.add("%v lines could not be read.\n", v.Bad)
+	}
+	d.add("The busiest second had %v requests, of which at most %v were granted in one.</p>\n", v.Peak.Requests, v.Peak.Granted)
+	d.add(`<table>
+<tr><th></th><th>granted</th><th></th><th>of them queued</th><th>rejected</th><th></th></tr>
+`)
+	d.variant("this limit", variant{v.Granted, v.Queued, v.Rejected}, v.Requests)
+	d.variant("half of it", v.Half, v.Requests)
+	d.variant("twice it", v.Twice, v.Requests)
+	d.add("</table>\n")
+	if v.Queued > 0 {
+		d.add("<p>Requests that waited did so for %v (p50), %v (p90), %v (p99), %v at most.</p>\n",
+			round(v.Wait.P50), round(v.Wait.P90), round(v.Wait.P99), round(v.Wait.Max))
+	}
+}
+
+// variant writes a row of the table of limits.
+func (d *document) variant(name string, v variant, requests int) {
+	d.add("<tr><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
+		name, v.Granted, percent(v.Granted, requests), v.Queued, v.Rejected, percent(v.Rejected, requests))
+}
+
+func (d *document) keys(keys []key) {
+	if len(keys) == 0 {
+		return
+	}
+	d.add(`<table>
+<tr><th>key</th><th>requests</th><th>granted</th><th>queued</th><th>rejected</th></tr>
+`)
+	for _, k := range keys {
+		d.add("<tr><td>%v %v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
+			k.Policy, k.Key, k.Requests, k.Granted, k.Queued, k.Rejected)
+	}
+	d.add("</table>\n")
+}
+
+func percent(n, of int) string {
+	if of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(n)/float64(of))
+}
