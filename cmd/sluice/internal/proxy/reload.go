@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/fsnotify/fsnotify"
 )
 
@@ -114,6 +115,8 @@ func (p *proxy) reload(asked bool) {
 			return
 		}
 	}
+	p.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	defer p.notify(daemon.SdNotifyReady)
 	if err := p.load(); err != nil {
 		sayAll(p.say, err)
 		p.say("nothing has changed: the limits are those of before")

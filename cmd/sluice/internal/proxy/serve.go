@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
@@ -44,6 +46,7 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 		return err
 	}
 	defer func() { _ = admin.Close() }()
+	p.notify(daemon.SdNotifyReady)
 	for {
 		select {
 		case err := <-failed:
@@ -74,6 +77,7 @@ func (p *proxy) reopenLog() {
 // drain takes no more connections, and waits for requests under way.
 func (p *proxy) drain(s server, grace time.Duration, signals <-chan os.Signal) error {
 	p.draining.Store(true)
+	p.notify(daemon.SdNotifyStopping)
 	p.say("ending; requests under way may take %v", grace)
 	ctx, cancel := context.WithTimeout(context.Background(), grace) //nolint:forbidigo // no call has a context for the end
 	defer cancel()

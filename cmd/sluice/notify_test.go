@@ -1,0 +1,74 @@
+//go:build linux
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestProxyNotifies: systemd learns when the proxy serves, when it reloads, and when it ends.
+func TestProxyNotifies(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	require.NoError(t, err)
+	defer func() { _ = socket.Close() }()
+	t.Setenv("NOTIFY_SOCKET", name)
+	next := func() string {
+		t.Helper()
+		require.NoError(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
+		text := make([]byte, 1000)
+		n, err := socket.Read(text)
+		require.NoError(t, err)
+		return string(text[:n])
+	}
+
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	text := "listen: 127.0.0.1:0\nto: 127.0.0.1:1\n"
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	s := start(t, programs(t), "sluice", "proxy", "--tcp", "--config", file)
+	require.Equal(t, "READY=1", next())
+	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+	require.True(t, ok)
+	c, err := net.Dial("tcp", address)
+	require.NoError(t, err, "it was ready")
+	require.NoError(t, c.Close())
+
+	reloads := func(begin func()) {
+		t.Helper()
+		before := monotonic(t)
+		begin()
+		usec, ok := strings.CutPrefix(next(), "RELOADING=1\nMONOTONIC_USEC=")
+		require.True(t, ok)
+		at, err := time.ParseDuration(strings.TrimSpace(usec) + "us")
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, at, before)
+		assert.LessOrEqual(t, at, monotonic(t))
+		require.Equal(t, "READY=1", next())
+	}
+	reloads(func() { s.signal(syscall.SIGHUP) })
+	require.NoError(t, os.WriteFile(file+".new", []byte("listen: ["), 0o600))
+	reloads(func() { require.NoError(t, os.Rename(file+".new", file)) }) // it fails, and is over all the same
+
+	s.signal(syscall.SIGTERM)
+	require.Equal(t, "STOPPING=1", next())
+	status, _, _ := s.ends()
+	assert.Equal(t, 0, status)
+}
+
+// monotonic returns the clock that systemd compares with, in whole microseconds.
+func monotonic(t *testing.T) time.Duration {
+	t.Helper()
+	var now unix.Timespec
+	require.NoError(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
+	return time.Duration(now.Nano()).Truncate(time.Microsecond)
+}
