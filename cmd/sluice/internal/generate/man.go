@@ -1,0 +1,88 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+)
+
+// manPages writes the man page of each command, sluice-run.1 for example. It changes root.
+func manPages(root *cobra.Command, dir, version string, at time.Time) error {
+	prepare(root)
+	return doc.GenManTree(root, &doc.GenManHeader{
+		Section: "1", Date: &at, Source: "sluice " + version, Manual: "User Commands",
+	}, dir)
+}
+
+// prepare turns the help of c and of the commands below it into the Markdown that package doc takes it for.
+func prepare(c *cobra.Command) {
+	for _, below := range c.Commands() {
+		prepare(below)
+	}
+	c.InitDefaultHelpFlag()
+	c.DisableAutoGenTag = true
+	use := c.UseLine()
+	if c.HasParent() {
+		use = strings.TrimPrefix(use, c.Parent().CommandPath()+" ")
+	}
+	c.Use, c.DisableFlagsInUseLine = escape(use), true
+	c.Short, c.Long = escape(c.Short), markdown(c.Long)
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Deprecated != "" {
+			return
+		}
+		name, usage := option(f)
+		f.Usage = escape(usage)
+		if name != "" {
+			f.Value, f.DefValue = placeholder{f.Value}, escape(name)
+		}
+	})
+}
+
+// option returns the name of the flag's value and the explanation, as the help has them; "" if it takes no value.
+func option(f *pflag.Flag) (name, usage string) {
+	name, usage = pflag.UnquoteUsage(f)
+	var alone pflag.FlagSet
+	alone.AddFlag(f)
+	_, value, _ := strings.Cut(alone.FlagUsages(), usage) // the default, in parentheses
+	return name, usage + strings.TrimRight(value, "\n")
+}
+
+// placeholder is a value that a page shows by its name, without quotation marks.
+type placeholder struct{ pflag.Value }
+
+func (placeholder) Type() string { return "" }
+
+// markdown returns the help text as Markdown: indented lines are shown as they are.
+func markdown(text string) string {
+	var b strings.Builder
+	code := false
+	for line := range strings.Lines(text) {
+		if is := indented(line); is != code && strings.TrimSpace(line) != "" {
+			b.WriteString("\n```\n")
+			code = is
+		}
+		if code {
+			b.WriteString(line)
+		} else {
+			b.WriteString(escape(line))
+		}
+	}
+	if code {
+		b.WriteString("\n```\n")
+	}
+	return b.String()
+}
+
+func indented(line string) bool {
+	return strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "\t")
+}
+
+// escape returns the text as Markdown that shows it.
+func escape(text string) string { return special.ReplaceAllString(text, `\$0`) }
+
+var special = regexp.MustCompile("[\\\\`*_{}\\[\\]()#+.!|<>~&:-]")
