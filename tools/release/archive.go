@@ -76,9 +76,9 @@ func (f diskFile) Path() string                 { return f.path }
 func (f diskFile) Lstat() (os.FileInfo, error)  { return os.Lstat(f.name) }
 func (f diskFile) Open() (io.ReadCloser, error) { return os.Open(f.name) }
 
-// publish writes a module proxy into dir that has the released modules at the version, and prints their sizes. It
+// write writes a module proxy into dir that has the released modules at the version, and prints their sizes. It
 // fails if a library has a file that is too large.
-func (r *repository) publish(version, archives, dir string, out io.Writer) error {
+func (r *repository) write(version, archives, dir string, out io.Writer) error {
 	var all error
 	for _, m := range r.released {
 		escaped, err := modpath.EscapePath(m.path)

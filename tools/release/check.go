@@ -27,23 +27,9 @@ func check(ctx context.Context, o checkOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	tree, archives, proxy := filepath.Join(temp, "tree"), filepath.Join(temp, "archives"), filepath.Join(temp, "proxy")
-	for _, folder := range []string{tree, archives, proxy} {
-		if err := os.Mkdir(folder, 0o750); err != nil {
-			return err
-		}
-	}
-	if err := copyFiles(ctx, o.dir, tree); err != nil {
-		return err
-	}
-	r, err := openRepository(tree)
+	proxy := filepath.Join(temp, "proxy")
+	r, err := publish(ctx, o.out, o.dir, candidate, temp, proxy)
 	if err != nil {
-		return err
-	}
-	if err := r.rewrite(candidate, archives); err != nil {
-		return err
-	}
-	if err := r.publish(candidate, archives, proxy, o.out); err != nil {
 		return err
 	}
 	if o.change != nil {

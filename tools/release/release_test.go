@@ -202,8 +202,27 @@ func TestTagRefuses(t *testing.T) {
 	}
 }
 
+// A module proxy in a folder is that of the tag, if there is one.
+func TestPublish(t *testing.T) {
+	dir, proxy := repositoryOf(t), t.TempDir()
+	has := func(folder string) string {
+		t.Helper()
+		sum, err := dirhash.HashZip(filepath.Join(folder, "example.com", "library", "adapter", "@v", "v0.1.0.zip"), dirhash.Hash1)
+		require.NoError(t, err)
+		return sum
+	}
+	require.NoError(t, publishTo(t.Context(), io.Discard, dir, "v0.1.0", proxy))
+	require.NoError(t, tag(t.Context(), io.Discard, dir, "v0.1.0", false))
+	require.ErrorContains(t, publishTo(t.Context(), io.Discard, dir, "v0.1.0", t.TempDir()), "git switch --detach v0.1.0")
+	gits(t, dir, "switch", "--quiet", "--detach", "v0.1.0")
+	tagged := t.TempDir()
+	require.NoError(t, publishTo(t.Context(), io.Discard, dir, "v0.1.0", tagged))
+	require.Equal(t, has(proxy), has(tagged))
+	require.ErrorContains(t, publishTo(t.Context(), io.Discard, dir, "0.1", tagged), "is no version")
+}
+
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"publish"}, {"tag"}, {"check", "v0.1.0"}, {"tag", "-x", "v0.1.0"}} {
+	for _, args := range [][]string{{}, {"publish"}, {"tag"}, {"check", "v0.1.0"}, {"tag", "-x", "v0.1.0"}, {"publish", "v0.1.0"}} {
 		require.ErrorIs(t, run(t.Context(), args, io.Discard), errUsage)
 	}
 }

@@ -88,6 +88,7 @@ func (r *repository) addSums(m *module, place int, version, archives string) err
 		}
 	}
 	slices.SortFunc(lines, bytes.Compare)
+	lines = slices.CompactFunc(lines, bytes.Equal) // a checkout of the tag has them already
 	lines = slices.DeleteFunc(lines, func(l []byte) bool { return len(l) == 0 })
 	if len(lines) == 0 {
 		return nil

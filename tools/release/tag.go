@@ -55,11 +55,8 @@ func tag(ctx context.Context, out io.Writer, dir, version string, dry bool) (err
 
 // ready reports everything that is wrong with a release of the version.
 func (r *repository) ready(ctx context.Context, version string) error {
-	if !semver.IsValid(version) || semver.Canonical(version) != version {
-		return fmt.Errorf("%q is no version, want one like v0.1.0", version)
-	}
-	if major := semver.Major(version); major != "v0" && major != "v1" {
-		return fmt.Errorf("%s: from v2 on a module's path has its major version", version)
+	if err := validate(version); err != nil {
+		return err
 	}
 	var all error
 	problem := func(format string, args ...any) { all = errors.Join(all, fmt.Errorf(format, args...)) }
@@ -94,6 +91,17 @@ func (r *repository) ready(ctx context.Context, version string) error {
 		all = errors.Join(all, r.compatible(ctx, latest))
 	}
 	return all
+}
+
+// validate reports an error unless a module whose path names no major version may have the version.
+func validate(version string) error {
+	if !semver.IsValid(version) || semver.Canonical(version) != version {
+		return fmt.Errorf("%q is no version, want one like v0.1.0", version)
+	}
+	if major := semver.Major(version); major != "v0" && major != "v1" {
+		return fmt.Errorf("%s: from v2 on a module's path has its major version", version)
+	}
+	return nil
 }
 
 // passed reports an error unless the gate has passed on this tree.

@@ -1,0 +1,5 @@
+#!/bin/sh
+# After removing.
+set -e
+[ -d /run/systemd/system ] || exit 0
+systemctl daemon-reload

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// builder builds programs as go install does for users: outside of the repository, without its replaces.
+type builder struct {
+	release *release
+	dir     string // GOPATH
+	env     []string
+	source  string // the module's folder
+}
+
+func newBuilder(ctx context.Context, r *release, dir string) (*builder, error) {
+	now, err := goEnv(ctx)
+	if err != nil {
+		return nil, err
+	}
+	proxies := []string{"file://" + filepath.ToSlash(filepath.Join(now.GOMODCACHE, "cache", "download")), now.GOPROXY}
+	if r.proxy != "" {
+		proxy, err := filepath.Abs(r.proxy)
+		if err != nil {
+			return nil, err
+		}
+		proxies = append([]string{"file://" + filepath.ToSlash(proxy)}, proxies...)
+	}
+	b := &builder{release: r, dir: dir, env: append(os.Environ(),
+		"GOPATH="+dir, "GOMODCACHE="+filepath.Join(dir, "mod"), "GOBIN=",
+		"GOPROXY="+strings.Join(proxies, ","), "GONOSUMDB="+path.Dir(path.Dir(r.module)), // what is not yet published has no sum
+		"GOFLAGS=-modcacherw -trimpath -ldflags=-s", "GOWORK=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
+	)}
+	text, err := b.run(ctx, nil, "go", "mod", "download", "-json", r.module+"@"+r.version)
+	if err != nil {
+		return nil, err
+	}
+	var module struct{ Dir string }
+	err = json.Unmarshal(text, &module)
+	b.source = module.Dir
+	return b, err
+}
+
+// goEnv returns what the go command has now.
+func goEnv(ctx context.Context) (now struct{ GOMODCACHE, GOPROXY string }, err error) {
+	text, err := exec.CommandContext(ctx, "go", "env", "-json", "GOMODCACHE", "GOPROXY").Output()
+	if err != nil {
+		return now, fmt.Errorf("go env: %w", err)
+	}
+	return now, json.Unmarshal(text, &now)
+}
+
+// build builds the program for a system.
+func (b *builder) build(ctx context.Context, s system) (file, error) {
+	return b.install(ctx, b.release.module, s)
+}
+
+// install builds a program and reads it.
+func (b *builder) install(ctx context.Context, program string, s system) (file, error) {
+	if _, err := b.run(ctx, []string{"GOOS=" + s.os, "GOARCH=" + s.arch}, "go", "install", program+"@"+b.release.version); err != nil {
+		return file{}, err
+	}
+	name := b.binary(program, s)
+	data, err := os.ReadFile(name)
+	return file{filepath.Base(name), 0o755, data}, err
+}
+
+// binary returns where go install puts a program.
+func (b *builder) binary(program string, s system) string {
+	name := path.Base(program)
+	if s.os == "windows" {
+		name += ".exe"
+	}
+	if s.os == runtime.GOOS && s.arch == runtime.GOARCH {
+		return filepath.Join(b.dir, "bin", name)
+	}
+	return filepath.Join(b.dir, "bin", s.os+"_"+s.arch, name)
+}
+
+// documents are what comes with the program.
+type documents struct {
+	man         []file // sluice-run.1
+	completions []file // sluice.bash, _sluice, sluice.fish
+	texts       []file // LICENSE, README.md
+}
+
+// documents runs the program that writes man pages and completions.
+func (b *builder) documents(ctx context.Context) (documents, error) {
+	here := system{runtime.GOOS, runtime.GOARCH}
+	generate := b.release.module + "/internal/generate"
+	if _, err := b.install(ctx, generate, here); err != nil {
+		return documents{}, err
+	}
+	dir := filepath.Join(b.dir, "documents")
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		return documents{}, err
+	}
+	at := strconv.FormatInt(b.release.at.Unix(), 10)
+	if _, err := b.run(ctx, nil, b.binary(generate, here), dir, b.release.number(), at); err != nil {
+		return documents{}, err
+	}
+	found, err := os.ReadDir(dir)
+	if err != nil {
+		return documents{}, err
+	}
+	var d documents
+	for _, f := range found {
+		text, err := read(filepath.Join(dir, f.Name()))
+		if err != nil {
+			return documents{}, err
+		}
+		if strings.HasSuffix(f.Name(), ".1") {
+			d.man = append(d.man, text)
+		} else {
+			d.completions = append(d.completions, text)
+		}
+	}
+	for _, name := range []string{"LICENSE", "README.md"} {
+		text, err := read(filepath.Join(b.source, name))
+		if err != nil {
+			return documents{}, err
+		}
+		d.texts = append(d.texts, text)
+	}
+	return d, nil
+}
+
+// packaging reads a file of the program's folder packaging.
+func (b *builder) packaging(name string) (file, error) {
+	return read(filepath.Join(b.source, "packaging", name))
+}
+
+func read(name string) (file, error) {
+	data, err := os.ReadFile(name)
+	return file{filepath.Base(name), 0o644, data}, err
+}
+
+// run runs a program in the builder's folder and returns its output.
+func (b *builder) run(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // go, and what it has built
+	cmd.Dir, cmd.Env, cmd.WaitDelay = b.dir, append(b.env, env...), time.Second
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w\n%s%s", filepath.Base(name), strings.Join(args, " "), err, said.Bytes(), out)
+	}
+	return out, nil
+}
