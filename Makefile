@@ -7,13 +7,14 @@ SHELL       := bash
 FUZZTIME     ?= 2m
 STRESS_COUNT ?= 20
 RACE_COUNT   ?= 1
+DIST         ?= dist
 
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench api plots examples tidy tidy-check verify release-check release ci
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench api plots examples tidy tidy-check verify release-check release dist dist-check ci
 
 all: build lint test
 
@@ -114,6 +115,17 @@ release-check:
 ## release: make the commit and the tags of VERSION, and push nothing; with DRY=1 only show them
 release:
 	@go -C tools run ./release tag $(if $(DRY),-n) $(VERSION)
+
+## dist: make the packages of VERSION in the folder DIST, for all systems or ONLY=linux/amd64
+dist:
+	@proxy=$$(mktemp -d) && trap 'rm -rf "$$proxy"' EXIT && \
+	go -C tools run ./release publish $(VERSION) "$$proxy" && \
+	export SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} && \
+	go -C tools/dist run . -proxy "$$proxy" $(if $(ONLY),-only $(ONLY)) $(VERSION) "$(abspath $(DIST))"
+
+## dist-check: make this machine's packages twice and compare them; install, try and remove the .deb
+dist-check:
+	@.ci/dist-check
 
 ## ci: the gate, as it runs on every change
 ci:

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +58,8 @@ func goEnv(ctx context.Context) (now struct{ GOMODCACHE, GOPROXY string }, err e
 	if err != nil {
 		return now, fmt.Errorf("go env: %w", err)
 	}
-	return now, json.Unmarshal(text, &now)
+	err = json.Unmarshal(text, &now)
+	return now, err
 }
 
 // build builds the program for a system.
@@ -148,7 +150,7 @@ func read(name string) (file, error) {
 // run runs a program in the builder's folder and returns its output.
 func (b *builder) run(ctx context.Context, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // go, and what it has built
-	cmd.Dir, cmd.Env, cmd.WaitDelay = b.dir, append(b.env, env...), time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = b.dir, slices.Concat(b.env, env), time.Second
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()

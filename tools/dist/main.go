@@ -51,7 +51,8 @@ func run(ctx context.Context, args []string, epoch string, out io.Writer) error 
 		return err
 	}
 	r := &release{
-		module: sluice, version: flags.Arg(0), at: time.Unix(seconds, 0).UTC(), proxy: *proxy, dir: flags.Arg(1), out: out,
+		module: sluice, version: flags.Arg(0), at: time.Unix(seconds, 0).UTC(),
+		proxy: *proxy, dir: flags.Arg(1), out: out, most: 25_000_000,
 	}
 	return r.make(ctx, chosen)
 }
@@ -60,9 +61,12 @@ func run(ctx context.Context, args []string, epoch string, out io.Writer) error 
 type system struct{ os, arch string }
 
 var systems = []system{
-	{"linux", "amd64"}, {"linux", "arm64"},
-	{"darwin", "amd64"}, {"darwin", "arm64"},
-	{"windows", "amd64"}, {"windows", "arm64"},
+	{"linux", "amd64"},
+	{"linux", "arm64"},
+	{"darwin", "amd64"},
+	{"darwin", "arm64"},
+	{"windows", "amd64"},
+	{"windows", "arm64"},
 }
 
 // choose returns the systems: all, or the one that is named.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 
@@ -25,7 +24,7 @@ var kinds = []kind{
 }
 
 // packages writes the .deb and the .rpm.
-func (r *release) packages(ctx context.Context, b *builder, s system, program file, docs documents) error {
+func (r *release) packages(b *builder, s system, program file, docs documents) error {
 	for _, k := range kinds {
 		dir, err := os.MkdirTemp(b.dir, k.name)
 		if err != nil {
@@ -106,7 +105,9 @@ func (st *staging) add(b *builder, k kind, program file, docs documents) error {
 	for _, p := range []struct{ name, place string }{
 		{"sluice-proxy.service", "/usr/lib/systemd/system/sluice-proxy.service"},
 		{"proxy.yaml", "/usr/share/doc/sluice/proxy.yaml"},
-		{"postinstall.sh", ""}, {"preremove.sh", ""}, {"postremove.sh", ""},
+		{"postinstall.sh", ""},
+		{"preremove.sh", ""},
+		{"postremove.sh", ""},
 	} {
 		f, err := b.packaging(p.name)
 		if err != nil {
