@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/mod/semver"
 )
 
 // candidate is the version that check gives the release. It is after every other one of its major.
@@ -40,6 +42,9 @@ func check(ctx context.Context, o checkOptions) (err error) {
 	if err := r.verify(candidate); err != nil {
 		return err
 	}
+	if err := r.tellChanges(ctx, o.out, o.dir); err != nil {
+		return err
+	}
 	u, err := newUser(ctx, o.out, temp, proxy)
 	if err != nil {
 		return err
@@ -48,6 +53,29 @@ func check(ctx context.Context, o checkOptions) (err error) {
 		return err
 	}
 	return r.buildTags(ctx, u)
+}
+
+// tellChanges prints how the API differs from that of the latest release. It fails if every later release would break programs,
+// as from v1 on.
+func (r *repository) tellChanges(ctx context.Context, out io.Writer, dir string) error {
+	tag, err := latest(ctx, dir, "v2.0.0")
+	if err != nil || tag == "" {
+		return err
+	}
+	breaking, others, err := r.compare(ctx, dir, tag)
+	if err != nil {
+		return err
+	}
+	for _, line := range breaking {
+		if _, err := fmt.Fprintln(out, "    breaks programs:", line); err != nil {
+			return err
+		}
+	}
+	if len(breaking) > 0 && semver.Major(tag) != "v0" {
+		return fmt.Errorf("%d changes since %s break programs", len(breaking), tag)
+	}
+	_, err = fmt.Fprintf(out, "ok  the API since %s: %d changes that break programs, %d others\n", tag, len(breaking), len(others))
+	return err
 }
 
 // copyFiles copies what git has or would have of dir.

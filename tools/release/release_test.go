@@ -185,10 +185,12 @@ func TestTagRefuses(t *testing.T) {
 		}, "versions.yaml does not name example.com/library/more"},
 		"a patch that takes something": {"v0.1.1", func(t *testing.T, dir string) {
 			t.Helper()
-			gits(t, dir, "tag", "v0.1.0")
-			write(t, filepath.Join(dir, "api", "library.txt"), "package library\n")
+			releases(t, dir, "v0.1.0")
+			write(t, filepath.Join(dir, "library.go"), "package library\n\nfunc Hello(string) string { return `hello` }\n")
+			write(t, filepath.Join(dir, "adapter", "adapter.go"), "package adapter\n")
 			commits(t, dir)
-		}, `api/library.txt: v0.1.0 had "func Hello() string"`},
+		}, `since v0.1.0: example.com/library: Hello: changed from func() string to func(string) string
+since v0.1.0: example.com/library/adapter: Hello: removed`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := repositoryOf(t)
@@ -200,6 +202,49 @@ func TestTagRefuses(t *testing.T) {
 			require.Equal(t, tags, gits(t, dir, "tag"))
 		})
 	}
+}
+
+// releases makes a release with its tags.
+func releases(t *testing.T, dir, version string) {
+	t.Helper()
+	require.NoError(t, tag(t.Context(), io.Discard, dir, version, false))
+}
+
+// Each released module is compared with what it was at the last tag. A patch must not break programs, a minor version may
+// before v1, and the gate tells in any case.
+func TestAPI(t *testing.T) {
+	dir := repositoryOf(t)
+	releases(t, dir, "v0.1.0")
+	write(t, filepath.Join(dir, "adapter", "adapter.go"), "package adapter\n\nfunc Hello() string { return `hello` }\n\nfunc More() {}\n")
+	commits(t, dir)
+	tells := func() string {
+		t.Helper()
+		r, err := openRepository(dir)
+		require.NoError(t, err)
+		var out bytes.Buffer
+		require.NoError(t, r.tellChanges(t.Context(), &out, dir))
+		return out.String()
+	}
+	require.Equal(t, "ok  the API since v0.1.0: 0 changes that break programs, 1 others\n", tells())
+	releases(t, dir, "v0.1.1")
+
+	write(t, filepath.Join(dir, "adapter", "adapter.go"), "package adapter\n")
+	write(t, filepath.Join(dir, "library_test.go"), "package library_test\n")
+	commits(t, dir)
+	require.Equal(t, `    breaks programs: example.com/library/adapter: Hello: removed
+    breaks programs: example.com/library/adapter: More: removed
+ok  the API since v0.1.1: 2 changes that break programs, 0 others
+`, tells())
+	require.ErrorContains(t, tag(t.Context(), io.Discard, dir, "v0.1.2", false), "since v0.1.1: example.com/library/adapter: More: removed")
+	releases(t, dir, "v0.2.0")
+
+	releases(t, dir, "v1.0.0")
+	write(t, filepath.Join(dir, "library.go"), "package library\n")
+	write(t, filepath.Join(dir, "versions.yaml"), "modules: [example.com/library, example.com/library/adapter]\nexcluded:\n"+
+		"  example.com/library/cmd/tool: a reason\n  example.com/library/bench: a reason\n")
+	commits(t, dir)
+	err := check(t.Context(), checkOptions{dir: dir, out: io.Discard})
+	require.ErrorContains(t, err, "2 changes since v1.0.0 break programs")
 }
 
 // A module proxy in a folder is that of the tag, if there is one.

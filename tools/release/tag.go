@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -47,6 +46,9 @@ func tag(ctx context.Context, out io.Writer, dir, version string, dry bool) (err
 	if err := r.verify(version); err != nil {
 		return err
 	}
+	if err := r.compatible(ctx, dir, version); err != nil {
+		return err
+	}
 	if dry {
 		return r.show(ctx, out, version)
 	}
@@ -79,16 +81,10 @@ func (r *repository) ready(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	latest := ""
 	for t := range strings.FieldsSeq(tags) {
 		if v := t[strings.LastIndexByte(t, '/')+1:]; semver.IsValid(v) && semver.Compare(v, version) >= 0 {
 			problem("%s is not after %s", version, t)
-		} else if t == v && semver.Compare(v, latest) > 0 {
-			latest = v
 		}
-	}
-	if latest != "" && semver.MajorMinor(latest) == semver.MajorMinor(version) || semver.Compare(latest, "v1.0.0") >= 0 {
-		all = errors.Join(all, r.compatible(ctx, latest))
 	}
 	return all
 }
@@ -123,30 +119,17 @@ func (r *repository) passed(ctx context.Context) error {
 	return nil
 }
 
-// compatible reports what the API record of the tag has that today's has not.
-func (r *repository) compatible(ctx context.Context, tag string) error {
-	names, err := git(ctx, r.dir, "ls-tree", "--name-only", tag, "api/")
-	if err != nil {
+// compatible reports what breaks programs, unless the version may break them.
+func (r *repository) compatible(ctx context.Context, dir, version string) error {
+	tag, err := latest(ctx, dir, version)
+	if err != nil || tag == "" || mayBreak(tag, version) {
 		return err
 	}
-	var all error
-	for name := range strings.FieldsSeq(names) {
-		before, err := git(ctx, r.dir, "show", tag+":"+name)
-		if err != nil {
-			return err
-		}
-		after, err := os.ReadFile(filepath.Join(r.dir, filepath.FromSlash(name)))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		today := strings.Split(string(after), "\n")
-		for line := range strings.SplitSeq(before, "\n") {
-			if !slices.Contains(today, line) {
-				all = errors.Join(all, fmt.Errorf("%s: %s had %q", name, tag, line))
-			}
-		}
+	breaking, _, err := r.compare(ctx, dir, tag)
+	for _, line := range breaking {
+		err = errors.Join(err, fmt.Errorf("since %s: %s", tag, line))
 	}
-	return all
+	return err
 }
 
 // show prints what would be committed and tagged.
