@@ -112,9 +112,9 @@ verify:
 release-check:
 	@go -C tools run ./release check
 
-## release: make the commit and the tags of VERSION, and push nothing; with DRY=1 only show them
+## release: make the commit and the tags of VERSION, and push nothing; with -n or DRY=1 only show them
 release:
-	@go -C tools run ./release tag $(if $(DRY),-n) $(VERSION)
+	+@go -C tools run ./release tag $(if $(DRY)$(findstring n,$(firstword -$(MAKEFLAGS))),-n) $(VERSION)
 
 ## dist: make the packages of VERSION in the folder DIST, for all systems or ONLY=linux/amd64
 dist:

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"go/types"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/exp/apidiff" //nolint:depguard // it is nowhere else
@@ -37,36 +33,39 @@ func mayBreak(from, to string) bool {
 }
 
 // compare returns what the exported API of the released modules has otherwise than at the tag, each change as a line:
-// those that break programs, and the others. dir is the repository that has the tag.
-func (r *repository) compare(ctx context.Context, dir, tag string) (breaking, others []string, err error) {
+// those that break programs, and the others.
+func (r *repository) compare(ctx context.Context, tag string) (breaking, others []string, err error) {
 	temp, err := os.MkdirTemp("", "api")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	tree := filepath.Join(temp, "tree")
-	if _, err := git(ctx, dir, "clone", "--quiet", "--shared", "--branch", tag, dir, tree); err != nil {
+	if _, err := git(ctx, r.dir, "clone", "--quiet", "--shared", "--no-checkout", r.dir, temp); err != nil {
 		return nil, nil, err
 	}
-	was, err := openRepository(tree)
-	if err != nil {
+	// The commit before the tag's has the replaces, and builds where the version is not to be downloaded.
+	if _, err := git(ctx, temp, "checkout", "--quiet", "--detach", tag+"^"); err != nil {
 		return nil, nil, err
 	}
-	before, err := was.api(ctx, filepath.Join(temp, "before.work"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", tag, err)
-	}
-	after, err := r.api(ctx, filepath.Join(temp, "after.work"))
+	was, err := openRepository(temp)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, m := range was.released {
-		now, ok := after[m.path]
-		if !ok {
+		i := r.place(m.path)
+		if i < 0 {
 			breaking = append(breaking, m.path+" is not released any more")
 			continue
 		}
-		for _, c := range apidiff.ModuleChanges(before[m.path], now).Changes {
+		before, err := was.api(ctx, m)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", tag, err)
+		}
+		after, err := r.api(ctx, r.released[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, c := range apidiff.ModuleChanges(before, after).Changes {
 			if line := m.path + ": " + c.Message; c.Compatible {
 				others = append(others, line)
 			} else {
@@ -77,47 +76,32 @@ func (r *repository) compare(ctx context.Context, dir, tag string) (breaking, ot
 	return breaking, others, nil
 }
 
-// api returns the packages of each released module that users import. The modules are those of the checkout, by a workspace
-// file of that name.
-func (r *repository) api(ctx context.Context, workspace string) (map[string]*apidiff.Module, error) {
-	version, uses := "1.26.0", new(strings.Builder)
-	var paths []string
-	for _, m := range r.released {
-		version = slices.MaxFunc([]string{version, m.file.Go.Version}, func(a, b string) int { return semver.Compare("v"+a, "v"+b) })
-		fmt.Fprintf(uses, "use %q\n", r.folder(m))
-		libraries, _, err := r.packages(m)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range libraries {
-			paths = append(paths, l.path)
-		}
-	}
-	if err := os.WriteFile(workspace, fmt.Appendf(nil, "go %s\n%s", version, uses), 0o600); err != nil {
-		return nil, err
-	}
-	found, err := packages.Load(&packages.Config{
-		Context: ctx, Dir: r.dir, Mode: packages.LoadTypes | packages.NeedModule,
-		Env: append(os.Environ(), "GOWORK="+workspace, "GOFLAGS=", "GOSUMDB=off", "GOTOOLCHAIN=local"),
-	}, paths...)
+// api returns the packages of the module that users import.
+func (r *repository) api(ctx context.Context, m *module) (*apidiff.Module, error) {
+	libraries, _, err := r.packages(m)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]*apidiff.Module)
-	for _, m := range r.released {
-		all[m.path] = &apidiff.Module{Path: m.path}
+	all := &apidiff.Module{Path: m.path}
+	if len(libraries) == 0 {
+		return all, nil
+	}
+	var paths []string
+	for _, l := range libraries {
+		paths = append(paths, l.path)
+	}
+	found, err := packages.Load(&packages.Config{
+		Context: ctx, Dir: r.folder(m), Mode: packages.LoadTypes,
+		Env: append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly"),
+	}, paths...)
+	if err != nil {
+		return nil, err
 	}
 	for _, p := range found {
 		for _, e := range p.Errors {
 			err = errors.Join(err, fmt.Errorf("%s: %w", p.PkgPath, e))
 		}
-		if p.Module != nil {
-			m := all[p.Module.Path]
-			m.Packages = append(m.Packages, p.Types)
-		}
-	}
-	for _, m := range all {
-		slices.SortFunc(m.Packages, func(a, b *types.Package) int { return cmp.Compare(a.Path(), b.Path()) })
+		all.Packages = append(all.Packages, p.Types)
 	}
 	return all, err
 }

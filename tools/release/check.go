@@ -29,6 +29,13 @@ func check(ctx context.Context, o checkOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	here, err := openRepository(o.dir)
+	if err != nil {
+		return err
+	}
+	if err := here.tellChanges(ctx, o.out); err != nil {
+		return err
+	}
 	proxy := filepath.Join(temp, "proxy")
 	r, err := publish(ctx, o.out, o.dir, candidate, temp, proxy)
 	if err != nil {
@@ -40,9 +47,6 @@ func check(ctx context.Context, o checkOptions) (err error) {
 		}
 	}
 	if err := r.verify(candidate); err != nil {
-		return err
-	}
-	if err := r.tellChanges(ctx, o.out, o.dir); err != nil {
 		return err
 	}
 	u, err := newUser(ctx, o.out, temp, proxy)
@@ -57,12 +61,12 @@ func check(ctx context.Context, o checkOptions) (err error) {
 
 // tellChanges prints how the API differs from that of the latest release. It fails if every later release would break programs,
 // as from v1 on.
-func (r *repository) tellChanges(ctx context.Context, out io.Writer, dir string) error {
-	tag, err := latest(ctx, dir, "v2.0.0")
+func (r *repository) tellChanges(ctx context.Context, out io.Writer) error {
+	tag, err := latest(ctx, r.dir, "v2.0.0")
 	if err != nil || tag == "" {
 		return err
 	}
-	breaking, others, err := r.compare(ctx, dir, tag)
+	breaking, others, err := r.compare(ctx, tag)
 	if err != nil {
 		return err
 	}

@@ -222,7 +222,7 @@ func TestAPI(t *testing.T) {
 		r, err := openRepository(dir)
 		require.NoError(t, err)
 		var out bytes.Buffer
-		require.NoError(t, r.tellChanges(t.Context(), &out, dir))
+		require.NoError(t, r.tellChanges(t.Context(), &out))
 		return out.String()
 	}
 	require.Equal(t, "ok  the API since v0.1.0: 0 changes that break programs, 1 others\n", tells())

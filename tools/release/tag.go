@@ -46,9 +46,6 @@ func tag(ctx context.Context, out io.Writer, dir, version string, dry bool) (err
 	if err := r.verify(version); err != nil {
 		return err
 	}
-	if err := r.compatible(ctx, dir, version); err != nil {
-		return err
-	}
 	if dry {
 		return r.show(ctx, out, version)
 	}
@@ -86,7 +83,7 @@ func (r *repository) ready(ctx context.Context, version string) error {
 			problem("%s is not after %s", version, t)
 		}
 	}
-	return all
+	return errors.Join(all, r.compatible(ctx, version))
 }
 
 // validate reports an error unless a module whose path names no major version may have the version.
@@ -120,12 +117,12 @@ func (r *repository) passed(ctx context.Context) error {
 }
 
 // compatible reports what breaks programs, unless the version may break them.
-func (r *repository) compatible(ctx context.Context, dir, version string) error {
-	tag, err := latest(ctx, dir, version)
+func (r *repository) compatible(ctx context.Context, version string) error {
+	tag, err := latest(ctx, r.dir, version)
 	if err != nil || tag == "" || mayBreak(tag, version) {
 		return err
 	}
-	breaking, _, err := r.compare(ctx, dir, tag)
+	breaking, _, err := r.compare(ctx, tag)
 	for _, line := range breaking {
 		err = errors.Join(err, fmt.Errorf("since %s: %s", tag, line))
 	}
