@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/exp/apidiff" //nolint:depguard // it is nowhere else
@@ -73,6 +74,8 @@ func (r *repository) compare(ctx context.Context, tag string) (breaking, others 
 			}
 		}
 	}
+	slices.Sort(breaking)
+	slices.Sort(others)
 	return breaking, others, nil
 }
 

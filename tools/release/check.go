@@ -56,6 +56,9 @@ func check(ctx context.Context, o checkOptions) (err error) {
 	if err := u.tryAll(ctx, r); err != nil {
 		return err
 	}
+	if err := u.tryREADME(ctx, r); err != nil {
+		return err
+	}
 	return r.buildTags(ctx, u)
 }
 

@@ -64,6 +64,7 @@ func TestCheck(t *testing.T) {
 		"ok  go install example.com/library/cmd/tool@v0.999.0: tool v0.999.0\n",
 		"ok  a program with 3 modules, example.com/library first: 2 packages\n",
 		"ok  1 files of examples\n",
+		"ok  the README's commands for what is published\n",
 		"ok  each module, in a checkout of its tag\n",
 	} {
 		require.Contains(t, out.String(), says)
@@ -104,6 +105,20 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 				edit(t, r, "cmd/tool/go.mod", "go 1.26.0", "go 1.26.0\n\nreplace example.com/library => ../..")
 			},
 			"example.com/library/cmd/tool replaces example.com/library",
+		},
+		"the README names what is not there": {
+			func(t *testing.T, r *repository, _ string) {
+				t.Helper()
+				edit(t, r, "README.md", "library/adapter@latest", "library/adaptor@latest")
+			},
+			"example.com/library/adaptor@latest",
+		},
+		"the README says nothing": {
+			func(t *testing.T, r *repository, _ string) {
+				t.Helper()
+				edit(t, r, "README.md", installMark, "")
+			},
+			"README.md has no shell block",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,8 +204,8 @@ func TestTagRefuses(t *testing.T) {
 			write(t, filepath.Join(dir, "library.go"), "package library\n\nfunc Hello(string) string { return `hello` }\n")
 			write(t, filepath.Join(dir, "adapter", "adapter.go"), "package adapter\n")
 			commits(t, dir)
-		}, `since v0.1.0: example.com/library: Hello: changed from func() string to func(string) string
-since v0.1.0: example.com/library/adapter: Hello: removed`},
+		}, `since v0.1.0: example.com/library/adapter: Hello: removed
+since v0.1.0: example.com/library: Hello: changed from func() string to func(string) string`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := repositoryOf(t)
