@@ -14,7 +14,7 @@ ALL  = $(shell .ci/modules)
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench api plots examples tidy tidy-check verify release-check release dist dist-check ci
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release dist dist-check ci
 
 all: build lint test
 
@@ -83,10 +83,6 @@ fuzz:
 ## bench: the side-by-side benchmarks
 bench: tools
 	@if [ -d bench ]; then $(MAKE) -C bench all; else echo "bench: there is no bench module"; fi
-
-## api: record the exported API in api/
-api:
-	go test ./internal/api -run '^TestRecord$$' -count=1 -update
 
 ## plots: draw docs/plots, of the limiters that docs/choose.md compares
 plots:

@@ -1,5 +1,0 @@
-// Package broken does not compile.
-package broken
-
-// Value has no type.
-var Value = nowhere
