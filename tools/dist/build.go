@@ -93,7 +93,7 @@ func (b *builder) binary(program string, s system) string {
 type documents struct {
 	man         []file // sluice-run.1
 	completions []file // sluice.bash, _sluice, sluice.fish
-	texts       []file // LICENSE, README.md
+	texts       []file // LICENSE, README.md, THIRD-PARTY-LICENSES
 }
 
 // documents runs the program that writes man pages and completions.

@@ -31,7 +31,7 @@ const (
 
 var at = time.Unix(1_700_000_000, 0).UTC()
 
-// proxyOf makes a module proxy in a folder that has testdata/program.txtar.
+// proxyOf makes a module proxy in a folder that has the modules of testdata/program.txtar.
 func proxyOf(t *testing.T) string {
 	t.Helper()
 	files, err := txtar.ParseFile("testdata/program.txtar")
@@ -40,13 +40,20 @@ func proxyOf(t *testing.T) string {
 	for _, f := range files.Files {
 		write(t, filepath.Join(source, f.Name), f.Data)
 	}
-	var archive bytes.Buffer
-	require.NoError(t, modzip.CreateFromDir(&archive, module.Version{Path: tool, Version: version}, source))
-	folder := filepath.Join(proxy, filepath.FromSlash(tool), "@v")
-	write(t, filepath.Join(folder, "list"), []byte(version+"\n"))
-	write(t, filepath.Join(folder, version+".info"), fmt.Appendf(nil, `{"Version":%q}`, version))
-	write(t, filepath.Join(folder, version+".mod"), files.Files[0].Data)
-	write(t, filepath.Join(folder, version+".zip"), archive.Bytes())
+	for _, name := range []string{"cmd/tool", "Library"} {
+		folder := filepath.Join(source, filepath.FromSlash(name))
+		mod, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+		require.NoError(t, err)
+		var archive bytes.Buffer
+		require.NoError(t, modzip.CreateFromDir(&archive, module.Version{Path: "example.com/tools/" + name, Version: version}, folder))
+		escaped, err := module.EscapePath("example.com/tools/" + name)
+		require.NoError(t, err)
+		at := filepath.Join(proxy, filepath.FromSlash(escaped), "@v")
+		write(t, filepath.Join(at, "list"), []byte(version+"\n"))
+		write(t, filepath.Join(at, version+".info"), fmt.Appendf(nil, `{"Version":%q}`, version))
+		write(t, filepath.Join(at, version+".mod"), mod)
+		write(t, filepath.Join(at, version+".zip"), archive.Bytes())
+	}
 	return proxy
 }
 
@@ -103,15 +110,17 @@ func TestMake(t *testing.T) {
 	assert.Equal(t, "\x7fELF", linux[folder+"tool"][:4])
 	assert.Equal(t, "As you like.\n", linux[folder+"LICENSE"])
 	assert.Equal(t, "1.2.3-rc.1 1700000000\n", linux[folder+"man/tool.1"])
-	assert.Len(t, linux, 7)
+	assert.Equal(t, "example.com/tools/Library v1.2.3-rc.1, LICENSE.txt:\n\nAs others like.\n\n", linux[folder+"THIRD-PARTY-LICENSES"])
+	assert.Len(t, linux, 8)
 	windows := unzip(t, all["tool_1.2.3-rc.1_windows_amd64.zip"])
 	assert.Equal(t, "MZ", windows["tool_1.2.3-rc.1_windows_amd64/tool.exe"][:2])
-	assert.Len(t, windows, 7)
+	assert.Len(t, windows, 8)
 
 	bill := new(cyclonedx.BOM)
 	require.NoError(t, json.Unmarshal([]byte(all["tool_1.2.3-rc.1_linux_arm64.cdx.json"]), bill))
 	assert.Equal(t, "pkg:golang/"+tool+"@"+version, bill.Metadata.Component.PackageURL)
 	assert.Equal(t, "std", (*bill.Components)[0].Name)
+	assert.Equal(t, "example.com/tools/Library", (*bill.Components)[1].Name)
 	assert.Empty(t, bill.SerialNumber)
 	assert.Empty(t, bill.Metadata.Timestamp)
 }

@@ -97,7 +97,10 @@ func (st *staging) add(b *builder, k kind, program file, docs documents) error {
 		}
 	}
 	for _, f := range docs.texts {
-		place := map[string]string{"LICENSE": k.license, "README.md": "/usr/share/doc/sluice/README.md"}[f.name]
+		place := "/usr/share/doc/sluice/" + f.name
+		if f.name == "LICENSE" {
+			place = k.license
+		}
 		if err := st.put(f, place); err != nil {
 			return err
 		}

@@ -79,6 +79,11 @@ func (r *release) makeFor(ctx context.Context, b *builder, docs documents, s sys
 	if size > r.most {
 		return fmt.Errorf("%s has %d bytes, want at most %d: does it import text/template, which keeps every method?", program.name, size, r.most)
 	}
+	licenses, err := b.licenses(program)
+	if err != nil {
+		return err
+	}
+	docs.texts = append(slices.Clip(docs.texts), licenses)
 	if err := r.archive(s, program, docs); err != nil {
 		return err
 	}
