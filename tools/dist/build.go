@@ -25,23 +25,24 @@ type builder struct {
 }
 
 func newBuilder(ctx context.Context, r *release, dir string) (*builder, error) {
-	now, err := goEnv(ctx)
-	if err != nil {
-		return nil, err
-	}
-	proxies := []string{"file://" + filepath.ToSlash(filepath.Join(now.GOMODCACHE, "cache", "download")), now.GOPROXY}
+	b := &builder{release: r, dir: dir, env: append(os.Environ(),
+		"GOPATH="+dir, "GOMODCACHE="+filepath.Join(dir, "mod"), "GOBIN=",
+		"GOFLAGS=-modcacherw -trimpath -ldflags=-s", "GOWORK=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
+	)}
 	if r.proxy != "" {
 		proxy, err := filepath.Abs(r.proxy)
 		if err != nil {
 			return nil, err
 		}
-		proxies = append([]string{"file://" + filepath.ToSlash(proxy)}, proxies...)
+		// Nobody has published sums of what is in the folder. The other modules come from the cache of downloads, into which
+		// only what go.sum names has come.
+		cache, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
+		if err != nil {
+			return nil, fmt.Errorf("go env: %w", err)
+		}
+		downloads := filepath.Join(string(bytes.TrimSpace(cache)), "cache", "download")
+		b.env = append(b.env, "GOSUMDB=off", "GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(downloads))
 	}
-	b := &builder{release: r, dir: dir, env: append(os.Environ(),
-		"GOPATH="+dir, "GOMODCACHE="+filepath.Join(dir, "mod"), "GOBIN=",
-		"GOPROXY="+strings.Join(proxies, ","), "GONOSUMDB="+path.Dir(path.Dir(r.module)), // what is not yet published has no sum
-		"GOFLAGS=-modcacherw -trimpath -ldflags=-s", "GOWORK=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
-	)}
 	text, err := b.run(ctx, nil, "go", "mod", "download", "-json", r.module+"@"+r.version)
 	if err != nil {
 		return nil, err
@@ -50,16 +51,6 @@ func newBuilder(ctx context.Context, r *release, dir string) (*builder, error) {
 	err = json.Unmarshal(text, &module)
 	b.source = module.Dir
 	return b, err
-}
-
-// goEnv returns what the go command has now.
-func goEnv(ctx context.Context) (now struct{ GOMODCACHE, GOPROXY string }, err error) {
-	text, err := exec.CommandContext(ctx, "go", "env", "-json", "GOMODCACHE", "GOPROXY").Output()
-	if err != nil {
-		return now, fmt.Errorf("go env: %w", err)
-	}
-	err = json.Unmarshal(text, &now)
-	return now, err
 }
 
 // build builds the program for a system.

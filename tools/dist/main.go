@@ -2,6 +2,8 @@
 //
 //	dist [-proxy FOLDER] [-only OS/ARCH] VERSION FOLDER
 //
+// With -proxy nothing is downloaded: what the program needs must be in the module cache.
+//
 // For each system it makes an archive, for Linux a .deb and an .rpm too, for each archive a bill of materials, and for all of
 // them SHA256SUMS. What it makes depends on the version, the version of Go and SOURCE_DATE_EPOCH alone, to the byte.
 package main
@@ -37,7 +39,7 @@ const sluice = "github.com/sluice-go/sluice/cmd/sluice"
 func run(ctx context.Context, args []string, epoch string, out io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	proxy := flags.String("proxy", "", "a module proxy in a folder, which is asked first")
+	proxy := flags.String("proxy", "", "a module proxy in a folder, for what is not published")
 	only := flags.String("only", "", "one system, such as linux/amd64")
 	if flags.Parse(args) != nil || flags.NArg() != 2 {
 		return errUsage
