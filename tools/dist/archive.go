@@ -10,9 +10,16 @@ import (
 )
 
 // archive writes a zip file for Windows, else a tar file.
-func (r *release) archive(s system, program file, docs documents) error {
+func (r *release) archive(b *builder, s system, program file, docs documents) error {
 	folder := r.archiveName(s)
 	files := []file{program.in(folder)}
+	if s.os == "linux" {
+		unit, err := b.packaging("sluice-proxy.service")
+		if err != nil {
+			return err
+		}
+		files = append(files, unit.in(folder))
+	}
 	for _, f := range docs.texts {
 		files = append(files, f.in(folder))
 	}

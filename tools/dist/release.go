@@ -84,7 +84,7 @@ func (r *release) makeFor(ctx context.Context, b *builder, docs documents, s sys
 		return err
 	}
 	docs.texts = append(slices.Clip(docs.texts), licenses)
-	if err := r.archive(s, program, docs); err != nil {
+	if err := r.archive(b, s, program, docs); err != nil {
 		return err
 	}
 	if err := r.materials(s, program); err != nil {
