@@ -115,7 +115,6 @@ release:
 ## dist: make the packages of VERSION in the folder DIST, for all systems or ONLY=linux/amd64
 dist:
 	@proxy=$$(mktemp -d) && trap 'rm -rf "$$proxy"' EXIT && \
-	go -C cmd/sluice mod download && \
 	go -C tools run ./release publish $(VERSION) "$$proxy" && \
 	export SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} && \
 	go -C tools/dist run . -proxy "$$proxy" $(if $(ONLY),-only $(ONLY)) $(VERSION) "$(abspath $(DIST))"

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // publish makes a release in a copy of dir, and a module proxy in a folder that has it. The copy is below temp, and stays.
@@ -54,7 +55,44 @@ func publishTo(ctx context.Context, out io.Writer, dir, version, proxy string) (
 	if err != nil {
 		return err
 	}
-	return r.verify(version)
+	if err := r.verify(version); err != nil {
+		return err
+	}
+	for _, m := range r.released {
+		if err := r.fetch(ctx, m, filepath.Join(temp, "fetch", m.dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch fills the module cache with what a program needs of others, held against its go.sum, so that it can be built for any
+// system without a network.
+func (r *repository) fetch(ctx context.Context, m *module, dir string) error {
+	_, program, err := r.packages(m)
+	if err != nil || !program {
+		return err
+	}
+	for _, q := range slices.Clone(m.file.Require) {
+		if r.isReleased(q.Mod.Path) {
+			if err := m.file.DropRequire(q.Mod.Path); err != nil {
+				return err
+			}
+		}
+	}
+	m.file.Cleanup()
+	text, err := m.file.Format()
+	if err != nil {
+		return err
+	}
+	if err := copyFile(filepath.Join(r.folder(m), "go.sum"), filepath.Join(dir, "go.sum")); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), text, 0o600); err != nil {
+		return err
+	}
+	_, err = command(ctx, dir, append(os.Environ(), "GOWORK=off", "GOFLAGS="), "go", "mod", "download")
+	return err
 }
 
 // isTagged reports an error if there is a tag of that name, and dir is no checkout of it.
