@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/spec"
 )
 
 // check finds faults that no single value shows.
@@ -59,31 +61,64 @@ func (c *Config) checkPolicies(r *reader) {
 		all = append([]Policy{*c.Global}, all...)
 	}
 	for _, p := range all {
-		if p.Key == KeyHeader && strings.Contains(p.Header, "_") && !c.Underscores {
-			r.fault(p.At, "key is header:%s, but header fields with underscores are dropped: add underscores: true", p.Header)
-		}
-		for i := range p.Limits {
-			if err := p.checkWait(i); err != nil {
-				r.fault(p.Places[i], "%v", err)
+		for _, part := range p.Key {
+			if part.Kind == KeyHeader && strings.Contains(part.Header, "_") && !c.Underscores {
+				r.fault(p.At, "key is %s, but header fields with underscores are dropped: add underscores: true", part)
 			}
 		}
+		for _, l := range p.all() {
+			if err := p.checkLimit(l.limit); err != nil {
+				r.fault(l.at, "%v", err)
+			}
+		}
+		p.Overrides.checkPatterns(r, p.Key, c.Routes)
 	}
 }
 
-// CheckWaits returns an error for each limit of p that has a queue in which nobody could wait.
-func (p *Policy) CheckWaits() error {
-	errs := make([]error, len(p.Limits))
-	for i := range p.Limits {
-		errs[i] = p.checkWait(i)
+// placed is a limit and its place.
+type placed struct {
+	limit spec.Limit
+	at    Position
+}
+
+// all returns the limits of p on requests, and those of its overrides.
+func (p *Policy) all() (all []placed) {
+	for i, l := range p.Limits {
+		all = append(all, placed{l, p.Places[i]})
+	}
+	for _, o := range p.Overrides.All {
+		for i, l := range o.Limits {
+			all = append(all, placed{l, o.Places[i]})
+		}
+	}
+	return all
+}
+
+// CheckLimits returns an error for each limit of p that has a queue in which nobody could wait, or that no request could
+// pass.
+func (p *Policy) CheckLimits() error {
+	var errs []error
+	for _, l := range p.all() {
+		errs = append(errs, p.checkLimit(l.limit))
 	}
 	return errors.Join(errs...)
 }
 
-func (p *Policy) checkWait(i int) error {
-	if p.Limits[i].Queue == 0 || p.MaxWait > 0 {
-		return nil
+func (p *Policy) checkLimit(l spec.Limit) error {
+	if l.Queue > 0 && p.MaxWait == 0 {
+		return fmt.Errorf("%q has a queue, and nothing says how long a request may wait in it: add max-wait, such as max-wait: 10s", l)
 	}
-	return fmt.Errorf("%q has a queue, and nothing says how long a request may wait in it: add max-wait, such as max-wait: 10s", p.Limits[i])
+	made, err := l.New("")
+	if err != nil {
+		return nil //nolint:nilerr // whoever makes the limiters finds out
+	}
+	if of, ok := made.(core.Reporter); ok && l.Kind != spec.Unlimited && p.Cost > of.Statistics().Limit {
+		if l.Kind == spec.TokenBucket {
+			return fmt.Errorf("%q never has the %d permits that a request costs: raise it, or add a burst of %[2]d", l, p.Cost)
+		}
+		return fmt.Errorf("%q never has the %d permits that a request costs: raise it, or lower cost", l, p.Cost)
+	}
+	return nil
 }
 
 func (c *Config) checkRoutes(r *reader) {

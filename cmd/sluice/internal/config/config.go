@@ -157,7 +157,30 @@ func NewMux[T any](c *Config, value func(Route) T) *route.Mux[T] {
 		routes = []Route{{Pattern: "/"}}
 	}
 	for _, r := range routes {
-		_ = m.Handle(r.Pattern, value(r)) // Parse has found what is wrong
+		_ = m.Handle(r.Pattern, value(r), c.segments(r)...) // Parse has found what is wrong
 	}
 	return m
+}
+
+// segments returns the segments of the path that the keys of a route's policies have.
+func (c *Config) segments(r Route) (segments []int) {
+	add := func(p *Policy) {
+		for _, part := range p.Key {
+			if part.Kind == KeyPath {
+				segments = append(segments, part.Segment)
+			}
+		}
+	}
+	if r.Exempt {
+		return nil
+	}
+	if c.Global != nil {
+		add(c.Global)
+	}
+	for i := range c.Policies {
+		if slices.Contains(r.Policies, c.Policies[i].Name) {
+			add(&c.Policies[i])
+		}
+	}
+	return segments
 }

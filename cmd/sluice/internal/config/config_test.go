@@ -27,7 +27,9 @@ global:   {limit: concurrency 500 queue 200 newest-first, status: 503, max-wait:
 policies:
   api:    {key: ip, limit: 100/s burst 200}
   login:  {key: ip, limit: sliding 5/1m, count: failures}
-  export: {key: header:X-Api-Key, limits: [10/h, concurrency 1], download: 2MiB/s, fail-open: true}
+  export:
+    {key: [header:x-api-key, path:1], limits: [10/h, concurrency 2], download: 2MiB/s, fail-open: true,
+     overrides: {acme: {search: [1000/h, concurrency 5]}, health: unlimited}, cost: 2, settle: x-cost, shadow: true}
 host: keep
 keys: 5000
 max-body: 10MiB
@@ -73,12 +75,19 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, "-", c.AccessLog)
 	require.Len(t, c.Policies, 3)
 	export := c.Policies[2]
-	assert.Equal(t, config.KeyHeader, export.Key)
-	assert.Equal(t, "X-Api-Key", export.Header)
+	assert.Equal(t, config.Key{{Kind: config.KeyHeader, Header: "X-Api-Key"}, {Kind: config.KeyPath, Segment: 1}}, export.Key)
+	assert.Equal(t, "header:X-Api-Key, path:1", export.Key.String())
+	require.Len(t, export.Overrides.All, 2)
+	assert.Len(t, export.Overrides.All[0].Limits, 2)
+	assert.Equal(t, spec.Unlimited, export.Overrides.All[1].Limits[0].Kind)
+	assert.Equal(t, 2, export.Cost)
+	assert.Equal(t, "X-Cost", export.Settle)
+	assert.True(t, export.Shadow)
+	assert.Equal(t, 1, c.Policies[0].Cost)
 	require.Len(t, export.Limits, 2)
 	assert.Equal(t, spec.Concurrency, export.Limits[1].Kind)
 	assert.Equal(t, 2<<20, export.Download.Permits)
-	assert.Equal(t, config.Position{Line: 15, Column: 44}, export.Places[0])
+	assert.Equal(t, config.Position{Line: 16, Column: 48}, export.Places[0])
 	require.Len(t, c.Routes, 5)
 	assert.True(t, c.Routes[3].Exempt)
 	assert.Empty(t, c.Routes[4].Policies)
@@ -126,6 +135,44 @@ func TestFaults(t *testing.T) {
 		{"global: {limit: 1/s, limits: [1/s]}\n", "want one of them"},
 		{"global: {limit: 1/x}\n", `f:1:17: "1/x"`},
 		{"global: {limit: 1/s, key: name}\n", `f:1:27: key is "name"`},
+		{"global: {limit: 1/s, key: }\n", `f:1:26: key is empty, want ip, header:NAME, host, pattern or path:N, or a list of them`},
+		{"global: {limit: 1/s, key: [ip, cookie:a]}\n", `f:1:32: key is "cookie:a", want ip, header:NAME, host, pattern or path:N, or a list of them`},
+		{"global: {limit: 1/s, key: [path:1, path:2, path:1]}\n", `f:1:44: key has path:1 twice`},
+		{"global: {limit: 1/s, key: path:0}\n", `f:1:27: key is "path:0", want the number of a segment, such as path:1`},
+		{"global: {limit: 1/s, key: path:-1}\n", `f:1:27: key is "path:-1"`},
+		{"global: {limit: 1/s, key: path:one}\n", `f:1:27: key is "path:one"`},
+		{"global: {limit: 1/s, key: path:101}\n", `f:1:27: key is "path:101"`},
+		{"global: {limit: 1/s, key: 'path:'}\n", `f:1:27: key is "path:"`},
+		{"global: {limit: 1/s, key: [[ip]]}\n", `f:1:28: key is a list, want a text`},
+		{"global: {limit: 1/s, cost: 0}\n", `f:1:28: cost is "0", want a number of permits from 1`},
+		{"global: {limit: 1/s, cost: -5}\n", `f:1:28: cost is "-5"`},
+		{"global: {limit: 1/s, cost: 1.5}\n", `f:1:28: cost is "1.5"`},
+		{"global: {limit: 1/s, cost: 99999999999}\n", `f:1:28: cost is "99999999999"`},
+		{"global: {limit: 1/s, cost: }\n", `f:1:27: cost is empty, want a text`},
+		{"global: {limit: 5/s, cost: 6}\n", `f:1:17: "5/s" never has the 6 permits that a request costs: raise it, or add a burst of 6`},
+		{"global: {limit: 5/s burst 6, cost: 7}\n", `f:1:17: "5/s burst 6" never has the 7 permits`},
+		{"policies: {a: {limits: [9/s, sliding 5/1m], cost: 6}}\n", `f:1:30: "sliding 5/min" never has the 6 permits that a request costs: raise it, or lower cost`},
+		{"policies: {a: {key: ip, limit: 9/s, overrides: {192.0.2.1: [9/s, concurrency 5]}, cost: 6}}\n", `f:1:66: "concurrency 5" never has the 6 permits`},
+		{"policies: {a: {key: ip, limit: 9/s, overrides: {192.0.2.1: 9/s queue 5}}}\n", `f:1:60: "9/s queue 5" has a queue`},
+		{"global: {limit: 1/s, settle: 'X Cost'}\n", `f:1:30: settle is "X Cost", want a field of the backend's answer, such as X-Cost`},
+		{"global: {limit: 1/s, settle: ''}\n", `f:1:30: settle is ""`},
+		{"global: {limit: 1/s, settle: content-length}\n", `f:1:30: settle is Content-Length, which a client needs: want a field for the cost alone, such as X-Cost`},
+		{"global: {limit: 1/s, shadow: dark}\n", `f:1:30: shadow is "dark", want true or false`},
+		{"global: {upload: 1/s, shadow: true}\n", `f:1:31: shadow is about limits on requests, and global has none: add limit, such as limit: 100/s`},
+		{"policies: {a: {download: 1/s, cost: 5}}\n", `f:1:37: cost is about limits on requests, and policy "a" has none`},
+		{"policies: {a: {limit: 1/s, overrides: {a: 1/s}}}\n", `f:1:40: overrides are for some keys, and the policy has none: add key, such as key: ip`},
+		{"policies: {a: {key: ip, limit: 1/s, overrides: 5/s}}\n", `f:1:48: overrides is "5/s", want keys and values`},
+		{"policies: {a: {key: ip, limit: 1/s, overrides: {acme: 1/s}}}\n", `f:1:49: overrides has "acme", want an address or a network such as 10.0.0.0/8`},
+		{"policies: {a: {key: ip, limit: 1/s, overrides: {'2001:db8::1': 1/s}}}\n", `f:1:49: overrides has "2001:db8::1", but to key ip all of 2001:db8::/64 is one client: write "2001:db8::/64"`},
+		{"policies: {a: {key: ip, limit: 1/s, overrides: {192.0.2.1: 1/s, 192.0.2.1/32: 2/s}}}\n", `f:1:65: overrides: "192.0.2.1/32" is here twice, first in line 1`},
+		{"policies: {a: {key: ip, limit: 1/s, overrides: {192.0.2.1: 1/s, 192.0.2.1: 2/s}}}\n", `f:1:65: "192.0.2.1" is here twice, first in line 1`},
+		{"policies: {a: {key: ip, limit: 1/s, overrides: {192.0.2.1: 5/x}}}\n", `f:1:60: "5/x": unknown time`},
+		{"policies: {a: {key: ip, limit: 1/s, overrides: {192.0.2.1: }}}\n", `f:1:49: overrides: "192.0.2.1" has no limit, want one such as 1000/s, or unlimited`},
+		{"policies: {a: {key: ip, limit: 1/s, overrides: {192.0.2.1: {x: 1/s}}}}\n", `f:1:49: overrides: "192.0.2.1" has keys of its own, and key has no part for them`},
+		{"policies: {a: {key: host, limit: 1/s, overrides: {a b: 1/s}}}\n", `f:1:51: overrides: "a b" is no host`},
+		{"policies: {a: {key: path:1, limit: 1/s, overrides: {a/b: 1/s}}}\n", `f:1:53: overrides: "a/b" is not one segment of a path`},
+		{"policies: {a: {key: pattern, limit: 1/s, overrides: {/b: 1/s}}}\nroutes: {/a: a}\n", `f:1:54: overrides: no route has the pattern "/b"`},
+		{"policies: {a: {key: [ip, path:1], limit: 1/s, overrides: {10.0.0.0/8: {a: {b: 1/s}}}}}\n", `f:1:72: overrides: "a" has keys of its own`},
 		{"global: {limit: 1/s, status: 200}\n", `f:1:30: status is "200"`},
 		{"global: {limit: 1/s, max-wait: -1s}\n", "f:1:32: max-wait"},
 		{"global: {limit: 1/s, count: none}\n", `f:1:29: count is "none"`},
@@ -274,6 +321,7 @@ func FuzzParse(f *testing.F) {
 	for _, text := range seeds {
 		f.Add(text)
 	}
+	f.Add("policies: {a: {key: [ip, 'header:A'], limit: 9/s, overrides: {10.0.0.0/8: {b: unlimited}, 192.0.2.1: [1/s, 2/s]}, cost: 5, settle: X-Cost}}\n")
 	f.Add("a: &a [*a]\nlisten: *a\n")
 	f.Add("global: &g {limit: 1/s}\npolicies: {a: *g}\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -291,6 +339,11 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, p := range c.Policies {
 			require.Len(t, p.Places, len(p.Limits))
+			require.NoError(t, p.CheckLimits())
+			for _, o := range p.Overrides.All {
+				require.NotEmpty(t, o.Limits)
+				require.Len(t, o.Places, len(o.Limits))
+			}
 		}
 		_, _ = c.Backends()
 		_, _ = c.Addresses()

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,86 +15,132 @@ import (
 
 // Policy is a limit with what belongs to it.
 type Policy struct {
-	Name     string
-	At       Position
-	Key      KeyKind
-	Header   string       // of KeyHeader
-	Limits   []spec.Limit // all of them, in this order; none: bytes alone are limited
-	Places   []Position   // of Limits
-	Upload   *spec.Limit  // bytes; nil: none
-	Download *spec.Limit
-	MaxWait  time.Duration
-	Status   int  // 0: 429
-	Failures bool // only failures count: what is not answered with 4xx is refunded
-	FailOpen bool
+	Name      string
+	At        Position
+	Key       Key
+	Limits    []spec.Limit // all of them, in this order; none: bytes alone are limited
+	Places    []Position   // of Limits
+	Overrides Overrides
+	Cost      int          // permits of a request; at least 1
+	Settle    string       // field of the answer or its trailer with the cost; "": none
+	Upload    *spec.Limit  // bytes; nil: none
+	Download  *spec.Limit
+	MaxWait   time.Duration
+	Status    int  // 0: 429
+	Failures  bool // only failures count: what is not answered with 4xx is refunded
+	FailOpen  bool
+	Shadow    bool // it decides and rejects nobody
+
+	at   map[string]Position // of its fields
+	read int                 // limits, good ones and bad ones
 }
 
-// KeyKind says which requests share a limit.
-type KeyKind uint8
-
-// The kinds.
-const (
-	KeyNone    KeyKind = iota // one for all
-	KeyIP                     // ip
-	KeyHeader                 // header:NAME
-	KeyHost                   // host
-	KeyPattern                // pattern
-)
-
 func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
-	p := Policy{Name: name, At: at}
+	p := Policy{Name: name, At: at, Cost: 1, at: make(map[string]Position)}
 	what := "policy " + strconv.Quote(name)
 	if name == "global" {
 		what = name
 	}
-	var one, several ast.Node
-	limits := 0 // good ones and bad ones
-	r.fields(n, what, map[string]func(ast.Node){
-		"key": func(n ast.Node) { p.readKey(r, n) },
-		"limit": func(n ast.Node) {
-			one = n
-			limits++
-			if l, ok := readLimit(r, n); ok {
-				p.Limits, p.Places = []spec.Limit{l}, []Position{position(n)}
-			}
-		},
-		"limits": func(n ast.Node) {
-			several = n
-			for _, item := range r.items(n) {
-				limits++
-				if l, ok := readLimit(r, item); ok {
-					p.Limits, p.Places = append(p.Limits, l), append(p.Places, position(item))
-				}
-			}
-		},
-		"upload":   func(n ast.Node) { p.Upload = readBytes(r, n) },
-		"download": func(n ast.Node) { p.Download = readBytes(r, n) },
-		"status": func(n ast.Node) {
-			text, ok := r.text(n, "status")
-			v, err := strconv.Atoi(text)
-			if p.Status = v; ok && (err != nil || v < 400 || v > 599) {
-				r.fault(position(n), "status is %q, want 400 to 599", text)
-			}
-		},
-		"max-wait": func(n ast.Node) { p.MaxWait = r.duration(n, "max-wait") },
-		"count": func(n ast.Node) {
-			text, ok := r.text(n, "count")
-			if p.Failures = text == "failures"; ok && !p.Failures && text != "all" {
-				r.fault(position(n), "count is %q, want all or failures", text)
-			}
-		},
+	var overrides ast.Node
+	fields := map[string]func(ast.Node){
+		"key":       func(n ast.Node) { p.readKey(r, n) },
+		"limit":     func(n ast.Node) { p.readLimits(r, []ast.Node{n}) },
+		"limits":    func(n ast.Node) { p.readLimits(r, r.items(n)) },
+		"overrides": func(n ast.Node) { overrides = n }, // which the key is needed for
+		"cost":      func(n ast.Node) { p.readCost(r, n) },
+		"settle":    func(n ast.Node) { p.readSettle(r, n) },
+		"upload":    func(n ast.Node) { p.Upload = readBytes(r, n) },
+		"download":  func(n ast.Node) { p.Download = readBytes(r, n) },
+		"status":    func(n ast.Node) { p.readStatus(r, n) },
+		"max-wait":  func(n ast.Node) { p.MaxWait = r.duration(n, "max-wait") },
+		"count":     func(n ast.Node) { p.readCount(r, n) },
 		"fail-open": func(n ast.Node) { p.FailOpen = r.bool(n, "fail-open") },
-	})
-	switch {
-	case one != nil && several != nil:
-		r.fault(at, "%s has limit and limits, want one of them", what)
-	case limits == 0 && p.Upload == nil && p.Download == nil:
-		r.fault(at, "%s limits nothing, want limit, limits, upload or download", what)
+		"shadow":    func(n ast.Node) { p.Shadow = r.bool(n, "shadow") },
 	}
+	for key, read := range fields {
+		fields[key] = func(n ast.Node) {
+			p.at[key] = position(n)
+			read(n)
+		}
+	}
+	r.fields(n, what, fields)
+	if overrides != nil {
+		p.readOverrides(r, overrides)
+	}
+	p.checkFields(r, what)
 	if !nameable(name) {
 		r.fault(at, "%s: a name has ASCII letters, digits, '-', '_' and '.'", what)
 	}
 	return p
+}
+
+// checkFields finds fields that do not go together.
+func (p *Policy) checkFields(r *reader, what string) {
+	_, one := p.at["limit"]
+	_, several := p.at["limits"]
+	switch {
+	case one && several:
+		r.fault(p.At, "%s has limit and limits, want one of them", what)
+	case p.read == 0 && p.Upload == nil && p.Download == nil:
+		r.fault(p.At, "%s limits nothing, want limit, limits, upload or download", what)
+	case p.read == 0:
+		for _, key := range []string{"overrides", "cost", "settle", "shadow"} {
+			if at, ok := p.at[key]; ok {
+				r.fault(at, "%s is about limits on requests, and %s has none: add limit, such as limit: 100/s", key, what)
+			}
+		}
+	}
+}
+
+func (p *Policy) readLimits(r *reader, items []ast.Node) {
+	for _, item := range items {
+		p.read++
+		if l, ok := readLimit(r, item); ok {
+			p.Limits, p.Places = append(p.Limits, l), append(p.Places, position(item))
+		}
+	}
+}
+
+func (p *Policy) readCost(r *reader, n ast.Node) {
+	text, ok := r.text(n, "cost")
+	v, err := strconv.Atoi(text)
+	if ok && (err != nil || v < 1 || v > math.MaxInt32) {
+		r.fault(position(n), "cost is %q, want a number of permits from 1", text)
+		return
+	}
+	p.Cost = max(v, 1)
+}
+
+func (p *Policy) readSettle(r *reader, n ast.Node) {
+	text, ok := r.text(n, "settle")
+	if ok && !isToken(text) {
+		r.fault(position(n), "settle is %q, want a field of the backend's answer, such as X-Cost", text)
+	}
+	p.Settle = http.CanonicalHeaderKey(text)
+	if slices.Contains(ownFields, p.Settle) {
+		r.fault(position(n), "settle is %s, which a client needs: want a field for the cost alone, such as X-Cost", p.Settle)
+	}
+}
+
+// ownFields are fields without which an answer cannot be read.
+var ownFields = []string{
+	"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Grpc-Message", "Grpc-Status", "Keep-Alive", "Location", "Set-Cookie", "Te",
+	"Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+func (p *Policy) readStatus(r *reader, n ast.Node) {
+	text, ok := r.text(n, "status")
+	v, err := strconv.Atoi(text)
+	if p.Status = v; ok && (err != nil || v < 400 || v > 599) {
+		r.fault(position(n), "status is %q, want 400 to 599", text)
+	}
+}
+
+func (p *Policy) readCount(r *reader, n ast.Node) {
+	text, ok := r.text(n, "count")
+	if p.Failures = text == "failures"; ok && !p.Failures && text != "all" {
+		r.fault(position(n), "count is %q, want all or failures", text)
+	}
 }
 
 func nameable(name string) bool {
@@ -100,31 +148,6 @@ func nameable(name string) bool {
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-
-func (p *Policy) readKey(r *reader, n ast.Node) {
-	text, ok := r.text(n, "key")
-	if !ok {
-		return
-	}
-	header, isHeader := strings.CutPrefix(text, "header:")
-	switch {
-	case isHeader && isToken(header):
-		p.Key, p.Header = KeyHeader, http.CanonicalHeaderKey(header)
-	case text == "ip":
-		p.Key = KeyIP
-	case text == "host":
-		p.Key = KeyHost
-	case text == "pattern":
-		p.Key = KeyPattern
-	default:
-		r.fault(position(n), "key is %q, want ip, header:NAME, host or pattern", text)
-	}
-}
-
-// isToken reports whether a header may be called so.
-func isToken(name string) bool {
-	return name != "" && strings.Trim(name, letters+"!#$%&'*+-.^_`|~") == ""
-}
 
 func readLimit(r *reader, n ast.Node) (spec.Limit, bool) {
 	text, ok := r.text(n, "a limit")

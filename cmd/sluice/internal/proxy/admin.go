@@ -33,6 +33,7 @@ func (p *proxy) admin() http.Handler {
 	}))
 	mux.HandleFunc("GET /limits/{name}", p.guarded(func(w http.ResponseWriter, r *http.Request) { p.tellOne(w, r.PathValue("name")) }))
 	mux.HandleFunc("PUT /limits/{name}", p.guarded(p.put))
+	mux.HandleFunc("POST /limits/{name}/reset", p.guarded(p.postReset))
 	return mux
 }
 
@@ -64,9 +65,12 @@ type told struct {
 	Key      string   `json:"key,omitempty"`
 	Limit    string   `json:"limit,omitempty"`  // if there is one
 	Limits   []string `json:"limits,omitempty"` // if there are several
+	Cost     int      `json:"cost,omitempty"`   // if it is not 1
+	Settle   string   `json:"settle,omitempty"`
+	Shadow   bool     `json:"shadow,omitempty"`
 	Upload   string   `json:"upload,omitempty"`
 	Download string   `json:"download,omitempty"`
-	State    []figure `json:"state,omitempty"` // of each of them, in this order
+	State    []figure `json:"state,omitempty"` // of each of them, in this order, and of all overrides
 }
 
 // figure is the state of a limit: without a key its permits, with a key its partitions.
@@ -82,12 +86,15 @@ type figure struct {
 }
 
 func tell(p *policy) told {
-	t := told{Key: keyText(p.Policy)}
+	t := told{Key: p.Key.String(), Settle: p.Settle, Shadow: p.Shadow}
 	for _, l := range p.requests {
 		t.Limits = append(t.Limits, l.terms.Load().String())
 	}
 	if len(t.Limits) == 1 {
 		t.Limit, t.Limits = t.Limits[0], nil
+	}
+	if p.Cost != 1 {
+		t.Cost = p.Cost
 	}
 	if p.Upload != nil {
 		t.Upload = p.Upload.String()
@@ -106,6 +113,9 @@ func tell(p *policy) told {
 			f.Partitions, f.Overflowed = &c.Live, &c.Overflowed
 		}
 		t.State = append(t.State, f)
+	}
+	if c, ok := p.overrideCounts(); ok {
+		t.State = append(t.State, figure{Of: "overrides", Partitions: &c.Live, Overflowed: &c.Overflowed})
 	}
 	return t
 }

@@ -29,6 +29,7 @@ func newForwarder(p *proxy) http.Handler {
 			if a.StatusCode < http.StatusContinue {
 				return errNoStatus // net/http panics when it is to send it
 			}
+			costsOf(a.Request.Context()).take(a)
 			if a.StatusCode == http.StatusSwitchingProtocols {
 				throttle(a)
 			}
@@ -65,7 +66,7 @@ func newForwarder(p *proxy) http.Handler {
 			r.Body = &body{r.Body, http.NewResponseController(w)}
 		}
 		w.Header()["Content-Type"] = nil // if the backend does not say it, nor does net/http
-		f.ServeHTTP(&keepingWriter{ResponseWriter: w, fields: maps.Clone(w.Header())}, r)
+		f.ServeHTTP(&keepingWriter{ResponseWriter: w, fields: maps.Clone(w.Header()), costs: costsOf(r.Context())}, r)
 	})
 }
 
@@ -76,6 +77,7 @@ type keepingWriter struct {
 
 	fields  http.Header
 	cleared bool
+	costs   *costs // nil: no policy settles by them
 }
 
 // Header returns the fields of the next answer.
@@ -90,6 +92,9 @@ func (w *keepingWriter) Header() http.Header {
 
 // WriteHeader sends the fields.
 func (w *keepingWriter) WriteHeader(status int) {
+	if status < http.StatusOK {
+		w.costs.hide(w.ResponseWriter.Header()) // which were taken off only the last answer
+	}
 	w.ResponseWriter.WriteHeader(status)
 	w.cleared = status < http.StatusOK
 }

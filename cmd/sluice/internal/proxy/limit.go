@@ -8,11 +8,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
@@ -28,24 +27,31 @@ type limit struct {
 
 	terms atomic.Pointer[spec.Limit] // each change has a pointer of its own
 	asked httplimit.Limiter
-	all   iter.Seq[*follower]     // the live limiters
-	one   *follower               // of a limit without a key; nil: see count
-	count func() partition.Counts // of a limit with a key; nil: see one
+	all   iter.Seq[*follower]                // the live limiters
+	live  func(key []config.Value) *follower // the live one of a key; nil: there is none
+	name  func(key []config.Value) string    // of the limiter of a key
+	one   *follower                          // of a limit without a key; nil: see count
+	count func() partition.Counts            // of a limit with a key; nil: see one
 }
 
 // identity tells limits apart. A limit keeps it for as long as it lives.
 type identity struct {
-	policy string
-	what   string // requests, connections, upload or download
-	key    string // as the file has it
-	kind   spec.Kind
-	nth    int // of this kind in the policy
+	policy   string
+	what     string // requests, connections, upload or download
+	key      string // as the file has it
+	override string // name of the policy's override; "": none
+	kind     spec.Kind
+	nth      int // of this kind in the policy, or in the override
 }
 
 // shared returns the limit's name on a Redis server. It has the whole identity, so that a proxy whose file has changed and
 // one that starts with that file share the limit.
 func (id identity) shared() string {
-	return fmt.Sprintf("%s/%s/%s-%d/%s", id.policy, id.what, id.kind, id.nth+1, id.key)
+	name := fmt.Sprintf("%s/%s/%s-%d/%s", id.policy, id.what, id.kind, id.nth+1, id.key)
+	if id.override != "" {
+		name += "/" + url.QueryEscape(id.override)
+	}
+	return name
 }
 
 // What a limit is of, besides "upload" and "download".
@@ -55,45 +61,41 @@ const (
 )
 
 // newLimit returns a limit. Without a key all requests share one limiter.
-func newLimit(id identity, l spec.Limit, store *shared.Store, keys *keys) (*limit, error) {
+func newLimit(id identity, key config.Key, l spec.Limit, store *shared.Store, keys *keys) (*limit, error) {
 	m := &limit{id: id, store: store}
 	m.terms.Store(&l)
 	if l.Kind == spec.Unlimited {
 		m.asked = partition.Shared[*http.Request](core.Unlimited())
 		m.all = func(func(*follower) bool) {}
+		m.live = func([]config.Value) *follower { return nil }
 		return m, nil
 	}
 	one, err := m.follow("") // with a key: to find out now whether there can be such limiters
 	if err != nil {
 		return nil, err
 	}
-	if id.key == "" {
+	if len(key) == 0 {
 		m.one = one
 		m.asked = partition.Shared[*http.Request](one)
 		m.all = func(yield func(*follower) bool) { yield(one) }
+		m.live = func([]config.Value) *follower { return one }
 		return m, nil
 	}
 	defer func() { _ = one.Close() }()
-	header, byHeader := strings.CutPrefix(id.key, "header:")
-	switch {
-	case byHeader:
-		err = keyed(m, keys.most, httplimit.ByHeader(header))
-	case id.key == "host":
-		err = keyed(m, keys.most, hostOf)
-	case id.key == "pattern":
-		err = keyed(m, keys.most, httplimit.ByPattern)
-	default:
-		err = keyed(m, keys.most, keys.client)
+	if len(key) == 1 && key[0].Kind == config.KeyIP {
+		return m, keyed(m, keys.most, keys.client, func(values []config.Value) netip.Prefix { return values[0].Network })
 	}
-	return m, err
+	values := keys.values(key)
+	return m, keyed(m, keys.most, func(r *http.Request) string { return config.JoinKey(values(r)) }, config.JoinKey)
 }
 
-// keyed gives m a limiter for each key, of which there are at most most, and one for each group of the other keys.
-func keyed[K comparable](m *limit, most int, key func(*http.Request) K) error {
+// keyed gives m a limiter for each key, of which there are at most most, and one for each group of the other keys. join
+// returns the key of its parts' values.
+func keyed[K comparable](m *limit, most int, key func(*http.Request) K, join func([]config.Value) K) error {
 	own, err := partition.New(partition.Options[*http.Request, K]{
 		Name:          m.id.policy,
 		Key:           key,
-		New:           func(key K) (core.Limiter, error) { return m.follow(fmt.Sprint("=", key)) },
+		New:           func(key K) (core.Limiter, error) { return m.follow(nameOf(key)) },
 		MaxPartitions: most,
 	})
 	if err != nil {
@@ -120,40 +122,21 @@ func keyed[K comparable](m *limit, most int, key func(*http.Request) K) error {
 			}
 		}
 	}
+	m.live = func(values []config.Value) *follower {
+		key := join(values)
+		l, ok := own.Get(key)
+		if !ok {
+			l, _ = rest.Get(groupOf(key))
+		}
+		f, _ := l.(*follower)
+		return f
+	}
+	m.name = func(values []config.Value) string { return nameOf(join(values)) }
 	return nil
 }
 
-// hostOf is the key host: the same for all spellings of a host and all ports, "" for what is no host.
-func hostOf(r *http.Request) string {
-	if host, ok := route.Host(r.Host); ok {
-		return host
-	}
-	return ""
-}
-
-// keys tells clients apart, by the present configuration.
-type keys struct {
-	most      int                                              // that a limit has limiters for
-	byIP      atomic.Pointer[func(*http.Request) netip.Prefix] // a client, which may have a network of IPv6
-	byAddress atomic.Pointer[func(*http.Request) netip.Prefix] // its address alone
-}
-
-func (k *keys) trust(proxies []netip.Prefix) {
-	client := httplimit.ByIP(httplimit.IPOptions{Trusted: proxies})
-	address := httplimit.ByIP(httplimit.IPOptions{Trusted: proxies, V6Bits: 128})
-	k.byIP.Store(&client)
-	k.byAddress.Store(&address)
-}
-
-func (k *keys) client(r *http.Request) netip.Prefix { return (*k.byIP.Load())(r) }
-
-// address returns a client's address for the access log.
-func (k *keys) address(r *http.Request) string {
-	if p := (*k.byAddress.Load())(r); p.IsValid() {
-		return p.Addr().String()
-	}
-	return "-"
-}
+// nameOf tells the limiter of a key from the limit's others on a server of Redis.
+func nameOf[K comparable](key K) string { return fmt.Sprint("=", key) }
 
 // update sets other terms of the same kind, for live limiters and later ones.
 func (m *limit) update(l spec.Limit) {
@@ -177,7 +160,7 @@ func (m *limit) follow(key string) (*follower, error) {
 	if !ok {
 		return nil, fmt.Errorf("a limiter of kind %s cannot be refunded", terms.Kind)
 	}
-	f := &follower{limiter: l, limit: m}
+	f := &follower{limiter: l, limit: m, key: key}
 	f.terms.Store(terms)
 	return f, nil
 }
@@ -188,7 +171,7 @@ func (m *limit) make(l spec.Limit, key string) (core.Limiter, error) {
 	if m.store == nil {
 		return l.New(name)
 	}
-	terms := redislimit.Shared{Key: "sluice/" + url.QueryEscape(m.id.shared()+key)}
+	terms := redislimit.Shared{Key: m.onServer(key)}
 	if m.id.what != requests { // a body that has begun is not cut off because Redis is away
 		local, err := l.New(name)
 		if err != nil {
@@ -198,6 +181,9 @@ func (m *limit) make(l spec.Limit, key string) (core.Limiter, error) {
 	}
 	return m.store.New(l, name, terms)
 }
+
+// onServer returns the name of a limiter on a server of Redis.
+func (m *limit) onServer(key string) string { return "sluice/" + url.QueryEscape(m.id.shared()+key) }
 
 // limiter is what all limiters of core and redislimit are.
 type limiter interface {
@@ -213,6 +199,7 @@ type follower struct {
 	limiter
 
 	limit *limit
+	key   string     // what [limit.make] was told
 	mu    sync.Mutex // one update at a time
 	terms atomic.Pointer[spec.Limit]
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
 	sluice "github.com/sluice-go/sluice/telemetry/prometheus"
 )
 
@@ -56,6 +57,9 @@ func (s standing) Collect(to chan<- prometheus.Metric) {
 		for _, l := range p.all() {
 			all[p.label(l)] = l
 		}
+		if c, ok := p.overrideCounts(); ok {
+			collectCounts(to, c, p.Name+"/overrides")
+		}
 	}
 	for _, l := range state.doors {
 		all["listen/"+l.id.policy] = l
@@ -66,12 +70,15 @@ func (s standing) Collect(to chan<- prometheus.Metric) {
 		case l.one != nil:
 			shared[label] = l.one
 		case l.count != nil:
-			c := l.count()
-			to <- prometheus.MustNewConstMetric(liveDesc, prometheus.GaugeValue, float64(c.Live), label)
-			to <- prometheus.MustNewConstMetric(createdDesc, prometheus.CounterValue, float64(c.Created), label)
-			to <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(c.Dropped), label)
-			to <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(c.Overflowed), label)
+			collectCounts(to, l.count(), label)
 		}
 	}
 	sluice.NewCollector(shared).Collect(to)
+}
+
+func collectCounts(to chan<- prometheus.Metric, c partition.Counts, label string) {
+	to <- prometheus.MustNewConstMetric(liveDesc, prometheus.GaugeValue, float64(c.Live), label)
+	to <- prometheus.MustNewConstMetric(createdDesc, prometheus.CounterValue, float64(c.Created), label)
+	to <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(c.Dropped), label)
+	to <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(c.Overflowed), label)
 }

@@ -20,10 +20,11 @@ type policy struct {
 	config.Policy
 
 	requests         []*limit
+	overrides        [][]*limit // of each override, in place of requests
 	upload, download *limit
 }
 
-// all returns the limits of p.
+// all returns the limits of p, but for those of overrides.
 func (p *policy) all() []*limit {
 	all := slices.Clone(p.requests)
 	for _, l := range []*limit{p.upload, p.download} {
@@ -32,6 +33,22 @@ func (p *policy) all() []*limit {
 		}
 	}
 	return all
+}
+
+// overrideCounts returns the counts of all overrides of p together. The file may have secrets as their keys, so nothing
+// tells of one alone. It reports false if there are none.
+func (p *policy) overrideCounts() (sum partition.Counts, ok bool) {
+	for _, l := range slices.Concat(p.overrides...) {
+		if l.count == nil { // unlimited
+			continue
+		}
+		c := l.count()
+		sum.Live += c.Live
+		sum.Created += c.Created
+		sum.Dropped += c.Dropped
+		sum.Overflowed += c.Overflowed
+	}
+	return sum, len(p.overrides) > 0
 }
 
 // label is what metrics call a limit of p.
@@ -50,6 +67,7 @@ type draft struct {
 	config   *config.Config
 	store    *shared.Store // nil: limits are this process' own
 	keys     *keys
+	say      func(format string, args ...any)
 	before   map[identity]*limit
 	limits   map[identity]*limit
 	policies []*policy // the global one first
@@ -66,41 +84,53 @@ func (d *draft) make() error {
 		declared = append([]config.Policy{*d.config.Global}, declared...)
 	}
 	for _, c := range declared {
-		p := &policy{Policy: c}
-		nth := make(map[spec.Kind]int)
-		for i, l := range c.Limits {
-			id := identity{c.Name, requests, keyText(c), l.Kind, nth[l.Kind]}
-			nth[l.Kind]++
-			p.requests = append(p.requests, d.limit(id, l, c.Places[i]))
+		p := &policy{Policy: c, requests: d.requests(c, "", c.Limits, c.Places)}
+		for _, o := range c.Overrides.All {
+			p.overrides = append(p.overrides, d.requests(c, o.Name, o.Limits, o.Places))
 		}
 		if c.Upload != nil {
-			p.upload = d.limit(identity{c.Name, "upload", keyText(c), c.Upload.Kind, 0}, patient(*c.Upload), c.At)
+			id := identity{policy: c.Name, what: "upload", key: c.Key.String(), kind: c.Upload.Kind}
+			p.upload = d.limit(id, c.Key, patient(*c.Upload), c.At)
 		}
 		if c.Download != nil {
-			p.download = d.limit(identity{c.Name, "download", keyText(c), c.Download.Kind, 0}, patient(*c.Download), c.At)
+			id := identity{policy: c.Name, what: "download", key: c.Key.String(), kind: c.Download.Kind}
+			p.download = d.limit(id, c.Key, patient(*c.Download), c.At)
 		}
 		d.policies = append(d.policies, p)
 	}
 	for _, door := range []struct {
-		key, what string
-		limit     *spec.Limit
-	}{{"", "connections", d.config.Connections}, {"ip", "connections-per-ip", d.config.ConnectionsPerIP}} {
+		key   config.Key
+		what  string
+		limit *spec.Limit
+	}{{nil, "connections", d.config.Connections}, {config.Key{{Kind: config.KeyIP}}, "connections-per-ip", d.config.ConnectionsPerIP}} {
 		if door.limit != nil {
-			id := identity{door.what, connections, door.key, door.limit.Kind, 0}
-			d.doors = append(d.doors, d.limit(id, *door.limit, d.config.Where(door.what)))
+			id := identity{policy: door.what, what: connections, key: door.key.String(), kind: door.limit.Kind}
+			d.doors = append(d.doors, d.limit(id, door.key, *door.limit, d.config.Where(door.what)))
 		}
 	}
 	return errors.Join(d.faults...)
 }
 
+// requests returns the limits on requests of a policy, or of one of its overrides.
+func (d *draft) requests(c config.Policy, override string, limits []spec.Limit, places []config.Position) []*limit {
+	all := make([]*limit, len(limits))
+	nth := make(map[spec.Kind]int)
+	for i, l := range limits {
+		id := identity{c.Name, requests, c.Key.String(), override, l.Kind, nth[l.Kind]}
+		nth[l.Kind]++
+		all[i] = d.limit(id, c.Key, l, places[i])
+	}
+	return all
+}
+
 // limit returns the limit with that identity. A new one is made even if the present one stays, so that bad terms are found
 // before anything changes.
-func (d *draft) limit(id identity, l spec.Limit, at config.Position) *limit {
+func (d *draft) limit(id identity, key config.Key, l spec.Limit, at config.Position) *limit {
 	store := d.store
 	if id.what == connections {
 		store = nil // they are this process' own
 	}
-	m, err := newLimit(id, l, store, d.keys)
+	m, err := newLimit(id, key, l, store, d.keys)
 	if err != nil {
 		d.faults = append(d.faults, d.config.Fault(at, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
 		return m
@@ -121,26 +151,11 @@ func patient(l spec.Limit) spec.Limit {
 	return l
 }
 
-func keyText(p config.Policy) string {
-	switch p.Key {
-	case config.KeyIP:
-		return "ip"
-	case config.KeyHeader:
-		return "header:" + p.Header
-	case config.KeyHost:
-		return "host"
-	case config.KeyPattern:
-		return "pattern"
-	default:
-		return ""
-	}
-}
-
 // options returns o with the policies of d.
 func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
 	o.Headers, o.Problems, o.OnRejected = d.config.Headers, d.config.Problems, rejected
 	for _, p := range d.policies {
-		h, err := p.http()
+		h, err := d.http(p)
 		if err != nil {
 			return o, d.config.Fault(p.At, "%v", err)
 		}
@@ -153,14 +168,20 @@ func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
 	return o, nil
 }
 
-func (p *policy) http() (httplimit.Policy, error) {
-	h := httplimit.Policy{Name: p.Name, MaxWait: p.MaxWait, Status: p.Status, FailOpen: p.FailOpen}
+func (d *draft) http(p *policy) (httplimit.Policy, error) {
+	h := httplimit.Policy{Name: p.Name, MaxWait: p.MaxWait, Status: p.Status, FailOpen: p.FailOpen, Shadow: p.Shadow}
 	var err error
-	if h.Limiter, err = p.limiter(); err != nil {
+	if h.Limiter, err = d.limiter(p); err != nil {
 		return h, err
+	}
+	if p.Cost != 1 {
+		h.Permits = func(*http.Request) int { return p.Cost }
 	}
 	if p.Failures {
 		h.Refund = refundsSuccess
+	}
+	if p.Settle != "" {
+		h.Settle = (&settler{policy: p.Name, field: p.Settle, cost: p.Cost, say: d.say}).settle
 	}
 	if p.upload != nil {
 		h.Upload = p.upload.asked
@@ -176,16 +197,33 @@ func (p *policy) http() (httplimit.Policy, error) {
 func refundsSuccess(_ *http.Request, status int) bool { return status < 400 || status > 499 }
 
 // limiter returns what decides about requests, or nil if only bytes are limited.
-func (p *policy) limiter() (httplimit.Limiter, error) {
-	switch len(p.requests) {
+func (d *draft) limiter(p *policy) (httplimit.Limiter, error) {
+	others, err := chain(p.requests)
+	if len(p.overrides) == 0 || err != nil {
+		return others, err
+	}
+	o := &overridden{values: d.keys.values(p.Key), overrides: &p.Overrides, others: others}
+	for _, limits := range p.overrides {
+		own, err := chain(limits)
+		if err != nil {
+			return nil, err
+		}
+		o.own = append(o.own, own)
+	}
+	return o, nil
+}
+
+// chain returns one limiter for several limits; nil: there are none.
+func chain(limits []*limit) (httplimit.Limiter, error) {
+	switch len(limits) {
 	case 0:
 		return nil, nil
 	case 1:
-		return p.requests[0].asked, nil
+		return limits[0].asked, nil
 	}
-	chain := make([]httplimit.Limiter, len(p.requests))
-	for i, l := range p.requests {
-		chain[i] = l.asked
+	all := make([]httplimit.Limiter, len(limits))
+	for i, l := range limits {
+		all[i] = l.asked
 	}
-	return partition.Chain(chain...)
+	return partition.Chain(all...)
 }

@@ -4,6 +4,7 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -25,6 +26,7 @@ import (
 // proxy is a proxy with its present configuration.
 type proxy struct {
 	file     string
+	id       string // tells it from other proxies
 	tcp      bool
 	say      func(format string, args ...any) // prints a line for the user
 	log      *slog.Logger                     // prints with say, for httplimit
@@ -35,7 +37,7 @@ type proxy struct {
 	store    *shared.Store
 	access   *accessLog // nil: none
 	draining atomic.Bool
-	quiet    atomic.Int64 // until when sayOften says nothing, in Unix nanoseconds
+	quiet    seldom // of sayOften
 
 	mu    sync.Mutex // one change at a time
 	text  []byte     // of the file, when it was read last
@@ -56,7 +58,7 @@ type state struct {
 
 // newProxy returns a proxy with the configuration of the file, or an error that joins the faults of the file.
 func newProxy(file string, tcp bool, say func(format string, args ...any)) (*proxy, error) {
-	p := &proxy{file: file, tcp: tcp, say: say, metrics: newMetrics()}
+	p := &proxy{file: file, id: rand.Text(), tcp: tcp, say: say, metrics: newMetrics()}
 	p.log = slog.New(slog.NewTextHandler(sayer(say), &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 	p.backends = newBackends(say)
 	p.forward = newForwarder(p)
@@ -68,8 +70,7 @@ func newProxy(file string, tcp bool, say func(format string, args ...any)) (*pro
 
 // sayOften prints a line about something that may happen at each request, once a second at most.
 func (p *proxy) sayOften(format string, args ...any) {
-	now := time.Now()
-	if until := p.quiet.Load(); now.UnixNano() >= until && p.quiet.CompareAndSwap(until, now.Add(time.Second).UnixNano()) {
+	if _, ok := p.quiet.passes(time.Second); ok {
 		p.say(format, args...)
 	}
 }
@@ -143,7 +144,7 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 		keys.most = c.Keys
 		keys.trust(c.Trusted)
 	}
-	d := draft{config: c, store: store, keys: keys, before: before.known}
+	d := draft{config: c, store: store, keys: keys, say: p.say, before: before.known}
 	faults = append(faults, d.make())
 	if p.tcp {
 		faults = append(faults, tcpFaults(c))
@@ -242,7 +243,7 @@ func (p *proxy) change(name string, limits []spec.Limit) error {
 		}
 		next := policy.Policy
 		next.Limits, next.Places = limits, slices.Repeat([]config.Position{policy.At}, len(limits))
-		if err := next.CheckWaits(); err != nil {
+		if err := next.CheckLimits(); err != nil {
 			return err
 		}
 		if c.Global != nil && c.Global.Name == name {

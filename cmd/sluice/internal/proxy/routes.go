@@ -38,7 +38,7 @@ func (p *proxy) route(next *state, d *draft) error {
 		if len(r.Policies) > 0 {
 			h = limits.Policy(r.Policies...)(h)
 		}
-		return limits.Handler(h)
+		return withCosts(policies, limits.Handler(h))
 	})
 	next.limits, next.handler = limits, &router{mux, limits.Handler(noRoute{mux}), d.config.Underscores}
 	return nil

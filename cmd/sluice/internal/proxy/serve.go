@@ -36,6 +36,8 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	defer changed.close()
 	failed := make(chan error, 2)
 	warm(p.store, p.state.Load().known)
+	stop := p.followResets(ctx)
+	defer stop()
 	main, err := p.start(ctx, failed)
 	if err != nil {
 		return err

@@ -35,8 +35,17 @@ func newTCP(p *proxy) *tcp {
 
 // tcpFaults finds what a configuration cannot say of connections.
 func tcpFaults(c *config.Config) error {
-	if g := c.Global; g != nil && g.Key != config.KeyNone && g.Key != config.KeyIP {
-		return c.Fault(g.At, "global: a connection has no %s, want key ip, or none", keyText(*g))
+	g := c.Global
+	if g == nil {
+		return nil
+	}
+	for _, part := range g.Key {
+		if part.Kind != config.KeyIP {
+			return c.Fault(g.At, "global: a connection has no %s, want key ip, or none", part)
+		}
+	}
+	if g.Settle != "" {
+		return c.Fault(g.At, "global: a connection has no answer for settle, want cost alone")
 	}
 	return nil
 }
@@ -83,7 +92,7 @@ func pause(ctx context.Context, d time.Duration) {
 // bandwidth returns the limits on the bytes of a connection.
 func (s *tcp) bandwidth(c net.Conn) (o ioreader.ConnOptions, _ error) {
 	g := s.p.state.Load().global
-	if g == nil {
+	if g == nil || g.Shadow {
 		return o, nil
 	}
 	if g.upload != nil {

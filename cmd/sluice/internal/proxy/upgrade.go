@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
@@ -17,11 +18,8 @@ type bandwidthKey struct{}
 
 // withBandwidth returns next with the limits on bytes of its policies for what is upgraded.
 func withBandwidth(policies []*policy, next http.Handler) http.Handler {
-	limited := false
-	for _, p := range policies {
-		limited = limited || p.upload != nil || p.download != nil
-	}
-	if !limited {
+	policies = slices.DeleteFunc(slices.Clone(policies), func(p *policy) bool { return p.Shadow || p.upload == nil && p.download == nil })
+	if len(policies) == 0 {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

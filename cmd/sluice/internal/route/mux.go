@@ -3,7 +3,8 @@
 // An [http.ServeMux] matches the path as it is escaped: /api%2Fx is one segment, which is not below /api/. Most backends
 // decode the path first, some drop parameters (/api;v=1/x), some take a backslash for a slash. A client could choose
 // the spelling that the proxy takes for one route and the backend for another, and so pass the limits of the second.
-// [Mux.Match] therefore rejects a request whose readings lead to different routes.
+// [Mux.Match] therefore rejects a request whose readings lead to different routes, or, where a limit depends on a segment
+// of the path, have different segments there.
 package route
 
 import (
@@ -29,28 +30,30 @@ type Match[T any] struct {
 // destination is what the ServeMux holds. It never serves a request.
 type destination[T any] struct {
 	http.Handler
-	value T
+	value    T
+	segments []int
 }
 
 // Handle adds a route. It returns an error if the pattern is malformed, matches no request or conflicts with an earlier
-// one. Letter case and a trailing dot of its host make no difference.
-func (m *Mux[T]) Handle(pattern string, value T) (err error) {
+// one. Letter case and a trailing dot of its host make no difference. The segments, from 1 on, are those of which a
+// request must have one reading, see [Segment].
+func (m *Mux[T]) Handle(pattern string, value T, segments ...int) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = patternError(pattern, fmt.Sprint(v))
 		}
 	}()
-	canonical, err := canonicalPattern(pattern)
+	canonical, err := Pattern(pattern)
 	if err != nil {
 		return err
 	}
-	m.mux.Handle(canonical, &destination[T]{value: value})
+	m.mux.Handle(canonical, &destination[T]{value: value, segments: segments})
 	return nil
 }
 
-// canonicalPattern returns the pattern with its host as [Host] returns it. It returns an error for some patterns that a
-// ServeMux takes although no request can match them.
-func canonicalPattern(pattern string) (string, error) {
+// Pattern returns a pattern as [Match] has it, with its host as [Host] returns it. It returns an error for some patterns
+// that a ServeMux takes although no request can match them.
+func Pattern(pattern string) (string, error) {
 	slash := strings.IndexByte(pattern, '/')
 	if slash < 0 {
 		return pattern, nil
@@ -83,8 +86,8 @@ func patternError(pattern, text string) error {
 }
 
 // Match returns the route of a request. There is none if no pattern matches, if the path is not clean (the answer is the
-// ServeMux's redirect), or if the request can be read in different ways that lead to different routes (the answer is
-// 400). Only Method, Host and URL of r are looked at.
+// ServeMux's redirect), or if the request can be read in different ways that lead to different routes, or differ in a
+// segment that [Mux.Handle] was told of (the answer is 400). Only Method, Host and URL of r are looked at.
 func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	host, ok := Host(r.Host)
 	switch {
@@ -98,9 +101,11 @@ func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	if !ok {
 		return Match[T]{Answer: h}
 	}
-	others, ok := readings(r.URL.EscapedPath())
+	served := r.URL.EscapedPath()
+	others, ok := readings(served)
 	for _, escaped := range others {
-		if _, other := m.find(r.Method, host, &url.URL{Path: decode(escaped), RawPath: escaped}); other != pattern {
+		_, other := m.find(r.Method, host, &url.URL{Path: decode(escaped), RawPath: escaped})
+		if other != pattern || !d.sameSegments(served, escaped) {
 			ok = false
 			break
 		}
@@ -109,6 +114,16 @@ func (m *Mux[T]) Match(r *http.Request) Match[T] {
 		return Match[T]{Answer: status(http.StatusBadRequest)}
 	}
 	return Match[T]{Value: d.value, Pattern: pattern}
+}
+
+// sameSegments reports whether two escaped paths have the same segments where that matters.
+func (d *destination[T]) sameSegments(served, other string) bool {
+	for _, n := range d.segments {
+		if segment(served, n) != segment(other, n) {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *Mux[T]) find(method, host string, u *url.URL) (http.Handler, string) {

@@ -113,6 +113,78 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
+// TestSegments: a request has one reading of the segments that matter, and those that do not may be spelled in any way.
+func TestSegments(t *testing.T) {
+	var m route.Mux[string]
+	require.NoError(t, m.Handle("/", "/", 1, 3))
+	require.NoError(t, m.Handle("/free/", "/free/"))
+	for _, test := range []struct {
+		target       string
+		first, third string
+		status       int
+	}{
+		{"/", "", "", 0},
+		{"/acme", "acme", "", 0},
+		{"/acme/", "acme", "", 0},
+		{"/acme/x/y/z", "acme", "y", 0},
+		{"/%61cme/x/%79", "acme", "y", 0},
+		{"/caf%C3%A9/a%20b/100%25", "café", "100%", 0},
+		{"/acme/a;b/y", "acme", "y", 0},
+		{"/Acme/x", "Acme", "", 0},
+		{"/free/a%2Fb;c", "free", "", 0},
+		{"/acme?/other/x/y", "acme", "", 0},
+
+		{"/acme;v=1/x", "", "", 400},
+		{"/acme%3Bv=1/x", "", "", 400},
+		{"/acme%2Fother", "", "", 400},
+		{"/acme/a%2Fb/y", "", "", 400}, // the third may be b
+		{`/acme\other`, "", "", 400},
+		{"/other/..;/acme", "", "", 400},
+		{"/%2Facme", "", "", 400},
+		{"/%2561cme", "", "", 400},
+		{"/acme%3Fx", "", "", 400},
+		{"/acme/x/y;z", "", "", 400},
+	} {
+		r, err := request(http.MethodGet, test.target, "h")
+		require.NoError(t, err)
+		_, status := leads(t, &m, r)
+		assert.Equal(t, test.status, status, test.target)
+		if status == 0 {
+			assert.Equal(t, test.first, route.Segment(r.URL, 1), test.target)
+			assert.Equal(t, test.third, route.Segment(r.URL, 3), test.target)
+		}
+	}
+}
+
+// FuzzSegments: whatever a backend makes of a path that passes, it reads the same segments.
+func FuzzSegments(f *testing.F) {
+	for _, seed := range []string{"/a/b", "/a;v=1/b", "/a%2fb/c", "/%61/b%20c", "/a/%2e%2e/b", "/x/..;/y", "/a%3fb", `/a\b`, "/a%5cb", "/%2fa", "/a%253bb"} {
+		f.Add(seed)
+	}
+	var m route.Mux[bool]
+	require.NoError(f, m.Handle("/", true, 1, 2))
+	f.Fuzz(func(t *testing.T, target string) {
+		r, err := request(http.MethodGet, target, "h")
+		if err != nil || r.URL.Host != "" || !strings.HasPrefix(target, "/") || m.Match(r).Answer != nil {
+			return
+		}
+		for name, reads := range backends {
+			read := reads(r.URL.EscapedPath())
+			if !strings.HasPrefix(read, "/") {
+				continue
+			}
+			segments := strings.Split(read, "/")
+			for n := 1; n <= 2; n++ {
+				got := ""
+				if n < len(segments) {
+					got = segments[n]
+				}
+				require.Equal(t, route.Segment(r.URL, n), got, "%s reads %q of %q", name, read, target)
+			}
+		}
+	})
+}
+
 // TestOpaque: a target such as http:api/x has no path for the ServeMux, but would be sent as it is.
 func TestOpaque(t *testing.T) {
 	m := muxOf(t, "/", "/api/")

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -10,6 +11,22 @@ const (
 	maxReadings = 16 // of a path of an honest client there are ten at most
 	maxPath     = 4 << 10
 )
+
+// Segment returns the n-th segment of a path, from 1 on, as a ServeMux reads it, or "" if there are fewer.
+func Segment(u *url.URL, n int) string { return segment(u.EscapedPath(), n) }
+
+func segment(escaped string, n int) string {
+	rest := escaped
+	for range n {
+		_, after, ok := strings.Cut(rest, "/")
+		if !ok {
+			return ""
+		}
+		rest = after
+	}
+	s, _, _ := strings.Cut(rest, "/")
+	return decode(s)
+}
 
 // A backend, with the servers that stand before it, takes some of these steps, some of them twice, in an order of its
 // own.

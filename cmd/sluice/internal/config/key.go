@@ -1,0 +1,227 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/internal/policy"
+)
+
+// Key says which requests share a limit: those of which all parts are the same. Without parts all requests do.
+type Key []KeyPart
+
+// KeyPart is a part of a key.
+type KeyPart struct {
+	Kind    KeyKind
+	Header  string // of KeyHeader
+	Segment int    // of KeyPath, from 1 on
+}
+
+// KeyKind says what a part of a key is.
+type KeyKind uint8
+
+// The kinds.
+const (
+	KeyIP      KeyKind = iota + 1 // ip
+	KeyHeader                     // header:NAME
+	KeyHost                       // host
+	KeyPattern                    // pattern
+	KeyPath                       // path:N
+)
+
+// Value is the value of a part of a key.
+type Value struct {
+	Text    string
+	Network netip.Prefix // of KeyIP: the client's, which has all bits of an IPv4 address and 64 of an IPv6 address
+}
+
+// Client returns the value of KeyIP for a client's network. That of no network is "".
+func Client(p netip.Prefix) Value {
+	switch {
+	case !p.IsValid():
+		return Value{}
+	case p.IsSingleIP():
+		return Value{p.Addr().String(), p}
+	}
+	return Value{p.String(), p}
+}
+
+// Text returns the value of any other kind. A long one is replaced by its hash, as package httplimit does it for headers.
+func Text(value string) Value { return Value{Text: policy.Key(value)} }
+
+// JoinKey returns one text for the values of a key's parts. Different values have different texts.
+func JoinKey(values []Value) string {
+	if len(values) == 1 {
+		return values[0].Text
+	}
+	return join(values)
+}
+
+// join returns a text that also tells values apart whose number is not the same.
+func join(values []Value) string {
+	var b strings.Builder
+	for i, v := range values {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(url.PathEscape(v.Text)) // it escapes slashes
+	}
+	return b.String()
+}
+
+// String returns the key as the file has it; "" without parts.
+func (k Key) String() string {
+	parts := make([]string, len(k))
+	for i, p := range k {
+		parts[i] = p.String()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String returns the part as the file has it.
+func (p KeyPart) String() string {
+	switch p.Kind {
+	case KeyIP:
+		return "ip"
+	case KeyHeader:
+		return "header:" + p.Header
+	case KeyHost:
+		return "host"
+	case KeyPattern:
+		return "pattern"
+	case KeyPath:
+		return "path:" + strconv.Itoa(p.Segment)
+	}
+	return ""
+}
+
+// Values returns the values that somebody has written for the parts of the key.
+func (k Key) Values(texts []string) ([]Value, error) {
+	switch {
+	case len(k) == 0:
+		return nil, errors.New("the policy has no key")
+	case len(texts) != len(k):
+		return nil, fmt.Errorf("want %d values, as the key is %s", len(k), k)
+	}
+	values := make([]Value, len(k))
+	for i, p := range k {
+		var err error
+		if values[i], err = p.value(texts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// value returns the value that somebody has written. An address of IPv6 stands for its client's network.
+func (p KeyPart) value(text string) (Value, error) {
+	switch p.Kind {
+	case KeyIP:
+		n, err := parseNetwork(text)
+		if !strings.Contains(text, "/") && n.Addr().Is6() {
+			n = netip.PrefixFrom(n.Addr(), clientBits6).Masked()
+		}
+		if err != nil || !isClient(n) {
+			return Value{}, fmt.Errorf("%q is not the address of a client", text)
+		}
+		return Client(n), nil
+	case KeyHost:
+		host, ok := route.Host(text)
+		if !ok {
+			return Value{}, fmt.Errorf("%q is no host", text)
+		}
+		return Value{Text: host}, nil
+	case KeyPattern:
+		pattern, err := route.Pattern(text)
+		return Value{Text: pattern}, err
+	case KeyPath:
+		if strings.Contains(text, "/") {
+			return Value{}, fmt.Errorf("%q is not one segment of a path", text)
+		}
+	}
+	return Text(text), nil
+}
+
+const clientBits6 = 64 // of IPv6, that are one client's
+
+// isClient reports whether a network is one client's.
+func isClient(n netip.Prefix) bool {
+	return n.IsSingleIP() && n.Addr().Is4() || n.Addr().Is6() && n.Bits() == clientBits6
+}
+
+func (p *Policy) readKey(r *reader, n ast.Node) {
+	items := r.items(n)
+	if len(items) == 0 {
+		r.fault(position(n), "key is empty, want "+wantKey)
+	}
+	for _, item := range items {
+		part, ok := readKeyPart(r, item)
+		switch {
+		case !ok:
+		case slices.Contains(p.Key, part):
+			r.fault(position(item), "key has %s twice", part)
+		default:
+			p.Key = append(p.Key, part)
+		}
+	}
+}
+
+const (
+	wantKey     = "ip, header:NAME, host, pattern or path:N, or a list of them"
+	maxSegments = 100
+)
+
+func readKeyPart(r *reader, n ast.Node) (part KeyPart, ok bool) {
+	text, ok := r.keyText(n)
+	if !ok {
+		return part, false
+	}
+	kind, name, _ := strings.Cut(text, ":")
+	switch {
+	case text == "ip":
+		return KeyPart{Kind: KeyIP}, true
+	case text == "host":
+		return KeyPart{Kind: KeyHost}, true
+	case text == "pattern":
+		return KeyPart{Kind: KeyPattern}, true
+	case kind == "header" && isToken(name):
+		return KeyPart{Kind: KeyHeader, Header: http.CanonicalHeaderKey(name)}, true
+	case kind == "path":
+		segment, err := strconv.Atoi(name)
+		if err != nil || segment < 1 || segment > maxSegments {
+			r.fault(position(n), "key is %q, want the number of a segment, such as path:1", text)
+			return part, false
+		}
+		return KeyPart{Kind: KeyPath, Segment: segment}, true
+	}
+	r.fault(position(n), "key is %q, want "+wantKey, text)
+	return part, false
+}
+
+// keyText reads a part as it is written. In a list within brackets the parser takes header:NAME for a mapping.
+func (r *reader) keyText(n ast.Node) (string, bool) {
+	if !isMapping(r.plain(n)) {
+		return r.text(n, "key")
+	}
+	pairs := r.pairs(n, "key")
+	if len(pairs) != 1 {
+		r.fault(position(n), "key is a mapping, want "+wantKey)
+		return "", false
+	}
+	text, ok := r.text(pairs[0].value, "key")
+	return pairs[0].key + ":" + text, ok
+}
+
+// isToken reports whether a header may be called so.
+func isToken(name string) bool {
+	return name != "" && strings.Trim(name, letters+"!#$%&'*+-.^_`|~") == ""
+}

@@ -1,0 +1,74 @@
+package proxy
+
+import (
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// keys tells clients apart, by the present configuration.
+type keys struct {
+	most      int                                              // that a limit has limiters for
+	byIP      atomic.Pointer[func(*http.Request) netip.Prefix] // a client, which may have a network of IPv6
+	byAddress atomic.Pointer[func(*http.Request) netip.Prefix] // its address alone
+}
+
+func (k *keys) trust(proxies []netip.Prefix) {
+	client := httplimit.ByIP(httplimit.IPOptions{Trusted: proxies})
+	address := httplimit.ByIP(httplimit.IPOptions{Trusted: proxies, V6Bits: 128})
+	k.byIP.Store(&client)
+	k.byAddress.Store(&address)
+}
+
+func (k *keys) client(r *http.Request) netip.Prefix { return (*k.byIP.Load())(r) }
+
+// address returns a client's address for the access log.
+func (k *keys) address(r *http.Request) string {
+	if p := (*k.byAddress.Load())(r); p.IsValid() {
+		return p.Addr().String()
+	}
+	return "-"
+}
+
+// values returns what the values of a key's parts are for a request.
+func (k *keys) values(key config.Key) func(*http.Request) []config.Value {
+	parts := make([]func(*http.Request) config.Value, len(key))
+	for i, p := range key {
+		parts[i] = k.value(p)
+	}
+	return func(r *http.Request) []config.Value {
+		values := make([]config.Value, len(parts))
+		for i, value := range parts {
+			values[i] = value(r)
+		}
+		return values
+	}
+}
+
+func (k *keys) value(p config.KeyPart) func(*http.Request) config.Value {
+	switch p.Kind {
+	case config.KeyIP:
+		return func(r *http.Request) config.Value { return config.Client(k.client(r)) }
+	case config.KeyHeader:
+		header := httplimit.ByHeader(p.Header)
+		return func(r *http.Request) config.Value { return config.Value{Text: header(r)} }
+	case config.KeyHost:
+		return func(r *http.Request) config.Value { return config.Value{Text: hostOf(r)} }
+	case config.KeyPath:
+		return func(r *http.Request) config.Value { return config.Text(route.Segment(r.URL, p.Segment)) }
+	default:
+		return func(r *http.Request) config.Value { return config.Value{Text: httplimit.ByPattern(r)} }
+	}
+}
+
+// hostOf is the key host: the same for all spellings of a host and all ports, "" for what is no host.
+func hostOf(r *http.Request) string {
+	if host, ok := route.Host(r.Host); ok {
+		return host
+	}
+	return ""
+}

@@ -1,0 +1,217 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// resetsAtOnce is how many limiters on a server of Redis are reset at a time, each of which is a round trip.
+const resetsAtOnce = 32
+
+// postReset answers POST /limits/{name}/reset?key=VALUE: it makes the limiters of one key as new, or those of all keys if
+// there is no key in the URL.
+func (p *proxy) postReset(w http.ResponseWriter, r *http.Request) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	for name := range query {
+		if name != "key" { // a mistake here would reset all keys
+			err = errors.Join(err, fmt.Errorf("unknown parameter %q, want key", name))
+		}
+	}
+	if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
+		err = errors.Join(err, errors.New("want the key in the URL, as in ?key=192.0.2.1, and no body"))
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	name := r.PathValue("name")
+	ctx := context.WithoutCancel(r.Context()) // half a reset is none
+	n, err := p.reset(ctx, name, query["key"])
+	switch {
+	case errors.Is(err, errNoPolicy):
+		http.Error(w, fmt.Sprintf("no policy is named %q", name), http.StatusNotFound)
+	case errors.Is(err, errStore):
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		p.say("policy %s is reset: limiters: %d", name, n)
+		writeJSON(w, map[string]int{"reset": n})
+	}
+}
+
+var errStore = errors.New("redis is unreachable")
+
+// resetMessage tells the other proxies on a server of Redis to forget what they remember of limits that were reset.
+type resetMessage struct {
+	From   string   `json:"from"` // a proxy
+	Policy string   `json:"policy"`
+	Key    []string `json:"key,omitempty"` // none: all
+}
+
+const resetChannel = "sluice/reset"
+
+// reset makes limiters of a policy as new: those of one key, or all of them if key is empty. It returns how many.
+func (p *proxy) reset(ctx context.Context, name string, key []string) (int, error) {
+	limits, values, err := p.resettable(name, key)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, l := range limits {
+		also, err := l.reset(ctx, values)
+		if n += also; err != nil {
+			return n, fmt.Errorf("%w: %w", errStore, err)
+		}
+	}
+	if p.store == nil {
+		return n, nil
+	}
+	text, err := json.Marshal(resetMessage{p.id, name, key})
+	if err != nil {
+		return n, err
+	}
+	if err := p.store.Publish(ctx, resetChannel, string(text)); err != nil {
+		return n, fmt.Errorf("%w: %w", errStore, err)
+	}
+	return n, nil
+}
+
+// resettable returns the limits of a policy, and the values of a key as its requests have them.
+func (p *proxy) resettable(name string, key []string) (limits []*limit, values []config.Value, err error) {
+	for _, policy := range p.state.Load().policies {
+		if policy.Name != name {
+			continue
+		}
+		if len(key) > 0 {
+			if values, err = policy.Key.Values(key); err != nil {
+				return nil, nil, err
+			}
+		}
+		limits = policy.all()
+		for _, overridden := range policy.overrides {
+			limits = append(limits, overridden...)
+		}
+		return limits, values, nil
+	}
+	return nil, nil, errNoPolicy
+}
+
+// followResets resets what other proxies on the same server of Redis have reset. What this one remembers may be older.
+func (p *proxy) followResets(ctx context.Context) (stop func()) {
+	if p.store == nil {
+		return func() {}
+	}
+	return p.store.Subscribe(ctx, resetChannel, func(text string) {
+		var m resetMessage
+		if json.Unmarshal([]byte(text), &m) != nil || m.From == p.id {
+			return
+		}
+		limits, values, err := p.resettable(m.Policy, m.Key)
+		if err != nil {
+			return // its file is another
+		}
+		for _, l := range limits {
+			l.resetLive(values)
+		}
+	})
+}
+
+// reset makes the limiter of a key as new, or all of them for no values. It returns how many. On a server of Redis there
+// are also those that other proxies have made.
+func (m *limit) reset(ctx context.Context, key []config.Value) (int, error) {
+	done := m.resetLive(key)
+	if kind := m.terms.Load().Kind; m.store == nil || m.one != nil || kind == spec.Concurrency || kind == spec.Unlimited {
+		return len(done), nil
+	}
+	names := []string{m.name(key)}
+	if len(key) == 0 {
+		var err error
+		if names, err = m.namesOnServer(ctx); err != nil {
+			return len(done), err
+		}
+	}
+	var n atomic.Int64
+	atOnce(resetsAtOnce, names, func(name string) {
+		if done[name] {
+			return
+		}
+		if f, err := m.follow(name); err == nil {
+			f.reset()
+			_ = f.Close()
+			n.Add(1)
+		}
+	})
+	return len(done) + int(n.Load()), nil
+}
+
+// resetLive resets the limiters of this process, and returns their names.
+func (m *limit) resetLive(key []config.Value) map[string]bool {
+	var live []*follower
+	if len(key) == 0 {
+		for f := range m.all {
+			live = append(live, f)
+		}
+	} else if f := m.live(key); f != nil {
+		live = append(live, f)
+	}
+	var mu sync.Mutex
+	done := make(map[string]bool)
+	atOnce(resetsAtOnce, live, func(f *follower) {
+		if f.reset() {
+			mu.Lock()
+			defer mu.Unlock()
+			done[f.key] = true
+		}
+	})
+	return done
+}
+
+// namesOnServer returns the names of the limiters that the server has.
+func (m *limit) namesOnServer(ctx context.Context) (names []string, err error) {
+	prefix := m.onServer("")
+	found, err := m.store.Names(ctx, prefix)
+	for _, f := range found {
+		name, err := url.QueryUnescape(strings.TrimPrefix(f, prefix))
+		group, isGroup := strings.CutPrefix(name, "~")
+		isGroup = isGroup && strings.Trim(group, "0123456789") == ""
+		if err == nil && (isGroup || strings.HasPrefix(name, "=")) { // else it is of a limit with a longer name
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// reset makes f as new. It reports false for what has nothing to forget: what is held of a concurrency limit stays held.
+func (f *follower) reset() bool {
+	r, ok := f.limiter.(core.Resetter)
+	if ok {
+		r.Reset()
+	}
+	return ok
+}
+
+// atOnce calls f for each item, n of them at a time.
+func atOnce[T any](n int, items []T, f func(T)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(n, len(items)) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(items)); i = next.Add(1) - 1 {
+				f(items[i])
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,45 @@
+package shared
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// scanAtOnce is about how many keys the server looks at in one step, in which it does nothing else.
+const scanAtOnce = 1000
+
+// Names returns the keys of the limits on the server that begin with prefix, which has no special characters of patterns.
+// Only limits of which permits are taken are there.
+func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
+	const before, after = "{", "}:limit" // as redislimit names what it keeps
+	var names []string
+	found := s.client.Scan(ctx, 0, before+prefix+"*"+after, scanAtOnce).Iterator()
+	for found.Next(ctx) {
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(found.Val(), before), after))
+	}
+	slices.Sort(names)
+	return slices.Compact(names), found.Err() // a scan may find a key twice
+}
+
+// Publish sends a text to all processes that subscribe to the channel now.
+func (s *Store) Publish(ctx context.Context, channel, text string) error {
+	return s.client.Publish(ctx, channel, text).Err()
+}
+
+// Subscribe calls f for each text of the channel, one after the other, until stop is called. What is published while the
+// server is unreachable does not come.
+func (s *Store) Subscribe(ctx context.Context, channel string, f func(text string)) (stop func()) {
+	subscription := s.client.Subscribe(ctx, channel)
+	var receiving sync.WaitGroup
+	receiving.Go(func() {
+		for m := range subscription.Channel() {
+			f(m.Payload)
+		}
+	})
+	return func() {
+		_ = subscription.Close()
+		receiving.Wait()
+	}
+}
