@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/duration"
 )
 
 // Exit statuses.
@@ -104,23 +106,9 @@ func (*Duration) Type() string { return "TIME" }
 
 // Set reads a value of the flag.
 func (d *Duration) Set(text string) error {
-	v, err := ParseDuration(text)
+	v, err := duration.Parse(text)
 	*d = Duration(v)
 	return err
-}
-
-// ParseDuration reads a time that is not negative: 250ms, 1h30m, or a plain number of seconds.
-func ParseDuration(text string) (time.Duration, error) {
-	v, err := time.ParseDuration(text)
-	if err != nil {
-		if v, err = time.ParseDuration(text + "s"); err != nil {
-			return 0, fmt.Errorf("%q is no time, want seconds, or a duration such as 250ms or 1h30m", text)
-		}
-	}
-	if v < 0 {
-		return 0, fmt.Errorf("%q is below 0", text)
-	}
-	return v, nil
 }
 
 // NotEmpty returns an error if one of the flags was given without a value: a shell's variable that is not set must not

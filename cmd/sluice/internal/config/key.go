@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/internal/policy"
 )
@@ -135,7 +136,7 @@ func (p KeyPart) value(text string) (Value, error) {
 		}
 		return Client(n), nil
 	case KeyHost:
-		host, ok := route.Host(text)
+		host, ok := hostname.Of(text)
 		if !ok {
 			return Value{}, fmt.Errorf("%q is no host", text)
 		}

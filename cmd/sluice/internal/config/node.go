@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/duration"
 )
 
 // Position is a place in a file. Lines and columns count from 1.
@@ -174,7 +174,7 @@ func (r *reader) duration(n ast.Node, what string) time.Duration {
 	if !ok {
 		return 0
 	}
-	v, err := cli.ParseDuration(text)
+	v, err := duration.Parse(text)
 	if err != nil {
 		r.fault(position(n), "%s: %v", what, err)
 	}

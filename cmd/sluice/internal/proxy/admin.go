@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"strings"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -54,10 +53,9 @@ func (p *proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
 
 // isOurs reports whether a Host leads here whoever answers for names.
 func isOurs(host, admin string) bool {
-	name, ok := route.Host(host)
-	own, _ := route.Host(admin)
-	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	return ok && (err == nil || name == "localhost" || name == own && own != "")
+	name, ok := hostname.Of(host)
+	own, _ := hostname.Of(admin)
+	return hostname.IsLocal(host) || ok && name == own && own != ""
 }
 
 // told is what /limits says of a policy.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/httplimit"
 )
@@ -67,7 +68,7 @@ func (k *keys) value(p config.KeyPart) func(*http.Request) config.Value {
 
 // hostOf is the key host: the same for all spellings of a host and all ports, "" for what is no host.
 func hostOf(r *http.Request) string {
-	if host, ok := route.Host(r.Host); ok {
+	if host, ok := hostname.Of(r.Host); ok {
 		return host
 	}
 	return ""

@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 )
 
 // Mux maps requests to values of type T by patterns of [http.ServeMux]. The zero value has no routes. Match is safe for
@@ -60,7 +62,7 @@ func Pattern(pattern string) (string, error) {
 	}
 	begin := strings.LastIndexAny(pattern[:slash], " \t") + 1
 	method, name, escaped := strings.TrimSpace(pattern[:begin]), pattern[begin:slash], pattern[slash:]
-	host, ok := Host(name)
+	host, ok := hostname.Of(name)
 	switch clean := path.Clean(escaped); {
 	case method == http.MethodConnect:
 		return "", fmt.Errorf("%q matches nothing: CONNECT is not served", pattern)
@@ -89,7 +91,7 @@ func patternError(pattern, text string) error {
 // ServeMux's redirect), or if the request can be read in different ways that lead to different routes, or differ in a
 // segment that [Mux.Handle] was told of (the answer is 400). Only Method, Host and URL of r are looked at.
 func (m *Mux[T]) Match(r *http.Request) Match[T] {
-	host, ok := Host(r.Host)
+	host, ok := hostname.Of(r.Host)
 	switch {
 	case r.Method == http.MethodConnect: // no server for the paths of a backend
 		return Match[T]{Answer: status(http.StatusMethodNotAllowed)}

@@ -3,8 +3,8 @@
 //
 //	logs -> records -> requests, merged and spread over their seconds -> players, one for each variant of the limits -> report
 //
-// A [plan] says which limits a request has to pass. A [player] drives the state machine of the library's own limiters, so
-// it decides as they do.
+// Package accesslog reads the records. Package engine has the plan, which says which limits a request has to pass, and the
+// player.
 package simulate
 
 import (
@@ -15,11 +15,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -88,7 +91,7 @@ the key client is the client as it stands in the log.`,
 }
 
 // plan returns what the requests have to pass.
-func (f *flags) plan() (*plan, error) {
+func (f *flags) plan() (*engine.Plan, error) {
 	switch {
 	case f.limit != "" && f.config != "":
 		return nil, cli.Usage("--limit and --config: want one of them")
@@ -111,18 +114,22 @@ func (f *flags) plan() (*plan, error) {
 	if key == "" && slices.ContainsFunc(strings.Split(f.fields, ","), func(pair string) bool { return strings.HasPrefix(pair, "key=") }) {
 		key = "key"
 	}
-	return single(l, key)
+	p, err := engine.Single(l, key)
+	if err != nil {
+		return nil, cli.Usage("--key %w", err)
+	}
+	return p, nil
 }
 
 // result is the outcome of a simulation.
 type result struct {
-	plan              *plan
+	plan              *engine.Plan
 	what              string // the limit or the file, as the user wrote it
 	base              int64  // Unix nanoseconds of the first request
 	end               int64  // of the last event, since the first request
-	lines             lineCount
+	lines             accesslog.Count
 	spread            int // requests that are not at the time that their log has
-	main, half, twice stats
+	main, half, twice engine.Stats
 }
 
 func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (*result, error) {
@@ -137,24 +144,23 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 	if f.config != "" {
 		r.what = f.config
 	}
-	r.main.perKey = true
+	r.main.PerKey = true
 	if f.html != "" {
-		r.main.series = newSeries()
+		r.main.Series = engine.NewSeries(time.Second)
 	}
-	json, err := newJSONLines(f.fields)
-	if err != nil {
-		return nil, err
+	if _, err := accesslog.New(f.fields); err != nil {
+		return nil, cli.Usage("--fields %w", err)
 	}
 	if f.arrivals != "" {
 		if len(names) > 0 {
 			return nil, cli.Usage("--arrivals and %q: want one of them", names[0])
 		}
-		a, err := parseArrivals(f.arrivals, f.seed)
+		a, err := engine.ParseArrivals(f.arrivals, f.seed)
 		if err != nil {
-			return nil, err
+			return nil, cli.Usage("--arrivals %w", err)
 		}
-		r.play(a.requests(p))
-	} else if err := f.playLogs(ctx, r, json, names, stdin); err != nil {
+		r.play(a.Requests(p))
+	} else if err := f.playLogs(ctx, r, names, stdin); err != nil {
 		return nil, err
 	}
 	if err := r.checkKey(); err != nil {
@@ -164,19 +170,17 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 }
 
 // playLogs plays the logs, or standard input if there are none.
-func (f *flags) playLogs(ctx context.Context, r *result, json *jsonLines, names []string, stdin io.Reader) error {
+func (f *flags) playLogs(ctx context.Context, r *result, names []string, stdin io.Reader) error {
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
 	logs := make([]*log, len(names))
 	for i, name := range names {
-		own := *json // it counts
-		var in format = &own
-		if f.fields == "" {
-			in = newDetector(&own)
+		lines, err := accesslog.New(f.fields)
+		if err != nil {
+			return err
 		}
-		var err error
-		if logs[i], err = openLog(name, stdin, in, r.plan); err != nil {
+		if logs[i], err = openLog(name, stdin, lines, r.plan); err != nil {
 			return err
 		}
 	}
@@ -188,48 +192,43 @@ func (f *flags) playLogs(ctx context.Context, r *result, json *jsonLines, names 
 	var failed error
 	requests := merge(logs, &failed)
 	if !f.exact {
-		requests = spread(requests, &r.spread)
+		requests = engine.Spread(requests, &r.spread)
 	}
 	r.play(requests)
 	if failed != nil {
 		return failed
 	}
 	for _, l := range logs {
-		r.lines.add(l.count)
+		r.lines.Add(l.lines.Count)
 	}
 	return nil
 }
 
 // play plays the requests through the limits, through their halves, and through their doubles, at once.
-func (r *result) play(requests iter.Seq[request]) {
-	players := []*player{newPlayer(&r.main, 1), newPlayer(&r.half, 0.5), newPlayer(&r.twice, 2)}
-	feeds := make([]chan []request, len(players))
+func (r *result) play(requests iter.Seq[engine.Request]) {
+	players := []*engine.Player{engine.NewPlayer(&r.main, 1), engine.NewPlayer(&r.half, 0.5), engine.NewPlayer(&r.twice, 2)}
+	ends := make([]int64, len(players))
+	feeds := make([]chan []engine.Request, len(players))
 	var all sync.WaitGroup
 	for i, p := range players {
-		feeds[i] = make(chan []request, 4)
+		feeds[i] = make(chan []engine.Request, 4)
 		all.Go(func() {
 			for batch := range feeds[i] {
 				for j := range batch {
-					p.play(&batch[j])
+					p.Play(&batch[j])
 				}
 			}
-			p.finish()
+			ends[i] = p.Finish()
 		})
 	}
-	batch := make([]request, 0, batchSize)
+	batch := make([]engine.Request, 0, batchSize)
 	feed := func() {
 		for _, f := range feeds {
 			f <- batch
 		}
-		batch = make([]request, 0, batchSize)
+		batch = make([]engine.Request, 0, batchSize)
 	}
-	first, newest := true, int64(0)
-	for q := range requests {
-		if first {
-			r.base, first = q.at, false
-		}
-		newest = max(q.at-r.base, newest)
-		q.at = newest
+	for q := range engine.FromFirst(requests, &r.base) {
 		if batch = append(batch, q); len(batch) == batchSize {
 			feed()
 		}
@@ -239,5 +238,5 @@ func (r *result) play(requests iter.Seq[request]) {
 		close(f)
 	}
 	all.Wait()
-	r.end = players[0].now
+	r.end = ends[0]
 }

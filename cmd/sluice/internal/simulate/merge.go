@@ -3,17 +3,16 @@ package simulate
 import (
 	"cmp"
 	"iter"
-	"slices"
-	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 	"github.com/sluice-go/sluice/internal/heap"
 )
 
 // merge yields the requests of several logs in the order of their times, until all logs have ended, or one has failed.
-func merge(logs []*log, failed *error) iter.Seq[request] {
-	return func(yield func(request) bool) {
+func merge(logs []*log, failed *error) iter.Seq[engine.Request] {
+	return func(yield func(engine.Request) bool) {
 		heads := heap.New(func(a, b *head) bool {
-			return cmp.Or(cmp.Compare(a.requests[0].at, b.requests[0].at), a.index-b.index) < 0
+			return cmp.Or(cmp.Compare(a.requests[0].At, b.requests[0].At), a.index-b.index) < 0
 		})
 		for i, l := range logs {
 			if h := (&head{log: l, index: i}); h.fill() {
@@ -44,7 +43,7 @@ func merge(logs []*log, failed *error) iter.Seq[request] {
 type head struct {
 	log      *log
 	index    int
-	requests []request
+	requests []engine.Request
 }
 
 // fill reads more of the log if that is needed, and reports whether there is a request.
@@ -53,54 +52,4 @@ func (h *head) fill() bool {
 		h.requests = <-h.log.out
 	}
 	return len(h.requests) > 0
-}
-
-// spread yields the requests with the coarse ones of each second evenly over it: a log that says no more than the second
-// would have them all come at once. moved counts those that get another time.
-func spread(requests iter.Seq[request], moved *int) iter.Seq[request] {
-	return func(yield func(request) bool) {
-		second := make([]request, 0, batchSize)
-		for q := range requests {
-			full := len(second) == mostOfSecond
-			if len(second) > 0 && (full || q.at/int64(time.Second) != second[0].at/int64(time.Second)) {
-				if !yieldSecond(second, moved, yield) {
-					return
-				}
-				second = second[:0]
-			}
-			second = append(second, q)
-		}
-		yieldSecond(second, moved, yield)
-	}
-}
-
-// mostOfSecond bounds the memory. What a second has more comes at its end.
-const mostOfSecond = 1 << 20
-
-func yieldSecond(second []request, moved *int, yield func(request) bool) bool {
-	coarse := int64(0)
-	for i := range second {
-		if second[i].coarse {
-			coarse++
-		}
-	}
-	if coarse > 1 {
-		n := int64(0)
-		for i := range second {
-			if q := &second[i]; q.coarse {
-				q.at += n * int64(time.Second) / coarse
-				n++
-			}
-		}
-		*moved += int(coarse) - 1
-		if int(coarse) < len(second) {
-			slices.SortStableFunc(second, func(a, b request) int { return cmp.Compare(a.at, b.at) })
-		}
-	}
-	for _, q := range second {
-		if !yield(q) {
-			return false
-		}
-	}
-	return true
 }

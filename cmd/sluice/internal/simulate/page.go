@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-analyze/charts"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 )
 
 //go:embed page.css
@@ -17,17 +19,17 @@ var style string
 // page returns a page with the report and charts, which needs nothing from elsewhere.
 func (r *result) page(top int) ([]byte, error) {
 	v := r.report(top)
-	s := r.main.series
-	width := float64(s.width) / 1e9
-	rates, err := s.chart("Requests per second", []line{
-		{"arrived", grey, func(b bin) float64 { return float64(b.arrivals) / width }},
-		{"granted", green, func(b bin) float64 { return float64(b.grants) / width }},
-		{"rejected", red, func(b bin) float64 { return float64(b.rejections) / width }},
+	s := r.main.Series
+	width := float64(s.Width) / 1e9
+	rates, err := chart(s, "Requests per second", []line{
+		{"arrived", grey, func(b engine.Bin) float64 { return float64(b.Arrivals) / width }},
+		{"granted", green, func(b engine.Bin) float64 { return float64(b.Grants) / width }},
+		{"rejected", red, func(b engine.Bin) float64 { return float64(b.Rejections) / width }},
 	})
 	if err != nil {
 		return nil, err
 	}
-	queue, err := s.chart("Waiting requests", []line{{"waiting", blue, func(b bin) float64 { return float64(b.queue) }}})
+	queue, err := chart(s, "Waiting requests", []line{{"waiting", blue, func(b engine.Bin) float64 { return float64(b.Queue) }}})
 	if err != nil {
 		return nil, err
 	}
@@ -58,26 +60,26 @@ var (
 type line struct {
 	name  string
 	color charts.Color
-	value func(bin) float64
+	value func(engine.Bin) float64
 }
 
 // chart draws lines over the time since the first request, in hours, minutes and seconds.
-func (s *series) chart(title string, lines []line) (markup, error) {
+func chart(s *engine.Series, title string, lines []line) (markup, error) {
 	values := make([][]float64, len(lines))
 	names := make([]string, len(lines))
 	colors := make([]charts.Color, len(lines))
 	for i, l := range lines {
-		for _, b := range s.bins {
+		for _, b := range s.Bins {
 			values[i] = append(values[i], l.value(b))
 		}
-		if len(s.bins) == 0 {
+		if len(s.Bins) == 0 {
 			values[i] = []float64{0}
 		}
 		names[i], colors[i] = l.name, l.color
 	}
 	instants := make([]string, len(values[0]))
 	for i := range instants {
-		at := int64(i) * s.width / int64(time.Second)
+		at := int64(i) * s.Width / int64(time.Second)
 		instants[i] = fmt.Sprintf("%d:%02d:%02d", at/3600, at/60%60, at%60)
 	}
 	o := charts.NewLineChartOptionWithData(values)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -63,13 +64,13 @@ type variant struct {
 }
 
 func (r *result) report(top int) report {
-	of := func(s *stats) variant { return variant{s.Granted, s.Queued, s.Rejected} }
-	q := &r.main.waits
+	of := func(s *engine.Stats) variant { return variant{s.Granted, s.Queued, s.Rejected} }
+	q := &r.main.Waits
 	return report{
 		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected,
-		Bad: r.lines.bad, Late: r.lines.late, Spread: r.spread,
-		Wait: waits{q.at(0.5).Seconds(), q.at(0.9).Seconds(), q.at(0.99).Seconds(), time.Duration(q.most).Seconds()},
-		Peak: peaks{r.main.arrivals.most, r.main.grants.most},
+		Bad: r.lines.Bad, Late: r.lines.Late, Spread: r.spread,
+		Wait: waits{q.At(0.5).Seconds(), q.At(0.9).Seconds(), q.At(0.99).Seconds(), time.Duration(q.Most).Seconds()},
+		Peak: peaks{r.main.ArrivalPeak.Most, r.main.GrantPeak.Most},
 		Keys: r.keys(top), Half: of(&r.half), Twice: of(&r.twice), Span: time.Duration(r.end).Seconds(),
 		Notes: r.notes(),
 	}
@@ -83,27 +84,27 @@ func (r *result) notes() []string {
 		add("the log has whole seconds: the requests of each were spread evenly over it, which moved %d of %d; --exact leaves them at its beginning",
 			r.spread, r.main.Requests)
 	}
-	if n := r.lines.late; n > 0 {
-		add("late lines: %d, by up to %v; each counts at the newest time before it", n, round(r.lines.latest.Seconds()))
+	if n := r.lines.Late; n > 0 {
+		add("late lines: %d, by up to %v; each counts at the newest time before it", n, round(r.lines.Latest.Seconds()))
 	}
-	if r.plan.paths && r.lines.requests > 0 && r.lines.paths == 0 {
+	if r.plan.Paths && r.lines.Requests > 0 && r.lines.Paths == 0 {
 		add("there are no paths, so the policies of the routes limit nothing")
 	}
-	for _, rule := range r.plan.rules {
+	for _, rule := range r.plan.Rules {
 		of := ""
-		if rule.policy != "" {
-			of = "policy " + rule.policy + ": "
+		if rule.Policy != "" {
+			of = "policy " + rule.Policy + ": "
 		}
-		if rule.limit.Kind == spec.Concurrency && r.lines.durations == 0 && rule.requests > 0 {
-			add("%sthere are no durations, so %s is held for no time", of, rule.limit)
+		if rule.Limit.Kind == spec.Concurrency && r.lines.Durations == 0 && rule.Requests > 0 {
+			add("%sthere are no durations, so %s is held for no time", of, rule.Limit)
 		}
-		if !rule.first {
+		if !rule.First {
 			continue
 		}
-		if rule.keyless > 0 {
-			add("%srequests without %s: %d of %d; they share a limit", of, rule.keyName, rule.keyless, rule.requests)
+		if rule.Keyless > 0 {
+			add("%srequests without %s: %d of %d; they share a limit", of, rule.KeyName, rule.Keyless, rule.Requests)
 		}
-		if rule.failures && r.lines.statuses == 0 && rule.requests > 0 {
+		if rule.Failures && r.lines.Statuses == 0 && rule.Requests > 0 {
 			add("%sthere are no statuses, so no request counts as a failure", of)
 		}
 	}
@@ -112,9 +113,9 @@ func (r *result) notes() []string {
 
 // checkKey returns an error if --key is of no use: no request has it.
 func (r *result) checkKey() error {
-	for _, rule := range r.plan.rules {
-		if rule.policy == "" && rule.keyless > 0 && rule.keyless == rule.requests {
-			return fmt.Errorf("--key %s: no request of the log has it; for JSON, --fields %s=NAME says where it is", rule.keyName, fieldOfKey(rule.keyName))
+	for _, rule := range r.plan.Rules {
+		if rule.Policy == "" && rule.Keyless > 0 && rule.Keyless == rule.Requests {
+			return fmt.Errorf("--key %s: no request of the log has it; for JSON, --fields %s=NAME says where it is", rule.KeyName, fieldOfKey(rule.KeyName))
 		}
 	}
 	return nil
@@ -130,10 +131,10 @@ func fieldOfKey(key string) string {
 
 // keys returns the keys with the most rejections, then with the most requests.
 func (r *result) keys(top int) []key {
-	keys := make([]key, 0, len(r.main.keys))
-	for id, k := range r.main.keys {
-		n := r.plan.names[id]
-		keys = append(keys, key{n.policy, n.key, k.requests, k.passed, k.queued, k.rejected})
+	keys := make([]key, 0, len(r.main.Keys))
+	for id, k := range r.main.Keys {
+		n := r.plan.Name(id)
+		keys = append(keys, key{n.Policy, n.Key, k.Requests, k.Passed, k.Queued, k.Rejected})
 	}
 	slices.SortStableFunc(keys, func(a, b key) int {
 		return cmp.Or(b.Rejected-a.Rejected, b.Requests-a.Requests, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))

@@ -1,14 +1,13 @@
-package simulate
+package accesslog
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 // field is a part of a record that a JSON object may have.
@@ -29,7 +28,7 @@ const (
 	fieldCount
 )
 
-// fieldNames are those of --fields.
+// fieldNames are those that [New] takes.
 var fieldNames = [fieldCount]string{"time", "duration", "status", "key", "client", "user", "host", "method", "path", "referer", "agent"}
 
 // source says where a field may be found.
@@ -39,7 +38,7 @@ type source struct {
 	unit  time.Duration
 }
 
-// knownPaths are where the fields are if --fields does not say: under their own names, or where Traefik, Caddy and nginx
+// knownPaths are where the fields are if the fields do not say: under their own names, or where Traefik, Caddy and nginx
 // (under the names of its variables) have them. The first that an object has counts.
 var knownPaths = [fieldCount]string{
 	timeField:     "StartUTC time ts timestamp @timestamp msec time_iso8601",
@@ -76,7 +75,7 @@ func newJSONLines(text string) (*jsonLines, error) {
 			name, path, ok := strings.Cut(pair, "=")
 			f := fieldOf(name)
 			if !ok || f == fieldCount || path == "" || strings.Contains(path, " ") {
-				return nil, cli.Usage("--fields %q, want pairs such as time=ts,key=client,duration=took:ms; %q is not one", text, pair)
+				return nil, fmt.Errorf("%q, want pairs such as time=ts,key=client,duration=took:ms; %q is not one", text, pair)
 			}
 			paths[f] = path
 			for known := range strings.FieldsSeq(knownPaths[f]) {
@@ -146,8 +145,8 @@ func isNames(path string) bool {
 	return true
 }
 
-func (j *jsonLines) parse(line []byte, r *record) bool {
-	*r = record{}
+func (j *jsonLines) parse(line []byte, r *Record) bool {
+	*r = Record{}
 	if !gjson.ValidBytes(line) {
 		return false
 	}
@@ -169,7 +168,7 @@ func (j *jsonLines) parse(line []byte, r *record) bool {
 
 // objectParser reads one object.
 type objectParser struct {
-	r    *record
+	r    *Record
 	seen [fieldCount]int // 1 and the rank of what was read; 0: nothing
 	ok   bool            // all that was read could be right
 }
@@ -203,33 +202,33 @@ func (p *objectParser) read(sources []source, v gjson.Result) {
 }
 
 // set sets a field, and reports false if the value cannot be right.
-func (r *record) set(s source, v gjson.Result) (ok bool) {
+func (r *Record) set(s source, v gjson.Result) (ok bool) {
 	text := func(to *[]byte) { *to = known([]byte(v.String())) }
 	switch s.field {
 	case timeField:
-		r.at, ok = jsonTime(v)
+		r.At, ok = jsonTime(v)
 		return ok
 	case durationField:
-		r.took, ok = jsonDuration(v, s.unit)
+		r.Took, ok = jsonDuration(v, s.unit)
 		return ok
 	case statusField:
-		r.status = int(v.Int())
+		r.Status = int(v.Int())
 	case keyField:
-		text(&r.key)
+		text(&r.Key)
 	case clientField:
-		text(&r.client)
+		text(&r.Client)
 	case userField:
-		text(&r.user)
+		text(&r.User)
 	case hostField:
-		text(&r.host)
+		text(&r.Host)
 	case methodField:
-		text(&r.method)
+		text(&r.Method)
 	case pathField:
-		text(&r.path)
+		text(&r.Path)
 	case refererField:
-		text(&r.referer)
+		text(&r.Referer)
 	case agentField:
-		text(&r.agent)
+		text(&r.Agent)
 	}
 	return true
 }

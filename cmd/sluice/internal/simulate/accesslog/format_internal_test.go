@@ -1,4 +1,4 @@
-package simulate
+package accesslog
 
 import (
 	"testing"
@@ -12,25 +12,25 @@ func TestAccessLog(t *testing.T) {
 	at := time.Date(2000, 10, 10, 20, 55, 36, 0, time.UTC).UnixNano()
 	for _, test := range []struct {
 		line string
-		want record // its texts
+		want Record // its texts
 		ok   bool
 	}{
 		{
 			`127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /a?b HTTP/1.0" 200 2326 "http://x/" "Mozilla/4.08 [en]"`,
-			record{at: at, status: 200, client: []byte("127.0.0.1"), user: []byte("frank"), method: []byte("GET"), path: []byte("/a?b"), referer: []byte("http://x/"), agent: []byte("Mozilla/4.08 [en]")},
+			Record{At: at, Status: 200, Client: []byte("127.0.0.1"), User: []byte("frank"), Method: []byte("GET"), Path: []byte("/a?b"), Referer: []byte("http://x/"), Agent: []byte("Mozilla/4.08 [en]")},
 			true,
 		},
 		{
 			`::1 - - [10/Oct/2000:13:55:36 -0700] "POST /x HTTP/2.0" 404 -`,
-			record{at: at, status: 404, client: []byte("::1"), method: []byte("POST"), path: []byte("/x")},
+			Record{At: at, Status: 404, Client: []byte("::1"), Method: []byte("POST"), Path: []byte("/x")},
 			true,
 		},
 		{
 			`h - - [10/Oct/2000:20:55:36 +0000] "GET /a\"b HTTP/1.1" 500 0 "-" "say \"hi\""`,
-			record{at: at, status: 500, client: []byte("h"), method: []byte("GET"), path: []byte(`/a\"b`), agent: []byte(`say \"hi\"`)},
+			Record{At: at, Status: 500, Client: []byte("h"), Method: []byte("GET"), Path: []byte(`/a\"b`), Agent: []byte(`say \"hi\"`)},
 			true,
 		},
-		{`h - - [10/Oct/2000:20:55:36 +0000] "-" 400 0`, record{at: at, status: 400, client: []byte("h")}, true},
+		{`h - - [10/Oct/2000:20:55:36 +0000] "-" 400 0`, Record{At: at, Status: 400, Client: []byte("h")}, true},
 		{line: ``},
 		{line: `h`},
 		{line: `h - - [yesterday] "GET / HTTP/1.1" 200 1`},
@@ -41,7 +41,7 @@ func TestAccessLog(t *testing.T) {
 	} {
 		t.Run(test.line, func(t *testing.T) {
 			var p accessLog
-			var r record
+			var r Record
 			if ok := p.parse([]byte(test.line), &r); assert.Equal(t, test.ok, ok) && ok {
 				assert.Equal(t, test.want, r)
 			}
@@ -54,41 +54,41 @@ func TestFormats(t *testing.T) {
 	at := time.Date(2018, 7, 2, 22, 23, 1, 0, time.UTC).UnixNano()
 	for _, test := range []struct {
 		name, before, line string
-		want               record
+		want               Record
 	}{
 		{
 			"virtual host", "", `example.com:443 ::1 - - [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5 "-" "curl"`,
-			record{at: at, status: 200, client: []byte("::1"), host: []byte("example.com:443"), method: []byte("GET"), path: []byte("/a"), agent: []byte("curl")},
+			Record{At: at, Status: 200, Client: []byte("::1"), Host: []byte("example.com:443"), Method: []byte("GET"), Path: []byte("/a"), Agent: []byte("curl")},
 		},
 		{
 			"virtual host without port", "", `example.com 192.0.2.1 - alice smith [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5`,
-			record{at: at, status: 200, client: []byte("192.0.2.1"), user: []byte("alice smith"), host: []byte("example.com"), method: []byte("GET"), path: []byte("/a")},
+			Record{At: at, Status: 200, Client: []byte("192.0.2.1"), User: []byte("alice smith"), Host: []byte("example.com"), Method: []byte("GET"), Path: []byte("/a")},
 		},
 		{
 			"user with a space", "", `::1 - alice smith [02/Jul/2018:22:23:01 +0000] "GET /a HTTP/1.1" 200 5`,
-			record{at: at, status: 200, client: []byte("::1"), user: []byte("alice smith"), method: []byte("GET"), path: []byte("/a")},
+			Record{At: at, Status: 200, Client: []byte("::1"), User: []byte("alice smith"), Method: []byte("GET"), Path: []byte("/a")},
 		},
 		{
 			"HAProxy", "", `2001:db8::1:33317 [02/Jul/2018:22:23:01.000] in be/srv 10/0/30/69/+109 -1 2750 - - ---- 1/1/1/1/0 0/0 "GET https://example.com:443/a?b HTTP/2.0"`,
-			record{at: at, took: 109e6, client: []byte("2001:db8::1"), host: []byte("example.com"), method: []byte("GET"), path: []byte("/a?b")},
+			Record{At: at, Took: 109e6, Client: []byte("2001:db8::1"), Host: []byte("example.com"), Method: []byte("GET"), Path: []byte("/a?b")},
 		},
 		{
 			"ALB", "", `h2 2018-07-02T22:23:03Z app/x 192.0.2.1:2817 10.0.0.1:80 0.5 1 0.25 200 200 0 57 "GET https://www.example.com:443 HTTP/2.0" "say \"hi\"" - - - "-" "tls.example.com" "-" 1 2018-07-02T22:23:01Z "forward"`,
-			record{at: at, took: 175e7, status: 200, client: []byte("192.0.2.1"), host: []byte("tls.example.com"), method: []byte("GET"), path: []byte("/"), agent: []byte(`say \"hi\"`)},
+			Record{At: at, Took: 175e7, Status: 200, Client: []byte("192.0.2.1"), Host: []byte("tls.example.com"), Method: []byte("GET"), Path: []byte("/"), Agent: []byte(`say \"hi\"`)},
 		},
 		{
 			"Classic Load Balancer", "", `2018-07-02T22:23:01Z elb [2001:db8::1]:2817 - -1 -1 -1 503 0 0 57 "GET http://example.com:80/a HTTP/1.1" "-" - -`,
-			record{at: at, status: 503, client: []byte("2001:db8::1"), host: []byte("example.com"), method: []byte("GET"), path: []byte("/a")},
+			Record{At: at, Status: 503, Client: []byte("2001:db8::1"), Host: []byte("example.com"), Method: []byte("GET"), Path: []byte("/a")},
 		},
 		{
 			"CloudFront", "#Fields: date time c-ip cs(Host) x-host-header cs-uri-stem sc-status time-taken",
 			"2018-07-02\t22:23:01\t192.0.2.1\td1.cloudfront.net\texample.com\t/a\t200\t1.5",
-			record{at: at, took: 15e8, status: 200, client: []byte("192.0.2.1"), host: []byte("example.com"), path: []byte("/a")},
+			Record{At: at, Took: 15e8, Status: 200, Client: []byte("192.0.2.1"), Host: []byte("example.com"), Path: []byte("/a")},
 		},
 		{
 			"IIS", "#Fields: date time cs-method cs-uri-stem cs-username c-ip cs(User-Agent) cs(Referer) sc-status time-taken",
 			"2018-07-02 22:23:01 GET /a - 192.0.2.1 a+b - 404 1500",
-			record{at: at, took: 15e8, status: 404, client: []byte("192.0.2.1"), method: []byte("GET"), path: []byte("/a"), agent: []byte("a+b")},
+			Record{At: at, Took: 15e8, Status: 404, Client: []byte("192.0.2.1"), Method: []byte("GET"), Path: []byte("/a"), Agent: []byte("a+b")},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestFormats(t *testing.T) {
 			j, err := newJSONLines("")
 			require.NoError(t, err)
 			d := newDetector(j)
-			var r record
+			var r Record
 			if test.before != "" {
 				require.False(t, d.parse([]byte(test.before), &r))
 			}
@@ -140,9 +140,9 @@ func TestJSONLines(t *testing.T) {
 		t.Run(test.line, func(t *testing.T) {
 			p, err := newJSONLines(test.fields)
 			assert.NoError(t, err)
-			var r record
+			var r Record
 			if ok := p.parse([]byte(test.line), &r); assert.Equal(t, test.ok, ok) && ok {
-				assert.Equal(t, []any{test.at, test.took, test.key}, []any{r.at, r.took, string(r.key)})
+				assert.Equal(t, []any{test.at, test.took, test.key}, []any{r.At, r.Took, string(r.Key)})
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestFormatIsFoundOut(t *testing.T) {
 		assert.NoError(t, err)
 		e, read := newDetector(j), 0
 		for _, line := range test.lines {
-			if e.parse([]byte(line), new(record)) {
+			if e.parse([]byte(line), new(Record)) {
 				read++
 			}
 		}
@@ -191,7 +191,7 @@ func TestNoFormat(t *testing.T) {
 		`192.0.2.1:33317 [02/Jul/2018:22:23:01.000] in be/srv 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0`,
 		`[02/Jul/2018:22:23:01 +0000] "GET / HTTP/1.1" 200 5`,
 	} {
-		assert.False(t, d.parse([]byte(line), new(record)), line)
+		assert.False(t, d.parse([]byte(line), new(Record)), line)
 	}
 }
 
@@ -220,7 +220,7 @@ func FuzzFormats(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, p := range newDetector(j).candidates {
-			var first, again record
+			var first, again Record
 			ok := p.parse(line, &first)
 			if ok != p.parse(line, &again) {
 				t.Fatal("once parsed, once not")
@@ -230,37 +230,4 @@ func FuzzFormats(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestQuantiles(t *testing.T) {
-	var few, many quantiles
-	for i := range 1000 {
-		few.add(int64(i+1) * int64(time.Millisecond))
-	}
-	assert.Equal(t, []time.Duration{500 * time.Millisecond, 990 * time.Millisecond, time.Second},
-		[]time.Duration{few.at(0.5), few.at(0.99), few.at(1)})
-	for i := range mostExact + 1000 {
-		many.add(int64(i) * 1000)
-	}
-	for _, share := range []float64{0.1, 0.5, 0.99} {
-		exact := share * float64(mostExact+1000) * 1000
-		assert.InEpsilon(t, exact, float64(many.at(share)), 0.001)
-	}
-	var none quantiles
-	assert.Zero(t, none.at(0.5))
-}
-
-func TestSeriesJoinsBins(t *testing.T) {
-	s := newSeries()
-	for i := range int64(10_000) {
-		s.at(i*int64(time.Second)).arrivals++
-		s.queue(i*int64(time.Second), +1)
-	}
-	sum := 0
-	for _, b := range s.bins {
-		sum += b.arrivals
-	}
-	assert.Equal(t, 10_000, sum)
-	assert.LessOrEqual(t, len(s.bins), mostBins)
-	assert.Equal(t, 10_000, s.bins[len(s.bins)-1].queue)
 }

@@ -1,4 +1,4 @@
-package simulate
+package engine
 
 import (
 	"cmp"
@@ -9,23 +9,23 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// request is one request with what it has to pass.
-type request struct {
-	at, took int64
-	status   int
-	coarse   bool // at is the second, and the request came at some time in it
-	steps    []step
+// Request is one request with what it has to pass. Instants and times are nanoseconds.
+type Request struct {
+	At, Took int64
+	Status   int
+	Coarse   bool // At is the second, and the request came at some time in it
+	Steps    []Step
 }
 
-// step is one limit that a request has to pass, and the number of its limiter: there is one for each key.
-type step struct {
-	id   int
-	rule *rule
+// Step is one limit that a request has to pass, and the number of its limiter: there is one for each key.
+type Step struct {
+	ID   int
+	Rule *Rule
 }
 
 // visit is a request on its way through its steps.
 type visit struct {
-	request
+	Request
 
 	grants   []grant // of the steps that it has passed
 	deadline int64   // of its waits in the policy that it is at
@@ -40,50 +40,54 @@ type grant struct {
 	grant   machine.Grant
 }
 
-// player plays requests through limiters in virtual time.
-type player struct {
+// Player plays requests through limiters in virtual time.
+type Player struct {
 	now       int64
 	limiters  []*limiter // by id
 	events    *heap.Heap[event]
 	scheduled int // events, ever
-	observer  observer
-	factor    float64 // of all limits
-	scaled    map[*rule]*machine.Terms
+	observer  Observer
+	factor    float64                  // of all limits
+	scaled    map[*Rule]*machine.Terms // if factor is not 1
 	spare     []*visit
 }
 
-// observer is notified of what happens to each request.
-type observer interface {
-	arrived(q *request)
-	queued(now int64, s *step)   // a wait begins
-	dequeued(now int64, s *step) // a wait has ended
-	passed(s *step)
-	granted(now int64, q *request, queued bool) // all steps are passed
-	rejected(now int64, q *request, s *step)
+// Observer is notified of what happens to each request.
+type Observer interface {
+	Arrive(q *Request)
+	Queue(now int64, s *Step)   // a wait begins
+	Dequeue(now int64, s *Step) // a wait has ended
+	Pass(s *Step)
+	Grant(now int64, q *Request, queued bool) // all steps are passed
+	Reject(now int64, q *Request, s *Step)
 }
 
-func newPlayer(o observer, factor float64) *player {
-	return &player{
-		observer: o, factor: factor, scaled: make(map[*rule]*machine.Terms),
+// NewPlayer returns a player that tells o what happens. factor, 0.5, 1 or 2, scales all limits.
+func NewPlayer(o Observer, factor float64) *Player {
+	return &Player{
+		observer: o, factor: factor, scaled: make(map[*Rule]*machine.Terms),
 		events: heap.New(func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }),
 	}
 }
 
-// play plays a request. Requests come in the order of their times.
-func (p *player) play(q *request) {
-	p.until(q.at)
-	p.now = q.at
-	p.observer.arrived(q)
+// Play plays a request. Requests come in the order of their times, which begin at 0.
+func (p *Player) Play(q *Request) {
+	p.until(q.At)
+	p.now = q.At
+	p.observer.Arrive(q)
 	v := p.visit()
-	v.request = *q
+	v.Request = *q
 	p.proceed(v)
 }
 
-// finish plays until nothing more happens.
-func (p *player) finish() { p.until(machine.Never - 1) }
+// Finish plays until nothing more happens, and returns the instant of the last event.
+func (p *Player) Finish() int64 {
+	p.until(machine.Never - 1)
+	return p.now
+}
 
 // until plays what happens up to an instant.
-func (p *player) until(at int64) {
+func (p *Player) until(at int64) {
 	for p.events.Len() > 0 && p.events.First().at <= at {
 		e := p.events.Pop()
 		p.now = e.at
@@ -92,12 +96,12 @@ func (p *player) until(at int64) {
 }
 
 // proceed takes a request through the steps that are left, as far as it comes without a wait.
-func (p *player) proceed(v *visit) {
-	for len(v.grants) < len(v.steps) {
+func (p *Player) proceed(v *visit) {
+	for len(v.grants) < len(v.Steps) {
 		s := v.step()
-		if s.rule.first {
+		if s.Rule.First {
 			v.deadline = machine.Never
-			if most := s.rule.maxWait; most > 0 && most < math.MaxInt64-p.now {
+			if most := s.Rule.MaxWait; most > 0 && most < math.MaxInt64-p.now {
 				v.deadline = p.now + most
 			}
 		}
@@ -120,29 +124,29 @@ func (p *player) proceed(v *visit) {
 }
 
 // step returns the one that v is at.
-func (v *visit) step() *step { return &v.steps[len(v.grants)] }
+func (v *visit) step() *Step { return &v.Steps[len(v.grants)] }
 
-func (p *player) limiter(s *step) *limiter {
-	for s.id >= len(p.limiters) {
+func (p *Player) limiter(s *Step) *limiter {
+	for s.ID >= len(p.limiters) {
 		p.limiters = append(p.limiters, nil)
 	}
-	m := p.limiters[s.id]
+	m := p.limiters[s.ID]
 	if m == nil {
-		m = newLimiter(p.terms(s.rule))
-		p.limiters[s.id] = m
+		m = newLimiter(p.terms(s.Rule))
+		p.limiters[s.ID] = m
 	}
 	return m
 }
 
 // terms returns those of a rule, for this player.
-func (p *player) terms(r *rule) *machine.Terms {
+func (p *Player) terms(r *Rule) *machine.Terms {
 	if p.factor == 1 {
 		return r.terms
 	}
 	t, ok := p.scaled[r]
 	if !ok {
 		var err error
-		if t, err = terms(scaled(r.limit, p.factor)); err != nil {
+		if t, err = terms(scaled(r.Limit, p.factor)); err != nil {
 			t = r.terms // a limit so large that it cannot be doubled
 		}
 		p.scaled[r] = t
@@ -150,27 +154,27 @@ func (p *player) terms(r *rule) *machine.Terms {
 	return t
 }
 
-func (p *player) pass(v *visit, m *limiter) {
-	p.observer.passed(v.step())
+func (p *Player) pass(v *visit, m *limiter) {
+	p.observer.Pass(v.step())
 	v.grants = append(v.grants, grant{m, m.grant(p.now)})
 }
 
-func (p *player) wait(v *visit, m *limiter) {
+func (p *Player) wait(v *visit, m *limiter) {
 	v.queued = true
 	v.waits++
 	v.waiter = machine.Waiter[*visit]{N: 1, Value: v}
 	m.Wait(&v.waiter)
-	p.observer.queued(p.now, v.step())
+	p.observer.Queue(p.now, v.step())
 	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
 	p.setAlarm(m)
 }
 
 // resume goes on with the requests whose wait in m has ended.
-func (p *player) resume(m *limiter) {
+func (p *Player) resume(m *limiter) {
 	for w := m.Decided(); w != nil; {
 		next := w.Next()
 		v := w.Value
-		p.observer.dequeued(p.now, v.step())
+		p.observer.Dequeue(p.now, v.step())
 		if w.Answer.Outcome == machine.Granted {
 			p.pass(v, m)
 			p.proceed(v)
@@ -183,7 +187,7 @@ func (p *player) resume(m *limiter) {
 }
 
 // setAlarm schedules a look at the queue of m when a request in it can be served.
-func (p *player) setAlarm(m *limiter) {
+func (p *Player) setAlarm(m *limiter) {
 	if due := m.Next(p.now); due < m.alarm {
 		m.alarm = due
 		p.schedule(due, event{kind: permitsCame, limiter: m})
@@ -191,10 +195,10 @@ func (p *player) setAlarm(m *limiter) {
 }
 
 // grant lets a request go to the server, and gives back what it holds when that is done.
-func (p *player) grant(v *visit) {
-	p.observer.granted(p.now, &v.request, v.queued)
-	if v.took > 0 && v.returns() {
-		p.schedule(p.now+v.took, event{kind: answered, visit: v})
+func (p *Player) grant(v *visit) {
+	p.observer.Grant(p.now, &v.Request, v.queued)
+	if v.Took > 0 && v.returns() {
+		p.schedule(p.now+v.Took, event{kind: answered, visit: v})
 		return
 	}
 	p.end(v)
@@ -203,7 +207,7 @@ func (p *player) grant(v *visit) {
 // returns reports whether the end of v may give back something.
 func (v *visit) returns() bool {
 	for i, g := range v.grants {
-		if g.limiter.Terms().Kind == machine.Concurrency || v.steps[i].rule.failures {
+		if g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures {
 			return true
 		}
 	}
@@ -211,10 +215,10 @@ func (v *visit) returns() bool {
 }
 
 // end gives back, last first, what was held and what only failures cost.
-func (p *player) end(v *visit) {
-	failed := v.status >= 400 && v.status < 500
+func (p *Player) end(v *visit) {
+	failed := v.Status >= 400 && v.Status < 500
 	for i, g := range slices.Backward(v.grants) {
-		if g.limiter.Terms().Kind == machine.Concurrency || v.steps[i].rule.failures && !failed {
+		if g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures && !failed {
 			p.giveBack(g)
 		}
 	}
@@ -222,21 +226,21 @@ func (p *player) end(v *visit) {
 }
 
 // reject rejects a request at the step that it is at, and gives back what it has, last first.
-func (p *player) reject(v *visit) {
-	p.observer.rejected(p.now, &v.request, v.step())
+func (p *Player) reject(v *visit) {
+	p.observer.Reject(p.now, &v.Request, v.step())
 	for _, g := range slices.Backward(v.grants) {
 		p.giveBack(g)
 	}
 	p.forget(v)
 }
 
-func (p *player) giveBack(g grant) {
+func (p *Player) giveBack(g grant) {
 	g.limiter.giveBack(p.now, g.grant)
 	p.resume(g.limiter)
 }
 
 // visit returns a visit to use, and forget takes it back.
-func (p *player) visit() *visit {
+func (p *Player) visit() *visit {
 	if n := len(p.spare); n > 0 {
 		v := p.spare[n-1]
 		p.spare = p.spare[:n-1]
@@ -245,7 +249,7 @@ func (p *player) visit() *visit {
 	return new(visit)
 }
 
-func (p *player) forget(v *visit) {
+func (p *Player) forget(v *visit) {
 	*v = visit{grants: v.grants[:0], waits: v.waits + 1}
 	p.spare = append(p.spare, v)
 }
@@ -268,7 +272,7 @@ const (
 	deadlineOver                  // of the visit's wait
 )
 
-func (p *player) handle(e event) {
+func (p *Player) handle(e event) {
 	switch e.kind {
 	case permitsCame:
 		if e.limiter.alarm == e.at {
@@ -282,14 +286,14 @@ func (p *player) handle(e event) {
 		if e.visit.waits != e.wait || !e.limiter.Cancel(e.at, &e.visit.waiter) {
 			return
 		}
-		p.observer.dequeued(e.at, e.visit.step())
+		p.observer.Dequeue(e.at, e.visit.step())
 		p.reject(e.visit)
 		p.resume(e.limiter)
 	}
 }
 
 // schedule adds an event, unless its instant never comes.
-func (p *player) schedule(at int64, e event) {
+func (p *Player) schedule(at int64, e event) {
 	if at == machine.Never {
 		return
 	}

@@ -1,4 +1,4 @@
-package simulate
+package accesslog
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ type accessLog struct{}
 
 const logTime = "02/Jan/2006:15:04:05 -0700"
 
-func (accessLog) parse(line []byte, r *record) bool {
-	*r = record{}
+func (accessLog) parse(line []byte, r *Record) bool {
+	*r = Record{}
 	head, rest, _ := bytes.Cut(line, []byte(" ["))
 	stamp, rest, ok := bytes.Cut(rest, []byte("]"))
 	if !ok || !r.setClient(head) || len(stamp) != len(logTime) {
@@ -24,33 +24,33 @@ func (accessLog) parse(line []byte, r *record) bool {
 	if err != nil {
 		return false
 	}
-	r.at = t.UnixNano()
+	r.At = t.UnixNano()
 	request, rest, ok := quoted(rest)
 	if !ok {
 		return false
 	}
 	r.setRequest(request)
 	status, rest := word(bytes.TrimLeft(rest, " "))
-	if r.status, ok = digits(status); !ok {
+	if r.Status, ok = digits(status); !ok {
 		return false
 	}
 	_, rest = word(rest) // bytes
 	if referer, rest, ok := quoted(rest); ok {
 		agent, _, _ := quoted(rest)
-		r.referer, r.agent = known(referer), known(agent)
+		r.Referer, r.Agent = known(referer), known(agent)
 	}
 	return true
 }
 
 // setClient reads what comes before the time. A user may have spaces.
-func (r *record) setClient(head []byte) bool {
+func (r *Record) setClient(head []byte) bool {
 	first, rest := word(head)
 	second, after := word(rest)
 	if isVirtualHost(first, second, after) {
-		r.host, first = first, second
+		r.Host, first = first, second
 		_, after = word(after) // ident
 	}
-	r.client, r.user = known(first), known(bytes.TrimSpace(after))
+	r.Client, r.User = known(first), known(bytes.TrimSpace(after))
 	return len(first) > 0 && len(rest) > 0
 }
 

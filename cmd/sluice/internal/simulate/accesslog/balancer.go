@@ -1,4 +1,4 @@
-package simulate
+package accesslog
 
 import (
 	"bytes"
@@ -26,8 +26,8 @@ const (
 	albCreationTime = 20 // when the request came
 )
 
-func (balancer) parse(line []byte, r *record) bool {
-	*r = record{}
+func (balancer) parse(line []byte, r *Record) bool {
+	*r = Record{}
 	words := splitQuoted(line, make([][]byte, 0, 40))
 	if len(words) < 2 {
 		return false
@@ -41,26 +41,26 @@ func (balancer) parse(line []byte, r *record) bool {
 		return false
 	}
 	port := max(bytes.LastIndexByte(words[albClient], ':'), 0)
-	r.client = bytes.Trim(words[albClient][:port], "[]")
-	if _, err := netip.ParseAddr(string(r.client)); err != nil {
+	r.Client = bytes.Trim(words[albClient][:port], "[]")
+	if _, err := netip.ParseAddr(string(r.Client)); err != nil {
 		return false // another log that begins with a time
 	}
-	r.status, _ = digits(words[albStatus]) // "-": there was no answer
+	r.Status, _ = digits(words[albStatus]) // "-": there was no answer
 	r.setRequest(words[albRequest])
-	r.agent = known(words[albAgent])
+	r.Agent = known(words[albAgent])
 	for _, w := range words[albFirstTimer : albLastTimer+1] {
 		ns, _ := seconds(w) // -1: it did not come so far
-		r.took += ns
+		r.Took += ns
 	}
 	if len(words) > albCreationTime {
 		if name := known(words[albDomain]); name != nil {
-			r.host = name
+			r.Host = name
 		}
 		if created, err := time.Parse(time.RFC3339Nano, string(words[albCreationTime])); err == nil {
 			at = created
 		}
 	}
-	r.at = at.UnixNano()
+	r.At = at.UnixNano()
 	return true
 }
 

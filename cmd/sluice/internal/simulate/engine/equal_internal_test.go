@@ -1,4 +1,4 @@
-package simulate
+package engine
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -29,47 +30,47 @@ type decisions struct {
 	made []decision
 }
 
-func (d *decisions) arrived(*request)      {}
-func (d *decisions) queued(int64, *step)   {}
-func (d *decisions) dequeued(int64, *step) {}
-func (d *decisions) passed(*step)          {}
-func (d *decisions) granted(now int64, q *request, _ bool) {
-	d.made = append(d.made, decision{q.status, true, now})
+func (d *decisions) Arrive(*Request)      {}
+func (d *decisions) Queue(int64, *Step)   {}
+func (d *decisions) Dequeue(int64, *Step) {}
+func (d *decisions) Pass(*Step)           {}
+func (d *decisions) Grant(now int64, q *Request, _ bool) {
+	d.made = append(d.made, decision{q.Status, true, now})
 }
 
-func (d *decisions) rejected(now int64, q *request, _ *step) {
-	d.made = append(d.made, decision{q.status, false, now})
+func (d *decisions) Reject(now int64, q *Request, _ *Step) {
+	d.made = append(d.made, decision{q.Status, false, now})
 }
 
 // traffic is random requests, no two at one instant.
-func traffic(r *rand.Rand, n int, mean time.Duration) []request {
-	requests := make([]request, n)
+func traffic(r *rand.Rand, n int, mean time.Duration) []Request {
+	requests := make([]Request, n)
 	at := int64(0)
 	for i := range requests {
-		requests[i] = request{at: at, took: 1 + int64(r.ExpFloat64()*float64(mean)*3), status: i}
+		requests[i] = Request{At: at, Took: 1 + int64(r.ExpFloat64()*float64(mean)*3), Status: i}
 		at += 1 + int64(r.ExpFloat64()*float64(mean))
 	}
 	return requests
 }
 
 // simulated plays requests through one limit.
-func simulated(t *testing.T, l spec.Limit, maxWait time.Duration, requests []request) []decision {
+func simulated(t *testing.T, l spec.Limit, maxWait time.Duration, requests []Request) []decision {
 	t.Helper()
-	p, err := single(l, "")
+	p, err := Single(l, "")
 	require.NoError(t, err)
-	p.rules[0].maxWait = int64(maxWait)
+	p.Rules[0].MaxWait = int64(maxWait)
 	var d decisions
-	pl := newPlayer(&d, 1)
+	pl := NewPlayer(&d, 1)
 	for _, q := range requests {
-		q.steps = p.request(&record{}).steps
-		pl.play(&q)
+		q.Steps = p.Request(&accesslog.Record{}).Steps
+		pl.Play(&q)
 	}
-	pl.finish()
+	pl.Finish()
 	return d.made
 }
 
 // decidedByCore lets core decide about the same requests, in a bubble.
-func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests []request) []decision {
+func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests []Request) []decision {
 	t.Helper()
 	limiter, err := l.New("")
 	require.NoError(t, err)
@@ -79,7 +80,7 @@ func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests [
 	var w sync.WaitGroup
 	for _, q := range requests {
 		w.Go(func() {
-			<-time.NewTimer(time.Duration(q.at)).C
+			<-time.NewTimer(time.Duration(q.At)).C
 			ctx := t.Context()
 			if maxWait > 0 {
 				var cancel context.CancelFunc
@@ -88,9 +89,9 @@ func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests [
 			}
 			lease, err := limiter.Acquire(ctx, 1)
 			mu.Lock()
-			made = append(made, decision{q.status, err == nil, int64(time.Since(begun))})
+			made = append(made, decision{q.Status, err == nil, int64(time.Since(begun))})
 			mu.Unlock()
-			<-time.NewTimer(time.Duration(q.took)).C
+			<-time.NewTimer(time.Duration(q.Took)).C
 			lease.Release()
 		})
 	}
@@ -99,7 +100,7 @@ func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests [
 }
 
 // decidesAlike finds every decision and its instant the same.
-func decidesAlike(t *testing.T, l spec.Limit, maxWait time.Duration, requests []request) {
+func decidesAlike(t *testing.T, l spec.Limit, maxWait time.Duration, requests []Request) {
 	t.Helper()
 	want := make([]decision, 0, len(requests))
 	synctest.Test(t, func(t *testing.T) { want = decidedByCore(t, l, maxWait, requests) })

@@ -1,4 +1,5 @@
-package route
+// Package hostname reads the Host of requests.
+package hostname
 
 import (
 	"net/netip"
@@ -7,9 +8,9 @@ import (
 
 const maxHost = 253 // of DNS
 
-// Host returns a request's host as backends compare it: in lower case, without the port and without the dot at the end. It
+// Of returns a request's host as backends compare it: in lower case, without the port and without the dot at the end. It
 // reports false for what is no host.
-func Host(host string) (string, bool) {
+func Of(host string) (string, bool) {
 	name, port := host, ""
 	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
 		name, port = host[:colon], host[colon+1:]
@@ -24,4 +25,12 @@ func Host(host string) (string, bool) {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return name, len(name) <= maxHost && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" &&
 		!strings.Contains(name, "..") && !strings.HasSuffix(name, ".") && !strings.HasPrefix(name, ".")
+}
+
+// IsLocal reports whether a request's host is an address or localhost: such a host leads to the same server whoever answers
+// for names. A page in a browser that reaches a server under a name of its own (DNS rebinding) sends that name.
+func IsLocal(host string) bool {
+	name, ok := Of(host)
+	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return ok && (err == nil || name == "localhost")
 }

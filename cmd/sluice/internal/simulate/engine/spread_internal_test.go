@@ -1,4 +1,4 @@
-package simulate
+package engine
 
 import (
 	"slices"
@@ -10,12 +10,12 @@ import (
 
 // spreadTimes spreads requests of given times; those below 0 are not coarse.
 func spreadTimes(times ...time.Duration) (spreadTo []time.Duration, moved int) {
-	requests := make([]request, 0, len(times))
+	requests := make([]Request, 0, len(times))
 	for _, at := range times {
-		requests = append(requests, request{at: int64(max(at, -at)), coarse: at >= 0})
+		requests = append(requests, Request{At: int64(max(at, -at)), Coarse: at >= 0})
 	}
-	for q := range spread(slices.Values(requests), &moved) {
-		spreadTo = append(spreadTo, time.Duration(q.at))
+	for q := range Spread(slices.Values(requests), &moved) {
+		spreadTo = append(spreadTo, time.Duration(q.At))
 	}
 	return spreadTo, moved
 }

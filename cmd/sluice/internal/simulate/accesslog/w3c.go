@@ -1,4 +1,4 @@
-package simulate
+package accesslog
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ type w3c struct {
 	columns []string
 }
 
-func (w *w3c) parse(line []byte, r *record) bool {
-	*r = record{}
+func (w *w3c) parse(line []byte, r *Record) bool {
+	*r = Record{}
 	if names, ok := bytes.CutPrefix(line, []byte("#Fields:")); ok {
 		w.columns = w.columns[:0]
 		for name := range bytes.FieldsSeq(names) {
@@ -45,40 +45,40 @@ func (w *w3c) parse(line []byte, r *record) bool {
 		column++
 	}
 	t, err := time.Parse(time.DateTime+" ", string(stamp))
-	r.at = t.UnixNano()
+	r.At = t.UnixNano()
 	return err == nil && column == len(w.columns)
 }
 
 // setColumn sets what a column is about, and reports false if it cannot be right.
-func (r *record) setColumn(name string, v []byte) (ok bool) {
+func (r *Record) setColumn(name string, v []byte) (ok bool) {
 	switch name {
 	case "time-taken": // CloudFront: seconds, always with a fraction; IIS: milliseconds
-		r.took, ok = seconds(v)
+		r.Took, ok = seconds(v)
 		if bytes.IndexByte(v, '.') < 0 {
-			r.took /= 1000
+			r.Took /= 1000
 		}
 		return ok
 	case "sc-status":
-		r.status, ok = digits(v)
+		r.Status, ok = digits(v)
 		return ok || string(v) == "000" // CloudFront: the client left
 	case "c-ip":
-		r.client = v
+		r.Client = v
 	case "cs-username":
-		r.user = v
+		r.User = v
 	case "cs-host", "cs(Host)":
-		if r.host == nil {
-			r.host = v
+		if r.Host == nil {
+			r.Host = v
 		}
 	case "x-host-header": // what the client asked for, where cs(Host) is CloudFront's name
-		r.host = v
+		r.Host = v
 	case "cs-method":
-		r.method = v
+		r.Method = v
 	case "cs-uri-stem":
-		r.path = v
+		r.Path = v
 	case "cs(User-Agent)":
-		r.agent = v
+		r.Agent = v
 	case "cs(Referer)":
-		r.referer = v
+		r.Referer = v
 	}
 	return true
 }

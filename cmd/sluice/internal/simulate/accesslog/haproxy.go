@@ -1,4 +1,4 @@
-package simulate
+package accesslog
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ type haproxy struct{}
 
 const haproxyTime = "02/Jan/2006:15:04:05.000"
 
-func (haproxy) parse(line []byte, r *record) bool {
-	*r = record{}
+func (haproxy) parse(line []byte, r *Record) bool {
+	*r = Record{}
 	end := bytes.Index(line, []byte("] "))
 	begin := end - len(haproxyTime)
 	if begin < 2 || line[begin-1] != '[' {
@@ -25,14 +25,14 @@ func (haproxy) parse(line []byte, r *record) bool {
 	if err != nil {
 		return false
 	}
-	r.at = t.UnixNano()
+	r.At = t.UnixNano()
 	client := bytes.TrimRight(line[:begin-1], " ")
 	client = client[bytes.LastIndexByte(client, ' ')+1:]
 	port := bytes.LastIndexByte(client, ':')
 	if port < 0 {
 		return false
 	}
-	r.client = client[:port]
+	r.Client = client[:port]
 	_, rest := word(line[end+2:]) // frontend
 	_, rest = word(rest)          // backend/server
 	timers, rest := word(rest)
@@ -42,8 +42,8 @@ func (haproxy) parse(line []byte, r *record) bool {
 	if bytes.Count(timers, []byte("/")) != 4 || !ok {
 		return false
 	}
-	r.took = int64(ms) * int64(time.Millisecond)
-	r.status, _ = digits(status) // -1: there was no answer
+	r.Took = int64(ms) * int64(time.Millisecond)
+	r.Status, _ = digits(status) // -1: there was no answer
 	request, _, ok := quoted(rest)
 	r.setRequest(request)
 	return ok

@@ -1,33 +1,34 @@
-package simulate
+package accesslog
 
 import (
 	"bytes"
 	"strconv"
 )
 
-// record is one request as a log has it. The slices are valid until the next line is parsed.
-type record struct {
-	at      int64  // Unix nanoseconds
-	took    int64  // nanoseconds; 0: not in the log
-	status  int    // 0: not in the log
-	key     []byte // of --fields key=PATH; nil, as all that follow: not in the log
-	client  []byte
-	user    []byte
-	host    []byte
-	method  []byte
-	path    []byte
-	referer []byte
-	agent   []byte
-	pattern string // of the route; the plan sets it
+// Record is one request as a log has it. The slices are valid until the next line is parsed.
+type Record struct {
+	At      int64  // Unix nanoseconds
+	Took    int64  // nanoseconds; 0: not in the log
+	Status  int    // 0: not in the log
+	Key     []byte // of the fields' key=PATH; nil, as all that follow: not in the log
+	Client  []byte
+	User    []byte
+	Host    []byte
+	Method  []byte
+	Path    []byte
+	Referer []byte
+	Agent   []byte
+	Pattern string // of the route; what matches routes sets it
+	Coarse  bool   // At is the second, and the request came at some time in it
 }
 
 // setRequest reads a request line: METHOD TARGET VERSION. An absolute target has the host too.
-func (r *record) setRequest(line []byte) {
+func (r *Record) setRequest(line []byte) {
 	method, target, _ := bytes.Cut(line, []byte(" "))
 	if last := bytes.LastIndexByte(target, ' '); last >= 0 {
 		target = target[:last]
 	}
-	r.method, r.path = known(method), target
+	r.Method, r.Path = known(method), target
 	scheme, rest, absolute := bytes.Cut(target, []byte("://"))
 	if !absolute || bytes.ContainsAny(scheme, "/?") {
 		return
@@ -36,15 +37,15 @@ func (r *record) setRequest(line []byte) {
 	if end < 0 {
 		end = len(rest)
 	}
-	r.host, r.path = rest[:end], rest[end:]
+	r.Host, r.Path = rest[:end], rest[end:]
 	switch string(scheme) {
 	case "https", "wss":
-		r.host = bytes.TrimSuffix(r.host, []byte(":443"))
+		r.Host = bytes.TrimSuffix(r.Host, []byte(":443"))
 	default:
-		r.host = bytes.TrimSuffix(r.host, []byte(":80"))
+		r.Host = bytes.TrimSuffix(r.Host, []byte(":80"))
 	}
-	if len(r.path) == 0 {
-		r.path = []byte("/")
+	if len(r.Path) == 0 {
+		r.Path = []byte("/")
 	}
 }
 

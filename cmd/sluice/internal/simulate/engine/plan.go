@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
+	"github.com/sluice-go/sluice/internal/machine"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// Plan says which limits a request has to pass.
+type Plan struct {
+	Route func(r *accesslog.Record) []*Rule // in their order; nil: none
+	Rules []*Rule                           // all of them
+	Paths bool                              // Route looks at the path
+
+	mu    sync.Mutex // guards names, and the ids and counts of the rules: several logs are read at once
+	names []Name     // by the limiters' numbers
+}
+
+// Name is what a limiter is of, for the tables.
+type Name struct{ Policy, Key string }
+
+// Rule is one limit, the same for all keys. [NewRule] returns it.
+type Rule struct {
+	Limit    spec.Limit
+	Policy   string
+	First    bool                             // of its policy
+	KeyName  string                           // as the user wrote it; "": one for all
+	Key      func(r *accesslog.Record) []byte // of KeyName; nil: one for all
+	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0: any
+	Failures bool                             // only requests that fail cost
+
+	terms             *machine.Terms // of the limit as it is; other players scale it
+	ids               map[string]int // the limiters' numbers, by key
+	Requests, Keyless int            // requests that it was asked about, and those of them without a key
+}
+
+// NewRule returns a rule of a policy of its own, without a key.
+func NewRule(l spec.Limit) (*Rule, error) {
+	t, err := terms(l)
+	return &Rule{Limit: l, First: true, terms: t, ids: make(map[string]int)}, err
+}
+
+// Keys are the keys that a limit may have.
+var Keys = map[string]func(r *accesslog.Record) []byte{
+	"ip":      addressOf,
+	"client":  func(r *accesslog.Record) []byte { return r.Client },
+	"user":    func(r *accesslog.Record) []byte { return r.User },
+	"host":    hostOf,
+	"method":  func(r *accesslog.Record) []byte { return r.Method },
+	"path":    pathOf,
+	"agent":   func(r *accesslog.Record) []byte { return r.Agent },
+	"referer": func(r *accesslog.Record) []byte { return r.Referer },
+	"key":     func(r *accesslog.Record) []byte { return r.Key },
+}
+
+const bitsOfIPv6 = 64
+
+// addressOf returns the client as the proxy tells clients apart: an IPv4 address, or the /64 of an IPv6 address. A
+// client that is no address is a key of its own.
+func addressOf(r *accesslog.Record) []byte {
+	a := address(string(r.Client))
+	switch {
+	case !a.IsValid():
+		return r.Client
+	case a.Is4():
+		return a.AppendTo(nil)
+	}
+	return netip.PrefixFrom(a, bitsOfIPv6).Masked().AppendTo(nil)
+}
+
+// address reads an address, with a port or without.
+func address(text string) netip.Addr {
+	a, err := netip.ParseAddr(text)
+	if err != nil {
+		var with netip.AddrPort
+		if with, err = netip.ParseAddrPort(text); err != nil {
+			return netip.Addr{}
+		}
+		a = with.Addr()
+	}
+	return a.Unmap().WithZone("")
+}
+
+func hostOf(r *accesslog.Record) []byte {
+	if r.Host == nil {
+		return nil
+	}
+	host, ok := hostname.Of(string(r.Host))
+	if !ok {
+		return []byte{} // one key for all that are no hosts, as in the proxy
+	}
+	return []byte(host)
+}
+
+func pathOf(r *accesslog.Record) []byte {
+	for i, c := range r.Path {
+		if c == '?' || c == '#' {
+			return r.Path[:i]
+		}
+	}
+	return r.Path
+}
+
+// Single returns the plan of one limit for everything, by key; "": one for all.
+func Single(l spec.Limit, key string) (*Plan, error) {
+	r, err := NewRule(l)
+	if err != nil {
+		return nil, err
+	}
+	if key != "" {
+		f, ok := Keys[key]
+		if !ok {
+			return nil, fmt.Errorf("%q, want ip, client, user, host, method, path, agent, referer, or key of --fields", key)
+		}
+		r.KeyName, r.Key = key, f
+	}
+	p := &Plan{Rules: []*Rule{r}}
+	p.Route = func(*accesslog.Record) []*Rule { return p.Rules }
+	return p, nil
+}
+
+// Request returns what is to be played of a record. It is safe for concurrent use.
+func (p *Plan) Request(r *accesslog.Record) Request {
+	q := Request{At: r.At, Took: r.Took, Status: r.Status, Coarse: r.Coarse}
+	rules := p.Route(r)
+	if len(rules) == 0 {
+		return q
+	}
+	q.Steps = make([]Step, len(rules))
+	for i, rule := range rules {
+		var key []byte
+		if rule.Key != nil {
+			key = rule.Key(r)
+		}
+		q.Steps[i] = Step{ID: p.limiter(rule, key), Rule: rule}
+	}
+	return q
+}
+
+// limiter returns the number of the limiter that a rule has for a key.
+func (p *Plan) limiter(r *Rule, key []byte) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.Requests++
+	if r.Key != nil && len(key) == 0 {
+		r.Keyless++
+	}
+	id, ok := r.ids[string(key)] // the compiler makes no string of it
+	if !ok {
+		id = len(p.names)
+		r.ids[string(key)] = id
+		p.names = append(p.names, Name{r.Policy, string(key)})
+	}
+	return id
+}
+
+// Name returns what the limiter of a number is of. It is for after the last request.
+func (p *Plan) Name(id int) Name { return p.names[id] }

@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"slices"
+	"time"
+)
+
+// Stats is an [Observer] that counts.
+type Stats struct {
+	Requests, Granted, Queued, Rejected int
+
+	Waits                  Quantiles
+	ArrivalPeak, GrantPeak Peak
+	Keys                   []KeyCount // by the numbers of the limiters, if PerKey
+	PerKey                 bool
+	Series                 *Series // nil: not wanted
+}
+
+// KeyCount is what became of the requests of one key at one limit.
+type KeyCount struct{ Requests, Passed, Queued, Rejected int }
+
+func (s *Stats) key(id int) *KeyCount {
+	for id >= len(s.Keys) {
+		s.Keys = append(s.Keys, KeyCount{})
+	}
+	return &s.Keys[id]
+}
+
+// Arrive counts a request.
+func (s *Stats) Arrive(q *Request) {
+	s.Requests++
+	s.ArrivalPeak.add(q.At)
+	if s.Series != nil {
+		s.Series.at(q.At).Arrivals++
+	}
+}
+
+// Queue counts a wait that begins.
+func (s *Stats) Queue(now int64, st *Step) {
+	if s.PerKey {
+		s.key(st.ID).Queued++
+	}
+	if s.Series != nil {
+		s.Series.queue(now, +1)
+	}
+}
+
+// Dequeue counts the end of a wait.
+func (s *Stats) Dequeue(now int64, _ *Step) {
+	if s.Series != nil {
+		s.Series.queue(now, -1)
+	}
+}
+
+// Pass counts a step that is passed.
+func (s *Stats) Pass(st *Step) {
+	if s.PerKey {
+		k := s.key(st.ID)
+		k.Requests++
+		k.Passed++
+	}
+}
+
+// Grant counts a request that has passed all steps.
+func (s *Stats) Grant(now int64, q *Request, queued bool) {
+	s.Granted++
+	if queued {
+		s.Queued++
+		s.Waits.add(now - q.At)
+	}
+	s.GrantPeak.add(now)
+	if s.Series != nil {
+		s.Series.at(now).Grants++
+	}
+}
+
+// Reject counts a rejection.
+func (s *Stats) Reject(now int64, _ *Request, st *Step) {
+	s.Rejected++
+	if s.PerKey {
+		k := s.key(st.ID)
+		k.Requests++
+		k.Rejected++
+	}
+	if s.Series != nil {
+		s.Series.at(now).Rejections++
+	}
+}
+
+// Peak finds the busiest second. Instants do not decrease.
+type Peak struct {
+	second int64
+	now    int
+	Most   int
+}
+
+func (p *Peak) add(at int64) {
+	if s := at / int64(time.Second); s != p.second {
+		p.second, p.now = s, 0
+	}
+	p.now++
+	p.Most = max(p.Most, p.now)
+}
+
+// Quantiles has waits: each of them while they are few, and then their number in classes that are a thousandth wide.
+type Quantiles struct {
+	exact   []int64
+	classes map[int64]int // from the wait, rounded up to its class
+	n       int
+	Most    int64 // the longest
+}
+
+const mostExact = 1 << 20
+
+func (q *Quantiles) add(d int64) {
+	q.n++
+	q.Most = max(q.Most, d)
+	if q.classes != nil {
+		q.classes[class(d)]++
+		return
+	}
+	if q.exact = append(q.exact, d); len(q.exact) == mostExact {
+		q.classes = make(map[int64]int)
+		for _, d := range q.exact {
+			q.classes[class(d)]++
+		}
+		q.exact = nil
+	}
+}
+
+// class rounds up, by at most a thousandth.
+func class(d int64) int64 {
+	width := int64(1)
+	for d/width >= 2000 {
+		width *= 2
+	}
+	return (d + width - 1) / width * width
+}
+
+// At returns the quantile of a share, by the nearest rank.
+func (q *Quantiles) At(share float64) time.Duration {
+	if q.n == 0 {
+		return 0
+	}
+	rank := min(int(share*float64(q.n)+0.999999), q.n)
+	if q.classes == nil {
+		slices.Sort(q.exact)
+		return time.Duration(q.exact[max(rank, 1)-1])
+	}
+	values := make([]int64, 0, len(q.classes))
+	for d := range q.classes {
+		values = append(values, d)
+	}
+	slices.Sort(values)
+	seen := 0
+	for _, d := range values {
+		if seen += q.classes[d]; seen >= rank {
+			return time.Duration(min(d, q.Most))
+		}
+	}
+	return time.Duration(q.Most)
+}
+
+// Series is the counts over time, in a bounded number of bins: when there are too many, each two become one.
+type Series struct {
+	Width  int64 // of a bin, in nanoseconds
+	Bins   []Bin
+	queued int
+}
+
+// Bin is what happened in some time. Queue is the largest number of waiting requests.
+type Bin struct{ Arrivals, Grants, Rejections, Queue int }
+
+const mostBins = 1200
+
+// NewSeries returns a series that begins with bins of a width.
+func NewSeries(width time.Duration) *Series { return &Series{Width: int64(width)} }
+
+func (s *Series) at(now int64) *Bin {
+	for now/s.Width >= mostBins {
+		half := make([]Bin, 0, mostBins)
+		for i := 0; i < len(s.Bins); i += 2 {
+			b := s.Bins[i]
+			if i+1 < len(s.Bins) {
+				c := s.Bins[i+1]
+				b = Bin{b.Arrivals + c.Arrivals, b.Grants + c.Grants, b.Rejections + c.Rejections, max(b.Queue, c.Queue)}
+			}
+			half = append(half, b)
+		}
+		s.Bins = half
+		s.Width *= 2
+	}
+	for int64(len(s.Bins)) <= now/s.Width {
+		s.Bins = append(s.Bins, Bin{Queue: s.queued})
+	}
+	return &s.Bins[now/s.Width]
+}
+
+// queue changes the number of waiting requests. A bin has the largest.
+func (s *Series) queue(now int64, by int) {
+	b := s.at(now)
+	s.queued += by
+	b.Queue = max(b.Queue, s.queued)
+}
