@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 
@@ -9,81 +10,147 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
+	"github.com/sluice-go/sluice/spec"
 )
+
+// policy is a policy of a proxy as rules.
+type policy struct {
+	rules      []*engine.Rule
+	overrides  *config.Overrides
+	overridden [][]*engine.Rule // of each override, in place of rules
+	values     func(*accesslog.Record) []config.Value
+}
+
+// of returns the rules for a request.
+func (p *policy) of(r *accesslog.Record) []*engine.Rule {
+	if len(p.overridden) == 0 {
+		return p.rules
+	}
+	if i, ok := p.overrides.Find(p.values(r)); ok {
+		return p.overridden[i]
+	}
+	return p.rules
+}
 
 // configured returns the plan of a proxy's configuration, routes included.
 func configured(c *config.Config) (*engine.Plan, error) {
 	p := &engine.Plan{Paths: len(c.Routes) > 0}
-	var global []*engine.Rule
+	var global []*policy
 	if c.Global != nil {
-		var err error
-		if global, err = addPolicy(p, c.Global); err != nil {
-			return nil, err
-		}
-	}
-	byName := make(map[string][]*engine.Rule)
-	for _, policy := range c.Policies {
-		rules, err := addPolicy(p, &policy)
+		made, err := addPolicy(p, c.Global)
 		if err != nil {
 			return nil, err
 		}
-		byName[policy.Name] = rules
+		global = []*policy{made}
 	}
-	mux := config.NewMux(c, func(r config.Route) []*engine.Rule {
+	byName := make(map[string]*policy)
+	for i := range c.Policies {
+		made, err := addPolicy(p, &c.Policies[i])
+		if err != nil {
+			return nil, err
+		}
+		byName[c.Policies[i].Name] = made
+	}
+	mux := config.NewMux(c, func(r config.Route) []*policy {
 		if r.Exempt {
 			return nil
 		}
-		rules := slices.Clone(global)
+		policies := slices.Clone(global)
 		for _, n := range r.Policies {
-			rules = append(rules, byName[n]...)
+			policies = append(policies, byName[n])
+		}
+		return policies
+	})
+	p.Route = func(r *accesslog.Record) (rules []*engine.Rule) {
+		policies := global
+		m := mux.Match(&http.Request{Method: string(r.Method), Host: string(r.Host), URL: target(r)})
+		if m.Answer == nil { // else the proxy answers by itself: with a redirect, 400, 404 or 405
+			r.Pattern, policies = m.Pattern, m.Value
+		}
+		for _, policy := range policies {
+			rules = append(rules, policy.of(r)...)
 		}
 		return rules
-	})
-	p.Route = func(r *accesslog.Record) []*engine.Rule {
-		m := mux.Match(&http.Request{Method: string(r.Method), Host: string(r.Host), URL: target(r)})
-		if m.Answer != nil {
-			return global // the proxy answers by itself: with a redirect, 400, 404 or 405
-		}
-		r.Pattern = m.Pattern
-		return m.Value
 	}
 	return p, nil
 }
 
 // addPolicy adds the limits of a policy. Those on bytes do not decide about requests.
-func addPolicy(p *engine.Plan, c *config.Policy) ([]*engine.Rule, error) {
-	rules := make([]*engine.Rule, 0, len(c.Limits))
-	for i, l := range c.Limits {
+func addPolicy(p *engine.Plan, c *config.Policy) (*policy, error) {
+	made := &policy{overrides: &c.Overrides, values: valuesOf(c.Key)}
+	var err error
+	if made.rules, err = addRules(p, c, c.Limits); err != nil {
+		return nil, err
+	}
+	for _, o := range c.Overrides.All {
+		rules, err := addRules(p, c, o.Limits)
+		if err != nil {
+			return nil, err
+		}
+		made.overridden = append(made.overridden, rules)
+	}
+	return made, nil
+}
+
+func addRules(p *engine.Plan, c *config.Policy, limits []spec.Limit) ([]*engine.Rule, error) {
+	rules := make([]*engine.Rule, 0, len(limits))
+	for i, l := range limits {
 		r, err := engine.NewRule(l)
 		if err != nil {
 			return nil, err
 		}
 		r.Policy, r.First, r.MaxWait, r.Failures = c.Name, i == 0, int64(c.MaxWait), c.Failures
-		r.KeyName, r.Key = keyOf(c)
+		r.Cost, r.Settle, r.Shadow = c.Cost, c.Settle, c.Shadow
+		r.KeyName, r.Key = c.Key.String(), keyOf(c.Key)
 		rules = append(rules, r)
 	}
 	p.Rules = append(p.Rules, rules...)
 	return rules, nil
 }
 
-func keyOf(p *config.Policy) (name string, key func(*accesslog.Record) []byte) {
-	if len(p.Key) == 0 {
-		return "", nil
+// keyOf returns the function that tells a request's key; nil: there is one limiter for all.
+func keyOf(k config.Key) func(*accesslog.Record) []byte {
+	switch len(k) {
+	case 0:
+		return nil
+	case 1:
+		return partOf(k[0])
 	}
-	parts := make([]func(*accesslog.Record) []byte, len(p.Key))
-	for i, part := range p.Key {
+	values := valuesOf(k)
+	return func(r *accesslog.Record) []byte { return []byte(config.JoinKey(values(r))) }
+}
+
+// valuesOf returns the function that tells what the values of a key's parts are, as for the proxy.
+func valuesOf(k config.Key) func(*accesslog.Record) []config.Value {
+	parts := make([]func(*accesslog.Record) []byte, len(k))
+	for i, part := range k {
 		parts[i] = partOf(part)
 	}
-	if len(parts) == 1 {
-		return p.Key.String(), parts[0]
-	}
-	return p.Key.String(), func(r *accesslog.Record) []byte {
-		values := make([]config.Value, len(parts))
+	return func(r *accesslog.Record) []config.Value {
+		values := make([]config.Value, len(k))
 		for i, part := range parts {
-			values[i] = config.Value{Text: string(part(r))}
+			switch text := string(part(r)); k[i].Kind {
+			case config.KeyIP:
+				values[i] = client(text)
+			case config.KeyHeader, config.KeyPath:
+				values[i] = config.Text(text)
+			default:
+				values[i] = config.Value{Text: text}
+			}
 		}
-		return []byte(config.JoinKey(values))
+		return values
 	}
+}
+
+// client returns the value of the key ip for what the engine calls a client, which may be no address in a log.
+func client(text string) config.Value {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return config.Client(netip.PrefixFrom(a, a.BitLen()))
+	}
+	if p, err := netip.ParsePrefix(text); err == nil {
+		return config.Client(p)
+	}
+	return config.Value{Text: text}
 }
 
 func partOf(p config.KeyPart) func(*accesslog.Record) []byte {

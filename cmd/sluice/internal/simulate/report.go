@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ type report struct {
 	Granted  int      `json:"granted"` // those that waited included
 	Queued   int      `json:"queued"`  // granted after a wait
 	Rejected int      `json:"rejected"`
+	Shadowed shadowed `json:"shadowed,omitempty"`
 	Bad      int      `json:"bad"`    // lines that are no requests
 	Late     int      `json:"late"`   // lines with an earlier time than one before
 	Spread   int      `json:"spread"` // requests that were moved within their second
@@ -31,6 +33,9 @@ type report struct {
 	Span     float64  `json:"span"`  // seconds from the first request to the last event
 	Notes    []string `json:"notes"` // what to know when reading the numbers
 }
+
+// shadowed is, by policy, how many requests would have been rejected but for shadow.
+type shadowed map[string]int
 
 // waits are seconds, of the requests that waited and were granted.
 type waits struct {
@@ -54,6 +59,7 @@ type key struct {
 	Granted  int    `json:"granted"`
 	Queued   int    `json:"queued"`
 	Rejected int    `json:"rejected"`
+	Shadowed int    `json:"shadowed,omitempty"`
 }
 
 // variant is what another limit would have done.
@@ -67,7 +73,7 @@ func (r *result) report(top int) report {
 	of := func(s *engine.Stats) variant { return variant{s.Granted, s.Queued, s.Rejected} }
 	q := &r.main.Waits
 	return report{
-		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected,
+		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected, Shadowed: r.main.Shadowed,
 		Bad: r.lines.Bad, Late: r.lines.Late, Spread: r.spread,
 		Wait: waits{q.At(0.5).Seconds(), q.At(0.9).Seconds(), q.At(0.99).Seconds(), time.Duration(q.Most).Seconds()},
 		Peak: peaks{r.main.ArrivalPeak.Most, r.main.GrantPeak.Most},
@@ -79,7 +85,11 @@ func (r *result) report(top int) report {
 // notes returns what to know when reading the numbers.
 func (r *result) notes() []string {
 	notes := make([]string, 0) // JSON has a list in any case
-	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) {
+		if note := fmt.Sprintf(format, args...); !slices.Contains(notes, note) { // overrides have the notes of their policy
+			notes = append(notes, note)
+		}
+	}
 	if r.spread > 0 {
 		add("the log has whole seconds: the requests of each were spread evenly over it, which moved %d of %d; --exact leaves them at its beginning",
 			r.spread, r.main.Requests)
@@ -103,6 +113,9 @@ func (r *result) notes() []string {
 		}
 		if rule.Keyless > 0 {
 			add("%srequests without %s: %d of %d; they share a limit", of, rule.KeyName, rule.Keyless, rule.Requests)
+		}
+		if rule.Settle != "" && rule.Requests > 0 {
+			add("%sno log has %s, so what a request costs is what it takes at first: %d", of, rule.Settle, rule.Cost)
 		}
 		if rule.Failures && r.lines.Statuses == 0 && rule.Requests > 0 {
 			add("%sthere are no statuses, so no request counts as a failure", of)
@@ -134,10 +147,10 @@ func (r *result) keys(top int) []key {
 	keys := make([]key, 0, len(r.main.Keys))
 	for id, k := range r.main.Keys {
 		n := r.plan.Name(id)
-		keys = append(keys, key{n.Policy, n.Key, k.Requests, k.Passed, k.Queued, k.Rejected})
+		keys = append(keys, key{n.Policy, n.Key, k.Requests, k.Passed, k.Queued, k.Rejected, k.Shadowed})
 	}
 	slices.SortStableFunc(keys, func(a, b key) int {
-		return cmp.Or(b.Rejected-a.Rejected, b.Requests-a.Requests, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))
+		return cmp.Or(b.Rejected-a.Rejected, b.Shadowed-a.Shadowed, b.Requests-a.Requests, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))
 	})
 	return keys[:min(top, len(keys))]
 }
@@ -177,6 +190,9 @@ func (v report) text(what string) string {
 	say("queued    %9d%s  of them, waiting p50 %v, p90 %v, p99 %v, max %v\n", v.Queued, share(v.Queued),
 		round(v.Wait.P50), round(v.Wait.P90), round(v.Wait.P99), round(v.Wait.Max))
 	say("rejected  %9d%s\n", v.Rejected, share(v.Rejected))
+	for _, policy := range slices.Sorted(maps.Keys(v.Shadowed)) {
+		say("shadowed  %9d%s  would have been rejected by %s\n", v.Shadowed[policy], share(v.Shadowed[policy]), policy)
+	}
 	if v.Bad > 0 {
 		say("not read  %9d  lines\n", v.Bad)
 	}

@@ -34,6 +34,7 @@ func (d *decisions) Arrive(*Request)      {}
 func (d *decisions) Queue(int64, *Step)   {}
 func (d *decisions) Dequeue(int64, *Step) {}
 func (d *decisions) Pass(*Step)           {}
+func (d *decisions) Shadow(*Step)         {}
 func (d *decisions) Grant(now int64, q *Request, _ bool) {
 	d.made = append(d.made, decision{q.Status, true, now})
 }
@@ -54,11 +55,11 @@ func traffic(r *rand.Rand, n int, mean time.Duration) []Request {
 }
 
 // simulated plays requests through one limit.
-func simulated(t *testing.T, l spec.Limit, maxWait time.Duration, requests []Request) []decision {
+func simulated(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requests []Request) []decision {
 	t.Helper()
 	p, err := Single(l, "")
 	require.NoError(t, err)
-	p.Rules[0].MaxWait = int64(maxWait)
+	p.Rules[0].MaxWait, p.Rules[0].Cost = int64(maxWait), cost
 	var d decisions
 	pl := NewPlayer(&d, 1)
 	for _, q := range requests {
@@ -70,7 +71,7 @@ func simulated(t *testing.T, l spec.Limit, maxWait time.Duration, requests []Req
 }
 
 // decidedByCore lets core decide about the same requests, in a bubble.
-func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests []Request) []decision {
+func decidedByCore(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requests []Request) []decision {
 	t.Helper()
 	limiter, err := l.New("")
 	require.NoError(t, err)
@@ -87,7 +88,7 @@ func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests [
 				ctx, cancel = context.WithTimeout(ctx, maxWait)
 				defer cancel()
 			}
-			lease, err := limiter.Acquire(ctx, 1)
+			lease, err := limiter.Acquire(ctx, cost)
 			mu.Lock()
 			made = append(made, decision{q.Status, err == nil, int64(time.Since(begun))})
 			mu.Unlock()
@@ -100,11 +101,11 @@ func decidedByCore(t *testing.T, l spec.Limit, maxWait time.Duration, requests [
 }
 
 // decidesAlike finds every decision and its instant the same.
-func decidesAlike(t *testing.T, l spec.Limit, maxWait time.Duration, requests []Request) {
+func decidesAlike(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requests []Request) {
 	t.Helper()
 	want := make([]decision, 0, len(requests))
-	synctest.Test(t, func(t *testing.T) { want = decidedByCore(t, l, maxWait, requests) })
-	got := simulated(t, l, maxWait, requests)
+	synctest.Test(t, func(t *testing.T) { want = decidedByCore(t, l, cost, maxWait, requests) })
+	got := simulated(t, l, cost, maxWait, requests)
 	byRequest := func(a, b decision) int { return cmp.Compare(a.request, b.request) }
 	slices.SortFunc(want, byRequest)
 	slices.SortFunc(got, byRequest)
@@ -146,7 +147,7 @@ func TestDecisionsAreCoresOwnAtRandom(t *testing.T) {
 		}
 		t.Run(fmt.Sprint(text, " max-wait ", maxWait), func(t *testing.T) {
 			t.Logf("seed %d", seed)
-			decidesAlike(t, l, maxWait, requests)
+			decidesAlike(t, l, 1+r.IntN(4), maxWait, requests)
 		})
 	}
 }
@@ -165,7 +166,7 @@ func TestDecisionsAreCoresOwn(t *testing.T) {
 				l, err := spec.Parse(text)
 				require.NoError(t, err)
 				requests := traffic(rand.New(rand.NewPCG(seed, 1)), 400, []time.Duration{10e6, 8e6, 3e6, 1e6}[seed])
-				decidesAlike(t, l, 0, requests)
+				decidesAlike(t, l, 1, 0, requests)
 			})
 		}
 	}

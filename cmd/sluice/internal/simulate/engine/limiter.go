@@ -63,10 +63,10 @@ func newLimiter(t *machine.Terms) *limiter {
 	return m
 }
 
-// grant returns the latest grant as a refund wants it.
-func (m *limiter) grant(now int64) machine.Grant {
+// grant returns the latest grant, of n permits, as a refund wants it.
+func (m *limiter) grant(now int64, n int) machine.Grant {
 	m.grants++
-	g := machine.Grant{Number: m.grants, Permits: 1, At: now}
+	g := machine.Grant{Number: m.grants, Permits: n, At: now}
 	if b, ok := m.Account().(*machine.Bucket); ok {
 		g.Level, g.Lack = b.Level(m.Terms()), b.Lack()
 	}

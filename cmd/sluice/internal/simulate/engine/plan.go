@@ -33,6 +33,9 @@ type Rule struct {
 	Key      func(r *accesslog.Record) []byte // of KeyName; nil: one for all
 	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0: any
 	Failures bool                             // only requests that fail cost
+	Cost     int                              // permits that a request takes
+	Settle   string                           // the field of answers that says the cost, which no log has; "": none
+	Shadow   bool                             // its policy rejects nobody, and no request waits in it
 
 	terms             *machine.Terms // of the limit as it is; other players scale it
 	ids               map[string]int // the limiters' numbers, by key
@@ -42,7 +45,7 @@ type Rule struct {
 // NewRule returns a rule of a policy of its own, without a key.
 func NewRule(l spec.Limit) (*Rule, error) {
 	t, err := terms(l)
-	return &Rule{Limit: l, First: true, terms: t, ids: make(map[string]int)}, err
+	return &Rule{Limit: l, First: true, Cost: 1, terms: t, ids: make(map[string]int)}, err
 }
 
 // Keys are the keys that a limit may have.

@@ -36,7 +36,7 @@ type visit struct {
 
 // grant is what a request has of a step that it has passed.
 type grant struct {
-	limiter *limiter
+	limiter *limiter // nil: it has nothing, as a policy in shadow would have rejected it
 	grant   machine.Grant
 }
 
@@ -58,6 +58,7 @@ type Observer interface {
 	Queue(now int64, s *Step)   // a wait begins
 	Dequeue(now int64, s *Step) // a wait has ended
 	Pass(s *Step)
+	Shadow(s *Step)                           // its policy would have rejected the request
 	Grant(now int64, q *Request, queued bool) // all steps are passed
 	Reject(now int64, q *Request, s *Step)
 }
@@ -108,7 +109,15 @@ func (p *Player) proceed(v *visit) {
 		m := p.limiter(s)
 		m.Advance(p.now)
 		p.resume(m)
-		switch answer := m.Admit(p.now, 1, v.deadline); answer.Outcome {
+		if s.Rule.Shadow {
+			if m.Try(p.now, s.Rule.Cost).Outcome == machine.Granted {
+				p.pass(v, m)
+			} else {
+				p.shadow(v)
+			}
+			continue
+		}
+		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline); answer.Outcome {
 		case machine.Granted:
 			p.pass(v, m)
 		case machine.Waiting:
@@ -121,6 +130,20 @@ func (p *Player) proceed(v *visit) {
 		}
 	}
 	p.grant(v)
+}
+
+// shadow takes a request past the policy that it is at, which would have rejected it. What it has of that policy goes back.
+func (p *Player) shadow(v *visit) {
+	p.observer.Shadow(v.step())
+	begin := len(v.grants)
+	for !v.Steps[begin].Rule.First {
+		begin--
+		p.giveBack(v.grants[begin])
+	}
+	v.grants = append(v.grants[:begin], grant{})
+	for len(v.grants) < len(v.Steps) && !v.step().Rule.First {
+		v.grants = append(v.grants, grant{})
+	}
 }
 
 // step returns the one that v is at.
@@ -156,13 +179,13 @@ func (p *Player) terms(r *Rule) *machine.Terms {
 
 func (p *Player) pass(v *visit, m *limiter) {
 	p.observer.Pass(v.step())
-	v.grants = append(v.grants, grant{m, m.grant(p.now)})
+	v.grants = append(v.grants, grant{m, m.grant(p.now, v.step().Rule.Cost)})
 }
 
 func (p *Player) wait(v *visit, m *limiter) {
 	v.queued = true
 	v.waits++
-	v.waiter = machine.Waiter[*visit]{N: 1, Value: v}
+	v.waiter = machine.Waiter[*visit]{N: v.step().Rule.Cost, Value: v}
 	m.Wait(&v.waiter)
 	p.observer.Queue(p.now, v.step())
 	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
@@ -207,7 +230,7 @@ func (p *Player) grant(v *visit) {
 // returns reports whether the end of v may give back something.
 func (v *visit) returns() bool {
 	for i, g := range v.grants {
-		if g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures {
+		if g.limiter != nil && (g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures) {
 			return true
 		}
 	}
@@ -218,7 +241,7 @@ func (v *visit) returns() bool {
 func (p *Player) end(v *visit) {
 	failed := v.Status >= 400 && v.Status < 500
 	for i, g := range slices.Backward(v.grants) {
-		if g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures && !failed {
+		if g.limiter != nil && (g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures && !failed) {
 			p.giveBack(g)
 		}
 	}
@@ -235,6 +258,9 @@ func (p *Player) reject(v *visit) {
 }
 
 func (p *Player) giveBack(g grant) {
+	if g.limiter == nil {
+		return
+	}
 	g.limiter.giveBack(p.now, g.grant)
 	p.resume(g.limiter)
 }

@@ -9,6 +9,8 @@ import (
 type Stats struct {
 	Requests, Granted, Queued, Rejected int
 
+	Shadowed map[string]int // requests that policies in shadow would have rejected; nil: none
+
 	Waits                  Quantiles
 	ArrivalPeak, GrantPeak Peak
 	Keys                   []KeyCount // by the numbers of the limiters, if PerKey
@@ -17,7 +19,7 @@ type Stats struct {
 }
 
 // KeyCount is what became of the requests of one key at one limit.
-type KeyCount struct{ Requests, Passed, Queued, Rejected int }
+type KeyCount struct{ Requests, Passed, Queued, Rejected, Shadowed int }
 
 func (s *Stats) key(id int) *KeyCount {
 	for id >= len(s.Keys) {
@@ -58,6 +60,19 @@ func (s *Stats) Pass(st *Step) {
 		k := s.key(st.ID)
 		k.Requests++
 		k.Passed++
+	}
+}
+
+// Shadow counts a request that the policy of a step would have rejected.
+func (s *Stats) Shadow(st *Step) {
+	if s.Shadowed == nil {
+		s.Shadowed = make(map[string]int)
+	}
+	s.Shadowed[st.Rule.Policy]++
+	if s.PerKey {
+		k := s.key(st.ID)
+		k.Requests++
+		k.Shadowed++
 	}
 }
 
