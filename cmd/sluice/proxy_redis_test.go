@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -60,6 +61,93 @@ routes: {/: each, /open: open}
 		assert.Equal(t, http.StatusServiceUnavailable, asks(i, "/", "another"))
 		assert.Equal(t, http.StatusOK, asks(i, "/open", "another"))
 	}
+}
+
+// TestResetOnRedis: a reset by one proxy counts for all of them at once, for one key and for all keys, those that this proxy
+// has never seen too.
+func TestResetOnRedis(t *testing.T) {
+	url, redis := redisServer(t)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("costs") {
+			w.Header().Set("X-Cost", r.URL.Query().Get("costs"))
+		}
+		_, _ = io.WriteString(w, "hello")
+	}))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
+redis-budget: 1m
+policies:
+  each: {key: ["header:X-Client", path:1], limit: fixed 1/1h, settle: X-Cost, overrides: {vip: 2/h burst 2}}
+  eachother: {key: "header:X-Client", limit: fixed 1/1h}
+routes: {/: each, /other: eachother}
+`), 0o600))
+	dir := programs(t)
+	var addresses, admins []string
+	for range 2 {
+		s := start(t, dir, "sluice", "proxy", "--config", file)
+		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+		require.True(t, ok)
+		admin, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: admin on ")
+		require.True(t, ok)
+		addresses, admins = append(addresses, address), append(admins, admin)
+	}
+	asks := func(i int, path, client string) int {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses[i]+path, nil)
+		require.NoError(t, err)
+		q.Header.Set("X-Client", client)
+		a, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		defer func() { _ = a.Body.Close() }()
+		_, err = io.ReadAll(a.Body)
+		require.NoError(t, err)
+		return a.StatusCode
+	}
+	resets := func(i int, query string) (int, string) {
+		a, err := http.Post("http://"+admins[i]+"/limits/each/reset"+query, "", nil) //nolint:gosec,noctx // the proxy's
+		require.NoError(t, err)
+		defer func() { _ = a.Body.Close() }()
+		body, err := io.ReadAll(a.Body)
+		require.NoError(t, err)
+		return a.StatusCode, string(body)
+	}
+	locked := func(i int, path, client string) {
+		require.Equal(t, 200, asks(i, path, client), client)
+		for asks(i, path, client) == 200 { // an override has two
+		}
+	}
+	letsIn := func(i int, path, client string) {
+		require.Eventually(t, func() bool { return asks(i, path, client) == 200 }, time.Minute, time.Millisecond)
+	}
+
+	locked(0, "/a", "both")
+	require.Equal(t, 429, asks(1, "/a", "both"), "it remembers that")
+	status, body := resets(1, "?key=both&key=a")
+	require.Equal(t, 200, status, body)
+	require.JSONEq(t, `{"reset": 1}`, body)
+	letsIn(0, "/a", "both")
+	require.Equal(t, 429, asks(0, "/a", "both"))
+
+	locked(0, "/a?costs=1000000", "debtor")
+	status, body = resets(1, "?key=debtor&key=a") // which it has never seen
+	require.Equal(t, 200, status, body)
+	letsIn(0, "/a", "debtor")
+
+	for _, client := range []string{"one", "two/three", "{4} *?", "vip", ""} {
+		locked(0, "/b", client)
+	}
+	locked(0, "/other", "one")
+	status, body = resets(1, "")
+	require.Equal(t, 200, status, body)
+	for _, client := range []string{"one", "two/three", "{4} *?", "vip", ""} {
+		letsIn(0, "/b", client)
+	}
+	require.Equal(t, 429, asks(0, "/other", "one"), "a policy whose name begins alike")
+
+	require.NoError(t, redis.Kill())
+	status, body = resets(0, "?key=one&key=b")
+	require.Equal(t, 503, status, body)
+	require.Contains(t, body, "redis is unreachable")
 }
 
 // TestReloadOnRedis: a limit on the server is the same for a proxy whose file has changed and for one that starts with

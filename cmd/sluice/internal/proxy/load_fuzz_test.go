@@ -18,6 +18,8 @@ func FuzzLoad(f *testing.F) {
 		begin + "redis: 'redis://127.0.0.1:1/x?y=z'\nglobal: {limit: concurrency 9223372036854775807}\n",
 		begin + "global: {key: host, limit: 9223372036854775807/ns burst 9223372036854775807}\n",
 		begin + "tls: {cert: /dev/null, key: /dev/null}\n",
+		begin + "policies: {a: {key: [ip, 'header:A', path:2], limits: [9/s, sliding 9/1m], cost: 3, settle: X-Cost, shadow: true, overrides: {10.0.0.0/8: {a: {b: unlimited}}, 192.0.2.1: 5/s}}}\nroutes: {/a: a, /: []}\n",
+		begin + "policies: {a: {key: pattern, limit: 1/s, overrides: {/a: concurrency 9007199254740993}}}\nroutes: {/a: a}\nredis: redis://127.0.0.1:1/0\n",
 		"listen: 127.0.0.1:0\nto: [127.0.0.1:1, tcp://h:2]\nglobal: {key: ip, upload: 1/s, max-wait: 1}\n",
 	} {
 		f.Add(text, strings.Contains(text, "tcp://"))

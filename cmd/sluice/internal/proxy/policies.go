@@ -25,8 +25,18 @@ type policy struct {
 }
 
 // all returns the limits of p, but for those of overrides.
-func (p *policy) all() []*limit {
-	all := slices.Clone(p.requests)
+func (p *policy) all() []*limit { return p.withBytes(p.requests) }
+
+// limitsOf returns the limits of p for a key.
+func (p *policy) limitsOf(key []config.Value) []*limit {
+	if i, ok := p.Overrides.Find(key); ok {
+		return p.withBytes(p.overrides[i])
+	}
+	return p.all()
+}
+
+func (p *policy) withBytes(requests []*limit) []*limit {
+	all := slices.Clone(requests)
 	for _, l := range []*limit{p.upload, p.download} {
 		if l != nil {
 			all = append(all, l)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,22 +89,20 @@ func (p *proxy) reset(ctx context.Context, name string, key []string) (int, erro
 	return n, nil
 }
 
-// resettable returns the limits of a policy, and the values of a key as its requests have them.
+// resettable returns the limits of a policy that are for a key, or all of them without one, and the values of the key as
+// requests have them.
 func (p *proxy) resettable(name string, key []string) (limits []*limit, values []config.Value, err error) {
 	for _, policy := range p.state.Load().policies {
 		if policy.Name != name {
 			continue
 		}
-		if len(key) > 0 {
-			if values, err = policy.Key.Values(key); err != nil {
-				return nil, nil, err
-			}
+		if len(key) == 0 {
+			return append(policy.all(), slices.Concat(policy.overrides...)...), nil, nil
 		}
-		limits = policy.all()
-		for _, overridden := range policy.overrides {
-			limits = append(limits, overridden...)
+		if values, err = policy.Key.Values(key); err != nil {
+			return nil, nil, err
 		}
-		return limits, values, nil
+		return policy.limitsOf(values), values, nil
 	}
 	return nil, nil, errNoPolicy
 }
