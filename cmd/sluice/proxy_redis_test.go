@@ -104,7 +104,7 @@ routes: {/: each, /other: eachother}
 		return a.StatusCode
 	}
 	resets := func(i int, query string) (int, string) {
-		a, err := http.Post("http://"+admins[i]+"/limits/each/reset"+query, "", nil) //nolint:gosec,noctx // the proxy's
+		a, err := http.Post("http://"+admins[i]+"/limits/each/reset"+query, "", nil) //nolint:gosec // the proxy's
 		require.NoError(t, err)
 		defer func() { _ = a.Body.Close() }()
 		body, err := io.ReadAll(a.Body)

@@ -97,11 +97,11 @@ func (p *Policy) all() (all []placed) {
 // CheckLimits returns an error for each limit of p that has a queue in which nobody could wait, or that no request could
 // pass.
 func (p *Policy) CheckLimits() error {
-	var errs []error
+	var err error
 	for _, l := range p.all() {
-		errs = append(errs, p.checkLimit(l.limit))
+		err = errors.Join(err, p.checkLimit(l.limit))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 func (p *Policy) checkLimit(l spec.Limit) error {

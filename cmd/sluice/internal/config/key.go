@@ -111,7 +111,7 @@ func (k Key) Values(texts []string) ([]Value, error) {
 	case len(k) == 0:
 		return nil, errors.New("the policy has no key")
 	case len(texts) != len(k):
-		return nil, fmt.Errorf("want %d values, as the key is %s", len(k), k)
+		return nil, fmt.Errorf("want a value for each part of the key: %s", k)
 	}
 	values := make([]Value, len(k))
 	for i, p := range k {

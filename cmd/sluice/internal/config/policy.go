@@ -21,9 +21,9 @@ type Policy struct {
 	Limits    []spec.Limit // all of them, in this order; none: bytes alone are limited
 	Places    []Position   // of Limits
 	Overrides Overrides
-	Cost      int          // permits of a request; at least 1
-	Settle    string       // field of the answer or its trailer with the cost; "": none
-	Upload    *spec.Limit  // bytes; nil: none
+	Cost      int         // permits of a request; at least 1
+	Settle    string      // field of the answer or its trailer with the cost; "": none
+	Upload    *spec.Limit // bytes; nil: none
 	Download  *spec.Limit
 	MaxWait   time.Duration
 	Status    int  // 0: 429

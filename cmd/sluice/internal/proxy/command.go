@@ -14,7 +14,8 @@ import (
 const examples = `  sluice proxy --config limits.yaml
   sluice proxy --config limits.yaml --check
   sluice proxy --config limits.yaml --tcp
-  curl -X PUT -d '{"limit": "50/s"}' http://127.0.0.1:9090/limits/api`
+  curl -X PUT -d '{"limit": "50/s"}' http://127.0.0.1:9090/limits/api
+  curl -X POST http://127.0.0.1:9090/limits/api/reset?key=192.0.2.1`
 
 const long = `Proxy is a reverse proxy for HTTP/1.1, HTTP/2 and WebSockets that limits what reaches
 the servers behind it: requests, bytes, and how many at once, for all or for each
@@ -33,6 +34,10 @@ client. With --tcp it is one for connections of any kind.
 A changed file takes effect by itself, or by SIGHUP; nobody is disconnected. If
 anything in it is wrong, all of that is reported, and nothing changes. SIGTERM ends
 the proxy once the requests under way are done.
+
+A policy may let a request cost more than one permit (cost), learn from the answer
+what it has cost (settle: X-Cost), watch and reject nobody (shadow: true), have other
+limits for some keys (overrides), and a key of several parts: [header:X-Api-Key, path:1].
 
 A limit with a queue needs max-wait. A path that the backend may read as one of
 another route gets 400. More keys: tls, trusted, headers, problems, host: keep,

@@ -187,7 +187,7 @@ func TestSettleOfSeveralPolicies(t *testing.T) {
 	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Rows", "7")
 		w.Header().Set("X-Cost", "3")
-		hello(w, httptest.NewRequest(http.MethodGet, "/", nil)) //nolint:noctx // only its URL is read
+		hello(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	})
 	p := serves(t, false, "to: "+b.URL+`
 global: {limit: fixed 100/1h, settle: X-Cost}
@@ -266,7 +266,7 @@ func TestSettleWithoutAnAnswer(t *testing.T) {
 		_, err := io.WriteString(c, "GET "+test.path+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		require.NoError(t, err)
 		if test.path != "/never" {
-			_, err = http.ReadResponse(bufio.NewReader(c), nil) //nolint:bodyclose // the connection is
+			_, err = http.ReadResponse(bufio.NewReader(c), nil)
 			require.NoError(t, err)
 		}
 		p.eventually(held)
