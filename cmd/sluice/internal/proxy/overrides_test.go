@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 )
 
 // grants returns how many of n requests pass.
@@ -168,4 +173,33 @@ routes: {/: a, /q: q}
 	}
 	assert.True(t, strings.Contains(string(text), `sluice_http_requests_total{sluice_http_result=\"shadowed\"`)) //nolint:testifylint // it is long
 	assert.Contains(t, w.Body.String(), `sluice_http_result="shadowed"} 2`)
+}
+
+// TestShadowedBytes: in shadow the bytes of upgraded connections are not paid for, nor are those of connections of any kind,
+// of which there may be more than the policy would let through.
+func TestShadowedBytes(t *testing.T) {
+	shadowed := &policy{Policy: config.Policy{Shadow: true}, download: new(limit)}
+	h := withBandwidth([]*policy{shadowed}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		assert.Nil(t, r.Context().Value(bandwidthKey{}))
+	}))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.Header.Set("Upgrade", "echo")
+	h.ServeHTTP(nil, r)
+
+	b := backendOf(t, hello)
+	p := serves(t, true, "to: "+b.Listener.Addr().String()+"\nglobal: {key: ip, limit: concurrency 2, cost: 2, download: 1/h burst 1, shadow: true}\n")
+	first, second := dial(t, p.address), dial(t, p.address)
+	for _, c := range []net.Conn{first, second} {
+		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(a.Body)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		assert.Equal(t, "hello", string(body))
+	}
+	w := httptest.NewRecorder()
+	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	assert.Contains(t, w.Body.String(), `sluice_http_requests_total{sluice_http_policy="global",sluice_http_result="shadowed"} 1`)
 }
