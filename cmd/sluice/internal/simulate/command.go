@@ -80,7 +80,7 @@ the key client is the client as it stands in the log.`,
 	s.StringVar(&f.limit, "limit", "", "the limit: `SPEC`, such as \"100/s burst 200 queue 50\"")
 	s.StringVar(&f.key, "key", "", "a limit for each `KEY`: ip, client, user, host, method, path, agent, referer, key (default: one for all)")
 	s.StringVar(&f.config, "config", "", "the limits and routes of a proxy, from `FILE`")
-	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer or agent")
+	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent or cost")
 	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")
 	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m or bursts:50/10s,10m")
 	s.Uint64Var(&f.seed, "seed", 1, "the seed of made-up requests, a `NUMBER`")

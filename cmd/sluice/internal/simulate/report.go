@@ -114,8 +114,8 @@ func (r *result) notes() []string {
 		if rule.Keyless > 0 {
 			add("%srequests without %s: %d of %d; they share a limit", of, rule.KeyName, rule.Keyless, rule.Requests)
 		}
-		if rule.Settle != "" && rule.Requests > 0 {
-			add("%sno log has %s, so what a request costs is what it takes at first: %d", of, rule.Settle, rule.Cost)
+		if rule.Settle != "" && rule.Requests > 0 && r.lines.Costs == 0 {
+			add("%sthe log does not have %s, so a request costs what it takes at first: %d; for JSON, --fields cost=NAME says where it is", of, rule.Settle, rule.Cost)
 		}
 		if rule.Failures && r.lines.Statuses == 0 && rule.Requests > 0 {
 			add("%sthere are no statuses, so no request counts as a failure", of)

@@ -25,11 +25,12 @@ const (
 	pathField
 	refererField
 	agentField
+	costField
 	fieldCount
 )
 
 // fieldNames are those that [New] takes.
-var fieldNames = [fieldCount]string{"time", "duration", "status", "key", "client", "user", "host", "method", "path", "referer", "agent"}
+var fieldNames = [fieldCount]string{"time", "duration", "status", "key", "client", "user", "host", "method", "path", "referer", "agent", "cost"}
 
 // source says where a field may be found.
 type source struct {
@@ -52,6 +53,7 @@ var knownPaths = [fieldCount]string{
 	pathField:     "path RequestPath request.uri request_uri",
 	refererField:  "referer request_Referer http_referer",
 	agentField:    "agent request_User-Agent http_user_agent",
+	costField:     "cost",
 }
 
 // jsonLines parses lines that are JSON objects, in one pass but for paths that are more than names.
@@ -229,6 +231,8 @@ func (r *Record) set(s source, v gjson.Result) (ok bool) {
 		text(&r.Referer)
 	case agentField:
 		text(&r.Agent)
+	case costField:
+		text(&r.Cost)
 	}
 	return true
 }

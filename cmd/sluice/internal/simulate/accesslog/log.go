@@ -26,9 +26,9 @@ type Log struct {
 
 // Count is about the lines of a log.
 type Count struct {
-	Requests, Bad, Late        int
-	Latest                     time.Duration // how late the latest of Late was
-	Durations, Statuses, Paths int           // requests that have one
+	Requests, Bad, Late               int
+	Latest                            time.Duration // how late the latest of Late was
+	Durations, Statuses, Paths, Costs int           // requests that have one
 }
 
 // Add adds the count of another log.
@@ -39,6 +39,7 @@ func (c *Count) Add(d Count) {
 	c.Latest = max(c.Latest, d.Latest)
 	c.Durations += d.Durations
 	c.Statuses += d.Statuses
+	c.Costs += d.Costs
 	c.Paths += d.Paths
 }
 
@@ -110,6 +111,9 @@ func (l *Log) count(r *Record) {
 	}
 	if len(r.Path) > 0 {
 		l.Paths++
+	}
+	if len(r.Cost) > 0 {
+		l.Costs++
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -48,7 +49,7 @@ func traffic(r *rand.Rand, n int, mean time.Duration) []Request {
 	requests := make([]Request, n)
 	at := int64(0)
 	for i := range requests {
-		requests[i] = Request{At: at, Took: 1 + int64(r.ExpFloat64()*float64(mean)*3), Status: i}
+		requests[i] = Request{At: at, Took: 1 + int64(r.ExpFloat64()*float64(mean)*3), Status: i, Cost: -1}
 		at += 1 + int64(r.ExpFloat64()*float64(mean))
 	}
 	return requests
@@ -59,7 +60,7 @@ func simulated(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requ
 	t.Helper()
 	p, err := Single(l, "")
 	require.NoError(t, err)
-	p.Rules[0].MaxWait, p.Rules[0].Cost = int64(maxWait), cost
+	p.Rules[0].MaxWait, p.Rules[0].Cost, p.Rules[0].Settle = int64(maxWait), cost, "X-Cost"
 	var d decisions
 	pl := NewPlayer(&d, 1)
 	for _, q := range requests {
@@ -93,6 +94,9 @@ func decidedByCore(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, 
 			made = append(made, decision{q.Status, err == nil, int64(time.Since(begun))})
 			mu.Unlock()
 			<-time.NewTimer(time.Duration(q.Took)).C
+			if q.Cost >= 0 {
+				lease = limiter.(core.Settler).Settle(lease, q.Cost)
+			}
 			lease.Release()
 		})
 	}
@@ -148,6 +152,25 @@ func TestDecisionsAreCoresOwnAtRandom(t *testing.T) {
 		t.Run(fmt.Sprint(text, " max-wait ", maxWait), func(t *testing.T) {
 			t.Logf("seed %d", seed)
 			decidesAlike(t, l, 1+r.IntN(4), maxWait, requests)
+		})
+	}
+}
+
+// TestSettledDecisionsAreCoresOwn: the same where each request settles what it has cost when it ends.
+func TestSettledDecisionsAreCoresOwn(t *testing.T) {
+	seed := rand.Uint64() //nolint:gosec // a test's
+	r := rand.New(rand.NewPCG(seed, 3))
+	for range 30 {
+		text := randomLimit(r)
+		l, err := spec.Parse(text)
+		require.NoError(t, err)
+		requests := traffic(r, 200, time.Duration(100+r.IntN(10_000))*time.Microsecond)
+		for i := range requests {
+			requests[i].Cost = r.IntN(8) - 1
+		}
+		t.Run(text, func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			decidesAlike(t, l, 1+r.IntN(4), 0, requests)
 		})
 	}
 }

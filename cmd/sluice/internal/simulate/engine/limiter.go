@@ -78,8 +78,18 @@ func (m *limiter) giveBack(now int64, g machine.Grant) {
 	if m.Terms().Kind == machine.Concurrency {
 		m.Release(now, g.Permits)
 	} else {
-		m.Advance(now)
-		m.Settle(now, g, 0, m.grants)
+		m.settle(now, g, 0)
+	}
+}
+
+// settle corrects what a grant of a rate has cost to n permits.
+func (m *limiter) settle(now int64, g machine.Grant, n int) {
+	if n == g.Permits {
+		return
+	}
+	m.Advance(now)
+	if s := m.Settle(now, g, n, m.grants); n > 0 && (s == machine.Settled || s == machine.Renewed) {
+		m.grants++ // what is left of the grant has a number of its own
 	}
 }
 

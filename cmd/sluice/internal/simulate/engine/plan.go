@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"sync"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
@@ -34,7 +35,7 @@ type Rule struct {
 	MaxWait  int64                            // nanoseconds, from the first limit of the policy on; 0: any
 	Failures bool                             // only requests that fail cost
 	Cost     int                              // permits that a request takes
-	Settle   string                           // the field of answers that says the cost, which no log has; "": none
+	Settle   string                           // the field of answers that says the cost, "": none
 	Shadow   bool                             // its policy rejects nobody, and no request waits in it
 
 	terms             *machine.Terms // of the limit as it is; other players scale it
@@ -129,7 +130,7 @@ func Single(l spec.Limit, key string) (*Plan, error) {
 
 // Request returns what is to be played of a record. It is safe for concurrent use.
 func (p *Plan) Request(r *accesslog.Record) Request {
-	q := Request{At: r.At, Took: r.Took, Status: r.Status, Coarse: r.Coarse}
+	q := Request{At: r.At, Took: r.Took, Status: r.Status, Coarse: r.Coarse, Cost: costOf(r)}
 	rules := p.Route(r)
 	if len(rules) == 0 {
 		return q
@@ -143,6 +144,14 @@ func (p *Plan) Request(r *accesslog.Record) Request {
 		q.Steps[i] = Step{ID: p.limiter(rule, key), Rule: rule}
 	}
 	return q
+}
+
+// costOf returns the cost of a request as the proxy reads it, or -1.
+func costOf(r *accesslog.Record) int {
+	if n, err := strconv.Atoi(string(r.Cost)); err == nil && n >= 0 {
+		return n
+	}
+	return -1
 }
 
 // limiter returns the number of the limiter that a rule has for a key.

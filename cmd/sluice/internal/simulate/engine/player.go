@@ -13,6 +13,7 @@ import (
 type Request struct {
 	At, Took int64
 	Status   int
+	Cost     int  // permits, as the answer has told; below 0: unknown. It is for rules that settle
 	Coarse   bool // At is the second, and the request came at some time in it
 	Steps    []Step
 }
@@ -230,19 +231,29 @@ func (p *Player) grant(v *visit) {
 // returns reports whether the end of v may give back something.
 func (v *visit) returns() bool {
 	for i, g := range v.grants {
-		if g.limiter != nil && (g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures) {
+		rule := v.Steps[i].Rule
+		if g.limiter != nil && (g.limiter.Terms().Kind == machine.Concurrency || rule.Failures || v.settles(rule)) {
 			return true
 		}
 	}
 	return false
 }
 
-// end gives back, last first, what was held and what only failures cost.
+// settles reports whether the end of v corrects its cost under a rule.
+func (q *Request) settles(r *Rule) bool { return r.Settle != "" && q.Cost >= 0 }
+
+// end gives back, last first, what was held and what only failures cost, and settles the others.
 func (p *Player) end(v *visit) {
 	failed := v.Status >= 400 && v.Status < 500
 	for i, g := range slices.Backward(v.grants) {
-		if g.limiter != nil && (g.limiter.Terms().Kind == machine.Concurrency || v.Steps[i].Rule.Failures && !failed) {
+		rule := v.Steps[i].Rule
+		switch {
+		case g.limiter == nil:
+		case g.limiter.Terms().Kind == machine.Concurrency || rule.Failures && !failed:
 			p.giveBack(g)
+		case v.settles(rule):
+			g.limiter.settle(p.now, g.grant, v.Cost)
+			p.resume(g.limiter)
 		}
 	}
 	p.forget(v)
