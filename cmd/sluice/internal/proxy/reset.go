@@ -107,10 +107,13 @@ func (p *proxy) resettable(name string, key []string) (limits []*limit, values [
 	return nil, nil, errNoPolicy
 }
 
-// followResets resets what other proxies on the same server of Redis have reset. What this one remembers may be older.
-func (p *proxy) followResets(ctx context.Context) (stop func()) {
+// followResets resets, until ctx is done, what other proxies on the same server of Redis have reset: what this one
+// remembers may be older. ready is closed when it does so, or when Redis does not answer.
+func (p *proxy) followResets(ctx context.Context) (ready <-chan struct{}) {
 	if p.store == nil {
-		return func() {}
+		none := make(chan struct{})
+		close(none)
+		return none
 	}
 	return p.store.Subscribe(ctx, resetChannel, func(text string) {
 		var m resetMessage

@@ -35,9 +35,11 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	changed := p.watch(ctx)
 	defer changed.close()
 	failed := make(chan error, 2)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	following := p.followResets(ctx)
 	warm(p.store, p.state.Load().known)
-	stop := p.followResets(ctx)
-	defer stop()
+	<-following
 	main, err := p.start(ctx, failed)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // scanAtOnce is about how many keys the server looks at in one step, in which it does nothing else.
@@ -21,25 +20,4 @@ func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), found.Err() // a scan may find a key twice
-}
-
-// Publish sends a text to all processes that subscribe to the channel now.
-func (s *Store) Publish(ctx context.Context, channel, text string) error {
-	return s.client.Publish(ctx, channel, text).Err()
-}
-
-// Subscribe calls f for each text of the channel, one after the other, until stop is called. What is published while the
-// server is unreachable does not come.
-func (s *Store) Subscribe(ctx context.Context, channel string, f func(text string)) (stop func()) {
-	subscription := s.client.Subscribe(ctx, channel)
-	var receiving sync.WaitGroup
-	receiving.Go(func() {
-		for m := range subscription.Channel() {
-			f(m.Payload)
-		}
-	})
-	return func() {
-		_ = subscription.Close()
-		receiving.Wait()
-	}
 }
