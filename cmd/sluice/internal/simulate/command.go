@@ -62,7 +62,8 @@ JSON is read as Traefik, Caddy and nginx write it (with the names of its variabl
 and not in seconds. A time is RFC 3339 or a Unix time.
 
 A concurrency limit is held for the duration of the request, if the log has it. Made-up
-requests have no duration; they are GET / of one client.
+requests have no duration; they are GET / of one client, or of as many as --arrivals says:
+the second sends half as much as the first, the third a third, and so on.
 
 The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as for the proxy;
 the key client is the client as it stands in the log.`,
@@ -82,7 +83,7 @@ the key client is the client as it stands in the log.`,
 	s.StringVar(&f.config, "config", "", "the limits and routes of a proxy, from `FILE`")
 	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent or cost")
 	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")
-	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m or bursts:50/10s,10m")
+	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h; with ,20 behind of 20 clients")
 	s.Uint64Var(&f.seed, "seed", 1, "the seed of made-up requests, a `NUMBER`")
 	s.IntVar(&f.top, "top", 10, "list `N` keys")
 	s.BoolVar(&f.json, "json", false, "print the report as JSON")

@@ -3,8 +3,6 @@ package simulate
 import (
 	"bufio"
 	"bytes"
-	"compress/bzip2"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -87,18 +85,35 @@ func (l *log) send(ctx context.Context, batch []engine.Request) error {
 // decompress returns the text of a log.
 func decompress(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
-	magic, _ := b.Peek(4)
-	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(b)
-	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	if magic, _ := b.Peek(4); bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		z, err := zstd.NewReader(b)
 		if err != nil {
 			return nil, err
 		}
 		return z.IOReadCloser(), nil
-	case bytes.HasPrefix(magic, []byte("BZh")):
-		return io.NopCloser(bzip2.NewReader(b)), nil
 	}
-	return io.NopCloser(b), nil
+	text, err := accesslog.Decompress(b)
+	return io.NopCloser(text), err
 }
+
+// Open opens a log; what is read is its text.
+func Open(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := decompress(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return opened{text, f}, nil
+}
+
+// opened is a log's text, and its file.
+type opened struct {
+	io.ReadCloser
+	file io.Closer
+}
+
+func (o opened) Close() error { return errors.Join(o.ReadCloser.Close(), o.file.Close()) }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,39 +14,59 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Arrivals are made-up requests: poisson:100/s,10m, constant:100/s,10m or bursts:50/10s,10m.
+// Arrivals are made-up requests: poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h, which has the
+// curve of a day over its time and the rate as its mean. They are those of one client, or with a number behind, as in
+// poisson:100/s,10m,20, of as many: the second client sends half as much as the first, the third a third, and so on.
 type Arrivals struct {
-	kind string
-	n    int // requests per
-	per  time.Duration
-	span time.Duration
-	seed uint64
+	kind    string
+	n       int // requests per
+	per     time.Duration
+	span    time.Duration
+	clients int
+	seed    uint64
 }
+
+const wantArrivals = "poisson:100/s,10m or constant:100/s,10m or bursts:50/10s,10m or day:100/s,24h"
+
+const mostClients = 1_000_000
 
 // ParseArrivals reads such a text. The seed is that of all that is random.
 func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
 	kind, rest, ok := strings.Cut(text, ":")
-	rate, span, ok2 := strings.Cut(rest, ",")
-	if !ok || !ok2 || kind != "poisson" && kind != "constant" && kind != "bursts" {
-		return a, fmt.Errorf("%q, want poisson:100/s,10m or constant:100/s,10m or bursts:50/10s,10m", text)
+	parts := strings.Split(rest, ",")
+	if !ok || len(parts) < 2 || len(parts) > 3 || !slices.Contains([]string{"poisson", "constant", "bursts", "day"}, kind) {
+		return a, fmt.Errorf("%q, want %s", text, wantArrivals)
 	}
-	l, err := spec.Parse(rate)
+	l, err := spec.Parse(parts[0])
 	if err != nil || l.Kind != spec.TokenBucket {
-		return a, fmt.Errorf("%q: %q is not a rate, want one such as 100/s", text, rate)
+		return a, fmt.Errorf("%q: %q is not a rate, want one such as 100/s", text, parts[0])
 	}
-	d, err := duration.Parse(span)
+	d, err := duration.Parse(parts[1])
 	if err != nil || d == 0 {
-		return a, fmt.Errorf("%q: %q is not a duration, want one such as 10m", text, span)
+		return a, fmt.Errorf("%q: %q is not a duration, want one such as 10m", text, parts[1])
 	}
-	return Arrivals{kind, l.Permits, l.Per, d, seed}, nil
+	clients := 1
+	if len(parts) == 3 {
+		if clients, err = strconv.Atoi(parts[2]); err != nil || clients < 1 || clients > mostClients {
+			return a, fmt.Errorf("%q: %q is not a number of clients, want 1 to %d", text, parts[2], mostClients)
+		}
+	}
+	return Arrivals{kind, l.Permits, l.Per, d, clients, seed}, nil
 }
 
-// Requests yields the requests. They are GET / of one client.
+// Mean returns about how many requests there are.
+func (a Arrivals) Mean() float64 { return float64(a.span) / float64(a.per) * float64(a.n) }
+
+// Requests yields the requests. They are GET /.
 func (a Arrivals) Requests(p *Plan) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		r := accesslog.Record{Client: []byte("made up"), Method: []byte("GET"), Path: []byte("/")}
+		next := a.client()
 		for at := range a.times() {
 			r.At = at
+			if a.clients > 1 {
+				r.Client = next()
+			}
 			if !yield(p.Request(&r)) {
 				return
 			}
@@ -52,9 +74,28 @@ func (a Arrivals) Requests(p *Plan) iter.Seq[Request] {
 	}
 }
 
+// client returns a function that returns a client at random.
+func (a Arrivals) client() func() []byte {
+	r := rand.New(rand.NewPCG(a.seed, a.seed+1)) // so that the clients do not change the times
+	names := make([][]byte, a.clients)
+	sums := make([]float64, a.clients) // of the shares up to a client's
+	sum := 0.0
+	for i := range names {
+		names[i] = strconv.AppendInt([]byte("client "), int64(i+1), 10)
+		sum += 1 / float64(i+1)
+		sums[i] = sum
+	}
+	return func() []byte {
+		i, _ := slices.BinarySearch(sums, float64(r.Float64()*sum))
+		return names[min(i, len(names)-1)]
+	}
+}
+
 func (a Arrivals) times() iter.Seq[int64] {
 	return func(yield func(int64) bool) {
 		switch a.kind {
+		case "day":
+			a.day(yield)
 		case "poisson":
 			r := rand.New(rand.NewPCG(a.seed, a.seed))
 			mean := float64(a.per) / float64(a.n)
@@ -78,6 +119,29 @@ func (a Arrivals) times() iter.Seq[int64] {
 					}
 				}
 			}
+		}
+	}
+}
+
+// hours are how busy the hours of a day are, from midnight to midnight.
+var hours = [...]float64{4, 3, 2, 2, 2, 3, 5, 8, 11, 13, 14, 14, 13, 14, 15, 14, 13, 12, 12, 13, 14, 12, 9, 6, 4}
+
+// day yields times that are at random as those of poisson are, but with the rate of the hour: of requests at the rate of the
+// busiest hour each one stays by the chance that its hour's rate is of that.
+func (a Arrivals) day(yield func(int64) bool) {
+	area, most := 0.0, slices.Max(hours[:])
+	for i := range hours[1:] {
+		area += (hours[i] + hours[i+1]) / 2
+	}
+	length := float64(len(hours) - 1)
+	r := rand.New(rand.NewPCG(a.seed, a.seed))
+	mean := float64(a.per) / float64(a.n) * area / length / most
+	for at := r.ExpFloat64() * mean; at < float64(a.span); at += float64(r.ExpFloat64() * mean) {
+		hour := at / float64(a.span) * length
+		i := min(int(hour), len(hours)-2)
+		rate := hours[i] + float64((hours[i+1]-hours[i])*(hour-float64(i)))
+		if float64(r.Float64()*most) < rate && !yield(int64(at)) {
+			return
 		}
 	}
 }

@@ -88,6 +88,20 @@ func (p *Player) Finish() int64 {
 	return p.now
 }
 
+// Available returns the permits that the limiter of a step has at the latest event.
+func (p *Player) Available(s *Step) int { return p.limiter(s).Available() }
+
+// AvailableAt plays what happens up to an instant, which is not after the next request, and returns the permits that the
+// limiter of a step has then.
+func (p *Player) AvailableAt(at int64, s *Step) int {
+	p.until(at)
+	p.now = at
+	m := p.limiter(s)
+	m.Advance(at)
+	p.resume(m)
+	return m.Available()
+}
+
 // until plays what happens up to an instant.
 func (p *Player) until(at int64) {
 	for p.events.Len() > 0 && p.events.First().at <= at {

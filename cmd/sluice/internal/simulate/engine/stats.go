@@ -104,14 +104,14 @@ func (s *Stats) Reject(now int64, _ *Request, st *Step) {
 
 // Peak finds the busiest second. Instants do not decrease.
 type Peak struct {
-	second int64
-	now    int
-	Most   int
+	end  int64 // of the second that now counts
+	now  int
+	Most int
 }
 
 func (p *Peak) add(at int64) {
-	if s := at / int64(time.Second); s != p.second {
-		p.second, p.now = s, 0
+	if at >= p.end {
+		p.end, p.now = (at/int64(time.Second)+1)*int64(time.Second), 0
 	}
 	p.now++
 	p.Most = max(p.Most, p.now)
@@ -183,33 +183,67 @@ type Series struct {
 	queued int
 }
 
-// Bin is what happened in some time. Queue is the largest number of waiting requests.
-type Bin struct{ Arrivals, Grants, Rejections, Queue int }
+// Bin is what happened in some time.
+type Bin struct {
+	Arrivals, Grants, Rejections int
+
+	Queue int // the largest number of waiting requests
+	Left  int // the least number of permits left of those that [Series.Leave] was told; -1: of none
+}
 
 const mostBins = 1200
 
 // NewSeries returns a series that begins with bins of a width.
 func NewSeries(width time.Duration) *Series { return &Series{Width: int64(width)} }
 
+// at returns the bin of an instant, which is mostly the last one: instants do not decrease.
 func (s *Series) at(now int64) *Bin {
-	for now/s.Width >= mostBins {
-		half := make([]Bin, 0, mostBins)
-		for i := 0; i < len(s.Bins); i += 2 {
-			b := s.Bins[i]
-			if i+1 < len(s.Bins) {
-				c := s.Bins[i+1]
-				b = Bin{b.Arrivals + c.Arrivals, b.Grants + c.Grants, b.Rejections + c.Rejections, max(b.Queue, c.Queue)}
-			}
-			half = append(half, b)
+	if n := len(s.Bins); n > 0 {
+		if since := now - int64(n-1)*s.Width; since >= 0 && since < s.Width {
+			return &s.Bins[n-1]
 		}
-		s.Bins = half
-		s.Width *= 2
+	}
+	for now/s.Width >= mostBins {
+		s.double()
 	}
 	for int64(len(s.Bins)) <= now/s.Width {
-		s.Bins = append(s.Bins, Bin{Queue: s.queued})
+		s.Bins = append(s.Bins, Bin{Queue: s.queued, Left: -1})
 	}
 	return &s.Bins[now/s.Width]
 }
+
+// double makes one bin of each two.
+func (s *Series) double() {
+	half := make([]Bin, 0, mostBins)
+	for i := 0; i < len(s.Bins); i += 2 {
+		b := s.Bins[i]
+		if i+1 < len(s.Bins) {
+			b.join(s.Bins[i+1])
+		}
+		half = append(half, b)
+	}
+	s.Bins = half
+	s.Width *= 2
+}
+
+func (b *Bin) join(c Bin) {
+	b.Arrivals += c.Arrivals
+	b.Grants += c.Grants
+	b.Rejections += c.Rejections
+	b.Queue = max(b.Queue, c.Queue)
+	if c.Left >= 0 {
+		b.leave(c.Left)
+	}
+}
+
+func (b *Bin) leave(left int) {
+	if b.Left < 0 || left < b.Left {
+		b.Left = left
+	}
+}
+
+// Leave records how many permits are left.
+func (s *Series) Leave(now int64, left int) { s.at(now).leave(left) }
 
 // queue changes the number of waiting requests. A bin has the largest.
 func (s *Series) queue(now int64, by int) {

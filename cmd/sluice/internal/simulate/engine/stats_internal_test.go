@@ -1,10 +1,15 @@
 package engine
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
+	"github.com/sluice-go/sluice/spec"
 )
 
 func TestQuantiles(t *testing.T) {
@@ -38,4 +43,56 @@ func TestSeriesJoinsBins(t *testing.T) {
 	assert.Equal(t, 10_000, sum)
 	assert.LessOrEqual(t, len(s.Bins), mostBins)
 	assert.Equal(t, 10_000, s.Bins[len(s.Bins)-1].Queue)
+}
+
+// TestSeriesHasTheLeastPermitsLeft: of the bins that become one, those without a number do not count.
+func TestSeriesHasTheLeastPermitsLeft(t *testing.T) {
+	s := NewSeries(time.Second)
+	s.Leave(0, 5)
+	s.Leave(1, 7)
+	s.Leave(2*int64(time.Second), 9)
+	s.Leave(5*int64(time.Second), 0)
+	left := func() (all []int) {
+		for _, b := range s.Bins {
+			all = append(all, b.Left)
+		}
+		return all
+	}
+	assert.Equal(t, []int{5, -1, 9, -1, -1, 0}, left())
+	s.double()
+	assert.Equal(t, []int{5, 9, 0}, left())
+	s.double()
+	assert.Equal(t, []int{5, 0}, left())
+}
+
+// TestAvailableChangesNoDecision: who looks at the permits that are left sees them, and changes nothing.
+func TestAvailableChangesNoDecision(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 60 {
+		text := randomLimit(r)
+		requests := traffic(r, 200, time.Duration(100+r.IntN(10_000))*time.Microsecond)
+		play := func(look bool) []decision {
+			p, err := Single(limitOf(t, text), "")
+			require.NoError(t, err)
+			var d decisions
+			pl := NewPlayer(&d, 1)
+			for i, q := range requests {
+				q.Steps = p.Request(&accesslog.Record{}).Steps
+				if look && i > 0 {
+					assert.GreaterOrEqual(t, pl.AvailableAt((requests[i-1].At+q.At)/2, &q.Steps[0]), 0)
+				}
+				pl.Play(&q)
+			}
+			pl.Finish()
+			return d.made
+		}
+		assert.Equal(t, play(false), play(true), text)
+	}
+}
+
+func limitOf(t *testing.T, text string) spec.Limit {
+	t.Helper()
+	l, err := spec.Parse(text)
+	require.NoError(t, err)
+	return l
 }

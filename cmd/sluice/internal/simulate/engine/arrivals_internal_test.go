@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestDay: a day has as many requests as its mean rate says, most of them in the afternoon and few at night.
+func TestDay(t *testing.T) {
+	a, err := ParseArrivals("day:10/s,24h", 1)
+	require.NoError(t, err)
+	var byHour [24]int
+	n := 0
+	for at := range a.times() {
+		byHour[at/int64(time.Hour)]++
+		n++
+	}
+	assert.InEpsilon(t, a.Mean(), n, 0.005)
+	assert.InEpsilon(t, 15.0/2, float64(byHour[14])/float64(byHour[3]), 0.1)
+	assert.Equal(t, slices.Max(byHour[:]), max(byHour[13], byHour[14]))
+}
+
+// TestClients: the clients of a pattern share its requests by their rank, and do not change the times.
+func TestClients(t *testing.T) {
+	one, err := ParseArrivals("poisson:100/s,10m", 1)
+	require.NoError(t, err)
+	three, err := ParseArrivals("poisson:100/s,10m,3", 1)
+	require.NoError(t, err)
+	assert.Equal(t, slices.Collect(one.times()), slices.Collect(three.times()))
+	l := limitOf(t, "unlimited")
+	p, err := Single(l, "client")
+	require.NoError(t, err)
+	counts := make(map[string]int)
+	n := 0
+	for q := range three.Requests(p) {
+		counts[p.Name(q.Steps[0].ID).Key]++
+		n++
+	}
+	assert.Len(t, counts, 3)
+	for i, name := range []string{"client 1", "client 2", "client 3"} {
+		assert.InEpsilon(t, float64(n)*6/11/float64(i+1), counts[name], 0.02, name)
+	}
+}
+
+func TestParseArrivals(t *testing.T) {
+	for _, text := range []string{
+		"", "often", "poisson", "poisson:", "poisson:1/s", "poisson:1/s,", "poisson:1/s,0", "poisson:1/s,-1s", "poisson:1,1s", "poisson:fixed 1/s,1s",
+		"often:1/s,1s", "day:1/s,1h,", "day:1/s,1h,0", "day:1/s,1h,x", "day:1/s,1h,1000001", "day:1/s,1h,1,1",
+	} {
+		_, err := ParseArrivals(text, 1)
+		assert.Error(t, err, text)
+	}
+}
