@@ -8,13 +8,18 @@ FUZZTIME     ?= 2m
 STRESS_COUNT ?= 20
 RACE_COUNT   ?= 1
 DIST         ?= dist
+PLAYGROUND   ?= .bin/playground
 
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
 
+# The playground's page, and how its engine is compiled.
+WASM = GOOS=js GOARCH=wasm GOFLAGS= CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -buildvcs=false -o
+SITE = cmd/sluice/internal/playground/site
+
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release dist dist-check ci
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release dist dist-check playground browser playground-picture ci
 
 all: build lint test
 
@@ -91,6 +96,22 @@ plots:
 ## examples: run each example program once
 examples:
 	@bash examples/run.sh </dev/null
+
+## playground: compile the playground's engine into the command, and write the page into PLAYGROUND, for any web server
+playground:
+	@mkdir -p $(PLAYGROUND)
+	cd cmd/sluice && $(WASM) $(abspath $(PLAYGROUND))/sluice.wasm ./internal/playground/wasm
+	gzip -9nc $(PLAYGROUND)/sluice.wasm >$(SITE)/sluice.wasm.gz
+	cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" $(SITE)/
+	cp $(SITE)/*.html $(SITE)/*.css $(SITE)/*.js $(SITE)/*.svg $(PLAYGROUND)/
+
+## browser: try the playground in Chromium
+browser:
+	cd compat && go test -count=1 -run '^TestPlayground$$' -v . -args -browser
+
+## playground-picture: make docs/playground.png by the browser test
+playground-picture:
+	cd compat && go test -count=1 -run '^TestPlaygroundPicture$$' . -args -browser -picture ../docs/playground.png
 
 ## tidy: go mod tidy
 tidy:

@@ -7,6 +7,9 @@
 //   - httplimit with chi, gin, a WebSocket library and a parser of structured fields.
 //   - docs/start.md, followed to the letter by TestStart. Its programs are in the folder guide,
 //     those of docs/cookbook, with their tests, in the folder cookbook.
+//   - The folder migrate has the programs of docs/migrate, before and after, and tests that play
+//     the same requests to both.
+//   - The page of sluice playground, in Chromium: "make browser".
 //
 // It is a module of its own, so that nobody who imports Sluice requires what only its tests need.
 package compat

@@ -26,6 +26,8 @@ require (
 	golang.org/x/term v0.47.0
 )
 
+require github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/playground"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/run"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
@@ -72,7 +73,7 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
 	root.Flags().BoolVarP(&printVersion, "version", "v", false, "version for sluice")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage("%w", err) })
-	root.AddCommand(proxy.New(), run.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
+	root.AddCommand(playground.New(), proxy.New(), run.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

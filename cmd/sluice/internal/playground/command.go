@@ -1,0 +1,125 @@
+// Package playground is the command sluice playground: a page on which limits are tried in the browser.
+//
+// The folder site is the page. Its engine is the package play, compiled to WebAssembly by "make playground"; the compressed
+// file is checked in, so that go install has it.
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/pkg/browser"
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
+)
+
+const examples = `  sluice playground
+  sluice playground access.log
+  sluice playground --listen 127.0.0.1:8000 --no-browser`
+
+// New returns the command.
+func New() *cobra.Command {
+	var listen string
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "playground [flags] [LOG]",
+		Short: "Try limits in the browser",
+		Long: `Playground serves a page on which up to four limits are tried side by side, prints its
+URL, and opens it in the browser if standard output is a terminal. Ctrl-C ends it.
+
+Requests arrive by a pattern or are those of an access log: LOG, or one that is dropped
+on the page or pasted into it. The formats are those of sluice simulate. All of it is
+played in the browser, by the code that simulate runs, and decides alike; nothing is
+sent anywhere. The address of the page holds all that was entered, to be shared.
+
+The server answers only to an address or localhost as its host.`,
+		Example: examples,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usage("unexpected argument %q", args[1])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			log := ""
+			if len(args) > 0 {
+				log = args[0]
+			}
+			visit := func(string) {}
+			if !quiet && cli.IsTerminal(os.Stdout) {
+				visit = openBrowser
+			}
+			return run(c.Context(), listen, log, c.OutOrStdout(), visit)
+		},
+	}
+	s := c.Flags()
+	s.SortFlags = false
+	s.StringVar(&listen, "listen", "127.0.0.1:0", "serve on `ADDRESS`; port 0 is any that is free")
+	s.BoolVar(&quiet, "no-browser", false, "only print the URL")
+	return c
+}
+
+// openBrowser opens a page if the system has a browser. The URL is printed in any case. What opens it may run as long as the
+// browser does, so it is not waited for.
+func openBrowser(page string) {
+	browser.Stdout, browser.Stderr = io.Discard, io.Discard
+	go func() { _ = browser.OpenURL(page) }()
+}
+
+// run serves until ctx is done or a signal comes.
+func run(ctx context.Context, listen, log string, out io.Writer, visit func(page string)) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if log != "" {
+		f, err := simulate.Open(log) // tell now what is wrong with it
+		if err != nil {
+			return err
+		}
+		_ = f.Close()
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: handler(log), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	page := pageOf(l.Addr().(*net.TCPAddr), log)
+	if _, err = fmt.Fprintln(out, page); err == nil {
+		visit(page)
+		select {
+		case err = <-served:
+			return err
+		case <-ctx.Done():
+		}
+	}
+	_ = server.Close()
+	if closed := <-served; !errors.Is(closed, http.ErrServerClosed) {
+		return closed
+	}
+	return err
+}
+
+// pageOf returns the URL of the page, which offers the log.
+func pageOf(at *net.TCPAddr, log string) string {
+	if at.IP.IsUnspecified() {
+		at = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: at.Port}
+	}
+	page := url.URL{Scheme: "http", Host: at.String(), Path: "/"}
+	if log == "" {
+		return page.String()
+	}
+	return page.String() + "#" + url.Values{"served": {"1"}, "log": {filepath.Base(log)}}.Encode()
+}

@@ -1,0 +1,137 @@
+package play
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/spec"
+)
+
+// goKeys are the keys as code that finds them in a request of net/http.
+var goKeys = map[string]string{
+	"ip":      "httplimit.ByIP(httplimit.IPOptions{})",
+	"client":  "httplimit.ByIP(httplimit.IPOptions{})",
+	"user":    "func(r *http.Request) string { user, _, _ := r.BasicAuth(); return user }",
+	"host":    "func(r *http.Request) string { return r.Host }",
+	"method":  "func(r *http.Request) string { return r.Method }",
+	"path":    "func(r *http.Request) string { return r.URL.Path }",
+	"agent":   "(*http.Request).UserAgent",
+	"referer": "(*http.Request).Referer",
+	"key":     `func(r *http.Request) string { return r.Header.Get("X-Api-Key") }`,
+}
+
+// goCode returns a function that makes the limiter: one, or one for each key.
+func goCode(limit, key string) string {
+	if key == "" {
+		return fmt.Sprintf(`import (
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/spec"
+)
+
+func newLimiter() (core.Limiter, error) {
+	limit, err := spec.Parse(%q)
+	if err != nil {
+		return nil, err
+	}
+	return limit.New("api")
+}
+`, limit)
+	}
+	of, imports := "string", ""
+	if key == "ip" || key == "client" {
+		of, imports = "netip.Prefix", "\t\"net/netip\"\n"
+	}
+	http := ""
+	if of != "string" {
+		http = "\t\"github.com/sluice-go/sluice/httplimit\"\n"
+	}
+	return fmt.Sprintf(`import (
+	"net/http"
+%s
+	"github.com/sluice-go/sluice/core"
+%s	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// newLimiters returns a limiter for each %s, to use as the Limiter of an httplimit.Policy.
+func newLimiters() (*partition.Keyed[*http.Request, %s], error) {
+	limit, err := spec.Parse(%q)
+	if err != nil {
+		return nil, err
+	}
+	return partition.New(partition.Options[*http.Request, %s]{
+		Key: %s,
+		New: func(%s) (core.Limiter, error) { return limit.New("api") },
+	})
+}
+`, imports, http, key, of, limit, of, goKeys[key], of)
+}
+
+// yamlKeys are the keys of the proxy that are those of a log.
+var yamlKeys = map[string]string{
+	"ip": "ip", "client": "ip", "host": "host", "path": "pattern",
+	"agent": "header:User-Agent", "referer": "header:Referer", "key": "header:X-Api-Key", "user": "header:Authorization",
+}
+
+// yaml returns a configuration of the proxy. Requests that wait must have a longest wait there: here the longest that was
+// seen, rounded up.
+func yaml(l spec.Limit, key string, longest int64) string {
+	policy := "limit: " + l.String()
+	if key != "" {
+		k, ok := yamlKeys[key]
+		if !ok {
+			return "# The proxy has no policies by " + key + ": give each its route.\n"
+		}
+		policy = "key: " + k + ", " + policy
+	}
+	if l.Queue > 0 {
+		wait := (time.Duration(longest) + time.Second - 1).Truncate(time.Second)
+		policy += fmt.Sprintf(", max-wait: %ds", max(wait/time.Second, 1))
+	}
+	return `listen: ":8080"
+to: http://127.0.0.1:9000
+policies:
+  api: {` + policy + `}
+routes:
+  "/": api
+`
+}
+
+// command returns a command line that plays the same.
+func command(limit string, in Input) string {
+	words := []string{"sluice", "simulate", "--limit", quote(limit)}
+	if in.Key != "" {
+		words = append(words, "--key", quote(in.Key))
+	}
+	if in.Arrivals != "" {
+		words = append(words, "--arrivals", quote(in.Arrivals), "--seed", strconv.FormatUint(in.Seed, 10))
+		return strings.Join(words, " ") + "\n"
+	}
+	if in.Fields != "" {
+		words = append(words, "--fields", quote(in.Fields))
+	}
+	if in.Exact {
+		words = append(words, "--exact")
+	}
+	name := in.Log
+	if name == "" {
+		name = "access.log"
+	}
+	if strings.HasPrefix(name, "-") {
+		name = "./" + name
+	}
+	return strings.Join(append(words, quote(name)), " ") + "\n"
+}
+
+// quote quotes a word for a shell, if it needs that.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=@+", r)
+	}
+	if word != "" && strings.TrimFunc(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,73 @@
+package play
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/sluice-go/sluice/spec"
+)
+
+// Fault is what is wrong with a limit's text, and where: from From up to To, in units of UTF-16 as a page counts. Both are 0
+// if it is about all of it.
+type Fault struct {
+	Message string `json:"message"`
+	From    int    `json:"from"`
+	To      int    `json:"to"`
+}
+
+// faults returns what is wrong with limits that are not played.
+func faults(limits []string) []Result {
+	results := make([]Result, len(limits))
+	for i, text := range limits {
+		if _, err := spec.Parse(text); err != nil {
+			results[i].Fault = newFault(text, err)
+		}
+	}
+	return results
+}
+
+// newFault finds the word that err, of [spec.Parse], quotes. If the text has it twice, it is the last one of the words up to
+// which Parse must read to find the fault.
+func newFault(text string, err error) *Fault {
+	f := &Fault{Message: strings.TrimPrefix(err.Error(), "spec: ")}
+	quoted, quoteErr := strconv.QuotedPrefix(f.Message)
+	word, unquoteErr := strconv.Unquote(quoted)
+	if quoteErr != nil || unquoteErr != nil {
+		return f
+	}
+	words := fields(text)
+	for n := range words {
+		if _, e := spec.Parse(text[:words[n].end]); e != nil && e.Error() == err.Error() {
+			words = words[:n+1]
+			break
+		}
+	}
+	for _, w := range words {
+		if strings.EqualFold(text[w.begin:w.end], word) {
+			f.From, f.To = units(text[:w.begin]), units(text[:w.end])
+		}
+	}
+	return f
+}
+
+// field is where a word is.
+type field struct{ begin, end int }
+
+// fields is [strings.Fields] with places.
+func fields(text string) (words []field) {
+	begin := -1
+	for i, c := range text + " " {
+		switch space := unicode.IsSpace(c); {
+		case !space && begin < 0:
+			begin = i
+		case space && begin >= 0:
+			words = append(words, field{begin, i})
+			begin = -1
+		}
+	}
+	return words
+}
+
+func units(text string) int { return len(utf16.Encode([]rune(text))) }

@@ -1,0 +1,175 @@
+package play
+
+import (
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// Result is what a limit would have done.
+type Result struct {
+	Fault *Fault `json:"fault,omitempty"` // of the limit's text; then there is nothing else
+
+	Limit    string  `json:"limit,omitempty"` // as String writes it
+	Granted  int     `json:"granted"`         // those that waited included
+	Waited   int     `json:"waited"`          // granted after a wait
+	Rejected int     `json:"rejected"`
+	P50      float64 `json:"p50"` // of the requests that waited and were granted
+	P99      float64 `json:"p99"`
+	Longest  float64 `json:"longest"`
+	Queue    int     `json:"queue"` // the most requests that waited at once
+	End      float64 `json:"end"`   // when the last request was decided or had ended
+	Permits  int     `json:"permits"`
+
+	// In each bin.
+	Grants     []int `json:"grants,omitempty"`
+	Rejections []int `json:"rejections,omitempty"`
+	Waiting    []int `json:"waiting,omitempty"` // at most
+	Left       []int `json:"left,omitempty"`    // at least; -1: unknown
+
+	Notes   []string `json:"notes,omitempty"`
+	Go      string   `json:"go,omitempty"`
+	YAML    string   `json:"yaml,omitempty"`
+	Command string   `json:"command,omitempty"`
+
+	Decisions []Decision `json:"decisions,omitempty"` // if they were asked for
+}
+
+// Decision is what became of a request. Instants are nanoseconds since the first request.
+type Decision struct {
+	Granted bool  `json:"granted"`
+	At      int64 `json:"at"`
+	Arrived int64 `json:"arrived"`
+	Key     int   `json:"key"`
+}
+
+// playing is one limit while it is played. It observes the player.
+type playing struct {
+	engine.Stats
+
+	fault     *Fault
+	limit     spec.Limit
+	player    *engine.Player
+	series    *engine.Series
+	horizon   int64 // what happens later is not in the series
+	end       int64
+	permits   int
+	record    bool
+	decisions []Decision
+	notes     []string
+}
+
+// play plays the traffic through a limit.
+func play(text string, t *traffic, in Input) *playing {
+	p := &playing{record: in.Decisions}
+	var err error
+	if p.limit, err = spec.Parse(text); err != nil {
+		p.fault = newFault(text, err)
+		return p
+	}
+	rule, err := engine.NewRule(p.limit)
+	if err != nil {
+		p.fault = newFault(text, err)
+		return p
+	}
+	p.series = engine.NewSeries(t.width())
+	p.Series = p.series
+	p.horizon = t.span() + t.span()/4 + p.series.Width
+	p.player = engine.NewPlayer(p, 1)
+	steps := make([]engine.Step, t.keys)
+	for i := range steps {
+		steps[i] = engine.Step{ID: i, Rule: rule}
+	}
+	p.permits = p.player.Available(&steps[0])
+	next := int64(0)     // the beginning of the next bin to look at
+	var q engine.Request // one for all: each is done with when Play returns
+	for i := range t.requests {
+		r := &t.requests[i]
+		for ; t.keys == 1 && next <= r.at; next += p.series.Width {
+			p.leave(next, p.player.AvailableAt(next, &steps[0]))
+		}
+		q = engine.Request{At: r.at, Took: r.took, Status: int(r.status), Steps: steps[r.key : r.key+1]}
+		p.player.Play(&q)
+	}
+	p.end = p.player.Finish()
+	if p.limit.Kind == spec.Concurrency && !t.took {
+		p.notes = append(p.notes, "The requests have no durations, so a concurrency limit is held for no time.")
+	}
+	return p
+}
+
+func (p *playing) leave(now int64, left int) {
+	if p.Series != nil && p.limit.Kind != spec.Unlimited {
+		p.Series.Leave(now, left)
+	}
+}
+
+// look ends the series at the horizon.
+func (p *playing) look(now int64) {
+	if now > p.horizon {
+		p.Series = nil
+	}
+}
+
+// Queue observes that a wait begins.
+func (p *playing) Queue(now int64, s *engine.Step) {
+	p.look(now)
+	p.Stats.Queue(now, s)
+}
+
+// Dequeue observes that a wait ends.
+func (p *playing) Dequeue(now int64, s *engine.Step) {
+	p.look(now)
+	p.Stats.Dequeue(now, s)
+}
+
+// Grant observes a grant.
+func (p *playing) Grant(now int64, q *engine.Request, queued bool) {
+	p.look(now)
+	p.Stats.Grant(now, q, queued)
+	p.decided(true, now, q)
+}
+
+// Reject observes a rejection.
+func (p *playing) Reject(now int64, q *engine.Request, s *engine.Step) {
+	p.look(now)
+	p.Stats.Reject(now, q, s)
+	p.decided(false, now, q)
+}
+
+func (p *playing) decided(granted bool, now int64, q *engine.Request) {
+	p.leave(now, p.player.Available(&q.Steps[0]))
+	if p.record {
+		p.decisions = append(p.decisions, Decision{granted, now, q.At, q.Steps[0].ID})
+	}
+}
+
+// result returns what the page shows.
+func (p *playing) result(in Input) Result {
+	if p.fault != nil {
+		return Result{Fault: p.fault}
+	}
+	r := Result{
+		Limit: p.limit.String(), Granted: p.Granted, Waited: p.Queued, Rejected: p.Rejected,
+		P50: p.Waits.At(0.5).Seconds(), P99: p.Waits.At(0.99).Seconds(), Longest: seconds(p.Waits.Most),
+		End: seconds(p.end), Permits: p.permits, Notes: p.notes, Decisions: p.decisions,
+		Grants:     column(p.series, func(b engine.Bin) int { return b.Grants }),
+		Rejections: column(p.series, func(b engine.Bin) int { return b.Rejections }),
+		Waiting:    column(p.series, func(b engine.Bin) int { return b.Queue }),
+	}
+	for _, n := range r.Waiting {
+		r.Queue = max(r.Queue, n)
+	}
+	if p.limit.Kind != spec.Unlimited {
+		r.Left = column(p.series, func(b engine.Bin) int { return b.Left })
+	}
+	r.Go, r.YAML, r.Command = goCode(r.Limit, in.Key), yaml(p.limit, in.Key, p.Waits.Most), command(r.Limit, in)
+	return r
+}
+
+func column(s *engine.Series, of func(engine.Bin) int) []int {
+	values := make([]int, len(s.Bins))
+	for i, b := range s.Bins {
+		values[i] = of(b)
+	}
+	return values
+}

@@ -1,0 +1,246 @@
+// Package play is what the page of the playground asks for: it plays requests through limits, and returns counts over time.
+// Compiled to WebAssembly it runs in a browser, so it imports nothing large.
+package play
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// Page plays for one page. The zero Page has no log. It is not safe for concurrent use.
+type Page struct {
+	log  []byte
+	last question // whose requests are kept
+	kept traffic
+}
+
+// Input is what a page asks.
+type Input struct {
+	Limits    []string `json:"limits"`
+	Key       string   `json:"key"`      // as simulate --key
+	Arrivals  string   `json:"arrivals"` // as simulate --arrivals; "": the log
+	Seed      uint64   `json:"seed"`
+	Fields    string   `json:"fields"` // as simulate --fields
+	Exact     bool     `json:"exact"`  // as simulate --exact
+	Log       string   `json:"log"`    // its name, for the command
+	Decisions bool     `json:"decisions"`
+}
+
+// Output is what the page shows. Times are seconds.
+type Output struct {
+	Error    string   `json:"error,omitempty"` // of the arrivals; then there is no more
+	Requests int      `json:"requests"`
+	Keys     int      `json:"keys"`
+	Span     float64  `json:"span"`  // from the first request to the last
+	Width    float64  `json:"width"` // of a bin
+	Arrivals []int    `json:"arrivals"`
+	Notes    []string `json:"notes"`
+	Results  []Result `json:"results"` // of each limit
+}
+
+// Load sets the log, which may be compressed by gzip or bzip2.
+func (p *Page) Load(log []byte) { *p = Page{log: log} }
+
+// Play plays the arrivals through each limit.
+func (p *Page) Play(in Input) Output {
+	t, err := p.traffic(in.question())
+	if err != nil {
+		return Output{Error: err.Error(), Notes: []string{}, Results: faults(in.Limits)}
+	}
+	out := Output{Requests: len(t.requests), Keys: t.keys, Span: seconds(t.span()), Notes: t.notes}
+	for _, text := range in.Limits {
+		out.Results = append(out.Results, play(text, t, in).result(in))
+	}
+	out.Width, out.Arrivals = t.width().Seconds(), t.arrivals()
+	return out
+}
+
+// question is what traffic depends on.
+type question struct {
+	arrivals, fields, key string
+	seed                  uint64
+	exact                 bool
+}
+
+func (in *Input) question() question {
+	if in.Arrivals != "" {
+		return question{arrivals: in.Arrivals, key: in.Key, seed: in.Seed}
+	}
+	return question{fields: in.Fields, key: in.Key, exact: in.Exact}
+}
+
+// traffic is the requests to play.
+type traffic struct {
+	requests []request
+	keys     int
+	notes    []string
+	took     bool // some have a duration
+}
+
+// request is a request with the number of its key.
+type request struct {
+	at, took int64
+	status   int32
+	key      int32
+}
+
+func (t *traffic) span() int64 {
+	if len(t.requests) == 0 {
+		return 0
+	}
+	return t.requests[len(t.requests)-1].at
+}
+
+// wantBins is about how many bins there are up to the last request.
+const wantBins = 400
+
+// width returns the width of a bin, which is round.
+func (t *traffic) width() time.Duration {
+	w := time.Millisecond
+	for i := 0; w*wantBins < time.Duration(t.span()); i++ {
+		if w *= 2; i%3 == 1 {
+			w += w / 4 // 1, 2, 5, 10
+		}
+	}
+	return w
+}
+
+// arrivals returns the number of requests in each bin.
+func (t *traffic) arrivals() []int {
+	width := int64(t.width())
+	counts := make([]int, t.span()/width+1)
+	for i := range t.requests {
+		counts[t.requests[i].at/width]++
+	}
+	return counts
+}
+
+// mostRequests bounds the memory and the time.
+const mostRequests = 5_000_000
+
+var errTooMany = fmt.Errorf("more than %d requests, which is the most that this page plays; sluice simulate plays any number", mostRequests)
+
+// traffic returns the requests that q asks for.
+func (p *Page) traffic(q question) (*traffic, error) {
+	if p.kept.requests != nil && p.last == q {
+		return &p.kept, nil
+	}
+	p.kept = traffic{}
+	plan, err := engine.Single(spec.Limit{}, q.key)
+	if err != nil {
+		return nil, err
+	}
+	t := &traffic{notes: []string{}}
+	if q.arrivals != "" {
+		err = t.makeUp(plan, q)
+	} else {
+		err = t.read(plan, q, p.log)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r := plan.Rules[0]; r.Keyless > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("Requests without %s: %d of %d. They share a limit.", q.key, r.Keyless, r.Requests))
+	}
+	p.last, p.kept = q, *t
+	return t, nil
+}
+
+// makeUp makes requests.
+func (t *traffic) makeUp(plan *engine.Plan, q question) error {
+	a, err := engine.ParseArrivals(q.arrivals, q.seed)
+	if err != nil {
+		return err
+	}
+	if a.Mean() > mostRequests {
+		return errTooMany
+	}
+	t.requests = make([]request, 0, int(a.Mean()*1.01)+1000)
+	var base int64
+	for r := range engine.FromFirst(a.Requests(plan), &base) {
+		t.add(r)
+	}
+	if len(t.requests) == 0 {
+		return errors.New("there is no request in this time")
+	}
+	return nil
+}
+
+// read reads requests from a log.
+func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
+	if len(log) == 0 {
+		return errors.New("there is no log yet: paste one, or drop a file")
+	}
+	lines, err := accesslog.New(q.fields)
+	if err != nil {
+		return fmt.Errorf("--fields %w", err)
+	}
+	text, err := accesslog.Decompress(bytes.NewReader(log))
+	if err != nil {
+		return err
+	}
+	var all []engine.Request
+	err = lines.Read(text, func(r *accesslog.Record) error {
+		if len(all) == mostRequests {
+			return errTooMany
+		}
+		all = append(all, plan.Request(r))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return errors.New("the log is empty")
+	}
+	moved := t.spread(all, q.exact)
+	t.note(lines, moved)
+	return nil
+}
+
+func (t *traffic) spread(all []engine.Request, exact bool) (moved int) {
+	requests := func(yield func(engine.Request) bool) {
+		for _, r := range all {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+	if !exact {
+		requests = engine.Spread(requests, &moved)
+	}
+	var base int64
+	for r := range engine.FromFirst(requests, &base) {
+		t.add(r)
+	}
+	return moved
+}
+
+func (t *traffic) add(r engine.Request) {
+	key := r.Steps[0].ID
+	t.keys = max(t.keys, key+1)
+	t.took = t.took || r.Took > 0
+	t.requests = append(t.requests, request{r.At, r.Took, int32(r.Status), int32(key)}) //nolint:gosec // a status has three digits, and there are fewer keys than requests
+}
+
+// note says what to know about a log.
+func (t *traffic) note(lines *accesslog.Log, moved int) {
+	add := func(format string, args ...any) { t.notes = append(t.notes, fmt.Sprintf(format, args...)) }
+	if moved > 0 {
+		add("The log has whole seconds: the requests of each were spread evenly over it.")
+	}
+	if lines.Bad > 0 {
+		add("Lines that are no requests: %d.", lines.Bad)
+	}
+	if lines.Late > 0 {
+		add("Late lines: %d, by up to %v. Each counts at the newest time before it.", lines.Late, lines.Latest.Round(time.Millisecond))
+	}
+}
+
+func seconds(ns int64) float64 { return time.Duration(ns).Seconds() }

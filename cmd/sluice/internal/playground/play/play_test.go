@@ -1,0 +1,173 @@
+package play_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/playground/play"
+)
+
+const access = `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 1
+192.0.2.2 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 1
+nonsense
+192.0.2.1 - - [10/Oct/2025:13:55:37 +0000] "GET / HTTP/1.1" 200 1
+192.0.2.1 - - [10/Oct/2025:13:55:35 +0000] "GET / HTTP/1.1" 200 1
+`
+
+func sum(counts []int) (n int) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// TestSeries: what is drawn adds up to the figures.
+func TestSeries(t *testing.T) {
+	for _, arrivals := range []string{"constant:100/s,10s", "poisson:1000/s,1m", "bursts:300/10s,5m", "day:1/s,24h", "poisson:100/s,1m,9", "constant:1/s,1s"} {
+		in := play.Input{Limits: []string{"50/s burst 9 queue 30", "sliding 100/1s queue 2", "fixed 10/7s", "unlimited"}, Arrivals: arrivals, Seed: 3}
+		if strings.HasSuffix(arrivals, ",9") {
+			in.Key = "client"
+		}
+		out := new(play.Page).Play(in)
+		require.Empty(t, out.Error)
+		assert.Equal(t, out.Requests, sum(out.Arrivals), arrivals)
+		assert.LessOrEqual(t, len(out.Arrivals), 401)
+		assert.LessOrEqual(t, float64(len(out.Arrivals)-1)*out.Width, out.Span)
+		for i, r := range out.Results {
+			what := arrivals + " " + in.Limits[i]
+			assert.Equal(t, out.Requests, r.Granted+r.Rejected, what)
+			assert.Equal(t, r.Rejected, sum(r.Rejections), what)
+			assert.LessOrEqual(t, sum(r.Grants), r.Granted, what)
+			assert.LessOrEqual(t, len(r.Grants), 510, what)
+			for _, left := range r.Left {
+				assert.True(t, left >= -1 && left <= r.Permits, what)
+			}
+			if r.Waited == 0 {
+				assert.Zero(t, r.Queue, what)
+				assert.Equal(t, r.Granted, sum(r.Grants), what)
+			}
+		}
+		assert.Nil(t, out.Results[3].Left)
+	}
+}
+
+// TestLeft draws the permits of a bucket that is emptied and fills.
+func TestLeft(t *testing.T) {
+	out := new(play.Page).Play(play.Input{Limits: []string{"1/s burst 10"}, Arrivals: "bursts:10/400s,401s", Seed: 1})
+	require.Empty(t, out.Error)
+	assert.Len(t, out.Results[0].Left, 401, "a bin is a second wide")
+	assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10}, out.Results[0].Left[:12])
+	assert.Equal(t, 10, out.Results[0].Left[399])
+	assert.Equal(t, 0, out.Results[0].Left[400])
+}
+
+// TestQueueThatOutlastsThePage: a queue that takes a day to drain is not drawn to its end, and nothing is lost.
+func TestQueueThatOutlastsThePage(t *testing.T) {
+	out := new(play.Page).Play(play.Input{Limits: []string{"1/h queue 100"}, Arrivals: "constant:10/s,20s", Seed: 1})
+	r := out.Results[0]
+	assert.Equal(t, []int{101, 100, 99}, []int{r.Granted, r.Waited, r.Rejected})
+	assert.Equal(t, 100, r.Queue)
+	assert.InEpsilon(t, 100*3600.0-0.1*100, r.Longest, 1e-9)
+	assert.Less(t, float64(len(r.Grants))*out.Width, 30.0)
+}
+
+// TestLog plays a log, compressed and not, and says what to know about it.
+func TestLog(t *testing.T) {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, err := w.Write([]byte(access))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	for _, log := range [][]byte{[]byte(access), z.Bytes()} {
+		p := new(play.Page)
+		p.Load(log)
+		out := p.Play(play.Input{Limits: []string{"fixed 1/10s"}, Key: "ip", Log: "a b.log", Exact: true})
+		require.Empty(t, out.Error)
+		assert.Equal(t, []int{4, 2}, []int{out.Requests, out.Keys})
+		assert.Equal(t, []int{2, 2}, []int{out.Results[0].Granted, out.Results[0].Rejected})
+		assert.Equal(t, []string{"Lines that are no requests: 1.", "Late lines: 1, by up to 2s. Each counts at the newest time before it."}, out.Notes)
+		assert.Equal(t, "sluice simulate --limit 'fixed 1/10s' --key ip --exact 'a b.log'\n", out.Results[0].Command)
+		out = p.Play(play.Input{Limits: []string{"fixed 1/10s"}, Key: "user"})
+		assert.Contains(t, out.Notes, "Requests without user: 4 of 4. They share a limit.")
+		assert.Contains(t, out.Notes, "The log has whole seconds: the requests of each were spread evenly over it.")
+	}
+}
+
+// TestErrors: what cannot be played is said, and limits that are wrong are marked all the same.
+func TestErrors(t *testing.T) {
+	p := new(play.Page)
+	for _, test := range []struct {
+		log   string
+		in    play.Input
+		error string
+	}{
+		{"", play.Input{}, "there is no log yet: paste one, or drop a file"},
+		{"nonsense", play.Input{}, "none of its 1 lines is a request"},
+		{"#", play.Input{}, "the log is empty"},
+		{"\x1f\x8b", play.Input{}, "EOF"},
+		{access, play.Input{Fields: "x"}, "--fields"},
+		{access, play.Input{Key: "moon"}, `"moon", want ip`},
+		{"", play.Input{Arrivals: "poisson:1/s"}, "want poisson:100/s,10m"},
+		{"", play.Input{Arrivals: "constant:1/h,0.000001s"}, ""},
+		{"", play.Input{Arrivals: "poisson:1/h,1s", Seed: 1}, "there is no request in this time"},
+		{"", play.Input{Arrivals: "poisson:5001/s,1000s"}, "more than 5000000 requests"},
+		{"", play.Input{Arrivals: "constant:9223372036854775807/ns,100000h"}, "more than 5000000 requests"},
+	} {
+		p.Load([]byte(test.log))
+		test.in.Limits = []string{"1/s", "1/x"}
+		out := p.Play(test.in)
+		if test.error == "" {
+			assert.Empty(t, out.Error)
+			continue
+		}
+		assert.Contains(t, out.Error, test.error)
+		assert.Nil(t, out.Results[0].Fault)
+		assert.Equal(t, &play.Fault{Message: `"1/x": unknown time "x", want s, min, h, day or a duration such as 250ms`, From: 0, To: 3}, out.Results[1].Fault)
+	}
+}
+
+// TestFault finds the word.
+func TestFault(t *testing.T) {
+	for text, word := range map[string]string{
+		"100/s [brust] 5":                 "unknown word",
+		"100/s burst 5 [burst] 6":         "twice",
+		"100/s queue 5 [queue]":           "twice",
+		"100/s  [BURST]":                  "want a number after it",
+		"[Sliding]":                       "want an amount after it",
+		"sliding 10/5ns [segments] 6":     "more than the 5 nanoseconds",
+		"sliding 10/5ns":                  "more than the 5 nanoseconds",
+		"[10rps]":                         "want it as 10/s",
+		"1/µs burst 5 [\u00e4\U0001F600]": "unknown word",
+		"":                                "no words",
+	} {
+		clean := strings.NewReplacer("[", "", "]", "").Replace(text)
+		f := new(play.Page).Play(play.Input{Limits: []string{clean}, Arrivals: "constant:1/s,1s"}).Results[0].Fault
+		require.NotNil(t, f, text)
+		assert.Contains(t, f.Message, word, text)
+		u := utf16.Encode([]rune(clean))
+		marked := clean
+		if f.To > 0 {
+			marked = fmt.Sprintf("%s[%s]%s", string(utf16.Decode(u[:f.From])), string(utf16.Decode(u[f.From:f.To])), string(utf16.Decode(u[f.To:])))
+		}
+		assert.Equal(t, text, marked)
+	}
+}
+
+// BenchmarkMillion plays a million arrivals.
+func BenchmarkMillion(b *testing.B) {
+	for _, limit := range []string{"9000/s burst 100", "9000/s burst 100 queue 500", "sliding 9000/1s"} {
+		b.Run("limit="+limit, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				new(play.Page).Play(play.Input{Limits: []string{limit}, Arrivals: "poisson:10000/s,100s", Seed: 1})
+			}
+		})
+	}
+}

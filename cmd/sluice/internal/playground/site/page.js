@@ -1,0 +1,376 @@
+// The page: its state is what the inputs say; the worker plays it; what comes back is shown.
+import { Chart, bins, scales } from "./chart.js";
+import { clock, compact, count, duration, share } from "./format.js";
+import { initial, mostLimits, read, seed, write } from "./state.js";
+
+const $ = (id) => document.getElementById(id);
+const letters = "ABCD";
+const mostLog = 512 << 20;
+
+let state = initial();
+let output = null; // the latest
+let cards = [];
+
+// The worker plays one input at a time; of those that come meanwhile only the latest counts.
+const worker = new Worker("worker.js", { type: "module" });
+let playing = false, wanted = false, changes = 0;
+let asked = null, played = 0; // the input of output, and the number of its change
+
+worker.onmessage = ({ data }) => {
+  if (data.failed) {
+    $("status").value = `This page does not work here: ${data.failed}.`;
+    return;
+  }
+  if (data.ready) return;
+  playing = false;
+  output = data.output;
+  show(data.ms);
+  if (wanted) play();
+};
+
+function play() {
+  if (playing) {
+    wanted = true;
+    return;
+  }
+  wanted = false;
+  playing = true;
+  document.body.setAttribute("aria-busy", "true");
+  const { limits, key, arrivals, fields, exact, log } = state;
+  played = changes;
+  asked = { limits: [...limits], key, arrivals, seed: state.seed, fields, exact, log };
+  worker.postMessage({ input: asked });
+}
+
+// changed plays the state again, and puts it into the address.
+function changed() {
+  document.body.dataset.asked = ++changes;
+  play();
+  clearTimeout(pause);
+  pause = setTimeout(link, 250); // browsers bound how often an address changes
+}
+
+let pause = 0, linking = Promise.resolve();
+
+function link() {
+  clearTimeout(pause);
+  linking = linking.then(async () => {
+    const number = changes;
+    history.replaceState(null, "", await write(state));
+    document.body.dataset.linked = number;
+  });
+  return linking;
+}
+
+// The traffic.
+
+const kinds = ["kind", "rate", "time", "clients", "seed"];
+
+function readTraffic() {
+  const kind = $("kind").value;
+  $("traffic").className = kind === "log" ? "logged" : kind === "constant" || kind === "bursts" ? "fixed" : "";
+  $("log").hidden = kind !== "log";
+  state.seed = seed($("seed").value.trim() || 1);
+  const clients = $("clients").value.trim();
+  state.arrivals = kind === "log" ? "" :
+    `${kind}:${$("rate").value.trim()},${$("time").value.trim()}${clients === "" || clients === "1" ? "" : `,${clients}`}`;
+}
+
+function writeTraffic() {
+  const [, kind, rate, time, clients] = state.arrivals.match(/^(\w+):([^,]*),([^,]*),?(.*)$/) ?? [];
+  $("kind").value = state.arrivals === "" ? "log" : kind;
+  if ($("kind").selectedIndex < 0) $("kind").value = "poisson";
+  $("rate").value = rate ?? $("rate").value ?? "";
+  $("time").value = time ?? $("time").value ?? "";
+  $("clients").value = clients || "1";
+  $("seed").value = state.seed;
+  $("key").value = state.key;
+  $("fields").value = state.fields;
+  $("exact").checked = state.exact;
+  $("text").value = state.text;
+  nameLog();
+  const arrivals = state.arrivals;
+  readTraffic();
+  if (arrivals !== "" && kind) state.arrivals = arrivals;
+}
+
+function nameLog(text) { $("log-name").textContent = text ?? state.log; }
+
+for (const id of kinds) {
+  $(id).addEventListener("input", () => {
+    const before = $("traffic").className;
+    readTraffic();
+    if (id === "kind" && state.arrivals !== "" && (before === "logged" || $("rate").value === "")) {
+      $("rate").value ||= "120/s";
+      $("time").value ||= "1m";
+      readTraffic();
+    }
+    changed();
+  });
+}
+$("key").addEventListener("input", () => { state.key = $("key").value; changed(); });
+$("fields").addEventListener("input", () => { state.fields = $("fields").value.trim(); changed(); });
+$("exact").addEventListener("input", () => { state.exact = $("exact").checked; changed(); });
+$("traffic").addEventListener("submit", (e) => e.preventDefault());
+
+// The log.
+
+$("choose").addEventListener("click", () => $("file").click());
+$("file").addEventListener("change", () => { if ($("file").files[0]) loadFile($("file").files[0]); });
+$("text").addEventListener("input", () => {
+  Object.assign(state, { text: $("text").value, log: "", served: false });
+  loadText();
+  nameLog();
+  changed();
+});
+document.addEventListener("dragover", (e) => { e.preventDefault(); document.body.classList.add("dragging"); });
+document.addEventListener("dragleave", (e) => { if (!e.relatedTarget) document.body.classList.remove("dragging"); });
+document.addEventListener("drop", (e) => {
+  e.preventDefault();
+  document.body.classList.remove("dragging");
+  if (e.dataTransfer.files[0]) loadFile(e.dataTransfer.files[0]);
+});
+
+function load(buffer) { worker.postMessage({ load: buffer }, [buffer]); }
+
+function loadText() { load(new TextEncoder().encode(state.text).buffer); }
+
+// loadBlob loads a log, unless it is too large.
+async function loadBlob(blob) {
+  if (blob.size <= mostLog) {
+    load(await blob.arrayBuffer());
+    return true;
+  }
+  nameLog("The log is larger than 512 MiB, which is the most that this page reads; sluice simulate reads any.");
+  return false;
+}
+
+async function loadFile(file) {
+  if (!await loadBlob(file)) return;
+  Object.assign(state, { log: file.name, text: "", arrivals: "", served: false });
+  writeTraffic();
+  changed();
+}
+
+// loadServed loads the log that the server of this page offers.
+async function loadServed() {
+  const response = await fetch("log").catch(() => null);
+  if (response?.ok) await loadBlob(await response.blob());
+  else nameLog(`${state.log}: this server does not offer it`);
+}
+
+// The limits.
+
+function build() {
+  $("limits").replaceChildren();
+  cards = state.limits.map((_, i) => {
+    const node = $("card").content.cloneNode(true).firstElementChild;
+    const find = (selector) => node.querySelector(selector);
+    const card = { node, find, input: find(".limit"), mirror: find(".mirror"), error: find(".error"), chart: new Chart(find(".chart"), moved) };
+    find(".letter").textContent = letters[i];
+    node.setAttribute("aria-label", `Limit ${letters[i]}`);
+    card.input.setAttribute("aria-label", `Limit ${letters[i]}`);
+    card.error.id = `error-${i}`;
+    card.input.value = state.limits[i];
+    card.input.addEventListener("input", () => { state.limits[i] = card.input.value; card.mirror.replaceChildren(); changed(); });
+    card.input.addEventListener("scroll", () => { card.mirror.scrollLeft = card.input.scrollLeft; });
+    find(".remove").setAttribute("aria-label", `Remove limit ${letters[i]}`);
+    find(".remove").hidden = state.limits.length === 1;
+    find(".remove").addEventListener("click", () => {
+      state.limits.splice(i, 1);
+      build();
+      changed();
+      (cards[i] ?? cards[i - 1]).input.focus();
+    });
+    for (const b of node.querySelectorAll("[data-as]")) b.addEventListener("click", () => copy(b, output?.results[i]?.[b.dataset.as] ?? ""));
+    resized.observe(find(".chart"));
+    $("limits").append(node);
+    return card;
+  });
+  $("add").disabled = state.limits.length === mostLimits;
+}
+
+$("add").addEventListener("click", () => {
+  state.limits.push(["100/s", "sliding 100/1s", "fixed 100/1s", "100/s burst 1 queue 50"].find((l) => !state.limits.includes(l)) ?? "100/s");
+  build();
+  changed();
+  cards.at(-1).input.focus();
+  cards.at(-1).input.select();
+});
+
+$("share").addEventListener("click", async () => {
+  await link();
+  copy($("share"), location.href);
+});
+
+// copy puts text into the clipboard and says so on the button.
+async function copy(button, text) {
+  const label = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    button.textContent = document.execCommand("copy") ? "Copied" : "Not allowed";
+    area.remove();
+    button.focus();
+  }
+  setTimeout(() => { button.textContent = label; }, 1200);
+}
+
+// mark shows what is wrong with a limit, at the word.
+function mark(card, fault) {
+  const text = card.input.value;
+  card.node.classList.toggle("faulty", fault !== null);
+  card.error.textContent = fault ? fault.message : "";
+  if (fault) {
+    card.input.setAttribute("aria-invalid", "true");
+    card.input.setAttribute("aria-describedby", card.error.id);
+  } else {
+    card.input.removeAttribute("aria-invalid");
+    card.input.removeAttribute("aria-describedby");
+  }
+  card.mirror.replaceChildren();
+  if (fault && fault.to > fault.from) {
+    const word = document.createElement("mark");
+    word.textContent = text.slice(fault.from, fault.to);
+    card.mirror.append(text.slice(0, fault.from), word, text.slice(fault.to));
+    card.mirror.scrollLeft = card.input.scrollLeft;
+  }
+}
+
+// What came back.
+
+function show(ms) {
+  document.body.removeAttribute("aria-busy");
+  document.body.dataset.shown = played; // tests wait for it
+  $("error").textContent = output.error ?? "";
+  const { results } = output;
+  if (results.length !== cards.length) return; // a newer one comes
+  cards.forEach((card, i) => { if (card.input.value === asked.limits[i]) mark(card, results[i].fault ?? null); });
+  for (const id of ["rate", "time", "clients"]) {
+    const quoted = output.error?.match(/: "([^"]*)" is not/)?.[1];
+    if (quoted !== undefined && $(id).value.trim() === quoted) $(id).setAttribute("aria-invalid", "true");
+    else $(id).removeAttribute("aria-invalid");
+  }
+  cards.forEach((card, i) => {
+    const faulty = Boolean(results[i].fault);
+    card.find(".result").hidden = Boolean(output.error) || faulty && !card.chart.data;
+    card.find(".result").inert = faulty; // it is the result of an earlier limit
+  });
+  $("notes").replaceChildren(...output.notes.map(item));
+  if (output.error) {
+    $("status").value = "";
+    $("table").hidden = true;
+    return;
+  }
+  const keys = output.keys > 1 ? ` of ${count(output.keys)} keys` : "";
+  $("status").value = `${count(output.requests)} requests${keys} in ${duration(output.span)}, played in ${duration(ms / 1000)} in this browser`;
+  cards.forEach((card, i) => { if (!results[i].fault) figures(card, results[i]); });
+  draw();
+  table();
+}
+
+function item(text) {
+  const li = document.createElement("li");
+  li.textContent = text;
+  return li;
+}
+
+function figures(card, r) {
+  const rows = [
+    ["granted", count(r.granted), share(r.granted, output.requests)],
+    ["refused", count(r.rejected), share(r.rejected, output.requests)],
+    ["waited", count(r.waited), share(r.waited, output.requests)],
+    ["wait p50", duration(r.p50), ""],
+    ["wait p99", duration(r.p99), ""],
+    ["longest queue", count(r.queue), ""],
+  ];
+  card.find("dl").replaceChildren(...rows.map(([name, value, small]) => {
+    const div = document.createElement("div"), dt = document.createElement("dt"), dd = document.createElement("dd");
+    dt.textContent = name;
+    dd.textContent = value;
+    if (small) {
+      const s = document.createElement("small");
+      s.textContent = small;
+      dd.append(s);
+    }
+    div.append(dt, dd);
+    return div;
+  }));
+  card.find(".notes").replaceChildren(...(r.notes ?? []).map(item));
+  card.find(".chart").setAttribute("role", "img");
+  card.find(".chart").setAttribute("aria-label", `Chart of ${r.limit}: ${count(r.granted)} of ${count(output.requests)} requests granted, ` +
+    `${count(r.rejected)} refused, at most ${count(r.queue)} waiting. The arrow keys move through the time; the same figures are in the table below.`);
+}
+
+const resized = new ResizeObserver(() => draw());
+
+function draw() {
+  if (!output || output.error || output.results.length !== cards.length || cards.length === 0) return;
+  const shared = scales(output, Chart.most(cards[0].find(".chart")));
+  cards.forEach((card, i) => {
+    if (!output.results[i].fault && card.find(".chart").clientWidth > 0) card.chart.draw(output, output.results[i], shared);
+  });
+}
+
+// moved moves the lines of all charts to an instant.
+function moved(at) {
+  for (const card of cards) {
+    const b = card.chart.cursor(at);
+    const rate = (n) => compact(n / b.width);
+    card.find(".readout").textContent = b === null ? "" :
+      `${clock(b.at, b.width)}: ${rate(b.arrivals)}/s arrived, ${rate(b.granted)}/s granted, ${rate(b.refused)}/s refused, ` +
+      `${count(b.waiting)} waiting${b.left === null ? "" : `, ${count(b.left)} left`}`;
+    card.find(".readout").setAttribute("aria-live", document.activeElement === card.chart.element ? "polite" : "off");
+  }
+}
+
+const rowsOfTable = 30;
+
+function table() {
+  $("table").hidden = false;
+  const shown = output.results.map((r, i) => ({ r, letter: letters[i] })).filter(({ r }) => !r.fault);
+  const columns = ["granted", "refused", "waiting", "left"];
+  const cell = (name, text, spans = 1) => {
+    const c = document.createElement(name);
+    c.textContent = text;
+    if (name === "th") c.scope = spans > 1 ? "colgroup" : "col";
+    if (spans > 1) c.colSpan = spans;
+    return c;
+  };
+  const row = (...cells) => {
+    const tr = document.createElement("tr");
+    tr.append(...cells);
+    return tr;
+  };
+  const head = document.createElement("thead"), body = document.createElement("tbody");
+  head.append(row(cell("td", ""), cell("td", ""), ...shown.map(({ r, letter }) => cell("th", `${letter}: ${r.limit}`, columns.length))),
+    row(cell("th", "from"), cell("th", "arrived"), ...shown.flatMap(() => columns.map((c) => cell("th", c)))));
+  const series = shown.map(({ r }) => bins(output, r, rowsOfTable));
+  (series[0]?.list ?? []).forEach((b, i) => {
+    const from = cell("th", clock(b.at, series[0].width));
+    from.scope = "row";
+    body.append(row(from, cell("td", count(b.arrivals)), ...series.flatMap(({ list }) =>
+      columns.map((c) => cell("td", list[i][c] === null ? "–" : count(list[i][c]))))));
+  });
+  $("table").querySelector("table").replaceChildren(head, body);
+}
+
+// The beginning, and a link that is pasted into the address.
+
+async function open() {
+  state = await read(location.hash);
+  writeTraffic();
+  build();
+  if (state.served) await loadServed();
+  else loadText(); // or nothing, in place of an earlier log
+  document.body.dataset.asked = document.body.dataset.linked = ++changes;
+  play();
+}
+
+addEventListener("hashchange", open);
+await open();

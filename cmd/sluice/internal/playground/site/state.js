@@ -1,0 +1,66 @@
+// The state of the page, as its link holds it. arrivals is as in sluice simulate --arrivals; "" means the log.
+export const mostLimits = 4;
+
+export const initial = () => ({
+  limits: ["100/s burst 50", "sliding 100/1s"], key: "", arrivals: "poisson:120/s,1m", seed: 1, fields: "", exact: false, log: "", text: "", served: false,
+});
+
+// mostText is how long the lines of a log may be, compressed, that a link holds.
+const mostText = 48_000;
+
+// write returns the fragment for a state.
+export async function write(state) {
+  const p = new URLSearchParams();
+  for (const limit of state.limits) p.append("limit", limit);
+  if (state.key) p.set("key", state.key);
+  if (state.arrivals) {
+    p.set("arrivals", state.arrivals);
+    if (state.seed !== 1) p.set("seed", state.seed);
+  } else {
+    if (state.fields) p.set("fields", state.fields);
+    if (state.exact) p.set("exact", "1");
+    p.set("log", state.log);
+    if (state.served) p.set("served", "1");
+    if (state.text) {
+      const packed = await pack(state.text);
+      if (packed.length <= mostText) p.set("text", packed);
+    }
+  }
+  return "#" + p.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%2C", ",");
+}
+
+// read returns the state of a fragment. What the fragment does not say is as in the beginning.
+export async function read(fragment) {
+  const p = new URLSearchParams(fragment.replace(/^#/, ""));
+  const state = initial();
+  const limits = p.getAll("limit");
+  if (limits.length > 0) state.limits = limits.slice(0, mostLimits);
+  state.key = p.get("key") ?? "";
+  if (p.has("log")) state.arrivals = "";
+  else if (p.has("arrivals")) state.arrivals = p.get("arrivals");
+  state.seed = seed(p.get("seed"));
+  state.fields = p.get("fields") ?? "";
+  state.exact = p.get("exact") === "1";
+  state.log = p.get("log") ?? "";
+  state.served = p.get("served") === "1";
+  if (p.has("text")) state.text = await unpack(p.get("text")).catch(() => "");
+  return state;
+}
+
+// seed returns a whole number that both JavaScript and Go have.
+export function seed(text) {
+  const n = Number(text ?? 1);
+  return Number.isSafeInteger(n) && n >= 0 ? n : 1;
+}
+
+async function pack(text) {
+  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+  let binary = "";
+  for (const b of new Uint8Array(await new Response(stream).arrayBuffer())) binary += String.fromCharCode(b);
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+async function unpack(packed) {
+  const bytes = Uint8Array.from(atob(packed.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
+}
