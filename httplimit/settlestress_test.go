@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,11 +37,10 @@ type streams struct {
 	keyed   *partition.Keyed[*http.Request, string]
 	handler http.Handler
 
-	now, peak atomic.Int64 // under way
-	hungUp    atomic.Int64
-
-	mu   sync.Mutex
-	keys map[string][]stream
+	mu        sync.Mutex
+	keys      map[string][]stream
+	now, peak int // under way
+	hungUp    int
 }
 
 const (
@@ -96,10 +94,10 @@ func newStreams(t *testing.T, most int, limiter func(begun time.Time) (core.Limi
 // serve streams until the answer has ended or the client hangs up. Both have used something.
 func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	at := time.Since(s.begun)
-	if now := s.now.Add(1); now > s.peak.Load() {
-		s.peak.Store(now) // exact where it counts: when nobody leaves
-	}
-	defer s.now.Add(-1)
+	s.mu.Lock()
+	s.now++
+	s.peak = max(s.peak, s.now)
+	s.mu.Unlock()
 	full, err := strconv.Atoi(r.Header.Get("Full"))
 	assert.NoError(s.t, err)
 	lasts, err := time.ParseDuration(r.Header.Get("Lasts"))
@@ -111,13 +109,16 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-timer.C:
 	case <-r.Context().Done():
-		s.hungUp.Add(1)
 	}
 	end := time.Since(s.begun)
 	cost := int(int64(full) * int64(end-at) / int64(lasts))
 	w.Header().Set("Cost", strconv.Itoa(cost))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.now--
+	if r.Context().Err() != nil {
+		s.hungUp++
+	}
 	key := r.Header.Get("X-Api-Key")
 	s.keys[key] = append(s.keys[key], stream{at, end, estimate, cost})
 	if cost%7 == 0 {
@@ -283,13 +284,13 @@ func (s *streams) load() {
 		s.holds(all, 0, s.reset(key)-1)
 		s.holds(all, s.reset(key), time.Since(s.begun))
 	}
-	s.t.Logf("%d streams, at most %d at once, %d hung up", admitted, s.peak.Load(), s.hungUp.Load())
-	require.EqualValues(s.t, streamClients, s.peak.Load())
+	s.t.Logf("%d streams, at most %d at once, %d hung up", admitted, s.peak, s.hungUp)
+	require.Equal(s.t, streamClients, s.peak)
 }
 
 // rest lets everything come back, and finds that nothing is held.
 func (s *streams) rest() {
-	require.Zero(s.t, s.now.Load())
+	require.Zero(s.t, s.now)
 	time.Sleep(10 * time.Minute)
 	for key, l := range s.keyed.All() {
 		require.Equal(s.t, streamLimit, l.Available(), key)

@@ -7,27 +7,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Numbers come in any order and at any distance: none is taken for a new one twice, and those of
-// the latest that fit are all known.
+// Numbers come in any order, at any distance, and again: none that came is taken for a new one, and
+// only those of old grants are unknown.
 func TestReplayWindow(t *testing.T) {
-	for seed := range uint64(90) {
+	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		var r replayWindow
 		came := make(map[uint64]bool)
-		last, oldest := uint64(0), 1+uint64(random.IntN(1<<(3+seed%18)))
+		var all []uint64
+		last := uint64(0)
 		for range 3000 {
-			last += uint64(random.IntN(1 << (seed % 7)))
-			number := last - min(last, random.Uint64N(oldest))
+			last += random.Uint64N(1 << (seed % 12))
+			number := last - min(last, random.Uint64N(1<<random.IntN(4+int(seed%19))))
+			if len(all) > 0 && random.IntN(2) == 0 {
+				number = all[random.IntN(len(all))]
+			}
 			first, known := r.first(number, last)
-			require.LessOrEqual(t, len(r.blocks), maxBlocks)
-			if known {
-				require.Equal(t, !came[number], first, "%d of %d, seed %d", number, last, seed)
-			} else {
-				require.True(t, first)
-				require.GreaterOrEqual(t, last-number, uint64(31*64), "%d of %d, seed %d", number, last, seed)
+			switch {
+			case known && first == came[number], !known && !first:
+				t.Fatalf("%d of %d, seed %d: first %v, known %v", number, last, seed, first, known)
+			case !known && last-number < 31*64:
+				t.Fatalf("%d of %d, seed %d: unknown", number, last, seed)
 			}
 			came[number] = true
+			all = append(all, number)
 		}
+		require.LessOrEqual(t, len(r.blocks), maxBlocks)
 	}
 }
 
@@ -55,5 +60,21 @@ func TestReplayWindowGrows(t *testing.T) {
 	require.False(t, known)
 	first, known = r.first(64, n+64)
 	require.False(t, first)
+	require.True(t, known)
+}
+
+// A number that is too old is not taken for the one whose place it would have, though nothing of its
+// block was forgotten.
+func TestReplayWindowTooOld(t *testing.T) {
+	const n = 64 * maxBlocks
+	var r replayWindow
+	_, known := r.first(1, n)
+	require.True(t, known)
+	r.first(n+64*10, n+64*10)
+	first, known := r.first(64*5, n+64*10)
+	require.True(t, first)
+	require.False(t, known)
+	first, known = r.first(n+64*5, n+64*10)
+	require.True(t, first)
 	require.True(t, known)
 }
