@@ -18,8 +18,8 @@ func (g Grant) lack(t *Terms, now int64) int {
 	if g.Level.Full != Never {
 		return g.Level.Lack(t, now)
 	}
-	// Full is too far off to be told, so when the next tick was due is not known: it may have
-	// come right after the grant.
+	// Full is too far off to be known, and so is when the next tick was due: it may have come
+	// right after the grant.
 	ticks := (uint64(max(now-g.At, 0)) + uint64(t.Span) - 1) / uint64(t.Span)
 	hi, back := bits.Mul64(ticks, uint64(t.Step))
 	if hi != 0 || back >= uint64(g.Lack) {
@@ -34,13 +34,13 @@ type settled struct {
 
 	// A bucket has lacked at least what low does, at any time since the grant of the number
 	// begun. Low is the bucket as the latest settlement left it, or less, and what it lacks
-	// becomes less with time, as if nothing were taken. So it tells leases from before a
-	// settlement what they may give back.
+	// becomes less with time, as if nothing were taken. So it bounds what leases from before a
+	// settlement may give back.
 	low         Bucket
 	begun, last uint64 // last: of the latest grant at the latest settlement
 }
 
-// replayWindow tells whether a number comes for the first time: the anti-replay window of IPsec,
+// replayWindow reports whether a number comes for the first time: the anti-replay window of IPsec,
 // without bit shifting (RFC 6479). It remembers at least the latest 1,985 numbers. When an older
 // one comes, it makes room for twice the age of that, up to maxBlocks.
 type replayWindow struct {
@@ -75,7 +75,7 @@ func (r *replayWindow) first(number, last uint64) (first, known bool) {
 	return first, true
 }
 
-// grow makes room for at least so many blocks.
+// grow makes room for at least want blocks, or for maxBlocks.
 func (r *replayWindow) grow(want uint64) {
 	old := uint64(len(r.blocks))
 	if old > 0 && (want <= old || old == maxBlocks) {

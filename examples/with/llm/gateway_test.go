@@ -198,6 +198,27 @@ func TestBadQuestions(t *testing.T) {
 	require.Zero(t, all)
 }
 
+// No account has more clients than the bound that a part checks allows for, and those of an account
+// use both gateways.
+func TestClientsOfAnAccount(t *testing.T) {
+	l := load{gateways: []string{"a", "b"}}
+	for clients := 1; clients <= 100; clients++ {
+		var of [accounts]map[string]int
+		for n := range clients {
+			account, gateway := l.uses(n)
+			if of[account] == nil {
+				of[account] = make(map[string]int)
+			}
+			of[account][gateway]++
+		}
+		for _, by := range of {
+			require.LessOrEqual(t, (by["a"]+by["b"])*maxAnswer/2, part{clients: clients}.underWay())
+			require.LessOrEqual(t, by["b"], by["a"])
+			require.LessOrEqual(t, by["a"], by["b"]+1)
+		}
+	}
+}
+
 // While the store is unreachable, each gateway keeps to its part.
 func TestWithoutTheStore(t *testing.T) {
 	m := miniredis.RunT(t)

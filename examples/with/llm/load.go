@@ -29,7 +29,7 @@ type visit struct {
 	prompt    int // tokens
 	maxTokens int
 	answer    int // tokens that the model will stream
-	leaves    int // after so many tokens of the answer the client hangs up; 0: it stays
+	leaves    int // tokens of the answer after which the client hangs up; 0: it stays
 }
 
 // newVisit draws a visit. Accounts with odd numbers want long answers.
@@ -69,8 +69,7 @@ func (v visit) body() (string, error) {
 	return string(body), err
 }
 
-// load makes requests of many clients until the time is over. Client n uses gateway n modulo
-// their number, and account n/2 modulo theirs, so that the accounts share all gateways.
+// load makes requests of many clients until the time is over.
 type load struct {
 	clients  int
 	time     time.Duration
@@ -88,7 +87,8 @@ func (l *load) run(ctx context.Context) (passed, rejected int, err error) {
 			random := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // no secret
 			next := time.Now().Add(time.Duration(random.Int64N(int64(pause))))
 			for ; next.Before(stop) && sleep(ctx, next) == nil; next = next.Add(pause) {
-				ok, failed := l.one(ctx, l.gateways[n%len(l.gateways)], newVisit(n/2%accounts, random))
+				account, gateway := l.uses(n)
+				ok, failed := l.one(ctx, gateway, newVisit(account, random))
 				mu.Lock()
 				err = errors.Join(err, failed)
 				if ok {
@@ -105,6 +105,11 @@ func (l *load) run(ctx context.Context) (passed, rejected int, err error) {
 	}
 	group.Wait()
 	return passed, rejected, errors.Join(err, ctx.Err())
+}
+
+// uses returns the account and the gateway of client n: the clients of an account share all gateways.
+func (l *load) uses(n int) (account int, gateway string) {
+	return n % accounts, l.gateways[n/accounts%len(l.gateways)]
 }
 
 // one makes a visit to the gateway, and has the rivals decide about it too.

@@ -25,7 +25,7 @@ usage: llm [flags]
     go run ./llm                                  both parts, twenty seconds
     go run ./llm -redis redis://localhost:6379
 
-The cost of a request is known when it was answered. The gateway takes an estimate, settles what was
+The cost of a request is known only after it was answered. The gateway takes an estimate, settles what was
 used, and gives back what a client that hung up did not use. Its clients make the same requests
 twice: with limits in memory, and with two gateways that share limits on Redis, the one of the URL
 or else one in memory. Each part prints what two other ways to limit would have done with them.`

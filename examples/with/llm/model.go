@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// A chunk of an answer has so many tokens, and takes so long.
+// A chunk of an answer.
 const (
 	chunkTokens = 10
-	chunkTime   = 20 * time.Millisecond
+	chunkTime   = 20 * time.Millisecond // from the chunk before
 )
 
 // wish is the prompt by which the model is asked for an answer of that many words.
 const wish = "Write %d words about"
 
-// model is a model server. It streams as many words as it is asked for, and reports its usage.
+// model is a model server. It streams the number of words it is asked for, and reports its usage.
 func model(w http.ResponseWriter, r *http.Request) {
 	var q question
 	words := -1

@@ -20,7 +20,7 @@ type rival struct {
 	used             ledger
 }
 
-// newRivals returns those that have the same limits as a gateway, and do not settle an estimate.
+// newRivals returns the rivals: they have the same limits as a gateway, and do not settle an estimate.
 func newRivals() ([]*rival, error) {
 	rivals := []*rival{
 		{name: "check first, count later", settles: true},
