@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Serve runs the server for as long as meanwhile takes.
+// Serve runs the server for as long as meanwhile takes. If the server fails, the context of meanwhile
+// ends, and Serve returns the server's error.
 func Serve(ctx context.Context, s *http.Server, l net.Listener, meanwhile func(context.Context) error) error {
 	failed := make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -18,14 +19,14 @@ func Serve(ctx context.Context, s *http.Server, l net.Listener, meanwhile func(c
 		cancel()
 	}()
 	err := meanwhile(ctx)
-	// The requests under way may end, for a moment.
+	// Requests that are under way have a moment to end.
 	closing, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer stop()
 	if s.Shutdown(closing) != nil {
 		err = errors.Join(err, s.Close())
 	}
 	if serving := <-failed; !errors.Is(serving, http.ErrServerClosed) {
-		err = errors.Join(err, serving)
+		return serving // it has ended meanwhile, too
 	}
 	return err
 }
