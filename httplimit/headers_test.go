@@ -92,6 +92,12 @@ func TestHeaders(t *testing.T) {
 			`"p0";q=10;qu="concurrent-requests", "p1";q=7;w=3600`, `"p0";r=0, "p1";r=0;t=1`,
 		},
 		{
+			"the least has no reset",
+			[]httplimit.Limiter{leasing(true, limit(10), left(5), reset(time.Second), window(time.Minute)), leasing(true, limit(7), left(4))},
+			[3]string{"7", "4", ""},
+			`"p0";q=10;w=60, "p1";q=7;qu="concurrent-requests"`, `"p0";r=5;t=1, "p1";r=4`,
+		},
+		{
 			"large",
 			[]httplimit.Limiter{leasing(true, limit(power(62)), left(power(61)), reset(1<<62), window(1<<62))},
 			[3]string{"4611686018427387904", "2305843009213693952", "4611686019"},

@@ -1,12 +1,14 @@
 package httplimit_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -214,6 +216,27 @@ func TestOnRejectedRedirects(t *testing.T) {
 			})
 		}
 	}
+}
+
+// taken is a ResponseWriter whose connection can be taken over.
+type taken struct{ *httptest.ResponseRecorder }
+
+func (taken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+
+// The standard answer does not follow if OnRejected has taken the connection over.
+func TestOnRejectedHijacks(t *testing.T) {
+	l := limits(t, httplimit.Options{
+		Global: &httplimit.Policy{Limiter: refuser(core.Reject())},
+		OnRejected: func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) {
+			_, _, err := w.(http.Hijacker).Hijack()
+			require.NoError(t, err)
+		},
+	})
+	w := taken{httptest.NewRecorder()}
+	w.Code = 0
+	l.Handler(ok).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Zero(t, w.Code)
+	require.Empty(t, w.Body.String())
 }
 
 func TestOnRejectedOfAFailure(t *testing.T) {
