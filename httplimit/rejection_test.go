@@ -218,6 +218,20 @@ func TestOnRejectedRedirects(t *testing.T) {
 	}
 }
 
+// The standard answer says nothing of the body that a handler outside had in mind.
+func TestARejectionReplacesTheBody(t *testing.T) {
+	l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}})
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Length", "1000")
+	w.Header().Set("Content-Encoding", "gzip")
+	l.Handler(ok).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Equal(t, http.Header{
+		"Cache-Control":          {"no-store"},
+		"Content-Type":           {"text/plain; charset=utf-8"},
+		"X-Content-Type-Options": {"nosniff"},
+	}, w.Header())
+}
+
 // taken is a ResponseWriter whose connection can be taken over.
 type taken struct{ *httptest.ResponseRecorder }
 
