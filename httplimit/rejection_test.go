@@ -218,6 +218,20 @@ func TestOnRejectedRedirects(t *testing.T) {
 	}
 }
 
+// What this library's packages give as a reason is not for clients, nor is anything of a failure.
+func TestReasonsThatAreNotShown(t *testing.T) {
+	answer := func(l core.Lease) string {
+		return get(limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(l)}}).Handler(ok), "/").Body.String()
+	}
+	for _, reason := range []string{
+		core.ReasonExhausted, core.ReasonQueueLimit, core.ReasonEvicted, core.ReasonDeadlineTooSoon,
+		"partition limit reached", "capacity reached", "all workers busy",
+	} {
+		require.Equal(t, "Too Many Requests\n", answer(core.Reject(core.ReasonPhrase.With(reason))), reason)
+	}
+	require.Equal(t, "Service Unavailable\n", answer(core.Refuse(errBroken).With(core.ReasonPhrase.With("the password"))))
+}
+
 // The standard answer says nothing of the body that a handler outside had in mind.
 func TestARejectionReplacesTheBody(t *testing.T) {
 	l := limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}})
