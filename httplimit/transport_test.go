@@ -442,6 +442,24 @@ func TestRetriesOfAnAnswerThatDoesNotEnd(t *testing.T) {
 	})
 }
 
+// An answer that is long is read for 64 KiB, and closed, before the request is sent again.
+func TestRetriesOfALongAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.NewReader(strings.Repeat("x", 1<<20))
+		body := &closing{Reader: long}
+		under := answers(func() *http.Response {
+			r := answer(503, "", "Retry-After", "1")
+			r.ContentLength, r.Body = long.Size(), body
+			return r
+		}, func() *http.Response { return answer(200, "") })
+		response, err := transport(t, httplimit.TransportOptions{Retries: 1, Base: under}).Get("http://x")
+		require.NoError(t, err)
+		require.Equal(t, 200, response.StatusCode)
+		require.EqualValues(t, 64<<10, long.Size()-int64(long.Len()))
+		require.Equal(t, 1, body.closed)
+	})
+}
+
 // A request that got its permits when another's answer had come in gives them back.
 func TestObeyWhileWaitingForPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
