@@ -231,3 +231,14 @@ func TestShared(t *testing.T) {
 	}}})
 	require.Equal(t, 503, get(l.Handler(ok), "/").Code)
 }
+
+// The body of an answer to HEAD is not sent, and costs nothing.
+func TestDownloadOfHead(t *testing.T) {
+	bytes := perMinute(t, 1000)
+	l := limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(bytes)}})
+	for method, left := range map[string]int{http.MethodHead: 1000, http.MethodGet: 998} {
+		bytes.Reset()
+		play(l.Handler(ok), httptest.NewRequest(method, "/", nil))
+		require.Equal(t, left, bytes.Available(), method)
+	}
+}

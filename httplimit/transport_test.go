@@ -442,6 +442,19 @@ func TestRetriesOfAnAnswerThatDoesNotEnd(t *testing.T) {
 	})
 }
 
+// A date that is over is no wait.
+func TestRetriesOfADateInThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		past := start.Add(-time.Hour).UTC().Format(http.TimeFormat)
+		under := answers(func() *http.Response { return answer(429, "", "Retry-After", past) }, func() *http.Response { return answer(200, "") })
+		response, err := transport(t, httplimit.TransportOptions{Retries: 1, Obey: true, Base: under}).Get("http://x")
+		require.NoError(t, err)
+		require.Equal(t, 200, response.StatusCode)
+		require.Zero(t, time.Since(start))
+	})
+}
+
 // An answer that is long is read for 64 KiB, and closed, before the request is sent again.
 func TestRetriesOfALongAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
