@@ -32,6 +32,7 @@ const before = `
 package blocks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
