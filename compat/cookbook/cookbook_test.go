@@ -223,20 +223,28 @@ func TestFanIn(t *testing.T) {
 }
 
 // An upload is as fast as its bandwidth.
-func TestUpload(t *testing.T) {
+func TestUploads(t *testing.T) {
 	var got int
+	var length int64
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
-		got = len(body)
+		got, length = len(body), r.ContentLength
 	}))
 	defer server.Close()
-	defer http.DefaultClient.CloseIdleConnections()
 	bandwidth, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
 	require.NoError(t, err)
+	client, err := cookbook.Uploads(bandwidth)
+	require.NoError(t, err)
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, strings.NewReader(strings.Repeat("x", 100<<10)))
+	require.NoError(t, err)
 	begun := time.Now()
-	require.NoError(t, cookbook.Upload(t.Context(), server.URL, strings.NewReader(strings.Repeat("x", 100<<10)), bandwidth))
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
 	assert.Equal(t, 100<<10, got)
+	assert.Equal(t, int64(100<<10), length, "the body is not chunked")
 	assert.GreaterOrEqual(t, time.Since(begun), 80*time.Millisecond, "the bucket holds the bytes of 10 ms")
 }
 

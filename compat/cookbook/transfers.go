@@ -1,8 +1,6 @@
 package cookbook
 
 import (
-	"context"
-	"io"
 	"net/http"
 
 	"github.com/sluice-go/sluice/core"
@@ -11,19 +9,14 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Upload sends a file. All uploads that are given the same limiter share its bandwidth, such as that
-// of core.NewTokenBucket(ioreader.PerSecond(8 << 20)): 8 MiB/s.
-func Upload(ctx context.Context, url string, file io.Reader, bandwidth core.Limiter) error {
-	body := ioreader.NewReader(ctx, file, bandwidth)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, url, body)
+// Uploads returns a client whose request bodies share a bandwidth, such as that of
+// core.NewTokenBucket(ioreader.PerSecond(8 << 20)): 8 MiB/s.
+func Uploads(bandwidth core.Limiter) (*http.Client, error) {
+	transport, err := httplimit.NewTransport(httplimit.TransportOptions{Upload: httplimit.Shared(bandwidth)})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	return response.Body.Close()
+	return &http.Client{Transport: transport}, nil
 }
 
 // Downloads serves files, to each user at 1 MiB/s however many requests they make, and to all at
