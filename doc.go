@@ -20,9 +20,11 @@
 //   - docs/choose.md: which limiter, for whom, and what each does to a burst.
 //   - docs/cookbook: logins, tenants, crawlers, uploads, queues, overload.
 //   - docs/migrate: from other libraries to this one.
-//   - docs/overload.md, docs/adaptive.md: servers that are asked for more than they can do.
+//   - docs/settle.md: costs that are known afterwards.
+//   - docs/overload.md, docs/adaptive.md: servers under overload.
 //   - docs/distributed.md: limits that processes share.
-//   - docs/grpc.md, docs/proxy.md, docs/simulate.md: gRPC, the proxy, and trying a limit on a log.
+//   - docs/grpc.md, docs/proxy.md: gRPC, and the proxy.
+//   - docs/simulate.md, docs/playground.md: trying a limit on a log, also in the browser.
 //
 // # Limiters
 //

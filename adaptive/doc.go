@@ -1,4 +1,5 @@
-// Package adaptive has adaptive limiters.
+// Package adaptive provides limiters that adapt to load: a concurrency limit that follows latency,
+// and load shedding.
 //
 //	l, err := adaptive.New(adaptive.Options{QueueLimit: 100})
 //	if err != nil {

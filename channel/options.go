@@ -16,8 +16,10 @@ type Options[T any] struct {
 
 	// Permits returns the number of permits that an item costs, such as its size in bytes. Nil means 1
 	// for each item. It is called once per send, with no lock held. If it returns a number below 0, the
-	// send fails with [core.ErrNegativePermits]. An item of 0 permits holds none, and is queued when the
-	// limiter grants a zero-permit request, that is, when at least one permit is available.
+	// send fails with [core.ErrNegativePermits]. If it returns more than the limiter's limit, the send
+	// fails with [core.ErrPermitsExceedLimit]; return the limit to let a larger item pass. An item of 0
+	// permits holds none, and is queued when the limiter grants a zero-permit request, that is, when at
+	// least one permit is available.
 	Permits func(T) int
 
 	// Capacity is the maximum number of queued items, in addition to the limiter's bound. Zero means no
