@@ -15,10 +15,11 @@
 //	}
 //
 // [Concurrency] admits as many requests at once as the server behind it can work on. An
-// [Algorithm] learns that from its leases: [Gradient], unless there is a reason for [Vegas] or
-// [AIMD]. Put it in front of a service whose capacity is not known, or changes.
+// [Algorithm] finds that number from how long leases are held: [Gradient], unless there is a reason
+// for [Vegas] or [AIMD]. Put a Concurrency in front of a service whose capacity is not known, or
+// changes.
 //
-// [Shed] refuses requests while a sensor of the process or the machine reads too much: [CPU],
+// [Shed] rejects requests while a sensor of the process or the machine reads too much: [CPU],
 // [SchedulerLatency], [Heap], or one of your own.
 //
 // # How Gradient and Vegas find a limit
@@ -27,12 +28,12 @@
 // The baseline is measured in trials: now and then the limit is halved. If the latency falls with
 // it, requests were queueing; if it does not, the latency is the server's own, and is the
 // baseline from then on. A server that becomes slower, as when its database does, keeps its
-// limit, and one that becomes fuller gets a smaller one.
+// limit; a server in which requests begin to queue gets a smaller one.
 //
 // A trial lasts for some hundreds of samples. There is one after each surprise, and otherwise after
-// 1, 2, 4 and at most 32 measurements of the latency. Limit and the metadata show it, and the
-// throughput of a saturated server is about a hundredth below what it could be; more where the
-// limit is being found.
+// 1, 2, 4 and at most 32 measurements of the latency. During a trial Limit and the metadata report
+// the lower limit. Trials cost a saturated server about a hundredth of its throughput, and more
+// while the limit is being found.
 //
 // With a server whose latency grows once more than C requests are in it, C being 100 or
 // more, the limit is within a fifth of C after 500 samples per unit of C at most, from below
@@ -40,32 +41,33 @@
 // holds for servers that queue requests and for servers that share their processors among all. It
 // is shown for service times that are constant, exponential and bimodal, up to a standard deviation
 // of one and a half times the mean; among bimodal ones, about two runs in a hundred miss it. If they
-// differ much more, as when one request in a hundred takes a hundred times as long, some percent of
-// exactness needs more samples than that. With a server whose throughput falls once it has more
-// than C, the limit comes as soon, and swings more: it is within a fifth on average, and for 7
-// samples in 10 at least. Below a C of 100 the limit is less exact: it is up to 5 permits above C,
-// or a fifth: a service that keeps 2 processors busy gets a limit of 3 to 5.
+// differ much more, as when one request in a hundred takes a hundred times as long, an
+// accuracy of some percent needs more samples than that. With a server whose throughput falls once
+// it has more than C, the limit is found as soon, and varies more: it is within a fifth on average,
+// and for 7 samples in 10 at least. Below a C of 100 the limit is less exact: it is up to 5 permits
+// above C, or a fifth: a service that keeps 2 processors busy gets a limit of 3 to 5.
 //
-// Without load, below half of the limit, nothing is changed and nobody is refused.
+// While fewer requests are in flight than half of the limit, the limit does not change and nothing
+// is rejected.
 //
 // # Work of the limited process itself
 //
-// A limit before the process' own processors works only if requests come as far as the limiter.
-// The scheduler of Go runs a goroutine for up to 10 ms at a stretch: a handler that takes its
-// lease and then computes for less runs to its end before the next request is even read. So
-// the requests wait for a processor instead of a permit, unlimited and unseen. Let a handler
-// that only computes call runtime.Gosched once it has its lease; then requests that arrived in the meantime
-// are queued or refused first. Work that waits for something, or computes for longer, needs no
-// such call. A [Shed] alone can do without: requests that wait unread are refused once the reading
-// is too high, so fewer are admitted in each spell of grants, with less latency and less done.
+// A limit on work that uses the process' own processors has an effect only if requests reach the
+// limiter. The scheduler of Go runs a goroutine for up to 10 ms at a stretch: a handler that takes
+// its lease and then computes for less ends before the next request is even read. The requests then
+// wait for a processor instead of a permit, and no limit counts them. A handler that only computes
+// should call runtime.Gosched once it has its lease; then requests that arrived in the meantime are
+// queued or rejected first. Work that waits for something, or computes for longer, needs no such
+// call. Nor does a [Shed] alone: requests that wait unread are rejected once the reading is too
+// high. It then admits fewer at a time, with a lower latency and a lower throughput.
 //
 // Shedding by [CPU] works while the process has its processors to itself. On a machine that
 // others keep busy it cannot use nine tenths of them, so nothing is shed, and the latency
 // grows as without a limit. [SchedulerLatency] is the length of the queue for a processor,
-// whichever process has it, but it is late. A chain of the Shed and a limiter that counts, of a few times
-// what can be under way at once, bounds the latency on such a machine too.
+// whichever process has it, but it is late. A chain of the Shed and a core.ConcurrencyLimiter,
+// whose limit is a few times what can run at once, bounds the latency on such a machine too.
 //
-// # What it takes from other libraries, and what it leaves
+// # What it takes from other libraries, and what it leaves out
 //
 // From Netflix' concurrency-limits come the gradient and the queue estimate; see [Gradient]
 // and [Vegas]. failsafe-go's adaptive limiter correlates latency and throughput with what is
@@ -77,6 +79,6 @@
 // time that they take, since only waiting is overload of this process: that is
 // [SchedulerLatency]. Its priorities of users and calls are left to the caller, who can have
 // a Shed for each with its own threshold. Google's client-side throttling (Site Reliability
-// Engineering, chapter 21) refuses at random in the client, by the share that the server
+// Engineering, chapter 21) rejects at random in the client, by the share that the server
 // accepts; that is for clients of many servers, and is left out.
 package adaptive
