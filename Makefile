@@ -13,8 +13,8 @@ PLAYGROUND   ?= .bin/playground
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
 
-# The playground's page, and how its engine is compiled.
-WASM = GOOS=js GOARCH=wasm GOFLAGS= CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -buildvcs=false -o
+# The playground's page, and how its engine is compiled. GOFLAGS that is empty would be what go env -w has set.
+WASM = GOOS=js GOARCH=wasm GOFLAGS=-trimpath GOWORK=off CGO_ENABLED=0 go build -ldflags='-s -w' -buildvcs=false -o
 SITE = cmd/sluice/internal/playground/site
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done

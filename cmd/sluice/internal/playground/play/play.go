@@ -103,7 +103,7 @@ const wantBins = 400
 // width returns the width of a bin, which is round.
 func (t *traffic) width() time.Duration {
 	w := time.Millisecond
-	for i := 0; w*wantBins < time.Duration(t.span()); i++ {
+	for i := 0; w*wantBins < time.Duration(t.span()); i++ { // mostSpan keeps it from overflowing
 		if w *= 2; i%3 == 1 {
 			w += w / 4 // 1, 2, 5, 10
 		}
@@ -123,6 +123,11 @@ func (t *traffic) arrivals() []int {
 
 // mostRequests bounds the memory and the time.
 const mostRequests = 5_000_000
+
+// mostSpan keeps instants after the last request in an int64.
+const mostSpan = 100 * 365 * 24 * time.Hour
+
+var errTooLong = errors.New("from the first request to the last there are more than 100 years, which is the most that this page plays")
 
 var errTooMany = fmt.Errorf("more than %d requests, which is the most that this page plays; sluice simulate plays any number", mostRequests)
 
@@ -145,6 +150,9 @@ func (p *Page) traffic(q question) (*traffic, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.span() > int64(mostSpan) {
+		return nil, errTooLong
+	}
 	if r := plan.Rules[0]; r.Keyless > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("Requests without %s: %d of %d. They share a limit.", q.key, r.Keyless, r.Requests))
 	}
@@ -164,6 +172,9 @@ func (t *traffic) makeUp(plan *engine.Plan, q question) error {
 	t.requests = make([]request, 0, int(a.Mean()*1.01)+1000)
 	var base int64
 	for r := range engine.FromFirst(a.Requests(plan), &base) {
+		if len(t.requests) == mostRequests {
+			return errTooMany // the first burst may have more than the mean says
+		}
 		t.add(r)
 	}
 	if len(t.requests) == 0 {

@@ -118,6 +118,10 @@ func TestErrors(t *testing.T) {
 		{"", play.Input{Arrivals: "constant:1/h,0.000001s"}, ""},
 		{"", play.Input{Arrivals: "poisson:1/h,1s", Seed: 1}, "there is no request in this time"},
 		{"", play.Input{Arrivals: "poisson:5001/s,1000s"}, "more than 5000000 requests"},
+		{"", play.Input{Arrivals: "bursts:1000000000/10000h,1s"}, "more than 5000000 requests"},
+		{"", play.Input{Arrivals: "constant:1/1000000h,2500000h"}, "more than 100 years"},
+		{strings.Replace(access, "2025:13:55:37", "2250:13:55:37", 1), play.Input{}, "more than 100 years"},
+		{"", play.Input{Arrivals: "constant:1/10h,876000h"}, ""},
 		{"", play.Input{Arrivals: "constant:9223372036854775807/ns,100000h"}, "more than 5000000 requests"},
 	} {
 		p.Load([]byte(test.log))
@@ -125,6 +129,7 @@ func TestErrors(t *testing.T) {
 		out := p.Play(test.in)
 		if test.error == "" {
 			assert.Empty(t, out.Error)
+			assert.LessOrEqual(t, len(out.Arrivals), 401)
 			continue
 		}
 		assert.Contains(t, out.Error, test.error)

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -106,19 +107,26 @@ func (a Arrivals) times() iter.Seq[int64] {
 			}
 		case "constant":
 			for i := 0; ; i++ {
-				at := int64(float64(i) * float64(a.per) / float64(a.n))
-				if at >= int64(a.span) || !yield(at) {
+				at := float64(i) * float64(a.per) / float64(a.n)
+				if at >= math.MaxInt64 || int64(at) >= int64(a.span) || !yield(int64(at)) {
 					return
 				}
 			}
 		case "bursts":
-			for at := int64(0); at < int64(a.span); at += int64(a.per) {
-				for range a.n {
-					if !yield(at) {
-						return
-					}
-				}
+			a.bursts(yield)
+		}
+	}
+}
+
+func (a Arrivals) bursts(yield func(int64) bool) {
+	for at := time.Duration(0); ; at += a.per {
+		for range a.n {
+			if !yield(int64(at)) {
+				return
 			}
+		}
+		if a.per >= a.span-at { // at plus per may overflow
+			return
 		}
 	}
 }

@@ -24,6 +24,21 @@ func TestDay(t *testing.T) {
 	assert.Equal(t, slices.Max(byHour[:]), max(byHour[13], byHour[14]))
 }
 
+// TestLongArrivals: the instant after the last one may be more than an int64 has.
+func TestLongArrivals(t *testing.T) {
+	for _, kind := range []string{"constant", "bursts"} {
+		a, err := ParseArrivals(kind+":1/2000000h,2500000h", 1)
+		require.NoError(t, err)
+		var times []time.Duration
+		for at := range a.times() {
+			if times = append(times, time.Duration(at)); len(times) > 2 {
+				break
+			}
+		}
+		assert.Equal(t, []time.Duration{0, 2_000_000 * time.Hour}, times, kind)
+	}
+}
+
 // TestClients: the clients of a pattern share its requests by their rank, and do not change the times.
 func TestClients(t *testing.T) {
 	one, err := ParseArrivals("poisson:100/s,10m", 1)

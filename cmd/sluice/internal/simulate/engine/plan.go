@@ -148,6 +148,9 @@ func (p *Plan) Request(r *accesslog.Record) Request {
 
 // costOf returns the cost of a request as the proxy reads it, or -1.
 func costOf(r *accesslog.Record) int {
+	if len(r.Cost) == 0 {
+		return -1 // of nearly all requests, so without the error that Atoi would make
+	}
 	if n, err := strconv.Atoi(string(r.Cost)); err == nil && n >= 0 {
 		return n
 	}

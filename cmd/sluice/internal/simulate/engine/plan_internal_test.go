@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/httplimit"
@@ -27,4 +28,13 @@ func TestAddressIsTheProxys(t *testing.T) {
 		assert.False(t, byIP(&http.Request{RemoteAddr: client}).IsValid(), client)
 		assert.Equal(t, client, string(addressOf(&accesslog.Record{Client: []byte(client)})))
 	}
+}
+
+// TestRequestAllocates: a request whose cost is unknown, as most are, has its steps allocated and nothing else.
+func TestRequestAllocates(t *testing.T) {
+	p, err := Single(limitOf(t, "1/s"), "client")
+	require.NoError(t, err)
+	r := accesslog.Record{Client: []byte("192.0.2.1")}
+	p.Request(&r) // the first of its client
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { p.Request(&r) }), 1.0)
 }
