@@ -91,12 +91,13 @@ func (b *browser) open(t *testing.T, page string, before ...step) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(b.ctx)
 	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	t.Cleanup(cancel)
 	tb := &tab{t: t, ctx: ctx}
-	home, err := url.Parse(page)
+	home, _, _ := strings.Cut(page, "#") // what follows may be malformed
+	address, err := url.Parse(home)
 	require.NoError(t, err)
-	require.NoError(t, chromedp.Listen(ctx, func(event any) { tb.observe(event, home.Host) }))
+	require.NoError(t, chromedp.Listen(ctx, func(event any) { tb.observe(event, address.Host) }))
 	t.Cleanup(func() {
 		tb.mu.Lock()
 		defer tb.mu.Unlock()
@@ -148,7 +149,7 @@ func (tb *tab) settle() {
 // poll waits until an expression is true.
 func (tb *tab) poll(expression string) {
 	tb.t.Helper()
-	tb.do(chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(50*time.Second)))
+	tb.do(chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingTimeout(5*time.Minute)))
 }
 
 // step is something that a tab does.

@@ -163,6 +163,36 @@ func TestPlayground(t *testing.T) {
 		tb.agrees(0, b.simulate(t, "--limit", "80/s burst 5", "--arrivals", "poisson:120/s,1m"))
 	})
 	t.Run("by keyboard", func(t *testing.T) { byKeyboard(t, b, home) })
+	t.Run("what takes long is stopped", func(t *testing.T) { stopped(t, b, home) })
+	t.Run("a log that cannot be read", func(t *testing.T) {
+		tb := b.open(t, home)
+		tb.do(run(`{ const d = new DataTransfer(), f = new File(["x"], "gone.log");
+			f.arrayBuffer = undefined;
+			Object.defineProperty(f, "size", { value: 2 ** 30 });
+			d.items.add(f);
+			const e = new DragEvent("drop", { dataTransfer: d, bubbles: true, cancelable: true });
+			Object.defineProperty(e, "dataTransfer", { value: { types: ["Files"], files: [f] } });
+			document.body.dispatchEvent(e) }`))
+		tb.settle()
+		assert.Contains(t, eval[string](tb, `document.getElementById("error").textContent`), "larger than 512 MiB")
+		assert.True(t, eval[bool](tb, `document.getElementById("error").offsetHeight > 0`))
+	})
+	t.Run("links that nobody has copied", func(t *testing.T) {
+		for fragment, message := range map[string]string{
+			"#limit=" + strings.Repeat("9", 500_000):                    "",
+			"#%zz&limit=%ff%fe&key=moon&seed=-1&arrivals=%00":           `"moon", want ip`,
+			"#log=&text=" + strings.Repeat("A", 400_000):                "there is no log yet",
+			"#log=%3Cimg+src=x+onerror=alert(1)%3E&text=!!":             "there is no log yet",
+			"#arrivals=bursts:1000000000/10000h,1s":                     "more than 5000000 requests",
+			"#arrivals=bursts:1/1500000h,2500000h&limit=1/s&limit=1/ns": "more than 100 years",
+		} {
+			tb := b.open(t, home+fragment)
+			assert.Contains(t, eval[string](tb, `document.getElementById("error").textContent`), message)
+			assert.Equal(t, 1, eval[int](tb, `document.querySelectorAll("img").length`), "nothing is taken as HTML")
+			tb.write(".limit", "1/s") // it goes on
+			assert.Empty(t, eval[string](tb, `document.querySelector(".card .error").textContent`))
+		}
+	})
 	t.Run("narrow and dark", func(t *testing.T) { narrowAndDark(t, b, home) })
 	t.Run("a million arrivals", func(t *testing.T) {
 		tb := b.open(t, home+"#limit=9000/s+burst+100&arrivals=constant:10/s,1s")
@@ -214,6 +244,11 @@ func byKeyboard(t *testing.T, b *browser, home string) {
 		}
 		t.Fatalf("Tab does not lead to %s", what)
 	}
+	reach(".skip")
+	tb.do(chromedp.KeyEvent(kb.Enter))
+	assert.True(t, eval[bool](tb, `document.activeElement.matches(".limit") && location.hash.startsWith("#limit=100/s")`), "the state is kept")
+	assert.Equal(t, 1, eval[int](tb, `document.querySelectorAll(".card").length`))
+	assert.True(t, eval[bool](tb, `document.querySelector(".card").offsetWidth > 0.8 * innerWidth`), "one limit has all of the width")
 	reach("#add")
 	tb.do(chromedp.KeyEvent(kb.Enter))
 	tb.settle()
@@ -234,6 +269,24 @@ func byKeyboard(t *testing.T, b *browser, home string) {
 	tb.settle()
 	assert.Equal(t, 1, eval[int](tb, `document.querySelectorAll(".card").length`))
 	assert.True(t, eval[bool](tb, `document.activeElement.matches(".limit")`), "the focus is not lost")
+}
+
+// stopped stops what takes long, and lets a change stop it.
+func stopped(t *testing.T, b *browser, home string) {
+	t.Helper()
+	tb := b.open(t, home+"#limit=1/s&limit=2/s&arrivals=constant:1/s,1s")
+	// There is more to play than any machine plays before Stop appears.
+	long := `const rate = document.getElementById("rate"); rate.value = "4900000/s"; rate.dispatchEvent(new Event("input"))`
+	tb.do(run(`{ ` + long + ` }`))
+	tb.poll(`(() => { const stop = document.getElementById("stop"); if (stop.hidden) return false; stop.click(); return true })()`)
+	assert.Equal(t, "Stopped. The next change plays again.", eval[string](tb, `document.getElementById("status").value`))
+	assert.True(t, eval[bool](tb, `document.getElementById("stop").hidden && document.activeElement.id === "kind"`))
+	tb.write("#rate", "9/s")
+	assert.Equal(t, "1", tb.figure(0, "granted"))
+	tb.do(run(`{ ` + long + ` }`))
+	tb.poll(`!document.getElementById("stop").hidden`)
+	tb.write("#rate", "7/s")
+	assert.Equal(t, "7", eval[string](tb, `document.getElementById("status").value.split(" ")[0]`))
 }
 
 func rows(n int) string {

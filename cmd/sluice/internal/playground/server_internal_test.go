@@ -37,7 +37,7 @@ func text(t *testing.T, r *http.Response) string {
 func TestFiles(t *testing.T) {
 	h := handler("")
 	for path, kind := range map[string]string{
-		"/": "text/html; charset=utf-8", "/index.html": "text/html; charset=utf-8", "/page.js": "text/javascript; charset=utf-8",
+		"/": "text/html; charset=utf-8", "/index.html": "text/html; charset=utf-8", "/page.js": "text/javascript; charset=utf-8", "/player.js": "text/javascript; charset=utf-8",
 		"/worker.js": "text/javascript; charset=utf-8", "/wasm_exec.js": "text/javascript; charset=utf-8", "/style.css": "text/css; charset=utf-8",
 		"/icon.svg": "image/svg+xml", "/sluice.wasm": "application/wasm",
 	} {
@@ -80,7 +80,7 @@ func TestHost(t *testing.T) {
 // TestPageNamesNoOtherHost: nothing of the page is from elsewhere, and no script stands in it.
 func TestPageNamesNoOtherHost(t *testing.T) {
 	h := handler("")
-	for _, path := range []string{"/index.html", "/style.css", "/page.js", "/chart.js", "/state.js", "/format.js", "/worker.js"} {
+	for _, path := range []string{"/index.html", "/style.css", "/page.js", "/player.js", "/chart.js", "/state.js", "/format.js", "/worker.js"} {
 		body := text(t, get(h, "localhost", path))
 		assert.NotContains(t, strings.ReplaceAll(body, "http://www.w3.org/2000/svg", ""), "://", path)
 		assert.NotContains(t, body, " style=", path)

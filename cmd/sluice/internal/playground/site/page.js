@@ -1,6 +1,7 @@
 // The page: its state is what the inputs say; the worker plays it; what comes back is shown.
 import { Chart, bins, scales } from "./chart.js";
 import { clock, compact, count, duration, share } from "./format.js";
+import { Player } from "./player.js";
 import { initial, mostLimits, read, seed, write } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
@@ -9,38 +10,39 @@ const mostLog = 512 << 20;
 
 let state = initial();
 let output = null; // the latest
+let unread = ""; // why there is no log
 let cards = [];
 
-// The worker plays one input at a time; of those that come meanwhile only the latest counts.
-const worker = new Worker("worker.js", { type: "module" });
-let playing = false, wanted = false, changes = 0;
-let asked = null, played = 0; // the input of output, and the number of its change
+let asked = null, played = 0, changes = 0; // the input of output, and the number of its change
 
-worker.onmessage = ({ data }) => {
-  if (data.failed) {
-    $("status").value = `This page does not work here: ${data.failed}.`;
-    return;
-  }
-  if (data.ready) return;
-  playing = false;
-  output = data.output;
-  show(data.ms);
-  if (wanted) play();
-};
+const player = new Player({
+  played(result, ms, { input, change }) {
+    [output, asked, played] = [result, input, change];
+    show(ms);
+  },
+  slow(ready) {
+    $("stop").hidden = false;
+    if (ready) $("status").value = "Playing…";
+  },
+  rested() {
+    $("stop").hidden = true;
+    document.body.removeAttribute("aria-busy");
+  },
+  unread(message) { unread = `The log cannot be read: ${message}`; },
+  failed(message) { $("status").value = `This page does not work here: ${message}.`; },
+});
 
 function play() {
-  if (playing) {
-    wanted = true;
-    return;
-  }
-  wanted = false;
-  playing = true;
-  document.body.setAttribute("aria-busy", "true");
   const { limits, key, arrivals, fields, exact, log } = state;
-  played = changes;
-  asked = { limits: [...limits], key, arrivals, seed: state.seed, fields, exact, log };
-  worker.postMessage({ input: asked });
+  document.body.setAttribute("aria-busy", "true");
+  player.play({ input: { limits: [...limits], key, arrivals, seed: state.seed, fields, exact, log }, change: changes });
 }
+
+$("stop").addEventListener("click", () => {
+  player.stop();
+  $("status").value = "Stopped. The next change plays again.";
+  $("kind").focus();
+});
 
 // changed plays the state again, and puts it into the address.
 function changed() {
@@ -71,6 +73,9 @@ function readTraffic() {
   $("traffic").className = kind === "log" ? "logged" : kind === "constant" || kind === "bursts" ? "fixed" : "";
   $("log").hidden = kind !== "log";
   state.seed = seed($("seed").value.trim() || 1);
+  const odd = Number($("seed").value.trim() || 1) !== state.seed;
+  $("seed").setCustomValidity(odd ? "Want a whole number; 1 is played." : "");
+  $("seed").setAttribute("aria-invalid", odd);
   const clients = $("clients").value.trim();
   state.arrivals = kind === "log" ? "" :
     `${kind}:${$("rate").value.trim()},${$("time").value.trim()}${clients === "" || clients === "1" ? "" : `,${clients}`}`;
@@ -94,7 +99,7 @@ function writeTraffic() {
   if (arrivals !== "" && kind) state.arrivals = arrivals;
 }
 
-function nameLog(text) { $("log-name").textContent = text ?? state.log; }
+function nameLog() { $("log-name").textContent = state.log; }
 
 for (const id of kinds) {
   $(id).addEventListener("input", () => {
@@ -116,37 +121,41 @@ $("traffic").addEventListener("submit", (e) => e.preventDefault());
 // The log.
 
 $("choose").addEventListener("click", () => $("file").click());
-$("file").addEventListener("change", () => { if ($("file").files[0]) loadFile($("file").files[0]); });
+$("file").addEventListener("change", () => { 
+  if ($("file").files[0]) loadFile($("file").files[0]);
+  $("file").value = ""; // so that the same file can be chosen again
+});
 $("text").addEventListener("input", () => {
   Object.assign(state, { text: $("text").value, log: "", served: false });
   loadText();
   nameLog();
   changed();
 });
-document.addEventListener("dragover", (e) => { e.preventDefault(); document.body.classList.add("dragging"); });
+const hasFile = (e) => e.dataTransfer.types.includes("Files"); // else it is text, for a field
+
+document.addEventListener("dragover", (e) => {
+  if (!hasFile(e)) return;
+  e.preventDefault();
+  document.body.classList.add("dragging");
+});
 document.addEventListener("dragleave", (e) => { if (!e.relatedTarget) document.body.classList.remove("dragging"); });
 document.addEventListener("drop", (e) => {
+  if (!hasFile(e)) return;
   e.preventDefault();
   document.body.classList.remove("dragging");
   if (e.dataTransfer.files[0]) loadFile(e.dataTransfer.files[0]);
 });
 
-function load(buffer) { worker.postMessage({ load: buffer }, [buffer]); }
-
-function loadText() { load(new TextEncoder().encode(state.text).buffer); }
-
-// loadBlob loads a log, unless it is too large.
-async function loadBlob(blob) {
-  if (blob.size <= mostLog) {
-    load(await blob.arrayBuffer());
-    return true;
-  }
-  nameLog("The log is larger than 512 MiB, which is the most that this page reads; sluice simulate reads any.");
-  return false;
+// load sets the log, unless it is too large. Then there is none.
+function load(blob) {
+  unread = blob.size <= mostLog ? "" : "The log is larger than 512 MiB, which is the most that this page reads; sluice simulate reads any.";
+  player.load(unread ? new Blob([]) : blob);
 }
 
-async function loadFile(file) {
-  if (!await loadBlob(file)) return;
+function loadText() { load(new Blob([state.text])); }
+
+function loadFile(file) {
+  load(file);
   Object.assign(state, { log: file.name, text: "", arrivals: "", served: false });
   writeTraffic();
   changed();
@@ -154,9 +163,9 @@ async function loadFile(file) {
 
 // loadServed loads the log that the server of this page offers.
 async function loadServed() {
-  const response = await fetch("log").catch(() => null);
-  if (response?.ok) await loadBlob(await response.blob());
-  else nameLog(`${state.log}: this server does not offer it`);
+  const blob = await fetch("log").then((r) => (r.ok ? r.blob() : null)).catch(() => null);
+  load(blob ?? new Blob([]));
+  if (!blob) unread = `This server does not offer the log ${state.log}.`;
 }
 
 // The limits.
@@ -200,25 +209,26 @@ $("add").addEventListener("click", () => {
 
 $("share").addEventListener("click", async () => {
   await link();
-  copy($("share"), location.href);
+  const missing = state.arrivals === "" && (player.log.size > 0 || unread) && !new URLSearchParams(location.hash.slice(1)).has("text");
+  copy($("share"), location.href, missing ? "Copied, without the log" : "Copied");
 });
 
 // copy puts text into the clipboard and says so on the button.
-async function copy(button, text) {
-  const label = button.textContent;
+async function copy(button, text, done = "Copied") {
+  const label = button.dataset.label ??= button.textContent; // it may still say what an earlier click did
   try {
     await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
+    button.textContent = done;
   } catch {
     const area = document.createElement("textarea");
     area.value = text;
     document.body.append(area);
     area.select();
-    button.textContent = document.execCommand("copy") ? "Copied" : "Not allowed";
+    button.textContent = document.execCommand("copy") ? done : "Not allowed";
     area.remove();
     button.focus();
   }
-  setTimeout(() => { button.textContent = label; }, 1200);
+  setTimeout(() => { button.textContent = label; }, 1500);
 }
 
 // mark shows what is wrong with a limit, at the word.
@@ -245,9 +255,8 @@ function mark(card, fault) {
 // What came back.
 
 function show(ms) {
-  document.body.removeAttribute("aria-busy");
   document.body.dataset.shown = played; // tests wait for it
-  $("error").textContent = output.error ?? "";
+  $("error").textContent = output.error && !asked.arrivals && unread || (output.error ?? "");
   const { results } = output;
   if (results.length !== cards.length) return; // a newer one comes
   cards.forEach((card, i) => { if (card.input.value === asked.limits[i]) mark(card, results[i].fault ?? null); });
@@ -371,6 +380,12 @@ async function open() {
   document.body.dataset.asked = document.body.dataset.linked = ++changes;
   play();
 }
+
+// A link to a part of the page would take the place of the state in its address.
+document.querySelector(".skip").addEventListener("click", (e) => {
+  e.preventDefault();
+  cards[0].input.focus();
+});
 
 addEventListener("hashchange", open);
 await open();

@@ -1,5 +1,6 @@
 // The state of the page, as its link holds it. arrivals is as in sluice simulate --arrivals; "" means the log.
 export const mostLimits = 4;
+const mostLetters = 200; // of a limit
 
 export const initial = () => ({
   limits: ["100/s burst 50", "sliding 100/1s"], key: "", arrivals: "poisson:120/s,1m", seed: 1, fields: "", exact: false, log: "", text: "", served: false,
@@ -34,7 +35,7 @@ export async function read(fragment) {
   const p = new URLSearchParams(fragment.replace(/^#/, ""));
   const state = initial();
   const limits = p.getAll("limit");
-  if (limits.length > 0) state.limits = limits.slice(0, mostLimits);
+  if (limits.length > 0) state.limits = limits.slice(0, mostLimits).map((l) => l.slice(0, mostLetters));
   state.key = p.get("key") ?? "";
   if (p.has("log")) state.arrivals = "";
   else if (p.has("arrivals")) state.arrivals = p.get("arrivals");
@@ -61,6 +62,7 @@ async function pack(text) {
 }
 
 async function unpack(packed) {
+  if (packed.length > mostText) throw new Error("it is longer than write makes it");
   const bytes = Uint8Array.from(atob(packed.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).text();
 }
