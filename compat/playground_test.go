@@ -275,6 +275,8 @@ func byKeyboard(t *testing.T, b *browser, home string) {
 func stopped(t *testing.T, b *browser, home string) {
 	t.Helper()
 	tb := b.open(t, home+"#limit=1/s&limit=2/s&arrivals=constant:1/s,1s")
+	instants := `[...document.querySelectorAll(".card:first-child svg text")].filter((e) => e.textContent === "0.000 s").length`
+	assert.Equal(t, 1, eval[int](tb, instants), "no instant stands twice below a chart")
 	// There is more to play than any machine plays before Stop appears.
 	long := `const rate = document.getElementById("rate"); rate.value = "4900000/s"; rate.dispatchEvent(new Event("input"))`
 	tb.do(run(`{ ` + long + ` }`))

@@ -109,7 +109,7 @@ export class Chart {
   }
 
   times() {
-    const every = timeStep(this.end, Math.max(2, Math.floor(this.w / 80)));
+    const every = Math.max(0.001, timeStep(this.end, Math.max(2, Math.floor(this.w / 80)))); // clock has milliseconds
     let out = "";
     for (let t = 0; t <= this.end * 1.0001; t += every) {
       const x = this.x(t);

@@ -12,6 +12,6 @@ require(path.resolve(process.argv[2]));
     if (log) sluice.load(new TextEncoder().encode(log));
     answers.push(sluice.play(JSON.stringify(input)));
   }
-  fs.writeSync(1, `[${answers.join(",")}]`); // exit drops what is still buffered
+  fs.writeFileSync(1, `[${answers.join(",")}]`); // all of it: exit drops what is still buffered
   process.exit(0);
 })();
