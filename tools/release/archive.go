@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// mostOfFile is the size of a file that a user downloads without need. A library has none.
+// mostOfFile is the size above which a file burdens each user of a library. A program's users want its files.
 const mostOfFile = 1 << 20
 
 // archiveName returns the name of the module's zip file.
@@ -115,8 +115,12 @@ func (r *repository) write(version, archives, dir string, out io.Writer) error {
 	return all
 }
 
-// large reports the module's files that are too large.
+// large reports the module's files that are too large for a library. A module without packages to import is none.
 func (r *repository) large(m *module) error {
+	libraries, _, err := r.packages(m)
+	if err != nil || len(libraries) == 0 {
+		return err
+	}
 	files, err := r.files(m)
 	for _, f := range files {
 		info, e := f.Lstat()
