@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -41,14 +42,8 @@ func (r *repository) compare(ctx context.Context, tag string) (breaking, others 
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	if _, err := git(ctx, r.dir, "clone", "--quiet", "--shared", "--no-checkout", r.dir, temp); err != nil {
-		return nil, nil, err
-	}
 	// The commit before the tag's has the replaces, and builds where the version is not to be downloaded.
-	if _, err := git(ctx, temp, "checkout", "--quiet", "--detach", tag+"^"); err != nil {
-		return nil, nil, err
-	}
-	was, err := openRepository(temp)
+	was, err := r.before(ctx, tag, temp)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,6 +72,20 @@ func (r *repository) compare(ctx context.Context, tag string) (breaking, others 
 	slices.Sort(breaking)
 	slices.Sort(others)
 	return breaking, others, nil
+}
+
+// before writes the files of the commit before the tag's into dir. A clone would not do: git refuses to clone a checkout that
+// belongs to somebody else, whatever safe.directory of the environment says.
+func (r *repository) before(ctx context.Context, tag, dir string) (*repository, error) {
+	files := filepath.Join(dir, "files")
+	env := append(gitEnv(), "GIT_INDEX_FILE="+filepath.Join(dir, "index"))
+	if _, err := command(ctx, r.dir, env, "git", "read-tree", tag+"^"); err != nil {
+		return nil, err
+	}
+	if _, err := command(ctx, r.dir, env, "git", "checkout-index", "--all", "--prefix="+files+"/"); err != nil {
+		return nil, err
+	}
+	return openRepository(files)
 }
 
 // api returns the packages of the module that users import.

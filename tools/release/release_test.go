@@ -265,6 +265,32 @@ ok  the API since v0.1.1: 2 changes that break programs, 0 others
 	require.ErrorContains(t, err, "2 changes since v1.0.0 break programs")
 }
 
+// Git allows a checkout that belongs to somebody else by safe.directory, and then the release program works in it.
+func TestAPIOfSomebodyElse(t *testing.T) {
+	dir := repositoryOf(t)
+	releases(t, dir, "v0.1.0")
+	t.Setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+	t.Setenv("GIT_CONFIG_COUNT", "1")
+	t.Setenv("GIT_CONFIG_KEY_0", "safe.directory")
+	t.Setenv("GIT_CONFIG_VALUE_0", "*")
+	r, err := openRepository(dir)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, r.tellChanges(t.Context(), &out))
+	require.Equal(t, "ok  the API since v0.1.0: 0 changes that break programs, 0 others\n", out.String())
+}
+
+// A hook's environment names the repository of the hook; git works in the folder that it is told all the same.
+func TestInAHook(t *testing.T) {
+	hook := filepath.Join(t.TempDir(), "hook")
+	t.Setenv("GIT_DIR", hook)
+	t.Setenv("GIT_INDEX_FILE", filepath.Join(hook, "index"))
+	dir := repositoryOf(t)
+	require.NoError(t, tag(t.Context(), io.Discard, dir, "v0.1.0", false))
+	require.DirExists(t, filepath.Join(dir, ".git"))
+	require.NoDirExists(t, hook)
+}
+
 // A module proxy in a folder is that of the tag, if there is one.
 func TestPublish(t *testing.T) {
 	dir, proxy := repositoryOf(t), t.TempDir()
