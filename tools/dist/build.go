@@ -25,10 +25,14 @@ type builder struct {
 }
 
 func newBuilder(ctx context.Context, r *release, dir string) (*builder, error) {
-	b := &builder{release: r, dir: dir, env: append(os.Environ(),
-		"GOPATH="+dir, "GOMODCACHE="+filepath.Join(dir, "mod"), "GOBIN=",
-		"GOFLAGS=-modcacherw -trimpath -ldflags=-s", "GOWORK=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
-	)}
+	text, err := exec.CommandContext(ctx, "go", "env", "-json", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go env: %w", err)
+	}
+	var user struct{ GOCACHE, GOMODCACHE, GOPROXY, GOSUMDB string }
+	if err := json.Unmarshal(text, &user); err != nil {
+		return nil, err
+	}
 	if r.proxy != "" {
 		proxy, err := filepath.Abs(r.proxy)
 		if err != nil {
@@ -36,14 +40,17 @@ func newBuilder(ctx context.Context, r *release, dir string) (*builder, error) {
 		}
 		// Nobody has published sums of what is in the folder. The other modules come from the cache of downloads, into which
 		// only what go.sum names has come.
-		cache, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
-		if err != nil {
-			return nil, fmt.Errorf("go env: %w", err)
-		}
-		downloads := filepath.Join(string(bytes.TrimSpace(cache)), "cache", "download")
-		b.env = append(b.env, "GOSUMDB=off", "GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(downloads))
+		downloads := filepath.Join(user.GOMODCACHE, "cache", "download")
+		user.GOPROXY, user.GOSUMDB = "file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(downloads), "off"
 	}
-	text, err := b.run(ctx, nil, "go", "mod", "download", "-json", r.module+"@"+r.version)
+	// What go env -w has set, and what chooses instructions and experiments, would be in the program, or move it.
+	b := &builder{release: r, dir: dir, env: append(os.Environ(),
+		"GOENV=off", "GOCACHE="+user.GOCACHE, "GOPROXY="+user.GOPROXY, "GOSUMDB="+user.GOSUMDB,
+		"GOPRIVATE=", "GONOPROXY=", "GONOSUMDB=", "GOPATH="+dir, "GOMODCACHE="+filepath.Join(dir, "mod"), "GOBIN=",
+		"GOFLAGS=-modcacherw -trimpath -ldflags=-s", "GOWORK=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
+		"GOAMD64=", "GOARM64=", "GOEXPERIMENT=", "GOFIPS140=",
+	)}
+	text, err = b.run(ctx, nil, "go", "mod", "download", "-json", r.module+"@"+r.version)
 	if err != nil {
 		return nil, err
 	}

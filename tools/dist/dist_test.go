@@ -161,15 +161,24 @@ func unzip(t *testing.T, data string) map[string]string {
 	return all
 }
 
-// The same version gives the same bytes, whenever and wherever it is built.
+// The same version gives the same bytes, whenever and wherever it is built, and whatever the user has set for Go.
 func TestMakeTwice(t *testing.T) {
 	first := contents(t, makes(t, proxyOf(t), system{"linux", "amd64"}))
 	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // times in files are whole seconds
+	elsewhere := t.TempDir()
+	write(t, filepath.Join(elsewhere, "env"), []byte("GOPRIVATE=example.com\nGOBIN="+elsewhere+"\nGOARM64=v8.1\n"))
+	for name, value := range map[string]string{
+		"GOENV": filepath.Join(elsewhere, "env"), "GOAMD64": "v3", "GOEXPERIMENT": "nodwarf5", "TZ": "Asia/Kolkata",
+		"GOFLAGS": "-tags=another", "LC_ALL": "tr_TR.UTF-8",
+	} {
+		t.Setenv(name, value)
+	}
 	second := contents(t, makes(t, proxyOf(t), system{"linux", "amd64"}))
 	for name, data := range first {
 		assert.Equal(t, sha256.Sum256([]byte(data)), sha256.Sum256([]byte(second[name])), name)
 	}
 	assert.Len(t, second, len(first))
+	assert.Len(t, contents(t, elsewhere), 1, "nothing is installed for the user")
 }
 
 func TestTooLarge(t *testing.T) {
