@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+
+	"golang.org/x/mod/modfile"
 )
 
-// publish makes a release in a copy of dir, and a module proxy in a folder that has it. The copy is below temp, and stays.
+// publish makes a release in a copy of dir, and a module proxy in a folder that has it. What the modules need of others is then
+// in the module cache, so that they can be built without a network. The copy is below temp, and stays.
 func publish(ctx context.Context, out io.Writer, dir, version, temp, proxy string) (*repository, error) {
 	tree, archives := filepath.Join(temp, "tree"), filepath.Join(temp, "archives")
 	for _, folder := range []string{tree, archives, proxy} {
@@ -30,6 +32,11 @@ func publish(ctx context.Context, out io.Writer, dir, version, temp, proxy strin
 	}
 	if err := r.write(version, archives, proxy, out); err != nil {
 		return nil, err
+	}
+	for _, m := range r.released {
+		if err := r.fetch(ctx, m, filepath.Join(temp, "fetch", m.dir)); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }
@@ -55,43 +62,38 @@ func publishTo(ctx context.Context, out io.Writer, dir, version, proxy string) (
 	if err != nil {
 		return err
 	}
-	if err := r.verify(version); err != nil {
-		return err
-	}
-	for _, m := range r.released {
-		if err := r.fetch(ctx, m, filepath.Join(temp, "fetch", m.dir)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.verify(version)
 }
 
-// fetch fills the module cache with what a program needs of others, held against its go.sum, so that it can be built for any
-// system without a network.
+// fetch fills the module cache with what a module needs of others, held against its go.sum. It downloads only what is not there.
 func (r *repository) fetch(ctx context.Context, m *module, dir string) error {
-	_, program, err := r.packages(m)
-	if err != nil || !program {
+	others, err := modfile.Parse(m.path, modfile.Format(m.file.Syntax), nil)
+	if err != nil {
 		return err
 	}
-	for _, q := range slices.Clone(m.file.Require) {
+	for _, q := range m.file.Require {
 		if r.isReleased(q.Mod.Path) {
-			if err := m.file.DropRequire(q.Mod.Path); err != nil {
+			if err := others.DropRequire(q.Mod.Path); err != nil {
 				return err
 			}
 		}
 	}
-	m.file.Cleanup()
-	text, err := m.file.Format()
+	others.Cleanup()
+	text, err := others.Format()
 	if err != nil {
 		return err
 	}
-	if err := copyFile(filepath.Join(r.folder(m), "go.sum"), filepath.Join(dir, "go.sum")); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	err = copyFile(filepath.Join(r.folder(m), "go.sum"), filepath.Join(dir, "go.sum"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // a module may need nothing
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), text, 0o600); err != nil {
 		return err
 	}
-	_, err = command(ctx, dir, append(os.Environ(), "GOWORK=off", "GOFLAGS="), "go", "mod", "download")
+	_, err = command(ctx, dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod"), "go", "mod", "download")
 	return err
 }
 

@@ -57,6 +57,9 @@ func commits(t *testing.T, dir string) {
 }
 
 func TestCheck(t *testing.T) {
+	set := filepath.Join(t.TempDir(), "env") // as go env -w does
+	write(t, set, "GOPRIVATE=example.com\nGOFLAGS=-mod=vendor\n")
+	t.Setenv("GOENV", set)
 	var out bytes.Buffer
 	require.NoError(t, check(t.Context(), checkOptions{dir: repositoryOf(t), out: &out}))
 	for _, says := range []string{

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/build"
@@ -24,12 +25,17 @@ type user struct {
 
 // newUser returns a user who has an empty module cache, and no network.
 func newUser(ctx context.Context, out io.Writer, dir, proxy string) (*user, error) {
-	cache, err := command(ctx, dir, nil, "go", "env", "GOMODCACHE")
+	text, err := command(ctx, dir, nil, "go", "env", "-json", "GOCACHE", "GOMODCACHE")
 	if err != nil {
 		return nil, err
 	}
-	filled := filepath.Join(cache, "cache", "download")
-	return &user{dir: dir, out: out, env: append(os.Environ(),
+	var here struct{ GOCACHE, GOMODCACHE string }
+	if err := json.Unmarshal([]byte(text), &here); err != nil {
+		return nil, err
+	}
+	filled := filepath.Join(here.GOMODCACHE, "cache", "download")
+	// An empty variable leaves what go env -w has set, unless GOENV is off.
+	return &user{dir: dir, out: out, env: append(os.Environ(), "GOENV=off", "GOCACHE="+here.GOCACHE,
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(filled),
 		"GOMODCACHE="+filepath.Join(dir, "modcache"), "GOBIN="+filepath.Join(dir, "bin"),
 		"GOSUMDB=off", "GONOSUMDB=", "GOPRIVATE=", "GONOPROXY=", "GOVCS=*:off", "GOWORK=off", "GOTOOLCHAIN=local",
