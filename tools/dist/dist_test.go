@@ -181,6 +181,14 @@ func TestMakeTwice(t *testing.T) {
 	assert.Len(t, contents(t, elsewhere), 1, "nothing is installed for the user")
 }
 
+// What an earlier version has left would be published with this one.
+func TestNotEmpty(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "tool_1.2.2_linux_amd64.tar.gz"), nil)
+	r := &release{module: tool, version: version, at: at, proxy: proxyOf(t), dir: dir, out: io.Discard, most: 10_000_000}
+	require.ErrorContains(t, r.make(t.Context(), []system{{"linux", "amd64"}}), dir+" is not empty")
+}
+
 func TestTooLarge(t *testing.T) {
 	var out bytes.Buffer
 	r := &release{module: tool, version: version, at: at, proxy: proxyOf(t), dir: t.TempDir(), out: &out, most: 100_000}

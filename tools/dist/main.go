@@ -2,7 +2,7 @@
 //
 //	dist [-proxy FOLDER] [-only OS/ARCH] VERSION FOLDER
 //
-// With -proxy nothing is downloaded: what the program needs must be in the module cache.
+// The folder is made, or is empty. With -proxy nothing is downloaded: what the program needs must be in the module cache.
 //
 // For each system it makes an archive, for Linux a .deb and an .rpm too, for each archive a bill of materials, and for all of
 // them SHA256SUMS. What it makes depends on the version, the version of Go and SOURCE_DATE_EPOCH alone, to the byte.

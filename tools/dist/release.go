@@ -50,6 +50,11 @@ func (r *release) make(ctx context.Context, systems []system) (err error) {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil { //nolint:gosec // it is for everybody
 		return err
 	}
+	if old, err := os.ReadDir(r.dir); err != nil {
+		return err
+	} else if len(old) > 0 {
+		return fmt.Errorf("%s is not empty: all that is in it would seem to be of %s", r.dir, r.version)
+	}
 	b, err := newBuilder(ctx, r, temp)
 	if err != nil {
 		return err
