@@ -168,7 +168,7 @@ func TestMakeTwice(t *testing.T) {
 	elsewhere := t.TempDir()
 	write(t, filepath.Join(elsewhere, "env"), []byte("GOPRIVATE=example.com\nGOBIN="+elsewhere+"\nGOARM64=v8.1\n"))
 	for name, value := range map[string]string{
-		"GOENV": filepath.Join(elsewhere, "env"), "GOAMD64": "v3", "GOEXPERIMENT": "nodwarf5", "TZ": "Asia/Kolkata",
+		"GOENV": filepath.Join(elsewhere, "env"), "GOAMD64": "v3", "TZ": "Asia/Kolkata",
 		"GOFLAGS": "-tags=another", "LC_ALL": "tr_TR.UTF-8",
 	} {
 		t.Setenv(name, value)
