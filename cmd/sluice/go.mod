@@ -24,6 +24,8 @@ require (
 	github.com/tidwall/gjson v1.20.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
+	google.golang.org/protobuf v1.36.12
 )
 
 require github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c
@@ -55,7 +57,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/image v0.45.0 // indirect
 	golang.org/x/tools v0.49.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 replace github.com/sluice-go/sluice/redislimit => ../../redislimit

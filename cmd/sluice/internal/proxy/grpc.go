@@ -1,10 +1,17 @@
 package proxy
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-go/sluice/httplimit"
 )
@@ -47,16 +54,31 @@ func answerGRPC(w http.ResponseWriter, code int, message string) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// rejected answers a request that a policy has rejected. A client of gRPC that retries is told when, as
-// grpc-retry-pushback-ms has it.
+// rejected answers a request that a policy has rejected. A client of gRPC is told when to try again in both ways that
+// clients read: grpc-retry-pushback-ms, and RetryInfo among the details of the status.
 func rejected(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
 	if !isGRPC(r) {
 		no.ServeHTTP(w, r)
 		return
 	}
+	code, message := grpcCode(no.Status), http.StatusText(no.Status)
 	if no.RetryAfter > 0 {
 		milliseconds := (no.RetryAfter + time.Millisecond - 1) / time.Millisecond
 		w.Header().Set("Grpc-Retry-Pushback-Ms", strconv.FormatInt(int64(milliseconds), 10))
+		if details, err := retryDetails(code, message, no.RetryAfter); err == nil {
+			w.Header().Set("Grpc-Status-Details-Bin", details)
+		}
 	}
-	answerGRPC(w, grpcCode(no.Status), http.StatusText(no.Status))
+	answerGRPC(w, code, message)
+}
+
+// retryDetails returns the value of grpc-status-details-bin for a status with RetryInfo.
+func retryDetails(code int, message string, after time.Duration) (string, error) {
+	info, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
+	if err != nil {
+		return "", err
+	}
+	s := &status.Status{Code: int32(code), Message: message, Details: []*anypb.Any{info}} //nolint:gosec // a code of gRPC
+	b, err := proto.Marshal(s)
+	return base64.RawStdEncoding.EncodeToString(b), err
 }

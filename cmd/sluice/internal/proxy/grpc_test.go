@@ -1,14 +1,20 @@
 package proxy
 
 import (
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // h2c returns a client, or starts a server, of HTTP/2 without TLS.
@@ -73,9 +79,12 @@ routes: {/: rate, /small: small, /free/: []}
 	assert.Equal(t, "application/grpc", a.Header.Get("Content-Type"))
 	assert.Equal(t, "Too Many Requests", a.Header.Get("Grpc-Message"))
 	assert.Regexp(t, "^3[0-9]{6}$", a.Header.Get("Grpc-Retry-Pushback-Ms"))
+	after := retryInfo(t, a, 8, "Too Many Requests")
+	assert.Equal(t, a.Header.Get("Grpc-Retry-Pushback-Ms"), strconv.FormatInt(int64((after+time.Millisecond-1)/time.Millisecond), 10))
 	lease := p.state.Load().policies[1].requests[0].one.TryAcquire(1)
-	status, _, _ = p.calls(c, "/small")
+	status, _, a = p.calls(c, "/small")
 	assert.Equal(t, "14", status)
+	assert.NotContains(t, a.Header, "Grpc-Status-Details-Bin", "nobody knows when a permit is released")
 	lease.Release()
 	p.becomes("to: h2c://127.0.0.1:1\nmax-body: 3\n")
 	status, _, _ = p.calls(c, "/free/")
@@ -83,6 +92,22 @@ routes: {/: rate, /small: small, /free/: []}
 	p.becomes("to: h2c://127.0.0.1:1\n")
 	status, _, _ = p.calls(c, "/free/")
 	assert.Equal(t, "14", status)
+}
+
+// retryInfo returns what the details of an answer's status say about the next try, as a client of gRPC reads them.
+func retryInfo(t *testing.T, a *http.Response, code int32, message string) time.Duration {
+	t.Helper()
+	text := a.Header.Get("Grpc-Status-Details-Bin")
+	b, err := base64.RawStdEncoding.DecodeString(text)
+	require.NoError(t, err, text)
+	var s status.Status
+	require.NoError(t, proto.Unmarshal(b, &s))
+	assert.Equal(t, code, s.GetCode())
+	assert.Equal(t, message, s.GetMessage())
+	require.Len(t, s.GetDetails(), 1)
+	var info errdetails.RetryInfo
+	require.NoError(t, s.GetDetails()[0].UnmarshalTo(&info))
+	return info.GetRetryDelay().AsDuration()
 }
 
 func TestGRPCCodes(t *testing.T) {
