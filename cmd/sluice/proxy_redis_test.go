@@ -133,6 +133,14 @@ routes: {/: each, /other: eachother}
 	require.Equal(t, 200, status, body)
 	letsIn(0, "/a", "debtor")
 
+	locked(0, "/a", "known")
+	locked(0, "/a", "next")
+	publish(t, url, "sluice/reset", `{"from": "another", "policy": "each", "key": ["known", "a"]}`)
+	status, body = resets(1, "?key=next&key=a")
+	require.Equal(t, 200, status, body)
+	letsIn(0, "/a", "next")
+	require.Equal(t, 429, asks(0, "/a", "known"), "the proxy that is told of a reset does not reset again")
+
 	for _, client := range []string{"one", "two/three", "{4} *?", "vip", ""} {
 		locked(0, "/b", client)
 	}
@@ -148,6 +156,16 @@ routes: {/: each, /other: eachother}
 	status, body = resets(0, "?key=one&key=b")
 	require.Equal(t, 503, status, body)
 	require.Contains(t, body, "redis is unreachable")
+}
+
+// publish sends a text to the proxies on a server.
+func publish(t *testing.T, url, channel, text string) {
+	t.Helper()
+	o, err := redis.ParseURL(url)
+	require.NoError(t, err)
+	c := redis.NewClient(o)
+	defer func() { _ = c.Close() }()
+	require.NoError(t, c.Publish(t.Context(), channel, text).Err())
 }
 
 // TestReloadOnRedis: a limit on the server is the same for a proxy whose file has changed and for one that starts with

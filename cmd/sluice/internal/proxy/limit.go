@@ -226,9 +226,13 @@ func (f *follower) Settle(l core.Lease, permits int) core.Lease {
 }
 
 func (f *follower) catchUp() {
-	if f.terms.Load() == f.limit.terms.Load() {
-		return
+	if f.terms.Load() != f.limit.terms.Load() {
+		f.ask()
 	}
+}
+
+// ask puts the present terms into the limiter. One on a server of Redis asks the server then, and remembers nothing older.
+func (f *follower) ask() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	terms := f.limit.terms.Load()

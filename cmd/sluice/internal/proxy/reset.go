@@ -54,7 +54,7 @@ func (p *proxy) postReset(w http.ResponseWriter, r *http.Request) {
 
 var errStore = errors.New("redis is unreachable")
 
-// resetMessage tells the other proxies on a server of Redis to forget what they remember of limits that were reset.
+// resetMessage tells the other proxies on a server of Redis that limits were reset there.
 type resetMessage struct {
 	From   string   `json:"from"` // a proxy
 	Policy string   `json:"policy"`
@@ -107,8 +107,8 @@ func (p *proxy) resettable(name string, key []string) (limits []*limit, values [
 	return nil, nil, errNoPolicy
 }
 
-// followResets resets, until ctx is done, what other proxies on the same server of Redis have reset: what this one
-// remembers may be older. ready is closed when it does so, or when Redis does not answer.
+// followResets forgets, until ctx is done, what this proxy remembers of limits that other proxies on the same server of Redis
+// have reset. It does not reset them: what was taken since then counts. ready is closed when it does so, or when Redis does not answer.
 func (p *proxy) followResets(ctx context.Context) (ready <-chan struct{}) {
 	if p.store == nil {
 		none := make(chan struct{})
@@ -125,7 +125,7 @@ func (p *proxy) followResets(ctx context.Context) (ready <-chan struct{}) {
 			return // its file is another
 		}
 		for _, l := range limits {
-			l.resetLive(values)
+			l.forget(values)
 		}
 	})
 }
@@ -158,19 +158,29 @@ func (m *limit) reset(ctx context.Context, key []config.Value) (int, error) {
 	return len(done) + int(n.Load()), nil
 }
 
+// forget has the limiters of this process ask the server for what it has.
+func (m *limit) forget(key []config.Value) {
+	if m.store != nil {
+		atOnce(resetsAtOnce, m.followers(key), (*follower).ask)
+	}
+}
+
+// followers returns the live limiter of a key, or all of them for no values.
+func (m *limit) followers(key []config.Value) []*follower {
+	if len(key) == 0 {
+		return slices.Collect(m.all)
+	}
+	if f := m.live(key); f != nil {
+		return []*follower{f}
+	}
+	return nil
+}
+
 // resetLive resets the limiters of this process, and returns their names.
 func (m *limit) resetLive(key []config.Value) map[string]bool {
-	var live []*follower
-	if len(key) == 0 {
-		for f := range m.all {
-			live = append(live, f)
-		}
-	} else if f := m.live(key); f != nil {
-		live = append(live, f)
-	}
 	var mu sync.Mutex
 	done := make(map[string]bool)
-	atOnce(resetsAtOnce, live, func(f *follower) {
+	atOnce(resetsAtOnce, m.followers(key), func(f *follower) {
 		if f.reset() {
 			mu.Lock()
 			defer mu.Unlock()
