@@ -135,7 +135,8 @@ routes: {/: each, /other: eachother}
 
 	locked(0, "/a", "known")
 	locked(0, "/a", "next")
-	publish(t, url, "sluice/reset", `{"from": "another", "policy": "each", "key": ["known", "a"]}`)
+	told := clientOf(t, url).Publish(t.Context(), "sluice/reset", `{"from": "another", "policy": "each", "key": ["known", "a"]}`)
+	require.NoError(t, told.Err())
 	status, body = resets(1, "?key=next&key=a")
 	require.Equal(t, 200, status, body)
 	letsIn(0, "/a", "next")
@@ -151,6 +152,9 @@ routes: {/: each, /other: eachother}
 		letsIn(0, "/b", client)
 	}
 	require.Equal(t, 429, asks(0, "/other", "one"), "a policy whose name begins alike")
+	stats, err := clientOf(t, url).Info(t.Context(), "commandstats").Result()
+	require.NoError(t, err)
+	require.Contains(t, stats, "cmdstat_scan:calls=1,", "one scan, however many overrides the policy has")
 
 	require.NoError(t, redis.Kill())
 	status, body = resets(0, "?key=one&key=b")
@@ -158,14 +162,14 @@ routes: {/: each, /other: eachother}
 	require.Contains(t, body, "redis is unreachable")
 }
 
-// publish sends a text to the proxies on a server.
-func publish(t *testing.T, url, channel, text string) {
+// clientOf returns a client of a server.
+func clientOf(t *testing.T, url string) *redis.Client {
 	t.Helper()
 	o, err := redis.ParseURL(url)
 	require.NoError(t, err)
 	c := redis.NewClient(o)
-	defer func() { _ = c.Close() }()
-	require.NoError(t, c.Publish(t.Context(), channel, text).Err())
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }
 
 // TestReloadOnRedis: a limit on the server is the same for a proxy whose file has changed and for one that starts with

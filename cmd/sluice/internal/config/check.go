@@ -63,7 +63,7 @@ func (c *Config) checkPolicies(r *reader) {
 	for _, p := range all {
 		for _, part := range p.Key {
 			if part.Kind == KeyHeader && strings.Contains(part.Header, "_") && !c.Underscores {
-				r.fault(p.At, "key is %s, but header fields with underscores are dropped: add underscores: true", part)
+				r.fault(p.at["key"], "key is %s, but header fields with underscores are dropped: add underscores: true", part)
 			}
 		}
 		for _, l := range p.all() {

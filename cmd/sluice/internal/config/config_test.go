@@ -117,7 +117,7 @@ func TestFaults(t *testing.T) {
 		{"max-body: big\n", `f:1:11: max-body is "big", want a size such as 10MiB`},
 		{"host: same\n", `f:1:7: host is "same", want keep or backend`},
 		{"underscores: 5\n", `f:1:14: underscores is "5"`},
-		{"policies: {a: {limit: 1/s, key: 'header:X_Key'}}\n", "f:1:12: key is header:X_key, but header fields with underscores are dropped: add underscores: true"},
+		{"policies: {a: {limit: 1/s, key: 'header:X_Key'}}\n", "f:1:33: key is header:X_key, but header fields with underscores are dropped: add underscores: true"},
 		{"redis-budget: soon\n", `f:1:15: redis-budget: "soon" is no time`},
 		{"backend-timeout: -1\n", `f:1:18: backend-timeout: "-1" is below 0`},
 		{"policies: {a: {limits: []}}\n", `f:1:12: policy "a" limits nothing`},

@@ -183,7 +183,10 @@ func (m *limit) make(l spec.Limit, key string) (core.Limiter, error) {
 }
 
 // onServer returns the name of a limiter on a server of Redis.
-func (m *limit) onServer(key string) string { return "sluice/" + url.QueryEscape(m.id.shared()+key) }
+func (m *limit) onServer(key string) string { return onServer(m.id.shared() + key) }
+
+// onServer returns a name without characters that patterns and hash slots of Redis take for special.
+func onServer(name string) string { return "sluice/" + url.QueryEscape(name) }
 
 // limiter is what all limiters of core and redislimit are.
 type limiter interface {

@@ -10,7 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -151,11 +153,22 @@ func TestDashboard(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, false, "to: "+b.URL+`
 global: {limit: fixed 100/1h}
-policies: {a: {key: ip, limit: fixed 1/1h, shadow: true}, q: {limit: 1/s burst 1 queue 5, max-wait: 1m}}
+policies: {a: {key: ip, limit: fixed 1/1h, shadow: true}, q: {limit: concurrency 1 queue 5, max-wait: 1m}}
 routes: {/: a, /q: q}
 `)
 	_ = p.grants(3, "/")
-	_ = p.grants(2, "/q") // of which the second waits
+	q := p.state.Load().policies[2].requests[0].one
+	held := q.TryAcquire(1)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		a, err := http.Get("http://" + p.address + "/q")
+		if assert.NoError(t, err) {
+			assert.NoError(t, a.Body.Close())
+		}
+	})
+	require.Eventually(t, func() bool { return q.Statistics().Queued == 1 }, time.Minute, time.Millisecond)
+	held.Release()
+	waiting.Wait()
 	w := httptest.NewRecorder()
 	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 	text, err := os.ReadFile("../../../../telemetry/grafana/sluice.json")

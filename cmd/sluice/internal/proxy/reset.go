@@ -69,12 +69,15 @@ func (p *proxy) reset(ctx context.Context, name string, key []string) (int, erro
 	if err != nil {
 		return 0, err
 	}
+	var names []string // of the policy's limiters on the server, if all are to be reset
+	if len(key) == 0 && slices.ContainsFunc(limits, (*limit).isByKeyOnServer) {
+		if names, err = p.store.Names(ctx, onServer(name+"/")); err != nil {
+			return 0, fmt.Errorf("%w: %w", errStore, err)
+		}
+	}
 	n := 0
 	for _, l := range limits {
-		also, err := l.reset(ctx, values)
-		if n += also; err != nil {
-			return n, fmt.Errorf("%w: %w", errStore, err)
-		}
+		n += l.reset(values, names)
 	}
 	if p.store == nil {
 		return n, nil
@@ -130,19 +133,16 @@ func (p *proxy) followResets(ctx context.Context) (ready <-chan struct{}) {
 	})
 }
 
-// reset makes the limiter of a key as new, or all of them for no values. It returns how many. On a server of Redis there
-// are also those that other proxies have made.
-func (m *limit) reset(ctx context.Context, key []config.Value) (int, error) {
+// reset makes the limiter of a key as new, or all of them for no values: also those on a server of Redis that other proxies
+// have made, whose names, in order, are among those of the policy. It returns how many.
+func (m *limit) reset(key []config.Value, ofPolicy []string) int {
 	done := m.resetLive(key)
-	if kind := m.terms.Load().Kind; m.store == nil || m.one != nil || kind == spec.Concurrency || kind == spec.Unlimited {
-		return len(done), nil
+	if !m.isByKeyOnServer() {
+		return len(done)
 	}
-	names := []string{m.name(key)}
-	if len(key) == 0 {
-		var err error
-		if names, err = m.namesOnServer(ctx); err != nil {
-			return len(done), err
-		}
+	names := m.namesAmong(ofPolicy)
+	if len(key) > 0 {
+		names = []string{m.name(key)}
 	}
 	var n atomic.Int64
 	atOnce(resetsAtOnce, names, func(name string) {
@@ -155,7 +155,7 @@ func (m *limit) reset(ctx context.Context, key []config.Value) (int, error) {
 			n.Add(1)
 		}
 	})
-	return len(done) + int(n.Load()), nil
+	return len(done) + int(n.Load())
 }
 
 // forget has the limiters of this process ask the server for what it has.
@@ -190,19 +190,28 @@ func (m *limit) resetLive(key []config.Value) map[string]bool {
 	return done
 }
 
-// namesOnServer returns the names of the limiters that the server has.
-func (m *limit) namesOnServer(ctx context.Context) (names []string, err error) {
+// isByKeyOnServer reports whether the server may have limiters to reset that this process does not.
+func (m *limit) isByKeyOnServer() bool {
+	return m.store != nil && m.one == nil && m.id.kind != spec.Concurrency && m.id.kind != spec.Unlimited
+}
+
+// namesAmong returns the names of the limit's own limiters among those on the server, which are in order.
+func (m *limit) namesAmong(ofPolicy []string) (names []string) {
 	prefix := m.onServer("")
-	found, err := m.store.Names(ctx, prefix)
-	for _, f := range found {
-		name, err := url.QueryUnescape(strings.TrimPrefix(f, prefix))
+	first, _ := slices.BinarySearch(ofPolicy, prefix)
+	for _, found := range ofPolicy[first:] {
+		escaped, ok := strings.CutPrefix(found, prefix)
+		if !ok {
+			break
+		}
+		name, err := url.QueryUnescape(escaped)
 		group, isGroup := strings.CutPrefix(name, "~")
 		isGroup = isGroup && strings.Trim(group, "0123456789") == ""
 		if err == nil && (isGroup || strings.HasPrefix(name, "=")) { // else it is of a limit with a longer name
 			names = append(names, name)
 		}
 	}
-	return names, err
+	return names
 }
 
 // reset makes f as new. It reports false for what has nothing to forget: what is held of a concurrency limit stays held.
