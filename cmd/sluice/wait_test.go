@@ -21,19 +21,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// redisServer starts a server of Redis on a free port, and returns its URL and its process.
+// redisServer starts a server of Redis on a socket of its own, and returns its URL and its process.
 func redisServer(t *testing.T) (string, *os.Process) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("NOT TESTED: redis-server is not installed")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	dir, err := os.MkdirTemp("", "sluice") // t.TempDir may be too long a name for a socket
 	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	c := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "redis.sock")
+	c := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
 	require.NoError(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Signal(syscall.SIGCONT)
@@ -41,13 +40,13 @@ func redisServer(t *testing.T) (string, *os.Process) {
 		_ = c.Wait()
 	})
 	require.Eventually(t, func() bool {
-		n, err := net.Dial("tcp", "127.0.0.1:"+port)
+		n, err := net.Dial("unix", socket)
 		if err == nil {
 			_ = n.Close()
 		}
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
-	return "redis://127.0.0.1:" + port + "/0", c.Process
+	return "unix://" + socket, c.Process
 }
 
 // TestWaitOneAtATime: of several processes that share a permit, one runs its command at a time.
