@@ -28,8 +28,8 @@ func TestProxiesShareALimit(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
 redis-budget: 1m
 policies:
-  each: {key: "header:X-Client", limit: fixed 4/1h, download: 10MiB/s}
-  open: {limit: fixed 4/1h, fail-open: true}
+  each: {key: "header:X-Client", limit: fixed 4/1000d, download: 10MiB/s}
+  open: {limit: fixed 4/1000d, fail-open: true}
 routes: {/: each, /open: open}
 `), 0o600))
 	dir := programs(t)
@@ -78,8 +78,8 @@ func TestResetOnRedis(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
 redis-budget: 1m
 policies:
-  each: {key: ["header:X-Client", path:1], limit: fixed 1/1h, settle: X-Cost, overrides: {vip: 2/h burst 2}}
-  eachother: {key: "header:X-Client", limit: fixed 1/1h}
+  each: {key: ["header:X-Client", path:1], limit: fixed 1/1000d, settle: X-Cost, overrides: {vip: 2/h burst 2}}
+  eachother: {key: "header:X-Client", limit: fixed 1/1000d}
 routes: {/: each, /other: eachother}
 `), 0o600))
 	dir := programs(t)
@@ -198,16 +198,16 @@ func TestReloadOnRedis(t *testing.T) {
 		require.True(t, ok)
 		return s, address
 	}
-	becomes("limit: fixed 3/1h")
+	becomes("limit: fixed 3/1000d")
 	old, first := begins()
 	asks(first)
-	becomes("limits: [fixed 3/1h, concurrency 5]")
+	becomes("limits: [fixed 3/1000d, concurrency 5]")
 	require.Contains(t, old.line(old.errs), "the limits are those of")
 	_, second := begins()
 	for _, address := range []string{second, first, second, first} {
 		asks(address)
 	}
-	becomes("limit: sliding 1/1h")
+	becomes("limit: sliding 1/1000d")
 	require.Contains(t, old.line(old.errs), "the limits are those of")
 	asks(first)
 	asks(first)
