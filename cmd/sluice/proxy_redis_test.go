@@ -82,16 +82,7 @@ policies:
   eachother: {key: "header:X-Client", limit: fixed 1/1000d}
 routes: {/: each, /other: eachother}
 `), 0o600))
-	dir := programs(t)
-	var addresses, admins []string
-	for range 2 {
-		s := start(t, dir, "sluice", "proxy", "--config", file)
-		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
-		require.True(t, ok)
-		admin, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: admin on ")
-		require.True(t, ok)
-		addresses, admins = append(addresses, address), append(admins, admin)
-	}
+	addresses, admins := twoProxies(t, file)
 	asks := func(i int, path, client string) int {
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses[i]+path, nil)
 		require.NoError(t, err)
@@ -128,6 +119,10 @@ routes: {/: each, /other: eachother}
 	letsIn(0, "/a", "both")
 	require.Equal(t, 429, asks(0, "/a", "both"))
 
+	status, body = resets(1, "?key=nobody&key=a")
+	require.Equal(t, 200, status, body)
+	require.JSONEq(t, `{"reset": 0}`, body)
+
 	locked(0, "/a?costs=1000000", "debtor")
 	status, body = resets(1, "?key=debtor&key=a") // which it has never seen
 	require.Equal(t, 200, status, body)
@@ -160,6 +155,52 @@ routes: {/: each, /other: eachother}
 	status, body = resets(0, "?key=one&key=b")
 	require.Equal(t, 503, status, body)
 	require.Contains(t, body, "redis is unreachable")
+}
+
+// twoProxies starts two proxies of a file, and returns where they listen for clients and for administrators.
+func twoProxies(t *testing.T, file string) (addresses, admins []string) {
+	t.Helper()
+	for range 2 {
+		s := start(t, programs(t), "sluice", "proxy", "--config", file)
+		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+		require.True(t, ok)
+		admin, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: admin on ")
+		require.True(t, ok)
+		addresses, admins = append(addresses, address), append(admins, admin)
+	}
+	return addresses, admins
+}
+
+// TestResetOfAGroupOnRedis: a proxy has no room for a key, and another one, which never had the key, resets it.
+func TestResetOfAGroupOnRedis(t *testing.T) {
+	url, _ := redisServer(t)
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nto: "+backend.URL+"\nredis: "+url+`
+redis-budget: 1m
+keys: 1
+policies: {a: {key: "header:X-Client", limit: fixed 1/1000d}}
+routes: {/: a}
+`), 0o600))
+	addresses, admins := twoProxies(t, file)
+	asks := func(client string) int {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addresses[0], nil)
+		require.NoError(t, err)
+		q.Header.Set("X-Client", client)
+		a, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		return a.StatusCode
+	}
+	require.Equal(t, 200, asks("first"))
+	require.Equal(t, 200, asks("second"))
+	require.Equal(t, 429, asks("second"))
+	a, err := http.Post("http://"+admins[1]+"/limits/a/reset?key=second", "", nil) //nolint:gosec // the proxy's
+	require.NoError(t, err)
+	require.NoError(t, a.Body.Close())
+	require.Equal(t, 200, a.StatusCode)
+	require.Eventually(t, func() bool { return asks("second") == 200 }, time.Minute, time.Millisecond)
 }
 
 // clientOf returns a client of a server.

@@ -28,7 +28,7 @@ func redisServer(t *testing.T) (string, *os.Process) {
 	if err != nil {
 		t.Skip("NOT TESTED: redis-server is not installed")
 	}
-	dir, err := os.MkdirTemp("", "sluice") // t.TempDir may be too long a name for a socket
+	dir, err := os.MkdirTemp("", "sluice") //nolint:usetesting // the name of t.TempDir may be too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "redis.sock")

@@ -29,7 +29,7 @@ type limit struct {
 	asked httplimit.Limiter
 	all   iter.Seq[*follower]                // the live limiters
 	live  func(key []config.Value) *follower // the live one of a key; nil: there is none
-	name  func(key []config.Value) string    // of the limiter of a key
+	names func(key []config.Value) []string  // of the limiter of a key, and of the one of its group
 	one   *follower                          // of a limit without a key; nil: see count
 	count func() partition.Counts            // of a limit with a key; nil: see one
 }
@@ -104,7 +104,7 @@ func keyed[K comparable](m *limit, most int, key func(*http.Request) K, join fun
 	rest, err := partition.New(partition.Options[*http.Request, uint16]{
 		Name: m.id.policy,
 		Key:  func(r *http.Request) uint16 { return groupOf(key(r)) },
-		New:  func(group uint16) (core.Limiter, error) { return m.follow(fmt.Sprint("~", group)) },
+		New:  func(group uint16) (core.Limiter, error) { return m.follow(nameOfGroup(group)) },
 	})
 	if err != nil {
 		return err
@@ -131,12 +131,17 @@ func keyed[K comparable](m *limit, most int, key func(*http.Request) K, join fun
 		f, _ := l.(*follower)
 		return f
 	}
-	m.name = func(values []config.Value) string { return nameOf(join(values)) }
+	m.names = func(values []config.Value) []string {
+		key := join(values)
+		return []string{nameOf(key), nameOfGroup(groupOf(key))}
+	}
 	return nil
 }
 
 // nameOf tells the limiter of a key from the limit's others on a server of Redis.
 func nameOf[K comparable](key K) string { return fmt.Sprint("=", key) }
+
+func nameOfGroup(group uint16) string { return fmt.Sprint("~", group) }
 
 // update sets other terms of the same kind, for live limiters and later ones.
 func (m *limit) update(l spec.Limit) {

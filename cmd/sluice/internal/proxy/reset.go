@@ -77,7 +77,10 @@ func (p *proxy) reset(ctx context.Context, name string, key []string) (int, erro
 	}
 	n := 0
 	for _, l := range limits {
-		n += l.reset(values, names)
+		also, err := l.reset(ctx, values, names)
+		if n += also; err != nil {
+			return n, fmt.Errorf("%w: %w", errStore, err)
+		}
 	}
 	if p.store == nil {
 		return n, nil
@@ -135,14 +138,22 @@ func (p *proxy) followResets(ctx context.Context) (ready <-chan struct{}) {
 
 // reset makes the limiter of a key as new, or all of them for no values: also those on a server of Redis that other proxies
 // have made, whose names, in order, are among those of the policy. It returns how many.
-func (m *limit) reset(key []config.Value, ofPolicy []string) int {
+func (m *limit) reset(ctx context.Context, key []config.Value, ofPolicy []string) (int, error) {
 	done := m.resetLive(key)
 	if !m.isByKeyOnServer() {
-		return len(done)
+		return len(done), nil
 	}
 	names := m.namesAmong(ofPolicy)
 	if len(key) > 0 {
-		names = []string{m.name(key)}
+		for _, name := range m.names(key) { // to another proxy the key may be one of its group
+			has, err := m.store.Has(ctx, m.onServer(name))
+			if err != nil {
+				return len(done), err
+			}
+			if has {
+				names = append(names, name)
+			}
+		}
 	}
 	var n atomic.Int64
 	atOnce(resetsAtOnce, names, func(name string) {
@@ -155,7 +166,7 @@ func (m *limit) reset(key []config.Value, ofPolicy []string) int {
 			n.Add(1)
 		}
 	})
-	return len(done) + int(n.Load())
+	return len(done) + int(n.Load()), nil
 }
 
 // forget has the limiters of this process ask the server for what it has.

@@ -6,13 +6,20 @@ import (
 	"strings"
 )
 
+const before, after = "{", "}:limit" // how redislimit names what it keeps
+
+// Has reports whether the server has a limit of that key. It has those of which permits are taken.
+func (s *Store) Has(ctx context.Context, key string) (bool, error) {
+	n, err := s.client.Exists(ctx, before+key+after).Result()
+	return n > 0, err
+}
+
 // scanAtOnce is about how many keys the server looks at in one step, in which it does nothing else.
 const scanAtOnce = 1000
 
 // Names returns, in order, the keys of the limits on the server that begin with prefix, which has no special characters of
 // patterns. Only limits of which permits are taken are there. The server looks at all its keys for that.
 func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
-	const before, after = "{", "}:limit" // as redislimit names what it keeps
 	var names []string
 	found := s.client.Scan(ctx, 0, before+prefix+"*"+after, scanAtOnce).Iterator()
 	for found.Next(ctx) {
