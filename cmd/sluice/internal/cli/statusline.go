@@ -99,7 +99,7 @@ func (a above) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Bar returns a bar of so many characters that is full to a share from 0 to 1; "" if there is no room for one.
+// Bar returns a bar of width characters, filled by a share from 0 to 1; "" if there is no room for one.
 func Bar(width int, share float64) string {
 	inner := width - len("[>]")
 	if inner < 1 {

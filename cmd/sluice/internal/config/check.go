@@ -110,7 +110,7 @@ func (p *Policy) checkLimit(l spec.Limit) error {
 	}
 	made, err := l.New("")
 	if err != nil {
-		return nil //nolint:nilerr // whoever makes the limiters finds out
+		return nil //nolint:nilerr // the constructor of the limiter reports it
 	}
 	if of, ok := made.(core.Reporter); ok && l.Kind != spec.Unlimited && p.Cost > of.Statistics().Limit {
 		if l.Kind == spec.TokenBucket {

@@ -27,7 +27,7 @@ func Of(host string) (string, bool) {
 		!strings.Contains(name, "..") && !strings.HasSuffix(name, ".") && !strings.HasPrefix(name, ".")
 }
 
-// IsLocal reports whether a request's host is an address or localhost: such a host leads to the same server whoever answers
+// IsLocal reports whether a request's host is an address or localhost: such a host leads to the same server, whatever answers
 // for names. A page in a browser that reaches a server under a name of its own (DNS rebinding) sends that name.
 func IsLocal(host string) bool {
 	name, ok := Of(host)

@@ -51,7 +51,7 @@ func (p *proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// isOurs reports whether a Host leads here whoever answers for names.
+// isOurs reports whether a Host leads here, whatever answers for names.
 func isOurs(host, admin string) bool {
 	name, ok := hostname.Of(host)
 	own, _ := hostname.Of(admin)

@@ -134,7 +134,7 @@ func (b *backends) close() {
 	b.pool.Load().closeIdle()
 }
 
-// order returns the backends as the next request tries them: first those that take connections, in turns.
+// order returns the backends as the next request tries them: first the ones that take connections, in turns.
 func (b *backends) order() []*backend {
 	all := *b.all.Load()
 	if len(all) < 2 {

@@ -54,7 +54,7 @@ func answerGRPC(w http.ResponseWriter, code int, message string) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// rejected answers a request that a policy has rejected. A client of gRPC is told when to try again in both ways that
+// rejected answers a request that a policy has rejected. A client of gRPC gets the time to try again in both ways that
 // clients read: grpc-retry-pushback-ms, and RetryInfo among the details of the status.
 func rejected(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
 	if !isGRPC(r) {

@@ -24,7 +24,7 @@ type watcher struct {
 }
 
 // watch watches the file's folder, since editors and deployments put a new file in the place of the old one. If it cannot,
-// because of the system's limits for example, the user is told to send SIGHUP.
+// because of the system's limits for example, the message asks the user to send SIGHUP.
 func (p *proxy) watch(ctx context.Context) *watcher {
 	t := &watcher{settled: make(chan struct{}), file: p.file, say: p.say, done: make(chan struct{})}
 	w, err := fsnotify.NewWatcher()

@@ -20,7 +20,7 @@ import (
 // server serves connections.
 type server interface {
 	Serve(l net.Listener) error
-	Shutdown(ctx context.Context) error // waits for those that are served
+	Shutdown(ctx context.Context) error // waits for the requests under way
 	Close() error                       // does not
 }
 

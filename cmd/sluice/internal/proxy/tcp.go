@@ -152,14 +152,14 @@ func (nowhere) Header() http.Header         { return make(http.Header) }
 func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (nowhere) WriteHeader(int)             {}
 
-// Shutdown takes no more connections, and waits for those that there are.
+// Shutdown takes no more connections, and waits for the open ones to end.
 func (s *tcp) Shutdown(ctx context.Context) error {
 	s.stop()
 	s.active.wait(ctx)
 	return ctx.Err()
 }
 
-// Close takes no more connections, and ends those that there are.
+// Close takes no more connections, and ends the open ones.
 func (s *tcp) Close() error {
 	s.stop()
 	s.cancel()

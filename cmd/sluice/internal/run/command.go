@@ -57,7 +57,7 @@ at least one job. With --rate-per-key up to 1,000 jobs whose keys have to wait s
 aside; input that is sorted by key should be shuffled, or more lines of one key than
 that hold up the others.
 
-Ctrl-C starts no more jobs and waits for those that run; a second one ends them, and
+Ctrl-C starts no more jobs and waits for the running ones; a second one ends them, and
 when they are gone a third gives up output that nobody reads. Ctrl-Z stops them all.
 SIGUSR1 lets one more job run at once, SIGUSR2 one fewer. The exit status is the
 number of failed jobs, 101 for more than 100.`,

@@ -70,7 +70,7 @@ func openJoblog(name string, appends bool) (_ *joblog, err error) {
 	return &joblog{f: f}, nil
 }
 
-// endOfLines returns where the last whole line of a file of so many bytes ends.
+// endOfLines returns where the last whole line of a file of size bytes ends.
 func endOfLines(f io.ReaderAt, size int64) (int64, error) {
 	var b [4 << 10]byte
 	for size > 0 {

@@ -90,7 +90,7 @@ func at(f *os.File) int64 {
 	return n
 }
 
-// copyAll copies the files. One that can't be read is told of, and the next goes on.
+// copyAll copies the files. One that can't be read is reported, and the next goes on.
 func (j *job) copyAll() error {
 	for _, name := range j.files {
 		if err := j.copyFile(name); err != nil {
