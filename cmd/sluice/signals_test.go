@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,8 +43,13 @@ type started struct {
 	errs *bufio.Reader
 }
 
+// heedHangups has programs end by SIGHUP although these tests run under nohup, whose SIGHUP is ignored from one program to
+// the next: a signal that this process takes is not.
+var heedHangups = sync.OnceFunc(func() { signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) })
+
 func start(t *testing.T, dir, name string, args ...string) *started {
 	t.Helper()
+	heedHangups()
 	c := exec.Command(filepath.Join(dir, name), args...)
 	c.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	s := &started{Cmd: c, t: t}
