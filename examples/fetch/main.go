@@ -1,4 +1,4 @@
-// Fetch crawls a web server, at most so many pages at once and so many per second.
+// Fetch crawls a web server, with a limit on pages at once and one on pages per second.
 //
 // Without -url it serves linked pages on the loopback interface itself and crawls those.
 package main
@@ -93,7 +93,7 @@ func run(ctx context.Context, s settings, streams program.Streams) error {
 // say writes to a person; there is nobody to tell if that fails.
 func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// newPool returns a pool that starts so many tasks per second and runs so many at once.
+// newPool returns a pool under both limits: tasks started per second, and tasks at once.
 func newPool(s settings) (*worker.Pool, error) {
 	atOnce, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 		Name: "at once", PermitLimit: s.atOnce, QueueLimit: math.MaxInt,

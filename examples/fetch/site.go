@@ -19,7 +19,7 @@ type site struct {
 	ended  chan error
 }
 
-// serve starts a site of so many pages.
+// serve starts a site with that number of pages.
 func serve(pages int) (*site, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

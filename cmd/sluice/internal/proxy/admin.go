@@ -170,7 +170,7 @@ func (p *proxy) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("name")
-	switch err := p.change(name, limits); { //nolint:contextcheck // a change outlives who asks for it
+	switch err := p.change(name, limits); { //nolint:contextcheck // a change outlives its request
 	case errors.Is(err, errNoPolicy):
 		http.Error(w, fmt.Sprintf("no policy is named %q", name), http.StatusNotFound)
 	case err != nil:

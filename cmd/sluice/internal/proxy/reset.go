@@ -54,7 +54,7 @@ func (p *proxy) postReset(w http.ResponseWriter, r *http.Request) {
 
 var errStore = errors.New("redis is unreachable")
 
-// resetMessage tells the other proxies on a server of Redis that limits were reset there.
+// resetMessage notifies the other proxies on a server of Redis that limits were reset there.
 type resetMessage struct {
 	From   string   `json:"from"` // a proxy
 	Policy string   `json:"policy"`

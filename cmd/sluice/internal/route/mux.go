@@ -89,7 +89,7 @@ func patternError(pattern, text string) error {
 
 // Match returns the route of a request. There is none if no pattern matches, if the path is not clean (the answer is the
 // ServeMux's redirect), or if the request can be read in different ways that lead to different routes, or differ in a
-// segment that [Mux.Handle] was told of (the answer is 400). Only Method, Host and URL of r are looked at.
+// segment that was passed to [Mux.Handle] (the answer is 400). Only Method, Host and URL of r are looked at.
 func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	host, ok := hostname.Of(r.Host)
 	switch {

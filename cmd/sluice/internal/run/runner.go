@@ -170,7 +170,7 @@ func (r *runner) count(j *job) {
 	}
 }
 
-// countAndHalt returns what a person is told of.
+// countAndHalt returns the message for the terminal; "" for none.
 func (r *runner) countAndHalt(j *job) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,7 @@ type sequence struct {
 	next    int
 	waiting map[int]finished
 	turns   map[int]func() // of jobs that run: what they do when all before them have been done
-	held    int            // what those that wait take
+	held    int            // bytes of the waiting jobs
 	room    *sync.Cond     // signalled when some have passed
 }
 
@@ -50,7 +50,7 @@ func (s *sequence) begins(seq int, f func()) {
 	}
 }
 
-// done runs f, and all that waited for it, when all before seq have been done. Until then the job holds so many bytes.
+// done runs f, and all that waited for it, when all before seq have been done. Until then the job holds held bytes.
 func (s *sequence) done(seq, held int, f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

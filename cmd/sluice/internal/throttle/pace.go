@@ -94,7 +94,7 @@ func (p *pace) replaceLocked(l spec.Limit) (err error) {
 	return nil
 }
 
-// scale puts what change makes of the rate in force, and returns what a person is told of that.
+// scale puts what change makes of the rate in force, and returns the message for the terminal.
 func (p *pace) scale(change func(spec.Limit) spec.Limit) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func newBuckets(l spec.Limit) (b *buckets, err error) {
 	return b, err
 }
 
-// keep lets go of what is above so many permits.
+// keep drops what is above a number of permits.
 func (b *buckets) keep(permits int) {
 	if n := b.mean.Available() - permits; n > 0 {
 		b.mean.TryAcquire(n)
