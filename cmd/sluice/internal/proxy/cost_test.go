@@ -125,25 +125,11 @@ func TestSettleIsNotSeen(t *testing.T) {
 
 // TestSettleOfAnUpgrade: an upgraded connection costs what the answer that upgraded it has said, at its end.
 func TestSettleOfAnUpgrade(t *testing.T) {
-	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
-		c, buf, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer func() { _ = c.Close() }()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Cost: 40\r\n\r\n")
-		_, _ = io.Copy(c, buf)
-	})
+	b := backendOf(t, upgraded("X-Cost: 40\r\n"))
 	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 5, settle: X-Cost}\n")
-	c := dial(t, p.address)
-	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	require.NoError(t, err)
-	in := bufio.NewReader(c)
-	a, err := http.ReadResponse(in, nil)
-	require.NoError(t, err)
-	_ = a.Body.Close()
-	assert.NotContains(t, a.Header, "X-Cost")
-	_, err = io.WriteString(c, "ping\n")
+	c, in, header := upgrade(t, p.address)
+	assert.NotContains(t, header, "X-Cost")
+	_, err := io.WriteString(c, "ping\n")
 	require.NoError(t, err)
 	line, err := in.ReadString('\n')
 	require.NoError(t, err)

@@ -126,26 +126,38 @@ func TestUpgradedBytes(t *testing.T) {
 	}
 }
 
-// TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route.
-func TestUpgradesArePaidFor(t *testing.T) {
-	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
+// upgraded returns a handler that upgrades and sends back what comes. The upgrading answer has the fields, each with its line end.
+func upgraded(fields string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		c, buf, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
 		defer func() { _ = c.Close() }()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n"+fields+"\r\n")
 		_, _ = io.Copy(c, buf)
-	})
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {upload: 1000/h burst 1000}\npolicies: {a: {key: ip, download: 1000/h burst 1000}}\nroutes: {/: a}\n")
-	c := dial(t, p.address)
+	}
+}
+
+// upgrade upgrades a new connection to the proxy. It returns the header of the answer, and what reads after it.
+func upgrade(t *testing.T, address string) (net.Conn, *bufio.Reader, http.Header) {
+	t.Helper()
+	c := dial(t, address)
 	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	require.NoError(t, err)
 	in := bufio.NewReader(c)
 	a, err := http.ReadResponse(in, nil)
 	require.NoError(t, err)
 	_ = a.Body.Close()
-	_, err = io.WriteString(c, "ping\n")
+	return c, in, a.Header
+}
+
+// TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route.
+func TestUpgradesArePaidFor(t *testing.T) {
+	b := backendOf(t, upgraded(""))
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {upload: 1000/h burst 1000}\npolicies: {a: {key: ip, download: 1000/h burst 1000}}\nroutes: {/: a}\n")
+	c, in, _ := upgrade(t, p.address)
+	_, err := io.WriteString(c, "ping\n")
 	require.NoError(t, err)
 	_, err = in.ReadString('\n')
 	require.NoError(t, err)
