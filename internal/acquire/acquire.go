@@ -23,6 +23,11 @@ func Acquire(ctx context.Context, s *linked.Source, l core.Limiter, n int) (core
 	if lease, ok := core.TryQuietly(l, n); ok {
 		return lease, nil
 	}
+	return Wait(ctx, s, l, n)
+}
+
+// Wait is Acquire for a caller that has tried: it does not try quietly first.
+func Wait(ctx context.Context, s *linked.Source, l core.Limiter, n int) (core.Lease, error) {
 	call := s.Begin(ctx)
 	defer call.End()
 	lease, err := l.Acquire(call, n) //nolint:contextcheck // it is ctx, until the source ends

@@ -10,9 +10,9 @@
 //
 // A limiter serves its waiters in turn, so streams get equal parts if each takes a whole slice
 // at its turn. A call that is smaller than a slice takes only what it needs, as permits that are
-// taken in advance would be held by a stream that may have become idle. Instead, if other streams
-// were waiting too, it opens a credit: for some milliseconds the next small calls pass without
-// permits, up to a slice, and the next request asks for what is owed as well.
+// taken in advance would be held by a stream that may have become idle. Instead, if it has had to
+// wait and other streams still do, it opens a credit: for some milliseconds the next small calls
+// pass without permits, up to a slice, and the next request asks for what is owed as well.
 package meter
 
 import (
@@ -88,7 +88,10 @@ func (m *Meter) Take(ctx context.Context, s *linked.Source, want int) (int, erro
 // takeSlow is Take of a stream that has credit or debt, or that may have to wait.
 func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, error) {
 	for {
-		if n := m.credit(want); n > 0 && ended(ctx, s) == nil {
+		if err := ended(ctx, s); err != nil {
+			return 0, err
+		}
+		if n := m.credit(want); n > 0 {
 			m.owed += n
 			m.taken, m.onCredit = n, true
 			return n, nil
@@ -96,7 +99,11 @@ func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, 
 		m.end() // no permits are held while others are asked for
 		n := min(m.owed+want, m.slice.size)
 		begun := time.Now()
-		lease, err := acquire.Acquire(ctx, s, m.limiter, n)
+		lease, ok := core.TryQuietly(m.limiter, n)
+		var err error
+		if !ok {
+			lease, err = acquire.Wait(ctx, s, m.limiter, n)
+		}
 		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
 			m.slice.shrink(min(Limit(m.limiter), n-1))
 			continue
@@ -108,7 +115,7 @@ func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, 
 		m.owed -= debt
 		m.grant(lease, n-debt)
 		m.paid += debt
-		m.learn(n, time.Since(begun))
+		m.learn(n, !ok, time.Since(begun))
 		if m.taken > 0 {
 			return m.taken, nil
 		}
@@ -155,10 +162,13 @@ func (m *Meter) credit(want int) int {
 	return max(min(want, min(m.slice.size, m.paid/creditPart)-m.owed), 0)
 }
 
-// learn adapts the slice after a wait for n permits, and looks whether others are waiting.
-func (m *Meter) learn(n int, waited time.Duration) {
-	m.slice.followWait(m.limiter, m.lease, n, waited)
+// learn adapts the slice after a request for n permits, and looks whether others are waiting.
+func (m *Meter) learn(n int, waited bool, took time.Duration) {
+	m.slice.followWait(m.limiter, m.lease, n, took)
 	m.served = time.Time{}
+	if !waited {
+		return
+	}
 	if r, ok := m.limiter.(core.Reporter); ok && r.Statistics().Queued > 0 {
 		m.served = time.Now()
 	}

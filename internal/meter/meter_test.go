@@ -191,3 +191,34 @@ func TestCreditIsForStreamsThatShare(t *testing.T) {
 		require.GreaterOrEqual(t, 9800, l.Available(), "after a rest everything is paid at once")
 	})
 }
+
+// TestNoCreditWithoutAWait: a stream that gets its permits at once pays for the next bytes too,
+// even if others are waiting.
+func TestNoCreditWithoutAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{
+			TokenLimit: 10_000, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Microsecond,
+			QueueLimit: math.MaxInt, QueueOrder: core.NewestFirst, // a newer request may be granted while another waits
+		})
+		require.NoError(t, err)
+		wait := func(n int) {
+			go func() { _, _ = l.Acquire(t.Context(), n) }()
+			synctest.Wait()
+		}
+		small := newStream(l)
+		for range 40 {
+			small.pays(t, 100, 100)
+		}
+		require.True(t, l.TryAcquire(l.Available()).Acquired())
+		wait(1000)
+		small.pays(t, 100, 100) // waits, and a credit is open
+		time.Sleep(time.Second)
+		require.True(t, l.TryAcquire(l.Available()-500).Acquired())
+		wait(1000)
+		for _, left := range []int{400, 300, 200} {
+			small.pays(t, 100, 100)
+			require.Equal(t, left, l.Available())
+		}
+		time.Sleep(time.Second)
+	})
+}
