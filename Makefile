@@ -75,11 +75,11 @@ test:
 
 ## race: all tests under the race detector, RACE_COUNT times
 race:
-	@$(call each,$(CODE),go test -race -timeout 30m -count=$(RACE_COUNT) ./...)
+	@$(call each,$(CODE),go test -race -timeout 15m -count=$(RACE_COUNT) ./...)
 
 ## stress: the TestStress tests under the race detector, STRESS_COUNT times
 stress:
-	@$(call each,$(CODE),go test -race -timeout 60m -run '^TestStress' -count=$(STRESS_COUNT) ./...)
+	@$(call each,$(CODE),go test -race -timeout 20m -run '^TestStress' -count=$(STRESS_COUNT) ./...)
 
 ## fuzz: every fuzz target for FUZZTIME
 fuzz:
