@@ -285,6 +285,7 @@ routes: {/: each}
 				if !assert.NoError(t, err) {
 					return
 				}
+				assert.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 				query := []string{"header=5", "trailer=4", "announced=6", "header=0", ""}[n%5]
 				_, _ = fmt.Fprintf(c, "GET /?%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Client: %d\r\n\r\n", query, i)
 				switch n % 3 {

@@ -168,6 +168,8 @@ routes: {/: each}
 				_ = a.Body.Close()
 				if a.StatusCode == http.StatusOK {
 					granted[i].Add(1)
+				} else {
+					assert.Equal(t, http.StatusTooManyRequests, a.StatusCode)
 				}
 			}
 		})
