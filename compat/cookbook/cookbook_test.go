@@ -5,17 +5,20 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -336,23 +339,39 @@ func TestGraceful(t *testing.T) {
 
 // Two processes share a quota; without Redis each has a part of it.
 func TestQuota(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer func() { _ = client.Close() }()
-	here, err := cookbook.Quota(client, "acme")
-	require.NoError(t, err)
-	defer func() { _ = here.Close() }()
-	there, err := cookbook.Quota(client, "acme")
-	require.NoError(t, err)
-	defer func() { _ = there.Close() }()
-	require.True(t, here.TryAcquire(9000).Acquired())
-	require.False(t, there.TryAcquire(1001).Acquired())
-	require.True(t, there.TryAcquire(1000).Acquired())
+	synctest.Test(t, func(t *testing.T) {
+		server := miniredis.NewMiniRedis()
+		server.ClockTTL(true) // its clock is the bubble's
+		var away atomic.Bool
+		client := redis.NewClient(&redis.Options{
+			Addr: "memory",
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				if away.Load() {
+					return nil, errors.New("connection refused")
+				}
+				return server.Dial()
+			},
+			// For these a new connection waits until a server that does not know them has answered.
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		defer func() { _ = client.Close() }()
+		here, err := cookbook.Quota(client, "acme")
+		require.NoError(t, err)
+		defer func() { _ = here.Close() }()
+		there, err := cookbook.Quota(client, "acme")
+		require.NoError(t, err)
+		defer func() { _ = there.Close() }()
+		require.True(t, here.TryAcquire(9000).Acquired())
+		require.False(t, there.TryAcquire(1001).Acquired())
+		require.True(t, there.TryAcquire(1000).Acquired())
 
-	server.Close()
-	others, err := cookbook.Quota(client, "other")
-	require.NoError(t, err)
-	defer func() { _ = others.Close() }()
-	require.True(t, others.TryAcquire(500).Acquired())
-	require.False(t, others.TryAcquire(1).Acquired())
+		away.Store(true)
+		server.Close()
+		others, err := cookbook.Quota(client, "other")
+		require.NoError(t, err)
+		defer func() { _ = others.Close() }()
+		require.True(t, others.TryAcquire(500).Acquired())
+		require.False(t, others.TryAcquire(1).Acquired())
+		time.Sleep(time.Minute) // for the client to stop dialling
+	})
 }
