@@ -23,8 +23,9 @@ import (
 // l is not acquired, is spent, or was granted by another limiter, Settle returns l unchanged
 // and nothing happens. Leases can be settled after Close.
 //
-// A rate limiter takes nothing back for a grant that about 262,000 grants have followed. If
-// settlements become much later than they were, it may take nothing back for the first of them.
+// A rate limiter takes nothing back for a grant that about 262,000 grants and settlements have
+// followed. If settlements become later than 2,000 of those, and later than they were, it may take
+// nothing back for the first of them.
 //
 // A lease of zero permits, and one that was settled too late to give anything back, is not
 // remembered: settling it to more, twice, takes the difference twice.

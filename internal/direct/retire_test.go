@@ -154,7 +154,7 @@ func TestRetireOfOthers(t *testing.T) {
 
 // Of a grant and a Retire that race exactly one wins: those that use a limiter, and whoever
 // replaces it while it is idle, never have more out than one limiter grants. A rate limiter that
-// has forgotten a grant when it is refunded, as thousands came in between, is not idle again.
+// has forgotten a grant when it is refunded, as a thousand or more came in between, is never idle again.
 func TestStressRetire(t *testing.T) {
 	const workers, rounds = 5, 3000
 	limiters := fours(time.Hour) // no rate comes back but by a refund
