@@ -199,6 +199,9 @@ func TestStressRetire(t *testing.T) {
 						if held := out.Add(int64(n)); held > 4 {
 							t.Errorf("%d permits are out", held)
 						}
+						if r.IntN(2) == 0 {
+							runtime.Gosched() // it is held for a while
+						}
 						out.Add(int64(-n))
 						l.Refund(lease)
 					}
@@ -220,6 +223,9 @@ func TestStressRetire(t *testing.T) {
 				replace()
 			}
 			wg.Wait()
+			if name == "concurrency" { // it forgets nothing
+				require.True(t, ways.Retire(*current.Load(), 0))
+			}
 			t.Log(retired, "retired")
 		})
 	}
