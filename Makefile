@@ -89,9 +89,10 @@ fuzz:
 bench: tools
 	@if [ -d bench ]; then $(MAKE) -C bench all; else echo "bench: there is no bench module"; fi
 
-## plots: draw docs/plots, of the limiters that docs/choose.md compares
+## plots: draw docs/plots, of the limiters that docs/choose.md compares, and the table and the plot of docs/overload.md
 plots:
-	go test ./internal/choose -run '^TestPlots$$' -count=1 -update
+	go test ./examples/loadtest -run '^TestPage$$' -count=1 -update
+	go test ./internal/docs -run '^TestPlots$$' -count=1 -update
 
 ## examples: run each example program once
 examples:

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// AIMD grows the limit by one for as many successes as the limit is, but at most by one a window,
-// and cuts it to a share of itself when work is dropped or takes too long: additive increase,
-// multiplicative decrease, as in TCP Reno. It does not look at the latency below Timeout, so it
-// finds the limit at which work begins to be late; use it where that counts, and not the least
-// latency. It is a configuration; New makes the algorithm.
+// AIMD grows the limit by one for as many successes as the limit is, and cuts it to a share of itself
+// when work is dropped or takes too long: additive increase, multiplicative decrease, as in TCP Reno.
+// A [Window], which has at least 20 successes, adds one at most, so a limit below 20 takes 20 successes
+// to grow by one. AIMD does not look at the latency below Timeout, so it finds the limit at which work
+// begins to be late; use it where that counts, and not the least latency. It is a configuration; New
+// makes the algorithm.
 //
 // A cut is for all the work under way, as in TCP: until as many leases have ended as the limit was,
 // other drops do not cut it again, but take 1 off each. AIMDLimit of Netflix' concurrency-limits
@@ -45,9 +46,13 @@ func (a AIMD) Next(limit int, w Window) float64 { return a.New().Next(limit, w) 
 type aimd struct {
 	AIMD
 
-	limit float64 // with the part of the next permit
-	paid  int     // leases to end whose drops do not cut
+	limit  float64 // with the part of the next permit
+	paid   int     // leases to end whose drops do not cut
+	reason string
 }
+
+// Explain gives the reason for what Next returned last. There is no baseline.
+func (a *aimd) Explain() (reason string, baseline time.Duration) { return a.reason, 0 }
 
 // timeout is for the limiter, which alone sees how long each lease was held.
 func (a *aimd) timeout() time.Duration { return a.Timeout }
@@ -55,14 +60,16 @@ func (a *aimd) timeout() time.Duration { return a.Timeout }
 func (a *aimd) Next(limit int, w Window) float64 {
 	// What has grown is kept if the limit could not grow yet, as little of it was in use.
 	a.limit = min(max(a.limit, float64(limit)), float64(limit)+1)
-	late := w.Dropped > 0 || w.Mean > a.Timeout
 	a.paid -= w.N + w.Dropped
-	switch {
-	case !late:
+	if w.Dropped == 0 {
 		a.limit += min(float64(w.N)/float64(limit), 1)
-	case a.paid < 0:
+		a.reason = growing
+		return a.limit
+	}
+	if a.paid < 0 {
 		a.limit = float64(limit) * a.Backoff
 		a.paid = limit
 	}
+	a.reason = dropped
 	return a.limit
 }

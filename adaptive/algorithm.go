@@ -3,6 +3,10 @@ package adaptive
 import "time"
 
 // Algorithm finds a limit. Those of this package are [Gradient], [Vegas] and [AIMD].
+//
+// An Algorithm may also have a method Explain() (reason string, baseline time.Duration), as these have. The
+// limiter calls it after Next, for the [Change] that it passes to OnChange: reason says in a word or two why
+// Next returned what it did, and baseline is the latency without load that it assumes, 0 if it assumes none.
 type Algorithm interface {
 	// Next returns the limit to be in force after a window. Fractions are rounded down, and the
 	// result is moved into Min..Max; NaN keeps the limit. Each drop takes at least 1 off the
@@ -13,6 +17,23 @@ type Algorithm interface {
 	// window. A panic goes to the caller of Release or Drop; the limiter goes on.
 	Next(limit int, w Window) float64
 }
+
+// explainer is an Algorithm that gives reasons.
+type explainer interface {
+	Explain() (reason string, baseline time.Duration)
+}
+
+// The reasons of the algorithms of this package; see [Change].
+const (
+	growing    = "growing"
+	adjusting  = "adjusting"
+	overload   = "overloaded"
+	trialBegan = "trial"
+	trialOver  = "trial over"
+	queueing   = "queueing"
+	dropped    = "dropped"
+	unknown    = "algorithm" // of an algorithm that gives none
+)
 
 // Window is what was measured of some leases, which ended one after the other. It has at least
 // 20 of them, or as many as permits are in flight if those are more. A drop ends it at once.

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/sampler"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // Whatever the samples are: the algorithms want a number, and a limit within bounds goes on
@@ -73,10 +74,44 @@ func TestAIMD(t *testing.T) {
 	}
 	assert.InDelta(t, 81.25, next(81, 20, 0, time.Second), 0.01, "in time, and one more after as many as the limit")
 	assert.InDelta(t, 82.25, next(81, 1000, 0, time.Millisecond), 0.01, "by one at most")
-	assert.InDelta(t, 41, next(82, 20, 0, time.Second+1), 1e-9, "late is as good as dropped")
+	assert.InDelta(t, 41, next(82, 19, 1, time.Millisecond), 1e-9, "a drop cuts")
 	assert.InDelta(t, 41, next(41, 20, 1, time.Millisecond), 1e-9, "it was under way when the limit was cut")
 	assert.InDelta(t, 41, next(41, 59, 2, time.Millisecond), 1e-9, "so was this")
 	assert.InDelta(t, 20.5, next(41, 0, 1, 0), 1e-9, "this was not")
+}
+
+// TestReasons follows a Gradient through its phases: of a server with a latency of 1 ms it tries half of
+// the limit, and grows until requests queue.
+func TestReasons(t *testing.T) {
+	type explainer interface {
+		Explain() (reason string, baseline time.Duration)
+	}
+	for name, config := range map[string]interface{ New() adaptive.Algorithm }{
+		"gradient": adaptive.Gradient{}, "vegas": adaptive.Vegas{},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const capacity = 100
+			a := config.New()
+			limit, before := 20, ""
+			var reasons []string
+			for range 200 {
+				mean := time.Duration(max(limit, capacity)) * time.Millisecond / capacity
+				limit = int(a.Next(limit, adaptive.Window{N: max(limit, 20), Mean: mean, InFlight: float64(limit)}))
+				reason, baseline := a.(explainer).Explain()
+				if reason != before {
+					reasons, before = append(reasons, reason), reason
+				}
+				if reason == "growing" || reason == "overloaded" {
+					require.Equal(t, time.Millisecond, baseline)
+				}
+			}
+			require.Equal(t, []string{"trial", "trial over", "growing", "overloaded"}, reasons[:4])
+			limit = int(a.Next(limit, adaptive.Window{Dropped: 1}))
+			reason, _ := a.(explainer).Explain()
+			require.Equal(t, "dropped", reason)
+			require.InEpsilon(t, capacity, limit, 0.2)
+		})
+	}
 }
 
 // The limiter sees how long each lease was held; its algorithm only sees means.
@@ -117,7 +152,7 @@ func TestAIMDGrowsWithFullRounds(t *testing.T) {
 
 // The limiter itself, with goroutines, before a server of so many slots.
 func TestConcurrencyFindsTheCapacity(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("slow; TestStressConcurrency is for races")
 	}
 	const c, clients = 100, 400

@@ -172,19 +172,25 @@ func (h *hook) Ended(cause direct.Cause, e direct.End) {
 func (l *Concurrency) learn(at time.Duration) {
 	defer l.learning.Store(false)
 	w := l.samples.Take(int(l.dropped.Swap(0)))
-	old, want := l.Limit(), math.NaN()
-	defer func() { l.move(old, l.samples.Move(old, l.o.Min, l.o.Max, want, w, at)) }()
-	want = l.o.Algorithm.Next(old, Window(w))
+	c, want := Change{Old: l.Limit(), Reason: unknown, Latency: w.Mean}, math.NaN()
+	defer func() {
+		c.New = l.samples.Move(c.Old, l.o.Min, l.o.Max, want, w, at)
+		l.move(c)
+	}()
+	want = l.o.Algorithm.Next(c.Old, Window(w))
+	if e, ok := l.o.Algorithm.(explainer); ok {
+		c.Reason, c.Baseline = e.Explain()
+	}
 }
 
 // move puts another limit in force.
-func (l *Concurrency) move(old, next int) {
-	if next == old {
+func (l *Concurrency) move(c Change) {
+	if c.New == c.Old {
 		return
 	}
-	l.limit.Store(int64(next))
-	l.watched.Resize(next)
+	l.limit.Store(int64(c.New))
+	l.watched.Resize(c.New)
 	if l.o.OnChange != nil {
-		l.o.OnChange(old, next)
+		l.o.OnChange(c)
 	}
 }

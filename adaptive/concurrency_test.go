@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/limitertest"
 )
 
@@ -285,26 +286,55 @@ func TestWhatAnAlgorithmMayWant(t *testing.T) {
 		"a drop, nearly same": {want: 9.9, limit: 9, inFlight: 1, dropped: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var changes [][2]int
-			l := newConcurrency(t, adaptive.Options{
-				Min: 2, Max: 50, Initial: 10, Algorithm: wants(c.want),
-				OnChange: func(old, limit int) { changes = append(changes, [2]int{old, limit}) },
+			synctest.Test(t, func(t *testing.T) {
+				var changes []adaptive.Change
+				l := newConcurrency(t, adaptive.Options{
+					Min: 2, Max: 50, Initial: 10, Algorithm: wants(c.want),
+					OnChange: func(c adaptive.Change) { changes = append(changes, c) },
+				})
+				if c.dropped {
+					l.Drop(l.TryAcquire(c.inFlight))
+				} else {
+					learn(l, c.inFlight)
+				}
+				assert.Equal(t, c.limit, l.Limit())
+				assert.Equal(t, c.limit, l.Statistics().Limit)
+				assert.Equal(t, c.limit, l.Available())
+				if c.limit == 10 {
+					assert.Empty(t, changes)
+				} else {
+					assert.Equal(t, []adaptive.Change{{Old: 10, New: c.limit, Reason: "algorithm"}}, changes)
+				}
 			})
-			if c.dropped {
-				l.Drop(l.TryAcquire(c.inFlight))
-			} else {
-				learn(l, c.inFlight)
-			}
-			assert.Equal(t, c.limit, l.Limit())
-			assert.Equal(t, c.limit, l.Statistics().Limit)
-			assert.Equal(t, c.limit, l.Available())
-			if c.limit == 10 {
-				assert.Empty(t, changes)
-			} else {
-				assert.Equal(t, [][2]int{{10, c.limit}}, changes)
-			}
 		})
 	}
+}
+
+// explaining is an algorithm that gives reasons.
+type explaining struct{ adaptive.Algorithm }
+
+func (explaining) Explain() (string, time.Duration) { return "because", time.Second }
+
+func TestChangeHasTheReasonOfTheAlgorithm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes []adaptive.Change
+		note := func(c adaptive.Change) { changes = append(changes, c) }
+		l := newConcurrency(t, adaptive.Options{Initial: 10, Algorithm: explaining{wants(5)}, OnChange: note})
+		hold := func(d time.Duration) {
+			lease := l.TryAcquire(1)
+			time.Sleep(d)
+			lease.Release()
+		}
+		for range 40 { // the first 20 do not count
+			hold(time.Millisecond)
+		}
+		assert.Equal(t, []adaptive.Change{{10, 5, "because", time.Millisecond, time.Second}}, changes)
+
+		changes = nil
+		l = newConcurrency(t, adaptive.Options{Initial: 10, Algorithm: adaptive.AIMD{Timeout: time.Second, Backoff: 0.5}, OnChange: note})
+		hold(time.Second + 1)
+		assert.Equal(t, []adaptive.Change{{Old: 10, New: 5, Reason: "dropped"}}, changes)
+	})
 }
 
 func TestDropsStopAtMin(t *testing.T) {
@@ -417,7 +447,7 @@ func TestNextPanicsWhileWorkIsDropped(t *testing.T) {
 
 // OnChange may panic: the limit is in force, and the limiter goes on.
 func TestOnChangePanics(t *testing.T) {
-	l := newConcurrency(t, adaptive.Options{Initial: 10, OnChange: func(int, int) { panic("boom") }})
+	l := newConcurrency(t, adaptive.Options{Initial: 10, OnChange: func(adaptive.Change) { panic("boom") }})
 	assert.PanicsWithValue(t, "boom", func() { l.Drop(l.TryAcquire(1)) })
 	assert.Equal(t, 9, l.Limit())
 	assert.Equal(t, 9, l.Available())
@@ -439,10 +469,10 @@ func TestCallbacksMayUseTheLimiter(t *testing.T) {
 		return float64(limit)
 	}
 	var changes []int
-	l = newConcurrency(t, adaptive.Options{Initial: 20, Algorithm: a, OnChange: func(_, limit int) {
-		assert.Equal(t, limit, l.Limit())
-		assert.Equal(t, limit, l.Statistics().Limit)
-		changes = append(changes, limit)
+	l = newConcurrency(t, adaptive.Options{Initial: 20, Algorithm: a, OnChange: func(c adaptive.Change) {
+		assert.Equal(t, c.New, l.Limit())
+		assert.Equal(t, c.New, l.Statistics().Limit)
+		changes = append(changes, c.New)
 	}})
 	l.Drop(l.TryAcquire(2))
 	assert.Len(t, a.take(), 4)
@@ -461,7 +491,7 @@ func TestLearningGoesOnAfterClose(t *testing.T) {
 }
 
 func TestNothingAllocates(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("allocations can't be counted under the race detector")
 	}
 	for name, a := range map[string]adaptive.Algorithm{"gradient": adaptive.Gradient{}, "vegas": adaptive.Vegas{}, "aimd": adaptive.AIMD{}} {
@@ -501,13 +531,13 @@ func TestStressConcurrency(t *testing.T) {
 		}
 		return float64(2 + n*7%most)
 	}
-	l := newConcurrency(t, adaptive.Options{Min: 2, Max: most, QueueLimit: goroutines, Algorithm: a, OnChange: func(old, limit int) {
+	l := newConcurrency(t, adaptive.Options{Min: 2, Max: most, QueueLimit: goroutines, Algorithm: a, OnChange: func(c adaptive.Change) {
 		mu.Lock()
 		defer mu.Unlock()
-		if old != last {
+		if c.Old != last {
 			broken++
 		}
-		last = limit
+		last = c.New
 	}})
 	var wg sync.WaitGroup
 	var drops atomic.Int64

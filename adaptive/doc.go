@@ -81,4 +81,15 @@
 // a Shed for each with its own threshold. Google's client-side throttling (Site Reliability
 // Engineering, chapter 21) rejects at random in the client, by the share that the server
 // accepts; that is for clients of many servers, and is left out.
+//
+// # Inside
+//
+// The limit is that of a core limiter whose leases carry the instant of their grant and report their
+// release. One goroutine at a time learns, and others' successes are lost; drops are counted. Windows
+// of samples bound the limit. Gradient and Vegas compare the mean latency at the limit with a
+// baseline, which trials at half of the limit measure: a latency that falls with the limit is
+// queueing, one that does not is the server's own. The baseline is the mean of up to 10,000 samples of
+// trials, each trial exact by itself, and half of its standard error is allowed for: a baseline too
+// low by chance would have the limit sink without end. A [Shed] grants by itself while the reading is
+// low; otherwise requests wait in a core limiter's queue.
 package adaptive

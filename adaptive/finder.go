@@ -1,6 +1,9 @@
 package adaptive
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // finder is what [Gradient] and [Vegas] have in common: it measures the latency at the limit
 // and the baseline, the latency without queueing, and has a law say which limit follows.
@@ -24,17 +27,43 @@ type finder struct {
 	long float64 // samples that the baseline is the mean of, at most
 
 	limit  float64 // wanted when no trial is under way; 0: not known yet
-	growth float64 // share by which the limit grows next; mostGrowth: it is being searched for
+	growth float64 // share by which the limit grows next
 	quiet  float64 // in flight in the last measure in which nothing queued; 0: none to go back to
 	now    measure // the windows since the last decision
 	full   measure // the latest at the limit
 
 	baseline measure // n is 0: unknown
-	trial    float64 // the limit on trial; 0: no trial is under way
+	trial    float64 // the limit on trial; 0: another phase
 	tried    float64 // the limit at the latest trial
 	fresh    bool    // the latest trial ended just before this measure
 	pause    int     // measures between the latest trial and the next
 	rest     int     // of which are to come
+
+	reason string // for what next returned last
+}
+
+// phase is what the finder does with the next measure.
+type phase uint8
+
+const (
+	searching phase = iota // the limit grows fast until something queues
+	holding                // the limit follows the law
+	onTrial                // half of the limit is in force
+)
+
+func (f *finder) phase() phase {
+	switch {
+	case f.trial > 0:
+		return onTrial
+	case f.growth == mostGrowth:
+		return searching
+	}
+	return holding
+}
+
+// Explain gives the reason for what next returned last, and the baseline.
+func (f *finder) Explain() (reason string, baseline time.Duration) {
+	return f.reason, time.Duration(f.baseline.mean)
 }
 
 const (
@@ -82,6 +111,7 @@ func (f *finder) next(limit int, w Window, l law) float64 {
 	if w.Dropped > 0 {
 		f.limit = max(min(f.limit, float64(limit))-max(math.Log10(f.limit), float64(w.Dropped)), 1)
 		f.growth = leastGrowth
+		f.reason = dropped
 	}
 	if w.N > 0 {
 		f.now = f.now.and(measured(w))
@@ -92,10 +122,11 @@ func (f *finder) next(limit int, w Window, l law) float64 {
 	now := f.now
 	f.now = measure{}
 	before := f.limit
-	if f.trial > 0 {
+	switch f.phase() {
+	case onTrial:
 		f.trial = 0
 		f.judge(now, l)
-	} else {
+	case searching, holding:
 		f.full = now
 		f.decide(l)
 	}
@@ -111,13 +142,13 @@ func (f *finder) follow(limit int) {
 	if f.limit == 0 {
 		f.limit, f.growth = float64(limit), mostGrowth
 	}
-	if top := float64(limit) + 1 - 1e-6; f.trial == 0 && f.limit > top {
+	if top := float64(limit) + 1 - 1e-6; f.phase() != onTrial && f.limit > top {
 		f.limit, f.growth = top, leastGrowth
 	}
 }
 
 func (f *finder) wanted() float64 {
-	if f.trial > 0 {
+	if f.phase() == onTrial {
 		return min(f.trial, f.limit)
 	}
 	return f.limit
@@ -132,7 +163,7 @@ func (f *finder) complete() bool {
 		return false
 	case m.n >= max(mostSamples, mostPerPermit*m.inFlight):
 		return true
-	case f.trial == 0:
+	case f.phase() != onTrial:
 		return m.exact(max(min(f.growth/5, coarse), halfPermit, exact))
 	case f.queued(m):
 		return m.exact(coarse)
@@ -167,7 +198,7 @@ func (f *finder) decide(l law) {
 	}
 	// A baseline that is too low has the limit sink on and on: that calls for a trial, too.
 	due := f.rest == 0 || f.limit < (1-unlike)*f.tried
-	if due && f.growth < mostGrowth && inFlight > nearly*f.limit {
+	if due && f.phase() == holding && inFlight > nearly*f.limit {
 		f.try()
 		return
 	}
@@ -181,6 +212,7 @@ func (f *finder) decide(l law) {
 // it has, so that the ratio says too much.
 func (f *finder) shrink(fresh bool, ratio float64, l law) {
 	fits := min(f.limit, f.full.inFlight) / ratio
+	f.reason = overload
 	switch {
 	case 0 < f.quiet && f.quiet < f.limit:
 		f.limit = max(f.quiet, fits)
@@ -197,13 +229,14 @@ func (f *finder) shrink(fresh bool, ratio float64, l law) {
 
 // step moves the limit by the law, and faster and faster while nothing queues.
 func (f *finder) step(ratio float64, l law) {
-	searching := f.growth == mostGrowth
 	next, quiet := l(f.limit, ratio)
+	f.reason = adjusting
 	if quiet {
 		f.quiet = min(f.limit, f.full.inFlight)
 	}
 	switch {
-	case quiet || searching:
+	case quiet || f.phase() == searching:
+		f.reason = growing
 		next = max(next, f.limit*(1+f.growth))
 		f.growth = min(2*f.growth, mostGrowth)
 	default:
@@ -214,6 +247,7 @@ func (f *finder) step(ratio float64, l law) {
 
 // try begins a trial.
 func (f *finder) try() {
+	f.reason = trialBegan
 	f.tried = f.limit
 	f.trial = math.Ceil(max(min(f.limit, f.full.inFlight)/2, 1))
 }
@@ -225,14 +259,16 @@ func (f *finder) judge(half measure, l law) {
 		f.full = half
 		f.renew(measure{})
 		f.decide(l)
+		f.reason = queueing
 		return
 	}
+	f.reason = trialOver
 	f.learn(half)
 }
 
-// queued reports whether the latency fell with the load. If the load could not be lowered,
-// as the limit is the least that there may be, nothing speaks for it; neither if half of the load
-// has the latency of the baseline.
+// queued reports whether the latency fell with the load, so that requests were queueing. It returns
+// false if half of the load has the latency of the baseline, and if the load did not fall, because the
+// limit cannot be lower.
 func (f *finder) queued(half measure) bool {
 	known := f.baseline.n > 0 && half.mean < (1+unlike)*f.baseline.mean
 	if known || half.inFlight > nearly*f.full.inFlight {

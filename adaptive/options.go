@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // Options configure a [Concurrency]. The zero value is usable: a limit from 1 to 1,000 that
@@ -28,7 +28,29 @@ type Options struct {
 	// OnChange is called after each change of the limit, in order, one call at a time. It runs on
 	// a goroutine that releases a lease, with no lock held; successes that are released in the meantime
 	// are lost to the algorithm. May be nil.
-	OnChange func(old, new int)
+	OnChange func(Change)
+}
+
+// Change is a change of the limit, and why it was made.
+type Change struct {
+	Old, New int
+
+	// Reason is the algorithm's, for logs and metrics. Those of this package are
+	//
+	//	growing       nothing queues, or nothing was dropped
+	//	adjusting     Gradient and Vegas: by the latency compared with the baseline
+	//	overloaded    Gradient and Vegas: the latency is far above the baseline
+	//	trial         Gradient and Vegas: half of the limit is tried
+	//	trial over    Gradient and Vegas: nothing was queueing, so the limit is back
+	//	queueing      Gradient and Vegas: in the trial the latency fell with the limit
+	//	dropped       work was dropped, or held longer than the AIMD's Timeout
+	//
+	// An algorithm without a method Explain has the reason "algorithm".
+	Reason string
+
+	// Latency is the mean of the last window; 0 if that had no success. Baseline is the mean latency
+	// without queueing; 0 if the algorithm does not know it, or has none.
+	Latency, Baseline time.Duration
 }
 
 const (
@@ -68,7 +90,7 @@ func (f *faults) algorithm(a *Algorithm) {
 	switch {
 	case *a == nil:
 		*a = Gradient{}
-	case argument.IsNil(*a):
+	case anylimiter.IsNil(*a):
 		f.must(false, "Algorithm", fmt.Sprintf("(%T)(nil)", *a), "an algorithm")
 		return
 	}
@@ -80,7 +102,7 @@ func (f *faults) algorithm(a *Algorithm) {
 	}
 	if own, ok := (*a).(interface{ New() Algorithm }); ok {
 		made := own.New()
-		f.must(!argument.IsNil(made), "Algorithm", fmt.Sprintf("%T, whose New returns nil", *a), "an algorithm")
+		f.must(!anylimiter.IsNil(made), "Algorithm", fmt.Sprintf("%T, whose New returns nil", *a), "an algorithm")
 		*a = made
 	}
 }

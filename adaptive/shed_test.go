@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/limitertest"
 )
 
@@ -388,7 +389,7 @@ func TestBadShedOptions(t *testing.T) {
 }
 
 func TestShedGrantsAllocateNothing(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("allocations can't be counted under the race detector")
 	}
 	s, _ := shedAt(t, adaptive.ShedOptions{Name: "cpu"})

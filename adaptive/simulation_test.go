@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/internal/sampler"
 	"github.com/sluice-go/sluice/internal/simulation"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 const ms = time.Millisecond
@@ -103,7 +104,7 @@ func each(t *testing.T, test func(t *testing.T, f interface{ New() adaptive.Algo
 	for _, f := range finders {
 		for _, d := range distributions {
 			for n, seed := range seeds() {
-				if raceDetector && (n > 0 || d.name != "exponential") {
+				if testkit.Race && (n > 0 || d.name != "exponential") {
 					continue // there is one goroutine only
 				}
 				t.Run(fmt.Sprintf("%T/%s/%d", f, d.name, seed), func(t *testing.T) {
@@ -182,7 +183,7 @@ func TestAShortWindowThatMisleadsDoesNotDecide(t *testing.T) {
 }
 
 func TestFindsALargeCapacity(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("slow, and there is one goroutine only")
 	}
 	for _, initial := range []int{20, 5000} {

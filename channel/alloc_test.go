@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice/channel"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 func TestAllocatesNothingPerItem(t *testing.T) {
@@ -20,6 +21,8 @@ func TestAllocatesNothingPerItem(t *testing.T) {
 		"limiter":  open(t, channel.Options[int]{Limiter: permits(t, 64)}),
 		"weighted": open(t, channel.Options[int]{Limiter: permits(t, 64), Permits: itself, Capacity: 64}),
 		"chain":    open(t, channel.Options[int]{Limiter: chain}),
+		"shadow":   open(t, channel.Options[int]{Limiter: core.Shadow(permits(t, 64))}),
+		"reason":   open(t, channel.Options[int]{Limiter: core.WithReason(permits(t, 64), "busy")}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dst := make([]int, 8)
@@ -63,7 +66,7 @@ func TestAllocatesNothingPerItem(t *testing.T) {
 func none(t *testing.T, what string, f func()) {
 	t.Helper()
 	f()
-	if n := testing.AllocsPerRun(200, f); n > 0 && !raceEnabled {
+	if n := testing.AllocsPerRun(200, f); n > 0 && !testkit.Race {
 		t.Errorf("%s: %v allocations", what, n)
 	}
 }

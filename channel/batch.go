@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // batch is the maximum number of items moved under one lock. A larger batch would save little and keep
@@ -55,25 +56,15 @@ func (c *LimitedChannel[T]) sendSome(ctx context.Context, items []T) (int, error
 // putSome queues the first of the items under one lock, until one would have to wait, and returns their
 // number. It queues none with a limiter that cannot be asked under the mutex.
 func (c *LimitedChannel[T]) putSome(items []T, costs []int) (put int) {
-	if c.limiter != nil && c.plain == nil {
+	if !c.plain {
 		return 0
 	}
 	var a after[T]
-	spent := 0 // by items for which receivers were waiting
 	c.mu.Lock()
-	for put < len(items) && c.open.Load() && c.roomLocked() {
-		n := 0
-		if c.plain != nil {
-			if n = costs[put]; n <= 0 || !c.plain.TryTake(n) {
-				break
-			}
-		}
-		c.putLocked(items[put], hold{permits: n}, &a)
-		spent += a.spent.permits
-		a.spent = hold{}
+	for put < len(items) && c.open.Load() && c.roomLocked() && c.takePlainLocked(costs[put]) {
+		c.putLocked(items[put], c.holdOf(costs[put]), &a)
 		put++
 	}
-	a.spent.permits = spent
 	c.mu.Unlock()
 	c.finish(&a)
 	return put
@@ -107,7 +98,7 @@ func (c *LimitedChannel[T]) ReceiveBatch(ctx context.Context, dst []T) (int, err
 // takeSome takes at most batch items under one lock.
 func (c *LimitedChannel[T]) takeSome(dst []T) (n int) {
 	var leases [batch]core.Lease
-	var all hold
+	permits := 0 // of one limiter, whose limit is an int
 	var a after[T]
 	c.mu.Lock()
 	for n < min(len(dst), batch) {
@@ -115,15 +106,16 @@ func (c *LimitedChannel[T]) takeSome(dst []T) (n int) {
 		if !ok {
 			break
 		}
-		dst[n], leases[n] = v, h.lease
-		all.permits += h.permits // of one limiter, whose limit is an int
+		dst[n], leases[n] = v, h.Lease
+		permits += h.Permits
 		n++
 	}
-	c.spendLocked(all, &a)
+	c.spendLocked(hold.Hold{Permits: permits}, &a)
 	if n > 0 {
 		c.leftLocked(&a)
 	}
 	c.mu.Unlock()
-	c.finishAll(&a, leases[:n])
+	c.finish(&a)
+	core.ReleaseAll(leases[:n])
 	return n
 }

@@ -1,7 +1,6 @@
 package channel_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -55,20 +54,4 @@ func TestEvictionUnderALimiterThatDoesNotTellItsLimit(t *testing.T) {
 		sends(t, c, 1, 2, 3)
 		require.Equal(t, 2, c.Discard())
 	}
-}
-
-func TestDiscardTellsOfAll(t *testing.T) {
-	odd := errors.New("odd")
-	var told []int
-	c := open(t, channel.Options[int]{
-		Limiter: &user{Limiter: core.Unlimited(), try: func(n int) core.Lease { return core.Grant(n, func() { panic(odd) }) }},
-		OnDrop: func(v int) {
-			told = append(told, v)
-			panic(odd)
-		},
-	})
-	sends(t, c, 1, 2, 3)
-	require.PanicsWithValue(t, odd, func() { c.Discard() })
-	require.Equal(t, []int{1, 2, 3}, told)
-	require.Zero(t, c.Len())
 }

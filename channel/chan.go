@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Chan returns a Go channel that delivers the items of c one at a time, for use in a select. It takes the
@@ -18,9 +21,6 @@ import (
 //
 // Several channels returned by Chan share the items, and each offers a different one. An item that one of
 // them returns to the queue may be received after a newer item that another has already delivered.
-//
-// If releasing a lease panics, which only a limiter outside package core can cause, the returned channel is
-// closed, and the next call of Err, Close or CloseWithError panics with the same value.
 func (c *LimitedChannel[T]) Chan(ctx context.Context) <-chan T {
 	out := make(chan T)
 	go c.offerAll(ctx, out)
@@ -30,13 +30,12 @@ func (c *LimitedChannel[T]) Chan(ctx context.Context) <-chan T {
 // offer is an item that was taken out of the queue for the consumer of a Chan.
 type offer[T any] struct {
 	item  T
-	hold  hold
+	hold  hold.Hold
 	place uint64 // the number of offers begun before this one; it orders the returned items
 }
 
 func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 	defer close(out)
-	defer func() { c.keepPanic(recover()) }()
 	for ctx.Err() == nil {
 		o, ok := c.beginOffer()
 		if !ok {
@@ -54,17 +53,8 @@ func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 	}
 }
 
-// keepPanic stores the value with which a Chan's goroutine panicked, for the next call of Err or Close.
-func (c *LimitedChannel[T]) keepPanic(p any) {
-	if p != nil {
-		c.mu.Lock()
-		c.panicked = p
-		c.mu.Unlock()
-	}
-}
-
 // beginOffer takes the oldest item out of the queue; false if there is none. The item keeps its permits.
-// Options.Capacity no longer counts it, but the capacity of a Bounded channel does, by lent.
+// Options.Capacity no longer counts it, but the capacity of a Bounded channel does, by borrowed.
 func (c *LimitedChannel[T]) beginOffer() (o offer[T], ok bool) {
 	var a after[T]
 	c.mu.Lock()
@@ -77,7 +67,7 @@ func (c *LimitedChannel[T]) beginOffer() (o offer[T], ok bool) {
 	}
 	if ok {
 		c.offered++
-		c.lendLocked()
+		c.borrowLocked()
 		c.leftLocked(&a)
 	}
 	c.mu.Unlock()
@@ -90,7 +80,7 @@ func (c *LimitedChannel[T]) endOffer(o *offer[T]) {
 	var a after[T]
 	c.mu.Lock()
 	c.offered--
-	c.unlendLocked()
+	c.returnRoomLocked()
 	c.spendLocked(o.hold, &a)
 	c.leftLocked(&a)
 	c.mu.Unlock()
@@ -102,20 +92,20 @@ func (c *LimitedChannel[T]) returnOffer(o *offer[T]) {
 	var a after[T]
 	c.mu.Lock()
 	c.offered--
-	c.unlendLocked()
-	if c.receivers.first != nil && c.handLocked(o.item, o.hold, &a) {
+	c.returnRoomLocked()
+	if c.handLocked(o.item, o.hold, &a) {
 		c.leftLocked(&a)
 	} else {
 		i, _ := slices.BinarySearchFunc(c.returned, o.place, func(r offer[T], place uint64) int { return cmp.Compare(r.place, place) })
 		c.returned = slices.Insert(c.returned, i, *o)
-		a.woken = c.items.decideAll(granted, nil)
+		c.itemWaiters.DecideAll(wait.Granted, &a.woken)
 	}
 	c.mu.Unlock()
 	c.finish(&a)
 }
 
 // takeReturnedLocked removes and returns the i-th of the returned items.
-func (c *LimitedChannel[T]) takeReturnedLocked(i int) (T, hold) {
+func (c *LimitedChannel[T]) takeReturnedLocked(i int) (T, hold.Hold) {
 	o := c.returned[i]
 	c.returned = slices.Delete(c.returned, i, i+1)
 	return o.item, o.hold

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/channel"
-	"github.com/sluice-go/sluice/core"
 )
 
 // offers requires that out has v for whoever takes it.
@@ -236,27 +235,4 @@ func TestChanBesideReceivers(t *testing.T) {
 		require.EqualValues(t, 1, seen[i].Load(), "item %d", i)
 	}
 	require.Equal(t, 16, l.Available())
-}
-
-// A lease whose release panics is released by the Chan's goroutine, which nobody called.
-func TestChanWhoseReleasePanics(t *testing.T) {
-	for name, tells := range map[string]func(*channel.LimitedChannel[int]){
-		"Close":          func(c *channel.LimitedChannel[int]) { _ = c.Close() },
-		"CloseWithError": func(c *channel.LimitedChannel[int]) { _ = c.CloseWithError(context.Canceled) },
-		"Err":            func(c *channel.LimitedChannel[int]) { _ = c.Err() },
-	} {
-		bubble(t, name, func(t *testing.T) {
-			l := &user{Limiter: core.Unlimited(), try: func(n int) core.Lease { return core.Grant(n, func() { panic("burst") }) }}
-			c := open(t, channel.Options[int]{Limiter: l})
-			out := c.Chan(t.Context())
-			sends(t, c, 1, 2)
-			offers(t, out, 1)
-			_, ok := <-out
-			require.False(t, ok, "the panic ends the Chan")
-			require.Equal(t, 1, c.Len(), "and takes no item with it")
-			require.PanicsWithValue(t, "burst", func() { tells(c) })
-			require.NotPanics(t, func() { tells(c) }, "once")
-			require.NoError(t, c.Close())
-		})
-	}
 }

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // LimitedChannel is a queue between goroutines, like a Go channel, in which each item holds a lease of a
@@ -32,17 +32,19 @@ import (
 // a goroutine. With a limiter of package core, a send or a receive that does not wait allocates nothing,
 // except ReceiveLease on a Bounded channel, which allocates the lease.
 type LimitedChannel[T any] struct {
-	limiter  core.Limiter   // nil: made by Bounded; capacity alone limits the senders, and items hold nothing
-	plain    direct.Permits // of a *core.ConcurrencyLimiter, else nil; if set, items hold plain permits, not leases
-	permits  func(T) int    // nil: 1 each
-	onDrop   func(T)        // nil: nothing is called
-	capacity int            // items at most; math.MaxInt: no bound
+	limiter  hold.Limiter // its Limiter is nil if made by Bounded; capacity alone limits the senders, and items hold nothing
+	permits  func(T) int  // nil: 1 each
+	onDrop   func(T)      // nil: nothing is called
+	capacity int          // items at most; math.MaxInt: no bound
 	overflow Overflow
-	way      way
-	closing  linked.Source // ends the waits in the limiter's queue on Close
+	plain    bool        // items hold plain permits or nothing; else leases
+	closing  wait.Source // ends the waits in the limiter's queue on Close
 
 	// mu guards the fields below. While it is held nothing blocks and no user code runs. The only lock
-	// taken under it is that of a core.ConcurrencyLimiter, which never calls back.
+	// taken under it is that of a core.ConcurrencyLimiter, which never calls back: plain permits of items
+	// are taken under it where nothing has to wait, and always given back under it. Each permit is
+	// therefore available, held by a queued item, or held outside of the channel; a drop mode that finds
+	// too few available and no item to drop rightly rejects.
 	//
 	// Two invariants: a sender waits for room only while there is none; a receiver waits only while no
 	// item is available.
@@ -51,50 +53,49 @@ type LimitedChannel[T any] struct {
 	returned []offer[T] // items that Chans have returned, oldest first; all are older than those in queue
 	offered  int        // items that Chans offer; they are neither in queue nor in returned
 	offers   uint64     // offers begun so far
-	lent     int        // Bounded only: room held by offered items and by the leases of received items
+	borrowed int        // Bounded only: room held by offered items and by the leases of received items
 
-	senders   line[T] // wait for room, with their items
-	receivers line[T] // wait for an item
-	room      line[T] // WaitToSend calls: wait until there is room, and take none
-	items     line[T] // WaitToReceive calls and Chans: wait until there is an item, and take none
-	askers    askers  // Sends that wait in the limiter's queue; used if way is exact
+	senders     line[T] // wait for room, with their items
+	receivers   line[T] // wait for an item
+	roomWaiters line[T] // WaitToSend calls: wait until there is room, and take none
+	itemWaiters line[T] // WaitToReceive calls and Chans: wait until there is an item, and take none
 
-	open     atomic.Bool // set under mu; read without it to return ErrClosed early
-	err      error       // the error given to CloseWithError
-	done     chan struct{}
-	over     bool // done is closed
-	panicked any  // the value with which a release panicked on the goroutine of a Chan
+	open atomic.Bool // set under mu; read without it to return ErrClosed early
+	err  error       // the error given to CloseWithError
+	done chan struct{}
+	over bool // done is closed
 }
 
-// way is how a channel takes permits and gives them back.
-type way uint8
+// line is a queue of waiting calls.
+type line[T any] = wait.List[parcel[T]]
 
-const (
-	general way = iota // items hold leases
-	fast               // items hold plain permits or nothing; putFast and popFast apply
-	exact              // items hold plain permits, taken and given back under the mutex; see exact.go
-)
+// parcel is what a call waits with, or is given.
+type parcel[T any] struct {
+	item  T
+	hold  hold.Hold // what the item holds
+	keeps bool      // a receiver that keeps the lease
+}
 
 // New returns an open channel, or an error that reports every invalid option.
+//
+// A limiter without a queue (QueueLimit 0) makes no sender wait: while its permits are taken, Send rejects
+// the item as TrySend does, or drops one in a drop mode. Give the limiter a QueueLimit, in permits, if Send
+// is to wait for it; math.MaxInt means as long as it takes.
 func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	c := &LimitedChannel[T]{
-		limiter: o.Limiter, permits: o.Permits, onDrop: o.OnDrop, capacity: o.Capacity, overflow: o.Overflow,
+		limiter: hold.Of(o.Limiter), permits: o.Permits, onDrop: o.OnDrop, capacity: o.Capacity, overflow: o.Overflow,
 	}
 	if c.capacity == 0 {
 		c.capacity = math.MaxInt
 	}
-	c.queue.holds = leases
-	if plain, ok := ways.Permits(o.Limiter); ok {
-		c.plain, c.way, c.queue.holds = plain, fast, ones
-		if c.drops() {
-			c.way = exact
-		}
-		if o.Permits != nil {
-			c.queue.holds = costs
-		}
+	c.plain = c.limiter.Plain(1)
+	if c.plain && o.Permits == nil {
+		c.queue.start(1)
+	} else {
+		c.queue.startVarying()
 	}
 	c.start()
 	return c, nil
@@ -107,13 +108,12 @@ func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 	if capacity < 1 {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
 	}
-	c := &LimitedChannel[T]{capacity: capacity, way: fast}
+	c := &LimitedChannel[T]{capacity: capacity, plain: true}
 	c.start()
 	return c, nil
 }
 
 func (c *LimitedChannel[T]) start() {
-	c.askers.source, c.askers.changed.L = new(linked.Source), &c.mu
 	c.done = make(chan struct{})
 	c.open.Store(true)
 }
@@ -144,99 +144,104 @@ func (c *LimitedChannel[T]) Len() int {
 func (c *LimitedChannel[T]) lenLocked() int { return c.thereLocked() + c.offered }
 
 // thereLocked returns the number of items that any receiver can take.
-func (c *LimitedChannel[T]) thereLocked() int { return len(c.returned) + c.queue.items.n }
+func (c *LimitedChannel[T]) thereLocked() int { return len(c.returned) + c.queue.items.Len() }
 
-func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.lent < c.capacity }
+func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.borrowed < c.capacity }
 
 // after is what a call still has to do once it has released the mutex.
 type after[T any] struct {
-	spent   hold       // what an item held that has left the channel; to be given back
-	woken   *waiter[T] // a list of waiters to wake
-	dropped bool       // victim has been dropped
-	victim  T
+	woken   wait.Woken[parcel[T]] // calls to wake
+	spent   core.Lease            // of an item that has left the channel; to be released
+	victim  T                     // an item that was dropped, if dropped
+	dropped bool
 }
 
-// finish gives back what was spent, then wakes the waiters, and then reports the dropped item. If a
-// foreign limiter's release panics, finish still does the rest.
+// finish does what a call still owes, without the mutex.
 func (c *LimitedChannel[T]) finish(a *after[T]) {
+	a.woken.Wake()
+	a.spent.Release()
 	if a.dropped {
-		defer c.drop(a.victim)
+		c.drop(a.victim)
 	}
-	if a.woken != nil {
-		defer wake(a.woken)
-	}
-	c.release(a.spent)
 }
 
 // putLocked gives v to a waiting receiver, or queues it; there must be room.
-func (c *LimitedChannel[T]) putLocked(v T, h hold, a *after[T]) {
-	if c.receivers.first != nil && c.handLocked(v, h, a) {
+func (c *LimitedChannel[T]) putLocked(v T, h hold.Hold, a *after[T]) {
+	if c.handLocked(v, h, a) {
 		return
 	}
 	c.queue.push(v, h)
-	if c.items.first != nil {
-		a.woken = c.items.decideAll(granted, a.woken)
-	}
+	c.itemWaiters.DecideAll(wait.Granted, &a.woken)
 }
 
 // handLocked gives v to the receiver that has waited longest; false if none waits.
-func (c *LimitedChannel[T]) handLocked(v T, h hold, a *after[T]) bool {
-	w := c.receivers.decide(granted)
+func (c *LimitedChannel[T]) handLocked(v T, h hold.Hold, a *after[T]) bool {
+	w := c.receivers.Decide(wait.Granted)
 	if w == nil {
 		return false
 	}
-	w.item = v
-	if w.keeps {
-		w.hold = h
-		c.lendLocked()
+	w.Value.item = v
+	if w.Value.keeps {
+		w.Value.hold = h
+		c.borrowLocked()
 	} else {
 		c.spendLocked(h, a)
 	}
-	w.next, a.woken = a.woken, w
+	a.woken.Add(w)
 	return true
 }
 
-// spendLocked gives back what an item held: at once if way is exact, otherwise in finish.
-func (c *LimitedChannel[T]) spendLocked(h hold, a *after[T]) {
-	if c.way == exact {
-		c.release(h)
+// spendLocked gives back what an item held: plain permits at once, a lease, whose release may be user code,
+// in finish.
+func (c *LimitedChannel[T]) spendLocked(h hold.Hold, a *after[T]) {
+	if h.Permits > 0 {
+		c.limiter.GivePlain(h.Permits)
 	} else {
-		a.spent = h
+		a.spent = h.Lease
 	}
 }
 
-// lendLocked counts, in a Bounded channel, room that an offered item or the lease of a received item holds.
-func (c *LimitedChannel[T]) lendLocked() {
-	if c.limiter == nil {
-		c.lent++
+// borrowLocked counts, in a Bounded channel, room that an offered item or the lease of a received item
+// holds.
+func (c *LimitedChannel[T]) borrowLocked() {
+	if c.limiter.Limiter == nil {
+		c.borrowed++
 	}
 }
 
-func (c *LimitedChannel[T]) unlendLocked() {
-	if c.limiter == nil {
-		c.lent--
+func (c *LimitedChannel[T]) returnRoomLocked() {
+	if c.limiter.Limiter == nil {
+		c.borrowed--
 	}
 }
 
 // leftLocked is called when items have left or room was given back. It queues the items of senders that
 // wait for room, and ends a closed channel that has become empty.
 func (c *LimitedChannel[T]) leftLocked(a *after[T]) {
-	for c.senders.first != nil && c.roomLocked() {
-		w := c.senders.decide(granted)
+	for !c.senders.Empty() && c.roomLocked() {
+		w := c.senders.Decide(wait.Granted)
 		if w == nil {
 			break
 		}
 		// A receiver waits at the same time only if leases held all the room. That needs a Bounded
 		// channel, whose items hold nothing, so putLocked overwrites no a.spent.
-		c.putLocked(w.item, w.hold, a)
-		w.next, a.woken = a.woken, w
+		c.putLocked(w.Value.item, w.Value.hold, a)
+		a.woken.Add(w)
 	}
-	if c.room.first != nil && c.roomLocked() {
-		a.woken = c.room.decideAll(granted, a.woken)
+	if !c.roomWaiters.Empty() && c.roomLocked() {
+		c.roomWaiters.DecideAll(wait.Granted, &a.woken)
 	}
 	if !c.open.Load() {
 		c.endLocked(a)
 	}
+}
+
+// cost returns the permits that v costs.
+func (c *LimitedChannel[T]) cost(v T) int {
+	if c.permits == nil {
+		return 1
+	}
+	return c.permits(v)
 }
 
 // drop calls OnDrop with an item that no longer holds anything.

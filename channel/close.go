@@ -2,12 +2,14 @@ package channel
 
 import (
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/closed"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // ErrClosed is returned by sends after Close, and by receives when the channel is closed and empty. It
 // matches [core.ErrClosed].
-var ErrClosed = closed.Error("channel", core.ErrClosed)
+var ErrClosed = anylimiter.Closed("channel", core.ErrClosed)
 
 // Close ends sending: waiting and later sends return [ErrClosed], and their items are not sent. Queued items
 // can still be received. Close always returns nil, and may be called again.
@@ -23,19 +25,14 @@ func (c *LimitedChannel[T]) CloseWithError(err error) error {
 	if closes {
 		c.open.Store(false)
 		c.err = err
-		a.woken = c.room.decideAll(ended, c.senders.decideAll(ended, nil))
+		c.senders.DecideAll(wait.Ended, &a.woken)
+		c.roomWaiters.DecideAll(wait.Ended, &a.woken)
 		c.endLocked(&a)
 	}
-	source, panicked := c.askers.source, c.panicked
-	c.panicked = nil
 	c.mu.Unlock()
 	if closes {
 		c.closing.End(ErrClosed)
-		source.End(ErrClosed)
 		c.finish(&a)
-	}
-	if panicked != nil {
-		panic(panicked)
 	}
 	return nil
 }
@@ -47,7 +44,8 @@ func (c *LimitedChannel[T]) endLocked(a *after[T]) {
 	}
 	c.over = true
 	close(c.done)
-	a.woken = c.items.decideAll(ended, c.receivers.decideAll(ended, a.woken))
+	c.receivers.DecideAll(wait.Ended, &a.woken)
+	c.itemWaiters.DecideAll(wait.Ended, &a.woken)
 }
 
 // overLocked reports whether the channel is closed and empty.
@@ -65,20 +63,14 @@ func (c *LimitedChannel[T]) Done() <-chan struct{} {
 }
 
 // Err returns nil until Done is closed. Then it returns the error given to CloseWithError, or nil if c was
-// closed by Close. If releasing a lease has panicked in the goroutine of a Chan, the next call of Err,
-// Close or CloseWithError panics with that value, once.
+// closed by Close.
 func (c *LimitedChannel[T]) Err() error {
 	c.mu.Lock()
-	over, err, panicked := c.over, c.err, c.panicked
-	c.panicked = nil
-	c.mu.Unlock()
-	switch {
-	case panicked != nil:
-		panic(panicked)
-	case over:
-		return err
+	defer c.mu.Unlock()
+	if !c.over {
+		return nil
 	}
-	return nil
+	return c.err
 }
 
 // endError returns the error of receives when c is closed and empty.
@@ -98,41 +90,24 @@ func (c *LimitedChannel[T]) Discard() int {
 	var a after[T]
 	c.mu.Lock()
 	items := make([]T, 0, c.thereLocked())
-	var all hold
+	var permits int
 	var leases []core.Lease
 	for v, h, ok := c.oldestLocked(); ok; v, h, ok = c.oldestLocked() {
 		items = append(items, v)
-		all.permits += h.permits
-		if h.lease.Acquired() {
-			leases = append(leases, h.lease)
+		permits += h.Permits
+		if h.Lease.Acquired() {
+			leases = append(leases, h.Lease)
 		}
 	}
-	c.spendLocked(all, &a)
+	c.spendLocked(hold.Hold{Permits: permits}, &a)
 	if len(items) > 0 {
 		c.leftLocked(&a)
 	}
 	c.mu.Unlock()
-	defer c.dropAll(items) // even if a foreign limiter's release panics
-	c.finishAll(&a, leases)
-	return len(items)
-}
-
-// finishAll is finish for several items, with the leases of items that hold leases.
-func (c *LimitedChannel[T]) finishAll(a *after[T], leases []core.Lease) {
-	defer c.finish(a)
+	c.finish(&a)
 	core.ReleaseAll(leases)
-}
-
-// dropAll calls OnDrop with each item, even if some of the calls panic.
-func (c *LimitedChannel[T]) dropAll(items []T) {
-	defer func() {
-		if len(items) > 0 {
-			c.dropAll(items)
-		}
-	}()
-	for len(items) > 0 {
-		v := items[0]
-		items = items[1:]
+	for _, v := range items {
 		c.drop(v)
 	}
+	return len(items)
 }

@@ -60,16 +60,30 @@ func TestOverflowByLimiter(t *testing.T) {
 		require.Equal(t, []int{1}, *dropped)
 		holds(t, c, 2)
 	})
-	bubble(t, "Send waits as long as the queue lets it", func(t *testing.T) {
-		c, dropped := dropping(t, channel.Options[int]{Limiter: permits(t, 1), Overflow: channel.DropOldest})
-		sends(t, c, 1)
-		second := startSend(t.Context(), c, 2)
-		second.waits(t)
-		require.Empty(t, *dropped)
-		receives(t, c, 1)
-		second.ends(t, nil)
-		holds(t, c, 2)
-	})
+	for mode, dropped := range map[channel.Overflow][]int{
+		channel.DropOldest: {1, 2, 3}, channel.DropNewest: {1, 2, 3}, channel.DropIncoming: {2, 3, 4},
+	} {
+		bubble(t, "no send waits in the limiter's queue "+mode.String(), func(t *testing.T) {
+			counted := permits(t, 1)
+			for name, l := range limiters(t, counted) {
+				c, got := dropping(t, channel.Options[int]{Limiter: l, Overflow: mode})
+				require.NoError(t, c.Send(t.Context(), 1))
+				require.NoError(t, c.Send(t.Context(), 2))
+				n, err := c.SendBatch(t.Context(), []int{3, 4})
+				require.NoError(t, err)
+				require.Equal(t, 2, n)
+				require.Equal(t, dropped, *got, name)
+				require.Equal(t, 1, c.Discard())
+				other := counted.TryAcquire(1)
+				if err := c.Send(t.Context(), 5); mode == channel.DropIncoming {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, core.ErrRejected, "nothing is left to drop")
+				}
+				other.Release()
+			}
+		})
+	}
 	t.Run("a cancelled Send drops nothing", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -2,12 +2,10 @@ package channel_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -111,23 +109,22 @@ func TestExactBesideBatchesAndAbandonedChans(t *testing.T) {
 	}
 }
 
-// The others wait in the limiter's queue: what they are granted there is theirs before they know.
-func TestExactBesideSendsThatWait(t *testing.T) {
+// Sends, batches and TrySends of a drop mode are all exact beside one another.
+func TestExactBesideSendsAndBatches(t *testing.T) {
 	for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest} {
 		for _, room := range []int{1, 2} {
 			t.Run(mode.String(), func(t *testing.T) {
 				l := permits(t, room)
 				e := newExact(t, channel.Options[int]{Limiter: l, Overflow: mode})
 				send := func(v int) error {
-					if v%3 > 0 {
-						return e.c.TrySend(v)
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-					defer cancel()
-					if err := e.c.Send(ctx, v); !errors.Is(err, context.DeadlineExceeded) {
+					switch v % 3 {
+					case 0:
+						return e.c.Send(t.Context(), v)
+					case 1:
+						_, err := e.c.SendBatch(t.Context(), []int{v, v})
 						return err
 					}
-					return nil
+					return e.c.TrySend(v)
 				}
 				e.run(3000, send, func(stop <-chan struct{}) {
 					for !stopped(stop) {
@@ -140,24 +137,6 @@ func TestExactBesideSendsThatWait(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestSendThatWaitsKeepsItsPlaceBesideRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := permits(t, 2)
-		c := open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
-		stranger := l.TryAcquire(2)
-		waits := startSend(t.Context(), c, 1)
-		other := start(func() (core.Lease, error) { return l.Acquire(t.Context(), 1) })
-		for range 3 {
-			refuses(t, c.TrySend(2), "permits exhausted") // the stranger holds all
-		}
-		waits.waits(t)
-		stranger.Release()
-		waits.ends(t, nil)
-		other.ends(t, nil).Release()
-		holds(t, c, 1)
-	})
 }
 
 // slow is a limiter of somebody's own that takes its time, and grants n permits.

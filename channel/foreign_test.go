@@ -165,7 +165,6 @@ func TestLimiterThatLies(t *testing.T) {
 }
 
 func TestLimiterThatPanics(t *testing.T) {
-	burst := func() { panic("burst") }
 	for mode := channel.Reject; mode <= channel.DropNewest; mode++ {
 		bubble(t, "when it is asked "+mode.String(), func(t *testing.T) {
 			inner := refusing(t, 2)
@@ -190,51 +189,6 @@ func TestLimiterThatPanics(t *testing.T) {
 			require.Equal(t, 2, inner.Available())
 		})
 	}
-	bubble(t, "when its lease is released, nobody waits in vain", func(t *testing.T) {
-		l := &user{
-			Limiter: core.Unlimited(), acquire: func(context.Context, int) (core.Lease, error) { return core.Grant(1, burst), nil },
-			try: func(int) core.Lease { return core.Grant(1, burst) },
-		}
-		c := open(t, channel.Options[int]{Limiter: l, Capacity: 1})
-		receiver := startReceive(t.Context(), c)
-		require.Panics(t, func() { _ = c.TrySend(1) })
-		require.Equal(t, 1, receiver.ends(t, nil))
-
-		sends(t, c, 2)
-		sender := startSend(t.Context(), c, 3)
-		require.Panics(t, func() { c.TryReceive() })
-		sender.ends(t, nil)
-		sender = startSend(t.Context(), c, 4)
-		require.Panics(t, func() { _, _ = c.ReceiveBatch(t.Context(), make([]int, 5)) })
-		sender.ends(t, nil)
-		sender = startSend(t.Context(), c, 5)
-		require.Panics(t, func() { c.Discard() })
-		sender.ends(t, nil)
-		require.Equal(t, 1, c.Len())
-	})
-	t.Run("when its lease is released by an eviction", func(t *testing.T) {
-		held := 0
-		l := &user{Limiter: core.Unlimited()}
-		l.try = func(int) core.Lease {
-			if held > 0 {
-				return core.Reject()
-			}
-			held++
-			return core.Grant(1, func() { held--; panic("burst") })
-		}
-		c := open(t, channel.Options[int]{Limiter: l, Overflow: channel.DropOldest})
-		sends(t, c, 1)
-		require.Panics(t, func() { _ = c.TrySend(2) })
-		sends(t, c, 3)
-		require.Equal(t, 1, c.Len())
-	})
-	t.Run("when it refunds", func(t *testing.T) {
-		l := &user{Limiter: permits(t, 9), refund: func(core.Lease) { panic("burst") }}
-		c := open(t, channel.Options[int]{Limiter: l, Capacity: 1})
-		sends(t, c, 1)
-		require.Panics(t, func() { _ = c.TrySend(2) })
-		holds(t, c, 1)
-	})
 }
 
 func TestLimiterWhoseRefusalsSayNothing(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // Options configure a [LimitedChannel].
@@ -42,7 +42,7 @@ type Options[T any] struct {
 
 func (o *Options[T]) validate() error {
 	var errs []error
-	if argument.IsNil(o.Limiter) {
+	if anylimiter.IsNil(o.Limiter) {
 		errs = append(errs, errors.New("channel: Options.Limiter = nil, want a limiter (core.Unlimited() for none)"))
 	}
 	if o.Capacity < 0 {

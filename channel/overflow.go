@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // Overflow selects what a send does when the limiter or the capacity rejects the item.
@@ -17,9 +18,9 @@ const (
 
 	// DropOldest drops queued items, oldest first, until the new item gets its permits. If nothing is
 	// left to drop, the send returns the limiter's rejection. An item that costs more than the limit
-	// drops nothing. Send first waits in the limiter's queue, as far as the queue's limit allows.
+	// drops nothing. No send waits: Send is TrySend that looks at ctx first.
 	//
-	// With a [core.ConcurrencyLimiter] a TrySend succeeds if an empty channel would take the item,
+	// With a [core.ConcurrencyLimiter] a send succeeds if an empty channel would take the item,
 	// whatever other senders and receivers do at the same time. It is rejected only if the missing
 	// permits are held by other users of the limiter, by callers of ReceiveLease or by an item that a
 	// Chan offers. With any other limiter, other senders may take the permits that a drop frees.
@@ -33,8 +34,8 @@ const (
 	DropNewest
 
 	// DropIncoming drops the new item, and the send returns nil. The limiter is asked only once, so the
-	// item may be dropped although a receiver is about to release permits. Send first waits in the
-	// limiter's queue, as far as the queue's limit allows.
+	// item may be dropped although a receiver is about to release permits. No send waits: Send is TrySend
+	// that looks at ctx first.
 	DropIncoming
 )
 
@@ -88,11 +89,11 @@ func (c *LimitedChannel[T]) refused(v T, n int, err error) error {
 }
 
 // dropFor drops queued items until the limiter grants n permits for v, nothing is left to drop, or dropping
-// more cannot help.
+// more cannot help. The limiter is one whose permits are held as leases.
 func (c *LimitedChannel[T]) dropFor(v T, n int, err error) error {
 	for c.dropOne() {
-		var h hold
-		if h, err = c.try(n); err == nil {
+		var h hold.Hold
+		if h, err = c.limiter.Try(n); err == nil {
 			return c.put(v, n, h)
 		}
 		if !errors.Is(err, core.ErrRejected) || c.onlyTimeHelps(err) {
@@ -105,13 +106,59 @@ func (c *LimitedChannel[T]) dropFor(v T, n int, err error) error {
 	return err
 }
 
+// sendDropping queues v in a drop mode whose items hold plain permits, dropping other items until its n
+// permits are available. The limiter is asked for a counted rejection only once.
+func (c *LimitedChannel[T]) sendDropping(v T, n int) error {
+	var rejection error
+	for {
+		var a after[T]
+		placed, err := c.tryDropping(v, n, &rejection, &a)
+		c.finish(&a)
+		if placed || err != nil {
+			return err
+		}
+	}
+}
+
+// tryDropping tries to queue v, dropping at most one item. If it reports false and no error, it has dropped
+// one, and there may be more to drop.
+func (c *LimitedChannel[T]) tryDropping(v T, n int, rejection *error, a *after[T]) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.open.Load() {
+		return false, ErrClosed
+	}
+	h, taken := c.limiter.TryQuietly(n)
+	if !taken && *rejection == nil {
+		if h, *rejection = c.limiter.Try(n); *rejection != nil && !errors.Is(*rejection, core.ErrRejected) {
+			return false, *rejection
+		}
+		taken = *rejection == nil
+	}
+	if !taken {
+		c.dropLocked(a)
+		if !a.dropped {
+			return false, *rejection
+		}
+		h, taken = c.limiter.TryQuietly(n)
+	}
+	if !taken {
+		return false, nil
+	}
+	if !c.placeLocked(v, c.holdOf(n), a) {
+		c.limiter.Release(h)
+		return false, nil
+	}
+	return true, nil
+}
+
 // onlyTimeHelps reports whether err is a rate limiter's rejection: the error has a RetryAfter, or the
 // limiter is replenished by hand.
 func (c *LimitedChannel[T]) onlyTimeHelps(err error) bool {
 	if rejected, ok := errors.AsType[*core.RejectedError](err); ok && rejected.RetryAfter > 0 {
 		return true
 	}
-	r, ok := c.limiter.(core.Replenisher)
+	r, ok := core.As[core.Replenisher](c.limiter.Limiter)
 	return ok && !r.AutoReplenishing() && r.ReplenishmentPeriod() > 0
 }
 
@@ -129,7 +176,7 @@ func (c *LimitedChannel[T]) dropOne() bool {
 }
 
 func (c *LimitedChannel[T]) dropLocked(a *after[T]) {
-	var h hold
+	var h hold.Hold
 	if c.overflow == DropOldest {
 		a.victim, h, a.dropped = c.oldestLocked()
 	} else {
@@ -143,7 +190,7 @@ func (c *LimitedChannel[T]) dropLocked(a *after[T]) {
 
 // placeLocked queues an item that has its permits. In a drop mode it drops at most one item to make room.
 // It returns false if there is still no room: items that Chans have returned may exceed the capacity.
-func (c *LimitedChannel[T]) placeLocked(v T, h hold, a *after[T]) bool {
+func (c *LimitedChannel[T]) placeLocked(v T, h hold.Hold, a *after[T]) bool {
 	if !c.roomLocked() && !a.dropped && c.drops() {
 		c.dropLocked(a)
 	}
@@ -156,11 +203,4 @@ func (c *LimitedChannel[T]) placeLocked(v T, h hold, a *after[T]) bool {
 
 // exceeds reports whether n permits are more than the limiter's limit, so that dropping cannot help. It
 // reports false if the limiter does not report a limit.
-func (c *LimitedChannel[T]) exceeds(n int) bool {
-	r, ok := c.limiter.(core.Reporter)
-	if !ok {
-		return false
-	}
-	limit := r.Statistics().Limit
-	return limit > 0 && n > limit // 0: unknown
-}
+func (c *LimitedChannel[T]) exceeds(n int) bool { return n > hold.Limit(c.limiter.Limiter) }

@@ -5,13 +5,14 @@ import (
 	"iter"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // TryReceive returns the oldest item and releases its lease. It returns false if no item is queued, or if
 // Chan channels offer all of them. It never waits.
 func (c *LimitedChannel[T]) TryReceive() (T, bool) {
-	if v, n, ok := c.popFast(); ok {
-		c.giveFast(n)
+	if v, ok := c.popFast(); ok {
 		return v, true
 	}
 	v, _, ok := c.tryReceive(false)
@@ -36,10 +37,12 @@ func (c *LimitedChannel[T]) TryReceiveLease() (T, core.Lease, bool) {
 // [ErrClosed] or the error given to CloseWithError.
 func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
 	if ctx.Err() == nil {
-		if v, n, ok := c.popFast(); ok {
-			c.giveFast(n)
+		if v, ok := c.popFast(); ok {
 			return v, nil
 		}
+	}
+	if c.capacity == 1 && c.plain {
+		c.yield(&c.receivers)
 	}
 	v, _, err := c.receive(ctx, false)
 	return v, err
@@ -81,15 +84,14 @@ func (c *LimitedChannel[T]) WaitToReceive(ctx context.Context) error {
 // asks again. If ctx ends first, it returns ctx.Err().
 func (c *LimitedChannel[T]) awaitItem(ctx context.Context) (there, over bool, err error) {
 	done := ctx.Done()
-	var w *waiter[T]
+	var w *wait.Waiter[parcel[T]]
 	c.mu.Lock()
 	there, over = c.thereLocked() > 0, c.overLocked()
 	if !there && !over {
-		w = newWaiter[T](done)
-		c.items.push(w)
+		w = c.itemWaiters.Push(done, parcel[T]{})
 	}
 	c.mu.Unlock()
-	if w != nil && c.park(w) == cancelled {
+	if w != nil && w.Wait(&c.mu) == wait.Cancelled {
 		err = ctx.Err()
 	}
 	return there, over, err
@@ -103,8 +105,8 @@ func (c *LimitedChannel[T]) TryPeek() (T, bool) {
 	switch {
 	case len(c.returned) > 0:
 		return c.returned[0].item, true
-	case c.queue.items.n > 0:
-		return c.queue.items.slots[c.queue.items.head], true
+	case c.queue.items.Len() > 0:
+		return *c.queue.items.At(0), true
 	}
 	var none T
 	return none, false
@@ -126,7 +128,7 @@ func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 
 // tryReceive takes the oldest item and gives back what it held. With keep, it leaves that to the caller,
 // and the item's room in a Bounded channel stays taken.
-func (c *LimitedChannel[T]) tryReceive(keep bool) (v T, h hold, ok bool) {
+func (c *LimitedChannel[T]) tryReceive(keep bool) (v T, h hold.Hold, ok bool) {
 	var a after[T]
 	c.mu.Lock()
 	v, h, ok = c.takeLocked(keep, &a)
@@ -135,45 +137,48 @@ func (c *LimitedChannel[T]) tryReceive(keep bool) (v T, h hold, ok bool) {
 	return v, h, ok
 }
 
-func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (v T, h hold, err error) {
+func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (v T, h hold.Hold, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, h, err
 	}
 	done := ctx.Done()
-	var w *waiter[T]
+	var w *wait.Waiter[parcel[T]]
 	var a after[T]
 	c.mu.Lock()
-	v, h, ok := c.takeLocked(keep, &a)
-	if !ok && !c.overLocked() {
-		w = newWaiter[T](done)
-		w.keeps = keep
-		c.receivers.push(w)
+	cancelled, ok := isDone(done), false
+	if !cancelled {
+		v, h, ok = c.takeLocked(keep, &a)
+	}
+	if !cancelled && !ok && !c.overLocked() {
+		w = c.receivers.Push(done, parcel[T]{keeps: keep})
 	}
 	c.mu.Unlock()
 	c.finish(&a)
 	switch {
 	case ok:
 		return v, h, nil
+	case cancelled:
+		return v, h, ctx.Err()
 	case w == nil:
 		return v, h, c.endError()
 	}
-	switch c.park(w) {
-	case ended:
+	switch w.Wait(&c.mu) {
+	case wait.Ended:
 		err = c.endError()
-	case cancelled:
+	case wait.Cancelled:
 		err = ctx.Err()
 	}
-	return w.item, w.hold, err
+	return w.Value.item, w.Value.hold, err
 }
 
 // takeLocked takes the oldest item for a receiver; false if there is none.
-func (c *LimitedChannel[T]) takeLocked(keep bool, a *after[T]) (v T, h hold, ok bool) {
+func (c *LimitedChannel[T]) takeLocked(keep bool, a *after[T]) (v T, h hold.Hold, ok bool) {
 	v, h, ok = c.oldestLocked()
 	if !ok {
 		return v, h, false
 	}
 	if keep {
-		c.lendLocked()
+		c.borrowLocked()
 	} else {
 		c.spendLocked(h, a)
 	}
@@ -181,32 +186,33 @@ func (c *LimitedChannel[T]) takeLocked(keep bool, a *after[T]) (v T, h hold, ok 
 	return v, h, true
 }
 
-// popFast is the counterpart of putFast: it takes the oldest item and its plain permits, if no sender
-// waits for the room and the channel is not closed.
-func (c *LimitedChannel[T]) popFast() (v T, n int, ok bool) {
-	if c.way != fast {
-		return v, 0, false
+// popFast is the counterpart of putFast: it takes the oldest item and gives back its plain permits, if no
+// sender waits for the room and the channel is not closed.
+func (c *LimitedChannel[T]) popFast() (v T, ok bool) {
+	if !c.plain {
+		return v, false
 	}
 	c.mu.Lock()
-	if ok = c.queue.items.n > 0 && len(c.returned) == 0 && c.senders.first == nil && c.room.first == nil && c.open.Load(); ok {
-		v, n = c.queue.items.pop(), c.queue.popPlain()
+	if ok = c.queue.items.Len() > 0 && len(c.returned) == 0 && c.senders.Empty() && c.roomWaiters.Empty() && c.open.Load(); ok {
+		n := c.queue.each
+		if c.queue.varies {
+			n = c.queue.holds.Pop().Permits
+		}
+		v = c.queue.items.Pop()
+		if n > 0 {
+			c.limiter.GivePlain(n)
+		}
 	}
 	c.mu.Unlock()
-	return v, n, ok
-}
-
-func (c *LimitedChannel[T]) giveFast(n int) {
-	if n > 0 {
-		c.plain.Give(n)
-	}
+	return v, ok
 }
 
 // oldestLocked removes and returns the oldest item; false if there is none.
-func (c *LimitedChannel[T]) oldestLocked() (v T, h hold, ok bool) {
+func (c *LimitedChannel[T]) oldestLocked() (v T, h hold.Hold, ok bool) {
 	switch {
 	case len(c.returned) > 0:
 		v, h = c.takeReturnedLocked(0)
-	case c.queue.items.n > 0:
+	case c.queue.items.Len() > 0:
 		v, h = c.queue.pop()
 	default:
 		return v, h, false
@@ -215,9 +221,9 @@ func (c *LimitedChannel[T]) oldestLocked() (v T, h hold, ok bool) {
 }
 
 // newestLocked removes and returns the newest item; false if there is none.
-func (c *LimitedChannel[T]) newestLocked() (v T, h hold, ok bool) {
+func (c *LimitedChannel[T]) newestLocked() (v T, h hold.Hold, ok bool) {
 	switch {
-	case c.queue.items.n > 0:
+	case c.queue.items.Len() > 0:
 		v, h = c.queue.popBack()
 	case len(c.returned) > 0:
 		v, h = c.takeReturnedLocked(len(c.returned) - 1)
@@ -231,8 +237,19 @@ func (c *LimitedChannel[T]) newestLocked() (v T, h hold, ok bool) {
 func (c *LimitedChannel[T]) returnRoom() {
 	var a after[T]
 	c.mu.Lock()
-	c.unlendLocked()
+	c.returnRoomLocked()
 	c.leftLocked(&a)
 	c.mu.Unlock()
 	c.finish(&a)
+}
+
+// leaseOf turns what a received item held into a lease for the caller.
+func (c *LimitedChannel[T]) leaseOf(h hold.Hold) core.Lease {
+	switch {
+	case c.limiter.Limiter == nil:
+		return core.Grant(1, c.returnRoom)
+	case h == (hold.Hold{}): // the item cost nothing
+		return core.Grant(0, nil)
+	}
+	return c.limiter.Lease(h)
 }

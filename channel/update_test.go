@@ -57,16 +57,14 @@ func TestLimitMovesWhileItemsAreQueued(t *testing.T) {
 		}
 	})
 	bubble(t, "below what a waiting sender asks for", func(t *testing.T) {
-		for _, mode := range []channel.Overflow{channel.Reject, channel.DropOldest} {
-			l := permits(t, 4)
-			c := open(t, channel.Options[int]{Limiter: l, Permits: itself, Overflow: mode})
-			sends(t, c, 2)
-			waits := startSend(t.Context(), c, 3)
-			waits.waits(t)
-			resize(t, l, 2)
-			waits.ends(t, core.ErrPermitsExceedLimit)
-			holds(t, c, 2)
-		}
+		l := permits(t, 4)
+		c := open(t, channel.Options[int]{Limiter: l, Permits: itself})
+		sends(t, c, 2)
+		waits := startSend(t.Context(), c, 3)
+		waits.waits(t)
+		resize(t, l, 2)
+		waits.ends(t, core.ErrPermitsExceedLimit)
+		holds(t, c, 2)
 	})
 }
 

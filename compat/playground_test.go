@@ -42,7 +42,7 @@ func (b *browser) simulate(t *testing.T, args ...string) simulated {
 // agrees finds the figures of a limit to be those of sluice simulate.
 func (tb *tab) agrees(limit int, want simulated) {
 	tb.t.Helper()
-	for name, n := range map[string]int{"granted": want.Granted, "refused": want.Rejected, "waited": want.Queued} {
+	for name, n := range map[string]int{"granted": want.Granted, "rejected": want.Rejected, "waited": want.Queued} {
 		got, err := strconv.Atoi(strings.ReplaceAll(tb.figure(limit, name), ",", ""))
 		assert.NoError(tb.t, err)
 		assert.Equal(tb.t, n, got, name)
@@ -78,8 +78,38 @@ func TestPlayground(t *testing.T) {
 	log := filepath.Join(b.folder, "access.log")
 	require.NoError(t, os.WriteFile(log, []byte(logOfThree), 0o600))
 	home := b.serve(t)
-	t.Run("figures follow the limit", func(t *testing.T) {
+	minute := home + "#limit=100/s+burst+50&limit=sliding+100/1s&arrivals=poisson:120/s,1m"
+	t.Run("the first page", func(t *testing.T) {
 		tb := b.open(t, home)
+		tb.agrees(0, b.simulate(t, "--limit", "100/s burst 50 queue 200", "--arrivals", "day:80/s,1h", "--takes", "100ms"))
+		tb.agrees(1, b.simulate(t, "--limit", "concurrency 10", "--arrivals", "day:80/s,1h", "--takes", "100ms"))
+		tb.choose("spread", "exponential:")
+		tb.write("#takes", "300ms")
+		tb.agrees(1, b.simulate(t, "--limit", "concurrency 10", "--arrivals", "day:80/s,1h", "--takes", "exponential:300ms"))
+		again := b.open(t, eval[string](tb, `location.href`))
+		assert.Equal(t, eval[string](tb, everything), eval[string](again, everything))
+	})
+	t.Run("nothing is red before there is a log", func(t *testing.T) {
+		tb := b.open(t, minute)
+		tb.choose("kind", "log")
+		assert.Empty(t, eval[string](tb, `[...document.querySelectorAll(".error")].map((e) => e.textContent).join("")`))
+		assert.Contains(t, eval[string](tb, `document.getElementById("empty").textContent`), "Choose a log")
+	})
+	t.Run("a bad rate leaves the charts", func(t *testing.T) {
+		tb := b.open(t, minute)
+		tb.write("#rate", "fast")
+		assert.Equal(t, `"fast" is not a rate, want one such as 100/s`, eval[string](tb, `document.getElementById("error").textContent`))
+		assert.True(t, eval[bool](tb, `document.querySelector(".chart svg").getBoundingClientRect().height > 100`))
+		assert.True(t, eval[bool](tb, `document.querySelector(".result").inert`))
+		tb.write("#rate", "120/s")
+		assert.False(t, eval[bool](tb, `document.querySelector(".result").inert`))
+	})
+	t.Run("who was rejected", func(t *testing.T) {
+		tb := b.open(t, home+"#limit=10/s&key=client&arrivals=poisson:200/s,1m,7")
+		assert.Contains(t, eval[string](tb, `document.querySelector(".rejected-keys").textContent`), "Rejected most: client 1 (")
+	})
+	t.Run("figures follow the limit", func(t *testing.T) {
+		tb := b.open(t, minute)
 		tb.agrees(0, b.simulate(t, "--limit", "100/s burst 50", "--arrivals", "poisson:120/s,1m"))
 		tb.agrees(1, b.simulate(t, "--limit", "sliding 100/1s", "--arrivals", "poisson:120/s,1m"))
 		tb.write(".limit", "80/s burst 5 queue 30")
@@ -90,7 +120,7 @@ func TestPlayground(t *testing.T) {
 		tb.agrees(0, b.simulate(t, "--limit", "80/s burst 5 queue 30", "--arrivals", "poisson:200/s,1m,7", "--key", "client"))
 	})
 	t.Run("an error is shown at its word", func(t *testing.T) {
-		tb := b.open(t, home)
+		tb := b.open(t, minute)
 		tb.write(".limit", "100/s brust 50")
 		assert.Equal(t, `"brust": unknown word, want burst, queue, oldest-first or newest-first`, eval[string](tb, `document.querySelector(".card .error").textContent`))
 		assert.Equal(t, "brust", eval[string](tb, `document.querySelector(".mirror mark").textContent`))
@@ -104,7 +134,7 @@ func TestPlayground(t *testing.T) {
 		tb.agrees(0, b.simulate(t, "--limit", "100/s burst 50", "--arrivals", "poisson:120/s,10s"))
 	})
 	t.Run("a link holds the state", func(t *testing.T) {
-		tb := b.open(t, home)
+		tb := b.open(t, minute)
 		tb.write(".limit", "fixed 50/1s queue 9 newest-first")
 		tb.write("#seed", "5")
 		tb.do(chromedp.Click(chromedp.CSS("#add")))
@@ -125,7 +155,7 @@ func TestPlayground(t *testing.T) {
 	})
 	t.Run("LOG is offered", func(t *testing.T) {
 		tb := b.open(t, b.serve(t, log))
-		tb.agrees(0, b.simulate(t, "--limit", "100/s burst 50", log))
+		tb.agrees(0, b.simulate(t, "--limit", "100/s burst 50 queue 200", log))
 		assert.Contains(t, eval[string](tb, `document.getElementById("log-name").textContent`), "access.log")
 	})
 	t.Run("a log is chosen and dropped", func(t *testing.T) {
@@ -159,7 +189,7 @@ func TestPlayground(t *testing.T) {
 		assert.Equal(t, eval[string](tb, `location.href`), copied("#share"))
 	})
 	t.Run("on any web server", func(t *testing.T) {
-		tb := b.open(t, serveFolder(t)+"/some/folder/#limit=80/s+burst+5")
+		tb := b.open(t, serveFolder(t)+"/some/folder/#limit=80/s+burst+5&arrivals=poisson:120/s,1m")
 		tb.agrees(0, b.simulate(t, "--limit", "80/s burst 5", "--arrivals", "poisson:120/s,1m"))
 	})
 	t.Run("by keyboard", func(t *testing.T) { byKeyboard(t, b, home) })
@@ -181,13 +211,13 @@ func TestPlayground(t *testing.T) {
 		for fragment, message := range map[string]string{
 			"#limit=" + strings.Repeat("9", 500_000):                    "",
 			"#%zz&limit=%ff%fe&key=moon&seed=-1&arrivals=%00":           `"moon", want ip`,
-			"#log=&text=" + strings.Repeat("A", 400_000):                "there is no log yet",
-			"#log=%3Cimg+src=x+onerror=alert(1)%3E&text=!!":             "there is no log yet",
+			"#log=&text=" + strings.Repeat("A", 400_000):                "Choose a log",
+			"#log=%3Cimg+src=x+onerror=alert(1)%3E&text=!!":             "Choose a log",
 			"#arrivals=bursts:1000000000/10000h,1s":                     "more than 5000000 requests",
 			"#arrivals=bursts:1/1500000h,2500000h&limit=1/s&limit=1/ns": "more than 100 years",
 		} {
 			tb := b.open(t, home+fragment)
-			assert.Contains(t, eval[string](tb, `document.getElementById("error").textContent`), message)
+			assert.Contains(t, eval[string](tb, `document.getElementById("error").textContent + document.getElementById("empty").textContent`), message)
 			assert.Equal(t, 1, eval[int](tb, `document.querySelectorAll("img").length`), "nothing is taken as HTML")
 			tb.write(".limit", "1/s") // it goes on
 			assert.Empty(t, eval[string](tb, `document.querySelector(".card .error").textContent`))
@@ -233,7 +263,7 @@ const everything = `[...document.querySelectorAll("input, select, textarea")].ma
 // byKeyboard adds a limit, changes it, moves through a chart and opens the table without a pointer.
 func byKeyboard(t *testing.T, b *browser, home string) {
 	t.Helper()
-	tb := b.open(t, home+"#limit=100/s")
+	tb := b.open(t, home+"#limit=100/s&arrivals=poisson:120/s,1m")
 	reach := func(what string) {
 		t.Helper()
 		for range 60 {
@@ -324,16 +354,14 @@ func narrowAndDark(t *testing.T, b *browser, home string) {
 	assert.Greater(t, eval[float64](tb, `(`+brightness+`)("body", "color")`), 180.0)
 }
 
-// TestPlaygroundPicture writes the picture at the top of the README.
+// TestPlaygroundPicture writes the picture at the top of the README: what the playground opens.
 func TestPlaygroundPicture(t *testing.T) {
 	if *picture == "" {
 		t.Skip("no -picture: make playground-picture")
 	}
 	b := newBrowser(t)
-	tb := b.open(t, b.serve(t)+pictured, chromedp.EmulateViewport(1180, 780))
+	tb := b.open(t, b.serve(t), chromedp.EmulateViewport(1180, 780))
 	png, err := chromedp.Run(tb.ctx, chromedp.CaptureScreenshot())
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(*picture, png, 0o666)) //nolint:gosec // it is checked in
 }
-
-const pictured = "#limit=100/s+burst+50&limit=sliding+100/1s+queue+40&arrivals=day:80/s,4m"

@@ -41,7 +41,7 @@ func TestStart(t *testing.T) {
 	api, redis := freePort(t), freePort(t)
 	local := strings.NewReplacer(
 		"127.0.0.1:9000", backend(t), "8080", api, "6379", redis,
-		"git clone URL-OF-THIS-REPOSITORY sluice", "ln -s "+repository+" sluice",
+		"git clone URL-OF-THIS-REPOSITORY ../sluice", "ln -s "+repository+" ../sluice",
 	)
 
 	var script strings.Builder

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // plenty returns one limiter of each kind that has permits for the whole of a test, and
@@ -46,7 +47,7 @@ func empty(tb testing.TB) map[string]core.Limiter {
 
 func allocates(t *testing.T, want int, f func()) {
 	t.Helper()
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("sync.Pool drops at random")
 	}
 	require.LessOrEqual(t, int(testing.AllocsPerRun(2000, f)), want) // it is a whole number

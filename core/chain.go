@@ -9,15 +9,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // ChainedLimiter asks several limiters for the same permits, all or nothing. Make it with
 // [Chain].
 //
 // TryAcquire and Acquire ask the limiters one after the other, in the order given. Acquire
-// waits for one limiter before it asks the next, so put limiters that reject permanently first,
-// and limiters whose permits are expensive to hold last. If a limiter rejects, fails or panics,
+// waits for one limiter before it asks the next, and holds what it has while it waits. Put limiters
+// that reject permanently first, and limiters whose permits are expensive to hold last. Two chains
+// of the same concurrency limiters in opposite orders can wait for each other until a context ends:
+// give the limiters one order in all chains. If a limiter rejects, fails or panics,
 // or the context is done, the permits already taken are refunded, last first, and that
 // limiter's own lease and error are returned; [LimiterName] in its metadata says which limiter
 // it was. The limiters' own statistics still count the grants that were refunded. If all
@@ -38,7 +41,7 @@ type ChainedLimiter struct {
 	leases   joiner
 	granted  atomic.Uint64
 	rejected atomic.Uint64
-	source   linked.Source // Close uses it to end the waits
+	source   wait.Source // Close uses it to end the waits
 }
 
 // Chain returns a limiter that asks each of limiters for the same permits. It returns an error
@@ -89,9 +92,9 @@ func (c *ChainedLimiter) TryAcquire(permits int) Lease {
 	return l
 }
 
-// tryQuietly is TryAcquire for a chain whose limiters are all of this package. A rejection
-// leaves no trace except the grants of the limiters that were asked before.
-func (c *ChainedLimiter) tryQuietly(permits int) (Lease, bool) {
+// TryQuietly is TryAcquire for a chain whose limiters are all QuietTriers. A rejection leaves no
+// trace except the grants of the limiters that were asked before. See [TryQuietly].
+func (c *ChainedLimiter) TryQuietly(permits int) (Lease, bool) {
 	if _, ok := c.check(permits); !ok {
 		return Lease{}, false
 	}
@@ -164,21 +167,27 @@ func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (L
 		k, err = l.Acquire(call, permits) //nolint:contextcheck // it is ctx, until Close
 		k, err = checkedAnswer(l, k, err)
 	}
-	ended := ctx.Err()
-	if ended == nil {
-		ended = c.source.Cause()
-	}
+	return c.ended(ctx, l, k, err)
+}
+
+// ended returns the answer of one limiter, or why the request has ended: the context's own error,
+// unchanged, or ErrClosed if the chain was closed.
+func (c *ChainedLimiter) ended(ctx context.Context, l Limiter, k Lease, err error) (Lease, error) {
+	own, why := ctx.Err(), c.source.Ended(ctx)
 	switch {
-	case err == nil && ended != nil: // the limiter did not notice
-		settle(l, k, 0)
-		return Refuse(ended), ended
-	case err == nil:
+	case err == nil && why == nil:
 		return k, nil
+	case err == nil: // the limiter did not notice
+		anylimiter.Refund(l, k)
+		return Refuse(why), why
+	case own != nil && same(err, own):
+		return k, err
 	case errors.Is(err, ErrRejected):
 		c.rejected.Add(1)
 		return k, err
-	case ended != nil && errors.Is(err, context.Canceled):
-		return Refuse(ended), ended
+	}
+	if explained := c.source.Explain(ctx, err); !same(explained, err) {
+		return Refuse(explained), explained
 	}
 	return k, err
 }
@@ -204,7 +213,7 @@ func (c *ChainedLimiter) join(j *joined, permits int) Lease {
 
 // undo refunds the parts, last first; no caller has seen them.
 func (c *ChainedLimiter) undo(j *joined) {
-	backward(len(j.parts), func(i int) { settle(c.limiters[i], j.parts[i], 0) })
+	backward(len(j.parts), func(i int) { anylimiter.Refund(c.limiters[i], j.parts[i]) })
 	j.Drop()
 }
 
@@ -257,7 +266,7 @@ func (c *ChainedLimiter) Available() int {
 func (c *ChainedLimiter) Statistics() Statistics {
 	s := Statistics{Available: c.Available(), Granted: c.granted.Load(), Rejected: c.rejected.Load()}
 	for _, l := range c.limiters {
-		if r, ok := l.(Reporter); ok {
+		if r, ok := As[Reporter](l); ok {
 			k := r.Statistics()
 			s.Queued += min(k.Queued, math.MaxInt-s.Queued)
 			if s.Limit == 0 || k.Limit > 0 && k.Limit < s.Limit {
@@ -273,7 +282,7 @@ func (c *ChainedLimiter) Statistics() Statistics {
 func (c *ChainedLimiter) IdleFor() (time.Duration, bool) {
 	shortest := time.Duration(math.MaxInt64)
 	for _, l := range c.limiters {
-		k, ok := l.(Idler)
+		k, ok := As[Idler](l)
 		if !ok {
 			return 0, false
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/customctx"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // blocking are chains of which nobody gets a permit.
@@ -60,7 +60,7 @@ func TestStressErrorsOfAChain(t *testing.T) {
 							go cancel()
 						default:
 							want = own
-							mine := customctx.New()
+							mine := testkit.NewContext()
 							ctx, cancel = mine, func() {}
 							go mine.End(own)
 						}

@@ -13,31 +13,27 @@ type joiner struct {
 	spare sync.Pool // of *joined that are not in use and have no parts
 }
 
-// joined is the ticket of a lease that holds other leases, its parts. The caller of begin owns
+// joined is the handle of a lease that holds other leases, its parts. The caller of begin owns
 // it until Join or Drop. After Join, the caller that ends the lease's generation owns it: split until
 // Rejoin or Drop, or release.
 type joined struct {
-	ticket
+	handle
 
 	joiner *joiner
 	parts  []Lease // in the order of the limiters
 
-	own struct { // what the ticket points at
-		extra
-		terms // fixed once a lease is granted: leases that have ended still report them
-		label
-	}
+	said labelled // fixed once a lease is granted: leases that have ended still say it
+	own  extra    // what the handle refers to
 }
 
 func newJoined(j *joiner, parts []Lease) *joined {
 	k := &joined{joiner: j, parts: parts}
-	k.ticket.x, k.ticket.terms = &k.own.extra, &k.own.terms
-	k.own.extra.joined = k
-	k.own.terms.label, k.own.terms.Kind = &k.own.label, machine.Window
+	k.own.joined = k
+	k.handle.x = &k.own
 	return k
 }
 
-// begin returns a ticket without parts.
+// begin returns a handle without parts.
 func (j *joiner) begin() *joined {
 	if k, ok := j.spare.Get().(*joined); ok {
 		return k
@@ -45,22 +41,14 @@ func (j *joiner) begin() *joined {
 	return newJoined(j, make([]Lease, 0, j.size))
 }
 
-// split ends a lease of this joiner without releasing its parts, and returns the ticket that
+// split ends a lease of this joiner without releasing its parts, and returns the handle that
 // holds them. It returns false if the lease is another joiner's or was ended before.
 func (j *joiner) split(l Lease) (k *joined, ok bool) {
 	if l.outcome() != held || l.home().x == nil {
 		return nil, false
 	}
 	k = l.home().x.joined
-	if k == nil || k.joiner != j || !k.end(l.generation()) {
-		return nil, false
-	}
-	if k.word.Load() > maxGeneration { // the generations are used up
-		r := newJoined(j, k.parts)
-		r.setTerms(k.name, k.Limit, k.Span)
-		k = r
-	}
-	return k, true
+	return k, k != nil && k.joiner == j && k.end(l.at)
 }
 
 // Add adds a part.
@@ -72,14 +60,15 @@ func (k *joined) Leases() []Lease { return k.parts }
 // Join returns a lease of permits that holds the parts. It has each name's metadata of the
 // first part that has it.
 func (k *joined) Join(permits int) Lease {
-	name, window, f, added := mergeFigures(k.parts)
-	if k.name != name || k.Limit != f.limit || k.Span != window {
-		if k.word.Load() > 0 { // leases that have ended report its terms
+	name, window, f, added := mergeFacts(k.parts)
+	if s := k.settings(); s == nil || s.name != name || s.Limit != f.limit || s.Span != window {
+		if s != nil {
 			k = newJoined(k.joiner, k.parts)
 		}
-		k.setTerms(name, f.limit, window)
+		k.said.set(label{name: name}, machine.Terms{Kind: machine.Window, Limit: f.limit, Span: window})
+		k.s.Store(&k.said.settings)
 	}
-	l := grant(&k.ticket, held, k.word.Load(), permits, int64(f.left), f.reset)
+	l := newLease(&k.handle, held, permits, f.left, f.reset, k.generation.Load())
 	if added {
 		return l.withUnion(k.parts)
 	}
@@ -90,25 +79,18 @@ func (k *joined) Join(permits int) Lease {
 // the metadata of l. A lease of 0 permits holds no parts.
 func (k *joined) Rejoin(l Lease, permits int) Lease {
 	if permits > 0 {
-		return l.standIn(&k.ticket, held, k.word.Load(), permits)
+		return l.replacement(&k.handle, held, permits, k.generation.Load())
 	}
-	l = l.complete(0)
+	l = l.replacement(&k.settings().shared, granted, 0, 0)
 	k.Drop()
 	return l
 }
 
-// Drop forgets the parts and keeps the ticket for another lease.
+// Drop forgets the parts and keeps the handle for another lease.
 func (k *joined) Drop() {
 	clear(k.parts)
 	k.parts = k.parts[:0]
-	if k.word.Load() <= maxGeneration {
-		k.joiner.spare.Put(k)
-	}
-}
-
-// setTerms sets the terms that the leases of k report. None was granted yet.
-func (k *joined) setTerms(name string, limit int, window int64) {
-	k.own.label.name, k.own.terms.Limit, k.own.terms.Span = name, limit, window
+	k.joiner.spare.Put(k)
 }
 
 // release releases the parts, last first; the lease has ended.
@@ -117,26 +99,23 @@ func (k *joined) release() {
 	k.Drop()
 }
 
-// mergeFigures returns the built-in metadata of the parts; of each name, that of the first part
+// mergeFacts returns the built-in metadata of the parts; of each name, that of the first part
 // that has it. added reports whether a part has further metadata.
-func mergeFigures(parts []Lease) (name string, window int64, all figures, added bool) {
-	all.left, all.reset = -1, -1
+func mergeFacts(parts []Lease) (name string, window int64, all facts, added bool) {
+	all.left, all.reset = unknown, unknown
 	for _, k := range parts {
-		x, of := k.extra(), k.terms()
+		x, s := k.extra(), k.settings()
 		added = added || x != nil && len(x.meta) > 0
-		if of == nil {
+		if s == nil {
 			continue
 		}
 		if name == "" {
-			name = of.name
+			name = s.name
 		}
 		if window == 0 {
-			window = of.length()
+			window = s.length()
 		}
-		if all.limit != 0 && all.left >= 0 && all.reset >= 0 {
-			continue
-		}
-		f := k.figures()
+		f := k.facts()
 		if all.limit == 0 {
 			all.limit = f.limit
 		}

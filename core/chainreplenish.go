@@ -18,7 +18,7 @@ func (c *ChainedLimiter) TryReplenish() bool {
 // Reset resets every limiter that is a [Resetter].
 func (c *ChainedLimiter) Reset() {
 	for _, l := range c.limiters {
-		if r, ok := l.(Resetter); ok {
+		if r, ok := As[Resetter](l); ok {
 			r.Reset()
 		}
 	}
@@ -53,7 +53,7 @@ func (c *ChainedLimiter) AutoReplenishing() bool {
 func (c *ChainedLimiter) replenishers() iter.Seq[Replenisher] {
 	return func(yield func(Replenisher) bool) {
 		for _, l := range c.limiters {
-			if r, ok := l.(Replenisher); ok && r.ReplenishmentPeriod() > 0 && !yield(r) {
+			if r, ok := As[Replenisher](l); ok && r.ReplenishmentPeriod() > 0 && !yield(r) {
 				return
 			}
 		}

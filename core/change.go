@@ -1,60 +1,52 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
+)
 
 // The methods that change a limiter as a whole: Update, Reset, Close, and the methods that package
 // direct offers.
 
-// update puts new terms in force. Equal terms change nothing.
-func (e *engine) update(t terms) error {
-	if e.epoch.Load() == nil {
+// update puts new settings in force. Equal settings change nothing.
+func (e *engine) update(name string, anchor time.Time, t machine.Terms) error {
+	if e.settings.Load() == nil {
 		return ErrClosed
 	}
 	now := e.lock()
-	defer func() { e.unlock(now) }()
-	old := e.epoch.Load()
+	defer e.unlock(now)
 	switch {
 	case e.closed:
 		return ErrClosed
-	case t.same(old.terms):
+	case e.settings.Load().same(name, anchor, t):
 		return nil
 	}
-	e.replace(now, t)
+	e.replaceLocked(now, newSettings(name, anchor, t))
 	return nil
 }
 
-// replace puts new terms in force, which count from the same instant. The mutex is held.
-func (e *engine) replace(now int64, t terms) {
-	old := e.epoch.Load()
-	t.base = old.base
-	t.From = t.origin(now)
-	if old.hook != nil && t.hook == nil {
-		t.label, t.watched = &label{t.name, t.anchor, old.hook}, true
+// replaceLocked puts new settings in force. Instants go on as before.
+func (e *engine) replaceLocked(now int64, s *settings) {
+	old := e.settings.Load()
+	s.owner, s.From, s.Era = e, s.origin(&e.clock), old.Era
+	if s.Kind != machine.Window || !old.SameGrid(&s.Terms) {
+		s.Era++
 	}
-	last := e.number()
-	t.first = last
-	k := newEpoch(e, t)
-	e.epoch.Store(k)
-	e.m.Update(now, &k.Terms, last)
+	if old.hook != nil && s.hook == nil {
+		s.label = &label{s.name, s.anchor, old.hook}
+	}
+	e.settings.Store(s)
+	e.m.Update(now, &s.Terms)
 }
 
-// resize puts another limit in force, from 1 to the one that the terms were made with.
+// resize puts another limit in force, from 1 to the one that the settings were made with.
 func (e *engine) resize(limit int) {
 	now := e.lock()
-	if t := *e.epoch.Load().terms; t.Limit != limit {
-		t.Ceiling, t.Limit = t.Most(), limit
-		e.replace(now, t)
+	if s := e.settings.Load().copy(); s.Limit != limit {
+		s.Ceiling, s.Limit = s.Most(), limit
+		e.replaceLocked(now, s)
 	}
-	e.unlock(now)
-}
-
-// reset returns a rate limiter to its initial state.
-func (e *engine) reset() {
-	if e.epoch.Load() == nil {
-		return
-	}
-	now := e.lock()
-	e.m.Reset(now, e.number())
 	e.unlock(now)
 }
 
@@ -62,7 +54,7 @@ func (e *engine) reset() {
 // still be released, and Statistics continues to work. Close always returns nil and may be
 // called again.
 func (e *engine) Close() error {
-	if e.epoch.Load() == nil {
+	if e.settings.Load() == nil {
 		return nil
 	}
 	now := e.lock()
@@ -72,15 +64,16 @@ func (e *engine) Close() error {
 	return nil
 }
 
-// retire closes the limiter if it has been idle for at least that long. The mutex that decides
-// grants decides this too: all grants made by swaps are in the account once the word is shut,
-// and it is not opened again.
+// retire closes the limiter if it has been idle for at least that long.
+//
+// A takes while B retires the limiter: B shuts the word before it looks. If A's swap came first,
+// B finds the permits held. If B's came first, A's swap fails, and A finds the limiter closed.
 func (e *engine) retire(idle time.Duration) bool {
-	if e.epoch.Load() == nil {
+	if e.settings.Load() == nil {
 		return false
 	}
 	now := e.lock()
-	d, ok := e.idle(now)
+	d, ok := e.idleLocked(now)
 	if ok = ok && d >= idle && e.m.Empty(); ok {
 		e.closed = true
 	}

@@ -19,8 +19,10 @@ var _ = direct.Install(&direct.Ways[Lease]{
 	Watch: func(limiter any, hook direct.Hook) (direct.Watched[Lease], bool) {
 		l, ok := exactly(limiter)
 		if ok {
-			t := l.epoch.Load().terms
-			t.label, t.watched = &label{name: t.name, hook: hook}, true
+			s := l.settings.Load().copy()
+			s.label = &label{name: s.name, hook: hook}
+			l.settings.Store(s)
+			l.m.Rebind(&s.Terms)
 		}
 		return (*watcher)(l), ok
 	},
@@ -37,7 +39,7 @@ var _ = direct.Install(&direct.Ways[Lease]{
 // it, and was made by its constructor.
 func exactly(limiter any) (*ConcurrencyLimiter, bool) {
 	l, ok := limiter.(*ConcurrencyLimiter)
-	return l, ok && l != nil && l.epoch.Load() != nil
+	return l, ok && l != nil && l.settings.Load() != nil
 }
 
 // plain is a concurrency limiter whose permits are taken and given back without a lease.
@@ -45,15 +47,17 @@ type plain ConcurrencyLimiter
 
 // TryTake takes n permits in one swap. It fails without a trace.
 func (p *plain) TryTake(n int) bool {
-	t, w, ok := p.takeFree(n)
-	if ok {
+	if _, ok := p.take(n); ok {
 		return true
 	}
-	if t.sureNot(w, n) {
-		return false
+	if _, ok, decided := p.takeAgain(n); ok || decided {
+		return ok
 	}
 	l, ok := p.tryQuietlySlow(n)
-	return ok && p.strip(l)
+	if ok {
+		strip(l)
+	}
+	return ok
 }
 
 // Take takes n permits, waiting for them as Acquire does.
@@ -63,28 +67,24 @@ func (p *plain) Take(ctx context.Context, n int) error {
 	}
 	l, err := p.acquireSlow(ctx, n)
 	if err == nil {
-		p.strip(l)
+		strip(l)
 	}
 	return err
 }
 
-// strip ends a lease, but for its permits.
-func (p *plain) strip(l Lease) bool {
-	return l.outcome() == free || l.giveUp(direct.Released, l.permits())
+// strip ends a lease that nobody else has, but for its permits.
+func strip(l Lease) {
+	if l.outcome() == held && l.h.end(l.at) {
+		l.owner().discard(l.h)
+	}
 }
 
 // Give gives n permits back.
-func (p *plain) Give(n int) { p.epoch.Load().giveBack(0, n) }
+func (p *plain) Give(n int) { p.giveBack(n) }
 
 // lease returns a lease of n permits that were taken.
 func (p *plain) lease(n int) Lease {
-	t := p.permits.draw(&p.engine)
-	epoch := p.epoch.Load()
-	state := epoch.left(epoch.word.Load())
-	if epoch.Limit > freeMask {
-		state = epoch.leftOf(p.engine.Available())
-	}
-	return grant(t, held, t.word.Load(), n, state, 0)
+	return p.hold(p.settings.Load(), n, (*ConcurrencyLimiter)(p).Available())
 }
 
 // watcher is a concurrency limiter that calls a hook when its leases end.
@@ -99,16 +99,9 @@ func (k *watcher) Acquire(ctx context.Context, n int) (Lease, error) {
 func (k *watcher) Resize(limit int) { k.resize(limit) }
 
 func (k *watcher) End(l Lease, cause direct.Cause) {
-	if l.outcome() == watched && l.home().e == &k.engine {
+	if l.outcome() == held && l.owner() == &k.engine {
 		l.giveUp(cause, 0)
 	}
-}
-
-// watch makes a lease a watched one: it carries the instant of its grant.
-func (l Lease) watch() Lease {
-	l.bits += uint64(watched - held)
-	l.at = l.home().e.epoch.Load().clock()
-	return l
 }
 
 // directJoiner is a joiner as package direct has it.

@@ -34,7 +34,7 @@ func TestAFullQueueAndNone(t *testing.T) {
 		queue, n int
 		want     string
 	}{
-		"no queue": {0, 1, `core: rejected by "api": queue limit reached (no queue)`},
+		"no queue": {0, 1, `core: rejected by "api": queue limit reached (QueueLimit is 0)`},
 		"too many": {2, 3, `core: rejected by "api": queue limit reached (queue is full)`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,8 +54,8 @@ func TestAFullQueueAndNone(t *testing.T) {
 			require.EqualError(t, lease.With(core.ReasonPhrase.With("later")).Err(), `core: rejected by "api": later`)
 		})
 	}
-	require.EqualError(t, &core.RejectedError{Reason: "queue limit reached", Detail: "no queue", RetryAfter: time.Second},
-		"core: rejected: queue limit reached (no queue), retry after 1s")
+	require.EqualError(t, &core.RejectedError{Reason: "queue limit reached", Detail: "QueueLimit is 0", RetryAfter: time.Second},
+		"core: rejected: queue limit reached (QueueLimit is 0), retry after 1s")
 }
 
 func TestSentinelsAreDistinct(t *testing.T) {

@@ -301,3 +301,18 @@ func ExampleChainedLimiter_Limiters() {
 	// *core.unlimited
 	// *core.TokenBucket
 }
+
+// As finds what a limiter is, through the views of it.
+func ExampleAs() {
+	bucket, err := core.NewTokenBucket(core.PerSecond(10, 5))
+	if err != nil {
+		panic(err)
+	}
+	view := core.WithReason(bucket, "too many requests")
+	view.TryAcquire(5)
+	if r, ok := core.As[core.Resetter](view); ok {
+		r.Reset()
+	}
+	fmt.Println(view.Available())
+	// Output: 5
+}

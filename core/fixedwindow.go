@@ -26,11 +26,11 @@ func (o FixedWindowOptions) validate() error {
 	return f.err()
 }
 
-func (o FixedWindowOptions) terms() terms {
-	return newTerms(o.Name, o.Anchor, machine.Terms{
+func (o FixedWindowOptions) terms() machine.Terms {
+	return machine.Terms{
 		Kind: machine.Window, Limit: o.PermitLimit, Step: 1, Span: int64(o.Window),
 		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
-	})
+	}
 }
 
 // FixedWindow grants PermitLimit permits in each window of time; at the end of a window all of
@@ -54,7 +54,7 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 		return nil, err
 	}
 	l := new(FixedWindow)
-	l.start(o.terms(), &l.segments)
+	l.start(newSettings(o.Name, o.Anchor, o.terms()), &l.segments)
 	return l, nil
 }
 
@@ -68,14 +68,14 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.terms())
+	return l.update(o.Name, o.Anchor, o.terms())
 }
 
 // Options returns the options in force: those of [NewFixedWindow] or of the latest Update. An
 // Anchor that was not given is zero, and after an Update with a zero Anchor windows still count
 // from the limiter's creation.
 func (l *FixedWindow) Options() FixedWindowOptions {
-	t := l.terms()
+	t := l.inForce()
 	return FixedWindowOptions{
 		Name: t.name, PermitLimit: t.Limit, Window: time.Duration(t.Span), Anchor: t.anchor,
 		QueueLimit: t.QueueLimit, QueueOrder: t.order(), ManualReplenishment: t.Manual(),

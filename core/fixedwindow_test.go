@@ -128,3 +128,22 @@ func TestRefundedPermitsDoNotComeBackTwice(t *testing.T) {
 		require.Equal(t, 2*time.Second, d, "since the refund")
 	})
 }
+
+// A waiter that an update of the grid serves learns when all permits are back on the new grid.
+func TestResetAfterOfAWaiterServedByAnUpdate(t *testing.T) {
+	for _, n := range []int{0, 1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			o := core.FixedWindowOptions{PermitLimit: 5, Window: time.Second, QueueLimit: 5}
+			l := fixed(t, o)
+			takes(t, l, 5)
+			time.Sleep(100 * time.Millisecond)
+			a := queues(t, l, n)
+			o.PermitLimit, o.Window = 8, 700*time.Millisecond
+			require.NoError(t, l.Update(o))
+			a.granted(t)
+			reset, ok := core.ResetAfter.From(a.lease)
+			require.True(t, ok)
+			require.Equal(t, 600*time.Millisecond, reset)
+		})
+	}
+}

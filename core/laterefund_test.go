@@ -3,6 +3,7 @@ package core_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,11 +101,13 @@ func TestRefundsLetNothingMoreThrough(t *testing.T) {
 					}
 				case 3:
 					if len(grants) > 0 {
-						g := grants[random.IntN(len(grants))]
+						i := random.IntN(len(grants))
+						g := grants[i]
+						grants = slices.Delete(grants, i, i+1)
 						given := -l.Available()
 						l.Refund(g.lease)
 						if given += l.Available(); given > 0 {
-							g.given += given
+							g.given = given
 							events = append(events, event{now, g, given})
 						}
 					}
@@ -240,9 +243,6 @@ func TestARefundBeforeTokensSetAsideCome(t *testing.T) {
 		available(t, l, 2)
 		require.True(t, l.TryReplenish())
 		available(t, l, 3)
-		takes(t, l, 3)
-		l.Refund(a)
-		available(t, l, 0)
 	})
 }
 
@@ -280,12 +280,11 @@ func TestARefundToABucketThatIsNeverFullAgain(t *testing.T) {
 					l.Refund(all)
 					available(t, l, math.MaxInt)
 
+					time.Sleep(1) // a grant of the instant of a refund gives less back
 					a := takes(t, l, math.MaxInt-7)
 					time.Sleep(1500 * time.Millisecond) // a token comes, or is due
 					b := takes(t, l, 5)
 					l.Refund(a)
-					l.Refund(a)
-					l.Refund(all)
 					tick := 1
 					if manual || math.MaxInt == math.MaxInt32 && period == time.Second { // the ticks are known
 						tick = 0

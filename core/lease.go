@@ -16,28 +16,27 @@ import (
 // A Lease is a small value. It may be copied, stored, sent over channels and released from any
 // goroutine; all copies are the same lease. The zero Lease is not acquired.
 type Lease struct {
-	// Four words, no more: the compiler keeps such a struct in registers. figures.go says what
+	// Four words, no more: the compiler keeps such a struct in registers. facts.go says what
 	// is where.
-	t         *ticket // nil: no limiter of this package, and nothing extra
+	h         *handle // nil: no limiter of this package, and nothing extra
 	bits      uint64
-	state, at int64
+	reset, at int64
 }
 
-// outcome is in the low bits of Lease.bits, and determines the meaning of the rest.
+// outcome is how a request was decided.
 type outcome uint8
 
 const (
 	unanswered outcome = iota // not acquired: the zero lease, and Reject's
-	free                      // acquired, with nothing to give back
-	taken                     // acquired from a rate limiter
+	granted                   // acquired, with nothing to release
+	part                      // granted, and some of it was given back before
 	held                      // acquired from a concurrency limiter, a chain, or with Grant
-	watched                   // held, and a hook is called at its end: see package direct
 	exhausted                 // rejected
 	queueFull                 // rejected
 	evicted                   // rejected
 	tooSoon                   // rejected
 	closed                    // ErrClosed
-	exceeds                   // ExceedsLimitError; state: the permits
+	exceeds                   // ExceedsLimitError
 	negative                  // ErrNegativePermits
 	failed                    // extra.err
 )
@@ -57,7 +56,7 @@ var reasonPhrases = [...]string{
 	tooSoon:   ReasonDeadlineTooSoon,
 }
 
-func (o outcome) acquired() bool { return o-free <= watched-free }
+func (o outcome) acquired() bool { return o-granted <= held-granted }
 func (o outcome) rejected() bool { return o-exhausted <= tooSoon-exhausted }
 
 // phrase returns the reason phrase of a rejection; "" if there is none.
@@ -67,8 +66,6 @@ func (o outcome) phrase() string {
 	}
 	return reasonPhrases[o]
 }
-
-func (l Lease) outcome() outcome { return outcome(l.bits & (1<<outcomeBits - 1)) }
 
 // Acquired reports whether the permits were granted. It stays true after Release.
 func (l Lease) Acquired() bool {
@@ -88,24 +85,39 @@ func (l Lease) Permits() int {
 // however many goroutines it is called, on whichever copy of the lease. If the lease holds
 // nothing, Release does nothing: the permits of a rate limiter come back with time alone.
 func (l Lease) Release() {
-	if o := l.outcome(); o == held || o == watched {
+	if l.outcome() == held {
 		l.release()
 	}
 }
 
-// releaseSlow is release for a lease that is not in its epoch's word: the lease of a ticket, a
-// chain or Grant, a lease with added metadata, a lease from before an Update,
-// or a watched lease.
+// release releases a lease that holds something: in the common case, a concurrency limiter's.
+func (l Lease) release() {
+	h := l.h
+	if h.x != nil || l.reset >= 0 { // something extra, or watched
+		l.releaseSlow()
+		return
+	}
+	e := h.settings().owner
+	if h.end(l.at) {
+		n := int(l.bits >> factShift & (1<<(l.width()&63) - 1))
+		if _, ok := e.give(n); !ok {
+			e.giveAgain(n)
+		}
+		e.discard(h)
+	}
+}
+
+// releaseSlow is release for a lease with something extra, and for one whose end is watched.
 func (l Lease) releaseSlow() {
-	switch k := l.home(); {
-	case k.e != nil:
+	switch h := l.home(); {
+	case l.owner() != nil:
 		l.giveUp(direct.Released, 0)
-	case !k.end(l.generation()):
-	case k.x.joined != nil:
-		k.x.joined.release()
-	case k.x.release != nil:
-		release := k.x.release
-		k.x.release = nil
+	case !h.end(l.at):
+	case h.x.joined != nil:
+		h.x.joined.release()
+	case h.x.release != nil:
+		release := h.x.release
+		h.x.release = nil
 		release()
 	}
 }
@@ -125,9 +137,9 @@ func (l Lease) Err() error {
 	case closed:
 		return ErrClosed
 	case exceeds:
-		e := &ExceedsLimitError{Permits: int(l.state)}
-		if t := l.terms(); t != nil {
-			e.Limiter, e.Limit = t.name, t.Most()
+		e := &ExceedsLimitError{Permits: l.permits()}
+		if s := l.settings(); s != nil {
+			e.Limiter, e.Limit = s.name, s.Most()
 		}
 		return e
 	case negative:
@@ -181,15 +193,16 @@ func (l Lease) refusal() (Lease, error) {
 	}
 	// All in one allocation: a server that rejects many requests needs this to be cheap.
 	r := new(struct {
-		ticket
+		handle
 		extra
 		RejectedError
 	})
 	l.explain(&r.RejectedError)
 	r.extra = l.carried()
 	r.extra.err = &r.RejectedError
-	r.ticket.attach(&r.extra, l.t)
-	l.t = &r.ticket
+	r.handle.s.Store(l.settings())
+	r.handle.x = &r.extra
+	l.h = &r.handle
 	return l, &r.RejectedError
 }
 
@@ -197,20 +210,20 @@ func (l Lease) refusal() (Lease, error) {
 func (l Lease) failing(err error) Lease {
 	x := l.carried()
 	x.err = err
-	return l.with(x)
+	return l.with(l.settings(), x)
 }
 
 // explain sets the fields of the error of a rejection.
 func (l Lease) explain(e *RejectedError) {
-	f, o := l.figures(), l.outcome()
+	f, o := l.facts(), l.outcome()
 	e.Permits, e.Reason, e.RetryAfter = f.permits, o.phrase(), time.Duration(f.retry)
-	if t := l.terms(); t != nil {
-		e.Limiter = t.name
+	if s := l.settings(); s != nil {
+		e.Limiter = s.name
 		switch {
 		case o == tooSoon:
 			e.Cause = context.DeadlineExceeded
-		case o == queueFull && t.QueueLimit == 0:
-			e.Detail = "no queue"
+		case o == queueFull && s.QueueLimit == 0:
+			e.Detail = "QueueLimit is 0"
 		case o == queueFull:
 			e.Detail = "queue is full"
 		}
@@ -254,5 +267,5 @@ func (l Lease) Metadata() iter.Seq2[string, any] {
 func (l Lease) With(metadata ...Metadata) Lease {
 	x := l.carried()
 	x.meta = mergeMetadata(x.meta, metadata)
-	return l.with(x)
+	return l.with(l.settings(), x)
 }

@@ -47,12 +47,22 @@ type Idler interface {
 	IdleFor() (d time.Duration, idle bool)
 }
 
+// QuietTrier is a Limiter that can be tried without a trace. All limiters of this package are
+// QuietTriers, and so are the views that its functions return.
+type QuietTrier interface {
+	// TryQuietly is TryAcquire, but a rejection is not counted and no reason is given. If it
+	// returns false, it has taken nothing. It never blocks. Call it through the function
+	// [TryQuietly].
+	TryQuietly(permits int) (Lease, bool)
+}
+
 // Refunder is a Limiter that can undo a grant that was not used.
 type Refunder interface {
-	// Refund gives the lease's permits back, at once and at most once per lease. A rate limiter
-	// takes them back too, but never above its limit, and only as far as they are still missing
-	// because of the grant. For a concurrency limiter, Refund is Release. Call Refund instead
-	// of Release, or before it: after Release it may do nothing. Refund ignores a lease that
+	// Refund gives the lease's permits back, at once. A rate limiter takes them back too, but
+	// never above its limit, and only as far as they are certain to be still missing because of
+	// the grant. For a concurrency limiter, Refund is Release. Call Refund once, and instead of
+	// Release or before it: after Release it may do nothing, and a rate limiter remembers
+	// nothing of a lease, so that a second call gives back again. Refund ignores a lease that
 	// was not acquired, or that another limiter granted.
 	Refund(Lease)
 }
@@ -62,15 +72,19 @@ type Refunder interface {
 // package are Settlers. Refund(l) is Settle(l, 0).
 type Settler interface {
 	// Settle records that the grant of l has cost permits. It returns a lease that replaces l:
-	// acquired, of that number of permits, with the metadata of l. From then on l and its
-	// copies are spent: releasing, refunding or settling them does nothing.
+	// acquired, of that number of permits, with the metadata of l. If permits is what l has, it
+	// is l.
 	//
 	// If the grant has cost less, Settle gives the difference back, as Refund does, and serves
 	// the waiters that now fit. If the grant has cost more, Settle takes the difference at
 	// once, even above the limit: it neither waits nor is rejected, and nothing is available
-	// until that debt is paid. Permits below 0 count as 0. A lease that is not acquired, that
-	// another limiter granted, or that is spent is returned unchanged, and nothing happens.
-	// Settle does not count in the statistics.
+	// until that debt is paid. Permits below 0 count as 0. A lease that is not acquired, or that
+	// another limiter granted, is returned unchanged, and nothing happens. Settle does not
+	// count in the statistics.
+	//
+	// Settle a lease once. A lease that holds permits, which are those of concurrency limiters,
+	// of chains and of [Grant], is spent with its copies: releasing, refunding or settling them
+	// again does nothing. For a rate limiter's lease each call counts.
 	Settle(l Lease, permits int) Lease
 }
 

@@ -6,59 +6,65 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/limiter"
-	"github.com/sluice-go/sluice/internal/machine"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
-// How a limiter uses the limiters below it. A limiter is recognized as one of this package by
-// its type, never by its methods: a type that embeds one has all its methods, and may have
-// overridden some.
+// How a limiter uses the limiters below it.
 
-// quiet is a limiter of this package that can be tried without a trace of a rejection.
-type quiet interface {
-	tryQuietly(permits int) (Lease, bool)
+// As returns l, or the first of the limiters that it is a view of, that is a T: a [Reporter], an
+// [Idler], a [Replenisher], a [Resetter] or an [io.Closer], say. It returns false if none is. It
+// looks through limiters that have a method Unwrap() Limiter, as errors.AsType looks through
+// errors.
+//
+// As is for interfaces that look at a limiter or steer it. To take permits, or to give them back,
+// through a limiter that a view hides would bypass the view: for [QuietTrier], [Refunder] and
+// [Settler] use a type assertion on the limiter itself.
+func As[T any](l Limiter) (T, bool) {
+	for l != nil {
+		if t, ok := l.(T); ok {
+			return t, true
+		}
+		u, ok := l.(interface{ Unwrap() Limiter })
+		if !ok {
+			break
+		}
+		l = u.Unwrap()
+	}
+	var none T
+	return none, false
 }
 
 // TryQuietly is TryAcquire, but a rejection leaves no trace: it is not counted, and no reason
 // is given. It is for a caller that tries before it waits. If it returns false, it has taken
 // nothing; if l is a chain, the limiters that came before the one that rejected have counted a
-// grant. For a view made by [Shadow], and for a limiter that is not of this package, even if it
-// embeds one that is, TryQuietly always returns false.
+// grant. For a limiter that is not a [QuietTrier], and for one that embeds a limiter of this
+// package, TryQuietly always returns false.
 func TryQuietly(l Limiter, permits int) (Lease, bool) {
-	var q quiet
-	switch l := l.(type) {
-	case *ConcurrencyLimiter:
-		q = l
-	case *TokenBucket:
-		q = l
-	case *FixedWindow:
-		q = l
-	case *SlidingWindow:
-		q = l
-	case *ChainedLimiter:
-		return l.tryQuietly(permits)
-	case *unlimited:
-		return l.tryQuietly(permits)
-	case *reasoned:
-		return TryQuietly(l.Limiter, permits)
-	case *reasonedReplenisher:
-		return TryQuietly(l.Limiter, permits)
-	default:
-		return Lease{}, false
+	if q, ok := l.(QuietTrier); ok && !embeds(l) {
+		return q.TryQuietly(permits)
 	}
-	e := engineOf(l)
-	if e == nil {
-		return Lease{}, false
-	}
-	if lease, ok := q.tryQuietly(permits); ok {
-		return lease, true
-	}
-	if t := e.epoch.Load(); t != nil && t.Kind == machine.Concurrency && t.sureNot(t.word.Load(), permits) {
-		return Lease{}, false
-	}
-	return e.tryQuietlySlow(permits)
+	return Lease{}, false
 }
+
+// embeds reports whether l is of a type that embeds a limiter of this package. Such a type has all
+// methods of that limiter, and may have overridden some, so only those of Limiter and Refunder
+// are called: its Settle and TryQuietly may bypass what it overrides.
+func embeds(l Limiter) bool {
+	k, ours := l.(interface{ itself() Limiter })
+	return ours && k.itself() != l
+}
+
+func (l *ConcurrencyLimiter) itself() Limiter  { return l }
+func (l *TokenBucket) itself() Limiter         { return l }
+func (l *FixedWindow) itself() Limiter         { return l }
+func (l *SlidingWindow) itself() Limiter       { return l }
+func (c *ChainedLimiter) itself() Limiter      { return c }
+func (u *unlimited) itself() Limiter           { return u }
+func (r *refusing) itself() Limiter            { return r }
+func (r *reasoned) itself() Limiter            { return r }
+func (r *reasonedReplenisher) itself() Limiter { return r }
+func (s *shadow) itself() Limiter              { return s }
+func (s *shadowReplenisher) itself() Limiter   { return s }
 
 // engineOf returns the engine of one of the four limiters, or nil.
 func engineOf(limiter any) *engine {
@@ -88,7 +94,7 @@ func engineOf(limiter any) *engine {
 func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
 	for _, r := range c.roots {
 		if e := engineOf(r.Limiter); e != nil && !r.shadowed {
-			if t := e.epoch.Load(); t != nil && permits > t.Most() {
+			if s := e.settings.Load(); s != nil && permits > s.Most() {
 				refused := r.Limiter.TryAcquire(permits)
 				e.Refund(refused) // an Update may have come between
 				return refused, refused.outcome() == exceeds
@@ -131,30 +137,22 @@ func shadowedRoots(l Limiter) []root {
 	return all
 }
 
-// answered returns the answer of a foreign limiter's Acquire in valid form: an acquired lease,
-// or the error and a lease that has it.
+// checkedAnswer returns the answer of a foreign limiter's Acquire in valid form: an acquired lease,
+// or the error and a lease that has it. If both are rejections, it has the metadata of the lease.
 func checkedAnswer(l Limiter, lease Lease, err error) (Lease, error) {
-	lease, err = limiter.Checked(l, lease, err)
-	switch {
-	case err == nil || same(lease.Err(), err):
-		return lease, err
-	case lease.rejected() && errors.Is(err, ErrRejected):
-		return lease.failing(err), err // the metadata is the rejection's
-	}
-	return Refuse(err), err
+	return anylimiter.Checked(l, lease, err, func(lease Lease, err error) Lease {
+		if lease.rejected() && errors.Is(err, ErrRejected) {
+			return lease.failing(err)
+		}
+		return Refuse(err)
+	})
 }
 
-// same reports whether a and b are one error. Errors that cannot be compared, such as lists,
-// never are.
-func same(a, b error) bool {
-	if reflect.TypeOf(b).Kind() != reflect.Pointer && (!reflect.ValueOf(a).Comparable() || !reflect.ValueOf(b).Comparable()) {
-		return false
-	}
-	return a == b //nolint:errorlint // exactly that error
-}
+// same reports whether a and b are one error.
+func same(a, b error) bool { return anylimiter.Same(a, b) }
 
 // isNil reports whether l is nil, or holds a nil pointer.
-func isNil(l Limiter) bool { return argument.IsNil(l) }
+func isNil(l Limiter) bool { return anylimiter.IsNil(l) }
 
 // identical reports whether a and b are one limiter. Only pointers can tell, and not pointers
 // to types of size zero, which may all be equal.
@@ -166,11 +164,11 @@ func identical(a, b Limiter) bool {
 // settle calls Settle if l is a Settler. Otherwise it leaves the lease as it is, unless permits
 // is 0 or less: then it refunds or releases the lease.
 func settle(l Limiter, lease Lease, permits int) Lease {
-	if s, ok := l.(Settler); ok {
+	if s, ok := l.(Settler); ok && !embeds(l) {
 		return s.Settle(lease, permits)
 	}
 	if permits <= 0 {
-		limiter.Refund(l, lease)
+		anylimiter.Refund(l, lease)
 	}
 	return lease
 }
@@ -181,16 +179,4 @@ func describe(l Limiter) string {
 		return s.String()
 	}
 	return fmt.Sprintf("%T: %d available", l, l.Available())
-}
-
-// describe returns a human-readable line: the kind of limiter, its name and its statistics.
-func (e *engine) describe(kind string) string {
-	t := e.epoch.Load()
-	if t == nil {
-		return kind + " (not made by its constructor)"
-	}
-	if t.name != "" {
-		kind += fmt.Sprintf(" %q", t.name)
-	}
-	return kind + ": " + e.Statistics().String()
 }

@@ -15,27 +15,27 @@ func ReleaseAll(leases []Lease) {
 	for next < len(leases) {
 		l := leases[next]
 		next++
-		t := l.t
-		if l.outcome() != held || l.bits&hot != 0 || t.e == nil || t.x != nil {
+		h := l.h
+		if l.outcome() != held || h.x != nil || h.settings().hook != nil {
 			l.Release()
 			continue
 		}
-		if !t.end(l.generation()) {
+		k, owner := l.permits(), h.settings().owner
+		if !h.end(l.at) {
 			continue
 		}
-		k := l.permits()
-		if t.e != e || n+k < n {
+		if owner != e || n+k < n {
 			e.giveBackAll(n)
-			e, n = t.e, 0
+			e, n = owner, 0
 		}
 		n += k
-		e.m.Account().(*permitAccount).discard(t)
+		owner.discard(h)
 	}
 }
 
 // giveBackAll gives back the n permits that leases of e held, if n is not 0.
 func (e *engine) giveBackAll(n int) {
 	if n > 0 {
-		e.epoch.Load().giveBack(0, n)
+		e.giveBack(n)
 	}
 }

@@ -4,25 +4,25 @@ import (
 	"context"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/linked"
 	"github.com/sluice-go/sluice/internal/machine"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Requests that no swap of the word could grant: they are decided under the mutex.
+// Requests that the short paths of the limiters do not decide: they go through the machine, under
+// the mutex.
 
-func (e *engine) tryAcquireSlow(n int) Lease {
+func (e *engine) tryAcquireSlow(n int) (l Lease) {
 	if n < 0 {
-		return e.refuse(negative)
+		return e.failure(negative, 0)
 	}
-	if e.epoch.Load() == nil {
-		return e.refuse(closed)
+	if e.settings.Load() == nil {
+		return e.failure(closed, 0)
 	}
 	now := e.lock()
-	var l Lease
 	if e.closed {
-		l = e.refuse(closed)
+		l = e.failure(closed, 0)
 	} else {
-		l = e.answered(e.m.Try(now, n), n)
+		l = e.answerLocked(e.m.Try(now, n), n)
 	}
 	e.unlock(now)
 	return l
@@ -30,14 +30,14 @@ func (e *engine) tryAcquireSlow(n int) Lease {
 
 // tryQuietlySlow is tryAcquireSlow that leaves no trace if it does not grant.
 func (e *engine) tryQuietlySlow(n int) (l Lease, ok bool) {
-	if n < 0 || e.epoch.Load() == nil {
+	if n < 0 || e.settings.Load() == nil {
 		return Lease{}, false
 	}
 	now := e.lock()
 	if !e.closed {
 		var a machine.Answer
 		if a, ok = e.m.TryQuietly(now, n); ok {
-			l = e.grant(a, n)
+			l = e.answerLocked(a, n)
 		}
 	}
 	e.unlock(now)
@@ -49,24 +49,20 @@ func (e *engine) acquireSlow(ctx context.Context, n int) (Lease, error) {
 }
 
 // acquireUnder is Acquire, whose wait ends with a source too, which may be nil.
-func (e *engine) acquireUnder(ctx context.Context, n int, s *linked.Source) (Lease, error) {
+func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease, error) {
 	if n < 0 {
-		return e.refuse(negative), ErrNegativePermits
+		return e.failure(negative, 0), ErrNegativePermits
 	}
 	if err := ctx.Err(); err != nil {
 		return Refuse(err), err
 	}
-	if e.epoch.Load() == nil {
-		return e.refuse(closed), ErrClosed
+	if e.settings.Load() == nil {
+		return e.failure(closed, 0), ErrClosed
 	}
 	w, l := e.admit(ctx, n)
 	switch {
-	case w != nil && s != nil:
-		call := s.Begin(ctx)
-		defer call.End()
-		return e.await(call, w) //nolint:contextcheck // it is ctx, until the source ends
 	case w != nil:
-		return e.await(ctx, w)
+		return e.await(ctx, w, s)
 	case l.Acquired():
 		return l, nil
 	}
@@ -76,13 +72,13 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *linked.Source) (Lea
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
 func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	left := int64(machine.Never)
-	if e.epoch.Load().Timed() {
+	if e.settings.Load().Timed() {
 		left = timeLeft(ctx) // before the lock: the context may be a user's type
 	}
 	now := e.lock()
 	defer e.unlock(now)
 	if e.closed {
-		return nil, e.refuse(closed)
+		return nil, e.failure(closed, 0)
 	}
 	deadline := int64(machine.Never)
 	if left < machine.Never-now {
@@ -91,7 +87,7 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	a := e.m.Admit(now, n, deadline)
 	switch {
 	case a.Outcome != machine.Waiting:
-		return nil, e.answered(a, n)
+		return nil, e.answerLocked(a, n)
 	case e.room == nil:
 		e.room = &room{alarm: machine.Never}
 	}
@@ -100,36 +96,64 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	return w, l
 }
 
-// await blocks until the wait of w has ended or ctx is done. A cancellation that finds w in the
-// queue wins. A grant that came first is refunded if ctx is done when the caller wakes.
-func (e *engine) await(ctx context.Context, w *waiter) (Lease, error) {
+// await blocks until the wait of w has ended, ctx is done or the source has ended. A cancellation
+// that finds w in the queue wins.
+//
+// A releases while B cancels: both decide under the mutex. If A is first, B is granted and its
+// cancellation finds nothing to cancel; B then sees that its context is done and gives the grant
+// back. If B is first, A does not find it in the queue. So the permits are B's or the next
+// waiter's, and never lost.
+func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, error) { //nolint:contextcheck // it is ctx, until the source ends
+	ended := false
+	defer func() {
+		if !ended { // the context has panicked, or ended the goroutine
+			e.abandon(w)
+		}
+	}()
+	if s != nil {
+		call := s.Begin(ctx)
+		defer call.End()
+		ctx = call
+	}
 	if done := ctx.Done(); done == nil {
 		<-w.Value.ready // a select costs more
 	} else {
 		select {
 		case <-w.Value.ready:
 		case <-done:
-			if e.cancel(w) {
+			if err := ctx.Err(); e.cancel(w) {
+				ended = true
 				recycle(w)
-				err := ctx.Err()
 				return Refuse(err), err
 			}
 			<-w.Value.ready
 		}
 	}
-	l, granted := w.Value.lease, w.Answer.Outcome == machine.Granted
-	recycle(w)
-	if !granted {
-		return l.refusal()
-	}
 	// A caller that cancelled before the grant must not receive it, and it is not known here which
 	// came first. A done ctx therefore wins, and the grant is undone as if it had never been made.
-	if err := ctx.Err(); err != nil {
+	w.Value.woken = true
+	err := ctx.Err()
+	ended = true
+	l, granted := w.Value.lease, w.Answer.Outcome == machine.Granted
+	recycle(w)
+	switch {
+	case !granted:
+		return l.refusal()
+	case err != nil:
 		e.Refund(l)
 		return Refuse(err), err
 	}
-	e.granted.Add(1)
+	e.woken.Add(1)
 	return l, nil
+}
+
+// abandon takes w out of the queue, or gives back what it was granted.
+func (e *engine) abandon(w *waiter) {
+	if !w.Value.woken && !e.cancel(w) {
+		<-w.Value.ready
+	}
+	e.Refund(w.Value.lease)
+	recycle(w)
 }
 
 // cancel takes w out of the queue and serves the waiters that it held up. It returns false if

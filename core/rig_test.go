@@ -176,15 +176,19 @@ func (r *rig) release(i int) {
 	}
 }
 
-// settleGrant settles a grant to more, to less or to nothing, and finds that the old lease is
-// spent.
+// settleGrant settles a grant to more, to less or to nothing, and finds that the old lease of a
+// concurrency limiter is spent.
 func (r *rig) settleGrant(i, units int) {
 	if len(r.grants) == 0 {
 		return
 	}
 	g := &r.grants[i%len(r.grants)]
 	n := units * r.grain
-	if g.n == 0 || !g.released && n == g.n || !g.released && n < g.n && !r.settlesAlone() {
+	_, held := r.model.acct.(naiveHeld)
+	switch {
+	case g.released && !held: // each call counts
+		return
+	case g.n == 0 || !g.released && n == g.n || !g.released && n < g.n && !r.settlesAlone():
 		return
 	}
 	r.say("settle %d to %d, again %v", g.n, n, g.released)
@@ -208,7 +212,9 @@ func (r *rig) settleGrant(i, units int) {
 	spent := g.real
 	g.real, g.n, g.released = settled, n, n == 0
 	before = r.real.Available()
-	r.real.Refund(spent)
+	if held {
+		r.real.Refund(spent)
+	}
 	spent.Release()
 	require.Equal(r.t, before, r.real.Available(), "%s: spent", r.said)
 }

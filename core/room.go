@@ -27,6 +27,7 @@ type parked struct {
 	room  *room
 	ready chan struct{}
 	lease Lease
+	woken bool // the element of ready was received
 }
 
 // waiter returns a new waiter for n permits.
@@ -47,7 +48,7 @@ func (r *room) waiter(n int) *waiter {
 // recycle keeps w, which is no longer referenced, for another Acquire.
 func recycle(w *waiter) {
 	r := w.Value.room
-	w.Value.lease = Lease{}
+	w.Value.lease, w.Value.woken = Lease{}, false
 	for {
 		top := r.left.Load()
 		w.SetNext(top)
@@ -74,8 +75,8 @@ func wake(w *waiter) {
 	}
 }
 
-// setAlarm sets the timer to the instant at which a waiter can be served. The mutex is held.
-func (e *engine) setAlarm(now int64) {
+// setAlarmLocked sets the timer to the instant at which a waiter can be served.
+func (e *engine) setAlarmLocked(now int64) {
 	r, due := e.room, e.m.Next(now)
 	switch {
 	case due == r.alarm:

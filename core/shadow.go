@@ -63,8 +63,8 @@ func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
 // Settle settles what l granted. A lease that holds nothing becomes one of the given number of
 // permits.
 func (s *shadow) Settle(l Lease, permits int) Lease {
-	if _, ok := Shadowed.From(l); ok && l.outcome() == free {
-		return l.complete(max(permits, 0))
+	if _, ok := Shadowed.From(l); ok && l.outcome() == granted {
+		return l.replacement(nil, granted, max(permits, 0), 0)
 	}
 	return s.view.Settle(l, permits)
 }

@@ -34,11 +34,11 @@ func (o SlidingWindowOptions) validate() error {
 	return f.err()
 }
 
-func (o SlidingWindowOptions) terms() terms {
-	return newTerms(o.Name, o.Anchor, machine.Terms{
+func (o SlidingWindowOptions) terms() machine.Terms {
+	return machine.Terms{
 		Kind: machine.Window, Limit: o.PermitLimit, Step: o.SegmentsPerWindow, Span: int64(o.Window),
 		QueueLimit: o.QueueLimit, Mode: mode(o.QueueOrder, o.ManualReplenishment),
-	})
+	}
 }
 
 // SlidingWindow grants PermitLimit permits in any window of time that begins with a segment.
@@ -62,7 +62,7 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 		return nil, err
 	}
 	l := new(SlidingWindow)
-	l.start(o.terms(), &l.segments)
+	l.start(newSettings(o.Name, o.Anchor, o.terms()), &l.segments)
 	return l, nil
 }
 
@@ -77,14 +77,14 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.terms())
+	return l.update(o.Name, o.Anchor, o.terms())
 }
 
 // Options returns the options in force: those of [NewSlidingWindow] or of the latest Update. An
 // Anchor that was not given is zero, and after an Update with a zero Anchor segments still
 // count from the limiter's creation.
 func (l *SlidingWindow) Options() SlidingWindowOptions {
-	t := l.terms()
+	t := l.inForce()
 	return SlidingWindowOptions{
 		Name: t.name, PermitLimit: t.Limit, Window: time.Duration(t.Span), SegmentsPerWindow: t.Step, Anchor: t.anchor,
 		QueueLimit: t.QueueLimit, QueueOrder: t.order(), ManualReplenishment: t.Manual(),

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // tally counts what callers saw, to be compared with what the limiter says.
@@ -55,7 +56,7 @@ func (c *tally) release(lease core.Lease) {
 // rounds returns how often to race: less often under the detector, which is slow.
 func rounds(t *testing.T, n int) int {
 	t.Helper()
-	if testing.Short() || raceDetector {
+	if testing.Short() || testkit.Race {
 		return n / 8
 	}
 	return n
@@ -240,7 +241,6 @@ func TestStressRates(t *testing.T) {
 						case 1:
 							lease := l.TryAcquire(n)
 							if c.saw(t, 0, lease.Err()) {
-								l.Refund(lease)
 								l.Refund(lease)
 							}
 						default:

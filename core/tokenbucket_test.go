@@ -101,11 +101,11 @@ func TestABucketOfOneNanosecond(t *testing.T) {
 		a.granted(t)
 		time.Sleep(2)
 		available(t, l, 2)
-		time.Sleep(200 * 365 * 24 * time.Hour)
+		time.Sleep(19 * 365 * 24 * time.Hour)
 		available(t, l, 5)
 		d, idle := l.IdleFor()
 		require.True(t, idle)
-		require.Equal(t, 200*365*24*time.Hour-3, d)
+		require.Equal(t, 19*365*24*time.Hour-3, d)
 	})
 }
 
@@ -266,7 +266,7 @@ func TestABucketThatIsFullJustNow(t *testing.T) {
 func TestABucketIdleForLongerAndLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 3, ReplenishmentPeriod: time.Second, QueueLimit: 10})
-		for idle := time.Duration(1); idle < 1<<61; idle *= 2 {
+		for idle := time.Duration(1); idle < 1<<59; idle *= 2 {
 			takes(t, l, 9)
 			time.Sleep(4*time.Second + idle)
 			takes(t, l, 10)

@@ -5,15 +5,21 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/internal/clock"
 )
 
 // Unlimited returns a limiter that grants every request, for code that requires a limiter when
 // none is wanted. Available returns math.MaxInt. It answers negative permits, a done context
 // and requests after Close as any other limiter does, and it counts its grants.
-func Unlimited() Limiter { return &unlimited{base: time.Now()} }
+func Unlimited() Limiter {
+	u := new(unlimited)
+	u.clock.Start()
+	return u
+}
 
 type unlimited struct {
-	base    time.Time
+	clock   clock.Clock
 	granted atomic.Uint64
 	closed  atomic.Bool
 }
@@ -26,7 +32,7 @@ func (u *unlimited) TryAcquire(permits int) Lease {
 		return Lease{bits: uint64(closed)}
 	}
 	u.granted.Add(1)
-	return grant(nil, free, 0, permits, -1, -1)
+	return newLease(nil, granted, permits, unknown, unknown, 0)
 }
 
 func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
@@ -37,12 +43,12 @@ func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
 	return l, l.Err()
 }
 
-func (u *unlimited) tryQuietly(permits int) (Lease, bool) {
+func (u *unlimited) TryQuietly(permits int) (Lease, bool) {
 	if permits < 0 || u.closed.Load() {
 		return Lease{}, false
 	}
 	u.granted.Add(1)
-	return grant(nil, free, 0, permits, -1, -1), true
+	return newLease(nil, granted, permits, unknown, unknown, 0), true
 }
 
 func (u *unlimited) Available() int { return math.MaxInt }
@@ -52,16 +58,18 @@ func (u *unlimited) Statistics() Statistics {
 }
 
 // IdleFor returns the time since the limiter was made: nothing can be taken from it.
-func (u *unlimited) IdleFor() (time.Duration, bool) { return time.Since(u.base), true }
+func (u *unlimited) IdleFor() (time.Duration, bool) {
+	return time.Duration(max(u.clock.Elapsed(), 0)), true
+}
 
 func (u *unlimited) Refund(Lease) {}
 
 // Settle returns a lease of the given number of permits.
 func (u *unlimited) Settle(l Lease, permits int) Lease {
-	if l.outcome() != free || l.terms() != nil {
+	if l.outcome() != granted || l.settings() != nil {
 		return l
 	}
-	return l.complete(max(permits, 0))
+	return l.replacement(nil, granted, max(permits, 0), 0)
 }
 
 func (u *unlimited) Close() error {

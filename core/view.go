@@ -32,6 +32,8 @@ func (v *view) IdleFor() (time.Duration, bool) {
 	return 0, false
 }
 
+func (v *view) TryQuietly(permits int) (Lease, bool) { return TryQuietly(v.Limiter, permits) }
+
 func (v *view) Settle(l Lease, permits int) Lease { return settle(v.Limiter, l, permits) }
 
 func (v *view) Refund(l Lease) { v.Settle(l, 0) }
@@ -92,6 +94,9 @@ func (r *reasoned) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if err == nil || !l.rejected() {
 		return l, err
 	}
+	if own := ctx.Err(); own != nil && same(err, own) {
+		return l, err // the context's error, even if it is a rejection
+	}
 	return r.explain(l).refusal()
 }
 
@@ -101,10 +106,10 @@ func (r *reasoned) explain(l Lease) Lease {
 		return l
 	}
 	explained := l.With(ReasonPhrase.With(r.phrase))
-	if rejected := new(RejectedError); errors.As(explained.t.x.err, &rejected) {
+	if rejected := new(RejectedError); errors.As(explained.h.x.err, &rejected) {
 		fixed := *rejected // given to Refuse
 		fixed.Reason, fixed.Detail = r.phrase, ""
-		explained.t.x.err = &fixed
+		explained.h.x.err = &fixed
 	}
 	return explained
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/holdback"
-	"github.com/sluice-go/sluice/internal/limiter"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/partition"
 )
@@ -34,13 +33,15 @@ type ClientOptions struct {
 	// not limited.
 	Permits func(*Call) int
 
-	// Obey holds the calls of a method back for as long as the server's last rejection said, in
-	// the status's RetryInfo or the trailer grpc-retry-pushback-ms. A call waits at most MaxObey,
-	// without a permit. It fails at once, as the server's rejection did, if it would have to wait
-	// longer or beyond its deadline.
+	// Obey holds the calls of a method back, without a permit, for as long as the server's last
+	// rejection said, in the status's RetryInfo or the trailer grpc-retry-pushback-ms. A rejection
+	// has the code ResourceExhausted or Unavailable. Each call then goes on at a random instant in
+	// the first tenth of that time, so that they do not all come at once. A call that would be held
+	// back beyond its deadline fails at once, with the code of the server's rejection.
 	Obey bool
 
-	// MaxObey is the longest wait for Obey, at least 0. 0: 1 minute.
+	// MaxObey is the longest time for which Obey holds calls back, whatever the server says, at
+	// least 0. 0: 1 minute.
 	MaxObey time.Duration
 
 	// Settle is called when a call has ended, with its error, and returns its actual cost in
@@ -52,8 +53,8 @@ type ClientOptions struct {
 // Client puts the calls of a client under a limit. Use [NewClient] to create one; it is safe for
 // concurrent use, by several connections too.
 type Client struct {
-	options  ClientOptions
-	holdback holdback.Keys[*status.Status]
+	options ClientOptions
+	held    *holdback.Keys[*status.Status] // by server and method; nil: there is nothing to obey
 }
 
 // NewClient returns a Client with these options, or an error that reports all invalid options.
@@ -67,7 +68,11 @@ func NewClient(o ClientOptions) (*Client, error) {
 	if argument.IsNil(o.Limiter) {
 		o.Limiter = nil
 	}
-	return &Client{options: o}, nil
+	c := &Client{options: o}
+	if o.Obey {
+		c.held = new(holdback.Keys[*status.Status])
+	}
+	return c, nil
 }
 
 // DialOptions returns the options of grpc.NewClient that put all calls of a connection under the
@@ -87,7 +92,7 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 			return err
 		}
 		defer func() { c.end(a, err) }()
-		err = errPanicked
+		err = errCallPanicked
 		var trailer metadata.MD
 		if c.options.Obey {
 			opts = append(slices.Clip(opts), grpc.Trailer(&trailer))
@@ -116,7 +121,7 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 		begun := false
 		defer func() {
 			if !begun {
-				end(errPanicked)
+				end(errCallPanicked)
 			}
 		}()
 		s, err := streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(end))...)
@@ -150,6 +155,9 @@ func (s *clientStream) RecvMsg(msg any) error {
 	return err
 }
 
+// errCallPanicked is the outcome of a call that panicked on its way, or called runtime.Goexit.
+var errCallPanicked = status.Error(codes.Internal, "the call panicked")
+
 // key is what calls are held back by: the server and the method.
 func key(cc *grpc.ClientConn, method string) string {
 	if cc == nil { // an interceptor that is called by hand
@@ -174,33 +182,20 @@ func (c *Client) enter(ctx context.Context, call *Call, cc *grpc.ClientConn) (pa
 	if permits > 0 && c.options.Limiter != nil {
 		p.limiter = partition.For(c.options.Limiter, call)
 	}
-	for {
-		if c.options.Obey {
-			if err := c.obey(ctx, key(cc, call.FullMethod)); err != nil {
-				return p, err
-			}
-		}
-		if p.limiter == nil {
-			return p, nil
-		}
-		lease, err := p.limiter.Acquire(ctx, permits)
-		if lease, err = limiter.Checked(p.limiter, lease, err); err != nil {
-			return p, refusal(ctx, lease, err)
-		}
-		// While this waited for permits, the server may have rejected another call.
-		if c.options.Obey {
-			if left, _ := c.holdback.Held(key(cc, call.FullMethod)); left > 0 {
-				limiter.Refund(p.limiter, lease)
-				continue
-			}
-		}
-		p.lease = lease
-		return p, nil
+	lease, err := c.held.Acquire(ctx, key(cc, call.FullMethod), p.limiter, permits)
+	if err != nil {
+		return p, refusal(ctx, key(cc, call.FullMethod), lease, err)
 	}
+	p.lease = lease
+	return p, nil
 }
 
-// refusal returns the error of a call that the client's own limiter does not let pass.
-func refusal(ctx context.Context, lease core.Lease, err error) error {
+// refusal returns the error of a call that is held back, or that the client's own limiter does not
+// let pass.
+func refusal(ctx context.Context, key string, lease core.Lease, err error) error {
+	if held := new(holdback.HeldError[*status.Status]); errors.As(err, &held) {
+		return heldBack(key, held)
+	}
 	if ended := ctx.Err(); ended != nil {
 		return &statusError{status.FromContextError(ended), err}
 	}
@@ -221,28 +216,16 @@ func (c *Client) end(p paid, err error) {
 	}
 }
 
-// obey waits for as long as the server has said.
-func (c *Client) obey(ctx context.Context, key string) error {
-	err := c.holdback.Wait(ctx, key, func(left time.Duration, said *status.Status) error {
-		deadline, ok := ctx.Deadline()
-		tooSoon := ok && left > time.Until(deadline)
-		if left <= c.options.MaxObey && !tooSoon {
-			return nil
-		}
-		no := &core.RejectedError{Limiter: key, Permits: 1, Reason: "the server has asked to wait", RetryAfter: left}
-		if tooSoon {
-			no.Cause = context.DeadlineExceeded
-		}
-		s := status.New(said.Code(), said.Message())
-		if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(left)}); err == nil {
-			s = detailed
-		}
-		return &statusError{s, no}
-	})
-	if err != nil && !errors.As(err, new(*statusError)) {
-		return &statusError{status.FromContextError(err), err}
+// heldBack returns the error of a call that cannot wait as long as the server has asked to.
+func heldBack(key string, held *holdback.HeldError[*status.Status]) error {
+	said := held.Why
+	s := status.New(said.Code(), fmt.Sprintf("%v %v longer, beyond the deadline: %s", held, held.Left, said.Message()))
+	if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(held.Left)}); err == nil {
+		s = detailed
 	}
-	return err
+	return &statusError{s, &core.RejectedError{
+		Limiter: key, Permits: 1, Reason: held.Error(), RetryAfter: held.Left, Cause: context.DeadlineExceeded,
+	}}
 }
 
 // learn remembers what the server has said about the next call of the method.
@@ -251,11 +234,11 @@ func (c *Client) learn(cc *grpc.ClientConn, method string, err error, trailer me
 		return
 	}
 	s, ok := status.FromError(err)
-	if !ok {
-		return
+	if !ok || s.Code() != codes.ResourceExhausted && s.Code() != codes.Unavailable {
+		return // a hint in another status is about that call alone, such as one with an invalid argument
 	}
 	if d := toldBy(s, trailer); d > 0 {
-		c.holdback.Hold(key(cc, method), d, s)
+		c.held.Hold(key(cc, method), min(d, c.options.MaxObey), s)
 	}
 }
 

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
@@ -121,23 +123,33 @@ func TestObey(t *testing.T) {
 		begun := time.Now()
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
-		require.Equal(t, time.Second, time.Since(begun))
+		heldFor(t, time.Second, begun)
 		require.Equal(t, 3, *calls)
 	})
-	bubble(t, "fails at once", func(t *testing.T) {
+	bubble(t, "at most MaxObey", func(t *testing.T) {
 		c, calls := told(t, grpclimit.ClientOptions{Obey: true, MaxObey: 500 * time.Millisecond})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		time.Sleep(100 * time.Millisecond)
+		begun := time.Now()
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.ResourceExhausted, err)
-		require.ErrorIs(t, err, core.ErrRejected)
-		retry, _, _ := details(err)
-		require.Equal(t, 900*time.Millisecond, retry)
-		require.Equal(t, 2, *calls)
-		time.Sleep(400 * time.Millisecond)
+		code(t, codes.ResourceExhausted, err) // the server's, which has asked for more
+		heldFor(t, 500*time.Millisecond, begun)
+		require.Equal(t, 3, *calls)
+	})
+	bubble(t, "a hint that is no rejection", func(t *testing.T) {
+		day, err := status.New(codes.InvalidArgument, "no such item").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(24 * time.Hour)})
+		require.NoError(t, err)
+		answer := day.Err()
+		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+			return &pb.SimpleResponse{}, answer
+		}}, nil, client(t, grpclimit.ClientOptions{Obey: true}).DialOptions()...)
+		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		code(t, codes.InvalidArgument, err)
+		answer = nil
+		begun := time.Now()
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
+		require.Zero(t, time.Since(begun))
 	})
 	bubble(t, "a deadline that is too soon", func(t *testing.T) {
 		c, calls := told(t, grpclimit.ClientOptions{Obey: true})
@@ -149,6 +161,10 @@ func TestObey(t *testing.T) {
 		_, err := c.UnaryCall(ctx, &pb.SimpleRequest{})
 		code(t, codes.ResourceExhausted, err)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, core.ErrRejected)
+		require.Contains(t, status.Convert(err).Message(), "the server has asked to wait 1s longer")
+		retry, _, _ := details(err)
+		require.Equal(t, time.Second, retry)
 		require.Zero(t, time.Since(begun))
 		require.Equal(t, 2, *calls)
 	})
@@ -166,7 +182,7 @@ func TestObey(t *testing.T) {
 		require.Zero(t, time.Since(begun))
 		s, err = c.FullDuplexCall(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, time.Second, time.Since(begun))
+		heldFor(t, time.Second, begun)
 		require.NoError(t, s.CloseSend())
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)
@@ -186,8 +202,31 @@ func TestObey(t *testing.T) {
 		begun := time.Now()
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
-		require.Equal(t, 2*time.Second, time.Since(begun))
+		heldFor(t, 2*time.Second, begun)
 	})
+}
+
+// heldFor asserts that a call was held back for d, and a tenth at most.
+func heldFor(t *testing.T, d time.Duration, begun time.Time) {
+	t.Helper()
+	require.GreaterOrEqual(t, time.Since(begun), d)
+	require.LessOrEqual(t, time.Since(begun), d+d/10)
+}
+
+// A client's own panic is not that of a handler.
+func TestClientSettlesACallThatPanicked(t *testing.T) {
+	var outcome error
+	cl := client(t, grpclimit.ClientOptions{
+		Limiter: grpclimit.Shared(bucket(t, 1, 5)),
+		Settle:  func(_ *grpclimit.Call, err error) int { outcome = err; return -1 },
+	})
+	require.Panics(t, func() {
+		_ = cl.Unary()(t.Context(), "/a.B/C", nil, nil, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			panic("boom")
+		})
+	})
+	code(t, codes.Internal, outcome)
+	require.NotContains(t, outcome.Error(), "handler")
 }
 
 // The retries of gRPC itself obey the trailer.

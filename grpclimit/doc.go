@@ -26,4 +26,11 @@
 //
 // The interceptors of a [Client] wait for a permit before each call. With Obey they hold calls back
 // for as long as the server's last rejection said.
+//
+// # Inside
+//
+// A call is an admission, with one snapshot of the options; the interceptors take over the admission
+// that Tap has begun. The messages of a stream are paid in RecvMsg and SendMsg, by internal/meter for
+// bytes. The end of the call ends their waits, as a handler may return while another goroutine still
+// receives.
 package grpclimit

@@ -80,7 +80,7 @@ func Example() {
 	}
 	fmt.Println(rejected > 0, rejected < 20)
 	// Output:
-	// ResourceExhausted - permits exhausted
+	// ResourceExhausted - the limit is reached
 	// true true
 }
 

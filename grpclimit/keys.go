@@ -1,13 +1,13 @@
 package grpclimit
 
 import (
-	"net/http"
 	"net/netip"
 	"strings"
 
 	"google.golang.org/grpc/credentials"
 
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/clientip"
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
@@ -16,23 +16,14 @@ import (
 // metadata of the name o.Header. A peer without an IP address, as on a unix socket, has the zero
 // Prefix: one partition for all of them. ByPeer panics if the bits are out of range.
 func ByPeer(o httplimit.IPOptions) func(*Call) netip.Prefix {
-	key := httplimit.ByIP(o)
-	name := o.Header
-	if name == "" {
-		name = "X-Forwarded-For"
-	}
+	f := clientip.New(clientip.Options(o))
+	name := strings.ToLower(f.Header)
 	return func(c *Call) netip.Prefix {
-		var r http.Request
+		remote := ""
 		if c.Peer != nil {
-			r.RemoteAddr = c.Peer.String()
+			remote = c.Peer.String()
 		}
-		if len(o.Trusted) > 0 {
-			r.Header = make(http.Header, 1)
-			for _, line := range c.Metadata.Get(name) {
-				r.Header.Add(name, line)
-			}
-		}
-		return key(&r)
+		return f.Key(remote, c.Metadata[name])
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
@@ -22,7 +21,7 @@ type Limits struct {
 type terms struct {
 	Options
 
-	asker     policy.Asker[*Call, error, httplimit.Result]
+	asker     policy.Asker[*Call, error]
 	limits    []*limit
 	throttles bool // a policy limits messages
 	looks     bool // a function of the user's sees calls: only then their metadata is copied
@@ -43,16 +42,9 @@ func (l *Limits) Update(o Options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	t := &terms{Options: o, asker: policy.Asker[*Call, error, httplimit.Result]{
-		Results: policy.Results[httplimit.Result]{
-			Acquired: httplimit.Acquired, Canceled: httplimit.RequestCanceled,
-			Failed: httplimit.Failed, Shadowed: httplimit.Shadowed,
-		},
-		DeadlineCancels: true, Logger: o.Logger, Log: &l.log, Package: "grpclimit",
+	t := &terms{Options: o, asker: policy.Asker[*Call, error]{
+		Observer: o.Observer, DeadlineCancels: true, Logger: o.Logger, Log: &l.log, Package: "grpclimit",
 	}}
-	if o.Observer != nil {
-		t.asker.Observer = o.Observer
-	}
 	t.looks = o.Skip != nil || o.OnRejected != nil
 	for _, p := range o.Policies {
 		l := newLimit(p)

@@ -157,13 +157,13 @@ func validMethod(m string) bool {
 const all = "*"
 
 // ask is what a policy has answered about a call, whose outcome is the handler's error.
-type ask = policy.Ask[*Call, error, httplimit.Result]
+type ask = policy.Ask[*Call, error]
 
 // limit is a Policy in use.
 type limit struct {
 	Policy
 
-	asked policy.Policy[*Call, error, httplimit.Result]
+	asked policy.Policy[*Call, error]
 }
 
 func newLimit(p Policy) *limit {
@@ -172,7 +172,7 @@ func newLimit(p Policy) *limit {
 			*limiter = nil
 		}
 	}
-	l := &limit{Policy: p, asked: policy.Policy[*Call, error, httplimit.Result]{
+	l := &limit{Policy: p, asked: policy.Policy[*Call, error]{
 		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait,
 		Rejected: httplimit.EndpointLimiter, Refund: p.Refund, Settle: p.Settle, FailOpen: p.FailOpen, Shadow: p.Shadow,
 	}}

@@ -66,16 +66,17 @@ func codeOf(lease core.Lease, retryAfter time.Duration) codes.Code {
 	return codes.Unavailable
 }
 
-// Status returns the standard answer: the code, the lease's reason phrase, RetryInfo if RetryAfter
-// is known, and QuotaFailure with the policy as its subject. It is what the client gets unless
+// Status returns the standard answer: the code, the lease's reason phrase unless that is one of this
+// library's own, RetryInfo if RetryAfter is known, and QuotaFailure with the policy as its subject.
+// It is what the client gets unless
 // Options.OnRejected returns another error.
 func (no *Rejection) Status() *status.Status {
 	if no.result == httplimit.Failed {
 		return status.New(no.Code, "the limiter failed")
 	}
-	phrase, _ := core.ReasonPhrase.From(no.Lease)
-	if phrase == "" {
-		phrase = core.ReasonExhausted
+	phrase, ok := policy.Reason(no.Lease)
+	if !ok {
+		phrase = "the limit is reached"
 	}
 	details := []protoadapt.MessageV1{&errdetails.QuotaFailure{
 		Violations: []*errdetails.QuotaFailure_Violation{{Subject: no.Policy, Description: phrase}},

@@ -12,6 +12,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
 )
 
@@ -27,11 +28,21 @@ func TestRejection(t *testing.T) {
 		retry, subject, description := details(err)
 		require.Equal(t, 100*time.Millisecond, retry)
 		require.Equal(t, "calls", subject)
-		require.Equal(t, "permits exhausted", description)
+		require.Equal(t, "the limit is reached", description, "a built-in reason is not for clients")
+		require.NotContains(t, err.Error(), "permits exhausted")
 		require.Equal(t, []string{"100"}, trailer["grpc-retry-pushback-ms"])
 		time.Sleep(100 * time.Millisecond)
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
+	})
+	bubble(t, "a reason of one's own", func(t *testing.T) {
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(core.WithReason(bucket(t, 10, 1), "ask sales"))}))
+		c := serve(t, new(service), l.ServerOptions())
+		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		_, _, description := details(err)
+		require.Equal(t, "ask sales", description)
+		require.Contains(t, err.Error(), "ask sales")
 	})
 	bubble(t, "concurrency", func(t *testing.T) {
 		conc := concurrency(t, 1, 0)

@@ -10,7 +10,12 @@ import (
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
-// Tap returns a handle for [google.golang.org/grpc.InTapHandle]. It asks the policies before the
+// Tap returns a handle for [google.golang.org/grpc.InTapHandle].
+//
+// A server with Tap needs the interceptors of [Limits.ServerOptions] too: Tap alone applies neither
+// policies with a MaxWait, nor limits on messages, nor Refund and Settle, and says nothing of it.
+//
+// Tap asks the policies before the
 // server spends a goroutine on the call, where the connection is read: it never waits, and leaves
 // policies with a MaxWait to the interceptors. The functions that it calls (a Limiter, Permits,
 // Skip, OnRejected) must not block or panic: the whole connection would stand still, or the process

@@ -11,7 +11,7 @@ import (
 
 // ask is a policy that a request was asked about. It does not change once the request's handler
 // is called.
-type ask = policy.Ask[*http.Request, outcome, Result]
+type ask = policy.Ask[*http.Request, outcome]
 
 // LeaseFrom returns the lease of a request, in its handler: one lease for all permits of the
 // innermost wrapper, which is the handler that [Limits.Handler] or the middleware of

@@ -2,9 +2,12 @@ package httplimit
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"time"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )
@@ -12,9 +15,9 @@ import (
 // underServer reports whether one of net/http's servers serves the request.
 func underServer(ctx context.Context) bool { return ctx.Value(http.ServerContextKey) != nil }
 
-// streamContext returns the context that ends the throttling of r's bodies. Over HTTP/1, net/http
-// ends the request's context also when the client shuts down its side of the connection. Such a
-// client still wants its answer; a failing read or write shows that it is gone.
+// streamContext returns the context that ends the throttling of r's body. Over HTTP/1, net/http ends
+// the request's context also when the client shuts down its side of the connection. What it has
+// sent is read all the same; a failing read shows that it is gone.
 func streamContext(r *http.Request) context.Context {
 	if r.ProtoMajor == 1 && underServer(r.Context()) {
 		return context.WithoutCancel(r.Context())
@@ -29,34 +32,65 @@ func (adm *admission) throttleUpload() {
 	}
 	for i := range adm.asked {
 		if l := adm.terms.of(&adm.asked[i]); l.Upload != nil && !l.Shadow {
-			adm.request.Body = ioreader.NewReader(streamContext(adm.original), adm.request.Body, partition.For(l.Upload, adm.original))
+			body := ioreader.NewReader(streamContext(adm.original), adm.request.Body, partition.For(l.Upload, adm.original))
+			adm.request.Body = body
+			adm.uploads = append(adm.uploads, body)
 		}
 	}
 }
 
 // throttledDownload returns w under the policies' Download; nil if there is none.
-func (adm *admission) throttledDownload(w http.ResponseWriter) io.Writer {
+func (adm *admission) throttledDownload(w http.ResponseWriter) *download {
 	if !adm.terms.downloads || adm.original.Method == http.MethodHead {
 		return nil
 	}
-	body := io.Writer(nil)
+	var limiters []core.Limiter
 	for i := range adm.asked {
-		l := adm.terms.of(&adm.asked[i])
-		if l.Download == nil || l.Shadow {
-			continue
+		if l := adm.terms.of(&adm.asked[i]); l.Download != nil && !l.Shadow {
+			limiters = append(limiters, partition.For(l.Download, adm.original))
 		}
-		if body == nil {
-			body = w
-		}
-		body = ioreader.NewWriter(streamContext(adm.original), body, partition.For(l.Download, adm.original))
 	}
-	return body
+	if limiters == nil {
+		return nil
+	}
+	return newDownload(adm.original, w, limiters)
 }
 
-// answersEarly reports whether the answer to r, which was rejected, has to say that the connection
-// is closed. Otherwise net/http's server reads up to 256 KiB of an HTTP/1 request's body before it
-// sends an answer, and a client that does not send its body gets none. With "Connection: close" the
-// server reads that much after the answer, when the handler has returned.
-func answersEarly(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.ContentLength != 0 && underServer(r.Context())
+// What is read of a rejected request's body, so that its connection can be used again: a client
+// that sends no more is answered after this time. net/http reads as much by itself, but without
+// end.
+const (
+	rejectedBytes = 256 << 10
+	rejectedTime  = 5 * time.Millisecond
+)
+
+// readToEnd reads the body of a rejected HTTP/1 request, if all of it is at hand, and reports
+// whether there is nothing left to read. Else the answer has to say that the connection is closed:
+// before other answers net/http waits for the body, and the client may be waiting for the answer.
+func readToEnd(w http.ResponseWriter, r *http.Request) bool {
+	ctx := r.Context()
+	if r.ProtoMajor != 1 || r.ContentLength == 0 || !underServer(ctx) {
+		return true
+	}
+	if r.ContentLength > rejectedBytes || r.Header.Get("Expect") != "" {
+		return false
+	}
+	c := http.NewResponseController(w)
+	if c.SetReadDeadline(time.Now().Add(rejectedTime)) != nil {
+		return false
+	}
+	n, err := io.CopyN(io.Discard, r.Body, rejectedBytes+1)
+	if c.SetReadDeadline(readDeadline(ctx)) != nil {
+		return false
+	}
+	// A body that somebody has wrapped may end before the request's does.
+	return errors.Is(err, io.EOF) && (r.ContentLength < 0 || r.ContentLength == n)
+}
+
+// readDeadline returns when the server has to have read a request; the zero Time: there is no end.
+func readDeadline(ctx context.Context) (t time.Time) {
+	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
+		t = time.Now().Add(s.ReadTimeout)
+	}
+	return t
 }

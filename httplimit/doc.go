@@ -1,6 +1,12 @@
 // Package httplimit limits net/http servers and clients: how many requests, how many at once, how
 // many bytes, for all of them or for each client.
 //
+// To begin with, 10 requests a second and 20 at once for each client:
+//
+//	http.ListenAndServe(addr, httplimit.PerIP(10, 20)(mux))
+//
+// With options of your own:
+//
 //	users, err := partition.New(partition.Options[*http.Request, netip.Prefix]{
 //		Key: httplimit.ByIP(httplimit.IPOptions{}),
 //		New: func(netip.Prefix) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 20)) },
@@ -39,16 +45,30 @@
 // [http.ServeMux] matches the path as the client spelled it, cleaned but with escapes such as %2F
 // in it: a backend that decodes them may see another path than the mux that chose the policies.
 //
-// A rejection does not wait for the request's body. Over HTTP/1 that costs the connection of a
-// request with a body: the answer says "Connection: close". OnRejected may delete that field; then
-// the server reads the body first, as it does for any handler.
+// A rejection does not wait for the request's body. Over HTTP/1 the body is read and discarded if it
+// is at hand, up to 256 KiB within 5 ms, so that the connection can be used again. Otherwise, and if
+// the client expects 100-continue, the answer says "Connection: close".
 //
 // The handler of a granted request gets the server's own ResponseWriter, so that WebSockets,
 // server-sent events, HTTP/2 and sendfile work as they do without limits. Only Refund, Settle,
-// Download and Headers wrap it, with exactly the optional methods that it has.
+// Upload, Download and Headers wrap it. Of net/http's own writers the wrapped one has all methods:
+// with HTTP/1 it is an http.Flusher, http.Hijacker, http.CloseNotifier and io.ReaderFrom, with
+// HTTP/2 an http.Flusher, http.CloseNotifier and http.Pusher. Of a middleware's writer that has
+// only some of them it has those of HTTP/1, those of HTTP/2, or Flush alone, whichever it has all
+// of; [http.ResponseController] reaches the others.
 //
 // # Clients
 //
 // A [Transport] takes a permit for each request that it sends. With Obey it holds requests back for
 // as long as servers ask, and with Retries it sends rejected requests again.
+//
+// # Inside
+//
+// Policies are asked in order; a handler around the next one asks, answers a rejection or calls the
+// next handler, and ends what it took in one deferred function. Its admission is the context of the
+// next handler's request, allocated together with the request's copy. A wrapper that rejects says so
+// in the admission around it, which then gives back what it took. What net/http must find in the
+// request that it made, the multipart form, is handed back. internal/policy asks the limiters, for
+// this package and for grpclimit; internal/holdback remembers which keys a server has asked to leave
+// alone.
 package httplimit

@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -259,4 +260,20 @@ func ExampleLimits_Check() {
 	// Output:
 	// served
 	// 429 60
+}
+
+// A limit for each client in one line: 10 requests a second, 20 at once.
+func ExamplePerIP() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	limited := httplimit.PerIP(10, 20)(mux)
+
+	answers := map[int]int{}
+	for range 25 {
+		w := httptest.NewRecorder()
+		limited.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		answers[w.Code]++
+	}
+	fmt.Println(answers[http.StatusOK] >= 20, answers[http.StatusTooManyRequests] > 0)
+	// Output: true true
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/ioreader"
 )
 
 // handler is a wrapper: a handler that asks policies, and then calls the next handler.
@@ -47,9 +48,10 @@ type admission struct {
 	asked    []ask         // the policies; it does not change while the next handler runs
 	one      [1]ask        // where asked begins: most wrappers have one policy
 	stage    stage
-	rejected atomic.Bool  // a wrapper inside has rejected the request; it may be on another goroutine
-	response *response    // nil: the next handler writes past us
-	request  http.Request // as the next handler gets it
+	rejected atomic.Bool        // a wrapper inside has rejected the request; it may be on another goroutine
+	uploads  []*ioreader.Reader // the throttled body of the request
+	response *response          // nil: the next handler writes past us
+	request  http.Request       // as the next handler gets it
 }
 
 // stage is how far a request has come in its wrapper.
@@ -96,6 +98,9 @@ func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 // end gives back what the wrapper holds, even if the next handler, or a function of the user's,
 // has panicked.
 func (adm *admission) end() {
+	if adm.stage != asking && adm.original.Pattern != adm.request.Pattern {
+		adm.original.Pattern = adm.request.Pattern // a mux inside has matched it; middlewares outside report it
+	}
 	if adm.original.MultipartForm == nil && adm.request.MultipartForm != nil {
 		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it made
 	}

@@ -71,7 +71,13 @@ func TestHeaders(t *testing.T) {
 			"less than a second",
 			[]httplimit.Limiter{leasing(true, limit(9), left(8), reset(1), window(time.Second-1))},
 			[3]string{"9", "8", "1"},
-			`"p0";q=9`, `"p0";r=8;t=1`,
+			`"p0";q=9;w=1`, `"p0";r=8;t=1`,
+		},
+		{
+			"not a whole second",
+			[]httplimit.Limiter{leasing(true, limit(100), left(40), reset(1500*time.Millisecond), window(1900*time.Millisecond))},
+			[3]string{"100", "40", "2"},
+			`"p0";q=100;w=2`, `"p0";r=40;t=2`,
 		},
 		{
 			"at once",
@@ -101,7 +107,7 @@ func TestHeaders(t *testing.T) {
 			"large",
 			[]httplimit.Limiter{leasing(true, limit(power(62)), left(power(61)), reset(1<<62), window(1<<62))},
 			[3]string{"4611686018427387904", "2305843009213693952", "4611686019"},
-			`"p0";q=999999999999999;w=4611686018`, `"p0";r=999999999999999;t=4611686019`,
+			`"p0";q=999999999999999;w=4611686019`, `"p0";r=999999999999999;t=4611686019`,
 		},
 		{"below zero", []httplimit.Limiter{leasing(true, limit(1), left(-3))}, [3]string{"1", "0", ""}, `"p0";q=1;qu="concurrent-requests"`, `"p0";r=0`},
 	} {

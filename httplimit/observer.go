@@ -1,50 +1,31 @@
 package httplimit
 
-import (
-	"context"
-	"fmt"
-	"time"
-)
+import "github.com/sluice-go/sluice/internal/policy"
 
-// Result is the outcome of a policy's decision about a request.
-type Result uint8
+// Result is the outcome of a policy's decision about a request: [Acquired] and so on. Its String is
+// "acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed" or "shadowed".
+type Result = policy.Result
 
 // The results.
 const (
-	Acquired        Result = iota // the request may proceed
-	GlobalLimiter                 // the global policy rejected it
-	EndpointLimiter               // a named policy rejected it
-	RequestCanceled               // the client left while the request waited
-	Failed                        // the limiter failed, whether the request passed or not
-	Shadowed                      // a policy in shadow would have rejected it
+	Acquired        = policy.Acquired        // the request may proceed
+	GlobalLimiter   = policy.GlobalLimiter   // the global policy rejected it
+	EndpointLimiter = policy.EndpointLimiter // a named policy rejected it
+	RequestCanceled = policy.RequestCanceled // the client left while the request waited
+	Failed          = policy.Failed          // the limiter failed, whether the request passed or not
+	Shadowed        = policy.Shadowed        // a policy in shadow would have rejected it
 )
-
-var resultNames = [...]string{"acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed", "shadowed"}
-
-// String returns "acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed" or
-// "shadowed", and "Result(n)" for anything else.
-func (r Result) String() string {
-	if int(r) < len(resultNames) {
-		return resultNames[r]
-	}
-	return fmt.Sprintf("Result(%d)", uint8(r))
-}
 
 // Observer is notified of what happens to requests, on their goroutines, with no lock held. It
 // must be safe for concurrent use, and quick. ctx is the request's. If a method panics, the
 // request does, but no lease is lost.
-type Observer interface {
-	// Queued is called when a request begins to wait for a policy's permits (+1), and when its
-	// wait has ended (-1). A wait begins when the limiter calls Done of its context.
-	Queued(ctx context.Context, policy string, delta int)
-
-	// Decided is called once for each request and policy that was asked, with the outcome and how
-	// long the request waited for it.
-	Decided(ctx context.Context, policy string, r Result, waited time.Duration)
-
-	// Active is called when a lease was granted (+1), and when it was released (-1).
-	Active(ctx context.Context, policy string, delta int)
-
-	// Released is called when a lease was released, with how long it was held.
-	Released(ctx context.Context, policy string, held time.Duration)
-}
+//
+//   - Queued(ctx, policy, delta int) is called when a request begins to wait for a policy's permits
+//     (+1), and when its wait has ended (-1). A wait begins when the limiter calls Done of its context.
+//   - Decided(ctx, policy, r Result, waited time.Duration) is called once for each request and policy
+//     that was asked, with the outcome and how long the request waited for it.
+//   - Active(ctx, policy, delta int) is called when a lease was granted (+1), and when it was released
+//     (-1).
+//   - Released(ctx, policy, held time.Duration) is called when a lease was released, with how long it
+//     was held.
+type Observer = policy.Observer

@@ -38,9 +38,9 @@ type Policy struct {
 	Permits func(*http.Request) int
 
 	// MaxWait is how long a request may wait in the limiter's queue. 0: it never waits. Below 0:
-	// as long as its client does. A waiting request holds what wrappers outside have granted it,
-	// so that a client with many of them can take all of a limit that others need: do not let
-	// requests wait for a limit of their own client inside a limit that is shared.
+	// as long as its client does. Do not put a per-client limit with MaxWait inside a shared
+	// concurrency limit: its waiting requests keep the shared permits, and one client can take
+	// them all.
 	MaxWait time.Duration
 
 	// Status is the status of a rejection, 400 to 599. 0: 429. 503 suits a limit that is not the
@@ -118,7 +118,7 @@ const global = ""
 type terms struct {
 	Options
 
-	asker  policy.Asker[*http.Request, outcome, Result]
+	asker  policy.Asker[*http.Request, outcome]
 	global *limit            // nil: none
 	limits map[string]*limit // the others, by the names of their policies
 
@@ -129,7 +129,7 @@ type terms struct {
 type limit struct {
 	Policy
 
-	asked policy.Policy[*http.Request, outcome, Result]
+	asked policy.Policy[*http.Request, outcome]
 }
 
 // outcome is how a request was answered.
@@ -140,7 +140,7 @@ type outcome struct {
 
 // newLimit returns the limit of a policy, whose rejections have that result.
 func newLimit(p Policy, rejected Result) *limit {
-	l := &limit{Policy: p, asked: policy.Policy[*http.Request, outcome, Result]{
+	l := &limit{Policy: p, asked: policy.Policy[*http.Request, outcome]{
 		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Rejected: rejected,
 		FailOpen: p.FailOpen, Shadow: p.Shadow,
 	}}
@@ -164,12 +164,8 @@ func (t *terms) add(p Policy, rejected Result) *limit {
 func newTerms(l *Limits, o Options) (*terms, error) {
 	f := faults{names: make(map[string]bool)}
 	t := &terms{Options: o, limits: make(map[string]*limit, len(o.Policies))}
-	t.asker = policy.Asker[*http.Request, outcome, Result]{
-		Results: policy.Results[Result]{Acquired: Acquired, Canceled: RequestCanceled, Failed: Failed, Shadowed: Shadowed},
-		Logger:  o.Logger, Log: &l.log, Package: "httplimit",
-	}
-	if o.Observer != nil {
-		t.asker.Observer = o.Observer
+	t.asker = policy.Asker[*http.Request, outcome]{
+		Observer: o.Observer, Logger: o.Logger, Log: &l.log, Package: "httplimit",
 	}
 	if o.Global != nil {
 		p := *o.Global

@@ -24,14 +24,14 @@ const (
 )
 
 // setQuota sets the fields for the policies that were asked, next to what wrappers outside have
-// set, and returns them.
-func (t *terms) setQuota(h http.Header, asked []ask) quota {
+// set, and returns them. If the request was rejected, its permits have been given back.
+func (t *terms) setQuota(h http.Header, asked []ask, rejected bool) quota {
 	var q quota
 	switch t.Headers {
 	case XRateLimit:
-		q = xRateLimit(h, asked)
+		q = xRateLimit(h, asked, rejected)
 	case Draft11:
-		q = draft11(h, asked)
+		q = draft11(h, asked, rejected)
 	}
 	for _, f := range q {
 		h[f.name] = []string{f.value}
@@ -57,14 +57,14 @@ type numbers struct {
 	limit, remaining int
 }
 
-// numbersOf returns those of a.
-func numbersOf(a *ask) (n numbers, ok bool) {
+// numbersOf returns those of a. If the request was rejected, a's permits have been given back.
+func numbersOf(a *ask, rejected bool) (n numbers, ok bool) {
 	if a.Policy.Shadow || a.Limiter == nil {
 		return n, false
 	}
 	n.lease = a.Lease
-	if errors.Is(a.Lease.Err(), core.ErrPermitsExceedLimit) {
-		n.lease = a.Limiter.TryAcquire(0) // that error does not say them
+	if rejected && a.Lease.Acquired() || errors.Is(a.Lease.Err(), core.ErrPermitsExceedLimit) {
+		n.lease = a.Limiter.TryAcquire(0) // the lease does not say what is left now
 		defer n.lease.Release()
 	}
 	if n.limit, ok = core.PermitLimit.From(n.lease); !ok {
@@ -77,12 +77,12 @@ func numbersOf(a *ask) (n numbers, ok bool) {
 
 // xRateLimit is about the policy that has the least remaining; of several, about the one that
 // rejected, or else the first.
-func xRateLimit(h http.Header, asked []ask) quota {
+func xRateLimit(h http.Header, asked []ask, rejected bool) quota {
 	var least numbers
 	found := false
 	outside, err := strconv.Atoi(h.Get(fieldRemaining))
 	for i := range asked {
-		n, ok := numbersOf(&asked[i])
+		n, ok := numbersOf(&asked[i], rejected)
 		if !ok {
 			continue
 		}
@@ -107,14 +107,14 @@ func xRateLimit(h http.Header, asked []ask) quota {
 
 // draft11 writes two lists of structured fields (RFC 9651): strings with parameters. The names of
 // policies need no escapes.
-func draft11(h http.Header, asked []ask) quota {
+func draft11(h http.Header, asked []ask, rejected bool) quota {
 	var policies, limits strings.Builder
 	policies.WriteString(strings.Join(h[fieldPolicy], ", "))
 	limits.WriteString(strings.Join(h[fieldRateLimit], ", "))
 	found := false
 	for i := range asked {
 		a := &asked[i]
-		n, ok := numbersOf(a)
+		n, ok := numbersOf(a, rejected)
 		if !ok {
 			continue
 		}
@@ -123,8 +123,8 @@ func draft11(h http.Header, asked []ask) quota {
 		parameter(&policies, "q", int64(n.limit))
 		if window, ok := core.Window.From(n.lease); !ok {
 			policies.WriteString(`;qu="concurrent-requests"`)
-		} else if window >= time.Second {
-			parameter(&policies, "w", int64(window/time.Second))
+		} else {
+			parameter(&policies, "w", max(secondsUp(window), 1)) // rounded down it would announce a higher rate
 		}
 		item(&limits, a.Policy.Name)
 		parameter(&limits, "r", int64(n.remaining))

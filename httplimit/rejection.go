@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -69,7 +70,10 @@ func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 	if reject == nil {
 		reject = no.terms.OnRejected
 	}
-	no.announce(w.Header(), r)
+	no.announce(w, r)
+	if r.Context().Err() != nil {
+		r = r.WithContext(context.WithoutCancel(r.Context())) // net/http ends it if the body cannot be read in time
+	}
 	if reject != nil {
 		watched := &response{ResponseWriter: w, before: func(status int) { no.redirect(w.Header(), status) }}
 		reject(watched.writer(), r, no)
@@ -81,20 +85,21 @@ func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // announce sets the header fields of the answer.
-func (no *Rejection) announce(h http.Header, r *http.Request) {
+func (no *Rejection) announce(w http.ResponseWriter, r *http.Request) {
 	if no.announced {
 		return
 	}
 	no.announced = true
+	h := w.Header()
 	if no.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(secondsUp(no.RetryAfter), 10))
 	}
 	h.Set("Cache-Control", "no-store")
-	if answersEarly(r) {
+	if !readToEnd(w, r) {
 		h.Set("Connection", "close")
 	}
 	if no.terms != nil {
-		no.quota = no.terms.setQuota(h, no.asked)
+		no.quota = no.terms.setQuota(h, no.asked, true)
 	}
 }
 
@@ -110,8 +115,8 @@ func (no *Rejection) redirect(h http.Header, status int) {
 // or the ReasonPhrase of the lease unless that is one of this library's own. The answer to a HEAD
 // request has no body.
 func (no *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	no.announce(w, r)
 	h := w.Header()
-	no.announce(h, r)
 	status := no.Status
 	if status < 200 || status > 599 {
 		status = http.StatusTooManyRequests
@@ -134,7 +139,7 @@ func (no *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // text is for a person.
 func (no *Rejection) text(status int) string {
 	if no.result != Failed {
-		if phrase, ok := core.ReasonPhrase.From(no.Lease); ok && phrase != "" && !builtin[phrase] {
+		if phrase, ok := policy.Reason(no.Lease); ok {
 			return phrase
 		}
 	}
@@ -142,18 +147,6 @@ func (no *Rejection) text(status int) string {
 		return text
 	}
 	return http.StatusText(http.StatusTooManyRequests)
-}
-
-// builtin are the reason phrases of this library's packages. They are for the server's operators,
-// not for clients.
-var builtin = map[string]bool{
-	core.ReasonExhausted:       true,
-	core.ReasonQueueLimit:      true,
-	core.ReasonEvicted:         true,
-	core.ReasonDeadlineTooSoon: true,
-	"partition limit reached":  true, // partition
-	"capacity reached":         true, // channel
-	"all workers busy":         true, // worker
 }
 
 // problem is a document of RFC 9457, with the extension of the draft that Draft11 names.

@@ -249,6 +249,9 @@ func TestARejectionReplacesTheBody(t *testing.T) {
 // taken is a ResponseWriter whose connection can be taken over.
 type taken struct{ *httptest.ResponseRecorder }
 
+func (t taken) ReadFrom(r io.Reader) (int64, error) { return io.Copy(t.ResponseRecorder, r) }
+func (taken) CloseNotify() <-chan bool              { return nil }
+
 func (taken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
 
 // The standard answer does not follow if OnRejected has taken the connection over.

@@ -2,29 +2,35 @@ package httplimit
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"time"
+
+	"github.com/sluice-go/sluice/ioreader"
 )
 
-// response is a ResponseWriter around another: it notes the status, and throttles the body.
-// [response.writer] returns it for a handler.
+// response is a ResponseWriter around another: it notes the status, and throttles the body. Handlers
+// find out by assertions what a writer can do, and the methods of a type are fixed: [response.writer]
+// returns one of four types for a handler.
 type response struct {
 	http.ResponseWriter
 
-	before   func(status int) // called before the status is sent; nil: nothing
-	body     io.Writer        // throttled; nil: the ResponseWriter
-	status   int              // as it was sent; 0: none
+	before   func(status int)   // called before the status is sent; nil: nothing
+	body     *download          // throttled; nil: the ResponseWriter
+	uploads  []*ioreader.Reader // the request's body, if that is throttled
+	status   int                // as it was sent; 0: none
 	hijacked bool
 }
 
 // wrap returns the ResponseWriter for the next handler: w itself, unless there are header fields
-// to remove, a body to throttle, or a status that a policy wants to know.
+// to remove, bodies to throttle, or a status that a policy wants to know.
 func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
 	var q quota
 	reports := adm.terms.Headers != RetryAfterOnly && len(adm.asked) > 0
 	if reports {
-		q = adm.terms.setQuota(w.Header(), adm.asked)
+		q = adm.terms.setQuota(w.Header(), adm.asked, false)
 	}
 	asks := false
 	for i := range adm.asked {
@@ -32,10 +38,10 @@ func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
 		asks = asks || a.Lease.Acquired() && (a.Policy.Refund != nil || a.Policy.Settle != nil)
 	}
 	body := adm.throttledDownload(w)
-	if !reports && body == nil && !asks {
+	if !reports && body == nil && !asks && adm.uploads == nil {
 		return w
 	}
-	adm.response = &response{ResponseWriter: w, body: body}
+	adm.response = &response{ResponseWriter: w, body: body, uploads: adm.uploads}
 	if reports {
 		adm.response.before = func(status int) {
 			if redirects(status) {
@@ -47,12 +53,17 @@ func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
 }
 
 // WriteHeader sends the status. The first status counts; those below 200 are not the response's,
-// except 101.
+// except 101. A 101 is sent at once: a writer that delays its status, such as gin's, would send none
+// once its connection is taken over.
 func (r *response) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
+	switching := status == http.StatusSwitchingProtocols
+	if status >= 200 || switching {
 		r.begin(status)
 	}
 	r.ResponseWriter.WriteHeader(status)
+	if switching {
+		_ = http.NewResponseController(r.ResponseWriter).Flush() // one that cannot flush has sent it
+	}
 }
 
 // begin notes that a status is sent now, unless one was sent.
@@ -83,54 +94,89 @@ func (r *response) WriteString(s string) (int, error) {
 	return io.WriteString(r.ResponseWriter, s)
 }
 
+// SetReadDeadline is for [http.ResponseController]: a Read that waits for permits ends then, too.
+func (r *response) SetReadDeadline(t time.Time) error {
+	err := http.NewResponseController(r.ResponseWriter).SetReadDeadline(t)
+	if err != nil {
+		return err
+	}
+	for _, body := range r.uploads {
+		err = errors.Join(err, body.SetReadDeadline(t))
+	}
+	return err
+}
+
 // Unwrap is for [http.ResponseController].
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // begun reports whether anything was sent.
 func (r *response) begun() bool { return r.status != 0 || r.hijacked }
 
-// The methods that a response has only if the ResponseWriter underneath has them.
-type (
-	flush    struct{ of *response }
-	readFrom struct{ of *response }
-	hijack   struct{ of *response }
-	notify   struct{ of *response }
-	push     struct{ of *response }
-)
+// writer returns r for a handler: of the types that have no method that the writer underneath lacks,
+// the one with most.
+func (r *response) writer() http.ResponseWriter {
+	_, flushes := r.ResponseWriter.(http.Flusher)
+	_, notifies := r.ResponseWriter.(http.CloseNotifier) //nolint:staticcheck // gin asserts it
+	_, readsFrom := r.ResponseWriter.(io.ReaderFrom)
+	_, hijacks := r.ResponseWriter.(http.Hijacker)
+	_, pushes := r.ResponseWriter.(http.Pusher)
+	f := &flushing{r}
+	switch {
+	case flushes && notifies && readsFrom && hijacks:
+		return &http1{notifying{f}}
+	case flushes && notifies && pushes:
+		return &http2{notifying{f}}
+	case flushes:
+		return f
+	}
+	return r
+}
 
-func (f flush) Flush() {
-	f.of.begin(http.StatusOK)
-	f.of.ResponseWriter.(http.Flusher).Flush()
+// flushing is a response that can be flushed.
+type flushing struct{ *response }
+
+func (f *flushing) Flush() {
+	f.begin(http.StatusOK)
+	f.ResponseWriter.(http.Flusher).Flush()
 }
 
 // FlushError is for [http.ResponseController].
-func (f flush) FlushError() error {
-	f.of.begin(http.StatusOK)
-	return http.NewResponseController(f.of.ResponseWriter).Flush()
+func (f *flushing) FlushError() error {
+	f.begin(http.StatusOK)
+	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
+// notifying is a response of net/http's server.
+type notifying struct{ *flushing }
+
+func (n notifying) CloseNotify() <-chan bool {
+	return n.ResponseWriter.(http.CloseNotifier).CloseNotify() //nolint:staticcheck // gin asserts it
+}
+
+// http1 is a response as HTTP/1 has it.
+type http1 struct{ notifying }
+
 // ReadFrom is for [io.Copy]: the kernel copies a file to the connection.
-func (c readFrom) ReadFrom(src io.Reader) (int64, error) {
-	c.of.begin(http.StatusOK)
-	if body, ok := c.of.body.(io.ReaderFrom); ok {
-		return body.ReadFrom(src)
+func (h *http1) ReadFrom(src io.Reader) (int64, error) {
+	h.begin(http.StatusOK)
+	if h.body != nil {
+		return h.body.ReadFrom(src)
 	}
-	return c.of.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+	return h.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
 }
 
 // Hijack returns the connection as it is: nothing throttles it.
-func (h hijack) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, rw, err := h.of.ResponseWriter.(http.Hijacker).Hijack()
+func (h *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
-		h.of.hijacked = true
+		h.hijacked = true
 	}
 	return c, rw, err
 }
 
-func (n notify) CloseNotify() <-chan bool {
-	return n.of.ResponseWriter.(http.CloseNotifier).CloseNotify() //nolint:staticcheck // gin asserts it
-}
+// http2 is a response as HTTP/2 has it.
+type http2 struct{ notifying }
 
-func (p push) Push(target string, o *http.PushOptions) error {
-	return p.of.ResponseWriter.(http.Pusher).Push(target, o)
+func (h *http2) Push(target string, o *http.PushOptions) error {
+	return h.ResponseWriter.(http.Pusher).Push(target, o)
 }

@@ -51,186 +51,54 @@ func (p pusher) Push(target string, _ *http.PushOptions) error {
 	return nil
 }
 
-// ables are ResponseWriters that can do all that the bits of their index say.
-func ables(j *journal) []http.ResponseWriter {
+// kind is a ResponseWriter with some methods, and what the one around it has of them.
+type kind struct {
+	under                                 http.ResponseWriter
+	flush, readFrom, hijack, notify, push bool
+}
+
+// kinds are ResponseWriters as net/http has them, and as middlewares do.
+func kinds(j *journal) map[string]kind {
 	type b = *bare
 	n := func() *bare { return &bare{header: make(http.Header)} }
 	f, r, h, c, p := flusher{j}, readerFrom{j}, hijacker{j}, notifier{j}, pusher{j}
-	return []http.ResponseWriter{
-		n(),
-		struct {
-			b
-			flusher
-		}{n(), f},
-		struct {
-			b
-			readerFrom
-		}{n(), r},
-		struct {
-			b
-			flusher
-			readerFrom
-		}{n(), f, r},
-		struct {
-			b
-			hijacker
-		}{n(), h},
-		struct {
-			b
-			flusher
-			hijacker
-		}{n(), f, h},
-		struct {
-			b
-			readerFrom
-			hijacker
-		}{n(), r, h},
-		struct {
-			b
-			flusher
-			readerFrom
-			hijacker
-		}{n(), f, r, h},
-		struct {
-			b
-			notifier
-		}{n(), c},
-		struct {
-			b
-			flusher
-			notifier
-		}{n(), f, c},
-		struct {
-			b
-			readerFrom
-			notifier
-		}{n(), r, c},
-		struct {
-			b
-			flusher
-			readerFrom
-			notifier
-		}{n(), f, r, c},
-		struct {
-			b
-			hijacker
-			notifier
-		}{n(), h, c},
-		struct {
-			b
-			flusher
-			hijacker
-			notifier
-		}{n(), f, h, c},
-		struct {
-			b
-			readerFrom
-			hijacker
-			notifier
-		}{n(), r, h, c},
-		struct {
+	return map[string]kind{
+		"plain": {under: n()},
+		"HTTP/1": {struct {
 			b
 			flusher
 			readerFrom
 			hijacker
 			notifier
-		}{n(), f, r, h, c},
-		struct {
-			b
-			pusher
-		}{n(), p},
-		struct {
-			b
-			flusher
-			pusher
-		}{n(), f, p},
-		struct {
-			b
-			readerFrom
-			pusher
-		}{n(), r, p},
-		struct {
-			b
-			flusher
-			readerFrom
-			pusher
-		}{n(), f, r, p},
-		struct {
-			b
-			hijacker
-			pusher
-		}{n(), h, p},
-		struct {
-			b
-			flusher
-			hijacker
-			pusher
-		}{n(), f, h, p},
-		struct {
-			b
-			readerFrom
-			hijacker
-			pusher
-		}{n(), r, h, p},
-		struct {
-			b
-			flusher
-			readerFrom
-			hijacker
-			pusher
-		}{n(), f, r, h, p},
-		struct {
-			b
-			notifier
-			pusher
-		}{n(), c, p},
-		struct {
+		}{n(), f, r, h, c}, true, true, true, true, false},
+		"HTTP/2": {struct {
 			b
 			flusher
 			notifier
 			pusher
-		}{n(), f, c, p},
-		struct {
-			b
-			readerFrom
-			notifier
-			pusher
-		}{n(), r, c, p},
-		struct {
+		}{n(), f, c, p}, true, false, false, true, true},
+		"a recorder": {under: struct {
 			b
 			flusher
-			readerFrom
-			notifier
-			pusher
-		}{n(), f, r, c, p},
-		struct {
-			b
-			hijacker
-			notifier
-			pusher
-		}{n(), h, c, p},
-		struct {
+		}{n(), f}, flush: true},
+		"without ReadFrom": {under: struct {
 			b
 			flusher
 			hijacker
 			notifier
-			pusher
-		}{n(), f, h, c, p},
-		struct {
-			b
-			readerFrom
-			hijacker
-			notifier
-			pusher
-		}{n(), r, h, c, p},
-		struct {
+		}{n(), f, h, c}, flush: true},
+		"with all": {struct {
 			b
 			flusher
 			readerFrom
 			hijacker
 			notifier
 			pusher
-		}{n(), f, r, h, c, p},
+		}{n(), f, r, h, c, p}, true, true, true, true, false},
+		"Hijack alone": {under: struct {
+			b
+			hijacker
+		}{n(), h}},
 	}
 }
 
@@ -248,52 +116,58 @@ func wrapping() map[string]httplimit.Options {
 func TestResponseWriterKeepsItsInterfaces(t *testing.T) {
 	for name, o := range wrapping() {
 		j := new(journal)
-		for i, under := range ables(j) {
-			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
+		for which, k := range kinds(j) {
+			t.Run(name+" "+which, func(t *testing.T) {
 				limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					assert.NotEqual(t, under, w)
-					assert.Equal(t, under, w.(interface{ Unwrap() http.ResponseWriter }).Unwrap())
-					f, ok := w.(http.Flusher)
-					assert.Equal(t, i&1 != 0, ok)
-					if ok {
-						f.Flush()
-						assert.NoError(t, http.NewResponseController(w).Flush())
-						assert.Equal(t, "flush; flush", j.read())
-					} else {
-						assert.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
-					}
-					r, ok := w.(io.ReaderFrom)
-					assert.Equal(t, i&2 != 0, ok)
-					if ok {
-						n, err := r.ReadFrom(strings.NewReader("123"))
-						assert.NoError(t, err)
-						assert.EqualValues(t, 3, n)
-						if name != "download" { // that has to look at what it reads
-							assert.Equal(t, "readFrom", j.read())
-						}
-					}
-					h, ok := w.(http.Hijacker)
-					assert.Equal(t, i&4 != 0, ok)
-					if ok {
-						_, _, err := h.Hijack()
-						assert.Equal(t, errHijack, err)
-						assert.Equal(t, "hijack", j.read())
-					}
-					n, ok := w.(http.CloseNotifier) //nolint:staticcheck // gin asserts it
-					assert.Equal(t, i&8 != 0, ok)
-					if ok {
-						n.CloseNotify()
-						assert.Equal(t, "closeNotify", j.read())
-					}
-					p, ok := w.(http.Pusher)
-					assert.Equal(t, i&16 != 0, ok)
-					if ok {
-						assert.NoError(t, p.Push("/x", nil))
-						assert.Equal(t, "push /x", j.read())
-					}
-				})).ServeHTTP(under, httptest.NewRequest(http.MethodGet, "/", nil))
+					k.check(t, j, w, name)
+				})).ServeHTTP(k.under, httptest.NewRequest(http.MethodGet, "/", nil))
 			})
 		}
+	}
+}
+
+// check asserts that w, around k's, has the methods that it should have, and that they reach k's.
+func (k kind) check(t *testing.T, j *journal, w http.ResponseWriter, way string) {
+	t.Helper()
+	assert.NotEqual(t, k.under, w)
+	assert.Equal(t, k.under, w.(interface{ Unwrap() http.ResponseWriter }).Unwrap())
+	f, ok := w.(http.Flusher)
+	assert.Equal(t, k.flush, ok)
+	if ok {
+		f.Flush()
+		assert.NoError(t, http.NewResponseController(w).Flush())
+		assert.Equal(t, "flush; flush", j.read())
+	} else {
+		assert.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
+	}
+	r, ok := w.(io.ReaderFrom)
+	assert.Equal(t, k.readFrom, ok)
+	if ok {
+		n, err := r.ReadFrom(struct{ io.Reader }{strings.NewReader("123")})
+		assert.NoError(t, err)
+		assert.EqualValues(t, 3, n)
+		if way != "download" { // that has to look at what it reads
+			assert.Equal(t, "readFrom", j.read())
+		}
+	}
+	if _, under := k.under.(http.Hijacker); under {
+		_, ok := w.(http.Hijacker)
+		assert.Equal(t, k.hijack, ok)
+		_, _, err := http.NewResponseController(w).Hijack()
+		assert.Equal(t, errHijack, err)
+		assert.Equal(t, "hijack", j.read())
+	}
+	n, ok := w.(http.CloseNotifier) //nolint:staticcheck // gin asserts it
+	assert.Equal(t, k.notify, ok)
+	if ok {
+		n.CloseNotify()
+		assert.Equal(t, "closeNotify", j.read())
+	}
+	p, ok := w.(http.Pusher)
+	assert.Equal(t, k.push, ok)
+	if ok {
+		assert.NoError(t, p.Push("/x", nil))
+		assert.Equal(t, "push /x", j.read())
 	}
 }
 

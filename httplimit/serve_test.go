@@ -257,6 +257,9 @@ func TestThrottledFilesKeepSendfile(t *testing.T) {
 // slices is a ResponseWriter as HTTP/1 has it, that wants files.
 type slices struct {
 	bare
+	flusher
+	hijacker
+	notifier
 
 	calls int
 	bytes int64

@@ -12,9 +12,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -153,14 +155,120 @@ func TestThrottledBodiesOfAHalfClosedConnection(t *testing.T) {
 				assert.NoError(t, err)
 			})))
 			defer s.Close()
-			body := strings.Repeat("x", 5000)
+			body := strings.Repeat("0123456789abcde", 333)[:4990]
 			c := dial(t, s, fmt.Sprintf("POST / HTTP/1.0\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 			require.NoError(t, c.CloseWrite())
 			answer, err := http.ReadResponse(bufio.NewReader(c), nil)
 			require.NoError(t, err)
 			got, err := io.ReadAll(answer.Body)
 			require.NoError(t, err)
-			require.Len(t, got, len(body))
+			require.Equal(t, body, string(got))
+		})
+	}
+}
+
+// A file is sent to the last byte, too, and each byte of it once.
+func TestAThrottledFileOfAHalfClosedConnection(t *testing.T) {
+	l, err := core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: 1000, TokensPerPeriod: 20, ReplenishmentPeriod: time.Millisecond, QueueLimit: 1 << 20,
+	})
+	require.NoError(t, err)
+	body := strings.Repeat("0123456789abcde", 1000)
+	name := filepath.Join(t.TempDir(), "f")
+	require.NoError(t, os.WriteFile(name, []byte(body), 0o600))
+	s := httptest.NewServer(limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(l)}}).Handler(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })))
+	defer s.Close()
+	c := dial(t, s, "GET / HTTP/1.1\r\nHost: x\r\nRange: bytes=10-14000\r\n\r\n")
+	require.NoError(t, c.CloseWrite())
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	got, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, body[10:14001], string(got))
+}
+
+// Clients that vanish hold nothing for as long as what is throttled for them would take: here, a
+// quarter of an hour.
+func TestClientsThatVanish(t *testing.T) {
+	const clients = 20
+	bytes, err := core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond, QueueLimit: 1 << 20,
+	})
+	require.NoError(t, err)
+	for name, o := range map[string]httplimit.Options{"download": {}, "headers": {Headers: httplimit.Draft11}} {
+		t.Run(name, func(t *testing.T) {
+			held := atOnce(t, clients, 0)
+			o.Global = &httplimit.Policy{Limiter: all(held), Download: all(bytes)}
+			s := httptest.NewServer(limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write(make([]byte, 1<<20))
+			})))
+			defer s.Close()
+			var all []*net.TCPConn
+			for range clients {
+				all = append(all, dial(t, s, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+			}
+			until(t, func() bool { return held.Available() == 0 })
+			for i, c := range all {
+				if i%2 == 0 {
+					require.NoError(t, c.SetLinger(0)) // it resets the connection
+				}
+				require.NoError(t, c.Close())
+			}
+			until(t, func() bool { return held.Available() == clients })
+		})
+	}
+}
+
+// probedWriter is a ResponseWriter that notes when something is sent, and fails from the time lost
+// on.
+type probedWriter struct {
+	*httptest.ResponseRecorder
+
+	begun time.Time
+	lost  time.Duration
+	sent  []string
+}
+
+func (w *probedWriter) Write(p []byte) (int, error) {
+	at := time.Since(w.begun)
+	if w.lost > 0 && at >= w.lost {
+		return 0, errBroken
+	}
+	w.sent = append(w.sent, fmt.Sprint(len(p), " at ", at))
+	return w.ResponseRecorder.Write(p)
+}
+
+// A client that may have gone gets a few bytes at once, and then every half second, which are paid
+// for like all others.
+func TestAClientThatMayHaveGone(t *testing.T) {
+	for lost, want := range map[time.Duration]struct {
+		took time.Duration
+		sent []string
+		n    int
+	}{
+		0:                       {24 * time.Second, []string{"1 at 0s", "16 at 500ms", "8 at 1s"}, 25},
+		700 * time.Millisecond:  {time.Second, []string{"1 at 0s", "16 at 500ms"}, 17},
+		1200 * time.Millisecond: {24 * time.Second, []string{"1 at 0s", "16 at 500ms", "8 at 1s"}, 25},
+	} {
+		t.Run(lost.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1})
+				require.NoError(t, err)
+				ctx, leave := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, new(http.Server)))
+				time.AfterFunc(500*time.Millisecond, leave)
+				w := &probedWriter{ResponseRecorder: httptest.NewRecorder(), begun: time.Now(), lost: lost}
+				body := "0123456789abcdefghijklmno"
+				limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(bucket)}}).Handler(
+					http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						n, err := io.WriteString(w, body)
+						assert.Equal(t, want.n, n)
+						assert.Equal(t, n < len(body), err != nil)
+					})).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+				require.Equal(t, want.took, time.Since(w.begun))
+				require.Equal(t, want.sent, w.sent)
+				require.Equal(t, body[:want.n], w.Body.String())
+			})
 		})
 	}
 }
@@ -214,6 +322,7 @@ func rejecting() map[string]httplimit.Options {
 // nothing that wrappers outside hold. What comes of the body later is not taken for a request.
 func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
 	t.Parallel()
+	const atHand = "all there"
 	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	large := strings.Repeat(smuggled, 1<<20/len(smuggled))
 	for _, c := range []struct{ name, head, begun, rest string }{
@@ -224,7 +333,7 @@ func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
 		{"never", "Content-Length: 4\r\n", "", ""},
 		{"asked for first", "Content-Length: 4\r\nExpect: 100-continue\r\n", "", ""},
 		{"the client's last", "Content-Length: 4\r\nConnection: close\r\n", "", "body"},
-		{"all there", "Content-Length: 4\r\n", "body", ""},
+		{atHand, "Content-Length: 4\r\n", "body", ""},
 	} {
 		for name, o := range rejecting() {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
@@ -249,7 +358,7 @@ func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
 				answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				require.NoError(t, err)
 				require.Equal(t, http.StatusTooManyRequests, answer.StatusCode)
-				require.True(t, answer.Close)
+				require.Equal(t, c.name != atHand, answer.Close)
 				_, err = io.ReadAll(answer.Body)
 				require.NoError(t, err)
 				until(t, func() bool { return running.Load() == 0 })
@@ -263,17 +372,18 @@ func TestARejectionDoesNotWaitForTheBody(t *testing.T) {
 	}
 }
 
-// A rejected request without a body leaves its connection to the next one, and so does one whose
-// OnRejected wants to wait for the body.
+// A rejected request whose body is at hand, or which has none, leaves its connection to the next
+// one; the server's timeouts are not in its way.
 func TestARejectionKeepsTheConnection(t *testing.T) {
-	wait := func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) { w.Header().Del("Connection") }
-	for name, sent := range map[string]string{"no body": "\r\n", "a body": "Content-Length: 4\r\n\r\nbody"} {
+	for name, sent := range map[string]string{
+		"no body": "\r\n", "a body": "Content-Length: 4\r\n\r\nbody",
+		"chunked": "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+	} {
 		t.Run(name, func(t *testing.T) {
 			o := httplimit.Options{Global: &httplimit.Policy{Limiter: refuser(core.Reject())}}
-			if name == "a body" {
-				o.OnRejected = wait
-			}
-			s := httptest.NewServer(limits(t, o).Handler(ok))
+			s := httptest.NewUnstartedServer(limits(t, o).Handler(ok))
+			s.Config.ReadTimeout = time.Minute
+			s.Start()
 			defer s.Close()
 			text := "POST / HTTP/1.1\r\nHost: x\r\n" + sent
 			c := dial(t, s, text)
@@ -290,6 +400,24 @@ func TestARejectionKeepsTheConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// OnRejected, the Observer and a Logger get a context that goes on, although net/http cancels that of
+// a request whose body cannot be read in time.
+func TestTheContextOfARejectionGoesOn(t *testing.T) {
+	var err error
+	s := httptest.NewServer(limits(t, httplimit.Options{
+		Global:     &httplimit.Policy{Limiter: refuser(core.Reject())},
+		OnRejected: func(_ http.ResponseWriter, r *http.Request, _ *httplimit.Rejection) { err = r.Context().Err() },
+	}).Handler(ok))
+	defer s.Close()
+	c := dial(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n")
+	answer, readErr := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, readErr)
+	require.True(t, answer.Close)
+	require.NoError(t, c.Close())
+	s.Close()
+	require.NoError(t, err)
 }
 
 // A client that leaves before its answer has not shown that it did not fail: its permit stays

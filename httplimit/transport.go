@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/holdback"
-	"github.com/sluice-go/sluice/internal/limiter"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )
@@ -41,7 +40,9 @@ type TransportOptions struct {
 	// bytes. nil: unlimited. An upgraded connection (101) is not throttled.
 	Upload, Download Limiter
 
-	// Obey holds back the requests of one Key for as long as the server's last answer said.
+	// Obey holds back the requests of one Key for as long as the server's last answer said. Each
+	// then goes on at a random instant in the first tenth of that time, so that they do not all
+	// come at once.
 	Obey bool
 
 	// Hint returns how long an answer asks its client to wait, and false if it does not say. It is
@@ -66,8 +67,8 @@ const defaultMaxObey = time.Minute
 // Transport is an [http.RoundTripper] that takes a permit for each request, and obeys servers that
 // say how long to wait. Use [NewTransport] to create one. It is safe for concurrent use.
 type Transport struct {
-	o    TransportOptions // with the defaults
-	held holdback.Keys[struct{}]
+	o    TransportOptions         // with the defaults
+	held *holdback.Keys[struct{}] // nil: there is nothing to obey
 }
 
 // NewTransport returns a Transport, or an error that reports all invalid options.
@@ -95,7 +96,11 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if o.MaxObey == 0 {
 		o.MaxObey = defaultMaxObey
 	}
-	return &Transport{o: o}, nil
+	t := &Transport{o: o}
+	if o.Obey {
+		t.held = new(holdback.Keys[struct{}])
+	}
+	return t, nil
 }
 
 // CloseIdleConnections closes those of Base, if Base has that method.
@@ -190,39 +195,15 @@ func (t *Transport) admit(r *http.Request, key string, a *attempt) error {
 	if t.o.Limiter != nil && permits > 0 {
 		a.limiter = partition.For(t.o.Limiter, r)
 	}
-	for {
-		if t.o.Obey {
-			if err := t.obey(ctx, key, permits); err != nil {
-				return err
-			}
+	lease, err := t.held.Acquire(ctx, key, a.limiter, permits)
+	if held := new(holdback.HeldError[struct{}]); errors.As(err, &held) {
+		return &core.RejectedError{
+			Limiter: key, Permits: max(permits, 0), Reason: held.Error(),
+			RetryAfter: held.Left, Cause: context.DeadlineExceeded,
 		}
-		if a.limiter == nil {
-			return nil
-		}
-		lease, err := a.limiter.Acquire(ctx, permits)
-		if lease, err = limiter.Checked(a.limiter, lease, err); err != nil {
-			return err
-		}
-		// While this waited for permits, another answer may have come.
-		if left, _ := t.held.Held(key); !t.o.Obey || left <= 0 {
-			a.lease = lease
-			return nil
-		}
-		limiter.Refund(a.limiter, lease)
 	}
-}
-
-// obey waits until the server's last answer does not hold the key back.
-func (t *Transport) obey(ctx context.Context, key string, permits int) error {
-	return t.held.Wait(ctx, key, func(left time.Duration, _ struct{}) error {
-		if deadline, ok := ctx.Deadline(); ok && left > time.Until(deadline) {
-			return &core.RejectedError{
-				Limiter: key, Permits: max(permits, 0), Reason: "the server has asked to wait",
-				RetryAfter: left, Cause: context.DeadlineExceeded,
-			}
-		}
-		return nil
-	})
+	a.lease = lease
+	return err
 }
 
 // throttled returns the request with its body under Upload.

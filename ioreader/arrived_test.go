@@ -117,29 +117,6 @@ func (l *impatient) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	return l.Limiter.Acquire(ctx, n)
 }
 
-func TestALimiterThatPanicsLosesNoBytes(t *testing.T) {
-	r := ioreader.NewReader(t.Context(), strings.NewReader("text"), &explosive{times: 1})
-	require.Panics(t, func() { _, _ = r.Read(make([]byte, 10)) })
-	got, err := io.ReadAll(r)
-	require.NoError(t, err)
-	require.Equal(t, "text", string(got))
-}
-
-// explosive panics some times, and then grants.
-type explosive struct{ times int }
-
-func (e *explosive) TryAcquire(n int) core.Lease { return core.Grant(n, nil) }
-
-func (e *explosive) Acquire(context.Context, int) (core.Lease, error) {
-	if e.times > 0 {
-		e.times--
-		panic("limiter")
-	}
-	return core.Grant(1, nil), nil
-}
-
-func (*explosive) Available() int { return 1 }
-
 func TestCopyFromAReaderBeginsWithWhatHadCome(t *testing.T) {
 	refusing := func(under io.Reader) *ioreader.Reader {
 		l := &impatient{Limiter: perSecond(t, 1<<30), refusals: 1}

@@ -2,12 +2,12 @@ package ioreader
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/limiter"
-	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // bandwidth holds the limiters for the bytes of a listener's or a dialer's connections.
@@ -27,21 +27,34 @@ func (b *bandwidth) limit(under net.Conn, place core.Lease) (net.Conn, error) {
 	}
 	var err error
 	if o.Read, err = both(o.Read, b.read); err != nil {
-		return nil, err
+		return nil, &combineError{"Read", err}
 	}
 	if o.Write, err = both(o.Write, b.write); err != nil {
-		return nil, err
+		return nil, &combineError{"Write", err}
 	}
 	return newConn(under, o, place), nil
 }
+
+// combineError is the error of a connection whose own limiter cannot be combined with the shared
+// one, because it is a chain that contains the shared one.
+type combineError struct {
+	field string // of ConnOptions
+	err   error
+}
+
+func (e *combineError) Error() string {
+	return fmt.Sprintf("ioreader: PerConn returned a %s limiter that cannot be combined with the shared one: %v", e.field, e.err)
+}
+
+func (e *combineError) Unwrap() error { return e.err }
 
 // both returns a chain of the two limiters, or the one that is not nil. The connection's own limiter
 // comes first, so that a connection waiting for it holds no permits of the shared one.
 func both(own, shared core.Limiter) (core.Limiter, error) {
 	switch {
-	case argument.IsNil(own):
+	case anylimiter.IsNil(own):
 		return shared, nil
-	case argument.IsNil(shared) || meter.Same(own, shared):
+	case anylimiter.IsNil(shared) || anylimiter.Same(own, shared):
 		return own, nil
 	}
 	return core.Chain(own, shared)
@@ -50,5 +63,5 @@ func both(own, shared core.Limiter) (core.Limiter, error) {
 // permit waits for one permit of from.
 func permit(ctx context.Context, from core.Limiter) (core.Lease, error) {
 	lease, err := from.Acquire(ctx, 1)
-	return limiter.Checked(from, lease, err)
+	return hold.Checked(from, lease, err)
 }

@@ -24,8 +24,8 @@ type ConnOptions struct {
 // may be moved while the call waits. The limiter does not know the deadline, so it never rejects a
 // request early because of it. Close ends a waiting call at once with an error that matches both
 // [net.ErrClosed] and [io.ErrClosedPipe]. If the limiter rejects the request, the call returns its
-// *[core.RejectedError]. The bytes of one Write stay together. Bytes for which a Read got no
-// permits before its deadline are returned by the next Read.
+// *[core.RejectedError]; a limiter with QueueLimit 0 rejects each request that would have to wait. The bytes of one Write stay together. Bytes for which a Read got no
+// permits before its deadline are returned by the next Read, also after the peer has closed.
 //
 // The connection implements [io.ReaderFrom] and [io.WriterTo]; a file sent to a TCP connection
 // still uses sendfile. It has CloseWrite and CloseRead if c has both, CloseWrite alone if c has
@@ -136,6 +136,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+func (c *conn) isClosed() bool { return c.in.deadline.Source().Cause() == errConnClosed } //nolint:errorlint // that very error
+
 func (c *conn) pays(l core.Limiter) bool { return c.out.asks(l, c.Conn) }
 
 // String describes the connection by its addresses and limiters.
@@ -144,26 +146,29 @@ func (c *conn) String() string {
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	err := c.Conn.SetDeadline(t)
-	if err == nil {
-		c.in.deadline.Set(t)
-		c.out.deadline.Set(t)
-	}
-	return err
+	return c.moveDeadline(c.Conn.SetDeadline, t, &c.in, &c.out)
 }
 
 func (c *conn) SetReadDeadline(t time.Time) error {
-	err := c.Conn.SetReadDeadline(t)
-	if err == nil {
-		c.in.deadline.Set(t)
-	}
-	return err
+	return c.moveDeadline(c.Conn.SetReadDeadline, t, &c.in)
 }
 
 func (c *conn) SetWriteDeadline(t time.Time) error {
-	err := c.Conn.SetWriteDeadline(t)
+	return c.moveDeadline(c.Conn.SetWriteDeadline, t, &c.out)
+}
+
+// moveDeadline moves the deadline of the underlying connection, by set, and those of the sides. A
+// net.Pipe rejects a deadline once its peer has closed. A TCP connection does not, and bytes that
+// arrived before may still wait for permits, so that is no error unless c itself is closed.
+func (c *conn) moveDeadline(set func(time.Time) error, t time.Time, sides ...*side) error {
+	err := set(t)
+	if errors.Is(err, io.ErrClosedPipe) && !c.isClosed() {
+		err = nil
+	}
 	if err == nil {
-		c.out.deadline.Set(t)
+		for _, s := range sides {
+			s.deadline.Set(t)
+		}
 	}
 	return err
 }

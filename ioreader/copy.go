@@ -30,12 +30,12 @@ func (o CopyOptions) validate() error {
 
 // Copy copies src to dst until src returns io.EOF, for which Copy returns a nil error, or until an
 // error occurs. It returns the number of bytes written. If src is a file, and dst is a file or a
-// TCP connection, the kernel copies the bytes if it supports that. Copies that share a limiter get
-// equal parts of its rate.
+// TCP connection, the kernel copies the bytes if it supports that. Copies that share a token bucket of
+// [PerSecond] get equal parts of its rate.
 //
 // When ctx is done, Copy returns ctx.Err(): at once if it is waiting for permits, otherwise when
 // the current src.Read or dst.Write returns. If the limiter rejects a request, Copy returns its
-// *[core.RejectedError]. Permits for bytes that were not written are given back. Copy closes
+// *[core.RejectedError]; a limiter with QueueLimit 0 rejects each slice that would have to wait. Permits for bytes that were not written are given back. Copy closes
 // neither dst nor src. It calls OnProgress on the caller's goroutine.
 //
 // Copy returns an error at once if ctx, dst or src is nil or an option is out of range.
@@ -48,7 +48,6 @@ func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int
 	}
 	var s side
 	s.start(ctx, o.Limiter, dst)
-	defer func() { _ = s.close(nil) }() // leaves dst open
 	p := pump{side: &s, dst: dst, src: src, paid: onWrite}
 	if o.BufferSize > 0 {
 		p.buf = make([]byte, o.BufferSize)

@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // DialFunc is the type of [net.Dialer.DialContext] and of http.Transport.DialContext.
@@ -15,15 +15,23 @@ type DialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 // DialerOptions are the limiters of a dialer. A nil field means no limit.
 type DialerOptions struct {
 	// Conns limits the open connections; each holds one permit from before the dial until it is
-	// closed.
+	// closed. If QueueLimit is 0, a dial that would have to wait fails.
+	//
+	// The idle connections of an http.Transport hold permits too: two per host, unless it says
+	// otherwise, until IdleConnTimeout, which is never in a Transport that does not set it. If the
+	// connections of some hosts hold all permits, the dial of another host waits for that long. Set
+	// Transport.MaxIdleConns to less than the limit: the transport then closes the connection that
+	// has been idle longest.
 	Conns core.Limiter
 
-	// Read and Write limit the bytes that all connections together receive and send.
+	// Read and Write limit the bytes that all connections together receive and send. If QueueLimit
+	// is 0, a call that would have to wait fails.
 	Read, Write core.Limiter
 
 	// PerConn returns the limiters of one connection, which apply in addition to Read and
-	// Write. Its argument is the underlying connection. If it returns an error, the connection
-	// is closed and the dial returns that error. It may be nil.
+	// Write: they must not be chains that contain these. Its argument is the underlying
+	// connection. If it returns an error, the connection is closed and the dial returns that
+	// error. It may be nil.
 	PerConn func(net.Conn) (ConnOptions, error)
 }
 
@@ -56,7 +64,7 @@ type dialer struct {
 
 func (d *dialer) dialContext(ctx context.Context, network, address string) (c net.Conn, err error) {
 	var place core.Lease
-	if !argument.IsNil(d.conns) {
+	if !anylimiter.IsNil(d.conns) {
 		if place, err = permit(ctx, d.conns); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +140,63 @@ func TestADialedConnectionHasItsBandwidth(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 200*time.Millisecond, time.Since(begun))
 	})
+}
+
+// TestIdleConnectionsHoldPermits: those of two hosts take all permits, and a third host waits for
+// one unless the transport keeps fewer idle connections than there are permits.
+func TestIdleConnectionsHoldPermits(t *testing.T) {
+	for name, c := range map[string]struct {
+		maxIdle int
+		err     error
+	}{
+		"as many as they like": {0, context.DeadlineExceeded},
+		"one less":             {3, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHall()
+				var atOnce sync.WaitGroup // so that each request has a connection of its own
+				server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+					atOnce.Done()
+					atOnce.Wait()
+				})}
+				served := make(chan error, 1)
+				go func() { served <- server.Serve(h) }()
+				dial, err := ioreader.NewDialer(func(context.Context, string, string) (net.Conn, error) {
+					return h.dial(), nil
+				}, ioreader.DialerOptions{Conns: semaphore(t, 4)})
+				require.NoError(t, err)
+				transport := &http.Transport{DialContext: dial, MaxIdleConns: c.maxIdle}
+				get := func(host string) error {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host, http.NoBody)
+					if err != nil {
+						return err
+					}
+					response, err := transport.RoundTrip(request)
+					if err != nil {
+						return err
+					}
+					return response.Body.Close()
+				}
+				got := make(chan error, 4)
+				atOnce.Add(4)
+				for _, host := range []string{"one", "one", "two", "two"} {
+					go func() { got <- get(host) }()
+				}
+				for range 4 {
+					require.NoError(t, <-got)
+				}
+				synctest.Wait()
+				atOnce.Add(1)
+				require.ErrorIs(t, get("three"), c.err)
+				transport.CloseIdleConnections()
+				require.NoError(t, server.Close())
+				require.Equal(t, http.ErrServerClosed, <-served)
+			})
+		})
+	}
 }
 
 func TestADialerIsForATransport(t *testing.T) {

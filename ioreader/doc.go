@@ -13,29 +13,27 @@
 // [NewDialer] wrap all connections of a server or a client. [Copy] copies and reports progress.
 // In this documentation "the underlying writer" (reader, connection) is the one that is wrapped.
 //
-// A token bucket bounds the rate in bytes. A concurrency limiter bounds how many bytes are being
-// written at once, that is, are inside a Write of an underlying writer. A [core.Chain] of the two
-// does both. Any number of streams may share a limiter.
+// # Which limiter
 //
-// # Slices
+// A token bucket bounds the rate in bytes; [PerSecond] returns options that suit a bandwidth. A
+// concurrency limiter bounds how many bytes are being written at once, that is, are inside a Write
+// of an underlying writer. A [core.Chain] of the two does both. Any number of streams may share a
+// limiter. A nil limiter means no limit.
 //
-// A large call is split into slices, so that its bytes are spread over time and streams that
-// share a limiter do not wait long for each other. A slice is the number of bytes that the
-// limiter's rate allows in 2 ms, at most 64 KiB, and at most an eighth of the limit. The rate is
-// the one that the limiter's leases report ([core.Window] or [core.ResetAfter]). If they report
-// none, a slice is an eighth of the limit. If the limit is unknown too, the size of the slices
-// adapts to how long the limiter makes the stream wait. A changed limit applies from the next
-// slice on. A call for more bytes than the limit never fails with [core.ErrPermitsExceedLimit].
+// The limiter needs a queue in which calls can wait. [PerSecond] sets a QueueLimit without bound,
+// but other options leave it at 0. A limiter with QueueLimit 0 rejects a request instead of making
+// it wait, so a call that needs more bytes than are available ends with a *[core.RejectedError]
+// and the bytes that passed before.
 //
-// # Fairness
+// # How a call ends
 //
-// Streams that share a rate limiter of package core get equal parts of its rate, whatever the
-// sizes of their calls. The limiter serves waiting streams one after the other, so a stream whose calls are
-// smaller than a slice would get fewer bytes at each turn. Therefore, if such a call has waited
-// while other streams were waiting, later calls of its stream within the next 5 ms may pass up to
-// a slice on credit: without permits, which the stream's next request asks for in addition. A
-// stream never owes more than one slice, nor more than a sixteenth of what it has paid for. A
-// stream that is closed leaves its debt unpaid.
+// A call that waits for permits ends at once when its context is done, when the deadline of its
+// connection passes, when its stream is closed, and when the limiter rejects it. The error is
+// ctx.Err(), [os.ErrDeadlineExceeded], [io.ErrClosedPipe] (of a connection also [net.ErrClosed]) or
+// the limiter's, in each case unchanged. A call that is inside the underlying stream ends when that
+// returns. A Write that ends early returns how many bytes it has written, and a Read that ends
+// early loses no bytes. A stream can be used again after a rejection, and a connection after its
+// deadline has been moved.
 //
 // # What a stream holds
 //
@@ -47,4 +45,36 @@
 // A stream holds no permits while it waits for another stream with the same limiter. A copy from
 // a Reader to a Writer with the same limiter therefore does not deadlock, nor does a Writer whose
 // underlying writer is a Writer with the same limiter.
+//
+// # Slices
+//
+// A large call is split into slices, so that its bytes are spread over time and streams that
+// share a limiter do not wait long for each other. A slice is the number of bytes that the
+// limiter's rate allows in 2 ms, or an eighth of the permits that are available if that is more,
+// but at most 64 KiB and an eighth of the limit. The rate is
+// the one that the limiter's leases report ([core.Window] or [core.ResetAfter]). If they report
+// none, a slice is an eighth of the limit. If the limit is unknown too, the size of the slices
+// adapts to how long the limiter makes the stream wait. A changed limit applies from the next
+// slice on. A call for more bytes than the limit never fails with [core.ErrPermitsExceedLimit].
+//
+// # Fairness
+//
+// Streams that share a token bucket of [PerSecond], or another one with a period of a millisecond
+// or less, get equal parts of its rate, whatever the sizes of their calls. A window, and a bucket
+// with a longer period, makes many permits available at once. Streams take those as fast as they
+// can, so a stream with small calls gets far fewer. If the parts of a window have to be equal, use
+// a [core.Chain] of a bucket with the same rate and the window, in this order.
+//
+// The limiter serves waiting streams one after the other, so a stream whose calls are
+// smaller than a slice would get fewer bytes at each turn. Therefore, if such a call has waited
+// while other streams were waiting, later calls of its stream within the next 5 ms may pass up to
+// a slice on credit: without permits, which the stream's next request asks for in addition. A
+// stream never owes more than one slice, nor more than a sixteenth of what it has paid for. A
+// stream that is closed leaves its debt unpaid.
+//
+// # Inside
+//
+// internal/meter pays for this package and for pipe, slice by slice, and settles what did not pass.
+// Streams get equal parts because a small call that waited while others were waiting opens a credit of
+// a slice for 5 ms, which the next request pays; an idle stream holds nothing.
 package ioreader

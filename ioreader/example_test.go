@@ -2,6 +2,7 @@ package ioreader_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -162,4 +163,30 @@ func ExampleNewDialer() {
 	text, err := io.ReadAll(response.Body)
 	fmt.Println(string(text), err)
 	// Output: hello <nil>
+}
+
+// A deadline ends a Read that waits for permits, and a later one lets the bytes through.
+func ExampleReader_SetReadDeadline() {
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4, QueueLimit: 4})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	others := limiter.TryAcquire(4)
+	r := ioreader.NewReader(context.Background(), strings.NewReader("text"), limiter)
+	if err := r.SetReadDeadline(time.Now()); err != nil {
+		fmt.Println(err)
+	}
+	_, err = r.Read(make([]byte, 4))
+	fmt.Println(errors.Is(err, os.ErrDeadlineExceeded))
+
+	others.Release()
+	if err := r.SetReadDeadline(time.Time{}); err != nil {
+		fmt.Println(err)
+	}
+	text, err := io.ReadAll(r)
+	fmt.Println(string(text), err)
+	// Output:
+	// true
+	// text <nil>
 }

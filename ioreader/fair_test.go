@@ -2,6 +2,7 @@ package ioreader_test
 
 import (
 	"io"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,21 @@ func TestSmallAndLargeWritersGetEqualShares(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestWindowBehindABucket is how the doc says to share a window in equal parts.
+func TestWindowBehindABucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		window, err := core.NewFixedWindow(core.FixedWindowOptions{
+			PermitLimit: 1_000_000, Window: time.Second, QueueLimit: math.MaxInt,
+		})
+		require.NoError(t, err)
+		chain, err := core.Chain(perSecond(t, 1_000_000), window)
+		require.NoError(t, err)
+		for _, part := range shares(t, chain, 100, 1000, 32<<10) {
+			require.InEpsilon(t, 1./3, part, 0.1)
+		}
+	})
 }
 
 func TestAWriterThatRestsHoldsNothing(t *testing.T) {

@@ -6,23 +6,26 @@ import (
 	"net"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/acquire"
-	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/limiter"
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // ListenerOptions are the limiters of a listener. A nil field means no limit.
 type ListenerOptions struct {
-	Accept core.Limiter // limits the rate of accepted connections, with one permit for each
-	Conns  core.Limiter // limits the open connections; each holds one permit until it is closed
+	// Accept limits the rate of accepted connections, with one permit for each, and Conns the open
+	// connections, each of which holds one permit until it is closed. If QueueLimit is 0, a connection
+	// that would have to wait is closed. With a queue it waits, and so do all connections behind it.
+	Accept, Conns core.Limiter
 
-	// Read and Write limit the bytes that all connections together receive and send.
+	// Read and Write limit the bytes that all connections together receive and send. If QueueLimit
+	// is 0, a call that would have to wait fails.
 	Read, Write core.Limiter
 
 	// PerConn returns the limiters of one connection, which apply in addition to Read and
-	// Write. Accept calls it with the underlying connection. If it returns an error, Accept
-	// closes the connection and takes the next one. It may be nil.
+	// Write: they must not be chains that contain these. Accept calls it with the underlying
+	// connection. If it returns an error, Accept closes the connection and takes the next one.
+	// It may be nil.
 	PerConn func(net.Conn) (ConnOptions, error)
 }
 
@@ -33,7 +36,8 @@ type ListenerOptions struct {
 // o.Conns, and returns the connection. While no Accept call is running, the listener holds no permits
 // other than those of its open connections, so several listeners can share limiters. If one of these
 // limiters rejects the request, or PerConn returns an error, Accept closes the connection and takes
-// the next one, and returns no error. The limiters count the rejections.
+// the next one, and returns no error. The limiters count the rejections. If a limiter of PerConn is a
+// chain that contains the shared one, Accept closes the connection and returns the error of [core.Chain].
 //
 // Closing the listener ends a waiting Accept with [net.ErrClosed], and closes the connection that
 // it has taken from l. After o.Accept or o.Conns is closed, Accept closes the next connection and
@@ -57,7 +61,7 @@ type listener struct {
 	net.Listener
 	accept, conns core.Limiter
 	bandwidth     bandwidth
-	source        linked.Source // ends a waiting Accept
+	source        wait.Source // ends a waiting Accept
 }
 
 // Accept returns the next connection that the limiters admit.
@@ -68,9 +72,12 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c, err := l.admit(under)
+		var combine *combineError
 		switch {
 		case err == nil:
 			return c, nil
+		case errors.As(err, &combine):
+			return nil, err
 		case l.source.Cause() != nil:
 			return nil, net.ErrClosed
 		case errors.Is(err, errNoPlaces):
@@ -99,7 +106,7 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 	pace.Release() // before the next wait: both limits may be one limiter
 	if place, err = l.permit(l.conns); err != nil {
 		if pace.Acquired() {
-			limiter.Refund(l.accept, pace)
+			anylimiter.Refund(l.accept, pace)
 		}
 		return nil, err
 	}
@@ -108,10 +115,10 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 
 // permit waits for one permit, or until the listener is closed.
 func (l *listener) permit(from core.Limiter) (core.Lease, error) {
-	if argument.IsNil(from) {
+	if anylimiter.IsNil(from) {
 		return core.Lease{}, nil
 	}
-	lease, err := acquire.Acquire(background, &l.source, from, 1)
+	lease, err := hold.Acquire(background, &l.source, from, 1)
 	if errors.Is(err, core.ErrClosed) {
 		err = errNoPlaces
 	}

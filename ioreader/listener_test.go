@@ -288,6 +288,39 @@ func TestPerConnMayReturnWhatAllShare(t *testing.T) {
 	})
 }
 
+// TestLimitersThatCannotBeCombined: the mistake concerns every connection, so Accept returns it.
+func TestLimitersThatCannotBeCombined(t *testing.T) {
+	shared := perSecond(t, 1000)
+	chain, err := core.Chain(perSecond(t, 100), shared)
+	require.NoError(t, err)
+	for name, o := range map[string]ioreader.ListenerOptions{
+		"Read": {Read: shared, PerConn: func(net.Conn) (ioreader.ConnOptions, error) {
+			return ioreader.ConnOptions{Read: chain}, nil
+		}},
+		"Write": {Write: shared, PerConn: func(net.Conn) (ioreader.ConnOptions, error) {
+			return ioreader.ConnOptions{Write: chain}, nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				places, h := semaphore(t, 1), newHall()
+				o.Conns = places
+				l := listen(t, h, o)
+				client := h.dial()
+				done := accepting(l)
+				synctest.Wait()
+				require.NoError(t, l.Close())
+				got := <-done
+				require.ErrorContains(t, got.err, "PerConn returned a "+name+" limiter")
+				require.ErrorContains(t, got.err, "asks the same limiter")
+				require.Equal(t, 1, places.Available())
+				_, err := client.Read(make([]byte, 1))
+				require.Equal(t, io.EOF, err)
+			})
+		})
+	}
+}
+
 func TestAServerOutlastsRefusals(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

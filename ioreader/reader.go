@@ -3,6 +3,7 @@ package ioreader
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -18,7 +19,8 @@ type Reader struct {
 }
 
 // NewReader returns a Reader that reads from r, with one permit of l for each byte. A nil l means
-// no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
+// no limit, and an l with QueueLimit 0 rejects bytes that would have to wait, which ends the Read
+// with its error. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
 // available. A Reader has no resources of its own, and need not be closed. If ctx or r is nil,
 // NewReader returns a zero Reader.
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
@@ -42,6 +44,17 @@ func (t *Reader) Read(p []byte) (int, error) { return t.side.read(t.r, p) }
 // get some of the bytes.
 func (t *Reader) WriteTo(w io.Writer) (int64, error) {
 	return pump{side: &t.side, dst: w, src: t.r, paid: onRead}.run()
+}
+
+// SetReadDeadline makes calls that wait for permits end with [os.ErrDeadlineExceeded] at that time, and later
+// calls too, until the deadline is moved. The zero Time removes it. The bytes that got no permits are
+// returned by a later Read. The underlying reader is not told.
+func (t *Reader) SetReadDeadline(at time.Time) error {
+	if t.side.deadline.Source() == nil {
+		return errNotMade
+	}
+	t.side.deadline.Set(at)
+	return nil
 }
 
 // Close ends a waiting call and all later calls with [io.ErrClosedPipe]. Then, if the underlying

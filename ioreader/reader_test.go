@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -155,3 +156,23 @@ type own struct {
 }
 
 func (c own) Done() <-chan struct{} { return c.done }
+
+// The deadline of a Reader ends its waits, and can be moved; the zero Reader has none.
+func TestReaderDeadline(t *testing.T) {
+	require.Error(t, new(ioreader.Reader).SetReadDeadline(time.Time{}))
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 1})
+		require.NoError(t, err)
+		begun := time.Now()
+		r := ioreader.NewReader(t.Context(), strings.NewReader("abc"), l)
+		require.NoError(t, r.SetReadDeadline(begun.Add(500*time.Millisecond)))
+		got, err := io.ReadAll(r)
+		require.Equal(t, os.ErrDeadlineExceeded, err)
+		require.Equal(t, "a", string(got))
+		require.Equal(t, 500*time.Millisecond, time.Since(begun))
+		require.NoError(t, r.SetReadDeadline(time.Time{}))
+		got, err = io.ReadAll(r)
+		require.NoError(t, err)
+		require.Equal(t, "bc", string(got))
+	})
+}

@@ -6,18 +6,17 @@ import (
 	"io"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/deadline"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/meter"
-	"github.com/sluice-go/sluice/internal/turn"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // side is one direction of a stream. One call at a time has the turn; only that call uses meter
 // and arrived.
 type side struct {
 	ctx      context.Context // of the whole stream
-	deadline deadline.Deadline
-	turn     turn.Turn
+	deadline wait.Deadline
+	turn     wait.Turn
 
 	meter   meter.Meter
 	nested  bool    // the underlying writer is of this package and uses the same limiter
@@ -27,10 +26,9 @@ type side struct {
 // start makes the side ready. under is the underlying writer; it is nil for a reading side.
 func (s *side) start(ctx context.Context, l core.Limiter, under any) {
 	s.ctx = ctx
-	if p, ok := under.(payer); ok && !argument.IsNil(l) {
+	if p, ok := under.(payer); ok && !anylimiter.IsNil(l) {
 		s.nested = p.pays(l)
 	}
-	s.turn.Init()
 	s.meter.Init(l)
 	s.deadline.Start(nil)
 }
@@ -50,7 +48,7 @@ func (s *side) enter() error {
 	}
 	call := source.Begin(s.ctx)
 	defer call.End()
-	return call.Explain(s.turn.Take(call.Context))
+	return s.explain(source, s.turn.Take(call.Context))
 }
 
 // leave ends the call's turn. If the underlying stream panicked, the slice has not been settled, so
@@ -73,16 +71,25 @@ func (s *side) ended() error {
 func (s *side) pay(n int) (int, error) {
 	source := s.deadline.Source()
 	n, err := s.meter.Take(s.ctx, source, n)
+	if err != nil {
+		return 0, s.explain(source, err)
+	}
+	return n, nil
+}
+
+// explain returns the error of a wait that ended with err: the cause of its source or the
+// context's own error, if that has ended, else err.
+func (s *side) explain(source *wait.Source, err error) error {
 	if err == nil {
-		return n, nil
+		return nil
 	}
 	if cause := source.Cause(); cause != nil {
-		return 0, cause
+		return cause
 	}
 	if ended := s.ctx.Err(); ended != nil {
-		return 0, ended
+		return ended
 	}
-	return 0, err
+	return err
 }
 
 // close ends the calls on this side, and closes the underlying stream if it is an io.Closer.
@@ -144,7 +151,7 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 
 // read reads at most one slice, and then waits for permits for the bytes that it got. It keeps the
 // bytes without permits for the next call.
-func (s *side) read(r io.Reader, p []byte) (paid int, err error) {
+func (s *side) read(r io.Reader, p []byte) (int, error) {
 	if err := s.enter(); err != nil {
 		return 0, err
 	}
@@ -171,17 +178,11 @@ func (s *side) read(r io.Reader, p []byte) (paid int, err error) {
 	if n == 0 {
 		return 0, readErr
 	}
-	defer func() {
-		if paid < n { // the limiter may have panicked
-			s.arrived.keep(p[paid:n], readErr)
-		}
-	}()
-	if paid, err = s.pay(n); err != nil {
-		return 0, err
-	}
+	paid, err := s.pay(n)
 	s.meter.Settle(paid)
 	if paid < n {
-		return paid, nil
+		s.arrived.keep(p[paid:n], readErr)
+		return paid, err
 	}
 	return paid, readErr
 }
@@ -214,7 +215,7 @@ type payer interface{ pays(l core.Limiter) bool }
 
 // asks reports whether this side, or the underlying stream, uses l.
 func (s *side) asks(l core.Limiter, under any) bool {
-	if meter.Same(s.meter.Limiter(), l) {
+	if anylimiter.Same(s.meter.Limiter(), l) {
 		return true
 	}
 	p, ok := under.(payer)

@@ -18,7 +18,8 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer that writes to w, with one permit of l for each byte. A nil l means
-// no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
+// no limit, and an l with QueueLimit 0 rejects a slice that would have to wait, which ends the Write
+// with its error. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
 // available. A Writer has no resources of its own, and need not be closed. If ctx or w is nil,
 // NewWriter returns a zero Writer.
 func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/limitertest"
 )
 
@@ -356,10 +357,10 @@ var brokenLimiters = []broken{
 			return core.Grant(n, func() { m.Refund(l) })
 		}
 	})},
-	{"a refund undoes the grant once", "does not", tokens, mutated(tokens, func(m *mutant) {
+	{"a refund undoes the grant", "does not", tokens, mutated(tokens, func(m *mutant) {
 		m.refund = func(core.Lease) {}
 	})},
-	{"a refund undoes the grant once", "each time", slots, faultyRefund},
+	{"a refund undoes the grant", "each time", slots, faultyRefund},
 	{"a refund after the release gives nothing back twice", "gives it back each time", slots, faultyRefund},
 	{"a late refund gives nothing back twice", "takes any refund for that of the latest lease", tokens, mutated(tokens, func(m *mutant) {
 		var latest core.Lease
@@ -579,7 +580,7 @@ func TestNamesTheRuleThatIsBroken(t *testing.T) {
 	for _, b := range slices.Concat(brokenLimiters, brokenSettlers) {
 		tested[b.rule] = true
 		t.Run(b.rule+"/"+b.fault, func(t *testing.T) {
-			if raceDetector && b.rule == "a release synchronizes before the grant it unblocks" {
+			if testkit.Race && b.rule == "a release synchronizes before the grant it unblocks" {
 				t.Skip("the race detector would find it first, and fail this test")
 			}
 			b.config.New = b.make

@@ -271,7 +271,7 @@ func TestCustomLimitersConform(t *testing.T) {
 				"a waiter is served on time",
 				"statistics add up",
 				// The quota knows no refund, and not how long it has been idle.
-				"a refund undoes the grant once",
+				"a refund undoes the grant",
 				"a refund after the release gives nothing back twice",
 				"a late refund gives nothing back twice",
 				"a refund serves a waiter",

@@ -96,7 +96,6 @@ var brokenSettlers = []broken{
 	{"a debt does not overflow", "wraps around", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.overflows = true })},
 	{"settling counts in no statistic", "counts as a grant", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.counts = true })},
 	{"a spent lease gives nothing back", "gives it back again", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesTwice = true })},
-	{"a spent lease gives nothing back", "gives it back again", ledgerOfTokens, ledgers(byTokens, func(f *ledgerFaults) { f.takesTwice = true })},
 	{"a lease is settled once", "looks before it leaps", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.looksFirst = true })},
 	{"only a live grant can be settled", "takes any lease for its own", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.takesAnybodys = true })},
 	{"a lease can be settled after close", "does nothing", ledgerOfSlots, ledgers(byRelease, func(f *ledgerFaults) { f.endsWithClose = true })},

@@ -2,19 +2,20 @@ package partition
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/acquire"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
 // not wait for permits, but it waits while another request makes the partition. If the
 // partition cannot be made, the lease's Err wraps the error of Options.New.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
-	if permits < 0 || !k.open.Load() {
-		return core.Refuse(k.check(none, permits))
+	if err := k.check(background, permits); err != nil {
+		return core.Refuse(err)
 	}
-	return k.tryAcquire(k.o.Key(r), permits)
+	return k.tryAcquire(k.o.Key(r), nil, permits)
 }
 
 // Acquire takes permits from the limiter of r's partition and may wait in its queue. The
@@ -24,9 +25,9 @@ func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 // with [core.ErrClosed].
 func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := k.check(ctx, permits); err != nil {
-		return refuse(err)
+		return core.Refuse(err), err
 	}
-	return k.acquire(ctx, k.o.Key(r), permits)
+	return k.acquire(ctx, k.o.Key(r), nil, permits)
 }
 
 func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
@@ -39,74 +40,63 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 	return nil
 }
 
-func (k *Keyed[R, K]) tryAcquire(key K, permits int) core.Lease {
+// begin begins a visit of the key's partition, and makes the partition if it is not live. known
+// is an entry of the key, which may have been dropped, or nil. The error is errNoRoom if there
+// is no room for a new partition.
+func (k *Keyed[R, K]) begin(ctx context.Context, key K, known *entry[R, K]) (visit[R, K], error) {
 	k.sweepInTurn()
-	e := k.find(key)
-	if e == nil || !e.retires {
-		return k.tryAcquireSlow(key, permits)
+	if known == nil || known.dropped() {
+		known = k.find(key)
 	}
-	l := e.limiter.TryAcquire(permits)
-	if l.Acquired() || !e.dropped() || !k.lost(e, l.Err()) {
-		return l
+	if known != nil {
+		if v, ok := known.begin(); ok {
+			return v, nil
+		}
 	}
-	return k.tryAcquireSlow(key, permits)
+	return k.enter(ctx, key)
 }
 
-func (k *Keyed[R, K]) acquire(ctx context.Context, key K, permits int) (core.Lease, error) {
-	k.sweepInTurn()
-	e := k.find(key)
-	if e == nil || !e.retires {
-		return k.acquireSlow(ctx, key, permits)
+func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int) core.Lease {
+	for {
+		v, err := k.begin(background, key, known)
+		if err != nil {
+			return k.tryWithout(err, permits)
+		}
+		if l := v.tryAcquire(permits); !v.lost(l) {
+			return l
+		}
+		known = nil
 	}
-	l, err := e.limiter.Acquire(ctx, permits)
-	if err == nil || !e.dropped() || !k.lost(e, err) {
-		return l, err
-	}
-	return k.acquireSlow(ctx, key, permits)
 }
 
-// lost reports whether err comes from a limiter that was closed because its partition was
-// dropped, so that nothing was asked. The mutex is taken to wait for the dropper's decision.
-func (k *Keyed[R, K]) lost(e *entry[R, K], err error) bool {
-	if err != core.ErrClosed { //nolint:errorlint // core's own limiters return it unchanged
-		return false
+// tryQuietly is tryAcquire, but a failure leaves no trace. It may also mean that the partition
+// was dropped meanwhile.
+func (k *Keyed[R, K]) tryQuietly(key K, known *entry[R, K], permits int) (core.Lease, bool) {
+	v, err := k.begin(background, key, known)
+	if err == nil {
+		return v.tryQuietly(permits)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return e.dropped()
+	if !errors.Is(err, errNoRoom) || k.o.Overflow == nil {
+		return core.Lease{}, false
+	}
+	l, ok := core.TryQuietly(k.o.Overflow, permits)
+	if ok {
+		k.overflowed.Add(1)
+	}
+	return l, ok
 }
 
-// tryAcquireSlow is tryAcquire with a pin, for a partition that has to be made, or that does
-// not notice by itself when it is dropped.
-func (k *Keyed[R, K]) tryAcquireSlow(key K, permits int) core.Lease {
-	e, err := k.enter(none, key)
-	if err != nil {
-		return k.tryWithout(err, permits)
+func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], permits int) (core.Lease, error) {
+	for {
+		v, err := k.begin(ctx, key, known)
+		if err != nil {
+			return k.acquireWithout(ctx, err, permits)
+		}
+		if l, err := v.acquire(ctx, permits); !v.lost(l) {
+			return l, err
+		}
+		known = nil
 	}
-	defer e.unpin()
-	return e.limiter.TryAcquire(permits)
-}
-
-func (k *Keyed[R, K]) acquireSlow(ctx context.Context, key K, permits int) (core.Lease, error) {
-	e, err := k.enter(ctx, key)
-	if err != nil {
-		return k.acquireWithout(ctx, err, permits)
-	}
-	defer e.unpin()
-	if !e.retires && !closes(e.limiter) {
-		return k.acquireUntilClose(ctx, e.limiter, permits)
-	}
-	l, err := e.limiter.Acquire(ctx, permits)
-	return checked(e.limiter, l, err)
-}
-
-// acquireUntilClose acquires from a limiter that Close does not close; Close ends the wait.
-func (k *Keyed[R, K]) acquireUntilClose(ctx context.Context, l core.Limiter, permits int) (core.Lease, error) {
-	lease, err := acquire.Acquire(ctx, &k.closing, l, permits)
-	if err != nil {
-		return refusal(lease, err), err
-	}
-	return lease, nil
 }
 
 const reasonNoRoom = "partition limit reached"
@@ -114,7 +104,7 @@ const reasonNoRoom = "partition limit reached"
 // tryWithout answers a request that has no partition because of err.
 func (k *Keyed[R, K]) tryWithout(err error, permits int) core.Lease {
 	switch {
-	case err != errNoRoom: //nolint:errorlint // it is this very value, or not
+	case !errors.Is(err, errNoRoom):
 		return core.Refuse(err)
 	case k.o.Overflow == nil:
 		return k.reject(permits)
@@ -125,14 +115,14 @@ func (k *Keyed[R, K]) tryWithout(err error, permits int) core.Lease {
 
 func (k *Keyed[R, K]) acquireWithout(ctx context.Context, err error, permits int) (core.Lease, error) {
 	switch {
-	case err != errNoRoom: //nolint:errorlint // it is this very value, or not
-		return refuse(err)
+	case !errors.Is(err, errNoRoom):
+		return core.Refuse(err), err
 	case k.o.Overflow == nil:
 		l := k.reject(permits)
 		return l, l.Err()
 	}
 	k.overflowed.Add(1)
-	return k.acquireUntilClose(ctx, k.o.Overflow, permits)
+	return hold.Acquire(ctx, &k.closing, k.o.Overflow, permits)
 }
 
 // reject rejects a request for want of room.

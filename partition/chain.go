@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // Chain returns a limiter that asks each of ls for the same permits, all or nothing, as
@@ -30,7 +31,7 @@ func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	}
 	var errs []error
 	for i, l := range ls {
-		if argument.IsNil(l) {
+		if anylimiter.IsNil(l) {
 			errs = append(errs, fmt.Errorf("partition: Chain limiter %d is nil", i))
 		}
 	}
@@ -42,21 +43,78 @@ func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 
 type chain[R any] struct {
 	limiters []Limiter[R]
-	joiner   direct.Joiner[core.Lease]
+	joiner   joiner
+}
+
+// inline is the number of limiters up to which a chain binds them without an allocation.
+const inline = 4
+
+// links binds the limiters to r, in buffer if they fit there.
+func (c *chain[R]) links(buffer links, r R) links {
+	for _, l := range c.limiters {
+		buffer = append(buffer, bind(l, r))
+	}
+	return buffer
 }
 
 func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
-	if err := check(none, permits); err != nil {
+	if err := check(background, permits); err != nil {
 		return core.Refuse(err)
 	}
-	parts, whole := c.joiner.Begin(), false
+	var buffer [inline]boundLimiter
+	return c.links(buffer[:0], r).tryAcquire(c.joiner, permits)
+}
+
+func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
+	if err := check(ctx, permits); err != nil {
+		return core.Refuse(err), err
+	}
+	var buffer [inline]boundLimiter
+	return c.links(buffer[:0], r).acquire(ctx, c.joiner, permits)
+}
+
+func (c *chain[R]) Refund(r R, l core.Lease) {
+	if l.Acquired() {
+		var buffer [inline]boundLimiter
+		c.links(buffer[:0], r).refund(c.joiner, l)
+	}
+}
+
+func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
+	if !l.Acquired() {
+		return l
+	}
+	var buffer [inline]boundLimiter
+	return c.links(buffer[:0], r).settle(c.joiner, l, permits)
+}
+
+func (c *chain[R]) String() string {
+	parts := make([]string, len(c.limiters))
+	for i, l := range c.limiters {
+		parts[i] = anylimiter.Describe(l)
+	}
+	return "chain of " + strings.Join(parts, ", ")
+}
+
+func (c *chain[R]) bind(_ Limiter[R], r R) boundLimiter {
+	return &boundChain{limiters: c.links(make(links, 0, len(c.limiters)), r), joiner: c.joiner, name: c.String}
+}
+
+// links are the limiters of a chain, bound to a request. The joiner is a parameter of the
+// methods, because links in a struct with it would be allocated.
+type links []boundLimiter
+
+type joiner = direct.Joiner[core.Lease]
+
+func (c links) tryAcquire(j joiner, permits int) core.Lease {
+	parts, whole := j.Begin(), false
 	defer func() {
 		if !whole { // refused, or a limiter has panicked
-			c.undo(r, parts)
+			c.undo(parts)
 		}
 	}()
-	for _, l := range c.limiters {
-		lease := l.TryAcquire(r, permits)
+	for _, l := range c {
+		lease := l.TryAcquire(permits)
 		if !lease.Acquired() {
 			return lease
 		}
@@ -66,115 +124,104 @@ func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
 	return parts.Join(permits)
 }
 
-func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
-	if err := check(ctx, permits); err != nil {
-		return refuse(err)
+func (c links) tryQuietly(j joiner, permits int) (core.Lease, bool) {
+	parts := j.Begin()
+	for _, l := range c {
+		lease, ok := core.TryQuietly(l, permits)
+		if !ok {
+			c.undo(parts)
+			return lease, false
+		}
+		parts.Add(lease)
 	}
-	parts, whole := c.joiner.Begin(), false
+	return parts.Join(permits), true
+}
+
+func (c links) acquire(ctx context.Context, j joiner, permits int) (core.Lease, error) {
+	parts, whole := j.Begin(), false
 	defer func() {
 		if !whole {
-			c.undo(r, parts)
+			c.undo(parts)
 		}
 	}()
-	for _, l := range c.limiters {
-		lease, err := l.Acquire(ctx, r, permits)
-		if err == nil {
-			err = lease.Err() // not acquired and no error: the limiter's mistake
-		} else if lease.Acquired() {
-			refundTo(l, r, lease)
-		}
-		if err != nil {
-			return refusal(lease, err), err
+	for _, l := range c {
+		lease, err := l.Acquire(ctx, permits)
+		if lease, err = hold.Checked(l, lease, err); err != nil {
+			return lease, err
 		}
 		parts.Add(lease)
 		if err := ctx.Err(); err != nil {
-			return refuse(err)
+			return core.Refuse(err), err
 		}
 	}
 	whole = true
 	return parts.Join(permits), nil
 }
 
-func (c *chain[R]) Refund(r R, l core.Lease) {
-	if parts, ok := c.joiner.Split(l); ok {
-		c.undo(r, parts)
-	}
-}
-
-func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
+func (c links) settle(j joiner, l core.Lease, permits int) core.Lease {
 	permits = max(permits, 0)
 	if !l.Acquired() || permits == l.Permits() {
 		return l
 	}
-	parts, ok := c.joiner.Split(l)
+	parts, ok := j.Split(l)
 	if !ok {
 		return l
 	}
-	whole := false
-	defer func() {
-		if !whole { // a limiter has panicked
-			c.undo(r, parts)
-		}
-	}()
 	leases := parts.Leases()
 	for i, part := range slices.Backward(leases) {
-		leases[i] = settleTo(c.limiters[i], r, part, permits)
+		leases[i] = c[i].Settle(part, permits)
 	}
-	whole = true
 	return parts.Rejoin(l, permits)
 }
 
+func (c links) refund(j joiner, l core.Lease) {
+	if parts, ok := j.Split(l); ok {
+		c.undo(parts)
+	}
+}
+
 // undo refunds the parts, last first.
-func (c *chain[R]) undo(r R, parts direct.Parts[core.Lease]) {
-	c.refund(r, parts.Leases())
+func (c links) undo(parts direct.Parts[core.Lease]) {
+	for i, part := range slices.Backward(parts.Leases()) {
+		c[i].Settle(part, 0)
+	}
 	parts.Drop()
 }
 
-// refund refunds leases of the first limiters, last first, even if a limiter panics.
-func (c *chain[R]) refund(r R, leases []core.Lease) {
-	if len(leases) == 0 {
-		return
-	}
-	last := len(leases) - 1
-	defer c.refund(r, leases[:last])
-	settleTo(c.limiters[last], r, leases[last], 0)
-}
-
-func (c *chain[R]) String() string {
-	parts := make([]string, len(c.limiters))
-	for i, l := range c.limiters {
-		parts[i] = describe(l)
-	}
-	return "chain of " + strings.Join(parts, ", ")
-}
-
-func (c *chain[R]) bind(_ Limiter[R], r R) boundLimiter {
-	b := &boundChain{parts: make([]boundLimiter, len(c.limiters))}
-	b.chain.limiters, b.chain.joiner = make([]Limiter[struct{}], len(c.limiters)), c.joiner
-	for i, l := range c.limiters {
-		b.parts[i] = bind(l, r)
-		b.chain.limiters[i] = &shared[struct{}]{b.parts[i]}
-	}
-	return b
-}
-
-// boundChain is a chain for one request: a chain of limiters that know the request, so that
-// each Key is asked once.
+// boundChain is a chain for one request, so that each Key is asked once.
 type boundChain struct {
-	chain    chain[struct{}]
-	parts    []boundLimiter
+	limiters links
+	joiner   joiner
+	name     func() string
 	granted  atomic.Uint64
 	rejected atomic.Uint64
 }
 
 func (b *boundChain) TryAcquire(permits int) core.Lease {
-	l := b.chain.TryAcquire(struct{}{}, permits)
+	if err := check(background, permits); err != nil {
+		return core.Refuse(err)
+	}
+	l := b.limiters.tryAcquire(b.joiner, permits)
 	b.count(l.Err())
 	return l
 }
 
+func (b *boundChain) TryQuietly(permits int) (core.Lease, bool) {
+	if permits < 0 {
+		return core.Lease{}, false
+	}
+	l, ok := b.limiters.tryQuietly(b.joiner, permits)
+	if ok {
+		b.granted.Add(1)
+	}
+	return l, ok
+}
+
 func (b *boundChain) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	l, err := b.chain.Acquire(ctx, struct{}{}, permits)
+	if err := check(ctx, permits); err != nil {
+		return core.Refuse(err), err
+	}
+	l, err := b.limiters.acquire(ctx, b.joiner, permits)
 	b.count(err)
 	return l, err
 }
@@ -187,15 +234,15 @@ func (b *boundChain) count(err error) {
 	}
 }
 
-func (b *boundChain) Refund(l core.Lease) { b.chain.Refund(struct{}{}, l) }
+func (b *boundChain) Refund(l core.Lease) { b.limiters.refund(b.joiner, l) }
 
 func (b *boundChain) Settle(l core.Lease, permits int) core.Lease {
-	return b.chain.Settle(struct{}{}, l, permits)
+	return b.limiters.settle(b.joiner, l, permits)
 }
 
 func (b *boundChain) Available() int {
 	available := math.MaxInt
-	for _, l := range b.parts {
+	for _, l := range b.limiters {
 		available = min(available, l.Available())
 	}
 	return available
@@ -205,7 +252,7 @@ func (b *boundChain) Available() int {
 // answers of this limiter.
 func (b *boundChain) Statistics() core.Statistics {
 	all := core.Statistics{Available: math.MaxInt}
-	for _, l := range b.parts {
+	for _, l := range b.limiters {
 		s := l.Statistics()
 		all.Available = min(all.Available, s.Available)
 		all.Queued += min(s.Queued, math.MaxInt-all.Queued)
@@ -217,4 +264,4 @@ func (b *boundChain) Statistics() core.Statistics {
 	return all
 }
 
-func (b *boundChain) String() string { return b.chain.String() }
+func (b *boundChain) String() string { return b.name() }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -139,7 +140,7 @@ func TestForOfAnEmbeddedKeyed(t *testing.T) {
 
 // For of a key that is live takes nothing from the heap, whoever asks.
 func TestForOfALiveKeyAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return semaphore("", 1), nil }})
@@ -452,7 +453,7 @@ func TestChainTellsTheLimitThatIsKnown(t *testing.T) {
 }
 
 func TestChainAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	k := newKeyed(t, options{New: func(key string) (core.Limiter, error) { return semaphore(key, 5), nil }})
@@ -475,4 +476,43 @@ func TestChainAllocatesNothing(t *testing.T) {
 		chain.TryAcquire("b", 1).Release()
 	}), 2.0)
 	zero("one key again", func() { chain.TryAcquire("b", 1).Release() })
+}
+
+// What asks quietly before it waits, as a channel does, allocates nothing through For.
+func TestForIsAskedQuietly(t *testing.T) {
+	k := newKeyed(t, options{MaxPartitions: 3, Overflow: semaphore("", 5), New: func(key string) (core.Limiter, error) {
+		if key == "theirs" {
+			return core.WithReason(semaphore(key, 5), "busy"), nil
+		}
+		return semaphore(key, 5), nil
+	}})
+	for _, key := range []string{"a", "theirs", "b", "no room"} {
+		if key != "no room" {
+			takes(t, k, key, 1)
+		}
+		translated := partition.Translate(partition.Limiter[string](k), func(string) string { return key })
+		chain := must(partition.Chain(k, partition.Shared[string](semaphore("", 5))))
+		for _, l := range []core.Limiter{partition.For[string](k, key), partition.For(translated, "x"), partition.For(chain, key)} {
+			q := l.(core.QuietTrier)
+			lease, ok := q.TryQuietly(2)
+			require.True(t, ok, key)
+			require.Equal(t, 2, lease.Permits())
+			lease.Release()
+			if !testkit.Race {
+				require.Zero(t, testing.AllocsPerRun(1000, func() {
+					lease, _ := core.TryQuietly(l, 1)
+					lease.Release()
+				}), key)
+			}
+			rejected := l.(core.Reporter).Statistics().Rejected
+			_, ok = q.TryQuietly(6)
+			require.False(t, ok)
+			_, ok = q.TryQuietly(-1)
+			require.False(t, ok)
+			require.Equal(t, rejected, l.(core.Reporter).Statistics().Rejected, "no trace")
+		}
+	}
+	require.NoError(t, k.Close())
+	_, ok := partition.For[string](k, "a").(core.QuietTrier).TryQuietly(1)
+	require.False(t, ok)
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 var (
@@ -18,45 +18,37 @@ var (
 
 // making is a partition whose New is running.
 type making struct {
-	done chan struct{} // closed when New has returned, or the Keyed is closed
+	done chan struct{} // closed when New has returned, or the Keyed is closed; nil: no request waits
 }
 
-// wait waits until New has returned; ctx may be none.
-func (m *making) wait(ctx context.Context) error {
-	if ctx == none {
-		<-m.done
-		return nil
-	}
-	select {
-	case <-m.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// end resumes the requests that wait. Keyed.mu is held.
+func (m *making) end() {
+	if m.done != nil {
+		close(m.done)
 	}
 }
 
-// enter returns the key's partition, pinned: unpin must follow. It is made if there is none;
-// the error is errNoRoom if there is no room for it.
-func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
-	if e := k.find(key); e != nil && e.pin() {
-		return e, nil
-	}
+// enter begins a visit of the key's partition, which is made if it is not live; the error is
+// errNoRoom if there is no room for it.
+func (k *Keyed[R, K]) enter(ctx context.Context, key K) (visit[R, K], error) {
 	if unequal(key, key) {
-		return nil, errUnequal
+		return visit[R, K]{}, errUnequal
 	}
 	k.look(looksPerNewKey)
 	for tries := 0; ; {
-		e, m, err := k.enterOrReserve(key)
+		v, r, err := k.beginOrReserve(key)
 		switch {
 		case err == errNoRoom && tries < triesForRoom && k.makeRoom(): //nolint:errorlint // this very value
 			tries++
-		case err != nil || e != nil:
-			return e, err
-		case m.mine:
-			return k.make(key, m.making)
+		case err != nil || v.entry != nil:
+			return v, err
+		case r.wait == nil:
+			return k.make(key, r.making)
 		default:
-			if err := m.wait(ctx); err != nil {
-				return nil, err
+			select {
+			case <-r.wait:
+			case <-ctx.Done():
+				return v, ctx.Err()
 			}
 		}
 	}
@@ -64,39 +56,42 @@ func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
 
 func unequal[K comparable](a, b K) bool { return a != b }
 
-// reservation is a partition that is being made, and whether it is the caller that makes it.
+// reservation is a partition that is being made.
 type reservation struct {
-	*making
-	mine bool
+	making *making
+	wait   <-chan struct{} // its done; nil: the caller makes it
 }
 
-// enterOrReserve returns the key's partition, pinned; or else the reservation of its making,
-// the caller's own if no other request makes it yet.
-func (k *Keyed[R, K]) enterOrReserve(key K) (*entry[R, K], reservation, error) {
+// beginOrReserve begins a visit of the key's partition if it is live. Else it returns the
+// reservation of its making, the caller's own if no other request makes it yet.
+func (k *Keyed[R, K]) beginOrReserve(key K) (v visit[R, K], r reservation, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {
-		return nil, reservation{}, core.ErrClosed
+		return v, r, core.ErrClosed
 	}
 	if e := k.find(key); e != nil {
-		e.pin() // it is not dropped: those leave the map under mu
-		return e, reservation{}, nil
+		v, _ = e.begin() // it is not dropped: those leave the map under mu
+		return v, r, nil
 	}
 	if m := k.making[key]; m != nil {
-		return nil, reservation{m, false}, nil
+		if m.done == nil {
+			m.done = make(chan struct{})
+		}
+		return v, reservation{m, m.done}, nil
 	}
 	if k.places >= k.o.MaxPartitions {
-		return nil, reservation{}, errNoRoom
+		return v, r, errNoRoom
 	}
 	k.places++
-	m := &making{make(chan struct{})}
+	m := new(making)
 	k.making[key] = m
-	return nil, reservation{m, true}, nil
+	return v, reservation{m, nil}, nil
 }
 
-// make calls New for the key, whose making is the caller's, and returns the new partition,
-// pinned.
-func (k *Keyed[R, K]) make(key K, m *making) (*entry[R, K], error) {
+// make calls New for the key, whose making is the caller's, and begins a visit of the new
+// partition, pinned.
+func (k *Keyed[R, K]) make(key K, m *making) (visit[R, K], error) {
 	var e *entry[R, K]
 	defer func() {
 		if e == nil { // an error, or New panicked or ended the goroutine
@@ -104,19 +99,19 @@ func (k *Keyed[R, K]) make(key K, m *making) (*entry[R, K], error) {
 		}
 	}()
 	l, err := k.o.New(key)
-	if err == nil && argument.IsNil(l) {
+	if err == nil && anylimiter.IsNil(l) {
 		err = errNilNew
 	}
 	if err != nil {
-		return nil, k.explain(err)
+		return visit[R, K]{}, k.explain(err)
 	}
-	e = &entry[R, K]{partition: partition[R, K]{k, key}, limiter: l, retires: retires(l)}
+	e = &entry[R, K]{k: k, key: key, limiter: l, retires: retires(l)}
 	e.word.Store(onePin)
 	if !k.finish(key, m, e) {
 		_ = closeLimiter(l)
-		return nil, core.ErrClosed
+		return visit[R, K]{}, core.ErrClosed
 	}
-	return e, nil
+	return visit[R, K]{e, true}, nil
 }
 
 func (k *Keyed[R, K]) explain(err error) error {
@@ -135,13 +130,13 @@ func (k *Keyed[R, K]) finish(key K, m *making, e *entry[R, K]) bool {
 		return false
 	}
 	delete(k.making, key)
-	close(m.done)
+	m.end()
 	if e == nil {
 		k.places--
 		return true
 	}
 	k.live.Store(key, e)
-	k.ring.add(e)
+	k.table.add(e)
 	k.counts.Created++
 	return true
 }

@@ -20,4 +20,11 @@
 // which means that all permits are available and a new limiter would answer in the same way,
 // and if no request is using it. A limiter that is not an Idler is never dropped. There is no
 // goroutine and no timer: requests do the sweeping.
+//
+// # Inside
+//
+// A sync.Map has the entries; under the mutex, a ring of pages says whose turn it is to be looked at.
+// One call in 32, by chance, looks at 16 entries before it asks its own limiter. A limiter of core's
+// decides about its own drop: a request that gets [core.ErrClosed] from a dropped entry looks for the
+// successor. Any other limiter's entry is pinned by each request.
 package partition

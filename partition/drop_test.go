@@ -316,53 +316,6 @@ func TestOnEvict(t *testing.T) {
 	require.Equal(t, []string{"a"}, told)
 }
 
-// A panic of OnEvict, or of a limiter's Close, goes to the call that swept; the others are
-// still told.
-func TestPanicOfOnEvict(t *testing.T) {
-	for name, c := range map[string]struct{ onEvict, onClose bool }{"OnEvict": {onEvict: true}, "Close": {onClose: true}} {
-		t.Run(name, func(t *testing.T) {
-			told := make(map[string]bool)
-			k := newKeyed(t, options{
-				MaxPartitions: 20,
-				New: func(string) (core.Limiter, error) {
-					f := newFake(time.Hour)
-					f.onClose = func() error {
-						if c.onClose {
-							panic("odd")
-						}
-						return nil
-					}
-					return f, nil
-				},
-				OnEvict: func(key string, _ core.Limiter) {
-					told[key] = true
-					if c.onEvict {
-						panic("odd")
-					}
-				},
-			})
-			tries, panicked := 0, 0
-			for i := 0; k.Counts().Created < 10; i++ {
-				tries++
-				func() {
-					defer func() {
-						if v := recover(); v != nil {
-							require.Equal(t, "odd", v)
-							panicked++
-						}
-					}()
-					takes(t, k, strconv.Itoa(i), 1)
-				}()
-			}
-			require.Equal(t, k.Counts().Dropped, uint64(panicked))
-			require.Len(t, told, panicked)
-			require.PanicsWithValue(t, "odd", func() { k.Sweep() })
-			require.Len(t, told, 10)
-			require.Zero(t, k.Len())
-		})
-	}
-}
-
 // Nobody can tell that a partition was dropped: a bucket that is dropped is full.
 func TestNobodyCanTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

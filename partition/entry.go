@@ -1,32 +1,36 @@
 package partition
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 var ways = direct.Core[core.Lease]()
 
-// entry is a live partition: what the map and the ring hold. It has 64 bytes if the key is a
-// string, as there may be millions.
+// entry is a partition: what the map and the table hold while it is live. It has 64 bytes if the
+// key is a string, as there may be millions. It is also what [For] returns, whether the partition
+// is live or not: its requests look for the partition if the entry is dropped.
 //
 // A request and the drop of its partition must not miss each other. There are two ways:
 //
 //   - The limiter is one of core's own four. It decides itself: direct.Ways.Retire closes it
 //     if it is idle, atomically with its grants. A request just asks it. If the answer is
 //     ErrClosed and the entry is dropped, the request looks for the next limiter of its key.
-//   - The limiter is any other. It knows nothing of the drop, so each request pins the entry
+//   - The limiter is any other. It does not know of the drop, so each request pins the entry
 //     before it asks the limiter, and a drop needs an entry that has no pins and had none
 //     since the limiter said that it is idle.
 //
 // A request that has made its partition pins it in both cases, so that it is not dropped to
-// make room before the request has asked it.
+// make room before the request has asked it. A visit hides the difference.
 type entry[R any, K comparable] struct {
-	partition[R, K]
-	limiter core.Limiter
+	k       *Keyed[R, K]
+	key     K
+	limiter core.Limiter // nil: the key had no live partition when For was called
 
 	// word is what requests and droppers share.
 	//
@@ -42,7 +46,7 @@ type entry[R any, K comparable] struct {
 	// by its latest answer: an instant of Keyed.now. Until then a sweep does not ask it.
 	notBefore atomic.Int64
 
-	slot    uint32 // in the ring; guarded by Keyed.mu
+	slot    uint32 // in the table; guarded by Keyed.mu
 	retires bool   // the limiter is one of core's own four
 }
 
@@ -63,14 +67,67 @@ func retires(l core.Limiter) bool {
 	return false
 }
 
-// pin keeps the partition from being dropped until unpin. It reports false if the partition
-// is dropped, or may just be.
-func (e *entry[R, K]) pin() bool {
-	if e.word.Add(onePin)&droppedBit == 0 {
-		return true
+// visit is a request's use of a partition, from Keyed.begin to end.
+type visit[R any, K comparable] struct {
+	*entry[R, K]
+
+	pinned bool
+}
+
+// begin begins a visit. It reports false if the partition is dropped, or may just be.
+func (e *entry[R, K]) begin() (visit[R, K], bool) {
+	if e.retires {
+		return visit[R, K]{e, false}, true
 	}
-	e.unpin()
-	return false
+	if e.word.Add(onePin)&droppedBit != 0 {
+		e.unpin()
+		return visit[R, K]{}, false
+	}
+	return visit[R, K]{e, true}, true
+}
+
+func (v visit[R, K]) end() {
+	if v.pinned {
+		v.unpin()
+	}
+}
+
+// lost reports whether the limiter was asked after its partition had been dropped, so that l
+// decides nothing. The mutex is taken to wait for the dropper's decision.
+func (v visit[R, K]) lost(l core.Lease) bool {
+	if v.pinned || l.Acquired() || !v.dropped() {
+		return false
+	}
+	if l.Err() != core.ErrClosed { //nolint:errorlint // core's own limiters return it unchanged
+		return false
+	}
+	v.k.mu.Lock()
+	defer v.k.mu.Unlock()
+	return v.dropped()
+}
+
+// tryAcquire, tryQuietly and acquire ask the limiter, and end the visit.
+
+func (v visit[R, K]) tryAcquire(permits int) core.Lease {
+	defer v.end()
+	return v.limiter.TryAcquire(permits)
+}
+
+func (v visit[R, K]) tryQuietly(permits int) (core.Lease, bool) {
+	defer v.end()
+	return core.TryQuietly(v.limiter, permits)
+}
+
+func (v visit[R, K]) acquire(ctx context.Context, permits int) (core.Lease, error) {
+	defer v.end()
+	if v.retires {
+		return v.limiter.Acquire(ctx, permits)
+	}
+	closing := &v.k.closing
+	if closes(v.limiter) { // then its Close ends the wait
+		closing = nil
+	}
+	return hold.Acquire(ctx, closing, v.limiter, permits)
 }
 
 func (e *entry[R, K]) unpin() { e.word.Add(^uint64(pinGone - 1)) }
@@ -79,8 +136,9 @@ func (e *entry[R, K]) unpin() { e.word.Add(^uint64(pinGone - 1)) }
 // Keyed.mu held, tries.
 func (e *entry[R, K]) dropped() bool { return e.word.Load()&droppedBit != 0 }
 
-// due reports whether a sweep at now asks the limiter. Core's own are asked when they may have
-// been idle for the timeout, a user's always, as its answer need not depend on the clock.
+// due reports whether a sweep at now asks the limiter. One of core's is asked when it may have
+// been idle for the timeout; a user's is always asked, because its answer may not depend on the
+// clock.
 func (e *entry[R, K]) due(now int64, timeout time.Duration) bool {
 	t := e.notBefore.Load()
 	return !e.retires || now >= t || now < t-int64(timeout) // the clock jumped back
@@ -99,19 +157,6 @@ func (e *entry[R, K]) idle() (d time.Duration, word uint64, ok bool) {
 	}
 	d, ok = idler.IdleFor()
 	return d, word, ok
-}
-
-// idleQuietly is idle for a request that came for something else, perhaps for another key:
-// a limiter that panics counts as busy.
-func (e *entry[R, K]) idleQuietly() (d time.Duration, word uint64, ok bool) {
-	if !e.retires {
-		defer func() {
-			if recover() != nil {
-				ok = false
-			}
-		}()
-	}
-	return e.idle()
 }
 
 // dropLocked marks the entry as dropped unless a request has come since its word was read or,

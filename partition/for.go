@@ -5,11 +5,12 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. It is also a
-// [core.Reporter], a [core.Refunder] and a [core.Settler].
+// [core.Reporter], a [core.Refunder] and a [core.Settler]. For a Limiter of this package it is a
+// [core.QuietTrier] too, so that a channel or a reader asks it without an allocation.
 //
 // If l is a [Keyed], For calls its Key once, before it returns. The returned limiter makes the
 // key's partition when it is first used, even if only for its statistics; if there is no room
@@ -24,7 +25,7 @@ func bind[R any](l Limiter[R], r R) boundLimiter {
 			return bound
 		}
 	}
-	if argument.IsNil(l) {
+	if anylimiter.IsNil(l) {
 		return &refuser{errForNil}
 	}
 	return &bound[R]{l, r}
@@ -77,7 +78,7 @@ func (b *bound[R]) Statistics() core.Statistics {
 	return s
 }
 
-func (b *bound[R]) String() string { return describe(b.l) }
+func (b *bound[R]) String() string { return anylimiter.Describe(b.l) }
 
 // refundTo refunds a lease of l's, or releases it if l is not a Refunder.
 func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
@@ -88,7 +89,8 @@ func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
 	lease.Release()
 }
 
-// settleTo is settle for a Limiter.
+// settleTo settles a lease of l's. If l is not a Settler, settling to 0 refunds the lease, and
+// settling to anything else leaves it as it is.
 func settleTo[R any](l Limiter[R], r R, lease core.Lease, permits int) core.Lease {
 	if s, ok := l.(Settler[R]); ok {
 		return s.Settle(r, lease, permits)
@@ -109,12 +111,6 @@ func statisticsOf[R any](l Limiter[R], r R) (core.Statistics, bool) {
 	return core.Statistics{}, false
 }
 
-// partition is a Keyed for one key, whether that has a live partition or not.
-type partition[R any, K comparable] struct {
-	k   *Keyed[R, K]
-	key K
-}
-
 func (k *Keyed[R, K]) bind(l Limiter[R], r R) boundLimiter {
 	if own, ok := l.(*Keyed[R, K]); !ok || own == nil {
 		return nil
@@ -124,73 +120,87 @@ func (k *Keyed[R, K]) bind(l Limiter[R], r R) boundLimiter {
 	}
 	key := k.o.Key(r)
 	if e := k.find(key); e != nil {
-		return &e.partition // allocates nothing
+		return e // allocates nothing
 	}
-	return &partition[R, K]{k, key}
+	e := &entry[R, K]{k: k, key: key}
+	e.word.Store(droppedBit) // its requests look for the partition
+	return e
 }
 
-func (p *partition[R, K]) TryAcquire(permits int) core.Lease {
-	if err := p.k.check(none, permits); err != nil {
+// TryAcquire and the other exported methods of entry are those of the limiter that For returns.
+
+func (e *entry[R, K]) TryAcquire(permits int) core.Lease {
+	if err := e.k.check(background, permits); err != nil {
 		return core.Refuse(err)
 	}
-	return p.k.tryAcquire(p.key, permits)
+	return e.k.tryAcquire(e.key, e, permits)
 }
 
-func (p *partition[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if err := p.k.check(ctx, permits); err != nil {
-		return refuse(err)
+func (e *entry[R, K]) TryQuietly(permits int) (core.Lease, bool) {
+	if e.k.check(background, permits) != nil {
+		return core.Lease{}, false
 	}
-	return p.k.acquire(ctx, p.key, permits)
+	return e.k.tryQuietly(e.key, e, permits)
 }
 
-func (p *partition[R, K]) Refund(l core.Lease) {
+func (e *entry[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if err := e.k.check(ctx, permits); err != nil {
+		return core.Refuse(err), err
+	}
+	return e.k.acquire(ctx, e.key, e, permits)
+}
+
+func (e *entry[R, K]) Refund(l core.Lease) {
 	if l.Acquired() {
-		p.k.settle(p.key, l, 0)
+		e.k.settle(e.key, l, 0)
 	}
 }
 
-func (p *partition[R, K]) Settle(l core.Lease, permits int) core.Lease {
+func (e *entry[R, K]) Settle(l core.Lease, permits int) core.Lease {
 	if !l.Acquired() {
 		return l
 	}
-	return p.k.settle(p.key, l, max(permits, 0))
+	return e.k.settle(e.key, l, max(permits, 0))
 }
 
-func (p *partition[R, K]) Available() int {
-	if l := p.limiter(); l != nil {
+func (e *entry[R, K]) Available() int {
+	if l := e.inForce(); l != nil {
 		return l.Available()
 	}
 	return 0
 }
 
-func (p *partition[R, K]) Statistics() core.Statistics {
-	if l := p.limiter(); l != nil {
+func (e *entry[R, K]) Statistics() core.Statistics {
+	if l := e.inForce(); l != nil {
 		return statistics(l)
 	}
 	return core.Statistics{}
 }
 
 // String makes no partition, and does not show the key, which may be a secret.
-func (p *partition[R, K]) String() string {
-	if e := p.k.find(p.key); e != nil {
-		return "one of " + p.k.title() + ": " + describe(e.limiter)
+func (e *entry[R, K]) String() string {
+	if live := e.k.find(e.key); live != nil {
+		return "one of " + e.k.title() + ": " + anylimiter.Describe(live.limiter)
 	}
-	return "one of " + p.k.title() + ": not live"
+	return "one of " + e.k.title() + ": not live"
 }
 
-// limiter returns the partition's limiter, made if need be, or Overflow if there is no room
-// for it; nil if it cannot be made, or the Keyed is closed.
-func (p *partition[R, K]) limiter() core.Limiter {
-	if p.k.check(none, 0) != nil {
+// inForce returns the limiter of the key's partition, which is made if it is not live, or
+// Overflow if there is no room for it; nil if it cannot be made, or the Keyed is closed.
+func (e *entry[R, K]) inForce() core.Limiter {
+	if e.k.check(background, 0) != nil {
 		return nil
 	}
-	e, err := p.k.enter(none, p.key)
+	if live := e.k.find(e.key); live != nil {
+		return live.limiter // to be dropped while it is read does no harm
+	}
+	v, err := e.k.enter(background, e.key)
 	switch {
 	case err == nil:
-		e.unpin() // to be dropped while it is read does no harm
-		return e.limiter
+		v.end()
+		return v.limiter
 	case errors.Is(err, errNoRoom):
-		return p.k.o.Overflow
+		return e.k.o.Overflow
 	}
 	return nil
 }
@@ -199,7 +209,7 @@ func (p *partition[R, K]) limiter() core.Limiter {
 type refuser struct{ err error }
 
 func (f *refuser) TryAcquire(permits int) core.Lease {
-	if err := check(none, permits); err != nil {
+	if err := check(background, permits); err != nil {
 		return core.Refuse(err)
 	}
 	return core.Refuse(f.err)
@@ -207,11 +217,12 @@ func (f *refuser) TryAcquire(permits int) core.Lease {
 
 func (f *refuser) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
-		return refuse(err)
+		return core.Refuse(err), err
 	}
-	return refuse(f.err)
+	return core.Refuse(f.err), f.err
 }
 
+func (f *refuser) TryQuietly(int) (core.Lease, bool)     { return core.Lease{}, false }
 func (f *refuser) Refund(core.Lease)                     {}
 func (f *refuser) Settle(l core.Lease, _ int) core.Lease { return l }
 func (f *refuser) Available() int                        { return 0 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -46,7 +47,7 @@ func TestHostileKeys(t *testing.T) {
 
 // A partition takes at most 200 bytes beyond its key and its limiter.
 func TestMemoryOfAPartition(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const n = 50_000

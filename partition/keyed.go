@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Keyed limits each key by its own limiter, for example one per client. A partition is a key
@@ -41,13 +41,13 @@ type Keyed[R any, K comparable] struct {
 	_ [64]byte // each call reads what is above, and sweeps write what is below: see LiveKeyAllCores in bench
 
 	overflowed atomic.Uint64
-	closing    linked.Source // ends the waits in limiters that Close does not close
+	closing    wait.Source // ends the waits in limiters that Close does not close
 
 	// mu is held for a few steps when a partition comes or goes, never while a user's code
 	// runs. A limiter's mutex may be taken under it. It guards what follows, and the dropped
 	// bit of all entries.
 	mu     sync.Mutex
-	ring   ring[R, K]
+	table  table[R, K]
 	making map[K]*making
 	places int    // taken: by live partitions and by those being made
 	counts Counts // Created and Dropped only
@@ -122,7 +122,7 @@ func (k *Keyed[R, K]) Counts() Counts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c := k.counts
-	c.Live, c.Overflowed = k.ring.n, k.overflowed.Load()
+	c.Live, c.Overflowed = k.table.n, k.overflowed.Load()
 	return c
 }
 
@@ -157,29 +157,25 @@ func (k *Keyed[R, K]) Close() error {
 	closed := k.detach()
 	k.closing.End(core.ErrClosed)
 	var errs []error
-	var p panics
 	for e := range closed.all {
-		p.catch(func() {
-			if err := closeLimiter(e.limiter); err != nil {
-				errs = append(errs, err)
-			}
-		})
+		if err := closeLimiter(e.limiter); err != nil {
+			errs = append(errs, err)
+		}
 	}
-	p.pass()
 	return errors.Join(errs...)
 }
 
 // detach closes the Keyed to all requests and returns the partitions that were live.
-func (k *Keyed[R, K]) detach() ring[R, K] {
+func (k *Keyed[R, K]) detach() table[R, K] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.open.Store(false)
 	for _, m := range k.making {
-		close(m.done)
+		m.end()
 	}
 	clear(k.making)
 	k.live.Clear()
-	closed := k.ring
-	k.ring, k.places = ring[R, K]{}, 0
+	closed := k.table
+	k.table, k.places = table[R, K]{}, 0
 	return closed
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -263,7 +264,7 @@ func TestZeroValueRefuses(t *testing.T) {
 }
 
 func TestLivePartitionAllocatesNothing(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	for name, l := range map[string]core.Limiter{"semaphore": semaphore("", 5), "bucket": bucket(1<<30, 1)} {

@@ -2,11 +2,8 @@ package partition
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // Limiter is like a [core.Limiter], but its decision may depend on the request, which is of
@@ -40,47 +37,15 @@ type Settler[R any] interface {
 	Settle(r R, l core.Lease, permits int) core.Lease
 }
 
-// none is the context of TryAcquire, which has none.
-var none context.Context
+// background is the context of calls that have none.
+var background = context.Background() //nolint:forbidigo // TryAcquire has no context
 
 // check makes the checks that come before the request: negative permits and a done ctx.
 func check(ctx context.Context, permits int) error {
 	if permits < 0 {
 		return core.ErrNegativePermits
 	}
-	if ctx != none {
-		return ctx.Err()
-	}
-	return nil
-}
-
-// refuse returns what Acquire returns for err.
-func refuse(err error) (core.Lease, error) { return core.Refuse(err), err }
-
-// checked returns the answer of l's Acquire, which may be a user's, in valid form: an acquired
-// lease, or an error and a lease that has it.
-func checked(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
-	lease, err = limiter.Checked(l, lease, err)
-	if err != nil {
-		return refusal(lease, err), err
-	}
-	return lease, nil
-}
-
-// refusal returns the lease, which was not granted, with err as its error.
-func refusal(lease core.Lease, err error) core.Lease {
-	switch own := lease.Err(); {
-	case limiter.Is(own, err):
-		return lease
-	case !errors.Is(own, core.ErrRejected) || !errors.Is(err, core.ErrRejected):
-		return core.Refuse(err)
-	}
-	// Both are the same rejection: a lease may make its error anew each time it is asked.
-	var metadata []core.Metadata
-	for name, value := range lease.Metadata() {
-		metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
-	}
-	return core.Refuse(err).With(metadata...)
+	return ctx.Err()
 }
 
 // statistics returns l's statistics. For a limiter that is not a Reporter, only Available is
@@ -90,25 +55,4 @@ func statistics(l core.Limiter) core.Statistics {
 		return r.Statistics()
 	}
 	return core.Statistics{Available: l.Available()}
-}
-
-// settle settles a lease of l's. If l is not a Settler, settling to 0 refunds the lease, and
-// settling to anything else leaves it as it is.
-func settle(l core.Limiter, lease core.Lease, permits int) core.Lease {
-	if s, ok := l.(core.Settler); ok {
-		return s.Settle(lease, permits)
-	}
-	if permits <= 0 && lease.Acquired() {
-		limiter.Refund(l, lease)
-	}
-	return lease
-}
-
-// describe returns l's own String, or its type: printing the fields of a limiter in use would
-// be a data race.
-func describe(l any) string {
-	if s, ok := l.(fmt.Stringer); ok {
-		return s.String()
-	}
-	return fmt.Sprintf("%T", l)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // Options are the options of a [Keyed].
@@ -41,8 +41,8 @@ type Options[R any, K comparable] struct {
 	Overflow core.Limiter
 
 	// OnEvict is called for each partition that was dropped, by the call that dropped it, after
-	// its limiter is closed. No lock is held. If it panics, that call panics; the call has
-	// taken no permits yet. nil: nothing is called.
+	// its limiter is closed. No lock is held. If it panics, that call panics, before it has taken
+	// permits. nil: nothing is called.
 	OnEvict func(K, core.Limiter)
 }
 
@@ -68,7 +68,7 @@ func (o *Options[R, K]) validate() error {
 	if o.MaxPartitions < 0 {
 		fault("MaxPartitions", o.MaxPartitions, "at least 0")
 	}
-	if o.Overflow != nil && argument.IsNil(o.Overflow) {
+	if o.Overflow != nil && anylimiter.IsNil(o.Overflow) {
 		fault("Overflow", fmt.Sprintf("(%T)(nil)", o.Overflow), "a limiter, or nil itself")
 	}
 	return errors.Join(errs...)

@@ -277,24 +277,6 @@ func TestCloseWhileNewRuns(t *testing.T) {
 	})
 }
 
-// A limiter's Close that panics does not keep the others from being closed.
-func TestCloseOfLimitersThatPanic(t *testing.T) {
-	var fakes []*fake
-	k := newKeyed(t, options{New: func(string) (core.Limiter, error) {
-		f := newFake(busy)
-		f.onClose = func() error { panic("odd") }
-		fakes = append(fakes, f)
-		return f, nil
-	}})
-	for i := range 5 {
-		takes(t, k, strconv.Itoa(i), 1)
-	}
-	require.PanicsWithValue(t, "odd", func() { _ = k.Close() })
-	for _, f := range fakes {
-		require.Equal(t, int32(1), f.closed.Load())
-	}
-}
-
 // A lease of Overflow's is given back though its key has a partition by then whose limiter
 // knows refunds, and Overflow, a user's own, knows none.
 func TestRefundToOverflowThatKnowsNone(t *testing.T) {

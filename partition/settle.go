@@ -33,14 +33,13 @@ func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int) core.Lease {
 		return l
 	}
 	able := false
-	if e := k.find(key); e != nil && (e.retires || e.pin()) {
-		if !e.retires {
-			defer e.unpin()
-		}
-		var settled core.Lease
-		settled, able = offer(e.limiter, l, permits)
-		if settled.Permits() != l.Permits() {
-			return settled
+	if e := k.find(key); e != nil {
+		if v, ok := e.begin(); ok {
+			defer v.end()
+			var settled core.Lease
+			if settled, able = offer(e.limiter, l, permits); settled.Permits() != l.Permits() {
+				return settled
+			}
 		}
 	}
 	if k.o.Overflow != nil {

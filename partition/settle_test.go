@@ -199,19 +199,6 @@ func TestChainUndoesBySettle(t *testing.T) {
 	require.Equal(t, 5, rate.Available())
 }
 
-// A Settle that panics loses no permits of the others.
-func TestChainWhoseSettlePanics(t *testing.T) {
-	m := &meter{name: "m"}
-	chain := must(partition.Chain(partition.Shared[string](m), partition.Shared[string](settlePanics{semaphore("", 5)})))
-	l := chain.TryAcquire("a", 3)
-	require.PanicsWithValue(t, "odd", func() { chain.(partition.Settler[string]).Settle("a", l, 1) })
-	require.Zero(t, m.out)
-}
-
-type settlePanics struct{ *core.ConcurrencyLimiter }
-
-func (settlePanics) Settle(core.Lease, int) core.Lease { panic("odd") }
-
 // A limiter that is idle is dropped, though a request that it granted goes on and may leave a
 // debt: IdleTimeout says how long a debt can come late.
 func TestSettleOfALongRequest(t *testing.T) {

@@ -4,15 +4,14 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/limiter"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // Shared returns l as a limiter that ignores the request: for a [Chain] of a limit per key and
 // a limit for all keys together. It passes every call on and is a [Refunder] and a [Settler].
 // If l is nil, every request fails.
 func Shared[R any](l core.Limiter) Limiter[R] {
-	if argument.IsNil(l) {
+	if anylimiter.IsNil(l) {
 		return &shared[R]{&refuser{errSharedNil}}
 	}
 	if b, ok := l.(boundLimiter); ok {
@@ -38,14 +37,23 @@ func (s *shared[R]) Settle(_ R, l core.Lease, permits int) core.Lease {
 // Statistics returns the limiter's statistics and true.
 func (s *shared[R]) Statistics(R) (core.Statistics, bool) { return s.l.Statistics(), true }
 
-func (s *shared[R]) String() string { return "shared " + describe(s.l) }
+func (s *shared[R]) String() string { return "shared " + anylimiter.Describe(s.l) }
 
 func (s *shared[R]) bind(Limiter[R], R) boundLimiter { return s.l }
 
 // full adds to a limiter what it lacks of a boundLimiter.
 type full struct{ core.Limiter }
 
-func (f *full) Refund(l core.Lease)                         { limiter.Refund(f.Limiter, l) }
-func (f *full) Settle(l core.Lease, permits int) core.Lease { return settle(f.Limiter, l, permits) }
-func (f *full) Statistics() core.Statistics                 { return statistics(f.Limiter) }
-func (f *full) String() string                              { return describe(f.Limiter) }
+// TryQuietly is [core.TryQuietly].
+func (f *full) TryQuietly(permits int) (core.Lease, bool) {
+	return core.TryQuietly(f.Limiter, permits)
+}
+
+func (f *full) Refund(l core.Lease) { anylimiter.Refund(f.Limiter, l) }
+
+func (f *full) Settle(l core.Lease, permits int) core.Lease {
+	return anylimiter.Settle(f.Limiter, l, permits)
+}
+
+func (f *full) Statistics() core.Statistics { return statistics(f.Limiter) }
+func (f *full) String() string              { return anylimiter.Describe(f.Limiter) }

@@ -42,13 +42,13 @@ func (k *Keyed[R, K]) look(n int) {
 func (k *Keyed[R, K]) next(buffer []*entry[R, K], n int) []*entry[R, K] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.ring.next(buffer, n)
+	return k.table.next(buffer, n)
 }
 
 // expire drops the partition if its limiter has been idle for IdleTimeout, or notes when to
 // ask again.
 func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) {
-	d, word, idle := e.idleQuietly()
+	d, word, idle := e.idle()
 	if idle && d >= k.o.IdleTimeout {
 		k.drop(e, word, k.o.IdleTimeout)
 		return
@@ -64,45 +64,42 @@ func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) {
 func (k *Keyed[R, K]) makeRoom() bool {
 	var buffer [looksForRoom]*entry[R, K]
 	for _, e := range k.next(buffer[:0], looksForRoom) {
-		if _, word, idle := e.idleQuietly(); idle && k.drop(e, word, 0) {
+		if _, word, idle := e.idle(); idle && k.drop(e, word, 0) {
 			return true
 		}
 	}
 	return false
 }
 
-// Sweep drops all partitions that may be dropped now and returns how many it dropped. If
-// Options.OnEvict or a limiter panics, Sweep panics after it has looked at all partitions.
-// After Close it does nothing.
+// Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
+// of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing.
 func (k *Keyed[R, K]) Sweep() int {
 	n := 0
-	var p panics
 	k.live.Range(func(_, v any) bool {
 		e := v.(*entry[R, K])
-		p.catch(func() {
-			d, word, idle := e.idle()
-			if idle && d >= k.o.IdleTimeout && k.unlink(e, word, k.o.IdleTimeout) {
-				n++
-				k.evict(e)
-			}
-		})
+		d, word, idle := e.idle()
+		if idle && d >= k.o.IdleTimeout && k.drop(e, word, k.o.IdleTimeout) {
+			n++
+		}
 		return true
 	})
-	p.pass()
 	return n
 }
 
 // drop drops the partition if nothing has happened in it since its word was read and, if core
-// decides, its limiter still is idle for so long.
+// decides, its limiter still is idle for so long. Then it closes the limiter and calls OnEvict.
 func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool {
-	dropped := k.unlink(e, word, idle)
-	if dropped {
-		k.evict(e)
+	if !k.unlink(e, word, idle) {
+		return false
 	}
-	return dropped
+	_ = closeLimiter(e.limiter) // no caller to return its error to
+	if k.o.OnEvict != nil {
+		k.o.OnEvict(e.key, e.limiter)
+	}
+	return true
 }
 
-// unlink is drop without evict, which must follow if it reports true.
+// unlink takes the partition out of the map and the table.
 func (k *Keyed[R, K]) unlink(e *entry[R, K], word uint64, idle time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,20 +107,10 @@ func (k *Keyed[R, K]) unlink(e *entry[R, K], word uint64, idle time.Duration) bo
 		return false
 	}
 	k.live.Delete(e.key)
-	k.ring.remove(e)
+	k.table.remove(e)
 	k.places--
 	k.counts.Dropped++
 	return true
-}
-
-// evict closes the limiter of a dropped partition, then calls OnEvict: also if Close panics.
-func (k *Keyed[R, K]) evict(e *entry[R, K]) {
-	defer func() {
-		if k.o.OnEvict != nil {
-			k.o.OnEvict(e.key, e.limiter)
-		}
-	}()
-	_ = closeLimiter(e.limiter) // no caller to return its error to
 }
 
 // closeLimiter closes a limiter that is an io.Closer.
@@ -132,26 +119,4 @@ func closeLimiter(l core.Limiter) error {
 		return c.Close()
 	}
 	return nil
-}
-
-// panics keeps the first panic of several calls, so that all of them are made.
-type panics struct {
-	first any
-}
-
-// catch calls f. If f panics, that is kept for pass.
-func (p *panics) catch(f func()) {
-	defer func() {
-		if v := recover(); v != nil && p.first == nil {
-			p.first = v
-		}
-	}()
-	f()
-}
-
-// pass panics with the first panic that was caught, if there was one.
-func (p *panics) pass() {
-	if p.first != nil {
-		panic(p.first)
-	}
 }

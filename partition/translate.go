@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // Translate returns l as a limiter of requests of another type: f returns the request to pass
@@ -13,7 +13,7 @@ import (
 // fails.
 func Translate[R, Inner any](l Limiter[Inner], f func(R) Inner) Limiter[R] {
 	switch {
-	case argument.IsNil(l):
+	case anylimiter.IsNil(l):
 		return &shared[R]{&refuser{errTranslateNil}}
 	case f == nil:
 		return &shared[R]{&refuser{errTranslateFunc}}
@@ -27,7 +27,7 @@ type translated[R, Inner any] struct {
 }
 
 func (t *translated[R, Inner]) TryAcquire(r R, permits int) core.Lease {
-	if err := check(none, permits); err != nil {
+	if err := check(background, permits); err != nil {
 		return core.Refuse(err)
 	}
 	return t.l.TryAcquire(t.f(r), permits)
@@ -35,7 +35,7 @@ func (t *translated[R, Inner]) TryAcquire(r R, permits int) core.Lease {
 
 func (t *translated[R, Inner]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
-		return refuse(err)
+		return core.Refuse(err), err
 	}
 	return t.l.Acquire(ctx, t.f(r), permits)
 }
@@ -62,4 +62,4 @@ func (t *translated[R, Inner]) bind(_ Limiter[R], r R) boundLimiter {
 	return bind(t.l, t.f(r))
 }
 
-func (t *translated[R, Inner]) String() string { return "translated " + describe(t.l) }
+func (t *translated[R, Inner]) String() string { return "translated " + anylimiter.Describe(t.l) }

@@ -1,41 +1,38 @@
 package pipe_test
 
 import (
+	"io"
 	"math"
-	"os"
-	"os/exec"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/pipe"
 )
 
-// A pipe made outside of all bubbles can be used in two of them, as its limiter and a channel can.
-// A failure is fatal to the process, so the story runs in one of its own.
-func TestAPipeInTwoBubbles(t *testing.T) {
-	const inChild = "SLUICE_TEST_TWO_BUBBLES"
-	if os.Getenv(inChild) == "" {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAPipeInTwoBubbles$")
-		child.Env = append(os.Environ(), inChild+"=1")
-		out, err := child.CombinedOutput()
-		require.NoError(t, err, "%.300s", out)
-		return
-	}
+// A pipe that was made outside of all bubbles belongs to the one that first uses it.
+func TestAPipeMadeOutsideOfTheBubble(t *testing.T) {
 	r, w := newPipe(t, pipe.Options{WriteLimiter: concurrency(t, 4, math.MaxInt)})
-	story := func(t *testing.T) {
-		writes(t, w, "full")
-		done := make(chan struct{})
+	a, b := conns(t, pipe.Options{}, pipe.Options{})
+	testkit.Bubble(t, "first use", func(t *testing.T) {
+		done := make(chan struct{}, 2)
 		go func() {
-			defer close(done)
+			defer func() { done <- struct{}{} }()
+			writes(t, w, "full")
 			writes(t, w, "more") // waits for the limiter
+		}()
+		go func() {
+			defer func() { done <- struct{}{} }()
+			writes(t, a, string(make([]byte, 200<<10))) // waits for the reader
 		}()
 		synctest.Wait()
 		reads(t, r, 4, "full")
+		_, err := io.ReadFull(b, make([]byte, 200<<10))
+		require.NoError(t, err)
+		<-done
 		<-done
 		reads(t, r, 4, "more")
-	}
-	t.Run("first", func(t *testing.T) { synctest.Test(t, story) })
-	t.Run("second", func(t *testing.T) { synctest.Test(t, story) })
+	})
 }

@@ -10,13 +10,13 @@ import (
 
 // Conns returns the two ends of an in-memory connection. Bytes written to one end are read
 // from the other, through a buffer in each direction. Each end has its own limiters: a is for
-// the Writes and Reads of the first end, b for those of the second. Conns returns an error if a
-// field holds a nil pointer.
+// the Writes and Reads of the first end, b for those of the second. A limiter without a queue makes no
+// call wait, as in [New]. Conns returns an error if a field holds a nil pointer.
 //
 // The ends behave like those of net.Pipe, except for the buffers. Closing an end drops the bytes
 // that it has not read; the other end can still read what was written to it, and then gets
-// io.EOF. After an end is closed, calls on it, Writes to the other end, and setting a deadline on
-// either end return io.ErrClosedPipe. A deadline ends a call with os.ErrDeadlineExceeded even
+// io.EOF. After an end is closed, calls on it, setting a deadline on it, and Writes to the other end
+// return io.ErrClosedPipe. A deadline ends a call with os.ErrDeadlineExceeded even
 // while the call waits for a limiter. The limiter does not know the deadline, so it never rejects
 // a request early because of it. All errors other than io.EOF and io.ErrClosedPipe are wrapped in
 // a *net.OpError.
@@ -54,7 +54,7 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) { return copyAll(c, r) }
 
 // Close closes both directions.
 func (c *conn) Close() error {
-	defer c.out.closeWrite(nil) // even if a foreign limiter panics in closeRead
+	c.out.closeWrite(nil)
 	c.in.closeRead(nil)
 	return nil
 }
@@ -66,7 +66,7 @@ func (c *conn) CloseWrite() error {
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	if c.over() {
+	if c.closed() {
 		return io.ErrClosedPipe
 	}
 	c.in.rd.deadline.Set(t)
@@ -75,7 +75,7 @@ func (c *conn) SetDeadline(t time.Time) error {
 }
 
 func (c *conn) SetReadDeadline(t time.Time) error {
-	if c.over() {
+	if c.closed() {
 		return io.ErrClosedPipe
 	}
 	c.in.rd.deadline.Set(t)
@@ -83,15 +83,19 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 }
 
 func (c *conn) SetWriteDeadline(t time.Time) error {
-	if c.over() {
+	if c.closed() {
 		return io.ErrClosedPipe
 	}
 	c.out.wr.deadline.Set(t)
 	return nil
 }
 
-// over reports whether either end is closed.
-func (c *conn) over() bool { return c.in.isClosed(&c.in.rd) || c.out.isClosed(&c.out.rd) }
+// closed reports whether this end is closed.
+func (c *conn) closed() bool {
+	c.in.mu.Lock()
+	defer c.in.mu.Unlock()
+	return c.in.rd.closed
+}
 
 func (*conn) LocalAddr() net.Addr { return addr{} }
 

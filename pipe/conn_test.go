@@ -202,3 +202,29 @@ func TestConnErrorsOfTheLimiter(t *testing.T) {
 	assert.ErrorAs(t, err, &rejected)
 	reads(t, b, 9, "abcd")
 }
+
+// A read deadline that has passed can be lifted after the peer has closed: as with TCP, what the peer wrote
+// before can be read, and then comes EOF.
+func TestAReadDeadlineIsLiftedAfterThePeerClosed(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(net.Conn, time.Time) error{
+		"SetDeadline": net.Conn.SetDeadline, "SetReadDeadline": net.Conn.SetReadDeadline,
+	} {
+		a, b := conns(t, pipe.Options{}, pipe.Options{})
+		writes(t, b, "last words")
+		require.NoError(t, set(a, time.Unix(1, 0)))
+		n, err := a.Read(make([]byte, 4))
+		timesOut(t, "read", n, 0, err)
+		require.NoError(t, b.Close())
+		n, err = a.Read(make([]byte, 4))
+		timesOut(t, "read", n, 0, err)
+		require.NoError(t, set(a, time.Time{}), name)
+		words, err := io.ReadAll(a)
+		require.NoError(t, err)
+		require.Equal(t, "last words", string(words))
+		_, err = a.Write([]byte("x"))
+		require.Equal(t, io.ErrClosedPipe, err)
+		require.NoError(t, a.Close())
+		require.Equal(t, io.ErrClosedPipe, set(a, time.Time{}))
+	}
+}

@@ -131,7 +131,7 @@ func ExampleWriter_Write() {
 	_, w, _ := pipe.New(pipe.Options{WriteLimiter: l})
 	n, err := w.Write([]byte("hello"))
 	fmt.Println(n, err, errors.Is(err, core.ErrRejected))
-	// Output: 4 core: rejected: queue limit reached (no queue) true
+	// Output: 4 core: rejected: queue limit reached (QueueLimit is 0) true
 }
 
 func ExampleWriter_WriteContext() {

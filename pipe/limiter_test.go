@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/pipe"
 )
 
@@ -494,4 +495,43 @@ func TestErrorsOfTheLimiterMatch(t *testing.T) {
 	_, w := newPipe(t, pipe.Options{WriteLimiter: careless{err: errBroken}})
 	_, err := w.Write([]byte("a"))
 	assert.ErrorIs(t, err, errBroken)
+}
+
+// A Write waits for its limiter and not for room, so it sees a limit that was shrunk and raised again.
+func TestAWriteThatWaitsSeesARaisedLimit(t *testing.T) {
+	t.Parallel()
+	const most = 300 << 10
+	for _, kind := range []string{"concurrency", "chain"} {
+		testkit.Bubble(t, kind, func(t *testing.T) {
+			inner := concurrency(t, most, math.MaxInt)
+			limit := func(n int) {
+				require.NoError(t, inner.Update(core.ConcurrencyLimiterOptions{PermitLimit: n, QueueLimit: math.MaxInt}))
+			}
+			var l core.Limiter = inner
+			if kind == "chain" {
+				var err error
+				l, err = core.Chain(inner, core.Unlimited())
+				require.NoError(t, err)
+			}
+			r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+			_, err := w.Write(make([]byte, most))
+			require.NoError(t, err)
+			limit(1 << 10)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = w.WriteContext(ctx, make([]byte, 2<<10))
+			require.Equal(t, context.DeadlineExceeded, err)
+			done := make(chan error, 1)
+			go func() {
+				_, err := w.Write(make([]byte, 2<<10))
+				done <- err
+			}()
+			synctest.Wait()
+			require.Empty(t, done)
+			limit(10 << 20)
+			require.NoError(t, <-done)
+			require.Equal(t, most+(2<<10), r.Buffered())
+			require.NoError(t, r.Close())
+		})
+	}
 }

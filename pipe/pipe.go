@@ -6,8 +6,9 @@ import (
 	"os"
 	"sync"
 
-	"github.com/sluice-go/sluice/internal/deadline"
-	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/ring"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // New returns the two ends of a pipe with the limiters in o. It returns an error if a field
@@ -15,6 +16,10 @@ import (
 //
 // Bytes are read in the order in which they were written. All methods of the two ends may be
 // called concurrently; the bytes of one Write stay together. A pipe has no goroutine of its own.
+//
+// A limiter without a queue (QueueLimit 0) makes no call wait: a Write or Read that would have to
+// wait for its permits returns the limiter's *core.RejectedError, and the number of bytes that
+// had passed before. Give a limiter that is to slow its users down a QueueLimit, in bytes.
 func New(o Options) (*Reader, *Writer, error) {
 	if err := o.validate("Options"); err != nil {
 		return nil, nil, err
@@ -25,19 +30,20 @@ func New(o Options) (*Reader, *Writer, error) {
 
 // pipe is the state that the two ends share. The bytes to be read are those in the buffer,
 // followed by the bytes that a large Write lends: while it waits, Reads copy them directly out of the
-// slice passed to it.
+// slice passed to it. Conversely, a Write copies its bytes directly into the slice of a Read that
+// waits.
 //
 // One Read and one Write at a time have the turn of their side; other calls wait for it.
 type pipe struct {
 	// mu guards the fields below, except a side's payment, which belongs to the call that has the
-	// turn. It is held while bytes are copied. The only locks taken under it are those of a
-	// core.ConcurrencyLimiter and of a context.
+	// turn. It is held while bytes are copied. The only lock taken under it is that of a
+	// core.ConcurrencyLimiter; no user code is called under it.
 	mu     sync.Mutex
 	buffer buffer
-	lent   []byte // the unread part of the bytes that a Write lends
-	leases leases // held by the bytes in the buffer, if wr.keeps
-	resume int    // a waiting Write is woken when at most this many bytes are left to read
-	wanted bool   // a Read is waiting for bytes, and has no limiter to wait for afterwards
+	lent   []byte          // the unread part of the bytes that a Write lends
+	resume int             // a waiting Write is woken when at most this many bytes are left to read
+	wanted []byte          // the rest of the slice of a Read that waits; else nil
+	leases ring.Ring[held] // in the order of the bytes that hold them
 
 	rd, wr side
 }
@@ -45,12 +51,12 @@ type pipe struct {
 // side is the state of reading or of writing.
 type side struct {
 	payment
-	deadline deadline.Deadline
+	deadline wait.Deadline
 
 	// Guarded by the pipe's mutex.
-	busy    bool      // a call has the turn
-	turn    sync.Cond // calls wait here for the turn
-	cond    sync.Cond // the call that has the turn waits here for the other side
+	busy    bool        // a call has the turn
+	turn    wait.Signal // calls wait here for the turn
+	change  wait.Signal // the call that has the turn waits here for the other side
 	closed  bool
 	err     error // from CloseWithError
 	expired bool  // the deadline has passed
@@ -58,13 +64,12 @@ type side struct {
 
 func newPipe(o Options) *pipe {
 	p := new(pipe)
-	p.wr.limit(o.WriteLimiter)
-	p.wr.initHolding()
-	if !p.wr.holds() || !meter.Same(o.ReadLimiter, o.WriteLimiter) {
-		p.rd.limit(o.ReadLimiter)
+	p.wr.start(o.WriteLimiter)
+	p.wr.startHolding()
+	if p.wr.holding == nothing || !anylimiter.Same(o.ReadLimiter, o.WriteLimiter) {
+		p.rd.start(o.ReadLimiter)
 	}
 	for _, s := range []*side{&p.rd, &p.wr} {
-		s.turn.L, s.cond.L = &p.mu, &p.mu
 		s.deadline.Start(func(expired bool) { p.setExpired(s, expired) })
 	}
 	return p
@@ -74,55 +79,31 @@ func (p *pipe) setExpired(s *side, expired bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.expired = expired
-	s.cond.Signal()
+	s.change.Send()
 }
 
 // enter waits for the turn of a side, or returns ctx.Err(). If it returns nil, leave must
 // follow.
 func (p *pipe) enter(ctx context.Context, s *side) error {
-	return p.wait(ctx, &s.turn, func() bool {
-		mine := !s.busy
-		s.busy = true
-		return mine
-	})
+	done := ctx.Done()
+	p.mu.Lock()
+	mine := true
+	for s.busy && mine {
+		mine = s.turn.Wait(&p.mu, done)
+	}
+	s.busy = s.busy || mine
+	p.mu.Unlock()
+	if !mine {
+		return ctx.Err()
+	}
+	return nil
 }
 
 func (p *pipe) leave(s *side) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.busy = false
-	s.turn.Signal()
-}
-
-// wait waits on c until ready reports true. If ctx is done while ready reports false, wait
-// returns ctx.Err(). It calls ready with the mutex held.
-func (p *pipe) wait(ctx context.Context, c *sync.Cond, ready func() bool) error {
-	if ctx.Done() != nil {
-		if p.check(ready) {
-			return nil // most calls do not wait, and need not watch ctx
-		}
-		stop := context.AfterFunc(ctx, func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			c.Broadcast()
-		})
-		defer stop()
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for !ready() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		c.Wait()
-	}
-	return nil
-}
-
-func (p *pipe) check(ready func() bool) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return ready()
+	s.turn.Send()
 }
 
 // unreadLocked returns the number of bytes that can be read.
@@ -197,14 +178,7 @@ func (p *pipe) close(s *side, err error) bool {
 		p.wr.give(p.buffer.len())
 		p.buffer.drop()
 	}
-	p.rd.cond.Signal()
-	p.wr.cond.Signal()
+	p.rd.change.Send()
+	p.wr.change.Send()
 	return true
-}
-
-// isClosed reports whether a side is closed.
-func (p *pipe) isClosed(s *side) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return s.closed
 }

@@ -83,7 +83,7 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 func (p *pipe) tryRead(b []byte) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.rd.busy || p.rd.limiter != nil || p.wr.keeps || p.rd.closed || p.rd.expired {
+	if p.rd.busy || !p.rd.unlimited() || p.wr.holding == leases || p.rd.closed || p.rd.expired {
 		return 0
 	}
 	return p.takeLocked(b)
@@ -95,45 +95,56 @@ func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
 	}
 	defer p.leave(&p.rd)
 	for {
-		n, err := p.awaitBytes(ctx, len(b))
-		if err != nil || len(b) == 0 {
-			return 0, err
+		n, err := p.awaitBytes(ctx, b)
+		if n > 0 && !p.rd.unlimited() {
+			n, err = p.takeMetered(ctx, b[:n])
 		}
-		if p.rd.limiter == nil {
-			n = p.take(b)
-		} else if n, err = p.takeMetered(ctx, b[:n]); err != nil {
-			return 0, err
-		}
-		if n > 0 {
-			return n, nil
+		if n > 0 || err != nil || len(b) == 0 {
+			return n, err
 		}
 		// No bytes are left: a Write took back what it lent, or the reader was closed.
 	}
 }
 
-// awaitBytes waits until there are bytes to read, and returns their number, at most n.
-func (p *pipe) awaitBytes(ctx context.Context, n int) (there int, err error) {
-	waitErr := p.wait(ctx, &p.rd.cond, func() bool {
-		there, err = min(n, p.unreadLocked()), p.readErrLocked()
-		ready := err != nil || n == 0 || there > 0
-		p.wanted = !ready && p.rd.limiter == nil
-		return ready
-	})
-	if waitErr != nil {
-		err = waitErr
+// awaitBytes waits until there are bytes to read. It reads them into b, unless the side is limited,
+// and returns their number. A Write that finds it waiting copies its bytes into b.
+func (p *pipe) awaitBytes(ctx context.Context, b []byte) (n int, err error) {
+	defer p.releaseRead()
+	done := ctx.Done()
+	p.mu.Lock()
+	going := true
+	for going && len(b) > 0 && n == 0 && p.unreadLocked() == 0 && p.readErrLocked() == nil {
+		if p.rd.unlimited() {
+			p.wanted = b
+		}
+		going = p.rd.change.Wait(&p.mu, done)
+		if p.wanted != nil {
+			n = len(b) - len(p.wanted)
+			if len(p.wanted) > 0 {
+				p.wr.change.Send()
+			}
+			p.wanted = nil
+		}
 	}
-	if err != nil {
-		p.giveUp()
+	if n == 0 && going {
+		n, err = p.takeOrCountLocked(b)
 	}
-	return there, err
+	p.mu.Unlock()
+	if n == 0 && !going {
+		err = ctx.Err()
+	}
+	return n, err
 }
 
-// giveUp notifies a Write that lends its bytes to a waiting Read that the Read waits no longer.
-func (p *pipe) giveUp() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.wanted = false
-	p.wr.cond.Signal()
+// takeOrCountLocked ends awaitBytes for a Read that no Write has given bytes.
+func (p *pipe) takeOrCountLocked(b []byte) (int, error) {
+	switch err := p.readErrLocked(); {
+	case err != nil:
+		return 0, err
+	case p.rd.unlimited():
+		return p.takeLocked(b), nil
+	}
+	return min(len(b), p.unreadLocked()), nil
 }
 
 // takeMetered waits for permits for a part of b and reads that part. Then it reads more of b as
@@ -168,7 +179,7 @@ func (p *pipe) readErrOr(err error) error {
 // take moves the oldest bytes to b and gives back the permits they held. It returns their number,
 // 0 if there are none.
 func (p *pipe) take(b []byte) int {
-	defer p.releaseRead() // last, as a user's limiter may panic
+	defer p.releaseRead()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.takeLocked(b)
@@ -183,7 +194,7 @@ func (p *pipe) takeLocked(b []byte) int {
 	}
 	p.wr.give(n)
 	if p.unreadLocked() <= p.resume {
-		p.wr.cond.Signal()
+		p.wr.change.Send()
 	}
 	return n
 }

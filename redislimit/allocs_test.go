@@ -24,7 +24,7 @@ func (s *grants) Run(context.Context, *redislimit.Script, []string, ...int64) ([
 	return s.reply, nil
 }
 
-func (*grants) Prompt() bool { return true }
+func (*grants) Ready() bool { return true }
 
 func TestAllocations(t *testing.T) {
 	one := core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}

@@ -13,25 +13,9 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// A caller alone calls the store by itself: its panic is the caller's, and nobody else's.
-func TestACallerAloneIsPanickedAt(t *testing.T) {
+// Callers that come while the store is asked travel together in the next call.
+func TestCallersTravelTogether(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.store.prompt = true
-		l := bucket(t, s.shared("key"), perSecond)
-		s.store.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) { panic("a hook's") })
-		require.PanicsWithValue(t, "a hook's", func() { l.TryAcquire(1) })
-		require.PanicsWithValue(t, "a hook's", func() { l.Available() })
-		s.store.answer(nil)
-		takes(t, l, 5)
-		refuses(t, l, 1)
-		require.Equal(t, uint64(2), l.Statistics().Rejected, "the one that panicked was decided by Down")
-	})
-}
-
-// Whoever comes while a caller alone is at it is served too, by another goroutine.
-func TestACallerAloneServesItselfOnly(t *testing.T) {
-	bubble(t, func(t *testing.T, s *server) {
-		s.store.prompt = true
 		l := bucket(t, s.shared("key"), perSecond)
 		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
 			time.Sleep(time.Millisecond)
@@ -56,9 +40,8 @@ func TestACallerAloneServesItselfOnly(t *testing.T) {
 }
 
 // A context that may end is obeyed at once, whatever the store does.
-func TestAcquireAloneEndsAtOnce(t *testing.T) {
+func TestAcquireEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.store.prompt = true
 		l := bucket(t, s.shared("key"), perSecond)
 		s.store.answer(hangs)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Millisecond)
@@ -123,10 +106,9 @@ func TestARefusalThatCannotBe(t *testing.T) {
 	}
 }
 
-// A caller alone that has to wait does so, and is served by others' goroutines.
-func TestAcquireAloneWaits(t *testing.T) {
+// A caller without a deadline waits as long as it takes.
+func TestAcquireWithoutADeadline(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		s.store.prompt = true
 		l := bucket(t, s.shared("key"), perSecond)
 		takes(t, l, 5)
 		start := time.Now()

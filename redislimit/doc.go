@@ -28,4 +28,19 @@
 //
 // What is remembered makes a limiter strict, never lax: permits that another process gives back,
 // by Settle, Refund or Reset, may be noticed only when a rejection's RetryAfter is over.
+//
+// # Inside
+//
+// A request is decided by what is remembered (a forecast of when permits come back, a rejection, what
+// was prefetched) or gathered for the next call. One call is in flight, bounded in time by a guard
+// that keeps away from a store that does not answer. A rejected Acquire waits in a local queue, whose
+// head has the only timer. Each script does all operations of a call, in order, at one instant of the
+// server's clock, over the keys of one slot, in integers. A window keeps, for each permit, the instant
+// at which it comes back. A concurrency lease has an id that its holder chose, so a take whose answer
+// was lost can be released.
+//
+// An adapter makes connections apart from decisions: goredis gives a command a turn, one for each
+// ready connection, while goroutines with their own time make new ones; rueidis runs its calls on
+// another goroutine until 64 have been answered since the last failure. The tests of this module use
+// its adapters, a cycle of modules.
 package redislimit

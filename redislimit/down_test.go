@@ -39,7 +39,6 @@ func TestDownDecidesWithinBudget(t *testing.T) {
 		for _, down := range []redislimit.Down{redislimit.DownDeny, redislimit.DownAllow, redislimit.DownLocal} {
 			t.Run(fmt.Sprintf("%s, %v", name, down), func(t *testing.T) {
 				bubble(t, func(t *testing.T, s *server) {
-					s.store.prompt = name != "ignores the context"
 					local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
 					require.NoError(t, err)
 					o := s.shared("key")

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/acquire"
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // engine is what all four limiters are. A request is decided by what is remembered, or it is
@@ -34,7 +34,7 @@ type engine struct {
 	askWaiters bool            // the next call asks for the waiters, too
 	calling    bool            // a goroutine makes calls
 	rests      chan struct{}   // closed when none does; nil: nobody wants to know
-	spare      call            // memory for the call
+	spare      *call           // memory for the next call; nil: there is none
 	woken      []chan struct{} // to be closed when the mutex is free
 	canceled   []func()        // likewise, to be called
 	memory     memory
@@ -45,7 +45,7 @@ type engine struct {
 	granted    uint64
 	rejected   uint64
 
-	locals linked.Source // ends the waits in Shared.Local at Close; not guarded
+	locals wait.Source // ends the waits in Shared.Local at Close; not guarded
 }
 
 // start makes the engine ready. The shared options are valid.
@@ -104,7 +104,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	case r.outcome != unreachable:
 		l = e.leaseOf(r)
 	case e.shared.Down == DownLocal:
-		l, err = acquire.Acquire(ctx, &e.locals, e.shared.Local, permits)
+		l, err = hold.Acquire(ctx, &e.locals, e.shared.Local, permits)
 		return e.count(l), err
 	default:
 		l = e.unrecorded(r)
@@ -125,11 +125,18 @@ func (e *engine) check(permits int) error {
 
 // decide returns when r is decided.
 func (e *engine) decide(r *request) {
-	e.finish(r, e.begin(r, true))
+	now := time.Now()
+	e.mu.Lock()
+	e.beginLocked(r, now)
+	e.finish(r)
 }
 
-// finish returns when r is decided. If the caller leads, it makes the next call itself.
-func (e *engine) finish(r *request, leads bool) {
+// finish unlocks the mutex, and returns when r is decided. If nobody calls the store, and that is ready,
+// the caller does.
+func (e *engine) finish(r *request) {
+	leads := !e.calling && len(e.next) > 0 && e.guard.ready()
+	e.calling = e.calling || leads
+	e.unlock()
 	if leads {
 		e.lead()
 	}
@@ -140,14 +147,16 @@ func (e *engine) finish(r *request, leads bool) {
 
 // await is decide for a caller that leaves when ctx is done; then it returns ctx.Err().
 func (e *engine) await(ctx context.Context, r *request) error {
-	if e.begin(r, r.leaves == nil) { //nolint:contextcheck // a call of many does not end with one's ctx
-		e.lead() //nolint:contextcheck // ctx cannot be done
+	if r.leaves == nil {
+		e.decide(r) //nolint:contextcheck // a call of many does not end with one's ctx
+	} else {
+		e.begin(r) //nolint:contextcheck // likewise
 	}
 	if r.done != nil {
 		select {
 		case <-r.done:
 		case <-r.leaves:
-			if e.leave(r) {
+			if e.leave(r) { //nolint:contextcheck // as above
 				return ctx.Err()
 			}
 		}
@@ -155,31 +164,19 @@ func (e *engine) await(ctx context.Context, r *request) error {
 	err := ctx.Err()
 	if err != nil && r.outcome == granted { // which came first is not known, so a done ctx wins
 		e.mu.Lock()
-		defer e.unlock()
+		defer e.unlock()  //nolint:contextcheck // as above
 		e.returnLocked(r) //nolint:contextcheck // as above
 		return err
 	}
 	return nil
 }
 
-// begin decides r, or gathers it for the next call. It reports whether the caller is to make
-// that call, with lead, which saves it the way to another goroutine and back; it does only if
-// the caller may.
-func (e *engine) begin(r *request, may bool) (leads bool) {
+// begin decides r, or gathers it for the next call.
+func (e *engine) begin(r *request) {
 	now := time.Now()
 	e.mu.Lock()
 	defer e.unlock()
 	e.beginLocked(r, now)
-	return e.leadsLocked(may)
-}
-
-// leadsLocked reports whether the caller makes the next call, if it may.
-func (e *engine) leadsLocked(may bool) bool {
-	if !may || e.calling || len(e.next) == 0 {
-		return false
-	}
-	e.calling = true
-	return true
 }
 
 func (e *engine) beginLocked(r *request, now time.Time) {

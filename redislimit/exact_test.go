@@ -337,7 +337,6 @@ func TestDecidesAsCore(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := serve(t)
-					s.store.prompt = seed%2 == 1
 					w := twinsOf(t, kind, rand.New(rand.NewPCG(uint64(seed), 1)), s.shared("key"))
 					for range steps {
 						w.step()

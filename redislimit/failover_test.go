@@ -325,3 +325,39 @@ func (f *failover) tokensGrow(t *testing.T) {
 		last = greatest
 	}
 }
+
+// The primary of a cluster's slots dies: its replica is found once the cluster has promoted it, which it does when it
+// has missed the primary for 2 s.
+func TestAClustersFailover(t *testing.T) {
+	t.Parallel()
+	for _, program := range realserver.Programs(t) {
+		for _, adapter := range []string{"go-redis", "rueidis"} {
+			t.Run(filepath.Base(program)+"/"+adapter, func(t *testing.T) {
+				t.Parallel()
+				nodes := realserver.Cluster(t, program)
+				addrs := make([]string, len(nodes))
+				for i, n := range nodes {
+					addrs[i] = n.Addr
+				}
+				store := stores(t, addrs...)[adapter]
+				asks := func() error { // by a limiter of its own, which does not know that the store was unreachable
+					l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
+						TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
+						Shared:             redislimit.Shared{Store: store, Key: "key", Ahead: 1, Budget: patient},
+					})
+					if err != nil {
+						return err
+					}
+					defer l.Close()
+					return l.TryAcquire(1).Err()
+				}
+				primary := realserver.ClusterReplica(t, program, nodes, "{key}:limit")
+				require.NoError(t, asks())
+				primary.Kill()
+				killed := time.Now()
+				require.Eventually(t, func() bool { return asks() == nil }, 30*time.Second, 20*time.Millisecond)
+				t.Logf("back after %v", time.Since(killed))
+			})
+		}
+	}
+}

@@ -48,27 +48,24 @@ func TestARefusalIsRemembered(t *testing.T) {
 
 // What a call fetches ahead that Close finds under way is given back before Close returns.
 func TestCloseGivesBackWhatIsBeingFetched(t *testing.T) {
-	for _, prompt := range []bool{false, true} {
-		bubble(t, func(t *testing.T, s *server) {
-			s.store.prompt = prompt
-			o := s.shared("key")
-			o.Ahead = 20
-			a := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-			o.Store = s.plain
-			b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-			s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
-				time.Sleep(10 * time.Millisecond)
-				return next()
-			})
-			go a.TryAcquire(1)
-			time.Sleep(time.Millisecond)
-			require.NoError(t, a.Close())
-			runs := s.store.runs.Load()
-			require.Equal(t, 99, b.Available())
-			time.Sleep(time.Minute)
-			require.Equal(t, runs, s.store.runs.Load(), "nothing runs afterwards")
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.Ahead = 20
+		a := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		o.Store = s.plain
+		b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(10 * time.Millisecond)
+			return next()
 		})
-	}
+		go a.TryAcquire(1)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, a.Close())
+		runs := s.store.runs.Load()
+		require.Equal(t, 99, b.Available())
+		time.Sleep(time.Minute)
+		require.Equal(t, runs, s.store.runs.Load(), "nothing runs afterwards")
+	})
 }
 
 // A refund is exact where the bucket would not be full again for millions of years.
@@ -241,42 +238,133 @@ func TestAheadByItself(t *testing.T) {
 }
 
 // A store that failed over to a clock that is behind never blocks longer than a full
-// replenishment, and never grants more than is there.
+// replenishment, and never grants more than is there, although rejected callers keep on asking.
 func TestTheServersClockGoesBack(t *testing.T) {
+	for name, build := range map[string]func(t *testing.T, s *server) everything{
+		"bucket": func(t *testing.T, s *server) everything {
+			return bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		},
+		"fixed": func(t *testing.T, s *server) everything {
+			return fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 5, Window: 5 * time.Second})
+		},
+		"sliding": func(t *testing.T, s *server) everything {
+			return sliding(t, s.shared("key"), core.SlidingWindowOptions{PermitLimit: 5, Window: 5 * time.Second, SegmentsPerWindow: 5})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				// Each limiter is a process' own: it remembers nothing.
+				now := time.Now()
+				s.redis.SetTime(now)
+				takes(t, build(t, s), 5)
+				back := now.Add(-time.Hour)
+				granted := 0
+				for at := time.Duration(0); at < 5*time.Second; at += 100 * time.Millisecond {
+					s.redis.SetTime(back.Add(at))
+					l := build(t, s)
+					lease := l.TryAcquire(1)
+					granted += lease.Permits()
+					if !lease.Acquired() {
+						d, _ := core.RetryAfter.From(lease)
+						require.LessOrEqual(t, d, 5*time.Second-at)
+					}
+				}
+				require.Less(t, granted, 5)
+				s.redis.SetTime(back.Add(5 * time.Second))
+				takes(t, build(t, s), 5-granted)
+				refuses(t, build(t, s), 1)
+				s.redis.SetTime(back.Add(time.Hour))
+				takes(t, build(t, s), 5)
+			})
+		})
+	}
+	t.Run("leases", func(t *testing.T) {
+		bubble(t, func(t *testing.T, s *server) {
+			now := time.Now()
+			s.redis.SetTime(now)
+			o := s.shared("leases")
+			o.TTL = time.Second
+			build := func() everything { return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1}) }
+			lost := build()
+			takes(t, lost, 1)
+			s.store.answer(gone)
+			time.Sleep(2 * time.Second)
+			s.store.answer(nil)
+			s.redis.SetTime(now.Add(-time.Hour))
+			refuses(t, build(), 1)
+			s.redis.SetTime(now.Add(-time.Hour + time.Second))
+			takes(t, build(), 1).Release()
+			synctest.Wait()
+		})
+	})
+}
+
+// Eight processes, while the server's clock goes back an hour and forth: never more than the limit in a
+// window, and never longer than a window without grants. A step forth replenishes.
+func TestManyProcessesWhileTheServersClockSteps(t *testing.T) {
+	const processes, limit, window, tick = 8, 5, 5 * time.Second, 500 * time.Millisecond
+	for name, build := range map[string]func(t *testing.T, s *server) everything{
+		"bucket": func(t *testing.T, s *server) everything {
+			return bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: window / limit})
+		},
+		"fixed": func(t *testing.T, s *server) everything {
+			return fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: limit, Window: window})
+		},
+		"sliding": func(t *testing.T, s *server) everything {
+			return sliding(t, s.shared("key"), core.SlidingWindowOptions{PermitLimit: limit, Window: window, SegmentsPerWindow: 5})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				clock := time.Now().Truncate(window)
+				for _, step := range []time.Duration{0, -time.Hour, time.Hour, -time.Hour, -time.Hour, 2 * time.Hour} {
+					clock = clock.Add(step)
+					granted, waited := 0, time.Duration(0)
+					for passed := time.Duration(0); passed < 4*window+3*tick; passed += tick {
+						s.redis.SetTime(clock)
+						before := granted
+						for range processes { // each asks anew, and remembers nothing
+							lease := build(t, s).TryAcquire(1)
+							granted += lease.Permits()
+							if !lease.Acquired() && granted == before {
+								d, _ := core.RetryAfter.From(lease)
+								require.LessOrEqual(t, d, window-waited, "%v after a step of %v", passed, step)
+							}
+						}
+						// A bucket's tokens come one by one; what is left of a window comes at once, and its next.
+						require.LessOrEqual(t, granted, limit*(2+int(passed/window)), "%v after a step of %v", passed, step)
+						if waited += tick; granted > before {
+							waited = 0
+						}
+						require.LessOrEqual(t, waited, window, "%v after a step of %v", passed, step)
+						clock = clock.Add(tick)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A refund of a grant from before the server's clock went back takes nothing from later grants.
+func TestRefundAfterTheServersClockWentBack(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
-		now := time.Now()
-		s.redis.SetTime(now)
-		for key, build := range map[string]func(key string) everything{
-			"bucket": func(key string) everything {
-				return bucket(t, s.shared(key), core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
-			},
-			"sliding": func(key string) everything {
-				return sliding(t, s.shared(key), core.SlidingWindowOptions{PermitLimit: 5, Window: 5 * time.Second, SegmentsPerWindow: 5})
-			},
+		now := time.Now().Truncate(5 * time.Second)
+		for name, l := range map[string]everything{
+			"bucket":  bucket(t, s.shared("bucket"), core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}),
+			"fixed":   fixed(t, s.shared("fixed"), core.FixedWindowOptions{PermitLimit: 5, Window: 5 * time.Second}),
+			"sliding": sliding(t, s.shared("sliding"), core.SlidingWindowOptions{PermitLimit: 5, Window: 5 * time.Second, SegmentsPerWindow: 5}),
 		} {
 			s.redis.SetTime(now)
-			takes(t, build(key), 5)
-			s.redis.SetTime(now.Add(-time.Hour))
-			d, _ := core.RetryAfter.From(refuses(t, build(key), 5))
-			require.LessOrEqual(t, d, 5*time.Second, key)
-			s.redis.SetTime(now.Add(-time.Hour + 5*time.Second))
-			takes(t, build(key), 5)
-			refuses(t, build(key), 1)
+			early := takes(t, l, 4)
+			s.redis.SetTime(now.Add(-2500 * time.Millisecond))
+			require.Equal(t, 1, l.Available(), name)
+			s.redis.SetTime(now)
+			takes(t, l, 1)
+			s.redis.SetTime(now.Add(2501 * time.Millisecond)) // what was taken early is back
+			takes(t, l, l.Available())
+			l.Refund(early)
+			require.Zero(t, l.Available(), name)
 		}
-		s.redis.SetTime(now)
-		o := s.shared("leases")
-		o.TTL = time.Second
-		build := func() everything { return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1}) }
-		lost := build()
-		takes(t, lost, 1)
-		s.store.answer(gone)
-		time.Sleep(2 * time.Second)
-		s.store.answer(nil)
-		s.redis.SetTime(now.Add(-time.Hour))
-		refuses(t, build(), 1)
-		s.redis.SetTime(now.Add(-time.Hour + time.Second))
-		takes(t, build(), 1).Release()
-		synctest.Wait()
 	})
 }
 

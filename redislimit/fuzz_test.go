@@ -46,7 +46,6 @@ func FuzzDecidesAsCore(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			source := &bytesSource{operations, rand.NewPCG(1, 2)}
 			s := serve(t)
-			s.store.prompt = kind >= 128
 			w := twinsOf(t, kinds[int(kind)%len(kinds)], rand.New(source), s.shared("key"))
 			for len(source.bytes) > 0 {
 				w.step()

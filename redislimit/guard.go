@@ -4,22 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// guard runs scripts on a store: each for a limited time, and after three failures in a row
-// only one now and then, to see whether the store is back. It is safe for concurrent use.
+// guard runs scripts on a store, and answers for it when it does not: each script has a deadline, and after
+// three failures in a row only one script now and then is run, as a trial, to see whether the store is
+// back. It is safe for concurrent use.
+//
+// A decision has a deadline, but a call of the store may take longer: a new connection to a server far
+// away needs several round trips. If the call ended with the decision, the next one would begin anew, and
+// none would ever succeed. The call therefore goes on after its deadline, for lateFor, and only its
+// answer is dropped: what it took counts as taken.
 type guard struct {
 	store   Store
-	prompt  bool // the store's Run always returns by its context's deadline
+	ready   func() bool // of the store
 	onState func(up bool, err error)
+	closed  context.Context // ends at Close: late calls end, too
+	close   context.CancelFunc
 
 	mu        sync.Mutex // a leaf
 	failures  int        // in a row
 	err       error      // of the latest
-	trying    bool       // a script runs to see whether the store is back
+	late      error      // of the latest call that ended after its deadline; nil: one was answered since
+	trying    bool       // a trial is under way
 	retryAt   time.Time  // not before, if there were failures
 	backoff   time.Duration
 	changes   []error       // for onState; nil: the store is back
@@ -30,13 +39,15 @@ const (
 	failuresUntilDown = 3
 	firstBackoff      = 100 * time.Millisecond
 	lastBackoff       = 5 * time.Second
+	lateFor           = 10 * time.Second
 )
 
 func newGuard(s Shared) *guard {
-	g := &guard{store: s.Store, onState: s.OnState}
-	if p, ok := s.Store.(interface{ Prompt() bool }); ok {
-		g.prompt = p.Prompt()
+	g := &guard{store: s.Store, onState: s.OnState, ready: func() bool { return false }}
+	if r, ok := s.Store.(interface{ Ready() bool }); ok {
+		g.ready = r.Ready
 	}
+	g.closed, g.close = context.WithCancel(context.Background()) //nolint:forbidigo // Close ends it
 	return g
 }
 
@@ -55,64 +66,89 @@ func (e *storeError) Unwrap() error {
 	return e.why
 }
 
-// errPanicked is the failure of a store that panicked, for the callers of the others.
-var errPanicked = errors.New("it panicked")
-
-// script is a script with its keys and arguments.
+// script is a script with its keys and arguments, and the time within which it is to be answered.
 type script struct {
 	*Script
 
-	keys []string
-	args []int64
+	keys     []string
+	args     []int64 // unchanged until the store is done with it, which may be late
+	within   time.Duration
+	deadline time.Time
+	trial    bool
 }
 
-// try runs the script if the store is not known to be unreachable; see run.
-func (g *guard) try(ctx context.Context, s script, read func([]int64) error) error {
-	if err := g.enter(time.Now()); err != nil {
-		return err
+// ask runs the script, and calls read with its reply. The error of either is a failure of the store.
+func (g *guard) ask(s script, read func([]int64) error) error {
+	done := make(chan error, 1)
+	go g.run(s, read, func(err error, _ bool) { done <- err })
+	return <-done
+}
+
+// run is ask on the caller's goroutine. It calls end once with the error: before it returns or, if that is
+// earlier, at the deadline, on another goroutine. Then read is not called, and end's second argument and
+// run's result are true.
+func (g *guard) run(s script, read func([]int64) error, end func(err error, late bool)) (late bool) {
+	// With a context that has no deadline, rueidis goes over to goroutines of its own for good.
+	ctx, cancel := context.WithDeadline(context.Background(), s.deadline.Add(lateFor)) //nolint:forbidigo // it is for many callers
+	defer cancel()
+	var over atomic.Bool // whoever sets it calls end
+	timer := time.AfterFunc(time.Until(s.deadline), func() {
+		if over.Swap(true) {
+			return
+		}
+		stop := context.AfterFunc(g.closed, cancel) //nolint:contextcheck // the call is no caller's
+		context.AfterFunc(ctx, func() { stop() })
+		err := g.silent(s.within)
+		g.leave(s.trial, err)
+		end(err, true)
+	})
+	got, err := g.store.Run(ctx, s.Script, s.keys, s.args...)
+	if over.Swap(true) {
+		if ctx.Err() == nil {
+			g.mu.Lock()
+			g.late = err
+			g.mu.Unlock()
+		}
+		return true
 	}
-	return g.run(ctx, s, read)
+	timer.Stop()
+	end(g.judge(s, got, err, read), false)
+	return false
 }
 
-// run runs the script until ctx ends, and calls read with its reply. The error of either is a
-// failure of the store.
-func (g *guard) run(ctx context.Context, s script, read func([]int64) error) error {
-	begin, err := time.Now(), errPanicked
-	defer func() { g.leave(err) }()
-	var got []int64
-	if got, err = g.ask(ctx, s); err == nil {
+// runNow is run for a store that is ready: there is no other goroutine.
+func (g *guard) runNow(s script, read func([]int64) error, end func(err error, late bool)) (late bool) {
+	ctx, cancel := context.WithDeadline(context.Background(), s.deadline) //nolint:forbidigo // as in run
+	defer cancel()
+	got, err := g.store.Run(ctx, s.Script, s.keys, s.args...)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
+		err = fmt.Errorf("no answer within %v: %w", s.within, err)
+	}
+	end(g.judge(s, got, err, read), false)
+	return false
+}
+
+// judge notes how a call ended in time.
+func (g *guard) judge(s script, got []int64, err error, read func([]int64) error) error {
+	if err == nil {
 		err = read(got)
 	}
 	if err != nil {
-		if at, ok := ctx.Deadline(); ok && errors.Is(err, context.DeadlineExceeded) && !time.Now().Before(at) {
-			err = fmt.Errorf("no answer within %v: %w", at.Sub(begin).Round(100*time.Microsecond), err)
-		}
 		err = &storeError{err}
 	}
+	g.leave(s.trial, err)
 	return err
 }
 
-// ask runs the script. If the store may outlast ctx, a goroutine is left alone with it.
-func (g *guard) ask(ctx context.Context, s script) ([]int64, error) {
-	if g.prompt {
-		return g.store.Run(ctx, s.Script, s.keys, s.args...)
+// silent returns the failure of a store that has not answered in time.
+func (g *guard) silent(within time.Duration) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	err := fmt.Errorf("no answer within %v", within)
+	if g.late != nil {
+		err = fmt.Errorf("%w; an earlier call: %w", err, g.late)
 	}
-	type result struct {
-		got []int64
-		err error
-	}
-	done := make(chan result, 1)
-	s.args = slices.Clone(s.args) // the caller uses its own again
-	go func() {
-		got, err := g.store.Run(ctx, s.Script, s.keys, s.args...)
-		done <- result{got, err}
-	}()
-	select {
-	case r := <-done:
-		return r.got, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return &storeError{err}
 }
 
 // refuses returns why the store is not asked now; nil: it is.
@@ -129,15 +165,16 @@ func (g *guard) refusesLocked(now time.Time) error {
 	return nil
 }
 
-// enter is refuses, and lets nobody else in if the store may be back.
-func (g *guard) enter(now time.Time) error {
+// enter is refuses, and reports whether the caller's script is a trial, to see whether the store is
+// back: nobody else is let in until it ends.
+func (g *guard) enter(now time.Time) (trial bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.refusesLocked(now); err != nil {
-		return err
+		return false, err
 	}
 	g.trying = g.failures >= failuresUntilDown
-	return nil
+	return g.trying, nil
 }
 
 // failed returns when to ask again after a failure; zero: the latest call did not fail.
@@ -150,14 +187,18 @@ func (g *guard) failed() time.Time {
 	return g.retryAt
 }
 
-// leave notes how a call ended.
-func (g *guard) leave(err error) {
+// leave notes how a call ended. While the store is unreachable, only a trial's failure counts.
+func (g *guard) leave(trial bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	wasDown := g.failures >= failuresUntilDown
-	g.trying = false
+	if trial {
+		g.trying = false
+	} else if wasDown && err != nil {
+		return
+	}
 	if err == nil {
-		g.failures, g.err, g.backoff = 0, nil, 0
+		g.failures, g.err, g.late, g.backoff = 0, nil, nil, 0
 		if wasDown {
 			g.reportLocked(nil)
 		}

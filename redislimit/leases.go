@@ -172,9 +172,7 @@ func (p *holding) end() bool {
 	}
 	e.endLocked(h, released)
 	r := e.releaseLocked(h)
-	leads := e.leadsLocked(true)
-	e.unlock()
-	e.finish(r, leads)
+	e.finish(r)
 	return true
 }
 

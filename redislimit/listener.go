@@ -54,7 +54,7 @@ func (e *engine) listen(ctx context.Context, ended, before chan struct{}) {
 		}
 		unsubscribe, err := e.subscribe(ctx)
 		if err == nil {
-			e.askForWaiters() // for what was released before
+			e.askForWaiters() //nolint:contextcheck // for what was released before, and for all waiters
 			<-ctx.Done()
 			unsubscribe()
 			return

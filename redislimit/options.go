@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // Shared says where the limit is that processes share, and what happens while that place does
@@ -101,7 +101,7 @@ func (f *faults) add(field string, value any, want string) {
 }
 
 func (f *faults) shared(s Shared) {
-	if argument.IsNil(s.Store) {
+	if anylimiter.IsNil(s.Store) {
 		f.add("Shared.Store", "nil", "a store")
 	}
 	if s.Key == "" || strings.ContainsAny(s.Key, "{}") {
@@ -113,7 +113,7 @@ func (f *faults) shared(s Shared) {
 	if s.Down > DownLocal {
 		f.add("Shared.Down", s.Down, "deny, allow or local")
 	}
-	if s.Down == DownLocal && argument.IsNil(s.Local) {
+	if s.Down == DownLocal && anylimiter.IsNil(s.Local) {
 		f.add("Shared.Local", "nil", "a limiter, for DownLocal")
 	}
 	if s.Ahead < 0 {

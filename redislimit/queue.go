@@ -86,7 +86,7 @@ func (e *engine) enqueueLocked(r *request, now time.Time) {
 	if n > 0 && n > room {
 		r.detail = "queue is full"
 		if e.terms.queueLimit == 0 {
-			r.detail = "no queue"
+			r.detail = "QueueLimit is 0"
 		}
 		e.rejectLocked(r, now, core.ReasonQueueLimit)
 		return

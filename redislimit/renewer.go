@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -87,7 +86,7 @@ func (w *renewer) run() {
 		case releaseAt.IsZero():
 			releaseAt = now.Add(w.backoff)
 		}
-		if releases && releaseAt.Before(at) {
+		if releases && (at.IsZero() || releaseAt.Before(at)) {
 			at = releaseAt
 		}
 		if at.After(now) {
@@ -103,8 +102,8 @@ func (w *renewer) run() {
 	}
 }
 
-// next returns when to renew, whether there are releases to send, and whether there is nothing
-// more to do: then the renewer is no more.
+// next returns when to renew, zero if no lease is held, whether there are releases to send, and
+// whether there is nothing more to do: then the renewer is no more.
 func (w *renewer) next() (renewAt time.Time, releases, over bool) {
 	e := w.e
 	e.mu.Lock()
@@ -113,7 +112,10 @@ func (w *renewer) next() (renewAt time.Time, releases, over bool) {
 	if over = len(l.all)+len(l.releases) == 0; over {
 		l.renewer = nil
 	}
-	return w.at, len(l.releases) > 0, over
+	if len(l.all) > 0 {
+		renewAt = w.at
+	}
+	return renewAt, len(l.releases) > 0, over
 }
 
 // work sends the releases and, if it is time to, renews all leases.
@@ -162,13 +164,20 @@ func (w *renewer) due(now time.Time) (requests []*request, releases []release, t
 	return requests, releases, e.terms
 }
 
-// call asks the store, within a sixth of the TTL.
+// call asks the store, within a sixth of the TTL. Renewals are sent even if the store is known to be
+// unreachable, as a lease ends without them; releases alone are not.
 func (w *renewer) call(t *terms, requests []*request) (answers []answer, err error) {
 	e, sent := w.e, time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), max(e.shared.TTL/6, e.shared.Budget)) //nolint:forbidigo // it is no caller's
-	defer cancel()
+	var trial bool
+	if requests[len(requests)-1].code == opRelease {
+		if trial, err = e.guard.enter(sent); err != nil {
+			return nil, err
+		}
+	}
+	within := max(e.shared.TTL/6, e.shared.Budget)
+	ask := script{t.script(), e.keys, t.encode(nil, e.holder, requests), within, sent.Add(within), trial}
 	var got reply
-	err = e.guard.run(ctx, script{t.script(), e.keys, t.encode(nil, e.holder, requests)}, func(numbers []int64) (err error) {
+	err = e.guard.ask(ask, func(numbers []int64) (err error) {
 		got, err = t.decode(numbers, requests, nil)
 		return err
 	})
@@ -206,11 +215,11 @@ func (w *renewer) end(begun time.Time, kept []release, failed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.leases.releases = append(kept, e.leases.releases...)
-	now, pause := time.Now(), e.shared.TTL/3
-	w.backoff = firstBackoff
+	now, pause, backoff := time.Now(), e.shared.TTL/3, firstBackoff
 	if failed {
-		pause, w.backoff = e.shared.TTL/6, min(2*w.backoff, lastBackoff)
+		pause, backoff = e.shared.TTL/6, min(2*w.backoff, lastBackoff)
 	}
+	w.backoff = backoff
 	if next := now.Add(jitter(pause)); !begun.Before(w.at) || failed && next.Before(w.at) {
 		w.at = next
 	}

@@ -19,9 +19,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// rueidis has a goroutine that sleeps for seconds after it looked at a cluster, also when
+	// rueidis has goroutines that sleep for seconds after it looked at a cluster, also when
 	// the client is closed meanwhile.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"))
 }
 
 // server is a Redis in memory, with connections in memory, that lives in a bubble.
@@ -65,10 +67,9 @@ func serve(t *testing.T) *server {
 type counting struct {
 	redislimit.Store
 
-	prompt bool // whether a caller alone may call it by itself
-	runs   atomic.Int64
-	mu     sync.Mutex
-	run    func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
+	runs atomic.Int64
+	mu   sync.Mutex
+	run  func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)
 }
 
 func (c *counting) answer(f func(ctx context.Context, next func() ([]int64, error)) ([]int64, error)) {
@@ -76,8 +77,6 @@ func (c *counting) answer(f func(ctx context.Context, next func() ([]int64, erro
 	c.run = f
 	c.mu.Unlock()
 }
-
-func (c *counting) Prompt() bool { return c.prompt }
 
 func (c *counting) Run(ctx context.Context, s *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
 	c.runs.Add(1)

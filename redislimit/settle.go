@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -16,7 +15,6 @@ type grant struct {
 	e       *engine
 	certain int64 // permits that may still be missing because of it
 	stamp   stamp
-	spent   atomic.Bool
 }
 
 // String returns a human-readable line.
@@ -27,7 +25,8 @@ func (e *engine) Refund(l core.Lease) { e.Settle(l, 0) }
 
 // Settle corrects the cost of a grant of this limiter to permits, once the cost is known. It
 // returns a lease that replaces l: acquired, of that number of permits, with the metadata of l.
-// From then on l and its copies are spent: releasing, refunding or settling them does nothing.
+// From then on a concurrency limiter's l and its copies are spent: releasing, refunding or settling them
+// does nothing. A rate limiter's lease counts each time: settle it once.
 //
 // If the grant has cost less, Settle gives the difference back and serves this process' waiters
 // that now fit. A rate limiter's permits come back only as far as they are certain to be still
@@ -67,9 +66,6 @@ func (e *engine) Settle(l core.Lease, permits int) core.Lease {
 
 // settleGrant settles a lease of a rate limiter, or one that holds nothing.
 func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
-	if !g.spent.CompareAndSwap(false, true) {
-		return l
-	}
 	next := &grant{e: e, certain: g.certain, stamp: g.stamp}
 	replacement := core.Grant(permits, nil, append(metadataOf(l), grantKey.With(next))...)
 	e.mu.Lock()
@@ -83,9 +79,13 @@ func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
 	case less > 0:
 		r := newRequest(op{code: opGive, permits: less, stamp: g.stamp})
 		e.decide(r)
-		// What is left may give back as much less.
+		given := less
+		if r.outcome == granted {
+			given = r.answer.done
+		}
+		// What is left may give back as much less. A give-back is sent once; if the answer is lost, it counts as given.
 		next.certain -= less
-		next.stamp.lack -= r.answer.done
+		next.stamp.lack = max(next.stamp.lack-given, 0)
 	default:
 		r := newRequest(op{code: opCharge, permits: -less, had: g.certain, stamp: g.stamp})
 		e.decide(r)
@@ -130,9 +130,7 @@ func (p *holding) settle(l core.Lease, permits int) core.Lease {
 	r := newRequest(op{code: opRenew, id: h.id, permits: h.permits})
 	r.lease = h
 	e.beginLocked(r, time.Now())
-	leads := e.leadsLocked(true)
-	e.unlock()
-	e.finish(r, leads)
+	e.finish(r)
 	return replacement.grant(permits, metadataOf(l)...)
 }
 

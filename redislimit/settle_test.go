@@ -352,3 +352,52 @@ func TestStressSettle(t *testing.T) {
 		})
 	}
 }
+
+// A give-back is sent once: one whose answer is lost counts as given.
+func TestALostGiveBackCountsAsGiven(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		lease := takes(t, l, 6)
+		takes(t, l, 4)
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			_, _ = next()
+			return nil, errGone
+		})
+		runs := s.store.runs.Load()
+		lease = l.Settle(lease, 4)
+		require.Equal(t, 4, lease.Permits())
+		s.store.answer(nil)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, runs+1, s.store.runs.Load())
+		takes(t, l, 5)
+		l.Refund(lease)
+		require.Equal(t, 1, l.Available(), "of 4 permits 3 would be back without the refund")
+	})
+}
+
+// The example of lua/README.md.
+func TestTheExampleOfTheScripts(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		start := time.Now()
+		at := func(d time.Duration) { time.Sleep(d - time.Since(start)) }
+		missing := func(n int) {
+			t.Helper()
+			require.Equal(t, 10-n, l.Available())
+		}
+		a := takes(t, l, 6)
+		missing(6)
+		at(1500 * time.Millisecond)
+		b := takes(t, l, 4)
+		missing(9)
+		at(3200 * time.Millisecond)
+		l.Refund(a)
+		missing(4)
+		at(4 * time.Second)
+		takes(t, l, 5)
+		missing(8)
+		at(4500 * time.Millisecond)
+		l.Refund(b)
+		missing(5)
+	})
+}

@@ -78,6 +78,7 @@ func (e *engine) Close() error {
 		return nil
 	}
 	ends := e.close()
+	defer e.guard.close()
 	e.locals.End(core.ErrClosed)
 	timer := time.NewTimer(e.shared.Budget)
 	defer timer.Stop()
@@ -159,8 +160,6 @@ func (e *engine) update(t *terms, apply func()) error {
 	}
 	e.beginLocked(r, time.Now())
 	e.askWaiters = e.askWaiters || !e.queue.empty()
-	leads := e.leadsLocked(true)
-	e.unlock()
-	e.finish(r, leads)
+	e.finish(r)
 	return nil
 }

@@ -12,15 +12,20 @@ import (
 // Store runs scripts on a Redis or Valkey server. Packages goredis and rueidis make one of
 // the client that you have; write your own for another. It is safe for concurrent use.
 //
-// A store may have a method Prompt() bool. If it returns true, Run always returns by its
-// context's deadline, whatever the network does. A decision then needs no goroutine of its
-// own, which is quicker.
+// A store may have a method Ready() bool. It reports that a Run that begins now returns by its
+// context's deadline, whatever the network does, for example because the latest Run was answered. A
+// caller alone then needs no goroutine for its call, which is quicker.
 type Store interface {
 	// Run runs the script once and returns its reply, an array of integers. It sends EVALSHA,
 	// and EVAL if the server answers NOSCRIPT, as it does after a restart, a failover or a
 	// SCRIPT FLUSH. It never sends a script again after the bytes were sent, whatever the
-	// client's options say: a lost answer may have been a grant. It returns when ctx is done
-	// at the latest. It does not keep keys and args.
+	// client's options say: a lost answer may have been a grant. It does not keep keys and args.
+	//
+	// A decision does not wait for Run longer than its Budget: Run has a goroutine of its own. Its ctx
+	// ends 10 s after that, or at Close if that is earlier, so that a connection that takes long is
+	// made all the same, for the next decision. If the store is ready, ctx ends with the Budget. Run
+	// returns soon after ctx has ended; it may return earlier, with an error, for example if the
+	// server refuses connections.
 	Run(ctx context.Context, s *Script, keys []string, args ...int64) ([]int64, error)
 
 	// Subscribe calls f for each message on the channel, from when it returns until stop is

@@ -3,7 +3,6 @@ package redislimit_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -31,35 +30,104 @@ func TestAnUnreachableStoreSaysWhy(t *testing.T) {
 	}{
 		"refused": {func(context.Context, func() ([]int64, error)) ([]int64, error) { return nil, dial }, dial.Error(), syscall.ECONNREFUSED},
 		"silent":  {hangs, "no answer within 50ms", redislimit.ErrStore},
-		"refused, and tried until the end": {func(ctx context.Context, _ func() ([]int64, error)) ([]int64, error) {
-			<-ctx.Done()
-			return nil, fmt.Errorf("%w (%w)", ctx.Err(), dial)
-		}, dial.Error(), redislimit.ErrStore},
 		"a client's own timeout": {func(context.Context, func() ([]int64, error)) ([]int64, error) {
 			return nil, os.ErrDeadlineExceeded
 		}, "i/o timeout", os.ErrDeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, prompt := range []bool{false, true} {
-				if !prompt && name == "refused, and tried until the end" {
-					continue // such a store is not waited for
+			bubble(t, func(t *testing.T, s *server) {
+				l := bucket(t, s.shared("key"), perSecond)
+				s.store.answer(c.answer)
+				for range 4 { // the last one is not sent
+					_, err := l.Acquire(context.Background(), 1) //nolint:usetesting // one that has no deadline
+					require.ErrorIs(t, err, redislimit.ErrStore)
+					require.ErrorIs(t, err, c.is)
+					require.ErrorContains(t, err, "redislimit: the store is unreachable: ")
+					require.ErrorContains(t, err, c.says)
+					require.NotErrorIs(t, err, context.DeadlineExceeded)
 				}
-				bubble(t, func(t *testing.T, s *server) {
-					s.store.prompt = prompt
-					l := bucket(t, s.shared("key"), perSecond)
-					s.store.answer(c.answer)
-					for range 4 { // the last one is not sent
-						_, err := l.Acquire(context.Background(), 1) //nolint:usetesting // one that has no deadline
-						require.ErrorIs(t, err, redislimit.ErrStore)
-						require.ErrorIs(t, err, c.is)
-						require.ErrorContains(t, err, "redislimit: the store is unreachable: ")
-						require.ErrorContains(t, err, c.says)
-						require.NotErrorIs(t, err, context.DeadlineExceeded)
-					}
-				})
-			}
+			})
 		})
 	}
+}
+
+// A store that fails only after its decision is asked again, and then the error says how.
+func TestAStoreThatFailsLateSaysWhy(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), perSecond)
+		s.store.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(60 * time.Millisecond)
+			return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+		})
+		require.EqualError(t, l.TryAcquire(1).Err(), "redislimit: the store is unreachable: no answer within 50ms")
+		time.Sleep(time.Second)
+		err := l.TryAcquire(1).Err()
+		require.EqualError(t, err,
+			"redislimit: the store is unreachable: no answer within 50ms; an earlier call: connect: connection refused")
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		time.Sleep(time.Second)
+	})
+}
+
+// The time that the error names is the Budget, however little of it was left when the call was sent.
+func TestTheErrorNamesTheBudget(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), perSecond)
+		s.store.answer(deafMute)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				start := time.Now()
+				err := l.TryAcquire(1).Err()
+				if want := "redislimit: the store is unreachable: no answer within 50ms"; err == nil || err.Error() != want {
+					t.Errorf("%v, want %v", err, want)
+				}
+				if took := time.Since(start); took != 50*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		time.Sleep(time.Minute)
+	})
+}
+
+// A call that is not answered in time goes on: a connection may take longer than a decision. What it took
+// counts as taken. It ends in the end, and at Close.
+func TestACallOutlastsItsDecision(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), perSecond)
+		s.store.answer(func(ctx context.Context, next func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(9 * time.Second)
+			if ctx.Err() != nil {
+				t.Error(ctx.Err())
+			}
+			return next()
+		})
+		require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		s.store.answer(nil)
+		require.Equal(t, 5, l.Available())
+		time.Sleep(9 * time.Second)
+		require.Equal(t, 4, l.Available())
+
+		var ended atomic.Int64
+		start := time.Now()
+		s.store.answer(func(ctx context.Context, next func() ([]int64, error)) ([]int64, error) {
+			got, err := hangs(ctx, next)
+			ended.Store(int64(time.Since(start)))
+			return got, err
+		})
+		require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		time.Sleep(time.Minute)
+		require.Equal(t, 10050*time.Millisecond, time.Duration(ended.Load()))
+
+		start = time.Now()
+		require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		require.NoError(t, l.Close())
+		synctest.Wait()
+		require.Equal(t, 50*time.Millisecond, time.Duration(ended.Load()))
+	})
 }
 
 // paused is a server that does what it was sent after a pause, whether the client is there or not.
@@ -123,6 +191,64 @@ func TestATakeThatWasNeverSent(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, runs, s.store.runs.Load())
 		require.LessOrEqual(t, runs, int64(5))
+	})
+}
+
+// What a lost take may hold is released once the store is back. Until then the store is called ever
+// more seldom, and not at all while the limiter knows it to be unreachable.
+func TestALostTakeCallsADeadStoreSeldom(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 3})
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			_, _ = next() // the answer is lost
+			s.store.answer(gone)
+			return nil, errGone
+		})
+		require.ErrorIs(t, l.TryAcquire(2).Err(), redislimit.ErrStore)
+		var calls []time.Duration
+		start, runs := time.Now(), s.store.runs.Load()
+		for time.Since(start) < time.Minute {
+			time.Sleep(time.Millisecond)
+			if n := s.store.runs.Load(); n != runs {
+				calls, runs = append(calls, time.Since(start).Truncate(10*time.Millisecond)), n
+			}
+		}
+		var want []time.Duration
+		for at, pause := time.Duration(0), 100*time.Millisecond; at+pause < time.Minute; pause = min(2*pause, 5*time.Second) {
+			at += pause
+			want = append(want, at)
+		}
+		require.Equal(t, want, calls)
+		s.store.answer(nil)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 3, l.Available())
+	})
+}
+
+// Renewals that fail neither end a trial of the store, nor put off the next one.
+func TestRenewalsWhileTheStoreIsTried(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.TTL, o.Budget = 600*time.Millisecond, 100*time.Millisecond
+		l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 3})
+		held := takes(t, l, 1)
+		s.store.answer(gone)
+		for range 3 {
+			l.Available()
+		}
+		runs := s.store.runs.Load()
+		time.Sleep(450 * time.Millisecond)
+		renewals := s.store.runs.Load()
+		require.Greater(t, renewals, runs)
+		s.store.answer(hangs)
+		go l.Available()
+		synctest.Wait()
+		l.Available()
+		require.Equal(t, renewals+1, s.store.runs.Load(), "one trial is under way")
+		time.Sleep(time.Second)
+		s.store.answer(nil)
+		require.Equal(t, 3, l.Available(), "the lease is lost")
+		held.Release()
 	})
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/resilience"
 )
 
 func TestGrantsAllocateNothing(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("allocations can't be counted under the race detector")
 	}
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})

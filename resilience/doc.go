@@ -9,8 +9,8 @@
 // and errors that errors.Is and errors.As find.
 //
 // A [Strategy] has the limiter. [New] returns one that runs 1,000 functions at once and lets none
-// wait, [Concurrency] takes both numbers, [Limit] takes a limiter, [Keyed] takes one with a limiter
-// per key, and [Options].Limiter chooses for each call. [Strategy.Do] runs a function that returns an
+// wait, or has the limiter and the callbacks of its [Options]. [Concurrency] takes both numbers, [Limit]
+// takes a limiter, and [Keyed] takes one with a limiter per key. [Strategy.Do] runs a function that returns an
 // error, [Execute] one that also returns a value. [Options].Settle corrects the cost of a function
 // once it is known. [Pipeline] puts one strategy around another.
 //
@@ -19,4 +19,9 @@
 //
 // For retries, circuit breakers, timeouts and hedges, the module resilience/failsafe makes a
 // strategy a policy of failsafe-go, which has all of them.
+//
+// # Inside
+//
+// Do, Execute and pipelines run a function in one place: admit, call, settle, release. Limit is Keyed
+// over a shared limiter.
 package resilience

@@ -17,7 +17,7 @@ type Event struct {
 	Rejected  *RejectedError // what Do returns
 }
 
-// report calls OnEvent, the Logger and OnRejected for a rejection.
+// report calls OnEvent and the Logger for a rejection.
 func (c *config) report(ctx context.Context, r *RejectedError, source Source) {
 	e := Event{OnRateLimiterRejected, slog.LevelError, source, operationOf(ctx), r}
 	if c.OnEvent != nil {
@@ -28,9 +28,6 @@ func (c *config) report(ctx context.Context, r *RejectedError, source Source) {
 			slog.String("source", source.String()),
 			slog.String("operation", e.Operation),
 			slog.Duration("retry_after", r.RetryAfter))
-	}
-	if c.OnRejected != nil {
-		c.OnRejected(ctx, r)
 	}
 }
 

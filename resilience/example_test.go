@@ -24,14 +24,31 @@ func Example() {
 	// Output: page <nil>
 }
 
+func ExampleLimit() {
+	bucket, err := core.NewTokenBucket(core.PerSecond(100, 10)) // calls wait as long as it takes
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := resilience.Limit(bucket)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	page, err := resilience.Execute(context.Background(), s, fetch)
+	fmt.Println(page, err)
+	// Output: page <nil>
+}
+
 func ExampleRejectedError() {
 	bucket, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	s, err := resilience.Limit(bucket, resilience.Options{
-		Name: "per hour",
+	s, err := resilience.New(resilience.Options{
+		Name:    "per hour",
+		Limiter: bucket,
 		OnEvent: func(_ context.Context, e resilience.Event) {
 			fmt.Println(e.Name, "during", e.Operation)
 		},
@@ -61,7 +78,7 @@ func ExamplePipeline() {
 		fmt.Println(err)
 		return
 	}
-	rate, err := resilience.Limit(perSecond, resilience.Options{Name: "rate"})
+	rate, err := resilience.New(resilience.Options{Name: "rate", Limiter: perSecond})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -101,7 +118,8 @@ func ExampleOptions_settle() {
 		return
 	}
 	type usage struct{ tokens int }
-	s, err := resilience.Limit(tokens, resilience.Options{
+	s, err := resilience.New(resilience.Options{
+		Limiter: tokens,
 		Settle: func(ctx context.Context, err error) int {
 			if err != nil {
 				return 0 // a failure costs nothing

@@ -5,36 +5,40 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/partition"
 )
 
 // Keyed returns a strategy with a limiter per key: each function takes one permit for the
 // request, such as the caller's name, that of finds in Do's context. of is called once more to
-// settle. The strategy's Close does not close l. At most one Options may be given, without a
-// Limiter.
-func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o ...Options) (*Strategy, error) {
-	options, err := atMostOne(o)
+// settle. The strategy's Close does not close l. o must not have a Limiter; its Default is ignored.
+func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o Options) (*Strategy, error) {
+	var errs []error
+	if anylimiter.IsNil(l) {
+		errs = append(errs, errors.New("resilience: the limiter is nil"))
+	}
 	if of == nil {
-		err = errors.Join(errors.New("resilience: the function that finds the request is nil"), err)
+		errs = append(errs, errors.New("resilience: the function that finds the request is nil"))
 	}
-	if argument.IsNil(l) {
-		err = errors.Join(errors.New("resilience: the limiter is nil"), err)
+	if o.Limiter != nil {
+		errs = append(errs, errors.New("resilience: Options.Limiter is set beside the limiter of Keyed, want nil"))
 	}
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return newStrategy(keyedBy(options, l, of))
-}
-
-// keyedBy returns a config with a limiter that is given a request.
-func keyedBy[R any](o Options, l partition.Limiter[R], of func(context.Context) R) *config {
-	return &config{
+	return newStrategy(&config{
 		Options: o,
-		acquire: func(ctx context.Context) (core.Lease, error) { return l.Acquire(ctx, of(ctx), 1) },
-		settle: func(ctx context.Context, lease core.Lease, permits int) core.Lease {
-			bound, _ := partition.For(l, of(ctx)).(core.Settler) // as For promises
-			return bound.Settle(lease, permits)
+		acquire: func(ctx context.Context) (core.Lease, error) {
+			r := of(ctx)
+			lease, err := l.Acquire(ctx, r, 1)
+			if err != nil || !lease.Acquired() {
+				return hold.Checked(partition.For(l, r), lease, err)
+			}
+			return lease, nil
 		},
-	}
+		settle: func(ctx context.Context, lease core.Lease, permits int) core.Lease {
+			return anylimiter.Settle(partition.For(l, of(ctx)), lease, permits)
+		},
+	}), nil
 }

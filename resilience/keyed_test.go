@@ -56,12 +56,11 @@ func TestKeyedKeepsCallersApart(t *testing.T) {
 }
 
 func TestBadKeyed(t *testing.T) {
-	limiter := func(context.Context) (core.Lease, error) { return core.Lease{}, nil }
-	_, err := resilience.Keyed(nil, (func(context.Context) string)(nil), resilience.Options{Limiter: limiter})
+	_, err := resilience.Keyed(nil, (func(context.Context) string)(nil), resilience.Options{Limiter: core.Unlimited()})
 	for _, want := range []string{"the limiter is nil", "the function that finds the request is nil", "Options.Limiter is set"} {
 		assert.ErrorContains(t, err, want)
 	}
-	_, err = resilience.Keyed((*partition.Keyed[string, string])(nil), callerOf)
+	_, err = resilience.Keyed((*partition.Keyed[string, string])(nil), callerOf, resilience.Options{})
 	assert.ErrorContains(t, err, "the limiter is nil")
 }
 
@@ -72,7 +71,7 @@ func ExampleKeyed() {
 		return
 	}
 	defer callers.Close()
-	s, err := resilience.Keyed(callers, callerOf)
+	s, err := resilience.Keyed(callers, callerOf, resilience.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -15,7 +15,7 @@ import (
 // refusing returns a strategy that refuses.
 func refusing(t *testing.T, name string) *resilience.Strategy {
 	t.Helper()
-	s := made(resilience.Limit(bucket(t, 1, time.Hour), resilience.Options{Name: name}))
+	s := made(resilience.New(resilience.Options{Name: name, Limiter: bucket(t, 1, time.Hour)}))
 	require.NoError(t, s.Do(t.Context(), nothing))
 	return s
 }

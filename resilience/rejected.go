@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // RejectedError is the error of a function that a strategy did not run because its limiter
@@ -23,13 +22,10 @@ type RejectedError struct {
 	Err        error         // the limiter's error
 }
 
-// newRejected returns the error for a limiter's answer. A rejection by another strategy, inside
-// the limiter, keeps its source.
+// newRejected returns the error for a limiter's rejection, whose error is err. A rejection by another
+// strategy, inside the limiter, keeps its source.
 func newRejected(source Source, l core.Lease, err error) *RejectedError {
 	r := &RejectedError{Source: source, Lease: l, Err: err}
-	if l.Acquired() || !limiter.Is(l.Err(), err) && !sameRejection(l.Err(), err) {
-		r.Lease = core.Refuse(err) // the lease is not the error's
-	}
 	if inner := new(RejectedError); errors.As(err, &inner) {
 		r.Source, r.RetryAfter, r.Lease = inner.Source, inner.RetryAfter, inner.Lease
 	}
@@ -40,13 +36,6 @@ func newRejected(source Source, l core.Lease, err error) *RejectedError {
 	}
 	r.RetryAfter = max(r.RetryAfter, 0)
 	return r
-}
-
-// sameRejection reports whether both errors describe the same rejection: a lease may make its
-// error anew each time.
-func sameRejection(a, b error) bool {
-	var ra, rb *core.RejectedError
-	return errors.As(a, &ra) && errors.As(b, &rb) && ra.Error() == rb.Error() && ra.Permits == rb.Permits
 }
 
 // Error names the strategy, with the pipeline if it is in one, and gives the limiter's error.

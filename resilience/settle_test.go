@@ -37,17 +37,16 @@ func costing(t *testing.T) map[string]struct {
 	left func() int
 } {
 	t.Helper()
-	o := resilience.Options{Settle: cost}
 	l, err := hourly(10)
 	require.NoError(t, err)
-	shared, err := resilience.Limit(l, o)
+	shared, err := resilience.New(resilience.Options{Limiter: l, Settle: cost})
 	require.NoError(t, err)
 	k, err := partition.New(partition.Options[string, string]{
 		Key: func(name string) string { return name },
 		New: func(string) (core.Limiter, error) { return hourly(10) },
 	})
 	require.NoError(t, err)
-	keyed, err := resilience.Keyed(k, callerOf, o)
+	keyed, err := resilience.Keyed(k, callerOf, resilience.Options{Settle: cost})
 	require.NoError(t, err)
 	return map[string]struct {
 		*resilience.Strategy
@@ -114,25 +113,25 @@ func TestSettleWithALimiterThatCannot(t *testing.T) {
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
 	require.NoError(t, err)
 	for _, n := range []int{0, 1, 2} {
-		s, err := resilience.Limit(bare{l}, resilience.Options{Settle: func(context.Context, error) int { return n }})
+		s, err := resilience.New(resilience.Options{Limiter: bare{l}, Settle: func(context.Context, error) int { return n }})
 		require.NoError(t, err)
 		require.NoError(t, s.Do(t.Context(), nothing))
 		require.Equal(t, 1, l.Available())
 	}
 }
 
-func TestSettleOfAFunctionsLeases(t *testing.T) {
-	const want = "resilience: Options.Settle and Options.Limiter are both set, but the leases of a Limiter cannot be settled: use Limit or Keyed"
-	limiter := func(context.Context) (core.Lease, error) { return core.Grant(1, nil), nil }
-	both := resilience.Options{Limiter: limiter, Settle: cost}
-	_, err := resilience.New(both)
-	require.EqualError(t, err, want)
-
-	s, err := resilience.New(resilience.Options{Limiter: limiter})
+// A rejection of a settling strategy's options changes nothing, and the limiter that stays settles.
+func TestUpdateOfSettle(t *testing.T) {
+	l, err := hourly(10)
 	require.NoError(t, err)
-	require.EqualError(t, s.Update(resilience.Options{Settle: cost}), want, "the limiter stays")
-	require.EqualError(t, s.Update(both), want)
-	require.NoError(t, s.Do(t.Context(), nothing), "nothing has changed")
+	s, err := resilience.Limit(l)
+	require.NoError(t, err)
+	require.Error(t, s.Update(resilience.Options{Limiter: (*core.TokenBucket)(nil), Settle: cost}))
+	require.NoError(t, s.Do(t.Context(), nothing))
+	require.Equal(t, 9, l.Available())
+	require.NoError(t, s.Update(resilience.Options{Settle: cost}))
+	require.NoError(t, s.Do(t.Context(), nothing))
+	require.Equal(t, 4, l.Available())
 }
 
 func TestRejectedErrorNamesWhatHasAName(t *testing.T) {

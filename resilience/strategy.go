@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/limiter"
-	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // Executor runs a function, or returns an error without running it: a [Strategy], a [Pipeline],
@@ -26,29 +25,33 @@ type Executor interface {
 // It is safe for concurrent use. Make it with [New], [Concurrency], [Limit] or [Keyed]; the zero
 // value fails with [core.ErrClosed].
 type Strategy struct {
-	config atomic.Pointer[config] // in force; nil: closed
-	mu     sync.Mutex             // held while config changes
-	own    *owned                 // what New or Concurrency made, in force or replaced; nil: nothing
+	config atomic.Pointer[config]   // in force; nil: closed
+	mu     sync.Mutex               // held while config changes
+	own    *core.ConcurrencyLimiter // made by New or Concurrency, in force or replaced; nil: none
 }
 
 // config is the options, with the limiter. It does not change.
 type config struct {
 	Options
-	acquire func(ctx context.Context) (core.Lease, error)
-	settle  func(ctx context.Context, l core.Lease, permits int) core.Lease // nil: acquire is Options.Limiter
-	own     *owned                                                          // nil: the limiter is the caller's
+	acquire func(ctx context.Context) (core.Lease, error) // the lease is acquired if and only if the error is nil
+	settle  func(ctx context.Context, l core.Lease, permits int) core.Lease
+	own     *core.ConcurrencyLimiter // that acquire asks; nil: the limiter is the caller's
 }
 
 // New returns a strategy, or an error that lists the faults of the options.
 func New(o Options) (*Strategy, error) {
-	if o.Limiter != nil {
-		return newStrategy(&config{Options: o, acquire: o.Limiter})
+	c, err := newConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	if c.acquire != nil {
+		return newStrategy(c), nil
 	}
 	l, err := core.NewConcurrencyLimiter(o.own())
 	if err != nil {
 		return nil, fmt.Errorf("resilience: Options.Default: %w", err)
 	}
-	return newOwner(o, l)
+	return newOwner(o, l), nil
 }
 
 // Concurrency returns a strategy that runs at most permits functions at once and lets at most
@@ -58,50 +61,53 @@ func Concurrency(permits, queue int) (*Strategy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resilience: %w", err)
 	}
-	return newOwner(Options{}, l)
+	return newOwner(Options{}, l), nil
+}
+
+// Limit is [New] with the caller's limiter and no other options. It returns an error if l is nil.
+func Limit(l core.Limiter) (*Strategy, error) {
+	if l == nil {
+		return nil, errors.New("resilience: the limiter is nil")
+	}
+	return New(Options{Limiter: l})
 }
 
 // newOwner returns a strategy that owns l.
-func newOwner(o Options, l *core.ConcurrencyLimiter) (*Strategy, error) {
+func newOwner(o Options, l *core.ConcurrencyLimiter) *Strategy {
 	c := limitedBy(o, l)
-	c.own = &owned{ConcurrencyLimiter: l}
+	c.own = l
 	return newStrategy(c)
 }
 
-// Limit returns a strategy with the caller's limiter; each function takes one permit. The
-// strategy's Close does not close the limiter. At most one Options may be given, without a
-// Limiter.
-func Limit(l core.Limiter, o ...Options) (*Strategy, error) {
-	options, err := atMostOne(o)
-	if argument.IsNil(l) {
-		err = errors.Join(errors.New("resilience: the limiter is nil"), err)
+// newConfig returns a config with the limiter of o. If that is nil, acquire and settle are nil.
+func newConfig(o Options) (*config, error) {
+	switch {
+	case o.Limiter == nil:
+		return &config{Options: o}, nil
+	case anylimiter.IsNil(o.Limiter):
+		return nil, fmt.Errorf("resilience: Options.Limiter: the limiter is nil: %T", o.Limiter)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return newStrategy(limitedBy(options, l))
+	return limitedBy(o, o.Limiter), nil
 }
 
 // limitedBy returns a config with one limiter for all calls.
 func limitedBy(o Options, l core.Limiter) *config {
-	return keyedBy(o, partition.Shared[struct{}](l), func(context.Context) struct{} { return struct{}{} })
+	return &config{
+		Options: o,
+		acquire: func(ctx context.Context) (core.Lease, error) {
+			lease, err := l.Acquire(ctx, 1)
+			return hold.Checked(l, lease, err)
+		},
+		settle: func(_ context.Context, lease core.Lease, permits int) core.Lease {
+			return anylimiter.Settle(l, lease, permits)
+		},
+	}
 }
 
-func newStrategy(c *config) (*Strategy, error) {
-	if err := c.validate(); err != nil {
-		return nil, err
-	}
+func newStrategy(c *config) *Strategy {
 	s := &Strategy{own: c.own}
 	s.config.Store(c)
-	return s, nil
-}
-
-// validate returns an error for options that contradict the limiter.
-func (c *config) validate() error {
-	if c.Settle != nil && c.settle == nil {
-		return errors.New("resilience: Options.Settle and Options.Limiter are both set, but the leases of a Limiter cannot be settled: use Limit or Keyed")
-	}
-	return nil
+	return s
 }
 
 // Do runs f with ctx if the limiter grants a permit, waiting for it if necessary, and returns
@@ -111,8 +117,8 @@ func (c *config) validate() error {
 // If f is not run, the error is
 //
 //   - ctx.Err(), unchanged, if ctx was done before the wait or ended it;
-//   - a [*RejectedError] if the limiter rejected; OnEvent, the Logger and OnRejected have been
-//     called by then;
+//   - a [*RejectedError] if the limiter rejected; OnEvent and the Logger have been called by
+//     then;
 //   - [core.ErrClosed] after Close, also for a wait in the strategy's own limiter that Close
 //     ended;
 //   - any other error of the limiter, wrapped.
@@ -128,7 +134,7 @@ func (s *Strategy) run(ctx context.Context, p *PipelineOptions, f func(context.C
 	if err != nil {
 		return err
 	}
-	defer c.release(l)
+	defer l.Release()
 	err = f(ctx)
 	if c.Settle != nil {
 		c.settleCost(ctx, l, err)
@@ -154,44 +160,20 @@ func (s *Strategy) admit(ctx context.Context, p *PipelineOptions) (*config, core
 		return nil, core.Lease{}, core.ErrClosed
 	}
 	l, err := c.acquire(ctx)
-	if err != nil || !l.Acquired() {
-		return s.admitSlow(ctx, p, c, l, err)
+	if err != nil {
+		return nil, core.Lease{}, s.failed(ctx, p, c, l, err)
 	}
 	return c, l, nil
 }
 
-// admitSlow is admit after the limiter of c has answered without a grant.
-func (s *Strategy) admitSlow(ctx context.Context, p *PipelineOptions, c *config, l core.Lease, err error) (*config, core.Lease, error) {
-	for {
-		switch {
-		case err == nil && l.Acquired():
-			return c, l, nil
-		case err == nil:
-			err = l.Err()
-		default:
-			l.Release() // a lease with an error is the limiter's mistake
-		}
-		c.closeReplaced()
-		if c.own == nil || !errors.Is(err, core.ErrClosed) {
-			break
-		}
-		// The strategy's own limiter is closed after it was replaced, or by Close; in both
-		// cases the config was changed before, so the loop ends.
-		now := s.config.Load()
-		if now == nil {
-			return nil, core.Lease{}, core.ErrClosed
-		}
-		c = now
-		l, err = c.acquire(ctx)
-	}
-	return nil, core.Lease{}, c.failed(ctx, p, l, err)
-}
-
 // failed returns Do's error for the limiter's, and reports it if it is a rejection.
-func (c *config) failed(ctx context.Context, p *PipelineOptions, l core.Lease, err error) error {
+func (s *Strategy) failed(ctx context.Context, p *PipelineOptions, c *config, l core.Lease, err error) error {
 	if !errors.Is(err, core.ErrRejected) {
-		if done := ctx.Err(); done != nil && (errors.Is(err, done) || limiter.Is(err, context.Cause(ctx))) {
+		if done := ctx.Err(); done != nil {
 			return done
+		}
+		if c.own != nil && s.config.Load() == nil { // Close has closed it
+			return core.ErrClosed
 		}
 		return fmt.Errorf("resilience: %s: %w", c.name(), err)
 	}
@@ -205,9 +187,4 @@ func (c *config) failed(ctx context.Context, p *PipelineOptions, l core.Lease, e
 	r := newRejected(source, l, err)
 	c.report(ctx, r, source)
 	return r
-}
-
-func (c *config) release(l core.Lease) {
-	l.Release()
-	c.closeReplaced()
 }

@@ -21,7 +21,6 @@ func TestStressUpdates(t *testing.T) {
 	const goroutines, turns, most = 8, 300, 3
 	shared, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: most, QueueLimit: goroutines})
 	require.NoError(t, err)
-	limiter := func(ctx context.Context) (core.Lease, error) { return shared.Acquire(ctx, 1) }
 	s := made(resilience.Concurrency(most, goroutines))
 	var running, tooMany, ran, refused, cancelled atomic.Int64
 	f := func(context.Context) error {
@@ -57,7 +56,7 @@ func TestStressUpdates(t *testing.T) {
 		for i := range turns {
 			o := own(1+i%most, i%goroutines)
 			if i == turns/2 {
-				o.Limiter = limiter
+				o.Limiter = shared
 			}
 			if err := s.Update(o); err != nil {
 				t.Error(err)

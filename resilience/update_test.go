@@ -61,9 +61,7 @@ func TestUpdateReplaces(t *testing.T) {
 		s := made(resilience.Concurrency(1, 2))
 		free := occupied(s)
 		first, second := begin(s), begin(s)
-		require.NoError(t, s.Update(resilience.Options{Limiter: func(ctx context.Context) (core.Lease, error) {
-			return core.Unlimited().Acquire(ctx, 1)
-		}}))
+		require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
 		synctest.Wait()
 		assert.False(t, first.ran, "who waits goes on waiting")
 		require.NoError(t, s.Do(t.Context(), nothing), "who comes now asks the new limiter")
@@ -78,41 +76,6 @@ func TestUpdateReplaces(t *testing.T) {
 	})
 }
 
-// A limiter is asked by way of terms that are replaced meanwhile: whoever finds the old
-// limiter closed asks the new one.
-func TestReplacedWhileAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := made(resilience.Concurrency(1, 1))
-		asking := &slowContext{Context: t.Context(), asked: make(chan struct{}), goOn: make(chan struct{})}
-		ran := false
-		go func() { _ = s.Do(asking, func(context.Context) error { ran = true; return nil }) }()
-		<-asking.asked // the limiter is chosen, and about to be asked
-		require.NoError(t, s.Update(resilience.Options{Limiter: func(ctx context.Context) (core.Lease, error) {
-			return core.Unlimited().Acquire(ctx, 1)
-		}}))
-		close(asking.goOn)
-		synctest.Wait()
-		assert.True(t, ran)
-	})
-}
-
-// slowContext stops the second caller of Err.
-type slowContext struct {
-	context.Context
-	calls       int
-	asked, goOn chan struct{}
-}
-
-func (c *slowContext) Err() error {
-	c.calls++
-	if c.calls == 2 {
-		close(c.asked)
-		<-c.goOn
-	}
-	return nil
-}
-
-// The last lease may be one that was granted to somebody who no longer wanted it.
 func TestReplacedWhileWaitersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := made(resilience.Concurrency(1, 1))
@@ -121,9 +84,7 @@ func TestReplacedWhileWaitersLeave(t *testing.T) {
 		var err error
 		go func() { err = s.Do(ctx, never(t)) }()
 		synctest.Wait()
-		require.NoError(t, s.Update(resilience.Options{Limiter: func(ctx context.Context) (core.Lease, error) {
-			return core.Unlimited().Acquire(ctx, 1)
-		}}))
+		require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
 		cancel()
 		free()
 		synctest.Wait()
@@ -153,7 +114,7 @@ func TestCloseEndsWaitsInReplacedLimiters(t *testing.T) {
 		s := made(resilience.Concurrency(1, 1))
 		free := occupied(s)
 		waits := begin(s)
-		require.NoError(t, s.Update(resilience.Options{Limiter: func(context.Context) (core.Lease, error) { return core.Grant(1, nil), nil }}))
+		require.NoError(t, s.Update(resilience.Options{Limiter: core.Unlimited()}))
 		require.NoError(t, s.Close())
 		synctest.Wait()
 		assert.Equal(t, core.ErrClosed, waits.err)

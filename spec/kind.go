@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -31,6 +32,18 @@ func (k Kind) String() string {
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
+// optionsOf are the words that may follow the amount. "order" stands for the two orders.
+var optionsOf = [...][]string{
+	Unlimited:     {},
+	Concurrency:   {"queue", "order"},
+	TokenBucket:   {"burst", "queue", "order"},
+	FixedWindow:   {"queue", "order"},
+	SlidingWindow: {"segments", "queue", "order"},
+}
+
+// timed reports whether the amount has a time.
+func (k Kind) timed() bool { return k >= TokenBucket }
+
 func (k Kind) known() bool { return int(k) < len(kindNames) }
 
 // MarshalText implements [encoding.TextMarshaler]. An unknown kind is an error.
@@ -54,10 +67,6 @@ func (k *Kind) UnmarshalText(text []byte) error {
 }
 
 func kindOf(word string) (Kind, bool) {
-	for k, name := range kindNames {
-		if word == name {
-			return Kind(k), true
-		}
-	}
-	return 0, false
+	k := slices.Index(kindNames[:], word)
+	return Kind(max(k, 0)), k >= 0
 }

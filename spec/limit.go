@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // Limit is a limit that one line of text describes. It is comparable. The zero Limit is
@@ -75,7 +76,7 @@ func (l Limit) Update(limiter core.Limiter) error {
 	if err := l.validate(); err != nil {
 		return err
 	}
-	if argument.IsNil(limiter) {
+	if anylimiter.IsNil(limiter) {
 		return fmt.Errorf("%w: nil, want %v", ErrKind, l.Kind)
 	}
 	switch l.Kind {
@@ -112,7 +113,7 @@ func (l Limit) concurrency(o core.ConcurrencyLimiterOptions) core.ConcurrencyLim
 
 func (l Limit) bucket(o core.TokenBucketOptions) core.TokenBucketOptions {
 	r := l.rate()
-	o.TokenLimit, o.TokensPerPeriod, o.ReplenishmentPeriod = r.burst, r.tokens, r.period
+	o.TokenLimit, o.TokensPerPeriod, o.ReplenishmentPeriod = l.burst(), r.Tokens, r.Period
 	o.QueueLimit, o.QueueOrder = l.Queue, l.Order
 	return o
 }
@@ -135,54 +136,47 @@ func (l Limit) segments() int {
 	return l.Segments
 }
 
+func (l Limit) tooManySegments() bool {
+	return l.Kind == SlidingWindow && l.Per > 0 && time.Duration(l.segments()) > l.Per
+}
+
 // validate reports everything that no text could describe.
 func (l Limit) validate() error {
 	var errs []error
-	fault := func(field string, value any, want string) {
-		errs = append(errs, fmt.Errorf("spec: Limit.%s = %v, want %s", field, value, want))
+	fault := func(field string, value any, want string, args ...any) {
+		errs = append(errs, fmt.Errorf("spec: Limit.%s = %v, want %s", field, value, fmt.Sprintf(want, args...)))
 	}
 	if !l.Kind.known() {
 		fault("Kind", uint8(l.Kind), wantKind)
 		return errors.Join(errs...)
 	}
-	of := fieldsOf[l.Kind]
-	whole := func(field string, belongs bool, value, least int) {
+	has := func(option string) bool { return slices.Contains(optionsOf[l.Kind], option) }
+	check := func(field string, belongs bool, value, least int) {
 		switch {
 		case !belongs && value != 0:
-			fault(field, value, fmt.Sprintf("0 for kind %v", l.Kind))
+			fault(field, value, "0 for kind %v", l.Kind)
 		case belongs && value < least:
-			fault(field, value, fmt.Sprintf("at least %d", least))
+			fault(field, value, "at least %d", least)
 		}
 	}
-	whole("Permits", l.Kind != Unlimited, l.Permits, 1)
+	check("Permits", l.Kind != Unlimited, l.Permits, 1)
 	switch {
-	case !of.per && l.Per != 0:
-		fault("Per", l.Per, fmt.Sprintf("0 for kind %v", l.Kind))
-	case of.per && l.Per <= 0:
+	case !l.Kind.timed() && l.Per != 0:
+		fault("Per", l.Per, "0 for kind %v", l.Kind)
+	case l.Kind.timed() && l.Per <= 0:
 		fault("Per", l.Per, "above 0")
 	}
-	whole("Burst", of.burst, l.Burst, 0)
+	check("Burst", has("burst"), l.Burst, 0)
 	if l.Bytes && l.Kind == Unlimited {
 		fault("Bytes", true, "false for kind unlimited")
 	}
-	whole("Segments", of.segments, l.Segments, 0)
-	if of.segments && l.Per > 0 && time.Duration(l.segments()) > l.Per {
-		fault("Segments", l.segments(), fmt.Sprintf("at most %d, the nanoseconds of Per", l.Per.Nanoseconds()))
+	check("Segments", has("segments"), l.Segments, 0)
+	if l.tooManySegments() {
+		fault("Segments", l.segments(), "at most %d, the nanoseconds of Per", l.Per.Nanoseconds())
 	}
-	whole("Queue", of.queue, l.Queue, 0)
-	if _, err := l.Order.MarshalText(); err != nil || !of.queue && l.Order != 0 {
-		fault("Order", l.Order, fmt.Sprintf("%v or %v, of kinds with a queue", core.OldestFirst, core.NewestFirst))
+	check("Queue", has("queue"), l.Queue, 0)
+	if _, err := l.Order.MarshalText(); err != nil || !has("order") && l.Order != 0 {
+		fault("Order", l.Order, "%v or %v, of kinds with a queue", core.OldestFirst, core.NewestFirst)
 	}
 	return errors.Join(errs...)
-}
-
-// fields are those that belong to a kind, in addition to the permits.
-type fields struct{ per, burst, segments, queue bool }
-
-var fieldsOf = [...]fields{
-	Unlimited:     {},
-	Concurrency:   {queue: true},
-	TokenBucket:   {per: true, burst: true, queue: true},
-	FixedWindow:   {per: true, queue: true},
-	SlidingWindow: {per: true, segments: true, queue: true},
 }

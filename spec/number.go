@@ -2,7 +2,7 @@ package spec
 
 import (
 	"math"
-	"math/bits"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -32,28 +32,15 @@ func parseNumber(word, low string, least int) (int, error) {
 	if !ok {
 		return 0, wrong(word, "unknown unit %q, want k, M, G, T, Ki, Mi, Gi or Ti, with or without B, or B alone", unit)
 	}
-	n := uint64(0)
-	for i := range len(digits) {
-		if digits[i] == '_' {
-			continue
-		}
-		if hi, lo := bits.Mul64(n, 10); hi != 0 || lo > math.MaxInt {
-			return 0, tooLarge(word)
-		} else if n = lo + uint64(digits[i]-'0'); n > math.MaxInt {
-			return 0, tooLarge(word)
-		}
-	}
-	hi, n := bits.Mul64(n, factor)
+	n, err := strconv.ParseUint(strings.ReplaceAll(digits, "_", ""), 10, 64)
 	switch {
-	case hi != 0 || n > math.MaxInt:
-		return 0, tooLarge(word)
-	case n < uint64(least):
+	case err != nil || n > math.MaxInt/factor:
+		return 0, wrong(word, "too large, want at most %d", math.MaxInt)
+	case n*factor < uint64(least):
 		return 0, wrong(word, "want at least %d", least)
 	}
-	return int(n), nil
+	return int(n * factor), nil
 }
-
-func tooLarge(word string) error { return wrong(word, "too large, want at most %d", math.MaxInt) }
 
 var times = map[string]time.Duration{
 	"ns": time.Nanosecond, "nanosecond": time.Nanosecond, "nanoseconds": time.Nanosecond,
@@ -97,36 +84,24 @@ func countedTime(low string) (time.Duration, bool) {
 		return unit, ok
 	}
 	n, err := parseNumber(low, low[:len(low)-len(name)], 0)
-	if hi, lo := bits.Mul64(uint64(n), uint64(unit)); err == nil && hi == 0 && lo <= math.MaxInt64 {
-		return time.Duration(lo), true
+	if err != nil || int64(n) > math.MaxInt64/int64(unit) {
+		return 0, false
 	}
-	return 0, false
+	return time.Duration(n) * unit, true
 }
 
 // formatTime returns d, above 0, in few letters.
 func formatTime(d time.Duration) string {
-	switch d {
-	case time.Nanosecond:
-		return "ns"
-	case time.Microsecond:
-		return "us"
-	case time.Millisecond:
-		return "ms"
-	case time.Second:
-		return "s"
-	case time.Minute:
-		return "min"
-	case time.Hour:
-		return "h"
-	case day:
-		return "day"
+	for _, unit := range []string{"ns", "us", "ms", "s", "min", "h", "day"} {
+		if d == times[unit] {
+			return unit
+		}
 	}
 	s := strings.Replace(d.String(), "µ", "u", 1)
-	if strings.HasSuffix(s, "m0s") {
-		s = s[:len(s)-len("0s")]
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = s[:len(s)-len("0m")]
+	for _, zero := range []string{"0s", "0m"} {
+		if whole := strings.TrimSuffix(s, zero); !digit(whole[len(whole)-1]) {
+			s = whole
+		}
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,7 +24,7 @@ func Parse(s string) (Limit, error) {
 type parser struct {
 	words []string // not taken yet, as they were written
 	limit Limit
-	seen  []string // words that may stand once
+	seen  []string // options
 }
 
 // wrong is an error about a word.
@@ -57,7 +58,7 @@ func (p *parser) parse() error {
 			return err
 		}
 	}
-	if l := p.limit; l.Kind == SlidingWindow && int64(l.segments()) > int64(l.Per) {
+	if l := p.limit; l.tooManySegments() {
 		return wrong("segments", "%d are more than the %d nanoseconds of the window", l.segments(), int64(l.Per))
 	}
 	return nil
@@ -65,9 +66,8 @@ func (p *parser) parse() error {
 
 // amount takes the permits, and the time of rates.
 func (p *parser) amount() (err error) {
-	of := fieldsOf[p.limit.Kind]
-	example := "10"
-	if of.per {
+	example, timed := "10", p.limit.Kind.timed()
+	if timed {
 		example = "100/s"
 	}
 	switch {
@@ -81,37 +81,34 @@ func (p *parser) amount() (err error) {
 	switch {
 	case number == "" || !slash && !digit(number[0]):
 		return wrong(word, "want an amount, such as %s", example)
-	case slash && !of.per:
+	case slash && !timed:
 		return wrong(word, "%v has no time, want an amount such as %s", p.limit.Kind, example)
-	case !slash && of.per:
+	case !slash && timed:
 		return noTime(word, low)
 	}
 	p.limit.Bytes = strings.HasSuffix(number, "b")
-	if p.limit.Permits, err = parseNumber(word, number, 1); err != nil || !of.per {
+	if p.limit.Permits, err = parseNumber(word, number, 1); err != nil || !timed {
 		return err
 	}
 	p.limit.Per, err = parseTime(word, per)
 	return err
 }
 
-// perTime are the ways in which others write a time after an amount.
-var perTime = []struct{ suffix, time string }{
-	{"rps", "s"},
-	{"qps", "s"},
-	{"tps", "s"},
-	{"pps", "s"},
-	{"hz", "s"},
-	{"ps", "s"},
-	{"rpm", "min"},
-	{"qpm", "min"},
-	{"tpm", "min"},
-	{"pm", "min"},
-	{"rph", "h"},
-	{"qph", "h"},
-	{"ph", "h"},
-	{"rpd", "day"},
-	{"qpd", "day"},
-	{"pd", "day"},
+// otherTime splits an amount with a time as others write it, such as 10rps or 5hz, into the number and the
+// time. The time is "" if it is none.
+func otherTime(low string) (number, per string) {
+	if number, ok := strings.CutSuffix(low, "hz"); ok {
+		return number, "s"
+	}
+	for unit, per := range map[string]string{"ps": "s", "pm": "min", "ph": "h", "pd": "day"} {
+		if number, ok := strings.CutSuffix(low, unit); ok {
+			if n := len(number) - 1; n >= 0 && strings.IndexByte("pqrt", number[n]) >= 0 { // packets, queries, requests, transactions
+				number = number[:n]
+			}
+			return number, per
+		}
+	}
+	return low, ""
 }
 
 // noTime returns the error for an amount without a / and a time. For a word such as 10rps it
@@ -120,11 +117,9 @@ func noTime(word, low string) error {
 	if number, ok := strings.CutSuffix(word, "bps"); ok && digit(low[0]) {
 		return wrong(word, "bits or bytes? want bytes, such as %sB/s", strings.TrimRight(number, "iI"))
 	}
-	for _, p := range perTime {
-		number, ok := strings.CutSuffix(low, p.suffix)
-		if _, err := parseNumber(word, number, 1); ok && err == nil {
-			return wrong(word, "want it as %s/%s", word[:len(number)], p.time)
-		}
+	number, per := otherTime(low)
+	if _, err := parseNumber(word, number, 1); err == nil && per != "" {
+		return wrong(word, "want it as %s/%s", word[:len(number)], per)
 	}
 	if _, err := parseNumber(word, low, 1); err != nil {
 		return err
@@ -135,33 +130,25 @@ func noTime(word, low string) error {
 // option takes one of the words after the amount, with its number.
 func (p *parser) option() error {
 	word, low := p.take()
-	of := fieldsOf[p.limit.Kind]
-	var belongs bool
-	var number *int
-	least := 1
-	switch low {
-	case "burst":
-		belongs, number = of.burst, &p.limit.Burst
-	case "segments":
-		belongs, number = of.segments, &p.limit.Segments
-	case "queue":
-		belongs, number, least = of.queue, &p.limit.Queue, 0
-	case core.OldestFirst.String(), core.NewestFirst.String():
-		belongs = of.queue
-	default:
-		return wrong(word, "unknown word, want %s", p.wanted())
+	order := low == core.OldestFirst.String() || low == core.NewestFirst.String()
+	meaning := low
+	if order {
+		meaning = "order"
 	}
+	number, least, known := p.limit.number(meaning)
 	switch {
-	case !belongs:
+	case !known && !order:
+		return wrong(word, "unknown word, want %s", p.wanted())
+	case !slices.Contains(optionsOf[p.limit.Kind], meaning):
 		return wrong(word, "not a word of %v, want %s", p.limit.Kind, p.wanted())
-	case number == nil:
-		if err := p.once(word, "order"); err != nil {
-			return err
-		}
-		return p.limit.Order.UnmarshalText([]byte(low))
+	case slices.Contains(p.seen, meaning) && order:
+		return wrong(word, "a second order, want %v or %v once", core.OldestFirst, core.NewestFirst)
+	case slices.Contains(p.seen, meaning):
+		return wrong(word, "there twice, want it once")
 	}
-	if err := p.once(word, low); err != nil {
-		return err
+	p.seen = append(p.seen, meaning)
+	if order {
+		return p.limit.Order.UnmarshalText([]byte(low))
 	}
 	if len(p.words) == 0 {
 		return wrong(word, "want a number after it, such as %s 20", low)
@@ -172,32 +159,26 @@ func (p *parser) option() error {
 	return err
 }
 
-// once rejects a second word of the same meaning.
-func (p *parser) once(word, meaning string) error {
-	for _, seen := range p.seen {
-		if seen != meaning {
-			continue
-		}
-		if meaning == "order" {
-			return wrong(word, "a second order, want %v or %v once", core.OldestFirst, core.NewestFirst)
-		}
-		return wrong(word, "there twice, want it once")
+// number returns the field that an option sets, and its least value.
+func (l *Limit) number(option string) (field *int, least int, ok bool) {
+	switch option {
+	case "burst":
+		return &l.Burst, 1, true
+	case "segments":
+		return &l.Segments, 1, true
+	case "queue":
+		return &l.Queue, 0, true
 	}
-	p.seen = append(p.seen, meaning)
-	return nil
+	return nil, 0, false
 }
 
 // wanted lists the words of the kind.
 func (p *parser) wanted() string {
-	switch of := fieldsOf[p.limit.Kind]; {
-	case of.burst:
-		return "burst, queue, oldest-first or newest-first"
-	case of.segments:
-		return "segments, queue, oldest-first or newest-first"
-	case of.queue:
-		return "queue, oldest-first or newest-first"
+	options := optionsOf[p.limit.Kind]
+	if len(options) == 0 {
+		return "nothing more"
 	}
-	return "nothing more"
+	return strings.Join(options[:len(options)-1], ", ") + ", oldest-first or newest-first"
 }
 
 // String returns the limit as a line that Parse turns into the same Limit, such as "100/s".

@@ -54,4 +54,10 @@
 //	sluice.rpc.call.time_in_queue         and sluice.rpc.result
 //	sluice.resilience.events              event.name, event.severity, pipeline.name,
 //	                                      pipeline.instance, strategy.name, operation.key
+//
+// # Inside
+//
+// Observe reads Statistics at each collection. Totals go to an ordinary counter as differences, which
+// the SDK keeps, so a counter never falls when limiters come and go under one name. Instrument is a
+// view whose leases join the limiter's lease with a span, which ends first and records the time.
 package telemetry

@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/direct"
-	"github.com/sluice-go/sluice/internal/limiter"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // Instrument returns a view of l that reports what goes through it:
@@ -48,7 +48,7 @@ import (
 // The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay
 // held. stop ends the metrics; the view continues to work.
 func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop func() error, err error) {
-	if argument.IsNil(l) {
+	if anylimiter.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
 	v := &instrumented{l: l, joiner: direct.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now()}
@@ -129,7 +129,7 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 	begin := i.now()
 	lease, err := i.l.Acquire(ctx, permits)
 	end := i.now()
-	lease, err = limiter.Checked(i.l, lease, err)
+	lease, err = hold.Checked(i.l, lease, err)
 	if took := end - begin; took >= atOnce && !i.stopped.Load() {
 		with := i.granted
 		if err != nil {
@@ -203,7 +203,7 @@ func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
 		leases[partOfSpan].Release()
 	}
 	if !ok {
-		limiter.Refund(i.l, leases[partOfLimiter])
+		anylimiter.Refund(i.l, leases[partOfLimiter])
 	} else if k := settler.Settle(leases[partOfLimiter], permits); permits > 0 {
 		leases[partOfLimiter], permits = k, k.Permits()
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/limitertest"
 	"github.com/sluice-go/sluice/telemetry"
 )
@@ -232,7 +233,7 @@ func TestALimiterThatLies(t *testing.T) {
 }
 
 func TestInstrumentAllocates(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("sync.Pool drops at random")
 	}
 	for name, l := range map[string]core.Limiter{

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // Observe reports what l counts, under a name: sluice.limiter.permits.limit, .available and
@@ -32,7 +32,7 @@ import (
 // The counter is moved by the collection of the gauges. A view of OpenTelemetry's that drops all
 // three gauges therefore stops the counter too.
 func Observe(o Options, name string, l core.Reporter) (stop func() error, err error) {
-	if argument.IsNil(l) {
+	if anylimiter.IsNil(l) {
 		return nil, fmt.Errorf("telemetry: Observe of limiter %q, which is nil", name)
 	}
 	return o.observe(name, limiterColumns, func() []int64 {

@@ -205,7 +205,7 @@ func TestEvents(t *testing.T) {
 	require.NoError(t, err)
 	l := concurrency(t, 1, 0)
 	l.TryAcquire(1)
-	strategy, err := resilience.Limit(l, resilience.Options{Name: "orders", OnEvent: tell})
+	strategy, err := resilience.New(resilience.Options{Name: "orders", Limiter: l, OnEvent: tell})
 	require.NoError(t, err)
 	e, err := resilience.Pipeline(resilience.PipelineOptions{Name: "shop", Instance: "eu"}, strategy)
 	require.NoError(t, err)

@@ -24,21 +24,21 @@ func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error))
 	if f == nil {
 		return none, errNilFunc
 	}
-	c := &call{ctx: p.life.Begin(ctx), done: make(chan struct{})}
-	defer c.ctx.End() // f has returned, or its context is done
+	own := p.life.Begin(ctx)
+	defer own.End() // f has returned, or its context is done
+	c := &call{done: make(chan struct{})}
 	task := func(ctx context.Context) (err error) {
 		result, err = f(ctx)
 		return err
 	}
-	if err := p.submit(ctx, entry{task: task, call: c, permits: 1}, waits); err != nil {
+	if err := p.submit(ctx, entry{task: task, permits: 1, ctx: own, call: c, ticket: &c.ticket}, waits); err != nil {
 		return none, err
 	}
 	select {
 	case <-c.done:
 		return result, c.err
 	case <-ctx.Done():
-		err := ctx.Err()
-		p.takeBack(c, nil, err)
-		return none, err
+		p.takeBack(&c.ticket)
+		return none, ctx.Err()
 	}
 }

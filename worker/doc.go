@@ -16,8 +16,9 @@
 //
 // A concurrency limiter bounds how many tasks run at once, a rate limiter bounds how many
 // start in a period, and a [core.Chain] of the two bounds both. Pools, channels and servers
-// may share a limiter, and its limit may change while tasks run. The pool adds the
-// goroutines, a queue, results and recovery from panics.
+// may share a limiter, which then needs a QueueLimit, and its limit may change while tasks
+// run. The pool adds the goroutines, a queue, results and recovery from panics of tasks. A panic
+// of the limiter is not recovered: on a goroutine of the pool it ends the process.
 //
 // # Which call to use
 //
@@ -32,9 +33,18 @@
 //
 // A pool starts goroutines when there is work and ends them when there is none. An idle pool
 // has no goroutines, and is garbage-collected even if it was never closed. [Pool.Close] stops
-// the pool from accepting tasks and waits for the tasks that it has accepted.
+// the pool from accepting tasks and waits for the tasks that it has accepted. A pool that is
+// used in a testing/synctest bubble belongs to that bubble.
 //
 // In the terminology of the Go memory model, a call that submits a task synchronizes before
 // the start of the task, and the end of the task synchronizes before the return of a
 // Pool.Wait, Group.Wait, Do, Map or Close that waited for it.
+//
+// # Inside
+//
+// At most one worker leads: it has taken the head of the queue and waits for its lease, so nobody
+// overtakes. Once it has the lease it starts another worker if work is left, and runs its task. A
+// worker whose task ends looks for the next under the same lock, and leaves if there is none or
+// another leads. Plain permits are taken and given back under the pool's mutex; a leader is needed
+// only while there are none.
 package worker

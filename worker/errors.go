@@ -7,14 +7,14 @@ import (
 	"runtime/debug"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/closed"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 var (
 	// ErrClosed is returned by calls that submit to a closed pool, and by calls that are waiting
 	// to submit when the pool is closed. It matches [core.ErrClosed]. When Close cancels,
 	// ErrClosed is the cause of the tasks' contexts and the error of the queued tasks.
-	ErrClosed = closed.Error("worker", core.ErrClosed)
+	ErrClosed = anylimiter.Closed("worker", core.ErrClosed)
 
 	// ErrGoexit is the error of a task that called runtime.Goexit, for example by t.FailNow.
 	ErrGoexit = errors.New("worker: task called runtime.Goexit")
@@ -22,13 +22,13 @@ var (
 	errNilTask = errors.New("worker: the task is nil")
 )
 
-// PanicError is the error of a task that panicked. It is also the error of a task for which
-// the limiter panicked; the message then says so.
+// PanicError is the error of a task that panicked. Pool.Wait also returns one for a panic of
+// Options.OnPanic; its message says so.
 type PanicError struct {
 	Value any    // the value of the panic
 	Stack []byte // the stack of the panicking goroutine, as returned by debug.Stack
 
-	culprit string // "task", "limiter" or "OnPanic"
+	culprit string // "task" or "OnPanic"
 }
 
 // caught returns the error for a recovered value.

@@ -3,15 +3,12 @@ package worker_test
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -38,48 +35,6 @@ func TestAPanicWhileExiting(t *testing.T) {
 		require.ErrorIs(t, p.Wait(t.Context()), errTask, "of OnPanic")
 		require.EqualValues(t, 2, told.Load())
 		require.Equal(t, worker.Statistics{Done: 3, Panicked: 2}, p.Statistics())
-
-		g := newGate()
-		submits(t, p, g.task)
-		l.acquire = func(context.Context, int) (core.Lease, error) {
-			l.acquire = nil
-			exitPanicking()
-			return core.Lease{}, nil
-		}
-		submits(t, p, two(nothing)...)
-		synctest.Wait()
-		g.open()
-		require.ErrorIs(t, p.Wait(t.Context()), errTask, "of the limiter")
-
-		l.try = func(int) core.Lease {
-			l.try = nil
-			return core.Grant(1, exitPanicking)
-		}
-		submits(t, p, two(nothing)...)
-		require.ErrorIs(t, p.Wait(t.Context()), errTask, "of a release")
-		drained(t, p, l)
-	})
-}
-
-// So it is where a Map submits: the loop ends as the limiter would have it, and not never.
-func TestAPanicWhileExitingUnderMap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-		l.try = func(int) core.Lease { exitPanicking(); return core.Lease{} }
-		l.acquire = func(context.Context, int) (core.Lease, error) { return l.try(1), nil }
-		p := newPool(t, worker.Options{Limiter: l})
-		var errs []error
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for _, err := range worker.Map(t.Context(), p, slices.Values([]int{1, 2}), double) {
-				errs = append(errs, err)
-			}
-		}()
-		time.Sleep(time.Hour)
-		<-ended
-		require.Len(t, errs, 1)
-		require.ErrorIs(t, errs[0], errTask)
 		drained(t, p, l)
 	})
 }

@@ -3,8 +3,9 @@ package worker
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Group is a set of tasks that belong together, as with errgroup.WithContext, run under the
@@ -19,27 +20,28 @@ import (
 //
 // A Group is safe for concurrent use; its tasks may call Go.
 type Group struct {
-	pool   *Pool
-	ctx    *linked.Call // the tasks'
-	cancel context.CancelCauseFunc
+	pool *Pool
+	ctx  *wait.Call // the tasks'
+
+	tasks  atomic.Int64 // tasks given to Go that have not ended
+	queued *ticket      // those in the pool's queue; Pool.mu guards it
 
 	mu      sync.Mutex
-	tasks   int           // tasks given to Go that have not ended
 	stopped chan struct{} // closed when tasks becomes 0; nil: no Wait call is waiting
 	err     error         // the first error
 }
 
 // Group returns an empty group whose tasks' context is derived from ctx.
 func (p *Pool) Group(ctx context.Context) *Group {
-	ctx, cancel := context.WithCancelCause(ctx)
-	return &Group{pool: p, ctx: p.life.Begin(ctx), cancel: cancel}
+	return &Group{pool: p, ctx: p.life.Begin(ctx)}
 }
 
 // Go runs a task under a lease of one permit. It waits until the task has its lease or is in
 // the pool's queue, even if the limiter has no queue: if the limiter rejects the task, Go asks
-// again. After the group's context has ended, Go starts nothing, and a task that is still
-// waiting for its lease never runs. Unlike with errgroup, a task given to Go may therefore
-// never be called.
+// again. Calls of Go on a pool without a queue, and those of [Map], take turns at the limiter,
+// first come first served. After the group's context has ended, Go starts nothing, and a task
+// that is still waiting for its lease never runs. Unlike with errgroup, a task given to Go may
+// therefore never be called.
 //
 // An error that keeps a task from running becomes the group's error, such as [ErrClosed],
 // [core.ErrClosed] of a closed limiter, ctx.Err(), or the error for a nil task.
@@ -48,19 +50,16 @@ func (g *Group) Go(t Task) { g.GoN(1, t) }
 // GoN is Go for a task whose lease has the given number of permits. Invalid numbers are errors
 // of the group, the same as the errors of [Pool.SubmitN].
 func (g *Group) GoN(permits int, t Task) {
-	g.mu.Lock()
-	g.tasks++
-	g.mu.Unlock()
+	g.tasks.Add(1)
 	var err error
-	submitted := false
+	accepted := false
 	defer func() { // deferred, because the limiter may panic
-		if !submitted {
-			g.settle(1, err)
+		if !accepted {
+			g.finish(1, err)
 		}
 	}()
-	c := &call{ctx: g.ctx, group: g}
-	err = g.pool.submit(g.ctx.Context, entry{task: t, call: c, permits: permits}, persists)
-	if submitted = err == nil; !submitted {
+	err = g.pool.submit(g.ctx.Context, entry{task: t, permits: permits, ctx: g.ctx, group: g}, persists)
+	if accepted = err == nil; !accepted {
 		err = g.ctx.Explain(err)
 	}
 }
@@ -71,10 +70,11 @@ func (g *Group) GoN(permits int, t Task) {
 // after Wait has returned.
 //
 // If the group's context ends, Wait removes the group's tasks from the queue at once, and
-// still waits for the running ones.
+// still waits for the running ones. If the context given to Pool.Group has ended and kept a task
+// from running, the error is that context's own, unchanged.
 func (g *Group) Wait() error {
 	g.mu.Lock()
-	if g.tasks > 0 && g.stopped == nil {
+	if g.tasks.Load() > 0 && g.stopped == nil {
 		g.stopped = make(chan struct{})
 	}
 	stopped := g.stopped
@@ -83,12 +83,11 @@ func (g *Group) Wait() error {
 		select {
 		case <-stopped:
 		case <-g.ctx.Done():
-			err := g.ctx.Ended()
-			g.settle(g.pool.takeBack(nil, g, err), err)
+			err := ended(g.ctx)
+			g.finish(g.pool.takeBackAll(g), err)
 			<-stopped
 		}
 	}
-	g.cancel(nil)
 	g.ctx.End()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,26 +98,47 @@ func (g *Group) Wait() error {
 func (g *Group) fail(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.failLocked(err)
-}
-
-func (g *Group) failLocked(err error) {
 	if g.err == nil {
 		g.err = err
-		g.cancel(err)
+		g.ctx.Cancel(err)
 	}
 }
 
-// settle records that n tasks have ended, each with err.
-func (g *Group) settle(n int, err error) {
+// finish records that n tasks have ended, each with err.
+func (g *Group) finish(n int, err error) {
+	if n > 0 && err != nil {
+		g.fail(err)
+	}
+	if g.tasks.Add(-int64(n)) > 0 {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n > 0 && err != nil {
-		g.failLocked(err)
-	}
-	g.tasks -= n
-	if g.tasks == 0 && g.stopped != nil {
+	// A Wait that found a task looks for stopped here, or found none. A task that was begun
+	// since, by Go, is for the next.
+	if g.stopped != nil && g.tasks.Load() == 0 {
 		close(g.stopped)
 		g.stopped = nil
 	}
+}
+
+// linkLocked adds a task to those in the pool's queue. Pool.mu is held.
+func (g *Group) linkLocked(t *ticket) {
+	if t.next = g.queued; t.next != nil {
+		t.next.prev = t
+	}
+	g.queued = t
+}
+
+// unlinkLocked removes a task from those in the pool's queue. Pool.mu is held.
+func (g *Group) unlinkLocked(t *ticket) {
+	if t.prev == nil {
+		g.queued = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next != nil {
+		t.next.prev = t.prev
+	}
+	t.prev, t.next = nil, nil
 }

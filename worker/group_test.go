@@ -377,57 +377,6 @@ func oneGroup(ctx context.Context, p *worker.Pool, i, round int) error {
 	return nil
 }
 
-// A pool, and its limiter, can be made outside of bubbles and used in several in turn.
-func TestAPoolInSeveralBubbles(t *testing.T) {
-	for name, o := range map[string]worker.Options{
-		"unqueued": {}, "worker": {Workers: 2}, "queued": {Queue: 2}, "queued, worker": {Queue: 2, Workers: 2},
-	} {
-		for limiter, l := range map[string]core.Limiter{
-			"core's": concurrency(t, 2), "a user's": &odd{ConcurrencyLimiter: concurrency(t, 2)},
-		} {
-			t.Run(name+", "+limiter, func(t *testing.T) {
-				o.Limiter = l
-				p := newPool(t, o)
-				for range 3 {
-					synctest.Test(t, func(t *testing.T) { useAll(t, p) })
-				}
-				useAll(t, p) // and outside
-				synctest.Test(t, func(t *testing.T) {
-					require.NoError(t, p.Submit(t.Context(), hears))
-					done, cancel := context.WithCancel(t.Context())
-					cancel()
-					require.ErrorIs(t, p.Close(done), context.Canceled)
-					require.ErrorIs(t, p.Wait(t.Context()), worker.ErrClosed)
-				})
-				require.NoError(t, p.Close(t.Context()))
-			})
-		}
-	}
-}
-
-// useAll uses all of a pool, with tasks that wait for the end of their context.
-func useAll(t *testing.T, p *worker.Pool) {
-	t.Helper()
-	task := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-		defer cancel()
-		<-ctx.Done()
-		return nil
-	}
-	g := p.Group(t.Context())
-	for range 6 {
-		require.NoError(t, p.Submit(t.Context(), task))
-		g.Go(task)
-	}
-	_, err := worker.Do(t.Context(), p, func(ctx context.Context) (int, error) { return 1, task(ctx) })
-	require.NoError(t, err)
-	for _, err := range worker.Map(t.Context(), p, upTo(6), func(ctx context.Context, _ int) (int, error) { return 1, task(ctx) }) {
-		require.NoError(t, err)
-	}
-	require.NoError(t, g.Wait())
-	require.NoError(t, p.Wait(t.Context()))
-}
-
 // As many groups as there are: one that waits holds no goroutine of the pool.
 func TestAGroupWithARate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"context"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -86,37 +85,6 @@ func TestARetryAfterThatLies(t *testing.T) {
 	})
 }
 
-// No task runs without a lease, whatever a limiter says.
-func TestALimiterThatLies(t *testing.T) {
-	for _, queue := range []int{0, 1} {
-		for name, answer := range map[string]func(l *core.ConcurrencyLimiter) (core.Lease, error){
-			"no lease and no error": func(*core.ConcurrencyLimiter) (core.Lease, error) { return core.Lease{}, nil },
-			"a lease and an error":  func(l *core.ConcurrencyLimiter) (core.Lease, error) { return l.TryAcquire(1), errTask },
-		} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-					l.try = func(int) core.Lease { return core.Reject() }
-					l.acquire = func(context.Context, int) (core.Lease, error) { return answer(l.ConcurrencyLimiter) }
-					p := newPool(t, worker.Options{Limiter: l, Queue: queue})
-					err := p.Submit(t.Context(), func(context.Context) error { panic("it has no lease") })
-					if queue > 0 {
-						require.NoError(t, err)
-						err = p.Wait(t.Context())
-						require.Equal(t, worker.Statistics{Done: 1, Failed: 1}, p.Statistics())
-					}
-					require.Error(t, err)
-					require.NotErrorAs(t, err, new(*worker.PanicError))
-					l.try, l.acquire = nil, nil
-					submits(t, p, nothing)
-					require.NoError(t, p.Wait(t.Context()))
-					drained(t, p, l)
-				})
-			})
-		}
-	}
-}
-
 // A limiter that panics, or exits its goroutine, in a Submit leaves nothing behind there.
 func TestALimiterThatPanicsInSubmit(t *testing.T) {
 	for name, o := range map[string]worker.Options{
@@ -141,62 +109,6 @@ func TestALimiterThatPanicsInSubmit(t *testing.T) {
 	}
 }
 
-// On a worker's goroutine a limiter's panic is the task's error.
-func TestALimiterThatPanicsUnderAWorker(t *testing.T) {
-	for name, end := range map[string]func(){"panic": func() { panic(errTask) }, "exit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-				p := newPool(t, worker.Options{Limiter: l, Queue: 2})
-				g := newGate()
-				submits(t, p, g.task)
-				l.acquire = func(context.Context, int) (core.Lease, error) { end(); return core.Lease{}, nil }
-				do := later(func() error {
-					_, err := worker.Do(t.Context(), p, func(context.Context) (int, error) { panic("it has no lease") })
-					return err
-				})
-				check := func(err error) {
-					t.Helper()
-					if name == "exit" {
-						require.ErrorIs(t, err, worker.ErrGoexit)
-						return
-					}
-					require.ErrorIs(t, err, errTask)
-					require.ErrorContains(t, err, "limiter panicked")
-					require.ErrorAs(t, err, new(*worker.PanicError))
-				}
-				check(returned(t, do))
-				submits(t, p, nothing)
-				synctest.Wait()
-				l.acquire = nil
-				g.open()
-				check(p.Wait(t.Context()))
-				require.Equal(t, worker.Statistics{Done: 3, Failed: 2}, p.Statistics())
-				submits(t, p, nothing)
-				require.NoError(t, p.Wait(t.Context()))
-				drained(t, p, l)
-			})
-		})
-	}
-}
-
-// A Release that panics does not take the worker with it.
-func TestAReleaseThatPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-		l.try = func(int) core.Lease { return core.Grant(1, func() { panic(errTask) }) }
-		l.acquire = func(_ context.Context, n int) (core.Lease, error) { return l.try(n), nil }
-		p := newPool(t, worker.Options{Limiter: l})
-		submits(t, p, nothing)
-		require.ErrorIs(t, p.Wait(t.Context()), errTask)
-		_, err := worker.Do(t.Context(), p, func(context.Context) (int, error) { return 1, nil })
-		require.ErrorIs(t, err, errTask)
-		require.NoError(t, p.Wait(t.Context()))
-		require.EqualValues(t, 2, p.Statistics().Done)
-		drained(t, p, l)
-	})
-}
-
 // A limiter that keeps the context it was given can use it for ever; it has ended.
 func TestALimiterThatKeepsItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -218,41 +130,4 @@ func TestALimiterThatKeepsItsContext(t *testing.T) {
 		}
 		drained(t, p, l)
 	})
-}
-
-// A Map submits on a goroutine of its own: a limiter's panic there is an error in its place.
-func TestALimiterThatPanicsInMap(t *testing.T) {
-	for name, o := range map[string]worker.Options{"unqueued": {}, "worker": {Workers: 1}, "queued": {Queue: 1}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-				var asked atomic.Int32
-				l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-					if asked.Add(1) == 2 {
-						panic(errTask)
-					}
-					return l.ConcurrencyLimiter.Acquire(ctx, n)
-				}
-				l.try = func(n int) core.Lease {
-					lease, err := l.acquire(t.Context(), n)
-					require.NoError(t, err)
-					return lease
-				}
-				o.Limiter = l
-				p := newPool(t, o)
-				failed := 0
-				for v, err := range worker.Map(t.Context(), p, upTo(4), double) {
-					if err == nil {
-						continue
-					}
-					require.ErrorContains(t, err, "limiter panicked")
-					require.ErrorIs(t, err, errTask)
-					require.Zero(t, v)
-					failed++
-				}
-				require.Equal(t, 1, failed, "and the rest go on")
-				drained(t, p, l)
-			})
-		})
-	}
 }

@@ -7,7 +7,8 @@ import (
 	"runtime"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // How far Map runs ahead of its consumer. maxAhead bounds each of the two terms of ahead. A rate
@@ -52,7 +53,7 @@ func Map[In, Out any](
 		case in == nil || f == nil:
 			yield(none, errNilFunc)
 			return
-		case p.limiter == nil:
+		case p.zero():
 			yield(none, ErrClosed)
 			return
 		}
@@ -72,8 +73,8 @@ func Map[In, Out any](
 func (p *Pool) ahead() int {
 	workers := p.most
 	if workers == 0 {
-		workers = p.limit()
-		if r, ok := p.limiter.(core.Replenisher); ok && r.ReplenishmentPeriod() > 0 {
+		workers = hold.Limit(p.limiter.Limiter)
+		if r, ok := p.limiter.Limiter.(core.Replenisher); ok && r.ReplenishmentPeriod() > 0 {
 			workers = rateAhead
 		}
 	}
@@ -83,8 +84,8 @@ func (p *Pool) ahead() int {
 // mapping is one range over the sequence of a Map.
 type mapping[In, Out any] struct {
 	p       *Pool
-	ctx     *linked.Call // f's; ends with the loop
-	open    *linked.Call // ends when the pool is closed
+	ctx     *wait.Call // f's; ends with the loop
+	open    *wait.Call // ends when the pool is closed
 	f       func(context.Context, In) (Out, error)
 	pending chan *result[Out] // the results to come, in order; closed after the last
 
@@ -136,9 +137,9 @@ func (m *mapping[In, Out]) read(in iter.Seq[In]) {
 }
 
 // submit appends the input's result to pending and submits the input. It reports whether
-// another input can follow. If the limiter panics here, the panic is the input's error.
+// another input can follow.
 func (m *mapping[In, Out]) submit(v In) (more bool) {
-	r := &result[Out]{call: call{ctx: m.ctx, done: make(chan struct{})}}
+	r := &result[Out]{call: call{done: make(chan struct{})}}
 	select {
 	case m.pending <- r:
 	case <-m.ctx.Done():
@@ -148,18 +149,13 @@ func (m *mapping[In, Out]) submit(v In) (more bool) {
 		r.out, err = m.f(ctx, v)
 		return err
 	}
-	err := ErrGoexit
-	defer func() {
-		if v := recover(); v != nil {
-			err = caught(v, "limiter")
-		}
-		if err != nil {
-			r.last = errors.Is(err, core.ErrClosed)
-			more = !r.last && m.ctx.Err() == nil
-			r.settle(err)
-		}
-	}()
-	err = m.ctx.Explain(m.p.submit(m.ctx.Context, entry{task: task, call: &r.call, permits: 1}, persists))
+	e := entry{task: task, permits: 1, ctx: m.ctx, call: &r.call, ticket: &r.ticket}
+	if err := m.p.submit(m.ctx.Context, e, persists); err != nil {
+		err = m.ctx.Explain(err)
+		r.last = errors.Is(err, core.ErrClosed)
+		r.finish(err)
+		return !r.last && m.ctx.Err() == nil
+	}
 	return true
 }
 
@@ -232,7 +228,7 @@ func (m *mapping[In, Out]) end() {
 
 // await waits for the end of a task. A task that is still queued is dropped instead.
 func (m *mapping[In, Out]) await(r *result[Out]) {
-	if m.p.takeBack(&r.call, nil, context.Canceled) == 0 {
+	if !m.p.takeBack(&r.ticket) {
 		<-r.done
 	}
 }

@@ -1,12 +1,13 @@
 package worker
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"sync"
 
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/ring"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Pool runs tasks, each under a lease of its limiter. Create one with [New]; submitting to the
@@ -19,24 +20,25 @@ import (
 // keep its lease while it waits, and the new task may be waiting for that very lease. A task
 // that calls Wait or Close on its own pool deadlocks.
 type Pool struct {
-	permits
+	limiter    hold.Limiter
 	onPanic    func(any, []byte)
 	most       int    // Options.Workers; 0: no maximum
 	queue      int    // Options.Queue
 	begin      func() // p.work; stored once, so that the go statement allocates nothing
 	background context.Context
 
-	closing linked.Source // ended at the start of Close; ends waits for the limiter in Submit
-	life    linked.Source // ended when Close cancels; ends the contexts of Do, Map and Group
+	closing wait.Source // ended at the start of Close; ends waits for the limiter in Submit and Go
+	life    wait.Source // ended when Close cancels; ends the contexts of Do, Map and Group
+	over    wait.Source // ended when Close returns; ends tasks
+	tasks   *wait.Call  // the context of the tasks given to Submit
 
-	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu,
-	// except the Err method of a waiting call's context. Plain permits (see permits) are taken
-	// and given back under mu.
+	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu.
+	// Plain permits (see package hold) are taken and given back under mu.
 	mu      sync.Mutex
 	phase   phase
-	ready   ring[admitted] // tasks that have a lease and no worker yet
-	waiting ring[entry]    // tasks that have no lease, and entries that were dropped
-	dropped int            // how many entries of waiting were dropped
+	ready   ring.Ring[admitted] // tasks that have a lease and no worker yet
+	waiting ring.Ring[entry]    // tasks that have no lease, and entries that were dropped
+	dropped int                 // how many entries of waiting were dropped
 
 	// The leader is the worker that has taken the head of the queue and is asking the limiter
 	// for its lease. There is at most one, so no task overtakes another. When the leader has the
@@ -51,10 +53,15 @@ type Pool struct {
 	// asking the limiter.
 	places int
 
-	blocked list.List // of *waiter: Submit calls that wait for a place or for room in the queue
-	rest    *rest     // what Wait and Close calls wait for; nil if there are none
+	blocked wait.List[entry] // Submit calls that wait for a place or for room in the queue
 
-	tasks                  *taskContext // for tasks given to Submit; replaced only while the pool is idle
+	// In a pool without a queue, one call of Group.Go or Map at a time asks the limiter.
+	asking bool
+	turns  wait.List[struct{}] // calls that have a place and wait for their turn to ask
+
+	ended chan struct{} // closed at the next end of a task, for take; nil: take does not wait for one
+	idle  *idle         // what Wait and Close calls wait for; nil if there are none
+
 	done, failed, panicked uint64
 	failures               failures
 }
@@ -74,13 +81,16 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		permits: permitsOf(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queue: o.Queue,
+		limiter: hold.Of(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queue: o.Queue,
 		background: context.Background(), //nolint:forbidigo // tasks outlive every caller's context; Close ends theirs
 	}
 	p.begin = p.work
-	p.tasks = newTaskContext(p.background)
+	p.tasks = p.over.Begin(p.background)
 	return p, nil
 }
+
+// zero reports whether the pool is the zero Pool.
+func (p *Pool) zero() bool { return p.limiter.Limiter == nil }
 
 // Statistics returns the pool's counts. It may be called after Close.
 func (p *Pool) Statistics() Statistics {
@@ -110,10 +120,10 @@ func (p *Pool) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if p.limiter == nil {
+	if p.zero() {
 		return nil
 	}
-	_, err := p.awaitRest(ctx, 1)
+	_, err := p.awaitIdle(ctx, 1)
 	return err
 }
 
@@ -129,17 +139,21 @@ func (p *Pool) Wait(ctx context.Context) error {
 // own ctx is done; the first call whose ctx is done cancels for all. The tasks' errors are
 // kept for Wait. Close does not close the limiter.
 func (p *Pool) Close(ctx context.Context) error {
-	if p.limiter == nil {
+	if p.zero() {
 		return nil
 	}
 	p.mu.Lock()
 	p.phase = max(p.phase, draining)
-	for p.blocked.Len() > 0 {
-		p.wakeFirstLocked(ErrClosed)
-	}
+	var blocked wait.Woken[entry]
+	var turns wait.Woken[struct{}]
+	p.blocked.DecideAll(wait.Ended, &blocked)
+	p.turns.DecideAll(wait.Ended, &turns)
 	p.mu.Unlock()
+	blocked.Wake()
+	turns.Wake()
 	p.closing.End(ErrClosed)
-	if reached, _ := p.awaitRest(ctx, 0); reached {
+	if reached, _ := p.awaitIdle(ctx, 0); reached {
+		p.over.End(ErrClosed)
 		return nil
 	}
 	running, queued := p.cancel()
@@ -152,31 +166,23 @@ func (p *Pool) cancel() (running, queued int) {
 	p.mu.Lock()
 	p.phase = cancelled
 	running, queued = p.countLocked()
-	var calls []*call
+	var entries []entry
 	for e, ok := p.popLocked(); ok; e, ok = p.popLocked() {
-		p.failLocked(e.call, ErrClosed)
-		if e.call != nil {
-			calls = append(calls, e.call)
+		p.done++
+		p.failed++
+		if e.submitted() {
+			p.failures.add(ErrClosed)
 		}
+		entries = append(entries, e)
 	}
-	tasks := p.tasks
-	p.restLocked()
+	p.idleLocked()
 	p.mu.Unlock()
 	p.life.End(ErrClosed)
-	tasks.cancel(ErrClosed)
-	for _, c := range calls {
-		c.settle(ErrClosed)
+	p.over.End(ErrClosed)
+	for _, e := range entries {
+		e.finish(ErrClosed)
 	}
 	return running, queued
-}
-
-// failLocked counts a task that failed with err before it could run.
-func (p *Pool) failLocked(c *call, err error) {
-	p.done++
-	p.failed++
-	if c == nil {
-		p.failures.add(err)
-	}
 }
 
 // countLocked returns how many tasks are running and how many are queued. The leader's task
@@ -188,60 +194,49 @@ func (p *Pool) countLocked() (running, queued int) {
 	return p.running, p.queuedLocked()
 }
 
-// idleLocked reports whether the pool is idle: it has no task and no goroutine.
-func (p *Pool) idleLocked() bool {
-	return p.running == 0 && p.workers == 0 && p.queuedLocked() == 0
-}
-
-// restLocked wakes the Wait and Close calls if the pool is idle.
-func (p *Pool) restLocked() {
-	if !p.idleLocked() {
+// idleLocked wakes the Wait and Close calls if the pool is idle: it has no task and no worker.
+func (p *Pool) idleLocked() {
+	if p.idle == nil || p.running > 0 || p.workers > 0 || p.queuedLocked() > 0 {
 		return
 	}
-	if p.phase != open {
-		p.tasks.cancel(ErrClosed)
-	} else if p.tasks.waited.Load() {
-		p.tasks.cancel(nil)
-		p.tasks = newTaskContext(p.background)
+	if p.idle.waits > 0 {
+		p.idle.err = p.failures.take()
 	}
-	if p.rest == nil {
-		return
-	}
-	if p.rest.waits > 0 {
-		p.rest.err = p.failures.take()
-	}
-	close(p.rest.reached)
-	p.rest = nil
+	close(p.idle.reached)
+	p.idle = nil
 }
 
-// rest is the next moment at which the pool is idle, that is, has no task and no worker.
-type rest struct {
+// idle is the next moment at which the pool is idle.
+type idle struct {
 	reached chan struct{} // closed at that moment
 	waits   int           // the number of Wait calls, without Close calls; guarded by Pool.mu
 	err     error         // the tasks' errors, if waits > 0; set before reached is closed
 }
 
-// awaitRest waits until the pool is idle. It reports false and ctx.Err() if ctx is done first.
+// awaitIdle waits until the pool is idle. It reports false and ctx.Err() if ctx is done first.
 // waits is 1 for a Wait call, which takes the tasks' errors, and 0 for a Close call.
-func (p *Pool) awaitRest(ctx context.Context, waits int) (reached bool, err error) {
+func (p *Pool) awaitIdle(ctx context.Context, waits int) (reached bool, err error) {
 	p.mu.Lock()
-	if p.rest == nil {
-		p.rest = &rest{reached: make(chan struct{})}
+	if p.idle == nil {
+		p.idle = &idle{reached: make(chan struct{})}
 	}
-	r := p.rest
-	r.waits += waits
-	p.restLocked()
+	i := p.idle
+	i.waits += waits
+	p.idleLocked()
 	p.mu.Unlock()
 	select {
-	case <-r.reached:
-		return true, r.err
+	case <-i.reached:
+		return true, i.err
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if r == p.rest {
-		r.waits -= waits
-		return false, ctx.Err()
+	late := i != p.idle
+	if !late {
+		i.waits -= waits
 	}
-	return true, r.err // not ctx.Err(): no later Wait would get these errors
+	p.mu.Unlock()
+	if late {
+		return true, i.err // not ctx.Err(): no later Wait would get these errors
+	}
+	return false, ctx.Err()
 }

@@ -1,30 +1,50 @@
 package worker
 
-import (
-	"container/list"
-	"context"
+import "github.com/sluice-go/sluice/internal/wait"
+
+// queue is the tasks that have no lease, in the order of acceptance. A Do, Map or Group whose
+// context ends takes its tasks out; their entries stay in the ring until they are popped, or
+// until they are more than half of it.
+
+// ticket is the place in the queue of a task of a Do, Map or Group. Pool.mu guards it.
+type ticket struct {
+	state      ticketState
+	group      *Group  // nil: the task of a Do or Map
+	prev, next *ticket // in the group's list
+}
+
+type ticketState uint8
+
+const (
+	outside ticketState = iota
+	queued
+	dropped // the entry is still in the ring but does not count
 )
 
 // pushLocked queues a task.
 func (p *Pool) pushLocked(e *entry) {
-	if e.call != nil {
-		e.call.inQueue = queued
+	switch {
+	case e.group != nil:
+		e.ticket = &ticket{state: queued, group: e.group}
+		e.group.linkLocked(e.ticket)
+	case e.ticket != nil:
+		e.ticket.state = queued
 	}
-	p.waiting.push(*e)
+	p.waiting.Push(*e)
 }
 
 // queuedLocked returns how many tasks are in the queue. The leader's task is not.
-func (p *Pool) queuedLocked() int { return p.waiting.n - p.dropped }
+func (p *Pool) queuedLocked() int { return p.waiting.Len() - p.dropped }
 
 // popLocked removes and returns the first task of the queue, skipping dropped entries.
 func (p *Pool) popLocked() (e entry, ok bool) {
-	for p.waiting.n > 0 {
-		e = p.waiting.pop()
-		if e.call == nil {
+	for p.waiting.Len() > 0 {
+		e = p.waiting.Pop()
+		if e.ticket == nil {
 			return e, true
 		}
-		if e.call.inQueue == queued {
-			e.call.inQueue = outside
+		if e.ticket.state == queued {
+			e.ticket.leaveLocked(outside)
 			return e, true
 		}
 		p.dropped--
@@ -32,64 +52,77 @@ func (p *Pool) popLocked() (e entry, ok bool) {
 	return entry{}, false
 }
 
-// waiter is a Submit call that waits for room in the queue or, if there is no queue, for a
-// place.
-type waiter struct {
-	ctx      context.Context
-	entry    entry
-	position *list.Element
-	ready    chan struct{} // closed when its task is queued, or it has a place, or err is set
-	err      error         // why the task is not accepted; set before ready is closed
-}
-
-// blockLocked appends a waiter for a Submit call.
-func (p *Pool) blockLocked(ctx context.Context, e *entry) *waiter {
-	w := &waiter{ctx: ctx, entry: *e, ready: make(chan struct{})}
-	w.position = p.blocked.PushBack(w)
-	return w
-}
-
-// await waits until the task is queued or has a place, or w.ctx is done.
-func (p *Pool) await(w *waiter) error {
-	select {
-	case <-w.ready:
-		return w.err
-	case <-w.ctx.Done():
+// leaveLocked takes the task out of the queue.
+func (t *ticket) leaveLocked(s ticketState) {
+	t.state = s
+	if t.group != nil {
+		t.group.unlinkLocked(t)
 	}
+}
+
+// takeBack drops the task of a Do or Map from the queue, and counts it as failed. It
+// reports whether the task was there; then the caller has to finish it.
+func (p *Pool) takeBack(t *ticket) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-w.ready: // decided before this call took the mutex
-		return w.err
-	default:
-		p.blocked.Remove(w.position)
-		return w.ctx.Err()
+	was := t.state == queued
+	if was {
+		p.dropLocked(t)
+		p.droppedLocked()
 	}
+	return was
 }
 
-// wakeFirstLocked removes and wakes the first blocked Submit call.
-func (p *Pool) wakeFirstLocked(err error) {
-	w := p.blocked.Remove(p.blocked.Front()).(*waiter) //nolint:forcetypeassert // there are no others
-	w.err = err
-	close(w.ready)
+// takeBackAll is takeBack for all tasks of the group. It returns their number.
+func (p *Pool) takeBackAll(g *Group) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ; g.queued != nil; n++ {
+		p.dropLocked(g.queued)
+	}
+	if n > 0 {
+		p.droppedLocked()
+	}
+	return n
+}
+
+func (p *Pool) dropLocked(t *ticket) {
+	t.leaveLocked(dropped)
+	p.dropped++
+	p.done++
+	p.failed++
+}
+
+// droppedLocked removes the dropped entries when they are more than half of the queue, so that
+// the cost of a pass is constant for each removed entry, and gives their room to others.
+func (p *Pool) droppedLocked() {
+	if p.dropped > p.waiting.Len()/2 {
+		for range p.waiting.Len() {
+			if e := p.waiting.Pop(); e.ticket == nil || e.ticket.state == queued {
+				p.waiting.Push(e)
+			}
+		}
+		p.dropped = 0
+	}
+	p.grantLocked()
+	p.spawnLocked()
+	p.idleLocked()
 }
 
 // grantLocked gives free room in the queue or, in a pool without a queue, free places to the
 // blocked Submit calls. A call whose context is done gets nothing.
 func (p *Pool) grantLocked() {
-	for p.blocked.Len() > 0 {
-		w := p.blocked.Front().Value.(*waiter) //nolint:forcetypeassert // there are no others
-		err := w.ctx.Err()
-		switch {
-		case err != nil:
-		case p.queue > 0 && p.roomLocked():
-			p.pushLocked(&w.entry)
-		case p.queue == 0 && p.freeLocked():
-			p.places++
-		default:
+	for !p.blocked.Empty() && (p.queue > 0 && p.roomLocked() || p.queue == 0 && p.freeLocked()) {
+		w := p.blocked.Decide(wait.Granted)
+		if w == nil {
 			return
 		}
-		p.wakeFirstLocked(err)
+		if p.queue > 0 {
+			p.pushLocked(&w.Value)
+		} else {
+			p.places++
+		}
+		w.Wake()
 	}
 }
 
@@ -113,50 +146,11 @@ func (p *Pool) freeLocked() bool { return p.most == 0 || p.places < p.most }
 
 // firstLocked reports whether a place is free and no other task is ahead of a new one.
 func (p *Pool) firstLocked() bool {
-	return !p.leading && p.queuedLocked() == 0 && p.blocked.Len() == 0 && p.freeLocked()
+	return !p.leading && p.queuedLocked() == 0 && p.blocked.Empty() && p.freeLocked()
 }
 
 // roomLocked reports whether there is room in the queue. The leader's task counts as queued.
 func (p *Pool) roomLocked() bool {
 	_, queued := p.countLocked()
 	return queued < p.queue
-}
-
-// takeBack drops the queued task of the call c, or all queued tasks of the group g, and counts
-// them as failed with err. Their room in the queue is free at once. It returns their number.
-// The caller has to settle them.
-func (p *Pool) takeBack(c *call, g *Group, err error) (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c != nil && c.inQueue == queued {
-		p.dropLocked(c, err)
-		n = 1
-	}
-	for i := 0; g != nil && i < p.waiting.n; i++ {
-		if c := p.waiting.at(i).call; c != nil && c.group == g && c.inQueue == queued {
-			p.dropLocked(c, err)
-			n++
-		}
-	}
-	// Remove the dropped entries when they are more than half of the queue, so that the cost of
-	// a pass is constant for each removed entry.
-	if p.dropped > p.waiting.n/2 {
-		var kept ring[entry]
-		for p.waiting.n > 0 {
-			if e := p.waiting.pop(); e.call == nil || e.call.inQueue == queued {
-				kept.push(e)
-			}
-		}
-		p.waiting, p.dropped = kept, 0
-	}
-	p.grantLocked()
-	p.spawnLocked()
-	p.restLocked()
-	return n
-}
-
-func (p *Pool) dropLocked(c *call, err error) {
-	c.inQueue = dropped
-	p.dropped++
-	p.failLocked(c, err)
 }

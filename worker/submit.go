@@ -2,8 +2,11 @@ package worker
 
 import (
 	"context"
+	"sync"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Submit gives the pool a task, and returns nil when the task is accepted: when it has its
@@ -26,7 +29,7 @@ func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx,
 // than the limiter's limit. A task of 0 permits takes none, but waits like the others until
 // at least one permit is available.
 func (p *Pool) SubmitN(ctx context.Context, permits int, t Task) error {
-	return p.submit(ctx, entry{task: t, permits: permits}, waits)
+	return p.submit(ctx, entry{task: t, permits: permits, ctx: p.tasks}, waits)
 }
 
 // TrySubmit gives the pool a task if the task can start or be queued now. It never blocks. If
@@ -37,7 +40,7 @@ func (p *Pool) TrySubmit(t Task) error { return p.TrySubmitN(1, t) }
 // TrySubmitN is TrySubmit for a task whose lease has the given number of permits. It returns
 // the same errors as SubmitN for invalid numbers.
 func (p *Pool) TrySubmitN(permits int, t Task) error {
-	return p.submit(p.background, entry{task: t, permits: permits}, tries)
+	return p.submit(p.background, entry{task: t, permits: permits, ctx: p.tasks}, tries)
 }
 
 // patience is what a call does when its task can neither start nor be queued now.
@@ -57,7 +60,7 @@ func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
 		return core.ErrNegativePermits
 	case how != tries && ctx.Err() != nil:
 		return ctx.Err()
-	case p.limiter == nil:
+	case p.zero():
 		return ErrClosed
 	}
 	if e.permits > 1 {
@@ -80,39 +83,84 @@ func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
 	return err
 }
 
+// decision is what a pool does with a task that it is given.
+type decision uint8
+
+const (
+	accepted decision = iota // it has started or is queued
+	refused                  // the pool is closed
+	late                     // the task's group has ended
+	placed                   // it has a place, and the caller asks the limiter for its lease
+	full                     // there is neither a place nor room in the queue
+)
+
 // enter starts or queues the task, waiting for room if it may. Or it takes a place for the
 // task and reports placed: then the caller has to ask the limiter. The place comes before the
 // lease, because a lease that waited for a place would keep permits from others. If the pool
 // has a queue, enter takes a place only if mayAsk.
-func (p *Pool) enter(ctx context.Context, e *entry, how patience, mayAsk bool) (placed bool, err error) {
-	var w *waiter
+func (p *Pool) enter(ctx context.Context, e *entry, how patience, mayAsk bool) (isPlaced bool, err error) {
 	p.mu.Lock()
+	d := p.decideLocked(e, how, mayAsk)
+	p.mu.Unlock()
+	var w *wait.Waiter[entry]
+	if d == full && how != tries {
+		done := ctx.Done() // without the mutex, because ctx may be user code
+		p.mu.Lock()
+		if d = p.decideLocked(e, how, mayAsk); d == full {
+			w = p.blocked.Push(done, *e)
+		}
+		p.mu.Unlock()
+	}
+	switch {
+	case w != nil:
+		return p.queue == 0, p.await(ctx, w)
+	case d == full:
+		return false, p.busy(e.permits)
+	case d == refused:
+		return false, ErrClosed
+	case d == late:
+		return false, ctx.Err()
+	}
+	return d == placed, nil
+}
+
+func (p *Pool) decideLocked(e *entry, how patience, mayAsk bool) decision {
 	first := p.firstLocked()
 	switch {
 	case p.phase != open:
-		err = ErrClosed
-	case e.call != nil && ctx.Err() != nil:
-		err = ctx.Err() // Group.Wait may already have called takeBack
-	case first && p.tryPlain(e.permits):
+		return refused
+	case e.group != nil && e.ctx.Context.Err() != nil: // not the Err of a user's context
+		return late // Group.Wait may already have taken the group's tasks back
+	case first && (how != persists || !p.asking) && p.limiter.TryPlain(e.permits):
 		p.places++
-		p.startLocked(&admitted{entry: *e, plain: true})
-	case first && mayAsk && (p.queue == 0 || !p.hasPlain(e.permits)):
+		p.startLocked(&admitted{entry: *e, hold: hold.Hold{Permits: e.permits}})
+	case first && mayAsk && (p.queue == 0 || !p.limiter.Plain(e.permits)):
 		p.places++
-		placed = true
+		return placed
 	case p.roomLocked():
 		p.pushLocked(e)
 		p.spawnLocked()
-	case how == tries:
-		err = p.busy(e.permits)
 	default:
-		w = p.blockLocked(ctx, e)
+		return full
 	}
-	p.mu.Unlock()
-	if w != nil {
-		err = p.await(w)
-		placed = p.queue == 0 && err == nil
+	return accepted
+}
+
+// await waits until the task is queued or has a place, or ctx is done.
+func (p *Pool) await(ctx context.Context, w waiter) error {
+	switch w.Wait(&p.mu) {
+	case wait.Cancelled:
+		return ctx.Err()
+	case wait.Ended:
+		return ErrClosed
+	default:
+		return nil
 	}
-	return placed, err
+}
+
+// waiter is a call in one of the pool's lists.
+type waiter interface {
+	Wait(mu sync.Locker) wait.Outcome
 }
 
 // busy returns the error of a TrySubmit that the pool rejects without asking the limiter.
@@ -132,57 +180,86 @@ func (p *Pool) startPlaced(ctx context.Context, e *entry, how patience) (started
 			p.vacate()
 		}
 	}()
-	var lease core.Lease
+	var h hold.Hold
 	ok := true
 	if p.queue > 0 {
-		lease, ok, err = p.try(e.permits)
+		h, ok, err = p.try(e.permits)
 	} else {
-		lease, err = p.admit(ctx, e.permits, how)
+		h, err = p.admit(ctx, e.permits, how)
 	}
 	if !ok || err != nil {
 		return false, err
 	}
-	err = p.start(e, lease)
+	err = p.start(e, h)
 	return err == nil, err
 }
 
-// admit gets the lease for a task of a pool without a queue, waiting in the limiter's queue.
-func (p *Pool) admit(ctx context.Context, n int, how patience) (core.Lease, error) {
-	if how == tries { // the rejection is the caller's, and is counted
-		l := p.limiter.TryAcquire(n)
-		return l, l.Err()
+// admit gets the lease for a task of a pool without a queue.
+func (p *Pool) admit(ctx context.Context, n int, how patience) (hold.Hold, error) {
+	switch how {
+	case tries: // the rejection is the caller's, and is counted
+		return p.limiter.Try(n)
+	case persists:
+		if err := p.takeTurn(ctx); err != nil {
+			return hold.Hold{}, err
+		}
+		defer p.leaveTurn()
 	}
-	if l, ok, err := p.try(n); ok || err != nil {
-		return l, err
+	if h, ok, err := p.try(n); ok || err != nil {
+		return h, err
+	}
+	if how == waits {
+		return p.limiter.Take(ctx, &p.closing, n)
 	}
 	call := p.closing.Begin(ctx)
 	defer call.End()
-	ask := p.ask
-	if how == persists {
-		ask = p.persist
+	h, err := p.take(call, n) //nolint:contextcheck // it is ctx, until the pool is closed
+	return h, call.Explain(err)
+}
+
+// takeTurn waits until no other call of Group.Go or Map asks the limiter.
+func (p *Pool) takeTurn(ctx context.Context) error {
+	done := ctx.Done()
+	p.mu.Lock()
+	if !p.asking {
+		p.asking = true
+		p.mu.Unlock()
+		return nil
 	}
-	l, err := ask(call.Context, n) //nolint:contextcheck // it is ctx, until the pool is closed
-	return l, call.Explain(err)
+	w := p.turns.Push(done, struct{}{})
+	p.mu.Unlock()
+	return p.await(ctx, w)
+}
+
+// leaveTurn gives the turn to the next call.
+func (p *Pool) leaveTurn() {
+	p.mu.Lock()
+	next := p.turns.Decide(wait.Granted)
+	p.asking = next != nil
+	p.mu.Unlock()
+	next.Wake()
 }
 
 // start hands a task that has a place and a lease to the workers. If the pool was closed
 // meanwhile it refunds the lease.
-func (p *Pool) start(e *entry, lease core.Lease) error {
-	a := admitted{entry: *e, lease: lease, plain: !lease.Acquired()}
+func (p *Pool) start(e *entry, h hold.Hold) error {
+	a := admitted{entry: *e, hold: h}
 	p.mu.Lock()
-	if p.phase == open {
+	isOpen := p.phase == open
+	if isOpen {
 		p.startLocked(&a)
-		p.mu.Unlock()
-		return nil
 	}
 	p.mu.Unlock()
-	p.refund(&a)
-	return ErrClosed
+	if !isOpen {
+		p.limiter.Refund(h)
+		return ErrClosed
+	}
+	return nil
 }
 
 // startLocked hands a task that has a place and a lease to the workers.
 func (p *Pool) startLocked(a *admitted) {
 	p.running++
-	p.ready.push(*a)
+	p.ready.Push(*a)
 	p.spawnLocked()
 }

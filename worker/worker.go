@@ -1,12 +1,6 @@
 package worker
 
-import (
-	"context"
-	"errors"
-
-	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/limiter"
-)
+import "errors"
 
 // state is what a worker does next. A new worker looks for a task, and so does a worker whose
 // task has ended. It is then leading, running or gone:
@@ -15,8 +9,9 @@ import (
 //	                -> running -> ending [-> notifying] -> look for a task
 //	                -> gone
 //
-// A leader that gets no lease goes on to ending. User code may panic or call runtime.Goexit,
-// so each method sets the next state before it calls user code.
+// A leader that gets no lease goes on to ending. A task and OnPanic may panic or call
+// runtime.Goexit, so the next state is set before they are called. A panic of the limiter ends
+// the process.
 type state uint8
 
 const (
@@ -74,7 +69,7 @@ func (p *Pool) loop(w *worker) {
 // spawnLocked starts a worker if there is work for one and none is starting. It is called
 // after every change that adds work or frees a place.
 func (p *Pool) spawnLocked() {
-	work := p.ready.n > 0 || !p.leading && p.queuedLocked() > 0 && p.freeLocked()
+	work := p.ready.Len() > 0 || !p.leading && p.queuedLocked() > 0 && p.freeLocked()
 	if work && !p.starting && (p.most == 0 || p.workers < p.most) {
 		p.starting = true
 		p.workers++
@@ -88,22 +83,22 @@ func (p *Pool) spawnLocked() {
 func (p *Pool) nextLocked(w *worker) {
 	*w = worker{}
 	switch {
-	case p.ready.n > 0:
-		w.admitted, w.state = p.ready.pop(), running
+	case p.ready.Len() > 0:
+		w.admitted, w.state = p.ready.Pop(), running
 	case !p.leading && p.queuedLocked() > 0 && p.freeLocked():
 		w.entry, _ = p.popLocked()
 		p.running++
 		p.places++
-		w.plain = p.tryPlain(w.permits)
-		w.leads = !w.plain
 		w.state = running
-		if w.leads {
-			p.leading, w.state = true, leading
+		if p.limiter.TryPlain(w.permits) {
+			w.hold.Permits = w.permits
+		} else {
+			p.leading, w.leads, w.state = true, true, leading
 		}
 		p.grantLocked()
 	default:
 		p.workers--
-		p.restLocked()
+		p.idleLocked()
 		return
 	}
 	p.spawnLocked()
@@ -111,9 +106,10 @@ func (p *Pool) nextLocked(w *worker) {
 
 // lead waits for the lease of the leader's task.
 func (p *Pool) lead(w *worker) {
-	w.state, w.err = ending, ErrGoexit
-	p.acquire(w)
-	if w.err != nil {
+	h, err := p.take(w.ctx, w.permits)
+	w.hold, w.err = h, w.ctx.Explain(err)
+	w.state = ending
+	if err != nil {
 		return
 	}
 	p.mu.Lock()
@@ -131,55 +127,39 @@ func (p *Pool) lead(w *worker) {
 	}
 }
 
-// acquire gets the worker's task its lease, or sets the task's error.
-func (p *Pool) acquire(w *worker) {
-	defer w.rescue("limiter")
-	lease, err := p.persist(p.context(w), w.permits)
-	w.lease, w.plain = lease, err == nil && !lease.Acquired()
-	if cause := p.life.Cause(); cause != nil && errors.Is(err, context.Canceled) {
-		err = cause
-	}
-	w.err = err
-}
-
-// context returns the context for the worker's task.
-func (p *Pool) context(w *worker) context.Context {
-	if w.call != nil {
-		return w.call.ctx.Context
-	}
-	return p.tasks // which is replaced only while there is no worker
-}
-
 // run calls the task, unless the context of its Do, Map or Group has ended.
 func (p *Pool) run(w *worker) {
 	w.state, w.err = ending, ErrGoexit
-	if w.call != nil {
-		if err := w.call.givenUp(); err != nil {
+	if !w.submitted() {
+		if err := ended(w.ctx); err != nil {
 			w.err = err
 			return
 		}
 	}
 	w.ran = true
-	defer w.rescue("task")
-	w.err = w.task(p.context(w))
+	defer w.rescue()
+	w.err = w.task(w.ctx)
 }
 
-// rescue is deferred. It turns a panic of user code into the task's error.
-func (w *worker) rescue(culprit string) {
+// rescue is deferred. It turns a panic of the task into the task's error.
+func (w *worker) rescue() {
 	if v := recover(); v != nil { //nolint:revive // rescue itself is deferred
-		w.err = caught(v, culprit)
-		w.panicked = w.ran
+		w.err, w.panicked = caught(v, "task"), true
 	}
 }
 
 // end gives the lease back, counts the task and takes the next one. If the task holds plain
 // permits, all of this takes one lock.
 func (p *Pool) end(w *worker) {
-	if w.err != nil && w.call != nil && w.call.group != nil {
-		w.call.group.fail(w.err) // before the permits are free, so that no other task of the group starts
+	if w.err != nil && w.group != nil {
+		w.group.fail(w.err) // before the permits are free, so that no other task of the group starts
 	}
-	if w.lease.Acquired() {
-		p.release(w)
+	switch {
+	case w.hold.Permits > 0: // countEndLocked gives them back
+	case w.ran:
+		p.limiter.Release(w.hold)
+	default:
+		p.limiter.Refund(w.hold)
 	}
 	p.mu.Lock()
 	p.countEndLocked(w)
@@ -189,13 +169,16 @@ func (p *Pool) end(w *worker) {
 		p.mu.Unlock()
 		return
 	}
-	call, err := w.call, w.err
+	ended, err := w.entry, w.err
+	p.goOnLocked(w)
+	p.mu.Unlock()
+	ended.finish(err)
+}
+
+// goOnLocked gives up the place of the worker's task and takes the next task.
+func (p *Pool) goOnLocked(w *worker) {
 	p.vacateLocked()
 	p.nextLocked(w)
-	p.mu.Unlock()
-	if call != nil {
-		call.settle(err)
-	}
 }
 
 // countEndLocked counts the end of the worker's task, and gives back its plain permits.
@@ -206,8 +189,12 @@ func (p *Pool) countEndLocked(w *worker) {
 	}
 	p.running--
 	p.done++
-	if w.plain {
-		p.plain.Give(w.permits)
+	if w.hold.Permits > 0 {
+		p.limiter.GivePlain(w.hold.Permits)
+	}
+	if p.ended != nil {
+		close(p.ended)
+		p.ended = nil
 	}
 	if w.err == nil {
 		return
@@ -217,30 +204,9 @@ func (p *Pool) countEndLocked(w *worker) {
 	} else {
 		p.failed++
 	}
-	if w.call == nil && (!w.panicked || p.onPanic == nil) {
+	if w.submitted() && (!w.panicked || p.onPanic == nil) {
 		p.failures.add(w.err)
 	}
-}
-
-// release gives the lease back. If that panics, the panic is added to the task's error.
-func (p *Pool) release(w *worker) {
-	lease := w.lease
-	w.lease = core.Lease{}
-	complaint := ErrGoexit
-	defer func() {
-		if v := recover(); v != nil {
-			complaint = caught(v, "limiter")
-		}
-		if complaint != nil {
-			w.err = errors.Join(w.err, complaint)
-		}
-	}()
-	if w.ran {
-		lease.Release()
-	} else {
-		limiter.Refund(p.limiter, lease)
-	}
-	complaint = nil
 }
 
 // notify calls OnPanic, once, and takes the next task.
@@ -250,14 +216,11 @@ func (p *Pool) notify(w *worker) {
 		w.panicked = false
 		p.callOnPanic(caught)
 	}
-	call, err := w.call, w.err
+	ended, err := w.entry, w.err
 	p.mu.Lock()
-	p.vacateLocked()
-	p.nextLocked(w)
+	p.goOnLocked(w)
 	p.mu.Unlock()
-	if call != nil {
-		call.settle(err)
-	}
+	ended.finish(err)
 }
 
 func (p *Pool) callOnPanic(e *PanicError) {

@@ -186,13 +186,21 @@ func BenchmarkRateRefused(b *testing.B) {
 	ctx := b.Context()
 	sidebyside.Compare(b,
 		sidebyside.Impl{Name: "sluice", Run: func(b *testing.B) {
-			l := newBucket(b, refill{tokens: 1, period: time.Hour, burst: 1})
-			l.TryAcquire(1)
-			for b.Loop() {
-				if lease := l.TryAcquire(1); lease.Acquired() {
-					b.Fatal("granted")
-				}
+			rejects(b, newBucket(b, refill{tokens: 1, period: time.Hour, burst: 1}))
+		}},
+		sidebyside.Impl{Name: "sluice-fixed", Run: func(b *testing.B) {
+			l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1, Window: time.Hour})
+			if err != nil {
+				b.Fatal(err)
 			}
+			rejects(b, l)
+		}},
+		sidebyside.Impl{Name: "sluice-sliding", Run: func(b *testing.B) {
+			l, err := core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: time.Hour, SegmentsPerWindow: 10})
+			if err != nil {
+				b.Fatal(err)
+			}
+			rejects(b, l)
 		}},
 		sidebyside.Impl{Name: "xtime-rate", Run: func(b *testing.B) {
 			l := rate.NewLimiter(rate.Every(time.Hour), 1)
@@ -235,6 +243,17 @@ func BenchmarkRateRefused(b *testing.B) {
 			}
 		}},
 	)
+}
+
+// rejects takes the only permit and asks for more.
+func rejects[L core.Limiter](b *testing.B, l L) {
+	b.Helper()
+	l.TryAcquire(1)
+	for b.Loop() {
+		if lease := l.TryAcquire(1); lease.Acquired() {
+			b.Fatal("granted")
+		}
+	}
 }
 
 // BenchmarkRateAcquire takes a permit that is there by the method that could wait.

@@ -1,4 +1,13 @@
 // Sluice limits from the command line: what goes through a pipe, how often commands start, what a server is asked for.
+//
+// # Inside
+//
+// internal/command has the commands, and internal/generate writes man pages and completions. The
+// program must not import text/template or html/template: they call methods by name, so the linker
+// would keep every method, 9 MB of them. Each command is a package whose comment says how it works.
+// config reads the proxy's file, for the proxy and for simulate; route matches a request as its
+// backend will read it, and says so if readings lead to different routes; shared has the limits of
+// many machines on Redis.
 package main
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,7 +30,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// A call waits for the tokens that it may cost, and pays for those that it has cost.
+// A call waits for the tokens that it may cost, and pays for those that it has cost. No minute has more than the provider allows.
 func TestLLM(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		llm, err := cookbook.NewLLM()
@@ -44,14 +45,55 @@ func TestLLM(t *testing.T) {
 			return at
 		}
 		assert.Equal(t, time.Duration(0), call(8000, 3000))
-		assert.Equal(t, time.Duration(0), call(5000, 5000), "the rest of the first was given back")
-		assert.Equal(t, 2*time.Second, call(1000, 2000), "500 tokens a second")
-		assert.Equal(t, 6*time.Second, call(1000, 1000), "1,000 were missing")
+		assert.Equal(t, time.Duration(0), call(27_000, 27_000), "the rest of the first was given back")
+		assert.Equal(t, 61*time.Second, call(1000, 2000))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.Error(t, llm.Call(ctx, 8000, nil), "too late for its deadline")
+		require.Error(t, llm.Call(ctx, 30_000, nil), "too late for its deadline")
 	})
+}
+
+// However calls come, no minute has more than 30,000 tokens and 600 requests, and over ten minutes little is wasted.
+func TestLLMInAnyMinute(t *testing.T) {
+	type sent struct {
+		at   time.Duration
+		cost int
+	}
+	for _, cost := range []int{20, 700, 8000} {
+		synctest.Test(t, func(t *testing.T) {
+			llm, err := cookbook.NewLLM()
+			require.NoError(t, err)
+			random := rand.New(rand.NewPCG(1, 2))
+			begun := time.Now()
+			var calls []sent
+			for time.Since(begun) < 10*time.Minute {
+				n := 1 + random.IntN(cost)
+				require.NoError(t, llm.Call(t.Context(), cost, func(context.Context) (int, error) {
+					calls = append(calls, sent{time.Since(begun), n})
+					return n, nil
+				}))
+				time.Sleep(time.Duration(random.IntN(int(20 * time.Millisecond))))
+			}
+			first, tokens, mostTokens, mostCalls, all := 0, 0, 0, 0, 0
+			for i, c := range calls {
+				all += c.cost
+				tokens += c.cost
+				for calls[first].at <= c.at-time.Minute {
+					tokens -= calls[first].cost
+					first++
+				}
+				mostTokens, mostCalls = max(mostTokens, tokens), max(mostCalls, i+1-first)
+			}
+			assert.LessOrEqual(t, mostTokens, 30_000)
+			assert.LessOrEqual(t, mostCalls, 600)
+			if cost == 20 {
+				assert.Greater(t, len(calls), 5700)
+			} else {
+				assert.Greater(t, all, 220_000)
+			}
+		})
+	}
 }
 
 // send returns what a handler answers to a request with header fields.

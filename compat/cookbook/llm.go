@@ -3,20 +3,27 @@ package cookbook
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// An LLM calls a language model whose provider allows 600 requests and 30,000 tokens a minute.
+// An LLM calls a language model whose provider allows 600 requests and 30,000 tokens in any minute.
 type LLM struct {
-	requests, tokens *core.TokenBucket
+	requests, tokens *core.SlidingWindow
 }
 
 // NewLLM returns an LLM without calls.
 func NewLLM() (*LLM, error) {
-	requests, err1 := core.NewTokenBucket(core.Every(100*time.Millisecond, 10))
-	tokens, err2 := core.NewTokenBucket(core.PerSecond(500, 8000)) // no call costs more than 8,000
+	inAnyMinute := func(n int) core.SlidingWindowOptions {
+		return core.SlidingWindowOptions{
+			PermitLimit: n, QueueLimit: math.MaxInt, // all calls may wait
+			Window: 61 * time.Second, SegmentsPerWindow: 61, // a segment more, as permits come back at its beginning
+		}
+	}
+	requests, err1 := core.NewSlidingWindow(inAnyMinute(600))
+	tokens, err2 := core.NewSlidingWindow(inAnyMinute(30_000))
 	return &LLM{requests, tokens}, errors.Join(err1, err2)
 }
 

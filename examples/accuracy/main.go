@@ -11,7 +11,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
 func main() { program.Main(usage, define) }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/examples/burst/internal/shape"
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
 const usage = `Burst sends the same burst of 30 requests, all at once, to each of the four

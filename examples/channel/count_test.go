@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 
 	"github.com/stretchr/testify/require"
 )

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
 const usage = `Channel counts the lines of a log file by level.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/examples/internal/program"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/internal/program"
 )
 
 const text = `client crawls a server that says 429 with Retry-After, once obeying it and once not

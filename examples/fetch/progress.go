@@ -3,7 +3,7 @@ package main
 import (
 	"io"
 
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
 // progress is a line that is written over and over, on a terminal; elsewhere it is silent.

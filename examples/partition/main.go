@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 	"github.com/sluice-go/sluice/spec"
 )
 

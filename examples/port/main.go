@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
 const text = `port sends letters at a rate, as a program of golang.org/x/time/rate would

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/examples/internal/program"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/internal/program"
 )
 
 const text = `server is a small web site under limits of package httplimit

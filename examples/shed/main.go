@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/backend"
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/backend"
+	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
 const usage = `Shed shows a process that sheds load while its processors are busy.

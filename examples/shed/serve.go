@@ -10,9 +10,9 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backend"
+	"github.com/sluice-go/sluice/examples/internal/backend"
+	"github.com/sluice-go/sluice/examples/internal/program"
 	"github.com/sluice-go/sluice/internal/burn"
-	"github.com/sluice-go/sluice/internal/program"
 )
 
 // What the server may shed by.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/spec"
 )

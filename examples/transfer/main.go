@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 	"github.com/sluice-go/sluice/spec"
 )
 

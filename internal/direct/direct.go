@@ -92,7 +92,7 @@ type Watched[L any] interface {
 	Acquire(ctx context.Context, permits int) (L, error)
 
 	// Resize puts another limit in force, from 1 to the limiter's PermitLimit. It takes a
-	// lock and allocates. Permits that are held stay held, and a waiter that now fits is served at once. A
+	// lock and allocates. A lease that has ended may report a limit of later. Permits that are held stay held, and a waiter that now fits is served at once. A
 	// request for more than the limit in force waits or is rejected: ErrPermitsExceedLimit is
 	// for requests above the PermitLimit. The leases, their metadata and the statistics have
 	// the limit in force. The limiter's Update puts its own limit in force again.
@@ -178,8 +178,8 @@ type Ways[L any] struct {
 	// on the lease gives them back, and the caller must not. No new grant is counted.
 	Lease func(p Permits, n int) L
 
-	// Watch returns a Watched for limiter, and calls hook at the end of each lease that the
-	// Watched grants; false unless limiter is exactly a *core.ConcurrencyLimiter made by its
+	// Watch returns a Watched for limiter, and calls hook at the end of each lease of the limiter,
+	// however it was made; false unless limiter is exactly a *core.ConcurrencyLimiter made by its
 	// constructor. Call it at most once for a limiter, before the limiter is used.
 	Watch func(limiter any, hook Hook) (Watched[L], bool)
 

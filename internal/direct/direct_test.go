@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 var ways = direct.Core[core.Lease]()
@@ -214,7 +215,7 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 }
 
 func TestDirectWaysAllocateNothing(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("sync.Pool drops at random")
 	}
 	l := limiter(t, 1<<20, 0)
@@ -263,6 +264,7 @@ func TestStressTogether(t *testing.T) {
 				case 1:
 					if p.Take(t.Context(), n) == nil {
 						enter(n)
+						watched.Add(1)
 						out.Add(int64(-n))
 						ways.Lease(p, n).Release()
 					}

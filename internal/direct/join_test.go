@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 var shade = core.NewMetadataKey[string]("SHADE")
@@ -169,7 +170,7 @@ func TestJoinedLeaseIsRejoinedAnyNumberOfTimes(t *testing.T) {
 // once.
 func TestStressJoinedLeases(t *testing.T) {
 	workers, rounds := 4, 5000
-	if raceDetector {
+	if testkit.Race {
 		rounds = 1000
 	}
 	j := ways.NewJoiner(2)
@@ -215,7 +216,7 @@ func TestStressJoinedLeases(t *testing.T) {
 }
 
 func TestJoinAllocates(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("sync.Pool drops at random")
 	}
 	var named []*core.ConcurrencyLimiter

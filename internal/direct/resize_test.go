@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 func watched(tb testing.TB, l *core.ConcurrencyLimiter, h direct.Hook) direct.Watched[core.Lease] {
@@ -120,7 +121,7 @@ func (only) Available() int { return 0 }
 
 // An epoch is all that a Resize allocates.
 func TestResizeAllocatesOnce(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("sync.Pool drops at random")
 	}
 	w := watched(t, limiter(t, 1000, 0), deaf)

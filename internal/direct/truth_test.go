@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // known is a watched lease, and what is known of it beside it.
@@ -255,7 +256,7 @@ func (s span) check(t *testing.T, all []span) {
 // known to lie between bounds.
 func TestStressEndsAreTrue(t *testing.T) {
 	turns := 400
-	if raceDetector {
+	if testkit.Race {
 		turns = 100
 	}
 	u := &tumult{before: time.Now()}

@@ -16,7 +16,7 @@ import (
 
 const root = "../.."
 
-var update = flag.Bool("update", false, "write what the marks name into the blocks of docs/")
+var update = flag.Bool("update", false, "write the blocks of docs/, or its plots")
 
 // Every Go block of docs/ is a copy of code that compiles. With -update it becomes one.
 func TestBlocks(t *testing.T) {

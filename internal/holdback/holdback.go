@@ -1,15 +1,20 @@
-// Package holdback remembers which servers, or other keys, have asked to be left alone, and until
-// when. There is no timer but those of waiting callers, and no goroutine.
+// Package holdback holds a client's requests back for as long as a server has asked to be left
+// alone, and takes permits for them. There is no timer but those of waiting callers, and no
+// goroutine.
 package holdback
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/limiter"
 )
 
 // Keys are the keys that are held back, each with what it was that asked for it. The zero Keys
-// holds none; it is safe for concurrent use.
+// holds none; it is safe for concurrent use. A nil *Keys holds none, ever.
 type Keys[V any] struct {
 	mu    sync.Mutex // guards what follows; a leaf
 	keys  map[string]*hold[V]
@@ -17,9 +22,10 @@ type Keys[V any] struct {
 }
 
 type hold[V any] struct {
-	until time.Time
-	why   V
-	moved chan struct{} // closed when the end is moved; nil: nobody has waited
+	until  time.Time
+	length time.Duration
+	why    V
+	moved  chan struct{} // closed when the end is moved; nil: nobody has waited
 }
 
 const sweepFrom = 64
@@ -45,61 +51,82 @@ func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 				delete(k.keys, name)
 			}
 		}
-		// So each key that enters pays for a look at two at most.
-		k.sweep = 2 * len(k.keys)
+		k.sweep = 2 * len(k.keys) // each key that enters pays for a look at two at most
 	}
 	if k.keys == nil {
 		k.keys = make(map[string]*hold[V])
 	}
-	k.keys[key] = &hold[V]{until: now.Add(d), why: why}
+	k.keys[key] = &hold[V]{until: now.Add(d), length: d, why: why}
 }
 
-// Held returns for how long the key is held back, and why; 0: it is not.
-func (k *Keys[V]) Held(key string) (left time.Duration, why V) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if h, left := k.heldLocked(key); h != nil {
-		return left, h.why
+// Acquire waits until the key is not held back and l, unless it is nil, has granted the permits.
+// While the key is held back, no permit is held. After a hold each caller goes on at a random
+// instant in the first tenth of its length, so that they do not all come at once. If the hold
+// outlasts the deadline of ctx, Acquire returns a *HeldError[V] at once; if ctx ends the wait, its
+// error. The lease of another error is l's.
+func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permits int) (core.Lease, error) {
+	for {
+		if err := k.wait(ctx, key); err != nil {
+			return core.Lease{}, err
+		}
+		if l == nil {
+			return core.Lease{}, nil
+		}
+		lease, err := l.Acquire(ctx, permits)
+		if lease, err = limiter.Checked(l, lease, err); err != nil {
+			return lease, err
+		}
+		// While this waited for permits, the server may have answered another request.
+		if h, _, _ := k.watch(key); h == nil {
+			return lease, nil
+		}
+		limiter.Refund(l, lease)
 	}
-	return 0, why
 }
 
-// heldLocked returns what holds the key back, and for how long; nil if nothing does.
-func (k *Keys[V]) heldLocked(key string) (*hold[V], time.Duration) {
-	h := k.keys[key]
-	if h == nil {
-		return nil, 0
-	}
-	left := time.Until(h.until)
-	if left <= 0 {
-		delete(k.keys, key)
-		return nil, 0
-	}
-	return h, left
+// HeldError is the error of a request that would be held back beyond its deadline.
+type HeldError[V any] struct {
+	Left time.Duration
+	Why  V
 }
 
-// Wait returns nil once the key is not held back, and ctx.Err() if ctx ends before. It first asks
-// may, and again whenever the end has been moved, and returns its error at once if there is one.
-func (k *Keys[V]) Wait(ctx context.Context, key string, may func(left time.Duration, why V) error) error {
+func (*HeldError[V]) Error() string { return "the server has asked to wait" }
+
+// wait returns nil once the key is not held back.
+func (k *Keys[V]) wait(ctx context.Context, key string) error {
 	for {
 		h, left, moved := k.watch(key)
 		if h == nil {
 			return nil
 		}
-		if err := may(left, h.why); err != nil {
-			return err
+		spread := h.length / 10
+		if deadline, ok := ctx.Deadline(); ok {
+			rest := time.Until(deadline) - left
+			if rest < 0 {
+				return &HeldError[V]{left, h.why}
+			}
+			spread = min(spread, rest/2) // the other half is for the answer
 		}
-		if err := wait(ctx, left, moved); err != nil {
+		jitter := time.Duration(rand.Int64N(int64(spread) + 1)) //nolint:gosec // it spreads callers, and is no secret
+		if err := sleep(ctx, left+jitter, moved); err != nil {
 			return err
 		}
 	}
 }
 
-// watch returns what holds the key back, for how long, and what is closed if that changes.
+// watch returns what holds the key back, for how long, and what is closed if that changes; nil if
+// nothing does.
 func (k *Keys[V]) watch(key string) (h *hold[V], left time.Duration, moved <-chan struct{}) {
+	if k == nil {
+		return nil, 0, nil
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if h, left = k.heldLocked(key); h == nil {
+	if h = k.keys[key]; h == nil {
+		return nil, 0, nil
+	}
+	if left = time.Until(h.until); left <= 0 {
+		delete(k.keys, key)
 		return nil, 0, nil
 	}
 	if h.moved == nil {
@@ -108,8 +135,11 @@ func (k *Keys[V]) watch(key string) (h *hold[V], left time.Duration, moved <-cha
 	return h, left, h.moved
 }
 
-// wait returns after d, or when moved is closed, or with ctx's error.
-func wait(ctx context.Context, d time.Duration, moved <-chan struct{}) error {
+// sleep returns after d, or when moved is closed, or with ctx's error.
+func sleep(ctx context.Context, d time.Duration, moved <-chan struct{}) error {
+	if d < 0 { // the sum has overflown
+		d = 1<<63 - 1
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

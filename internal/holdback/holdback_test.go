@@ -2,7 +2,6 @@ package holdback_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -10,23 +9,44 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/holdback"
 )
 
 // keys are held back for reasons in words.
 type keys = holdback.Keys[string]
 
-func held(t *testing.T, k *keys, key string, want time.Duration, wantWhy string) {
-	t.Helper()
-	left, why := k.Held(key)
-	require.Equal(t, want, left)
-	require.Equal(t, wantWhy, why)
+// wait waits for the key, without a limiter.
+func wait(ctx context.Context, k *keys, key string) error {
+	_, err := k.Acquire(ctx, key, nil, 1)
+	return err
 }
 
-// always lets whoever waits go on waiting.
-func always(time.Duration, string) error { return nil }
+// held asserts for how long the key is held back, and why; 0: it is not.
+func held(t *testing.T, k *keys, key string, want time.Duration, wantWhy string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	err := wait(ctx, k, key)
+	if want == 0 {
+		require.NoError(t, err)
+		return
+	}
+	no := new(holdback.HeldError[string])
+	require.ErrorAs(t, err, &no)
+	require.Equal(t, want, no.Left)
+	require.Equal(t, wantWhy, no.Why)
+}
+
+// within asserts that d is at least want, and at most a tenth of hold more.
+func within(t *testing.T, d, want, hold time.Duration) {
+	t.Helper()
+	require.GreaterOrEqual(t, d, want)
+	require.LessOrEqual(t, d, want+hold/10)
+}
 
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -49,73 +69,116 @@ func TestHold(t *testing.T) {
 		k.Hold("b", -1, "")
 		held(t, &k, "b", 0, "")
 		k.Hold("a", 1<<63-1, "for ever")
-		left, _ := k.Held("a")
-		require.Greater(t, left, 1000*time.Hour)
+		held(t, &k, "a", 1<<63-1, "for ever")
 	})
 }
 
-func TestWait(t *testing.T) {
-	// wait returns how long a wait took that began when the key was held back for a second.
-	wait := func(t *testing.T, ctx context.Context, meanwhile func(*keys)) (time.Duration, error) {
-		t.Helper()
+func TestAcquire(t *testing.T) {
+	// took returns how long a wait took that began when the key was held back for a second.
+	took := func(ctx context.Context, meanwhile func(*keys)) (time.Duration, error) {
 		var k keys
 		k.Hold("a", time.Second, "busy")
 		begun := time.Now()
 		if meanwhile != nil {
 			time.AfterFunc(time.Second/2, func() { meanwhile(&k) })
 		}
-		err := k.Wait(ctx, "a", always)
+		err := wait(ctx, &k, "a")
 		return time.Since(begun), err
 	}
 	for name, test := range map[string]struct {
-		meanwhile func(*keys)
-		want      time.Duration
+		meanwhile  func(*keys)
+		want, hold time.Duration
 	}{
-		"to its end":    {nil, time.Second},
-		"moved later":   {func(k *keys) { k.Hold("a", time.Minute, "busy") }, time.Minute + time.Second/2},
-		"moved earlier": {func(k *keys) { k.Hold("a", time.Millisecond, "busy") }, time.Second/2 + time.Millisecond},
-		"let go":        {func(k *keys) { k.Hold("a", 0, "") }, time.Second / 2},
-		"another key":   {func(k *keys) { k.Hold("b", time.Hour, "busy") }, time.Second},
+		"to its end":    {nil, time.Second, time.Second},
+		"moved later":   {func(k *keys) { k.Hold("a", time.Minute, "busy") }, time.Minute + time.Second/2, time.Minute},
+		"moved earlier": {func(k *keys) { k.Hold("a", time.Millisecond, "busy") }, time.Second/2 + time.Millisecond, time.Millisecond},
+		"let go":        {func(k *keys) { k.Hold("a", 0, "") }, time.Second / 2, 0},
+		"another key":   {func(k *keys) { k.Hold("b", time.Hour, "busy") }, time.Second, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				took, err := wait(t, t.Context(), test.meanwhile)
+				d, err := took(t.Context(), test.meanwhile)
 				require.NoError(t, err)
-				require.Equal(t, test.want, took)
+				within(t, d, test.want, test.hold)
 			})
 		})
 	}
 	t.Run("a context that ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			took, err := wait(t, ctx, nil)
-			require.Equal(t, context.DeadlineExceeded, err)
-			require.Equal(t, time.Millisecond, took)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Millisecond, cancel)
+			d, err := took(ctx, nil)
+			require.Equal(t, context.Canceled, err)
+			require.Equal(t, time.Millisecond, d)
 		})
+	})
+	t.Run("a deadline", func(t *testing.T) {
+		for name, test := range map[string]struct{ deadline, want, hold time.Duration }{
+			"too soon":     {time.Second - 1, 0, 0},
+			"just in time": {time.Second, time.Second, 0},
+			"soon":         {time.Second + 10*time.Millisecond, time.Second, 50 * time.Millisecond}, // half is left for the answer
+		} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
+					defer cancel()
+					d, err := took(ctx, nil)
+					require.Equal(t, test.want == 0, err != nil)
+					within(t, d, test.want, test.hold)
+				})
+			})
+		}
 	})
 }
 
-// may is asked before each wait, and not for a key that is not held back.
-func TestMay(t *testing.T) {
+// Callers that waited for one hold come one by one, and none before its end.
+func TestCallersAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k keys
-		never := errors.New("never")
-		refuse := func(time.Duration, string) error { return never }
-		require.NoError(t, k.Wait(t.Context(), "a", refuse))
-		k.Hold("a", time.Second, "busy")
-		require.Equal(t, never, k.Wait(t.Context(), "a", refuse))
-		time.AfterFunc(time.Second/2, func() { k.Hold("a", time.Minute, "very busy") })
-		var asked []string
-		err := k.Wait(t.Context(), "a", func(left time.Duration, why string) error {
-			if asked = append(asked, fmt.Sprint(left, " ", why)); left > time.Second {
-				return never
-			}
-			return nil
-		})
-		require.Equal(t, never, err)
-		require.Equal(t, []string{"1s busy", "1m0s very busy"}, asked)
+		k.Hold("a", time.Minute, "busy")
+		begun := time.Now()
+		var mu sync.Mutex
+		instants := make(map[time.Duration]bool)
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				assert.NoError(t, wait(t.Context(), &k, "a"))
+				mu.Lock()
+				defer mu.Unlock()
+				instants[time.Since(begun)] = true
+			})
+		}
+		all.Wait()
+		require.Greater(t, len(instants), 90)
+		for at := range instants {
+			within(t, at, time.Minute, time.Minute)
+		}
 	})
+}
+
+// What was granted while another answer came is given back, and taken anew after the hold.
+func TestAHoldThatComesDuringAWaitForPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.PerSecond(1, 1))
+		require.NoError(t, err)
+		l.TryAcquire(1)
+		var k keys
+		time.AfterFunc(time.Second/2, func() { k.Hold("a", 10*time.Second, "busy") })
+		begun := time.Now()
+		time.AfterFunc(2*time.Second, func() { assert.Equal(t, 1, l.Available()) })
+		lease, err := k.Acquire(t.Context(), "a", l, 1)
+		require.NoError(t, err)
+		require.True(t, lease.Acquired())
+		within(t, time.Since(begun), 10*time.Second+time.Second/2, 10*time.Second)
+		_, err = k.Acquire(t.Context(), "a", l, 2)
+		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
+	})
+}
+
+// A nil Keys holds nothing back.
+func TestNil(t *testing.T) {
+	var k *keys
+	require.NoError(t, wait(t.Context(), k, "a"))
 }
 
 // Keys whose time is over take no memory for long: a sweep frees them.
@@ -142,7 +205,7 @@ func TestStress(t *testing.T) {
 						k.Hold(key, time.Duration(j)*time.Millisecond, "busy")
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
-					_ = k.Wait(ctx, key, always)
+					_ = wait(ctx, &k, key)
 					cancel()
 				}
 			})

@@ -67,10 +67,10 @@ func (p *pair) same(n int, l core.Lease, a machine.Answer) {
 	require.True(p.t, ok)
 	require.Equal(p.t, a.Left, left)
 	if reset, ok := core.ResetAfter.From(l); ok {
-		require.Equal(p.t, a.Whole-a.At, int64(reset))
+		require.Equal(p.t, a.FullAt-a.At, int64(reset))
 	}
 	if retry, ok := core.RetryAfter.From(l); ok {
-		require.Equal(p.t, max(a.Due-a.At, 1), int64(retry))
+		require.Equal(p.t, max(a.ReadyAt-a.At, 1), int64(retry))
 	} else {
 		require.False(p.t, a.Outcome.Rejected() && t.Timed())
 	}

@@ -32,7 +32,7 @@ func Example() {
 		case a.Outcome == machine.Waiting:
 			m.Wait(&machine.Waiter[request]{N: 1, Value: request{name}})
 		case a.Outcome.Rejected():
-			fmt.Println(name, "again in", time.Duration(a.Due-a.At))
+			fmt.Println(name, "again in", time.Duration(a.ReadyAt-a.At))
 		}
 	}
 	pass(int64(time.Minute))

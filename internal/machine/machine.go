@@ -16,7 +16,7 @@
 //	m.Wait(&machine.Waiter[request]{N: 1, Value: r})
 //	m.Cancel(now, w)                      // its context is done
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
-//	m.Settle(now, grant, 3, last)         // a rate limiter's grant has cost 3 permits
+//	m.Settle(now, grant, 3)               // a rate limiter's grant has cost 3 permits
 //
 // After Advance, Admit, Cancel, Release, Settle, Replenish, Reset, Update and Close there may
 // be waiters whose wait has ended: see Decided.
@@ -31,8 +31,6 @@ type Machine[Value any] struct {
 	t       *Terms
 	account Account
 	queue   *queue[Value] // nil: no request waits, and Decided has returned all whose wait has ended
-	settled *settled      // nil: nothing was ever settled
-	floor   uint64        // grants up to this number, made before an Update or a Reset, give nothing back
 }
 
 // New returns a started machine with an account of its own.
@@ -86,8 +84,10 @@ type Answer struct {
 	Outcome Outcome
 	At      int64 // the instant of the decision
 	Left    int   // permits available right after it
-	Whole   int64 // the instant by which all permits are back if nothing more is taken, or Never
-	Due     int64 // a rejection: the instant at which the request could be served, or Never
+	FullAt  int64 // the instant by which all permits are back if nothing more is taken, or Never
+	ReadyAt int64 // a rejection: the instant at which the request could be served, or Never
+	Missing int   // a bucket's: see Grant
+	Tick    int64 // a bucket's: the latest tick applied
 }
 
 // Rejected reports whether the outcome counts as a rejection.
@@ -98,6 +98,10 @@ func (o Outcome) Rejected() bool { return o >= Exhausted && o <= TooSoon }
 // replenishment, Advance does nothing.
 func (m *Machine[Value]) Advance(now int64) {
 	if !m.t.Timed() {
+		return
+	}
+	if m.queue == nil {
+		m.account.advance(m.t, now)
 		return
 	}
 	// No request in the queue fits yet, so Next never returns the instant that it is given.
@@ -117,7 +121,7 @@ func (m *Machine[Value]) Try(now int64, n int) Answer {
 	case m.free(n):
 		return m.grant(now, n)
 	}
-	return m.reject(now, Exhausted, m.due(now, n))
+	return m.reject(now, Exhausted, m.readyAt(now, n))
 }
 
 // TryQuietly is Try, but of a rejection it returns only that it is one.
@@ -142,17 +146,17 @@ func (m *Machine[Value]) Admit(now int64, n int, deadline int64) Answer {
 		room -= m.Queued() // below 0 after an Update
 	}
 	if n > 0 && n > room {
-		return m.reject(now, QueueFull, m.due(now, n))
+		return m.reject(now, QueueFull, m.readyAt(now, n))
 	}
 	if deadline != Never && m.t.Timed() {
-		if due := m.due(now, n); due > deadline {
+		if due := m.readyAt(now, n); due > deadline {
 			return m.reject(now, TooSoon, due)
 		}
 	}
 	if q := m.queue; q != nil && n > 0 {
 		for q.oldest != nil && n > m.t.QueueLimit-q.permits {
 			old := q.oldest
-			q.decide(old, m.reject(now, Evicted, m.account.ready(m.t, now, old.N)))
+			q.decide(old, m.reject(now, Evicted, m.account.readyAt(m.t, now, old.N)))
 		}
 	}
 	return Answer{At: now}
@@ -163,9 +167,9 @@ func (m *Machine[Value]) Wait(w *Waiter[Value]) {
 	if m.queue == nil {
 		m.queue = new(queue[Value])
 	}
-	m.queue.push(w, m.account.even(m.t, w.N))
-	if m.queue.plan != nil && w.N > 0 {
-		m.queue.extendPlan(m.t, w)
+	m.queue.push(w, m.account.uniform(m.t, w.N))
+	if m.queue.forecast != nil && w.N > 0 {
+		m.queue.extendForecast(m.t, w)
 	}
 }
 
@@ -177,7 +181,7 @@ func (m *Machine[Value]) Cancel(now int64, w *Waiter[Value]) bool {
 	}
 	m.queue.remove(w)
 	if w.N > 0 {
-		m.queue.plan = nil
+		m.queue.forecast = nil
 	}
 	m.serve(now)
 	return true
@@ -196,20 +200,18 @@ func (m *Machine[Value]) Replenish(now int64) bool {
 	if m.t.Kind == Concurrency || !m.t.Manual() || !m.account.advance(m.t, now) {
 		return false
 	}
-	m.replan()
+	m.forgetForecast()
 	m.serve(now)
 	return true
 }
 
 // Update puts t in force. Permits that are taken stay taken. The waits of requests for more
-// than t.Most end with ExceedsLimit. last is the number of the latest grant: see Grant.
-func (m *Machine[Value]) Update(now int64, t *Terms, last uint64) {
+// than t.Most end with ExceedsLimit. For a bucket, and for a window whose grid changes, t is of
+// another era.
+func (m *Machine[Value]) Update(now int64, t *Terms) {
 	old := m.t
 	m.t = t
 	m.account.bind(old, t, now)
-	if m.account.bucket() != nil || !old.sameGrid(t) {
-		m.forget(last) // a window's permits come back as before where the grid is the same
-	}
 	if m.queue == nil {
 		return
 	}
@@ -220,16 +222,33 @@ func (m *Machine[Value]) Update(now int64, t *Terms, last uint64) {
 		}
 		w = next
 	}
-	m.replan()
+	m.forgetForecast()
 	m.serve(now)
 }
 
-// Reset returns a rate limiter to its initial state: all permits are available. last is the
-// number of the latest grant: see Grant.
-func (m *Machine[Value]) Reset(now int64, last uint64) {
+// Settle records that a rate limiter's grant has cost n permits. If it has cost less, the
+// difference is given back, as far as it is certain to be still missing because of the grant;
+// if it has cost more, the difference is taken, available or not. Waiters that now fit are
+// served. Settle does not know whether it was called for the grant before.
+//
+// What is left of a grant that has cost less may be settled again, as the same grant of fewer
+// permits with Part set. A grant that has cost more may be settled again: if renewed, as a grant
+// of n permits of this instant; otherwise as the same grant of n permits.
+func (m *Machine[Value]) Settle(now int64, g Grant, n int) (renewed bool) {
+	renewed = m.account.settle(m.t, now, g, n)
+	if m.queue != nil {
+		m.queue.forecast = nil
+	}
+	m.serve(now)
+	return renewed
+}
+
+// Reset returns a rate limiter to its initial state: all permits are available. The terms t are
+// those in force, of another era.
+func (m *Machine[Value]) Reset(now int64, t *Terms) {
+	m.t = t
 	m.account.reset(m.t, now)
-	m.forget(last)
-	m.replan()
+	m.forgetForecast()
 	m.serve(now)
 }
 
@@ -239,8 +258,8 @@ func (m *Machine[Value]) Close(now int64) {
 		for q.oldest != nil {
 			q.decide(q.oldest, Answer{Outcome: Ended, At: now})
 		}
-		for q.probes != nil {
-			q.decide(q.probes, Answer{Outcome: Ended, At: now})
+		for q.zero != nil {
+			q.decide(q.zero, Answer{Outcome: Ended, At: now})
 		}
 	}
 }
@@ -252,10 +271,10 @@ func (m *Machine[Value]) Next(now int64) int64 {
 		return due
 	}
 	if w := m.queue.head(m.t.NewestFirst()); w != nil {
-		due = m.account.ready(m.t, now, w.N)
+		due = m.account.readyAt(m.t, now, w.N)
 	}
-	if m.queue.probes != nil {
-		due = min(due, m.account.ready(m.t, now, 1))
+	if m.queue.zero != nil {
+		due = min(due, m.account.readyAt(m.t, now, 1))
 	}
 	return due
 }
@@ -273,19 +292,19 @@ func (m *Machine[Value]) Queued() int {
 
 // Empty reports whether no request waits.
 func (m *Machine[Value]) Empty() bool {
-	return m.queue == nil || m.queue.oldest == nil && m.queue.probes == nil
+	return m.queue == nil || m.queue.oldest == nil && m.queue.zero == nil
 }
 
 // Idle returns the instant from which all permits have been available, and whether they are.
 func (m *Machine[Value]) Idle() (since int64, ok bool) { return m.account.idle(m.t) }
 
-// Whole returns the instant by which all permits are back if nothing more is taken, or
+// FullAt returns the instant by which all permits are back if nothing more is taken, or
 // Never.
-func (m *Machine[Value]) Whole(now int64) int64 { return m.account.whole(m.t, now) }
+func (m *Machine[Value]) FullAt(now int64) int64 { return m.account.fullAt(m.t, now) }
 
 // free reports whether n permits can be taken at once.
 func (m *Machine[Value]) free(n int) bool {
-	if max(n, 1) > m.account.available(m.t) {
+	if need(n) > m.account.available(m.t) {
 		return false
 	}
 	// Oldest first, a request cannot overtake a waiter.
@@ -305,8 +324,8 @@ func (m *Machine[Value]) serve(now int64) {
 		q.decide(w, a)
 		left = a.Left
 	}
-	for q.probes != nil && left > 0 {
-		q.decide(q.probes, m.grant(now, 0))
+	for q.zero != nil && left > 0 {
+		q.decide(q.zero, m.grant(now, 0))
 	}
 }
 
@@ -318,12 +337,19 @@ func (m *Machine[Value]) grant(now int64, n int) Answer {
 	return m.answer(now, Granted)
 }
 
+// Answer returns what an answer says of the state as it is now.
+func (m *Machine[Value]) Answer(now int64) Answer { return m.answer(now, Granted) }
+
 func (m *Machine[Value]) answer(now int64, o Outcome) Answer {
-	return Answer{Outcome: o, At: now, Left: m.account.available(m.t), Whole: m.account.whole(m.t, now)}
+	a := Answer{Outcome: o, At: now, Left: m.account.available(m.t), FullAt: m.account.fullAt(m.t, now)}
+	if b, ok := m.account.(*Bucket); ok {
+		a.Missing, a.Tick = b.missing-b.overdue, b.tick
+	}
+	return a
 }
 
-func (m *Machine[Value]) reject(now int64, o Outcome, due int64) Answer {
+func (m *Machine[Value]) reject(now int64, o Outcome, readyAt int64) Answer {
 	a := m.answer(now, o)
-	a.Due = due
+	a.ReadyAt = readyAt
 	return a
 }

@@ -6,16 +6,16 @@ type queue[Value any] struct {
 	oldest, newest *Waiter[Value] // waiters for permits
 	permits        int            // the sum of theirs
 	len            int            // their number
-	uneven         int            // how many of them are not even: see Account
-	probes         *Waiter[Value] // waiters for zero permits, the latest first
+	irregular      int            // how many of them are not uniform: see Account
+	zero           *Waiter[Value] // waiters for zero permits, the latest first
 
 	decided, last *Waiter[Value] // the waiters whose wait has ended and that Decided has not returned
 
-	// plan is the account as it will be at planned, when all waiters have been served oldest
-	// first: for a queue with uneven waiters, where only playing it forward tells. nil: not
-	// known, made when it is asked for.
-	plan    Account
-	planned int64
+	// forecast is the account as it will be at forecastAt, when all waiters have been served
+	// oldest first: for a queue with irregular waiters, where only playing it forward tells. nil:
+	// not known, computed when it is needed.
+	forecast   Account
+	forecastAt int64
 }
 
 // Waiter is a request that waits. It may be reused once Decided has returned it, or Cancel has
@@ -27,7 +27,7 @@ type Waiter[Value any] struct {
 
 	prev, next *Waiter[Value]
 	queued     bool
-	uneven     bool // counted in the queue's uneven
+	irregular  bool // counted in the queue's irregular
 }
 
 // Next returns the next waiter in the list that Decided returned.
@@ -45,7 +45,7 @@ func (m *Machine[Value]) Decided() *Waiter[Value] {
 	}
 	first := q.decided
 	q.decided, q.last = nil, nil
-	if q.oldest == nil && q.probes == nil {
+	if q.oldest == nil && q.zero == nil {
 		m.queue = nil
 	}
 	return first
@@ -64,13 +64,13 @@ func (q *queue[Value]) decide(w *Waiter[Value], a Answer) {
 }
 
 // push appends w as the newest.
-func (q *queue[Value]) push(w *Waiter[Value], even bool) {
+func (q *queue[Value]) push(w *Waiter[Value], uniform bool) {
 	w.prev, w.next, w.queued = nil, nil, true
 	if w.N == 0 {
-		if w.next = q.probes; w.next != nil {
+		if w.next = q.zero; w.next != nil {
 			w.next.prev = w
 		}
-		q.probes = w
+		q.zero = w
 		return
 	}
 	if w.prev = q.newest; w.prev == nil {
@@ -81,8 +81,8 @@ func (q *queue[Value]) push(w *Waiter[Value], even bool) {
 	q.newest = w
 	q.permits += w.N
 	q.len++
-	if w.uneven = !even; w.uneven {
-		q.uneven++
+	if w.irregular = !uniform; w.irregular {
+		q.irregular++
 	}
 }
 
@@ -92,7 +92,7 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 	case w.prev != nil:
 		w.prev.next = w.next
 	case w.N == 0:
-		q.probes = w.next
+		q.zero = w.next
 	default:
 		q.oldest = w.next
 	}
@@ -108,9 +108,9 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 		q.permits -= w.N
 		q.len--
 	}
-	if w.uneven {
-		w.uneven = false
-		q.uneven--
+	if w.irregular {
+		w.irregular = false
+		q.irregular--
 	}
 }
 
@@ -122,65 +122,69 @@ func (q *queue[Value]) head(newestFirst bool) *Waiter[Value] {
 	return q.oldest
 }
 
-// due returns the instant at which a request for n permits, made now, could be served if no
+// need returns how many permits have to be available for a request of n: a request for zero
+// permits takes none but needs one.
+func need(n int) int { return max(n, 1) }
+
+// readyAt returns the instant at which a request for n permits, made now, could be served if no
 // other request came: after the queue ahead, or for zero permits as soon as a permit is left
 // over.
-func (m *Machine[Value]) due(now int64, n int) int64 {
+func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 	q := m.queue
 	switch {
 	case !m.t.Timed():
 		return Never
 	case q == nil || q.oldest == nil:
-		return m.account.ready(m.t, now, max(n, 1))
+		return m.account.readyAt(m.t, now, need(n))
 	case n == 0 && q.permits == q.len: // one each
-		return m.account.behind(m.t, now, q.permits, 1)
+		return m.account.servedAt(m.t, now, q.permits, 1)
 	case n == 0:
-		return m.leftOver(now)
+		return m.spareAt(now)
 	case m.t.NewestFirst():
-		return m.account.ready(m.t, now, n)
-	case q.uneven == 0:
-		return m.account.behind(m.t, now, q.permits, n)
-	case q.plan == nil:
-		q.plan, q.planned = m.account.clone(), now
+		return m.account.readyAt(m.t, now, n)
+	case q.irregular == 0:
+		return m.account.servedAt(m.t, now, q.permits, n)
+	case q.forecast == nil:
+		q.forecast, q.forecastAt = m.account.clone(), now
 		for w := q.oldest; w != nil; w = w.next {
-			q.extendPlan(m.t, w)
+			q.extendForecast(m.t, w)
 		}
 	}
-	return q.planFor(m.t, n)
+	return q.forecastFor(m.t, n)
 }
 
-// replan forgets the plan, and looks again which waiters are even.
-func (m *Machine[Value]) replan() {
+// forgetForecast forgets the forecast, and determines again which waiters are uniform.
+func (m *Machine[Value]) forgetForecast() {
 	q := m.queue
 	if q == nil {
 		return
 	}
-	q.plan, q.uneven = nil, 0
+	q.forecast, q.irregular = nil, 0
 	for w := q.oldest; w != nil; w = w.next {
-		if w.uneven = !m.account.even(m.t, w.N); w.uneven {
-			q.uneven++
+		if w.irregular = !m.account.uniform(m.t, w.N); w.irregular {
+			q.irregular++
 		}
 	}
 }
 
-// planFor returns the instant at which n permits can be served behind all in the plan.
-func (q *queue[Value]) planFor(t *Terms, n int) int64 {
-	if q.planned == Never {
+// forecastFor returns the instant at which n permits can be served after all waiters.
+func (q *queue[Value]) forecastFor(t *Terms, n int) int64 {
+	if q.forecastAt == Never {
 		return Never
 	}
-	return q.plan.ready(t, q.planned, n)
+	return q.forecast.readyAt(t, q.forecastAt, n)
 }
 
-// extendPlan plays the serving of w, the next in the plan.
-func (q *queue[Value]) extendPlan(t *Terms, w *Waiter[Value]) {
-	if q.planned = q.planFor(t, w.N); q.planned != Never {
-		q.plan.advance(t, q.planned)
-		q.plan.take(t, q.planned, w.N)
+// extendForecast plays the serving of w, the next waiter.
+func (q *queue[Value]) extendForecast(t *Terms, w *Waiter[Value]) {
+	if q.forecastAt = q.forecastFor(t, w.N); q.forecastAt != Never {
+		q.forecast.advance(t, q.forecastAt)
+		q.forecast.take(t, q.forecastAt, w.N)
 	}
 }
 
-// leftOver plays the serving of the queue until a permit is left over.
-func (m *Machine[Value]) leftOver(now int64) int64 {
+// spareAt plays the serving of the queue until a permit is left over, and returns that instant.
+func (m *Machine[Value]) spareAt(now int64) int64 {
 	newest := m.t.NewestFirst()
 	future, w := m.account.clone(), m.queue.head(newest)
 	for at := now; ; {
@@ -195,7 +199,7 @@ func (m *Machine[Value]) leftOver(now int64) int64 {
 		if at == Never || future.available(m.t) > 0 {
 			return at
 		}
-		if at = future.ready(m.t, at, 1); at != Never {
+		if at = future.readyAt(m.t, at, 1); at != Never {
 			future.advance(m.t, at)
 		}
 	}

@@ -22,6 +22,11 @@ type ring struct {
 	segments []segment // a power of two long
 	head     int
 	len      int
+
+	// The segment of now, so that its bounds are computed once (bench: windows).
+	index int64 // its number
+	ends  int64 // when it ends; 0: not known
+	back  int64 // when permits that are taken in it come back
 }
 
 type segment struct {
@@ -62,12 +67,22 @@ func (r *ring) find(index int64) *segment {
 	return nil
 }
 
+// enter finds the segment of now.
+func (r *ring) enter(t *Terms, now int64) {
+	if now < r.ends {
+		return
+	}
+	r.index = t.segment(now)
+	r.ends, r.back = t.begin(r.index+1), t.back(r.index)
+}
+
 // advance lets go of the segments that have left the window.
 func (w *Segments) advance(t *Terms, now int64) bool {
 	if w.counts == nil {
 		return false
 	}
-	oldest := t.Segment(now) - int64(t.Step) + 1
+	w.counts.enter(t, now)
+	oldest := w.counts.index - int64(t.Step) + 1
 	returned := false
 	for w.counts.len > 0 && w.counts.at(0).index < oldest {
 		s := w.counts.pop()
@@ -76,7 +91,7 @@ func (w *Segments) advance(t *Terms, now int64) bool {
 		}
 		w.taken -= s.taken
 		if returned = true; w.taken == 0 {
-			w.full = t.Back(s.index)
+			w.full = t.back(s.index)
 			if t.Manual() {
 				w.full = now
 			}
@@ -90,10 +105,16 @@ func (w *Segments) advance(t *Terms, now int64) bool {
 
 func (w *Segments) available(t *Terms) int { return max(t.Limit-w.taken, 0) }
 
-func (w *Segments) take(t *Terms, now int64, n int) { w.TakeIn(t.Segment(now), n) }
+func (w *Segments) take(t *Terms, now int64, n int) {
+	if w.counts == nil {
+		w.counts = new(ring)
+	}
+	w.counts.enter(t, now)
+	w.takeIn(w.counts.index, n)
+}
 
-// TakeIn takes n permits in a segment, the latest or a later one.
-func (w *Segments) TakeIn(index int64, n int) {
+// takeIn takes n permits in a segment, the latest or a later one.
+func (w *Segments) takeIn(index int64, n int) {
 	if n = sum(w.taken, n) - w.taken; n == 0 {
 		return
 	}
@@ -118,14 +139,19 @@ func (w *Segments) bind(old, t *Terms, now int64) {
 	if !t.Manual() {
 		w.advance(old, now) // terms that were manual till now have left it undone
 	}
-	if w.counts == nil || old.sameGrid(t) {
+	if w.counts == nil {
+		return
+	}
+	if old.SameGrid(t) {
+		w.counts.ends = 0
 		return
 	}
 	counts := w.counts
-	w.counts, w.taken = nil, 0
+	w.counts, w.taken = new(ring), 0
+	w.counts.enter(t, now)
 	for counts.len > 0 {
 		s := counts.pop()
-		w.TakeIn(place(old, t, s.index, now), s.taken)
+		w.takeIn(place(old, t, s.index, now), s.taken)
 	}
 }
 
@@ -133,23 +159,53 @@ func (w *Segments) bind(old, t *Terms, now int64) {
 // one that has its beginning, at the earliest the oldest that counts then. What is due but
 // waits for Replenish stays due.
 func place(old, t *Terms, index, now int64) int64 {
-	current := t.Segment(now)
+	current := t.segment(now)
 	oldest := current - int64(t.Step) + 1
-	if old.Back(index) <= now {
+	if old.back(index) <= now {
 		return oldest - 1
 	}
-	return min(max(t.Segment(max(old.Begin(index), 0)), oldest), current)
+	return min(max(t.segment(max(old.begin(index), 0)), oldest), current)
 }
 
-// giveBack gives back what counts in the segment of the grant. Once that has left the window
-// it is back already.
-func (w *Segments) giveBack(t *Terms, now int64, g Grant, n int, _ *Bucket) int {
-	if w.counts == nil {
-		return 0
+// Try takes n permits, at least 1, of a window that replenishes by itself and for which no
+// request waits. It returns the permits that are left and the instant at which all are back; or,
+// if the permits are not available, the instant at which they will be.
+func (w *Segments) Try(t *Terms, now int64, n int) (left int, fullAt, readyAt int64, ok bool) {
+	if w.counts == nil || now >= w.counts.ends {
+		w.advance(t, now)
 	}
-	s := w.counts.find(t.Segment(g.At))
+	if left = t.Limit - w.taken; n > left {
+		return max(left, 0), w.fullAt(t, now), w.readyAt(t, now, n), false
+	}
+	if c := w.counts; c != nil && c.len > 0 && c.at(c.len-1).index == c.index {
+		c.at(c.len - 1).taken += n // saves a call (bench: windows)
+		w.taken += n
+	} else {
+		w.take(t, now, n)
+	}
+	return left - n, w.counts.back, 0, true
+}
+
+func (w *Segments) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
+	if n < g.Permits {
+		if g.Era == t.Era {
+			w.giveBack(now, t.segment(g.At), g.Permits-n)
+		}
+		return false
+	}
+	w.take(t, now, n-g.Permits)
+	return g.Permits == 0
+}
+
+// giveBack gives back at most n permits of a segment. Once that has left the window they are
+// back already.
+func (w *Segments) giveBack(now, index int64, n int) {
+	if w.counts == nil {
+		return
+	}
+	s := w.counts.find(index)
 	if s == nil {
-		return 0
+		return
 	}
 	n = min(n, s.taken)
 	s.taken -= n
@@ -159,32 +215,32 @@ func (w *Segments) giveBack(t *Terms, now int64, g Grant, n int, _ *Bucket) int 
 	for c := w.counts; c.len > 0 && c.at(c.len-1).taken == 0; {
 		c.len-- // what is taken and given back again and again leaves nothing behind
 	}
-	return n
 }
-
-func (w *Segments) bucket() *Bucket { return nil }
 
 func (w *Segments) reset(_ *Terms, now int64) { *w = Segments{full: now} }
 
-func (w *Segments) ready(t *Terms, now int64, n int) int64 { return w.behind(t, now, 0, n) }
+func (w *Segments) readyAt(t *Terms, now int64, n int) int64 { return w.servedAt(t, now, 0, n) }
 
-// even is true for one permit: it is taken at the boundary at which it comes back. Of two,
+// uniform is true for one permit: it is taken at the boundary at which it comes back. Of two,
 // one may have to wait there for the other.
-func (w *Segments) even(_ *Terms, n int) bool { return n == 1 }
+func (w *Segments) uniform(_ *Terms, n int) bool { return n == 1 }
 
-// behind follows what is taken now through the queue: even waiters take each segment's
+// servedAt follows what is taken now through the queue: uniform waiters take each segment's
 // permits at the instant at which they come back, so these come back again one window
 // later, and so on.
-func (w *Segments) behind(t *Terms, now int64, ahead, n int) int64 {
+func (w *Segments) servedAt(t *Terms, now int64, ahead, n int) int64 {
 	need, free := uint64(ahead)+uint64(n), uint64(w.available(t))
 	if need <= free {
 		return now
 	}
 	need -= free
-	windows := (need - 1) / uint64(t.Limit) // each brings the limit, as nothing is free while somebody waits
-	need -= windows * uint64(t.Limit)
+	windows := uint64(0)
+	if need > uint64(t.Limit) {
+		windows = (need - 1) / uint64(t.Limit) // each brings the limit, as nothing is free while somebody waits
+		need -= windows * uint64(t.Limit)
+	}
 	over, back := bits.Mul64(windows+1, uint64(t.Step))
-	debt := max(w.taken-t.Limit, 0) // what comes back first is nobody's
+	debt := max(w.taken-t.Limit, 0) // what comes back first pays the debt
 	for i := 0; over == 0 && i < w.counts.len; i++ {
 		s := w.counts.at(i)
 		paid := min(debt, s.taken)
@@ -193,16 +249,23 @@ func (w *Segments) behind(t *Terms, now int64, ahead, n int) int64 {
 			need -= comes
 			continue
 		}
+		if windows == 0 && s.index == w.counts.index {
+			return w.counts.back
+		}
 		return t.beginAfter(s.index, back)
 	}
 	return Never
 }
 
-func (w *Segments) whole(t *Terms, now int64) int64 {
+func (w *Segments) fullAt(t *Terms, now int64) int64 {
 	if w.taken == 0 {
 		return now
 	}
-	return t.Back(w.counts.at(w.counts.len - 1).index) // never one of which all was given back
+	last := w.counts.at(w.counts.len - 1).index // never one of which all was given back
+	if last == w.counts.index {
+		return w.counts.back
+	}
+	return t.back(last)
 }
 
 func (w *Segments) idle(*Terms) (int64, bool) { return w.full, w.taken == 0 }

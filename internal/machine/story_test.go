@@ -42,7 +42,6 @@ type player struct {
 	m      *Machine[int]
 	now    int64
 	late   bool // nobody says that time passes until something is asked for
-	number uint64
 	grants []Grant
 	queued map[int]*Waiter[int]
 	ids    int
@@ -80,18 +79,12 @@ func (p *player) settle() {
 	}
 }
 
-// keep numbers a grant, as core does.
+// keep remembers a grant, as a lease does.
 func (p *player) keep(a Answer, n int) {
-	if a.Outcome != Granted || n == 0 {
+	if a.Outcome != Granted {
 		return
 	}
-	t := p.m.Terms()
-	p.number++
-	g := Grant{Number: p.number, Permits: n, At: a.At, Lack: t.Limit - a.Left}
-	if t.Kind == TokenBucket {
-		g.Level = Level{a.Whole, int(t.Ticks(g.Lack))*t.Step - g.Lack}
-	}
-	p.grants = append(p.grants, g)
+	p.grants = append(p.grants, Grant{Permits: n, Era: p.m.Terms().Era, At: a.At, Missing: p.m.Terms().Limit - a.Left, FullAt: a.FullAt})
 }
 
 func (p *player) try(n int) Answer {
@@ -125,25 +118,31 @@ func (p *player) cancel(id int) bool {
 }
 
 // change settles the i-th grant to n.
-func (p *player) change(i, n int) Settlement {
+func (p *player) change(i, n int) bool {
 	g := p.grants[i]
-	s := p.m.Settle(p.now, g, n, p.number)
-	if s == Settled && n > 0 {
-		p.number++
-		g.Number, g.Permits = p.number, n
-		p.grants[i] = g
-	}
+	renewed := p.m.Settle(p.now, g, n)
 	p.settle()
-	return s
+	switch {
+	case renewed:
+		g = Grant{Era: p.m.Terms().Era, At: p.now, Missing: p.m.Terms().Limit - p.m.Available(), FullAt: p.m.FullAt(p.now)}
+	case n < g.Permits:
+		g.Part = true
+	}
+	g.Permits = n
+	p.grants[i] = g
+	return renewed
 }
 
 func (p *player) reset() {
-	p.m.Reset(p.now, p.number)
+	t := *p.m.Terms()
+	t.Era++
+	p.m.Reset(p.now, &t)
 	p.settle()
 }
 
 func (p *player) update(t Terms) {
-	p.m.Update(p.now, &t, p.number)
+	t.Era++
+	p.m.Update(p.now, &t)
 	p.settle()
 }
 
@@ -230,7 +229,7 @@ func checkLate(t *testing.T, s story) {
 		require.Equal(t, prompt.m.Available(), late.m.Available(), said)
 		require.Equal(t, prompt.m.Queued(), late.m.Queued(), said)
 		require.Equal(t, prompt.m.Next(prompt.now), late.m.Next(late.now), said)
-		require.Equal(t, prompt.m.Whole(prompt.now), late.m.Whole(late.now), said)
+		require.Equal(t, prompt.m.FullAt(prompt.now), late.m.FullAt(late.now), said)
 		since, idle := prompt.m.Idle()
 		lateSince, lateIdle := late.m.Idle()
 		require.Equal(t, idle, lateIdle, said)
@@ -288,13 +287,13 @@ func checkDue(t *testing.T, s story) {
 	p := newPlayer(terms, true)
 	play(s, []*player{p}, func(said string) {
 		for n := range p.m.t.Limit + 1 {
-			require.Equal(t, dueByPlaying(p, n), p.m.due(p.now, n), "%s: %d permits at %d of %+v", said, n, p.now, *p.m.t)
+			require.Equal(t, dueByPlaying(p, n), p.m.readyAt(p.now, n), "%s: %d permits at %d of %+v", said, n, p.now, *p.m.t)
 		}
 	})
 }
 
 // When a request is served is told by a sum, where waiters take what comes as it comes, and
-// by a plan where not: both say what playing the future does, with debts and without.
+// by a forecast where not: both say what playing the future does, with debts and without.
 func TestDueIsWhatPlayingTheFutureSays(t *testing.T) {
 	randomStories(700, func(s story) { checkDue(t, s) })
 }

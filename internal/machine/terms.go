@@ -32,16 +32,11 @@ type Terms struct {
 	QueueLimit int   // permits that may wait; at least 0
 	Step       int   // a bucket's tokens per period, at most Limit; a window's segments
 	Span       int64 // a bucket's period; a window's length
-	From       int64 // a window's origin, above -Span and at most 0; the instant from which a bucket's packed levels count
+	From       int64 // a window's origin, above -Span and at most 0
 
 	Kind Kind
 	Mode Mode
-
-	// The layout of a bucket's level in a word of 64 bits: the spare in the low bits, Full above, as
-	// nanoseconds since From. The remaining bits belong to core.
-	StateBits uint8  // of the level; 0: it does not fit
-	SpareBits uint8  // of its spare
-	Periods   uint32 // Limit/Step
+	Era  uint32 // a grant of another era gives nothing back; an Update or a Reset may begin one
 }
 
 // Most returns the largest number of permits that a request may ask for.
@@ -53,7 +48,7 @@ func (t *Terms) NewestFirst() bool { return t.Mode&NewestFirst != 0 }
 // Manual reports whether permits come back only in Replenish.
 func (t *Terms) Manual() bool { return t.Mode&Manual != 0 }
 
-// Timed reports whether permits come back by themselves.
+// Timed reports whether permits come back by themselves, with time.
 func (t *Terms) Timed() bool { return t.Kind != Concurrency && t.Mode&Manual == 0 }
 
 // Never is an instant that does not come: later than 292 years after the limiter's
@@ -68,10 +63,11 @@ func after(t, d int64) int64 {
 	return Never
 }
 
-// Ticks returns the number of ticks that bring at least n tokens.
-func (t *Terms) Ticks(n int) int64 { return t.ticksFor(uint64(n)) }
-
-func (t *Terms) ticksFor(n uint64) int64 {
+// ticks returns the number of ticks that bring at least n tokens.
+func (t *Terms) ticks(n uint64) int64 {
+	if t.Step == 1 {
+		return int64(n) // saves a division
+	}
 	return int64((n + uint64(t.Step) - 1) / uint64(t.Step))
 }
 
@@ -85,11 +81,11 @@ func (t *Terms) later(k int64) int64 {
 }
 
 // FillTime returns the time in which a bucket fills from empty, or Never.
-func (t *Terms) FillTime() int64 { return t.later(t.Ticks(t.Limit)) }
+func (t *Terms) FillTime() int64 { return t.later(t.ticks(uint64(t.Limit))) }
 
-// Segment returns the segment of a window's grid that contains an instant. Instant 0 is in
+// segment returns the segment of a window's grid that contains an instant. Instant 0 is in
 // segment 0, because segments counted from From could exceed an int64.
-func (t *Terms) Segment(at int64) int64 { return int64(t.fromOrigin(at) - t.fromOrigin(0)) }
+func (t *Terms) segment(at int64) int64 { return int64(t.fromOrigin(at) - t.fromOrigin(0)) }
 
 // fromOrigin returns how many segments have ended from From until an instant.
 func (t *Terms) fromOrigin(at int64) uint64 {
@@ -103,11 +99,11 @@ func (t *Terms) fromOrigin(at int64) uint64 {
 	return i
 }
 
-// Begin returns the instant at which a segment begins, or Never.
-func (t *Terms) Begin(segment int64) int64 { return t.beginAfter(segment, 0) }
+// begin returns the instant at which a segment begins, or Never.
+func (t *Terms) begin(segment int64) int64 { return t.beginAfter(segment, 0) }
 
-// Back returns the instant at which permits taken in a segment come back, or Never.
-func (t *Terms) Back(segment int64) int64 { return t.beginAfter(segment, uint64(t.Step)) }
+// back returns the instant at which permits taken in a segment come back, or Never.
+func (t *Terms) back(segment int64) int64 { return t.beginAfter(segment, uint64(t.Step)) }
 
 // beginAfter returns the instant at which the n-th segment after one begins, or Never.
 func (t *Terms) beginAfter(segment int64, n uint64) int64 {
@@ -127,7 +123,7 @@ func (t *Terms) beginAfter(segment int64, n uint64) int64 {
 	return int64(x + uint64(t.From)) // below 0 for the segment in which the limiter was made
 }
 
-// sameGrid reports whether permits come back at the same instants under t and u.
-func (t *Terms) sameGrid(u *Terms) bool {
+// SameGrid reports whether a window's permits come back at the same instants under t and u.
+func (t *Terms) SameGrid(u *Terms) bool {
 	return t.Span == u.Span && t.Step == u.Step && t.From == u.From
 }

@@ -9,24 +9,22 @@
 // # Fairness
 //
 // A limiter serves its waiters in turn, so streams get equal parts if each takes a whole slice
-// at its turn. A call that is smaller than a slice takes only what it needs, as permits that are
-// taken in advance would be held by a stream that may have become idle. Instead, if it has had to
-// wait and other streams still do, it opens a credit: for some milliseconds the next small calls
-// pass without permits, up to a slice, and the next request asks for what is owed as well.
+// at its turn. The permits of a window come at once, and go to the fastest stream; nothing here
+// changes that. A call that is smaller than a slice takes only what it needs, because permits that
+// were taken in advance would be held by a stream that may have become idle. If such a call has
+// had to wait and other streams still do, it opens a credit: for some milliseconds the next small
+// calls pass without permits, up to a slice, and the next request asks for what is owed as well.
 package meter
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/acquire"
-	"github.com/sluice-go/sluice/internal/argument"
-	"github.com/sluice-go/sluice/internal/limiter"
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Meter pays for one direction of a stream. It is ready after Init, and for use by one call at
@@ -43,7 +41,7 @@ type Meter struct {
 	// Fairness.
 	served time.Time // when the last wait ended, if others were waiting; else zero
 	owed   int       // bytes that passed on credit
-	paid   int       // bytes that were paid for
+	paid   int       // bytes that were paid for, at most mostPaid
 }
 
 const (
@@ -54,15 +52,18 @@ const (
 	// A stream owes at most one part in creditPart of what it has paid: one that is closed never
 	// pays its debt, and many short ones must not exceed the limiter's rate by more than that.
 	creditPart = 16
+
+	// Having paid for more does not raise the credit, which is at most a slice.
+	mostPaid = largest * creditPart
 )
 
 // Init makes the meter pay l. A nil l means no limit.
 func (m *Meter) Init(l core.Limiter) {
-	if argument.IsNil(l) {
+	if anylimiter.IsNil(l) {
 		return
 	}
 	m.limiter = l
-	m.slice.init(Limit(l))
+	m.slice.init(hold.Limit(l))
 }
 
 // Limiter returns the limiter; nil if there is none.
@@ -73,9 +74,9 @@ func (m *Meter) Slice(want int) int { return min(want, m.slice.size) }
 
 // Take takes the next slice of want bytes, at least 1, and returns how many bytes it has. Settle
 // or Keep must follow. A wait ends with ctx and with s.
-func (m *Meter) Take(ctx context.Context, s *linked.Source, want int) (int, error) {
+func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error) {
 	if m.owed == 0 && m.served.IsZero() {
-		if err := ended(ctx, s); err != nil {
+		if err := s.Ended(ctx); err != nil {
 			return 0, err
 		}
 		if n := m.tryQuietly(want); n > 0 {
@@ -86,9 +87,9 @@ func (m *Meter) Take(ctx context.Context, s *linked.Source, want int) (int, erro
 }
 
 // takeSlow is Take of a stream that has credit or debt, or that may have to wait.
-func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, error) {
+func (m *Meter) takeSlow(ctx context.Context, s *wait.Source, want int) (int, error) {
 	for {
-		if err := ended(ctx, s); err != nil {
+		if err := s.Ended(ctx); err != nil {
 			return 0, err
 		}
 		if n := m.credit(want); n > 0 {
@@ -102,10 +103,10 @@ func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, 
 		lease, ok := core.TryQuietly(m.limiter, n)
 		var err error
 		if !ok {
-			lease, err = acquire.Wait(ctx, s, m.limiter, n)
+			lease, err = hold.Wait(ctx, s, m.limiter, n)
 		}
 		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
-			m.slice.shrink(min(Limit(m.limiter), n-1))
+			m.slice.shrink(min(hold.Limit(m.limiter), n-1))
 			continue
 		}
 		if err != nil {
@@ -114,7 +115,7 @@ func (m *Meter) takeSlow(ctx context.Context, s *linked.Source, want int) (int, 
 		debt := min(m.owed, n)
 		m.owed -= debt
 		m.grant(lease, n-debt)
-		m.paid += debt
+		m.paid = min(m.paid+debt, mostPaid)
 		m.learn(n, !ok, time.Since(begun))
 		if m.taken > 0 {
 			return m.taken, nil
@@ -139,15 +140,25 @@ func (m *Meter) tryQuietly(want int) int {
 		return 0
 	}
 	m.grant(lease, n)
-	if n == m.slice.size {
-		m.slice.follow(m.limiter, lease)
-	}
+	m.follow(n)
 	return n
+}
+
+// follow adapts the slice after a request for n permits that were available. A request for less than a
+// slice, and most of those for the largest, show nothing new.
+func (m *Meter) follow(n int) {
+	switch {
+	case n < m.slice.size:
+	case m.slice.skip > 0:
+		m.slice.skip--
+	default:
+		m.slice.observe(m.limiter, m.lease, n, atOnce)
+	}
 }
 
 func (m *Meter) grant(lease core.Lease, n int) {
 	m.lease, m.taken, m.onCredit = lease, n, false
-	m.paid += n
+	m.paid = min(m.paid+n, mostPaid)
 }
 
 // credit returns how many of want bytes may pass on credit.
@@ -164,11 +175,12 @@ func (m *Meter) credit(want int) int {
 
 // learn adapts the slice after a request for n permits, and looks whether others are waiting.
 func (m *Meter) learn(n int, waited bool, took time.Duration) {
-	m.slice.followWait(m.limiter, m.lease, n, took)
 	m.served = time.Time{}
 	if !waited {
+		m.follow(n)
 		return
 	}
+	m.slice.observe(m.limiter, m.lease, n, took)
 	if r, ok := m.limiter.(core.Reporter); ok && r.Statistics().Queued > 0 {
 		m.served = time.Now()
 	}
@@ -180,9 +192,8 @@ func (m *Meter) Release() { m.lease.Release() }
 
 // end releases the lease of a slice that is settled.
 func (m *Meter) end() {
-	lease := m.lease
-	m.lease = core.Lease{} // first, as a user's limiter may panic
-	lease.Release()
+	m.lease.Release()
+	m.lease = core.Lease{}
 }
 
 // Settle ends the slice, of which so many bytes have passed: the permits of the others are given
@@ -199,27 +210,23 @@ func (m *Meter) Settle(passed int) {
 		m.owed -= unused
 	default:
 		m.paid -= unused
-		m.lease = settle(m.limiter, m.lease, unused)
+		m.settle(unused)
 	}
 	m.onCredit = false
 	m.end()
 }
 
-// settle gives back unused permits, and returns the lease of the others. A limiter that can take
-// back only whole leases gets one back only if no byte has passed.
-func settle(l core.Limiter, lease core.Lease, unused int) core.Lease {
-	if !lease.Acquired() {
-		return lease
+// settle gives back unused permits. A limiter that takes back only whole leases gets one back only if no
+// byte has passed.
+func (m *Meter) settle(unused int) {
+	if !m.lease.Acquired() {
+		return
 	}
-	used := max(lease.Permits()-unused, 0)
-	if s, ok := l.(core.Settler); ok {
-		return s.Settle(lease, used)
-	}
+	used := max(m.lease.Permits()-unused, 0)
+	m.lease = anylimiter.Settle(m.limiter, m.lease, used)
 	if used == 0 {
-		limiter.Refund(l, lease)
-		return core.Lease{}
+		m.lease = core.Lease{} // it is refunded
 	}
-	return lease
 }
 
 // Keep is Settle of a slice whose bytes have all passed, but hold their permits until the caller
@@ -230,27 +237,10 @@ func (m *Meter) Keep() core.Lease {
 	return lease
 }
 
-// ended returns why a call has to end; nil if it goes on.
-func ended(ctx context.Context, s *linked.Source) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return s.Cause()
-}
-
 // Describe returns a description of a stream's limit.
 func Describe(l core.Limiter) string {
-	switch l := l.(type) {
-	case nil:
+	if l == nil {
 		return "unlimited"
-	case fmt.Stringer:
-		return "limited by " + l.String()
-	default:
-		return fmt.Sprintf("limited by %T", l)
 	}
-}
-
-// Same reports whether a and b are one limiter.
-func Same(a, b core.Limiter) bool {
-	return a != nil && b != nil && reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+	return "limited by " + anylimiter.Describe(l)
 }

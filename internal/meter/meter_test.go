@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/linked"
 	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // stream is a meter with what ends its waits.
 type stream struct {
-	source linked.Source
+	source wait.Source
 	meter.Meter
 }
 
@@ -103,19 +103,6 @@ func TestALimiterThatIsNoSettler(t *testing.T) {
 func TestANilLimiterIsNone(t *testing.T) {
 	require.Nil(t, newStream(nil).Limiter())
 	require.Nil(t, newStream((*core.TokenBucket)(nil)).Limiter())
-}
-
-func TestSame(t *testing.T) {
-	l, other := bucket(t, 1, 1, 1), bucket(t, 1, 1, 1)
-	require.True(t, meter.Same(l, l))
-	require.False(t, meter.Same(l, other))
-	require.False(t, meter.Same(nil, nil))
-	require.False(t, meter.Same(l, nil))
-	odd := struct { // cannot be compared
-		core.Limiter
-		_ []int
-	}{Limiter: l}
-	require.False(t, meter.Same(odd, odd))
 }
 
 // TestSlicesOfAnyRate has numbers at their ends.
@@ -220,5 +207,28 @@ func TestNoCreditWithoutAWait(t *testing.T) {
 			require.Equal(t, left, l.Available())
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// TestALongStreamKeepsItsCredit: on 32 bits the bytes of this stream exceed an int.
+func TestALongStreamKeepsItsCredit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, 1<<20, 1<<10, time.Microsecond) // 1 GiB/s, slices of 64 KiB
+		s := newStream(l)
+		for range 1<<31/(64<<10) + 1 {
+			s.pays(t, 64<<10, 64<<10)
+		}
+		time.Sleep(time.Second)
+		require.True(t, l.TryAcquire(1<<20).Acquired())
+		go func() { _, _ = l.Acquire(t.Context(), 1<<20) }()
+		go func() {
+			time.Sleep(time.Nanosecond)
+			_, _ = l.Acquire(t.Context(), 1<<20)
+		}()
+		synctest.Wait()
+		s.pays(t, 1, 1) // behind one, and before another
+		begun := time.Now()
+		s.pays(t, 1, 1)
+		require.Zero(t, time.Since(begun), "on credit")
 	})
 }

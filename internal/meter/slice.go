@@ -2,16 +2,17 @@ package meter
 
 import (
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/rates"
 )
 
 // slice is how many bytes a request asks for at most.
 type slice struct {
 	size int // at least 1
-	skip int // slices that need not be looked at
+	skip int // requests that need not be observed, because the slice is as large as it can be
 }
 
 const (
@@ -32,7 +33,7 @@ const (
 	// Waits alone make no slice smaller than this.
 	smallest = 256
 
-	// While slices are as large as they can be, only one in so many is looked at.
+	// While slices are as large as they can be, only one in so many is observed.
 	skipped = 64
 )
 
@@ -43,65 +44,60 @@ func (s *slice) shrink(limit int) { s.size = min(s.size, ceiling(limit)) }
 
 func ceiling(limit int) int { return min(max(limit/part, 1), largest) }
 
-// follow adapts the slice to the lease of a whole slice that did not have to wait.
-func (s *slice) follow(l core.Limiter, lease core.Lease) {
-	if s.skip > 0 {
-		s.skip--
-		return
-	}
-	limit := limitOf(l, lease)
-	most := ceiling(limit)
-	rated := ratedSlice(lease, limit)
-	if rated == 0 || rated >= most {
-		s.size, s.skip = most, skipped
-		return
-	}
-	// What is available passes quickly; a slice that has to wait is no more than the rate brings.
-	left := l.Available()
-	s.size = min(max(rated, left/part, min(s.size, left)), most)
-}
+// atOnce is the wait of a request whose permits were available.
+const atOnce time.Duration = -1
 
-// followWait adapts the slice to the lease of n bytes that the stream has waited for. Where the
-// lease reports no rate, or one that is far too low, the time of the wait decides: a chain's
-// lease may report the limit of one limiter and the window of another.
-func (s *slice) followWait(l core.Limiter, lease core.Lease, n int, waited time.Duration) {
+// observe adapts the slice to the lease of n bytes and to the time that the request has waited.
+func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Duration) {
+	o := observation{size: s.size, asked: n, waited: waited, limit: hold.Limit(l)}
+	if limit, ok := core.PermitLimit.From(lease); ok && limit > 0 {
+		o.limit = min(o.limit, limit)
+	}
+	o.rated = rated(lease, o.limit)
+	if waited == atOnce && o.rated > 0 {
+		o.left = l.Available()
+	}
+	s.size = o.next()
 	s.skip = 0
-	limit := limitOf(l, lease)
-	rated := ratedSlice(lease, limit)
+	if waited == atOnce && (o.rated == 0 || o.rated >= ceiling(o.limit)) {
+		s.skip = skipped // it does not depend on what is available
+	}
+}
+
+// observation is what a request shows of its limiter.
+type observation struct {
+	size   int           // of the slice
+	asked  int           // bytes that the request was for
+	waited time.Duration // or atOnce
+	limit  int           // math.MaxInt: unknown
+	rated  int           // bytes that come in sliceTime at the rate of the lease; 0: it reports none
+	left   int           // permits available now, of a request whose permits were available
+}
+
+// next returns the size of the next slice: the bytes of sliceTime, or a part of the limit if the rate is
+// not known, or half or twice as many as now if neither is. Permits that are available pass faster than
+// the rate.
+func (o observation) next() int {
+	next, wait := o.size, o.waited > atOnce
 	switch {
-	case rated > 0 && n/part <= within(rated, sliceTime, waited):
-		s.size = rated
-	case rated == 0 && limit < math.MaxInt:
-		s.size = largest
-	case waited > sliceTime:
-		s.size = max(s.size/2, rated, min(s.size, smallest))
-	case waited < sliceTime/part && n == s.size:
-		s.size *= 2
+	case o.rated == 0 && (!wait || o.limit < math.MaxInt):
+		next = largest
+	case !wait:
+		next = max(o.rated, o.left/part)
+	case o.rated > 0 && o.asked/part <= rates.Within(o.rated, sliceTime, o.waited):
+		next = o.rated
+	// The lease reports no rate, or one that is far too low for this wait: a chain's lease may report
+	// the limit of one limiter and the window of another.
+	case o.waited > sliceTime:
+		next = max(o.size/2, o.rated, min(o.size, smallest))
+	case o.waited < sliceTime/part && o.asked == o.size:
+		next = 2 * o.size
 	}
-	s.size = min(s.size, ceiling(limit))
+	return min(next, ceiling(o.limit))
 }
 
-// Limit returns the limiter's limit, or math.MaxInt if it does not report one.
-func Limit(l core.Limiter) int {
-	if r, ok := l.(core.Reporter); ok {
-		if limit := r.Statistics().Limit; limit > 0 {
-			return limit
-		}
-	}
-	return math.MaxInt
-}
-
-func limitOf(l core.Limiter, lease core.Lease) int {
-	limit := Limit(l)
-	if told, ok := core.PermitLimit.From(lease); ok && told > 0 {
-		limit = min(limit, told)
-	}
-	return limit
-}
-
-// ratedSlice returns the slice for the rate that a lease reports, at least 1, or 0 if it reports
-// none.
-func ratedSlice(lease core.Lease, limit int) int {
+// rated returns the bytes of sliceTime at the rate that a lease reports, at least 1, or 0 if it reports none.
+func rated(lease core.Lease, limit int) int {
 	permits, span := limit, time.Duration(0)
 	if window, ok := core.Window.From(lease); ok && window > 0 {
 		span = window
@@ -113,15 +109,5 @@ func ratedSlice(lease core.Lease, limit int) int {
 	if span <= 0 || permits <= 0 {
 		return 0
 	}
-	return max(within(permits, span, sliceTime), 1)
-}
-
-// within returns how many of the permits that come in a span come in d.
-func within(permits int, span, d time.Duration) int {
-	hi, lo := bits.Mul64(uint64(permits), uint64(d))
-	if hi >= uint64(span) {
-		return math.MaxInt
-	}
-	n, _ := bits.Div64(hi, lo, uint64(span))
-	return int(min(n, math.MaxInt))
+	return max(rates.Within(permits, span, sliceTime), 1)
 }

@@ -2,7 +2,7 @@
 // fail, policies in shadow, and an observer. A request is of type R, its outcome of type O, and E
 // is the calling package's own type for the result of a decision.
 //
-//	var asked []policy.Ask[R, O, E]
+//	var asked []policy.Ask[R, O]
 //	defer func() { policy.End(asked, ...) }() // refund, release or settle
 //	result, passed, err := asker.Ask(ctx, r, &p, true, &asked)
 //
@@ -11,7 +11,6 @@
 package policy
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -19,27 +18,13 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Result is the outcome of a policy's decision, a type of the package that asks.
-type Result interface{ ~uint8 }
-
-// Results are the values of a Result. The rejections of a policy have its own, Policy.Rejected.
-type Results[E Result] struct{ Acquired, Canceled, Failed, Shadowed E }
-
-// Observer is notified of decisions; see httplimit.Observer.
-type Observer[E Result] interface {
-	Queued(ctx context.Context, policy string, delta int)
-	Decided(ctx context.Context, policy string, r E, waited time.Duration)
-	Active(ctx context.Context, policy string, delta int)
-	Released(ctx context.Context, policy string, held time.Duration)
-}
-
 // Policy is one limit.
-type Policy[R, O any, E Result] struct {
+type Policy[R, O any] struct {
 	Name     string
 	Limiter  partition.Limiter[R] // nil: it is not asked, but the policy applies
 	Permits  func(R) int          // nil: 1; 0 or less: this policy does not limit the request
 	MaxWait  time.Duration        // 0: nobody waits; below 0: as long as the context
-	Rejected E                    // the result of a rejection
+	Rejected Result               // the result of a rejection
 	Refund   func(R, O) bool      // nil: never
 	Settle   func(R, O) int       // below 0: the cost stays as it is; nil: the same
 	FailOpen bool

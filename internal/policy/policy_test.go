@@ -16,32 +16,21 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-type result uint8
-
-const (
-	acquired result = iota
-	rejected
-	canceled
-	failed
-	shadowed
-)
-
 // The requests of these tests are strings, and their outcomes are numbers.
 type (
-	thePolicy = policy.Policy[string, int, result]
-	theAsker  = policy.Asker[string, int, result]
-	theAsk    = policy.Ask[string, int, result]
+	thePolicy = policy.Policy[string, int]
+	theAsker  = policy.Asker[string, int]
+	theAsk    = policy.Ask[string, int]
 )
 
 func newAsker() *theAsker {
 	return &theAsker{
-		Results: policy.Results[result]{Acquired: acquired, Canceled: canceled, Failed: failed, Shadowed: shadowed},
-		Log:     new(policy.Log), Package: "test",
+		Log: new(policy.Log), Package: "test",
 	}
 }
 
 func newPolicy(l core.Limiter) *thePolicy {
-	return &thePolicy{Name: "p", Limiter: partition.Shared[string](l), Rejected: rejected}
+	return &thePolicy{Name: "p", Limiter: partition.Shared[string](l), Rejected: policy.EndpointLimiter}
 }
 
 func concurrency(t *testing.T, permits int) *core.ConcurrencyLimiter {
@@ -74,16 +63,16 @@ func TestAsk(t *testing.T) {
 	var asked []theAsk
 
 	r, passed, err := asker.Ask(t.Context(), "four", p, true, &asked)
-	require.Equal(t, acquired, r)
+	require.Equal(t, policy.Acquired, r)
 	require.True(t, passed)
 	require.NoError(t, err)
 	r, passed, err = asker.Ask(t.Context(), "two", p, true, &asked)
-	require.Equal(t, rejected, r)
+	require.Equal(t, policy.EndpointLimiter, r)
 	require.False(t, passed)
 	require.ErrorIs(t, err, core.ErrRejected)
 	require.Equal(t, 2*time.Second, policy.RetryAfter(asked[1].Lease, err).Round(time.Second))
 	r, passed, err = asker.Ask(t.Context(), "sixsix", p, true, &asked)
-	require.Equal(t, rejected, r)
+	require.Equal(t, policy.EndpointLimiter, r)
 	require.False(t, passed)
 	require.Zero(t, policy.RetryAfter(asked[2].Lease, err))
 	require.Len(t, asked, 3)
@@ -111,18 +100,18 @@ func TestMaxWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		maxWait, deadline, freed time.Duration
 		cancels, wait            bool
-		want                     result
+		want                     policy.Result
 		took                     time.Duration
 	}{
-		"nobody waits":          {0, 0, 0, false, true, rejected, 0},
-		"without wait":          {time.Hour, 0, 0, false, false, rejected, 0},
-		"over":                  {time.Second, time.Minute, 0, false, true, rejected, time.Second},
-		"granted":               {time.Second, 0, 999 * time.Millisecond, false, true, acquired, 999 * time.Millisecond},
-		"no bound":              {-1, 0, time.Hour, false, true, acquired, time.Hour},
-		"a deadline":            {-1, time.Second, 0, false, true, rejected, time.Second},
-		"a client's deadline":   {-1, time.Second, 0, true, true, canceled, time.Second},
-		"MaxWait before it":     {time.Second, time.Minute, 0, true, true, rejected, time.Second},
-		"the deadline is first": {time.Minute, time.Second, 0, true, true, canceled, time.Second},
+		"nobody waits":          {0, 0, 0, false, true, policy.EndpointLimiter, 0},
+		"without wait":          {time.Hour, 0, 0, false, false, policy.EndpointLimiter, 0},
+		"over":                  {time.Second, time.Minute, 0, false, true, policy.EndpointLimiter, time.Second},
+		"granted":               {time.Second, 0, 999 * time.Millisecond, false, true, policy.Acquired, 999 * time.Millisecond},
+		"no bound":              {-1, 0, time.Hour, false, true, policy.Acquired, time.Hour},
+		"a deadline":            {-1, time.Second, 0, false, true, policy.EndpointLimiter, time.Second},
+		"a client's deadline":   {-1, time.Second, 0, true, true, policy.RequestCanceled, time.Second},
+		"MaxWait before it":     {time.Second, time.Minute, 0, true, true, policy.EndpointLimiter, time.Second},
+		"the deadline is first": {time.Minute, time.Second, 0, true, true, policy.RequestCanceled, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -144,8 +133,8 @@ func TestMaxWait(t *testing.T) {
 				var asked []theAsk
 				got, passed, err := asker.Ask(ctx, "", p, test.wait, &asked)
 				require.Equal(t, test.want, got)
-				require.Equal(t, test.want == acquired, passed)
-				require.Equal(t, test.want == acquired, err == nil)
+				require.Equal(t, test.want == policy.Acquired, passed)
+				require.Equal(t, test.want == policy.Acquired, err == nil)
 				require.Equal(t, test.took, time.Since(begun))
 				require.Zero(t, l.Statistics().Queued)
 				policy.End(asked, (*theAsk).Release)
@@ -164,7 +153,7 @@ func TestACanceledWait(t *testing.T) {
 		p.MaxWait = time.Minute
 		var asked []theAsk
 		got, passed, err := newAsker().Ask(ctx, "", p, true, &asked)
-		require.Equal(t, canceled, got)
+		require.Equal(t, policy.RequestCanceled, got)
 		require.False(t, passed)
 		require.ErrorIs(t, err, context.Canceled)
 	})
@@ -176,14 +165,14 @@ func TestCarelessLimiters(t *testing.T) {
 	released := 0
 	for name, test := range map[string]struct {
 		answer  limiterFunc
-		want    result
+		want    policy.Result
 		wantErr error
 	}{
-		"no lease and no error": {func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil }, rejected, core.ErrRejected},
-		"a lease and an error":  {func(context.Context, int) (core.Lease, error) { return core.Grant(1, func() { released++ }), odd }, failed, odd},
-		"two errors":            {func(context.Context, int) (core.Lease, error) { return core.Reject(), odd }, failed, odd},
-		"a context's error":     {func(context.Context, int) (core.Lease, error) { return core.Lease{}, context.DeadlineExceeded }, failed, context.DeadlineExceeded},
-		"a failure":             {func(context.Context, int) (core.Lease, error) { return core.Refuse(odd), odd }, failed, odd},
+		"no lease and no error": {func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil }, policy.EndpointLimiter, core.ErrRejected},
+		"a lease and an error":  {func(context.Context, int) (core.Lease, error) { return core.Grant(1, func() { released++ }), odd }, policy.Failed, odd},
+		"two errors":            {func(context.Context, int) (core.Lease, error) { return core.Reject(), odd }, policy.Failed, odd},
+		"a context's error":     {func(context.Context, int) (core.Lease, error) { return core.Lease{}, context.DeadlineExceeded }, policy.Failed, context.DeadlineExceeded},
+		"a failure":             {func(context.Context, int) (core.Lease, error) { return core.Refuse(odd), odd }, policy.Failed, odd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPolicy(test.answer)
@@ -209,7 +198,7 @@ func TestFailOpen(t *testing.T) {
 		set(p)
 		var asked []theAsk
 		got, passed, err := asker.Ask(t.Context(), "", p, true, &asked)
-		require.Equal(t, failed, got)
+		require.Equal(t, policy.Failed, got)
 		require.True(t, passed)
 		require.ErrorIs(t, err, odd)
 		require.Contains(t, said.String(), `level=ERROR msg="test: a limiter failed" policy=p error=odd others=0`)
@@ -229,7 +218,7 @@ func TestShadowNeverWaits(t *testing.T) {
 		for range 3 { // the second and third are not logged
 			begun := time.Now()
 			got, passed, _ := asker.Ask(t.Context(), "", p, true, &asked)
-			require.Equal(t, shadowed, got)
+			require.Equal(t, policy.Shadowed, got)
 			require.True(t, passed)
 			require.Zero(t, time.Since(begun))
 		}
@@ -294,7 +283,7 @@ func TestEndGoesOnAfterAPanic(t *testing.T) {
 // journal is an Observer that may panic.
 type journal struct {
 	panics         string
-	decided        []result
+	decided        []policy.Result
 	queued, active int
 	waited, held   time.Duration
 }
@@ -312,7 +301,7 @@ func (j *journal) Queued(_ context.Context, _ string, delta int) {
 	}
 }
 
-func (j *journal) Decided(_ context.Context, _ string, r result, waited time.Duration) {
+func (j *journal) Decided(_ context.Context, _ string, r policy.Result, waited time.Duration) {
 	j.decided = append(j.decided, r)
 	j.waited += waited
 	j.is("decided")
@@ -351,7 +340,7 @@ func TestObserver(t *testing.T) {
 				require.Zero(t, j.queued)
 				require.Len(t, j.decided, 1)
 				if panics == "" {
-					require.Equal(t, []result{acquired}, j.decided)
+					require.Equal(t, []policy.Result{policy.Acquired}, j.decided)
 					require.Equal(t, time.Second, j.waited)
 					require.Equal(t, time.Minute, j.held)
 				}
@@ -374,7 +363,7 @@ func TestALimiterThatPanics(t *testing.T) {
 		require.PanicsWithValue(t, "odd", func() { _, _, _ = asker.Ask(t.Context(), "", p, true, &asked) })
 	}
 	policy.End(asked, (*theAsk).Refund)
-	require.Equal(t, []result{acquired, failed, failed}, j.decided)
+	require.Equal(t, []policy.Result{policy.Acquired, policy.Failed, policy.Failed}, j.decided)
 	require.Equal(t, 1, l.Available())
 	require.Zero(t, j.active)
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,33 +22,56 @@ import (
 // ring. The client remains the caller's, who closes it after the limiters. A store is safe for concurrent use.
 //
 // A script is never sent again after its bytes were sent, whatever the client's MaxRetries; a cluster's redirections
-// are followed. Run returns when its context is done, whatever the client's options.
+// are followed. When a node of a cluster does not answer, the client reloads the cluster's slots.
 //
-// A connection is made apart from the decision that wants it, and kept, even if the decision does not wait so long.
-// With a single server or a Sentinel a script is only sent on a connection that is ready, and a connection that cannot
-// be made is a failure at once, while go-redis tries again (DialerRetries): New adds a hook to the client, which sees
-// that. With a cluster or a ring a script that waits for a new connection may be sent after its decision has ended; what
-// it takes then counts as taken.
+// A connection is made apart from the decision that wants it, and kept, even if the decision does not wait so long; its
+// script may then be sent after it has ended, and what it takes counts as taken. With a single server or a Sentinel, a
+// connection that cannot be made is a failure at once, while go-redis tries again (DialerRetries): New adds a hook
+// to the client, once, which sees that.
 //
-// All stores of a client share its connections.
-//
-// The client's hooks see the scripts of a cluster and of a ring, and those of a single server and of a Sentinel if
-// its ContextTimeoutEnabled is set. The pool should have room for as many connections as limiters are asked at the
-// same time, and one more for each concurrency limiter that a caller waits for.
+// The pool should have room for as many connections as limiters are asked at the same time, and one more for each
+// concurrency limiter that a caller waits for.
 func New(c redis.UniversalClient) redislimit.Store {
-	if single, ok := c.(*redis.Client); ok {
-		return &store{client: c, send: connectionsOf(single).send}
+	s := &store{client: c, process: c.Process}
+	switch c := c.(type) {
+	case *redis.Client:
+		s.process = dialsOf(c).process(prompt(c))
+		s.prompt = true
+	case *redis.ClusterClient:
+		s.process = func(ctx context.Context, cmd redis.Cmder) error {
+			err := c.Process(ctx, cmd)
+			if !answered(err) {
+				// The primary may be another one now. By itself go-redis asks every minute, or when a node that it
+				// still knows redirects it.
+				c.ReloadState(ctx)
+			}
+			return err
+		}
 	}
-	return &store{client: c, send: apart(c.Process)}
+	return s
 }
 
 type store struct {
-	client redis.UniversalClient
-	send   func(context.Context, *redislimit.Script, redis.Cmder) error
+	client  redis.UniversalClient
+	process func(context.Context, redis.Cmder) error
+	prompt  bool        // process ends with its context
+	alive   atomic.Bool // the latest command was answered
 }
 
-// Prompt reports that Run returns by its context's deadline.
-func (*store) Prompt() bool { return true }
+// Ready implements an option of [redislimit.Store].
+func (s *store) Ready() bool { return s.prompt && s.alive.Load() }
+
+// prompt returns a client with the connections of c that obeys the deadlines of contexts.
+func prompt(c *redis.Client) *redis.Client {
+	o := c.Options()
+	if o.ContextTimeoutEnabled {
+		return c
+	}
+	view := c.WithTimeout(o.ReadTimeout)
+	view.Options().WriteTimeout = o.WriteTimeout
+	view.Options().ContextTimeoutEnabled = true
+	return view
+}
 
 // once is a command that go-redis does not send again.
 type once struct{ *redis.IntSliceCmd }
@@ -65,34 +89,20 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 		a = append(a, n)
 	}
 	cmd := once{redis.NewIntSliceCmd(ctx, a...)}
-	err := s.send(ctx, script, cmd)
+	err := s.process(ctx, cmd)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		b := slices.Clone(a)
 		b[0], b[1] = "eval", script.Source()
 		cmd = once{redis.NewIntSliceCmd(ctx, b...)}
-		err = s.send(ctx, script, cmd)
+		err = s.process(ctx, cmd)
+	}
+	if alive := answered(err); s.alive.Load() != alive {
+		s.alive.Store(alive)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return cmd.Val(), nil
-}
-
-// apart returns a send that ends with its context, while the command goes on and its connection is kept.
-func apart(process func(context.Context, redis.Cmder) error) func(context.Context, *redislimit.Script, redis.Cmder) error {
-	return func(ctx context.Context, _ *redislimit.Script, cmd redis.Cmder) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		done := make(chan error, 1)
-		go func() { done <- process(context.WithoutCancel(ctx), cmd) }()
-		select {
-		case err := <-done:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // answered reports whether the server has answered, if only with an error.

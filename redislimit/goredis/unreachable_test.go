@@ -78,41 +78,6 @@ func TestARefusedConnection(t *testing.T) {
 	})
 }
 
-// slowLoad has loads of scripts end late, as go-redis' own tries may.
-type slowLoad struct{}
-
-func (slowLoad) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (slowLoad) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (slowLoad) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if cmd.Name() == "script" {
-			time.Sleep(time.Second)
-		}
-		return err
-	}
-}
-
-// A decision does not wait for connections that were begun before one was refused: it has another begun, and fails at once.
-func TestARefusedConnectionAfterAnother(t *testing.T) {
-	refusing(t, func(t *testing.T, refuse *atomic.Bool, _ *miniredis.Miniredis, c *redis.Client) {
-		c.Options().ContextTimeoutEnabled = true // the hook sees the adapter's commands
-		c.AddHook(slowLoad{})
-		refuse.Store(true)
-		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"})
-		for range 2 {
-			start := time.Now()
-			require.ErrorIs(t, l.TryAcquire(1).Err(), syscall.ECONNREFUSED)
-			require.Zero(t, time.Since(start))
-		}
-		time.Sleep(10 * time.Second) // go-redis ends
-	})
-}
-
 // A policy that fails open lets requests pass at once, also if they would not wait as long as the Budget.
 func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 	refusing(t, func(t *testing.T, refuse *atomic.Bool, _ *miniredis.Miniredis, c *redis.Client) {

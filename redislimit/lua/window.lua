@@ -23,14 +23,14 @@ local mostListed = 100
 
 -- All products are below 2^53, as there are at most 2^26 segments.
 local function begin(i)
-	local w = floor(i / step)
-	local r, q = i - w * step, floor(span / step)
-	return origin + w * span + r * q + ceil(r * (span - q * step) / step)
+	local windows = floor(i / step)
+	local rest, least = i - windows * step, floor(span / step) -- segments; a segment is least long, or 1 longer
+	return origin + windows * span + rest * least + ceil(rest * (span - least * step) / step)
 end
 
 local function segment(at)
-	local w = floor((at - origin) / span)
-	local i = w * step + floor((at - origin - w * span) / span * step)
+	local windows = floor((at - origin) / span)
+	local i = windows * step + floor((at - origin - windows * span) / span * step) -- or the one beside it
 	while begin(i) > at do
 		i = i - 1
 	end
@@ -46,6 +46,7 @@ local grid = name .. ' ' .. text(span) .. ' ' .. text(step) .. ' ' .. text(origi
 local backs, permits, taken = {}, {}, 0 -- instants, in order, and what comes back then
 local old, version, dirty, keep = grid, now, false, 0
 
+-- add has n permits come back at an instant.
 local function add(at, n)
 	n = min(taken + n, most) - taken
 	local i = #backs
@@ -63,15 +64,17 @@ end
 
 local state = redis.pcall('GET', KEYS[1])
 if state then
-	local g, v, at, list
-	if type(state) == 'string' then
-		g, v, at, list = string.match(state, '^(' .. name .. ' %d+ %d+ %d+) (%d+) (%d+);(.*)$')
-	end
-	if not g then
+	local as_text = type(state) == 'string' and state or ''
+	local state_grid, v, at, list = string.match(as_text, '^(' .. name .. ' %d+ %d+ %d+) (%d+) (%d+);(.*)$')
+	if not state_grid then
 		return conflict(KEYS[1])
 	end
-	old, version = g, tonumber(v)
-	at = min(tonumber(at), now) -- a clock that went back counts as having stood still
+	old, version, at = state_grid, tonumber(v), tonumber(at)
+	if at > now then
+		-- The clock went back: it counts as having stood still. A rejected call writes that too, or the next one would
+		-- count from now again, and nothing would ever come back.
+		at, version, dirty = now, max(version + 1, now), true
+	end
 	for due, n in string.gmatch(list, '(%d+) (%d+);') do
 		if at + due > now then
 			backs[#backs + 1], permits[#permits + 1] = at + due, n + 0
@@ -83,12 +86,9 @@ if taken == 0 then
 	old = grid
 end
 
-local function take(n)
-	add(back, n)
-end
-
-local function give(n, at, v)
-	for i = 1, v == version and #backs or 0 do
+-- give gives back permits of a grant that come back at an instant, and returns how many.
+local function give(n, at, grant_version)
+	for i = 1, grant_version == version and #backs or 0 do
 		if backs[i] == at then
 			n = min(n, permits[i])
 			permits[i], taken, dirty = permits[i] - n, taken - n, true
@@ -102,15 +102,16 @@ local function give(n, at, v)
 	return 0
 end
 
-local function bind(p, s, o)
-	if old ~= name .. ' ' .. text(p) .. ' ' .. text(s) .. ' ' .. text(o) or old == grid then
+-- bind moves what was taken to the new grid, if the state has the grid before.
+local function bind(old_span, old_step, old_origin)
+	if old == grid or old ~= name .. ' ' .. text(old_span) .. ' ' .. text(old_step) .. ' ' .. text(old_origin) then
 		return
 	end
-	local was, n = backs, permits
+	local old_backs, old_permits = backs, permits
 	backs, permits, taken = {}, {}, 0
-	for i = 1, #was do
-		local to = segment(max(was[i] - p, origin))
-		add(begin(min(max(to, current - step + 1), current) + step), n[i])
+	for i = 1, #old_backs do
+		local to = segment(max(old_backs[i] - old_span, origin))
+		add(begin(min(max(to, current - step + 1), current) + step), old_permits[i])
 	end
 	old, version, dirty = grid, max(version + 1, now), true
 end
@@ -135,26 +136,26 @@ while position < #ARGV do
 			done = max(min(floor((limit - taken) / max(n, 1)), count), 0)
 		end
 		if done * n > 0 then
-			take(done * n)
+			add(back, done * n)
 		end
 		if done < count then
 			blocked, all = blocked or flags % 2 == BLOCKS, 1
 			retry = ready(max(n, 1) - (limit - taken))
 		end
 	elseif op == GIVE then
-		local n, at, _, v = arg(), arg(), arg(), arg()
-		done = give(n, at, v)
+		local n, at, _, grant_version = arg(), arg(), arg(), arg()
+		done = give(n, at, grant_version)
 	elseif op == CHARGE then
 		local n, had = arg(), arg()
 		position = position + 3
-		take(n)
+		add(back, n)
 		done = had
 	elseif op == BIND then
 		bind(arg(), arg(), arg())
 	elseif op == PREFETCH then
 		done = min(arg(), floor(max(limit - taken, 0) / 2))
 		if done > 0 then
-			take(done)
+			add(back, done)
 		end
 	elseif op == RESET then
 		-- The version is kept for as long as an earlier grant's permits would count.

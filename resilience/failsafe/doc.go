@@ -23,11 +23,11 @@
 //	RateLimiterStrategyOptions.Name                        Options.Name
 //	    "RateLimiter" if it is not set                     the same
 //	RateLimiterStrategyOptions.RateLimiter                 Options.Limiter
-//	    func of the arguments that returns a lease         func of the context that returns a lease
+//	    func of the arguments that returns a lease         a core.Limiter, which is given the context
 //	RateLimiterStrategyOptions.DefaultRateLimiterOptions   Options.Default
 //	    PermitLimit = 1000, QueueLimit = 0                 the same
-//	RateLimiterStrategyOptions.OnRejected                  Options.OnRejected
-//	OnRateLimiterRejectedArguments.Context, .Lease         OnRejected's ctx, RejectedError.Lease
+//	RateLimiterStrategyOptions.OnRejected                  Options.OnEvent
+//	OnRateLimiterRejectedArguments.Context, .Lease         OnEvent's ctx, Event.Rejected.Lease
 //	AddRateLimiter(options)                                New(Options)
 //	AddRateLimiter(limiter)                                Limit(limiter); the limiter stays the caller's
 //	AddConcurrencyLimiter(permits, queue)                  Concurrency(permits, queue)

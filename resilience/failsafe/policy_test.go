@@ -294,7 +294,7 @@ func TestSettleSeesTheFailure(t *testing.T) {
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
 	require.NoError(t, err)
 	var seen []error
-	s, err := resilience.Limit(l, resilience.Options{Settle: func(_ context.Context, err error) int {
+	s, err := resilience.New(resilience.Options{Limiter: l, Settle: func(_ context.Context, err error) int {
 		seen = append(seen, err)
 		return -1
 	}})

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // NewCollector returns a collector of the limiters' statistics, by their names:
@@ -83,7 +83,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 
 // statistics returns the statistics of a limiter, or an error if it is nil or panics.
 func statistics(name string, l core.Reporter) (s core.Statistics, err error) {
-	if argument.IsNil(l) {
+	if anylimiter.IsNil(l) {
 		return s, fmt.Errorf("prometheus: limiter %q is nil", name)
 	}
 	defer func() {

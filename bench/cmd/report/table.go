@@ -197,11 +197,14 @@ var headlineRows = []headline{
 	{"pool", "pond", "worker pool, empty task", "16 workers, a queue of 1,024"},
 }
 
+// fullNames are how readers of the front page know the rivals.
+var fullNames = strings.NewReplacer("xsync-", "x/sync/", "xtime-", "x/time/", "+native", " and a native channel")
+
 // headlines returns the few lines for the front page.
 func headlines(all map[kind]measured) string {
 	var t strings.Builder
 	columns := seen(all)
-	head, rule := []string{"work", "held, and who competes", "to"}, []string{"---", "---", "---"}
+	head, rule := []string{"work", "set-up", "compared with"}, []string{"---", "---", "---"}
 	for _, k := range columns {
 		head, rule = append(head, "ours, "+string(k), "ratio, "+string(k)), append(rule, "--:", "--:")
 	}
@@ -212,10 +215,10 @@ func headlines(all map[kind]measured) string {
 			if l.measurement != h.measurement || l.rival != h.rival || l.ours != ours {
 				continue
 			}
-			cells := []string{h.work, h.held, h.rival}
+			cells := []string{h.work, h.held, fullNames.Replace(h.rival)}
 			for _, k := range columns {
 				if v, ok := judge(l, k, all[k]); ok {
-					cells = append(cells, figure(v.ours)+" ns", v.compared())
+					cells = append(cells, figure(v.ours)+" ns", v.compared()+v.loss())
 				} else {
 					cells = append(cells, "", "")
 				}

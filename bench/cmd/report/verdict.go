@@ -63,6 +63,14 @@ func (v verdict) compared() string {
 	}
 }
 
+// loss marks a ratio at which ours is slower, for readers who look for that.
+func (v verdict) loss() string {
+	if v.unit == "" && !v.more && v.ratio > 1 {
+		return " slower"
+	}
+	return ""
+}
+
 // answer returns whether the goal is met, for a cell of a table.
 func (v verdict) answer() string {
 	switch {

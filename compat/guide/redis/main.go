@@ -15,24 +15,30 @@ import (
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
 
+// customers are the API keys that have been given out. All other requests are a stranger's, "".
+var customers = map[string]string{"key-of-ann": "ann", "key-of-bob": "bob"}
+
+func customer(r *http.Request) string { return customers[r.Header.Get("X-Api-Key")] }
+
+func api(w http.ResponseWriter, r *http.Request) {
+	if customer(r) == "" {
+		http.Error(w, "unknown API key", http.StatusUnauthorized)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "hello", customer(r))
+}
+
 func main() {
 	store := goredis.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
-	customers, err := partition.New(partition.Options[*http.Request, string]{
-		Key: httplimit.ByHeader("X-Api-Key"),
-		New: func(key string) (core.Limiter, error) {
+	perCustomer := core.Must(partition.New(partition.Options[*http.Request, string]{
+		Key: customer,
+		New: func(name string) (core.Limiter, error) {
 			return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 				TokenBucketOptions: core.PerSecond(100, 20),
-				Shared:             redislimit.Shared{Store: store, Key: "customer/" + key, Down: redislimit.DownAllow},
+				Shared:             redislimit.Shared{Store: store, Key: "customer/" + name, Down: redislimit.DownAllow},
 			})
 		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limits, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: customers}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "hello") })
-	log.Fatal(http.ListenAndServe("127.0.0.1:8080", limits.Handler(api)))
+	}))
+	limits := core.Must(httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: perCustomer}}))
+	log.Fatal(http.ListenAndServe("127.0.0.1:8080", limits.Handler(http.HandlerFunc(api))))
 }

@@ -12,22 +12,25 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
+// customers are the API keys that have been given out. All other requests are a stranger's, "".
+var customers = map[string]string{"key-of-ann": "ann", "key-of-bob": "bob"}
+
+func customer(r *http.Request) string { return customers[r.Header.Get("X-Api-Key")] }
+
+func api(w http.ResponseWriter, r *http.Request) {
+	if customer(r) == "" {
+		http.Error(w, "unknown API key", http.StatusUnauthorized)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "hello", customer(r))
+}
+
 func main() {
-	limit, err := spec.Parse("100/s burst 20")
-	if err != nil {
-		log.Fatal(err)
-	}
-	customers, err := partition.New(partition.Options[*http.Request, string]{
-		Key: httplimit.ByHeader("X-Api-Key"),
+	limit := core.Must(spec.Parse("100/s burst 20"))
+	perCustomer := core.Must(partition.New(partition.Options[*http.Request, string]{
+		Key: customer,
 		New: func(string) (core.Limiter, error) { return limit.New("customer") },
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	limits, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: customers}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	api := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "hello") })
-	log.Fatal(http.ListenAndServe("127.0.0.1:8080", limits.Handler(api)))
+	}))
+	limits := core.Must(httplimit.New(httplimit.Options{Global: &httplimit.Policy{Limiter: perCustomer}}))
+	log.Fatal(http.ListenAndServe("127.0.0.1:8080", limits.Handler(http.HandlerFunc(api))))
 }

@@ -7,7 +7,7 @@ import (
 	"flag"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
 const usage = `Adaptive shows how the limits of package adaptive find the capacity of a server.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // stages are when the server is the same for a while: from 500 samples for each of its slots after
@@ -53,7 +55,7 @@ func share(x []float64, holds func(float64) bool) float64 {
 func TestFigures(t *testing.T) {
 	for _, d := range distributions {
 		for _, a := range algorithms {
-			if raceDetector && a.name != "gradient" {
+			if testkit.Race && a.name != "gradient" {
 				continue
 			}
 			t.Run(d.name+" "+a.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/backend"
+	"github.com/sluice-go/sluice/examples/internal/backend"
 )
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/backend"
+	"github.com/sluice-go/sluice/examples/internal/backend"
+	"github.com/sluice-go/sluice/examples/internal/program"
 	"github.com/sluice-go/sluice/internal/burn"
-	"github.com/sluice-go/sluice/internal/program"
 )
 
 // The limits that a server may have.
@@ -30,13 +30,13 @@ func serve(ctx context.Context, streams program.Streams, s settings) error {
 		l, err := adaptive.New(adaptive.Options{
 			Min:        processors, // with fewer, one of them would be idle
 			QueueLimit: 8 * processors,
-			OnChange:   a.history.change,
+			OnChange:   func(c adaptive.Change) { a.history.change(c.New) },
 		})
 		if err != nil {
 			return err
 		}
 		a.limiter = l
-		a.history.change(0, l.Limit())
+		a.history.change(l.Limit())
 	case none:
 	default:
 		return program.Usage("-serve %q, want %s or %s", s.serve, gradient, none)
@@ -91,7 +91,7 @@ type history struct {
 	begin time.Time
 }
 
-func (c *history) change(_, next int) {
+func (c *history) change(next int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -106,7 +106,7 @@ func (c *history) take() limits {
 	c.mu.Lock()
 	last := c.last
 	c.mu.Unlock()
-	c.change(0, last)
+	c.change(last)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := limits{Mean: c.sum / max(c.since.Sub(c.begin).Seconds(), 1e-9), Last: last}

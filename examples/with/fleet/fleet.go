@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/redislimit/goredis"
 )
@@ -161,7 +161,7 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 	if err != nil {
 		return err
 	}
-	defer func() { _ = rate.Close() }()
+	defer func() { _ = rate.Close() }() //nolint:contextcheck // Close has none
 	shared.Key = key + " jobs"
 	jobs, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
 		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: atOnce, QueueLimit: 100}, Shared: shared,
@@ -169,7 +169,7 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 	if err != nil {
 		return err
 	}
-	defer func() { _ = jobs.Close() }()
+	defer func() { _ = jobs.Close() }() //nolint:contextcheck // Close has none
 
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/program"
+	"github.com/sluice-go/sluice/examples/internal/program"
 )
 
 const text = `server is a server under limits that shows Prometheus what they do

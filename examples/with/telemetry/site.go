@@ -95,7 +95,7 @@ func newDatabase(o telemetry.Options) (resilience.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	strategy, err := resilience.Limit(timed, resilience.Options{Name: "connections", OnEvent: events})
+	strategy, err := resilience.New(resilience.Options{Name: "connections", Limiter: timed, OnEvent: events})
 	if err != nil {
 		return nil, err
 	}

@@ -209,6 +209,45 @@ func Cluster(tb testing.TB, program string) []*Server {
 	return nodes
 }
 
+// ClusterReplica starts a replica of the master that has the key's slot, and waits until the cluster knows it and it has
+// caught up. It returns the master.
+func ClusterReplica(tb testing.TB, program string, nodes []*Server, key string) (master *Server) {
+	tb.Helper()
+	var id string
+	for _, n := range nodes {
+		c := n.Client()
+		slot, err := c.ClusterKeySlot(tb.Context(), key).Result()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		slots, err := c.ClusterShards(tb.Context()).Result()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, shard := range slots {
+			for _, r := range shard.Slots {
+				if r.Start <= slot && slot <= r.End && shard.Nodes[0].Port == int64(n.Port) {
+					master, id = n, shard.Nodes[0].ID
+				}
+			}
+		}
+		_ = c.Close() // it was only to ask
+	}
+	replica := Start(tb, program, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0")
+	c := replica.Client()
+	defer func() { _ = c.Close() }() // it was only to ask
+	c.ClusterMeet(tb.Context(), "127.0.0.1", strconv.Itoa(master.Port))
+	replica.await("CLUSTER REPLICATE", func(c *redis.Client) bool { return c.ClusterReplicate(tb.Context(), id).Err() == nil })
+	replica.AwaitInfo("master_link_status:up")
+	for _, n := range nodes {
+		n.await("CLUSTER NODES", func(c *redis.Client) bool {
+			known, err := c.ClusterNodes(tb.Context()).Result()
+			return err == nil && strings.Contains(known, "slave "+id)
+		})
+	}
+	return master
+}
+
 // await waits until what is asked is so.
 func (s *Server) await(what string, is func(*redis.Client) bool) {
 	s.tb.Helper()

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -35,6 +37,29 @@ func (c *Config) check(r *reader) {
 	c.checkRoutes(r)
 }
 
+// Warnings returns what has no effect: it may be a mistake, and is no fault.
+func (c *Config) Warnings() (all []error) {
+	warn := func(at Position, format string, args ...any) {
+		all = append(all, c.Fault(at, "warning: "+format, args...))
+	}
+	withoutRedis := func(p *Policy, what string) {
+		if p.FailOpen && c.Redis == "" {
+			warn(p.at["fail-open"], "fail-open of %s has no effect without redis", what)
+		}
+	}
+	if c.Global != nil {
+		withoutRedis(c.Global, c.Global.Name)
+	}
+	for i := range c.Policies {
+		p := &c.Policies[i]
+		if !slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.Contains(r.Policies, p.Name) }) {
+			warn(p.At, "no route has policy %q", p.Name)
+		}
+		withoutRedis(p, fmt.Sprintf("policy %q", p.Name))
+	}
+	return all
+}
+
 // sameAddress reports whether two listeners cannot have these addresses at once.
 func sameAddress(a, b string) bool {
 	host, port, err := net.SplitHostPort(a)
@@ -43,6 +68,21 @@ func sameAddress(a, b string) bool {
 		return false
 	}
 	return host == other || isWildcard(host) || isWildcard(other)
+}
+
+// leadsBack reports whether a connection to an address reaches the listener of this proxy: host and port of it are those
+// of listen, or are this machine's.
+func (c *Config) leadsBack(host, port string) bool {
+	own, ownPort, err := net.SplitHostPort(c.Listen)
+	if err != nil || port != ownPort || port == "0" {
+		return false
+	}
+	return host == own || isLoopback(host) && (isWildcard(own) || isLoopback(own))
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
 func isWildcard(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
@@ -148,6 +188,8 @@ func isPort(port string) bool {
 	return err == nil
 }
 
+var defaultPorts = map[string]string{"http": "80", "h2c": "80", "https": "443", "h2": "443"}
+
 // Backends returns the URLs of to. Their schemes are http, https, h2c (HTTP/2 without TLS) and h2 (HTTP/2 with TLS).
 func (c *Config) Backends() ([]*url.URL, error) {
 	r := &reader{file: c.file}
@@ -160,6 +202,8 @@ func (c *Config) Backends() ([]*url.URL, error) {
 		case err != nil || !slices.Contains([]string{"http", "https", "h2c", "h2"}, u.Scheme) ||
 			u.Hostname() == "" || !isPort(u.Port()) || u.RawQuery != "" || u.Fragment != "":
 			r.fault(c.at["to "+to], "to is %q, want a URL such as http://127.0.0.1:9000", to)
+		case c.leadsBack(u.Hostname(), cmp.Or(u.Port(), defaultPorts[u.Scheme])):
+			r.fault(c.at["to "+to], "to is %q, where listen is", to)
 		default:
 			urls = append(urls, u)
 		}
@@ -176,6 +220,9 @@ func (c *Config) Addresses() ([]string, error) {
 		a := strings.TrimPrefix(to, "tcp://")
 		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" || !isPort(port) {
 			r.fault(c.at["to "+to], "to is %q, want an address such as 127.0.0.1:9000", to)
+			continue
+		} else if c.leadsBack(host, port) {
+			r.fault(c.at["to "+to], "to is %q, where listen is", to)
 			continue
 		}
 		addresses = append(addresses, a)

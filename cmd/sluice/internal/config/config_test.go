@@ -110,6 +110,7 @@ func TestFaults(t *testing.T) {
 		{"listen: ':8080'\nadmin: 127.0.0.1:8080\n", `f:2:8: admin is "127.0.0.1:8080", where listen is`},
 		{"global: {limit: concurrency 5 queue 9}\n", `f:1:17: "concurrency 5 queue 9" has a queue, and nothing says how long a request may wait in it: add max-wait, such as max-wait: 10s`},
 		{"policies: {a: {limits: [1/s, 2/s queue 1], max-wait: 0}}\n", `f:1:30: "2/s queue 1" has a queue`},
+		{"routes: {'get /x': []}\n", `f:1:10: route "get /x" matches nothing: methods are written in upper case`},
 		{"connections: concurrency 5 queue 9\n", `f:1:14: "concurrency 5 queue 9" has a queue, in which no connection waits`},
 		{"connections-per-ip: many\n", `f:1:21: "many"`},
 		{"keys: 0\n", `f:1:7: keys is "0", want a number from 1`},
@@ -185,6 +186,7 @@ func TestFaults(t *testing.T) {
 		{"policies: {a: {limit: 1/s}}\nroutes: {/: [a, a]}\n", "twice"},
 		{"policies: {a: {limit: 1/s}}\nroutes: {/: [a, none]}\n", "is none, and names policies"},
 		{"routes: {'/{a}/b': [], '/c/{d}': []}\n", "conflicts"},
+		{"redis-budget: 0\n", "f:1:15: redis-budget is 0, want a time, or none of it for 50ms"},
 		{"listen: *nosuch\n", "f:1:"},
 		{"listen: ':1'\n---\nlisten: ':2'\n", "second document"},
 	} {
@@ -193,6 +195,62 @@ func TestFaults(t *testing.T) {
 			assert.Contains(t, err.Error(), test.want, "%s", test.text)
 		}
 	}
+}
+
+// TestWarnings: what has no effect is no fault, and is said.
+func TestWarnings(t *testing.T) {
+	const policies = "policies:\n  used: {limit: 1/s}\n  open: {limit: 1/s, fail-open: true}\n"
+	for _, test := range []struct {
+		text string
+		want []string
+	}{
+		{policies + "routes: {/: [used, open]}\n", []string{"f:3:33: warning: fail-open of policy \"open\" has no effect without redis"}},
+		{policies + "routes: {/: [used, open]}\nredis: redis://h\n", nil},
+		{policies + "redis: redis://h\n", []string{
+			"f:2:3: warning: no route has policy \"used\"", "f:3:3: warning: no route has policy \"open\"",
+		}},
+		{"global: {limit: 1/s, fail-open: true}\n", []string{"f:1:33: warning: fail-open of global has no effect without redis"}},
+		{"global: {limit: 1/s, fail-open: false}\n", nil},
+	} {
+		c, err := config.Parse("f", []byte(test.text))
+		require.NoError(t, err, test.text)
+		var got []string
+		for _, w := range c.Warnings() {
+			got = append(got, w.Error())
+		}
+		assert.Equal(t, test.want, got, test.text)
+	}
+}
+
+// TestBackendIsThisProxy: requests to it would come back for ever.
+func TestBackendIsThisProxy(t *testing.T) {
+	for _, test := range []struct {
+		listen, to string
+		fault      bool
+	}{
+		{"127.0.0.1:8080", "http://127.0.0.1:8080", true},
+		{"127.0.0.1:8080", "http://localhost:8080", true},
+		{":8080", "http://127.0.0.1:8080/base", true},
+		{":8080", "http://[::1]:8080", true},
+		{":80", "http://localhost", true},
+		{":443", "h2://localhost", true},
+		{"127.0.0.1:8080", "http://127.0.0.1:9000", false},
+		{":8080", "http://backend.example:8080", false},
+		{"127.0.0.1:8080", "http://192.0.2.1:8080", false},
+	} {
+		c, err := config.Parse("f", []byte("listen: '"+test.listen+"'\nto: "+test.to+"\n"))
+		require.NoError(t, err)
+		_, err = c.Backends()
+		if test.fault {
+			require.EqualError(t, err, "f:2:5: to is \""+test.to+"\", where listen is")
+			continue
+		}
+		require.NoError(t, err, test)
+	}
+	c, err := config.Parse("f", []byte("listen: ':22'\nto: 127.0.0.1:22\n"))
+	require.NoError(t, err)
+	_, err = c.Addresses()
+	require.EqualError(t, err, "f:2:5: to is \"127.0.0.1:22\", where listen is")
 }
 
 func TestBackendsThatCannotBe(t *testing.T) {

@@ -19,7 +19,7 @@ func (c *Config) read(r *reader, n ast.Node) {
 		"admin":           c.text(r, &c.Admin, "admin"),
 		"redis":           c.text(r, &c.Redis, "redis"),
 		"access-log":      c.text(r, &c.AccessLog, "access-log"),
-		"redis-budget":    func(n ast.Node) { c.RedisBudget = r.duration(n, "redis-budget") },
+		"redis-budget":    func(n ast.Node) { c.readRedisBudget(r, n) },
 		"backend-timeout": func(n ast.Node) { c.BackendTimeout = r.duration(n, "backend-timeout") },
 		"tls": func(n ast.Node) {
 			tls = n
@@ -98,6 +98,13 @@ func (c *Config) readKeys(r *reader, n ast.Node) {
 	v, err := strconv.Atoi(text)
 	if c.Keys = v; ok && (err != nil || v < 1 || v > math.MaxInt32) {
 		r.fault(position(n), "keys is %q, want a number from 1", text)
+	}
+}
+
+func (c *Config) readRedisBudget(r *reader, n ast.Node) {
+	before := len(r.faults)
+	if c.RedisBudget = r.duration(n, "redis-budget"); c.RedisBudget == 0 && len(r.faults) == before {
+		r.fault(position(n), "redis-budget is 0, want a time, or none of it for 50ms")
 	}
 }
 

@@ -38,14 +38,21 @@ func Signal(p *os.Process, s os.Signal) {
 	}
 }
 
-// gone waits until the group has no process left, at most for d, and reports whether that is so.
+// Looks at whether a group is gone: signals tell at once of one that was reaped, and the others are looked at closely,
+// which costs more.
+const (
+	lookEvery   = 5 * time.Millisecond
+	closelyEach = 10 // looks
+)
+
+// gone waits until the group has no living process left, at most for d, and reports whether that is so.
 func gone(group int, d time.Duration) bool {
 	over := time.NewTimer(d)
 	defer over.Stop()
-	look := time.NewTicker(5 * time.Millisecond)
+	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	for {
-		if syscall.Kill(group, 0) != nil {
+	for n := 1; ; n++ {
+		if syscall.Kill(group, 0) != nil || n%closelyEach == 0 && !living(-group) {
 			return true
 		}
 		select {

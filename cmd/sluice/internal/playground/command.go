@@ -25,6 +25,9 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 )
 
+// usual is where the page is, if nothing else is said: the same for everybody, so that links work for others.
+const usual = "127.0.0.1:7583"
+
 const examples = `  sluice playground
   sluice playground access.log
   sluice playground --listen 127.0.0.1:8000 --no-browser`
@@ -42,7 +45,8 @@ URL, and opens it in the browser if standard output is a terminal. Ctrl-C ends i
 Requests arrive by a pattern or are those of an access log: LOG, or one that is dropped
 on the page or pasted into it. The formats are those of sluice simulate. All of it is
 played in the browser, by the code that simulate runs, and decides alike; nothing is
-sent anywhere. The address of the page holds all that was entered, to be shared.
+sent anywhere. The address of the page holds all that was entered, to be shared with
+others who run a playground.
 
 The server answers only to an address or localhost as its host.`,
 		Example: examples,
@@ -61,12 +65,16 @@ The server answers only to an address or localhost as its host.`,
 			if !quiet && cli.IsTerminal(os.Stdout) {
 				visit = openBrowser
 			}
-			return run(c.Context(), listen, log, c.OutOrStdout(), visit)
+			free := ""
+			if !c.Flags().Changed("listen") {
+				free = "127.0.0.1:0" // another playground may run
+			}
+			return run(c.Context(), listen, free, log, c.OutOrStdout(), visit)
 		},
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&listen, "listen", "127.0.0.1:0", "serve on `ADDRESS`; port 0 is any that is free")
+	s.StringVar(&listen, "listen", usual, "serve on `ADDRESS`; port 0 is any that is free, as the default is if it is taken")
 	s.BoolVar(&quiet, "no-browser", false, "only print the URL")
 	return c
 }
@@ -78,8 +86,8 @@ func openBrowser(page string) {
 	go func() { _ = browser.OpenURL(page) }()
 }
 
-// run serves until ctx is done or a signal comes.
-func run(ctx context.Context, listen, log string, out io.Writer, visit func(page string)) error {
+// run serves on listen, or on free if that is taken and free is not "", until ctx is done or a signal comes.
+func run(ctx context.Context, listen, free, log string, out io.Writer, visit func(page string)) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if log != "" {
@@ -90,6 +98,9 @@ func run(ctx context.Context, listen, log string, out io.Writer, visit func(page
 		_ = f.Close()
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil && free != "" {
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", free)
+	}
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ func (p *proxy) admin() http.Handler {
 		for _, policy := range p.state.Load().policies {
 			all[policy.Name] = tell(policy)
 		}
+		for _, l := range p.state.Load().doors {
+			all["listen/"+l.id.policy] = tellDoor(l)
+		}
 		writeJSON(w, all)
 	}))
 	mux.HandleFunc("GET /limits/{name}", p.guarded(func(w http.ResponseWriter, r *http.Request) { p.tellOne(w, r.PathValue("name")) }))
@@ -101,21 +104,32 @@ func tell(p *policy) told {
 		t.Download = p.Download.String()
 	}
 	for _, l := range p.all() {
-		f := figure{Of: l.id.what}
-		switch {
-		case l.one != nil:
-			s := l.one.Statistics()
-			f.Limit, f.Available, f.Queued, f.Granted, f.Rejected = &s.Limit, &s.Available, &s.Queued, &s.Granted, &s.Rejected
-		case l.count != nil:
-			c := l.count()
-			f.Partitions, f.Overflowed = &c.Live, &c.Overflowed
-		}
-		t.State = append(t.State, f)
+		t.State = append(t.State, figureOf(l))
 	}
 	if c, ok := p.overrideCounts(); ok {
 		t.State = append(t.State, figure{Of: "overrides", Partitions: &c.Live, Overflowed: &c.Overflowed})
 	}
 	return t
+}
+
+// tellDoor is tell for a limit on connections.
+func tellDoor(l *limit) told {
+	f, refused := figureOf(l), l.refused.Load()
+	f.Rejected = &refused
+	return told{Key: l.id.key, Limit: l.terms.Load().String(), State: []figure{f}}
+}
+
+func figureOf(l *limit) figure {
+	f := figure{Of: l.id.what}
+	switch {
+	case l.one != nil:
+		s := l.one.Statistics()
+		f.Limit, f.Available, f.Queued, f.Granted, f.Rejected = &s.Limit, &s.Available, &s.Queued, &s.Granted, &s.Rejected
+	case l.count != nil:
+		c := l.count()
+		f.Partitions, f.Overflowed = &c.Live, &c.Overflowed
+	}
+	return f
 }
 
 func (p *proxy) tellOne(w http.ResponseWriter, name string) {

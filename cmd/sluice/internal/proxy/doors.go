@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -23,30 +25,33 @@ func (l doors) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		leases, ok := admit(l.p.state.Load().doors, request(c))
-		if ok {
-			return &admitted{Conn: c, leave: sync.OnceFunc(func() { release(leases) })}, nil
+		s := l.p.state.Load()
+		if s.admission == nil {
+			return c, nil
 		}
+		lease := s.admission.TryAcquire(request(c), 1)
+		if lease.Acquired() {
+			return &admitted{Conn: c, leave: sync.OnceFunc(lease.Release)}, nil
+		}
+		l.p.refused(s.doors, c.RemoteAddr(), lease.Err())
 		_ = c.Close()
 	}
 }
 
-// admit takes a permit of each limit, or none.
-func admit(limits []*limit, r *http.Request) (leases []core.Lease, ok bool) {
-	for _, l := range limits {
-		lease := l.asked.TryAcquire(r, 1)
-		if !lease.Acquired() {
-			release(leases)
-			return nil, false
-		}
-		leases = append(leases, lease)
+// refused counts a connection that is closed for want of a permit, and prints a line about it, once a second at most.
+func (p *proxy) refused(doors []*limit, client net.Addr, err error) {
+	by := "connections"
+	if rejected, ok := errors.AsType[*core.RejectedError](err); ok {
+		by = rejected.Limiter
 	}
-	return leases, true
-}
-
-func release(leases []core.Lease) {
-	for _, l := range leases {
-		l.Release()
+	for _, d := range doors {
+		if d.id.policy == by {
+			d.refused.Add(1)
+		}
+	}
+	if others, ok := p.refusals.passes(time.Second); ok {
+		host, _, _ := net.SplitHostPort(client.String())
+		p.say("a connection of %s was refused by %s; since the line before: %d", host, by, others)
 	}
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,6 +79,35 @@ func TestConnections(t *testing.T) {
 			assert.True(t, served(dial(t, p.address)))
 		}
 	}
+}
+
+// TestConnectionsOfOneClient: a connection that one limit refuses takes nothing of the others, also if they are rates.
+func TestConnectionsOfOneClient(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nconnections: 10/h burst 10\nconnections-per-ip: concurrency 2\n")
+	for range 2 { // it stays open
+		c := dial(t, p.address)
+		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		require.NoError(t, err)
+		_, err = http.ReadResponse(bufio.NewReader(c), nil) // closed with the connection
+		require.NoError(t, err)
+	}
+	for range 20 {
+		_, err := io.ReadAll(dial(t, p.address))
+		if err != nil {
+			require.ErrorIs(t, err, syscall.ECONNRESET)
+		}
+	}
+	assert.Equal(t, 8, p.state.Load().doors[0].one.Available())
+	assert.Equal(t, 1, strings.Count(p.said.String(), "a connection of 127.0.0.1 was refused by connections-per-ip; since the line before: 0\n"))
+	w := httptest.NewRecorder()
+	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/limits", nil))
+	var all map[string]told
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &all))
+	assert.Equal(t, "10/h burst 10", all["listen/connections"].Limit)
+	require.Len(t, all["listen/connections-per-ip"].State, 1)
+	assert.Equal(t, uint64(20), *all["listen/connections-per-ip"].State[0].Rejected)
+	assert.Zero(t, *all["listen/connections"].State[0].Rejected)
 }
 
 // TestUpgradedBytes: upload and download hold for what is upgraded, to the instant.

@@ -19,10 +19,16 @@ func newForwarder(p *proxy) http.Handler {
 	f := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what only the backend understands
-			if p.trusts(r.In) {
+			trusted := p.trusts(r.In)
+			if trusted {
 				r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 			}
 			r.SetXForwarded()
+			for _, field := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
+				if v, ok := r.In.Header[field]; ok && trusted {
+					r.Out.Header[field] = v
+				}
+			}
 			r.Out.Trailer = r.In.Trailer // its values come with the end of the body
 		},
 		ModifyResponse: func(a *http.Response) error {
@@ -63,7 +69,9 @@ func newForwarder(p *proxy) http.Handler {
 			if most > 0 {
 				r.Body = http.MaxBytesReader(w, r.Body, most)
 			}
-			r.Body = &body{r.Body, http.NewResponseController(w)}
+			b := &body{ReadCloser: r.Body, control: http.NewResponseController(w)}
+			defer b.end()
+			r.Body = b
 		}
 		w.Header()["Content-Type"] = nil // if the backend does not say it, nor does net/http
 		f.ServeHTTP(&keepingWriter{ResponseWriter: w, fields: maps.Clone(w.Header()), costs: costsOf(r.Context())}, r)
@@ -126,25 +134,46 @@ func isNotASCII(c rune) bool { return c < ' ' || c > '~' }
 // errNoStatus is the error of an answer such as 099.
 var errNoStatus = errors.New("the backend's status is none")
 
-// body is a request's body that does not wait for ever.
+// body is a request's body that does not wait for ever. A transport may read it for some time after the answer.
 type body struct {
 	io.ReadCloser
 
 	control *http.ResponseController
+
+	mu    sync.Mutex // while the deadline is set
+	ended bool       // the deadline is another's
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	_ = b.control.SetReadDeadline(time.Now().Add(stall)) // where there are none, there is nothing to be done
+	if !b.within(time.Now().Add(stall)) {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
-		_ = b.control.SetReadDeadline(time.Time{}) // the answer takes its time
+		b.within(time.Time{}) // the answer takes its time
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errStalled
 	case err != nil:
 		err = &clientError{err}
 	}
 	return n, err
+}
+
+// within sets the deadline of reads, and reports false after the end.
+func (b *body) within(deadline time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		_ = b.control.SetReadDeadline(deadline) // where there are none, there is nothing to be done
+	}
+	return !b.ended
+}
+
+func (b *body) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
 }
 
 // buffers are what bodies are copied through.

@@ -198,3 +198,23 @@ func TestInformationalAnswer(t *testing.T) {
 	assert.NotContains(t, a.Header, "Content-Type")
 	assert.NotContains(t, a.Header, "Link")
 }
+
+// TestForwardedFields: what a trusted proxy says of its client's request is kept, and what anybody else says is not.
+func TestForwardedFields(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, field := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Forwarded"} {
+			_, _ = fmt.Fprintf(w, "%q ", r.Header[field])
+		}
+	})
+	const front = "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example\r\n"
+	for _, test := range []struct{ setting, fields, want string }{
+		{"", front, `["127.0.0.1"] ["http"] ["h"] [] `},
+		{"trusted: 127.0.0.1\n", front, `["203.0.113.9, 127.0.0.1"] ["https"] ["shop.example"] [] `},
+		{"trusted: 127.0.0.1\n", "", `["127.0.0.1"] ["http"] ["h"] [] `},
+		{"trusted: 127.0.0.1\n", "X-Forwarded-Proto: https\r\nForwarded: proto=https\r\n", `["127.0.0.1"] ["https"] ["h"] [] `},
+	} {
+		p := serves(t, false, "to: "+b.URL+"\n"+test.setting)
+		got := p.raw("GET / HTTP/1.0\r\nHost: h\r\n"+test.fields+"\r\n", false)
+		assert.Equal(t, test.want, got[strings.LastIndex(got, "\n")+1:], "%q", test)
+	}
+}

@@ -32,6 +32,8 @@ type limit struct {
 	names func(key []config.Value) []string  // of the limiter of a key, and of the one of its group
 	one   *follower                          // of a limit without a key; nil: see count
 	count func() partition.Counts            // of a limit with a key; nil: see one
+
+	refused atomic.Uint64 // connections
 }
 
 // identity tells limits apart. A limit keeps it for as long as it lives.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,7 @@ type proxy struct {
 	access   *accessLog // nil: none
 	draining atomic.Bool
 	quiet    seldom // of sayOften
+	refusals seldom // of connections
 
 	mu    sync.Mutex // one change at a time
 	text  []byte     // of the file, when it was read last
@@ -51,9 +53,11 @@ type state struct {
 	known    map[identity]*limit // all limits
 	handler  http.Handler        // of HTTP
 	limits   *httplimit.Limits
-	doors    []*limit         // of connections, each of which needs a permit of all of them
+	doors    []*limit         // of connections
 	global   *policy          // nil: none
 	cert     *tls.Certificate // nil: no TLS
+
+	admission httplimit.Limiter // of connections, each of which takes a permit of all doors; nil: there are none
 }
 
 // newProxy returns a proxy with the configuration of the file, or an error that joins the faults of the file.
@@ -110,7 +114,29 @@ func (p *proxy) load() error {
 		return err
 	}
 	cert, err := keyPair(c)
-	return p.applyLocked(c, cert, err)
+	if p.state.Load().config == nil && !p.tcp {
+		err = config.Join(err, checkLogFolder(c))
+	}
+	if err := p.applyLocked(c, cert, err); err != nil {
+		return err
+	}
+	if !p.tcp { // which has the global policy alone
+		for _, w := range c.Warnings() {
+			p.say("%v", w)
+		}
+	}
+	return nil
+}
+
+// checkLogFolder finds an access log that could not be opened at the start for want of its folder.
+func checkLogFolder(c *config.Config) error {
+	if c.AccessLog == "" || c.AccessLog == "-" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(c.AccessLog)); err != nil {
+		return c.Fault(c.Where("access-log"), "access-log: %v", err)
+	}
+	return nil
 }
 
 // keyPair reads the certificate and its key. It returns nil if c has none.
@@ -153,6 +179,9 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 		return err
 	}
 	next.policies, next.known, next.doors = d.policies, d.limits, d.doors
+	if next.admission, err = chain(d.doors); err != nil {
+		return err
+	}
 	if c.Global != nil {
 		next.global = d.policies[0]
 	}

@@ -38,11 +38,38 @@ func (p *proxy) route(next *state, d *draft) error {
 		if len(r.Policies) > 0 {
 			h = limits.Policy(r.Policies...)(h)
 		}
-		return withCosts(policies, limits.Handler(h))
+		return oneField(policies, withCosts(policies, limits.Handler(h)), limits.Handler(badRequest))
 	})
 	next.limits, next.handler = limits, &router{mux, limits.Handler(noRoute{mux}), d.config.Underscores}
 	return nil
 }
+
+// oneField returns next for requests with one field at most of each name in the keys of the policies: a backend may go by
+// another one of several. The others are served by rest.
+func oneField(policies []*policy, next, rest http.Handler) http.Handler {
+	var names []string
+	for _, p := range policies {
+		for _, part := range p.Key {
+			if part.Kind == config.KeyHeader {
+				names = append(names, part.Header)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range names {
+			if len(r.Header[name]) > 1 {
+				rest.ServeHTTP(w, r)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+var badRequest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, http.StatusBadRequest) })
 
 // router serves the requests of routes, and all others under the global policy.
 type router struct {
@@ -75,7 +102,8 @@ func dropUnderscores(h http.Header) {
 	}
 }
 
-// noRoute answers requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths.
+// noRoute answers requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths:
+// OPTIONS asks for it whether there is a server.
 type noRoute struct{ mux *route.Mux[http.Handler] }
 
 func (h noRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +111,11 @@ func (h noRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		found.Answer.ServeHTTP(w, r)
 		return
 	}
-	answer(w, r, http.StatusBadRequest)
+	if r.RequestURI == "*" && r.Method == http.MethodOptions {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	badRequest(w, r)
 }
 
 // ServeHTTP serves a request under the configuration in force when it came.

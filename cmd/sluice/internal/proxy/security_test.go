@@ -218,12 +218,42 @@ func TestEarlyAnswerAndBody(t *testing.T) {
 	}
 }
 
+// TestTwoFieldsOfAKey: which of several fields a backend goes by nobody knows, so no limit is chosen by one of them.
+func TestTwoFieldsOfAKey(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: fixed 100/1h}
+policies: {keys: {key: ["header:X-Api-Key", ip], limit: fixed 100/1h}}
+routes: {/: keys, /free/: none, /all/: []}
+`)
+	for _, test := range []struct{ path, fields, status string }{
+		{"/", "X-Api-Key: a\r\n", "200"},
+		{"/", "X-Other: a\r\nX-Other: b\r\n", "200"},
+		{"/", "X-Api-Key: a\r\nx-api-key: b\r\n", "400"},
+		{"/", "X-Api-Key: a\r\nX-Api-Key: a\r\n", "400"},
+		{"/free/", "X-Api-Key: a\r\nX-Api-Key: b\r\n", "200"},
+		{"/all/", "X-Api-Key: a\r\nX-Api-Key: b\r\n", "200"},
+	} {
+		got := p.raw("GET "+test.path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"+test.fields+"\r\n", false)
+		assert.Equal(t, test.status, statusIn(got), "%s %q", test.path, test.fields)
+	}
+	assert.Equal(t, 100-5, p.state.Load().global.requests[0].one.Available(), "400 is under the global policy")
+	p.becomes("to: " + b.URL + "\nglobal: {key: 'header:X-Api-Key', limit: fixed 100/1h}\n")
+	got := p.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Api-Key: a\r\nX-Api-Key: b\r\n\r\n", false)
+	assert.Equal(t, "400", statusIn(got))
+}
+
 // TestStar: the target * is no path, and is not redirected to one.
 func TestStar(t *testing.T) {
 	b := backendOf(t, func(http.ResponseWriter, *http.Request) {})
 	p := serves(t, false, "to: "+b.URL+"\n")
 	answer := p.raw("GET * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
 	assert.Contains(t, answer, "HTTP/1.1 400 Bad Request\r\n")
+	p.becomes("to: " + b.URL + "\nglobal: {limit: fixed 1/1h}\n") // the proxy's own answer to OPTIONS is under it, too
+	for _, status := range []string{"200", "429"} {
+		answer = p.raw("OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
+		assert.Equal(t, status, statusIn(answer))
+	}
 }
 
 // TestUpgradeToNothing: a protocol that has no name is the client's fault.

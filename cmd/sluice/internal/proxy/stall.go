@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,14 @@ type stallingConn struct {
 	begun time.Time
 	stall time.Duration
 	set   atomic.Int64 // when the deadline was set, since begun; 0: never
+	ended atomic.Bool  // nothing more is read
+}
+
+func (c *stallingConn) Read(p []byte) (int, error) {
+	if c.ended.Load() {
+		return 0, io.EOF
+	}
+	return c.Conn.Read(p)
 }
 
 func (c *stallingConn) Write(p []byte) (int, error) {

@@ -67,7 +67,14 @@ func (s *tcp) Serve(under net.Listener) error {
 		c, err := l.Accept()
 		switch {
 		case err == nil:
-			s.active.Go(func() { s.serve(c) })
+			if !s.begin() {
+				_ = c.Close()
+				continue
+			}
+			go func() {
+				defer s.active.Done()
+				s.serve(c)
+			}()
 		case errors.Is(err, net.ErrClosed):
 			return http.ErrServerClosed
 		default: // such as too many open files, which passes
@@ -75,6 +82,16 @@ func (s *tcp) Serve(under net.Listener) error {
 			pause(s.ctx, acceptPause)
 		}
 	}
+}
+
+// begin counts a connection, for which the end waits, and reports false if that has begun.
+func (s *tcp) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.active.Add(1)
+	}
+	return !s.closed
 }
 
 const acceptPause = 50 * time.Millisecond // after a connection that could not be accepted

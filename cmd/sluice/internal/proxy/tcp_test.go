@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -120,4 +121,45 @@ func TestTCPKeysThatConnectionsDoNotHave(t *testing.T) {
 	if err == nil {
 		assert.Empty(t, b)
 	}
+}
+
+// lateListener accepts a connection in the instant in which it is closed.
+type lateListener struct {
+	net.Listener
+
+	close  func()
+	closed chan struct{}
+	late   chan net.Conn
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	<-l.closed
+	if c, ok := <-l.late; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *lateListener) Close() error {
+	l.close()
+	return nil
+}
+
+// TestAcceptedAtTheEnd: a connection that is accepted while the server ends is not served, as nobody would wait for it.
+func TestAcceptedAtTheEnd(t *testing.T) {
+	p := serves(t, true, "to: 127.0.0.1:1\nglobal: {limit: fixed 10/1h}\n")
+	ours, theirs := net.Pipe()
+	closed := make(chan struct{})
+	l := &lateListener{close: sync.OnceFunc(func() { close(closed) }), closed: closed, late: make(chan net.Conn, 1)}
+	l.late <- ours
+	close(l.late)
+	s := newTCP(p.proxy)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	require.NoError(t, s.Shutdown(t.Context()))
+	require.ErrorIs(t, <-served, http.ErrServerClosed)
+	require.NoError(t, s.Close())
+	_, err := theirs.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	assert.Zero(t, p.state.Load().global.requests[0].one.Statistics().Granted)
 }

@@ -3,7 +3,7 @@
 // An [http.ServeMux] matches the path as it is escaped: /api%2Fx is one segment, which is not below /api/. Most backends
 // decode the path first, some drop parameters (/api;v=1/x), some take a backslash for a slash. A client could choose
 // the spelling that the proxy takes for one route and the backend for another, and so pass the limits of the second.
-// [Mux.Match] therefore rejects a request whose readings lead to different routes, or, where a limit depends on a segment
+// Some servers, such as gunicorn, also take the method post for POST. [Mux.Match] therefore rejects a request whose readings lead to different routes, or, where a limit depends on a segment
 // of the path, have different segments there.
 package route
 
@@ -66,6 +66,8 @@ func Pattern(pattern string) (string, error) {
 	switch clean := path.Clean(escaped); {
 	case method == http.MethodConnect:
 		return "", fmt.Errorf("%q matches nothing: CONNECT is not served", pattern)
+	case method != strings.ToUpper(method):
+		return "", fmt.Errorf("%q matches nothing: methods are written in upper case", pattern)
 	case strings.Contains(name, "{"):
 		return pattern, nil // of which the ServeMux says what is wrong
 	case !ok:
@@ -103,10 +105,14 @@ func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	if !ok {
 		return Match[T]{Answer: h}
 	}
+	method := strings.ToUpper(r.Method)
 	served := r.URL.EscapedPath()
 	others, ok := readings(served)
+	if method != r.Method {
+		others = append(others, served)
+	}
 	for _, escaped := range others {
-		_, other := m.find(r.Method, host, &url.URL{Path: decode(escaped), RawPath: escaped})
+		_, other := m.find(method, host, &url.URL{Path: decode(escaped), RawPath: escaped})
 		if other != pattern || !d.sameSegments(served, escaped) {
 			ok = false
 			break

@@ -43,6 +43,33 @@ func leads(tb testing.TB, m *route.Mux[string], r *http.Request) (pattern string
 	return "", w.Code
 }
 
+// TestMethodsInLowerCase: a backend that takes post for POST gets no request that the limits of POST have not seen.
+func TestMethodsInLowerCase(t *testing.T) {
+	m := muxOf(t, "/", "POST /login", "GET /only", "/any")
+	for _, test := range []struct {
+		method, target string
+		pattern        string
+		status         int
+	}{
+		{"POST", "/login", "POST /login", 0},
+		{"post", "/login", "", 400},
+		{"PoST", "/x%2f..%2flogin", "", 400},
+		{"post", "/any", "/any", 0}, // for all methods
+		{"get", "/only", "", 400},
+		{"head", "/only", "", 400}, // which the route of GET serves
+		{"put", "/only", "/", 0},
+		{"PURGE", "/login", "/", 0},
+	} {
+		r, err := request(test.method, test.target, "h")
+		require.NoError(t, err)
+		pattern, status := leads(t, m, r)
+		assert.Equal(t, test.pattern, pattern, "%s %s", test.method, test.target)
+		assert.Equal(t, test.status, status, "%s %s", test.method, test.target)
+	}
+	err := new(route.Mux[int]).Handle("get /x", 0)
+	require.EqualError(t, err, `"get /x" matches nothing: methods are written in upper case`)
+}
+
 // TestSpellings: a path or host that a backend may read differently passes only if that makes no difference.
 func TestSpellings(t *testing.T) {
 	m := muxOf(t, "/", "/api/", "POST /login", "/static/", "GET /items/{id}", "GET /files/{name...}", "Example.com./", "GET /it em/", "/healthz")

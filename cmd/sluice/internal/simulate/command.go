@@ -9,6 +9,7 @@ package simulate
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -30,13 +31,14 @@ const examples = `  sluice simulate --limit "100/s burst 200 queue 50" --key ip 
   zcat access.log.*.gz | sluice simulate --limit "sliding 1000/1m" --html report.html
   sluice simulate --limit "concurrency 20 queue 10" --fields time=ts,key=user.id,duration=took:ms app.json
   sluice simulate --config limits.yaml access.log
-  sluice simulate --limit 100/s --arrivals poisson:120/s,10m`
+  sluice simulate --limit 100/s --arrivals poisson:120/s,10m
+  sluice simulate --limit "concurrency 20 queue 10" --arrivals poisson:40/s,10m --takes 450ms`
 
 type flags struct {
-	limit, key, config, fields, arrivals, html string
-	exact, json                                bool
-	seed                                       uint64
-	top                                        int
+	limit, key, config, fields, arrivals, takes, html string
+	exact, json                                       bool
+	seed                                              uint64
+	top                                               int
 }
 
 // New returns the command.
@@ -62,8 +64,8 @@ JSON is read as Traefik, Caddy and nginx write it (with the names of its variabl
 and not in seconds. A time is RFC 3339 or a Unix time.
 
 A concurrency limit is held for the duration of the request, if the log has it. Made-up
-requests have no duration; they are GET / of one client, or of as many as --arrivals says:
-the second sends half as much as the first, the third a third, and so on.
+requests take as long as --takes says; they are GET / of one client, or of as many as
+--arrivals says: the second sends half as much as the first, the third a third, and so on.
 
 The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as for the proxy;
 the key client is the client as it stands in the log.`,
@@ -84,6 +86,7 @@ the key client is the client as it stands in the log.`,
 	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent or cost")
 	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")
 	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h; with ,20 behind of 20 clients")
+	s.StringVar(&f.takes, "takes", "", "how long each made-up request takes: `TIME` such as 450ms, or exponential:450ms, at random with that mean (default: no time)")
 	s.Uint64Var(&f.seed, "seed", 1, "the seed of made-up requests, a `NUMBER`")
 	s.IntVar(&f.top, "top", 10, "list `N` keys")
 	s.BoolVar(&f.json, "json", false, "print the report as JSON")
@@ -129,6 +132,7 @@ type result struct {
 	base              int64  // Unix nanoseconds of the first request
 	end               int64  // of the last event, since the first request
 	lines             accesslog.Count
+	madeUp, durations bool
 	spread            int // requests that are not at the time that their log has
 	main, half, twice engine.Stats
 }
@@ -160,7 +164,13 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 		if err != nil {
 			return nil, cli.Usage("--arrivals %w", err)
 		}
+		if a, err = a.Taking(f.takes); err != nil {
+			return nil, cli.Usage("--takes %w", err)
+		}
+		r.madeUp, r.durations = true, a.HaveDurations()
 		r.play(a.Requests(p))
+	} else if f.takes != "" {
+		return nil, cli.Usage("--takes is for --arrivals: a log has its own durations")
 	} else if err := f.playLogs(ctx, r, names, stdin); err != nil {
 		return nil, err
 	}
@@ -202,7 +212,24 @@ func (f *flags) playLogs(ctx context.Context, r *result, names []string, stdin i
 	for _, l := range logs {
 		r.lines.Add(l.lines.Count)
 	}
+	if r.lines.Requests == 0 && r.lines.Bad == 0 {
+		return noRequests(logs)
+	}
+	r.durations = r.lines.Durations > 0
 	return nil
+}
+
+// noRequests is the error of logs without a line.
+func noRequests(logs []*log) error {
+	names := make([]string, len(logs))
+	for i, l := range logs {
+		names[i] = l.name
+	}
+	them := "it"
+	if len(logs) > 1 {
+		them = "them"
+	}
+	return fmt.Errorf("%s: there are no requests in %s", strings.Join(names, ", "), them)
 }
 
 // play plays the requests through the limits, through their halves, and through their doubles, at once.

@@ -49,7 +49,7 @@ func (d *document) summary(r *result, v report) {
 	if v.Bad > 0 {
 		d.add("%v lines could not be read.\n", v.Bad)
 	}
-	d.add("The busiest second had %v requests, of which at most %v were granted in one.</p>\n", v.Peak.Requests, v.Peak.Granted)
+	d.add("The busiest second had %v requests; no second had more than %v granted.</p>\n", v.Peak.Requests, v.Peak.Granted)
 	d.add(`<table>
 <tr><th></th><th>granted</th><th></th><th>of them queued</th><th>rejected</th><th></th></tr>
 `)

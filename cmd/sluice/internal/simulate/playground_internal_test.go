@@ -73,6 +73,8 @@ func decided(t *testing.T, q question) []play.Decision {
 	if q.Input.Arrivals != "" {
 		a, err := engine.ParseArrivals(q.Input.Arrivals, q.Input.Seed)
 		require.NoError(t, err)
+		a, err = a.Taking(q.Input.Takes)
+		require.NoError(t, err)
 		for one := range engine.FromFirst(a.Requests(p), &base) {
 			pl.Play(&one)
 		}
@@ -110,6 +112,8 @@ func questions() (all []question) {
 		{Input: play.Input{Arrivals: "poisson:90/s,20s", Seed: 7}},
 		{Input: play.Input{Arrivals: "constant:70/s,20s"}},
 		{Input: play.Input{Arrivals: "bursts:100/2s,20s"}},
+		{Input: play.Input{Arrivals: "poisson:90/s,20s", Seed: 7, Takes: "40ms"}},
+		{Input: play.Input{Arrivals: "day:40/s,40s,9", Seed: 3, Key: "client", Takes: "exponential:150ms"}},
 		{Input: play.Input{Arrivals: "day:40/s,40s,9", Seed: 3, Key: "client"}},
 		{Log: access.String(), Input: play.Input{Key: "ip"}},
 		{Log: access.String(), Input: play.Input{Exact: true}},
@@ -147,7 +151,7 @@ func TestPlaygroundCountsAlike(t *testing.T) {
 	all := questions()
 	for i, out := range answers(t, all) {
 		in := all[i].Input
-		f := flags{limit: in.Limits[0], key: in.Key, arrivals: in.Arrivals, seed: in.Seed, fields: in.Fields, exact: in.Exact, top: 10}
+		f := flags{limit: in.Limits[0], key: in.Key, arrivals: in.Arrivals, takes: in.Takes, seed: in.Seed, fields: in.Fields, exact: in.Exact, top: 10}
 		var names []string
 		if in.Arrivals == "" {
 			names = []string{filepath.Join(folder, "log")}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,8 +92,8 @@ func (r *result) notes() []string {
 		}
 	}
 	if r.spread > 0 {
-		add("the log has whole seconds: the requests of each were spread evenly over it, which moved %d of %d; --exact leaves them at its beginning",
-			r.spread, r.main.Requests)
+		add("the log has whole seconds: requests were spread evenly within each second (%s of %s moved); --exact turns that off",
+			thousands(r.spread), thousands(r.main.Requests))
 	}
 	if n := r.lines.Late; n > 0 {
 		add("late lines: %d, by up to %v; each counts at the newest time before it", n, round(r.lines.Latest.Seconds()))
@@ -105,8 +106,12 @@ func (r *result) notes() []string {
 		if rule.Policy != "" {
 			of = "policy " + rule.Policy + ": "
 		}
-		if rule.Limit.Kind == spec.Concurrency && r.lines.Durations == 0 && rule.Requests > 0 {
-			add("%sthere are no durations, so %s is held for no time", of, rule.Limit)
+		if rule.Limit.Kind == spec.Concurrency && !r.durations && rule.Requests > 0 {
+			hint := ""
+			if r.madeUp {
+				hint = "; --takes says how long a request takes"
+			}
+			add("%sthere are no durations, so %s is held for no time%s", of, rule.Limit, hint)
 		}
 		if !rule.First {
 			continue
@@ -187,7 +192,7 @@ func (v report) text(what string) string {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format, args...) }
 	say("%s, %d requests in %v\n\n", what, v.Requests, round(v.Span))
 	say("granted   %9d%s\n", v.Granted, share(v.Granted))
-	say("queued    %9d%s  of them, waiting p50 %v, p90 %v, p99 %v, max %v\n", v.Queued, share(v.Queued),
+	say("  waited  %9d%s  before they were granted: p50 %v, p90 %v, p99 %v, max %v\n", v.Queued, share(v.Queued),
 		round(v.Wait.P50), round(v.Wait.P90), round(v.Wait.P99), round(v.Wait.Max))
 	say("rejected  %9d%s\n", v.Rejected, share(v.Rejected))
 	for _, policy := range slices.Sorted(maps.Keys(v.Shadowed)) {
@@ -196,7 +201,7 @@ func (v report) text(what string) string {
 	if v.Bad > 0 {
 		say("not read  %9d  lines\n", v.Bad)
 	}
-	say("\nbusiest second: %d requests, %d granted\n", v.Peak.Requests, v.Peak.Granted)
+	say("\nbusiest second: %d requests; no second had more than %d granted\n", v.Peak.Requests, v.Peak.Granted)
 	say("half the limit:  %d granted%s, %d queued, %d rejected\n", v.Half.Granted, share(v.Half.Granted), v.Half.Queued, v.Half.Rejected)
 	say("twice the limit: %d granted%s, %d queued, %d rejected\n", v.Twice.Granted, share(v.Twice.Granted), v.Twice.Queued, v.Twice.Rejected)
 	if len(v.Keys) > 1 || len(v.Keys) == 1 && v.Keys[0].Key+v.Keys[0].Policy != "" {
@@ -228,6 +233,15 @@ func printable(r rune) rune {
 		return '?'
 	}
 	return r
+}
+
+// thousands writes a number as 33,555.
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
 
 func round(seconds float64) time.Duration {

@@ -48,6 +48,8 @@ func (o options) open(ctx context.Context, p *pace) (*job, error) {
 			return nil, err
 		}
 		j.dst = f
+	} else if isMissing(os.Stdout) {
+		return nil, errors.New("standard output is closed: to discard what is copied, use -o /dev/null")
 	}
 	if j.size = o.size; j.size == 0 && !j.lines {
 		j.size = sizeOf(o.files)

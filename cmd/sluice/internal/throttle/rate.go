@@ -3,7 +3,6 @@ package throttle
 import (
 	"math"
 	"math/big"
-	"math/bits"
 	"os"
 	"regexp"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/rates"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -144,13 +144,9 @@ func terms(l spec.Limit) (mean, peak core.TokenBucketOptions) {
 // bucket returns a bucket whose permits come in about so long a period, or one by one where that takes longer: at the
 // very rate, the period being rounded up to the nanosecond.
 func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
-	o := core.TokenBucketOptions{TokenLimit: max(limit, 1)}
-	o.TokensPerPeriod = min(max(share(permits, period, per), 1), o.TokenLimit)
-	hi, lo := bits.Mul64(uint64(o.TokensPerPeriod), uint64(per))
-	lo, carry := bits.Add64(lo, uint64(permits-1), 0)
-	exact, _ := bits.Div64(hi+carry, lo, uint64(permits)) // at most period, or per
-	o.ReplenishmentPeriod = time.Duration(exact)
-	return o
+	limit = max(limit, 1)
+	rate := rates.AtMost(min(max(rates.Within(permits, per, period), 1), limit), permits, per)
+	return core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: rate.Tokens, ReplenishmentPeriod: rate.Period}
 }
 
 // atOnce is what may pass at once.
@@ -168,14 +164,4 @@ func slice(l spec.Limit) int {
 }
 
 // permitsIn returns how many permits a rate gives in d, rounded down.
-func permitsIn(l spec.Limit, d time.Duration) int { return share(l.Permits, d, l.Per) }
-
-// share returns permits*d/per, rounded down, as far as an int holds it.
-func share(permits int, d, per time.Duration) int {
-	hi, lo := bits.Mul64(uint64(permits), uint64(d))
-	if hi >= uint64(per) {
-		return math.MaxInt
-	}
-	n, _ := bits.Div64(hi, lo, uint64(per))
-	return int(min(n, math.MaxInt))
-}
+func permitsIn(l spec.Limit, d time.Duration) int { return rates.Within(l.Permits, l.Per, d) }

@@ -100,13 +100,16 @@ routes:
 }
 
 // command returns a command line that plays the same.
-func command(limit string, in Input) string {
-	words := []string{"sluice", "simulate", "--limit", quote(limit)}
+func command(limit spec.Limit, in Input) string {
+	words := []string{"sluice", "simulate", "--limit", quote(limit.String())}
 	if in.Key != "" {
 		words = append(words, "--key", quote(in.Key))
 	}
 	if in.Arrivals != "" {
 		words = append(words, "--arrivals", quote(in.Arrivals), "--seed", strconv.FormatUint(in.Seed, 10))
+		if in.Takes != "" && limit.Kind == spec.Concurrency { // else it makes no difference
+			words = append(words, "--takes", quote(in.Takes))
+		}
 		return strings.Join(words, " ") + "\n"
 	}
 	if in.Fields != "" {

@@ -1,6 +1,10 @@
 package play
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -26,12 +30,21 @@ type Result struct {
 	Waiting    []int `json:"waiting,omitempty"` // at most
 	Left       []int `json:"left,omitempty"`    // at least; -1: unknown
 
+	Keys []Key `json:"keys,omitempty"` // those with the most rejections, if there are several keys
+
 	Notes   []string `json:"notes,omitempty"`
 	Go      string   `json:"go,omitempty"`
 	YAML    string   `json:"yaml,omitempty"`
 	Command string   `json:"command,omitempty"`
 
 	Decisions []Decision `json:"decisions,omitempty"` // if they were asked for
+}
+
+// Key is what became of the requests of one key.
+type Key struct {
+	Name     string `json:"name"`
+	Requests int    `json:"requests"`
+	Rejected int    `json:"rejected"`
 }
 
 // Decision is what became of a request. Instants are nanoseconds since the first request.
@@ -74,6 +87,7 @@ func play(text string, t *traffic, in Input) *playing {
 	p.series = engine.NewSeries(t.width())
 	p.Series = p.series
 	p.horizon = t.span() + t.span()/4 + p.series.Width
+	p.PerKey = t.keys > 1
 	p.player = engine.NewPlayer(p, 1)
 	steps := make([]engine.Step, t.keys)
 	for i := range steps {
@@ -92,7 +106,7 @@ func play(text string, t *traffic, in Input) *playing {
 	}
 	p.end = p.player.Finish()
 	if p.limit.Kind == spec.Concurrency && !t.took {
-		p.notes = append(p.notes, "The requests have no durations, so a concurrency limit is held for no time.")
+		p.notes = append(p.notes, "The requests take no time, so a concurrency limit is held for none.")
 	}
 	return p
 }
@@ -143,15 +157,29 @@ func (p *playing) decided(granted bool, now int64, q *engine.Request) {
 	}
 }
 
+// mostKeys is how many keys the page lists.
+const mostKeys = 5
+
+// keys returns the keys that have rejections, those with the most first.
+func (p *playing) keys(plan *engine.Plan) (keys []Key) {
+	for id, k := range p.Keys {
+		if k.Rejected > 0 {
+			keys = append(keys, Key{strings.ToValidUTF8(plan.Name(id).Key, "?"), k.Requests, k.Rejected})
+		}
+	}
+	slices.SortStableFunc(keys, func(a, b Key) int { return cmp.Or(b.Rejected-a.Rejected, strings.Compare(a.Name, b.Name)) })
+	return keys[:min(mostKeys, len(keys))]
+}
+
 // result returns what the page shows.
-func (p *playing) result(in Input) Result {
+func (p *playing) result(in Input, plan *engine.Plan) Result {
 	if p.fault != nil {
 		return Result{Fault: p.fault}
 	}
 	r := Result{
 		Limit: p.limit.String(), Granted: p.Granted, Waited: p.Queued, Rejected: p.Rejected,
 		P50: p.Waits.At(0.5).Seconds(), P99: p.Waits.At(0.99).Seconds(), Longest: seconds(p.Waits.Most),
-		End: seconds(p.end), Permits: p.permits, Notes: p.notes, Decisions: p.decisions,
+		End: seconds(p.end), Permits: p.permits, Keys: p.keys(plan), Notes: p.notes, Decisions: p.decisions,
 		Grants:     column(p.series, func(b engine.Bin) int { return b.Grants }),
 		Rejections: column(p.series, func(b engine.Bin) int { return b.Rejections }),
 		Waiting:    column(p.series, func(b engine.Bin) int { return b.Queue }),
@@ -162,7 +190,7 @@ func (p *playing) result(in Input) Result {
 	if p.limit.Kind != spec.Unlimited {
 		r.Left = column(p.series, func(b engine.Bin) int { return b.Left })
 	}
-	r.Go, r.YAML, r.Command = goCode(r.Limit, in.Key), yaml(p.limit, in.Key, p.Waits.Most), command(r.Limit, in)
+	r.Go, r.YAML, r.Command = goCode(r.Limit, in.Key), yaml(p.limit, in.Key, p.Waits.Most), command(p.limit, in)
 	return r
 }
 

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
@@ -25,6 +27,7 @@ type Input struct {
 	Limits    []string `json:"limits"`
 	Key       string   `json:"key"`      // as simulate --key
 	Arrivals  string   `json:"arrivals"` // as simulate --arrivals; "": the log
+	Takes     string   `json:"takes"`    // as simulate --takes, of requests that arrivals make
 	Seed      uint64   `json:"seed"`
 	Fields    string   `json:"fields"` // as simulate --fields
 	Exact     bool     `json:"exact"`  // as simulate --exact
@@ -35,6 +38,7 @@ type Input struct {
 // Output is what the page shows. Times are seconds.
 type Output struct {
 	Error    string   `json:"error,omitempty"` // of the arrivals; then there is no more
+	Empty    bool     `json:"empty,omitempty"` // Error is only that there is no log yet
 	Requests int      `json:"requests"`
 	Keys     int      `json:"keys"`
 	Span     float64  `json:"span"`  // from the first request to the last
@@ -51,11 +55,12 @@ func (p *Page) Load(log []byte) { *p = Page{log: log} }
 func (p *Page) Play(in Input) Output {
 	t, err := p.traffic(in.question())
 	if err != nil {
-		return Output{Error: err.Error(), Notes: []string{}, Results: faults(in.Limits)}
+		typed := strings.TrimPrefix(err.Error(), strconv.Quote(in.Arrivals)+": ") // a part of it is quoted
+		return Output{Error: typed, Empty: errors.Is(err, errNoLog), Notes: []string{}, Results: faults(in.Limits)}
 	}
 	out := Output{Requests: len(t.requests), Keys: t.keys, Span: seconds(t.span()), Notes: t.notes}
 	for _, text := range in.Limits {
-		out.Results = append(out.Results, play(text, t, in).result(in))
+		out.Results = append(out.Results, play(text, t, in).result(in, t.plan))
 	}
 	out.Width, out.Arrivals = t.width().Seconds(), t.arrivals()
 	return out
@@ -63,14 +68,14 @@ func (p *Page) Play(in Input) Output {
 
 // question is what traffic depends on.
 type question struct {
-	arrivals, fields, key string
-	seed                  uint64
-	exact                 bool
+	arrivals, takes, fields, key string
+	seed                         uint64
+	exact                        bool
 }
 
 func (in *Input) question() question {
 	if in.Arrivals != "" {
-		return question{arrivals: in.Arrivals, key: in.Key, seed: in.Seed}
+		return question{arrivals: in.Arrivals, takes: in.Takes, key: in.Key, seed: in.Seed}
 	}
 	return question{fields: in.Fields, key: in.Key, exact: in.Exact}
 }
@@ -81,6 +86,7 @@ type traffic struct {
 	keys     int
 	notes    []string
 	took     bool // some have a duration
+	plan     *engine.Plan
 }
 
 // request is a request with the number of its key.
@@ -127,6 +133,8 @@ const mostRequests = 5_000_000
 // mostSpan keeps instants after the last request in an int64.
 const mostSpan = 100 * 365 * 24 * time.Hour
 
+var errNoLog = errors.New("there is no log yet: paste one, or drop a file")
+
 var errTooLong = errors.New("from the first request to the last there are more than 100 years, which is the most that this page plays")
 
 var errTooMany = fmt.Errorf("more than %d requests, which is the most that this page plays; sluice simulate plays any number", mostRequests)
@@ -141,7 +149,7 @@ func (p *Page) traffic(q question) (*traffic, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &traffic{notes: []string{}}
+	t := &traffic{notes: []string{}, plan: plan}
 	if q.arrivals != "" {
 		err = t.makeUp(plan, q)
 	} else {
@@ -163,6 +171,9 @@ func (p *Page) traffic(q question) (*traffic, error) {
 // makeUp makes requests.
 func (t *traffic) makeUp(plan *engine.Plan, q question) error {
 	a, err := engine.ParseArrivals(q.arrivals, q.seed)
+	if err == nil {
+		a, err = a.Taking(q.takes)
+	}
 	if err != nil {
 		return err
 	}
@@ -186,7 +197,7 @@ func (t *traffic) makeUp(plan *engine.Plan, q question) error {
 // read reads requests from a log.
 func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
 	if len(log) == 0 {
-		return errors.New("there is no log yet: paste one, or drop a file")
+		return errNoLog
 	}
 	lines, err := accesslog.New(q.fields)
 	if err != nil {
@@ -244,7 +255,7 @@ func (t *traffic) add(r engine.Request) {
 func (t *traffic) note(lines *accesslog.Log, moved int) {
 	add := func(format string, args ...any) { t.notes = append(t.notes, fmt.Sprintf(format, args...)) }
 	if moved > 0 {
-		add("The log has whole seconds: the requests of each were spread evenly over it.")
+		add("The log has whole seconds: requests were spread evenly within each second.")
 	}
 	if lines.Bad > 0 {
 		add("Lines that are no requests: %d.", lines.Bad)

@@ -96,7 +96,7 @@ func TestLog(t *testing.T) {
 		assert.Equal(t, "sluice simulate --limit 'fixed 1/10s' --key ip --exact 'a b.log'\n", out.Results[0].Command)
 		out = p.Play(play.Input{Limits: []string{"fixed 1/10s"}, Key: "user"})
 		assert.Contains(t, out.Notes, "Requests without user: 4 of 4. They share a limit.")
-		assert.Contains(t, out.Notes, "The log has whole seconds: the requests of each were spread evenly over it.")
+		assert.Contains(t, out.Notes, "The log has whole seconds: requests were spread evenly within each second.")
 	}
 }
 
@@ -175,4 +175,49 @@ func BenchmarkMillion(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestTakes: a concurrency limit grants what its capacity is, on made-up requests too.
+func TestTakes(t *testing.T) {
+	in := play.Input{Limits: []string{"concurrency 5", "10/s"}, Arrivals: "constant:100/s,10s", Takes: "500ms"}
+	out := new(play.Page).Play(in)
+	require.Empty(t, out.Error)
+	assert.Equal(t, 100, out.Results[0].Granted, "5 at once, 500 ms each: 10 a second")
+	assert.Empty(t, out.Results[0].Notes)
+	assert.Equal(t, "sluice simulate --limit 'concurrency 5' --arrivals constant:100/s,10s --seed 0 --takes 500ms\n", out.Results[0].Command)
+	assert.NotContains(t, out.Results[1].Command, "--takes")
+	in.Takes = ""
+	out = new(play.Page).Play(in)
+	assert.Equal(t, 1000, out.Results[0].Granted)
+	assert.Equal(t, []string{"The requests take no time, so a concurrency limit is held for none."}, out.Results[0].Notes)
+	in.Takes = "soon"
+	assert.Equal(t, `"soon" is not a duration, want one such as 450ms or exponential:450ms`, new(play.Page).Play(in).Error)
+}
+
+// TestKeys: with a limit for each client the page says who was rejected.
+func TestKeys(t *testing.T) {
+	in := play.Input{Limits: []string{"10/s", "unlimited"}, Arrivals: "poisson:300/s,1m,7", Seed: 1, Key: "client"}
+	out := new(play.Page).Play(in)
+	require.Empty(t, out.Error)
+	keys := out.Results[0].Keys
+	require.Len(t, keys, 5)
+	assert.Equal(t, "client 1", keys[0].Name)
+	rejected := 0
+	for i, k := range keys {
+		assert.Less(t, k.Rejected, k.Requests)
+		assert.True(t, i == 0 || k.Rejected <= keys[i-1].Rejected)
+		rejected += k.Rejected
+	}
+	assert.LessOrEqual(t, rejected, out.Results[0].Rejected)
+	assert.Empty(t, out.Results[1].Keys)
+	in.Key = ""
+	assert.Empty(t, new(play.Page).Play(in).Results[0].Keys, "all share one limit")
+}
+
+// TestMessageQuotesWhatWasTyped: not the arrivals that the page made of it.
+func TestMessageQuotesWhatWasTyped(t *testing.T) {
+	out := new(play.Page).Play(play.Input{Arrivals: "poisson:fast,1m"})
+	assert.Equal(t, `"fast" is not a rate, want one such as 100/s`, out.Error)
+	assert.True(t, new(play.Page).Play(play.Input{}).Empty)
+	assert.False(t, out.Empty)
 }

@@ -24,7 +24,7 @@ export function bins(output, result, most) {
     const sum = (values) => part(values).reduce((a, b) => a + b, 0);
     const known = part(result.left).filter((v) => v >= 0);
     list.push({
-      at: from * output.width, arrivals: sum(output.arrivals), granted: sum(result.grants), refused: sum(result.rejections),
+      at: from * output.width, arrivals: sum(output.arrivals), granted: sum(result.grants), rejected: sum(result.rejections),
       waiting: Math.max(0, ...part(result.waiting)), left: known.length > 0 ? Math.min(...known) : null,
     });
   }
@@ -39,7 +39,7 @@ export function scales(output, most) {
     const { width, list } = bins(output, result, most);
     end = width * list.length;
     for (const b of list) {
-      rate = Math.max(rate, b.arrivals / width, (b.granted + b.refused) / width);
+      rate = Math.max(rate, b.arrivals / width, (b.granted + b.rejected) / width);
       waiting = Math.max(waiting, b.waiting);
     }
   }
@@ -85,9 +85,9 @@ export class Chart {
       parts.push(this.panel(top, max, every, y, names), draw(y));
       top += title + height + 6;
     };
-    panel(heights.rate, shared.rate || 1, [["arrived", "requests/s: arrived"], ["granted", "granted"], ["refused", "refused"]], (y) =>
+    panel(heights.rate, shared.rate || 1, [["arrived", "requests/s: arrived"], ["granted", "granted"], ["rejected", "rejected"]], (y) =>
       this.area(list, "granted", y, (b) => [0, b.granted / width]) +
-      this.area(list, "refused", y, (b) => [b.granted / width, (b.granted + b.refused) / width]) +
+      this.area(list, "rejected", y, (b) => [b.granted / width, (b.granted + b.rejected) / width]) +
       this.steps(list, "arrived", y, (b) => b.arrivals / width));
     if (waits) panel(heights.waiting, shared.waiting, [["waiting", "waiting"]], (y) => this.area(list, "waiting", y, (b) => [0, b.waiting]));
     if (result.left) panel(heights.left, result.permits, [["left", output.keys > 1 ? "permits left, of the key with the fewest" : "permits left"]], (y) => this.line(list, "left", y, (b) => b.left));

@@ -10,6 +10,7 @@ const mostLog = 512 << 20;
 
 let state = initial();
 let output = null; // the latest
+let drawn = null; // the latest that the charts show
 let unread = ""; // why there is no log
 let cards = [];
 
@@ -33,9 +34,9 @@ const player = new Player({
 });
 
 function play() {
-  const { limits, key, arrivals, fields, exact, log } = state;
+  const { limits, key, arrivals, takes, fields, exact, log } = state;
   document.body.setAttribute("aria-busy", "true");
-  player.play({ input: { limits: [...limits], key, arrivals, seed: state.seed, fields, exact, log }, change: changes });
+  player.play({ input: { limits: [...limits], key, arrivals, takes, seed: state.seed, fields, exact, log }, change: changes });
 }
 
 $("stop").addEventListener("click", () => {
@@ -66,7 +67,7 @@ function link() {
 
 // The traffic.
 
-const kinds = ["kind", "rate", "time", "clients", "seed"];
+const kinds = ["kind", "rate", "time", "clients", "takes", "spread", "seed"];
 
 function readTraffic() {
   const kind = $("kind").value;
@@ -76,6 +77,8 @@ function readTraffic() {
   const odd = Number($("seed").value.trim() || 1) !== state.seed;
   $("seed").setCustomValidity(odd ? "Want a whole number; 1 is played." : "");
   $("seed").setAttribute("aria-invalid", odd);
+  const takes = $("takes").value.trim();
+  state.takes = takes === "" || takes === "0" ? "" : $("spread").value + takes;
   const clients = $("clients").value.trim();
   state.arrivals = kind === "log" ? "" :
     `${kind}:${$("rate").value.trim()},${$("time").value.trim()}${clients === "" || clients === "1" ? "" : `,${clients}`}`;
@@ -88,6 +91,8 @@ function writeTraffic() {
   $("rate").value = rate ?? $("rate").value ?? "";
   $("time").value = time ?? $("time").value ?? "";
   $("clients").value = clients || "1";
+  $("spread").value = state.takes.startsWith("exponential:") ? "exponential:" : "";
+  $("takes").value = state.takes.slice($("spread").value.length);
   $("seed").value = state.seed;
   $("key").value = state.key;
   $("fields").value = state.fields;
@@ -256,29 +261,34 @@ function mark(card, fault) {
 
 function show(ms) {
   document.body.dataset.shown = played; // tests wait for it
-  $("error").textContent = output.error && !asked.arrivals && unread || (output.error ?? "");
+  const unfit = output.error && !asked.arrivals && unread || (output.error ?? "");
+  const empty = output.empty && !unread; // nothing is wrong: there is nothing yet
+  $("error").textContent = empty ? "" : unfit;
+  $("empty").textContent = empty ? "Choose a log, drop one on this page, or paste its lines." : "";
   const { results } = output;
   if (results.length !== cards.length) return; // a newer one comes
   cards.forEach((card, i) => { if (card.input.value === asked.limits[i]) mark(card, results[i].fault ?? null); });
-  for (const id of ["rate", "time", "clients"]) {
-    const quoted = output.error?.match(/: "([^"]*)" is not/)?.[1];
+  for (const id of ["rate", "time", "clients", "takes"]) {
+    const quoted = output.error?.match(/^"(?:exponential:)?([^"]*)" is not/)?.[1];
     if (quoted !== undefined && $(id).value.trim() === quoted) $(id).setAttribute("aria-invalid", "true");
     else $(id).removeAttribute("aria-invalid");
   }
   cards.forEach((card, i) => {
     const faulty = Boolean(results[i].fault);
-    card.find(".result").hidden = Boolean(output.error) || faulty && !card.chart.data;
-    card.find(".result").inert = faulty; // it is the result of an earlier limit
+    const old = faulty || Boolean(output.error); // it is the result of an earlier limit, or of earlier arrivals
+    card.find(".result").hidden = empty || old && !card.chart.data;
+    card.find(".result").inert = old;
   });
   $("notes").replaceChildren(...output.notes.map(item));
   if (output.error) {
-    $("status").value = "";
+    $("status").value = drawn && !empty ? "Below is what was played before." : "";
     $("table").hidden = true;
     return;
   }
   const keys = output.keys > 1 ? ` of ${count(output.keys)} keys` : "";
   $("status").value = `${count(output.requests)} requests${keys} in ${duration(output.span)}, played in ${duration(ms / 1000)} in this browser`;
   cards.forEach((card, i) => { if (!results[i].fault) figures(card, results[i]); });
+  drawn = output;
   draw();
   table();
 }
@@ -292,7 +302,7 @@ function item(text) {
 function figures(card, r) {
   const rows = [
     ["granted", count(r.granted), share(r.granted, output.requests)],
-    ["refused", count(r.rejected), share(r.rejected, output.requests)],
+    ["rejected", count(r.rejected), share(r.rejected, output.requests)],
     ["waited", count(r.waited), share(r.waited, output.requests)],
     ["wait p50", duration(r.p50), ""],
     ["wait p99", duration(r.p99), ""],
@@ -310,19 +320,20 @@ function figures(card, r) {
     div.append(dt, dd);
     return div;
   }));
+  card.find(".rejected-keys").textContent = r.keys ? `Rejected most: ${r.keys.map((k) => `${k.name} (${count(k.rejected)} of ${count(k.requests)})`).join(", ")}` : "";
   card.find(".notes").replaceChildren(...(r.notes ?? []).map(item));
   card.find(".chart").setAttribute("role", "img");
   card.find(".chart").setAttribute("aria-label", `Chart of ${r.limit}: ${count(r.granted)} of ${count(output.requests)} requests granted, ` +
-    `${count(r.rejected)} refused, at most ${count(r.queue)} waiting. The arrow keys move through the time; the same figures are in the table below.`);
+    `${count(r.rejected)} rejected, at most ${count(r.queue)} waiting. The arrow keys move through the time; the same figures are in the table below.`);
 }
 
 const resized = new ResizeObserver(() => draw());
 
 function draw() {
-  if (!output || output.error || output.results.length !== cards.length || cards.length === 0) return;
-  const shared = scales(output, Chart.most(cards[0].find(".chart")));
+  if (!drawn || drawn.results.length !== cards.length || cards.length === 0) return;
+  const shared = scales(drawn, Chart.most(cards[0].find(".chart")));
   cards.forEach((card, i) => {
-    if (!output.results[i].fault && card.find(".chart").clientWidth > 0) card.chart.draw(output, output.results[i], shared);
+    if (!drawn.results[i].fault && card.find(".chart").clientWidth > 0) card.chart.draw(drawn, drawn.results[i], shared);
   });
 }
 
@@ -332,7 +343,7 @@ function moved(at) {
     const b = card.chart.cursor(at);
     const rate = (n) => compact(n / b.width);
     card.find(".readout").textContent = b === null ? "" :
-      `${clock(b.at, b.width)}: ${rate(b.arrivals)}/s arrived, ${rate(b.granted)}/s granted, ${rate(b.refused)}/s refused, ` +
+      `${clock(b.at, b.width)}: ${rate(b.arrivals)}/s arrived, ${rate(b.granted)}/s granted, ${rate(b.rejected)}/s rejected, ` +
       `${count(b.waiting)} waiting${b.left === null ? "" : `, ${count(b.left)} left`}`;
     card.find(".readout").setAttribute("aria-live", document.activeElement === card.chart.element ? "polite" : "off");
   }
@@ -343,7 +354,7 @@ const rowsOfTable = 30;
 function table() {
   $("table").hidden = false;
   const shown = output.results.map((r, i) => ({ r, letter: letters[i] })).filter(({ r }) => !r.fault);
-  const columns = ["granted", "refused", "waiting", "left"];
+  const columns = ["granted", "rejected", "waiting", "left"];
   const cell = (name, text, spans = 1) => {
     const c = document.createElement(name);
     c.textContent = text;

@@ -3,7 +3,8 @@ export const mostLimits = 4;
 const mostLetters = 200; // of a limit
 
 export const initial = () => ({
-  limits: ["100/s burst 50", "sliding 100/1s"], key: "", arrivals: "poisson:120/s,1m", seed: 1, fields: "", exact: false, log: "", text: "", served: false,
+  limits: ["100/s burst 50 queue 200", "concurrency 10"], key: "", arrivals: "day:80/s,1h", takes: "100ms", seed: 1, fields: "", exact: false,
+  log: "", text: "", served: false,
 });
 
 // mostText is how long the lines of a log may be, compressed, that a link holds.
@@ -16,6 +17,7 @@ export async function write(state) {
   if (state.key) p.set("key", state.key);
   if (state.arrivals) {
     p.set("arrivals", state.arrivals);
+    if (state.takes) p.set("takes", state.takes);
     if (state.seed !== 1) p.set("seed", state.seed);
   } else {
     if (state.fields) p.set("fields", state.fields);
@@ -39,6 +41,7 @@ export async function read(fragment) {
   state.key = p.get("key") ?? "";
   if (p.has("log")) state.arrivals = "";
   else if (p.has("arrivals")) state.arrivals = p.get("arrivals");
+  if (p.has("arrivals")) state.takes = p.get("takes") ?? ""; // links of before there were durations have none
   state.seed = seed(p.get("seed"));
   state.fields = p.get("fields") ?? "";
   state.exact = p.get("exact") === "1";

@@ -25,6 +25,8 @@ type Arrivals struct {
 	span    time.Duration
 	clients int
 	seed    uint64
+	takes   time.Duration // 0: requests have no duration
+	random  bool          // takes is a mean
 }
 
 const wantArrivals = "poisson:100/s,10m or constant:100/s,10m or bursts:50/10s,10m or day:100/s,24h"
@@ -52,7 +54,34 @@ func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
 			return a, fmt.Errorf("%q: %q is not a number of clients, want 1 to %d", text, parts[2], mostClients)
 		}
 	}
-	return Arrivals{kind, l.Permits, l.Per, d, clients, seed}, nil
+	return Arrivals{kind: kind, n: l.Permits, per: l.Per, span: d, clients: clients, seed: seed}, nil
+}
+
+// Taking returns arrivals whose requests take as long as text says: 450ms, or exponential:450ms for times at random with that mean.
+// "" is no time.
+func (a Arrivals) Taking(text string) (Arrivals, error) {
+	if text == "" {
+		return a, nil
+	}
+	mean, random := strings.CutPrefix(text, "exponential:")
+	d, err := duration.Parse(mean)
+	if err != nil {
+		return a, fmt.Errorf("%q is not a duration, want one such as 450ms or exponential:450ms", text)
+	}
+	a.takes, a.random = d, random
+	return a, nil
+}
+
+// HaveDurations reports whether the requests take any time.
+func (a Arrivals) HaveDurations() bool { return a.takes > 0 }
+
+// took returns a function that returns how long a request takes.
+func (a Arrivals) took() func() int64 {
+	if !a.random {
+		return func() int64 { return int64(a.takes) }
+	}
+	r := rand.New(rand.NewPCG(a.seed, a.seed+2)) // so that durations do not change the times
+	return func() int64 { return int64(min(r.ExpFloat64()*float64(a.takes), math.MaxInt64/2)) }
 }
 
 // Mean returns about how many requests there are.
@@ -62,9 +91,9 @@ func (a Arrivals) Mean() float64 { return float64(a.span) / float64(a.per) * flo
 func (a Arrivals) Requests(p *Plan) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
 		r := accesslog.Record{Client: []byte("made up"), Method: []byte("GET"), Path: []byte("/")}
-		next := a.client()
+		next, took := a.client(), a.took()
 		for at := range a.times() {
-			r.At = at
+			r.At, r.Took = at, took()
 			if a.clients > 1 {
 				r.Client = next()
 			}

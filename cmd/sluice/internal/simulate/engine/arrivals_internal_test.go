@@ -70,3 +70,37 @@ func TestParseArrivals(t *testing.T) {
 		assert.Error(t, err, text)
 	}
 }
+
+// TestTaking: requests take a fixed time, or times at random with a mean, which do not change when they come.
+func TestTaking(t *testing.T) {
+	plain, err := ParseArrivals("poisson:100/s,10m", 1)
+	require.NoError(t, err)
+	assert.False(t, plain.HaveDurations())
+	requests := func(takes string) (all []Request) {
+		a, err := plain.Taking(takes)
+		require.NoError(t, err)
+		assert.Equal(t, takes != "", a.HaveDurations())
+		p, err := Single(limitOf(t, "concurrency 5"), "")
+		require.NoError(t, err)
+		for q := range a.Requests(p) {
+			all = append(all, q)
+		}
+		return all
+	}
+	none, fixed, random := requests(""), requests("450ms"), requests("exponential:450ms")
+	sum, squares := 0.0, 0.0
+	for i := range none {
+		assert.Zero(t, none[i].Took)
+		assert.Equal(t, int64(450*time.Millisecond), fixed[i].Took)
+		assert.Equal(t, none[i].At, random[i].At)
+		sum += float64(random[i].Took)
+		squares += float64(random[i].Took) * float64(random[i].Took)
+	}
+	mean := sum / float64(len(none))
+	assert.InEpsilon(t, 450e6, mean, 0.02)
+	assert.InEpsilon(t, 2*mean*mean, squares/float64(len(none)), 0.05, "the variance of an exponential distribution")
+	for _, text := range []string{"soon", "-1s", "exponential:", "exponential:soon", "poisson:1s"} {
+		_, err := plain.Taking(text)
+		assert.ErrorContains(t, err, "want one such as 450ms", text)
+	}
+}

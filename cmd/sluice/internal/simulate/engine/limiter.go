@@ -13,8 +13,7 @@ import (
 type limiter struct {
 	machine.Machine[*visit]
 
-	alarm  int64  // the instant of the earliest event that will look at the queue
-	grants uint64 // numbers them, for refunds
+	alarm int64 // the instant of the earliest event that will look at the queue
 }
 
 // terms returns a limit as a machine wants it, from the options that core would have.
@@ -65,12 +64,8 @@ func newLimiter(t *machine.Terms) *limiter {
 
 // grant returns the latest grant, of n permits, as a refund wants it.
 func (m *limiter) grant(now int64, n int) machine.Grant {
-	m.grants++
-	g := machine.Grant{Number: m.grants, Permits: n, At: now}
-	if b, ok := m.Account().(*machine.Bucket); ok {
-		g.Level, g.Lack = b.Level(m.Terms()), b.Lack()
-	}
-	return g
+	a := m.Answer(now)
+	return machine.Grant{Permits: n, At: now, Missing: a.Missing, FullAt: a.FullAt}
 }
 
 // giveBack undoes a grant: a refund of a rate, a release of what was held.
@@ -88,9 +83,7 @@ func (m *limiter) settle(now int64, g machine.Grant, n int) {
 		return
 	}
 	m.Advance(now)
-	if s := m.Settle(now, g, n, m.grants); n > 0 && (s == machine.Settled || s == machine.Renewed) {
-		m.grants++ // what is left of the grant has a number of its own
-	}
+	m.Settle(now, g, n)
 }
 
 // scaled returns a limit times a factor, 2, 1 or a half; its queue stays. Half of an odd rate of a bucket is the same

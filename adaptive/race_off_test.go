@@ -1,5 +1,0 @@
-//go:build !race
-
-package adaptive_test
-
-const raceDetector = false

@@ -1,0 +1,55 @@
+package channel_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/channel"
+	"github.com/sluice-go/sluice/internal/testkit"
+)
+
+// The error of a context comes back unchanged wherever a call waits, also from a context that embeds one of
+// package context and has an Err of its own.
+func TestTheErrorOfAContextComesBackUnchanged(t *testing.T) {
+	errOwn := errors.New("own")
+	send := func(ctx context.Context, c *channel.LimitedChannel[int]) error { return c.Send(ctx, 2) }
+	waitToSend := func(ctx context.Context, c *channel.LimitedChannel[int]) error { return c.WaitToSend(ctx) }
+	receive := func(ctx context.Context, c *channel.LimitedChannel[int]) error {
+		_, err := c.Receive(ctx)
+		return err
+	}
+	waitToReceive := func(ctx context.Context, c *channel.LimitedChannel[int]) error { return c.WaitToReceive(ctx) }
+	for name, test := range map[string]struct {
+		c    *channel.LimitedChannel[int]
+		call func(context.Context, *channel.LimitedChannel[int]) error
+		full bool
+	}{
+		"Send, permits":         {open(t, channel.Options[int]{Limiter: permits(t, 1)}), send, true},
+		"Send, leases":          {open(t, channel.Options[int]{Limiter: wrapped{permits(t, 1)}}), send, true},
+		"Send, room":            {open(t, channel.Options[int]{Limiter: permits(t, 9), Capacity: 1}), send, true},
+		"Send, bounded":         {bounded(t, 1), send, true},
+		"WaitToSend, permits":   {open(t, channel.Options[int]{Limiter: permits(t, 1)}), waitToSend, true},
+		"WaitToSend, room":      {bounded(t, 1), waitToSend, true},
+		"Receive":               {bounded(t, 1), receive, false},
+		"WaitToReceive":         {bounded(t, 1), waitToReceive, false},
+		"Receive, with limiter": {open(t, channel.Options[int]{Limiter: permits(t, 1)}), receive, false},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			if test.full {
+				sends(t, test.c, 1)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			begun := time.Now()
+			require.Equal(t, errOwn, test.call(testkit.OwnError{Context: ctx, Own: errOwn}, test.c))
+			require.Equal(t, time.Second, time.Since(begun))
+			if test.full {
+				holds(t, test.c, 1)
+			}
+		})
+	}
+}

@@ -1,0 +1,18 @@
+// Package before fetches pages with golang.org/x/sync/errgroup.
+package before
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// FetchAll fetches the pages, 8 at once. The first error cancels the others.
+func FetchAll(ctx context.Context, urls []string, fetch func(context.Context, string) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(8)
+	for _, url := range urls {
+		group.Go(func() error { return fetch(ctx, url) })
+	}
+	return group.Wait()
+}

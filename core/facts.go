@@ -1,0 +1,196 @@
+package core
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/sluice-go/sluice/internal/machine"
+)
+
+// The fields of a lease, whatever its outcome:
+//
+//	bits   63          10 9   4 3     0
+//	         left permits  width outcome
+//	reset  the time until all permits are back
+//	at     a rate limiter's grant: its instant
+//	       a lease that holds permits: its generation
+//	       a rejection: the time until the request could be served
+//
+// Permits take width bits; one more than what is left has the others, so that 0 says that it is
+// not known. Numbers that are too large for that are in the lease's extra. The reset of a
+// concurrency limiter's lease, which has none, is the instant of the grant if its end is watched.
+//
+// newLease packs the fields, and [Lease.facts] unpacks them. Settle needs no more of a rate
+// limiter's grant than these fields: see [Lease.grant].
+const (
+	outcomeBits = 4
+	widthBits   = 6
+	factShift   = outcomeBits + widthBits
+	factBits    = 64 - factShift
+)
+
+// unknown is a number of permits that are left, or a reset, that is not known.
+const unknown = -1
+
+// facts are the numbers that a lease says.
+type facts struct {
+	permits int   // requested
+	limit   int   // in force at the decision; 0: unknown
+	left    int   // available right after the decision, or unknown
+	retry   int64 // of a rejection; 0: unknown
+	reset   int64 // below 0: unknown
+}
+
+// newLease returns the lease of a decision.
+func newLease(h *handle, o outcome, permits, left int, reset, at int64) Lease {
+	if b, ok := pack(permits, left); ok {
+		return Lease{h: h, bits: uint64(o) | b, reset: reset, at: at}
+	}
+	return wideLease(h, o, permits, left, reset, at)
+}
+
+// pack returns the bits of a lease but for its outcome; false if the numbers do not fit.
+func pack(permits, left int) (b uint64, ok bool) {
+	width := uint(bits.Len64(uint64(permits)))
+	b = uint64(width)<<outcomeBits | uint64(permits)<<factShift | uint64(left+1)<<((factShift+width)&63)
+	return b, uint64(left+1) < 1<<(factBits-width) // a negative shift is a large one, and gives 0
+}
+
+// wideLease is newLease for numbers that do not fit.
+func wideLease(h *handle, o outcome, permits, left int, reset, at int64) Lease {
+	l := Lease{h: h, bits: uint64(o), reset: reset, at: at}
+	f := l.facts()
+	f.permits, f.left = permits, left
+	x := extra{of: h, facts: &f, missing: f.limit - left}
+	if h == nil {
+		return l.with(nil, x)
+	}
+	return l.with(h.settings(), x)
+}
+
+func (l Lease) outcome() outcome { return outcome(l.bits & (1<<outcomeBits - 1)) }
+
+// permits returns the permits requested.
+func (l Lease) permits() int {
+	if l.h != nil && l.h.x != nil {
+		return l.facts().permits
+	}
+	return int(l.bits >> factShift & (1<<(l.width()&63) - 1))
+}
+
+func (l Lease) width() uint { return uint(l.bits >> outcomeBits & (1<<widthBits - 1)) }
+
+// facts returns what the lease says.
+func (l Lease) facts() facts {
+	if x := l.extra(); x != nil && x.facts != nil {
+		return *x.facts
+	}
+	f := facts{
+		permits: int(l.bits >> factShift & (1<<(l.width()&63) - 1)),
+		left:    int(l.bits>>factShift>>(l.width()&63)) - 1,
+		reset:   unknown,
+	}
+	s := l.settings()
+	if s == nil {
+		return f
+	}
+	f.limit = s.Limit
+	if s.Timed() {
+		f.reset = l.reset
+		if l.outcome().rejected() {
+			f.retry = l.at
+		}
+	}
+	return f
+}
+
+// grant returns what Settle needs to know about a rate limiter's lease.
+func (l Lease) grant() machine.Grant {
+	g := machine.Grant{Permits: l.permits(), Era: l.home().settings().Era, At: l.at, FullAt: machine.Never, Part: l.outcome() == part}
+	if l.reset != machine.Never {
+		g.FullAt = l.at + l.reset
+	}
+	if x := l.extra(); x != nil && x.facts != nil {
+		g.Missing = x.missing
+	} else {
+		f := l.facts()
+		g.Missing = f.limit - f.left
+	}
+	return g
+}
+
+// replacement returns the lease that replaces l after a settlement: of n permits and the handle h,
+// with the metadata of l.
+func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
+	f, x := l.facts(), l.carried()
+	if x.meta == nil && x.facts == nil && (h == l.h || h != nil && l.h != nil && h.settings() == l.h.settings()) {
+		return newLease(h, o, n, f.left, l.reset, at)
+	}
+	if x.facts == nil {
+		x.missing = f.limit - f.left
+	}
+	wide := f // f itself stays on the stack
+	wide.permits = n
+	x.of, x.facts = h, &wide
+	return Lease{h: l.h, bits: uint64(o), reset: l.reset, at: at}.with(l.settings(), x)
+}
+
+// settings returns the settings under which the lease was granted; nil if it is of none of this
+// package's limiters.
+func (l Lease) settings() *settings {
+	if l.h == nil {
+		return nil
+	}
+	return l.h.settings()
+}
+
+// added returns the metadata of that name that was added to the lease.
+func (l Lease) added(name string) (any, bool) {
+	if x := l.extra(); x != nil {
+		for _, m := range x.meta {
+			if m.name == name {
+				return m.value, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// lookup returns the metadata of that name.
+func (l Lease) lookup(name string) (any, bool) {
+	if v, ok := l.added(name); ok {
+		return v, true
+	}
+	return l.builtin(name)
+}
+
+// builtin returns the metadata of that name from the lease's own fields and settings.
+func (l Lease) builtin(name string) (any, bool) {
+	s := l.settings()
+	if s == nil {
+		return nil, false // the lease of a foreign limiter
+	}
+	switch name {
+	case ReasonPhrase.name:
+		phrase := l.outcome().phrase()
+		return phrase, phrase != ""
+	case LimiterName.name:
+		return s.name, s.name != ""
+	case PermitLimit.name:
+		limit := l.facts().limit
+		return limit, limit > 0
+	case RetryAfter.name:
+		retry := l.facts().retry
+		return time.Duration(retry), retry > 0
+	case Remaining.name:
+		left := l.facts().left
+		return left, left >= 0
+	case ResetAfter.name:
+		reset := l.facts().reset
+		return time.Duration(reset), reset >= 0
+	case Window.name:
+		length := s.length()
+		return time.Duration(length), length > 0
+	}
+	return nil, false
+}

@@ -1,0 +1,136 @@
+package core
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// handle is what a lease points at. It leads to the settings under which the lease was granted,
+// and it makes sure that permits come back once.
+//
+// A lease that holds permits has a handle and a generation of it (a generational index). The
+// call that moves the handle's generation from g to g+1 ends the lease of generation g: of
+// any number of copies and goroutines one succeeds, and from then on no copy of that lease can
+// release anything, however often the handle is used again. There are 2^63 generations, so none
+// comes twice.
+//
+// Leases that hold nothing, such as those of rate limiters and rejections, share the handle that
+// is part of their settings; its generation stays 0.
+type handle struct {
+	generation atomic.Int64
+	s          atomic.Pointer[settings] // nil: of none of this package's limiters; changes only between leases
+	x          *extra                   // nil: the lease is all in its own fields
+}
+
+// extra is what few leases need beyond their own fields.
+type extra struct {
+	of      *handle    // the handle whose generation the lease has, and by whose settings it is settled; nil: this one
+	facts   *facts     // what the lease says, if its fields have no room for it or say what Settle needs instead
+	missing int        // with facts, a bucket's: machine.Grant.Missing
+	err     error      // why the lease is not acquired
+	meta    []Metadata // each name once
+	release func()     // of a lease of Grant
+	joined  *joined    // of a joined lease
+}
+
+// end ends a generation, and reports whether this call is the one that does. Only then may the
+// caller touch what the handle refers to, and use it again.
+func (h *handle) end(generation int64) bool {
+	return h.generation.CompareAndSwap(generation, generation+1)
+}
+
+// home returns the handle whose generation the lease has.
+func (l Lease) home() *handle {
+	if l.h.x != nil && l.h.x.of != nil {
+		return l.h.x.of
+	}
+	return l.h
+}
+
+// settings returns the settings that the handle leads to, or nil.
+func (h *handle) settings() *settings { return h.s.Load() }
+
+// owner returns the limiter of this package that granted the lease; nil for a chain's, and for
+// that of a limiter outside this package.
+func (l Lease) owner() *engine {
+	if l.h == nil {
+		return nil
+	}
+	if s := l.home().settings(); s != nil {
+		return s.owner
+	}
+	return nil
+}
+
+// extra returns what the lease has beyond its fields, or nil. It is nil for the handle of a joined
+// lease, which another lease may be using by now.
+func (l Lease) extra() *extra {
+	if l.h == nil || l.h.x == nil || l.h.x.joined != nil {
+		return nil
+	}
+	return l.h.x
+}
+
+// with returns the lease with x beyond its fields; s are the settings by which it reads them.
+func (l Lease) with(s *settings, x extra) Lease {
+	k := &struct {
+		handle
+		extra
+	}{extra: x}
+	k.handle.s.Store(s)
+	k.handle.x = &k.extra
+	l.h = &k.handle
+	return l
+}
+
+// carried returns the part of the lease's extra that a copy keeps: not the error of a rejection,
+// which is made from the metadata.
+func (l Lease) carried() (x extra) {
+	if old := l.extra(); old != nil {
+		x.meta, x.facts, x.missing = old.meta, old.facts, old.missing
+		if o := l.outcome(); o == failed || o == exceeds {
+			x.err = old.err
+		}
+	}
+	if l.h != nil {
+		x.of = l.home()
+	}
+	return x
+}
+
+// hold returns a lease that holds n permits of a concurrency limiter, granted under the settings s,
+// with so many left. Its handle is one from the pool, which the garbage collector empties in time:
+// a peak of leases leaves nothing behind.
+func (e *engine) hold(s *settings, n, left int) Lease {
+	pool := e.handles.Load()
+	if pool == nil {
+		e.handles.CompareAndSwap(nil, new(sync.Pool))
+		pool = e.handles.Load()
+	}
+	h, _ := pool.Get().(*handle)
+	if h == nil || h.settings() != s {
+		h = h.renewed(s)
+	}
+	granted := int64(unknown)
+	if s.hook != nil {
+		granted = e.clock.Elapsed()
+	}
+	if b, ok := pack(n, left); ok { // saves a call (bench: held)
+		return Lease{h: h, bits: uint64(held) | b, reset: granted, at: h.generation.Load()}
+	}
+	return wideLease(h, held, n, left, granted, h.generation.Load())
+}
+
+// renewed returns a handle under other settings than h, which may be nil. Leases that have ended go
+// on saying what they said; but those of a watched limiter, whose limit changes all the time, may
+// say a later limit.
+func (h *handle) renewed(s *settings) *handle {
+	if h == nil || s.hook == nil {
+		h = new(handle)
+	}
+	h.s.Store(s)
+	return h
+}
+
+// discard keeps a handle whose lease has ended for another lease.
+func (e *engine) discard(h *handle) { e.handles.Load().Put(h) }

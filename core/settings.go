@@ -1,0 +1,121 @@
+package core
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/sluice-go/sluice/internal/clock"
+	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/machine"
+)
+
+// settings are a limiter's options in force. They do not change: an Update makes new ones, and
+// leases keep those under which they were granted.
+type settings struct {
+	*label
+	machine.Terms
+
+	shared handle  // of leases that hold nothing
+	owner  *engine // nil: of the leases of a chain
+}
+
+// label holds the settings that most limiters leave unset, so that these can share one.
+type label struct {
+	name   string
+	anchor time.Time   // a window's, as it was given
+	hook   direct.Hook // called at the end of leases; nil: they are not watched
+}
+
+var unlabelled label
+
+// newSettings returns settings that no limiter has yet.
+func newSettings(name string, anchor time.Time, t machine.Terms) *settings {
+	if name == "" && anchor.IsZero() {
+		s := &settings{label: &unlabelled, Terms: t}
+		s.shared.s.Store(s)
+		return s
+	}
+	s := new(labelled)
+	s.set(label{name: name, anchor: anchor}, t)
+	return &s.settings
+}
+
+// labelled are settings with a label of their own.
+type labelled struct {
+	settings
+	own label
+}
+
+func (s *labelled) set(l label, t machine.Terms) {
+	s.own, s.label, s.Terms = l, &s.own, t
+	s.shared.s.Store(&s.settings)
+}
+
+// copy returns equal settings.
+func (s *settings) copy() *settings {
+	k := &settings{label: s.label, Terms: s.Terms, owner: s.owner}
+	k.shared.s.Store(k)
+	return k
+}
+
+// same reports whether new settings would be equal to s.
+func (s *settings) same(name string, anchor time.Time, t machine.Terms) bool {
+	t.From, t.Era = s.From, s.Era
+	return s.Terms == t && s.name == name && s.anchor.Equal(anchor) && s.anchor.IsZero() == anchor.IsZero()
+}
+
+// mode returns the machine's mode of a limiter.
+func mode(o QueueOrder, manual bool) (m machine.Mode) {
+	if o == NewestFirst {
+		m |= machine.NewestFirst
+	}
+	if manual {
+		m |= machine.Manual
+	}
+	return m
+}
+
+func (s *settings) order() QueueOrder {
+	if s.NewestFirst() {
+		return NewestFirst
+	}
+	return OldestFirst
+}
+
+// length returns what the metadata calls the window: a window's length, a bucket's time
+// from empty to full; 0 for a concurrency limiter. It is how long a full replenishment takes.
+func (s *settings) length() int64 {
+	if s.Kind == machine.TokenBucket {
+		return s.FillTime()
+	}
+	return s.Span
+}
+
+// origin returns where a window's grid begins: at the anchor plus or minus whole windows, the last
+// one that is not after instant 0. The grid of a zero anchor begins at instant 0.
+func (s *settings) origin(c *clock.Clock) int64 {
+	if s.Kind != machine.Window || s.anchor.IsZero() {
+		return 0
+	}
+	d := unixModulo(s.anchor, s.Span) - unixModulo(c.Zero(), s.Span)
+	if d > 0 {
+		d -= s.Span
+	}
+	return d
+}
+
+// unixModulo returns the nanoseconds from 1970 to t, modulo length, whatever the year.
+func unixModulo(t time.Time, length int64) int64 {
+	m := uint64(length)
+	sec, negative := uint64(t.Unix()), t.Unix() < 0
+	if negative {
+		sec = -sec
+	}
+	hi, lo := bits.Mul64(sec, uint64(time.Second))
+	r := bits.Rem64(hi, lo, m)
+	if negative && r != 0 {
+		r = m - r
+	}
+	// Both are below 2^63, so the sum does not overflow.
+	return int64((r + uint64(t.Nanosecond())%m) % m)
+}

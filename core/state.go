@@ -1,0 +1,74 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// The methods that report a limiter's state.
+
+// Available returns the number of permits that could be taken now.
+func (e *engine) Available() int {
+	if e.settings.Load() == nil {
+		return 0
+	}
+	now := e.lock()
+	n := e.m.Available()
+	e.unlock(now)
+	return n
+}
+
+// Statistics returns the limiter's state and counts. It continues to work after Close.
+func (e *engine) Statistics() Statistics {
+	if e.settings.Load() == nil {
+		return Statistics{}
+	}
+	now := e.lock()
+	s := Statistics{
+		Limit:     e.m.Terms().Limit,
+		Available: e.m.Available(),
+		Queued:    e.m.Queued(),
+		Granted:   e.granted + e.woken.Load(),
+		Rejected:  e.rejected,
+	}
+	if p := e.permits(); p != nil {
+		e.idleForLocked(p)
+	}
+	e.unlock(now)
+	return s
+}
+
+// IdleFor returns how long all permits have been available, and whether they are.
+func (e *engine) IdleFor() (time.Duration, bool) {
+	if e.settings.Load() == nil {
+		return 0, false
+	}
+	now := e.lock()
+	d, idle := e.idleLocked(now)
+	e.unlock(now)
+	return d, idle
+}
+
+func (e *engine) idleLocked(now int64) (time.Duration, bool) {
+	if p := e.permits(); p != nil {
+		d, idle := e.idleForLocked(p)
+		return time.Duration(d), idle
+	}
+	since, idle := e.m.Idle()
+	if !idle {
+		return 0, false
+	}
+	return time.Duration(max(now-since, 0)), true
+}
+
+// describe returns a human-readable line: the kind of limiter, its name and its statistics.
+func (e *engine) describe(kind string) string {
+	s := e.settings.Load()
+	if s == nil {
+		return kind + " (not made by its constructor)"
+	}
+	if s.name != "" {
+		kind += fmt.Sprintf(" %q", s.name)
+	}
+	return kind + ": " + e.Statistics().String()
+}

@@ -1,0 +1,158 @@
+package httplimit_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// A middleware outside, such as one that records http.route, reads the pattern that a mux inside
+// has matched.
+func TestThePatternIsHandedBack(t *testing.T) {
+	l := limits(t, httplimit.Options{
+		Global:   &httplimit.Policy{Limiter: all(core.Unlimited())},
+		Policies: []httplimit.Policy{{Name: "p", Limiter: all(core.Unlimited())}},
+	})
+	mux := http.NewServeMux()
+	mux.Handle("GET /items/{id}", ok)
+	mux.Handle("GET /panics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	for path, want := range map[string]string{"/items/7": "GET /items/{id}", "/panics": "GET /panics", "/missing": ""} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		func() {
+			defer func() { _ = recover() }()
+			play(l.Handler(l.Policy("p")(mux)), r)
+		}()
+		require.Equal(t, want, r.Pattern)
+	}
+}
+
+// A rejected request took nothing: what its wrapper gave back is left again.
+func TestQuotaFieldsOfARejectionCountWhatWasGivenBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		first      core.Limiter
+		x          [3]string
+		policy, rl string
+	}{
+		"full again":      {perMinute(t, 5), [3]string{"3", "3", "60"}, `"first";q=5;w=60, "second";q=3;w=60`, `"first";r=5;t=0, "second";r=3;t=0`},
+		"concurrency":     {atOnce(t, 5, 0), [3]string{"3", "3", "60"}, `"first";q=5;qu="concurrent-requests", "second";q=3;w=60`, `"first";r=5, "second";r=3;t=0`},
+		"taken by others": {used(perMinute(t, 5), 1), [3]string{"3", "3", "60"}, `"first";q=5;w=60, "second";q=3;w=60`, `"first";r=4;t=60, "second";r=3;t=0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, h := range []httplimit.Headers{httplimit.XRateLimit, httplimit.Draft11} {
+				l := limits(t, httplimit.Options{Headers: h, Policies: []httplimit.Policy{
+					{Name: "first", Limiter: all(c.first)},
+					{Name: "second", Limiter: all(perMinute(t, 3)), Permits: func(*http.Request) int { return 4 }},
+				}})
+				w := get(l.Policy("first", "second")(ok), "/")
+				require.Equal(t, http.StatusTooManyRequests, w.Code)
+				got := w.Header()
+				if h == httplimit.XRateLimit {
+					require.Equal(t, c.x[1], got.Get("X-RateLimit-Remaining"))
+					require.Equal(t, c.x[0], got.Get("X-RateLimit-Limit"))
+					continue
+				}
+				require.Equal(t, c.policy, got.Get("RateLimit-Policy"))
+				require.Equal(t, c.rl, got.Get("RateLimit"))
+			}
+		})
+	}
+}
+
+// used returns the limiter with n permits fewer.
+func used(l core.Limiter, n int) core.Limiter {
+	l.TryAcquire(n)
+	return l
+}
+
+// delaying is a ResponseWriter that sends a status with the body, or when it is flushed: gin's.
+type delaying struct {
+	*httptest.ResponseRecorder
+
+	status int
+	sent   []int
+}
+
+func (d *delaying) WriteHeader(status int) { d.status = status }
+func (d *delaying) Flush() {
+	if d.status != 0 {
+		d.sent = append(d.sent, d.status)
+	}
+}
+func (d *delaying) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+
+// A 101 is sent before the connection is handed over, also where a ResponseWriter around
+// net/http's delays it, whose own method to send it is hidden by ours.
+func TestHijackSends101(t *testing.T) {
+	for name, o := range wrapping() {
+		t.Run(name, func(t *testing.T) {
+			for _, status := range []int{0, http.StatusSwitchingProtocols} {
+				w := &delaying{ResponseRecorder: httptest.NewRecorder()}
+				limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					if status != 0 {
+						w.WriteHeader(status)
+					}
+					_, _, err := http.NewResponseController(w).Hijack()
+					assert.NoError(t, err)
+				})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				if status == 0 {
+					require.Empty(t, w.sent)
+				} else {
+					require.Equal(t, []int{status}, w.sent)
+				}
+			}
+		})
+	}
+}
+
+// deadlines is a ResponseWriter that takes read deadlines.
+type deadlines struct {
+	*httptest.ResponseRecorder
+
+	err error
+}
+
+func (d deadlines) SetReadDeadline(time.Time) error { return d.err }
+
+// A throttled Read obeys the read deadline also while it waits for permits, and loses nothing.
+func TestAThrottledUploadObeysTheReadDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 10})
+		require.NoError(t, err)
+		const body = "0123456789"
+		begun := time.Now()
+		lim := limits(t, httplimit.Options{
+			Global:   &httplimit.Policy{Upload: all(l)},
+			Policies: []httplimit.Policy{{Name: "free", Upload: all(core.Unlimited())}},
+		})
+		h := lim.Handler(lim.Policy("free")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := http.NewResponseController(w)
+			assert.NoError(t, c.SetReadDeadline(begun.Add(1300*time.Millisecond)))
+			first, err := io.ReadAll(r.Body)
+			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			assert.Equal(t, 1300*time.Millisecond, time.Since(begun))
+			assert.NoError(t, c.SetReadDeadline(time.Time{}))
+			rest, err := io.ReadAll(r.Body)
+			assert.NoError(t, err)
+			assert.Equal(t, body, string(first)+string(rest))
+			assert.Equal(t, 9*time.Second, time.Since(begun))
+		})))
+		h.ServeHTTP(deadlines{ResponseRecorder: httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
+	})
+	lim := limits(t, httplimit.Options{Global: &httplimit.Policy{Upload: all(core.Unlimited())}})
+	lim.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		assert.ErrorIs(t, http.NewResponseController(w).SetReadDeadline(time.Time{}), errBroken)
+	})).ServeHTTP(deadlines{httptest.NewRecorder(), errBroken}, httptest.NewRequest(http.MethodPost, "/", strings.NewReader("x")))
+}

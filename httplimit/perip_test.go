@@ -1,0 +1,37 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+func TestPerIP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := httplimit.PerIP(10, 20)(ok)
+		from := func(address string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = address
+			return play(h, r)
+		}
+		for range 20 {
+			require.Equal(t, http.StatusOK, from("192.0.2.1:1").Code)
+		}
+		w := from("192.0.2.1:2")
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
+		require.Equal(t, "1", w.Header().Get("Retry-After"))
+		require.Equal(t, http.StatusOK, from("192.0.2.2:1").Code, "another client")
+		require.Equal(t, http.StatusOK, from("[2001:db8::1]:1").Code)
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, http.StatusOK, from("192.0.2.1:1").Code)
+		require.Equal(t, http.StatusTooManyRequests, from("192.0.2.1:1").Code)
+	})
+	require.Panics(t, func() { httplimit.PerIP(0, 1) })
+	require.Panics(t, func() { httplimit.PerIP(1, 0) })
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package acquire_test
-
-const raceDetector = false

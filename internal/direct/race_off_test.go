@@ -1,5 +1,0 @@
-//go:build !race
-
-package direct_test
-
-const raceDetector = false

@@ -1,0 +1,79 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/wait"
+)
+
+// Acquire is l.Acquire, but the wait ends with s too, and then the error is the source's cause; a nil s
+// never ends. It tries quietly first, and makes a context of its own only if the call may have to wait. If
+// ctx or s has ended by the time that permits are granted, they are refunded. The lease is acquired if and
+// only if the error is nil, whatever the limiter returned.
+func Acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
+	if err := s.Ended(ctx); err != nil {
+		return core.Refuse(err), err
+	}
+	if lease, ok := core.TryQuietly(l, n); ok {
+		return lease, nil
+	}
+	return Wait(ctx, s, l, n)
+}
+
+// Wait is Acquire for a caller that has tried already: it does not try quietly first.
+func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
+	asked := ctx //nolint:contextcheck // it is ctx, until the source ends
+	if s != nil {
+		call := s.Begin(ctx)
+		defer call.End()
+		asked = call
+	}
+	lease, err := l.Acquire(asked, n)
+	lease, err = Checked(l, lease, err)
+	if err != nil {
+		if cause := s.Explain(ctx, err); !anylimiter.Same(cause, err) {
+			return core.Refuse(cause), cause
+		}
+		return lease, err
+	}
+	if err := s.Ended(ctx); err != nil { // the limiter did not notice
+		anylimiter.Refund(l, lease)
+		return core.Refuse(err), err
+	}
+	return lease, nil
+}
+
+// Checked returns the answer of l's Acquire in valid form: an acquired lease and nil, or a lease that is
+// not acquired, and its error. A lease beside an error is refunded. Call it where a limiter may be a
+// user's.
+func Checked(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
+	return anylimiter.Checked(l, lease, err, failing)
+}
+
+// failing returns a lease with err as its error. If both are rejections it has the metadata of lease,
+// whose own error may be the same: a lease may make its error anew each time.
+func failing(lease core.Lease, err error) core.Lease {
+	failed := core.Refuse(err)
+	if !errors.Is(err, core.ErrRejected) || !errors.Is(lease.Err(), core.ErrRejected) {
+		return failed
+	}
+	var metadata []core.Metadata
+	for name, value := range lease.Metadata() {
+		metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
+	}
+	return failed.With(metadata...)
+}
+
+// Limit returns the limit in force of l, or math.MaxInt if l does not report one.
+func Limit(l core.Limiter) int {
+	if r, ok := core.As[core.Reporter](l); ok {
+		if limit := r.Statistics().Limit; limit > 0 {
+			return limit
+		}
+	}
+	return math.MaxInt
+}

@@ -1,0 +1,146 @@
+// Package hold asks a limiter for permits, and keeps what was granted until it is given back: as plain
+// permits if the limiter has them, else as a lease.
+//
+// A lease may be copied and released any number of times. A package that gives each grant back exactly once
+// does not need that. Plain permits are permits of a *core.ConcurrencyLimiter without a lease: taking or
+// giving them back is one atomic operation, calls no user code, and may be done under a mutex.
+//
+//	l := hold.Of(limiter)              // once
+//	h, err := l.Take(ctx, &source, n)  // per item, task or part
+//	...
+//	l.Release(h)                       // or l.Refund(h), or lease := l.Lease(h)
+package hold
+
+import (
+	"context"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/wait"
+)
+
+// Hold is what was granted: plain permits or a lease. The zero Hold is nothing. Give it back exactly once.
+type Hold struct {
+	Permits int        // plain permits; 0: none
+	Lease   core.Lease // acquired only if Permits is 0
+}
+
+// Limiter is a limiter that is asked for holds. Its methods may be called with any number of permits unless
+// they say otherwise. Create one with [Of]. It is safe for concurrent use.
+type Limiter struct {
+	core.Limiter // nil only in the zero Limiter, whose methods must not be called
+
+	plain direct.Permits // nil: the limiter has no plain permits
+}
+
+// backdoor gives access to a concurrency limiter's plain permits.
+var backdoor = direct.Core[core.Lease]()
+
+// Of returns l for asking; l is not nil.
+func Of(l core.Limiter) Limiter {
+	h := Limiter{Limiter: l}
+	if plain, ok := backdoor.Permits(l); ok {
+		h.plain = plain
+	}
+	return h
+}
+
+// Plain reports whether n permits are held as plain permits. Requests for 0 permits, which hold nothing,
+// and for negative numbers, which fail, are made with a lease.
+func (l *Limiter) Plain(n int) bool { return l.plain != nil && n > 0 }
+
+// TryPlain takes n plain permits if Plain(n) and they are available. A failure leaves no trace. It calls no
+// user code.
+func (l *Limiter) TryPlain(n int) bool { return l.Plain(n) && l.plain.TryTake(n) }
+
+// GivePlain gives back n plain permits. It calls no user code.
+func (l *Limiter) GivePlain(n int) { l.plain.Give(n) }
+
+// TryQuietly takes n permits if they are available. A failure leaves no trace, and may also mean that the
+// limiter has no quiet try; see [core.TryQuietly].
+func (l *Limiter) TryQuietly(n int) (Hold, bool) {
+	if l.Plain(n) {
+		return Hold{Permits: n}, l.plain.TryTake(n)
+	}
+	lease, ok := core.TryQuietly(l.Limiter, n)
+	return Hold{Lease: lease}, ok
+}
+
+// Try takes n permits if they are available. The limiter counts a rejection, and the error gives its
+// reason.
+func (l *Limiter) Try(n int) (Hold, error) {
+	if !l.Plain(n) {
+		lease := l.Limiter.TryAcquire(n)
+		return Hold{Lease: lease}, lease.Err()
+	}
+	for !l.plain.TryTake(n) {
+		// TryAcquire counts the rejection and gives the reason. If it grants a lease instead, permits
+		// have just come back, and the loop takes them without a lease.
+		lease := l.Limiter.TryAcquire(n)
+		if !lease.Acquired() {
+			return Hold{}, lease.Err()
+		}
+		lease.Release()
+	}
+	return Hold{Permits: n}, nil
+}
+
+// Take takes n permits, waiting in the limiter's queue. The wait ends with ctx and with s, as in [Acquire].
+func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error) {
+	if !l.Plain(n) {
+		lease, err := Acquire(ctx, s, l.Limiter, n)
+		return Hold{Lease: lease}, err
+	}
+	if err := s.Ended(ctx); err != nil {
+		return Hold{}, err
+	}
+	if l.plain.TryTake(n) {
+		return Hold{Permits: n}, nil
+	}
+	return l.takePlain(ctx, s, n)
+}
+
+// takePlain is Wait for plain permits.
+func (l *Limiter) takePlain(ctx context.Context, s *wait.Source, n int) (Hold, error) {
+	asked := ctx //nolint:contextcheck // it is ctx, until the source ends
+	if s != nil {
+		call := s.Begin(ctx)
+		defer call.End()
+		asked = call
+	}
+	if err := l.plain.Take(asked, n); err != nil {
+		return Hold{}, s.Explain(ctx, err)
+	}
+	if err := s.Ended(ctx); err != nil {
+		l.plain.Give(n)
+		return Hold{}, err
+	}
+	return Hold{Permits: n}, nil
+}
+
+// Release gives back what was used.
+func (l *Limiter) Release(h Hold) {
+	if h.Permits > 0 {
+		l.plain.Give(h.Permits)
+		return
+	}
+	h.Lease.Release()
+}
+
+// Refund gives back what was not used; a rate limiter takes it back too.
+func (l *Limiter) Refund(h Hold) {
+	if h.Permits > 0 {
+		l.plain.Give(h.Permits)
+	} else if h.Lease.Acquired() {
+		anylimiter.Refund(l.Limiter, h.Lease)
+	}
+}
+
+// Lease returns a lease that has what h holds. The lease gives it back, and the caller must not.
+func (l *Limiter) Lease(h Hold) core.Lease {
+	if h.Permits > 0 {
+		return backdoor.Lease(l.plain, h.Permits)
+	}
+	return h.Lease
+}

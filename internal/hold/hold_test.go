@@ -1,0 +1,177 @@
+package hold_test
+
+import (
+	"context"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/testkit"
+	"github.com/sluice-go/sluice/internal/wait"
+)
+
+// wrapped is a user's limiter, which has no plain permits. It settles through the embedded one.
+type wrapped struct{ *core.ConcurrencyLimiter }
+
+// eachKind runs a test with a limiter that is held as plain permits and with one that is held as leases.
+func eachKind(t *testing.T, permits, queue int, test func(t *testing.T, l hold.Limiter, plain bool)) {
+	t.Helper()
+	testkit.Bubble(t, "plain", func(t *testing.T) {
+		test(t, hold.Of(concurrency(t, permits, queue)), true)
+	})
+	testkit.Bubble(t, "leases", func(t *testing.T) {
+		test(t, hold.Of(wrapped{concurrency(t, permits, queue)}), false)
+	})
+}
+
+func TestHolds(t *testing.T) {
+	eachKind(t, 5, 0, func(t *testing.T, l hold.Limiter, plain bool) {
+		require.Equal(t, plain, l.Plain(1))
+		require.False(t, l.Plain(0))
+		require.False(t, l.Plain(-1))
+		h, err := l.Try(2)
+		require.NoError(t, err)
+		require.Equal(t, !plain, h.Lease.Acquired())
+		other, err := l.Take(t.Context(), nil, 2)
+		require.NoError(t, err)
+		require.Equal(t, 1, l.Available())
+		l.Release(h)
+		require.Equal(t, 3, l.Available())
+		l.Refund(other)
+		require.Equal(t, 5, l.Available())
+		l.Refund(hold.Hold{}) // nothing
+		l.Release(hold.Hold{})
+		require.Equal(t, 5, l.Available())
+
+		h, err = l.Try(5)
+		require.NoError(t, err)
+		lease := l.Lease(h)
+		require.True(t, lease.Acquired())
+		require.Equal(t, 5, lease.Permits())
+		require.Zero(t, l.Available())
+		lease.Release()
+		lease.Release()
+		require.Equal(t, 5, l.Available())
+	})
+}
+
+// A quiet try leaves no trace when it fails; Try counts a rejection and gives the limiter's reason.
+func TestTries(t *testing.T) {
+	eachKind(t, 1, 0, func(t *testing.T, l hold.Limiter, plain bool) {
+		statistics := l.Limiter.(core.Reporter).Statistics
+		if h, ok := l.TryQuietly(1); ok {
+			require.True(t, plain, "a user's limiter has no quiet try")
+			l.Release(h)
+		}
+		all, err := l.Try(1)
+		require.NoError(t, err)
+		require.False(t, l.TryPlain(1))
+		_, ok := l.TryQuietly(1)
+		require.False(t, ok)
+		_, ok = l.TryQuietly(0)
+		require.False(t, ok)
+		require.Zero(t, statistics().Rejected)
+		_, err = l.Try(1)
+		require.ErrorIs(t, err, core.ErrRejected)
+		require.EqualValues(t, 1, statistics().Rejected)
+		_, err = l.Take(t.Context(), nil, 1)
+		require.ErrorIs(t, err, core.ErrRejected)
+		_, err = l.Try(2)
+		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
+		_, err = l.Try(-1)
+		require.ErrorIs(t, err, core.ErrNegativePermits)
+		_, err = l.Take(t.Context(), nil, -1)
+		require.ErrorIs(t, err, core.ErrNegativePermits)
+		l.Release(all)
+
+		nothing, err := l.Take(t.Context(), nil, 0)
+		require.NoError(t, err)
+		require.Equal(t, 1, l.Available())
+		l.Release(nothing)
+	})
+}
+
+func TestTakeWaits(t *testing.T) {
+	eachKind(t, 1, 9, func(t *testing.T, l hold.Limiter, _ bool) {
+		held, err := l.Try(1)
+		require.NoError(t, err)
+		var open, closing wait.Source
+		embedded, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		own := testkit.OwnError{Context: embedded, Own: errOwn}
+		take := func(ctx context.Context, s *wait.Source) <-chan error {
+			ended := make(chan error, 1)
+			go func() {
+				h, err := l.Take(ctx, s, 1)
+				if err == nil {
+					l.Release(h)
+				}
+				ended <- err
+			}()
+			synctest.Wait()
+			return ended
+		}
+		first, second, third, fourth := take(own, &open), take(own, nil), take(t.Context(), &closing), take(t.Context(), &open)
+		begun := time.Now()
+		require.Equal(t, errOwn, <-first, "the context's error comes back unchanged")
+		require.Equal(t, errOwn, <-second, "without a source, too")
+		require.Equal(t, time.Second, time.Since(begun))
+		closing.End(errClosed)
+		require.Equal(t, errClosed, <-third)
+		synctest.Wait()
+		require.Empty(t, fourth)
+		l.Release(held)
+		require.NoError(t, <-fourth)
+
+		_, err = l.Take(own, &open, 1) // what has ended is not asked
+		require.Equal(t, errOwn, err)
+		_, err = l.Take(t.Context(), &closing, 1)
+		require.Equal(t, errClosed, err)
+		require.Equal(t, 1, l.Available())
+	})
+}
+
+// A user's limiter may answer with a lease and an error that differ: the error counts, and a rejection keeps
+// its metadata.
+func TestCheckedKeepsMetadata(t *testing.T) {
+	l := concurrency(t, 1, 0)
+	defer l.TryAcquire(1).Release()
+	rejection := l.TryAcquire(1)
+	anew := &core.RejectedError{Reason: "ours"}
+	lease, err := hold.Checked(l, rejection, anew)
+	require.Same(t, anew, err)
+	require.Same(t, anew, lease.Err())
+	_, ok := core.Remaining.From(lease)
+	require.True(t, ok)
+
+	lease, err = hold.Checked(l, rejection, errOwn)
+	require.Equal(t, errOwn, err)
+	require.Equal(t, errOwn, lease.Err())
+	_, ok = core.Remaining.From(lease)
+	require.False(t, ok, "another error than a rejection has no metadata")
+}
+
+func TestLimit(t *testing.T) {
+	require.Equal(t, 7, hold.Limit(concurrency(t, 7, 0)))
+	require.Equal(t, math.MaxInt, hold.Limit(core.Unlimited()))
+	require.Equal(t, math.MaxInt, hold.Limit(limiter{}), "it reports none")
+}
+
+func TestPlainPermitsAllocateNothing(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector allocates")
+	}
+	var s wait.Source
+	l := hold.Of(concurrency(t, 2, 0))
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		h, _ := l.Take(t.Context(), &s, 1)
+		other, _ := l.Try(1)
+		l.Release(h)
+		l.Refund(other)
+	}))
+}

@@ -1,0 +1,43 @@
+package machine
+
+import "math"
+
+// Permits is the account of a concurrency limiter. It does not depend on time.
+type Permits struct {
+	held     uint64 // permits that are held, modulo 2^64
+	overflow uint64 // times 2^64: settled leases may hold more in all than a word can count
+}
+
+// Free returns how many permits are not held; it is below 0 if more than the limit are.
+func (p *Permits) Free(t *Terms) int {
+	if p.overflow > 0 || p.held > math.MaxInt {
+		return -math.MaxInt
+	}
+	return t.Limit - int(p.held)
+}
+
+// SetFree sets the number of permits that are not held to n.
+func (p *Permits) SetFree(t *Terms, n int) { p.held, p.overflow = uint64(t.Limit-n), 0 }
+
+func (p *Permits) take(_ *Terms, _ int64, n int) {
+	before := p.held
+	p.held += uint64(n)
+	switch {
+	case n > 0 && p.held < before:
+		p.overflow++
+	case n < 0 && p.held > before:
+		p.overflow--
+	}
+}
+
+func (p *Permits) available(t *Terms) int                 { return max(p.Free(t), 0) }
+func (p *Permits) idle(t *Terms) (int64, bool)            { return 0, p.Free(t) == t.Limit }
+func (p *Permits) clone() Account                         { c := *p; return &c }
+func (p *Permits) bind(*Terms, *Terms, int64)             {}
+func (p *Permits) advance(*Terms, int64) bool             { return false }
+func (p *Permits) settle(*Terms, int64, Grant, int) bool  { return false }
+func (p *Permits) reset(*Terms, int64)                    {}
+func (p *Permits) readyAt(*Terms, int64, int) int64       { return Never }
+func (p *Permits) uniform(*Terms, int) bool               { return true }
+func (p *Permits) servedAt(*Terms, int64, int, int) int64 { return Never }
+func (p *Permits) fullAt(*Terms, int64) int64             { return Never }

@@ -1,0 +1,133 @@
+package machine
+
+import "math/bits"
+
+// What a bucket takes back for a grant.
+//
+// At the instant of the grant, and as long as no token has come since, all of the grant is
+// missing, and all of it comes back. Later it is not known which of the missing tokens are the
+// grant's. Suppose 5 tokens are taken from a full bucket of 10, and 3 come: the bucket would be
+// full had the 5 not been taken, so 2 are missing because of them, and 2 may come back. Suppose
+// another request took 4 in the meantime: 6 are missing, but still only 2 of them because of
+// the grant, as the 3 tokens would otherwise have found the bucket full. The bucket that the
+// grant left behind, with nothing taken or given back since, tells how many: it is what
+// Grant.missingAt computes.
+//
+// That holds if nothing was given back in between. givenBack bounds the rest.
+
+// givenBack is what a bucket remembers of the permits that were given back to it.
+//
+// The bucket has always missed at least what least does, since any instant after since. Least
+// is the bucket as the latest call left it, or less, and its missing tokens become fewer with
+// time, as if nothing were taken. It bounds what grants from before the latest call give back,
+// all together.
+type givenBack struct {
+	least Bucket
+	since int64
+	at    int64 // the instant of the latest call that gave something back
+}
+
+// missingAt returns how many tokens the bucket of the grant would be missing at an instant if
+// nothing had been taken after the grant and nothing given back.
+func (g Grant) missingAt(t *Terms, now int64) int {
+	switch {
+	case g.FullAt == Never:
+		return g.missingAtLeast(t, now)
+	case g.FullAt <= now:
+		return 0
+	}
+	spare := int(t.ticks(uint64(g.Missing)))*t.Step - g.Missing // the last tick has no room for these
+	until := uint64(g.FullAt - now)                             // may be above MaxInt64
+	if until <= uint64(t.Span) {
+		return t.Step - spare
+	}
+	return int((until+uint64(t.Span)-1)/uint64(t.Span))*t.Step - spare
+}
+
+// missingAtLeast is a lower bound of missingAt for a grant whose bucket is full too far in the
+// future to be known. The next tick after the grant is not known either: it may have come right
+// after the grant.
+func (g Grant) missingAtLeast(t *Terms, now int64) int {
+	ticks := (uint64(max(now-g.At, 0)) + uint64(t.Span) - 1) / uint64(t.Span)
+	hi, back := bits.Mul64(ticks, uint64(t.Step))
+	if hi != 0 || back >= uint64(g.Missing) {
+		return 0
+	}
+	return g.Missing - int(back)
+}
+
+// applied returns the instant up to which tokens have come.
+func (b *Bucket) applied(t *Terms, now int64) int64 {
+	if t.Manual() {
+		return b.tick // nothing later was applied
+	}
+	return now
+}
+
+// untouched reports whether no token has come between the grant and an instant, so that all of it
+// is missing.
+func (b *Bucket) untouched(t *Terms, at int64, g Grant) bool {
+	return b.missing > 0 && g.Era == t.Era && g.missingAt(t, at) == g.Missing
+}
+
+func (b *Bucket) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
+	if n < g.Permits {
+		b.giveBack(t, now, g, g.Permits-n)
+		return false
+	}
+	// Nothing was taken, given back or due since the grant, so that it could have been of n permits.
+	latest := b.missing == g.Missing && b.untouched(t, now, g) && (b.given == nil || g.At > b.given.at)
+	b.take(t, now, n-g.Permits)
+	return latest || g.Permits == 0
+}
+
+// giveBack gives back at most n permits of a grant: as many as are certainly still missing
+// because of it.
+func (b *Bucket) giveBack(t *Terms, now int64, g Grant, n int) {
+	given := b.given
+	if given != nil {
+		given.least.advance(t, b.applied(t, now))
+	}
+	before := given != nil && g.At <= given.at // the grant may have come before the latest call
+	n = min(n, b.certain(t, now, g, before))
+	if n <= 0 {
+		return
+	}
+	if b.missing -= n; b.missing == 0 {
+		b.tick, b.overdue = now, 0
+	}
+	if given == nil {
+		given = &givenBack{at: -1}
+		b.given = given
+	}
+	least := &given.least
+	if before {
+		least.missing -= min(n, least.missing)
+	}
+	if least.missing == 0 { // the bucket may have been full since the latest call
+		given.since = given.at
+		*least = Bucket{missing: b.missing, overdue: b.overdue}
+	}
+	least.missing = min(least.missing, b.missing)
+	least.tick, given.at = b.tick, now
+}
+
+// certain returns how many tokens are certainly missing because of a grant.
+func (b *Bucket) certain(t *Terms, now int64, g Grant, before bool) int {
+	switch {
+	case g.Era != t.Era:
+		return 0
+	case b.untouched(t, b.applied(t, now), g):
+		return b.missing
+	case g.Part: // what has come may have been the rest's
+		return 0
+	}
+	n := min(b.missing, g.missingAt(t, b.applied(t, now)))
+	if before {
+		if g.At <= b.given.since {
+			return 0
+		}
+		n = min(n, b.given.least.missing)
+	}
+	return n
+}

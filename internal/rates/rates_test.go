@@ -1,0 +1,102 @@
+package rates_test
+
+import (
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/internal/rates"
+	"github.com/sluice-go/sluice/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func TestAtMostAndNearest(t *testing.T) {
+	for _, c := range []struct {
+		tokens, n       int
+		per             time.Duration
+		atMost, nearest time.Duration
+	}{
+		{1, 1, time.Second, time.Second, time.Second},
+		{1, 3, time.Second, 333_333_334, 333_333_333},
+		{2, 3, time.Second, 666_666_667, 666_666_667},
+		{1, 2, 1, 1, 1}, // a half is rounded up
+		{1, 3, 1, 1, 1}, // no period is shorter
+		{math.MaxInt, math.MaxInt, math.MaxInt64, math.MaxInt64, math.MaxInt64},
+		{1, math.MaxInt, math.MaxInt64, math.MaxInt64 / math.MaxInt, math.MaxInt64 / math.MaxInt},
+		{math.MaxInt, 1, time.Hour, math.MaxInt64, math.MaxInt64}, // lowered
+	} {
+		if math.MaxInt < math.MaxInt64 && c.tokens == 1 && c.n == math.MaxInt {
+			continue // these are not whole on 32 bits
+		}
+		require.Equal(t, rates.Rate{Tokens: c.tokens, Period: c.atMost}, rates.AtMost(c.tokens, c.n, c.per), c)
+		require.Equal(t, rates.Rate{Tokens: c.tokens, Period: c.nearest}, rates.Nearest(c.tokens, c.n, c.per), c)
+	}
+}
+
+func TestExact(t *testing.T) {
+	const second, milli, micro = time.Second, time.Millisecond, time.Microsecond
+	for _, c := range []struct {
+		n                int
+		per, least, most time.Duration
+		want             rates.Rate // zero: none
+	}{
+		{3_000_000, second, 1, milli, rates.Rate{Tokens: 3, Period: micro}},
+		{3_000_000, second, 10 * micro, milli, rates.Rate{Tokens: 30, Period: 10 * micro}},
+		{3_000_000, second, 1500, milli, rates.Rate{Tokens: 6, Period: 2 * micro}},
+		{3_000_000, second, 0, micro, rates.Rate{Tokens: 3, Period: micro}},
+		{3_000_000, second, 0, micro - 1, rates.Rate{}},
+		{1_000_001, second, 1, milli, rates.Rate{}},
+		{5, 1, 3, 3, rates.Rate{Tokens: 15, Period: 3}},
+		{math.MaxInt, 1, 1, 1, rates.Rate{Tokens: math.MaxInt, Period: 1}},
+		{math.MaxInt, 1, 2, 2, rates.Rate{}}, // more tokens than an int holds
+		{math.MaxInt, math.MaxInt, 1, 1, rates.Rate{Tokens: 1, Period: 1}},
+	} {
+		got, ok := rates.Exact(c.n, c.per, c.least, c.most)
+		require.Equal(t, c.want, got, c)
+		require.Equal(t, c.want != rates.Rate{}, ok, c)
+	}
+}
+
+func TestWithin(t *testing.T) {
+	require.Equal(t, 333, rates.Within(1000, 3*time.Second, time.Second))
+	require.Zero(t, rates.Within(0, 1, math.MaxInt64))
+	require.Zero(t, rates.Within(math.MaxInt, 1, 0))
+	require.Equal(t, math.MaxInt, rates.Within(math.MaxInt, 1, 1))
+	require.Equal(t, math.MaxInt, rates.Within(math.MaxInt, 1, math.MaxInt64), "lowered")
+	require.Equal(t, math.MaxInt, rates.Within(math.MaxInt, math.MaxInt64, math.MaxInt64))
+}
+
+// FuzzRate compares all results with those of package big.
+func FuzzRate(f *testing.F) {
+	f.Add(1, 3, int64(time.Second), int64(time.Second))
+	f.Add(math.MaxInt, math.MaxInt-1, int64(math.MaxInt64-1), int64(math.MaxInt64))
+	f.Add(1000, 1_048_576, int64(time.Second), int64(time.Millisecond))
+	f.Fuzz(func(t *testing.T, tokens, n int, per, d int64) {
+		if tokens < 1 || n < 1 || per < 1 || d < 0 {
+			return
+		}
+		quotient := func(a, b, add, c int64, limit int64) int64 {
+			v := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+			v.Add(v, big.NewInt(add)).Quo(v, big.NewInt(c))
+			if v.Cmp(big.NewInt(limit)) > 0 {
+				return limit
+			}
+			return v.Int64()
+		}
+		tn, nn := int64(tokens), int64(n)
+		per1, d1 := time.Duration(per), time.Duration(d)
+		require.Equal(t, quotient(tn, per, nn-1, nn, math.MaxInt64), int64(rates.AtMost(tokens, n, per1).Period))
+		require.Equal(t, max(quotient(tn, per, nn/2, nn, math.MaxInt64), 1), int64(rates.Nearest(tokens, n, per1).Period))
+		require.Equal(t, quotient(nn, d, 0, per, math.MaxInt), int64(rates.Within(n, per1, d1)))
+		r, ok := rates.Exact(n, per1, 1, d1)
+		if !ok {
+			return
+		}
+		require.LessOrEqual(t, r.Period, d1)
+		require.Zero(t, big.NewRat(int64(r.Tokens), int64(r.Period)).Cmp(big.NewRat(nn, per)))
+	})
+}

@@ -1,0 +1,92 @@
+package ring_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/internal/ring"
+)
+
+// FuzzRing compares a ring with a slice.
+func FuzzRing(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 2, 1})
+	f.Add([]byte{250, 250, 250, 250, 251, 251, 251, 1, 2})
+	f.Fuzz(func(t *testing.T, operations []byte) {
+		var r ring.Ring[int]
+		var model []int
+		next := 0
+		push := func(n int) {
+			for range n {
+				r.Push(next)
+				model = append(model, next)
+				next++
+			}
+		}
+		for _, op := range operations {
+			switch {
+			case op == 250:
+				push(700) // more than a ring keeps
+			case op == 251:
+				for range min(len(model), 600) {
+					require.Equal(t, model[0], r.Pop())
+					model = model[1:]
+				}
+			case op%3 == 1 && len(model) > 0:
+				require.Equal(t, model[0], r.Pop())
+				model = model[1:]
+			case op%3 == 2 && len(model) > 0:
+				require.Equal(t, model[len(model)-1], r.PopBack())
+				model = model[:len(model)-1]
+			default:
+				push(1)
+			}
+			require.Equal(t, len(model), r.Len())
+		}
+		for i, want := range model {
+			require.Equal(t, want, *r.At(i))
+		}
+	})
+}
+
+func TestAtIsAnElementInPlace(t *testing.T) {
+	var r ring.Ring[int]
+	r.Push(1)
+	r.Push(2)
+	*r.At(1) = 3
+	require.Equal(t, 1, r.Pop())
+	require.Equal(t, 3, r.Pop())
+}
+
+// A large ring that has emptied keeps little memory, and none of it is the elements'.
+func TestMemory(t *testing.T) {
+	before := heap()
+	var r ring.Ring[*[1024]byte]
+	for range 100_000 {
+		r.Push(new([1024]byte))
+	}
+	full := heap()
+	for r.Len() > 0 {
+		r.Pop()
+	}
+	require.Less(t, heap()-before, (full-before)/1000)
+	runtime.KeepAlive(&r)
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func BenchmarkRing(b *testing.B) {
+	var r ring.Ring[int]
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Push(1)
+		r.Pop()
+	}
+}

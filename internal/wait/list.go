@@ -1,0 +1,146 @@
+package wait
+
+import "sync"
+
+// List is a queue of waiting calls, first come first served. Its user's mutex guards it; every method but
+// [Waiter.Wait] and [Woken.Wake] is called with the mutex held. A call that cannot go on is pushed, and
+// waits without the mutex. Another call decides its outcome under the mutex, and wakes it after that. The
+// zero List is empty.
+//
+//	done := ctx.Done() // before the mutex, because ctx may be user code
+//	mu.Lock()
+//	w := list.Push(done, value)
+//	mu.Unlock()
+//	if w.Wait(&mu) == wait.Cancelled {
+//		return ctx.Err()
+//	}
+//
+//	mu.Lock()
+//	w := list.Decide(wait.Granted) // nil: nobody waits
+//	mu.Unlock()
+//	w.Wake()
+type List[T any] struct{ first, last *Waiter[T] }
+
+// Waiter is a waiting call. Its outcome is decided once, under the mutex, while it is in a list.
+//
+// A Waiter is used once: its channel belongs to the synctest bubble of the call that waits.
+type Waiter[T any] struct {
+	Value T // what the call waits with, or is given
+
+	ready      chan struct{}   // of capacity 1: woken, or about to be
+	done       <-chan struct{} // its context's Done
+	list       *List[T]        // nil: the outcome is decided
+	prev, next *Waiter[T]
+	outcome    Outcome
+}
+
+// Outcome is how the wait of a [Waiter] ended.
+type Outcome uint8
+
+// The outcomes that a Waiter can have.
+const (
+	undecided Outcome = iota
+	Granted           // it got what it waited for
+	Ended             // its wait is over without that, because of a Close
+	Cancelled         // its context ended first
+)
+
+// Empty reports whether no call is in the list.
+func (l *List[T]) Empty() bool { return l.first == nil }
+
+// Push appends a waiter that is cancelled when done is closed; done may be nil.
+func (l *List[T]) Push(done <-chan struct{}, value T) *Waiter[T] {
+	w := &Waiter[T]{Value: value, ready: make(chan struct{}, 1), done: done, list: l, prev: l.last}
+	if l.last == nil {
+		l.first = w
+	} else {
+		l.last.next = w
+	}
+	l.last = w
+	return w
+}
+
+func (l *List[T]) remove(w *Waiter[T], o Outcome) {
+	if w.prev == nil {
+		l.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.list, w.prev, w.next, w.outcome = nil, nil, nil, o
+}
+
+// Decide removes the first waiter whose context is not done, sets its outcome to o and returns it; nil if
+// there is none. The caller has to wake it. Waiters before it whose contexts are done are cancelled, even
+// if they have not noticed yet: their contexts ended first.
+func (l *List[T]) Decide(o Outcome) *Waiter[T] {
+	for w := l.first; w != nil; w = l.first {
+		select {
+		case <-w.done:
+			l.remove(w, Cancelled)
+		default:
+			l.remove(w, o)
+			return w
+		}
+	}
+	return nil
+}
+
+// DecideAll decides all waiters, and adds them to woken.
+func (l *List[T]) DecideAll(o Outcome, woken *Woken[T]) {
+	for w := l.Decide(o); w != nil; w = l.Decide(o) {
+		woken.Add(w)
+	}
+}
+
+// Wake resumes a waiter whose outcome is decided. It may be called with or without the mutex; without it,
+// the waiter does not block on the mutex at once. A nil waiter is ignored.
+func (w *Waiter[T]) Wake() {
+	if w != nil {
+		w.ready <- struct{}{} // never blocks: an outcome is decided once
+	}
+}
+
+// Wait waits until the outcome is decided or the context is done, and returns the outcome. If both have
+// happened, the outcome that was decided under the mutex counts, whichever case select picks. mu is the
+// list's mutex, which the caller does not hold.
+func (w *Waiter[T]) Wait(mu sync.Locker) Outcome {
+	if w.done == nil {
+		<-w.ready
+		return w.outcome
+	}
+	select {
+	case <-w.ready:
+		return w.outcome
+	case <-w.done:
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if w.list != nil {
+		w.list.remove(w, Cancelled)
+	}
+	return w.outcome
+}
+
+// Woken are waiters whose outcomes are decided, to be woken when the mutex has been released. The zero
+// Woken is empty. It belongs to one call.
+type Woken[T any] struct{ first *Waiter[T] }
+
+// Add adds a waiter that Decide returned.
+func (k *Woken[T]) Add(w *Waiter[T]) { w.next, k.first = k.first, w }
+
+// Wake wakes all of them, and empties k.
+func (k *Woken[T]) Wake() {
+	w := k.first
+	k.first = nil
+	for w != nil {
+		next := w.next
+		w.next = nil // before Wake, after which w belongs to the call that waited
+		w.Wake()
+		w = next
+	}
+}

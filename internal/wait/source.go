@@ -1,0 +1,165 @@
+// Package wait has what calls that wait need: contexts that end from two sides ([Source], [Call]),
+// deadlines that can be moved ([Deadline]), a signal and a turn whose waits end with a context ([Signal],
+// [Turn]), and a queue of waiting calls ([List]).
+//
+// It imports only the standard library and names no type of package core, which imports it. Package hold
+// asks a limiter for permits with it.
+package wait
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+)
+
+// Source ends the calls that were begun with it, all at once and for good. What goes on after that, such
+// as a connection whose deadline is moved, takes a new Source. The zero Source has not ended, and a nil
+// Source never ends. It is safe for concurrent use.
+type Source struct {
+	ended atomic.Bool // cause is set, for good
+	mu    sync.Mutex  // guards the fields below, and the links of the calls; no other lock is taken under it
+	cause error
+	first *Call
+}
+
+// Call is a context for one call. It ends with the caller's context and with a [Source].
+type Call struct {
+	context.Context // of package context, so that derived contexts need no goroutine
+
+	parent     context.Context
+	source     *Source
+	cancel     context.CancelCauseFunc
+	next, prev *Call // in the source's list
+	listed     bool
+}
+
+// Begin returns the context of a call whose caller's context is parent. [Call.End] must follow. If the
+// source has ended, the context is done.
+func (s *Source) Begin(parent context.Context) *Call {
+	ctx, cancel := context.WithCancelCause(parent)
+	c := &Call{Context: ctx, parent: parent, source: s, cancel: cancel}
+	if s == nil {
+		return c
+	}
+	s.mu.Lock()
+	cause := s.cause
+	if cause == nil {
+		c.listed = true
+		if c.next = s.first; c.next != nil {
+			c.next.prev = c
+		}
+		s.first = c
+	}
+	s.mu.Unlock()
+	if cause != nil {
+		cancel(cause)
+	}
+	return c
+}
+
+// End frees the resources of the context. It is called when the call returns, and may be called again.
+func (c *Call) End() {
+	c.source.forget(c)
+	c.cancel(nil)
+}
+
+// Cancel ends the context with this cause, unless it has ended already: Err then returns
+// [context.Canceled]. [Call.End] must still follow.
+func (c *Call) Cancel(cause error) { c.cancel(cause) }
+
+func (s *Source) forget(c *Call) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.listed {
+		return
+	}
+	c.listed = false
+	if c.prev == nil {
+		s.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.next, c.prev = nil, nil
+}
+
+// Err returns nil until the context is done. Then it returns the caller's error unchanged if the caller's
+// context has ended, and [context.Canceled] if only the source has; [context.Cause] then returns the
+// source's cause.
+//
+// The caller's context is asked because it may be a type that embeds one of package context and has an Err
+// of its own. A context derived from it has the error of the embedded one.
+func (c *Call) Err() error {
+	err := c.Context.Err()
+	if err == nil {
+		return nil
+	}
+	if own := c.parent.Err(); own != nil {
+		return own
+	}
+	return err
+}
+
+// Ended is [Source.Ended] for the caller's context.
+func (c *Call) Ended() error { return c.source.Ended(c.parent) }
+
+// Explain is [Source.Explain] for the caller's context.
+func (c *Call) Explain(err error) error { return c.source.Explain(c.parent, err) }
+
+// Ended returns why a call with the caller's context ctx has to end: the error of ctx, else the source's
+// cause. It returns nil if the call goes on.
+func (s *Source) Ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.Cause()
+}
+
+// Explain returns the error to return for err, with which a wait has ended: the error of ctx or the
+// source's cause if err is that of a context and one of the two has ended, and err otherwise. A rejection
+// that wraps [context.DeadlineExceeded] is returned as it is: the limiter rejected the request before the
+// deadline.
+func (s *Source) Explain(ctx context.Context, err error) error {
+	if !errors.Is(err, context.Canceled) && err != context.DeadlineExceeded { //nolint:errorlint // not a rejection
+		return err
+	}
+	if ended := s.Ended(ctx); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// End ends all calls of the source, including later ones. Only the first call of End has an effect; it
+// returns true.
+func (s *Source) End(cause error) bool {
+	s.mu.Lock()
+	if s.ended.Load() {
+		s.mu.Unlock()
+		return false
+	}
+	s.cause = cause
+	s.ended.Store(true)
+	var calls []*Call
+	for c := s.first; c != nil; c = c.next {
+		calls = append(calls, c)
+	}
+	s.mu.Unlock()
+	for _, c := range calls { // without the mutex, because the contexts' AfterFuncs are user code
+		c.cancel(cause)
+	}
+	return true
+}
+
+// Cause returns the error that End was called with; nil before.
+func (s *Source) Cause() error {
+	if s == nil || !s.ended.Load() {
+		return nil
+	}
+	return s.cause
+}

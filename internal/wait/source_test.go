@@ -1,0 +1,318 @@
+package wait_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/internal/testkit"
+	"github.com/sluice-go/sluice/internal/wait"
+)
+
+var errClosed = errors.New("closed")
+
+var errOwn = errors.New("own")
+
+// parents are callers' contexts that end with an error of each kind.
+var parents = map[string]struct {
+	err  error
+	make func() (ctx context.Context, end func())
+}{
+	"canceled": {context.Canceled, func() (context.Context, func()) {
+		ctx, cancel := context.WithCancel(context.Background())
+		return ctx, cancel
+	}},
+	"canceled with a cause": {context.Canceled, func() (context.Context, func()) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		return ctx, func() { cancel(errOwn) }
+	}},
+	"deadline": {context.DeadlineExceeded, func() (context.Context, func()) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		return ctx, func() { time.Sleep(2 * time.Second); cancel() }
+	}},
+	"custom": {errOwn, func() (context.Context, func()) {
+		ctx := testkit.NewContext()
+		return ctx, func() { ctx.End(errOwn) }
+	}},
+	"custom, wrapping": {errWrapped, func() (context.Context, func()) {
+		ctx := testkit.NewContext()
+		return ctx, func() { ctx.End(errWrapped) }
+	}},
+}
+
+var errWrapped = errors.Join(errOwn, context.Canceled)
+
+// eachParent runs a test with a caller's context of each kind, in a bubble of its own.
+func eachParent(t *testing.T, test func(t *testing.T, parent context.Context, end func(), err error)) {
+	t.Helper()
+	for name, p := range parents {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				parent, end := p.make()
+				test(t, parent, end, p.err)
+			})
+		})
+	}
+}
+
+func TestTheCallersErrorComesUnchanged(t *testing.T) {
+	eachParent(t, func(t *testing.T, parent context.Context, end func(), want error) {
+		var s wait.Source
+		c := s.Begin(parent)
+		defer c.End()
+		require.NoError(t, c.Err())
+		require.NoError(t, c.Ended())
+		end()
+		<-c.Done()
+		require.Equal(t, want, c.Err())
+		require.Equal(t, want, c.Ended())
+		require.Equal(t, want, c.Explain(c.Err()))
+		require.NoError(t, s.Cause())
+	})
+}
+
+func TestTheSourcesCause(t *testing.T) {
+	eachParent(t, func(t *testing.T, parent context.Context, end func(), _ error) {
+		var s wait.Source
+		c := s.Begin(parent)
+		require.True(t, s.End(errClosed))
+		<-c.Done()
+		require.Equal(t, context.Canceled, c.Err())
+		require.Equal(t, errClosed, context.Cause(c.Context)) //nolint:contextcheck // the call is a context
+		require.Equal(t, errClosed, c.Ended())
+		require.Equal(t, errClosed, c.Explain(c.Err()))
+		require.Equal(t, errClosed, s.Cause())
+		require.False(t, s.End(errOwn), "only the first decides")
+		require.Equal(t, errClosed, s.Cause())
+		c.End()
+		require.Equal(t, errClosed, c.Ended(), "after End too")
+		end()
+	})
+}
+
+// If both have ended, in whatever order, the caller's own error is told.
+func TestBothAtOnce(t *testing.T) {
+	for _, sourceFirst := range []bool{false, true} {
+		eachParent(t, func(t *testing.T, parent context.Context, end func(), want error) {
+			var s wait.Source
+			c := s.Begin(parent)
+			defer c.End()
+			if sourceFirst {
+				s.End(errClosed)
+			}
+			end()
+			s.End(errClosed)
+			<-c.Done()
+			require.Equal(t, want, c.Ended())
+			require.Equal(t, want, c.Explain(context.Canceled))
+		})
+	}
+}
+
+func TestEndBeforeBegin(t *testing.T) {
+	eachParent(t, func(t *testing.T, parent context.Context, end func(), want error) {
+		var s wait.Source
+		s.End(errClosed)
+		c := s.Begin(parent)
+		defer c.End()
+		require.Equal(t, context.Canceled, c.Err())
+		require.Equal(t, errClosed, c.Explain(c.Err()))
+		end()
+		require.Equal(t, want, c.Explain(c.Err()))
+
+		again := s.Begin(parent) // of a context that is done
+		defer again.End()
+		synctest.Wait()
+		require.Error(t, again.Err())
+		require.Equal(t, want, again.Ended())
+	})
+}
+
+// An error that is not a context's is the limiter's own, whatever else has ended; and so is
+// a context's error that neither side explains.
+func TestExplainLeavesOtherErrors(t *testing.T) {
+	var s wait.Source
+	ctx, cancel := context.WithCancel(t.Context())
+	c := s.Begin(ctx)
+	require.NoError(t, c.Explain(nil))
+	require.Equal(t, context.Canceled, c.Explain(context.Canceled))
+	require.Equal(t, context.DeadlineExceeded, c.Explain(context.DeadlineExceeded))
+	require.Equal(t, errWrapped, c.Explain(errWrapped))
+	cancel()
+	s.End(errClosed)
+	require.Equal(t, errOwn, c.Explain(errOwn))
+	require.Equal(t, context.Canceled, c.Explain(context.DeadlineExceeded))
+	require.Equal(t, context.Canceled, c.Explain(errWrapped))
+	c.End()
+	c.End() // again
+}
+
+func TestValuesAreTheCallers(t *testing.T) {
+	type key struct{}
+	var s wait.Source
+	c := s.Begin(context.WithValue(t.Context(), key{}, 1))
+	defer c.End()
+	require.Equal(t, 1, c.Value(key{}))
+}
+
+// A call that has ended leaves the source, wherever it stands among the others.
+func TestEndedCallsLeave(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var s wait.Source
+		var calls []*wait.Call
+		for range random.IntN(8) {
+			calls = append(calls, s.Begin(t.Context()))
+		}
+		random.Shuffle(len(calls), func(i, j int) { calls[i], calls[j] = calls[j], calls[i] })
+		gone := random.IntN(len(calls) + 1)
+		for _, c := range calls[:gone] {
+			c.End()
+		}
+		s.End(errClosed)
+		for i, c := range calls {
+			want := errClosed
+			if i < gone {
+				want = context.Canceled
+			}
+			require.Equal(t, want, context.Cause(c))
+			c.End()
+		}
+	}
+}
+
+// What runs when a call's context ends may use the source.
+func TestEndRunsOthersCodeWithoutTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s wait.Source
+		first, second := s.Begin(t.Context()), s.Begin(t.Context())
+		var ran atomic.Int64
+		for _, c := range []*wait.Call{first, second} {
+			context.AfterFunc(c, func() {
+				ran.Add(1)
+				s.Begin(t.Context()).End()
+				assert.Equal(t, errClosed, s.Cause())
+			})
+		}
+		s.End(errClosed)
+		synctest.Wait()
+		require.EqualValues(t, 2, ran.Load())
+		first.End()
+		second.End()
+	})
+}
+
+// Calls begin and end, parents end and the source ends, all at once: each call that is done
+// has a reason, the caller's own if there is one, and no call outlasts the source.
+func TestStress(t *testing.T) {
+	const workers, rounds = 8, 300
+	for range 20 {
+		var s wait.Source
+		var group sync.WaitGroup
+		var ended atomic.Bool
+		for w := range workers {
+			group.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(w), 3))
+				for range rounds {
+					parent, cancel := context.WithCancel(t.Context())
+					over := ended.Load()
+					c := s.Begin(parent)
+					if over && c.Err() == nil {
+						t.Error("begun after End, and not done")
+					}
+					caller := random.IntN(2) == 0
+					if caller {
+						go cancel()
+						<-c.Done()
+					}
+					if err := c.Err(); err != nil {
+						explained := c.Explain(err)
+						if parent.Err() == nil && explained != errClosed { //nolint:errorlint // that very error
+							t.Errorf("explained by %v", explained)
+						}
+						if caller && explained != context.Canceled && explained != errClosed { //nolint:errorlint // that very error
+							t.Errorf("explained by %v", explained)
+						}
+					}
+					c.End()
+					cancel()
+				}
+			})
+		}
+		waiting := s.Begin(t.Context())
+		group.Go(func() {
+			<-waiting.Done()
+			if err := waiting.Explain(waiting.Err()); err != errClosed { //nolint:errorlint // that very error
+				t.Error(err)
+			}
+			waiting.End()
+		})
+		wins := atomic.Int64{}
+		for range 2 {
+			group.Go(func() {
+				if s.End(errClosed) {
+					wins.Add(1)
+				}
+				ended.Store(true)
+			})
+		}
+		group.Wait()
+		require.EqualValues(t, 1, wins.Load())
+	}
+}
+
+// A context that embeds one of package context and has an Err of its own: the contexts derived from it have
+// the embedded one's error.
+func TestAContextWithAnErrorOfItsOwn(t *testing.T) {
+	for name, embed := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"canceled": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		},
+		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		},
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			embedded, cancel := embed(t.Context())
+			defer cancel()
+			parent := testkit.OwnError{Context: embedded, Own: errOwn}
+			var s wait.Source
+			c := s.Begin(parent)
+			defer c.End()
+			require.NoError(t, c.Err())
+			derived, stop := context.WithCancel(c)
+			defer stop()
+			<-c.Done()
+			require.Equal(t, errOwn, c.Err())
+			require.Equal(t, errOwn, c.Explain(c.Err()))
+			require.Equal(t, errOwn, c.Explain(derived.Err()), "the error of a context derived from the call's")
+			require.Equal(t, errOwn, s.Explain(parent, embedded.Err()))
+			rejected := errors.Join(context.DeadlineExceeded)
+			require.Equal(t, rejected, c.Explain(rejected), "a limiter's rejection for want of time")
+		})
+	}
+}
+
+// A nil source never ends, and its calls end with their caller's context.
+func TestNilSource(t *testing.T) {
+	var none *wait.Source
+	ctx, cancel := context.WithCancel(t.Context())
+	c := none.Begin(ctx)
+	defer c.End()
+	require.NoError(t, none.Cause())
+	require.NoError(t, c.Ended())
+	cancel()
+	<-c.Done()
+	require.Equal(t, context.Canceled, c.Explain(c.Err()))
+	require.Equal(t, context.Canceled, none.Ended(ctx))
+}

@@ -1,0 +1,62 @@
+package wait
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+)
+
+// Turn lets one call at a time use one side of a stream. It is a mutex whose wait ends with a context,
+// because a call may hold it for as long as the other end takes. The zero Turn is free. It gives no order
+// to the waiting calls, and is safe for concurrent use.
+type Turn struct {
+	state atomic.Uint32 // free, taken or crowded
+	mu    sync.Mutex    // guards left
+	left  Signal        // of Leave, to one of the waiting calls
+}
+
+// A swap takes a free turn, and another one leaves it: with a mutex instead, a throttled Write of 32 KiB
+// takes 1.3 times as long (bench/throttled).
+const (
+	free    = iota
+	taken   // and nobody waits
+	crowded // taken, and a call may be waiting
+)
+
+// TryTake takes the turn if it is free.
+func (t *Turn) TryTake() bool { return t.state.CompareAndSwap(free, taken) }
+
+// Take waits for the turn, or returns ctx.Err(). A free turn is taken even if ctx is done.
+func (t *Turn) Take(ctx context.Context) error {
+	if t.TryTake() {
+		return nil
+	}
+	if !t.takeSlow(ctx.Done()) { // no user code, such as a context's methods, is called under the mutex
+		return ctx.Err()
+	}
+	return nil
+}
+
+// takeSlow waits for the turn. Leave finds the turn crowded unless this has taken it, and then waits for
+// the mutex, so its Send follows the Wait. The call that is woken comes back here and makes the turn
+// crowded again for those that still wait; one Send too many does no harm.
+func (t *Turn) takeSlow(done <-chan struct{}) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.state.Swap(crowded) != free {
+		if !t.left.Wait(&t.mu, done) {
+			return false
+		}
+	}
+	return true
+}
+
+// Leave frees the turn, and wakes one of the calls that wait for it.
+func (t *Turn) Leave() {
+	if t.state.Swap(free) != crowded {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.left.Send()
+}

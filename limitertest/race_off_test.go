@@ -1,5 +1,0 @@
-//go:build !race
-
-package limitertest_test
-
-const raceDetector = false

@@ -1,0 +1,182 @@
+package pipe
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/meter"
+	"github.com/sluice-go/sluice/internal/wait"
+)
+
+// payment is how a side gets permits for its bytes. Fields that change are used only by the call
+// that has the turn.
+type payment struct {
+	limiter hold.Limiter // its Limiter is nil if the side is unlimited
+	meter   meter.Meter
+
+	// The fields below are for the write side.
+	holding holding
+	bounds  bool // the limiter alone bounds the number of bytes in the buffer
+	limit   int  // the limiter's limit when it was last asked; of a limiter that does not bound, the highest
+}
+
+// holding is what the bytes in the buffer hold.
+type holding uint8
+
+const (
+	nothing holding = iota // of a rate limiter of package core, whose leases need no release
+	permits                // plain permits, one for each byte
+	leases                 // leases, in the pipe's ring
+)
+
+func (s *payment) unlimited() bool { return s.limiter.Limiter == nil }
+
+// start makes the side ask l, which may be nil.
+func (s *payment) start(l core.Limiter) {
+	if !anylimiter.IsNil(l) {
+		s.limiter = hold.Of(l)
+		s.meter.Init(l)
+	}
+}
+
+// startHolding decides what the bytes in the buffer hold, and what bounds their number.
+func (s *payment) startHolding() {
+	if s.unlimited() {
+		return
+	}
+	switch l := s.limiter.Limiter.(type) {
+	case *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
+		return
+	default:
+		s.holding, s.bounds = leases, bounds(l)
+	}
+	if s.limiter.Plain(1) {
+		s.holding = permits
+	}
+	s.askLimit()
+}
+
+// bounds reports whether a limiter is a concurrency limiter, or a chain that contains one. The
+// bytes in the buffer are then never more than its limit.
+func bounds(l core.Limiter) bool {
+	switch l := l.(type) {
+	case *core.ConcurrencyLimiter:
+		return true
+	case *core.ChainedLimiter:
+		return slices.ContainsFunc(l.Limiters(), bounds)
+	}
+	return false
+}
+
+// askLimit asks for the limiter's limit, which may have changed; it is math.MaxInt if the limiter
+// reports none.
+func (s *payment) askLimit() {
+	now := hold.Limit(s.limiter.Limiter)
+	if !s.bounds {
+		now = max(now, s.limit)
+	}
+	s.limit = now
+}
+
+// capacity returns how many bytes the buffer can hold. It is more than the limiter admits, so that
+// a Write waits in the limiter's queue, by its rules, and not for room.
+func (s *payment) capacity() int {
+	switch {
+	case s.bounds:
+		return math.MaxInt
+	case s.limit > math.MaxInt-bufferSize: // it reports none
+		return bufferSize
+	}
+	return bufferSize + s.limit
+}
+
+// give gives back the plain permits of n bytes.
+func (s *payment) give(n int) {
+	if s.holding == permits && n > 0 {
+		s.limiter.GivePlain(n)
+	}
+}
+
+// String describes the side's limiter.
+func (s *payment) String() string {
+	if s.unlimited() {
+		return "unlimited"
+	}
+	return "limited by " + anylimiter.Describe(s.limiter.Limiter)
+}
+
+// queues reports whether a Write may wait for the permits of the concurrency limiter.
+func (s *payment) queues() bool {
+	return s.limiter.Limiter.(*core.ConcurrencyLimiter).Options().QueueLimit > 0
+}
+
+// A Write waits for at most 1/waitingPart of the limit. If it waited for all of it, no other user
+// of the limiter would get a permit until all were back.
+const waitingPart = 4
+
+// takePermits takes n plain permits, or as many as are available, and returns their number. If none
+// are available, it waits for only a part of n, and leaves the others to other users of the limiter.
+func (s *payment) takePermits(ctx context.Context, source *wait.Source, n int) (int, error) {
+	for {
+		if n > s.limit {
+			s.askLimit() // the limit may have grown
+			n = min(n, s.limit)
+		}
+		if s.limiter.TryPlain(n) {
+			return n, nil
+		}
+		part := n
+		if s.queues() {
+			if left := min(s.limiter.Available(), n-1); s.limiter.TryPlain(left) {
+				return left, nil
+			}
+			part = min(n, max(s.limit/waitingPart, 1))
+		}
+		_, err := s.limiter.Take(ctx, source, part)
+		if err == nil {
+			return part, nil
+		}
+		if part == 1 || !errors.Is(err, core.ErrPermitsExceedLimit) {
+			return 0, err
+		}
+		s.askLimit() // the limit has shrunk
+		n = min(n, s.limit, part-1)
+	}
+}
+
+// held is the lease of the bytes up to a position of the buffer.
+type held struct {
+	lease core.Lease
+	end   uint64
+}
+
+// releasedAtOnce is the number of leases released in one call. A Read may take the bytes of many
+// small Writes, and releasing their leases together takes the limiter's lock once.
+const releasedAtOnce = 16
+
+// releaseRead releases the leases of bytes that have been read or dropped.
+func (p *pipe) releaseRead() {
+	if p.wr.holding != leases {
+		return
+	}
+	var together [releasedAtOnce]core.Lease
+	for n := p.popRead(together[:]); n > 0; n = p.popRead(together[:]) {
+		core.ReleaseAll(together[:n])
+	}
+}
+
+// popRead moves the leases of bytes that have been read to out, and returns their number.
+func (p *pipe) popRead(out []core.Lease) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n < len(out) && p.leases.Len() > 0 && p.leases.At(0).end <= p.buffer.start {
+		out[n] = p.leases.Pop().lease
+		n++
+	}
+	return n
+}

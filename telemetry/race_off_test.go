@@ -1,5 +1,0 @@
-//go:build !race
-
-package telemetry_test
-
-const raceDetector = false

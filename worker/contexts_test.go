@@ -1,0 +1,135 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
+	"github.com/sluice-go/sluice/worker"
+)
+
+// calls are the calls that end with a context, each with a task that must not run to its end.
+var calls = map[string]func(ctx context.Context, p *worker.Pool) error{
+	"Submit": func(ctx context.Context, p *worker.Pool) error { return p.Submit(ctx, never) },
+	"Do": func(ctx context.Context, p *worker.Pool) error {
+		_, err := worker.Do(ctx, p, func(context.Context) (int, error) { return 0, never(ctx) })
+		return err
+	},
+	"Group": func(ctx context.Context, p *worker.Pool) error {
+		g := p.Group(ctx)
+		g.Go(never)
+		return g.Wait()
+	},
+	"Map": func(ctx context.Context, p *worker.Pool) error {
+		for _, err := range worker.Map(ctx, p, upTo(3), func(context.Context, int) (int, error) { return 0, never(ctx) }) {
+			return err
+		}
+		return nil
+	},
+	"Wait": func(ctx context.Context, p *worker.Pool) error { return p.Wait(ctx) },
+}
+
+var errOwn = errors.New("the context's own")
+
+// asking is a context whose Err uses the pool: it deadlocks if the pool calls it with its mutex held.
+type asking struct {
+	context.Context
+
+	pool *worker.Pool
+}
+
+func (c asking) Err() error {
+	_ = c.pool.Statistics()
+	return c.Context.Err()
+}
+
+// The error of the context comes back unchanged, whatever the call waits for and however the context ends.
+func TestTheErrorIsTheContexts(t *testing.T) {
+	for name, call := range calls {
+		for _, o := range []worker.Options{{}, {Workers: 1}, {Queue: 1}, {Queue: 8}, {Queue: 1, Workers: 1}} {
+			for limit, l := range map[string]*core.ConcurrencyLimiter{"waits": concurrency(t, 1), "rejects": impatient(t, 1)} {
+				if limit == "rejects" && o.Workers == 0 && o.Queue == 0 && (name == "Submit" || name == "Do") {
+					continue // it returns the rejection
+				}
+				for _, users := range []bool{false, true} {
+					o.Limiter = l
+					if users {
+						o.Limiter = &odd{ConcurrencyLimiter: l}
+					}
+					kind := fmt.Sprintf("%s/%s/workers=%d,queue=%d,users=%t", name, limit, o.Workers, o.Queue, users)
+					testkit.Bubble(t, kind, func(t *testing.T) { endsUnchanged(t, newPool(t, o), o, name, call) })
+				}
+			}
+		}
+	}
+}
+
+func endsUnchanged(t *testing.T, p *worker.Pool, o worker.Options, name string, call func(context.Context, *worker.Pool) error) {
+	t.Helper()
+	g := newGate()
+	submits(t, p, g.task)
+	if name == "Submit" { // which waits for room only
+		for range o.Queue {
+			submits(t, p, nothing)
+		}
+	}
+	for _, how := range []string{"own", "own deadline", "asking", "custom"} {
+		ctx, end, want := contextThatEnds(t, p, how)
+		waits := later(func() error { return call(ctx, p) })
+		waiting(t, waits)
+		end()
+		require.Equal(t, want, returned(t, waits), how)
+	}
+	g.open()
+	require.NoError(t, p.Close(t.Context()))
+}
+
+// contextThatEnds returns a context of some kind, how to end it, and the error that it has then.
+func contextThatEnds(t *testing.T, p *worker.Pool, how string) (ctx context.Context, end func(), want error) {
+	t.Helper()
+	if how == "custom" {
+		custom := testkit.NewContext()
+		return custom, func() { custom.End(errOwn) }, errOwn
+	}
+	inner, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	switch how {
+	case "asking":
+		return asking{inner, p}, cancel, context.Canceled
+	case "own deadline":
+		inner, cancel = context.WithTimeout(inner, time.Second)
+		t.Cleanup(cancel)
+		end = func() { time.Sleep(2 * time.Second) }
+	default:
+		end = cancel
+	}
+	return testkit.OwnError{Context: inner, Own: errOwn}, end, errOwn
+}
+
+// A context whose Err uses the pool does not deadlock the task that ends meanwhile.
+func TestAContextThatUsesThePool(t *testing.T) {
+	for _, o := range []worker.Options{{Workers: 1}, {Queue: 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			o.Limiter = concurrency(t, 1)
+			p := newPool(t, o)
+			g := newGate()
+			submits(t, p, g.task)
+			for range o.Queue {
+				submits(t, p, nothing)
+			}
+			ctx := asking{t.Context(), p}
+			submit := later(func() error { return p.Submit(ctx, nothing) })
+			waiting(t, submit)
+			g.open()
+			require.NoError(t, returned(t, submit))
+			require.NoError(t, p.Close(t.Context()))
+		})
+	}
+}
