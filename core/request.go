@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -71,6 +72,14 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease
 
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
 func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
+	flow := fair.Flow{}
+	if e.settings.Load().FairShare() {
+		if k, ok := e.tryQuietlySlow(n); ok {
+			return nil, k
+		}
+		f, _ := FlowOf(ctx) // before the lock: the context may be a user's type
+		flow = fair.Flow(f)
+	}
 	left := int64(machine.Never)
 	if e.settings.Load().Timed() {
 		left = timeLeft(ctx) // before the lock: the context may be a user's type
@@ -84,7 +93,7 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	if left < machine.Never-now {
 		deadline = now + left
 	}
-	a := e.m.Admit(now, n, deadline)
+	a := e.m.Admit(now, n, deadline, flow)
 	switch {
 	case a.Outcome != machine.Waiting:
 		return nil, e.answerLocked(a, n)
@@ -92,7 +101,8 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 		e.room = &room{alarm: machine.Never}
 	}
 	w = e.room.waiter(n)
-	e.m.Wait(w)
+	w.Flow = flow
+	e.m.Wait(now, w)
 	return w, l
 }
 
