@@ -72,19 +72,14 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease
 
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
 func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
-	flow := fair.Flow{}
-	if e.settings.Load().FairShare() {
-		if k, ok := e.tryQuietlySlow(n); ok {
-			return nil, k
-		}
-		f, _ := FlowOf(ctx) // before the lock: the context may be a user's type
-		flow = fair.Flow(f)
+	left := e.timeLeft(ctx)
+	now, flow := e.lock(), fair.Flow{}
+	if e.m.LooksAtFlow(n) && !e.closed {
+		e.unlock(now)
+		f, _ := FlowOf(ctx)
+		flow, left = fair.Flow(f), e.timeLeft(ctx)
+		now = e.lock()
 	}
-	left := int64(machine.Never)
-	if e.settings.Load().Timed() {
-		left = timeLeft(ctx) // before the lock: the context may be a user's type
-	}
-	now := e.lock()
 	defer e.unlock(now)
 	if e.closed {
 		return nil, e.failure(closed, 0)
@@ -175,11 +170,14 @@ func (e *engine) cancel(w *waiter) bool {
 	return canceled
 }
 
-// timeLeft returns the nanoseconds until the deadline of ctx, or Never. For a deadline by the
-// wall clock it returns the duration that the timers of package context use.
-func timeLeft(ctx context.Context) int64 {
-	if d, ok := ctx.Deadline(); ok {
-		return int64(time.Until(d))
+// timeLeft returns the nanoseconds until the deadline of ctx, or Never if there is none or the
+// limiter does not look at it. For a deadline by the wall clock it returns the duration that the timers
+// of package context use. No lock is held: the context may be of a user's type.
+func (e *engine) timeLeft(ctx context.Context) int64 {
+	if e.settings.Load().Timed() {
+		if d, ok := ctx.Deadline(); ok {
+			return int64(time.Until(d))
+		}
 	}
 	return machine.Never
 }

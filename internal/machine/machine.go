@@ -134,8 +134,15 @@ func (m *Machine[Value]) TryQuietly(now int64, n int) (Answer, bool) {
 	return m.grant(now, n), true
 }
 
+// LooksAtFlow reports whether Admit of n permits would look at the flow: under FairShare, if the
+// request is not granted at once.
+func (m *Machine[Value]) LooksAtFlow(n int) bool {
+	return m.t.FairShare() && n > 0 && n <= m.t.Most() && !m.free(n)
+}
+
 // Admit decides a request that may wait until the deadline, which may be Never. If the answer
-// is Waiting, the caller calls Wait next. Only FairShare looks at the flow.
+// is Waiting, the caller calls Wait next. For the flow see
+// LooksAtFlow.
 func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) Answer {
 	switch {
 	case n > m.t.Most():
@@ -157,40 +164,6 @@ func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) An
 	}
 	m.evict(now, n, evicted)
 	return Answer{At: now}
-}
-
-// room reports whether there is room to wait for n permits; under FairShare, when those have left
-// whom it returns.
-func (m *Machine[Value]) room(n int, f fair.Flow) (evicted []*fair.Item[*Waiter[Value]], ok bool) {
-	limit, queued := m.t.QueueLimit, m.Queued() // more than the limit after an Update
-	switch {
-	case n > limit:
-		return nil, false
-	case n <= limit-queued || m.t.NewestFirst():
-		return nil, true
-	case !m.t.FairShare():
-		return nil, false
-	}
-	return m.queue.fair.Evictions(f, n, n-(limit-queued))
-}
-
-// evict makes room for a newcomer of n permits.
-func (m *Machine[Value]) evict(now int64, n int, fairly []*fair.Item[*Waiter[Value]]) {
-	q := m.queue
-	if q == nil || n == 0 {
-		return
-	}
-	for _, it := range fairly { // all, before the first of them is told what still waits before it
-		q.fair.Remove(it)
-	}
-	for _, it := range fairly {
-		old := it.Value
-		q.decide(old, m.reject(now, Evicted, m.readyInFlow(now, old.N, old.Flow)))
-	}
-	for m.t.NewestFirst() && q.oldest != nil && n > m.t.QueueLimit-q.permits {
-		old := q.oldest
-		q.decide(old, m.reject(now, Evicted, m.account.readyAt(m.t, now, old.N)))
-	}
 }
 
 // Wait puts w into the queue; w.N is the number of permits for which Admit answered Waiting, at

@@ -164,6 +164,40 @@ func (q *queue[Value]) pushShare(w *Waiter[Value]) {
 	q.fair.Push(w.share, w.Flow)
 }
 
+// room reports whether there is room to wait for n permits; under FairShare, when those have left
+// whom it returns.
+func (m *Machine[Value]) room(n int, f fair.Flow) (evicted []*fair.Item[*Waiter[Value]], ok bool) {
+	limit, queued := m.t.QueueLimit, m.Queued() // more than the limit after an Update
+	switch {
+	case n > limit:
+		return nil, false
+	case n <= limit-queued || m.t.NewestFirst():
+		return nil, true
+	case !m.t.FairShare():
+		return nil, false
+	}
+	return m.queue.fair.Evictions(f, n, n-(limit-queued))
+}
+
+// evict makes room for a newcomer of n permits.
+func (m *Machine[Value]) evict(now int64, n int, fairly []*fair.Item[*Waiter[Value]]) {
+	q := m.queue
+	if q == nil || n == 0 {
+		return
+	}
+	for _, it := range fairly { // all, before the first of them is told what still waits before it
+		q.fair.Remove(it)
+	}
+	for _, it := range fairly {
+		old := it.Value
+		q.decide(old, m.reject(now, Evicted, m.readyInFlow(now, old.N, old.Flow)))
+	}
+	for m.t.NewestFirst() && q.oldest != nil && n > m.t.QueueLimit-q.permits {
+		old := q.oldest
+		q.decide(old, m.reject(now, Evicted, m.account.readyAt(m.t, now, old.N)))
+	}
+}
+
 // need returns how many permits have to be available for a request of n: a request for zero
 // permits takes none but needs one.
 func need(n int) int { return max(n, 1) }
