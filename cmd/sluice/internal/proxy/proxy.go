@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -40,6 +41,8 @@ type proxy struct {
 	draining atomic.Bool
 	quiet    seldom // of sayOften
 	refusals seldom // of connections
+	failures *core.TokenBucket
+	unsaid   atomic.Int64 // failures without a line
 
 	mu    sync.Mutex // one change at a time
 	text  []byte     // of the file, when it was read last
@@ -64,12 +67,12 @@ type state struct {
 func newProxy(file string, tcp bool, say func(format string, args ...any)) (*proxy, error) {
 	p := &proxy{file: file, id: rand.Text(), tcp: tcp, say: say, metrics: newMetrics()}
 	p.log = slog.New(slog.NewTextHandler(sayer(say), &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
 	p.backends = newBackends(say)
 	p.forward = newForwarder(p)
 	p.state.Store(&state{})
 	p.metrics.watch(p)
-	err := p.load()
-	return p, err
+	return p, p.load()
 }
 
 // sayOften prints a line about something that may happen at each request, once a second at most.
@@ -238,6 +241,7 @@ func checkFixed(before, c *config.Config) error {
 		{"listen", before.Listen, c.Listen},
 		{"admin", before.Admin, c.Admin},
 		{"access-log", before.AccessLog, c.AccessLog},
+		{"format", string(before.LogFormat), string(c.LogFormat)},
 		{"keys", strconv.Itoa(before.Keys), strconv.Itoa(c.Keys)},
 		{"redis-budget", before.RedisBudget.String(), c.RedisBudget.String()},
 		{"cert", onOff(before.Cert), onOff(c.Cert)},
