@@ -72,7 +72,8 @@ func newProxy(file string, tcp bool, say func(format string, args ...any)) (*pro
 	p.forward = newForwarder(p)
 	p.state.Store(&state{})
 	p.metrics.watch(p)
-	return p, p.load()
+	err := p.load()
+	return p, err
 }
 
 // sayOften prints a line about something that may happen at each request, once a second at most.
@@ -173,7 +174,7 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 		keys.most = c.Keys
 		keys.trust(c.Trusted)
 	}
-	d := draft{config: c, store: store, keys: keys, say: p.say, before: before.known}
+	d := draft{config: c, store: store, keys: keys, say: p.say, before: before, rejected: p.rejectedBy}
 	faults = append(faults, d.make())
 	if p.tcp {
 		faults = append(faults, tcpFaults(c))

@@ -75,7 +75,8 @@ func TestLogFormats(t *testing.T) {
 				at := time.Unix(0, r.At)
 				assert.False(t, at.Before(before.Truncate(time.Microsecond)), at)
 				assert.False(t, at.After(time.Now()), at)
-				if n++; n == 1 {
+				n++
+				if n == 1 {
 					assert.GreaterOrEqual(t, r.Took, int64(20*time.Millisecond))
 				}
 				return nil
