@@ -42,7 +42,7 @@ const (
 func (e *engine) take(n int) (left int, ok bool) {
 	w := e.word.Load()
 	next := w + oneGrant - uint64(n)
-	ok = uint64(n)-1 < w&freeMask && (w|next)&shut == 0 && e.word.CompareAndSwap(w, next)
+	ok = uint64(n)-1 < w&freeMask && (w|next)&shut == 0 && e.word.CompareAndSwap(w, next) //nolint:gocritic // 0 permits are not taken here
 	return int(next & freeMask), ok
 }
 
