@@ -146,6 +146,7 @@ func (e *engine) openLocked(p *permits) {
 // idleForLocked returns for how long a concurrency limiter has been seen idle, and whether it is.
 func (e *engine) idleForLocked(p *permits) (d int64, idle bool) {
 	if _, idle = e.m.Idle(); !idle {
+		p.idleSince = machine.Never // what is held may be what a lease of zero permits was charged, which is no grant
 		return 0, false
 	}
 	// It has been idle since it was last seen so, if it has granted nothing since.
