@@ -30,7 +30,7 @@ func (e *engine) update(name string, anchor time.Time, t machine.Terms) error {
 func (e *engine) replaceLocked(now int64, s *settings) {
 	e.concludeLocked()
 	old := e.settings.Load()
-	s.owner, s.From, s.Era = e, s.origin(&e.clock), old.Era
+	s.owner, s.From, s.Era = e, s.originAfter(old, &e.clock), old.Era
 	if s.Kind != machine.Window || !old.SameGrid(&s.Terms) {
 		s.Era++
 	}
