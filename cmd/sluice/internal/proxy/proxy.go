@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/httplimit"
+	admit "github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -55,12 +55,12 @@ type state struct {
 	policies []*policy           // the global one first, if there is one
 	known    map[identity]*limit // all limits
 	handler  http.Handler        // of HTTP
-	limits   *httplimit.Limits
-	doors    []*limit         // of connections
-	global   *policy          // nil: none
-	cert     *tls.Certificate // nil: no TLS
+	doors    []*limit            // of connections
+	global   *policy             // nil: none
+	cert     *tls.Certificate    // nil: no TLS
 
-	admission httplimit.Limiter // of connections, each of which takes a permit of all doors; nil: there are none
+	connections *admit.Set[*http.Request] // the doors: a connection takes a permit of each
+	tcp         *admit.Set[*http.Request] // the global policy, for connections as they are
 }
 
 // newProxy returns a proxy with the configuration of the file, or an error that joins the faults of the file.
@@ -183,7 +183,7 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 		return err
 	}
 	next.policies, next.known, next.doors = d.policies, d.limits, d.doors
-	if next.admission, err = chain(d.doors); err != nil {
+	if next.connections, err = openDoors(d.doors); err != nil {
 		return err
 	}
 	if c.Global != nil {

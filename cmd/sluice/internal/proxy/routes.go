@@ -16,6 +16,10 @@ func (p *proxy) route(next *state, d *draft) error {
 	if err != nil {
 		return err
 	}
+	next.tcp, err = forTCP(o)
+	if err != nil {
+		return err
+	}
 	limits, err := httplimit.New(o)
 	if err != nil {
 		return d.config.Fault(config.Position{Line: 1, Column: 1}, "%v", err)
@@ -41,7 +45,7 @@ func (p *proxy) route(next *state, d *draft) error {
 		}
 		return unambiguous(policies, withCosts(policies, limits.Handler(h)), limits.Handler(badRequest))
 	})
-	next.limits, next.handler = limits, &router{mux, limits.Handler(noRoute{mux}), d.config.Underscores}
+	next.handler = &router{mux, limits.Handler(noRoute{mux}), d.config.Underscores}
 	return nil
 }
 
