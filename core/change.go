@@ -28,8 +28,9 @@ func (e *engine) update(name string, anchor time.Time, t machine.Terms) error {
 
 // replaceLocked puts new settings in force. Instants go on as before.
 func (e *engine) replaceLocked(now int64, s *settings) {
+	e.concludeLocked()
 	old := e.settings.Load()
-	s.owner, s.From, s.Era = e, s.origin(&e.clock), old.Era
+	s.owner, s.From, s.Era = e, s.originAfter(old, &e.clock), old.Era
 	if s.Kind != machine.Window || !old.SameGrid(&s.Terms) {
 		s.Era++
 	}

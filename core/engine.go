@@ -85,10 +85,8 @@ func (e *engine) unlock(now int64) {
 		e.mu.Unlock()
 		return
 	}
+	e.concludeLocked()
 	decided := e.m.Decided()
-	for w := decided; w != nil; w = w.Next() {
-		w.Value.lease = e.decidedLocked(w)
-	}
 	if timed := e.settings.Load().Kind != machine.Concurrency; e.m.Empty() {
 		if e.room != nil {
 			e.room.leave()
@@ -103,6 +101,16 @@ func (e *engine) unlock(now int64) {
 	e.mu.Unlock()
 	if decided != nil {
 		wake(decided)
+	}
+}
+
+// concludeLocked makes the leases of the waiters whose wait has ended. What changes the settings calls
+// it first: those waiters were served before the change.
+func (e *engine) concludeLocked() {
+	for w := e.m.Undelivered(); w != nil; w = w.Next() {
+		if w.Value.lease.outcome() == unanswered {
+			w.Value.lease = e.decidedLocked(w)
+		}
 	}
 }
 

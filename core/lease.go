@@ -100,7 +100,7 @@ func (l Lease) release() {
 	e := h.settings().owner
 	if h.end(l.at) {
 		n := int(l.bits >> factShift & (1<<(l.width()&63) - 1))
-		if _, ok := e.give(n); !ok {
+		if !e.give(e.word.Load(), n) {
 			e.giveAgain(n)
 		}
 		e.discard(h)

@@ -39,6 +39,7 @@ type naiveAccount interface {
 	give(id, n, left int, at int64) // gives n back of a grant, which has left then
 	next() (int64, bool)            // the instant at which permits come back next
 	pass(now int64) bool            // what is due by now comes back
+	reset(now int64)                // everything is as new
 	clone() naiveAccount
 }
 
@@ -299,6 +300,12 @@ func (m *naive) close() {
 		w.answer = m.decide(w.n, core.ErrClosed, "")
 	}
 	m.queue, m.probes, m.shares = nil, nil, nil
+}
+
+func (m *naive) reset() {
+	m.acct.reset(m.now)
+	m.whole = m.now
+	m.serve()
 }
 
 func (m *naive) tryReplenish() bool {

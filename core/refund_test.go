@@ -155,7 +155,7 @@ func TestRefundsOfManyLeases(t *testing.T) {
 		leases[i] = takes(t, l, 1)
 	}
 	for i := range leases {
-		l.Refund(leases[i*7919%n])
+		l.Refund(leases[int(int64(i)*7919%n)])
 	}
 	available(t, l, n)
 }

@@ -305,6 +305,13 @@ func (r *rig) change(arg byte) {
 	if r.model.closed {
 		return
 	}
+	if l, ok := r.real.(core.Resetter); ok && arg%16 == 14 {
+		r.say("reset")
+		l.Reset()
+		r.model.reset()
+		r.certain, r.updated = r.model.ids, r.model.ids
+		return
+	}
 	limit := (int(arg)%11 + 1) * r.grain
 	queueLimit := int(arg) / 11 % 9 * r.grain
 	order := core.QueueOrder(arg % 3)

@@ -110,6 +110,22 @@ func (s *settings) origin(c *clock.Clock) int64 {
 	return d
 }
 
+// originAfter is origin after an Update. If the length stays, the grid moves by as much as the anchor
+// does: the clocks are not read again, because the same instant has other readings each time.
+func (s *settings) originAfter(old *settings, c *clock.Clock) int64 {
+	if s.Span != old.Span || s.anchor.IsZero() || old.anchor.IsZero() {
+		return s.origin(c)
+	}
+	d := unixModulo(s.anchor, s.Span) - unixModulo(old.anchor, s.Span)
+	if d > 0 {
+		d -= s.Span
+	}
+	if d <= -s.Span-old.From { // the sum would be a whole length too low, and could overflow
+		d += s.Span
+	}
+	return old.From + d
+}
+
 // unixModulo returns the nanoseconds from 1970 to t, modulo length, whatever the year.
 func unixModulo(t time.Time, length int64) int64 {
 	m := uint64(length)

@@ -15,98 +15,79 @@ import (
 
 // admission is a call on its way through a server's Limits.
 type admission struct {
-	terms *terms
-	call  Call
-	asked []ask
-	one   [1]ask // where asked begins: most calls are under one policy
-	stage stage
+	settings *settings // one snapshot for the whole call
+	call     Call
+	policies policy.Admission[*Call]
+	stage    stage
 }
+
+// decision is what a policy has decided about a call.
+type decision = policy.Decision[*Call]
 
 // stage is how far a call has come.
 type stage uint8
 
 const (
-	asking  stage = iota // the handler has not been called
-	serving              // it runs, or has panicked
-	served               // it has returned
+	deciding stage = iota // the handler has not been called
+	serving               // it runs, or has panicked
+	served                // it has returned
 )
 
-// admit returns a new admission, or the one that Tap has begun.
-func (l *Limits) admit(ctx context.Context, method string) *admission {
+// begin returns a new admission, or the one that Tap has begun.
+func (l *Limits) begin(ctx context.Context, method string) *admission {
 	if adm := tapped(ctx, l); adm != nil {
 		return adm
 	}
-	adm := newAdmission(ctx, l.terms.Load(), method)
-	if adm.terms.looks {
+	adm := newAdmission(ctx, l.set.Load(), method)
+	if adm.settings.looks {
 		adm.call.Metadata, _ = metadata.FromIncomingContext(ctx)
 	}
 	return adm
 }
 
-func newAdmission(ctx context.Context, t *terms, method string) *admission {
-	adm := &admission{terms: t, call: Call{FullMethod: method}}
-	adm.asked = adm.one[:0]
+func newAdmission(ctx context.Context, s *policy.Snapshot[*Call], method string) *admission {
+	adm := &admission{settings: settingsOf(s), call: Call{FullMethod: method}}
+	adm.policies.Snapshot = s
 	if p, ok := peer.FromContext(ctx); ok {
 		adm.call.Peer, adm.call.Auth = p.Addr, p.AuthInfo
 	}
 	return adm
 }
 
-// skipped reports whether no policy applies to the call.
-func (adm *admission) skipped() bool { return adm.terms.Skip != nil && adm.terms.Skip(&adm.call) }
-
-// ask asks the policies of the call that were not asked before, in order, up to the first that
-// rejects it. Without wait it asks only policies that never wait.
-func (adm *admission) ask(ctx context.Context, wait bool) *Rejection {
-	for _, l := range adm.terms.limits {
-		if !l.matches(adm.call.FullMethod) || adm.has(l) || !wait && l.MaxWait != 0 {
-			continue
-		}
-		result, passed, err := adm.terms.asker.Ask(ctx, &adm.call, &l.asked, wait, &adm.asked)
-		if !passed {
-			return newRejection(&adm.call, &adm.asked[len(adm.asked)-1], l.Code, result, err)
-		}
+// skipped reports whether no policy applies to the call. Tap may have decided otherwise.
+func (adm *admission) skipped() bool {
+	if adm.settings.Skip == nil || !adm.settings.Skip(&adm.call) {
+		return false
 	}
-	return nil
+	adm.policies.Undo()
+	return true
 }
 
-// has reports whether the policy was asked by Tap.
-func (adm *admission) has(l *limit) bool {
-	for i := range adm.asked {
-		if adm.asked[i].Policy == &l.asked {
-			return true
-		}
+// admit returns nil if the policies that have not decided yet let the call pass; otherwise the error for
+// its client.
+func (adm *admission) admit(ctx context.Context, mode policy.Mode, setTrailer func(context.Context, metadata.MD)) error {
+	rejected := adm.policies.Admit(ctx, &adm.call, mode)
+	if rejected == nil {
+		return nil
 	}
-	return false
-}
-
-// reject ends the asks of a rejected call, and returns the error for its client.
-func (adm *admission) reject(ctx context.Context, no *Rejection, setTrailer func(context.Context, metadata.MD)) error {
-	adm.undo() // a rejected call holds nothing while OnRejected runs
-	if no.result == httplimit.RequestCanceled {
-		return &rejectedError{&statusError{status.FromContextError(ctx.Err()), no.Err}}
+	adm.policies.Undo() // a rejected call holds nothing while OnRejected runs
+	if rejected.Result == httplimit.RequestCanceled {
+		return &rejectedError{&statusError{status.FromContextError(ctx.Err()), rejected.Err}}
 	}
-	return &rejectedError{adm.answer(ctx, no, setTrailer)}
-}
-
-// undo gives all permits of the call back.
-func (adm *admission) undo() {
-	asked := adm.asked
-	adm.asked = nil
-	policy.End(asked, (*ask).Refund)
+	return &rejectedError{adm.answer(ctx, newRejection(adm, rejected), setTrailer)}
 }
 
 // answer returns the error for the client of a rejected call: OnRejected's, or the standard answer.
-func (adm *admission) answer(ctx context.Context, no *Rejection, setTrailer func(context.Context, metadata.MD)) *statusError {
-	if adm.terms.OnRejected != nil {
-		if err := adm.terms.OnRejected(ctx, no); err != nil {
+func (adm *admission) answer(ctx context.Context, rejection *Rejection, setTrailer func(context.Context, metadata.MD)) *statusError {
+	if adm.settings.OnRejected != nil {
+		if err := adm.settings.OnRejected(ctx, rejection); err != nil {
 			return &statusError{status.Convert(err), err}
 		}
 	}
-	if md := no.trailer(); md != nil {
+	if md := rejection.trailer(); md != nil {
 		setTrailer(ctx, md)
 	}
-	return &statusError{no.Status(), no.Err}
+	return &statusError{rejection.Status(), rejection.Err}
 }
 
 // errPanicked is the outcome of a handler that has panicked, or called runtime.Goexit.
@@ -116,12 +97,22 @@ var errPanicked = status.Error(codes.Internal, "the handler panicked")
 // panicked. err is the handler's.
 func (adm *admission) end(ctx context.Context, err error) {
 	switch {
-	case adm.stage == asking || errors.As(err, new(*rejectedError)): // an interceptor inside rejected it
-		adm.undo()
+	case adm.stage == deciding || errors.As(err, new(*rejectedError)): // an interceptor inside rejected it
+		adm.policies.Undo()
 		return
 	case adm.stage == serving:
 		err = errPanicked
 	}
-	known := ctx.Err() == nil
-	policy.End(adm.asked, func(a *ask) { a.Settle(&adm.call, err, known) })
+	left := ctx.Err() != nil // the outcome may be unknown
+	adm.policies.End(func(d *decision) {
+		switch p := adm.policy(d); {
+		case p.Refund != nil && !left && p.Refund(&adm.call, err):
+			d.Refund()
+		case p.Settle != nil:
+			d.Settle(p.Settle(&adm.call, err))
+		}
+	})
 }
+
+// policy returns the policy of a decision.
+func (adm *admission) policy(d *decision) *Policy { return &adm.settings.Policies[d.Policy.Index] }

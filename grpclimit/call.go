@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Call is what is known of a call when policies are asked about it. It must not be changed.
+// Call is what is known of a call when policies decide about it. It must not be changed.
 type Call struct {
 	// FullMethod is the method's name, as "/shop.v1.Search/Get".
 	FullMethod string
@@ -30,8 +30,8 @@ type Call struct {
 	// Stream is true unless the call is unary. [Limits.Tap] does not know, and leaves it false.
 	Stream bool
 
-	// Message is the request of a unary call. nil: a stream, or a call in [Limits.Tap], which is
-	// asked before the message has come.
+	// Message is the request of a unary call. nil: a stream, or a call in [Limits.Tap], which
+	// decides before the message has come.
 	Message any
 }
 

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/holdback"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/partition"
@@ -65,9 +64,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	if o.MaxObey == 0 {
 		o.MaxObey = time.Minute
 	}
-	if argument.IsNil(o.Limiter) {
-		o.Limiter = nil
-	}
+	o.Limiter = policy.Present(o.Limiter)
 	c := &Client{options: o}
 	if o.Obey {
 		c.held = new(holdback.Keys[*status.Status])
@@ -202,10 +199,10 @@ func refusal(ctx context.Context, key string, lease core.Lease, err error) error
 	if !policy.Rejected(err) {
 		return &statusError{status.New(codes.Unavailable, "the limiter failed"), err}
 	}
-	no := &Rejection{Lease: lease, Err: err, RetryAfter: policy.RetryAfter(lease, err)}
-	no.Code = codeOf(lease, no.RetryAfter)
-	no.Policy, _ = core.LimiterName.From(lease)
-	return &statusError{no.Status(), err}
+	rejection := &Rejection{Lease: lease, Err: err, RetryAfter: policy.RetryAfter(lease, err)}
+	rejection.Code = codeOf(lease, rejection.RetryAfter)
+	rejection.Policy, _ = core.LimiterName.From(lease)
+	return &statusError{rejection.Status(), err}
 }
 
 // end gives back what a call holds that has ended with err.
@@ -216,7 +213,7 @@ func (c *Client) end(p paid, err error) {
 	}
 }
 
-// heldBack returns the error of a call that cannot wait as long as the server has asked to.
+// heldBack returns the error of a call that cannot wait as long as the server wants.
 func heldBack(key string, held *holdback.HeldError[*status.Status]) error {
 	said := held.Why
 	s := status.New(said.Code(), fmt.Sprintf("%v %v longer, beyond the deadline: %s", held, held.Left, said.Message()))
@@ -237,13 +234,13 @@ func (c *Client) learn(cc *grpc.ClientConn, method string, err error, trailer me
 	if !ok || s.Code() != codes.ResourceExhausted && s.Code() != codes.Unavailable {
 		return // a hint in another status is about that call alone, such as one with an invalid argument
 	}
-	if d := toldBy(s, trailer); d > 0 {
+	if d := hint(s, trailer); d > 0 {
 		c.held.Hold(key(cc, method), min(d, c.options.MaxObey), s)
 	}
 }
 
-// toldBy returns how long the server wants to be left alone: the longer of RetryInfo and pushback.
-func toldBy(s *status.Status, trailer metadata.MD) time.Duration {
+// hint returns how long the server wants to be left alone: the longer of RetryInfo and pushback.
+func hint(s *status.Status, trailer metadata.MD) time.Duration {
 	var d time.Duration
 	for _, detail := range s.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/grpclimit"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/ioreader"
 )
 
@@ -31,7 +32,7 @@ func TestFlowControlHoldsAFastSender(t *testing.T) {
 	} {
 		bubble(t, name, func(t *testing.T) {
 			total := test.total
-			if testing.Short() || race {
+			if testing.Short() || testkit.Race {
 				total = 50_000_000
 			}
 			var between, most, heap atomic.Int64

@@ -3,7 +3,7 @@ package grpclimit_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -12,11 +12,11 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/internal/acquire"
-	"github.com/sluice-go/sluice/internal/limiter"
-	"github.com/sluice-go/sluice/internal/linked"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/wait"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -26,7 +26,7 @@ import (
 type messages struct {
 	admission *admission
 	ctx       context.Context // the call's
-	source    linked.Source   // ends the waits when the handler has returned
+	source    wait.Source     // ends the waits when the handler has returned
 	in, out   []payment
 
 	mu    sync.Mutex // guards what follows, and the leases of the payments; a leaf
@@ -35,22 +35,23 @@ type messages struct {
 
 // payment is what one policy takes for the messages of one direction.
 type payment struct {
-	limit *limit
-	each  core.Limiter // one permit a message; nil: unlimited
-	lease core.Lease   // for the latest message
-	bytes meter.Meter
+	policy *policy.Policy[*Call]
+	each   core.Limiter // one permit a message; nil: unlimited
+	lease  core.Lease   // for the latest message
+	bytes  meter.Meter
 }
 
 // messages returns what pays for the messages of the call; nil if nobody limits them.
 func (adm *admission) messages(ctx context.Context) *messages {
-	if !adm.terms.throttles {
+	if !adm.settings.throttles {
 		return nil
 	}
 	m := &messages{admission: adm, ctx: ctx}
-	for _, l := range adm.terms.limits {
-		if l.throttles() && !l.Shadow && adm.has(l) {
-			m.in = append(m.in, adm.call.payments(l, l.Receive, l.ReceiveBytes)...)
-			m.out = append(m.out, adm.call.payments(l, l.Send, l.SendBytes)...)
+	for i := range adm.policies.Decisions {
+		d := &adm.policies.Decisions[i]
+		if p := adm.policy(d); !p.Shadow {
+			m.in = append(m.in, adm.call.payments(d.Policy, p.Receive, p.ReceiveBytes)...)
+			m.out = append(m.out, adm.call.payments(d.Policy, p.Send, p.SendBytes)...)
 		}
 	}
 	if m.in == nil && m.out == nil {
@@ -59,9 +60,9 @@ func (adm *admission) messages(ctx context.Context) *messages {
 	return m
 }
 
-// payments returns what the limit takes in one direction: at most one payment.
-func (c *Call) payments(l *limit, each, bytes Limiter) []payment {
-	p := payment{limit: l}
+// payments returns what the policy takes in one direction: at most one payment.
+func (c *Call) payments(by *policy.Policy[*Call], each, bytes Limiter) []payment {
+	p := payment{policy: by}
 	if each != nil && c.Stream {
 		p.each = partition.For(each, c)
 	}
@@ -103,12 +104,12 @@ func (m *messages) pay(payments []payment, msg any) error {
 // take takes the permits for a message, and returns the lease of a rejection.
 func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 	if p.each != nil {
-		lease, err := acquire.Acquire(m.ctx, &m.source, p.each, 1)
+		lease, err := hold.Acquire(m.ctx, &m.source, p.each, 1)
 		if err != nil {
 			return lease, err
 		}
 		if !m.keep(p, lease) {
-			limiter.Refund(p.each, lease)
+			anylimiter.Refund(p.each, lease)
 			return core.Lease{}, errReturned
 		}
 	}
@@ -128,7 +129,7 @@ func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 
 // forgiven reports whether a message may pass although its limiter has failed with err.
 func (m *messages) forgiven(p *payment, err error) bool {
-	return p.limit.FailOpen && m.ctx.Err() == nil && !policy.Rejected(err) && !errors.Is(err, errReturned)
+	return p.policy.FailOpen && m.ctx.Err() == nil && !policy.Rejected(err) && !errors.Is(err, errReturned)
 }
 
 // explain returns the error for the client of a call whose message was rejected.
@@ -139,18 +140,15 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 	if ended := m.ctx.Err(); ended != nil {
 		return &statusError{status.FromContextError(ended), err}
 	}
-	no := &Rejection{
-		Policy: p.limit.Name, Code: p.limit.Code, Lease: lease, Err: err, Call: &m.admission.call,
-		result: p.limit.asked.Rejected,
+	rejected := &policy.Rejection[*Call]{Policy: p.policy, Lease: lease, Result: httplimit.Failed, Err: err}
+	if policy.Rejected(err) {
+		rejected.Result, rejected.RetryAfter = p.policy.Rejected, policy.RetryAfter(lease, err)
 	}
-	switch {
-	case !policy.Rejected(err):
-		no.result, no.Code = httplimit.Failed, codes.Unavailable
-	case no.Code == codes.OK:
-		no.Code = codes.ResourceExhausted
+	rejection := newRejection(m.admission, rejected)
+	if rejected.Result != httplimit.Failed && m.admission.settings.Policies[p.policy.Index].Code == codes.OK {
+		rejection.Code = codes.ResourceExhausted // the lease of bytes does not say what limits them
 	}
-	no.RetryAfter = policy.RetryAfter(lease, err)
-	return m.admission.answer(m.ctx, no, setTrailer)
+	return m.admission.answer(m.ctx, rejection, setTrailer)
 }
 
 // errReturned is the error of a message of a call whose handler has returned.

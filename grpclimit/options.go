@@ -2,17 +2,16 @@ package grpclimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
@@ -24,7 +23,7 @@ type Policy struct {
 
 	// Methods are the methods that the policy applies to: "/shop.v1.Search/Get",
 	// "/shop.v1.Search/*" or "*". None: all methods. A call needs the permits of all policies that
-	// apply to it; they are asked in order, and one that rejects gives the others' permits back.
+	// apply to it; they decide in order, and one that rejects gives the others' permits back.
 	Methods []string
 
 	// Limiter decides whether a call may proceed. Its lease is held until the handler has
@@ -79,7 +78,7 @@ type Policy struct {
 
 // Options are for [New].
 type Options struct {
-	// Policies are asked in this order. None: no call is limited.
+	// Policies decide in this order. None: no call is limited.
 	Policies []Policy
 
 	// Skip reports whether the call is exempt from all policies, see [HealthAndReflection]. nil: no
@@ -100,48 +99,62 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// validate returns an error that reports all faults.
-func (o *Options) validate() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("grpclimit: "+format, args...)) }
-	names := make(map[string]bool)
-	for i := range o.Policies {
-		p := &o.Policies[i]
-		at := fmt.Sprintf("Options.Policies[%d]", i)
-		switch {
-		case !validName(p.Name):
-			fault("%s.Name = %q, want ASCII letters, digits, '-', '_' and '.'", at, p.Name)
-		case names[p.Name]:
-			fault("%s.Name = %q, want a name of its own", at, p.Name)
+// settings are Options that were checked. They do not change.
+type settings struct {
+	Options // its Policies are a copy
+
+	throttles bool // a policy limits messages
+	looks     bool // a function of the user's sees calls: only then their metadata is copied
+}
+
+// settingsOf returns the settings of a snapshot.
+func settingsOf(s *policy.Snapshot[*Call]) *settings { return s.Own.(*settings) }
+
+// checked returns the options as a Set needs them, and an error that reports all faults.
+func (o Options) checked() (policy.Options[*Call], error) {
+	s := &settings{Options: o, looks: o.Skip != nil || o.OnRejected != nil}
+	s.Policies = slices.Clone(o.Policies)
+	next := policy.Options[*Call]{Skip: o.Skip, Observer: o.Observer, Logger: o.Logger, Own: s}
+	f := policy.Faults{Package: "grpclimit"}
+	for i := range s.Policies {
+		p := &s.Policies[i]
+		p.check(fmt.Sprintf("Policies[%d]", i), &f)
+		s.throttles = s.throttles || p.throttles()
+		s.looks = s.looks || p.looks()
+		d := policy.Policy[*Call]{
+			Name: p.Name, Limiter: p.Limiter, Applies: func(c *Call) bool { return p.matches(c.FullMethod) },
+			Permits: p.Permits, MaxWait: p.MaxWait, Rejected: httplimit.EndpointLimiter,
+			FailOpen: p.FailOpen, Shadow: p.Shadow,
 		}
-		names[p.Name] = true
-		for _, m := range p.Methods {
-			if !validMethod(m) {
-				fault("%s.Methods has %q, want \"/package.Service/Method\", \"/package.Service/*\" or \"*\"", at, m)
-			}
+		if p.matches(all) {
+			d.Applies, d.Rejected = nil, httplimit.GlobalLimiter
 		}
-		if argument.IsNil(p.Limiter) && !p.throttles() {
-			fault("%s.Limiter is nil, want one, or one of Receive, ReceiveBytes, Send and SendBytes", at)
-		}
-		if p.Code > codes.Unauthenticated {
-			fault("%s.Code = %d, want 0 to %d", at, p.Code, codes.Unauthenticated)
+		next.Policies = append(next.Policies, d)
+	}
+	return next, f.Err()
+}
+
+// check notes what is wrong with p, and clears limiters that are nil pointers.
+func (p *Policy) check(field string, f *policy.Faults) {
+	f.Name(field, p.Name)
+	for _, m := range p.Methods {
+		if !validMethod(m) {
+			f.Add(`%s.Methods has %q, want "/package.Service/Method", "/package.Service/*" or "*"`, field, m)
 		}
 	}
-	return errors.Join(errs...)
+	for _, l := range []*Limiter{&p.Limiter, &p.Receive, &p.ReceiveBytes, &p.Send, &p.SendBytes} {
+		*l = policy.Present(*l)
+	}
+	if p.Limiter == nil && !p.throttles() {
+		f.Add("%s.Limiter is nil, want one, or one of Receive, ReceiveBytes, Send and SendBytes", field)
+	}
+	if p.Code > codes.Unauthenticated {
+		f.Add("%s.Code = %d, want 0 to %d", field, p.Code, codes.Unauthenticated)
+	}
 }
 
 func (p *Policy) throttles() bool {
-	return !argument.IsNil(p.Receive) || !argument.IsNil(p.ReceiveBytes) || !argument.IsNil(p.Send) || !argument.IsNil(p.SendBytes)
-}
-
-func validName(name string) bool {
-	for _, c := range []byte(name) {
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (c < '0' || c > '9') && !strings.ContainsRune("-_.", rune(c)) {
-			return false
-		}
-	}
-	return name != ""
+	return p.Receive != nil || p.ReceiveBytes != nil || p.Send != nil || p.SendBytes != nil
 }
 
 func validMethod(m string) bool {
@@ -156,50 +169,24 @@ func validMethod(m string) bool {
 // all means all methods, of all services or of one.
 const all = "*"
 
-// ask is what a policy has answered about a call, whose outcome is the handler's error.
-type ask = policy.Ask[*Call, error]
-
-// limit is a Policy in use.
-type limit struct {
-	Policy
-
-	asked policy.Policy[*Call, error]
-}
-
-func newLimit(p Policy) *limit {
-	for _, limiter := range []*Limiter{&p.Limiter, &p.Receive, &p.ReceiveBytes, &p.Send, &p.SendBytes} {
-		if argument.IsNil(*limiter) {
-			*limiter = nil
-		}
-	}
-	l := &limit{Policy: p, asked: policy.Policy[*Call, error]{
-		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait,
-		Rejected: httplimit.EndpointLimiter, Refund: p.Refund, Settle: p.Settle, FailOpen: p.FailOpen, Shadow: p.Shadow,
-	}}
-	if l.matches(all) {
-		l.asked.Rejected = httplimit.GlobalLimiter
-	}
-	return l
-}
-
 // looks reports whether the policy has a function of the user's that sees calls.
-func (l *limit) looks() bool {
-	for _, limiter := range []Limiter{l.Limiter, l.Receive, l.ReceiveBytes, l.Send, l.SendBytes} {
+func (p *Policy) looks() bool {
+	for _, limiter := range []Limiter{p.Limiter, p.Receive, p.ReceiveBytes, p.Send, p.SendBytes} {
 		if limiter != nil && reflect.TypeOf(limiter) != sharedType {
 			return true
 		}
 	}
-	return l.Permits != nil || l.Refund != nil || l.Settle != nil
+	return p.Permits != nil || p.Refund != nil || p.Settle != nil
 }
 
 var sharedType = reflect.TypeOf(Shared(nil))
 
 // matches reports whether the policy is for the method.
-func (l *limit) matches(method string) bool {
-	if len(l.Methods) == 0 {
+func (p *Policy) matches(method string) bool {
+	if len(p.Methods) == 0 {
 		return true
 	}
-	for _, m := range l.Methods {
+	for _, m := range p.Methods {
 		if m == all || m == method {
 			return true
 		}

@@ -43,18 +43,19 @@ type Rejection struct {
 	result httplimit.Result
 }
 
-// newRejection returns the rejection of c with that result, which is no grant.
-func newRejection(c *Call, a *ask, code codes.Code, result httplimit.Result, err error) *Rejection {
-	no := &Rejection{Policy: a.Policy.Name, Code: code, Lease: a.Lease, Err: err, Call: c, result: result}
-	if result == httplimit.Failed {
-		no.Code = codes.Unavailable
-		return no
+// newRejection returns the rejection of a call by a policy.
+func newRejection(adm *admission, rejected *policy.Rejection[*Call]) *Rejection {
+	rejection := &Rejection{
+		Policy: rejected.Policy.Name, Code: adm.settings.Policies[rejected.Policy.Index].Code, Lease: rejected.Lease,
+		Err: rejected.Err, RetryAfter: rejected.RetryAfter, Call: &adm.call, result: rejected.Result,
 	}
-	no.RetryAfter = policy.RetryAfter(a.Lease, err)
-	if no.Code == codes.OK {
-		no.Code = codeOf(a.Lease, no.RetryAfter)
+	switch {
+	case rejected.Result == httplimit.Failed:
+		rejection.Code = codes.Unavailable
+	case rejection.Code == codes.OK:
+		rejection.Code = codeOf(rejected.Lease, rejected.RetryAfter)
 	}
-	return no
+	return rejection
 }
 
 // codeOf returns the code of a rejection whose policy names none: only a rate limiter reports a
@@ -68,23 +69,22 @@ func codeOf(lease core.Lease, retryAfter time.Duration) codes.Code {
 
 // Status returns the standard answer: the code, the lease's reason phrase unless that is one of this
 // library's own, RetryInfo if RetryAfter is known, and QuotaFailure with the policy as its subject.
-// It is what the client gets unless
-// Options.OnRejected returns another error.
-func (no *Rejection) Status() *status.Status {
-	if no.result == httplimit.Failed {
-		return status.New(no.Code, "the limiter failed")
+// It is what the client gets unless Options.OnRejected returns another error.
+func (r *Rejection) Status() *status.Status {
+	if r.result == httplimit.Failed {
+		return status.New(r.Code, "the limiter failed")
 	}
-	phrase, ok := policy.Reason(no.Lease)
+	phrase, ok := policy.Reason(r.Lease)
 	if !ok {
 		phrase = "the limit is reached"
 	}
 	details := []protoadapt.MessageV1{&errdetails.QuotaFailure{
-		Violations: []*errdetails.QuotaFailure_Violation{{Subject: no.Policy, Description: phrase}},
+		Violations: []*errdetails.QuotaFailure_Violation{{Subject: r.Policy, Description: phrase}},
 	}}
-	if no.RetryAfter > 0 {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(no.RetryAfter)})
+	if r.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
 	}
-	plain := status.New(no.Code, phrase)
+	plain := status.New(r.Code, phrase)
 	if s, err := plain.WithDetails(details...); err == nil {
 		return s
 	}
@@ -96,13 +96,13 @@ func (no *Rejection) Status() *status.Status {
 const pushback = "grpc-retry-pushback-ms"
 
 // trailer returns the trailer of the standard answer.
-func (no *Rejection) trailer() metadata.MD {
+func (r *Rejection) trailer() metadata.MD {
 	switch {
-	case errors.Is(no.Err, core.ErrPermitsExceedLimit):
+	case errors.Is(r.Err, core.ErrPermitsExceedLimit):
 		return metadata.Pairs(pushback, "-1")
-	case no.RetryAfter > 0:
+	case r.RetryAfter > 0:
 		// A client reads it as an int, which may have 32 bits.
-		ms := min((no.RetryAfter-1)/time.Millisecond+1, math.MaxInt32)
+		ms := min((r.RetryAfter-1)/time.Millisecond+1, math.MaxInt32)
 		return metadata.Pairs(pushback, strconv.FormatInt(int64(ms), 10))
 	}
 	return nil

@@ -5,20 +5,21 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/sluice-go/sluice/internal/policy"
 )
 
 // Unary returns an interceptor for a server's unary calls.
 func (l *Limits) Unary() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-		adm := l.admit(ctx, info.FullMethod)
+		adm := l.begin(ctx, info.FullMethod)
 		adm.call.Message = req
 		defer func() { adm.end(ctx, err) }()
 		if adm.skipped() {
-			adm.undo() // Tap may have asked
 			return handler(ctx, req)
 		}
-		if no := adm.ask(ctx, true); no != nil {
-			return nil, adm.reject(ctx, no, setTrailer)
+		if err := adm.admit(ctx, policy.Wait, setTrailer); err != nil {
+			return nil, err
 		}
 		m := adm.messages(ctx)
 		defer m.end()
@@ -39,15 +40,14 @@ func (l *Limits) Unary() grpc.UnaryServerInterceptor {
 func (l *Limits) Stream() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 		ctx := ss.Context()
-		adm := l.admit(ctx, info.FullMethod)
+		adm := l.begin(ctx, info.FullMethod)
 		adm.call.Stream = true
 		defer func() { adm.end(ctx, err) }()
 		if adm.skipped() {
-			adm.undo()
 			return handler(srv, ss)
 		}
-		if no := adm.ask(ctx, true); no != nil {
-			return adm.reject(ctx, no, setTrailer)
+		if err := adm.admit(ctx, policy.Wait, setTrailer); err != nil {
+			return err
 		}
 		if m := adm.messages(ctx); m != nil {
 			defer m.end()

@@ -15,39 +15,38 @@ import (
 // A server with Tap needs the interceptors of [Limits.ServerOptions] too: Tap alone applies neither
 // policies with a MaxWait, nor limits on messages, nor Refund and Settle, and says nothing of it.
 //
-// Tap asks the policies before the
-// server spends a goroutine on the call, where the connection is read: it never waits, and leaves
-// policies with a MaxWait to the interceptors. The functions that it calls (a Limiter, Permits,
+// The policies decide before the server spends a goroutine on the call, where the connection is read:
+// Tap never waits, and leaves policies with a MaxWait to the interceptors. The functions that it calls (a Limiter, Permits,
 // Skip, OnRejected) must not block or panic: the whole connection would stand still, or the process
 // end. They see no Message.
 //
-// The interceptors of the same Limits do not ask again what Tap has asked, and call Refund and
-// Settle. A policy whose Permits were 0 in Tap is asked again, as is Skip. Without interceptors,
+// With the interceptors of the same Limits, a policy that has decided in Tap does not decide again; they
+// call Refund and Settle. A policy whose Permits were 0 in Tap decides again, and Skip is called again. Without interceptors,
 // leases are released when the call has ended, so a concurrency limiter works too. A rejection by
 // Tap has no trailer: clients get RetryAfter from RetryInfo only.
 func (l *Limits) Tap() tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		adm := newAdmission(ctx, l.terms.Load(), info.FullMethodName)
+		adm := newAdmission(ctx, l.set.Load(), info.FullMethodName)
 		adm.call.Metadata = info.Header
 		if adm.skipped() {
 			return ctx, nil
 		}
 		defer func() {
-			if adm.stage == asking {
-				policy.End(adm.asked, (*ask).Refund)
+			if adm.stage == deciding {
+				adm.policies.Undo()
 			}
 		}()
-		if no := adm.ask(ctx, false); no != nil {
-			return nil, adm.reject(ctx, no, func(context.Context, metadata.MD) {})
+		if err := adm.admit(ctx, policy.Early, func(context.Context, metadata.MD) {}); err != nil {
+			return nil, err
 		}
 		adm.stage = serving
-		if len(adm.asked) == 0 {
+		if len(adm.policies.Decisions) == 0 {
 			return ctx, nil
 		}
 		t := &early{Context: ctx, limits: l, admission: adm}
 		t.stop = context.AfterFunc(ctx, func() {
 			if t.take() {
-				policy.End(adm.asked, (*ask).Release)
+				adm.policies.End(nil)
 			}
 		})
 		return t, nil
@@ -86,6 +85,6 @@ func tapped(ctx context.Context, l *Limits) *admission {
 		return nil
 	}
 	e.stop()
-	e.admission.stage = asking
+	e.admission.stage = deciding
 	return e.admission
 }

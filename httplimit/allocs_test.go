@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -59,7 +60,7 @@ func byIP(tb testing.TB) httplimit.Limiter {
 
 // A request under a policy costs one allocation: its copy, with what it was granted.
 func TestAllocations(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	r, w := served(t), &bare{}

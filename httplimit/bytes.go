@@ -27,12 +27,12 @@ func streamContext(r *http.Request) context.Context {
 
 // throttleUpload puts the body of the next handler's request under the policies' Upload.
 func (adm *admission) throttleUpload() {
-	if !adm.terms.uploads || !hasBody(adm.original) {
+	if !adm.settings.uploads || !hasBody(adm.original) {
 		return
 	}
-	for i := range adm.asked {
-		if l := adm.terms.of(&adm.asked[i]); l.Upload != nil && !l.Shadow {
-			body := ioreader.NewReader(streamContext(adm.original), adm.request.Body, partition.For(l.Upload, adm.original))
+	for i := range adm.policies.Decisions {
+		if p := adm.policy(i); p.Upload != nil && !p.Shadow {
+			body := ioreader.NewReader(streamContext(adm.original), adm.request.Body, partition.For(p.Upload, adm.original))
 			adm.request.Body = body
 			adm.uploads = append(adm.uploads, body)
 		}
@@ -41,13 +41,13 @@ func (adm *admission) throttleUpload() {
 
 // throttledDownload returns w under the policies' Download; nil if there is none.
 func (adm *admission) throttledDownload(w http.ResponseWriter) *download {
-	if !adm.terms.downloads || adm.original.Method == http.MethodHead {
+	if !adm.settings.downloads || adm.original.Method == http.MethodHead {
 		return nil
 	}
 	var limiters []core.Limiter
-	for i := range adm.asked {
-		if l := adm.terms.of(&adm.asked[i]); l.Download != nil && !l.Shadow {
-			limiters = append(limiters, partition.For(l.Download, adm.original))
+	for i := range adm.policies.Decisions {
+		if p := adm.policy(i); p.Download != nil && !p.Shadow {
+			limiters = append(limiters, partition.For(p.Download, adm.original))
 		}
 	}
 	if limiters == nil {

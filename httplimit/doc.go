@@ -26,8 +26,8 @@
 //
 // # What happens to a request
 //
-// [Limits.Handler] and [Limits.Policy] return wrappers: handlers that ask their own policies, in
-// order, and then call the next handler. Their leases are held until that handler has returned or
+// [Limits.Handler] and [Limits.Policy] return wrappers: their own policies decide, in order, and then
+// they call the next handler. Their leases are held until that handler has returned or
 // panicked, and are released last first; a handler that needs them no longer may release them
 // earlier, with [LeaseFrom]. If a policy rejects the request, all permits are refunded, also those
 // of the wrappers around, and the answer is 429 Too Many Requests, or Policy.Status, with
@@ -60,15 +60,15 @@
 // # Clients
 //
 // A [Transport] takes a permit for each request that it sends. With Obey it holds requests back for
-// as long as servers ask, and with Retries it sends rejected requests again.
+// as long as servers say, and with Retries it sends rejected requests again.
 //
 // # Inside
 //
-// Policies are asked in order; a handler around the next one asks, answers a rejection or calls the
-// next handler, and ends what it took in one deferred function. Its admission is the context of the
-// next handler's request, allocated together with the request's copy. A wrapper that rejects says so
-// in the admission around it, which then gives back what it took. What net/http must find in the
-// request that it made, the multipart form, is handed back. internal/policy asks the limiters, for
-// this package and for grpclimit; internal/holdback remembers which keys a server has asked to leave
-// alone.
+// The policies, the decisions and the leases are internal/policy's, as in grpclimit: a policy.Set is the
+// options in force, and Admit is the only way to a lease. A wrapper admits the request, answers a
+// rejection or calls the next handler, and ends what it took in one deferred function. Its admission is
+// the context of the next handler's request, allocated together with the request's copy. A wrapper that
+// rejects says so in the admission around it, which then gives back what it took. What net/http must
+// find in the request that it made, the multipart form, is handed back. internal/holdback remembers
+// which keys a server wants to be left alone.
 package httplimit

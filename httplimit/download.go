@@ -26,15 +26,15 @@ type download struct {
 	http1    bool
 	ctx      context.Context //nolint:containedctx // the request's
 
-	gone   context.Context //nolint:containedctx // ends when a write has failed; nil: the client was there when last asked
+	gone   context.Context //nolint:containedctx // ends when a write has failed; nil: the client was there at the last write
 	failed context.CancelCauseFunc
 	unsure *ioreader.Writer // to the download's probed; ends with gone
 
-	mu    sync.Mutex // guards what follows, and w while a Write of a client that may have gone waits
-	rest  []byte     // of that Write: not sent yet
-	ahead int        // how many bytes of it were sent before they were paid for
-	timer *time.Timer
-	asked time.Time // when a few bytes were last sent
+	mu       sync.Mutex // guards what follows, and w while a Write of a client that may have gone waits
+	rest     []byte     // of that Write: not sent yet
+	ahead    int        // how many bytes of it were sent before they were paid for
+	timer    *time.Timer
+	probedAt time.Time // when a few bytes were last sent
 }
 
 // A client that may have gone is sent this many bytes each time, without waiting for permits.
@@ -84,7 +84,7 @@ func (d *download) mayHaveGone(err error) bool {
 func (d *download) writeUnsure(p []byte) (int, error) {
 	d.mu.Lock()
 	d.rest = p
-	d.timer = time.AfterFunc(probeEvery-time.Since(d.asked), d.probe)
+	d.timer = time.AfterFunc(probeEvery-time.Since(d.probedAt), d.probe)
 	d.mu.Unlock()
 	_, err := d.unsure.Write(p)
 	d.mu.Lock()
@@ -105,7 +105,7 @@ func (d *download) probe() {
 	if len(d.rest) == 0 || d.gone.Err() != nil {
 		return
 	}
-	d.asked = time.Now()
+	d.probedAt = time.Now()
 	n, err := d.w.Write(d.rest[:min(probeBytes, len(d.rest))])
 	d.rest = d.rest[n:]
 	d.ahead += n

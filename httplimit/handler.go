@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/ioreader"
 )
 
-// handler is a wrapper: a handler that asks policies, and then calls the next handler.
+// handler is a wrapper: a handler that has policies decide, and then calls the next handler.
 type handler struct {
 	limits *Limits
 	next   http.Handler
@@ -17,19 +17,18 @@ type handler struct {
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	t := h.limits.terms.Load()
-	if !t.have(h.names) || t.Skip != nil && t.Skip(r) {
+	s := h.limits.set.Load()
+	if !s.Limits(r, h.names) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	adm := &admission{Context: r.Context(), terms: t, original: r}
-	adm.asked = adm.one[:0]
+	adm := &admission{Context: r.Context(), settings: settingsOf(s), original: r}
+	adm.policies.Snapshot = s
 	defer adm.end()
-	if no := t.check(r, h.names, true, &adm.asked); no != nil {
-		asked := adm.asked
-		adm.asked = nil
-		policy.End(asked, (*ask).Refund) // a rejected request holds nothing while its client is answered
-		no.answer(w, r)
+	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
+		rejection := newRejection(&adm.policies, rejected)
+		adm.policies.Undo() // a rejected request holds nothing while its client is answered
+		rejection.answer(w, r)
 		return
 	}
 	w = adm.enter(w) //nolint:contextcheck // adm is made of r's
@@ -38,15 +37,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	adm.stage = served
 }
 
+// decision is what a policy has decided about a request.
+type decision = policy.Decision[*http.Request]
+
 // admission is a request on its way through one wrapper. It is the context of the request that the
 // next handler gets, in which [LeaseFrom] and the wrappers further inside find it.
 type admission struct {
 	context.Context // of the original request
 
-	terms    *terms        // one snapshot for all that the wrapper does
+	settings *settings     // one snapshot for all that the wrapper does
 	original *http.Request // as the wrapper was given it
-	asked    []ask         // the policies; it does not change while the next handler runs
-	one      [1]ask        // where asked begins: most wrappers have one policy
+	policies policy.Admission[*http.Request]
 	stage    stage
 	rejected atomic.Bool        // a wrapper inside has rejected the request; it may be on another goroutine
 	uploads  []*ioreader.Reader // the throttled body of the request
@@ -58,9 +59,9 @@ type admission struct {
 type stage uint8
 
 const (
-	asking  stage = iota // the next handler has not been called
-	serving              // it runs, or has panicked
-	served               // it has returned
+	deciding stage = iota // the next handler has not been called
+	serving               // it runs, or has panicked
+	served                // it has returned
 )
 
 type admissionKey struct{}
@@ -82,6 +83,11 @@ func (adm *admission) Value(key any) any {
 // String keeps a caller that prints the context from reading its fields while they change.
 func (adm *admission) String() string { return "httplimit: a request's context" }
 
+// policy returns the policy of the i-th decision.
+func (adm *admission) policy(i int) *Policy {
+	return &adm.settings.policies[adm.policies.Decisions[i].Policy.Index]
+}
+
 // enter makes the request for the next handler, and returns the ResponseWriter for it.
 func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 	r := adm.original
@@ -98,21 +104,21 @@ func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 // end gives back what the wrapper holds, even if the next handler, or a function of the user's,
 // has panicked.
 func (adm *admission) end() {
-	if adm.stage != asking && adm.original.Pattern != adm.request.Pattern {
+	if adm.stage != deciding && adm.original.Pattern != adm.request.Pattern {
 		adm.original.Pattern = adm.request.Pattern // a mux inside has matched it; middlewares outside report it
 	}
 	if adm.original.MultipartForm == nil && adm.request.MultipartForm != nil {
 		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it made
 	}
-	if adm.stage == asking || adm.rejected.Load() {
+	if adm.stage == deciding || adm.rejected.Load() {
 		if outer := admissionFrom(adm.Context); outer != nil {
 			outer.rejected.Store(true)
 		}
-		policy.End(adm.asked, (*ask).Refund)
+		adm.policies.Undo()
 		return
 	}
-	if len(adm.asked) == 1 && adm.asked[0].Plain() {
-		adm.asked[0].Lease.Release()
+	if !adm.settings.settles {
+		adm.policies.End(nil)
 		return
 	}
 	status, h := http.StatusOK, http.Header(nil)
@@ -125,6 +131,13 @@ func (adm *admission) end() {
 	case adm.stage == serving:
 		status = http.StatusInternalServerError
 	}
-	known := adm.Context.Err() == nil
-	policy.End(adm.asked, func(a *ask) { a.Settle(&adm.request, outcome{status, h}, known) })
+	left := adm.Context.Err() != nil // the status may be no answer at all
+	adm.policies.End(func(d *decision) {
+		switch p := &adm.settings.policies[d.Policy.Index]; {
+		case p.Refund != nil && !left && p.Refund(&adm.request, status):
+			d.Refund()
+		case p.Settle != nil:
+			d.Settle(p.Settle(&adm.request, status, h))
+		}
+	})
 }

@@ -18,7 +18,7 @@ const (
 	// least remaining.
 	XRateLimit
 
-	// Draft11 sends RateLimit-Policy and RateLimit for all policies that were asked, in the syntax
+	// Draft11 sends RateLimit-Policy and RateLimit for all policies that have decided, in the syntax
 	// of draft-ietf-httpapi-ratelimit-headers-11. Later drafts use other parameter names.
 	//
 	// The parameter t is the time for which r is all that is left. After a grant that is the time

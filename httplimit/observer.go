@@ -21,9 +21,10 @@ const (
 // request does, but no lease is lost.
 //
 //   - Queued(ctx, policy, delta int) is called when a request begins to wait for a policy's permits
-//     (+1), and when its wait has ended (-1). A wait begins when the limiter calls Done of its context.
-//   - Decided(ctx, policy, r Result, waited time.Duration) is called once for each request and policy
-//     that was asked, with the outcome and how long the request waited for it.
+//     (+1), and when its wait has ended (-1). A request waits if it may, by MaxWait, and its permits
+//     were not granted at once; so does one for which the limiter's queue then has no room.
+//   - Decided(ctx, policy, r Result, waited time.Duration) is called once for each request and policy,
+//     with the outcome and how long the request waited for it.
 //   - Active(ctx, policy, delta int) is called when a lease was granted (+1), and when it was released
 //     (-1).
 //   - Released(ctx, policy, held time.Duration) is called when a lease was released, with how long it

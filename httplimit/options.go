@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/partition"
 )
@@ -84,7 +82,7 @@ type Options struct {
 	// Global is the policy for every request. nil: none.
 	Global *Policy
 
-	// Policies are for the handlers that ask for them by name.
+	// Policies are for the handlers that name them.
 	Policies []Policy
 
 	// Skip reports whether to leave the request unlimited. Every wrapper calls it, and Check.
@@ -111,156 +109,58 @@ type Options struct {
 	Observer Observer
 }
 
-// global is the name by which a handler asks the global policy; no other policy can have it.
-const global = ""
-
-// terms are Options that were checked, as requests use them. They do not change.
-type terms struct {
+// settings are Options that were checked. They do not change.
+type settings struct {
 	Options
 
-	asker  policy.Asker[*http.Request, outcome]
-	global *limit            // nil: none
-	limits map[string]*limit // the others, by the names of their policies
+	policies []Policy // the global one first, if there is one
 
-	uploads, downloads bool // a policy has one: most have none
+	uploads, downloads, settles bool // a policy limits or settles: most do not
 }
 
-// limit is a Policy of terms.
-type limit struct {
-	Policy
+// settingsOf returns the settings of a snapshot.
+func settingsOf(s *policy.Snapshot[*http.Request]) *settings { return s.Own.(*settings) }
 
-	asked policy.Policy[*http.Request, outcome]
-}
-
-// outcome is how a request was answered.
-type outcome struct {
-	status int
-	header http.Header
-}
-
-// newLimit returns the limit of a policy, whose rejections have that result.
-func newLimit(p Policy, rejected Result) *limit {
-	l := &limit{Policy: p, asked: policy.Policy[*http.Request, outcome]{
-		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Rejected: rejected,
-		FailOpen: p.FailOpen, Shadow: p.Shadow,
-	}}
-	if p.Refund != nil {
-		l.asked.Refund = func(r *http.Request, o outcome) bool { return p.Refund(r, o.status) }
-	}
-	if p.Settle != nil {
-		l.asked.Settle = func(r *http.Request, o outcome) int { return p.Settle(r, o.status, o.header) }
-	}
-	return l
-}
-
-// add returns the limit of a policy, whose rejections have that result.
-func (t *terms) add(p Policy, rejected Result) *limit {
-	t.uploads = t.uploads || p.Upload != nil
-	t.downloads = t.downloads || p.Download != nil
-	return newLimit(p, rejected)
-}
-
-// newTerms checks the options.
-func newTerms(l *Limits, o Options) (*terms, error) {
-	f := faults{names: make(map[string]bool)}
-	t := &terms{Options: o, limits: make(map[string]*limit, len(o.Policies))}
-	t.asker = policy.Asker[*http.Request, outcome]{
-		Observer: o.Observer, Logger: o.Logger, Log: &l.log, Package: "httplimit",
+// checked returns the options as a Set needs them, and an error that reports all faults.
+func (o Options) checked() (policy.Options[*http.Request], error) {
+	s := &settings{Options: o}
+	next := policy.Options[*http.Request]{Global: o.Global != nil, Skip: o.Skip, Observer: o.Observer, Logger: o.Logger, Own: s}
+	f := policy.Faults{Package: "httplimit"}
+	add := func(field string, p Policy, rejected Result) {
+		p.check(field, &f)
+		s.policies = append(s.policies, p)
+		s.uploads = s.uploads || p.Upload != nil
+		s.downloads = s.downloads || p.Download != nil
+		s.settles = s.settles || p.Refund != nil || p.Settle != nil
+		next.Policies = append(next.Policies, policy.Policy[*http.Request]{
+			Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait,
+			Rejected: rejected, FailOpen: p.FailOpen, Shadow: p.Shadow,
+		})
 	}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
 			p.Name = "global"
 		}
-		f.policy("Global", &p)
-		t.global = t.add(p, GlobalLimiter)
+		add("Global", p, GlobalLimiter)
 	}
-	for i := range o.Policies {
-		p := o.Policies[i]
-		f.policy(fmt.Sprintf("Policies[%d]", i), &p)
-		if p.Name != "" {
-			t.limits[p.Name] = t.add(p, EndpointLimiter)
-		}
+	for i, p := range o.Policies {
+		add(fmt.Sprintf("Policies[%d]", i), p, EndpointLimiter)
 	}
 	if int(o.Headers) >= len(headersNames) {
-		f.add("Headers", o.Headers, "one of "+strings.Join(headersNames[:], ", "))
+		f.Add("Headers = %v, want one of %s", o.Headers, strings.Join(headersNames[:], ", "))
 	}
-	return t, errors.Join(f.errs...)
+	return next, f.Err()
 }
 
-// limit returns the limit that a handler asks by this name; nil if there is none.
-func (t *terms) limit(name string) *limit {
-	if name == global {
-		return t.global
-	}
-	return t.limits[name]
-}
-
-// mustHave panics if there is no policy of one of the names.
-func (t *terms) mustHave(names []string) {
-	for _, name := range names {
-		if t.limits[name] == nil {
-			panic(fmt.Sprintf("httplimit: no policy is named %q", name))
-		}
-	}
-}
-
-// of returns the limit that was asked.
-func (t *terms) of(a *ask) *limit {
-	if l := t.global; l != nil && a.Policy == &l.asked {
-		return l
-	}
-	return t.limits[a.Policy.Name]
-}
-
-// have reports whether there are policies of the names: the global one may be missing.
-func (t *terms) have(names []string) bool {
-	return len(names) > 0 && (names[0] != global || t.global != nil)
-}
-
-// faults collects what is wrong with options.
-type faults struct {
-	names map[string]bool
-	errs  []error
-}
-
-func (f *faults) add(field string, value any, want string) {
-	f.errs = append(f.errs, fmt.Errorf("httplimit: Options.%s = %v, want %s", field, value, want))
-}
-
-// policy checks one policy, and clears limiters that are nil pointers.
-func (f *faults) policy(field string, p *Policy) {
-	switch {
-	case !isName(p.Name):
-		f.add(field+".Name", fmt.Sprintf("%q", p.Name), "ASCII letters, digits, '-', '_' and '.'")
-	case f.names[p.Name]:
-		f.add(field+".Name", fmt.Sprintf("%q", p.Name), "a name that no other policy has")
-	}
-	f.names[p.Name] = true
-	p.Limiter, p.Upload, p.Download = present(p.Limiter), present(p.Upload), present(p.Download)
+// check notes what is wrong with p, and clears limiters that are nil pointers.
+func (p *Policy) check(field string, f *policy.Faults) {
+	f.Name(field, p.Name)
+	p.Limiter, p.Upload, p.Download = policy.Present(p.Limiter), policy.Present(p.Upload), policy.Present(p.Download)
 	if p.Limiter == nil && p.Upload == nil && p.Download == nil {
-		f.add(field+".Limiter", "nil", "a limiter, unless Upload or Download is set")
+		f.Add("%s.Limiter = nil, want a limiter, unless Upload or Download is set", field)
 	}
 	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
-		f.add(field+".Status", p.Status, "400 to 599, or 0 for 429")
+		f.Add("%s.Status = %d, want 400 to 599, or 0 for 429", field, p.Status)
 	}
-}
-
-func isName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	return name != ""
-}
-
-// present returns nil for a nil pointer in an interface.
-func present(l Limiter) Limiter {
-	if argument.IsNil(l) {
-		return nil
-	}
-	return l
 }

@@ -23,15 +23,15 @@ const (
 	fieldRateLimit = "Ratelimit"
 )
 
-// setQuota sets the fields for the policies that were asked, next to what wrappers outside have
+// setQuota sets the fields for the policies that have decided, next to what wrappers outside have
 // set, and returns them. If the request was rejected, its permits have been given back.
-func (t *terms) setQuota(h http.Header, asked []ask, rejected bool) quota {
+func (s *settings) setQuota(h http.Header, decisions []decision, rejected bool) quota {
 	var q quota
-	switch t.Headers {
+	switch s.Headers {
 	case XRateLimit:
-		q = xRateLimit(h, asked, rejected)
+		q = xRateLimit(h, decisions, rejected)
 	case Draft11:
-		q = draft11(h, asked, rejected)
+		q = draft11(h, decisions, rejected)
 	}
 	for _, f := range q {
 		h[f.name] = []string{f.value}
@@ -57,14 +57,14 @@ type numbers struct {
 	limit, remaining int
 }
 
-// numbersOf returns those of a. If the request was rejected, a's permits have been given back.
-func numbersOf(a *ask, rejected bool) (n numbers, ok bool) {
-	if a.Policy.Shadow || a.Limiter == nil {
+// numbersOf returns those of d. If the request was rejected, its permits have been given back.
+func numbersOf(d *decision, rejected bool) (n numbers, ok bool) {
+	if d.Policy.Shadow || d.Limiter == nil {
 		return n, false
 	}
-	n.lease = a.Lease
-	if rejected && a.Lease.Acquired() || errors.Is(a.Lease.Err(), core.ErrPermitsExceedLimit) {
-		n.lease = a.Limiter.TryAcquire(0) // the lease does not say what is left now
+	n.lease = d.Lease
+	if rejected && d.Lease.Acquired() || errors.Is(d.Lease.Err(), core.ErrPermitsExceedLimit) {
+		n.lease = d.Limiter.TryAcquire(0) // the lease does not say what is left now
 		defer n.lease.Release()
 	}
 	if n.limit, ok = core.PermitLimit.From(n.lease); !ok {
@@ -77,16 +77,16 @@ func numbersOf(a *ask, rejected bool) (n numbers, ok bool) {
 
 // xRateLimit is about the policy that has the least remaining; of several, about the one that
 // rejected, or else the first.
-func xRateLimit(h http.Header, asked []ask, rejected bool) quota {
+func xRateLimit(h http.Header, decisions []decision, rejected bool) quota {
 	var least numbers
 	found := false
 	outside, err := strconv.Atoi(h.Get(fieldRemaining))
-	for i := range asked {
-		n, ok := numbersOf(&asked[i], rejected)
+	for i := range decisions {
+		n, ok := numbersOf(&decisions[i], rejected)
 		if !ok {
 			continue
 		}
-		rejects := !asked[i].Lease.Acquired()
+		rejects := !decisions[i].Lease.Acquired()
 		if err == nil && (outside < n.remaining || outside == n.remaining && !rejects) {
 			continue
 		}
@@ -107,26 +107,26 @@ func xRateLimit(h http.Header, asked []ask, rejected bool) quota {
 
 // draft11 writes two lists of structured fields (RFC 9651): strings with parameters. The names of
 // policies need no escapes.
-func draft11(h http.Header, asked []ask, rejected bool) quota {
+func draft11(h http.Header, decisions []decision, rejected bool) quota {
 	var policies, limits strings.Builder
 	policies.WriteString(strings.Join(h[fieldPolicy], ", "))
 	limits.WriteString(strings.Join(h[fieldRateLimit], ", "))
 	found := false
-	for i := range asked {
-		a := &asked[i]
-		n, ok := numbersOf(a, rejected)
+	for i := range decisions {
+		d := &decisions[i]
+		n, ok := numbersOf(d, rejected)
 		if !ok {
 			continue
 		}
 		found = true
-		item(&policies, a.Policy.Name)
+		item(&policies, d.Policy.Name)
 		parameter(&policies, "q", int64(n.limit))
 		if window, ok := core.Window.From(n.lease); !ok {
 			policies.WriteString(`;qu="concurrent-requests"`)
 		} else {
 			parameter(&policies, "w", max(secondsUp(window), 1)) // rounded down it would announce a higher rate
 		}
-		item(&limits, a.Policy.Name)
+		item(&limits, d.Policy.Name)
 		parameter(&limits, "r", int64(n.remaining))
 		until, ok := core.ResetAfter.From(n.lease)
 		if !n.lease.Acquired() {

@@ -30,35 +30,33 @@ type Rejection struct {
 	// RetryAfter is the time until the same request could be served. 0: unknown.
 	RetryAfter time.Duration
 
-	terms     *terms // nil: it was not made by this package
-	asked     []ask  // the last one rejected
-	result    Result
-	announced bool  // the header fields are set
-	quota     quota // of them
+	settings  *settings // nil: it was not made by this package
+	rejected  *policy.Rejection[*http.Request]
+	decisions []decision // the last one rejected
+	announced bool       // the header fields are set
+	quota     quota      // of them
 }
 
-// newRejection returns the rejection by the policy that was asked last.
-func newRejection(t *terms, result Result, asked []ask, err error) *Rejection {
-	a := &asked[len(asked)-1]
-	no := &Rejection{
-		Policy: a.Policy.Name, Status: t.of(a).Status, Lease: a.Lease, Err: err,
-		terms: t, asked: asked, result: result,
-	}
+// newRejection returns the rejection of a request by the policy that decided last.
+func newRejection(policies *policy.Admission[*http.Request], rejected *policy.Rejection[*http.Request]) *Rejection {
+	s := settingsOf(policies.Snapshot)
+	status := s.policies[rejected.Policy.Index].Status
 	switch {
-	case result == Failed:
-		no.Status = http.StatusServiceUnavailable
-		return no
-	case no.Status == 0:
-		no.Status = http.StatusTooManyRequests
+	case rejected.Result == Failed:
+		status = http.StatusServiceUnavailable
+	case status == 0:
+		status = http.StatusTooManyRequests
 	}
-	no.RetryAfter = policy.RetryAfter(a.Lease, err)
-	return no
+	return &Rejection{
+		Policy: rejected.Policy.Name, Status: status, Lease: rejected.Lease, Err: rejected.Err,
+		RetryAfter: rejected.RetryAfter, settings: s, rejected: rejected, decisions: policies.Decisions,
+	}
 }
 
 // answer answers the request: by OnRejected if there is one, and by the standard answer if that
 // writes nothing.
-func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
-	if no.result == RequestCanceled {
+func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) {
+	if rej.rejected.Result == RequestCanceled {
 		if underServer(r.Context()) {
 			// The server would answer 200 for a handler that writes nothing. The client need not be
 			// gone: it may have shut down its side, or the server may be closing.
@@ -66,47 +64,47 @@ func (no *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	reject := no.terms.of(&no.asked[len(no.asked)-1]).OnRejected
+	reject := rej.settings.policies[rej.rejected.Policy.Index].OnRejected
 	if reject == nil {
-		reject = no.terms.OnRejected
+		reject = rej.settings.OnRejected
 	}
-	no.announce(w, r)
+	rej.announce(w, r)
 	if r.Context().Err() != nil {
 		r = r.WithContext(context.WithoutCancel(r.Context())) // net/http ends it if the body cannot be read in time
 	}
 	if reject != nil {
-		watched := &response{ResponseWriter: w, before: func(status int) { no.redirect(w.Header(), status) }}
-		reject(watched.writer(), r, no)
+		watched := &response{ResponseWriter: w, before: func(status int) { rej.redirect(w.Header(), status) }}
+		reject(watched.writer(), r, rej)
 		if watched.begun() {
 			return
 		}
 	}
-	no.ServeHTTP(w, r)
+	rej.ServeHTTP(w, r)
 }
 
 // announce sets the header fields of the answer.
-func (no *Rejection) announce(w http.ResponseWriter, r *http.Request) {
-	if no.announced {
+func (rej *Rejection) announce(w http.ResponseWriter, r *http.Request) {
+	if rej.announced {
 		return
 	}
-	no.announced = true
+	rej.announced = true
 	h := w.Header()
-	if no.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.FormatInt(secondsUp(no.RetryAfter), 10))
+	if rej.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(secondsUp(rej.RetryAfter), 10))
 	}
 	h.Set("Cache-Control", "no-store")
 	if !readToEnd(w, r) {
 		h.Set("Connection", "close")
 	}
-	if no.terms != nil {
-		no.quota = no.terms.setQuota(h, no.asked, true)
+	if rej.settings != nil {
+		rej.quota = rej.settings.setQuota(h, rej.decisions, true)
 	}
 }
 
 // redirect removes the fields that do not belong on a redirect.
-func (no *Rejection) redirect(h http.Header, status int) {
+func (rej *Rejection) redirect(h http.Header, status int) {
 	if redirects(status) {
-		no.quota.remove(h)
+		rej.quota.remove(h)
 	}
 }
 
@@ -114,32 +112,35 @@ func (no *Rejection) redirect(h http.Header, status int) {
 // header fields, unless they were set before OnRejected was called. The body is the status's text,
 // or the ReasonPhrase of the lease unless that is one of this library's own. The answer to a HEAD
 // request has no body.
-func (no *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	no.announce(w, r)
+func (rej *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rej.announce(w, r)
 	h := w.Header()
-	status := no.Status
+	status := rej.Status
 	if status < 200 || status > 599 {
 		status = http.StatusTooManyRequests
 	}
-	body, kind := no.text(status)+"\n", "text/plain; charset=utf-8"
-	if no.terms != nil && no.terms.Problems {
-		body, kind = no.problemDocument(status), "application/problem+json"
+	body, kind := rej.text(status)+"\n", "text/plain; charset=utf-8"
+	if rej.settings != nil && rej.settings.Problems {
+		body, kind = rej.problemDocument(status), "application/problem+json"
 	}
 	h.Del("Content-Length") // of the answer that it replaces
 	h.Del("Content-Encoding")
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
-	no.redirect(h, status)
+	rej.redirect(h, status)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, body) // a client that is gone needs no answer
 	}
 }
 
+// failed reports whether the limiter failed.
+func (rej *Rejection) failed() bool { return rej.rejected != nil && rej.rejected.Result == Failed }
+
 // text is for a person.
-func (no *Rejection) text(status int) string {
-	if no.result != Failed {
-		if phrase, ok := policy.Reason(no.Lease); ok {
+func (rej *Rejection) text(status int) string {
+	if !rej.failed() {
+		if phrase, ok := policy.Reason(rej.Lease); ok {
 			return phrase
 		}
 	}
@@ -160,10 +161,10 @@ type problem struct {
 
 const problemTypes = "https://iana.org/assignments/http-problem-types#"
 
-func (no *Rejection) problemDocument(status int) string {
-	p := problem{Status: status, Detail: no.text(status)}
+func (rej *Rejection) problemDocument(status int) string {
+	p := problem{Status: status, Detail: rej.text(status)}
 	switch {
-	case no.result == Failed:
+	case rej.failed():
 		p.Type, p.Title = "about:blank", http.StatusText(status)
 	case status == http.StatusServiceUnavailable:
 		p.Type = problemTypes + "temporary-reduced-capacity"
@@ -172,8 +173,8 @@ func (no *Rejection) problemDocument(status int) string {
 		p.Type = problemTypes + "quota-exceeded"
 		p.Title = "The request is beyond the quota"
 	}
-	if no.result != Failed && no.Policy != "" {
-		p.Violated = []string{no.Policy}
+	if !rej.failed() && rej.Policy != "" {
+		p.Violated = []string{rej.Policy}
 	}
 	text, err := json.Marshal(p)
 	if err != nil {

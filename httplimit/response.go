@@ -28,17 +28,12 @@ type response struct {
 // to remove, bodies to throttle, or a status that a policy wants to know.
 func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
 	var q quota
-	reports := adm.terms.Headers != RetryAfterOnly && len(adm.asked) > 0
+	reports := adm.settings.Headers != RetryAfterOnly && len(adm.policies.Decisions) > 0
 	if reports {
-		q = adm.terms.setQuota(w.Header(), adm.asked, false)
-	}
-	asks := false
-	for i := range adm.asked {
-		a := &adm.asked[i]
-		asks = asks || a.Lease.Acquired() && (a.Policy.Refund != nil || a.Policy.Settle != nil)
+		q = adm.settings.setQuota(w.Header(), adm.policies.Decisions, false)
 	}
 	body := adm.throttledDownload(w)
-	if !reports && body == nil && !asks && adm.uploads == nil {
+	if !reports && body == nil && adm.uploads == nil && !adm.settles() {
 		return w
 	}
 	adm.response = &response{ResponseWriter: w, body: body, uploads: adm.uploads}
@@ -50,6 +45,16 @@ func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
 		}
 	}
 	return adm.response.writer()
+}
+
+// settles reports whether a policy needs to know how the request is answered.
+func (adm *admission) settles() bool {
+	for i := range adm.policies.Decisions {
+		if p := adm.policy(i); (p.Refund != nil || p.Settle != nil) && adm.policies.Decisions[i].Lease.Acquired() {
+			return true
+		}
+	}
+	return false
 }
 
 // WriteHeader sends the status. The first status counts; those below 200 are not the response's,

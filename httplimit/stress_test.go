@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -82,7 +83,7 @@ var doings = []string{"", "panic", "panic late", "hijack", "release", "wait", "r
 func TestStressNoLeaseIsLost(t *testing.T) {
 	const clients = 16
 	requests := 10_000
-	if raceDetector { // which takes ten times as long for each
+	if testkit.Race { // which takes ten times as long for each
 		requests = 2_000
 	}
 	global, named := atOnce(t, 8, 6), atOnce(t, 6, 20)

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/argument"
+	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/holdback"
+	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )
@@ -83,8 +84,8 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	o.Limiter, o.Upload, o.Download = present(o.Limiter), present(o.Upload), present(o.Download)
-	if argument.IsNil(o.Base) {
+	o.Limiter, o.Upload, o.Download = policy.Present(o.Limiter), policy.Present(o.Upload), policy.Present(o.Download)
+	if anylimiter.IsNil(o.Base) {
 		o.Base = http.DefaultTransport
 	}
 	if o.Hint == nil {

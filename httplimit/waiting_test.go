@@ -44,7 +44,7 @@ func TestWaiting(t *testing.T) {
 		{"served in time", 1001 * time.Millisecond, nil, 1, 200, 2 * time.Second, "queued global +1; queued global -1; active global +1; acquired global 1s; active global -1; released global 1s"},
 		{"MaxWait over", 400 * time.Millisecond, nil, 1, 429, 400 * time.Millisecond, "queued global +1; queued global -1; global_limiter global 400ms"},
 		{"nobody waits", 0, nil, 1, 429, 0, "global_limiter global 0s"},
-		{"no room", time.Hour, nil, 0, 429, 0, "global_limiter global 0s"},
+		{"no room", time.Hour, nil, 0, 429, 0, "queued global +1; queued global -1; global_limiter global 0s"},
 		{"the client goes", -1, func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(300*time.Millisecond, cancel)
@@ -194,7 +194,7 @@ func TestTheContextOfAWait(t *testing.T) {
 			require.Equal(t, 429, with(context.WithValue(t.Context(), key{}, "v"), l.Handler(ok)).Code, name)
 			require.Equal(t, time.Second, time.Since(start))
 		}
-		// One that nobody waited on ends with the call.
+		// It ends with the call.
 		var quick context.Context
 		l := limits(t, httplimit.Options{Global: &httplimit.Policy{MaxWait: time.Second, Limiter: ctxLimiter(func(ctx context.Context) (core.Lease, error) {
 			quick = ctx //nolint:fatcontext // that is what is tried
@@ -208,6 +208,16 @@ func TestTheContextOfAWait(t *testing.T) {
 			require.Equal(t, context.DeadlineExceeded, ctx.Err())
 		}
 	})
+}
+
+// Without a bound on the wait, a limiter gets the request's own context.
+func TestTheContextOfAWaitWithoutABound(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(t.Context())
+	l := limits(t, httplimit.Options{Global: &httplimit.Policy{MaxWait: -1, Limiter: ctxLimiter(func(ctx context.Context) (core.Lease, error) {
+		require.Same(t, r.Context(), ctx)
+		return core.Grant(1, nil), nil
+	})}})
+	require.Equal(t, 200, play(l.Handler(ok), r).Code)
 }
 
 // An Observer that panics while a request waits costs no lease, neither that of the wait nor those

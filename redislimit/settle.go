@@ -67,7 +67,7 @@ func (e *engine) Settle(l core.Lease, permits int) core.Lease {
 // settleGrant settles a lease of a rate limiter, or one that holds nothing.
 func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
 	next := &grant{e: e, certain: g.certain, stamp: g.stamp}
-	replacement := core.Grant(permits, nil, append(metadataOf(l), grantKey.With(next))...)
+	replacement := e.unheld(l, permits, next)
 	e.mu.Lock()
 	t := e.terms
 	e.mu.Unlock()
@@ -105,9 +105,9 @@ func (e *engine) settleNothing(l core.Lease, permits int) core.Lease {
 	r := newRequest(op{code: opCharge, permits: min(int64(permits), maxLimit)})
 	e.decide(r)
 	if r.held == nil { // the store did not answer
-		return core.Grant(permits, nil, metadataOf(l)...)
+		return e.unheld(l, permits, &grant{e: e})
 	}
-	return r.held.current.grant(permits, metadataOf(l)...)
+	return r.held.current.grant(permits, e.metadataOf(l)...)
 }
 
 // settle settles a concurrency lease.
@@ -118,7 +118,7 @@ func (p *holding) settle(l core.Lease, permits int) core.Lease {
 		if !p.end() {
 			return l
 		}
-		return core.Grant(0, nil, metadataOf(l)...)
+		return e.unheld(l, 0, &grant{e: e})
 	}
 	e.mu.Lock()
 	if h.current != p || h.end != live {
@@ -131,13 +131,28 @@ func (p *holding) settle(l core.Lease, permits int) core.Lease {
 	r.lease = h
 	e.beginLocked(r, time.Now())
 	e.finish(r)
-	return replacement.grant(permits, metadataOf(l)...)
+	return replacement.grant(permits, e.metadataOf(l)...)
 }
 
-// metadataOf returns a lease's metadata, to be given to another.
-func metadataOf(l core.Lease) []core.Metadata {
+// unheld returns the lease of permits that replaces l and holds nothing at the store.
+func (e *engine) unheld(l core.Lease, permits int, g *grant) core.Lease {
+	return core.Grant(permits, nil, append(e.metadataOf(l), grantKey.With(g))...)
+}
+
+// metadataOf returns the metadata of l for the lease that replaces it: without what this limiter recognizes l by.
+func (e *engine) metadataOf(l core.Lease) []core.Metadata {
 	var m []core.Metadata
 	for name, value := range l.Metadata() {
+		switch v := value.(type) {
+		case *grant:
+			if v.e == e {
+				continue
+			}
+		case *holding:
+			if v.held.e == e {
+				continue
+			}
+		}
 		m = append(m, core.NewMetadataKey[any](name).With(value))
 	}
 	return m

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -154,6 +155,31 @@ func TestSettleOfWhatHoldsNothing(t *testing.T) {
 		l.Refund(dear)
 		require.Equal(t, 5, l.Available())
 	})
+}
+
+// A concurrency lease is settled from any number of permits to any other and on, to and from zero too, as with
+// core's limiter.
+func TestSettleToAndFromZero(t *testing.T) {
+	const limit = 100
+	for taken := range 3 {
+		for first := range 4 {
+			for second := range 4 {
+				bubble(t, func(t *testing.T, s *server) {
+					l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: limit})
+					lease := takes(t, l, taken)
+					for _, n := range []int{first, second} {
+						lease = l.Settle(lease, n)
+						require.Equal(t, n, lease.Permits())
+						synctest.Wait()
+						require.Equal(t, limit-n, l.Available(), "from %d by %d to %d", taken, first, n)
+					}
+					lease.Release()
+					synctest.Wait()
+					require.Equal(t, limit, l.Available())
+				})
+			}
+		}
+	}
 }
 
 // What Local granted is settled there.

@@ -134,7 +134,6 @@ func TestStressPermitsAreConserved(t *testing.T) {
 							if random.IntN(4) == 0 {
 								taken.Add(-int64(n))
 								l.Refund(lease)
-								l.Refund(lease) // once
 							}
 						}
 					})

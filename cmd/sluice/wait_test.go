@@ -24,6 +24,21 @@ import (
 // redisServer starts a server of Redis on a socket of its own, and returns its URL and its process.
 func redisServer(t *testing.T) (string, *os.Process) {
 	t.Helper()
+	s := newRedisServer(t)
+	return s.url, s.Process
+}
+
+// server is a server of Redis that forgets everything when it ends.
+type server struct {
+	*exec.Cmd
+
+	t           *testing.T
+	url, socket string
+}
+
+// newRedisServer starts a server on a socket of its own.
+func newRedisServer(t *testing.T) *server {
+	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("NOT TESTED: redis-server is not installed")
@@ -32,21 +47,32 @@ func redisServer(t *testing.T) (string, *os.Process) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "redis.sock")
-	c := exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
-	require.NoError(t, c.Start())
-	t.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGCONT)
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	})
-	require.Eventually(t, func() bool {
-		n, err := net.Dial("unix", socket)
+	s := &server{t: t, url: "unix://" + socket, socket: socket}
+	s.Cmd = exec.Command(path, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir)
+	s.start()
+	t.Cleanup(s.end)
+	return s
+}
+
+// start starts the server, also again.
+func (s *server) start() {
+	s.t.Helper()
+	s.Cmd = exec.Command(s.Path, s.Args[1:]...)
+	require.NoError(s.t, s.Cmd.Start())
+	require.Eventually(s.t, func() bool {
+		n, err := net.Dial("unix", s.socket)
 		if err == nil {
 			_ = n.Close()
 		}
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
-	return "unix://" + socket, c.Process
+}
+
+// end kills the server, also if it is stopped.
+func (s *server) end() {
+	_ = s.Process.Signal(syscall.SIGCONT)
+	_ = s.Process.Kill()
+	_ = s.Wait()
 }
 
 // TestWaitOneAtATime: of several processes that share a permit, one runs its command at a time.
@@ -212,18 +238,63 @@ func TestWaitKilled(t *testing.T) {
 	assert.Equal(t, 0, status, "%s", errs)
 }
 
-// TestWaitWhileRedisGoes: a wait ends when the server is gone.
+// TestWaitWhileRedisGoes: a wait goes on when the server is gone for a time, first in line or not.
 func TestWaitWhileRedisGoes(t *testing.T) {
-	url, redis := redisServer(t)
+	s := newRedisServer(t)
 	dir := programs(t)
-	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; sleep 1h")
+	holder := start(t, dir, "sluice", "wait", "--redis", s.url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
 	require.Equal(t, "run", holder.line(holder.out))
-	s := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "echo", "never")
-	require.NoError(t, redis.Kill())
-	status, out, errs := s.ends()
-	assert.Equal(t, 1, status)
+	var waiting []*started
+	for i := range 2 {
+		waiting = append(waiting, start(t, dir, "sluice", "wait", "--redis", s.url, "--key", "k", "concurrency 1", "--", "echo", "late"))
+		inLine(t, s.url, int64(i+1))
+	}
+	s.end()
+	for _, w := range waiting {
+		assert.Regexp(t, "^sluice wait: redis is unreachable: .*; waiting until it is back$", w.line(w.errs))
+	}
+	s.start()
+	require.NoError(t, holder.in.Close())
+	for _, w := range waiting {
+		status, out, errs := w.ends()
+		assert.Equal(t, 0, status, "%s", errs)
+		assert.Equal(t, "late\n", out)
+		assert.Equal(t, "sluice wait: redis is reachable again\n", errs)
+	}
+}
+
+// TestWaitAtMost: a wait ends with status 75 after --max-wait, and says meanwhile that it waits.
+func TestWaitAtMost(t *testing.T) {
+	url, _ := redisServer(t)
+	dir := programs(t)
+	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
+	require.Equal(t, "run", holder.line(holder.out))
+	first := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "-v", "concurrency 1")
+	inLine(t, url, 1)
+	file := filepath.Join(t.TempDir(), "redis")
+	require.NoError(t, os.WriteFile(file, []byte(url+"\n"), 0o600))
+	second := start(t, dir, "sluice", "wait", "--redis-file", file, "--key", "k", "-v", "--max-wait", "1200ms", "concurrency 1", "--", "echo", "never")
+	status, out, errs := second.ends()
+	assert.Equal(t, 75, status)
 	assert.Empty(t, out)
-	assert.Contains(t, errs, "redis is unreachable: ")
-	holder.signal(syscall.SIGTERM)
-	_, _, _ = holder.ends()
+	assert.Equal(t, "sluice wait: waiting for a permit of k, behind 1 in line\nsluice wait: no permit of k came free within 1.2s\n", errs)
+	inLine(t, url, 1)
+	assert.Equal(t, "sluice wait: waiting for a permit of k", first.line(first.errs))
+	t.Setenv("SLUICE_REDIS", url)
+	status, _, errs = start(t, dir, "sluice", "wait", "--key", "k", "--try", "concurrency 1").ends()
+	assert.Equal(t, 75, status)
+	assert.Equal(t, "sluice wait: no permit of k is free now\n", errs)
+}
+
+// TestWaitWithAnotherLimit: who uses another limit than the last one is told so.
+func TestWaitWithAnotherLimit(t *testing.T) {
+	url, _ := redisServer(t)
+	dir := programs(t)
+	holder := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "concurrency 1", "--", "sh", "-c", "echo run; read line")
+	require.Equal(t, "run", holder.line(holder.out))
+	for _, want := range []string{"sluice wait: k is limited to \"concurrency 2\" here, and was to \"concurrency 1\" when it was used last\n", ""} {
+		status, _, errs := start(t, dir, "sluice", "wait", "--redis", url, "--key", "k", "--try", "concurrency 2").ends()
+		assert.Equal(t, 0, status)
+		assert.Equal(t, want, errs)
+	}
 }

@@ -53,7 +53,8 @@ func (c *Clock) Jump(reading, length int64) int64 {
 
 // Zero returns the wall clock's time at instant 0.
 func (c *Clock) Zero() time.Time {
-	return time.Now().Add(time.Duration(c.base - Read()))
+	now := time.Now() // one reading of both clocks
+	return now.Add(time.Duration(c.base - int64(now.Sub(start))))
 }
 
 // Elapsed returns the nanoseconds since Start, whatever Now returned. It does not change the

@@ -1,4 +1,4 @@
-// Package holdback holds a client's requests back for as long as a server has asked to be left
+// Package holdback holds a client's requests back for as long as a server wants to be left
 // alone, and takes permits for them. There is no timer but those of waiting callers, and no
 // goroutine.
 package holdback
@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/limiter"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
-// Keys are the keys that are held back, each with what it was that asked for it. The zero Keys
+// Keys are the keys that are held back, each with the reason. The zero Keys
 // holds none; it is safe for concurrent use. A nil *Keys holds none, ever.
 type Keys[V any] struct {
 	mu    sync.Mutex // guards what follows; a leaf
-	keys  map[string]*hold[V]
+	keys  map[string]*held[V]
 	sweep int // how many keys there are when those whose time is over are looked for
 }
 
-type hold[V any] struct {
+type held[V any] struct {
 	until  time.Time
 	length time.Duration
 	why    V
@@ -54,9 +55,9 @@ func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 		k.sweep = 2 * len(k.keys) // each key that enters pays for a look at two at most
 	}
 	if k.keys == nil {
-		k.keys = make(map[string]*hold[V])
+		k.keys = make(map[string]*held[V])
 	}
-	k.keys[key] = &hold[V]{until: now.Add(d), length: d, why: why}
+	k.keys[key] = &held[V]{until: now.Add(d), length: d, why: why}
 }
 
 // Acquire waits until the key is not held back and l, unless it is nil, has granted the permits.
@@ -73,14 +74,14 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 			return core.Lease{}, nil
 		}
 		lease, err := l.Acquire(ctx, permits)
-		if lease, err = limiter.Checked(l, lease, err); err != nil {
+		if lease, err = hold.Checked(l, lease, err); err != nil {
 			return lease, err
 		}
 		// While this waited for permits, the server may have answered another request.
 		if h, _, _ := k.watch(key); h == nil {
 			return lease, nil
 		}
-		limiter.Refund(l, lease)
+		anylimiter.Refund(l, lease)
 	}
 }
 
@@ -116,7 +117,7 @@ func (k *Keys[V]) wait(ctx context.Context, key string) error {
 
 // watch returns what holds the key back, for how long, and what is closed if that changes; nil if
 // nothing does.
-func (k *Keys[V]) watch(key string) (h *hold[V], left time.Duration, moved <-chan struct{}) {
+func (k *Keys[V]) watch(key string) (h *held[V], left time.Duration, moved <-chan struct{}) {
 	if k == nil {
 		return nil, 0, nil
 	}

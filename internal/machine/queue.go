@@ -42,6 +42,14 @@ func (w *Waiter[Value]) Next() *Waiter[Value] { return w.next }
 // SetNext links w to another waiter, for the caller's own lists of waiters that do not wait.
 func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
 
+// Undelivered returns what Decided will return next.
+func (m *Machine[Value]) Undelivered() *Waiter[Value] {
+	if m.queue == nil {
+		return nil
+	}
+	return m.queue.decided
+}
+
 // Decided returns the waiters whose wait has ended since its last call, linked by Next, in the
 // order of the decisions. It drops the queue if no request waits.
 func (m *Machine[Value]) Decided() *Waiter[Value] {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Log remembers what a Logger was told, so that it is not flooded: at most once a second for each
-// message and policy. The zero Log has told nothing.
-type Log struct {
+// recentLog remembers what was logged, so that a Logger is not flooded: at most one record a second for
+// each message and policy. The zero recentLog has logged nothing.
+type recentLog struct {
 	mu   sync.Mutex // guards what follows
 	last map[event]*logged
 }
@@ -18,13 +18,13 @@ type event struct{ message, policy string }
 
 type logged struct {
 	at     time.Time
-	others int // since then
+	others int // since then, not logged
 }
 
 const logEvery = time.Second
 
-// log tells the logger, unless it is nil or was told the same too recently.
-func (l *Log) log(ctx context.Context, logger *slog.Logger, level slog.Level, e event, err error) {
+// log logs err, unless logger is nil or has had such an event too recently.
+func (l *recentLog) log(ctx context.Context, logger *slog.Logger, level slog.Level, e event, err error) {
 	if logger == nil {
 		return
 	}
@@ -34,9 +34,9 @@ func (l *Log) log(ctx context.Context, logger *slog.Logger, level slog.Level, e 
 	}
 }
 
-// note returns how many such events there were since the Logger was last told; false if that was
-// too recently.
-func (l *Log) note(e event) (others int, ok bool) {
+// note returns how many such events were not logged since the last one that was; false if that was too
+// recently.
+func (l *recentLog) note(e event) (others int, ok bool) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,24 +14,52 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/partition"
 )
 
-// The requests of these tests are strings, and their outcomes are numbers.
+// The requests of these tests are strings.
 type (
-	thePolicy = policy.Policy[string, int]
-	theAsker  = policy.Asker[string, int]
-	theAsk    = policy.Ask[string, int]
+	thePolicy    = policy.Policy[string]
+	theSet       = policy.Set[string]
+	theOptions   = policy.Options[string]
+	theAdmission = policy.Admission[string]
+	theDecision  = policy.Decision[string]
 )
-
-func newAsker() *theAsker {
-	return &theAsker{
-		Log: new(policy.Log), Package: "test",
-	}
-}
 
 func newPolicy(l core.Limiter) *thePolicy {
 	return &thePolicy{Name: "p", Limiter: partition.Shared[string](l), Rejected: policy.EndpointLimiter}
+}
+
+// under returns an admission under policies.
+func under(t *testing.T, o theOptions, policies ...*thePolicy) *theAdmission {
+	t.Helper()
+	return underSet(t, &theSet{Package: "test"}, o, policies...)
+}
+
+func underSet(t *testing.T, s *theSet, o theOptions, policies ...*thePolicy) *theAdmission {
+	t.Helper()
+	for _, p := range policies {
+		o.Policies = append(o.Policies, *p)
+	}
+	require.NoError(t, s.Update(o, nil))
+	return &theAdmission{Snapshot: s.Load()}
+}
+
+// admits checks that a request is admitted.
+func admits(t *testing.T, a *theAdmission, r string) {
+	t.Helper()
+	require.Nil(t, a.Admit(t.Context(), r, policy.Wait))
+}
+
+// rejects checks that a request is not.
+func rejects(t *testing.T, a *theAdmission, r string, want policy.Result) *policy.Rejection[string] {
+	t.Helper()
+	rejection := a.Admit(t.Context(), r, policy.Wait)
+	require.NotNil(t, rejection)
+	require.Equal(t, want, rejection.Result)
+	require.Error(t, rejection.Err)
+	return rejection
 }
 
 func concurrency(t *testing.T, permits int) *core.ConcurrencyLimiter {
@@ -56,44 +85,117 @@ func (f limiterFunc) TryAcquire(n int) core.Lease { l, _ := f(nil, n); return l 
 func (f limiterFunc) Acquire(ctx context.Context, n int) (core.Lease, error) { return f(ctx, n) }
 func (limiterFunc) Available() int                                           { return 0 }
 
-func TestAsk(t *testing.T) {
-	l := bucket(t)
-	asker, p := newAsker(), newPolicy(l)
-	p.Permits = func(r string) int { return len(r) }
-	var asked []theAsk
+func TestAdmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t)
+		p := newPolicy(l)
+		p.Permits = func(r string) int { return len(r) }
+		a := under(t, theOptions{}, p)
+		admits(t, a, "four")
+		require.Len(t, a.Decisions, 1)
+		again := &theAdmission{Snapshot: a.Snapshot}
+		rejection := rejects(t, again, "two", policy.EndpointLimiter)
+		require.ErrorIs(t, rejection.Err, core.ErrRejected)
+		require.Equal(t, 2*time.Second, rejection.RetryAfter)
+		again.Undo()
+		require.Empty(t, again.Decisions)
+		rejection = rejects(t, again, "sixsix", policy.EndpointLimiter)
+		require.Zero(t, rejection.RetryAfter)
+		again.Undo()
+		admits(t, again, "") // the policy does not apply
+		require.Empty(t, again.Decisions)
+		a.Undo()
+		require.Equal(t, 5, l.Available())
+	})
+}
 
-	r, passed, err := asker.Ask(t.Context(), "four", p, true, &asked)
-	require.Equal(t, policy.Acquired, r)
-	require.True(t, passed)
-	require.NoError(t, err)
-	r, passed, err = asker.Ask(t.Context(), "two", p, true, &asked)
-	require.Equal(t, policy.EndpointLimiter, r)
-	require.False(t, passed)
-	require.ErrorIs(t, err, core.ErrRejected)
-	require.Equal(t, 2*time.Second, policy.RetryAfter(asked[1].Lease, err).Round(time.Second))
-	r, passed, err = asker.Ask(t.Context(), "sixsix", p, true, &asked)
-	require.Equal(t, policy.EndpointLimiter, r)
-	require.False(t, passed)
-	require.Zero(t, policy.RetryAfter(asked[2].Lease, err))
-	require.Len(t, asked, 3)
+// Policies decide in order, all or nothing, and each once unless it is named again.
+func TestPolicies(t *testing.T) {
+	first, second := concurrency(t, 2), concurrency(t, 1)
+	a, b := newPolicy(first), newPolicy(second)
+	b.Name, b.Applies = "b", func(r string) bool { return r == "b" }
+	one := under(t, theOptions{}, a, b)
+	admits(t, one, "b")
+	admits(t, one, "b") // both have decided
+	require.Equal(t, 1, first.Available())
+	two := &theAdmission{Snapshot: one.Snapshot}
+	require.Equal(t, "b", rejects(t, two, "b", policy.EndpointLimiter).Policy.Name)
+	two.Undo()
+	require.Equal(t, 1, first.Available())
+	admits(t, two, "other")
+	require.Zero(t, first.Available())
+	two.End(nil)
+	one.End(nil)
+	three := &theAdmission{Snapshot: one.Snapshot}
+	require.Nil(t, three.Admit(t.Context(), "b", policy.Try, "p", "p", "nobody"))
+	require.Zero(t, first.Available())
+	three.End(nil)
+	require.Equal(t, 2, first.Available())
+	require.Equal(t, 1, second.Available())
+}
 
-	_, passed, err = asker.Ask(t.Context(), "", p, true, &asked) // does not apply
-	require.True(t, passed)
-	require.NoError(t, err)
-	require.Len(t, asked, 3)
-
-	policy.End(asked, (*theAsk).Refund)
-	require.Equal(t, 5, l.Available())
+// Early leaves policies that allow a wait to a later Admit.
+func TestEarly(t *testing.T) {
+	first, second := concurrency(t, 1), concurrency(t, 1)
+	a, b := newPolicy(first), newPolicy(second)
+	b.Name, a.MaxWait = "b", time.Hour
+	adm := under(t, theOptions{}, a, b)
+	require.Nil(t, adm.Admit(t.Context(), "", policy.Early))
+	require.Equal(t, 1, first.Available())
+	require.Zero(t, second.Available())
+	admits(t, adm, "")
+	require.Zero(t, first.Available())
+	require.Len(t, adm.Decisions, 2)
+	adm.End(nil)
+	require.Equal(t, 1, first.Available())
+	require.Equal(t, 1, second.Available())
 }
 
 func TestAPolicyWithoutALimiter(t *testing.T) {
-	var asked []theAsk
-	_, passed, err := newAsker().Ask(t.Context(), "", &thePolicy{}, true, &asked)
-	require.True(t, passed)
-	require.NoError(t, err)
-	require.Len(t, asked, 1)
-	policy.End(asked, (*theAsk).Refund)
-	policy.End(asked, func(a *theAsk) { a.Settle("", 0, true) })
+	adm := under(t, theOptions{}, &thePolicy{Name: "p"})
+	admits(t, adm, "")
+	require.Len(t, adm.Decisions, 1)
+	lease, ok := adm.Lease()
+	require.False(t, ok)
+	require.False(t, lease.Acquired())
+	adm.End(func(*theDecision) { t.Error("there is no lease") })
+	adm.Undo()
+}
+
+func TestUpdate(t *testing.T) {
+	s := &theSet{Package: "test"}
+	underSet(t, s, theOptions{Global: true}, newPolicy(core.Unlimited()), &thePolicy{Name: "q"})
+	before := s.Load()
+	require.True(t, before.Limits("r", []string{""}))
+	require.True(t, before.Limits("r", []string{"none", "q"}))
+	require.False(t, before.Limits("r", []string{"p"}), "the global policy is found as \"\"")
+	require.PanicsWithValue(t, `test: no policy is named ""`, func() { before.MustHave([]string{""}) })
+	require.PanicsWithValue(t, `test: no policy is named "p"`, func() { s.Use([]string{"q", "p"}) })
+	s.Use([]string{"q"})
+
+	odd := errors.New("odd")
+	err := s.Update(theOptions{}, odd)
+	require.ErrorIs(t, err, odd)
+	require.ErrorContains(t, err, `test: Options.Policies has no "q", want one`)
+	require.Same(t, before, s.Load())
+	require.NoError(t, s.Update(theOptions{Policies: []thePolicy{{Name: "q"}}, Skip: func(r string) bool { return r == "skip" }}, nil))
+	require.True(t, s.Load().Limits("r", []string{"q"}))
+	require.False(t, s.Load().Limits("skip", []string{"q"}))
+	require.True(t, before.Limits("skip", []string{"q"}), "a snapshot does not change")
+}
+
+func TestFaults(t *testing.T) {
+	f := policy.Faults{Package: "test"}
+	require.NoError(t, f.Err())
+	for i, name := range []string{"a", "Z9-_.", "", "a b", "é", "a", "[", "@"} {
+		f.Name(strconv.Itoa(i), name)
+	}
+	require.EqualError(t, f.Err(), `test: Options.2.Name = "", want ASCII letters, digits, '-', '_' and '.'
+test: Options.3.Name = "a b", want ASCII letters, digits, '-', '_' and '.'
+test: Options.4.Name = "é", want ASCII letters, digits, '-', '_' and '.'
+test: Options.5.Name = "a", want a name that no other policy has
+test: Options.6.Name = "[", want ASCII letters, digits, '-', '_' and '.'
+test: Options.7.Name = "@", want ASCII letters, digits, '-', '_' and '.'`)
 }
 
 func TestMaxWait(t *testing.T) {
@@ -126,18 +228,22 @@ func TestMaxWait(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, test.deadline)
 					defer cancel()
 				}
-				asker, p := newAsker(), newPolicy(l)
-				asker.DeadlineCancels = test.cancels
+				p := newPolicy(l)
 				p.MaxWait = test.maxWait
-				begun := time.Now()
-				var asked []theAsk
-				got, passed, err := asker.Ask(ctx, "", p, test.wait, &asked)
+				adm := underSet(t, &theSet{DeadlineCancels: test.cancels}, theOptions{}, p)
+				mode := policy.Try
+				if test.wait {
+					mode = policy.Wait
+				}
+				begun, got := time.Now(), policy.Acquired
+				if rejection := adm.Admit(ctx, "", mode); rejection != nil {
+					got = rejection.Result
+					require.Error(t, rejection.Err)
+				}
 				require.Equal(t, test.want, got)
-				require.Equal(t, test.want == policy.Acquired, passed)
-				require.Equal(t, test.want == policy.Acquired, err == nil)
 				require.Equal(t, test.took, time.Since(begun))
 				require.Zero(t, l.Statistics().Queued)
-				policy.End(asked, (*theAsk).Release)
+				adm.End(nil)
 			})
 		})
 	}
@@ -151,11 +257,37 @@ func TestACanceledWait(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		p := newPolicy(l)
 		p.MaxWait = time.Minute
-		var asked []theAsk
-		got, passed, err := newAsker().Ask(ctx, "", p, true, &asked)
-		require.Equal(t, policy.RequestCanceled, got)
-		require.False(t, passed)
-		require.ErrorIs(t, err, context.Canceled)
+		rejection := under(t, theOptions{}, p).Admit(ctx, "", policy.Wait)
+		require.Equal(t, policy.RequestCanceled, rejection.Result)
+		require.ErrorIs(t, rejection.Err, context.Canceled)
+	})
+}
+
+// A request that has ended asks nobody for permits.
+func TestARequestThatHasEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p, j := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) { panic("asked") })), new(journal)
+	p.MaxWait = -1
+	rejection := under(t, theOptions{Observer: j}, p).Admit(ctx, "", policy.Wait)
+	require.Equal(t, policy.RequestCanceled, rejection.Result)
+	require.Equal(t, context.Canceled, rejection.Lease.Err())
+	require.Zero(t, j.told)
+}
+
+// A context may end with an error of its own.
+func TestAnErrorOfTheContextsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("gone")
+		for _, maxWait := range []time.Duration{-1, time.Hour} {
+			l := taken(t, 1)
+			ended, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			p := newPolicy(l)
+			p.MaxWait = maxWait
+			rejection := under(t, theOptions{}, p).Admit(testkit.OwnError{Context: ended, Own: gone}, "", policy.Wait)
+			require.Equal(t, policy.RequestCanceled, rejection.Result)
+		}
 	})
 }
 
@@ -177,13 +309,10 @@ func TestCarelessLimiters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPolicy(test.answer)
 			p.MaxWait = time.Hour
-			var asked []theAsk
-			got, passed, err := newAsker().Ask(t.Context(), "", p, true, &asked)
-			require.Equal(t, test.want, got)
-			require.False(t, passed)
-			require.ErrorIs(t, err, test.wantErr)
-			require.False(t, asked[0].Lease.Acquired())
-			require.ErrorIs(t, asked[0].Lease.Err(), test.wantErr)
+			rejection := rejects(t, under(t, theOptions{}, p), "", test.want)
+			require.ErrorIs(t, rejection.Err, test.wantErr)
+			require.False(t, rejection.Lease.Acquired())
+			require.ErrorIs(t, rejection.Lease.Err(), test.wantErr)
 		})
 	}
 	require.Equal(t, 1, released)
@@ -193,16 +322,13 @@ func TestFailOpen(t *testing.T) {
 	for _, set := range []func(*thePolicy){func(p *thePolicy) { p.FailOpen = true }, func(p *thePolicy) { p.Shadow = true }} {
 		odd := errors.New("odd")
 		var said strings.Builder
-		asker, p := newAsker(), newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) { return core.Refuse(odd), odd }))
-		asker.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		p, j := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) { return core.Refuse(odd), odd })), new(journal)
 		set(p)
-		var asked []theAsk
-		got, passed, err := asker.Ask(t.Context(), "", p, true, &asked)
-		require.Equal(t, policy.Failed, got)
-		require.True(t, passed)
-		require.ErrorIs(t, err, odd)
+		adm := under(t, theOptions{Logger: slog.New(slog.NewTextHandler(&said, nil)), Observer: j}, p)
+		admits(t, adm, "")
+		require.Equal(t, []policy.Result{policy.Failed}, j.decided)
 		require.Contains(t, said.String(), `level=ERROR msg="test: a limiter failed" policy=p error=odd others=0`)
-		policy.End(asked, (*theAsk).Refund)
+		adm.Undo()
 	}
 }
 
@@ -211,72 +337,84 @@ func TestShadowNeverWaits(t *testing.T) {
 		l := concurrency(t, 1)
 		defer l.TryAcquire(1).Release()
 		var said strings.Builder
-		asker, p := newAsker(), newPolicy(l)
-		asker.Logger = slog.New(slog.NewTextHandler(&said, nil))
+		p, j, s := newPolicy(l), new(journal), &theSet{Package: "test"}
 		p.Shadow, p.MaxWait = true, time.Hour
-		var asked []theAsk
-		for range 3 { // the second and third are not logged
-			begun := time.Now()
-			got, passed, _ := asker.Ask(t.Context(), "", p, true, &asked)
-			require.Equal(t, policy.Shadowed, got)
-			require.True(t, passed)
+		o := theOptions{Logger: slog.New(slog.NewTextHandler(&said, nil)), Observer: j}
+		for range 3 { // the second and third are not logged, although the options are new
+			begun, adm := time.Now(), underSet(t, s, o, p)
+			admits(t, adm, "")
 			require.Zero(t, time.Since(begun))
+			adm.End(nil)
 		}
+		require.Equal(t, []policy.Result{policy.Shadowed, policy.Shadowed, policy.Shadowed}, j.decided)
 		require.Equal(t, 1, strings.Count(said.String(), "\n"))
 		time.Sleep(time.Second)
-		_, _, _ = asker.Ask(t.Context(), "", p, true, &asked)
+		admits(t, underSet(t, s, o, p), "")
 		require.Contains(t, said.String(), "would have rejected")
 		require.Contains(t, said.String(), "others=2")
-		policy.End(asked, func(a *theAsk) { a.Settle("", 0, true) })
 	})
 }
 
 func TestSettle(t *testing.T) {
 	for name, test := range map[string]struct {
-		refund func(string, int) bool
-		settle func(string, int) int
-		known  bool
+		settle func(*theDecision)
 		left   int // of 5 tokens, of which 2 were taken
 	}{
-		"released":         {nil, nil, true, 3},
-		"refunded":         {func(_ string, o int) bool { return o == 7 }, func(string, int) int { panic("not asked") }, true, 5},
-		"not refunded":     {func(string, int) bool { return false }, nil, true, 3},
-		"unknown":          {func(string, int) bool { return true }, nil, false, 3},
-		"cheaper":          {nil, func(r string, o int) int { return len(r) }, true, 4},
-		"dearer":           {nil, func(string, int) int { return 4 }, true, 1},
-		"left as it is":    {nil, func(string, int) int { return -1 }, true, 3},
-		"unknown, settled": {func(string, int) bool { return true }, func(string, int) int { return 1 }, false, 4},
+		"released":      {nil, 3},
+		"refunded":      {(*theDecision).Refund, 5},
+		"cheaper":       {func(d *theDecision) { d.Settle(1) }, 4},
+		"free":          {func(d *theDecision) { d.Settle(0) }, 5},
+		"dearer":        {func(d *theDecision) { d.Settle(4) }, 1},
+		"left as it is": {func(d *theDecision) { d.Settle(-1) }, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := bucket(t)
 				p := newPolicy(l)
 				p.Permits = func(string) int { return 2 }
-				p.Refund, p.Settle = test.refund, test.settle
-				var asked []theAsk
-				_, passed, err := newAsker().Ask(t.Context(), "r", p, true, &asked)
-				require.True(t, passed)
-				require.NoError(t, err)
-				policy.End(asked, func(a *theAsk) { a.Settle("r", 7, test.known) })
+				adm := under(t, theOptions{}, p)
+				admits(t, adm, "r")
+				adm.End(test.settle)
 				require.Equal(t, test.left, l.Available())
 			})
 		})
 	}
 }
 
+// One lease stands for all.
+func TestLease(t *testing.T) {
+	first, second := concurrency(t, 5), concurrency(t, 5)
+	a, b := newPolicy(core.WithReason(first, "")), newPolicy(second)
+	b.Name, b.Permits = "b", func(string) int { return 3 }
+	j := new(journal)
+	adm := under(t, theOptions{Observer: j}, a, b)
+	admits(t, adm, "")
+	lease, ok := adm.Lease()
+	require.True(t, ok)
+	require.Equal(t, 3, lease.Permits())
+	require.Equal(t, 2, j.active)
+	lease.Release()
+	require.Equal(t, 5, first.Available())
+	require.Equal(t, 5, second.Available())
+	require.Zero(t, j.active)
+	adm.End(nil)
+	require.Zero(t, j.active, "the Observer is notified once")
+}
+
 // A panic in one end does not keep the others from theirs.
 func TestEndGoesOnAfterAPanic(t *testing.T) {
 	l := concurrency(t, 3)
-	var asked []theAsk
-	for i := range 3 {
-		p := newPolicy(l)
-		if i == 1 {
-			p.Refund = func(string, int) bool { panic("odd") }
-		}
-		_, _, _ = newAsker().Ask(t.Context(), "", p, true, &asked)
-	}
+	policies := []*thePolicy{newPolicy(l), newPolicy(l), newPolicy(l)}
+	adm := under(t, theOptions{}, policies...)
+	admits(t, adm, "")
 	require.Zero(t, l.Available())
-	require.PanicsWithValue(t, "odd", func() { policy.End(asked, func(a *theAsk) { a.Settle("", 0, true) }) })
+	require.PanicsWithValue(t, "odd", func() {
+		adm.End(func(d *theDecision) {
+			if d.Policy.Index == 1 {
+				panic("odd")
+			}
+		})
+	})
 	require.Equal(t, 3, l.Available())
 }
 
@@ -284,6 +422,7 @@ func TestEndGoesOnAfterAPanic(t *testing.T) {
 type journal struct {
 	panics         string
 	decided        []policy.Result
+	told           int // calls of Queued
 	queued, active int
 	waited, held   time.Duration
 }
@@ -295,6 +434,10 @@ func (j *journal) is(what string) {
 }
 
 func (j *journal) Queued(_ context.Context, _ string, delta int) {
+	j.told++
+	if delta > 0 {
+		j.is("queued") // it does not count what it has panicked at
+	}
 	j.queued += delta
 	if delta < 0 {
 		j.is("dequeued")
@@ -317,24 +460,24 @@ func (j *journal) Active(_ context.Context, _ string, delta int) {
 func (j *journal) Released(_ context.Context, _ string, held time.Duration) { j.held += held }
 
 func TestObserver(t *testing.T) {
-	for _, panics := range []string{"", "dequeued", "decided", "active"} {
+	for _, panics := range []string{"", "queued", "dequeued", "decided", "active"} {
 		t.Run(panics, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := concurrency(t, 1)
 				time.AfterFunc(time.Second, l.TryAcquire(1).Release)
 				j := &journal{panics: panics}
-				asker, p := newAsker(), newPolicy(l)
-				asker.Observer, p.MaxWait = j, -1
-				var asked []theAsk
-				ask := func() { _, _, _ = asker.Ask(t.Context(), "", p, true, &asked) }
+				p := newPolicy(l)
+				p.MaxWait = -1
+				adm := under(t, theOptions{Observer: j}, p)
 				if panics != "" {
-					require.PanicsWithValue(t, panics, ask)
+					require.PanicsWithValue(t, panics, func() { adm.Admit(t.Context(), "", policy.Wait) })
 				} else {
-					ask()
+					admits(t, adm, "")
 					require.Equal(t, 1, j.active)
 					time.Sleep(time.Minute)
 				}
-				policy.End(asked, (*theAsk).Release)
+				adm.Undo()
+				time.Sleep(time.Second)
 				require.Equal(t, 1, l.Available())
 				require.Zero(t, j.active)
 				require.Zero(t, j.queued)
@@ -349,42 +492,76 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// A limiter that panics is a failure for the Observer, and what was asked before can be ended.
-func TestALimiterThatPanics(t *testing.T) {
-	j := new(journal)
-	l := concurrency(t, 1)
-	asker := newAsker()
-	asker.Observer = j
-	var asked []theAsk
-	_, _, _ = asker.Ask(t.Context(), "", newPolicy(l), true, &asked)
-	for _, wait := range []time.Duration{0, -1} {
-		p := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) { panic("odd") }))
-		p.MaxWait = wait
-		require.PanicsWithValue(t, "odd", func() { _, _, _ = asker.Ask(t.Context(), "", p, true, &asked) })
+// Queued is called for each request that may wait and whose permits were not granted at once.
+func TestQueued(t *testing.T) {
+	for name, test := range map[string]struct {
+		limiter func(t *testing.T) core.Limiter
+		maxWait time.Duration
+		want    int // calls
+	}{
+		"granted at once": {func(*testing.T) core.Limiter { return core.Unlimited() }, -1, 0},
+		"nobody waits":    {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, 0, 0},
+		"no room":         {func(t *testing.T) core.Limiter { t.Helper(); return taken(t, 0) }, -1, 2},
+		"no quiet try": {func(*testing.T) core.Limiter {
+			return limiterFunc(func(context.Context, int) (core.Lease, error) { return core.Grant(1, nil), nil })
+		}, -1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, j := newPolicy(test.limiter(t)), new(journal)
+			p.MaxWait = test.maxWait
+			adm := under(t, theOptions{Observer: j}, p)
+			adm.Admit(t.Context(), "", policy.Wait)
+			adm.Undo()
+			require.Equal(t, test.want, j.told)
+			require.Zero(t, j.queued)
+			require.Len(t, j.decided, 1)
+		})
 	}
-	policy.End(asked, (*theAsk).Refund)
-	require.Equal(t, []policy.Result{policy.Acquired, policy.Failed, policy.Failed}, j.decided)
-	require.Equal(t, 1, l.Available())
-	require.Zero(t, j.active)
 }
 
-// A limiter may keep the context; it ends with the call.
-func TestTheContextEnds(t *testing.T) {
+// taken is a limiter without permits left.
+func taken(t *testing.T, queue int) core.Limiter {
+	t.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: queue})
+	require.NoError(t, err)
+	l.TryAcquire(1)
+	return l
+}
+
+// A limiter that panics is a failure for the Observer, and what was granted before can be given back.
+func TestALimiterThatPanics(t *testing.T) {
+	for _, wait := range []time.Duration{0, -1} {
+		j, l := new(journal), concurrency(t, 1)
+		p := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) { panic("odd") }))
+		p.Name, p.MaxWait = "q", wait
+		adm := under(t, theOptions{Observer: j}, newPolicy(l), p)
+		require.PanicsWithValue(t, "odd", func() { adm.Admit(t.Context(), "", policy.Wait) })
+		adm.Undo()
+		require.Equal(t, []policy.Result{policy.Acquired, policy.Failed}, j.decided)
+		require.Equal(t, 1, l.Available())
+		require.Zero(t, j.active)
+		require.Zero(t, j.queued)
+	}
+}
+
+// A limiter may keep the context: with a bound on the wait, it ends with the call; without one, it is the
+// request's own.
+func TestTheContext(t *testing.T) {
 	for _, maxWait := range []time.Duration{-1, time.Hour} {
 		var kept context.Context
 		p := newPolicy(limiterFunc(func(ctx context.Context, _ int) (core.Lease, error) {
 			kept = ctx //nolint:fatcontext // that is the test
 			require.NoError(t, ctx.Err())
-			require.Equal(t, t.Context().Value("key"), ctx.Value("key"))
 			_, has := ctx.Deadline()
 			require.Equal(t, maxWait > 0, has)
 			return core.Grant(1, nil), nil
 		}))
 		p.MaxWait = maxWait
-		var asked []theAsk
-		_, passed, _ := newAsker().Ask(t.Context(), "", p, true, &asked)
-		require.True(t, passed)
-		<-kept.Done()
+		admits(t, under(t, theOptions{}, p), "")
+		if maxWait < 0 {
+			require.Equal(t, t.Context(), kept)
+			continue
+		}
 		require.ErrorIs(t, kept.Err(), context.Canceled)
 	}
 }

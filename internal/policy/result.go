@@ -35,10 +35,11 @@ func (r Result) String() string {
 // request does, but no lease is lost.
 type Observer interface {
 	// Queued is called when a request begins to wait for a policy's permits (+1), and when its
-	// wait has ended (-1). A wait begins when the limiter calls Done of its context.
+	// wait has ended (-1). A request waits if it may and its permits were not granted at once; so
+	// does one for which the limiter's queue then has no room.
 	Queued(ctx context.Context, policy string, delta int)
 
-	// Decided is called once for each request and policy that was asked, with the outcome and how
+	// Decided is called once for each request and policy, with the outcome and how
 	// long the request waited for it.
 	Decided(ctx context.Context, policy string, r Result, waited time.Duration)
 

@@ -295,6 +295,7 @@ func TestAContextWithAnErrorOfItsOwn(t *testing.T) {
 			<-c.Done()
 			require.Equal(t, errOwn, c.Err())
 			require.Equal(t, errOwn, c.Explain(c.Err()))
+			<-derived.Done()
 			require.Equal(t, errOwn, c.Explain(derived.Err()), "the error of a context derived from the call's")
 			require.Equal(t, errOwn, s.Explain(parent, embedded.Err()))
 			rejected := errors.Join(context.DeadlineExceeded)

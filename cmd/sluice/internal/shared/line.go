@@ -28,10 +28,17 @@ var lineScript = redis.NewScript(lineSource)
 // ErrUnreachable is what the error of a server that does not answer matches.
 var ErrUnreachable = errors.New("redis is unreachable")
 
+// Waiter is told how a wait goes on. Its functions are not called at the same time.
+type Waiter struct {
+	Waiting func(before int)         // each time the process is still in line; before are served first
+	State   func(up bool, err error) // the server is unreachable, after three failures, or reachable again
+}
+
 // Line waits until this process is the first of those in line for the key. If err is nil it stays the first until it calls
-// leave. The error is that of ctx or matches [ErrUnreachable].
-func (s *Store) Line(ctx context.Context, key string) (leave func(), err error) {
-	p := &place{store: s, key: key, name: rand.Text()}
+// leave. A server that goes away after it has answered once is waited for. The error is that of ctx, or matches
+// [ErrUnreachable] if the server did not answer at first.
+func (s *Store) Line(ctx context.Context, key string, w Waiter) (leave func(), err error) {
+	p := &place{store: s, key: key, name: rand.Text(), waiter: w}
 	if err := p.await(ctx); err != nil {
 		p.leave(ctx)
 		return nil, err
@@ -44,7 +51,8 @@ type place struct {
 	store     *Store
 	key, name string
 	arrival   int64 // by the server's clock; 0: the place is the last
-	fails     int
+	fails     int   // in a row
+	waiter    Waiter
 }
 
 // channel returns the key of the line, which is also the channel. It begins as those of redislimit do.
@@ -80,20 +88,30 @@ func (p *place) stay(ctx context.Context) (first bool, err error) {
 	reply, err := p.run(ctx, goneAfter.Microseconds())
 	switch {
 	case err == nil && len(reply) == 2:
+		if p.fails >= mostFails {
+			p.waiter.State(true, nil)
+		}
 		p.arrival, p.fails = reply[0], 0
+		if reply[1] > 0 {
+			p.waiter.Waiting(int(reply[1]))
+		}
 		return reply[1] == 0, nil
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
-	case p.arrival == 0, p.fails+1 == mostFails:
+	case p.arrival == 0:
 		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	p.fails++
+	if p.fails == mostFails {
+		p.waiter.State(false, fmt.Errorf("%w: %w", ErrUnreachable, err))
+	}
 	return false, nil
 }
 
 // keep keeps the place until it is left.
 func (p *place) keep(ctx context.Context) (leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	p.waiter = Waiter{func(int) {}, func(bool, error) {}} // the limiter finds out whether the server is there
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -102,7 +120,7 @@ func (p *place) keep(ctx context.Context) (leave func()) {
 		for {
 			select {
 			case <-look.C:
-				_, _ = p.stay(ctx) // the limiter finds out whether the server is there
+				_, _ = p.stay(ctx)
 			case <-ctx.Done():
 				p.leave(ctx)
 				return

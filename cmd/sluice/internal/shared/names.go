@@ -2,8 +2,12 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const before, after = "{", "}:limit" // how redislimit names what it keeps
@@ -27,4 +31,26 @@ func (s *Store) Names(ctx context.Context, prefix string) ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), found.Err() // a scan may find a key twice
+}
+
+const termsKept = 24 * time.Hour
+
+// Announce leaves the text of a key's limit on the server, for a day, and returns the one that was there; "": none.
+func (s *Store) Announce(ctx context.Context, key, text string) (last string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.budget)
+	defer cancel()
+	name := before + key + "}:text"
+	var get *redis.StringCmd
+	_, err = s.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		get = p.Get(ctx, name)
+		p.Set(ctx, name, text, termsKept)
+		return nil
+	})
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return get.Val(), nil
 }

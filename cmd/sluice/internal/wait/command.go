@@ -25,7 +25,8 @@ import (
 
 const examples = `  sluice wait --redis redis://cache:6379/0 --key deploy "concurrency 1" -- ./deploy.sh
   sluice wait --redis redis://cache:6379/0 --key mail 10/m -- sendmail -t < letter
-  sluice wait --redis redis://cache:6379/0 --key report --try 1/h || exit 0`
+  sluice wait --redis redis://cache:6379/0 --key report --try 1/h || exit 0
+  SLUICE_REDIS=redis://cache:6379/0 sluice wait --key deploy --max-wait 10m "concurrency 1" -- ./deploy.sh`
 
 // Exit statuses that are not the command's.
 const (
@@ -39,19 +40,27 @@ const (
 	budget     = 5 * time.Second // of one answer of the server
 	leastTTL   = 10 * time.Millisecond
 	defaultTTL = 30 * time.Second
+	retryEvery = 250 * time.Millisecond // an unreachable server
 )
 
 // New returns the command.
 func New() *cobra.Command {
 	var o options
 	ttl := cli.Duration(defaultTTL)
+	var maxWait cli.Duration
 	c := &cobra.Command{
-		Use:   "wait --redis URL --key NAME SPEC [-- COMMAND [ARG...]]",
+		Use:   "wait [--redis URL] --key NAME SPEC [-- COMMAND [ARG...]]",
 		Short: "Wait for a permit of a limit that machines share",
 		Long: `Wait takes a permit of the limit SPEC that all processes with the same --key share, on
 any machine, and then runs COMMAND, if there is one. The permit is released when COMMAND
 ends. Waiting processes are served in the order in which they came; --try does not stand
-in line.
+in line. If Redis goes away they wait until it is back, and keep their order.
+
+The server is that of --redis, of --redis-file, or of the variable SLUICE_REDIS. A URL with
+a password belongs into one of the latter two: command lines are for all to see.
+
+All who share a key should write the same SPEC. If another one was used in the last 24
+hours, a line says so; the own one counts.
 
 A permit of "concurrency N" is held while COMMAND runs, and renewed every third of --ttl.
 If it cannot be renewed for --ttl, others may get it, so COMMAND is ended, with all that
@@ -64,11 +73,18 @@ holders notice, within a third of --ttl, it may let in others as well; so may a 
 With "appendonly yes" and "appendfsync always" a restart forgets nothing.
 
 The exit status is that of COMMAND: 128 and the signal's number if one ended it, 127 if it
-is not found, 126 if it cannot be run. Else it is 0, 75 if --try is rejected, and 1 if
-Redis is unreachable or the permit is lost.`,
+is not found, 126 if it cannot be run. Else it is 0, 75 if --try is rejected or --max-wait
+is over, and 1 if Redis is unreachable at the start or the permit is lost.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.read(c.ArgsLenAtDash(), args, time.Duration(ttl)); err != nil {
+			o.ttl, o.maxWait = time.Duration(ttl), time.Duration(maxWait)
+			if c.Flags().Changed("max-wait") && o.maxWait <= 0 {
+				return cli.Usage("--max-wait %v, want more than 0, or --try", o.maxWait)
+			}
+			if err := o.findRedis(); err != nil {
+				return err
+			}
+			if err := o.read(c.ArgsLenAtDash(), args); err != nil {
 				return err
 			}
 			return o.run(c.Context())
@@ -76,32 +92,38 @@ Redis is unreachable or the permit is lost.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&o.redis, "redis", "", "the server at `URL`: redis://HOST:PORT/DB")
+	s.StringVar(&o.redis, "redis", "", "the server at `URL`: redis://HOST:PORT/DB (default: $SLUICE_REDIS)")
+	s.StringVar(&o.redisFile, "redis-file", "", "the server whose URL is in `FILE`")
 	s.StringVar(&o.key, "key", "", "the limit's `NAME` on the server")
 	s.BoolVar(&o.try, "try", false, "do not wait: exit with status 75 if no permit is available now")
+	s.Var(&maxWait, "max-wait", "wait no longer than that: exit with status 75")
+	s.BoolVarP(&o.verbose, "verbose", "v", false, "say that it waits, and for how many others, as on a terminal")
 	s.Var(&ttl, "ttl", "how long a permit lives that is not renewed")
+	_ = c.MarkFlagFilename("redis-file")
 	return c
 }
 
 // options are what the user asks for.
 type options struct {
-	redis, key string
-	try        bool
-	ttl        time.Duration
-	limit      spec.Limit
-	command    []string // none: the permit is all
+	redis, redisFile, key string
+	try, verbose          bool
+	maxWait               time.Duration // 0: for ever
+	ttl                   time.Duration
+	limit                 spec.Limit
+	text                  string   // of limit
+	command               []string // none: the permit is all
 }
 
 // read reads the arguments; dash of them come before "--", or all if it is below 0.
-func (o *options) read(dash int, args []string, ttl time.Duration) (err error) {
+func (o *options) read(dash int, args []string) (err error) {
 	if dash >= 0 {
 		if args, o.command = args[:dash], args[dash:]; len(o.command) == 0 {
 			return cli.Usage("no command behind --")
 		}
 	}
 	switch {
-	case o.redis == "":
-		return cli.Usage("no --redis")
+	case o.try && o.maxWait > 0:
+		return cli.Usage("--try and --max-wait: want one of them")
 	case o.key == "":
 		return cli.Usage("no --key")
 	case strings.ContainsAny(o.key, "{}"):
@@ -110,15 +132,41 @@ func (o *options) read(dash int, args []string, ttl time.Duration) (err error) {
 		return cli.Usage("no limit, want one such as 10/m or \"concurrency 1\"")
 	case len(args) > 1:
 		return cli.Usage("unexpected argument %q, want -- before the command, and one limit, in quotes if it has spaces", args[1])
-	case ttl < leastTTL:
-		return cli.Usage("--ttl %v, want at least %v", ttl, leastTTL)
+	case o.ttl < leastTTL:
+		return cli.Usage("--ttl %v, want at least %v", o.ttl, leastTTL)
 	}
-	o.ttl = ttl
 	if o.limit, err = spec.Parse(args[0]); err != nil {
 		return cli.Usage("%s", strings.TrimPrefix(err.Error(), "spec: "))
 	}
+	o.text = o.limit.String()
 	if o.limit.Kind != spec.Unlimited {
 		o.limit.Queue = math.MaxInt // a wait has no bound
+	}
+	return nil
+}
+
+// redisVariable has the URL of the server, if no flag has.
+const redisVariable = "SLUICE_REDIS"
+
+// findRedis sets the URL of the server.
+func (o *options) findRedis() error {
+	if o.redis != "" && o.redisFile != "" {
+		return cli.Usage("--redis and --redis-file: want one of them")
+	}
+	if o.redisFile != "" {
+		text, err := os.ReadFile(o.redisFile)
+		if err != nil {
+			return cli.Usage("--redis-file: %w", err)
+		}
+		if o.redis = strings.TrimSpace(string(text)); o.redis == "" {
+			return cli.Usage("--redis-file %s is empty", o.redisFile)
+		}
+	}
+	if o.redis == "" {
+		o.redis = os.Getenv(redisVariable)
+	}
+	if o.redis == "" {
+		return cli.Usage("no --redis, --redis-file or $" + redisVariable)
 	}
 	return nil
 }
@@ -142,24 +190,20 @@ func (o *options) run(ctx context.Context) error {
 	defer signal.Stop(signals)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	l, err := store.New(o.limit, o.key, redislimit.Shared{
-		Key: o.key, TTL: o.ttl, Ahead: 1,
-		OnState: func(up bool, err error) {
-			if !up {
-				cancel(fmt.Errorf("%w: %w", shared.ErrUnreachable, err))
-			}
-		},
-	})
+	w := newWatch(o.key, o.verbose)
+	defer w.end()
+	l, err := store.New(o.limit, o.key, redislimit.Shared{Key: o.key, TTL: o.ttl, Ahead: 1, OnState: w.state})
 	if err != nil {
 		return err
 	}
 	if c, ok := l.(interface{ Close() error }); ok {
 		defer func() { _ = c.Close() }()
 	}
-	lease, err := o.acquire(ctx, cancel, store, l, signals)
+	lease, err := o.acquire(ctx, cancel, &line{store, l, w}, signals)
 	if err != nil {
 		return err
 	}
+	w.end()
 	defer lease.Release()
 	if len(o.command) == 0 {
 		return nil
@@ -167,14 +211,24 @@ func (o *options) run(ctx context.Context) error {
 	return o.under(redislimit.Context(context.WithoutCancel(ctx), lease), path, signals)
 }
 
+// line is what a process waits in.
+type line struct {
+	store   *shared.Store
+	limiter core.Limiter
+	watch   *watch
+}
+
 // acquire takes a permit, unless a signal comes first.
-func (o *options) acquire(
-	ctx context.Context, cancel context.CancelCauseFunc, store *shared.Store, l core.Limiter, signals <-chan os.Signal,
-) (core.Lease, error) {
+func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l *line, signals <-chan os.Signal) (core.Lease, error) {
+	if o.limit.Kind != spec.Unlimited {
+		if last, err := l.store.Announce(ctx, o.key, o.text); err == nil && last != "" && last != o.text {
+			l.watch.say("%s is limited to %q here, and was to %q when it was used last", o.key, o.text, last)
+		}
+	}
 	if o.try {
-		lease := l.TryAcquire(1)
+		lease := l.limiter.TryAcquire(1)
 		if errors.Is(lease.Err(), core.ErrRejected) && !errors.Is(lease.Err(), redislimit.ErrStore) {
-			return lease, cli.Exit(rejected, lease.Err())
+			return lease, cli.Exit(rejected, o.notNow(lease.Err()))
 		}
 		return lease, lease.Err()
 	}
@@ -184,7 +238,7 @@ func (o *options) acquire(
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		lease, err := o.acquireInLine(ctx, store, l)
+		lease, err := o.acquireInLine(ctx, l)
 		answers <- answer{lease, err}
 	}()
 	select {
@@ -198,20 +252,53 @@ func (o *options) acquire(
 	}
 }
 
+// notNow is the error of a permit that is not free.
+func (o *options) notNow(err error) error {
+	if r, ok := errors.AsType[*core.RejectedError](err); ok && r.RetryAfter > 0 {
+		return fmt.Errorf("no permit of %s is free now; the next one is in %v", o.key, r.RetryAfter.Round(time.Millisecond))
+	}
+	return fmt.Errorf("no permit of %s is free now", o.key)
+}
+
+var errMaxWait = errors.New("the wait was too long")
+
 // acquireInLine takes a permit when it is this process' turn.
-func (o *options) acquireInLine(ctx context.Context, store *shared.Store, l core.Limiter) (core.Lease, error) {
-	if o.limit.Kind != spec.Unlimited {
-		leave, err := store.Line(ctx, o.key)
-		if err != nil {
-			return core.Lease{}, err
+func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease, err error) {
+	if o.maxWait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.maxWait, errMaxWait)
+		defer cancel()
+	}
+	defer func() {
+		if err != nil && errors.Is(context.Cause(ctx), errMaxWait) {
+			err = cli.Exit(rejected, fmt.Errorf("no permit of %s came free within %v", o.key, o.maxWait))
 		}
-		defer leave()
+	}()
+	if o.limit.Kind == spec.Unlimited {
+		return l.limiter.Acquire(ctx, 1)
 	}
-	lease, err := l.Acquire(ctx, 1)
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, shared.ErrUnreachable) {
-		err = cause
+	leave, err := l.store.Line(ctx, o.key, shared.Waiter{Waiting: l.watch.waiting, State: l.watch.state})
+	if err != nil {
+		return core.Lease{}, err
 	}
-	return lease, err
+	defer leave()
+	l.watch.waiting(0)
+	for {
+		lease, err := l.limiter.Acquire(ctx, 1)
+		if !errors.Is(err, redislimit.ErrStore) || ctx.Err() != nil {
+			if err == nil {
+				l.watch.state(true, nil)
+			}
+			return lease, err
+		}
+		l.watch.state(false, err)
+		again := time.NewTimer(retryEvery)
+		select {
+		case <-ctx.Done():
+		case <-again.C:
+		}
+		again.Stop()
+	}
 }
 
 func number(s os.Signal) int {

@@ -1,4 +1,4 @@
-package argument_test
+package rlslimit_test
 
 import (
 	"testing"

@@ -1,0 +1,109 @@
+package wait
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// watch tells a person how a wait goes on: on a terminal in a line that is drawn again each second, elsewhere in one line
+// if that was asked for.
+type watch struct {
+	key     string
+	verbose bool
+	line    *cli.StatusLine
+	begun   time.Time
+	ended   func()
+
+	mu     sync.Mutex
+	before int  // processes that are served first
+	down   bool // the server is unreachable
+	told   bool // without a terminal: that it waits
+}
+
+const watchEvery = time.Second
+
+func newWatch(key string, verbose bool) *watch {
+	w := &watch{key: key, verbose: verbose, line: cli.NewStatusLine(os.Stderr), begun: time.Now()}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	w.ended = sync.OnceFunc(func() {
+		close(stop)
+		<-stopped
+		w.line.Clear()
+	})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				w.tell()
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// end stops it. A second call does nothing.
+func (w *watch) end() { w.ended() }
+
+// say prints a line.
+func (w *watch) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(w.line.Above(os.Stderr), "sluice wait: "+format+"\n", args...)
+}
+
+// waiting notes that before others are served first.
+func (w *watch) waiting(before int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = before
+}
+
+// state notes whether the server is reachable, and prints a line when that changes.
+func (w *watch) state(up bool, err error) {
+	w.mu.Lock()
+	changes := w.down == up
+	w.down = !up
+	w.mu.Unlock()
+	switch {
+	case !changes:
+	case up:
+		w.say("redis is reachable again")
+	default:
+		w.say("redis is unreachable%s; waiting until it is back", reason(err))
+	}
+}
+
+// tell shows that it waits.
+func (w *watch) tell() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := "waiting for a permit of " + w.key
+	if w.before > 0 {
+		text += fmt.Sprintf(", behind %d in line", w.before)
+	}
+	if w.line != nil {
+		w.line.Show(fmt.Sprintf("sluice wait: %s (%v)", text, time.Since(w.begun).Round(time.Second)))
+	} else if w.verbose && !w.told {
+		w.told = true
+		w.say("%s", text)
+	}
+}
+
+// reason returns what an error of an unreachable server says besides that.
+func reason(err error) string {
+	text := err.Error()
+	for _, same := range []error{redislimit.ErrStore, shared.ErrUnreachable} {
+		text = strings.TrimPrefix(text, same.Error())
+	}
+	return text
+}
