@@ -84,6 +84,9 @@ func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, err
 // Limit returns the limit in force.
 func (l *Concurrency) Limit() int { return int(l.limit.Load()) }
 
+// QueueOrder returns the order in which waiters are served: Options.QueueOrder.
+func (l *Concurrency) QueueOrder() core.QueueOrder { return l.o.QueueOrder }
+
 // Drop releases a lease whose work was dropped or timed out downstream. The limit shrinks by
 // at least 1, down to Min. Drop does nothing to a lease that was released before or that another
 // limiter granted; so a deferred Release may follow it.
