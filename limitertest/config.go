@@ -194,8 +194,9 @@ func (f *facts) unlimited() bool { return f.Limit == math.MaxInt }
 // grain returns how exact instants are, at least 1 ns.
 func (f *facts) grain() time.Duration { return max(f.Grain, 1) }
 
-// piece returns the permits of a request of which no more than five fit into the limit.
-func (f *facts) piece() int { return (f.Limit-1)/5 + 1 }
+// piece returns the permits of a request of which no more than three fit into the limit, so that a refill,
+// which may bring almost twice the limit, does not serve all of a flow.
+func (f *facts) piece() int { return (f.Limit-1)/3 + 1 }
 
 // unbounded reports whether the queue is too long to be filled.
 func (f *facts) unbounded() bool { return f.queue/f.Limit >= maxWaiters }
