@@ -42,6 +42,7 @@ func (r *result) page(top int) ([]byte, error) {
 	d.summary(r, v)
 	d.add("%v\n%v\n%v\n", rates, queue, bars)
 	d.keys(v.Keys)
+	d.flows(v.Flows)
 	for _, note := range v.Notes {
 		d.add("<p class=\"note\">Note: %v.</p>\n", note)
 	}
