@@ -17,6 +17,9 @@ ALL  = $(shell .ci/modules)
 WASM = GOOS=js GOARCH=wasm GOFLAGS=-trimpath GOWORK=off CGO_ENABLED=0 go build -ldflags='-s -w' -buildvcs=false -o
 SITE = cmd/sluice/internal/playground/site
 
+# pairs runs a command in each module, two modules at a time, as many tests wait more than they compute.
+pairs = printf '%s\n' $(1) | xargs -P 2 -I MODULE bash -c 'out=$$(cd MODULE && $(2) 2>&1); code=$$?; printf "module MODULE\n%s\n" "$$out"; exit $$code'
+
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
 .PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release dist dist-check playground browser playground-picture ci
@@ -75,7 +78,7 @@ test:
 
 ## race: all tests under the race detector, RACE_COUNT times
 race:
-	@$(call each,$(CODE),go test -race -timeout 15m -count=$(RACE_COUNT) ./...)
+	@$(call pairs,$(CODE),go test -race -timeout 15m -count=$(RACE_COUNT) ./...)
 
 ## stress: the TestStress tests under the race detector, STRESS_COUNT times, in the packages that have any
 stress:
