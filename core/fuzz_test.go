@@ -43,6 +43,9 @@ func configOf(b []byte) config {
 	if b[2]&32 != 0 {
 		c.segments = min(c.segments%5+1, c.length)
 	}
+	if b[1]&96 == 32 {
+		c.order = core.FairShare
+	}
 	// Large numbers and long times do not fit where small ones do.
 	c.unit, c.grain = 1, 1
 	if b[2]&64 != 0 {

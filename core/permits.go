@@ -44,7 +44,7 @@ func (e *engine) take(n int) (s *settings, left int, ok bool) {
 	w := e.word.Load()
 	s = e.settings.Load()
 	next := w + oneGrant - uint64(n)
-	ok = uint64(n)-1 < w&freeMask && (w|next)&shut == 0 && e.word.CompareAndSwap(w, next)
+	ok = uint64(n)-1 < w&freeMask && (w|next)&shut == 0 && e.word.CompareAndSwap(w, next) //nolint:gocritic // 0 permits are not taken here
 	return s, int(next & freeMask), ok
 }
 

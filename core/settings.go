@@ -66,8 +66,11 @@ func (s *settings) same(name string, anchor time.Time, t machine.Terms) bool {
 
 // mode returns the machine's mode of a limiter.
 func mode(o QueueOrder, manual bool) (m machine.Mode) {
-	if o == NewestFirst {
+	switch o {
+	case NewestFirst:
 		m |= machine.NewestFirst
+	case FairShare:
+		m |= machine.FairShare
 	}
 	if manual {
 		m |= machine.Manual
@@ -76,8 +79,11 @@ func mode(o QueueOrder, manual bool) (m machine.Mode) {
 }
 
 func (s *settings) order() QueueOrder {
-	if s.NewestFirst() {
+	switch {
+	case s.NewestFirst():
 		return NewestFirst
+	case s.FairShare():
+		return FairShare
 	}
 	return OldestFirst
 }
