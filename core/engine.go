@@ -3,7 +3,6 @@ package core
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluice-go/sluice/internal/clock"
 	"github.com/sluice-go/sluice/internal/machine"
@@ -38,7 +37,8 @@ type engine struct {
 // start makes the engine ready.
 func (e *engine) start(s *settings, a machine.Account) {
 	e.clock.Start()
-	s.owner, s.From = e, s.origin(&e.clock)
+	s.owner = e
+	s.place(nil, &e.clock, 0)
 	e.mu.Lock()
 	e.settings.Store(s)
 	e.m.Start(a, &s.Terms, 0)
@@ -51,7 +51,7 @@ func (e *engine) inForce() *settings {
 	if s := e.settings.Load(); s != nil {
 		return s
 	}
-	return newSettings("", time.Time{}, machine.Terms{})
+	return newSettings(label{}, machine.Terms{})
 }
 
 // lock takes the mutex, applies what is due by now and serves the waiters that now fit, so that
@@ -65,6 +65,9 @@ func (e *engine) lock() (now int64) {
 		return 0
 	}
 	now = e.nowLocked(s)
+	if s.Calendar != nil && now >= s.End() {
+		e.rollLocked(now)
+	}
 	e.m.Advance(now)
 	return now
 }
@@ -72,6 +75,9 @@ func (e *engine) lock() (now int64) {
 // nowLocked returns the instant now, for a rate limiter.
 func (e *engine) nowLocked(s *settings) int64 {
 	reading := clock.Read()
+	if s.Calendar != nil {
+		return e.clock.Wall(reading, s.Calendar.Zero)
+	}
 	if now, ok := e.clock.At(reading); ok {
 		return now
 	}
@@ -85,10 +91,7 @@ func (e *engine) unlock(now int64) {
 		e.mu.Unlock()
 		return
 	}
-	decided := e.m.Decided()
-	for w := decided; w != nil; w = w.Next() {
-		w.Value.lease = e.decidedLocked(w)
-	}
+	decided := e.decidedLocked()
 	if timed := e.settings.Load().Kind != machine.Concurrency; e.m.Empty() {
 		if e.room != nil {
 			e.room.leave()
@@ -106,8 +109,28 @@ func (e *engine) unlock(now int64) {
 	}
 }
 
-// decidedLocked makes the lease of a waiter whose wait has ended. It counts no grant: see await.
-func (e *engine) decidedLocked(w *waiter) Lease {
+// decidedLocked returns the waiters whose wait has ended, with their leases.
+func (e *engine) decidedLocked() *waiter {
+	decided := e.m.Decided()
+	for w := decided; w != nil; w = w.Next() {
+		w.Value.lease = e.waiterLeaseLocked(w)
+	}
+	if e.room == nil || e.room.served == nil {
+		return decided
+	}
+	first := e.room.served
+	last := first
+	for last.Next() != nil {
+		last = last.Next()
+	}
+	last.SetNext(decided)
+	e.room.served = nil
+	return first
+}
+
+// waiterLeaseLocked makes the lease of a waiter whose wait has ended. It counts no grant: see
+// await.
+func (e *engine) waiterLeaseLocked(w *waiter) Lease {
 	switch w.Answer.Outcome {
 	case machine.Granted:
 		return e.leaseLocked(w.Answer, w.N)
@@ -160,7 +183,7 @@ func (e *engine) leaseLocked(a machine.Answer, n int) Lease {
 	case s.Manual() && a.FullAt == machine.Never:
 		return newLease(&s.shared, granted, n, a.Left, machine.Never, a.Tick)
 	}
-	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.At)
+	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), max(a.At, s.From))
 }
 
 // until returns the time from now to an instant, which may be machine.Never.

@@ -13,6 +13,8 @@ type room struct {
 	timer *time.Timer // nil until the first waiter whose instant is known
 	alarm int64       // the instant that the timer is set to, or Never
 
+	served *waiter // whose wait has ended, with their leases: see rollLocked
+
 	// Waiters for reuse. A caller that woke pushes its waiter onto left, without the mutex. The
 	// mutex's holder takes them all at once, so the stack has no ABA problem.
 	spare *waiter
@@ -78,6 +80,12 @@ func wake(w *waiter) {
 // setAlarmLocked sets the timer to the instant at which a waiter can be served.
 func (e *engine) setAlarmLocked(now int64) {
 	r, due := e.room, e.m.Next(now)
+	if e.settings.Load().Calendar != nil {
+		if r.alarm > now && r.alarm <= min(due, now+lookEvery) {
+			return
+		}
+		due = min(due, now+lookEvery)
+	}
 	switch {
 	case due == r.alarm:
 	case due == machine.Never:

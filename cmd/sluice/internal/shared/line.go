@@ -30,7 +30,7 @@ var ErrUnreachable = errors.New("redis is unreachable")
 
 // Waiter is told how a wait goes on. Its functions are not called at the same time.
 type Waiter struct {
-	Waiting func(before int)          // each time the process is still in line; before are served first
+	Waiting func(before int)         // each time the process is still in line; before are served first
 	State   func(up bool, err error) // the server is unreachable, after three failures, or reachable again
 }
 
@@ -51,7 +51,7 @@ type place struct {
 	store     *Store
 	key, name string
 	arrival   int64 // by the server's clock; 0: the place is the last
-	fails     int // in a row
+	fails     int   // in a row
 	waiter    Waiter
 }
 
