@@ -57,8 +57,9 @@ func (c Calendar) String() string { return calendar.Calendar(c).String() }
 // set.
 const lookEvery = int64(time.Minute)
 
-// rollLocked puts the calendar's window of now in force. Each window has its own settings, so that its leases know its length. While requests wait, no window is left out: they are
-// served at each boundary, however late this is.
+// rollLocked puts the calendar's window of now in force. Each window has its own settings, so that
+// its leases know its length. While requests wait, no window is left out: they are served at each
+// boundary, however late this is.
 func (e *engine) rollLocked(now int64) {
 	for s := e.settings.Load(); now >= s.End(); {
 		at := now
