@@ -44,6 +44,7 @@
 //   - worker: a pool whose tasks run under a lease.
 //   - httplimit: middleware for servers, and a transport for clients.
 //   - grpclimit (a module of its own): gRPC servers and clients.
+//   - rlslimit (a module of its own): a rate limit service for Envoy.
 //   - resilience: calls a function under a limiter.
 //
 // # Tools

@@ -31,7 +31,7 @@ import (
 // the caller that read it; if the timer did, to the next call, or to the next one that has waited.
 //
 // It keeps the rules of all limiters: see [core.Limiter]. Its limit is math.MaxInt, and it is a
-// [core.Reporter] and an [io.Closer], safe for concurrent use. Make it with [NewShed]; the
+// [core.QuietTrier], a [core.Reporter] and an [io.Closer], safe for concurrent use. Make it with [NewShed]; the
 // zero value refuses with [core.ErrClosed].
 type Shed struct {
 	o    ShedOptions
@@ -104,6 +104,19 @@ func (s *Shed) TryAcquire(permits int) core.Lease {
 		return s.grant(permits)
 	}
 	return s.answer(s.inner.TryAcquire(permits), permits)
+}
+
+// TryQuietly is TryAcquire, but a rejection leaves no trace: see [core.TryQuietly].
+func (s *Shed) TryQuietly(permits int) (core.Lease, bool) {
+	if s.inner == nil || permits < 0 {
+		return core.Lease{}, false
+	}
+	if !s.grants() {
+		if s.refresh(nil); !s.open() {
+			return core.Lease{}, false
+		}
+	}
+	return s.grant(permits), true
 }
 
 // Acquire grants if the reading is below the threshold; else it waits until it is, if the

@@ -48,7 +48,7 @@ type LimitedChannel[T any] struct {
 	//
 	// Two invariants: a sender waits for room only while there is none; a receiver waits only while no
 	// item is available.
-	mu       mutex
+	mu       wait.Mutex
 	queue    queue[T]
 	returned []offer[T] // items that Chans have returned, oldest first; all are older than those in queue
 	offered  int        // items that Chans offer; they are neither in queue nor in returned

@@ -192,43 +192,6 @@ func TestGinStreams(t *testing.T) {
 	}
 }
 
-// gin delays the status of an answer, and a WebSocket's 101 is sent nevertheless when a wrapper is
-// inside of gin.
-func TestWebSocketInsideGin(t *testing.T) {
-	gin.SetMode(gin.ReleaseMode)
-	free := all(core.Unlimited())
-	for name, o := range map[string]httplimit.Options{
-		"plain":    {Global: &httplimit.Policy{Limiter: free}},
-		"headers":  {Global: &httplimit.Policy{Limiter: all(atOnce(t, 1))}, Headers: httplimit.XRateLimit},
-		"refund":   {Global: &httplimit.Policy{Limiter: free, Refund: func(*http.Request, int) bool { return false }}},
-		"settle":   {Global: &httplimit.Policy{Limiter: free, Settle: func(*http.Request, int, http.Header) int { return 1 }}},
-		"download": {Global: &httplimit.Policy{Download: free}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := limits(t, o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				c, err := websocket.Accept(w, r, nil)
-				if !assert.NoError(t, err) {
-					return
-				}
-				defer c.CloseNow()
-				assert.NoError(t, c.Write(r.Context(), websocket.MessageText, []byte("hello")))
-			}))
-			router := gin.New()
-			router.GET("/", func(c *gin.Context) { h.ServeHTTP(c.Writer, c.Request) })
-			s := httptest.NewServer(router)
-			defer s.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			c, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), &websocket.DialOptions{HTTPClient: s.Client()})
-			require.NoError(t, err)
-			defer c.CloseNow()
-			_, text, err := c.Read(ctx)
-			require.NoError(t, err)
-			require.Equal(t, "hello", string(text))
-		})
-	}
-}
-
 // What Draft11 writes is what a parser of structured fields reads.
 func TestStructuredFields(t *testing.T) {
 	lists := func(limit, remaining int, window, reset time.Duration, granted bool) bool {

@@ -22,6 +22,7 @@ func (h naiveHeld) give(id, n, _ int, _ int64)  { h[id] -= n }
 func (h naiveHeld) next() (int64, bool)         { return 0, false }
 func (h naiveHeld) pass(int64) bool             { return false }
 
+func (h naiveHeld) reset(int64) {}
 func (h naiveHeld) clone() naiveAccount {
 	return maps.Clone(h)
 }
@@ -145,6 +146,10 @@ func (b *naiveBucket) update(now int64, limit, tokens int, period int64, manual 
 	b.cleared()
 }
 
+func (b *naiveBucket) reset(now int64) {
+	b.lack, b.last, b.takings, b.due = 0, now, nil, 0
+}
+
 func (b *naiveBucket) clone() naiveAccount {
 	c := *b
 	c.takings = nil // nothing is refunded in the future that is played
@@ -226,6 +231,27 @@ func (w *naiveWindow) pass(now int64) bool {
 	w.takings = slices.DeleteFunc(w.takings, func(t taking) bool { return w.back(t) <= now })
 	return len(w.takings) < before
 }
+
+// move puts each taking where the segment that it was in began, or the limiter, or the oldest segment
+// that counts in the new grid. What is due stays due.
+func (w *naiveWindow) move(now, length, segments, anchor int64) {
+	moved := &naiveWindow{length: length, segments: segments, anchor: anchor}
+	same := w.length == length && w.segments == segments && (w.anchor-anchor)%length == 0
+	oldest := moved.segment(now) - segments + 1
+	for _, t := range w.takings {
+		switch {
+		case same:
+		case w.back(t) <= now:
+			t.at = moved.begin(oldest - 1)
+		default:
+			t.at = max(w.begin(w.segment(t.at)), 0, moved.begin(oldest))
+		}
+		moved.takings = append(moved.takings, t)
+	}
+	*w = *moved
+}
+
+func (w *naiveWindow) reset(int64) { w.takings = nil }
 
 func (w *naiveWindow) clone() naiveAccount {
 	c := *w

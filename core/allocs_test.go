@@ -24,6 +24,7 @@ func plenty(tb testing.TB) map[string]core.Limiter {
 		"calendar":    fixed(tb, core.FixedWindowOptions{PermitLimit: limit, Calendar: core.Yearly(nil)}),
 		"sliding":     sliding(tb, core.SlidingWindowOptions{PermitLimit: limit, Window: time.Hour, SegmentsPerWindow: 60}),
 		"unlimited":   core.Unlimited(),
+		"fair":        core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 10, QueueOrder: core.FairShare})),
 	}
 	l["chain"] = chain(tb, concurrency(tb, limit, 0), l["bucket"], l["sliding"])
 	l["chain of chains"] = chain(tb, chain(tb, concurrency(tb, limit, 0)), chain(tb, l["fixed"], l["bucket"]))

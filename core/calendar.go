@@ -66,12 +66,10 @@ func (e *engine) rollLocked(now int64) {
 		if !e.m.Empty() {
 			at = s.End()
 		}
+		e.concludeLocked()
 		s = s.copy()
 		s.Enter(at)
 		e.settings.Store(s)
 		e.m.Roll(at, &s.Terms)
-		if e.room != nil {
-			e.room.served = e.decidedLocked()
-		}
 	}
 }

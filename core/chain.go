@@ -142,11 +142,18 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 		}
 	}()
 	for _, l := range c.limiters {
+		k, ok := TryQuietly(l, permits)
+		if ok {
+			j.Add(k)
+			continue
+		}
 		k, err := c.acquire(ctx, l, permits)
-		if err != nil {
+		if err == nil {
+			j.Add(k) // before ctx is asked again, whose Err may panic
+		}
+		if k, err = c.ended(ctx, k, err); err != nil {
 			return k, err
 		}
-		j.Add(k)
 	}
 	whole = true
 	return c.join(j, permits), nil
@@ -154,31 +161,23 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 
 // acquire asks one limiter and waits where necessary, until ctx is done or the chain is closed.
 func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (Lease, error) {
-	k, ok := TryQuietly(l, permits)
-	if ok {
-		return k, nil
-	}
-	var err error
 	if e := engineOf(l); e != nil {
-		k, err = e.acquireUnder(ctx, permits, &c.source)
-	} else {
-		call := c.source.Begin(ctx)
-		defer call.End()
-		k, err = l.Acquire(call, permits) //nolint:contextcheck // it is ctx, until Close
-		k, err = checkedAnswer(l, k, err)
+		return e.acquireUnder(ctx, permits, &c.source)
 	}
-	return c.ended(ctx, l, k, err)
+	call := c.source.Begin(ctx)
+	defer call.End()
+	k, err := l.Acquire(call, permits) //nolint:contextcheck // it is ctx, until Close
+	return checkedAnswer(l, k, err)
 }
 
 // ended returns the answer of one limiter, or why the request has ended: the context's own error,
 // unchanged, or ErrClosed if the chain was closed.
-func (c *ChainedLimiter) ended(ctx context.Context, l Limiter, k Lease, err error) (Lease, error) {
+func (c *ChainedLimiter) ended(ctx context.Context, k Lease, err error) (Lease, error) {
 	own, why := ctx.Err(), c.source.Ended(ctx)
 	switch {
 	case err == nil && why == nil:
 		return k, nil
 	case err == nil: // the limiter did not notice
-		anylimiter.Refund(l, k)
 		return Refuse(why), why
 	case own != nil && same(err, own):
 		return k, err

@@ -28,6 +28,7 @@ func (e *engine) update(l label, t machine.Terms) error {
 
 // replaceLocked puts new settings in force. Instants go on as before; it returns that of now.
 func (e *engine) replaceLocked(now int64, s *settings) int64 {
+	e.concludeLocked()
 	old := e.settings.Load()
 	if old.Calendar != nil && s.calendar == (Calendar{}) {
 		now = e.clock.Monotonic(now)

@@ -59,8 +59,8 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 // the oldest first, TryAcquire is rejected while another request waits, even if the permits are
 // available.
 func (l *ConcurrencyLimiter) TryAcquire(permits int) Lease {
-	if left, ok := l.take(permits); ok {
-		return l.hold(l.settings.Load(), permits, left)
+	if s, left, ok := l.take(permits); ok {
+		return l.hold(s, permits, left)
 	}
 	if k, ok, _ := l.holdAgain(permits); ok {
 		return k
@@ -70,9 +70,9 @@ func (l *ConcurrencyLimiter) TryAcquire(permits int) Lease {
 
 // holdAgain is TryQuietly after a take that failed.
 func (l *ConcurrencyLimiter) holdAgain(n int) (k Lease, ok, decided bool) {
-	left, ok, decided := l.takeAgain(n)
+	s, left, ok, decided := l.takeAgain(n)
 	if ok {
-		k = l.hold(l.settings.Load(), n, left)
+		k = l.hold(s, n, left)
 	}
 	return k, ok, decided
 }
@@ -81,8 +81,8 @@ func (l *ConcurrencyLimiter) holdAgain(n int) (k Lease, ok, decided bool) {
 // done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
 func (l *ConcurrencyLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if ctx.Err() == nil {
-		if left, ok := l.take(permits); ok {
-			return l.hold(l.settings.Load(), permits, left), nil
+		if s, left, ok := l.take(permits); ok {
+			return l.hold(s, permits, left), nil
 		}
 		if k, ok, _ := l.holdAgain(permits); ok {
 			return k, nil
@@ -93,8 +93,8 @@ func (l *ConcurrencyLimiter) Acquire(ctx context.Context, permits int) (Lease, e
 
 // TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
 func (l *ConcurrencyLimiter) TryQuietly(permits int) (Lease, bool) {
-	if left, ok := l.take(permits); ok {
-		return l.hold(l.settings.Load(), permits, left), true
+	if s, left, ok := l.take(permits); ok {
+		return l.hold(s, permits, left), true
 	}
 	if k, ok, decided := l.holdAgain(permits); decided {
 		return k, ok

@@ -47,10 +47,10 @@ type plain ConcurrencyLimiter
 
 // TryTake takes n permits in one swap. It fails without a trace.
 func (p *plain) TryTake(n int) bool {
-	if _, ok := p.take(n); ok {
+	if _, _, ok := p.take(n); ok {
 		return true
 	}
-	if _, ok, decided := p.takeAgain(n); ok || decided {
+	if _, _, ok, decided := p.takeAgain(n); ok || decided {
 		return ok
 	}
 	l, ok := p.tryQuietlySlow(n)

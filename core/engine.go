@@ -91,7 +91,8 @@ func (e *engine) unlock(now int64) {
 		e.mu.Unlock()
 		return
 	}
-	decided := e.decidedLocked()
+	e.concludeLocked()
+	decided := e.m.Decided()
 	if timed := e.settings.Load().Kind != machine.Concurrency; e.m.Empty() {
 		if e.room != nil {
 			e.room.leave()
@@ -109,28 +110,18 @@ func (e *engine) unlock(now int64) {
 	}
 }
 
-// decidedLocked returns the waiters whose wait has ended, with their leases.
-func (e *engine) decidedLocked() *waiter {
-	decided := e.m.Decided()
-	for w := decided; w != nil; w = w.Next() {
-		w.Value.lease = e.waiterLeaseLocked(w)
+// concludeLocked makes the leases of the waiters whose wait has ended. What changes the settings calls
+// it first: those waiters were served before the change.
+func (e *engine) concludeLocked() {
+	for w := e.m.Undelivered(); w != nil; w = w.Next() {
+		if w.Value.lease.outcome() == unanswered {
+			w.Value.lease = e.decidedLocked(w)
+		}
 	}
-	if e.room == nil || e.room.served == nil {
-		return decided
-	}
-	first := e.room.served
-	last := first
-	for last.Next() != nil {
-		last = last.Next()
-	}
-	last.SetNext(decided)
-	e.room.served = nil
-	return first
 }
 
-// waiterLeaseLocked makes the lease of a waiter whose wait has ended. It counts no grant: see
-// await.
-func (e *engine) waiterLeaseLocked(w *waiter) Lease {
+// decidedLocked makes the lease of a waiter whose wait has ended. It counts no grant: see await.
+func (e *engine) decidedLocked(w *waiter) Lease {
 	switch w.Answer.Outcome {
 	case machine.Granted:
 		return e.leaseLocked(w.Answer, w.N)

@@ -100,7 +100,7 @@ func TestBadOptions(t *testing.T) {
 		},
 		"fixed": {
 			func() error {
-				_, err := core.NewFixedWindow(core.FixedWindowOptions{QueueLimit: -2, QueueOrder: 2})
+				_, err := core.NewFixedWindow(core.FixedWindowOptions{QueueLimit: -2, QueueOrder: 3})
 				return err
 			},
 			[]string{

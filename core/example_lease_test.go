@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -119,5 +120,43 @@ func ExampleQueueOrder() {
 	fmt.Println(json.Unmarshal([]byte(`{"Order":"random"}`), &config))
 	// Output:
 	// newest-first {"Order":"newest-first"}
-	// core: queue order "random", want "oldest-first" or "newest-first"
+	// core: queue order "random", want oldest-first, newest-first or fair-share
+}
+
+// One tenant has sent three requests before the other's first. They take turns.
+func ExampleWithFlow() {
+	limiter := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
+		PermitLimit: 1, QueueLimit: 100, QueueOrder: core.FairShare,
+	}))
+	lease := limiter.TryAcquire(1)
+	served := make(chan string)
+	for i, tenant := range []string{"greedy", "greedy", "greedy", "modest"} {
+		go func() {
+			ctx := core.WithFlow(context.Background(), core.Flow{Key: tenant})
+			lease, err := limiter.Acquire(ctx, 1)
+			if err == nil {
+				served <- tenant
+				lease.Release()
+			}
+		}()
+		for limiter.Statistics().Queued <= i {
+			runtime.Gosched()
+		}
+	}
+	lease.Release()
+	for range 4 {
+		fmt.Println(<-served)
+	}
+	// Output:
+	// greedy
+	// modest
+	// greedy
+	// greedy
+}
+
+func ExampleFlowOf() {
+	ctx := core.WithFlow(context.Background(), core.Flow{Key: "tenant 7", Weight: 4, Priority: 1000})
+	flow, ok := core.FlowOf(ctx)
+	fmt.Println(flow, ok)
+	// Output: {tenant 7 4 100} true
 }

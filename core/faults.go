@@ -30,7 +30,7 @@ func (f *faults) positive(field string, d time.Duration) {
 
 func (f *faults) order(o QueueOrder) {
 	if int(o) >= len(orderNames) {
-		f.add("QueueOrder", o, fmt.Sprintf("%s or %s", OldestFirst, NewestFirst))
+		f.add("QueueOrder", o, orders)
 	}
 }
 

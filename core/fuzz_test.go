@@ -43,6 +43,9 @@ func configOf(b []byte) config {
 	if b[2]&32 != 0 {
 		c.segments = min(c.segments%5+1, c.length)
 	}
+	if b[1]&96 == 32 {
+		c.order = core.FairShare
+	}
 	// Large numbers and long times do not fit where small ones do.
 	c.unit, c.grain = 1, 1
 	if b[2]&64 != 0 {
@@ -194,7 +197,10 @@ func fixedRig(t *testing.T, c config) *rig {
 	r := &rig{real: l, name: "f", model: c.model(true, &naiveWindow{length: c.length, segments: 1, anchor: c.anchor})}
 	r.update = func(limit, queueLimit int, order core.QueueOrder, step byte) {
 		o.PermitLimit, o.QueueLimit, o.QueueOrder, o.ManualReplenishment = limit, queueLimit, order, step%7 == 0
+		grid := r.grid(step, 1)
+		o.Window, o.Anchor = grid.window(), grid.anchorTime(o.Anchor)
 		require.NoError(t, l.Update(o))
+		r.moveTo(grid, o.ManualReplenishment)
 		r.model.update(limit, queueLimit, order, o.ManualReplenishment)
 	}
 	return r
@@ -212,8 +218,56 @@ func slidingRig(t *testing.T, c config) *rig {
 	r := &rig{real: l, name: "s", model: c.model(true, &naiveWindow{length: c.length, segments: c.segments, anchor: c.anchor})}
 	r.update = func(limit, queueLimit int, order core.QueueOrder, step byte) {
 		o.PermitLimit, o.QueueLimit, o.QueueOrder, o.ManualReplenishment = limit, queueLimit, order, step%7 == 0
+		grid := r.grid(step, int64(step/2)%5+1)
+		o.Window, o.Anchor, o.SegmentsPerWindow = grid.window(), grid.anchorTime(o.Anchor), int(grid.segments)
 		require.NoError(t, l.Update(o))
+		r.moveTo(grid, o.ManualReplenishment)
 		r.model.update(limit, queueLimit, order, o.ManualReplenishment)
 	}
 	return r
+}
+
+// grid is where an update moves a window to, or where it is.
+type grid struct {
+	start                    time.Time
+	length, segments, anchor int64
+	moved, zero              bool
+}
+
+// grid returns another grid of so many segments for one update in three. Its boundaries are even
+// where they have to be.
+func (r *rig) grid(step byte, segments int64) grid {
+	w, _ := r.model.acct.(*naiveWindow)
+	if step%3 > 0 {
+		return grid{start: r.start, length: w.length, segments: w.segments, anchor: w.anchor}
+	}
+	g := grid{start: r.start, length: 2 * segments * (int64(step)%7 + 1) * r.unit, segments: segments, moved: true, zero: step%4 == 0}
+	if !r.even {
+		g.length += int64(step) % 5
+	}
+	if !g.zero {
+		g.anchor = 2 * int64(int8(step*5)) * r.unit
+	}
+	return g
+}
+
+func (g grid) window() time.Duration { return time.Duration(g.length) }
+
+func (g grid) anchorTime(old time.Time) time.Time {
+	switch {
+	case !g.moved:
+		return old
+	case g.zero:
+		return time.Time{}
+	}
+	return g.start.Add(time.Duration(g.anchor))
+}
+
+// moveTo moves the model to a grid. What is due comes back first, unless the limiter stays manual.
+func (r *rig) moveTo(g grid, manual bool) {
+	if r.model.manual && !manual {
+		r.model.change(func() { r.model.acct.pass(r.model.now) })
+	}
+	w, _ := r.model.acct.(*naiveWindow)
+	w.move(r.model.now, g.length, g.segments, g.anchor)
 }

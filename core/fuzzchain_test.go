@@ -206,7 +206,7 @@ func (r *chainRig) acquire(n int) {
 	w := &chainWait{n: n, cancel: cancel}
 	r.waits = w
 	if w.err = r.refusal(n); w.err == nil {
-		w.a = r.a.acquire(n, naiveNever)
+		w.a = r.a.acquire(n, core.Flow{}, naiveNever)
 	}
 	go func() {
 		w.lease, w.got = r.chain.Acquire(ctx, n)
@@ -222,7 +222,7 @@ func (r *chainRig) settle() {
 		return
 	}
 	if w.err == nil && w.b == nil && w.a.answer != nil && w.a.answer.err == nil {
-		w.b = r.b.acquire(w.n, naiveNever)
+		w.b = r.b.acquire(w.n, core.Flow{}, naiveNever)
 		if w.b.answer != nil && w.b.answer.err != nil {
 			r.a.give(w.a.answer.id, w.n, 0, 0)
 		}

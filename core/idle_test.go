@@ -74,6 +74,31 @@ func TestIdleSinceItWasSeen(t *testing.T) {
 	})
 }
 
+// A lease of zero permits that is settled up holds permits that no grant has counted.
+func TestIdleForAfterALeaseOfNothingWasSettledUp(t *testing.T) {
+	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {
+		end := func(lease core.Lease) { lease.Release() }
+		if _, ok := l.(core.Replenisher); ok {
+			end = l.Refund
+		}
+		for range 3 {
+			zero := takes(t, l, 0)
+			time.Sleep(time.Minute)
+			l.Statistics()
+			idle := func() bool { _, idle := l.IdleFor(); return idle }
+			require.True(t, idle())
+			lease := l.Settle(zero, 2)
+			time.Sleep(100 * time.Millisecond)
+			end(lease)
+			idleFor(t, l, 0)
+			time.Sleep(time.Second)
+			idleFor(t, l, time.Second)
+			takes(t, l, 0)
+			idleFor(t, l, time.Second)
+		}
+	})
+}
+
 // However busy it was before.
 func TestIdleForAfterManyGrants(t *testing.T) {
 	eachOfFour(t, 3, 9, func(t *testing.T, l everything) {

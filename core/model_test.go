@@ -24,6 +24,7 @@ type naive struct {
 
 	queue  []*naiveWaiter // in order of arrival
 	probes []*naiveWaiter
+	shares naiveShares // under FairShare
 
 	whole             int64 // since when nothing is taken, if nothing is
 	ids               int
@@ -38,11 +39,13 @@ type naiveAccount interface {
 	give(id, n, left int, at int64) // gives n back of a grant, which has left then
 	next() (int64, bool)            // the instant at which permits come back next
 	pass(now int64) bool            // what is due by now comes back
+	reset(now int64)                // everything is as new
 	clone() naiveAccount
 }
 
 type naiveWaiter struct {
 	n        int
+	flow     core.Flow
 	deadline int64 // naiveNever: none
 	answer   *answer
 }
@@ -132,14 +135,18 @@ func (m *naive) reject(n int, reason string) *answer {
 	m.rejected++
 	a := m.decide(n, core.ErrRejected, reason)
 	if m.timed && !m.manual {
-		a.retry = max(m.due(n)-m.now, 1)
+		a.retry = max(m.due(n, nil)-m.now, 1)
 	}
 	return a
 }
 
-// due plays the future until a request of n permits, made now, is served.
-func (m *naive) due(n int) int64 {
+// due plays the future until a request of n permits, made now, is served. Under FairShare it is when
+// the permits have come that it lacks, and those that the waiters of its flow lack; flow may be nil.
+func (m *naive) due(n int, flow *core.Flow) int64 {
 	c := m.clone()
+	if m.order == core.FairShare {
+		return c.come(max(n, 1) + m.ahead(n, flow))
+	}
 	w := &naiveWaiter{n: n, deadline: naiveNever}
 	switch {
 	case n == 0:
@@ -180,7 +187,7 @@ func (m *naive) atOnce(n int) *answer {
 		}
 		return nil
 	}
-	if n > m.available() || m.order == core.OldestFirst && len(m.queue) > 0 {
+	if n > m.available() || m.order != core.NewestFirst && len(m.queue) > 0 {
 		return nil
 	}
 	return m.grant(n)
@@ -196,8 +203,8 @@ func (m *naive) tryAcquire(n int) *answer {
 	return m.reject(n, "permits exhausted")
 }
 
-func (m *naive) acquire(n int, deadline int64) *naiveWaiter {
-	w := &naiveWaiter{n: n, deadline: deadline}
+func (m *naive) acquire(n int, flow core.Flow, deadline int64) *naiveWaiter {
+	w := &naiveWaiter{n: n, flow: flow, deadline: deadline}
 	if w.answer = m.refuse(n); w.answer != nil {
 		return w
 	}
@@ -208,13 +215,23 @@ func (m *naive) acquire(n int, deadline int64) *naiveWaiter {
 	if m.order == core.NewestFirst {
 		full = n > m.queueLimit
 	}
+	var evicted []*naiveWaiter
+	if m.order == core.FairShare && n > 0 && n <= m.queueLimit {
+		evicted, full = m.evictions(w)
+	}
 	if n > 0 && full {
-		w.answer = m.reject(n, "queue limit reached")
+		w.answer = m.rejectIn(w, "queue limit reached")
 		return w
 	}
-	if m.timed && !m.manual && deadline != naiveNever && m.due(n) > deadline {
-		w.answer = m.reject(n, "deadline too soon")
+	if m.timed && !m.manual && deadline != naiveNever && m.due(n, &flow) > deadline {
+		w.answer = m.rejectIn(w, "deadline too soon")
 		return w
+	}
+	for _, old := range evicted {
+		m.leave(old)
+	}
+	for _, old := range evicted {
+		old.answer = m.rejectIn(old, "evicted by a newer request")
 	}
 	if n == 0 {
 		m.probes = append(m.probes, w)
@@ -225,22 +242,28 @@ func (m *naive) acquire(n int, deadline int64) *naiveWaiter {
 		m.queue = m.queue[1:]
 		old.answer = m.reject(old.n, "evicted by a newer request")
 	}
-	m.queue = append(m.queue, w)
+	m.arrive(w)
+	if m.order == core.FairShare {
+		m.serve() // it may be next
+	}
 	return w
 }
 
 // serve grants to those that fit, in order, and then to the probes.
 func (m *naive) serve() {
 	for len(m.queue) > 0 {
-		i := 0
-		if m.order == core.NewestFirst {
-			i = len(m.queue) - 1
+		w := m.queue[0]
+		switch m.order {
+		case core.NewestFirst:
+			w = m.queue[len(m.queue)-1]
+		case core.FairShare:
+			w = m.fairest()
 		}
-		w := m.queue[i]
 		if w.n > m.available() {
 			break
 		}
-		m.queue = slices.Delete(m.queue, i, i+1)
+		m.charge(w)
+		m.leave(w)
 		w.answer = m.grant(w.n)
 	}
 	if m.available() >= 1 {
@@ -252,9 +275,8 @@ func (m *naive) serve() {
 }
 
 func (m *naive) drop(w *naiveWaiter, err error) {
-	same := func(o *naiveWaiter) bool { return o == w }
-	m.queue = slices.DeleteFunc(m.queue, same)
-	m.probes = slices.DeleteFunc(m.probes, same)
+	m.leave(w)
+	m.probes = slices.DeleteFunc(m.probes, func(o *naiveWaiter) bool { return o == w })
 	w.answer = m.decide(w.n, err, "")
 	w.answer.limit = 0
 	m.serve()
@@ -277,7 +299,13 @@ func (m *naive) close() {
 	for _, w := range slices.Concat(m.queue, m.probes) {
 		w.answer = m.decide(w.n, core.ErrClosed, "")
 	}
-	m.queue, m.probes = nil, nil
+	m.queue, m.probes, m.shares = nil, nil, nil
+}
+
+func (m *naive) reset() {
+	m.acct.reset(m.now)
+	m.whole = m.now
+	m.serve()
 }
 
 func (m *naive) tryReplenish() bool {
@@ -295,10 +323,11 @@ func (m *naive) update(limit, queueLimit int, order core.QueueOrder, manual bool
 	if m.manual && !manual {
 		m.change(func() { m.acct.pass(m.now) })
 	}
+	m.reorder(order)
 	m.limit, m.queueLimit, m.order, m.manual = limit, queueLimit, order, manual
 	for _, w := range slices.Clone(m.queue) {
 		if w.n > limit {
-			m.queue = slices.DeleteFunc(m.queue, func(o *naiveWaiter) bool { return o == w })
+			m.leave(w)
 			w.answer = m.decide(w.n, core.ErrPermitsExceedLimit, "")
 		}
 	}

@@ -17,11 +17,35 @@ const (
 	// NewestFirst serves the latest arrival first; a new request whose permits are available is
 	// served at once. A full queue evicts its oldest waiters to make room.
 	NewestFirst
+
+	// FairShare serves by the waiters' [Flow], which they get from [WithFlow]: those of the highest
+	// priority first, always; among these each flow gets its share, by weight, and all of what
+	// no other flow wants; within a flow in the order of arrival.
+	//
+	// Only waiting is shared: if permits are available and no request waits, a request is granted
+	// at once, whoever makes it, and nobody is charged. While one waits, Acquire queues and
+	// TryAcquire is rejected. The request that is next waits until all its permits are available;
+	// smaller ones do not overtake it, but one that becomes next before it does.
+	//
+	// While two flows of one priority both have waiters, the permits granted to them, divided by
+	// their weights, never differ by more than the sum of each one's largest request divided by its
+	// weight. A flow that was idle has saved nothing up, and waits for nobody's past. Permits are
+	// counted when they are granted: of a concurrency limiter, a flow that holds its permits
+	// longer has more of them at a time. A grant that is given back stays charged.
+	//
+	// A full queue evicts, of the lowest priority, the newest request of the flow with the most
+	// waiting permits per weight; if that is the new request's own flow, or all waiters have a higher
+	// priority, the new request is rejected. [RetryAfter] and "deadline too soon" are by what is
+	// certain, the permits that are missing and those that the own flow's waiters wait for: a retry
+	// at that time may be rejected again.
+	FairShare
 )
 
-var orderNames = [...]string{OldestFirst: "oldest-first", NewestFirst: "newest-first"}
+var orderNames = [...]string{OldestFirst: "oldest-first", NewestFirst: "newest-first", FairShare: "fair-share"}
 
-// String returns "oldest-first" or "newest-first".
+const orders = "oldest-first, newest-first or fair-share" // for errors
+
+// String returns "oldest-first", "newest-first" or "fair-share".
 func (o QueueOrder) String() string {
 	if int(o) < len(orderNames) {
 		return orderNames[o]
@@ -34,11 +58,11 @@ func (o QueueOrder) MarshalText() ([]byte, error) {
 	if int(o) < len(orderNames) {
 		return []byte(orderNames[o]), nil
 	}
-	return nil, fmt.Errorf("core: QueueOrder = %d, want %s or %s", uint8(o), OldestFirst, NewestFirst)
+	return nil, fmt.Errorf("core: QueueOrder = %d, want %s", uint8(o), orders)
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. It accepts "oldest-first" and
-// "newest-first"; any other text is an error and leaves o unchanged.
+// UnmarshalText implements [encoding.TextUnmarshaler]. It accepts what String returns for the three
+// orders; any other text is an error and leaves o unchanged.
 func (o *QueueOrder) UnmarshalText(text []byte) error {
 	for i, name := range orderNames {
 		if string(text) == name {
@@ -46,5 +70,5 @@ func (o *QueueOrder) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("core: queue order %q, want %q or %q", text, OldestFirst, NewestFirst)
+	return fmt.Errorf("core: queue order %q, want %s", text, orders)
 }

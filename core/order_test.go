@@ -18,7 +18,9 @@ var (
 func TestQueueOrderAsText(t *testing.T) {
 	var zero core.QueueOrder
 	require.Equal(t, core.OldestFirst, zero)
-	for order, want := range map[core.QueueOrder]string{core.OldestFirst: "oldest-first", core.NewestFirst: "newest-first"} {
+	for order, want := range map[core.QueueOrder]string{
+		core.OldestFirst: "oldest-first", core.NewestFirst: "newest-first", core.FairShare: "fair-share",
+	} {
 		require.Equal(t, want, order.String())
 		text, err := order.MarshalText()
 		require.NoError(t, err)
@@ -30,11 +32,11 @@ func TestQueueOrderAsText(t *testing.T) {
 }
 
 func TestBadQueueOrders(t *testing.T) {
-	_, err := core.QueueOrder(2).MarshalText()
+	_, err := core.QueueOrder(3).MarshalText()
 	require.Error(t, err)
-	require.NotEmpty(t, core.QueueOrder(2).String())
-	require.NotEqual(t, core.QueueOrder(2).String(), core.QueueOrder(3).String())
-	for _, text := range []string{"", "oldest", "Oldest-First", "oldest-first ", "newest-firs", "0"} {
+	require.NotEmpty(t, core.QueueOrder(3).String())
+	require.NotEqual(t, core.QueueOrder(3).String(), core.QueueOrder(4).String())
+	for _, text := range []string{"", "oldest", "Oldest-First", "oldest-first ", "newest-firs", "fair", "FairShare", "0", "2"} {
 		order := core.NewestFirst
 		require.Error(t, order.UnmarshalText([]byte(text)), text)
 		require.Equal(t, core.NewestFirst, order, "left as it was")

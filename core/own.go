@@ -41,7 +41,8 @@ func As[T any](l Limiter) (T, bool) {
 // package, TryQuietly always returns false.
 func TryQuietly(l Limiter, permits int) (Lease, bool) {
 	if q, ok := l.(QuietTrier); ok && !embeds(l) {
-		return q.TryQuietly(permits)
+		k, ok := q.TryQuietly(permits)
+		return k, ok && k.Acquired()
 	}
 	return Lease{}, false
 }

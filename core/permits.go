@@ -28,8 +28,9 @@ type permits struct {
 // is free. If A's swap came first, B finds the permits. If B's came first, A's swap fails, and A
 // gives the permits back under the mutex, where it finds B in the queue.
 //
-// A takes while B updates the limit: a swap that was prepared before the word was shut fails if
-// the word has changed. If it is open again and the same, as many permits are free as A has read,
+// A takes while B updates the limit: B shuts the word, and a swap that A has prepared fails if the
+// word has changed. A reads the settings between the word and the swap, so that they are those of
+// what A takes. If the word is open again and the same, as many permits are free as A has read,
 // whatever the limit is by now.
 const (
 	shut     = 1 << 63
@@ -37,50 +38,50 @@ const (
 	freeMask = oneGrant - 1
 )
 
-// take takes n permits in one swap, if they are free and no request waits. If it fails, nothing has
-// happened, and takeAgain says why.
-func (e *engine) take(n int) (left int, ok bool) {
+// take takes n permits in one swap, if they are free and no request waits. s are the settings under
+// which it does. If it fails, nothing has happened, and takeAgain says why.
+func (e *engine) take(n int) (s *settings, left int, ok bool) {
 	w := e.word.Load()
+	s = e.settings.Load()
 	next := w + oneGrant - uint64(n)
-	ok = uint64(n)-1 < w&freeMask && (w|next)&shut == 0 && e.word.CompareAndSwap(w, next)
-	return int(next & freeMask), ok
+	ok = uint64(n)-1 < w&freeMask && (w|next)&shut == 0 && e.word.CompareAndSwap(w, next) //nolint:gocritic // 0 permits are not taken here
+	return s, int(next & freeMask), ok
 }
 
 // takeAgain is take after a take that failed: as often as only another's swap is in the way. decided
 // reports whether it is certain that the permits are not free.
-func (e *engine) takeAgain(n int) (left int, ok, decided bool) {
+func (e *engine) takeAgain(n int) (s *settings, left int, ok, decided bool) {
 	for {
 		switch w := e.word.Load(); {
 		case w&shut != 0 || n <= 0 || w == 0: // 0 is also the word of the zero limiter
-			return 0, false, false
+			return nil, 0, false, false
 		case uint64(n) > w&freeMask:
-			return 0, false, true
+			return nil, 0, false, true
 		case (w+oneGrant)&shut != 0: // too many grants to count
-			return 0, false, false
+			return nil, 0, false, false
 		}
 		pause()
-		if left, ok = e.take(n); ok {
-			return left, true, true
+		if s, left, ok = e.take(n); ok {
+			return s, left, true, true
 		}
 	}
 }
 
-// give gives back n permits in one swap, if no request waits. If it fails, nothing has happened.
-// free is how many were free before.
-func (e *engine) give(n int) (free int, ok bool) {
-	w := e.word.Load()
-	ok = w&shut == 0 && n >= 0 && e.word.CompareAndSwap(w, w+uint64(n))
-	return int(w & freeMask), ok
+// give gives back n permits in one swap of the word w, if no request waits. If it fails, nothing has
+// happened.
+func (e *engine) give(w uint64, n int) bool {
+	return w&shut == 0 && n >= 0 && e.word.CompareAndSwap(w, w+uint64(n))
 }
 
 // giveBack gives back n permits; if n is below 0, it takes them, free or not. inFlight is the
 // number of permits that were held before.
 func (e *engine) giveBack(n int) (inFlight int) {
-	free, ok := e.give(n)
-	if !ok {
+	w := e.word.Load()
+	s := e.settings.Load() // of that word
+	if !e.give(w, n) {
 		return e.giveAgain(n)
 	}
-	return e.settings.Load().Limit - free
+	return s.Limit - int(w&freeMask)
 }
 
 // giveAgain is giveBack after a give that failed.
@@ -90,8 +91,10 @@ func (e *engine) giveAgain(n int) (inFlight int) {
 			return e.giveSlow(n)
 		}
 		pause()
-		if free, ok := e.give(n); ok {
-			return e.settings.Load().Limit - free
+		w := e.word.Load()
+		s := e.settings.Load() // of that word
+		if e.give(w, n) {
+			return s.Limit - int(w&freeMask)
 		}
 	}
 }
@@ -146,6 +149,7 @@ func (e *engine) openLocked(p *permits) {
 // idleForLocked returns for how long a concurrency limiter has been seen idle, and whether it is.
 func (e *engine) idleForLocked(p *permits) (d int64, idle bool) {
 	if _, idle = e.m.Idle(); !idle {
+		p.idleSince = machine.Never // what is held may be what a lease of zero permits was charged, which is no grant
 		return 0, false
 	}
 	// It has been idle since it was last seen so, if it has granted nothing since.

@@ -63,6 +63,7 @@ func (r *rate) Reset() {
 		return
 	}
 	now := r.lock()
+	r.concludeLocked()
 	s := r.settings.Load().copy()
 	s.Era++
 	r.settings.Store(s)

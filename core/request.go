@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -71,11 +72,14 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease
 
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
 func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
-	left := int64(machine.Never)
-	if e.settings.Load().Timed() {
-		left = timeLeft(ctx) // before the lock: the context may be a user's type
+	left := e.timeLeft(ctx)
+	now, flow := e.lock(), fair.Flow{}
+	if e.m.LooksAtFlow(n) && !e.closed {
+		e.unlock(now)
+		f, _ := FlowOf(ctx)
+		flow, left = fair.Flow(f), e.timeLeft(ctx)
+		now = e.lock()
 	}
-	now := e.lock()
 	defer e.unlock(now)
 	if e.closed {
 		return nil, e.failure(closed, 0)
@@ -84,7 +88,7 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	if left < machine.Never-now {
 		deadline = now + left
 	}
-	a := e.m.Admit(now, n, deadline)
+	a := e.m.Admit(now, n, deadline, flow)
 	switch {
 	case a.Outcome != machine.Waiting:
 		return nil, e.answerLocked(a, n)
@@ -92,7 +96,8 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 		e.room = &room{alarm: machine.Never}
 	}
 	w = e.room.waiter(n)
-	e.m.Wait(w)
+	w.Flow = flow
+	e.m.Wait(now, w)
 	return w, l
 }
 
@@ -165,11 +170,14 @@ func (e *engine) cancel(w *waiter) bool {
 	return canceled
 }
 
-// timeLeft returns the nanoseconds until the deadline of ctx, or Never. For a deadline by the
-// wall clock it returns the duration that the timers of package context use.
-func timeLeft(ctx context.Context) int64 {
-	if d, ok := ctx.Deadline(); ok {
-		return int64(time.Until(d))
+// timeLeft returns the nanoseconds until the deadline of ctx, or Never if there is none or the
+// limiter does not look at it. For a deadline by the wall clock it returns the duration that the timers
+// of package context use. No lock is held: the context may be of a user's type.
+func (e *engine) timeLeft(ctx context.Context) int64 {
+	if e.settings.Load().Timed() {
+		if d, ok := ctx.Deadline(); ok {
+			return int64(time.Until(d))
+		}
 	}
 	return machine.Never
 }

@@ -90,14 +90,14 @@ func (r *rig) operation(op, arg byte) {
 		r.say("TryAcquire(0)")
 		r.compareLease(r.real.TryAcquire(0), r.model.tryAcquire(0))
 	case 3, 4, 5:
-		r.acquire(n, 0)
+		r.acquire(n, flowOf(op), 0)
 	case 6:
-		r.acquire(n, time.Duration(arg/4)*2+1)
+		r.acquire(n, flowOf(op), time.Duration(arg/4)*2+1)
 	case 7:
 		if arg < 128 {
-			r.acquire(0, 0)
+			r.acquire(0, flowOf(op), 0)
 		} else {
-			r.acquire(0, time.Duration(arg-128)*2+1)
+			r.acquire(0, flowOf(op), time.Duration(arg-128)*2+1)
 		}
 	case 8:
 		r.cancel(int(arg))
@@ -116,9 +116,19 @@ func (r *rig) operation(op, arg byte) {
 	}
 }
 
-func (r *rig) acquire(n int, timeout time.Duration) {
-	r.say("Acquire(%d) within %v", n, timeout)
-	ctx, cancel := context.WithCancel(r.t.Context())
+// flowOf returns the flow of an operation's request.
+func flowOf(op byte) core.Flow {
+	i := int(op / 16)
+	f := core.Flow{Key: string(rune('a' + i%3)), Weight: []int{2, 5, 0}[i%3], Priority: i / 3 % 2}
+	if i > 11 {
+		f.Weight = 1
+	}
+	return f
+}
+
+func (r *rig) acquire(n int, flow core.Flow, timeout time.Duration) {
+	r.say("Acquire(%d) of %+v within %v", n, flow, timeout)
+	ctx, cancel := context.WithCancel(core.WithFlow(r.t.Context(), flow))
 	deadline := int64(naiveNever)
 	if timeout > 0 && r.even {
 		at := r.model.now + int64(timeout)*r.unit
@@ -128,10 +138,10 @@ func (r *rig) acquire(n int, timeout time.Duration) {
 		if w, ok := r.model.acct.(*naiveWindow); !ok || w.begin(w.segment(at)) != at {
 			deadline = at
 			cancel()
-			ctx, cancel = context.WithDeadline(r.t.Context(), r.start.Add(time.Duration(at)))
+			ctx, cancel = context.WithDeadline(core.WithFlow(r.t.Context(), flow), r.start.Add(time.Duration(at)))
 		}
 	}
-	p := &waitingPair{cancel: cancel, model: r.model.acquire(n, deadline)}
+	p := &waitingPair{cancel: cancel, model: r.model.acquire(n, flow, deadline)}
 	r.waiting = append(r.waiting, p)
 	go func() {
 		p.lease, p.err = r.real.Acquire(ctx, n)
@@ -295,9 +305,16 @@ func (r *rig) change(arg byte) {
 	if r.model.closed {
 		return
 	}
+	if l, ok := r.real.(core.Resetter); ok && arg%16 == 14 {
+		r.say("reset")
+		l.Reset()
+		r.model.reset()
+		r.certain, r.updated = r.model.ids, r.model.ids
+		return
+	}
 	limit := (int(arg)%11 + 1) * r.grain
 	queueLimit := int(arg) / 11 % 9 * r.grain
-	order := core.QueueOrder(arg % 2)
+	order := core.QueueOrder(arg % 3)
 	r.say("update to %d, queue %d, %v arg %d", limit, queueLimit, order, arg)
 	r.update(limit, queueLimit, order, arg)
 	r.certain, r.updated = r.model.ids, r.model.ids

@@ -13,8 +13,6 @@ type room struct {
 	timer *time.Timer // nil until the first waiter whose instant is known
 	alarm int64       // the instant that the timer is set to, or Never
 
-	served *waiter // whose wait has ended, with their leases: see rollLocked
-
 	// Waiters for reuse. A caller that woke pushes its waiter onto left, without the mutex. The
 	// mutex's holder takes them all at once, so the stack has no ABA problem.
 	spare *waiter

@@ -72,8 +72,11 @@ func (s *settings) same(l label, t machine.Terms) bool {
 
 // mode returns the machine's mode of a limiter.
 func mode(o QueueOrder, manual bool) (m machine.Mode) {
-	if o == NewestFirst {
+	switch o {
+	case NewestFirst:
 		m |= machine.NewestFirst
+	case FairShare:
+		m |= machine.FairShare
 	}
 	if manual {
 		m |= machine.Manual
@@ -82,8 +85,11 @@ func mode(o QueueOrder, manual bool) (m machine.Mode) {
 }
 
 func (s *settings) order() QueueOrder {
-	if s.NewestFirst() {
+	switch {
+	case s.NewestFirst():
 		return NewestFirst
+	case s.FairShare():
+		return FairShare
 	}
 	return OldestFirst
 }
@@ -101,8 +107,10 @@ func (s *settings) length() int64 {
 // the start.
 func (s *settings) place(old *settings, c *clock.Clock, now int64) {
 	switch {
-	case s.calendar == Calendar{}:
+	case s.calendar == Calendar{} && old == nil:
 		s.From = s.origin(c)
+	case s.calendar == Calendar{}:
+		s.From = s.originAfter(old, c)
 	case old != nil && old.calendar == s.calendar:
 		s.Calendar, s.From, s.Span = old.Calendar, old.From, old.Span // also if the clock was set back
 	default:
@@ -127,6 +135,22 @@ func (s *settings) origin(c *clock.Clock) int64 {
 		d -= s.Span
 	}
 	return d
+}
+
+// originAfter is origin after an Update. If the length stays, the grid moves by as much as the anchor
+// does: the clocks are not read again, because the same instant has other readings each time.
+func (s *settings) originAfter(old *settings, c *clock.Clock) int64 {
+	if s.Span != old.Span || s.anchor.IsZero() || old.anchor.IsZero() {
+		return s.origin(c)
+	}
+	d := unixModulo(s.anchor, s.Span) - unixModulo(old.anchor, s.Span)
+	if d > 0 {
+		d -= s.Span
+	}
+	if d <= -s.Span-old.From { // the sum would be a whole length too low, and could overflow
+		d += s.Span
+	}
+	return old.From + d
 }
 
 // unixModulo returns the nanoseconds from 1970 to t, modulo length, whatever the year.

@@ -77,7 +77,7 @@ func (l Lease) giveUp(cause direct.Cause, keep int) bool {
 	e.discard(h)
 	if s.hook != nil {
 		s.hook.Ended(cause, direct.End{
-			Granted: time.Duration(l.reset), Held: time.Duration(max(e.clock.Elapsed()-l.reset, 0)), Permits: n, InFlight: inFlight,
+			Granted: time.Duration(l.reset), Held: time.Duration(e.clock.Elapsed() - l.reset), Permits: n, InFlight: inFlight,
 		})
 	}
 	return true

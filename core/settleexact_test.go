@@ -103,3 +103,35 @@ func TestLateRefundsAfterARefund(t *testing.T) {
 		require.LessOrEqual(t, l.Available(), 14) // only the six are out
 	})
 }
+
+// However old the grant is: its ticks lie further apart than an int64 of nanoseconds reaches.
+func TestALateRefundAfterCenturies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const period = 1 << 62 // 146 years
+		o := core.TokenBucketOptions{TokenLimit: 40, TokensPerPeriod: 4, ReplenishmentPeriod: time.Second, ManualReplenishment: true}
+		l := bucket(t, o)
+		takes(t, l, 1)
+		o.ReplenishmentPeriod = period // the tick before the next one is centuries ago
+		require.NoError(t, l.Update(o))
+		a := takes(t, l, 20)
+		time.Sleep(period + 2*time.Second)
+		require.True(t, l.TryReplenish())
+		available(t, l, 27)
+		takes(t, l, 20)
+		l.Refund(a)
+		available(t, l, 20) // without it, only the last twenty
+	})
+}
+
+// A period that is longer than half of all instants.
+func TestARefundWithAPeriodOfCenturies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.TokenBucketOptions{TokenLimit: 40, TokensPerPeriod: 4, ReplenishmentPeriod: time.Second, ManualReplenishment: true}
+		l := bucket(t, o)
+		takes(t, l, 1)
+		o.ReplenishmentPeriod = 3 << 61
+		require.NoError(t, l.Update(o))
+		l.Refund(takes(t, l, 4))
+		available(t, l, 39)
+	})
+}

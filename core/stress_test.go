@@ -65,7 +65,7 @@ func rounds(t *testing.T, n int) int {
 // Grant races cancellation: one of them wins, nothing is lost, and what is held never
 // exceeds the limit.
 func TestStressGrantAgainstCancel(t *testing.T) {
-	for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst} {
+	for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst, core.FairShare} {
 		t.Run(order.String(), func(t *testing.T) {
 			l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 3, QueueLimit: 8, QueueOrder: order})
 			require.NoError(t, err)
@@ -75,7 +75,8 @@ func TestStressGrantAgainstCancel(t *testing.T) {
 				all.Go(func() {
 					random := rand.New(rand.NewPCG(uint64(worker), 1))
 					for range rounds(t, 4000) {
-						ctx, cancel := context.WithCancel(t.Context())
+						flow := core.Flow{Key: string(rune('a' + worker%3)), Weight: worker, Priority: random.IntN(2)}
+						ctx, cancel := context.WithCancel(core.WithFlow(t.Context(), flow))
 						n := 1 + random.IntN(3)
 						patience := random.IntN(3)
 						go func() {

@@ -308,3 +308,32 @@ func TestWhatIsDueStaysDueFromGridToGrid(t *testing.T) {
 		require.Equal(t, 3, l.Available())
 	})
 }
+
+// The anchor is read once, also of a limiter that is updated: what changes only the limit moves no
+// boundary, not even by the nanoseconds between two readings of the clocks. In real time.
+func TestAnUpdateKeepsTheAnchoredGrid(t *testing.T) {
+	anchor := time.Date(2024, 2, 29, 12, 0, 0, 1, time.UTC)
+	for name, l := range map[string]resettable{
+		"fixed":   fixed(t, core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour, Anchor: anchor}),
+		"sliding": sliding(t, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, Anchor: anchor, SegmentsPerWindow: 7}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := takes(t, l, 4)
+			for i := range 100 {
+				switch l := l.(type) {
+				case *core.FixedWindow:
+					o := l.Options()
+					o.PermitLimit, o.QueueLimit = 6, i+1
+					o.Anchor = o.Anchor.Add(time.Duration(i-50) * time.Hour).In(time.Local) // of the same grid
+					require.NoError(t, l.Update(o))
+				case *core.SlidingWindow:
+					o := l.Options()
+					o.PermitLimit, o.QueueLimit = 6, i+1
+					require.NoError(t, l.Update(o))
+				}
+			}
+			l.Refund(a) // as for all leases of one grid
+			available(t, l, 6)
+		})
+	}
+}

@@ -54,8 +54,8 @@
 // Upload, Download and Headers wrap it. Of net/http's own writers the wrapped one has all methods:
 // with HTTP/1 it is an http.Flusher, http.Hijacker, http.CloseNotifier and io.ReaderFrom, with
 // HTTP/2 an http.Flusher, http.CloseNotifier and http.Pusher. Of a middleware's writer that has
-// only some of them it has those of HTTP/1, those of HTTP/2, or Flush alone, whichever it has all
-// of; [http.ResponseController] reaches the others.
+// only some of them it has those of HTTP/1, those of HTTP/2, Flush and Hijack, or Flush alone, whichever
+// it has all of; [http.ResponseController] reaches the others.
 //
 // # Clients
 //

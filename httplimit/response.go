@@ -13,7 +13,7 @@ import (
 
 // response is a ResponseWriter around another: it notes the status, and throttles the body. Handlers
 // find out by assertions what a writer can do, and the methods of a type are fixed: [response.writer]
-// returns one of four types for a handler.
+// returns one of five types for a handler.
 type response struct {
 	http.ResponseWriter
 
@@ -131,6 +131,8 @@ func (r *response) writer() http.ResponseWriter {
 		return &http1{notifying{f}}
 	case flushes && notifies && pushes:
 		return &http2{notifying{f}}
+	case flushes && hijacks:
+		return &hijacking{f}
 	case flushes:
 		return f
 	}
@@ -170,14 +172,22 @@ func (h *http1) ReadFrom(src io.Reader) (int64, error) {
 	return h.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
 }
 
-// Hijack returns the connection as it is: nothing throttles it.
-func (h *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
+func (h *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.hijack() }
+
+// hijack returns the connection as it is: nothing throttles it.
+func (r *response) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := r.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
-		h.hijacked = true
+		r.hijacked = true
 	}
 	return c, rw, err
 }
+
+// hijacking is a response of a router that has its own writer, as gin and echo have: WebSockets are
+// upgraded there too, by libraries that know no [http.ResponseController].
+type hijacking struct{ *flushing }
+
+func (h *hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.hijack() }
 
 // http2 is a response as HTTP/2 has it.
 type http2 struct{ notifying }

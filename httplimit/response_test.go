@@ -86,7 +86,12 @@ func kinds(j *journal) map[string]kind {
 			flusher
 			hijacker
 			notifier
-		}{n(), f, h, c}, flush: true},
+		}{n(), f, h, c}, flush: true, hijack: true},
+		"as echo has it": {under: struct {
+			b
+			flusher
+			hijacker
+		}{n(), f, h}, flush: true, hijack: true},
 		"with all": {struct {
 			b
 			flusher

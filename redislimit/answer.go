@@ -163,7 +163,7 @@ func (e *engine) doneLocked(c *call, r *request, a answer) (came bool) {
 	case opRenew:
 		e.renewedLocked(r.lease, a, c.sent)
 		return true
-	case opGive, opRelease:
+	case opGive, opReturn, opRelease:
 		came = a.done > 0
 	case opLook, opTake, opCharge:
 	}

@@ -183,7 +183,7 @@ func (e *engine) beginLocked(r *request, now time.Time) {
 	r.due = now.Add(e.shared.Budget)
 	n := int(r.permits)
 	if r.code != opTake {
-		if r.code == opGive || r.code == opReset || r.code == opBind {
+		if r.code == opGive || r.code == opReturn || r.code == opReset || r.code == opBind {
 			e.memory.refused = refusal{} // permits come back
 		}
 		if err := e.guard.refuses(now); err != nil {

@@ -189,3 +189,26 @@ func ExampleNewSlidingWindow() {
 	// true
 	// false
 }
+
+// GiveBack is for work that has cost less than was taken for it, where the lease has been forgotten.
+func ExampleFixedWindow_GiveBack() {
+	client, stop := start()
+	defer stop()
+	l, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 10, Window: 24 * time.Hour},
+		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "tokens", Budget: time.Second},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer l.Close()
+	l.TryAcquire(8)
+	l.GiveBack(5)
+	fmt.Println(l.Available())
+	l.GiveBack(100)
+	fmt.Println(l.Available())
+	// Output:
+	// 7
+	// 10
+}

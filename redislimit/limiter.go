@@ -105,6 +105,17 @@ func (r *rateLimiter[O]) Reset() {
 	e.decide(newRequest(op{code: opReset}))
 }
 
+// GiveBack returns n permits for which there is no lease any more, for all processes: the limiter is as if n permits fewer
+// had been taken, the latest ones first. It returns at most what is missing, pays debts first, and serves this process'
+// waiters that now fit. Settling leases from before may then give back nothing. n <= 0 does nothing. It returns when the
+// store has answered, or Budget is over; if the store is unreachable, nothing happens. If the lease is still there, use
+// Settle or Refund.
+func (r *rateLimiter[O]) GiveBack(n int) {
+	if r.engine.shared.Store != nil && n > 0 {
+		r.engine.decide(newRequest(op{code: opReturn, permits: min(int64(n), most)}))
+	}
+}
+
 // TryReplenish does nothing and returns false: permits come back by themselves.
 func (*rateLimiter[O]) TryReplenish() bool { return false }
 

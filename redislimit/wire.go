@@ -19,6 +19,7 @@ const (
 	opRenew
 	opRelease
 	opReset
+	opReturn
 )
 
 // Flags of opTake.
@@ -120,7 +121,7 @@ func (o *op) encode(args []int64, t *terms, count int64) []int64 {
 		return append(args, int64(o.old.limit), o.old.step, o.old.span)
 	case o.code == opBind:
 		return append(args, o.old.span, o.old.step, o.old.origin)
-	case o.code == opPrefetch:
+	case o.code == opPrefetch || o.code == opReturn:
 		return append(args, o.permits)
 	case o.code == opRenew:
 		return append(args, o.id, o.permits)
@@ -183,7 +184,7 @@ func (t *terms) decode(numbers []int64, ops []*request, answers []answer) (reply
 func (r *reply) read(t *terms, o *request, count int64, four [answerLen]int64, s stamp) {
 	f, taken := &r.forecast, four[1]
 	done := four[0]
-	if o.code == opPrefetch || o.code == opGive {
+	if o.code == opPrefetch || o.code == opGive || o.code == opReturn {
 		done = min(done, o.permits)
 	}
 	f.known, f.taken = true, taken

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/ring"
@@ -34,7 +33,7 @@ type Pool struct {
 
 	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu.
 	// Plain permits (see package hold) are taken and given back under mu.
-	mu      sync.Mutex
+	mu      wait.Mutex
 	phase   phase
 	ready   ring.Ring[admitted] // tasks that have a lease and no worker yet
 	waiting ring.Ring[entry]    // tasks that have no lease, and entries that were dropped

@@ -171,3 +171,26 @@ func TestStressResize(t *testing.T) {
 	assert.Zero(t, excess.Load())
 	assert.Equal(t, most, l.Available())
 }
+
+// The permits in flight are counted by one limit, also beside a Resize.
+func TestInFlightBesideAResize(t *testing.T) {
+	var wrong atomic.Int64
+	w := watched(t, limiter(t, 20, 0), hook(func(_ direct.Cause, e direct.End) {
+		if e.InFlight != 1 { // the lease itself
+			wrong.Add(1)
+		}
+	}))
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := 0; !done.Load(); i++ {
+			w.Resize(10 + i%2*10)
+		}
+	})
+	for range 500_000 {
+		w.TryAcquire(1).Release()
+	}
+	done.Store(true)
+	wg.Wait()
+	require.Zero(t, wrong.Load())
+}

@@ -18,7 +18,7 @@ import (
 // documented are the packages whose examples are held complete: those that users import.
 var documented = []string{
 	"adaptive", "channel", "core", "grpclimit", "httplimit", "ioreader", "limitertest", "partition", "pipe",
-	"redislimit", "redislimit/goredis", "redislimit/rueidis", "resilience", "resilience/failsafe", "spec",
+	"redislimit", "redislimit/goredis", "redislimit/rueidis", "resilience", "resilience/failsafe", "rlslimit", "spec",
 	"telemetry", "telemetry/prometheus", "worker",
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
@@ -134,7 +135,7 @@ func (p *pair) acquire(n int, deadline int64) {
 		r.result <- result{l, err, int64(time.Since(p.begun))}
 	}()
 	synctest.Wait()
-	a := p.m.Admit(p.now, n, deadline)
+	a := p.m.Admit(p.now, n, deadline, fair.Flow{})
 	if a.Outcome != machine.Waiting {
 		cancel()
 		got := <-r.result
@@ -142,7 +143,7 @@ func (p *pair) acquire(n int, deadline int64) {
 		return
 	}
 	r.waiter = &machine.Waiter[*request]{N: n, Value: r}
-	p.m.Wait(r.waiter)
+	p.m.Wait(p.now, r.waiter)
 	p.waiting = append(p.waiting, r)
 	p.settle()
 }

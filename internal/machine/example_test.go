@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
@@ -28,9 +29,9 @@ func Example() {
 
 	fmt.Println(m.Try(now, 2).Outcome == machine.Granted)
 	for _, name := range []string{"first", "second", "third"} {
-		switch a := m.Admit(now, 1, machine.Never); {
+		switch a := m.Admit(now, 1, machine.Never, fair.Flow{}); {
 		case a.Outcome == machine.Waiting:
-			m.Wait(&machine.Waiter[request]{N: 1, Value: request{name}})
+			m.Wait(now, &machine.Waiter[request]{N: 1, Value: request{name}})
 		case a.Outcome.Rejected():
 			fmt.Println(name, "again in", time.Duration(a.ReadyAt-a.At))
 		}

@@ -12,18 +12,20 @@
 //		// w.Answer says how and when; w.Value is the caller's
 //	}
 //	answer := m.Try(now, 1)               // a TryAcquire
-//	answer := m.Admit(now, 1, deadline)   // an Acquire: Granted, a rejection, or Waiting; then
-//	m.Wait(&machine.Waiter[request]{N: 1, Value: r})
+//	answer := m.Admit(now, 1, deadline, fair.Flow{}) // an Acquire: Granted, a rejection, or Waiting; then
+//	m.Wait(now, &machine.Waiter[request]{N: 1, Value: r})
 //	m.Cancel(now, w)                      // its context is done
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
 //	m.Settle(now, grant, 3)               // a rate limiter's grant has cost 3 permits
 //
-// After Advance, Admit, Cancel, Release, Settle, Replenish, Reset, Update and Close there may
+// After Advance, Admit, Wait, Cancel, Release, Settle, Replenish, Reset, Update and Close there may
 // be waiters whose wait has ended: see Decided.
 //
 // Permits below 0 and terms out of range are the caller's to reject: the machine does not check
 // them. A Machine is not safe for concurrent use.
 package machine
+
+import "github.com/sluice-go/sluice/internal/fair"
 
 // Machine is the state of one limiter. Value is what a caller keeps with each waiter. The zero
 // Machine is not ready for use: call Start first.
@@ -132,42 +134,51 @@ func (m *Machine[Value]) TryQuietly(now int64, n int) (Answer, bool) {
 	return m.grant(now, n), true
 }
 
+// LooksAtFlow reports whether Admit of n permits would look at the flow: under FairShare, if the
+// request is not granted at once.
+func (m *Machine[Value]) LooksAtFlow(n int) bool {
+	return m.t.FairShare() && n > 0 && n <= m.t.Most() && !m.free(n)
+}
+
 // Admit decides a request that may wait until the deadline, which may be Never. If the answer
-// is Waiting, the caller calls Wait next.
-func (m *Machine[Value]) Admit(now int64, n int, deadline int64) Answer {
+// is Waiting, the caller calls Wait next. For the flow see
+// LooksAtFlow.
+func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) Answer {
 	switch {
 	case n > m.t.Most():
 		return m.answer(now, ExceedsLimit)
 	case m.free(n):
 		return m.grant(now, n)
 	}
-	room := m.t.QueueLimit
-	if !m.t.NewestFirst() {
-		room -= m.Queued() // below 0 after an Update
-	}
-	if n > 0 && n > room {
-		return m.reject(now, QueueFull, m.readyAt(now, n))
+	var evicted []*fair.Item[*Waiter[Value]]
+	if n > 0 {
+		var ok bool
+		if evicted, ok = m.room(n, f); !ok {
+			return m.reject(now, QueueFull, m.readyInFlow(now, n, f))
+		}
 	}
 	if deadline != Never && m.t.Timed() {
-		if due := m.readyAt(now, n); due > deadline {
+		if due := m.readyInFlow(now, n, f); due > deadline {
 			return m.reject(now, TooSoon, due)
 		}
 	}
-	if q := m.queue; q != nil && n > 0 {
-		for q.oldest != nil && n > m.t.QueueLimit-q.permits {
-			old := q.oldest
-			q.decide(old, m.reject(now, Evicted, m.account.readyAt(m.t, now, old.N)))
-		}
-	}
+	m.evict(now, n, evicted)
 	return Answer{At: now}
 }
 
-// Wait puts w into the queue; w.N is the number of permits for which Admit answered Waiting.
-func (m *Machine[Value]) Wait(w *Waiter[Value]) {
+// Wait puts w into the queue; w.N is the number of permits for which Admit answered Waiting, at
+// this instant, and w.Flow its flow. Under FairShare it serves whoever is next now and fits, which
+// may be w.
+func (m *Machine[Value]) Wait(now int64, w *Waiter[Value]) {
 	if m.queue == nil {
 		m.queue = new(queue[Value])
+		m.queue.order(m.t)
 	}
 	m.queue.push(w, m.account.uniform(m.t, w.N))
+	if m.queue.fair != nil {
+		m.serve(now)
+		return
+	}
 	if m.queue.forecast != nil && w.N > 0 {
 		m.queue.extendForecast(m.t, w)
 	}
@@ -223,6 +234,7 @@ func (m *Machine[Value]) Update(now int64, t *Terms) {
 		w = next
 	}
 	m.forgetForecast()
+	m.queue.order(t)
 	m.serve(now)
 }
 
@@ -279,7 +291,7 @@ func (m *Machine[Value]) Next(now int64) int64 {
 	if m.queue == nil || !m.t.Timed() {
 		return due
 	}
-	if w := m.queue.head(m.t.NewestFirst()); w != nil {
+	if w := m.queue.head(m.t); w != nil {
 		due = m.account.readyAt(m.t, now, w.N)
 	}
 	if m.queue.zero != nil {
@@ -327,9 +339,12 @@ func (m *Machine[Value]) serve(now int64) {
 	if q == nil {
 		return
 	}
-	newest, left := m.t.NewestFirst(), m.account.available(m.t)
-	for w := q.head(newest); w != nil && w.N <= left; w = q.head(newest) {
+	left := m.account.available(m.t)
+	for w := q.head(m.t); w != nil && w.N <= left; w = q.head(m.t) {
 		a := m.grant(now, w.N)
+		if q.fair != nil {
+			q.fair.Take(w.share)
+		}
 		q.decide(w, a)
 		left = a.Left
 	}

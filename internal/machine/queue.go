@@ -1,5 +1,7 @@
 package machine
 
+import "github.com/sluice-go/sluice/internal/fair"
+
 // queue is the state of a machine while requests wait, or while ended waits have not been
 // returned by Decided.
 type queue[Value any] struct {
@@ -8,6 +10,8 @@ type queue[Value any] struct {
 	len            int            // their number
 	irregular      int            // how many of them are not uniform: see Account
 	zero           *Waiter[Value] // waiters for zero permits, the latest first
+
+	fair *fair.Queue[*Waiter[Value]] // the waiters for permits, by flow; nil: the order is not FairShare
 
 	decided, last *Waiter[Value] // the waiters whose wait has ended and that Decided has not returned
 
@@ -21,13 +25,15 @@ type queue[Value any] struct {
 // Waiter is a request that waits. It may be reused once Decided has returned it, or Cancel has
 // taken it out.
 type Waiter[Value any] struct {
-	N      int    // permits; 0: it waits for any permit to be available, and takes none
-	Answer Answer // when the wait has ended
-	Value  Value  // the caller's
+	N      int       // permits; 0: it waits for any permit to be available, and takes none
+	Flow   fair.Flow // under FairShare
+	Answer Answer    // when the wait has ended
+	Value  Value     // the caller's
 
 	prev, next *Waiter[Value]
 	queued     bool
-	irregular  bool // counted in the queue's irregular
+	irregular  bool                       // counted in the queue's irregular
+	share      *fair.Item[*Waiter[Value]] // its place under FairShare; nil until it first waits so
 }
 
 // Next returns the next waiter in the list that Decided returned.
@@ -35,6 +41,14 @@ func (w *Waiter[Value]) Next() *Waiter[Value] { return w.next }
 
 // SetNext links w to another waiter, for the caller's own lists of waiters that do not wait.
 func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
+
+// Undelivered returns what Decided will return next.
+func (m *Machine[Value]) Undelivered() *Waiter[Value] {
+	if m.queue == nil {
+		return nil
+	}
+	return m.queue.decided
+}
 
 // Decided returns the waiters whose wait has ended since its last call, linked by Next, in the
 // order of the decisions. It drops the queue if no request waits.
@@ -84,6 +98,9 @@ func (q *queue[Value]) push(w *Waiter[Value], uniform bool) {
 	if w.irregular = !uniform; w.irregular {
 		q.irregular++
 	}
+	if q.fair != nil {
+		q.pushShare(w)
+	}
 }
 
 // remove takes w out, wherever it is.
@@ -112,14 +129,81 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 		w.irregular = false
 		q.irregular--
 	}
+	if q.fair != nil && w.N > 0 {
+		q.fair.Remove(w.share)
+	}
 }
 
 // head returns the waiter that is served next, or nil if none waits for permits.
-func (q *queue[Value]) head(newestFirst bool) *Waiter[Value] {
-	if newestFirst {
+func (q *queue[Value]) head(t *Terms) *Waiter[Value] {
+	switch {
+	case q.fair != nil:
+		if it := q.fair.Next(); it != nil {
+			return it.Value
+		}
+		return nil
+	case t.NewestFirst():
 		return q.newest
 	}
 	return q.oldest
+}
+
+// order puts the waiters into the order of terms that may be new. Requests that did not wait
+// under FairShare are of the zero Flow.
+func (q *queue[Value]) order(t *Terms) {
+	switch {
+	case !t.FairShare():
+		q.fair = nil
+	case q.fair == nil:
+		q.fair = new(fair.Queue[*Waiter[Value]])
+		for w := q.oldest; w != nil; w = w.next {
+			w.Flow = fair.Flow{}
+			q.pushShare(w)
+		}
+	}
+}
+
+// pushShare appends w to those of its flow.
+func (q *queue[Value]) pushShare(w *Waiter[Value]) {
+	if w.share == nil {
+		w.share = &fair.Item[*Waiter[Value]]{Value: w}
+	}
+	w.share.N = w.N
+	q.fair.Push(w.share, w.Flow)
+}
+
+// room reports whether there is room to wait for n permits; under FairShare, when those have left
+// whom it returns.
+func (m *Machine[Value]) room(n int, f fair.Flow) (evicted []*fair.Item[*Waiter[Value]], ok bool) {
+	limit, queued := m.t.QueueLimit, m.Queued() // more than the limit after an Update
+	switch {
+	case n > limit:
+		return nil, false
+	case n <= limit-queued || m.t.NewestFirst():
+		return nil, true
+	case !m.t.FairShare():
+		return nil, false
+	}
+	return m.queue.fair.Evictions(f, n, n-(limit-queued))
+}
+
+// evict makes room for a newcomer of n permits.
+func (m *Machine[Value]) evict(now int64, n int, fairly []*fair.Item[*Waiter[Value]]) {
+	q := m.queue
+	if q == nil || n == 0 {
+		return
+	}
+	for _, it := range fairly { // all, before the first of them is told what still waits before it
+		q.fair.Remove(it)
+	}
+	for _, it := range fairly {
+		old := it.Value
+		q.decide(old, m.reject(now, Evicted, m.readyInFlow(now, old.N, old.Flow)))
+	}
+	for m.t.NewestFirst() && q.oldest != nil && n > m.t.QueueLimit-q.permits {
+		old := q.oldest
+		q.decide(old, m.reject(now, Evicted, m.account.readyAt(m.t, now, old.N)))
+	}
 }
 
 // need returns how many permits have to be available for a request of n: a request for zero
@@ -128,13 +212,13 @@ func need(n int) int { return max(n, 1) }
 
 // readyAt returns the instant at which a request for n permits, made now, could be served if no
 // other request came: after the queue ahead, or for zero permits as soon as a permit is left
-// over.
+// over. Under FairShare it is a lower bound, of a request without a flow: see readyInFlow.
 func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 	q := m.queue
 	switch {
 	case !m.t.Timed():
 		return Never
-	case q == nil || q.oldest == nil:
+	case q == nil || q.oldest == nil || q.fair != nil:
 		return m.account.readyAt(m.t, now, need(n))
 	case n == 0 && q.permits == q.len: // one each
 		return m.account.servedAt(m.t, now, q.permits, 1)
@@ -151,6 +235,16 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 		}
 	}
 	return q.forecastFor(m.t, n)
+}
+
+// readyInFlow returns the instant before which a request of flow f for n permits, made now, cannot be
+// served: by then the permits have come that it lacks and that its own flow's waiters wait for.
+// Other flows can only make it later, and it is not certain by how much.
+func (m *Machine[Value]) readyInFlow(now int64, n int, f fair.Flow) int64 {
+	if m.queue == nil || m.queue.fair == nil || n == 0 || !m.t.Timed() {
+		return m.readyAt(now, n)
+	}
+	return m.account.servedAt(m.t, now, m.queue.fair.Waiting(f), n)
 }
 
 // forgetForecast forgets the forecast, and determines again which waiters are uniform.
@@ -186,7 +280,7 @@ func (q *queue[Value]) extendForecast(t *Terms, w *Waiter[Value]) {
 // spareAt plays the serving of the queue until a permit is left over, and returns that instant.
 func (m *Machine[Value]) spareAt(now int64) int64 {
 	newest := m.t.NewestFirst()
-	future, w := m.account.clone(), m.queue.head(newest)
+	future, w := m.account.clone(), m.queue.head(m.t)
 	for at := now; ; {
 		for w != nil && w.N <= future.available(m.t) {
 			future.take(m.t, at, w.N)

@@ -41,14 +41,17 @@ func (g Grant) missingAt(t *Terms, now int64) int {
 	if until <= uint64(t.Span) {
 		return t.Step - spare
 	}
-	return int((until+uint64(t.Span)-1)/uint64(t.Span))*t.Step - spare
+	return int((until-1)/uint64(t.Span)+1)*t.Step - spare
 }
 
 // missingAtLeast is a lower bound of missingAt for a grant whose bucket is full too far in the
 // future to be known. The next tick after the grant is not known either: it may have come right
 // after the grant.
 func (g Grant) missingAtLeast(t *Terms, now int64) int {
-	ticks := (uint64(max(now-g.At, 0)) + uint64(t.Span) - 1) / uint64(t.Span)
+	if now <= g.At {
+		return g.Missing
+	}
+	ticks := (uint64(now-g.At)-1)/uint64(t.Span) + 1 // the difference may be above MaxInt64
 	hi, back := bits.Mul64(ticks, uint64(t.Step))
 	if hi != 0 || back >= uint64(g.Missing) {
 		return 0

@@ -262,7 +262,8 @@ func (w *Segments) uniform(_ *Terms, n int) bool { return n == 1 }
 
 // servedAt follows what is taken now through the queue: uniform waiters take each segment's
 // permits at the instant at which they come back, so these come back again one window
-// later, and so on.
+// later, and so on. Permits that are free although requests wait, as they may be under FairShare,
+// are taken now.
 func (w *Segments) servedAt(t *Terms, now int64, ahead, n int) int64 {
 	need, free := uint64(ahead)+uint64(n), uint64(w.available(t))
 	if need <= free {
@@ -271,7 +272,7 @@ func (w *Segments) servedAt(t *Terms, now int64, ahead, n int) int64 {
 	need -= free
 	windows := uint64(0)
 	if need > uint64(t.Limit) {
-		windows = (need - 1) / uint64(t.Limit) // each brings the limit, as nothing is free while somebody waits
+		windows = (need - 1) / uint64(t.Limit) // each brings the limit, as all is taken
 		need -= windows * uint64(t.Limit)
 	}
 	over, back := bits.Mul64(windows+1, uint64(t.Step))
@@ -289,7 +290,10 @@ func (w *Segments) servedAt(t *Terms, now int64, ahead, n int) int64 {
 		}
 		return t.beginAfter(s.index, back)
 	}
-	return Never
+	if over != 0 {
+		return Never
+	}
+	return t.beginAfter(t.segment(max(now, t.From)), back) // a calendar's may be later
 }
 
 func (w *Segments) fullAt(t *Terms, now int64) int64 {

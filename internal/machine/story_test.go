@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/internal/fair"
 )
 
 // story is what a fuzzer tells: each choice is a byte.
@@ -94,11 +96,11 @@ func (p *player) try(n int) Answer {
 }
 
 func (p *player) admit(n int, deadline int64) Answer {
-	a := p.m.Admit(p.now, n, deadline)
+	a := p.m.Admit(p.now, n, deadline, fair.Flow{})
 	if a.Outcome == Waiting {
 		w := &Waiter[int]{N: n, Value: p.ids}
 		p.queued[p.ids] = w
-		p.m.Wait(w)
+		p.m.Wait(p.now, w)
 	}
 	p.ids++
 	p.keep(a, n)
@@ -258,7 +260,7 @@ func dueByPlaying(p *player, n int) int64 {
 	future, newest := m.account.clone(), m.t.NewestFirst()
 	var queue []int
 	if m.queue != nil && (!newest || n == 0) {
-		for w := m.queue.head(newest); w != nil; {
+		for w := m.queue.head(m.t); w != nil; {
 			queue = append(queue, w.N)
 			if newest {
 				w = w.prev

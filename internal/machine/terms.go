@@ -22,6 +22,7 @@ type Mode uint8
 const (
 	NewestFirst Mode = 1 << iota // the queue serves the newest first, and evicts the oldest
 	Manual                       // permits come back only in Replenish
+	FairShare                    // the queue serves by priority and flow: see package fair
 )
 
 // Terms are a limiter's options. They do not change; Update replaces them. The machine does not
@@ -53,6 +54,9 @@ func (t *Terms) Most() int {
 
 // NewestFirst reports whether the queue serves the newest first.
 func (t *Terms) NewestFirst() bool { return t.Mode&NewestFirst != 0 }
+
+// FairShare reports whether the queue serves by priority and flow.
+func (t *Terms) FairShare() bool { return t.Mode&FairShare != 0 }
 
 // Manual reports whether permits come back only in Replenish.
 func (t *Terms) Manual() bool { return t.Mode&Manual != 0 }

@@ -1,6 +1,6 @@
 // Package wait has what calls that wait need: contexts that end from two sides ([Source], [Call]),
 // deadlines that can be moved ([Deadline]), a signal and a turn whose waits end with a context ([Signal],
-// [Turn]), and a queue of waiting calls ([List]).
+// [Turn]), a queue of waiting calls ([List]), and a mutex that spins before it parks ([Mutex]).
 //
 // It imports only the standard library and names no type of package core, which imports it. Package hold
 // asks a limiter for permits with it.

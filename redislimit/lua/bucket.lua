@@ -18,6 +18,7 @@
 --            BIND limit tokens period      the options until now; comes first
 --            PREFETCH permits              take at most that many, and half of what is there
 --            RESET                         comes first
+--            RETURN permits                back, of whatever grants
 -- Returns  0, the instant, 0; then for each operation: done, missing, microseconds since tick, version.
 --            done: how many takes were granted; how many permits were given back, were missing because of the grant that is
 --            charged, or were prefetched
@@ -119,6 +120,11 @@ while position < #ARGV do
 	elseif op == RESET then
 		-- For a while the version is kept, for grants of this very instant.
 		missing, since, least, full_at, version, keep, dirty = 0, 0, 0, now, max(version + 1, now), 1000, true
+	elseif op == RETURN then
+		done = min(arg(), missing)
+		if done > 0 then -- nothing is certain of earlier grants
+			missing, version, since, least, full_at, dirty = missing - done, max(version + 1, now), 0, 0, now, true
+		end
 	end
 	if taken > 0 then
 		if missing == 0 then

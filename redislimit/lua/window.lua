@@ -13,10 +13,11 @@
 --            BIND period segments origin   the grid until now: each segment goes to the new one that has its beginning; comes first
 --            PREFETCH permits              take at most that many, and half of what is there
 --            RESET                         comes first
+--            RETURN permits                back, of whatever grants, those that would come back last first
 -- Returns  0, the instant, microseconds until the segment ends, the instant at which what is taken now comes back, the
 --          version, how many are listed, and each as microseconds from now and permits; then for each operation: done,
 --          permits taken, microseconds until all are back, microseconds until what was refused could be granted.
---            done: how many takes were granted; how many permits were given back, or were prefetched
+--            done: how many takes were granted; how many permits were given back or returned, or were prefetched
 local name = arg() == 1 and 'fixed' or 'sliding'
 local limit, span, step, origin, all = arg(), arg(), arg(), arg(), arg()
 local mostListed = 100
@@ -161,6 +162,17 @@ while position < #ARGV do
 		-- The version is kept for as long as an earlier grant's permits would count.
 		backs, permits, taken, old = {}, {}, 0, grid
 		version, keep, dirty = max(version + 1, now), ceil((back - now) / 1000), true
+	elseif op == RETURN then
+		local n = min(arg(), taken)
+		for i = #backs, 1, -1 do
+			local some = min(n - done, permits[i])
+			done, permits[i], taken = done + some, permits[i] - some, taken - some
+			if permits[i] == 0 then
+				table.remove(backs, i)
+				table.remove(permits, i)
+			end
+		end
+		dirty = dirty or done > 0
 	end
 	local n = #results
 	results[n + 1], results[n + 2], results[n + 3], results[n + 4] = done, taken, taken > 0 and backs[#backs] - now or 0, retry

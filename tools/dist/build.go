@@ -89,7 +89,7 @@ func (b *builder) binary(program string, s system) string {
 
 // documents are what comes with the program.
 type documents struct {
-	man         []file // sluice-run.1
+	man         []file // sluice-run.1, sluice-proxy.yaml.5
 	completions []file // sluice.bash, _sluice, sluice.fish
 	texts       []file // LICENSE, README.md, THIRD-PARTY-LICENSES
 }
@@ -119,7 +119,7 @@ func (b *builder) documents(ctx context.Context) (documents, error) {
 		if err != nil {
 			return documents{}, err
 		}
-		if strings.HasSuffix(f.Name(), ".1") {
+		if section := filepath.Ext(f.Name()); section == ".1" || section == ".5" {
 			d.man = append(d.man, text)
 		} else {
 			d.completions = append(d.completions, text)

@@ -112,10 +112,11 @@ func TestMake(t *testing.T) {
 	assert.Equal(t, "1.2.3-rc.1 1700000000\n", linux[folder+"man/tool.1"])
 	assert.Equal(t, "example.com/tools/Library v1.2.3-rc.1, LICENSE.txt:\n\nAs others like.\n\n", linux[folder+"THIRD-PARTY-LICENSES"])
 	assert.Equal(t, "[Service]\n", linux[folder+"sluice-proxy.service"])
-	assert.Len(t, linux, 9)
+	assert.Equal(t, "1.2.3-rc.1 1700000000\n", linux[folder+"man/tool.yaml.5"])
+	assert.Len(t, linux, 10)
 	windows := unzip(t, all["tool_1.2.3-rc.1_windows_amd64.zip"])
 	assert.Equal(t, "MZ", windows["tool_1.2.3-rc.1_windows_amd64/tool.exe"][:2])
-	assert.Len(t, windows, 8)
+	assert.Len(t, windows, 9)
 
 	bill := new(cyclonedx.BOM)
 	require.NoError(t, json.Unmarshal([]byte(all["tool_1.2.3-rc.1_linux_arm64.cdx.json"]), bill))

@@ -186,5 +186,6 @@ func poolGoals() []line {
 		{work: "worker pool, empty task", measurement: "pool", ours: ours, rival: "ants", goal: both(0.25)},
 		{work: "worker group, empty task", measurement: "pool", ours: "sluice-group", rival: "errgroup", goal: both(0.30), allocs: anyAllocs},
 		{work: "worker group of a pool without a queue, empty task", measurement: "pool", ours: "sluice-group-unqueued", rival: "errgroup", allocs: anyAllocs},
+		{work: "worker group of a pool without a queue, ten empty tasks", measurement: "group-of-ten", ours: ours, rival: "errgroup", goal: both(1.50), allocs: anyAllocs},
 	}
 }

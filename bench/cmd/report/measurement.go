@@ -86,6 +86,7 @@ func measurements() []measurement {
 		measurement{name: "throttled-write-one-processor", folder: "throttled", bench: "ThrottledWriteOneProcessor"},
 		measurement{name: "throttled-write", folder: "throttled", bench: "ThrottledWrite"},
 		measurement{name: "pool", folder: "pools", bench: "Pool"},
+		measurement{name: "group-of-ten", folder: "pools", bench: "GroupOfTen"},
 		measurement{name: "pool-round-trip", folder: "pools", bench: "PoolRoundTrip"},
 		measurement{name: "idle", folder: memoryFolder, bench: "Idle"},
 		measurement{name: "waiters", folder: memoryFolder, bench: "Waiters"},

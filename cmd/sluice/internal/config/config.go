@@ -47,10 +47,21 @@ type Config struct {
 	KeepHost         bool   // the backend gets the Host that the client sent; false: its own
 	Underscores      bool   // header fields whose names have underscores pass
 	AccessLog        string // a file; "-": standard output; "": none
+	LogFormat        LogFormat
 
 	file string
 	at   map[string]Position
 }
+
+// LogFormat is how the lines of the access log are written.
+type LogFormat string
+
+// The formats.
+const (
+	CombinedLog LogFormat = "combined" // of Apache and nginx
+	TimedLog    LogFormat = "timed"    // the same with more behind it
+	JSONLog     LogFormat = "json"
+)
 
 // Route says which policies apply to the paths of a pattern of net/http's ServeMux.
 type Route struct {
@@ -90,7 +101,7 @@ func Parse(name string, text []byte) (*Config, error) {
 	if len(f.Docs) > 1 {
 		r.fault(at(f.Docs[1].Start), "a second document, want one")
 	}
-	c := &Config{Keys: defaultKeys, BackendTimeout: defaultBackendTimeout, file: name, at: make(map[string]Position)}
+	c := &Config{LogFormat: CombinedLog, Keys: defaultKeys, BackendTimeout: defaultBackendTimeout, file: name, at: make(map[string]Position)}
 	c.read(r, f.Docs[0].Body)
 	c.check(r)
 	return c, Join(r.faults...)

@@ -24,6 +24,7 @@ type Key []KeyPart
 type KeyPart struct {
 	Kind    KeyKind
 	Header  string // of KeyHeader
+	Name    string // of KeyCookie and KeyQuery
 	Segment int    // of KeyPath, from 1 on
 }
 
@@ -37,6 +38,8 @@ const (
 	KeyHost                       // host
 	KeyPattern                    // pattern
 	KeyPath                       // path:N
+	KeyCookie                     // cookie:NAME
+	KeyQuery                      // query:NAME
 )
 
 // Value is the value of a part of a key.
@@ -79,6 +82,11 @@ func join(values []Value) string {
 	return b.String()
 }
 
+// IsChosen reports whether clients choose the values of the part freely; they may be secrets.
+func (p KeyPart) IsChosen() bool {
+	return p.Kind == KeyHeader || p.Kind == KeyCookie || p.Kind == KeyQuery
+}
+
 // String returns the key as the file has it; "" without parts.
 func (k Key) String() string {
 	parts := make([]string, len(k))
@@ -95,6 +103,10 @@ func (p KeyPart) String() string {
 		return "ip"
 	case KeyHeader:
 		return "header:" + p.Header
+	case KeyCookie:
+		return "cookie:" + p.Name
+	case KeyQuery:
+		return "query:" + p.Name
 	case KeyHost:
 		return "host"
 	case KeyPattern:
@@ -177,7 +189,7 @@ func (p *Policy) readKey(r *reader, n ast.Node) {
 }
 
 const (
-	wantKey     = "ip, header:NAME, host, pattern or path:N, or a list of them"
+	wantKey     = "ip, header:NAME, cookie:NAME, query:NAME, host, pattern or path:N, or a list of them"
 	maxSegments = 100
 )
 
@@ -196,6 +208,10 @@ func readKeyPart(r *reader, n ast.Node) (part KeyPart, ok bool) {
 		return KeyPart{Kind: KeyPattern}, true
 	case kind == "header" && isToken(name):
 		return KeyPart{Kind: KeyHeader, Header: http.CanonicalHeaderKey(name)}, true
+	case kind == "cookie" && isToken(name):
+		return KeyPart{Kind: KeyCookie, Name: name}, true
+	case kind == "query" && name != "":
+		return KeyPart{Kind: KeyQuery, Name: name}, true
 	case kind == "path":
 		segment, err := strconv.Atoi(name)
 		if err != nil || segment < 1 || segment > maxSegments {
@@ -222,7 +238,7 @@ func (r *reader) keyText(n ast.Node) (string, bool) {
 	return pairs[0].key + ":" + text, ok
 }
 
-// isToken reports whether a header may be called so.
+// isToken reports whether a header or a cookie may be called so.
 func isToken(name string) bool {
 	return name != "" && strings.Trim(name, letters+"!#$%&'*+-.^_`|~") == ""
 }

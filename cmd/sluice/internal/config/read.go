@@ -18,7 +18,7 @@ func (c *Config) read(r *reader, n ast.Node) {
 		"listen":          c.text(r, &c.Listen, "listen"),
 		"admin":           c.text(r, &c.Admin, "admin"),
 		"redis":           c.text(r, &c.Redis, "redis"),
-		"access-log":      c.text(r, &c.AccessLog, "access-log"),
+		"access-log":      func(n ast.Node) { c.readAccessLog(r, n) },
 		"redis-budget":    func(n ast.Node) { c.readRedisBudget(r, n) },
 		"backend-timeout": func(n ast.Node) { c.BackendTimeout = r.duration(n, "backend-timeout") },
 		"tls": func(n ast.Node) {
@@ -67,6 +67,24 @@ func (c *Config) text(r *reader, to *string, what string) func(ast.Node) {
 	return func(n ast.Node) {
 		*to, _ = r.text(n, what)
 		c.at[what] = position(n)
+	}
+}
+
+// readAccessLog reads the name of a file, or {file: NAME, format: FORMAT}.
+func (c *Config) readAccessLog(r *reader, n ast.Node) {
+	if !isMapping(r.plain(n)) {
+		c.text(r, &c.AccessLog, "access-log")(n)
+		return
+	}
+	var format string
+	r.fields(n, "access-log", map[string]func(ast.Node){"file": c.text(r, &c.AccessLog, "access-log"), "format": c.text(r, &format, "format")})
+	switch c.LogFormat = LogFormat(format); {
+	case c.AccessLog == "":
+		r.fault(position(n), "access-log wants a file, or - for standard output")
+	case format == "":
+		c.LogFormat = CombinedLog
+	case c.LogFormat != CombinedLog && c.LogFormat != TimedLog && c.LogFormat != JSONLog:
+		r.fault(c.at["format"], "format is %q, want combined, timed or json", format)
 	}
 }
 

@@ -1,28 +1,37 @@
 package proxy
 
 import (
-	"bufio"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 )
 
-// accessLog writes a line for each request, in the combined format of Apache and nginx.
+// accessLog writes a line for each request, at its end.
 type accessLog struct {
-	name string // "-": standard output
+	name   string // "-": standard output
+	append func(b []byte, client string, r *http.Request, v *visit, now time.Time) []byte
 
 	mu sync.Mutex
 	to io.WriteCloser
 }
 
-// openLog opens the log of that name for appending.
-func openLog(name string) (*accessLog, error) {
-	l := &accessLog{name: name}
+// openLog opens the log of that name for appending lines of a format.
+func openLog(name string, format config.LogFormat) (*accessLog, error) {
+	l := &accessLog{name: name, append: appendCombined}
+	switch format {
+	case config.TimedLog:
+		l.append = appendTimed
+	case config.JSONLog:
+		l.append = appendJSON
+	}
 	if err := l.reopen(); err != nil {
 		return nil, err
 	}
@@ -58,37 +67,77 @@ func (l *accessLog) close() error {
 	return l.to.Close()
 }
 
-// handler returns next with a line for each of its requests, whose client address is told by address.
-func (l *accessLog) handler(address func(*http.Request) string, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		seen := &seenWriter{ResponseWriter: w, status: statusLeft}
-		defer func() {
-			line := appendLine(nil, address(r), began, r, seen)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			_, _ = l.to.Write(line)
-		}()
-		next.ServeHTTP(seen, r)
-		if seen.status == statusLeft {
-			seen.status = http.StatusOK // which net/http sends
-		}
-	})
+// write writes the line of a request that has ended.
+func (l *accessLog) write(client string, r *http.Request, v *visit) {
+	line := l.append(nil, client, r, v, time.Now())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.to.Write(line)
 }
 
-// statusLeft is nginx's status of a client that left before the answer.
-const statusLeft = 499
+// appendCombined appends a line in the combined format of Apache and nginx. The time is that of the request, not of the
+// answer.
+func appendCombined(b []byte, client string, r *http.Request, v *visit, _ time.Time) []byte {
+	return append(appendFields(b, client, r, v), '\n')
+}
 
-// appendLine appends a line to b. The time is that of the request, not of the answer.
-func appendLine(b []byte, client string, began time.Time, r *http.Request, w *seenWriter) []byte {
+func appendFields(b []byte, client string, r *http.Request, v *visit) []byte {
 	user, _, _ := r.BasicAuth()
 	b = fmt.Appendf(b, "%s - %s [", client, escaped(user, ' ', '['))
-	b = began.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
+	b = v.began.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
 	b = fmt.Appendf(b, `] "%s %s %s" `, escaped(r.Method), escaped(r.RequestURI), r.Proto)
-	b = strconv.AppendInt(b, int64(w.status), 10)
+	b = strconv.AppendInt(b, int64(v.status), 10)
 	b = append(b, ' ')
-	b = strconv.AppendInt(b, w.bytes, 10)
-	return fmt.Appendf(b, " \"%s\" \"%s\"\n", escaped(r.Referer()), escaped(r.UserAgent()))
+	b = strconv.AppendInt(b, v.bytes, 10)
+	return fmt.Appendf(b, ` "%s" "%s"`, escaped(r.Referer()), escaped(r.UserAgent()))
+}
+
+// appendTimed appends a line in the combined format, with more behind it: when the request came, in Unix seconds, how many
+// it took, which policy rejected it, which backend had it, and its status of gRPC.
+func appendTimed(b []byte, client string, r *http.Request, v *visit, now time.Time) []byte {
+	b = appendFields(b, client, r, v)
+	at := v.began.UnixMicro()
+	b = fmt.Appendf(b, " at=%d.%06d took=%.6f", at/1e6, at%1e6, now.Sub(v.began).Seconds())
+	for _, f := range []struct{ name, value string }{{"policy", v.policy}, {"backend", v.backend}, {"grpc", v.grpcStatus()}} {
+		if f.value != "" {
+			b = fmt.Appendf(b, " %s=%s", f.name, escaped(f.value, ' '))
+		}
+	}
+	return append(b, '\n')
+}
+
+// logLine is a line in JSON. Its names are those that sluice simulate looks for.
+type logLine struct {
+	Time     string      `json:"time"`     // when the request came
+	Duration json.Number `json:"duration"` // seconds
+	Client   string      `json:"client"`
+	User     string      `json:"user,omitempty"`
+	Method   string      `json:"method"`
+	Host     string      `json:"host"`
+	Path     string      `json:"path"`
+	Protocol string      `json:"protocol"`
+	Status   int         `json:"status"`
+	Bytes    int64       `json:"bytes"`
+	Referer  string      `json:"referer,omitempty"`
+	Agent    string      `json:"agent,omitempty"`
+	Policy   string      `json:"policy,omitempty"` // that rejected it
+	Backend  string      `json:"backend,omitempty"`
+	GRPC     string      `json:"grpc,omitempty"` // status
+}
+
+// appendJSON appends an object.
+func appendJSON(b []byte, client string, r *http.Request, v *visit, now time.Time) []byte {
+	user, _, _ := r.BasicAuth()
+	to := bytes.NewBuffer(b)
+	e := json.NewEncoder(to)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(logLine{
+		Time: v.began.UTC().Format("2006-01-02T15:04:05.000000Z"), Duration: json.Number(fmt.Sprintf("%.6f", now.Sub(v.began).Seconds())),
+		Client: client, User: user, Method: r.Method, Host: r.Host, Path: r.RequestURI, Protocol: r.Proto,
+		Status: v.status, Bytes: v.bytes, Referer: r.Referer(), Agent: r.UserAgent(),
+		Policy: v.policy, Backend: v.backend, GRPC: v.grpcStatus(),
+	})
+	return to.Bytes()
 }
 
 // escaped returns a text of a client's so that it cannot end its field: as nginx escapes it, and - for "".
@@ -111,39 +160,3 @@ func escaped(text string, also ...byte) string {
 	}
 	return string(b)
 }
-
-// seenWriter remembers what was answered.
-type seenWriter struct {
-	http.ResponseWriter
-
-	status int
-	bytes  int64
-}
-
-func (w *seenWriter) WriteHeader(status int) {
-	if w.status == statusLeft && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *seenWriter) Write(p []byte) (int, error) {
-	if w.status == statusLeft {
-		w.status = http.StatusOK
-	}
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// Hijack takes the connection over, which is done to upgrade it.
-func (w *seenWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, buf, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err == nil {
-		w.status = http.StatusSwitchingProtocols
-	}
-	return c, buf, err
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *seenWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

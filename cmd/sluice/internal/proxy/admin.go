@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -33,7 +36,7 @@ func (p *proxy) admin() http.Handler {
 		}
 		writeJSON(w, all)
 	}))
-	mux.HandleFunc("GET /limits/{name}", p.guarded(func(w http.ResponseWriter, r *http.Request) { p.tellOne(w, r.PathValue("name")) }))
+	mux.HandleFunc("GET /limits/{name}", p.guarded(p.get))
 	mux.HandleFunc("PUT /limits/{name}", p.guarded(p.put))
 	mux.HandleFunc("POST /limits/{name}/reset", p.guarded(p.postReset))
 	return mux
@@ -72,6 +75,8 @@ type told struct {
 	Upload   string   `json:"upload,omitempty"`
 	Download string   `json:"download,omitempty"`
 	State    []figure `json:"state,omitempty"` // of each of them, in this order, and of all overrides
+
+	Rejected []rejections `json:"rejected,omitempty"` // of one policy: the keys that were rejected most
 }
 
 // figure is the state of a limit: without a key its permits, with a key its partitions.
@@ -123,8 +128,7 @@ func figureOf(l *limit) figure {
 	f := figure{Of: l.id.what}
 	switch {
 	case l.one != nil:
-		s := l.one.Statistics()
-		f.Limit, f.Available, f.Queued, f.Granted, f.Rejected = &s.Limit, &s.Available, &s.Queued, &s.Granted, &s.Rejected
+		f.setStatistics(l.one.Statistics())
 	case l.count != nil:
 		c := l.count()
 		f.Partitions, f.Overflowed = &c.Live, &c.Overflowed
@@ -132,10 +136,75 @@ func figureOf(l *limit) figure {
 	return f
 }
 
+// toldKey is what /limits/NAME?key=K says of a key.
+type toldKey struct {
+	Key   []string `json:"key"`
+	State []figure `json:"state"` // of each of the policy's limits
+}
+
+// get answers GET /limits/{name}, and with ?key=VALUE, one for each part of the key, what that key has left.
+func (p *proxy) get(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	key := query["key"]
+	if len(key) == 0 {
+		p.tellOne(w, name)
+		return
+	}
+	limits, values, err := p.resettable(name, key)
+	switch {
+	case errors.Is(err, errNoPolicy):
+		http.Error(w, fmt.Sprintf("no policy is named %q", name), http.StatusNotFound)
+		return
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	t := toldKey{Key: key, State: make([]figure, len(limits))}
+	for i, l := range limits {
+		if t.State[i], err = l.figureOf(values); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	writeJSON(w, t)
+}
+
+// figureOf returns the state of the limiter of a key. A key that has none is as good as new, unless another proxy on the
+// same server of Redis has one.
+func (m *limit) figureOf(values []config.Value) (figure, error) {
+	f := figure{Of: m.id.what}
+	terms := m.terms.Load()
+	if terms.Kind == spec.Unlimited {
+		return f, nil
+	}
+	l := m.live(values)
+	if l == nil {
+		made, err := m.follow(m.names(values)[0])
+		if err != nil {
+			return f, err
+		}
+		defer func() { _ = made.Close() }()
+		l = made
+	}
+	f.setStatistics(l.Statistics())
+	return f, nil
+}
+
+func (f *figure) setStatistics(s core.Statistics) {
+	f.Limit, f.Available, f.Queued, f.Granted, f.Rejected = &s.Limit, &s.Available, &s.Queued, &s.Granted, &s.Rejected
+}
+
 func (p *proxy) tellOne(w http.ResponseWriter, name string) {
 	for _, policy := range p.state.Load().policies {
 		if policy.Name == name {
-			writeJSON(w, tell(policy))
+			t := tell(policy)
+			t.Rejected = policy.frequent.most()
+			writeJSON(w, t)
 			return
 		}
 	}

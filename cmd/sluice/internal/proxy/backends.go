@@ -160,7 +160,11 @@ func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 	err := errNoBackend
 	order, pool := b.order(), b.pool.Load()
 	asked, body, host := *r.URL, r.Body, r.Host
+	v := visitOf(r.Context())
 	for i, k := range order {
+		if v != nil {
+			v.backend = k.name
+		}
 		*r.URL = asked
 		to := httputil.ProxyRequest{Out: r}
 		to.SetURL(k.url)

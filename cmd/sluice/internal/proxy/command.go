@@ -42,8 +42,8 @@ limits for some keys (overrides), and a key of several parts: [header:X-Api-Key,
 A limit with a queue needs max-wait. A path that the backend may read as one of
 another route gets 400. More keys: tls, trusted, headers, problems, host: keep,
 keys, max-body, connections, connections-per-ip, access-log, underscores,
-backend-timeout, redis, redis-budget; docs/proxy.md explains them. Backends of
-gRPC are h2c://HOST:PORT or h2://HOST:PORT.`
+backend-timeout, redis, redis-budget; sluice-proxy.yaml(5) and docs/proxy.md explain
+them. Backends of gRPC are h2c://HOST:PORT or h2://HOST:PORT.`
 
 // New returns the command.
 func New() *cobra.Command {

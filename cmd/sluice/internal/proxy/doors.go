@@ -1,13 +1,12 @@
 package proxy
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/sluice-go/sluice/core"
+	admit "github.com/sluice-go/sluice/internal/policy"
 )
 
 // doors is a listener that closes the connections for which connections and connections-per-ip of the file have no
@@ -25,33 +24,42 @@ func (l doors) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := l.p.state.Load()
-		if s.admission == nil {
+		s, r := l.p.state.Load(), request(c)
+		adm := &admission{Snapshot: s.connections.Load()}
+		rejection := adm.Admit(r.Context(), r, admit.Try)
+		switch {
+		case rejection != nil:
+			adm.Undo()
+			l.p.refused(s.doors[rejection.Policy.Index], c.RemoteAddr())
+			_ = c.Close()
+			continue
+		case len(adm.Decisions) == 0:
 			return c, nil
 		}
-		lease := s.admission.TryAcquire(request(c), 1)
-		if lease.Acquired() {
-			return &admitted{Conn: c, leave: sync.OnceFunc(lease.Release)}, nil
-		}
-		l.p.refused(s.doors, c.RemoteAddr(), lease.Err())
-		_ = c.Close()
+		return &admitted{Conn: c, leave: sync.OnceFunc(func() { adm.End(nil) })}, nil
 	}
 }
 
+// admission is a connection on its way through policies.
+type admission = admit.Admission[*http.Request]
+
+// openDoors returns the policies of connections.
+func openDoors(limits []*limit) (*admit.Set[*http.Request], error) {
+	var o admit.Options[*http.Request]
+	for _, l := range limits {
+		o.Policies = append(o.Policies, admit.Policy[*http.Request]{Name: l.id.policy, Limiter: l.asked, Rejected: admit.EndpointLimiter})
+	}
+	s := &admit.Set[*http.Request]{Package: "proxy"}
+	err := s.Update(o, nil)
+	return s, err
+}
+
 // refused counts a connection that is closed for want of a permit, and prints a line about it, once a second at most.
-func (p *proxy) refused(doors []*limit, client net.Addr, err error) {
-	by := "connections"
-	if rejected, ok := errors.AsType[*core.RejectedError](err); ok {
-		by = rejected.Limiter
-	}
-	for _, d := range doors {
-		if d.id.policy == by {
-			d.refused.Add(1)
-		}
-	}
+func (p *proxy) refused(by *limit, client net.Addr) {
+	by.refused.Add(1)
 	if others, ok := p.refusals.passes(time.Second); ok {
 		host, _, _ := net.SplitHostPort(client.String())
-		p.say("a connection of %s was refused by %s; since the line before: %d", host, by, others)
+		p.say("a connection of %s was refused by %s; since the line before: %d", host, by.id.policy, others)
 	}
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -49,10 +50,11 @@ func newForwarder(p *proxy) http.Handler {
 				// The client has left, or can still read and has ended its side: it must not take silence for an empty 200.
 				panic(http.ErrAbortHandler)
 			}
-			if isExhausted(err) {
-				p.sayOften("%v", err)
+			status := statusOf(err)
+			if status > http.StatusInternalServerError {
+				p.failed(r, status, err)
 			}
-			answer(w, r, statusOf(err))
+			answer(w, r, status)
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,6 +78,25 @@ func newForwarder(p *proxy) http.Handler {
 		w.Header()["Content-Type"] = nil // if the backend does not say it, nor does net/http
 		f.ServeHTTP(&keepingWriter{ResponseWriter: w, fields: maps.Clone(w.Header()), costs: costsOf(r.Context())}, r)
 	})
+}
+
+const failuresPerSecond = 100 // that have a line
+
+// failed prints a line about a request that no backend answered.
+func (p *proxy) failed(r *http.Request, status int, err error) {
+	if !p.failures.TryAcquire(1).Acquired() {
+		p.unsaid.Add(1)
+		return
+	}
+	others := ""
+	if n := p.unsaid.Swap(0); n > 0 {
+		others = fmt.Sprintf("; without a line since the one before: %d", n)
+	}
+	backend := "no backend"
+	if v := visitOf(r.Context()); v != nil && v.backend != "" {
+		backend = v.backend
+	}
+	p.say("%d for %s of %s: %s: %v%s", status, escaped(r.Method+" "+r.RequestURI), p.keys.address(r), backend, err, others)
 }
 
 // keepingWriter keeps the fields of the header that are there before a backend is asked, such as those of limits. A

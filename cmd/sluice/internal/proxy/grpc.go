@@ -57,6 +57,9 @@ func answerGRPC(w http.ResponseWriter, code int, message string) {
 // rejected answers a request that a policy has rejected. A client of gRPC gets the time to try again in both ways that
 // clients read: grpc-retry-pushback-ms, and RetryInfo among the details of the status.
 func rejected(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
+	if v := visitOf(r.Context()); v != nil {
+		v.policy = no.Policy
+	}
 	if !isGRPC(r) {
 		no.ServeHTTP(w, r)
 		return

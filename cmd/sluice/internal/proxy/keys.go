@@ -3,6 +3,8 @@ package proxy
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
@@ -57,6 +59,10 @@ func (k *keys) value(p config.KeyPart) func(*http.Request) config.Value {
 	case config.KeyHeader:
 		header := httplimit.ByHeader(p.Header)
 		return func(r *http.Request) config.Value { return config.Value{Text: header(r)} }
+	case config.KeyCookie:
+		return func(r *http.Request) config.Value { return config.Text(first(cookies(r, p.Name))) }
+	case config.KeyQuery:
+		return func(r *http.Request) config.Value { return config.Text(r.URL.Query().Get(p.Name)) }
 	case config.KeyHost:
 		return func(r *http.Request) config.Value { return config.Value{Text: hostOf(r)} }
 	case config.KeyPath:
@@ -72,4 +78,39 @@ func hostOf(r *http.Request) string {
 		return host
 	}
 	return ""
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// cookies returns the values of all cookies of a name, also of what net/http does not take for a cookie.
+func cookies(r *http.Request, name string) (values []string) {
+	for _, line := range r.Header["Cookie"] {
+		for pair := range strings.SplitSeq(line, ";") {
+			n, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+			if strings.TrimSpace(n) == name {
+				values = append(values, strings.Trim(strings.TrimSpace(value), `"`))
+			}
+		}
+	}
+	return values
+}
+
+// isAmbiguous reports whether a backend may read another value of a part of a key than its limit: of several fields,
+// cookies or parameters of a name another one, or of a query that is none.
+func isAmbiguous(r *http.Request, p config.KeyPart) bool {
+	switch p.Kind {
+	case config.KeyHeader:
+		return len(r.Header[p.Header]) > 1
+	case config.KeyCookie:
+		return len(cookies(r, p.Name)) > 1
+	case config.KeyQuery:
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		return err != nil || len(query[p.Name]) > 1
+	}
+	return false
 }

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -17,12 +19,38 @@ type metrics struct {
 	*sluice.HTTP
 
 	registry *prometheus.Registry
+	answers  *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
 }
 
+// itself is the backend of answers that are the proxy's own.
+const itself = "none"
+
 func newMetrics() *metrics {
-	m := &metrics{HTTP: sluice.NewHTTP(), registry: prometheus.NewRegistry()}
-	m.registry.MustRegister(m.HTTP, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m := &metrics{
+		HTTP: sluice.NewHTTP(), registry: prometheus.NewRegistry(),
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_proxy_answers_total", Help: "Answers by backend and status; 499: the client left before.",
+		}, []string{"backend", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sluice_proxy_answer_seconds", Help: "Time from a request to the end of its answer, waits for permits included.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"backend"}),
+	}
+	m.registry.MustRegister(m.HTTP, m.answers, m.seconds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// answered counts a request that has ended. How long a connection was upgraded is no time of an answer.
+func (m *metrics) answered(v *visit) {
+	backend := v.backend
+	if backend == "" {
+		backend = itself
+	}
+	m.answers.WithLabelValues(backend, strconv.Itoa(v.status)).Inc()
+	if v.status != http.StatusSwitchingProtocols {
+		m.seconds.WithLabelValues(backend).Observe(time.Since(v.began).Seconds())
+	}
 }
 
 func (m *metrics) handler() http.Handler {
@@ -32,7 +60,7 @@ func (m *metrics) handler() http.Handler {
 // watch adds the present state of the limits of p.
 func (m *metrics) watch(p *proxy) { m.registry.MustRegister(standing{p}) }
 
-// standing collects the state of the limits.
+// standing collects the state of the limits and of the backends.
 type standing struct{ p *proxy }
 
 var (
@@ -41,6 +69,8 @@ var (
 	droppedDesc    = describe("sluice_partition_dropped_total", "Limiters of keys dropped for idleness.")
 	overflowedDesc = describe("sluice_partition_overflowed_total", "Requests whose key found no room.")
 )
+
+var upDesc = prometheus.NewDesc("sluice_proxy_backend_up", "1: the backend takes connections; 0: it did not.", []string{"backend"}, nil)
 
 func describe(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, []string{"sluice_limiter_name"}, nil)
@@ -74,6 +104,13 @@ func (s standing) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	sluice.NewCollector(shared).Collect(to)
+	for _, b := range *s.p.backends.all.Load() {
+		up := 1.0
+		if b.unreachable.Load() {
+			up = 0
+		}
+		to <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up, b.name)
+	}
 }
 
 func collectCounts(to chan<- prometheus.Metric, c partition.Counts, label string) {

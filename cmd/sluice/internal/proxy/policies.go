@@ -22,6 +22,7 @@ type policy struct {
 	requests         []*limit
 	overrides        [][]*limit // of each override, in place of requests
 	upload, download *limit
+	frequent         *frequent // by key
 }
 
 // all returns the limits of p, but for those of overrides.
@@ -43,6 +44,16 @@ func (p *policy) withBytes(requests []*limit) []*limit {
 		}
 	}
 	return all
+}
+
+// frequent returns the rejections by key of a policy, which stay as long as its key does.
+func (s *state) frequent(c config.Policy) *frequent {
+	for _, p := range s.policies {
+		if p.Name == c.Name && p.Key.String() == c.Key.String() {
+			return p.frequent
+		}
+	}
+	return new(frequent)
 }
 
 // overrideCounts returns the counts of all overrides of p together. The file may have secrets as their keys, so nothing
@@ -78,7 +89,8 @@ type draft struct {
 	store    *shared.Store // nil: limits are this process' own
 	keys     *keys
 	say      func(format string, args ...any)
-	before   map[identity]*limit
+	before   *state
+	rejected func(*http.Request, *httplimit.Rejection)
 	limits   map[identity]*limit
 	policies []*policy // the global one first
 	doors    []*limit  // of connections
@@ -94,7 +106,7 @@ func (d *draft) make() error {
 		declared = append([]config.Policy{*d.config.Global}, declared...)
 	}
 	for _, c := range declared {
-		p := &policy{Policy: c, requests: d.requests(c, "", c.Limits, c.Places)}
+		p := &policy{Policy: c, frequent: d.before.frequent(c), requests: d.requests(c, "", c.Limits, c.Places)}
 		for _, o := range c.Overrides.All {
 			p.overrides = append(p.overrides, d.requests(c, o.Name, o.Limits, o.Places))
 		}
@@ -145,7 +157,7 @@ func (d *draft) limit(id identity, key config.Key, l spec.Limit, at config.Posit
 		d.faults = append(d.faults, d.config.Fault(at, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
 		return m
 	}
-	if old, ok := d.before[id]; ok && old.store == store {
+	if old, ok := d.before.known[id]; ok && old.store == store {
 		d.updates = append(d.updates, func() { old.update(l) })
 		m = old
 	}
@@ -163,7 +175,7 @@ func patient(l spec.Limit) spec.Limit {
 
 // options returns o with the policies of d.
 func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
-	o.Headers, o.Problems, o.OnRejected = d.config.Headers, d.config.Problems, rejected
+	o.Headers, o.Problems, o.OnRejected = d.config.Headers, d.config.Problems, d.reject
 	for _, p := range d.policies {
 		h, err := d.http(p)
 		if err != nil {
@@ -176,6 +188,12 @@ func (d *draft) options(o httplimit.Options) (httplimit.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// reject answers a request that a policy has rejected.
+func (d *draft) reject(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
+	d.rejected(r, no)
+	rejected(w, r, no)
 }
 
 func (d *draft) http(p *policy) (httplimit.Policy, error) {

@@ -20,7 +20,8 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
-	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/core"
+	admit "github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -40,6 +41,8 @@ type proxy struct {
 	draining atomic.Bool
 	quiet    seldom // of sayOften
 	refusals seldom // of connections
+	failures *core.TokenBucket
+	unsaid   atomic.Int64 // failures without a line
 
 	mu    sync.Mutex // one change at a time
 	text  []byte     // of the file, when it was read last
@@ -52,18 +55,19 @@ type state struct {
 	policies []*policy           // the global one first, if there is one
 	known    map[identity]*limit // all limits
 	handler  http.Handler        // of HTTP
-	limits   *httplimit.Limits
-	doors    []*limit         // of connections
-	global   *policy          // nil: none
-	cert     *tls.Certificate // nil: no TLS
+	doors    []*limit            // of connections
+	global   *policy             // nil: none
+	cert     *tls.Certificate    // nil: no TLS
 
-	admission httplimit.Limiter // of connections, each of which takes a permit of all doors; nil: there are none
+	connections *admit.Set[*http.Request] // the doors: a connection takes a permit of each
+	tcp         *admit.Set[*http.Request] // the global policy, for connections as they are
 }
 
 // newProxy returns a proxy with the configuration of the file, or an error that joins the faults of the file.
 func newProxy(file string, tcp bool, say func(format string, args ...any)) (*proxy, error) {
 	p := &proxy{file: file, id: rand.Text(), tcp: tcp, say: say, metrics: newMetrics()}
 	p.log = slog.New(slog.NewTextHandler(sayer(say), &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
 	p.backends = newBackends(say)
 	p.forward = newForwarder(p)
 	p.state.Store(&state{})
@@ -170,7 +174,7 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 		keys.most = c.Keys
 		keys.trust(c.Trusted)
 	}
-	d := draft{config: c, store: store, keys: keys, say: p.say, before: before.known}
+	d := draft{config: c, store: store, keys: keys, say: p.say, before: before, rejected: p.rejectedBy}
 	faults = append(faults, d.make())
 	if p.tcp {
 		faults = append(faults, tcpFaults(c))
@@ -179,7 +183,7 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 		return err
 	}
 	next.policies, next.known, next.doors = d.policies, d.limits, d.doors
-	if next.admission, err = chain(d.doors); err != nil {
+	if next.connections, err = openDoors(d.doors); err != nil {
 		return err
 	}
 	if c.Global != nil {
@@ -238,6 +242,7 @@ func checkFixed(before, c *config.Config) error {
 		{"listen", before.Listen, c.Listen},
 		{"admin", before.Admin, c.Admin},
 		{"access-log", before.AccessLog, c.AccessLog},
+		{"format", string(before.LogFormat), string(c.LogFormat)},
 		{"keys", strconv.Itoa(before.Keys), strconv.Itoa(c.Keys)},
 		{"redis-budget", before.RedisBudget.String(), c.RedisBudget.String()},
 		{"cert", onOff(before.Cert), onOff(c.Cert)},

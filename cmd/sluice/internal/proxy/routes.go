@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
@@ -12,6 +13,10 @@ import (
 // route sets what serves requests and connections under d.
 func (p *proxy) route(next *state, d *draft) error {
 	o, err := d.options(httplimit.Options{Logger: p.log, Observer: p.metrics})
+	if err != nil {
+		return err
+	}
+	next.tcp, err = forTCP(o)
 	if err != nil {
 		return err
 	}
@@ -38,29 +43,28 @@ func (p *proxy) route(next *state, d *draft) error {
 		if len(r.Policies) > 0 {
 			h = limits.Policy(r.Policies...)(h)
 		}
-		return oneField(policies, withCosts(policies, limits.Handler(h)), limits.Handler(badRequest))
+		return unambiguous(policies, withCosts(policies, limits.Handler(h)), limits.Handler(badRequest))
 	})
-	next.limits, next.handler = limits, &router{mux, limits.Handler(noRoute{mux}), d.config.Underscores}
+	next.handler = &router{mux, limits.Handler(noRoute{mux}), d.config.Underscores}
 	return nil
 }
 
-// oneField returns next for requests with one field at most of each name in the keys of the policies: a backend may go by
-// another one of several. The others are served by rest.
-func oneField(policies []*policy, next, rest http.Handler) http.Handler {
-	var names []string
+// unambiguous returns next for requests of whose keys a backend reads the same values. The others are served by rest.
+func unambiguous(policies []*policy, next, rest http.Handler) http.Handler {
+	var parts []config.KeyPart
 	for _, p := range policies {
 		for _, part := range p.Key {
-			if part.Kind == config.KeyHeader {
-				names = append(names, part.Header)
+			if part.IsChosen() && !slices.Contains(parts, part) {
+				parts = append(parts, part)
 			}
 		}
 	}
-	if len(names) == 0 {
+	if len(parts) == 0 {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range names {
-			if len(r.Header[name]) > 1 {
+		for _, part := range parts {
+			if isAmbiguous(r, part) {
 				rest.ServeHTTP(w, r)
 				return
 			}

@@ -110,7 +110,7 @@ func (p *proxy) start(ctx context.Context, failed chan<- error) (server, error) 
 		return nil, err
 	}
 	if name := p.state.Load().config.AccessLog; name != "" && !p.tcp {
-		if p.access, err = openLog(name); err != nil {
+		if p.access, err = openLog(name, p.state.Load().config.LogFormat); err != nil {
 			_ = l.Close()
 			return nil, err
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	admit "github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/partition"
 )
@@ -128,11 +130,36 @@ func bytesOf(l *limit, c net.Conn) core.Limiter {
 	return partition.For(l.asked, request(c))
 }
 
-// serve copies in both directions, under the global policy, until both have ended.
+// serve copies in both directions, under the global policy, until both have ended. A connection that is rejected is closed
+// without a word.
 func (s *tcp) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
-	granted := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.forward(c) })
-	s.p.state.Load().limits.Handler(granted).ServeHTTP(nowhere{}, request(c).WithContext(s.ctx))
+	state := s.p.state.Load()
+	adm := &admission{Snapshot: state.tcp.Load()}
+	if adm.Admit(s.ctx, request(c), admit.Wait) != nil {
+		adm.Undo()
+		return
+	}
+	defer adm.End(func(d *admit.Decision[*http.Request]) {
+		if state.global.Failures { // no connection is one
+			d.Refund()
+		}
+	})
+	s.forward(c)
+}
+
+// forTCP returns the global policy for connections.
+func forTCP(o httplimit.Options) (*admit.Set[*http.Request], error) {
+	of := admit.Options[*http.Request]{Logger: o.Logger, Observer: o.Observer}
+	if g := o.Global; g != nil {
+		of.Policies = []admit.Policy[*http.Request]{{
+			Name: g.Name, Limiter: g.Limiter, Permits: g.Permits, MaxWait: g.MaxWait,
+			Rejected: admit.GlobalLimiter, FailOpen: g.FailOpen, Shadow: g.Shadow,
+		}}
+	}
+	s := &admit.Set[*http.Request]{Package: "proxy"}
+	err := s.Update(of, nil)
+	return s, err
 }
 
 func (s *tcp) forward(c net.Conn) {
@@ -161,13 +188,6 @@ func (s *tcp) copy(to, from net.Conn) {
 	_ = to.Close()
 	_ = from.Close()
 }
-
-// nowhere takes the answers of policies to connections that are rejected: they are closed without a word.
-type nowhere struct{}
-
-func (nowhere) Header() http.Header         { return make(http.Header) }
-func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (nowhere) WriteHeader(int)             {}
 
 // Shutdown takes no more connections, and waits for the open ones to end.
 func (s *tcp) Shutdown(ctx context.Context) error {

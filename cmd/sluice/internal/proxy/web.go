@@ -27,10 +27,7 @@ type web struct {
 
 func newWeb(p *proxy) *web {
 	w := new(web)
-	h := prompt(p)
-	if p.access != nil {
-		h = p.access.handler(p.keys.address, h)
-	}
+	h := p.visits(prompt(p))
 	w.Server = http.Server{
 		Handler:           w.active.handler(h),
 		ReadHeaderTimeout: headerTimeout,

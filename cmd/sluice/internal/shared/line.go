@@ -101,7 +101,8 @@ func (p *place) stay(ctx context.Context) (first bool, err error) {
 	case p.arrival == 0:
 		return false, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	if p.fails++; p.fails == mostFails {
+	p.fails++
+	if p.fails == mostFails {
 		p.waiter.State(false, fmt.Errorf("%w: %w", ErrUnreachable, err))
 	}
 	return false, nil

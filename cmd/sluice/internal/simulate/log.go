@@ -59,14 +59,19 @@ func (l *log) read(ctx context.Context) error {
 	}
 	defer func() { _ = text.Close() }()
 	batch := make([]engine.Request, 0, batchSize)
-	err = l.lines.Read(text, func(r *accesslog.Record) error {
-		if batch = append(batch, l.plan.Request(r)); len(batch) < batchSize {
+	each := func(q engine.Request) error {
+		if batch = append(batch, q); len(batch) < batchSize {
 			return nil
 		}
 		full := batch
 		batch = make([]engine.Request, 0, batchSize)
 		return l.send(ctx, full)
-	})
+	}
+	o := engine.NewOrder()
+	err = l.lines.Read(text, func(r *accesslog.Record) error { return o.Add(l.plan.Request(r), each) })
+	if err == nil {
+		err = o.End(each)
+	}
 	if err == nil && len(batch) > 0 {
 		err = l.send(ctx, batch)
 	}

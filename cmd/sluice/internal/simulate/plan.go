@@ -132,7 +132,7 @@ func valuesOf(k config.Key) func(*accesslog.Record) []config.Value {
 			switch text := string(part(r)); k[i].Kind {
 			case config.KeyIP:
 				values[i] = client(text)
-			case config.KeyHeader, config.KeyPath:
+			case config.KeyHeader, config.KeyPath, config.KeyCookie, config.KeyQuery:
 				values[i] = config.Text(text)
 			default:
 				values[i] = config.Value{Text: text}
@@ -163,6 +163,8 @@ func partOf(p config.KeyPart) func(*accesslog.Record) []byte {
 		return func(r *accesslog.Record) []byte { return []byte(r.Pattern) }
 	case config.KeyPath:
 		return func(r *accesslog.Record) []byte { return []byte(route.Segment(target(r), p.Segment)) }
+	case config.KeyQuery:
+		return func(r *accesslog.Record) []byte { return []byte(target(r).Query().Get(p.Name)) }
 	}
 	switch p.Header {
 	case "User-Agent":
@@ -170,7 +172,7 @@ func partOf(p config.KeyPart) func(*accesslog.Record) []byte {
 	case "Referer":
 		return engine.Keys["referer"]
 	}
-	return engine.Keys["key"] // --fields key=PATH says where the header is
+	return engine.Keys["key"] // --fields key=PATH says where the header or the cookie is
 }
 
 // target returns what a request asks for.

@@ -292,10 +292,12 @@ func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease,
 			return lease, err
 		}
 		l.watch.state(false, err)
+		again := time.NewTimer(retryEvery)
 		select {
 		case <-ctx.Done():
-		case <-time.After(retryEvery):
+		case <-again.C:
 		}
+		again.Stop()
 	}
 }
 

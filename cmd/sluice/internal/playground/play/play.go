@@ -208,13 +208,18 @@ func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
 		return err
 	}
 	var all []engine.Request
-	err = lines.Read(text, func(r *accesslog.Record) error {
+	each := func(q engine.Request) error {
 		if len(all) == mostRequests {
 			return errTooMany
 		}
-		all = append(all, plan.Request(r))
+		all = append(all, q)
 		return nil
-	})
+	}
+	o := engine.NewOrder()
+	err = lines.Read(text, func(r *accesslog.Record) error { return o.Add(plan.Request(r), each) })
+	if err == nil {
+		err = o.End(each)
+	}
 	if err != nil {
 		return err
 	}

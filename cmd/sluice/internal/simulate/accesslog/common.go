@@ -3,12 +3,15 @@ package accesslog
 import (
 	"bytes"
 	"net/netip"
+	"strconv"
 	"time"
 )
 
 // accessLog parses the common and the combined format, with the virtual host in front or without:
 //
 //	[vhost:port] client ident user [02/Jan/2006:15:04:05 -0700] "METHOD /path HTTP/1.1" status bytes "referer" "agent"
+//
+// What a proxy of sluice's writes behind it in the format timed is read, too: at=UNIXTIME took=SECONDS.
 type accessLog struct{}
 
 const logTime = "02/Jan/2006:15:04:05 -0700"
@@ -36,10 +39,27 @@ func (accessLog) parse(line []byte, r *Record) bool {
 	}
 	_, rest = word(rest) // bytes
 	if referer, rest, ok := quoted(rest); ok {
-		agent, _, _ := quoted(rest)
+		agent, rest, _ := quoted(rest)
 		r.Referer, r.Agent = known(referer), known(agent)
+		r.setTimes(rest)
 	}
 	return true
+}
+
+// setTimes reads what the format timed has behind the other fields.
+func (r *Record) setTimes(rest []byte) {
+	for f := range bytes.FieldsSeq(rest) {
+		if at, ok := bytes.CutPrefix(f, []byte("at=")); ok {
+			if n, err := strconv.ParseFloat(string(at), 64); err == nil {
+				if ns, ok := unixTime(n); ok && ns-r.At < int64(time.Second) && ns >= r.At {
+					r.At = ns
+				}
+			}
+		}
+		if took, ok := bytes.CutPrefix(f, []byte("took=")); ok {
+			r.Took, _ = seconds(took)
+		}
+	}
 }
 
 // setClient reads what comes before the time. A user may have spaces.

@@ -30,6 +30,16 @@ func TestAccessLog(t *testing.T) {
 			Record{At: at, Status: 500, Client: []byte("h"), Method: []byte("GET"), Path: []byte(`/a\"b`), Agent: []byte(`say \"hi\"`)},
 			true,
 		},
+		{
+			`h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "at=1" at=971211336.250000 took=1.500000 policy=a`,
+			Record{At: at + 250e6, Took: 1500e6, Status: 200, Client: []byte("h"), Method: []byte("GET"), Path: []byte("/"), Agent: []byte("at=1")},
+			true,
+		},
+		{
+			`h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1 "-" "-" at=971211338 took=soon`,
+			Record{At: at, Status: 200, Client: []byte("h"), Method: []byte("GET"), Path: []byte("/")},
+			true,
+		},
 		{`h - - [10/Oct/2000:20:55:36 +0000] "-" 400 0`, Record{At: at, Status: 400, Client: []byte("h")}, true},
 		{line: ``},
 		{line: `h`},

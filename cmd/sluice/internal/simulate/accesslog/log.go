@@ -92,16 +92,19 @@ func (l *Log) Read(text io.Reader, each func(*Record) error) error {
 	return l.unreadable()
 }
 
-// count counts a request. One that is late counts at the newest time so far.
+// count counts a request. One that is late counts at the newest time so far. It is not late by what it took: many logs have
+// a line when the answer has ended, with the time when the request came.
 func (l *Log) count(r *Record) {
 	l.fine = l.fine || r.At%int64(time.Second) != 0
 	r.Coarse = !l.fine
-	if late := l.newest - r.At; late > 0 && l.Requests > 0 {
+	switch late := l.newest - r.At; {
+	case late <= 0 || l.Requests == 0:
+		l.newest = r.At
+	case late > r.Took:
 		l.Late++
 		l.Latest = max(l.Latest, time.Duration(late))
 		r.At = l.newest
 	}
-	l.newest = r.At
 	l.Requests++
 	if r.Took > 0 {
 		l.Durations++

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/heap"
 	"github.com/sluice-go/sluice/internal/machine"
 )
@@ -132,7 +133,7 @@ func (p *Player) proceed(v *visit) {
 			}
 			continue
 		}
-		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline); answer.Outcome {
+		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline, fair.Flow{}); answer.Outcome {
 		case machine.Granted:
 			p.pass(v, m)
 		case machine.Waiting:
@@ -201,7 +202,7 @@ func (p *Player) wait(v *visit, m *limiter) {
 	v.queued = true
 	v.waits++
 	v.waiter = machine.Waiter[*visit]{N: v.step().Rule.Cost, Value: v}
-	m.Wait(&v.waiter)
+	m.Wait(p.now, &v.waiter)
 	p.observer.Queue(p.now, v.step())
 	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
 	p.setAlarm(m)

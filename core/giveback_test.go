@@ -1,0 +1,89 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// GiveBack returns what was taken, the latest first, and never more than is missing.
+func TestGiveBack(t *testing.T) {
+	t.Parallel()
+	type giver interface {
+		core.Limiter
+		GiveBack(permits int)
+		Settle(l core.Lease, permits int) core.Lease
+	}
+	for name, make := range map[string]func() (giver, error){
+		"bucket": func() (giver, error) {
+			return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: time.Minute, QueueLimit: 10})
+		},
+		"fixed": func() (giver, error) {
+			return core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 10, Window: time.Minute, QueueLimit: 10})
+		},
+		"sliding": func() (giver, error) {
+			return core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 10, Window: time.Minute, SegmentsPerWindow: 60, QueueLimit: 10})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l, err := make()
+				require.NoError(t, err)
+				l.GiveBack(5)
+				assert.Equal(t, 10, l.Available(), "nothing was missing")
+
+				require.True(t, l.TryAcquire(4).Acquired())
+				time.Sleep(10 * time.Second)
+				second := l.TryAcquire(3)
+				l.GiveBack(0)
+				l.GiveBack(-1)
+				assert.Equal(t, 3, l.Available())
+				l.GiveBack(5)
+				assert.Equal(t, 8, l.Available())
+				l.Settle(second, 0)
+				assert.LessOrEqual(t, l.Available(), 10)
+				l.GiveBack(1 << 40)
+				assert.Equal(t, 10, l.Available())
+
+				debt := l.Settle(l.TryAcquire(1), 15)
+				l.GiveBack(4)
+				assert.Equal(t, 0, l.Available(), "debts come first")
+				_ = debt
+				done := false
+				go func() {
+					_, err := l.Acquire(context.Background(), 6) //nolint:usetesting // the waiter is served
+					done = err == nil
+				}()
+				synctest.Wait()
+				l.GiveBack(6)
+				synctest.Wait()
+				assert.False(t, done)
+				l.GiveBack(1)
+				synctest.Wait()
+				assert.True(t, done, "whoever fits is served")
+				assert.Equal(t, 0, l.Available())
+				l.GiveBack(3)
+				assert.Equal(t, 3, l.Available())
+				time.Sleep(time.Minute)
+				assert.Equal(t, 10, l.Available())
+			})
+		})
+	}
+	new(core.TokenBucket).GiveBack(1)
+}
+
+func ExampleTokenBucket_GiveBack() {
+	l, _ := core.NewTokenBucket(core.PerSecond(1, 10))
+	l.TryAcquire(10) // its lease is forgotten
+	l.GiveBack(4)    // the work has cost 6 only
+	fmt.Println(l.Available())
+	// Output: 4
+}

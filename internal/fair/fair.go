@@ -1,0 +1,280 @@
+// Package fair decides which of many waiting requests is served next: those of the highest
+// priority, and among these flows get equal shares, by weight. It is start-time fair queuing
+// (Goyal, Vin and Cheng, 1996) under strict priorities. It is arithmetic and order alone,
+// without a lock or a clock:
+//
+//	var q fair.Queue[*call]
+//	q.Push(&fair.Item[*call]{N: 3, Value: c}, fair.Flow{Key: "tenant 7"})
+//	next := q.Next() // whose turn it is, if it is not nil
+//	q.Take(next)     // it is served, and its flow charged for 3 permits
+//	q.Remove(item)   // it leaves, and nobody is charged
+//
+// The virtual time of a priority is the start tag of the request that it served last. A flow's
+// tag grows by permits/weight whenever a request of the flow is served; a flow that begins to
+// wait begins at the larger of its own tag and the virtual time. The flow with the least tag is
+// next.
+//
+// Push, Take and Remove take time logarithmic in the number of waiting flows. A Queue is not
+// safe for concurrent use.
+package fair
+
+import "slices"
+
+// Flow is on whose behalf a request waits. Requests of equal Key and Priority are one flow; each
+// request is charged by its own Weight. See [Flow.InRange].
+type Flow struct {
+	Key      string
+	Weight   int
+	Priority int
+}
+
+// The ranges of a Flow.
+const (
+	MaxWeight   = 1 << 20
+	MaxPriority = 100
+	MinPriority = -MaxPriority
+)
+
+// InRange returns f with its Weight and Priority moved to the nearest value in range. A Weight of
+// 0 stays; it counts as 1.
+func (f Flow) InRange() Flow {
+	if f.Weight != 0 {
+		f.Weight = min(max(f.Weight, 1), MaxWeight)
+	}
+	f.Priority = min(max(f.Priority, MinPriority), MaxPriority)
+	return f
+}
+
+// Queue is the requests that wait. The zero Queue is empty.
+type Queue[V any] struct {
+	levels   []*level[V] // those with waiters, the highest priority first
+	arrivals uint64
+	evicted  []*Item[V] // what Evict returned
+}
+
+// Item is a request that waits. It may be pushed again when it has been taken or removed.
+type Item[V any] struct {
+	N     int // permits; at least 0
+	Value V   // the caller's
+
+	flow       *flow[V] // nil: it is in no queue
+	cost       tag
+	arrival    uint64
+	prev, next *Item[V] // in its flow
+}
+
+// level is the flows of one priority.
+type level[V any] struct {
+	priority int
+	virtual  tag
+	flows    map[string]*flow[V]
+	waiting  heap[V] // flows with waiters, the one to be served first
+	loads    heap[V] // the same, the one with the most waiting permits per weight first
+	idle     heap[V] // flows without waiters whose tag the virtual time has not reached
+}
+
+// flow is what is known of a flow that has waiters, or whose tag is above its level's virtual time.
+type flow[V any] struct {
+	level       *level[V]
+	key         string
+	start       tag
+	first, last *Item[V]
+	permits     int        // of its waiters
+	load        tag        // the sum of permits/weight of its waiters; in Evictions, of those that stay
+	stays       *Item[V]   // in Evictions: the newest that stays, if that is not last
+	at          [slots]int // the places in the heaps
+}
+
+// Empty reports whether no request waits.
+func (q *Queue[V]) Empty() bool { return len(q.levels) == 0 }
+
+// Push appends a request of flow f, which may be out of range, and which may be in no queue.
+func (q *Queue[V]) Push(it *Item[V], f Flow) {
+	f = f.InRange()
+	fl := q.level(f.Priority).flow(f.Key)
+	q.arrivals++
+	it.flow, it.cost, it.arrival = fl, cost(it.N, f.Weight), q.arrivals
+	it.prev, it.next = fl.last, nil
+	fl.last = it
+	fl.permits += it.N
+	fl.load = fl.load.plus(it.cost)
+	if it.prev != nil {
+		it.prev.next = it
+		fl.level.loads.fix(fl)
+		return
+	}
+	fl.first = it
+	fl.level.waiting.push(fl)
+	fl.level.loads.push(fl)
+}
+
+// Next returns the request that is served next, or nil if the queue is empty.
+func (q *Queue[V]) Next() *Item[V] {
+	if q.Empty() {
+		return nil
+	}
+	return q.levels[0].waiting.first().first
+}
+
+// Take takes out the request that is served now, which Next returned, and charges its flow.
+func (q *Queue[V]) Take(it *Item[V]) {
+	l := it.flow.level
+	l.virtual = it.flow.start
+	it.flow.start = l.virtual.plus(it.cost)
+	q.Remove(it)
+	for l.idle.len() > 0 && !l.virtual.less(l.idle.first().start) {
+		l.forget(l.idle.first())
+	}
+}
+
+// Remove takes out a request that is not served. It does nothing if it is in no queue.
+func (q *Queue[V]) Remove(it *Item[V]) {
+	fl := it.flow
+	if fl == nil {
+		return
+	}
+	l, wasFirst := fl.level, it == fl.first
+	if wasFirst {
+		fl.first = it.next
+	} else {
+		it.prev.next = it.next
+	}
+	if it == fl.last {
+		fl.last = it.prev
+	} else {
+		it.next.prev = it.prev
+	}
+	fl.permits -= it.N
+	fl.load = fl.load.minus(it.cost)
+	it.flow, it.prev, it.next = nil, nil, nil
+	if fl.first == nil {
+		q.leave(l, fl)
+		return
+	}
+	l.loads.fix(fl)
+	if wasFirst {
+		l.waiting.fix(fl)
+	}
+}
+
+// leave takes out a flow whose last waiter has left.
+func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
+	l.waiting.remove(fl)
+	l.loads.remove(fl)
+	switch {
+	case l.waiting.len() == 0: // its tags are forgotten
+		i, _ := q.find(l.priority)
+		q.levels = slices.Delete(q.levels, i, i+1)
+	case l.virtual.less(fl.start):
+		l.idle.push(fl)
+	default:
+		delete(l.flows, fl.key)
+	}
+}
+
+// Waiting returns the permits that the waiters of a flow wait for.
+func (q *Queue[V]) Waiting(f Flow) int {
+	if fl := q.lookup(f.InRange()); fl != nil {
+		return fl.permits
+	}
+	return 0
+}
+
+// Evictions returns requests of at least excess permits in all that have to leave to make room
+// for a newcomer of n permits and flow f; the caller removes them. One after the other, it is the
+// newest of the flow with the most waiting permits per weight, at a tie of the one with the newest
+// request, of the lowest priority that waits. If that is the newcomer's own flow, the newcomer
+// counted, also at a tie, or if only higher priorities are left, nobody leaves, and Evictions
+// reports false. The slice is good until the next call.
+func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool) {
+	f = f.InRange()
+	own, mine := q.lookup(f), cost(n, f.Weight)
+	if own != nil {
+		mine = mine.plus(own.load)
+	}
+	q.evicted = q.evicted[:0]
+	for i := len(q.levels) - 1; i >= 0 && excess > 0 && q.levels[i].priority <= f.Priority; i-- {
+		l := q.levels[i]
+		for excess > 0 {
+			fl := l.loads.first()
+			if l.priority == f.Priority && !mine.less(fl.load) || fl.load == (tag{}) {
+				break // nobody stays, or it is the newcomer's own flow's turn
+			}
+			it := fl.newest()
+			fl.stays = it.prev
+			fl.load = fl.load.minus(it.cost)
+			l.loads.fix(fl)
+			excess -= it.N
+			q.evicted = append(q.evicted, it)
+		}
+	}
+	for _, it := range q.evicted {
+		it.flow.stays = nil
+		it.flow.load = it.flow.load.plus(it.cost)
+		it.flow.level.loads.fix(it.flow)
+	}
+	return q.evicted, excess <= 0
+}
+
+// find returns where the level of a priority is, or should be.
+func (q *Queue[V]) find(priority int) (i int, ok bool) {
+	return slices.BinarySearchFunc(q.levels, priority, func(l *level[V], priority int) int { return priority - l.priority })
+}
+
+// lookup returns a flow that is known, or nil.
+func (q *Queue[V]) lookup(f Flow) *flow[V] {
+	if i, ok := q.find(f.Priority); ok {
+		return q.levels[i].flows[f.Key]
+	}
+	return nil
+}
+
+// level returns the level of a priority.
+func (q *Queue[V]) level(priority int) *level[V] {
+	i, ok := q.find(priority)
+	if !ok {
+		q.levels = slices.Insert(q.levels, i, newLevel[V](priority))
+	}
+	return q.levels[i]
+}
+
+func newLevel[V any](priority int) *level[V] {
+	return &level[V]{
+		priority: priority,
+		flows:    map[string]*flow[V]{},
+		waiting: heap[V]{slot: inOrder, before: func(a, b *flow[V]) bool {
+			return a.start.less(b.start) || a.start == b.start && a.first.arrival < b.first.arrival
+		}},
+		loads: heap[V]{slot: inLoads, before: func(a, b *flow[V]) bool {
+			return b.load.less(a.load) || a.load == b.load && b.newest().arrival < a.newest().arrival
+		}},
+		idle: heap[V]{slot: inOrder, before: func(a, b *flow[V]) bool { return a.start.less(b.start) }},
+	}
+}
+
+// flow returns the flow of a key, out of the heap of idle flows.
+func (l *level[V]) flow(key string) *flow[V] {
+	fl := l.flows[key]
+	switch {
+	case fl == nil:
+		fl = &flow[V]{level: l, key: key, start: l.virtual}
+		l.flows[key] = fl
+	case fl.first == nil:
+		l.idle.remove(fl)
+	}
+	return fl
+}
+
+// newest returns the newest waiter; in Evictions, of those that stay.
+func (fl *flow[V]) newest() *Item[V] {
+	if fl.stays != nil {
+		return fl.stays
+	}
+	return fl.last
+}
+
+// forget drops an idle flow.
+func (l *level[V]) forget(fl *flow[V]) {
+	l.idle.remove(fl)
+	delete(l.flows, fl.key)
+}

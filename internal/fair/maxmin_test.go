@@ -1,0 +1,293 @@
+package fair_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/internal/fair"
+)
+
+// wish is what a flow wants, and its weight.
+type wish struct{ wants, weight float64 }
+
+// maxMin returns each flow's share of what is there: a flow that wants less than its share by weight
+// gets what it wants, and the others share what it leaves.
+func maxMin(there float64, wishes []wish) []float64 {
+	shares, open := make([]float64, len(wishes)), map[int]bool{}
+	for i := range wishes {
+		open[i] = true
+	}
+	for len(open) > 0 {
+		weights, modest := 0.0, -1
+		for i := range open {
+			weights += wishes[i].weight
+		}
+		for i := range open {
+			if wishes[i].wants <= there*wishes[i].weight/weights {
+				modest = i
+			}
+		}
+		if modest < 0 {
+			for i := range open {
+				shares[i] = there * wishes[i].weight / weights
+			}
+			return shares
+		}
+		shares[modest] = wishes[modest].wants
+		there -= shares[modest]
+		delete(open, modest)
+	}
+	return shares
+}
+
+// The model of max-min shares is right: of known figures, and by what distinguishes max-min shares
+// from all others. No more is given than is there, or is wanted; nothing is left while one wants
+// more; and whoever wants more has no less, by weight, than any other.
+func TestMaxMin(t *testing.T) {
+	require.InDeltaSlice(t, []float64{2, 2.6, 2.7, 2.7}, maxMin(10, []wish{{2, 1}, {2.6, 1}, {4, 1}, {5, 1}}), 1e-9)
+	require.InDeltaSlice(t, []float64{20, 50}, maxMin(70, []wish{{100, 2}, {100, 5}}), 1e-9)
+	require.InDeltaSlice(t, []float64{40, 30}, maxMin(70, []wish{{100, 2}, {30, 5}}), 1e-9)
+	require.InDeltaSlice(t, []float64{3, 4}, maxMin(70, []wish{{3, 2}, {4, 5}}), 1e-9)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		there, wishes, wanted := float64(random.IntN(300)), make([]wish, 1+random.IntN(7)), 0.0
+		for i := range wishes {
+			wishes[i] = wish{float64(random.IntN(100)), float64(1 + random.IntN(9))}
+			wanted += wishes[i].wants
+		}
+		given := 0.0
+		shares := maxMin(there, wishes)
+		for i, s := range shares {
+			given += s
+			require.LessOrEqual(t, s, wishes[i].wants+1e-9)
+			for j, other := range shares {
+				require.True(t, s > wishes[i].wants-1e-9 || s/wishes[i].weight > other/wishes[j].weight-1e-9)
+			}
+		}
+		require.InDelta(t, min(there, wanted), given, 1e-6)
+	}
+}
+
+// tenant is a flow of a test that measures shares.
+type tenant struct {
+	fair.Flow
+
+	granted, largest int
+	waiting          int
+}
+
+func (k *tenant) weight() float64    { return float64(max(k.Weight, 1)) }
+func (k *tenant) by() float64        { return float64(k.granted) / k.weight() }
+func (k *tenant) largestBy() float64 { return float64(k.largest) / k.weight() }
+
+// Of requests of 1 to 50 permits, and weights 2 and 5 and others, each flow is served its max-min
+// share, as near as its own and the others' largest requests let it.
+func TestSharesAreMaxMin(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	weights := []int{2, 5, 1, 3, 17, 1 << 20}
+	for range 500 {
+		var q fair.Queue[*tenant]
+		tenants := make([]*tenant, 2+random.IntN(8))
+		wishes := make([]wish, len(tenants))
+		waiting := 0
+		for i := range tenants {
+			k := &tenant{Flow: fair.Flow{Key: string(rune('a' + i)), Weight: weights[min(i, random.IntN(len(weights)))]}}
+			tenants[i] = k
+			for range random.IntN(200) {
+				n := 1 + random.IntN(1+random.IntN(50))
+				q.Push(&fair.Item[*tenant]{N: n, Value: k}, k.Flow)
+				k.largest = max(k.largest, n)
+				wishes[i].wants += float64(n)
+				waiting++
+			}
+			wishes[i].weight = k.weight()
+		}
+		there, bound := 0.0, 0.0
+		for range random.IntN(waiting + 1) {
+			it := q.Next()
+			q.Take(it)
+			it.Value.granted += it.N
+			there += float64(it.N)
+		}
+		for _, k := range tenants {
+			bound = max(bound, 2*k.largestBy())
+		}
+		for i, share := range maxMin(there, wishes) {
+			require.InDelta(t, share/wishes[i].weight, tenants[i].by(), bound+1e-6)
+		}
+	}
+}
+
+// between is two tenants that both wait.
+type between struct{ least, most float64 }
+
+// However flows come and go, whoever leaves, and whatever requests are evicted: in any interval in which
+// two flows of a priority both wait throughout, what they are granted differs by no more than
+// a largest request of each; nothing is lost; and no flow waits for ever.
+func TestGuarantee(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	const ops = 1_000_000
+	var q fair.Queue[*tenant]
+	tenants := make([]*tenant, 7)
+	for i := range tenants {
+		tenants[i] = &tenant{Flow: fair.Flow{Key: string(rune('a' + i)), Weight: []int{2, 5, 1, 7, 2, 5, 0}[i], Priority: i / 5}}
+	}
+	apart := map[[2]int]*between{}
+	var items []*fair.Item[*tenant]
+	drop := func(it *fair.Item[*tenant]) {
+		it.Value.waiting--
+		for i, other := range items {
+			if other == it {
+				items[i] = items[len(items)-1]
+				items = items[:len(items)-1]
+				return
+			}
+		}
+		t.Fatal("served twice")
+	}
+	for op := range ops {
+		busy := op/5000%2 == 0 // then all queue up, else the queue drains
+		k := tenants[random.IntN(len(tenants))]
+		switch dice := random.IntN(10); {
+		case dice < 4 && (busy || dice < 2) && len(items) < 60:
+			n := 1 + random.IntN(50)
+			it := &fair.Item[*tenant]{N: n, Value: k}
+			q.Push(it, k.Flow)
+			items = append(items, it)
+			k.waiting++
+			k.largest = max(k.largest, n)
+		case dice < 8:
+			if it := q.Next(); it != nil {
+				q.Take(it)
+				it.Value.granted += it.N
+				drop(it)
+			}
+		case dice < 9 && len(items) > 0:
+			it := items[random.IntN(len(items))]
+			q.Remove(it)
+			drop(it)
+		default:
+			gone, ok := q.Evictions(k.Flow, 1, 1+random.IntN(20))
+			for _, it := range gone {
+				if ok {
+					require.LessOrEqual(t, it.Value.Priority, k.Priority)
+					q.Remove(it)
+					drop(it)
+				}
+			}
+		}
+		require.Equal(t, len(items) == 0, q.Empty())
+		for i, a := range tenants {
+			if q.Empty() {
+				a.largest = 0
+			}
+			for j, b := range tenants[:i] {
+				pair := [2]int{i, j}
+				if a.Priority != b.Priority || a.waiting == 0 || b.waiting == 0 {
+					delete(apart, pair)
+					continue
+				}
+				d := a.by() - b.by()
+				was := apart[pair]
+				if was == nil {
+					was = &between{math.Inf(1), math.Inf(-1)}
+					apart[pair] = was
+				}
+				was.least, was.most = min(was.least, d), max(was.most, d)
+				require.LessOrEqual(t, was.most-was.least, a.largestBy()+b.largestBy()+1e-6)
+			}
+		}
+	}
+}
+
+// A flow that asks for one large request at a time gets its share while others wait, and no
+// more; one that comes and goes saves nothing up.
+func TestClosedLoops(t *testing.T) {
+	var q fair.Queue[*tenant]
+	large := &tenant{Flow: fair.Flow{Key: "large", Weight: 2}, largest: 50}
+	small := &tenant{Flow: fair.Flow{Key: "small", Weight: 5}, largest: 1}
+	rare := &tenant{Flow: fair.Flow{Key: "rare", Weight: 2}, largest: 10}
+	ask := func(k *tenant) { q.Push(&fair.Item[*tenant]{N: k.largest, Value: k}, k.Flow) }
+	for range 10 {
+		ask(small)
+	}
+	ask(large)
+	for i := range 100_000 {
+		it := q.Next()
+		q.Take(it)
+		it.Value.granted += it.N
+		if it.Value != rare {
+			ask(it.Value)
+		}
+		if i%1000 == 0 {
+			ask(rare)
+		}
+		require.LessOrEqual(t, math.Abs(large.by()-small.by()), large.largestBy()+small.largestBy())
+	}
+	require.Equal(t, 1000, rare.granted)
+	require.LessOrEqual(t, q.Remembered(), 3)
+}
+
+// Large sums lose nothing: after grants of 2^61 permits the order of single ones is fair. Weights that
+// are powers of two have exact tags.
+func TestLargeSums(t *testing.T) {
+	var q fair.Queue[string]
+	ask := func(n int, key string, weight int) {
+		q.Push(&fair.Item[string]{N: n, Value: key}, fair.Flow{Key: key, Weight: weight})
+	}
+	next := func(n int) (served string) {
+		for range n {
+			it := q.Next()
+			q.Take(it)
+			served += it.Value //nolint:perfsprint // a few
+		}
+		return served
+	}
+	for range 3 {
+		ask(1<<61, "a", 1)
+		ask(1<<61, "b", 1)
+	}
+	for range 40 {
+		ask(1, "a", 1)
+		ask(1, "b", 1<<20)
+		ask(1, "b", 1<<20)
+	}
+	require.Equal(t, "ababab", next(6))
+	// a and b are at 3·2^61. While a gets 1 permit, b gets 2^20 of them.
+	require.Equal(t, "abbbbbbb", next(8))
+}
+
+// A flow that does not wait is remembered until the virtual time has reached its tag, and no longer.
+func TestMemory(t *testing.T) {
+	var q fair.Queue[int]
+	for i := range 1000 {
+		q.Push(&fair.Item[int]{N: 1}, fair.Flow{Key: string(rune('a' + i))})
+	}
+	for range 1000 {
+		q.Push(&fair.Item[int]{N: 1}, fair.Flow{Key: "stays"})
+	}
+	for range 1001 {
+		q.Take(q.Next())
+	}
+	require.LessOrEqual(t, q.Remembered(), 1001)
+	q.Take(q.Next())
+	require.Equal(t, 1, q.Remembered())
+	for !q.Empty() {
+		q.Take(q.Next())
+	}
+	require.Equal(t, 0, q.Remembered())
+}
+
+func TestInRange(t *testing.T) {
+	for _, c := range []struct{ of, want fair.Flow }{
+		{fair.Flow{}, fair.Flow{}},
+		{fair.Flow{Key: "a", Weight: 3, Priority: -7}, fair.Flow{Key: "a", Weight: 3, Priority: -7}},
+		{fair.Flow{Weight: -1, Priority: -101}, fair.Flow{Weight: 1, Priority: -100}},
+		{fair.Flow{Weight: math.MaxInt, Priority: math.MaxInt}, fair.Flow{Weight: 1 << 20, Priority: 100}},
+	} {
+		require.Equal(t, c.want, c.of.InRange())
+	}
+}

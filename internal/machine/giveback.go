@@ -1,0 +1,47 @@
+package machine
+
+// GiveBack returns n permits, at least 1, of whatever grants, the latest first, but at most what is missing. Waiters that
+// now fit are served.
+func (m *Machine[Value]) GiveBack(now int64, n int) {
+	switch a := m.account.(type) {
+	case *Bucket:
+		a.giveBackAny(now, n)
+	case *Segments:
+		a.giveBackAny(now, n)
+	default:
+		return
+	}
+	m.forgetForecast()
+	m.serve(now)
+}
+
+// giveBackAny returns n tokens. It is not known because of which grant they are missing, so earlier grants give
+// nothing back any more once a token has come.
+func (b *Bucket) giveBackAny(now int64, n int) {
+	if n = min(n, b.missing); n == 0 {
+		return
+	}
+	b.missing -= n
+	if b.overdue = min(b.overdue, b.missing); b.missing == 0 {
+		b.tick = now
+	}
+	b.given = &givenBack{least: Bucket{missing: b.missing, tick: b.tick, overdue: b.overdue}, since: now, at: now}
+}
+
+// giveBackAny returns n permits, those that would come back last first.
+func (w *Segments) giveBackAny(now int64, n int) {
+	if n = min(n, w.taken); n == 0 {
+		return
+	}
+	if w.taken -= n; w.taken == 0 {
+		w.full = now
+	}
+	for c := w.counts; n > 0 && c.len > 0; {
+		last := c.at(c.len - 1)
+		back := min(n, last.taken)
+		last.taken -= back
+		if n -= back; last.taken == 0 {
+			c.len--
+		}
+	}
+}

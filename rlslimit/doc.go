@@ -1,0 +1,41 @@
+// Package rlslimit is a rate limit service for Envoy and whatever else asks one: it answers
+// envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit by the configuration files of envoyproxy/ratelimit, with the
+// limiters of this library in place of counters in Redis.
+//
+//	config, err := rlslimit.Load("limits.yaml")
+//	service, err := rlslimit.New(rlslimit.Options{Config: config})
+//	server := grpc.NewServer()
+//	ratelimit.RegisterRateLimitServiceServer(server, service)
+//
+// The command sluice serve is such a server, with everything around it; docs/serve.md explains it and the files.
+//
+// # Files
+//
+// A file has one domain. A descriptor matches the entry of a request that has its key and, if it says one, its value;
+// a value that ends in * is a prefix. Where several match, the exact value wins, then the longest prefix, then the
+// descriptor without a value. All values that such a descriptor matches have limiters of their own, unless
+// share_threshold is set for the prefix.
+//
+//	domain: shop
+//	descriptors:
+//	  - key: remote_address
+//	    rate_limit: {unit: minute, requests_per_unit: 100}
+//	  - key: plan
+//	    value: free
+//	    descriptors:
+//	      - key: user
+//	        limit: 10/min burst 3
+//
+// # Answers
+//
+// A request is decided all or nothing. A rule in shadow_mode or quota_mode takes part, but rejects nobody. Memory is
+// bounded: a rule has limiters for so many values as its domain's keys says, and the values beyond them share
+// the limiters of 1,024 groups.
+//
+// # Inside
+//
+// Load makes a tree of nodes, and a ruleConfig for each node with a limit. Update makes a state, which maps these to
+// rules and keeps the rules that the state before had. A rule has two partition.Keyed, of the keys and of the groups; the
+// limiters in them follow the terms of the rule. ShouldRateLimit reads one state. A decision visits the descriptors:
+// it takes the hits of each, and gives them back if one is over.
+package rlslimit

@@ -1,0 +1,214 @@
+package rlslimit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// timeUnit is a unit of time, as the protocol has them.
+type timeUnit = ratelimit.RateLimitResponse_RateLimit_Unit
+
+// The units.
+const (
+	second = ratelimit.RateLimitResponse_RateLimit_SECOND
+	minute = ratelimit.RateLimitResponse_RateLimit_MINUTE
+	hour   = ratelimit.RateLimitResponse_RateLimit_HOUR
+	day    = ratelimit.RateLimitResponse_RateLimit_DAY
+	week   = ratelimit.RateLimitResponse_RateLimit_WEEK
+	month  = ratelimit.RateLimitResponse_RateLimit_MONTH
+	year   = ratelimit.RateLimitResponse_RateLimit_YEAR
+)
+
+// unitOf returns the unit of a name, in any case.
+func unitOf(name string) (timeUnit, bool) {
+	n, ok := ratelimit.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(name)]
+	return timeUnit(n), ok && n != 0
+}
+
+// allowance is what a rule allows: so many requests in a window that begins with the clock's unit, or in so many of
+// them; or what package spec reads. It is comparable.
+type allowance struct {
+	Requests   uint32 // 0: it bans
+	Unit       timeUnit
+	Multiplier uint32 // units; at least 1
+
+	spec spec.Limit // if Unit is 0
+}
+
+// lengths are those of the units that have one, in UTC.
+var lengths = map[timeUnit]time.Duration{
+	second: time.Second, minute: time.Minute, hour: time.Hour, day: 24 * time.Hour, week: 7 * 24 * time.Hour,
+}
+
+// anchorOf returns an instant at which windows of a unit begin: the Unix epoch, or the Monday before it.
+func anchorOf(u timeUnit) time.Time {
+	if u == week {
+		return time.Date(1969, time.December, 29, 0, 0, 0, 0, time.UTC)
+	}
+	return time.Unix(0, 0)
+}
+
+// check finds a window that is too long.
+func (l allowance) check() error {
+	if length := lengths[l.Unit]; length > 0 && int64(l.Multiplier) > math.MaxInt64/2/int64(length) {
+		return fmt.Errorf("unit_multiplier is %d, want at most %d for this unit", l.Multiplier, math.MaxInt64/2/int64(length))
+	}
+	return nil
+}
+
+// kind returns the kind of limiter that the limit is.
+func (l allowance) kind() spec.Kind {
+	if l.Unit != 0 {
+		return spec.FixedWindow
+	}
+	return l.spec.Kind
+}
+
+// bans reports whether the limit rejects everything.
+func (l allowance) bans() bool { return l.Unit != 0 && l.Requests == 0 }
+
+// String returns the limit as text: that of package spec, or "5/minute", "5/30 seconds".
+func (l allowance) String() string {
+	if l.Unit == 0 {
+		return l.spec.String()
+	}
+	unit := strings.ToLower(l.Unit.String())
+	if l.Multiplier > 1 {
+		return fmt.Sprintf("%d/%d %ss", l.Requests, l.Multiplier, unit)
+	}
+	return fmt.Sprintf("%d/%s", l.Requests, unit)
+}
+
+// current returns the limit as an answer has it.
+func (l allowance) current(name string) *ratelimit.RateLimitResponse_RateLimit {
+	requests, unit, multiplier := l.Requests, l.Unit, l.Multiplier
+	if unit == 0 {
+		requests, unit, multiplier = l.inUnits()
+	}
+	c := &ratelimit.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: requests, Unit: unit}
+	if multiplier > 1 {
+		c.UnitMultiplier = wrapperspb.UInt32(multiplier)
+	}
+	return c
+}
+
+// perUnit returns the requests that an answer says.
+func (l allowance) perUnit() uint32 {
+	if l.Unit != 0 {
+		return l.Requests
+	}
+	return saturated(uint64(l.spec.Permits))
+}
+
+// inUnits returns a limit of package spec in the largest unit that measures its time. What is no whole number of
+// seconds is rounded up.
+func (l allowance) inUnits() (requests uint32, unit timeUnit, multiplier uint32) {
+	for unit := week; unit >= second; unit-- {
+		length, ok := lengths[unit]
+		if ok && unit != week && l.spec.Per%length == 0 && l.spec.Per/length <= math.MaxUint32 {
+			return saturated(uint64(l.spec.Permits)), unit, uint32(l.spec.Per / length)
+		}
+	}
+	seconds := (l.spec.Per + time.Second - 1) / time.Second
+	return saturated(uint64(l.spec.Permits)), second, saturated(uint64(seconds))
+}
+
+func saturated(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
+
+// limiter is what all rate limiters of core and redislimit are.
+type limiter interface {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Settler
+	core.Resetter
+	GiveBack(permits int)
+	Close() error
+}
+
+// window returns the options of the limit's window.
+func (l allowance) window(name string) core.FixedWindowOptions {
+	return core.FixedWindowOptions{
+		Name: name, PermitLimit: int(min(l.Requests, math.MaxInt32)), Window: lengths[l.Unit] * time.Duration(l.Multiplier), Anchor: anchorOf(l.Unit),
+	}
+}
+
+// local makes a limiter of this process.
+func (l allowance) local(name string) (core.Limiter, error) {
+	if l.Unit == 0 {
+		return l.spec.New(name)
+	}
+	return core.NewFixedWindow(l.window(name))
+}
+
+// make makes a limiter. If shared has no store, it is of this process.
+func (l allowance) make(name string, shared redislimit.Shared) (limiter, error) {
+	made, err := l.local(name)
+	if err != nil {
+		return nil, err
+	}
+	if shared.Store != nil {
+		if made, err = share(made, shared); err != nil {
+			return nil, err
+		}
+	}
+	if m, ok := made.(limiter); ok {
+		return m, nil
+	}
+	return nil, fmt.Errorf("rlslimit: a limiter of kind %v is no rate limiter", l.kind())
+}
+
+// share returns a limiter on the store with the options of one of core's.
+func share(l core.Limiter, shared redislimit.Shared) (core.Limiter, error) {
+	switch t := l.(type) {
+	case *core.TokenBucket:
+		return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: t.Options(), Shared: shared})
+	case *core.FixedWindow:
+		return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: t.Options(), Shared: shared})
+	case *core.SlidingWindow:
+		return redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: t.Options(), Shared: shared})
+	}
+	return nil, errors.New("rlslimit: not a rate limiter")
+}
+
+// update puts l in force in a limiter of make's, which is of the same kind.
+func (l allowance) update(to limiter, name string) error {
+	from, err := l.local(name)
+	if err != nil {
+		return err
+	}
+	switch t := to.(type) {
+	case *core.FixedWindow:
+		return t.Update(from.(*core.FixedWindow).Options()) //nolint:forcetypeassert // of the same kind, as all below
+	case *core.TokenBucket:
+		return t.Update(from.(*core.TokenBucket).Options()) //nolint:forcetypeassert // as above
+	case *core.SlidingWindow:
+		return t.Update(from.(*core.SlidingWindow).Options()) //nolint:forcetypeassert // as above
+	case *redislimit.FixedWindow:
+		return t.Update(redislimit.FixedWindowOptions{FixedWindowOptions: from.(*core.FixedWindow).Options()}) //nolint:forcetypeassert // as above
+	case *redislimit.TokenBucket:
+		return t.Update(redislimit.TokenBucketOptions{TokenBucketOptions: from.(*core.TokenBucket).Options()}) //nolint:forcetypeassert // as above
+	case *redislimit.SlidingWindow:
+		return t.Update(redislimit.SlidingWindowOptions{SlidingWindowOptions: from.(*core.SlidingWindow).Options()}) //nolint:forcetypeassert // as above
+	}
+	return errors.New("rlslimit: not a rate limiter")
+}
+
+// untilEnd returns how long the present window of a unit lasts; 0: it is not one of a fixed length.
+func (l allowance) untilEnd(now time.Time) time.Duration {
+	length := lengths[l.Unit] * time.Duration(l.Multiplier)
+	if length == 0 {
+		return 0
+	}
+	return length - now.Sub(anchorOf(l.Unit))%length
+}

@@ -1,0 +1,226 @@
+package rlslimit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+	"github.com/sluice-go/sluice/rlslimit"
+)
+
+// server is a redis-server that a test has started.
+type server struct {
+	socket  string
+	process *exec.Cmd
+}
+
+// startRedis starts a server, or skips the test where there is none.
+func startRedis(t *testing.T) *server {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("no redis-server here")
+	}
+	s := &server{socket: filepath.Join(t.TempDir(), "redis")}
+	s.process = exec.CommandContext(context.WithoutCancel(t.Context()), program, "--port", "0", "--unixsocket", s.socket, "--save", "", "--appendonly", "no")
+	require.NoError(t, s.process.Start())
+	t.Cleanup(func() {
+		_ = s.process.Process.Signal(syscall.SIGCONT)
+		_ = s.process.Process.Kill()
+		_ = s.process.Wait()
+	})
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket})
+	defer func() { _ = c.Close() }()
+	require.Eventually(t, func() bool { return c.Ping(t.Context()).Err() == nil }, 20*time.Second, 5*time.Millisecond)
+	return s
+}
+
+// client returns a store on the server.
+func (s *server) client(t *testing.T) redislimit.Store {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket})
+	t.Cleanup(func() { _ = c.Close() })
+	return goredis.New(c)
+}
+
+// shared returns a service on the server. A decision may take long, as other tests may keep the machine busy.
+func (s *server) shared(t *testing.T, descriptors string) *rlslimit.Service {
+	t.Helper()
+	return service(t, descriptors, func(o *rlslimit.Options) {
+		o.Shared = redislimit.Shared{Store: s.client(t), Budget: 10 * time.Second}
+	})
+}
+
+func decided(answer string) string { // without the time until the window ends
+	parts := strings.Split(answer, "; ")
+	for i, p := range parts {
+		parts[i], _, _ = strings.Cut(p, ",")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// The rules are the same for limits on a server, which two services share.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	const descriptors = `
+- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 10}}
+- {key: b, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 2}}
+- {key: bucket, limit: 10/day}
+- {key: sliding, limit: sliding 10/day}
+`
+	one, other := redis.shared(t, descriptors), redis.shared(t, descriptors)
+	both := []*envoy.RateLimitDescriptor{entries("a=x"), entries("b=x")}
+	assert.Equal(t, "OK: OK 9/10 left; OK 1/2 left", decided(ask(t, one, both...)))
+	assert.Equal(t, "OK: OK 8/10 left; OK 0/2 left", decided(ask(t, other, both...)))
+	assert.Equal(t, "OVER_LIMIT: OK 8/10 left; OVER_LIMIT 0/2 left", decided(ask(t, one, both...)))
+	assert.Equal(t, "OVER_LIMIT: OK 8/10 left; OVER_LIMIT 0/2 left", decided(ask(t, other, both...)))
+	assert.Equal(t, "OK: OK 8/10 left", decided(ask(t, other, hits(0, "a=x"))))
+	assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/10 left", decided(ask(t, one, hits(9, "a=x"))))
+	assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/10 left", decided(ask(t, other, hits(0, "a=x"))))
+	for _, key := range []string{"a", "bucket", "sliding"} {
+		key += "=given"
+		assert.Contains(t, ask(t, one, hits(8, key)), "OK: OK 2/10 left", key)
+		assert.Contains(t, ask(t, other, back(5, key)), "OK: OK 7/10 left", key)
+		assert.Contains(t, ask(t, one, back(1000, key)), "OK: OK 10/10 left", key)
+		assert.Contains(t, ask(t, other, hits(10, key)), "OK: OK 0/10 left", key)
+		assert.Contains(t, ask(t, one, hits(1, key)), "OVER_LIMIT", key)
+		n, err := other.Reset(t.Context(), "d/"+strings.TrimSuffix(key, "=given"), "given")
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, n, 1)
+		assert.Contains(t, ask(t, other, hits(3, key)), "OK: OK 7/10 left", key)
+	}
+}
+
+// Two services under load never let more through than the limit.
+func TestStressTwoServices(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	const limit, keys = 200, 20
+	descriptors := fmt.Sprintf("- {key: k, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: %d}}\n- {key: l, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: %d}}", limit, 3*limit)
+	services := []*rlslimit.Service{redis.shared(t, descriptors), redis.shared(t, descriptors)}
+	var granted, also [keys]atomic.Int64
+	var all sync.WaitGroup
+	for i := range 16 {
+		s := services[i%2]
+		all.Go(func() {
+			for range 3 * keys * limit / 16 {
+				k, l := rand.IntN(keys), rand.IntN(keys/4)
+				r, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{
+					entries(fmt.Sprintf("k=%d", k)), entries(fmt.Sprintf("l=%d", l)),
+				}})
+				if assert.NoError(t, err) && r.GetOverallCode() == ratelimit.RateLimitResponse_OK {
+					granted[k].Add(1)
+					also[l].Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	sum := int64(0)
+	for k := range keys {
+		assert.LessOrEqual(t, granted[k].Load(), int64(limit))
+		assert.LessOrEqual(t, also[k].Load(), int64(3*limit))
+		sum += granted[k].Load()
+	}
+	assert.Greater(t, sum, int64(keys*limit/2))
+	for _, s := range services {
+		for _, r := range s.Rules() {
+			assert.Zero(t, r.Unanswered, r.Name)
+		}
+	}
+}
+
+// A server that is stopped is answered for, and counts again when it goes on.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	s := service(t, "- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 5}}", func(o *rlslimit.Options) {
+		o.Shared = redislimit.Shared{Store: redis.client(t)}
+	})
+	unanswered := func() uint64 { return s.Rules()[0].Unanswered }
+	require.Eventually(t, func() bool { // the first may take longer
+		before := unanswered()
+		ask(t, s, hits(0, "a=x"))
+		return unanswered() == before
+	}, 20*time.Second, time.Millisecond)
+	require.NoError(t, redis.process.Process.Signal(syscall.SIGSTOP))
+	for range 20 {
+		assert.Equal(t, "OK: OK 5/5 left", decided(ask(t, s, entries("a=x"))))
+	}
+	assert.GreaterOrEqual(t, unanswered(), uint64(20))
+	require.NoError(t, redis.process.Process.Signal(syscall.SIGCONT))
+	require.Eventually(t, func() bool {
+		return strings.HasPrefix(ask(t, s, hits(6, "a=y")), "OVER_LIMIT")
+	}, 30*time.Second, 10*time.Millisecond, "it comes back by itself")
+}
+
+// silent is a store that never answers.
+type silent struct{ calls atomic.Int64 }
+
+func (s *silent) Run(ctx context.Context, _ *redislimit.Script, _ []string, _ ...int64) ([]int64, error) {
+	s.calls.Add(1)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (*silent) Subscribe(context.Context, string, func()) (func(), error) { return func() {}, nil }
+
+// While the store does not answer, a request is decided within 8 ms, and soon at once, whatever its descriptors are.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	for _, open := range []bool{true, false} {
+		t.Run(fmt.Sprintf("fail-open %v", open), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store := new(silent)
+				c := parse(t, fmt.Sprintf("domain: d\nfail-open: %v\ndescriptors:\n- {key: a, limit: 5/min}\n- {key: s, shadow_mode: true, limit: 5/min}", open))
+				s, err := rlslimit.New(rlslimit.Options{Config: c, Shared: redislimit.Shared{Store: store}})
+				require.NoError(t, err)
+				want := "OVER_LIMIT: OVER_LIMIT 0/5 left; OVER_LIMIT 0/5 left; OK 5/5 left"
+				if open {
+					want = "OK: OK 5/5 left; OK 5/5 left; OK 5/5 left"
+				}
+				for i := range 2000 {
+					begin := time.Now()
+					answer := ask(t, s, entries(fmt.Sprintf("a=%d", i)), entries("a=x"), entries("s=x"))
+					assert.Equal(t, want, decided(answer))
+					assert.LessOrEqual(t, time.Since(begin), 8*time.Millisecond)
+				}
+				assert.LessOrEqual(t, store.calls.Load(), int64(60), "one trial every 50 ms, each of which takes a time")
+				var unanswered uint64
+				for _, r := range s.Rules() {
+					unanswered += r.Unanswered
+				}
+				assert.EqualValues(t, 3*2000, unanswered)
+				require.NoError(t, s.Close())
+				time.Sleep(time.Minute)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	_, err := rlslimit.New(rlslimit.Options{Shared: redislimit.Shared{Budget: -1, Down: redislimit.DownAllow, TTL: time.Second}})
+	require.EqualError(t, err, "rlslimit: Options.Shared.Budget = -1ns, want at least 0\n"+
+		"rlslimit: Options.Shared.Down = allow, want deny and no Local: fail-open of each domain decides\n"+
+		"rlslimit: Options.Shared.TTL = 1s, want 0: no rule has a concurrency limit")
+}

@@ -1,0 +1,513 @@
+package rlslimit_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	types "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/sluice-go/sluice/rlslimit"
+)
+
+// service returns a service with the descriptors of a domain d.
+func service(t *testing.T, descriptors string, options ...func(*rlslimit.Options)) *rlslimit.Service {
+	t.Helper()
+	o := rlslimit.Options{Config: parse(t, "domain: d\ndescriptors:\n"+descriptors)}
+	for _, set := range options {
+		set(&o)
+	}
+	s, err := rlslimit.New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func parse(t *testing.T, text string) rlslimit.Config {
+	t.Helper()
+	c, err := rlslimit.Parse("f", []byte(text))
+	require.NoError(t, err)
+	return c
+}
+
+// entries returns a descriptor: "a=1 b=2".
+func entries(text string) *envoy.RateLimitDescriptor {
+	d := new(envoy.RateLimitDescriptor)
+	for pair := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(pair, "=")
+		d.Entries = append(d.Entries, &envoy.RateLimitDescriptor_Entry{Key: key, Value: value})
+	}
+	return d
+}
+
+func hits(n uint64, text string) *envoy.RateLimitDescriptor {
+	d := entries(text)
+	d.HitsAddend = wrapperspb.UInt64(n)
+	return d
+}
+
+func back(n uint64, text string) *envoy.RateLimitDescriptor {
+	d := hits(n, text)
+	d.IsNegativeHits = true
+	return d
+}
+
+func override(requests uint32, unit types.RateLimitUnit, text string) *envoy.RateLimitDescriptor {
+	d := entries(text)
+	d.Limit = &envoy.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: requests, Unit: unit}
+	return d
+}
+
+// ask returns the answer, as "OK: OK 3/5 left, 20s; OK".
+func ask(t *testing.T, s *rlslimit.Service, descriptors ...*envoy.RateLimitDescriptor) string {
+	t.Helper()
+	return tell(full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: descriptors}))
+}
+
+func full(t *testing.T, s *rlslimit.Service, req *ratelimit.RateLimitRequest) *ratelimit.RateLimitResponse {
+	t.Helper()
+	r, err := s.ShouldRateLimit(t.Context(), req)
+	require.NoError(t, err)
+	return r
+}
+
+func tell(r *ratelimit.RateLimitResponse) string {
+	parts := make([]string, len(r.GetStatuses()))
+	for i, s := range r.GetStatuses() {
+		parts[i] = s.GetCode().String()
+		if s.GetLimitRemaining() == 1<<32-1 {
+			parts[i] += " unlimited"
+		}
+		if l := s.GetCurrentLimit(); l != nil {
+			parts[i] += fmt.Sprintf(" %d/%d left, %v", s.GetLimitRemaining(), l.GetRequestsPerUnit(), s.GetDurationUntilReset().AsDuration())
+		}
+	}
+	return r.GetOverallCode().String() + ": " + strings.Join(parts, "; ")
+}
+
+// bubble runs f in a bubble, whose time begins with a day, on a Saturday.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, f)
+}
+
+const basic = `
+- key: key1
+  value: value1
+  descriptors:
+  - {key: subkey1, rate_limit: {unit: second, requests_per_unit: 5}}
+  - {key: subkey1, value: subvalue1, rate_limit: {unit: second, requests_per_unit: 10}}
+- {key: key2, rate_limit: {unit: minute, requests_per_unit: 20}}
+- {key: key2, value: value2, rate_limit: {unit: minute, requests_per_unit: 30}}
+- {key: key2, value: value3}
+- {key: key3, rate_limit: {unit: hour, requests_per_unit: 1}}
+- {key: key4, rate_limit: {name: four, unit: day, requests_per_unit: 1}}
+- key: key5
+  value: value5
+  rate_limit: {unit: day, requests_per_unit: 15}
+  descriptors:
+  - {key: subkey5, value: subvalue5, rate_limit: {unit: day, requests_per_unit: 25}}
+- {key: key6, rate_limit: {unlimited: true}}
+- {key: wild, value: foo*, limit: fixed 2/min}
+- {key: wild, value: foobar*, limit: fixed 3/min}
+- {key: wild, limit: fixed 4/min}
+- {key: ban, rate_limit: {unit: minute}}
+`
+
+// The most specific descriptor decides.
+func TestMatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, basic)
+		for _, c := range []struct{ entries, want string }{
+			{"", "OK: OK"},
+			{"key1=something", "OK: OK"},
+			{"key1=value1", "OK: OK"},
+			{"key2=value2 subkey=subvalue", "OK: OK"},
+			{"key5=value5 subkey5=subvalue", "OK: OK"},
+			{"key5=value5", "OK: OK 14/15 left, 24h0m0s"},
+			{"key5=value5 subkey5=subvalue5", "OK: OK 24/25 left, 24h0m0s"},
+			{"key1=value1 subkey1=something", "OK: OK 4/5 left, 1s"},
+			{"key1=value1 subkey1=subvalue1", "OK: OK 9/10 left, 1s"},
+			{"key2=something", "OK: OK 19/20 left, 1m0s"},
+			{"key2=value2", "OK: OK 29/30 left, 1m0s"},
+			{"key2=value3", "OK: OK"},
+			{"key3=foo", "OK: OK 0/1 left, 1h0m0s"},
+			{"key3=foo", "OVER_LIMIT: OVER_LIMIT 0/1 left, 1h0m0s"},
+			{"key3=bar", "OK: OK 0/1 left, 1h0m0s"},
+			{"key6=foo", "OK: OK unlimited"},
+			{"wild=foo", "OK: OK 1/2 left, 1m0s"},
+			{"wild=fool", "OK: OK 1/2 left, 1m0s"},
+			{"wild=foobar", "OK: OK 2/3 left, 1m0s"},
+			{"wild=fo", "OK: OK 3/4 left, 1m0s"},
+			{"ban=x", "OVER_LIMIT: OVER_LIMIT 0/0 left, 1m0s"},
+			{"other=x", "OK: OK"},
+		} {
+			assert.Equal(t, c.want, ask(t, s, entries(c.entries)), c.entries)
+		}
+		r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries("key4=x")}})
+		assert.Equal(t, "four", r.GetStatuses()[0].GetCurrentLimit().GetName())
+		r = full(t, s, &ratelimit.RateLimitRequest{Domain: "other", Descriptors: []*envoy.RateLimitDescriptor{entries("key4=x")}})
+		assert.Equal(t, "OK: OK", tell(r))
+	})
+}
+
+// Windows begin with the units of the clock, weeks on Monday, and multiples at the Unix epoch.
+func TestWindows(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit string
+		at    time.Duration // after midnight of Saturday, 1 January 2000
+		left  string
+	}{
+		"second":     {"{unit: second", 250 * time.Millisecond, "1s"},
+		"30 seconds": {"{unit: second, unit_multiplier: 30", 31 * time.Second, "29s"},
+		"minute":     {"{unit: minute", 61500 * time.Millisecond, "59s"},
+		"hour":       {"{unit: hour", 3*time.Hour + 59*time.Minute, "1m0s"},
+		"7 hours":    {"{unit: hour, unit_multiplier: 7", 0, "4h0m0s"}, // 262,968 hours since the epoch, 37,566 times 7 and 6
+		"day":        {"{unit: day", time.Hour, "23h0m0s"},
+		"week":       {"{unit: week", time.Hour, "47h0m0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				time.Sleep(c.at)
+				s := service(t, "- {key: k, rate_limit: "+c.limit+", requests_per_unit: 2}}")
+				if name == "7 hours" {
+					left := 7*time.Hour - time.Duration(time.Now().Unix())*time.Second%(7*time.Hour)
+					c.left = left.String()
+				}
+				want := "1/2 left, " + c.left
+				assert.Equal(t, "OK: OK "+want, ask(t, s, entries("k=v")))
+				assert.Equal(t, "OK: OK 2/2 left, "+c.left, ask(t, s, hits(0, "k=w")))
+			})
+		})
+	}
+}
+
+// What package spec reads is answered in units.
+func TestSpecLimits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, `
+- {key: sliding, limit: sliding 6/30s}
+- {key: bucket, limit: 60/min burst 3}
+- {key: fixed, limit: fixed 5/2h}
+- {key: days, limit: 5/day}
+- {key: odd, limit: 5/1500ms}
+- {key: unlimited, limit: unlimited}
+`)
+		for _, c := range []struct {
+			key                string
+			requests, multiple uint32
+			unit               string
+			answer             string
+		}{
+			{"sliding", 6, 30, "SECOND", "OK: OK 5/6 left, 30s"},
+			{"bucket", 60, 0, "MINUTE", "OK: OK 2/60 left, 1s"},
+			{"fixed", 5, 2, "HOUR", "OK: OK 4/5 left, 2h0m0s"},
+			{"days", 5, 0, "DAY", "OK: OK 4/5 left, 4h48m0s"},
+			{"odd", 5, 2, "SECOND", "OK: OK 4/5 left, 300ms"},
+		} {
+			r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries(c.key + "=x")}})
+			l := r.GetStatuses()[0].GetCurrentLimit()
+			assert.Equal(t, c.answer, tell(r))
+			assert.Equal(t, c.requests, l.GetRequestsPerUnit(), c.key)
+			assert.Equal(t, c.unit, l.GetUnit().String(), c.key)
+			assert.Equal(t, c.multiple, l.GetUnitMultiplier().GetValue(), c.key)
+		}
+		assert.Equal(t, "OK: OK unlimited", ask(t, s, entries("unlimited=x")))
+		ask(t, s, hits(2, "bucket=x"))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/60 left, 3s", ask(t, s, entries("bucket=x")))
+		time.Sleep(time.Second)
+		assert.Equal(t, "OK: OK 0/60 left, 3s", ask(t, s, entries("bucket=x")))
+	})
+}
+
+const two = `
+- {key: a, rate_limit: {unit: minute, requests_per_unit: 10}}
+- {key: b, rate_limit: {unit: minute, requests_per_unit: 2}}
+- {key: s, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
+- {key: q, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
+`
+
+// A request that one descriptor rejects takes nothing from the others.
+func TestAllOrNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, two)
+		both := func() string { return ask(t, s, entries("a=x"), entries("b=x"), entries("none=x")) }
+		assert.Equal(t, "OK: OK 9/10 left, 1m0s; OK 1/2 left, 1m0s; OK", both())
+		assert.Equal(t, "OK: OK 8/10 left, 1m0s; OK 0/2 left, 1m0s; OK", both())
+		for range 3 {
+			assert.Equal(t, "OVER_LIMIT: OK 8/10 left, 1m0s; OVER_LIMIT 0/2 left, 1m0s; OK", both())
+			assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/2 left, 1m0s; OK 8/10 left, 1m0s", ask(t, s, entries("b=x"), entries("a=x")))
+		}
+		assert.Equal(t, "OK: OK 7/10 left, 1m0s", ask(t, s, entries("a=x")))
+		time.Sleep(time.Minute)
+		assert.Equal(t, "OK: OK 9/10 left, 1m0s; OK 1/2 left, 1m0s; OK", both())
+	})
+}
+
+// A request of several hits that is over takes what is left, and one of a single hit nothing.
+func TestHits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, two)
+		assert.Equal(t, "OK: OK 10/10 left, 1m0s", ask(t, s, hits(0, "a=x")), "a look takes nothing")
+		assert.Equal(t, "OK: OK 3/10 left, 1m0s", ask(t, s, hits(7, "a=x")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/10 left, 1m0s", ask(t, s, hits(4, "a=x")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/10 left, 1m0s", ask(t, s, hits(0, "a=x")), "the gate is closed")
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/10 left, 1m0s", ask(t, s, hits(11, "a=y")), "more than the limit")
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/10 left, 1m0s", ask(t, s, entries("a=y")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/10 left, 1m0s", ask(t, s, hits(1<<63+5, "a=z")))
+
+		r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", HitsAddend: 3, Descriptors: []*envoy.RateLimitDescriptor{entries("a=v"), hits(1, "a=w")}})
+		assert.Equal(t, "OK: OK 7/10 left, 1m0s; OK 9/10 left, 1m0s", tell(r))
+	})
+}
+
+// What is given back never makes more than the limit.
+func TestGiveBack(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []string{"rate_limit: {unit: minute, requests_per_unit: 10}", "limit: 10/min", "limit: sliding 10/min"} {
+		t.Run(limit, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := service(t, "- {key: a, "+limit+"}")
+				left := func(d *envoy.RateLimitDescriptor) uint32 {
+					r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{d}})
+					return r.GetStatuses()[0].GetLimitRemaining()
+				}
+				assert.EqualValues(t, 10, left(back(5, "a=x")), "it is full")
+				assert.EqualValues(t, 1, left(hits(9, "a=x")))
+				assert.EqualValues(t, 4, left(back(3, "a=x")))
+				assert.EqualValues(t, 0, left(hits(4, "a=x")))
+				assert.EqualValues(t, 2, left(back(2, "a=x")), "nothing was left")
+				assert.EqualValues(t, 10, left(back(1000, "a=x")))
+				assert.EqualValues(t, 9, left(hits(1, "a=x")))
+				assert.EqualValues(t, 10, left(back(1, "a=x")))
+				assert.EqualValues(t, 0, left(hits(10, "a=x")))
+				assert.Equal(t, "OVER_LIMIT", strings.Split(ask(t, s, entries("a=x")), ":")[0])
+			})
+		})
+	}
+}
+
+func TestShadow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, two)
+		for i := range 5 {
+			want := fmt.Sprintf("OK: OK %d/2 left, 1m0s; OK %d/2 left, 1m0s", max(1-i, 0), max(1-i, 0))
+			r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries("s=x"), entries("q=x")}})
+			assert.Equal(t, want, tell(r))
+			fields := r.GetDynamicMetadata().GetFields()
+			assert.True(t, fields["quotaModeEnabled"].GetBoolValue())
+			if i < 2 {
+				assert.Nil(t, fields["quotaModeViolations"])
+			} else {
+				assert.InDelta(t, 1, fields["quotaModeViolations"].GetListValue().GetValues()[0].GetNumberValue(), 0)
+			}
+		}
+		for _, r := range s.Rules() {
+			if r.Shadow {
+				assert.Equal(t, rlslimit.Counts{Granted: 2, Shadowed: 3}, r.Counts, r.Name)
+			}
+		}
+	})
+}
+
+func TestReplaces(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, `
+- {key: all, rate_limit: {name: all, unit: minute, requests_per_unit: 1}}
+- {key: vip, rate_limit: {name: vip, unit: minute, requests_per_unit: 5, replaces: [{name: all}]}}
+- {key: free, rate_limit: {unlimited: true, replaces: [{name: all}]}}
+`)
+		assert.Equal(t, "OK: OK; OK 4/5 left, 1m0s", ask(t, s, entries("all=x"), entries("vip=x")))
+		assert.Equal(t, "OK: OK 3/5 left, 1m0s; OK", ask(t, s, entries("vip=x"), entries("all=x")))
+		assert.Equal(t, "OK: OK; OK unlimited", ask(t, s, entries("all=x"), entries("free=x")))
+		assert.Equal(t, "OK: OK 0/1 left, 1m0s", ask(t, s, entries("all=x")), "nothing was taken")
+	})
+}
+
+// A limit that comes with the request decides in place of the rule's.
+func TestOverride(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, two)
+		const minute = types.RateLimitUnit_MINUTE
+		assert.Equal(t, "OK: OK 2/3 left, 1m0s", ask(t, s, override(3, minute, "a=x")))
+		assert.Equal(t, "OK: OK 1/3 left, 1m0s", ask(t, s, override(3, minute, "a=x")))
+		assert.Equal(t, "OK: OK 2/3 left, 1m0s", ask(t, s, override(3, minute, "a=y")), "each value has its own")
+		assert.Equal(t, "OK: OK 3/4 left, 1m0s", ask(t, s, override(4, minute, "a=x")), "each limit has its own")
+		assert.Equal(t, "OK: OK 0/1 left, 1m0s", ask(t, s, override(1, minute, "none=x")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/1 left, 1m0s", ask(t, s, override(1, minute, "none=x")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/0 left, 1m0s", ask(t, s, override(0, minute, "s=x")), "it is not shadowed")
+		assert.Equal(t, "OK: OK 9/10 left, 1m0s", ask(t, s, entries("a=x")), "the rule's own limit is as it was")
+
+		d := override(1, minute, "m=x")
+		d.Limit.UnitMultiplier = wrapperspb.UInt32(5)
+		assert.Equal(t, "OK: OK 0/1 left, 5m0s", ask(t, s, d))
+	})
+}
+
+func TestShareThreshold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, `
+- {key: f, value: files/*, share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 2}}
+- {key: g, value: files/*, rate_limit: {unit: minute, requests_per_unit: 2}}
+- {key: u, value: user/*, share_threshold: true, descriptors: [{key: m, rate_limit: {unit: minute, requests_per_unit: 2}}]}
+`)
+		assert.Equal(t, "OK: OK 1/2 left, 1m0s", ask(t, s, entries("f=files/a")))
+		assert.Equal(t, "OK: OK 0/2 left, 1m0s", ask(t, s, entries("f=files/b")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/2 left, 1m0s", ask(t, s, entries("f=files/c")))
+		assert.Equal(t, "OK: OK 1/2 left, 1m0s", ask(t, s, entries("g=files/a")))
+		assert.Equal(t, "OK: OK 1/2 left, 1m0s", ask(t, s, entries("g=files/b")))
+		assert.Equal(t, "OK: OK 1/2 left, 1m0s", ask(t, s, entries("u=user/1 m=get")))
+		assert.Equal(t, "OK: OK 0/2 left, 1m0s", ask(t, s, entries("u=user/2 m=get")))
+		assert.Equal(t, "OK: OK 1/2 left, 1m0s", ask(t, s, entries("u=user/2 m=put")))
+	})
+}
+
+func TestInvalid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, two)
+		for _, c := range []struct {
+			req  *ratelimit.RateLimitRequest
+			want string
+		}{
+			{&ratelimit.RateLimitRequest{Descriptors: []*envoy.RateLimitDescriptor{{}}}, "rate limit domain must not be empty"},
+			{&ratelimit.RateLimitRequest{Domain: "d"}, "rate limit descriptor list must not be empty"},
+			{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{override(1, 0, "a=x")}}, "invalid rate limit unit 'UNKNOWN'"},
+			{&ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{override(1, 99, "a=x")}}, "invalid rate limit unit '99'"},
+		} {
+			_, err := s.ShouldRateLimit(t.Context(), c.req)
+			assert.Equal(t, codes.InvalidArgument, status.Code(err))
+			assert.Equal(t, c.want, status.Convert(err).Message())
+		}
+		require.NoError(t, s.Close())
+		_, err := s.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{{}}})
+		assert.Equal(t, codes.Unavailable, status.Code(err))
+		_, err = new(rlslimit.Service).ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{{}}})
+		assert.Equal(t, codes.Unavailable, status.Code(err))
+		require.Error(t, s.Update(rlslimit.Config{}))
+	})
+}
+
+func TestHeaders(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, two, func(o *rlslimit.Options) { o.Headers = true })
+		header := func(descriptors ...*envoy.RateLimitDescriptor) string {
+			r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: descriptors})
+			var b strings.Builder
+			for _, h := range r.GetResponseHeadersToAdd() {
+				fmt.Fprintf(&b, "%s: %s\n", h.GetKey(), h.GetValue())
+			}
+			return b.String()
+		}
+		assert.Equal(t, "RateLimit-Limit: 2\nRateLimit-Remaining: 1\nRateLimit-Reset: 60\n", header(entries("a=x"), entries("b=x")))
+		assert.Empty(t, header(entries("none=x")))
+		header(entries("b=x"))
+		time.Sleep(500 * time.Millisecond)
+		assert.Equal(t, "RateLimit-Limit: 2\nRateLimit-Remaining: 0\nRateLimit-Reset: 60\n", header(entries("a=x"), entries("b=x")))
+	})
+}
+
+// A change of the rules does not lose what is counted.
+func TestUpdate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, two)
+		ask(t, s, hits(2, "b=x"), hits(3, "a=x"))
+		require.NoError(t, s.Update(parse(t, "domain: d\ndescriptors:\n- {key: b, rate_limit: {unit: minute, requests_per_unit: 5}}\n- {key: c, limit: fixed 1/min}\n")))
+		assert.Equal(t, "OK: OK 2/5 left, 1m0s", ask(t, s, entries("b=x")))
+		assert.Equal(t, "OK: OK 4/5 left, 1m0s", ask(t, s, entries("b=y")))
+		assert.Equal(t, "OK: OK", ask(t, s, entries("a=x")))
+		assert.Equal(t, "OK: OK 0/1 left, 1m0s", ask(t, s, entries("c=x")))
+		require.NoError(t, s.Update(parse(t, "domain: d\ndescriptors:\n- {key: b, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 4}}\n")))
+		assert.Equal(t, "OK: OK 0/4 left, 1h0m0s", ask(t, s, entries("b=x")))
+		assert.Equal(t, "OK: OK 0/4 left, 1h0m0s", ask(t, s, entries("b=x")))
+		require.EqualError(t, s.Update(parse(t, "domain: d\nkeys: 5")), `f:1:1: keys of domain "d" was 100000 and is 5: that needs a restart`)
+		assert.Equal(t, "OK: OK 0/4 left, 1h0m0s", ask(t, s, entries("b=x")), "a bad change is none")
+	})
+}
+
+func TestReset(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, basic)
+		ask(t, s, hits(20, "key2=x"))
+		ask(t, s, hits(20, "key2=y"))
+		ask(t, s, hits(5, "key1=value1 subkey1=v"))
+		n, err := s.Reset(t.Context(), "d/key2", "x")
+		require.NoError(t, err)
+		assert.Equal(t, 1, n)
+		assert.Equal(t, "OK: OK 19/20 left, 1m0s", ask(t, s, entries("key2=x")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/20 left, 1m0s", ask(t, s, entries("key2=y")))
+		n, err = s.Reset(t.Context(), "d/key2")
+		require.NoError(t, err)
+		assert.Equal(t, 2, n)
+		assert.Equal(t, "OK: OK 19/20 left, 1m0s", ask(t, s, entries("key2=y")))
+		_, err = s.Reset(t.Context(), "d/key1_value1.subkey1", "v")
+		require.NoError(t, err)
+		assert.Equal(t, "OK: OK 4/5 left, 1s", ask(t, s, entries("key1=value1 subkey1=v")))
+		_, err = s.Reset(t.Context(), "d/none")
+		require.ErrorIs(t, err, rlslimit.ErrNoRule)
+		_, err = s.Reset(t.Context(), "d/key2", "x", "y")
+		require.EqualError(t, err, "rlslimit: 2 values for a rule that has 1")
+	})
+}
+
+// Names with values are for those rules that want them.
+func TestDetails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, `
+- {key: plain, limit: 1/s}
+- {key: detailed, detailed_metric: true, limit: 1/s}
+- {key: wild, value: foo*, value_to_metric: true, descriptors: [{key: sub, limit: 1/s}]}
+- {key: shared, value: foo*, share_threshold: true, detailed_metric: true, limit: 1/s}
+`)
+		for _, e := range []string{"plain=a", "detailed=a", "detailed=b", "wild=foo1 sub=x", "wild=foo2 sub=x", "shared=foo1", "shared=foo2"} {
+			ask(t, s, entries(e))
+		}
+		names := map[string][]string{}
+		for _, r := range s.Rules() {
+			for name := range r.Details {
+				names[r.Name] = append(names[r.Name], name)
+			}
+		}
+		assert.Len(t, names, 3)
+		assert.ElementsMatch(t, []string{"detailed_a", "detailed_b"}, names["detailed"])
+		assert.ElementsMatch(t, []string{"wild_foo1.sub", "wild_foo2.sub"}, names["wild_foo*.sub"])
+		assert.ElementsMatch(t, []string{"shared_foo*"}, names["shared_foo*"])
+	})
+}
+
+// Values beyond keys share the limiters of groups: they are never unlimited.
+func TestKeys(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := parse(t, "domain: d\nkeys: 10\ndescriptors:\n- {key: k, rate_limit: {unit: minute, requests_per_unit: 3}}")
+		s, err := rlslimit.New(rlslimit.Options{Config: c})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, s.Close()) }()
+		granted := 0
+		for i := range 20_000 {
+			if strings.HasPrefix(ask(t, s, entries(fmt.Sprintf("k=%d", i))), "OK") {
+				granted++
+			}
+		}
+		assert.Equal(t, 10+3*1024, granted)
+		rules := s.Rules()
+		assert.Equal(t, 10+1024, rules[0].Keys)
+		assert.EqualValues(t, 20_000-10, rules[0].Overflowed)
+		overridden := 0
+		for i := range 3000 {
+			if strings.HasPrefix(ask(t, s, override(uint32(i+1), types.RateLimitUnit_HOUR, "k=x")), "OK") {
+				overridden++
+			}
+		}
+		assert.Equal(t, 10+1024, overridden, "there is room for so many limits, too")
+	})
+}

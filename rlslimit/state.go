@@ -1,0 +1,165 @@
+package rlslimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// Rule is a rule of a [Service] as it is now.
+type Rule struct {
+	Domain string
+	Name   string // the keys and values that lead to it, as key1_value1.key2; of the limits that requests bring: override
+	Limit  string // as 5/minute, or as package spec reads it; "" of the limits that requests bring
+	Shadow bool   // it is over its limit, and lets requests through: shadow_mode or quota_mode
+	Counts
+	Details map[string]Counts // by names with values, if detailed_metric or value_to_metric wants them; Counts is of the others
+
+	State      *core.Statistics // of a rule with one limiter; nil: there is none now, or there are many
+	Keys       int              // limiters that are live
+	Overflowed uint64           // requests that found no room, and shared the limiter of a group
+}
+
+// Counts are the hits of a rule since it exists, by what was decided about them.
+type Counts struct {
+	Granted    uint64
+	Rejected   uint64 // over the limit
+	Shadowed   uint64 // over the limit, and let through
+	GivenBack  uint64
+	Unanswered uint64 // requests, not hits, that the store did not decide: fail-open did
+}
+
+func (c *counts) load() Counts {
+	return Counts{c.granted.Load(), c.rejected.Load(), c.shadowed.Load(), c.givenBack.Load(), c.unanswered.Load()}
+}
+
+// Rules returns the rules of all domains, each domain's in the order of the files, and those for the limits that
+// requests bring last. It does not ask the store.
+func (s *Service) Rules() []Rule {
+	st := s.state.Load()
+	if st == nil {
+		return nil
+	}
+	rules := make([]Rule, len(st.rules))
+	for i, r := range st.rules {
+		rules[i] = r.tell()
+	}
+	return rules
+}
+
+func (r *rule) tell() Rule {
+	t := r.terms.Load()
+	own, rest := r.own.Counts(), r.rest.Counts()
+	told := Rule{
+		Domain: r.domain, Name: t.name, Shadow: t.shadow || t.quota, Counts: r.counts.load(),
+		Keys: own.Live + rest.Live, Overflowed: own.Overflowed,
+	}
+	if !t.byLimit {
+		told.Limit = t.limit.String()
+	}
+	if len(t.valueParts) == 0 && !t.byLimit {
+		if l, ok := r.own.Get(""); ok && r.shared.Store == nil {
+			if reporter, ok := l.(core.Reporter); ok {
+				s := reporter.Statistics()
+				told.State = &s
+			}
+		}
+	}
+	r.details.Range(func(name, c any) bool {
+		if told.Details == nil {
+			told.Details = make(map[string]Counts)
+		}
+		told.Details[name.(string)] = c.(*counts).load() //nolint:forcetypeassert // the map has nothing else
+		return true
+	})
+	return told
+}
+
+// ErrNoRule is returned by [Service.Reset] if no rule has the name.
+var ErrNoRule = errors.New("rlslimit: no rule has that name")
+
+// Reset makes limiters of the rules named DOMAIN/NAME as new, as [Rule] has the names: all of them that this process has
+// or, if there are values, the one of these values, which are those of the entries without a value, or with one
+// that ends in *, in order. It returns how many. With a store the limiters of the values are reset for all processes; what
+// others have prefetched or know to be used up they find out when that time is over.
+func (s *Service) Reset(ctx context.Context, name string, values ...string) (int, error) {
+	st := s.state.Load()
+	if st == nil {
+		return 0, errClosed
+	}
+	found, n := false, 0
+	for _, r := range st.rules {
+		t := r.terms.Load()
+		if r.domain+"/"+t.name != name {
+			continue
+		}
+		found = true
+		if len(values) > 0 && (t.byLimit || len(values) != len(t.valueParts)) {
+			return n, fmt.Errorf("rlslimit: %d values for a rule that has %d", len(values), len(t.valueParts))
+		}
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		n += r.reset(values)
+	}
+	if !found {
+		return 0, fmt.Errorf("%w: %q", ErrNoRule, name)
+	}
+	return n, nil
+}
+
+// reset resets the limiters of a rule.
+func (r *rule) reset(values []string) (n int) {
+	if len(values) == 0 {
+		for _, f := range r.all {
+			f.Reset()
+			n++
+		}
+		return n
+	}
+	key := keyOf(values)
+	for _, at := range []struct {
+		limiters *partition.Keyed[string, string]
+		key      string
+	}{{r.own, key}, {r.rest, r.groupOf(key)}} {
+		l, ok := at.limiters.Get(at.key)
+		if f, is := l.(*follower); ok && is {
+			f.Reset()
+			n++
+		} else if r.shared.Store != nil { // it may be live in another process
+			if f, err := r.follow(at.key); err == nil {
+				f.Reset()
+				_ = f.Close()
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// keyOf returns the key of values.
+func keyOf(values []string) string {
+	switch len(values) {
+	case 0:
+		return ""
+	case 1:
+		return short(values[0])
+	}
+	var b strings.Builder
+	for _, v := range values {
+		writeText(&b, v)
+	}
+	return short(b.String())
+}
+
+// writeText writes a text so that several of them, one behind the other, are those of no other texts.
+func writeText(b *strings.Builder, text string) {
+	b.WriteString(strconv.Itoa(len(text)))
+	b.WriteByte(':')
+	b.WriteString(text)
+}
