@@ -416,7 +416,7 @@ func TestChainWithCarelessLimiters(t *testing.T) {
 	}
 }
 
-// panics panics in what a chain calls beside TryAcquire and Acquire.
+// panics is a limiter all of whose methods panic but those of core.Limiter.
 type panics struct{ *fake }
 
 func (panics) TryQuietly(int) (core.Lease, bool) { panic("odd") }
