@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
 	"github.com/goreleaser/nfpm/v2/deb"
@@ -83,7 +85,7 @@ func (st *staging) add(b *builder, k kind, program file, docs documents) error {
 		if err != nil {
 			return err
 		}
-		if err := st.put(z, "/usr/share/man/man1/"+z.name); err != nil {
+		if err := st.put(z, "/usr/share/man/man"+strings.TrimPrefix(path.Ext(f.name), ".")+"/"+z.name); err != nil {
 			return err
 		}
 	}
@@ -108,6 +110,9 @@ func (st *staging) add(b *builder, k kind, program file, docs documents) error {
 	for _, p := range []struct{ name, place string }{
 		{"sluice-proxy.service", "/usr/lib/systemd/system/sluice-proxy.service"},
 		{"proxy.yaml", "/usr/share/doc/sluice/proxy.yaml"},
+		{"sluice-serve.service", "/usr/lib/systemd/system/sluice-serve.service"},
+		{"serve.yaml", "/usr/share/doc/sluice/serve.yaml"},
+		{"sluice-proxy.logrotate", "/etc/logrotate.d/sluice-proxy"},
 		{"postinstall.sh", ""},
 		{"preremove.sh", ""},
 		{"postremove.sh", ""},
@@ -126,8 +131,12 @@ func (st *staging) add(b *builder, k kind, program file, docs documents) error {
 // put writes the file, and adds it to the package if it has a place there.
 func (st *staging) put(f file, place string) error {
 	if place != "" {
+		kind := files.TypeFile
+		if strings.HasPrefix(place, "/etc/") {
+			kind = files.TypeConfigNoReplace // what the user has changed stays
+		}
 		st.contents = append(st.contents, &files.Content{
-			Source: st.source(f.name), Destination: place,
+			Source: st.source(f.name), Destination: place, Type: kind,
 			FileInfo: &files.ContentFileInfo{Mode: f.mode, MTime: st.release.at},
 		})
 	}

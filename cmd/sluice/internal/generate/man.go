@@ -1,18 +1,30 @@
 package main
 
 import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 )
 
-// manPages writes the man page of each command, sluice-run.1 for example. It changes root.
+//go:embed proxy.yaml.md
+var proxyFile string
+
+// manPages writes the man page of each command, sluice-run.1 for example, and that of the proxy's file. It changes root.
 func manPages(root *cobra.Command, dir, version string, at time.Time) error {
 	prepare(root)
+	title := fmt.Sprintf("%% \"SLUICE-PROXY.YAML\" \"5\" %q %q \"File Formats\"\n\n", at.Format("Jan 2006"), "sluice "+version)
+	if err := os.WriteFile(filepath.Join(dir, "sluice-proxy.yaml.5"), md2man.Render([]byte(title+proxyFile)), 0o600); err != nil {
+		return err
+	}
 	return doc.GenManTree(root, &doc.GenManHeader{
 		Section: "1", Date: &at, Source: "sluice " + version, Manual: "User Commands",
 	}, dir)

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"io"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,8 +40,8 @@ limits for some keys (overrides), and a key of several parts: [header:X-Api-Key,
 A limit with a queue needs max-wait. A path that the backend may read as one of
 another route gets 400. More keys: tls, trusted, headers, problems, host: keep,
 keys, max-body, connections, connections-per-ip, access-log, underscores,
-backend-timeout, redis, redis-budget; docs/proxy.md explains them. Backends of
-gRPC are h2c://HOST:PORT or h2://HOST:PORT.`
+backend-timeout, redis, redis-budget; sluice-proxy.yaml(5) and docs/proxy.md explain
+them. Backends of gRPC are h2c://HOST:PORT or h2://HOST:PORT.`
 
 // New returns the command.
 func New() *cobra.Command {
@@ -65,10 +63,10 @@ func New() *cobra.Command {
 			if file == "" {
 				return cli.Usage("no --config")
 			}
-			say := sayTo(c.ErrOrStderr())
+			say := cli.Say(c.ErrOrStderr(), "proxy")
 			p, err := newProxy(file, tcp, say)
 			if err != nil {
-				sayAll(say, err)
+				cli.SayAll(say, err)
 				return cli.Exit(cli.Failure, nil)
 			}
 			if check {
@@ -87,21 +85,4 @@ func New() *cobra.Command {
 	s.Var(&grace, "grace", "how long requests under way may take at the end")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c
-}
-
-// sayAll prints the lines of an error.
-func sayAll(say func(string, ...any), err error) {
-	for line := range lines([]byte(err.Error())) {
-		say("%s", line)
-	}
-}
-
-// sayTo returns a function that prints a line to w.
-func sayTo(w io.Writer) func(string, ...any) {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		_, _ = fmt.Fprintf(w, "sluice proxy: "+format+"\n", args...)
-	}
 }

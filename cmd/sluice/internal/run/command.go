@@ -16,7 +16,9 @@ const examples = `  find . -name '*.flac' | sluice run -j4 flac -d {} -o /tmp/{/
   sluice run --rate-per-key 1/s --key {1} --colsep ' ' fetch {1} {2} < hosts-and-paths.txt
   sluice run -k --tag ping -c1 ::: alpha beta gamma
   sluice run --joblog log --retries 3 ./convert {} {.}.png ::: *.svg
-  sluice run --joblog log --resume-failed ./convert {} {.}.png ::: *.svg`
+  sluice run --joblog log --resume-failed ./convert {} {.}.png ::: *.svg
+  sluice run --joblog log --retry-failed
+  find . -name '*.log' | sluice run -X gzip -9`
 
 // flags are what the user asks for.
 type flags struct {
@@ -25,7 +27,8 @@ type flags struct {
 	tagText, sign, delimiter   string
 	dryRun, null, bar          bool
 	header                     string
-	link                       bool
+	link, shuffle, retryFailed bool
+	fill, fillEach, ifAny      bool
 	perJob, perJobEach, tries  int
 	files                      []string
 	colsep, halt, joblog       string
@@ -75,6 +78,12 @@ number of failed jobs, 101 for more than 100.`,
 		},
 	}
 	f.define(c.Flags())
+	for flag, values := range map[string][]string{
+		"key":  {"{}", "{1}", "{2}", "{.}", "{/}", "{//}", "{/.}"},
+		"halt": {"never", "now,fail=1", "soon,fail=1", "now,fail=10%", "soon,fail=10%", "now,success=1", "soon,success=1", "now,done=1", "soon,done=1"},
+	} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
 	return c
 }
 
@@ -96,10 +105,13 @@ func (f *flags) define(s *pflag.FlagSet) {
 	s.BoolVarP(&f.null, "null", "0", false, "lines of input end with a NUL")
 	s.StringVarP(&f.delimiter, "delimiter", "d", "", "lines of input end with `C`: a character, or \\n, \\t, \\0")
 	s.IntVarP(&f.perJob, "max-args", "n", 1, "give each job `N` lines; 0: one for each line, without it")
+	s.BoolVarP(&f.fill, "fill", "m", false, "give each job as many lines as fit, and the last jobs equal shares")
+	s.BoolVarP(&f.fillEach, "fill-each", "X", false, "the same; a word around {} is repeated for each line")
 	s.StringArrayVarP(&f.files, "arg-file", "a", nil, "read the input from `FILE`; several combine")
 	s.StringVar(&f.colsep, "colsep", "", "split lines into columns at this regular `EXPRESSION`")
 	s.StringVar(&f.header, "header", "", "`:` takes the first line, or argument of each list, for names of columns: {NAME}")
 	s.BoolVar(&f.link, "link", false, "go through all lists together, the shorter ones again and again")
+	s.BoolVar(&f.shuffle, "shuf", false, "run the jobs in random order, once all of the input is read")
 	s.StringVarP(&f.sign, "replace", "I", "", "use `TEXT` in place of {}")
 	s.IntVar(&f.tries, "retries", 1, "try a job that fails up to `N` times in all")
 	s.Var(&f.retryDelay, "retry-delay", "wait `TIME` before the next try")
@@ -108,17 +120,22 @@ func (f *flags) define(s *pflag.FlagSet) {
 	s.StringVar(&f.joblog, "joblog", "", "write a line for each job to `FILE`; +FILE appends to it")
 	s.BoolVar(&f.resume, "resume", false, "skip jobs that are in the joblog")
 	s.BoolVar(&f.resumeFailed, "resume-failed", false, "the same, but run failed jobs again")
+	s.BoolVar(&f.retryFailed, "retry-failed", false, "run the failed jobs of the joblog again, by the commands in it")
 	s.StringVar(&f.results, "results", "", "keep the output in files below `DIR`")
 	s.BoolVar(&f.bar, "bar", false, "show how many jobs have ended, and the time left")
 	s.StringVarP(&f.jobs, "max-procs", "P", "100%", "as --jobs")
 	s.IntVarP(&f.perJobEach, "max-replace-args", "N", 0, "as --max-args; a word around {} is repeated for each line")
-	_, _ = s.MarkHidden("max-procs"), s.MarkHidden("max-replace-args")
+	s.IntVarP(&f.perJob, "max-lines", "L", 1, "as --max-args")
+	s.BoolVarP(&f.ifAny, "no-run-if-empty", "r", false, "without input nothing runs anyway")
+	for _, name := range []string{"max-procs", "max-replace-args", "max-lines", "no-run-if-empty"} {
+		_ = s.MarkHidden(name)
+	}
 }
 
 // otherNames are those that GNU parallel has for flags.
 var otherNames = map[string]pflag.NormalizedName{
 	"lb": "line-buffer", "linebuffer": "line-buffer", "line-buffered": "line-buffer",
-	"dryrun": "dry-run", "keeporder": "keep-order", "eta": "bar", "tag-string": "tagstring",
+	"dryrun": "dry-run", "keeporder": "keep-order", "eta": "bar", "progress": "bar", "tag-string": "tagstring",
 }
 
 func byOtherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -134,11 +151,17 @@ func (o options) run(ctx context.Context) error {
 	if o.inputs.usesTerminal() {
 		r.say("reading lines from the terminal; Ctrl-D ends them")
 	}
-	rs, names, err := o.inputs.rows(os.Stdin)
+	rs, names, err := o.rows(os.Stdin)
 	if err != nil {
 		return err
 	}
 	r.understand(names)
+	if o.fills() {
+		rs = r.template.fill(rs, o.jobs)
+	}
+	if o.shuffle {
+		rs = shuffled(rs)
+	}
 	if o.inputs.perJob == 0 && len(r.template.expand(row{}, 1, 1)) == 0 {
 		return cli.Usage("--max-args 0 leaves nothing of the command %s", quote(o.command))
 	}

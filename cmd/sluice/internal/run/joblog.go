@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -122,12 +121,10 @@ func readJoblog(name string, failedAgain bool) (map[int]bool, error) {
 		if n == 1 && strings.HasPrefix(line, "Seq\t") {
 			continue
 		}
-		columns := strings.SplitN(line, "\t", 9)
-		seq, err := strconv.Atoi(columns[0])
-		if err != nil || len(columns) < 9 {
+		seq, went, _, ok := readLine(line)
+		if !ok {
 			return nil, fmt.Errorf("%s:%d: no line of a joblog", name, n)
 		}
-		went := columns[6] == "0" && columns[7] == "0"
 		done[seq] = went || !failedAgain
 	}
 }

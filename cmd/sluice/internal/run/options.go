@@ -27,6 +27,9 @@ type options struct {
 	key     []token
 	tagWord []token // nil: no --tagstring
 
+	again []row        // of --retry-failed: the commands of the joblog, by their numbers
+	done  map[int]bool // numbers of those that are not to run again
+
 	delay, retryDelay, timeout time.Duration
 }
 
@@ -40,6 +43,11 @@ func (f *flags) options(args []string) (o options, err error) {
 	}
 	if o.command, o.inputs, err = f.inputs(args); err != nil {
 		return o, err
+	}
+	if f.retryFailed {
+		if err := o.readAgain(args); err != nil {
+			return o, err
+		}
 	}
 	if len(o.command) == 0 {
 		return o, cli.Usage("no command")
@@ -70,6 +78,9 @@ func (f *flags) options(args []string) (o options, err error) {
 	}
 	return o, nil
 }
+
+// fills reports whether each job gets as many lines as fit.
+func (o *options) fills() bool { return (o.fill || o.fillEach) && o.inputs.perJob == 1 }
 
 // inputs returns the command and where its arguments come from.
 func (f *flags) inputs(args []string) (command []string, in inputs, err error) {
@@ -137,6 +148,14 @@ func (f *flags) check(in inputs) error {
 		return cli.Usage("--max-args with several lists of arguments")
 	case f.perJob == 0 && f.results != "":
 		return cli.Usage("--results with --max-args 0: the jobs have nothing to tell their folders by")
+	case (f.fill || f.fillEach) && len(in.lists) > 1:
+		return cli.Usage("--fill with several lists of arguments")
+	case (f.fill || f.fillEach) && f.results != "":
+		return cli.Usage("--results with --fill: the names of the folders would be too long")
+	case (f.fill || f.fillEach) && f.perJob == 0:
+		return cli.Usage("--fill and --max-args 0: want one of them")
+	case f.shuffle && (f.resume || f.resumeFailed):
+		return cli.Usage("--shuf and --resume: another order gives the jobs other numbers")
 	case f.tries < 1:
 		return cli.Usage("--retries %d, want at least 1, which is the first try", f.tries)
 	case f.key != "" && f.perKey == "":

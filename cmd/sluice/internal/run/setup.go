@@ -12,7 +12,7 @@ func (r *runner) understand(names []string) {
 	s := r.o.syntax
 	s.names = names
 	r.template = s.parse(r.o.command)
-	r.template.each = r.o.perJobEach > 0
+	r.template.each = r.o.perJobEach > 0 || r.o.fillEach
 	r.results = results{dir: r.o.results, names: names}
 	r.o.key = []token{{kind: plain}}
 	if r.o.flags.key != "" {
@@ -29,6 +29,10 @@ func (r *runner) understand(names []string) {
 // openFiles opens the joblog, and what the jobs read.
 func (r *runner) openFiles() (err error) {
 	if name, appends := strings.CutPrefix(r.o.joblog, "+"); name != "" {
+		if r.o.retryFailed {
+			appends = true // rows has read it
+			r.skip = r.o.done
+		}
 		if r.o.resume || r.o.resumeFailed {
 			appends = true
 			if r.skip, err = readJoblog(name, r.o.resumeFailed); err != nil {
@@ -56,6 +60,9 @@ func (r *runner) countAll(rs rows) (rows, error) {
 	switch {
 	case r.o.halt.percent > 0:
 		rs, r.all, err = counted(rs)
+	case r.o.bar && r.o.fills():
+	case r.o.bar && r.o.retryFailed:
+		r.all = len(r.o.again)
 	case r.o.bar:
 		r.all, err = r.o.inputs.total()
 	}

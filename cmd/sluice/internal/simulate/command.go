@@ -91,6 +91,8 @@ the key client is the client as it stands in the log.`,
 	s.IntVar(&f.top, "top", 10, "list `N` keys")
 	s.BoolVar(&f.json, "json", false, "print the report as JSON")
 	s.StringVar(&f.html, "html", "", "write a page with charts to `FILE`")
+	_ = c.RegisterFlagCompletionFunc("key", cobra.FixedCompletions(
+		[]string{"ip", "client", "user", "host", "method", "path", "agent", "referer", "key"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -1,0 +1,159 @@
+package run
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+)
+
+// readAgain prepares --retry-failed: the input is the commands in the joblog, whose jobs keep their numbers.
+func (o *options) readAgain(args []string) error {
+	name := strings.TrimPrefix(o.joblog, "+")
+	switch {
+	case len(args) > 0:
+		return cli.Usage("--retry-failed and %q: the commands are those of the joblog", args[0])
+	case name == "":
+		return cli.Usage("--retry-failed needs the --joblog of the run before")
+	case o.resume || o.resumeFailed || o.shuffle:
+		return cli.Usage("--retry-failed with --resume or --shuf")
+	}
+	all, err := readCommands(name)
+	if err != nil {
+		return err
+	}
+	o.done = make(map[int]bool)
+	for seq := 1; seq <= len(all); seq++ {
+		o.done[seq] = !all[seq-1].failed
+		var r row
+		if all[seq-1].failed {
+			if r.whole, err = unquote(all[seq-1].text); err != nil {
+				return fmt.Errorf("%s: job %d: %w; use --resume-failed with the command", name, seq, err)
+			}
+			r.values = r.whole
+		}
+		o.again = append(o.again, r)
+	}
+	o.command, o.syntax, o.inputs.lists = []string{"{}"}, syntax{}, nil
+	return nil
+}
+
+// rows returns the input.
+func (o *options) rows(stdin io.Reader) (rows, []string, error) {
+	if !o.flags.retryFailed {
+		return o.inputs.rows(stdin)
+	}
+	return func(yield func(row, error) bool) {
+		for _, r := range o.again {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}, nil, nil
+}
+
+// logged is what a joblog says of a job. The latest line counts.
+type logged struct {
+	text   string
+	failed bool
+}
+
+// readCommands returns the jobs of a joblog by their numbers, from 1 on.
+func readCommands(name string) (all []logged, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	r := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		line, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n == 1 && strings.HasPrefix(line, "Seq\t") {
+			continue
+		}
+		seq, went, text, ok := readLine(line)
+		if !ok || seq < 1 || seq > mostLogged {
+			return nil, fmt.Errorf("%s:%d: no line of a joblog", name, n)
+		}
+		for len(all) < seq {
+			all = append(all, logged{})
+		}
+		all[seq-1] = logged{text, !went}
+	}
+}
+
+// mostLogged bounds the numbers in a joblog, and so the memory that a wrong one takes.
+const mostLogged = 1 << 26
+
+// readLine reads a line of a joblog.
+func readLine(line string) (seq int, went bool, command string, ok bool) {
+	columns := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 9)
+	seq, err := strconv.Atoi(columns[0])
+	if err != nil || len(columns) < 9 {
+		return 0, false, "", false
+	}
+	return seq, columns[6] == "0" && columns[7] == "0", columns[8], true
+}
+
+var (
+	errLines  = errors.New(`its command has \n in the joblog, which may stand for the end of a line`)
+	errQuotes = errors.New("its command in the joblog is for a shell")
+)
+
+// unquote reads words as quote writes them, and as a shell reads them but for what it expands.
+func unquote(text string) (words []string, err error) {
+	if strings.Contains(text, `\n`) {
+		return nil, errLines
+	}
+	var word strings.Builder
+	began := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case ' ', '\t':
+			if began {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			began = false
+		case '\'', '"':
+			end := strings.IndexByte(text[i+1:], c)
+			inside := text[i+1:][:max(end, 0)]
+			if end < 0 || c == '"' && strings.ContainsAny(inside, "$`\\") {
+				return nil, errQuotes
+			}
+			word.WriteString(inside)
+			began = true
+			i += 1 + end
+		case '\\':
+			if i == len(text)-1 {
+				return nil, errQuotes
+			}
+			i++
+			word.WriteByte(text[i])
+			began = true
+		case '|', '&', ';', '<', '>', '(', ')', '$', '`', '*', '?', '[', '#', '~', '!', '{', '}':
+			return nil, errQuotes
+		default:
+			word.WriteByte(c)
+			began = true
+		}
+	}
+	if began {
+		words = append(words, word.String())
+	}
+	if len(words) == 0 {
+		return nil, errQuotes
+	}
+	return words, nil
+}
