@@ -70,7 +70,7 @@ func (s sdkReader) read() (map[string]point, map[string]metricdata.Metrics, erro
 func series(name string, a attribute.Set) string {
 	var all []string
 	for _, kv := range a.ToSlice() {
-		all = append(all, string(kv.Key)+"="+kv.Value.Emit())
+		all = append(all, string(kv.Key)+"="+kv.Value.AsString())
 	}
 	return name + "{" + strings.Join(all, ",") + "}"
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,7 +108,9 @@ func (i *instrumented) makeInstruments(o Options, name string) error {
 	i.granted = []metric.RecordOption{o.with(of, result.String("granted"))}
 	i.rejected = []metric.RecordOption{o.with(of, result.String("rejected"))}
 	i.shadowed = []metric.RecordOption{o.with(of, result.String("shadowed"))}
-	i.waitedFor = func(r string, p int) metric.RecordOption { return o.with(of, result.String(r), priority.Int(p)) }
+	i.waitedFor = func(r string, p int) metric.RecordOption {
+		return o.with(of, result.String(r), priority.String(strconv.Itoa(p)))
+	}
 	i.up, i.down = o.with(of, direction.String("up")), o.with(of, direction.String("down"))
 	return errors.Join(errs[:]...)
 }
