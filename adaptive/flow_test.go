@@ -1,7 +1,6 @@
 package adaptive_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 
@@ -20,7 +19,7 @@ func TestFlowsTakeTurns(t *testing.T) {
 		var order []string
 		for _, key := range []string{"a", "a", "b"} {
 			go func() {
-				k, err := l.Acquire(core.WithFlow(context.Background(), core.Flow{Key: key}), 1)
+				k, err := l.Acquire(core.WithFlow(t.Context(), core.Flow{Key: key}), 1)
 				if err == nil {
 					order = append(order, key)
 					k.Release()

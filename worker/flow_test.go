@@ -50,7 +50,7 @@ func TestTasksTakeTurnsByFlow(t *testing.T) {
 				group.Go(note("b1"))
 				group.Go(note("b2"))
 				go func() {
-					_, _ = worker.Do(of(t.Context(), "c"), p, func(context.Context) (int, error) { return 0, note("c1")(nil) })
+					_, _ = worker.Do(of(t.Context(), "c"), p, func(ctx context.Context) (int, error) { return 0, note("c1")(ctx) })
 				}()
 				synctest.Wait()
 				require.NoError(t, p.Submit(core.WithFlow(t.Context(), core.Flow{Key: "d", Priority: 1}), note("d1")))
@@ -82,7 +82,7 @@ func TestTasksLeaveTheQueueByFlow(t *testing.T) {
 		}
 		done, drop := context.WithCancel(of(t.Context(), "b"))
 		go func() {
-			_, err := worker.Do(done, p, func(context.Context) (int, error) { return 0, note("never")(nil) })
+			_, err := worker.Do(done, p, func(ctx context.Context) (int, error) { return 0, note("never")(ctx) })
 			if err == nil {
 				t.Error("Do was not cancelled")
 			}
