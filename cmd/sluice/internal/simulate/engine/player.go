@@ -217,7 +217,8 @@ func (p *Player) pass(v *visit, m *limiter) {
 func (p *Player) wait(v *visit, m *limiter) {
 	v.queued = true
 	v.waits++
-	v.waiter = machine.Waiter[*visit]{N: v.step().Rule.Cost, Value: v, Flow: v.step().flow()}
+	v.waiter = machine.Waiter[*visit]{N: v.step().Rule.Cost, Value: v}
+	v.waiter.SetFlow(v.step().flow())
 	m.Wait(p.now, &v.waiter)
 	p.observer.Queue(p.now, v.step())
 	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})

@@ -31,8 +31,8 @@ type FlowCount struct {
 
 // flow returns the counts of a request's flow, which is that of its last limit that has one; nil: it has none.
 func (s *Stats) flow(q *Request) *FlowCount {
-	for i := len(q.Steps) - 1; i >= 0; i-- {
-		if f := q.Steps[i].Flow; f != nil {
+	for _, step := range slices.Backward(q.Steps) {
+		if f := step.Flow; f != nil {
 			for f.ID >= len(s.Flows) {
 				s.Flows = append(s.Flows, FlowCount{})
 			}
