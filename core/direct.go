@@ -74,8 +74,8 @@ func (p *plain) Take(ctx context.Context, n int) error {
 
 // strip ends a lease that nobody else has, but for its permits.
 func strip(l Lease) {
-	if l.outcome() == held && l.h.end(l.at) {
-		l.owner().discard(l.h)
+	if h := l.home(); l.outcome() == held && h.end(l.at) {
+		h.settings().owner.discard(h)
 	}
 }
 

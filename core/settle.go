@@ -50,7 +50,7 @@ func (e *engine) settleHeld(l Lease, n int) Lease {
 	if l.outcome() == granted { // of zero permits
 		e.giveBack(-n)
 		k := e.hold(h.settings(), n, 0)
-		h, next, l.reset = k.h, k.at, k.reset
+		h, next, l.reset = k.home(), k.at, k.reset
 	} else if !l.giveUp(direct.Refunded, n) {
 		return l
 	}
