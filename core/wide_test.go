@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // A lease of nothing that is settled up to more permits than the fields of a lease have room for
@@ -36,7 +36,7 @@ func TestPlainPermitsOfAVeryHighLimit(t *testing.T) {
 	}
 	const most = math.MaxInt
 	l := concurrency(t, most, 0)
-	plain, ok := direct.Core[core.Lease]().Permits(l)
+	plain, ok := backdoor.Core[core.Lease]().Permits(l)
 	require.True(t, ok)
 	for range 3 {
 		require.True(t, plain.TryTake(7))
