@@ -3,7 +3,9 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +67,8 @@ func New() *cobra.Command {
 			if file == "" {
 				return cli.Usage("no --config")
 			}
-			say := sayTo(c.ErrOrStderr())
+			out := &printer{to: c.ErrOrStderr()}
+			say := out.say
 			p, err := newProxy(file, tcp, say)
 			if err != nil {
 				sayAll(say, err)
@@ -76,6 +79,7 @@ func New() *cobra.Command {
 				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", file)
 				return err
 			}
+			p.ready = func() { out.times.Store(os.Getenv("JOURNAL_STREAM") == "") } // the journal has times of its own
 			return p.run(c.Context(), time.Duration(grace))
 		},
 	}
@@ -96,12 +100,20 @@ func sayAll(say func(string, ...any), err error) {
 	}
 }
 
-// sayTo returns a function that prints a line to w.
-func sayTo(w io.Writer) func(string, ...any) {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		_, _ = fmt.Fprintf(w, "sluice proxy: "+format+"\n", args...)
+// printer prints lines for the user.
+type printer struct {
+	to    io.Writer
+	times atomic.Bool // in front of each line
+
+	mu sync.Mutex
+}
+
+func (p *printer) say(format string, args ...any) {
+	at := ""
+	if p.times.Load() {
+		at = time.Now().Format(time.DateTime) + " "
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = fmt.Fprintf(p.to, at+"sluice proxy: "+format+"\n", args...)
 }
