@@ -154,6 +154,8 @@ func (h *hook) Ended(cause direct.Cause, e direct.End) {
 	l := (*Concurrency)(h)
 	success := cause == direct.Released && e.Held <= l.late
 	switch {
+	case cause == direct.Released && (e.Held < 0 || e.Held > decades):
+		return // the clock is another than at the grant
 	case success:
 	case cause == direct.Dropped, cause == direct.Released:
 		l.dropped.Add(1)
@@ -173,6 +175,9 @@ func (h *hook) Ended(cause direct.Cause, e direct.End) {
 		l.learn(e.Granted + e.Held)
 	}
 }
+
+// decades are a time for which no lease is held, but by the clock of another synctest bubble.
+const decades = 20 * 365 * 24 * time.Hour
 
 // learn has the algorithm learn from the window so far, as of an instant since the limiter was
 // made. The caller has set learning; learn ends it, even if the user's code panics: then later drops

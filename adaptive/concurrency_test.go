@@ -578,3 +578,42 @@ func TestStressConcurrency(t *testing.T) {
 	assert.Equal(t, st.Limit, st.Available)
 	assert.Zero(t, st.Queued)
 }
+
+// A limiter that moves to where the clock is earlier, or decades later, goes on learning there. A
+// lease that is held during the move says nothing.
+func TestLearningInAnotherBubble(t *testing.T) {
+	a := wants(math.NaN())
+	var l *adaptive.Concurrency
+	var first, second, third core.Lease
+	grows := func(t *testing.T) {
+		t.Helper()
+		before := l.Limit()
+		a.next = func(int, adaptive.Window) float64 { return float64(2 * before) }
+		window(l, 3*before+60, (before+1)/2) // so many although two more are held
+		require.Equal(t, 2*before, l.Limit())
+		window(l, 6*before+60, before)
+		for _, w := range a.take() {
+			require.GreaterOrEqual(t, w.N, 20)
+			require.Zero(t, w.Mean, "no lease was held for any time")
+			require.Zero(t, w.Dropped)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour)
+		l = newConcurrency(t, adaptive.Options{Initial: 10, Max: 1000, Algorithm: a})
+		time.Sleep(time.Hour)
+		grows(t)
+		first, second, third = l.TryAcquire(1), l.TryAcquire(1), l.TryAcquire(1)
+	})
+	synctest.Test(t, func(t *testing.T) { // two hours earlier
+		first.Release()
+		grows(t)
+		time.Sleep(50 * 365 * 24 * time.Hour) // as from a bubble to where the year is this one
+		second.Release()
+		l.Drop(third)
+		windows := a.take()
+		require.Len(t, windows, 1)
+		require.Equal(t, 1, windows[0].Dropped, "a drop is a drop")
+		grows(t)
+	})
+}

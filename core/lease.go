@@ -93,11 +93,12 @@ func (l Lease) Release() {
 // release releases a lease that holds something: in the common case, a concurrency limiter's.
 func (l Lease) release() {
 	h := l.h
-	if h.x != nil || l.reset >= 0 { // something extra, or watched
+	s := h.settings()
+	if h.x != nil || s.hook != nil { // something extra, or watched
 		l.releaseSlow()
 		return
 	}
-	e := h.settings().owner
+	e := s.owner
 	if h.end(l.at) {
 		n := int(l.bits >> factShift & (1<<(l.width()&63) - 1))
 		if !e.give(e.word.Load(), n) {

@@ -77,7 +77,7 @@ func (l Lease) giveUp(cause direct.Cause, keep int) bool {
 	e.discard(h)
 	if s.hook != nil {
 		s.hook.Ended(cause, direct.End{
-			Granted: time.Duration(l.reset), Held: time.Duration(max(e.clock.Elapsed()-l.reset, 0)), Permits: n, InFlight: inFlight,
+			Granted: time.Duration(l.reset), Held: time.Duration(e.clock.Elapsed() - l.reset), Permits: n, InFlight: inFlight,
 		})
 	}
 	return true
@@ -104,7 +104,7 @@ func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
 	f.permits = n
 	a := e.m.Answer(now)
 	x.of, x.facts, x.missing = &s.shared, &f, a.Missing
-	k := Lease{bits: uint64(granted), reset: until(a.FullAt, now), at: now}
+	k := Lease{bits: uint64(granted), reset: until(a.FullAt, now), at: max(now, s.From)}
 	if s.Manual() && a.FullAt == machine.Never {
 		k.at = a.Tick
 	}

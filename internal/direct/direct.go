@@ -125,8 +125,8 @@ type Hook interface {
 // End describes how a watched lease was held. It has four words, and the cause beside it is a
 // fifth: the compiler keeps no larger struct in registers.
 type End struct {
-	Granted  time.Duration // the instant of the grant, since the limiter's creation
-	Held     time.Duration // from the grant to the release, at least 0
+	Granted  time.Duration // the instant of the grant, since the limiter's creation; below 0 in a synctest bubble where it is earlier
+	Held     time.Duration // from the grant to the release; below 0 if the lease moved to such a bubble
 	Permits  int           // of this lease, at least 1: a lease of zero permits is not watched
 	InFlight int           // permits held just before the release, this lease's included
 }

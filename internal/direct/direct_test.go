@@ -214,6 +214,28 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 	})
 }
 
+// In another bubble, where it is earlier than when the limiter was made.
+func TestWatchedLeasesWhereItIsEarlier(t *testing.T) {
+	var all ends
+	var w direct.Watched[core.Lease]
+	var before core.Lease
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour)
+		w = watched(t, limiter(t, 10, 10), &all)
+		before = w.TryAcquire(1)
+	})
+	synctest.Test(t, func(*testing.T) {
+		before.Release()
+		after := w.TryAcquire(2)
+		time.Sleep(time.Second)
+		after.Release()
+	})
+	require.Equal(t, []told{
+		{direct.End{Held: -time.Hour, Permits: 1, InFlight: 1}, direct.Released},
+		{direct.End{Granted: -time.Hour, Held: time.Second, Permits: 2, InFlight: 2}, direct.Released},
+	}, all.take())
+}
+
 func TestDirectWaysAllocateNothing(t *testing.T) {
 	if testkit.Race {
 		t.Skip("sync.Pool drops at random")

@@ -39,6 +39,9 @@ type Sampler struct {
 // Add adds a lease, and reports whether the window is complete. inFlight is what was held at
 // the release, the lease's own permits included.
 func (s *Sampler) Add(inFlight int, granted, held time.Duration) bool {
+	if end := granted + held; end < s.changed {
+		s.changed = end // the clock went back: what is granted from now on is of after the change
+	}
 	old := granted < s.changed
 	if !s.settled {
 		s.settle(inFlight, old)

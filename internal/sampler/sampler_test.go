@@ -49,7 +49,7 @@ func TestALargeChangeIsSettledFirst(t *testing.T) {
 	adds(t, &s, 20, 12, 0, true)
 	s.Take(0)
 	assert.Equal(t, 20, s.Move(12, 1, 100, 20, Window{InFlight: 12}, time.Second))
-	adds(t, &s, 12, 20, 0, false)             // old
+	adds(t, &s, 12, 20, time.Second-1, false) // old
 	adds(t, &s, 88, 20, time.Second, false)   // five times as many as are in flight
 	adds(t, &s, 10, 20, time.Second-1, false) // old, and so never counted
 	adds(t, &s, 20, 20, time.Second, true)
@@ -59,10 +59,19 @@ func TestOldLeasesAreWaitedForSoLong(t *testing.T) {
 	var s Sampler
 	s.Move(10, 1, 100, 5, Window{InFlight: 10}, time.Second)
 	for range 25 { // one in four is old
-		adds(t, &s, 1, 5, 0, false)
+		adds(t, &s, 1, 5, time.Second-1, false)
 		adds(t, &s, 3, 5, time.Second, false)
 	}
 	adds(t, &s, 20, 5, time.Second, true)
+}
+
+// After a large change the clock goes back, to a synctest bubble where it is earlier.
+func TestLeasesOfAfterTheClockWentBack(t *testing.T) {
+	var s Sampler
+	s.Move(10, 1, 100, 5, Window{InFlight: 10}, time.Hour)
+	adds(t, &s, 5, 1, 0, false) // the first of these says that the clock went back
+	adds(t, &s, 1, 1, ms, false)
+	adds(t, &s, 20, 1, ms, true)
 }
 
 func TestMove(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/playground"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/run"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/serve"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/throttle"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/wait"
@@ -80,7 +81,7 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
 	root.Flags().BoolVarP(&printVersion, "version", "v", false, "version for sluice")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage("%w", err) })
-	root.AddCommand(playground.New(), proxy.New(), run.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
+	root.AddCommand(playground.New(), proxy.New(), run.New(), serve.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {

@@ -2,10 +2,7 @@ package proxy
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,11 +64,11 @@ func New() *cobra.Command {
 			if file == "" {
 				return cli.Usage("no --config")
 			}
-			out := &printer{to: c.ErrOrStderr()}
-			say := out.say
+			out := cli.NewPrinter(c.ErrOrStderr(), "proxy")
+			say := out.Say
 			p, err := newProxy(file, tcp, say)
 			if err != nil {
-				sayAll(say, err)
+				cli.SayAll(say, err)
 				return cli.Exit(cli.Failure, nil)
 			}
 			if check {
@@ -79,7 +76,7 @@ func New() *cobra.Command {
 				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", file)
 				return err
 			}
-			p.ready = func() { out.times.Store(os.Getenv("JOURNAL_STREAM") == "") } // the journal has times of its own
+			p.ready = func() { out.SetTimes(os.Getenv("JOURNAL_STREAM") == "") } // the journal has times of its own
 			return p.run(c.Context(), time.Duration(grace))
 		},
 	}
@@ -91,29 +88,4 @@ func New() *cobra.Command {
 	s.Var(&grace, "grace", "how long requests under way may take at the end")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c
-}
-
-// sayAll prints the lines of an error.
-func sayAll(say func(string, ...any), err error) {
-	for line := range lines([]byte(err.Error())) {
-		say("%s", line)
-	}
-}
-
-// printer prints lines for the user.
-type printer struct {
-	to    io.Writer
-	times atomic.Bool // in front of each line
-
-	mu sync.Mutex
-}
-
-func (p *printer) say(format string, args ...any) {
-	at := ""
-	if p.times.Load() {
-		at = time.Now().Format(time.DateTime) + " "
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, _ = fmt.Fprintf(p.to, at+"sluice proxy: "+format+"\n", args...)
 }

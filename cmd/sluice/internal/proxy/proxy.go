@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
@@ -66,7 +67,7 @@ type state struct {
 // newProxy returns a proxy with the configuration of the file, or an error that joins the faults of the file.
 func newProxy(file string, tcp bool, say func(format string, args ...any)) (*proxy, error) {
 	p := &proxy{file: file, id: rand.Text(), tcp: tcp, say: say, ready: func() {}, metrics: newMetrics()}
-	p.log = slog.New(lineHandler{say: say})
+	p.log = cli.NewLogger(say)
 	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
 	p.backends = newBackends(say)
 	p.forward = newForwarder(p)

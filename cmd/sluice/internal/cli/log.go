@@ -1,4 +1,4 @@
-package proxy
+package cli
 
 import (
 	"bytes"
@@ -6,7 +6,11 @@ import (
 	"log/slog"
 )
 
-// lineHandler prints records as the proxy prints its own lines: the message, a colon, and the attributes.
+// NewLogger returns a logger that prints its records with say: the message, a colon, and the attributes.
+func NewLogger(say func(format string, args ...any)) *slog.Logger {
+	return slog.New(lineHandler{say: say})
+}
+
 type lineHandler struct {
 	say  func(format string, args ...any)
 	with func(slog.Handler) slog.Handler // adds the attributes of a logger; nil: it has none

@@ -1,0 +1,32 @@
+package channel_test
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// In a Bounded channel of more than one place a sender joins the line at once: a goroutine that
+// could run, and makes room, makes it for the sender. On one processor, which runs that goroutine
+// when the sender waits and not before.
+func TestASenderToManyPlacesYieldsToNobody(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	overtaken := 0
+	for range 100 {
+		c := bounded(t, 2)
+		sends(t, c, 1, 2)
+		var group sync.WaitGroup
+		group.Go(func() {
+			c.TryReceive()
+			if c.TrySend(4) == nil {
+				overtaken++
+				c.TryReceive() // so that the sender ends
+			}
+		})
+		require.NoError(t, c.Send(t.Context(), 3))
+		group.Wait()
+	}
+	require.LessOrEqual(t, overtaken, 10, "a goroutine may be preempted")
+}
