@@ -202,7 +202,7 @@ func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
 	if permits == 0 {
 		leases[partOfSpan].Release()
 	}
-	if !ok {
+	if !ok || permits == 0 && anylimiter.Embeds(i.l) {
 		anylimiter.Refund(i.l, leases[partOfLimiter])
 	} else if k := settler.Settle(leases[partOfLimiter], permits); permits > 0 {
 		leases[partOfLimiter], permits = k, k.Permits()
