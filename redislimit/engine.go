@@ -267,7 +267,8 @@ func (e *engine) rejectLocked(r *request, now time.Time, reason string) {
 	r.reason = reason
 	if e.terms.rate() {
 		r.retry = lasts(e.terms.period()) // if nothing is known
-		if due, ok := e.dueLocked(r, now); ok {
+		// An evicted one may fit now; but if the store has said that it does not, nothing is known.
+		if due, ok := e.dueLocked(r, now); ok && (due.After(now) || reason == core.ReasonEvicted) {
 			r.retry = lasts(max(microseconds(due.Sub(now)), 1))
 		}
 	}
