@@ -31,11 +31,20 @@ require (
 require github.com/pkg/browser v0.0.0-20240102092130-5ac0b6a4141c
 
 require (
+	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
+	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
+	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+)
+
+require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.7
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/ebitengine/purego v0.11.2 // indirect
+	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/go-analyze/bulk v0.1.6 // indirect
 	github.com/go-ole/go-ole v1.2.6 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
@@ -47,6 +56,7 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	github.com/sluice-go/sluice/rlslimit v0.0.0
 	github.com/sluice-go/sluice/telemetry v0.0.0
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.0 // indirect
@@ -57,6 +67,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/image v0.45.0 // indirect
 	golang.org/x/tools v0.49.0 // indirect
+	google.golang.org/grpc v1.85.0
 )
 
 replace github.com/sluice-go/sluice/redislimit => ../../redislimit
@@ -67,3 +78,5 @@ replace github.com/sluice-go/sluice/redislimit/goredis => ../../redislimit/gored
 replace github.com/sluice-go/sluice/redislimit/rueidis => ../../redislimit/rueidis
 
 replace github.com/sluice-go/sluice/telemetry => ../../telemetry
+
+replace github.com/sluice-go/sluice/rlslimit => ../../rlslimit

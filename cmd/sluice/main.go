@@ -4,7 +4,8 @@
 //
 // internal/command has the commands, and internal/generate writes man pages and completions. The
 // program must not import text/template or html/template: they call methods by name, so the linker
-// would keep every method, 9 MB of them. Each command is a package whose comment says how it works.
+// would keep every method, 12 MB of them; gRPC does, unless it is built with -tags grpcnotrace, as
+// releases are. Each command is a package whose comment says how it works.
 // config reads the proxy's file, for the proxy and for simulate; route matches a request as its
 // backend will read it, and says so if readings lead to different routes; shared has the limits of
 // many machines on Redis.

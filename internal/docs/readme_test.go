@@ -36,7 +36,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"slices"
 	"testing"

@@ -14,11 +14,13 @@ func (r *release) archive(b *builder, s system, program file, docs documents) er
 	folder := r.archiveName(s)
 	files := []file{program.in(folder)}
 	if s.os == "linux" {
-		unit, err := b.packaging("sluice-proxy.service")
-		if err != nil {
-			return err
+		for _, name := range []string{"sluice-proxy.service", "sluice-serve.service"} {
+			unit, err := b.packaging(name)
+			if err != nil {
+				return err
+			}
+			files = append(files, unit.in(folder))
 		}
-		files = append(files, unit.in(folder))
 	}
 	for _, f := range docs.texts {
 		files = append(files, f.in(folder))

@@ -110,6 +110,8 @@ func (st *staging) add(b *builder, k kind, program file, docs documents) error {
 	for _, p := range []struct{ name, place string }{
 		{"sluice-proxy.service", "/usr/lib/systemd/system/sluice-proxy.service"},
 		{"proxy.yaml", "/usr/share/doc/sluice/proxy.yaml"},
+		{"sluice-serve.service", "/usr/lib/systemd/system/sluice-serve.service"},
+		{"serve.yaml", "/usr/share/doc/sluice/serve.yaml"},
 		{"sluice-proxy.logrotate", "/etc/logrotate.d/sluice-proxy"},
 		{"postinstall.sh", ""},
 		{"preremove.sh", ""},

@@ -6,4 +6,4 @@ remove | 0) ;;
 *) exit 0 ;;
 esac
 [ -d /run/systemd/system ] || exit 0
-systemctl disable --now sluice-proxy.service
+systemctl disable --now sluice-proxy.service sluice-serve.service

@@ -42,26 +42,9 @@ func (p *proxy) admin() http.Handler {
 	return mux
 }
 
-// guarded returns next for requests that no page in somebody's browser can have sent. Pages reach this server under a name
-// of their own that leads to its address (DNS rebinding), and browsers say Origin of what they send to change something.
+// guarded returns next for requests that no page in somebody's browser can have sent.
 func (p *proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !isOurs(r.Host, p.state.Load().config.Admin):
-			http.Error(w, "Host is not an address, localhost or the host of admin in the file", http.StatusForbidden)
-		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
-			http.Error(w, "limits are not for pages in a browser", http.StatusForbidden)
-		default:
-			next(w, r)
-		}
-	}
-}
-
-// isOurs reports whether a Host leads here, whatever answers for names.
-func isOurs(host, admin string) bool {
-	name, ok := hostname.Of(host)
-	own, _ := hostname.Of(admin)
-	return hostname.IsLocal(host) || ok && name == own && own != ""
+	return hostname.Guard(p.state.Load().config.Admin, next)
 }
 
 // told is what /limits says of a policy.

@@ -2,8 +2,7 @@ package proxy
 
 import (
 	"fmt"
-	"io"
-	"sync"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,10 +64,11 @@ func New() *cobra.Command {
 			if file == "" {
 				return cli.Usage("no --config")
 			}
-			say := sayTo(c.ErrOrStderr())
+			out := cli.NewPrinter(c.ErrOrStderr(), "proxy")
+			say := out.Say
 			p, err := newProxy(file, tcp, say)
 			if err != nil {
-				sayAll(say, err)
+				cli.SayAll(say, err)
 				return cli.Exit(cli.Failure, nil)
 			}
 			if check {
@@ -76,6 +76,7 @@ func New() *cobra.Command {
 				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", file)
 				return err
 			}
+			p.ready = func() { out.SetTimes(os.Getenv("JOURNAL_STREAM") == "") } // the journal has times of its own
 			return p.run(c.Context(), time.Duration(grace))
 		},
 	}
@@ -87,21 +88,4 @@ func New() *cobra.Command {
 	s.Var(&grace, "grace", "how long requests under way may take at the end")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c
-}
-
-// sayAll prints the lines of an error.
-func sayAll(say func(string, ...any), err error) {
-	for line := range lines([]byte(err.Error())) {
-		say("%s", line)
-	}
-}
-
-// sayTo returns a function that prints a line to w.
-func sayTo(w io.Writer) func(string, ...any) {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		_, _ = fmt.Fprintf(w, "sluice proxy: "+format+"\n", args...)
-	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"os"
 	"regexp"
 	"strings"
@@ -38,7 +39,7 @@ func FuzzLoad(f *testing.F) {
 		if err == nil {
 			return
 		}
-		for line := range lines([]byte(err.Error())) {
+		for line := range bytes.SplitSeq([]byte(err.Error()), []byte("\n")) {
 			if !place.Match(line) {
 				t.Errorf("%q has no place, of %q", line, err)
 			}

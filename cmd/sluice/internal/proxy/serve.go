@@ -14,7 +14,9 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/ballast"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/watch"
 )
 
 // server serves connections.
@@ -27,13 +29,13 @@ type server interface {
 // run serves until a signal comes, and for as long as grace after that.
 func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 	defer p.close()
-	drop := ballast()
+	drop := ballast.Hold()
 	defer drop()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	changed := p.watch(ctx)
-	defer changed.close()
+	changed := watch.Files(ctx, p.say, p.file)
+	defer changed.Close()
 	failed := make(chan error, 2)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -50,12 +52,13 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 		return err
 	}
 	defer func() { _ = admin.Close() }()
+	p.ready()
 	p.notify(daemon.SdNotifyReady)
 	for {
 		select {
 		case err := <-failed:
 			return err
-		case <-changed.settled:
+		case <-changed.Settled:
 			p.reload(false) //nolint:contextcheck // the limits outlive it
 		case s := <-signals:
 			if s == syscall.SIGHUP {

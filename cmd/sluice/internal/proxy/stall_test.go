@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/ballast"
 )
 
 // once is a listener of one connection.
@@ -86,7 +88,7 @@ func TestBallast(t *testing.T) {
 		name, value string
 		want        uint64
 	}{
-		{"GOGC", "", ballastBytes},
+		{"GOGC", "", ballast.Size},
 		{"GOGC", "100", 0},
 		{"GOMEMLIMIT", "100MiB", 0},
 	} {
@@ -95,9 +97,9 @@ func TestBallast(t *testing.T) {
 		t.Setenv(test.name, test.value)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		drop := ballast()
+		drop := ballast.Hold()
 		runtime.ReadMemStats(&after)
 		drop()
-		assert.InDelta(t, test.want, after.TotalAlloc-before.TotalAlloc, ballastBytes/8, "%s=%s", test.name, test.value)
+		assert.InDelta(t, test.want, after.TotalAlloc-before.TotalAlloc, ballast.Size/8, "%s=%s", test.name, test.value)
 	}
 }

@@ -1,0 +1,112 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/rlslimit"
+)
+
+// handler serves the people and programs that look after the server.
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.draining.Load() {
+			http.Error(w, "ending", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("GET /metrics", s.metrics.handler())
+	guarded := func(next http.HandlerFunc) http.HandlerFunc { return hostname.Guard(s.options.admin, next) }
+	mux.HandleFunc("GET /limits", guarded(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.all()) }))
+	mux.HandleFunc("GET /limits/{name...}", guarded(func(w http.ResponseWriter, r *http.Request) {
+		t, ok := s.all()[r.PathValue("name")]
+		if !ok {
+			http.Error(w, fmt.Sprintf("no rule is named %q", r.PathValue("name")), http.StatusNotFound)
+			return
+		}
+		writeJSON(w, t)
+	}))
+	mux.HandleFunc("POST /limits/{name...}", guarded(s.reset))
+	return mux
+}
+
+// told is what /limits says of a rule.
+type told struct {
+	Limit      string `json:"limit,omitempty"`
+	Shadow     bool   `json:"shadow,omitempty"`
+	Granted    uint64 `json:"granted"`
+	Rejected   uint64 `json:"rejected"`
+	Shadowed   uint64 `json:"shadowed,omitempty"`
+	GivenBack  uint64 `json:"given_back,omitempty"`
+	Unanswered uint64 `json:"unanswered,omitempty"`
+	Available  *int   `json:"available,omitempty"` // of a rule with one limiter in this process
+	Limiters   int    `json:"limiters"`
+	Overflowed uint64 `json:"overflowed,omitempty"`
+}
+
+// all returns the rules by DOMAIN/RULE.
+func (s *server) all() map[string]told {
+	all := make(map[string]told)
+	for _, r := range s.service.Rules() {
+		t := told{
+			Limit: r.Limit, Shadow: r.Shadow, Limiters: r.Keys, Overflowed: r.Overflowed,
+		}
+		counts := r.Counts
+		for _, c := range r.Details {
+			counts = sum(counts, c)
+		}
+		t.Granted, t.Rejected, t.Shadowed, t.GivenBack, t.Unanswered = counts.Granted, counts.Rejected, counts.Shadowed, counts.GivenBack, counts.Unanswered
+		if r.State != nil {
+			t.Available = &r.State.Available
+		}
+		all[r.Domain+"/"+r.Name] = t
+	}
+	return all
+}
+
+// reset answers POST /limits/DOMAIN/RULE/reset?key=VALUE: it makes the limiter of a value as new, or all of the rule's if there
+// is no key in the URL. A rule with several such values wants key once for each, in order.
+func (s *server) reset(w http.ResponseWriter, r *http.Request) {
+	name, ok := strings.CutSuffix(r.PathValue("name"), "/reset")
+	if !ok {
+		http.Error(w, "want POST /limits/DOMAIN/RULE/reset", http.StatusNotFound)
+		return
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	for parameter := range query {
+		if parameter != "key" { // a mistake here would reset all values
+			err = errors.Join(err, fmt.Errorf("unknown parameter %q, want key", parameter))
+		}
+	}
+	if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
+		err = errors.Join(err, errors.New("want the key in the URL, as in ?key=192.0.2.1, and no body"))
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	n, err := s.service.Reset(r.Context(), name, query["key"]...)
+	switch {
+	case errors.Is(err, rlslimit.ErrNoRule):
+		http.Error(w, fmt.Sprintf("no rule is named %q", name), http.StatusNotFound)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		s.say("rule %s is reset: limiters: %d", name, n)
+		writeJSON(w, map[string]int{"reset": n})
+	}
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // the client is gone
+}

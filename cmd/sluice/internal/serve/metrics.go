@@ -1,0 +1,143 @@
+package serve
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc"
+
+	"github.com/sluice-go/sluice/rlslimit"
+)
+
+// metrics are for Prometheus. There are series for each rule, and never for a value, but where detailed_metric or
+// value_to_metric wants them.
+type metrics struct {
+	registry        *prometheus.Registry
+	service         *rlslimit.Service
+	underWay        atomic.Int64
+	seconds         prometheus.Histogram
+	ok, over, wrong prometheus.Counter
+	reloads         *prometheus.CounterVec
+}
+
+func newMetrics(s *rlslimit.Service) *metrics {
+	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sluice_rls_answers_total", Help: "Calls by their answer: ok, over_limit, or error for one that was no question.",
+	}, []string{"answer"})
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		service:  s,
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "sluice_rls_answer_seconds", Help: "Time from a call to its answer.",
+			Buckets: []float64{.00001, .00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, 1},
+		}),
+		ok:    answers.WithLabelValues("ok"),
+		over:  answers.WithLabelValues("over_limit"),
+		wrong: answers.WithLabelValues("error"),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_rls_reloads_total", Help: "Times that the files were read again, by result: ok, or bad if nothing has changed.",
+		}, []string{"result"}),
+	}
+	m.reloads.WithLabelValues("ok")
+	m.reloads.WithLabelValues("bad")
+	m.registry.MustRegister(answers, m.seconds, m.reloads, rules{s},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func (m *metrics) reloaded(err error) {
+	result := "ok"
+	if err != nil {
+		result = "bad"
+	}
+	m.reloads.WithLabelValues(result).Inc()
+}
+
+// observe is an interceptor that counts answers.
+func (m *metrics) observe(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	if _, ours := req.(*ratelimit.RateLimitRequest); !ours {
+		return handler(ctx, req)
+	}
+	begin := time.Now()
+	m.underWay.Add(1)
+	defer m.underWay.Add(-1)
+	answer, err := handler(ctx, req)
+	m.seconds.Observe(time.Since(begin).Seconds())
+	r, _ := answer.(*ratelimit.RateLimitResponse)
+	switch {
+	case err != nil:
+		m.wrong.Inc()
+	case r.GetOverallCode() == ratelimit.RateLimitResponse_OVER_LIMIT:
+		m.over.Inc()
+	default:
+		m.ok.Inc()
+	}
+	return answer, err
+}
+
+// rules collects the counts of the rules.
+type rules struct{ service *rlslimit.Service }
+
+var (
+	hitsDesc = prometheus.NewDesc("sluice_rls_hits_total",
+		"Hits by rule and result: granted, rejected, shadowed (over the limit, and let through) or given_back.", []string{"domain", "rule", "result"}, nil)
+	unansweredDesc = prometheus.NewDesc("sluice_rls_unanswered_total",
+		"Descriptors of a rule that Redis did not decide: fail-open did.", []string{"domain", "rule"}, nil)
+	limitersDesc = prometheus.NewDesc("sluice_rls_limiters",
+		"Values of a rule that have a limiter now.", []string{"domain", "rule"}, nil)
+	overflowedDesc = prometheus.NewDesc("sluice_rls_overflowed_total",
+		"Descriptors of a rule that shared a limiter, as there was no room for their value.", []string{"domain", "rule"}, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (rules) Describe(c chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{hitsDesc, unansweredDesc, limitersDesc, overflowedDesc} {
+		c <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (s rules) Collect(c chan<- prometheus.Metric) {
+	type name struct{ domain, rule string }
+	sums := make(map[name]rlslimit.Counts) // rules may have one name, as a.b has that of b below a
+	limiters := make(map[name]rlslimit.Rule)
+	for _, r := range s.service.Rules() {
+		at := name{r.Domain, r.Name}
+		sums[at] = sum(sums[at], r.Counts)
+		l := limiters[at]
+		l.Keys, l.Overflowed = l.Keys+r.Keys, l.Overflowed+r.Overflowed
+		limiters[at] = l
+		for detail, counts := range r.Details {
+			sums[name{r.Domain, detail}] = sum(sums[name{r.Domain, detail}], counts)
+		}
+	}
+	for at, counts := range sums {
+		for result, n := range map[string]uint64{
+			"granted": counts.Granted, "rejected": counts.Rejected, "shadowed": counts.Shadowed, "given_back": counts.GivenBack,
+		} {
+			c <- prometheus.MustNewConstMetric(hitsDesc, prometheus.CounterValue, float64(n), at.domain, at.rule, result)
+		}
+		c <- prometheus.MustNewConstMetric(unansweredDesc, prometheus.CounterValue, float64(counts.Unanswered), at.domain, at.rule)
+	}
+	for at, r := range limiters {
+		c <- prometheus.MustNewConstMetric(limitersDesc, prometheus.GaugeValue, float64(r.Keys), at.domain, at.rule)
+		c <- prometheus.MustNewConstMetric(overflowedDesc, prometheus.CounterValue, float64(r.Overflowed), at.domain, at.rule)
+	}
+}
+
+func sum(a, b rlslimit.Counts) rlslimit.Counts {
+	return rlslimit.Counts{
+		Granted: a.Granted + b.Granted, Rejected: a.Rejected + b.Rejected, Shadowed: a.Shadowed + b.Shadowed,
+		GivenBack: a.GivenBack + b.GivenBack, Unanswered: a.Unanswered + b.Unanswered,
+	}
+}

@@ -1,0 +1,174 @@
+// Package watch reports that files have changed.
+package watch
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// settle is how long files must stay unchanged before they are read: their writer may not be done.
+	settle = 200 * time.Millisecond
+
+	// lookEvery is for what sends no events: files of another machine, and links above those that are watched.
+	lookEvery = 3 * time.Second
+)
+
+// Watcher reports that files have changed, once they have settled.
+type Watcher struct {
+	Settled chan struct{}
+
+	names []string
+	say   func(string, ...any)
+	w     *fsnotify.Watcher // nil: the files are looked at only
+	done  chan struct{}
+	stop  context.CancelFunc
+}
+
+// Files watches files, and folders with the files in them. It watches the folder of each, since editors and deployments put
+// a new file, or a link to another folder, in the place of the old one.
+func Files(ctx context.Context, say func(string, ...any), names ...string) *Watcher {
+	t := &Watcher{Settled: make(chan struct{}), names: names, say: say, done: make(chan struct{})}
+	ctx, t.stop = context.WithCancel(ctx)
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		say("changes are seen after %v, as nothing tells of them: %v", lookEvery, err)
+	} else {
+		t.w = w
+		t.add(true)
+	}
+	go t.run(ctx, stateOf(names))
+	return t
+}
+
+// add watches the folders. Those that are watched stay so; a link leads to another one now.
+func (t *Watcher) add(first bool) {
+	for _, name := range t.names {
+		folders := []string{filepath.Dir(name)}
+		if i, err := os.Stat(name); err == nil && i.IsDir() {
+			folders = append(folders, name)
+		}
+		for _, f := range folders {
+			if !first && f == name {
+				_ = t.w.Remove(f) // it may be another folder now
+			}
+			if err := t.w.Add(f); err != nil && first {
+				t.say("changes of %s are seen after %v, as nothing tells of them: %v", name, lookEvery, err)
+			}
+		}
+	}
+}
+
+func (t *Watcher) run(ctx context.Context, was state) {
+	defer close(t.done)
+	quiet := time.NewTimer(0)
+	defer quiet.Stop()
+	<-quiet.C
+	looks := time.NewTicker(lookEvery)
+	defer looks.Stop()
+	var events chan fsnotify.Event
+	var errs chan error
+	if t.w != nil {
+		events, errs = t.w.Events, t.w.Errors
+		defer t.drain()
+	}
+	var due chan<- struct{} // t.Settled when there is something to report
+	look := func() {
+		if is := stateOf(t.names); !is.same(was) {
+			was = is
+			quiet.Reset(settle)
+		}
+	}
+	for {
+		select {
+		case e := <-events:
+			if t.isOurs(e.Name) {
+				quiet.Reset(settle)
+			}
+			look()
+		case err := <-errs:
+			t.say("the files are not watched well: %v", err)
+			quiet.Reset(settle)
+		case <-looks.C:
+			look()
+		case <-quiet.C:
+			if t.w != nil {
+				t.add(false)
+			}
+			due = t.Settled
+		case due <- struct{}{}:
+			due = nil
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// drain closes the watcher, which may be about to send events.
+func (t *Watcher) drain() {
+	go func() { _ = t.w.Close() }()
+	for range t.w.Events { // until it is closed
+	}
+}
+
+// isOurs reports whether an event is about one of the files, rather than a neighbour.
+func (t *Watcher) isOurs(changed string) bool {
+	for _, name := range t.names {
+		if filepath.Base(changed) == filepath.Base(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Close ends it.
+func (t *Watcher) Close() {
+	t.stop()
+	<-t.done
+}
+
+// state is what tells files from others in their place.
+type state map[string]os.FileInfo
+
+// stateOf looks at files, and at those in folders.
+func stateOf(names []string) state {
+	s := make(state)
+	for _, name := range names {
+		i, err := os.Stat(name)
+		if err != nil {
+			continue
+		}
+		s[name] = i
+		if !i.IsDir() {
+			continue
+		}
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			file := filepath.Join(name, e.Name())
+			if i, err := os.Stat(file); err == nil && !i.IsDir() {
+				s[file] = i
+			}
+		}
+	}
+	return s
+}
+
+func (s state) same(as state) bool {
+	if len(s) != len(as) {
+		return false
+	}
+	for name, i := range s {
+		j, ok := as[name]
+		if !ok || !os.SameFile(i, j) || !i.IsDir() && (i.Size() != j.Size() || !i.ModTime().Equal(j.ModTime())) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,97 @@
+package watch_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/watch"
+)
+
+// TestWatchInBusyFolder: files that change all the time beside it do not keep the file from being read.
+func TestWatchInBusyFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, file, "one")
+	w := watch.Files(t.Context(), t.Logf, file)
+	defer w.Close()
+	write(t, file, "two")
+	busy := time.NewTicker(20 * time.Millisecond)
+	defer busy.Stop()
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	for {
+		select {
+		case <-w.Settled:
+			return
+		case <-busy.C:
+			write(t, filepath.Join(filepath.Dir(file), "other"), time.Now().String())
+		case <-deadline.C:
+			t.Fatal("the file was not found changed")
+		}
+	}
+}
+
+// TestWatchLinks: a file is put in place by a link that leads elsewhere, as Kubernetes does.
+func TestWatchLinks(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		write(t, filepath.Join(dir, name, "limits.yaml"), name)
+	}
+	file := filepath.Join(dir, "limits.yaml")
+	require.NoError(t, os.Symlink("one", filepath.Join(dir, "data")))
+	require.NoError(t, os.Symlink("data/limits.yaml", file))
+	w := watch.Files(t.Context(), t.Logf, file)
+	defer w.Close()
+	require.NoError(t, os.Symlink("two", filepath.Join(dir, "next")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "data")))
+	<-w.Settled
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "two", string(text))
+}
+
+// TestWatchNothing: where the folder cannot be watched, it is looked at.
+func TestWatchNothing(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "later")
+	said := make(chan string, 1)
+	w := watch.Files(t.Context(), func(format string, args ...any) { said <- fmt.Sprintf(format, args...) }, filepath.Join(folder, "limits.yaml"))
+	defer w.Close()
+	assert.Contains(t, <-said, "are seen after 3s, as nothing tells of them")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	write(t, filepath.Join(folder, "limits.yaml"), "one")
+	<-w.Settled
+}
+
+// TestWatchFolder: a folder is watched with its files, also when a link to another one takes its place, and that other one then.
+func TestWatchFolder(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	folder := filepath.Join(dir, "rules")
+	require.NoError(t, os.Symlink("one", folder))
+	w := watch.Files(t.Context(), t.Logf, folder)
+	defer w.Close()
+	write(t, filepath.Join(dir, "one", "a.yaml"), "new")
+	<-w.Settled
+	require.NoError(t, os.Symlink("two", filepath.Join(dir, "next")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "next"), folder))
+	<-w.Settled
+	write(t, filepath.Join(dir, "two", "b.yaml"), "new")
+	<-w.Settled
+	write(t, filepath.Join(dir, "two", "b.yaml"), "newer")
+	<-w.Settled
+	require.NoError(t, os.Remove(filepath.Join(dir, "two", "b.yaml")))
+	<-w.Settled
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+}

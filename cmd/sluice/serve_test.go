@@ -1,0 +1,289 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+)
+
+// serving is a sluice serve that runs.
+type serving struct {
+	*started
+
+	address, admin string
+	conn           *grpc.ClientConn
+	client         ratelimit.RateLimitServiceClient
+}
+
+const shopRules = `domain: shop
+descriptors:
+- key: user
+  rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 3}
+- key: path
+  value: /admin/*
+  detailed_metric: true
+  limit: 1/day
+`
+
+func startServing(t *testing.T, args ...string) *serving {
+	t.Helper()
+	s := &serving{started: start(t, programs(t), "sluice", append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)}
+	var ok bool
+	s.address, ok = strings.CutPrefix(s.line(s.errs), "sluice serve: listening on ")
+	require.True(t, ok)
+	s.admin, ok = strings.CutPrefix(s.line(s.errs), "sluice serve: admin on ")
+	require.True(t, ok)
+	var err error
+	s.conn, err = grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.conn.Close() })
+	s.client = ratelimit.NewRateLimitServiceClient(s.conn)
+	return s
+}
+
+func (s *serving) ask(key, value string) ratelimit.RateLimitResponse_Code {
+	s.t.Helper()
+	return s.answer(key, value).GetOverallCode()
+}
+
+func (s *serving) answer(key, value string) *ratelimit.RateLimitResponse {
+	s.t.Helper()
+	a, err := s.client.ShouldRateLimit(s.t.Context(), &ratelimit.RateLimitRequest{
+		Domain:      "shop",
+		Descriptors: []*envoy.RateLimitDescriptor{{Entries: []*envoy.RateLimitDescriptor_Entry{{Key: key, Value: value}}}},
+	})
+	require.NoError(s.t, err)
+	return a
+}
+
+// get returns the status and body of the admin server's answer.
+func (s *serving) get(method, path string) (int, string) {
+	s.t.Helper()
+	q, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.admin+path, nil)
+	require.NoError(s.t, err)
+	a, err := http.DefaultClient.Do(q)
+	require.NoError(s.t, err)
+	defer func() { _ = a.Body.Close() }()
+	body, err := io.ReadAll(a.Body)
+	require.NoError(s.t, err)
+	return a.StatusCode, string(body)
+}
+
+const (
+	passes = ratelimit.RateLimitResponse_OK
+	over   = ratelimit.RateLimitResponse_OVER_LIMIT
+)
+
+// TestServe: calls are answered; the rules are watched, changed and reset; the server tells how it is.
+func TestServe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(shopRules), 0o600))
+	s := startServing(t, "--config", file, "--headers")
+	for i := range 5 {
+		want := passes
+		if i >= 3 {
+			want = over
+		}
+		a := s.answer("user", "ann")
+		assert.Equal(t, want, a.GetOverallCode())
+		assert.Len(t, a.GetResponseHeadersToAdd(), 3)
+	}
+	assert.Equal(t, passes, s.ask("user", "bob"))
+	assert.Equal(t, passes, s.ask("path", "/admin/x"))
+
+	// The admin server.
+	status, body := s.get("GET", "/healthz")
+	assert.Equal(t, "ok\n", body)
+	assert.Equal(t, 200, status)
+	_, body = s.get("GET", "/metrics")
+	for _, want := range []string{
+		`sluice_rls_hits_total{domain="shop",result="granted",rule="user"} 4`,
+		`sluice_rls_hits_total{domain="shop",result="rejected",rule="user"} 2`,
+		`sluice_rls_hits_total{domain="shop",result="granted",rule="path_/admin/x"} 1`,
+		`sluice_rls_limiters{domain="shop",rule="user"} 2`,
+		`sluice_rls_answers_total{answer="ok"} 5`,
+		`sluice_rls_answers_total{answer="over_limit"} 2`,
+		`sluice_rls_answer_seconds_count 7`,
+		`sluice_rls_unanswered_total{domain="shop",rule="user"} 0`,
+		`sluice_rls_reloads_total{result="ok"} 0`,
+	} {
+		assert.Contains(t, body, want+"\n")
+	}
+	assert.NotContains(t, body, "ann")
+	_, body = s.get("GET", "/limits/shop/user")
+	assert.JSONEq(t, `{"limit": "3/9 weeks", "granted": 4, "rejected": 2, "limiters": 2}`, body)
+	_, body = s.get("GET", "/limits")
+	assert.Contains(t, body, `"shop/path_/admin/*": {`)
+	status, _ = s.get("GET", "/limits/shop/none")
+	assert.Equal(t, 404, status)
+	status, _ = s.get("POST", "/limits/shop/user/reset?kye=ann")
+	assert.Equal(t, 400, status)
+	status, _ = s.get("POST", "/limits/shop/none/reset")
+	assert.Equal(t, 404, status)
+	_, body = s.get("POST", "/limits/shop/user/reset?key=ann")
+	assert.JSONEq(t, `{"reset": 1}`, body)
+	assert.Equal(t, "sluice serve: rule shop/user is reset: limiters: 1", s.line(s.errs))
+	assert.Equal(t, passes, s.ask("user", "ann"))
+	_, body = s.get("POST", "/limits/shop/path_/admin/*/reset")
+	assert.JSONEq(t, `{"reset": 1}`, body)
+	s.line(s.errs)
+
+	// A change keeps what is counted; a bad one changes nothing.
+	require.NoError(t, os.WriteFile(file+".new", []byte(strings.Replace(shopRules, "requests_per_unit: 3", "requests_per_unit: 4", 1)), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+	assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+	assert.Equal(t, []ratelimit.RateLimitResponse_Code{passes, passes, passes, over},
+		[]ratelimit.RateLimitResponse_Code{s.ask("user", "ann"), s.ask("user", "ann"), s.ask("user", "ann"), s.ask("user", "ann")})
+	require.NoError(t, os.WriteFile(file+".new", []byte("domain: shop\ndescriptors:\n- {kee: x}\n"), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+	assert.Contains(t, s.line(s.errs), "shop.yaml:3:4: config error, unknown key 'kee', want one of ")
+	assert.Contains(t, s.line(s.errs), "shop.yaml:3:3: descriptor has empty key")
+	assert.Equal(t, "sluice serve: nothing has changed: the rules are those of before", s.line(s.errs))
+	assert.Equal(t, over, s.ask("user", "ann"))
+	_, body = s.get("GET", "/metrics")
+	assert.Contains(t, body, "sluice_rls_reloads_total{result=\"bad\"} 1\n")
+	require.NoError(t, os.WriteFile(file, []byte(shopRules), 0o600))
+	assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+	s.signal(syscall.SIGHUP)
+	assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+	assert.Equal(t, over, s.ask("user", "ann"))
+
+	// Health and reflection.
+	health := healthpb.NewHealthClient(s.conn)
+	for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService"} {
+		a, err := health.Check(t.Context(), &healthpb.HealthCheckRequest{Service: name})
+		require.NoError(t, err)
+		assert.Equal(t, healthpb.HealthCheckResponse_SERVING, a.GetStatus(), name)
+	}
+	services, err := reflectionpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, services.Send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}))
+	listed, err := services.Recv()
+	require.NoError(t, err)
+	assert.Contains(t, listed.String(), "envoy.service.ratelimit.v3.RateLimitService")
+	require.NoError(t, services.CloseSend())
+	watching, err := health.Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	require.NoError(t, err)
+	first, err := watching.Recv()
+	require.NoError(t, err)
+	assert.Equal(t, healthpb.HealthCheckResponse_SERVING, first.GetStatus())
+
+	// The end: whatever connections say nothing.
+	silent, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.address)
+	require.NoError(t, err)
+	defer func() { _ = silent.Close() }()
+	begin := time.Now()
+	s.signal(syscall.SIGTERM)
+	last, err := watching.Recv()
+	if err == nil { // the answer and the end race
+		assert.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, last.GetStatus())
+	}
+	assert.Equal(t, "sluice serve: ending; calls under way may take 10s", s.line(s.errs))
+	code, _, errs := s.ends()
+	assert.Equal(t, 0, code)
+	assert.Empty(t, errs)
+	assert.Less(t, time.Since(begin), 8*time.Second, "it waits for nobody")
+}
+
+// TestServeFolder: a folder that is replaced by a link to another one, as Kubernetes does it, under load.
+func TestServeFolder(t *testing.T) {
+	dir := t.TempDir()
+	for name, requests := range map[string]string{"..1": "1000000", "..2": "2000000"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		text := "domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: " + requests + "}}\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "shop.yaml"), []byte(text), 0o600))
+	}
+	require.NoError(t, os.Symlink("..1", filepath.Join(dir, "..data")))
+	require.NoError(t, os.Symlink("..data/shop.yaml", filepath.Join(dir, "shop.yaml")))
+	s := startServing(t, "--config", dir)
+	var asked atomic.Int64
+	var enough atomic.Bool
+	defer enough.Store(true)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for !enough.Load() {
+				a, err := s.client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+					Domain:      "shop",
+					Descriptors: []*envoy.RateLimitDescriptor{{Entries: []*envoy.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}},
+				})
+				if !assert.NoError(t, err) || !assert.NotNil(t, a.GetStatuses()[0].GetCurrentLimit()) {
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	require.NoError(t, os.Symlink("..2", filepath.Join(dir, "..data_tmp")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+	assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+	enough.Store(true)
+	all.Wait()
+	a := s.answer("user", "ann")
+	assert.EqualValues(t, 2_000_000, a.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit())
+	assert.EqualValues(t, 2_000_000-asked.Load()-1, a.GetStatuses()[0].GetLimitRemaining(), "nothing that was counted is lost")
+}
+
+// TestServeRedis: two servers share the limits; while Redis is stopped they answer as fail-open says.
+func TestServeRedis(t *testing.T) {
+	url, redis := redisServer(t)
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(shopRules+"- {key: closed, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 100}}\n"), 0o600))
+	closed := filepath.Join(t.TempDir(), "closed.yaml")
+	require.NoError(t, os.WriteFile(closed, []byte("domain: closed\nfail-open: false\ndescriptors:\n- {key: k, limit: 5/day}\n"), 0o600))
+	servers := []*serving{
+		startServing(t, "--config", file, "--config", closed, "--redis", url),
+		startServing(t, "--config", file, "--config", closed, "--redis", url),
+	}
+	unanswered := func(s *serving) bool {
+		_, body := s.get("GET", "/metrics")
+		return !strings.Contains(body, `sluice_rls_unanswered_total{domain="shop",rule="user"} 0`+"\n")
+	}
+	granted := 0
+	for i := range 10 {
+		if servers[i%2].ask("user", "ann") == passes {
+			granted++
+		}
+	}
+	if !unanswered(servers[0]) && !unanswered(servers[1]) { // a busy machine may take longer than 8 ms
+		assert.Equal(t, 3, granted)
+	}
+	require.NoError(t, redis.Signal(syscall.SIGSTOP))
+	for i := range 20 {
+		begin := time.Now()
+		assert.Equal(t, passes, servers[i%2].ask("user", "bob"))
+		assert.Less(t, time.Since(begin), time.Second)
+	}
+	a, err := servers[0].client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+		Domain:      "closed",
+		Descriptors: []*envoy.RateLimitDescriptor{{Entries: []*envoy.RateLimitDescriptor_Entry{{Key: "k", Value: "x"}}}},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, over, a.GetOverallCode())
+	assert.True(t, unanswered(servers[0]))
+	require.NoError(t, redis.Signal(syscall.SIGCONT))
+	require.Eventually(t, func() bool { return servers[0].ask("user", "ann") == over }, time.Minute, 20*time.Millisecond)
+
+	require.NoError(t, redis.Kill())
+	late := startServing(t, "--config", file, "--redis", url)
+	assert.Equal(t, passes, late.ask("user", "eve"), "away at the start, too")
+}
