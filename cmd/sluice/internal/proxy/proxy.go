@@ -1,5 +1,21 @@
 // Package proxy is a reverse proxy that limits: package httplimit in front of net/http/httputil's ReverseProxy, as a
 // file of package config says.
+//
+// The way of a request, from the outside to the inside; an answer goes back through the same:
+//
+//	serve.go      doors         a connection takes permits, or is closed           (doors.go)
+//	stall         Listener      who takes nothing of an answer is cut off
+//	web.go        active        counts it, for the end of the program
+//	visit.go      visits        its line in the access log, and its metrics        (accesslog.go, metrics.go)
+//	web.go        prompt        an answer may come before the body
+//	routes.go     router        its route; the configuration in force from here on (proxy.go: state)
+//	routes.go     unambiguous   400 if a backend may read another key
+//	cost.go       withCosts     what the backend says that it has cost
+//	httplimit     Handler       the global policy
+//	httplimit     Policy        those of the route                                 (policies.go, limit.go, groups.go)
+//	upgrade.go    withBandwidth limits on the bytes of what is upgraded
+//	forward.go    newForwarder  the body, the header, failures                     (answers.go, grpc.go)
+//	upstream      Backends      which backend; whether it is silent
 package proxy
 
 import (
