@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,6 +93,16 @@ func TestParse(t *testing.T) {
 	assert.True(t, c.Routes[3].Exempt)
 	assert.Empty(t, c.Routes[4].Policies)
 	assert.Equal(t, []string{"login", "api"}, c.Routes[1].Policies)
+}
+
+func TestALimitOfTheCalendar(t *testing.T) {
+	const text = "to: http://127.0.0.1:1\npolicies: {a: {key: ip, limits: [10/s, fixed 500/month day 15 tz Europe/Berlin]}}\nroutes: {/: a}\n"
+	c, err := config.Parse("f", []byte(text))
+	require.NoError(t, err)
+	l := c.Policies[0].Limits[1]
+	assert.Equal(t, "month day 15 tz Europe/Berlin", l.Calendar.String())
+	_, err = config.Parse("f", []byte(strings.Replace(text, "Berlin", "Berln", 1)))
+	require.ErrorContains(t, err, `"tz Europe/Berln": unknown time zone`)
 }
 
 func TestFaults(t *testing.T) {

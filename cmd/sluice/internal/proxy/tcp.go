@@ -168,7 +168,7 @@ func forTCP(o httplimit.Options) (*admit.Set[*http.Request], error) {
 }
 
 func (s *tcp) forward(c net.Conn) {
-	to, err := s.p.backends.dial(s.ctx)
+	to, err := s.p.backends.Dial(s.ctx)
 	if err != nil {
 		return
 	}
