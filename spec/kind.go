@@ -37,7 +37,7 @@ var optionsOf = [...][]string{
 	Unlimited:     {},
 	Concurrency:   {"queue", "order"},
 	TokenBucket:   {"burst", "queue", "order"},
-	FixedWindow:   {"queue", "order"},
+	FixedWindow:   {"day", "from", "tz", "queue", "order"},
 	SlidingWindow: {"segments", "queue", "order"},
 }
 

@@ -13,6 +13,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // limits of the calendar name time zones
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/command"
 )

@@ -244,6 +244,7 @@ func (r *result) play(requests iter.Seq[engine.Request]) {
 		feeds[i] = make(chan []engine.Request, 4)
 		all.Go(func() {
 			for batch := range feeds[i] {
+				p.Zero = r.base
 				for j := range batch {
 					p.Play(&batch[j])
 				}

@@ -89,6 +89,7 @@ func play(text string, t *traffic, in Input) *playing {
 	p.horizon = t.span() + t.span()/4 + p.series.Width
 	p.PerKey = t.keys > 1
 	p.player = engine.NewPlayer(p, 1)
+	p.player.Zero = t.base
 	steps := make([]engine.Step, t.keys)
 	for i := range steps {
 		steps[i] = engine.Step{ID: i, Rule: rule}

@@ -85,7 +85,8 @@ type traffic struct {
 	requests []request
 	keys     int
 	notes    []string
-	took     bool // some have a duration
+	took     bool  // some have a duration
+	base     int64 // Unix nanoseconds of the first request
 	plan     *engine.Plan
 }
 
@@ -181,8 +182,7 @@ func (t *traffic) makeUp(plan *engine.Plan, q question) error {
 		return errTooMany
 	}
 	t.requests = make([]request, 0, int(a.Mean()*1.01)+1000)
-	var base int64
-	for r := range engine.FromFirst(a.Requests(plan), &base) {
+	for r := range engine.FromFirst(a.Requests(plan), &t.base) {
 		if len(t.requests) == mostRequests {
 			return errTooMany // the first burst may have more than the mean says
 		}
@@ -242,8 +242,7 @@ func (t *traffic) spread(all []engine.Request, exact bool) (moved int) {
 	if !exact {
 		requests = engine.Spread(requests, &moved)
 	}
-	var base int64
-	for r := range engine.FromFirst(requests, &base) {
+	for r := range engine.FromFirst(requests, &t.base) {
 		t.add(r)
 	}
 	return moved
