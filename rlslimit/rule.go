@@ -169,6 +169,9 @@ func (r *rule) follow(key string) (*follower, error) {
 	shared := r.shared
 	if shared.Store != nil {
 		shared.Key = r.onName + url.QueryEscape(key)
+		if shared.Ahead == 0 {
+			shared.Ahead = t.limitOf(key).ahead()
+		}
 	}
 	l, err := t.limitOf(key).make(r.domain, shared)
 	if err != nil {
