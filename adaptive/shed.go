@@ -111,10 +111,12 @@ func (s *Shed) TryQuietly(permits int) (core.Lease, bool) {
 	if s.inner == nil || permits < 0 {
 		return core.Lease{}, false
 	}
-	if !s.grants() {
-		if s.refresh(nil); !s.open() {
-			return core.Lease{}, false
-		}
+	if s.grants() {
+		return s.grant(permits), true
+	}
+	s.refresh(nil)
+	if !s.open() {
+		return core.Lease{}, false
 	}
 	return s.grant(permits), true
 }

@@ -1,8 +1,10 @@
 package channel_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,5 +55,78 @@ func TestEvictionUnderALimiterThatDoesNotTellItsLimit(t *testing.T) {
 		c := open(t, channel.Options[int]{Limiter: l, Overflow: mode})
 		sends(t, c, 1, 2, 3)
 		require.Equal(t, 2, c.Discard())
+	}
+}
+
+// panicking is a context whose Done panics, or its Err when it is called so often.
+type panicking struct {
+	context.Context
+
+	left int // calls of Err until then; 0: Done
+	err  int
+}
+
+func (c *panicking) Err() error {
+	c.err++
+	if c.err == c.left {
+		panic("odd")
+	}
+	return c.Context.Err()
+}
+
+func (c *panicking) Done() <-chan struct{} {
+	if c.left == 0 {
+		panic("odd")
+	}
+	return c.Context.Done()
+}
+
+// Whichever call of its context panics, a Send holds nothing, and sends nothing.
+func TestASendWhoseContextPanicsHoldsNothing(t *testing.T) {
+	for name, inner := range map[string]core.Limiter{
+		"plain permits": permits(t, 4),
+		"leases":        core.WithReason(permits(t, 4), "full"),
+		"of a user":     &user{Limiter: permits(t, 4)},
+	} {
+		for _, how := range []string{"at once", "for permits", "for room", "cancelled"} {
+			bubble(t, name+" "+how, func(t *testing.T) {
+				for call := range 100 {
+					c := open(t, channel.Options[int]{Limiter: inner, Capacity: 2})
+					ctx, cancel := context.WithCancel(t.Context())
+					left := 4
+					switch how {
+					case "for permits":
+						held := inner.TryAcquire(4)
+						time.AfterFunc(time.Second, held.Release)
+					case "for room":
+						sends(t, c, 1, 2)
+						time.AfterFunc(time.Second, func() { c.Discard() })
+					case "cancelled":
+						sends(t, c, 1, 2)
+						left = 2
+						time.AfterFunc(time.Second, cancel)
+					}
+					panicked, sent := func() (panicked, sent bool) {
+						defer func() { panicked = recover() != nil }()
+						return false, c.Send(&panicking{Context: ctx, left: call}, 3) == nil //nolint:contextcheck // it is ctx
+					}()
+					time.Sleep(2 * time.Second)
+					synctest.Wait()
+					if sent {
+						require.Equal(t, 1, c.Len())
+						left--
+					}
+					require.Equal(t, left, inner.Available(), "at call %d", call)
+					require.False(t, panicked && sent)
+					c.Discard()
+					cancel()
+					require.NoError(t, c.Close())
+					if !panicked && call > 0 {
+						require.Equal(t, how != "cancelled", sent)
+						return
+					}
+				}
+			})
+		}
 	}
 }

@@ -156,7 +156,9 @@ func (c *LimitedChannel[T]) put(v T, n int, h hold.Hold) error {
 
 // yield lets other goroutines run if nobody waits in l yet, in a channel of one place: the other side may then give way to many calls at
 // once, whereas each call that waits is woken by itself. A sender and a receiver take 2.5 times as long with
-// a Bounded(1) channel as with a native one, and 5 times without it: BenchmarkBounded.
+// a Bounded(1) channel as with a native one, and 5 times without it: BenchmarkBounded. With more places it
+// does harm: four senders of a Bounded(128) would take ten times as long, see BenchmarkChannel in
+// bench/channels.
 func (c *LimitedChannel[T]) yield(l *line[T]) {
 	c.mu.Lock()
 	first := l.Empty()
@@ -188,6 +190,12 @@ func (c *LimitedChannel[T]) full(n int) error {
 // putWaiting waits for room and queues an item that holds its permits. If ctx is done or the channel is
 // closed before there is room, it refunds the permits.
 func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold.Hold) error {
+	sent := false
+	defer func() {
+		if !sent { // ctx may have panicked
+			c.limiter.Refund(h)
+		}
+	}()
 	done := ctx.Done()
 	var w *wait.Waiter[parcel[T]]
 	var a after[T]
@@ -204,18 +212,18 @@ func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold.Hold) er
 		w = c.senders.Push(done, parcel[T]{item: v, hold: h})
 	}
 	c.mu.Unlock()
+	sent = w == nil && o == wait.Granted
 	c.finish(&a)
 	if w != nil {
 		o = w.Wait(&c.mu)
 	}
 	switch o {
 	case wait.Ended:
-		c.limiter.Refund(h)
 		return ErrClosed
 	case wait.Cancelled:
-		c.limiter.Refund(h)
 		return ctx.Err()
 	}
+	sent = true
 	return nil
 }
 

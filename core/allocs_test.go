@@ -21,6 +21,7 @@ func plenty(tb testing.TB) map[string]core.Limiter {
 		"bucket":      bucket(tb, core.TokenBucketOptions{Name: "b", TokenLimit: limit, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Millisecond}),
 		"bandwidth":   bucket(tb, core.TokenBucketOptions{TokenLimit: 1 << 20, TokensPerPeriod: 100, ReplenishmentPeriod: time.Microsecond}),
 		"fixed":       fixed(tb, core.FixedWindowOptions{PermitLimit: limit, Window: time.Hour}),
+		"calendar":    fixed(tb, core.FixedWindowOptions{PermitLimit: limit, Calendar: core.Yearly(nil)}),
 		"sliding":     sliding(tb, core.SlidingWindowOptions{PermitLimit: limit, Window: time.Hour, SegmentsPerWindow: 60}),
 		"unlimited":   core.Unlimited(),
 		"fair":        core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 10, QueueOrder: core.FairShare})),
@@ -37,6 +38,7 @@ func empty(tb testing.TB) map[string]core.Limiter {
 		"concurrency": concurrency(tb, 5, 0),
 		"bucket":      bucket(tb, core.TokenBucketOptions{Name: "b", TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour}),
 		"fixed":       fixed(tb, core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour}),
+		"calendar":    fixed(tb, core.FixedWindowOptions{PermitLimit: 5, Calendar: core.Yearly(nil)}),
 		"sliding":     sliding(tb, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Hour, SegmentsPerWindow: 60}),
 	}
 	for _, k := range l {

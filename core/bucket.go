@@ -73,7 +73,7 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 		return nil, err
 	}
 	l := new(TokenBucket)
-	l.start(newSettings(o.Name, time.Time{}, o.terms()), &l.bucket)
+	l.start(newSettings(label{name: o.Name}, o.terms()), &l.bucket)
 	return l, nil
 }
 
@@ -137,7 +137,7 @@ func (l *TokenBucket) Update(o TokenBucketOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.Name, time.Time{}, o.terms())
+	return l.update(label{name: o.Name}, o.terms())
 }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next.

@@ -52,3 +52,24 @@ func (c Calendar) Bounds(t time.Time) (start, end time.Time) {
 // Europe/Berlin", "week from sunday", "month day 15", "year". UTC, monday and day 1 are left out.
 // The zero Calendar is "".
 func (c Calendar) String() string { return calendar.Calendar(c).String() }
+
+// lookEvery is how often waiters for the next window look at the clock on the wall, which may be
+// set.
+const lookEvery = int64(time.Minute)
+
+// rollLocked puts the calendar's window of now in force. Each window has its own settings, so that
+// its leases know its length. While requests wait, no window is left out: they are served at each
+// boundary, however late this is.
+func (e *engine) rollLocked(now int64) {
+	for s := e.settings.Load(); now >= s.End(); {
+		at := now
+		if !e.m.Empty() {
+			at = s.End()
+		}
+		e.concludeLocked()
+		s = s.copy()
+		s.Enter(at)
+		e.settings.Store(s)
+		e.m.Roll(at, &s.Terms)
+	}
+}

@@ -10,43 +10,48 @@ import (
 // direct offers.
 
 // update puts new settings in force. Equal settings change nothing.
-func (e *engine) update(name string, anchor time.Time, t machine.Terms) error {
+func (e *engine) update(l label, t machine.Terms) error {
 	if e.settings.Load() == nil {
 		return ErrClosed
 	}
 	now := e.lock()
-	defer e.unlock(now)
+	defer func() { e.unlock(now) }()
 	switch {
 	case e.closed:
 		return ErrClosed
-	case e.settings.Load().same(name, anchor, t):
+	case e.settings.Load().same(l, t):
 		return nil
 	}
-	e.replaceLocked(now, newSettings(name, anchor, t))
+	now = e.replaceLocked(now, newSettings(l, t))
 	return nil
 }
 
-// replaceLocked puts new settings in force. Instants go on as before.
-func (e *engine) replaceLocked(now int64, s *settings) {
+// replaceLocked puts new settings in force. Instants go on as before; it returns that of now.
+func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	e.concludeLocked()
 	old := e.settings.Load()
-	s.owner, s.From, s.Era = e, s.originAfter(old, &e.clock), old.Era
+	if old.Calendar != nil && s.calendar == (Calendar{}) {
+		now = e.clock.Monotonic(now)
+	}
+	s.place(old, &e.clock, now)
+	s.owner, s.Era = e, old.Era
 	if s.Kind != machine.Window || !old.SameGrid(&s.Terms) {
 		s.Era++
 	}
 	if old.hook != nil && s.hook == nil {
-		s.label = &label{s.name, s.anchor, old.hook}
+		s.label = &label{s.name, s.anchor, s.calendar, old.hook}
 	}
 	e.settings.Store(s)
 	e.m.Update(now, &s.Terms)
+	return now
 }
 
 // resize puts another limit in force, from 1 to the one that the settings were made with.
 func (e *engine) resize(limit int) {
 	now := e.lock()
 	if s := e.settings.Load().copy(); s.Limit != limit {
-		s.Ceiling, s.Limit = s.Most(), limit
-		e.replaceLocked(now, s)
+		s.Step, s.Limit = s.Most(), limit
+		now = e.replaceLocked(now, s)
 	}
 	e.unlock(now)
 }

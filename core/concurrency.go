@@ -51,7 +51,7 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	}
 	l := new(ConcurrencyLimiter)
 	l.word.Store(shut)
-	l.start(newSettings(o.Name, time.Time{}, o.terms()), &l.account)
+	l.start(newSettings(label{name: o.Name}, o.terms()), &l.account)
 	return l, nil
 }
 
@@ -119,7 +119,7 @@ func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.Name, time.Time{}, o.terms())
+	return l.update(label{name: o.Name}, o.terms())
 }
 
 // IdleFor returns a lower bound of how long no permit has been held, and whether none is held.

@@ -3,7 +3,6 @@ package core
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sluice-go/sluice/internal/clock"
 	"github.com/sluice-go/sluice/internal/machine"
@@ -38,7 +37,8 @@ type engine struct {
 // start makes the engine ready.
 func (e *engine) start(s *settings, a machine.Account) {
 	e.clock.Start()
-	s.owner, s.From = e, s.origin(&e.clock)
+	s.owner = e
+	s.place(nil, &e.clock, 0)
 	e.mu.Lock()
 	e.settings.Store(s)
 	e.m.Start(a, &s.Terms, 0)
@@ -51,7 +51,7 @@ func (e *engine) inForce() *settings {
 	if s := e.settings.Load(); s != nil {
 		return s
 	}
-	return newSettings("", time.Time{}, machine.Terms{})
+	return newSettings(label{}, machine.Terms{})
 }
 
 // lock takes the mutex, applies what is due by now and serves the waiters that now fit, so that
@@ -65,6 +65,9 @@ func (e *engine) lock() (now int64) {
 		return 0
 	}
 	now = e.nowLocked(s)
+	if s.Calendar != nil && now >= s.End() {
+		e.rollLocked(now)
+	}
 	e.m.Advance(now)
 	return now
 }
@@ -72,6 +75,9 @@ func (e *engine) lock() (now int64) {
 // nowLocked returns the instant now, for a rate limiter.
 func (e *engine) nowLocked(s *settings) int64 {
 	reading := clock.Read()
+	if s.Calendar != nil {
+		return e.clock.Wall(reading, s.Calendar.Zero)
+	}
 	if now, ok := e.clock.At(reading); ok {
 		return now
 	}
@@ -168,7 +174,7 @@ func (e *engine) leaseLocked(a machine.Answer, n int) Lease {
 	case s.Manual() && a.FullAt == machine.Never:
 		return newLease(&s.shared, granted, n, a.Left, machine.Never, a.Tick)
 	}
-	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.At)
+	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), max(a.At, s.From))
 }
 
 // until returns the time from now to an instant, which may be machine.Never.

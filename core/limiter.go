@@ -26,7 +26,8 @@ type Limiter interface {
 	// error, the returned lease is not acquired, has that error, and carries the metadata of
 	// the rejection. If ctx is done, Acquire stops waiting and returns ctx.Err(), unchanged. If
 	// a grant and a cancellation race, exactly one of them wins, and a cancelled Acquire keeps
-	// no permits.
+	// no permits. A limiter that knows when the permits come, as a rate limiter does, may reject
+	// at once a request whose wait would outlast ctx's deadline.
 	Acquire(ctx context.Context, permits int) (Lease, error)
 
 	// Available estimates how many permits could be taken now. It is for diagnostics: the

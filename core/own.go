@@ -55,6 +55,11 @@ func embeds(l Limiter) bool {
 	return ours && k.itself() != l
 }
 
+var _ = anylimiter.Install(func(limiter any) bool {
+	l, ok := limiter.(Limiter)
+	return ok && embeds(l)
+})
+
 func (l *ConcurrencyLimiter) itself() Limiter  { return l }
 func (l *TokenBucket) itself() Limiter         { return l }
 func (l *FixedWindow) itself() Limiter         { return l }
@@ -162,8 +167,8 @@ func identical(a, b Limiter) bool {
 	return t == reflect.TypeOf(b) && t.Kind() == reflect.Pointer && t.Elem().Size() > 0 && a == b
 }
 
-// settle calls Settle if l is a Settler. Otherwise it leaves the lease as it is, unless permits
-// is 0 or less: then it refunds or releases the lease.
+// settle calls Settle if l is a Settler that embeds no limiter of this package. Otherwise it leaves the
+// lease as it is, unless permits is 0 or less: then it refunds or releases the lease.
 func settle(l Limiter, lease Lease, permits int) Lease {
 	if s, ok := l.(Settler); ok && !embeds(l) {
 		return s.Settle(lease, permits)

@@ -78,6 +78,12 @@ func wake(w *waiter) {
 // setAlarmLocked sets the timer to the instant at which a waiter can be served.
 func (e *engine) setAlarmLocked(now int64) {
 	r, due := e.room, e.m.Next(now)
+	if e.settings.Load().Calendar != nil {
+		if r.alarm > now && r.alarm <= min(due, now+lookEvery) {
+			return
+		}
+		due = min(due, now+lookEvery)
+	}
 	switch {
 	case due == r.alarm:
 	case due == machine.Never:

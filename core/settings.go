@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/calendar"
 	"github.com/sluice-go/sluice/internal/clock"
 	"github.com/sluice-go/sluice/internal/direct"
 	"github.com/sluice-go/sluice/internal/machine"
@@ -21,22 +22,23 @@ type settings struct {
 
 // label holds the settings that most limiters leave unset, so that these can share one.
 type label struct {
-	name   string
-	anchor time.Time   // a window's, as it was given
-	hook   direct.Hook // called at the end of leases; nil: they are not watched
+	name     string
+	anchor   time.Time   // a window's, as it was given
+	calendar Calendar    // a fixed window's
+	hook     direct.Hook // called at the end of leases; nil: they are not watched
 }
 
 var unlabelled label
 
 // newSettings returns settings that no limiter has yet.
-func newSettings(name string, anchor time.Time, t machine.Terms) *settings {
-	if name == "" && anchor.IsZero() {
+func newSettings(l label, t machine.Terms) *settings {
+	if l.name == "" && l.anchor.IsZero() && l.calendar == (Calendar{}) {
 		s := &settings{label: &unlabelled, Terms: t}
 		s.shared.s.Store(s)
 		return s
 	}
 	s := new(labelled)
-	s.set(label{name: name, anchor: anchor}, t)
+	s.set(l, t)
 	return &s.settings
 }
 
@@ -59,9 +61,13 @@ func (s *settings) copy() *settings {
 }
 
 // same reports whether new settings would be equal to s.
-func (s *settings) same(name string, anchor time.Time, t machine.Terms) bool {
+func (s *settings) same(l label, t machine.Terms) bool {
 	t.From, t.Era = s.From, s.Era
-	return s.Terms == t && s.name == name && s.anchor.Equal(anchor) && s.anchor.IsZero() == anchor.IsZero()
+	if t.Calendar = s.Calendar; t.Calendar != nil {
+		t.Span = s.Span
+	}
+	return s.Terms == t && s.name == l.name && s.calendar == l.calendar &&
+		s.anchor.Equal(l.anchor) && s.anchor.IsZero() == l.anchor.IsZero()
 }
 
 // mode returns the machine's mode of a limiter.
@@ -95,6 +101,27 @@ func (s *settings) length() int64 {
 		return s.FillTime()
 	}
 	return s.Span
+}
+
+// place puts the windows where they belong, at the instant now; old are the settings before, nil at
+// the start.
+func (s *settings) place(old *settings, c *clock.Clock, now int64) {
+	switch {
+	case s.calendar == Calendar{} && old == nil:
+		s.From = s.origin(c)
+	case s.calendar == Calendar{}:
+		s.From = s.originAfter(old, c)
+	case old != nil && old.calendar == s.calendar:
+		s.Calendar, s.From, s.Span = old.Calendar, old.From, old.Span // also if the clock was set back
+	default:
+		s.Calendar = &machine.Calendar{Calendar: calendar.Calendar(s.calendar)}
+		if old != nil && old.Calendar != nil {
+			s.Calendar.Zero = old.Calendar.Zero
+		} else {
+			s.Calendar.Zero = c.Zero().UnixNano()
+		}
+		s.Enter(now)
+	}
 }
 
 // origin returns where a window's grid begins: at the anchor plus or minus whole windows, the last

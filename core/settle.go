@@ -104,7 +104,7 @@ func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
 	f.permits = n
 	a := e.m.Answer(now)
 	x.of, x.facts, x.missing = &s.shared, &f, a.Missing
-	k := Lease{bits: uint64(granted), reset: until(a.FullAt, now), at: now}
+	k := Lease{bits: uint64(granted), reset: until(a.FullAt, now), at: max(now, s.From)}
 	if s.Manual() && a.FullAt == machine.Never {
 		k.at = a.Tick
 	}

@@ -62,7 +62,7 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 		return nil, err
 	}
 	l := new(SlidingWindow)
-	l.start(newSettings(o.Name, o.Anchor, o.terms()), &l.segments)
+	l.start(newSettings(label{name: o.Name, anchor: o.Anchor}, o.terms()), &l.segments)
 	return l, nil
 }
 
@@ -77,7 +77,7 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	return l.update(o.Name, o.Anchor, o.terms())
+	return l.update(label{name: o.Name, anchor: o.Anchor}, o.terms())
 }
 
 // Options returns the options in force: those of [NewSlidingWindow] or of the latest Update. An

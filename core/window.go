@@ -34,13 +34,21 @@ func (l *windowed) try(n int, quiet bool) (k Lease, decided bool) {
 		return Lease{}, false
 	}
 	now := l.nowLocked(s)
+	if s.Calendar != nil && now >= s.End() {
+		l.rollLocked(now)
+		s = l.settings.Load()
+	}
 	left, fullAt, readyAt, ok := l.segments.Try(&s.Terms, now, n)
 	l.countLocked(ok, quiet)
 	l.mu.Unlock()
 	if quiet && !ok {
 		return Lease{}, true
 	}
-	return s.decision(now, n, left, fullAt, readyAt, ok), true
+	k = s.decision(now, n, left, fullAt, readyAt, ok)
+	if ok && now < s.From {
+		k.at = s.From // Settle knows the window by it
+	}
+	return k, true
 }
 
 // TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
@@ -68,11 +76,19 @@ func (l *windowed) Acquire(ctx context.Context, permits int) (Lease, error) {
 // window, or of its segment, rounded down to the nanosecond.
 func (l *windowed) ReplenishmentPeriod() time.Duration {
 	t := l.inForce()
+	if t.Calendar != nil {
+		now := l.lock()
+		t = l.settings.Load()
+		l.unlock(now)
+	}
 	return time.Duration(t.Span / int64(max(t.Step, 1)))
 }
 
 func (l *windowed) describeWindow(kind string) string {
 	t := l.inForce()
+	if t.Calendar != nil {
+		return l.describe(kind + " of a " + t.calendar.String())
+	}
 	kind += " of " + time.Duration(t.Span).String()
 	if t.Step > 1 {
 		kind += fmt.Sprintf(" in %d segments", t.Step)

@@ -25,23 +25,24 @@ func streamContext(r *http.Request) context.Context {
 	return r.Context()
 }
 
-// throttleUpload puts the body of the next handler's request under the policies' Upload.
-func (adm *admission) throttleUpload() {
-	if !adm.settings.uploads || !hasBody(adm.original) {
-		return
+// throttledUpload puts the body of the next handler's request under the policies' Upload, and returns it.
+func (adm *admission) throttledUpload() (uploads []*ioreader.Reader) {
+	if !settingsOf(adm.policies.Snapshot).uploads || !hasBody(adm.original) {
+		return nil
 	}
 	for i := range adm.policies.Decisions {
 		if p := adm.policy(i); p.Upload != nil && !p.Shadow {
 			body := ioreader.NewReader(streamContext(adm.original), adm.request.Body, partition.For(p.Upload, adm.original))
 			adm.request.Body = body
-			adm.uploads = append(adm.uploads, body)
+			uploads = append(uploads, body)
 		}
 	}
+	return uploads
 }
 
 // throttledDownload returns w under the policies' Download; nil if there is none.
 func (adm *admission) throttledDownload(w http.ResponseWriter) *download {
-	if !adm.settings.downloads || adm.original.Method == http.MethodHead {
+	if !settingsOf(adm.policies.Snapshot).downloads || adm.original.Method == http.MethodHead {
 		return nil
 	}
 	var limiters []core.Limiter

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/internal/policy"
-	"github.com/sluice-go/sluice/ioreader"
 )
 
 // handler is a wrapper: a handler that has policies decide, and then calls the next handler.
@@ -22,7 +21,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	adm := &admission{Context: r.Context(), settings: settingsOf(s), original: r}
+	adm := &admission{Context: r.Context(), original: r}
 	adm.policies.Snapshot = s
 	defer adm.end()
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
@@ -45,14 +44,12 @@ type decision = policy.Decision[*http.Request]
 type admission struct {
 	context.Context // of the original request
 
-	settings *settings     // one snapshot for all that the wrapper does
 	original *http.Request // as the wrapper was given it
 	policies policy.Admission[*http.Request]
 	stage    stage
-	rejected atomic.Bool        // a wrapper inside has rejected the request; it may be on another goroutine
-	uploads  []*ioreader.Reader // the throttled body of the request
-	response *response          // nil: the next handler writes past us
-	request  http.Request       // as the next handler gets it
+	rejected atomic.Bool  // a wrapper inside has rejected the request; it may be on another goroutine
+	response *response    // nil: the next handler writes past us
+	request  http.Request // as the next handler gets it
 }
 
 // stage is how far a request has come in its wrapper.
@@ -85,7 +82,7 @@ func (adm *admission) String() string { return "httplimit: a request's context" 
 
 // policy returns the policy of the i-th decision.
 func (adm *admission) policy(i int) *Policy {
-	return &adm.settings.policies[adm.policies.Decisions[i].Policy.Index]
+	return &settingsOf(adm.policies.Snapshot).policies[adm.policies.Decisions[i].Policy.Index]
 }
 
 // enter makes the request for the next handler, and returns the ResponseWriter for it.
@@ -97,8 +94,7 @@ func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 		r.Trailer = make(http.Header)
 	}
 	adm.request = *r.WithContext(adm)
-	adm.throttleUpload()
-	return adm.wrap(w)
+	return adm.wrap(w, adm.throttledUpload())
 }
 
 // end gives back what the wrapper holds, even if the next handler, or a function of the user's,
@@ -117,7 +113,8 @@ func (adm *admission) end() {
 		adm.policies.Undo()
 		return
 	}
-	if !adm.settings.settles {
+	s := settingsOf(adm.policies.Snapshot)
+	if !s.settles {
 		adm.policies.End(nil)
 		return
 	}
@@ -133,7 +130,7 @@ func (adm *admission) end() {
 	}
 	left := adm.Context.Err() != nil // the status may be no answer at all
 	adm.policies.End(func(d *decision) {
-		switch p := &adm.settings.policies[d.Policy.Index]; {
+		switch p := &s.policies[d.Policy.Index]; {
 		case p.Refund != nil && !left && p.Refund(&adm.request, status):
 			d.Refund()
 		case p.Settle != nil:

@@ -44,10 +44,10 @@ func (l *Limits) Handler(next http.Handler) http.Handler {
 	return &handler{l, next, []string{global}}
 }
 
-// Policy returns a middleware: its handlers have the policies of these names decide, in this order, and
-// call the next handler if all of them let the request pass. The global policy is none of them: that is
-// what [Limits.Handler] is for. A policy of two handlers counts a request twice. If there is no policy
-// of one of the names, building a handler panics.
+// Policy returns a middleware: its handler asks the named policies, in this order, and calls the next
+// handler if all of them let the request pass. It does not ask the global policy, which is for
+// [Limits.Handler]. A request that passes two handlers with the same policy counts twice. The
+// middleware panics if there is no policy of one of the names.
 func (l *Limits) Policy(names ...string) func(http.Handler) http.Handler {
 	names = append([]string{}, names...)
 	return func(next http.Handler) http.Handler {

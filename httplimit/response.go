@@ -26,17 +26,18 @@ type response struct {
 
 // wrap returns the ResponseWriter for the next handler: w itself, unless there are header fields
 // to remove, bodies to throttle, or a status that a policy wants to know.
-func (adm *admission) wrap(w http.ResponseWriter) http.ResponseWriter {
+func (adm *admission) wrap(w http.ResponseWriter, uploads []*ioreader.Reader) http.ResponseWriter {
+	s := settingsOf(adm.policies.Snapshot)
 	var q quota
-	reports := adm.settings.Headers != RetryAfterOnly && len(adm.policies.Decisions) > 0
+	reports := s.Headers != RetryAfterOnly && len(adm.policies.Decisions) > 0
 	if reports {
-		q = adm.settings.setQuota(w.Header(), adm.policies.Decisions, false)
+		q = s.setQuota(w.Header(), adm.policies.Decisions, false)
 	}
 	body := adm.throttledDownload(w)
-	if !reports && body == nil && adm.uploads == nil && !adm.settles() {
+	if !reports && body == nil && uploads == nil && !(s.settles && adm.settles()) {
 		return w
 	}
-	adm.response = &response{ResponseWriter: w, body: body, uploads: adm.uploads}
+	adm.response = &response{ResponseWriter: w, body: body, uploads: uploads}
 	if reports {
 		adm.response.before = func(status int) {
 			if redirects(status) {

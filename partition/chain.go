@@ -125,15 +125,20 @@ func (c links) tryAcquire(j joiner, permits int) core.Lease {
 }
 
 func (c links) tryQuietly(j joiner, permits int) (core.Lease, bool) {
-	parts := j.Begin()
+	parts, whole := j.Begin(), false
+	defer func() {
+		if !whole {
+			c.undo(parts)
+		}
+	}()
 	for _, l := range c {
 		lease, ok := core.TryQuietly(l, permits)
 		if !ok {
-			c.undo(parts)
 			return lease, false
 		}
 		parts.Add(lease)
 	}
+	whole = true
 	return parts.Join(permits), true
 }
 
@@ -167,10 +172,17 @@ func (c links) settle(j joiner, l core.Lease, permits int) core.Lease {
 	if !ok {
 		return l
 	}
+	whole := false
+	defer func() {
+		if !whole { // a limiter has panicked
+			c.undo(parts)
+		}
+	}()
 	leases := parts.Leases()
 	for i, part := range slices.Backward(leases) {
 		leases[i] = c[i].Settle(part, permits)
 	}
+	whole = true
 	return parts.Rejoin(l, permits)
 }
 
@@ -180,12 +192,17 @@ func (c links) refund(j joiner, l core.Lease) {
 	}
 }
 
-// undo refunds the parts, last first.
+// undo refunds the parts, last first, even if a limiter panics.
 func (c links) undo(parts direct.Parts[core.Lease]) {
-	for i, part := range slices.Backward(parts.Leases()) {
-		c[i].Settle(part, 0)
+	defer parts.Drop()
+	c.refundAll(parts.Leases())
+}
+
+func (c links) refundAll(leases []core.Lease) {
+	if n := len(leases) - 1; n >= 0 {
+		defer c.refundAll(leases[:n])
+		c[n].Settle(leases[n], 0)
 	}
-	parts.Drop()
 }
 
 // boundChain is a chain for one request, so that each Key is asked once.

@@ -416,6 +416,34 @@ func TestChainWithCarelessLimiters(t *testing.T) {
 	}
 }
 
+// panics is a limiter all of whose methods panic but those of core.Limiter.
+type panics struct{ *fake }
+
+func (panics) TryQuietly(int) (core.Lease, bool) { panic("odd") }
+func (panics) Settle(core.Lease, int) core.Lease { panic("odd") }
+
+// A quiet try or a settlement that panics loses no permits either.
+func TestChainWhoseLimitersPanicLater(t *testing.T) {
+	first, last := semaphore("", 2), semaphore("", 2)
+	chain, err := partition.Chain(partition.Shared[string](first), partition.Shared[string](panics{newFake(busy)}), partition.Shared[string](last))
+	require.NoError(t, err)
+	bound := partition.For(chain, "a")
+	require.Panics(t, func() { core.TryQuietly(bound, 1) })
+	require.Equal(t, 2, first.Available())
+	for _, cost := range []int{0, 2} {
+		lease := bound.TryAcquire(1)
+		require.NoError(t, lease.Err())
+		require.Panics(t, func() { bound.(core.Settler).Settle(lease, cost) })
+		lease.Release()
+		require.Equal(t, 2, first.Available())
+		require.Equal(t, 2, last.Available())
+	}
+	lease := bound.TryAcquire(1)
+	require.Panics(t, func() { bound.(core.Refunder).Refund(lease) })
+	require.Equal(t, 2, first.Available())
+	require.Equal(t, 2, last.Available())
+}
+
 // listed is an error that looks comparable until it is compared.
 type listed struct{ list any }
 

@@ -2,7 +2,7 @@
 // first request and dropped when that makes no difference to the client.
 //
 //	limits, err := partition.New(partition.Options[*http.Request, string]{
-//		Key: func(r *http.Request) string { return r.Header.Get("X-Api-Key") },
+//		Key: func(r *http.Request) string { return userOf(r) }, // what you have authenticated
 //		New: func(string) (core.Limiter, error) {
 //			return core.NewTokenBucket(core.PerSecond(100, 20))
 //		},

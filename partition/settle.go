@@ -1,6 +1,9 @@
 package partition
 
-import "github.com/sluice-go/sluice/core"
+import (
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+)
 
 // Refund gives back permits that were acquired for r and not used, as [core.Refunder] does: to
 // the limiter of r's partition if the partition is live, or to Overflow if Overflow granted the
@@ -57,7 +60,7 @@ func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int) core.Lease {
 
 // offer settles a lease that may be of l's. It reports false if l cannot.
 func offer(l core.Limiter, lease core.Lease, permits int) (core.Lease, bool) {
-	if s, ok := l.(core.Settler); ok {
+	if s, ok := l.(core.Settler); ok && (permits > 0 || !anylimiter.Embeds(l)) {
 		return s.Settle(lease, permits), true
 	}
 	r, ok := l.(core.Refunder)

@@ -215,3 +215,41 @@ func TestSettleOfALongRequest(t *testing.T) {
 		})
 	}
 }
+
+// counted embeds a limiter of core's and refunds in its own way.
+type counted struct {
+	*core.TokenBucket
+
+	refunded int
+}
+
+func (c *counted) Refund(l core.Lease) {
+	c.refunded++
+	c.TokenBucket.Refund(l)
+}
+
+// A limiter that embeds one of core's is refunded by its own Refund, whoever undoes the grant.
+func TestALimiterThatEmbedsOneIsRefundedItself(t *testing.T) {
+	bucket, err := core.NewTokenBucket(core.Every(time.Hour, 5))
+	require.NoError(t, err)
+	l := &counted{TokenBucket: bucket}
+	k := newKeyed(t, options{Key: self, New: func(string) (core.Limiter, error) { return l, nil }})
+	want := 0
+	for name, p := range map[string]partition.Limiter[string]{"keyed": k, "shared": partition.Shared[string](l)} {
+		bound, _ := partition.For(p, "a").(core.Settler)
+		undo := map[string]func(core.Lease){
+			"refund":       func(lease core.Lease) { p.(partition.Refunder[string]).Refund("a", lease) },
+			"settle":       func(lease core.Lease) { p.(partition.Settler[string]).Settle("a", lease, 0) },
+			"bound settle": func(lease core.Lease) { bound.Settle(lease, 0) },
+		}
+		for how, f := range undo {
+			f(p.TryAcquire("a", 2))
+			want++
+			require.Equal(t, want, l.refunded, "%s: %s", name, how)
+			require.Equal(t, 5, bucket.Available())
+		}
+		p.(partition.Settler[string]).Settle("a", p.TryAcquire("a", 3), 1)
+		require.Equal(t, 4, bucket.Available())
+		bucket.Reset()
+	}
+}

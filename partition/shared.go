@@ -14,7 +14,7 @@ func Shared[R any](l core.Limiter) Limiter[R] {
 	if anylimiter.IsNil(l) {
 		return &shared[R]{&refuser{errSharedNil}}
 	}
-	if b, ok := l.(boundLimiter); ok {
+	if b, ok := l.(boundLimiter); ok && !anylimiter.Embeds(l) { // whose Settle bypasses a Refund of its own
 		return &shared[R]{b}
 	}
 	return &shared[R]{&full{l}}

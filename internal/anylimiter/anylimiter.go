@@ -46,15 +46,28 @@ func Refund[L Lease](limiter any, lease L) {
 }
 
 // Settle corrects the cost of a grant, and returns the lease that replaces lease. If the limiter is not a
-// core.Settler, the lease stays as it is, unless permits is 0 or less: then it is refunded.
+// core.Settler, the lease stays as it is, unless permits is 0 or less: then it is refunded. So is that of a
+// limiter that embeds one of core's, because its Settle bypasses a Refund of its own.
 func Settle[L Lease](limiter any, lease L, permits int) L {
-	if s, ok := limiter.(interface{ Settle(lease L, permits int) L }); ok {
+	if s, ok := limiter.(interface{ Settle(lease L, permits int) L }); ok && (permits > 0 || !embeds(limiter)) {
 		return s.Settle(lease, permits)
 	}
 	if permits <= 0 && lease.Acquired() {
 		Refund(limiter, lease)
 	}
 	return lease
+}
+
+// embeds is what core installed.
+var embeds = func(any) bool { return false }
+
+// Embeds reports whether the limiter is of a type that embeds one of core's.
+func Embeds(limiter any) bool { return embeds(limiter) }
+
+// Install is called by core while it is initialised.
+func Install(embedsOneOfCores func(limiter any) bool) struct{} {
+	embeds = embedsOneOfCores
+	return struct{}{}
 }
 
 // IsNil reports whether v is nil, or an interface around a nil pointer, map, function, channel or slice:

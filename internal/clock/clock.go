@@ -15,7 +15,7 @@ const leap = int64(20 * 365 * 24 * time.Hour)
 // or the year 2000 in a bubble. It is not safe for concurrent use.
 type Clock struct {
 	base int64 // the instant 0, by the monotonic clock
-	last int64 // the latest instant that Now returned
+	last int64 // the latest instant that At returned, or at which Wall read the clock on the wall
 }
 
 // Start makes this instant 0.
@@ -51,10 +51,47 @@ func (c *Clock) Jump(reading, length int64) int64 {
 	return c.last
 }
 
+// Wall returns the instant of a reading by the clock on the wall, whose instants go back if it is
+// set back. Zero is its Unix time at instant 0, in nanoseconds.
+//
+// To read that clock takes about as long as all else in a rate limiter's decision. So it is read
+// anew if a millisecond has passed since, and in between counted on by the monotonic clock (bench:
+// windows of the calendar).
+func (c *Clock) Wall(reading, zero int64) int64 {
+	if now := reading - c.base; uint64(now-c.last) < uint64(time.Millisecond) {
+		return now
+	}
+	return c.look(zero)
+}
+
+func (c *Clock) look(zero int64) int64 {
+	unix, reading := both()
+	c.last = unix - zero
+	c.base = reading - c.last
+	return c.last
+}
+
+// Monotonic goes on by the monotonic clock alone after Wall has returned an instant, and returns the
+// same instant, or 0 if that was below 0.
+func (c *Clock) Monotonic(now int64) int64 {
+	if now < 0 {
+		c.base += now
+		now = 0
+	}
+	c.last = now
+	return now
+}
+
 // Zero returns the wall clock's time at instant 0.
 func (c *Clock) Zero() time.Time {
-	now := time.Now() // one reading of both clocks
-	return now.Add(time.Duration(c.base - int64(now.Sub(start))))
+	unix, reading := both()
+	return time.Unix(0, unix).Add(time.Duration(c.base - reading))
+}
+
+// both reads both clocks. Tests replace it to set the one on the wall.
+var both = func() (unix, reading int64) {
+	t := time.Now()
+	return t.UnixNano(), int64(t.Sub(start))
 }
 
 // Elapsed returns the nanoseconds since Start, whatever Now returned. It does not change the

@@ -40,10 +40,16 @@ func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Leas
 		}
 		return lease, err
 	}
-	if err := s.Ended(ctx); err != nil { // the limiter did not notice
-		anylimiter.Refund(l, lease)
+	goesOn := false
+	defer func() {
+		if !goesOn { // the limiter did not notice, or ctx has panicked
+			anylimiter.Refund(l, lease)
+		}
+	}()
+	if err := s.Ended(ctx); err != nil {
 		return core.Refuse(err), err
 	}
+	goesOn = true
 	return lease, nil
 }
 

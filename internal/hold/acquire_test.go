@@ -296,3 +296,50 @@ func TestStress(t *testing.T) {
 	require.Equal(t, limit, l.Available())
 	require.Zero(t, l.Statistics().Queued)
 }
+
+// errPanics is a context whose Err panics at one of its calls.
+type errPanics struct {
+	context.Context
+	left int // calls until then
+}
+
+func (c *errPanics) Err() error {
+	c.left--
+	if c.left == 0 {
+		panic("Err")
+	}
+	return c.Context.Err()
+}
+
+// Whichever call of the context's Err panics, nothing stays held.
+func TestNothingIsHeldIfErrPanics(t *testing.T) {
+	inner := concurrency(t, 2, 2)
+	for name, l := range map[string]core.Limiter{
+		"plain permits": inner,
+		"leases":        limiter{inner, inner.Acquire},
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			asked := hold.Of(l)
+			for call := 1; ; call++ {
+				var s wait.Source
+				held := inner.TryAcquire(2)
+				require.True(t, held.Acquired())
+				time.AfterFunc(time.Second, held.Release)
+				panicked := func() (panicked bool) {
+					defer func() { panicked = recover() != nil }()
+					h, err := asked.Take(&errPanics{t.Context(), call}, &s, 1)
+					require.NoError(t, err)
+					asked.Release(h)
+					return false
+				}()
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				require.Equal(t, 2, inner.Available(), "at call %d", call)
+				if !panicked {
+					require.Greater(t, call, 1)
+					return
+				}
+			}
+		})
+	}
+}

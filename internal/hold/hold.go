@@ -112,10 +112,16 @@ func (l *Limiter) takePlain(ctx context.Context, s *wait.Source, n int) (Hold, e
 	if err := l.plain.Take(asked, n); err != nil {
 		return Hold{}, s.Explain(ctx, err)
 	}
+	goesOn := false
+	defer func() {
+		if !goesOn {
+			l.plain.Give(n)
+		}
+	}()
 	if err := s.Ended(ctx); err != nil {
-		l.plain.Give(n)
 		return Hold{}, err
 	}
+	goesOn = true
 	return Hold{Permits: n}, nil
 }
 

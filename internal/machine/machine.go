@@ -264,6 +264,15 @@ func (m *Machine[Value]) Reset(now int64, t *Terms) {
 	m.serve(now)
 }
 
+// Roll puts the terms of a later window of a calendar in force: all permits are back. The waiters
+// are served as of the instant at.
+func (m *Machine[Value]) Roll(at int64, t *Terms) {
+	m.account.(*Segments).roll(m.t, t)
+	m.t = t
+	m.forgetForecast()
+	m.serve(at)
+}
+
 // Close ends all waits. It does not reject later requests: the caller does.
 func (m *Machine[Value]) Close(now int64) {
 	if q := m.queue; q != nil {

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"math/bits"
 	"sort"
 )
@@ -25,7 +26,7 @@ type ring struct {
 
 	// The segment of now, so that its bounds are computed once (bench: windows).
 	index int64 // its number
-	ends  int64 // when it ends; 0: not known
+	ends  int64 // when it ends, or unknown
 	back  int64 // when permits that are taken in it come back
 }
 
@@ -33,6 +34,10 @@ type segment struct {
 	index int64
 	taken int
 }
+
+const unknown = math.MinInt64 // an end
+
+func newRing() *ring { return &ring{ends: unknown} }
 
 const mostKept = 64 // segments for which an account that counts none keeps room
 
@@ -72,7 +77,16 @@ func (r *ring) enter(t *Terms, now int64) {
 	if now < r.ends {
 		return
 	}
-	r.index = t.segment(now)
+	if t.Calendar == nil {
+		r.index = t.segment(now)
+	} else { // the window in force does not change before its end
+		if r.ends == unknown {
+			r.index, r.ends = 0, t.End()
+		}
+		for ; now >= r.ends; r.ends = t.begin(r.index + 1) {
+			r.index++
+		}
+	}
 	r.ends, r.back = t.begin(r.index+1), t.back(r.index)
 }
 
@@ -107,7 +121,7 @@ func (w *Segments) available(t *Terms) int { return max(t.Limit-w.taken, 0) }
 
 func (w *Segments) take(t *Terms, now int64, n int) {
 	if w.counts == nil {
-		w.counts = new(ring)
+		w.counts = newRing()
 	}
 	w.counts.enter(t, now)
 	w.takeIn(w.counts.index, n)
@@ -119,7 +133,7 @@ func (w *Segments) takeIn(index int64, n int) {
 		return
 	}
 	if w.counts == nil {
-		w.counts = new(ring)
+		w.counts = newRing()
 	}
 	w.taken += n
 	if c := w.counts; c.len > 0 && c.at(c.len-1).index >= index {
@@ -143,11 +157,13 @@ func (w *Segments) bind(old, t *Terms, now int64) {
 		return
 	}
 	if old.SameGrid(t) {
-		w.counts.ends = 0
+		if t.Calendar == nil {
+			w.counts.ends = unknown
+		}
 		return
 	}
 	counts := w.counts
-	w.counts, w.taken = new(ring), 0
+	w.counts, w.taken = newRing(), 0
 	w.counts.enter(t, now)
 	for counts.len > 0 {
 		s := counts.pop()
@@ -188,8 +204,8 @@ func (w *Segments) Try(t *Terms, now int64, n int) (left int, fullAt, readyAt in
 
 func (w *Segments) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 	if n < g.Permits {
-		if g.Era == t.Era {
-			w.giveBack(now, t.segment(g.At), g.Permits-n)
+		if g.Era == t.Era && w.counts != nil {
+			w.giveBack(now, w.counts.segmentOf(t, g.At), g.Permits-n)
 		}
 		return false
 	}
@@ -197,12 +213,31 @@ func (w *Segments) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 	return g.Permits == 0
 }
 
+// segmentOf returns the segment of a grant.
+func (r *ring) segmentOf(t *Terms, at int64) int64 {
+	switch {
+	case t.Calendar == nil:
+		return t.segment(at)
+	case at < t.begin(r.index):
+		return -1 // some window before
+	}
+	return r.index
+}
+
+// roll puts the window of t in force, which begins at the end of the window of old or later.
+func (w *Segments) roll(old, t *Terms) {
+	if w.taken > 0 {
+		w.full = old.End()
+	}
+	if w.taken = 0; w.counts != nil {
+		w.counts.len, w.counts.ends = 0, unknown
+		w.counts.enter(t, t.From)
+	}
+}
+
 // giveBack gives back at most n permits of a segment. Once that has left the window they are
 // back already.
 func (w *Segments) giveBack(now, index int64, n int) {
-	if w.counts == nil {
-		return
-	}
 	s := w.counts.find(index)
 	if s == nil {
 		return
@@ -258,7 +293,7 @@ func (w *Segments) servedAt(t *Terms, now int64, ahead, n int) int64 {
 	if over != 0 {
 		return Never
 	}
-	return t.beginAfter(t.segment(now), back)
+	return t.beginAfter(t.segment(max(now, t.From)), back) // a calendar's may be later
 }
 
 func (w *Segments) fullAt(t *Terms, now int64) int64 {

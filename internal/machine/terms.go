@@ -29,19 +29,28 @@ const (
 // check them.
 type Terms struct {
 	Limit      int   // permits; at least 1
-	Ceiling    int   // a request for more gets ExceedsLimit; 0: the limit
 	QueueLimit int   // permits that may wait; at least 0
-	Step       int   // a bucket's tokens per period, at most Limit; a window's segments
+	Step       int   // a bucket's tokens per period, at most Limit; a window's segments; a concurrency limiter's ceiling
 	Span       int64 // a bucket's period; a window's length
 	From       int64 // a window's origin, above -Span and at most 0
+
+	// Of a fixed window whose boundaries are the calendar's; nil: of others. From and Span are then
+	// those of the window in force: see Enter.
+	Calendar *Calendar
 
 	Kind Kind
 	Mode Mode
 	Era  uint32 // a grant of another era gives nothing back; an Update or a Reset may begin one
 }
 
-// Most returns the largest number of permits that a request may ask for.
-func (t *Terms) Most() int { return max(t.Ceiling, t.Limit) }
+// Most returns the largest number of permits that a request may ask for: the limit, or a
+// concurrency limiter's ceiling if that is higher.
+func (t *Terms) Most() int {
+	if t.Kind == Concurrency {
+		return max(t.Step, t.Limit)
+	}
+	return t.Limit
+}
 
 // NewestFirst reports whether the queue serves the newest first.
 func (t *Terms) NewestFirst() bool { return t.Mode&NewestFirst != 0 }
@@ -89,7 +98,12 @@ func (t *Terms) FillTime() int64 { return t.later(t.ticks(uint64(t.Limit))) }
 
 // segment returns the segment of a window's grid that contains an instant. Instant 0 is in
 // segment 0, because segments counted from From could exceed an int64.
-func (t *Terms) segment(at int64) int64 { return int64(t.fromOrigin(at) - t.fromOrigin(0)) }
+func (t *Terms) segment(at int64) int64 {
+	if t.Calendar != nil {
+		return t.Calendar.segment(t, at)
+	}
+	return int64(t.fromOrigin(at) - t.fromOrigin(0))
+}
 
 // fromOrigin returns how many segments have ended from From until an instant.
 func (t *Terms) fromOrigin(at int64) uint64 {
@@ -106,11 +120,17 @@ func (t *Terms) fromOrigin(at int64) uint64 {
 // begin returns the instant at which a segment begins, or Never.
 func (t *Terms) begin(segment int64) int64 { return t.beginAfter(segment, 0) }
 
+// End returns the instant at which the window of the calendar that is in force ends.
+func (t *Terms) End() int64 { return t.From + t.Span }
+
 // back returns the instant at which permits taken in a segment come back, or Never.
 func (t *Terms) back(segment int64) int64 { return t.beginAfter(segment, uint64(t.Step)) }
 
 // beginAfter returns the instant at which the n-th segment after one begins, or Never.
 func (t *Terms) beginAfter(segment int64, n uint64) int64 {
+	if t.Calendar != nil {
+		return t.Calendar.after(t, segment, n)
+	}
 	i, over := bits.Add64(uint64(segment)+t.fromOrigin(0), n, 0)
 	if over != 0 && segment >= 0 { // one of a time before the limiter's creation is below 0
 		return Never
@@ -129,5 +149,5 @@ func (t *Terms) beginAfter(segment int64, n uint64) int64 {
 
 // SameGrid reports whether a window's permits come back at the same instants under t and u.
 func (t *Terms) SameGrid(u *Terms) bool {
-	return t.Span == u.Span && t.Step == u.Step && t.From == u.From
+	return t.Span == u.Span && t.Step == u.Step && t.From == u.From && t.Calendar.same(u.Calendar)
 }

@@ -39,8 +39,9 @@ type Options[R any] struct {
 type Snapshot[R any] struct {
 	Options[R]
 
-	set   *Set[R]
-	named map[string]*Policy[R]
+	set    *Set[R]
+	global *Policy[R] // nil: there is none
+	named  map[string]*Policy[R]
 }
 
 // Load returns the options in force; nil before the first Update.
@@ -54,7 +55,7 @@ func (s *Set[R]) Update(o Options[R], invalid error) error {
 		p := &o.Policies[i]
 		p.Index = i
 		if i == 0 && o.Global {
-			next.named[""] = p
+			next.global = p
 		} else {
 			next.named[p.Name] = p
 		}
@@ -87,10 +88,10 @@ func (s *Set[R]) Use(names []string) {
 	}
 }
 
-// MustHave panics if there is no policy of one of the names. "" is the name of none.
+// MustHave panics if there is no policy of one of the names.
 func (s *Snapshot[R]) MustHave(names []string) {
 	for _, name := range names {
-		if name == "" || s.named[name] == nil {
+		if s.named[name] == nil {
 			panic(fmt.Sprintf("%s: no policy is named %q", s.set.Package, name))
 		}
 	}
@@ -99,11 +100,19 @@ func (s *Snapshot[R]) MustHave(names []string) {
 // Limits reports whether a policy of these names is to decide about the request.
 func (s *Snapshot[R]) Limits(r R, names []string) bool {
 	for _, name := range names {
-		if s.named[name] != nil {
+		if s.find(name) != nil {
 			return s.Skip == nil || !s.Skip(r)
 		}
 	}
 	return false
+}
+
+// find returns the policy of that name, or the global one for ""; nil if there is none.
+func (s *Snapshot[R]) find(name string) *Policy[R] {
+	if name == "" {
+		return s.global
+	}
+	return s.named[name]
 }
 
 // at returns the i-th of the policies of these names, or of all policies if names is nil. It may be nil, and
@@ -111,7 +120,7 @@ func (s *Snapshot[R]) Limits(r R, names []string) bool {
 func (s *Snapshot[R]) at(i int, names []string) (*Policy[R], bool) {
 	switch {
 	case names != nil && i < len(names):
-		return s.named[names[i]], true
+		return s.find(names[i]), true
 	case names == nil && i < len(s.Policies):
 		return &s.Policies[i], true
 	}

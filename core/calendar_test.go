@@ -1,0 +1,327 @@
+package core_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
+)
+
+const day = 24 * time.Hour
+
+func location(tb testing.TB, name string) *time.Location {
+	tb.Helper()
+	loc, err := time.LoadLocation(name)
+	require.NoError(tb, err)
+	return loc
+}
+
+// calendric returns a limiter with windows of the calendar and room for a hundred to wait.
+func calendric(tb testing.TB, limit int, c core.Calendar) *core.FixedWindow {
+	tb.Helper()
+	return fixed(tb, core.FixedWindowOptions{PermitLimit: limit, Calendar: c, QueueLimit: 100})
+}
+
+// sleepUntil sleeps until a time of the bubble, which begins at midnight UTC of 2000-01-01.
+func sleepUntil(month time.Month, d int, clock time.Duration) {
+	time.Sleep(time.Until(time.Date(2000, month, d, 0, 0, 0, 0, time.UTC).Add(clock)))
+}
+
+func window(tb testing.TB, l core.Lease, want time.Duration) {
+	tb.Helper()
+	got, ok := core.Window.From(l)
+	require.True(tb, ok)
+	require.Equal(tb, want, got)
+}
+
+func TestAllIsBackWhenTheNextWindowBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := calendric(t, 5, core.Monthly(15, location(t, "Europe/Berlin")))
+		old := takes(t, l, 5)
+		window(t, old, 31*day)
+		rejected(t, l, 1, 14*day-time.Hour) // midnight in Berlin is 23:00 UTC
+		a := queues(t, l, 1)
+		sleepUntil(time.January, 14, 23*time.Hour-1)
+		rejected(t, l, 2, 1)
+		a.waits(t)
+		time.Sleep(1)
+		lease := a.granted(t)
+		window(t, lease, 31*day)
+		reset, _ := core.ResetAfter.From(lease)
+		require.Equal(t, 31*day, reset)
+		sleepUntil(time.March, 20, 0)
+		available(t, l, 5)
+		window(t, takes(t, l, 5), 31*day-time.Hour) // summer time begins
+		require.Equal(t, 31*day-time.Hour, l.ReplenishmentPeriod())
+		window(t, old, 31*day)
+		require.True(t, l.AutoReplenishing())
+		require.False(t, l.TryReplenish())
+	})
+}
+
+// A queue that needs several windows waits for each as long as it is.
+func TestAQueueOfWindowsOfTheirOwnLengths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst} {
+			l := fixed(t, core.FixedWindowOptions{PermitLimit: 2, Calendar: core.Monthly(1, nil), QueueLimit: 10, QueueOrder: order})
+			lengths := []time.Duration{31 * day, 29 * day, 31 * day}
+			begun := time.Now()
+			if begun.Month() != time.January {
+				lengths = []time.Duration{30 * day, 31 * day, 30 * day} // from April
+			}
+			takes(t, l, 2)
+			a := queues(t, l, 2)
+			b, c := queues(t, l, 2), queues(t, l, 1)
+			if order == core.NewestFirst {
+				a, c = c, a
+				rejected(t, l, 2, lengths[0])
+			} else {
+				rejected(t, l, 2, time.Date(2000, begun.Month()+4, 1, 0, 0, 0, 0, time.UTC).Sub(begun))
+			}
+			time.Sleep(lengths[0])
+			window(t, a.granted(t), lengths[1])
+			b.waits(t)
+			time.Sleep(lengths[1])
+			window(t, b.granted(t), lengths[2])
+			time.Sleep(lengths[2] - 1)
+			c.waits(t)
+			time.Sleep(1)
+			c.granted(t)
+			counts(t, l, 2, 2-c.permits, 0, 4, 1)
+			require.NoError(t, l.Close())
+			sleepUntil(begun.Month()+3, 1, 0)
+		}
+	})
+}
+
+func TestAHopelessDeadlineByTheCalendar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := calendric(t, 1, core.Weekly(time.Monday, nil)) // 2000-01-01 is a Saturday
+		takes(t, l, 1)
+		acquiresWithin(t, l, 1, 2*day-1).rejected(t, "deadline too soon", 2*day)
+		a := acquiresWithin(t, l, 1, 2*day+1)
+		a.waits(t)
+		time.Sleep(2 * day)
+		a.granted(t)
+	})
+}
+
+func TestSettleWhileTheWindowOfTheGrantLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := calendric(t, 10, core.Daily(nil))
+		a, b := takes(t, l, 4), takes(t, l, 3)
+		sleepUntil(time.January, 1, 23*time.Hour)
+		a = l.Settle(a, 1)
+		available(t, l, 6)
+		l.Refund(a)
+		available(t, l, 7)
+		sleepUntil(time.January, 2, 0)
+		l.Refund(b)
+		available(t, l, 10)
+		b = l.Settle(b, 5) // upward: charged to the window in force
+		available(t, l, 8)
+		l.Refund(b) // but that is not the window of the grant
+		available(t, l, 8)
+		require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 20, Calendar: core.Daily(nil)}))
+		available(t, l, 18)
+		c := takes(t, l, 8)
+		require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 10, Calendar: core.Daily(time.UTC)}))
+		l.Refund(c) // the boundaries are the same
+		available(t, l, 8)
+		takes(t, l, 8)
+		l.Reset()
+		available(t, l, 10)
+	})
+}
+
+func TestUpdateFromAndToACalendar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fixed(t, core.FixedWindowOptions{Name: "n", PermitLimit: 5, Window: time.Hour, QueueLimit: 9})
+		time.Sleep(time.Minute)
+		old := takes(t, l, 3)
+		daily := core.FixedWindowOptions{Name: "n", PermitLimit: 5, Calendar: core.Daily(nil), QueueLimit: 9}
+		require.NoError(t, l.Update(daily))
+		require.Equal(t, daily, l.Options())
+		l.Refund(old) // before another grid
+		rejected(t, l, 3, day-time.Minute)
+		window(t, old, time.Hour)
+		a := queues(t, l, 5)
+		time.Sleep(time.Hour)
+		a.waits(t)
+		monthly := core.FixedWindowOptions{PermitLimit: 6, Calendar: core.Monthly(2, nil), QueueLimit: 9}
+		require.NoError(t, l.Update(monthly))
+		require.Equal(t, monthly, l.Options())
+		require.Equal(t, 31*day, l.ReplenishmentPeriod())
+		require.Equal(t, "fixed window of a month day 2: 3 of 6 available, 5 queued, 1 granted, 1 rejected", l.String())
+		sleepUntil(time.January, 2, -1)
+		a.waits(t)
+		time.Sleep(1)
+		a.granted(t)
+		plain := core.FixedWindowOptions{PermitLimit: 6, Window: time.Minute, QueueLimit: 9}
+		require.NoError(t, l.Update(plain))
+		require.Equal(t, plain, l.Options())
+		b := queues(t, l, 6)
+		time.Sleep(time.Minute)
+		b.granted(t)
+		time.Sleep(time.Minute)
+		d, idle := l.IdleFor()
+		require.True(t, idle)
+		require.Zero(t, d)
+	})
+}
+
+func TestOptionsWithACalendar(t *testing.T) {
+	for _, c := range []struct {
+		o    core.FixedWindowOptions
+		want string
+	}{
+		{core.FixedWindowOptions{Calendar: core.Monthly(0, nil)}, "core: FixedWindowOptions.Calendar = month day 0, want a day from 1 to 31"},
+		{core.FixedWindowOptions{Calendar: core.Monthly(32, nil)}, "core: FixedWindowOptions.Calendar = month day 32, want a day from 1 to 31"},
+		{core.FixedWindowOptions{Calendar: core.Weekly(7, nil)}, "core: FixedWindowOptions.Calendar = week from 7, want a weekday from Sunday to Saturday"},
+		{core.FixedWindowOptions{Calendar: core.Daily(nil), Window: time.Hour}, "core: FixedWindowOptions.Window = 1h0m0s, want 0 with a Calendar"},
+		{
+			core.FixedWindowOptions{Calendar: core.Daily(nil), Anchor: time.Unix(0, 0).UTC()},
+			"core: FixedWindowOptions.Anchor = 1970-01-01 00:00:00 +0000 UTC, want the zero time with a Calendar",
+		},
+		{core.FixedWindowOptions{Calendar: core.Daily(nil), ManualReplenishment: true}, "core: FixedWindowOptions.ManualReplenishment = true, want false with a Calendar"},
+		{core.FixedWindowOptions{}, "core: FixedWindowOptions.Window = 0s, want above 0"},
+	} {
+		c.o.PermitLimit = 1
+		_, err := core.NewFixedWindow(c.o)
+		require.EqualError(t, err, c.want)
+		l := calendric(t, 1, core.Daily(nil))
+		before := l.Options()
+		require.EqualError(t, l.Update(c.o), c.want)
+		require.Equal(t, before, l.Options())
+	}
+	require.Equal(t, core.Daily(nil), core.Daily(time.UTC))
+	require.NotEqual(t, core.Daily(nil), core.Daily(time.Local))
+	require.Empty(t, core.Calendar{}.String())
+}
+
+// A limiter from outside a bubble, whose clock is a quarter of a century ahead, keeps its window.
+func TestACalendarOfAnotherBubble(t *testing.T) {
+	l := calendric(t, 2, core.Daily(nil))
+	takes(t, l, 1)
+	lease := takes(t, l, 1)
+	_, end := core.Daily(nil).Bounds(time.Now())
+	synctest.Test(t, func(t *testing.T) {
+		rejected(t, l, 1, time.Until(end))
+		l.Refund(lease)
+		lease = takes(t, l, 1)
+		time.Sleep(time.Hour)
+		l.Refund(lease)
+		available(t, l, 1)
+	})
+}
+
+// Windows of a day in UTC are those of 24 hours that are anchored at midnight, whatever is done to
+// them.
+func TestADayIs24Hours(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			order := core.QueueOrder(r.IntN(2))
+			options := func(calendar bool, limit, queue int) core.FixedWindowOptions {
+				o := core.FixedWindowOptions{PermitLimit: limit, QueueLimit: queue, QueueOrder: order, Calendar: core.Daily(nil)}
+				if !calendar {
+					o.Calendar, o.Window, o.Anchor = core.Calendar{}, day, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+				}
+				return o
+			}
+			time.Sleep(time.Duration(r.Int64N(int64(3 * day))))
+			two := [2]*core.FixedWindow{fixed(t, options(true, 5, 12)), fixed(t, options(false, 5, 12))}
+			var leases [2][]core.Lease
+			var waits [2][]*acquire
+			for range 60 {
+				op, n, sleep := r.IntN(10), r.IntN(6), time.Duration(r.Int64N(int64(2*day)))
+				timeout, limit, queue := time.Duration(r.Int64N(int64(4*day))), 3+r.IntN(4), 5+r.IntN(8)
+				pick := r.IntN(1 << 20)
+				for i, l := range two {
+					switch op {
+					case 0, 1, 2:
+						leases[i] = append(leases[i], l.TryAcquire(n))
+					case 3, 4:
+						waits[i] = append(waits[i], acquires(t, l, n))
+					case 5:
+						waits[i] = append(waits[i], acquiresWithin(t, l, n, timeout))
+					case 6:
+						if len(waits[i]) > 0 {
+							waits[i][pick%len(waits[i])].cancel()
+						}
+					case 7:
+						if len(leases[i]) > 0 {
+							k := pick % len(leases[i])
+							leases[i][k] = l.Settle(leases[i][k], n)
+						}
+					case 8:
+						if pick%4 == 0 {
+							l.Reset()
+						} else {
+							require.NoError(t, l.Update(options(i == 0, limit, queue)))
+						}
+					}
+				}
+				if op == 9 {
+					if pick%3 == 0 {
+						sleep = time.Until(time.Now().Truncate(day).Add(day)) // a boundary
+					}
+					time.Sleep(sleep)
+				}
+				synctest.Wait()
+				same(t, two, leases, waits)
+			}
+			for _, l := range two {
+				require.NoError(t, l.Close())
+			}
+			synctest.Wait()
+		})
+	}
+}
+
+// same compares everything that two limiters and their leases say.
+func same(t *testing.T, two [2]*core.FixedWindow, leases [2][]core.Lease, waits [2][]*acquire) {
+	t.Helper()
+	says := func(l core.Lease) (said []any) {
+		said = append(said, l.Permits(), l.Acquired())
+		for name, value := range l.Metadata() {
+			said = append(said, name, value)
+		}
+		return said
+	}
+	require.Equal(t, two[1].Statistics(), two[0].Statistics())
+	a, idle := two[0].IdleFor()
+	b, idle2 := two[1].IdleFor()
+	require.Equal(t, idle, idle2)
+	require.Equal(t, b, a)
+	require.Equal(t, two[1].ReplenishmentPeriod(), two[0].ReplenishmentPeriod())
+	for k := range leases[0] {
+		require.Equal(t, says(leases[1][k]), says(leases[0][k]))
+	}
+	for k, w := range waits[0] {
+		v := waits[1][k]
+		require.Equal(t, v.done.Load(), w.done.Load())
+		if w.done.Load() {
+			require.Equal(t, v.err, w.err)
+			require.Equal(t, v.at, w.at)
+			require.Equal(t, says(v.lease), says(w.lease))
+		}
+	}
+}
+
+func TestACalendarAllocatesNothing(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector allocates")
+	}
+	l := calendric(t, 1<<30, core.Yearly(location(t, "Europe/Berlin")))
+	allocates(t, 0, func() {
+		l.Refund(l.TryAcquire(1))
+		_ = l.Available()
+		_ = l.Statistics()
+	})
+}

@@ -1,0 +1,233 @@
+package clock_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/clock"
+)
+
+// bubble runs a test in a bubble, whose clock on the wall may be set.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		set(0)
+		test(t)
+		set(0)
+	})
+}
+
+// set sets the clock on the wall that far ahead of the bubble's, and lets the millisecond pass in
+// which that may not be seen.
+func set(ahead time.Duration) {
+	clock.SetWall(ahead)
+	time.Sleep(time.Millisecond)
+}
+
+const hour, day = time.Hour, 24 * time.Hour
+
+// daily returns a limiter with windows of days in UTC, at noon.
+func daily(t *testing.T, permits int) *core.FixedWindow {
+	t.Helper()
+	time.Sleep(time.Until(time.Now().Truncate(day).Add(day + 12*hour)))
+	l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: permits, Calendar: core.Daily(nil), QueueLimit: 10})
+	require.NoError(t, err)
+	return l
+}
+
+func retry(t *testing.T, l *core.FixedWindow) time.Duration {
+	t.Helper()
+	k := l.TryAcquire(1)
+	require.False(t, k.Acquired())
+	d, ok := core.RetryAfter.From(k)
+	require.True(t, ok)
+	return d
+}
+
+func TestWall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var c clock.Clock
+		c.Start()
+		zero := c.Zero().UnixNano()
+		now := func() int64 { return c.Wall(clock.Read(), zero) }
+		require.Zero(t, now())
+		time.Sleep(5)
+		require.Equal(t, int64(5), now())
+		clock.SetWall(-hour)
+		require.Equal(t, int64(5), now()) // it was read less than a millisecond ago
+		time.Sleep(time.Millisecond - 6)
+		require.Equal(t, int64(time.Millisecond-1), now())
+		time.Sleep(1)
+		require.Equal(t, int64(time.Millisecond-hour), now())
+		set(hour)
+		require.Equal(t, int64(2*time.Millisecond+hour), now())
+		require.Equal(t, int64(2*time.Millisecond+hour), c.Monotonic(now()))
+		time.Sleep(7)
+		at, ok := c.At(clock.Read())
+		require.True(t, ok)
+		require.Equal(t, int64(2*time.Millisecond+hour+7), at)
+		set(-2 * hour)
+		require.Equal(t, int64(0), c.Monotonic(now()))
+		at, ok = c.At(clock.Read())
+		require.True(t, ok)
+		require.Zero(t, at)
+	})
+}
+
+func TestAClockThatIsSetForwardWithinTheWindow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := daily(t, 1)
+		require.True(t, l.TryAcquire(1).Acquired())
+		set(3 * hour)
+		require.Equal(t, 9*hour-time.Millisecond, retry(t, l))
+		set(0)
+		require.Equal(t, 12*hour-2*time.Millisecond, retry(t, l))
+	})
+}
+
+func TestAClockThatIsSetForwardBeyondTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := daily(t, 1)
+		require.True(t, l.TryAcquire(1).Acquired())
+		set(100 * day)
+		require.Equal(t, 1, l.Available())
+		require.True(t, l.TryAcquire(1).Acquired())
+		require.Equal(t, 12*hour-time.Millisecond, retry(t, l))
+		set(0) // the window does not go back
+		require.Equal(t, 100*day+12*hour-2*time.Millisecond, retry(t, l))
+	})
+}
+
+// The window in force stays until its own end, though the clock is before its beginning, and even
+// before the limiter was made.
+func TestAClockThatIsSetBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := daily(t, 3)
+		grant := l.TryAcquire(3)
+		require.True(t, grant.Acquired())
+		set(-30 * day)
+		require.Equal(t, 30*day+12*hour-time.Millisecond, retry(t, l))
+		length, _ := core.Window.From(grant)
+		require.Equal(t, day, length)
+		require.Equal(t, day, l.ReplenishmentPeriod())
+		l.Refund(grant)
+		require.Equal(t, 3, l.Available())
+		idle, ok := l.IdleFor()
+		require.True(t, ok)
+		require.Zero(t, idle)
+		late := l.TryAcquire(2) // before the beginning
+		reset, _ := core.ResetAfter.From(late)
+		require.Equal(t, 30*day+12*hour-time.Millisecond, reset)
+		set(0)
+		l.Refund(late) // it is the same window
+		require.Equal(t, 3, l.Available())
+		charged := l.Settle(l.TryAcquire(0), 1)
+		set(-day)
+		l.Refund(l.Settle(charged, 2))
+		require.Equal(t, 3, l.Available())
+		require.True(t, l.TryAcquire(3).Acquired())
+		set(0)
+		time.Sleep(time.Until(time.Now().Truncate(day).Add(day)) - 1)
+		require.Equal(t, time.Duration(1), retry(t, l))
+		time.Sleep(1)
+		require.Equal(t, 3, l.Available())
+	})
+}
+
+// An Update does not bring a window back that is over, but another calendar's is of now.
+func TestUpdateAfterTheClockWasSetBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := daily(t, 1)
+		require.True(t, l.TryAcquire(1).Acquired())
+		set(-day)
+		o := l.Options()
+		o.PermitLimit = 2
+		require.NoError(t, l.Update(o))
+		require.True(t, l.TryAcquire(1).Acquired())
+		require.Equal(t, day+12*hour-time.Millisecond, retry(t, l))
+		o.Calendar = core.Weekly(time.Now().Add(-day).Weekday(), nil)
+		require.NoError(t, l.Update(o))
+		require.Equal(t, 6*day+12*hour-time.Millisecond, retry(t, l))
+		require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 2, Window: hour, QueueLimit: 1}))
+		granted := make(chan time.Time)
+		begun := time.Now()
+		go func() {
+			_, err := l.Acquire(t.Context(), 1)
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- time.Now()
+		}()
+		require.Equal(t, hour, (<-granted).Sub(begun)) // windows begin at instant 0, which is now
+	})
+}
+
+func TestWaitersSeeWithinAMinuteThatTheClockWasSet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := daily(t, 1)
+		require.True(t, l.TryAcquire(1).Acquired())
+		granted := make(chan time.Time, 4)
+		wait := func() {
+			go func() {
+				_, err := l.Acquire(t.Context(), 1)
+				if err != nil {
+					t.Error(err)
+				}
+				granted <- time.Now()
+			}()
+			synctest.Wait()
+		}
+		wait()
+		time.Sleep(10 * time.Second)
+		begun := time.Now()
+		set(20 * hour)
+		require.LessOrEqual(t, (<-granted).Sub(begun), time.Minute)
+
+		// It is 8 o'clock. The clock is set ten hours forward, and back, and waiters still get their
+		// permits at midnight.
+		wait()
+		time.Sleep(hour)
+		clock.SetWall(30 * hour)
+		time.Sleep(time.Minute + time.Second)
+		clock.SetWall(20 * hour)
+		at := <-granted
+		require.Zero(t, at.Add(20*hour).Sub(at.Add(20*hour).Truncate(day)))
+	})
+}
+
+// Waiters get every window that has passed by the clock.
+func TestALeapOfTheClockServesEachWindowsWaiters(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := daily(t, 2)
+		require.True(t, l.TryAcquire(2).Acquired())
+		granted := make(chan core.Lease, 5)
+		for range 5 {
+			go func() {
+				k, err := l.Acquire(t.Context(), 1)
+				if err != nil {
+					t.Error(err)
+				}
+				granted <- k
+			}()
+			synctest.Wait()
+		}
+		set(2 * day)
+		require.Equal(t, 0, l.Available()) // tonight and tomorrow, for four of them
+		synctest.Wait()
+		require.Len(t, granted, 4)
+		require.Equal(t, 12*hour-time.Millisecond, retry(t, l)) // with the fifth
+		set(5 * day)
+		require.Equal(t, 2, l.Available())
+		synctest.Wait()
+		require.Len(t, granted, 5)
+		for range 5 {
+			length, _ := core.Window.From(<-granted)
+			require.Equal(t, day, length)
+		}
+		require.NoError(t, l.Close())
+	})
+}
