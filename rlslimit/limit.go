@@ -195,12 +195,18 @@ func (l allowance) make(name string, shared redislimit.Shared) (limiter, error) 
 	return nil, fmt.Errorf("rlslimit: a limiter of kind %v is no rate limiter", l.kind())
 }
 
+// errCalendar is why a rule cannot be shared.
+var errCalendar = errors.New("months and years are not shared through Redis yet: want a week or less, or as many days")
+
 // share returns a limiter on the store with the options of one of core's.
 func share(l core.Limiter, shared redislimit.Shared) (core.Limiter, error) {
 	switch t := l.(type) {
 	case *core.TokenBucket:
 		return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: t.Options(), Shared: shared})
 	case *core.FixedWindow:
+		if t.Options().Calendar != (core.Calendar{}) {
+			return nil, errCalendar
+		}
 		return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: t.Options(), Shared: shared})
 	case *core.SlidingWindow:
 		return redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: t.Options(), Shared: shared})

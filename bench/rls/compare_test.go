@@ -14,8 +14,8 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/envoyproxy/ratelimit/src/config"
 	"github.com/envoyproxy/ratelimit/src/settings"
-	"github.com/envoyproxy/ratelimit/src/stats"
-	gostats "github.com/lyft/gostats"
+	refstats "github.com/envoyproxy/ratelimit/src/stats"
+	stats "github.com/lyft/gostats"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -46,8 +46,8 @@ func load(files []string, merge bool) (c config.RateLimitConfig, err error) {
 		}
 		all[i] = config.RateLimitConfigToLoad{Name: filepath.Base(file), ConfigYaml: config.ConfigFileContentToYaml(filepath.Base(file), string(text))}
 	}
-	store := gostats.NewStore(gostats.NewNullSink(), false)
-	return config.NewRateLimitConfigImpl(all, stats.NewStatManager(store, settings.NewSettings()), merge), nil
+	store := stats.NewStore(stats.NewNullSink(), false)
+	return config.NewRateLimitConfigImpl(all, refstats.NewStatManager(store, settings.NewSettings()), merge), nil
 }
 
 func readLike(files []string, merge bool) (rlslimit.Config, error) {
@@ -105,10 +105,14 @@ func TestVerdicts(t *testing.T) {
 
 // TestLookups: a descriptor has the same limit, but where several prefixes match: the longest is ours, the first theirs.
 func TestLookups(t *testing.T) {
-	values := []string{"", "value1", "value2", "value3", "value5", "subvalue1", "subvalue5", "something", "foo", "foobar", "goo1", "bar1b", "bar*b", "val1", "files/a",
-		"nested/x", "top/a", "parent", "api/v1", "svc/a", "path/a", "file/a", "user/a", "res/a", "test1", "test2", "test"}
-	keys := []string{"key1", "subkey1", "key2", "key3", "key4", "key5", "subkey5", "key6", "key7", "wild", "noWild", "noVal", "midWild", "nestedWild", "files",
-		"nested", "route", "method", "service", "endpoint", "path", "file", "type", "user", "resource", "action"}
+	values := []string{
+		"", "value1", "value2", "value3", "value5", "subvalue1", "subvalue5", "something", "foo", "foobar", "goo1", "bar1b", "bar*b", "val1", "files/a",
+		"nested/x", "top/a", "parent", "api/v1", "svc/a", "path/a", "file/a", "user/a", "res/a", "test1", "test2", "test",
+	}
+	keys := []string{
+		"key1", "subkey1", "key2", "key3", "key4", "key5", "subkey5", "key6", "key7", "wild", "noWild", "noVal", "midWild", "nestedWild", "files",
+		"nested", "route", "method", "service", "endpoint", "path", "file", "type", "user", "resource", "action",
+	}
 	compared, limited := 0, 0
 	for _, name := range []string{"basic_config.yaml", "shadowmode_config.yaml", "wildcard.yaml", "share_threshold.yaml"} {
 		file := filepath.Join(reference(t), "test", "config", name)

@@ -53,14 +53,14 @@ func main() {
 		serveStub(os.Getenv("RLS_STUB"))
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	dir, err := os.MkdirTemp("", "rls")
 	if err != nil {
 		return err
@@ -136,7 +136,10 @@ func stopped(ctx context.Context, redis *exec.Cmd, servers []*target) error {
 			cancel()
 			if slowest = max(slowest, time.Since(begin)); err == nil {
 				answered++
-			} else if lost++; lost == 5 {
+			} else {
+				lost++
+			}
+			if lost == 5 {
 				break
 			}
 		}
@@ -259,7 +262,7 @@ func (b *bench) referenceEnv() []string {
 
 // start starts a server, and connects to it.
 func (b *bench) start(ctx context.Context, s *target) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a free port
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -335,7 +338,7 @@ func (stub) ShouldRateLimit(context.Context, *ratelimit.RateLimitRequest) (*rate
 }
 
 func serveStub(address string) {
-	l, err := net.Listen("tcp", address) //nolint:noctx // as long as the process
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		log.Fatal(err)
 	}
