@@ -30,6 +30,7 @@ func (o FixedWindowOptions) with(s Shared) FixedWindowOptions { o.Shared = s; re
 func (o FixedWindowOptions) validate(f *faults) {
 	_, err := core.NewFixedWindow(o.FixedWindowOptions)
 	f.core(err)
+	f.order(o.QueueOrder)
 	f.limit("PermitLimit", o.PermitLimit)
 	f.micros("Window", o.Window)
 	f.manual(o.ManualReplenishment)
@@ -83,6 +84,7 @@ func (o SlidingWindowOptions) with(s Shared) SlidingWindowOptions { o.Shared = s
 func (o SlidingWindowOptions) validate(f *faults) {
 	_, err := core.NewSlidingWindow(o.SlidingWindowOptions)
 	f.core(err)
+	f.order(o.QueueOrder)
 	f.limit("PermitLimit", o.PermitLimit)
 	f.micros("Window", o.Window)
 	if o.SegmentsPerWindow > maxSegments || int64(o.SegmentsPerWindow) > int64(o.Window/time.Microsecond) && o.Window > 0 {

@@ -50,7 +50,8 @@ func TestCalendar(t *testing.T) {
 		require.Equal(t, want, l.String())
 		again, err := spec.Parse(want)
 		require.NoError(t, err)
-		require.True(t, l == again, "a location is loaded once")
+		same := l == again
+		require.True(t, same, "a location is loaded once")
 		limiter, err := l.New("name")
 		require.NoError(t, err)
 		require.Equal(t, core.FixedWindowOptions{Name: "name", PermitLimit: 1000, Calendar: c.calendar}, limiter.(*core.FixedWindow).Options())

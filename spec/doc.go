@@ -27,6 +27,7 @@
 //	queue 5         all but unlimited: the number of permits that may wait; default 0
 //	oldest-first    all but unlimited: the oldest waiting request is served first; the default
 //	newest-first    all but unlimited: the newest waiting request is served first
+//	fair-share      all but unlimited: waiting requests are served in turn, by core.Flow
 //
 // Case does not matter, but in IANA names.
 //

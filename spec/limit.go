@@ -188,7 +188,7 @@ func (l Limit) validate() error {
 	}
 	check("Queue", has("queue"), l.Queue, 0)
 	if _, err := l.Order.MarshalText(); err != nil || !has("order") && l.Order != 0 {
-		fault("Order", l.Order, "%v or %v, of kinds with a queue", core.OldestFirst, core.NewestFirst)
+		fault("Order", l.Order, "%v, %v or %v, of kinds with a queue", core.OldestFirst, core.NewestFirst, core.FairShare)
 	}
 	return errors.Join(errs...)
 }

@@ -149,7 +149,7 @@ func noTime(word, low string) error {
 // option takes one of the words after the amount, with its number.
 func (p *parser) option() error {
 	word, low := p.take()
-	order := low == core.OldestFirst.String() || low == core.NewestFirst.String()
+	order := new(core.QueueOrder).UnmarshalText([]byte(low)) == nil
 	meaning := low
 	if order {
 		meaning = "order"
@@ -161,7 +161,7 @@ func (p *parser) option() error {
 	case !slices.Contains(optionsOf[p.limit.Kind], meaning):
 		return wrong(word, "not a word of %v, want %s", p.limit.Kind, p.wanted())
 	case slices.Contains(p.seen, meaning) && order:
-		return wrong(word, "a second order, want %v or %v once", core.OldestFirst, core.NewestFirst)
+		return wrong(word, "a second order, want %v, %v or %v once", core.OldestFirst, core.NewestFirst, core.FairShare)
 	case slices.Contains(p.seen, meaning):
 		return wrong(word, "there twice, want it once")
 	}
@@ -202,7 +202,7 @@ func (p *parser) wanted() string {
 	if len(options) == 0 {
 		return "nothing more"
 	}
-	return strings.Join(options[:len(options)-1], ", ") + ", oldest-first or newest-first"
+	return strings.Join(options[:len(options)-1], ", ") + ", oldest-first, newest-first or fair-share"
 }
 
 // String returns the limit as a line that Parse turns into the same Limit, such as "100/s".

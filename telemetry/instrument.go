@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,8 @@ import (
 // Instrument returns a view of l that reports what goes through it:
 //
 //   - sluice.limiter.queue.duration: how long each Acquire that waited took. Its sluice.result is
-//     granted or rejected; an Acquire that fails for any other reason, such as a done context,
+//     granted or rejected, and if the order of l is [core.FairShare], its sluice.priority is that
+//     of the [core.Flow] in the context. An Acquire that fails for any other reason, such as a done context,
 //     counts as rejected. An Acquire that takes less than 10 µs has not waited, and neither has
 //     one that a limiter of package core grants at once. An Acquire of redislimit always waits
 //     for the server's answer.
@@ -51,7 +53,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if anylimiter.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	v := &instrumented{l: l, joiner: backdoor.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now()}
+	v := &instrumented{l: l, joiner: backdoor.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now(), fair: hold.FairShare(l)}
 	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}
@@ -76,6 +78,9 @@ type instrumented struct {
 	joiner backdoor.Joiner[core.Lease]
 	spans  sync.Pool // of *span that no lease uses
 	base   time.Time // what instants are measured from
+
+	fair      func() bool // whether l's order is core.FairShare; nil: it never is
+	waitedFor func(result string, priority int) metric.RecordOption
 
 	stopped                     atomic.Bool
 	queue, lease                metric.Float64Histogram
@@ -103,6 +108,9 @@ func (i *instrumented) makeInstruments(o Options, name string) error {
 	i.granted = []metric.RecordOption{o.with(of, result.String("granted"))}
 	i.rejected = []metric.RecordOption{o.with(of, result.String("rejected"))}
 	i.shadowed = []metric.RecordOption{o.with(of, result.String("shadowed"))}
+	i.waitedFor = func(r string, p int) metric.RecordOption {
+		return o.with(of, result.String(r), priority.String(strconv.Itoa(p)))
+	}
 	i.up, i.down = o.with(of, direction.String("up")), o.with(of, direction.String("down"))
 	return errors.Join(errs[:]...)
 }
@@ -135,12 +143,24 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 		if err != nil {
 			with = i.rejected
 		}
+		if i.fair != nil && i.fair() {
+			with = i.ofPriority(ctx, err == nil)
+		}
 		i.queue.Record(ctx, took.Seconds(), with...)
 	}
 	if err != nil {
 		return lease, err
 	}
 	return i.timed(lease, end), nil
+}
+
+// ofPriority returns what the wait of a request is recorded with, where the order is core.FairShare.
+func (i *instrumented) ofPriority(ctx context.Context, granted bool) []metric.RecordOption {
+	f, _ := core.FlowOf(ctx)
+	if granted {
+		return []metric.RecordOption{i.waitedFor("granted", f.Priority)}
+	}
+	return []metric.RecordOption{i.waitedFor("rejected", f.Priority)}
 }
 
 // now reads the monotonic clock only, which takes half the time of time.Now.

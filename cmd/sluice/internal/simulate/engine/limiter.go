@@ -47,8 +47,11 @@ func terms(l spec.Limit) (*machine.Terms, error) {
 	default: // unlimited
 		t.Kind, t.Limit = machine.Concurrency, math.MaxInt
 	}
-	if order == core.NewestFirst {
+	switch order {
+	case core.NewestFirst:
 		t.Mode |= machine.NewestFirst
+	case core.FairShare:
+		t.Mode |= machine.FairShare
 	}
 	return t, nil
 }

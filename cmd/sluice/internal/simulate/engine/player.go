@@ -23,6 +23,22 @@ type Request struct {
 type Step struct {
 	ID   int
 	Rule *Rule
+	Flow *Flow // nil: none
+}
+
+// Flow is on whose behalf requests wait where the order is fair-share.
+type Flow struct {
+	fair.Flow
+
+	ID int // its number, from 0
+}
+
+// flow returns the one of the zero Flow, or that of the step.
+func (s *Step) flow() fair.Flow {
+	if s.Flow == nil {
+		return fair.Flow{}
+	}
+	return s.Flow.Flow
 }
 
 // visit is a request on its way through its steps.
@@ -137,7 +153,7 @@ func (p *Player) proceed(v *visit) {
 			}
 			continue
 		}
-		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline, fair.Flow{}); answer.Outcome {
+		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline, s.flow()); answer.Outcome {
 		case machine.Granted:
 			p.pass(v, m)
 		case machine.Waiting:
@@ -211,10 +227,11 @@ func (p *Player) wait(v *visit, m *limiter) {
 	v.queued = true
 	v.waits++
 	v.waiter = machine.Waiter[*visit]{N: v.step().Rule.Cost, Value: v}
+	v.waiter.SetFlow(v.step().flow())
 	m.Wait(p.now, &v.waiter)
 	p.observer.Queue(p.now, v.step())
 	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
-	p.setAlarm(m)
+	p.resume(m) // it may be next
 }
 
 // resume goes on with the requests whose wait in m has ended.
