@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/sampler"
 )
 
@@ -30,7 +30,7 @@ import (
 // with [New]; the zero value refuses with [core.ErrClosed].
 type Concurrency struct {
 	inner   *core.ConcurrencyLimiter
-	watched direct.Watched[core.Lease]
+	watched backdoor.Watched[core.Lease]
 	o       Options
 	late    time.Duration // a lease held longer is a drop
 	limit   atomic.Int64
@@ -56,7 +56,7 @@ func New(o Options) (*Concurrency, error) {
 	if a, ok := o.Algorithm.(interface{ timeout() time.Duration }); ok {
 		l.late = a.timeout()
 	}
-	l.watched, _ = direct.Core[core.Lease]().Watch(inner, (*hook)(l))
+	l.watched, _ = backdoor.Core[core.Lease]().Watch(inner, (*hook)(l))
 	l.limit.Store(int64(o.Initial))
 	l.watched.Resize(o.Initial)
 	return l, nil
@@ -64,21 +64,21 @@ func New(o Options) (*Concurrency, error) {
 
 // TryAcquire takes permits if they are available now. It never blocks.
 func (l *Concurrency) TryAcquire(permits int) core.Lease {
-	if l.watched == nil {
+	if l.inner == nil {
 		var zero core.ConcurrencyLimiter
 		return zero.TryAcquire(permits)
 	}
-	return l.watched.TryAcquire(permits)
+	return l.inner.TryAcquire(permits)
 }
 
 // Acquire takes permits, waiting for them if it must and the queue limit allows. If ctx is done,
 // before or during the wait, it returns ctx.Err(), unchanged, and leaves nothing taken.
 func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if l.watched == nil {
+	if l.inner == nil {
 		var zero core.ConcurrencyLimiter
 		return zero.Acquire(ctx, permits)
 	}
-	return l.watched.Acquire(ctx, permits)
+	return l.inner.Acquire(ctx, permits)
 }
 
 // TryQuietly is TryAcquire, but a rejection leaves no trace: see [core.TryQuietly].
@@ -95,16 +95,16 @@ func (l *Concurrency) Limit() int { return int(l.limit.Load()) }
 // Drop releases a lease whose work was dropped or timed out downstream. The limit shrinks by
 // at least 1, down to Min. Drop does nothing to a lease that was released before or that another
 // limiter granted; so a deferred Release may follow it.
-func (l *Concurrency) Drop(lease core.Lease) { l.end(lease, direct.Dropped) }
+func (l *Concurrency) Drop(lease core.Lease) { l.end(lease, backdoor.Dropped) }
 
 // Ignore releases a lease without learning from it. It does nothing to a lease that was released
 // before or that another limiter granted.
-func (l *Concurrency) Ignore(lease core.Lease) { l.end(lease, direct.Ignored) }
+func (l *Concurrency) Ignore(lease core.Lease) { l.end(lease, backdoor.Ignored) }
 
 // Refund is [Concurrency.Ignore]: a permit that was not used says nothing of the server.
-func (l *Concurrency) Refund(lease core.Lease) { l.end(lease, direct.Refunded) }
+func (l *Concurrency) Refund(lease core.Lease) { l.end(lease, backdoor.Refunded) }
 
-func (l *Concurrency) end(lease core.Lease, cause direct.Cause) {
+func (l *Concurrency) end(lease core.Lease, cause backdoor.Cause) {
 	if l.watched != nil {
 		l.watched.End(lease, cause)
 	}
@@ -150,14 +150,14 @@ type hook Concurrency
 // Ended is called at the end of each lease that held permits. Only the goroutine that sets
 // learning goes on: a success is lost if another one is, and a drop is counted first, so that the
 // other one finds it.
-func (h *hook) Ended(cause direct.Cause, e direct.End) {
+func (h *hook) Ended(cause backdoor.Cause, e backdoor.End) {
 	l := (*Concurrency)(h)
-	success := cause == direct.Released && e.Held <= l.late
+	success := cause == backdoor.Released && e.Held <= l.late
 	switch {
-	case cause == direct.Released && (e.Held < 0 || e.Held > decades):
+	case cause == backdoor.Released && (e.Held < 0 || e.Held > decades):
 		return // the clock is another than at the grant
 	case success:
-	case cause == direct.Dropped, cause == direct.Released:
+	case cause == backdoor.Dropped, cause == backdoor.Released:
 		l.dropped.Add(1)
 	default:
 		return

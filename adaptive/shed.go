@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Shed refuses requests, or has them wait, while a sensor of the process or the machine reads
@@ -41,7 +41,7 @@ type Shed struct {
 	// While the reading is too high requests go to inner, for its queue: its limit is 1 then, and
 	// the permit is taken. Otherwise its limit is math.MaxInt, and requests wait for nothing.
 	inner *core.ConcurrencyLimiter
-	moved direct.Watched[core.Lease] // inner's limit
+	moved backdoor.Watched[core.Lease] // inner's limit
 
 	// The last reading: its instant, in nanoseconds, and in the lowest bit whether permits
 	// are granted. unread: there is none, or the limiter is closed. Set under the mutex.
@@ -72,7 +72,7 @@ func NewShed(o ShedOptions) (*Shed, error) {
 		return nil, err
 	}
 	s := &Shed{o: o, base: time.Now(), one: core.Grant(1, nil), inner: inner}
-	s.moved, _ = direct.Core[core.Lease]().Watch(inner, noHook{})
+	s.moved, _ = backdoor.Core[core.Lease]().Watch(inner, noHook{})
 	if o.Name != "" {
 		s.one = s.one.With(core.LimiterName.With(o.Name))
 	}
@@ -83,7 +83,7 @@ func NewShed(o ShedOptions) (*Shed, error) {
 // noHook is the hook of the leases of inner that are watched: none are.
 type noHook struct{}
 
-func (noHook) Ended(direct.Cause, direct.End) {}
+func (noHook) Ended(backdoor.Cause, backdoor.End) {}
 
 // TryAcquire grants if the reading is below the threshold. It blocks only to read the sensor, or
 // while somebody else takes the very first reading.

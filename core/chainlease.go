@@ -7,7 +7,7 @@ import (
 )
 
 // joiner joins leases into one and splits it again, for [ChainedLimiter] and, through package
-// direct, for the chains of other packages. It is safe for concurrent use.
+// backdoor, for the chains of other packages. It is safe for concurrent use.
 type joiner struct {
 	size  int       // the number of parts of a lease
 	spare sync.Pool // of *joined that are not in use and have no parts

@@ -7,7 +7,7 @@ import (
 )
 
 // The methods that change a limiter as a whole: Update, Reset, Close, and the methods that package
-// direct offers.
+// backdoor offers.
 
 // update puts new settings in force. Equal settings change nothing.
 func (e *engine) update(l label, t machine.Terms) error {

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,7 @@ func TestGiveBack(t *testing.T) {
 		GiveBack(permits int)
 		Settle(l core.Lease, permits int) core.Lease
 	}
-	for name, make := range map[string]func() (giver, error){
+	for name, build := range map[string]func() (giver, error){
 		"bucket": func() (giver, error) {
 			return core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: time.Minute, QueueLimit: 10})
 		},
@@ -35,7 +36,7 @@ func TestGiveBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l, err := make()
+				l, err := build()
 				require.NoError(t, err)
 				l.GiveBack(5)
 				assert.Equal(t, 10, l.Available(), "nothing was missing")
@@ -50,7 +51,7 @@ func TestGiveBack(t *testing.T) {
 				assert.Equal(t, 8, l.Available())
 				l.Settle(second, 0)
 				assert.LessOrEqual(t, l.Available(), 10)
-				l.GiveBack(1 << 40)
+				l.GiveBack(math.MaxInt)
 				assert.Equal(t, 10, l.Available())
 
 				debt := l.Settle(l.TryAcquire(1), 15)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Lease is a limiter's answer: the permits that it granted, or the reason why it did not.
@@ -112,7 +112,7 @@ func (l Lease) release() {
 func (l Lease) releaseSlow() {
 	switch h := l.home(); {
 	case l.owner() != nil:
-		l.giveUp(direct.Released, 0)
+		l.giveUp(backdoor.Released, 0)
 	case !h.end(l.at):
 	case h.x.joined != nil:
 		h.x.joined.release()

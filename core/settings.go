@@ -4,9 +4,9 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/calendar"
 	"github.com/sluice-go/sluice/internal/clock"
-	"github.com/sluice-go/sluice/internal/direct"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
@@ -23,9 +23,9 @@ type settings struct {
 // label holds the settings that most limiters leave unset, so that these can share one.
 type label struct {
 	name     string
-	anchor   time.Time   // a window's, as it was given
-	calendar Calendar    // a fixed window's
-	hook     direct.Hook // called at the end of leases; nil: they are not watched
+	anchor   time.Time     // a window's, as it was given
+	calendar Calendar      // a fixed window's
+	hook     backdoor.Hook // called at the end of leases; nil: they are not watched
 }
 
 var unlabelled label

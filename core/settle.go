@@ -3,7 +3,7 @@ package core
 import (
 	"time"
 
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
@@ -50,8 +50,8 @@ func (e *engine) settleHeld(l Lease, n int) Lease {
 	if l.outcome() == granted { // of zero permits
 		e.giveBack(-n)
 		k := e.hold(h.settings(), n, 0)
-		h, next, l.reset = k.h, k.at, k.reset
-	} else if !l.giveUp(direct.Refunded, n) {
+		h, next, l.reset = k.home(), k.at, k.reset
+	} else if !l.giveUp(backdoor.Refunded, n) {
 		return l
 	}
 	if n == 0 {
@@ -63,7 +63,7 @@ func (e *engine) settleHeld(l Lease, n int) Lease {
 // giveUp ends a lease of a concurrency limiter and gives back all its permits but keep. It
 // reports whether this call is the one that ended the lease. If nothing is kept, the hook of a
 // watched lease is called, and the handle is discarded.
-func (l Lease) giveUp(cause direct.Cause, keep int) bool {
+func (l Lease) giveUp(cause backdoor.Cause, keep int) bool {
 	h, n := l.home(), l.permits()
 	s := h.settings()
 	if !h.end(l.at) {
@@ -76,7 +76,7 @@ func (l Lease) giveUp(cause direct.Cause, keep int) bool {
 	}
 	e.discard(h)
 	if s.hook != nil {
-		s.hook.Ended(cause, direct.End{
+		s.hook.Ended(cause, backdoor.End{
 			Granted: time.Duration(l.reset), Held: time.Duration(e.clock.Elapsed() - l.reset), Permits: n, InFlight: inFlight,
 		})
 	}

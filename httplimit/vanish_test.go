@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"testing"
@@ -50,7 +51,7 @@ func TestAThousandClientsVanish(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// 100 kB/s for all together: each of them would take hours.
 				bytes, err := core.NewTokenBucket(core.TokenBucketOptions{
-					TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: 10 * time.Millisecond, QueueLimit: 1 << 40,
+					TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: 10 * time.Millisecond, QueueLimit: math.MaxInt,
 				})
 				require.NoError(t, err)
 				held := atOnce(t, clients/2, clients)

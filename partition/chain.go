@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
@@ -104,7 +104,7 @@ func (c *chain[R]) bind(_ Limiter[R], r R) boundLimiter {
 // methods, because links in a struct with it would be allocated.
 type links []boundLimiter
 
-type joiner = direct.Joiner[core.Lease]
+type joiner = backdoor.Joiner[core.Lease]
 
 func (c links) tryAcquire(j joiner, permits int) core.Lease {
 	parts, whole := j.Begin(), false
@@ -193,7 +193,7 @@ func (c links) refund(j joiner, l core.Lease) {
 }
 
 // undo refunds the parts, last first, even if a limiter panics.
-func (c links) undo(parts direct.Parts[core.Lease]) {
+func (c links) undo(parts backdoor.Parts[core.Lease]) {
 	defer parts.Drop()
 	c.refundAll(parts.Leases())
 }

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
-var ways = direct.Core[core.Lease]()
+var ways = backdoor.Core[core.Lease]()
 
 // entry is a partition: what the map and the table hold while it is live. It has 64 bytes if the
 // key is a string, as there may be millions. It is also what [For] returns, whether the partition
@@ -18,7 +18,7 @@ var ways = direct.Core[core.Lease]()
 //
 // A request and the drop of its partition must not miss each other. There are two ways:
 //
-//   - The limiter is one of core's own four. It decides itself: direct.Ways.Retire closes it
+//   - The limiter is one of core's own four. It decides itself: backdoor.Ways.Retire closes it
 //     if it is idle, atomically with its grants. A request just asks it. If the answer is
 //     ErrClosed and the entry is dropped, the request looks for the next limiter of its key.
 //   - The limiter is any other. It does not know of the drop, so each request pins the entry
@@ -57,7 +57,7 @@ const (
 	pinsNow    = droppedBit - 1
 )
 
-// retires reports whether direct.Ways.Retire knows l. A type that embeds one of core's is not
+// retires reports whether backdoor.Ways.Retire knows l. A type that embeds one of core's is not
 // known: it may override any method.
 func retires(l core.Limiter) bool {
 	switch l.(type) {

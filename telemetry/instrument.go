@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
@@ -48,7 +48,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if anylimiter.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	v := &instrumented{l: l, joiner: direct.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now()}
+	v := &instrumented{l: l, joiner: backdoor.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now()}
 	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +73,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 // is released first, so the time is recorded before the permits are granted again.
 type instrumented struct {
 	l      core.Limiter
-	joiner direct.Joiner[core.Lease]
+	joiner backdoor.Joiner[core.Lease]
 	spans  sync.Pool     // of *span that no lease uses
 	base   time.Time     // what instants are measured from
 	atOnce time.Duration // an Acquire that was not granted quietly and takes less has not waited
@@ -211,7 +211,7 @@ func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
 	if permits == 0 {
 		leases[partOfSpan].Release()
 	}
-	if !ok {
+	if !ok || permits == 0 && anylimiter.Embeds(i.l) {
 		anylimiter.Refund(i.l, leases[partOfLimiter])
 	} else if k := settler.Settle(leases[partOfLimiter], permits); permits > 0 {
 		leases[partOfLimiter], permits = k, k.Permits()

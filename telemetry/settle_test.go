@@ -131,3 +131,25 @@ func TestASettleThatPanics(t *testing.T) {
 	require.Equal(t, 5, inner.Available())
 	require.Equal(t, uint64(1), times(t, s)[leaseGranted].count)
 }
+
+// counted embeds a limiter of core's and refunds in its own way.
+type counted struct {
+	*core.TokenBucket
+
+	refunded int
+}
+
+func (c *counted) Refund(l core.Lease) {
+	c.refunded++
+	c.TokenBucket.Refund(l)
+}
+
+func TestRefundOfALimiterThatEmbedsOne(t *testing.T) {
+	l := &counted{TokenBucket: bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})}
+	i := instrument(t, newSDK().Options, l)
+	i.(core.Refunder).Refund(i.TryAcquire(2))
+	require.Equal(t, 1, l.refunded)
+	i.(core.Settler).Settle(i.TryAcquire(2), 0)
+	require.Equal(t, 2, l.refunded)
+	require.Equal(t, 5, l.Available())
+}

@@ -287,7 +287,7 @@ func TestRunJobsBySignals(t *testing.T) {
 
 // What passed at other rates is not compared with the one that is in force at the end.
 func TestThrottleSummaryAfterSignals(t *testing.T) {
-	s := start(t, programs(t), "sluice", "throttle", "-l", "-L", "100")
+	s := start(t, programs(t), "sluice", "throttle", "-v", "-l", "-L", "100")
 	_, err := io.WriteString(s.in, strings.Repeat("line\n", 10))
 	require.NoError(t, err)
 	for range 10 {

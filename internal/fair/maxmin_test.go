@@ -234,6 +234,7 @@ func TestClosedLoops(t *testing.T) {
 // Large sums lose nothing: after grants of 2^61 permits the order of single ones is fair. Weights that
 // are powers of two have exact tags.
 func TestLargeSums(t *testing.T) {
+	const large = math.MaxInt/4 + 1 // 2^61, or 2^29 where integers have 32 bits
 	var q fair.Queue[string]
 	ask := func(n int, key string, weight int) {
 		q.Push(&fair.Item[string]{N: n, Value: key}, fair.Flow{Key: key, Weight: weight})
@@ -247,8 +248,8 @@ func TestLargeSums(t *testing.T) {
 		return served
 	}
 	for range 3 {
-		ask(1<<61, "a", 1)
-		ask(1<<61, "b", 1)
+		ask(large, "a", 1)
+		ask(large, "b", 1)
 	}
 	for range 40 {
 		ask(1, "a", 1)
@@ -256,7 +257,7 @@ func TestLargeSums(t *testing.T) {
 		ask(1, "b", 1<<20)
 	}
 	require.Equal(t, "ababab", next(6))
-	// a and b are at 3·2^61. While a gets 1 permit, b gets 2^20 of them.
+	// a and b are at 3·large. While a gets 1 permit, b gets 2^20 of them.
 	require.Equal(t, "abbbbbbb", next(8))
 }
 

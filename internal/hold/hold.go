@@ -16,7 +16,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -31,16 +31,16 @@ type Hold struct {
 type Limiter struct {
 	core.Limiter // nil only in the zero Limiter, whose methods must not be called
 
-	plain direct.Permits // nil: the limiter has no plain permits
+	plain backdoor.Permits // nil: the limiter has no plain permits
 }
 
-// backdoor gives access to a concurrency limiter's plain permits.
-var backdoor = direct.Core[core.Lease]()
+// ways has that to a concurrency limiter's plain permits.
+var ways = backdoor.Core[core.Lease]()
 
 // Of returns l for asking; l is not nil.
 func Of(l core.Limiter) Limiter {
 	h := Limiter{Limiter: l}
-	if plain, ok := backdoor.Permits(l); ok {
+	if plain, ok := ways.Permits(l); ok {
 		h.plain = plain
 	}
 	return h
@@ -146,7 +146,7 @@ func (l *Limiter) Refund(h Hold) {
 // Lease returns a lease that has what h holds. The lease gives it back, and the caller must not.
 func (l *Limiter) Lease(h Hold) core.Lease {
 	if h.Permits > 0 {
-		return backdoor.Lease(l.plain, h.Permits)
+		return ways.Lease(l.plain, h.Permits)
 	}
 	return h.Lease
 }

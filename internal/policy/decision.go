@@ -27,8 +27,8 @@ func (d *Decision[R]) Settle(cost int) { Settle(d.Limiter, d.Lease, cost) }
 // Settle corrects the cost of a lease and ends it, unless cost is below 0 or l is no core.Settler: then the
 // caller's Release ends it.
 func Settle(l core.Limiter, lease core.Lease, cost int) {
-	if s, ok := l.(core.Settler); ok && cost >= 0 {
-		s.Settle(lease, cost).Release()
+	if _, ok := l.(core.Settler); ok && cost >= 0 {
+		anylimiter.Settle(l, lease, cost).Release()
 	}
 }
 

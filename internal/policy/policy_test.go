@@ -381,6 +381,28 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// counted embeds a limiter of core's and refunds in its own way.
+type counted struct {
+	*core.TokenBucket
+
+	refunded int
+}
+
+func (c *counted) Refund(l core.Lease) {
+	c.refunded++
+	c.TokenBucket.Refund(l)
+}
+
+// What cost nothing is refunded, by the Refund that a limiter of the user's has.
+func TestSettleOfALimiterThatEmbedsOne(t *testing.T) {
+	l := &counted{TokenBucket: bucket(t)}
+	adm := under(t, theOptions{}, newPolicy(l))
+	admits(t, adm, "r")
+	adm.End(func(d *theDecision) { d.Settle(0) })
+	require.Equal(t, 1, l.refunded)
+	require.Equal(t, 5, l.Available())
+}
+
 // One lease stands for all.
 func TestLease(t *testing.T) {
 	first, second := concurrency(t, 5), concurrency(t, 5)
@@ -478,6 +500,7 @@ func TestObserver(t *testing.T) {
 				}
 				adm.Undo()
 				time.Sleep(time.Second)
+				synctest.Wait() // for the release of that instant
 				require.Equal(t, 1, l.Available())
 				require.Zero(t, j.active)
 				require.Zero(t, j.queued)

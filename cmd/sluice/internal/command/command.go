@@ -50,7 +50,8 @@ func (o *output) Write(p []byte) (int, error) {
 // New returns the program as a command, with its commands below it.
 func New() *cobra.Command {
 	var printVersion bool
-	root := &cobra.Command{
+	var root *cobra.Command
+	root = &cobra.Command{
 		Use:   "sluice",
 		Short: "Limits for the command line",
 		Long: `Sluice limits what goes through a pipe, how often commands start, and what a
@@ -60,7 +61,7 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.Usage("unknown command %q", args[0])
+				return unknown(root, args[0])
 			}
 			return nil
 		},
@@ -68,9 +69,15 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 			if printVersion {
 				return writeVersion(c)
 			}
+			for _, below := range c.Commands() {
+				if below.IsAvailableCommand() {
+					c.PrintErrf("  %-12s%s\n", below.Name(), below.Short)
+				}
+			}
 			return cli.Usage("no command")
 		},
 	}
+	root.SuggestionsMinimumDistance = 2
 	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
 	root.Flags().BoolVarP(&printVersion, "version", "v", false, "version for sluice")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage("%w", err) })
@@ -92,6 +99,14 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 		}
 	}
 	return root
+}
+
+// unknown is the error of a command that is not there. It names the one that may be meant.
+func unknown(root *cobra.Command, name string) error {
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		return cli.Usage("unknown command %q, did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return cli.Usage("unknown command %q", name)
 }
 
 func versionCommand() *cobra.Command {
@@ -121,7 +136,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return cli.Usage("unknown command %q", strings.Join(args, " "))
+				return unknown(root, strings.Join(args, " "))
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()

@@ -100,7 +100,7 @@ var flagLine = regexp.MustCompile(`(?m)^ +((?:-\w, )?--[\w-]+)(?: (\S+))? {2,}(.
 
 func valueOf(name string) string {
 	if name == "" {
-		return "[=false]"
+		return ""
 	}
 	return "=" + name
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,9 +27,19 @@ func manPages(root *cobra.Command, dir, version string, at time.Time) error {
 	if err := os.WriteFile(filepath.Join(dir, "sluice-proxy.yaml.5"), md2man.Render([]byte(title+proxyFile)), 0o600); err != nil {
 		return err
 	}
-	return doc.GenManTree(root, &doc.GenManHeader{
+	err := doc.GenManTree(root, &doc.GenManHeader{
 		Section: "1", Date: &at, Source: "sluice " + version, Manual: "User Commands",
 	}, dir)
+	if err != nil {
+		return err
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+	for _, page := range pages {
+		text, failed := os.ReadFile(page) //nolint:gosec // it was written here
+		// A flag that takes no value is shown with its default.
+		err = errors.Join(err, failed, os.WriteFile(page, bytes.ReplaceAll(text, []byte("[=false]"), nil), 0o600))
+	}
+	return err
 }
 
 // prepare turns the help of c and of the commands below it into the Markdown that package doc takes it for.

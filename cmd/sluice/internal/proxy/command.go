@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,8 @@ func New() *cobra.Command {
 			if file == "" {
 				return cli.Usage("no --config")
 			}
-			say := cli.Say(c.ErrOrStderr(), "proxy")
+			out := cli.NewPrinter(c.ErrOrStderr(), "proxy")
+			say := out.Say
 			p, err := newProxy(file, tcp, say)
 			if err != nil {
 				cli.SayAll(say, err)
@@ -74,6 +76,7 @@ func New() *cobra.Command {
 				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", file)
 				return err
 			}
+			p.ready = func() { out.SetTimes(os.Getenv("JOURNAL_STREAM") == "") } // the journal has times of its own
 			return p.run(c.Context(), time.Duration(grace))
 		},
 	}

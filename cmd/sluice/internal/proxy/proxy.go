@@ -3,7 +3,6 @@
 package proxy
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
@@ -31,6 +31,7 @@ type proxy struct {
 	id       string // tells it from other proxies
 	tcp      bool
 	say      func(format string, args ...any) // prints a line for the user
+	ready    func()                           // called when it listens
 	log      *slog.Logger                     // prints with say, for httplimit
 	keys     keys
 	backends *backends
@@ -65,8 +66,8 @@ type state struct {
 
 // newProxy returns a proxy with the configuration of the file, or an error that joins the faults of the file.
 func newProxy(file string, tcp bool, say func(format string, args ...any)) (*proxy, error) {
-	p := &proxy{file: file, id: rand.Text(), tcp: tcp, say: say, metrics: newMetrics()}
-	p.log = slog.New(slog.NewTextHandler(sayer(say), &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	p := &proxy{file: file, id: rand.Text(), tcp: tcp, say: say, ready: func() {}, metrics: newMetrics()}
+	p.log = cli.NewLogger(say)
 	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
 	p.backends = newBackends(say)
 	p.forward = newForwarder(p)
@@ -81,21 +82,6 @@ func (p *proxy) sayOften(format string, args ...any) {
 	if _, ok := p.quiet.passes(time.Second); ok {
 		p.say(format, args...)
 	}
-}
-
-// sayer is an [io.Writer] that prints the lines of a log.
-type sayer func(format string, args ...any)
-
-func (s sayer) Write(line []byte) (int, error) {
-	s("%s", bytes.TrimSpace(line))
-	return len(line), nil
-}
-
-func withoutTime(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-		return slog.Attr{}
-	}
-	return a
 }
 
 // load reads the file and applies it.

@@ -52,6 +52,7 @@ func (p *proxy) run(ctx context.Context, grace time.Duration) error {
 		return err
 	}
 	defer func() { _ = admin.Close() }()
+	p.ready()
 	p.notify(daemon.SdNotifyReady)
 	for {
 		select {

@@ -52,9 +52,8 @@ func TestFill(t *testing.T) {
 			assert.Equal(t, "199999", lines[len(lines)-1])
 		}
 	}
-	empty := (template{}).fill(numbers(0), 4)
-	for range empty {
-		t.Error("nothing was to be filled")
+	for _, err := range (template{}).fill(numbers(0), 4) {
+		t.Error("nothing was to be filled", err)
 	}
 }
 

@@ -73,7 +73,7 @@ func New() *cobra.Command {
 			case len(o.files) == 0:
 				return cli.Usage("no --config")
 			}
-			say := cli.Say(c.ErrOrStderr(), "serve")
+			say := cli.NewPrinter(c.ErrOrStderr(), "serve").Say
 			s, err := newServer(o, say)
 			if err != nil {
 				cli.SayAll(say, err)

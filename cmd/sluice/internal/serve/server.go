@@ -1,13 +1,11 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -58,7 +56,7 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: s.logger()}
+	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: cli.NewLogger(s.say)}
 	if o.redis != "" {
 		if s.store, err = shared.Open(o.redis, budget); err != nil {
 			return nil, fmt.Errorf("--redis: %w", err)
@@ -84,24 +82,6 @@ func (s *server) load() (rlslimit.Config, error) {
 		s.say("%v", w)
 	}
 	return c, err
-}
-
-// logger returns one that prints with say.
-func (s *server) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(lines(s.say), &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
-}
-
-// lines is an [io.Writer] that prints the lines of a log.
-type lines func(format string, args ...any)
-
-func (l lines) Write(line []byte) (int, error) {
-	l("%s", bytes.TrimSpace(line))
-	return len(line), nil
 }
 
 func (s *server) close() {

@@ -41,15 +41,15 @@ func (d *document) head(r *result) {
 
 // summary writes what became of the requests.
 func (d *document) summary(r *result, v report) {
-	d.add("<p>%v requests in %v", v.Requests, round(v.Span))
+	d.add("<p>%v requests in %v", thousands(v.Requests), round(v.Span))
 	if r.base != 0 { // else the requests are made up
 		d.add(", from %v UTC", time.Unix(0, r.base).UTC().Format(time.DateTime))
 	}
 	d.add(".\n")
 	if v.Bad > 0 {
-		d.add("%v lines could not be read.\n", v.Bad)
+		d.add("%v lines could not be read.\n", thousands(v.Bad))
 	}
-	d.add("The busiest second had %v requests; no second had more than %v granted.</p>\n", v.Peak.Requests, v.Peak.Granted)
+	d.add("The busiest second had %v requests; no second had more than %v granted.</p>\n", thousands(v.Peak.Requests), thousands(v.Peak.Granted))
 	d.add(`<table>
 <tr><th></th><th>granted</th><th></th><th>of them queued</th><th>rejected</th><th></th></tr>
 `)
@@ -66,7 +66,7 @@ func (d *document) summary(r *result, v report) {
 // variant writes a row of the table of limits.
 func (d *document) variant(name string, v variant, requests int) {
 	d.add("<tr><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
-		name, v.Granted, percent(v.Granted, requests), v.Queued, v.Rejected, percent(v.Rejected, requests))
+		name, thousands(v.Granted), percent(v.Granted, requests), thousands(v.Queued), thousands(v.Rejected), percent(v.Rejected, requests))
 }
 
 func (d *document) keys(keys []key) {
@@ -78,7 +78,7 @@ func (d *document) keys(keys []key) {
 `)
 	for _, k := range keys {
 		d.add("<tr><td>%v %v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
-			k.Policy, k.Key, k.Requests, k.Granted, k.Queued, k.Rejected)
+			k.Policy, k.Key, thousands(k.Requests), thousands(k.Granted), thousands(k.Queued), thousands(k.Rejected))
 	}
 	d.add("</table>\n")
 }

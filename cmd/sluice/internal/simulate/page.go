@@ -19,7 +19,7 @@ var style string
 // page returns a page with the report and charts, which needs nothing from elsewhere.
 func (r *result) page(top int) ([]byte, error) {
 	v := r.report(top)
-	s := r.main.Series
+	s := r.main.Series.Whole(r.end)
 	width := float64(s.Width) / 1e9
 	rates, err := chart(s, "Requests per second", []line{
 		{"arrived", grey, func(b engine.Bin) float64 { return float64(b.Arrivals) / width }},
@@ -40,8 +40,11 @@ func (r *result) page(top int) ([]byte, error) {
 	var d document
 	d.head(r)
 	d.summary(r, v)
-	d.add("%v\n%v\n%v\n", rates, queue, bars)
+	d.add("<div>%v\n%v\n%v</div>\n", rates, queue, bars)
 	d.keys(v.Keys)
+	if len(s.Bins) < len(r.main.Series.Bins) {
+		d.add("<p class=\"note\">Note: the charts end with the last whole interval of %v.</p>\n", time.Duration(s.Width))
+	}
 	for _, note := range v.Notes {
 		d.add("<p class=\"note\">Note: %v.</p>\n", note)
 	}
@@ -77,19 +80,61 @@ func chart(s *engine.Series, title string, lines []line) (markup, error) {
 		}
 		names[i], colors[i] = l.name, l.color
 	}
+	step := labelEvery(len(values[0]), s.Width)
+	for i := range values { // up to the next label: the library puts labels at equal distances
+		for (len(values[i])-1)%step != 0 {
+			values[i] = append(values[i], charts.GetNullValue())
+		}
+	}
 	instants := make([]string, len(values[0]))
-	for i := range instants {
-		at := int64(i) * s.Width / int64(time.Second)
+	for i := range instants { // the library draws some of them at equal distances, and may take the text of the bin behind
+		at := int64(i/step*step) * s.Width / int64(time.Second)
 		instants[i] = fmt.Sprintf("%d:%02d:%02d", at/3600, at/60%60, at%60)
 	}
 	o := charts.NewLineChartOptionWithData(values)
 	o.Theme = charts.GetTheme(charts.ThemeLight).WithSeriesColors(colors)
 	o.Title.Text, o.Legend.SeriesNames = title, names
 	o.Symbol.Shape, o.LineStrokeWidth = charts.SymbolNone, 1.2
-	o.XAxis.Labels, o.XAxis.LabelCount = instants, 8
+	o.XAxis.Labels, o.XAxis.LabelCount = instants, (len(instants)-1)/step // besides the first
+	if step == 1 {
+		o.XAxis.LabelCount = len(instants)
+	}
 	o.YAxis = []charts.YAxisOption{{Min: new(0.0)}}
+	o.ValueFormatter = figure
 	p := painter(300)
 	return svg(p, p.LineChart(o))
+}
+
+// figure writes a number of an axis, or of a bar.
+func figure(n float64) string {
+	if n != math.Trunc(n) {
+		return strconv.FormatFloat(n, 'g', 3, 64)
+	}
+	return thousands(int(n))
+}
+
+// steps are the seconds between two labels that people find round.
+var steps = []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600}
+
+const mostLabels, fewestLabels = 8, 3 // besides the first
+
+// labelEvery returns how many bins of a width are between two labels: round times of which at most mostLabels fit, and
+// whole minutes if a bin has many seconds.
+func labelEvery(bins int, width int64) int {
+	fits := func(step int64) bool {
+		return step*1e9%width == 0 && int64(bins-1)*width <= mostLabels*step*1e9
+	}
+	for _, step := range steps {
+		if fits(step) && step*1e9*fewestLabels <= max(int64(bins-1)*width, fewestLabels*width) {
+			return int(step * 1e9 / width)
+		}
+	}
+	for step := int64(60); step*1e9 < int64(bins)*width; step += 60 {
+		if fits(step) {
+			return int(step * 1e9 / width)
+		}
+	}
+	return max(bins-1, 1)
 }
 
 // rejections draws the keys with the most rejections; "" if there are none.
@@ -112,7 +157,7 @@ func rejections(keys []key) (markup, error) {
 	o.CategoryAxis.Labels = names
 	o.ValueAxis = []charts.ValueAxisOption{{Min: new(0.0)}}
 	o.SeriesList[0].Label.Show = new(true)
-	o.SeriesList[0].Label.ValueFormatter = func(n float64) string { return strconv.Itoa(int(math.Round(n))) }
+	o.SeriesList[0].Label.ValueFormatter, o.ValueFormatter = figure, figure
 	p := painter(110 + 24*len(names))
 	return svg(p, p.BarChart(o))
 }

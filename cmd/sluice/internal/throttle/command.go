@@ -25,7 +25,7 @@ const examples = `  sluice throttle -L 8MiB/s image.iso > /mnt/stick/image.iso
 type flags struct {
 	rate, burst, size, schedule string
 	lines, null                 bool
-	quiet, numeric              bool
+	quiet, numeric, verbose     bool
 	parts                       parts
 	every                       cli.Duration
 	name, out, progress         string
@@ -42,10 +42,12 @@ does, but in slices of 4 ms, and exact. A file named - is standard input.
 
 A RATE is an amount and a time: 8MiB/s, 1.5MB/s, 100/m; /s may be left out. k, M, G
 and T are powers of 1000, Ki, Mi, Gi and Ti of 1024. A plain number is bytes, or
-lines with -l. The rate is even from the first slice on, unless it has a burst.
+lines with -l. The rate is even from the first slice on, unless it has a burst. pv's
+-L 8M is 8Mi here, and its -L 0 is unlimited.
 SIGUSR1 doubles the rate, SIGUSR2 halves it.
 
-On a terminal it shows how far it is; -b -t -r -a -e -p choose what.`,
+On a terminal it shows how far it is, and a summary at the end; -b -t -r -a -e -p choose
+what. Without a terminal -v, or any of them, asks for the summary.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := cli.NotEmpty(c.Flags(), "rate-limit", "burst", "schedule", "size"); err != nil {
@@ -68,6 +70,7 @@ On a terminal it shows how far it is; -b -t -r -a -e -p choose what.`,
 	s.StringVarP(&f.out, "output", "o", "-", "write to `FILE`; - is standard output")
 	s.StringVarP(&f.size, "size", "s", "", "expect `SIZE` bytes, for percent and time left; 0: unknown (default: the files' size)")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "show nothing, not even the summary")
+	s.BoolVarP(&f.verbose, "verbose", "v", false, "print the summary without a terminal too")
 	s.BoolVarP(&f.numeric, "numeric", "n", false, "print percent, or bytes if the size is not known, a line each interval")
 	s.StringVar(&f.progress, "progress", "", "print progress as `json`, a line each interval")
 	s.BoolVarP(&f.parts.bytes, "bytes", "b", false, "show how much has passed")
@@ -96,6 +99,7 @@ type options struct {
 	parts    parts
 	every    time.Duration
 	name     string
+	verbose  bool // the summary is printed without a terminal too
 }
 
 // style is how progress is shown.
@@ -111,7 +115,7 @@ const (
 func (f *flags) options(files []string) (o options, err error) {
 	o = options{
 		files: files, out: f.out, end: '\n', lines: f.lines || f.null, parts: f.parts.orAll(),
-		every: time.Duration(f.every), name: f.name, limit: spec.Limit{Kind: spec.Unlimited},
+		every: time.Duration(f.every), name: f.name, verbose: f.verbose || f.parts.any(), limit: spec.Limit{Kind: spec.Unlimited},
 	}
 	if f.null {
 		o.end = 0

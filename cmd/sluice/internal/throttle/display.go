@@ -23,6 +23,9 @@ func (p parts) orAll() parts {
 	return p
 }
 
+// any reports whether somebody has asked for a part.
+func (p parts) any() bool { return p != parts{} }
+
 // moment is how far the copy is.
 type moment struct {
 	Bytes   int64   `json:"bytes"`

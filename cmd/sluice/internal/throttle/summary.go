@@ -2,9 +2,11 @@ package throttle
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -51,6 +53,9 @@ func (j *job) last(o options, stopped, done bool) {
 		v.Done = done
 		printJSON(v)
 	case forPeople:
+		if !stopped && !o.verbose && !cli.IsTerminal(os.Stderr) {
+			return // cron would send it
+		}
 		var b strings.Builder
 		if stopped {
 			b.WriteString("interrupted after ")
@@ -90,9 +95,29 @@ func (j *job) summary(o options, v moment) string {
 		return text // no rate, or more than one, or one that comes in lumps
 	}
 	asked := float64(rate.Permits) / rate.Per.Seconds()
-	shown := u.show(asked) + "/s"
 	if v.done() <= int64(atOnce(rate)) {
-		return text + fmt.Sprintf(", no more than the first burst: too little to measure %s", shown)
+		return text // the first burst passes at any rate
 	}
-	return text + fmt.Sprintf(", %+.2f %% of the %s asked for", 100*(achieved/asked-1), shown)
+	return text + ", " + difference(achieved/asked-1, u.round(asked)+"/s")
+}
+
+// difference says how far off something was: 8.6 % below the 100 MB/s asked for.
+func difference(by float64, asked string) string {
+	switch percent := 100 * math.Abs(by); {
+	case percent < 0.05:
+		return "the " + asked + " asked for"
+	case by < 0:
+		return fmt.Sprintf("%.1f %% below the %s asked for", percent, asked)
+	default:
+		return fmt.Sprintf("%.1f %% above the %s asked for", percent, asked)
+	}
+}
+
+// round is show without zeros at the end: 100 MB.
+func (u unit) round(n float64) string {
+	number, what, _ := strings.Cut(u.show(n), " ")
+	if strings.Contains(number, ".") {
+		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
+	}
+	return number + " " + what
 }

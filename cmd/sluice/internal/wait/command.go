@@ -230,6 +230,9 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l
 		if errors.Is(lease.Err(), core.ErrRejected) && !errors.Is(lease.Err(), redislimit.ErrStore) {
 			return lease, cli.Exit(rejected, o.notNow(lease.Err()))
 		}
+		if errors.Is(lease.Err(), redislimit.ErrStore) {
+			return lease, errors.New("redis is unreachable" + reason(lease.Err()))
+		}
 		return lease, lease.Err()
 	}
 	type answer struct {

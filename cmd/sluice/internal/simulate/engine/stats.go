@@ -191,6 +191,14 @@ type Bin struct {
 	Left  int // the least number of permits left of those that [Series.Leave] was told; -1: of none
 }
 
+// Whole returns s without its last bin if that has not ended by an instant, unless it is the only one.
+func (s *Series) Whole(end int64) *Series {
+	if n := len(s.Bins); n > 1 && int64(n)*s.Width > end {
+		return &Series{Width: s.Width, Bins: s.Bins[:n-1]}
+	}
+	return s
+}
+
 const mostBins = 1200
 
 // NewSeries returns a series that begins with bins of a width.

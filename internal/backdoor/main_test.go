@@ -1,4 +1,4 @@
-package direct_test
+package backdoor_test
 
 import (
 	"testing"

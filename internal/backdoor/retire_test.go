@@ -1,4 +1,4 @@
-package direct_test
+package backdoor_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // closable is what all four limiters of core are.
@@ -232,7 +232,7 @@ func TestStressRetire(t *testing.T) {
 }
 
 func ExampleWays_retire() {
-	ways := direct.Core[core.Lease]()
+	ways := backdoor.Core[core.Lease]()
 	bucket, _ := core.NewTokenBucket(core.Every(time.Hour, 1))
 	fmt.Println(ways.Retire(bucket, 0), bucket.TryAcquire(1).Err())
 	// Output: true core: limiter is closed

@@ -1,15 +1,15 @@
-package direct_test
+package backdoor_test
 
 import (
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 func ExampleWays_permits() {
 	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	ways := direct.Core[core.Lease]()
+	ways := backdoor.Core[core.Lease]()
 
 	permits, ok := ways.Permits(limiter)
 	fmt.Println(ok)
@@ -27,17 +27,19 @@ func ExampleWays_permits() {
 }
 
 // teller prints what it is told.
-type teller map[direct.Cause]string
+type teller map[backdoor.Cause]string
 
-func (t teller) Ended(c direct.Cause, e direct.End) { fmt.Println(e.Permits, "of", e.InFlight, t[c]) }
+func (t teller) Ended(c backdoor.Cause, e backdoor.End) {
+	fmt.Println(e.Permits, "of", e.InFlight, t[c])
+}
 
 func ExampleWays_watch() {
 	limiter, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
-	watched, _ := direct.Core[core.Lease]().Watch(limiter, teller{direct.Released: "released", direct.Dropped: "dropped"})
+	watched, _ := backdoor.Core[core.Lease]().Watch(limiter, teller{backdoor.Released: "released", backdoor.Dropped: "dropped"})
 
-	first, second := watched.TryAcquire(1), watched.TryAcquire(1)
+	first, second := limiter.TryAcquire(1), limiter.TryAcquire(1)
 	first.Release()
-	watched.End(second, direct.Dropped)
+	watched.End(second, backdoor.Dropped)
 	second.Release() // too late
 	// Output:
 	// 1 of 2 released

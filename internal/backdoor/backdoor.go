@@ -1,10 +1,10 @@
-// Package direct gives the packages of this module access to what they need of core's limiters
+// Package backdoor gives the packages of this module access to what they need of core's limiters
 // and users of core do not.
 //
 // Package core installs the functions. The other packages get them with their lease type, which
 // this package cannot name because core imports it:
 //
-//	ways := direct.Core[core.Lease]()
+//	ways := backdoor.Core[core.Lease]()
 //
 // # Plain permits
 //
@@ -28,9 +28,9 @@
 //
 //	inner, err := core.NewConcurrencyLimiter(options)
 //	watched, _ := ways.Watch(inner, hook)
-//	lease := watched.TryAcquire(1)
+//	lease := inner.TryAcquire(1)
 //	lease.Release()                    // calls hook.Ended with Released
-//	watched.End(lease, direct.Dropped) // would call it with Dropped; does nothing here, after Release
+//	watched.End(lease, backdoor.Dropped) // would call it with Dropped; does nothing here, after Release
 //
 // Update, Close, Statistics, Available and IdleFor are called on the inner limiter.
 //
@@ -62,7 +62,7 @@
 //		}
 //		lease = parts.Rejoin(lease, 3)
 //	}
-package direct
+package backdoor
 
 import (
 	"context"
@@ -84,13 +84,10 @@ type Permits interface {
 	Give(n int)
 }
 
-// Watched grants leases whose end calls the hook of [Ways.Watch]; L is core.Lease.
+// Watched is a limiter whose leases call the hook of [Ways.Watch] when they end; L is core.Lease. The
+// leases are those of the limiter's own methods. The time of a lease begins at its grant; for a caller
+// that waited, that is before Acquire returns.
 type Watched[L any] interface {
-	// TryAcquire and Acquire are the limiter's own, whose leases are watched too. The time of a
-	// lease begins at its grant; for a caller that waited, that is before Acquire returns.
-	TryAcquire(permits int) L
-	Acquire(ctx context.Context, permits int) (L, error)
-
 	// Resize puts another limit in force, from 1 to the limiter's PermitLimit. It takes a
 	// lock and allocates. A lease that has ended may report a limit of later. Permits that are held stay held, and a waiter that now fits is served at once. A
 	// request for more than the limit in force waits or is rejected: ErrPermitsExceedLimit is

@@ -1,4 +1,4 @@
-package direct_test
+package backdoor_test
 
 import (
 	"math"
@@ -12,15 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-func watched(tb testing.TB, l *core.ConcurrencyLimiter, h direct.Hook) direct.Watched[core.Lease] {
+// observed is a limiter that is watched.
+type observed struct {
+	*core.ConcurrencyLimiter
+	backdoor.Watched[core.Lease]
+}
+
+func watched(tb testing.TB, l *core.ConcurrencyLimiter, h backdoor.Hook) observed {
 	tb.Helper()
 	w, ok := ways.Watch(l, h)
 	require.True(tb, ok)
-	return w
+	return observed{l, w}
 }
 
 func says(t *testing.T, l core.Lease, limit, left int) {
@@ -109,15 +115,10 @@ func TestResizeOutlivesGenerations(t *testing.T) {
 func TestResizeInAChain(t *testing.T) {
 	w := watched(t, limiter(t, 1000, 0), deaf)
 	w.Resize(10)
-	c, err := core.Chain(only{w})
+	c, err := core.Chain(w.ConcurrencyLimiter)
 	require.NoError(t, err)
 	says(t, c.TryAcquire(1), 10, 9)
 }
-
-// only is a limiter of what is watched alone.
-type only struct{ direct.Watched[core.Lease] }
-
-func (only) Available() int { return 0 }
 
 // An epoch is all that a Resize allocates.
 func TestResizeAllocatesOnce(t *testing.T) {
@@ -141,7 +142,7 @@ func TestStressResize(t *testing.T) {
 	const most, workers, rounds = 8, 4, 2000
 	var out, excess atomic.Int64
 	l := limiter(t, most, most*workers)
-	w := watched(t, l, hook(func(_ direct.Cause, e direct.End) {
+	w := watched(t, l, hook(func(_ backdoor.Cause, e backdoor.End) {
 		if e.InFlight > most || e.InFlight < e.Permits {
 			excess.Add(1)
 		}
@@ -175,7 +176,7 @@ func TestStressResize(t *testing.T) {
 // The permits in flight are counted by one limit, also beside a Resize.
 func TestInFlightBesideAResize(t *testing.T) {
 	var wrong atomic.Int64
-	w := watched(t, limiter(t, 20, 0), hook(func(_ direct.Cause, e direct.End) {
+	w := watched(t, limiter(t, 20, 0), hook(func(_ backdoor.Cause, e backdoor.End) {
 		if e.InFlight != 1 { // the lease itself
 			wrong.Add(1)
 		}

@@ -1,4 +1,4 @@
-package direct_test
+package backdoor_test
 
 import (
 	"math/rand/v2"
@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 var shade = core.NewMetadataKey[string]("SHADE")
 
 // join joins leases that were acquired.
-func join(j direct.Joiner[core.Lease], permits int, leases ...core.Lease) core.Lease {
+func join(j backdoor.Joiner[core.Lease], permits int, leases ...core.Lease) core.Lease {
 	parts := j.Begin()
 	for _, l := range leases {
 		parts.Add(l)
@@ -38,7 +38,7 @@ func TestJoinedLease(t *testing.T) {
 		log = nil
 		return join(j, 5, logged(&log, "a"), logged(&log, "b"), logged(&log, "c"))
 	}
-	split := func(l core.Lease) direct.Parts[core.Lease] {
+	split := func(l core.Lease) backdoor.Parts[core.Lease] {
 		parts, ok := j.Split(l)
 		require.True(t, ok)
 		return parts

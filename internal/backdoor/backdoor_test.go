@@ -1,4 +1,4 @@
-package direct_test
+package backdoor_test
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-var ways = direct.Core[core.Lease]()
+var ways = backdoor.Core[core.Lease]()
 
 func limiter(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	tb.Helper()
@@ -24,7 +24,7 @@ func limiter(tb testing.TB, permits, queue int) *core.ConcurrencyLimiter {
 	return l
 }
 
-func plain(tb testing.TB, l *core.ConcurrencyLimiter) direct.Permits {
+func plain(tb testing.TB, l *core.ConcurrencyLimiter) backdoor.Permits {
 	tb.Helper()
 	p, ok := ways.Permits(l)
 	require.True(tb, ok)
@@ -128,12 +128,12 @@ func TestALeaseOfPlainPermits(t *testing.T) {
 }
 
 // hook is a function that is a hook.
-type hook func(c direct.Cause, e direct.End)
+type hook func(c backdoor.Cause, e backdoor.End)
 
-func (h hook) Ended(c direct.Cause, e direct.End) { h(c, e) }
+func (h hook) Ended(c backdoor.Cause, e backdoor.End) { h(c, e) }
 
 // deaf is a hook that does nothing.
-var deaf = hook(func(direct.Cause, direct.End) {})
+var deaf = hook(func(backdoor.Cause, backdoor.End) {})
 
 // ends keeps what a hook was told.
 type ends struct {
@@ -142,12 +142,12 @@ type ends struct {
 }
 
 type told struct {
-	direct.End
+	backdoor.End
 
-	cause direct.Cause
+	cause backdoor.Cause
 }
 
-func (e *ends) Ended(c direct.Cause, end direct.End) {
+func (e *ends) Ended(c backdoor.Cause, end backdoor.End) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = append(e.all, told{end, c})
@@ -165,8 +165,7 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all ends
 		l := limiter(t, 10, 10)
-		watched, ok := ways.Watch(l, &all)
-		require.True(t, ok)
+		watched := watched(t, l, &all)
 
 		time.Sleep(time.Second)
 		first := watched.TryAcquire(2)
@@ -181,12 +180,12 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 
 		first.With(core.ReasonPhrase.With("copy")).Release()
 		first.Release()
-		watched.End(first, direct.Dropped)
-		require.Equal(t, []told{{direct.End{Granted: time.Second, Held: 2 * time.Second, Permits: 2, InFlight: 5}, direct.Released}}, all.take())
+		watched.End(first, backdoor.Dropped)
+		require.Equal(t, []told{{backdoor.End{Granted: time.Second, Held: 2 * time.Second, Permits: 2, InFlight: 5}, backdoor.Released}}, all.take())
 
-		watched.End(second, direct.Ignored)
+		watched.End(second, backdoor.Ignored)
 		second.Release()
-		require.Equal(t, []told{{direct.End{Granted: 2 * time.Second, Held: time.Second, Permits: 3, InFlight: 3}, direct.Ignored}}, all.take())
+		require.Equal(t, []told{{backdoor.End{Granted: 2 * time.Second, Held: time.Second, Permits: 3, InFlight: 3}, backdoor.Ignored}}, all.take())
 
 		third := watched.TryAcquire(10)
 		end := make(chan core.Lease, 1)
@@ -197,27 +196,27 @@ func TestWatchedLeasesTellTheirEnd(t *testing.T) {
 		time.Sleep(time.Second)
 		l.Refund(third)
 		fourth := <-end
-		require.Equal(t, []told{{direct.End{Granted: 3 * time.Second, Held: time.Second, Permits: 10, InFlight: 10}, direct.Refunded}}, all.take())
-		watched.End(fourth, direct.Dropped)
-		require.Equal(t, []told{{direct.End{Granted: 4 * time.Second, Permits: 4, InFlight: 4}, direct.Dropped}}, all.take())
+		require.Equal(t, []told{{backdoor.End{Granted: 3 * time.Second, Held: time.Second, Permits: 10, InFlight: 10}, backdoor.Refunded}}, all.take())
+		watched.End(fourth, backdoor.Dropped)
+		require.Equal(t, []told{{backdoor.End{Granted: 4 * time.Second, Permits: 4, InFlight: 4}, backdoor.Dropped}}, all.take())
 
 		watched.TryAcquire(0).Release()
 		watched.TryAcquire(11).Release()
 		other := limiter(t, 1, 0).TryAcquire(1)
-		watched.End(other, direct.Dropped)
-		watched.End(core.Lease{}, direct.Dropped)
+		watched.End(other, backdoor.Dropped)
+		watched.End(core.Lease{}, backdoor.Dropped)
 		require.Empty(t, all.take())
 		require.Equal(t, 10, l.Available())
 
 		l.TryAcquire(1).Release() // a lease of the limiter's own
-		require.Equal(t, []told{{direct.End{Granted: 4 * time.Second, Permits: 1, InFlight: 1}, direct.Released}}, all.take())
+		require.Equal(t, []told{{backdoor.End{Granted: 4 * time.Second, Permits: 1, InFlight: 1}, backdoor.Released}}, all.take())
 	})
 }
 
 // In another bubble, where it is earlier than when the limiter was made.
 func TestWatchedLeasesWhereItIsEarlier(t *testing.T) {
 	var all ends
-	var w direct.Watched[core.Lease]
+	var w observed
 	var before core.Lease
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Hour)
@@ -231,25 +230,29 @@ func TestWatchedLeasesWhereItIsEarlier(t *testing.T) {
 		after.Release()
 	})
 	require.Equal(t, []told{
-		{direct.End{Held: -time.Hour, Permits: 1, InFlight: 1}, direct.Released},
-		{direct.End{Granted: -time.Hour, Held: time.Second, Permits: 2, InFlight: 2}, direct.Released},
+		{backdoor.End{Held: -time.Hour, Permits: 1, InFlight: 1}, backdoor.Released},
+		{backdoor.End{Granted: -time.Hour, Held: time.Second, Permits: 2, InFlight: 2}, backdoor.Released},
 	}, all.take())
 }
 
-func TestDirectWaysAllocateNothing(t *testing.T) {
+func TestWaysAllocateNothing(t *testing.T) {
 	if testkit.Race {
 		t.Skip("sync.Pool drops at random")
 	}
 	l := limiter(t, 1<<20, 0)
 	p := plain(t, l)
-	w, _ := ways.Watch(limiter(t, 1<<20, 0), deaf)
+	w := watched(t, limiter(t, 1<<20, 0), deaf)
 	for name, f := range map[string]func(){
 		"TryTake": func() { p.TryTake(1); p.Give(1) },
 		"Take":    func() { _ = p.Take(t.Context(), 1); p.Give(1) },
 		"Lease":   func() { p.TryTake(1); ways.Lease(p, 1).Release() },
 		"Watched": func() { w.TryAcquire(1).Release() },
-		"End":     func() { a, b := w.TryAcquire(1), w.TryAcquire(2); w.End(a, direct.Dropped); w.End(b, direct.Ignored) },
-		"Again":   func() { got, _ := ways.Permits(l); got.TryTake(1); got.Give(1) },
+		"End": func() {
+			a, b := w.TryAcquire(1), w.TryAcquire(2)
+			w.End(a, backdoor.Dropped)
+			w.End(b, backdoor.Ignored)
+		},
+		"Again": func() { got, _ := ways.Permits(l); got.TryTake(1); got.Give(1) },
 	} {
 		require.Zero(t, int(testing.AllocsPerRun(2000, f)), name)
 	}
@@ -263,7 +266,7 @@ func TestStressTogether(t *testing.T) {
 	l := limiter(t, limit, 1000)
 	p := plain(t, l)
 	var out, granted, told, excess atomic.Int64
-	w, _ := ways.Watch(l, hook(func(direct.Cause, direct.End) { told.Add(1) }))
+	w := watched(t, l, hook(func(backdoor.Cause, backdoor.End) { told.Add(1) }))
 	enter := func(n int) {
 		granted.Add(1)
 		if out.Add(int64(n)) > limit {
@@ -303,7 +306,7 @@ func TestStressTogether(t *testing.T) {
 						watched.Add(1)
 						out.Add(int64(-n))
 						releases.Go(lease.Release)
-						w.End(lease, direct.Dropped)
+						w.End(lease, backdoor.Dropped)
 					}
 				case 4:
 					if lease, err := w.Acquire(t.Context(), n); err == nil {

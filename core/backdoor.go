@@ -4,19 +4,19 @@ import (
 	"context"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// The functions of core that are for packages of this module only; see package direct.
-var _ = direct.Install(&direct.Ways[Lease]{
-	Permits: func(limiter any) (direct.Permits, bool) {
+// The functions of core that are for packages of this module only; see package backdoor.
+var _ = backdoor.Install(&backdoor.Ways[Lease]{
+	Permits: func(limiter any) (backdoor.Permits, bool) {
 		l, ok := exactly(limiter)
 		return (*plain)(l), ok
 	},
-	Lease: func(p direct.Permits, n int) Lease {
+	Lease: func(p backdoor.Permits, n int) Lease {
 		return p.(*plain).lease(n)
 	},
-	Watch: func(limiter any, hook direct.Hook) (direct.Watched[Lease], bool) {
+	Watch: func(limiter any, hook backdoor.Hook) (backdoor.Watched[Lease], bool) {
 		l, ok := exactly(limiter)
 		if ok {
 			s := l.settings.Load().copy()
@@ -30,8 +30,8 @@ var _ = direct.Install(&direct.Ways[Lease]{
 		e := engineOf(limiter)
 		return e != nil && e.retire(idle)
 	},
-	NewJoiner: func(parts int) direct.Joiner[Lease] {
-		return &directJoiner{joiner{size: parts}}
+	NewJoiner: func(parts int) backdoor.Joiner[Lease] {
+		return &backdoorJoiner{joiner{size: parts}}
 	},
 })
 
@@ -74,8 +74,8 @@ func (p *plain) Take(ctx context.Context, n int) error {
 
 // strip ends a lease that nobody else has, but for its permits.
 func strip(l Lease) {
-	if l.outcome() == held && l.h.end(l.at) {
-		l.owner().discard(l.h)
+	if h := l.home(); l.outcome() == held && h.end(l.at) {
+		h.settings().owner.discard(h)
 	}
 }
 
@@ -90,26 +90,20 @@ func (p *plain) lease(n int) Lease {
 // watcher is a concurrency limiter that calls a hook when its leases end.
 type watcher ConcurrencyLimiter
 
-func (k *watcher) TryAcquire(n int) Lease { return (*ConcurrencyLimiter)(k).TryAcquire(n) }
-
-func (k *watcher) Acquire(ctx context.Context, n int) (Lease, error) {
-	return (*ConcurrencyLimiter)(k).Acquire(ctx, n)
-}
-
 func (k *watcher) Resize(limit int) { k.resize(limit) }
 
-func (k *watcher) End(l Lease, cause direct.Cause) {
+func (k *watcher) End(l Lease, cause backdoor.Cause) {
 	if l.outcome() == held && l.owner() == &k.engine {
 		l.giveUp(cause, 0)
 	}
 }
 
-// directJoiner is a joiner as package direct has it.
-type directJoiner struct{ joiner }
+// backdoorJoiner is a joiner as package backdoor has it.
+type backdoorJoiner struct{ joiner }
 
-func (j *directJoiner) Begin() direct.Parts[Lease] { return j.begin() }
+func (j *backdoorJoiner) Begin() backdoor.Parts[Lease] { return j.begin() }
 
-func (j *directJoiner) Split(l Lease) (direct.Parts[Lease], bool) {
+func (j *backdoorJoiner) Split(l Lease) (backdoor.Parts[Lease], bool) {
 	if k, ok := j.split(l); ok {
 		return k, true
 	}

@@ -1,4 +1,4 @@
-package direct_test
+package backdoor_test
 
 import (
 	"math/rand/v2"
@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/direct"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
@@ -33,7 +33,7 @@ type ledger struct {
 
 	r       *rand.Rand
 	l       *core.ConcurrencyLimiter
-	w       direct.Watched[core.Lease]
+	w       observed
 	began   time.Time
 	told    ends
 	held    []known
@@ -94,17 +94,17 @@ func (g *ledger) settle() {
 func (g *ledger) end(i int) {
 	k, before := g.held[i], g.out()
 	g.held = append(g.held[:i], g.held[i+1:]...)
-	cause := direct.Cause(g.r.IntN(4))
+	cause := backdoor.Cause(g.r.IntN(4))
 	end := func() { g.w.End(k.Lease, cause) }
 	switch g.r.IntN(5) {
 	case 0:
-		cause, end = direct.Released, k.Release
+		cause, end = backdoor.Released, k.Release
 	case 1:
-		cause, end = direct.Released, func() { core.ReleaseAll([]core.Lease{k.Lease, k.Lease}) }
+		cause, end = backdoor.Released, func() { core.ReleaseAll([]core.Lease{k.Lease, k.Lease}) }
 	case 2:
-		cause, end = direct.Refunded, func() { g.l.Refund(k.With(core.ReasonPhrase.With("copy"))) }
+		cause, end = backdoor.Refunded, func() { g.l.Refund(k.With(core.ReasonPhrase.With("copy"))) }
 	case 3:
-		cause, end = direct.Released, func() {
+		cause, end = backdoor.Released, func() {
 			var copies sync.WaitGroup
 			for range 3 {
 				copies.Go(k.Release)
@@ -113,7 +113,7 @@ func (g *ledger) end(i int) {
 		}
 	}
 	end()
-	require.Equal(g, []told{{direct.End{Granted: k.since, Held: g.now() - k.since, Permits: k.n, InFlight: before}, cause}}, g.told.take())
+	require.Equal(g, []told{{backdoor.End{Granted: k.since, Held: g.now() - k.since, Permits: k.n, InFlight: before}, cause}}, g.told.take())
 	g.ended = append(g.ended, k.Lease)
 	g.settle()
 }
@@ -138,7 +138,7 @@ func (g *ledger) step() {
 		// Whatever has come of its ticket, a lease that has ended ends no other.
 		old := g.ended[g.r.IntN(len(g.ended))]
 		old.Release()
-		g.w.End(old, direct.Dropped)
+		g.w.End(old, backdoor.Dropped)
 		require.Empty(g, g.told.take())
 	}
 }
@@ -171,13 +171,13 @@ type span struct {
 	n                        int
 	asked, got, ending, done int64
 	first, last              [2]time.Duration // bounds of the grant's instant, and of the release's
-	end                      direct.End
+	end                      backdoor.End
 }
 
 // tumult is a limiter that many goroutines use at once. Each asks for a number of permits of
 // its own, so that what the hook is told tells whose lease it was.
 type tumult struct {
-	w             direct.Watched[core.Lease]
+	w             observed
 	events        atomic.Int64
 	before, after time.Time // around the limiter's creation
 
@@ -187,7 +187,7 @@ type tumult struct {
 
 const tumultWorkers, tumultMost = 6, 24
 
-func (u *tumult) Ended(c direct.Cause, e direct.End) {
+func (u *tumult) Ended(c backdoor.Cause, e backdoor.End) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.told[e.Permits] = append(u.told[e.Permits], told{e, c})
@@ -207,7 +207,7 @@ func (u *tumult) turn(t *testing.T, n, i int) span {
 	if i%3 == 0 {
 		runtime.Gosched()
 	}
-	cause := []direct.Cause{direct.Released, direct.Dropped}[i%2]
+	cause := []backdoor.Cause{backdoor.Released, backdoor.Dropped}[i%2]
 	s.ending = u.events.Add(1)
 	s.last[0] = time.Since(u.after)
 	var copies sync.WaitGroup

@@ -1,0 +1,46 @@
+package simulate
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
+)
+
+// TestLabelEvery: labels are at round times, and there are at most nine of them.
+func TestLabelEvery(t *testing.T) {
+	for _, test := range []struct {
+		bins    int
+		seconds int64 // of a bin
+		want    int64 // seconds between labels
+	}{
+		{1, 1, 1},
+		{2, 1, 1},
+		{61, 1, 10},
+		{611, 1, 120},
+		{1200, 1, 300},
+		{700, 2, 300},
+		{1100, 8, 1800},  // 2.4 hours
+		{1199, 64, 9600}, // 21 hours
+	} {
+		got := int64(labelEvery(test.bins, test.seconds*1e9)) * test.seconds
+		assert.Equal(t, test.want, got, "%v", test)
+		assert.LessOrEqual(t, int64(test.bins-1)*test.seconds, mostLabels*got, "%v", test)
+	}
+}
+
+// TestWhole: an interval that has not ended is left out, unless it is all there is.
+func TestWhole(t *testing.T) {
+	s := &engine.Series{Width: 10, Bins: make([]engine.Bin, 3)}
+	assert.Len(t, s.Whole(25).Bins, 2)
+	assert.Len(t, s.Whole(30).Bins, 3)
+	s.Bins = s.Bins[:1]
+	assert.Len(t, s.Whole(5).Bins, 1)
+}
+
+func TestFigure(t *testing.T) {
+	for n, want := range map[float64]string{0: "0", 12: "12", 0.25: "0.25", 1234: "1,234", 1e6: "1,000,000", 2.5: "2.5"} {
+		assert.Equal(t, want, figure(n))
+	}
+}
