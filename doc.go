@@ -20,6 +20,7 @@
 //   - docs/choose.md: which limiter, for whom, and what each does to a burst.
 //   - docs/cookbook: logins, tenants, crawlers, uploads, queues, overload.
 //   - docs/migrate: from other libraries to this one.
+//   - docs/fair.md: a limiter for each key, fair shares, priorities.
 //   - docs/settle.md: costs that are known afterwards.
 //   - docs/overload.md, docs/adaptive.md: servers under overload.
 //   - docs/distributed.md: limits that processes share.

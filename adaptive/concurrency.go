@@ -92,6 +92,9 @@ func (l *Concurrency) TryQuietly(permits int) (core.Lease, bool) {
 // Limit returns the limit in force.
 func (l *Concurrency) Limit() int { return int(l.limit.Load()) }
 
+// QueueOrder returns the order in which waiters are served: Options.QueueOrder.
+func (l *Concurrency) QueueOrder() core.QueueOrder { return l.o.QueueOrder }
+
 // Drop releases a lease whose work was dropped or timed out downstream. The limit shrinks by
 // at least 1, down to Min. Drop does nothing to a lease that was released before or that another
 // limiter granted; so a deferred Release may follow it.

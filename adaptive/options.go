@@ -172,7 +172,7 @@ func (f *faults) must(right bool, field string, value any, want string) {
 
 func (f *faults) queue(limit int, order core.QueueOrder) {
 	f.must(limit >= 0, "QueueLimit", limit, "at least 0")
-	f.must(order <= core.NewestFirst, "QueueOrder", order, "oldest-first or newest-first")
+	f.must(order <= core.FairShare, "QueueOrder", order, "oldest-first, newest-first or fair-share")
 }
 
 func (f *faults) err() error { return errors.Join(f.errs...) }

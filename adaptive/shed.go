@@ -200,6 +200,9 @@ func (s *Shed) lease(permits int) core.Lease {
 	return core.Grant(permits, nil, core.LimiterName.With(s.o.Name))
 }
 
+// QueueOrder returns the order in which waiters are served: ShedOptions.QueueOrder.
+func (s *Shed) QueueOrder() core.QueueOrder { return s.o.QueueOrder }
+
 // Available returns math.MaxInt if the last reading was below the threshold, or there is none yet;
 // else 0. It does not read the sensor.
 func (s *Shed) Available() int { return s.Statistics().Available }

@@ -226,7 +226,7 @@ func TestADayIs24Hours(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			order := core.QueueOrder(r.IntN(2))
+			order := core.QueueOrder(r.IntN(3))
 			options := func(calendar bool, limit, queue int) core.FixedWindowOptions {
 				o := core.FixedWindowOptions{PermitLimit: limit, QueueLimit: queue, QueueOrder: order, Calendar: core.Daily(nil)}
 				if !calendar {

@@ -28,7 +28,8 @@
 // atomic operations and allocates nothing. A limiter without waiters has no goroutine and no
 // timer; a limiter with waiters has at most one timer, set to the instant at which the head of
 // its queue can be served. Time is read from the monotonic clock, so changes of the wall clock
-// do not matter, and everything works in a bubble of testing/synctest.
+// do not matter, except to a [FixedWindow] with a [Calendar]. Everything works in a bubble of
+// testing/synctest.
 //
 // The design is that of .NET's System.Threading.RateLimiting, with leases that cannot be
 // released twice, an exact RetryAfter, refunds, and limits that can change while in use.

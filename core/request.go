@@ -74,7 +74,8 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease
 func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	left := e.timeLeft(ctx)
 	now, flow := e.lock(), fair.Flow{}
-	if e.m.LooksAtFlow(n) && !e.closed {
+	byFlow := e.m.LooksAtFlow(n) && !e.closed
+	if byFlow {
 		e.unlock(now)
 		f, _ := FlowOf(ctx)
 		flow, left = fair.Flow(f), e.timeLeft(ctx)
@@ -96,7 +97,9 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 		e.room = &room{alarm: machine.Never}
 	}
 	w = e.room.waiter(n)
-	w.Flow = flow
+	if byFlow {
+		w.SetFlow(flow)
+	}
 	e.m.Wait(now, w)
 	return w, l
 }

@@ -92,6 +92,13 @@ example_inflight() {
 	exits 2 "$1" -limit 0
 }
 
+example_tenants() {
+	exits 0 "$1" -time 500ms
+	says '^oldest-first +greedy +[0-9]+ '
+	says '^fair-share +other 4 +[0-9]+ '
+	exits 2 "$1" -slots 0
+}
+
 example_partition() {
 	exits 0 "$1" -generate -lines 20000
 	mv "$work/out" "$work/access.log"

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/policy"
 )
@@ -37,6 +38,11 @@ type Policy struct {
 	// MaxWait is the longest wait in the limiter's queue. 0: calls never wait. Below 0: a call
 	// waits until its client leaves. A waiting call holds the permits of the policies before.
 	MaxWait time.Duration
+
+	// Flow returns on whose behalf a call waits, for a Limiter whose order is [core.FairShare]. It is
+	// called for calls that may have to wait, by MaxWait. Its Key must not be of the client's
+	// choosing: see [core.WithFlow]. nil: the flow of the call's context.
+	Flow func(*Call) core.Flow
 
 	// Code is the status code of a rejection. codes.OK: ResourceExhausted if the limiter limits a
 	// rate, Unavailable if it limits concurrency.
@@ -123,7 +129,7 @@ func (o Options) checked() (policy.Options[*Call], error) {
 		s.looks = s.looks || p.looks()
 		d := policy.Policy[*Call]{
 			Name: p.Name, Limiter: p.Limiter, Applies: func(c *Call) bool { return p.matches(c.FullMethod) },
-			Permits: p.Permits, MaxWait: p.MaxWait, Rejected: httplimit.EndpointLimiter,
+			Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow, Rejected: httplimit.EndpointLimiter,
 			FailOpen: p.FailOpen, Shadow: p.Shadow,
 		}
 		if p.matches(all) {
@@ -176,7 +182,7 @@ func (p *Policy) looks() bool {
 			return true
 		}
 	}
-	return p.Permits != nil || p.Refund != nil || p.Settle != nil
+	return p.Permits != nil || p.Flow != nil || p.Refund != nil || p.Settle != nil
 }
 
 var sharedType = reflect.TypeOf(Shared(nil))

@@ -41,6 +41,11 @@ type Policy struct {
 	// them all.
 	MaxWait time.Duration
 
+	// Flow returns on whose behalf a request waits, for a Limiter whose order is [core.FairShare].
+	// It is called for requests that may have to wait, by MaxWait. Its Key must not be of the
+	// client's choosing: see [core.WithFlow]. nil: the flow of the request's context.
+	Flow func(*http.Request) core.Flow
+
 	// Status is the status of a rejection, 400 to 599. 0: 429. 503 suits a limit that is not the
 	// client's own doing, such as one on the requests of all clients.
 	Status int
@@ -133,7 +138,7 @@ func (o Options) checked() (policy.Options[*http.Request], error) {
 		s.downloads = s.downloads || p.Download != nil
 		s.settles = s.settles || p.Refund != nil || p.Settle != nil
 		next.Policies = append(next.Policies, policy.Policy[*http.Request]{
-			Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait,
+			Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
 			Rejected: rejected, FailOpen: p.FailOpen, Shadow: p.Shadow,
 		})
 	}

@@ -104,7 +104,7 @@ func reasonsAreTold(s *subject) {
 	waiters := s.fill()
 	extra := s.acquires(1)
 	switch {
-	case s.QueueOrder == core.OldestFirst && !extra.waits():
+	case s.QueueOrder != core.NewestFirst && !extra.waits():
 		told(extra.lease, "queue limit reached", "with a full queue")
 	case s.QueueOrder == core.NewestFirst && !waiters[0].waits():
 		told(waiters[0].lease, "evicted by a newer request", "of an eviction")

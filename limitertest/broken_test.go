@@ -35,6 +35,8 @@ var (
 	shortQueue  = limitertest.Config{Limit: limit, QueueLimit: 3, QueueOrder: core.NewestFirst}
 	tokens      = limitertest.Config{Limit: limit, QueueLimit: queue, Refill: 30 * time.Second}
 	newestTok   = limitertest.Config{Limit: limit, QueueLimit: queue, QueueOrder: core.NewestFirst, Refill: 30 * time.Second}
+	fairSlots   = limitertest.Config{Limit: limit, QueueLimit: 6 * limit, QueueOrder: core.FairShare}
+	fairTokens  = limitertest.Config{Limit: limit, QueueLimit: 6 * limit, QueueOrder: core.FairShare, Refill: 30 * time.Second}
 	roaming     = limitertest.Config{Limit: limit, QueueLimit: limitertest.NoQueue, Refill: time.Minute, Roams: true}
 	byHand      = limitertest.Config{Limit: limit, QueueLimit: queue, Refill: 30 * time.Second, Manual: true}
 )
@@ -168,6 +170,23 @@ var brokenLimiters = []broken{
 	{"the queue is served in order", "serves the newest first", slots, plain(queue, core.NewestFirst)},
 	{"the queue is served in order", "serves the oldest first", newestSlots, plain(queue, core.OldestFirst)},
 	{"the queue is served in order", "serves the newest first", tokens, func() core.Limiter { return bucket(queue, core.NewestFirst, false) }},
+	{"flows get their shares", "serves the oldest first", fairSlots, plain(6*limit, core.OldestFirst)},
+	{"flows get their shares", "serves the newest first", fairSlots, plain(6*limit, core.NewestFirst)},
+	{"flows get their shares", "serves the oldest first", fairTokens, func() core.Limiter { return bucket(6*limit, core.OldestFirst, false) }},
+	{"flows get their shares", "ignores the weight", fairSlots, mutated(fairSlots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			f, _ := core.FlowOf(ctx)
+			f.Weight = 0
+			return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
+		}
+	})},
+	{"a higher priority is served first", "ignores it", fairSlots, mutated(fairSlots, func(m *mutant) {
+		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+			f, _ := core.FlowOf(ctx)
+			f.Priority = 0
+			return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
+		}
+	})},
 	{"serving stops at the first that does not fit", "serves whoever fits", slots, faulty(func(s *semaphore) { s.greedy = true })},
 
 	{"a done context ends the wait", "wraps its error", slots, mutated(slots, func(m *mutant) {

@@ -43,7 +43,8 @@ type Config struct {
 	// bound. 0: Run finds out QueueLimit and QueueOrder, and ignores the QueueOrder given here.
 	QueueLimit int
 
-	// QueueOrder is the order in which waiters are served.
+	// QueueOrder is the order in which waiters are served. Run does not find out
+	// [core.FairShare]: set it together with QueueLimit.
 	QueueOrder core.QueueOrder
 
 	// Update changes the permit limit of a limiter in use, and nothing else, and returns what
@@ -113,8 +114,8 @@ func (c Config) validate() error {
 	if c.QueueLimit < NoQueue {
 		fault("QueueLimit", c.QueueLimit, "at least -1")
 	}
-	if c.QueueOrder > core.NewestFirst {
-		fault("QueueOrder", c.QueueOrder, "oldest-first or newest-first")
+	if c.QueueOrder > core.FairShare {
+		fault("QueueOrder", c.QueueOrder, "oldest-first, newest-first or fair-share")
 	}
 	if c.Gate != nil && c.Limit != math.MaxInt {
 		fault("Limit", c.Limit, "math.MaxInt where there is a Gate")
@@ -192,6 +193,10 @@ func (f *facts) unlimited() bool { return f.Limit == math.MaxInt }
 
 // grain returns how exact instants are, at least 1 ns.
 func (f *facts) grain() time.Duration { return max(f.Grain, 1) }
+
+// piece returns the permits of a request of which no more than three fit into the limit, so that a refill,
+// which may bring almost twice the limit, does not serve all of a flow.
+func (f *facts) piece() int { return (f.Limit-1)/3 + 1 }
 
 // unbounded reports whether the queue is too long to be filled.
 func (f *facts) unbounded() bool { return f.queue/f.Limit >= maxWaiters }

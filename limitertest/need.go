@@ -18,8 +18,9 @@ const (
 	long                       // as many may wait as the limit is
 	short                      // not as many
 	contest                    // two may wait that are not both served at once
-	oldest                     // the oldest is served first
+	oldest                     // the oldest is served first, of one flow
 	newest                     // the newest is served first
+	fair                       // flows get their shares, and there is room for them
 	timed                      // permits come back with time
 	automatic                  // by themselves
 	manual                     // in TryReplenish
@@ -55,8 +56,9 @@ func (n need) unmet(f *facts) string {
 		{long, f.queue >= f.Limit, "needs a queue of the limit at least"},
 		{short, f.queue < f.Limit, "needs a queue below the limit"},
 		{contest, f.Holds && f.queue >= 2 || f.queue > f.Limit, "needs a queue above the limit, or leases that hold permits and a queue of 2"},
-		{oldest, f.QueueOrder == core.OldestFirst, "the limiter serves the newest first"},
-		{newest, f.QueueOrder == core.NewestFirst, "the limiter serves the oldest first"},
+		{oldest, f.QueueOrder != core.NewestFirst, "the limiter serves the newest first"},
+		{newest, f.QueueOrder == core.NewestFirst, "the limiter does not serve the newest first"},
+		{fair, f.QueueOrder == core.FairShare && f.queue/f.piece() >= 2*inLine, "the order is not fair-share, or the queue is too short to tell"},
 		{timed, f.Refill > 0, "permits do not come back with time"},
 		{automatic, f.Refill > 0 && !f.Manual, "permits do not come back by themselves"},
 		{manual, f.Manual, "the limiter is not replenished by hand"},

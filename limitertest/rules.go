@@ -17,6 +17,8 @@ var rules = []rule{
 	{"nobody overtakes", bubble | finite | pair | queued | oldest | room2, nobodyOvertakes},
 	{"a newcomer that fits goes first", bubble | finite | pair | queued | newest | room2, newcomerGoesFirst},
 	{"the queue is served in order", bubble | finite | queued | contest, servedInOrder},
+	{"flows get their shares", bubble | finite | queued | fair, flowsGetShares},
+	{"a higher priority is served first", bubble | finite | queued | fair, prioritiesComeFirst},
 	{"serving stops at the first that does not fit", bubble | finite | pair | queued | held | room3, servingStops},
 
 	{"a done context ends the wait", bubble | drains | queued, cancelEndsWait},

@@ -65,7 +65,7 @@ func TestConfigReportsAllFaults(t *testing.T) {
 	require.EqualError(t, c.Validate(), `limitertest: Config.New = <nil>, want a function
 limitertest: Config.Limit = 0, want at least 1
 limitertest: Config.QueueLimit = -2, want at least -1
-limitertest: Config.QueueOrder = QueueOrder(7), want oldest-first or newest-first
+limitertest: Config.QueueOrder = QueueOrder(7), want oldest-first, newest-first or fair-share
 limitertest: Config.Limit = 0, want math.MaxInt where there is a Gate
 limitertest: Config.Refill = -1ns, want at least 0
 limitertest: Config.Grain = -1ns, want at least 0

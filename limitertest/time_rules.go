@@ -54,7 +54,20 @@ func retryAfterExact(s *subject) {
 	}
 }
 
-// retryAfterQueue: oldest first, the waiters are served before; newest first, they are ignored.
+// after wants n permits not to be there before d; of a fair queue nothing more is certain, as others may be
+// served before.
+func (s *subject) after(n int, d time.Duration) {
+	if s.QueueOrder != core.FairShare {
+		s.exact(n, d)
+		return
+	}
+	s.pass(d - s.grain())
+	s.release()
+	s.refused(n, "just before RetryAfter has passed")
+}
+
+// retryAfterQueue: oldest first, the waiters are served before; newest first, they are ignored; of a
+// fair queue it is a lower bound.
 func retryAfterQueue(s *subject) {
 	s.empties()
 	s.release()
@@ -63,7 +76,7 @@ func retryAfterQueue(s *subject) {
 		return
 	}
 	s.acquires(1).mustWait("with nothing available")
-	s.exact(1, s.retryAfter(s.refused(1, "with a waiter ahead"), "a failed try"))
+	s.after(1, s.retryAfter(s.refused(1, "with a waiter ahead"), "a failed try"))
 	if s.unbounded() || s.Holds {
 		return
 	}
@@ -72,7 +85,7 @@ func retryAfterQueue(s *subject) {
 	s.fill()
 	c := s.acquires(1)
 	c.wantReject("with a full queue")
-	s.exact(1, s.retryAfter(c.lease, "an Acquire with a full queue"))
+	s.after(1, s.retryAfter(c.lease, "an Acquire with a full queue"))
 }
 
 func (s *subject) retryAfterNewest() {

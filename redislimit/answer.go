@@ -62,7 +62,7 @@ func (e *engine) answerLocked(c *call, now time.Time) {
 	if last.left > 0 && (e.queue.permits == 0 || c.waiters > 0) {
 		for r := waiter(e.queue.zeroPermits.Front()); r != nil; r = waiter(e.queue.zeroPermits.Front()) {
 			e.granted++
-			r.answer = answer{left: last.left, reset: last.reset}
+			r.answer = answer{left: last.left, reset: last.reset, window: last.window}
 			e.decideLocked(r, granted)
 		}
 	}
@@ -76,8 +76,12 @@ func (e *engine) learnLocked(c *call, now time.Time) {
 	m := &e.memory
 	m.at, m.left, m.whole = now, last.left, later(now, last.reset)
 	m.forecast = r.forecast
+	if m.window = r.window; c.terms.ofCalendar() {
+		m.ahead = time.UnixMicro(r.now).Sub(now.Round(0))
+	}
 	if c.terms != e.terms { // an Update came between
 		m.forget()
+		m.window = 0
 	}
 	if !m.forecast.known {
 		m.refused = refusal{}
@@ -132,6 +136,9 @@ func (e *engine) refusedLocked(r *request, a answer, now time.Time) {
 		r.ready = later(now, a.retry)
 		if e.terms.rate() && e.memory.forecast.known {
 			e.memory.refused = refusal{max(int(r.permits), 1), r.ready}
+			if soon := now.Add(forgetAfter); e.terms.ofCalendar() && r.ready.After(soon) {
+				e.memory.refused.until = soon
+			}
 		}
 	}
 	switch {

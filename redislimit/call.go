@@ -64,7 +64,10 @@ func (e *engine) runCall(c *call, run func(script, func([]int64) error, func(err
 		e.endCall(c, err)
 		return false
 	}
-	s := script{c.terms.script(), e.keys, c.args, e.shared.Budget, c.deadline, trial}
+	s := script{c.terms.script(), e.keys, c.args, e.shared.Budget, c.deadline, trial, nil}
+	if t := c.terms; t.ofCalendar() {
+		s.again = t.again
+	}
 	read := func(numbers []int64) (err error) {
 		c.reply, err = c.terms.decode(numbers, c.requests, c.reply.answers)
 		return err
@@ -105,7 +108,7 @@ func (e *engine) beginCall() *call {
 		e.restLocked()
 		return nil
 	}
-	c.args = c.terms.encode(c.args[:0], e.holder, c.requests)
+	c.args = c.terms.encode(c.args[:0], e.holder, now.Add(e.memory.ahead), c.requests)
 	return c
 }
 

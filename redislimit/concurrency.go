@@ -22,6 +22,7 @@ func (o ConcurrencyLimiterOptions) with(s Shared) ConcurrencyLimiterOptions { o.
 func (o ConcurrencyLimiterOptions) validate(f *faults) {
 	_, err := core.NewConcurrencyLimiter(o.ConcurrencyLimiterOptions)
 	f.core(err)
+	f.order(o.QueueOrder)
 	f.limit("PermitLimit", o.PermitLimit)
 }
 

@@ -17,7 +17,8 @@
 // goredis and rueidis make a [Store] of the client that you have.
 //
 // A decision is one script, which is atomic. It counts in integers and by the server's clock;
-// no process' clock is ever sent. A rejected request takes nothing.
+// no process' clock is ever sent. A rejected request takes nothing. A calendar's window is the
+// server's too: processes send where windows begin.
 //
 // A decision takes one round trip to the store at most, and often none: concurrent calls travel
 // together, a rejection is remembered until it may be over, and rate limiters take permits in
@@ -27,7 +28,8 @@
 // go to others; [Context] ends before that.
 //
 // What is remembered makes a limiter strict, never lax: permits that another process gives back,
-// by Settle, Refund or Reset, may be noticed only when a rejection's RetryAfter is over.
+// by Settle, Refund or Reset, may be noticed only when a rejection's RetryAfter is over, or a minute
+// if a Calendar's window lasts longer.
 //
 // # Inside
 //

@@ -200,7 +200,7 @@ func (e *engine) beginLocked(r *request, now time.Time) {
 	switch {
 	case e.memory.prefetch.spend(n, now):
 		e.granted++
-		r.answer = answer{left: e.memory.available(e.terms, now), reset: e.memory.reset(now), stamp: e.memory.prefetch.stamp}
+		r.answer = answer{left: e.memory.available(e.terms, now), reset: e.memory.reset(now), stamp: e.memory.prefetch.stamp, window: e.memory.window}
 		e.decideLocked(r, granted)
 	case e.memory.refuses(n, now):
 		e.missLocked(r, now)
@@ -267,11 +267,12 @@ func (e *engine) rejectLocked(r *request, now time.Time, reason string) {
 	r.reason = reason
 	if e.terms.rate() {
 		r.retry = lasts(e.terms.period()) // if nothing is known
-		if due, ok := e.dueLocked(r, now); ok && due.After(now) {
-			r.retry = lasts(microseconds(due.Sub(now)))
+		// An evicted one may fit now; but if the store has said that it does not, nothing is known.
+		if due, ok := e.dueLocked(r, now); ok && (due.After(now) || reason == core.ReasonEvicted) {
+			r.retry = lasts(max(microseconds(due.Sub(now)), 1))
 		}
 	}
-	r.answer.left, r.answer.reset = e.memory.available(e.terms, now), e.memory.reset(now)
+	r.answer.left, r.answer.reset, r.answer.window = e.memory.available(e.terms, now), e.memory.reset(now), e.memory.window
 	e.decideLocked(r, rejected)
 }
 
@@ -353,7 +354,11 @@ func (e *engine) leaseOf(r *request) core.Lease {
 
 // unrecorded returns the lease of DownAllow, which holds nothing.
 func (e *engine) unrecorded(r *request) core.Lease {
-	return core.Grant(int(r.permits), nil, append(slices.Clip(r.terms.metadata), grantKey.With(&grant{e: e}))...)
+	m := slices.Clip(r.terms.metadata)
+	if r.terms.ofCalendar() {
+		m = append(m, r.terms.windowOf(0))
+	}
+	return core.Grant(int(r.permits), nil, append(m, grantKey.With(&grant{e: e}))...)
 }
 
 // count counts what Shared.Local decided.

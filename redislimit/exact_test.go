@@ -297,6 +297,19 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.Shared) 
 			o.PermitLimit, o.Window = limit, o.Window*time.Duration(scale)%time.Minute+time.Millisecond
 			return errors.Join(l.Update(o), r.Update(redislimit.FixedWindowOptions{FixedWindowOptions: o}))
 		}
+	case "calendar":
+		o := core.FixedWindowOptions{Name: "f", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order, Calendar: endsIn(1 + random.IntN(3))}
+		l, err := core.NewFixedWindow(o)
+		must(err)
+		r := fixed(t, s, o)
+		w.local, w.remote = l, r
+		w.update = func(limit, step, scale int) error {
+			o.PermitLimit, o.Calendar, o.Window, o.Anchor = limit, endsIn(scale), 0, time.Time{}
+			if step == 2 {
+				o.Calendar, o.Window, o.Anchor = core.Calendar{}, time.Duration(scale)*time.Second, w.start
+			}
+			return errors.Join(l.Update(o), r.Update(redislimit.FixedWindowOptions{FixedWindowOptions: o}))
+		}
 	case "sliding":
 		o := core.SlidingWindowOptions{
 			Name: "s", PermitLimit: w.limit, QueueLimit: queue, QueueOrder: order, Anchor: w.start,
@@ -326,13 +339,19 @@ func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.Shared) 
 	return w
 }
 
+// endsIn returns a calendar whose day ends in about so many seconds.
+func endsIn(seconds int) core.Calendar {
+	offset := int(24*time.Hour/time.Second) - seconds - int(time.Now().Unix()%(24*60*60))
+	return core.Daily(time.FixedZone(fmt.Sprintf("UTC+%ds", offset), offset))
+}
+
 // What was decided at the same instants by one limiter of core is decided the same.
 func TestDecidesAsCore(t *testing.T) {
 	seeds, steps := 25, 150
 	if testing.Short() {
 		seeds = 10
 	}
-	for _, kind := range []string{"bucket", "fixed", "sliding", "concurrency"} {
+	for _, kind := range []string{"bucket", "fixed", "calendar", "sliding", "concurrency"} {
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

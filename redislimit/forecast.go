@@ -4,6 +4,7 @@ package redislimit
 // microseconds since then. It forecasts nothing for a concurrency limiter.
 type forecast struct {
 	terms   *terms
+	at      int64      // the server's instant of the report
 	known   bool       // it does
 	taken   int64      // permits; a bucket's: as of its latest tick
 	age     int64      // a bucket's: of that tick
@@ -68,7 +69,9 @@ func (f *forecast) ready(now int64, n int) int64 {
 		if c.due <= now {
 			continue
 		}
-		if need -= c.permits; need <= 0 {
+		if need -= c.permits; need <= 0 && f.terms.ofCalendar() {
+			return c.due + min(f.terms.next(f.at+c.due, windows), never-c.due)
+		} else if need <= 0 {
 			return min(c.due, never-f.terms.spans(windows)) + f.terms.spans(windows)
 		}
 	}

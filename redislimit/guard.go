@@ -75,6 +75,21 @@ type script struct {
 	within   time.Duration
 	deadline time.Time
 	trial    bool
+
+	// again returns the arguments for running the script once more after its first reply, or nil. It has
+	// only the arguments to go by. nil: never.
+	again func(args, reply []int64) []int64
+}
+
+// runOn runs the script.
+func (s script) runOn(ctx context.Context, store Store) ([]int64, error) {
+	got, err := store.Run(ctx, s.Script, s.keys, s.args...)
+	if err == nil && s.again != nil {
+		if args := s.again(s.args, got); args != nil {
+			return store.Run(ctx, s.Script, s.keys, args...)
+		}
+	}
+	return got, err
 }
 
 // ask runs the script, and calls read with its reply. The error of either is a failure of the store.
@@ -102,7 +117,7 @@ func (g *guard) run(s script, read func([]int64) error, end func(err error, late
 		g.leave(s.trial, err)
 		end(err, true)
 	})
-	got, err := g.store.Run(ctx, s.Script, s.keys, s.args...)
+	got, err := s.runOn(ctx, g.store)
 	if over.Swap(true) {
 		if ctx.Err() == nil {
 			g.mu.Lock()
@@ -120,7 +135,7 @@ func (g *guard) run(s script, read func([]int64) error, end func(err error, late
 func (g *guard) runNow(s script, read func([]int64) error, end func(err error, late bool)) (late bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), s.deadline) //nolint:forbidigo // as in run
 	defer cancel()
-	got, err := g.store.Run(ctx, s.Script, s.keys, s.args...)
+	got, err := s.runOn(ctx, g.store)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		err = fmt.Errorf("no answer within %v: %w", s.within, err)
 	}

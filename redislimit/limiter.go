@@ -133,6 +133,11 @@ func (r *rateLimiter[O]) ReplenishmentPeriod() time.Duration {
 		return 0
 	case t.kind == kindBucket:
 		return lasts(t.span)
+	case t.ofCalendar() && r.memory.window != 0:
+		return lasts(r.memory.window)
+	case t.ofCalendar():
+		start, end := t.calendar.Bounds(time.Now())
+		return end.Sub(start)
 	}
 	return lasts(t.span) / time.Duration(t.step)
 }

@@ -14,6 +14,10 @@ type memory struct {
 	forecast forecast  // from at on
 	refused  refusal   // the latest
 
+	// Of a calendar:
+	ahead  time.Duration // how far the server's clock is ahead of this process'
+	window int64         // the length of the window in force, in microseconds; 0: not known
+
 	prefetch prefetch
 }
 

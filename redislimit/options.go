@@ -159,6 +159,12 @@ func (f *faults) limit(field string, n int) {
 	}
 }
 
+func (f *faults) order(o core.QueueOrder) {
+	if o == core.FairShare {
+		f.add("QueueOrder", o, "oldest-first or newest-first: the queue of one process cannot be fair to those of others")
+	}
+}
+
 func (f *faults) manual(manual bool) {
 	if manual {
 		f.add("ManualReplenishment", true, "false: permits come back by the server's clock")

@@ -175,7 +175,7 @@ func (w *renewer) call(t *terms, requests []*request) (answers []answer, err err
 		}
 	}
 	within := max(e.shared.TTL/6, e.shared.Budget)
-	ask := script{t.script(), e.keys, t.encode(nil, e.holder, requests), within, sent.Add(within), trial}
+	ask := script{t.script(), e.keys, t.encode(nil, e.holder, sent, requests), within, sent.Add(within), trial, nil}
 	var got reply
 	err = e.guard.ask(ask, func(numbers []int64) (err error) {
 		got, err = t.decode(numbers, requests, nil)

@@ -80,6 +80,9 @@ func (e *engine) grantOf(r *request) core.Lease {
 
 // numbers appends what was left after a decision.
 func (e *engine) numbers(m []core.Metadata, r *request) []core.Metadata {
+	if r.terms.ofCalendar() {
+		m = append(m, r.terms.windowOf(r.answer.window))
+	}
 	m = append(m, core.Remaining.With(min(r.answer.left, r.terms.limit)))
 	if r.terms.rate() {
 		m = append(m, core.ResetAfter.With(lasts(r.answer.reset)))
@@ -93,6 +96,9 @@ func (e *engine) refusalOf(r *request) core.Lease {
 		l := core.Refuse(r.err)
 		if errors.Is(r.err, ErrStore) {
 			l = l.With(r.terms.metadata...)
+			if r.terms.ofCalendar() {
+				l = l.With(r.terms.windowOf(0))
+			}
 		}
 		return l
 	}

@@ -151,6 +151,7 @@ func (e *engine) update(t *terms, apply func()) error {
 	apply()
 	e.terms = t
 	e.memory.forget()
+	e.memory.window = 0
 	for place := e.queue.waiters.Front(); place != nil; {
 		w := waiter(place)
 		place = place.Next()

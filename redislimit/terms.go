@@ -44,7 +44,9 @@ type terms struct {
 
 	step   int64 // a bucket's tokens per period; a window's segments
 	span   int64 // a bucket's period; a window's length; a lease's TTL
-	origin int64 // a window's, from 0 to span
+	origin int64 // a window's, from 0 to span; of a calendar's, a number that stands for the calendar
+
+	calendar core.Calendar // a fixed window's; zero: none
 
 	metadata []core.Metadata // of every lease
 }
@@ -55,7 +57,7 @@ func (t terms) describe(window time.Duration) *terms {
 	if t.name != "" {
 		t.metadata = append(t.metadata, core.LimiterName.With(t.name))
 	}
-	if t.rate() {
+	if t.rate() && !t.ofCalendar() {
 		t.metadata = append(t.metadata, core.Window.With(window))
 	}
 	return &t

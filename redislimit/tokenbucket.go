@@ -25,6 +25,7 @@ func (o TokenBucketOptions) with(s Shared) TokenBucketOptions { o.Shared = s; re
 func (o TokenBucketOptions) validate(f *faults) {
 	_, err := core.NewTokenBucket(o.TokenBucketOptions)
 	f.core(err)
+	f.order(o.QueueOrder)
 	f.limit("TokenLimit", o.TokenLimit)
 	f.longest("ReplenishmentPeriod", o.ReplenishmentPeriod)
 	f.manual(o.ManualReplenishment)

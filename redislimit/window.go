@@ -12,6 +12,11 @@ import (
 // The Window is in whole microseconds. An Anchor is rounded up to the microsecond; a zero one is
 // the Unix epoch, so that all processes have the same windows. The PermitLimit is at most 2^52.
 // ManualReplenishment is not supported.
+//
+// With a Calendar the server's clock decides which window it is, so that processes whose clocks
+// are wrong keep one quota; they need the same time zones. A window never goes back, as long as
+// something is taken in it. A rejection is remembered for a minute at most. Update may go from and to
+// a Calendar.
 type FixedWindowOptions struct {
 	core.FixedWindowOptions
 
@@ -25,6 +30,7 @@ func (o FixedWindowOptions) with(s Shared) FixedWindowOptions { o.Shared = s; re
 func (o FixedWindowOptions) validate(f *faults) {
 	_, err := core.NewFixedWindow(o.FixedWindowOptions)
 	f.core(err)
+	f.order(o.QueueOrder)
 	f.limit("PermitLimit", o.PermitLimit)
 	f.micros("Window", o.Window)
 	f.manual(o.ManualReplenishment)
@@ -32,15 +38,15 @@ func (o FixedWindowOptions) validate(f *faults) {
 
 // terms are those of a sliding window with one segment.
 func (o FixedWindowOptions) terms(Shared) *terms {
-	span := int64(o.Window / time.Microsecond)
-	return terms{
-		kind: kindFixed, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder,
-		step: 1, span: span, origin: origin(o.Anchor, span),
-	}.describe(o.Window)
+	t := terms{kind: kindFixed, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+	if o.Calendar != (core.Calendar{}) {
+		t.byCalendar(o.Calendar)
+	} else {
+		t.step, t.span = 1, int64(o.Window/time.Microsecond)
+		t.origin = origin(o.Anchor, t.span)
+	}
+	return t.describe(o.Window)
 }
-
-// title returns the window.
-func (o FixedWindowOptions) title() string { return fmt.Sprintf("fixed window of %v", o.Window) }
 
 // FixedWindow is a [core.FixedWindow] that processes share; the package documentation says how.
 // It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder],
@@ -78,6 +84,7 @@ func (o SlidingWindowOptions) with(s Shared) SlidingWindowOptions { o.Shared = s
 func (o SlidingWindowOptions) validate(f *faults) {
 	_, err := core.NewSlidingWindow(o.SlidingWindowOptions)
 	f.core(err)
+	f.order(o.QueueOrder)
 	f.limit("PermitLimit", o.PermitLimit)
 	f.micros("Window", o.Window)
 	if o.SegmentsPerWindow > maxSegments || int64(o.SegmentsPerWindow) > int64(o.Window/time.Microsecond) && o.Window > 0 {

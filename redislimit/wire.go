@@ -3,6 +3,7 @@ package redislimit
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // code is an operation of the scripts; lua/common.lua has the same numbers, and the heads of
@@ -54,6 +55,8 @@ type answer struct {
 	retry int64 // microseconds until what was refused could be granted; 0: that is not known
 	stamp stamp // of a rate limiter's grant
 	token int64 // of a concurrency lease
+
+	window int64 // a calendar's: its length in microseconds; 0: that of now
 }
 
 // reply is what a script returned.
@@ -63,6 +66,7 @@ type reply struct {
 	ends     int64    // a window's: microseconds until the segment ends
 	forecast forecast // when permits come back
 	answers  []answer // one for each operation
+	window   int64    // a calendar's: its length in microseconds
 }
 
 // errReply is a failure of the store: it answered, but not as the script does.
@@ -77,8 +81,8 @@ const (
 	most = 1<<53 - 1
 )
 
-// limiterArgs appends what the script wants before the operations.
-func (t *terms) limiterArgs(args []int64, holder int64) []int64 {
+// limiterArgs appends what the script wants before the operations; at is about the server's time.
+func (t *terms) limiterArgs(args []int64, holder int64, at time.Time) []int64 {
 	switch t.kind {
 	case kindBucket:
 		return append(args, int64(t.limit), t.step, t.span)
@@ -89,13 +93,16 @@ func (t *terms) limiterArgs(args []int64, holder int64) []int64 {
 	if t.queueLimit > 0 {
 		all = 1
 	}
+	if t.ofCalendar() {
+		return t.around(append(args, 3, int64(t.limit), 0, 1, t.origin, all), at)
+	}
 	return append(args, int64(t.kind-kindFixed+1), int64(t.limit), t.span, t.step, t.origin, all)
 }
 
 // encode appends the arguments of the script for the operations. Takes of a rate limiter that
 // are alike and follow each other are sent as one.
-func (t *terms) encode(args []int64, holder int64, ops []*request) []int64 {
-	args = t.limiterArgs(args, holder)
+func (t *terms) encode(args []int64, holder int64, at time.Time, ops []*request) []int64 {
+	args = t.limiterArgs(args, holder, at)
 	for len(ops) > 0 {
 		alike := t.alike(ops)
 		args = ops[0].encode(args, t, int64(alike))
@@ -119,6 +126,8 @@ func (o *op) encode(args []int64, t *terms, count int64) []int64 {
 		return append(args, o.permits, o.had, o.stamp.at, o.stamp.lack, o.stamp.version)
 	case o.code == opBind && o.old.kind == kindBucket:
 		return append(args, int64(o.old.limit), o.old.step, o.old.span)
+	case o.code == opBind && o.old.ofCalendar():
+		return append(args, 0, 1, o.old.origin)
 	case o.code == opBind:
 		return append(args, o.old.span, o.old.step, o.old.origin)
 	case o.code == opPrefetch || o.code == opReturn:
@@ -148,6 +157,9 @@ func (t *terms) decode(numbers []int64, ops []*request, answers []answer) (reply
 	if len(numbers) == 1 && numbers[0] > 0 {
 		return reply{conflict: kind(numbers[0])}, nil
 	}
+	if outside(numbers) {
+		return reply{}, fmt.Errorf("%w: its clock leaps", errReply)
+	}
 	for _, n := range numbers {
 		if n < 0 || n > most {
 			return reply{}, fmt.Errorf("%w: %d", errReply, n)
@@ -164,7 +176,10 @@ func (t *terms) decode(numbers []int64, ops []*request, answers []answer) (reply
 	if len(numbers) != head+runs*answerLen || numbers[0] != 0 {
 		return reply{}, fmt.Errorf("%w: %d numbers", errReply, len(numbers))
 	}
-	r := reply{now: numbers[1], ends: numbers[2], forecast: forecast{terms: t}, answers: answers[:0]}
+	r := reply{now: numbers[1], ends: numbers[2], forecast: forecast{terms: t, at: numbers[1]}, answers: answers[:0]}
+	if t.ofCalendar() {
+		r.window = t.lengthOf(r.now + r.ends)
+	}
 	var s stamp
 	if t.window() {
 		s.at, s.version = numbers[3], numbers[4]
@@ -196,7 +211,7 @@ func (r *reply) read(t *terms, o *request, count int64, four [answerLen]int64, s
 		f.known = taken == 0 || len(f.returns) > 0
 	}
 	for i := range count {
-		a := answer{done: done, stamp: s}
+		a := answer{done: done, stamp: s, window: r.window}
 		if o.code == opTake {
 			a.done = min(max(done-i, 0), 1)
 			f.taken = taken - max(done-1-i, 0)*o.permits // later ones were not granted yet

@@ -10,6 +10,7 @@
 //	bucket 5000/h burst 100 queue 20
 //	8MiB/s burst 1MiB
 //	fixed 1000/1h
+//	fixed 100000/month day 15 tz Europe/Berlin
 //	sliding 100/1m segments 6
 //	concurrency 10 queue 5 newest-first
 //	unlimited
@@ -20,11 +21,15 @@
 //
 //	burst 20        bucket: the number of permits that may be taken at once
 //	segments 6      sliding: the number of steps in which the window slides; default 10
+//	day 15          fixed, by the month: the day on which windows begin; default 1
+//	from sunday     fixed, by the week: the day on which windows begin; default monday
+//	tz Asia/Tokyo   fixed, by the day, week, month or year: the time zone, UTC, Local or an IANA name
 //	queue 5         all but unlimited: the number of permits that may wait; default 0
 //	oldest-first    all but unlimited: the oldest waiting request is served first; the default
 //	newest-first    all but unlimited: the newest waiting request is served first
+//	fair-share      all but unlimited: waiting requests are served in turn, by core.Flow
 //
-// Case does not matter.
+// Case does not matter, but in IANA names.
 //
 // # Numbers
 //
@@ -34,10 +39,23 @@
 //
 // # Times
 //
-// The time follows the slash: ns, us, ms, s, m or min, h, d or day, their long names and
+// The time follows the slash: ns, us, ms, s, m or min, h, d or day, week, their long names and
 // plurals (second, minutes), with or without a whole number before it, or any duration that
 // [time.ParseDuration] accepts, such as 1h30m. In 8m/s the m means mega; in 8/m it means a
-// minute. A day is 24 hours. Windows begin when the limiter is made.
+// minute. A day is 24 hours, a week seven of them. Windows begin when the limiter is made.
+//
+// # The calendar
+//
+// Fixed windows may be those of the calendar: see [core.Calendar]. A month and a year always are, in
+// UTC if there is no tz. A day is if there is a tz, and a week if there is a tz or a from:
+//
+//	fixed 1M/year
+//	fixed 1000/month
+//	fixed 500/week from sunday
+//	fixed 100/day tz America/Los_Angeles
+//	fixed 100/day                           24 hours, from when the limiter is made
+//
+// There is one of them, not two or three, under its full name.
 //
 // # Buckets
 //

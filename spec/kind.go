@@ -32,12 +32,12 @@ func (k Kind) String() string {
 	return "Kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// optionsOf are the words that may follow the amount. "order" stands for the two orders.
+// optionsOf are the words that may follow the amount. "order" stands for the three orders.
 var optionsOf = [...][]string{
 	Unlimited:     {},
 	Concurrency:   {"queue", "order"},
 	TokenBucket:   {"burst", "queue", "order"},
-	FixedWindow:   {"queue", "order"},
+	FixedWindow:   {"day", "from", "tz", "queue", "order"},
 	SlidingWindow: {"segments", "queue", "order"},
 }
 

@@ -19,7 +19,8 @@ import (
 type Limit struct {
 	Kind     Kind
 	Permits  int             // at once, or per Per; at least 1
-	Per      time.Duration   // buckets and windows: the time in which Permits are granted; above 0
+	Per      time.Duration   // buckets and windows: the time in which Permits are granted; above 0, or 0 with a Calendar
+	Calendar core.Calendar   // fixed windows: windows of days, weeks, months or years instead of Per; zero: none
 	Burst    int             // buckets: the token limit; 0: Permits or, if Bytes, the bytes of 10 ms, at least 1
 	Bytes    bool            // the amount was written with a B, as in 8MiB: see Burst and String
 	Segments int             // sliding windows: at most the nanoseconds of Per; 0: 10
@@ -67,7 +68,8 @@ type updatable[O any] interface {
 }
 
 // Update changes the limiter's limit to l while it is in use, as the Update method of its type
-// does. The limiter keeps its name, its anchor and manual replenishment. If the limiter is nil
+// does. The limiter keeps its name, its anchor and manual replenishment, except that a Calendar has
+// neither of the latter two. If the limiter is nil
 // or of another kind, nothing changes and Update returns an error that wraps [ErrKind]. If no
 // text describes l, nothing changes and the error reports all that is wrong with it. Update is
 // safe for concurrent use and returns [core.ErrClosed] after the limiter's Close, except that
@@ -119,7 +121,10 @@ func (l Limit) bucket(o core.TokenBucketOptions) core.TokenBucketOptions {
 }
 
 func (l Limit) fixed(o core.FixedWindowOptions) core.FixedWindowOptions {
-	o.PermitLimit, o.Window, o.QueueLimit, o.QueueOrder = l.Permits, l.Per, l.Queue, l.Order
+	o.PermitLimit, o.Window, o.Calendar, o.QueueLimit, o.QueueOrder = l.Permits, l.Per, l.Calendar, l.Queue, l.Order
+	if o.Calendar != (core.Calendar{}) {
+		o.Anchor, o.ManualReplenishment = time.Time{}, false
+	}
 	return o
 }
 
@@ -161,6 +166,13 @@ func (l Limit) validate() error {
 	}
 	check("Permits", l.Kind != Unlimited, l.Permits, 1)
 	switch {
+	case l.Calendar != (core.Calendar{}):
+		if want := l.validCalendar(); want != "" {
+			fault("Calendar", l.Calendar, "%s", want)
+		}
+		if l.Per != 0 {
+			fault("Per", l.Per, "0 with a Calendar")
+		}
 	case !l.Kind.timed() && l.Per != 0:
 		fault("Per", l.Per, "0 for kind %v", l.Kind)
 	case l.Kind.timed() && l.Per <= 0:
@@ -176,7 +188,7 @@ func (l Limit) validate() error {
 	}
 	check("Queue", has("queue"), l.Queue, 0)
 	if _, err := l.Order.MarshalText(); err != nil || !has("order") && l.Order != 0 {
-		fault("Order", l.Order, "%v or %v, of kinds with a queue", core.OldestFirst, core.NewestFirst)
+		fault("Order", l.Order, "%v, %v or %v, of kinds with a queue", core.OldestFirst, core.NewestFirst, core.FairShare)
 	}
 	return errors.Join(errs...)
 }

@@ -51,6 +51,7 @@ var times = map[string]time.Duration{
 	"m": time.Minute, "min": time.Minute, "mins": time.Minute, "minute": time.Minute, "minutes": time.Minute,
 	"h": time.Hour, "hour": time.Hour, "hours": time.Hour,
 	"d": day, "day": day, "days": day,
+	"week": 7 * day, "weeks": 7 * day,
 }
 
 const day = 24 * time.Hour

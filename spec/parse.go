@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/calendar"
 )
 
 // Parse returns the limit that s describes. The grammar is in the package's documentation. An
 // error names the invalid word and what was expected in its place.
 func Parse(s string) (Limit, error) {
-	p := parser{words: strings.Fields(s)}
+	p := parser{words: strings.Fields(s), day: 1, weekday: int(time.Monday)}
 	if err := p.parse(); err != nil {
 		return Limit{}, fmt.Errorf("spec: %w", err)
 	}
@@ -25,6 +27,12 @@ type parser struct {
 	words []string // not taken yet, as they were written
 	limit Limit
 	seen  []string // options
+
+	// Of a fixed window that may be of the calendar.
+	unit    calendar.Unit // None: its time is another
+	day     int
+	weekday int
+	zone    *time.Location // nil: UTC
 }
 
 // wrong is an error about a word.
@@ -58,6 +66,9 @@ func (p *parser) parse() error {
 			return err
 		}
 	}
+	if err := p.calendar(); err != nil {
+		return err
+	}
 	if l := p.limit; l.tooManySegments() {
 		return wrong("segments", "%d are more than the %d nanoseconds of the window", l.segments(), int64(l.Per))
 	}
@@ -88,6 +99,14 @@ func (p *parser) amount() (err error) {
 	}
 	p.limit.Bytes = strings.HasSuffix(number, "b")
 	if p.limit.Permits, err = parseNumber(word, number, 1); err != nil || !timed {
+		return err
+	}
+	if p.limit.Kind == FixedWindow {
+		if p.unit = periods[per]; p.unit != calendar.None && !hasLength(p.unit) {
+			return nil
+		}
+	}
+	if err := p.noLength(word, per); err != nil {
 		return err
 	}
 	p.limit.Per, err = parseTime(word, per)
@@ -130,25 +149,28 @@ func noTime(word, low string) error {
 // option takes one of the words after the amount, with its number.
 func (p *parser) option() error {
 	word, low := p.take()
-	order := low == core.OldestFirst.String() || low == core.NewestFirst.String()
+	order := new(core.QueueOrder).UnmarshalText([]byte(low)) == nil
 	meaning := low
 	if order {
 		meaning = "order"
 	}
 	number, least, known := p.limit.number(meaning)
 	switch {
-	case !known && !order:
+	case !known && !order && !slices.Contains(calendarOptions, low):
 		return wrong(word, "unknown word, want %s", p.wanted())
 	case !slices.Contains(optionsOf[p.limit.Kind], meaning):
 		return wrong(word, "not a word of %v, want %s", p.limit.Kind, p.wanted())
 	case slices.Contains(p.seen, meaning) && order:
-		return wrong(word, "a second order, want %v or %v once", core.OldestFirst, core.NewestFirst)
+		return wrong(word, "a second order, want %v, %v or %v once", core.OldestFirst, core.NewestFirst, core.FairShare)
 	case slices.Contains(p.seen, meaning):
 		return wrong(word, "there twice, want it once")
 	}
 	p.seen = append(p.seen, meaning)
 	if order {
 		return p.limit.Order.UnmarshalText([]byte(low))
+	}
+	if number == nil {
+		return p.calendarOption(word, low)
 	}
 	if len(p.words) == 0 {
 		return wrong(word, "want a number after it, such as %s 20", low)
@@ -174,18 +196,20 @@ func (l *Limit) number(option string) (field *int, least int, ok bool) {
 
 // wanted lists the words of the kind.
 func (p *parser) wanted() string {
-	options := optionsOf[p.limit.Kind]
+	options := slices.DeleteFunc(slices.Clone(optionsOf[p.limit.Kind]), func(o string) bool {
+		return o == "day" && p.unit != calendar.Month || o == "from" && p.unit != calendar.Week || o == "tz" && p.unit == calendar.None
+	})
 	if len(options) == 0 {
 		return "nothing more"
 	}
-	return strings.Join(options[:len(options)-1], ", ") + ", oldest-first or newest-first"
+	return strings.Join(options[:len(options)-1], ", ") + ", oldest-first, newest-first or fair-share"
 }
 
 // String returns the limit as a line that Parse turns into the same Limit, such as "100/s".
 // Bytes are written with their largest whole unit, such as "8MiB/s". For an invalid Limit it
 // returns the fields.
 func (l Limit) String() string {
-	if l.validate() != nil {
+	if l.validate() != nil || l.named() != nil {
 		type bare Limit // without this method
 		return fmt.Sprintf("%+v", bare(l))
 	}
@@ -198,6 +222,10 @@ func (l Limit) String() string {
 		b = append(b, ' ')
 	}
 	b = l.appendPermits(b, l.Permits)
+	if l.Calendar != (core.Calendar{}) {
+		b = append(b, '/')
+		b = append(b, l.calendarText()...)
+	}
 	if l.Per != 0 {
 		b = append(b, '/')
 		b = append(b, formatTime(l.Per)...)
@@ -240,7 +268,7 @@ func (l Limit) appendPermits(b []byte, n int) []byte {
 // MarshalText implements [encoding.TextMarshaler] with String. It returns an error for a Limit
 // that no text describes.
 func (l Limit) MarshalText() ([]byte, error) {
-	if err := l.validate(); err != nil {
+	if err := errors.Join(l.validate(), l.named()); err != nil {
 		return nil, err
 	}
 	return []byte(l.String()), nil

@@ -43,7 +43,8 @@
 //
 //	sluice.limiter.*, sluice.partition.*  sluice.limiter.name
 //	sluice.limiter.leases                 and sluice.result: granted, rejected
-//	sluice.limiter.queue.duration         and sluice.result: granted, rejected
+//	sluice.limiter.queue.duration         and sluice.result: granted, rejected; and if the
+//	                                      order is fair-share, sluice.priority: -100 to 100
 //	sluice.limiter.lease.duration         and sluice.result: granted, shadowed
 //	sluice.limiter.permits.settled        and sluice.direction: up, down
 //	sluice.http.*                         sluice.http.policy

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,8 @@ import (
 // Instrument returns a view of l that reports what goes through it:
 //
 //   - sluice.limiter.queue.duration: how long each Acquire took that was not granted at once, by a quiet
-//     try, also if the queue then had no room. Its sluice.result is granted or rejected; an Acquire
+//     try, also if the queue then had no room. Its sluice.result is granted or rejected, and if the order
+//     of l is [core.FairShare], its sluice.priority is that of the [core.Flow] in the context. An Acquire
 //     that fails for any other reason, such as a context that ends, counts as rejected. Of a limiter
 //     that is no [core.QuietTrier], such as redislimit's, each Acquire counts that takes 10 µs or more.
 //   - sluice.limiter.lease.duration: how long a lease was held, from its grant to its first
@@ -48,7 +50,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if anylimiter.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	v := &instrumented{l: l, joiner: backdoor.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now()}
+	v := &instrumented{l: l, joiner: backdoor.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now(), fair: hold.FairShare(l)}
 	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}
@@ -78,6 +80,9 @@ type instrumented struct {
 	base   time.Time     // what instants are measured from
 	atOnce time.Duration // an Acquire that was not granted quietly and takes less has not waited
 
+	fair      func() bool // whether l's order is core.FairShare; nil: it never is
+	waitedFor func(result string, priority int) metric.RecordOption
+
 	stopped                     atomic.Bool
 	queue, lease                metric.Float64Histogram
 	settled                     metric.Int64Counter
@@ -103,6 +108,9 @@ func (i *instrumented) makeInstruments(o Options, name string) error {
 	i.granted = []metric.RecordOption{o.with(of, result.String("granted"))}
 	i.rejected = []metric.RecordOption{o.with(of, result.String("rejected"))}
 	i.shadowed = []metric.RecordOption{o.with(of, result.String("shadowed"))}
+	i.waitedFor = func(r string, p int) metric.RecordOption {
+		return o.with(of, result.String(r), priority.String(strconv.Itoa(p)))
+	}
 	i.up, i.down = o.with(of, direction.String("up")), o.with(of, direction.String("down"))
 	return errors.Join(errs[:]...)
 }
@@ -139,18 +147,30 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 	lease, err := i.l.Acquire(ctx, permits)
 	end := i.now()
 	lease, err = hold.Checked(i.l, lease, err)
-	with := i.granted
-	if err != nil {
-		with = i.rejected
-	}
 	_, shadowed := core.Shadowed.From(lease) // it never waits
 	if took := end - begin; mayWait && took >= i.atOnce && !shadowed && !i.stopped.Load() {
+		with := i.granted
+		if err != nil {
+			with = i.rejected
+		}
+		if i.fair != nil && i.fair() {
+			with = i.ofPriority(ctx, err == nil)
+		}
 		i.queue.Record(ctx, took.Seconds(), with...)
 	}
 	if err != nil {
 		return lease, err
 	}
 	return i.timed(lease, end), nil
+}
+
+// ofPriority returns what the wait of a request is recorded with, where the order is core.FairShare.
+func (i *instrumented) ofPriority(ctx context.Context, granted bool) []metric.RecordOption {
+	f, _ := core.FlowOf(ctx)
+	if granted {
+		return []metric.RecordOption{i.waitedFor("granted", f.Priority)}
+	}
+	return []metric.RecordOption{i.waitedFor("rejected", f.Priority)}
 }
 
 // now reads the monotonic clock only, which takes half the time of time.Now.

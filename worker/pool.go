@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -13,13 +14,17 @@ import (
 // zero Pool returns [ErrClosed]. A Pool is safe for concurrent use.
 //
 // Most callers want [Pool.Group] for tasks that belong together, or [Do] and [Map] for
-// results. Queued tasks start in the order in which they were accepted.
+// results. Queued tasks start in the order in which they were accepted; if the limiter's order is
+// [core.FairShare], by the [core.Flow] of the context that was given to Submit, Do, Map or
+// Pool.Group, where a task of 0 permits counts as one of 1. A task that already waits for its lease
+// keeps its turn, and calls that wait for room in the queue get it in the order of their arrival.
 //
 // A task that submits to its own pool should use TrySubmit. In Submit, Do or Group.Go it would
 // keep its lease while it waits, and the new task may be waiting for that very lease. A task
 // that calls Wait or Close on its own pool deadlocks.
 type Pool struct {
 	limiter    hold.Limiter
+	fair       func() bool // whether the limiter's order is core.FairShare; nil: it never is
 	onPanic    func(any, []byte)
 	most       int    // Options.Workers; 0: no maximum
 	queue      int    // Options.Queue
@@ -38,6 +43,8 @@ type Pool struct {
 	ready   ring.Ring[admitted] // tasks that have a lease and no worker yet
 	waiting ring.Ring[entry]    // tasks that have no lease, and entries that were dropped
 	dropped int                 // how many entries of waiting were dropped
+	byFlow  fair.Queue[entry]   // the tasks that have no lease, in place of waiting, if the limiter's order was FairShare when the queue was last empty
+	fairly  bool                // byFlow is in use
 
 	// The leader is the worker that has taken the head of the queue and is asking the limiter
 	// for its lease. There is at most one, so no task overtakes another. When the leader has the
@@ -80,7 +87,7 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		limiter: hold.Of(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queue: o.Queue,
+		limiter: hold.Of(o.Limiter), fair: hold.FairShare(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queue: o.Queue,
 		background: context.Background(), //nolint:forbidigo // tasks outlive every caller's context; Close ends theirs
 	}
 	p.begin = p.work

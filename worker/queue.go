@@ -1,16 +1,20 @@
 package worker
 
-import "github.com/sluice-go/sluice/internal/wait"
+import (
+	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/wait"
+)
 
 // queue is the tasks that have no lease, in the order of acceptance. A Do, Map or Group whose
 // context ends takes its tasks out; their entries stay in the ring until they are popped, or
-// until they are more than half of it.
+// until they are more than half of it. Under core.FairShare they leave the queue at once.
 
 // ticket is the place in the queue of a task of a Do, Map or Group. Pool.mu guards it.
 type ticket struct {
 	state      ticketState
-	group      *Group  // nil: the task of a Do or Map
-	prev, next *ticket // in the group's list
+	item       *fair.Item[entry] // in the queue by flow
+	group      *Group            // nil: the task of a Do or Map
+	prev, next *ticket           // in the group's list
 }
 
 type ticketState uint8
@@ -23,6 +27,9 @@ const (
 
 // pushLocked queues a task.
 func (p *Pool) pushLocked(e *entry) {
+	if p.fair != nil && p.queuedLocked() == 0 {
+		p.fairly = p.fair()
+	}
 	switch {
 	case e.group != nil:
 		e.ticket = &ticket{state: queued, group: e.group}
@@ -30,14 +37,37 @@ func (p *Pool) pushLocked(e *entry) {
 	case e.ticket != nil:
 		e.ticket.state = queued
 	}
+	if p.fairly {
+		p.pushByFlowLocked(e)
+		return
+	}
 	p.waiting.Push(*e)
 }
 
+func (p *Pool) pushByFlowLocked(e *entry) {
+	it := &fair.Item[entry]{N: max(e.permits, 1), Value: *e}
+	if e.ticket != nil {
+		e.ticket.item = it
+	}
+	f := fair.Flow{}
+	if e.flow != nil {
+		f = fair.Flow(*e.flow)
+	}
+	p.byFlow.Push(it, f)
+}
+
 // queuedLocked returns how many tasks are in the queue. The leader's task is not.
-func (p *Pool) queuedLocked() int { return p.waiting.Len() - p.dropped }
+func (p *Pool) queuedLocked() int { return p.waiting.Len() - p.dropped + p.byFlow.Len() }
 
 // popLocked removes and returns the first task of the queue, skipping dropped entries.
 func (p *Pool) popLocked() (e entry, ok bool) {
+	if it := p.byFlow.Next(); it != nil {
+		p.byFlow.Take(it)
+		if it.Value.ticket != nil {
+			it.Value.ticket.leaveLocked(outside)
+		}
+		return it.Value, true
+	}
 	for p.waiting.Len() > 0 {
 		e = p.waiting.Pop()
 		if e.ticket == nil {
@@ -54,7 +84,7 @@ func (p *Pool) popLocked() (e entry, ok bool) {
 
 // leaveLocked takes the task out of the queue.
 func (t *ticket) leaveLocked(s ticketState) {
-	t.state = s
+	t.state, t.item = s, nil
 	if t.group != nil {
 		t.group.unlinkLocked(t)
 	}
@@ -87,8 +117,12 @@ func (p *Pool) takeBackAll(g *Group) (n int) {
 }
 
 func (p *Pool) dropLocked(t *ticket) {
+	if t.item != nil {
+		p.byFlow.Remove(t.item)
+	} else {
+		p.dropped++
+	}
 	t.leaveLocked(dropped)
-	p.dropped++
 	p.done++
 	p.failed++
 }

@@ -71,6 +71,11 @@ func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
 			return err
 		}
 	}
+	if p.fair != nil && p.fair() {
+		if f, ok := core.FlowOf(ctx); ok {
+			e.flow = &f
+		}
+	}
 	placed, err := p.enter(ctx, &e, how, true)
 	if !placed || err != nil {
 		return err

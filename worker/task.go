@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -16,6 +17,7 @@ type Task func(ctx context.Context) error
 type entry struct {
 	task    Task
 	permits int
+	flow    *core.Flow // under FairShare; nil: none
 	ctx     *wait.Call // the task's context; ends with the caller's, and when Close cancels
 
 	// Who is notified of the end; all nil: it was given to Submit.

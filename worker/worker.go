@@ -1,6 +1,11 @@
 package worker
 
-import "errors"
+import (
+	"context"
+	"errors"
+
+	"github.com/sluice-go/sluice/core"
+)
 
 // state is what a worker does next. A new worker looks for a task, and so does a worker whose
 // task has ended. It is then leading, running or gone:
@@ -106,7 +111,11 @@ func (p *Pool) nextLocked(w *worker) {
 
 // lead waits for the lease of the leader's task.
 func (p *Pool) lead(w *worker) {
-	h, err := p.take(w.ctx, w.permits)
+	ctx := context.Context(w.ctx)
+	if w.flow != nil {
+		ctx = core.WithFlow(ctx, *w.flow)
+	}
+	h, err := p.take(ctx, w.permits)
 	w.hold, w.err = h, w.ctx.Explain(err)
 	w.state = ending
 	if err != nil {

@@ -49,6 +49,9 @@ func New(u Unit, count, first int, loc *time.Location) Calendar {
 // Unit returns the unit, None for the zero Calendar.
 func (c Calendar) Unit() Unit { return c.unit }
 
+// Count returns the number of units in a window.
+func (c Calendar) Count() int { return c.more + 1 }
+
 // First returns the weekday or day on which windows begin.
 func (c Calendar) First() int { return c.first }
 

@@ -56,7 +56,7 @@ func (c *Clock) Jump(reading, length int64) int64 {
 //
 // To read that clock takes about as long as all else in a rate limiter's decision. So it is read
 // anew if a millisecond has passed since, and in between counted on by the monotonic clock (bench:
-// windows of the calendar).
+// calendar).
 func (c *Clock) Wall(reading, zero int64) int64 {
 	if now := reading - c.base; uint64(now-c.last) < uint64(time.Millisecond) {
 		return now

@@ -11,7 +11,10 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	clock.InjectWall()
+	testkit.Main(m)
+}
 
 const (
 	minute = int64(time.Minute)

@@ -231,3 +231,31 @@ func TestALeapOfTheClockServesEachWindowsWaiters(t *testing.T) {
 		require.NoError(t, l.Close())
 	})
 }
+
+// Each lease says the length of the window in which it was granted, however late that is.
+func TestALeapOverMonths(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(1, nil), QueueLimit: 10})
+		require.NoError(t, err)
+		require.True(t, l.TryAcquire(1).Acquired())
+		granted := make(chan core.Lease, 3)
+		for range 3 {
+			go func() {
+				k, err := l.Acquire(t.Context(), 1)
+				if err != nil {
+					t.Error(err)
+				}
+				granted <- k
+			}()
+			synctest.Wait()
+		}
+		set(95 * day)
+		require.Equal(t, 0, l.Available())
+		var lengths []int
+		for range 3 {
+			length, _ := core.Window.From(<-granted)
+			lengths = append(lengths, int(length/day))
+		}
+		require.ElementsMatch(t, []int{29, 31, 30}, lengths) // February, March and April 2000
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
@@ -27,6 +28,11 @@ func perCustomer() (*partition.Keyed[*http.Request, string], error) {
 		Key: httplimit.ByHeader("X-Api-Key"), // which something in front has checked
 		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 10)) },
 	})
+}
+
+// monthly is a budget of tokens a month in the customer's time zone. It begins on the 15th.
+func monthly(customer *time.Location) (*core.FixedWindow, error) {
+	return core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 100_000, Calendar: core.Monthly(15, customer)})
 }
 
 func policies(all core.Limiter, customers httplimit.Limiter) (*httplimit.Limits, error) {

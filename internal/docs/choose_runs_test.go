@@ -54,6 +54,18 @@ func TestPolicies(t *testing.T) {
 	})
 }
 
+// The budget of the page is back on the 15th.
+func TestMonthly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := monthly(time.FixedZone("UTC+2", 2*60*60))
+		require.NoError(t, err)
+		require.True(t, l.TryAcquire(100_000).Acquired())
+		retry, ok := core.RetryAfter.From(l.TryAcquire(1))
+		require.True(t, ok)
+		assert.Equal(t, 14*24*time.Hour-2*time.Hour, retry) // a bubble begins on 1 January, at midnight UTC
+	})
+}
+
 // What the table of the page says of the first second.
 func TestFirstSecond(t *testing.T) {
 	page, err := os.ReadFile(pageFile)

@@ -47,6 +47,7 @@ func (f Flow) InRange() Flow {
 
 // Queue is the requests that wait. The zero Queue is empty.
 type Queue[V any] struct {
+	len      int
 	levels   []*level[V] // those with waiters, the highest priority first
 	arrivals uint64
 	evicted  []*Item[V] // what Evict returned
@@ -88,10 +89,14 @@ type flow[V any] struct {
 // Empty reports whether no request waits.
 func (q *Queue[V]) Empty() bool { return len(q.levels) == 0 }
 
+// Len returns how many requests wait.
+func (q *Queue[V]) Len() int { return q.len }
+
 // Push appends a request of flow f, which may be out of range, and which may be in no queue.
 func (q *Queue[V]) Push(it *Item[V], f Flow) {
 	f = f.InRange()
 	fl := q.level(f.Priority).flow(f.Key)
+	q.len++
 	q.arrivals++
 	it.flow, it.cost, it.arrival = fl, cost(it.N, f.Weight), q.arrivals
 	it.prev, it.next = fl.last, nil
@@ -144,6 +149,7 @@ func (q *Queue[V]) Remove(it *Item[V]) {
 	} else {
 		it.next.prev = it.prev
 	}
+	q.len--
 	fl.permits -= it.N
 	fl.load = fl.load.minus(it.cost)
 	it.flow, it.prev, it.next = nil, nil, nil

@@ -157,6 +157,7 @@ func (p *pair) evict(f fair.Flow, n, excess int) {
 
 func (p *pair) check() {
 	want, got := p.model.next(), p.q.Next()
+	require.Equal(p.t, len(p.waiting), p.q.Len())
 	if want == nil {
 		require.Nil(p.t, got)
 		require.True(p.t, p.q.Empty())

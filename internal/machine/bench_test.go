@@ -24,13 +24,16 @@ func BenchmarkWait(b *testing.B) {
 				m.Try(0, 1)
 				waiters := make([]*machine.Waiter[int], waiting)
 				for i := range waiters {
-					waiters[i] = &machine.Waiter[int]{N: 1, Value: i, Flow: names[i%flows]}
+					waiters[i] = &machine.Waiter[int]{N: 1, Value: i}
+					if order == "fair" {
+						waiters[i].SetFlow(names[i%flows])
+					}
 					m.Wait(0, waiters[i])
 				}
 				return m, waiters
 			}
 			again := func(b *testing.B, m *machine.Machine[int], w *machine.Waiter[int]) {
-				if m.Admit(0, 1, machine.Never, w.Flow).Outcome != machine.Waiting {
+				if m.Admit(0, 1, machine.Never, w.Flow()).Outcome != machine.Waiting {
 					b.Fatal("does not wait")
 				}
 				m.Wait(0, w)

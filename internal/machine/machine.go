@@ -150,25 +150,33 @@ func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) An
 	case m.free(n):
 		return m.grant(now, n)
 	}
-	var evicted []*fair.Item[*Waiter[Value]]
-	if n > 0 {
-		var ok bool
-		if evicted, ok = m.room(n, f); !ok {
-			return m.reject(now, QueueFull, m.readyInFlow(now, n, f))
-		}
+	if m.t.FairShare() {
+		return m.admitByFlow(now, n, deadline, f)
+	}
+	room := m.t.QueueLimit
+	if !m.t.NewestFirst() {
+		room -= m.Queued() // below 0 after an Update
+	}
+	if n > 0 && n > room {
+		return m.reject(now, QueueFull, m.readyAt(now, n))
 	}
 	if deadline != Never && m.t.Timed() {
-		if due := m.readyInFlow(now, n, f); due > deadline {
+		if due := m.readyAt(now, n); due > deadline {
 			return m.reject(now, TooSoon, due)
 		}
 	}
-	m.evict(now, n, evicted)
+	if q := m.queue; q != nil && n > 0 {
+		for q.oldest != nil && n > m.t.QueueLimit-q.permits {
+			old := q.oldest
+			q.decide(old, m.reject(now, Evicted, m.account.readyAt(m.t, now, old.N)))
+		}
+	}
 	return Answer{At: now}
 }
 
 // Wait puts w into the queue; w.N is the number of permits for which Admit answered Waiting, at
-// this instant, and w.Flow its flow. Under FairShare it serves whoever is next now and fits, which
-// may be w.
+// this instant; the flow is that of SetFlow. Under FairShare it serves whoever is next now and fits,
+// which may be w.
 func (m *Machine[Value]) Wait(now int64, w *Waiter[Value]) {
 	if m.queue == nil {
 		m.queue = new(queue[Value])
@@ -343,7 +351,7 @@ func (m *Machine[Value]) serve(now int64) {
 	for w := q.head(m.t); w != nil && w.N <= left; w = q.head(m.t) {
 		a := m.grant(now, w.N)
 		if q.fair != nil {
-			q.fair.Take(w.share)
+			q.fair.Take(&w.share.Item)
 		}
 		q.decide(w, a)
 		left = a.Left

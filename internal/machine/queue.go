@@ -25,15 +25,38 @@ type queue[Value any] struct {
 // Waiter is a request that waits. It may be reused once Decided has returned it, or Cancel has
 // taken it out.
 type Waiter[Value any] struct {
-	N      int       // permits; 0: it waits for any permit to be available, and takes none
-	Flow   fair.Flow // under FairShare
-	Answer Answer    // when the wait has ended
-	Value  Value     // the caller's
+	N      int    // permits; 0: it waits for any permit to be available, and takes none
+	Answer Answer // when the wait has ended
+	Value  Value  // the caller's
 
 	prev, next *Waiter[Value]
 	queued     bool
-	irregular  bool                       // counted in the queue's irregular
-	share      *fair.Item[*Waiter[Value]] // its place under FairShare; nil until it first waits so
+	irregular  bool          // counted in the queue's irregular
+	share      *share[Value] // under FairShare; nil until it has a flow
+}
+
+// share is what only waiters under FairShare have, so that others are no larger (bench: machine).
+type share[Value any] struct {
+	fair.Item[*Waiter[Value]]
+
+	flow fair.Flow
+}
+
+// SetFlow sets on whose behalf w will wait.
+func (w *Waiter[Value]) SetFlow(f fair.Flow) {
+	if w.share == nil {
+		w.share = new(share[Value])
+		w.share.Value = w
+	}
+	w.share.flow = f
+}
+
+// Flow returns what SetFlow has set.
+func (w *Waiter[Value]) Flow() fair.Flow {
+	if w.share == nil {
+		return fair.Flow{}
+	}
+	return w.share.flow
 }
 
 // Next returns the next waiter in the list that Decided returned.
@@ -130,7 +153,7 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 		q.irregular--
 	}
 	if q.fair != nil && w.N > 0 {
-		q.fair.Remove(w.share)
+		q.fair.Remove(&w.share.Item)
 	}
 }
 
@@ -157,7 +180,7 @@ func (q *queue[Value]) order(t *Terms) {
 	case q.fair == nil:
 		q.fair = new(fair.Queue[*Waiter[Value]])
 		for w := q.oldest; w != nil; w = w.next {
-			w.Flow = fair.Flow{}
+			w.SetFlow(fair.Flow{})
 			q.pushShare(w)
 		}
 	}
@@ -166,44 +189,39 @@ func (q *queue[Value]) order(t *Terms) {
 // pushShare appends w to those of its flow.
 func (q *queue[Value]) pushShare(w *Waiter[Value]) {
 	if w.share == nil {
-		w.share = &fair.Item[*Waiter[Value]]{Value: w}
+		w.SetFlow(fair.Flow{})
 	}
 	w.share.N = w.N
-	q.fair.Push(w.share, w.Flow)
+	q.fair.Push(&w.share.Item, w.share.flow)
 }
 
-// room reports whether there is room to wait for n permits; under FairShare, when those have left
-// whom it returns.
-func (m *Machine[Value]) room(n int, f fair.Flow) (evicted []*fair.Item[*Waiter[Value]], ok bool) {
-	limit, queued := m.t.QueueLimit, m.Queued() // more than the limit after an Update
-	switch {
-	case n > limit:
-		return nil, false
-	case n <= limit-queued || m.t.NewestFirst():
-		return nil, true
-	case !m.t.FairShare():
-		return nil, false
+// admitByFlow is Admit under FairShare of a request that is not granted at once.
+func (m *Machine[Value]) admitByFlow(now int64, n int, deadline int64, f fair.Flow) Answer {
+	q, limit := m.queue, m.t.QueueLimit
+	over := n - (limit - m.Queued()) // the permits that have to leave
+	var evicted []*fair.Item[*Waiter[Value]]
+	if n > 0 && (n > limit || over > 0) {
+		ok := false
+		if n <= limit {
+			evicted, ok = q.fair.Evictions(f, n, over)
+		}
+		if !ok {
+			return m.reject(now, QueueFull, m.readyInFlow(now, n, f))
+		}
 	}
-	return m.queue.fair.Evictions(f, n, n-(limit-queued))
-}
-
-// evict makes room for a newcomer of n permits.
-func (m *Machine[Value]) evict(now int64, n int, fairly []*fair.Item[*Waiter[Value]]) {
-	q := m.queue
-	if q == nil || n == 0 {
-		return
+	if deadline != Never && m.t.Timed() {
+		if due := m.readyInFlow(now, n, f); due > deadline {
+			return m.reject(now, TooSoon, due)
+		}
 	}
-	for _, it := range fairly { // all, before the first of them is told what still waits before it
+	for _, it := range evicted { // all, before the first of them is told what still waits before it
 		q.fair.Remove(it)
 	}
-	for _, it := range fairly {
+	for _, it := range evicted {
 		old := it.Value
-		q.decide(old, m.reject(now, Evicted, m.readyInFlow(now, old.N, old.Flow)))
+		q.decide(old, m.reject(now, Evicted, m.readyInFlow(now, old.N, old.Flow())))
 	}
-	for m.t.NewestFirst() && q.oldest != nil && n > m.t.QueueLimit-q.permits {
-		old := q.oldest
-		q.decide(old, m.reject(now, Evicted, m.account.readyAt(m.t, now, old.N)))
-	}
+	return Answer{At: now}
 }
 
 // need returns how many permits have to be available for a request of n: a request for zero

@@ -93,7 +93,7 @@ func (a *Admission[R]) decide(ctx context.Context, r R, p *Policy[R], mode Mode)
 		defer func() { s.Observer.Decided(ctx, p.Name, t.result, t.waited) }()
 	}
 	if mode == Wait && p.MaxWait != 0 && !p.Shadow {
-		t.acquire(ctx, permits)
+		t.acquire(ctx, r, permits)
 	} else {
 		t.tryAcquire(permits)
 	}
@@ -145,7 +145,7 @@ func (t *try[R]) tryAcquire(permits int) {
 }
 
 // acquire takes the permits, and waits for them as long as the policy allows.
-func (t *try[R]) acquire(ctx context.Context, permits int) {
+func (t *try[R]) acquire(ctx context.Context, r R, permits int) {
 	if t.err = ctx.Err(); t.err != nil {
 		t.Lease = core.Refuse(t.err)
 		t.result = t.ended(ctx, false)
@@ -164,6 +164,9 @@ func (t *try[R]) acquire(ctx context.Context, permits int) {
 		var cancel context.CancelFunc
 		bounded, cancel = context.WithTimeout(ctx, t.Policy.MaxWait)
 		defer cancel()
+	}
+	if t.Policy.Flow != nil {
+		bounded = core.WithFlow(bounded, t.Policy.Flow(r))
 	}
 	t.Lease, t.err = t.Limiter.Acquire(bounded, permits)
 	t.waited = time.Since(begun)

@@ -30,6 +30,7 @@ type Policy[R any] struct {
 	Applies  func(R) bool         // nil: to all requests
 	Permits  func(R) int          // nil: 1; 0 or less: the policy does not apply to the request
 	MaxWait  time.Duration        // 0: nobody waits; below 0: as long as the context
+	Flow     func(R) core.Flow    // of a request that has to wait; nil: the context's
 	Rejected Result               // the result of a rejection
 	FailOpen bool
 	Shadow   bool

@@ -4,8 +4,10 @@
 --          after the instant at, the earliest first; none: nothing is taken. So each permit counts as long as the grid
 --          says that it was taken by, whatever the grids of others are. The grid is the one that BIND may replace. The version
 --          changes when permits are given other instants or forgotten, and is at least the instant at which the state began.
--- ARGV     1: fixed, 2: sliding; limit, period, segments, origin (below the period), 1: list all that is taken, and not only
---          if something was refused; then operations:
+-- ARGV     1: fixed, 2: sliding, 3: fixed by the calendar; limit, period, segments, origin (below the period), 1: list all that
+--          is taken, and not only if something was refused. By the calendar the period is 0 and the origin a number that stands for
+--          the calendar, and four instants follow: three windows begin at the first three of them and end at the last three. If
+--          the instant is in none of them, nothing is done, and 0 and the instant are returned. Then operations:
 --            LOOK
 --            TAKE permits count flags      count times; permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --            GIVE permits back 0 version   of a grant that comes back at that instant
@@ -18,7 +20,8 @@
 --          version, how many are listed, and each as microseconds from now and permits; then for each operation: done,
 --          permits taken, microseconds until all are back, microseconds until what was refused could be granted.
 --            done: how many takes were granted; how many permits were given back or returned, or were prefetched
-local name = arg() == 1 and 'fixed' or 'sliding'
+local which = arg()
+local name, calendar = which == 2 and 'sliding' or 'fixed', which == 3
 local limit, span, step, origin, all = arg(), arg(), arg(), arg(), arg()
 local mostListed = 100
 
@@ -41,8 +44,18 @@ local function segment(at)
 	return i
 end
 
-local current = segment(now)
-local back = begin(current + step)
+local current, back, ends
+if calendar then
+	local first, second, third, last = arg(), arg(), arg(), arg()
+	if now < first or now >= last then
+		return {0, now}
+	end
+	back = now < second and second or now < third and third or last
+	ends = back
+else
+	current = segment(now)
+	back, ends = begin(current + step), begin(current + 1)
+end
 local grid = name .. ' ' .. text(span) .. ' ' .. text(step) .. ' ' .. text(origin)
 local backs, permits, taken = {}, {}, 0 -- instants, in order, and what comes back then
 local old, version, dirty, keep = grid, now, false, 0
@@ -71,7 +84,7 @@ if state then
 		return conflict(KEYS[1])
 	end
 	old, version, at = state_grid, tonumber(v), tonumber(at)
-	if at > now then
+	if at > now and not (calendar and old == grid) then
 		-- The clock went back: it counts as having stood still. A rejected call writes that too, or the next one would
 		-- count from now again, and nothing would ever come back.
 		at, version, dirty = now, max(version + 1, now), true
@@ -85,6 +98,9 @@ if state then
 end
 if taken == 0 then
 	old = grid
+elseif calendar and old == grid and backs[#backs] > back then
+	-- The clock went back, and a window does not.
+	back, ends = backs[#backs], backs[#backs]
 end
 
 -- give gives back permits of a grant that come back at an instant, and returns how many.
@@ -111,8 +127,12 @@ local function bind(old_span, old_step, old_origin)
 	local old_backs, old_permits = backs, permits
 	backs, permits, taken = {}, {}, 0
 	for i = 1, #old_backs do
-		local to = segment(max(old_backs[i] - old_span, origin))
-		add(begin(min(max(to, current - step + 1), current) + step), old_permits[i])
+		if calendar or old_span == 0 then
+			add(back, old_permits[i]) -- what a window of the calendar has taken stays taken until the new window ends
+		else
+			local to = segment(max(old_backs[i] - old_span, origin))
+			add(begin(min(max(to, current - step + 1), current) + step), old_permits[i])
+		end
 	end
 	old, version, dirty = grid, max(version + 1, now), true
 end
@@ -192,7 +212,7 @@ if dirty then
 end
 
 local listed = all == 1 and min(#backs, mostListed) or 0
-local out = {0, now, begin(current + 1) - now, back, version, listed}
+local out = {0, now, ends - now, back, version, listed}
 for i = 1, listed do
 	out[#out + 1], out[#out + 2] = backs[i] - now, permits[i]
 end

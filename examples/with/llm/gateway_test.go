@@ -33,7 +33,9 @@ func newSite(t *testing.T, times int, model http.HandlerFunc) *site {
 	t.Helper()
 	s := new(site)
 	var err error
-	s.limits, err = newLimits(func(name, account string, n int) (core.Limiter, error) { return inMemory(name, account, n*times) })
+	s.limits, err = newLimits(func(per period, name, account string, n int) (core.Limiter, error) {
+		return inMemory(per, name, account, n*times)
+	})
 	require.NoError(t, err)
 	g := &gateway{accounts: make(map[string]string), model: "http://model", client: &http.Client{Transport: inProcess{model}}, bill: s.used.add}
 	for i := range accounts {
@@ -117,7 +119,9 @@ func TestStressStreams(t *testing.T) {
 		_, most := s.used.sums()
 		require.LessOrEqual(t, most, times*tokensPerMinute+visitors/accounts*maxAnswer/2)
 		time.Sleep(3 * time.Minute)
-		require.Equal(t, 2*accounts, s.limits.requests.Sweep()+s.limits.tokens.Sweep(), "nothing is held")
+		require.Equal(t, accounts, s.limits.requests.Sweep()+s.limits.tokens.Sweep(), "the budgets are in use")
+		time.Sleep(31 * 24 * time.Hour)
+		require.Equal(t, accounts, s.limits.requests.Sweep()+s.limits.tokens.Sweep(), "nothing is held")
 	})
 }
 
@@ -151,6 +155,29 @@ func TestLockedOut(t *testing.T) {
 		require.True(t, ok)
 		l.(core.Resetter).Reset()
 		w, _ = s.visit(t, t.Context(), long)
+		require.Equal(t, http.StatusOK, w.Code)
+	})
+}
+
+// An account whose budget is spent is told when the next month begins, whatever it may use in a minute.
+func TestTheBudgetOfAMonth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, 1, model)
+		time.Sleep(27*24*time.Hour + 12*time.Hour) // it is noon on 28 January 2000
+		v := visit{account: 1, prompt: 100, maxTokens: 100, answer: 50}
+		w, _ := s.visit(t, t.Context(), v)
+		require.Equal(t, http.StatusOK, w.Code)
+		l, ok := s.limits.tokens.Get(accountName(1))
+		require.True(t, ok)
+		budget := l.(*core.ChainedLimiter).Limiters()[1]
+		require.Equal(t, tokensPerMonth-150, budget.Available(), "it is settled, too")
+		require.True(t, budget.TryAcquire(tokensPerMonth-150).Acquired())
+		until := time.Date(2000, time.February, 1, 0, 0, 0, 0, time.UTC)
+		w, _ = s.visit(t, t.Context(), v)
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
+		require.Equal(t, strconv.Itoa(int((time.Until(until)+time.Second-1)/time.Second)), w.Header().Get("Retry-After"))
+		time.Sleep(time.Until(until))
+		w, _ = s.visit(t, t.Context(), v)
 		require.Equal(t, http.StatusOK, w.Code)
 	})
 }
@@ -225,7 +252,7 @@ func TestWithoutTheStore(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1})
 	defer client.Close()
 	m.Close()
-	l, err := onStore(goredis.New(client), "test", 2)("tokens", accountName(0), 100)
+	l, err := onStore(goredis.New(client), "test", 2)(minute, "tokens", accountName(0), 100)
 	require.NoError(t, err)
 	defer l.(interface{ Close() error }).Close()
 	require.True(t, l.TryAcquire(50).Acquired())

@@ -12,10 +12,19 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// What an account may use in a minute.
+// What an account may use in any minute, and in a month of the calendar.
 const (
 	requestsPerMinute = 60
 	tokensPerMinute   = 6_000
+	tokensPerMonth    = 1_000_000
+)
+
+// period is the time for which a limit is.
+type period int
+
+const (
+	minute period = iota
+	month
 )
 
 // window returns a limit of n permits in any minute. What was taken comes back a segment at a
@@ -26,30 +35,39 @@ func window(name string, n int) core.SlidingWindowOptions {
 	}
 }
 
-// newLimiter makes an account's limiter of n permits a minute.
-type newLimiter func(name, account string, n int) (core.Limiter, error)
+// budget returns a limit of n permits in each month. All of them are back on the first, in UTC.
+func budget(name string, n int) core.FixedWindowOptions {
+	return core.FixedWindowOptions{Name: name, PermitLimit: n, Calendar: core.Monthly(1, time.UTC)}
+}
+
+// newLimiter makes an account's limiter of n permits a minute or a month.
+type newLimiter func(per period, name, account string, n int) (core.Limiter, error)
 
 // inMemory limits one gateway.
-func inMemory(name, _ string, n int) (core.Limiter, error) {
+func inMemory(per period, name, _ string, n int) (core.Limiter, error) {
+	if per == month {
+		return core.NewFixedWindow(budget(name, n))
+	}
 	return core.NewSlidingWindow(window(name, n))
 }
 
 // onStore limits the given number of gateways together. While the store is unreachable, each of
 // them keeps to its part of the limit.
 func onStore(store redislimit.Store, prefix string, gateways int) newLimiter {
-	return func(name, account string, n int) (core.Limiter, error) {
-		part, err := core.NewSlidingWindow(window(name, max(n/gateways, 1)))
+	return func(per period, name, account string, n int) (core.Limiter, error) {
+		part, err := inMemory(per, name, account, max(n/gateways, 1))
 		if err != nil {
 			return nil, err
 		}
-		return redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{
-			SlidingWindowOptions: window(name, n),
-			Shared: redislimit.Shared{
-				Store: store, Key: prefix + " " + name + " " + account,
-				Budget: time.Second, // far more than a decision takes, as this is to show the limit
-				Down:   redislimit.DownLocal, Local: part,
-			},
-		})
+		shared := redislimit.Shared{
+			Store: store, Key: prefix + " " + name + " " + account,
+			Budget: time.Second, // far more than a decision takes, as this is to show the limit
+			Down:   redislimit.DownLocal, Local: part,
+		}
+		if per == month {
+			return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: budget(name, n), Shared: shared})
+		}
+		return redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: window(name, n), Shared: shared})
 	}
 }
 
@@ -63,8 +81,17 @@ type limits struct {
 // newLimits makes the policies requests and tokens. A request needs both, each at its own cost: a
 // wrapper asks its policies in order, and gives back what it has taken if one of them rejects.
 func newLimits(limiter newLimiter) (*limits, error) {
-	requests, err := byAccount("requests", requestsPerMinute, limiter)
-	tokens, err2 := byAccount("tokens", tokensPerMinute, limiter)
+	requests, err := byAccount("requests", func(account string) (core.Limiter, error) {
+		return limiter(minute, "requests", account, requestsPerMinute)
+	})
+	tokens, err2 := byAccount("tokens", func(account string) (core.Limiter, error) {
+		rate, err := limiter(minute, "tokens", account, tokensPerMinute)
+		budget, err2 := limiter(month, "budget", account, tokensPerMonth)
+		if err := errors.Join(err, err2); err != nil {
+			return nil, err
+		}
+		return core.Chain(rate, budget) // tokens are taken from both, or from none
+	})
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
@@ -91,11 +118,11 @@ func newLimits(limiter newLimiter) (*limits, error) {
 	return &limits{l, requests, tokens}, err
 }
 
-func byAccount(name string, n int, limiter newLimiter) (*partition.Keyed[*http.Request, string], error) {
+func byAccount(name string, limiter func(account string) (core.Limiter, error)) (*partition.Keyed[*http.Request, string], error) {
 	return partition.New(partition.Options[*http.Request, string]{
 		Name: name,
 		Key:  func(r *http.Request) string { return callOf(r).account },
-		New:  func(account string) (core.Limiter, error) { return limiter(name, account, n) },
+		New:  limiter,
 	})
 }
 

@@ -106,6 +106,12 @@ func (c *Config) checkPolicies(r *reader) {
 				r.fault(p.at["key"], "key is %s, but header fields with underscores are dropped: add underscores: true", part)
 			}
 		}
+		for _, part := range p.Flow {
+			if part.Kind == KeyHeader && strings.Contains(part.Header, "_") && !c.Underscores {
+				r.fault(p.at["flow"], "flow is %s, but header fields with underscores are dropped: add underscores: true", part)
+			}
+		}
+		p.checkFlow(r)
 		for _, l := range p.all() {
 			if err := p.checkLimit(l.limit); err != nil {
 				r.fault(l.at, "%v", err)

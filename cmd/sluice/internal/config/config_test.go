@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -94,6 +95,16 @@ func TestParse(t *testing.T) {
 	assert.Equal(t, []string{"login", "api"}, c.Routes[1].Policies)
 }
 
+func TestALimitOfTheCalendar(t *testing.T) {
+	const text = "to: http://127.0.0.1:1\npolicies: {a: {key: ip, limits: [10/s, fixed 500/month day 15 tz Europe/Berlin]}}\nroutes: {/: a}\n"
+	c, err := config.Parse("f", []byte(text))
+	require.NoError(t, err)
+	l := c.Policies[0].Limits[1]
+	assert.Equal(t, "month day 15 tz Europe/Berlin", l.Calendar.String())
+	_, err = config.Parse("f", []byte(strings.Replace(text, "Berlin", "Berln", 1)))
+	require.ErrorContains(t, err, `"tz Europe/Berln": unknown time zone`)
+}
+
 func TestFaults(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "f:1:1: the file is empty"},
@@ -175,6 +186,16 @@ func TestFaults(t *testing.T) {
 		{"policies: {a: {key: pattern, limit: 1/s, overrides: {/b: 1/s}}}\nroutes: {/a: a}\n", `f:1:54: overrides: no route has the pattern "/b"`},
 		{"policies: {a: {key: [ip, path:1], limit: 1/s, overrides: {10.0.0.0/8: {a: {b: 1/s}}}}}\n", `f:1:72: overrides: "a" has keys of its own`},
 		{"global: {limit: 1/s, status: 200}\n", `f:1:30: status is "200"`},
+		{"global: {limit: concurrency 5 fair-share, flow: ip}\n", "f:1:49: flow is about requests that wait, and nothing says how long they may: add max-wait"},
+		{"global: {limit: concurrency 5 queue 9, flow: ip, max-wait: 1s}\n", "f:1:46: flow is for limits with fair-share"},
+		{"global: {limit: 1/s queue 9 fair-share, weights: {a: 2}, max-wait: 1s}\n", "f:1:51: weights are those of flows, and the policy has none: add flow"},
+		{"global: {limit: 1/s queue 9 fair-share, flow: [ip, host], weights: {a: 2}, max-wait: 1s}\n", "weights are for a flow of one part, and this one has 2"},
+		{"global: {limit: 1/s queue 9 fair-share, flow: host, weights: {a: 0}, max-wait: 1s}\n", `the weight of "a" is "0", want a number from 1 to 1048576`},
+		{"global: {limit: 1/s queue 9 fair-share, flow: host, weights: {a: 2, A: 3}, max-wait: 1s}\n", `weights: "A" is here twice`},
+		{"global: {limit: 1/s queue 9 fair-share, flow: ip, weights: {a: 2}, max-wait: 1s}\n", `weights: "a" is not the address of a client`},
+		{"global: {limit: 1/s queue 9 fair-share, flow: age, max-wait: 1s}\n", `flow is "age", want ip, header:NAME`},
+		{"global: {limit: 1/s queue 9 fair-share, flow: 'header:X_Key', max-wait: 1s}\n", "flow is header:X_key, but header fields with underscores are dropped"},
+		{"global: {upload: 1MB/s, flow: ip}\n", "flow is about limits on requests"},
 		{"global: {limit: 1/s, max-wait: -1s}\n", "f:1:32: max-wait"},
 		{"global: {limit: 1/s, count: none}\n", `f:1:29: count is "none"`},
 		{"global: {limit: 1/s, limit: 2/s}\n", `"limit"`},
@@ -406,4 +427,15 @@ func FuzzParse(f *testing.F) {
 		_, _ = c.Backends()
 		_, _ = c.Addresses()
 	})
+}
+
+// TestFlow: weights are found by the values as they are for requests.
+func TestFlow(t *testing.T) {
+	c, err := config.Parse("f", []byte(`global: {limit: concurrency 5 queue 9 fair-share, flow: ip, weights: {192.0.2.1: 2, "2001:db8::7": 3}, max-wait: 1s}
+to: http://127.0.0.1:1
+routes: {/: none}
+`))
+	require.NoError(t, err)
+	assert.Equal(t, "ip", c.Global.Flow.String())
+	assert.Equal(t, map[string]int{"192.0.2.1": 2, "2001:db8::/64": 3}, c.Global.Weights)
 }

@@ -171,21 +171,23 @@ func isClient(n netip.Prefix) bool {
 	return n.IsSingleIP() && n.Addr().Is4() || n.Addr().Is6() && n.Bits() == clientBits6
 }
 
-func (p *Policy) readKey(r *reader, n ast.Node) {
+// readKey reads the parts of a field, which is key or flow.
+func readKey(r *reader, field string, n ast.Node) (key Key) {
 	items := r.items(n)
 	if len(items) == 0 {
-		r.fault(position(n), "key is empty, want "+wantKey)
+		r.fault(position(n), "%s is empty, want %s", field, wantKey)
 	}
 	for _, item := range items {
-		part, ok := readKeyPart(r, item)
+		part, ok := readKeyPart(r, field, item)
 		switch {
 		case !ok:
-		case slices.Contains(p.Key, part):
-			r.fault(position(item), "key has %s twice", part)
+		case slices.Contains(key, part):
+			r.fault(position(item), "%s has %s twice", field, part)
 		default:
-			p.Key = append(p.Key, part)
+			key = append(key, part)
 		}
 	}
+	return key
 }
 
 const (
@@ -193,8 +195,8 @@ const (
 	maxSegments = 100
 )
 
-func readKeyPart(r *reader, n ast.Node) (part KeyPart, ok bool) {
-	text, ok := r.keyText(n)
+func readKeyPart(r *reader, field string, n ast.Node) (part KeyPart, ok bool) {
+	text, ok := r.keyText(field, n)
 	if !ok {
 		return part, false
 	}
@@ -215,26 +217,26 @@ func readKeyPart(r *reader, n ast.Node) (part KeyPart, ok bool) {
 	case kind == "path":
 		segment, err := strconv.Atoi(name)
 		if err != nil || segment < 1 || segment > maxSegments {
-			r.fault(position(n), "key is %q, want the number of a segment, such as path:1", text)
+			r.fault(position(n), "%s is %q, want the number of a segment, such as path:1", field, text)
 			return part, false
 		}
 		return KeyPart{Kind: KeyPath, Segment: segment}, true
 	}
-	r.fault(position(n), "key is %q, want "+wantKey, text)
+	r.fault(position(n), "%s is %q, want %s", field, text, wantKey)
 	return part, false
 }
 
 // keyText reads a part as it is written. In a list within brackets the parser takes header:NAME for a mapping.
-func (r *reader) keyText(n ast.Node) (string, bool) {
+func (r *reader) keyText(field string, n ast.Node) (string, bool) {
 	if !isMapping(r.plain(n)) {
-		return r.text(n, "key")
+		return r.text(n, field)
 	}
-	pairs := r.pairs(n, "key")
+	pairs := r.pairs(n, field)
 	if len(pairs) != 1 {
-		r.fault(position(n), "key is a mapping, want "+wantKey)
+		r.fault(position(n), "%s is a mapping, want %s", field, wantKey)
 		return "", false
 	}
-	text, ok := r.text(pairs[0].value, "key")
+	text, ok := r.text(pairs[0].value, field)
 	return pairs[0].key + ":" + text, ok
 }
 

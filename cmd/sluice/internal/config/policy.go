@@ -26,8 +26,10 @@ type Policy struct {
 	Upload    *spec.Limit // bytes; nil: none
 	Download  *spec.Limit
 	MaxWait   time.Duration
-	Status    int  // 0: 429
-	Failures  bool // only failures count: what is not answered with 4xx is refunded
+	Flow      Key            // by which requests wait in turn, where a limit has fair-share; none: all are one flow
+	Weights   map[string]int // of flows, by JoinKey of their values; the others have 1
+	Status    int            // 0: 429
+	Failures  bool           // only failures count: what is not answered with 4xx is refunded
 	FailOpen  bool
 	Shadow    bool // it decides and rejects nobody
 
@@ -41,9 +43,11 @@ func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
 	if name == "global" {
 		what = name
 	}
-	var overrides ast.Node
+	var overrides, weights ast.Node
 	fields := map[string]func(ast.Node){
-		"key":       func(n ast.Node) { p.readKey(r, n) },
+		"key":       func(n ast.Node) { p.Key = readKey(r, "key", n) },
+		"flow":      func(n ast.Node) { p.Flow = readKey(r, "flow", n) },
+		"weights":   func(n ast.Node) { weights = n }, // which the flow is needed for
 		"limit":     func(n ast.Node) { p.readLimits(r, []ast.Node{n}) },
 		"limits":    func(n ast.Node) { p.readLimits(r, r.items(n)) },
 		"overrides": func(n ast.Node) { overrides = n }, // which the key is needed for
@@ -67,6 +71,9 @@ func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
 	if overrides != nil {
 		p.readOverrides(r, overrides)
 	}
+	if weights != nil {
+		p.readWeights(r, weights)
+	}
 	p.checkFields(r, what)
 	if !nameable(name) {
 		r.fault(at, "%s: a name has ASCII letters, digits, '-', '_' and '.'", what)
@@ -84,7 +91,7 @@ func (p *Policy) checkFields(r *reader, what string) {
 	case p.read == 0 && p.Upload == nil && p.Download == nil:
 		r.fault(p.At, "%s limits nothing, want limit, limits, upload or download", what)
 	case p.read == 0:
-		for _, key := range []string{"overrides", "cost", "settle", "shadow"} {
+		for _, key := range []string{"overrides", "cost", "settle", "shadow", "flow", "weights"} {
 			if at, ok := p.at[key]; ok {
 				r.fault(at, "%s is about limits on requests, and %s has none: add limit, such as limit: 100/s", key, what)
 			}

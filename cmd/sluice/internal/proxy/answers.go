@@ -2,8 +2,9 @@ package proxy
 
 import (
 	"errors"
-	"net"
 	"net/http"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 )
 
 // clientError is the error of a request whose body cannot be read: the client's fault.
@@ -23,21 +24,12 @@ func statusOf(err error) int {
 		return http.StatusRequestEntityTooLarge
 	case isA[*clientError](err):
 		return http.StatusBadRequest
-	case isExhausted(err):
+	case upstream.IsExhausted(err):
 		return http.StatusServiceUnavailable
-	case isSilence(err):
+	case upstream.IsSilence(err):
 		return http.StatusGatewayTimeout
 	}
 	return http.StatusBadGateway
-}
-
-// isSilence reports whether err comes of a backend that took the connection, and was then silent.
-func isSilence(err error) bool {
-	if isA[*dialError](err) {
-		return false
-	}
-	timeout, ok := errors.AsType[net.Error](err)
-	return errors.Is(err, errSilent) || ok && timeout.Timeout()
 }
 
 func isA[E error](err error) bool {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/stall"
 )
 
 // newForwarder returns what sends requests to the backends.
@@ -166,7 +168,7 @@ type body struct {
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if !b.within(time.Now().Add(stall)) {
+	if !b.within(time.Now().Add(stall.Time)) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.ReadCloser.Read(p)

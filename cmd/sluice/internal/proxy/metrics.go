@@ -104,12 +104,12 @@ func (s standing) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	sluice.NewCollector(shared).Collect(to)
-	for _, b := range *s.p.backends.all.Load() {
-		up := 1.0
-		if b.unreachable.Load() {
-			up = 0
+	for name, takes := range s.p.backends.States() {
+		up := 0.0
+		if takes {
+			up = 1
 		}
-		to <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up, b.name)
+		to <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up, name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/spec"
@@ -202,6 +203,9 @@ func (d *draft) http(p *policy) (httplimit.Policy, error) {
 	if h.Limiter, err = d.limiter(p); err != nil {
 		return h, err
 	}
+	if len(p.Flow) > 0 {
+		h.Flow = d.flow(p)
+	}
 	if p.Cost != 1 {
 		h.Permits = func(*http.Request) int { return p.Cost }
 	}
@@ -218,6 +222,15 @@ func (d *draft) http(p *policy) (httplimit.Policy, error) {
 		h.Download = p.download.asked
 	}
 	return h, nil
+}
+
+// flow returns on whose behalf a request waits.
+func (d *draft) flow(p *policy) func(*http.Request) core.Flow {
+	values := d.keys.values(p.Flow)
+	return func(r *http.Request) core.Flow {
+		key := config.JoinKey(values(r))
+		return core.Flow{Key: key, Weight: p.Weights[key]}
+	}
 }
 
 // refundsSuccess is the Refund of count: failures. It is not asked about a client that left before the end of the answer:

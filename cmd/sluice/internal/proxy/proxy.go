@@ -1,5 +1,21 @@
 // Package proxy is a reverse proxy that limits: package httplimit in front of net/http/httputil's ReverseProxy, as a
 // file of package config says.
+//
+// The way of a request, from the outside to the inside; an answer goes back through the same:
+//
+//	serve.go      doors         a connection takes permits, or is closed           (doors.go)
+//	stall         Listener      who takes nothing of an answer is cut off
+//	web.go        active        counts it, for the end of the program
+//	visit.go      visits        its line in the access log, and its metrics        (accesslog.go, metrics.go)
+//	web.go        prompt        an answer may come before the body
+//	routes.go     router        its route; the configuration in force from here on (proxy.go: state)
+//	routes.go     unambiguous   400 if a backend may read another key
+//	cost.go       withCosts     what the backend says that it has cost
+//	httplimit     Handler       the global policy
+//	httplimit     Policy        those of the route                                 (policies.go, limit.go, groups.go)
+//	upgrade.go    withBandwidth limits on the bytes of what is upgraded
+//	forward.go    newForwarder  the body, the header, failures                     (answers.go, grpc.go)
+//	upstream      Backends      which backend; whether it is silent
 package proxy
 
 import (
@@ -19,6 +35,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
 	"github.com/sluice-go/sluice/core"
 	admit "github.com/sluice-go/sluice/internal/policy"
@@ -34,7 +51,7 @@ type proxy struct {
 	ready    func()                           // called when it listens
 	log      *slog.Logger                     // prints with say, for httplimit
 	keys     keys
-	backends *backends
+	backends *upstream.Backends
 	metrics  *metrics
 	forward  http.Handler // to the backends
 	store    *shared.Store
@@ -69,7 +86,7 @@ func newProxy(file string, tcp bool, say func(format string, args ...any)) (*pro
 	p := &proxy{file: file, id: rand.Text(), tcp: tcp, say: say, ready: func() {}, metrics: newMetrics()}
 	p.log = cli.NewLogger(say)
 	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
-	p.backends = newBackends(say)
+	p.backends = upstream.New(say, visited)
 	p.forward = newForwarder(p)
 	p.state.Store(&state{})
 	p.metrics.watch(p)
@@ -184,7 +201,7 @@ func (p *proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	// From here on nothing can fail.
 	p.store = store
 	keys.trust(c.Trusted)
-	p.backends.set(backends, c.BackendTimeout, c.KeepHost)
+	p.backends.Set(backends, c.BackendTimeout, c.KeepHost)
 	p.state.Store(next)
 	for _, update := range d.updates {
 		update()
@@ -209,13 +226,13 @@ func warm(store *shared.Store, limits map[identity]*limit) {
 }
 
 // backendsOf returns the backends of c.
-func (p *proxy) backendsOf(c *config.Config) ([]*backend, error) {
+func (p *proxy) backendsOf(c *config.Config) ([]*upstream.Backend, error) {
 	if p.tcp {
 		addresses, err := c.Addresses()
-		return tcpBackends(addresses), err
+		return upstream.TCP(addresses), err
 	}
 	urls, err := c.Backends()
-	return httpBackends(urls), err
+	return upstream.HTTP(urls), err
 }
 
 // checkFixed finds changes that need a restart.
@@ -286,7 +303,7 @@ var errNoPolicy = errors.New("no policy has that name")
 
 // close closes what a proxy has besides its listeners.
 func (p *proxy) close() {
-	p.backends.close()
+	p.backends.Close()
 	for _, l := range p.state.Load().known {
 		for f := range l.all {
 			_ = f.Close()

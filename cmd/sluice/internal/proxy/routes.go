@@ -53,7 +53,7 @@ func (p *proxy) route(next *state, d *draft) error {
 func unambiguous(policies []*policy, next, rest http.Handler) http.Handler {
 	var parts []config.KeyPart
 	for _, p := range policies {
-		for _, part := range p.Key {
+		for _, part := range slices.Concat(p.Key, p.Flow) {
 			if part.IsChosen() && !slices.Contains(parts, part) {
 				parts = append(parts, part)
 			}

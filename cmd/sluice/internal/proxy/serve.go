@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/ballast"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/stall"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/watch"
 )
 
@@ -124,7 +125,7 @@ func (p *proxy) start(ctx context.Context, failed chan<- error) (server, error) 
 		s = newTCP(p)
 	} else {
 		w := newWeb(p)
-		l, s = stalling{l, time.Now()}, w
+		l, s = stall.Listener{Listener: l, Begun: time.Now()}, w
 		if p.state.Load().cert != nil {
 			s = secure{w}
 		}
@@ -154,7 +155,7 @@ func (p *proxy) startAdmin(ctx context.Context, failed chan<- error) (io.Closer,
 	if err != nil {
 		return nil, err
 	}
-	s := &http.Server{Handler: p.admin(), ReadHeaderTimeout: headerTimeout, ReadTimeout: stall, ErrorLog: log.New(io.Discard, "", 0)}
+	s := &http.Server{Handler: p.admin(), ReadHeaderTimeout: headerTimeout, ReadTimeout: stall.Time, ErrorLog: log.New(io.Discard, "", 0)}
 	p.say("admin on %s", l.Addr())
 	go serve(s, l, failed)
 	return s, nil

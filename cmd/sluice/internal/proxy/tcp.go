@@ -46,6 +46,11 @@ func tcpFaults(c *config.Config) error {
 			return c.Fault(g.At, "global: a connection has no %s, want key ip, or none", part)
 		}
 	}
+	for _, part := range g.Flow {
+		if part.Kind != config.KeyIP {
+			return c.Fault(g.At, "global: a connection has no %s, want flow ip, or none", part)
+		}
+	}
 	if g.Settle != "" {
 		return c.Fault(g.At, "global: a connection has no answer for settle, want cost alone")
 	}
@@ -153,7 +158,7 @@ func forTCP(o httplimit.Options) (*admit.Set[*http.Request], error) {
 	of := admit.Options[*http.Request]{Logger: o.Logger, Observer: o.Observer}
 	if g := o.Global; g != nil {
 		of.Policies = []admit.Policy[*http.Request]{{
-			Name: g.Name, Limiter: g.Limiter, Permits: g.Permits, MaxWait: g.MaxWait,
+			Name: g.Name, Limiter: g.Limiter, Permits: g.Permits, MaxWait: g.MaxWait, Flow: g.Flow,
 			Rejected: admit.GlobalLimiter, FailOpen: g.FailOpen, Shadow: g.Shadow,
 		}}
 	}
@@ -163,7 +168,7 @@ func forTCP(o httplimit.Options) (*admit.Set[*http.Request], error) {
 }
 
 func (s *tcp) forward(c net.Conn) {
-	to, err := s.p.backends.dial(s.ctx)
+	to, err := s.p.backends.Dial(s.ctx)
 	if err != nil {
 		return
 	}

@@ -31,6 +31,13 @@ func visitOf(ctx context.Context) *visit {
 	return v
 }
 
+// visited notes the backend that a request is sent to.
+func visited(ctx context.Context, backend string) {
+	if v := visitOf(ctx); v != nil {
+		v.backend = backend
+	}
+}
+
 // visits returns next with a visit for each of its requests, which is counted and logged at its end.
 func (p *proxy) visits(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/stall"
 )
 
 const (
@@ -34,7 +36,7 @@ func newWeb(p *proxy) *web {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: stall, PingTimeout: headerTimeout, WriteByteTimeout: stall},
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: stall.Time, PingTimeout: headerTimeout, WriteByteTimeout: stall.Time},
 		ErrorLog:          log.New(accidents{p}, "", 0),
 		ConnContext:       withConn,
 
@@ -75,7 +77,7 @@ func prompt(next http.Handler) http.Handler {
 		if body := r.Body; body != nil && body != http.NoBody {
 			c := http.NewResponseController(w)
 			_ = c.EnableFullDuplex() // HTTP/2 always does
-			_ = c.SetReadDeadline(time.Now().Add(stall))
+			_ = c.SetReadDeadline(time.Now().Add(stall.Time))
 			if r.ProtoMajor == 1 {
 				defer func() {
 					r.Body = body // net/http looks at it
@@ -112,14 +114,14 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 
 // endConn has no further request read from a connection.
 func endConn(r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*stallingConn); ok {
-		c.ended.Store(true)
+	if c, ok := r.Context().Value(connKey{}).(*stall.Conn); ok {
+		c.End()
 	}
 }
 
 func endedConn(r *http.Request) bool {
-	c, ok := r.Context().Value(connKey{}).(*stallingConn)
-	return ok && c.ended.Load()
+	c, ok := r.Context().Value(connKey{}).(*stall.Conn)
+	return ok && c.Ended()
 }
 
 // accidents takes the log of net/http. It passes on what is not the fault of a client.

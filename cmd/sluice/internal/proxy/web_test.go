@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/stall"
 )
 
 // webOf serves h as a proxy serves its requests.
@@ -25,7 +27,7 @@ func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText) 
 	require.NoError(t, err)
 	w := newWeb(p)
 	served := make(chan error, 1)
-	go func() { served <- w.Serve(stalling{l, time.Now()}) }()
+	go func() { served <- w.Serve(stall.Listener{Listener: l, Begun: time.Now()}) }()
 	t.Cleanup(func() {
 		require.NoError(t, w.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)

@@ -147,7 +147,8 @@ func byOtherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 
 // run runs the command.
 func (o options) run(ctx context.Context) error {
-	r := &runner{o: o, running: newRunning(), output: output{out: os.Stdout, err: os.Stderr}}
+	r := &runner{o: o, lifecycle: newLifecycle(ctx), output: output{out: os.Stdout, err: os.Stderr}}
+	defer r.stop(nil)
 	if o.inputs.usesTerminal() {
 		r.say("reading lines from the terminal; Ctrl-D ends them")
 	}
@@ -185,7 +186,5 @@ func (o options) run(ctx context.Context) error {
 	if o.bar {
 		r.showBar()
 	}
-	r.stopping, r.stop = context.WithCancelCause(ctx)
-	defer r.stop(nil)
 	return r.watch(rs)
 }

@@ -134,12 +134,12 @@ func (r *runner) execute(j *job) (status, signal int) {
 	}
 	defer r.running.remove(p)
 	if !r.running.add(p) {
-		r.ends.Go(p.end)
+		r.ending(p.end)
 	}
 	late := make(chan struct{})
 	if r.o.timeout > 0 {
 		t := time.AfterFunc(r.o.timeout, func() {
-			r.ends.Go(p.end)
+			r.ending(p.end)
 			r.tell(fmt.Sprintf("job %d takes longer than %v, and is ended: %s", j.seq, r.o.timeout, quote(j.command)))
 			close(late)
 		})

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,15 +23,9 @@ type runner struct {
 	log       *joblog   // nil: none
 	skip      map[int]bool
 	results   results
-	bar       *bar // nil: none
-	jobs      sync.WaitGroup
-	late      sync.WaitGroup // of output that outlives its job
-	starting  sync.RWMutex   // locked while the machine has no room for one more program
-	running   running
-	ends      sync.WaitGroup // of what ends running jobs
-
-	stopping context.Context //nolint:containedctx // done when no more jobs are to start
-	stop     context.CancelCauseFunc
+	bar       *bar         // nil: none
+	starting  sync.RWMutex // locked while the machine has no room for one more program
+	*lifecycle
 
 	mu       sync.Mutex // guards the fields below
 	finished int
@@ -48,27 +41,12 @@ var errHalted = errors.New("halted")
 // runAll runs a job for each row.
 func (r *runner) runAll(rs rows) error {
 	failure := r.enterAll(rs)
-	r.jobs.Wait()
-	if r.order != nil {
-		r.order.flush()
-	}
-	if r.o.lineBuffer {
-		r.waitForLateOutput()
-	}
+	r.finish(func() {
+		if r.order != nil {
+			r.order.flush()
+		}
+	}, r.o.lineBuffer)
 	return failure
-}
-
-// waitForLateOutput waits until nobody holds the output of a job any longer, or no more jobs are to start.
-func (r *runner) waitForLateOutput() {
-	over := make(chan struct{})
-	go func() {
-		r.late.Wait()
-		close(over)
-	}()
-	select {
-	case <-over:
-	case <-r.stopping.Done():
-	}
 }
 
 // enterAll lets a job wait for its start for each row, until there are no more rows or no more jobs are to start.

@@ -2,16 +2,13 @@ package run
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -30,7 +27,7 @@ func (r *runner) watch(rs rows) error {
 	for {
 		select {
 		case failure := <-done:
-			r.ends.Wait()
+			r.waitForEnds()
 			r.bar.close()
 			if status != 0 {
 				return cli.Exit(status, nil)
@@ -70,9 +67,6 @@ func (r *runner) goesOn(s os.Signal, again bool) bool {
 	return false
 }
 
-// endRunning ends the jobs that run; watch waits until all of their groups are gone.
-func (r *runner) endRunning() { r.ends.Go(r.running.end) }
-
 func describeJobs(n int) string {
 	if n == 0 {
 		return "there is no limit on the jobs at once"
@@ -88,95 +82,4 @@ func (r *runner) say(text string) {
 }
 
 // tell is say without a wait for an output that nobody reads.
-func (r *runner) tell(text string) { r.ends.Go(func() { r.say(text) }) }
-
-// running are the processes that run.
-type running struct {
-	mu   sync.Mutex
-	all  map[*process]struct{}
-	over bool          // new ones are ended at once
-	none bool          // since over all were ended, and their groups are gone
-	gone chan struct{} // has room for one element: some have ended
-}
-
-func newRunning() running {
-	return running{all: make(map[*process]struct{}), gone: make(chan struct{}, 1)}
-}
-
-// add notes a process; false: it is to be ended at once.
-func (r *running) add(p *process) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all[p] = struct{}{}
-	return !r.over
-}
-
-func (r *running) remove(p *process) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.all, p)
-	select {
-	case r.gone <- struct{}{}:
-	default:
-	}
-}
-
-// waitForEnd waits until a process has ended; false: none runs, or ctx is done.
-func (r *running) waitForEnd(ctx context.Context) bool {
-	select {
-	case <-r.gone: // perhaps before the start that failed: then that is tried once more
-		return true
-	default:
-	}
-	if r.len() == 0 {
-		select {
-		case <-r.gone: // between the two looks
-			return true
-		default:
-			return false
-		}
-	}
-	select {
-	case <-r.gone:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// signal sends a signal to the groups of all jobs.
-func (r *running) signal(s os.Signal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for p := range r.all {
-		group.Signal(p.p, s)
-	}
-}
-
-// end ends all, and returns when their groups are gone.
-func (r *running) end() {
-	r.mu.Lock()
-	r.over = true
-	var w sync.WaitGroup
-	for p := range r.all {
-		w.Go(p.end)
-	}
-	r.mu.Unlock()
-	w.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.none = true
-}
-
-// areGone reports whether end has ended all.
-func (r *running) areGone() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.none
-}
-
-func (r *running) len() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.all)
-}
+func (r *runner) tell(text string) { r.ending(func() { r.say(text) }) }

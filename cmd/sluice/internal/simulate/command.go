@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -32,13 +33,14 @@ const examples = `  sluice simulate --limit "100/s burst 200 queue 50" --key ip 
   sluice simulate --limit "concurrency 20 queue 10" --fields time=ts,key=user.id,duration=took:ms app.json
   sluice simulate --config limits.yaml access.log
   sluice simulate --limit 100/s --arrivals poisson:120/s,10m
-  sluice simulate --limit "concurrency 20 queue 10" --arrivals poisson:40/s,10m --takes 450ms`
+  sluice simulate --limit "concurrency 20 queue 10" --arrivals poisson:40/s,10m --takes 450ms
+  sluice simulate --limit "20/s queue 1000 fair-share" --flow client --arrivals poisson:30/s,1m,5`
 
 type flags struct {
-	limit, key, config, fields, arrivals, takes, html string
-	exact, json                                       bool
-	seed                                              uint64
-	top                                               int
+	limit, key, flow, config, fields, arrivals, takes, html string
+	exact, json                                             bool
+	seed                                                    uint64
+	top                                                     int
 }
 
 // New returns the command.
@@ -54,7 +56,8 @@ A LOG is an access log in the common or combined format, with the virtual host i
 or without, has a JSON object on each line, or is a log of HAProxy (option httplog), AWS
 ALB, CloudFront or IIS. It may be compressed by gzip, bzip2 or zstd. Several logs are
 merged by time; without any, standard input is read. A late line counts at the newest
-time seen. Windows begin with the first request.
+time seen. Windows begin with the first request, those of the calendar
+by the log's times.
 
 Where the times of a log are whole seconds, the requests of each second are spread evenly
 over it, as they would otherwise all come at once; --exact does not do that.
@@ -82,6 +85,7 @@ the key client is the client as it stands in the log.`,
 	s.SortFlags = false
 	s.StringVar(&f.limit, "limit", "", "the limit: `SPEC`, such as \"100/s burst 200 queue 50\"")
 	s.StringVar(&f.key, "key", "", "a limit for each `KEY`: ip, client, user, host, method, path, agent, referer, key (default: one for all)")
+	s.StringVar(&f.flow, "flow", "", "who waits in turn under a limit with fair-share: the flow of each `KEY`, as for --key")
 	s.StringVar(&f.config, "config", "", "the limits and routes of a proxy, from `FILE`")
 	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent or cost")
 	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")
@@ -103,6 +107,8 @@ func (f *flags) plan() (*engine.Plan, error) {
 		return nil, cli.Usage("--limit and --config: want one of them")
 	case f.config != "" && f.key != "":
 		return nil, cli.Usage("--key and --config: its policies have keys of their own")
+	case f.config != "" && f.flow != "":
+		return nil, cli.Usage("--flow and --config: its policies have flows of their own")
 	case f.config != "":
 		c, err := config.Read(f.config)
 		if err != nil {
@@ -123,6 +129,15 @@ func (f *flags) plan() (*engine.Plan, error) {
 	p, err := engine.Single(l, key)
 	if err != nil {
 		return nil, cli.Usage("--key %w", err)
+	}
+	if f.flow == "" {
+		return p, nil
+	}
+	if l.Order != core.FairShare {
+		return nil, cli.Usage("--flow is for a limit with fair-share: requests of %q do not wait by flow", f.limit)
+	}
+	if err := p.ByFlow(f.flow); err != nil {
+		return nil, cli.Usage("--flow %w", err)
 	}
 	return p, nil
 }
@@ -244,6 +259,7 @@ func (r *result) play(requests iter.Seq[engine.Request]) {
 		feeds[i] = make(chan []engine.Request, 4)
 		all.Go(func() {
 			for batch := range feeds[i] {
+				p.Zero = r.base
 				for j := range batch {
 					p.Play(&batch[j])
 				}

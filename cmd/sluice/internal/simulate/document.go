@@ -83,6 +83,22 @@ func (d *document) keys(keys []key) {
 	d.add("</table>\n")
 }
 
+// flows writes the table of flows.
+func (d *document) flows(flows []flow) {
+	if len(flows) == 0 {
+		return
+	}
+	d.add(`<table>
+<tr><th>flow</th><th>requests</th><th>granted</th><th>rejected</th><th>waited</th><th>p50</th><th>p90</th><th>p99</th><th>longest</th></tr>
+`)
+	for _, f := range flows {
+		d.add("<tr><td>%v %v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td><td>%v</td></tr>\n",
+			f.Policy, f.Key, f.Requests, f.Granted, f.Rejected, f.Queued,
+			round(f.Wait.P50), round(f.Wait.P90), round(f.Wait.P99), round(f.Wait.Max))
+	}
+	d.add("</table>\n")
+}
+
 func percent(n, of int) string {
 	if of == 0 {
 		return ""

@@ -42,6 +42,7 @@ func (r *result) page(top int) ([]byte, error) {
 	d.summary(r, v)
 	d.add("<div>%v\n%v\n%v</div>\n", rates, queue, bars)
 	d.keys(v.Keys)
+	d.flows(v.Flows)
 	if len(s.Bins) < len(r.main.Series.Bins) {
 		d.add("<p class=\"note\">Note: the charts end with the last whole interval of %v.</p>\n", time.Duration(s.Width))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -102,6 +103,9 @@ func addRules(p *engine.Plan, c *config.Policy, limits []spec.Limit) ([]*engine.
 		r.Policy, r.First, r.MaxWait, r.Failures = c.Name, i == 0, int64(c.MaxWait), c.Failures
 		r.Cost, r.Settle, r.Shadow = c.Cost, c.Settle, c.Shadow
 		r.KeyName, r.Key = c.Key.String(), keyOf(c.Key)
+		if l.Order == core.FairShare {
+			r.FlowName, r.Flow, r.Weights = c.Flow.String(), keyOf(c.Flow), c.Weights
+		}
 		rules = append(rules, r)
 	}
 	p.Rules = append(p.Rules, rules...)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -29,6 +30,7 @@ type report struct {
 	Wait     waits    `json:"wait"`
 	Peak     peaks    `json:"peak"`
 	Keys     []key    `json:"keys"`
+	Flows    []flow   `json:"flows,omitempty"`
 	Half     variant  `json:"half"`
 	Twice    variant  `json:"twice"`
 	Span     float64  `json:"span"`  // seconds from the first request to the last event
@@ -63,6 +65,13 @@ type key struct {
 	Shadowed int    `json:"shadowed,omitempty"`
 }
 
+// flow is what became of the requests of one flow.
+type flow struct {
+	key
+
+	Wait waits `json:"wait"`
+}
+
 // variant is what another limit would have done.
 type variant struct {
 	Granted  int `json:"granted"`
@@ -76,11 +85,15 @@ func (r *result) report(top int) report {
 	return report{
 		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected, Shadowed: r.main.Shadowed,
 		Bad: r.lines.Bad, Late: r.lines.Late, Spread: r.spread,
-		Wait: waits{q.At(0.5).Seconds(), q.At(0.9).Seconds(), q.At(0.99).Seconds(), time.Duration(q.Most).Seconds()},
+		Wait: waitsOf(q), Flows: r.flows(top),
 		Peak: peaks{r.main.ArrivalPeak.Most, r.main.GrantPeak.Most},
 		Keys: r.keys(top), Half: of(&r.half), Twice: of(&r.twice), Span: time.Duration(r.end).Seconds(),
 		Notes: r.notes(),
 	}
+}
+
+func waitsOf(q *engine.Quantiles) waits {
+	return waits{q.At(0.5).Seconds(), q.At(0.9).Seconds(), q.At(0.99).Seconds(), time.Duration(q.Most).Seconds()}
 }
 
 // notes returns what to know when reading the numbers.
@@ -102,6 +115,9 @@ func (r *result) notes() []string {
 		add("there are no paths, so the policies of the routes limit nothing")
 	}
 	for _, rule := range r.plan.Rules {
+		if rule.Limit.Order == core.FairShare && rule.Flow == nil && rule.Policy == "" {
+			add("all requests are of one flow, which waits in the order of arrival; --flow says whose turn it is by")
+		}
 		of := ""
 		if rule.Policy != "" {
 			of = "policy " + rule.Policy + ": "
@@ -160,6 +176,19 @@ func (r *result) keys(top int) []key {
 	return keys[:min(top, len(keys))]
 }
 
+// flows returns the flows with the most requests.
+func (r *result) flows(top int) []flow {
+	flows := make([]flow, 0, len(r.main.Flows))
+	for id := range r.main.Flows {
+		f, n := &r.main.Flows[id], r.plan.FlowName(id)
+		flows = append(flows, flow{key{Policy: n.Policy, Key: n.Key, Requests: f.Requests, Granted: f.Granted, Queued: f.Queued, Rejected: f.Rejected}, waitsOf(&f.Waits)})
+	}
+	slices.SortStableFunc(flows, func(a, b flow) int {
+		return cmp.Or(b.Requests-a.Requests, strings.Compare(a.Policy, b.Policy), strings.Compare(a.Key, b.Key))
+	})
+	return flows[:min(top, len(flows))]
+}
+
 func (f *flags) write(r *result, w io.Writer) error {
 	if f.html != "" {
 		page, err := r.page(f.top)
@@ -208,6 +237,12 @@ func (v report) text(what string) string {
 		say("\n%9s %9s %9s %9s  %s\n", "requests", "granted", "queued", "rejected", "key")
 		for _, k := range v.Keys {
 			say("%9d %9d %9d %9d  %s\n", k.Requests, k.Granted, k.Queued, k.Rejected, k.name())
+		}
+	}
+	if len(v.Flows) > 0 {
+		say("\n%9s %9s %9s %9s %9s %9s  %s\n", "requests", "granted", "rejected", "waited", "wait p50", "wait p99", "flow")
+		for _, f := range v.Flows {
+			say("%9d %9d %9d %9d %9v %9v  %s\n", f.Requests, f.Granted, f.Rejected, f.Queued, round(f.Wait.P50), round(f.Wait.P99), f.name())
 		}
 	}
 	for i, note := range v.Notes {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -77,7 +78,7 @@ var yamlKeys = map[string]string{
 
 // yaml returns a configuration of the proxy. Requests that wait must have a longest wait there: here the longest that was
 // seen, rounded up.
-func yaml(l spec.Limit, key string, longest int64) string {
+func yaml(l spec.Limit, key, flow string, longest int64) string {
 	policy := "limit: " + l.String()
 	if key != "" {
 		k, ok := yamlKeys[key]
@@ -85,6 +86,9 @@ func yaml(l spec.Limit, key string, longest int64) string {
 			return "# The proxy has no policies by " + key + ": give each its route.\n"
 		}
 		policy = "key: " + k + ", " + policy
+	}
+	if k, ok := yamlKeys[flow]; ok && l.Order == core.FairShare {
+		policy += ", flow: " + k
 	}
 	if l.Queue > 0 {
 		wait := (time.Duration(longest) + time.Second - 1).Truncate(time.Second)
@@ -104,6 +108,9 @@ func command(limit spec.Limit, in Input) string {
 	words := []string{"sluice", "simulate", "--limit", quote(limit.String())}
 	if in.Key != "" {
 		words = append(words, "--key", quote(in.Key))
+	}
+	if in.Flow != "" && limit.Order == core.FairShare {
+		words = append(words, "--flow", quote(in.Flow))
 	}
 	if in.Arrivals != "" {
 		words = append(words, "--arrivals", quote(in.Arrivals), "--seed", strconv.FormatUint(in.Seed, 10))

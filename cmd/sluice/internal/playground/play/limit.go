@@ -32,6 +32,8 @@ type Result struct {
 
 	Keys []Key `json:"keys,omitempty"` // those with the most rejections, if there are several keys
 
+	Flows []Flow `json:"flows,omitempty"` // those with the most requests, if Input has a flow
+
 	Notes   []string `json:"notes,omitempty"`
 	Go      string   `json:"go,omitempty"`
 	YAML    string   `json:"yaml,omitempty"`
@@ -45,6 +47,17 @@ type Key struct {
 	Name     string `json:"name"`
 	Requests int    `json:"requests"`
 	Rejected int    `json:"rejected"`
+}
+
+// Flow is how the requests of one flow waited.
+type Flow struct {
+	Name     string  `json:"name"`
+	Requests int     `json:"requests"`
+	Granted  int     `json:"granted"`
+	Rejected int     `json:"rejected"`
+	P50      float64 `json:"p50"` // of the requests that waited and were granted
+	P99      float64 `json:"p99"`
+	Longest  float64 `json:"longest"`
 }
 
 // Decision is what became of a request. Instants are nanoseconds since the first request.
@@ -89,6 +102,7 @@ func play(text string, t *traffic, in Input) *playing {
 	p.horizon = t.span() + t.span()/4 + p.series.Width
 	p.PerKey = t.keys > 1
 	p.player = engine.NewPlayer(p, 1)
+	p.player.Zero = t.base
 	steps := make([]engine.Step, t.keys)
 	for i := range steps {
 		steps[i] = engine.Step{ID: i, Rule: rule}
@@ -102,6 +116,9 @@ func play(text string, t *traffic, in Input) *playing {
 			p.leave(next, p.player.AvailableAt(next, &steps[0]))
 		}
 		q = engine.Request{At: r.at, Took: r.took, Status: int(r.status), Steps: steps[r.key : r.key+1]}
+		if r.flow != nil { // requests of one key may be of several flows, and keep their steps
+			q.Steps = []engine.Step{{ID: int(r.key), Rule: rule, Flow: r.flow}}
+		}
 		p.player.Play(&q)
 	}
 	p.end = p.player.Finish()
@@ -171,6 +188,20 @@ func (p *playing) keys(plan *engine.Plan) (keys []Key) {
 	return keys[:min(mostKeys, len(keys))]
 }
 
+// mostFlows is how many flows the page lists.
+const mostFlows = 8
+
+// flows returns the flows with the most requests.
+func (p *playing) flows(plan *engine.Plan) (flows []Flow) {
+	for id := range p.Flows {
+		f := &p.Flows[id]
+		name := strings.ToValidUTF8(plan.FlowName(id).Key, "?")
+		flows = append(flows, Flow{name, f.Requests, f.Granted, f.Rejected, f.Waits.At(0.5).Seconds(), f.Waits.At(0.99).Seconds(), seconds(f.Waits.Most)})
+	}
+	slices.SortStableFunc(flows, func(a, b Flow) int { return cmp.Or(b.Requests-a.Requests, strings.Compare(a.Name, b.Name)) })
+	return flows[:min(mostFlows, len(flows))]
+}
+
 // result returns what the page shows.
 func (p *playing) result(in Input, plan *engine.Plan) Result {
 	if p.fault != nil {
@@ -179,7 +210,7 @@ func (p *playing) result(in Input, plan *engine.Plan) Result {
 	r := Result{
 		Limit: p.limit.String(), Granted: p.Granted, Waited: p.Queued, Rejected: p.Rejected,
 		P50: p.Waits.At(0.5).Seconds(), P99: p.Waits.At(0.99).Seconds(), Longest: seconds(p.Waits.Most),
-		End: seconds(p.end), Permits: p.permits, Keys: p.keys(plan), Notes: p.notes, Decisions: p.decisions,
+		End: seconds(p.end), Permits: p.permits, Keys: p.keys(plan), Flows: p.flows(plan), Notes: p.notes, Decisions: p.decisions,
 		Grants:     column(p.series, func(b engine.Bin) int { return b.Grants }),
 		Rejections: column(p.series, func(b engine.Bin) int { return b.Rejections }),
 		Waiting:    column(p.series, func(b engine.Bin) int { return b.Queue }),
@@ -190,7 +221,7 @@ func (p *playing) result(in Input, plan *engine.Plan) Result {
 	if p.limit.Kind != spec.Unlimited {
 		r.Left = column(p.series, func(b engine.Bin) int { return b.Left })
 	}
-	r.Go, r.YAML, r.Command = goCode(r.Limit, in.Key), yaml(p.limit, in.Key, p.Waits.Most), command(p.limit, in)
+	r.Go, r.YAML, r.Command = goCode(r.Limit, in.Key), yaml(p.limit, in.Key, in.Flow, p.Waits.Most), command(p.limit, in)
 	return r
 }
 

@@ -26,6 +26,7 @@ type Page struct {
 type Input struct {
 	Limits    []string `json:"limits"`
 	Key       string   `json:"key"`      // as simulate --key
+	Flow      string   `json:"flow"`     // as simulate --flow; for limits in another order it only tells waits apart
 	Arrivals  string   `json:"arrivals"` // as simulate --arrivals; "": the log
 	Takes     string   `json:"takes"`    // as simulate --takes, of requests that arrivals make
 	Seed      uint64   `json:"seed"`
@@ -68,16 +69,16 @@ func (p *Page) Play(in Input) Output {
 
 // question is what traffic depends on.
 type question struct {
-	arrivals, takes, fields, key string
-	seed                         uint64
-	exact                        bool
+	arrivals, takes, fields, key, flow string
+	seed                               uint64
+	exact                              bool
 }
 
 func (in *Input) question() question {
 	if in.Arrivals != "" {
-		return question{arrivals: in.Arrivals, takes: in.Takes, key: in.Key, seed: in.Seed}
+		return question{arrivals: in.Arrivals, takes: in.Takes, key: in.Key, flow: in.Flow, seed: in.Seed}
 	}
-	return question{fields: in.Fields, key: in.Key, exact: in.Exact}
+	return question{fields: in.Fields, key: in.Key, flow: in.Flow, exact: in.Exact}
 }
 
 // traffic is the requests to play.
@@ -85,7 +86,8 @@ type traffic struct {
 	requests []request
 	keys     int
 	notes    []string
-	took     bool // some have a duration
+	took     bool  // some have a duration
+	base     int64 // Unix nanoseconds of the first request
 	plan     *engine.Plan
 }
 
@@ -94,6 +96,7 @@ type request struct {
 	at, took int64
 	status   int32
 	key      int32
+	flow     *engine.Flow // nil: none
 }
 
 func (t *traffic) span() int64 {
@@ -149,6 +152,11 @@ func (p *Page) traffic(q question) (*traffic, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.flow != "" {
+		if err := plan.ByFlow(q.flow); err != nil {
+			return nil, err
+		}
+	}
 	t := &traffic{notes: []string{}, plan: plan}
 	if q.arrivals != "" {
 		err = t.makeUp(plan, q)
@@ -181,8 +189,7 @@ func (t *traffic) makeUp(plan *engine.Plan, q question) error {
 		return errTooMany
 	}
 	t.requests = make([]request, 0, int(a.Mean()*1.01)+1000)
-	var base int64
-	for r := range engine.FromFirst(a.Requests(plan), &base) {
+	for r := range engine.FromFirst(a.Requests(plan), &t.base) {
 		if len(t.requests) == mostRequests {
 			return errTooMany // the first burst may have more than the mean says
 		}
@@ -242,8 +249,7 @@ func (t *traffic) spread(all []engine.Request, exact bool) (moved int) {
 	if !exact {
 		requests = engine.Spread(requests, &moved)
 	}
-	var base int64
-	for r := range engine.FromFirst(requests, &base) {
+	for r := range engine.FromFirst(requests, &t.base) {
 		t.add(r)
 	}
 	return moved
@@ -253,7 +259,7 @@ func (t *traffic) add(r engine.Request) {
 	key := r.Steps[0].ID
 	t.keys = max(t.keys, key+1)
 	t.took = t.took || r.Took > 0
-	t.requests = append(t.requests, request{r.At, r.Took, int32(r.Status), int32(key)}) //nolint:gosec // a status has three digits, and there are fewer keys than requests
+	t.requests = append(t.requests, request{r.At, r.Took, int32(r.Status), int32(key), r.Steps[0].Flow}) //nolint:gosec // a status has three digits, and there are fewer keys than requests
 }
 
 // note says what to know about a log.

@@ -6,6 +6,7 @@ import { initial, mostLimits, read, seed, write } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const letters = "ABCD";
+const orders = /\s+(oldest-first|newest-first|fair-share)(?!\S)/i;
 const mostLog = 512 << 20;
 
 let state = initial();
@@ -34,9 +35,9 @@ const player = new Player({
 });
 
 function play() {
-  const { limits, key, arrivals, takes, fields, exact, log } = state;
+  const { limits, key, flow, arrivals, takes, fields, exact, log } = state;
   document.body.setAttribute("aria-busy", "true");
-  player.play({ input: { limits: [...limits], key, arrivals, takes, seed: state.seed, fields, exact, log }, change: changes });
+  player.play({ input: { limits: [...limits], key, flow, arrivals, takes, seed: state.seed, fields, exact, log }, change: changes });
 }
 
 $("stop").addEventListener("click", () => {
@@ -95,6 +96,7 @@ function writeTraffic() {
   $("takes").value = state.takes.slice($("spread").value.length);
   $("seed").value = state.seed;
   $("key").value = state.key;
+  $("flow").value = state.flow;
   $("fields").value = state.fields;
   $("exact").checked = state.exact;
   $("text").value = state.text;
@@ -119,6 +121,7 @@ for (const id of kinds) {
   });
 }
 $("key").addEventListener("input", () => { state.key = $("key").value; changed(); });
+$("flow").addEventListener("input", () => { state.flow = $("flow").value; changed(); });
 $("fields").addEventListener("input", () => { state.fields = $("fields").value.trim(); changed(); });
 $("exact").addEventListener("input", () => { state.exact = $("exact").checked; changed(); });
 $("traffic").addEventListener("submit", (e) => e.preventDefault());
@@ -186,7 +189,20 @@ function build() {
     card.input.setAttribute("aria-label", `Limit ${letters[i]}`);
     card.error.id = `error-${i}`;
     card.input.value = state.limits[i];
-    card.input.addEventListener("input", () => { state.limits[i] = card.input.value; card.mirror.replaceChildren(); changed(); });
+    card.order = find(".order");
+    card.order.value = orderOf(card.input.value);
+    card.order.setAttribute("aria-label", `Order in which limit ${letters[i]} serves`);
+    card.order.addEventListener("input", () => {
+      card.input.value = state.limits[i] = inOrder(card.input.value, card.order.value);
+      card.mirror.replaceChildren();
+      changed();
+    });
+    card.input.addEventListener("input", () => {
+      state.limits[i] = card.input.value;
+      card.order.value = orderOf(card.input.value);
+      card.mirror.replaceChildren();
+      changed();
+    });
     card.input.addEventListener("scroll", () => { card.mirror.scrollLeft = card.input.scrollLeft; });
     find(".remove").setAttribute("aria-label", `Remove limit ${letters[i]}`);
     find(".remove").hidden = state.limits.length === 1;
@@ -202,6 +218,15 @@ function build() {
     return card;
   });
   $("add").disabled = state.limits.length === mostLimits;
+}
+
+// orderOf returns the order that a limit's text says.
+function orderOf(limit) { return limit.match(orders)?.[1].toLowerCase() ?? "oldest-first"; }
+
+// inOrder returns a limit's text with another order.
+function inOrder(limit, order) {
+  const rest = limit.replace(orders, "").trimEnd();
+  return order === "oldest-first" ? rest : `${rest} ${order}`;
 }
 
 $("add").addEventListener("click", () => {
@@ -321,10 +346,28 @@ function figures(card, r) {
     return div;
   }));
   card.find(".rejected-keys").textContent = r.keys ? `Rejected most: ${r.keys.map((k) => `${k.name} (${count(k.rejected)} of ${count(k.requests)})`).join(", ")}` : "";
+  flows(card, r.flows ?? []);
   card.find(".notes").replaceChildren(...(r.notes ?? []).map(item));
   card.find(".chart").setAttribute("role", "img");
   card.find(".chart").setAttribute("aria-label", `Chart of ${r.limit}: ${count(r.granted)} of ${count(output.requests)} requests granted, ` +
     `${count(r.rejected)} rejected, at most ${count(r.queue)} waiting. The arrow keys move through the time; the same figures are in the table below.`);
+}
+
+// flows shows how long the requests of each flow waited.
+function flows(card, list) {
+  const row = (name, texts) => {
+    const tr = document.createElement("tr");
+    tr.append(...texts.map((text, i) => {
+      const cell = document.createElement(i === 0 ? "th" : name);
+      cell.scope = name === "th" ? "col" : "row";
+      cell.textContent = text;
+      return cell;
+    }));
+    return tr;
+  };
+  const rows = list.map((f) => row("td", [f.name || "none", count(f.requests), count(f.rejected), duration(f.p50), duration(f.p99), duration(f.longest)]));
+  if (rows.length > 0) rows.unshift(row("th", ["flow", "requests", "rejected", "wait p50", "wait p99", "longest"]));
+  card.find(".flows").replaceChildren(...rows);
 }
 
 const resized = new ResizeObserver(() => draw());

@@ -3,7 +3,7 @@ export const mostLimits = 4;
 const mostLetters = 200; // of a limit
 
 export const initial = () => ({
-  limits: ["100/s burst 50 queue 200", "concurrency 10"], key: "", arrivals: "day:80/s,1h", takes: "100ms", seed: 1, fields: "", exact: false,
+  limits: ["100/s burst 50 queue 200", "concurrency 10"], key: "", flow: "", arrivals: "day:80/s,1h", takes: "100ms", seed: 1, fields: "", exact: false,
   log: "", text: "", served: false,
 });
 
@@ -15,6 +15,7 @@ export async function write(state) {
   const p = new URLSearchParams();
   for (const limit of state.limits) p.append("limit", limit);
   if (state.key) p.set("key", state.key);
+  if (state.flow) p.set("flow", state.flow);
   if (state.arrivals) {
     p.set("arrivals", state.arrivals);
     if (state.takes) p.set("takes", state.takes);
@@ -39,6 +40,7 @@ export async function read(fragment) {
   const limits = p.getAll("limit");
   if (limits.length > 0) state.limits = limits.slice(0, mostLimits).map((l) => l.slice(0, mostLetters));
   state.key = p.get("key") ?? "";
+  state.flow = p.get("flow") ?? "";
   if (p.has("log")) state.arrivals = "";
   else if (p.has("arrivals")) state.arrivals = p.get("arrivals");
   if (p.has("arrivals")) state.takes = p.get("takes") ?? ""; // links of before there were durations have none

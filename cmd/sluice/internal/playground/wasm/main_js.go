@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"runtime/debug"
 	"syscall/js"
+	_ "time/tzdata" // a page has no time zones
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/playground/play"
 )

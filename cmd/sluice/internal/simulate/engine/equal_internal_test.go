@@ -63,6 +63,7 @@ func simulated(t *testing.T, l spec.Limit, cost int, maxWait time.Duration, requ
 	p.Rules[0].MaxWait, p.Rules[0].Cost, p.Rules[0].Settle = int64(maxWait), cost, "X-Cost"
 	var d decisions
 	pl := NewPlayer(&d, 1)
+	pl.Zero = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixNano() // as in a bubble
 	for _, q := range requests {
 		q.Steps = p.Request(&accesslog.Record{}).Steps
 		pl.Play(&q)

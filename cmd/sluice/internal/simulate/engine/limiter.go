@@ -4,12 +4,13 @@ import (
 	"math"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/calendar"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/spec"
 )
 
 // limiter is one limiter in virtual time: that of one key of one rule. Instants are nanoseconds since the first request,
-// at which windows are anchored.
+// at which windows are anchored, but for those of the calendar.
 type limiter struct {
 	machine.Machine[*visit]
 
@@ -36,6 +37,9 @@ func terms(l spec.Limit) (*machine.Terms, error) {
 		o := l.Options()
 		t.Kind, t.Limit, t.QueueLimit, order = machine.Window, o.PermitLimit, o.QueueLimit, o.QueueOrder
 		t.Step, t.Span = 1, int64(o.Window)
+		if o.Calendar != (core.Calendar{}) {
+			t.Calendar = &machine.Calendar{Calendar: calendar.Calendar(o.Calendar)} // see placed
+		}
 	case *core.SlidingWindow:
 		o := l.Options()
 		t.Kind, t.Limit, t.QueueLimit, order = machine.Window, o.PermitLimit, o.QueueLimit, o.QueueOrder
@@ -43,10 +47,21 @@ func terms(l spec.Limit) (*machine.Terms, error) {
 	default: // unlimited
 		t.Kind, t.Limit = machine.Concurrency, math.MaxInt
 	}
-	if order == core.NewestFirst {
+	switch order {
+	case core.NewestFirst:
 		t.Mode |= machine.NewestFirst
+	case core.FairShare:
+		t.Mode |= machine.FairShare
 	}
 	return t, nil
+}
+
+// placed returns the terms of windows of the calendar, if instant 0 is at a Unix time in nanoseconds.
+func placed(t *machine.Terms, zero int64) *machine.Terms {
+	p := *t
+	p.Calendar = &machine.Calendar{Calendar: t.Calendar.Calendar, Zero: zero}
+	p.Enter(0)
+	return &p
 }
 
 func newLimiter(t *machine.Terms) *limiter {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -20,6 +21,7 @@ type Plan struct {
 
 	mu    sync.Mutex // guards names, and the ids and counts of the rules: several logs are read at once
 	names []Name     // by the limiters' numbers
+	flows []Name     // by the flows' numbers
 }
 
 // Name is what a limiter is of, for the tables.
@@ -37,10 +39,14 @@ type Rule struct {
 	Cost     int                              // permits that a request takes
 	Settle   string                           // the field of answers that says the cost, "": none
 	Shadow   bool                             // its policy rejects nobody, and no request waits in it
+	FlowName string                           // as the user wrote it; "": no flows
+	Flow     func(r *accesslog.Record) []byte // of FlowName; nil: no flows
+	Weights  map[string]int                   // of flows, by their keys; the others have 1
 
 	terms             *machine.Terms // of the limit as it is; other players scale it
 	ids               map[string]int // the limiters' numbers, by key
-	Requests, Keyless int            // requests that it was asked about, and those of them without a key
+	flows             map[string]*Flow
+	Requests, Keyless int // requests that it was asked about, and those of them without a key
 }
 
 // NewRule returns a rule of a policy of its own, without a key.
@@ -128,6 +134,16 @@ func Single(l spec.Limit, key string) (*Plan, error) {
 	return p, nil
 }
 
+// ByFlow has requests wait by flow, which is a name of [Keys], in a plan of one limit.
+func (p *Plan) ByFlow(name string) error {
+	f, ok := Keys[name]
+	if !ok {
+		return fmt.Errorf("%q, want ip, client, user, host, method, path, agent, referer, or key of --fields", name)
+	}
+	p.Rules[0].FlowName, p.Rules[0].Flow = name, f
+	return nil
+}
+
 // Request returns what is to be played of a record. It is safe for concurrent use.
 func (p *Plan) Request(r *accesslog.Record) Request {
 	q := Request{At: r.At, Took: r.Took, Status: r.Status, Coarse: r.Coarse, Cost: costOf(r)}
@@ -142,6 +158,9 @@ func (p *Plan) Request(r *accesslog.Record) Request {
 			key = rule.Key(r)
 		}
 		q.Steps[i] = Step{ID: p.limiter(rule, key), Rule: rule}
+		if rule.Flow != nil {
+			q.Steps[i].Flow = p.flow(rule, rule.Flow(r))
+		}
 	}
 	return q
 }
@@ -173,6 +192,25 @@ func (p *Plan) limiter(r *Rule, key []byte) int {
 	}
 	return id
 }
+
+// flow returns the flow of a key under a rule.
+func (p *Plan) flow(r *Rule, key []byte) *Flow {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f, ok := r.flows[string(key)]
+	if !ok {
+		if r.flows == nil {
+			r.flows = make(map[string]*Flow)
+		}
+		f = &Flow{fair.Flow{Key: string(key), Weight: r.Weights[string(key)]}, len(p.flows)}
+		r.flows[f.Key] = f
+		p.flows = append(p.flows, Name{r.Policy, f.Key})
+	}
+	return f
+}
+
+// FlowName returns what the flow of a number is. It is for after the last request.
+func (p *Plan) FlowName(id int) Name { return p.flows[id] }
 
 // Name returns what the limiter of a number is of. It is for after the last request.
 func (p *Plan) Name(id int) Name { return p.names[id] }

@@ -23,6 +23,22 @@ type Request struct {
 type Step struct {
 	ID   int
 	Rule *Rule
+	Flow *Flow // nil: none
+}
+
+// Flow is on whose behalf requests wait where the order is fair-share.
+type Flow struct {
+	fair.Flow
+
+	ID int // its number, from 0
+}
+
+// flow returns the one of the zero Flow, or that of the step.
+func (s *Step) flow() fair.Flow {
+	if s.Flow == nil {
+		return fair.Flow{}
+	}
+	return s.Flow.Flow
 }
 
 // visit is a request on its way through its steps.
@@ -50,8 +66,12 @@ type Player struct {
 	scheduled int // events, ever
 	observer  Observer
 	factor    float64                  // of all limits
-	scaled    map[*Rule]*machine.Terms // if factor is not 1
+	own       map[*Rule]*machine.Terms // that are not the rule's: scaled, or of the calendar
 	spare     []*visit
+
+	// Zero is the Unix time of instant 0, in nanoseconds, for windows of the calendar. It is set before the
+	// first request is played.
+	Zero int64
 }
 
 // Observer is notified of what happens to each request.
@@ -68,7 +88,7 @@ type Observer interface {
 // NewPlayer returns a player that tells o what happens. factor, 0.5, 1 or 2, scales all limits.
 func NewPlayer(o Observer, factor float64) *Player {
 	return &Player{
-		observer: o, factor: factor, scaled: make(map[*Rule]*machine.Terms),
+		observer: o, factor: factor, own: make(map[*Rule]*machine.Terms),
 		events: heap.New(func(a, b event) bool { return cmp.Or(cmp.Compare(a.at, b.at), a.number-b.number) < 0 }),
 	}
 }
@@ -133,7 +153,7 @@ func (p *Player) proceed(v *visit) {
 			}
 			continue
 		}
-		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline, fair.Flow{}); answer.Outcome {
+		switch answer := m.Admit(p.now, s.Rule.Cost, v.deadline, s.flow()); answer.Outcome {
 		case machine.Granted:
 			p.pass(v, m)
 		case machine.Waiting:
@@ -179,16 +199,21 @@ func (p *Player) limiter(s *Step) *limiter {
 
 // terms returns those of a rule, for this player.
 func (p *Player) terms(r *Rule) *machine.Terms {
-	if p.factor == 1 {
+	if p.factor == 1 && r.terms.Calendar == nil {
 		return r.terms
 	}
-	t, ok := p.scaled[r]
+	t, ok := p.own[r]
 	if !ok {
-		var err error
-		if t, err = terms(scaled(r.Limit, p.factor)); err != nil {
-			t = r.terms // a limit so large that it cannot be doubled
+		t = r.terms
+		if p.factor != 1 {
+			if s, err := terms(scaled(r.Limit, p.factor)); err == nil { // else so large that it cannot be doubled
+				t = s
+			}
 		}
-		p.scaled[r] = t
+		if t.Calendar != nil {
+			t = placed(t, p.Zero)
+		}
+		p.own[r] = t
 	}
 	return t
 }
@@ -202,10 +227,11 @@ func (p *Player) wait(v *visit, m *limiter) {
 	v.queued = true
 	v.waits++
 	v.waiter = machine.Waiter[*visit]{N: v.step().Rule.Cost, Value: v}
+	v.waiter.SetFlow(v.step().flow())
 	m.Wait(p.now, &v.waiter)
 	p.observer.Queue(p.now, v.step())
 	p.schedule(v.deadline, event{kind: deadlineOver, limiter: m, visit: v, wait: v.waits})
-	p.setAlarm(m)
+	p.resume(m) // it may be next
 }
 
 // resume goes on with the requests whose wait in m has ended.

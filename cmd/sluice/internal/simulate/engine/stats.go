@@ -15,11 +15,32 @@ type Stats struct {
 	ArrivalPeak, GrantPeak Peak
 	Keys                   []KeyCount // by the numbers of the limiters, if PerKey
 	PerKey                 bool
-	Series                 *Series // nil: not wanted
+	Flows                  []FlowCount // by the numbers of the flows; empty: no request has one
+	Series                 *Series     // nil: not wanted
 }
 
 // KeyCount is what became of the requests of one key at one limit.
 type KeyCount struct{ Requests, Passed, Queued, Rejected, Shadowed int }
+
+// FlowCount is what became of the requests of one flow.
+type FlowCount struct {
+	Requests, Granted, Queued, Rejected int
+
+	Waits Quantiles // of those that waited and were granted
+}
+
+// flow returns the counts of a request's flow, which is that of its last limit that has one; nil: it has none.
+func (s *Stats) flow(q *Request) *FlowCount {
+	for _, step := range slices.Backward(q.Steps) {
+		if f := step.Flow; f != nil {
+			for f.ID >= len(s.Flows) {
+				s.Flows = append(s.Flows, FlowCount{})
+			}
+			return &s.Flows[f.ID]
+		}
+	}
+	return nil
+}
 
 func (s *Stats) key(id int) *KeyCount {
 	for id >= len(s.Keys) {
@@ -32,6 +53,9 @@ func (s *Stats) key(id int) *KeyCount {
 func (s *Stats) Arrive(q *Request) {
 	s.Requests++
 	s.ArrivalPeak.add(q.At)
+	if f := s.flow(q); f != nil {
+		f.Requests++
+	}
 	if s.Series != nil {
 		s.Series.at(q.At).Arrivals++
 	}
@@ -83,6 +107,13 @@ func (s *Stats) Grant(now int64, q *Request, queued bool) {
 		s.Queued++
 		s.Waits.add(now - q.At)
 	}
+	if f := s.flow(q); f != nil {
+		f.Granted++
+		if queued {
+			f.Queued++
+			f.Waits.add(now - q.At)
+		}
+	}
 	s.GrantPeak.add(now)
 	if s.Series != nil {
 		s.Series.at(now).Grants++
@@ -90,8 +121,11 @@ func (s *Stats) Grant(now int64, q *Request, queued bool) {
 }
 
 // Reject counts a rejection.
-func (s *Stats) Reject(now int64, _ *Request, st *Step) {
+func (s *Stats) Reject(now int64, q *Request, st *Step) {
 	s.Rejected++
+	if f := s.flow(q); f != nil {
+		f.Rejected++
+	}
 	if s.PerKey {
 		k := s.key(st.ID)
 		k.Requests++

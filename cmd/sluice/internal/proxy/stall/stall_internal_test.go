@@ -1,18 +1,15 @@
-package proxy
+package stall
 
 import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/ballast"
 )
 
 // once is a listener of one connection.
@@ -31,16 +28,16 @@ func TestStalledWrites(t *testing.T) {
 		pause time.Duration // between what is taken and what is not
 		cut   time.Duration // after that
 	}{
-		{"at once", 0, stall},
-		{"soon", stall/fresh - time.Second, stall - stall/fresh + time.Second},
-		{"later", stall / fresh, stall},
-		{"when the deadline is long over", 10 * stall, stall},
+		{"at once", 0, Time},
+		{"soon", Time/Fresh - time.Second, Time - Time/Fresh + time.Second},
+		{"later", Time / Fresh, Time},
+		{"when the deadline is long over", 10 * Time, Time},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := net.Pipe()
 				defer func() { _ = theirs.Close() }()
-				l := stalling{once{c: ours}, time.Now()}
+				l := Listener{once{c: ours}, time.Now()}
 				time.Sleep(time.Second)
 				c, err := l.Accept()
 				require.NoError(t, err)
@@ -67,7 +64,7 @@ func TestStalledUpgrade(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := net.Pipe()
 				defer func() { _ = theirs.Close() }()
-				c, err := stalling{once{c: ours}, time.Now().Add(-time.Hour)}.Accept()
+				c, err := Listener{once{c: ours}, time.Now().Add(-time.Hour)}.Accept()
 				require.NoError(t, err)
 				go func() { _, _ = io.ReadFull(theirs, make([]byte, 2)) }()
 				_, err = c.Write([]byte("ok"))
@@ -76,30 +73,8 @@ func TestStalledUpgrade(t *testing.T) {
 				begun := time.Now()
 				_, err = c.Write([]byte("more"))
 				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-				assert.Equal(t, stall, time.Since(begun))
+				assert.Equal(t, Time, time.Since(begun))
 			})
 		})
-	}
-}
-
-// TestBallast: there is none where somebody has said how much memory may be used.
-func TestBallast(t *testing.T) {
-	for _, test := range []struct {
-		name, value string
-		want        uint64
-	}{
-		{"GOGC", "", ballast.Size},
-		{"GOGC", "100", 0},
-		{"GOMEMLIMIT", "100MiB", 0},
-	} {
-		t.Setenv("GOGC", "")
-		t.Setenv("GOMEMLIMIT", "")
-		t.Setenv(test.name, test.value)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		drop := ballast.Hold()
-		runtime.ReadMemStats(&after)
-		drop()
-		assert.InDelta(t, test.want, after.TotalAlloc-before.TotalAlloc, ballast.Size/8, "%s=%s", test.name, test.value)
 	}
 }

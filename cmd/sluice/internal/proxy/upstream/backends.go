@@ -1,9 +1,12 @@
-package proxy
+// Package upstream is the servers behind a proxy: which of them a request goes to, and when one is given up. It knows nothing
+// of limits.
+package upstream
 
 import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -20,18 +23,19 @@ const (
 	idleBackend = 90 * time.Second // until a connection that nobody uses is closed, at most
 )
 
-// backends are the servers that requests go to, in turns. One that takes no connection is left out until it does again.
-type backends struct {
-	say  func(format string, args ...any)
-	turn atomic.Uint64
-	pool atomic.Pointer[pool]
+// Backends are the servers that requests go to, in turns. One that takes no connection is left out until it does again.
+type Backends struct {
+	say   func(format string, args ...any)
+	tried func(ctx context.Context, backend string)
+	turn  atomic.Uint64
+	pool  atomic.Pointer[pool]
 
 	mu  sync.Mutex // one change at a time
-	all atomic.Pointer[[]*backend]
+	all atomic.Pointer[[]*Backend]
 }
 
-// backend is one of them.
-type backend struct {
+// Backend is one of them.
+type Backend struct {
 	name        string   // as the file has it
 	url         *url.URL // of HTTP
 	http2       bool     // and of no other version
@@ -47,9 +51,10 @@ type pool struct {
 	http1, http2 *transport
 }
 
-func newBackends(say func(format string, args ...any)) *backends {
-	b := &backends{say: say}
-	b.all.Store(new([]*backend))
+// New returns no backends yet. say prints a line; tried is called before a request is sent to a backend.
+func New(say func(format string, args ...any), tried func(ctx context.Context, backend string)) *Backends {
+	b := &Backends{say: say, tried: tried}
+	b.all.Store(new([]*Backend))
 	b.pool.Store(newPool(dialBackend, 0, false))
 	return b
 }
@@ -96,9 +101,9 @@ type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }
 
-// set puts other backends in the place of the present ones. They may be silent for limit. A backend that stays keeps its
+// Set puts other backends in the place of the present ones. They may be silent for limit. A backend that stays keeps its
 // state.
-func (b *backends) set(next []*backend, limit time.Duration, keepHost bool) {
+func (b *Backends) Set(next []*Backend, limit time.Duration, keepHost bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if before := b.pool.Load(); before.limit != limit || before.keepHost != keepHost {
@@ -106,8 +111,8 @@ func (b *backends) set(next []*backend, limit time.Duration, keepHost bool) {
 		before.closeIdle() // a connection in use is closed after its use
 	}
 	before := *b.all.Load()
-	all := make([]*backend, len(next))
-	kept := make(map[*backend]bool)
+	all := make([]*Backend, len(next))
+	kept := make(map[*Backend]bool)
 	for i, n := range next {
 		all[i] = n
 		for _, old := range before {
@@ -128,20 +133,20 @@ func (b *backends) set(next []*backend, limit time.Duration, keepHost bool) {
 	}
 }
 
-// close ends the connections that nobody uses, and tries no backend any more.
-func (b *backends) close() {
-	b.set(nil, 0, false)
+// Close ends the connections that nobody uses, and tries no backend any more.
+func (b *Backends) Close() {
+	b.Set(nil, 0, false)
 	b.pool.Load().closeIdle()
 }
 
 // order returns the backends as the next request tries them: first the ones that take connections, in turns.
-func (b *backends) order() []*backend {
+func (b *Backends) order() []*Backend {
 	all := *b.all.Load()
 	if len(all) < 2 {
 		return all
 	}
 	first := int(b.turn.Add(1) % uint64(len(all))) //nolint:gosec // below len(all)
-	order := make([]*backend, 0, len(all))
+	order := make([]*Backend, 0, len(all))
 	for _, unreachable := range []bool{false, true} {
 		for i := range all {
 			if k := all[(first+i)%len(all)]; k.unreachable.Load() == unreachable && len(order) < cap(order) {
@@ -156,15 +161,12 @@ var errNoBackend = errors.New("there is no backend")
 
 // RoundTrip sends a request to the first backend in turn that takes the connection. It changes the request's URL and
 // Host, which are the forwarder's own.
-func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b *Backends) RoundTrip(r *http.Request) (*http.Response, error) {
 	err := errNoBackend
 	order, pool := b.order(), b.pool.Load()
 	asked, body, host := *r.URL, r.Body, r.Host
-	v := visitOf(r.Context())
 	for i, k := range order {
-		if v != nil {
-			v.backend = k.name
-		}
+		b.tried(r.Context(), k.name)
 		*r.URL = asked
 		to := httputil.ProxyRequest{Out: r}
 		to.SetURL(k.url)
@@ -190,14 +192,14 @@ func (b *backends) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // triesNext records whether a backend took a connection, and reports whether another one is to be tried.
-func (b *backends) triesNext(ctx context.Context, k *backend, err error) bool {
+func (b *Backends) triesNext(ctx context.Context, k *Backend, err error) bool {
 	if _, dialing := errors.AsType[*dialError](err); !dialing {
 		if k.unreachable.Load() && err == nil && k.unreachable.CompareAndSwap(true, false) {
 			b.say("backend %s is reachable again", k.name)
 		}
 		return false
 	}
-	if ctx.Err() != nil || isExhausted(err) {
+	if ctx.Err() != nil || IsExhausted(err) {
 		return false // which is not its fault
 	}
 	if k.unreachable.CompareAndSwap(false, true) {
@@ -207,13 +209,24 @@ func (b *backends) triesNext(ctx context.Context, k *backend, err error) bool {
 	return true
 }
 
-// isExhausted reports whether this process, or the machine, has too many open files for one more connection.
-func isExhausted(err error) bool {
+// States yields the backends by their names, and whether each takes connections.
+func (b *Backends) States() iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for _, k := range *b.all.Load() {
+			if !yield(k.name, !k.unreachable.Load()) {
+				return
+			}
+		}
+	}
+}
+
+// IsExhausted reports whether this process, or the machine, has too many open files for one more connection.
+func IsExhausted(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // probe tries an unreachable backend.
-func (b *backends) probe(k *backend) {
+func (b *Backends) probe(k *Backend) {
 	if k.removed.Load() || !k.unreachable.Load() {
 		return
 	}
@@ -228,8 +241,8 @@ func (b *backends) probe(k *backend) {
 	}
 }
 
-// dial connects to the first backend in turn that takes the connection.
-func (b *backends) dial(ctx context.Context) (net.Conn, error) {
+// Dial connects to the first backend in turn that takes the connection.
+func (b *Backends) Dial(ctx context.Context) (net.Conn, error) {
 	err := errNoBackend
 	for _, k := range b.order() {
 		var c net.Conn
@@ -243,11 +256,11 @@ func (b *backends) dial(ctx context.Context) (net.Conn, error) {
 	return nil, err
 }
 
-// httpBackends returns backends by their URLs.
-func httpBackends(urls []*url.URL) []*backend {
-	all := make([]*backend, len(urls))
+// HTTP returns backends by their URLs.
+func HTTP(urls []*url.URL) []*Backend {
+	all := make([]*Backend, len(urls))
 	for i, u := range urls {
-		k := &backend{name: u.String(), url: u}
+		k := &Backend{name: u.String(), url: u}
 		scheme, isHTTP2 := map[string]string{"h2c": "http", "h2": "https"}[u.Scheme]
 		if isHTTP2 {
 			as := *u
@@ -264,11 +277,11 @@ func httpBackends(urls []*url.URL) []*backend {
 	return all
 }
 
-// tcpBackends returns backends by their addresses.
-func tcpBackends(addresses []string) []*backend {
-	all := make([]*backend, len(addresses))
+// TCP returns backends by their addresses.
+func TCP(addresses []string) []*Backend {
+	all := make([]*Backend, len(addresses))
 	for i, a := range addresses {
-		all[i] = &backend{name: a, address: a}
+		all[i] = &Backend{name: a, address: a}
 	}
 	return all
 }

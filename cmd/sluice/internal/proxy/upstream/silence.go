@@ -1,4 +1,4 @@
-package proxy
+package upstream
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/stall"
 )
 
 // errSilent is the error of a backend that neither takes nor sends a byte.
@@ -20,8 +22,11 @@ var errSilent = errors.New("the backend is silent")
 // backendConn is a connection to a backend. A call fails once the backend has been silent for limit, or for up to a 12th
 // less: each byte moves the deadlines. A Read has none while the client is waited for.
 type backendConn struct {
-	stallingConn      // has the deadline of writes
-	shared       bool // by exchanges over HTTP/2: only what comes moves the deadline of reads, if just answers to pings
+	*stall.Conn // has the deadline of writes
+
+	begun  time.Time
+	limit  time.Duration
+	shared bool // by exchanges over HTTP/2: only what comes moves the deadline of reads, if just answers to pings
 
 	mu       sync.Mutex
 	set      time.Duration // when the deadline of reads was set, since begun; 0: not since the client was waited for
@@ -42,7 +47,7 @@ func (c *backendConn) Write(p []byte) (int, error) {
 		c.touch()
 		defer c.touch()
 	}
-	n, err := c.stallingConn.Write(p)
+	n, err := c.Conn.Write(p)
 	return n, c.checked(err)
 }
 
@@ -71,10 +76,10 @@ func (c *backendConn) touch() {
 
 func (c *backendConn) touchLocked() {
 	now := time.Since(c.begun)
-	if c.client || c.set != 0 && now-c.set < c.stall/fresh {
+	if c.client || c.set != 0 && now-c.set < c.limit/stall.Fresh {
 		return
 	}
-	if c.Conn.SetReadDeadline(time.Now().Add(c.stall)) == nil {
+	if c.Conn.SetReadDeadline(time.Now().Add(c.limit)) == nil {
 		c.set = now
 	}
 }
@@ -193,6 +198,15 @@ func (d dialer) watched(limit time.Duration, shared bool) dialer {
 		if limit == 0 {
 			return c, nil
 		}
-		return &backendConn{stallingConn: stallingConn{Conn: c, begun: begun, stall: limit}, shared: shared}, nil
+		return &backendConn{Conn: stall.New(c, begun, limit), begun: begun, limit: limit, shared: shared}, nil
 	}
+}
+
+// IsSilence reports whether err comes of a backend that took the connection, and was then silent.
+func IsSilence(err error) bool {
+	if _, dialing := errors.AsType[*dialError](err); dialing {
+		return false
+	}
+	timeout, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, errSilent) || ok && timeout.Timeout()
 }

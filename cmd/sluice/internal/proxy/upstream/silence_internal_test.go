@@ -1,4 +1,4 @@
-package proxy
+package upstream
 
 import (
 	"bufio"
@@ -171,7 +171,7 @@ func TestSilence(t *testing.T) {
 					got, informed, err := reads(t, f.transport(), traced, body, test.client)
 					assert.Equal(t, test.took, time.Since(begun))
 					if test.silent {
-						assert.True(t, isSilence(err), "%v", err)
+						assert.True(t, IsSilence(err), "%v", err)
 						return
 					}
 					require.NoError(t, err)
@@ -297,34 +297,6 @@ func TestSilenceIsNotRetried(t *testing.T) {
 	})
 }
 
-// TestBackendHangs: it is 504, and the lease goes back, whether the backend does not answer, does not take the body, or
-// stops in the middle.
-func TestBackendHangs(t *testing.T) {
-	hung := make(chan struct{})
-	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/half" {
-			_, _ = io.WriteString(w, "half")
-			_ = http.NewResponseController(w).Flush()
-		}
-		<-hung
-	})
-	t.Cleanup(func() { close(hung) }) // before the backend is closed
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\nbackend-timeout: 50ms\n")
-	status, _ := p.asks("GET", "/")
-	assert.Equal(t, http.StatusGatewayTimeout, status)
-	a, err := http.Post("http://"+p.address, "text/plain", io.LimitReader(zeros{}, 64<<20))
-	require.NoError(t, err)
-	_ = a.Body.Close()
-	assert.Equal(t, http.StatusGatewayTimeout, a.StatusCode)
-	a, err = http.Get("http://" + p.address + "/half")
-	require.NoError(t, err)
-	body, err := io.ReadAll(a.Body)
-	_ = a.Body.Close()
-	assert.Equal(t, "half", string(body))
-	assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	p.eventually(1)
-}
-
 // TestUpgradeMayBeSilent: both ends of an upgraded connection may.
 func TestUpgradeMayBeSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -345,10 +317,6 @@ func TestUpgradeMayBeSilent(t *testing.T) {
 		require.NoError(t, a.Body.Close())
 	})
 }
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // pipes is a listener of connections that are made in memory.
 type pipes struct {
@@ -397,7 +365,7 @@ func TestSilenceOverHTTP2(t *testing.T) {
 			begun := time.Now()
 			text, _, err := reads(t, p.http2, false, nil, 0)
 			if deaf {
-				assert.True(t, isSilence(err), "%v", err)
+				assert.True(t, IsSilence(err), "%v", err)
 				assert.Equal(t, silence, time.Since(begun))
 			} else {
 				require.NoError(t, err)

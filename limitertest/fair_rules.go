@@ -1,0 +1,80 @@
+package limitertest
+
+import "github.com/sluice-go/sluice/core"
+
+// inLine is how many requests of a flow wait in a rule about flows.
+const inLine = 6
+
+// acquiresAs is acquires for a flow.
+func (s *subject) acquiresAs(f core.Flow, n int) *call {
+	ctx := s.ctx
+	defer func() { s.ctx = ctx }()
+	s.ctx = core.WithFlow(ctx, f)
+	return s.acquires(n)
+}
+
+// lineUp has requests of a flow wait.
+func (s *subject) lineUp(f core.Flow) []*call {
+	calls := make([]*call, inLine)
+	for i := range calls {
+		calls[i] = s.acquiresAs(f, s.piece())
+		calls[i].mustWait("with nothing available")
+	}
+	return calls
+}
+
+// granted counts the calls that were granted.
+func granted(calls []*call) (n int) {
+	for _, c := range calls {
+		if c.granted() {
+			n++
+		}
+	}
+	return n
+}
+
+// flowsGetShares: while two flows wait, what they were granted by weight differs by no more than a request
+// of each, however early the first one came; and all are served.
+func flowsGetShares(s *subject) {
+	for _, weights := range [][2]int{{0, 0}, {2, 5}, {5, 2}} {
+		s.renew()
+		s.empties()
+		a := s.lineUp(core.Flow{Key: "a", Weight: weights[0]})
+		b := s.lineUp(core.Flow{Key: "b", Weight: weights[1]})
+		for range 2 * inLine {
+			s.restock()
+			x, y := granted(a), granted(b)
+			if x == inLine || y == inLine {
+				break
+			}
+			v, w := max(weights[0], 1), max(weights[1], 1)
+			if d := x*w - y*v; d > v+w || d < -v-w {
+				s.faultf("two flows of weights %d and %d, the first came earlier: %d and %d requests were granted, want their numbers by weight to differ by one of each at most", v, w, x, y)
+				return
+			}
+		}
+		for range 2 * inLine {
+			s.restock()
+		}
+		for _, c := range append(a, b...) {
+			c.wantGrant("when all its permits have come")
+		}
+	}
+}
+
+// prioritiesComeFirst: however late they come.
+func prioritiesComeFirst(s *subject) {
+	s.empties()
+	low := s.lineUp(core.Flow{Key: "a", Priority: -1, Weight: 7})
+	high := s.lineUp(core.Flow{Key: "a", Priority: 1})
+	for range 4 * inLine {
+		s.restock()
+		if h, l := granted(high), granted(low); l > 0 && h < inLine {
+			s.faultf("%d requests of priority -1 were granted while %d of priority 1 waited", l, inLine-h)
+			return
+		}
+	}
+	for _, c := range append(low, high...) {
+		c.wantGrant("when all its permits have come")
+	}
+}

@@ -1,0 +1,184 @@
+package redislimit_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/internal/realserver"
+)
+
+// process runs a test as a process whose clock shows that time, while the server's shows another. The server has
+// what was in it before; process returns what is in it then.
+func process(t *testing.T, clock, server time.Time, state string, test func(t *testing.T, s *server)) (after string) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(clock))
+		s := serve(t)
+		s.redis.SetTime(server)
+		if state != "" {
+			require.NoError(t, s.redis.Set(key, state))
+			s.redis.SetTTL(key, time.Hour)
+		}
+		test(t, s)
+		if s.redis.Exists(key) {
+			after, _ = s.redis.Get(key)
+		}
+	})
+	return after
+}
+
+const key = "{key}:limit"
+
+func at(day, hour, minute int) time.Time {
+	return time.Date(2001, time.March, day, hour, minute, 0, 0, time.UTC)
+}
+
+// Processes whose clocks are wrong keep one quota: the server's clock decides which day it is.
+func TestProcessesWithWrongClocksKeepOneQuota(t *testing.T) {
+	daily := core.FixedWindowOptions{PermitLimit: 6, Calendar: core.Daily(nil)}
+	state, left := "", 6
+	for _, p := range []struct {
+		clock time.Time
+		asks  int64 // for the first decision
+	}{
+		{at(15, 0, 30), 1},
+		{at(14, 23, 30), 1}, // an hour behind, on another day
+		{at(15, 1, 30), 1},
+		{at(16, 12, 0), 1}, // tomorrow
+		{at(10, 0, 30), 2},
+		{at(28, 0, 30), 2},
+	} {
+		state = process(t, p.clock, at(15, 0, 30), state, func(t *testing.T, s *server) {
+			l := fixed(t, s.shared("key"), daily)
+			left--
+			lease := takes(t, l, 1)
+			require.Equal(t, p.asks, s.store.runs.Load())
+			remaining, _ := core.Remaining.From(lease)
+			require.Equal(t, left, remaining)
+			reset, _ := core.ResetAfter.From(lease)
+			require.Equal(t, 23*time.Hour+30*time.Minute, reset)
+			window, _ := core.Window.From(lease)
+			require.Equal(t, 24*time.Hour, window)
+			l.Refund(lease)
+			takes(t, l, 1)
+			require.Equal(t, p.asks+2, s.store.runs.Load())
+			require.Equal(t, 23*time.Hour+30*time.Minute, s.redis.TTL(key))
+		})
+	}
+	for _, clock := range []time.Time{at(14, 23, 30), at(15, 0, 30)} {
+		process(t, clock, at(15, 0, 30), state, func(t *testing.T, s *server) {
+			l := fixed(t, s.shared("key"), daily)
+			retry, _ := core.RetryAfter.From(refuses(t, l, 1))
+			require.Equal(t, 23*time.Hour+30*time.Minute, retry)
+		})
+		process(t, clock, at(16, 0, 0), state, func(t *testing.T, s *server) {
+			takes(t, fixed(t, s.shared("key"), daily), 6)
+		})
+	}
+}
+
+// A window does not go back with the server's clock, and what was taken comes back at its end.
+func TestTheServersClockIsSet(t *testing.T) {
+	monthly := core.FixedWindowOptions{PermitLimit: 5, Calendar: core.Monthly(15, nil)}
+	state := process(t, at(20, 0, 0), at(20, 0, 0), "", func(t *testing.T, s *server) {
+		window, _ := core.Window.From(takes(t, fixed(t, s.shared("key"), monthly), 3))
+		require.Equal(t, 31*24*time.Hour, window)
+	})
+	state = process(t, at(20, 0, 0), at(10, 0, 0), state, func(t *testing.T, s *server) {
+		l := fixed(t, s.shared("key"), monthly)
+		lease := takes(t, l, 1)
+		reset, _ := core.ResetAfter.From(lease)
+		require.Equal(t, 36*24*time.Hour, reset) // until 15 April
+		window, _ := core.Window.From(lease)
+		require.Equal(t, 31*24*time.Hour, window)
+		l.Refund(lease)
+		require.Equal(t, 2, l.Available())
+		takes(t, l, 2)
+	})
+	process(t, at(20, 0, 0), at(15, 0, 0), state, func(t *testing.T, s *server) {
+		refuses(t, fixed(t, s.shared("key"), monthly), 1)
+	})
+	process(t, at(20, 0, 0), time.Date(2001, time.April, 15, 0, 0, 0, 0, time.UTC), state, func(t *testing.T, s *server) {
+		l := fixed(t, s.shared("key"), monthly)
+		takes(t, l, 5)
+		require.Equal(t, 30*24*time.Hour, l.ReplenishmentPeriod())
+	})
+}
+
+// A rejection is remembered for a minute, not for the rest of the month.
+func TestARejectionOfTheMonthIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		monthly := core.FixedWindowOptions{PermitLimit: 5, Calendar: core.Monthly(1, nil)}
+		a, b := fixed(t, s.shared("key"), monthly), fixed(t, s.shared("key"), monthly)
+		lease := takes(t, a, 5)
+		refuses(t, b, 1)
+		a.Refund(lease)
+		refuses(t, b, 1)
+		time.Sleep(time.Minute)
+		takes(t, b, 1)
+	})
+}
+
+// Behind a queue that needs several windows, a request waits for each as long as it is.
+func TestAQueueOfMonths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(1, nil), QueueLimit: 5})
+		takes(t, l, 1)
+		ctx := t.Context()
+		for range 2 {
+			go func() {
+				_, err := l.Acquire(ctx, 1)
+				if !errors.Is(err, core.ErrClosed) {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		retry, _ := core.RetryAfter.From(refuses(t, l, 1))
+		require.Equal(t, (31+29+31)*24*time.Hour, retry)
+		require.NoError(t, l.Close())
+		synctest.Wait()
+	})
+}
+
+func TestOptionsOfACalendar(t *testing.T) {
+	s := serve(t)
+	_, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
+		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(0, nil), Window: time.Hour}, Shared: s.shared("key"),
+	})
+	require.ErrorContains(t, err, "core: FixedWindowOptions.Calendar = month day 0, want a day from 1 to 31")
+	require.ErrorContains(t, err, "core: FixedWindowOptions.Window = 1h0m0s, want 0 with a Calendar")
+	l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Yearly(nil)})
+	require.Contains(t, l.String(), "fixed window of a year at")
+	require.Contains(t, []int{365, 366}, int(l.ReplenishmentPeriod().Hours()/24))
+}
+
+// A real server's Lua and clock.
+func TestACalendarOnARealServer(t *testing.T) {
+	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
+		shared := redislimit.Shared{Store: store, Key: "calendar", Ahead: 1, Budget: 10 * time.Second}
+		yearly := core.FixedWindowOptions{PermitLimit: 5, Calendar: core.Yearly(nil)}
+		a, b := fixed(t, shared, yearly), fixed(t, shared, yearly)
+		lease := takes(t, a, 3)
+		takes(t, b, 2)
+		before := time.Now()
+		retry, _ := core.RetryAfter.From(refuses(t, a, 1))
+		_, end := core.Yearly(nil).Bounds(before)
+		require.LessOrEqual(t, retry, end.Sub(before)+time.Microsecond)
+		require.GreaterOrEqual(t, retry, time.Until(end)-time.Microsecond)
+		a.Refund(lease)
+		require.Equal(t, 3, a.Available())
+		require.NoError(t, a.Update(redislimit.FixedWindowOptions{FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 5, Window: time.Hour}}))
+		require.Equal(t, 3, a.Available())
+		require.NoError(t, a.Update(redislimit.FixedWindowOptions{FixedWindowOptions: yearly}))
+		require.Equal(t, 3, a.Available())
+	})
+}

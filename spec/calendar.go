@@ -1,0 +1,147 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/calendar"
+)
+
+// calendarOptions are the words of windows of the calendar, in the order of String.
+var calendarOptions = []string{"day", "from", "tz"}
+
+// periods are the times that may be windows of the calendar.
+var periods = map[string]calendar.Unit{
+	"day": calendar.Day, "days": calendar.Day, "week": calendar.Week, "weeks": calendar.Week,
+	"month": calendar.Month, "months": calendar.Month, "year": calendar.Year, "years": calendar.Year,
+}
+
+// hasLength reports whether windows of the unit may also be of fixed length, from the limiter's
+// creation.
+func hasLength(u calendar.Unit) bool { return u == calendar.Day || u == calendar.Week }
+
+// noLength returns the error for a month or a year, where only a time of fixed length will do; nil
+// for other times.
+func (p *parser) noLength(word, per string) error {
+	name := strings.TrimLeft(per, "0123456789_")
+	unit := periods[name]
+	number, _, _ := strings.Cut(word, "/")
+	name = strings.TrimSuffix(name, "s")
+	switch {
+	case unit == calendar.None || hasLength(unit):
+		return nil
+	case p.limit.Kind != FixedWindow:
+		return wrong(word, "a %s has no fixed length, want fixed %s/%s", name, number, name)
+	}
+	return wrong(word, "want one %s, as in %s/%s", name, number, name)
+}
+
+// calendarOption takes the value of one of the calendarOptions.
+func (p *parser) calendarOption(word, option string) (err error) {
+	examples := map[string]string{"day": "day 15", "from": "from sunday", "tz": "tz Europe/Berlin"}
+	if len(p.words) == 0 {
+		return wrong(word, "want a value after it, such as %s", examples[option])
+	}
+	value, low := p.take()
+	switch option {
+	case "day":
+		if p.day, err = parseNumber(value, low, 1); err == nil && p.day > 31 {
+			err = wrong(value, "want a day from 1 to 31")
+		}
+	case "from":
+		if p.weekday = slices.Index(weekdays, low); p.weekday < 0 {
+			err = wrong(value, "want a weekday, such as monday")
+		}
+	case "tz":
+		p.zone, err = zone(value)
+	}
+	return err
+}
+
+var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
+
+// calendar puts the words of the calendar into the limit.
+func (p *parser) calendar() error {
+	has := func(option string) bool { return slices.Contains(p.seen, option) }
+	unit := p.unit
+	switch {
+	case has("day") && unit != calendar.Month:
+		return wrong("day", "only for a month, as in 1000/month day 15")
+	case has("from") && unit != calendar.Week:
+		return wrong("from", "only for a week, as in 500/week from sunday")
+	case has("tz") && unit == calendar.None:
+		return wrong("tz", "only for a day, week, month or year, as in 100/day tz UTC")
+	case unit == calendar.None || hasLength(unit) && !has("tz") && !has("from"):
+		return nil
+	}
+	p.limit.Per = 0
+	switch unit {
+	case calendar.Week:
+		p.limit.Calendar = core.Weekly(time.Weekday(p.weekday), p.zone)
+	case calendar.Month:
+		p.limit.Calendar = core.Monthly(p.day, p.zone)
+	case calendar.Year:
+		p.limit.Calendar = core.Yearly(p.zone)
+	default:
+		p.limit.Calendar = core.Daily(p.zone)
+	}
+	return nil
+}
+
+// zones are the locations by name, so that equal texts give equal locations.
+var zones sync.Map
+
+// zone returns the location of a name; nil for UTC.
+func zone(name string) (*time.Location, error) {
+	switch lower(name) {
+	case "utc":
+		return nil, nil
+	case "local":
+		return time.Local, nil
+	}
+	if loc, ok := zones.Load(name); ok {
+		return loc.(*time.Location), nil
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("%q: unknown time zone", "tz "+name)
+	}
+	first, _ := zones.LoadOrStore(name, loc)
+	return first.(*time.Location), nil
+}
+
+// validCalendar returns what is wrong with the calendar; "" if nothing is.
+func (l Limit) validCalendar() (want string) {
+	c := calendar.Calendar(l.Calendar)
+	switch {
+	case l.Kind != FixedWindow:
+		return fmt.Sprintf("none for kind %v", l.Kind)
+	case c.Count() > 1:
+		return "windows of one day, week, month or year"
+	}
+	return c.Want()
+}
+
+// named returns an error if the calendar's time zone has no name by which it could be loaded.
+func (l Limit) named() error {
+	loc := calendar.Calendar(l.Calendar).Location()
+	if name := loc.String(); name != "" {
+		if _, err := zone(name); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("spec: Limit.Calendar = %v, want a time zone with an IANA name", l.Calendar)
+}
+
+// calendarText returns the calendar as the text has it, after the slash.
+func (l Limit) calendarText() string {
+	text := l.Calendar.String()
+	if text == "day" || text == "week" {
+		text += " tz UTC" // without it, they are of fixed length
+	}
+	return text
+}

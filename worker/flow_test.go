@@ -1,0 +1,162 @@
+package worker_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/worker"
+)
+
+// fairly returns a limiter of so many permits whose waiters are served by flow.
+func fairly(tb testing.TB, permits int) *core.ConcurrencyLimiter {
+	tb.Helper()
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
+		PermitLimit: permits, QueueLimit: math.MaxInt, QueueOrder: core.FairShare,
+	}))
+}
+
+func of(ctx context.Context, key string) context.Context {
+	return core.WithFlow(ctx, core.Flow{Key: key})
+}
+
+// The pool's queue takes tasks by the flow of the context that they were given with, through whichever
+// call they came. The task that already waits for its lease keeps its turn.
+func TestTasksTakeTurnsByFlow(t *testing.T) {
+	for name, limiter := range map[string]func(t *testing.T) core.Limiter{
+		"core":  func(t *testing.T) core.Limiter { return fairly(t, 1) },
+		"view":  func(t *testing.T) core.Limiter { return core.WithReason(fairly(t, 1), "later") },
+		"chain": func(t *testing.T) core.Limiter { return core.Must(core.Chain(core.Unlimited(), fairly(t, 1))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPool(t, worker.Options{Limiter: limiter(t), Queue: 100})
+				g := newGate()
+				submits(t, p, g.task)
+				var order []string
+				note := func(s string) worker.Task {
+					return func(context.Context) error { order = append(order, s); return nil } // one at a time
+				}
+				for _, s := range []string{"a1", "a2", "a3", "a4"} {
+					require.NoError(t, p.Submit(of(t.Context(), "a"), note(s)))
+					synctest.Wait()
+				}
+				group := p.Group(of(t.Context(), "b"))
+				group.Go(note("b1"))
+				group.Go(note("b2"))
+				go func() {
+					_, _ = worker.Do(of(t.Context(), "c"), p, func(ctx context.Context) (int, error) { return 0, note("c1")(ctx) })
+				}()
+				synctest.Wait()
+				require.NoError(t, p.Submit(core.WithFlow(t.Context(), core.Flow{Key: "d", Priority: 1}), note("d1")))
+				counts(t, p, worker.Statistics{Running: 1, Queued: 8})
+				g.open()
+				require.NoError(t, group.Wait())
+				require.NoError(t, p.Close(t.Context()))
+				require.Equal(t, []string{"a1", "d1", "a2", "b1", "c1", "a3", "b2", "a4"}, order)
+			})
+		})
+	}
+}
+
+// A task that leaves the queue is not charged, and one that is cancelled is.
+func TestTasksLeaveTheQueueByFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: fairly(t, 1), Queue: 100})
+		g := newGate()
+		submits(t, p, g.task, nothing) // the second waits for its lease
+		synctest.Wait()
+		var order []string
+		note := func(s string) worker.Task {
+			return func(context.Context) error { order = append(order, s); return nil }
+		}
+		ctx, cancel := context.WithCancel(of(t.Context(), "a"))
+		group := p.Group(ctx)
+		for range 3 {
+			group.Go(note("never"))
+		}
+		done, drop := context.WithCancel(of(t.Context(), "b"))
+		go func() {
+			_, err := worker.Do(done, p, func(ctx context.Context) (int, error) { return 0, note("never")(ctx) })
+			if err == nil {
+				t.Error("Do was not cancelled")
+			}
+		}()
+		synctest.Wait()
+		require.NoError(t, p.Submit(of(t.Context(), "b"), note("b")))
+		require.NoError(t, p.Submit(of(t.Context(), "a"), note("a")))
+		counts(t, p, worker.Statistics{Running: 1, Queued: 7})
+		cancel()
+		drop()
+		require.ErrorIs(t, group.Wait(), context.Canceled)
+		counts(t, p, worker.Statistics{Running: 1, Queued: 3, Done: 4, Failed: 4})
+		g.open()
+		require.NoError(t, p.Wait(t.Context()))
+		require.Equal(t, []string{"b", "a"}, order)
+		require.NoError(t, p.Close(t.Context()))
+	})
+}
+
+// The order of the pool's queue follows an Update of the limiter once the queue is empty.
+func TestThePoolFollowsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := concurrency(t, 1)
+		p := newPool(t, worker.Options{Limiter: l, Queue: 100})
+		for _, c := range []struct {
+			order core.QueueOrder
+			want  []string
+		}{
+			{core.OldestFirst, []string{"a", "a", "a", "b"}},
+			{core.FairShare, []string{"a", "a", "b", "a"}},
+			{core.OldestFirst, []string{"a", "a", "a", "b"}},
+		} {
+			o := l.Options()
+			o.QueueOrder = c.order
+			require.NoError(t, l.Update(o))
+			g := newGate()
+			submits(t, p, g.task)
+			var order []string
+			for _, key := range []string{"a", "a", "a", "b"} {
+				require.NoError(t, p.Submit(of(t.Context(), key), func(context.Context) error { order = append(order, key); return nil }))
+				synctest.Wait()
+			}
+			g.open()
+			require.NoError(t, p.Wait(t.Context()))
+			require.Equal(t, c.want, order)
+		}
+		require.NoError(t, p.Close(t.Context()))
+	})
+}
+
+// The leader waits in the limiter as its task's flow: pools that share a limiter share by flow.
+func TestTheLeaderAsksAsItsTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := fairly(t, 1)
+		lease := l.TryAcquire(1)
+		var order []string
+		pools := []*worker.Pool{newPool(t, worker.Options{Limiter: l, Queue: 9}), newPool(t, worker.Options{Limiter: l})}
+		ask := func(p *worker.Pool, f core.Flow) {
+			go func() {
+				ctx := core.WithFlow(t.Context(), f)
+				if err := p.Submit(ctx, func(context.Context) error { order = append(order, f.Key); return nil }); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		ask(pools[0], core.Flow{Key: "low", Priority: -1})
+		ask(pools[1], core.Flow{Key: "plain"})
+		lease.Release()
+		synctest.Wait()
+		for _, p := range slices.Backward(pools) {
+			require.NoError(t, p.Wait(t.Context()))
+			require.NoError(t, p.Close(t.Context()))
+		}
+		require.Equal(t, []string{"plain", "low"}, order)
+	})
+}
