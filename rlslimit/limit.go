@@ -138,14 +138,26 @@ func (l allowance) perUnit() uint32 {
 // inUnits returns a limit of package spec in the largest unit that measures its time. What is no whole number of
 // seconds is rounded up.
 func (l allowance) inUnits() (requests uint32, unit timeUnit, multiplier uint32) {
+	requests = saturated(uint64(l.spec.Permits))
+	switch calendar.Calendar(l.spec.Calendar).Unit() {
+	case calendar.Day:
+		return requests, day, 1
+	case calendar.Week:
+		return requests, week, 1
+	case calendar.Month:
+		return requests, month, 1
+	case calendar.Year:
+		return requests, year, 1
+	case calendar.None:
+	}
 	for unit := week; unit >= second; unit-- {
 		length := longestOf[unit]
 		if unit != week && l.spec.Per%length == 0 && l.spec.Per/length <= math.MaxUint32 {
-			return saturated(uint64(l.spec.Permits)), unit, uint32(l.spec.Per / length)
+			return requests, unit, uint32(l.spec.Per / length)
 		}
 	}
 	seconds := (l.spec.Per + time.Second - 1) / time.Second
-	return saturated(uint64(l.spec.Permits)), second, saturated(uint64(seconds))
+	return requests, second, saturated(uint64(seconds))
 }
 
 func saturated(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
@@ -195,18 +207,12 @@ func (l allowance) make(name string, shared redislimit.Shared) (limiter, error) 
 	return nil, fmt.Errorf("rlslimit: a limiter of kind %v is no rate limiter", l.kind())
 }
 
-// errCalendar is why a rule cannot be shared.
-var errCalendar = errors.New("months and years are not shared through Redis yet: want a week or less, or as many days")
-
 // share returns a limiter on the store with the options of one of core's.
 func share(l core.Limiter, shared redislimit.Shared) (core.Limiter, error) {
 	switch t := l.(type) {
 	case *core.TokenBucket:
 		return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: t.Options(), Shared: shared})
 	case *core.FixedWindow:
-		if t.Options().Calendar != (core.Calendar{}) {
-			return nil, errCalendar
-		}
 		return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: t.Options(), Shared: shared})
 	case *core.SlidingWindow:
 		return redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: t.Options(), Shared: shared})

@@ -220,6 +220,7 @@ func TestSpecLimits(t *testing.T) {
 - {key: days, limit: 5/day}
 - {key: odd, limit: 5/1500ms}
 - {key: unlimited, limit: unlimited}
+- {key: month, limit: fixed 5/month tz Asia/Tokyo}
 `)
 		for _, c := range []struct {
 			key                string
@@ -232,6 +233,7 @@ func TestSpecLimits(t *testing.T) {
 			{"fixed", 5, 2, "HOUR", "OK: OK 4/5 left, 2h0m0s"},
 			{"days", 5, 0, "DAY", "OK: OK 4/5 left, 4h48m0s"},
 			{"odd", 5, 2, "SECOND", "OK: OK 4/5 left, 300ms"},
+			{"month", 5, 0, "MONTH", "OK: OK 4/5 left, 735h0m0s"}, // it has begun 9 hours ago
 		} {
 			r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries(c.key + "=x")}})
 			l := r.GetStatuses()[0].GetCurrentLimit()
