@@ -22,7 +22,7 @@ pairs = printf '%s\n' $(1) | xargs -P 2 -I MODULE bash -c 'out=$$(cd MODULE && $
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release dist dist-check playground browser playground-picture ci
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release dist dist-check playground browser envoy playground-picture ci
 
 all: build lint test
 
@@ -114,6 +114,10 @@ playground:
 ## browser: try the playground in Chromium
 browser:
 	cd compat && go test -count=1 -run '^TestPlayground$$' -v . -args -browser
+
+## envoy: try sluice serve behind a real Envoy, which is installed into .bin
+envoy:
+	@.ci/envoy
 
 ## playground-picture: make docs/playground.png by the browser test
 playground-picture:

@@ -32,21 +32,17 @@ func (s *Shed) clock() int64 { return int64(time.Since(s.base)) }
 
 // refresh returns when there is a reading that is not stale, or an old one while somebody else
 // reads. For the very first it waits, until a context is done, whose Done is called only then; nil
-// waits on. It panics with what the sensor panicked with on the timer.
+// waits on.
 func (s *Shed) refresh(done func() <-chan struct{}) {
 	for {
 		s.mu.Lock()
-		p := s.panicked
-		s.panicked = nil
 		last, reading := s.last.Load(), s.reading
 		enough := s.closed || s.isFresh(last) || reading != nil && last != unread
-		if p == nil && !enough && reading == nil {
+		if !enough && reading == nil {
 			s.reading = make(chan struct{})
 		}
 		s.mu.Unlock()
 		switch {
-		case p != nil:
-			panic(p)
 		case enough:
 			return
 		case reading == nil:
@@ -156,12 +152,5 @@ func (s *Shed) ring() {
 	}
 	s.reading = make(chan struct{})
 	s.mu.Unlock()
-	defer func() {
-		if p := recover(); p != nil {
-			s.mu.Lock()
-			s.panicked = p
-			s.mu.Unlock()
-		}
-	}()
 	s.read()
 }

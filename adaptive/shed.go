@@ -28,7 +28,7 @@ import (
 // that come in the meantime go by the last reading, and the very first ones wait for the first.
 // While a request waits for the reading to fall, a timer has it read. It has no goroutine,
 // no timer while nobody waits, and an idle one reads nothing. A panic of the sensor goes to
-// the caller that read it; if the timer did, to the next call, or to the next one that has waited.
+// the caller that read it; on the timer's goroutine, it ends the program.
 //
 // It keeps the rules of all limiters: see [core.Limiter]. Its limit is math.MaxInt, and it is a
 // [core.QuietTrier], a [core.Reporter] and an [io.Closer], safe for concurrent use. Make it with [NewShed]; the
@@ -48,14 +48,13 @@ type Shed struct {
 	last    atomic.Int64
 	granted atomic.Uint64 // without inner
 
-	mu       sync.Mutex // taken before inner's; not held while the sensor is read
-	closed   bool
-	gate     core.Lease    // inner's only permit, while the reading is too high
-	gates    uint64        // that inner has granted
-	reading  chan struct{} // somebody reads the sensor; closed at the end. nil: nobody does
-	waiting  int           // requests that wait in inner
-	timer    *time.Timer   // nil: no request waits
-	panicked any           // what the sensor panicked with on the timer; nil: nothing is left
+	mu      sync.Mutex // taken before inner's; not held while the sensor is read
+	closed  bool
+	gate    core.Lease    // inner's only permit, while the reading is too high
+	gates   uint64        // that inner has granted
+	reading chan struct{} // somebody reads the sensor; closed at the end. nil: nobody does
+	waiting int           // requests that wait in inner
+	timer   *time.Timer   // nil: no request waits
 }
 
 const unread = math.MinInt64
@@ -149,7 +148,7 @@ func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 }
 
 // wait waits in inner, and for that time keeps the timer.
-func (s *Shed) wait(ctx context.Context, permits int) (lease core.Lease) {
+func (s *Shed) wait(ctx context.Context, permits int) core.Lease {
 	s.mu.Lock()
 	s.waiting++
 	if s.timer == nil {
@@ -162,15 +161,9 @@ func (s *Shed) wait(ctx context.Context, permits int) (lease core.Lease) {
 		if s.waiting == 0 {
 			s.setTimerLocked()
 		}
-		p := s.panicked
-		s.panicked = nil
 		s.mu.Unlock()
-		if p != nil {
-			lease.Release() // nobody gets it
-			panic(p)
-		}
 	}()
-	lease, _ = s.inner.Acquire(ctx, permits)
+	lease, _ := s.inner.Acquire(ctx, permits)
 	return lease
 }
 

@@ -268,50 +268,6 @@ func TestShedProbePanics(t *testing.T) {
 		<-ended
 		g.set(1)
 		require.ErrorIs(t, s.TryAcquire(1).Err(), core.ErrRejected)
-
-		var panicked, served atomic.Int32
-		for range 3 {
-			go func() {
-				defer func() {
-					if recover() != nil {
-						panicked.Add(1)
-					}
-				}()
-				if _, err := s.Acquire(t.Context(), 1); err == nil {
-					served.Add(1)
-				}
-			}()
-		}
-		synctest.Wait()
-		g.then(func() { g.then(nil); panic("boom") })
-		time.Sleep(100 * time.Millisecond) // the timer reads
-		synctest.Wait()
-		assert.Equal(t, 3, s.Statistics().Queued)
-		assert.PanicsWithValue(t, "boom", func() { s.TryAcquire(1) }, "the next call has the panic")
-		g.then(func() { g.then(nil); panic("boom") })
-		time.Sleep(100 * time.Millisecond)
-		synctest.Wait()
-		g.set(0)
-		time.Sleep(100 * time.Millisecond)
-		synctest.Wait()
-		assert.EqualValues(t, 1, panicked.Load(), "if there is none, one that has waited")
-		assert.EqualValues(t, 2, served.Load())
-	})
-}
-
-// A request that was granted, and panics with what the sensor panicked with on the timer, leaves
-// nothing taken: the next reading that is too high is heeded.
-func TestShedWaiterThatPanicsHoldsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, g := shedAt(t, adaptive.ShedOptions{QueueLimit: math.MaxInt, Every: time.Second})
-		g.set(1)
-		require.False(t, s.TryAcquire(1).Acquired())
-		g.then(func() { g.then(nil); panic("boom") })
-		time.AfterFunc(1500*time.Millisecond, func() { g.set(0) })
-		assert.PanicsWithValue(t, "boom", func() { _, _ = s.Acquire(t.Context(), math.MaxInt) })
-		g.set(1)
-		time.Sleep(time.Second)
-		assert.False(t, s.TryAcquire(1).Acquired())
 	})
 }
 

@@ -29,8 +29,9 @@
 //
 // # Inside
 //
-// A call is an admission, with one snapshot of the options; the interceptors take over the admission
-// that Tap has begun. The messages of a stream are paid in RecvMsg and SendMsg, by internal/meter for
+// The policies, the decisions and the leases are internal/policy's, as in httplimit. A call is an
+// admission, with one snapshot of the options; the interceptors take over the admission that Tap has
+// begun. The messages of a stream are paid in RecvMsg and SendMsg, by internal/meter for
 // bytes. The end of the call ends their waits, as a handler may return while another goroutine still
 // receives.
 package grpclimit

@@ -34,7 +34,7 @@ func (adm *admission) wrap(w http.ResponseWriter, uploads []*ioreader.Reader) ht
 		q = s.setQuota(w.Header(), adm.policies.Decisions, false)
 	}
 	body := adm.throttledDownload(w)
-	if !reports && body == nil && uploads == nil && !(s.settles && adm.settles()) {
+	if !reports && body == nil && uploads == nil && !adm.settles() {
 		return w
 	}
 	adm.response = &response{ResponseWriter: w, body: body, uploads: uploads}
@@ -50,6 +50,9 @@ func (adm *admission) wrap(w http.ResponseWriter, uploads []*ioreader.Reader) ht
 
 // settles reports whether a policy needs to know how the request is answered.
 func (adm *admission) settles() bool {
+	if !settingsOf(adm.policies.Snapshot).settles {
+		return false
+	}
 	for i := range adm.policies.Decisions {
 		if p := adm.policy(i); (p.Refund != nil || p.Settle != nil) && adm.policies.Decisions[i].Lease.Acquired() {
 			return true

@@ -190,11 +190,25 @@ func (e *engine) prefetchedLocked(c *call, a answer) {
 	case e.closed: // Close waits for this call, and for what it leads to
 		p.unused = true
 	case p.timer == nil:
-		p.timer = time.AfterFunc(unusedAfter, func() {
-			e.mu.Lock()
-			defer e.unlock()
-			p.timer = nil
-			p.unused = p.left(time.Now()) > 0
-		})
+		p.spent = false
+		p.timer = time.AfterFunc(unusedAfter, e.giveBackUnused)
 	}
+}
+
+// giveBackUnused gives back what was prefetched if nothing of it was spent since the latest look: within twice unusedAfter once
+// nobody asks.
+func (e *engine) giveBackUnused() {
+	e.mu.Lock()
+	defer e.unlock()
+	p := &e.memory.prefetch
+	p.timer = nil
+	if p.left(time.Now()) == 0 {
+		return
+	}
+	if p.spent && !e.closed {
+		p.spent = false
+		p.timer = time.AfterFunc(unusedAfter, e.giveBackUnused)
+		return
+	}
+	p.unused = true
 }

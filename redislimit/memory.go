@@ -75,6 +75,7 @@ type prefetch struct {
 	stamp   stamp     // of the grant
 	until   time.Time // then they could have come back, and may not be spent any more
 
+	spent  bool      // since the latest look, one was
 	used   int64     // permits that were taken since the latest call
 	called time.Time // when that was
 	timer  *time.Timer
@@ -100,6 +101,7 @@ func (p *prefetch) spend(n int, now time.Time) bool {
 		return false
 	}
 	p.permits -= int64(n)
+	p.spent = true
 	p.used += int64(n)
 	return true
 }

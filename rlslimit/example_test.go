@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,11 +24,13 @@ descriptors:
 func Example() {
 	config, err := rlslimit.Parse("shop.yaml", []byte(shop))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	service, err := rlslimit.New(rlslimit.Options{Config: config})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer service.Close()
 	for range 3 {
@@ -40,7 +41,8 @@ func Example() {
 			}},
 		})
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		fmt.Println(answer.OverallCode, answer.Statuses[0].LimitRemaining)
 	}
@@ -54,18 +56,21 @@ func Example() {
 func ExampleNew() {
 	config, err := rlslimit.Parse("shop.yaml", []byte(shop))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	service, err := rlslimit.New(rlslimit.Options{Config: config, Headers: true})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer service.Close()
 	server := grpc.NewServer()
 	ratelimit.RegisterRateLimitServiceServer(server, service)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	go server.Stop() // in place of a signal
 	_ = server.Serve(listener)
@@ -76,12 +81,14 @@ func ExampleNew() {
 func ExampleLoad() {
 	folder, err := os.MkdirTemp("", "rules")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer os.RemoveAll(folder)
 	file := filepath.Join(folder, "shop.yaml")
 	if err := os.WriteFile(file, []byte("domain: shop\ndescriptors:\n- key: user\n  rate_limit: {unit: fortnight}\n"), 0o600); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	_, err = rlslimit.Load(folder)
 	if fault, ok := errors.AsType[*rlslimit.Fault](err); ok {
@@ -96,13 +103,15 @@ func ExampleLoad() {
 func ExampleLoadMerged() {
 	folder, err := os.MkdirTemp("", "rules")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer os.RemoveAll(folder)
 	for _, key := range []string{"user", "path"} {
 		text := "domain: shop\ndescriptors:\n- {key: " + key + ", limit: 5/s}\n"
 		if err := os.WriteFile(filepath.Join(folder, key+".yaml"), []byte(text), 0o600); err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 	}
 	_, err = rlslimit.Load(folder)
@@ -127,11 +136,13 @@ descriptors:
 func ExampleService_Rules() {
 	config, err := rlslimit.Parse("shop.yaml", []byte(shop))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	service, err := rlslimit.New(rlslimit.Options{Config: config})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer service.Close()
 	for _, r := range service.Rules() {

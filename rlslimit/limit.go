@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/calendar"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -45,23 +46,36 @@ type allowance struct {
 	spec spec.Limit // if Unit is 0
 }
 
-// lengths are those of the units that have one, in UTC.
-var lengths = map[timeUnit]time.Duration{
+// longestOf has how long a unit is, at most.
+var longestOf = map[timeUnit]time.Duration{
 	second: time.Second, minute: time.Minute, hour: time.Hour, day: 24 * time.Hour, week: 7 * 24 * time.Hour,
+	month: 31 * 24 * time.Hour, year: 366 * 24 * time.Hour,
 }
 
-// anchorOf returns an instant at which windows of a unit begin: the Unix epoch, or the Monday before it.
+// anchorOf returns an instant at which windows of a unit begin: the Unix epoch, or the first Monday after it.
 func anchorOf(u timeUnit) time.Time {
 	if u == week {
-		return time.Date(1969, time.December, 29, 0, 0, 0, 0, time.UTC)
+		return time.Date(1970, time.January, 5, 0, 0, 0, 0, time.UTC)
 	}
 	return time.Unix(0, 0)
 }
 
+// calendar returns the windows of months and years, in UTC; zero: all units are of one length.
+func (l allowance) calendar() core.Calendar {
+	var c calendar.Calendar
+	switch l.Unit {
+	case month:
+		c = calendar.New(calendar.Month, int(l.Multiplier), 1, nil)
+	case year:
+		c = calendar.New(calendar.Year, int(l.Multiplier), 0, nil)
+	}
+	return core.Calendar(c)
+}
+
 // check finds a window that is too long.
 func (l allowance) check() error {
-	if length := lengths[l.Unit]; length > 0 && int64(l.Multiplier) > math.MaxInt64/2/int64(length) {
-		return fmt.Errorf("unit_multiplier is %d, want at most %d for this unit", l.Multiplier, math.MaxInt64/2/int64(length))
+	if most := math.MaxInt64 / 2 / int64(longestOf[l.Unit]); int64(l.Multiplier) > most {
+		return fmt.Errorf("unit_multiplier is %d, want at most %d for this unit", l.Multiplier, most)
 	}
 	return nil
 }
@@ -73,6 +87,17 @@ func (l allowance) kind() spec.Kind {
 	}
 	return l.spec.Kind
 }
+
+// ahead returns how many permits one call of the store may take: of a large limit up to a hundredth, so that few requests
+// need a call. 0: what redislimit finds.
+func (l allowance) ahead() int {
+	if n := int(min(l.perUnit()/100, mostAhead)); n > 1 {
+		return n
+	}
+	return 0
+}
+
+const mostAhead = 64
 
 // bans reports whether the limit rejects everything.
 func (l allowance) bans() bool { return l.Unit != 0 && l.Requests == 0 }
@@ -113,14 +138,26 @@ func (l allowance) perUnit() uint32 {
 // inUnits returns a limit of package spec in the largest unit that measures its time. What is no whole number of
 // seconds is rounded up.
 func (l allowance) inUnits() (requests uint32, unit timeUnit, multiplier uint32) {
+	requests = saturated(uint64(l.spec.Permits))
+	switch calendar.Calendar(l.spec.Calendar).Unit() {
+	case calendar.Day:
+		return requests, day, 1
+	case calendar.Week:
+		return requests, week, 1
+	case calendar.Month:
+		return requests, month, 1
+	case calendar.Year:
+		return requests, year, 1
+	case calendar.None:
+	}
 	for unit := week; unit >= second; unit-- {
-		length, ok := lengths[unit]
-		if ok && unit != week && l.spec.Per%length == 0 && l.spec.Per/length <= math.MaxUint32 {
-			return saturated(uint64(l.spec.Permits)), unit, uint32(l.spec.Per / length)
+		length := longestOf[unit]
+		if unit != week && l.spec.Per%length == 0 && l.spec.Per/length <= math.MaxUint32 {
+			return requests, unit, uint32(l.spec.Per / length)
 		}
 	}
 	seconds := (l.spec.Per + time.Second - 1) / time.Second
-	return saturated(uint64(l.spec.Permits)), second, saturated(uint64(seconds))
+	return requests, second, saturated(uint64(seconds))
 }
 
 func saturated(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
@@ -138,9 +175,11 @@ type limiter interface {
 
 // window returns the options of the limit's window.
 func (l allowance) window(name string) core.FixedWindowOptions {
-	return core.FixedWindowOptions{
-		Name: name, PermitLimit: int(min(l.Requests, math.MaxInt32)), Window: lengths[l.Unit] * time.Duration(l.Multiplier), Anchor: anchorOf(l.Unit),
+	o := core.FixedWindowOptions{Name: name, PermitLimit: int(min(l.Requests, math.MaxInt32))}
+	if o.Calendar = l.calendar(); o.Calendar == (core.Calendar{}) {
+		o.Window, o.Anchor = longestOf[l.Unit]*time.Duration(l.Multiplier), anchorOf(l.Unit)
 	}
+	return o
 }
 
 // local makes a limiter of this process.
@@ -204,11 +243,19 @@ func (l allowance) update(to limiter, name string) error {
 	return errors.New("rlslimit: not a rate limiter")
 }
 
-// untilEnd returns how long the present window of a unit lasts; 0: it is not one of a fixed length.
+// untilEnd returns how long the present window of a unit lasts; 0: the limit is one of package spec.
 func (l allowance) untilEnd(now time.Time) time.Duration {
-	length := lengths[l.Unit] * time.Duration(l.Multiplier)
-	if length == 0 {
+	if l.Unit == 0 {
 		return 0
 	}
-	return length - now.Sub(anchorOf(l.Unit))%length
+	if c := l.calendar(); c != (core.Calendar{}) {
+		_, end := c.Bounds(now)
+		return end.Sub(now)
+	}
+	length := longestOf[l.Unit] * time.Duration(l.Multiplier)
+	passed := now.Sub(anchorOf(l.Unit)) % length
+	if passed < 0 {
+		passed += length
+	}
+	return length - passed
 }

@@ -224,3 +224,16 @@ func TestOptions(t *testing.T) {
 		"rlslimit: Options.Shared.Down = allow, want deny and no Local: fail-open of each domain decides\n"+
 		"rlslimit: Options.Shared.TTL = 1s, want 0: no rule has a concurrency limit")
 }
+
+// Months and years are those of the server's clock.
+func TestSharedCalendar(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	const descriptors = "- {key: m, rate_limit: {unit: month, unit_multiplier: 7, requests_per_unit: 3}}\n- {key: y, rate_limit: {unit: year, unit_multiplier: 7, requests_per_unit: 3}}"
+	one, other := redis.shared(t, descriptors), redis.shared(t, descriptors)
+	for _, key := range []string{"m=x", "y=x"} {
+		assert.Equal(t, "OK: OK 1/3 left", decided(ask(t, one, hits(2, key))))
+		assert.Equal(t, "OK: OK 0/3 left", decided(ask(t, other, entries(key))))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/3 left", decided(ask(t, one, entries(key))))
+	}
+}

@@ -32,6 +32,10 @@ type rule struct {
 	onName string // of its limiters on the store
 	counts counts
 
+	made       time.Time
+	fullUntil  atomic.Int64 // since made: until then there is no room for new keys
+	overflowed atomic.Uint64
+
 	terms atomic.Pointer[terms]
 	own   *partition.Keyed[string, string]
 	rest  *partition.Keyed[string, string] // limiters of groups of the other keys
@@ -60,11 +64,14 @@ type counts struct {
 const (
 	groups  = 1024 // of keys for which there is no room: so many that a crowd of them does not lock out all others
 	longest = 200  // bytes of a key; of a longer one there is a hash
+
+	// lookForRoom is how often room is looked for while there is none: each look visits several keys.
+	lookForRoom = time.Millisecond
 )
 
 // newRule returns a rule that has no limiters yet.
 func newRule(domain string, c *ruleConfig, keys int, shared redislimit.Shared, byLimit bool) (*rule, error) {
-	r := &rule{domain: domain, kind: c.limit.kind(), keys: keys, shared: shared}
+	r := &rule{domain: domain, kind: c.limit.kind(), keys: keys, shared: shared, made: time.Now()}
 	r.onName = strings.TrimSuffix(shared.Key+"/", "/") + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
 	r.terms.Store(newTerms(c, byLimit))
 	most := groups
@@ -169,6 +176,9 @@ func (r *rule) follow(key string) (*follower, error) {
 	shared := r.shared
 	if shared.Store != nil {
 		shared.Key = r.onName + url.QueryEscape(key)
+		if shared.Ahead == 0 {
+			shared.Ahead = t.limitOf(key).ahead()
+		}
 	}
 	l, err := t.limitOf(key).make(r.domain, shared)
 	if err != nil {
@@ -181,10 +191,15 @@ func (r *rule) follow(key string) (*follower, error) {
 
 // tryAcquire takes permits for a key. It returns the key of the limiter that decided, and whether that is one of a group.
 func (r *rule) tryAcquire(key string, n int) (core.Lease, *partition.Keyed[string, string], string) {
-	l := r.own.TryAcquire(key, n)
-	if !noRoom(l) {
-		return l, r.own, key
+	now := time.Since(r.made)
+	if _, live := r.own.Get(key); live || int64(now) >= r.fullUntil.Load() {
+		l := r.own.TryAcquire(key, n)
+		if !noRoom(l) {
+			return l, r.own, key
+		}
+		r.fullUntil.Store(int64(now + lookForRoom))
 	}
+	r.overflowed.Add(1)
 	key = r.groupOf(key)
 	return r.rest.TryAcquire(key, n), r.rest, key
 }

@@ -2,6 +2,10 @@ package rlslimit_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
@@ -176,6 +181,13 @@ func TestWindows(t *testing.T) {
 		"7 hours":    {"{unit: hour, unit_multiplier: 7", 0, "4h0m0s"}, // 262,968 hours since the epoch, 37,566 times 7 and 6
 		"day":        {"{unit: day", time.Hour, "23h0m0s"},
 		"week":       {"{unit: week", time.Hour, "47h0m0s"},
+		"2 days":     {"{unit: day, unit_multiplier: 2", time.Hour, "23h0m0s"}, // 10,957 days since the epoch
+		"2 weeks":    {"{unit: week, unit_multiplier: 2", time.Hour, ""},
+		"month":      {"{unit: month", 24 * time.Hour, "720h0m0s"},
+		"February":   {"{unit: month", 31 * 24 * time.Hour, "696h0m0s"}, // of a leap year
+		"3 months":   {"{unit: month, unit_multiplier: 3", 0, "2184h0m0s"},
+		"year":       {"{unit: year", 0, "8784h0m0s"},
+		"5 years":    {"{unit: year, unit_multiplier: 5", 0, "43848h0m0s"}, // until 2005
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -183,6 +195,11 @@ func TestWindows(t *testing.T) {
 				s := service(t, "- {key: k, rate_limit: "+c.limit+", requests_per_unit: 2}}")
 				if name == "7 hours" {
 					left := 7*time.Hour - time.Duration(time.Now().Unix())*time.Second%(7*time.Hour)
+					c.left = left.String()
+				}
+				if name == "2 weeks" {
+					monday := time.Date(1970, time.January, 5, 0, 0, 0, 0, time.UTC)
+					left := 14*24*time.Hour - time.Since(monday)%(14*24*time.Hour)
 					c.left = left.String()
 				}
 				want := "1/2 left, " + c.left
@@ -203,6 +220,7 @@ func TestSpecLimits(t *testing.T) {
 - {key: days, limit: 5/day}
 - {key: odd, limit: 5/1500ms}
 - {key: unlimited, limit: unlimited}
+- {key: month, limit: fixed 5/month tz Asia/Tokyo}
 `)
 		for _, c := range []struct {
 			key                string
@@ -215,6 +233,7 @@ func TestSpecLimits(t *testing.T) {
 			{"fixed", 5, 2, "HOUR", "OK: OK 4/5 left, 2h0m0s"},
 			{"days", 5, 0, "DAY", "OK: OK 4/5 left, 4h48m0s"},
 			{"odd", 5, 2, "SECOND", "OK: OK 4/5 left, 300ms"},
+			{"month", 5, 0, "MONTH", "OK: OK 4/5 left, 735h0m0s"}, // it has begun 9 hours ago
 		} {
 			r := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries(c.key + "=x")}})
 			l := r.GetStatuses()[0].GetCurrentLimit()
@@ -510,4 +529,32 @@ func TestKeys(t *testing.T) {
 		}
 		assert.Equal(t, 10+1024, overridden, "there is room for so many limits, too")
 	})
+}
+
+// Any number of values fits in bounded memory: 300,000 here, and ten million with RLS_VALUES=all.
+func TestMemory(t *testing.T) {
+	if testing.Short() || testkit.Race {
+		t.Skip("it takes a while")
+	}
+	values := 10_000_000
+	if os.Getenv("RLS_VALUES") == "" {
+		values = 300_000
+	}
+	s := service(t, "- {key: k, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 3}}")
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	d := entries("k=x")
+	req := &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{d}}
+	for range values {
+		d.Entries[0].Value = strconv.FormatUint(rand.Uint64(), 36)
+		_, err := s.ShouldRateLimit(t.Context(), req)
+		require.NoError(t, err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	used := int64(after.HeapAlloc) - int64(before.HeapAlloc)
+	t.Logf("%d bytes for each of %d limiters", used/rlslimit.DefaultKeys, rlslimit.DefaultKeys)
+	assert.Less(t, used, int64(1000*rlslimit.DefaultKeys))
+	assert.Equal(t, rlslimit.DefaultKeys+1024, s.Rules()[0].Keys)
 }

@@ -57,7 +57,7 @@ func (r *rule) tell() Rule {
 	own, rest := r.own.Counts(), r.rest.Counts()
 	told := Rule{
 		Domain: r.domain, Name: t.name, Shadow: t.shadow || t.quota, Counts: r.counts.load(),
-		Keys: own.Live + rest.Live, Overflowed: own.Overflowed,
+		Keys: own.Live + rest.Live, Overflowed: r.overflowed.Load(),
 	}
 	if !t.byLimit {
 		told.Limit = t.limit.String()

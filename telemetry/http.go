@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
 // HTTP returns an observer for [httplimit.Options]. By policy, it counts requests by their
@@ -31,20 +31,21 @@ func newObserver(o Options, space, thing string) (httplimit.Observer, error) {
 	o.Attributes = slices.Clone(o.Attributes) // it is read later
 	m := o.meter()
 	h := &httpObserver{options: o, policy: attribute.Key(space + ".policy"), result: attribute.Key(space + ".result")}
-	unit, things := metric.WithUnit("{"+thing+"}"), strings.ToUpper(thing[:1])+thing[1:]+"s"
+	of := metrics.OfServer(space, thing)
 	var errs [5]error
-	h.active, errs[0] = m.Int64UpDownCounter(space+".active_"+thing+"_leases",
-		unit, metric.WithDescription(things+" that hold a lease."))
-	h.queued, errs[1] = m.Int64UpDownCounter(space+".queued_"+thing+"s",
-		unit, metric.WithDescription(things+" that wait for a lease."))
-	h.inQueue, errs[2] = durations(m, space+"."+thing+".time_in_queue", "How long "+thing+"s waited for a lease.")
-	h.held, errs[3] = durations(m, space+"."+thing+"_lease.duration", "How long "+thing+"s held a lease.")
-	h.requests, errs[4] = m.Int64Counter(space+"."+thing+"s",
-		unit, metric.WithDescription(things+" that asked for a lease."))
+	h.active, errs[0] = upDown(m, of.Active)
+	h.queued, errs[1] = upDown(m, of.Queued)
+	h.inQueue, errs[2] = durations(m, of.InQueue)
+	h.held, errs[3] = durations(m, of.Held)
+	h.requests, errs[4] = m.Int64Counter(of.Requests.Name, metric.WithUnit(of.Requests.Unit), metric.WithDescription(of.Requests.Description))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	return h, nil
+}
+
+func upDown(m metric.Meter, of metrics.Metric) (metric.Int64UpDownCounter, error) {
+	return m.Int64UpDownCounter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Description))
 }
 
 type httpObserver struct {

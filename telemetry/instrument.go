@@ -15,16 +15,16 @@ import (
 	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
 // Instrument returns a view of l that reports what goes through it:
 //
-//   - sluice.limiter.queue.duration: how long each Acquire that waited took. Its sluice.result is
-//     granted or rejected, and if the order of l is [core.FairShare], its sluice.priority is that
-//     of the [core.Flow] in the context. An Acquire that fails for any other reason, such as a done context,
-//     counts as rejected. An Acquire that takes less than 10 µs has not waited, and neither has
-//     one that a limiter of package core grants at once. An Acquire of redislimit always waits
-//     for the server's answer.
+//   - sluice.limiter.queue.duration: how long each Acquire took that was not granted at once, by a quiet
+//     try, also if the queue then had no room. Its sluice.result is granted or rejected, and if the order
+//     of l is [core.FairShare], its sluice.priority is that of the [core.Flow] in the context. An Acquire
+//     that fails for any other reason, such as a context that ends, counts as rejected. Of a limiter
+//     that is no [core.QuietTrier], such as redislimit's, each Acquire counts that takes 10 µs or more.
 //   - sluice.limiter.lease.duration: how long a lease was held, from its grant to its first
 //     Release or Refund. Leases of zero permits are included. Its sluice.result is granted, or
 //     shadowed for a lease that [core.Shadow] granted although its limiter did not.
@@ -32,20 +32,17 @@ import (
 //     cost of leases. Its sluice.direction is up for permits that were taken in addition, and
 //     down for permits that were given back.
 //
-// If l is a [core.Reporter], Instrument observes it too, as [Observe] does: for l, use one or the
+// If [core.As] finds a [core.Reporter] in l, Instrument observes it too, as [Observe] does: for l, use one or the
 // other. Requests to l itself are counted but not timed.
 //
 // The leases have l's metadata. They belong to the view: settle and refund them there, not with
 // l. After Release, Refund and Settle do nothing. A grant and its release allocate once, more
 // often if l is not of package core and sets metadata of its own.
 //
-// The view has a method Unwrap() core.Limiter that returns l. It is a core.Reporter,
-// [core.Idler], [core.Refunder], [core.Settler], [core.Resetter], [core.Replenisher] and
-// [io.Closer] exactly if l is, for a limiter of package core or redislimit, and for one that is
-// none of these. For a limiter that is some of them, the view is always a Reporter, Idler,
-// Refunder and Closer, and what l lacks does nothing: the view is never idle, Close closes
-// nothing, Refund releases the lease. It is a Replenisher only if l is, and a Settler only if l
-// is a Settler or a Resetter.
+// The view is a [core.QuietTrier]. It is a [core.Settler] if l is, and a [core.Reporter], [core.Idler],
+// [core.Refunder] and [io.Closer] if l is any of these, or a [core.Resetter]: what l lacks of them does
+// nothing, so the view is never idle, Close closes nothing, and Refund releases the lease. It has a method Unwrap() core.Limiter that returns l, by which
+// [core.As] finds the rest, such as a [core.Replenisher].
 //
 // The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay
 // held. stop ends the metrics; the view continues to work.
@@ -57,8 +54,11 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}
+	if _, quiet := l.(core.QuietTrier); !quiet {
+		v.atOnce = atOnce
+	}
 	unobserve := func() error { return nil }
-	if r, ok := l.(core.Reporter); ok {
+	if r, ok := core.As[core.Reporter](l); ok {
 		if unobserve, err = Observe(o, name, r); err != nil {
 			return nil, nil, err
 		}
@@ -76,8 +76,9 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 type instrumented struct {
 	l      core.Limiter
 	joiner backdoor.Joiner[core.Lease]
-	spans  sync.Pool // of *span that no lease uses
-	base   time.Time // what instants are measured from
+	spans  sync.Pool     // of *span that no lease uses
+	base   time.Time     // what instants are measured from
+	atOnce time.Duration // an Acquire that was not granted quietly and takes less has not waited
 
 	fair      func() bool // whether l's order is core.FairShare; nil: it never is
 	waitedFor func(result string, priority int) metric.RecordOption
@@ -92,18 +93,17 @@ type instrumented struct {
 const (
 	partOfLimiter, partOfSpan, partsOfLease = 0, 1, 2
 
-	// An Acquire that takes less than atOnce has not waited. A rejection takes less than a
-	// microsecond; to sleep and be woken takes several.
+	// An Acquire of a limiter without a quiet try has not waited if it takes less: a rejection takes less
+	// than a microsecond; to sleep and be woken takes several.
 	atOnce = 10 * time.Microsecond
 )
 
 func (i *instrumented) makeInstruments(o Options, name string) error {
 	m := o.meter()
 	var errs [3]error
-	i.queue, errs[0] = durations(m, "sluice.limiter.queue.duration", "How long acquisitions waited.")
-	i.lease, errs[1] = durations(m, "sluice.limiter.lease.duration", "How long leases were held.")
-	i.settled, errs[2] = m.Int64Counter("sluice.limiter.permits.settled",
-		metric.WithUnit("{permit}"), metric.WithDescription("Permits by which the cost of leases was corrected."))
+	i.queue, errs[0] = durations(m, metrics.InQueue)
+	i.lease, errs[1] = durations(m, metrics.Held)
+	i.settled, errs[2] = m.Int64Counter(metrics.Settled.Name, metric.WithUnit(metrics.Settled.Unit), metric.WithDescription(metrics.Settled.Description))
 	of := limiterName.String(name)
 	i.granted = []metric.RecordOption{o.with(of, result.String("granted"))}
 	i.rejected = []metric.RecordOption{o.with(of, result.String("rejected"))}
@@ -128,17 +128,27 @@ func (i *instrumented) TryAcquire(permits int) core.Lease {
 	return i.timed(lease, i.now())
 }
 
+func (i *instrumented) TryQuietly(permits int) (core.Lease, bool) {
+	lease, ok := core.TryQuietly(i.l, permits)
+	if !ok {
+		return core.Lease{}, false
+	}
+	return i.timed(lease, i.now()), true
+}
+
 func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if ctx.Err() == nil {
-		if lease, ok := core.TryQuietly(i.l, permits); ok {
-			return i.timed(lease, i.now()), nil
+	mayWait := ctx.Err() == nil
+	if mayWait {
+		if lease, ok := i.TryQuietly(permits); ok {
+			return lease, nil
 		}
 	}
 	begin := i.now()
 	lease, err := i.l.Acquire(ctx, permits)
 	end := i.now()
 	lease, err = hold.Checked(i.l, lease, err)
-	if took := end - begin; took >= atOnce && !i.stopped.Load() {
+	_, shadowed := core.Shadowed.From(lease) // it never waits
+	if took := end - begin; mayWait && took >= i.atOnce && !shadowed && !i.stopped.Load() {
 		with := i.granted
 		if err != nil {
 			with = i.rejected
@@ -200,12 +210,11 @@ func (s *span) finish() {
 	}
 }
 
-// settle is [core.Settler]'s Settle. If the limiter is no Settler, settling to 0 refunds the
-// lease, and settling to anything else leaves it as it is.
+// settle is Settle. If the limiter is no Settler, permits is 0, and the lease is refunded.
 func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
 	permits = max(permits, 0)
 	settler, ok := i.l.(core.Settler)
-	if !l.Acquired() || permits > 0 && (!ok || permits == l.Permits()) {
+	if !l.Acquired() || permits > 0 && permits == l.Permits() {
 		return l
 	}
 	parts, mine := i.joiner.Split(l)

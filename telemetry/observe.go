@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
 // Observe reports what l counts, under a name: sluice.limiter.permits.limit, .available and
@@ -35,47 +35,26 @@ func Observe(o Options, name string, l core.Reporter) (stop func() error, err er
 	if anylimiter.IsNil(l) {
 		return nil, fmt.Errorf("telemetry: Observe of limiter %q, which is nil", name)
 	}
-	return o.observe(name, limiterColumns, func() []int64 {
-		s := l.Statistics()
-		return []int64{int64(s.Limit), int64(s.Available), int64(s.Queued), total(s.Granted), total(s.Rejected)}
-	})
-}
-
-// total returns a count that a metric can hold.
-func total(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
-
-// column describes one of the numbers that are read at each collection.
-type column struct {
-	name, unit, description string
-	counter                 bool   // the number is a total; otherwise it is a gauge's
-	result                  string // sluice.result; "": none
-}
-
-var limiterColumns = []column{
-	{name: "sluice.limiter.permits.limit", unit: "{permit}", description: "The permit limit in force."},
-	{name: "sluice.limiter.permits.available", unit: "{permit}", description: "Permits that could be taken now."},
-	{name: "sluice.limiter.permits.queued", unit: "{permit}", description: "Permits that are waited for."},
-	{name: "sluice.limiter.leases", unit: "{lease}", description: "Leases granted and rejected.", counter: true, result: "granted"},
-	{name: "sluice.limiter.leases", unit: "{lease}", description: "Leases granted and rejected.", counter: true, result: "rejected"},
+	return o.observe(name, metrics.Limiter, func() []int64 { return metrics.OfLimiter(l.Statistics()) })
 }
 
 // observe has a meter call read, which returns a number for each column, at each collection
 // until stop.
-func (o Options) observe(name string, columns []column, read func() []int64) (stop func() error, err error) {
+func (o Options) observe(name string, columns []metrics.Column, read func() []int64) (stop func() error, err error) {
 	m := o.meter()
 	v := &observation{name: name, read: read, series: make([]series, len(columns))}
 	var gauges []metric.Observable
 	for i, c := range columns {
 		s := &v.series[i]
 		own := []attribute.KeyValue{limiterName.String(name)}
-		if c.result != "" {
-			own = append(own, result.String(c.result))
+		if c.Result != "" {
+			own = append(own, result.String(c.Result))
 		}
 		s.with = o.with(own...)
-		if c.counter {
-			s.counter, err = m.Int64Counter(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.description))
+		if c.Counter {
+			s.counter, err = m.Int64Counter(c.Name, metric.WithUnit(c.Unit), metric.WithDescription(c.Description))
 		} else {
-			s.gauge, err = m.Int64ObservableGauge(c.name, metric.WithUnit(c.unit), metric.WithDescription(c.description))
+			s.gauge, err = m.Int64ObservableGauge(c.Name, metric.WithUnit(c.Unit), metric.WithDescription(c.Description))
 			gauges = append(gauges, s.gauge)
 		}
 		if err != nil {

@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
 const (
@@ -41,10 +43,7 @@ func (o Options) with(own ...attribute.KeyValue) metric.MeasurementOption {
 }
 
 // durations returns a histogram of seconds.
-func durations(m metric.Meter, name, description string) (metric.Float64Histogram, error) {
-	return m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
-		metric.WithExplicitBucketBoundaries(
-			1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
-			0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100,
-		))
+func durations(m metric.Meter, of metrics.Metric) (metric.Float64Histogram, error) {
+	return m.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Description),
+		metric.WithExplicitBucketBoundaries(metrics.Buckets()...))
 }

@@ -105,7 +105,7 @@ func TestRefundOfALimiterThatCannotSettle(t *testing.T) {
 	l := concurrency(t, 5, 0)
 	s := newSDK()
 	i := instrument(t, s.Options, unsettled{l, l, l, l, l})
-	require.Equal(t, []string{"Reporter", "Idler", "Refunder", "Closer"}, abilities(i))
+	require.Equal(t, []string{"Closer", "Idler", "Refunder", "Reporter"}, abilities(i))
 	lease := i.TryAcquire(2)
 	i.(core.Refunder).Refund(lease)
 	require.Equal(t, 5, l.Available())
@@ -114,20 +114,6 @@ func TestRefundOfALimiterThatCannotSettle(t *testing.T) {
 	require.Equal(t, 0, l.Available())
 	points, _ := s.collect(t)
 	require.Equal(t, point{value: 2}, points[settledDown])
-}
-
-// A Resetter that is no Settler, which no limiter of ours is, becomes one that leaves the lease.
-func TestSettleOfALimiterThatCannot(t *testing.T) {
-	l := concurrency(t, 5, 0)
-	i := instrument(t, newSDK().Options, struct {
-		core.Limiter
-		core.Resetter
-	}{l, bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})})
-	lease := i.TryAcquire(2)
-	require.Equal(t, lease, i.(core.Settler).Settle(lease, 1))
-	require.Equal(t, 3, l.Available())
-	i.(core.Settler).Settle(lease, 0)
-	require.Equal(t, 5, l.Available())
 }
 
 // panicking is a limiter whose Settle panics.

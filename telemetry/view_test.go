@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,30 +12,23 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// abilities says what a limiter is beside a core.Limiter.
+// abilities says what a limiter is beside a core.Limiter, as core.As finds it.
 func abilities(l core.Limiter) (all []string) {
-	if _, ok := l.(core.Reporter); ok {
-		all = append(all, "Reporter")
+	for name, is := range map[string]bool{
+		"Reporter": as[core.Reporter](l), "Idler": as[core.Idler](l), "Refunder": as[core.Refunder](l), "Settler": as[core.Settler](l),
+		"Closer": as[io.Closer](l), "Resetter": as[core.Resetter](l), "Replenisher": as[core.Replenisher](l),
+	} {
+		if is {
+			all = append(all, name)
+		}
 	}
-	if _, ok := l.(core.Idler); ok {
-		all = append(all, "Idler")
-	}
-	if _, ok := l.(core.Refunder); ok {
-		all = append(all, "Refunder")
-	}
-	if _, ok := l.(core.Settler); ok {
-		all = append(all, "Settler")
-	}
-	if _, ok := l.(io.Closer); ok {
-		all = append(all, "Closer")
-	}
-	if _, ok := l.(core.Resetter); ok {
-		all = append(all, "Resetter")
-	}
-	if _, ok := l.(core.Replenisher); ok {
-		all = append(all, "Replenisher")
-	}
+	slices.Sort(all)
 	return all
+}
+
+func as[T any](l core.Limiter) bool {
+	_, ok := core.As[T](l)
+	return ok
 }
 
 func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
@@ -54,7 +48,6 @@ func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
 		"reason of a rate":  core.WithReason(rate, "no"),
 		"shadow":            core.Shadow(concurrency(t, 1, 0)),
 		"shadow of a rate":  core.Shadow(rate),
-		"somebody's":        foreign{rate},
 		"a nil in a reason": core.WithReason(nil, "no"),
 		"instrumented":      instrument(t, newSDK().Options, rate),
 		"able to reset": struct {
@@ -64,6 +57,8 @@ func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
 	} {
 		i := instrument(t, newSDK().Options, l)
 		require.Equal(t, abilities(l), abilities(i), name)
+		_, quiet := i.(core.QuietTrier)
+		require.True(t, quiet, name)
 		require.Equal(t, l, i.(interface{ Unwrap() core.Limiter }).Unwrap(), name)
 	}
 }
@@ -88,10 +83,11 @@ func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
 
 	shed := instrument(t, newSDK().Options, shed(t))
 	require.Subset(t, abilities(shed), []string{"Reporter", "Closer"})
+	bare := instrument(t, newSDK().Options, foreign{l})
+	require.Empty(t, abilities(bare))
 	i = instrument(t, newSDK().Options, foreignRate{l, bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})})
-	require.Equal(t, []string{"Reporter", "Idler", "Refunder", "Closer", "Resetter", "Replenisher"}, abilities(i))
+	require.Equal(t, []string{"Closer", "Idler", "Refunder", "Replenisher", "Reporter"}, abilities(i))
 	require.NoError(t, i.(io.Closer).Close())
-	i.(core.Resetter).Reset()
 	type reporter struct {
 		core.Limiter
 		core.Reporter
@@ -110,9 +106,11 @@ func TestAViewPassesOn(t *testing.T) {
 	rate := bucket(t, core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, ManualReplenishment: true})
 	i := instrument(t, newSDK().Options, rate)
 	i.TryAcquire(5)
-	require.Equal(t, time.Second, i.(core.Replenisher).ReplenishmentPeriod())
-	require.False(t, i.(core.Replenisher).AutoReplenishing())
-	i.(core.Resetter).Reset()
+	replenisher, _ := core.As[core.Replenisher](i)
+	require.Equal(t, time.Second, replenisher.ReplenishmentPeriod())
+	require.False(t, replenisher.AutoReplenishing())
+	resetter, _ := core.As[core.Resetter](i)
+	resetter.Reset()
 	require.Equal(t, 5, rate.Available())
 	require.Equal(t, rate.Statistics(), i.(core.Reporter).Statistics())
 	_, idle := i.(core.Idler).IdleFor()

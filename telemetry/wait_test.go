@@ -31,26 +31,30 @@ func TestWhoWaitsIsTimed(t *testing.T) {
 		require.Equal(t, context.DeadlineExceeded, err)
 		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
 
-		// Neither who comes with a done context waits, nor who is refused at once.
+		// Who comes with a done context does not wait; who is not granted at once does, for no time. Without a
+		// quiet try nobody can tell.
 		_, err = i.Acquire(ctx, 1)
 		require.Equal(t, context.DeadlineExceeded, err)
+		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
 		_, err = i.Acquire(t.Context(), 2)
 		require.ErrorIs(t, err, core.ErrPermitsExceedLimit)
 		_, err = i.Acquire(t.Context(), -1)
 		require.ErrorIs(t, err, core.ErrNegativePermits)
-		require.Equal(t, point{1, 1}, times(t, s)[queueRejected])
+		rejected := point{1, 3}
+		if _, quiet := i.(interface{ Unwrap() core.Limiter }).Unwrap().(core.QuietTrier); !quiet {
+			rejected.count = 1
+		}
+		require.Equal(t, rejected, times(t, s)[queueRejected])
 		next.Release()
-		require.Equal(t, map[string]point{queueGranted: {3, 1}, queueRejected: {1, 1}, leaseGranted: {4, 2}}, times(t, s))
+		require.Equal(t, map[string]point{queueGranted: {3, 1}, queueRejected: rejected, leaseGranted: {4, 2}}, times(t, s))
 	})
 }
 
-// A limiter that grants as it is asked has not made anybody wait, whatever it does before.
+// Who is granted by a quiet try has not waited, whatever the limiter does before.
 func TestWhoIsServedAtOnceHasNotWaited(t *testing.T) {
 	for _, l := range []core.Limiter{
-		shed(t),
-		foreign{shed(t)},
-		core.WithReason(shed(t), "no"), core.Shadow(concurrency(t, 1, 1)),
-		chain(t, foreign{concurrency(t, 1, 1)}, core.Unlimited()),
+		shed(t), core.WithReason(shed(t), "no"), core.Shadow(concurrency(t, 1, 1)), instrument(t, newSDK().Options, shed(t)),
+		chain(t, concurrency(t, 1, 1), core.Unlimited()),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSDK()
@@ -71,29 +75,22 @@ func sleeper(d time.Duration) core.Limiter {
 	}}
 }
 
-// A limiter may sleep and never ask for its context, or ask a server: both are a wait.
-func TestWhoSleepsIsTimed(t *testing.T) {
-	for _, outer := range []func(core.Limiter) core.Limiter{
-		func(l core.Limiter) core.Limiter { return l },
-		func(l core.Limiter) core.Limiter { return chain(t, core.Unlimited(), l) },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSDK()
-			_, err := instrument(t, s.Options, outer(sleeper(10*time.Microsecond-1))).Acquire(t.Context(), 1)
-			require.NoError(t, err)
-			require.Empty(t, times(t, s), "that is no wait")
-
-			_, err = instrument(t, s.Options, outer(sleeper(10*time.Microsecond))).Acquire(t.Context(), 1)
-			require.NoError(t, err)
-			require.Equal(t, map[string]point{queueGranted: {1e-5, 1}}, times(t, s))
-
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err = instrument(t, s.Options, outer(sleeper(2*time.Second))).Acquire(ctx, 1)
-			require.Equal(t, context.DeadlineExceeded, err)
-			require.Equal(t, point{2, 1}, times(t, s)[queueRejected])
-		})
-	}
+// A limiter without a quiet try, which may sleep, or ask a server, is timed at each Acquire that takes a while.
+func TestWhoCannotTryQuietlyIsTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSDK()
+		_, err := instrument(t, s.Options, sleeper(10*time.Microsecond-1)).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Empty(t, times(t, s), "that is no wait")
+		_, err = instrument(t, s.Options, sleeper(10*time.Microsecond)).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Equal(t, map[string]point{queueGranted: {1e-5, 1}}, times(t, s))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = instrument(t, s.Options, sleeper(2*time.Second)).Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		require.Equal(t, point{2, 1}, times(t, s)[queueRejected])
+	})
 }
 
 // shed is a limiter that reads its probe at each call.

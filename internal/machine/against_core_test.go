@@ -123,11 +123,11 @@ func (p *pair) settle() {
 	}
 }
 
-func (p *pair) acquire(n int, deadline int64) {
-	ctx, cancel := context.WithCancel(p.t.Context())
+func (p *pair) acquire(n int, f core.Flow, deadline int64) {
+	ctx, cancel := context.WithCancel(core.WithFlow(p.t.Context(), f))
 	if deadline != machine.Never {
 		cancel()
-		ctx, cancel = context.WithDeadline(p.t.Context(), p.begun.Add(time.Duration(deadline)))
+		ctx, cancel = context.WithDeadline(core.WithFlow(p.t.Context(), f), p.begun.Add(time.Duration(deadline)))
 	}
 	r := &request{n: n, deadline: deadline, cancel: cancel, result: make(chan result, 1)}
 	go func() {
@@ -135,7 +135,7 @@ func (p *pair) acquire(n int, deadline int64) {
 		r.result <- result{l, err, int64(time.Since(p.begun))}
 	}()
 	synctest.Wait()
-	a := p.m.Admit(p.now, n, deadline, fair.Flow{})
+	a := p.m.Admit(p.now, n, deadline, fair.Flow(f))
 	if a.Outcome != machine.Waiting {
 		cancel()
 		got := <-r.result
@@ -143,6 +143,7 @@ func (p *pair) acquire(n int, deadline int64) {
 		return
 	}
 	r.waiter = &machine.Waiter[*request]{N: n, Value: r}
+	r.waiter.SetFlow(fair.Flow(f))
 	p.m.Wait(p.now, r.waiter)
 	p.waiting = append(p.waiting, r)
 	p.settle()
@@ -151,13 +152,14 @@ func (p *pair) acquire(n int, deadline int64) {
 func (p *pair) step(random *rand.Rand) {
 	limit := p.m.Terms().Limit
 	n := random.IntN(limit + 2)
+	flow := core.Flow{Key: string(rune('a' + random.IntN(3))), Weight: random.IntN(4), Priority: random.IntN(2)}
 	switch random.IntN(6) {
 	case 0:
 		p.same(n, p.core.TryAcquire(n), p.m.Try(p.now, n))
 	case 1:
-		p.acquire(n, machine.Never)
+		p.acquire(n, flow, machine.Never)
 	case 2:
-		p.acquire(n, p.now+1+2*random.Int64N(30))
+		p.acquire(n, flow, p.now+1+2*random.Int64N(30))
 	case 3:
 		p.pass(2 * random.Int64N(12))
 	case 4:
@@ -212,9 +214,12 @@ func TestTheMachineAndCoreAgree(t *testing.T) {
 func newPair(t *testing.T, kind machine.Kind, random *rand.Rand) *pair {
 	t.Helper()
 	terms := machine.Terms{Kind: kind, Limit: 1 + random.IntN(6), QueueLimit: random.IntN(9)}
-	order := core.QueueOrder(random.IntN(2))
-	if order == core.NewestFirst {
+	order := core.QueueOrder(random.IntN(3))
+	switch order {
+	case core.NewestFirst:
 		terms.Mode = machine.NewestFirst
+	case core.FairShare:
+		terms.Mode = machine.FairShare
 	}
 	p := &pair{t: t, begun: time.Now()}
 	var err error

@@ -9,6 +9,8 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
 // NewCollector returns a collector of the limiters' statistics, by their names:
@@ -25,40 +27,60 @@ import (
 // its metrics. Package promhttp then fails the whole scrape, unless its
 // HandlerOpts.ErrorHandling is ContinueOnError.
 func NewCollector(limiters map[string]core.Reporter) prometheus.Collector {
-	c := make(collector, 0, len(limiters))
-	for _, name := range slices.Sorted(maps.Keys(limiters)) {
-		c = append(c, newLimiter(name, limiters[name]))
+	return newCollector("limiter", metrics.Limiter, limiters, func(r core.Reporter) []int64 { return metrics.OfLimiter(r.Statistics()) })
+}
+
+// Partitions is a map of limiters: a [partition.Keyed], whatever its requests and keys.
+type Partitions interface{ Counts() partition.Counts }
+
+// NewPartitions returns a collector of the counts of maps of limiters, by their names. There is one
+// series of each, however many keys there are:
+//
+//	sluice_partition_live{sluice_limiter_name}              gauge
+//	sluice_partition_created_total{sluice_limiter_name}     counter
+//	sluice_partition_dropped_total{sluice_limiter_name}     counter
+//	sluice_partition_overflowed_total{sluice_limiter_name}  counter
+//
+// For everything else, see [NewCollector].
+func NewPartitions(partitions map[string]Partitions) prometheus.Collector {
+	return newCollector("partitions", metrics.Partitions, partitions, func(p Partitions) []int64 { return metrics.OfPartitions(p.Counts()) })
+}
+
+// collector is what is read at each scrape, in the order of the names.
+type collector []source
+
+// source is a limiter, or a map of them, with its metrics. Its name is a part of their descriptions, by
+// which a registry recognizes duplicates.
+type source struct {
+	what    string // for errors
+	columns []metrics.Column
+	descs   []*prometheus.Desc // of the columns
+	read    func() []int64     // a number for each column
+}
+
+func newCollector[S any](kind string, columns []metrics.Column, sources map[string]S, read func(S) []int64) collector {
+	c := make(collector, 0, len(sources))
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		of := source{what: fmt.Sprintf("%s %q", kind, name), columns: columns}
+		if s := sources[name]; !anylimiter.IsNil(s) {
+			of.read = func() []int64 { return read(s) }
+		}
+		for _, column := range columns {
+			labels := prometheus.Labels{"sluice_limiter_name": valid(name)}
+			if column.Result != "" {
+				labels["sluice_result"] = column.Result
+			}
+			of.descs = append(of.descs, prometheus.NewDesc(column.Prometheus(), column.Description, nil, labels))
+		}
+		c = append(c, of)
 	}
 	return c
 }
 
-// collector is the limiters, in the order of their names.
-type collector []*limiter
-
-// limiter is a limiter with its metrics. Its name is a part of their descriptions, by which a
-// registry recognizes duplicates.
-type limiter struct {
-	name                             string
-	reporter                         core.Reporter
-	limit, available, queued, leases *prometheus.Desc
-}
-
-func newLimiter(name string, r core.Reporter) *limiter {
-	labels := prometheus.Labels{"sluice_limiter_name": valid(name)}
-	return &limiter{
-		name:      name,
-		reporter:  r,
-		limit:     prometheus.NewDesc("sluice_limiter_permits_limit", "The permit limit in force.", nil, labels),
-		available: prometheus.NewDesc("sluice_limiter_permits_available", "Permits that could be taken now.", nil, labels),
-		queued:    prometheus.NewDesc("sluice_limiter_permits_queued", "Permits that are waited for.", nil, labels),
-		leases:    prometheus.NewDesc("sluice_limiter_leases_total", "Leases granted and rejected.", []string{"sluice_result"}, labels),
-	}
-}
-
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, l := range c {
-		for _, d := range []*prometheus.Desc{l.limit, l.available, l.queued, l.leases} {
+	for _, s := range c {
+		for _, d := range s.descs {
 			to <- d
 		}
 	}
@@ -66,30 +88,31 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(to chan<- prometheus.Metric) {
-	for _, l := range c {
-		s, err := statistics(l.name, l.reporter)
+	for _, s := range c {
+		numbers, err := s.numbers()
 		if err != nil {
-			to <- prometheus.NewInvalidMetric(l.limit, err)
+			to <- prometheus.NewInvalidMetric(s.descs[0], err)
 			continue
 		}
-		gauge, counter := prometheus.GaugeValue, prometheus.CounterValue
-		to <- prometheus.MustNewConstMetric(l.limit, gauge, float64(s.Limit))
-		to <- prometheus.MustNewConstMetric(l.available, gauge, float64(s.Available))
-		to <- prometheus.MustNewConstMetric(l.queued, gauge, float64(s.Queued))
-		to <- prometheus.MustNewConstMetric(l.leases, counter, float64(s.Granted), "granted")
-		to <- prometheus.MustNewConstMetric(l.leases, counter, float64(s.Rejected), "rejected")
+		for i, n := range numbers {
+			kind := prometheus.GaugeValue
+			if s.columns[i].Counter {
+				kind = prometheus.CounterValue
+			}
+			to <- prometheus.MustNewConstMetric(s.descs[i], kind, float64(n))
+		}
 	}
 }
 
-// statistics returns the statistics of a limiter, or an error if it is nil or panics.
-func statistics(name string, l core.Reporter) (s core.Statistics, err error) {
-	if anylimiter.IsNil(l) {
-		return s, fmt.Errorf("prometheus: limiter %q is nil", name)
+// numbers returns the numbers, or an error if there is nothing to read or it panics.
+func (s *source) numbers() (n []int64, err error) {
+	if s.read == nil {
+		return nil, fmt.Errorf("prometheus: %s is nil", s.what)
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("prometheus: Statistics of limiter %q panicked: %v", name, p)
+			err = fmt.Errorf("prometheus: Statistics of %s panicked: %v", s.what, p)
 		}
 	}()
-	return l.Statistics(), nil
+	return s.read(), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/telemetry/prometheus"
 )
 
@@ -47,6 +48,44 @@ sluice_limiter_permits_limit{sluice_limiter_name="log�in"} 9.22337203685477580
 sluice_limiter_permits_queued{sluice_limiter_name="api"} 2
 sluice_limiter_permits_queued{sluice_limiter_name="log�in"} 0
 `)))
+}
+
+func TestPartitions(t *testing.T) {
+	keyed, err := partition.New(partition.Options[string, string]{
+		Key: func(r string) string { return r }, MaxPartitions: 2,
+		New: func(string) (core.Limiter, error) {
+			return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		},
+		Overflow: core.Unlimited(),
+	})
+	require.NoError(t, err)
+	for _, key := range []string{"a", "b", "c", "a"} {
+		require.True(t, keyed.TryAcquire(key, 1).Acquired())
+	}
+	c := prometheus.NewPartitions(map[string]prometheus.Partitions{"tenants": keyed})
+	require.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP sluice_partition_created_total Partitions made.
+# TYPE sluice_partition_created_total counter
+sluice_partition_created_total{sluice_limiter_name="tenants"} 2
+# HELP sluice_partition_dropped_total Partitions dropped for idleness.
+# TYPE sluice_partition_dropped_total counter
+sluice_partition_dropped_total{sluice_limiter_name="tenants"} 0
+# HELP sluice_partition_live Partitions that are there now.
+# TYPE sluice_partition_live gauge
+sluice_partition_live{sluice_limiter_name="tenants"} 2
+# HELP sluice_partition_overflowed_total Requests that found no room for a partition.
+# TYPE sluice_partition_overflowed_total counter
+sluice_partition_overflowed_total{sluice_limiter_name="tenants"} 1
+`)))
+	problems, err := testutil.CollectAndLint(c)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+
+	r := client.NewPedanticRegistry()
+	var none *partition.Keyed[string, string]
+	require.NoError(t, r.Register(prometheus.NewPartitions(map[string]prometheus.Partitions{"none": none})))
+	_, err = r.Gather()
+	require.ErrorContains(t, err, `prometheus: partitions "none" is nil`)
 }
 
 type broken struct{}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/telemetry/prometheus"
 )
 
@@ -33,6 +34,33 @@ func ExampleNewCollector() {
 	// sluice_limiter_permits_available 1
 	// sluice_limiter_permits_limit 1
 	// sluice_limiter_permits_queued 1
+	// <nil>
+}
+
+// A limit for each key has one series of each count, however many keys there are.
+func ExampleNewPartitions() {
+	tenants, err := partition.New(partition.Options[string, string]{
+		Key: func(tenant string) string { return tenant },
+		New: func(string) (core.Limiter, error) { return core.NewTokenBucket(core.PerSecond(10, 20)) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	registry := client.NewRegistry()
+	registry.MustRegister(prometheus.NewPartitions(map[string]prometheus.Partitions{"tenants": tenants}))
+	tenants.TryAcquire("a", 1)
+	tenants.TryAcquire("b", 1)
+	families, err := registry.Gather()
+	for _, family := range families {
+		fmt.Println(family.GetName(), len(family.GetMetric()))
+	}
+	fmt.Println(err)
+	// Output:
+	// sluice_partition_created_total 1
+	// sluice_partition_dropped_total 1
+	// sluice_partition_live 1
+	// sluice_partition_overflowed_total 1
 	// <nil>
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
 // HTTP is an [httplimit.Observer] for the options of any number of [httplimit.Limits], and a
@@ -29,24 +30,23 @@ type HTTP struct {
 
 // NewHTTP returns an HTTP that has counted nothing.
 func NewHTTP() *HTTP {
+	m := metrics.OfServer("sluice.http", "request")
 	policy, result := []string{"sluice_http_policy"}, []string{"sluice_http_policy", "sluice_http_result"}
 	return &HTTP{
-		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "sluice_http_active_request_leases", Help: "Requests that hold a lease.",
-		}, policy),
-		queued: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "sluice_http_queued_requests", Help: "Requests that wait for a lease.",
-		}, policy),
-		inQueue: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sluice_http_request_time_in_queue_seconds", Help: "How long requests waited for a lease.", Buckets: buckets(),
-		}, result),
-		held: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "sluice_http_request_lease_duration_seconds", Help: "How long requests held a lease.", Buckets: buckets(),
-		}, policy),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_http_requests_total", Help: "Requests that asked for a lease.",
-		}, result),
+		active:   prometheus.NewGaugeVec(prometheus.GaugeOpts(options(m.Active)), policy),
+		queued:   prometheus.NewGaugeVec(prometheus.GaugeOpts(options(m.Queued)), policy),
+		inQueue:  histogram(m.InQueue, result),
+		held:     histogram(m.Held, policy),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts(options(m.Requests)), result),
 	}
+}
+
+func options(m metrics.Metric) prometheus.Opts {
+	return prometheus.Opts{Name: m.Prometheus(), Help: m.Description}
+}
+
+func histogram(m metrics.Metric, labels []string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Prometheus(), Help: m.Description, Buckets: metrics.Buckets()}, labels)
 }
 
 // Queued implements [httplimit.Observer].
@@ -92,11 +92,3 @@ func (h *HTTP) collectors() []prometheus.Collector {
 
 // valid returns a text as a label may hold it.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
-
-// buckets are those of package telemetry: from 1 µs to 100 s, three per decade.
-func buckets() []float64 {
-	return []float64{
-		1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3,
-		0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100,
-	}
-}

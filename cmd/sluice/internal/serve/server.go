@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -154,6 +155,8 @@ func (s *server) grpc() *grpc.Server {
 		// Gateways make sure that connections live.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(10*time.Second),
+		// Goroutines that stay have grown their stacks already (bench/rls).
+		grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))), //nolint:gosec // a small number
 		grpc.UnaryInterceptor(s.metrics.observe),
 	)
 	ratelimit.RegisterRateLimitServiceServer(g, s.service)

@@ -1,0 +1,348 @@
+// Command rls compares sluice serve with envoyproxy/ratelimit, on one machine:
+//
+//	go -C bench/rls run .
+//
+// It builds both, and a stub that always says OK, which is what grpc-go can do here. A client of one connection asks with 1, 16, 64
+// and 256 callers at a time. The servers take turns, and what is told is the median of the rounds. With redis-server in PATH
+// both share it; then it is stopped (SIGSTOP), and the time of each answer is told.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+const rules = `domain: bench
+descriptors:
+- key: user
+  rate_limit: {unit: hour, requests_per_unit: 1000000}
+`
+
+var (
+	rounds   = flag.Int("rounds", 3, "how often each server is asked, in turn")
+	during   = flag.Duration("time", 2*time.Second, "how long, each time")
+	users    = flag.Int("users", 1000, "different values")
+	only     = flag.Int("callers", 0, "at a time; 0: 1, 16, 64 and 256")
+	onlyStop = flag.Bool("stop", false, "only what happens while Redis is stopped")
+)
+
+func main() {
+	flag.Parse()
+	log.SetFlags(0)
+	if os.Getenv("RLS_STUB") != "" {
+		serveStub(os.Getenv("RLS_STUB"))
+		return
+	}
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dir, err := os.MkdirTemp("", "rls")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer b.end()
+	redis, err := b.startRedis(ctx)
+	if err != nil {
+		return fmt.Errorf("redis-server: %w", err)
+	}
+	servers := []*target{
+		{name: "stub", command: []string{os.Args[0]}, env: []string{"RLS_STUB=%s"}},
+		{name: "reference", command: []string{filepath.Join(dir, "service_cmd")}, env: b.referenceEnv()},
+		{name: "sluice", command: []string{filepath.Join(dir, "sluice"), "serve", "--config", filepath.Join(dir, "config", "bench.yaml"), "--listen", "%s"}},
+		{name: "sluice, Redis", command: []string{filepath.Join(dir, "sluice"), "serve", "--config", filepath.Join(dir, "config", "bench.yaml"), "--listen", "%s", "--redis", "unix://" + b.socket}},
+	}
+	for _, s := range servers {
+		if err := b.start(ctx, s); err != nil {
+			return err
+		}
+	}
+	if !*onlyStop {
+		compare(ctx, servers)
+	}
+	return stopped(ctx, redis, servers)
+}
+
+// compare asks the servers in turn.
+func compare(ctx context.Context, servers []*target) {
+	fmt.Printf("%-14s %8s %12s %10s %10s %12s\n", "server", "callers", "answers/s", "p50", "p99", "of reference")
+	each := []int{1, 16, 64, 256}
+	if *only > 0 {
+		each = []int{*only}
+	}
+	for _, callers := range each {
+		results := make(map[string][]result)
+		for range *rounds {
+			for _, s := range servers {
+				results[s.name] = append(results[s.name], s.load(ctx, callers, *during))
+			}
+		}
+		reference := median(results["reference"], func(r result) float64 { return r.rate })
+		for _, s := range servers {
+			all := results[s.name]
+			rate := median(all, func(r result) float64 { return r.rate })
+			fmt.Printf("%-14s %8d %12.0f %10v %10v %11.2fx\n", s.name, callers, rate,
+				time.Duration(median(all, func(r result) float64 { return float64(r.p50) })).Round(time.Microsecond),
+				time.Duration(median(all, func(r result) float64 { return float64(r.p99) })).Round(time.Microsecond), rate/reference)
+		}
+	}
+}
+
+// stopped stops Redis, and tells how long answers take.
+func stopped(ctx context.Context, redis *exec.Cmd, servers []*target) error {
+	if err := redis.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	defer func() { _ = redis.Process.Signal(syscall.SIGCONT) }()
+	for _, s := range servers {
+		if s.name != "reference" && s.name != "sluice, Redis" {
+			continue
+		}
+		var slowest time.Duration
+		answered, lost := 0, 0
+		for range 200 {
+			begin := time.Now()
+			one, cancel := context.WithTimeout(ctx, 2*time.Second)
+			_, err := s.client.ShouldRateLimit(one, request(rand.IntN(*users)))
+			cancel()
+			if slowest = max(slowest, time.Since(begin)); err == nil {
+				answered++
+			} else {
+				lost++
+			}
+			if lost == 5 {
+				break
+			}
+		}
+		fmt.Printf("Redis stopped, %s: %d answered, %d not within 2 s, the slowest after %v\n", s.name, answered, lost, slowest.Round(100*time.Microsecond))
+	}
+	return nil
+}
+
+func median(all []result, of func(result) float64) float64 {
+	values := make([]float64, len(all))
+	for i, r := range all {
+		values[i] = of(r)
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// target is a server.
+type target struct {
+	name    string
+	command []string // %s is the address
+	env     []string
+	address string
+	client  ratelimit.RateLimitServiceClient
+}
+
+// result is what a client has seen.
+type result struct {
+	rate     float64 // answers a second
+	p50, p99 time.Duration
+}
+
+func request(user int) *ratelimit.RateLimitRequest {
+	return &ratelimit.RateLimitRequest{Domain: "bench", Descriptors: []*envoy.RateLimitDescriptor{{
+		Entries: []*envoy.RateLimitDescriptor_Entry{{Key: "user", Value: strconv.Itoa(user)}},
+	}}}
+}
+
+// load asks with so many callers.
+func (s *target) load(ctx context.Context, callers int, during time.Duration) result {
+	var over atomic.Bool
+	took := make([][]time.Duration, callers)
+	var all sync.WaitGroup
+	begin := time.Now()
+	for i := range callers {
+		all.Go(func() {
+			for !over.Load() {
+				at := time.Now()
+				if _, err := s.client.ShouldRateLimit(ctx, request(rand.IntN(*users))); err != nil {
+					log.Fatalf("%s: %v", s.name, err)
+				}
+				took[i] = append(took[i], time.Since(at))
+			}
+		})
+	}
+	time.Sleep(during)
+	over.Store(true)
+	all.Wait()
+	passed := time.Since(begin)
+	flat := slices.Concat(took...)
+	slices.Sort(flat)
+	return result{float64(len(flat)) / passed.Seconds(), flat[len(flat)/2], flat[len(flat)*99/100]}
+}
+
+// bench is what was built and started.
+type bench struct {
+	dir, socket string
+	processes   []*exec.Cmd
+}
+
+// build builds the programs.
+func build(ctx context.Context, dir string) (*bench, error) {
+	b := &bench{dir: dir, socket: filepath.Join(dir, "redis")}
+	root, err := rootOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []struct{ in, what string }{
+		{filepath.Join(root, "bench", "rls"), "github.com/envoyproxy/ratelimit/src/service_cmd"},
+		{filepath.Join(root, "cmd", "sluice"), "."},
+	} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-tags", "grpcnotrace", "-o", dir+"/", c.what)
+		cmd.Dir, cmd.Stderr = c.in, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return nil, fmt.Errorf("building %s: %w", c.what, err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "config"), 0o700); err != nil {
+		return nil, err
+	}
+	return b, os.WriteFile(filepath.Join(dir, "config", "bench.yaml"), []byte(rules), 0o600)
+}
+
+// rootOf returns the folder of the repository.
+func rootOf(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/sluice-go/sluice/bench/rls").Output()
+	if err != nil {
+		return "", fmt.Errorf("run it in bench/rls: %w", err)
+	}
+	return filepath.Dir(filepath.Dir(string(out[:len(out)-1]))), nil
+}
+
+func (b *bench) startRedis(ctx context.Context) (*exec.Cmd, error) {
+	c := exec.CommandContext(ctx, "redis-server", "--port", "0", "--unixsocket", b.socket, "--save", "", "--appendonly", "no")
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	b.processes = append(b.processes, c)
+	return c, waitFor(ctx, "unix", b.socket)
+}
+
+// referenceEnv configures the reference, with the logs off.
+func (b *bench) referenceEnv() []string {
+	return []string{
+		"GRPC_HOST=%h", "GRPC_PORT=%p", "HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0", "USE_STATSD=false", "LOG_LEVEL=error",
+		"RUNTIME_ROOT=" + b.dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false", "RUNTIME_APPDIRECTORY=config", "RUNTIME_IGNOREDOTFILES=true",
+		"BACKEND_TYPE=redis", "REDIS_SOCKET_TYPE=unix", "REDIS_URL=" + b.socket, "DISABLE_STATS=true", "USE_PROMETHEUS=false",
+	}
+}
+
+// start starts a server, and connects to it.
+func (b *bench) start(ctx context.Context, s *target) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.address = l.Addr().String()
+	_ = l.Close()
+	host, port, err := net.SplitHostPort(s.address)
+	if err != nil {
+		return err
+	}
+	fill := func(text string) string {
+		for _, f := range []struct{ mark, by string }{{"%s", s.address}, {"%h", host}, {"%p", port}} {
+			if i := len(text) - len(f.mark); i >= 0 && text[i:] == f.mark {
+				text = text[:i] + f.by
+			}
+		}
+		return text
+	}
+	var args []string
+	for _, a := range s.command[1:] {
+		args = append(args, fill(a))
+	}
+	c := exec.CommandContext(ctx, s.command[0], args...) //nolint:gosec // the programs are ours
+	c.Env = os.Environ()
+	for _, e := range s.env {
+		c.Env = append(c.Env, fill(e))
+	}
+	c.Stderr = io.Discard
+	if err := c.Start(); err != nil {
+		return err
+	}
+	b.processes = append(b.processes, c)
+	if err := waitFor(ctx, "tcp", s.address); err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	s.client = ratelimit.NewRateLimitServiceClient(conn)
+	return nil
+}
+
+// waitFor waits until somebody listens.
+func waitFor(ctx context.Context, network, address string) error {
+	for range 400 {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err == nil {
+			return c.Close()
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return fmt.Errorf("nobody listens on %s", address)
+}
+
+func (b *bench) end() {
+	for _, c := range b.processes {
+		_ = c.Process.Signal(syscall.SIGCONT)
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}
+}
+
+// stub always says OK.
+type stub struct {
+	ratelimit.UnimplementedRateLimitServiceServer
+}
+
+func (stub) ShouldRateLimit(context.Context, *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
+	return &ratelimit.RateLimitResponse{
+		OverallCode: ratelimit.RateLimitResponse_OK,
+		Statuses:    []*ratelimit.RateLimitResponse_DescriptorStatus{{Code: ratelimit.RateLimitResponse_OK}},
+	}, nil
+}
+
+func serveStub(address string) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	s := grpc.NewServer()
+	ratelimit.RegisterRateLimitServiceServer(s, stub{})
+	log.Fatal(s.Serve(l))
+}
