@@ -86,7 +86,7 @@ func startEnvoy(t *testing.T, service string, changes ...string) *gateway {
 		if err != nil || len(address) == 0 {
 			return false
 		}
-		a, err := http.Get("http://" + string(address) + "/listeners?format=json") //nolint:noctx // as short as the loop
+		a, err := http.Get("http://" + string(address) + "/listeners?format=json")
 		if err != nil {
 			return false
 		}
