@@ -3,7 +3,7 @@ package engine
 import (
 	"cmp"
 
-	"github.com/sluice-go/sluice/internal/heap"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
 )
 
 // mostHeld is how many requests an order holds back.

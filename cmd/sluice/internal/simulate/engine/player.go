@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice/internal/fair"
-	"github.com/sluice-go/sluice/internal/heap"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 

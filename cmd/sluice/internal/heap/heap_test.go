@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/internal/heap"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
 )
 
 func ascending(a, b int) bool { return a < b }
