@@ -122,7 +122,7 @@ func TestPlayground(t *testing.T) {
 	t.Run("an error is shown at its word", func(t *testing.T) {
 		tb := b.open(t, minute)
 		tb.write(".limit", "100/s brust 50")
-		assert.Equal(t, `"brust": unknown word, want burst, queue, oldest-first or newest-first`, eval[string](tb, `document.querySelector(".card .error").textContent`))
+		assert.Equal(t, `"brust": unknown word, want burst, queue, oldest-first, newest-first or fair-share`, eval[string](tb, `document.querySelector(".card .error").textContent`))
 		assert.Equal(t, "brust", eval[string](tb, `document.querySelector(".mirror mark").textContent`))
 		assert.Equal(t, "true", eval[string](tb, `document.querySelector(".limit").getAttribute("aria-invalid")`))
 		tb.write("#time", "soon")

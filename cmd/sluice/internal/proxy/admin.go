@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/guard"
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/spec"
 )
@@ -44,7 +44,7 @@ func (p *proxy) admin() http.Handler {
 
 // guarded returns next for requests that no page in somebody's browser can have sent.
 func (p *proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
-	return hostname.Guard(p.state.Load().config.Admin, next)
+	return guard.Admin(p.state.Load().config.Admin, next)
 }
 
 // told is what /limits says of a policy.

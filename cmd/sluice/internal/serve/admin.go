@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/guard"
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
@@ -23,7 +23,7 @@ func (s *server) handler() http.Handler {
 		_, _ = fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /metrics", s.metrics.handler())
-	guarded := func(next http.HandlerFunc) http.HandlerFunc { return hostname.Guard(s.options.admin, next) }
+	guarded := func(next http.HandlerFunc) http.HandlerFunc { return guard.Admin(s.options.admin, next) }
 	mux.HandleFunc("GET /limits", guarded(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.all()) }))
 	mux.HandleFunc("GET /limits/{name...}", guarded(func(w http.ResponseWriter, r *http.Request) {
 		t, ok := s.all()[r.PathValue("name")]

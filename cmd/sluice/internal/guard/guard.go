@@ -1,11 +1,17 @@
-package hostname
+// Package guard keeps pages in somebody's browser away from an admin address. It stands apart from package hostname, as the
+// playground's engine has that one and no net/http.
+package guard
 
-import "net/http"
+import (
+	"net/http"
 
-// Guard returns next for requests that no page in somebody's browser can have sent. Pages reach a server under a name of their
+	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+)
+
+// Admin returns next for requests that no page in somebody's browser can have sent. Pages reach a server under a name of their
 // own that leads to its address (DNS rebinding), and browsers say Origin of what they send to change something. own is the
 // address that the server was told to listen on.
-func Guard(own string, next http.HandlerFunc) http.HandlerFunc {
+func Admin(own string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !isOurs(r.Host, own):
@@ -20,7 +26,7 @@ func Guard(own string, next http.HandlerFunc) http.HandlerFunc {
 
 // isOurs reports whether a Host leads here, whatever answers for names.
 func isOurs(host, own string) bool {
-	name, ok := Of(host)
-	ours, _ := Of(own)
-	return IsLocal(host) || ok && name == ours && ours != ""
+	name, ok := hostname.Of(host)
+	ours, _ := hostname.Of(own)
+	return hostname.IsLocal(host) || ok && name == ours && ours != ""
 }
