@@ -13,6 +13,9 @@ PLAYGROUND   ?= .bin/playground
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
 
+# The race detector makes each program, and each package's tests, wait for a second at the end.
+export GORACE ?= atexit_sleep_ms=10
+
 # The playground's page, and how its engine is compiled. GOFLAGS that is empty would be what go env -w has set.
 WASM = GOOS=js GOARCH=wasm GOFLAGS=-trimpath GOWORK=off CGO_ENABLED=0 go build -ldflags='-s -w' -buildvcs=false -o
 SITE = cmd/sluice/internal/playground/site

@@ -25,6 +25,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TZ", "UTC")
 			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector makes each command wait for a second at its end
 			var big bytes.Buffer
 			for i := 0; big.Len() < 20000; i++ {
 				fmt.Fprintf(&big, "%07d\n", i)
