@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"iter"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 )
 
 // merge yields the requests of several logs in the order of their times, until all logs have ended, or one has failed.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
