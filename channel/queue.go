@@ -14,8 +14,8 @@ type queue[T any] struct {
 	varies bool
 }
 
-// start makes a queue of items that hold so many plain permits each; startVarying, of items that hold
-// leases or different numbers.
+// start makes a queue of items that hold the same number of plain permits each; startVarying, one of
+// items that hold leases or different numbers of permits.
 func (q *queue[T]) start(each int) { q.each = each }
 
 func (q *queue[T]) startVarying() { q.varies = true }

@@ -178,7 +178,7 @@ func request(user int) *ratelimit.RateLimitRequest {
 	}}}
 }
 
-// load asks with so many callers.
+// load sends requests from a number of callers.
 func (s *target) load(ctx context.Context, callers int, during time.Duration) result {
 	var over atomic.Bool
 	took := make([][]time.Duration, callers)

@@ -81,7 +81,7 @@ func play(ctx context.Context, s settings, l accessLog) (result, error) {
 	return r, nil
 }
 
-// faster returns the limit for a time that runs so many times as fast.
+// faster returns the limit for a time that runs faster by a factor.
 func faster(l spec.Limit, speed float64) spec.Limit {
 	if l.Per > 0 {
 		l.Per = max(1, time.Duration(float64(l.Per)/speed))

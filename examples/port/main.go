@@ -51,7 +51,7 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 			_, _ = fmt.Fprintln(s.Out, "in a hurry:", err)
 		}
 
-		// limiter.SetLimit(2 * rate); those that wait go on sooner.
+		// limiter.SetLimit(2 * rate); waiting callers go on sooner.
 		if err := limiter.Update(core.PerSecond(2**rate, *burst)); err != nil {
 			return err
 		}

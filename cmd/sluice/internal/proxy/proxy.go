@@ -4,7 +4,7 @@
 // The way of a request, from the outside to the inside; an answer goes back through the same:
 //
 //	serve.go      doors         a connection takes permits, or is closed           (doors.go)
-//	stall         Listener      who takes nothing of an answer is cut off
+//	stall         Listener      a client that reads nothing of an answer is cut off
 //	web.go        active        counts it, for the end of the program
 //	visit.go      visits        its line in the access log, and its metrics        (accesslog.go, metrics.go)
 //	web.go        prompt        an answer may come before the body

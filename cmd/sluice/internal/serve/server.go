@@ -240,7 +240,7 @@ func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Sign
 	}
 }
 
-// A server is idle if no call was under way at so many looks in a row.
+// A server is idle if no call was under way at a number of looks in a row.
 const (
 	lookEvery = 20 * time.Millisecond
 	looks     = 25
