@@ -168,7 +168,8 @@ func (c *LimitedChannel[T]) yield(l *line[T]) {
 	}
 }
 
-// isDone reports whether a context's Done is closed. A call that may have waited looks under the mutex: a context that ended before room or an item came decides.
+// isDone reports whether a context's Done is closed. A call that may have waited looks under the mutex: a
+// context that ended before room or an item came decides.
 func isDone(done <-chan struct{}) bool {
 	select {
 	case <-done:
