@@ -50,7 +50,7 @@ func (p *plain) TryTake(n int) bool {
 	if _, _, ok := p.take(n); ok {
 		return true
 	}
-	if _, _, ok, decided := p.takeAgain(n); ok || decided {
+	if _, _, ok, decided := p.retryTake(n); ok || decided {
 		return ok
 	}
 	l, ok := p.tryQuietlySlow(n)
@@ -74,7 +74,7 @@ func (p *plain) Take(ctx context.Context, n int) error {
 
 // strip ends a lease that nobody else has, but for its permits.
 func strip(l Lease) {
-	if h := l.home(); l.outcome() == held && h.end(l.at) {
+	if h := l.handle(); l.outcome() == held && h.end(l.at) {
 		h.settings().owner.discard(h)
 	}
 }

@@ -44,10 +44,10 @@ func (j *joiner) begin() *joined {
 // split ends a lease of this joiner without releasing its parts, and returns the handle that
 // holds them. It returns false if the lease is another joiner's or was ended before.
 func (j *joiner) split(l Lease) (k *joined, ok bool) {
-	if l.outcome() != held || l.home().x == nil {
+	if l.outcome() != held || l.handle().x == nil {
 		return nil, false
 	}
-	k = l.home().x.joined
+	k = l.handle().x.joined
 	return k, k != nil && k.joiner == j && k.end(l.at)
 }
 

@@ -70,7 +70,7 @@ func (l *ConcurrencyLimiter) TryAcquire(permits int) Lease {
 
 // holdAgain is TryQuietly after a take that failed.
 func (l *ConcurrencyLimiter) holdAgain(n int) (k Lease, ok, decided bool) {
-	s, left, ok, decided := l.takeAgain(n)
+	s, left, ok, decided := l.retryTake(n)
 	if ok {
 		k = l.hold(s, n, left)
 	}

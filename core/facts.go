@@ -106,7 +106,7 @@ func (l Lease) facts() facts {
 
 // grant returns what Settle needs to know about a rate limiter's lease.
 func (l Lease) grant() machine.Grant {
-	g := machine.Grant{Permits: l.permits(), Era: l.home().settings().Era, At: l.at, FullAt: machine.Never, Part: l.outcome() == part}
+	g := machine.Grant{Permits: l.permits(), Era: l.handle().settings().Era, At: l.at, FullAt: machine.Never, Reduced: l.outcome() == reduced}
 	if l.reset != machine.Never {
 		g.FullAt = l.at + l.reset
 	}
@@ -122,7 +122,7 @@ func (l Lease) grant() machine.Grant {
 // replacement returns the lease that replaces l after a settlement: of n permits and the handle h,
 // with the metadata of l.
 func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
-	f, x := l.facts(), l.carried()
+	f, x := l.facts(), l.copyExtra()
 	if x.meta == nil && x.facts == nil && (h == l.h || h != nil && l.h != nil && h.settings() == l.h.settings()) {
 		return newLease(h, o, n, f.left, l.reset, at)
 	}

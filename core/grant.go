@@ -14,7 +14,7 @@ func Grant(permits int, release func(), metadata ...Metadata) Lease {
 		}
 		return l
 	}
-	x := l.carried()
+	x := l.copyExtra()
 	x.of, x.release, x.meta = nil, release, mergeMetadata(nil, metadata)
 	l.bits ^= uint64(granted ^ held)
 	return l.with(nil, x)

@@ -39,8 +39,8 @@ func (h *handle) end(generation int64) bool {
 	return h.generation.CompareAndSwap(generation, generation+1)
 }
 
-// home returns the handle whose generation the lease has.
-func (l Lease) home() *handle {
+// handle returns the handle whose generation the lease has.
+func (l Lease) handle() *handle {
 	if l.h.x != nil && l.h.x.of != nil {
 		return l.h.x.of
 	}
@@ -56,7 +56,7 @@ func (l Lease) owner() *engine {
 	if l.h == nil {
 		return nil
 	}
-	if s := l.home().settings(); s != nil {
+	if s := l.handle().settings(); s != nil {
 		return s.owner
 	}
 	return nil
@@ -83,9 +83,9 @@ func (l Lease) with(s *settings, x extra) Lease {
 	return l
 }
 
-// carried returns the part of the lease's extra that a copy keeps: not the error of a rejection,
+// copyExtra returns what a copy of the lease has beyond its fields: not the error of a rejection,
 // which is made from the metadata.
-func (l Lease) carried() (x extra) {
+func (l Lease) copyExtra() (x extra) {
 	if old := l.extra(); old != nil {
 		x.meta, x.facts, x.missing = old.meta, old.facts, old.missing
 		if o := l.outcome(); o == failed || o == exceeds {
@@ -93,14 +93,14 @@ func (l Lease) carried() (x extra) {
 		}
 	}
 	if l.h != nil {
-		x.of = l.home()
+		x.of = l.handle()
 	}
 	return x
 }
 
 // hold returns a lease that holds n permits of a concurrency limiter, granted under the settings s,
-// with so many left. Its handle is one from the pool, which the garbage collector empties in time:
-// a peak of leases leaves nothing behind.
+// which leaves left permits free. Its handle is one from the pool, which the garbage collector
+// empties in time: a peak of leases leaves nothing behind.
 func (e *engine) hold(s *settings, n, left int) Lease {
 	pool := e.handles.Load()
 	if pool == nil {
@@ -109,7 +109,7 @@ func (e *engine) hold(s *settings, n, left int) Lease {
 	}
 	h, _ := pool.Get().(*handle)
 	if h == nil || h.settings() != s {
-		h = h.renewed(s)
+		h = h.under(s)
 	}
 	granted := int64(unknown)
 	if s.hook != nil {
@@ -121,10 +121,10 @@ func (e *engine) hold(s *settings, n, left int) Lease {
 	return wideLease(h, held, n, left, granted, h.generation.Load())
 }
 
-// renewed returns a handle under other settings than h, which may be nil. Leases that have ended go
-// on saying what they said; but those of a watched limiter, whose limit changes all the time, may
-// say a later limit.
-func (h *handle) renewed(s *settings) *handle {
+// under returns a handle of the settings s, in place of h, which is nil or has others. Leases that
+// have ended go on saying what they said; but those of a watched limiter, whose limit changes all the
+// time, may say a later limit.
+func (h *handle) under(s *settings) *handle {
 	if h == nil || s.hook == nil {
 		h = new(handle)
 	}

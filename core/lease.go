@@ -29,7 +29,7 @@ type outcome uint8
 const (
 	unanswered outcome = iota // not acquired: the zero lease, and Reject's
 	granted                   // acquired, with nothing to release
-	part                      // granted, and some of it was given back before
+	reduced                   // granted, and some of it was given back before
 	held                      // acquired from a concurrency limiter, a chain, or with Grant
 	exhausted                 // rejected
 	queueFull                 // rejected
@@ -102,7 +102,7 @@ func (l Lease) release() {
 	if h.end(l.at) {
 		n := int(l.bits >> factShift & (1<<(l.width()&63) - 1))
 		if !e.give(e.word.Load(), n) {
-			e.giveAgain(n)
+			e.retryGiveBack(n)
 		}
 		e.discard(h)
 	}
@@ -110,7 +110,7 @@ func (l Lease) release() {
 
 // releaseSlow is release for a lease with something extra, and for one whose end is watched.
 func (l Lease) releaseSlow() {
-	switch h := l.home(); {
+	switch h := l.handle(); {
 	case l.owner() != nil:
 		l.giveUp(backdoor.Released, 0)
 	case !h.end(l.at):
@@ -199,7 +199,7 @@ func (l Lease) refusal() (Lease, error) {
 		RejectedError
 	})
 	l.explain(&r.RejectedError)
-	r.extra = l.carried()
+	r.extra = l.copyExtra()
 	r.extra.err = &r.RejectedError
 	r.handle.s.Store(l.settings())
 	r.handle.x = &r.extra
@@ -209,7 +209,7 @@ func (l Lease) refusal() (Lease, error) {
 
 // failing returns the lease with an error of its own.
 func (l Lease) failing(err error) Lease {
-	x := l.carried()
+	x := l.copyExtra()
 	x.err = err
 	return l.with(l.settings(), x)
 }
@@ -266,7 +266,7 @@ func (l Lease) Metadata() iter.Seq2[string, any] {
 // With returns a copy of the lease with metadata added. If a name is given twice, the later
 // value wins. The copy is the same lease: releasing either releases both.
 func (l Lease) With(metadata ...Metadata) Lease {
-	x := l.carried()
+	x := l.copyExtra()
 	x.meta = mergeMetadata(x.meta, metadata)
 	return l.with(l.settings(), x)
 }

@@ -23,7 +23,7 @@ const (
 	// no other flow wants; within a flow in the order of arrival.
 	//
 	// Only waiting is shared: if permits are available and no request waits, a request is granted
-	// at once, whoever makes it, and nobody is charged. While one waits, Acquire queues and
+	// at once, and no flow is charged. While one waits, Acquire queues and
 	// TryAcquire is rejected. The request that is next waits until all its permits are available;
 	// smaller ones do not overtake it, but one that becomes next before it does.
 	//

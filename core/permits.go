@@ -39,7 +39,7 @@ const (
 )
 
 // take takes n permits in one swap, if they are free and no request waits. s are the settings under
-// which it does. If it fails, nothing has happened, and takeAgain says why.
+// which it does. If it fails, nothing has happened, and retryTake says why.
 func (e *engine) take(n int) (s *settings, left int, ok bool) {
 	w := e.word.Load()
 	s = e.settings.Load()
@@ -48,9 +48,9 @@ func (e *engine) take(n int) (s *settings, left int, ok bool) {
 	return s, int(next & freeMask), ok
 }
 
-// takeAgain is take after a take that failed: as often as only another's swap is in the way. decided
+// retryTake is take after a take that failed: as often as only another's swap is in the way. decided
 // reports whether it is certain that the permits are not free.
-func (e *engine) takeAgain(n int) (s *settings, left int, ok, decided bool) {
+func (e *engine) retryTake(n int) (s *settings, left int, ok, decided bool) {
 	for {
 		switch w := e.word.Load(); {
 		case w&shut != 0 || n <= 0 || w == 0: // 0 is also the word of the zero limiter
@@ -79,13 +79,13 @@ func (e *engine) giveBack(n int) (inFlight int) {
 	w := e.word.Load()
 	s := e.settings.Load() // of that word
 	if !e.give(w, n) {
-		return e.giveAgain(n)
+		return e.retryGiveBack(n)
 	}
 	return s.Limit - int(w&freeMask)
 }
 
-// giveAgain is giveBack after a give that failed.
-func (e *engine) giveAgain(n int) (inFlight int) {
+// retryGiveBack is giveBack after a give that failed.
+func (e *engine) retryGiveBack(n int) (inFlight int) {
 	for {
 		if n < 0 || e.word.Load()&shut != 0 {
 			return e.giveSlow(n)

@@ -46,11 +46,11 @@ func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
 // settleHeld settles a lease of a concurrency limiter: the lease ends, and a lease of the next
 // generation of its handle keeps the n permits.
 func (e *engine) settleHeld(l Lease, n int) Lease {
-	h, next := l.home(), l.at+1
+	h, next := l.handle(), l.at+1
 	if l.outcome() == granted { // of zero permits
 		e.giveBack(-n)
 		k := e.hold(h.settings(), n, 0)
-		h, next, l.reset = k.home(), k.at, k.reset
+		h, next, l.reset = k.handle(), k.at, k.reset
 	} else if !l.giveUp(backdoor.Refunded, n) {
 		return l
 	}
@@ -64,7 +64,7 @@ func (e *engine) settleHeld(l Lease, n int) Lease {
 // reports whether this call is the one that ended the lease. If nothing is kept, the hook of a
 // watched lease is called, and the handle is discarded.
 func (l Lease) giveUp(cause backdoor.Cause, keep int) bool {
-	h, n := l.home(), l.permits()
+	h, n := l.handle(), l.permits()
 	s := h.settings()
 	if !h.end(l.at) {
 		return false
@@ -85,22 +85,22 @@ func (l Lease) giveUp(cause backdoor.Cause, keep int) bool {
 
 // settleTaken settles a lease of a rate limiter.
 func (e *engine) settleTaken(l Lease, n int) Lease {
-	home, g := l.home(), l.grant()
+	h, g := l.handle(), l.grant()
 	now := e.lock()
 	defer e.unlock(now)
 	switch renewed := e.m.Settle(now, g, n); {
 	case renewed:
 		return e.renewedLocked(l, now, n)
-	case n > 0 && (n < g.Permits || g.Part):
-		return l.replacement(home, part, n, l.at)
+	case n > 0 && (n < g.Permits || g.Reduced):
+		return l.replacement(h, reduced, n, l.at)
 	}
-	return l.replacement(home, granted, n, l.at)
+	return l.replacement(h, granted, n, l.at)
 }
 
 // renewedLocked returns a lease that replaces l, as a lease of n permits granted now, but with the
 // metadata of l.
 func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
-	s, x, f := e.settings.Load(), l.carried(), l.facts()
+	s, x, f := e.settings.Load(), l.copyExtra(), l.facts()
 	f.permits = n
 	a := e.m.Answer(now)
 	x.of, x.facts, x.missing = &s.shared, &f, a.Missing

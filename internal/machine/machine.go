@@ -252,7 +252,7 @@ func (m *Machine[Value]) Update(now int64, t *Terms) {
 // served. Settle does not know whether it was called for the grant before.
 //
 // What is left of a grant that has cost less may be settled again, as the same grant of fewer
-// permits with Part set. A grant that has cost more may be settled again: if renewed, as a grant
+// permits with Reduced set. A grant that has cost more may be settled again: if renewed, as a grant
 // of n permits of this instant; otherwise as the same grant of n permits.
 func (m *Machine[Value]) Settle(now int64, g Grant, n int) (renewed bool) {
 	renewed = m.account.settle(m.t, now, g, n)

@@ -122,7 +122,7 @@ func (b *Bucket) certain(t *Terms, now int64, g Grant, before bool) int {
 		return 0
 	case b.untouched(t, b.applied(t, now), g):
 		return b.missing
-	case g.Part: // what has come may have been the rest's
+	case g.Reduced: // what has come may have been the rest's
 		return 0
 	}
 	n := min(b.missing, g.missingAt(t, b.applied(t, now)))

@@ -128,7 +128,7 @@ func (p *player) change(i, n int) bool {
 	case renewed:
 		g = Grant{Era: p.m.Terms().Era, At: p.now, Missing: p.m.Terms().Limit - p.m.Available(), FullAt: p.m.FullAt(p.now)}
 	case n < g.Permits:
-		g.Part = true
+		g.Reduced = true
 	}
 	g.Permits = n
 	p.grants[i] = g
