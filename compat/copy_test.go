@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,3 +59,24 @@ func copyFile(t *testing.T, from, to string, edit func(string) string) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(to, []byte(edit(string(text))), 0o644))
 }
+
+// testCopy runs the tests of packages of a copy. It returns the names of those that failed, sorted, with those of subtests,
+// and how many passed.
+func testCopy(t *testing.T, dir string, args ...string) (failed []string, passed int, output string) {
+	t.Helper()
+	run := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-v"}, args...)...)
+	run.Dir = dir
+	out, err := run.CombinedOutput()
+	for _, m := range testResult.FindAllStringSubmatch(string(out), -1) {
+		if m[1] == "PASS" {
+			passed++
+		} else {
+			failed = append(failed, m[2])
+		}
+	}
+	require.True(t, err == nil || len(failed) > 0, "the tests did not run: %s", out)
+	slices.Sort(failed)
+	return failed, passed, string(out)
+}
+
+var testResult = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL): (\S+)`)

@@ -1,14 +1,12 @@
 package compat_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/jackc/puddle/v2"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // Keeps puddle in go.mod: its tests are run from a copy.
@@ -25,9 +23,7 @@ func TestPuddle(t *testing.T) {
 		"github.com/jackc/puddle/v2", "github.com/sluice-go/sluice/compat/puddle",
 	))
 	copySource(t, "testdata/semaphore", filepath.Join(dir, "semaphore"), strings.NewReplacer())
-	run := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./puddle")
-	run.Dir = dir
-	out, err := run.CombinedOutput()
-	require.NoError(t, err, string(out))
-	assert.GreaterOrEqual(t, strings.Count(string(out), "\n--- PASS: "), 40, "tests are found, and pass")
+	failed, passed, out := testCopy(t, dir, "./puddle")
+	assert.Empty(t, failed, "%s", out)
+	assert.GreaterOrEqual(t, passed, 40, "tests are found, and pass")
 }

@@ -2,7 +2,6 @@ package compat_test
 
 import (
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -41,15 +40,7 @@ func TestRate(t *testing.T) {
 		return test.ReplaceAllString(text, "func Test$1(t *testing.T) { InBubble(t, test$1) }\n\nfunc test$1(t *testing.T) {")
 	})
 
-	run := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./rate")
-	run.Dir = dir
-	out, _ := run.CombinedOutput()
-	failed := regexp.MustCompile(`(?m)^--- FAIL: (\w+)`).FindAllStringSubmatch(string(out), -1)
-	names := make([]string, len(failed))
-	for i := range failed {
-		names[i] = failed[i][1]
-	}
-	slices.Sort(names)
-	require.Equal(t, slices.Sorted(maps.Keys(rateDifferences)), names, "%s", out)
-	require.Equal(t, 24, strings.Count(string(out), "\n--- PASS: "), "%s", out)
+	failed, passed, out := testCopy(t, dir, "./rate")
+	require.Equal(t, slices.Sorted(maps.Keys(rateDifferences)), failed, "%s", out)
+	require.Equal(t, 24, passed, "%s", out)
 }
