@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/sampler"
+	"github.com/sluice-go/sluice/internal/adaptive/sampler"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/internal/sampler"
+	"github.com/sluice-go/sluice/internal/adaptive/sampler"
 )
 
 // A server may do less the more it has: each request above the capacity makes all of them

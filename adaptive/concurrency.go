@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/adaptive/sampler"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/sampler"
 )
 
 // Concurrency is a concurrency limiter with an adaptive limit: an [Algorithm] learns

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/internal/simulation"
+	"github.com/sluice-go/sluice/internal/adaptive/simulation"
 )
 
 // The largest limit that there is stays, as nothing speaks against it; and it is found in

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/internal/sampler"
-	"github.com/sluice-go/sluice/internal/simulation"
+	"github.com/sluice-go/sluice/internal/adaptive/simulation"
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
@@ -47,8 +46,7 @@ type trial struct {
 }
 
 func (tr *trial) run(f interface{ New() adaptive.Algorithm }) simulation.Result {
-	a := f.New()
-	tr.Next = func(limit int, w sampler.Window) float64 { return a.Next(limit, adaptive.Window(w)) }
+	tr.Algorithm = f.New()
 	if tr.Max == 0 {
 		tr.Min, tr.Max = 1, 10*tr.capacity
 	}
@@ -162,11 +160,9 @@ func TestAShortWindowThatMisleadsDoesNotDecide(t *testing.T) {
 	for _, f := range finders {
 		for _, seed := range []uint64{35, 103, 1132, 1321, 1539, 1562, 1717, 1937} {
 			t.Run(fmt.Sprintf("%T/%d", f, seed), func(t *testing.T) {
-				a := f.New()
 				sum, limit, last := 0.0, 20, begin
 				simulation.Run(simulation.Config{
-					Next: func(limit int, w sampler.Window) float64 { return a.Next(limit, adaptive.Window(w)) },
-					Min:  1, Max: 1000, Initial: limit, Seed: seed,
+					Algorithm: f.New(), Min: 1, Max: 1000, Initial: limit, Seed: seed,
 					Slots: always(c), Clients: always(4 * c), Service: simulation.Exponential(10 * ms),
 					Observe: func(at time.Duration, _ simulation.Sample, next int) {
 						if at > begin {
@@ -385,15 +381,14 @@ func TestSmallCapacities(t *testing.T) {
 
 // Clients that give up: AIMD finds a limit at which hardly any does.
 func TestAIMDAvoidsTimeouts(t *testing.T) {
-	a := adaptive.AIMD{}.New()
 	const c = 100
-	run := func(next func(int, sampler.Window) float64) simulation.Result {
+	run := func(a adaptive.Algorithm) simulation.Result {
 		return simulation.Run(simulation.Config{
-			Next: next, Min: 1, Max: 10 * c, Initial: 20, Seed: 1, Slots: always(c), Service: simulation.Steady(10 * ms),
+			Algorithm: a, Min: 1, Max: 10 * c, Initial: 20, Seed: 1, Slots: always(c), Service: simulation.Steady(10 * ms),
 			Rate: func(time.Duration) float64 { return 30_000 }, Timeout: 50 * ms,
 		}, 20*time.Second, 0)
 	}
-	limited := run(func(limit int, w sampler.Window) float64 { return a.Next(limit, adaptive.Window(w)) })
+	limited := run(adaptive.AIMD{}.New())
 	without := run(nil)
 	assert.Greater(t, limited.Good, 180_000)
 	assert.Less(t, without.Good, 10_000)

@@ -1,4 +1,5 @@
-// Package burn keeps processors busy, for programs that show what limits do under load.
+// Package burn keeps processors busy, for programs that show what limits do under load. Examples and
+// bench use it: no package in examples/internal could be imported by bench.
 package burn
 
 import (

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/internal/sampler"
-	"github.com/sluice-go/sluice/internal/simulation"
+	"github.com/sluice-go/sluice/internal/adaptive/simulation"
 )
 
 const (
@@ -124,8 +123,7 @@ func run(a algorithm, d distribution, seed uint64) (course, simulation.Result) {
 		},
 	}
 	if a.of != nil {
-		learner := a.of()
-		config.Next = func(limit int, w sampler.Window) float64 { return learner.Next(limit, adaptive.Window(w)) }
+		config.Algorithm = a.of()
 		config.Overdue = a.overdue
 	}
 	result := simulation.Run(config, length, 0)

@@ -10,15 +10,15 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/sampler"
+	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/internal/adaptive/sampler"
 )
 
 // Config says what is simulated.
 type Config struct {
-	// Next is an adaptive.Algorithm's, whose Window converts to the sampler's. nil: there is no limit.
-	Next     func(limit int, w sampler.Window) float64
-	Min, Max int
-	Initial  int
+	Algorithm adaptive.Algorithm // nil: there is no limit
+	Min, Max  int
+	Initial   int
 
 	Slots   func(t time.Duration) int                         // of the server; asked at each event
 	Shared  bool                                              // slots are processors, that all requests share
@@ -28,7 +28,7 @@ type Config struct {
 	Observe func(t time.Duration, s Sample, limit int)        // after each sample; may be nil
 	Refused func(t time.Duration)                             // each request that is rejected; may be nil
 	Seed    uint64
-	Overdue time.Duration // a sample that took longer is a drop to Next, like AIMD's Timeout; 0: none is
+	Overdue time.Duration // a sample that took longer is a drop to the algorithm, like AIMD's Timeout; 0: none is
 
 	// Timeout is how long a client waits for an answer. One that comes later is a drop, and
 	// no good; the server works on it all the same. 0: for ever.
@@ -133,7 +133,7 @@ func (s *state) arrive() {
 
 // arrived admits a request, or rejects it.
 func (s *state) arrived() {
-	if s.Next != nil && s.inFlight >= s.limit {
+	if s.Algorithm != nil && s.inFlight >= s.limit {
 		s.Rejected++
 		if s.Refused != nil {
 			s.Refused(s.now)
@@ -170,7 +170,7 @@ func (s *state) admissible() int {
 	switch {
 	case s.Clients == nil:
 		return s.limit
-	case s.Next == nil:
+	case s.Algorithm == nil:
 		return s.Clients(s.now)
 	}
 	return min(s.limit, s.Clients(s.now))
@@ -193,7 +193,7 @@ func (s *state) ended(begun time.Duration) {
 	}
 	s.inFlight--
 	s.done++
-	if s.Next != nil {
+	if s.Algorithm != nil {
 		s.learn(sample, took)
 	}
 	if s.Observe != nil {
@@ -201,7 +201,7 @@ func (s *state) ended(begun time.Duration) {
 	}
 }
 
-// learn has Next learn from a sample, as an adaptive.Concurrency does.
+// learn has the algorithm learn from a sample, as an adaptive.Concurrency does.
 func (s *state) learn(e Sample, took time.Duration) {
 	dropped := 0
 	if e.Dropped || s.Overdue > 0 && took > s.Overdue {
@@ -210,7 +210,7 @@ func (s *state) learn(e Sample, took time.Duration) {
 		return
 	}
 	w := s.sampler.Take(dropped)
-	s.limit = s.sampler.Move(s.limit, s.Min, s.Max, s.Next(s.limit, w), w, s.now)
+	s.limit = s.sampler.Move(s.limit, s.Min, s.Max, s.Algorithm.Next(s.limit, adaptive.Window(w)), w, s.now)
 }
 
 // Exponential returns service times of an exponential distribution.
