@@ -9,11 +9,12 @@ import (
 	"github.com/sluice-go/sluice/channel"
 )
 
-// BenchmarkBounded passes items through few places, where nearly each send and receive waits.
+// BenchmarkBounded passes items through few places, where nearly each send and receive waits. A native
+// channel has no context; with a select on ctx.Done() it does what ours does.
 func BenchmarkBounded(b *testing.B) {
 	for _, capacity := range []int{1, 2, 4, 16, 64} {
 		for _, senders := range []int{1, 100} {
-			for _, impl := range []string{"native", "sluice"} {
+			for _, impl := range []string{"native", "native-select", "sluice"} {
 				b.Run(fmt.Sprintf("capacity=%d/senders=%d/impl=%s", capacity, senders, impl), func(b *testing.B) {
 					ctx, cancel := context.WithCancel(b.Context())
 					defer cancel()
@@ -24,9 +25,23 @@ func BenchmarkBounded(b *testing.B) {
 					}
 					send := func(v int) { native <- v }
 					receive := func() { <-native }
-					if impl == "sluice" {
+					switch impl {
+					case "sluice":
 						send = func(v int) { _ = c.Send(ctx, v) }
 						receive = func() { _, _ = c.Receive(ctx) }
+					case "native-select":
+						send = func(v int) {
+							select {
+							case native <- v:
+							case <-ctx.Done():
+							}
+						}
+						receive = func() {
+							select {
+							case <-native:
+							case <-ctx.Done():
+							}
+						}
 					}
 					b.ReportAllocs()
 					b.ResetTimer()

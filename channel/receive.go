@@ -41,9 +41,6 @@ func (c *LimitedChannel[T]) Receive(ctx context.Context) (T, error) {
 			return v, nil
 		}
 	}
-	if c.capacity == 1 && c.plain {
-		c.yield(&c.receivers)
-	}
 	v, _, err := c.receive(ctx, false)
 	return v, err
 }
@@ -91,8 +88,10 @@ func (c *LimitedChannel[T]) awaitItem(ctx context.Context) (there, over bool, er
 		w = c.itemWaiters.Push(done, parcel[T]{})
 	}
 	c.mu.Unlock()
-	if w != nil && w.Wait(&c.mu) == wait.Cancelled {
-		err = ctx.Err()
+	if w != nil {
+		if _, o := w.Wait(&c.mu); o == wait.Cancelled {
+			err = ctx.Err()
+		}
 	}
 	return there, over, err
 }
@@ -162,13 +161,14 @@ func (c *LimitedChannel[T]) receive(ctx context.Context, keep bool) (v T, h hold
 	case w == nil:
 		return v, h, c.endError()
 	}
-	switch w.Wait(&c.mu) {
+	p, o := w.Wait(&c.mu)
+	switch o {
 	case wait.Ended:
 		err = c.endError()
 	case wait.Cancelled:
 		err = ctx.Err()
 	}
-	return w.Value.item, w.Value.hold, err
+	return p.item, p.hold, err
 }
 
 // takeLocked takes the oldest item for a receiver; false if there is none.

@@ -72,9 +72,6 @@ func (c *LimitedChannel[T]) sendCosting(ctx context.Context, v T, n int) error {
 	case !c.open.Load():
 		return ErrClosed
 	case c.limiter.Limiter == nil:
-		if c.capacity == 1 {
-			c.yield(&c.senders)
-		}
 		return c.putWaiting(ctx, v, hold.Hold{})
 	}
 	h, err := c.acquire(ctx, n)
@@ -154,20 +151,6 @@ func (c *LimitedChannel[T]) put(v T, n int, h hold.Hold) error {
 	}
 }
 
-// yield lets other goroutines run if nobody waits in l yet, in a channel of one place: the other side may then give way to many calls at
-// once, whereas each call that waits is woken by itself. A sender and a receiver take 2.5 times as long with
-// a Bounded(1) channel as with a native one, and 5 times without it: BenchmarkBounded. With more places it
-// does harm: four senders of a Bounded(128) would take ten times as long, see BenchmarkChannel in
-// bench/channels.
-func (c *LimitedChannel[T]) yield(l *line[T]) {
-	c.mu.Lock()
-	first := l.Empty()
-	c.mu.Unlock()
-	if first {
-		runtime.Gosched()
-	}
-}
-
 // isDone reports whether a context's Done is closed. A call that may have waited looks under the mutex: a
 // context that ended before room or an item came decides.
 func isDone(done <-chan struct{}) bool {
@@ -215,7 +198,7 @@ func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold.Hold) er
 	sent = w == nil && o == wait.Granted
 	c.finish(&a)
 	if w != nil {
-		o = w.Wait(&c.mu)
+		_, o = w.Wait(&c.mu)
 	}
 	switch o {
 	case wait.Ended:
@@ -263,11 +246,13 @@ func (c *LimitedChannel[T]) awaitRoom(ctx context.Context) (room bool, err error
 		w = c.roomWaiters.Push(done, parcel[T]{})
 	}
 	c.mu.Unlock()
-	switch {
-	case !open:
+	if !open {
 		return false, ErrClosed
-	case w != nil && w.Wait(&c.mu) == wait.Cancelled:
-		return false, ctx.Err()
+	}
+	if w != nil {
+		if _, o := w.Wait(&c.mu); o == wait.Cancelled {
+			return false, ctx.Err()
+		}
 	}
 	return room, nil
 }

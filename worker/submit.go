@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"sync"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
@@ -118,7 +117,7 @@ func (p *Pool) enter(ctx context.Context, e *entry, how patience, mayAsk bool) (
 	}
 	switch {
 	case w != nil:
-		return p.queue == 0, p.await(ctx, w)
+		return p.queue == 0, await(ctx, p, w)
 	case d == full:
 		return false, p.busy(e.permits)
 	case d == refused:
@@ -152,8 +151,8 @@ func (p *Pool) decideLocked(e *entry, how patience, mayAsk bool) decision {
 }
 
 // await waits until the task is queued or has a place, or ctx is done.
-func (p *Pool) await(ctx context.Context, w waiter) error {
-	switch w.Wait(&p.mu) {
+func await[T any](ctx context.Context, p *Pool, w *wait.Waiter[T]) error {
+	switch _, o := w.Wait(&p.mu); o {
 	case wait.Cancelled:
 		return ctx.Err()
 	case wait.Ended:
@@ -161,11 +160,6 @@ func (p *Pool) await(ctx context.Context, w waiter) error {
 	default:
 		return nil
 	}
-}
-
-// waiter is a call in one of the pool's lists.
-type waiter interface {
-	Wait(mu sync.Locker) wait.Outcome
 }
 
 // busy returns the error of a TrySubmit that the pool rejects without asking the limiter.
@@ -233,7 +227,7 @@ func (p *Pool) takeTurn(ctx context.Context) error {
 	}
 	w := p.turns.Push(done, struct{}{})
 	p.mu.Unlock()
-	return p.await(ctx, w)
+	return await(ctx, p, w)
 }
 
 // leaveTurn gives the turn to the next call.

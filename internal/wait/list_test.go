@@ -25,8 +25,9 @@ func TestList(t *testing.T) {
 		for i := range 3 {
 			w := l.Push(t.Context().Done(), i)
 			go func() {
-				assert.Equal(t, wait.Granted, w.Wait(&mu))
-				order = append(order, w.Value)
+				value, o := w.Wait(&mu)
+				assert.Equal(t, wait.Granted, o)
+				order = append(order, value)
 			}()
 		}
 		for range 3 {
@@ -48,9 +49,9 @@ func TestList(t *testing.T) {
 		first, second := l.Push(ctx.Done(), 1), l.Push(nil, 2)
 		cancel() // and first has not noticed
 		require.Same(t, second, l.Decide(wait.Ended))
-		require.Equal(t, wait.Cancelled, first.Wait(&mu))
+		require.Equal(t, wait.Cancelled, outcome(first.Wait(&mu)))
 		second.Wake()
-		require.Equal(t, wait.Ended, second.Wait(&mu))
+		require.Equal(t, wait.Ended, outcome(second.Wait(&mu)))
 	})
 	testkit.Bubble(t, "leaves by itself", func(t *testing.T) {
 		var mu sync.Mutex
@@ -60,7 +61,7 @@ func TestList(t *testing.T) {
 		middle := l.Push(ctx.Done(), 2)
 		l.Push(nil, 3)
 		cancel()
-		require.Equal(t, wait.Cancelled, middle.Wait(&mu))
+		require.Equal(t, wait.Cancelled, outcome(middle.Wait(&mu)))
 		var woken wait.Woken[int]
 		l.DecideAll(wait.Ended, &woken)
 		require.True(t, l.Empty())
@@ -76,9 +77,64 @@ func TestList(t *testing.T) {
 			require.Same(t, w, l.Decide(wait.Granted))
 			cancel()
 			w.Wake()
-			require.Equal(t, wait.Granted, w.Wait(&mu))
+			require.Equal(t, wait.Granted, outcome(w.Wait(&mu)))
 		}
 	})
+}
+
+// outcome is that of a Wait whose value does not matter.
+func outcome[T any](_ T, o wait.Outcome) wait.Outcome { return o }
+
+// A waiter serves one call after another, and keeps nothing of the one before. A Wake that comes after its
+// call has left does not reach the next.
+func TestAWaiterIsUsedAgain(t *testing.T) {
+	testkit.Bubble(t, "granted", func(t *testing.T) {
+		var mu sync.Mutex
+		var l wait.List[*int]
+		ctx, cancel := context.WithCancel(t.Context())
+		w := l.Push(ctx.Done(), new(int))
+		l.Decide(wait.Ended)
+		w.Wake()
+		require.Equal(t, wait.Ended, outcome(w.Wait(&mu)))
+		require.Nil(t, w.Value, "it would keep the value from the garbage collector")
+		cancel()
+		again := l.Push(nil, nil)
+		require.Same(t, w, again)
+		require.NotSame(t, w, l.Push(nil, nil), "it is in use")
+		l.Decide(wait.Granted).Wake()
+		require.Equal(t, wait.Granted, outcome(again.Wait(&mu)))
+	})
+	testkit.Bubble(t, "a late wake", func(t *testing.T) {
+		var mu sync.Mutex
+		var l wait.List[int]
+		for range 100 { // select picks either case
+			ctx, cancel := context.WithCancel(t.Context())
+			w := l.Push(ctx.Done(), 1)
+			require.Same(t, w, l.Decide(wait.Granted))
+			cancel()
+			require.Equal(t, wait.Granted, outcome(w.Wait(&mu)))
+			next := l.Push(nil, 2)
+			require.NotSame(t, w, next)
+			w.Wake()
+			require.Same(t, next, l.Decide(wait.Ended))
+			next.Wake()
+			require.Equal(t, wait.Ended, outcome(next.Wait(&mu)))
+		}
+	})
+}
+
+// A call that waits again and again makes nothing.
+func TestAllocationsOfAWait(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector allocates")
+	}
+	var mu sync.Mutex
+	var l wait.List[[4]int]
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		w := l.Push(t.Context().Done(), [4]int{})
+		l.Decide(wait.Granted).Wake()
+		_, _ = w.Wait(&mu)
+	}))
 }
 
 // Calls wait for tokens that others bring, and are cancelled at random: no token is lost or given twice.
@@ -122,7 +178,7 @@ func TestStressList(t *testing.T) {
 					w = l.Push(done, struct{}{})
 				}
 				mu.Unlock()
-				if got = got || w.Wait(&mu) == wait.Granted; got {
+				if got = got || outcome(w.Wait(&mu)) == wait.Granted; got {
 					mu.Lock()
 					granted++
 					mu.Unlock()
