@@ -42,7 +42,7 @@ func (d *document) head(r *result) {
 // summary writes what became of the requests.
 func (d *document) summary(r *result, v report) {
 	d.add("<p>%v requests in %v", thousands(v.Requests), round(v.Span))
-	if r.base != 0 { // else the requests are made up
+	if !r.madeUp {
 		d.add(", from %v UTC", time.Unix(0, r.base).UTC().Format(time.DateTime))
 	}
 	d.add(".\n")

@@ -23,8 +23,8 @@ func (r *result) page(top int) ([]byte, error) {
 	width := float64(s.Width) / 1e9
 	rates, err := chart(s, "Requests per second", []line{
 		{"arrived", grey, func(b engine.Bin) float64 { return float64(b.Arrivals) / width }},
-		{"granted", green, func(b engine.Bin) float64 { return float64(b.Grants) / width }},
 		{"rejected", red, func(b engine.Bin) float64 { return float64(b.Rejections) / width }},
+		{"granted", green, func(b engine.Bin) float64 { return float64(b.Grants) / width }}, // above the others
 	})
 	if err != nil {
 		return nil, err
@@ -115,12 +115,12 @@ func figure(n float64) string {
 }
 
 // steps are the seconds between two labels that people find round.
-var steps = []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600}
+var steps = []int64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 4 * 3600, 6 * 3600, 12 * 3600, 24 * 3600}
 
-const mostLabels, fewestLabels = 8, 3 // besides the first
+const mostLabels, fewestLabels = 6, 3 // besides the first
 
 // labelEvery returns how many bins of a width are between two labels: round times of which at most mostLabels fit, and
-// whole minutes if a bin has many seconds.
+// whole days if there are many.
 func labelEvery(bins int, width int64) int {
 	fits := func(step int64) bool {
 		return step*1e9%width == 0 && int64(bins-1)*width <= mostLabels*step*1e9
@@ -130,7 +130,8 @@ func labelEvery(bins int, width int64) int {
 			return int(step * 1e9 / width)
 		}
 	}
-	for step := int64(60); step*1e9 < int64(bins)*width; step += 60 {
+	const day = 24 * 3600
+	for step := int64(day); step*1e9 < int64(bins)*width; step += day {
 		if fits(step) {
 			return int(step * 1e9 / width)
 		}

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/engine"
 )
 
-// TestLabelEvery: labels are at round times, and there are at most nine of them.
+// TestLabelEvery: labels are at round times, and there are at most seven of them.
 func TestLabelEvery(t *testing.T) {
 	for _, test := range []struct {
 		bins    int
@@ -21,8 +22,12 @@ func TestLabelEvery(t *testing.T) {
 		{611, 1, 120},
 		{1200, 1, 300},
 		{700, 2, 300},
-		{1100, 8, 1800},  // 2.4 hours
-		{1199, 64, 9600}, // 21 hours
+		{1100, 8, 1800}, // 2.4 hours
+		{580, 60, 7200},
+		{288, 300, 4 * 3600},       // a day
+		{168, 3600, 2 * 24 * 3600}, // a week
+		{400, 6 * 3600, 17 * 86400},
+		{500, 2 * 86400, 168 * 86400},
 	} {
 		got := int64(labelEvery(test.bins, test.seconds*1e9)) * test.seconds
 		assert.Equal(t, test.want, got, "%v", test)
@@ -37,6 +42,17 @@ func TestWhole(t *testing.T) {
 	assert.Len(t, s.Whole(30).Bins, 3)
 	s.Bins = s.Bins[:1]
 	assert.Len(t, s.Whole(5).Bins, 1)
+}
+
+// TestPageOfMadeUpRequests: they have no date.
+func TestPageOfMadeUpRequests(t *testing.T) {
+	f := flags{limit: "1/s", arrivals: "poisson:2/s,10s", html: "page.html", seed: 1}
+	r, err := f.simulate(t.Context(), nil, nil)
+	require.NoError(t, err)
+	page, err := r.page(10)
+	require.NoError(t, err)
+	assert.NotContains(t, string(page), "1970")
+	assert.NotContains(t, string(page), "UTC")
 }
 
 func TestFigure(t *testing.T) {

@@ -210,7 +210,8 @@ func (q *Quantiles) At(share float64) time.Duration {
 	return time.Duration(q.Most)
 }
 
-// Series is the counts over time, in a bounded number of bins: when there are too many, each two become one.
+// Series is the counts over time, in a bounded number of bins: when there are too many, some that follow each other
+// become one.
 type Series struct {
 	Width  int64 // of a bin, in nanoseconds
 	Bins   []Bin
@@ -233,7 +234,12 @@ func (s *Series) Whole(end int64) *Series {
 	return s
 }
 
-const mostBins = 1200
+const mostBins = 600
+
+// roundWidths are widths of bins that divide each other, and hours and days.
+var roundWidths = []time.Duration{
+	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour,
+}
 
 // NewSeries returns a series that begins with bins of a width.
 func NewSeries(width time.Duration) *Series { return &Series{Width: int64(width)} }
@@ -246,7 +252,7 @@ func (s *Series) at(now int64) *Bin {
 		}
 	}
 	for now/s.Width >= mostBins {
-		s.double()
+		s.join(s.factor())
 	}
 	for int64(len(s.Bins)) <= now/s.Width {
 		s.Bins = append(s.Bins, Bin{Queue: s.queued, Left: -1})
@@ -254,18 +260,28 @@ func (s *Series) at(now int64) *Bin {
 	return &s.Bins[now/s.Width]
 }
 
-// double makes one bin of each two.
-func (s *Series) double() {
-	half := make([]Bin, 0, mostBins)
-	for i := 0; i < len(s.Bins); i += 2 {
-		b := s.Bins[i]
-		if i+1 < len(s.Bins) {
-			b.join(s.Bins[i+1])
+// factor returns how many bins are to become one: as many as make the next round width if they are few, else two.
+func (s *Series) factor() int {
+	for _, w := range roundWidths {
+		if n := int64(w) / s.Width; n > 1 && n <= 6 && n*s.Width == int64(w) {
+			return int(n)
 		}
-		half = append(half, b)
 	}
-	s.Bins = half
-	s.Width *= 2
+	return 2
+}
+
+// join makes one bin of each n.
+func (s *Series) join(n int) {
+	joined := make([]Bin, 0, mostBins)
+	for part := range slices.Chunk(s.Bins, n) {
+		b := part[0]
+		for _, c := range part[1:] {
+			b.join(c)
+		}
+		joined = append(joined, b)
+	}
+	s.Bins = joined
+	s.Width *= int64(n)
 }
 
 func (b *Bin) join(c Bin) {

@@ -45,6 +45,28 @@ func TestSeriesJoinsBins(t *testing.T) {
 	assert.Equal(t, 10_000, s.Bins[len(s.Bins)-1].Queue)
 }
 
+// TestSeriesHasRoundWidths: bins that are joined are 5 s, 15 s, a minute wide, and so on, however long the log is.
+func TestSeriesHasRoundWidths(t *testing.T) {
+	for _, test := range []struct{ begins, span, want time.Duration }{
+		{time.Second, 10 * time.Minute, time.Second},
+		{time.Second, 20 * time.Minute, 5 * time.Second},
+		{time.Second, 2 * time.Hour, 15 * time.Second},
+		{time.Second, 9 * time.Hour, time.Minute},
+		{time.Second, 24 * time.Hour, 5 * time.Minute},
+		{time.Second, 7 * 24 * time.Hour, time.Hour},
+		{time.Second, 1000 * 24 * time.Hour, 48 * time.Hour},
+		{25 * time.Millisecond, 20 * time.Second, 50 * time.Millisecond},
+		{25 * time.Millisecond, 10 * time.Minute, time.Second},
+		{7 * time.Nanosecond, 5000 * time.Nanosecond, 14 * time.Nanosecond},
+	} {
+		s := NewSeries(test.begins)
+		for at := time.Duration(0); at < test.span; at += test.span / 5000 {
+			s.at(int64(at)).Arrivals++
+		}
+		assert.Equal(t, test.want, time.Duration(s.Width), "%v", test)
+	}
+}
+
 // TestSeriesHasTheLeastPermitsLeft: of the bins that become one, those without a number do not count.
 func TestSeriesHasTheLeastPermitsLeft(t *testing.T) {
 	s := NewSeries(time.Second)
@@ -59,9 +81,9 @@ func TestSeriesHasTheLeastPermitsLeft(t *testing.T) {
 		return all
 	}
 	assert.Equal(t, []int{5, -1, 9, -1, -1, 0}, left())
-	s.double()
+	s.join(2)
 	assert.Equal(t, []int{5, 9, 0}, left())
-	s.double()
+	s.join(2)
 	assert.Equal(t, []int{5, 0}, left())
 }
 
