@@ -3,121 +3,124 @@ package adaptive
 import (
 	"math"
 	"time"
-
-	"github.com/sluice-go/sluice/core"
 )
 
 // What a Shed reads, and when.
 
-// grants reports whether the reading is not stale and allows a grant.
-func (s *Shed) grants() bool {
-	last := s.last.Load()
-	return last&1 != 0 && s.isFresh(last)
+// grants reports whether the last reading allows a grant. It reads the sensor first if that reading is
+// stale, unless another caller does.
+func (s *Shed) grants(done func() <-chan struct{}) bool {
+	r := s.last.Load()
+	if !s.fresh(r) {
+		s.refresh(done)
+		r = s.last.Load()
+	}
+	return r != nil && !r.high
 }
 
-// open reports whether the last reading allows a grant, stale or not.
-func (s *Shed) open() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.closed && !s.gate.Acquired()
+// fresh reports whether there is a reading that is not stale. A reading from the future is stale: it was
+// taken by the clock of another synctest bubble.
+func (s *Shed) fresh(r *reading) bool {
+	if r == nil {
+		return false
+	}
+	age := s.now() - r.at
+	return 0 <= age && age < s.o.Every
 }
 
-// isFresh reports whether a reading is not stale. One from the future is: the clock is
-// another than then.
-func (s *Shed) isFresh(last int64) bool {
-	return last != unread && uint64(s.clock()-last>>1) < uint64(s.o.Every)
-}
+func (s *Shed) now() time.Duration { return time.Since(s.base) }
 
-func (s *Shed) clock() int64 { return int64(time.Since(s.base)) }
-
-// refresh returns when there is a reading that is not stale, or an old one while somebody else
-// reads. For the very first it waits, until a context is done, whose Done is called only then; nil
-// waits on.
+// refresh reads the sensor if the last reading is stale and nobody else is reading. It waits for another
+// caller only if there is no reading at all yet, until done, which it calls only then.
 func (s *Shed) refresh(done func() <-chan struct{}) {
 	for {
-		s.mu.Lock()
-		last, reading := s.last.Load(), s.reading
-		enough := s.closed || s.isFresh(last) || reading != nil && last != unread
-		if !enough && reading == nil {
-			s.reading = make(chan struct{})
-		}
-		s.mu.Unlock()
+		turn, mine := s.takeTurn()
 		switch {
-		case enough:
-			return
-		case reading == nil:
+		case mine:
 			s.read()
 			return
-		}
-		var over <-chan struct{}
-		if done != nil {
-			over = done()
+		case turn == nil:
+			return
 		}
 		select {
-		case <-reading: // or the sensor panicked, and this is the next to try
-		case <-over:
+		case <-turn: // there is a reading, or the sensor panicked and the next caller tries
+		case <-done():
 			return
 		}
 	}
 }
 
-// read reads the sensor; the caller has set reading.
-func (s *Shed) read() {
-	value, done := math.NaN(), false
-	defer func() { s.note(value, done) }()
-	value = s.o.Probe()
-	done = true
-}
+// never is the Done of a request without a context.
+func never() <-chan struct{} { return nil }
 
-// note takes note of a reading, if the sensor is done and did not panic.
-func (s *Shed) note(value float64, done bool) {
+// takeTurn reports whether it is the caller's turn to read the sensor. If it is not, it returns the turn
+// that the caller has to wait for, or nil if there is a reading to go by.
+func (s *Shed) takeTurn() (turn chan struct{}, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return
+	last := s.last.Load()
+	switch {
+	case s.closed || s.fresh(last):
+		return nil, false
+	case s.turn == nil:
+		s.turn = make(chan struct{})
+		return s.turn, true
+	case last != nil:
+		return nil, false
 	}
-	if done {
-		switch {
-		case value >= s.o.Above:
-			s.shutLocked()
-		case value < s.o.Resume:
-			s.openLocked()
+	return s.turn, false
+}
+
+// read reads the sensor and ends the caller's turn, without a reading if the sensor panics.
+func (s *Shed) read() {
+	value, read := 0.0, false
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.closed {
+			return
 		}
-		last := s.clock() << 1
-		if !s.gate.Acquired() {
-			last |= 1
+		if read {
+			s.noteLocked(value)
 		}
-		s.last.Store(last)
-	}
-	close(s.reading)
-	s.reading = nil
-	s.setTimerLocked()
+		s.endTurnLocked()
+		s.setTimerLocked()
+	}()
+	value = s.o.Probe()
+	read = true
 }
 
-// shutLocked has requests wait in inner, or be rejected.
-func (s *Shed) shutLocked() {
-	if s.gate.Acquired() {
-		return
+// noteLocked compares a reading with the thresholds.
+func (s *Shed) noteLocked(value float64) {
+	last := s.last.Load()
+	wasHigh := last != nil && last.high
+	high := wasHigh // between the thresholds, and for NaN
+	switch {
+	case value >= s.o.Above:
+		high = true
+	case value < s.o.Resume:
+		high = false
 	}
-	if s.gate = s.inner.TryAcquire(1); s.gate.Acquired() {
-		s.gates++
-		s.moved.Resize(1)
+	switch {
+	case high && !wasHigh:
+		s.limit.Resize(0)
+	case wasHigh && !high:
+		s.limit.Resize(math.MaxInt)
+	}
+	s.last.Store(&reading{at: s.now(), high: high})
+}
+
+func (s *Shed) endTurnLocked() {
+	if s.turn != nil {
+		close(s.turn)
+		s.turn = nil
 	}
 }
 
-// openLocked has inner grant all that wait.
-func (s *Shed) openLocked() {
-	if s.gate.Acquired() {
-		s.moved.Resize(math.MaxInt)
-		s.gate.Release()
-		s.gate = core.Lease{}
-	}
-}
-
-// setTimerLocked sets the timer to the instant at which the reading is stale if requests wait, and
-// drops it if none does.
+// setTimerLocked sets the timer to the instant at which the last reading becomes stale if requests wait,
+// and drops it if none does. The end of each reading sets it again.
 func (s *Shed) setTimerLocked() {
-	if s.waiting == 0 || s.closed {
+	if s.waiting == 0 {
 		if s.timer != nil {
 			s.timer.Stop()
 			s.timer = nil
@@ -125,32 +128,12 @@ func (s *Shed) setTimerLocked() {
 		return
 	}
 	wait := s.o.Every
-	if last := s.last.Load(); last != unread {
-		if age := time.Duration(s.clock() - last>>1); age > 0 && age < wait {
-			wait -= age
-		}
+	if last := s.last.Load(); s.fresh(last) {
+		wait -= s.now() - last.at
 	}
 	if s.timer == nil {
-		s.timer = time.AfterFunc(wait, s.ring)
+		s.timer = time.AfterFunc(wait, func() { s.refresh(never) })
 	} else {
 		s.timer.Reset(wait)
 	}
-}
-
-// ring is called by the timer. It reads the sensor, unless that has been done, or is being
-// done: then the other reader sets the timer again.
-func (s *Shed) ring() {
-	s.mu.Lock()
-	if s.timer == nil || s.reading != nil {
-		s.mu.Unlock()
-		return
-	}
-	if s.isFresh(s.last.Load()) {
-		s.setTimerLocked()
-		s.mu.Unlock()
-		return
-	}
-	s.reading = make(chan struct{})
-	s.mu.Unlock()
-	s.read()
 }

@@ -46,7 +46,7 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	return now
 }
 
-// resize puts another limit in force, from 1 to the one that the settings were made with.
+// resize puts another limit in force, from 0 to the one that the settings were made with.
 func (e *engine) resize(limit int) {
 	now := e.lock()
 	if s := e.settings.Load().copy(); s.Limit != limit {

@@ -88,7 +88,7 @@ type Permits interface {
 // leases are those of the limiter's own methods. The time of a lease begins at its grant; for a caller
 // that waited, that is before Acquire returns.
 type Watched[L any] interface {
-	// Resize puts another limit in force, from 1 to the limiter's PermitLimit. It takes a
+	// Resize puts another limit in force, from 0 to the limiter's PermitLimit. It takes a
 	// lock and allocates. A lease that has ended may report a limit of later. Permits that are held stay held, and a waiter that now fits is served at once. A
 	// request for more than the limit in force waits or is rejected: ErrPermitsExceedLimit is
 	// for requests above the PermitLimit. The leases, their metadata and the statistics have

@@ -90,6 +90,37 @@ func TestResize(t *testing.T) {
 	}
 }
 
+// A limit of 0 grants nothing, and a request of zero permits waits, too.
+func TestResizeToZero(t *testing.T) {
+	for _, most := range []int{10, math.MaxInt} {
+		synctest.Test(t, func(t *testing.T) {
+			l := limiter(t, most, most)
+			w := watched(t, l, deaf)
+			w.Resize(0)
+			assert.Equal(t, core.Statistics{}, l.Statistics())
+			for _, n := range []int{0, 1, most} {
+				require.ErrorIs(t, w.TryAcquire(n).Err(), core.ErrRejected)
+			}
+			var served []int
+			for _, n := range []int{most, 0} {
+				go func() {
+					lease, err := w.Acquire(t.Context(), n)
+					if err == nil {
+						served = append(served, n)
+						lease.Release()
+					}
+				}()
+				synctest.Wait()
+			}
+			assert.Equal(t, core.Statistics{Queued: most, Rejected: 3}, l.Statistics())
+			w.Resize(most)
+			synctest.Wait()
+			assert.Equal(t, []int{most, 0}, served)
+			assert.Equal(t, core.Statistics{Limit: most, Available: most, Granted: 2, Rejected: 3}, l.Statistics())
+		})
+	}
+}
+
 func inFlight(ends []told) (all []int) {
 	for _, e := range ends {
 		all = append(all, e.InFlight)
