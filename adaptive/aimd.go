@@ -46,9 +46,9 @@ func (a AIMD) Next(limit int, w Window) float64 { return a.New().Next(limit, w) 
 type aimd struct {
 	AIMD
 
-	limit  float64 // with the part of the next permit
-	paid   int     // leases to end whose drops do not cut
-	reason string
+	limit    float64 // with the fraction of the next permit that has grown
+	underWay int     // leases still to end that were under way at the last cut; their drops do not cut
+	reason   string
 }
 
 // Explain gives the reason for what Next returned last. There is no baseline.
@@ -58,18 +58,18 @@ func (a *aimd) Explain() (reason string, baseline time.Duration) { return a.reas
 func (a *aimd) timeout() time.Duration { return a.Timeout }
 
 func (a *aimd) Next(limit int, w Window) float64 {
-	// What has grown is kept if the limit could not grow yet, as little of it was in use.
+	// The fraction is kept if the limit could not grow yet because little of it was in use.
 	a.limit = min(max(a.limit, float64(limit)), float64(limit)+1)
-	a.paid -= w.N + w.Dropped
-	if w.Dropped == 0 {
+	a.underWay -= w.N + w.Dropped
+	switch {
+	case w.Dropped == 0:
 		a.limit += min(float64(w.N)/float64(limit), 1)
-		a.reason = growing
+		a.reason = reasonGrowing
 		return a.limit
-	}
-	if a.paid < 0 {
+	case a.underWay < 0:
 		a.limit = float64(limit) * a.Backoff
-		a.paid = limit
+		a.underWay = limit
 	}
-	a.reason = dropped
+	a.reason = reasonDropped
 	return a.limit
 }

@@ -25,14 +25,14 @@ type explainer interface {
 
 // The reasons of the algorithms of this package; see [Change].
 const (
-	growing    = "growing"
-	adjusting  = "adjusting"
-	overload   = "overloaded"
-	trialBegan = "trial"
-	trialOver  = "trial over"
-	queueing   = "queueing"
-	dropped    = "dropped"
-	unknown    = "algorithm" // of an algorithm that gives none
+	reasonGrowing    = "growing"
+	reasonAdjusting  = "adjusting"
+	reasonOverloaded = "overloaded"
+	reasonTrial      = "trial"
+	reasonTrialOver  = "trial over"
+	reasonQueueing   = "queueing"
+	reasonDropped    = "dropped"
+	reasonUnknown    = "algorithm" // of an algorithm that gives none
 )
 
 // Window is what was measured of some leases, which ended one after the other. It has at least

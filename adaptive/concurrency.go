@@ -188,7 +188,7 @@ const decades = 20 * 365 * 24 * time.Hour
 func (l *Concurrency) learn(at time.Duration) {
 	defer l.learning.Store(false)
 	w := l.samples.Take(int(l.dropped.Swap(0)))
-	c, want := Change{Old: l.Limit(), Reason: unknown, Latency: w.Mean}, math.NaN()
+	c, want := Change{Old: l.Limit(), Reason: reasonUnknown, Latency: w.Mean}, math.NaN()
 	defer func() {
 		c.New = l.samples.Move(c.Old, l.o.Min, l.o.Max, want, w, at)
 		l.move(c)

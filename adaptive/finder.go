@@ -6,7 +6,7 @@ import (
 )
 
 // finder is what [Gradient] and [Vegas] have in common: it measures the latency at the limit
-// and the baseline, the latency without queueing, and has a law say which limit follows.
+// and the baseline, which is the latency without queueing, and moves the limit by a rule of theirs.
 //
 // # Why means
 //
@@ -24,41 +24,102 @@ import (
 // server's own: it becomes the baseline, however long it is. In between, the server is saturated at
 // the limit and not at half of it: the trial measured the baseline.
 type finder struct {
-	long float64 // samples that the baseline is the mean of, at most
+	window float64 // samples that the baseline is the mean of, at most
 
-	limit  float64 // wanted when no trial is under way; 0: not known yet
-	growth float64 // share by which the limit grows next
-	quiet  float64 // in flight in the last measure in which nothing queued; 0: none to go back to
-	now    measure // the windows since the last decision
-	full   measure // the latest at the limit
+	phase    phase
+	limit    float64 // wanted when no trial is under way
+	growth   float64 // share by which the limit grows next
+	unqueued float64 // in flight in the last measure without a queue; 0: none to go back to
+	current  measure // the windows since the last decision
+	atLimit  measure // the latest at the limit
 
 	baseline measure // n is 0: unknown
-	trial    float64 // the limit on trial; 0: another phase
-	tried    float64 // the limit at the latest trial
-	fresh    bool    // the latest trial ended just before this measure
-	pause    int     // measures between the latest trial and the next
-	rest     int     // of which are to come
-
-	reason string // for what next returned last
+	trial    trial
+	reason   string // for what next returned last
 }
 
 // phase is what the finder does with the next measure.
 type phase uint8
 
 const (
-	searching phase = iota // the limit grows fast until something queues
-	holding                // the limit follows the law
+	starting  phase = iota // the limit in force is not known yet
+	searching              // the limit grows fast until something queues
+	holding                // the limit follows the rule, and grows slowly at first
 	onTrial                // half of the limit is in force
 )
 
-func (f *finder) phase() phase {
-	switch {
-	case f.trial > 0:
-		return onTrial
-	case f.growth == mostGrowth:
-		return searching
+// trial is the trial that is under way, or the latest, and when the next one is due.
+type trial struct {
+	limit     float64 // while it is under way
+	of        float64 // the limit of which it was half
+	after     phase   // that follows it
+	justEnded bool    // before the present measure began
+	interval  int     // measures from one trial to the next
+	remaining int     // of which are to come
+}
+
+const (
+	// A measure has at least five windows, so that their means show its error. It has at most
+	// 1,000 samples, or 20 for each permit in flight: where latencies differ very much, an exact measure
+	// would take too long.
+	leastWindows, mostSamples, mostPerPermit = 5, 1000, 20
+
+	// A measure ends when its standard error is such a share of the mean. A limit that is held needs
+	// exact measures: baseline, latency and rule together may err by a fifth of the capacity. Coarse is
+	// enough for a step of half of the limit, and for a limit of a few permits, where it is half a
+	// permit. A trial costs throughput, so its measure is in between; later trials add to it.
+	exact, coarse, enoughForTrial = 0.035, 0.1, 0.055
+
+	// The limit grows by leastGrowth while nothing queues, and by twice as much each time, up to
+	// mostGrowth: a limit of 1 finds 1,000 in 15 steps, and one that fits is exceeded by little.
+	leastGrowth, mostGrowth = 0.025, 0.6
+
+	// A latency of overloaded times the baseline calls for a trial if longQueue permits queue. A few
+	// must queue at a small server, or it is idle between two requests.
+	overloaded, longQueue = 1.4, 5
+
+	// Requests were queueing if the latency falls by this share of what it would fall by if it were
+	// all queueing. Also the share from which on two numbers in flight count as nearly the same.
+	nearly = 0.75
+
+	unlike = 0.15 // latencies that differ by less may be the same
+
+	// The baseline is the mean of at most longWindow samples of trials: with a standard deviation of
+	// one and a half times the mean, that is an error of 1.5 %.
+	longWindow = 10_000
+
+	// From one trial to the next there is 1 measure, then 2, 4 and so on as long as they agree.
+	// With 32, trials cost about a hundredth of the throughput.
+	longestInterval = 32
+)
+
+// rule returns the limit that follows limit if the latency is ratio times the baseline, and
+// reports whether nothing queues.
+type rule func(limit, ratio float64) (next float64, noQueue bool)
+
+// next takes a window, and returns the limit to be in force.
+func (f *finder) next(limit int, w Window, r rule) float64 {
+	f.follow(limit)
+	if w.Dropped > 0 {
+		f.drop(limit, w.Dropped)
 	}
-	return holding
+	if w.N == 0 {
+		return f.wanted()
+	}
+	f.current = f.current.and(measured(w))
+	if f.complete() {
+		m, before := f.current, f.limit
+		f.current = measure{}
+		if f.phase == onTrial {
+			f.endTrial(m, r)
+		} else {
+			f.decide(m, r)
+		}
+		if !(f.limit >= 1) || math.IsInf(f.limit, 0) { // a function of the user's said so
+			f.limit = before
+		}
+	}
+	return f.wanted()
 }
 
 // Explain gives the reason for what next returned last, and the baseline.
@@ -66,104 +127,44 @@ func (f *finder) Explain() (reason string, baseline time.Duration) {
 	return f.reason, time.Duration(f.baseline.mean)
 }
 
-const (
-	// A measure has at least five windows, so that their means show its error, and at most
-	// 1,000 samples, or 20 for each permit in flight: where latencies differ very much, to be exact
-	// would take too long.
-	leastWindows, mostSamples, mostPerPermit = 5, 1000, 20
-
-	// A measure ends when its standard error is such a share of the mean. Exact is what the limit
-	// is held by: within a fifth of the capacity, baseline, latency and law may err together.
-	// Coarse is enough for a step of half of the limit, and for a limit of a few permits, where it
-	// is half a permit. A trial, which costs throughput, is in between; later ones add to it.
-	exact, coarse, enoughForTrial = 0.035, 0.1, 0.055
-
-	// The limit grows by leastGrowth while nothing queues, and by twice as much each time, up to
-	// mostGrowth: a limit of 1 finds 1,000 in 15 steps, and one that fits is left by little.
-	leastGrowth, mostGrowth = 0.025, 0.6
-
-	// A latency of overloaded times the baseline calls for a trial if longQueue permits queue. A few
-	// must queue at a small server, or it is idle between two requests.
-	overloaded, longQueue = 1.4, 5
-
-	// A latency that falls by this share of what it would fall by, if all of it were queueing, is
-	// queueing. Also what is called nearly the same number in flight.
-	nearly = 0.75
-
-	unlike = 0.15 // latencies that differ by less may be the same
-
-	// The baseline is the mean of longWindow samples of trials at most: with a standard deviation of
-	// one and a half times the mean, an error of 1.5 %.
-	longWindow = 10_000
-
-	// From one trial to the next there is 1 measure, then 2, 4 and so on as long as they agree.
-	// With 32, trials cost about a hundredth of the throughput.
-	longestPause = 32
-)
-
-// law returns the limit that follows limit if the latency is ratio times the baseline, and
-// reports whether nothing queues.
-type law func(limit, ratio float64) (next float64, quiet bool)
-
-// next takes a window, and returns the limit to be in force.
-func (f *finder) next(limit int, w Window, l law) float64 {
-	f.follow(limit)
-	if w.Dropped > 0 {
-		f.limit = max(min(f.limit, float64(limit))-max(math.Log10(f.limit), float64(w.Dropped)), 1)
-		f.growth = leastGrowth
-		f.reason = dropped
-	}
-	if w.N > 0 {
-		f.now = f.now.and(measured(w))
-	}
-	if w.N == 0 || !f.complete() {
-		return f.wanted()
-	}
-	now := f.now
-	f.now = measure{}
-	before := f.limit
-	switch f.phase() {
-	case onTrial:
-		f.trial = 0
-		f.judge(now, l)
-	case searching, holding:
-		f.full = now
-		f.decide(l)
-	}
-	if !(f.limit >= 1) || math.IsInf(f.limit, 0) { // a function of the user's said so
-		f.limit = before
-	}
-	return f.wanted()
-}
-
-// follow takes the limit in force, which may be less than was wanted: there are bounds, and the
+// follow takes the limit in force. It may be less than was wanted: there are bounds, and the
 // limit does not grow while it is not used. Fractions of a permit are kept.
 func (f *finder) follow(limit int) {
-	if f.limit == 0 {
-		f.limit, f.growth = float64(limit), mostGrowth
-	}
-	if top := float64(limit) + 1 - 1e-6; f.phase() != onTrial && f.limit > top {
-		f.limit, f.growth = top, leastGrowth
+	switch top := float64(limit) + 1 - 1e-6; {
+	case f.phase == starting:
+		f.limit = float64(limit)
+		f.search()
+	case f.phase != onTrial && f.limit > top:
+		f.limit = top
+		f.hold()
 	}
 }
 
+// drop lowers the limit for work that was dropped.
+func (f *finder) drop(limit, dropped int) {
+	f.limit = max(min(f.limit, float64(limit))-max(math.Log10(f.limit), float64(dropped)), 1)
+	f.hold()
+	f.reason = reasonDropped
+}
+
+// wanted returns the limit to be in force.
 func (f *finder) wanted() float64 {
-	if f.phase() == onTrial {
-		return min(f.trial, f.limit)
+	if f.phase == onTrial {
+		return min(f.trial.limit, f.limit)
 	}
 	return f.limit
 }
 
 // complete reports whether the present measure is exact enough for its decision.
 func (f *finder) complete() bool {
-	m := f.now
+	m := f.current
 	halfPermit := min(0.5/m.inFlight, coarse)
 	switch {
 	case m.windows < leastWindows:
 		return false
 	case m.n >= max(mostSamples, mostPerPermit*m.inFlight):
 		return true
-	case f.phase() != onTrial:
+	case f.phase != onTrial:
 		return m.exact(max(min(f.growth/5, coarse), halfPermit, exact))
 	case f.queued(m):
 		return m.exact(coarse)
@@ -172,129 +173,153 @@ func (f *finder) complete() bool {
 }
 
 // decide draws the conclusion from a measure at the limit.
-func (f *finder) decide(l law) {
-	inFlight := f.full.inFlight
+func (f *finder) decide(m measure, r rule) {
+	f.atLimit = m
 	switch {
-	case inFlight < 1.5: // a single request does not queue behind others
-		f.learn(f.full)
-	case f.full.mean < f.baseline.mean && f.full.differs(f.baseline): // the server has become faster
-		f.renew(measure{})
+	case m.inFlight < 1.5: // a single request does not queue behind others
+		f.learn(m)
+	case m.mean < f.baseline.mean && m.differs(f.baseline): // the server has become faster
+		f.forget()
 	}
 	if f.baseline.n == 0 {
-		f.try()
+		f.beginTrial()
 		return
 	}
-	fresh := f.fresh
-	f.fresh = false
-	// A baseline that is too low by chance has the limit sink without end, as the latency never comes
-	// down to it; one that is too high leaves a longer queue. Therefore half of its error is added.
-	ratio := f.full.mean / (f.baseline.mean + f.baseline.stdErr()/2)
-	if ratio >= overloaded && inFlight*(1-1/ratio) >= longQueue {
-		f.shrink(fresh, ratio, l)
-		return
+	afterTrial := f.trial.justEnded
+	f.trial.justEnded = false
+	// With a baseline that is too low by chance, the limit sinks without end, as the latency never comes
+	// down to it. One that is too high leaves a longer queue. Therefore half of its error is added.
+	ratio := m.mean / (f.baseline.mean + f.baseline.stdErr()/2)
+	switch {
+	case ratio >= overloaded && m.inFlight*(1-1/ratio) >= longQueue:
+		f.shrink(afterTrial, ratio, r)
+	case m.inFlight < f.limit/2: // nothing is learned about a limit that is not used
+	case f.trialIsDue() && m.inFlight > nearly*f.limit:
+		f.beginTrial()
+	default:
+		f.trial.remaining = max(f.trial.remaining-1, 0)
+		f.step(ratio, r)
 	}
-	if inFlight < f.limit/2 {
-		return // nothing is learned about a limit that is not used
-	}
-	// A baseline that is too low has the limit sink on and on: that calls for a trial, too.
-	due := f.rest == 0 || f.limit < (1-unlike)*f.tried
-	if due && f.phase() == holding && inFlight > nearly*f.limit {
-		f.try()
-		return
-	}
-	f.rest = max(f.rest-1, 0)
-	f.step(ratio, l)
 }
 
-// shrink answers to overload. If the limit has just grown it goes back to where nothing queued;
-// else a trial shows whether that is queueing. If it is, the limit becomes what the throughput
-// takes without queueing, but not less than was just seen to fit: a server may do less the more
-// it has, so that the ratio says too much.
-func (f *finder) shrink(fresh bool, ratio float64, l law) {
-	fits := min(f.limit, f.full.inFlight) / ratio
-	f.reason = overload
+// shrink answers to overload. If the limit has just grown, it goes back to where nothing queued.
+// Otherwise a trial shows whether the latency is queueing. If it is, the limit becomes what the throughput
+// takes without queueing, but not less than the trial had in flight: a server may do less the more
+// it has, so the ratio says too much.
+func (f *finder) shrink(afterTrial bool, ratio float64, r rule) {
+	fits := min(f.limit, f.atLimit.inFlight) / ratio
 	switch {
-	case 0 < f.quiet && f.quiet < f.limit:
-		f.limit = max(f.quiet, fits)
-		f.quiet = 0
-	case fresh:
-		next, _ := l(fits, 1)
+	case 0 < f.unqueued && f.unqueued < f.limit:
+		f.limit = max(f.unqueued, fits)
+		f.unqueued = 0
+	case afterTrial:
+		next, _ := r(fits, 1)
 		f.limit = max(next, f.baseline.inFlight)
 	default:
-		f.try()
+		f.beginTrial()
 		return
 	}
-	f.growth = leastGrowth
+	f.hold()
+	f.reason = reasonOverloaded
 }
 
-// step moves the limit by the law, and faster and faster while nothing queues.
-func (f *finder) step(ratio float64, l law) {
-	next, quiet := l(f.limit, ratio)
-	f.reason = adjusting
-	if quiet {
-		f.quiet = min(f.limit, f.full.inFlight)
+// step moves the limit by the rule, and faster and faster while nothing queues.
+func (f *finder) step(ratio float64, r rule) {
+	next, noQueue := r(f.limit, ratio)
+	if noQueue {
+		f.unqueued = min(f.limit, f.atLimit.inFlight)
 	}
-	switch {
-	case quiet || f.phase() == searching:
-		f.reason = growing
-		next = max(next, f.limit*(1+f.growth))
-		f.growth = min(2*f.growth, mostGrowth)
-	default:
-		f.growth = leastGrowth
-	}
-	f.limit = next
-}
-
-// try begins a trial.
-func (f *finder) try() {
-	f.reason = trialBegan
-	f.tried = f.limit
-	f.trial = math.Ceil(max(min(f.limit, f.full.inFlight)/2, 1))
-}
-
-// judge draws the conclusion from a trial.
-func (f *finder) judge(half measure, l law) {
-	if f.queued(half) {
-		f.limit = max(half.inFlight, 1)
-		f.full = half
-		f.renew(measure{})
-		f.decide(l)
-		f.reason = queueing
+	if !noQueue && f.phase == holding {
+		f.limit = next
+		f.hold()
+		f.reason = reasonAdjusting
 		return
 	}
-	f.reason = trialOver
-	f.learn(half)
+	f.limit = max(next, f.limit*(1+f.growth))
+	f.growth *= 2
+	if f.growth >= mostGrowth {
+		f.search()
+	}
+	f.reason = reasonGrowing
 }
 
-// queued reports whether the latency fell with the load, so that requests were queueing. It returns
-// false if half of the load has the latency of the baseline, and if the load did not fall, because the
+// search has the limit grow fast, from now on or after the trial.
+func (f *finder) search() { f.pace(searching, mostGrowth) }
+
+// hold has the limit grow slowly, from now on or after the trial.
+func (f *finder) hold() { f.pace(holding, leastGrowth) }
+
+func (f *finder) pace(p phase, growth float64) {
+	f.growth = growth
+	if f.phase == onTrial {
+		f.trial.after = p
+	} else {
+		f.phase = p
+	}
+}
+
+// trialIsDue reports whether a limit that is held needs a trial. If the limit sinks on and on, it does:
+// the baseline may be too low.
+func (f *finder) trialIsDue() bool {
+	return f.phase == holding && (f.trial.remaining == 0 || f.limit < (1-unlike)*f.trial.of)
+}
+
+// beginTrial puts half of the limit in force.
+func (f *finder) beginTrial() {
+	f.trial.of, f.trial.after = f.limit, f.phase
+	f.trial.limit = math.Ceil(max(min(f.limit, f.atLimit.inFlight)/2, 1))
+	f.phase = onTrial
+	f.reason = reasonTrial
+}
+
+// endTrial draws the conclusion from the measure of a trial.
+func (f *finder) endTrial(half measure, r rule) {
+	f.phase = f.trial.after
+	if !f.queued(half) {
+		f.learn(half)
+		f.reason = reasonTrialOver
+		return
+	}
+	f.limit = max(half.inFlight, 1)
+	f.forget()
+	f.decide(half, r)
+	f.reason = reasonQueueing
+}
+
+// queued reports whether the latency fell with the load in a trial, so that requests were queueing before.
+// It did not if half of the load has the latency of the baseline, or if the load did not fall because the
 // limit cannot be lower.
 func (f *finder) queued(half measure) bool {
 	known := f.baseline.n > 0 && half.mean < (1+unlike)*f.baseline.mean
-	if known || half.inFlight > nearly*f.full.inFlight {
+	if known || half.inFlight > nearly*f.atLimit.inFlight {
 		return false
 	}
-	fell, couldFall := f.full.mean/half.mean-1, f.full.inFlight/half.inFlight-1
+	fell, couldFall := f.atLimit.mean/half.mean-1, f.atLimit.inFlight/half.inFlight-1
 	return fell >= nearly*couldFall
 }
 
-// learn has the baseline include what was measured with little load, or makes it all of that: of
-// two measures of one server, the one with less load is the truer.
+// learn adds a measure with little load to the baseline, or makes it the baseline: of
+// two measures of one server, the one with less load is closer to the latency without queueing.
 func (f *finder) learn(m measure) {
+	agrees := f.baseline.n > 0 && !f.baseline.differs(m)
 	loaded := f.baseline.mean > m.mean && f.baseline.inFlight > 1.5*m.inFlight
 	switch {
-	case f.baseline.n == 0 || f.baseline.differs(m):
-		f.renew(m)
+	case !agrees:
+		f.forget()
+		f.baseline = m
 	case loaded:
-		f.baseline, f.pause = m, min(2*f.pause, longestPause)
+		f.baseline = m
 	default:
-		f.baseline, f.pause = f.baseline.atMost(f.long-m.n).and(m), min(2*f.pause, longestPause)
+		f.baseline = f.baseline.atMost(f.window - m.n).and(m)
 	}
-	f.rest, f.fresh = f.pause, true
+	if agrees {
+		f.trial.interval = min(2*f.trial.interval, longestInterval)
+	}
+	f.trial.remaining, f.trial.justEnded = f.trial.interval, true
 }
 
-// renew forgets what was learned by the baseline before.
-func (f *finder) renew(baseline measure) {
-	f.baseline = baseline
-	f.quiet, f.growth, f.pause = 0, mostGrowth, 1
+// forget drops the baseline, and what was learned by it.
+func (f *finder) forget() {
+	f.baseline, f.unqueued, f.trial.interval = measure{}, 0, 1
+	f.search()
 }

@@ -47,7 +47,7 @@ func (g Gradient) New() Algorithm {
 	return &gradient{
 		tolerance: cmp.Or(g.Tolerance, defaultTolerance),
 		smoothing: cmp.Or(g.Smoothing, defaultSmoothing),
-		finder:    finder{long: float64(cmp.Or(g.LongWindow, longWindow))},
+		finder:    finder{window: float64(cmp.Or(g.LongWindow, longWindow))},
 	}
 }
 
@@ -59,9 +59,9 @@ type gradient struct {
 	finder
 }
 
-func (g *gradient) Next(limit int, w Window) float64 { return g.next(limit, w, g.law) }
+func (g *gradient) Next(limit int, w Window) float64 { return g.next(limit, w, g.rule) }
 
-func (g *gradient) law(limit, ratio float64) (next float64, quiet bool) {
+func (g *gradient) rule(limit, ratio float64) (next float64, noQueue bool) {
 	slope := min(g.tolerance/ratio, 1)
 	next = limit*slope + max(room*limit, leastRoom)
 	return limit + g.smoothing*(next-limit), slope == 1

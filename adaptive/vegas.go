@@ -28,7 +28,7 @@ func (v Vegas) New() Algorithm {
 		alpha:     or(v.Alpha, 2, 0.08),
 		beta:      or(v.Beta, 3, 0.12),
 		threshold: or(v.Threshold, 1, 0.03),
-		finder:    finder{long: longWindow},
+		finder:    finder{window: longWindow},
 	}
 }
 
@@ -51,9 +51,9 @@ type vegas struct {
 	finder
 }
 
-func (v *vegas) Next(limit int, w Window) float64 { return v.next(limit, w, v.law) }
+func (v *vegas) Next(limit int, w Window) float64 { return v.next(limit, w, v.rule) }
 
-func (v *vegas) law(limit, ratio float64) (next float64, quiet bool) {
+func (v *vegas) rule(limit, ratio float64) (next float64, noQueue bool) {
 	n := max(int(min(limit, math.MaxInt32)), 1)
 	queue := limit * (1 - 1/ratio)
 	alpha, beta := v.alpha(n), v.beta(n)

@@ -15,23 +15,23 @@ type Window struct {
 }
 
 const (
-	// A window has 20 samples, or as many as permits are in flight if those are more: what is
-	// under way at one moment ends in the order of length, the short ones first.
+	// A window has 20 samples, or as many as permits are in flight if those are more: of the leases that
+	// are under way at one moment, the short ones end first.
 	leastSamples = 20
 
-	// A change of the limit by more than a fifth changes the latency by much. Then no sample
-	// counts until five times as many leases as are in flight have ended and none of so many
-	// in a row is from before; but for the sake of a few that take very long nobody waits more than
-	// four times as long.
+	// A change of the limit by more than largeChange changes the latency by much. Then the server has to
+	// settle before samples count: for settling times as many leases as are in flight, and until as many
+	// in a row as are in flight were granted after the change. A few leases that take very long delay that
+	// up to longSettling times as many, and no longer.
 	largeChange, settling, longSettling = 0.2, 5, 20
 )
 
-// Sampler collects the samples of a window. It is not safe for concurrent use. Use its zero
-// value for a limiter that begins: the first samples, of a server that fills, do not count.
+// Sampler collects the samples of a window. It is not safe for concurrent use. The zero value is for a
+// new limiter: the first samples do not count, because the server is still filling.
 type Sampler struct {
 	changed time.Duration // when the limit last changed by much
-	settled bool          // since then; until then the sums are of what does not count
-	recent  int           // samples in a row that were granted since, while it is not settled
+	settled bool          // since then; before, the sums are of samples that do not count
+	recent  int           // samples in a row that were granted after the change, while it is not settled
 
 	n, inFlight, sum, squares float64
 }
@@ -40,7 +40,7 @@ type Sampler struct {
 // the release, the lease's own permits included.
 func (s *Sampler) Add(inFlight int, granted, held time.Duration) bool {
 	if end := granted + held; end < s.changed {
-		s.changed = end // the clock went back: what is granted from now on is of after the change
+		s.changed = end // the clock went back: leases that are granted from now on come after the change
 	}
 	old := granted < s.changed
 	if !s.settled {
@@ -87,14 +87,14 @@ func (s *Sampler) Take(dropped int) Window {
 	return w
 }
 
-// Move returns the limit that follows limit, from least to most, after a window at which the
-// algorithm wants another. NaN wants the same limit; a fraction is rounded down. Each drop takes
-// at least 1 off the limit, and it does not grow unless half of it was in use.
+// Move returns the limit that follows limit, from least to most, if the algorithm wants want after the
+// window w. NaN keeps the limit, and a fraction is rounded down. Each drop takes at least 1 off the
+// limit, and the limit does not grow unless half of it was in use.
 func (s *Sampler) Move(limit, least, most int, want float64, w Window, at time.Duration) int {
 	next := limit
 	switch {
 	case math.IsNaN(want):
-	case want >= float64(most): // before it is converted: it may be too large for that
+	case want >= float64(most): // it may be too large for an int
 		next = most
 	case want <= float64(least):
 		next = least
