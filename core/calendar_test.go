@@ -223,7 +223,7 @@ func TestACalendarOfAnotherBubble(t *testing.T) {
 // Windows of a day in UTC are those of 24 hours that are anchored at midnight, whatever is done to
 // them.
 func TestADayIs24Hours(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(testkit.Rounds(200)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			order := core.QueueOrder(r.IntN(3))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 func TestAChainNeedsLimiters(t *testing.T) {
@@ -98,7 +99,7 @@ func TestStressReleasesAndRefundsOfAChain(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			for range rounds(t, 4000) {
+			for range testkit.Rounds(4000) {
 				lease := l.TryAcquire(3)
 				var race sync.WaitGroup
 				race.Go(lease.Release)

@@ -47,7 +47,7 @@ func TestStressErrorsOfAChain(t *testing.T) {
 			for w := range 6 {
 				group.Go(func() {
 					random := rand.New(rand.NewPCG(uint64(w), 21))
-					for range rounds(t, 400) {
+					for range testkit.Rounds(400) {
 						want := context.DeadlineExceeded
 						var ctx context.Context
 						var cancel context.CancelFunc

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // keeps returns how many bytes more the heap has after f.
@@ -64,7 +65,7 @@ func TestGrantedNeverGoesDown(t *testing.T) {
 // However the releases meet, the limiter is idle from the last one on.
 func TestStressIdleAfterContendedReleases(t *testing.T) {
 	l := concurrency(t, 8, 0)
-	for range rounds(t, 3000) {
+	for range testkit.Rounds(3000) {
 		begun := time.Now()
 		var all sync.WaitGroup
 		for range 4 {

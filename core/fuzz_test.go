@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // config is the first bytes of a fuzz input, cut to what makes a story dense.
@@ -131,7 +132,7 @@ func TestRandomStories(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(1, 2))
-			for range 250 {
+			for range testkit.Rounds(250) {
 				input := make([]byte, configBytes+2*random.IntN(120))
 				for i := range input {
 					input[i] = byte(random.Uint32())

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // chainRig plays the same operations on a chain of a concurrency limiter and a bucket, on
@@ -65,7 +66,7 @@ func FuzzChain(f *testing.F) {
 // TestRandomChainStories is a short walk of FuzzChain, the same each time.
 func TestRandomChainStories(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	for range 400 {
+	for range testkit.Rounds(400) {
 		input := make([]byte, configBytes+2*random.IntN(120))
 		for i := range input {
 			input[i] = byte(random.Uint32())

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 func TestTheZeroLease(t *testing.T) {
@@ -68,7 +69,7 @@ func TestAMillionLeases(t *testing.T) {
 	first.Release()
 	hot := l.TryAcquire(1)
 	var early []core.Lease
-	n := rounds(t, 3<<20)
+	n := testkit.Rounds(3 << 20)
 	for i := range n {
 		lease := l.TryAcquire(1)
 		if i < 5 {

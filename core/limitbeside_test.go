@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // A lease that is granted beside an Update says the limit under which it was granted: what is left
@@ -27,7 +28,7 @@ func TestALeaseBesideAnUpdateSaysOneLimit(t *testing.T) {
 		done.Store(true)
 		wg.Wait()
 	}()
-	for range 1_000_000 {
+	for range testkit.Rounds(1_000_000) {
 		lease := takes(t, l, 1)
 		limit, _ := core.PermitLimit.From(lease)
 		left, _ := core.Remaining.From(lease)

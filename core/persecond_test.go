@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 func TestPerSecondSmoothly(t *testing.T) {
@@ -91,7 +92,7 @@ func TestPerSecondOfAnyRate(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	size := func() int { return max(random.Int()>>random.IntN(62), 1) }
-	for range 20_000 {
+	for range testkit.Rounds(20_000) {
 		perSecondKeeps(t, size(), size())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // resettable is a limiter that can be made as new.
@@ -171,7 +172,7 @@ func TestStressReset(t *testing.T) {
 			done := make(chan struct{})
 			for w := range 4 {
 				workers.Go(func() {
-					for i := range rounds(t, 1000) {
+					for i := range testkit.Rounds(1000) {
 						lease, err := l.Acquire(t.Context(), 1+(w+i)%4)
 						if err != nil {
 							t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // Release, refund and settle race on copies of a lease that holds permits: one of them wins, and in
@@ -21,7 +22,7 @@ func TestStressSettle(t *testing.T) {
 			if name == "chain" {
 				l = chain(t, l, chain(t, concurrency(t, limit, 0), concurrency(t, limit+1, 0)))
 			}
-			for round := range rounds(t, 2000) {
+			for round := range testkit.Rounds(2000) {
 				lease := l.TryAcquire(2)
 				if !lease.Acquired() {
 					t.Fatal("lost permits", lease.Err())
@@ -80,7 +81,7 @@ func TestStressSettleAndWait(t *testing.T) {
 			for w := range workers {
 				group.Go(func() {
 					random := rand.New(rand.NewPCG(uint64(w), 11))
-					for range rounds(t, 1000) {
+					for range testkit.Rounds(1000) {
 						lease, err := l.Acquire(t.Context(), random.IntN(limit+1))
 						if err != nil {
 							t.Error(err)

@@ -53,15 +53,6 @@ func (c *tally) release(lease core.Lease) {
 	lease.Release()
 }
 
-// rounds returns how often to race: less often under the detector, which is slow.
-func rounds(t *testing.T, n int) int {
-	t.Helper()
-	if testing.Short() || testkit.Race {
-		return n / 8
-	}
-	return n
-}
-
 // Grant races cancellation: one of them wins, nothing is lost, and what is held never
 // exceeds the limit.
 func TestStressGrantAgainstCancel(t *testing.T) {
@@ -74,7 +65,7 @@ func TestStressGrantAgainstCancel(t *testing.T) {
 			for worker := range 6 {
 				all.Go(func() {
 					random := rand.New(rand.NewPCG(uint64(worker), 1))
-					for range rounds(t, 4000) {
+					for range testkit.Rounds(4000) {
 						flow := core.Flow{Key: string(rune('a' + worker%3)), Weight: worker, Priority: random.IntN(2)}
 						ctx, cancel := context.WithCancel(core.WithFlow(t.Context(), flow))
 						n := 1 + random.IntN(3)
@@ -106,7 +97,7 @@ func TestStressGrantAgainstCancel(t *testing.T) {
 
 // Waiters race Close: each is granted or told, and all permits come back.
 func TestStressGrantAgainstClose(t *testing.T) {
-	for range rounds(t, 1500) {
+	for range testkit.Rounds(1500) {
 		l := concurrency(t, 2, 100)
 		var c tally
 		var all sync.WaitGroup
@@ -155,7 +146,7 @@ func TestStressGrantAgainstUpdate(t *testing.T) {
 	for worker := range 4 {
 		workers.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(worker), 2))
-			for range rounds(t, 20_000) {
+			for range testkit.Rounds(20_000) {
 				n := 1 + random.IntN(3)
 				if random.IntN(2) == 0 {
 					lease := l.TryAcquire(n)
@@ -188,7 +179,7 @@ func TestStressReleaseOfManyCopies(t *testing.T) {
 	for worker := range 4 {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(worker), 3))
-			for range rounds(t, 5000) {
+			for range testkit.Rounds(5000) {
 				lease, err := l.Acquire(t.Context(), 1+random.IntN(2))
 				if !c.saw(t, lease.Permits(), err) {
 					continue
@@ -231,7 +222,7 @@ func TestStressRates(t *testing.T) {
 			for worker := range 6 {
 				all.Go(func() {
 					random := rand.New(rand.NewPCG(uint64(worker), 4))
-					for range rounds(t, 1000) {
+					for range testkit.Rounds(1000) {
 						n := random.IntN(5)
 						switch random.IntN(4) {
 						case 0:
@@ -274,14 +265,14 @@ func TestStressLooksAtABucket(t *testing.T) {
 	var fewer atomic.Int64
 	for range 2 {
 		all.Go(func() {
-			for range rounds(t, 20_000) {
+			for range testkit.Rounds(20_000) {
 				l.Refund(l.TryAcquire(1))
 			}
 		})
 	}
 	for range 2 {
 		all.Go(func() {
-			for range rounds(t, 20_000) {
+			for range testkit.Rounds(20_000) {
 				if l.Available() < 900 || !l.TryAcquire(0).Acquired() {
 					fewer.Add(1)
 				}
@@ -302,7 +293,7 @@ func TestStressChains(t *testing.T) {
 	for worker := range 6 {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(worker), 5))
-			for range rounds(t, 3000) {
+			for range testkit.Rounds(3000) {
 				l, k := ab, &c
 				if random.IntN(2) == 0 {
 					l, k = all3, &d

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // wish is what a flow wants, and its weight.
@@ -129,7 +130,7 @@ type between struct{ least, most float64 }
 // a largest request of each; nothing is lost; and no flow waits for ever.
 func TestGuarantee(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	const ops = 1_000_000
+	ops := testkit.Rounds(1_000_000)
 	var q fair.Queue[*tenant]
 	tenants := make([]*tenant, 7)
 	for i := range tenants {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // request is one of the model's and the queue's.
@@ -173,11 +174,8 @@ func (p *pair) check() {
 func TestTheQueueFollowsItsRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	weights := []int{0, 1, 2, 4, 5, 8, 10}
-	ops, rounds := 1000, 300
-	if testing.Short() {
-		rounds = 50
-	}
-	for range rounds {
+	const ops = 1000
+	for range testkit.Rounds(300) {
 		p := &pair{t: t, model: newModel(), q: new(fair.Queue[*request])}
 		keys, priorities, most, full := 1+random.IntN(8), 1+random.IntN(3), 1+random.IntN(50), 1+random.IntN(40)
 		flow := func() fair.Flow {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/testkit"
 )
 
 // story is what a fuzzer tells: each choice is a byte.
@@ -242,7 +243,7 @@ func checkLate(t *testing.T, s story) {
 // However late a machine is told that time has passed, its grants are those of one that is told
 // at once: the same, at the same instants.
 func TestLatenessChangesNoGrant(t *testing.T) {
-	randomStories(3000, func(s story) { checkLate(t, s) })
+	randomStories(testkit.Rounds(3000), func(s story) { checkLate(t, s) })
 }
 
 func FuzzLate(f *testing.F) {
@@ -297,7 +298,7 @@ func checkDue(t *testing.T, s story) {
 // When a request is served is told by a sum, where waiters take what comes as it comes, and
 // by a forecast where not: both say what playing the future does, with debts and without.
 func TestDueIsWhatPlayingTheFutureSays(t *testing.T) {
-	randomStories(700, func(s story) { checkDue(t, s) })
+	randomStories(testkit.Rounds(700), func(s story) { checkDue(t, s) })
 }
 
 func FuzzDue(f *testing.F) {

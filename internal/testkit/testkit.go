@@ -1,5 +1,5 @@
 // Package testkit has what the tests of several packages need: the look for leaked goroutines, whether the
-// race detector is on, bubbles, and a context that package context did not make.
+// race detector is on, how often to repeat, bubbles, and a context that package context did not make.
 package testkit
 
 import (
@@ -17,6 +17,15 @@ func Main(m *testing.M, options ...goleak.Option) { goleak.VerifyTestMain(m, opt
 // Race reports whether the race detector is on. Allocations cannot be counted then: sync.Pool drops some of
 // what it is given, at random.
 const Race = race
+
+// Rounds returns n, or an eighth of it under the race detector, where each round takes ten times as long. It is for a test that
+// repeats what races, or that has one goroutine only.
+func Rounds(n int) int {
+	if testing.Short() || Race {
+		return max(n/8, 1)
+	}
+	return n
+}
 
 // Bubble runs a subtest in a synctest bubble of its own.
 func Bubble(t *testing.T, name string, test func(t *testing.T)) {
