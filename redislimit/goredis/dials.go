@@ -53,23 +53,21 @@ func (d *dials) reset() {
 	d.fine, d.failed = context.WithCancelCause(context.Background()) //nolint:forbidigo // it is of many commands
 }
 
-// process has the client process a command. If a connection cannot be made meanwhile, it returns why, unless the command
-// has a connection: one that go-redis waits for is not interrupted by a context.
-func (d *dials) process(client *redis.Client) func(context.Context, redis.Cmder) error {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		d.mu.Lock()
-		fine := d.fine
-		d.mu.Unlock()
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		stop := context.AfterFunc(fine, cancel) //nolint:contextcheck // it is of many commands
-		defer stop()
-		err := client.Process(ctx, cmd)
-		if errors.Is(err, context.Canceled) && fine.Err() != nil {
-			return context.Cause(fine) //nolint:contextcheck // as above
-		}
-		return err
+// run calls f. If a connection cannot be made meanwhile, it ends the context of f, and returns why; a command that has a
+// connection is not interrupted by a context.
+func (d *dials) run(ctx context.Context, f func(context.Context) error) error {
+	d.mu.Lock()
+	fine := d.fine
+	d.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(fine, cancel) //nolint:contextcheck // it is of many commands
+	defer stop()
+	err := f(ctx)
+	if errors.Is(err, context.Canceled) && fine.Err() != nil {
+		return context.Cause(fine) //nolint:contextcheck // as above
 	}
+	return err
 }
 
 // DialHook implements [redis.Hook].

@@ -122,6 +122,36 @@ func TestManyCallersOfAFarServer(t *testing.T) {
 	})
 }
 
+// More callers than the pool has connections share pipelines, and none waits for another's. A command is sent once, also
+// if its connection is lost meanwhile.
+func TestMoreCallersThanConnections(t *testing.T) {
+	const callers = 64 // on 32 connections
+	farAway(t, callers, func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket) {
+		rounds := allServed(t, all)
+		time.AfterFunc(roundTrip/2+time.Millisecond, n.Cut) // the server has the commands, the callers no answer
+		granted, _ := together(all)
+		require.Zero(t, granted)
+		rounds += 1 + allServed(t, all)
+		for _, l := range all {
+			require.GreaterOrEqual(t, l.Available(), 100-rounds)
+		}
+	})
+}
+
+// allServed has all limiters take permits until all are granted within a round trip, and returns how often.
+func allServed(t *testing.T, all []*redislimit.TokenBucket) (rounds int) {
+	t.Helper()
+	for range 10 {
+		rounds++
+		if granted, took := together(all); granted == len(all) && took == roundTrip {
+			return rounds
+		}
+		time.Sleep(10 * time.Second)
+	}
+	t.Fatal("there are still fewer connections than callers want")
+	return rounds
+}
+
 // By default a new connection also asks for notifications of maintenance, and changes the client's options when the server
 // has none: one of several connections made at once, while the others read them (the race detector finds it).
 func TestConnectionsMadeAtOnceByDefault(t *testing.T) {
@@ -150,12 +180,7 @@ func TestStressConnections(t *testing.T) {
 			n.Cut()
 		}
 		wg.Wait()
-		for range 10 { // rounds until each has found a connection of its own
-			time.Sleep(10 * time.Second)
-			if granted, took := together(all); granted == 16 && took == roundTrip {
-				return
-			}
-		}
-		t.Error("there are still fewer connections than callers")
+		time.Sleep(10 * time.Second)
+		allServed(t, all)
 	})
 }

@@ -29,14 +29,15 @@ import (
 // connection that cannot be made is a failure at once, while go-redis tries again (DialerRetries): New adds a hook
 // to the client, once, which sees that.
 //
-// The pool should have room for as many connections as limiters are asked at the same time, and one more for each
-// concurrency limiter that a caller waits for.
+// With a single server or a Sentinel, up to eight limiters that are asked at the same time have a connection each, and more
+// share pipelines. A cluster's or a ring's pool should have room for as many connections as limiters are asked at the same
+// time. One more is used for each concurrency limiter that a caller waits for.
 func New(c redis.UniversalClient) redislimit.Store {
 	s := &store{client: c, process: c.Process}
 	switch c := c.(type) {
 	case *redis.Client:
-		s.process = dialsOf(c).process(prompt(c))
-		s.prompt = true
+		p := &pipelines{client: prompt(c), dials: dialsOf(c)}
+		s.process, s.prompt = p.process, true
 	case *redis.ClusterClient:
 		s.process = func(ctx context.Context, cmd redis.Cmder) error {
 			err := c.Process(ctx, cmd)
