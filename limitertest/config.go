@@ -3,7 +3,6 @@ package limitertest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"time"
@@ -128,7 +127,7 @@ func (c Config) validate() error {
 			fault(d.field, d.value, "at least 0")
 		}
 	}
-	if c.Lacks >= 1<<interfaces {
+	if c.Lacks >= unknownInterfaces {
 		fault("Lacks", fmt.Sprintf("%#b", uint8(c.Lacks)), "interfaces that there are")
 	}
 	for _, name := range c.Skip {
@@ -143,51 +142,12 @@ func (c Config) validate() error {
 // what a new limiter implements.
 type facts struct {
 	Config
-	queue int // permits that may wait
-	offers
+	queue  int        // permits that may wait
+	offers Interfaces // but for those in Lacks
 }
 
-// Interfaces is a set of optional interfaces, for [Config].Lacks.
-type Interfaces uint8
-
-// The optional interfaces that a limiter may implement, in addition to core.Limiter.
-const (
-	Reporter    Interfaces = 1 << iota // core.Reporter
-	Idler                              // core.Idler
-	Refunder                           // core.Refunder
-	Replenisher                        // core.Replenisher
-	Closer                             // io.Closer
-	Settler                            // core.Settler
-	Resetter                           // core.Resetter
-
-	interfaces = iota // how many there are
-)
-
-// offers is the set of optional interfaces that a limiter implements.
-type offers struct {
-	reporter, idler, refunder, replenisher, closer, settler, resetter bool
-}
-
-// offersOf returns the optional interfaces that the limiter implements in more than name.
-func offersOf(l core.Limiter, lacks Interfaces) offers {
-	var o offers
-	_, o.reporter = l.(core.Reporter)
-	_, o.idler = l.(core.Idler)
-	_, o.refunder = l.(core.Refunder)
-	_, o.closer = l.(io.Closer)
-	_, o.settler = l.(core.Settler)
-	_, o.resetter = l.(core.Resetter)
-	// A chain is a Replenisher with a period of 0 if nothing in it replenishes.
-	r, ok := l.(core.Replenisher)
-	o.replenisher = ok && lacks&Replenisher == 0 && r.ReplenishmentPeriod() > 0
-	o.reporter = o.reporter && lacks&Reporter == 0
-	o.idler = o.idler && lacks&Idler == 0
-	o.refunder = o.refunder && lacks&Refunder == 0
-	o.closer = o.closer && lacks&Closer == 0
-	o.settler = o.settler && lacks&Settler == 0
-	o.resetter = o.resetter && lacks&Resetter == 0
-	return o
-}
+// is reports whether the limiters have all of the interfaces.
+func (f *facts) is(all Interfaces) bool { return f.offers&all == all }
 
 func (f *facts) unlimited() bool { return f.Limit == math.MaxInt }
 

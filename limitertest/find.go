@@ -15,7 +15,7 @@ func (c Config) find(t *testing.T) (*facts, []error) {
 	t.Helper()
 	f := &facts{Config: c, queue: max(c.QueueLimit, 0)}
 	r := rule{check: func(s *subject) {
-		f.offers = offersOf(s.l, f.Lacks)
+		f.offers = interfacesOf(s.l) &^ f.Lacks
 		if f.RealTime || f.unlimited() && f.Gate == nil {
 			return
 		}
@@ -40,7 +40,7 @@ func (s *subject) findRefill() {
 	if s.l.Available() == s.Limit {
 		return // Release brings them back, and it alone
 	}
-	if r, ok := s.l.(core.Replenisher); ok && s.replenisher {
+	if r, ok := s.l.(core.Replenisher); ok && s.is(Replenisher) {
 		s.Manual = !r.AutoReplenishing()
 	}
 	if s.Refill = s.measureRefill(); s.Refill == 0 {
@@ -57,7 +57,7 @@ func (s *subject) findRefill() {
 func (s *subject) measureRefill() time.Duration {
 	const steps = 10_000
 	var period time.Duration
-	if s.replenisher {
+	if s.is(Replenisher) {
 		period = s.l.(core.Replenisher).ReplenishmentPeriod()
 	}
 	begin := time.Now()

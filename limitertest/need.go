@@ -26,15 +26,8 @@ const (
 	manual                     // in TryReplenish
 	held                       // permits stay taken until released
 	unheld                     // they do not
-	reporter                   // core.Reporter, and so on
-	idler
-	refunder
-	replenisher
-	closer
-	settler
-	resetter
-	updates // Config.Update
-	roams   // Config.Roams
+	updates                    // Config.Update
+	roams                      // Config.Roams
 )
 
 // unmet returns the first of the needs that is not met, "" if all are.
@@ -64,15 +57,8 @@ func (n need) unmet(f *facts) string {
 		{manual, f.Manual, "the limiter is not replenished by hand"},
 		{held, f.Holds && (!f.RealTime || f.Refill == 0), "leases hold nothing, or what they hold comes back in real time"},
 		{unheld, !f.Holds, "leases hold permits"},
-		{reporter, f.reporter, "the limiter is no core.Reporter"},
-		{idler, f.idler, "the limiter is no core.Idler"},
-		{refunder, f.refunder, "the limiter is no core.Refunder"},
-		{replenisher, f.replenisher, "the limiter is no core.Replenisher, or has no period"},
 		{updates, f.Update != nil, "there is no Config.Update"},
 		{roams, f.Roams, "Config.Roams is not set"},
-		{closer, f.closer, "the limiter is no io.Closer"},
-		{settler, f.settler, "the limiter is no core.Settler"},
-		{resetter, f.resetter, "the limiter is no core.Resetter"},
 	} {
 		if n&c.need != 0 && !c.met {
 			return c.say

@@ -63,7 +63,7 @@ func unchained(limiters []core.Limiter) []core.Limiter {
 
 func noLeak(tb testing.TB, i int, l core.Limiter, before int) {
 	tb.Helper()
-	replenishes := offersOf(l, 0).replenisher
+	replenishes := replenishes(l)
 	r, reports := l.(core.Reporter)
 	if reports {
 		st := r.Statistics()

@@ -21,15 +21,15 @@ func resetFills(s *subject) {
 	s.release()
 	s.has(s.Limit, "after a Reset")
 	s.empties()
-	if s.refunder {
+	if s.is(Refunder) {
 		s.l.(core.Refunder).Refund(old)
 		s.has(0, "after a refund of a lease from before a Reset")
 	}
-	if s.settler {
+	if s.is(Settler) {
 		s.settle(old, 0)
 		s.has(0, "after a lease from before a Reset was settled")
 	}
-	if s.settler {
+	if s.is(Settler) {
 		s.renew()
 		s.settles(s.takes(1), more(s.Limit, 3))
 		s.reset()

@@ -51,9 +51,10 @@ func report(t *testing.T, faults []error) {
 
 // rule is one property that every limiter must have.
 type rule struct {
-	name  string
-	needs need
-	check func(*subject)
+	name       string
+	needs      need
+	interfaces Interfaces
+	check      func(*subject)
 }
 
 // skipped returns why the rule is not checked, "" if it is.
@@ -61,7 +62,10 @@ func (r rule) skipped(f *facts) string {
 	if slices.Contains(f.Skip, r.name) {
 		return "Config.Skip"
 	}
-	return r.needs.unmet(f)
+	if why := r.needs.unmet(f); why != "" {
+		return why
+	}
+	return r.interfaces.missing(f)
 }
 
 // faults checks the rule, in a bubble if it can be, and returns how it is broken.

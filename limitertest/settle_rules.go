@@ -179,7 +179,7 @@ func spentLease(s *subject) {
 		available := s.l.Available()
 		for _, spent := range []core.Lease{a, a.With(copied.With(1))} {
 			spent.Release()
-			if s.refunder {
+			if s.is(Refunder) {
 				s.l.(core.Refunder).Refund(spent)
 			}
 			for _, again := range []int{0, 1, more(s.Limit, 9)} {

@@ -205,7 +205,7 @@ func (s *subject) has(want int, when string) {
 
 // counts returns the statistics; ok if the limiter has any.
 func (s *subject) counts() (st core.Statistics, ok bool) {
-	if r, ok := s.l.(core.Reporter); ok && s.reporter {
+	if r, ok := s.l.(core.Reporter); ok && s.is(Reporter) {
 		return r.Statistics(), true
 	}
 	return st, false

@@ -195,7 +195,7 @@ func automaticReplenishment(s *subject) {
 	}
 	s.refused(s.Limit, "just before Refill")
 	s.pass(s.grain())
-	if s.replenisher {
+	if s.is(Replenisher) {
 		r := s.l.(core.Replenisher)
 		if !r.AutoReplenishing() {
 			s.faultf("AutoReplenishing(): false, want true")

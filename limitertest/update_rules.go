@@ -85,7 +85,7 @@ func badUpdate(s *subject) {
 		s.faultf("Statistics() after a bad Update: %v, want %v", after, before)
 	}
 	s.has(s.Limit-1, "after a bad Update")
-	if !s.closer {
+	if !s.is(Closer) {
 		return
 	}
 	s.closes()

@@ -1,0 +1,70 @@
+package limitertest
+
+import (
+	"io"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// Interfaces is a set of optional interfaces, for [Config].Lacks.
+type Interfaces uint8
+
+// The optional interfaces that a limiter may implement, in addition to core.Limiter.
+const (
+	Reporter    Interfaces = 1 << iota // core.Reporter
+	Idler                              // core.Idler
+	Refunder                           // core.Refunder
+	Replenisher                        // core.Replenisher
+	Closer                             // io.Closer
+	Settler                            // core.Settler
+	Resetter                           // core.Resetter
+
+	unknownInterfaces // this bit and those above
+)
+
+// optional says of each optional interface whether a limiter has it.
+var optional = []struct {
+	Interfaces
+	name string
+	of   func(core.Limiter) bool
+}{
+	{Reporter, "core.Reporter", is[core.Reporter]},
+	{Idler, "core.Idler", is[core.Idler]},
+	{Refunder, "core.Refunder", is[core.Refunder]},
+	{Replenisher, "core.Replenisher with a period", replenishes},
+	{Closer, "io.Closer", is[io.Closer]},
+	{Settler, "core.Settler", is[core.Settler]},
+	{Resetter, "core.Resetter", is[core.Resetter]},
+}
+
+func is[T any](l core.Limiter) bool {
+	_, ok := l.(T)
+	return ok
+}
+
+// replenishes reports whether permits come back with time: a chain is a Replenisher with a period of 0
+// if nothing in it replenishes.
+func replenishes(l core.Limiter) bool {
+	r, ok := l.(core.Replenisher)
+	return ok && r.ReplenishmentPeriod() > 0
+}
+
+// interfacesOf returns the optional interfaces of a limiter.
+func interfacesOf(l core.Limiter) (all Interfaces) {
+	for _, i := range optional {
+		if i.of(l) {
+			all |= i.Interfaces
+		}
+	}
+	return all
+}
+
+// missing says what of the interfaces the limiter does not have, "" if it has all.
+func (n Interfaces) missing(f *facts) string {
+	for _, i := range optional {
+		if n&i.Interfaces&^f.offers != 0 {
+			return "the limiter is no " + i.name
+		}
+	}
+	return ""
+}
