@@ -24,6 +24,13 @@ type call struct {
 // acquires begins an Acquire and returns when it has returned, or waits.
 func (s *subject) acquires(n int) *call { return s.acquiresWithin(n, 0) }
 
+// waiter is acquires for a request that has to wait, or there is no point in going on.
+func (s *subject) waiter(n int, when string) *call {
+	c := s.acquires(n)
+	c.mustWait(when)
+	return c
+}
+
 // acquiresWithin is acquires with a deadline from now; 0: none.
 func (s *subject) acquiresWithin(n int, limit time.Duration) *call {
 	c := s.begin(n, limit)

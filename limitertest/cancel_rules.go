@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// cancelEndsWait: at once, with the context's error, unchanged.
+// cancelEndsWait wants a wait to end as soon as its context is done, with the context's error,
+// unchanged.
 func cancelEndsWait(s *subject) {
 	s.empties()
 	for _, n := range []int{1, 0} {
 		before, _ := s.counts()
-		c := s.acquires(n)
-		c.mustWait("with nothing available")
+		c := s.waiter(n, "with nothing available")
 		c.cancel()
 		s.synchronize()
 		c.wantError(context.Canceled, "after its context was cancelled")
@@ -29,7 +29,7 @@ func cancelEndsWait(s *subject) {
 	c.wantError(context.DeadlineExceeded, "at its deadline")
 }
 
-// cancelMakesRoom: at once.
+// cancelMakesRoom wants a cancelled waiter to leave its place in the queue at once.
 func cancelMakesRoom(s *subject) {
 	s.empties()
 	waiters := s.fill()
@@ -42,7 +42,7 @@ func cancelMakesRoom(s *subject) {
 	s.queues(s.queue, "in a queue that is full again")
 }
 
-// cancelServes: a waiter that was behind the cancelled one and now fits is served.
+// cancelServes wants a waiter that fits once the waiter ahead is cancelled to be served.
 func cancelServes(s *subject) {
 	s.takes(s.Limit - 1)
 	a, b := s.acquires(2), s.acquires(1)
@@ -53,9 +53,8 @@ func cancelServes(s *subject) {
 	b.wantGrant("with one permit left, after the waiter ahead was cancelled")
 }
 
-// cancelKeepsNothing: a waiter whose context is done before the permits come does not get them,
-// and no other waiter loses them, even if the first has had no time to see that its context is
-// done.
+// cancelKeepsNothing wants a waiter whose context is done before the permits come not to get them, and
+// no other waiter to lose them, even if the first has had no time to see that its context is done.
 func cancelKeepsNothing(s *subject) {
 	for _, seen := range []bool{true, false} {
 		l := s.empties()
@@ -83,13 +82,13 @@ func cancelKeepsNothing(s *subject) {
 	}
 }
 
-// grantOrCancel: a grant and a cancellation at once have one outcome, and nothing is lost.
+// grantOrCancel wants a grant and a cancellation at the same time to have one outcome, and nothing to
+// be lost.
 func grantOrCancel(s *subject) {
 	const rounds = 100
 	for i := range rounds {
 		l := s.empties()
-		c := s.acquires(1)
-		c.mustWait("with nothing available")
+		c := s.waiter(1, "with nothing available")
 		// Who is started last is likely to run first.
 		var race sync.WaitGroup
 		switch i % 4 {

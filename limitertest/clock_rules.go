@@ -4,7 +4,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// clockGoesBack: a limiter that was made where the clock is years ahead counts it as
+// clockGoesBack wants a limiter that was made where the clock is years ahead to count the clock as
 // standing still, so that nothing takes longer than it ever does.
 func clockGoesBack(s *subject) {
 	s.has(s.Limit, "of a new limiter, where the clock has gone back")
@@ -13,8 +13,7 @@ func clockGoesBack(s *subject) {
 		s.faultf("RetryAfter where the clock has gone back: %v, though all is back after %v", d, s.Refill)
 	}
 	if s.queue > 0 && !s.Manual {
-		c := s.acquires(1)
-		c.mustWait("with nothing available")
+		c := s.waiter(1, "with nothing available")
 		l.Release()
 		s.pass(s.Refill)
 		c.wantGrant("a Refill later, where the clock has gone back")

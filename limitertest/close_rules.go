@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// closeRefuses: whatever is free; what comes before in the order of checks still does.
+// closeRefuses wants Close to refuse every request, whatever is available. Checks that come before
+// still do.
 func closeRefuses(s *subject) {
 	l := s.takes(1)
 	before, _ := s.counts()
@@ -35,17 +36,17 @@ func closeRefuses(s *subject) {
 	s.closes()
 }
 
-// closeEndsWaits: all of them, with core.ErrClosed.
+// closeEndsWaits wants Close to end every wait with core.ErrClosed.
 func closeEndsWaits(s *subject) {
 	s.empties()
 	before, _ := s.counts()
-	c, probe := s.acquires(1), s.acquires(0)
+	c, zero := s.acquires(1), s.acquires(0)
 	c.mustWait("with nothing available")
-	probe.mustWait("with nothing available")
+	zero.mustWait("with nothing available")
 	s.closes()
 	s.synchronize()
 	c.wantError(core.ErrClosed, "after Close")
-	probe.wantError(core.ErrClosed, "after Close")
+	zero.wantError(core.ErrClosed, "after Close")
 	s.counted(before, 0, 0, "waits ended by Close")
 	s.queues(0, "after Close")
 }

@@ -11,7 +11,7 @@ import (
 
 const crowd = 8 // goroutines
 
-// manyAtOnce: all that there is, and no more.
+// manyAtOnce wants concurrent callers to get all permits, and no more.
 func manyAtOnce(s *subject) {
 	n := max(1, s.Limit/64)
 	var mu sync.Mutex
@@ -49,7 +49,8 @@ func manyAtOnce(s *subject) {
 	s.has(s.Limit%n, "after many took what there was")
 }
 
-// neverMoreHeld: whatever happens at once.
+// neverMoreHeld wants no more permits to be held than the limit, however requests and releases
+// interleave.
 func neverMoreHeld(s *subject) {
 	const turns = 40
 	var held, most atomic.Int64
@@ -80,7 +81,7 @@ func neverMoreHeld(s *subject) {
 	s.queues(0, "after everybody went home")
 }
 
-// releaseComesBefore: a goroutine that holds all permits sees what their previous holder wrote.
+// releaseComesBefore wants a goroutine that holds all permits to see what their previous holder wrote.
 // The sum shows that holders exclude each other; the race detector checks the order of memory.
 func releaseComesBefore(s *subject) {
 	const turns = 10
@@ -109,8 +110,8 @@ func releaseComesBefore(s *subject) {
 	}
 }
 
-// countsOnlyGrow: even under concurrent grants, rejections and cancellations. An exporter takes
-// a decrease for a restart.
+// countsOnlyGrow wants Granted and Rejected never to fall, even under concurrent grants, rejections
+// and cancellations: an exporter takes a decrease for a restart.
 func countsOnlyGrow(s *subject) {
 	const turns = 40
 	var mu sync.Mutex

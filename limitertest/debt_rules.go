@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// settleMore: at once, whatever is there, even above the limit.
+// settleMore wants Settle to take more permits at once, whether or not they are available, and even
+// above the limit.
 func settleMore(s *subject) {
 	if s.Limit > 1 {
 		s.settles(s.takes(1), 2)
@@ -31,11 +32,10 @@ func settleMore(s *subject) {
 	s.has(s.Limit, "after a debt was paid")
 }
 
-// debtComesFirst: what comes back pays the debt, and what is left serves waiters.
+// debtComesFirst wants permits that come back to pay the debt first, and to serve waiters then.
 func debtComesFirst(s *subject) {
 	one, rest := s.takes(1), s.takes(s.Limit-1)
-	c := s.acquires(1)
-	c.mustWait("with nothing available")
+	c := s.waiter(1, "with nothing available")
 	rest = s.settles(rest, s.Limit)
 	s.settles(one, 0)
 	s.synchronize()
@@ -48,7 +48,7 @@ func debtComesFirst(s *subject) {
 	s.has(0, "after a waiter was served")
 }
 
-// retryAfterDebt: the time includes the debt, whether it is made with the grant or later.
+// retryAfterDebt wants RetryAfter to include the debt, whether it is made with the grant or later.
 func retryAfterDebt(s *subject) {
 	owe := func(debt int) (retry time.Duration, l core.Lease) {
 		s.renew()
@@ -89,7 +89,7 @@ func retryAfterDebt(s *subject) {
 	s.exact(1, s.retryAfter(s.refused(1, "with a late debt"), "a failed try with a late debt"))
 }
 
-// debtIsBounded: no settlement is too large, and no sum of them.
+// debtIsBounded wants no settlement to be too large, and no sum of them.
 func debtIsBounded(s *subject) {
 	owes := func(when string) {
 		s.has(0, when)
@@ -111,7 +111,7 @@ func debtIsBounded(s *subject) {
 	}
 }
 
-// updateKeepsDebt: a limit that grows pays no debt, but for what it makes room for.
+// updateKeepsDebt wants a larger limit to pay no more of a debt than it makes room for.
 func updateKeepsDebt(s *subject) {
 	l := s.settles(s.empties(), more(s.Limit, 3))
 	var retry time.Duration

@@ -33,8 +33,8 @@ func granted(calls []*call) (n int) {
 	return n
 }
 
-// flowsGetShares: while two flows wait, what they were granted by weight differs by no more than a request
-// of each, however early the first one came; and all are served.
+// flowsGetShares wants the grants of two flows that wait, divided by their weights, to differ by no
+// more than a request of each, however early the first flow came, and all requests to be served.
 func flowsGetShares(s *subject) {
 	for _, weights := range [][2]int{{0, 0}, {2, 5}, {5, 2}} {
 		s.renew()
@@ -62,7 +62,7 @@ func flowsGetShares(s *subject) {
 	}
 }
 
-// prioritiesComeFirst: however late they come.
+// prioritiesComeFirst wants requests of a higher priority to be served first, however late they come.
 func prioritiesComeFirst(s *subject) {
 	s.empties()
 	low := s.lineUp(core.Flow{Key: "a", Priority: -1, Weight: 7})

@@ -16,7 +16,8 @@ func (s *subject) half() (k int, a, b core.Lease) {
 	return k, a, b
 }
 
-// releasedOnce: whichever copy is used, from whatever goroutine, however often.
+// releasedOnce wants a lease to be released once, whichever copy is released, on whatever goroutine,
+// however often.
 func releasedOnce(s *subject) {
 	k, a, b := s.half()
 	copies := []core.Lease{a, a, a.With(copied.With(1))}
@@ -37,7 +38,7 @@ func releasedOnce(s *subject) {
 	s.has(s.Limit, "after all leases were released")
 }
 
-// staleLease: permits that another lease holds by now stay held.
+// staleLease wants permits that another lease holds by now to stay held.
 func staleLease(s *subject) {
 	old := make([]core.Lease, 0, 10)
 	for range cap(old) {
@@ -56,15 +57,15 @@ func staleLease(s *subject) {
 	s.has(s.Limit, "after the lease was released")
 }
 
-// releaseOfNothing: what a rate limiter granted comes back with time alone.
+// releaseOfNothing wants what a rate limiter granted to come back with time alone.
 func releaseOfNothing(s *subject) {
 	s.empties().Release()
 	s.has(0, "after the release of a lease that holds nothing")
 	s.refused(1, "after the release of a lease that holds nothing")
 }
 
-// refundUndoes: once for a lease that holds permits, and never above the limit. Without holding,
-// each call counts, so that it is called once here.
+// refundUndoes wants a refund to give the permits back, once for a lease that holds permits, and never
+// above the limit. Each refund of another lease counts, so the rule refunds it once.
 func refundUndoes(s *subject) {
 	r := s.l.(core.Refunder)
 	k, a, b := s.half()
@@ -102,7 +103,7 @@ func refundUndoes(s *subject) {
 	s.takes(k)
 }
 
-// refundAfterRelease: it may do nothing, and gives nothing back twice.
+// refundAfterRelease wants a refund after the release to give nothing back twice. It may do nothing.
 func refundAfterRelease(s *subject) {
 	r := s.l.(core.Refunder)
 	k, a, b := s.half()
@@ -120,7 +121,7 @@ func refundAfterRelease(s *subject) {
 	s.has(available+s.Limit-k, "after the other permits were refunded, and released")
 }
 
-// lateRefund: permits that came back with time, or by a release, and were taken again are not
+// lateRefund wants permits that came back, with time or by a release, and were taken again not to be
 // given back once more.
 func lateRefund(s *subject) {
 	r := s.l.(core.Refunder)
@@ -134,11 +135,10 @@ func lateRefund(s *subject) {
 	s.has(s.Limit, "after a refund of what had just been taken")
 }
 
-// refundServes: at once.
+// refundServes wants a refund to serve a waiter at once.
 func refundServes(s *subject) {
 	l := s.empties()
-	c := s.acquires(1)
-	c.mustWait("with nothing available")
+	c := s.waiter(1, "with nothing available")
 	s.l.(core.Refunder).Refund(l)
 	s.synchronize()
 	c.wantGrant("after a refund")

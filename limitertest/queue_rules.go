@@ -6,14 +6,15 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// fill makes the queue full, with as few waiters as can be, and returns them.
-func (s *subject) fill() []*call {
-	var waiters []*call
-	for rest := s.queue; rest > 0; {
-		c := s.acquires(min(rest, s.Limit))
-		c.mustWait("with room in the queue")
+// fill makes the empty queue full, with as few waiters as can be, and returns them.
+func (s *subject) fill() []*call { return s.fillUp(s.queue, s.Limit) }
+
+// fillUp makes requests for n permits wait, with at most each permits in a request.
+func (s *subject) fillUp(n, each int) (waiters []*call) {
+	for n > 0 {
+		c := s.waiter(min(n, each), "with room in the queue")
 		waiters = append(waiters, c)
-		rest -= c.n
+		n -= c.n
 	}
 	return waiters
 }
@@ -25,7 +26,7 @@ func wantWaiting(when string, calls ...*call) {
 	}
 }
 
-// nobodyWaits: an Acquire that is not served at once is rejected at once.
+// nobodyWaits wants an Acquire that is not served at once to be rejected at once.
 func nobodyWaits(s *subject) {
 	s.empties()
 	before, _ := s.counts()
@@ -34,13 +35,11 @@ func nobodyWaits(s *subject) {
 	c := &call{s: s, n: 1, ended: make(chan struct{}), lease: l, err: err}
 	close(c.ended)
 	c.wantReject("with nothing available, and no queue")
-	if took := time.Since(begin); took > 0 && !s.RealTime {
-		s.faultf("Acquire(1) with no queue took %v, want it to return at once", took)
-	}
+	s.atOnce(begin, "Acquire(1) with no queue")
 	s.counted(before, 0, 1, "an Acquire with no queue")
 }
 
-// queueCounts: permits, not requests, up to the queue limit.
+// queueCounts wants the queue to count permits, not requests, up to the queue limit.
 func queueCounts(s *subject) {
 	s.empties()
 	before, _ := s.counts()
@@ -60,7 +59,8 @@ func queueCounts(s *subject) {
 	rejected.wantReject("with a full queue")
 }
 
-// fullQueueRejects: the new request is rejected at once; the waiters continue to wait.
+// fullQueueRejects wants a new request to be rejected at once while the queue is full, and the waiters
+// to continue to wait.
 func fullQueueRejects(s *subject) {
 	s.empties()
 	waiters := s.fill()
@@ -69,21 +69,12 @@ func fullQueueRejects(s *subject) {
 	s.queues(s.queue, "after a newcomer was rejected")
 }
 
-// fullQueueEvicts: the oldest, whole, one by one, and no more than it takes.
+// fullQueueEvicts wants a new request to evict the oldest waiters, whole, one by one, and no more than
+// it takes.
 func fullQueueEvicts(s *subject) {
 	s.empties()
-	var waiters []*call
-	for range min(s.queue, 3) {
-		c := s.acquires(1)
-		c.mustWait("with room in the queue")
-		waiters = append(waiters, c)
-	}
-	for rest := s.queue - len(waiters); rest > 0; {
-		c := s.acquires(min(rest, s.Limit))
-		c.mustWait("with room in the queue")
-		waiters = append(waiters, c)
-		rest -= c.n
-	}
+	waiters := s.fillUp(min(s.queue, 3), 1)
+	waiters = append(waiters, s.fillUp(s.queue-len(waiters), s.Limit)...)
 	before, _ := s.counts()
 	first := s.acquires(1)
 	first.wantWait("that evicts the oldest")
@@ -101,7 +92,7 @@ func fullQueueEvicts(s *subject) {
 	s.queues(s.queue, "after two evictions")
 }
 
-// tooBigEvictsNobody: a new request that would not fit into the empty queue is rejected.
+// tooBigEvictsNobody wants a new request that would not fit into the empty queue to be rejected.
 func tooBigEvictsNobody(s *subject) {
 	s.empties()
 	waiters := s.fill()
@@ -109,12 +100,11 @@ func tooBigEvictsNobody(s *subject) {
 	wantWaiting("after a newcomer was rejected", waiters...)
 }
 
-// nobodyOvertakes: while a request waits for permits, new requests are rejected or queue, even
-// if they would fit.
+// nobodyOvertakes wants new requests to be rejected or to queue while a request waits, even if they
+// would fit.
 func nobodyOvertakes(s *subject) {
 	s.takes(s.Limit - 1)
-	w := s.acquires(2)
-	w.mustWait("with one permit left")
+	w := s.waiter(2, "with one permit left")
 	s.refused(1, "with one permit left, and a waiter for two")
 	c := s.acquires(1)
 	if s.queue >= 3 {
@@ -126,22 +116,20 @@ func nobodyOvertakes(s *subject) {
 	s.has(1, "after newcomers that did not overtake")
 }
 
-// newcomerGoesFirst: a new request is served at once, whatever is queued.
+// newcomerGoesFirst wants a new request that fits to be served at once, whatever is queued.
 func newcomerGoesFirst(s *subject) {
 	s.takes(s.Limit - 1)
-	w := s.acquires(2)
-	w.mustWait("with one permit left")
+	w := s.waiter(2, "with one permit left")
 	s.takes(1)
 	w.wantWait("after a newcomer was served")
 	s.renew()
 	s.takes(s.Limit - 1)
-	w = s.acquires(2)
-	w.mustWait("with one permit left")
+	w = s.waiter(2, "with one permit left")
 	s.acquires(1).wantGrant("with one permit left, and a waiter for two")
 	w.wantWait("after a newcomer was served")
 }
 
-// servedInOrder: of two that do not both fit, the oldest or the newest is served.
+// servedInOrder wants the oldest or the newest of two waiters to be served if both do not fit.
 func servedInOrder(s *subject) {
 	a, b, free := s.Limit, 1, func() { s.release() }
 	switch {
@@ -173,7 +161,7 @@ func servedInOrder(s *subject) {
 	second.wantGrant("when its turn comes")
 }
 
-// servingStops: the waiter after it may fit, and waits nonetheless.
+// servingStops wants a waiter that fits to wait while the one before it does not fit.
 func servingStops(s *subject) {
 	one := s.takes(1)
 	s.takes(s.Limit - 1)

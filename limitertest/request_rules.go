@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// checksInOrder: negative permits, then the context, then the limit. None of them counts,
-// none takes anything.
+// checksInOrder wants negative permits to be found first, then a done context, then more than the
+// limit. None of these requests counts, and none takes anything.
 func checksInOrder(s *subject) {
 	before, _ := s.counts()
 	done := s.done()
@@ -55,13 +55,11 @@ func (s *subject) fails(ctx context.Context, n int, want error, when string) {
 		return
 	}
 	s.matches(l, err, "Acquire "+when)
-	if took := time.Since(begin); took > 0 && !s.RealTime {
-		s.faultf("Acquire(%d) %s took %v, want it to return at once", n, when, took)
-	}
+	s.atOnce(begin, "Acquire(%d) %s", n, when)
 }
 
-// moreThanLimit: a request that can never be served says so, whether permits are there
-// or not, and does not count.
+// moreThanLimit wants a request that can never be served to fail as such, whether permits are
+// available or not, and not to count.
 func moreThanLimit(s *subject) {
 	for _, when := range []string{"of a new limiter", "with nothing available"} {
 		before, _ := s.counts()
@@ -76,9 +74,7 @@ func moreThanLimit(s *subject) {
 			s.leases = append(s.leases, l)
 			s.exceeds(err, n, s.Limit, fmt.Sprintf("Acquire(%d) %s", n, when))
 			s.matches(l, err, "Acquire of more than the limit")
-			if took := time.Since(begin); took > 0 && !s.RealTime {
-				s.faultf("Acquire(%d) %s took %v, want it to return at once", n, when, took)
-			}
+			s.atOnce(begin, "Acquire(%d) %s", n, when)
 		}
 		s.counted(before, 0, 0, "requests above the limit")
 		if s.l.Available() == s.Limit {
@@ -102,57 +98,54 @@ func (s *subject) exceeds(err error, n, limit int, what string) {
 	}
 }
 
-// probes: a request for zero permits is granted if at least one is available, takes nothing,
-// and counts as a grant.
-func probes(s *subject) {
-	probe := func(when string) {
+// zeroTakesNothing wants a zero-permit request to be granted if a permit is available, to take
+// nothing, and to count as a grant.
+func zeroTakesNothing(s *subject) {
+	zero := func(when string) {
 		before, _ := s.counts()
 		available := s.l.Available()
 		s.takes(0)
 		if l, err := s.l.Acquire(s.ctx, 0); err != nil || !l.Acquired() || l.Permits() != 0 {
 			s.faultf("Acquire(0) %s: acquired %v, %d permits, %v, want a grant of 0", when, l.Acquired(), l.Permits(), err)
 		}
-		s.counted(before, 2, 0, "two probes "+when)
-		s.has(available, "after probes "+when)
+		s.counted(before, 2, 0, "two zero-permit requests "+when)
+		s.has(available, "after zero-permit requests "+when)
 	}
-	probe("of a new limiter")
+	zero("of a new limiter")
 	if s.Limit > 1 {
 		s.takes(s.Limit - 1)
-		probe("with one permit left")
+		zero("with one permit left")
 		s.takes(1)
 	} else {
 		s.empties()
 	}
 	before, _ := s.counts()
 	s.refused(0, "with nothing available")
-	s.counted(before, 0, 1, "a probe with nothing available")
+	s.counted(before, 0, 1, "a zero-permit request with nothing available")
 }
 
-// probeIgnoresQueue: a request for zero permits is granted whatever is queued.
-func probeIgnoresQueue(s *subject) {
+// zeroIgnoresQueue wants a zero-permit request to be granted whatever is queued.
+func zeroIgnoresQueue(s *subject) {
 	s.takes(s.Limit - 1)
-	w := s.acquires(2)
-	w.mustWait("with one permit left")
+	w := s.waiter(2, "with one permit left")
 	s.takes(0)
 	s.acquires(0).wantGrant("with one permit left, and a waiter for two")
-	w.wantWait("after probes")
+	w.wantWait("after zero-permit requests")
 }
 
-// probeWaits: requests for zero permits wait outside the queue limit, and all are served as
-// soon as a permit is available.
-func probeWaits(s *subject) {
+// zeroWaits wants zero-permit requests to wait outside the queue limit, and all of them to be served
+// as soon as a permit is available.
+func zeroWaits(s *subject) {
 	s.empties()
 	waiting := make([]*call, 0, 3)
 	for range cap(waiting) {
-		c := s.acquires(0)
-		c.mustWait("with nothing available")
+		c := s.waiter(0, "with nothing available")
 		waiting = append(waiting, c)
 	}
-	s.queues(0, "while probes wait")
+	s.queues(0, "while zero-permit requests wait")
 	if s.queue > 0 && !s.unbounded() {
 		s.fill()
-		c := s.acquires(0)
-		c.mustWait("with a full queue")
+		c := s.waiter(0, "with a full queue")
 		c.cancel()
 		for _, w := range s.calls {
 			if w.n > 0 {
@@ -165,14 +158,13 @@ func probeWaits(s *subject) {
 	for _, c := range waiting {
 		c.wantGrant("once permits are back")
 	}
-	s.has(s.Limit, "after probes were served")
+	s.has(s.Limit, "after zero-permit requests were served")
 }
 
-// probesComeLast: the queue is served first, and if that takes everything, requests for zero
-// permits continue to wait. They do not if the next waiter in the queue does not fit.
-func probesComeLast(s *subject) {
-	s.empties()
-	s.release()
+// zeroComesLast wants the queue to be served before zero-permit requests, which go on waiting if that
+// takes everything. They do not if the next waiter in the queue does not fit.
+func zeroComesLast(s *subject) {
+	s.spends()
 	first := s.Refill
 	if s.Refill > 0 && !s.Manual {
 		first = s.retryAfter(s.refused(1, "with nothing available"), "a failed try")
@@ -180,18 +172,18 @@ func probesComeLast(s *subject) {
 	if s.Refill == 0 {
 		s.empties()
 	}
-	probe, w := s.acquires(0), s.acquires(s.Limit)
-	probe.mustWait("with nothing available")
+	zero, w := s.acquires(0), s.acquires(s.Limit)
+	zero.mustWait("with nothing available")
 	w.mustWait("with nothing available")
 	if first < s.Refill {
 		s.pass(first)
-		probe.wantGrant("when the first permits come back, and a waiter wants more")
+		zero.wantGrant("when the first permits come back, and a waiter wants more")
 		w.wantWait("when the first permits come back")
 		return
 	}
 	s.restock()
 	w.wantGrant("once permits are back")
-	probe.wantWait("once permits are back, and a waiter took them all")
+	zero.wantWait("once permits are back, and a waiter took them all")
 	s.restock()
-	probe.wantGrant("once permits are back again")
+	zero.wantGrant("once permits are back again")
 }

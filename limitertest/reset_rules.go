@@ -8,7 +8,8 @@ func (s *subject) reset() {
 	s.synchronize()
 }
 
-// resetFills: everything is back but what is held, debts are gone, and the counts stay.
+// resetFills wants a Reset to bring back everything but what is held, to cancel debts, and to leave
+// the counts alone.
 func resetFills(s *subject) {
 	old := s.empties()
 	s.refused(1, "with nothing available")
@@ -48,12 +49,10 @@ func resetFills(s *subject) {
 	s.exact(1, d)
 }
 
-// resetServes: at once.
+// resetServes wants a Reset to serve a waiter at once.
 func resetServes(s *subject) {
-	s.empties()
-	s.release()
-	c := s.acquires(1)
-	c.mustWait("with nothing available")
+	s.spends()
+	c := s.waiter(1, "with nothing available")
 	s.reset()
 	c.wantGrant("after a Reset")
 	s.has(s.Limit-1, "after a Reset that served a waiter")

@@ -4,10 +4,10 @@ package limitertest
 var rules = []rule{
 	{"checks come in order", 0, 0, checksInOrder},
 	{"more than the limit is refused for good", finite, 0, moreThanLimit},
-	{"a zero-permit request takes nothing", finite, 0, probes},
-	{"a zero-permit request ignores the queue", bubble | finite | pair | queued | room2, 0, probeIgnoresQueue},
-	{"a zero-permit request waits outside the queue limit", bubble | drains, 0, probeWaits},
-	{"zero-permit requests are served after the queue", bubble | finite | queued | long, 0, probesComeLast},
+	{"a zero-permit request takes nothing", finite, 0, zeroTakesNothing},
+	{"a zero-permit request ignores the queue", bubble | finite | pair | queued | room2, 0, zeroIgnoresQueue},
+	{"a zero-permit request waits outside the queue limit", bubble | drains, 0, zeroWaits},
+	{"zero-permit requests are served after the queue", bubble | finite | queued | long, 0, zeroComesLast},
 
 	{"without a queue nobody waits", drains | queueless, 0, nobodyWaits},
 	{"the queue counts permits", bubble | drains | queued | bounded, 0, queueCounts},

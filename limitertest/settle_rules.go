@@ -16,9 +16,7 @@ func (s *subject) settle(l core.Lease, n int) core.Lease {
 	begin := time.Now()
 	got := s.l.(core.Settler).Settle(l, n)
 	s.leases = append(s.leases, got)
-	if took := time.Since(begin); took > 0 && !s.RealTime {
-		s.faultf("Settle to %d took %v, want it to return at once", n, took)
-	}
+	s.atOnce(begin, "Settle to %d", n)
 	return got
 }
 
@@ -72,8 +70,8 @@ func more(n, by int) int {
 	return n + by
 }
 
-// settleReplaces: the new lease has the permits that were settled on, and the metadata of
-// the old one.
+// settleReplaces wants the new lease to have the settled number of permits, and the metadata of the
+// old one.
 func settleReplaces(s *subject) {
 	for _, n := range []int{0, 1, 2, 5} {
 		s.renew()
@@ -82,7 +80,7 @@ func settleReplaces(s *subject) {
 	}
 }
 
-// settleLess: what was taken and not used comes back, and never more than that.
+// settleLess wants permits that were not used to come back, and never more than these.
 func settleLess(s *subject) {
 	for _, n := range []int{s.Limit - s.Limit/2 - 1, 0, -1, math.MinInt} {
 		s.renew()
@@ -101,7 +99,7 @@ func settleLess(s *subject) {
 	s.empties()
 }
 
-// lateSettle: permits that came back with time, or by a release, and were taken again are not
+// lateSettle wants permits that came back, with time or by a release, and were taken again not to be
 // given back once more.
 func lateSettle(s *subject) {
 	a := s.empties()
@@ -114,19 +112,18 @@ func lateSettle(s *subject) {
 	s.has(s.Limit, "after what had just been taken was settled")
 }
 
-// settleServes: at once, and only a waiter that fits.
+// settleServes wants a settlement for less to serve a waiter that fits, at once.
 func settleServes(s *subject) {
 	l := s.empties()
-	c := s.acquires(1)
-	c.mustWait("with nothing available")
+	c := s.waiter(1, "with nothing available")
 	s.settles(l, s.Limit-1)
 	s.synchronize()
 	c.wantGrant("after a lease was settled for less")
 	s.has(0, "after a waiter was served")
 }
 
-// settleAddsUp: at one instant, what is available is the limit less the permits of all
-// leases, and 0 while that is a debt.
+// settleAddsUp wants the available permits, at one instant, to be the limit less the permits of all
+// leases, and 0 while there is a debt.
 func settleAddsUp(s *subject) {
 	const steps = 100
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
@@ -156,7 +153,7 @@ func settleAddsUp(s *subject) {
 	s.has(s.Limit, "after all leases were settled for nothing")
 }
 
-// settleCountsNothing: it is no decision.
+// settleCountsNothing wants Settle to change no statistic, because it is no decision.
 func settleCountsNothing(s *subject) {
 	l := s.takes(1)
 	before, _ := s.counts()
@@ -166,7 +163,7 @@ func settleCountsNothing(s *subject) {
 	s.counted(before, 0, 0, "settling")
 }
 
-// spentLease: once settled, a lease and its copies do nothing, whatever is tried.
+// spentLease wants a lease that was settled, and its copies, to do nothing any more.
 func spentLease(s *subject) {
 	k := s.Limit - s.Limit/2
 	for _, n := range []int{k - 1, more(k, 1), more(s.Limit, k)} {
@@ -197,7 +194,7 @@ func spentLease(s *subject) {
 	}
 }
 
-// settledOnce: whichever copy is settled, from whatever goroutine.
+// settledOnce wants a lease to be settled once, whichever copy is settled, on whatever goroutine.
 func settledOnce(s *subject) {
 	for range 20 {
 		l := s.takes(1)
@@ -230,7 +227,7 @@ func settledOnce(s *subject) {
 	}
 }
 
-// settleOfOthers: what is no live grant of this limiter comes back as it is.
+// settleOfOthers wants Settle to return what is no live grant of this limiter as it is.
 func settleOfOthers(s *subject) {
 	k, a, _ := s.half()
 	refused := s.refused(1, "with nothing available")
@@ -259,7 +256,7 @@ func settleOfOthers(s *subject) {
 	}
 }
 
-// settleAfterClose: as leases release.
+// settleAfterClose wants Settle to work after Close, as Release does.
 func settleAfterClose(s *subject) {
 	if s.Refill > 0 {
 		return

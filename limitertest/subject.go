@@ -175,6 +175,19 @@ func (s *subject) empties() core.Lease {
 	return s.takes(s.Limit)
 }
 
+// spends takes all permits and releases them, so that those of a rate limiter are gone.
+func (s *subject) spends() {
+	s.empties()
+	s.release()
+}
+
+// atOnce wants what began at an instant to have taken no time.
+func (s *subject) atOnce(begin time.Time, format string, args ...any) {
+	if took := time.Since(begin); took > 0 && !s.RealTime {
+		s.faultf("%s took %v, want it to return at once", fmt.Sprintf(format, args...), took)
+	}
+}
+
 // gate opens or shuts the limiter.
 func (s *subject) gate(open bool) {
 	s.passes.Add(1)

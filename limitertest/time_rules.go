@@ -32,13 +32,12 @@ func (s *subject) exact(n int, d time.Duration) {
 	}
 }
 
-// retryAfterExact: RetryAfter is exact to the nanosecond, for any number of permits, zero
+// retryAfterExact wants RetryAfter to be exact to the nanosecond, for any number of permits, zero
 // included.
 func retryAfterExact(s *subject) {
 	for _, n := range []int{1, (s.Limit + 1) / 2, s.Limit, 0} {
 		s.renew()
-		s.empties()
-		s.release()
+		s.spends()
 		s.exact(n, s.retryAfter(s.refused(n, "with nothing available"), "a failed try"))
 
 		s.renew() // and if permits were taken at different times
@@ -66,11 +65,10 @@ func (s *subject) after(n int, d time.Duration) {
 	s.refused(n, "just before RetryAfter has passed")
 }
 
-// retryAfterQueue: oldest first, the waiters are served before; newest first, they are ignored; of a
-// fair queue it is a lower bound.
+// retryAfterQueue wants RetryAfter to include the time to serve the waiters if the oldest is served
+// first, and to ignore them if the newest is. Of a fair queue it is a lower bound.
 func retryAfterQueue(s *subject) {
-	s.empties()
-	s.release()
+	s.spends()
 	if s.QueueOrder == core.NewestFirst {
 		s.retryAfterNewest()
 		return
@@ -90,8 +88,7 @@ func retryAfterQueue(s *subject) {
 
 func (s *subject) retryAfterNewest() {
 	alone := s.retryAfter(s.refused(1, "with nothing available"), "a failed try")
-	oldest := s.acquires(1)
-	oldest.mustWait("with nothing available")
+	oldest := s.waiter(1, "with nothing available")
 	got := s.retryAfter(s.refused(1, "with nothing available"), "a failed try")
 	if got != alone {
 		s.faultf("RetryAfter with somebody waiting: %v, without: %v, want the same under newest-first", got, alone)
@@ -108,8 +105,8 @@ func (s *subject) retryAfterNewest() {
 	}
 }
 
-// retryAfterAbsent: it is not set on grants, on errors that are not rejections, and where
-// permits do not come back by themselves.
+// retryAfterAbsent wants no RetryAfter on grants, on errors that are not rejections, and where permits
+// do not come back by themselves.
 func retryAfterAbsent(s *subject) {
 	absent := func(l core.Lease, what string) {
 		if d, ok := core.RetryAfter.From(l); ok {
@@ -133,11 +130,10 @@ func retryAfterAbsent(s *subject) {
 	}
 }
 
-// hopelessDeadline: a request that could not be served by its deadline is rejected at once, and
-// evicts no waiter.
+// hopelessDeadline wants a request that cannot be served by its deadline to be rejected at once, and
+// to evict no waiter.
 func hopelessDeadline(s *subject) {
-	s.empties()
-	s.release()
+	s.spends()
 	d := s.retryAfter(s.refused(1, "with nothing available"), "a failed try")
 	if d > s.grain() {
 		before, _ := s.counts()
@@ -162,10 +158,9 @@ func hopelessDeadline(s *subject) {
 	wantWaiting("after a newcomer without hope", waiters...)
 }
 
-// servedOnTime: at the very instant at which the permits are there.
+// servedOnTime wants a waiter to be served at the very instant at which its permits are there.
 func servedOnTime(s *subject) {
-	s.empties()
-	s.release()
+	s.spends()
 	d := s.Refill
 	n := s.Limit
 	if s.queue < s.Limit {
@@ -173,8 +168,7 @@ func servedOnTime(s *subject) {
 		d = s.retryAfter(s.refused(n, "with nothing available"), "a failed try")
 	}
 	due := time.Now().Add(d)
-	c := s.acquires(n)
-	c.mustWait("with nothing available")
+	c := s.waiter(n, "with nothing available")
 	s.pass(d - s.grain())
 	c.mustWait("just before its permits come back")
 	s.pass(s.Refill + 1)
@@ -184,11 +178,10 @@ func servedOnTime(s *subject) {
 	}
 }
 
-// automaticReplenishment: all is back after Refill, and not earlier, and TryReplenish has
-// no part in it.
+// automaticReplenishment wants all permits to be back after Refill, not earlier, and without
+// TryReplenish.
 func automaticReplenishment(s *subject) {
-	s.empties()
-	s.release()
+	s.spends()
 	s.pass(s.Refill - s.grain())
 	if got := s.l.Available(); got >= s.Limit {
 		s.faultf("Available() just before Refill: %d, want less than %d", got, s.Limit)
@@ -208,13 +201,12 @@ func automaticReplenishment(s *subject) {
 	s.empties()
 }
 
-// manualReplenishment: nothing is back before TryReplenish, all that is due after.
+// manualReplenishment wants no permit to be back before TryReplenish, and all that are due after it.
 func manualReplenishment(s *subject) {
 	if r, ok := s.l.(core.Replenisher); ok && r.AutoReplenishing() {
 		s.faultf("AutoReplenishing(): true, want false")
 	}
-	s.empties()
-	s.release()
+	s.spends()
 	if s.replenish() {
 		s.faultf("TryReplenish() with nothing due: true, want false")
 	}
@@ -231,8 +223,7 @@ func manualReplenishment(s *subject) {
 	if s.queue == 0 {
 		return
 	}
-	s.empties()
-	s.release()
+	s.spends()
 	c := s.acquires(1)
 	s.pass(10 * s.Refill)
 	c.mustWait("before TryReplenish")
@@ -240,7 +231,7 @@ func manualReplenishment(s *subject) {
 	c.wantGrant("after TryReplenish")
 }
 
-// idleEarnsNothing: however long it is, there is never more than the limit.
+// idleEarnsNothing wants never more than the limit to be available, however long the limiter is idle.
 func idleEarnsNothing(s *subject) {
 	s.takes(1)
 	s.restock()
@@ -258,8 +249,8 @@ func idleEarnsNothing(s *subject) {
 	}
 }
 
-// idleFor: idle for at least as long as the limiter has been seen idle, and never longer than
-// all permits have been available.
+// idleFor wants the limiter to be idle for at least as long as it has been seen idle, and no longer
+// than all permits have been available.
 func idleFor(s *subject) {
 	idler := s.l.(core.Idler)
 	look := func(want bool, when string) time.Duration {

@@ -14,8 +14,8 @@ func (s *subject) updates(limit int) {
 	s.synchronize()
 }
 
-// updateKeeps: what is taken stays taken. A bucket keeps the tokens it has, no more than it
-// has room for; any other has the new limit less what is taken.
+// updateKeeps wants what is taken to stay taken. A bucket keeps the tokens that it has and has room
+// for; any other limiter has the new limit less what is taken.
 func updateKeeps(s *subject) {
 	for _, limit := range []int{s.Limit + 3, s.Limit, s.Limit - 1, 1} {
 		s.renew()
@@ -45,24 +45,22 @@ func updateKeeps(s *subject) {
 	}
 }
 
-// updateServes: at once.
+// updateServes wants an Update that makes room to serve a waiter at once.
 func updateServes(s *subject) {
 	if s.Refill > 0 {
 		return // a bucket that grows is not fuller for it
 	}
 	s.empties()
-	c := s.acquires(1)
-	c.mustWait("with nothing available")
+	c := s.waiter(1, "with nothing available")
 	s.updates(s.Limit + 1)
 	c.wantGrant("after an Update that makes room")
 	s.has(0, "after an Update that served a waiter")
 }
 
-// updateRefuses: a waiter for more than the new limit fails.
+// updateRefuses wants a waiter for more than the new limit to fail.
 func updateRefuses(s *subject) {
 	s.empties()
-	big := s.acquires(s.Limit)
-	big.mustWait("with nothing available")
+	big := s.waiter(s.Limit, "with nothing available")
 	s.updates(s.Limit - 1)
 	if big.waits() {
 		s.stopf("Acquire(%d) after an Update to %d waits, want core.ErrPermitsExceedLimit", s.Limit, s.Limit-1)
@@ -72,7 +70,7 @@ func updateRefuses(s *subject) {
 	s.queues(0, "after an Update that refused the only waiter")
 }
 
-// badUpdate: it says what is wrong, and all stays as it was.
+// badUpdate wants an Update with a bad limit to return an error and to change nothing.
 func badUpdate(s *subject) {
 	s.takes(1)
 	before, _ := s.counts()
