@@ -27,18 +27,24 @@ func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o Options)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return newStrategy(&config{
-		Options: o,
-		acquire: func(ctx context.Context) (core.Lease, error) {
-			r := of(ctx)
-			lease, err := l.Acquire(ctx, r, 1)
-			if err != nil || !lease.Acquired() {
-				return hold.Checked(partition.For(l, r), lease, err)
-			}
-			return lease, nil
-		},
-		settle: func(ctx context.Context, lease core.Lease, permits int) core.Lease {
-			return anylimiter.Settle(partition.For(l, of(ctx)), lease, permits)
-		},
-	}), nil
+	return newStrategy(&config{Options: o, admission: keyed[R]{l, of}}), nil
+}
+
+// keyed is a limiter for each key.
+type keyed[R any] struct {
+	l  partition.Limiter[R]
+	of func(context.Context) R
+}
+
+func (k keyed[R]) acquire(ctx context.Context) (core.Lease, error) {
+	r := k.of(ctx)
+	lease, err := k.l.Acquire(ctx, r, 1)
+	if err != nil || !lease.Acquired() {
+		return hold.Checked(partition.For(k.l, r), lease, err)
+	}
+	return lease, nil
+}
+
+func (k keyed[R]) settle(ctx context.Context, lease core.Lease, permits int) core.Lease {
+	return anylimiter.Settle(partition.For(k.l, k.of(ctx)), lease, permits)
 }

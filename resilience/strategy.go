@@ -33,25 +33,24 @@ type Strategy struct {
 // config is the options, with the limiter. It does not change.
 type config struct {
 	Options
-	acquire func(ctx context.Context) (core.Lease, error) // the lease is acquired if and only if the error is nil
-	settle  func(ctx context.Context, l core.Lease, permits int) core.Lease
-	own     *core.ConcurrencyLimiter // that acquire asks; nil: the limiter is the caller's
+	admission
+	own *core.ConcurrencyLimiter // the limiter, if the strategy made it; nil: the limiter is the caller's
+}
+
+// admission grants a permit for a call: by one limiter for all calls, or by a limiter for each key.
+type admission interface {
+	// acquire takes one permit. The lease is acquired if and only if the error is nil.
+	acquire(ctx context.Context) (core.Lease, error)
+	settle(ctx context.Context, l core.Lease, permits int) core.Lease
 }
 
 // New returns a strategy, or an error that lists the faults of the options.
 func New(o Options) (*Strategy, error) {
-	c, err := newConfig(o)
+	c, err := newConfig(o, nil)
 	if err != nil {
 		return nil, err
 	}
-	if c.acquire != nil {
-		return newStrategy(c), nil
-	}
-	l, err := core.NewConcurrencyLimiter(o.own())
-	if err != nil {
-		return nil, fmt.Errorf("resilience: Options.Default: %w", err)
-	}
-	return newOwner(o, l), nil
+	return newStrategy(c), nil
 }
 
 // Concurrency returns a strategy that runs at most permits functions at once and lets at most
@@ -61,7 +60,7 @@ func Concurrency(permits, queue int) (*Strategy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resilience: %w", err)
 	}
-	return newOwner(Options{}, l), nil
+	return newStrategy(&config{admission: single{l}, own: l}), nil
 }
 
 // Limit is [New] with the caller's limiter and no other options. It returns an error if l is nil.
@@ -72,42 +71,47 @@ func Limit(l core.Limiter) (*Strategy, error) {
 	return New(Options{Limiter: l})
 }
 
-// newOwner returns a strategy that owns l.
-func newOwner(o Options, l *core.ConcurrencyLimiter) *Strategy {
-	c := limitedBy(o, l)
-	c.own = l
-	return newStrategy(c)
-}
-
-// newConfig returns a config with the limiter of o. If that is nil, acquire and settle are nil.
-func newConfig(o Options) (*config, error) {
-	switch {
-	case o.Limiter == nil:
-		return &config{Options: o}, nil
-	case anylimiter.IsNil(o.Limiter):
-		return nil, fmt.Errorf("resilience: Options.Limiter: the limiter is nil: %T", o.Limiter)
-	}
-	return limitedBy(o, o.Limiter), nil
-}
-
-// limitedBy returns a config with one limiter for all calls.
-func limitedBy(o Options, l core.Limiter) *config {
-	return &config{
-		Options: o,
-		acquire: func(ctx context.Context) (core.Lease, error) {
-			lease, err := l.Acquire(ctx, 1)
-			return hold.Checked(l, lease, err)
-		},
-		settle: func(_ context.Context, lease core.Lease, permits int) core.Lease {
-			return anylimiter.Settle(l, lease, permits)
-		},
-	}
-}
-
 func newStrategy(c *config) *Strategy {
 	s := &Strategy{own: c.own}
 	s.config.Store(c)
 	return s
+}
+
+// newConfig returns a config for the options. If they have no Limiter, it is that of old, or a
+// new one if old is nil.
+func newConfig(o Options, old *config) (c *config, err error) {
+	c = &config{Options: o}
+	switch {
+	case o.Limiter != nil:
+		if anylimiter.IsNil(o.Limiter) {
+			return nil, fmt.Errorf("resilience: Options.Limiter: the limiter is nil: %T", o.Limiter)
+		}
+		c.admission = single{o.Limiter}
+	case old == nil:
+		c.own, err = core.NewConcurrencyLimiter(o.own())
+		c.admission = single{c.own}
+	default:
+		c.admission, c.own = old.admission, old.own
+		if c.own != nil {
+			err = c.own.Update(o.own())
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resilience: Options.Default: %w", err)
+	}
+	return c, nil
+}
+
+// single is one limiter for all calls.
+type single struct{ core.Limiter }
+
+func (l single) acquire(ctx context.Context) (core.Lease, error) {
+	lease, err := l.Acquire(ctx, 1)
+	return hold.Checked(l.Limiter, lease, err)
+}
+
+func (l single) settle(_ context.Context, lease core.Lease, permits int) core.Lease {
+	return anylimiter.Settle(l.Limiter, lease, permits)
 }
 
 // Do runs f with ctx if the limiter grants a permit, waiting for it if necessary, and returns

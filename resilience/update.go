@@ -1,10 +1,6 @@
 package resilience
 
-import (
-	"fmt"
-
-	"github.com/sluice-go/sluice/core"
-)
+import "github.com/sluice-go/sluice/core"
 
 // Update puts new options in force for later calls. With a Limiter, that one decides from then
 // on; the limiter that it replaces serves its waiters, and is not closed. A nil Limiter keeps the
@@ -19,17 +15,9 @@ func (s *Strategy) Update(o Options) error {
 	if old == nil {
 		return core.ErrClosed
 	}
-	c, err := newConfig(o)
+	c, err := newConfig(o, old)
 	if err != nil {
 		return err
-	}
-	if c.acquire == nil {
-		c.acquire, c.settle, c.own = old.acquire, old.settle, old.own
-	}
-	if c.own != nil {
-		if err := c.own.Update(o.own()); err != nil {
-			return fmt.Errorf("resilience: Options.Default: %w", err)
-		}
 	}
 	s.config.Store(c)
 	return nil
