@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-go/sluice/resilience"
+	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
 // Events returns a function for [resilience.Options].OnEvent that counts events as
@@ -16,8 +16,7 @@ import (
 // different ones.
 func Events(o Options) (func(context.Context, resilience.Event), error) {
 	o.Attributes = slices.Clone(o.Attributes) // it is read later
-	events, err := o.meter().Int64Counter("sluice.resilience.events",
-		metric.WithUnit("{event}"), metric.WithDescription("Events of resilience strategies."))
+	events, err := counter(o.meter(), metrics.Events)
 	if err != nil {
 		return nil, err
 	}

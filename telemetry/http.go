@@ -37,7 +37,7 @@ func newObserver(o Options, space, thing string) (httplimit.Observer, error) {
 	h.queued, errs[1] = upDown(m, of.Queued)
 	h.inQueue, errs[2] = durations(m, of.InQueue)
 	h.held, errs[3] = durations(m, of.Held)
-	h.requests, errs[4] = m.Int64Counter(of.Requests.Name, metric.WithUnit(of.Requests.Unit), metric.WithDescription(of.Requests.Description))
+	h.requests, errs[4] = counter(m, of.Requests)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (i *instrumented) makeInstruments(o Options, name string) error {
 	var errs [3]error
 	i.queue, errs[0] = durations(m, metrics.InQueue)
 	i.lease, errs[1] = durations(m, metrics.Held)
-	i.settled, errs[2] = m.Int64Counter(metrics.Settled.Name, metric.WithUnit(metrics.Settled.Unit), metric.WithDescription(metrics.Settled.Description))
+	i.settled, errs[2] = counter(m, metrics.Settled)
 	of := limiterName.String(name)
 	i.granted = []metric.RecordOption{o.with(of, result.String("granted"))}
 	i.rejected = []metric.RecordOption{o.with(of, result.String("rejected"))}
@@ -149,14 +149,7 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 	lease, err = hold.Checked(i.l, lease, err)
 	_, shadowed := core.Shadowed.From(lease) // it never waits
 	if took := end - begin; mayWait && took >= i.atOnce && !shadowed && !i.stopped.Load() {
-		with := i.granted
-		if err != nil {
-			with = i.rejected
-		}
-		if i.fair != nil && i.fair() {
-			with = i.ofPriority(ctx, err == nil)
-		}
-		i.queue.Record(ctx, took.Seconds(), with...)
+		i.queue.Record(ctx, took.Seconds(), i.waited(ctx, err == nil)...)
 	}
 	if err != nil {
 		return lease, err
@@ -164,13 +157,17 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 	return i.timed(lease, end), nil
 }
 
-// ofPriority returns what the wait of a request is recorded with, where the order is core.FairShare.
-func (i *instrumented) ofPriority(ctx context.Context, granted bool) []metric.RecordOption {
-	f, _ := core.FlowOf(ctx)
+// waited returns the attributes of a wait.
+func (i *instrumented) waited(ctx context.Context, granted bool) []metric.RecordOption {
+	outcome, with := "rejected", i.rejected
 	if granted {
-		return []metric.RecordOption{i.waitedFor("granted", f.Priority)}
+		outcome, with = "granted", i.granted
 	}
-	return []metric.RecordOption{i.waitedFor("rejected", f.Priority)}
+	if i.fair == nil || !i.fair() {
+		return with
+	}
+	f, _ := core.FlowOf(ctx)
+	return []metric.RecordOption{i.waitedFor(outcome, f.Priority)}
 }
 
 // now reads the monotonic clock only, which takes half the time of time.Now.

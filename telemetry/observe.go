@@ -52,7 +52,7 @@ func (o Options) observe(name string, columns []metrics.Column, read func() []in
 		}
 		s.with = o.with(own...)
 		if c.Counter {
-			s.counter, err = m.Int64Counter(c.Name, metric.WithUnit(c.Unit), metric.WithDescription(c.Description))
+			s.counter, err = counter(m, c.Metric)
 		} else {
 			s.gauge, err = m.Int64ObservableGauge(c.Name, metric.WithUnit(c.Unit), metric.WithDescription(c.Description))
 			gauges = append(gauges, s.gauge)

@@ -42,6 +42,11 @@ func (o Options) with(own ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(slices.Concat(o.Attributes, own)...))
 }
 
+// counter returns a counter of whole numbers.
+func counter(m metric.Meter, of metrics.Metric) (metric.Int64Counter, error) {
+	return m.Int64Counter(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Description))
+}
+
 // durations returns a histogram of seconds.
 func durations(m metric.Meter, of metrics.Metric) (metric.Float64Histogram, error) {
 	return m.Float64Histogram(of.Name, metric.WithUnit(of.Unit), metric.WithDescription(of.Description),

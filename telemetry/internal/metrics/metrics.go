@@ -51,7 +51,7 @@ func OfLimiter(s core.Statistics) []int64 {
 	return []int64{int64(s.Limit), int64(s.Available), int64(s.Queued), total(s.Granted), total(s.Rejected)}
 }
 
-// What an instrumented limiter reports beside.
+// What an instrumented limiter reports besides.
 var (
 	InQueue = Metric{"sluice.limiter.queue.duration", "s", "How long acquisitions waited.", false}
 	Held    = Metric{"sluice.limiter.lease.duration", "s", "How long leases were held.", false}
@@ -73,6 +73,9 @@ func OfPartitions(c partition.Counts) []int64 {
 
 // total returns a count that a metric can hold.
 func total(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+
+// Events counts the events of resilience strategies.
+var Events = Metric{"sluice.resilience.events", "{event}", "Events of resilience strategies.", true}
 
 // Server is what the observer of a server's requests reports.
 type Server struct{ Active, Queued, InQueue, Held, Requests Metric }
