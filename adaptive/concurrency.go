@@ -64,29 +64,18 @@ func New(o Options) (*Concurrency, error) {
 
 // TryAcquire takes permits if they are available now. It never blocks.
 func (l *Concurrency) TryAcquire(permits int) core.Lease {
-	if l.inner == nil {
-		var zero core.ConcurrencyLimiter
-		return zero.TryAcquire(permits)
-	}
-	return l.inner.TryAcquire(permits)
+	return l.limiter().TryAcquire(permits)
 }
 
 // Acquire takes permits, waiting for them if it must and the queue limit allows. If ctx is done,
 // before or during the wait, it returns ctx.Err(), unchanged, and leaves nothing taken.
 func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if l.inner == nil {
-		var zero core.ConcurrencyLimiter
-		return zero.Acquire(ctx, permits)
-	}
-	return l.inner.Acquire(ctx, permits)
+	return l.limiter().Acquire(ctx, permits)
 }
 
 // TryQuietly is TryAcquire, but a rejection leaves no trace: see [core.TryQuietly].
 func (l *Concurrency) TryQuietly(permits int) (core.Lease, bool) {
-	if l.inner == nil {
-		return core.Lease{}, false
-	}
-	return l.inner.TryQuietly(permits)
+	return l.limiter().TryQuietly(permits)
 }
 
 // Limit returns the limit in force.
@@ -119,27 +108,26 @@ func (l *Concurrency) Available() int { return l.Statistics().Available }
 // Statistics returns the limiter's counts; Limit is the limit in force. It goes on counting
 // after Close.
 func (l *Concurrency) Statistics() core.Statistics {
-	if l.inner == nil {
-		return core.Statistics{}
-	}
-	return l.inner.Statistics()
+	return l.limiter().Statistics()
 }
 
 // IdleFor returns how long all permits have been available, and reports whether they are.
 func (l *Concurrency) IdleFor() (time.Duration, bool) {
-	if l.inner == nil {
-		return 0, false
-	}
-	return l.inner.IdleFor()
+	return l.limiter().IdleFor()
 }
 
 // Close ends every wait with [core.ErrClosed] and refuses from then on. Leases can still be
 // released. It returns nil, however often it is called.
 func (l *Concurrency) Close() error {
+	return l.limiter().Close()
+}
+
+// limiter returns the limiter that decides. For the zero Concurrency that is the zero limiter, which refuses.
+func (l *Concurrency) limiter() *core.ConcurrencyLimiter {
 	if l.inner == nil {
-		return nil
+		return new(core.ConcurrencyLimiter)
 	}
-	return l.inner.Close()
+	return l.inner
 }
 
 // String returns a line for a person: the name and the statistics.

@@ -40,12 +40,12 @@
 // and from above, whatever the demand; and as soon after a change of C or of the service time. That
 // holds for servers that queue requests and for servers that share their processors among all. It
 // is shown for service times that are constant, exponential and bimodal, up to a standard deviation
-// of one and a half times the mean; among bimodal ones, about two runs in a hundred miss it. If they
-// differ much more, as when one request in a hundred takes a hundred times as long, an
+// of one and a half times the mean; with bimodal ones, about two runs in a hundred miss it. If service
+// times differ much more, as when one request in a hundred takes a hundred times as long, an
 // accuracy of some percent needs more samples than that. With a server whose throughput falls once
-// it has more than C, the limit is found as soon, and varies more: it is within a fifth on average,
-// and for 7 samples in 10 at least. Below a C of 100 the limit is less exact: it is up to 5 permits
-// above C, or a fifth: a service that keeps 2 processors busy gets a limit of 3 to 5.
+// it has more than C, the limit is found as soon and varies more: it is within a fifth on average,
+// and for at least 7 samples in 10. Below a C of 100 the limit is less exact, up to 5 permits or a fifth
+// above C: a service that keeps 2 processors busy gets a limit of 3 to 5.
 //
 // While fewer requests are in flight than half of the limit, the limit does not change and nothing
 // is rejected.
@@ -84,12 +84,15 @@
 //
 // # Inside
 //
-// The limit is that of a core limiter whose leases carry the instant of their grant and report their
-// release. One goroutine at a time learns, and others' successes are lost; drops are counted. Windows
-// of samples bound the limit. Gradient and Vegas compare the mean latency at the limit with a
-// baseline, which trials at half of the limit measure: a latency that falls with the limit is
-// queueing, one that does not is the server's own. The baseline is the mean of up to 10,000 samples of
-// trials, each trial exact by itself, and half of its standard error is allowed for: a baseline too
-// low by chance would have the limit sink without end. A [Shed] grants by itself while the reading is
-// low; otherwise requests wait in a core limiter's queue.
+// A Concurrency is a core limiter whose leases carry the instant of their grant and report their
+// release. One goroutine at a time learns; successes that are released in the meantime are lost, drops
+// are not. internal/adaptive/sampler makes windows of the samples, and keeps the limit that the
+// algorithm wants within bounds. Gradient and Vegas share a finder (finder.go), which is in one of four
+// phases: it starts, it searches while the limit grows fast, it holds the limit, or half of the limit is on
+// trial. Its baseline is the mean of up to 10,000 samples of trials, each trial exact by itself, and half
+// of its standard error is added: with a baseline that is too low by chance the limit would sink without
+// end.
+//
+// A [Shed] compares its last reading with the thresholds, and grants by itself while that is low. Otherwise
+// requests go to a core limiter's queue, whose limit is 0 until the reading falls.
 package adaptive

@@ -37,9 +37,10 @@ func CPU() func() float64 {
 }
 
 // SchedulerLatency returns a sensor of how long goroutines that could run waited for a
-// processor since the last reading, in seconds: the quantile of all waits, such as 0.99. It is the queue that a request meets in its own process, and the first to show that
-// there is too much to do. The first reading counts from the call of SchedulerLatency. If
-// no goroutine was scheduled the reading is 0. A quantile below 0, or NaN, is 0, one above 1 is 1.
+// processor since the last reading, in seconds: the quantile of all waits, such as 0.99. It is the queue
+// that a request meets in its own process, and the first to show that there is too much to do. The first
+// reading counts from the call of SchedulerLatency. If no goroutine was scheduled, the reading is 0. A
+// quantile below 0 or NaN counts as 0, one above 1 as 1.
 //
 // It comes from a histogram of runtime/metrics, whose steps are of about a tenth; the
 // reading is the upper bound of a step. The runtime times about one wait in eight, and only

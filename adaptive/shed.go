@@ -34,8 +34,9 @@ import (
 // [NewShed]; the zero value refuses with [core.ErrClosed].
 type Shed struct {
 	o    ShedOptions
-	base time.Time  // instants count from here
-	one  core.Lease // of one permit, which all may share as it holds nothing
+	base time.Time       // instants count from here
+	name []core.Metadata // of the leases; empty without a name
+	one  core.Lease      // of one permit, which all may share as it holds nothing
 
 	last    atomic.Pointer[reading] // set under mu; nil: none yet
 	granted atomic.Uint64           // requests that the queue has not seen
@@ -70,11 +71,12 @@ func NewShed(o ShedOptions) (*Shed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shed{o: o, base: time.Now(), one: core.Grant(1, nil), queue: queue}
-	s.limit, _ = backdoor.Core[core.Lease]().Watch(queue, noHook{})
+	s := &Shed{o: o, base: time.Now(), queue: queue}
 	if o.Name != "" {
-		s.one = s.one.With(core.LimiterName.With(o.Name))
+		s.name = []core.Metadata{core.LimiterName.With(o.Name)}
 	}
+	s.one = core.Grant(1, nil, s.name...)
+	s.limit, _ = backdoor.Core[core.Lease]().Watch(queue, noHook{})
 	return s, nil
 }
 
@@ -87,11 +89,10 @@ func (noHook) Ended(backdoor.Cause, backdoor.End) {}
 // while another caller takes the very first reading.
 func (s *Shed) TryAcquire(permits int) core.Lease {
 	switch {
-	case s.queue == nil:
-		var zero core.ConcurrencyLimiter
-		return zero.TryAcquire(permits)
 	case permits < 0:
 		return core.Refuse(core.ErrNegativePermits)
+	case s.queue == nil:
+		return core.Refuse(core.ErrClosed)
 	case s.grants(never):
 		return s.grant(permits)
 	}
@@ -109,15 +110,13 @@ func (s *Shed) TryQuietly(permits int) (core.Lease, bool) {
 // Acquire grants if the reading is below the threshold; otherwise it waits until it is, if the
 // queue has room. If ctx is done, before or during the wait, it returns ctx.Err(), unchanged.
 func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if s.queue == nil {
-		var zero core.ConcurrencyLimiter
-		return zero.Acquire(ctx, permits)
-	}
-	if permits < 0 {
+	switch err := ctx.Err(); {
+	case permits < 0:
 		return core.Refuse(core.ErrNegativePermits), core.ErrNegativePermits
-	}
-	if err := ctx.Err(); err != nil {
+	case err != nil:
 		return core.Refuse(err), err
+	case s.queue == nil:
+		return core.Refuse(core.ErrClosed), core.ErrClosed
 	}
 	grants := s.grants(ctx.Done)
 	if err := ctx.Err(); err != nil { // reading may have taken its time
@@ -157,12 +156,8 @@ func (s *Shed) answer(l core.Lease, permits int) core.Lease {
 	if !errors.As(l.Err(), &r) {
 		return core.Refuse(l.Err())
 	}
-	answer := core.Refuse(&core.RejectedError{Limiter: s.o.Name, Permits: permits, Reason: r.Reason})
-	answer = answer.With(core.ReasonPhrase.With(r.Reason))
-	if s.o.Name != "" {
-		answer = answer.With(core.LimiterName.With(s.o.Name))
-	}
-	return answer
+	rejection := core.Refuse(&core.RejectedError{Limiter: s.o.Name, Permits: permits, Reason: r.Reason})
+	return rejection.With(core.ReasonPhrase.With(r.Reason)).With(s.name...)
 }
 
 func (s *Shed) grant(permits int) core.Lease {
@@ -171,13 +166,10 @@ func (s *Shed) grant(permits int) core.Lease {
 }
 
 func (s *Shed) lease(permits int) core.Lease {
-	switch {
-	case permits == 1:
+	if permits == 1 {
 		return s.one
-	case s.o.Name == "":
-		return core.Grant(permits, nil)
 	}
-	return core.Grant(permits, nil, core.LimiterName.With(s.o.Name))
+	return core.Grant(permits, nil, s.name...)
 }
 
 // QueueOrder returns the order in which waiters are served: ShedOptions.QueueOrder.
