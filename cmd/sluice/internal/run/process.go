@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -14,23 +13,21 @@ import (
 
 // process is a job's program, in a process group of its own.
 type process struct {
-	p       *os.Process
-	pumps   [2]pump
-	open    atomic.Int32  // pumps that have not come to their end
-	drained chan struct{} // closed when nobody holds the other ends of the pipes any longer
+	p     *os.Process
+	pumps [2]pump
 }
 
-// pump copies one of a program's outputs to its stream.
+// pump copies one of a program's outputs to its stream, for as long as somebody holds it open: perhaps a child that
+// outlives the program.
 type pump struct {
-	r             *os.File
-	s             *stream
-	read, written atomic.Int64 // bytes
+	r      *os.File
+	s      *stream
+	caught chan struct{} // closed when the stream has all that the program has printed
 }
 
-// start starts a job's program, which reads nothing and prints to the job's streams. late counts the goroutines that
-// copy its output: they go on for as long as somebody holds it open, as a child that outlives the program may.
+// start starts a job's program, which reads nothing and prints to the job's streams. late counts the pumps.
 func start(path string, j *job, null *os.File, late *sync.WaitGroup) (_ *process, err error) {
-	p := &process{drained: make(chan struct{})}
+	p := new(process)
 	var from, to [2]*os.File
 	defer func() {
 		closeAll(to)
@@ -47,15 +44,9 @@ func start(path string, j *job, null *os.File, late *sync.WaitGroup) (_ *process
 	if err != nil {
 		return nil, err
 	}
-	p.open.Store(int32(len(p.pumps)))
 	for i, s := range []*stream{j.stdout, j.stderr} {
-		p.pumps[i].r, p.pumps[i].s = from[i], s
-		late.Go(func() {
-			p.pumps[i].run()
-			if p.open.Add(-1) == 0 {
-				close(p.drained)
-			}
-		})
+		p.pumps[i] = newPump(from[i], s)
+		late.Go(p.pumps[i].run)
 	}
 	return p, nil
 }
@@ -77,15 +68,21 @@ func noRoom(err error) bool {
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
+func newPump(r *os.File, s *stream) pump { return pump{r: r, s: s, caught: make(chan struct{})} }
+
 // run copies until nobody holds the other end of the pipe any longer.
 func (p *pump) run() {
 	b := buffers.Get().(*[32 << 10]byte) //nolint:forcetypeassert // it holds nothing else
 	defer buffers.Put(b)
+	caught := sync.OnceFunc(func() { close(p.caught) })
+	defer caught()
 	for {
 		n, err := p.r.Read(b[:])
-		p.read.Add(int64(n))
 		_, _ = p.s.Write(b[:n])
-		p.written.Add(int64(n))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = p.catchUp(b[:])
+			caught()
+		}
 		if err != nil {
 			break
 		}
@@ -94,45 +91,50 @@ func (p *pump) run() {
 	p.s.end()
 }
 
-// lookAtOutput is how often a job whose program has ended looks whether a child still prints.
-const lookAtOutput = 50 * time.Millisecond
+const (
+	pipeSize  = 64 << 10              // what a pipe holds
+	lateGrace = 50 * time.Millisecond // how long a child that outlives its program may print nothing and still be waited for
+)
 
-// pipeSize is what a pipe holds.
-const pipeSize = 64 << 10
+// catchUp copies what is in the pipe when the program has ended, and what comes soon. A child that prints on and on is
+// waited for no longer than until what the program has left in the pipe must be through.
+func (p *pump) catchUp(b []byte) error {
+	defer func() { _ = p.r.SetReadDeadline(time.Time{}) }()
+	for left := pipeSize; left > 0; {
+		_ = p.r.SetReadDeadline(time.Now().Add(lateGrace))
+		n, err := p.r.Read(b)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // on a busy machine perhaps before the read began
+			_ = p.r.SetReadDeadline(time.Time{})
+			n, err = readNow(p.r, b)
+		}
+		if n == 0 || err != nil {
+			return err
+		}
+		_, _ = p.s.Write(b[:n])
+		left -= n
+	}
+	return nil
+}
 
-// wait waits for the end of the program, and until all that it has printed is written.
+// wait waits for the end of the program, and until the streams have all that it has printed, which they may pass on only
+// as fast as somebody reads. A child may hold the pipes open for longer, and print later.
 func (p *process) wait() (*os.ProcessState, error) {
 	state, err := p.p.Wait()
-	p.waitForOutput()
+	for i := range p.pumps {
+		p.pumps[i].catch()
+	}
+	for i := range p.pumps {
+		<-p.pumps[i].caught
+	}
 	return state, err
 }
 
-// waitForOutput returns when nobody holds the output open any longer. If a child of the program does, it returns when no
-// pump is held up by a slow reader, and each has read nothing between two looks, or more than the program can have left
-// in the pipe.
-func (p *process) waitForOutput() {
-	ticker := time.NewTicker(lookAtOutput)
-	defer ticker.Stop()
-	var atEnd, before [2]int64
-	for look := 0; ; look++ {
-		done := look > 0
-		for i := range p.pumps {
-			written := p.pumps[i].written.Load() // first, so that what is equal has been so
-			read := p.pumps[i].read.Load()
-			if look == 0 {
-				atEnd[i] = read
-			}
-			done = done && read == written && (look > 1 && read == before[i] || read-atEnd[i] >= pipeSize)
-			before[i] = read
-		}
-		if done {
-			return
-		}
-		select {
-		case <-p.drained:
-			return
-		case <-ticker.C:
-		}
+// catch has the pump catch up.
+func (p *pump) catch() {
+	select {
+	case <-p.caught: // the output has ended, as a rule
+	default:
+		_ = p.r.SetReadDeadline(time.Unix(1, 0)) // wakes a read that waits; without deadlines its end is waited for
 	}
 }
 

@@ -1,0 +1,35 @@
+//go:build unix
+
+package run
+
+import (
+	"io"
+	"os"
+	"syscall"
+)
+
+// readNow reads what is in a pipe without waiting for more: 0 bytes if it is empty, and io.EOF if nobody can write to it.
+func readNow(f *os.File, b []byte) (n int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	err = raw.Read(func(fd uintptr) bool {
+		for {
+			n, failed = syscall.Read(int(fd), b)
+			if failed != syscall.EINTR { //nolint:errorlint // it is a plain number
+				return true
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case failed == syscall.EAGAIN: //nolint:errorlint // as above
+		return 0, nil
+	case failed == nil && n == 0:
+		return 0, io.EOF
+	}
+	return max(n, 0), failed
+}
