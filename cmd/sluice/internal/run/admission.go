@@ -72,14 +72,13 @@ func newAdmission(o options) (*admission, error) {
 	return a, err
 }
 
-// admit waits until a job may start. key matters only if there is a limit for each key.
-func (a *admission) admit(ctx context.Context, key string) (admitted, error) {
-	var held admitted
-	var err error
-	if a.keys == nil {
+// admit waits until a job may start. p is its place in the line of its key, which it leaves; nil without keys.
+func (a *admission) admit(ctx context.Context, p *place) (held admitted, err error) {
+	if p == nil {
 		held.place, err = a.all.Acquire(ctx, 1)
 	} else {
-		held, err = a.admitOfKey(ctx, key)
+		held, err = a.admitOfKey(ctx, p)
+		a.keys.leave(p)
 	}
 	if err == nil {
 		held.slot = a.slots.take()
@@ -89,21 +88,21 @@ func (a *admission) admit(ctx context.Context, key string) (admitted, error) {
 
 // admitOfKey takes the key's permit last, at the instant of the start: a permit that was taken before the wait for a
 // place would be as old as that wait, and the next job of the key could follow at once.
-func (a *admission) admitOfKey(ctx context.Context, key string) (admitted, error) {
-	turn, err := a.keys.turns.Acquire(ctx, key, 1)
-	if err != nil {
-		return admitted{}, err
+func (a *admission) admitOfKey(ctx context.Context, p *place) (admitted, error) {
+	select {
+	case <-p.turn:
+	case <-ctx.Done():
+		return admitted{}, ctx.Err()
 	}
-	defer turn.Release()
 	for {
-		if _, err := a.keys.limits.Acquire(ctx, key, 0); err != nil { // waits for a permit and takes none
+		if _, err := a.keys.limits.Acquire(ctx, p.key, 0); err != nil { // waits for a permit and takes none
 			return admitted{}, err
 		}
 		place, err := a.all.Acquire(ctx, 1)
 		if err != nil {
 			return admitted{}, err
 		}
-		if own := a.keys.limits.TryAcquire(key, 1); own.Acquired() {
+		if own := a.keys.limits.TryAcquire(p.key, 1); own.Acquired() {
 			return admitted{place: place, key: own}, nil
 		}
 		a.all.Refund(place) // the key's limit is a window that began anew, with less room

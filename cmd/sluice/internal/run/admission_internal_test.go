@@ -39,7 +39,7 @@ func starting(t *testing.T, jobs int, perKey string) *starter {
 func (s *starter) tries(ctx context.Context, key string, tries int, d time.Duration) {
 	s.all.Go(func() {
 		for range tries {
-			held, err := s.admit(ctx, key)
+			held, err := s.admit(ctx, s.keys.rejoin(key))
 			if !assert.NoError(s.t, err) {
 				return
 			}
@@ -100,10 +100,8 @@ func TestKeysDoNotHoldUpOthers(t *testing.T) {
 			p, err := s.keys.join(t.Context(), key)
 			require.NoError(t, err)
 			s.all.Go(func() {
-				assert.NoError(t, p.wait(t.Context()))
-				held, err := s.admit(t.Context(), key)
+				held, err := s.admit(t.Context(), p)
 				assert.NoError(t, err)
-				p.leave()
 				if key == "a" {
 					order.WriteByte(byte('0' + i))
 				}
@@ -116,7 +114,66 @@ func TestKeysDoNotHoldUpOthers(t *testing.T) {
 		assert.Equal(t, []time.Duration{0}, s.at["c"])
 		assert.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, s.at["a"])
 		assert.Equal(t, "013", order.String())
-		assert.Empty(t, s.keys.last)
+		assert.Empty(t, s.keys.lines)
+		assert.Empty(t, s.keys.room)
+	})
+}
+
+// Another try comes behind the first in line and earlier tries, and before the jobs that have not started.
+func TestOtherTriesComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := starting(t, 0, "1/s")
+		order := make(chan string, 5)
+		start := func(name string, p *place) {
+			s.all.Go(func() {
+				_, err := s.admit(t.Context(), p)
+				assert.NoError(t, err)
+				order <- name
+			})
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			p, err := s.keys.join(t.Context(), "x")
+			require.NoError(t, err)
+			start(name, p)
+		}
+		synctest.Wait() // a has started, and b waits for a permit
+		start("A", s.keys.rejoin("x"))
+		start("B", s.keys.rejoin("x"))
+		s.all.Wait()
+		for _, want := range []string{"a", "b", "A", "B", "c"} {
+			assert.Equal(t, want, <-order)
+		}
+		assert.Equal(t, 4*time.Second, time.Since(s.begun))
+		assert.Empty(t, s.keys.lines)
+	})
+}
+
+// A job that no longer waits leaves its line, wherever it stands.
+func TestJobsLeaveTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := starting(t, 0, "1/s")
+		ctx, cancel := context.WithCancel(t.Context())
+		var places []*place
+		for range 4 {
+			p, err := s.keys.join(t.Context(), "x")
+			require.NoError(t, err)
+			places = append(places, p)
+		}
+		for _, i := range []int{1, 2} {
+			s.all.Go(func() {
+				_, err := s.admit(ctx, places[i])
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		synctest.Wait()
+		cancel()
+		s.all.Wait()
+		for _, i := range []int{0, 3} {
+			_, err := s.admit(t.Context(), places[i])
+			require.NoError(t, err)
+		}
+		assert.Equal(t, time.Second, time.Since(s.begun))
+		assert.Empty(t, s.keys.lines)
 		assert.Empty(t, s.keys.room)
 	})
 }
@@ -146,16 +203,8 @@ func TestAdmissionStress(t *testing.T) {
 			p, err := s.keys.join(t.Context(), key)
 			require.NoError(t, err)
 			s.all.Go(func() {
-				first := true
 				for range 1 + i%3 {
-					if first {
-						assert.NoError(t, p.wait(t.Context()))
-					}
-					held, err := s.admit(t.Context(), key)
-					if first {
-						p.leave()
-					}
-					first = false
+					held, err := s.admit(t.Context(), p)
 					assert.NoError(t, err)
 					n := running.Add(1)
 					for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
@@ -166,7 +215,9 @@ func TestAdmissionStress(t *testing.T) {
 					numbers[held.slot].Store(false)
 					running.Add(-1)
 					s.release(held)
+					p = s.keys.rejoin(key)
 				}
+				s.keys.leave(p)
 			})
 		}
 		s.all.Wait()
@@ -178,7 +229,7 @@ func TestAdmissionStress(t *testing.T) {
 		}
 		assert.Equal(t, jobs, s.jobs.Available())
 		assert.Equal(t, []uint64{0}, s.taken)
-		assert.Empty(t, s.keys.last)
+		assert.Empty(t, s.keys.lines)
 		assert.Empty(t, s.keys.room)
 	})
 }
@@ -190,7 +241,7 @@ func TestDelay(t *testing.T) {
 		require.NoError(t, err)
 		begun := time.Now()
 		for i := range 5 {
-			_, err := a.admit(t.Context(), "")
+			_, err := a.admit(t.Context(), nil)
 			require.NoError(t, err)
 			assert.Equal(t, time.Duration(i)*200*time.Millisecond, time.Since(begun))
 		}

@@ -99,7 +99,11 @@ func (r *runner) again(j *job) bool {
 		case <-r.stopping.Done():
 		}
 	}
-	held, err := r.admission.admit(r.stopping, j.key)
+	var p *place
+	if keys := r.admission.keys; keys != nil {
+		p = keys.rejoin(j.key)
+	}
+	held, err := r.admission.admit(r.stopping, p)
 	j.held = held
 	return err == nil
 }

@@ -3,87 +3,85 @@ package run
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/spec"
 )
 
-// keys is a limit for each key. A job whose key has no permit waits aside, so that it does not delay jobs of other
-// keys; jobs of one key start in the order of the input.
+// keys is a limit for each key, and a line before it. The first job of a line waits for a permit, so that jobs of one key
+// start in the order of the input, and delay none of another.
 type keys struct {
 	limits *partition.Keyed[string, string]
-	turns  *partition.Keyed[string, string] // one permit a key: for the job that waits for limits
-	room   chan struct{}                    // one element for each job that waits aside
+	room   chan struct{} // one element for each job that has not started
 
-	mu   sync.Mutex
-	last map[string]chan struct{} // by key: closed when the job that joined last has left the line
-}
-
-// ahead is how many jobs may wait aside.
-const ahead = 1000
-
-func newKeys(limit spec.Limit) (*keys, error) {
-	k := &keys{room: make(chan struct{}, ahead), last: make(map[string]chan struct{})}
-	var err error
-	if k.limits, err = newKeyed("rate per key", limit.New); err != nil {
-		return nil, err
-	}
-	k.turns, err = newKeyed("turn", func(name string) (core.Limiter, error) {
-		return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: name, PermitLimit: 1, QueueLimit: math.MaxInt})
-	})
-	return k, err
-}
-
-func newKeyed(name string, limiter func(string) (core.Limiter, error)) (*partition.Keyed[string, string], error) {
-	return partition.New(partition.Options[string, string]{
-		Name: name, MaxPartitions: math.MaxInt, Key: func(key string) string { return key }, New: limiter,
-	})
-}
-
-// join puts a job at the end of its key's line, and waits while too many jobs wait aside.
-func (k *keys) join(ctx context.Context, key string) (*place, error) {
-	select {
-	case k.room <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := &place{keys: k, key: key, before: k.last[key], left: make(chan struct{})}
-	k.last[key] = p.left
-	return p, nil
+	mu    sync.Mutex
+	lines map[string][]*place // by key; none is empty
 }
 
 // place is a job's place in the line of its key.
 type place struct {
-	keys   *keys
-	key    string
-	before <-chan struct{} // closed when the job before has left; nil: there is none
-	left   chan struct{}
+	key   string
+	first bool          // of the job's tries
+	turn  chan struct{} // closed when it is the first in its line
 }
 
-// wait waits until the job is the first in its line.
-func (p *place) wait(ctx context.Context) error {
-	if p.before == nil {
-		return nil
-	}
+// ahead is how many jobs may be in all lines before the reader waits.
+const ahead = 1000
+
+func newKeys(limit spec.Limit) (k *keys, err error) {
+	k = &keys{room: make(chan struct{}, ahead), lines: make(map[string][]*place)}
+	k.limits, err = partition.New(partition.Options[string, string]{
+		Name: "rate per key", MaxPartitions: math.MaxInt, Key: func(key string) string { return key }, New: limit.New,
+	})
+	return k, err
+}
+
+// join puts a job at the end of its key's line, and waits while there is no room.
+func (k *keys) join(ctx context.Context, key string) (*place, error) {
 	select {
-	case <-p.before:
-		return nil
+	case k.room <- struct{}{}:
+		return k.enter(&place{key: key, first: true}), nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
-// leave leaves the line.
-func (p *place) leave() {
-	close(p.left)
-	p.keys.mu.Lock()
-	defer p.keys.mu.Unlock()
-	if p.keys.last[p.key] == p.left {
-		delete(p.keys.last, p.key)
+// rejoin is join for another try, which comes before the jobs that have not started.
+func (k *keys) rejoin(key string) *place { return k.enter(&place{key: key}) }
+
+func (k *keys) enter(p *place) *place {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p.turn = make(chan struct{})
+	line := k.lines[p.key]
+	at := len(line)
+	if at == 0 {
+		close(p.turn)
 	}
-	<-p.keys.room
+	for !p.first && at > 1 && line[at-1].first {
+		at--
+	}
+	k.lines[p.key] = slices.Insert(line, at, p)
+	return p
+}
+
+// leave takes a job out of its line.
+func (k *keys) leave(p *place) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	line := k.lines[p.key]
+	at := slices.Index(line, p)
+	line = slices.Delete(line, at, at+1)
+	k.lines[p.key] = line
+	switch {
+	case len(line) == 0:
+		delete(k.lines, p.key)
+	case at == 0:
+		close(line[0].turn)
+	}
+	if p.first {
+		<-k.room
+	}
 }

@@ -113,7 +113,7 @@ type rowOrError struct {
 // enter starts a job when it is admitted: now, or, if its key may hold it up, in a goroutine of its own.
 func (r *runner) enter(j *job) error {
 	if r.admission.keys == nil {
-		held, err := r.admission.admit(r.stopping, "")
+		held, err := r.admission.admit(r.stopping, nil)
 		if err == nil {
 			r.jobs.Go(func() { r.run(j, held) })
 		}
@@ -124,12 +124,7 @@ func (r *runner) enter(j *job) error {
 		return err
 	}
 	r.jobs.Go(func() {
-		err := p.wait(r.stopping)
-		var held admitted
-		if err == nil {
-			held, err = r.admission.admit(r.stopping, j.key)
-		}
-		p.leave()
+		held, err := r.admission.admit(r.stopping, p)
 		switch {
 		case err == nil:
 			r.run(j, held)
