@@ -3,6 +3,7 @@ package run
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -152,22 +153,29 @@ func (o options) run(ctx context.Context) error {
 	if o.inputs.usesTerminal() {
 		r.say("reading lines from the terminal; Ctrl-D ends them")
 	}
-	rs, names, err := o.rows(os.Stdin)
+	in, err := o.open(os.Stdin)
 	if err != nil {
 		return err
 	}
-	r.understand(names)
+	r.understand(in.names)
 	if o.fills() {
-		rs = r.template.fill(rs, o.jobs)
-	}
-	if o.shuffle {
-		rs = shuffled(rs)
+		in.rows, in.jobs = r.template.fill(in.rows, o.jobs), 0
 	}
 	if o.inputs.perJob == 0 && len(r.template.expand(row{}, 1, 1)) == 0 {
 		return cli.Usage("--max-args 0 leaves nothing of the command %s", quote(o.command))
 	}
+	if o.shuffle || o.halt.percent > 0 {
+		all, err := readRows(in.rows)
+		if err != nil {
+			return err
+		}
+		if o.shuffle {
+			rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		}
+		in.rows, in.jobs = each(all), len(all)
+	}
 	if o.dryRun {
-		return r.dryRun(rs, os.Stdout)
+		return r.dryRun(in.rows, os.Stdout)
 	}
 	if r.admission, err = newAdmission(o); err != nil {
 		return err
@@ -179,12 +187,10 @@ func (o options) run(ctx context.Context) error {
 	if o.keepOrder {
 		r.order = newSequence()
 	}
-	if rs, err = r.countAll(rs); err != nil {
-		return err
-	}
+	r.all = in.jobs
 	r.output.failed = r.fault
 	if o.bar {
 		r.showBar()
 	}
-	return r.watch(rs)
+	return r.watch(in.rows)
 }

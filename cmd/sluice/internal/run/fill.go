@@ -1,9 +1,6 @@
 package run
 
-import (
-	"math/rand/v2"
-	"slices"
-)
+import "slices"
 
 // mostBytes is how long a command may be that is filled, as xargs has it: an argument may have that many, and a command
 // more.
@@ -72,24 +69,4 @@ func (t template) size() (own, perLine, perByte int) {
 		}
 	}
 	return own, perLine, perByte
-}
-
-// shuffled reads all rows, and yields them in random order.
-func shuffled(rs rows) rows {
-	return func(yield func(row, error) bool) {
-		var all []row
-		for r, err := range rs {
-			if err != nil {
-				yield(row{}, err)
-				return
-			}
-			all = append(all, r)
-		}
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		for _, r := range all {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
 }

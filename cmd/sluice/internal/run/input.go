@@ -28,7 +28,15 @@ type inputs struct {
 	end     byte   // of a line
 	header  bool   // the first line or argument of each list is a name
 	perJob  int    // rows in a job; 0: one, which the job does not see
+	counted bool   // the number of jobs is asked for
 	columns *regexp.Regexp
+}
+
+// opened is what there is to run for.
+type opened struct {
+	rows  rows
+	names []string // of the columns, if there is a header
+	jobs  int      // 0: not known before the rows are read
 }
 
 // list is the arguments after one ::: or :::+, or the lines of a file after :::: or ::::+.
@@ -36,7 +44,6 @@ type list struct {
 	args   []string
 	file   string // "": args; -: standard input
 	linked linked
-	size   int // len(args), once they are known
 }
 
 // linked says how a list goes with the one before.
@@ -93,72 +100,73 @@ func (in inputs) usesTerminal() bool {
 	return slices.ContainsFunc(in.lists, func(l list) bool { return l.file == "-" }) && cli.IsTerminal(os.Stdin)
 }
 
-// rows opens the input. names are those of the columns, if there is a header.
-func (in inputs) rows(stdin io.Reader) (rs rows, names []string, err error) {
+// open opens the input.
+func (in inputs) open(stdin io.Reader) (o opened, err error) {
 	if len(in.lists) > 1 || in.lists[0].file == "" {
-		rs, names, err = in.combined(stdin)
+		o, err = in.combined(stdin)
 	} else {
-		rs, names, err = in.streamed(stdin)
+		o, err = in.streamed(stdin)
 	}
 	if err != nil {
-		return nil, nil, err
+		return o, err
 	}
 	if in.columns != nil {
-		rs = in.split(rs)
+		o.rows = in.split(o.rows)
 	}
 	switch {
 	case in.perJob > 1:
-		rs = in.group(rs)
+		o.rows, o.jobs = in.group(o.rows), (o.jobs+in.perJob-1)/in.perJob
 	case in.perJob == 0:
-		rs = withoutArguments(rs)
+		o.rows = withoutArguments(o.rows)
 	}
-	return rs, names, nil
+	return o, nil
 }
 
 // streamed reads the only file while the jobs run.
-func (in inputs) streamed(stdin io.Reader) (rows, []string, error) {
-	f, err := cli.Open(in.lists[0].file, stdin)
+func (in inputs) streamed(stdin io.Reader) (o opened, err error) {
+	name := in.lists[0].file
+	if in.counted && isRegular(name) {
+		if o.jobs, err = countLines(name, in.end); err != nil {
+			return o, err
+		}
+	}
+	f, err := cli.Open(name, stdin)
 	if err != nil {
-		return nil, nil, err
+		return o, err
 	}
 	lines := newLines(f, in.end)
-	var names []string
 	if in.header {
-		name, err := lines.next()
+		o.jobs = max(o.jobs-1, 0)
+		line, err := lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
 		case err != nil:
-			return nil, nil, errors.Join(err, f.Close())
+			return o, errors.Join(err, f.Close())
 		case in.columns != nil:
-			names = in.splitLine(name)
+			o.names = in.splitLine(line)
 		default:
-			names = []string{name}
+			o.names = []string{line}
 		}
 	}
-	return func(yield func(row, error) bool) {
+	o.rows = func(yield func(row, error) bool) {
 		defer func() { _ = f.Close() }()
-		for {
-			line, err := lines.next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if !yield(row{whole: []string{line}, values: []string{line}}, err) || err != nil {
+		for line, err := range lines.all {
+			if !yield(row{whole: []string{line}, values: []string{line}}, err) {
 				return
 			}
 		}
-	}, names, nil
+	}
+	return o, nil
 }
 
 // combined reads all lists, and then combines them.
-func (in inputs) combined(stdin io.Reader) (rows, []string, error) {
+func (in inputs) combined(stdin io.Reader) (o opened, err error) {
 	lists := slices.Clone(in.lists)
-	var names []string
 	for i := range lists {
 		l := &lists[i]
 		if l.file != "" {
-			var err error
 			if l.args, err = in.readAll(l.file, stdin); err != nil {
-				return nil, nil, err
+				return o, err
 			}
 		}
 		if in.header {
@@ -166,14 +174,14 @@ func (in inputs) combined(stdin io.Reader) (rows, []string, error) {
 			if len(l.args) > 0 {
 				name, l.args = l.args[0], l.args[1:]
 			}
-			names = append(names, name)
+			o.names = append(o.names, name)
 		}
 		if len(l.args) == 0 && len(lists) > 1 {
 			l.args = []string{""} // as parallel does: the other lists go on without it
 		}
-		l.size = len(l.args)
 	}
-	return combine(lists), names, nil
+	o.rows, o.jobs = combine(lists)
+	return o, nil
 }
 
 func (in inputs) readAll(name string, stdin io.Reader) (args []string, err error) {
@@ -182,28 +190,29 @@ func (in inputs) readAll(name string, stdin io.Reader) (args []string, err error
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	lines := newLines(f, in.end)
-	for {
-		line, err := lines.next()
-		if errors.Is(err, io.EOF) {
-			return args, nil
-		}
+	for line, err := range newLines(f, in.end).all {
 		if err != nil {
 			return nil, err
 		}
 		args = append(args, line)
 	}
+	return args, nil
 }
 
-// combine yields each combination of the lists' arguments, the last list turning fastest. Linked lists turn together.
-func combine(lists []list) rows {
+// combine yields each combination of the lists' arguments, the last list turning fastest, and returns how many there are.
+// Linked lists turn together.
+func combine(lists []list) (rs rows, n int) {
 	groups := linkedGroups(lists)
+	n = 1
+	for _, group := range groups {
+		n *= turns(group)
+	}
 	return func(yield func(row, error) bool) {
 		combineFrom(groups, nil, func(values []string) bool {
 			v := slices.Clone(values)
 			return yield(row{whole: v, values: v}, nil)
 		})
-	}
+	}, n
 }
 
 // linkedGroups puts lists that are linked together.
@@ -236,50 +245,42 @@ func combineFrom(groups [][]list, chosen []string, yield func([]string) bool) bo
 
 // turns returns how often lists that are linked turn together.
 func turns(group []list) int {
-	n := group[0].size
+	n := len(group[0].args)
 	for _, l := range group[1:] {
 		if l.linked == cycled {
-			n = max(n, l.size)
+			n = max(n, len(l.args))
 		} else {
-			n = min(n, l.size)
+			n = min(n, len(l.args))
 		}
 	}
 	return n
 }
 
-// total returns how many jobs there are; 0 means that this is not known before the input is read.
-func (in inputs) total() (int, error) {
-	if slices.ContainsFunc(in.lists, func(l list) bool { return l.file != "" && !isRegular(l.file) }) {
-		return 0, nil
-	}
-	lists := slices.Clone(in.lists)
-	for i := range lists {
-		l := &lists[i]
-		l.size = len(l.args)
-		if l.file != "" {
-			var err error
-			if l.size, err = countLines(l.file, in.end); err != nil {
-				return 0, err
-			}
-		}
-		if in.header {
-			l.size = max(l.size-1, 0)
-		}
-		if len(lists) > 1 {
-			l.size = max(l.size, 1)
-		}
-	}
-	jobs := 1
-	for _, group := range linkedGroups(lists) {
-		jobs *= turns(group)
-	}
-	perJob := max(in.perJob, 1)
-	return (jobs + perJob - 1) / perJob, nil
-}
-
 func isRegular(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && name != "-" && info.Mode().IsRegular()
+}
+
+// readRows reads all rows.
+func readRows(rs rows) (all []row, err error) {
+	for r, err := range rs {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// each yields rows that were read.
+func each(all []row) rows {
+	return func(yield func(row, error) bool) {
+		for _, r := range all {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
 }
 
 // withoutArguments yields an empty row for each.

@@ -31,6 +31,16 @@ func (l lines) next() (string, error) {
 	return line, nil
 }
 
+// all yields the lines that are left. An error ends them.
+func (l lines) all(yield func(string, error) bool) {
+	for {
+		line, err := l.next()
+		if errors.Is(err, io.EOF) || !yield(line, err) || err != nil {
+			return
+		}
+	}
+}
+
 // countLines returns how many lines a file has.
 func countLines(name string, end byte) (n int, err error) {
 	f, err := os.Open(name)

@@ -84,7 +84,7 @@ func (o *options) fills() bool { return (o.fill || o.fillEach) && o.inputs.perJo
 
 // inputs returns the command and where its arguments come from.
 func (f *flags) inputs(args []string) (command []string, in inputs, err error) {
-	in = inputs{end: '\n', perJob: f.perJob, header: f.header != ""}
+	in = inputs{end: '\n', perJob: f.perJob, header: f.header != "", counted: f.bar}
 	if f.perJobEach > 0 {
 		in.perJob = f.perJobEach
 	}

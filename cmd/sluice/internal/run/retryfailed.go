@@ -43,18 +43,12 @@ func (o *options) readAgain(args []string) error {
 	return nil
 }
 
-// rows returns the input.
-func (o *options) rows(stdin io.Reader) (rows, []string, error) {
-	if !o.flags.retryFailed {
-		return o.inputs.rows(stdin)
+// open opens the input.
+func (o *options) open(stdin io.Reader) (opened, error) {
+	if o.flags.retryFailed {
+		return opened{rows: each(o.again), jobs: len(o.again)}, nil
 	}
-	return func(yield func(row, error) bool) {
-		for _, r := range o.again {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}, nil, nil
+	return o.inputs.open(stdin)
 }
 
 // logged is what a joblog says of a job. The latest line counts.

@@ -54,21 +54,6 @@ func (r *runner) closeFiles() {
 	_ = r.null.Close()
 }
 
-// countAll finds out how many jobs there are, if that is asked for: for --halt from the rows, which it reads.
-func (r *runner) countAll(rs rows) (rows, error) {
-	var err error
-	switch {
-	case r.o.halt.percent > 0:
-		rs, r.all, err = counted(rs)
-	case r.o.bar && r.o.fills():
-	case r.o.bar && r.o.retryFailed:
-		r.all = len(r.o.again)
-	case r.o.bar:
-		r.all, err = r.o.inputs.total()
-	}
-	return rs, err
-}
-
 // showBar shows the bar below what is written to the terminal.
 func (r *runner) showBar() {
 	r.bar = newBar(r.all)
@@ -79,22 +64,4 @@ func (r *runner) showBar() {
 	if cli.IsTerminal(os.Stdout) {
 		r.output.out = r.bar.line.Above(r.output.out)
 	}
-}
-
-// counted reads all rows, to know how many there are.
-func counted(rs rows) (rows, int, error) {
-	var all []row
-	for r, err := range rs {
-		if err != nil {
-			return nil, 0, err
-		}
-		all = append(all, r)
-	}
-	return func(yield func(row, error) bool) {
-		for _, r := range all {
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}, len(all), nil
 }
