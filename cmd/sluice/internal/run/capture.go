@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -48,7 +49,7 @@ func (c *capture) reader() (io.Reader, error) {
 		return nil, fmt.Errorf("keeping a job's output: %w", c.err)
 	}
 	if c.file == nil {
-		return &memoryReader{c.memory}, nil
+		return bytes.NewReader(c.memory), nil
 	}
 	_, err := c.file.Seek(0, io.SeekStart)
 	return c.file, err
@@ -76,25 +77,4 @@ func (c *capture) reset() {
 	memory := c.memory[:0]
 	c.close()
 	c.memory = memory
-}
-
-// memoryReader reads a slice of bytes, in one Write if it can.
-type memoryReader struct{ left []byte }
-
-func (r *memoryReader) Read(b []byte) (int, error) {
-	if len(r.left) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(b, r.left)
-	r.left = r.left[n:]
-	return n, nil
-}
-
-func (r *memoryReader) WriteTo(w io.Writer) (int64, error) {
-	if len(r.left) == 0 {
-		return 0, nil
-	}
-	n, err := w.Write(r.left)
-	r.left = r.left[n:]
-	return int64(n), err
 }

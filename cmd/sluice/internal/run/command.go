@@ -187,7 +187,7 @@ func (o options) run(ctx context.Context) error {
 	if o.keepOrder {
 		r.order = newSequence()
 	}
-	r.all = in.jobs
+	r.tally.all = in.jobs
 	r.output.failed = r.fault
 	if o.bar {
 		r.showBar()

@@ -16,7 +16,7 @@ type halt struct {
 	percent float64 // of all jobs; 0: jobs
 }
 
-// tally is how many jobs have ended.
+// tally is how many jobs have failed, how many have ended, and how many there are in all, 0 if that is unknown.
 type tally struct{ failed, finished, all int }
 
 var haltText = regexp.MustCompile(`^(now|soon),(fail|success|done)=([0-9]+)(%?)$`)

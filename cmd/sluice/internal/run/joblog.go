@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -98,33 +99,49 @@ func (l *joblog) add(seq int, r result, command string) error {
 	return err
 }
 
-// readJoblog returns which jobs need not run again: all that are in the log, or, if failedAgain, those that did not fail.
-func readJoblog(name string, failedAgain bool) (map[int]bool, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // nothing is done yet
-	}
+// logged is what a joblog says of a job. The latest line counts.
+type logged struct {
+	text   string
+	failed bool
+}
+
+// mostLogged bounds the numbers in a joblog, and so the memory that a wrong one takes.
+const mostLogged = 1 << 26
+
+// eachLogged calls f for each line of a joblog.
+func eachLogged(name string, f func(seq int, l logged)) error {
+	file, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { _ = f.Close() }()
-	done := make(map[int]bool)
-	r := bufio.NewReader(f)
+	defer func() { _ = file.Close() }()
+	r := bufio.NewReader(file)
 	for n := 1; ; n++ {
 		line, err := r.ReadString('\n')
 		if errors.Is(err, io.EOF) {
-			return done, nil // a line without an end was cut off while it was written
+			return nil // a line without an end was cut off while it was written
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if n == 1 && strings.HasPrefix(line, "Seq\t") {
 			continue
 		}
-		seq, went, _, ok := readLine(line)
-		if !ok {
-			return nil, fmt.Errorf("%s:%d: no line of a joblog", name, n)
+		columns := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 9)
+		seq, err := strconv.Atoi(columns[0])
+		if err != nil || seq < 1 || seq > mostLogged || len(columns) < 9 {
+			return fmt.Errorf("%s:%d: no line of a joblog", name, n)
 		}
-		done[seq] = went || !failedAgain
+		f(seq, logged{columns[8], columns[6] != "0" || columns[7] != "0"})
 	}
+}
+
+// readJoblog returns which jobs need not run again: all that are in the log, or, if failedAgain, those that did not fail.
+func readJoblog(name string, failedAgain bool) (map[int]bool, error) {
+	done := make(map[int]bool)
+	err := eachLogged(name, func(seq int, l logged) { done[seq] = !l.failed || !failedAgain })
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil //nolint:nilnil // nothing is done yet
+	}
+	return done, err
 }

@@ -28,7 +28,7 @@ func (o *output) show(stdout, stderr *stream) bool {
 	for _, s := range []*stream{stdout, stderr} {
 		o.copyLocked(s.w, s.tag, &s.kept)
 		s.kept.close()
-		s.state = passing
+		s.passing, s.begun = true, false
 	}
 	return !o.broken
 }

@@ -1,12 +1,9 @@
 package run
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
@@ -51,53 +48,15 @@ func (o *options) open(stdin io.Reader) (opened, error) {
 	return o.inputs.open(stdin)
 }
 
-// logged is what a joblog says of a job. The latest line counts.
-type logged struct {
-	text   string
-	failed bool
-}
-
 // readCommands returns the jobs of a joblog by their numbers, from 1 on.
 func readCommands(name string) (all []logged, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	r := bufio.NewReader(f)
-	for n := 1; ; n++ {
-		line, err := r.ReadString('\n')
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if n == 1 && strings.HasPrefix(line, "Seq\t") {
-			continue
-		}
-		seq, went, text, ok := readLine(line)
-		if !ok || seq < 1 || seq > mostLogged {
-			return nil, fmt.Errorf("%s:%d: no line of a joblog", name, n)
-		}
+	err = eachLogged(name, func(seq int, l logged) {
 		for len(all) < seq {
 			all = append(all, logged{})
 		}
-		all[seq-1] = logged{text, !went}
-	}
-}
-
-// mostLogged bounds the numbers in a joblog, and so the memory that a wrong one takes.
-const mostLogged = 1 << 26
-
-// readLine reads a line of a joblog.
-func readLine(line string) (seq int, went bool, command string, ok bool) {
-	columns := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 9)
-	seq, err := strconv.Atoi(columns[0])
-	if err != nil || len(columns) < 9 {
-		return 0, false, "", false
-	}
-	return seq, columns[6] == "0" && columns[7] == "0", columns[8], true
+		all[seq-1] = l
+	})
+	return all, err
 }
 
 var (

@@ -27,12 +27,10 @@ type runner struct {
 	starting  sync.RWMutex // locked while the machine has no room for one more program
 	*lifecycle
 
-	mu       sync.Mutex // guards the fields below
-	finished int
-	failed   int
-	all      int   // jobs in all; 0: unknown
-	halted   *int  // the exit status after --halt; nil: not halted
-	broken   error // what ended everything
+	mu     sync.Mutex // guards the fields below
+	tally  tally
+	halted *int  // the exit status after --halt; nil: not halted
+	broken error // what ended everything
 }
 
 // errHalted is why no more jobs start after --halt.
@@ -147,14 +145,14 @@ func (r *runner) count(j *job) {
 func (r *runner) countAndHalt(j *job) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.finished++
+	r.tally.finished++
 	if j.result.failed() {
-		r.failed++
+		r.tally.failed++
 	}
 	if r.halted != nil || r.stopping.Err() != nil {
 		return ""
 	}
-	status, reached := r.o.halt.reached(tally{failed: r.failed, finished: r.finished, all: r.all}, j.result)
+	status, reached := r.o.halt.reached(r.tally, j.result)
 	if !reached {
 		return ""
 	}
@@ -211,8 +209,8 @@ func (r *runner) verdict(failure error) error {
 		return failure
 	case r.halted != nil:
 		return exit(*r.halted)
-	case r.failed > 0:
-		return exit(r.o.halt.status(tally{failed: r.failed, finished: r.finished, all: r.all}))
+	case r.tally.failed > 0:
+		return exit(r.o.halt.status(r.tally))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (r *runner) closeFiles() {
 
 // showBar shows the bar below what is written to the terminal.
 func (r *runner) showBar() {
-	r.bar = newBar(r.all)
+	r.bar = newBar(r.tally.all)
 	if r.bar == nil {
 		return
 	}

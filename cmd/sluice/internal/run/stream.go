@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"sync"
 )
@@ -13,21 +14,13 @@ type stream struct {
 	w      io.Writer
 	tag    string
 
-	mu    sync.Mutex
-	state streamState
-	kept  capture  // what is not passed on yet; once the state is passing, the beginning of a line
-	all   *capture // everything, for --results, if kept does not last until the job's end; else nil
-	size  int64    // bytes written
-	begun bool     // the last line has no end yet
+	mu      sync.Mutex
+	passing bool     // whole lines pass as they come
+	kept    capture  // what has not passed: everything, or, when passing, the beginning of a line
+	all     *capture // everything, for --results, if kept does not last until the job's end; else nil
+	size    int64    // bytes written
+	begun   bool     // the last line has no end yet
 }
-
-type streamState uint8
-
-const (
-	keeping streamState = iota
-	passing
-	dropping // another try has taken the place of this one
-)
 
 // Write takes what the job prints. Errors are reported to the output.
 func (s *stream) Write(b []byte) (int, error) {
@@ -46,11 +39,10 @@ func (s *stream) Write(b []byte) (int, error) {
 }
 
 func (s *stream) takeLocked(b []byte) {
-	switch s.state {
-	case keeping:
-		_, _ = s.kept.Write(b)
-	case passing:
+	if s.passing {
 		s.passLocked(b)
+	} else {
+		_, _ = s.kept.Write(b)
 	}
 }
 
@@ -70,10 +62,10 @@ func (s *stream) passLocked(b []byte) {
 func (s *stream) pass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != keeping {
+	if s.passing {
 		return
 	}
-	s.state = passing
+	s.passing = true
 	before := s.kept
 	s.kept = capture{}
 	defer before.close()
@@ -96,6 +88,10 @@ func (p passer) Write(b []byte) (int, error) {
 func (s *stream) endLine() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endLineLocked()
+}
+
+func (s *stream) endLineLocked() {
 	if s.begun {
 		s.begun = false
 		s.takeLocked([]byte{'\n'})
@@ -106,18 +102,19 @@ func (s *stream) endLine() {
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == passing && s.kept.size > 0 {
-		s.begun = false
-		s.passLocked([]byte{'\n'})
+	if s.passing {
+		s.endLineLocked()
 	}
 }
+
+var errReplaced = errors.New("another try has taken its place")
 
 // drop forgets what was kept, and what may still come.
 func (s *stream) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state = dropping
 	s.kept.close()
+	s.kept.err = errReplaced
 }
 
 // written returns how many bytes were written.
