@@ -20,11 +20,11 @@ import (
 
 // Instrument returns a view of l that reports what goes through it:
 //
-//   - sluice.limiter.queue.duration: how long each Acquire took that was not granted at once, by a quiet
-//     try, also if the queue then had no room. Its sluice.result is granted or rejected, and if the order
+//   - sluice.limiter.queue.duration: how long each Acquire took that a quiet try did not grant at once,
+//     even if the queue then had no room. Its sluice.result is granted or rejected, and if the order
 //     of l is [core.FairShare], its sluice.priority is that of the [core.Flow] in the context. An Acquire
-//     that fails for any other reason, such as a context that ends, counts as rejected. Of a limiter
-//     that is no [core.QuietTrier], such as redislimit's, each Acquire counts that takes 10 µs or more.
+//     that fails for any other reason, such as a context that ends, counts as rejected. If l is no
+//     [core.QuietTrier], as redislimit's limiters are not, each Acquire that takes 10 µs or more counts.
 //   - sluice.limiter.lease.duration: how long a lease was held, from its grant to its first
 //     Release or Refund. Leases of zero permits are included. Its sluice.result is granted, or
 //     shadowed for a lease that [core.Shadow] granted although its limiter did not.
@@ -39,10 +39,11 @@ import (
 // l. After Release, Refund and Settle do nothing. A grant and its release allocate once, more
 // often if l is not of package core and sets metadata of its own.
 //
-// The view is a [core.QuietTrier]. It is a [core.Settler] if l is, and a [core.Reporter], [core.Idler],
-// [core.Refunder] and [io.Closer] if l is any of these, or a [core.Resetter]: what l lacks of them does
-// nothing, so the view is never idle, Close closes nothing, and Refund releases the lease. It has a method Unwrap() core.Limiter that returns l, by which
-// [core.As] finds the rest, such as a [core.Replenisher].
+// The view is a [core.QuietTrier]. It is a [core.Settler] if l is. It is a [core.Reporter], [core.Idler],
+// [core.Refunder] and [io.Closer] if l is any of these, or a [core.Resetter] or [core.Replenisher]. What l
+// lacks of them does nothing: the view is never idle, Close closes nothing, and Refund releases the lease.
+// The view has a method Unwrap() core.Limiter that returns l, by which [core.As] finds the rest, such as a
+// [core.Replenisher].
 //
 // The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay
 // held. stop ends the metrics; the view continues to work.

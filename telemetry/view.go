@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// as returns i as what its limiter is: a bare core.Limiter, or a view, which may settle. core.As finds the
-// rest of what the limiter is.
+// as returns i with the methods that its limiter has reason for: those of a bare core.Limiter, or those of
+// a view, which may settle. core.As finds the rest of what the limiter is.
 func (i *instrumented) as() core.Limiter {
 	switch i.l.(type) {
 	case core.Settler:
@@ -19,7 +19,8 @@ func (i *instrumented) as() core.Limiter {
 	return i
 }
 
-// view is what nearly all limiters are. What its limiter lacks does nothing, as in the views of core.
+// view has the optional interfaces of nearly all limiters. What its limiter lacks of them does nothing, as
+// in the views of core.
 type view struct{ *instrumented }
 
 // Statistics returns the limiter's; of a limiter that is not a Reporter only Available is known.
