@@ -138,15 +138,15 @@ func (l *Concurrency) String() string {
 // hook is a Concurrency as core sees it.
 type hook Concurrency
 
-// Ended is called at the end of each lease that held permits. Only the goroutine that sets
-// learning goes on: a success is lost if another one is, and a drop is counted first, so that the
-// other one finds it.
+// Ended is called at the end of each lease that held permits. The goroutine that sets learning learns.
+// In the meantime, other goroutines' successes are lost. Their drops are counted before they look at
+// learning, so that the one that learns finds them.
 func (h *hook) Ended(cause backdoor.Cause, e backdoor.End) {
 	l := (*Concurrency)(h)
 	success := cause == backdoor.Released && e.Held <= l.late
 	switch {
 	case cause == backdoor.Released && (e.Held < 0 || e.Held > decades):
-		return // the clock is another than at the grant
+		return // the lease ended by another clock than it began
 	case success:
 	case cause == backdoor.Dropped, cause == backdoor.Released:
 		l.dropped.Add(1)
@@ -161,17 +161,18 @@ func (h *hook) Ended(cause backdoor.Cause, e backdoor.End) {
 	} else {
 		l.learning.Store(false)
 	}
-	// A release that dropped after dropped was read, and before learning was false, has returned.
+	// A release that counted a drop after dropped was read, and before learning was false, has returned
+	// and left the drop here.
 	for l.dropped.Load() > 0 && l.learning.CompareAndSwap(false, true) {
 		l.learn(e.Granted + e.Held)
 	}
 }
 
-// decades are a time for which no lease is held, but by the clock of another synctest bubble.
+// decades is longer than any lease is held, unless it moves to a synctest bubble with another clock.
 const decades = 20 * 365 * 24 * time.Hour
 
-// learn has the algorithm learn from the window so far, as of an instant since the limiter was
-// made. The caller has set learning; learn ends it, even if the user's code panics: then later drops
+// learn gives the algorithm the window so far and moves the limit; at is now, since the limiter was made.
+// The caller has set learning, and learn clears it, even if the user's code panics: then later drops
 // are left for the next release.
 func (l *Concurrency) learn(at time.Duration) {
 	defer l.learning.Store(false)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// shared is a server that shares itself among all that is in it: of n requests before C
-// processors each has the C/n of one, or a whole one.
+// shared is a server whose processors are shared by all requests: each of n requests has C/n of a
+// processor, at most a whole one.
 type shared struct {
-	served time.Duration // what a request has had that was there all the time
-	ends   events        // of the requests, by what is served then
+	served time.Duration // processor time of a request that was there from the beginning
+	ends   events        // of the requests, by the value of served
 }
 
 // begin has the server work on a request that was admitted then.
@@ -27,7 +27,7 @@ func (s *shared) next(processors int) time.Duration {
 	return time.Duration(float64(s.ends[0].at-s.served) * s.slower(processors))
 }
 
-// serve has some time pass.
+// serve lets d pass.
 func (s *shared) serve(d time.Duration, processors int) {
 	s.served += time.Duration(float64(d) / s.slower(processors))
 }

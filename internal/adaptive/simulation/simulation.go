@@ -1,8 +1,7 @@
-// Package simulation runs an adaptive limit before a server, in virtual time: the server
-// has a number of slots and a first-in first-out queue, or shares its processors among all
-// that is in it; its service times are random, and
-// requests come at a rate of their own. It is event by event, so a minute of a busy server
-// takes some milliseconds.
+// Package simulation runs an adaptive limit in front of a server, in virtual time. The server
+// has a number of slots and a first-in first-out queue, or shares its processors among all requests
+// that are in it. Its service times are random, and requests come at a rate of their own. It is
+// simulated event by event, so a minute of a busy server takes some milliseconds.
 package simulation
 
 import (
@@ -35,14 +34,14 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Sample is what one answer tells.
+// Sample is what is measured of one answer.
 type Sample struct {
 	InFlight int
 	Duration time.Duration
 	Dropped  bool
 }
 
-// Result is what came of it.
+// Result counts the requests of a simulation.
 type Result struct {
 	Good, Late, Rejected int
 	Latencies            []time.Duration // of all that were answered, in their order
@@ -148,8 +147,8 @@ func (s *state) admit() {
 	s.queue = append(s.queue, s.now)
 }
 
-// fill has the server work on as many as it can, and admits whoever waits if there is
-// always one.
+// fill starts work on as many requests as the server can take. Without a Rate, it first admits as many
+// as the limit and the number of clients allow.
 func (s *state) fill() {
 	for s.Rate == nil && s.inFlight < s.admissible() {
 		s.admit()
@@ -201,7 +200,7 @@ func (s *state) ended(begun time.Duration) {
 	}
 }
 
-// learn has the algorithm learn from a sample, as an adaptive.Concurrency does.
+// learn gives a sample to the algorithm, as an adaptive.Concurrency does.
 func (s *state) learn(e Sample, took time.Duration) {
 	dropped := 0
 	if e.Dropped || s.Overdue > 0 && took > s.Overdue {
