@@ -2,10 +2,9 @@ package partition
 
 import (
 	"context"
-	"errors"
+	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
@@ -40,9 +39,9 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 	return nil
 }
 
-// begin begins a visit of the key's partition, and makes the partition if it is not live. known
-// is an entry of the key, which may have been dropped, or nil. The error is errNoRoom if there
-// is no room for a new partition.
+// begin begins a visit of the key's partition, which is made if it is not live, or of the overflow
+// entry if there is no room for it. known is an entry of the key, which may have been dropped, or
+// nil.
 func (k *Keyed[R, K]) begin(ctx context.Context, key K, known *entry[R, K]) (visit[R, K], error) {
 	k.sweepInTurn()
 	if known == nil || known.dropped() {
@@ -60,7 +59,7 @@ func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int) core.Le
 	for {
 		v, err := k.begin(background, key, known)
 		if err != nil {
-			return k.tryWithout(err, permits)
+			return core.Refuse(err)
 		}
 		if l := v.tryAcquire(permits); !v.lost(l) {
 			return l
@@ -73,24 +72,17 @@ func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int) core.Le
 // was dropped meanwhile.
 func (k *Keyed[R, K]) tryQuietly(key K, known *entry[R, K], permits int) (core.Lease, bool) {
 	v, err := k.begin(background, key, known)
-	if err == nil {
-		return v.tryQuietly(permits)
-	}
-	if !errors.Is(err, errNoRoom) || k.o.Overflow == nil {
+	if err != nil {
 		return core.Lease{}, false
 	}
-	l, ok := core.TryQuietly(k.o.Overflow, permits)
-	if ok {
-		k.overflowed.Add(1)
-	}
-	return l, ok
+	return v.tryQuietly(permits)
 }
 
 func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], permits int) (core.Lease, error) {
 	for {
 		v, err := k.begin(ctx, key, known)
 		if err != nil {
-			return k.acquireWithout(ctx, err, permits)
+			return core.Refuse(err), err
 		}
 		if l, err := v.acquire(ctx, permits); !v.lost(l) {
 			return l, err
@@ -99,35 +91,34 @@ func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], pe
 	}
 }
 
+// overflow decides for the keys for which there is no room, and counts their requests.
+type overflow struct {
+	bound
+	overflowed *atomic.Uint64
+}
+
+func (o *overflow) TryAcquire(permits int) core.Lease {
+	o.overflowed.Add(1)
+	return o.bound.TryAcquire(permits)
+}
+
+func (o *overflow) TryQuietly(permits int) (core.Lease, bool) {
+	l, ok := core.TryQuietly(o.bound, permits)
+	if ok {
+		o.overflowed.Add(1)
+	}
+	return l, ok
+}
+
+func (o *overflow) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	o.overflowed.Add(1)
+	return o.bound.Acquire(ctx, permits)
+}
+
 const reasonNoRoom = "partition limit reached"
 
-// tryWithout answers a request that has no partition because of err.
-func (k *Keyed[R, K]) tryWithout(err error, permits int) core.Lease {
-	switch {
-	case !errors.Is(err, errNoRoom):
-		return core.Refuse(err)
-	case k.o.Overflow == nil:
-		return k.reject(permits)
-	}
-	k.overflowed.Add(1)
-	return k.o.Overflow.TryAcquire(permits)
-}
-
-func (k *Keyed[R, K]) acquireWithout(ctx context.Context, err error, permits int) (core.Lease, error) {
-	switch {
-	case !errors.Is(err, errNoRoom):
-		return core.Refuse(err), err
-	case k.o.Overflow == nil:
-		l := k.reject(permits)
-		return l, l.Err()
-	}
-	k.overflowed.Add(1)
-	return hold.Acquire(ctx, &k.closing, k.o.Overflow, permits)
-}
-
-// reject rejects a request for want of room.
-func (k *Keyed[R, K]) reject(permits int) core.Lease {
-	k.overflowed.Add(1)
+// noRoom rejects a request for want of room.
+func (k *Keyed[R, K]) noRoom(permits int) core.Lease {
 	l := core.Refuse(&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom})
 	if k.o.Name == "" {
 		return l.With(core.ReasonPhrase.With(reasonNoRoom))

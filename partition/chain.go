@@ -61,7 +61,7 @@ func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
 	if err := check(background, permits); err != nil {
 		return core.Refuse(err)
 	}
-	var buffer [inline]boundLimiter
+	var buffer [inline]bound
 	return c.links(buffer[:0], r).tryAcquire(c.joiner, permits)
 }
 
@@ -69,13 +69,13 @@ func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, e
 	if err := check(ctx, permits); err != nil {
 		return core.Refuse(err), err
 	}
-	var buffer [inline]boundLimiter
+	var buffer [inline]bound
 	return c.links(buffer[:0], r).acquire(ctx, c.joiner, permits)
 }
 
 func (c *chain[R]) Refund(r R, l core.Lease) {
 	if l.Acquired() {
-		var buffer [inline]boundLimiter
+		var buffer [inline]bound
 		c.links(buffer[:0], r).refund(c.joiner, l)
 	}
 }
@@ -84,7 +84,7 @@ func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
 	if !l.Acquired() {
 		return l
 	}
-	var buffer [inline]boundLimiter
+	var buffer [inline]bound
 	return c.links(buffer[:0], r).settle(c.joiner, l, permits)
 }
 
@@ -96,13 +96,13 @@ func (c *chain[R]) String() string {
 	return "chain of " + strings.Join(parts, ", ")
 }
 
-func (c *chain[R]) bind(_ Limiter[R], r R) boundLimiter {
+func (c *chain[R]) bind(_ Limiter[R], r R) bound {
 	return &boundChain{limiters: c.links(make(links, 0, len(c.limiters)), r), joiner: c.joiner, name: c.String}
 }
 
 // links are the limiters of a chain, bound to a request. The joiner is a parameter of the
 // methods, because links in a struct with it would be allocated.
-type links []boundLimiter
+type links []bound
 
 type joiner = backdoor.Joiner[core.Lease]
 

@@ -16,37 +16,28 @@ var (
 	errNilNew  = errors.New("New returned a nil limiter")
 )
 
-// making is a partition whose New is running.
-type making struct {
-	done chan struct{} // closed when New has returned, or the Keyed is closed; nil: no request waits
-}
-
-// end resumes the requests that wait. Keyed.mu is held.
-func (m *making) end() {
-	if m.done != nil {
-		close(m.done)
-	}
-}
-
-// enter begins a visit of the key's partition, which is made if it is not live; the error is
-// errNoRoom if there is no room for it.
+// enter begins a visit of the key's partition, which is made if it is not live, or of the overflow
+// entry if there is no room for it.
 func (k *Keyed[R, K]) enter(ctx context.Context, key K) (visit[R, K], error) {
 	if unequal(key, key) {
 		return visit[R, K]{}, errUnequal
 	}
 	k.look(looksPerNewKey)
 	for tries := 0; ; {
-		v, r, err := k.beginOrReserve(key)
+		v, made, err := k.beginOrReserve(key)
 		switch {
 		case err == errNoRoom && tries < triesForRoom && k.makeRoom(): //nolint:errorlint // this very value
 			tries++
+		case err == errNoRoom: //nolint:errorlint // this very value
+			v, _ = k.overflow.begin()
+			return v, nil
 		case err != nil || v.entry != nil:
 			return v, err
-		case r.wait == nil:
-			return k.make(key, r.making)
+		case made == nil:
+			return k.make(key)
 		default:
 			select {
-			case <-r.wait:
+			case <-made:
 			case <-ctx.Done():
 				return v, ctx.Err()
 			}
@@ -56,46 +47,41 @@ func (k *Keyed[R, K]) enter(ctx context.Context, key K) (visit[R, K], error) {
 
 func unequal[K comparable](a, b K) bool { return a != b }
 
-// reservation is a partition that is being made.
-type reservation struct {
-	making *making
-	wait   <-chan struct{} // its done; nil: the caller makes it
-}
-
-// beginOrReserve begins a visit of the key's partition if it is live. Else it returns the
-// reservation of its making, the caller's own if no other request makes it yet.
-func (k *Keyed[R, K]) beginOrReserve(key K) (v visit[R, K], r reservation, err error) {
+// beginOrReserve begins a visit of the key's partition if it is live. Else it returns the channel
+// that is closed when another request has made the partition, or nil if the caller has to make it,
+// for which it now has a place.
+func (k *Keyed[R, K]) beginOrReserve(key K) (v visit[R, K], made chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {
-		return v, r, core.ErrClosed
+		return v, nil, core.ErrClosed
 	}
 	if e := k.find(key); e != nil {
 		v, _ = e.begin() // it is not dropped: those leave the map under mu
-		return v, r, nil
+		return v, nil, nil
 	}
-	if m := k.making[key]; m != nil {
-		if m.done == nil {
-			m.done = make(chan struct{})
+	if made, ok := k.making[key]; ok {
+		if made == nil {
+			made = make(chan struct{})
+			k.making[key] = made
 		}
-		return v, reservation{m, m.done}, nil
+		return v, made, nil
 	}
 	if k.places >= k.o.MaxPartitions {
-		return v, r, errNoRoom
+		return v, nil, errNoRoom
 	}
 	k.places++
-	m := new(making)
-	k.making[key] = m
-	return v, reservation{m, nil}, nil
+	k.making[key] = nil
+	return v, nil, nil
 }
 
-// make calls New for the key, whose making is the caller's, and begins a visit of the new
+// make calls New for the key, for which the caller has a place, and begins a visit of the new
 // partition, pinned.
-func (k *Keyed[R, K]) make(key K, m *making) (visit[R, K], error) {
+func (k *Keyed[R, K]) make(key K) (visit[R, K], error) {
 	var e *entry[R, K]
 	defer func() {
 		if e == nil { // an error, or New panicked or ended the goroutine
-			k.finish(key, m, nil)
+			k.finish(key, nil)
 		}
 	}()
 	l, err := k.o.New(key)
@@ -105,9 +91,9 @@ func (k *Keyed[R, K]) make(key K, m *making) (visit[R, K], error) {
 	if err != nil {
 		return visit[R, K]{}, k.explain(err)
 	}
-	e = &entry[R, K]{k: k, key: key, limiter: l, retires: retires(l)}
+	e = &entry[R, K]{k: k, key: key, limiter: l, retires: retires(l), closes: closes(l)}
 	e.word.Store(onePin)
-	if !k.finish(key, m, e) {
+	if !k.finish(key, e) {
 		_ = closeLimiter(l)
 		return visit[R, K]{}, core.ErrClosed
 	}
@@ -123,14 +109,16 @@ func (k *Keyed[R, K]) explain(err error) error {
 
 // finish ends the making of a partition: e, or nil if it failed. It reports false if the
 // Keyed was closed meanwhile.
-func (k *Keyed[R, K]) finish(key K, m *making, e *entry[R, K]) bool {
+func (k *Keyed[R, K]) finish(key K, e *entry[R, K]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.making[key] != m {
+	if !k.open.Load() {
 		return false
 	}
+	if made := k.making[key]; made != nil {
+		close(made)
+	}
 	delete(k.making, key)
-	m.end()
 	if e == nil {
 		k.places--
 		return true

@@ -48,6 +48,7 @@ type entry[R any, K comparable] struct {
 
 	slot    uint32 // in the table; guarded by Keyed.mu
 	retires bool   // the limiter is one of core's own four
+	closes  bool   // Close ends the waits in the limiter, by its own Close, or there are none
 }
 
 const (
@@ -124,7 +125,7 @@ func (v visit[R, K]) acquire(ctx context.Context, permits int) (core.Lease, erro
 		return v.limiter.Acquire(ctx, permits)
 	}
 	closing := &v.k.closing
-	if closes(v.limiter) { // then its Close ends the wait
+	if v.closes {
 		closing = nil
 	}
 	return hold.Acquire(ctx, closing, v.limiter, permits)

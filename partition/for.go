@@ -19,31 +19,31 @@ import (
 // If l is nil, every request to the returned limiter fails.
 func For[R any](l Limiter[R], r R) core.Limiter { return bind(l, r) }
 
-func bind[R any](l Limiter[R], r R) boundLimiter {
+func bind[R any](l Limiter[R], r R) bound {
 	if b, ok := l.(binder[R]); ok {
-		if bound := b.bind(l, r); bound != nil {
-			return bound
+		if own := b.bind(l, r); own != nil {
+			return own
 		}
 	}
 	if anylimiter.IsNil(l) {
-		return &refuser{errForNil}
+		return refuse(errForNil)
 	}
-	return &bound[R]{l, r}
+	return &boundForeign[R]{l, r}
 }
 
-// boundLimiter is what For returns.
-type boundLimiter interface {
+// bound is what For returns: a limiter that is bound to a request.
+type bound interface {
 	core.Limiter
 	core.Reporter
 	core.Refunder
 	core.Settler
 }
 
-// binder is a Limiter that has a better implementation of For than bound. l is the Limiter
+// binder is a Limiter that has a better implementation of For than boundForeign. l is the Limiter
 // that For was called with. If that only embeds the binder, or is a nil pointer, bind returns
 // nil.
 type binder[R any] interface {
-	bind(l Limiter[R], r R) boundLimiter
+	bind(l Limiter[R], r R) bound
 }
 
 var (
@@ -53,32 +53,32 @@ var (
 	errTranslateFunc = errors.New("partition: Translate with a nil function")
 )
 
-// bound is a user's Limiter for one request.
-type bound[R any] struct {
+// boundForeign is a user's Limiter for one request.
+type boundForeign[R any] struct {
 	l Limiter[R]
 	r R
 }
 
-func (b *bound[R]) TryAcquire(permits int) core.Lease { return b.l.TryAcquire(b.r, permits) }
+func (b *boundForeign[R]) TryAcquire(permits int) core.Lease { return b.l.TryAcquire(b.r, permits) }
 
-func (b *bound[R]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+func (b *boundForeign[R]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	return b.l.Acquire(ctx, b.r, permits)
 }
 
-func (b *bound[R]) Refund(l core.Lease) { refundTo(b.l, b.r, l) }
+func (b *boundForeign[R]) Refund(l core.Lease) { refundTo(b.l, b.r, l) }
 
-func (b *bound[R]) Settle(l core.Lease, permits int) core.Lease {
+func (b *boundForeign[R]) Settle(l core.Lease, permits int) core.Lease {
 	return settleTo(b.l, b.r, l, permits)
 }
 
-func (b *bound[R]) Available() int { return b.Statistics().Available }
+func (b *boundForeign[R]) Available() int { return b.Statistics().Available }
 
-func (b *bound[R]) Statistics() core.Statistics {
+func (b *boundForeign[R]) Statistics() core.Statistics {
 	s, _ := statisticsOf(b.l, b.r)
 	return s
 }
 
-func (b *bound[R]) String() string { return anylimiter.Describe(b.l) }
+func (b *boundForeign[R]) String() string { return anylimiter.Describe(b.l) }
 
 // refundTo refunds a lease of l's, or releases it if l is not a Refunder.
 func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
@@ -111,12 +111,12 @@ func statisticsOf[R any](l Limiter[R], r R) (core.Statistics, bool) {
 	return core.Statistics{}, false
 }
 
-func (k *Keyed[R, K]) bind(l Limiter[R], r R) boundLimiter {
+func (k *Keyed[R, K]) bind(l Limiter[R], r R) bound {
 	if own, ok := l.(*Keyed[R, K]); !ok || own == nil {
 		return nil
 	}
 	if k.o.Key == nil { // the zero value
-		return &refuser{core.ErrClosed}
+		return refuse(core.ErrClosed)
 	}
 	key := k.o.Key(r)
 	if e := k.find(key); e != nil {
@@ -150,11 +150,7 @@ func (e *entry[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, err
 	return e.k.acquire(ctx, e.key, e, permits)
 }
 
-func (e *entry[R, K]) Refund(l core.Lease) {
-	if l.Acquired() {
-		e.k.settle(e.key, l, 0)
-	}
-}
+func (e *entry[R, K]) Refund(l core.Lease) { e.Settle(l, 0) }
 
 func (e *entry[R, K]) Settle(l core.Lease, permits int) core.Lease {
 	if !l.Acquired() {
@@ -163,19 +159,9 @@ func (e *entry[R, K]) Settle(l core.Lease, permits int) core.Lease {
 	return e.k.settle(e.key, l, max(permits, 0))
 }
 
-func (e *entry[R, K]) Available() int {
-	if l := e.inForce(); l != nil {
-		return l.Available()
-	}
-	return 0
-}
+func (e *entry[R, K]) Available() int { return e.inForce().Available() }
 
-func (e *entry[R, K]) Statistics() core.Statistics {
-	if l := e.inForce(); l != nil {
-		return statistics(l)
-	}
-	return core.Statistics{}
-}
+func (e *entry[R, K]) Statistics() core.Statistics { return statistics(e.inForce()) }
 
 // String makes no partition, and does not show the key, which may be a secret.
 func (e *entry[R, K]) String() string {
@@ -185,41 +171,40 @@ func (e *entry[R, K]) String() string {
 	return "one of " + e.k.title() + ": not live"
 }
 
-// inForce returns the limiter of the key's partition, which is made if it is not live, or
-// Overflow if there is no room for it; nil if it cannot be made, or the Keyed is closed.
+// inForce returns the limiter that decides now: the partition's, which is made if it is not live,
+// or what refuses everything if it cannot be made or the Keyed is closed.
 func (e *entry[R, K]) inForce() core.Limiter {
-	if e.k.check(background, 0) != nil {
-		return nil
+	if err := e.k.check(background, 0); err != nil {
+		return refuse(err)
 	}
-	if live := e.k.find(e.key); live != nil {
-		return live.limiter // to be dropped while it is read does no harm
+	v, err := e.k.begin(background, e.key, e)
+	if err != nil {
+		return refuse(err)
 	}
-	v, err := e.k.enter(background, e.key)
-	switch {
-	case err == nil:
-		v.end()
-		return v.limiter
-	case errors.Is(err, errNoRoom):
-		return e.k.o.Overflow
-	}
-	return nil
+	v.end() // to be dropped while it is read does no harm
+	return v.limiter
 }
 
-// refuser refuses everything with one error.
-type refuser struct{ err error }
+// refuser refuses every request, with the answer's error.
+type refuser struct{ answer func(permits int) core.Lease }
+
+func refuse(err error) *refuser {
+	return &refuser{func(int) core.Lease { return core.Refuse(err) }}
+}
 
 func (f *refuser) TryAcquire(permits int) core.Lease {
 	if err := check(background, permits); err != nil {
 		return core.Refuse(err)
 	}
-	return core.Refuse(f.err)
+	return f.answer(permits)
 }
 
 func (f *refuser) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
 		return core.Refuse(err), err
 	}
-	return core.Refuse(f.err), f.err
+	l := f.answer(permits)
+	return l, l.Err()
 }
 
 func (f *refuser) TryQuietly(int) (core.Lease, bool)     { return core.Lease{}, false }
@@ -227,4 +212,4 @@ func (f *refuser) Refund(core.Lease)                     {}
 func (f *refuser) Settle(l core.Lease, _ int) core.Lease { return l }
 func (f *refuser) Available() int                        { return 0 }
 func (f *refuser) Statistics() core.Statistics           { return core.Statistics{} }
-func (f *refuser) String() string                        { return f.err.Error() }
+func (f *refuser) String() string                        { return f.answer(0).Err().Error() }

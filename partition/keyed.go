@@ -38,6 +38,8 @@ type Keyed[R any, K comparable] struct {
 	open atomic.Bool   // until Close; written under mu
 	live sync.Map      // the live partitions: K to *entry[R, K]; written under mu
 
+	overflow *entry[R, K] // not in live: it decides for the keys for which there is no room
+
 	_ [64]byte // each call reads what is above, and sweeps write what is below: see LiveKeyAllCores in bench
 
 	overflowed atomic.Uint64
@@ -48,9 +50,9 @@ type Keyed[R any, K comparable] struct {
 	// bit of all entries.
 	mu     sync.Mutex
 	table  table[R, K]
-	making map[K]*making
-	places int    // taken: by live partitions and by those being made
-	counts Counts // Created and Dropped only
+	making map[K]chan struct{} // the keys whose New is running; closed at its end, nil while nobody waits for that
+	places int                 // taken: by live partitions and by those being made
+	counts Counts              // Created and Dropped only
 }
 
 // Counts are the counts of a [Keyed] at one instant.
@@ -74,7 +76,12 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	}
 	o.IdleTimeout = min(o.IdleTimeout, math.MaxInt64/4)   // may be added to an instant
 	o.MaxPartitions = min(o.MaxPartitions, math.MaxInt32) // fits an entry's slot
-	k := &Keyed[R, K]{o: o, base: time.Now(), making: make(map[K]*making)}
+	k := &Keyed[R, K]{o: o, base: time.Now(), making: make(map[K]chan struct{})}
+	inner := bound(&refuser{k.noRoom})
+	if o.Overflow != nil {
+		inner = complete(o.Overflow)
+	}
+	k.overflow = &entry[R, K]{k: k, limiter: &overflow{inner, &k.overflowed}, closes: o.Overflow == nil}
 	k.open.Store(true)
 	return k, nil
 }
@@ -170,8 +177,10 @@ func (k *Keyed[R, K]) detach() table[R, K] {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.open.Store(false)
-	for _, m := range k.making {
-		m.end()
+	for _, made := range k.making {
+		if made != nil {
+			close(made)
+		}
 	}
 	clear(k.making)
 	k.live.Clear()

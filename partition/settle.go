@@ -9,11 +9,7 @@ import (
 // the limiter of r's partition if the partition is live, or to Overflow if Overflow granted the
 // lease. Otherwise Refund releases the lease. Refund does not create a partition, and works
 // after Close.
-func (k *Keyed[R, K]) Refund(r R, l core.Lease) {
-	if k.o.Key != nil && l.Acquired() {
-		k.settle(k.o.Key(r), l, 0)
-	}
-}
+func (k *Keyed[R, K]) Refund(r R, l core.Lease) { k.Settle(r, l, 0) }
 
 // Settle corrects the cost of the grant of l, which was acquired for r, to permits, as
 // [core.Settler] does: in the limiter of r's partition if the partition is live, or in Overflow

@@ -12,15 +12,12 @@ import (
 // If l is nil, every request fails.
 func Shared[R any](l core.Limiter) Limiter[R] {
 	if anylimiter.IsNil(l) {
-		return &shared[R]{&refuser{errSharedNil}}
+		return &shared[R]{refuse(errSharedNil)}
 	}
-	if b, ok := l.(boundLimiter); ok && !anylimiter.Embeds(l) { // whose Settle bypasses a Refund of its own
-		return &shared[R]{b}
-	}
-	return &shared[R]{&full{l}}
+	return &shared[R]{complete(l)}
 }
 
-type shared[R any] struct{ l boundLimiter }
+type shared[R any] struct{ l bound }
 
 func (s *shared[R]) TryAcquire(_ R, permits int) core.Lease { return s.l.TryAcquire(permits) }
 
@@ -39,21 +36,28 @@ func (s *shared[R]) Statistics(R) (core.Statistics, bool) { return s.l.Statistic
 
 func (s *shared[R]) String() string { return "shared " + anylimiter.Describe(s.l) }
 
-func (s *shared[R]) bind(Limiter[R], R) boundLimiter { return s.l }
+func (s *shared[R]) bind(Limiter[R], R) bound { return s.l }
 
-// full adds to a limiter what it lacks of a boundLimiter.
-type full struct{ core.Limiter }
+// complete returns l itself if it has all methods of bound, and else l with what it lacks.
+func complete(l core.Limiter) bound {
+	if b, ok := l.(bound); ok && !anylimiter.Embeds(l) { // whose Settle bypasses a Refund of its own
+		return b
+	}
+	return &completed{l}
+}
+
+type completed struct{ core.Limiter }
 
 // TryQuietly is [core.TryQuietly].
-func (f *full) TryQuietly(permits int) (core.Lease, bool) {
-	return core.TryQuietly(f.Limiter, permits)
+func (c *completed) TryQuietly(permits int) (core.Lease, bool) {
+	return core.TryQuietly(c.Limiter, permits)
 }
 
-func (f *full) Refund(l core.Lease) { anylimiter.Refund(f.Limiter, l) }
+func (c *completed) Refund(l core.Lease) { anylimiter.Refund(c.Limiter, l) }
 
-func (f *full) Settle(l core.Lease, permits int) core.Lease {
-	return anylimiter.Settle(f.Limiter, l, permits)
+func (c *completed) Settle(l core.Lease, permits int) core.Lease {
+	return anylimiter.Settle(c.Limiter, l, permits)
 }
 
-func (f *full) Statistics() core.Statistics { return statistics(f.Limiter) }
-func (f *full) String() string              { return anylimiter.Describe(f.Limiter) }
+func (c *completed) Statistics() core.Statistics { return statistics(c.Limiter) }
+func (c *completed) String() string              { return anylimiter.Describe(c.Limiter) }

@@ -14,9 +14,9 @@ import (
 func Translate[R, Inner any](l Limiter[Inner], f func(R) Inner) Limiter[R] {
 	switch {
 	case anylimiter.IsNil(l):
-		return &shared[R]{&refuser{errTranslateNil}}
+		return &shared[R]{refuse(errTranslateNil)}
 	case f == nil:
-		return &shared[R]{&refuser{errTranslateFunc}}
+		return &shared[R]{refuse(errTranslateFunc)}
 	}
 	return &translated[R, Inner]{l, f}
 }
@@ -58,7 +58,7 @@ func (t *translated[R, Inner]) Statistics(r R) (core.Statistics, bool) {
 	return statisticsOf(t.l, t.f(r))
 }
 
-func (t *translated[R, Inner]) bind(_ Limiter[R], r R) boundLimiter {
+func (t *translated[R, Inner]) bind(_ Limiter[R], r R) bound {
 	return bind(t.l, t.f(r))
 }
 
