@@ -43,49 +43,33 @@ func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 
 type chain[R any] struct {
 	limiters []Limiter[R]
-	joiner   joiner
-}
-
-// inline is the number of limiters up to which a chain binds them without an allocation.
-const inline = 4
-
-// links binds the limiters to r, in buffer if they fit there.
-func (c *chain[R]) links(buffer links, r R) links {
-	for _, l := range c.limiters {
-		buffer = append(buffer, bind(l, r))
-	}
-	return buffer
+	joiner   backdoor.Joiner[core.Lease]
 }
 
 func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
 	if err := check(background, permits); err != nil {
 		return core.Refuse(err)
 	}
-	var buffer [inline]bound
-	return c.links(buffer[:0], r).tryAcquire(c.joiner, permits)
+	var b boundChain[R]
+	return b.init(c, r).TryAcquire(permits)
 }
 
 func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
 		return core.Refuse(err), err
 	}
-	var buffer [inline]bound
-	return c.links(buffer[:0], r).acquire(ctx, c.joiner, permits)
+	var b boundChain[R]
+	return b.init(c, r).Acquire(ctx, permits)
 }
 
-func (c *chain[R]) Refund(r R, l core.Lease) {
-	if l.Acquired() {
-		var buffer [inline]bound
-		c.links(buffer[:0], r).refund(c.joiner, l)
-	}
-}
+func (c *chain[R]) Refund(r R, l core.Lease) { c.Settle(r, l, 0) }
 
 func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
 	if !l.Acquired() {
 		return l
 	}
-	var buffer [inline]bound
-	return c.links(buffer[:0], r).settle(c.joiner, l, permits)
+	var b boundChain[R]
+	return b.init(c, r).Settle(l, permits)
 }
 
 func (c *chain[R]) String() string {
@@ -97,180 +81,167 @@ func (c *chain[R]) String() string {
 }
 
 func (c *chain[R]) bind(_ Limiter[R], r R) bound {
-	return &boundChain{limiters: c.links(make(links, 0, len(c.limiters)), r), joiner: c.joiner, name: c.String}
+	b := &boundChain[R]{counts: true}
+	return b.init(c, r)
 }
 
-// links are the limiters of a chain, bound to a request. The joiner is a parameter of the
-// methods, because links in a struct with it would be allocated.
-type links []bound
+// boundChain is a chain for one request, so that each Key is asked once. It is what For returns; a
+// request of the chain makes one that is not allocated.
+type boundChain[R any] struct {
+	chain    *chain[R]
+	few      [4]bound
+	many     []bound // if there are too many for few
+	counts   bool    // somebody may ask for its statistics
+	granted  atomic.Uint64
+	rejected atomic.Uint64
+}
 
-type joiner = backdoor.Joiner[core.Lease]
+func (b *boundChain[R]) init(c *chain[R], r R) *boundChain[R] {
+	b.chain = c
+	if len(c.limiters) > len(b.few) {
+		b.many = make([]bound, len(c.limiters))
+	}
+	links := b.links()
+	for i, l := range c.limiters {
+		links[i] = bind(l, r)
+	}
+	return b
+}
 
-func (c links) tryAcquire(j joiner, permits int) core.Lease {
-	parts, whole := j.Begin(), false
+// links returns the chain's limiters, bound to the request.
+func (b *boundChain[R]) links() []bound {
+	if b.many != nil {
+		return b.many
+	}
+	return b.few[:len(b.chain.limiters)]
+}
+
+func (b *boundChain[R]) TryAcquire(permits int) core.Lease {
+	if err := check(background, permits); err != nil {
+		return core.Refuse(err)
+	}
+	l := b.join(background, permits, func(link bound) core.Lease { return link.TryAcquire(permits) })
+	b.count(l)
+	return l
+}
+
+func (b *boundChain[R]) TryQuietly(permits int) (core.Lease, bool) {
+	if permits < 0 {
+		return core.Lease{}, false
+	}
+	l := b.join(background, permits, func(link bound) core.Lease {
+		l, _ := core.TryQuietly(link, permits)
+		return l
+	})
+	if l.Acquired() {
+		b.count(l)
+	}
+	return l, l.Acquired()
+}
+
+func (b *boundChain[R]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if err := check(ctx, permits); err != nil {
+		return core.Refuse(err), err
+	}
+	var err error
+	l := b.join(ctx, permits, func(link bound) core.Lease {
+		var l core.Lease
+		l, err = link.Acquire(ctx, permits)
+		l, err = hold.Checked(link, l, err)
+		return l
+	})
+	if err == nil {
+		err = l.Err() // of ctx
+	}
+	b.count(l)
+	return l, err
+}
+
+func (b *boundChain[R]) count(answer core.Lease) {
+	switch {
+	case !b.counts:
+	case answer.Acquired():
+		b.granted.Add(1)
+	case errors.Is(answer.Err(), core.ErrRejected):
+		b.rejected.Add(1)
+	}
+}
+
+// join asks each limiter and joins their leases. If one answers with a lease that is not acquired, or
+// ctx is done, join undoes the others.
+func (b *boundChain[R]) join(ctx context.Context, permits int, ask func(link bound) core.Lease) core.Lease {
+	parts, whole := b.chain.joiner.Begin(), false
 	defer func() {
 		if !whole { // refused, or a limiter has panicked
-			c.undo(parts)
+			b.undo(parts)
 		}
 	}()
-	for _, l := range c {
-		lease := l.TryAcquire(permits)
-		if !lease.Acquired() {
-			return lease
+	for _, link := range b.links() {
+		l := ask(link)
+		if !l.Acquired() {
+			return l
 		}
-		parts.Add(lease)
+		parts.Add(l)
+		if err := ctx.Err(); err != nil {
+			return core.Refuse(err)
+		}
 	}
 	whole = true
 	return parts.Join(permits)
 }
 
-func (c links) tryQuietly(j joiner, permits int) (core.Lease, bool) {
-	parts, whole := j.Begin(), false
-	defer func() {
-		if !whole {
-			c.undo(parts)
-		}
-	}()
-	for _, l := range c {
-		lease, ok := core.TryQuietly(l, permits)
-		if !ok {
-			return lease, false
-		}
-		parts.Add(lease)
-	}
-	whole = true
-	return parts.Join(permits), true
+// undo refunds the parts, last first, even if a limiter panics.
+func (b *boundChain[R]) undo(parts backdoor.Parts[core.Lease]) {
+	defer parts.Drop()
+	b.refundAll(parts.Leases())
 }
 
-func (c links) acquire(ctx context.Context, j joiner, permits int) (core.Lease, error) {
-	parts, whole := j.Begin(), false
-	defer func() {
-		if !whole {
-			c.undo(parts)
-		}
-	}()
-	for _, l := range c {
-		lease, err := l.Acquire(ctx, permits)
-		if lease, err = hold.Checked(l, lease, err); err != nil {
-			return lease, err
-		}
-		parts.Add(lease)
-		if err := ctx.Err(); err != nil {
-			return core.Refuse(err), err
-		}
+func (b *boundChain[R]) refundAll(leases []core.Lease) {
+	if n := len(leases) - 1; n >= 0 {
+		defer b.refundAll(leases[:n])
+		b.links()[n].Settle(leases[n], 0)
 	}
-	whole = true
-	return parts.Join(permits), nil
 }
 
-func (c links) settle(j joiner, l core.Lease, permits int) core.Lease {
+func (b *boundChain[R]) Refund(l core.Lease) { b.Settle(l, 0) }
+
+func (b *boundChain[R]) Settle(l core.Lease, permits int) core.Lease {
 	permits = max(permits, 0)
 	if !l.Acquired() || permits == l.Permits() {
 		return l
 	}
-	parts, ok := j.Split(l)
+	parts, ok := b.chain.joiner.Split(l)
 	if !ok {
 		return l
 	}
 	whole := false
 	defer func() {
 		if !whole { // a limiter has panicked
-			c.undo(parts)
+			b.undo(parts)
 		}
 	}()
 	leases := parts.Leases()
 	for i, part := range slices.Backward(leases) {
-		leases[i] = c[i].Settle(part, permits)
+		leases[i] = b.links()[i].Settle(part, permits)
 	}
 	whole = true
 	return parts.Rejoin(l, permits)
 }
 
-func (c links) refund(j joiner, l core.Lease) {
-	if parts, ok := j.Split(l); ok {
-		c.undo(parts)
-	}
-}
-
-// undo refunds the parts, last first, even if a limiter panics.
-func (c links) undo(parts backdoor.Parts[core.Lease]) {
-	defer parts.Drop()
-	c.refundAll(parts.Leases())
-}
-
-func (c links) refundAll(leases []core.Lease) {
-	if n := len(leases) - 1; n >= 0 {
-		defer c.refundAll(leases[:n])
-		c[n].Settle(leases[n], 0)
-	}
-}
-
-// boundChain is a chain for one request, so that each Key is asked once.
-type boundChain struct {
-	limiters links
-	joiner   joiner
-	name     func() string
-	granted  atomic.Uint64
-	rejected atomic.Uint64
-}
-
-func (b *boundChain) TryAcquire(permits int) core.Lease {
-	if err := check(background, permits); err != nil {
-		return core.Refuse(err)
-	}
-	l := b.limiters.tryAcquire(b.joiner, permits)
-	b.count(l.Err())
-	return l
-}
-
-func (b *boundChain) TryQuietly(permits int) (core.Lease, bool) {
-	if permits < 0 {
-		return core.Lease{}, false
-	}
-	l, ok := b.limiters.tryQuietly(b.joiner, permits)
-	if ok {
-		b.granted.Add(1)
-	}
-	return l, ok
-}
-
-func (b *boundChain) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	if err := check(ctx, permits); err != nil {
-		return core.Refuse(err), err
-	}
-	l, err := b.limiters.acquire(ctx, b.joiner, permits)
-	b.count(err)
-	return l, err
-}
-
-func (b *boundChain) count(err error) {
-	if err == nil {
-		b.granted.Add(1)
-	} else if errors.Is(err, core.ErrRejected) {
-		b.rejected.Add(1)
-	}
-}
-
-func (b *boundChain) Refund(l core.Lease) { b.limiters.refund(b.joiner, l) }
-
-func (b *boundChain) Settle(l core.Lease, permits int) core.Lease {
-	return b.limiters.settle(b.joiner, l, permits)
-}
-
-func (b *boundChain) Available() int {
+func (b *boundChain[R]) Available() int {
 	available := math.MaxInt
-	for _, l := range b.limiters {
-		available = min(available, l.Available())
+	for _, link := range b.links() {
+		available = min(available, link.Available())
 	}
 	return available
 }
 
 // Statistics returns what [core.ChainedLimiter] returns; Granted and Rejected count the
 // answers of this limiter.
-func (b *boundChain) Statistics() core.Statistics {
+func (b *boundChain[R]) Statistics() core.Statistics {
 	all := core.Statistics{Available: math.MaxInt}
-	for _, l := range b.limiters {
-		s := l.Statistics()
+	for _, link := range b.links() {
+		s := link.Statistics()
 		all.Available = min(all.Available, s.Available)
 		all.Queued += min(s.Queued, math.MaxInt-all.Queued)
 		if all.Limit == 0 || s.Limit > 0 && s.Limit < all.Limit {
@@ -281,4 +252,4 @@ func (b *boundChain) Statistics() core.Statistics {
 	return all
 }
 
-func (b *boundChain) String() string { return b.name() }
+func (b *boundChain[R]) String() string { return b.chain.String() }
