@@ -39,29 +39,26 @@ func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
 	return nil
 }
 
-// begin begins a visit of the key's partition, which is made if it is not live, or of the overflow
-// entry if there is no room for it. known is an entry of the key, which may have been dropped, or
-// nil.
-func (k *Keyed[R, K]) begin(ctx context.Context, key K, known *entry[R, K]) (visit[R, K], error) {
+// entry returns the key's entry, which is made if it is not live, or the overflow entry if there is
+// no room for it. known is an entry of the key, which may have been dropped, or nil.
+func (k *Keyed[R, K]) entry(ctx context.Context, key K, known *entry[R, K]) (*entry[R, K], error) {
 	k.sweepInTurn()
 	if known == nil || known.dropped() {
 		known = k.find(key)
 	}
 	if known != nil {
-		if v, ok := known.begin(); ok {
-			return v, nil
-		}
+		return known, nil
 	}
 	return k.enter(ctx, key)
 }
 
 func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int) core.Lease {
 	for {
-		v, err := k.begin(background, key, known)
+		e, err := k.entry(background, key, known)
 		if err != nil {
 			return core.Refuse(err)
 		}
-		if l := v.tryAcquire(permits); !v.lost(l) {
+		if l := e.asked().TryAcquire(permits); !e.lost(l) {
 			return l
 		}
 		known = nil
@@ -71,20 +68,20 @@ func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int) core.Le
 // tryQuietly is tryAcquire, but a failure leaves no trace. It may also mean that the partition
 // was dropped meanwhile.
 func (k *Keyed[R, K]) tryQuietly(key K, known *entry[R, K], permits int) (core.Lease, bool) {
-	v, err := k.begin(background, key, known)
+	e, err := k.entry(background, key, known)
 	if err != nil {
 		return core.Lease{}, false
 	}
-	return v.tryQuietly(permits)
+	return core.TryQuietly(e.asked(), permits)
 }
 
 func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], permits int) (core.Lease, error) {
 	for {
-		v, err := k.begin(ctx, key, known)
+		e, err := k.entry(ctx, key, known)
 		if err != nil {
 			return core.Refuse(err), err
 		}
-		if l, err := v.acquire(ctx, permits); !v.lost(l) {
+		if l, err := e.asked().Acquire(ctx, permits); !e.lost(l) {
 			return l, err
 		}
 		known = nil

@@ -16,30 +16,29 @@ var (
 	errNilNew  = errors.New("New returned a nil limiter")
 )
 
-// enter begins a visit of the key's partition, which is made if it is not live, or of the overflow
-// entry if there is no room for it.
-func (k *Keyed[R, K]) enter(ctx context.Context, key K) (visit[R, K], error) {
+// enter returns the key's entry, which is made if it is not live, or the overflow entry if there is
+// no room for it.
+func (k *Keyed[R, K]) enter(ctx context.Context, key K) (*entry[R, K], error) {
 	if unequal(key, key) {
-		return visit[R, K]{}, errUnequal
+		return nil, errUnequal
 	}
 	k.look(looksPerNewKey)
 	for tries := 0; ; {
-		v, made, err := k.beginOrReserve(key)
+		e, made, err := k.findOrReserve(key)
 		switch {
 		case err == errNoRoom && tries < triesForRoom && k.makeRoom(): //nolint:errorlint // this very value
 			tries++
 		case err == errNoRoom: //nolint:errorlint // this very value
-			v, _ = k.overflow.begin()
-			return v, nil
-		case err != nil || v.entry != nil:
-			return v, err
+			return k.overflow, nil
+		case err != nil || e != nil:
+			return e, err
 		case made == nil:
 			return k.make(key)
 		default:
 			select {
 			case <-made:
 			case <-ctx.Done():
-				return v, ctx.Err()
+				return nil, ctx.Err()
 			}
 		}
 	}
@@ -47,37 +46,35 @@ func (k *Keyed[R, K]) enter(ctx context.Context, key K) (visit[R, K], error) {
 
 func unequal[K comparable](a, b K) bool { return a != b }
 
-// beginOrReserve begins a visit of the key's partition if it is live. Else it returns the channel
-// that is closed when another request has made the partition, or nil if the caller has to make it,
-// for which it now has a place.
-func (k *Keyed[R, K]) beginOrReserve(key K) (v visit[R, K], made chan struct{}, err error) {
+// findOrReserve returns the key's entry if it is live. Else it returns the channel that is closed when
+// another request has made the partition, or nil if the caller has to make it, for which it now has a
+// place.
+func (k *Keyed[R, K]) findOrReserve(key K) (e *entry[R, K], made chan struct{}, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.open.Load() {
-		return v, nil, core.ErrClosed
+		return nil, nil, core.ErrClosed
 	}
 	if e := k.find(key); e != nil {
-		v, _ = e.begin() // it is not dropped: those leave the map under mu
-		return v, nil, nil
+		return e, nil, nil
 	}
 	if made, ok := k.making[key]; ok {
 		if made == nil {
 			made = make(chan struct{})
 			k.making[key] = made
 		}
-		return v, made, nil
+		return nil, made, nil
 	}
 	if k.places >= k.o.MaxPartitions {
-		return v, nil, errNoRoom
+		return nil, nil, errNoRoom
 	}
 	k.places++
 	k.making[key] = nil
-	return v, nil, nil
+	return nil, nil, nil
 }
 
-// make calls New for the key, for which the caller has a place, and begins a visit of the new
-// partition, pinned.
-func (k *Keyed[R, K]) make(key K) (visit[R, K], error) {
+// make calls New for the key, for which the caller has a place.
+func (k *Keyed[R, K]) make(key K) (*entry[R, K], error) {
 	var e *entry[R, K]
 	defer func() {
 		if e == nil { // an error, or New panicked or ended the goroutine
@@ -89,15 +86,14 @@ func (k *Keyed[R, K]) make(key K) (visit[R, K], error) {
 		err = errNilNew
 	}
 	if err != nil {
-		return visit[R, K]{}, k.explain(err)
+		return nil, k.explain(err)
 	}
 	e = &entry[R, K]{k: k, key: key, limiter: l, retires: retires(l), closes: closes(l)}
-	e.word.Store(onePin)
 	if !k.finish(key, e) {
 		_ = closeLimiter(l)
-		return visit[R, K]{}, core.ErrClosed
+		return nil, core.ErrClosed
 	}
-	return visit[R, K]{e, true}, nil
+	return e, nil
 }
 
 func (k *Keyed[R, K]) explain(err error) error {

@@ -24,7 +24,8 @@
 // # Inside
 //
 // A sync.Map has the entries; under the mutex, a ring of pages says whose turn it is to be looked at.
-// One call in 32, by chance, looks at 16 entries before it asks its own limiter. A limiter of core's
-// decides about its own drop: a request that gets [core.ErrClosed] from a dropped entry looks for the
-// successor. Any other limiter's entry is pinned by each request.
+// One call in 32, by chance, looks at 16 entries before it asks its own limiter. A request that gets
+// [core.ErrClosed] from a dropped entry looks for the successor: a limiter of core's retires by itself,
+// and any other limiter's entry is pinned by each request. No call copies a table of all entries: the
+// sync.Map is a trie, and the ring grows page by page.
 package partition

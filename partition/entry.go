@@ -16,17 +16,13 @@ var ways = backdoor.Core[core.Lease]()
 // key is a string, as there may be millions. It is also what [For] returns, whether the partition
 // is live or not: its requests look for the partition if the entry is dropped.
 //
-// A request and the drop of its partition must not miss each other. There are two ways:
+// A request and the drop of its partition must not miss each other. A limiter that was dropped answers
+// with ErrClosed, atomically with its grants, and the request then looks for the next limiter of its
+// key:
 //
-//   - The limiter is one of core's own four. It decides itself: backdoor.Ways.Retire closes it
-//     if it is idle, atomically with its grants. A request just asks it. If the answer is
-//     ErrClosed and the entry is dropped, the request looks for the next limiter of its key.
-//   - The limiter is any other. It does not know of the drop, so each request pins the entry
-//     before it asks the limiter, and a drop needs an entry that has no pins and had none
-//     since the limiter said that it is idle.
-//
-// A request that has made its partition pins it in both cases, so that it is not dropped to
-// make room before the request has asked it. A visit hides the difference.
+//   - core's own four do so themselves: backdoor.Ways.Retire closes one if it is idle.
+//   - For any other limiter, foreign does it. Each request pins the entry before it asks the limiter,
+//     and a drop needs an entry that has no pins and had none since the limiter said that it is idle.
 type entry[R any, K comparable] struct {
 	k       *Keyed[R, K]
 	key     K
@@ -68,70 +64,72 @@ func retires(l core.Limiter) bool {
 	return false
 }
 
-// visit is a request's use of a partition, from Keyed.begin to end.
-type visit[R any, K comparable] struct {
-	*entry[R, K]
-
-	pinned bool
-}
-
-// begin begins a visit. It reports false if the partition is dropped, or may just be.
-func (e *entry[R, K]) begin() (visit[R, K], bool) {
+// asked returns the limiter for requests to ask. It answers with ErrClosed once the partition is
+// dropped.
+func (e *entry[R, K]) asked() core.Limiter {
 	if e.retires {
-		return visit[R, K]{e, false}, true
+		return e.limiter
 	}
-	if e.word.Add(onePin)&droppedBit != 0 {
-		e.unpin()
-		return visit[R, K]{}, false
-	}
-	return visit[R, K]{e, true}, true
-}
-
-func (v visit[R, K]) end() {
-	if v.pinned {
-		v.unpin()
-	}
+	return (*foreign[R, K])(e)
 }
 
 // lost reports whether the limiter was asked after its partition had been dropped, so that l
 // decides nothing. The mutex is taken to wait for the dropper's decision.
-func (v visit[R, K]) lost(l core.Lease) bool {
-	if v.pinned || l.Acquired() || !v.dropped() {
+func (e *entry[R, K]) lost(l core.Lease) bool {
+	if l.Acquired() || !e.dropped() {
 		return false
 	}
 	if l.Err() != core.ErrClosed { //nolint:errorlint // core's own limiters return it unchanged
 		return false
 	}
-	v.k.mu.Lock()
-	defer v.k.mu.Unlock()
-	return v.dropped()
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	return e.dropped()
 }
 
-// tryAcquire, tryQuietly and acquire ask the limiter, and end the visit.
+// foreign is the limiter of a partition that does not retire by itself.
+type foreign[R any, K comparable] entry[R, K]
 
-func (v visit[R, K]) tryAcquire(permits int) core.Lease {
-	defer v.end()
-	return v.limiter.TryAcquire(permits)
-}
-
-func (v visit[R, K]) tryQuietly(permits int) (core.Lease, bool) {
-	defer v.end()
-	return core.TryQuietly(v.limiter, permits)
-}
-
-func (v visit[R, K]) acquire(ctx context.Context, permits int) (core.Lease, error) {
-	defer v.end()
-	if v.retires {
-		return v.limiter.Acquire(ctx, permits)
+// pin keeps the entry until unpin, unless it returns false: the partition is dropped.
+func (f *foreign[R, K]) pin() bool {
+	if f.word.Add(onePin)&droppedBit == 0 {
+		return true
 	}
-	closing := &v.k.closing
-	if v.closes {
+	f.unpin()
+	return false
+}
+
+func (f *foreign[R, K]) unpin() { f.word.Add(^uint64(pinGone - 1)) }
+
+func (f *foreign[R, K]) TryAcquire(permits int) core.Lease {
+	if !f.pin() {
+		return core.Refuse(core.ErrClosed)
+	}
+	defer f.unpin()
+	return f.limiter.TryAcquire(permits)
+}
+
+func (f *foreign[R, K]) TryQuietly(permits int) (core.Lease, bool) {
+	if !f.pin() {
+		return core.Lease{}, false
+	}
+	defer f.unpin()
+	return core.TryQuietly(f.limiter, permits)
+}
+
+func (f *foreign[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	if !f.pin() {
+		return core.Refuse(core.ErrClosed), core.ErrClosed
+	}
+	defer f.unpin()
+	closing := &f.k.closing
+	if f.closes {
 		closing = nil
 	}
-	return hold.Acquire(ctx, closing, v.limiter, permits)
+	return hold.Acquire(ctx, closing, f.limiter, permits)
 }
 
-func (e *entry[R, K]) unpin() { e.word.Add(^uint64(pinGone - 1)) }
+func (f *foreign[R, K]) Available() int { return f.limiter.Available() }
 
 // dropped reports whether the partition is dropped. It is true too while a dropper, with
 // Keyed.mu held, tries.

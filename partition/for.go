@@ -177,12 +177,11 @@ func (e *entry[R, K]) inForce() core.Limiter {
 	if err := e.k.check(background, 0); err != nil {
 		return refuse(err)
 	}
-	v, err := e.k.begin(background, e.key, e)
+	live, err := e.k.entry(background, e.key, e)
 	if err != nil {
 		return refuse(err)
 	}
-	v.end() // to be dropped while it is read does no harm
-	return v.limiter
+	return live.limiter // to be dropped while it is read does no harm
 }
 
 // refuser refuses every request, with the answer's error.

@@ -1,6 +1,8 @@
 package partition_test
 
 import (
+	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -65,4 +67,34 @@ func TestMemoryOfAPartition(t *testing.T) {
 	require.Equal(t, n, k.Len())
 	t.Logf("%.1f bytes a partition, the string's header included", bytes)
 	require.LessOrEqual(t, bytes, 200.0+16)
+}
+
+// No call on the way to many keys copies a large table: none allocates much more than a page of one.
+// How long the longest call takes with a million keys is measured in bench/partitions.
+func TestWorkOfACallWhileKeysCome(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector makes this slow and allocates")
+	}
+	const n, most = 1 << 17, 64 << 10 // a table of n pointers has 1 MiB
+	shared := bare{semaphore("", 1)}
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = strconv.Itoa(i)
+	}
+	k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return shared, nil }})
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection counts what was allocated before
+	allocated := func() uint64 {                     // small objects only in lots of a few KiB
+		sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	largest, before := uint64(0), allocated()
+	for _, key := range keys {
+		k.TryAcquire(key, 0)
+		after := allocated()
+		largest, before = max(largest, after-before), after
+	}
+	require.Equal(t, n, k.Len())
+	t.Logf("at most %d bytes a call", largest)
+	require.Less(t, largest, uint64(most))
 }

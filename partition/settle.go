@@ -33,12 +33,9 @@ func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int) core.Lease {
 	}
 	able := false
 	if e := k.find(key); e != nil {
-		if v, ok := e.begin(); ok {
-			defer v.end()
-			var settled core.Lease
-			if settled, able = offer(e.limiter, l, permits); settled.Permits() != l.Permits() {
-				return settled
-			}
+		var settled core.Lease
+		if settled, able = offer(e.limiter, l, permits); settled.Permits() != l.Permits() {
+			return settled
 		}
 	}
 	if k.o.Overflow != nil {

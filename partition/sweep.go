@@ -46,17 +46,17 @@ func (k *Keyed[R, K]) next(buffer []*entry[R, K], n int) []*entry[R, K] {
 }
 
 // expire drops the partition if its limiter has been idle for IdleTimeout, or notes when to
-// ask again.
-func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) {
+// ask again. It reports whether it dropped it.
+func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) bool {
 	d, word, idle := e.idle()
 	if idle && d >= k.o.IdleTimeout {
-		k.drop(e, word, k.o.IdleTimeout)
-		return
+		return k.drop(e, word, k.o.IdleTimeout)
 	}
 	if !idle {
 		d = 0
 	}
 	e.notBefore.Store(now + int64(k.o.IdleTimeout-d))
+	return false
 }
 
 // makeRoom drops a partition that is idle now, and reports whether it found one among those
@@ -74,11 +74,9 @@ func (k *Keyed[R, K]) makeRoom() bool {
 // Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
 // of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing.
 func (k *Keyed[R, K]) Sweep() int {
-	n := 0
+	n, now := 0, int64(time.Since(k.base))
 	k.live.Range(func(_, v any) bool {
-		e := v.(*entry[R, K])
-		d, word, idle := e.idle()
-		if idle && d >= k.o.IdleTimeout && k.drop(e, word, k.o.IdleTimeout) {
+		if k.expire(v.(*entry[R, K]), now) {
 			n++
 		}
 		return true
