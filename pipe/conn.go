@@ -65,28 +65,19 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-func (c *conn) SetDeadline(t time.Time) error {
-	if c.closed() {
-		return io.ErrClosedPipe
-	}
-	c.in.rd.deadline.Set(t)
-	c.out.wr.deadline.Set(t)
-	return nil
-}
+func (c *conn) SetDeadline(t time.Time) error { return c.setDeadlines(t, &c.in.rd, &c.out.wr) }
 
-func (c *conn) SetReadDeadline(t time.Time) error {
-	if c.closed() {
-		return io.ErrClosedPipe
-	}
-	c.in.rd.deadline.Set(t)
-	return nil
-}
+func (c *conn) SetReadDeadline(t time.Time) error { return c.setDeadlines(t, &c.in.rd) }
 
-func (c *conn) SetWriteDeadline(t time.Time) error {
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.setDeadlines(t, &c.out.wr) }
+
+func (c *conn) setDeadlines(t time.Time, sides ...*side) error {
 	if c.closed() {
 		return io.ErrClosedPipe
 	}
-	c.out.wr.deadline.Set(t)
+	for _, s := range sides {
+		s.deadline.Set(t)
+	}
 	return nil
 }
 

@@ -20,9 +20,8 @@ type payment struct {
 	meter   meter.Meter
 
 	// The fields below are for the write side.
-	holding holding
-	bounds  bool // the limiter alone bounds the number of bytes in the buffer
-	limit   int  // the limiter's limit when it was last asked; of a limiter that does not bound, the highest
+	holding  holding
+	capacity int // of the buffer, in bytes; math.MaxInt if the limiter alone bounds it
 }
 
 // holding is what the bytes in the buffer hold.
@@ -44,21 +43,31 @@ func (s *payment) start(l core.Limiter) {
 	}
 }
 
-// startHolding decides what the bytes in the buffer hold, and what bounds their number.
+// startHolding decides what the bytes in the buffer hold, and how many there may be.
 func (s *payment) startHolding() {
-	if s.unlimited() {
+	s.capacity = bufferSize
+	switch s.limiter.Limiter.(type) {
+	case nil, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
 		return
 	}
-	switch l := s.limiter.Limiter.(type) {
-	case *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
-		return
-	default:
-		s.holding, s.bounds = leases, bounds(l)
-	}
+	s.holding = leases
 	if s.limiter.Plain(1) {
 		s.holding = permits
 	}
-	s.askLimit()
+	s.grow()
+}
+
+// grow raises the capacity to the limit in force, and reports whether that is higher now. The
+// capacity is more than the limiter admits, so that a Write waits in the limiter's queue, by its
+// rules, and not for room.
+func (s *payment) grow() bool {
+	before := s.capacity
+	if limit := hold.Limit(s.limiter.Limiter); bounds(s.limiter.Limiter) {
+		s.capacity = math.MaxInt
+	} else if limit <= math.MaxInt-bufferSize { // else it reports none
+		s.capacity = max(before, bufferSize+limit)
+	}
+	return s.capacity > before
 }
 
 // bounds reports whether a limiter is a concurrency limiter, or a chain that contains one. The
@@ -71,28 +80,6 @@ func bounds(l core.Limiter) bool {
 		return slices.ContainsFunc(l.Limiters(), bounds)
 	}
 	return false
-}
-
-// askLimit asks for the limiter's limit, which may have changed; it is math.MaxInt if the limiter
-// reports none.
-func (s *payment) askLimit() {
-	now := hold.Limit(s.limiter.Limiter)
-	if !s.bounds {
-		now = max(now, s.limit)
-	}
-	s.limit = now
-}
-
-// capacity returns how many bytes the buffer can hold. It is more than the limiter admits, so that
-// a Write waits in the limiter's queue, by its rules, and not for room.
-func (s *payment) capacity() int {
-	switch {
-	case s.bounds:
-		return math.MaxInt
-	case s.limit > math.MaxInt-bufferSize: // it reports none
-		return bufferSize
-	}
-	return bufferSize + s.limit
 }
 
 // give gives back the plain permits of n bytes.
@@ -123,19 +110,16 @@ const waitingPart = 4
 // are available, it waits for only a part of n, and leaves the others to other users of the limiter.
 func (s *payment) takePermits(ctx context.Context, source *wait.Source, n int) (int, error) {
 	for {
-		if n > s.limit {
-			s.askLimit() // the limit may have grown
-			n = min(n, s.limit)
-		}
 		if s.limiter.TryPlain(n) {
 			return n, nil
 		}
-		part := n
+		limit := hold.Limit(s.limiter.Limiter)
+		part := min(n, limit)
 		if s.queues() {
-			if left := min(s.limiter.Available(), n-1); s.limiter.TryPlain(left) {
+			if left := min(s.limiter.Available(), part); s.limiter.TryPlain(left) {
 				return left, nil
 			}
-			part = min(n, max(s.limit/waitingPart, 1))
+			part = min(part, max(limit/waitingPart, 1))
 		}
 		_, err := s.limiter.Take(ctx, source, part)
 		if err == nil {
@@ -144,8 +128,7 @@ func (s *payment) takePermits(ctx context.Context, source *wait.Source, n int) (
 		if part == 1 || !errors.Is(err, core.ErrPermitsExceedLimit) {
 			return 0, err
 		}
-		s.askLimit() // the limit has shrunk
-		n = min(n, s.limit, part-1)
+		n = part - 1 // the limit has shrunk
 	}
 }
 

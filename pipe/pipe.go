@@ -148,6 +148,16 @@ func (p *pipe) closedErrLocked() error {
 	return nil
 }
 
+// endOr returns the error with which a call has to end, by endedLocked, or err if there is none.
+func (p *pipe) endOr(endedLocked func() error, err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ended := endedLocked(); ended != nil {
+		return ended
+	}
+	return err
+}
+
 // closeRead closes the read side, and thereby ends writing. It drops the buffered bytes and gives
 // their permits back.
 func (p *pipe) closeRead(err error) {

@@ -153,7 +153,7 @@ func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 	defer p.rd.meter.Settle(0) // in case the limiter panics
 	k, err := p.rd.meter.Take(ctx, p.rd.deadline.Source(), len(b))
 	if err != nil {
-		return 0, p.readErrOr(err)
+		return 0, p.endOr(p.readErrLocked, err)
 	}
 	for k > 0 {
 		taken := p.take(b[n : n+k])
@@ -164,16 +164,6 @@ func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 		k = p.rd.meter.More(len(b) - n)
 	}
 	return n, nil
-}
-
-// readErrOr returns the error with which a Read has to end, or err if there is none.
-func (p *pipe) readErrOr(err error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if ended := p.readErrLocked(); ended != nil {
-		return ended
-	}
-	return err
 }
 
 // take moves the oldest bytes to b and gives back the permits they held. It returns their number,

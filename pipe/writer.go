@@ -83,7 +83,7 @@ func (p *pipe) tryWrite(b []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(b)
-	if n == 0 || p.wr.busy || p.writeErrLocked() != nil || n > p.wr.capacity()-p.buffer.len() {
+	if n == 0 || p.wr.busy || p.writeErrLocked() != nil || n > p.wr.capacity-p.buffer.len() {
 		return false
 	}
 	if n >= lentMin && len(p.wanted) > 0 {
@@ -115,8 +115,8 @@ func (p *pipe) writeSlow(ctx context.Context, b []byte) (n int, err error) {
 const lentMin = 16 << 10
 
 // writePart writes a part of b, for which it may wait for room and permits, and returns its length.
-// It may return 0 when there has come to be room. first is whether the
-// Write has not written anything yet.
+// It may return 0 when there has come to be room. first is whether the Write has not written anything
+// yet.
 func (p *pipe) writePart(ctx context.Context, b []byte, first bool) (int, error) {
 	room, err := p.room()
 	switch {
@@ -124,11 +124,12 @@ func (p *pipe) writePart(ctx context.Context, b []byte, first bool) (int, error)
 		return 0, err
 	case p.wr.unlimited() && room < len(b) && len(b) >= lentMin:
 		return p.lend(ctx, b, bufferSize)
+	case room == 0 && p.wr.holding == leases && p.wr.grow():
+		return 0, nil
 	case room == 0:
 		// If it continued as soon as there is any room, it and the reader would wake each other for
 		// every few bytes.
-		capacity := p.wr.capacity()
-		return p.lend(ctx, nil, capacity-min(len(b), capacity/2))
+		return p.lend(ctx, nil, p.wr.capacity-min(len(b), p.wr.capacity/2))
 	}
 	part := b[:min(room, len(b))]
 	whole := first && len(part) == len(b)
@@ -147,7 +148,7 @@ func (p *pipe) writeMetered(ctx context.Context, b []byte) (int, error) {
 	defer p.wr.meter.Settle(0) // in case the limiter panics
 	n, err := p.wr.meter.Take(ctx, p.wr.deadline.Source(), len(b))
 	if err != nil {
-		return 0, p.writeErrOr(err)
+		return 0, p.endOr(p.writeErrLocked, err)
 	}
 	n, err = p.put(b[:n], false)
 	p.wr.meter.Settle(n)
@@ -160,7 +161,7 @@ func (p *pipe) writeMetered(ctx context.Context, b []byte) (int, error) {
 func (p *pipe) writeHolding(ctx context.Context, b []byte, whole bool) (n int, err error) {
 	k, err := p.wr.takePermits(ctx, p.wr.deadline.Source(), len(b))
 	if err != nil {
-		return 0, p.writeErrOr(err)
+		return 0, p.endOr(p.writeErrLocked, err)
 	}
 	if k < len(b) && k >= lentMin && p.wr.queues() {
 		n, err = p.lend(ctx, b[:k], 0)
@@ -195,30 +196,11 @@ func (p *pipe) lend(ctx context.Context, b []byte, resume int) (n int, err error
 	return n, err
 }
 
-// writeErrOr returns the error with which a Write has to end, or err if there is none.
-func (p *pipe) writeErrOr(err error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if ended := p.writeErrLocked(); ended != nil {
-		return ended
-	}
-	return err
-}
-
 // room returns how many bytes the buffer has room for, or the error with which a Write has to end.
 func (p *pipe) room() (int, error) {
-	room, err := p.roomNow()
-	if room == 0 && p.wr.holding == leases {
-		p.wr.askLimit() // the limit may have grown
-		room, err = p.roomNow()
-	}
-	return room, err
-}
-
-func (p *pipe) roomNow() (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.wr.capacity()-p.buffer.len(), 0), p.writeErrLocked()
+	return max(p.wr.capacity-p.buffer.len(), 0), p.writeErrLocked()
 }
 
 // put writes b, which has its permits and for which the buffer has room. If the pipe is closed, it
