@@ -162,7 +162,7 @@ func TestObey(t *testing.T) {
 		code(t, codes.ResourceExhausted, err)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, core.ErrRejected)
-		require.Contains(t, status.Convert(err).Message(), "the server has asked to wait 1s longer")
+		require.Contains(t, status.Convert(err).Message(), "the server has asked to wait 1s longer, beyond the deadline: the limit is reached")
 		retry, _, _ := details(err)
 		require.Equal(t, time.Second, retry)
 		require.Zero(t, time.Since(begun))

@@ -109,6 +109,7 @@ func TestHeaders(t *testing.T) {
 			[3]string{"4611686018427387904", "2305843009213693952", "4611686019"},
 			`"p0";q=999999999999999;w=4611686019`, `"p0";r=999999999999999;t=4611686019`,
 		},
+		{"a window of no time", []httplimit.Limiter{leasing(true, limit(1), left(1), window(0))}, [3]string{"1", "1", ""}, `"p0";q=1;w=1`, `"p0";r=1`},
 		{"below zero", []httplimit.Limiter{leasing(true, limit(1), left(-3))}, [3]string{"1", "0", ""}, `"p0";q=1;qu="concurrent-requests"`, `"p0";r=0`},
 	} {
 		if c.name == "large" && strconv.IntSize < 64 {
