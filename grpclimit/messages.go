@@ -27,11 +27,19 @@ type messages struct {
 	admission *admission
 	ctx       context.Context // the call's
 	source    wait.Source     // ends the waits when the handler has returned
-	in, out   []payment
+	payments  [2][]payment    // in and out
 
 	mu    sync.Mutex // guards what follows, and the leases of the payments; a leaf
 	ended bool       // the handler has returned: no lease is kept
 }
+
+// direction is that of a message.
+type direction int
+
+const (
+	in direction = iota
+	out
+)
 
 // payment is what one policy takes for the messages of one direction.
 type payment struct {
@@ -43,21 +51,18 @@ type payment struct {
 
 // messages returns what pays for the messages of the call; nil if nobody limits them.
 func (adm *admission) messages(ctx context.Context) *messages {
-	if !adm.settings.throttles {
-		return nil
-	}
-	m := &messages{admission: adm, ctx: ctx}
+	var payments [2][]payment
 	for i := range adm.policies.Decisions {
 		d := &adm.policies.Decisions[i]
-		if p := adm.policy(d); !p.Shadow {
-			m.in = append(m.in, adm.call.payments(d.Policy, p.Receive, p.ReceiveBytes)...)
-			m.out = append(m.out, adm.call.payments(d.Policy, p.Send, p.SendBytes)...)
+		if p := policyOf(d.Policy); !p.Shadow {
+			payments[in] = append(payments[in], adm.call.payments(d.Policy, p.Receive, p.ReceiveBytes)...)
+			payments[out] = append(payments[out], adm.call.payments(d.Policy, p.Send, p.SendBytes)...)
 		}
 	}
-	if m.in == nil && m.out == nil {
+	if payments[in] == nil && payments[out] == nil {
 		return nil
 	}
-	return m
+	return &messages{admission: adm, ctx: ctx, payments: payments}
 }
 
 // payments returns what the policy takes in one direction: at most one payment.
@@ -75,25 +80,13 @@ func (c *Call) payments(by *policy.Policy[*Call], each, bytes Limiter) []payment
 	return []payment{p}
 }
 
-// received pays for a message that has come.
-func (m *messages) received(msg any) error {
+// pay pays for a message that has come, or that is to be sent.
+func (m *messages) pay(d direction, msg any) error {
 	if m == nil {
 		return nil
 	}
-	return m.pay(m.in, msg)
-}
-
-// sending pays for a message that is to be sent.
-func (m *messages) sending(msg any) error {
-	if m == nil {
-		return nil
-	}
-	return m.pay(m.out, msg)
-}
-
-func (m *messages) pay(payments []payment, msg any) error {
-	for i := range payments {
-		p := &payments[i]
+	for i := range m.payments[d] {
+		p := &m.payments[d][i]
 		if lease, err := m.take(p, msg); err != nil && !m.forgiven(p, err) {
 			return m.explain(p, lease, err)
 		}
@@ -140,15 +133,15 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 	if ended := m.ctx.Err(); ended != nil {
 		return &statusError{status.FromContextError(ended), err}
 	}
-	rejected := &policy.Rejection[*Call]{Policy: p.policy, Lease: lease, Result: httplimit.Failed, Err: err}
+	result := httplimit.Failed
 	if policy.Rejected(err) {
-		rejected.Result, rejected.RetryAfter = p.policy.Rejected, policy.RetryAfter(lease, err)
+		result = p.policy.Rejected
 	}
-	rejection := newRejection(m.admission, rejected)
-	if rejected.Result != httplimit.Failed && m.admission.settings.Policies[p.policy.Index].Code == codes.OK {
+	rejection := newRejection(m.admission, p.policy.Rejection(result, lease, err))
+	if result != httplimit.Failed && policyOf(p.policy).Code == codes.OK {
 		rejection.Code = codes.ResourceExhausted // the lease of bytes does not say what limits them
 	}
-	return m.admission.answer(m.ctx, rejection, setTrailer)
+	return m.admission.answer(m.ctx, rejection)
 }
 
 // errReturned is the error of a message of a call whose handler has returned.
@@ -165,12 +158,6 @@ func (m *messages) keep(p *payment, lease core.Lease) bool {
 	return !m.ended
 }
 
-// handled releases what the latest message that came holds: the handler receives the next.
-func (m *messages) handled() { m.release(m.in) }
-
-// sent releases what the latest message that was sent holds.
-func (m *messages) sent() { m.release(m.out) }
-
 // end ends the waits, and releases what the messages hold.
 func (m *messages) end() {
 	if m == nil {
@@ -180,23 +167,24 @@ func (m *messages) end() {
 	m.ended = true
 	m.mu.Unlock()
 	m.source.End(errReturned)
-	defer m.handled()
-	m.sent()
+	defer m.release(in)
+	m.release(out)
 }
 
-// release releases the leases, last first, all of them even if one panics.
-func (m *messages) release(payments []payment) {
-	n := len(payments)
-	if n == 0 {
-		return
+// release releases what the latest message in that direction holds, last first, even if a Release panics.
+func (m *messages) release(d direction) {
+	for i := range m.payments[d] {
+		defer m.forget(&m.payments[d][i]).Release() //nolint:gocritic,revive // one for each policy
 	}
-	defer m.release(payments[:n-1])
-	p := &payments[n-1]
+}
+
+// forget returns the lease of the latest message, which the caller releases.
+func (m *messages) forget(p *payment) core.Lease {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	lease := p.lease
 	p.lease = core.Lease{}
-	m.mu.Unlock()
-	lease.Release()
+	return lease
 }
 
 // size returns the encoded size of a message, in bytes.

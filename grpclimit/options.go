@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -107,41 +106,26 @@ type Options struct {
 
 // settings are Options that were checked. They do not change.
 type settings struct {
-	Options // its Policies are a copy
+	Options
 
-	throttles bool // a policy limits messages
-	looks     bool // a function of the user's sees calls: only then their metadata is copied
+	looks bool // a function of the user's sees calls: only then their metadata is copied
 }
-
-// settingsOf returns the settings of a snapshot.
-func settingsOf(s *policy.Snapshot[*Call]) *settings { return s.Own.(*settings) }
 
 // checked returns the options as a Set needs them, and an error that reports all faults.
 func (o Options) checked() (policy.Options[*Call], error) {
 	s := &settings{Options: o, looks: o.Skip != nil || o.OnRejected != nil}
-	s.Policies = slices.Clone(o.Policies)
-	next := policy.Options[*Call]{Skip: o.Skip, Observer: o.Observer, Logger: o.Logger, Own: s}
+	next := policy.Options[*Call]{Observer: o.Observer, Logger: o.Logger, Own: s}
 	f := policy.Faults{Package: "grpclimit"}
-	for i := range s.Policies {
-		p := &s.Policies[i]
-		p.check(fmt.Sprintf("Policies[%d]", i), &f)
-		s.throttles = s.throttles || p.throttles()
-		s.looks = s.looks || p.looks()
-		d := policy.Policy[*Call]{
-			Name: p.Name, Limiter: p.Limiter, Applies: func(c *Call) bool { return p.matches(c.FullMethod) },
-			Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow, Rejected: httplimit.EndpointLimiter,
-			FailOpen: p.FailOpen, Shadow: p.Shadow,
-		}
-		if p.matches(all) {
-			d.Applies, d.Rejected = nil, httplimit.GlobalLimiter
-		}
-		next.Policies = append(next.Policies, d)
+	for i, p := range o.Policies {
+		next.Policies = append(next.Policies, p.checked(fmt.Sprintf("Policies[%d]", i), &f))
+		s.looks = s.looks || policyOf(&next.Policies[i]).looks()
 	}
 	return next, f.Err()
 }
 
-// check notes what is wrong with p, and clears limiters that are nil pointers.
-func (p *Policy) check(field string, f *policy.Faults) {
+// checked returns the policy as a Set needs it, which keeps p, and notes what is wrong with it. Limiters that are
+// nil pointers become nil.
+func (p *Policy) checked(field string, f *policy.Faults) policy.Policy[*Call] {
 	f.Name(field, p.Name)
 	for _, m := range p.Methods {
 		if !validMethod(m) {
@@ -151,17 +135,25 @@ func (p *Policy) check(field string, f *policy.Faults) {
 	for _, l := range []*Limiter{&p.Limiter, &p.Receive, &p.ReceiveBytes, &p.Send, &p.SendBytes} {
 		*l = policy.Present(*l)
 	}
-	if p.Limiter == nil && !p.throttles() {
+	if p.Limiter == nil && p.Receive == nil && p.ReceiveBytes == nil && p.Send == nil && p.SendBytes == nil {
 		f.Add("%s.Limiter is nil, want one, or one of Receive, ReceiveBytes, Send and SendBytes", field)
 	}
 	if p.Code > codes.Unauthenticated {
 		f.Add("%s.Code = %d, want 0 to %d", field, p.Code, codes.Unauthenticated)
 	}
+	next := policy.Policy[*Call]{
+		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
+		Rejected: httplimit.GlobalLimiter, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
+	}
+	if !p.matches(all) {
+		next.Applies = func(c *Call) bool { return p.matches(c.FullMethod) }
+		next.Rejected = httplimit.EndpointLimiter
+	}
+	return next
 }
 
-func (p *Policy) throttles() bool {
-	return p.Receive != nil || p.ReceiveBytes != nil || p.Send != nil || p.SendBytes != nil
-}
+// policyOf returns the Policy that checked has made p of.
+func policyOf(p *policy.Policy[*Call]) *Policy { return p.Own.(*Policy) }
 
 func validMethod(m string) bool {
 	if m == all {

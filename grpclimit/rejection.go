@@ -46,7 +46,7 @@ type Rejection struct {
 // newRejection returns the rejection of a call by a policy.
 func newRejection(adm *admission, rejected *policy.Rejection[*Call]) *Rejection {
 	rejection := &Rejection{
-		Policy: rejected.Policy.Name, Code: adm.settings.Policies[rejected.Policy.Index].Code, Lease: rejected.Lease,
+		Policy: rejected.Policy.Name, Code: policyOf(rejected.Policy).Code, Lease: rejected.Lease,
 		Err: rejected.Err, RetryAfter: rejected.RetryAfter, Call: &adm.call, result: rejected.Result,
 	}
 	switch {

@@ -2,12 +2,48 @@ package grpclimit
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
+	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/policy"
 )
+
+// Limits put a server's calls under policies. Use [New] to create one; its methods are safe for
+// concurrent use.
+//
+// Most servers give [Limits.ServerOptions] to grpc.NewServer.
+type Limits struct {
+	set policy.Set[*Call]
+}
+
+// New returns Limits with these options, or an error that reports all invalid options.
+func New(o Options) (*Limits, error) {
+	l := new(Limits)
+	l.set.Package, l.set.DeadlineCancels = "grpclimit", true
+	if err := l.Update(o); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Update replaces all options at once. Calls that are under way keep what they have. If Update
+// returns an error, nothing has changed.
+func (l *Limits) Update(o Options) error {
+	next, err := o.checked()
+	return l.set.Update(next, err)
+}
+
+// ServerOptions returns the options of grpc.NewServer that put all its calls under the policies:
+// [Limits.Unary] and [Limits.Stream], chained behind the interceptors of the options before them.
+func (l *Limits) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(l.Unary()), grpc.ChainStreamInterceptor(l.Stream())}
+}
 
 // Unary returns an interceptor for a server's unary calls.
 func (l *Limits) Unary() grpc.UnaryServerInterceptor {
@@ -15,22 +51,17 @@ func (l *Limits) Unary() grpc.UnaryServerInterceptor {
 		adm := l.begin(ctx, info.FullMethod)
 		adm.call.Message = req
 		defer func() { adm.end(ctx, err) }()
-		if adm.skipped() {
-			return handler(ctx, req)
-		}
-		if err := adm.admit(ctx, policy.Wait, setTrailer); err != nil {
+		if err := adm.admit(ctx, policy.Wait); err != nil {
 			return nil, err
 		}
 		m := adm.messages(ctx)
 		defer m.end()
-		if err := m.received(req); err != nil {
+		if err := m.pay(in, req); err != nil {
 			return nil, err
 		}
-		adm.stage = serving
-		resp, err = handler(ctx, req)
-		adm.stage = served
-		if err == nil {
-			err = m.sending(resp)
+		adm.called, err = true, errPanicked
+		if resp, err = handler(ctx, req); err == nil {
+			err = m.pay(out, resp)
 		}
 		return resp, err
 	}
@@ -43,19 +74,15 @@ func (l *Limits) Stream() grpc.StreamServerInterceptor {
 		adm := l.begin(ctx, info.FullMethod)
 		adm.call.Stream = true
 		defer func() { adm.end(ctx, err) }()
-		if adm.skipped() {
-			return handler(srv, ss)
-		}
-		if err := adm.admit(ctx, policy.Wait, setTrailer); err != nil {
+		if err := adm.admit(ctx, policy.Wait); err != nil {
 			return err
 		}
 		if m := adm.messages(ctx); m != nil {
 			defer m.end()
 			ss = &stream{ss, m}
 		}
-		adm.stage = serving
+		adm.called, err = true, errPanicked
 		err = handler(srv, ss)
-		adm.stage = served
 		return err
 	}
 }
@@ -69,22 +96,98 @@ type stream struct {
 
 // RecvMsg receives a message, and pays for it before the handler gets it.
 func (s *stream) RecvMsg(msg any) error {
-	s.messages.handled()
+	s.messages.release(in) // the handler is done with the message before
 	if err := s.ServerStream.RecvMsg(msg); err != nil {
 		return err
 	}
-	return s.messages.received(msg)
+	return s.messages.pay(in, msg)
 }
 
 // SendMsg pays for a message, and sends it.
 func (s *stream) SendMsg(msg any) error {
-	if err := s.messages.sending(msg); err != nil {
+	if err := s.messages.pay(out, msg); err != nil {
 		return err
 	}
-	defer s.messages.sent()
+	defer s.messages.release(out)
 	return s.ServerStream.SendMsg(msg)
 }
 
-// setTrailer sets the trailer of the call of that context. It fails where there is no server, as in
-// a test that calls an interceptor by hand.
-func setTrailer(ctx context.Context, md metadata.MD) { _ = grpc.SetTrailer(ctx, md) }
+// admission is a call on its way through a server's Limits.
+type admission struct {
+	settings *settings // one snapshot for the whole call
+	call     Call
+	policies policy.Admission[*Call]
+	called   bool // the handler was called
+}
+
+// begin returns a new admission, or the one that Tap has begun.
+func (l *Limits) begin(ctx context.Context, method string) *admission {
+	if adm := tapped(ctx, l); adm != nil {
+		return adm
+	}
+	adm := newAdmission(ctx, l.set.Load(), method)
+	if adm.settings.looks {
+		adm.call.Metadata, _ = metadata.FromIncomingContext(ctx)
+	}
+	return adm
+}
+
+func newAdmission(ctx context.Context, s *policy.Snapshot[*Call], method string) *admission {
+	adm := &admission{settings: s.Own.(*settings), call: Call{FullMethod: method}}
+	adm.policies.Snapshot = s
+	if p, ok := peer.FromContext(ctx); ok {
+		adm.call.Peer, adm.call.Auth = p.Addr, p.AuthInfo
+	}
+	return adm
+}
+
+// admit returns nil if the policies that have not decided yet let the call pass; otherwise the error for
+// its client.
+func (adm *admission) admit(ctx context.Context, mode policy.Mode) error {
+	if adm.settings.Skip != nil && adm.settings.Skip(&adm.call) {
+		adm.policies.Undo() // Tap may have decided otherwise
+		return nil
+	}
+	rejected := adm.policies.Admit(ctx, &adm.call, mode)
+	switch {
+	case rejected == nil:
+		return nil
+	case rejected.Result == httplimit.RequestCanceled:
+		return &rejectedError{&statusError{status.FromContextError(ctx.Err()), rejected.Err}}
+	}
+	return &rejectedError{adm.answer(ctx, newRejection(adm, rejected))}
+}
+
+// answer returns the error for the client of a rejected call: OnRejected's, or the standard answer.
+func (adm *admission) answer(ctx context.Context, rejection *Rejection) *statusError {
+	if adm.settings.OnRejected != nil {
+		if err := adm.settings.OnRejected(ctx, rejection); err != nil {
+			return &statusError{status.Convert(err), err}
+		}
+	}
+	if md := rejection.trailer(); md != nil {
+		_ = grpc.SetTrailer(ctx, md) // there is none in Tap, nor in a test that calls an interceptor by hand
+	}
+	return &statusError{rejection.Status(), rejection.Err}
+}
+
+// errPanicked is the outcome of a handler that has panicked, or called runtime.Goexit.
+var errPanicked = status.Error(codes.Internal, "the handler panicked")
+
+// end gives back what the call holds, even if the handler, or a function of the user's, has
+// panicked. err is the handler's.
+func (adm *admission) end(ctx context.Context, err error) {
+	if !adm.called || errors.As(err, new(*rejectedError)) { // an interceptor inside rejected it
+		adm.policies.Undo()
+		return
+	}
+	left := ctx.Err() != nil // the outcome may be unknown
+	adm.policies.End(func(d *policy.Decision[*Call]) {
+		switch p := policyOf(d.Policy); {
+		case p.Refund != nil && !left && p.Refund(&adm.call, err):
+			d.Refund()
+		case p.Settle != nil:
+			d.Settle(p.Settle(&adm.call, err))
+		}
+	})
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/tap"
 
 	"github.com/sluice-go/sluice/internal/policy"
@@ -28,37 +27,28 @@ func (l *Limits) Tap() tap.ServerInHandle {
 	return func(ctx context.Context, info *tap.Info) (context.Context, error) {
 		adm := newAdmission(ctx, l.set.Load(), info.FullMethodName)
 		adm.call.Metadata = info.Header
-		if adm.skipped() {
-			return ctx, nil
-		}
-		defer func() {
-			if adm.stage == deciding {
-				adm.policies.Undo()
-			}
-		}()
-		if err := adm.admit(ctx, policy.Early, func(context.Context, metadata.MD) {}); err != nil {
+		if err := adm.admit(ctx, policy.Early); err != nil {
 			return nil, err
 		}
-		adm.stage = serving
 		if len(adm.policies.Decisions) == 0 {
 			return ctx, nil
 		}
-		t := &early{Context: ctx, limits: l, admission: adm}
-		t.stop = context.AfterFunc(ctx, func() {
-			if t.take() {
+		e := &early{admission: adm}
+		e.stop = context.AfterFunc(ctx, func() {
+			if e.take() {
 				adm.policies.End(nil)
 			}
 		})
-		return t, nil
+		return context.WithValue(ctx, earlyKey{l}, e), nil
 	}
 }
 
-// early is the context of a call that Tap has let pass. Its leases are the interceptors', or, if
-// they do not come, are released when the call has ended.
-type early struct {
-	context.Context
+// earlyKey is the key of a context's value that is the early of these Limits.
+type earlyKey struct{ limits *Limits }
 
-	limits    *Limits
+// early is a call that Tap has let pass. Its leases are the interceptors', or, if they do not come, are
+// released when the call has ended.
+type early struct {
 	admission *admission
 	taken     atomic.Bool
 	stop      func() bool
@@ -67,17 +57,6 @@ type early struct {
 // take reports whether the caller has the leases.
 func (e *early) take() bool { return e.taken.CompareAndSwap(false, true) }
 
-// earlyKey is the key of a context's value that is the early of these Limits.
-type earlyKey struct{ limits *Limits }
-
-// Value returns the call's value for key.
-func (e *early) Value(key any) any {
-	if key == (earlyKey{e.limits}) {
-		return e
-	}
-	return e.Context.Value(key)
-}
-
 // tapped returns the admission that the Tap of l has begun, once; nil if there is none.
 func tapped(ctx context.Context, l *Limits) *admission {
 	e, _ := ctx.Value(earlyKey{l}).(*early)
@@ -85,6 +64,5 @@ func tapped(ctx context.Context, l *Limits) *admission {
 		return nil
 	}
 	e.stop()
-	e.admission.stage = deciding
 	return e.admission
 }

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/partition"
 )
 
 // handler is a wrapper: a handler that has policies decide, and then calls the next handler.
@@ -25,9 +28,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	adm.policies.Snapshot = s
 	defer adm.end()
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
-		rejection := newRejection(&adm.policies, rejected)
-		adm.policies.Undo() // a rejected request holds nothing while its client is answered
-		rejection.answer(w, r)
+		newRejection(s, rejected).answer(w, r)
 		return
 	}
 	w = adm.enter(w) //nolint:contextcheck // adm is made of r's
@@ -35,9 +36,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, &adm.request)
 	adm.stage = served
 }
-
-// decision is what a policy has decided about a request.
-type decision = policy.Decision[*http.Request]
 
 // admission is a request on its way through one wrapper. It is the context of the request that the
 // next handler gets, in which [LeaseFrom] and the wrappers further inside find it.
@@ -47,6 +45,7 @@ type admission struct {
 	original *http.Request // as the wrapper was given it
 	policies policy.Admission[*http.Request]
 	stage    stage
+	settles  bool         // a policy wants to know how the request was answered
 	rejected atomic.Bool  // a wrapper inside has rejected the request; it may be on another goroutine
 	response *response    // nil: the next handler writes past us
 	request  http.Request // as the next handler gets it
@@ -80,12 +79,8 @@ func (adm *admission) Value(key any) any {
 // String keeps a caller that prints the context from reading its fields while they change.
 func (adm *admission) String() string { return "httplimit: a request's context" }
 
-// policy returns the policy of the i-th decision.
-func (adm *admission) policy(i int) *Policy {
-	return &settingsOf(adm.policies.Snapshot).policies[adm.policies.Decisions[i].Policy.Index]
-}
-
-// enter makes the request for the next handler, and returns the ResponseWriter for it.
+// enter makes the request and the ResponseWriter for the next handler. That is w itself, unless there are
+// header fields to remove, bodies to throttle, or a status that a policy wants to know.
 func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 	r := adm.original
 	if r.Trailer == nil && r.ContentLength < 0 && r.ProtoMajor == 1 {
@@ -94,7 +89,30 @@ func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 		r.Trailer = make(http.Header)
 	}
 	adm.request = *r.WithContext(adm)
-	return adm.wrap(w, adm.throttledUpload())
+	var uploads []*ioreader.Reader
+	var downloads []core.Limiter
+	for i := range adm.policies.Decisions {
+		d := &adm.policies.Decisions[i]
+		p := policyOf(d.Policy)
+		adm.settles = adm.settles || d.Lease.Acquired() && (p.Refund != nil || p.Settle != nil)
+		if p.Upload != nil && !p.Shadow && hasBody(r) {
+			body := upload(r, adm.request.Body, partition.For(p.Upload, r))
+			adm.request.Body = body
+			uploads = append(uploads, body)
+		}
+		if p.Download != nil && !p.Shadow && r.Method != http.MethodHead {
+			downloads = append(downloads, partition.For(p.Download, r))
+		}
+	}
+	o := optionsOf(adm.policies.Snapshot)
+	if !adm.settles && uploads == nil && downloads == nil && o.Headers == RetryAfterOnly {
+		return w
+	}
+	adm.response = &response{ResponseWriter: w, uploads: uploads, quota: o.setQuota(w.Header(), adm.policies.Decisions, false)}
+	if downloads != nil {
+		adm.response.body = newDownload(r, w, downloads)
+	}
+	return adm.response.writer()
 }
 
 // end gives back what the wrapper holds, even if the next handler, or a function of the user's,
@@ -113,24 +131,21 @@ func (adm *admission) end() {
 		adm.policies.Undo()
 		return
 	}
-	s := settingsOf(adm.policies.Snapshot)
-	if !s.settles {
+	if !adm.settles {
 		adm.policies.End(nil)
 		return
 	}
-	status, h := http.StatusOK, http.Header(nil)
-	if adm.response != nil {
-		h = adm.response.Header()
-	}
+	status, h := adm.response.status, adm.response.Header()
 	switch {
-	case adm.response != nil && adm.response.status != 0:
-		status = adm.response.status
+	case status != 0:
 	case adm.stage == serving:
 		status = http.StatusInternalServerError
+	default:
+		status = http.StatusOK
 	}
 	left := adm.Context.Err() != nil // the status may be no answer at all
 	adm.policies.End(func(d *decision) {
-		switch p := &s.policies[d.Policy.Index]; {
+		switch p := policyOf(d.Policy); {
 		case p.Refund != nil && !left && p.Refund(&adm.request, status):
 			d.Refund()
 		case p.Settle != nil:

@@ -1,8 +1,15 @@
 package httplimit
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/policy"
 )
 
 // Headers are the header fields in which responses report the quota to clients. They are on granted
@@ -55,4 +62,166 @@ func (h *Headers) UnmarshalText(text []byte) error {
 		}
 	}
 	return fmt.Errorf("httplimit: Headers = %q, want one of %s", text, strings.Join(headersNames[:], ", "))
+}
+
+// quota is the header fields that report its quota to a client, with the values that were set.
+type quota []field
+
+type field struct{ name, value string }
+
+const (
+	fieldLimit     = "X-Ratelimit-Limit"
+	fieldRemaining = "X-Ratelimit-Remaining"
+	fieldReset     = "X-Ratelimit-Reset"
+	fieldPolicy    = "Ratelimit-Policy"
+	fieldRateLimit = "Ratelimit"
+)
+
+// setQuota sets the fields for the policies that have decided, next to what wrappers outside have
+// set, and returns them. If the request was rejected, its permits have been given back.
+func (o *Options) setQuota(h http.Header, decisions []decision, rejected bool) (q quota) {
+	switch o.Headers {
+	case XRateLimit:
+		q = xRateLimit(h, decisions, rejected)
+	case Draft11:
+		q = draft11(h, decisions, rejected)
+	}
+	for _, f := range q {
+		h[f.name] = []string{f.value}
+	}
+	return q
+}
+
+// begin removes the fields from a redirect, where they do not belong, except fields that somebody has
+// changed. It is called before the status is sent.
+func (q quota) begin(h http.Header, status int) {
+	if status < 300 || status > 399 {
+		return
+	}
+	for _, f := range q {
+		if values := h[f.name]; len(values) == 1 && values[0] == f.value {
+			delete(h, f.name)
+		}
+	}
+}
+
+// decision is what a policy has decided about a request.
+type decision = policy.Decision[*http.Request]
+
+// numbers are what a lease says of its limiter.
+type numbers struct {
+	lease            core.Lease
+	limit, remaining int
+}
+
+// numbersOf returns those of d. If the request was rejected, its permits have been given back.
+func numbersOf(d *decision, rejected bool) (n numbers, ok bool) {
+	if d.Policy.Shadow || d.Limiter == nil {
+		return n, false
+	}
+	n.lease = d.Lease
+	if rejected && d.Lease.Acquired() || errors.Is(d.Lease.Err(), core.ErrPermitsExceedLimit) {
+		n.lease = d.Limiter.TryAcquire(0) // the lease does not say what is left now
+		defer n.lease.Release()
+	}
+	if n.limit, ok = core.PermitLimit.From(n.lease); !ok {
+		return n, false
+	}
+	n.remaining, ok = core.Remaining.From(n.lease)
+	n.remaining = max(n.remaining, 0)
+	return n, ok
+}
+
+// xRateLimit is about the policy that has the least remaining; of several, about the one that
+// rejected, or else the first.
+func xRateLimit(h http.Header, decisions []decision, rejected bool) quota {
+	var least numbers
+	found := false
+	outside, err := strconv.Atoi(h.Get(fieldRemaining))
+	for i := range decisions {
+		n, ok := numbersOf(&decisions[i], rejected)
+		if !ok {
+			continue
+		}
+		rejects := !decisions[i].Lease.Acquired()
+		if err == nil && (outside < n.remaining || outside == n.remaining && !rejects) {
+			continue
+		}
+		if !found || n.remaining < least.remaining || n.remaining == least.remaining && rejects {
+			least, found = n, true
+		}
+	}
+	if !found {
+		return nil
+	}
+	delete(h, fieldReset) // that of a wrapper outside
+	q := quota{{fieldLimit, strconv.Itoa(least.limit)}, {fieldRemaining, strconv.Itoa(least.remaining)}}
+	if reset, ok := core.ResetAfter.From(least.lease); ok {
+		q = append(q, field{fieldReset, strconv.FormatInt(secondsUp(reset), 10)})
+	}
+	return q
+}
+
+// draft11 writes two lists of structured fields (RFC 9651): strings with parameters. The names of
+// policies need no escapes.
+func draft11(h http.Header, decisions []decision, rejected bool) quota {
+	var policies, limits strings.Builder
+	policies.WriteString(strings.Join(h[fieldPolicy], ", "))
+	limits.WriteString(strings.Join(h[fieldRateLimit], ", "))
+	found := false
+	for i := range decisions {
+		d := &decisions[i]
+		n, ok := numbersOf(d, rejected)
+		if !ok {
+			continue
+		}
+		found = true
+		item(&policies, d.Policy.Name)
+		parameter(&policies, "q", int64(n.limit))
+		if window, ok := core.Window.From(n.lease); !ok {
+			policies.WriteString(`;qu="concurrent-requests"`)
+		} else {
+			parameter(&policies, "w", max(secondsUp(window), 1)) // rounded down it would announce a higher rate
+		}
+		item(&limits, d.Policy.Name)
+		parameter(&limits, "r", int64(n.remaining))
+		until, ok := core.ResetAfter.From(n.lease)
+		if !n.lease.Acquired() {
+			until, ok = core.RetryAfter.From(n.lease)
+		}
+		if ok {
+			parameter(&limits, "t", secondsUp(until))
+		}
+	}
+	if !found {
+		return nil
+	}
+	return quota{{fieldPolicy, policies.String()}, {fieldRateLimit, limits.String()}}
+}
+
+func item(b *strings.Builder, name string) {
+	if b.Len() > 0 {
+		b.WriteString(", ")
+	}
+	b.WriteByte('"')
+	b.WriteString(name)
+	b.WriteByte('"')
+}
+
+// largestInteger is the largest that a structured field can hold.
+const largestInteger = 999_999_999_999_999
+
+func parameter(b *strings.Builder, name string, value int64) {
+	b.WriteByte(';')
+	b.WriteString(name)
+	b.WriteByte('=')
+	b.WriteString(strconv.FormatInt(min(value, largestInteger), 10))
+}
+
+// secondsUp returns whole seconds, rounded up.
+func secondsUp(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d-1)/time.Second) + 1
 }

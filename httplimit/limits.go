@@ -72,16 +72,9 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 		return core.Grant(0, nil), nil
 	}
 	policies := &policy.Admission[*http.Request]{Snapshot: s}
-	admitted := false
-	defer func() {
-		if !admitted {
-			policies.Undo()
-		}
-	}()
 	if rejected := policies.Admit(r.Context(), r, policy.Try, names...); rejected != nil {
-		return rejected.Lease, newRejection(policies, rejected)
+		return rejected.Lease, newRejection(s, rejected)
 	}
-	admitted = true
 	if lease, ok := policies.Lease(); ok {
 		return lease, nil
 	}

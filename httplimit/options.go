@@ -114,43 +114,20 @@ type Options struct {
 	Observer Observer
 }
 
-// settings are Options that were checked. They do not change.
-type settings struct {
-	Options
-
-	policies []Policy // the global one first, if there is one
-
-	uploads, downloads, settles bool // a policy limits or settles: most do not
-}
-
-// settingsOf returns the settings of a snapshot.
-func settingsOf(s *policy.Snapshot[*http.Request]) *settings { return s.Own.(*settings) }
-
 // checked returns the options as a Set needs them, and an error that reports all faults.
 func (o Options) checked() (policy.Options[*http.Request], error) {
-	s := &settings{Options: o}
-	next := policy.Options[*http.Request]{Global: o.Global != nil, Skip: o.Skip, Observer: o.Observer, Logger: o.Logger, Own: s}
+	next := policy.Options[*http.Request]{Skip: o.Skip, Observer: o.Observer, Logger: o.Logger, Own: &o}
 	f := policy.Faults{Package: "httplimit"}
-	add := func(field string, p Policy, rejected Result) {
-		p.check(field, &f)
-		s.policies = append(s.policies, p)
-		s.uploads = s.uploads || p.Upload != nil
-		s.downloads = s.downloads || p.Download != nil
-		s.settles = s.settles || p.Refund != nil || p.Settle != nil
-		next.Policies = append(next.Policies, policy.Policy[*http.Request]{
-			Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
-			Rejected: rejected, FailOpen: p.FailOpen, Shadow: p.Shadow,
-		})
-	}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
 			p.Name = "global"
 		}
-		add("Global", p, GlobalLimiter)
+		global := p.checked("Global", GlobalLimiter, &f)
+		next.Global = &global
 	}
 	for i, p := range o.Policies {
-		add(fmt.Sprintf("Policies[%d]", i), p, EndpointLimiter)
+		next.Policies = append(next.Policies, p.checked(fmt.Sprintf("Policies[%d]", i), EndpointLimiter, &f))
 	}
 	if int(o.Headers) >= len(headersNames) {
 		f.Add("Headers = %v, want one of %s", o.Headers, strings.Join(headersNames[:], ", "))
@@ -158,8 +135,12 @@ func (o Options) checked() (policy.Options[*http.Request], error) {
 	return next, f.Err()
 }
 
-// check notes what is wrong with p, and clears limiters that are nil pointers.
-func (p *Policy) check(field string, f *policy.Faults) {
+// optionsOf returns the options of a snapshot. They do not change.
+func optionsOf(s *policy.Snapshot[*http.Request]) *Options { return s.Own.(*Options) }
+
+// checked returns the policy as a Set needs it, which keeps p, and notes what is wrong with it. Limiters that are
+// nil pointers become nil.
+func (p *Policy) checked(field string, rejected Result, f *policy.Faults) policy.Policy[*http.Request] {
 	f.Name(field, p.Name)
 	p.Limiter, p.Upload, p.Download = policy.Present(p.Limiter), policy.Present(p.Upload), policy.Present(p.Download)
 	if p.Limiter == nil && p.Upload == nil && p.Download == nil {
@@ -168,4 +149,40 @@ func (p *Policy) check(field string, f *policy.Faults) {
 	if p.Status != 0 && (p.Status < 400 || p.Status > 599) {
 		f.Add("%s.Status = %d, want 400 to 599, or 0 for 429", field, p.Status)
 	}
+	return policy.Policy[*http.Request]{
+		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
+		Rejected: rejected, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
+	}
 }
+
+// policyOf returns the Policy that checked has made p of.
+func policyOf(p *policy.Policy[*http.Request]) *Policy { return p.Own.(*Policy) }
+
+// Result is the outcome of a policy's decision about a request: [Acquired] and so on. Its String is
+// "acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed" or "shadowed".
+type Result = policy.Result
+
+// The results.
+const (
+	Acquired        = policy.Acquired        // the request may proceed
+	GlobalLimiter   = policy.GlobalLimiter   // the global policy rejected it
+	EndpointLimiter = policy.EndpointLimiter // a named policy rejected it
+	RequestCanceled = policy.RequestCanceled // the client left while the request waited
+	Failed          = policy.Failed          // the limiter failed, whether the request passed or not
+	Shadowed        = policy.Shadowed        // a policy in shadow would have rejected it
+)
+
+// Observer is notified of what happens to requests, on their goroutines, with no lock held. It
+// must be safe for concurrent use, and quick. ctx is the request's. If a method panics, the
+// request does, but no lease is lost.
+//
+//   - Queued(ctx, policy, delta int) is called when a request begins to wait for a policy's permits
+//     (+1), and when its wait has ended (-1). A request waits if it may, by MaxWait, and its permits
+//     were not granted at once; so does one for which the limiter's queue then has no room.
+//   - Decided(ctx, policy, r Result, waited time.Duration) is called once for each request and policy,
+//     with the outcome and how long the request waited for it.
+//   - Active(ctx, policy, delta int) is called when a lease was granted (+1), and when it was released
+//     (-1).
+//   - Released(ctx, policy, held time.Duration) is called when a lease was released, with how long it
+//     was held.
+type Observer = policy.Observer

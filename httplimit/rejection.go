@@ -3,6 +3,7 @@ package httplimit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -30,17 +31,15 @@ type Rejection struct {
 	// RetryAfter is the time until the same request could be served. 0: unknown.
 	RetryAfter time.Duration
 
-	settings  *settings // nil: it was not made by this package
+	options   *Options // nil: it was not made by this package
 	rejected  *policy.Rejection[*http.Request]
-	decisions []decision // the last one rejected
-	announced bool       // the header fields are set
-	quota     quota      // of them
+	announced bool  // the header fields are set
+	quota     quota // of them
 }
 
-// newRejection returns the rejection of a request by the policy that decided last.
-func newRejection(policies *policy.Admission[*http.Request], rejected *policy.Rejection[*http.Request]) *Rejection {
-	s := settingsOf(policies.Snapshot)
-	status := s.policies[rejected.Policy.Index].Status
+// newRejection returns the rejection of a request under the options of s.
+func newRejection(s *policy.Snapshot[*http.Request], rejected *policy.Rejection[*http.Request]) *Rejection {
+	status := policyOf(rejected.Policy).Status
 	switch {
 	case rejected.Result == Failed:
 		status = http.StatusServiceUnavailable
@@ -49,7 +48,7 @@ func newRejection(policies *policy.Admission[*http.Request], rejected *policy.Re
 	}
 	return &Rejection{
 		Policy: rejected.Policy.Name, Status: status, Lease: rejected.Lease, Err: rejected.Err,
-		RetryAfter: rejected.RetryAfter, settings: s, rejected: rejected, decisions: policies.Decisions,
+		RetryAfter: rejected.RetryAfter, options: optionsOf(s), rejected: rejected,
 	}
 }
 
@@ -64,16 +63,16 @@ func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	reject := rej.settings.policies[rej.rejected.Policy.Index].OnRejected
+	reject := policyOf(rej.rejected.Policy).OnRejected
 	if reject == nil {
-		reject = rej.settings.OnRejected
+		reject = rej.options.OnRejected
 	}
 	rej.announce(w, r)
 	if r.Context().Err() != nil {
 		r = r.WithContext(context.WithoutCancel(r.Context())) // net/http ends it if the body cannot be read in time
 	}
 	if reject != nil {
-		watched := &response{ResponseWriter: w, before: func(status int) { rej.redirect(w.Header(), status) }}
+		watched := &response{ResponseWriter: w, quota: rej.quota}
 		reject(watched.writer(), r, rej)
 		if watched.begun() {
 			return
@@ -96,15 +95,8 @@ func (rej *Rejection) announce(w http.ResponseWriter, r *http.Request) {
 	if !readToEnd(w, r) {
 		h.Set("Connection", "close")
 	}
-	if rej.settings != nil {
-		rej.quota = rej.settings.setQuota(h, rej.decisions, true)
-	}
-}
-
-// redirect removes the fields that do not belong on a redirect.
-func (rej *Rejection) redirect(h http.Header, status int) {
-	if redirects(status) {
-		rej.quota.remove(h)
+	if rej.options != nil {
+		rej.quota = rej.options.setQuota(h, rej.rejected.Decisions, true)
 	}
 }
 
@@ -120,14 +112,14 @@ func (rej *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusTooManyRequests
 	}
 	body, kind := rej.text(status)+"\n", "text/plain; charset=utf-8"
-	if rej.settings != nil && rej.settings.Problems {
+	if rej.options != nil && rej.options.Problems {
 		body, kind = rej.problemDocument(status), "application/problem+json"
 	}
 	h.Del("Content-Length") // of the answer that it replaces
 	h.Del("Content-Encoding")
 	h.Set("Content-Type", kind)
 	h.Set("X-Content-Type-Options", "nosniff")
-	rej.redirect(h, status)
+	rej.quota.begin(h, status)
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = io.WriteString(w, body) // a client that is gone needs no answer
@@ -181,4 +173,43 @@ func (rej *Rejection) problemDocument(status int) string {
 		return "{}" // strings and a number can always be marshalled
 	}
 	return string(text) + "\n"
+}
+
+// What is read of a rejected request's body, so that its connection can be used again: a client
+// that sends no more is answered after this time. net/http reads as much by itself, but without
+// end.
+const (
+	rejectedBytes = 256 << 10
+	rejectedTime  = 5 * time.Millisecond
+)
+
+// readToEnd reads the body of a rejected HTTP/1 request, if all of it is at hand, and reports
+// whether there is nothing left to read. Else the answer has to say that the connection is closed:
+// before other answers net/http waits for the body, and the client may be waiting for the answer.
+func readToEnd(w http.ResponseWriter, r *http.Request) bool {
+	ctx := r.Context()
+	if r.ProtoMajor != 1 || r.ContentLength == 0 || !underServer(ctx) {
+		return true
+	}
+	if r.ContentLength > rejectedBytes || r.Header.Get("Expect") != "" {
+		return false
+	}
+	c := http.NewResponseController(w)
+	if c.SetReadDeadline(time.Now().Add(rejectedTime)) != nil {
+		return false
+	}
+	n, err := io.CopyN(io.Discard, r.Body, rejectedBytes+1)
+	if c.SetReadDeadline(readDeadline(ctx)) != nil {
+		return false
+	}
+	// A body that somebody has wrapped may end before the request's does.
+	return errors.Is(err, io.EOF) && (r.ContentLength < 0 || r.ContentLength == n)
+}
+
+// readDeadline returns when the server has to have read a request; the zero Time: there is no end.
+func readDeadline(ctx context.Context) (t time.Time) {
+	if s, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
+		t = time.Now().Add(s.ReadTimeout)
+	}
+	return t
 }

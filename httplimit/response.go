@@ -17,48 +17,11 @@ import (
 type response struct {
 	http.ResponseWriter
 
-	before   func(status int)   // called before the status is sent; nil: nothing
+	quota    quota              // the fields that were set
 	body     *download          // throttled; nil: the ResponseWriter
 	uploads  []*ioreader.Reader // the request's body, if that is throttled
 	status   int                // as it was sent; 0: none
 	hijacked bool
-}
-
-// wrap returns the ResponseWriter for the next handler: w itself, unless there are header fields
-// to remove, bodies to throttle, or a status that a policy wants to know.
-func (adm *admission) wrap(w http.ResponseWriter, uploads []*ioreader.Reader) http.ResponseWriter {
-	s := settingsOf(adm.policies.Snapshot)
-	var q quota
-	reports := s.Headers != RetryAfterOnly && len(adm.policies.Decisions) > 0
-	if reports {
-		q = s.setQuota(w.Header(), adm.policies.Decisions, false)
-	}
-	body := adm.throttledDownload(w)
-	if !reports && body == nil && uploads == nil && !adm.settles() {
-		return w
-	}
-	adm.response = &response{ResponseWriter: w, body: body, uploads: uploads}
-	if reports {
-		adm.response.before = func(status int) {
-			if redirects(status) {
-				q.remove(w.Header())
-			}
-		}
-	}
-	return adm.response.writer()
-}
-
-// settles reports whether a policy needs to know how the request is answered.
-func (adm *admission) settles() bool {
-	if !settingsOf(adm.policies.Snapshot).settles {
-		return false
-	}
-	for i := range adm.policies.Decisions {
-		if p := adm.policy(i); (p.Refund != nil || p.Settle != nil) && adm.policies.Decisions[i].Lease.Acquired() {
-			return true
-		}
-	}
-	return false
 }
 
 // WriteHeader sends the status. The first status counts; those below 200 are not the response's,
@@ -81,9 +44,7 @@ func (r *response) begin(status int) {
 		return
 	}
 	r.status = status
-	if r.before != nil {
-		r.before(status)
-	}
+	r.quota.begin(r.Header(), status)
 }
 
 func (r *response) Write(p []byte) (int, error) {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -213,7 +216,7 @@ func (t *Transport) throttled(r *http.Request) *http.Request {
 		return r
 	}
 	ctx, l := r.Context(), partition.For(t.o.Upload, r)
-	out := copyOf(r)
+	out := r.WithContext(ctx) // a copy: a RoundTripper may not change the caller's
 	out.Body = ioreader.NewReader(ctx, r.Body, l)
 	if r.GetBody != nil {
 		out.GetBody = func() (io.ReadCloser, error) {
@@ -258,16 +261,9 @@ func renewed(r *http.Request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r = copyOf(r)
+	r = r.WithContext(r.Context())
 	r.Body = body
 	return r, nil
-}
-
-// copyOf returns a copy of the caller's request, which a RoundTripper may not change.
-func copyOf(r *http.Request) *http.Request {
-	out := new(http.Request)
-	*out = *r
-	return out
 }
 
 func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
@@ -291,4 +287,24 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// retryAfter returns the Retry-After of a 429 or a 503.
+func retryAfter(response *http.Response) (time.Duration, bool) {
+	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
+		return 0, false
+	}
+	text := strings.TrimSpace(response.Header.Get("Retry-After"))
+	n, err := strconv.ParseUint(text, 10, 63)
+	switch {
+	case errors.Is(err, strconv.ErrRange), n > uint64(math.MaxInt64/time.Second):
+		return math.MaxInt64, true
+	case err == nil:
+		return time.Duration(n) * time.Second, true
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0, false
+	}
+	return max(time.Until(at), 0), true
 }

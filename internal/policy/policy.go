@@ -2,10 +2,10 @@
 // policies in shadow, and an observer. A request is of type R: an HTTP request, or a gRPC call.
 //
 //	adm := policy.Admission[R]{Snapshot: set.Load()}
-//	defer adm.End(settle) // or adm.Undo(), if the request is not served
 //	if rejection := adm.Admit(ctx, r, policy.Wait, names...); rejection != nil {
-//		...
+//		return // the admission holds nothing
 //	}
+//	defer adm.End(settle) // or adm.Undo(), if the request is not served
 //
 // A [Set] is a server's policies; each request uses one [Snapshot] of it. An [Admission] is a request on
 // its way through some of them. It has a [Decision] of each with a lease, and must be ended whatever
@@ -22,8 +22,7 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Policy is one limit. What only HTTP or only gRPC has stays with the package: it finds its own part of the
-// policy by Index.
+// Policy is one limit.
 type Policy[R any] struct {
 	Name     string
 	Limiter  partition.Limiter[R] // nil: none decides, but the policy applies
@@ -35,25 +34,7 @@ type Policy[R any] struct {
 	FailOpen bool
 	Shadow   bool
 
-	Index int // in Options.Policies; Set.Update sets it
-}
-
-// Rejected reports whether err is a limiter's rejection, and not its failure.
-func Rejected(err error) bool {
-	return errors.Is(err, core.ErrRejected) || errors.Is(err, core.ErrPermitsExceedLimit)
-}
-
-// RetryAfter returns the time until the same request could be served, as the lease or the error of
-// a rejection says; 0: unknown, or never.
-func RetryAfter(lease core.Lease, err error) time.Duration {
-	if errors.Is(err, core.ErrPermitsExceedLimit) {
-		return 0
-	}
-	retry, _ := core.RetryAfter.From(lease)
-	if rejected, ok := errors.AsType[*core.RejectedError](err); retry <= 0 && ok {
-		retry = rejected.RetryAfter
-	}
-	return max(retry, 0)
+	Own any // what only the package that serves the requests knows of it
 }
 
 // Faults collects what is wrong with a server's options.

@@ -97,11 +97,10 @@ func TestAdmit(t *testing.T) {
 		rejection := rejects(t, again, "two", policy.EndpointLimiter)
 		require.ErrorIs(t, rejection.Err, core.ErrRejected)
 		require.Equal(t, 2*time.Second, rejection.RetryAfter)
-		again.Undo()
+		require.Len(t, rejection.Decisions, 1)
 		require.Empty(t, again.Decisions)
 		rejection = rejects(t, again, "sixsix", policy.EndpointLimiter)
 		require.Zero(t, rejection.RetryAfter)
-		again.Undo()
 		admits(t, again, "") // the policy does not apply
 		require.Empty(t, again.Decisions)
 		a.Undo()
@@ -120,7 +119,6 @@ func TestPolicies(t *testing.T) {
 	require.Equal(t, 1, first.Available())
 	two := &theAdmission{Snapshot: one.Snapshot}
 	require.Equal(t, "b", rejects(t, two, "b", policy.EndpointLimiter).Policy.Name)
-	two.Undo()
 	require.Equal(t, 1, first.Available())
 	admits(t, two, "other")
 	require.Zero(t, first.Available())
@@ -164,12 +162,13 @@ func TestAPolicyWithoutALimiter(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	s := &theSet{Package: "test"}
-	underSet(t, s, theOptions{Global: true}, newPolicy(core.Unlimited()), &thePolicy{Name: "q"})
+	underSet(t, s, theOptions{Global: newPolicy(core.Unlimited())}, &thePolicy{Name: "q"})
 	before := s.Load()
 	require.True(t, before.Limits("r", []string{""}))
 	require.True(t, before.Limits("r", []string{"none", "q"}))
 	require.False(t, before.Limits("r", []string{"p"}), "the global policy is found as \"\"")
 	require.PanicsWithValue(t, `test: no policy is named ""`, func() { before.MustHave([]string{""}) })
+	require.PanicsWithValue(t, `test: no policy is named "*"`, func() { before.MustHave([]string{"*"}) })
 	require.PanicsWithValue(t, `test: no policy is named "p"`, func() { s.Use([]string{"q", "p"}) })
 	s.Use([]string{"q"})
 
@@ -427,12 +426,13 @@ func TestLease(t *testing.T) {
 func TestEndGoesOnAfterAPanic(t *testing.T) {
 	l := concurrency(t, 3)
 	policies := []*thePolicy{newPolicy(l), newPolicy(l), newPolicy(l)}
+	policies[1].Own = "panics"
 	adm := under(t, theOptions{}, policies...)
 	admits(t, adm, "")
 	require.Zero(t, l.Available())
 	require.PanicsWithValue(t, "odd", func() {
 		adm.End(func(d *theDecision) {
-			if d.Policy.Index == 1 {
+			if d.Policy.Own != nil {
 				panic("odd")
 			}
 		})
@@ -551,7 +551,7 @@ func taken(t *testing.T, queue int) core.Limiter {
 	return l
 }
 
-// A limiter that panics is a failure for the Observer, and what was granted before can be given back.
+// A limiter that panics is a failure for the Observer, and what was granted before is given back.
 func TestALimiterThatPanics(t *testing.T) {
 	for _, wait := range []time.Duration{0, -1} {
 		j, l := new(journal), concurrency(t, 1)
@@ -559,7 +559,7 @@ func TestALimiterThatPanics(t *testing.T) {
 		p.Name, p.MaxWait = "q", wait
 		adm := under(t, theOptions{Observer: j}, newPolicy(l), p)
 		require.PanicsWithValue(t, "odd", func() { adm.Admit(t.Context(), "", policy.Wait) })
-		adm.Undo()
+		require.Empty(t, adm.Decisions)
 		require.Equal(t, []policy.Result{policy.Acquired, policy.Failed}, j.decided)
 		require.Equal(t, 1, l.Available())
 		require.Zero(t, j.active)

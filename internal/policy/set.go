@@ -27,8 +27,8 @@ type Set[R any] struct {
 
 // Options are what an Update of a Set replaces.
 type Options[R any] struct {
-	Policies []Policy[R] // their names differ
-	Global   bool        // the first policy is found by the name "" instead of its own
+	Global   *Policy[R]  // found by the name "" instead of its own; nil: there is none
+	Policies []Policy[R] // found by their names, which differ
 	Skip     func(R) bool
 	Observer Observer     // nil: none
 	Logger   *slog.Logger // nil: silent
@@ -40,9 +40,13 @@ type Snapshot[R any] struct {
 	Options[R]
 
 	set    *Set[R]
-	global *Policy[R] // nil: there is none
-	named  map[string]*Policy[R]
+	global []*Policy[R]            // the one, or none
+	named  map[string][]*Policy[R] // one each
+	all    []*Policy[R]            // of Options.Policies
 }
+
+// every is the name by which all of Options.Policies are found: no policy can have it.
+var every = []string{"*"}
 
 // Load returns the options in force; nil before the first Update.
 func (s *Set[R]) Load() *Snapshot[R] { return s.snapshot.Load() }
@@ -50,15 +54,14 @@ func (s *Set[R]) Load() *Snapshot[R] { return s.snapshot.Load() }
 // Update replaces all options, unless invalid is an error or a name that is in use is missing: then it
 // returns an error that reports all of this, and nothing has changed.
 func (s *Set[R]) Update(o Options[R], invalid error) error {
-	next := &Snapshot[R]{Options: o, set: s, named: make(map[string]*Policy[R], len(o.Policies))}
+	next := &Snapshot[R]{Options: o, set: s, named: make(map[string][]*Policy[R])}
+	if o.Global != nil {
+		next.global = []*Policy[R]{o.Global}
+	}
 	for i := range o.Policies {
 		p := &o.Policies[i]
-		p.Index = i
-		if i == 0 && o.Global {
-			next.global = p
-		} else {
-			next.named[p.Name] = p
-		}
+		next.named[p.Name] = []*Policy[R]{p}
+		next.all = append(next.all, p)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,29 +103,20 @@ func (s *Snapshot[R]) MustHave(names []string) {
 // Limits reports whether a policy of these names is to decide about the request.
 func (s *Snapshot[R]) Limits(r R, names []string) bool {
 	for _, name := range names {
-		if s.find(name) != nil {
+		if len(s.find(name)) > 0 {
 			return s.Skip == nil || !s.Skip(r)
 		}
 	}
 	return false
 }
 
-// find returns the policy of that name, or the global one for ""; nil if there is none.
-func (s *Snapshot[R]) find(name string) *Policy[R] {
-	if name == "" {
+// find returns the policies of that name; for "" the global one.
+func (s *Snapshot[R]) find(name string) []*Policy[R] {
+	switch name {
+	case "":
 		return s.global
+	case every[0]:
+		return s.all
 	}
 	return s.named[name]
-}
-
-// at returns the i-th of the policies of these names, or of all policies if names is nil. It may be nil, and
-// is false at their end.
-func (s *Snapshot[R]) at(i int, names []string) (*Policy[R], bool) {
-	switch {
-	case names != nil && i < len(names):
-		return s.find(names[i]), true
-	case names == nil && i < len(s.Policies):
-		return &s.Policies[i], true
-	}
-	return nil, false
 }

@@ -29,8 +29,7 @@ func (l doors) Accept() (net.Conn, error) {
 		rejection := adm.Admit(r.Context(), r, admit.Try)
 		switch {
 		case rejection != nil:
-			adm.Undo()
-			l.p.refused(s.doors[rejection.Policy.Index], c.RemoteAddr())
+			l.p.refused(rejection.Policy.Own.(*limit), c.RemoteAddr())
 			_ = c.Close()
 			continue
 		case len(adm.Decisions) == 0:
@@ -47,7 +46,9 @@ type admission = admit.Admission[*http.Request]
 func openDoors(limits []*limit) (*admit.Set[*http.Request], error) {
 	var o admit.Options[*http.Request]
 	for _, l := range limits {
-		o.Policies = append(o.Policies, admit.Policy[*http.Request]{Name: l.id.policy, Limiter: l.asked, Rejected: admit.EndpointLimiter})
+		o.Policies = append(o.Policies, admit.Policy[*http.Request]{
+			Name: l.id.policy, Limiter: l.asked, Rejected: admit.EndpointLimiter, Own: l,
+		})
 	}
 	s := &admit.Set[*http.Request]{Package: "proxy"}
 	err := s.Update(o, nil)

@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// decide adds a decision of p, unless p does not apply, even if a function of the user's panics.
+func (a *Admission[R]) decide(ctx context.Context, r R, p *Policy[R], mode Mode) *Rejection[R] {
+	permits := 1
+	if p.Permits != nil {
+		permits = p.Permits(r)
+	}
+	if permits <= 0 {
+		return nil
+	}
+	a.Decisions = append(a.Decisions, Decision[R]{Policy: p})
+	if p.Limiter == nil {
+		return nil
+	}
+	d, s := &a.Decisions[len(a.Decisions)-1], a.Snapshot
+	d.Limiter = partition.For(p.Limiter, r)
+	out := outcome{result: Failed} // unless the limiter returns
+	if s.Observer != nil {
+		defer func() { s.Observer.Decided(ctx, p.Name, out.result, out.waited) }()
+	}
+	if mode == Wait && p.MaxWait != 0 && !p.Shadow {
+		out = s.acquire(ctx, r, d, permits)
+	} else {
+		out = tryAcquire(d, permits)
+	}
+	switch {
+	case out.result == Acquired:
+		if s.Observer != nil {
+			d.observe(ctx, s.Observer)
+		}
+		return nil
+	case out.result == Failed:
+		s.set.log.log(ctx, s.Logger, slog.LevelError, event{s.set.Package + ": a limiter failed", p.Name}, out.err)
+		if p.FailOpen || p.Shadow {
+			return nil
+		}
+	case p.Shadow:
+		out.result = Shadowed
+		s.set.log.log(ctx, s.Logger, slog.LevelWarn, event{s.set.Package + ": a policy in shadow would have rejected", p.Name}, out.err)
+		return nil
+	}
+	rejection := p.Rejection(out.result, d.Lease, out.err)
+	rejection.Decisions = a.Decisions
+	return rejection
+}
+
+// outcome is a limiter's answer, whose lease is the decision's.
+type outcome struct {
+	result Result
+	waited time.Duration
+	err    error // nil: the permits were granted
+}
+
+// tryAcquire takes the permits if they are available now.
+func tryAcquire[R any](d *Decision[R], permits int) outcome {
+	d.Lease = d.Limiter.TryAcquire(permits)
+	err := d.Lease.Err()
+	switch {
+	case d.Lease.Acquired():
+		return outcome{result: Acquired}
+	case Rejected(err):
+		return outcome{result: d.Policy.Rejected, err: err}
+	}
+	return outcome{result: Failed, err: err}
+}
+
+// acquire takes the permits, and waits for them as long as the policy allows.
+func (s *Snapshot[R]) acquire(ctx context.Context, r R, d *Decision[R], permits int) outcome {
+	p := d.Policy
+	if err := ctx.Err(); err != nil {
+		d.Lease = core.Refuse(err)
+		return outcome{result: s.ended(ctx, p, err, false), err: err}
+	}
+	var quiet bool
+	if d.Lease, quiet = core.TryQuietly(d.Limiter, permits); quiet {
+		return outcome{result: Acquired}
+	}
+	if s.Observer != nil {
+		s.Observer.Queued(ctx, p.Name, +1)
+		defer s.Observer.Queued(ctx, p.Name, -1)
+	}
+	begun, bounded := time.Now(), ctx
+	if p.MaxWait > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, p.MaxWait)
+		defer cancel()
+	}
+	if p.Flow != nil {
+		bounded = core.WithFlow(bounded, p.Flow(r))
+	}
+	lease, err := d.Limiter.Acquire(bounded, permits)
+	waited := time.Since(begun)
+	if d.Lease, err = hold.Checked(d.Limiter, lease, err); err == nil {
+		return outcome{result: Acquired, waited: waited}
+	}
+	over := errors.Is(bounded.Err(), context.DeadlineExceeded)
+	return outcome{s.ended(ctx, p, err, over), waited, err}
+}
+
+// ended returns the result of a request of ctx that ended with err; over reports whether MaxWait is over.
+func (s *Snapshot[R]) ended(ctx context.Context, p *Policy[R], err error, over bool) Result {
+	ended := ctx.Err()
+	switch {
+	case Rejected(err):
+		return p.Rejected
+	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !anylimiter.Same(err, ended):
+		return Failed
+	case ended != nil && (s.set.DeadlineCancels || !errors.Is(ended, context.DeadlineExceeded)):
+		return RequestCanceled
+	case ended != nil || over:
+		return p.Rejected
+	}
+	return Failed // a context of the limiter's own
+}
