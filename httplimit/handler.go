@@ -108,7 +108,10 @@ func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 	if !adm.settles && uploads == nil && downloads == nil && o.Headers == RetryAfterOnly {
 		return w
 	}
-	adm.response = &response{ResponseWriter: w, uploads: uploads, quota: o.setQuota(w.Header(), adm.policies.Decisions, false)}
+	adm.response = &response{
+		ResponseWriter: w, body: w, uploads: uploads,
+		quota: o.setQuota(w.Header(), adm.policies.Decisions, false),
+	}
 	if downloads != nil {
 		adm.response.body = newDownload(r, w, downloads)
 	}

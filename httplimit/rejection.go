@@ -72,7 +72,7 @@ func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(context.WithoutCancel(r.Context())) // net/http ends it if the body cannot be read in time
 	}
 	if reject != nil {
-		watched := &response{ResponseWriter: w, quota: rej.quota}
+		watched := &response{ResponseWriter: w, body: w, quota: rej.quota}
 		reject(watched.writer(), r, rej)
 		if watched.begun() {
 			return

@@ -17,8 +17,8 @@ import (
 type response struct {
 	http.ResponseWriter
 
+	body     io.Writer          // the ResponseWriter, or a download to it
 	quota    quota              // the fields that were set
-	body     *download          // throttled; nil: the ResponseWriter
 	uploads  []*ioreader.Reader // the request's body, if that is throttled
 	status   int                // as it was sent; 0: none
 	hijacked bool
@@ -49,19 +49,13 @@ func (r *response) begin(status int) {
 
 func (r *response) Write(p []byte) (int, error) {
 	r.begin(http.StatusOK)
-	if r.body != nil {
-		return r.body.Write(p)
-	}
-	return r.ResponseWriter.Write(p)
+	return r.body.Write(p)
 }
 
 // WriteString is for [io.WriteString].
 func (r *response) WriteString(s string) (int, error) {
 	r.begin(http.StatusOK)
-	if r.body != nil {
-		return io.WriteString(r.body, s)
-	}
-	return io.WriteString(r.ResponseWriter, s)
+	return io.WriteString(r.body, s)
 }
 
 // SetReadDeadline is for [http.ResponseController]: a Read that waits for permits ends then, too.
@@ -90,16 +84,15 @@ func (r *response) writer() http.ResponseWriter {
 	_, readsFrom := r.ResponseWriter.(io.ReaderFrom)
 	_, hijacks := r.ResponseWriter.(http.Hijacker)
 	_, pushes := r.ResponseWriter.(http.Pusher)
-	f := &flushing{r}
 	switch {
 	case flushes && notifies && readsFrom && hijacks:
-		return &http1{notifying{f}}
+		return http1{hijacking{flushing{r}}}
 	case flushes && notifies && pushes:
-		return &http2{notifying{f}}
+		return http2{flushing{r}}
 	case flushes && hijacks:
-		return &hijacking{f}
+		return hijacking{flushing{r}}
 	case flushes:
-		return f
+		return flushing{r}
 	}
 	return r
 }
@@ -107,56 +100,50 @@ func (r *response) writer() http.ResponseWriter {
 // flushing is a response that can be flushed.
 type flushing struct{ *response }
 
-func (f *flushing) Flush() {
+func (f flushing) Flush() {
 	f.begin(http.StatusOK)
 	f.ResponseWriter.(http.Flusher).Flush()
 }
 
 // FlushError is for [http.ResponseController].
-func (f *flushing) FlushError() error {
+func (f flushing) FlushError() error {
 	f.begin(http.StatusOK)
 	return http.NewResponseController(f.ResponseWriter).Flush()
 }
 
-// notifying is a response of net/http's server.
-type notifying struct{ *flushing }
+// hijacking is a response of a router that has its own writer, as gin and echo have: WebSockets are
+// upgraded there too, by libraries that know no [http.ResponseController].
+type hijacking struct{ flushing }
 
-func (n notifying) CloseNotify() <-chan bool {
-	return n.ResponseWriter.(http.CloseNotifier).CloseNotify() //nolint:staticcheck // gin asserts it
-}
-
-// http1 is a response as HTTP/1 has it.
-type http1 struct{ notifying }
-
-// ReadFrom is for [io.Copy]: the kernel copies a file to the connection.
-func (h *http1) ReadFrom(src io.Reader) (int64, error) {
-	h.begin(http.StatusOK)
-	if h.body != nil {
-		return h.body.ReadFrom(src)
-	}
-	return h.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
-}
-
-func (h *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.hijack() }
-
-// hijack returns the connection as it is: nothing throttles it.
-func (r *response) hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, rw, err := r.ResponseWriter.(http.Hijacker).Hijack()
+// Hijack returns the connection as it is: nothing throttles it.
+func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
-		r.hijacked = true
+		h.hijacked = true
 	}
 	return c, rw, err
 }
 
-// hijacking is a response of a router that has its own writer, as gin and echo have: WebSockets are
-// upgraded there too, by libraries that know no [http.ResponseController].
-type hijacking struct{ *flushing }
+// http1 is a response as HTTP/1 has it.
+type http1 struct{ hijacking }
 
-func (h *hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) { return h.hijack() }
+func (h http1) CloseNotify() <-chan bool { return closeNotify(h.ResponseWriter) }
+
+// ReadFrom is for [io.Copy]: the kernel copies a file to the connection.
+func (h http1) ReadFrom(src io.Reader) (int64, error) {
+	h.begin(http.StatusOK)
+	return h.body.(io.ReaderFrom).ReadFrom(src)
+}
 
 // http2 is a response as HTTP/2 has it.
-type http2 struct{ notifying }
+type http2 struct{ flushing }
 
-func (h *http2) Push(target string, o *http.PushOptions) error {
+func (h http2) CloseNotify() <-chan bool { return closeNotify(h.ResponseWriter) }
+
+func (h http2) Push(target string, o *http.PushOptions) error {
 	return h.ResponseWriter.(http.Pusher).Push(target, o)
+}
+
+func closeNotify(w http.ResponseWriter) <-chan bool {
+	return w.(http.CloseNotifier).CloseNotify() //nolint:staticcheck // gin asserts it
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -126,12 +125,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	next := r
 	for sent := 1; ; sent++ {
-		a, err := t.send(next)
+		a, err := t.send(r, next)
 		if err != nil {
 			return nil, err
-		}
-		if a.response.Request == next {
-			a.response.Request = r
 		}
 		wait, again := t.again(r, a.response, sent)
 		if !again {
@@ -141,15 +137,15 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return t.hand(r, a), nil //nolint:nilerr // what cannot be sent again has its answer
 		}
 		a.drain()
-		if err = sleep(r.Context(), wait); err != nil {
+		if err = holdback.Sleep(r.Context(), wait, nil); err != nil {
 			closeBody(next.Body)
 			return nil, err
 		}
 	}
 }
 
-// send makes one attempt.
-func (t *Transport) send(r *http.Request) (*attempt, error) {
+// send makes one attempt with r, which is the caller's request or a copy with its body from the beginning.
+func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
 	key := ""
 	if t.o.Obey {
 		key = t.o.Key(r)
@@ -178,7 +174,7 @@ func (t *Transport) send(r *http.Request) (*attempt, error) {
 	}
 	a.response = response
 	if response.Request == out {
-		response.Request = r
+		response.Request = callers
 	}
 	if t.o.Obey {
 		if d, ok := t.o.Hint(response); ok {
@@ -240,16 +236,8 @@ func (t *Transport) again(r *http.Request, response *http.Response, sent int) (t
 	if !ok || d > t.o.MaxObey {
 		return 0, false
 	}
-	spread := d / 10
-	if deadline, ok := r.Context().Deadline(); ok {
-		left := time.Until(deadline)
-		if d >= left {
-			return 0, false
-		}
-		spread = min(spread, (left-d)/2) // the rest is for the answer
-	}
-	jitter := time.Duration(rand.Int64N(int64(spread) + 1)) //nolint:gosec // it spreads clients, and is no secret
-	return d + jitter, true
+	wait, rest := holdback.Spread(r.Context(), d, d)
+	return wait, rest > 0
 }
 
 // renewed returns the request with its body from the beginning.
@@ -271,21 +259,6 @@ func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBo
 func closeBody(body io.Closer) {
 	if body != nil {
 		_ = body.Close() // nothing was done with it
-	}
-}
-
-// sleep waits for d, or until ctx ends, which is an error.
-func sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -113,50 +113,48 @@ const (
 	forwarded               // Forwarded: elements of pairs, of which some are quoted
 )
 
-// walk goes from the right over the entries of all lines, to the first address that is not
-// trusted. Without any it returns the peer.
+// No chain of proxies is as long. A client must not make the server read more addresses.
+const maxEntries = 100
+
+// walk returns the right-most address of all lines that is not trusted, or the zero Addr in its place. If all
+// are trusted it returns the left-most one, or the zero Addr if there are too many; without any, the peer.
 func (f *Finder) walk(peer netip.Addr, lines []string, s syntax) netip.Addr {
-	client, n := peer, 0
-	for _, line := range slices.Backward(lines) {
-		for e := newEntries(line, s); e.left; {
-			n++
+	n := 0 // entries, from the one that is next
+	for _, line := range lines {
+		for more := true; more; n++ {
+			_, line, more = cut(line, s)
+		}
+	}
+	client, found := peer, false
+	if n > maxEntries {
+		client, found = netip.Addr{}, true
+	}
+	for _, line := range lines {
+		for more := true; more; n-- {
+			var entry string
+			entry, line, more = cut(line, s)
 			if n > maxEntries {
-				return netip.Addr{}
+				continue
 			}
-			entry, ok := e.cut(), true
+			ok := true
 			if s == forwarded {
 				entry, ok = forNode(entry)
 			}
-			if !ok {
-				return netip.Addr{}
-			}
-			if entry == "" {
+			if ok && entry == "" {
 				continue
 			}
-			client = address(entry)
-			if !f.trusts(client) { // the zero Addr is not
-				return client
+			if a := address(entry); !found || !f.trusts(a) { // the zero Addr is not trusted
+				client, found = a, true
 			}
 		}
 	}
 	return client
 }
 
-// No chain of proxies is as long. A client must not make the server look at more.
-const maxEntries = 100
-
-// entries are those of a line, of which the last maxEntries can be cut off. They are found in one
-// pass from the left, as quotes can be matched only from there. What a client wrote there may have a
-// quote too many, but then the quotes do not match in the end, and the last entry shows it.
-type entries struct {
-	rest   string
-	commas [maxEntries]int // of rest; the i-th is at i%maxEntries
-	n      int             // how many commas rest has
-	left   bool            // rest is one entry or more
-}
-
-func newEntries(line string, s syntax) entries {
-	e := entries{rest: line, left: true}
+// cut cuts the first entry off a line, and reports whether there is another. Quotes can be matched only from
+// the left. What a client wrote there may have a quote too many, but then the quotes do not match in the end, and
+// the last entry shows it.
+func cut(line string, s syntax) (entry, rest string, more bool) {
 	quoted := false
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
@@ -165,24 +163,10 @@ func newEntries(line string, s syntax) entries {
 		case c == '"' && s == forwarded:
 			quoted = !quoted
 		case c == ',' && !quoted:
-			e.commas[e.n%maxEntries] = i
-			e.n++
+			return strings.Trim(line[:i], " \t"), line[i+1:], true
 		}
 	}
-	return e
-}
-
-// cut cuts the last entry off.
-func (e *entries) cut() string {
-	entry := e.rest
-	if e.n == 0 {
-		e.left = false
-	} else {
-		e.n--
-		comma := e.commas[e.n%maxEntries]
-		entry, e.rest = e.rest[comma+1:], e.rest[:comma]
-	}
-	return strings.Trim(entry, " \t")
+	return strings.Trim(line, " \t"), "", false
 }
 
 // address reads an address, with or without a port, brackets or a zone.

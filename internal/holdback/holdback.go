@@ -5,6 +5,7 @@ package holdback
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -100,19 +101,28 @@ func (k *Keys[V]) wait(ctx context.Context, key string) error {
 		if h == nil {
 			return nil
 		}
-		spread := h.length / 10
-		if deadline, ok := ctx.Deadline(); ok {
-			rest := time.Until(deadline) - left
-			if rest < 0 {
-				return &HeldError[V]{left, h.why}
-			}
-			spread = min(spread, rest/2) // the other half is for the answer
+		d, rest := Spread(ctx, left, h.length)
+		if rest < 0 {
+			return &HeldError[V]{left, h.why}
 		}
-		jitter := time.Duration(rand.Int64N(int64(spread) + 1)) //nolint:gosec // it spreads callers, and is no secret
-		if err := sleep(ctx, left+jitter, moved); err != nil {
+		if err := Sleep(ctx, d, moved); err != nil {
 			return err
 		}
 	}
+}
+
+// Spread returns how long a caller sleeps that may go on when left is over: a random part of the first tenth
+// of length more, so that not all go at once. rest is how much of the time until the deadline of ctx
+// remains when left is over; half of it at least is for the answer.
+func Spread(ctx context.Context, left, length time.Duration) (d, rest time.Duration) {
+	spread, rest := length/10, time.Duration(math.MaxInt64)
+	if deadline, ok := ctx.Deadline(); ok {
+		rest = time.Until(deadline) - left
+		spread = max(min(spread, rest/2), 0)
+	}
+	spread = min(spread, math.MaxInt64-left)                // the sum must not overflow
+	jitter := time.Duration(rand.Int64N(int64(spread) + 1)) //nolint:gosec // it spreads callers, and is no secret
+	return left + jitter, rest
 }
 
 // watch returns what holds the key back, for how long, and what is closed if that changes; nil if
@@ -136,10 +146,10 @@ func (k *Keys[V]) watch(key string) (h *held[V], left time.Duration, moved <-cha
 	return h, left, h.moved
 }
 
-// sleep returns after d, or when moved is closed, or with ctx's error.
-func sleep(ctx context.Context, d time.Duration, moved <-chan struct{}) error {
-	if d < 0 { // the sum has overflown
-		d = 1<<63 - 1
+// Sleep returns after d, or when moved is closed, or with ctx's error.
+func Sleep(ctx context.Context, d time.Duration, moved <-chan struct{}) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
