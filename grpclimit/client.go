@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/holdback"
 	"github.com/sluice-go/sluice/internal/policy"
-	"github.com/sluice-go/sluice/partition"
 )
 
 // ClientOptions are for [NewClient].
@@ -172,26 +171,19 @@ type paid struct {
 
 // enter waits until the call may be sent, and returns what it holds.
 func (c *Client) enter(ctx context.Context, call *Call, cc *grpc.ClientConn) (paid, error) {
-	p, permits := paid{call: call}, 1
-	if c.options.Permits != nil {
-		permits = c.options.Permits(call)
-	}
-	if permits > 0 && c.options.Limiter != nil {
-		p.limiter = partition.For(c.options.Limiter, call)
-	}
-	lease, err := c.held.Acquire(ctx, key(cc, call.FullMethod), p.limiter, permits)
+	limiter, permits := policy.Bind(c.options.Limiter, c.options.Permits, call)
+	lease, err := c.held.Acquire(ctx, key(cc, call.FullMethod), limiter, permits)
 	if err != nil {
-		return p, refusal(ctx, key(cc, call.FullMethod), lease, err)
+		return paid{}, rejected(ctx, lease, err)
 	}
-	p.lease = lease
-	return p, nil
+	return paid{call, limiter, lease}, nil
 }
 
-// refusal returns the error of a call that is held back, or that the client's own limiter does not
+// rejected returns the error of a call that is held back, or that the client's own limiter does not
 // let pass.
-func refusal(ctx context.Context, key string, lease core.Lease, err error) error {
-	if held := new(holdback.HeldError[*status.Status]); errors.As(err, &held) {
-		return heldBack(key, held)
+func rejected(ctx context.Context, lease core.Lease, err error) error {
+	if held, ok := errors.AsType[*holdback.HeldError[*status.Status]](err); ok {
+		return heldBack(held)
 	}
 	if ended := ctx.Err(); ended != nil {
 		return &statusError{status.FromContextError(ended), err}
@@ -214,15 +206,13 @@ func (c *Client) end(p paid, err error) {
 }
 
 // heldBack returns the error of a call that cannot wait as long as the server wants.
-func heldBack(key string, held *holdback.HeldError[*status.Status]) error {
-	said := held.Why
-	s := status.New(said.Code(), fmt.Sprintf("%v %v longer, beyond the deadline: %s", held, held.Left, said.Message()))
-	if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(held.Left)}); err == nil {
+func heldBack(held *holdback.HeldError[*status.Status]) error {
+	left := held.Rejected.RetryAfter
+	s := status.New(held.Why.Code(), fmt.Sprintf("%s %v longer, beyond the deadline: %s", held.Rejected.Reason, left, held.Why.Message()))
+	if detailed, err := s.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(left)}); err == nil {
 		s = detailed
 	}
-	return &statusError{s, &core.RejectedError{
-		Limiter: key, Permits: 1, Reason: held.Error(), RetryAfter: held.Left, Cause: context.DeadlineExceeded,
-	}}
+	return &statusError{s, held.Rejected}
 }
 
 // learn remembers what the server has said about the next call of the method.

@@ -119,7 +119,7 @@ type hijacking struct{ flushing }
 func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := h.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
-		h.hijacked = true
+		h.response.hijacked = true
 	}
 	return c, rw, err
 }

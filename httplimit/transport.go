@@ -1,7 +1,6 @@
 package httplimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/holdback"
 	"github.com/sluice-go/sluice/internal/policy"
@@ -187,22 +185,13 @@ func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
 
 // admit waits until the server's last answer does not hold the request back, and takes its
 // permits.
-func (t *Transport) admit(r *http.Request, key string, a *attempt) error {
-	ctx, permits := r.Context(), 1
-	if t.o.Permits != nil {
-		permits = t.o.Permits(r)
+func (t *Transport) admit(r *http.Request, key string, a *attempt) (err error) {
+	var permits int
+	a.limiter, permits = policy.Bind(t.o.Limiter, t.o.Permits, r)
+	a.lease, err = t.held.Acquire(r.Context(), key, a.limiter, permits)
+	if held, ok := errors.AsType[*holdback.HeldError[struct{}]](err); ok {
+		return held.Rejected
 	}
-	if t.o.Limiter != nil && permits > 0 {
-		a.limiter = partition.For(t.o.Limiter, r)
-	}
-	lease, err := t.held.Acquire(ctx, key, a.limiter, permits)
-	if held := new(holdback.HeldError[struct{}]); errors.As(err, &held) {
-		return &core.RejectedError{
-			Limiter: key, Permits: max(permits, 0), Reason: held.Error(),
-			RetryAfter: held.Left, Cause: context.DeadlineExceeded,
-		}
-	}
-	a.lease = lease
 	return err
 }
 

@@ -68,7 +68,7 @@ func (k *Keys[V]) Hold(key string, d time.Duration, why V) {
 // error. The lease of another error is l's.
 func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permits int) (core.Lease, error) {
 	for {
-		if err := k.wait(ctx, key); err != nil {
+		if err := k.wait(ctx, key, permits); err != nil {
 			return core.Lease{}, err
 		}
 		if l == nil {
@@ -88,14 +88,15 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 
 // HeldError is the error of a request that would be held back beyond its deadline.
 type HeldError[V any] struct {
-	Left time.Duration
-	Why  V
+	Rejected *core.RejectedError // RetryAfter is what is left of the hold
+	Why      V
 }
 
-func (*HeldError[V]) Error() string { return "the server has asked to wait" }
+func (e *HeldError[V]) Error() string { return e.Rejected.Error() }
+func (e *HeldError[V]) Unwrap() error { return e.Rejected }
 
 // wait returns nil once the key is not held back.
-func (k *Keys[V]) wait(ctx context.Context, key string) error {
+func (k *Keys[V]) wait(ctx context.Context, key string, permits int) error {
 	for {
 		h, left, moved := k.watch(key)
 		if h == nil {
@@ -103,7 +104,10 @@ func (k *Keys[V]) wait(ctx context.Context, key string) error {
 		}
 		d, rest := Spread(ctx, left, h.length)
 		if rest < 0 {
-			return &HeldError[V]{left, h.why}
+			return &HeldError[V]{&core.RejectedError{
+				Limiter: key, Permits: max(permits, 0), Reason: "the server has asked to wait",
+				RetryAfter: left, Cause: context.DeadlineExceeded,
+			}, h.why}
 		}
 		if err := Sleep(ctx, d, moved); err != nil {
 			return err

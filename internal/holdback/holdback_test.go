@@ -37,7 +37,7 @@ func held(t *testing.T, k *keys, key string, want time.Duration, wantWhy string)
 	}
 	no := new(holdback.HeldError[string])
 	require.ErrorAs(t, err, &no)
-	require.Equal(t, want, no.Left)
+	require.Equal(t, want, no.Rejected.RetryAfter)
 	require.Equal(t, wantWhy, no.Why)
 }
 

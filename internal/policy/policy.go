@@ -85,3 +85,16 @@ func Present[R any](l partition.Limiter[R]) partition.Limiter[R] {
 	}
 	return l
 }
+
+// Bind returns l for a client's request, and how many permits that costs: 1 if cost is nil. It returns nil if the
+// request is not limited: l is nil, or the cost 0 or less.
+func Bind[R any](l partition.Limiter[R], cost func(R) int, r R) (core.Limiter, int) {
+	permits := 1
+	if cost != nil {
+		permits = cost(r)
+	}
+	if l == nil || permits <= 0 {
+		return nil, permits
+	}
+	return partition.For(l, r), permits
+}
