@@ -10,18 +10,30 @@ import (
 )
 
 // A task costs no memory of its own: neither when it is admitted at once, nor when it is
-// queued and a worker gets its lease.
+// queued and a worker gets its lease, whether it was given to Submit or to a Group.
 func TestTasksAllocateNothing(t *testing.T) {
-	for name, o := range map[string]worker.Options{"admitted": {}, "queued": {Queue: 1 << 12}, "workers": {Workers: 64}} {
+	for name, o := range map[string]worker.Options{
+		"admitted": {}, "queued": {Queue: 1 << 12}, "workers": {Workers: 64}, "group": {Queue: 1 << 12},
+	} {
 		t.Run(name, func(t *testing.T) {
 			const tasks = 1000
 			o.Limiter = concurrency(t, 1<<12)
-			if name == "queued" {
+			if o.Queue > 0 {
 				o.Limiter = concurrency(t, 1)
 			}
 			p := newPool(t, o)
 			ctx := t.Context()
 			round := func() {
+				if name == "group" {
+					g := p.Group(ctx)
+					for range tasks {
+						g.Go(nothing)
+					}
+					if err := g.Wait(); err != nil {
+						panic(err)
+					}
+					return
+				}
 				for range tasks {
 					if err := p.Submit(ctx, nothing); err != nil {
 						panic(err)

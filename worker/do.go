@@ -31,14 +31,14 @@ func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error))
 		result, err = f(ctx)
 		return err
 	}
-	if err := p.submit(ctx, entry{task: task, permits: 1, ctx: own, call: c, ticket: &c.ticket}, waits); err != nil {
+	if err := p.submit(ctx, entry{task: task, permits: 1, ctx: own, call: c}, waits); err != nil {
 		return none, err
 	}
 	select {
 	case <-c.done:
 		return result, c.err
 	case <-ctx.Done():
-		p.takeBack(&c.ticket)
+		p.takeBack(c)
 		return none, ctx.Err()
 	}
 }

@@ -42,9 +42,11 @@
 //
 // # Inside
 //
-// At most one worker leads: it has taken the head of the queue and waits for its lease, so nobody
-// overtakes. Once it has the lease it starts another worker if work is left, and runs its task. A
-// worker whose task ends looks for the next under the same lock, and leaves if there is none or
-// another leads. Plain permits are taken and given back under the pool's mutex; a leader is needed
-// only while there are none.
+// A task that the pool accepts is a job, in the pool's queue until it has its lease. At most one
+// worker leads: it has taken the head of the queue and waits for its lease, so nobody overtakes.
+// Once it has the lease it starts another worker if work is left, and runs its task. A worker
+// whose task ends looks for the next under the same lock, and leaves if there is none or another
+// leads. Plain permits are taken and given back under the pool's mutex; a leader is needed only
+// while there are none. In a pool without a queue each call asks the limiter itself, those of
+// Group.Go and Map one after the other.
 package worker

@@ -160,3 +160,32 @@ func TestTheLeaderAsksAsItsTask(t *testing.T) {
 		require.Equal(t, []string{"plain", "low"}, order)
 	})
 }
+
+// ordered is a limiter of a user's whose QueueOrder uses the pool: it deadlocks if the pool calls it with its
+// mutex held.
+type ordered struct {
+	odd
+
+	pool *worker.Pool
+}
+
+func (o *ordered) QueueOrder() core.QueueOrder {
+	_ = o.pool.Statistics()
+	return core.FairShare
+}
+
+func TestAQueueOrderThatUsesThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ordered{odd: odd{ConcurrencyLimiter: concurrency(t, 1)}}
+		l.pool = newPool(t, worker.Options{Limiter: l, Queue: 2})
+		g := newGate()
+		submits(t, l.pool, g.task)
+		submits(t, l.pool, two(nothing)...)
+		blocked := later(func() error { return l.pool.Submit(t.Context(), nothing) })
+		waiting(t, blocked)
+		g.open()
+		require.NoError(t, returned(t, blocked))
+		require.NoError(t, l.pool.Wait(t.Context()))
+		drained(t, l.pool, l)
+	})
+}

@@ -24,7 +24,7 @@ type Group struct {
 	ctx  *wait.Call // the tasks'
 
 	tasks  atomic.Int64 // tasks given to Go that have not ended
-	queued *ticket      // those in the pool's queue; Pool.mu guards it
+	queued list         // those in the pool's queue; Pool.mu guards it
 
 	mu      sync.Mutex
 	stopped chan struct{} // closed when tasks becomes 0; nil: no Wait call is waiting
@@ -33,7 +33,7 @@ type Group struct {
 
 // Group returns an empty group whose tasks' context is derived from ctx.
 func (p *Pool) Group(ctx context.Context) *Group {
-	return &Group{pool: p, ctx: p.life.Begin(ctx)}
+	return &Group{pool: p, ctx: p.life.Begin(ctx), queued: list{kind: inGroup}}
 }
 
 // Go runs a task under a lease of one permit. It waits until the task has its lease or is in
@@ -83,7 +83,7 @@ func (g *Group) Wait() error {
 		select {
 		case <-stopped:
 		case <-g.ctx.Done():
-			err := ended(g.ctx)
+			err := reasonToEnd(g.ctx)
 			g.finish(g.pool.takeBackAll(g), err)
 			<-stopped
 		}
@@ -120,25 +120,4 @@ func (g *Group) finish(n int, err error) {
 		close(g.stopped)
 		g.stopped = nil
 	}
-}
-
-// linkLocked adds a task to those in the pool's queue. Pool.mu is held.
-func (g *Group) linkLocked(t *ticket) {
-	if t.next = g.queued; t.next != nil {
-		t.next.prev = t
-	}
-	g.queued = t
-}
-
-// unlinkLocked removes a task from those in the pool's queue. Pool.mu is held.
-func (g *Group) unlinkLocked(t *ticket) {
-	if t.prev == nil {
-		g.queued = t.next
-	} else {
-		t.prev.next = t.next
-	}
-	if t.next != nil {
-		t.next.prev = t.prev
-	}
-	t.prev, t.next = nil, nil
 }

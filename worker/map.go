@@ -78,7 +78,7 @@ func (p *Pool) ahead() int {
 			workers = rateAhead
 		}
 	}
-	return min(workers, maxAhead) + min(p.queue, maxAhead)
+	return min(workers, maxAhead) + min(p.queueLimit, maxAhead)
 }
 
 // mapping is one range over the sequence of a Map.
@@ -149,7 +149,7 @@ func (m *mapping[In, Out]) submit(v In) (more bool) {
 		r.out, err = m.f(ctx, v)
 		return err
 	}
-	e := entry{task: task, permits: 1, ctx: m.ctx, call: &r.call, ticket: &r.ticket}
+	e := entry{task: task, permits: 1, ctx: m.ctx, call: &r.call}
 	if err := m.p.submit(m.ctx.Context, e, persists); err != nil {
 		err = m.ctx.Explain(err)
 		r.last = errors.Is(err, core.ErrClosed)
@@ -228,7 +228,7 @@ func (m *mapping[In, Out]) end() {
 
 // await waits for the end of a task. A task that is still queued is dropped instead.
 func (m *mapping[In, Out]) await(r *result[Out]) {
-	if !m.p.takeBack(&r.ticket) {
+	if !m.p.takeBack(&r.call) {
 		<-r.done
 	}
 }

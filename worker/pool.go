@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -27,7 +26,7 @@ type Pool struct {
 	fair       func() bool // whether the limiter's order is core.FairShare; nil: it never is
 	onPanic    func(any, []byte)
 	most       int    // Options.Workers; 0: no maximum
-	queue      int    // Options.Queue
+	queueLimit int    // Options.Queue
 	begin      func() // p.work; stored once, so that the go statement allocates nothing
 	background context.Context
 
@@ -38,13 +37,11 @@ type Pool struct {
 
 	// mu guards the fields below. No goroutine blocks or calls user code while it holds mu.
 	// Plain permits (see package hold) are taken and given back under mu.
-	mu      wait.Mutex
-	phase   phase
-	ready   ring.Ring[admitted] // tasks that have a lease and no worker yet
-	waiting ring.Ring[entry]    // tasks that have no lease, and entries that were dropped
-	dropped int                 // how many entries of waiting were dropped
-	byFlow  fair.Queue[entry]   // the tasks that have no lease, in place of waiting, if the limiter's order was FairShare when the queue was last empty
-	fairly  bool                // byFlow is in use
+	mu    wait.Mutex
+	phase phase
+	ready ring.Ring[*job] // have a lease and no worker yet
+	queue queue           // have no lease
+	spare []*job          // for later tasks, so that a task given to Submit allocates nothing
 
 	// The leader is the worker that has taken the head of the queue and is asking the limiter
 	// for its lease. There is at most one, so no task overtakes another. When the leader has the
@@ -65,8 +62,8 @@ type Pool struct {
 	asking bool
 	turns  wait.List[struct{}] // calls that have a place and wait for their turn to ask
 
-	ended chan struct{} // closed at the next end of a task, for take; nil: take does not wait for one
-	idle  *idle         // what Wait and Close calls wait for; nil if there are none
+	end  chan struct{} // closed at the next end of a task; nil: no take waits for one
+	idle *idle         // what Wait and Close calls wait for; nil if there are none
 
 	done, failed, panicked uint64
 	failures               failures
@@ -87,7 +84,7 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		limiter: hold.Of(o.Limiter), fair: hold.FairShare(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queue: o.Queue,
+		limiter: hold.Of(o.Limiter), fair: hold.FairShare(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queueLimit: o.Queue,
 		background: context.Background(), //nolint:forbidigo // tasks outlive every caller's context; Close ends theirs
 	}
 	p.begin = p.work
@@ -173,13 +170,13 @@ func (p *Pool) cancel() (running, queued int) {
 	p.phase = cancelled
 	running, queued = p.countLocked()
 	var entries []entry
-	for e, ok := p.popLocked(); ok; e, ok = p.popLocked() {
+	for j := p.queue.pop(); j != nil; j = p.queue.pop() {
 		p.done++
 		p.failed++
-		if e.submitted() {
+		if j.submitted() {
 			p.failures.add(ErrClosed)
 		}
-		entries = append(entries, e)
+		entries = append(entries, j.entry)
 	}
 	p.idleLocked()
 	p.mu.Unlock()
@@ -195,14 +192,14 @@ func (p *Pool) cancel() (running, queued int) {
 // counts as queued.
 func (p *Pool) countLocked() (running, queued int) {
 	if p.leading {
-		return p.running - 1, p.queuedLocked() + 1
+		return p.running - 1, p.queue.len() + 1
 	}
-	return p.running, p.queuedLocked()
+	return p.running, p.queue.len()
 }
 
 // idleLocked wakes the Wait and Close calls if the pool is idle: it has no task and no worker.
 func (p *Pool) idleLocked() {
-	if p.idle == nil || p.running > 0 || p.workers > 0 || p.queuedLocked() > 0 {
+	if p.idle == nil || p.running > 0 || p.workers > 0 || p.queue.len() > 0 {
 		return
 	}
 	if p.idle.waits > 0 {

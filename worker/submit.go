@@ -66,14 +66,13 @@ func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
 		if p.closing.Cause() != nil {
 			return ErrClosed
 		}
-		if err := p.check(e.permits); err != nil {
+		if err := p.exceeds(e.permits); err != nil {
 			return err
 		}
 	}
-	if p.fair != nil && p.fair() {
-		if f, ok := core.FlowOf(ctx); ok {
-			e.flow = &f
-		}
+	if p.fair != nil && p.fair() { // without the mutex, because the limiter may be a user's
+		f, _ := core.FlowOf(ctx)
+		e.flow = &f
 	}
 	placed, err := p.enter(ctx, &e, how, true)
 	if !placed || err != nil {
@@ -117,7 +116,7 @@ func (p *Pool) enter(ctx context.Context, e *entry, how patience, mayAsk bool) (
 	}
 	switch {
 	case w != nil:
-		return p.queue == 0, await(ctx, p, w)
+		return p.queueLimit == 0, await(ctx, p, w)
 	case d == full:
 		return false, p.busy(e.permits)
 	case d == refused:
@@ -137,12 +136,12 @@ func (p *Pool) decideLocked(e *entry, how patience, mayAsk bool) decision {
 		return late // Group.Wait may already have taken the group's tasks back
 	case first && (how != persists || !p.asking) && p.limiter.TryPlain(e.permits):
 		p.places++
-		p.startLocked(&admitted{entry: *e, hold: hold.Hold{Permits: e.permits}})
-	case first && mayAsk && (p.queue == 0 || !p.limiter.Plain(e.permits)):
+		p.startLocked(*e, hold.Hold{Permits: e.permits})
+	case first && mayAsk && (p.queueLimit == 0 || !p.limiter.Plain(e.permits)):
 		p.places++
 		return placed
 	case p.roomLocked():
-		p.pushLocked(e)
+		p.queue.push(p.acceptLocked(*e))
 		p.spawnLocked()
 	default:
 		return full
@@ -164,7 +163,7 @@ func await[T any](ctx context.Context, p *Pool, w *wait.Waiter[T]) error {
 
 // busy returns the error of a TrySubmit that the pool rejects without asking the limiter.
 func (p *Pool) busy(permits int) error {
-	if p.queue > 0 {
+	if p.queueLimit > 0 {
 		return &core.RejectedError{Permits: permits, Reason: "queue limit reached", Detail: "queue is full"}
 	}
 	return &core.RejectedError{Permits: permits, Reason: "all workers busy"}
@@ -181,10 +180,15 @@ func (p *Pool) startPlaced(ctx context.Context, e *entry, how patience) (started
 	}()
 	var h hold.Hold
 	ok := true
-	if p.queue > 0 {
+	switch {
+	case p.queueLimit > 0:
 		h, ok, err = p.try(e.permits)
-	} else {
-		h, err = p.admit(ctx, e.permits, how)
+	case how == tries: // the rejection is the caller's, and is counted
+		h, err = p.limiter.Try(e.permits)
+	case how == waits:
+		h, err = p.limiter.Take(ctx, &p.closing, e.permits)
+	default:
+		h, err = p.takeInTurn(ctx, e.permits)
 	}
 	if !ok || err != nil {
 		return false, err
@@ -193,27 +197,16 @@ func (p *Pool) startPlaced(ctx context.Context, e *entry, how patience) (started
 	return err == nil, err
 }
 
-// admit gets the lease for a task of a pool without a queue.
-func (p *Pool) admit(ctx context.Context, n int, how patience) (hold.Hold, error) {
-	switch how {
-	case tries: // the rejection is the caller's, and is counted
-		return p.limiter.Try(n)
-	case persists:
-		if err := p.takeTurn(ctx); err != nil {
-			return hold.Hold{}, err
-		}
-		defer p.leaveTurn()
+// takeInTurn is take for a call of Group.Go or Map, after those that came before it.
+func (p *Pool) takeInTurn(ctx context.Context, n int) (hold.Hold, error) {
+	if err := p.takeTurn(ctx); err != nil {
+		return hold.Hold{}, err
 	}
+	defer p.leaveTurn()
 	if h, ok, err := p.try(n); ok || err != nil {
 		return h, err
 	}
-	if how == waits {
-		return p.limiter.Take(ctx, &p.closing, n)
-	}
-	call := p.closing.Begin(ctx)
-	defer call.End()
-	h, err := p.take(call, n) //nolint:contextcheck // it is ctx, until the pool is closed
-	return h, call.Explain(err)
+	return p.take(ctx, &p.closing, n)
 }
 
 // takeTurn waits until no other call of Group.Go or Map asks the limiter.
@@ -242,11 +235,10 @@ func (p *Pool) leaveTurn() {
 // start hands a task that has a place and a lease to the workers. If the pool was closed
 // meanwhile it refunds the lease.
 func (p *Pool) start(e *entry, h hold.Hold) error {
-	a := admitted{entry: *e, hold: h}
 	p.mu.Lock()
 	isOpen := p.phase == open
 	if isOpen {
-		p.startLocked(&a)
+		p.startLocked(*e, h)
 	}
 	p.mu.Unlock()
 	if !isOpen {
@@ -257,8 +249,10 @@ func (p *Pool) start(e *entry, h hold.Hold) error {
 }
 
 // startLocked hands a task that has a place and a lease to the workers.
-func (p *Pool) startLocked(a *admitted) {
+func (p *Pool) startLocked(e entry, h hold.Hold) {
+	j := p.acceptLocked(e)
+	j.hold = h
 	p.running++
-	p.ready.Push(*a)
+	p.ready.Push(j)
 	p.spawnLocked()
 }

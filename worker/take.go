@@ -6,24 +6,23 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// check returns the error of a task of n permits that could never be admitted.
-func (p *Pool) check(n int) error {
-	if n <= 1 || n <= hold.Limit(p.limiter.Limiter) {
+// exceeds returns the error of a task of n permits that could never get its lease.
+func (p *Pool) exceeds(n int) error {
+	if n <= hold.Limit(p.limiter.Limiter) {
 		return nil
 	}
-	l := p.limiter.TryAcquire(n)
-	if l.Acquired() { // the limit was raised just now
-		anylimiter.Refund(p.limiter.Limiter, l)
+	h, err := p.limiter.Try(n)
+	if err == nil { // the limit was raised just now
+		p.limiter.Refund(h)
+	}
+	if errors.Is(err, core.ErrRejected) {
 		return nil
 	}
-	if err := l.Err(); !errors.Is(err, core.ErrRejected) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // try takes n permits if they are available now. If not, it reports false, and the limiter
@@ -52,14 +51,15 @@ const (
 // take takes n permits for a task that must not be rejected. If the limiter rejects the
 // request, because it has no queue, or its queue is full or has evicted the request, take
 // waits until that may have changed and asks again. One goroutine of a pool calls take at a
-// time, so the tasks of the pool do not race for the permits that one of them gives back.
-func (p *Pool) take(ctx context.Context, n int) (hold.Hold, error) {
+// time, so the tasks of the pool do not race for the permits that one of them gives back. The wait
+// ends with ctx and with s.
+func (p *Pool) take(ctx context.Context, s *wait.Source, n int) (hold.Hold, error) {
 	for pause := time.Duration(0); ; pause = min(max(minPause, 2*pause), maxPause) {
-		var ended <-chan struct{}
+		var end <-chan struct{}
 		if pause > 0 {
-			ended = p.nextEnd() // before the request, so that take misses no end
+			end = p.nextEnd() // before the request, so that take misses no end
 		}
-		h, err := p.limiter.Take(ctx, nil, n)
+		h, err := p.limiter.Take(ctx, s, n)
 		var rejection *core.RejectedError
 		if err == nil || !errors.As(err, &rejection) || errors.Is(err, context.DeadlineExceeded) {
 			return h, err
@@ -68,11 +68,11 @@ func (p *Pool) take(ctx context.Context, n int) (hold.Hold, error) {
 		case rejection.RetryAfter > 0:
 			// The first time, RetryAfter alone decides. If the limiter rejects again, RetryAfter
 			// was wrong or another caller was faster, so the pause grows.
-			err = sleep(ctx, max(pause, rejection.RetryAfter), nil)
-		case p.limiter.Available() < 1 && p.awaitOne(ctx):
+			err = sleep(ctx, s, max(pause, rejection.RetryAfter), nil)
+		case p.limiter.Available() < 1 && p.awaitOne(ctx, s):
 			pause, err = 0, nil
 		default:
-			err = sleep(ctx, pause, ended)
+			err = sleep(ctx, s, pause, end)
 		}
 		if err != nil {
 			return hold.Hold{}, err
@@ -82,8 +82,8 @@ func (p *Pool) take(ctx context.Context, n int) (hold.Hold, error) {
 
 // awaitOne waits until a permit is available, and reports whether one was. It makes a
 // zero-permit request, which does not count against the limiter's queue limit.
-func (p *Pool) awaitOne(ctx context.Context) bool {
-	h, err := p.limiter.Take(ctx, nil, 0)
+func (p *Pool) awaitOne(ctx context.Context, s *wait.Source) bool {
+	h, err := p.limiter.Take(ctx, s, 0)
 	if err != nil {
 		return false
 	}
@@ -96,25 +96,27 @@ func (p *Pool) awaitOne(ctx context.Context) bool {
 func (p *Pool) nextEnd() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended == nil {
-		p.ended = make(chan struct{})
+	if p.end == nil {
+		p.end = make(chan struct{})
 	}
-	return p.ended
+	return p.end
 }
 
-// sleep waits for d, or until ended is closed. It returns ctx.Err() if ctx is done first.
-func sleep(ctx context.Context, d time.Duration, ended <-chan struct{}) error {
+// sleep waits for d, or until end is closed. It returns an error if ctx or s ends first.
+func sleep(ctx context.Context, s *wait.Source, d time.Duration, end <-chan struct{}) error {
 	if d <= 0 {
-		return ctx.Err()
+		return s.Ended(ctx)
 	}
+	call := s.Begin(ctx)
+	defer call.End()
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return nil
-	case <-ended:
+	case <-end:
 		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-call.Done():
+		return call.Ended()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/fair"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -17,27 +18,57 @@ type Task func(ctx context.Context) error
 type entry struct {
 	task    Task
 	permits int
-	flow    *core.Flow // under FairShare; nil: none
+	flow    *core.Flow // not nil if the limiter's order is core.FairShare
 	ctx     *wait.Call // the task's context; ends with the caller's, and when Close cancels
 
-	// Who is notified of the end; all nil: it was given to Submit.
-	group  *Group
-	call   *call
-	ticket *ticket // of the call, or of the group's task while that is queued
+	// Who is notified of the end; both nil: it was given to Submit.
+	group *Group
+	call  *call
 }
 
-// admitted is a task that has its lease.
-type admitted struct {
+// job is an entry that the pool has accepted, until its end.
+type job struct {
 	entry
 
-	hold hold.Hold
+	hold   hold.Hold        // its lease, once it has that
+	queued bool             // it is in the pool's queue
+	item   *fair.Item[*job] // in the queue by flow
+	links  [listKinds]link  // in lists
+}
+
+// acceptLocked returns the job for a task that the pool accepts.
+func (p *Pool) acceptLocked(e entry) *job {
+	var j *job
+	switch last := len(p.spare) - 1; {
+	case e.call != nil:
+		j = &e.call.job
+	case last >= 0:
+		j = p.spare[last]
+		p.spare = p.spare[:last]
+	default:
+		j = new(job)
+	}
+	j.entry = e
+	return j
+}
+
+// maxSpare bounds the memory that a pool keeps once it has fewer tasks.
+const maxSpare = 1024
+
+// recycleLocked keeps a job that has left the pool for a later task.
+func (p *Pool) recycleLocked(j *job) {
+	kept := j.call == nil && len(p.spare) < maxSpare // a call has its own
+	*j = job{}
+	if kept {
+		p.spare = append(p.spare, j)
+	}
 }
 
 // call is a Do or Map that waits for its task.
 type call struct {
-	ticket ticket
-	done   chan struct{} // closed when the task has ended and is counted, and its lease is back
-	err    error         // set before done is closed
+	job  job
+	done chan struct{} // closed when the task has ended and is counted, and its lease is back
+	err  error         // set before done is closed
 }
 
 // submitted reports whether the task was given to Submit, so that Pool.Wait returns its error.
@@ -58,8 +89,8 @@ func (c *call) finish(err error) {
 	close(c.done)
 }
 
-// ended returns why a task with this context must not start; nil if it may.
-func ended(ctx *wait.Call) error {
+// reasonToEnd returns why a task with this context must not start; nil if it may.
+func reasonToEnd(ctx *wait.Call) error {
 	if err := ctx.Ended(); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ const (
 
 // worker is a goroutine of a pool. Only that goroutine uses its fields.
 type worker struct {
-	admitted // its task
+	*job // its task
 
 	state    state
 	leads    bool  // it is the leader
@@ -64,7 +64,7 @@ func (p *Pool) loop(w *worker) {
 		case running:
 			p.run(w)
 		case ending:
-			p.end(w)
+			p.finish(w)
 		case notifying:
 			p.notify(w)
 		}
@@ -74,7 +74,7 @@ func (p *Pool) loop(w *worker) {
 // spawnLocked starts a worker if there is work for one and none is starting. It is called
 // after every change that adds work or frees a place.
 func (p *Pool) spawnLocked() {
-	work := p.ready.Len() > 0 || !p.leading && p.queuedLocked() > 0 && p.freeLocked()
+	work := p.ready.Len() > 0 || !p.leading && p.queue.len() > 0 && p.freeLocked()
 	if work && !p.starting && (p.most == 0 || p.workers < p.most) {
 		p.starting = true
 		p.workers++
@@ -89,9 +89,9 @@ func (p *Pool) nextLocked(w *worker) {
 	*w = worker{}
 	switch {
 	case p.ready.Len() > 0:
-		w.admitted, w.state = p.ready.Pop(), running
-	case !p.leading && p.queuedLocked() > 0 && p.freeLocked():
-		w.entry, _ = p.popLocked()
+		w.job, w.state = p.ready.Pop(), running
+	case !p.leading && p.queue.len() > 0 && p.freeLocked():
+		w.job = p.queue.pop()
 		p.running++
 		p.places++
 		w.state = running
@@ -115,7 +115,7 @@ func (p *Pool) lead(w *worker) {
 	if w.flow != nil {
 		ctx = core.WithFlow(ctx, *w.flow)
 	}
-	h, err := p.take(ctx, w.permits)
+	h, err := p.take(ctx, nil, w.permits)
 	w.hold, w.err = h, w.ctx.Explain(err)
 	w.state = ending
 	if err != nil {
@@ -140,7 +140,7 @@ func (p *Pool) lead(w *worker) {
 func (p *Pool) run(w *worker) {
 	w.state, w.err = ending, ErrGoexit
 	if !w.submitted() {
-		if err := ended(w.ctx); err != nil {
+		if err := reasonToEnd(w.ctx); err != nil {
 			w.err = err
 			return
 		}
@@ -157,9 +157,9 @@ func (w *worker) rescue() {
 	}
 }
 
-// end gives the lease back, counts the task and takes the next one. If the task holds plain
+// finish gives the lease back, counts the task and takes the next one. If the task holds plain
 // permits, all of this takes one lock.
-func (p *Pool) end(w *worker) {
+func (p *Pool) finish(w *worker) {
 	if w.err != nil && w.group != nil {
 		w.group.fail(w.err) // before the permits are free, so that no other task of the group starts
 	}
@@ -178,14 +178,15 @@ func (p *Pool) end(w *worker) {
 		p.mu.Unlock()
 		return
 	}
-	ended, err := w.entry, w.err
+	e, err := w.entry, w.err
 	p.goOnLocked(w)
 	p.mu.Unlock()
-	ended.finish(err)
+	e.finish(err)
 }
 
 // goOnLocked gives up the place of the worker's task and takes the next task.
 func (p *Pool) goOnLocked(w *worker) {
+	p.recycleLocked(w.job)
 	p.vacateLocked()
 	p.nextLocked(w)
 }
@@ -201,9 +202,9 @@ func (p *Pool) countEndLocked(w *worker) {
 	if w.hold.Permits > 0 {
 		p.limiter.GivePlain(w.hold.Permits)
 	}
-	if p.ended != nil {
-		close(p.ended)
-		p.ended = nil
+	if p.end != nil {
+		close(p.end)
+		p.end = nil
 	}
 	if w.err == nil {
 		return
@@ -225,11 +226,11 @@ func (p *Pool) notify(w *worker) {
 		w.panicked = false
 		p.callOnPanic(caught)
 	}
-	ended, err := w.entry, w.err
+	e, err := w.entry, w.err
 	p.mu.Lock()
 	p.goOnLocked(w)
 	p.mu.Unlock()
-	ended.finish(err)
+	e.finish(err)
 }
 
 func (p *Pool) callOnPanic(e *PanicError) {
