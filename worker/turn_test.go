@@ -194,3 +194,39 @@ func TestCloseEndsGoThatWaitsForOthers(t *testing.T) {
 		drained(t, p, l)
 	})
 }
+
+// A task starts at the very instant at which somebody else gives a permit back, although the limiter has no
+// queue: nobody asks at intervals.
+func TestATaskStartsWhenOthersGiveBack(t *testing.T) {
+	for _, queue := range []int{0, 2} {
+		testkit.Bubble(t, fmt.Sprintf("queue=%d", queue), func(t *testing.T) {
+			l := impatient(t, 1)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			time.AfterFunc(12345678*time.Microsecond, l.TryAcquire(1).Release)
+			start := time.Now()
+			var started time.Duration
+			g := p.Group(t.Context())
+			g.Go(func(context.Context) error { started = time.Since(start); return nil })
+			require.NoError(t, g.Wait())
+			require.Equal(t, 12345678*time.Microsecond, started)
+			require.LessOrEqual(t, l.Statistics().Rejected, uint64(2))
+			drained(t, p, l)
+		})
+	}
+}
+
+// Close ends a call of Go that waits for the time at which a rate limiter without a queue has permits.
+func TestCloseEndsGoThatWaitsForTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.Every(time.Hour, 1)
+		o.QueueLimit = 0
+		l := core.Must(core.NewTokenBucket(o))
+		p := newPool(t, worker.Options{Limiter: l})
+		submits(t, p, nothing)
+		g := p.Group(t.Context())
+		waits := later(func() error { g.Go(never); return g.Wait() })
+		waiting(t, waits)
+		require.NoError(t, p.Close(t.Context()))
+		require.Equal(t, worker.ErrClosed, returned(t, waits))
+	})
+}
