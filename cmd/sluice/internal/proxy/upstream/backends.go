@@ -44,11 +44,12 @@ type Backend struct {
 	removed     atomic.Bool
 }
 
-// pool is the connections to backends that may be silent for limit.
+// pool is the connections to backends that may be silent for limit; 0: for ever.
 type pool struct {
 	limit        time.Duration
 	keepHost     bool
-	http1, http2 *transport
+	http1, http2 http.RoundTripper
+	closeIdle    func() // closes the connections that nobody uses
 }
 
 // New returns no backends yet. say prints a line; tried is called before a request is sent to a backend.
@@ -63,20 +64,33 @@ func dialBackend(ctx context.Context, network, address string) (net.Conn, error)
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 }
 
+// dialer makes connections to backends.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
 // newPool returns the connections that dial makes. With keepHost a backend gets the Host that the client sent.
 func newPool(dial dialer, limit time.Duration, keepHost bool) *pool {
-	idle := idleBackend
+	idle, handshake := idleBackend, 10*time.Second
 	if limit > 0 {
-		idle = min(idle, limit/2) // before its silence would end it in the middle of the next request
+		idle = min(idle, limit/2) // the next request does not wait for a backend that has gone since
+		handshake = min(handshake, limit)
 	}
 	transportOf := func(shared bool) *http.Transport {
 		return &http.Transport{
-			DialContext:           dial.watched(limit, shared),
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := dial(ctx, network, address)
+				switch {
+				case err != nil:
+					return nil, &dialError{err}
+				case shared && limit > 0:
+					return &sharedConn{c, limit}, nil
+				}
+				return c, nil
+			},
 			Protocols:             new(http.Protocols),
 			DisableCompression:    true, // what the client accepts is the backend's to see
 			MaxIdleConnsPerHost:   512,
 			IdleConnTimeout:       idle,
-			TLSHandshakeTimeout:   10 * time.Second,
+			TLSHandshakeTimeout:   handshake,
 			ExpectContinueTimeout: time.Second,
 		}
 	}
@@ -84,15 +98,13 @@ func newPool(dial dialer, limit time.Duration, keepHost bool) *pool {
 	one.Protocols.SetHTTP1(true)
 	two.Protocols.SetHTTP2(true)
 	two.Protocols.SetUnencryptedHTTP2(true)
-	two.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit} // 0: none; an answer is no silence
-	return &pool{limit: limit, keepHost: keepHost, http1: &transport{one, limit > 0}, http2: &transport{two, false}}
-}
-
-func (p *pool) closeIdle() {
-	for _, t := range []*transport{p.http1, p.http2} {
-		if c, ok := t.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-			c.CloseIdleConnections()
-		}
+	two.HTTP2 = &http.HTTP2Config{SendPingTimeout: limit / 2, PingTimeout: limit, WriteByteTimeout: limit} // 0: none; an answer is no silence
+	return &pool{
+		limit: limit, keepHost: keepHost, http1: &transport{one, limit}, http2: two,
+		closeIdle: func() {
+			one.CloseIdleConnections()
+			two.CloseIdleConnections()
+		},
 	}
 }
 

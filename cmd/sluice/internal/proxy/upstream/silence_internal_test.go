@@ -32,7 +32,7 @@ type far struct {
 	conns []net.Conn
 }
 
-func (f *far) transport() *transport {
+func (f *far) transport() http.RoundTripper {
 	p := newPool(func(context.Context, string, string) (net.Conn, error) {
 		time.Sleep(f.delay)
 		f.dials++
