@@ -84,6 +84,9 @@ func (f *Finder) trusts(a netip.Addr) bool {
 	return false
 }
 
+// TrustsPeer reports whether a connection from remote is one of a proxy that is trusted.
+func (f *Finder) TrustsPeer(remote string) bool { return f.trusts(address(remote)) }
+
 // Client returns the address of the client of a connection from remote, which has sent the lines of
 // the field. An address that cannot be read is the zero Addr.
 func (f *Finder) Client(remote string, lines []string) netip.Addr {

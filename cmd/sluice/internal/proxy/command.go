@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/server"
 )
 
 const examples = `  sluice proxy --config limits.yaml
@@ -66,18 +67,19 @@ func New() *cobra.Command {
 			}
 			out := cli.NewPrinter(c.ErrOrStderr(), "proxy")
 			say := out.Say
-			p, err := newProxy(file, tcp, say)
+			p, err := server.New(file, tcp, say)
 			if err != nil {
 				cli.SayAll(say, err)
 				return cli.Exit(cli.Failure, nil)
 			}
 			if check {
-				p.close()
+				p.Close()
 				_, err := fmt.Fprintf(c.OutOrStdout(), "%s: ok\n", file)
 				return err
 			}
-			p.ready = func() { out.SetTimes(os.Getenv("JOURNAL_STREAM") == "") } // the journal has times of its own
-			return p.run(c.Context(), time.Duration(grace))
+			return p.Run(c.Context(), time.Duration(grace), func() {
+				out.SetTimes(os.Getenv("JOURNAL_STREAM") == "") // the journal has times of its own
+			})
 		},
 	}
 	s := c.Flags()

@@ -1,37 +1,28 @@
 package serve
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/guard"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
 // handler serves the people and programs that look after the server.
 func (s *server) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.draining.Load() {
-			http.Error(w, "ending", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = fmt.Fprintln(w, "ok")
-	})
-	mux.Handle("GET /metrics", s.metrics.handler())
+	mux := service.NewAdmin(&s.draining, s.metrics.registry)
 	guarded := func(next http.HandlerFunc) http.HandlerFunc { return guard.Admin(s.options.admin, next) }
-	mux.HandleFunc("GET /limits", guarded(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.all()) }))
+	mux.HandleFunc("GET /limits", guarded(func(w http.ResponseWriter, _ *http.Request) { service.WriteJSON(w, s.all()) }))
 	mux.HandleFunc("GET /limits/{name...}", guarded(func(w http.ResponseWriter, r *http.Request) {
 		t, ok := s.all()[r.PathValue("name")]
 		if !ok {
 			http.Error(w, fmt.Sprintf("no rule is named %q", r.PathValue("name")), http.StatusNotFound)
 			return
 		}
-		writeJSON(w, t)
+		service.WriteJSON(w, t)
 	}))
 	mux.HandleFunc("POST /limits/{name...}", guarded(s.reset))
 	return mux
@@ -79,20 +70,12 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want POST /limits/DOMAIN/RULE/reset", http.StatusNotFound)
 		return
 	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	for parameter := range query {
-		if parameter != "key" { // a mistake here would reset all values
-			err = errors.Join(err, fmt.Errorf("unknown parameter %q, want key", parameter))
-		}
-	}
-	if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
-		err = errors.Join(err, errors.New("want the key in the URL, as in ?key=192.0.2.1, and no body"))
-	}
+	key, err := service.ResetKey(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	n, err := s.service.Reset(r.Context(), name, query["key"]...)
+	n, err := s.service.Reset(r.Context(), name, key...)
 	switch {
 	case errors.Is(err, rlslimit.ErrNoRule):
 		http.Error(w, fmt.Sprintf("no rule is named %q", name), http.StatusNotFound)
@@ -100,13 +83,6 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
 		s.say("rule %s is reset: limiters: %d", name, n)
-		writeJSON(w, map[string]int{"reset": n})
+		service.WriteJSON(w, map[string]int{"reset": n})
 	}
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	_ = e.Encode(v) // the client is gone
 }

@@ -2,16 +2,14 @@ package serve
 
 import (
 	"context"
-	"net/http"
 	"sync/atomic"
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
 
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
@@ -31,7 +29,7 @@ func newMetrics(s *rlslimit.Service) *metrics {
 		Name: "sluice_rls_answers_total", Help: "Calls by their answer: ok, over_limit, or error for one that was no question.",
 	}, []string{"answer"})
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
+		registry: service.Metrics(),
 		service:  s,
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "sluice_rls_answer_seconds", Help: "Time from a call to its answer.",
@@ -46,13 +44,8 @@ func newMetrics(s *rlslimit.Service) *metrics {
 	}
 	m.reloads.WithLabelValues("ok")
 	m.reloads.WithLabelValues("bad")
-	m.registry.MustRegister(answers, m.seconds, m.reloads, rules{s},
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(answers, m.seconds, m.reloads, rules{s})
 	return m
-}
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
 func (m *metrics) reloaded(err error) {

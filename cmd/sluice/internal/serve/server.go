@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
-	"net/http"
 	"os"
-	"os/signal"
 	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -23,10 +18,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/ballast"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
-	"github.com/sluice-go/sluice/cmd/sluice/internal/watch"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/rlslimit"
 	"github.com/sluice-go/sluice/spec"
@@ -96,45 +90,43 @@ func (s *server) close() {
 
 // run serves until a signal comes, and for as long as grace after that.
 func (s *server) run(ctx context.Context) error {
-	drop := ballast.Hold()
-	defer drop()
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	changed := watch.Files(ctx, s.say, s.files...)
-	defer changed.Close()
-	s.warm()
-	failed := make(chan error, 2)
+	var main *grpc.Server
+	var open *connections
+	r := service.Service{
+		Say: s.say, Files: s.files,
+		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
+			s.warm()
+			main, open, err = s.start(ctx, failed)
+			if err != nil {
+				return nil, err
+			}
+			admin, err := service.ListenAdmin(ctx, s.options.admin, s.handler(), s.say, failed)
+			if err != nil {
+				open.cut(main)
+				return nil, err
+			}
+			return func() {
+				_ = admin.Close()
+				open.cut(main)
+			}, nil
+		},
+		Reload: func(bool) { s.reload() }, //nolint:contextcheck // the rules outlive it
+		Drain:  func(signals <-chan os.Signal) error { return s.drain(main, open, signals) },
+	}
+	return r.Run(ctx)
+}
+
+// start takes calls.
+func (s *server) start(ctx context.Context, failed chan<- error) (*grpc.Server, *connections, error) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", s.listen)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	open := &connections{Listener: l}
-	main := s.grpc()
+	open, main := &connections{Listener: l}, s.grpc()
 	s.say("listening on %s", l.Addr())
 	go func() { failed <- main.Serve(open) }()
-	defer open.cut(main)
-	admin, err := s.startAdmin(ctx, failed)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = admin.Close() }()
-	s.notify(daemon.SdNotifyReady)
-	for {
-		select {
-		case err := <-failed:
-			return err
-		case <-changed.Settled:
-			s.reload() //nolint:contextcheck // the rules outlive it
-		case sig := <-signals:
-			if sig == syscall.SIGHUP {
-				s.reload() //nolint:contextcheck // as above
-				continue
-			}
-			return s.drain(main, open, signals)
-		}
-	}
+	return main, open, nil
 }
 
 // warm prepares the Redis server, so that the first calls do not wait for connections and scripts.
@@ -170,8 +162,6 @@ func (s *server) grpc() *grpc.Server {
 
 // reload reads the files again. If anything is wrong, it prints what, and nothing changes.
 func (s *server) reload() {
-	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
-	defer s.notify(daemon.SdNotifyReady)
 	c, err := s.load()
 	if err == nil {
 		err = s.service.Update(c)
@@ -185,17 +175,9 @@ func (s *server) reload() {
 	s.say("the rules are those of the files now")
 }
 
-// notify tells systemd of a state of the server, if the service has Type=notify.
-func (s *server) notify(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
-		s.say("systemd is not notified: %v", err)
-	}
-}
-
 // drain takes no more connections, and waits for calls under way.
 func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Signal) error {
 	s.draining.Store(true)
-	s.notify(daemon.SdNotifyStopping)
 	s.health.Shutdown() // NOT_SERVING
 	grace := time.Duration(s.grace)
 	s.say("ending; calls under way may take %v", grace)
@@ -245,23 +227,3 @@ const (
 	lookEvery = 20 * time.Millisecond
 	looks     = 25
 )
-
-// startAdmin listens for the people and programs that look after the server.
-func (s *server) startAdmin(ctx context.Context, failed chan<- error) (io.Closer, error) {
-	if s.options.admin == "" {
-		return io.NopCloser(nil), nil
-	}
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", s.options.admin)
-	if err != nil {
-		return nil, err
-	}
-	h := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
-	s.say("admin on %s", l.Addr())
-	go func() {
-		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			failed <- err
-		}
-	}()
-	return h, nil
-}

@@ -1,0 +1,77 @@
+package limits
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// follower is a limiter that follows the terms of its limit, also if they change while it is made.
+type follower struct {
+	limiter
+
+	limit *Limit
+	name  string     // what [Limit.follow] was told
+	mu    sync.Mutex // one update at a time
+	terms atomic.Pointer[spec.Limit]
+}
+
+// limiter is what all limiters of core and redislimit are.
+type limiter interface {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Refunder
+	io.Closer
+}
+
+func (f *follower) TryAcquire(permits int) core.Lease {
+	f.catchUp()
+	return f.limiter.TryAcquire(permits)
+}
+
+func (f *follower) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	f.catchUp() //nolint:contextcheck // new terms are for all callers
+	return f.limiter.Acquire(ctx, permits)
+}
+
+// Settle corrects the cost of a lease, where the limiter can do that.
+func (f *follower) Settle(l core.Lease, permits int) core.Lease {
+	if s, ok := f.limiter.(core.Settler); ok {
+		return s.Settle(l, permits)
+	}
+	if permits <= 0 {
+		f.Refund(l)
+	}
+	return l
+}
+
+func (f *follower) catchUp() {
+	if f.terms.Load() != f.limit.terms.Load() {
+		f.refresh()
+	}
+}
+
+// refresh puts the present terms into the limiter. One on a server of Redis asks the server then, and remembers nothing older.
+func (f *follower) refresh() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	terms := f.limit.terms.Load()
+	// The kind is the same and the terms are valid, so the only error left is that the limiter is closed.
+	_ = shared.Update(*terms, f.limiter)
+	f.terms.Store(terms)
+}
+
+// reset makes f as new. It reports false for what has nothing to forget: what is held of a concurrency limit stays held.
+func (f *follower) reset() bool {
+	r, ok := f.limiter.(core.Resetter)
+	if ok {
+		r.Reset()
+	}
+	return ok
+}

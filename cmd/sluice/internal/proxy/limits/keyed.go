@@ -1,0 +1,157 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"net/http"
+	"net/netip"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// groups is how many limiters the keys share for which there is no room: enough that a crowd of them does not lock out
+// the others, and few enough to cost next to nothing.
+const groups = 1024
+
+// keyed is the limiters of a limit with a key: one for each key, and for the keys that find no room one for each group of
+// keys.
+type keyed[K comparable] struct {
+	keys   *partition.Keyed[*http.Request, K]
+	groups *partition.Keyed[*http.Request, uint16]
+	join   func([]config.Value) K // the key of its parts' values
+}
+
+// newKeyed returns the limiters of m, for at most most keys.
+func newKeyed[K comparable](m *Limit, most int, key func(*http.Request) K, join func([]config.Value) K) (*keyed[K], error) {
+	own, err := partition.New(partition.Options[*http.Request, K]{
+		Name:          m.id.policy,
+		Key:           key,
+		New:           func(key K) (core.Limiter, error) { return m.follow(nameOf(key)) },
+		MaxPartitions: most,
+	})
+	if err != nil {
+		return nil, err
+	}
+	rest, err := partition.New(partition.Options[*http.Request, uint16]{
+		Name: m.id.policy,
+		Key:  func(r *http.Request) uint16 { return groupOf(key(r)) },
+		New:  func(group uint16) (core.Limiter, error) { return m.follow(nameOfGroup(group)) },
+	})
+	return &keyed[K]{own, rest, join}, err
+}
+
+// nameOf tells the limiter of a key from the limit's others on a server of Redis.
+func nameOf[K comparable](key K) string { return fmt.Sprint("=", key) }
+
+func nameOfGroup(group uint16) string { return fmt.Sprint("~", group) }
+
+func (l *keyed[K]) decider() httplimit.Limiter { return l }
+
+func (l *keyed[K]) live() iter.Seq[*follower] {
+	return func(yield func(*follower) bool) {
+		for _, one := range l.keys.All() {
+			if f, ok := one.(*follower); ok && !yield(f) {
+				return
+			}
+		}
+		for _, one := range l.groups.All() {
+			if f, ok := one.(*follower); ok && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+func (l *keyed[K]) of(values []config.Value) *follower {
+	key := l.join(values)
+	one, ok := l.keys.Get(key)
+	if !ok {
+		one, _ = l.groups.Get(groupOf(key))
+	}
+	f, _ := one.(*follower)
+	return f
+}
+
+func (l *keyed[K]) names(values []config.Value) []string {
+	key := l.join(values)
+	return []string{nameOf(key), nameOfGroup(groupOf(key))}
+}
+
+func (l *keyed[K]) counts() (partition.Counts, bool) { return l.keys.Counts(), true }
+
+// granter is what a partition.Keyed is, whatever its keys.
+type granter interface {
+	partition.Refunder[*http.Request]
+	partition.Settler[*http.Request]
+}
+
+// byGroup is on the leases that a group has granted.
+var byGroup = core.NewMetadataKey[bool]("BY_GROUP")
+
+func (l *keyed[K]) TryAcquire(r *http.Request, permits int) core.Lease {
+	lease := l.keys.TryAcquire(r, permits)
+	if !noRoom(lease.Err()) {
+		return lease
+	}
+	if lease = l.groups.TryAcquire(r, permits); lease.Acquired() {
+		lease = lease.With(byGroup.With(true))
+	}
+	return lease
+}
+
+func (l *keyed[K]) Acquire(ctx context.Context, r *http.Request, permits int) (core.Lease, error) {
+	lease, err := l.keys.Acquire(ctx, r, permits)
+	if !noRoom(err) {
+		return lease, err
+	}
+	if lease, err = l.groups.Acquire(ctx, r, permits); err == nil {
+		lease = lease.With(byGroup.With(true))
+	}
+	return lease, err
+}
+
+// Refund gives a lease back to the limiter that granted it.
+func (l *keyed[K]) Refund(r *http.Request, lease core.Lease) { l.granter(lease).Refund(r, lease) }
+
+// Settle corrects the cost of a lease in the limiter that granted it.
+func (l *keyed[K]) Settle(r *http.Request, lease core.Lease, permits int) core.Lease {
+	settled := l.granter(lease).Settle(r, lease, permits)
+	if ours, _ := byGroup.From(lease); ours && settled.Acquired() {
+		settled = settled.With(byGroup.With(true))
+	}
+	return settled
+}
+
+func (l *keyed[K]) granter(lease core.Lease) granter {
+	if ours, _ := byGroup.From(lease); ours {
+		return l.groups
+	}
+	return l.keys
+}
+
+// noRoom reports whether a request was rejected because its key found no room.
+func noRoom(err error) bool {
+	rejected, ok := errors.AsType[*core.RejectedError](err)
+	return ok && rejected.Reason == "partition limit reached"
+}
+
+// groupOf returns the group of a key. Addresses of one network are in one group, so that a client with many addresses is
+// not in many.
+func groupOf(key any) uint16 {
+	if p, ok := key.(netip.Prefix); ok && p.IsValid() {
+		bits := 24
+		if p.Addr().Is6() {
+			bits = 48
+		}
+		key = netip.PrefixFrom(p.Addr(), min(bits, p.Bits())).Masked()
+	}
+	h := fnv.New32a()
+	_, _ = fmt.Fprint(h, key)
+	return uint16(h.Sum32() % groups)
+}

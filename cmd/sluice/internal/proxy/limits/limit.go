@@ -1,0 +1,190 @@
+package limits
+
+import (
+	"fmt"
+	"iter"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// Limit is one limit of a policy, or of connections: a limiter for each key, or one for all requests. Its terms may change
+// while it is used.
+type Limit struct {
+	id    identity
+	store *shared.Store // nil: this process' own
+
+	terms    atomic.Pointer[spec.Limit] // each change has a pointer of its own
+	limiters limiters
+	refused  atomic.Uint64 // connections
+}
+
+// limiters are those that a limit has made: none, one, or one for each key.
+type limiters interface {
+	decider() httplimit.Limiter            // asks the one of a request
+	live() iter.Seq[*follower]             // all that there are now
+	of(key []config.Value) *follower       // the live one of a key; nil: there is none
+	names(key []config.Value) []string     // of the limiter of a key, and of the one of its group
+	counts() (c partition.Counts, ok bool) // false: there is none for each key
+}
+
+// identity tells limits apart. A limit keeps it for as long as it lives.
+type identity struct {
+	policy   string
+	what     string // requests, connections, upload or download
+	key      string // as the file has it
+	override string // name of the policy's override; "": none
+	kind     spec.Kind
+	nth      int // of this kind in the policy, or in the override
+}
+
+// shared returns the limit's name on a Redis server. It has the whole identity, so that a proxy whose file has changed and
+// one that starts with that file share the limit.
+func (id identity) shared() string {
+	name := fmt.Sprintf("%s/%s/%s-%d/%s", id.policy, id.what, id.kind, id.nth+1, id.key)
+	if id.override != "" {
+		name += "/" + url.QueryEscape(id.override)
+	}
+	return name
+}
+
+// What a limit is of.
+const (
+	requests    = "requests"
+	connections = "connections"
+	upload      = "upload"
+	download    = "download"
+)
+
+// newLimit returns a limit. Without a key all requests share one limiter.
+func newLimit(id identity, key config.Key, l spec.Limit, store *shared.Store, keys *Keys) (*Limit, error) {
+	m := &Limit{id: id, store: store}
+	m.terms.Store(&l)
+	if l.Kind == spec.Unlimited {
+		m.limiters = unlimited{}
+		return m, nil
+	}
+	one, err := m.follow("") // with a key: to find out now whether there can be such limiters
+	if err != nil {
+		return nil, err
+	}
+	if len(key) == 0 {
+		m.limiters = single{one, partition.Shared[*http.Request](one)}
+		return m, nil
+	}
+	defer func() { _ = one.Close() }()
+	if len(key) == 1 && key[0].Kind == config.KeyIP {
+		m.limiters, err = newKeyed(m, keys.most, keys.client, func(values []config.Value) netip.Prefix { return values[0].Network })
+		return m, err
+	}
+	values := keys.values(key)
+	m.limiters, err = newKeyed(m, keys.most, func(r *http.Request) string { return config.JoinKey(values(r)) }, config.JoinKey)
+	return m, err
+}
+
+// unlimited is the limiters of a limit that is none.
+type unlimited struct{}
+
+func (unlimited) decider() httplimit.Limiter {
+	return partition.Shared[*http.Request](core.Unlimited())
+}
+func (unlimited) live() iter.Seq[*follower]             { return func(func(*follower) bool) {} }
+func (unlimited) of([]config.Value) *follower           { return nil }
+func (unlimited) names([]config.Value) []string         { return nil }
+func (unlimited) counts() (_ partition.Counts, ok bool) { return }
+
+// single is the limiter of a limit without a key.
+type single struct {
+	one  *follower
+	asks httplimit.Limiter
+}
+
+func (s single) decider() httplimit.Limiter          { return s.asks }
+func (s single) live() iter.Seq[*follower]           { return func(yield func(*follower) bool) { yield(s.one) } }
+func (s single) of([]config.Value) *follower         { return s.one }
+func (single) names([]config.Value) []string         { return nil }
+func (single) counts() (_ partition.Counts, ok bool) { return }
+
+// Limiter returns what decides about requests.
+func (m *Limit) Limiter() httplimit.Limiter { return m.limiters.decider() }
+
+// For returns the limiter of a request, or of a connection. Those of a limit without a key share one, and its bandwidth in
+// equal parts.
+func (m *Limit) For(r *http.Request) core.Limiter {
+	if s, ok := m.limiters.(single); ok {
+		return s.one
+	}
+	return partition.For(m.Limiter(), r)
+}
+
+// Name returns the name of the policy, or of the limit on connections.
+func (m *Limit) Name() string { return m.id.policy }
+
+// Key returns the limit's key as the file has it; "": none.
+func (m *Limit) Key() string { return m.id.key }
+
+// Terms returns what the limit is now.
+func (m *Limit) Terms() spec.Limit { return *m.terms.Load() }
+
+// update sets other terms of the same kind, for live limiters and later ones.
+func (m *Limit) update(l spec.Limit) {
+	if m.Terms() == l {
+		return
+	}
+	m.terms.Store(&l)
+	for f := range m.limiters.live() {
+		f.catchUp()
+	}
+}
+
+func (m *Limit) close() {
+	for f := range m.limiters.live() {
+		_ = f.Close()
+	}
+}
+
+// follow makes a limiter with the present terms. On a server of Redis name tells it from the limit's others.
+func (m *Limit) follow(name string) (*follower, error) {
+	terms := m.terms.Load()
+	made, err := m.make(*terms, name)
+	if err != nil {
+		return nil, err
+	}
+	l, ok := made.(limiter)
+	if !ok {
+		return nil, fmt.Errorf("a limiter of kind %s cannot be refunded", terms.Kind)
+	}
+	f := &follower{limiter: l, limit: m, name: name}
+	f.terms.Store(terms)
+	return f, nil
+}
+
+func (m *Limit) make(l spec.Limit, name string) (core.Limiter, error) {
+	if m.store == nil {
+		return l.New(m.id.policy)
+	}
+	terms := redislimit.Shared{Key: m.onServer(name)}
+	if m.id.what != requests { // a body that has begun is not cut off because Redis is away
+		local, err := l.New(m.id.policy)
+		if err != nil {
+			return nil, err
+		}
+		terms.Down, terms.Local = redislimit.DownLocal, local
+	}
+	return m.store.New(l, m.id.policy, terms)
+}
+
+// onServer returns what a limiter is named on a server of Redis.
+func (m *Limit) onServer(name string) string { return onServer(m.id.shared() + name) }
+
+// onServer returns a name without characters that patterns and hash slots of Redis take for special.
+func onServer(name string) string { return "sluice/" + url.QueryEscape(name) }

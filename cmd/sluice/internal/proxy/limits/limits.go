@@ -1,0 +1,202 @@
+// Package limits is the limits of a proxy: what a file of package config says of policies and of connections, as limiters.
+// It knows requests by their keys, and nothing of how they are served.
+//
+// A [Set] is the limits of one file. A [Policy] has several [Limit]s, and a Limit has limiters (limit.go): none, one, or one
+// for each key (keyed.go), all of which follow its terms (follower.go). When the file changes, the next Set takes over the
+// limits that stay, with what they have granted.
+package limits
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	admit "github.com/sluice-go/sluice/internal/policy"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// Set is the limits of one file.
+type Set struct {
+	Policies    []*Policy // the global one first, if there is one
+	Global      *Policy   // nil: none
+	Connections []*Limit  // of connections, each of which takes a permit of all
+
+	store     *shared.Store // nil: limits are this process' own
+	keys      *Keys
+	known     map[identity]*Limit       // all limits
+	admission *admit.Set[*http.Request] // of connections
+	updates   []func()                  // put new terms into the limits that stay
+}
+
+// New returns the limits of a file. Limits of the Set before that stay are reused, and Apply changes their terms: nothing
+// has changed before that.
+func New(c *config.Config, store *shared.Store, keys *Keys, before *Set) (*Set, error) {
+	s := &Set{store: store, keys: keys, known: make(map[identity]*Limit)}
+	d := draft{Set: s, config: c, before: before}
+	declared := c.Policies
+	if c.Global != nil {
+		declared = append([]config.Policy{*c.Global}, declared...)
+	}
+	for _, p := range declared {
+		s.Policies = append(s.Policies, d.policy(p))
+	}
+	if c.Global != nil {
+		s.Global = s.Policies[0]
+	}
+	d.connections("connections", nil, c.Connections)
+	d.connections("connections-per-ip", config.Key{{Kind: config.KeyIP}}, c.ConnectionsPerIP)
+	if err := errors.Join(d.faults...); err != nil {
+		return nil, err
+	}
+	var err error
+	s.admission, err = admissionOf(s.Connections)
+	return s, err
+}
+
+// Apply puts new terms into the limits that stay.
+func (s *Set) Apply() {
+	for _, update := range s.updates {
+		update()
+	}
+	s.updates = nil
+}
+
+// Warm prepares the Redis server for each kind of limit in use.
+func (s *Set) Warm() {
+	if s.store == nil {
+		return
+	}
+	kinds := make(map[spec.Kind]bool)
+	var each []spec.Limit
+	for id, l := range s.known {
+		if id.kind != spec.Unlimited && !kinds[id.kind] {
+			kinds[id.kind] = true
+			each = append(each, l.Terms())
+		}
+	}
+	s.store.Warm(each)
+}
+
+// Close closes all limiters.
+func (s *Set) Close() {
+	for _, l := range s.known {
+		l.close()
+	}
+}
+
+// ErrNoPolicy is the error of a name that no policy has.
+var ErrNoPolicy = errors.New("no policy has that name")
+
+// Policy returns the policy of a name.
+func (s *Set) Policy(name string) (*Policy, error) {
+	for _, p := range s.Policies {
+		if p.Name == name {
+			return p, nil
+		}
+	}
+	return nil, ErrNoPolicy
+}
+
+// Of returns the limits of a policy that are for a key, or all of them without one, and the values of the key as requests
+// have them.
+func (s *Set) Of(policy string, key []string) (limits []*Limit, values []config.Value, err error) {
+	p, err := s.Policy(policy)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(key) == 0 {
+		return append(p.Limits(), slices.Concat(p.overridden...)...), nil, nil
+	}
+	if values, err = p.Key.Values(key); err != nil {
+		return nil, nil, err
+	}
+	return p.limitsOf(values), values, nil
+}
+
+// draft makes a Set.
+type draft struct {
+	*Set
+
+	config *config.Config
+	before *Set // nil: none
+	faults []error
+}
+
+func (d *draft) policy(c config.Policy) *Policy {
+	p := &Policy{Policy: c, keys: d.keys, frequent: new(frequent), requests: d.requests(c, "", c.Limits, c.Places)}
+	if old, err := d.before.policyOf(c.Name); err == nil && old.Key.String() == c.Key.String() {
+		p.frequent = old.frequent
+	}
+	for _, o := range c.Overrides.All {
+		p.overridden = append(p.overridden, d.requests(c, o.Name, o.Limits, o.Places))
+	}
+	p.upload = d.bytes(c, upload, c.Upload)
+	p.download = d.bytes(c, download, c.Download)
+	return p
+}
+
+func (s *Set) policyOf(name string) (*Policy, error) {
+	if s == nil {
+		return nil, ErrNoPolicy
+	}
+	return s.Policy(name)
+}
+
+// requests returns the limits on requests of a policy, or of one of its overrides.
+func (d *draft) requests(c config.Policy, override string, limits []spec.Limit, places []config.Position) []*Limit {
+	all := make([]*Limit, len(limits))
+	nth := make(map[spec.Kind]int)
+	for i, l := range limits {
+		id := identity{c.Name, requests, c.Key.String(), override, l.Kind, nth[l.Kind]}
+		nth[l.Kind]++
+		all[i] = d.limit(id, c.Key, l, places[i])
+	}
+	return all
+}
+
+// bytes returns a limit on bytes; nil: there is none. A body may wait in its queue for ever: it has begun, and is never
+// rejected.
+func (d *draft) bytes(c config.Policy, what string, l *spec.Limit) *Limit {
+	if l == nil {
+		return nil
+	}
+	terms := *l
+	if terms.Kind != spec.Unlimited {
+		terms.Queue = math.MaxInt
+	}
+	return d.limit(identity{policy: c.Name, what: what, key: c.Key.String(), kind: l.Kind}, c.Key, terms, c.At)
+}
+
+// connections adds a limit on connections, unless there is none of that name.
+func (d *draft) connections(name string, key config.Key, l *spec.Limit) {
+	if l != nil {
+		id := identity{policy: name, what: connections, key: key.String(), kind: l.Kind}
+		d.Connections = append(d.Connections, d.limit(id, key, *l, d.config.Where(name)))
+	}
+}
+
+// limit returns the limit with that identity. A new one is made even if the present one stays, so that bad terms are found
+// before anything changes.
+func (d *draft) limit(id identity, key config.Key, l spec.Limit, at config.Position) *Limit {
+	store := d.store
+	if id.what == connections {
+		store = nil // they are this process' own
+	}
+	m, err := newLimit(id, key, l, store, d.keys)
+	if err != nil {
+		d.faults = append(d.faults, d.config.Fault(at, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
+		return m
+	}
+	if d.before != nil {
+		if old, ok := d.before.known[id]; ok && old.store == store {
+			d.updates = append(d.updates, func() { old.update(l) })
+			m = old
+		}
+	}
+	d.known[id] = m
+	return m
+}

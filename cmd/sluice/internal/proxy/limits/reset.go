@@ -1,0 +1,187 @@
+package limits
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// resetsAtOnce is how many limiters on a server of Redis are reset at a time, each of which is a round trip.
+const resetsAtOnce = 32
+
+// ErrStore is what the error of a server of Redis matches that does not answer.
+var ErrStore = errors.New("redis is unreachable")
+
+// resetMessage notifies the other proxies on a server of Redis that limits were reset there.
+type resetMessage struct {
+	From   string   `json:"from"` // a proxy
+	Policy string   `json:"policy"`
+	Key    []string `json:"key,omitempty"` // none: all
+}
+
+const resetChannel = "sluice/reset"
+
+// Reset makes limiters of a policy as new: those of one key, or all of them if key is empty. It returns how many, and
+// notifies the other proxies on the same server of Redis; id tells this one from them.
+func (s *Set) Reset(ctx context.Context, id, policy string, key []string) (int, error) {
+	limits, values, err := s.Of(policy, key)
+	if err != nil {
+		return 0, err
+	}
+	var names []string // of the policy's limiters on the server, if all are to be reset
+	if len(key) == 0 && slices.ContainsFunc(limits, (*Limit).isByKeyOnServer) {
+		if names, err = s.store.Names(ctx, onServer(policy+"/")); err != nil {
+			return 0, fmt.Errorf("%w: %w", ErrStore, err)
+		}
+	}
+	n := 0
+	for _, l := range limits {
+		also, err := l.reset(ctx, values, names)
+		if n += also; err != nil {
+			return n, fmt.Errorf("%w: %w", ErrStore, err)
+		}
+	}
+	if s.store == nil {
+		return n, nil
+	}
+	text, err := json.Marshal(resetMessage{id, policy, key})
+	if err != nil {
+		return n, err
+	}
+	if err := s.store.Publish(ctx, resetChannel, string(text)); err != nil {
+		return n, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	return n, nil
+}
+
+// FollowResets forgets, until ctx is done, what this proxy remembers of limits that other proxies on the same server of Redis
+// have reset. It does not reset them: what was taken since then counts. ready is closed when it does so, or when Redis does
+// not answer.
+func FollowResets(ctx context.Context, store *shared.Store, id string, now func() *Set) (ready <-chan struct{}) {
+	return store.Subscribe(ctx, resetChannel, func(text string) {
+		var m resetMessage
+		if json.Unmarshal([]byte(text), &m) != nil || m.From == id {
+			return
+		}
+		limits, values, err := now().Of(m.Policy, m.Key)
+		if err != nil {
+			return // its file is another
+		}
+		for _, l := range limits {
+			l.forget(values)
+		}
+	})
+}
+
+// reset makes the limiter of a key as new, or all of them for no values: also those on a server of Redis that other proxies
+// have made, whose names, in order, are among those of the policy. It returns how many.
+func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string) (int, error) {
+	done := m.resetLive(key)
+	if !m.isByKeyOnServer() {
+		return len(done), nil
+	}
+	names := m.namesAmong(ofPolicy)
+	if len(key) > 0 {
+		for _, name := range m.limiters.names(key) { // to another proxy the key may be one of its group
+			has, err := m.store.Has(ctx, m.onServer(name))
+			if err != nil {
+				return len(done), err
+			}
+			if has {
+				names = append(names, name)
+			}
+		}
+	}
+	var n atomic.Int64
+	atOnce(resetsAtOnce, names, func(name string) {
+		if done[name] {
+			return
+		}
+		if f, err := m.follow(name); err == nil {
+			f.reset()
+			_ = f.Close()
+			n.Add(1)
+		}
+	})
+	return len(done) + int(n.Load()), nil
+}
+
+// forget has the limiters of this process ask the server for what it has.
+func (m *Limit) forget(key []config.Value) {
+	if m.store != nil {
+		atOnce(resetsAtOnce, m.followers(key), (*follower).refresh)
+	}
+}
+
+// followers returns the live limiter of a key, or all of them for no values.
+func (m *Limit) followers(key []config.Value) []*follower {
+	if len(key) == 0 {
+		return slices.Collect(m.limiters.live())
+	}
+	if f := m.limiters.of(key); f != nil {
+		return []*follower{f}
+	}
+	return nil
+}
+
+// resetLive resets the limiters of this process, and returns their names.
+func (m *Limit) resetLive(key []config.Value) map[string]bool {
+	var mu sync.Mutex
+	done := make(map[string]bool)
+	atOnce(resetsAtOnce, m.followers(key), func(f *follower) {
+		if f.reset() {
+			mu.Lock()
+			defer mu.Unlock()
+			done[f.name] = true
+		}
+	})
+	return done
+}
+
+// isByKeyOnServer reports whether the server may have limiters to reset that this process does not.
+func (m *Limit) isByKeyOnServer() bool {
+	return m.store != nil && m.id.key != "" && m.id.kind != spec.Concurrency && m.id.kind != spec.Unlimited
+}
+
+// namesAmong returns the names of the limit's own limiters among those on the server, which are in order.
+func (m *Limit) namesAmong(ofPolicy []string) (names []string) {
+	prefix := m.onServer("")
+	first, _ := slices.BinarySearch(ofPolicy, prefix)
+	for _, found := range ofPolicy[first:] {
+		escaped, ok := strings.CutPrefix(found, prefix)
+		if !ok {
+			break
+		}
+		name, err := url.QueryUnescape(escaped)
+		group, isGroup := strings.CutPrefix(name, "~")
+		isGroup = isGroup && strings.Trim(group, "0123456789") == ""
+		if err == nil && (isGroup || strings.HasPrefix(name, "=")) { // else it is of a limit with a longer name
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// atOnce calls f for each item, n of them at a time.
+func atOnce[T any](n int, items []T, f func(T)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(n, len(items)) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(items)); i = next.Add(1) - 1 {
+				f(items[i])
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestAdmin(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: fixed 100/1h}
+policies:
+  api: {key: ip, limit: fixed 1/1h}
+  two: {limits: [fixed 5/1h, concurrency 2], upload: 1MiB/s}
+routes: {/: api, /two/: two}
+`)
+	h := p.admin()
+	does := func(method, path, body string) (int, string) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		r.Host = "127.0.0.1:9090"
+		h.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for range 3 {
+		_, _ = p.asks("GET", "/")
+	}
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+		text               string
+	}{
+		{"GET", "/healthz", "", 200, "ok\n"},
+		{"GET", "/limits", "", 200, `"concurrency 2"`},
+		{"GET", "/limits/api", "", 200, `"limit": "fixed 1/h"`},
+		{"GET", "/limits/nosuch", "", 404, "nosuch"},
+		{"PUT", "/limits/nosuch", `{"limit": "1/s"}`, 404, "nosuch"},
+		{"PUT", "/limits/api", `{"limit": "1/x"}`, 400, `unknown time "x"`},
+		{"PUT", "/limits/api", `{"limit": 5}`, 400, `want {"limit"`},
+		{"PUT", "/limits/api", `{}`, 400, "want"},
+		{"PUT", "/limits/api", `{"limit": "1/s", "limits": ["1/s"]}`, 400, "want"},
+		{"PUT", "/limits/api", `{"rate": "1/s"}`, 400, "rate"},
+		{"PUT", "/limits/api", `{"limit": "7/s"}}`, 400, "more behind it"},
+		{"PUT", "/limits/api", `{"limit": "fixed 2/1h"}`, 200, `"limit": "fixed 2/h"`},
+		{"PUT", "/limits/two", `{"limits": ["fixed 6/1h", "concurrency 3"]}`, 200, `"concurrency 3"`},
+		{"PUT", "/limits/global", `{"limit": "concurrency 9"}`, 200, `"concurrency 9"`},
+		{"PUT", "/limits/global", `{"limit": "concurrency 9 queue 5"}`, 400, "add max-wait"},
+		{"POST", "/limits/api", "", 405, ""},
+		{"GET", "/metrics", "", 200, `sluice_http_requests_total{sluice_http_policy="api",sluice_http_result="endpoint_limiter"} 2`},
+		{"GET", "/metrics", "", 200, `sluice_partition_live{sluice_limiter_name="api"} 1`},
+		{"GET", "/metrics", "", 200, `sluice_limiter_permits_limit{sluice_limiter_name="global"} 9`},
+	} {
+		status, text := does(test.method, test.path, test.body)
+		assert.Equal(t, test.status, status, "%s %s %s: %s", test.method, test.path, test.body, text)
+		assert.Contains(t, text, test.text, "%s %s %s", test.method, test.path, test.body)
+	}
+	for _, want := range []int{200, 429} { // one of two is taken already
+		status, _ := p.asks("GET", "/")
+		assert.Equal(t, want, status)
+	}
+	p.draining.Store(true)
+	status, _ := does("GET", "/healthz", "")
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+}
+
+// TestAdminAndBrowsers: a page in a browser neither sees nor changes limits, under whatever name it reaches the proxy.
+func TestAdminAndBrowsers(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nadmin: proxy.internal:9090\nglobal: {limit: fixed 100/1h}\n")
+	for _, test := range []struct {
+		method, path, host, header string
+		status                     int
+	}{
+		{"PUT", "/limits/global", "127.0.0.1:9090", "", 200},
+		{"PUT", "/limits/global", "[::1]:9090", "", 200},
+		{"PUT", "/limits/global", "localhost:9090", "", 200},
+		{"PUT", "/limits/global", "proxy.internal", "", 200},
+		{"PUT", "/limits/global", "evil.example:9090", "", 403}, // which leads to 127.0.0.1 by now
+		{"GET", "/limits/global", "evil.example:9090", "", 403},
+		{"GET", "/limits", "127.0.0.1.evil.example", "", 403},
+		{"PUT", "/limits/global", "127.0.0.1:9090", "Origin", 403},
+		{"PUT", "/limits/global", "localhost:9090", "Sec-Fetch-Site", 403},
+		{"GET", "/metrics", "proxies:9090", "", 200},
+		{"GET", "/healthz", "proxies:9090", "", 200},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), test.method, test.path, strings.NewReader(`{"limit": "fixed 100/1h"}`))
+		r.Host = test.host
+		if test.header != "" {
+			r.Header.Set(test.header, "http://localhost:9090")
+		}
+		w := httptest.NewRecorder()
+		p.admin().ServeHTTP(w, r)
+		assert.Equal(t, test.status, w.Code, "%v", test)
+	}
+}

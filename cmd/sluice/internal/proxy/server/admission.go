@@ -1,0 +1,58 @@
+package server
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// doors is a listener that closes the connections for which connections and connections-per-ip of the file have no
+// permit.
+type doors struct {
+	net.Listener
+
+	p *Proxy
+}
+
+// Accept returns the next connection that may stay.
+func (l doors) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		leave, refusedBy := l.p.state.Load().limits.Admit(c)
+		switch {
+		case refusedBy != "":
+			l.p.refused(refusedBy, c.RemoteAddr())
+			_ = c.Close()
+		case leave != nil:
+			return &admitted{Conn: c, leave: sync.OnceFunc(leave)}, nil
+		default:
+			return c, nil
+		}
+	}
+}
+
+// refused prints a line about a connection that is closed for want of a permit, once a second at most.
+func (p *Proxy) refused(by string, client net.Addr) {
+	if others, ok := p.refusals.passes(time.Second); ok {
+		host, _, _ := net.SplitHostPort(client.String())
+		p.say("a connection of %s was refused by %s; since the line before: %d", host, by, others)
+	}
+}
+
+// admitted is a connection that holds its permits until it is closed.
+type admitted struct {
+	net.Conn
+
+	leave func()
+}
+
+func (c *admitted) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// CloseWrite ends one direction alone.
+func (c *admitted) CloseWrite() error { return closeWrite(c.Conn) }

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// costs are what a backend says that a request has cost, in fields of its answer that no client sees.
+type costs struct {
+	header  http.Header // those fields of the answer's header; nil: there is no answer
+	trailer http.Header // and of its trailer; nil: the answer has not ended
+}
+
+// hideCosts removes the fields from a header.
+func (x *exchange) hideCosts(h http.Header) {
+	for _, f := range x.costFields() {
+		delete(h, f)
+	}
+}
+
+// costFields returns the names of the fields.
+func (x *exchange) costFields() []string {
+	if x.endpoint == nil {
+		return nil
+	}
+	return x.endpoint.settles
+}
+
+// takeCosts takes the fields off an answer: now those of the header, at its end those of the trailer.
+func (x *exchange) takeCosts(a *http.Response) {
+	if len(x.costFields()) == 0 {
+		return
+	}
+	x.costs.header = x.takenCosts(a.Header)
+	x.hideCosts(a.Trailer) // as it was announced
+	if a.StatusCode != http.StatusSwitchingProtocols {
+		a.Body = &costBody{a.Body, a, x}
+	}
+}
+
+// takenCosts moves the fields from a header to another.
+func (x *exchange) takenCosts(from http.Header) http.Header {
+	to := make(http.Header)
+	for _, f := range x.costFields() {
+		if values := from[f]; len(values) > 0 {
+			to[f] = values
+		}
+	}
+	x.hideCosts(from)
+	return to
+}
+
+// costBody is the body of an answer that may have costs in its trailer.
+type costBody struct {
+	io.ReadCloser
+
+	of *http.Response
+	x  *exchange
+}
+
+func (b *costBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) && b.x.costs.trailer == nil {
+		b.x.costs.trailer = b.x.takenCosts(b.of.Trailer)
+	}
+	return n, err
+}
+
+// settler says what requests of a policy have cost.
+type settler struct {
+	policy, field string
+	cost          int
+	say           func(format string, args ...any)
+	quiet         seldom
+}
+
+// settle is the Settle of httplimit: what the backend says, or -1 for the cost as it is. The trailer counts before the
+// header.
+func (s *settler) settle(r *http.Request, _ int, _ http.Header) int {
+	c := &exchangeOf(r.Context()).costs
+	if c.header == nil {
+		return -1 // no backend's answer
+	}
+	values := c.trailer[s.field]
+	if len(values) == 0 {
+		values = c.header[s.field]
+	}
+	if len(values) == 1 {
+		if n, err := strconv.Atoi(values[0]); err == nil && n >= 0 {
+			return n
+		}
+	}
+	if len(values) > 0 || c.trailer != nil { // else it might have come with the end of the answer
+		s.complain(values)
+	}
+	return -1
+}
+
+const complainEvery = time.Minute
+
+func (s *settler) complain(values []string) {
+	others, ok := s.quiet.passes(complainEvery)
+	switch {
+	case !ok:
+	case len(values) == 0:
+		s.say("policy %s: an answer has no %s, so its request has cost %d (and %d others)", s.policy, s.field, s.cost, others)
+	default:
+		s.say("policy %s: the %s of an answer is %.80q, want a whole number from 0; its request has cost %d (and %d others)",
+			s.policy, s.field, values, s.cost, others)
+	}
+}

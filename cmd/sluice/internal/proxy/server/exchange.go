@@ -1,0 +1,115 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"time"
+)
+
+// exchange is a request on its way through the proxy, and its answer. It is the request's ResponseWriter, to see what is
+// answered. One goroutine has it at a time: the one that serves the request, or, until it has the backend's answer, the one
+// that passes on informational answers.
+type exchange struct {
+	http.ResponseWriter
+
+	request  *http.Request
+	endpoint *endpoint // that serves it; nil: none
+	began    time.Time
+	status   int
+	bytes    int64
+	policy   string // that rejected the request; "": none
+	backend  string // that the request was sent to last; "": none
+	costs    costs
+
+	fields  http.Header // of the answer, from before a backend was asked
+	cleared bool        // they are gone
+}
+
+// statusLeft is nginx's status of a client that left before the answer.
+const statusLeft = 499
+
+type exchangeKey struct{}
+
+// newExchange returns an exchange whose request has it in its context.
+func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{ResponseWriter: w, began: time.Now(), status: statusLeft}
+	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	return x
+}
+
+// exchangeOf returns the exchange of a request's context, or, for what is no request of a client, an empty one.
+func exchangeOf(ctx context.Context) *exchange {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		return x
+	}
+	return new(exchange)
+}
+
+// sentTo notes the backend that a request is sent to.
+func sentTo(ctx context.Context, backend string) { exchangeOf(ctx).backend = backend }
+
+// keepFields keeps the fields of the header that are there now, such as those of limits. A ReverseProxy clears all of them
+// after an informational answer such as 103.
+func (x *exchange) keepFields() { x.fields = maps.Clone(x.Header()) }
+
+// Header returns the fields of the next answer.
+func (x *exchange) Header() http.Header {
+	h := x.ResponseWriter.Header()
+	if x.cleared {
+		x.cleared = false
+		maps.Copy(h, x.fields)
+	}
+	return h
+}
+
+// WriteHeader sends the fields, and notes the status.
+func (x *exchange) WriteHeader(status int) {
+	switch informational := status < http.StatusOK && status != http.StatusSwitchingProtocols; {
+	case informational:
+		x.hideCosts(x.ResponseWriter.Header()) // which are taken off only the last answer
+		x.cleared = true
+	case x.status == statusLeft:
+		x.status = status
+	}
+	x.ResponseWriter.WriteHeader(status)
+}
+
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.status == statusLeft {
+		x.status = http.StatusOK
+	}
+	n, err := x.ResponseWriter.Write(p)
+	x.bytes += int64(n)
+	return n, err
+}
+
+// Hijack takes the connection over, which is done to upgrade it.
+func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, buf, err := http.NewResponseController(x.ResponseWriter).Hijack()
+	if err == nil {
+		x.status = http.StatusSwitchingProtocols
+	}
+	return c, buf, err
+}
+
+// Unwrap is for [http.ResponseController].
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// served notes that the request was served to the end.
+func (x *exchange) served() {
+	if x.status == statusLeft {
+		x.status = http.StatusOK // which net/http sends
+	}
+}
+
+// grpcStatus returns the status of a call of gRPC, which may be in the trailer; "": there is none.
+func (x *exchange) grpcStatus() string {
+	h := x.Header()
+	if s := h.Get("Grpc-Status"); s != "" {
+		return s
+	}
+	return h.Get(http.TrailerPrefix + "Grpc-Status")
+}

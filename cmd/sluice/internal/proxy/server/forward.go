@@ -1,0 +1,157 @@
+package server
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// newForwarder returns what sends requests to the backends.
+func newForwarder(p *Proxy) http.Handler {
+	f := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what only the backend understands
+			trusted := p.keys.Trusts(r.In)
+			if trusted {
+				r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+			}
+			r.SetXForwarded()
+			for _, field := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
+				if v, ok := r.In.Header[field]; ok && trusted {
+					r.Out.Header[field] = v
+				}
+			}
+			r.Out.Trailer = r.In.Trailer // its values come with the end of the body
+		},
+		ModifyResponse: func(a *http.Response) error {
+			if a.StatusCode < http.StatusContinue {
+				return errNoStatus // net/http panics when it is to send it
+			}
+			x := exchangeOf(a.Request.Context())
+			x.takeCosts(a)
+			if a.StatusCode == http.StatusSwitchingProtocols {
+				x.throttle(a)
+			}
+			return nil
+		},
+		Transport:  p.backends,
+		BufferPool: new(buffers),
+		ErrorLog:   log.New(io.Discard, "", 0), // clients that leave in the middle of an answer
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() != nil {
+				// The client has left, or can still read and has ended its side: it must not take silence for an empty 200.
+				panic(http.ErrAbortHandler)
+			}
+			status := statusOf(err)
+			if status > http.StatusInternalServerError {
+				p.failed(r, status, err)
+			}
+			answer(w, r, status)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		most := p.state.Load().config.MaxBody
+		if most > 0 && r.ContentLength > most {
+			answer(w, r, http.StatusRequestEntityTooLarge)
+			return
+		}
+		if strings.ContainsFunc(r.Header.Get("Upgrade"), isNotASCII) { // a ReverseProxy would take it for the backend's fault
+			answer(w, r, http.StatusBadRequest)
+			return
+		}
+		if r.Body != nil && r.Body != http.NoBody {
+			if most > 0 {
+				r.Body = http.MaxBytesReader(w, r.Body, most)
+			}
+			b := &body{ReadCloser: r.Body, control: http.NewResponseController(w)}
+			defer b.end()
+			r.Body = b
+		}
+		w.Header()["Content-Type"] = nil // if the backend does not say it, nor does net/http
+		exchangeOf(r.Context()).keepFields()
+		f.ServeHTTP(w, r)
+	})
+}
+
+const failuresPerSecond = 100 // that have a line
+
+// failed prints a line about a request that no backend answered.
+func (p *Proxy) failed(r *http.Request, status int, err error) {
+	if !p.failures.TryAcquire(1).Acquired() {
+		p.unsaid.Add(1)
+		return
+	}
+	others := ""
+	if n := p.unsaid.Swap(0); n > 0 {
+		others = fmt.Sprintf("; without a line since the one before: %d", n)
+	}
+	backend := cmp.Or(exchangeOf(r.Context()).backend, "no backend")
+	p.say("%d for %s of %s: %s: %v%s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, err, others)
+}
+
+func isNotASCII(c rune) bool { return c < ' ' || c > '~' }
+
+// errNoStatus is the error of an answer such as 099.
+var errNoStatus = errors.New("the backend's status is none")
+
+// body is a request's body that does not wait for ever. A transport may read it for some time after the answer.
+type body struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+
+	mu    sync.Mutex // while the deadline is set
+	ended bool       // the deadline is another's
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if !b.within(time.Now().Add(stallTime)) {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case errors.Is(err, io.EOF):
+		b.within(time.Time{}) // the answer takes its time
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errStalled
+	case err != nil:
+		err = &clientError{err}
+	}
+	return n, err
+}
+
+// within sets the deadline of reads, and reports false after the end.
+func (b *body) within(deadline time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		_ = b.control.SetReadDeadline(deadline) // where there are none, there is nothing to be done
+	}
+	return !b.ended
+}
+
+func (b *body) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+}
+
+// buffers are what bodies are copied through.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[32 << 10]byte); ok {
+		return p[:]
+	}
+	return new([32 << 10]byte)[:]
+}
+
+func (b *buffers) Put(p []byte) { b.pool.Put((*[32 << 10]byte)(p)) }

@@ -1,0 +1,220 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestTrailers: they pass both ways.
+func TestTrailers(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Back")
+		body, _ := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, "%s %q", body, r.Trailer["X-There"])
+		w.Header().Set("X-Back", "back")
+	})
+	p := serves(t, false, "to: "+b.URL+"\n")
+	c := dial(t, p.address)
+	_, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nTrailer: X-There\r\nTransfer-Encoding: chunked\r\n\r\n"+
+		"4\r\nbody\r\n0\r\nX-There: there\r\n\r\n")
+	require.NoError(t, err)
+	a, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	body, err := io.ReadAll(a.Body)
+	require.NoError(t, err)
+	_ = a.Body.Close()
+	assert.Equal(t, `body ["there"]`, string(body))
+	assert.Equal(t, "back", a.Trailer.Get("X-Back"))
+}
+
+// TestOddAnswers: what a backend does not say of its answer is not guessed, and what is no status is 502.
+func TestOddAnswers(t *testing.T) {
+	var status string
+	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 "+status+"\r\nContent-Length: 13\r\n\r\n<html></html>")
+		_ = c.Close()
+	})
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
+	for _, test := range []struct {
+		status, kind string
+		want         int
+	}{
+		{"200 OK", "", 200},
+		{"999 Odd", "", 999},
+		{"099 Odd", "text/plain; charset=utf-8", http.StatusBadGateway},
+	} {
+		status = test.status
+		a, err := http.Get("http://" + p.address)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, a.Body)
+		require.NoError(t, err)
+		_ = a.Body.Close()
+		assert.Equal(t, test.want, a.StatusCode)
+		assert.Equal(t, test.kind, strings.Join(a.Header["Content-Type"], " "))
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%q %q %q %q %s", r.Header["X-Forwarded-For"], r.Header["X-Forwarded-Proto"], r.Header["Connection"], r.Header["X-Hop"], r.URL)
+	})
+	p := serves(t, false, "to: "+b.URL+"/base\n")
+	_, body := p.asks("GET", "/a%2Fb?x=1;y", "X-Forwarded-For", "1.2.3.4", "Connection", "X-Hop", "X-Hop", "hop")
+	assert.Equal(t, `["127.0.0.1"] ["http"] [] [] /base/a%2Fb?x=1;y`, body)
+	p.becomes("to: " + b.URL + "/base\ntrusted: [127.0.0.0/8]\n")
+	_, body = p.asks("GET", "/", "X-Forwarded-For", "1.2.3.4")
+	assert.Contains(t, body, `["1.2.3.4, 127.0.0.1"]`)
+}
+
+// TestUpgradeAndStream: bytes of upgraded connections and of streams pass as they come, under a lease.
+func TestUpgradeAndStream(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/events" {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "one\n")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return
+		}
+		c, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.Copy(c, buf)
+	})
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 2, count: failures, download: 1MiB/s}\nheaders: draft-11\n")
+	c, err := net.Dial("tcp", p.address)
+	require.NoError(t, err)
+	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	require.NoError(t, err)
+	r := bufio.NewReader(c)
+	a, err := http.ReadResponse(r, nil)
+	require.NoError(t, err)
+	_ = a.Body.Close()
+	require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode)
+	for range 3 {
+		_, err = io.WriteString(c, "ping\n")
+		require.NoError(t, err)
+		line, err := r.ReadString('\n')
+		require.NoError(t, err)
+		assert.Equal(t, "ping\n", line)
+	}
+	p.becomes("to: " + b.URL + "\nglobal: {limit: concurrency 1, count: failures}\n")
+	_, err = io.WriteString(c, "still\n")
+	require.NoError(t, err)
+	line, err := r.ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, "still\n", line)
+	status, _ := p.asks("GET", "/events")
+	assert.Equal(t, http.StatusTooManyRequests, status, "the upgraded connection holds the only lease")
+	_ = c.Close()
+	p.eventually(1)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/events", nil)
+	require.NoError(t, err)
+	events, err := http.DefaultClient.Do(q)
+	require.NoError(t, err)
+	line, err = bufio.NewReader(events.Body).ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, "one\n", line, "before the answer ends")
+	cancel()
+	_ = events.Body.Close()
+	p.eventually(1)
+}
+
+// TestHalfClosedUpgrade: one way of an upgraded connection may end before the other, whichever it is.
+func TestHalfClosedUpgrade(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		c, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		if r.URL.Path == "/back" {
+			_, _ = io.WriteString(c, "first")
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, buf)
+			return
+		}
+		got, _ := io.ReadAll(buf)
+		_, _ = fmt.Fprintf(c, "got %s", got)
+	})
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
+	for path, want := range map[string]string{"/there": "got all", "/back": "first"} {
+		c := dial(t, p.address)
+		_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		require.NoError(t, err)
+		r := bufio.NewReader(c)
+		a, err := http.ReadResponse(r, nil)
+		require.NoError(t, err)
+		_ = a.Body.Close()
+		require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode)
+		if path == "/there" {
+			_, err = io.WriteString(c, "all")
+			require.NoError(t, err)
+			require.NoError(t, c.CloseWrite())
+		}
+		got, err := io.ReadAll(r)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(got))
+		_ = c.Close()
+		p.eventually(1)
+	}
+}
+
+// TestInformationalAnswer: after one the answer still has the fields of the limits, and no type that the backend did not say.
+func TestInformationalAnswer(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		for range 2 {
+			w.Header().Set("Link", "</a>")
+			w.WriteHeader(http.StatusEarlyHints)
+			w.Header().Del("Link")
+		}
+		_, _ = io.WriteString(w, "ok")
+	})
+	p := serves(t, false, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 5/h}\n")
+	a, err := http.Get("http://" + p.address)
+	require.NoError(t, err)
+	_ = a.Body.Close()
+	assert.NotEmpty(t, a.Header.Get("RateLimit"))
+	assert.NotContains(t, a.Header, "Content-Type")
+	assert.NotContains(t, a.Header, "Link")
+}
+
+// TestForwardedFields: what a trusted proxy says of its client's request is kept, and what anybody else says is not.
+func TestForwardedFields(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		for _, field := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "Forwarded"} {
+			_, _ = fmt.Fprintf(w, "%q ", r.Header[field])
+		}
+	})
+	const front = "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example\r\n"
+	for _, test := range []struct{ setting, fields, want string }{
+		{"", front, `["127.0.0.1"] ["http"] ["h"] [] `},
+		{"trusted: 127.0.0.1\n", front, `["203.0.113.9, 127.0.0.1"] ["https"] ["shop.example"] [] `},
+		{"trusted: 127.0.0.1\n", "", `["127.0.0.1"] ["http"] ["h"] [] `},
+		{"trusted: 127.0.0.1\n", "X-Forwarded-Proto: https\r\nForwarded: proto=https\r\n", `["127.0.0.1"] ["https"] ["h"] [] `},
+	} {
+		p := serves(t, false, "to: "+b.URL+"\n"+test.setting)
+		got := p.raw("GET / HTTP/1.0\r\nHost: h\r\n"+test.fields+"\r\n", false)
+		assert.Equal(t, test.want, got[strings.LastIndex(got, "\n")+1:], "%q", test)
+	}
+}

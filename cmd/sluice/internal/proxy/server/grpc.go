@@ -1,0 +1,84 @@
+package server
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// Codes of gRPC.
+const (
+	grpcInternal          = 13
+	grpcUnimplemented     = 12
+	grpcResourceExhausted = 8
+	grpcUnavailable       = 14
+)
+
+// isGRPC reports whether a request is a call of gRPC, whose client reads a status of gRPC and not one of HTTP.
+func isGRPC(r *http.Request) bool {
+	kind := r.Header.Get("Content-Type")
+	after, ok := strings.CutPrefix(kind, "application/grpc")
+	return ok && r.ProtoMajor == 2 && (after == "" || after[0] == '+' || after[0] == ';')
+}
+
+// grpcCode returns the code for an answer of HTTP, as gRPC's clients translate one that comes from a proxy.
+func grpcCode(status int) int {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusRequestEntityTooLarge:
+		return grpcResourceExhausted
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return grpcUnimplemented
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return grpcUnavailable
+	}
+	return grpcInternal
+}
+
+// answerGRPC answers a call with a status alone.
+func answerGRPC(w http.ResponseWriter, code int, message string) {
+	h := w.Header()
+	h.Del("Content-Length")
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", strconv.Itoa(code))
+	h.Set("Grpc-Message", message)
+	w.WriteHeader(http.StatusOK)
+}
+
+// rejected answers a request that a policy has rejected. A client of gRPC gets the time to try again in both ways that
+// clients read: grpc-retry-pushback-ms, and RetryInfo among the details of the status.
+func rejected(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+	if !isGRPC(r) {
+		rejection.ServeHTTP(w, r)
+		return
+	}
+	code, message := grpcCode(rejection.Status), http.StatusText(rejection.Status)
+	if rejection.RetryAfter > 0 {
+		milliseconds := (rejection.RetryAfter + time.Millisecond - 1) / time.Millisecond
+		w.Header().Set("Grpc-Retry-Pushback-Ms", strconv.FormatInt(int64(milliseconds), 10))
+		if details, err := retryDetails(code, message, rejection.RetryAfter); err == nil {
+			w.Header().Set("Grpc-Status-Details-Bin", details)
+		}
+	}
+	answerGRPC(w, code, message)
+}
+
+// retryDetails returns the value of grpc-status-details-bin for a status with RetryInfo.
+func retryDetails(code int, message string, after time.Duration) (string, error) {
+	info, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
+	if err != nil {
+		return "", err
+	}
+	s := &status.Status{Code: int32(code), Message: message, Details: []*anypb.Any{info}} //nolint:gosec // a code of gRPC
+	b, err := proto.Marshal(s)
+	return base64.RawStdEncoding.EncodeToString(b), err
+}

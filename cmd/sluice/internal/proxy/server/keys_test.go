@@ -1,0 +1,118 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
+)
+
+// gets sends a request to the admin address.
+func (r *running) gets(path string) (int, string) {
+	r.t.Helper()
+	w := httptest.NewRecorder()
+	q := httptest.NewRequestWithContext(r.t.Context(), http.MethodGet, path, nil)
+	q.Host = "127.0.0.1:9090"
+	r.admin().ServeHTTP(w, q)
+	return w.Code, w.Body.String()
+}
+
+// TestStateOfAKey: the admin address says what a key has left, and which keys were rejected most.
+func TestStateOfAKey(t *testing.T) {
+	b := backendOf(t, hello)
+	text := "to: " + b.URL + `
+trusted: [127.0.0.0/8]
+policies:
+  api:  {key: ip, limits: [fixed 3/1h, concurrency 5], overrides: {192.0.2.9: fixed 7/1h, 192.0.2.8: unlimited}}
+  user: {key: [header:X-Api-Key, path:1], limit: fixed 1/1h}
+  all:  {limit: fixed 1000/1h}
+routes: {/: [all, api], /user/: user}
+`
+	p := serves(t, false, text)
+	for client, n := range map[string]int{"192.0.2.1": 4, "192.0.2.2": 6, "192.0.2.3": 1, "192.0.2.9": 2} {
+		for range n {
+			_, _ = p.asks("GET", "/", "X-Forwarded-For", client)
+		}
+	}
+	for range 3 {
+		_, _ = p.asks("GET", "/user/", "X-Api-Key", "secretkey")
+	}
+	available := func(path string) (all []int) {
+		status, text := p.gets(path)
+		require.Equal(t, 200, status, text)
+		var told toldKey
+		require.NoError(t, json.Unmarshal([]byte(text), &told))
+		for _, f := range told.State {
+			if f.Available != nil {
+				all = append(all, *f.Available)
+			}
+		}
+		return all
+	}
+	assert.Equal(t, []int{0, 5}, available("/limits/api?key=192.0.2.1"))
+	assert.Equal(t, []int{2, 5}, available("/limits/api?key=192.0.2.3"))
+	assert.Equal(t, []int{3, 5}, available("/limits/api?key=192.0.2.7"), "nobody has seen it")
+	assert.Equal(t, []int{5}, available("/limits/api?key=192.0.2.9"), "an override")
+	assert.Empty(t, available("/limits/api?key=192.0.2.8"), "unlimited")
+	assert.Equal(t, []int{0}, available("/limits/user?key=secretkey&key=user"))
+	for path, want := range map[string]int{"/limits/api?key=x": 400, "/limits/all?key=x": 400, "/limits/nosuch?key=x": 404, "/limits/user?key=x": 400, "/limits/api?key=%zz": 400} {
+		status, text := p.gets(path)
+		assert.Equal(t, want, status, "%s: %s", path, text)
+	}
+	most := func(name string) []limits.Rejections {
+		_, text := p.gets("/limits/" + name)
+		var told told
+		require.NoError(t, json.Unmarshal([]byte(text), &told))
+		return told.Rejected
+	}
+	want := []limits.Rejections{{Key: []string{"192.0.2.2"}, Rejected: 3}, {Key: []string{"192.0.2.1"}, Rejected: 1}}
+	assert.Equal(t, want, most("api"))
+	assert.Equal(t, []limits.Rejections{{Key: []string{"secr…", "user"}, Rejected: 2}}, most("user"))
+	assert.Empty(t, most("all"))
+	p.becomes(text + "problems: true\n")
+	assert.Equal(t, want, most("api"), "they stay when the file changes")
+}
+
+// TestKeysByCookieAndQuery: and requests of which a backend may read another value get 400.
+func TestKeysByCookieAndQuery(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+policies:
+  session: {key: "cookie:id", limit: fixed 1/1h}
+  token:   {key: ["query:token", ip], limit: fixed 1/1h}
+routes: {/c: session, /q: token}
+`)
+	for _, test := range []struct {
+		path, cookie string
+		status       int
+	}{
+		{"/c", "a=1; id=x; b=2", 200},
+		{"/c", "id=x", 429},
+		{"/c", `id="x"`, 429},
+		{"/c", "id=y", 200},
+		{"/c", "ID=x", 200}, // another name: no value
+		{"/c", "", 429},
+		{"/c", "id=z; id=x", 400},
+		{"/c", "id=z;a=1;id=", 400},
+		{"/q?token=x&b=1", "", 200},
+		{"/q?b=1&tok%65n=x", "", 429},
+		{"/q?token=y", "", 200},
+		{"/q", "", 200},
+		{"/q?token=", "", 429},
+		{"/q?token=z&token=x", "", 400},
+		{"/q?token=z;token=x", "", 400},
+		{"/q?token=%zz", "", 400},
+	} {
+		header := []string{"Cookie", test.cookie}
+		if test.cookie == "" {
+			header = nil
+		}
+		status, _ := p.asks("GET", test.path, header...)
+		assert.Equal(t, test.status, status, "%v", test)
+	}
+}

@@ -1,0 +1,207 @@
+package server
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// reload reads the file again, if it has changed or that was asked for. If anything is wrong, it prints what, and nothing
+// changes.
+func (p *Proxy) reload(asked bool) {
+	if asked {
+		p.reopenLog()
+	} else {
+		text, err := os.ReadFile(p.file)
+		p.mu.Lock()
+		same := err == nil && bytes.Equal(text, p.text)
+		p.mu.Unlock()
+		if same || os.IsNotExist(err) { // a new one is on its way, or the next SIGHUP reports that there is none
+			return
+		}
+	}
+	if err := p.load(); err != nil {
+		cli.SayAll(p.say, err)
+		p.say("nothing has changed: the limits are those of before")
+		return
+	}
+	p.say("the limits are those of %s now", p.file)
+}
+
+// load reads the file and applies it.
+func (p *Proxy) load() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text, err := os.ReadFile(p.file)
+	if err != nil {
+		return err
+	}
+	p.text = text
+	c, err := config.Parse(p.file, text)
+	if err != nil && c != nil {
+		before := p.state.Load()
+		_, backends := p.backendsOf(c)
+		_, pair := keyPair(c)
+		return config.Join(err, backends, pair, checkFixed(before.config, c))
+	}
+	if err != nil {
+		return err
+	}
+	cert, err := keyPair(c)
+	if p.state.Load().config == nil && !p.tcp {
+		err = config.Join(err, checkLogFolder(c))
+	}
+	if err := p.applyLocked(c, cert, err); err != nil {
+		return err
+	}
+	if !p.tcp { // which has the global policy alone
+		for _, w := range c.Warnings() {
+			p.say("%v", w)
+		}
+	}
+	return nil
+}
+
+// applyLocked applies a configuration as a whole. If anything is wrong with it, or was found wrong with cert, nothing
+// changes.
+func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error) error {
+	before := p.state.Load()
+	backends, err := p.backendsOf(c)
+	faults := []error{err, checkFixed(before.config, c), wrong}
+	store := p.store
+	if c.Redis != "" && store == nil {
+		if store, err = shared.Open(c.Redis, c.RedisBudget); err != nil {
+			faults = append(faults, c.Fault(c.Where("redis"), "redis: %v", err))
+			return config.Join(faults...)
+		}
+	}
+	if p.keys == nil {
+		p.keys = limits.NewKeys(c.Keys, c.Trusted)
+	}
+	set, err := limits.New(c, store, p.keys, before.limits)
+	faults = append(faults, err)
+	if p.tcp {
+		faults = append(faults, tcpFaults(c))
+	}
+	if err := config.Join(faults...); err != nil {
+		return err
+	}
+	next := &state{config: c, cert: cert, limits: set}
+	if err := p.route(next); err != nil {
+		return err
+	}
+	if before.config != nil { // at the start this is done before the proxy listens
+		set.Warm()
+	}
+	// From here on nothing can fail.
+	p.store = store
+	p.keys.Trust(c.Trusted)
+	p.backends.Set(backends, c.BackendTimeout, c.KeepHost)
+	p.state.Store(next)
+	set.Apply()
+	return nil
+}
+
+// checkLogFolder finds an access log that could not be opened at the start for want of its folder.
+func checkLogFolder(c *config.Config) error {
+	if c.AccessLog == "" || c.AccessLog == "-" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Dir(c.AccessLog)); err != nil {
+		return c.Fault(c.Where("access-log"), "access-log: %v", err)
+	}
+	return nil
+}
+
+// keyPair reads the certificate and its key. It returns nil if c has none.
+func keyPair(c *config.Config) (*tls.Certificate, error) {
+	if c.Cert == "" || c.Key == "" {
+		return nil, nil //nolint:nilnil // there is none, and nothing is wrong
+	}
+	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	if err != nil {
+		return nil, c.Fault(c.Where("cert"), "tls: %s", strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	return &pair, nil
+}
+
+// backendsOf returns the backends of c.
+func (p *Proxy) backendsOf(c *config.Config) ([]*upstream.Backend, error) {
+	if p.tcp {
+		addresses, err := c.Addresses()
+		return upstream.TCP(addresses), err
+	}
+	urls, err := c.Backends()
+	return upstream.HTTP(urls), err
+}
+
+// checkFixed finds changes that need a restart.
+func checkFixed(before, c *config.Config) error {
+	if before == nil {
+		return nil
+	}
+	var faults []error
+	for _, f := range []struct{ key, was, is string }{
+		{"listen", before.Listen, c.Listen},
+		{"admin", before.Admin, c.Admin},
+		{"access-log", before.AccessLog, c.AccessLog},
+		{"format", string(before.LogFormat), string(c.LogFormat)},
+		{"keys", strconv.Itoa(before.Keys), strconv.Itoa(c.Keys)},
+		{"redis-budget", before.RedisBudget.String(), c.RedisBudget.String()},
+		{"cert", onOff(before.Cert), onOff(c.Cert)},
+	} {
+		if f.was != f.is {
+			faults = append(faults, c.Fault(c.Where(f.key), "%s was %q and is %q: that needs a restart", f.key, f.was, f.is))
+		}
+	}
+	if before.Redis != c.Redis { // either may hold a password
+		faults = append(faults, c.Fault(c.Where("redis"), "redis is another: that needs a restart"))
+	}
+	return errors.Join(faults...)
+}
+
+func onOff(file string) string {
+	if file == "" {
+		return "none"
+	}
+	return "a file"
+}
+
+// change replaces the limits of one policy until the file is read again.
+func (p *Proxy) change(name string, terms []spec.Limit) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.state.Load()
+	policy, err := now.limits.Policy(name)
+	if err != nil {
+		return err
+	}
+	next := policy.Policy
+	next.Limits, next.Places = terms, slices.Repeat([]config.Position{policy.At}, len(terms))
+	if err := next.CheckLimits(); err != nil {
+		return err
+	}
+	c := *now.config
+	c.Policies = slices.Clone(c.Policies)
+	if policy == now.limits.Global {
+		c.Global = &next
+	}
+	for i := range c.Policies {
+		if c.Policies[i].Name == name {
+			c.Policies[i] = next
+		}
+	}
+	return p.applyLocked(&c, now.cert, nil)
+}

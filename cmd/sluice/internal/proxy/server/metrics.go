@@ -1,0 +1,72 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
+	sluice "github.com/sluice-go/sluice/telemetry/prometheus"
+)
+
+// metrics are for Prometheus. There is a series for each policy, and never one for a key.
+type metrics struct {
+	*sluice.HTTP
+
+	registry *prometheus.Registry
+	answers  *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+// itself is the backend of answers that are the proxy's own.
+const itself = "none"
+
+func newMetrics() *metrics {
+	m := &metrics{
+		HTTP: sluice.NewHTTP(), registry: service.Metrics(),
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_proxy_answers_total", Help: "Answers by backend and status; 499: the client left before.",
+		}, []string{"backend", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "sluice_proxy_answer_seconds", Help: "Time from a request to the end of its answer, waits for permits included.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"backend"}),
+	}
+	m.registry.MustRegister(m.HTTP, m.answers, m.seconds)
+	return m
+}
+
+// answered counts a request that has ended. How long a connection was upgraded is no time of an answer.
+func (m *metrics) answered(x *exchange) {
+	backend := cmp.Or(x.backend, itself)
+	m.answers.WithLabelValues(backend, strconv.Itoa(x.status)).Inc()
+	if x.status != http.StatusSwitchingProtocols {
+		m.seconds.WithLabelValues(backend).Observe(time.Since(x.began).Seconds())
+	}
+}
+
+// watch adds the present state of the limits and of the backends of p.
+func (m *metrics) watch(p *Proxy) { m.registry.MustRegister(standing{p}) }
+
+// standing collects the state of the limits and of the backends.
+type standing struct{ p *Proxy }
+
+var upDesc = prometheus.NewDesc("sluice_proxy_backend_up", "1: the backend takes connections; 0: it did not.", []string{"backend"}, nil)
+
+// Describe implements [prometheus.Collector]. It describes nothing, as the limits change with the file.
+func (standing) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (s standing) Collect(to chan<- prometheus.Metric) {
+	s.p.state.Load().limits.Collect(to)
+	for name, takes := range s.p.backends.States() {
+		up := 0.0
+		if takes {
+			up = 1
+		}
+		to <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up, name)
+	}
+}

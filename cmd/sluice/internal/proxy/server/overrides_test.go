@@ -1,0 +1,209 @@
+package server
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// grants returns how many of n requests pass.
+func (r *running) grants(n int, path string, header ...string) (granted int) {
+	r.t.Helper()
+	for range n {
+		if status, _ := r.asks("GET", path, header...); status == http.StatusOK {
+			granted++
+		}
+	}
+	return granted
+}
+
+// TestOverrides: some keys have other limits, each its own, and exempt keys none; what stays in the file keeps its counts.
+func TestOverrides(t *testing.T) {
+	b := backendOf(t, hello)
+	text := func(acme string) string {
+		return "to: " + b.URL + `
+trusted: [127.0.0.0/8]
+policies:
+  key: {key: "header:X-Key", limits: [fixed 2/1h, sliding 9/1h], overrides: {acme: ` + acme + `, health: unlimited}}
+  ip:  {key: ip, limit: fixed 2/1h, overrides: {10.0.0.0/8: fixed 4/1h, 10.1.0.0/16: unlimited}}
+routes: {/key: key, /ip: ip}
+`
+	}
+	p := serves(t, false, text("[fixed 6/1h, sliding 5/1h]"))
+	assert.Equal(t, 2, p.grants(8, "/key", "X-Key", "other"))
+	assert.Equal(t, 5, p.grants(8, "/key", "X-Key", "acme"))
+	assert.Equal(t, 8, p.grants(8, "/key", "X-Key", "health"))
+	assert.Equal(t, 2, p.grants(8, "/ip", "X-Forwarded-For", "192.0.2.1"))
+	assert.Equal(t, 4, p.grants(8, "/ip", "X-Forwarded-For", "10.0.0.1"))
+	assert.Equal(t, 4, p.grants(8, "/ip", "X-Forwarded-For", "10.0.0.2"), "each client of a network has its own")
+	assert.Equal(t, 8, p.grants(8, "/ip", "X-Forwarded-For", "10.1.0.1"))
+
+	p.becomes(text("[fixed 6/1h, sliding 6/1h]"))
+	assert.Equal(t, 1, p.grants(8, "/key", "X-Key", "acme"), "a larger limit keeps what it has counted")
+	assert.Zero(t, p.grants(8, "/key", "X-Key", "other"))
+	p.becomes(text("concurrency 1"))
+	assert.Equal(t, 8, p.grants(8, "/key", "X-Key", "acme"))
+	assert.Zero(t, p.grants(8, "/key", "X-Key", "other"))
+	assert.Zero(t, p.grants(8, "/ip", "X-Forwarded-For", "10.0.0.1"))
+	require.NotContains(t, p.said.String(), "nothing has changed")
+
+	w := httptest.NewRecorder()
+	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/limits", nil))
+	assert.Contains(t, w.Body.String(), `"of": "overrides"`)
+	assert.NotContains(t, w.Body.String(), "acme", "keys are secrets")
+	w = httptest.NewRecorder()
+	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	assert.Contains(t, w.Body.String(), `sluice_partition_live{sluice_limiter_name="ip/overrides"} 2`)
+	assert.NotContains(t, w.Body.String(), "acme")
+}
+
+// TestPutKeepsOverrides: what PUT changes is the limits of the other keys, and it must be possible with the cost.
+func TestPutKeepsOverrides(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\npolicies: {a: {key: 'header:X-Key', limit: fixed 2/1h, cost: 2, overrides: {acme: fixed 4/1h}}}\nroutes: {/: a}\n")
+	put := func(limit string) int {
+		w := httptest.NewRecorder()
+		p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1/limits/a", strings.NewReader(`{"limit": "`+limit+`"}`)))
+		return w.Code
+	}
+	assert.Equal(t, 400, put("fixed 1/1h"))
+	assert.Equal(t, 1, p.grants(5, "/", "X-Key", "other"))
+	assert.Equal(t, 2, p.grants(5, "/", "X-Key", "acme"))
+	assert.Equal(t, 200, put("fixed 6/1h"))
+	assert.Equal(t, 2, p.grants(5, "/", "X-Key", "other"))
+	assert.Zero(t, p.grants(5, "/", "X-Key", "acme"))
+}
+
+// TestKeyParts: each combination of the parts has its own limit, a segment has one reading or the answer is 400.
+func TestKeyParts(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: fixed 1000/1h}
+policies: {a: {key: ["header:X-Key", path:1], limit: fixed 1/1h}, p: {key: path:2, limit: fixed 1/1h}}
+routes: {/: a, /p/: p}
+`)
+	for _, test := range []struct {
+		path, key string
+		status    int
+	}{
+		{"/x/1", "a", 200},
+		{"/x/2", "a", 429},
+		{"/%78/3", "a", 429},
+		{"/x", "b", 200},
+		{"/y", "a", 200},
+		{"/", "a", 200},
+		{"/", "a/", 200},
+		{"/a", "", 200},
+		{"/x%2Fy", "c", 400},
+		{"/x;v=1", "c", 400},
+		{"/z/a%2Fb;c", "c", 200},
+		{"/p/tenant/x", "", 200},
+		{"/p/tenant", "", 429},
+		{"/p/Tenant", "", 200},
+		{"/p/tenant%2Fx", "", 400},
+		{"/p/", "", 200},
+		{"/p/", "", 429},
+	} {
+		status, _ := p.asks("GET", test.path, "X-Key", test.key)
+		assert.Equal(t, test.status, status, "%v", test)
+	}
+	assert.Equal(t, 1000-13, p.left(0), "all but the 429s")
+}
+
+// TestShadow: a policy that is watched refuses nobody, sends no fields, slows down nothing, and is counted and logged; to
+// end that keeps what it has counted.
+func TestShadow(t *testing.T) {
+	b := backendOf(t, hello)
+	text := func(shadow string) string {
+		return "to: " + b.URL + "\nheaders: draft-11\npolicies: {a: {limit: fixed 2/1h, download: 1/h burst 1, max-wait: 1s, shadow: " + shadow +
+			"}, b: {limit: fixed 100/1h}}\nroutes: {/: [a, b]}\n"
+	}
+	p := serves(t, false, text("true"))
+	assert.Equal(t, 5, p.grants(5, "/"))
+	a, err := http.Get("http://" + p.address)
+	require.NoError(t, err)
+	require.NoError(t, a.Body.Close())
+	assert.NotContains(t, a.Header.Get("Ratelimit"), `"a"`)
+	assert.Contains(t, a.Header.Get("Ratelimit"), `"b"`)
+	w := httptest.NewRecorder()
+	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	assert.Contains(t, w.Body.String(), `sluice_http_requests_total{sluice_http_policy="a",sluice_http_result="shadowed"} 4`)
+	assert.Contains(t, w.Body.String(), `sluice_http_requests_total{sluice_http_policy="a",sluice_http_result="acquired"} 2`)
+	assert.Contains(t, p.said.String(), "a policy in shadow would have rejected")
+	p.becomes(text("false"))
+	assert.Zero(t, p.grants(1, "/"))
+}
+
+// TestDashboard: what the dashboard shows of HTTP, and of policies in shadow, is what /metrics has.
+func TestDashboard(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: fixed 100/1h}
+policies: {a: {key: ip, limit: fixed 1/1h, shadow: true}, q: {limit: concurrency 1 queue 5, max-wait: 1m}}
+routes: {/: a, /q: q}
+`)
+	_ = p.grants(3, "/")
+	q := p.limiter(2)
+	held := q.TryAcquire(1)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		a, err := http.Get("http://" + p.address + "/q")
+		if assert.NoError(t, err) {
+			assert.NoError(t, a.Body.Close())
+		}
+	})
+	require.Eventually(t, func() bool { return q.Statistics().Queued == 1 }, time.Minute, time.Millisecond)
+	held.Release()
+	waiting.Wait()
+	w := httptest.NewRecorder()
+	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	text, err := os.ReadFile("../../../../../telemetry/grafana/sluice.json")
+	require.NoError(t, err)
+	assert.True(t, strings.Contains(string(text), `"title": "Policies in shadow"`)) //nolint:testifylint // it is long
+	named := regexp.MustCompile(`sluice_(http|partition)_[a-z_]+`).FindAllString(string(text), -1)
+	labels := []string{"sluice_http_policy", "sluice_http_result"}
+	slices.Sort(named)
+	for _, name := range slices.Compact(named) {
+		if slices.Contains(labels, name) {
+			assert.Contains(t, w.Body.String(), name+`="`)
+			continue
+		}
+		assert.Contains(t, w.Body.String(), "\n"+name+"{", "the dashboard shows it")
+	}
+	assert.True(t, strings.Contains(string(text), `sluice_http_requests_total{sluice_http_result=\"shadowed\"`)) //nolint:testifylint // it is long
+	assert.Contains(t, w.Body.String(), `sluice_http_result="shadowed"} 2`)
+}
+
+// TestShadowedBytes: in shadow the bytes of upgraded connections are not paid for, nor are those of connections of any kind,
+// of which there may be more than the policy would let through.
+func TestShadowedBytes(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, true, "to: "+b.Listener.Addr().String()+"\nglobal: {key: ip, limit: concurrency 2, cost: 2, download: 1/h burst 1, shadow: true}\n")
+	assert.Empty(t, newEndpoint(p.state.Load().limits.Policies, nil, nil).throttling)
+	first, second := dial(t, p.address), dial(t, p.address)
+	for _, c := range []net.Conn{first, second} {
+		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(a.Body)
+		require.NoError(t, err)
+		require.NoError(t, a.Body.Close())
+		assert.Equal(t, "hello", string(body))
+	}
+	w := httptest.NewRecorder()
+	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	assert.Contains(t, w.Body.String(), `sluice_http_requests_total{sluice_http_policy="global",sluice_http_result="shadowed"} 1`)
+}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// running is a proxy that serves.
+type running struct {
+	*Proxy
+
+	t       *testing.T
+	server  server
+	address string
+	said    *lockedText
+}
+
+// lockedText collects what is said.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) say(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(&l.text, format+"\n", args...)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+}
+
+// serves starts a proxy on a free port; text is the file but for listen.
+func serves(t *testing.T, tcp bool, text string) *running {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	write(t, file, listen+text)
+	said := new(lockedText)
+	p, err := New(file, tcp, said.say)
+	require.NoError(t, err)
+	failed := make(chan error, 2)
+	s, err := p.start(t.Context(), failed)
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(said.String(), "listening on ")
+	address, _, _ := strings.Cut(rest, "\n")
+	t.Cleanup(func() {
+		_ = s.Close()
+		p.Close()
+		assert.Empty(t, failed)
+	})
+	return &running{p, t, s, address, said}
+}
+
+const listen = "listen: 127.0.0.1:0\n"
+
+// becomes puts another text in force, as SIGHUP does.
+func (r *running) becomes(text string) {
+	r.t.Helper()
+	write(r.t, r.file, listen+text)
+	r.reload(true)
+}
+
+// asks sends a request and returns the status and the body.
+func (r *running) asks(method, path string, header ...string) (int, string) {
+	r.t.Helper()
+	q, err := http.NewRequestWithContext(r.t.Context(), method, "http://"+r.address+path, nil)
+	require.NoError(r.t, err)
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	a, err := http.DefaultClient.Do(q)
+	require.NoError(r.t, err)
+	defer func() { _ = a.Body.Close() }()
+	body, err := io.ReadAll(a.Body)
+	require.NoError(r.t, err)
+	return a.StatusCode, string(body)
+}
+
+// limiter is the one of a limit without a key.
+type limiter interface {
+	core.Limiter
+	core.Reporter
+}
+
+// limiter returns that of a policy's first limit, which has no key. The global policy comes first.
+func (r *running) limiter(policy int) limiter {
+	return r.state.Load().limits.Policies[policy].Requests()[0].For(nil).(limiter)
+}
+
+// left returns how many permits that has.
+func (r *running) left(policy int) int { return r.limiter(policy).Available() }
+
+// leftOf returns the permits that a key has of each limit of a policy.
+func (r *running) leftOf(policy string, key ...string) (left []int) {
+	r.t.Helper()
+	all, values, err := r.state.Load().limits.Of(policy, key)
+	require.NoError(r.t, err)
+	for _, l := range all {
+		s, err := l.StateOf(values)
+		require.NoError(r.t, err)
+		left = append(left, *s.Available)
+	}
+	return left
+}
+
+// backendOf starts a backend; its URL is in the file's "to".
+func backendOf(t *testing.T, f http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func hello(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Query().Has("wrong") {
+		http.Error(w, "wrong", http.StatusForbidden)
+		return
+	}
+	_, _ = io.WriteString(w, "hello")
+}
+
+func TestRoutes(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+problems: true
+global: {limit: fixed 100/1h, status: 503}
+policies:
+  api:    {key: ip, limit: fixed 2/1h}
+  login:  {key: ip, limit: fixed 2/1h, count: failures}
+  export: {key: "header:X-Api-Key", limits: [fixed 3/1h, fixed 2/1m]}
+routes:
+  "/api/": api
+  "POST /login": login
+  "GET /export/{id}": export
+  "/healthz": none
+  "/": []
+`)
+	for _, step := range []struct {
+		method, path, key string
+		status            int
+	}{
+		{"GET", "/api/a", "", 200},
+		{"GET", "/api/b", "", 200},
+		{"GET", "/api/a", "", 429},
+		{"POST", "/login", "", 200}, // three that succeed: refunded
+		{"POST", "/login", "", 200},
+		{"POST", "/login", "", 200},
+		{"POST", "/login?wrong", "", 403},
+		{"POST", "/login?wrong", "", 403},
+		{"POST", "/login", "", 429},
+		{"GET", "/export/1", "a", 200},
+		{"GET", "/export/2", "a", 200},
+		{"GET", "/export/3", "a", 429},
+		{"GET", "/export/3", "b", 200}, // another key
+		{"GET", "/healthz", "", 200},
+		{"GET", "/else", "", 200},
+	} {
+		status, body := p.asks(step.method, step.path, "X-Api-Key", step.key)
+		require.Equal(t, step.status, status, "%s %s: %s", step.method, step.path, body)
+	}
+	assert.Equal(t, 100-11, p.left(0), "only what was granted by all, and not /healthz, counts")
+}
+
+// TestNoRoute: what no route fits is under the global policy too, and so are redirects; what a route exempts is not.
+func TestNoRoute(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: fixed 100/1h}
+policies:
+  each: {key: pattern, limit: fixed 2/1h}
+routes:
+  "/tree/": each
+  "GET /a/{id}": each
+  "/healthz": none
+`)
+	taken := 0
+	for _, step := range []struct {
+		method, path string
+		status, more int
+	}{
+		{"GET", "/nosuch", 404, 1},
+		{"POST", "/a/1", 405, 1},
+		{"GET", "/tree", 307, 1},
+		{"GET", "/tree/../healthz", 307, 1},
+		{"GET", "/healthz", 200, 0},
+		{"GET", "/a/1", 200, 1},
+		{"GET", "/a/2", 200, 1},
+		{"GET", "/a/3", 429, 0}, // the pattern is the key
+		{"GET", "/tree/x", 200, 1},
+	} {
+		c := dial(t, p.address) // a client would follow redirects, and clean paths
+		_, err := io.WriteString(c, step.method+" "+step.path+" HTTP/1.0\r\nHost: x\r\n\r\n")
+		require.NoError(t, err)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		_ = a.Body.Close()
+		assert.Equal(t, step.status, a.StatusCode, "%s %s", step.method, step.path)
+		taken += step.more
+		assert.Equal(t, 100-taken, p.left(0), "%s %s", step.method, step.path)
+	}
+}
+
+// eventually waits until so many of the global policy's permits are free.
+func (r *running) eventually(available int) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return r.left(0) == available }, time.Minute, time.Millisecond)
+}
+
+// TestBodyThatDoesNotCome: a request that is rejected or fits no route is answered before its body has come, and the
+// connection is closed after that.
+func TestBodyThatDoesNotCome(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once}\n")
+	for _, test := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/once", "body", 200},
+		{"/once", "", 429},
+		{"/none", "", 404},
+		{"/x%2f..%2fonce", "", 404},
+		{"/once%3f", "", 404},
+	} {
+		c := dial(t, p.address)
+		_, err := io.WriteString(c, "POST "+test.path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"+test.body)
+		require.NoError(t, err)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, a.Body)
+		require.NoError(t, err)
+		assert.Equal(t, test.status, a.StatusCode, test.path)
+		assert.Equal(t, test.status != http.StatusOK, a.Close, test.path)
+	}
+}
+
+// TestSlowClients: clients that send their requests slowly, or not at all, hold no more than their share.
+func TestSlowClients(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		hello(w, r)
+	})
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 20}\npolicies:\n  each: {key: 'header:X-Client', limit: concurrency 3}\nroutes: {/: each}\n")
+	var statuses sync.Map
+	for i := range 10 {
+		c, err := net.Dial("tcp", p.address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nX-Client: slow\r\nContent-Length: 10\r\n\r\n1")
+		require.NoError(t, err)
+		go func() {
+			if a, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
+				_ = a.Body.Close()
+				statuses.Store(i, a.StatusCode)
+			}
+		}()
+	}
+	for range 50 { // and some that do not even end their headers: they hold nothing at all
+		c, err := net.Dial("tcp", p.address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = io.WriteString(c, "POST / HTTP/1.1\r\nHo")
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		n := 0
+		statuses.Range(func(_, v any) bool { n++; return assert.Equal(t, http.StatusTooManyRequests, v) })
+		return n == 7
+	}, time.Minute, 5*time.Millisecond)
+	status, _ := p.asks("GET", "/", "X-Client", "quick")
+	assert.Equal(t, http.StatusOK, status)
+	p.eventually(17)
+}

@@ -1,0 +1,164 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestReloadUnderLoad: no request fails while the file changes, and what is held stays counted.
+func TestReloadUnderLoad(t *testing.T) {
+	b := backendOf(t, hello)
+	text := func(i int) string {
+		return fmt.Sprintf(`to: %s
+headers: %s
+global: {limit: concurrency %d}
+policies:
+  api: {key: ip, limit: %d/s burst %d}
+  p%d: {limit: 10/s}
+routes:
+  "/": api
+  "/p%d/": p%d
+`, b.URL, []string{"draft-11", "x-ratelimit"}[i%2], 100+i, 1000000+i, 1000000, i, i, i)
+	}
+	p := serves(t, false, text(0))
+	before := p.limiter(0)
+	held := before.TryAcquire(7)
+	require.True(t, held.Acquired())
+	var stop atomic.Bool
+	var failed, done atomic.Int64
+	var w sync.WaitGroup
+	for range 4 {
+		w.Go(func() {
+			for !stop.Load() {
+				a, err := http.Get("http://" + p.address + "/x")
+				if err != nil || a.StatusCode != http.StatusOK {
+					failed.Add(1)
+				}
+				if err == nil {
+					_, _ = io.Copy(io.Discard, a.Body)
+					_ = a.Body.Close()
+				}
+				done.Add(1)
+			}
+		})
+	}
+	for i := 1; i <= 100; i++ {
+		p.becomes(text(i))
+		for at := done.Load(); done.Load() == at; { // each is met by requests
+			_, _ = p.asks("GET", "/x")
+		}
+	}
+	stop.Store(true)
+	w.Wait()
+	assert.Zero(t, failed.Load(), "of %d", done.Load())
+	assert.NotContains(t, p.said.String(), "nothing has changed")
+	after := p.limiter(0)
+	assert.Same(t, before, after)
+	s := after.Statistics()
+	assert.Equal(t, 200, s.Limit)
+	assert.Equal(t, 193, s.Available)
+	held.Release()
+}
+
+// TestReloadInFlight: what is under way when the file changes counts under the new numbers, is refunded to the limiter
+// that it was taken from, and gets its turn even in the queue of a policy that is gone.
+func TestReloadInFlight(t *testing.T) {
+	came, hold := make(chan struct{}, 3), make(chan struct{})
+	b := backendOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		came <- struct{}{}
+		<-hold
+		_, _ = io.WriteString(w, "hello")
+	})
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: concurrency 5}
+policies:
+  stays: {limit: fixed 2/1h, count: failures}
+  goes:  {limit: concurrency 1 queue 1, max-wait: 1m}
+routes: {/stays: stays, /goes: goes}
+`)
+	goes := p.limiter(2)
+	var all sync.WaitGroup
+	for _, path := range []string{"/stays", "/goes", "/goes"} {
+		all.Go(func() {
+			a, err := http.Get("http://" + p.address + path)
+			if assert.NoError(t, err) {
+				assert.Equal(t, http.StatusOK, a.StatusCode, path)
+				_ = a.Body.Close()
+			}
+		})
+	}
+	<-came
+	<-came
+	require.Eventually(t, func() bool { return goes.Statistics().Queued == 1 }, time.Minute, time.Millisecond)
+	p.becomes("to: " + b.URL + `
+global: {limit: concurrency 4}
+policies:
+  stays: {limit: fixed 3/1h, count: failures}
+routes: {/stays: stays, /: []}
+`)
+	assert.Equal(t, 1, p.left(0))
+	assert.Equal(t, 2, p.left(1))
+	close(hold)
+	all.Wait()
+	p.eventually(4)
+	assert.Equal(t, 3, p.left(1))
+	assert.Equal(t, 1, goes.Available())
+}
+
+// TestReloadReachesKeys: the limiters that clients have already obey the new terms.
+func TestReloadReachesKeys(t *testing.T) {
+	b := backendOf(t, hello)
+	text := "to: " + b.URL + "\nglobal: {key: ip, limit: fixed %d/1h}\n"
+	p := serves(t, false, fmt.Sprintf(text, 2))
+	for _, status := range []int{200, 200, 429} {
+		got, _ := p.asks("GET", "/")
+		require.Equal(t, status, got)
+	}
+	p.becomes(fmt.Sprintf(text, 3)) // one more, not three more
+	for _, status := range []int{200, 429} {
+		got, _ := p.asks("GET", "/")
+		require.Equal(t, status, got)
+	}
+}
+
+func TestBadFileChangesNothing(t *testing.T) {
+	b := backendOf(t, hello)
+	good := "to: " + b.URL + "\nglobal: {limit: fixed 1000/1h}\n"
+	p := serves(t, false, good)
+	state := p.state.Load()
+	for _, test := range []struct{ text, say string }{
+		{"", "to is missing"},
+		{"to: [", "limits.yaml:2:5: "},
+		{"to: 9\nglobal: {limit: many, status: 9}\n", `limits.yaml:3:17: "many"`},
+		{"to: 9\nglobal: {limit: many, status: 9}\n", "limits.yaml:3:31: status"},
+		{"to: 9\n", `limits.yaml:2:5: to is "9"`},
+		{good + "admin: 127.0.0.1:1\n", "limits.yaml:4:8: admin was"},
+		{good + "tls: {cert: nosuch, key: nosuch}\n", "limits.yaml:4:13: tls: open nosuch"},
+		{good + "redis: redis://:secret@127.0.0.1:1/0\n", "limits.yaml:4:8: redis is another: that needs a restart"},
+		{good + "keys: 7\n", `keys was "100000" and is "7": that needs a restart`},
+	} {
+		p.becomes(test.text)
+		assert.Contains(t, p.said.String(), test.say)
+		assert.Same(t, state, p.state.Load())
+	}
+	write(t, p.file, "")
+	p.reload(true)
+	assert.Contains(t, p.said.String(), "limits.yaml:1:1: the file is empty")
+	require.NoError(t, os.Remove(p.file))
+	p.reload(false) // a new one is on its way
+	p.reload(true)
+	assert.Contains(t, p.said.String(), "no such file")
+	assert.Same(t, state, p.state.Load())
+	assert.NotContains(t, p.said.String(), "secret")
+	status, _ := p.asks("GET", "/")
+	assert.Equal(t, 200, status)
+}

@@ -1,0 +1,209 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// resets sends a request to the admin server, and returns the status and the body.
+func (r *running) resets(path, body string, header ...string) (int, string) {
+	q := httptest.NewRequestWithContext(r.t.Context(), http.MethodPost, path, strings.NewReader(body))
+	q.Host = "127.0.0.1:9090"
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	r.admin().ServeHTTP(w, q)
+	return w.Code, w.Body.String()
+}
+
+// TestReset: a client that is locked out is let in, and nobody else.
+func TestReset(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+trusted: [127.0.0.0/8]
+global: {limit: fixed 100/1h}
+policies:
+  ip:     {key: ip, limit: fixed 1/1h, overrides: {10.0.0.0/8: [fixed 2/1h, concurrency 5]}}
+  header: {key: "header:X-Key", limits: [fixed 1/1h, sliding 1/1h], upload: 1MiB/s}
+  parts:  {key: ["header:X-Key", path:2], limit: fixed 1/1h, overrides: {vip: fixed 2/1h}}
+  free:   {limit: unlimited}
+routes: {/ip: ip, /header: header, /parts/: parts, /free: free}
+`)
+	asks := func(path, client string) int {
+		status, _ := p.asks("GET", path, "X-Forwarded-For", client, "X-Key", client)
+		return status
+	}
+	for _, test := range []struct {
+		path, client, reset string
+		n                   string
+		status              int // after that
+	}{
+		{"/ip", "192.0.2.1", "/limits/ip/reset?key=192.0.2.1", "1", 200},
+		{"/ip", "192.0.2.2", "/limits/ip/reset?key=192.0.2.3", "0", 429},
+		{"/ip", "192.0.2.2", "/limits/ip/reset?key=%3A%3Affff%3A192.0.2.2", "1", 200},
+		{"/ip", "2001:db8::7", "/limits/ip/reset?key=2001:db8::9", "1", 200},
+		{"/ip", "10.1.2.3", "/limits/ip/reset?key=10.1.2.3", "1", 200},
+		{"/header", "a b", "/limits/header/reset?key=a+b", "2", 200},
+		{"/header", "a/b", "/limits/header/reset?key=a", "0", 429},
+		{"/header", "a/b", "/limits/header/reset?key=a%2Fb", "2", 200},
+		{"/header", strings.Repeat("k", 100), "/limits/header/reset?key=" + strings.Repeat("k", 100), "2", 200},
+		{"/header", "", "/limits/header/reset?key=", "2", 200},
+		{"/parts/x", "acme", "/limits/parts/reset?key=x&key=acme", "0", 429},
+		{"/parts/x", "acme", "/limits/parts/reset?key=acme&key=x", "1", 200},
+		{"/parts/", "a/x", "/limits/parts/reset?key=a&key=x", "0", 429},
+		{"/parts/", "a/x", "/limits/parts/reset?key=a/x&key=", "1", 200},
+		{"/parts/x", "vip", "/limits/parts/reset?key=vip&key=x", "1", 200},
+		{"/parts/y", "acme", "/limits/parts/reset", "7", 200},
+		{"/free", "x", "/limits/free/reset", "0", 200},
+	} {
+		for range 4 {
+			asks(test.path, test.client)
+		}
+		status, body := p.resets(test.reset, "")
+		assert.Equal(t, http.StatusOK, status, body)
+		if test.n != "7" {
+			assert.JSONEq(t, `{"reset": `+test.n+`}`, body, "%v", test)
+		}
+		assert.Equal(t, test.status, asks(test.path, test.client), "%v", test)
+	}
+	status, body := p.resets("/limits/global/reset", "")
+	assert.Equal(t, http.StatusOK, status)
+	assert.JSONEq(t, `{"reset": 1}`, body)
+	assert.Equal(t, 100, p.left(0))
+	assert.NotContains(t, p.said.String(), "acme", "keys are secrets")
+}
+
+// TestResetOfNothing: what cannot be reset is said, and a mistake never resets all keys.
+func TestResetOfNothing(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: fixed 100/1h}
+policies: {ip: {key: ip, limit: fixed 1/1h}, parts: {key: [ip, path:1], limit: fixed 1/1h}}
+routes: {/: ip}
+`)
+	_, _ = p.asks("GET", "/")
+	for _, test := range []struct {
+		path, body string
+		status     int
+		text       string
+	}{
+		{"/limits/nosuch/reset", "", 404, `no policy is named "nosuch"`},
+		{"/limits/ip/reset?key=acme", "", 400, `"acme" is not the address of a client`},
+		{"/limits/ip/reset?key=10.0.0.0/8", "", 400, "is not the address of a client"},
+		{"/limits/ip/reset?key=", "", 400, "is not the address"},
+		{"/limits/ip/reset?key=192.0.2.1&key=192.0.2.2", "", 400, "want a value for each part of the key: ip"},
+		{"/limits/parts/reset?key=192.0.2.1", "", 400, "want a value for each part of the key: ip, path:1"},
+		{"/limits/global/reset?key=a", "", 400, "the policy has no key"},
+		{"/limits/ip/reset?keys=127.0.0.1", "", 400, `unknown parameter "keys"`},
+		{"/limits/ip/reset?key=%zz", "", 400, "invalid URL escape"},
+		{"/limits/ip/reset", "key=127.0.0.1", 400, "want the key in the URL"},
+	} {
+		status, body := p.resets(test.path, test.body)
+		assert.Equal(t, test.status, status, "%v", test)
+		assert.Contains(t, body, test.text)
+	}
+	for _, header := range []string{"Origin", "Sec-Fetch-Site"} {
+		status, _ := p.resets("/limits/ip/reset", "", header, "http://127.0.0.1")
+		assert.Equal(t, http.StatusForbidden, status)
+	}
+	w := httptest.NewRecorder()
+	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/limits/ip/reset", nil))
+	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	status, _ := p.asks("GET", "/")
+	assert.Equal(t, http.StatusTooManyRequests, status, "nothing was reset")
+	p.becomes("to: " + b.URL + "\npolicies: {ip: {key: ip, limit: fixed 1/1h}}\nroutes: {/: ip}\nkeys: 1\n")
+}
+
+// TestResetOfAGroup: a key that found no room shares a limiter with others, which is reset.
+func TestResetOfAGroup(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nkeys: 1\npolicies: {a: {key: 'header:X-Key', limit: fixed 1/1h}}\nroutes: {/: a}\n")
+	for _, step := range []struct {
+		key    string
+		status int
+	}{{"first", 200}, {"second", 200}, {"second", 429}, {"second", 0}, {"second", 200}, {"first", 429}} {
+		if step.status == 0 {
+			_, body := p.resets("/limits/a/reset?key="+step.key, "")
+			assert.JSONEq(t, `{"reset": 1}`, body)
+			continue
+		}
+		status, _ := p.asks("GET", "/", "X-Key", step.key)
+		assert.Equal(t, step.status, status, step.key)
+	}
+}
+
+// TestStressReset: under load every reset lets each client in again, and never more often than there were resets.
+func TestStressReset(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: concurrency 100}
+policies: {each: {key: ["header:X-Key", path:1], limits: [fixed 1/1h, concurrency 50]}}
+routes: {/: each}
+`)
+	const clients, resets = 4, 50
+	var granted [clients]atomic.Int64
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			for !stop.Load() {
+				q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.address+"/x", nil)
+				if !assert.NoError(t, err) {
+					return
+				}
+				q.Header.Set("X-Key", string(rune('a'+i)))
+				a, err := http.DefaultClient.Do(q)
+				if !assert.NoError(t, err) {
+					return
+				}
+				_ = a.Body.Close()
+				if a.StatusCode == http.StatusOK {
+					granted[i].Add(1)
+				} else {
+					assert.Equal(t, http.StatusTooManyRequests, a.StatusCode)
+				}
+			}
+		})
+	}
+	for n := range resets {
+		before := granted[0].Load() // read here: the client may be let in before the reset is answered
+		status, _ := p.resets("/limits/each/reset?"+url.Values{"key": {"a", "x"}}.Encode(), "")
+		assert.Equal(t, http.StatusOK, status)
+		if n%10 == 0 {
+			status, _ = p.resets("/limits/each/reset", "")
+			assert.Equal(t, http.StatusOK, status)
+		}
+		for granted[0].Load() == before && !t.Failed() {
+			_, _ = p.asks("GET", "/", "X-Key", "other")
+		}
+	}
+	for i := range clients {
+		for granted[i].Load() == 0 && !t.Failed() {
+			_, _ = p.asks("GET", "/", "X-Key", "other")
+		}
+	}
+	stop.Store(true)
+	all.Wait()
+	p.eventually(100)
+	assert.LessOrEqual(t, granted[0].Load(), int64(1+resets+resets/10))
+	for i := 1; i < clients; i++ {
+		assert.LessOrEqual(t, granted[i].Load(), int64(1+resets/10))
+	}
+	status, _ := p.resets("/limits/each/reset", "")
+	require.Equal(t, http.StatusOK, status)
+	for i := range clients {
+		for _, want := range []int{200, 429} {
+			status, _ := p.asks("GET", "/x", "X-Key", string(rune('a'+i)))
+			assert.Equal(t, want, status)
+		}
+	}
+}

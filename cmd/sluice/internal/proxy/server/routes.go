@@ -1,0 +1,132 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// route sets what serves requests and connections under the limits of next.
+func (p *Proxy) route(next *state) error {
+	o, err := p.options(next.config, next.limits)
+	if err != nil {
+		return err
+	}
+	if next.tcp, err = forTCP(o); err != nil {
+		return err
+	}
+	asks, err := httplimit.New(o)
+	if err != nil {
+		return next.config.Fault(config.Position{Line: 1, Column: 1}, "%v", err)
+	}
+	mux := config.NewMux(next.config, func(r config.Route) http.Handler {
+		if r.Exempt {
+			return p.forward
+		}
+		var policies []*limits.Policy
+		for _, policy := range next.limits.Policies {
+			if policy == next.limits.Global || slices.Contains(r.Policies, policy.Name) {
+				policies = append(policies, policy)
+			}
+		}
+		h := p.forward
+		if len(r.Policies) > 0 {
+			h = asks.Policy(r.Policies...)(h)
+		}
+		return newEndpoint(policies, asks.Handler(h), asks.Handler(badRequest))
+	})
+	next.handler = &router{mux, asks.Handler(noRoute{mux}), next.config.Underscores}
+	return nil
+}
+
+// endpoint serves the requests of a route.
+type endpoint struct {
+	chosen     []config.KeyPart // of keys: those that clients choose
+	settles    []string         // fields of answers by which the policies settle
+	throttling []*limits.Policy // whose limits on bytes hold for upgraded connections
+
+	next      http.Handler
+	ambiguous http.Handler // serves requests of whose keys a backend may read other values
+}
+
+// newEndpoint returns an endpoint under policies.
+func newEndpoint(policies []*limits.Policy, next, ambiguous http.Handler) *endpoint {
+	e := &endpoint{next: next, ambiguous: ambiguous}
+	for _, p := range policies {
+		for _, part := range slices.Concat(p.Key, p.Flow) {
+			if part.IsChosen() && !slices.Contains(e.chosen, part) {
+				e.chosen = append(e.chosen, part)
+			}
+		}
+		if p.Settle != "" && !slices.Contains(e.settles, p.Settle) {
+			e.settles = append(e.settles, p.Settle)
+		}
+		if upload, download := p.Bytes(); !p.Shadow && (upload != nil || download != nil) {
+			e.throttling = append(e.throttling, p)
+		}
+	}
+	return e
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if slices.ContainsFunc(e.chosen, func(p config.KeyPart) bool { return limits.IsAmbiguous(r, p) }) {
+		e.ambiguous.ServeHTTP(w, r)
+		return
+	}
+	exchangeOf(r.Context()).endpoint = e
+	e.next.ServeHTTP(w, r)
+}
+
+var badRequest = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, http.StatusBadRequest) })
+
+// router serves the requests of routes, and all others under the global policy.
+type router struct {
+	mux         *route.Mux[http.Handler]
+	others      http.Handler
+	underscores bool // header fields may have some in their names
+}
+
+func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.underscores {
+		dropUnderscores(r.Header)
+	}
+	found := h.mux.Match(r)
+	if found.Answer != nil || r.RequestURI == "*" {
+		closeBehind(w, r)
+		h.others.ServeHTTP(w, r)
+		return
+	}
+	r.Pattern = found.Pattern // for keys
+	found.Value.ServeHTTP(w, r)
+}
+
+// dropUnderscores removes the fields with underscores in their names. Programs behind CGI and its relatives cannot tell
+// X_Forwarded_For from X-Forwarded-For, which the proxy sets, nor a key's field from one that no limit looks at.
+func dropUnderscores(h http.Header) {
+	for name := range h {
+		if strings.Contains(name, "_") {
+			delete(h, name)
+		}
+	}
+}
+
+// noRoute answers requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths:
+// OPTIONS asks for it whether there is a server.
+type noRoute struct{ mux *route.Mux[http.Handler] }
+
+func (h noRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if found := h.mux.Match(r); found.Answer != nil && r.RequestURI != "*" {
+		found.Answer.ServeHTTP(w, r)
+		return
+	}
+	if r.RequestURI == "*" && r.Method == http.MethodOptions {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	badRequest(w, r)
+}

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// raw sends bytes on a connection of its own, ends its side if it is told to, and returns all that comes.
+func (r *running) raw(text string, half bool) string {
+	r.t.Helper()
+	c := dial(r.t, r.address)
+	_, err := io.WriteString(c, text)
+	require.NoError(r.t, err)
+	if half {
+		require.NoError(r.t, c.CloseWrite())
+	}
+	require.NoError(r.t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+	got, _ := io.ReadAll(c)
+	return string(got)
+}
+
+func statusIn(answer string) string {
+	_, after, _ := strings.Cut(answer, " ")
+	status, _, _ := strings.Cut(after, " ")
+	return status
+}
+
+// TestNoWayAroundARoute: no spelling of a path or a host leads past the limits of its route.
+func TestNoWayAroundARoute(t *testing.T) {
+	var reached atomic.Int64
+	b := backendOf(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
+	p := serves(t, false, "to: "+b.URL+`
+policies:
+  api: {limit: fixed 1/1h}
+routes: {"/api/": api, "example.com/": api, "POST /login": api, "/static/": none, "/": []}
+`)
+	status, _ := p.asks("GET", "/api/x")
+	require.Equal(t, http.StatusOK, status) // the only one
+	for _, request := range []string{
+		"GET /api/x HTTP/1.0\r\nHost: h", "GET /api%2Fx HTTP/1.0\r\nHost: h", "GET /x/%2e%2e/api/x HTTP/1.0\r\nHost: h",
+		"GET /%2fapi/x HTTP/1.0\r\nHost: h", "GET /x%2f..%2fapi/x HTTP/1.0\r\nHost: h", "GET /;a/api/x.txt HTTP/1.0\r\nHost: h",
+		"GET /api;v=1/x.txt HTTP/1.0\r\nHost: h", "POST /static/%2e%2e/login HTTP/1.0\r\nHost: h\r\nContent-Length: 0",
+		"GET / HTTP/1.0\r\nHost: example.com", "GET / HTTP/1.0\r\nHost: EXAMPLE.com", "GET / HTTP/1.0\r\nHost: example.com.",
+		"GET / HTTP/1.0\r\nHost: Example.com.:80", "GET http:%2Fapi%2Fx HTTP/1.0\r\nHost: h", "CONNECT /api/x HTTP/1.0\r\nHost: h",
+	} {
+		p.raw(request+"\r\n\r\n", false)
+		assert.Equal(t, int64(1), reached.Load(), "%q", request)
+	}
+}
+
+// TestClientsThatLeave: under count: failures a client that does not wait for the answer has used its permit.
+func TestClientsThatLeave(t *testing.T) {
+	came := make(chan struct{}, 100)
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
+		if r.URL.Path == "/slow" {
+			<-r.Context().Done()
+		}
+		hello(w, r)
+	})
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
+	one := func() limiter { return p.limiter(0) }
+	for i := range 2 {
+		c := dial(t, p.address)
+		_, err := io.WriteString(c, "POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+		require.NoError(t, err)
+		<-came
+		require.NoError(t, c.Close())
+		require.Eventually(t, func() bool { return one().Statistics().Granted == uint64(i+1) }, time.Minute, time.Millisecond)
+	}
+	require.NoError(t, p.server.(*web).Shutdown(t.Context())) // until both have ended
+	assert.Zero(t, one().Available(), "two tries have been made")
+
+	p = serves(t, false, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
+	for range 5 {
+		status, _ := p.asks("GET", "/")
+		assert.Equal(t, http.StatusOK, status, "success counts as before")
+	}
+	for _, broken := range []string{"Transfer-Encoding: chunked\r\n\r\n4\r\nuser\r\nZ\r\n", "Content-Length: 9\r\n\r\nuser"} {
+		p.raw("POST / HTTP/1.1\r\nHost: h\r\n"+broken, true)
+	}
+	require.Eventually(t, func() bool { return one().Available() == 0 }, time.Minute, time.Millisecond)
+}
+
+// TestHalfClose: a client that ends its side and still reads is not told of a success that there was none of.
+func TestHalfClose(t *testing.T) {
+	b := backendOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	p := serves(t, false, "to: "+b.URL+"\n")
+	for _, version := range []string{"1.0", "1.1"} {
+		assert.Empty(t, p.raw("GET / HTTP/"+version+"\r\nHost: h\r\n\r\n", true))
+	}
+}
+
+// TestMalformedBody: it is the client's fault, and no backend is to blame.
+func TestMalformedBody(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		hello(w, r)
+	})
+	p := serves(t, false, "to: "+b.URL+"\n")
+	got := p.raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nZZ\r\n\r\n", false)
+	assert.Equal(t, "400", statusIn(got))
+	assert.Contains(t, got, "Connection: close")
+}
+
+// TestKeysWithoutRoom: keys that find no room share a limit with a few others, and not with all.
+func TestKeysWithoutRoom(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nkeys: 2\nglobal: {key: 'header:X-Key', limit: fixed 1/1h}\n")
+	passed := 0
+	for i := range 100 {
+		status, _ := p.asks("GET", "/", "X-Key", strconv.Itoa(i))
+		if status == http.StatusOK {
+			passed++
+		}
+		status, _ = p.asks("GET", "/", "X-Key", strconv.Itoa(i))
+		assert.Equal(t, http.StatusTooManyRequests, status)
+	}
+	assert.Greater(t, passed, 80, "of 100, in 1024 groups")
+	assert.Equal(t, 2, *p.state.Load().limits.Global.Requests()[0].State().Partitions)
+	p.becomes("to: " + b.URL + "\nkeys: 2\nglobal: {key: 'header:X-Key', limit: fixed 2/1h}\n")
+	status, _ := p.asks("GET", "/", "X-Key", "99")
+	assert.Equal(t, http.StatusOK, status, "groups are updated too")
+}
+
+// TestGroupsGiveBack: a lease of a group is refunded and settled there.
+func TestGroupsGiveBack(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nkeys: 1\nglobal: {key: 'header:X-Key', limit: fixed 3/1h, count: failures}\n")
+	status, _ := p.asks("GET", "/?wrong", "X-Key", "first")
+	require.Equal(t, http.StatusForbidden, status)
+	for range 10 {
+		status, _ := p.asks("GET", "/", "X-Key", "second")
+		require.Equal(t, http.StatusOK, status)
+	}
+	g := p.state.Load().limits.Global.Requests()[0].Limiter().(interface {
+		httplimit.Limiter
+		partition.Refunder[*http.Request]
+		partition.Settler[*http.Request]
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	require.NoError(t, err)
+	r.Header.Set("X-Key", "second")
+	l := g.TryAcquire(r, 3)
+	require.True(t, l.Acquired())
+	l = g.Settle(r, l, 1)
+	require.Equal(t, 1, l.Permits())
+	l = g.Settle(r, l, 2)
+	g.Refund(r, l)
+	l, err = g.Acquire(t.Context(), r, 3)
+	require.NoError(t, err)
+	g.Refund(r, l)
+	assert.True(t, g.TryAcquire(r, 3).Acquired())
+	assert.False(t, g.TryAcquire(r, 1).Acquired())
+}
+
+// TestHostIsOneKey: a client does not get more by writing the same host differently.
+func TestHostIsOneKey(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {key: host, limit: fixed 1/1h}\n")
+	var got []string
+	for _, host := range []string{"example.com", "EXAMPLE.com", "example.com.", "example.com:81", "other.example"} {
+		got = append(got, statusIn(p.raw("GET / HTTP/1.0\r\nHost: "+host+"\r\n\r\n", false)))
+	}
+	assert.Equal(t, []string{"200", "429", "429", "429", "200"}, got)
+}
+
+// TestUnderscores: a field with underscores in its name is no second spelling of one with dashes.
+func TestUnderscores(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%q %q", r.Header["X-Forwarded-For"], r.Header["X_forwarded_for"])
+	})
+	for setting, want := range map[string]string{"": `["127.0.0.1"] []`, "underscores: true\n": `["127.0.0.1"] ["1.2.3.4"]`} {
+		p := serves(t, false, "to: "+b.URL+"\n"+setting)
+		_, body := p.asks("GET", "/", "X_Forwarded_For", "1.2.3.4")
+		assert.Equal(t, want, body)
+	}
+}
+
+// TestTooManyFiles: that this process has no room for a connection is 503.
+func TestTooManyFiles(t *testing.T) {
+	assert.Equal(t, http.StatusServiceUnavailable, statusOf(fmt.Errorf("dial tcp: socket: %w", syscall.EMFILE)))
+}
+
+// TestEarlyAnswerAndBody: after an answer that did not wait for the body what comes of it is not taken for a request.
+func TestEarlyAnswerAndBody(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nmax-body: 4\n")
+	for body, want := range map[string]string{
+		"Content-Length: 4\r\n\r\nbody":                             "200",
+		"Content-Length: 5\r\n\r\n":                                 "413",
+		"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n":  "200",
+		"Transfer-Encoding: chunked\r\n\r\n5\r\nbody!\r\n0\r\n\r\n": "413",
+	} {
+		c := dial(t, p.address)
+		_, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\n"+body)
+		require.NoError(t, err)
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		_ = a.Body.Close()
+		assert.Equal(t, want, strconv.Itoa(a.StatusCode), body)
+		assert.Equal(t, want == "413", a.Close, body)
+	}
+}
+
+// TestTwoFieldsOfAKey: which of several fields a backend goes by nobody knows, so no limit is chosen by one of them.
+func TestTwoFieldsOfAKey(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+global: {limit: fixed 100/1h}
+policies: {keys: {key: ["header:X-Api-Key", ip], limit: fixed 100/1h}}
+routes: {/: keys, /free/: none, /all/: []}
+`)
+	for _, test := range []struct{ path, fields, status string }{
+		{"/", "X-Api-Key: a\r\n", "200"},
+		{"/", "X-Other: a\r\nX-Other: b\r\n", "200"},
+		{"/", "X-Api-Key: a\r\nx-api-key: b\r\n", "400"},
+		{"/", "X-Api-Key: a\r\nX-Api-Key: a\r\n", "400"},
+		{"/free/", "X-Api-Key: a\r\nX-Api-Key: b\r\n", "200"},
+		{"/all/", "X-Api-Key: a\r\nX-Api-Key: b\r\n", "200"},
+	} {
+		got := p.raw("GET "+test.path+" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"+test.fields+"\r\n", false)
+		assert.Equal(t, test.status, statusIn(got), "%s %q", test.path, test.fields)
+	}
+	assert.Equal(t, 100-5, p.left(0), "400 is under the global policy")
+	p.becomes("to: " + b.URL + "\nglobal: {key: 'header:X-Api-Key', limit: fixed 100/1h}\n")
+	got := p.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Api-Key: a\r\nX-Api-Key: b\r\n\r\n", false)
+	assert.Equal(t, "400", statusIn(got))
+}
+
+// TestStar: the target * is no path, and is not redirected to one.
+func TestStar(t *testing.T) {
+	b := backendOf(t, func(http.ResponseWriter, *http.Request) {})
+	p := serves(t, false, "to: "+b.URL+"\n")
+	answer := p.raw("GET * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
+	assert.Contains(t, answer, "HTTP/1.1 400 Bad Request\r\n")
+	p.becomes("to: " + b.URL + "\nglobal: {limit: fixed 1/1h}\n") // the proxy's own answer to OPTIONS is under it, too
+	for _, status := range []string{"200", "429"} {
+		answer = p.raw("OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
+		assert.Equal(t, status, statusIn(answer))
+	}
+}
+
+// TestUpgradeToNothing: a protocol that has no name is the client's fault.
+func TestUpgradeToNothing(t *testing.T) {
+	b := backendOf(t, func(http.ResponseWriter, *http.Request) {})
+	p := serves(t, false, "to: "+b.URL+"\n")
+	answer := p.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close, Upgrade\r\nUpgrade: h\x80\r\n\r\n", false)
+	assert.Contains(t, answer, "HTTP/1.1 400 Bad Request\r\n")
+}

@@ -1,0 +1,206 @@
+// Package server is a reverse proxy that limits: package httplimit in front of net/http/httputil's ReverseProxy, with the
+// limits of package limits and the backends of package upstream.
+//
+// The way of a request, from the connection to the backend; its answer goes back through the same:
+//
+//  1. admission.go: its connection takes permits, or is closed.
+//  2. stall.go: the connection is cut when its client takes nothing of an answer.
+//  3. web.go: it is counted, for the end of the program, and becomes an exchange (exchange.go), which is answered in its place,
+//     and has a line in the access log at its end (accesslog.go, metrics.go). An answer may come before the body has.
+//  4. routes.go: it gets the configuration in force (load.go), and its route, or 400 if a backend may read another one.
+//  5. Package httplimit asks the policies (policies.go), or answers for them (grpc.go). The exchange has what the backend says
+//     that it has cost (cost.go).
+//  6. forward.go: a ReverseProxy sends it on, and answers for a backend that does not (answers.go). What it upgrades stays
+//     limited (upgrade.go).
+//  7. Package upstream chooses the backend, and ends the request if that is silent.
+//
+// A connection of --tcp goes from 1 to the global policy and the backend (tcp.go).
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/shared"
+	"github.com/sluice-go/sluice/core"
+	admit "github.com/sluice-go/sluice/internal/policy"
+)
+
+// Proxy is a proxy with its present configuration.
+type Proxy struct {
+	file     string
+	id       string // tells it from other proxies
+	tcp      bool
+	say      func(format string, args ...any) // prints a line for the user
+	log      *slog.Logger                     // prints with say, for httplimit
+	keys     *limits.Keys                     // nil: no file was applied yet
+	backends *upstream.Backends
+	metrics  *metrics
+	forward  http.Handler // to the backends
+	store    *shared.Store
+	access   *accessLog // nil: none
+	draining atomic.Bool
+	quiet    seldom // of sayOften
+	refusals seldom // of connections
+	failures *core.TokenBucket
+	unsaid   atomic.Int64 // failures without a line
+
+	mu    sync.Mutex // one change at a time
+	text  []byte     // of the file, when it was read last
+	state atomic.Pointer[state]
+}
+
+// state is a configuration and what was built from it.
+type state struct {
+	config  *config.Config // nil: none was applied yet
+	limits  *limits.Set
+	handler http.Handler              // of HTTP
+	tcp     *admit.Set[*http.Request] // the global policy, for connections as they are
+	cert    *tls.Certificate          // nil: no TLS
+}
+
+// New returns a proxy with the configuration of the file, for connections of any kind if tcp is true, or an error that joins
+// the faults of the file. say prints a line for the user.
+func New(file string, tcp bool, say func(format string, args ...any)) (*Proxy, error) {
+	p := &Proxy{file: file, id: rand.Text(), tcp: tcp, say: say, metrics: newMetrics()}
+	p.log = cli.NewLogger(say)
+	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
+	p.backends = upstream.New(say, sentTo)
+	p.forward = newForwarder(p)
+	p.state.Store(&state{limits: new(limits.Set)})
+	p.metrics.watch(p)
+	err := p.load()
+	return p, err
+}
+
+// Close closes what a proxy has besides its listeners.
+func (p *Proxy) Close() {
+	p.backends.Close()
+	p.state.Load().limits.Close()
+	if p.store != nil {
+		_ = p.store.Close()
+	}
+	if p.access != nil {
+		_ = p.access.close()
+	}
+}
+
+// Run serves until a signal comes, and for as long as grace after that. It calls ready when it listens.
+func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) error {
+	defer p.Close()
+	var main server
+	s := service.Service{
+		Say: p.say, Files: []string{p.file},
+		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
+			p.followResets(ctx)
+			if main, err = p.start(ctx, failed); err != nil {
+				return nil, err
+			}
+			admin, err := service.ListenAdmin(ctx, p.state.Load().config.Admin, p.admin(), p.say, failed)
+			if err != nil {
+				_ = main.Close()
+				return nil, err
+			}
+			ready()
+			return func() {
+				_ = admin.Close()
+				_ = main.Close()
+			}, nil
+		},
+		Reload: p.reload,
+		Drain:  func(signals <-chan os.Signal) error { return p.drain(main, grace, signals) },
+	}
+	return s.Run(ctx)
+}
+
+// followResets has resets by other proxies on the same server of Redis reach this one, and prepares that server.
+func (p *Proxy) followResets(ctx context.Context) {
+	if p.store == nil {
+		return
+	}
+	following := limits.FollowResets(ctx, p.store, p.id, func() *limits.Set { return p.state.Load().limits })
+	p.state.Load().limits.Warm()
+	<-following
+}
+
+// server serves connections.
+type server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error // waits for the requests under way
+	io.Closer                           // does not
+}
+
+// start listens for clients.
+func (p *Proxy) start(ctx context.Context, failed chan<- error) (server, error) {
+	c := p.state.Load().config
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if c.AccessLog != "" && !p.tcp {
+		if p.access, err = openLog(c.AccessLog, c.LogFormat); err != nil {
+			_ = l.Close()
+			return nil, err
+		}
+	}
+	l = doors{l, p}
+	var s server
+	switch {
+	case p.tcp:
+		s = newTCP(p)
+	case c.Cert != "":
+		s = secure{newWeb(p)}
+	default:
+		s = newWeb(p)
+	}
+	p.say("listening on %s", l.Addr())
+	if p.tcp && c.Cert != "" {
+		p.say("tls is for HTTP: connections pass as they come")
+	}
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- err
+		}
+	}()
+	return s, nil
+}
+
+// drain takes no more connections, and waits for requests under way.
+func (p *Proxy) drain(s server, grace time.Duration, signals <-chan os.Signal) error {
+	p.draining.Store(true)
+	p.say("ending; requests under way may take %v", grace)
+	ctx, cancel := context.WithTimeout(context.Background(), grace) //nolint:forbidigo // no call has a context for the end
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(ctx) }()
+	for {
+		select {
+		case err := <-done:
+			if err != nil {
+				p.say("connections were cut: %v is over", grace)
+			}
+			return nil
+		case s := <-signals:
+			if s != syscall.SIGHUP {
+				return cli.Exit(cli.StatusOf(s), errors.New("connections were cut"))
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"io"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// once is a listener of one connection.
+type once struct {
+	net.Listener
+
+	c net.Conn
+}
+
+func (l once) Accept() (net.Conn, error) { return l.c, nil }
+
+// TestStalledWrites: who takes its answer slowly is served, and who takes nothing of it is cut off.
+func TestStalledWrites(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		pause time.Duration // between what is taken and what is not
+	}{
+		{"at once", 0},
+		{"soon", time.Second},
+		{"later", 10 * time.Second},
+		{"when the deadline is long over", 10 * stallTime},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				defer func() { _ = theirs.Close() }()
+				l := stallListener{once{c: ours}}
+				time.Sleep(time.Second)
+				c, err := l.Accept()
+				require.NoError(t, err)
+				go func() { _, _ = io.ReadFull(theirs, make([]byte, 2)) }()
+				_, err = c.Write([]byte("ok"))
+				require.NoError(t, err)
+				time.Sleep(test.pause)
+				begun := time.Now()
+				_, err = c.Write([]byte("more"))
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+				assert.Equal(t, stallTime, time.Since(begun))
+			})
+		})
+	}
+}
+
+// TestStalledUpgrade: net/http takes all deadlines off a connection that is upgraded.
+func TestStalledUpgrade(t *testing.T) {
+	for name, undo := range map[string]func(net.Conn) error{
+		"SetDeadline":      func(c net.Conn) error { return c.SetDeadline(time.Time{}) },
+		"SetWriteDeadline": func(c net.Conn) error { return c.SetWriteDeadline(time.Time{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				defer func() { _ = theirs.Close() }()
+				c, err := stallListener{once{c: ours}}.Accept()
+				require.NoError(t, err)
+				go func() { _, _ = io.ReadFull(theirs, make([]byte, 2)) }()
+				_, err = c.Write([]byte("ok"))
+				require.NoError(t, err)
+				require.NoError(t, undo(c))
+				begun := time.Now()
+				_, err = c.Write([]byte("more"))
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+				assert.Equal(t, stallTime, time.Since(begun))
+			})
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	headerTimeout = 10 * time.Second // for the header of a request to come
+	bodyTimeout   = time.Minute      // for all of it
+)
+
+// Metrics returns a registry with what there is to know of every process.
+func Metrics() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// NewAdmin returns what answers the people and programs that look after a service: whether it serves, and its metrics.
+func NewAdmin(draining *atomic.Bool, metrics *prometheus.Registry) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		if draining.Load() {
+			http.Error(w, "ending", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// ListenAdmin serves h on an address; "": nowhere.
+func ListenAdmin(ctx context.Context, address string, h http.Handler, say func(string, ...any), failed chan<- error) (io.Closer, error) {
+	if address == "" {
+		return io.NopCloser(nil), nil
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, ErrorLog: log.New(io.Discard, "", 0)}
+	say("admin on %s", l.Addr())
+	go func() {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- err
+		}
+	}()
+	return s, nil
+}
+
+// WriteJSON answers with a value.
+func WriteJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // the client is gone
+}
+
+// ResetKey returns the key that a request to reset limits is about, as in ?key=192.0.2.1, with a value for each part of it;
+// none: all keys.
+func ResetKey(r *http.Request) ([]string, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	for name := range query {
+		if name != "key" { // a mistake here would reset all keys
+			err = errors.Join(err, fmt.Errorf("unknown parameter %q, want key", name))
+		}
+	}
+	if n, _ := r.Body.Read(make([]byte, 1)); n > 0 {
+		err = errors.Join(err, errors.New("want the key in the URL, as in ?key=192.0.2.1, and no body"))
+	}
+	return query["key"], err
+}

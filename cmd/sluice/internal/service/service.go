@@ -1,0 +1,75 @@
+// Package service is what the commands share that serve until a signal ends them: their life, and what they answer on their
+// admin address.
+package service
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/watch"
+)
+
+// Service is a program that serves.
+type Service struct {
+	Say   func(format string, args ...any) // prints a line for the user
+	Files []string                         // those that it reads again when they have changed
+
+	// Start listens, and returns what ends the service at once. An error that comes to failed ends it too.
+	Start func(ctx context.Context, failed chan<- error) (stop func(), err error)
+	// Reload reads the files again. It was asked for by SIGHUP, or a file has changed.
+	Reload func(asked bool)
+	// Drain takes nothing new, and returns when what is under way has ended. Another signal than SIGHUP cuts that short.
+	Drain func(signals <-chan os.Signal) error
+}
+
+// Run serves until a signal comes.
+func (s *Service) Run(ctx context.Context) error {
+	drop := holdBallast()
+	defer drop()
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	changed := watch.Files(ctx, s.Say, s.Files...)
+	defer changed.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 2)
+	stop, err := s.Start(ctx, failed)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s.notify(daemon.SdNotifyReady)
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-changed.Settled:
+			s.reload(false)
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				s.reload(true)
+				continue
+			}
+			s.notify(daemon.SdNotifyStopping)
+			return s.Drain(signals)
+		}
+	}
+}
+
+func (s *Service) reload(asked bool) {
+	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	defer s.notify(daemon.SdNotifyReady)
+	s.Reload(asked)
+}
+
+// notify tells systemd of a state, if the service has Type=notify.
+func (s *Service) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		s.Say("systemd is not notified: %v", err)
+	}
+}
