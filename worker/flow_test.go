@@ -133,6 +133,40 @@ func TestThePoolFollowsTheOrder(t *testing.T) {
 	})
 }
 
+// Until the queue is empty it keeps the order that it has.
+func TestTheOrderStaysUntilTheQueueIsEmpty(t *testing.T) {
+	for _, first := range []core.QueueOrder{core.OldestFirst, core.FairShare} {
+		synctest.Test(t, func(t *testing.T) {
+			l := concurrency(t, 1)
+			o := l.Options()
+			o.QueueOrder = first
+			require.NoError(t, l.Update(o))
+			p := newPool(t, worker.Options{Limiter: l, Queue: 100})
+			g := newGate()
+			submits(t, p, g.task)
+			var order []string
+			submit := func(key string, priority int) {
+				ctx := core.WithFlow(t.Context(), core.Flow{Key: key, Priority: priority})
+				require.NoError(t, p.Submit(ctx, func(context.Context) error { order = append(order, key); return nil }))
+				synctest.Wait()
+			}
+			submit("leads", 0)
+			submit("low", 0)
+			submit("high", 1)
+			o.QueueOrder = core.FairShare - first
+			require.NoError(t, l.Update(o))
+			submit("later", 2)
+			g.open()
+			require.NoError(t, p.Close(t.Context()))
+			want := []string{"leads", "low", "high", "later"}
+			if first == core.FairShare {
+				want = []string{"leads", "high", "low", "later"} // a task that comes after the Update has no flow
+			}
+			require.Equal(t, want, order)
+		})
+	}
+}
+
 // The leader waits in the limiter as its task's flow: pools that share a limiter share by flow.
 func TestTheLeaderAsksAsItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
