@@ -32,7 +32,7 @@ import (
 // a goroutine. With a limiter of package core, a send or a receive that does not wait allocates nothing,
 // except ReceiveLease on a Bounded channel, which allocates the lease.
 type LimitedChannel[T any] struct {
-	limiter  hold.Limiter // its Limiter is nil if made by Bounded; capacity alone limits the senders, and items hold nothing
+	limiter  hold.Limiter // none if bounded
 	permits  func(T) int  // nil: 1 each
 	onDrop   func(T)      // nil: nothing is called
 	capacity int          // items at most; math.MaxInt: no bound
@@ -93,9 +93,9 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	}
 	c.plain = c.limiter.Plain(1)
 	if c.plain && o.Permits == nil {
-		c.queue.start(1)
+		c.queue.each = 1
 	} else {
-		c.queue.startVarying()
+		c.queue.varies = true
 	}
 	c.start()
 	return c, nil
@@ -117,6 +117,10 @@ func (c *LimitedChannel[T]) start() {
 	c.done = make(chan struct{})
 	c.open.Store(true)
 }
+
+// bounded reports whether c was made by Bounded: it has no limiter, capacity alone limits the senders, and
+// items hold nothing.
+func (c *LimitedChannel[T]) bounded() bool { return c.limiter.Limiter == nil }
 
 // String returns a description for diagnostics: how many items are queued, and whether c is closed.
 func (c *LimitedChannel[T]) String() string {
@@ -204,13 +208,13 @@ func (c *LimitedChannel[T]) spendLocked(h hold.Hold, a *after[T]) {
 // borrowLocked counts, in a Bounded channel, room that an offered item or the lease of a received item
 // holds.
 func (c *LimitedChannel[T]) borrowLocked() {
-	if c.limiter.Limiter == nil {
+	if c.bounded() {
 		c.borrowed++
 	}
 }
 
 func (c *LimitedChannel[T]) returnRoomLocked() {
-	if c.limiter.Limiter == nil {
+	if c.bounded() {
 		c.borrowed--
 	}
 }

@@ -10,15 +10,9 @@ import (
 type queue[T any] struct {
 	items  ring.Ring[T]
 	each   int                  // plain permits that each item holds, unless varies
+	varies bool                 // the items hold leases, or different numbers of permits
 	holds  ring.Ring[hold.Hold] // parallel to items, if varies
-	varies bool
 }
-
-// start makes a queue of items that hold the same number of plain permits each; startVarying, one of
-// items that hold leases or different numbers of permits.
-func (q *queue[T]) start(each int) { q.each = each }
-
-func (q *queue[T]) startVarying() { q.varies = true }
 
 func (q *queue[T]) push(v T, h hold.Hold) {
 	if q.varies {

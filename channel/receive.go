@@ -246,7 +246,7 @@ func (c *LimitedChannel[T]) returnRoom() {
 // leaseOf turns what a received item held into a lease for the caller.
 func (c *LimitedChannel[T]) leaseOf(h hold.Hold) core.Lease {
 	switch {
-	case c.limiter.Limiter == nil:
+	case c.bounded():
 		return core.Grant(1, c.returnRoom)
 	case h == (hold.Hold{}): // the item cost nothing
 		return core.Grant(0, nil)

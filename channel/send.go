@@ -30,7 +30,7 @@ func (c *LimitedChannel[T]) trySend(v T, n int) error {
 		return core.ErrNegativePermits
 	case !c.open.Load():
 		return ErrClosed
-	case c.limiter.Limiter == nil:
+	case c.bounded():
 		return c.put(v, n, hold.Hold{})
 	case c.plain && c.drops():
 		return c.sendDropping(v, n)
@@ -71,7 +71,7 @@ func (c *LimitedChannel[T]) sendCosting(ctx context.Context, v T, n int) error {
 		return c.trySend(v, n)
 	case !c.open.Load():
 		return ErrClosed
-	case c.limiter.Limiter == nil:
+	case c.bounded():
 		return c.putWaiting(ctx, v, hold.Hold{})
 	}
 	h, err := c.acquire(ctx, n)
@@ -118,12 +118,12 @@ func (c *LimitedChannel[T]) putFast(v T, n int) bool {
 
 // takePlainLocked takes n plain permits. It reports true without taking any if the channel has no limiter.
 func (c *LimitedChannel[T]) takePlainLocked(n int) bool {
-	return c.limiter.Limiter == nil || c.limiter.TryPlain(n)
+	return c.bounded() || c.limiter.TryPlain(n)
 }
 
 // holdOf returns what an item holds for which n plain permits were taken.
 func (c *LimitedChannel[T]) holdOf(n int) hold.Hold {
-	if c.limiter.Limiter == nil {
+	if c.bounded() {
 		return hold.Hold{}
 	}
 	return hold.Hold{Permits: n}
@@ -164,7 +164,7 @@ func isDone(done <-chan struct{}) bool {
 
 // full returns the error of an item for which there is no room.
 func (c *LimitedChannel[T]) full(n int) error {
-	if c.limiter.Limiter == nil {
+	if c.bounded() {
 		return &core.RejectedError{Permits: n, Reason: "permits exhausted"} // as a concurrency limiter does
 	}
 	return &core.RejectedError{Permits: n, Reason: "capacity reached"}
@@ -222,7 +222,7 @@ func (c *LimitedChannel[T]) WaitToSend(ctx context.Context) error {
 		if !c.open.Load() {
 			return ErrClosed
 		}
-		if c.limiter.Limiter != nil {
+		if !c.bounded() {
 			l, err := hold.Acquire(ctx, &c.closing, c.limiter.Limiter, 0)
 			if err != nil {
 				return err
