@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // bandwidth holds the limiters for the bytes of a listener's or a dialer's connections.
@@ -60,8 +61,10 @@ func both(own, shared core.Limiter) (core.Limiter, error) {
 	return core.Chain(own, shared)
 }
 
-// permit waits for one permit of from.
-func permit(ctx context.Context, from core.Limiter) (core.Lease, error) {
-	lease, err := from.Acquire(ctx, 1)
-	return hold.Checked(from, lease, err)
+// permit waits for one permit of from, until ctx or s ends. If from is nil, the lease is not acquired.
+func permit(ctx context.Context, s *wait.Source, from core.Limiter) (core.Lease, error) {
+	if anylimiter.IsNil(from) {
+		return core.Lease{}, nil
+	}
+	return hold.Acquire(ctx, s, from, 1)
 }

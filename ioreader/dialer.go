@@ -6,7 +6,6 @@ import (
 	"net"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
 // DialFunc is the type of [net.Dialer.DialContext] and of http.Transport.DialContext.
@@ -63,11 +62,9 @@ type dialer struct {
 }
 
 func (d *dialer) dialContext(ctx context.Context, network, address string) (c net.Conn, err error) {
-	var place core.Lease
-	if !anylimiter.IsNil(d.conns) {
-		if place, err = permit(ctx, d.conns); err != nil {
-			return nil, err
-		}
+	place, err := permit(ctx, nil, d.conns)
+	if err != nil {
+		return nil, err
 	}
 	var under net.Conn
 	defer func() {

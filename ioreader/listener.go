@@ -7,7 +7,6 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
-	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -115,10 +114,7 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 
 // permit waits for one permit, or until the listener is closed.
 func (l *listener) permit(from core.Limiter) (core.Lease, error) {
-	if anylimiter.IsNil(from) {
-		return core.Lease{}, nil
-	}
-	lease, err := hold.Acquire(background, &l.source, from, 1)
+	lease, err := permit(background, &l.source, from)
 	if errors.Is(err, core.ErrClosed) {
 		err = errNoPlaces
 	}

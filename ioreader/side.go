@@ -59,8 +59,11 @@ func (s *side) leave() {
 }
 
 // ended returns the error with which calls on this side have to end, or nil.
-func (s *side) ended() error {
-	if cause := s.deadline.Source().Cause(); cause != nil {
+func (s *side) ended() error { return s.endedBy(s.deadline.Source()) }
+
+// endedBy is ended for a call that began with this source.
+func (s *side) endedBy(source *wait.Source) error {
+	if cause := source.Cause(); cause != nil {
 		return cause
 	}
 	return s.ctx.Err()
@@ -83,10 +86,7 @@ func (s *side) explain(source *wait.Source, err error) error {
 	if err == nil {
 		return nil
 	}
-	if cause := source.Cause(); cause != nil {
-		return cause
-	}
-	if ended := s.ctx.Err(); ended != nil {
+	if ended := s.endedBy(source); ended != nil {
 		return ended
 	}
 	return err
