@@ -36,7 +36,7 @@ type Meter struct {
 	// The slice that was taken and not settled.
 	taken    int        // its bytes; 0 means that there is none
 	onCredit bool       // the bytes are part of owed
-	lease    core.Lease // for the slice, or for what was owed before
+	lease    core.Lease // for the slice and what was owed before; not acquired on credit
 
 	// Fairness.
 	served time.Time // when the last wait ended, if others were waiting; else zero
@@ -75,19 +75,6 @@ func (m *Meter) Slice(want int) int { return min(want, m.slice.size) }
 // Take takes the next slice of want bytes, at least 1, and returns how many bytes it has. Settle
 // or Keep must follow. A wait ends with ctx and with s.
 func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error) {
-	if m.owed == 0 && m.served.IsZero() {
-		if err := s.Ended(ctx); err != nil {
-			return 0, err
-		}
-		if n := m.tryQuietly(want); n > 0 {
-			return n, nil
-		}
-	}
-	return m.takeSlow(ctx, s, want)
-}
-
-// takeSlow is Take of a stream that has credit or debt, or that may have to wait.
-func (m *Meter) takeSlow(ctx context.Context, s *wait.Source, want int) (int, error) {
 	for {
 		if err := s.Ended(ctx); err != nil {
 			return 0, err
@@ -97,43 +84,40 @@ func (m *Meter) takeSlow(ctx context.Context, s *wait.Source, want int) (int, er
 			m.taken, m.onCredit = n, true
 			return n, nil
 		}
-		m.end() // no permits are held while others are asked for
 		n := min(m.owed+want, m.slice.size)
-		begun := time.Now()
+		waited := atOnce
 		lease, ok := core.TryQuietly(m.limiter, n)
-		var err error
 		if !ok {
+			begun := time.Now()
+			var err error
 			lease, err = hold.Wait(ctx, s, m.limiter, n)
-		}
-		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
-			m.slice.shrink(min(hold.Limit(m.limiter), n-1))
-			continue
-		}
-		if err != nil {
-			return 0, err
+			if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
+				m.slice.shrink(min(hold.Limit(m.limiter), n-1))
+				continue
+			}
+			if err != nil {
+				return 0, err
+			}
+			waited = time.Since(begun)
 		}
 		debt := min(m.owed, n)
 		m.owed -= debt
-		m.grant(lease, n-debt)
-		m.paid = min(m.paid+debt, mostPaid)
-		m.learn(n, !ok, time.Since(begun))
+		m.grant(lease, n)
+		m.taken -= debt
+		m.learn(n, waited)
 		if m.taken > 0 {
 			return m.taken, nil
 		}
+		m.end() // it was for what is owed; no permits are held while others are asked for
 	}
 }
 
-// More is Take that never waits: it returns 0 if the permits are not available.
+// More is Take that never waits: it returns 0 if the permits are not available. A refusal is not
+// counted by the limiter.
 func (m *Meter) More(want int) int {
 	if m.owed > 0 || !m.served.IsZero() {
 		return 0
 	}
-	return m.tryQuietly(want)
-}
-
-// tryQuietly takes a slice if its permits are available, and else returns 0. A refusal is not
-// counted by the limiter.
-func (m *Meter) tryQuietly(want int) int {
 	n := min(want, m.slice.size)
 	lease, ok := core.TryQuietly(m.limiter, n)
 	if !ok {
@@ -174,13 +158,13 @@ func (m *Meter) credit(want int) int {
 }
 
 // learn adapts the slice after a request for n permits, and looks whether others are waiting.
-func (m *Meter) learn(n int, waited bool, took time.Duration) {
+func (m *Meter) learn(n int, waited time.Duration) {
 	m.served = time.Time{}
-	if !waited {
+	if waited == atOnce {
 		m.follow(n)
 		return
 	}
-	m.slice.observe(m.limiter, m.lease, n, took)
+	m.slice.observe(m.limiter, m.lease, n, waited)
 	if r, ok := m.limiter.(core.Reporter); ok && r.Statistics().Queued > 0 {
 		m.served = time.Now()
 	}
