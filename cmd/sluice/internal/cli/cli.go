@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
@@ -38,6 +39,14 @@ func Usage(format string, args ...any) error { return &usageError{fmt.Errorf(for
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
+
+// NoArguments is for commands that have flags alone.
+func NoArguments(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usage("unexpected argument %q", args[0])
+	}
+	return nil
+}
 
 // Exit returns an error that ends the program with a status. A nil err is silent: all has been said.
 func Exit(status int, err error) error { return &exitError{err, status} }

@@ -94,7 +94,7 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 			}
 			c.Args = cobra.ArbitraryArgs
 			for _, shell := range c.Commands() {
-				shell.Args = noArguments
+				shell.Args = cli.NoArguments
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func unknown(root *cobra.Command, name string) error {
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", DisableFlagsInUseLine: true,
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return writeVersion(c) },
 	}
 }
@@ -142,13 +142,6 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			return c.Help()
 		},
 	}
-}
-
-func noArguments(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return cli.Usage("unexpected argument %q", args[0])
-	}
-	return nil
 }
 
 // version is what the build knows of itself.

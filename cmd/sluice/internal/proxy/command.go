@@ -55,12 +55,7 @@ func New() *cobra.Command {
 		Short:   "Put limits before a server",
 		Long:    long,
 		Example: examples,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return cli.Usage("unexpected argument %q", args[0])
-			}
-			return nil
-		},
+		Args:    cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
 				return cli.Usage("no --config")

@@ -60,12 +60,7 @@ func New() *cobra.Command {
 		Short:   "Answer Envoy's questions about rate limits",
 		Long:    long,
 		Example: examples,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return cli.Usage("unexpected argument %q", args[0])
-			}
-			return nil
-		},
+		Args:    cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch err := cli.NotEmpty(c.Flags(), "listen", "admin", "redis"); {
 			case err != nil:

@@ -55,17 +55,18 @@ func (l *keyed[K]) decider() httplimit.Limiter { return l }
 
 func (l *keyed[K]) live() iter.Seq[*follower] {
 	return func(yield func(*follower) bool) {
-		for _, one := range l.keys.All() {
-			if f, ok := one.(*follower); ok && !yield(f) {
-				return
-			}
-		}
-		for _, one := range l.groups.All() {
-			if f, ok := one.(*follower); ok && !yield(f) {
-				return
-			}
+		_ = eachOf(l.keys, yield) && eachOf(l.groups, yield)
+	}
+}
+
+// eachOf calls yield for the limiters of keys while it returns true, and reports whether it always did.
+func eachOf[K comparable](keys *partition.Keyed[*http.Request, K], yield func(*follower) bool) bool {
+	for _, l := range keys.All() {
+		if f, ok := l.(*follower); ok && !yield(f) {
+			return false
 		}
 	}
+	return true
 }
 
 func (l *keyed[K]) of(values []config.Value) *follower {

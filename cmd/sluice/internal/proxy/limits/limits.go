@@ -32,8 +32,8 @@ type Set struct {
 	updates   []func()                  // put new terms into the limits that stay
 }
 
-// New returns the limits of a file. Limits of the Set before that stay are reused, and Apply changes their terms: nothing
-// has changed before that.
+// New returns the limits of a file. Those of the Set before, which may be empty, are reused if they stay, and nothing has
+// changed until Apply changes their terms.
 func New(c *config.Config, store *shared.Store, keys *Keys, before *Set) (*Set, error) {
 	s := &Set{store: store, keys: keys, known: make(map[identity]*Limit)}
 	d := draft{Set: s, config: c, before: before}
@@ -122,13 +122,13 @@ type draft struct {
 	*Set
 
 	config *config.Config
-	before *Set // nil: none
+	before *Set
 	faults []error
 }
 
 func (d *draft) policy(c config.Policy) *Policy {
 	p := &Policy{Policy: c, keys: d.keys, frequent: new(frequent), requests: d.requests(c, "", c.Limits, c.Places)}
-	if old, err := d.before.policyOf(c.Name); err == nil && old.Key.String() == c.Key.String() {
+	if old, err := d.before.Policy(c.Name); err == nil && old.Key.String() == c.Key.String() {
 		p.frequent = old.frequent
 	}
 	for _, o := range c.Overrides.All {
@@ -137,13 +137,6 @@ func (d *draft) policy(c config.Policy) *Policy {
 	p.upload = d.bytes(c, upload, c.Upload)
 	p.download = d.bytes(c, download, c.Download)
 	return p
-}
-
-func (s *Set) policyOf(name string) (*Policy, error) {
-	if s == nil {
-		return nil, ErrNoPolicy
-	}
-	return s.Policy(name)
 }
 
 // requests returns the limits on requests of a policy, or of one of its overrides.
@@ -191,11 +184,9 @@ func (d *draft) limit(id identity, key config.Key, l spec.Limit, at config.Posit
 		d.faults = append(d.faults, d.config.Fault(at, "%s", strings.ReplaceAll(err.Error(), "\n", "; ")))
 		return m
 	}
-	if d.before != nil {
-		if old, ok := d.before.known[id]; ok && old.store == store {
-			d.updates = append(d.updates, func() { old.update(l) })
-			m = old
-		}
+	if old, ok := d.before.known[id]; ok && old.store == store {
+		d.updates = append(d.updates, func() { old.update(l) })
+		m = old
 	}
 	d.known[id] = m
 	return m

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -19,7 +18,7 @@ type accessLog struct {
 	append func(b []byte, client string, x *exchange, now time.Time) []byte
 
 	mu sync.Mutex
-	to io.WriteCloser
+	to *os.File
 }
 
 // openLog opens the log of that name for appending lines of a format.
@@ -42,7 +41,7 @@ func (l *accessLog) reopen() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.name == "-" {
-		l.to = nopCloser{os.Stdout}
+		l.to = os.Stdout
 		return nil
 	}
 	f, err := os.OpenFile(l.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
@@ -66,13 +65,12 @@ func (p *Proxy) reopenLog() {
 	}
 }
 
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }
-
 func (l *accessLog) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.name == "-" {
+		return nil
+	}
 	return l.to.Close()
 }
 

@@ -85,7 +85,10 @@ func (s *tcp) Serve(under net.Listener) error {
 			return http.ErrServerClosed
 		default: // such as too many open files, which passes
 			s.p.sayOften("%v", err)
-			pause(s.ctx, acceptPause)
+			select {
+			case <-time.After(acceptPause):
+			case <-s.ctx.Done():
+			}
 		}
 	}
 }
@@ -101,16 +104,6 @@ func (s *tcp) begin() bool {
 }
 
 const acceptPause = 50 * time.Millisecond // after a connection that could not be accepted
-
-// pause waits for d, or until ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
 
 // bandwidth returns the limits on the bytes of a connection.
 func (s *tcp) bandwidth(c net.Conn) (o ioreader.ConnOptions, _ error) {
@@ -135,7 +128,6 @@ func (s *tcp) serve(c net.Conn) {
 	state := s.p.state.Load()
 	adm := &limits.Admission{Snapshot: state.tcp.Load()}
 	if adm.Admit(s.ctx, limits.Request(c), admit.Wait) != nil {
-		adm.Undo()
 		return
 	}
 	defer adm.End(func(d *admit.Decision[*http.Request]) {

@@ -16,10 +16,10 @@ import (
 )
 
 // webOf serves h as a proxy serves its requests.
-func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText) {
+func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText, p *Proxy) {
 	t.Helper()
 	said = new(lockedText)
-	p := &Proxy{say: said.say, metrics: newMetrics()}
+	p = &Proxy{say: said.say, metrics: newMetrics()}
 	p.state.Store(&state{handler: h})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -30,13 +30,13 @@ func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText) 
 		require.NoError(t, w.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
 	})
-	return l.Addr().String(), said
+	return l.Addr().String(), said, p
 }
 
 // TestBodyThatNobodyReads: a connection goes on after an answer that did not wait for the request's body, if the body is
 // there.
 func TestBodyThatNobodyReads(t *testing.T) {
-	address, said := webOf(t, hello)
+	address, said, _ := webOf(t, hello)
 	for _, body := range []string{
 		"Content-Length: 3\r\n\r\nabc",
 		"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
@@ -61,7 +61,7 @@ func TestBodyThatNobodyReads(t *testing.T) {
 // closed: what still comes is no request.
 func TestBodyThatIsNotThere(t *testing.T) {
 	served := make(chan string, 10)
-	address, said := webOf(t, func(w http.ResponseWriter, r *http.Request) {
+	address, said, p := webOf(t, func(w http.ResponseWriter, r *http.Request) {
 		served <- r.URL.Path
 		hello(w, r)
 	})
@@ -84,11 +84,25 @@ func TestBodyThatIsNotThere(t *testing.T) {
 		assert.Empty(t, served)
 	}
 	assert.Empty(t, said.String())
+	answers := make(map[string]float64)
+	families, err := p.metrics.registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "sluice_proxy_answers_total" {
+				answers[m.String()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	require.Len(t, answers, 1, "what still comes is not counted")
+	for _, n := range answers {
+		assert.InDelta(t, 4, n, 0)
+	}
 }
 
 // TestPanicsAreLogged: a panic of net/http's, or of a handler, is the operator's to see. The faults of clients are not.
 func TestPanicsAreLogged(t *testing.T) {
-	address, said := webOf(t, func(http.ResponseWriter, *http.Request) { panic("an accident") })
+	address, said, _ := webOf(t, func(http.ResponseWriter, *http.Request) { panic("an accident") })
 	c := dial(t, address)
 	_, err := io.WriteString(c, "malformed, and as long as the preface of HTTP/2\r\n\r\n")
 	require.NoError(t, err)

@@ -48,8 +48,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// exchange is a request to a backend, and its answer. Its timer ends it. The timer runs while the backend is waited for,
-// and only then, and begins anew with everything that the backend takes or sends.
+// exchange is a request to a backend, and its answer. Its timer ends it. The timer runs only while the backend is waited
+// for, and begins anew with each header and with each part of a body.
 type exchange struct {
 	limit time.Duration
 	timer *time.Timer
