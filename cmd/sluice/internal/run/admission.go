@@ -2,8 +2,9 @@ package run
 
 import (
 	"context"
+	"errors"
 	"math"
-	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,47 +29,36 @@ type admitted struct {
 	slot       int // from 1
 }
 
-func newAdmission(o options) (*admission, error) {
-	a := new(admission)
+func newAdmission(o options) (a *admission, err error) {
+	a = new(admission)
 	var all []core.Limiter
+	var faults []error
+	add := func(l core.Limiter, err error) { all, faults = append(all, l), append(faults, err) }
 	if o.load > 0 {
-		shed, err := adaptive.NewShed(adaptive.ShedOptions{
+		add(adaptive.NewShed(adaptive.ShedOptions{
 			Name: "load", Probe: busy, Above: o.load / 100, Every: time.Second, QueueLimit: math.MaxInt,
-		})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, shed)
+		}))
 	}
 	if o.jobs > 0 {
-		jobs, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
+		a.jobs, err = core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 			Name: "jobs", PermitLimit: o.jobs, QueueLimit: math.MaxInt,
 		})
-		if err != nil {
-			return nil, err
-		}
-		a.jobs = jobs
-		all = append(all, jobs)
+		add(a.jobs, err)
 	}
 	if o.delay > 0 {
-		delay, err := core.NewTokenBucket(core.TokenBucketOptions{
+		add(core.NewTokenBucket(core.TokenBucketOptions{
 			Name: "delay", TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: o.delay, QueueLimit: math.MaxInt,
-		})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, delay)
+		}))
 	}
-	rate, err := o.rate.New("rate")
-	if err != nil {
-		return nil, err
-	}
-	if a.all, err = core.Chain(append(all, rate)...); err != nil {
-		return nil, err
-	}
+	add(o.rate.New("rate"))
 	if o.limited() {
 		a.keys, err = newKeys(o.perKey)
+		faults = append(faults, err)
 	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	a.all, err = core.Chain(all...)
 	return a, err
 }
 
@@ -142,25 +132,23 @@ func busy() float64 {
 // slots numbers the running jobs from 1: each takes the lowest free number.
 type slots struct {
 	mu    sync.Mutex
-	taken []uint64 // a bit for each number
+	taken []bool
 }
 
 func (s *slots) take() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, word := range s.taken {
-		if word != math.MaxUint64 {
-			bit := bits.TrailingZeros64(^word)
-			s.taken[i] |= 1 << bit
-			return 64*i + bit + 1
-		}
+	i := slices.Index(s.taken, false)
+	if i < 0 {
+		i = len(s.taken)
+		s.taken = append(s.taken, false)
 	}
-	s.taken = append(s.taken, 1)
-	return 64*(len(s.taken)-1) + 1
+	s.taken[i] = true
+	return i + 1
 }
 
 func (s *slots) give(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken[(n-1)/64] &^= 1 << ((n - 1) % 64)
+	s.taken[n-1] = false
 }

@@ -228,7 +228,8 @@ func TestAdmissionStress(t *testing.T) {
 			}
 		}
 		assert.Equal(t, jobs, s.jobs.Available())
-		assert.Equal(t, []uint64{0}, s.taken)
+		assert.NotContains(t, s.taken, true)
+		assert.Len(t, s.taken, jobs)
 		assert.Empty(t, s.keys.lines)
 		assert.Empty(t, s.keys.room)
 	})

@@ -1,4 +1,14 @@
 // Package run runs a command once for each line of input, with a limit on the jobs at once and on the starts in a second.
+//
+// The way of a job:
+//
+//	inputs -> row -> job -> [line of its key ->] admission -> process -> pumps -> streams -> [sequence ->] output -> joblog
+//	                             ^                                  |
+//	                             +---------- another try -----------+
+//
+// The rows are read by one goroutine, which waits for the admission of jobs without keys. Each job then has a goroutine of
+// its own, and its process two more, the pumps. Locks are taken in this order: those of sequence, stream and output.
+// What ends when, and what is waited for, is in lifecycle.
 package run
 
 import (

@@ -124,9 +124,9 @@ func (r *runner) try(j *job) {
 const notFound, notAllowed = 127, 126 // as shells have it
 
 func (r *runner) execute(j *job) (status, signal int) {
-	path, err := r.programs.find(j.command[0])
+	path, err := exec.LookPath(j.command[0])
 	var p *process
-	if err == nil {
+	if err == nil || errors.Is(err, exec.ErrDot) {
 		p, err = r.start(path, j)
 	}
 	if err != nil {

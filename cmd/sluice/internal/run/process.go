@@ -3,7 +3,6 @@ package run
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -140,32 +139,3 @@ func (p *pump) catch() {
 
 // end ends the program with all that it has started.
 func (p *process) end() { group.End(p.p) }
-
-// programs finds programs as a shell does, and remembers where.
-type programs struct {
-	mu    sync.Mutex
-	paths map[string]string
-}
-
-// mostPrograms bounds the memory if the input names programs.
-const mostPrograms = 1000
-
-func (ps *programs) find(name string) (string, error) {
-	ps.mu.Lock()
-	path, ok := ps.paths[name]
-	ps.mu.Unlock()
-	if ok {
-		return path, nil
-	}
-	path, err := exec.LookPath(name)
-	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", err
-	}
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.paths == nil || len(ps.paths) >= mostPrograms {
-		ps.paths = make(map[string]string)
-	}
-	ps.paths[name] = path
-	return path, nil
-}

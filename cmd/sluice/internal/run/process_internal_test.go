@@ -43,13 +43,13 @@ func TestPumpCatchesUp(t *testing.T) {
 	for name, text := range map[string]string{"nothing": "", "a line": "line\n", "a full pipe": strings.Repeat("x", pipeSize)} {
 		t.Run(name, func(t *testing.T) {
 			p, w, s, start, end := piped(t)
-			_, err := io.WriteString(w, text)
+			_, err := w.WriteString(text)
 			require.NoError(t, err)
 			p.catch() // before it has read anything
 			start()
 			<-p.caught
 			assert.Equal(t, text, printed(t, s))
-			_, err = io.WriteString(w, "late")
+			_, err = w.WriteString("late")
 			require.NoError(t, err)
 			end()
 			assert.Equal(t, text+"late", printed(t, s))

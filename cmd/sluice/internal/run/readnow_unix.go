@@ -18,7 +18,7 @@ func readNow(f *os.File, b []byte) (n int, err error) {
 	err = raw.Read(func(fd uintptr) bool {
 		for {
 			n, failed = syscall.Read(int(fd), b)
-			if failed != syscall.EINTR { //nolint:errorlint // it is a plain number
+			if failed != syscall.EINTR {
 				return true
 			}
 		}
@@ -26,7 +26,7 @@ func readNow(f *os.File, b []byte) (n int, err error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case failed == syscall.EAGAIN: //nolint:errorlint // as above
+	case failed == syscall.EAGAIN:
 		return 0, nil
 	case failed == nil && n == 0:
 		return 0, io.EOF

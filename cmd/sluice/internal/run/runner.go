@@ -16,7 +16,6 @@ type runner struct {
 	o         options
 	template  template
 	admission *admission
-	programs  programs
 	null      *os.File
 	output    output
 	order     *sequence // nil: jobs print when they end
