@@ -79,26 +79,26 @@ func windowIsOne(s *subject) {
 	}
 }
 
-// reasonsAreTold wants core's reason phrases from a limiter that uses one for a failed TryAcquire.
+// reasonsAreCores wants core's reason phrases from a limiter that uses one for a failed TryAcquire.
 // Another limiter has phrases of its own, as a view that core.WithReason made.
-func reasonsAreTold(s *subject) {
+func reasonsAreCores(s *subject) {
 	s.empties()
-	told := func(l core.Lease, want, when string) bool {
+	hasReason := func(l core.Lease, want, when string) bool {
 		got, ok := core.ReasonPhrase.From(l)
 		if ok && got != want && when != "" {
 			s.faultf("ReasonPhrase %s: %q, want %q", when, got, want)
 		}
 		return ok && got == want
 	}
-	if !told(s.refused(1, "with nothing available"), "permits exhausted", "") {
+	if !hasReason(s.refused(1, "with nothing available"), "permits exhausted", "") {
 		return
 	}
 	if s.queue == 0 {
-		told(s.acquires(1).lease, "queue limit reached", "of an Acquire without a queue")
+		hasReason(s.acquires(1).lease, "queue limit reached", "of an Acquire without a queue")
 		return
 	}
 	if d, ok := core.RetryAfter.From(s.refused(1, "with nothing available")); ok && d > s.grain() && !s.Holds {
-		told(s.acquiresWithin(1, d-s.grain()).lease, "deadline too soon", "of a hopeless deadline")
+		hasReason(s.acquiresWithin(1, d-s.grain()).lease, "deadline too soon", "of a hopeless deadline")
 	}
 	if s.unbounded() || s.Holds && s.Refill > 0 {
 		return
@@ -107,9 +107,9 @@ func reasonsAreTold(s *subject) {
 	extra := s.acquires(1)
 	switch {
 	case s.QueueOrder != core.NewestFirst && !extra.waits():
-		told(extra.lease, "queue limit reached", "with a full queue")
+		hasReason(extra.lease, "queue limit reached", "with a full queue")
 	case s.QueueOrder == core.NewestFirst && !waiters[0].waits():
-		told(waiters[0].lease, "evicted by a newer request", "of an eviction")
+		hasReason(waiters[0].lease, "evicted by a newer request", "of an eviction")
 	}
 }
 

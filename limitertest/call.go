@@ -73,7 +73,7 @@ func (c *call) granted() bool { return !c.waits() && c.err == nil }
 // rejected reports whether the call has returned a rejection.
 func (c *call) rejected() bool { return !c.waits() && errors.Is(c.err, core.ErrRejected) }
 
-// String says how it stands.
+// String reports whether the call waits, was granted, or how it failed.
 func (c *call) String() string {
 	switch {
 	case c.waits():
@@ -104,7 +104,7 @@ func (c *call) wantGrant(when string) {
 	case !c.granted():
 		c.s.faultf("Acquire(%d) %s %v, want it granted", c.n, when, c)
 	case !c.lease.Acquired() || c.lease.Permits() != c.n:
-		c.s.faultf("Acquire(%d) %s returned no error beside a lease of %d permits, acquired %v", c.n, when, c.lease.Permits(), c.lease.Acquired())
+		c.s.faultf("Acquire(%d) %s returned no error with a lease of %d permits, acquired %v", c.n, when, c.lease.Permits(), c.lease.Acquired())
 	}
 }
 
@@ -126,13 +126,13 @@ func (c *call) wantError(want error, when string) {
 	c.s.matches(c.lease, c.err, "Acquire "+when)
 }
 
-// matches wants the lease that stands beside an error to say the same.
+// matches wants the lease that was returned with an error to have that error.
 func (s *subject) matches(l core.Lease, err error, what string) {
 	if l.Acquired() || l.Permits() != 0 {
-		s.faultf("%s: the lease beside the error has %d permits, acquired %v", what, l.Permits(), l.Acquired())
+		s.faultf("%s: the lease with the error has %d permits, acquired %v", what, l.Permits(), l.Acquired())
 	}
 	if !same(l.Err(), err) {
-		s.faultf("%s: the lease's Err() is %q beside the error %q, want the same error", what, l.Err(), err)
+		s.faultf("%s: the lease's Err() is %q, and the error with it %q, want the same error", what, l.Err(), err)
 	}
 }
 

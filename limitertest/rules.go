@@ -64,7 +64,7 @@ var rules = []rule{
 
 	{"metadata is well-formed", 0, 0, metadataInOrder},
 	{"the window is the same on every lease", 0, 0, windowIsOne},
-	{"reason phrases are those of core", bubble | drains, 0, reasonsAreTold},
+	{"reason phrases are those of core", bubble | drains, 0, reasonsAreCores},
 	{"errors agree with their leases", 0, 0, errorsMatch},
 	{"statistics add up", 0, Reporter, statisticsAddUp},
 	{"counts only grow", bubble | finite, Reporter, countsOnlyGrow},

@@ -188,7 +188,7 @@ func spentLease(s *subject) {
 		if s.RealTime {
 			continue // a refund that comes later need not give back everything
 		}
-		s.has(k, "after the lease that stands in a spent one's place was settled for nothing")
+		s.has(k, "after the lease that replaces a spent one was settled for nothing")
 		settled.Release()
 		s.has(k, "after a lease was settled for nothing, and released")
 	}

@@ -39,13 +39,13 @@ func (s *subject) faultf(format string, args ...any) {
 	s.mu.Unlock()
 }
 
-// stopf is faultf for what makes it pointless to go on.
+// stopf is faultf for a fault after which the rule cannot go on.
 func (s *subject) stopf(format string, args ...any) {
 	s.faultf(format, args...)
 	runtime.Goexit()
 }
 
-// renew goes on with a new limiter.
+// renew gives up the limiter and makes a new one.
 func (s *subject) renew() {
 	s.clear()
 	s.made = time.Now()
@@ -54,7 +54,7 @@ func (s *subject) renew() {
 	}
 }
 
-// end lets go of the limiter for good.
+// end gives up the limiter at the end of the rule.
 func (s *subject) end() {
 	defer func() { s.panicked(recover()) }()
 	s.clear()
@@ -69,7 +69,7 @@ func (s *subject) clear() {
 		s.synchronize()
 	}
 	if slices.ContainsFunc(s.calls, (*call).waits) {
-		s.pass(time.Millisecond) // that may be all they want
+		s.pass(time.Millisecond) // some may need no more than time
 	}
 	s.release()
 	s.leases, s.calls = nil, nil
@@ -153,7 +153,7 @@ func (s *subject) restock() {
 	s.refill()
 }
 
-// takes wants n permits now.
+// takes wants n permits to be granted now.
 func (s *subject) takes(n int) core.Lease {
 	l := s.l.TryAcquire(n)
 	switch {
@@ -245,6 +245,6 @@ func (s *subject) queues(want int, when string) {
 // done returns a context that is cancelled.
 func (s *subject) done() context.Context {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	cancel(errors.New("a cause, which nobody asked for"))
+	cancel(errors.New("a cause that must not come back"))
 	return ctx
 }

@@ -22,7 +22,7 @@ func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o Options)
 		errs = append(errs, errors.New("resilience: the function that finds the request is nil"))
 	}
 	if o.Limiter != nil {
-		errs = append(errs, errors.New("resilience: Options.Limiter is set beside the limiter of Keyed, want nil"))
+		errs = append(errs, errors.New("resilience: Options.Limiter is set, want nil: Keyed has a limiter of its own"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
