@@ -2,7 +2,6 @@ package adaptive
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -152,12 +151,12 @@ func (s *Shed) answer(l core.Lease, permits int) core.Lease {
 		l.Release() // the queue has counted it
 		return s.lease(permits)
 	}
-	var r *core.RejectedError
-	if !errors.As(l.Err(), &r) {
+	reason, rejected := core.ReasonPhrase.From(l)
+	if !rejected {
 		return core.Refuse(l.Err())
 	}
-	rejection := core.Refuse(&core.RejectedError{Limiter: s.o.Name, Permits: permits, Reason: r.Reason})
-	return rejection.With(core.ReasonPhrase.With(r.Reason)).With(s.name...)
+	rejection := core.Refuse(&core.RejectedError{Limiter: s.o.Name, Permits: permits, Reason: reason})
+	return rejection.With(core.ReasonPhrase.With(reason)).With(s.name...)
 }
 
 func (s *Shed) grant(permits int) core.Lease {
