@@ -252,7 +252,7 @@ func TestOnRejected(t *testing.T) {
 		o := one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1)), Permits: func(*grpclimit.Call) int { return 1 }})
 		var answer error
 		var seen *grpclimit.Rejection
-		o.OnRejected = func(_ context.Context, no *grpclimit.Rejection) error { seen = no; return answer }
+		o.OnRejected = func(_ context.Context, rejection *grpclimit.Rejection) error { seen = rejection; return answer }
 		c := serve(t, new(service), limits(t, o).ServerOptions())
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)

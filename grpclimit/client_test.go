@@ -104,8 +104,8 @@ func TestClientHoldsItsLeaseUntilTheStreamEnds(t *testing.T) {
 }
 
 func TestObey(t *testing.T) {
-	// told returns a client of a server whose limit is one call a second.
-	told := func(t *testing.T, o grpclimit.ClientOptions) (pb.TestServiceClient, *int) {
+	// limitedServer returns a client of a server whose limit is one call a second.
+	limitedServer := func(t *testing.T, o grpclimit.ClientOptions) (pb.TestServiceClient, *int) {
 		calls := 0
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(bucket(t, 1, 1))}))
 		count := grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
@@ -115,7 +115,7 @@ func TestObey(t *testing.T) {
 		return serve(t, &service{duplex: drain}, append([]grpc.ServerOption{count}, l.ServerOptions()...), client(t, o).DialOptions()...), &calls
 	}
 	bubble(t, "waits", func(t *testing.T) {
-		c, calls := told(t, grpclimit.ClientOptions{Obey: true})
+		c, calls := limitedServer(t, grpclimit.ClientOptions{Obey: true})
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
@@ -127,7 +127,7 @@ func TestObey(t *testing.T) {
 		require.Equal(t, 3, *calls)
 	})
 	bubble(t, "at most MaxObey", func(t *testing.T) {
-		c, calls := told(t, grpclimit.ClientOptions{Obey: true, MaxObey: 500 * time.Millisecond})
+		c, calls := limitedServer(t, grpclimit.ClientOptions{Obey: true, MaxObey: 500 * time.Millisecond})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		begun := time.Now()
@@ -152,7 +152,7 @@ func TestObey(t *testing.T) {
 		require.Zero(t, time.Since(begun))
 	})
 	bubble(t, "a deadline that is too soon", func(t *testing.T) {
-		c, calls := told(t, grpclimit.ClientOptions{Obey: true})
+		c, calls := limitedServer(t, grpclimit.ClientOptions{Obey: true})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		ctx, cancel := context.WithTimeout(t.Context(), 999*time.Millisecond)
@@ -169,7 +169,7 @@ func TestObey(t *testing.T) {
 		require.Equal(t, 2, *calls)
 	})
 	bubble(t, "another method, and a stream", func(t *testing.T) {
-		c, _ := told(t, grpclimit.ClientOptions{Obey: true})
+		c, _ := limitedServer(t, grpclimit.ClientOptions{Obey: true})
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
 		s, err := c.FullDuplexCall(t.Context())

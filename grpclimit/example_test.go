@@ -243,8 +243,8 @@ func ExampleRejection_Status() {
 	}
 	limits, err := grpclimit.New(grpclimit.Options{
 		Policies: []grpclimit.Policy{{Name: "calls", Limiter: grpclimit.Shared(bucket)}},
-		OnRejected: func(_ context.Context, no *grpclimit.Rejection) error {
-			answer := no.Status().Proto() // with RetryInfo and QuotaFailure
+		OnRejected: func(_ context.Context, rejection *grpclimit.Rejection) error {
+			answer := rejection.Status().Proto() // with RetryInfo and QuotaFailure
 			answer.Message = "one call an hour, please"
 			return status.FromProto(answer).Err()
 		},

@@ -19,43 +19,43 @@ func TestCheck(t *testing.T) {
 	l := three(t, j)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 
-	lease, no := l.Check(r)
-	require.Nil(t, no)
+	lease, rejection := l.Check(r)
+	require.Nil(t, rejection)
 	require.True(t, lease.Acquired())
 	lease.Release()
 	require.Equal(t, "skip?; grant global 1; release global", j.read())
 
-	lease, no = l.Check(r, "a", "b")
-	require.Nil(t, no)
+	lease, rejection = l.Check(r, "a", "b")
+	require.Nil(t, rejection)
 	lease.Release()
 	lease.Release()
 	require.Equal(t, "skip?; grant global 1; grant a 1; grant b 1; release b; release a; release global", j.read())
 
-	lease, no = l.Check(r, "a", "no")
+	lease, rejection = l.Check(r, "a", "no")
 	require.False(t, lease.Acquired())
-	require.Equal(t, "no", no.Policy)
-	require.Equal(t, "skip?; grant global 1; grant a 1; refuse no; refund a; release a; refund global; release global", j.read())
+	require.Equal(t, "no", rejection.Policy)
+	require.Equal(t, "skip?; grant global 1; grant a 1; reject no; refund a; release a; refund global; release global", j.read())
 	w := httptest.NewRecorder()
-	no.ServeHTTP(w, r)
+	rejection.ServeHTTP(w, r)
 	require.Equal(t, http.StatusTooManyRequests, w.Code)
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 
-	lease, no = l.Check(httptest.NewRequest(http.MethodGet, "/skip", nil), "no")
-	require.Nil(t, no)
+	lease, rejection = l.Check(httptest.NewRequest(http.MethodGet, "/skip", nil), "no")
+	require.Nil(t, rejection)
 	require.True(t, lease.Acquired())
 	lease.Release()
 	require.Equal(t, "skip?", j.read())
 
 	get(l.Policy("a")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		lease, no := l.Check(r, "a")
-		assert.Nil(t, no)
+		lease, rejection := l.Check(r, "a")
+		assert.Nil(t, rejection)
 		lease.Release()
 	})), "/")
 	require.Equal(t, "skip?; grant a 1; skip?; grant global 1; grant a 1; release a; release global; release a", j.read(),
 		"it knows nothing of the wrapper")
 }
 
-// A Check's rejection has what the limiter told, and answers as the middleware does.
+// A Check's rejection has the limiter's metadata, and answers as the middleware does.
 func TestRejectionOfACheck(t *testing.T) {
 	for _, o := range []httplimit.Options{
 		{}, {Headers: httplimit.XRateLimit}, {Headers: httplimit.Draft11, Problems: true},
@@ -67,14 +67,14 @@ func TestRejectionOfACheck(t *testing.T) {
 		want := get(l.Policy("p")(ok), "/")
 
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		_, no := l.Check(r, "p")
+		_, rejection := l.Check(r, "p")
 		w := httptest.NewRecorder()
-		no.ServeHTTP(w, r)
+		rejection.ServeHTTP(w, r)
 		require.Equal(t, want.Code, w.Code)
 		require.Equal(t, want.Body.String(), w.Body.String())
 		require.Equal(t, want.Header(), w.Header())
 		require.Contains(t, w.Body.String(), "one a minute")
-		limit, found := core.PermitLimit.From(no.Lease)
+		limit, found := core.PermitLimit.From(rejection.Lease)
 		require.True(t, found)
 		require.Equal(t, 1, limit)
 	}

@@ -96,7 +96,7 @@ func (b broken) Acquire(context.Context, *http.Request, int) (core.Lease, error)
 	return core.Refuse(b.err), b.err
 }
 
-// journal is an Observer that writes down what it is told, or a limiter's events.
+// journal is an Observer that writes down what it is notified of, or a limiter's events.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -137,23 +137,23 @@ func (j *journal) Released(_ context.Context, policy string, held time.Duration)
 	j.write("released %s %v", policy, held)
 }
 
-// told is a limiter that writes down what it grants, and what becomes of it.
-type told struct {
+// noting is a limiter that writes down what it grants, and what becomes of it.
+type noting struct {
 	name    string
 	journal *journal
-	refuses bool
+	rejects bool
 }
 
-func (l told) TryAcquire(permits int) core.Lease {
-	if l.refuses {
-		l.journal.write("refuse %s", l.name)
+func (l noting) TryAcquire(permits int) core.Lease {
+	if l.rejects {
+		l.journal.write("reject %s", l.name)
 		return core.Reject()
 	}
 	l.journal.write("grant %s %d", l.name, permits)
 	return core.Grant(permits, func() { l.journal.write("release %s", l.name) })
 }
 
-func (l told) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+func (l noting) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return core.Refuse(err), err
 	}
@@ -161,9 +161,9 @@ func (l told) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	return lease, lease.Err()
 }
 
-func (l told) Available() int { return 1 }
+func (l noting) Available() int { return 1 }
 
-// refundable is told, with refunds.
-type refundable struct{ told }
+// refundable is noting, with refunds.
+type refundable struct{ noting }
 
 func (l refundable) Refund(core.Lease) { l.journal.write("refund %s", l.name) }

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-// Waiting, its end and what is told of it are the same through a Keyed and through chains.
+// Waiting, its end and what is observed of it are the same through a Keyed and through chains.
 func TestWaitingForAKey(t *testing.T) {
 	for _, name := range []string{"keyed", "chain", "core chain"} {
 		t.Run(name, func(t *testing.T) {

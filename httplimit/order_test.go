@@ -19,11 +19,11 @@ import (
 func three(t *testing.T, j *journal) *httplimit.Limits {
 	t.Helper()
 	return limits(t, httplimit.Options{
-		Global: &httplimit.Policy{Limiter: all(refundable{told{"global", j, false}})},
+		Global: &httplimit.Policy{Limiter: all(refundable{noting{"global", j, false}})},
 		Policies: []httplimit.Policy{
-			{Name: "a", Limiter: all(refundable{told{"a", j, false}})},
-			{Name: "b", Limiter: all(told{"b", j, false})},
-			{Name: "no", Limiter: all(told{"no", j, true})},
+			{Name: "a", Limiter: all(refundable{noting{"a", j, false}})},
+			{Name: "b", Limiter: all(noting{"b", j, false})},
+			{Name: "no", Limiter: all(noting{"no", j, true})},
 		},
 		Skip: func(r *http.Request) bool { j.write("skip?"); return r.URL.Path == "/skip" },
 	})
@@ -48,8 +48,8 @@ func TestOrder(t *testing.T) {
 		{"outermost first", l.Policy("b")(l.Policy("a")(h)), "/", skip + "grant b 1; " + skip + "grant a 1; handle; release a; release b"},
 		{"a name twice", l.Policy("a", "a")(h), "/", skip + "grant a 1; grant a 1; handle; release a; release a"},
 		{"no name", l.Policy()(h), "/", "handle"},
-		{"refused", l.Policy("a", "b", "no")(h), "/", skip + "grant a 1; grant b 1; refuse no; release b; refund a; release a"},
-		{"refused inside", l.Handler(l.Policy("a")(l.Policy("no")(h))), "/", global + skip + "grant a 1; " + skip + "refuse no; refund a; release a; refund global; release global"},
+		{"refused", l.Policy("a", "b", "no")(h), "/", skip + "grant a 1; grant b 1; reject no; release b; refund a; release a"},
+		{"refused inside", l.Handler(l.Policy("a")(l.Policy("no")(h))), "/", global + skip + "grant a 1; " + skip + "reject no; refund a; release a; refund global; release global"},
 		{"skipped", l.Handler(l.Policy("no")(h)), "/skip", skip + skip + "handle"},
 		{"panic", l.Handler(l.Policy("a")(boom)), "/", global + skip + "grant a 1; release a; release global; panic"},
 	} {
@@ -93,14 +93,14 @@ func TestAWrapperAroundARejection(t *testing.T) {
 		fine.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, nil)))
 	})))
 	get(h, "/x/")
-	require.Equal(t, "skip?; grant global 1; skip?; refuse no; skip?; grant a 1; handle; release a; refund global; release global", j.read())
+	require.Equal(t, "skip?; grant global 1; skip?; reject no; skip?; grant a 1; handle; release a; refund global; release global", j.read())
 }
 
 // What fails or panics before the handler refunds as what is refused does.
 func TestAWrapperAroundAFailure(t *testing.T) {
 	j := new(journal)
 	l := limits(t, httplimit.Options{
-		Global: &httplimit.Policy{Limiter: all(refundable{told{"global", j, false}})},
+		Global: &httplimit.Policy{Limiter: all(refundable{noting{"global", j, false}})},
 		Policies: []httplimit.Policy{
 			{Name: "fails", Limiter: broken{err: errBroken}},
 			{Name: "panics", Limiter: broken{panics: "boom"}},
@@ -123,7 +123,7 @@ func TestUnknownNamePanics(t *testing.T) {
 func TestPermits(t *testing.T) {
 	j := new(journal)
 	l := limits(t, httplimit.Options{Global: &httplimit.Policy{
-		Limiter: all(told{"global", j, false}),
+		Limiter: all(noting{"global", j, false}),
 		Permits: func(r *http.Request) int { return len(r.URL.Path) - 2 },
 	}})
 	for path, want := range map[string]string{
@@ -214,8 +214,8 @@ func TestLeaseFrom(t *testing.T) {
 		free(t, two)
 		late.Release()
 		free(t, one)
-		if told, ok := o.(*journal); ok {
-			require.Equal(t, 3, strings.Count(strings.Join(told.lines, ";"), "-1"), "each lease is released once")
+		if j, ok := o.(*journal); ok {
+			require.Equal(t, 3, strings.Count(strings.Join(j.lines, ";"), "-1"), "each lease is released once")
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestOneSnapshotForAWrapper(t *testing.T) {
 	j := new(journal)
 	l := limits(t, httplimit.Options{
 		Headers: httplimit.Draft11,
-		Policies: []httplimit.Policy{{Name: "a", Limiter: all(told{"a", j, false}), Refund: func(*http.Request, int) bool {
+		Policies: []httplimit.Policy{{Name: "a", Limiter: all(noting{"a", j, false}), Refund: func(*http.Request, int) bool {
 			j.write("refund?")
 			return false
 		}}},

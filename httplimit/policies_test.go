@@ -76,7 +76,7 @@ func TestSettle(t *testing.T) {
 		cost   string // of 5 permits that were taken
 		refund bool
 		handle func(http.ResponseWriter)
-		told   string
+		seen   string
 		want   int
 	}{
 		{"less", "2", false, write200, "refund? 200; settle 200 2", 8},
@@ -125,7 +125,7 @@ func TestSettle(t *testing.T) {
 						lease.Release()
 					})), "/")
 				}()
-				require.Equal(t, c.told, j.read())
+				require.Equal(t, c.seen, j.read())
 			}
 			require.Equal(t, c.want, window.Available())
 			free(t, slots) // settled or not, it is released
@@ -135,7 +135,7 @@ func TestSettle(t *testing.T) {
 
 func write200(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok") }
 
-// A policy in shadow decides, and is told of, and nobody else notices.
+// A policy in shadow decides, the Observer is notified, and nobody else notices.
 func TestShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -166,8 +166,8 @@ func TestShadow(t *testing.T) {
 		require.Contains(t, log.String(), `level=WARN msg="httplimit: a policy in shadow would have rejected" policy=one error.permits=1`)
 		require.Contains(t, log.String(), `level=ERROR msg="httplimit: a limiter failed" policy=fails error="the secret host is down" others=0`)
 
-		_, no := l.Check(httptest.NewRequest(http.MethodGet, "/", nil), "one", "one")
-		require.Nil(t, no)
+		_, rejection := l.Check(httptest.NewRequest(http.MethodGet, "/", nil), "one", "one")
+		require.Nil(t, rejection)
 	})
 }
 
@@ -199,7 +199,7 @@ func TestShadowRefunds(t *testing.T) {
 	free(t, window)
 }
 
-// A request for more permits than the limit is told its quota too.
+// A request for more permits than the limit gets its quota too.
 func TestHeadersOfARequestForTooMuch(t *testing.T) {
 	window := perMinute(t, 5)
 	for headers, want := range map[httplimit.Headers]http.Header{
@@ -226,8 +226,8 @@ func TestShared(t *testing.T) {
 	require.Equal(t, 429, get(l.Handler(ok), "/").Code)
 
 	var none *core.TokenBucket
-	l = limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(none), OnRejected: func(_ http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) {
-		assert.NotErrorIs(t, no.Err, core.ErrRejected)
+	l = limits(t, httplimit.Options{Global: &httplimit.Policy{Limiter: httplimit.Shared(none), OnRejected: func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
+		assert.NotErrorIs(t, rejection.Err, core.ErrRejected)
 	}}})
 	require.Equal(t, 503, get(l.Handler(ok), "/").Code)
 }

@@ -119,9 +119,9 @@ func TestProblems(t *testing.T) {
 			w := get(limits(t, httplimit.Options{
 				Problems: true,
 				Policies: []httplimit.Policy{c.policy},
-				OnRejected: func(_ http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) {
+				OnRejected: func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
 					if c.change != 0 {
-						no.Status = c.change
+						rejection.Status = c.change
 					}
 				},
 			}).Policy("p")(ok), "/")
@@ -147,11 +147,11 @@ func TestOnRejected(t *testing.T) {
 			w.Header().Set("Retry-After", "9")
 			w.Header().Del("Cache-Control")
 		}, 429, "Too Many Requests\n", http.Header{"Retry-After": {"9"}, "Cache-Control": nil}},
-		{"status", func(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
-			no.Status = 503
-			no.ServeHTTP(w, r)
+		{"status", func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+			rejection.Status = 503
+			rejection.ServeHTTP(w, r)
 		}, 503, "Service Unavailable\n", http.Header{"Retry-After": {"5"}}},
-		{"status that is none", func(_ http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) { no.Status = 7 }, 429, "Too Many Requests\n", nil},
+		{"status that is none", func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) { rejection.Status = 7 }, 429, "Too Many Requests\n", nil},
 		{"its own", func(w http.ResponseWriter, _ *http.Request, _ *httplimit.Rejection) {
 			w.WriteHeader(http.StatusTeapot)
 		}, 418, "", http.Header{"Retry-After": {"5"}}},
@@ -169,11 +169,11 @@ func TestOnRejected(t *testing.T) {
 					{Name: "options", Limiter: refuser(lease)},
 					{Name: "own", Limiter: refuser(lease), OnRejected: c.on},
 				},
-				OnRejected: func(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
-					if no.Policy != "options" {
+				OnRejected: func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+					if rejection.Policy != "options" {
 						panic("the policy has its own")
 					}
-					c.on(w, r, no)
+					c.on(w, r, rejection)
 				},
 			})
 			for _, name := range []string{"options", "own"} {
@@ -194,10 +194,10 @@ func TestOnRejectedRedirects(t *testing.T) {
 		"itself": func(w http.ResponseWriter, r *http.Request, _ *httplimit.Rejection) {
 			http.Redirect(w, r, "/busy", http.StatusSeeOther)
 		},
-		"by the status": func(_ http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) { no.Status = 303 },
-		"by the standard way": func(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
-			no.Status = 303
-			no.ServeHTTP(w, r)
+		"by the status": func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) { rejection.Status = 303 },
+		"by the standard way": func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+			rejection.Status = 303
+			rejection.ServeHTTP(w, r)
 		},
 	} {
 		for _, headers := range []httplimit.Headers{httplimit.XRateLimit, httplimit.Draft11} {
@@ -273,12 +273,12 @@ func TestOnRejectedHijacks(t *testing.T) {
 func TestOnRejectedOfAFailure(t *testing.T) {
 	l := limits(t, httplimit.Options{
 		Global: &httplimit.Policy{Limiter: broken{err: errBroken}},
-		OnRejected: func(_ http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) {
-			require.Equal(t, "global", no.Policy)
-			require.Equal(t, 503, no.Status)
-			require.ErrorIs(t, no.Err, errBroken)
-			require.ErrorIs(t, no.Lease.Err(), errBroken)
-			require.Zero(t, no.RetryAfter)
+		OnRejected: func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
+			require.Equal(t, "global", rejection.Policy)
+			require.Equal(t, 503, rejection.Status)
+			require.ErrorIs(t, rejection.Err, errBroken)
+			require.ErrorIs(t, rejection.Lease.Err(), errBroken)
+			require.Zero(t, rejection.RetryAfter)
 		},
 	})
 	w := get(l.Handler(ok), "/")

@@ -309,8 +309,8 @@ func TestClientGoes(t *testing.T) {
 		until(t, func() bool { return l.Statistics().Queued == 1 })
 		cancel()
 		require.ErrorIs(t, <-gone, context.Canceled)
-		told := "" // a server of HTTP/2 does not wait for its handler
-		until(t, func() bool { told += j.read(); return strings.Contains(told, "request_canceled global") })
+		seen := "" // a server of HTTP/2 does not wait for its handler
+		until(t, func() bool { seen += j.read(); return strings.Contains(seen, "request_canceled global") })
 		let <- struct{}{}
 		require.NoError(t, <-first)
 		s.Close()

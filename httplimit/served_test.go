@@ -281,7 +281,7 @@ func TestADownloadEndsWithItsClient(t *testing.T) {
 	require.NoError(t, err)
 	h := limits(t, httplimit.Options{Global: &httplimit.Policy{Download: all(l)}}).Handler(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, err := w.Write(make([]byte, 1<<30)) // three hours
+			_, err := w.Write(make([]byte, 64<<20)) // eleven minutes
 			assert.Error(t, err)
 		}))
 	servers(t, h, func(t *testing.T, s *httptest.Server) {
@@ -303,13 +303,13 @@ func rejecting() map[string]httplimit.Options {
 	}
 	return map[string]httplimit.Options{
 		"standard": with(nil),
-		"its own": with(func(w http.ResponseWriter, _ *http.Request, no *httplimit.Rejection) {
-			w.WriteHeader(no.Status)
+		"its own": with(func(w http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
+			w.WriteHeader(rejection.Status)
 			_, _ = io.WriteString(w, strings.Repeat("later", 10_000))
 		}),
 		"standard, after OnRejected": with(func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {}),
-		"standard, called": with(func(w http.ResponseWriter, r *http.Request, no *httplimit.Rejection) {
-			no.ServeHTTP(w, r)
+		"standard, called": with(func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
+			rejection.ServeHTTP(w, r)
 		}),
 		"standard, the writer wrapped": {
 			Global:   &httplimit.Policy{Limiter: refuser(core.Grant(1, nil)), Refund: func(*http.Request, int) bool { return false }},

@@ -111,7 +111,7 @@ func TestTransportRefused(t *testing.T) {
 func TestTransportPermits(t *testing.T) {
 	j := new(journal)
 	c := transport(t, httplimit.TransportOptions{
-		Limiter: all(told{"l", j, false}),
+		Limiter: all(noting{"l", j, false}),
 		Permits: func(r *http.Request) int { return len(r.URL.Host) - 1 },
 		Base:    answers(func() *http.Response { return answer(200, "") }),
 	})

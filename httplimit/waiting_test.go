@@ -32,13 +32,13 @@ func with(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
 
 func TestWaiting(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		maxWait time.Duration
-		client  func(context.Context) (context.Context, context.CancelFunc)
-		queue   int
-		want    int
-		after   time.Duration
-		told    string
+		name     string
+		maxWait  time.Duration
+		client   func(context.Context) (context.Context, context.CancelFunc)
+		queue    int
+		want     int
+		after    time.Duration
+		observed string
 	}{
 		{"served", -1, nil, 1, 200, 2 * time.Second, "queued global +1; queued global -1; active global +1; acquired global 1s; active global -1; released global 1s"},
 		{"served in time", 1001 * time.Millisecond, nil, 1, 200, 2 * time.Second, "queued global +1; queued global -1; active global +1; acquired global 1s; active global -1; released global 1s"},
@@ -92,14 +92,14 @@ func TestWaiting(t *testing.T) {
 				if c.want == 0 {
 					require.Equal(t, bare{header: http.Header{}}, *w, "nothing is written")
 				}
-				told := j.read()
-				if c.after >= time.Second { // the first request has ended meanwhile: what it told may lie between
+				observed := j.read()
+				if c.after >= time.Second { // the first request has ended meanwhile: what was observed of it may lie between
 					for _, first := range []string{"active global -1; ", "released global 1s; "} {
-						require.Contains(t, told, first)
-						told = strings.Replace(told, first, "", 1)
+						require.Contains(t, observed, first)
+						observed = strings.Replace(observed, first, "", 1)
 					}
 				}
-				require.Equal(t, c.told, told)
+				require.Equal(t, c.observed, observed)
 				synctest.Wait()
 				time.Sleep(time.Hour)
 				free(t, l)

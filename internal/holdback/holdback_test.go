@@ -35,10 +35,10 @@ func held(t *testing.T, k *keys, key string, want time.Duration, wantWhy string)
 		require.NoError(t, err)
 		return
 	}
-	no := new(holdback.HeldError[string])
-	require.ErrorAs(t, err, &no)
-	require.Equal(t, want, no.Rejected.RetryAfter)
-	require.Equal(t, wantWhy, no.Why)
+	rejection := new(holdback.HeldError[string])
+	require.ErrorAs(t, err, &rejection)
+	require.Equal(t, want, rejection.Rejected.RetryAfter)
+	require.Equal(t, wantWhy, rejection.Why)
 }
 
 // within asserts that d is at least want, and at most a tenth of hold more.

@@ -28,7 +28,8 @@ const (
 
 // Admit has the policies of these names decide about the request, in order, up to the first that rejects
 // it; without names, all policies that apply and have not decided before. It returns nil if the request may
-// proceed. Otherwise, and if it panics, the admission holds nothing, of an Admit before neither.
+// proceed. If it is rejected, or Admit panics, the admission holds nothing, and what an earlier Admit took is given
+// back too.
 func (a *Admission[R]) Admit(ctx context.Context, r R, mode Mode, names ...string) *Rejection[R] {
 	granted := false
 	defer func() {

@@ -271,7 +271,7 @@ func TestARequestThatHasEnded(t *testing.T) {
 	rejection := under(t, theOptions{Observer: j}, p).Admit(ctx, "", policy.Wait)
 	require.Equal(t, policy.RequestCanceled, rejection.Result)
 	require.Equal(t, context.Canceled, rejection.Lease.Err())
-	require.Zero(t, j.told)
+	require.Zero(t, j.queues)
 }
 
 // A context may end with an error of its own.
@@ -444,7 +444,7 @@ func TestEndGoesOnAfterAPanic(t *testing.T) {
 type journal struct {
 	panics         string
 	decided        []policy.Result
-	told           int // calls of Queued
+	queues         int // calls of Queued
 	queued, active int
 	waited, held   time.Duration
 }
@@ -456,7 +456,7 @@ func (j *journal) is(what string) {
 }
 
 func (j *journal) Queued(_ context.Context, _ string, delta int) {
-	j.told++
+	j.queues++
 	if delta > 0 {
 		j.is("queued") // it does not count what it has panicked at
 	}
@@ -535,7 +535,7 @@ func TestQueued(t *testing.T) {
 			adm := under(t, theOptions{Observer: j}, p)
 			adm.Admit(t.Context(), "", policy.Wait)
 			adm.Undo()
-			require.Equal(t, test.want, j.told)
+			require.Equal(t, test.want, j.queues)
 			require.Zero(t, j.queued)
 			require.Len(t, j.decided, 1)
 		})
