@@ -34,10 +34,11 @@ func (a *attempt) end() {
 // hand returns the response for the caller: its body is throttled, and holds the lease.
 func (t *Transport) hand(r *http.Request, a *attempt) *http.Response {
 	response := a.response
+	upgrade, ok := response.Body.(io.ReadWriteCloser)
 	switch {
-	case response.StatusCode == http.StatusSwitchingProtocols && response.Body != nil:
+	case response.StatusCode == http.StatusSwitchingProtocols && ok:
 		if a.lease.Acquired() {
-			response.Body = upgraded(response.Body, a)
+			response.Body = upgraded(upgrade, a)
 		}
 		return response
 	case bodiless(r, response):
@@ -100,36 +101,27 @@ func (b *leasedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// upgraded returns the connection that the body of an upgrade is. It holds the lease until it is
-// closed.
-func upgraded(body io.ReadCloser, a *attempt) io.ReadCloser {
+// upgraded returns the connection of an upgrade. It holds the lease until it is closed.
+func upgraded(body io.ReadWriteCloser, a *attempt) io.ReadCloser {
 	c := connection{body, a}
-	w, ok := body.(io.Writer)
-	if !ok {
-		return c
-	}
 	if half, ok := body.(closeWriter); ok {
 		return struct {
 			connection
-			io.Writer
 			closeWriter
-		}{c, w, half}
+		}{c, half}
 	}
-	return struct {
-		connection
-		io.Writer
-	}{c, w}
+	return c
 }
 
 type connection struct {
-	io.ReadCloser
+	io.ReadWriteCloser
 
 	attempt *attempt
 }
 
 func (c connection) Close() error {
 	defer c.attempt.end()
-	return c.ReadCloser.Close()
+	return c.ReadWriteCloser.Close()
 }
 
 type closeWriter interface{ CloseWrite() error }

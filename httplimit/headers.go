@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -162,61 +163,43 @@ func xRateLimit(h http.Header, decisions []decision, rejected bool) quota {
 	return q
 }
 
-// draft11 writes two lists of structured fields (RFC 9651): strings with parameters. The names of
-// policies need no escapes.
+// draft11 is about all policies: two lists of structured fields (RFC 9651), which are strings with parameters. The
+// names of policies need no escapes.
 func draft11(h http.Header, decisions []decision, rejected bool) quota {
-	var policies, limits strings.Builder
-	policies.WriteString(strings.Join(h[fieldPolicy], ", "))
-	limits.WriteString(strings.Join(h[fieldRateLimit], ", "))
-	found := false
+	var policies, limits []string
 	for i := range decisions {
 		d := &decisions[i]
 		n, ok := numbersOf(d, rejected)
 		if !ok {
 			continue
 		}
-		found = true
-		item(&policies, d.Policy.Name)
-		parameter(&policies, "q", int64(n.limit))
-		if window, ok := core.Window.From(n.lease); !ok {
-			policies.WriteString(`;qu="concurrent-requests"`)
-		} else {
-			parameter(&policies, "w", max(secondsUp(window), 1)) // rounded down it would announce a higher rate
+		name := `"` + d.Policy.Name + `"`
+		unit := `;qu="concurrent-requests"`
+		if window, ok := core.Window.From(n.lease); ok {
+			unit = ";w=" + integer(max(secondsUp(window), 1)) // rounded down it would announce a higher rate
 		}
-		item(&limits, d.Policy.Name)
-		parameter(&limits, "r", int64(n.remaining))
+		policies = append(policies, name+";q="+integer(int64(n.limit))+unit)
+		limit := name + ";r=" + integer(int64(n.remaining))
 		until, ok := core.ResetAfter.From(n.lease)
 		if !n.lease.Acquired() {
 			until, ok = core.RetryAfter.From(n.lease)
 		}
 		if ok {
-			parameter(&limits, "t", secondsUp(until))
+			limit += ";t=" + integer(secondsUp(until))
 		}
+		limits = append(limits, limit)
 	}
-	if !found {
+	if policies == nil {
 		return nil
 	}
-	return quota{{fieldPolicy, policies.String()}, {fieldRateLimit, limits.String()}}
-}
-
-func item(b *strings.Builder, name string) {
-	if b.Len() > 0 {
-		b.WriteString(", ")
+	list := func(name string, here []string) field {
+		return field{name, strings.Join(slices.Concat(h[name], here), ", ")}
 	}
-	b.WriteByte('"')
-	b.WriteString(name)
-	b.WriteByte('"')
+	return quota{list(fieldPolicy, policies), list(fieldRateLimit, limits)}
 }
 
-// largestInteger is the largest that a structured field can hold.
-const largestInteger = 999_999_999_999_999
-
-func parameter(b *strings.Builder, name string, value int64) {
-	b.WriteByte(';')
-	b.WriteString(name)
-	b.WriteByte('=')
-	b.WriteString(strconv.FormatInt(min(value, largestInteger), 10))
-}
+// integer returns n as a structured field can hold it.
+func integer(n int64) string { return strconv.FormatInt(min(n, 999_999_999_999_999), 10) }
 
 // secondsUp returns whole seconds, rounded up.
 func secondsUp(d time.Duration) int64 {
