@@ -87,8 +87,10 @@ func (m *messages) pay(d direction, msg any) error {
 	}
 	for i := range m.payments[d] {
 		p := &m.payments[d][i]
-		if lease, err := m.take(p, msg); err != nil && !m.forgiven(p, err) {
-			return m.explain(p, lease, err)
+		if lease, err := m.take(p, msg); err != nil {
+			if err := m.explain(p, lease, err); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -120,22 +122,18 @@ func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 	return core.Lease{}, nil
 }
 
-// forgiven reports whether a message may pass although its limiter has failed with err.
-func (m *messages) forgiven(p *payment, err error) bool {
-	return p.policy.FailOpen && m.ctx.Err() == nil && !policy.Rejected(err) && !errors.Is(err, errReturned)
-}
-
-// explain returns the error for the client of a call whose message was rejected.
+// explain returns the error for the client of a call whose message got no permits; nil if it may pass all the same.
 func (m *messages) explain(p *payment, lease core.Lease, err error) error {
-	if errors.Is(err, errReturned) {
-		return errReturned
-	}
-	if ended := m.ctx.Err(); ended != nil {
-		return &statusError{status.FromContextError(ended), err}
-	}
 	result := httplimit.Failed
-	if policy.Rejected(err) {
+	switch ended := m.ctx.Err(); {
+	case errors.Is(err, errReturned):
+		return errReturned
+	case ended != nil:
+		return &statusError{status.FromContextError(ended), err}
+	case policy.Rejected(err):
 		result = p.policy.Rejected
+	case p.policy.FailOpen:
+		return nil
 	}
 	rejection := newRejection(m.admission, p.policy.Rejection(result, lease, err))
 	if result != httplimit.Failed && policyOf(p.policy).Code == codes.OK {
