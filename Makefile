@@ -20,7 +20,8 @@ export GORACE ?= atexit_sleep_ms=10
 WASM = GOOS=js GOARCH=wasm GOFLAGS=-trimpath GOWORK=off CGO_ENABLED=0 go build -ldflags='-s -w' -buildvcs=false -o
 SITE = cmd/sluice/internal/playground/site
 
-# pairs runs a command in each module, two modules at a time, as many tests wait more than they compute.
+# pairs runs a command in each module, two modules at a time, as many tests wait more than they compute. For the same reason go test
+# runs more packages at once than there are processors.
 pairs = printf '%s\n' $(1) | xargs -P 2 -I MODULE bash -c 'out=$$(cd MODULE && $(2) 2>&1); code=$$?; printf "module MODULE\n%s\n" "$$out"; exit $$code'
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
@@ -49,11 +50,11 @@ cross:
 
 ## test-32: the library's tests with words of 32 bits (the machine must run 386 binaries, as amd64 does)
 test-32:
-	CGO_ENABLED=0 GOARCH=386 go test $$(go list ./... | grep -v /examples/)
+	CGO_ENABLED=0 GOARCH=386 go test -vet=off -p 4 $$(go list ./... | grep -v /examples/)
 
-## test-cpus: the library's tests on 1 and 16 processors
+## test-cpus: the library's tests on 1 and 16 processors, where there is more than one goroutine
 test-cpus:
-	go test -cpu=1,16 $$(go list ./... | grep -v /examples/)
+	go test -cpu=1,16 -p 4 $$(go list ./... | grep -v -e /examples/ -e /internal/calendar -e /internal/fair)
 
 ## vet: go vet
 vet:
@@ -79,15 +80,17 @@ fmt-check: tools
 test:
 	@$(call each,$(CODE),go test ./...)
 
-## race: all tests under the race detector, RACE_COUNT times
+# All is compiled first, as two modules at a time would compile what both import twice. What go vet finds, which go test runs again
+# for each set of flags, make lint finds too.
+## race: all tests under the race detector, RACE_COUNT times, and the TestStress tests once more
 race:
-	@$(call pairs,$(CODE),go test -race -timeout 15m -count=$(RACE_COUNT) ./...)
+	@$(call each,$(CODE),go list -race -test -export ./... >/dev/null)
+	@$(call pairs,$(CODE),go test -race -vet=off -p 4 -parallel 8 -timeout 15m -count=$(RACE_COUNT) -exec $(CURDIR)/.ci/twice ./...)
 
 ## stress: the TestStress tests under the race detector, STRESS_COUNT times, in the packages that have any
 stress:
-	@$(call each,$(CODE),packages=$$(go list -f '{{.Dir}} {{.ImportPath}}' ./... | while read -r dir path; do \
-		grep -qs '^func TestStress' "$$dir"/*_test.go && echo "$$path"; done || true); \
-		[ -z "$$packages" ] || go test -race -timeout 20m -run '^TestStress' -count=$(STRESS_COUNT) $$packages)
+	@.ci/tests TestStress | cut -d ' ' -f 2 | uniq | xargs -P 2 -I FOLDER \
+		go -C FOLDER test -race -vet=off -timeout 20m -run '^TestStress' -count=$(STRESS_COUNT) .
 
 ## fuzz: every fuzz target for FUZZTIME
 fuzz:

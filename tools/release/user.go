@@ -34,11 +34,12 @@ func newUser(ctx context.Context, out io.Writer, dir, proxy string) (*user, erro
 		return nil, err
 	}
 	filled := filepath.Join(here.GOMODCACHE, "cache", "download")
-	// An empty variable leaves what go env -w has set, unless GOENV is off.
+	// An empty variable leaves what go env -w has set, unless GOENV is off. No package of ours has C; without it, packages compile as
+	// those of the tools and of tools/dist, which the cache has then.
 	return &user{dir: dir, out: out, env: append(os.Environ(), "GOENV=off", "GOCACHE="+here.GOCACHE,
 		"GOPROXY=file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(filled),
 		"GOMODCACHE="+filepath.Join(dir, "modcache"), "GOBIN="+filepath.Join(dir, "bin"),
-		"GOSUMDB=off", "GONOSUMDB=", "GOPRIVATE=", "GONOPROXY=", "GOVCS=*:off", "GOWORK=off", "GOTOOLCHAIN=local",
+		"GOSUMDB=off", "GONOSUMDB=", "GOPRIVATE=", "GONOPROXY=", "GOVCS=*:off", "GOWORK=off", "GOTOOLCHAIN=local", "CGO_ENABLED=0",
 		"GOFLAGS=-mod=mod -trimpath -modcacherw",
 	)}, nil
 }
