@@ -60,9 +60,10 @@ test-cpus:
 vet:
 	@$(call each,$(CODE),go vet ./...)
 
+# Less collecting of garbage is a third of the time, and 1 GB of memory.
 ## lint: golangci-lint, by .golangci.yml
 lint: tools
-	@$(call each,$(CODE),$(CURDIR)/.bin/golangci-lint run ./...)
+	@$(call each,$(CODE),GOGC=400 GOMEMLIMIT=2GiB $(CURDIR)/.bin/golangci-lint run ./...)
 
 ## lint-config: check .golangci.yml itself
 lint-config: tools
