@@ -1,3 +1,4 @@
+// Package proxy is the command of a proxy: its flags, in front of package server.
 package proxy
 
 import (

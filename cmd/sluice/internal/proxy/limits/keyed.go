@@ -27,7 +27,7 @@ type keyed[K comparable] struct {
 	join   func([]config.Value) K // the key of its parts' values
 }
 
-// newKeyed returns the limiters of m, for at most most keys.
+// newKeyed returns the limiters of m, for up to most keys.
 func newKeyed[K comparable](m *Limit, most int, key func(*http.Request) K, join func([]config.Value) K) (*keyed[K], error) {
 	own, err := partition.New(partition.Options[*http.Request, K]{
 		Name:          m.id.policy,

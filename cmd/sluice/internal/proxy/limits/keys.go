@@ -20,7 +20,7 @@ type Keys struct {
 	finder atomic.Pointer[clientip.Finder]
 }
 
-// NewKeys returns the keys of clients, of which a limit has limiters for at most most at a time.
+// NewKeys returns the keys of clients, and the number of them for which a limit has limiters at a time, at most.
 func NewKeys(most int, trusted []netip.Prefix) *Keys {
 	k := &Keys{most: most}
 	k.Trust(trusted)

@@ -97,10 +97,10 @@ type unlimited struct{}
 func (unlimited) decider() httplimit.Limiter {
 	return partition.Shared[*http.Request](core.Unlimited())
 }
-func (unlimited) live() iter.Seq[*follower]             { return func(func(*follower) bool) {} }
-func (unlimited) of([]config.Value) *follower           { return nil }
-func (unlimited) names([]config.Value) []string         { return nil }
-func (unlimited) counts() (_ partition.Counts, ok bool) { return }
+func (unlimited) live() iter.Seq[*follower]        { return func(func(*follower) bool) {} }
+func (unlimited) of([]config.Value) *follower      { return nil }
+func (unlimited) names([]config.Value) []string    { return nil }
+func (unlimited) counts() (partition.Counts, bool) { return partition.Counts{}, false }
 
 // single is the limiter of a limit without a key.
 type single struct {
@@ -108,11 +108,11 @@ type single struct {
 	asks httplimit.Limiter
 }
 
-func (s single) decider() httplimit.Limiter          { return s.asks }
-func (s single) live() iter.Seq[*follower]           { return func(yield func(*follower) bool) { yield(s.one) } }
-func (s single) of([]config.Value) *follower         { return s.one }
-func (single) names([]config.Value) []string         { return nil }
-func (single) counts() (_ partition.Counts, ok bool) { return }
+func (s single) decider() httplimit.Limiter     { return s.asks }
+func (s single) live() iter.Seq[*follower]      { return func(yield func(*follower) bool) { yield(s.one) } }
+func (s single) of([]config.Value) *follower    { return s.one }
+func (single) names([]config.Value) []string    { return nil }
+func (single) counts() (partition.Counts, bool) { return partition.Counts{}, false }
 
 // Limiter returns what decides about requests.
 func (m *Limit) Limiter() httplimit.Limiter { return m.limiters.decider() }

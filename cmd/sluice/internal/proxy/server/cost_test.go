@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -291,7 +292,7 @@ routes: {/: each}
 	all.Wait()
 	p.eventually(64)
 	for i := range clients {
-		taken := 1_000_000 - p.leftOf("each", "127.0.0.1", fmt.Sprint(i))[0]
+		taken := 1_000_000 - p.leftOf("each", "127.0.0.1", strconv.Itoa(i))[0]
 		assert.GreaterOrEqual(t, taken, 0)
 		assert.LessOrEqual(t, taken, each*6)
 	}

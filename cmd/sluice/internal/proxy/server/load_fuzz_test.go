@@ -35,7 +35,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		p, err := New("limits.yaml", tcp, t.Logf)
-		defer p.Close()
+		defer p.Close() //nolint:staticcheck // there is a proxy with an error, too
 		if err == nil {
 			return
 		}

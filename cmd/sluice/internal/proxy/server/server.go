@@ -124,7 +124,7 @@ func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) erro
 			}, nil
 		},
 		Reload: p.reload,
-		Drain:  func(signals <-chan os.Signal) error { return p.drain(main, grace, signals) },
+		Drain:  func(signals <-chan os.Signal) error { return p.drain(main, grace, signals) }, //nolint:contextcheck // it goes on when ctx has ended
 	}
 	return s.Run(ctx)
 }

@@ -86,7 +86,7 @@ func (s *tcp) Serve(under net.Listener) error {
 		default: // such as too many open files, which passes
 			s.p.sayOften("%v", err)
 			select {
-			case <-time.After(acceptPause):
+			case <-time.After(acceptPause): //nolint:forbidigo // it is short, and seldom
 			case <-s.ctx.Done():
 			}
 		}
