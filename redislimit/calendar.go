@@ -1,7 +1,6 @@
 package redislimit
 
 import (
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -21,34 +20,34 @@ const forgetAfter = time.Minute
 // boundariesAt is where a call's arguments have the boundaries.
 const boundariesAt = 6
 
-// byCalendar puts a calendar into the terms. The span is the length of the window of now, to estimate by.
-func (t *terms) byCalendar(c core.Calendar) {
-	t.calendar = c
+// byCalendar puts a calendar into the limits. The span is the length of the window of now, to estimate by.
+func (l *limits) byCalendar(c core.Calendar) {
+	l.calendar = c
 	start, end := c.Bounds(time.Now())
-	t.step, t.span = 1, int64(end.Sub(start)/time.Microsecond)
+	l.step, l.span = 1, int64(end.Sub(start)/time.Microsecond)
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.String()))
-	t.origin = int64(h.Sum64() & (1<<52 - 1)) //nolint:gosec // 52 bits
+	l.origin = int64(h.Sum64() & (1<<52 - 1)) //nolint:gosec // 52 bits
 }
 
 // ofCalendar reports whether it is a window of the calendar.
-func (t *terms) ofCalendar() bool { return t.calendar != core.Calendar{} }
+func (l *limits) ofCalendar() bool { return l.calendar != core.Calendar{} }
 
 // around appends the boundaries of the window of an instant and of the windows beside it.
-func (t *terms) around(args []int64, at time.Time) []int64 {
-	start, end := t.calendar.Bounds(at)
-	before, _ := t.calendar.Bounds(start.Add(-1))
-	_, after := t.calendar.Bounds(end)
+func (l *limits) around(args []int64, at time.Time) []int64 {
+	start, end := l.calendar.Bounds(at)
+	before, _ := l.calendar.Bounds(start.Add(-1))
+	_, after := l.calendar.Bounds(end)
 	return append(args, max(before.UnixMicro(), 0), start.UnixMicro(), end.UnixMicro(), after.UnixMicro())
 }
 
 // again returns the arguments with which a call has to be made once more, after the reply; nil: it has not.
-func (t *terms) again(args, reply []int64) []int64 {
+func (l *limits) again(args, reply []int64) []int64 {
 	if !outside(reply) {
 		return nil
 	}
 	args = slices.Clone(args)
-	t.around(args[:boundariesAt], time.UnixMicro(reply[1]))
+	l.around(args[:boundariesAt], time.UnixMicro(reply[1]))
 	return args
 }
 
@@ -56,15 +55,15 @@ func (t *terms) again(args, reply []int64) []int64 {
 func outside(reply []int64) bool { return len(reply) == 2 && reply[0] == 0 }
 
 // lengthOf returns the length of the window that ends at a server's instant, in microseconds.
-func (t *terms) lengthOf(end int64) int64 {
-	start, _ := t.calendar.Bounds(time.UnixMicro(end - 1))
+func (l *limits) lengthOf(end int64) int64 {
+	start, _ := l.calendar.Bounds(time.UnixMicro(end - 1))
 	return end - start.UnixMicro()
 }
 
 // next returns the microseconds from an instant, which is a boundary, to the n-th boundary after it.
-func (t *terms) next(boundary, n int64) int64 {
+func (l *limits) next(boundary, n int64) int64 {
 	const unit = int64(time.Second / time.Microsecond)
-	at := calendar.Calendar(t.calendar).After(boundary/unit, uint64(n))
+	at := calendar.Calendar(l.calendar).After(boundary/unit, uint64(n))
 	if at > most/unit {
 		return never
 	}
@@ -72,18 +71,10 @@ func (t *terms) next(boundary, n int64) int64 {
 }
 
 // windowOf returns the length of a calendar's window as the metadata has it; micros 0: that of now.
-func (t *terms) windowOf(micros int64) core.Metadata {
+func (l *limits) windowOf(micros int64) core.Metadata {
 	if micros == 0 {
-		start, end := t.calendar.Bounds(time.Now())
+		start, end := l.calendar.Bounds(time.Now())
 		return core.Window.With(end.Sub(start))
 	}
 	return core.Window.With(lasts(micros))
-}
-
-// title returns the window.
-func (o FixedWindowOptions) title() string {
-	if o.Calendar != (core.Calendar{}) {
-		return "fixed window of a " + o.Calendar.String()
-	}
-	return fmt.Sprintf("fixed window of %v", o.Window)
 }

@@ -14,26 +14,19 @@ type ConcurrencyLimiterOptions struct {
 	Shared Shared
 }
 
-func (ConcurrencyLimiterOptions) name() string     { return "ConcurrencyLimiterOptions" }
-func (o ConcurrencyLimiterOptions) shared() Shared { return o.Shared }
+func (o *ConcurrencyLimiterOptions) shared() *Shared { return &o.Shared }
 
-func (o ConcurrencyLimiterOptions) with(s Shared) ConcurrencyLimiterOptions { o.Shared = s; return o }
-
-func (o ConcurrencyLimiterOptions) validate(f *faults) {
+func (o *ConcurrencyLimiterOptions) limits(f *faults) *limits {
 	_, err := core.NewConcurrencyLimiter(o.ConcurrencyLimiterOptions)
-	f.core(err)
-	f.order(o.QueueOrder)
-	f.limit("PermitLimit", o.PermitLimit)
+	f.core(err, "PermitLimit", o.PermitLimit, o.QueueOrder, false)
+	if f.found() {
+		return nil
+	}
+	return limits{
+		kind: kindConcurrency, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder,
+		span: int64(o.Shared.TTL / time.Microsecond), title: "concurrency limiter",
+	}.describe(0)
 }
-
-func (o ConcurrencyLimiterOptions) terms(s Shared) *terms {
-	t := terms{kind: kindConcurrency, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
-	t.span = int64(s.TTL / time.Microsecond)
-	return t.describe(0)
-}
-
-// title returns what the limiter is.
-func (ConcurrencyLimiterOptions) title() string { return "concurrency limiter" }
 
 // ConcurrencyLimiter is a [core.ConcurrencyLimiter] that processes share: all of them together
 // hold at most PermitLimit permits. A lease holds its permits until it is released, and is
@@ -44,7 +37,7 @@ func (ConcurrencyLimiterOptions) title() string { return "concurrency limiter" }
 // [io.Closer], and safe for concurrent use. It is no [core.Resetter]: what is held stays held.
 // Make it with [NewConcurrencyLimiter]; the zero value refuses with [core.ErrClosed].
 type ConcurrencyLimiter struct {
-	limiter[ConcurrencyLimiterOptions]
+	limiter[ConcurrencyLimiterOptions, *ConcurrencyLimiterOptions]
 }
 
 // NewConcurrencyLimiter returns a limiter that shares the leases of its Key, or an error with

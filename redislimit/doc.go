@@ -33,16 +33,23 @@
 //
 // # Inside
 //
-// A request is decided by what is remembered (a forecast of when permits come back, a rejection, what
-// was prefetched) or gathered for the next call. One call is in flight, bounded in time by a guard
-// that keeps away from a store that does not answer. A rejected Acquire waits in a local queue, whose
-// head has the only timer. Each script does all operations of a call, in order, at one instant of the
-// server's clock, over the keys of one slot, in integers. A window keeps, for each permit, the instant
-// at which it comes back. A concurrency lease has an id that its holder chose, so a take whose answer
-// was lost can be released.
+// A limiter is an engine (engine.go), which has three components under one mutex:
 //
-// An adapter makes connections apart from decisions: goredis gives a command a turn, one for each
-// ready connection, while goroutines with their own time make new ones; rueidis runs its calls on
-// another goroutine until 64 have been answered since the last failure. The tests of this module use
-// its adapters, a cycle of modules.
+//   - The pipeline (pipeline.go, deal.go) gathers takes, which are requests for permits, and operations, which are all else,
+//     for the next call of the store; makes one call at a time; and deals out the answers. wire.go has the numbers.
+//   - The queue (queue.go, listener.go) has the waiters of this process: Acquires that the store refused. Its head has the
+//     only timer; a listener hears of releases by other processes.
+//   - The keeper (keeper.go, renewer.go) has the concurrency leases: it renews them, and releases those that nobody knows of.
+//     A lease has an id that its holder chose, so a take whose answer was lost can be released.
+//
+// Before the store is asked, a take is decided by what is remembered (memory.go: a forecast of when permits come back, and a
+// rejection; prefetch.go). A guard (guard.go) bounds each call in time, and keeps away from a store that does not answer.
+//
+// Each script does all operations of a call, in order, at one instant of the server's clock, over the keys of one slot, in
+// integers. lua/README.md explains what a settlement may give back. A window keeps, for each permit, the instant at which it
+// comes back.
+//
+// Until an adapter is ready, each call has a goroutine of its own and goes on for 10 s, so that a connection is made that takes
+// longer than a decision. goredis is ready while the latest command was answered, rueidis once 64 have been in a row. The tests of
+// this module use its adapters, a cycle of modules.
 package redislimit

@@ -2,9 +2,7 @@ package redislimit
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,54 +11,62 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// engine is what all four limiters are. A request is decided by what is remembered, or it is
-// gathered for the next call of the store: there is one call at a time, and what comes
-// meanwhile travels together in the next one (call.go). An Acquire that the store refuses waits
-// in the queue (queue.go).
-//
-// The mutex is held neither while the store is asked nor while anybody else's code runs. Of
-// other locks only the guard's is taken under it.
+// engine is the part that the four limiters share. A take is decided by what is remembered (memory.go), or the pipeline asks
+// the store. An Acquire that the store refuses waits in the queue. The keeper renews and releases concurrency leases.
 type engine struct {
 	shared  Shared // with its defaults; no Store: not made by a constructor
 	guard   *guard
+	kind    kind
 	keys    []string
-	channel string // where releases are published; "": they are not
-	holder  int64  // distinguishes the leases of this limiter from those of others
+	channel string      // where releases are published; "": they are not
+	locals  wait.Source // ends the waits in Shared.Local at Close
 
-	mu         sync.Mutex
-	terms      *terms
-	closed     bool
-	next       []*request      // for the next call
-	askWaiters bool            // the next call asks for the waiters, too
-	calling    bool            // a goroutine makes calls
-	rests      chan struct{}   // closed when none does; nil: nobody wants to know
-	spare      *call           // memory for the next call; nil: there is none
-	woken      []chan struct{} // to be closed when the mutex is free
-	canceled   []func()        // likewise, to be called
-	memory     memory
-	queue      queue
-	leases     leases
-	listener   listener
-	looked     time.Time // when Statistics last asked
-	granted    uint64
-	rejected   uint64
-
-	locals wait.Source // ends the waits in Shared.Local at Close; not guarded
+	// mu guards the rest, and what the components say. It is let go by unlock, and only by that: a function takes it and lets
+	// it go, or its name ends in Locked. It is held neither while the store is asked nor while anybody else's code runs. Of
+	// other locks only the guard's is taken under it.
+	mu       sync.Mutex
+	limits   *limits
+	closed   bool
+	memory   memory
+	pipeline pipeline
+	queue    queue
+	keeper   keeper
+	looked   time.Time // when Statistics last asked
+	granted  uint64
+	rejected uint64
+	woken    []chan struct{} // to be closed when the mutex is free
+	canceled []func()        // likewise, to be called
 }
 
-// start makes the engine ready. The shared options are valid.
-func (e *engine) start(s Shared, t *terms) {
-	e.shared, e.terms, e.guard = s.withDefaults(), t, newGuard(s)
+// start makes the engine ready. The shared options are valid, and have their defaults.
+func (e *engine) start(s Shared, l *limits) {
+	e.shared, e.kind, e.limits, e.guard = s, l.kind, l, newGuard(s)
 	limit := "{" + s.Key + "}:limit"
 	e.keys = []string{limit}
-	if !t.rate() {
+	if !l.rate() {
 		e.keys = append(e.keys, "{"+s.Key+"}:leases")
-		e.holder = rand.Int64N(most) //nolint:gosec // a name, no secret
 		e.channel = limit + ":released"
 	}
 	now := time.Now()
-	e.memory = memory{left: t.limit, whole: now, forecast: forecast{terms: t}}
-	e.leases.since = now
+	e.memory = memory{left: l.limit, fullAt: now, forecast: forecast{limits: l}}
+	e.pipeline.e, e.queue.e = e, e
+	e.keeper = keeper{e: e, since: now, holder: rand.Int64N(most)} //nolint:gosec // a name, no secret
+}
+
+// unlock lets go of the mutex. It sets the waiters' alarm, sees to it that somebody calls the store if there is something
+// to ask, and wakes the callers whose requests were decided: not before, as they would find the mutex taken.
+func (e *engine) unlock() {
+	e.queue.setAlarmLocked()
+	e.pipeline.startLocked()
+	woken, canceled := e.woken, e.canceled
+	e.woken, e.canceled = nil, nil
+	e.mu.Unlock()
+	for _, done := range woken {
+		close(done)
+	}
+	for _, cancel := range canceled {
+		cancel()
+	}
 }
 
 // TryAcquire takes permits if they are available now. It waits only for the store, for
@@ -70,15 +76,15 @@ func (e *engine) TryAcquire(permits int) core.Lease {
 	if err := e.check(permits); err != nil {
 		return core.Refuse(err)
 	}
-	r := newRequest(op{code: opTake, permits: int64(permits)})
-	e.decide(r)
+	t := &take{permits: permits}
+	e.decide(t)
 	switch {
-	case r.outcome != unreachable:
-		return e.leaseOf(r)
+	case t.outcome != unreachable:
+		return e.leaseOf(t)
 	case e.shared.Down == DownLocal:
 		return e.count(e.shared.Local.TryAcquire(permits))
 	}
-	return e.unrecorded(r)
+	return e.unrecorded(t)
 }
 
 // Acquire takes permits. If they are not available it waits for them, if the queue limit
@@ -93,23 +99,123 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err != nil {
 		return core.Refuse(err), err
 	}
-	r := newRequest(op{code: opTake, permits: int64(permits)})
-	r.waits, r.leaves = true, ctx.Done()
-	r.deadline, _ = ctx.Deadline()
-	if err := e.await(ctx, r); err != nil {
+	t := &take{permits: permits, waits: true, leaves: ctx.Done()}
+	t.deadline, _ = ctx.Deadline()
+	if err := e.await(ctx, t); err != nil {
 		return core.Refuse(err), err
 	}
-	var l core.Lease
 	switch {
-	case r.outcome != unreachable:
-		l = e.leaseOf(r)
+	case t.outcome != unreachable:
+		l := e.leaseOf(t) //nolint:contextcheck // its release is no part of this
+		return l, l.Err()
 	case e.shared.Down == DownLocal:
-		l, err = hold.Acquire(ctx, &e.locals, e.shared.Local, permits)
-		return e.count(l), err
-	default:
-		l = e.unrecorded(r)
+		l, err := hold.Acquire(ctx, &e.locals, e.shared.Local, permits)
+		return e.count(l), err //nolint:contextcheck // a call of many does not end with one's ctx
 	}
+	l := e.unrecorded(t)
 	return l, l.Err()
+}
+
+// statisticsEvery is how often Statistics asks the store at most.
+const statisticsEvery = 100 * time.Millisecond
+
+// Available asks the store how many permits could be taken now, within [Shared].Budget. While
+// the store is unreachable it returns what was known last.
+func (e *engine) Available() int {
+	if e.shared.Store == nil {
+		return 0
+	}
+	e.do(look())
+	e.mu.Lock()
+	defer e.unlock()
+	return e.memory.available(e.limits, time.Now())
+}
+
+// Statistics returns the limiter's counts, which are those of this process, and what is
+// available to all. It asks the store if the latest answer is older than 100 ms, and every 100
+// ms at most; else, and while the store is unreachable, Available is what is known. It works
+// after Close.
+func (e *engine) Statistics() core.Statistics {
+	if e.shared.Store == nil {
+		return core.Statistics{}
+	}
+	e.perform(e.lookIfStaleLocked)
+	e.mu.Lock()
+	defer e.unlock()
+	return e.statisticsLocked()
+}
+
+func (e *engine) lookIfStaleLocked() *operation {
+	now := time.Now()
+	if now.Sub(e.memory.at) < statisticsEvery || now.Sub(e.looked) < statisticsEvery {
+		return nil
+	}
+	e.looked = now
+	return look()
+}
+
+func (e *engine) statisticsLocked() core.Statistics {
+	return core.Statistics{
+		Limit: e.limits.limit, Available: e.memory.available(e.limits, time.Now()), Queued: e.queue.permits,
+		Granted: e.granted, Rejected: e.rejected,
+	}
+}
+
+// IdleFor returns how long this process has known all permits to be available, and whether it
+// does. It never asks the store. A rate limiter is idle once what this process knows to be taken
+// has come back, a concurrency limiter while this process holds no lease.
+func (e *engine) IdleFor() (time.Duration, bool) {
+	if e.shared.Store == nil {
+		return 0, false
+	}
+	e.mu.Lock()
+	defer e.unlock()
+	now, from := time.Now(), e.memory.fullAt
+	if !e.limits.rate() {
+		from = e.keeper.since
+	}
+	if now.Before(from) || len(e.keeper.leases) > 0 || !e.queue.empty() || e.memory.prefetch.left(now) > 0 {
+		return 0, false
+	}
+	return now.Sub(from), true
+}
+
+// Close ends every wait with [core.ErrClosed], gives back what was prefetched, and refuses from
+// then on. Leases stay held, and are renewed, until they are released; the store stays open.
+// Close returns nil, when what was prefetched is back or Budget is over.
+func (e *engine) Close() error {
+	if e.shared.Store == nil {
+		return nil
+	}
+	ends := e.close()
+	defer e.guard.close()
+	e.locals.End(core.ErrClosed)
+	timer := time.NewTimer(e.shared.Budget)
+	defer timer.Stop()
+	for _, ended := range ends {
+		if ended == nil {
+			continue
+		}
+		select {
+		case <-ended:
+		case <-timer.C:
+			return nil
+		}
+	}
+	return nil
+}
+
+// close closes the limiter, and returns what is closed when its goroutines have ended.
+func (e *engine) close() (ends []<-chan struct{}) {
+	e.mu.Lock()
+	defer e.unlock()
+	now := time.Now()
+	e.closed = true
+	e.queue.refuseAllLocked(-1, func(*take) error { return core.ErrClosed })
+	e.queue.asks = false
+	e.memory.prefetch.closeLocked(now, e.guard.refuses(now) == nil)
+	e.queue.listener.stopLocked()
+	return []<-chan struct{}{e.queue.listener.ended, e.guard.reported(), e.pipeline.closeLocked(), e.keeper.closeLocked()}
 }
 
 // check returns what is wrong with a request whatever the limit says.
@@ -123,252 +229,142 @@ func (e *engine) check(permits int) error {
 	return nil
 }
 
-// decide returns when r is decided.
-func (e *engine) decide(r *request) {
-	now := time.Now()
-	e.mu.Lock()
-	e.beginLocked(r, now)
-	e.finish(r)
-}
-
-// finish unlocks the mutex, and returns when r is decided. If nobody calls the store, and that is ready,
-// the caller does.
-func (e *engine) finish(r *request) {
-	leads := !e.calling && len(e.next) > 0 && e.guard.ready()
-	e.calling = e.calling || leads
-	e.unlock()
-	if leads {
-		e.lead()
+// decide returns when t is decided.
+func (e *engine) decide(t *take) {
+	if e.begin(t, true) {
+		e.pipeline.lead()
 	}
-	if r.done != nil {
-		<-r.done
+	if t.done != nil {
+		<-t.done
 	}
 }
 
 // await is decide for a caller that leaves when ctx is done; then it returns ctx.Err().
-func (e *engine) await(ctx context.Context, r *request) error {
-	if r.leaves == nil {
-		e.decide(r) //nolint:contextcheck // a call of many does not end with one's ctx
+func (e *engine) await(ctx context.Context, t *take) error {
+	if t.leaves == nil {
+		e.decide(t) //nolint:contextcheck // a call of many does not end with one's ctx
 	} else {
-		e.begin(r) //nolint:contextcheck // likewise
+		e.begin(t, false) //nolint:contextcheck // likewise
 	}
-	if r.done != nil {
+	if t.done != nil {
 		select {
-		case <-r.done:
-		case <-r.leaves:
-			if e.leave(r) { //nolint:contextcheck // as above
+		case <-t.done:
+		case <-t.leaves:
+			if e.leave(t) { //nolint:contextcheck // as above
 				return ctx.Err()
 			}
 		}
 	}
 	err := ctx.Err()
-	if err != nil && r.outcome == granted { // which came first is not known, so a done ctx wins
+	if err != nil && t.outcome == granted { // which came first is not known, so a done ctx wins
 		e.mu.Lock()
-		defer e.unlock()  //nolint:contextcheck // as above
-		e.returnLocked(r) //nolint:contextcheck // as above
+		defer e.unlock() //nolint:contextcheck // as above
+		e.returnLocked(t)
 		return err
 	}
 	return nil
 }
 
-// begin decides r, or gathers it for the next call.
-func (e *engine) begin(r *request) {
+// begin decides t, or has the store asked. It reports whether the caller, if that can lead, has to make the call.
+func (e *engine) begin(t *take, leads bool) bool {
+	now := time.Now()
+	t.due = now.Add(e.shared.Budget)
+	e.mu.Lock()
+	defer e.unlock()
+	if !e.admitLocked(t, now) {
+		return false
+	}
+	switch {
+	case e.memory.prefetch.spend(t.permits, now):
+		e.granted++
+		t.answer = answer{
+			left: e.memory.available(e.limits, now), reset: e.memory.reset(now), stamp: e.memory.prefetch.stamp, window: e.memory.window,
+		}
+		e.decideLocked(t, granted)
+	case e.memory.refuses(t.permits, now):
+		e.missLocked(t, now)
+	default:
+		t.done = make(chan struct{})
+		e.pipeline.takes = append(e.pipeline.takes, t)
+	}
+	return leads && e.pipeline.claimLocked()
+}
+
+// do has the store do an operation, and returns when it has ended, within Budget.
+func (e *engine) do(o *operation) { e.perform(func() *operation { return o }) }
+
+// perform is do for the operation that f returns, which is called with the mutex held; nil: there is nothing to do.
+func (e *engine) perform(f func() *operation) *operation {
+	if e.shared.Store == nil {
+		return nil
+	}
+	o, leads := e.beginOperation(f)
+	if leads {
+		e.pipeline.lead()
+	}
+	if o != nil && o.done != nil {
+		<-o.done
+	}
+	return o
+}
+
+// beginOperation has the store asked, and reports whether the caller has to make the call.
+func (e *engine) beginOperation(f func() *operation) (o *operation, leads bool) {
 	now := time.Now()
 	e.mu.Lock()
 	defer e.unlock()
-	e.beginLocked(r, now)
+	if o = f(); o == nil {
+		return nil, false
+	}
+	o.due = now.Add(e.shared.Budget)
+	e.addLocked(o, now)
+	return o, e.pipeline.claimLocked()
 }
 
-func (e *engine) beginLocked(r *request, now time.Time) {
-	r.due = now.Add(e.shared.Budget)
-	n := int(r.permits)
-	if r.code != opTake {
-		if r.code == opGive || r.code == opReturn || r.code == opReset || r.code == opBind {
-			e.memory.refused = refusal{} // permits come back
-		}
-		if err := e.guard.refuses(now); err != nil {
-			r.err = err
-			e.decideLocked(r, unreachable)
-		} else {
-			e.gatherLocked(r)
-		}
+// addLocked has the next call do an operation, if the store is asked at all.
+func (e *engine) addLocked(o *operation, now time.Time) {
+	if o.frees {
+		e.memory.refused = refusal{}
+	}
+	if err := e.guard.refuses(now); err != nil {
+		e.endLocked(o, now, answer{}, err)
 		return
 	}
-	if !e.admitLocked(r, now) {
-		return
+	o.done = make(chan struct{})
+	e.pipeline.ops = append(e.pipeline.ops, o)
+}
+
+// endLocked ends an operation with what the store said to the call that was sent then.
+func (e *engine) endLocked(o *operation, sent time.Time, a answer, err error) {
+	o.answer, o.err = a, err
+	if o.then != nil {
+		o.then(sent, a, err)
 	}
-	switch {
-	case e.memory.prefetch.spend(n, now):
-		e.granted++
-		r.answer = answer{left: e.memory.available(e.terms, now), reset: e.memory.reset(now), stamp: e.memory.prefetch.stamp, window: e.memory.window}
-		e.decideLocked(r, granted)
-	case e.memory.refuses(n, now):
-		e.missLocked(r, now)
-	default:
-		e.gatherLocked(r)
+	if o.done != nil {
+		e.woken = append(e.woken, o.done)
 	}
 }
 
-// gatherLocked has r asked for by the next call.
-func (e *engine) gatherLocked(r *request) {
-	r.done = make(chan struct{})
-	e.next = append(e.next, r)
-}
-
-// admitLocked reports whether a newcomer is still to be asked for, and decides it if not.
-func (e *engine) admitLocked(r *request, now time.Time) bool {
-	switch n := int(r.permits); {
-	case r.stage != asking:
-		return false
-	case e.closed:
-		e.refuseLocked(r, core.ErrClosed)
-	case n > e.terms.limit:
-		e.refuseLocked(r, &core.ExceedsLimitError{Limiter: e.terms.name, Permits: n, Limit: e.terms.limit})
-	case n > 0 && e.queue.permits > 0 && e.terms.order == core.OldestFirst:
-		e.missLocked(r, now) // nobody overtakes
-	default:
-		if err := e.guard.refuses(now); err != nil {
-			e.unreachableLocked(r, err)
-			return false
+// update puts new limits in force; apply is called with the mutex held.
+func (e *engine) update(l *limits, apply func()) (err error) {
+	e.perform(func() *operation {
+		if e.closed {
+			err = core.ErrClosed
+			return nil
 		}
-		return true
-	}
-	return false
-}
-
-// missLocked rejects or queues a request for permits that are not available.
-func (e *engine) missLocked(r *request, now time.Time) {
-	if r.waits {
-		e.enqueueLocked(r, now)
-	} else {
-		e.rejectLocked(r, now, core.ReasonExhausted)
-	}
-}
-
-// decideLocked ends r.
-func (e *engine) decideLocked(r *request, out outcome) {
-	if r.stage == queued {
-		e.queue.remove(r)
-	}
-	r.stage, r.outcome, r.terms = decided, out, e.terms
-	if r.done != nil {
-		e.woken = append(e.woken, r.done)
-	}
-}
-
-func (e *engine) refuseLocked(r *request, err error) {
-	r.err = err
-	e.decideLocked(r, refused)
-}
-
-// rejectLocked decides that the limit has no room for r.
-func (e *engine) rejectLocked(r *request, now time.Time, reason string) {
-	e.rejected++
-	r.reason = reason
-	if e.terms.rate() {
-		r.retry = lasts(e.terms.period()) // if nothing is known
-		// An evicted one may fit now; but if the store has said that it does not, nothing is known.
-		if due, ok := e.dueLocked(r, now); ok && (due.After(now) || reason == core.ReasonEvicted) {
-			r.retry = lasts(max(microseconds(due.Sub(now)), 1))
+		o := look()
+		if l.rate() {
+			o = rebind(e.limits)
 		}
-	}
-	r.answer.left, r.answer.reset, r.answer.window = e.memory.available(e.terms, now), e.memory.reset(now), e.memory.window
-	e.decideLocked(r, rejected)
-}
-
-// unreachableLocked has Down decide r.
-func (e *engine) unreachableLocked(r *request, err error) {
-	switch e.shared.Down {
-	case DownDeny:
-		e.rejected++
-		e.refuseLocked(r, err)
-		return
-	case DownAllow:
-		e.granted++
-	case DownLocal: // counted when Local has decided
-	}
-	e.decideLocked(r, unreachable)
-}
-
-// leave takes r out if it is not decided; its caller goes away.
-func (e *engine) leave(r *request) bool {
-	e.mu.Lock()
-	defer e.unlock()
-	if r.stage == decided {
-		return false
-	}
-	e.leaveLocked(r)
-	return true
-}
-
-func (e *engine) leaveLocked(r *request) {
-	if r.stage == queued {
-		first := r.permits > 0 && r == e.queue.head(e.terms.order)
-		e.queue.remove(r)
-		e.askWaiters = e.askWaiters || first && e.queue.permits > 0
-	}
-	r.stage = gone
-}
-
-// returnLocked gives back what was granted to r and nobody has. The grant stays counted, if it
-// was: counts do not fall.
-func (e *engine) returnLocked(r *request) {
-	switch {
-	case r.permits == 0:
-	case r.held != nil:
-		e.endLocked(r.held, released)
-		e.releaseLocked(r.held)
-	default:
+		apply()
+		e.limits = l
 		e.memory.forget()
-		e.gatherLocked(newRequest(op{code: opGive, permits: r.permits, stamp: r.answer.stamp}))
-	}
-}
-
-// unlock lets go of the mutex; e.mu.Lock takes it. It sets the waiters' alarm, sees to it that
-// somebody calls the store if there is something to ask, and wakes the callers whose requests were
-// decided: not before, as they would find the mutex taken.
-func (e *engine) unlock() {
-	e.setAlarmLocked()
-	if !e.calling && e.asksLocked() {
-		e.calling = true
-		go e.calls()
-	}
-	woken, canceled := e.woken, e.canceled
-	e.woken, e.canceled = nil, nil
-	e.mu.Unlock()
-	for _, done := range woken {
-		close(done)
-	}
-	for _, cancel := range canceled {
-		cancel()
-	}
-}
-
-// leaseOf returns the lease of a decided request.
-func (e *engine) leaseOf(r *request) core.Lease {
-	if r.outcome == granted {
-		return e.grantOf(r)
-	}
-	return e.refusalOf(r)
-}
-
-// unrecorded returns the lease of DownAllow, which holds nothing.
-func (e *engine) unrecorded(r *request) core.Lease {
-	m := slices.Clip(r.terms.metadata)
-	if r.terms.ofCalendar() {
-		m = append(m, r.terms.windowOf(0))
-	}
-	return core.Grant(int(r.permits), nil, append(m, grantKey.With(&grant{e: e}))...)
-}
-
-// count counts what Shared.Local decided.
-func (e *engine) count(l core.Lease) core.Lease {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if l.Acquired() {
-		e.granted++
-	} else if errors.Is(l.Err(), core.ErrRejected) {
-		e.rejected++
-	}
-	return l
+		e.memory.window = 0
+		e.queue.refuseAllLocked(l.limit, func(t *take) error {
+			return &core.ExceedsLimitError{Limiter: l.name, Permits: t.permits, Limit: l.limit}
+		})
+		e.queue.asks = !e.queue.empty()
+		return o
+	})
+	return err
 }

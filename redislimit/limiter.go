@@ -2,47 +2,40 @@ package redislimit
 
 import (
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
 
-// options are the options of a limiter: core's, and Shared.
-type options[O any] interface {
-	name() string // of the type
-	shared() Shared
-	with(Shared) O
-	validate(*faults)
-	terms(Shared) *terms
-	title() string
-}
-
 // limiter is a limiter with the options O: the engine, and what depends on O.
-type limiter[O options[O]] struct {
+type limiter[O any, P optionsOf[O]] struct {
 	engine
 
 	options O // the engine's mutex guards it
 }
 
 // init makes the limiter ready, or returns everything that is wrong with the options.
-func (l *limiter[O]) init(o O) error {
-	f := faults{options: o.name()}
-	o.validate(&f)
-	f.shared(o.shared())
-	if err := f.err(); err != nil {
-		return err
+func (l *limiter[O, P]) init(o O) error {
+	f := faults{options: reflect.TypeFor[O]().Name()}
+	shared := P(&o).shared()
+	*shared = shared.withDefaults()
+	limits := P(&o).limits(&f)
+	f.shared(*shared)
+	if f.found() {
+		return f.err()
 	}
-	shared := o.shared().withDefaults()
-	l.options = o.with(shared)
-	l.start(shared, o.terms(shared))
+	l.options = o
+	l.start(*shared, limits)
 	return nil
 }
 
 // Options returns the options in force: those of the constructor or of the latest Update, with
 // the defaults of Shared.
-func (l *limiter[O]) Options() O {
+func (l *limiter[O, P]) Options() O {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	return l.options
 }
 
@@ -59,50 +52,48 @@ func (l *limiter[O]) Options() O {
 // Other processes go on with their own limits, less what is taken. While they differ, a bucket
 // with the larger limit may grant the difference once more, and a window's permits come back as
 // the process says that took them.
-func (l *limiter[O]) Update(o O) error {
-	if l.engine.shared.Store == nil {
+func (l *limiter[O, P]) Update(o O) error {
+	inForce := l.engine.shared
+	if inForce.Store == nil {
 		return core.ErrClosed
 	}
-	f := faults{options: o.name()}
-	o.validate(&f)
-	f.update(l.engine.shared, o.shared())
-	if err := f.err(); err != nil {
-		return err
+	f := faults{options: reflect.TypeFor[O]().Name()}
+	f.unchanged(*P(&o).shared(), inForce)
+	*P(&o).shared() = inForce
+	limits := P(&o).limits(&f)
+	if f.found() {
+		return f.err()
 	}
-	return l.update(o.terms(l.engine.shared), func() { l.options = o.with(l.engine.shared) })
+	return l.update(limits, func() { l.options = o })
 }
 
 // String returns a human-readable line: what the limiter is, its name, key and statistics. It
 // does not ask the store.
-func (l *limiter[O]) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	kind := l.options.title()
+func (l *limiter[O, P]) String() string {
 	if l.engine.shared.Store == nil {
-		return kind + " (not made by its constructor)"
+		return strings.TrimSuffix(reflect.TypeFor[O]().Name(), "Options") + " (not made by its constructor)"
 	}
-	if t := l.engine.terms; t.name != "" {
-		kind += fmt.Sprintf(" %q", t.name)
+	l.mu.Lock()
+	defer l.unlock()
+	kind := l.engine.limits.title
+	if name := l.engine.limits.name; name != "" {
+		kind += fmt.Sprintf(" %q", name)
 	}
 	return fmt.Sprintf("%s at %q: %v", kind, l.engine.shared.Key, l.statisticsLocked())
 }
 
 // rateLimiter is a limiter whose permits come back with time.
-type rateLimiter[O options[O]] struct{ limiter[O] }
+type rateLimiter[O any, P optionsOf[O]] struct{ limiter[O, P] }
 
 // Reset makes the limiter as new, for all processes: all permits are available, and debts are
 // gone. Statistics stay, and this process' waiters are served. Leases from before give nothing
 // back. It returns when the store has answered, or Budget is over; if the store is unreachable,
 // nothing happens. What other processes have prefetched they may still spend.
-func (r *rateLimiter[O]) Reset() {
-	e := &r.engine
-	if e.shared.Store == nil {
-		return
-	}
-	e.mu.Lock()
-	e.memory.prefetch.permits = 0
-	e.mu.Unlock()
-	e.decide(newRequest(op{code: opReset}))
+func (r *rateLimiter[O, P]) Reset() {
+	r.perform(func() *operation {
+		r.memory.prefetch.permits = 0
+		return resetAll()
+	})
 }
 
 // GiveBack returns n permits for which there is no lease any more, for all processes: the limiter is as if n permits fewer
@@ -110,34 +101,35 @@ func (r *rateLimiter[O]) Reset() {
 // waiters that now fit. Settling leases from before may then give back nothing. n <= 0 does nothing. It returns when the
 // store has answered, or Budget is over; if the store is unreachable, nothing happens. If the lease is still there, use
 // Settle or Refund.
-func (r *rateLimiter[O]) GiveBack(n int) {
-	if r.engine.shared.Store != nil && n > 0 {
-		r.engine.decide(newRequest(op{code: opReturn, permits: min(int64(n), most)}))
+func (r *rateLimiter[O, P]) GiveBack(n int) {
+	if n > 0 {
+		r.do(giveBackAny(min(int64(n), most)))
 	}
 }
 
 // TryReplenish does nothing and returns false: permits come back by themselves.
-func (*rateLimiter[O]) TryReplenish() bool { return false }
+func (*rateLimiter[O, P]) TryReplenish() bool { return false }
 
 // AutoReplenishing returns true: permits come back by themselves.
-func (r *rateLimiter[O]) AutoReplenishing() bool { return r.engine.shared.Store != nil }
+func (r *rateLimiter[O, P]) AutoReplenishing() bool { return r.engine.shared.Store != nil }
 
 // ReplenishmentPeriod returns the time from one replenishment to the next, as the store counts
 // it: a bucket's period, the length of a fixed window or of a sliding window's segment.
-func (r *rateLimiter[O]) ReplenishmentPeriod() time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t := r.engine.terms
-	switch {
-	case t == nil:
+func (r *rateLimiter[O, P]) ReplenishmentPeriod() time.Duration {
+	if r.engine.shared.Store == nil {
 		return 0
-	case t.kind == kindBucket:
-		return lasts(t.span)
-	case t.ofCalendar() && r.memory.window != 0:
+	}
+	r.mu.Lock()
+	defer r.unlock()
+	l := r.engine.limits
+	switch {
+	case l.kind == kindBucket:
+		return lasts(l.span)
+	case l.ofCalendar() && r.memory.window != 0:
 		return lasts(r.memory.window)
-	case t.ofCalendar():
-		start, end := t.calendar.Bounds(time.Now())
+	case l.ofCalendar():
+		start, end := l.calendar.Bounds(time.Now())
 		return end.Sub(start)
 	}
-	return lasts(t.span) / time.Duration(t.step)
+	return lasts(l.span) / time.Duration(l.step)
 }

@@ -90,6 +90,15 @@ func (s Shared) withDefaults() Shared {
 	return s
 }
 
+// optionsOf is a pointer to the options O of a limiter.
+type optionsOf[O any] interface {
+	*O
+	shared() *Shared
+
+	// limits returns what the scripts want, or finds fault with the options.
+	limits(*faults) *limits
+}
+
 // faults collects everything that is wrong with options.
 type faults struct {
 	options string
@@ -125,9 +134,9 @@ func (f *faults) shared(s Shared) {
 	f.micros("Shared.TTL", s.TTL)
 }
 
-// update finds fault with an Update that would change what cannot be changed.
-func (f *faults) update(now, s Shared) {
-	if !same(s, Shared{}) && !same(s.withDefaults(), now) {
+// unchanged finds fault with an Update that would change what cannot be changed: s must be zero or what is in force.
+func (f *faults) unchanged(s, inForce Shared) {
+	if !same(s, Shared{}) && !same(s.withDefaults(), inForce) {
 		f.add("Shared", "another", "that of the constructor, or none: it cannot be changed")
 	}
 }
@@ -147,25 +156,17 @@ func sameValue(a, b any) bool {
 	return v.Type() == w.Type() && v.Comparable() && v.Equal(w)
 }
 
-func (f *faults) core(err error) {
+// core finds the faults that core does, with the same options, and what only core can do.
+func (f *faults) core(err error, limit string, permits int, order core.QueueOrder, manual bool) {
 	if err != nil {
 		f.errs = append(f.errs, err)
 	}
-}
-
-func (f *faults) limit(field string, n int) {
-	if int64(n) > maxLimit {
-		f.add(field, n, "at most 2^52")
+	if order == core.FairShare {
+		f.add("QueueOrder", order, "oldest-first or newest-first: the queue of one process cannot be fair to those of others")
 	}
-}
-
-func (f *faults) order(o core.QueueOrder) {
-	if o == core.FairShare {
-		f.add("QueueOrder", o, "oldest-first or newest-first: the queue of one process cannot be fair to those of others")
+	if int64(permits) > maxLimit {
+		f.add(limit, permits, "at most 2^52")
 	}
-}
-
-func (f *faults) manual(manual bool) {
 	if manual {
 		f.add("ManualReplenishment", true, "false: permits come back by the server's clock")
 	}
@@ -183,6 +184,8 @@ func (f *faults) longest(field string, d time.Duration) {
 		f.add(field, d, "at most 2^52 µs")
 	}
 }
+
+func (f *faults) found() bool { return len(f.errs) > 0 }
 
 // err returns all faults at once, nil if there is none.
 func (f *faults) err() error { return errors.Join(f.errs...) }

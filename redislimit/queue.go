@@ -8,15 +8,21 @@ import (
 )
 
 // queue holds the waiters of this process. Only its head has a timer; when that asks the
-// store, the next ones are asked for in the same call. The engine's mutex guards it.
+// store, the next ones are asked for in the same call. While somebody waits for a concurrency limiter, a listener hears of
+// releases by other processes. The engine's mutex guards it.
 type queue struct {
-	waiters     list.List // of *request, the oldest first
-	permits     int       // the sum of theirs
-	zeroPermits list.List // of *request for zero permits, which wait until a permit is left over
+	e *engine
 
+	waiters     list.List // of *take, the oldest first
+	permits     int       // the sum of theirs
+	zeroPermits list.List // of *take for zero permits, which wait until a permit is left over
+
+	asks  bool        // the next call asks for the waiters, too
 	asked time.Time   // when the store was last asked
 	timer *time.Timer // nil: nobody waits
 	alarm time.Time   // when it rings
+
+	listener listener
 }
 
 const (
@@ -26,118 +32,131 @@ const (
 
 func (q *queue) empty() bool { return q.waiters.Len()+q.zeroPermits.Len() == 0 }
 
-func (q *queue) push(r *request) {
-	r.stage = queued
-	if r.done == nil {
-		r.done = make(chan struct{})
+func (q *queue) pushLocked(t *take) {
+	t.stage = queued
+	if t.done == nil {
+		t.done = make(chan struct{})
 	}
-	if r.permits == 0 {
-		r.place = q.zeroPermits.PushBack(r)
-		return
+	if t.permits == 0 {
+		t.place = q.zeroPermits.PushBack(t)
+	} else {
+		t.place = q.waiters.PushBack(t)
+		q.permits += t.permits
 	}
-	r.place = q.waiters.PushBack(r)
-	q.permits += int(r.permits)
+	q.listenLocked()
 }
 
-func (q *queue) remove(r *request) {
-	if r.permits == 0 {
-		q.zeroPermits.Remove(r.place)
+func (q *queue) removeLocked(t *take) {
+	if t.permits == 0 {
+		q.zeroPermits.Remove(t.place)
 	} else {
-		q.waiters.Remove(r.place)
-		q.permits -= int(r.permits)
+		q.waiters.Remove(t.place)
+		q.permits -= t.permits
 	}
-	r.place = nil
+	t.place = nil
 }
 
 // oldest returns the oldest waiter for permits, nil if there is none.
-func (q *queue) oldest() *request { return waiter(q.waiters.Front()) }
+func (q *queue) oldest() *take { return waiter(q.waiters.Front()) }
 
 // head returns the waiter that is served next, nil if there is none.
-func (q *queue) head(order core.QueueOrder) *request {
+func (q *queue) head(order core.QueueOrder) *take {
 	if order == core.NewestFirst {
 		return waiter(q.waiters.Back())
 	}
 	return q.oldest()
 }
 
-// next returns the waiter that is served after r.
-func (r *request) next(order core.QueueOrder) *request {
+// next returns the waiter that is served after t.
+func (t *take) next(order core.QueueOrder) *take {
 	if order == core.NewestFirst {
-		return waiter(r.place.Prev())
+		return waiter(t.place.Prev())
 	}
-	return waiter(r.place.Next())
+	return waiter(t.place.Next())
 }
 
-func waiter(e *list.Element) *request {
+func waiter(e *list.Element) *take {
 	if e == nil {
 		return nil
 	}
-	return e.Value.(*request)
+	return e.Value.(*take)
 }
 
-// enqueueLocked has r wait, or rejects it if there is no room, or no hope that it is served
+// refuseAllLocked ends all waits, or those for more permits than the limit is.
+func (q *queue) refuseAllLocked(more int, err func(*take) error) {
+	for _, l := range []*list.List{&q.waiters, &q.zeroPermits} {
+		for place := l.Front(); place != nil; {
+			t := waiter(place)
+			place = place.Next()
+			if t.permits > more {
+				q.e.refuseLocked(t, err(t))
+			}
+		}
+	}
+}
+
+// admitLocked has t wait, or rejects it if there is no room, or no hope that it is served
 // before its deadline.
-func (e *engine) enqueueLocked(r *request, now time.Time) {
-	q, n := &e.queue, int(r.permits)
-	room := e.terms.queueLimit
-	if e.terms.order == core.OldestFirst {
+func (q *queue) admitLocked(t *take, now time.Time) {
+	l, n := q.e.limits, t.permits
+	room := l.queueLimit
+	if l.order == core.OldestFirst {
 		room -= q.permits // below 0 after an Update
 	}
 	if n > 0 && n > room {
-		r.detail = "queue is full"
-		if e.terms.queueLimit == 0 {
-			r.detail = "QueueLimit is 0"
+		t.detail = "queue is full"
+		if l.queueLimit == 0 {
+			t.detail = "QueueLimit is 0"
 		}
-		e.rejectLocked(r, now, core.ReasonQueueLimit)
+		q.e.rejectLocked(t, now, core.ReasonQueueLimit)
 		return
 	}
-	if e.terms.rate() && !r.deadline.IsZero() {
-		if due, ok := e.dueLocked(r, now); ok && due.After(r.deadline) {
-			r.err = errTooSoon
-			e.rejectLocked(r, now, core.ReasonDeadlineTooSoon)
+	if l.rate() && !t.deadline.IsZero() {
+		if due, ok := q.dueLocked(t, now); ok && due.After(t.deadline) {
+			t.err = errTooSoon
+			q.e.rejectLocked(t, now, core.ReasonDeadlineTooSoon)
 			return
 		}
 	}
-	for n > 0 && q.permits > 0 && n > e.terms.queueLimit-q.permits {
-		e.rejectLocked(q.oldest(), now, core.ReasonEvicted)
+	for n > 0 && q.permits > 0 && n > l.queueLimit-q.permits {
+		q.e.rejectLocked(q.oldest(), now, core.ReasonEvicted)
 	}
-	if r.ready.IsZero() {
-		r.ready, _ = e.memory.ready(max(n, 1), now)
+	if t.ready.IsZero() {
+		t.ready, _ = q.e.memory.ready(max(n, 1), now)
 	}
-	q.push(r)
-	e.listenLocked()
+	q.pushLocked(t)
 }
 
-// dueLocked returns when r could be served if nothing else came: exactly, or not later if
+// dueLocked returns when t could be served if nothing else came: exactly, or not later if
 // waiters for several permits are ahead of it. False: that is not known.
-func (e *engine) dueLocked(r *request, now time.Time) (time.Time, bool) {
-	n := max(int(r.permits), 1)
-	if r.permits > 0 && r.stage != queued && e.terms.order == core.OldestFirst {
-		n = saturated(n, e.queue.permits)
+func (q *queue) dueLocked(t *take, now time.Time) (time.Time, bool) {
+	order, n := q.e.limits.order, max(t.permits, 1)
+	newcomer := t.permits > 0 && t.stage != queued
+	if newcomer && order == core.OldestFirst {
+		n = saturated(n, q.permits)
 	}
-	if due, ok := e.memory.ready(n, now); ok {
+	if due, ok := q.e.memory.ready(n, now); ok {
 		return due, true
 	}
-	if r.permits > 0 && r.stage != queued && e.queue.permits > 0 {
-		if head := e.queue.head(e.terms.order); head.ready.After(now) {
+	if newcomer && q.permits > 0 {
+		if head := q.head(order); head.ready.After(now) {
 			return head.ready, true
 		}
 	}
-	return r.ready, r.ready.After(now)
+	return t.ready, t.ready.After(now)
 }
 
 // setAlarmLocked sets the timer to when the head can be served, or has not asked for a second.
-func (e *engine) setAlarmLocked() {
-	q := &e.queue
+func (q *queue) setAlarmLocked() {
 	if q.empty() {
 		if q.timer != nil {
 			q.timer.Stop()
 			q.timer, q.alarm = nil, time.Time{}
 		}
-		e.unlistenLocked()
+		q.listener.stopLocked()
 		return
 	}
-	if e.askWaiters || e.calling {
+	if q.asks || q.e.pipeline.running {
 		return // the end of the call sets it
 	}
 	now := time.Now()
@@ -145,12 +164,12 @@ func (e *engine) setAlarmLocked() {
 		q.asked = now
 	}
 	at := q.asked.Add(askEvery)
-	if failed := e.guard.failed(); !failed.IsZero() {
+	if failed := q.e.guard.failed(); !failed.IsZero() {
 		at = failed
 	} else {
-		for _, r := range []*request{q.head(e.terms.order), waiter(q.zeroPermits.Front())} {
-			if r != nil && !r.ready.IsZero() && r.ready.Before(at) {
-				at = r.ready
+		for _, t := range []*take{q.head(q.e.limits.order), waiter(q.zeroPermits.Front())} {
+			if t != nil && !t.ready.IsZero() && t.ready.Before(at) {
+				at = t.ready
 			}
 		}
 	}
@@ -159,16 +178,16 @@ func (e *engine) setAlarmLocked() {
 	}
 	q.alarm = at
 	if q.timer == nil {
-		q.timer = time.AfterFunc(at.Sub(now), e.askForWaiters)
+		q.timer = time.AfterFunc(at.Sub(now), q.ring)
 	} else {
 		q.timer.Reset(at.Sub(now))
 	}
 }
 
-// askForWaiters is what the timer does, and what happens when a release is published.
-func (e *engine) askForWaiters() {
-	e.mu.Lock()
-	defer e.unlock()
-	e.queue.alarm = time.Time{}
-	e.askWaiters = !e.queue.empty()
+// ring is what the timer does, and what happens when a release is published: the store is asked for the waiters.
+func (q *queue) ring() {
+	q.e.mu.Lock()
+	defer q.e.unlock()
+	q.alarm = time.Time{}
+	q.asks = !q.empty()
 }

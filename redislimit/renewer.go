@@ -1,240 +1,134 @@
 package redislimit
 
 import (
-	"math/rand/v2"
+	"slices"
 	"time"
 )
 
-// renewer is the goroutine that renews leases while any are held, every third of the TTL, and
-// that sends releases again that the store may not have received.
-type renewer struct {
-	e       *engine
-	at      time.Time     // when to renew next; the engine's mutex guards it
-	backoff time.Duration // until the releases are sent again
-	wake    chan struct{} // has room for one
-	done    chan struct{} // closed at its end
-}
-
-// release is a release that is to be sent to the server again.
-type release struct {
-	id    int64
-	until time.Time // then it does not matter any more
-
-	// Whether the lease is known to have been granted. If not, the answer to a take was lost: the
-	// server may have executed it, may execute it later, or never.
-	known  bool
-	misses int // how often the server did not know the lease
-}
-
-const (
-	mostRenewed = 2000 // in a call
-	mostMisses  = 3    // of a take whose answer was lost; by then a server that answers has read what was sent before
-)
-
-// renewLocked sees to it that there is a renewer.
-func (e *engine) renewLocked() {
-	if l := &e.leases; l.renewer == nil {
-		l.renewer = &renewer{
-			e: e, at: time.Now().Add(jitter(e.shared.TTL / 3)), backoff: firstBackoff,
-			wake: make(chan struct{}, 1), done: make(chan struct{}),
-		}
-		go l.renewer.run()
+// runLocked sees to it that the keeper's goroutine runs.
+func (k *keeper) runLocked() {
+	if k.wake == nil {
+		k.renewAt, k.releaseAt, k.backoff = time.Now().Add(jitter(k.e.shared.TTL/3)), time.Time{}, firstBackoff
+		k.wake, k.ended = make(chan struct{}, 1), make(chan struct{})
+		go k.run(k.wake, k.ended)
 	}
 }
 
-// releaseAgainLocked has the renewer send a release.
-func (e *engine) releaseAgainLocked(r release) {
-	e.leases.releases = append(e.leases.releases, r)
-	e.renewLocked()
-	e.leases.renewer.wakeUp()
-}
-
-// orphanLocked releases what a take may have been granted whose answer was lost.
-func (e *engine) orphanLocked(id int64) {
-	e.releaseAgainLocked(release{id: id, until: time.Now().Add(time.Duration(mostTTLs) * e.shared.TTL)})
-}
-
-// mostTTLs is how long a server may stand still and then execute what was sent before.
-const mostTTLs = 10
-
-// wakeUp has the renewer look again at what there is to do.
-func (w *renewer) wakeUp() {
+// wakeLocked has the goroutine look again at what there is to do.
+func (k *keeper) wakeLocked() {
 	select {
-	case w.wake <- struct{}{}:
-	default:
+	case k.wake <- struct{}{}:
+	default: // it will, or there is none
 	}
 }
 
-// jitter returns d less up to a tenth of it.
-func jitter(d time.Duration) time.Duration {
-	return d - time.Duration(rand.Int64N(int64(d/10)+1)) //nolint:gosec // no secret
-}
-
-func (w *renewer) run() {
-	defer close(w.done)
+// run renews leases and sends releases, as long as there are any.
+func (k *keeper) run(wake, ended chan struct{}) {
+	defer close(ended)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var releaseAt time.Time // zero: there is nothing to release
 	for {
-		now := time.Now()
-		at, releases, over := w.next()
-		switch {
-		case over:
+		at, more := k.next()
+		if !more {
 			return
-		case !releases:
-			releaseAt = time.Time{}
-		case releaseAt.IsZero():
-			releaseAt = now.Add(w.backoff)
 		}
-		if releases && (at.IsZero() || releaseAt.Before(at)) {
-			at = releaseAt
-		}
-		if at.After(now) {
-			timer.Reset(at.Sub(now))
+		if wait := time.Until(at); wait > 0 {
+			timer.Reset(wait)
 			select {
 			case <-timer.C:
-			case <-w.wake:
+			case <-wake:
 			}
 			continue
 		}
-		w.work(now)
-		releaseAt = time.Time{}
+		k.work()
 	}
 }
 
-// next returns when to renew, zero if no lease is held, whether there are releases to send, and
-// whether there is nothing more to do: then the renewer is no more.
-func (w *renewer) next() (renewAt time.Time, releases, over bool) {
-	e := w.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	l := &e.leases
-	if over = len(l.all)+len(l.releases) == 0; over {
-		l.renewer = nil
+// next returns when there is something to do. If there is nothing more to do, the goroutine is no more.
+func (k *keeper) next() (at time.Time, more bool) {
+	k.e.mu.Lock()
+	defer k.e.unlock()
+	if len(k.leases)+len(k.releases) == 0 {
+		k.wake = nil
+		return time.Time{}, false
 	}
-	if len(l.all) > 0 {
-		renewAt = w.at
+	if len(k.leases) == 0 || len(k.releases) > 0 && k.releaseAt.Before(k.renewAt) {
+		return k.releaseAt, true
 	}
-	return renewAt, len(l.releases) > 0, over
+	return k.renewAt, true
 }
 
 // work sends the releases and, if it is time to, renews all leases.
-func (w *renewer) work(now time.Time) {
-	requests, releases, terms := w.due(now)
-	failed, kept := false, releases[:0]
-	for len(requests) > 0 {
-		n := min(len(requests), mostRenewed)
-		answers, err := w.call(terms, requests[:n])
-		for i, r := range requests[:n] {
-			if r.code != opRelease {
-				continue
-			}
-			one := releases[0]
-			releases = releases[1:]
-			if err == nil && answers[i].done == 0 {
-				one.misses++
-			}
-			if err != nil || answers[i].done == 0 && !one.known && one.misses < mostMisses {
-				kept = append(kept, one)
-			}
+func (k *keeper) work() {
+	begun := time.Now()
+	ops, limits, renews := k.due(begun)
+	failed := false
+	for some := range slices.Chunk(ops, mostRenewed) {
+		if !k.send(&call{limits: limits, ops: some}, renews) {
+			failed = true
 		}
-		failed = failed || err != nil
-		requests = requests[n:]
 	}
-	w.end(now, kept, failed)
+	k.worked(begun, failed)
 }
 
-// due returns what there is to ask: first the releases, then, if it is time, the renewals.
-func (w *renewer) due(now time.Time) (requests []*request, releases []release, t *terms) {
-	e := w.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.leases.releases {
-		if now.Before(r.until) {
-			releases = append(releases, r)
-			requests = append(requests, &request{op: op{code: opRelease, id: r.id}})
+// due returns what there is to ask: the releases and, if it is time, the renewals.
+func (k *keeper) due(now time.Time) (ops []*operation, l *limits, renews bool) {
+	k.e.mu.Lock()
+	defer k.e.unlock()
+	for _, p := range k.releases {
+		if now.Before(p.until) {
+			ops = append(ops, k.releasePending(p))
 		}
 	}
-	e.leases.releases = nil
-	if !now.Before(w.at) {
-		for _, h := range e.leases.all {
-			requests = append(requests, &request{op: op{code: opRenew, id: h.id, permits: h.permits}, lease: h})
+	k.releases = nil
+	if renews = len(k.leases) > 0 && !now.Before(k.renewAt); renews {
+		for _, l := range k.leases {
+			ops = append(ops, k.renew(l))
 		}
 	}
-	return requests, releases, e.terms
+	return ops, k.e.limits, renews
 }
 
-// call asks the store, within a sixth of the TTL. Renewals are sent even if the store is known to be
-// unreachable, as a lease ends without them; releases alone are not.
-func (w *renewer) call(t *terms, requests []*request) (answers []answer, err error) {
-	e, sent := w.e, time.Now()
-	var trial bool
-	if requests[len(requests)-1].code == opRelease {
-		if trial, err = e.guard.enter(sent); err != nil {
-			return nil, err
-		}
-	}
+// send asks the store, within a sixth of the TTL, and reports whether it has answered. Renewals are sent even if the store is
+// known to be unreachable, as a lease ends without them; releases alone are not.
+func (k *keeper) send(c *call, renews bool) bool {
+	e := k.e
 	within := max(e.shared.TTL/6, e.shared.Budget)
-	ask := script{t.script(), e.keys, t.encode(nil, e.holder, sent, requests), within, sent.Add(within), trial, nil}
-	var got reply
-	err = e.guard.ask(ask, func(numbers []int64) (err error) {
-		got, err = t.decode(numbers, requests, nil)
-		return err
-	})
+	c.sent = time.Now()
+	c.deadline = c.sent.Add(within)
+	c.encode(k.holder, c.sent)
+	s := c.script(e, within)
+	s.urgent = renews
+	err := e.guard.ask(s, c.decode)
 	e.mu.Lock()
 	defer e.unlock()
+	answers := c.reply.ops
 	switch {
-	case err != nil:
-		return nil, err
-	case got.conflict != 0: // the server has lost its data
-		got.answers = make([]answer, len(requests))
+	case err != nil || c.reply.conflict != 0: // a conflict: the server has lost its data
+		answers = make([]answer, len(c.ops))
 	default:
-		e.leases.clock.stepped(got.now, sent, time.Now(), 0)
+		k.clock.stepped(c.reply.now, c.sent, time.Now(), 0)
 	}
-	for i, r := range requests {
-		if r.code == opRenew {
-			e.renewedLocked(r.lease, got.answers[i], sent)
-		}
+	for i, o := range c.ops {
+		e.endLocked(o, c.sent, answers[i], err)
 	}
-	e.askWaiters = e.askWaiters || !e.queue.empty()
-	return got.answers, nil
+	e.queue.asks = e.queue.asks || err == nil && !e.queue.empty()
+	return err == nil
 }
 
-// renewedLocked records the answer to a renewal.
-func (e *engine) renewedLocked(h *held, a answer, sent time.Time) {
-	if a.done == 1 {
-		h.until = sent.Add(e.lifetime())
-	} else { // it is over, or the server has lost its data
-		e.endLocked(h, lost)
-	}
-}
-
-// end puts back the releases that failed, and decides when to work next.
-func (w *renewer) end(begun time.Time, kept []release, failed bool) {
-	e := w.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.leases.releases = append(kept, e.leases.releases...)
-	now, pause, backoff := time.Now(), e.shared.TTL/3, firstBackoff
+// worked decides when to work next.
+func (k *keeper) worked(begun time.Time, failed bool) {
+	k.e.mu.Lock()
+	defer k.e.unlock()
+	now, pause, backoff := time.Now(), k.e.shared.TTL/3, firstBackoff
 	if failed {
-		pause, backoff = e.shared.TTL/6, min(2*w.backoff, lastBackoff)
+		pause, backoff = k.e.shared.TTL/6, min(2*k.backoff, lastBackoff)
 	}
-	w.backoff = backoff
-	if next := now.Add(jitter(pause)); !begun.Before(w.at) || failed && next.Before(w.at) {
-		w.at = next
+	k.backoff = backoff
+	if k.releaseAt = (time.Time{}); len(k.releases) > 0 {
+		k.releaseAt = now.Add(backoff)
 	}
-}
-
-// clock notices when the server's clock steps forward, past the end of leases.
-type clock struct {
-	server int64 // the server's instant in the latest answer, in microseconds; 0: there was none
-	sent   time.Time
-}
-
-// stepped records the server's instant, of a call from sent to received, and reports whether it
-// is ahead of the one before by more than d in addition to the time that has passed here.
-func (c *clock) stepped(server int64, sent, received time.Time, d time.Duration) bool {
-	before := *c
-	*c = clock{server, sent}
-	return before.server != 0 && lasts(max(server-before.server, 0)) > received.Sub(before.sent)+d
+	if next := now.Add(jitter(pause)); !begun.Before(k.renewAt) || failed && next.Before(k.renewAt) {
+		k.renewAt = next
+	}
 }

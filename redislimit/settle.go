@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -49,8 +48,8 @@ func (e *engine) Settle(l core.Lease, permits int) core.Lease {
 		return e.settleGrant(g, l, permits)
 	}
 	for _, v := range l.Metadata() {
-		if p, ok := v.(*holding); ok && p.held.e == e {
-			return p.settle(l, permits)
+		if h, ok := v.(*handle); ok && h.lease.e == e {
+			return e.settleLease(h, l, permits)
 		}
 	}
 	switch local := e.shared.Local.(type) {
@@ -66,35 +65,32 @@ func (e *engine) Settle(l core.Lease, permits int) core.Lease {
 
 // settleGrant settles a lease of a rate limiter, or one that holds nothing.
 func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
-	next := &grant{e: e, certain: g.certain, stamp: g.stamp}
-	replacement := e.unheld(l, permits, next)
-	e.mu.Lock()
-	t := e.terms
-	e.mu.Unlock()
+	next := *g
+	replacement := e.unheld(l, permits, &next)
 	less := min(min(int64(l.Permits()), most)-min(int64(permits), most), g.certain)
 	switch {
-	case !t.rate() && l.Permits() == 0: // a request for zero permits
+	case e.kind == kindConcurrency && l.Permits() == 0: // a concurrency limiter's lease of zero permits
 		return e.settleNothing(l, permits)
-	case !t.rate() || less == 0: // it held nothing
+	case e.kind == kindConcurrency || less == 0: // it held nothing
 	case less > 0:
-		r := newRequest(op{code: opGive, permits: less, stamp: g.stamp})
-		e.decide(r)
+		o := giveBack(less, g.stamp)
+		e.do(o)
 		given := less
-		if r.outcome == granted {
-			given = r.answer.done
+		if o.err == nil {
+			given = o.answer.done
 		}
 		// What is left may give back as much less. A give-back is sent once; if the answer is lost, it counts as given.
 		next.certain -= less
-		next.stamp.lack = max(next.stamp.lack-given, 0)
+		next.stamp.missing = max(next.stamp.missing-given, 0)
 	default:
-		r := newRequest(op{code: opCharge, permits: -less, had: g.certain, stamp: g.stamp})
-		e.decide(r)
-		if r.outcome != granted {
+		o := charge(-less, g.certain, g.stamp)
+		e.do(o)
+		if o.err != nil {
 			break
 		}
-		next.certain = min(r.answer.done+r.permits, most)
-		if t.kind == kindBucket || g.certain == 0 {
-			next.stamp = r.answer.stamp
+		next.certain = min(o.answer.done-less, most)
+		if e.kind == kindBucket || g.certain == 0 {
+			next.stamp = o.answer.stamp
 		}
 	}
 	return replacement
@@ -102,36 +98,28 @@ func (e *engine) settleGrant(g *grant, l core.Lease, permits int) core.Lease {
 
 // settleNothing takes permits of a concurrency limiter, available or not.
 func (e *engine) settleNothing(l core.Lease, permits int) core.Lease {
-	r := newRequest(op{code: opCharge, permits: min(int64(permits), maxLimit)})
-	e.decide(r)
-	if r.held == nil { // the store did not answer
+	var got *lease
+	e.perform(func() *operation {
+		return e.keeper.chargeLocked(min(int64(permits), maxLimit), func(l *lease) { got = l })
+	})
+	if got == nil { // the store did not answer
 		return e.unheld(l, permits, &grant{e: e})
 	}
-	return r.held.current.grant(permits, e.metadataOf(l)...)
+	return got.handle().grant(permits, e.metadataOf(l)...)
 }
 
-// settle settles a concurrency lease.
-func (p *holding) settle(l core.Lease, permits int) core.Lease {
-	h := p.held
-	e := h.e
+// settleLease settles a concurrency lease.
+func (e *engine) settleLease(h *handle, l core.Lease, permits int) core.Lease {
 	if permits == 0 {
-		if !p.end() {
+		if !h.release() {
 			return l
 		}
 		return e.unheld(l, 0, &grant{e: e})
 	}
-	e.mu.Lock()
-	if h.current != p || h.end != live {
-		e.mu.Unlock()
-		return l
+	if next := h.settle(permits); next != nil {
+		return next.grant(permits, e.metadataOf(l)...)
 	}
-	h.current, h.permits = &holding{h}, min(int64(permits), maxLimit)
-	replacement := h.current
-	r := newRequest(op{code: opRenew, id: h.id, permits: h.permits})
-	r.lease = h
-	e.beginLocked(r, time.Now())
-	e.finish(r)
-	return replacement.grant(permits, e.metadataOf(l)...)
+	return l
 }
 
 // unheld returns the lease of permits that replaces l and holds nothing at the store.
@@ -148,8 +136,8 @@ func (e *engine) metadataOf(l core.Lease) []core.Metadata {
 			if v.e == e {
 				continue
 			}
-		case *holding:
-			if v.held.e == e {
+		case *handle:
+			if v.lease.e == e {
 				continue
 			}
 		}

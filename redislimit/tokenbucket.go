@@ -18,29 +18,19 @@ type TokenBucketOptions struct {
 	Shared Shared
 }
 
-func (TokenBucketOptions) name() string                       { return "TokenBucketOptions" }
-func (o TokenBucketOptions) shared() Shared                   { return o.Shared }
-func (o TokenBucketOptions) with(s Shared) TokenBucketOptions { o.Shared = s; return o }
+func (o *TokenBucketOptions) shared() *Shared { return &o.Shared }
 
-func (o TokenBucketOptions) validate(f *faults) {
+func (o *TokenBucketOptions) limits(f *faults) *limits {
 	_, err := core.NewTokenBucket(o.TokenBucketOptions)
-	f.core(err)
-	f.order(o.QueueOrder)
-	f.limit("TokenLimit", o.TokenLimit)
+	f.core(err, "TokenLimit", o.TokenLimit, o.QueueOrder, o.ManualReplenishment)
 	f.longest("ReplenishmentPeriod", o.ReplenishmentPeriod)
-	f.manual(o.ManualReplenishment)
-}
-
-func (o TokenBucketOptions) terms(Shared) *terms {
-	t := terms{kind: kindBucket, name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
-	t.step, t.span = wholeMicros(int64(o.TokensPerPeriod), int64(o.TokenLimit), o.ReplenishmentPeriod)
-	return t.describe(lasts(t.spans(t.ticks(int64(t.limit)))))
-}
-
-// title returns the rate, as the store counts it.
-func (o TokenBucketOptions) title() string {
-	step, span := wholeMicros(int64(o.TokensPerPeriod), int64(o.TokenLimit), o.ReplenishmentPeriod)
-	return fmt.Sprintf("token bucket of %d per %v", step, lasts(span))
+	if f.found() {
+		return nil
+	}
+	l := limits{kind: kindBucket, name: o.Name, limit: o.TokenLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+	l.step, l.span = wholeMicros(int64(o.TokensPerPeriod), int64(o.TokenLimit), o.ReplenishmentPeriod)
+	l.title = fmt.Sprintf("token bucket of %d per %v", l.step, lasts(l.span))
+	return l.describe(lasts(l.spans(l.ticks(int64(l.limit)))))
 }
 
 // TokenBucket is a [core.TokenBucket] that processes share; the package documentation says how.
@@ -48,7 +38,7 @@ func (o TokenBucketOptions) title() string {
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewTokenBucket]; the zero value refuses with [core.ErrClosed].
 type TokenBucket struct {
-	rateLimiter[TokenBucketOptions]
+	rateLimiter[TokenBucketOptions, *TokenBucketOptions]
 }
 
 // NewTokenBucket returns a limiter that shares the bucket of its Key, which is full if there is

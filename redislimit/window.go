@@ -23,29 +23,26 @@ type FixedWindowOptions struct {
 	Shared Shared
 }
 
-func (FixedWindowOptions) name() string                       { return "FixedWindowOptions" }
-func (o FixedWindowOptions) shared() Shared                   { return o.Shared }
-func (o FixedWindowOptions) with(s Shared) FixedWindowOptions { o.Shared = s; return o }
+func (o *FixedWindowOptions) shared() *Shared { return &o.Shared }
 
-func (o FixedWindowOptions) validate(f *faults) {
+// limits are those of a sliding window with one segment.
+func (o *FixedWindowOptions) limits(f *faults) *limits {
 	_, err := core.NewFixedWindow(o.FixedWindowOptions)
-	f.core(err)
-	f.order(o.QueueOrder)
-	f.limit("PermitLimit", o.PermitLimit)
+	f.core(err, "PermitLimit", o.PermitLimit, o.QueueOrder, o.ManualReplenishment)
 	f.micros("Window", o.Window)
-	f.manual(o.ManualReplenishment)
-}
-
-// terms are those of a sliding window with one segment.
-func (o FixedWindowOptions) terms(Shared) *terms {
-	t := terms{kind: kindFixed, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
-	if o.Calendar != (core.Calendar{}) {
-		t.byCalendar(o.Calendar)
-	} else {
-		t.step, t.span = 1, int64(o.Window/time.Microsecond)
-		t.origin = origin(o.Anchor, t.span)
+	if f.found() {
+		return nil
 	}
-	return t.describe(o.Window)
+	l := limits{kind: kindFixed, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder}
+	if o.Calendar != (core.Calendar{}) {
+		l.byCalendar(o.Calendar)
+		l.title = "fixed window of a " + o.Calendar.String()
+	} else {
+		l.step, l.span = 1, int64(o.Window/time.Microsecond)
+		l.origin = origin(o.Anchor, l.span)
+		l.title = fmt.Sprintf("fixed window of %v", o.Window)
+	}
+	return l.describe(o.Window)
 }
 
 // FixedWindow is a [core.FixedWindow] that processes share; the package documentation says how.
@@ -53,7 +50,7 @@ func (o FixedWindowOptions) terms(Shared) *terms {
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewFixedWindow]; the zero value refuses with [core.ErrClosed].
 type FixedWindow struct {
-	rateLimiter[FixedWindowOptions]
+	rateLimiter[FixedWindowOptions, *FixedWindowOptions]
 }
 
 // NewFixedWindow returns a limiter that shares the window of its Key, or an error with
@@ -77,33 +74,24 @@ type SlidingWindowOptions struct {
 	Shared Shared
 }
 
-func (SlidingWindowOptions) name() string                         { return "SlidingWindowOptions" }
-func (o SlidingWindowOptions) shared() Shared                     { return o.Shared }
-func (o SlidingWindowOptions) with(s Shared) SlidingWindowOptions { o.Shared = s; return o }
+func (o *SlidingWindowOptions) shared() *Shared { return &o.Shared }
 
-func (o SlidingWindowOptions) validate(f *faults) {
+func (o *SlidingWindowOptions) limits(f *faults) *limits {
 	_, err := core.NewSlidingWindow(o.SlidingWindowOptions)
-	f.core(err)
-	f.order(o.QueueOrder)
-	f.limit("PermitLimit", o.PermitLimit)
+	f.core(err, "PermitLimit", o.PermitLimit, o.QueueOrder, o.ManualReplenishment)
 	f.micros("Window", o.Window)
 	if o.SegmentsPerWindow > maxSegments || int64(o.SegmentsPerWindow) > int64(o.Window/time.Microsecond) && o.Window > 0 {
 		f.add("SegmentsPerWindow", o.SegmentsPerWindow, "at most 2^26, and the window's microseconds")
 	}
-	f.manual(o.ManualReplenishment)
-}
-
-func (o SlidingWindowOptions) terms(Shared) *terms {
+	if f.found() {
+		return nil
+	}
 	span := int64(o.Window / time.Microsecond)
-	return terms{
+	return limits{
 		kind: kindSliding, name: o.Name, limit: o.PermitLimit, queueLimit: o.QueueLimit, order: o.QueueOrder,
 		step: int64(o.SegmentsPerWindow), span: span, origin: origin(o.Anchor, span),
+		title: fmt.Sprintf("sliding window of %v in %d segments", o.Window, o.SegmentsPerWindow),
 	}.describe(o.Window)
-}
-
-// title returns the window and its segments.
-func (o SlidingWindowOptions) title() string {
-	return fmt.Sprintf("sliding window of %v in %d segments", o.Window, o.SegmentsPerWindow)
 }
 
 // SlidingWindow is a [core.SlidingWindow] that processes share; the package documentation says
@@ -111,7 +99,7 @@ func (o SlidingWindowOptions) title() string {
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewSlidingWindow]; the zero value refuses with [core.ErrClosed].
 type SlidingWindow struct {
-	rateLimiter[SlidingWindowOptions]
+	rateLimiter[SlidingWindowOptions, *SlidingWindowOptions]
 }
 
 // NewSlidingWindow returns a limiter that shares the window of its Key, or an error with

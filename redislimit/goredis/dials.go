@@ -14,9 +14,8 @@ import (
 // dials notices when a client cannot make a connection, and ends the commands that wait for one. go-redis tries five
 // times by default, which takes longer than a decision.
 type dials struct {
-	mu     sync.Mutex
-	fine   context.Context // ends, with the reason, when a connection cannot be made
-	failed context.CancelCauseFunc
+	mu       sync.Mutex
+	commands map[*context.CancelCauseFunc]struct{} // that are being processed
 }
 
 // known has the dials of each client, so that all stores of a client share one hook. The hook keeps them.
@@ -34,8 +33,7 @@ func dialsOf(client *redis.Client) *dials {
 	if d := known.dials[key].Value(); d != nil {
 		return d
 	}
-	d := new(dials)
-	d.reset()
+	d := &dials{commands: make(map[*context.CancelCauseFunc]struct{})}
 	client.AddHook(d)
 	if known.dials == nil {
 		known.dials = make(map[weak.Pointer[redis.Client]]weak.Pointer[dials])
@@ -49,25 +47,30 @@ func dialsOf(client *redis.Client) *dials {
 	return d
 }
 
-func (d *dials) reset() {
-	d.fine, d.failed = context.WithCancelCause(context.Background()) //nolint:forbidigo // it is of many commands
-}
-
 // run calls f. If a connection cannot be made meanwhile, it ends the context of f, and returns why; a command that has a
 // connection is not interrupted by a context.
 func (d *dials) run(ctx context.Context, f func(context.Context) error) error {
-	d.mu.Lock()
-	fine := d.fine
-	d.mu.Unlock()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := context.AfterFunc(fine, cancel) //nolint:contextcheck // it is of many commands
-	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d.add(&cancel)
+	defer d.remove(&cancel)
 	err := f(ctx)
-	if errors.Is(err, context.Canceled) && fine.Err() != nil {
-		return context.Cause(fine) //nolint:contextcheck // as above
+	if errors.Is(err, context.Canceled) {
+		return context.Cause(ctx)
 	}
 	return err
+}
+
+func (d *dials) add(c *context.CancelCauseFunc) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.commands[c] = struct{}{}
+}
+
+func (d *dials) remove(c *context.CancelCauseFunc) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.commands, c)
 }
 
 // DialHook implements [redis.Hook].
@@ -77,8 +80,9 @@ func (d *dials) DialHook(next redis.DialHook) redis.DialHook {
 		if err != nil && ctx.Err() == nil { // else nobody waits for it
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			d.failed(err)
-			d.reset()
+			for cancel := range d.commands {
+				(*cancel)(err)
+			}
 		}
 		return conn, err
 	}

@@ -119,7 +119,7 @@ while position < #ARGV do
 		taken = done
 	elseif op == RESET then
 		-- For a while the version is kept, for grants of this very instant.
-		missing, since, least, full_at, version, keep, dirty = 0, 0, 0, now, max(version + 1, now), 1000, true
+		done, missing, since, least, full_at, version, keep, dirty = 1, 0, 0, 0, now, max(version + 1, now), 1000, true
 	elseif op == RETURN then
 		done = min(arg(), missing)
 		if done > 0 then -- nothing is certain of earlier grants

@@ -180,7 +180,7 @@ while position < #ARGV do
 		end
 	elseif op == RESET then
 		-- The version is kept for as long as an earlier grant's permits would count.
-		backs, permits, taken, old = {}, {}, 0, grid
+		done, backs, permits, taken, old = 1, {}, {}, 0, grid
 		version, keep, dirty = max(version + 1, now), ceil((back - now) / 1000), true
 	elseif op == RETURN then
 		local n = min(arg(), taken)

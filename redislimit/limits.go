@@ -20,22 +20,16 @@ const (
 )
 
 func (k kind) String() string {
-	switch k {
-	case kindBucket:
-		return "a token bucket"
-	case kindFixed:
-		return "a fixed window"
-	case kindSliding:
-		return "a sliding window"
-	case kindConcurrency:
-		return "a concurrency limit"
+	names := [...]string{kindBucket: "a token bucket", kindFixed: "a fixed window", kindSliding: "a sliding window", kindConcurrency: "a concurrency limit"}
+	if k > 0 && int(k) < len(names) {
+		return names[k]
 	}
 	return "something else"
 }
 
-// terms are a limiter's options as the scripts want them. They do not change. Times are in
+// limits are a limiter's options as the scripts want them. They do not change. Times are in
 // microseconds.
-type terms struct {
+type limits struct {
 	kind       kind
 	name       string
 	limit      int
@@ -48,29 +42,30 @@ type terms struct {
 
 	calendar core.Calendar // a fixed window's; zero: none
 
+	title    string          // what the limiter is
 	metadata []core.Metadata // of every lease
 }
 
-// describe returns the terms with their metadata; window is that of a rate limiter.
-func (t terms) describe(window time.Duration) *terms {
-	t.metadata = []core.Metadata{core.PermitLimit.With(t.limit)}
-	if t.name != "" {
-		t.metadata = append(t.metadata, core.LimiterName.With(t.name))
+// describe returns the limits with their metadata; window is that of a rate limiter.
+func (l limits) describe(window time.Duration) *limits {
+	l.metadata = []core.Metadata{core.PermitLimit.With(l.limit)}
+	if l.name != "" {
+		l.metadata = append(l.metadata, core.LimiterName.With(l.name))
 	}
-	if t.rate() && !t.ofCalendar() {
-		t.metadata = append(t.metadata, core.Window.With(window))
+	if l.rate() && !l.ofCalendar() {
+		l.metadata = append(l.metadata, core.Window.With(window))
 	}
-	return &t
+	return &l
 }
 
 // rate reports whether permits come back with time.
-func (t *terms) rate() bool { return t.kind != kindConcurrency }
+func (l *limits) rate() bool { return l.kind != kindConcurrency }
 
 // window reports whether it is a fixed or a sliding window.
-func (t *terms) window() bool { return t.kind == kindFixed || t.kind == kindSliding }
+func (l *limits) window() bool { return l.kind == kindFixed || l.kind == kindSliding }
 
-func (t *terms) script() *Script {
-	switch t.kind {
+func (l *limits) script() *Script {
+	switch l.kind {
 	case kindBucket:
 		return bucketScript
 	case kindConcurrency:
@@ -80,31 +75,31 @@ func (t *terms) script() *Script {
 }
 
 // perSecond returns about how many permits come back in a second.
-func (t *terms) perSecond() float64 {
-	if t.kind == kindBucket {
-		return float64(t.step) / float64(t.span) * 1e6
+func (l *limits) perSecond() float64 {
+	if l.kind == kindBucket {
+		return float64(l.step) / float64(l.span) * 1e6
 	}
-	return float64(t.limit) / float64(t.span) * 1e6
+	return float64(l.limit) / float64(l.span) * 1e6
 }
 
 // period returns about how long it takes from one instant at which permits come back to the
 // next, in microseconds; 0: that is not known.
-func (t *terms) period() int64 {
-	switch t.kind {
+func (l *limits) period() int64 {
+	switch l.kind {
 	case kindBucket:
-		return t.span
+		return l.span
 	case kindConcurrency:
 		return 0
 	}
-	return (t.span-1)/t.step + 1
+	return (l.span-1)/l.step + 1
 }
 
 // ticks returns how many of a bucket's periods bring at least n tokens.
-func (t *terms) ticks(n int64) int64 { return (n + t.step - 1) / t.step }
+func (l *limits) ticks(n int64) int64 { return (n + l.step - 1) / l.step }
 
 // spans returns how long n spans last, at most never.
-func (t *terms) spans(n int64) int64 {
-	hi, lo := bits.Mul64(uint64(n), uint64(t.span))
+func (l *limits) spans(n int64) int64 {
+	hi, lo := bits.Mul64(uint64(n), uint64(l.span))
 	if hi != 0 || lo > never {
 		return never
 	}
