@@ -81,20 +81,22 @@ func (c *chain[R]) String() string {
 }
 
 func (c *chain[R]) bind(_ Limiter[R], r R) bound {
-	b := &boundChain[R]{counts: true}
+	b := &boundChain[R]{answers: new(answers)}
 	return b.init(c, r)
 }
 
 // boundChain is a chain for one request, so that each Key is asked once. It is what For returns; a
 // request of the chain makes one that is not allocated.
 type boundChain[R any] struct {
-	chain    *chain[R]
-	few      [4]bound
-	many     []bound // if there are too many for few
-	counts   bool    // somebody may ask for its statistics
-	granted  atomic.Uint64
-	rejected atomic.Uint64
+	chain   *chain[R]
+	few     [4]bound
+	many    []bound  // if there are too many for few
+	answers *answers // nil: nobody can ask for its statistics
 }
+
+// answers counts what a bound chain has answered. It is apart from boundChain, because with 64-bit
+// atomics in it each request would allocate one where words have 32 bits.
+type answers struct{ granted, rejected atomic.Uint64 }
 
 func (b *boundChain[R]) init(c *chain[R], r R) *boundChain[R] {
 	b.chain = c
@@ -159,11 +161,11 @@ func (b *boundChain[R]) Acquire(ctx context.Context, permits int) (core.Lease, e
 
 func (b *boundChain[R]) count(answer core.Lease) {
 	switch {
-	case !b.counts:
+	case b.answers == nil:
 	case answer.Acquired():
-		b.granted.Add(1)
+		b.answers.granted.Add(1)
 	case errors.Is(answer.Err(), core.ErrRejected):
-		b.rejected.Add(1)
+		b.answers.rejected.Add(1)
 	}
 }
 
@@ -248,7 +250,7 @@ func (b *boundChain[R]) Statistics() core.Statistics {
 			all.Limit = s.Limit
 		}
 	}
-	all.Granted, all.Rejected = b.granted.Load(), b.rejected.Load()
+	all.Granted, all.Rejected = b.answers.granted.Load(), b.answers.rejected.Load()
 	return all
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
@@ -20,7 +19,7 @@ func (r *runner) watch(rs rows) error {
 	cli.Notify(signals, append([]os.Signal{
 		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2,
 	}, suspendSignals...)...)
-	defer signal.Stop(signals)
+	// They are caught until the program exits: one that comes after the last job must not change the exit status.
 	done := make(chan error, 1)
 	go func() { done <- r.runAll(rs) }()
 	status := 0 // of the first signal that ended it
