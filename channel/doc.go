@@ -16,7 +16,7 @@
 //	for line := range lines.All(ctx) {
 //		fmt.Println(line)
 //	}
-//	return errors.Join(ctx.Err(), lines.Err()) // why the loop ended; nil after Close
+//	return cmp.Or(ctx.Err(), lines.Err()) // why the loop ended; nil after Close
 //
 // Each item in a [LimitedChannel] holds a lease of the channel's limiter. A concurrency limiter of a
 // million permits, with items that cost their size, bounds the channel by memory; a token bucket bounds it

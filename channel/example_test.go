@@ -88,6 +88,22 @@ func ExampleLimitedChannel_Send() {
 	// Output: context deadline exceeded
 }
 
+// The limiter knows that the permit would come after the deadline, and does not wait for it.
+func ExampleLimitedChannel_Send_deadline() {
+	hourly, _ := core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100,
+	})
+	c, _ := channel.New(channel.Options[string]{Limiter: hourly})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	fmt.Println(c.Send(ctx, "first"))
+	err := c.Send(ctx, "second")
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, core.ErrRejected))
+	// Output:
+	// <nil>
+	// true true
+}
+
 func ExampleLimitedChannel_WaitToSend() {
 	c, _ := channel.Bounded[time.Time](4)
 	ctx := context.Background()

@@ -11,7 +11,8 @@ import (
 // Options configure a [LimitedChannel].
 type Options[T any] struct {
 	// Limiter grants each item its permits before the item is queued. It is required; use
-	// [core.Unlimited] for no limit. Several channels may share a limiter.
+	// [core.Unlimited] for no limit. Several channels may share a limiter. If the limiter is closed,
+	// sends return its error, such as [core.ErrClosed]; the channel itself stays open.
 	Limiter core.Limiter
 
 	// Permits returns the number of permits that an item costs, such as its size in bytes. Nil means 1
@@ -23,7 +24,7 @@ type Options[T any] struct {
 	Permits func(T) int
 
 	// Capacity is the maximum number of queued items, in addition to the limiter's bound. Zero means no
-	// maximum. The item that a Chan is offering does not count; when the Chan returns it to the queue,
+	// maximum. A Send that waits for room holds its permits. The item that a Chan is offering does not count; when the Chan returns it to the queue,
 	// the queue may exceed Capacity.
 	Capacity int
 

@@ -48,9 +48,10 @@ func (c *LimitedChannel[T]) trySend(v T, n int) error {
 // If ctx is done before or while Send waits, Send returns ctx.Err(), and nothing is sent or held; permits
 // that Send already has are refunded. A sender whose ctx ended before a receiver made room does not get
 // that room. Once Send has been given room, v is sent, and the end of ctx has no effect. If the limiter
-// rejects v, Overflow decides; under Reject the error is the limiter's *[core.RejectedError]. If the
-// channel is closed before or while Send waits, the error is [ErrClosed]. The other errors are those of
-// TrySend.
+// rejects v, Overflow decides; under Reject the error is the limiter's *[core.RejectedError]. A rate
+// limiter rejects v at once if the permits would come after ctx's deadline; this error also matches
+// [context.DeadlineExceeded]. If the channel is closed before or while Send waits, the error is
+// [ErrClosed]. The other errors are those of TrySend.
 func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
 	n := c.cost(v)
 	if ctx.Err() == nil && c.putFast(v, n) {
@@ -214,6 +215,9 @@ func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold.Hold) er
 // grants a zero-permit request and there is room. It takes nothing, so another sender may come first; call
 // WaitToSend and TrySend in a loop. It returns [ErrClosed] if the channel is closed, the limiter's error if
 // the limiter rejects the request, and ctx.Err() if ctx is done, even if there is room.
+//
+// Use Send if items cost more than one permit: while some permits are available, but fewer than the
+// item costs, WaitToSend does not wait, and the loop spins.
 func (c *LimitedChannel[T]) WaitToSend(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
