@@ -33,7 +33,8 @@
 // A Write that waits for room continues when the rest of its bytes fit, or when half of the
 // buffer is free. A Write of 16 KiB or more that waits for the reader may be read directly from the slice
 // passed to Write, and a Write copies its bytes directly into the slice of a Read that waits. Such bytes
-// are copied only once.
+// are copied only once. They are never in the buffer: if the large Write ends early, the bytes not yet
+// read are not written, even if the buffer had room for them.
 //
 // Pipes that share a token bucket with a period of a millisecond or less get equal parts of its rate,
 // whatever the sizes of their Writes, like the streams of package ioreader. Of a fixed or sliding window,

@@ -24,7 +24,9 @@ func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, 
 
 // ReadContext is like Read, but returns ctx.Err() when ctx is done before or while it waits. If
 // ctx is done before the call, no byte is read even if there are bytes. Once ReadContext has
-// read bytes, it returns them and no error.
+// read bytes, it returns them and no error. A rate limiter rejects a request at once if its
+// permits would come after ctx's deadline; this *[core.RejectedError] also matches
+// [context.DeadlineExceeded].
 func (r *Reader) ReadContext(ctx context.Context, p []byte) (int, error) {
 	if r.p == nil {
 		return 0, io.ErrClosedPipe

@@ -33,7 +33,8 @@ func (w *Writer) Write(p []byte) (int, error) { return w.WriteContext(background
 // WriteContext is like Write, but returns ctx.Err() when ctx is done before or while it waits. If
 // ctx is done before the call, nothing is written even if there is room. If ctx ends later,
 // WriteContext returns the number of bytes that are in the buffer or have been read, and the
-// rest of p is not written.
+// rest of p is not written. A rate limiter rejects a request at once if its permits would come
+// after ctx's deadline; this *[core.RejectedError] also matches [context.DeadlineExceeded].
 func (w *Writer) WriteContext(ctx context.Context, p []byte) (int, error) {
 	if w.p == nil {
 		return 0, io.ErrClosedPipe
