@@ -35,6 +35,10 @@
 // early loses no bytes. A stream can be used again after a rejection, and a connection after its
 // deadline has been moved.
 //
+// A rate limiter rejects a request at once if its permits would come after the context's deadline.
+// The call then ends before the deadline, with a *[core.RejectedError] that also matches
+// [context.DeadlineExceeded]. The limiter does not know the deadline of a connection.
+//
 // # What a stream holds
 //
 // A Write takes the permits for a slice before it writes the slice, and gives back the permits

@@ -69,6 +69,22 @@ func ExampleCopy() {
 	// 10 <nil>
 }
 
+// The limiter knows that the other bytes would come after the deadline, and does not wait for it.
+func ExampleCopy_deadline() {
+	hourly, err := core.NewTokenBucket(core.TokenBucketOptions{
+		TokenLimit: 4, TokensPerPeriod: 4, ReplenishmentPeriod: time.Hour, QueueLimit: 100,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	n, err := ioreader.Copy(ctx, io.Discard, strings.NewReader("some text"), ioreader.CopyOptions{Limiter: hourly})
+	fmt.Println(n, errors.Is(err, context.DeadlineExceeded), errors.Is(err, core.ErrRejected))
+	// Output: 4 true true
+}
+
 func ExampleNewConn() {
 	limiter, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
 	if err != nil {
@@ -97,7 +113,7 @@ func ExampleNewListener() {
 		fmt.Println(err)
 		return
 	}
-	places, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 100, QueueLimit: 10})
+	places, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 100, QueueLimit: 1})
 	if err != nil {
 		fmt.Println(err)
 		return

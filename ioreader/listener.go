@@ -14,7 +14,8 @@ import (
 type ListenerOptions struct {
 	// Accept limits the rate of accepted connections, with one permit for each, and Conns the open
 	// connections, each of which holds one permit until it is closed. If QueueLimit is 0, a connection
-	// that would have to wait is closed. With a queue it waits, and so do all connections behind it.
+	// that would have to wait is closed. With a queue it waits, and so do all connections behind it; a
+	// QueueLimit of 1 is enough for a listener whose Accept is called by one goroutine.
 	Accept, Conns core.Limiter
 
 	// Read and Write limit the bytes that all connections together receive and send. If QueueLimit

@@ -226,6 +226,6 @@ func (s *side) asks(l core.Limiter, under any) bool {
 func (s *side) String() string { return meter.Describe(s.meter.Limiter()) }
 
 var (
-	errNotMade  = errors.New("ioreader: not made by its constructor")
+	errNotMade  = errors.New("ioreader: not made by its constructor, or made with a nil argument")
 	errBadCount = errors.New("ioreader: the stream underneath returned an impossible count")
 )
