@@ -18,7 +18,8 @@ type ConnOptions struct {
 }
 
 // NewConn returns a connection that reads from and writes to c, with one permit for each byte. It
-// returns an error if c is nil.
+// returns an error if c is nil. c must be a stream, such as a TCP connection: a large Write to a UDP
+// connection would be split into several datagrams, and a Read would lose the end of a large one.
 //
 // A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline. The deadline
 // may be moved while the call waits. The limiter does not know the deadline, so it never rejects a
