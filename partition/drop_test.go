@@ -48,6 +48,21 @@ func TestDroppedWhenIdleForLongEnough(t *testing.T) {
 	}
 }
 
+// A limiter that keys share stays open when their partitions are dropped, if New returns a chain of it.
+func TestSharedLimiterIsNotClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := bucket(3, time.Second)
+		k := newKeyed(t, options{New: func(string) (core.Limiter, error) { return core.Chain(shared) }})
+		takes(t, k, "a", 1)
+		takes(t, k, "b", 2)
+		require.Zero(t, shared.Available())
+		<-time.NewTimer(time.Minute).C
+		require.Equal(t, 2, k.Sweep())
+		takes(t, k, "a", 3)
+		require.Zero(t, shared.Available())
+	})
+}
+
 // Default of IdleTimeout.
 func TestDroppedAfterTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

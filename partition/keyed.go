@@ -88,7 +88,9 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 
 // Get returns the limiter of the key's partition, to inspect or update it, and whether the
 // partition is live. It does not create a partition. When the partition is dropped, its limiter
-// is closed and updates to it are lost, so call Get each time instead of keeping the limiter.
+// is closed and updates to it fail with [core.ErrClosed], so call Get each time instead of keeping
+// the limiter. A partition is live once Options.New has returned. If limits change while New
+// runs, New may have seen the old ones, and Get does not return its limiter yet.
 func (k *Keyed[R, K]) Get(key K) (core.Limiter, bool) {
 	if e := k.find(key); e != nil {
 		return e.limiter, true

@@ -21,10 +21,11 @@ type Options[R any, K comparable] struct {
 
 	// New makes the limiter of a key's partition. Required. It is called when a request comes
 	// for a key that has no partition, so it may be called several times for a key that comes
-	// and goes: each time it returns a new limiter, with the limits now in force. A limiter
-	// that is shared must hide its Close, because a dropped limiter is closed. New may block:
-	// requests for other keys do not wait for it. New may use the Keyed for other keys. If New
-	// fails, the request that called it gets the error, and the next request calls New again.
+	// and goes: each time it returns a new limiter, with the limits now in force. Because a
+	// dropped limiter is closed, a limiter that several keys share must hide its Close: return
+	// [core.Chain] of it, which closes nothing. New may block: requests for other keys do not
+	// wait for it. New may use the Keyed for other keys. If New fails or panics, the request that
+	// called it gets the error or panics, and the next request calls New again.
 	New func(K) (core.Limiter, error)
 
 	// IdleTimeout is how long a partition's limiter must have been idle before the partition is

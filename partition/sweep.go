@@ -72,7 +72,9 @@ func (k *Keyed[R, K]) makeRoom() bool {
 }
 
 // Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
-// of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing.
+// of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing. A
+// [core.ConcurrencyLimiter] counts how long it has been idle from when it was first asked, by a
+// sweep, so it is dropped by a later one.
 func (k *Keyed[R, K]) Sweep() int {
 	n, now := 0, int64(time.Since(k.base))
 	k.live.Range(func(_, v any) bool {

@@ -29,7 +29,7 @@
 //	newest-first    all but unlimited: the newest waiting request is served first
 //	fair-share      all but unlimited: waiting requests are served in turn, by core.Flow
 //
-// Case does not matter, but in IANA names.
+// Case matters only in IANA names.
 //
 // # Numbers
 //
@@ -55,7 +55,8 @@
 //	fixed 100/day tz America/Los_Angeles
 //	fixed 100/day                           24 hours, from when the limiter is made
 //
-// There is one of them, not two or three, under its full name.
+// Such a window is one day, week, month or year, and is written without a number: 1000/week,
+// not 1000/1week or 1000/2weeks.
 //
 // # Buckets
 //

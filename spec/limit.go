@@ -69,11 +69,12 @@ type updatable[O any] interface {
 
 // Update changes the limiter's limit to l while it is in use, as the Update method of its type
 // does. The limiter keeps its name, its anchor and manual replenishment, except that a Calendar has
-// neither of the latter two. If the limiter is nil
-// or of another kind, nothing changes and Update returns an error that wraps [ErrKind]. If no
-// text describes l, nothing changes and the error reports all that is wrong with it. Update is
-// safe for concurrent use and returns [core.ErrClosed] after the limiter's Close, except that
-// for an unlimited limiter it always returns nil.
+// neither of the latter two. If the limiter is nil or of another kind, nothing changes and Update
+// returns an error that wraps [ErrKind]; a chain, and a view such as that of [core.Shadow], is of
+// another kind, so update the limiter that is in it. If no text describes l, nothing changes and
+// the error reports all that is wrong with it. Update is safe for concurrent use and returns
+// [core.ErrClosed] after the limiter's Close, except that for an unlimited limiter it always
+// returns nil.
 func (l Limit) Update(limiter core.Limiter) error {
 	if err := l.validate(); err != nil {
 		return err

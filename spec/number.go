@@ -21,8 +21,10 @@ func parseNumber(word, low string, least int) (int, error) {
 	}
 	digits, unit := low[:end], low[end:]
 	switch {
-	case strings.HasPrefix(unit, ".") || strings.HasPrefix(unit, ","):
+	case strings.HasPrefix(unit, "."):
 		return 0, wrong(word, "a fraction, want a whole number")
+	case strings.HasPrefix(unit, ","): // to some a fraction, to others a thousand
+		return 0, wrong(word, "a comma, want a whole number such as 1_000")
 	case digits == "":
 		return 0, wrong(word, "want a whole number, such as 20")
 	case !digit(digits[0]) || !digit(digits[end-1]) || strings.Contains(digits, "__"):

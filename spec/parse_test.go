@@ -163,6 +163,7 @@ func TestErrors(t *testing.T) {
 		"0/s":                           `spec: "0/s": want at least 1`,
 		"1.5k/s":                        `spec: "1.5k/s": a fraction, want a whole number`,
 		".5/s":                          `spec: ".5/s": a fraction, want a whole number`,
+		"100,000/s":                     `spec: "100,000/s": a comma, want a whole number such as 1_000`,
 		"1x/s":                          `spec: "1x/s": unknown unit "x", want k, M, G, T, Ki, Mi, Gi or Ti, with or without B, or B alone`,
 		"1bb/s":                         `spec: "1bb/s": unknown unit "bb", want k, M, G, T, Ki, Mi, Gi or Ti, with or without B, or B alone`,
 		"1i/s":                          `spec: "1i/s": unknown unit "i", want k, M, G, T, Ki, Mi, Gi or Ti, with or without B, or B alone`,

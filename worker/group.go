@@ -16,7 +16,8 @@ import (
 // Call [Group.Go] for each task, and then [Group.Wait], which also frees the group's context.
 // A group cannot be reused: after Wait it starts no task. Groups of one pool share the pool's
 // limit and queue, and nothing else. A task that uses a group of its own pool keeps its lease
-// while it waits for the group, so the limiter needs permits for both.
+// and its goroutine while it waits for the group, so the limiter and Options.Workers need room
+// for both. Groups in tasks are best given a pool and a limiter of their own.
 //
 // A Group is safe for concurrent use; its tasks may call Go.
 type Group struct {
@@ -42,6 +43,10 @@ func (p *Pool) Group(ctx context.Context) *Group {
 // first come first served. After the group's context has ended, Go starts nothing, and a task
 // that is still waiting for its lease never runs. Unlike with errgroup, a task given to Go may
 // therefore never be called.
+//
+// Go does not ask again if a rate limiter rejects the task because its permits would come after
+// the deadline of the group's context: that rejection, which matches [context.DeadlineExceeded],
+// is the group's error at once.
 //
 // An error that keeps a task from running becomes the group's error, such as [ErrClosed],
 // [core.ErrClosed] of a closed limiter, ctx.Err(), or the error for a nil task.

@@ -33,6 +33,10 @@ const (
 // results of the inputs already submitted and then [ErrClosed], and stops. If [Pool.Close]
 // cancels, Map yields ErrClosed at once and stops. Pool.Wait does not return the errors of Map.
 //
+// If a rate limiter rejects an input because its permits would come after ctx's deadline, Map
+// yields the rejection, which matches [context.DeadlineExceeded], and continues with the next
+// input. A loop that must not read inputs in vain breaks at that error.
+//
 // f's context is derived from ctx. It also ends when the loop ends for any reason, and when
 // Close cancels. Before the loop ends, Map waits for all running calls of f to return.
 //

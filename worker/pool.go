@@ -18,9 +18,10 @@ import (
 // Pool.Group, where a task of 0 permits counts as one of 1. A task that already waits for its lease
 // keeps its turn, and calls that wait for room in the queue get it in the order of their arrival.
 //
-// A task that submits to its own pool should use TrySubmit. In Submit, Do or Group.Go it would
-// keep its lease while it waits, and the new task may be waiting for that very lease. A task
-// that calls Wait or Close on its own pool deadlocks.
+// A task that submits to its own pool should use TrySubmit. In Submit, Do, Map or Group.Go it
+// would keep its lease and its goroutine while it waits, and the new task may be waiting for those.
+// A second pool with a limiter of its own avoids that. A task that calls Wait or Close on its own
+// pool deadlocks.
 type Pool struct {
 	limiter    hold.Limiter
 	fair       func() bool // whether the limiter's order is core.FairShare; nil: it never is

@@ -12,7 +12,8 @@ import (
 // lease or is in the pool's queue. Until then Submit waits: for room in the pool's queue or,
 // if the pool has no queue, for a free worker and then in the limiter's queue. In that case a
 // limiter without a queue, or with a full one, rejects the task with a *[core.RejectedError],
-// so the limiter of a pool without a queue should have a QueueLimit.
+// so the limiter of a pool without a queue should have a QueueLimit. A rate limiter also rejects
+// a task whose permits would come after ctx's deadline.
 //
 // ctx bounds only this wait. It is not passed to the task: its deadline stops no accepted
 // task. Use a [Group] or [Do] for tasks that end with their caller.
@@ -20,7 +21,8 @@ import (
 // If ctx is done before the call or while Submit waits, Submit returns ctx.Err() unchanged,
 // even if permits are available, and the task never runs. Once the task is accepted, the end
 // of ctx has no effect. If the pool is closed before or while Submit waits, the error is
-// [ErrClosed]; if the limiter is closed, it is [core.ErrClosed]. A nil task is an error.
+// [ErrClosed]. If the limiter is closed, the error is [core.ErrClosed]; a pool with a queue may
+// accept the task all the same, and then [Pool.Wait] returns that error. A nil task is an error.
 func (p *Pool) Submit(ctx context.Context, t Task) error { return p.SubmitN(ctx, 1, t) }
 
 // SubmitN is Submit for a task whose lease has the given number of permits. The error is

@@ -2,6 +2,7 @@ package cookbook
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/partition"
@@ -32,11 +33,15 @@ func (t *Tenants) Allow(ctx context.Context, tenant string) error {
 	return lease.Err()
 }
 
-// Change puts a new plan into force. What the tenant has used of the old one stays used.
+// Change puts a new plan into force, which the function given to NewTenants already returns. What the
+// tenant has used of the old plan stays used.
 func (t *Tenants) Change(tenant string, plan spec.Limit) error {
 	limiter, ok := t.limiters.Get(tenant)
 	if !ok {
 		return nil // idle: the next request makes a limiter
 	}
-	return plan.Update(limiter)
+	if err := plan.Update(limiter); !errors.Is(err, core.ErrClosed) {
+		return err
+	}
+	return nil // dropped just now, because it was idle
 }
