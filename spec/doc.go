@@ -55,8 +55,8 @@
 //	fixed 100/day tz America/Los_Angeles
 //	fixed 100/day                           24 hours, from when the limiter is made
 //
-// Such a window is one day, week, month or year, and is written without a number: 1000/week,
-// not 1000/1week or 1000/2weeks.
+// Such a window is one day, week, month or year, written in full and without a number: 100/day tz UTC,
+// not 100/d tz UTC or 100/1day tz UTC.
 //
 // # Buckets
 //
