@@ -27,14 +27,18 @@ func (l stallListener) Accept() (net.Conn, error) {
 type clientConn struct {
 	net.Conn
 
-	ended atomic.Bool // nothing more is read
+	ended  atomic.Bool // nothing more is read
+	length atomic.Bool // the name of Content-Length has come
+	tail   []byte      // the latest bytes read, which may be its beginning
 }
 
 func (c *clientConn) Read(p []byte) (int, error) {
 	if c.ended.Load() {
 		return 0, io.EOF
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	c.noteLength(p[:n])
+	return n, err
 }
 
 func (c *clientConn) Write(p []byte) (int, error) {

@@ -62,6 +62,9 @@ func (w *web) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	if isEnded(r) {
 		panic(http.ErrAbortHandler) // it is the rest of a body
 	}
+	if mayHaveLength(r) {
+		to.Header().Set("Connection", "close")
+	}
 	x := newExchange(to, r)
 	defer func() {
 		w.p.metrics.answered(x)
