@@ -28,7 +28,8 @@ func (c *clientConn) noteLength(p []byte) {
 	if c.length.Load() {
 		return
 	}
-	seam := append(c.tail, p[:min(len(p), most)]...)
+	seam := append(make([]byte, 0, 2*most), c.tail...)
+	seam = append(seam, p[:min(len(p), most)]...)
 	if hasLengthField(seam) || hasLengthField(p) {
 		c.length.Store(true)
 	}
@@ -39,7 +40,7 @@ func (c *clientConn) noteLength(p []byte) {
 }
 
 func hasLengthField(p []byte) bool {
-	hyphen := bytes.IndexByte([]byte(lengthField), '-')
+	const hyphen = len("content")
 	for i := 0; ; i++ {
 		at := bytes.IndexByte(p[i:], '-')
 		if at < 0 {
