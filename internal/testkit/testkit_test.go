@@ -43,6 +43,7 @@ func TestOwnError(t *testing.T) {
 		derived, stop := context.WithCancel(ctx)
 		defer stop()
 		<-ctx.Done()
+		<-derived.Done() // a moment later
 		require.Equal(t, errOwn, ctx.Err())
 		require.Equal(t, context.DeadlineExceeded, derived.Err())
 	})
