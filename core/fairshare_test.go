@@ -278,7 +278,10 @@ func TestUpdateOfTheOrder(t *testing.T) {
 		}
 		// Those that waited before are of the zero Flow.
 		old1, old2, old3 := queues(t, a, 1), queues(t, b, 1), queues(t, as{l, core.Flow{Priority: 100}}, 1)
+		order := l.(interface{ QueueOrder() core.QueueOrder }).QueueOrder
+		require.Equal(t, core.OldestFirst, order())
 		fairly(t, l)
+		require.Equal(t, core.FairShare, order())
 		a1, b1, b2 := queues(t, a, 1), queues(t, b, 1), queues(t, b, 1)
 		next(old1)
 		next(a1)

@@ -66,6 +66,7 @@ func TestOptionsOfAZeroLimiterAreZero(t *testing.T) {
 	require.Zero(t, new(core.TokenBucket).Options())
 	require.Zero(t, new(core.FixedWindow).Options())
 	require.Zero(t, new(core.SlidingWindow).Options())
+	require.Zero(t, new(core.TokenBucket).QueueOrder())
 }
 
 // A grid that begins at the limiter's creation stays where it is.

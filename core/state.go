@@ -38,6 +38,9 @@ func (e *engine) Statistics() Statistics {
 	return s
 }
 
+// QueueOrder returns the order in force in which waiters are served.
+func (e *engine) QueueOrder() QueueOrder { return e.inForce().order() }
+
 // IdleFor returns how long all permits have been available, and whether they are.
 func (e *engine) IdleFor() (time.Duration, bool) {
 	if e.settings.Load() == nil {

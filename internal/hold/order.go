@@ -3,18 +3,10 @@ package hold
 import "github.com/sluice-go/sluice/core"
 
 // FairShare returns a function that reports whether the queue of l, or of a limiter that l asks, is in
-// the order of [core.FairShare], which an Update can change; or nil if it never is. Of a limiter that
-// is not core's, its method QueueOrder tells.
+// the order of [core.FairShare], which an Update can change; or nil if it never is. A limiter's method
+// QueueOrder tells: core's own have it, and a user's may.
 func FairShare(l core.Limiter) func() bool {
 	switch l := l.(type) {
-	case *core.ConcurrencyLimiter:
-		return func() bool { return l.Options().QueueOrder == core.FairShare }
-	case *core.TokenBucket:
-		return func() bool { return l.Options().QueueOrder == core.FairShare }
-	case *core.FixedWindow:
-		return func() bool { return l.Options().QueueOrder == core.FairShare }
-	case *core.SlidingWindow:
-		return func() bool { return l.Options().QueueOrder == core.FairShare }
 	case interface{ QueueOrder() core.QueueOrder }:
 		return func() bool { return l.QueueOrder() == core.FairShare }
 	case interface{ Unwrap() core.Limiter }:
