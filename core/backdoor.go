@@ -22,6 +22,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 			s := l.settings.Load().copy()
 			s.label = &label{name: s.name, hook: hook}
 			l.settings.Store(s)
+			l.handles.Store(handlesOf(s))
 			l.m.Rebind(&s.Terms)
 		}
 		return (*watcher)(l), ok

@@ -42,6 +42,9 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 		s.label = &label{s.name, s.anchor, s.calendar, old.hook}
 	}
 	e.settings.Store(s)
+	if s.Kind == machine.Concurrency && s.hook == nil {
+		e.handles.Store(handlesOf(s))
+	}
 	e.m.Update(now, &s.Terms)
 	return now
 }

@@ -51,7 +51,9 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	}
 	l := new(ConcurrencyLimiter)
 	l.word.Store(shut)
-	l.start(newSettings(label{name: o.Name}, o.terms()), &l.account)
+	s := newSettings(label{name: o.Name}, o.terms())
+	l.handles.Store(handlesOf(s))
+	l.start(s, &l.account)
 	return l, nil
 }
 

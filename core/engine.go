@@ -17,8 +17,8 @@ import (
 // The mutex is a leaf: while it is held no other lock is taken, no user's code is called and
 // nothing blocks.
 type engine struct {
-	settings atomic.Pointer[settings]  // replaced under the mutex; nil: the limiter was not made by its constructor
-	handles  atomic.Pointer[sync.Pool] // of a concurrency limiter: see handle.go
+	settings atomic.Pointer[settings]   // replaced under the mutex; nil: the limiter was not made by its constructor
+	handles  atomic.Pointer[handlePool] // of a concurrency limiter: see handlepool.go
 
 	mu     sync.Mutex // guards all below, but for woken and word
 	m      machine.Machine[parked]

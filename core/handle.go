@@ -1,7 +1,6 @@
 package core
 
 import (
-	"sync"
 	"sync/atomic"
 )
 
@@ -102,12 +101,7 @@ func (l Lease) copyExtra() (x extra) {
 // which leaves left permits free. Its handle is one from the pool, which the garbage collector
 // empties in time: a peak of leases leaves nothing behind.
 func (e *engine) hold(s *settings, n, left int) Lease {
-	pool := e.handles.Load()
-	if pool == nil {
-		e.handles.CompareAndSwap(nil, new(sync.Pool))
-		pool = e.handles.Load()
-	}
-	h, _ := pool.Get().(*handle)
+	h, _ := e.handles.Load().Get().(*handle)
 	if h == nil || h.settings() != s {
 		h = h.under(s)
 	}
@@ -125,7 +119,7 @@ func (e *engine) hold(s *settings, n, left int) Lease {
 // have ended go on saying what they said; but those of a watched limiter, whose limit changes all the
 // time, may say a later limit.
 func (h *handle) under(s *settings) *handle {
-	if h == nil || s.hook == nil {
+	if h == nil || s.hook == nil && said(h.settings()) != said(s) {
 		h = new(handle)
 	}
 	h.s.Store(s)

@@ -47,15 +47,16 @@ func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
 // generation of its handle keeps the n permits.
 func (e *engine) settleHeld(l Lease, n int) Lease {
 	h, next := l.handle(), l.at+1
+	s := h.settings()
 	if l.outcome() == granted { // of zero permits
 		e.giveBack(-n)
-		k := e.hold(h.settings(), n, 0)
+		k := e.hold(s, n, 0)
 		h, next, l.reset = k.handle(), k.at, k.reset
 	} else if !l.giveUp(backdoor.Refunded, n) {
 		return l
 	}
-	if n == 0 {
-		return l.replacement(&h.settings().shared, granted, 0, 0)
+	if n == 0 { // the handle may be another limiter's by now
+		return l.replacement(&s.shared, granted, 0, 0)
 	}
 	return l.replacement(h, held, n, next)
 }

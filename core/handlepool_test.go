@@ -1,0 +1,187 @@
+package core_test
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// named returns a concurrency limiter of 5 permits with a name.
+func named(tb testing.TB, name string) *core.ConcurrencyLimiter {
+	tb.Helper()
+	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: name, PermitLimit: 5}))
+}
+
+// A handle that goes from one limiter to another, which says the same, ends no lease but its own.
+func TestAnEndedLeaseDoesNothingToAnotherLimiter(t *testing.T) {
+	a, b := named(t, "equal"), named(t, "equal")
+	for range 1000 {
+		old := takes(t, a, 2)
+		old.Release()
+		current := takes(t, b, 3)
+		old.Release()
+		core.ReleaseAll([]core.Lease{old})
+		a.Refund(old)
+		b.Refund(old)
+		a.Settle(old, 1)
+		b.Settle(old, 1)
+		a.Refund(current) // of another limiter
+		a.Settle(current, 1)
+		require.Equal(t, 5, a.Available())
+		require.Equal(t, 2, b.Available())
+		require.Equal(t, 2, old.Permits())
+		require.Equal(t, 3, current.Permits())
+		settled := b.Settle(current, 0)
+		takes(t, a, 1).Release()
+		b.Settle(settled, 4)
+		require.Equal(t, 1, b.Available(), "a lease of zero permits is charged where it was granted")
+		b.Settle(takes(t, b, 1), 0)
+		require.Equal(t, 1, b.Available())
+		b = named(t, "equal")
+	}
+}
+
+// What a lease has said stays, whatever happens to its handle.
+func TestAnEndedLeaseSaysWhatItSaid(t *testing.T) {
+	l, other := named(t, "a"), named(t, "b")
+	says := func(lease core.Lease, name string, limit int) {
+		t.Helper()
+		n, _ := core.LimiterName.From(lease)
+		require.Equal(t, name, n)
+		m, _ := core.PermitLimit.From(lease)
+		require.Equal(t, limit, m)
+	}
+	first := takes(t, l, 1)
+	first.Release()
+	takes(t, other, 1).Release()
+	require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{Name: "a", PermitLimit: 7}))
+	second := takes(t, l, 1)
+	second.Release()
+	require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{Name: "c", PermitLimit: 7}))
+	third := takes(t, l, 1)
+	third.Release()
+	for range 100 {
+		takes(t, l, 1).Release()
+		takes(t, other, 1).Release()
+		takes(t, named(t, "a"), 1).Release()
+	}
+	says(first, "a", 5)
+	says(second, "a", 7)
+	says(third, "c", 7)
+}
+
+// Limiters of one kind share handles, and others do not take them away.
+func TestLimitersInTurnAllocateNothing(t *testing.T) {
+	equal := []core.Limiter{named(t, "a"), named(t, "a"), named(t, "a")}
+	allocates(t, 0, func() {
+		for _, l := range equal {
+			takes(t, l, 1).Release()
+		}
+	})
+	updated := equal[0].(*core.ConcurrencyLimiter)
+	require.NoError(t, updated.Update(core.ConcurrencyLimiterOptions{Name: "a", PermitLimit: 7}))
+	allocates(t, 0, func() {
+		for _, l := range equal {
+			takes(t, l, 1).Release()
+		}
+	})
+	var unequal []core.Limiter
+	for i := range 100 {
+		unequal = append(unequal, concurrency(t, 1000+i, 0))
+	}
+	allocates(t, 0, func() {
+		for _, l := range unequal {
+			l.TryAcquire(1).Release()
+		}
+	})
+}
+
+// Many goroutines take from limiters that say the same, and release leases again that have ended.
+func TestStressHandlesOfManyLimiters(t *testing.T) {
+	const limiters, limit = 50, 5
+	var all [limiters]*core.ConcurrencyLimiter
+	var held [limiters]atomic.Int64
+	for i := range all {
+		all[i] = named(t, "one of many")
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			var ended [16]core.Lease
+			for round := range 20_000 {
+				i := rand.IntN(limiters)
+				lease := all[i].TryAcquire(1)
+				if !lease.Acquired() {
+					continue
+				}
+				if held[i].Add(1) > limit {
+					t.Error("more than the limit")
+				}
+				k := rand.IntN(len(ended))
+				stale := ended[k]
+				ended[k] = lease
+				stale.Release()
+				all[rand.IntN(limiters)].Refund(stale)
+				if round%64 == 0 {
+					runtime.Gosched()
+				}
+				held[i].Add(-1)
+				if round%2 == 0 {
+					lease.Release()
+					continue
+				}
+				none := all[i].Settle(lease, 0)
+				one := all[i].Settle(none, 1)
+				if one.Permits() != 1 {
+					t.Error("a lease of zero permits is another limiter's")
+				}
+				one.Release()
+			}
+		})
+	}
+	wg.Wait()
+	for _, l := range all {
+		require.Equal(t, limit, l.Available())
+	}
+}
+
+// Leases that have ended say what they said, while the limit changes under those that are granted.
+func TestStressLimitsOfEndedLeases(t *testing.T) {
+	l := named(t, "changes")
+	stop := make(chan struct{})
+	var updates, takers sync.WaitGroup
+	updates.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = l.Update(core.ConcurrencyLimiterOptions{Name: "changes", PermitLimit: 5 + i%2})
+			}
+		}
+	})
+	for range 2 {
+		takers.Go(func() {
+			for range 20_000 {
+				lease := l.TryAcquire(1)
+				limit, _ := core.PermitLimit.From(lease)
+				lease.Release()
+				l.TryAcquire(1).Release()
+				if still, _ := core.PermitLimit.From(lease); still != limit {
+					t.Error("the limit was", limit, "and is", still)
+					return
+				}
+			}
+		})
+	}
+	takers.Wait()
+	close(stop)
+	updates.Wait()
+	require.GreaterOrEqual(t, l.Available(), 5)
+}
