@@ -48,7 +48,7 @@ func (o options) open(ctx context.Context, p *pace) (*job, error) {
 			return nil, err
 		}
 		j.dst = f
-	} else if isMissing(os.Stdout) {
+	} else if outputIsMissing() {
 		return nil, errors.New("standard output is closed: to discard what is copied, use -o /dev/null")
 	}
 	if j.size = o.size; j.size == 0 && !j.lines {
