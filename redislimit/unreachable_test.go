@@ -76,19 +76,40 @@ func TestTheErrorNamesTheBudget(t *testing.T) {
 		s.store.answer(deafMute)
 		var wg sync.WaitGroup
 		for range 2 {
-			wg.Go(func() {
-				start := time.Now()
-				err := l.TryAcquire(1).Err()
-				if want := "redislimit: the store is unreachable: no answer within 50ms"; err == nil || err.Error() != want {
-					t.Errorf("%v, want %v", err, want)
-				}
-				if took := time.Since(start); took != 50*time.Millisecond {
-					t.Errorf("it took %v", took)
-				}
-			})
+			for range 2 { // the second of the first two is over before it can be sent
+				wg.Go(func() {
+					start := time.Now()
+					err := l.TryAcquire(1).Err()
+					if want := "redislimit: the store is unreachable: no answer within 50ms"; err == nil || err.Error() != want {
+						t.Errorf("%v, want %v", err, want)
+					}
+					if took := time.Since(start); took != 50*time.Millisecond {
+						t.Errorf("it took %v", took)
+					}
+				})
+			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		wg.Wait()
+		time.Sleep(time.Minute)
+	})
+}
+
+// Nothing is sent for a take whose Budget was over before its turn came: its permits would be lost.
+func TestATakeThatIsTooLateIsNotSent(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), perSecond)
+		s.store.answer(deafMute)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if err := l.TryAcquire(1).Err(); !errors.Is(err, redislimit.ErrStore) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, int64(1), s.store.runs.Load())
 		time.Sleep(time.Minute)
 	})
 }
@@ -222,6 +243,53 @@ func TestALostTakeCallsADeadStoreSeldom(t *testing.T) {
 		s.store.answer(nil)
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 3, l.Available())
+	})
+}
+
+// Once the store has answered, the next lost take is looked for as soon as the first one was.
+func TestAStoreThatIsBackIsNotCalledMoreSeldom(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 3})
+		held := takes(t, l, 1)
+		lose := func() {
+			t.Helper()
+			s.store.answer(gone)
+			require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		}
+		lose()
+		time.Sleep(3 * time.Second)
+		s.store.answer(nil)
+		time.Sleep(4 * time.Second) // there is an answer 6.3 seconds after the loss
+		lose()
+		runs := s.store.runs.Load()
+		time.Sleep(100*time.Millisecond - 1)
+		synctest.Wait()
+		require.Equal(t, runs, s.store.runs.Load())
+		time.Sleep(1)
+		synctest.Wait()
+		require.Equal(t, runs+1, s.store.runs.Load())
+		s.store.answer(nil)
+		held.Release()
+	})
+}
+
+// While permits are on their way back, a request asks for them, although an earlier one is known to
+// have been refused.
+func TestARequestWhileARefundIsUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := fixed(t, s.shared("key"), core.FixedWindowOptions{PermitLimit: 1, Window: time.Hour})
+		lease := takes(t, l, 1)
+		refuses(t, l, 1)
+		runs := s.store.runs.Load()
+		refuses(t, l, 1)
+		require.Equal(t, runs, s.store.runs.Load(), "the refusal is known")
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(10 * time.Millisecond)
+			return next()
+		})
+		go l.Refund(lease)
+		synctest.Wait()
+		takes(t, l, 1)
 	})
 }
 
