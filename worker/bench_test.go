@@ -82,8 +82,10 @@ func BenchmarkGroupsThatEnd(b *testing.B) {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
 			const tasks = 5
 			l := concurrency(b, 1)
-			p := newPool(b, worker.Options{Limiter: l, Queue: tasks * groups})
+			p := newPool(b, worker.Options{Limiter: l, Queue: tasks*groups + 1})
 			held := l.TryAcquire(1)
+			// A leader whose context does not end keeps the worker from going through the queue meanwhile.
+			require.NoError(b, p.Submit(b.Context(), nothing))
 			for b.Loop() {
 				b.StopTimer()
 				ctx, cancel := context.WithCancel(b.Context())
@@ -101,6 +103,7 @@ func BenchmarkGroupsThatEnd(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed())/float64(b.N*groups*tasks), "ns/task")
 			held.Release()
+			require.NoError(b, p.Wait(b.Context()))
 		})
 	}
 }
