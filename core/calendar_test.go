@@ -212,6 +212,7 @@ func TestACalendarOfAnotherBubble(t *testing.T) {
 	_, end := core.Daily(nil).Bounds(time.Now())
 	synctest.Test(t, func(t *testing.T) {
 		rejected(t, l, 1, time.Until(end))
+		acquiresWithin(t, l, 1, time.Until(end)-1).rejected(t, "deadline too soon", time.Until(end))
 		l.Refund(lease)
 		lease = takes(t, l, 1)
 		time.Sleep(time.Hour)

@@ -86,7 +86,7 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 		return nil, e.failure(closed, 0)
 	}
 	deadline := int64(machine.Never)
-	if left < machine.Never-now {
+	if left < machine.Never-max(now, 0) { // now is below 0 if a calendar's clock was set back
 		deadline = now + left
 	}
 	a := e.m.Admit(now, n, deadline, flow)
