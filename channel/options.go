@@ -24,8 +24,8 @@ type Options[T any] struct {
 	Permits func(T) int
 
 	// Capacity is the maximum number of queued items, in addition to the limiter's bound. Zero means no
-	// maximum. A Send that waits for room holds its permits. The item that a Chan is offering does not count; when the Chan returns it to the queue,
-	// the queue may exceed Capacity.
+	// maximum. A Send that waits for room holds its permits. The item that a Chan is offering does not
+	// count; when the Chan returns it to the queue, the queue may exceed Capacity.
 	Capacity int
 
 	// Overflow selects what a send does when the limiter or Capacity rejects the item. The zero value

@@ -42,8 +42,8 @@ func Yearly(loc *time.Location) Calendar {
 }
 
 // Bounds returns the beginning and the end of the window that t is in, in the calendar's location:
-// the last window that has begun by t. The end is the beginning of the next window. Of the zero
-// Calendar, and of one with a day or weekday out of range, both times are zero.
+// the last window that has begun by t. The end is the beginning of the next window. Both times are zero
+// for the zero Calendar, and for one with a day or weekday out of range.
 func (c Calendar) Bounds(t time.Time) (start, end time.Time) {
 	return calendar.Calendar(c).Bounds(t)
 }

@@ -93,8 +93,8 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 
 // Update puts new limits in force. Permits that are taken stay taken until their window ends
 // or, if the new options change the boundaries of windows, such as to those of a Calendar, until
-// the new window ends; until then the new limit less these permits is available. Queued requests stay queued. A waiter
-// that now fits is served at once; a waiter for more than the new limit gets
+// the new window ends; until then the new limit less these permits is available. Queued requests
+// stay queued. A waiter that now fits is served at once; a waiter for more than the new limit gets
 // [ErrPermitsExceedLimit]. Invalid options change nothing and are reported, and equal options
 // change nothing. After Close, Update returns [ErrClosed].
 func (l *FixedWindow) Update(o FixedWindowOptions) error {

@@ -15,8 +15,7 @@ type Metadata struct {
 // The metadata of the built-in limiters.
 var (
 	// RetryAfter is set on every rejection by a rate limiter that replenishes automatically:
-	// the time until this request could be served if no other request came. It is at least 1
-	// ns.
+	// the time until this request could be served if no other request came. It is at least 1 ns.
 	RetryAfter = NewMetadataKey[time.Duration]("RETRY_AFTER")
 
 	// ReasonPhrase is the reason of a rejection, in words.
@@ -42,8 +41,8 @@ var (
 	Window = NewMetadataKey[time.Duration]("WINDOW")
 )
 
-// The names of the metadata that a lease carries in its own fields, in the order in
-// which Lease.Metadata yields them.
+// The names of the metadata that a lease carries in its own fields, in the order in which
+// Lease.Metadata yields them.
 var builtinNames = [...]string{
 	RetryAfter.name, ReasonPhrase.name, LimiterName.name, PermitLimit.name, Remaining.name,
 	ResetAfter.name, Window.name,

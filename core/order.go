@@ -23,13 +23,13 @@ const (
 	// no other flow wants; within a flow in the order of arrival.
 	//
 	// Only waiting is shared: if permits are available and no request waits, a request is granted
-	// at once, and no flow is charged. While one waits, Acquire queues and
-	// TryAcquire is rejected. The request that is next waits until all its permits are available;
-	// smaller ones do not overtake it, but one that becomes next before it does.
+	// at once, and no flow is charged. While one waits, Acquire queues and TryAcquire is rejected.
+	// The request that is next waits until all its permits are available; smaller ones do not
+	// overtake it, but one that becomes next before it does.
 	//
 	// While two flows of one priority both have waiters, the permits granted to them, divided by
 	// their weights, never differ by more than the sum of each one's largest request divided by its
-	// weight. A flow that was idle has saved nothing up, and waits for nobody's past. Permits are
+	// weight. A flow that was idle has saved nothing up, and owes nothing. Permits are
 	// counted when they are granted: of a concurrency limiter, a flow that holds its permits
 	// longer has more of them at a time. A grant that is given back stays charged.
 	//

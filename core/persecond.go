@@ -7,10 +7,10 @@ import (
 
 // PerSecond returns the options of a bucket that holds burst tokens and gains permits tokens a
 // second, as that of rate.NewLimiter(permits, burst) of x/time/rate does. For a rate that is not a
-// whole number, such as one token in two seconds, use [Every]. The tokens come as
-// smoothly as the rate allows, one by one where possible, at a period that is exact to half a
-// nanosecond. Where that would change the rate by more than a thousandth, which happens at
-// millions a second, more than one token comes per period, if the burst has room for them.
+// whole number, such as one token in two seconds, use [Every]. The tokens come as smoothly as the
+// rate allows, one by one where possible, at a period that is exact to half a nanosecond. Where
+// that would change the rate by more than a thousandth, which happens at millions a second, more
+// than one token comes per period, if the burst has room for them.
 //
 // A bucket grants at most its burst each nanosecond; a higher rate is lowered to that.
 //

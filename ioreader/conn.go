@@ -25,8 +25,9 @@ type ConnOptions struct {
 // may be moved while the call waits. The limiter does not know the deadline, so it never rejects a
 // request early because of it. Close ends a waiting call at once with an error that matches both
 // [net.ErrClosed] and [io.ErrClosedPipe]. If the limiter rejects the request, the call returns its
-// *[core.RejectedError]; a limiter with QueueLimit 0 rejects each request that would have to wait. The bytes of one Write stay together. Bytes for which a Read got no
-// permits before its deadline are returned by the next Read, also after the peer has closed.
+// *[core.RejectedError]; a limiter with QueueLimit 0 rejects each request that would have to wait. The
+// bytes of one Write stay together. Bytes for which a Read got no permits before its deadline are
+// returned by the next Read, also after the peer has closed.
 //
 // The connection implements [io.ReaderFrom] and [io.WriterTo]; a file sent to a TCP connection
 // still uses sendfile. It has CloseWrite and CloseRead if c has both, CloseWrite alone if c has

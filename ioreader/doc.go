@@ -55,11 +55,11 @@
 // A large call is split into slices, so that its bytes are spread over time and streams that
 // share a limiter do not wait long for each other. A slice is the number of bytes that the
 // limiter's rate allows in 2 ms, or an eighth of the permits that are available if that is more,
-// but at most 64 KiB and an eighth of the limit. The rate is
-// the one that the limiter's leases report ([core.Window] or [core.ResetAfter]). If they report
-// none, a slice is an eighth of the limit. If the limit is unknown too, the size of the slices
-// adapts to how long the limiter makes the stream wait. A changed limit applies from the next
-// slice on. A call for more bytes than the limit never fails with [core.ErrPermitsExceedLimit].
+// but at most 64 KiB and an eighth of the limit. The rate is the one that the limiter's leases
+// report ([core.Window] or [core.ResetAfter]). If they report none, a slice is an eighth of the
+// limit. If the limit is unknown too, the size of the slices adapts to how long the limiter makes
+// the stream wait. A changed limit applies from the next slice on. A call for more bytes than the
+// limit never fails with [core.ErrPermitsExceedLimit].
 //
 // # Fairness
 //

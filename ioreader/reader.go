@@ -46,9 +46,9 @@ func (t *Reader) WriteTo(w io.Writer) (int64, error) {
 	return pump{side: &t.side, dst: w, src: t.r, paid: onRead}.run()
 }
 
-// SetReadDeadline makes calls that wait for permits end with [os.ErrDeadlineExceeded] at that time, and later
-// calls too, until the deadline is moved. The zero Time removes it. The bytes that got no permits are
-// returned by a later Read. The underlying reader is not told.
+// SetReadDeadline makes calls that wait for permits end with [os.ErrDeadlineExceeded] at that time, and
+// later calls too, until the deadline is moved. The zero Time removes it. The bytes that got no permits
+// are returned by a later Read. The deadline of the underlying reader is not set.
 func (t *Reader) SetReadDeadline(at time.Time) error {
 	if t.side.deadline.Source() == nil {
 		return errNotMade

@@ -174,7 +174,7 @@ func (b *boundChain[R]) count(answer core.Lease) {
 func (b *boundChain[R]) join(ctx context.Context, permits int, ask func(link bound) core.Lease) core.Lease {
 	parts, whole := b.chain.joiner.Begin(), false
 	defer func() {
-		if !whole { // refused, or a limiter has panicked
+		if !whole { // not granted, or a limiter has panicked
 			b.undo(parts)
 		}
 	}()

@@ -158,8 +158,8 @@ func (e *entry[R, K]) idle() (d time.Duration, word uint64, ok bool) {
 	return d, word, ok
 }
 
-// dropLocked marks the entry as dropped unless a request has come since its word was read or,
-// if core decides, its limiter is not idle for so long any more. Keyed.mu is held.
+// dropLocked marks the entry as dropped unless a request has come since its word was read or, if
+// the limiter retires, it has been idle for less time. Keyed.mu is held.
 func (e *entry[R, K]) dropLocked(word uint64, idle time.Duration) bool {
 	if !e.word.CompareAndSwap(word, word|droppedBit) {
 		return false

@@ -86,8 +86,8 @@ func (k *Keyed[R, K]) Sweep() int {
 	return n
 }
 
-// drop drops the partition if nothing has happened in it since its word was read and, if core
-// decides, its limiter still is idle for so long. Then it closes the limiter and calls OnEvict.
+// drop drops the partition if nothing has happened in it since its word was read and, if the limiter
+// retires, it has still been idle for that time. Then it closes the limiter and calls OnEvict.
 func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool {
 	if !k.unlink(e, word, idle) {
 		return false

@@ -37,8 +37,8 @@
 // read are not written, even if the buffer had room for them.
 //
 // Pipes that share a token bucket with a period of a millisecond or less get equal parts of its rate,
-// whatever the sizes of their Writes, like the streams of package ioreader. Of a fixed or sliding window,
-// whose permits come in lumps, a pipe with larger Writes gets more.
+// whatever the sizes of their Writes, like the streams of package ioreader. The permits of a fixed or sliding
+// window come in lumps, of which a pipe with larger Writes gets more.
 //
 // # Closing
 //
@@ -48,7 +48,7 @@
 //
 // # Inside
 //
-// A Pipe is a mutex, a ring that grows, and a condition for each side; one call of each side has its
+// A pipe is a mutex, a ring that grows, and a condition for each side; one call of each side has its
 // turn. What can be read is the buffer, followed by the bytes that a large Write lends out of its own
 // slice while it waits. The buffered bytes hold a concurrency limiter's plain permits, or a queue of
 // leases with the position at which each ends.

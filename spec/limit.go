@@ -69,7 +69,7 @@ type updatable[O any] interface {
 
 // Update changes the limiter's limit to l while it is in use, as the Update method of its type
 // does. The limiter keeps its name, its anchor and manual replenishment, except that a Calendar has
-// neither of the latter two. If the limiter is nil or of another kind, nothing changes and Update
+// no anchor and no manual replenishment. If the limiter is nil or of another kind, nothing changes and Update
 // returns an error that wraps [ErrKind]; a chain, and a view such as that of [core.Shadow], is of
 // another kind, so update the limiter that is in it. If no text describes l, nothing changes and
 // the error reports all that is wrong with it. Update is safe for concurrent use and returns

@@ -28,7 +28,7 @@ type parser struct {
 	limit Limit
 	seen  []string // options
 
-	// Of a fixed window that may be of the calendar.
+	// For a fixed window that may be of the calendar.
 	unit    calendar.Unit // None: its time is another
 	day     int
 	weekday int

@@ -88,11 +88,12 @@ type Permits interface {
 // leases are those of the limiter's own methods. The time of a lease begins at its grant; for a caller
 // that waited, that is before Acquire returns.
 type Watched[L any] interface {
-	// Resize puts another limit in force, from 0 to the limiter's PermitLimit. It takes a
-	// lock and allocates. A lease that has ended may report a limit of later. Permits that are held stay held, and a waiter that now fits is served at once. A
-	// request for more than the limit in force waits or is rejected: ErrPermitsExceedLimit is
-	// for requests above the PermitLimit. The leases, their metadata and the statistics have
-	// the limit in force. The limiter's Update puts its own limit in force again.
+	// Resize puts another limit in force, from 0 to the limiter's PermitLimit. Permits that are
+	// held stay held, and a waiter that now fits is served at once. A request for more than the
+	// limit in force waits or is rejected: ErrPermitsExceedLimit is for requests above the
+	// PermitLimit. The leases, their metadata and the statistics have the limit in force; a lease
+	// that has ended may report a later one. The limiter's Update puts its own limit in force
+	// again. Resize takes a lock and allocates.
 	Resize(limit int)
 
 	// End releases the lease with a cause. It does nothing to a lease that was released before,
@@ -128,14 +129,14 @@ type End struct {
 	InFlight int           // permits held just before the release, this lease's included
 }
 
-// Joiner makes one lease of several; L is core.Lease. Safe for concurrent use.
+// Joiner makes one lease of several; L is core.Lease. It is safe for concurrent use.
 type Joiner[L any] interface {
 	// Begin returns no parts, for the caller to add to.
 	Begin() Parts[L]
 
-	// Split ends a joined lease without releasing its parts, and returns them. Of all calls
-	// of Split and Release with copies of a lease, one wins; the others do nothing. Split
-	// returns false if it did not win, or if the lease is not of this joiner.
+	// Split ends a joined lease without releasing its parts, and returns them. One of the calls
+	// of Split and Release with copies of a lease wins; the others do nothing. Split returns
+	// false if it did not win, or if the lease is another joiner's.
 	Split(lease L) (Parts[L], bool)
 }
 
@@ -188,7 +189,7 @@ type Ways[L any] struct {
 	// not types that embed them; for anything else it returns false.
 	Retire func(limiter any, idle time.Duration) bool
 
-	// NewJoiner returns a Joiner of leases of so many parts.
+	// NewJoiner returns a Joiner of leases with this number of parts.
 	NewJoiner func(parts int) Joiner[L]
 }
 

@@ -1,8 +1,8 @@
 // Package calendar computes windows of whole days, weeks, months and years in a time zone.
 //
 // A window begins at the first instant of its day, whatever the clocks of the place do there. All
-// instants are Unix times in seconds, as no zone changes between seconds. Of package time only the
-// offset of a zone at an instant is used: Time.ZoneBounds is wrong for years beyond 2037.
+// instants are Unix times in seconds, as no zone changes between seconds. Package time is used only for
+// the offset of a zone at an instant: Time.ZoneBounds is wrong for years beyond 2037.
 package calendar
 
 import (

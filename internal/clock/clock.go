@@ -54,9 +54,8 @@ func (c *Clock) Jump(reading, length int64) int64 {
 // Wall returns the instant of a reading by the clock on the wall, whose instants go back if it is
 // set back. Zero is its Unix time at instant 0, in nanoseconds.
 //
-// To read that clock takes about as long as all else in a rate limiter's decision. So it is read
-// anew if a millisecond has passed since, and in between counted on by the monotonic clock (bench:
-// calendar).
+// Reading that clock takes about as long as the rest of a rate limiter's decision, so it is read once
+// a millisecond, and the monotonic clock counts on in between (bench: calendar).
 func (c *Clock) Wall(reading, zero int64) int64 {
 	if now := reading - c.base; uint64(now-c.last) < uint64(time.Millisecond) {
 		return now
@@ -94,8 +93,9 @@ var both = func() (unix, reading int64) {
 	return t.UnixNano(), int64(t.Sub(start))
 }
 
-// Elapsed returns the nanoseconds since Start, whatever Now returned. It does not change the
-// clock and may be called by several goroutines at once, but not during Start or Now.
+// Elapsed returns the nanoseconds since Start, which may be before the instant that At returned last.
+// It does not change the clock and may be called by several goroutines at once, but not during a call
+// of another method.
 func (c *Clock) Elapsed() int64 { return Read() - c.base }
 
 // Read reads the monotonic clock.

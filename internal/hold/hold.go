@@ -34,7 +34,7 @@ type Limiter struct {
 	plain backdoor.Permits // nil: the limiter has no plain permits
 }
 
-// ways has that to a concurrency limiter's plain permits.
+// ways has the way to a concurrency limiter's plain permits.
 var ways = backdoor.Core[core.Lease]()
 
 // Of returns l for asking; l is not nil.

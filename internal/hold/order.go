@@ -3,8 +3,8 @@ package hold
 import "github.com/sluice-go/sluice/core"
 
 // FairShare returns a function that reports whether the queue of l, or of a limiter that l asks, is in
-// the order of [core.FairShare], which an Update can change; or nil if it never is. A limiter's method
-// QueueOrder tells: core's own have it, and a user's may.
+// the order of [core.FairShare], which an Update can change; or nil if it never is. A limiter reports
+// its order by a method QueueOrder: core's own have it, and a user's may.
 func FairShare(l core.Limiter) func() bool {
 	switch l := l.(type) {
 	case interface{ QueueOrder() core.QueueOrder }:

@@ -1,7 +1,7 @@
 package machine
 
-// GiveBack returns n permits, at least 1, of whatever grants, the latest first, but at most what is missing. Waiters that
-// now fit are served.
+// GiveBack returns n permits, at least 1, whichever grants took them: the latest first, and at most what
+// is missing. Waiters that now fit are served.
 func (m *Machine[Value]) GiveBack(now int64, n int) {
 	switch a := m.account.(type) {
 	case *Bucket:
@@ -15,8 +15,8 @@ func (m *Machine[Value]) GiveBack(now int64, n int) {
 	m.serve(now)
 }
 
-// giveBackAny returns n tokens. It is not known because of which grant they are missing, so earlier grants give
-// nothing back any more once a token has come.
+// giveBackAny returns n tokens. It is not known because of which grant they are missing, so earlier
+// grants give nothing back any more once a token has come.
 func (b *Bucket) giveBackAny(now int64, n int) {
 	if n = min(n, b.missing); n == 0 {
 		return

@@ -141,8 +141,7 @@ func (m *Machine[Value]) LooksAtFlow(n int) bool {
 }
 
 // Admit decides a request that may wait until the deadline, which may be Never. If the answer
-// is Waiting, the caller calls Wait next. For the flow see
-// LooksAtFlow.
+// is Waiting, the caller calls Wait next. The flow is looked at as LooksAtFlow says.
 func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) Answer {
 	switch {
 	case n > m.t.Most():
@@ -175,8 +174,8 @@ func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) An
 }
 
 // Wait puts w into the queue; w.N is the number of permits for which Admit answered Waiting, at
-// this instant; the flow is that of SetFlow. Under FairShare it serves whoever is next now and fits,
-// which may be w.
+// this instant; the flow is that of SetFlow. Under FairShare it serves the waiters that are next and
+// fit, which may be w.
 func (m *Machine[Value]) Wait(now int64, w *Waiter[Value]) {
 	if m.queue == nil {
 		m.queue = new(queue[Value])

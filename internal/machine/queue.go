@@ -214,7 +214,7 @@ func (m *Machine[Value]) admitByFlow(now int64, n int, deadline int64, f fair.Fl
 			return m.reject(now, TooSoon, due)
 		}
 	}
-	for _, it := range evicted { // all, before the first of them is told what still waits before it
+	for _, it := range evicted { // all of them first: an answer depends on what still waits
 		q.fair.Remove(it)
 	}
 	for _, it := range evicted {

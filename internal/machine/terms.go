@@ -34,7 +34,7 @@ type Terms struct {
 	Span       int64 // a bucket's period; a window's length
 	From       int64 // a window's origin, above -Span and at most 0
 
-	// Of a fixed window whose boundaries are the calendar's; nil: of others. From and Span are then
+	// The calendar of a fixed window whose boundaries are a calendar's, or nil. From and Span are then
 	// those of the window in force: see Enter.
 	Calendar *Calendar
 

@@ -112,8 +112,8 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 	}
 }
 
-// More is Take that never waits: it returns 0 if the permits are not available. A refusal is not
-// counted by the limiter.
+// More is Take that never waits: it returns 0 if the permits are not available. The limiter does
+// not count the rejection.
 func (m *Meter) More(want int) int {
 	if m.owed > 0 || !m.served.IsZero() {
 		return 0
@@ -180,8 +180,8 @@ func (m *Meter) end() {
 	m.lease = core.Lease{}
 }
 
-// Settle ends the slice, of which so many bytes have passed: the permits of the others are given
-// back. It does nothing if there is no slice.
+// Settle ends the slice, and gives back the permits of the bytes that have not passed. It does nothing
+// if there is no slice.
 func (m *Meter) Settle(passed int) {
 	if m.taken == 0 && !m.lease.Acquired() {
 		return

@@ -20,9 +20,9 @@ const (
 	// less would not be smoother: a sleep of a microsecond takes 1.07 ms on Linux.
 	sliceTime = 2 * time.Millisecond
 
-	// A slice is at most one part in so many of the limit, so that several streams can be served
-	// from it at once. While many permits are available, as of a window that has just begun, it
-	// is one part in so many of those, if that is more than the rate brings.
+	// A slice is at most 1/part of the limit, so that several streams can be served from it at
+	// once. While many permits are available, as when a window has just begun, it is 1/part of
+	// those, if that is more than the rate brings.
 	part = 8
 
 	largest = 64 << 10
@@ -33,7 +33,7 @@ const (
 	// Waits alone make no slice smaller than this.
 	smallest = 256
 
-	// While slices are as large as they can be, only one in so many is observed.
+	// While slices are as large as they can be, this number is skipped before one is observed.
 	skipped = 64
 )
 

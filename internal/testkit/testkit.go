@@ -18,8 +18,8 @@ func Main(m *testing.M, options ...goleak.Option) { goleak.VerifyTestMain(m, opt
 // what it is given, at random.
 const Race = race
 
-// Rounds returns n, or an eighth of it under the race detector, where each round takes ten times as long. It is for a test that
-// repeats what races, or that has one goroutine only.
+// Rounds returns n, or an eighth of it under the race detector, where each round takes ten times as long. It is
+// for a test that repeats what races, or that has one goroutine only.
 func Rounds(n int) int {
 	if testing.Short() || Race {
 		return max(n/8, 1)

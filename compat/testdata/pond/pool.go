@@ -76,7 +76,7 @@ type pool struct {
 	canceled  atomic.Uint64
 }
 
-// NewPool returns a pool that runs so many functions at once; 0: no limit.
+// NewPool returns a pool that runs at most maxConcurrency functions at once; 0 means no limit.
 func NewPool(maxConcurrency int, options ...Option) Pool {
 	return newPool(maxConcurrency, nil, options...)
 }
