@@ -31,6 +31,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 		e := engineOf(limiter)
 		return e != nil && e.retire(idle)
 	},
+	Grants: grants,
 	NewJoiner: func(parts int) backdoor.Joiner[Lease] {
 		return &backdoorJoiner{joiner{size: parts}}
 	},

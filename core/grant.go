@@ -20,6 +20,20 @@ func Grant(permits int, release func(), metadata ...Metadata) Lease {
 	return l.with(nil, x)
 }
 
+// grants returns a function that returns leases of no permits, one after another: each may be had once the one
+// before was released, and its release calls release. They share a handle.
+func grants(release func()) (next func() Lease) {
+	g := new(struct {
+		handle
+		extra
+	})
+	g.handle.x = &g.extra
+	return func() Lease {
+		g.release = release
+		return newLease(&g.handle, held, 0, unknown, unknown, g.generation.Load())
+	}
+}
+
 // Reject returns a lease that is not acquired, for limiters outside this package. Its error is
 // a *[RejectedError] whose fields are taken from the metadata: [LimiterName], [ReasonPhrase]
 // and [RetryAfter].

@@ -36,8 +36,8 @@ import (
 // other. Requests to l itself are counted but not timed.
 //
 // The leases have l's metadata. They belong to the view: settle and refund them there, not with
-// l. After Release, Refund and Settle do nothing. A grant and its release allocate once, more
-// often if l is not of package core and sets metadata of its own.
+// l. After Release, Refund and Settle do nothing. A grant and its release allocate nothing, unless l is
+// not of package core and sets metadata of its own.
 //
 // The view is a [core.QuietTrier]. It is a [core.Settler] if l is. It is a [core.Reporter], [core.Idler],
 // [core.Refunder] and [io.Closer] if l is any of these, or a [core.Resetter] or [core.Replenisher]. What l
@@ -51,7 +51,7 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 	if anylimiter.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
-	v := &instrumented{l: l, joiner: backdoor.Core[core.Lease]().NewJoiner(partsOfLease), base: time.Now(), fair: hold.FairShare(l)}
+	v := &instrumented{l: l, joiner: ways.NewJoiner(partsOfLease), base: time.Now(), fair: hold.FairShare(l)}
 	if err := v.makeInstruments(o, name); err != nil {
 		return nil, nil, err
 	}
@@ -69,6 +69,8 @@ func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop fu
 		return unobserve()
 	}, nil
 }
+
+var ways = backdoor.Core[core.Lease]()
 
 // instrumented is a limiter with instruments.
 //
@@ -179,7 +181,7 @@ func (i *instrumented) timed(lease core.Lease, at time.Duration) core.Lease {
 	s, ok := i.spans.Get().(*span)
 	if !ok {
 		s = &span{i: i}
-		s.end = s.finish
+		s.next = ways.Grants(s.finish)
 	}
 	s.begin, s.with = at, i.granted
 	if _, ok := core.Shadowed.From(lease); ok {
@@ -187,7 +189,7 @@ func (i *instrumented) timed(lease core.Lease, at time.Duration) core.Lease {
 	}
 	parts := i.joiner.Begin()
 	parts.Add(lease)
-	parts.Add(core.Grant(0, s.end))
+	parts.Add(s.next())
 	return parts.Join(lease.Permits())
 }
 
@@ -196,7 +198,7 @@ type span struct {
 	i     *instrumented
 	begin time.Duration
 	with  []metric.RecordOption
-	end   func() // finish, made once
+	next  func() core.Lease // whose release calls finish
 }
 
 // finish is called once for each lease.

@@ -189,6 +189,11 @@ type Ways[L any] struct {
 	// not types that embed them; for anything else it returns false.
 	Retire func(limiter any, idle time.Duration) bool
 
+	// Grants returns a function that returns leases of no permits, as core.Grant does: the first release of
+	// each calls release. The next one may be had once the one before was released, also in release. None
+	// of them allocates.
+	Grants func(release func()) (next func() L)
+
 	// NewJoiner returns a Joiner of leases with this number of parts.
 	NewJoiner func(parts int) Joiner[L]
 }

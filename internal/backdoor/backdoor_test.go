@@ -327,3 +327,37 @@ func TestStressTogether(t *testing.T) {
 	require.Equal(t, limit, s.Available)
 	require.Equal(t, uint64(granted.Load()), s.Granted)
 }
+
+// Of the leases that follow each other each calls release once, and a copy of an earlier one does nothing.
+func TestGrants(t *testing.T) {
+	released := 0
+	next := ways.Grants(func() { released++ })
+	var earlier core.Lease
+	for n := range 3 {
+		lease := next()
+		require.True(t, lease.Acquired())
+		require.Zero(t, lease.Permits())
+		for name := range lease.Metadata() {
+			t.Error(name)
+		}
+		earlier.Release()
+		require.Equal(t, n, released)
+		lease.Release()
+		lease.Release()
+		require.Equal(t, n+1, released)
+		earlier = lease
+	}
+	var again func()
+	next = ways.Grants(func() { again() })
+	first, second := next(), core.Lease{}
+	again = func() { second = next() } // in release
+	first.Release()
+	again = func() { released++ }
+	first.Release()
+	require.Equal(t, 3, released)
+	second.Release()
+	require.Equal(t, 4, released)
+	if !testkit.Race {
+		require.Zero(t, testing.AllocsPerRun(100, func() { next().Release() }))
+	}
+}
