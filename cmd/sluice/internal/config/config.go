@@ -173,10 +173,10 @@ func NewMux[T any](c *Config, value func(Route) T) *route.Mux[T] {
 	return m
 }
 
-// segments returns the segments of the path that the keys of a route's policies have.
+// segments returns the segments of the path that the keys and flows of a route's policies have.
 func (c *Config) segments(r Route) (segments []int) {
 	add := func(p *Policy) {
-		for _, part := range p.Key {
+		for _, part := range slices.Concat(p.Key, p.Flow) {
 			if part.Kind == KeyPath {
 				segments = append(segments, part.Segment)
 			}

@@ -6,7 +6,7 @@ import "slices"
 // more.
 const mostBytes = 128 << 10
 
-// fill yields rows of as many lines as fit into a command. What is left at the end is spread over so many jobs that run at
+// fill yields rows of as many lines as fit into a command. What is left at the end is spread over as many jobs as run at
 // once.
 func (t template) fill(rs rows, jobs int) rows {
 	return func(yield func(row, error) bool) {
@@ -33,7 +33,7 @@ func (t template) fill(rs rows, jobs int) rows {
 		if len(all.whole) == 0 {
 			return
 		}
-		each := (len(all.whole) + max(jobs, 1) - 1) / max(jobs, 1)
+		each := (len(all.whole)-1)/max(jobs, 1) + 1
 		columns := len(all.values) / len(all.whole)
 		for part := range slices.Chunk(all.whole, each) {
 			values := all.values

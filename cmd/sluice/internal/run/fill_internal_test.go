@@ -1,6 +1,7 @@
 package run
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -55,6 +56,12 @@ func TestFill(t *testing.T) {
 	for _, err := range (template{}).fill(numbers(0), 4) {
 		t.Error("nothing was to be filled", err)
 	}
+	jobs := 0
+	for _, err := range (syntax{}).parse([]string{"echo"}).fill(numbers(3), math.MaxInt) {
+		require.NoError(t, err)
+		jobs++
+	}
+	assert.Equal(t, 3, jobs, "however many jobs may run at once")
 }
 
 // TestUnquote: what quote writes is read as it was, and what only a shell understands is refused.

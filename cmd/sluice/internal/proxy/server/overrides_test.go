@@ -122,6 +122,19 @@ routes: {/: a, /p/: p}
 	assert.Equal(t, 1000-13, p.left(0), "all but the 429s")
 }
 
+// TestFlowParts: a segment by which requests wait in turn has one reading too.
+func TestFlowParts(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+`
+policies: {p: {flow: path:1, limit: concurrency 5 queue 5 fair-share, max-wait: 1s}}
+routes: {/: p}
+`)
+	for path, want := range map[string]int{"/x/1": 200, "/%78/1": 200, "/x%2Fy": 400, "/x;v=1": 400} {
+		status, _ := p.asks("GET", path)
+		assert.Equal(t, want, status, path)
+	}
+}
+
 // TestShadow: a policy that is watched refuses nobody, sends no fields, slows down nothing, and is counted and logged; to
 // end that keeps what it has counted.
 func TestShadow(t *testing.T) {
