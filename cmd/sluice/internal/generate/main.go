@@ -2,7 +2,8 @@
 //
 //	generate FOLDER VERSION TIME
 //
-// TIME is the release's, in Unix seconds. It is a program of its own, as the library that writes man pages would make sluice larger.
+// TIME is the release's, in Unix seconds. It is a program of its own, as the library that writes man pages would make sluice
+// larger.
 package main
 
 import (

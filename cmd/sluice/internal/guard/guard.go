@@ -10,7 +10,7 @@ import (
 
 // Admin returns next for requests that no page in somebody's browser can have sent. Pages reach a server under a name of their
 // own that leads to its address (DNS rebinding), and browsers say Origin of what they send to change something. own is the
-// address that the server was told to listen on.
+// address that the server was given to listen on.
 func Admin(own string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -3,8 +3,8 @@
 // An [http.ServeMux] matches the path as it is escaped: /api%2Fx is one segment, which is not below /api/. Most backends
 // decode the path first, some drop parameters (/api;v=1/x), some take a backslash for a slash. A client could choose
 // the spelling that the proxy takes for one route and the backend for another, and so pass the limits of the second.
-// Some servers, such as gunicorn, also take the method post for POST. [Mux.Match] therefore rejects a request whose readings lead to different routes, or, where a limit depends on a segment
-// of the path, have different segments there.
+// Some servers, such as gunicorn, also take the method post for POST. [Mux.Match] therefore rejects a request whose
+// readings lead to different routes, or, where a limit depends on a segment of the path, have different segments there.
 package route
 
 import (

@@ -28,8 +28,8 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// told is what /limits says of a rule.
-type told struct {
+// ruleReport is what /limits says of a rule.
+type ruleReport struct {
 	Limit      string `json:"limit,omitempty"`
 	Shadow     bool   `json:"shadow,omitempty"`
 	Granted    uint64 `json:"granted"`
@@ -43,10 +43,10 @@ type told struct {
 }
 
 // all returns the rules by DOMAIN/RULE.
-func (s *server) all() map[string]told {
-	all := make(map[string]told)
+func (s *server) all() map[string]ruleReport {
+	all := make(map[string]ruleReport)
 	for _, r := range s.service.Rules() {
-		t := told{
+		t := ruleReport{
 			Limit: r.Limit, Shadow: r.Shadow, Limiters: r.Keys, Overflowed: r.Overflowed,
 		}
 		counts := r.Counts

@@ -13,8 +13,8 @@ type connections struct {
 	net.Listener
 
 	mu   sync.Mutex
-	open map[*connection]struct{} // nil: no more are taken
-	over bool
+	open map[*connection]struct{} // nil: none yet
+	over bool                     // no more are taken
 }
 
 // connection is an open connection.

@@ -196,7 +196,7 @@ func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Sign
 		case <-done:
 			return nil
 		case <-look.C:
-			// Clients have been told to go. Those that say nothing are not waited for.
+			// GracefulStop has asked clients to go. Those that say nothing are not waited for.
 			idle++
 			if s.metrics.underWay.Load() > 0 {
 				idle = 0

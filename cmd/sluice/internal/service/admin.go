@@ -44,7 +44,7 @@ func NewAdmin(draining *atomic.Bool, metrics *prometheus.Registry) *http.ServeMu
 	return mux
 }
 
-// ListenAdmin serves h on an address; "": nowhere.
+// ListenAdmin serves h on an address, unless that is "".
 func ListenAdmin(ctx context.Context, address string, h http.Handler, say func(string, ...any), failed chan<- error) (io.Closer, error) {
 	if address == "" {
 		return io.NopCloser(nil), nil

@@ -28,7 +28,7 @@ var lineScript = redis.NewScript(lineSource)
 // ErrUnreachable is what the error of a server that does not answer matches.
 var ErrUnreachable = errors.New("redis is unreachable")
 
-// Waiter is told how a wait goes on. Its functions are not called at the same time.
+// Waiter is notified of how a wait goes on. Its functions are not called at the same time.
 type Waiter struct {
 	Waiting func(before int)         // each time the process is still in line; before are served first
 	State   func(up bool, err error) // the server is unreachable, after three failures, or reachable again

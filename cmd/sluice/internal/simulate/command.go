@@ -85,7 +85,7 @@ the key client is the client as it stands in the log.`,
 	s.SortFlags = false
 	s.StringVar(&f.limit, "limit", "", "the limit: `SPEC`, such as \"100/s burst 200 queue 50\"")
 	s.StringVar(&f.key, "key", "", "a limit for each `KEY`: ip, client, user, host, method, path, agent, referer, key (default: one for all)")
-	s.StringVar(&f.flow, "flow", "", "who waits in turn under a limit with fair-share: the flow of each `KEY`, as for --key")
+	s.StringVar(&f.flow, "flow", "", "under a limit with fair-share each `KEY` is a flow, and flows are served in turn; as for --key")
 	s.StringVar(&f.config, "config", "", "the limits and routes of a proxy, from `FILE`")
 	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent or cost")
 	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")

@@ -63,7 +63,7 @@ func sizeOf(names []string) (sum int64) {
 	for _, name := range names {
 		info, err := stat(name)
 		switch {
-		case err != nil: // told when it is its turn
+		case err != nil: // reported when it is its turn
 		case !info.Mode().IsRegular():
 			return 0
 		case name == "-":

@@ -57,7 +57,7 @@ ends. Waiting processes are served in the order in which they came; --try does n
 in line. If Redis goes away they wait until it is back, and keep their order.
 
 The server is that of --redis, of --redis-file, or of the variable SLUICE_REDIS. A URL with
-a password belongs into one of the latter two: command lines are for all to see.
+a password belongs into the file or the variable: command lines are for all to see.
 
 All who share a key should write the same SPEC. If another one was used in the last 24
 hours, a line says so; the own one counts.

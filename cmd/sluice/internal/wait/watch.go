@@ -24,7 +24,7 @@ type watch struct {
 	mu     sync.Mutex
 	before int  // processes that are served first
 	down   bool // the server is unreachable
-	told   bool // without a terminal: that it waits
+	said   bool // without a terminal: that it waits
 }
 
 const watchEvery = time.Second
@@ -93,8 +93,8 @@ func (w *watch) tell() {
 	}
 	if w.line != nil {
 		w.line.Show(fmt.Sprintf("sluice wait: %s (%v)", text, time.Since(w.begun).Round(time.Second)))
-	} else if w.verbose && !w.told {
-		w.told = true
+	} else if w.verbose && !w.said {
+		w.said = true
 		w.say("%s", text)
 	}
 }

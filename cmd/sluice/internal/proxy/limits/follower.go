@@ -16,7 +16,7 @@ type follower struct {
 	limiter
 
 	limit *Limit
-	name  string     // what [Limit.follow] was told
+	name  string     // given to [Limit.follow]
 	mu    sync.Mutex // one update at a time
 	terms atomic.Pointer[spec.Limit]
 }

@@ -67,7 +67,7 @@ func (f *frequent) most() []Rejections {
 	return all[:min(len(all), shownKeys)]
 }
 
-// shown returns the values of a key for people. Of those that may be secrets they get the first letters.
+// shown returns the values of a key for people: only the first letters of values that may be secrets.
 func shown(key config.Key, values []config.Value) []string {
 	texts := make([]string, len(values))
 	for i, v := range values {

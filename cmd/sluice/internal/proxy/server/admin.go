@@ -20,13 +20,13 @@ import (
 func (p *Proxy) admin() http.Handler {
 	mux := service.NewAdmin(&p.draining, p.metrics.registry)
 	mux.HandleFunc("GET /limits", p.guarded(func(w http.ResponseWriter, _ *http.Request) {
-		all := make(map[string]told)
+		all := make(map[string]policyReport)
 		set := p.state.Load().limits
 		for _, policy := range set.Policies {
-			all[policy.Name] = tell(policy)
+			all[policy.Name] = report(policy)
 		}
 		for _, l := range set.Connections {
-			all["listen/"+l.Name()] = told{Key: l.Key(), Limit: l.Terms().String(), State: []limits.State{l.State()}}
+			all["listen/"+l.Name()] = policyReport{Key: l.Key(), Limit: l.Terms().String(), State: []limits.State{l.State()}}
 		}
 		service.WriteJSON(w, all)
 	}))
@@ -41,8 +41,8 @@ func (p *Proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
 	return guard.Admin(p.state.Load().config.Admin, next)
 }
 
-// told is what /limits says of a policy.
-type told struct {
+// policyReport is what /limits says of a policy.
+type policyReport struct {
 	Key      string         `json:"key,omitempty"`
 	Limit    string         `json:"limit,omitempty"`  // if there is one
 	Limits   []string       `json:"limits,omitempty"` // if there are several
@@ -56,8 +56,8 @@ type told struct {
 	Rejected []limits.Rejections `json:"rejected,omitempty"` // of one policy: the keys that were rejected most
 }
 
-func tell(p *limits.Policy) told {
-	t := told{Key: p.Key.String(), Settle: p.Settle, Shadow: p.Shadow}
+func report(p *limits.Policy) policyReport {
+	t := policyReport{Key: p.Key.String(), Settle: p.Settle, Shadow: p.Shadow}
 	for _, l := range p.Requests() {
 		t.Limits = append(t.Limits, l.Terms().String())
 	}
@@ -82,8 +82,8 @@ func tell(p *limits.Policy) told {
 	return t
 }
 
-// toldKey is what /limits/NAME?key=K says of a key.
-type toldKey struct {
+// keyReport is what /limits/NAME?key=K says of a key.
+type keyReport struct {
 	Key   []string       `json:"key"`
 	State []limits.State `json:"state"` // of each of the policy's limits
 }
@@ -98,7 +98,7 @@ func (p *Proxy) get(w http.ResponseWriter, r *http.Request) {
 	}
 	key := query["key"]
 	if len(key) == 0 {
-		p.tellOne(w, name)
+		p.writeReport(w, name)
 		return
 	}
 	of, values, err := p.state.Load().limits.Of(name, key)
@@ -106,7 +106,7 @@ func (p *Proxy) get(w http.ResponseWriter, r *http.Request) {
 		fail(w, name, err)
 		return
 	}
-	t := toldKey{Key: key, State: make([]limits.State, len(of))}
+	t := keyReport{Key: key, State: make([]limits.State, len(of))}
 	for i, l := range of {
 		if t.State[i], err = l.StateOf(values); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -116,13 +116,13 @@ func (p *Proxy) get(w http.ResponseWriter, r *http.Request) {
 	service.WriteJSON(w, t)
 }
 
-func (p *Proxy) tellOne(w http.ResponseWriter, name string) {
+func (p *Proxy) writeReport(w http.ResponseWriter, name string) {
 	policy, err := p.state.Load().limits.Policy(name)
 	if err != nil {
 		fail(w, name, err)
 		return
 	}
-	t := tell(policy)
+	t := report(policy)
 	t.Rejected = policy.MostRejected()
 	service.WriteJSON(w, t)
 }
@@ -198,5 +198,5 @@ func (p *Proxy) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.say("policy %s is limited to %s now", name, strings.Join(asked.Limits, ", "))
-	p.tellOne(w, name)
+	p.writeReport(w, name)
 }

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// doors is a listener that closes the connections for which connections and connections-per-ip of the file have no
-// permit.
-type doors struct {
+// admittingListener is a listener that closes the connections for which connections and connections-per-ip of the file have
+// no permit.
+type admittingListener struct {
 	net.Listener
 
 	p *Proxy
 }
 
 // Accept returns the next connection that may stay.
-func (l doors) Accept() (net.Conn, error) {
+func (l admittingListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -27,7 +27,7 @@ func (l doors) Accept() (net.Conn, error) {
 			l.p.refused(refusedBy, c.RemoteAddr())
 			_ = c.Close()
 		case leave != nil:
-			return &admitted{Conn: c, leave: sync.OnceFunc(leave)}, nil
+			return &admittedConn{Conn: c, leave: sync.OnceFunc(leave)}, nil
 		default:
 			return c, nil
 		}
@@ -42,17 +42,17 @@ func (p *Proxy) refused(by string, client net.Addr) {
 	}
 }
 
-// admitted is a connection that holds its permits until it is closed.
-type admitted struct {
+// admittedConn is a connection that holds its permits until it is closed.
+type admittedConn struct {
 	net.Conn
 
 	leave func()
 }
 
-func (c *admitted) Close() error {
+func (c *admittedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
 }
 
 // CloseWrite ends one direction alone.
-func (c *admitted) CloseWrite() error { return closeWrite(c.Conn) }
+func (c *admittedConn) CloseWrite() error { return closeWrite(c.Conn) }

@@ -101,7 +101,7 @@ func TestConnectionsOfOneClient(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(p.said.String(), "a connection of 127.0.0.1 was refused by connections-per-ip; since the line before: 0\n"))
 	w := httptest.NewRecorder()
 	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/limits", nil))
-	var all map[string]told
+	var all map[string]policyReport
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &all))
 	assert.Equal(t, "10/h burst 10", all["listen/connections"].Limit)
 	require.Len(t, all["listen/connections-per-ip"].State, 1)

@@ -45,9 +45,9 @@ routes: {/: [all, api], /user/: user}
 	available := func(path string) (all []int) {
 		status, text := p.gets(path)
 		require.Equal(t, 200, status, text)
-		var told toldKey
-		require.NoError(t, json.Unmarshal([]byte(text), &told))
-		for _, f := range told.State {
+		var report keyReport
+		require.NoError(t, json.Unmarshal([]byte(text), &report))
+		for _, f := range report.State {
 			if f.Available != nil {
 				all = append(all, *f.Available)
 			}
@@ -66,9 +66,9 @@ routes: {/: [all, api], /user/: user}
 	}
 	most := func(name string) []limits.Rejections {
 		_, text := p.gets("/limits/" + name)
-		var told told
-		require.NoError(t, json.Unmarshal([]byte(text), &told))
-		return told.Rejected
+		var report policyReport
+		require.NoError(t, json.Unmarshal([]byte(text), &report))
+		return report.Rejected
 	}
 	want := []limits.Rejections{{Key: []string{"192.0.2.2"}, Rejected: 3}, {Key: []string{"192.0.2.1"}, Rejected: 1}}
 	assert.Equal(t, want, most("api"))

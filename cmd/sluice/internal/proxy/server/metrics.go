@@ -49,18 +49,18 @@ func (m *metrics) answered(x *exchange) {
 }
 
 // watch adds the present state of the limits and of the backends of p.
-func (m *metrics) watch(p *Proxy) { m.registry.MustRegister(standing{p}) }
+func (m *metrics) watch(p *Proxy) { m.registry.MustRegister(collector{p}) }
 
-// standing collects the state of the limits and of the backends.
-type standing struct{ p *Proxy }
+// collector collects the state of the limits and of the backends.
+type collector struct{ p *Proxy }
 
 var upDesc = prometheus.NewDesc("sluice_proxy_backend_up", "1: the backend takes connections; 0: it did not.", []string{"backend"}, nil)
 
 // Describe implements [prometheus.Collector]. It describes nothing, as the limits change with the file.
-func (standing) Describe(chan<- *prometheus.Desc) {}
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector].
-func (s standing) Collect(to chan<- prometheus.Metric) {
+func (s collector) Collect(to chan<- prometheus.Metric) {
 	s.p.state.Load().limits.Collect(to)
 	for name, takes := range s.p.backends.States() {
 		up := 0.0

@@ -20,7 +20,7 @@ func (p *Proxy) route(next *state) error {
 	if next.tcp, err = forTCP(o); err != nil {
 		return err
 	}
-	asks, err := httplimit.New(o)
+	limited, err := httplimit.New(o)
 	if err != nil {
 		return next.config.Fault(config.Position{Line: 1, Column: 1}, "%v", err)
 	}
@@ -36,11 +36,11 @@ func (p *Proxy) route(next *state) error {
 		}
 		h := p.forward
 		if len(r.Policies) > 0 {
-			h = asks.Policy(r.Policies...)(h)
+			h = limited.Policy(r.Policies...)(h)
 		}
-		return newEndpoint(policies, asks.Handler(h), asks.Handler(badRequest))
+		return newEndpoint(policies, limited.Handler(h), limited.Handler(badRequest))
 	})
-	next.handler = &router{mux, asks.Handler(noRoute{mux}), next.config.Underscores}
+	next.handler = &router{mux, limited.Handler(noRoute{mux}), next.config.Underscores}
 	return nil
 }
 
@@ -116,7 +116,7 @@ func dropUnderscores(h http.Header) {
 }
 
 // noRoute answers requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths:
-// OPTIONS asks for it whether there is a server.
+// OPTIONS limited for it whether there is a server.
 type noRoute struct{ mux *route.Mux[http.Handler] }
 
 func (h noRoute) ServeHTTP(w http.ResponseWriter, r *http.Request) {

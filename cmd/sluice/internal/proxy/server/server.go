@@ -160,7 +160,7 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (server, error) 
 			return nil, err
 		}
 	}
-	l = doors{l, p}
+	l = admittingListener{l, p}
 	var s server
 	switch {
 	case p.tcp:

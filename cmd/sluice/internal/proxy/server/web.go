@@ -38,7 +38,7 @@ func newWeb(p *Proxy) *web {
 		ErrorLog:          log.New(accidents{p}, "", 0),
 		ConnContext:       withConn,
 
-		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * beside the limits
+		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * past the limits
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -89,7 +89,7 @@ func (x *exchange) trace() *httptrace.ClientTrace {
 	}
 }
 
-// watchedBody is a body of an exchange. While it is read, whoever sends it is waited for.
+// watchedBody is a body of an exchange. While it is read, its sender is waited for.
 type watchedBody struct {
 	io.ReadCloser
 
