@@ -78,7 +78,7 @@ type effort struct {
 
 func (e effort) of(m measurement) (rounds int, benchtime string) {
 	switch {
-	case m.folder == memoryFolder:
+	case m.folder == memoryFolder, m.bench == "Grow": // these repeat by themselves
 		return e.memoryRounds, "1x"
 	case m.curve != nil:
 		return e.curveRounds, e.curveBenchtime.String()
