@@ -18,14 +18,6 @@ policies:
   two: {limits: [fixed 5/1h, concurrency 2], upload: 1MiB/s}
 routes: {/: api, /two/: two}
 `)
-	h := p.admin()
-	does := func(method, path, body string) (int, string) {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
-		r.Host = "127.0.0.1:9090"
-		h.ServeHTTP(w, r)
-		return w.Code, w.Body.String()
-	}
 	for range 3 {
 		_, _ = p.asks("GET", "/")
 	}
@@ -54,7 +46,7 @@ routes: {/: api, /two/: two}
 		{"GET", "/metrics", "", 200, `sluice_partition_live{sluice_limiter_name="api"} 1`},
 		{"GET", "/metrics", "", 200, `sluice_limiter_permits_limit{sluice_limiter_name="global"} 9`},
 	} {
-		status, text := does(test.method, test.path, test.body)
+		status, text := p.asksAdmin(test.method, test.path, test.body)
 		assert.Equal(t, test.status, status, "%s %s %s: %s", test.method, test.path, test.body, text)
 		assert.Contains(t, text, test.text, "%s %s %s", test.method, test.path, test.body)
 	}
@@ -63,7 +55,7 @@ routes: {/: api, /two/: two}
 		assert.Equal(t, want, status)
 	}
 	p.draining.Store(true)
-	status, _ := does("GET", "/healthz", "")
+	status, _ := p.asksAdmin("GET", "/healthz", "")
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,9 +62,7 @@ func TestConnections(t *testing.T) {
 		assert.True(t, served(second))
 		assert.False(t, served(dial(t, p.address)))
 		assert.Equal(t, 8, *p.state.Load().limits.Connections[0].State().Available, "what the second refuses the first has back")
-		w := httptest.NewRecorder()
-		p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-		assert.Contains(t, w.Body.String(), `sluice_partition_live{sluice_limiter_name="listen/connections-per-ip"} 1`)
+		assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="listen/connections-per-ip"} 1`)
 		require.NoError(t, first.Close())
 		require.Eventually(t, func() bool {
 			c, err := net.Dial("tcp", p.address)
@@ -99,10 +96,9 @@ func TestConnectionsOfOneClient(t *testing.T) {
 	}
 	assert.Equal(t, 8, *p.state.Load().limits.Connections[0].State().Available)
 	assert.Equal(t, 1, strings.Count(p.said.String(), "a connection of 127.0.0.1 was refused by connections-per-ip; since the line before: 0\n"))
-	w := httptest.NewRecorder()
-	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/limits", nil))
+	_, text := p.asksAdmin("GET", "/limits", "")
 	var all map[string]policyReport
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &all))
+	require.NoError(t, json.Unmarshal([]byte(text), &all))
 	assert.Equal(t, "10/h burst 10", all["listen/connections"].Limit)
 	require.Len(t, all["listen/connections-per-ip"].State, 1)
 	assert.Equal(t, uint64(20), *all["listen/connections-per-ip"].State[0].Rejected)

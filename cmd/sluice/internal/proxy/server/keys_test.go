@@ -2,8 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,16 +9,6 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 )
-
-// gets sends a request to the admin address.
-func (r *running) gets(path string) (int, string) {
-	r.t.Helper()
-	w := httptest.NewRecorder()
-	q := httptest.NewRequestWithContext(r.t.Context(), http.MethodGet, path, nil)
-	q.Host = "127.0.0.1:9090"
-	r.admin().ServeHTTP(w, q)
-	return w.Code, w.Body.String()
-}
 
 // TestStateOfAKey: the admin address says what a key has left, and which keys were rejected most.
 func TestStateOfAKey(t *testing.T) {
@@ -43,7 +31,7 @@ routes: {/: [all, api], /user/: user}
 		_, _ = p.asks("GET", "/user/", "X-Api-Key", "secretkey")
 	}
 	available := func(path string) (all []int) {
-		status, text := p.gets(path)
+		status, text := p.asksAdmin("GET", path, "")
 		require.Equal(t, 200, status, text)
 		var report keyReport
 		require.NoError(t, json.Unmarshal([]byte(text), &report))
@@ -61,11 +49,11 @@ routes: {/: [all, api], /user/: user}
 	assert.Empty(t, available("/limits/api?key=192.0.2.8"), "unlimited")
 	assert.Equal(t, []int{0}, available("/limits/user?key=secretkey&key=user"))
 	for path, want := range map[string]int{"/limits/api?key=x": 400, "/limits/all?key=x": 400, "/limits/nosuch?key=x": 404, "/limits/user?key=x": 400, "/limits/api?key=%zz": 400} {
-		status, text := p.gets(path)
+		status, text := p.asksAdmin("GET", path, "")
 		assert.Equal(t, want, status, "%s: %s", path, text)
 	}
 	most := func(name string) []limits.Rejections {
-		_, text := p.gets("/limits/" + name)
+		_, text := p.asksAdmin("GET", "/limits/"+name, "")
 		var report policyReport
 		require.NoError(t, json.Unmarshal([]byte(text), &report))
 		return report.Rejected

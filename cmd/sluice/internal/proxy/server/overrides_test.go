@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -59,14 +58,11 @@ routes: {/key: key, /ip: ip}
 	assert.Zero(t, p.grants(8, "/ip", "X-Forwarded-For", "10.0.0.1"))
 	require.NotContains(t, p.said.String(), "nothing has changed")
 
-	w := httptest.NewRecorder()
-	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/limits", nil))
-	assert.Contains(t, w.Body.String(), `"of": "overrides"`)
-	assert.NotContains(t, w.Body.String(), "acme", "keys are secrets")
-	w = httptest.NewRecorder()
-	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	assert.Contains(t, w.Body.String(), `sluice_partition_live{sluice_limiter_name="ip/overrides"} 2`)
-	assert.NotContains(t, w.Body.String(), "acme")
+	_, shown := p.asksAdmin("GET", "/limits", "")
+	assert.Contains(t, shown, `"of": "overrides"`)
+	assert.NotContains(t, shown, "acme", "keys are secrets")
+	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="ip/overrides"} 2`)
+	assert.NotContains(t, p.scraped(), "acme")
 }
 
 // TestPutKeepsOverrides: what PUT changes is the limits of the other keys, and it must be possible with the cost.
@@ -74,9 +70,8 @@ func TestPutKeepsOverrides(t *testing.T) {
 	b := backendOf(t, hello)
 	p := serves(t, false, "to: "+b.URL+"\npolicies: {a: {key: 'header:X-Key', limit: fixed 2/1h, cost: 2, overrides: {acme: fixed 4/1h}}}\nroutes: {/: a}\n")
 	put := func(limit string) int {
-		w := httptest.NewRecorder()
-		p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1/limits/a", strings.NewReader(`{"limit": "`+limit+`"}`)))
-		return w.Code
+		status, _ := p.asksAdmin("PUT", "/limits/a", `{"limit": "`+limit+`"}`)
+		return status
 	}
 	assert.Equal(t, 400, put("fixed 1/1h"))
 	assert.Equal(t, 1, p.grants(5, "/", "X-Key", "other"))
@@ -150,10 +145,8 @@ func TestShadow(t *testing.T) {
 	require.NoError(t, a.Body.Close())
 	assert.NotContains(t, a.Header.Get("Ratelimit"), `"a"`)
 	assert.Contains(t, a.Header.Get("Ratelimit"), `"b"`)
-	w := httptest.NewRecorder()
-	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	assert.Contains(t, w.Body.String(), `sluice_http_requests_total{sluice_http_policy="a",sluice_http_result="shadowed"} 4`)
-	assert.Contains(t, w.Body.String(), `sluice_http_requests_total{sluice_http_policy="a",sluice_http_result="acquired"} 2`)
+	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="a",sluice_http_result="shadowed"} 4`)
+	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="a",sluice_http_result="acquired"} 2`)
 	assert.Contains(t, p.said.String(), "a policy in shadow would have rejected")
 	p.becomes(text("false"))
 	assert.Zero(t, p.grants(1, "/"))
@@ -180,8 +173,7 @@ routes: {/: a, /q: q}
 	require.Eventually(t, func() bool { return q.Statistics().Queued == 1 }, time.Minute, time.Millisecond)
 	held.Release()
 	waiting.Wait()
-	w := httptest.NewRecorder()
-	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	metrics := p.scraped()
 	text, err := os.ReadFile("../../../../../telemetry/grafana/sluice.json")
 	require.NoError(t, err)
 	assert.True(t, strings.Contains(string(text), `"title": "Policies in shadow"`)) //nolint:testifylint // it is long
@@ -190,13 +182,13 @@ routes: {/: a, /q: q}
 	slices.Sort(named)
 	for _, name := range slices.Compact(named) {
 		if slices.Contains(labels, name) {
-			assert.Contains(t, w.Body.String(), name+`="`)
+			assert.Contains(t, metrics, name+`="`)
 			continue
 		}
-		assert.Contains(t, w.Body.String(), "\n"+name+"{", "the dashboard shows it")
+		assert.Contains(t, metrics, "\n"+name+"{", "the dashboard shows it")
 	}
 	assert.True(t, strings.Contains(string(text), `sluice_http_requests_total{sluice_http_result=\"shadowed\"`)) //nolint:testifylint // it is long
-	assert.Contains(t, w.Body.String(), `sluice_http_result="shadowed"} 2`)
+	assert.Contains(t, metrics, `sluice_http_result="shadowed"} 2`)
 }
 
 // TestShadowedBytes: in shadow the bytes of upgraded connections are not paid for, nor are those of connections of any kind,
@@ -216,7 +208,5 @@ func TestShadowedBytes(t *testing.T) {
 		require.NoError(t, a.Body.Close())
 		assert.Equal(t, "hello", string(body))
 	}
-	w := httptest.NewRecorder()
-	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
-	assert.Contains(t, w.Body.String(), `sluice_http_requests_total{sluice_http_policy="global",sluice_http_result="shadowed"} 1`)
+	assert.Contains(t, p.scraped(), `sluice_http_requests_total{sluice_http_policy="global",sluice_http_result="shadowed"} 1`)
 }

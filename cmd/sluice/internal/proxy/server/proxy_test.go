@@ -99,6 +99,26 @@ func (r *running) asks(method, path string, header ...string) (int, string) {
 	return a.StatusCode, string(body)
 }
 
+// asksAdmin sends a request to the admin address and returns the status and the body.
+func (r *running) asksAdmin(method, path, body string, header ...string) (int, string) {
+	r.t.Helper()
+	q := httptest.NewRequestWithContext(r.t.Context(), method, path, strings.NewReader(body))
+	q.Host = "127.0.0.1:9090"
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	r.admin().ServeHTTP(w, q)
+	return w.Code, w.Body.String()
+}
+
+// scraped returns what Prometheus gets.
+func (r *running) scraped() string {
+	r.t.Helper()
+	_, text := r.asksAdmin("GET", "/metrics", "")
+	return text
+}
+
 // limiter is the one of a limit without a key.
 type limiter interface {
 	core.Limiter

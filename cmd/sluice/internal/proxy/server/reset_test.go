@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -12,18 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// resets sends a request to the admin server, and returns the status and the body.
-func (r *running) resets(path, body string, header ...string) (int, string) {
-	q := httptest.NewRequestWithContext(r.t.Context(), http.MethodPost, path, strings.NewReader(body))
-	q.Host = "127.0.0.1:9090"
-	for i := 0; i < len(header); i += 2 {
-		q.Header.Set(header[i], header[i+1])
-	}
-	w := httptest.NewRecorder()
-	r.admin().ServeHTTP(w, q)
-	return w.Code, w.Body.String()
-}
 
 // TestReset: a client that is locked out is let in, and nobody else.
 func TestReset(t *testing.T) {
@@ -68,14 +55,14 @@ routes: {/ip: ip, /header: header, /parts/: parts, /free: free}
 		for range 4 {
 			asks(test.path, test.client)
 		}
-		status, body := p.resets(test.reset, "")
+		status, body := p.asksAdmin("POST", test.reset, "")
 		assert.Equal(t, http.StatusOK, status, body)
 		if test.n != "7" {
 			assert.JSONEq(t, `{"reset": `+test.n+`}`, body, "%v", test)
 		}
 		assert.Equal(t, test.status, asks(test.path, test.client), "%v", test)
 	}
-	status, body := p.resets("/limits/global/reset", "")
+	status, body := p.asksAdmin("POST", "/limits/global/reset", "")
 	assert.Equal(t, http.StatusOK, status)
 	assert.JSONEq(t, `{"reset": 1}`, body)
 	assert.Equal(t, 100, p.left(0))
@@ -107,18 +94,17 @@ routes: {/: ip}
 		{"/limits/ip/reset?key=%zz", "", 400, "invalid URL escape"},
 		{"/limits/ip/reset", "key=127.0.0.1", 400, "want the key in the URL"},
 	} {
-		status, body := p.resets(test.path, test.body)
+		status, body := p.asksAdmin("POST", test.path, test.body)
 		assert.Equal(t, test.status, status, "%v", test)
 		assert.Contains(t, body, test.text)
 	}
 	for _, header := range []string{"Origin", "Sec-Fetch-Site"} {
-		status, _ := p.resets("/limits/ip/reset", "", header, "http://127.0.0.1")
+		status, _ := p.asksAdmin("POST", "/limits/ip/reset", "", header, "http://127.0.0.1")
 		assert.Equal(t, http.StatusForbidden, status)
 	}
-	w := httptest.NewRecorder()
-	p.admin().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/limits/ip/reset", nil))
-	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
-	status, _ := p.asks("GET", "/")
+	status, _ := p.asksAdmin("GET", "/limits/ip/reset", "")
+	assert.Equal(t, http.StatusMethodNotAllowed, status)
+	status, _ = p.asks("GET", "/")
 	assert.Equal(t, http.StatusTooManyRequests, status, "nothing was reset")
 	p.becomes("to: " + b.URL + "\npolicies: {ip: {key: ip, limit: fixed 1/1h}}\nroutes: {/: ip}\nkeys: 1\n")
 }
@@ -132,7 +118,7 @@ func TestResetOfAGroup(t *testing.T) {
 		status int
 	}{{"first", 200}, {"second", 200}, {"second", 429}, {"second", 0}, {"second", 200}, {"first", 429}} {
 		if step.status == 0 {
-			_, body := p.resets("/limits/a/reset?key="+step.key, "")
+			_, body := p.asksAdmin("POST", "/limits/a/reset?key="+step.key, "")
 			assert.JSONEq(t, `{"reset": 1}`, body)
 			continue
 		}
@@ -176,10 +162,10 @@ routes: {/: each}
 	}
 	for n := range resets {
 		before := granted[0].Load() // read here: the client may be let in before the reset is answered
-		status, _ := p.resets("/limits/each/reset?"+url.Values{"key": {"a", "x"}}.Encode(), "")
+		status, _ := p.asksAdmin("POST", "/limits/each/reset?"+url.Values{"key": {"a", "x"}}.Encode(), "")
 		assert.Equal(t, http.StatusOK, status)
 		if n%10 == 0 {
-			status, _ = p.resets("/limits/each/reset", "")
+			status, _ = p.asksAdmin("POST", "/limits/each/reset", "")
 			assert.Equal(t, http.StatusOK, status)
 		}
 		for granted[0].Load() == before && !t.Failed() {
@@ -198,7 +184,7 @@ routes: {/: each}
 	for i := 1; i < clients; i++ {
 		assert.LessOrEqual(t, granted[i].Load(), int64(1+resets/10))
 	}
-	status, _ := p.resets("/limits/each/reset", "")
+	status, _ := p.asksAdmin("POST", "/limits/each/reset", "")
 	require.Equal(t, http.StatusOK, status)
 	for i := range clients {
 		for _, want := range []int{200, 429} {
