@@ -1,5 +1,5 @@
-// Inflight lets so many requests be under way, so many more wait, and refuses the rest, by
-// hand: with a limiter and nothing else of Sluice.
+// Inflight limits the requests in flight by hand, with a limiter and nothing else of Sluice: some
+// run, some wait in a queue, and the rest are rejected.
 package main
 
 import (

@@ -46,8 +46,8 @@ func newLimits(ip httplimit.IPOptions, logger *slog.Logger) (*httplimit.Limits, 
 		return nil, err
 	}
 	return httplimit.New(httplimit.Options{
-		// Not this client's own doing, so 503 and not 429. The newest are served first: who
-		// has waited long has probably gone.
+		// Not this client's own doing, so 503 and not 429. The newest are served first: a client
+		// that has waited long has probably gone.
 		Global: &httplimit.Policy{Name: "all", Limiter: httplimit.Shared(all), MaxWait: time.Second, Status: http.StatusServiceUnavailable},
 		Policies: []httplimit.Policy{
 			{Name: "api", Limiter: api},

@@ -14,7 +14,7 @@ type Deadline struct {
 	changed func(expired bool)     // may be nil
 	source  atomic.Pointer[Source] // ends the calls; replaced when a deadline that has passed is moved
 
-	mu     sync.Mutex // guards the fields below, and the replacement of the source
+	mu     sync.Mutex // guards the fields below, and the replacement of the source; before the locks that changed takes
 	timer  *time.Timer
 	closed bool
 }

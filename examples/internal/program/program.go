@@ -1,6 +1,6 @@
 // Package program is the frame that all example programs share, so that they answer alike:
 // -h writes the usage to standard output, bad usage ends with status 2, a failure with 1,
-// ctrl-C with 130, and an error is told once.
+// ctrl-C with 130, and an error is printed once.
 package program
 
 import (

@@ -1,5 +1,4 @@
-// Adaptive shows limits that find themselves: simulated, with plots, and before a real
-// server.
+// Adaptive shows adaptive limits: simulated, with plots, and in front of a real server.
 package main
 
 import (

@@ -60,8 +60,8 @@ func get(ctx context.Context, url, key string, to io.Writer) error {
 	return err
 }
 
-// scrape asks for the metrics as Prometheus does, and prints those of this library. Of the
-// histograms' buckets it leaves out the empty ones.
+// scrape asks for the metrics as Prometheus does, and prints those of this library, without the
+// empty buckets of histograms.
 func scrape(ctx context.Context, base string, out io.Writer) error {
 	var text strings.Builder
 	if err := get(ctx, base+"/metrics", "", &text); err != nil {

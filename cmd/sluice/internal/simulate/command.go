@@ -56,8 +56,7 @@ A LOG is an access log in the common or combined format, with the virtual host i
 or without, has a JSON object on each line, or is a log of HAProxy (option httplog), AWS
 ALB, CloudFront or IIS. It may be compressed by gzip, bzip2 or zstd. Several logs are
 merged by time; without any, standard input is read. A late line counts at the newest
-time seen. Windows begin with the first request, those of the calendar
-by the log's times.
+time seen. Windows begin with the first request, those of the calendar by the log's times.
 
 Where the times of a log are whole seconds, the requests of each second are spread evenly
 over it, as they would otherwise all come at once; --exact does not do that.

@@ -28,8 +28,8 @@ type Second struct {
 	Rejected int
 }
 
-// Measure sends a burst to each of the four limiters, at the same time, and watches for so
-// many seconds; second is how long one is. What waits then is given up.
+// Measure sends a burst to each of the four limiters, at the same time, and watches for a number of
+// seconds; second is how long one is. Requests that still wait then are given up.
 func Measure(ctx context.Context, second time.Duration, seconds int) ([]Shape, error) {
 	start := time.Now()
 	all, err := scenarios(start, second)
@@ -57,8 +57,8 @@ var errOver = errors.New("over")
 
 // measure sends the burst to one limiter.
 func (s scenario) measure(ctx context.Context, start time.Time, second time.Duration, seconds int) (Shape, error) {
-	// The limiter would reject at once who can't be served before a deadline of ctx, so it
-	// is not shown one.
+	// A limiter rejects at once what cannot be served before a deadline of ctx, so it gets a
+	// context without one.
 	patient, stop := context.WithCancel(context.WithoutCancel(ctx))
 	over := context.AfterFunc(ctx, stop)
 	defer over()

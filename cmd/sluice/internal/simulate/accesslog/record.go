@@ -18,7 +18,7 @@ type Record struct {
 	Path    []byte
 	Referer []byte
 	Agent   []byte
-	Cost    []byte // that a backend has told; only of JSON
+	Cost    []byte // that a backend has reported; only of JSON
 	Pattern string // of the route; what matches routes sets it
 	Coarse  bool   // At is the second, and the request came at some time in it
 }

@@ -57,8 +57,8 @@ func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
 	return Arrivals{kind: kind, n: l.Permits, per: l.Per, span: d, clients: clients, seed: seed}, nil
 }
 
-// Taking returns arrivals whose requests take as long as text says: 450ms, or exponential:450ms for times at random with that mean.
-// "" is no time.
+// Taking returns arrivals whose requests take as long as text says: 450ms, or exponential:450ms for times at random with that
+// mean. "" is no time.
 func (a Arrivals) Taking(text string) (Arrivals, error) {
 	if text == "" {
 		return a, nil

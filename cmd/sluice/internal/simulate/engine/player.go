@@ -14,7 +14,7 @@ import (
 type Request struct {
 	At, Took int64
 	Status   int
-	Cost     int  // permits, as the answer has told; below 0: unknown. It is for rules that settle
+	Cost     int  // permits, as the answer says; below 0: unknown. It is for rules that settle
 	Coarse   bool // At is the second, and the request came at some time in it
 	Steps    []Step
 }
@@ -85,7 +85,7 @@ type Observer interface {
 	Reject(now int64, q *Request, s *Step)
 }
 
-// NewPlayer returns a player that tells o what happens. factor, 0.5, 1 or 2, scales all limits.
+// NewPlayer returns a player that notifies o of what happens. factor, 0.5, 1 or 2, scales all limits.
 func NewPlayer(o Observer, factor float64) *Player {
 	return &Player{
 		observer: o, factor: factor, own: make(map[*Rule]*machine.Terms),

@@ -223,7 +223,7 @@ type Bin struct {
 	Arrivals, Grants, Rejections int
 
 	Queue int // the largest number of waiting requests
-	Left  int // the least number of permits left of those that [Series.Leave] was told; -1: of none
+	Left  int // the least number of permits left of those that [Series.Leave] has recorded; -1: of none
 }
 
 // Whole returns s without its last bin if that has not ended by an instant, unless it is the only one.
