@@ -17,45 +17,12 @@ import (
 // newForwarder returns what sends requests to the backends.
 func newForwarder(p *Proxy) http.Handler {
 	f := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.RawQuery = r.In.URL.RawQuery // also what only the backend understands
-			trusted := p.keys.Trusts(r.In)
-			if trusted {
-				r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
-			}
-			r.SetXForwarded()
-			for _, field := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
-				if v, ok := r.In.Header[field]; ok && trusted {
-					r.Out.Header[field] = v
-				}
-			}
-			r.Out.Trailer = r.In.Trailer // its values come with the end of the body
-		},
-		ModifyResponse: func(a *http.Response) error {
-			if a.StatusCode < http.StatusContinue {
-				return errNoStatus // net/http panics when it is to send it
-			}
-			x := exchangeOf(a.Request.Context())
-			x.takeCosts(a)
-			if a.StatusCode == http.StatusSwitchingProtocols {
-				x.throttle(a)
-			}
-			return nil
-		},
-		Transport:  p.backends,
-		BufferPool: new(buffers),
-		ErrorLog:   log.New(io.Discard, "", 0), // clients that leave in the middle of an answer
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() != nil {
-				// The client has left, or can still read and has ended its side: it must not take silence for an empty 200.
-				panic(http.ErrAbortHandler)
-			}
-			status := statusOf(err)
-			if status > http.StatusInternalServerError {
-				p.failed(r, status, err)
-			}
-			answer(w, r, status)
-		},
+		Rewrite:        p.rewrite,
+		ModifyResponse: modify,
+		Transport:      p.backends,
+		BufferPool:     new(buffers),
+		ErrorLog:       log.New(io.Discard, "", 0), // clients that leave in the middle of an answer
+		ErrorHandler:   p.answerError,
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := p.state.Load().config.MaxBody
@@ -79,6 +46,48 @@ func newForwarder(p *Proxy) http.Handler {
 		exchangeOf(r.Context()).keepFields()
 		f.ServeHTTP(w, r)
 	})
+}
+
+// rewrite changes the request that a backend gets.
+func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
+	r.Out.URL.RawQuery = r.In.URL.RawQuery // also what only the backend understands
+	trusted := p.keys.Trusts(r.In)
+	if trusted {
+		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
+	}
+	r.SetXForwarded()
+	for _, field := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
+		if v, ok := r.In.Header[field]; ok && trusted {
+			r.Out.Header[field] = v
+		}
+	}
+	r.Out.Trailer = r.In.Trailer // its values come with the end of the body
+}
+
+// modify changes the answer that a client gets.
+func modify(a *http.Response) error {
+	if a.StatusCode < http.StatusContinue {
+		return errNoStatus // net/http panics when it is to send it
+	}
+	x := exchangeOf(a.Request.Context())
+	x.takeCosts(a)
+	if a.StatusCode == http.StatusSwitchingProtocols {
+		x.throttle(a)
+	}
+	return nil
+}
+
+// answerError answers a request of which no backend's answer came.
+func (p *Proxy) answerError(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		// The client has left, or can still read and has ended its side: it must not take silence for an empty 200.
+		panic(http.ErrAbortHandler)
+	}
+	status := statusOf(err)
+	if status > http.StatusInternalServerError {
+		p.failed(r, status, err)
+	}
+	answer(w, r, status)
 }
 
 const failuresPerSecond = 100 // that have a line
