@@ -10,16 +10,11 @@ import (
 // recentLog remembers what was logged, so that a Logger is not flooded: at most one record a second for
 // each message and policy. The zero recentLog has logged nothing.
 type recentLog struct {
-	mu   sync.Mutex // guards what follows
-	last map[event]*logged
+	mu     sync.Mutex // guards what follows
+	events map[event]*Seldom
 }
 
 type event struct{ message, policy string }
-
-type logged struct {
-	at     time.Time
-	others int // since then, not logged
-}
 
 const logEvery = time.Second
 
@@ -28,30 +23,22 @@ func (l *recentLog) log(ctx context.Context, logger *slog.Logger, level slog.Lev
 	if logger == nil {
 		return
 	}
-	if others, ok := l.note(e); ok {
+	if others, ok := l.of(e).Lets(logEvery); ok {
 		logger.LogAttrs(ctx, level, e.message,
 			slog.String("policy", e.policy), slog.Any("error", err), slog.Int("others", others))
 	}
 }
 
-// note returns how many such events were not logged since the last one that was; false if that was too
-// recently.
-func (l *recentLog) note(e event) (others int, ok bool) {
-	now := time.Now()
+func (l *recentLog) of(e event) *Seldom {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last := l.last[e]
-	// A clock that goes back, as into a synctest bubble, silences nobody.
-	if last != nil && now.Sub(last.at) < logEvery && now.Sub(last.at) >= 0 {
-		last.others++
-		return 0, false
+	s := l.events[e]
+	if s == nil {
+		s = new(Seldom)
+		if l.events == nil {
+			l.events = make(map[event]*Seldom)
+		}
+		l.events[e] = s
 	}
-	if last != nil {
-		others = last.others
-	}
-	if l.last == nil {
-		l.last = make(map[event]*logged)
-	}
-	l.last[e] = &logged{at: now}
-	return others, true
+	return s
 }

@@ -36,7 +36,7 @@ func (l admittingListener) Accept() (net.Conn, error) {
 
 // refused prints a line about a connection that is closed for want of a permit, once a second at most.
 func (p *Proxy) refused(by string, client net.Addr) {
-	if others, ok := p.refusals.passes(time.Second); ok {
+	if others, ok := p.refusals.Lets(time.Second); ok {
 		host, _, _ := net.SplitHostPort(client.String())
 		p.say("a connection of %s was refused by %s; since the line before: %d", host, by, others)
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	admit "github.com/sluice-go/sluice/internal/policy"
 )
 
 // costs are what a backend says that a request has cost, in fields of its answer that no client sees.
@@ -74,7 +76,7 @@ type settler struct {
 	policy, field string
 	cost          int
 	say           func(format string, args ...any)
-	quiet         seldom
+	quiet         admit.Seldom
 }
 
 // settle is the Settle of httplimit: what the backend says, or -1 for the cost as it is. The trailer counts before the
@@ -102,7 +104,7 @@ func (s *settler) settle(r *http.Request, _ int, _ http.Header) int {
 const complainEvery = time.Minute
 
 func (s *settler) complain(values []string) {
-	others, ok := s.quiet.passes(complainEvery)
+	others, ok := s.quiet.Lets(complainEvery)
 	switch {
 	case !ok:
 	case len(values) == 0:

@@ -56,8 +56,8 @@ type Proxy struct {
 	store    *shared.Store
 	access   *accessLog // nil: none
 	draining atomic.Bool
-	quiet    seldom // of sayOften
-	refusals seldom // of connections
+	quiet    admit.Seldom // of sayOften
+	refusals admit.Seldom // of connections
 	failures *core.TokenBucket
 	unsaid   atomic.Int64 // failures without a line
 
