@@ -68,12 +68,9 @@ func (v *visit) match(d *domain, entries []*envoy.RateLimitDescriptor_Entry) {
 	if n.rule == nil {
 		return
 	}
-	r := d.live[n.rule]
-	t := r.terms.Load()
-	if r == nil || t == nil {
-		return
-	}
-	v.rule, v.terms, v.limit = r, t, t.limit
+	v.rule = d.live[n.rule]
+	v.terms = v.rule.terms.Load()
+	v.limit = v.terms.limit
 	switch parts := n.rule.valueParts; len(parts) {
 	case 0:
 	case 1:
@@ -210,7 +207,7 @@ func (v *visit) end(d *decision, now time.Time) {
 	case v.outcome == rejected && (v.terms.shadow || v.terms.quota):
 		v.drain()
 		c.shadowed.Add(v.hits)
-		if l := d.service.options.Logger; l != nil && v.rule.maySay(now) {
+		if l := d.service.options.Logger; l != nil && v.rule.mayLog() {
 			l.Info("over the limit, and let through", slog.String("domain", d.domain.name), slog.String("rule", v.terms.name))
 		}
 	case v.outcome == rejected:
@@ -222,8 +219,8 @@ func (v *visit) end(d *decision, now time.Time) {
 	}
 }
 
-// drain takes what is left of a limit that has rejected several hits, so that whoever looks first, and charges at the end
-// whatever the answer is, finds it used up.
+// drain takes what is left of a limit that has rejected several hits, so that a client that looks first, and charges at
+// the end whatever the answer is, finds it used up.
 func (v *visit) drain() {
 	if v.hits <= 1 || v.limiters == nil {
 		return
@@ -280,7 +277,7 @@ func (d *decision) answer() *ratelimit.RateLimitResponse {
 	}
 	statuses := make([]ratelimit.RateLimitResponse_DescriptorStatus, len(d.visits))
 	for i := range d.visits {
-		d.visits[i].tell(d, &statuses[i])
+		d.visits[i].fill(d, &statuses[i])
 		response.Statuses[i] = &statuses[i]
 	}
 	if d.service.options.Headers {
@@ -290,8 +287,8 @@ func (d *decision) answer() *ratelimit.RateLimitResponse {
 	return response
 }
 
-// tell fills in the status of a descriptor.
-func (v *visit) tell(d *decision, s *ratelimit.RateLimitResponse_DescriptorStatus) {
+// fill fills in the status of a descriptor.
+func (v *visit) fill(d *decision, s *ratelimit.RateLimitResponse_DescriptorStatus) {
 	s.Code = v.code(d)
 	switch {
 	case v.rule == nil:

@@ -29,7 +29,7 @@
 // # Answers
 //
 // A request is decided all or nothing. A rule in shadow_mode or quota_mode takes part, but rejects nobody. Memory is
-// bounded: a rule has limiters for so many values as its domain's keys says, and the values beyond them share
+// bounded: a rule has limiters for as many values as its domain's keys says, and the values beyond them share
 // the limiters of 1,024 groups.
 //
 // # Inside

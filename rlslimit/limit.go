@@ -36,8 +36,8 @@ func unitOf(name string) (timeUnit, bool) {
 	return timeUnit(n), ok && n != 0
 }
 
-// allowance is what a rule allows: so many requests in a window that begins with the clock's unit, or in so many of
-// them; or what package spec reads. It is comparable.
+// allowance is what a rule allows: a number of requests in a window that begins with the clock's unit and lasts one or
+// several of them, or what package spec reads. It is comparable.
 type allowance struct {
 	Requests   uint32 // 0: it bans
 	Unit       timeUnit

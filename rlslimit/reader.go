@@ -1,6 +1,8 @@
 package rlslimit
 
 import (
+	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,7 +191,7 @@ func (r *reader) parse(text []byte) *yaml.Node {
 	d := yaml.NewDecoder(strings.NewReader(string(text)))
 	var document, second yaml.Node
 	if err := d.Decode(&document); err != nil {
-		if err.Error() != "EOF" {
+		if !errors.Is(err, io.EOF) {
 			r.faults = append(r.faults, syntaxFault(r.file, err))
 			return nil
 		}
@@ -197,7 +199,7 @@ func (r *reader) parse(text []byte) *yaml.Node {
 	}
 	if err := d.Decode(&second); err == nil {
 		r.fault(&second, "a second document, of which nothing would be read: put it in a file of its own")
-	} else if err.Error() != "EOF" {
+	} else if !errors.Is(err, io.EOF) {
 		r.faults = append(r.faults, syntaxFault(r.file, err))
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/spec"
@@ -42,7 +43,7 @@ type rule struct {
 
 	detailsLen atomic.Int64
 	details    sync.Map // of names with values, as detailed_metric and value_to_metric want them, to *counts
-	logged     atomic.Int64
+	logged     policy.Seldom
 }
 
 // terms are what may change about a rule.
@@ -53,7 +54,7 @@ type terms struct {
 	byLimit bool // an override's: the limit is in the key
 }
 
-// Counts are the hits of a rule since it exists, by what was decided about them; a look, of 0 hits, is none.
+// counts are the hits of a rule since it exists, by what was decided about them; a look, of 0 hits, is none.
 type counts struct {
 	granted, rejected atomic.Uint64
 	shadowed          atomic.Uint64 // over the limit, and let through: shadow_mode and quota_mode
@@ -62,7 +63,7 @@ type counts struct {
 }
 
 const (
-	groups  = 1024 // of keys for which there is no room: so many that a crowd of them does not lock out all others
+	groups  = 1024 // of keys for which there is no room: enough that a crowd of them does not lock out all others
 	longest = 200  // bytes of a key; of a longer one there is a hash
 
 	// lookForRoom is how often room is looked for while there is none: each look visits several keys.
@@ -141,7 +142,7 @@ func overrideKey(l allowance) string {
 	return strconv.FormatUint(uint64(l.Requests), 10) + "/" + strconv.FormatUint(uint64(l.Multiplier), 10) + "/" + strconv.Itoa(int(l.Unit)) + "/"
 }
 
-// limited returns the beginning of a key that says its limit, and the rest.
+// cut returns the beginning of a key that says its limit, and the rest.
 func (t *terms) cut(key string) (limit, rest string) {
 	if !t.byLimit {
 		return "", key
@@ -189,7 +190,7 @@ func (r *rule) follow(key string) (*follower, error) {
 	return f, nil
 }
 
-// tryAcquire takes permits for a key. It returns the key of the limiter that decided, and whether that is one of a group.
+// tryAcquire takes permits for a key. It returns where the limiter that decided is, and its key there.
 func (r *rule) tryAcquire(key string, n int) (core.Lease, *partition.Keyed[string, string], string) {
 	now := time.Since(r.made)
 	if _, live := r.own.Get(key); live || int64(now) >= r.fullUntil.Load() {
@@ -228,10 +229,10 @@ func (r *rule) countsOf(name string) *counts {
 	return c.(*counts) //nolint:forcetypeassert // as above
 }
 
-// maySay reports whether something may be logged about the rule: once a second.
-func (r *rule) maySay(now time.Time) bool {
-	last := r.logged.Load()
-	return now.UnixNano()-last >= int64(time.Second) && r.logged.CompareAndSwap(last, now.UnixNano())
+// mayLog reports whether something may be logged about the rule: once a second.
+func (r *rule) mayLog() bool {
+	_, ok := r.logged.Lets(time.Second)
+	return ok
 }
 
 func (r *rule) close() {

@@ -29,12 +29,12 @@ type Options struct {
 	// domain's fail-open says what is answered while the store is unreachable.
 	Shared redislimit.Shared
 
-	// Headers has answers tell RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the descriptor that
+	// Headers gives answers the fields RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the descriptor that
 	// has the least left, for the gateway to add to its own.
 	Headers bool
 
-	// Logger is told, once a second for each rule, of requests that are over the limit of a rule in shadow mode. nil:
-	// nobody is.
+	// Logger gets a line, once a second for each rule, if a request is over the limit of a rule in shadow mode and is
+	// let through. nil: there are no such lines.
 	Logger *slog.Logger
 }
 

@@ -47,37 +47,37 @@ func (s *Service) Rules() []Rule {
 	}
 	rules := make([]Rule, len(st.rules))
 	for i, r := range st.rules {
-		rules[i] = r.tell()
+		rules[i] = r.report()
 	}
 	return rules
 }
 
-func (r *rule) tell() Rule {
+func (r *rule) report() Rule {
 	t := r.terms.Load()
 	own, rest := r.own.Counts(), r.rest.Counts()
-	told := Rule{
+	report := Rule{
 		Domain: r.domain, Name: t.name, Shadow: t.shadow || t.quota, Counts: r.counts.load(),
 		Keys: own.Live + rest.Live, Overflowed: r.overflowed.Load(),
 	}
 	if !t.byLimit {
-		told.Limit = t.limit.String()
+		report.Limit = t.limit.String()
 	}
 	if len(t.valueParts) == 0 && !t.byLimit {
 		if l, ok := r.own.Get(""); ok && r.shared.Store == nil {
 			if reporter, ok := l.(core.Reporter); ok {
 				s := reporter.Statistics()
-				told.State = &s
+				report.State = &s
 			}
 		}
 	}
 	r.details.Range(func(name, c any) bool {
-		if told.Details == nil {
-			told.Details = make(map[string]Counts)
+		if report.Details == nil {
+			report.Details = make(map[string]Counts)
 		}
-		told.Details[name.(string)] = c.(*counts).load() //nolint:forcetypeassert // the map has nothing else
+		report.Details[name.(string)] = c.(*counts).load() //nolint:forcetypeassert // the map has nothing else
 		return true
 	})
-	return told
+	return report
 }
 
 // ErrNoRule is returned by [Service.Reset] if no rule has the name.
