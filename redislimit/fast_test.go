@@ -46,6 +46,19 @@ func TestARefusalIsRemembered(t *testing.T) {
 	})
 }
 
+// A rejection that is under way when permits are given back is not remembered beyond that.
+func TestARejectionBeforeARefundIsForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+		lease := takes(t, l, 5)
+		s.store.answer(slowly)
+		rejected := ask(t.Context(), l, 1)
+		l.Refund(lease)
+		require.ErrorIs(t, <-rejected.over, core.ErrRejected)
+		takes(t, l, 5)
+	})
+}
+
 // What a call fetches ahead that Close finds under way is given back before Close returns.
 func TestCloseGivesBackWhatIsBeingFetched(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {

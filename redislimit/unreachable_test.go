@@ -95,7 +95,8 @@ func TestTheErrorNamesTheBudget(t *testing.T) {
 	})
 }
 
-// Nothing is sent for a take whose Budget was over before its turn came: its permits would be lost.
+// Nothing is sent for a take whose Budget was over before its turn came: its permits would be lost. The same holds for
+// other operations.
 func TestATakeThatIsTooLateIsNotSent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
@@ -107,6 +108,7 @@ func TestATakeThatIsTooLateIsNotSent(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			wg.Go(func() { l.Available() })
 		}
 		wg.Wait()
 		require.Equal(t, int64(1), s.store.runs.Load())

@@ -98,6 +98,44 @@ func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 	})
 }
 
+// When a primary dies, the client asks once more where the slots are, and the next decision is the new primary's.
+func TestACommandThatNoNodeAnswersReloadsTheSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var primary atomic.Int32
+		nodes := map[string]*miniredis.Miniredis{}
+		addrs := []string{"192.0.2.1:6379", "192.0.2.2:6379"}
+		for _, addr := range addrs {
+			m := miniredis.NewMiniRedis()
+			t.Cleanup(m.Close)
+			nodes[addr] = m
+		}
+		c := redis.NewClusterClient(&redis.ClusterOptions{
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: addrs[primary.Load()]}}}}, nil
+			},
+			Dialer: func(_ context.Context, _, addr string) (net.Conn, error) {
+				if addr != addrs[primary.Load()] {
+					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+				}
+				return nodes[addr].Dial()
+			},
+			DialerRetries: 1, PoolSize: 1, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		t.Cleanup(func() {
+			c.Close()
+			time.Sleep(time.Minute) // go-redis closes the clients of nodes that have gone
+		})
+		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"})
+		require.NoError(t, l.TryAcquire(1).Err())
+
+		nodes[addrs[0]].Close()
+		primary.Store(1)
+		require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+		synctest.Wait()
+		require.NoError(t, l.TryAcquire(1).Err())
+	})
+}
+
 // The stores of a client share its connections: a limiter that has a store of its own finds them ready.
 func TestStoresOfOneClient(t *testing.T) {
 	refusing(t, func(t *testing.T, _ *atomic.Bool, m *miniredis.Miniredis, c *redis.Client) {
