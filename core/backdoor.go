@@ -22,7 +22,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 			s := l.settings.Load().copy()
 			s.label = &label{name: s.name, hook: hook}
 			l.settings.Store(s)
-			l.handles.Store(handlesOf(s))
+			l.handles.Store(new(handlePool))
 			l.m.Rebind(&s.Terms)
 		}
 		return (*watcher)(l), ok
@@ -33,7 +33,9 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	},
 	Grants: grants,
 	NewJoiner: func(parts int) backdoor.Joiner[Lease] {
-		return &backdoorJoiner{joiner{size: parts}}
+		j := new(backdoorJoiner)
+		j.init(parts)
+		return j
 	},
 })
 

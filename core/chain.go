@@ -73,7 +73,7 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	c.leases.size = len(c.limiters)
+	c.leases.init(len(c.limiters))
 	return c, nil
 }
 

@@ -1,7 +1,7 @@
 package core
 
 import (
-	"sync"
+	"sync/atomic"
 
 	"github.com/sluice-go/sluice/internal/machine"
 )
@@ -9,8 +9,15 @@ import (
 // joiner joins leases into one and splits it again, for [ChainedLimiter] and, through package
 // backdoor, for the chains of other packages. It is safe for concurrent use.
 type joiner struct {
-	size  int       // the number of parts of a lease
-	spare sync.Pool // of *joined that are not in use and have no parts
+	size  int                        // the number of parts of a lease
+	spare atomic.Pointer[handlePool] // of *joined that are not in use and have no parts
+}
+
+// init makes the joiner ready for leases of that number of parts. What they say is known from the first
+// one on.
+func (j *joiner) init(parts int) {
+	j.size = parts
+	j.spare.Store(handlesOf(saying{parts: parts}))
 }
 
 // joined is the handle of a lease that holds other leases, its parts. The caller of begin owns
@@ -19,15 +26,16 @@ type joiner struct {
 type joined struct {
 	handle
 
-	joiner *joiner
-	parts  []Lease // in the order of the limiters
+	joiner atomic.Pointer[joiner] // changes only between leases
+	parts  []Lease                // in the order of the limiters
 
 	said labelled // fixed once a lease is granted: leases that have ended still say it
 	own  extra    // what the handle refers to
 }
 
 func newJoined(j *joiner, parts []Lease) *joined {
-	k := &joined{joiner: j, parts: parts}
+	k := &joined{parts: parts}
+	k.joiner.Store(j)
 	k.own.joined = k
 	k.handle.x = &k.own
 	return k
@@ -35,7 +43,10 @@ func newJoined(j *joiner, parts []Lease) *joined {
 
 // begin returns a handle without parts.
 func (j *joiner) begin() *joined {
-	if k, ok := j.spare.Get().(*joined); ok {
+	if k, ok := j.spare.Load().Get().(*joined); ok {
+		if k.joiner.Load() != j {
+			k.joiner.Store(j)
+		}
 		return k
 	}
 	return newJoined(j, make([]Lease, 0, j.size))
@@ -48,7 +59,7 @@ func (j *joiner) split(l Lease) (k *joined, ok bool) {
 		return nil, false
 	}
 	k = l.handle().x.joined
-	return k, k != nil && k.joiner == j && k.end(l.at)
+	return k, k != nil && k.joiner.Load() == j && k.end(l.at)
 }
 
 // Add adds a part.
@@ -62,11 +73,15 @@ func (k *joined) Leases() []Lease { return k.parts }
 func (k *joined) Join(permits int) Lease {
 	name, window, f, added := mergeFacts(k.parts)
 	if s := k.settings(); s == nil || s.name != name || s.Limit != f.limit || s.Span != window {
+		j := k.joiner.Load()
 		if s != nil {
-			k = newJoined(k.joiner, k.parts)
+			k = newJoined(j, k.parts)
 		}
 		k.said.set(label{name: name}, machine.Terms{Kind: machine.Window, Limit: f.limit, Span: window})
 		k.s.Store(&k.said.settings)
+		if j.spare.Load().of == (saying{parts: j.size}) {
+			j.spare.Store(handlesOf(saying{name, f.limit, window, j.size}))
+		}
 	}
 	l := newLease(&k.handle, held, permits, f.left, f.reset, k.generation.Load())
 	if added {
@@ -90,7 +105,7 @@ func (k *joined) Rejoin(l Lease, permits int) Lease {
 func (k *joined) Drop() {
 	clear(k.parts)
 	k.parts = k.parts[:0]
-	k.joiner.spare.Put(k)
+	k.joiner.Load().spare.Load().Put(k)
 }
 
 // release releases the parts, last first; the lease has ended.

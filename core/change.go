@@ -43,7 +43,7 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	}
 	e.settings.Store(s)
 	if s.Kind == machine.Concurrency && s.hook == nil {
-		e.handles.Store(handlesOf(s))
+		e.handles.Store(handlesOf(s.saying()))
 	}
 	e.m.Update(now, &s.Terms)
 	return now

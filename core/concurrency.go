@@ -52,7 +52,7 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	l := new(ConcurrencyLimiter)
 	l.word.Store(shut)
 	s := newSettings(label{name: o.Name}, o.terms())
-	l.handles.Store(handlesOf(s))
+	l.handles.Store(handlesOf(s.saying()))
 	l.start(s, &l.account)
 	return l, nil
 }

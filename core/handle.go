@@ -119,7 +119,7 @@ func (e *engine) hold(s *settings, n, left int) Lease {
 // have ended go on saying what they said; but those of a watched limiter, whose limit changes all the
 // time, may say a later limit.
 func (h *handle) under(s *settings) *handle {
-	if h == nil || s.hook == nil && said(h.settings()) != said(s) {
+	if h == nil || s.hook == nil && h.settings().saying() != s.saying() {
 		h = new(handle)
 	}
 	h.s.Store(s)

@@ -6,37 +6,37 @@ import (
 	"sync/atomic"
 )
 
-// handlePool keeps handles whose leases have ended for other leases. Limiters whose leases say the same
-// share one: a pool takes 128 bytes for each processor, and there may be a million limiters of a kind. A
-// watched limiter has its own.
+// handlePool keeps handles whose leases have ended for other leases: those of concurrency limiters, and the
+// joined handles of chains. All whose leases say the same share one, as a pool takes 128 bytes for each
+// processor, and there may be a million limiters of a kind. A watched limiter has its own.
 type handlePool struct {
 	sync.Pool
-	saying saying
+	of saying
 }
 
-// saying is what a lease of a concurrency limiter says by its settings.
+// saying is what a lease says by its settings, and how many parts it has.
 type saying struct {
-	name  string
-	limit int
+	name   string
+	limit  int
+	window int64
+	parts  int
 }
 
-func said(s *settings) saying { return saying{s.name, s.Limit} }
+// saying is that of a lease of a concurrency limiter.
+func (s *settings) saying() saying { return saying{name: s.name, limit: s.Limit} }
 
-// handlePools are those made last: one for each hash.
+// handlePools are the pools that were made last: one for each hash.
 var (
 	handlePools [64]atomic.Pointer[handlePool]
 	handleSeed  = maphash.MakeSeed()
 )
 
-// handlesOf returns the pool of a limiter with these settings.
-func handlesOf(s *settings) *handlePool {
-	if s.hook != nil {
-		return new(handlePool)
-	}
-	latest := &handlePools[maphash.Comparable(handleSeed, said(s))%uint64(len(handlePools))]
+// handlesOf returns the pool for leases that say that.
+func handlesOf(s saying) *handlePool {
+	latest := &handlePools[maphash.Comparable(handleSeed, s)%uint64(len(handlePools))]
 	p := latest.Load()
-	if p == nil || p.saying != said(s) {
-		p = &handlePool{saying: said(s)}
+	if p == nil || p.of != s {
+		p = &handlePool{of: s}
 		latest.Store(p)
 	}
 	return p

@@ -47,6 +47,28 @@ func TestAnEndedLeaseDoesNothingToAnotherLimiter(t *testing.T) {
 	}
 }
 
+// So does the lease of a chain, whose handle goes from one chain to another.
+func TestAnEndedLeaseOfAChain(t *testing.T) {
+	first, second := named(t, "equal"), named(t, "equal")
+	a, b := chain(t, first, named(t, "other")), chain(t, second, named(t, "other"))
+	for range 1000 {
+		old := takes(t, a, 2)
+		old.Release()
+		current := takes(t, b, 3)
+		old.Release()
+		core.ReleaseAll([]core.Lease{old})
+		a.Refund(old)
+		b.Refund(old)
+		a.Settle(old, 1)
+		a.Refund(current) // of another chain
+		require.Equal(t, 5, first.Available())
+		require.Equal(t, 2, second.Available())
+		require.Equal(t, 2, old.Permits())
+		b.Settle(current, 1).Release()
+		require.Equal(t, 5, second.Available())
+	}
+}
+
 // What a lease has said stays, whatever happens to its handle.
 func TestAnEndedLeaseSaysWhatItSaid(t *testing.T) {
 	l, other := named(t, "a"), named(t, "b")
@@ -66,11 +88,16 @@ func TestAnEndedLeaseSaysWhatItSaid(t *testing.T) {
 	require.NoError(t, l.Update(core.ConcurrencyLimiterOptions{Name: "c", PermitLimit: 7}))
 	third := takes(t, l, 1)
 	third.Release()
+	both := takes(t, chain(t, l, other), 1)
+	both.Release()
 	for range 100 {
 		takes(t, l, 1).Release()
 		takes(t, other, 1).Release()
 		takes(t, named(t, "a"), 1).Release()
+		takes(t, chain(t, named(t, "a"), other), 1).Release()
+		takes(t, chain(t, l, named(t, "a")), 1).Release()
 	}
+	says(both, "c", 7)
 	says(first, "a", 5)
 	says(second, "a", 7)
 	says(third, "c", 7)
@@ -79,6 +106,12 @@ func TestAnEndedLeaseSaysWhatItSaid(t *testing.T) {
 // Limiters of one kind share handles, and others do not take them away.
 func TestLimitersInTurnAllocateNothing(t *testing.T) {
 	equal := []core.Limiter{named(t, "a"), named(t, "a"), named(t, "a")}
+	chains := []core.Limiter{chain(t, equal[0], named(t, "b")), chain(t, equal[1], named(t, "b")), chain(t, named(t, "b"), equal[2])}
+	allocates(t, 0, func() {
+		for _, l := range chains {
+			takes(t, l, 1).Release()
+		}
+	})
 	allocates(t, 0, func() {
 		for _, l := range equal {
 			takes(t, l, 1).Release()
@@ -93,7 +126,8 @@ func TestLimitersInTurnAllocateNothing(t *testing.T) {
 	})
 	var unequal []core.Limiter
 	for i := range 100 {
-		unequal = append(unequal, concurrency(t, 1000+i, 0))
+		l := concurrency(t, 1000+i, 0)
+		unequal = append(unequal, l, chain(t, l, concurrency(t, 1000, 0)))
 	}
 	allocates(t, 0, func() {
 		for _, l := range unequal {
@@ -102,13 +136,23 @@ func TestLimitersInTurnAllocateNothing(t *testing.T) {
 	})
 }
 
+// everyday is what concurrency limiters and chains are.
+type everyday interface {
+	core.Limiter
+	core.Refunder
+	core.Settler
+}
+
 // Many goroutines take from limiters that say the same, and release leases again that have ended.
 func TestStressHandlesOfManyLimiters(t *testing.T) {
 	const limiters, limit = 50, 5
-	var all [limiters]*core.ConcurrencyLimiter
+	var all [limiters]everyday
 	var held [limiters]atomic.Int64
 	for i := range all {
 		all[i] = named(t, "one of many")
+		if i%2 == 1 { // the chain's first has the same name and limit
+			all[i] = chain(t, all[i], named(t, "another"))
+		}
 	}
 	var wg sync.WaitGroup
 	for range 8 {
@@ -132,11 +176,10 @@ func TestStressHandlesOfManyLimiters(t *testing.T) {
 					runtime.Gosched()
 				}
 				held[i].Add(-1)
-				if round%2 == 0 {
-					lease.Release()
+				none := all[i].Settle(lease, 0)
+				if i%2 == 1 { // a chain's lease of zero permits holds nothing
 					continue
 				}
-				none := all[i].Settle(lease, 0)
 				one := all[i].Settle(none, 1)
 				if one.Permits() != 1 {
 					t.Error("a lease of zero permits is another limiter's")
