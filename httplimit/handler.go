@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
@@ -24,30 +25,30 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	adm := &admission{Context: r.Context(), original: r}
+	adm := &admission{original: r}
 	adm.policies.Snapshot = s
-	defer adm.end()
+	var answer *response // nil: the next handler writes past us
+	defer func() { adm.end(answer) }()
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
 		newRejection(s, rejected).answer(w, r)
 		return
 	}
-	w = adm.enter(w) //nolint:contextcheck // adm is made of r's
+	if answer = adm.enter(w); answer != nil { //nolint:contextcheck // adm is made of r's
+		w = answer.writer()
+	}
 	adm.stage = serving
 	h.next.ServeHTTP(w, &adm.request)
 	adm.stage = served
 }
 
 // admission is a request on its way through one wrapper. It is the context of the request that the
-// next handler gets, in which [LeaseFrom] and the wrappers further inside find it.
+// next handler gets, in which [LeaseFrom] and the wrappers further inside find it. It is the one object that a
+// request costs, of 416 bytes, which is a size class: with one field more it would take 448.
 type admission struct {
-	context.Context // of the original request
-
 	original *http.Request // as the wrapper was given it
 	policies policy.Admission[*http.Request]
 	stage    stage
-	settles  bool         // a policy wants to know how the request was answered
 	rejected atomic.Bool  // a wrapper inside has rejected the request; it may be on another goroutine
-	response *response    // nil: the next handler writes past us
 	request  http.Request // as the next handler gets it
 }
 
@@ -68,20 +69,25 @@ func admissionFrom(ctx context.Context) *admission {
 	return adm
 }
 
-// Value returns the request's value for key.
+// Deadline, Done, Err and Value are those of the original request's context, but for the admission itself.
+
+func (adm *admission) Deadline() (time.Time, bool) { return adm.original.Context().Deadline() }
+func (adm *admission) Done() <-chan struct{}       { return adm.original.Context().Done() }
+func (adm *admission) Err() error                  { return adm.original.Context().Err() }
+
 func (adm *admission) Value(key any) any {
 	if key == (admissionKey{}) {
 		return adm
 	}
-	return adm.Context.Value(key)
+	return adm.original.Context().Value(key)
 }
 
 // String keeps a caller that prints the context from reading its fields while they change.
 func (adm *admission) String() string { return "httplimit: a request's context" }
 
-// enter makes the request and the ResponseWriter for the next handler. That is w itself, unless there are
-// header fields to remove, bodies to throttle, or a status that a policy wants to know.
-func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
+// enter makes the request for the next handler, and the response around w; nil unless there are header fields
+// to remove, bodies to throttle, or a status that a policy wants to know.
+func (adm *admission) enter(w http.ResponseWriter) *response {
 	r := adm.original
 	if r.Trailer == nil && r.ContentLength < 0 && r.ProtoMajor == 1 {
 		// net/http puts trailers that were not announced into the request that it made; with this
@@ -91,10 +97,11 @@ func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 	adm.request = *r.WithContext(adm)
 	var uploads []*ioreader.Reader
 	var downloads []core.Limiter
+	settles := false
 	for i := range adm.policies.Decisions {
 		d := &adm.policies.Decisions[i]
 		p := policyOf(d.Policy)
-		adm.settles = adm.settles || d.Lease.Acquired() && (p.Refund != nil || p.Settle != nil)
+		settles = settles || d.Lease.Acquired() && (p.Refund != nil || p.Settle != nil)
 		if p.Upload != nil && !p.Shadow && hasBody(r) {
 			body := upload(r, adm.request.Body, partition.For(p.Upload, r))
 			adm.request.Body = body
@@ -105,22 +112,22 @@ func (adm *admission) enter(w http.ResponseWriter) http.ResponseWriter {
 		}
 	}
 	o := optionsOf(adm.policies.Snapshot)
-	if !adm.settles && uploads == nil && downloads == nil && o.Headers == RetryAfterOnly {
-		return w
+	if !settles && uploads == nil && downloads == nil && o.Headers == RetryAfterOnly {
+		return nil
 	}
-	adm.response = &response{
+	answer := &response{
 		ResponseWriter: w, body: w, uploads: uploads,
 		quota: o.setQuota(w.Header(), adm.policies.Decisions, false),
 	}
 	if downloads != nil {
-		adm.response.body = newDownload(r, w, downloads)
+		answer.body = newDownload(r, w, downloads)
 	}
-	return adm.response.writer()
+	return answer
 }
 
 // end gives back what the wrapper holds, even if the next handler, or a function of the user's,
-// has panicked.
-func (adm *admission) end() {
+// has panicked. answer is what enter returned.
+func (adm *admission) end(answer *response) {
 	if adm.stage != deciding && adm.original.Pattern != adm.request.Pattern {
 		adm.original.Pattern = adm.request.Pattern // a mux inside has matched it; middlewares outside report it
 	}
@@ -128,17 +135,17 @@ func (adm *admission) end() {
 		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it made
 	}
 	if adm.stage == deciding || adm.rejected.Load() {
-		if outer := admissionFrom(adm.Context); outer != nil {
+		if outer := admissionFrom(adm.original.Context()); outer != nil {
 			outer.rejected.Store(true)
 		}
 		adm.policies.Undo()
 		return
 	}
-	if !adm.settles {
+	if answer == nil {
 		adm.policies.End(nil)
 		return
 	}
-	status, h := adm.response.status, adm.response.Header()
+	status, h := answer.status, answer.Header()
 	switch {
 	case status != 0:
 	case adm.stage == serving:
@@ -146,7 +153,7 @@ func (adm *admission) end() {
 	default:
 		status = http.StatusOK
 	}
-	left := adm.Context.Err() != nil // the status may be no answer at all
+	left := adm.Err() != nil // the status may be no answer at all
 	adm.policies.End(func(d *decision) {
 		switch p := policyOf(d.Policy); {
 		case p.Refund != nil && !left && p.Refund(&adm.request, status):
