@@ -250,6 +250,30 @@ func TestSpecLimits(t *testing.T) {
 	})
 }
 
+// Of rules that have one name, values reset the one that has as many.
+func TestResetOfOneName(t *testing.T) {
+	s := service(t, `
+- {key: override, limit: 1/day}
+- {key: a.b, limit: 1/day}
+- {key: a, descriptors: [{key: b, limit: 1/day}]}
+`)
+	for _, d := range []string{"override=x", "a.b=x", "a=x b=y"} {
+		ask(t, s, entries(d))
+		assert.Contains(t, ask(t, s, entries(d)), "OVER_LIMIT")
+	}
+	n, err := s.Reset(t.Context(), "d/override", "x")
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	n, err = s.Reset(t.Context(), "d/a.b", "x", "y")
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	assert.NotContains(t, ask(t, s, entries("override=x")), "OVER_LIMIT")
+	assert.NotContains(t, ask(t, s, entries("a=x b=y")), "OVER_LIMIT")
+	assert.Contains(t, ask(t, s, entries("a.b=x")), "OVER_LIMIT")
+	_, err = s.Reset(t.Context(), "d/a.b", "x", "y", "z")
+	require.EqualError(t, err, "rlslimit: 3 values for a rule that has 2")
+}
+
 const two = `
 - {key: a, rate_limit: {unit: minute, requests_per_unit: 10}}
 - {key: b, rate_limit: {unit: minute, requests_per_unit: 2}}

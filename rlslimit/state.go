@@ -85,32 +85,34 @@ var ErrNoRule = errors.New("rlslimit: no rule has that name")
 
 // Reset makes limiters of the rules named DOMAIN/NAME as new, as [Rule] has the names: all of them that this process has
 // or, if there are values, the one of these values, which are those of the entries without a value, or with one
-// that ends in *, in order. It returns how many. With a store the limiters of the values are reset for all processes; what
-// others have prefetched or know to be used up they find out when that time is over.
+// that ends in *, in order. Of rules that share the name, those with as many values are meant. It returns how many
+// limiters it has reset. With a store the limiters of the values are reset for all processes; what others have prefetched
+// or know to be used up they find out when that time is over.
 func (s *Service) Reset(ctx context.Context, name string, values ...string) (int, error) {
 	st := s.state.Load()
 	if st == nil {
 		return 0, errClosed
 	}
-	found, n := false, 0
+	n := 0
+	wrong := fmt.Errorf("%w: %q", ErrNoRule, name)
 	for _, r := range st.rules {
 		t := r.terms.Load()
 		if r.domain+"/"+t.name != name {
 			continue
 		}
-		found = true
 		if len(values) > 0 && (t.byLimit || len(values) != len(t.valueParts)) {
-			return n, fmt.Errorf("rlslimit: %d values for a rule that has %d", len(values), len(t.valueParts))
+			if wrong != nil {
+				wrong = fmt.Errorf("rlslimit: %d values for a rule that has %d", len(values), len(t.valueParts))
+			}
+			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
+		wrong = nil
 		n += r.reset(values)
 	}
-	if !found {
-		return 0, fmt.Errorf("%w: %q", ErrNoRule, name)
-	}
-	return n, nil
+	return n, wrong
 }
 
 // reset resets the limiters of a rule.

@@ -204,6 +204,21 @@ func TestServe(t *testing.T) {
 	assert.Less(t, time.Since(begin), 8*time.Second, "it waits for nobody")
 }
 
+// A rule whose name another one has, here that for the limits that requests bring, is reported together with it.
+func TestServeOneName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("domain: shop\ndescriptors:\n- {key: override, limit: 2/day}\n"), 0o600))
+	s := startServing(t, "--config", file)
+	for _, want := range []ratelimit.RateLimitResponse_Code{passes, passes, over} {
+		assert.Equal(t, want, s.ask("override", "x"))
+	}
+	_, body := s.get("GET", "/limits/shop/override")
+	assert.JSONEq(t, `{"limit": "2/day", "granted": 2, "rejected": 1, "limiters": 1}`, body)
+	_, body = s.get("POST", "/limits/shop/override/reset")
+	assert.JSONEq(t, `{"reset": 1}`, body)
+	assert.Equal(t, passes, s.ask("override", "x"))
+}
+
 // TestServeFolder: a folder that is replaced by a link to another one, as Kubernetes does it, under load.
 func TestServeFolder(t *testing.T) {
 	dir := t.TempDir()

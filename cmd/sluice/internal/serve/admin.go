@@ -42,24 +42,44 @@ type ruleReport struct {
 	Overflowed uint64 `json:"overflowed,omitempty"`
 }
 
-// all returns the rules by DOMAIN/RULE.
+// all returns the rules by DOMAIN/RULE. Rules may have one name, as a.b has that of b below a: they are reported together.
 func (s *server) all() map[string]ruleReport {
 	all := make(map[string]ruleReport)
 	for _, r := range s.service.Rules() {
-		t := ruleReport{
-			Limit: r.Limit, Shadow: r.Shadow, Limiters: r.Keys, Overflowed: r.Overflowed,
-		}
-		counts := r.Counts
-		for _, c := range r.Details {
-			counts = sum(counts, c)
-		}
-		t.Granted, t.Rejected, t.Shadowed, t.GivenBack, t.Unanswered = counts.Granted, counts.Rejected, counts.Shadowed, counts.GivenBack, counts.Unanswered
-		if r.State != nil {
-			t.Available = &r.State.Available
-		}
-		all[r.Domain+"/"+r.Name] = t
+		name := r.Domain + "/" + r.Name
+		t := all[name]
+		t.add(r)
+		all[name] = t
 	}
 	return all
+}
+
+// add adds what is to be said of a rule.
+func (t *ruleReport) add(r rlslimit.Rule) {
+	counts := r.Counts
+	for _, c := range r.Details {
+		counts = sum(counts, c)
+	}
+	switch {
+	case t.Limit == "":
+		t.Limit = r.Limit
+	case r.Limit != "" && r.Limit != t.Limit:
+		t.Limit += ", " + r.Limit
+	}
+	t.Shadow = t.Shadow || r.Shadow
+	t.Granted += counts.Granted
+	t.Rejected += counts.Rejected
+	t.Shadowed += counts.Shadowed
+	t.GivenBack += counts.GivenBack
+	t.Unanswered += counts.Unanswered
+	t.Limiters += r.Keys
+	t.Overflowed += r.Overflowed
+	if r.State != nil {
+		t.Available = &r.State.Available
+	}
+	if t.Limiters != 1 {
+		t.Available = nil
+	}
 }
 
 // reset answers POST /limits/DOMAIN/RULE/reset?key=VALUE: it makes the limiter of a value as new, or all of the rule's if there
