@@ -39,9 +39,9 @@ import (
 // l. After Release, Refund and Settle do nothing. A grant and its release allocate nothing, unless l is
 // not of package core and sets metadata of its own.
 //
-// The view is a [core.QuietTrier]. It is a [core.Settler] if l is. It is a [core.Reporter], [core.Idler],
-// [core.Refunder] and [io.Closer] if l is any of these, or a [core.Resetter] or [core.Replenisher]. What l
-// lacks of them does nothing: the view is never idle, Close closes nothing, and Refund releases the lease.
+// The view is a [core.QuietTrier], [core.Reporter], [core.Idler], [core.Refunder] and [io.Closer], and a
+// [core.Settler] if l is. What l lacks of them does nothing: the view is never idle, Close closes nothing, and
+// Refund releases the lease.
 // The view has a method Unwrap() core.Limiter that returns l, by which [core.As] finds the rest, such as a
 // [core.Replenisher].
 //

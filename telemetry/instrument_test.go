@@ -269,7 +269,10 @@ func TestConformance(t *testing.T) {
 	for name, c := range map[string]limitertest.Config{
 		"concurrency": {Limit: 5, New: func() core.Limiter { return concurrency(t, 5, 10) }},
 		"bucket":      {Limit: 5, New: func() core.Limiter { return bucket(t, rate) }},
-		"foreign":     {Limit: 5, New: func() core.Limiter { return foreign{concurrency(t, 5, 10)} }},
+		"foreign": {
+			Limit: 5, Lacks: limitertest.Reporter | limitertest.Idler | limitertest.Closer,
+			New: func() core.Limiter { return foreign{concurrency(t, 5, 10)} },
+		},
 		"no settler": {Limit: 5, New: func() core.Limiter {
 			l := concurrency(t, 5, 10)
 			return unsettled{l, l, l, l, l}

@@ -63,8 +63,7 @@ func TestAnInstrumentedLimiterIsWhatItsLimiterIs(t *testing.T) {
 	}
 }
 
-// A limiter that has some of the interfaces gets those that all of core's limiters have: what it
-// lacks does nothing.
+// A view has the interfaces that all of core's limiters have: what its limiter lacks does nothing.
 func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
 	l := concurrency(t, 3, 0)
 	type closer struct {
@@ -83,8 +82,17 @@ func TestAViewOfALimiterThatLacksSomething(t *testing.T) {
 
 	shed := instrument(t, newSDK().Options, shed(t))
 	require.Subset(t, abilities(shed), []string{"Reporter", "Closer"})
-	bare := instrument(t, newSDK().Options, foreign{l})
-	require.Empty(t, abilities(bare))
+	held := concurrency(t, 3, 0)
+	bare := instrument(t, newSDK().Options, foreign{held})
+	require.Equal(t, []string{"Closer", "Idler", "Refunder", "Reporter"}, abilities(bare))
+	lease = bare.TryAcquire(2)
+	require.Equal(t, core.Statistics{Available: 1}, bare.(core.Reporter).Statistics())
+	_, idle = bare.(core.Idler).IdleFor()
+	require.False(t, idle)
+	bare.(core.Refunder).Refund(lease)
+	require.Equal(t, 3, bare.Available())
+	require.NoError(t, bare.(io.Closer).Close())
+	require.True(t, bare.TryAcquire(1).Acquired())
 	i = instrument(t, newSDK().Options, foreignRate{l, bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})})
 	require.Equal(t, []string{"Closer", "Idler", "Refunder", "Replenisher", "Reporter"}, abilities(i))
 	require.NoError(t, i.(io.Closer).Close())
