@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -94,40 +94,34 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 			opts = append(slices.Clip(opts), grpc.Trailer(&trailer))
 		}
 		err = invoker(ctx, method, req, reply, cc, opts...)
-		c.learn(cc, method, err, trailer)
+		c.learn(a.key, err, trailer)
 		return err
 	}
 }
 
 // Stream returns an interceptor for a client's streams.
 func (c *Client) Stream() grpc.StreamClientInterceptor {
-	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (s grpc.ClientStream, err error) {
 		call := outgoing(ctx, method)
 		call.Stream = true
 		a, err := c.enter(ctx, call, cc)
 		if err != nil {
 			return nil, err
 		}
-		var ended atomic.Bool
-		end := func(err error) {
-			if ended.CompareAndSwap(false, true) {
-				c.end(a, err)
-			}
-		}
-		begun := false
+		var once sync.Once
+		end := func(err error) { once.Do(func() { c.end(a, err) }) }
 		defer func() {
-			if !begun {
-				end(errCallPanicked)
+			if err != nil { // there is no stream that will finish
+				end(err)
 			}
 		}()
-		s, err := streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(end))...)
-		begun = true
+		err = errCallPanicked
+		s, err = streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(end))...)
 		if err != nil {
-			end(err)
 			return nil, err
 		}
 		if c.options.Obey {
-			s = &clientStream{s, c, cc, method}
+			s = &clientStream{s, c, a.key}
 		}
 		return s, nil
 	}
@@ -138,15 +132,14 @@ type clientStream struct {
 	grpc.ClientStream
 
 	client *Client
-	cc     *grpc.ClientConn
-	method string
+	key    string
 }
 
 // RecvMsg receives a message, or the status of the call.
 func (s *clientStream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
 	if err != nil {
-		s.client.learn(s.cc, s.method, err, s.Trailer())
+		s.client.learn(s.key, err, s.Trailer())
 	}
 	return err
 }
@@ -154,8 +147,8 @@ func (s *clientStream) RecvMsg(msg any) error {
 // errCallPanicked is the outcome of a call that panicked on its way, or called runtime.Goexit.
 var errCallPanicked = status.Error(codes.Internal, "the call panicked")
 
-// key is what calls are held back by: the server and the method.
-func key(cc *grpc.ClientConn, method string) string {
+// keyOf returns what calls are held back by: the server and the method.
+func keyOf(cc *grpc.ClientConn, method string) string {
 	if cc == nil { // an interceptor that is called by hand
 		return method
 	}
@@ -165,18 +158,20 @@ func key(cc *grpc.ClientConn, method string) string {
 // paid is what a call holds.
 type paid struct {
 	call    *Call
+	key     string       // what it may have been held back by
 	limiter core.Limiter // bound to the call; nil: the call is not limited
 	lease   core.Lease
 }
 
 // enter waits until the call may be sent, and returns what it holds.
 func (c *Client) enter(ctx context.Context, call *Call, cc *grpc.ClientConn) (paid, error) {
+	key := keyOf(cc, call.FullMethod)
 	limiter, permits := policy.Bind(c.options.Limiter, c.options.Permits, call)
-	lease, err := c.held.Acquire(ctx, key(cc, call.FullMethod), limiter, permits)
+	lease, err := c.held.Acquire(ctx, key, limiter, permits)
 	if err != nil {
 		return paid{}, rejected(ctx, lease, err)
 	}
-	return paid{call, limiter, lease}, nil
+	return paid{call, key, limiter, lease}, nil
 }
 
 // rejected returns the error of a call that is held back, or that the client's own limiter does not
@@ -215,8 +210,8 @@ func heldBack(held *holdback.HeldError[*status.Status]) error {
 	return &statusError{s, held.Rejected}
 }
 
-// learn remembers what the server has said about the next call of the method.
-func (c *Client) learn(cc *grpc.ClientConn, method string, err error, trailer metadata.MD) {
+// learn remembers what the server has said about the next call of the key.
+func (c *Client) learn(key string, err error, trailer metadata.MD) {
 	if err == nil || !c.options.Obey {
 		return
 	}
@@ -225,7 +220,7 @@ func (c *Client) learn(cc *grpc.ClientConn, method string, err error, trailer me
 		return // a hint in another status is about that call alone, such as one with an invalid argument
 	}
 	if d := hint(s, trailer); d > 0 {
-		c.held.Hold(key(cc, method), min(d, c.options.MaxObey), s)
+		c.held.Hold(key, min(d, c.options.MaxObey), s)
 	}
 }
 

@@ -117,7 +117,8 @@ type admission struct {
 	settings *settings // one snapshot for the whole call
 	call     Call
 	policies policy.Admission[*Call]
-	called   bool // the handler was called
+	take     func() bool // of Tap: reports whether the caller now has the leases
+	called   bool        // the handler was called
 }
 
 // begin returns a new admission, or the one that Tap has begun.

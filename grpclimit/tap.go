@@ -2,7 +2,6 @@ package grpclimit
 
 import (
 	"context"
-	"sync/atomic"
 
 	"google.golang.org/grpc/tap"
 
@@ -33,36 +32,20 @@ func (l *Limits) Tap() tap.ServerInHandle {
 		if len(adm.policies.Decisions) == 0 {
 			return ctx, nil
 		}
-		e := &early{admission: adm}
-		e.stop = context.AfterFunc(ctx, func() {
-			if e.take() {
-				adm.policies.End(nil)
-			}
-		})
-		return context.WithValue(ctx, earlyKey{l}, e), nil
+		// The leases are the interceptors', or, if these do not come, are released when the call has ended.
+		adm.take = context.AfterFunc(ctx, func() { adm.policies.End(nil) })
+		return context.WithValue(ctx, tapKey{l}, adm), nil
 	}
 }
 
-// earlyKey is the key of a context's value that is the early of these Limits.
-type earlyKey struct{ limits *Limits }
-
-// early is a call that Tap has let pass. Its leases are the interceptors', or, if they do not come, are
-// released when the call has ended.
-type early struct {
-	admission *admission
-	taken     atomic.Bool
-	stop      func() bool
-}
-
-// take reports whether the caller has the leases.
-func (e *early) take() bool { return e.taken.CompareAndSwap(false, true) }
+// tapKey is the key of a context's value that is the admission that the Tap of these Limits has begun.
+type tapKey struct{ limits *Limits }
 
 // tapped returns the admission that the Tap of l has begun, once; nil if there is none.
 func tapped(ctx context.Context, l *Limits) *admission {
-	e, _ := ctx.Value(earlyKey{l}).(*early)
-	if e == nil || !e.take() {
+	adm, _ := ctx.Value(tapKey{l}).(*admission)
+	if adm == nil || !adm.take() {
 		return nil
 	}
-	e.stop()
-	return e.admission
+	return adm
 }
