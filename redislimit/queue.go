@@ -18,7 +18,7 @@ type queue struct {
 	zeroPermits list.List // of *take for zero permits, which wait until a permit is left over
 
 	asks  bool        // the next call asks for the waiters, too
-	asked time.Time   // when the store was last asked
+	asked time.Time   // when the store was last asked for them, or the first one came; zero: there are none
 	timer *time.Timer // nil: nobody waits
 	alarm time.Time   // when it rings
 
@@ -153,6 +153,7 @@ func (q *queue) setAlarmLocked() {
 			q.timer.Stop()
 			q.timer, q.alarm = nil, time.Time{}
 		}
+		q.asked = time.Time{}
 		q.listener.stopLocked()
 		return
 	}
@@ -160,7 +161,7 @@ func (q *queue) setAlarmLocked() {
 		return // the end of the call sets it
 	}
 	now := time.Now()
-	if q.asked.IsZero() || q.asked.After(now) {
+	if q.asked.IsZero() {
 		q.asked = now
 	}
 	at := q.asked.Add(askEvery)

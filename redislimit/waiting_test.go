@@ -99,3 +99,60 @@ func TestWaitingInLocal(t *testing.T) {
 		require.Equal(t, core.ErrClosed, <-next.over)
 	})
 }
+
+// A waiter has just been refused: it asks again when it can be served, or a second later, also if the queue was empty for long.
+func TestAWaiterDoesNotAskAgainAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+		for range 2 {
+			held := takes(t, l, 1)
+			before := s.store.runs.Load()
+			ctx, cancel := context.WithCancel(t.Context())
+			waiter := ask(ctx, l, 1)
+			require.Equal(t, int64(1), s.store.runs.Load()-before)
+			cancel()
+			require.Equal(t, context.Canceled, <-waiter.over)
+			held.Release()
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// A call that refuses a waiter says when it can be served: the store is not asked before that, however long the call took.
+func TestAWaiterWhoseCallTakesLong(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		a := bucket(t, o, perSecond)
+		o.Store = s.plain
+		b := bucket(t, o, perSecond)
+		takes(t, b, 5)
+		waiter := ask(t.Context(), a, 1)
+		before := s.store.runs.Load()
+		s.store.answer(slowly)
+		time.Sleep(time.Second + time.Millisecond/2) // the call for the waiter is on its way
+		takes(t, b, 1)
+		time.Sleep(time.Second / 2)
+		require.Equal(t, int64(1), s.store.runs.Load()-before)
+		require.NoError(t, <-waiter.over)
+		require.Equal(t, int64(2), s.store.runs.Load()-before)
+	})
+}
+
+// The subscription lasts as long as a caller waits.
+func TestNobodyListensForNobody(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		const channel = "{key}:limit:released"
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+		for range 2 {
+			held := takes(t, l, 1)
+			waiter := ask(t.Context(), l, 1)
+			time.Sleep(10 * time.Millisecond)
+			require.Equal(t, 1, s.redis.PubSubNumSub(channel)[channel])
+			held.Release()
+			require.NoError(t, <-waiter.over)
+			waiter.lease.Release()
+			synctest.Wait()
+			require.Zero(t, s.redis.PubSubNumSub(channel)[channel])
+		}
+	})
+}
