@@ -167,6 +167,31 @@ func TestFastLimitersConform(t *testing.T) {
 	}
 }
 
+// A bubble begins at midnight UTC on Saturday, 1 January 2000: a whole window is ahead of a new limiter there. Months
+// are not checked, as they differ in length. The limiter does not roam, since the wall clock decides.
+func TestCalendarsConform(t *testing.T) {
+	for name, c := range map[string]struct {
+		calendar core.Calendar
+		refill   time.Duration
+	}{
+		"daily":  {core.Daily(nil), 24 * time.Hour},
+		"weekly": {core.Weekly(time.Saturday, nil), 7 * 24 * time.Hour},
+	} {
+		for _, order := range []core.QueueOrder{core.OldestFirst, core.NewestFirst, core.FairShare} {
+			t.Run(fmt.Sprintf("%s/%v", name, order), func(t *testing.T) {
+				limitertest.Run(t, limitertest.Config{
+					New: func() core.Limiter {
+						return must(core.NewFixedWindow(core.FixedWindowOptions{
+							PermitLimit: limit, Calendar: c.calendar, QueueLimit: 2*limit + 1, QueueOrder: order,
+						}))
+					},
+					Limit: limit, QueueLimit: 2*limit + 1, QueueOrder: order, Refill: c.refill, Update: update,
+				})
+			})
+		}
+	}
+}
+
 func TestWithReasonConforms(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, c limitertest.Config) {
 		inner := c.New
