@@ -175,11 +175,7 @@ func statisticsAddUp(s *subject) {
 		return
 	}
 	if s.Limit > 1 {
-		l, err := s.l.Acquire(s.ctx, s.Limit-1)
-		s.leases = append(s.leases, l)
-		if err != nil {
-			s.stopf("Acquire(%d) with that many available: %v", s.Limit-1, err)
-		}
+		s.acquiresNow(s.ctx, s.Limit-1, "with that many available").wantGrant("with that many available")
 		want.Granted++
 		want.Available = 0
 	}
@@ -224,13 +220,7 @@ func availableBounds(s *subject) {
 		s.has(1, "after all but 1 were taken")
 	}
 	if s.Limit > 1 {
-		begin := time.Now()
-		l, err := s.l.Acquire(s.ctx, 1)
-		s.leases = append(s.leases, l)
-		if err != nil || !l.Acquired() || l.Permits() != 1 {
-			s.faultf("Acquire(1) with 1 available: %d permits, %v, want a grant", l.Permits(), err)
-		}
-		s.atOnce(begin, "Acquire(1) with 1 available")
+		s.acquiresNow(s.ctx, 1, "with 1 available").wantGrant("with 1 available")
 	}
 	s.has(0, "after all was taken")
 	s.refused(1, "with nothing available")

@@ -45,9 +45,8 @@ func cancelMakesRoom(s *subject) {
 // cancelServes wants a waiter that fits once the waiter ahead is cancelled to be served.
 func cancelServes(s *subject) {
 	s.takes(s.Limit - 1)
-	a, b := s.acquires(2), s.acquires(1)
-	a.mustWait("with one permit left")
-	b.mustWait("with one permit left, and a waiter for two ahead")
+	a := s.waiter(2, "with one permit left")
+	b := s.waiter(1, "with one permit left, and a waiter for two ahead")
 	a.cancel()
 	s.synchronize()
 	b.wantGrant("with one permit left, after the waiter ahead was cancelled")

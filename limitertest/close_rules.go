@@ -40,9 +40,7 @@ func closeRefuses(s *subject) {
 func closeEndsWaits(s *subject) {
 	s.empties()
 	before, _ := s.counts()
-	c, zero := s.acquires(1), s.acquires(0)
-	c.mustWait("with nothing available")
-	zero.mustWait("with nothing available")
+	c, zero := s.waiter(1, "with nothing available"), s.waiter(0, "with nothing available")
 	s.closes()
 	s.synchronize()
 	c.wantError(core.ErrClosed, "after Close")

@@ -121,18 +121,19 @@ func refundAfterRelease(s *subject) {
 	s.has(available+s.Limit-k, "after the other permits were refunded, and released")
 }
 
-// lateRefund wants permits that came back, with time or by a release, and were taken again not to be
+func lateRefund(s *subject) { s.givesBackOnce(s.l.(core.Refunder).Refund, "refund") }
+
+// givesBackOnce wants permits that came back, with time or by a release, and were taken again not to be
 // given back once more.
-func lateRefund(s *subject) {
-	r := s.l.(core.Refunder)
+func (s *subject) givesBackOnce(back func(core.Lease), name string) {
 	a := s.empties()
 	s.restock()
 	b := s.empties()
-	r.Refund(a)
-	s.has(0, "after a late refund")
-	s.refused(1, "after a late refund")
-	r.Refund(b)
-	s.has(s.Limit, "after a refund of what had just been taken")
+	back(a)
+	s.has(0, "after a late "+name)
+	s.refused(1, "after a late "+name)
+	back(b)
+	s.has(s.Limit, "after a "+name+" of what had just been taken")
 }
 
 // refundServes wants a refund to serve a waiter at once.

@@ -1,10 +1,6 @@
 package limitertest
 
-import (
-	"time"
-
-	"github.com/sluice-go/sluice/core"
-)
+import "github.com/sluice-go/sluice/core"
 
 // fill makes the empty queue full, with as few waiters as can be, and returns them.
 func (s *subject) fill() []*call { return s.fillUp(s.queue, s.Limit) }
@@ -30,12 +26,8 @@ func wantWaiting(when string, calls ...*call) {
 func nobodyWaits(s *subject) {
 	s.empties()
 	before, _ := s.counts()
-	begin := time.Now()
-	l, err := s.l.Acquire(s.ctx, 1)
-	c := &call{s: s, n: 1, ended: make(chan struct{}), lease: l, err: err}
-	close(c.ended)
-	c.wantReject("with nothing available, and no queue")
-	s.atOnce(begin, "Acquire(1) with no queue")
+	const when = "with nothing available, and no queue"
+	s.acquiresNow(s.ctx, 1, when).wantReject(when)
 	s.counted(before, 0, 1, "an Acquire with no queue")
 }
 
@@ -143,9 +135,7 @@ func servedInOrder(s *subject) {
 	default:
 		s.empties()
 	}
-	older, newer := s.acquires(a), s.acquires(b)
-	older.mustWait("with nothing available")
-	newer.mustWait("with nothing available")
+	older, newer := s.waiter(a, "with nothing available"), s.waiter(b, "with nothing available")
 	free()
 	s.refill()
 	first, second := older, newer
@@ -169,9 +159,7 @@ func servingStops(s *subject) {
 	if s.QueueOrder == core.NewestFirst {
 		first, second = second, first
 	}
-	a, b := s.acquires(first), s.acquires(second)
-	a.mustWait("with nothing available")
-	b.mustWait("with nothing available")
+	a, b := s.waiter(first, "with nothing available"), s.waiter(second, "with nothing available")
 	one.Release()
 	s.refill()
 	wantWaiting("with one permit back, and the next in turn wanting two", a, b)

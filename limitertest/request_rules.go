@@ -47,15 +47,7 @@ func checksInOrder(s *subject) {
 
 // fails wants an Acquire to return that very error, at once.
 func (s *subject) fails(ctx context.Context, n int, want error, when string) {
-	begin := time.Now()
-	l, err := s.l.Acquire(ctx, n)
-	s.leases = append(s.leases, l)
-	if err != want { //nolint:errorlint // unchanged is the rule
-		s.faultf("Acquire(%d) %s: %v, want %v, unchanged", n, when, err, want)
-		return
-	}
-	s.matches(l, err, "Acquire "+when)
-	s.atOnce(begin, "Acquire(%d) %s", n, when)
+	s.acquiresNow(ctx, n, when).wantError(want, when)
 }
 
 // moreThanLimit wants a request that can never be served to fail as such, whether permits are
@@ -68,13 +60,10 @@ func moreThanLimit(s *subject) {
 			s.leases = append(s.leases, l)
 			s.exceeds(l.Err(), n, s.Limit, fmt.Sprintf("TryAcquire(%d) %s", n, when))
 			ctx, cancel := context.WithTimeout(s.ctx, time.Second)
-			begin := time.Now()
-			l, err := s.l.Acquire(ctx, n)
+			c := s.acquiresNow(ctx, n, when)
 			cancel()
-			s.leases = append(s.leases, l)
-			s.exceeds(err, n, s.Limit, fmt.Sprintf("Acquire(%d) %s", n, when))
-			s.matches(l, err, "Acquire of more than the limit")
-			s.atOnce(begin, "Acquire(%d) %s", n, when)
+			s.exceeds(c.err, n, s.Limit, fmt.Sprintf("Acquire(%d) %s", n, when))
+			s.matches(c.lease, c.err, "Acquire of more than the limit")
 		}
 		s.counted(before, 0, 0, "requests above the limit")
 		if s.l.Available() == s.Limit {
@@ -105,9 +94,7 @@ func zeroTakesNothing(s *subject) {
 		before, _ := s.counts()
 		available := s.l.Available()
 		s.takes(0)
-		if l, err := s.l.Acquire(s.ctx, 0); err != nil || !l.Acquired() || l.Permits() != 0 {
-			s.faultf("Acquire(0) %s: acquired %v, %d permits, %v, want a grant of 0", when, l.Acquired(), l.Permits(), err)
-		}
+		s.acquiresNow(s.ctx, 0, when).wantGrant(when)
 		s.counted(before, 2, 0, "two zero-permit requests "+when)
 		s.has(available, "after zero-permit requests "+when)
 	}
@@ -139,8 +126,7 @@ func zeroWaits(s *subject) {
 	s.empties()
 	waiting := make([]*call, 0, 3)
 	for range cap(waiting) {
-		c := s.waiter(0, "with nothing available")
-		waiting = append(waiting, c)
+		waiting = append(waiting, s.waiter(0, "with nothing available"))
 	}
 	s.queues(0, "while zero-permit requests wait")
 	if s.queue > 0 && !s.unbounded() {
@@ -172,9 +158,7 @@ func zeroComesLast(s *subject) {
 	if s.Refill == 0 {
 		s.empties()
 	}
-	zero, w := s.acquires(0), s.acquires(s.Limit)
-	zero.mustWait("with nothing available")
-	w.mustWait("with nothing available")
+	zero, w := s.waiter(0, "with nothing available"), s.waiter(s.Limit, "with nothing available")
 	if first < s.Refill {
 		s.pass(first)
 		zero.wantGrant("when the first permits come back, and a waiter wants more")

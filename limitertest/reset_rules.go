@@ -29,8 +29,6 @@ func resetFills(s *subject) {
 	if s.is(Settler) {
 		s.settle(old, 0)
 		s.has(0, "after a lease from before a Reset was settled")
-	}
-	if s.is(Settler) {
 		s.renew()
 		s.settles(s.takes(1), more(s.Limit, 3))
 		s.reset()

@@ -99,17 +99,8 @@ func settleLess(s *subject) {
 	s.empties()
 }
 
-// lateSettle wants permits that came back, with time or by a release, and were taken again not to be
-// given back once more.
 func lateSettle(s *subject) {
-	a := s.empties()
-	s.restock()
-	b := s.empties()
-	s.settle(a, 0)
-	s.has(0, "after a lease of long ago was settled")
-	s.refused(1, "after a lease of long ago was settled")
-	s.settles(b, 0)
-	s.has(s.Limit, "after what had just been taken was settled")
+	s.givesBackOnce(func(l core.Lease) { s.settle(l, 0) }, "settlement for nothing")
 }
 
 // settleServes wants a settlement for less to serve a waiter that fits, at once.
