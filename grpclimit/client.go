@@ -87,14 +87,14 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 		if err != nil {
 			return err
 		}
-		defer func() { c.end(a, err) }()
+		defer func() { a.end(err) }()
 		err = errCallPanicked
 		var trailer metadata.MD
 		if c.options.Obey {
 			opts = append(slices.Clip(opts), grpc.Trailer(&trailer))
 		}
 		err = invoker(ctx, method, req, reply, cc, opts...)
-		c.learn(a.key, err, trailer)
+		a.learn(err, trailer)
 		return err
 	}
 }
@@ -108,20 +108,17 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 		if err != nil {
 			return nil, err
 		}
-		var once sync.Once
-		end := func(err error) { once.Do(func() { c.end(a, err) }) }
 		defer func() {
 			if err != nil { // there is no stream that will finish
-				end(err)
+				a.end(err)
 			}
 		}()
 		err = errCallPanicked
-		s, err = streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(end))...)
-		if err != nil {
+		if s, err = streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(a.end))...); err != nil {
 			return nil, err
 		}
 		if c.options.Obey {
-			s = &clientStream{s, c, a.key}
+			s = &clientStream{s, a}
 		}
 		return s, nil
 	}
@@ -131,15 +128,14 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 type clientStream struct {
 	grpc.ClientStream
 
-	client *Client
-	key    string
+	attempt *attempt
 }
 
 // RecvMsg receives a message, or the status of the call.
 func (s *clientStream) RecvMsg(msg any) error {
 	err := s.ClientStream.RecvMsg(msg)
 	if err != nil {
-		s.client.learn(s.key, err, s.Trailer())
+		s.attempt.learn(err, s.Trailer())
 	}
 	return err
 }
@@ -155,23 +151,25 @@ func keyOf(cc *grpc.ClientConn, method string) string {
 	return cc.Target() + method
 }
 
-// paid is what a call holds.
-type paid struct {
+// attempt is a call that may be sent, and what it holds.
+type attempt struct {
+	client  *Client
 	call    *Call
 	key     string       // what it may have been held back by
 	limiter core.Limiter // bound to the call; nil: the call is not limited
 	lease   core.Lease
+	once    sync.Once
 }
 
-// enter waits until the call may be sent, and returns what it holds.
-func (c *Client) enter(ctx context.Context, call *Call, cc *grpc.ClientConn) (paid, error) {
-	key := keyOf(cc, call.FullMethod)
+// enter waits until the call may be sent.
+func (c *Client) enter(ctx context.Context, call *Call, cc *grpc.ClientConn) (*attempt, error) {
 	limiter, permits := policy.Bind(c.options.Limiter, c.options.Permits, call)
+	key := keyOf(cc, call.FullMethod)
 	lease, err := c.held.Acquire(ctx, key, limiter, permits)
 	if err != nil {
-		return paid{}, rejected(ctx, lease, err)
+		return nil, rejected(ctx, lease, err)
 	}
-	return paid{call, key, limiter, lease}, nil
+	return &attempt{client: c, call: call, key: key, limiter: limiter, lease: lease}, nil
 }
 
 // rejected returns the error of a call that is held back, or that the client's own limiter does not
@@ -192,12 +190,14 @@ func rejected(ctx context.Context, lease core.Lease, err error) error {
 	return &statusError{rejection.Status(), err}
 }
 
-// end gives back what a call holds that has ended with err.
-func (c *Client) end(p paid, err error) {
-	defer p.lease.Release()
-	if c.options.Settle != nil && p.limiter != nil {
-		policy.Settle(p.limiter, p.lease, c.options.Settle(p.call, err))
-	}
+// end gives back, once, what a call holds that has ended with err.
+func (a *attempt) end(err error) {
+	a.once.Do(func() {
+		defer a.lease.Release()
+		if settle := a.client.options.Settle; settle != nil && a.limiter != nil {
+			policy.Settle(a.limiter, a.lease, settle(a.call, err))
+		}
+	})
 }
 
 // heldBack returns the error of a call that cannot wait as long as the server wants.
@@ -211,8 +211,9 @@ func heldBack(held *holdback.HeldError[*status.Status]) error {
 }
 
 // learn remembers what the server has said about the next call of the key.
-func (c *Client) learn(key string, err error, trailer metadata.MD) {
-	if err == nil || !c.options.Obey {
+func (a *attempt) learn(err error, trailer metadata.MD) {
+	o := &a.client.options
+	if err == nil || !o.Obey {
 		return
 	}
 	s, ok := status.FromError(err)
@@ -220,7 +221,7 @@ func (c *Client) learn(key string, err error, trailer metadata.MD) {
 		return // a hint in another status is about that call alone, such as one with an invalid argument
 	}
 	if d := hint(s, trailer); d > 0 {
-		c.held.Hold(key, min(d, c.options.MaxObey), s)
+		a.client.held.Hold(a.key, min(d, o.MaxObey), s)
 	}
 }
 
