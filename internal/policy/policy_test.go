@@ -331,6 +331,15 @@ func TestFailOpen(t *testing.T) {
 	}
 }
 
+// A rejection says when to come back; a limiter that fails does not know.
+func TestAFailureHasNoRetryAfter(t *testing.T) {
+	odd := errors.New("odd")
+	p := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) {
+		return core.Refuse(odd).With(core.RetryAfter.With(time.Second)), odd
+	}))
+	require.Zero(t, rejects(t, under(t, theOptions{}, p), "", policy.Failed).RetryAfter)
+}
+
 func TestShadowNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1)
