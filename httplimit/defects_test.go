@@ -20,16 +20,21 @@ import (
 )
 
 // A middleware outside, such as one that records http.route, reads the pattern that a mux inside
-// has matched.
+// has matched, also if a wrapper inside the mux rejects the request.
 func TestThePatternIsHandedBack(t *testing.T) {
+	full := atOnce(t, 1, 0)
+	defer full.TryAcquire(1).Release()
 	l := limits(t, httplimit.Options{
 		Global:   &httplimit.Policy{Limiter: all(core.Unlimited())},
-		Policies: []httplimit.Policy{{Name: "p", Limiter: all(core.Unlimited())}},
+		Policies: []httplimit.Policy{{Name: "p", Limiter: all(core.Unlimited())}, {Name: "full", Limiter: all(full)}},
 	})
 	mux := http.NewServeMux()
 	mux.Handle("GET /items/{id}", ok)
 	mux.Handle("GET /panics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	for path, want := range map[string]string{"/items/7": "GET /items/{id}", "/panics": "GET /panics", "/missing": ""} {
+	mux.Handle("GET /full", l.Policy("full")(ok))
+	for path, want := range map[string]string{
+		"/items/7": "GET /items/{id}", "/panics": "GET /panics", "/full": "GET /full", "/missing": "",
+	} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		func() {
 			defer func() { _ = recover() }()
