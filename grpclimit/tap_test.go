@@ -43,6 +43,14 @@ func TestTap(t *testing.T) {
 		require.Equal(t, 1, held)
 		require.Equal(t, 1, conc.Available())
 	})
+	bubble(t, "with the interceptors twice", func(t *testing.T) {
+		b := bucket(t, 1, 3)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b)}))
+		c := serve(t, new(service), append(append(l.ServerOptions(), l.ServerOptions()...), grpc.InTapHandle(l.Tap())))
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, 1, b.Available()) // the first has what Tap took, the second takes anew
+	})
 	bubble(t, "a lease without interceptors", func(t *testing.T) {
 		conc := concurrency(t, 1, 0)
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))
