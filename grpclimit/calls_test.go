@@ -204,7 +204,8 @@ func TestFailure(t *testing.T) {
 				return
 			}
 			code(t, codes.Unavailable, err)
-			require.NotContains(t, err.Error(), "secret")
+			require.Equal(t, "the limiter failed", status.Convert(err).Message())
+			require.Empty(t, status.Convert(err).Details())
 		})
 	}
 }

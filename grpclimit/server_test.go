@@ -35,6 +35,19 @@ func TestRejection(t *testing.T) {
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
 	})
+	for retry, pushback := range map[time.Duration]string{
+		1: "1", 1500 * time.Microsecond: "2", 2 * time.Millisecond: "2", 100 * 24 * time.Hour: "2147483647",
+	} {
+		bubble(t, "again after "+retry.String(), func(t *testing.T) {
+			l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(refuser{&core.RejectedError{RetryAfter: retry}})}))
+			c := serve(t, new(service), l.ServerOptions())
+			var trailer metadata.MD
+			_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Trailer(&trailer))
+			got, _, _ := details(err)
+			require.Equal(t, retry, got)
+			require.Equal(t, []string{pushback}, trailer["grpc-retry-pushback-ms"])
+		})
+	}
 	bubble(t, "a reason of one's own", func(t *testing.T) {
 		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(core.WithReason(bucket(t, 10, 1), "ask sales"))}))
 		c := serve(t, new(service), l.ServerOptions())
