@@ -235,6 +235,28 @@ func TestShadow(t *testing.T) {
 	})
 }
 
+// The limiters of messages are those of their policy: in shadow they do not limit, and with FailOpen their failures
+// let messages pass. A rejection of bytes is one of a rate, even if the limiter does not say so.
+func TestMessagesOfAPolicy(t *testing.T) {
+	fails, rejects := grpclimit.Shared(refuser{errors.New("secret")}), grpclimit.Shared(refuser{&core.RejectedError{}})
+	for name, c := range map[string]struct {
+		policy grpclimit.Policy
+		want   codes.Code
+	}{
+		"shadow":              {grpclimit.Policy{ReceiveBytes: rejects, SendBytes: fails, Shadow: true}, codes.OK},
+		"a failure":           {grpclimit.Policy{ReceiveBytes: fails}, codes.Unavailable},
+		"a failure, FailOpen": {grpclimit.Policy{ReceiveBytes: fails, FailOpen: true}, codes.OK},
+		"a rejection":         {grpclimit.Policy{ReceiveBytes: rejects, FailOpen: true}, codes.ResourceExhausted},
+		"its own code":        {grpclimit.Policy{ReceiveBytes: rejects, Code: codes.Aborted}, codes.Aborted},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			l := limits(t, one(c.policy))
+			_, err := serve(t, new(service), l.ServerOptions()).UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 7})
+			code(t, c.want, err)
+		})
+	}
+}
+
 // results is an Observer.
 type results struct {
 	all            []httplimit.Result
