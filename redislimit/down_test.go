@@ -116,7 +116,7 @@ func TestOnState(t *testing.T) {
 			l.TryAcquire(1)
 			time.Sleep(10 * time.Millisecond)
 		}
-		require.LessOrEqual(t, s.store.runs.Load()-before, int64(8), "100 ms, 200, 400, …, 5 s")
+		require.Equal(t, int64(6), s.store.runs.Load()-before, "after 100 ms, 300, 700, …, 6.3 s")
 		s.store.answer(nil)
 		time.Sleep(5 * time.Second)
 		takes(t, l, 1)
@@ -170,6 +170,20 @@ func TestTheQueueWaitsOn(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, <-granted)
 		require.LessOrEqual(t, time.Since(start), 5*time.Second)
+
+		takes(t, l, l.Available())
+		_, err := l.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		next := ask(t.Context(), l, 1)
+		s.store.answer(gone)
+		l.Available()
+		s.store.answer(nil)
+		start, before := time.Now(), s.store.runs.Load()
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, before+1, s.store.runs.Load(), "the pauses begin anew")
+		require.NoError(t, <-next.over)
+		require.Equal(t, time.Second, time.Since(start))
 	})
 }
 

@@ -66,6 +66,11 @@ func TestAStoreThatFailsLateSaysWhy(t *testing.T) {
 			"redislimit: the store is unreachable: no answer within 50ms; an earlier call: connect: connection refused")
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 		time.Sleep(time.Second)
+
+		s.store.answer(nil)
+		takes(t, l, 1)
+		s.store.answer(hangs)
+		require.EqualError(t, l.TryAcquire(1).Err(), "redislimit: the store is unreachable: no answer within 50ms", "it has answered since")
 	})
 }
 
@@ -245,6 +250,28 @@ func TestALostTakeCallsADeadStoreSeldom(t *testing.T) {
 		s.store.answer(nil)
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 3, l.Available())
+	})
+}
+
+// A release that fails is given up once its lease is over anyway, and one of a lease that the server has forgotten at once.
+func TestReleasesAreGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		o := s.shared("key")
+		o.TTL = time.Second
+		l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 3})
+		forgotten, held := takes(t, l, 1), takes(t, l, 1)
+		s.redis.FlushAll()
+		runs := s.store.runs.Load()
+		forgotten.Release()
+		time.Sleep(150 * time.Millisecond)
+		require.Equal(t, runs+1, s.store.runs.Load())
+
+		s.store.answer(gone)
+		held.Release()
+		time.Sleep(time.Second)
+		runs = s.store.runs.Load()
+		time.Sleep(time.Hour)
+		require.Equal(t, runs, s.store.runs.Load())
 	})
 }
 
