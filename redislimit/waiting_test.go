@@ -156,3 +156,24 @@ func TestNobodyListensForNobody(t *testing.T) {
 		}
 	})
 }
+
+// A take that is refused only because one ahead of it in its call would wait is asked for again if that one's caller has left.
+func TestATakeBehindOneWhoseCallerLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := bucket(t, s.shared("key"), perSecond)
+		takes(t, l, 2)
+		s.store.answer(slowly)
+		start := time.Now()
+		go l.Available()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		ahead := ask(ctx, l, 5)
+		behind := make(chan core.Lease, 1)
+		go func() { behind <- l.TryAcquire(1) }()
+		time.Sleep(1500 * time.Microsecond) // both are in the second call
+		cancel()
+		require.Equal(t, context.Canceled, <-ahead.over)
+		require.NoError(t, (<-behind).Err())
+		require.Equal(t, 3*time.Millisecond, time.Since(start))
+	})
+}
