@@ -70,11 +70,11 @@ func (l *limits) next(boundary, n int64) int64 {
 	return at*unit - boundary
 }
 
-// windowOf returns the length of a calendar's window as the metadata has it; micros 0: that of now.
-func (l *limits) windowOf(micros int64) core.Metadata {
+// windowOf returns the length of a calendar's window; micros 0: that of now.
+func (l *limits) windowOf(micros int64) time.Duration {
 	if micros == 0 {
 		start, end := l.calendar.Bounds(time.Now())
-		return core.Window.With(end.Sub(start))
+		return end.Sub(start)
 	}
-	return core.Window.With(lasts(micros))
+	return lasts(micros)
 }

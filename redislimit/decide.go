@@ -3,7 +3,6 @@ package redislimit
 import (
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -127,17 +126,14 @@ func (e *engine) leaseOf(t *take) core.Lease {
 	}
 	l := core.Refuse(t.err)
 	if errors.Is(t.err, ErrStore) {
-		l = l.With(t.limits.metadata...)
-		if t.limits.ofCalendar() {
-			l = l.With(t.limits.windowOf(0))
-		}
+		l = l.With(t.limits.said(nil, 0)...)
 	}
 	return l
 }
 
 func (e *engine) grantOf(t *take) core.Lease {
 	room := [7]core.Metadata{}
-	m := t.numbers(append(room[:0], t.limits.metadata...))
+	m := t.numbers(room[:0])
 	if t.lease != nil {
 		m = append(m, FencingToken.With(uint64(t.lease.token)))
 		return t.lease.handle().grant(t.permits, m...)
@@ -148,7 +144,7 @@ func (e *engine) grantOf(t *take) core.Lease {
 
 func (t *take) rejection() core.Lease {
 	room := [7]core.Metadata{core.ReasonPhrase.With(t.reason)}
-	m := append(room[:1], t.limits.metadata...)
+	m := room[:1]
 	if t.retry > 0 {
 		m = append(m, core.RetryAfter.With(t.retry))
 	}
@@ -158,12 +154,9 @@ func (t *take) rejection() core.Lease {
 	return core.Refuse(err).With(t.numbers(m)...)
 }
 
-// numbers appends what was left after the decision.
+// numbers appends what every lease says, and what was left after the decision.
 func (t *take) numbers(m []core.Metadata) []core.Metadata {
-	if t.limits.ofCalendar() {
-		m = append(m, t.limits.windowOf(t.answer.window))
-	}
-	m = append(m, core.Remaining.With(min(t.answer.left, t.limits.limit)))
+	m = append(t.limits.said(m, t.answer.window), core.Remaining.With(min(t.answer.left, t.limits.limit)))
 	if t.limits.rate() {
 		m = append(m, core.ResetAfter.With(lasts(t.answer.reset)))
 	}
@@ -172,11 +165,7 @@ func (t *take) numbers(m []core.Metadata) []core.Metadata {
 
 // unrecorded returns the lease of DownAllow, which holds nothing.
 func (e *engine) unrecorded(t *take) core.Lease {
-	m := slices.Clip(t.limits.metadata)
-	if t.limits.ofCalendar() {
-		m = append(m, t.limits.windowOf(0))
-	}
-	return core.Grant(t.permits, nil, append(m, grantKey.With(&grant{e: e}))...)
+	return core.Grant(t.permits, nil, append(t.limits.said(nil, 0), grantKey.With(&grant{e: e}))...)
 }
 
 // count counts what Shared.Local decided.

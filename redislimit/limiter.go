@@ -125,11 +125,8 @@ func (r *rateLimiter[O, P]) ReplenishmentPeriod() time.Duration {
 	switch {
 	case l.kind == kindBucket:
 		return lasts(l.span)
-	case l.ofCalendar() && r.memory.window != 0:
-		return lasts(r.memory.window)
 	case l.ofCalendar():
-		start, end := l.calendar.Bounds(time.Now())
-		return end.Sub(start)
+		return l.windowOf(r.memory.window)
 	}
 	return lasts(l.span) / time.Duration(l.step)
 }

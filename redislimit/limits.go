@@ -43,7 +43,7 @@ type limits struct {
 	calendar core.Calendar // a fixed window's; zero: none
 
 	title    string          // what the limiter is
-	metadata []core.Metadata // of every lease
+	metadata []core.Metadata // of every lease; without a calendar's Window
 }
 
 // describe returns the limits with their metadata; window is that of a rate limiter.
@@ -56,6 +56,15 @@ func (l limits) describe(window time.Duration) *limits {
 		l.metadata = append(l.metadata, core.Window.With(window))
 	}
 	return &l
+}
+
+// said appends the metadata that every lease has; window is the length of a calendar's window, 0: that of now.
+func (l *limits) said(m []core.Metadata, window int64) []core.Metadata {
+	m = append(m, l.metadata...)
+	if l.ofCalendar() {
+		m = append(m, core.Window.With(l.windowOf(window)))
+	}
+	return m
 }
 
 // rate reports whether permits come back with time.

@@ -2,6 +2,7 @@ package redislimit
 
 import (
 	"container/list"
+	"context"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -113,7 +114,7 @@ func (q *queue) admitLocked(t *take, now time.Time) {
 	}
 	if l.rate() && !t.deadline.IsZero() {
 		if due, ok := q.dueLocked(t, now); ok && due.After(t.deadline) {
-			t.err = errTooSoon
+			t.err = context.DeadlineExceeded
 			q.e.rejectLocked(t, now, core.ReasonDeadlineTooSoon)
 			return
 		}

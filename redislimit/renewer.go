@@ -103,11 +103,8 @@ func (k *keeper) send(c *call, renews bool) bool {
 	e.mu.Lock()
 	defer e.unlock()
 	answers := c.reply.ops
-	switch {
-	case err != nil || c.reply.conflict != 0: // a conflict: the server has lost its data
+	if err != nil || c.reply.conflict != 0 { // a conflict: the server has lost its data
 		answers = make([]answer, len(c.ops))
-	default:
-		k.clock.stepped(c.reply.now, c.sent, time.Now(), 0)
 	}
 	for i, o := range c.ops {
 		e.endLocked(o, c.sent, answers[i], err)

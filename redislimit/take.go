@@ -2,7 +2,6 @@ package redislimit
 
 import (
 	"container/list"
-	"context"
 	"time"
 )
 
@@ -56,9 +55,6 @@ const (
 	refused     // for another reason than the limit
 	unreachable // [Shared].Down decides
 )
-
-// errTooSoon is the cause of a rejection for a hopeless deadline.
-var errTooSoon = context.DeadlineExceeded
 
 // hasLeft reports whether the caller has left, however late its goroutine notices.
 func (t *take) hasLeft() bool {

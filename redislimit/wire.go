@@ -128,28 +128,6 @@ func (l *limits) alike(takes []*take) int {
 	return n
 }
 
-// numbers is what a script says after an operation.
-type numbers struct {
-	done  int64
-	taken int64 // permits that are taken now
-
-	sinceTick, version int64 // a bucket's
-	reset              int64 // a window's
-	retry              int64 // a window's, a concurrency limiter's
-	token              int64 // a concurrency limiter's
-}
-
-// named gives the four numbers after an operation their names.
-func (l *limits) named(n [answerLen]int64) numbers {
-	switch {
-	case l.kind == kindBucket:
-		return numbers{done: n[0], taken: n[1], sinceTick: n[2], version: n[3]}
-	case l.window():
-		return numbers{done: n[0], taken: n[1], reset: n[2], retry: n[3]}
-	}
-	return numbers{done: n[0], taken: n[1], retry: n[2], token: n[3]}
-}
-
 // decode reads the script's reply.
 func (c *call) decode(reply []int64) error {
 	r, l := &c.reply, c.limits
@@ -211,64 +189,65 @@ func (r *reply) decodeHead(l *limits, reply []int64) (after []int64) {
 func (c *call) decodeAnswers(after []int64) {
 	r, l := &c.reply, c.limits
 	r.ops, r.takes = r.ops[:0], r.takes[:0]
-	next := func() numbers {
-		n := l.named([answerLen]int64(after))
+	next := func() (done, taken, third, fourth int64) {
+		n := [answerLen]int64(after)
 		after = after[answerLen:]
-		return n
+		return n[0], n[1], n[2], n[3]
 	}
 	for _, o := range c.ops {
-		n := next()
+		a := r.answer(next())
 		if o.most > 0 {
-			n.done = min(n.done, o.most)
+			a.done = min(a.done, o.most)
 		}
-		r.ops = append(r.ops, r.answer(n))
+		r.ops = append(r.ops, a)
 	}
 	for rest := c.takes; len(rest) > 0; {
-		n, t, alike := next(), rest[0], l.alike(rest)
-		for i := range int64(alike) { // the state right after this one, when later ones were not granted yet
-			one := n
-			one.done = min(max(n.done-i, 0), 1)
-			one.taken -= max(n.done-1-i, 0) * int64(t.permits)
-			a := r.answer(one)
-			if a.done == 0 {
-				a.retry = r.retry(t, a, n)
-			}
+		done, taken, third, fourth := next()
+		t, alike := rest[0], l.alike(rest)
+		for i := range int64(alike) {
+			later := max(done-1-i, 0) * int64(t.permits) // the state is that right after this one, when these were not taken yet
+			a := r.answer(min(max(done-i, 0), 1), taken-later, third, fourth)
+			a.retry = r.retry(t, a)
 			r.takes = append(r.takes, a)
 		}
 		rest = rest[alike:]
 	}
 	if c.prefetch > 0 {
-		n := next()
-		n.done = min(n.done, c.prefetch)
-		r.prefetched = r.answer(n)
+		r.prefetched = r.answer(next())
+		r.prefetched.done = min(r.prefetched.done, c.prefetch)
 	}
 }
 
-// answer returns an answer, and has the forecast begin after it.
-func (r *reply) answer(n numbers) answer {
+// answer returns the answer that has the four numbers, two of which depend on the kind, and has the forecast begin after it.
+func (r *reply) answer(done, taken, third, fourth int64) answer {
 	f := &r.forecast
 	l := f.limits
-	f.taken, f.age = n.taken, n.sinceTick
-	f.known = !l.window() || n.taken == 0 || len(f.returns) > 0
-	a := answer{done: n.done, left: f.available(0), reset: n.reset, token: n.token, window: r.window}
+	f.taken = taken
+	f.known = !l.window() || taken == 0 || len(f.returns) > 0
+	a := answer{done: done, window: r.window}
 	switch {
 	case l.kind == kindBucket:
+		f.age = third
 		a.reset = f.fullIn()
-		a.stamp = stamp{r.now - n.sinceTick, n.taken, n.version}
+		a.stamp = stamp{at: r.now - f.age, missing: taken, version: fourth}
 	case l.window():
+		a.reset, a.retry = third, fourth
 		a.stamp = stamp{at: r.back, version: r.version}
+	default:
+		a.retry, a.token = third, fourth
 	}
+	a.left = f.available(0)
 	r.last = a
 	return a
 }
 
-// retry returns when a refused take could be granted.
-func (r *reply) retry(t *take, a answer, n numbers) int64 {
+// retry returns when a take with that answer could be granted.
+func (r *reply) retry(t *take, a answer) int64 {
 	switch permits := max(t.permits, 1); {
-	case permits <= a.left:
+	case a.done == 1 || permits <= a.left:
 		return 0
 	case r.forecast.limits.kind == kindBucket:
 		return r.forecast.ready(0, permits)
 	}
-	return n.retry
+	return a.retry
 }
