@@ -134,19 +134,23 @@ func TestPolicies(t *testing.T) {
 
 // Early leaves policies that allow a wait to a later Admit.
 func TestEarly(t *testing.T) {
-	first, second := concurrency(t, 1), concurrency(t, 1)
-	a, b := newPolicy(first), newPolicy(second)
-	b.Name, a.MaxWait = "b", time.Hour
-	adm := under(t, theOptions{}, a, b)
-	require.Nil(t, adm.Admit(t.Context(), "", policy.Early))
-	require.Equal(t, 1, first.Available())
-	require.Zero(t, second.Available())
-	admits(t, adm, "")
-	require.Zero(t, first.Available())
-	require.Len(t, adm.Decisions, 2)
-	adm.End(nil)
-	require.Equal(t, 1, first.Available())
-	require.Equal(t, 1, second.Available())
+	for _, maxWait := range []time.Duration{time.Hour, -1} {
+		t.Run(maxWait.String(), func(t *testing.T) {
+			first, second := concurrency(t, 1), concurrency(t, 1)
+			a, b := newPolicy(first), newPolicy(second)
+			b.Name, a.MaxWait = "b", maxWait
+			adm := under(t, theOptions{}, a, b)
+			require.Nil(t, adm.Admit(t.Context(), "", policy.Early))
+			require.Equal(t, 1, first.Available())
+			require.Zero(t, second.Available())
+			admits(t, adm, "")
+			require.Zero(t, first.Available())
+			require.Len(t, adm.Decisions, 2)
+			adm.End(nil)
+			require.Equal(t, 1, first.Available())
+			require.Equal(t, 1, second.Available())
+		})
+	}
 }
 
 func TestAPolicyWithoutALimiter(t *testing.T) {
