@@ -3,6 +3,7 @@ package redislimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -34,22 +35,33 @@ func TestAnUnreachableStoreSaysWhy(t *testing.T) {
 			return nil, os.ErrDeadlineExceeded
 		}, "i/o timeout", os.ErrDeadlineExceeded},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *server) {
-				l := bucket(t, s.shared("key"), perSecond)
-				s.store.answer(c.answer)
-				for range 4 { // the last one is not sent
-					_, err := l.Acquire(context.Background(), 1) //nolint:usetesting // one that has no deadline
-					require.ErrorIs(t, err, redislimit.ErrStore)
-					require.ErrorIs(t, err, c.is)
-					require.ErrorContains(t, err, "redislimit: the store is unreachable: ")
-					require.ErrorContains(t, err, c.says)
-					require.NotErrorIs(t, err, context.DeadlineExceeded)
-				}
+		for _, ready := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, ready %t", name, ready), func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *server) {
+					shared := s.shared("key")
+					if ready {
+						shared.Store = prompt{shared.Store}
+					}
+					l := bucket(t, shared, perSecond)
+					s.store.answer(c.answer)
+					for range 4 { // the last one is not sent
+						_, err := l.Acquire(context.Background(), 1) //nolint:usetesting // one that has no deadline
+						require.ErrorIs(t, err, redislimit.ErrStore)
+						require.ErrorIs(t, err, c.is)
+						require.ErrorContains(t, err, "redislimit: the store is unreachable: ")
+						require.ErrorContains(t, err, c.says)
+						require.NotErrorIs(t, err, context.DeadlineExceeded)
+					}
+				})
 			})
-		})
+		}
 	}
 }
+
+// prompt is a store that returns by its deadline.
+type prompt struct{ redislimit.Store }
+
+func (prompt) Ready() bool { return true }
 
 // A store that fails only after its decision is asked again, and then the error says how.
 func TestAStoreThatFailsLateSaysWhy(t *testing.T) {
