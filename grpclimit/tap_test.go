@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/tap"
 
 	"github.com/sluice-go/sluice/grpclimit"
 )
@@ -63,6 +64,32 @@ func TestTap(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, held)
 		synctest.Wait()
+		require.Equal(t, 1, conc.Available())
+	})
+	bubble(t, "for one wrapper", func(t *testing.T) {
+		b := bucket(t, 1, 5)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(b)}))
+		twice := append(l.ServerOptions(), l.ServerOptions()...)
+		c := serve(t, new(service), append(twice, grpc.InTapHandle(l.Tap())))
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
+		require.NoError(t, err)
+		require.Equal(t, 3, b.Available(), "one for Tap and the outer interceptor, one for the inner")
+	})
+	bubble(t, "of a call that has ended", func(t *testing.T) {
+		conc := concurrency(t, 1, 0)
+		l := limits(t, one(grpclimit.Policy{Limiter: grpclimit.Shared(conc)}))
+		ctx, cancel := context.WithCancel(t.Context())
+		ctx, err := l.Tap()(ctx, &tap.Info{FullMethodName: "/a.B/C"})
+		require.NoError(t, err)
+		require.Zero(t, conc.Available())
+		cancel()
+		synctest.Wait()
+		require.Equal(t, 1, conc.Available())
+		_, err = l.Unary()(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a.B/C"}, func(context.Context, any) (any, error) {
+			require.Zero(t, conc.Available(), "the interceptor takes a permit of its own")
+			return nil, nil
+		})
+		require.NoError(t, err)
 		require.Equal(t, 1, conc.Available())
 	})
 }
