@@ -164,3 +164,52 @@ func TestSend(t *testing.T) {
 		require.ErrorIs(t, err, io.EOF)
 	})
 }
+
+// slow is a limiter that grants a permit only once it may go on.
+type slow struct {
+	core.Limiter
+
+	asked, goOn chan struct{}
+}
+
+func (s *slow) TryQuietly(permits int) (core.Lease, bool) {
+	close(s.asked)
+	<-s.goOn
+	return core.TryQuietly(s.Limiter, permits)
+}
+
+func TestAPermitThatComesAfterTheHandlerIsGivenBack(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		asked, goOn, received := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		conc := concurrency(t, 1, 0)
+		l := limits(t, one(grpclimit.Policy{Receive: grpclimit.Shared(&slow{conc, asked, goOn})}))
+		c := serve(t, &service{duplex: func(stream pb.TestService_FullDuplexCallServer) error {
+			go func() {
+				_, err := stream.Recv()
+				received <- err
+			}()
+			<-asked
+			return nil
+		}}, l.ServerOptions())
+		s, err := c.FullDuplexCall(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.Send(payload(1)))
+		_, err = s.Recv()
+		require.ErrorIs(t, err, io.EOF)
+		close(goOn)
+		code(t, codes.Canceled, <-received)
+		require.Equal(t, 1, conc.Available())
+	})
+}
+
+// A limit on bytes is a limit on a rate, whatever the limiter says of itself.
+func TestTheCodeOfARejectionForBytes(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		bytes := concurrency(t, 1000, 0)
+		defer bytes.TryAcquire(1000).Release()
+		l := limits(t, one(grpclimit.Policy{ReceiveBytes: grpclimit.Shared(bytes)}))
+		c := serve(t, new(service), l.ServerOptions())
+		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 1})
+		code(t, codes.ResourceExhausted, err)
+	})
+}
