@@ -187,23 +187,36 @@ func TestObey(t *testing.T) {
 		_, err = s.Recv()
 		require.ErrorIs(t, err, io.EOF)
 	})
-	bubble(t, "pushback alone", func(t *testing.T) {
-		tell := true
-		c := serve(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			if !tell {
-				return &pb.SimpleResponse{}, nil
-			}
-			_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", strconv.Itoa(2000)))
-			return nil, status.Error(codes.Unavailable, "busy")
-		}}, nil, client(t, grpclimit.ClientOptions{Obey: true}).DialOptions()...)
-		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		code(t, codes.Unavailable, err)
-		tell = false
-		begun := time.Now()
-		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
-		require.NoError(t, err)
-		heldFor(t, 2*time.Second, begun)
-	})
+	// The longer of the two counts.
+	for name, c := range map[string]struct{ pushback, info, want time.Duration }{
+		"pushback alone":   {2 * time.Second, 0, 2 * time.Second},
+		"RetryInfo alone":  {0, 2 * time.Second, 2 * time.Second},
+		"longer pushback":  {2 * time.Second, time.Second, 2 * time.Second},
+		"longer RetryInfo": {time.Second, 2 * time.Second, 2 * time.Second},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			tell := true
+			service := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				if !tell {
+					return &pb.SimpleResponse{}, nil
+				}
+				_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(c.pushback.Milliseconds(), 10)))
+				busy, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(c.info)})
+				if err != nil {
+					return nil, err
+				}
+				return nil, busy.Err()
+			}}
+			client := serve(t, service, nil, client(t, grpclimit.ClientOptions{Obey: true}).DialOptions()...)
+			_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			code(t, codes.Unavailable, err)
+			tell = false
+			begun := time.Now()
+			_, err = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+			require.NoError(t, err)
+			heldFor(t, c.want, begun)
+		})
+	}
 }
 
 // heldFor asserts that a call was held back for d, and a tenth at most.
