@@ -335,13 +335,15 @@ func TestFailOpen(t *testing.T) {
 	}
 }
 
-// A rejection says when to come back; a limiter that fails does not know.
-func TestAFailureHasNoRetryAfter(t *testing.T) {
-	odd := errors.New("odd")
-	p := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) {
-		return core.Refuse(odd).With(core.RetryAfter.With(time.Second)), odd
-	}))
-	require.Zero(t, rejects(t, under(t, theOptions{}, p), "", policy.Failed).RetryAfter)
+// A rejection says when to come back; a limiter that fails does not know, and no time helps one that is asked for too
+// much.
+func TestNoTimeHelps(t *testing.T) {
+	for result, err := range map[policy.Result]error{policy.Failed: errors.New("odd"), policy.EndpointLimiter: core.ErrPermitsExceedLimit} {
+		p := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) {
+			return core.Refuse(err).With(core.RetryAfter.With(time.Second)), err
+		}))
+		require.Zero(t, rejects(t, under(t, theOptions{}, p), "", result).RetryAfter)
+	}
 }
 
 func TestShadowNeverWaits(t *testing.T) {
