@@ -3,6 +3,7 @@ package holdback_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"testing"
@@ -222,4 +223,11 @@ func TestStress(t *testing.T) {
 		}
 		require.Zero(t, k.Len())
 	})
+}
+
+func TestSpreadOfALongHold(t *testing.T) {
+	for range 100 {
+		d, _ := holdback.Spread(t.Context(), math.MaxInt64-1, math.MaxInt64-1)
+		require.GreaterOrEqual(t, d, time.Duration(math.MaxInt64-1))
+	}
 }
