@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -243,6 +244,37 @@ func TestClientSettlesACallThatPanicked(t *testing.T) {
 }
 
 // The retries of gRPC itself obey the trailer.
+func TestClientEndsAStreamThatDoesNotBegin(t *testing.T) {
+	odd := errors.New("odd")
+	for name, c := range map[string]struct {
+		streamer func() error
+		want     error
+	}{
+		"error":  {func() error { return odd }, odd},
+		"panic":  {func() error { panic("odd") }, status.Error(codes.Internal, "the call panicked")},
+		"Goexit": {func() error { runtime.Goexit(); return nil }, status.Error(codes.Internal, "the call panicked")},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			conc := concurrency(t, 1, 0)
+			var outcome error
+			cl := client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(conc), Settle: func(_ *grpclimit.Call, err error) int {
+				outcome = err
+				return -1
+			}})
+			go func() {
+				defer func() { _ = recover() }()
+				_, _ = cl.Stream()(t.Context(), new(grpc.StreamDesc), nil, "/a.B/C",
+					func(context.Context, *grpc.StreamDesc, *grpc.ClientConn, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+						return nil, c.streamer()
+					})
+			}()
+			synctest.Wait()
+			require.Equal(t, c.want, outcome)
+			require.Equal(t, 1, conc.Available())
+		})
+	}
+}
+
 func TestRetriesOfTheServiceConfig(t *testing.T) {
 	const config = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.001s",
 		"maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`
