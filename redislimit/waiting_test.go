@@ -177,3 +177,25 @@ func TestATakeBehindOneWhoseCallerLeaves(t *testing.T) {
 		require.Equal(t, 3*time.Millisecond, time.Since(start))
 	})
 }
+
+// More waiters than one call asks for are served by the calls after it, at once.
+func TestMoreWaitersThanACallAsksFor(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		const permits = 100
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: permits})
+		held := takes(t, l, permits)
+		var all []*asking
+		for range permits {
+			all = append(all, ask(t.Context(), l, 1))
+		}
+		start := time.Now()
+		held.Release()
+		for _, a := range all {
+			require.NoError(t, <-a.over)
+		}
+		require.Zero(t, time.Since(start))
+		for _, a := range all {
+			a.lease.Release()
+		}
+	})
+}
