@@ -27,13 +27,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	adm := &admission{original: r}
 	adm.policies.Snapshot = s
-	var answer *response // nil: the next handler writes past us
-	defer func() { adm.end(answer) }()
+	var answer *response               // nil: the next handler writes past us
+	defer func() { adm.end(answer) }() //nolint:contextcheck // adm is made of r's
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
 		newRejection(s, rejected).answer(w, r)
 		return
 	}
-	if answer = adm.enter(w); answer != nil { //nolint:contextcheck // adm is made of r's
+	if answer = adm.enter(w); answer != nil { //nolint:contextcheck // as above
 		w = answer.writer()
 	}
 	adm.stage = serving
