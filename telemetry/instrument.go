@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -102,6 +103,7 @@ const (
 )
 
 func (i *instrumented) makeInstruments(o Options, name string) error {
+	o.Attributes = slices.Clone(o.Attributes) // waitedFor reads it later
 	m := o.meter()
 	var errs [3]error
 	i.queue, errs[0] = durations(m, metrics.InQueue)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -43,5 +44,21 @@ func TestWaitsByPriority(t *testing.T) {
 		require.NoError(t, err)
 		lease.Release()
 		require.Equal(t, point{1, 1}, times(t, s)[queueGranted])
+	})
+}
+
+// The attributes are those that Options had when Instrument was called.
+func TestAttributesOfAWaitByPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSDK()
+		s.Options.Attributes = []attribute.KeyValue{attribute.String("a", "before")}
+		l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1, QueueOrder: core.FairShare}))
+		i := instrument(t, s.Options, l)
+		s.Options.Attributes[0] = attribute.String("a", "after")
+		time.AfterFunc(time.Second, l.TryAcquire(1).Release)
+		lease, err := i.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		lease.Release()
+		require.Equal(t, point{1, 1}, times(t, s)["sluice.limiter.queue.duration{a=before,sluice.limiter.name=x,sluice.priority=0,sluice.result=granted}"])
 	})
 }
