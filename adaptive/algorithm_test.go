@@ -80,12 +80,65 @@ func TestAIMD(t *testing.T) {
 	assert.InDelta(t, 20.5, next(41, 0, 1, 0), 1e-9, "this was not")
 }
 
+// explainer is an algorithm that gives reasons.
+type explainer interface {
+	Explain() (reason string, baseline time.Duration)
+}
+
+// server gives a Gradient windows of a server, one after the other, until the reason changes.
+type server struct {
+	t     *testing.T
+	a     adaptive.Algorithm
+	limit int
+}
+
+// next returns the next reason, while the server takes mean at the limit.
+func (s *server) next(mean time.Duration, dropped int) string {
+	s.t.Helper()
+	before, _ := s.a.(explainer).Explain()
+	for range 1000 {
+		w := adaptive.Window{N: 20, Dropped: dropped, Mean: mean, InFlight: float64(s.limit)}
+		s.limit = int(s.a.Next(s.limit, w))
+		if reason, _ := s.a.(explainer).Explain(); reason != before {
+			return reason
+		}
+	}
+	require.Fail(s.t, "the reason does not change")
+	return ""
+}
+
+// A limit that was searched for when a trial began is searched for after it: it grows, although requests
+// queue a little.
+func TestAfterATrial(t *testing.T) {
+	s := &server{t, adaptive.Gradient{}.New(), 20}
+	require.Equal(t, "trial", s.next(time.Millisecond, 0))
+	require.Equal(t, "trial over", s.next(time.Millisecond, 0))
+	require.Equal(t, "growing", s.next(1200*time.Microsecond, 0))
+	require.Equal(t, "trial", s.next(2*time.Millisecond, 0))
+	require.Equal(t, "trial over", s.next(time.Millisecond, 0))
+	require.Equal(t, "growing", s.next(1200*time.Microsecond, 0))
+}
+
+// Of a server that is saturated from the start the latency falls with the limit.
+func TestATrialThatFindsAQueue(t *testing.T) {
+	s := &server{t, adaptive.Gradient{}.New(), 20}
+	require.Equal(t, "trial", s.next(20*time.Millisecond, 0))
+	require.Equal(t, "queueing", s.next(10*time.Millisecond, 0))
+	require.Equal(t, 5, s.limit, "the next trial, of half of what is left")
+}
+
+// A drop lowers the limit and does not end the trial, nor does it spoil what is measured.
+func TestADropDuringATrial(t *testing.T) {
+	s := &server{t, adaptive.Gradient{}.New(), 20}
+	require.Equal(t, "trial", s.next(time.Millisecond, 0))
+	require.Equal(t, "dropped", s.next(time.Millisecond, 1))
+	require.Equal(t, "trial over", s.next(time.Millisecond, 0))
+	require.Equal(t, "growing", s.next(time.Millisecond, 0))
+}
+
 // TestReasons follows a Gradient through its phases: of a server with a latency of 1 ms it tries half of
 // the limit, and grows until requests queue.
 func TestReasons(t *testing.T) {
-	type explainer interface {
-		Explain() (reason string, baseline time.Duration)
-	}
 	for name, config := range map[string]interface{ New() adaptive.Algorithm }{
 		"gradient": adaptive.Gradient{}, "vegas": adaptive.Vegas{},
 	} {
@@ -125,6 +178,8 @@ func TestAIMDTimeout(t *testing.T) {
 		}
 		release(time.Second)
 		assert.Equal(t, 10, l.Limit())
+		release(21 * 365 * 24 * time.Hour)
+		assert.Equal(t, 10, l.Limit(), "decades are those of another clock")
 		release(time.Second + 1)
 		assert.Equal(t, 5, l.Limit())
 	})

@@ -55,6 +55,19 @@ func TestKeyedKeepsCallersApart(t *testing.T) {
 	assert.True(t, partition.For(callers, "ann").TryAcquire(1).Acquired(), "the partitions are the caller's")
 }
 
+// answer is somebody's limiter of callers. It answers each request with a lease, and with no error.
+type answer struct{ core.Lease }
+
+func (a answer) TryAcquire(string, int) core.Lease { return a.Lease }
+
+func (a answer) Acquire(context.Context, string, int) (core.Lease, error) { return a.Lease, nil }
+
+func TestKeyedRunsNothingWithoutAPermit(t *testing.T) {
+	s, err := resilience.Keyed(answer{core.Refuse(core.ErrRejected)}, callerOf, resilience.Options{})
+	require.NoError(t, err)
+	require.ErrorIs(t, s.Do(t.Context(), never(t)), core.ErrRejected)
+}
+
 func TestBadKeyed(t *testing.T) {
 	_, err := resilience.Keyed(nil, (func(context.Context) string)(nil), resilience.Options{Limiter: core.Unlimited()})
 	for _, want := range []string{"the limiter is nil", "the function that finds the request is nil", "Options.Limiter is set"} {
