@@ -18,11 +18,6 @@ type Algorithm interface {
 	Next(limit int, w Window) float64
 }
 
-// explainer is an Algorithm that gives reasons.
-type explainer interface {
-	Explain() (reason string, baseline time.Duration)
-}
-
 // The reasons of the algorithms of this package; see [Change].
 const (
 	reasonGrowing    = "growing"

@@ -33,8 +33,7 @@ type Concurrency struct {
 	watched backdoor.Watched[core.Lease]
 	o       Options
 	late    time.Duration // a lease held longer is a drop
-	limit   atomic.Int64
-	dropped atomic.Int64 // since the last window
+	dropped atomic.Int64  // since the last window
 
 	learning atomic.Bool     // a goroutine has samples and calls the algorithm
 	samples  sampler.Sampler // of the goroutine that set learning
@@ -57,7 +56,6 @@ func New(o Options) (*Concurrency, error) {
 		l.late = a.timeout()
 	}
 	l.watched, _ = backdoor.Core[core.Lease]().Watch(inner, (*hook)(l))
-	l.limit.Store(int64(o.Initial))
 	l.watched.Resize(o.Initial)
 	return l, nil
 }
@@ -79,7 +77,7 @@ func (l *Concurrency) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 // Limit returns the limit in force.
-func (l *Concurrency) Limit() int { return int(l.limit.Load()) }
+func (l *Concurrency) Limit() int { return l.Statistics().Limit }
 
 // QueueOrder returns the order in which waiters are served: Options.QueueOrder.
 func (l *Concurrency) QueueOrder() core.QueueOrder { return l.o.QueueOrder }
@@ -183,7 +181,9 @@ func (l *Concurrency) learn(at time.Duration) {
 		l.move(c)
 	}()
 	want = l.o.Algorithm.Next(c.Old, Window(w))
-	if e, ok := l.o.Algorithm.(explainer); ok {
+	if e, ok := l.o.Algorithm.(interface {
+		Explain() (string, time.Duration)
+	}); ok {
 		c.Reason, c.Baseline = e.Explain()
 	}
 }
@@ -193,7 +193,6 @@ func (l *Concurrency) move(c Change) {
 	if c.New == c.Old {
 		return
 	}
-	l.limit.Store(int64(c.New))
 	l.watched.Resize(c.New)
 	if l.o.OnChange != nil {
 		l.o.OnChange(c)

@@ -65,19 +65,14 @@ func (o *Options) complete() error {
 	f := faults{options: "Options"}
 	f.must(o.Min >= 0, "Min", o.Min, "at least 0")
 	f.must(o.Max >= 0, "Max", o.Max, "at least 0")
-	if o.Min == 0 {
-		o.Min = defaultMin
-	}
-	if o.Max == 0 {
-		o.Max = defaultMax
-	}
+	o.Min = cmp.Or(o.Min, defaultMin)
+	o.Max = cmp.Or(o.Max, defaultMax)
 	f.must(o.Max < 0 || o.Min <= o.Max, "Min", o.Min, fmt.Sprintf("at most Max, which is %d", o.Max))
-	switch {
-	case o.Initial != 0:
+	if o.Initial == 0 {
+		o.Initial = min(max(defaultInitial, o.Min), o.Max)
+	} else {
 		right := o.Min <= o.Initial && o.Initial <= o.Max
 		f.must(right, "Initial", o.Initial, fmt.Sprintf("from Min to Max, %d to %d", o.Min, o.Max))
-	default:
-		o.Initial = min(max(defaultInitial, o.Min), o.Max)
 	}
 	f.queue(o.QueueLimit, o.QueueOrder)
 	f.algorithm(&o.Algorithm)
@@ -114,8 +109,8 @@ type ShedOptions struct {
 
 	// Probe is the sensor: it returns a reading, in the unit of Above, such as a share or a number
 	// of seconds. Calls never overlap. It should return soon: a caller waits for it. It must not ask
-	// this Shed for permits: the first reading would wait for itself. NaN says nothing
-	// and leaves all as it is. Required; see [CPU], [SchedulerLatency] and [Heap].
+	// this Shed for permits: the first reading would wait for itself. A reading of NaN
+	// changes nothing. Required; see [CPU], [SchedulerLatency] and [Heap].
 	Probe func() float64
 
 	// Above is the reading from which on nothing is granted. Required, above 0.

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -47,16 +48,9 @@ type Options struct {
 // own returns the options of the strategy's own limiter.
 func (o *Options) own() core.ConcurrencyLimiterOptions {
 	own := o.Default
-	if own.PermitLimit == 0 {
-		own.PermitLimit = DefaultPermits
-	}
+	own.PermitLimit = cmp.Or(own.PermitLimit, DefaultPermits)
 	return own
 }
 
 // name returns the strategy's name.
-func (o *Options) name() string {
-	if o.Name == "" {
-		return DefaultName
-	}
-	return o.Name
-}
+func (o *Options) name() string { return cmp.Or(o.Name, DefaultName) }

@@ -53,17 +53,15 @@ func (p *pipeline) from(ctx context.Context, i int, f func(context.Context) erro
 		return f(ctx)
 	}
 	inner := func(ctx context.Context) error { return p.from(ctx, i+1, f) }
-	switch e := p.es[i].(type) {
-	case *Strategy:
-		return e.run(ctx, &p.PipelineOptions, inner)
-	default:
-		// A strategy in a user's executor is in the pipeline too, and its context says so. The
-		// function's context says what it said outside.
-		outside := pipelineOf(ctx)
-		return e.Do(withPipeline(ctx, &p.PipelineOptions), func(ctx context.Context) error {
-			return inner(withPipeline(ctx, outside))
-		})
+	if s, ok := p.es[i].(*Strategy); ok {
+		return s.run(ctx, &p.PipelineOptions, inner)
 	}
+	// A strategy in a user's executor is in the pipeline too, and its context says so. The
+	// function's context says what it said outside.
+	outside := pipelineOf(ctx)
+	return p.es[i].Do(withPipeline(ctx, &p.PipelineOptions), func(ctx context.Context) error {
+		return inner(withPipeline(ctx, outside))
+	})
 }
 
 type pipelineKey struct{}

@@ -140,18 +140,13 @@ func (s *Strategy) run(ctx context.Context, p *PipelineOptions, f func(context.C
 	}
 	defer l.Release()
 	err = f(ctx)
-	if c.Settle != nil {
-		c.settleCost(ctx, l, err)
+	if c.Settle == nil {
+		return err
+	}
+	if n := c.Settle(ctx, err); n >= 0 {
+		c.settle(ctx, l, n).Release() // the lease that replaces l
 	}
 	return err
-}
-
-// settleCost settles the lease of a function that returned err, and releases the lease that
-// replaces it.
-func (c *config) settleCost(ctx context.Context, l core.Lease, err error) {
-	if n := c.Settle(ctx, err); n >= 0 {
-		c.settle(ctx, l, n).Release()
-	}
 }
 
 // admit takes a permit, or returns the reason why not.
