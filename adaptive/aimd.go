@@ -9,7 +9,7 @@ import (
 // when work is dropped or takes too long: additive increase, multiplicative decrease, as in TCP Reno.
 // A [Window], which has at least 20 successes, adds one at most, so a limit below 20 takes 20 successes
 // to grow by one. AIMD does not look at the latency below Timeout, so it finds the limit at which work
-// begins to be late; use it where that counts, and not the least latency. It is a configuration; New
+// begins to be late; use it where lateness matters and latency does not. It is a configuration; New
 // makes the algorithm.
 //
 // A cut is for all the work under way, as in TCP: until as many leases have ended as the limit was,

@@ -11,15 +11,15 @@ import (
 
 // CPU returns a sensor of how busy this process keeps its processors: the CPU time it used
 // since the last reading, over what GOMAXPROCS processors have in that time, from 0 to 1.
-// The first reading counts from the call of CPU. A reading at the instant of the last one is
-// what that was; 0 if there was none.
+// The first reading counts from the call of CPU. A second reading at the
+// same instant repeats the last one, or is 0 if there was none.
 //
 // The CPU time is the kernel's account of the process (getrusage; GetProcessTimes on
 // Windows): that of package runtime/metrics does not change from one garbage collection to the
 // next, and is used only where there is nothing else. It covers all threads, those in cgo and
-// in system calls too, but no other process: what these take is not seen. If others have
-// the processors it reads little, however much this process has to do, and a [Shed] by it
-// alone sheds nothing: put a limiter that counts behind it.
+// in system calls too, but no other process. If other processes have the processors, the
+// reading is low, however much this process has to do, and a [Shed] with this sensor alone
+// sheds nothing: put a limiter that counts behind it.
 func CPU() func() float64 {
 	var mu sync.Mutex
 	at, used, last := time.Now(), cpuTime(), 0.0

@@ -22,6 +22,6 @@
 //
 // # Inside
 //
-// Do, Execute and pipelines run a function in one place: admit, call, settle, release. Limit is Keyed
-// over a shared limiter.
+// Do, Execute and pipelines run a function in one place: admit, call, settle, release. A strategy of Keyed
+// differs from the others only in that it finds the limiter anew for each call.
 package resilience
