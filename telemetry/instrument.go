@@ -42,8 +42,8 @@ import (
 //
 // The view is a [core.QuietTrier], [core.Reporter], [core.Idler], [core.Refunder] and [io.Closer], and a
 // [core.Settler] if l is. What l lacks of them does nothing: the view is never idle, Close closes nothing, and
-// Refund releases the lease. The view has a method Unwrap() core.Limiter that returns l, by which [core.As] finds the rest, such as a
-// [core.Replenisher].
+// Refund releases the lease. The view has a method Unwrap() core.Limiter that returns l, by which [core.As]
+// finds the rest, such as a [core.Replenisher].
 //
 // The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay
 // held. stop ends the metrics; the view continues to work.
