@@ -1,0 +1,71 @@
+package goredis_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/goredis"
+)
+
+// losing is a connection that ends instead of bringing the answer of the next script, if lose is set.
+type losing struct {
+	net.Conn
+
+	lose *atomic.Bool
+	lost atomic.Bool
+}
+
+func (c *losing) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("evalsha")) && c.lose.CompareAndSwap(true, false) {
+		c.lost.Store(true)
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *losing) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.lost.Load() {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// A take whose answer is lost was perhaps granted. It is not sent again, although go-redis does so with other commands:
+// it counts as taken, once.
+func TestATakeIsNotSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lose atomic.Bool
+		m := miniredis.NewMiniRedis()
+		t.Cleanup(m.Close)
+		c := redis.NewClient(&redis.Options{
+			MaxRetries: 5,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				conn, err := m.Dial()
+				return &losing{Conn: conn, lose: &lose}, err
+			},
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		t.Cleanup(func() { c.Close() })
+		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key", Budget: 5 * time.Second})
+		require.NoError(t, l.TryAcquire(1).Err()) // the server knows the script then
+		lose.Store(true)
+		err := l.TryAcquire(1).Err()
+		require.ErrorIs(t, err, redislimit.ErrStore)
+		require.ErrorIs(t, err, io.EOF)
+		require.False(t, lose.Load())
+		time.Sleep(time.Second)
+		require.Equal(t, 98, l.Available())
+	})
+}
