@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -27,7 +28,11 @@ func TestPerIP(t *testing.T) {
 		require.Equal(t, http.StatusTooManyRequests, w.Code)
 		require.Equal(t, "1", w.Header().Get("Retry-After"))
 		require.Equal(t, http.StatusOK, from("192.0.2.2:1").Code, "another client")
-		require.Equal(t, http.StatusOK, from("[2001:db8::1]:1").Code)
+		for i := range 20 {
+			require.Equal(t, http.StatusOK, from(fmt.Sprintf("[2001:db8::%x]:1", i+1)).Code)
+		}
+		require.Equal(t, http.StatusTooManyRequests, from("[2001:db8::ffff:0:0:1]:1").Code, "the same /64")
+		require.Equal(t, http.StatusOK, from("[2001:db8:0:1::1]:1").Code)
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, http.StatusOK, from("192.0.2.1:1").Code)
 		require.Equal(t, http.StatusTooManyRequests, from("192.0.2.1:1").Code)
