@@ -62,11 +62,14 @@ BenchmarkExecute/impl=sluice-execute-2 	 1000	 35 ns/op	 0 B/op	 0 allocs/op
 BenchmarkExecute/impl=bare-limiter-2 	 1000	 40 ns/op	 0 B/op	 0 allocs/op
 `
 
+const longest = `BenchmarkGrow/impl=sluice-2 	 1	 253757 longest-cpu-ns	 283401 longest-ns
+`
+
 func TestReport(t *testing.T) {
 	t.Chdir(t.TempDir())
 	files(t, map[string]string{
 		"results/intel/try.txt": tried, "results/intel/idle.txt": idled, "results/intel/queue-serve.txt": grown,
-		"results/intel/adaptive.txt": added, "results/intel/execute.txt": executed,
+		"results/intel/adaptive.txt": added, "results/intel/execute.txt": executed, "results/intel/key-grow.txt": longest,
 		"results/amd/try.txt": triedLater,
 		"README.md":           "before\n" + injectBegin + "old\n" + injectEnd + "after\n",
 		"plots/ratios.svg":    "old",
@@ -84,10 +87,11 @@ func TestReport(t *testing.T) {
 		"| idle concurrency limiter |  | 256 B | **256 B** | 256 B | not measured | yes |  |\n",
 		"| idle token bucket |  | 256 B | **257 B** | 256 B | not measured | no |  |\n",
 		"| idle fixed window |  | 256 B | not measured | 256 B | not measured |  |  |\n",
+		"| 1000000 ns | **283401 ns** | 1000000 ns | not measured | yes |  |\n",
 		"| core-fixed | +100 ns | **+40 ns** (+30–+65) | +100 ns | not measured | yes | 0 |\n",
 		"| bare-limiter | +30 ns | **+10 ns** (+10–+10) | +30 ns | not measured | no | 1 |\n",
 		"| bare-limiter | +30 ns | **-5 ns** (-5–-5) | +30 ns | not measured | yes | 0 |\n",
-		"\nIntel: 4 of 6 goals are met.\nAMD: 0 of 1 goals are met.\n",
+		"\nIntel: 5 of 7 goals are met.\nAMD: 0 of 1 goals are met.\n",
 		"`BenchmarkTryAcquireRelease`, [Intel](results/intel/try.txt) (commit abc1234, 2026-01-02), [AMD](results/amd/try.txt) (commit fff9999, 2026-01-03)\n",
 		"| Intel | sluice | 0 | 0 | 20 | 1.00 |\n| Intel | xsync-semaphore | 0 | 0 | 40 | 0.60 |\n| AMD | sluice | 0 | 0 | 39.2 | 1.00 |\n",
 		"| processor | waiters | sluice | channel |\n| --- | --: | --: | --: |\n| Intel | 1 | 100 | 300 |\n| Intel | 10 | 200 |  |\n",

@@ -105,6 +105,8 @@ func (r *results) add(m measurement, record *benchfmt.Result) error {
 		switch unit { // benchfmt's units are without prefixes
 		case "sec/op":
 			value, unit = value*1e9, "ns/op"
+		case "longest-sec":
+			value, unit = value*1e9, longestCall
 		case "B/s":
 			value, unit = value/1e9, "GB/s"
 		}

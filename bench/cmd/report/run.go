@@ -60,7 +60,7 @@ func (r *runner) run(ctx context.Context, m measurement, benchtime string, round
 	if round%2 == 1 {
 		c.Env = append(c.Env, sidebyside.ReverseVariable+"=1")
 	}
-	if m.folder == memoryFolder {
+	if m.repeats() {
 		c.Env = append(c.Env, sidebyside.FullVariable+"=1")
 	}
 	out, err := c.CombinedOutput()
@@ -70,6 +70,10 @@ func (r *runner) run(ctx context.Context, m measurement, benchtime string, round
 	return out, nil
 }
 
+// repeats reports whether one operation of the benchmark is a whole measurement, with as many repetitions as it
+// needs.
+func (m measurement) repeats() bool { return m.folder == memoryFolder || m.bench == "Grow" }
+
 // effort says how long to measure.
 type effort struct {
 	rounds, curveRounds, memoryRounds int
@@ -78,7 +82,7 @@ type effort struct {
 
 func (e effort) of(m measurement) (rounds int, benchtime string) {
 	switch {
-	case m.folder == memoryFolder, m.bench == "Grow": // these repeat by themselves
+	case m.repeats():
 		return e.memoryRounds, "1x"
 	case m.curve != nil:
 		return e.curveRounds, e.curveBenchtime.String()
