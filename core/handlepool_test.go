@@ -18,21 +18,29 @@ func named(tb testing.TB, name string) *core.ConcurrencyLimiter {
 	return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: name, PermitLimit: 5}))
 }
 
+// endsTwice releases a lease of two permits of a, takes three of b, which may get its handle, and ends the
+// first one again in all ways, and b's where it is not from. It returns both.
+func endsTwice(t *testing.T, a, b everyday) (old, current core.Lease) {
+	t.Helper()
+	old = takes(t, a, 2)
+	old.Release()
+	current = takes(t, b, 3)
+	old.Release()
+	core.ReleaseAll([]core.Lease{old})
+	for _, l := range []everyday{a, b} {
+		l.Refund(old)
+		l.Settle(old, 1)
+	}
+	a.Refund(current)
+	a.Settle(current, 1)
+	return old, current
+}
+
 // A handle that goes from one limiter to another, which says the same, ends no lease but its own.
 func TestAnEndedLeaseDoesNothingToAnotherLimiter(t *testing.T) {
 	a, b := named(t, "equal"), named(t, "equal")
 	for range 1000 {
-		old := takes(t, a, 2)
-		old.Release()
-		current := takes(t, b, 3)
-		old.Release()
-		core.ReleaseAll([]core.Lease{old})
-		a.Refund(old)
-		b.Refund(old)
-		a.Settle(old, 1)
-		b.Settle(old, 1)
-		a.Refund(current) // of another limiter
-		a.Settle(current, 1)
+		old, current := endsTwice(t, a, b)
 		require.Equal(t, 5, a.Available())
 		require.Equal(t, 2, b.Available())
 		require.Equal(t, 2, old.Permits())
@@ -52,15 +60,7 @@ func TestAnEndedLeaseOfAChain(t *testing.T) {
 	first, second := named(t, "equal"), named(t, "equal")
 	a, b := chain(t, first, named(t, "other")), chain(t, second, named(t, "other"))
 	for range 1000 {
-		old := takes(t, a, 2)
-		old.Release()
-		current := takes(t, b, 3)
-		old.Release()
-		core.ReleaseAll([]core.Lease{old})
-		a.Refund(old)
-		b.Refund(old)
-		a.Settle(old, 1)
-		a.Refund(current) // of another chain
+		old, current := endsTwice(t, a, b)
 		require.Equal(t, 5, first.Available())
 		require.Equal(t, 2, second.Available())
 		require.Equal(t, 2, old.Permits())
@@ -134,6 +134,38 @@ func TestLimitersInTurnAllocateNothing(t *testing.T) {
 			l.TryAcquire(1).Release()
 		}
 	})
+}
+
+// A limiter that is used costs nothing for each processor: there may be one for each of a million keys. A chain's
+// first lease makes a handle, which the garbage collector has at its second run.
+func TestUseCostsNothingForEachProcessor(t *testing.T) {
+	const n = 2000
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, c := range []struct {
+		name  string
+		build func() core.Limiter
+		most  int64
+	}{
+		{"concurrency", func() core.Limiter { return named(t, "one of many") }, 16},
+		{"chain", func() core.Limiter { return chain(t, named(t, "one of many"), named(t, "another")) }, 500},
+	} {
+		all := make([]core.Limiter, n)
+		for i := range all {
+			all[i] = c.build()
+		}
+		before := heap()
+		for _, l := range all {
+			l.TryAcquire(1).Release()
+		}
+		require.Less(t, (heap()-before)/n, c.most, c.name)
+		runtime.KeepAlive(all)
+	}
 }
 
 // everyday is what concurrency limiters and chains are.
