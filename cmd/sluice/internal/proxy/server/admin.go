@@ -160,13 +160,13 @@ func (p *Proxy) reset(w http.ResponseWriter, r *http.Request) {
 
 // put changes the limit of a policy: {"limit": SPEC}, or {"limits": [SPEC, …]} for several.
 func (p *Proxy) put(w http.ResponseWriter, r *http.Request) {
-	var asked struct {
+	var body struct {
 		Limit  *string  `json:"limit"`
 		Limits []string `json:"limits"`
 	}
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
 	d.DisallowUnknownFields()
-	err := d.Decode(&asked)
+	err := d.Decode(&body)
 	if _, end := d.Token(); err == nil && !errors.Is(end, io.EOF) {
 		err = errors.New("there is more behind it")
 	}
@@ -174,16 +174,16 @@ func (p *Proxy) put(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf(`want {"limit": "100/s"}: %v`, err), http.StatusBadRequest)
 		return
 	}
-	if (asked.Limit == nil) == (len(asked.Limits) == 0) {
+	if (body.Limit == nil) == (len(body.Limits) == 0) {
 		http.Error(w, `want "limit", or "limits" for several`, http.StatusBadRequest)
 		return
 	}
-	if asked.Limit != nil {
-		asked.Limits = []string{*asked.Limit}
+	if body.Limit != nil {
+		body.Limits = []string{*body.Limit}
 	}
-	terms := make([]spec.Limit, len(asked.Limits))
+	terms := make([]spec.Limit, len(body.Limits))
 	var faults []error
-	for i, text := range asked.Limits {
+	for i, text := range body.Limits {
 		var err error
 		terms[i], err = spec.Parse(text)
 		faults = append(faults, err)
@@ -197,6 +197,6 @@ func (p *Proxy) put(w http.ResponseWriter, r *http.Request) {
 		fail(w, name, err)
 		return
 	}
-	p.say("policy %s is limited to %s now", name, strings.Join(asked.Limits, ", "))
+	p.say("policy %s is limited to %s now", name, strings.Join(body.Limits, ", "))
 	p.writeReport(w, name)
 }
