@@ -76,7 +76,7 @@ func (p *pipelines) leave() {
 	p.callers--
 }
 
-// send sends the next pipeline. It yields first, so that whoever is about to call still joins it.
+// send sends the next pipeline. It yields first, so that a caller that is about to call still joins it.
 func (p *pipelines) send(next *pipeline) {
 	defer close(next.done)
 	runtime.Gosched()
