@@ -89,9 +89,9 @@ func (noHook) Ended(backdoor.Cause, backdoor.End) {}
 func (s *Shed) TryAcquire(permits int) core.Lease {
 	switch {
 	case permits < 0:
-		return core.Refuse(core.ErrNegativePermits)
+		return core.Fail(core.ErrNegativePermits)
 	case s.queue == nil:
-		return core.Refuse(core.ErrClosed)
+		return core.Fail(core.ErrClosed)
 	case s.grants(never):
 		return s.grant(permits)
 	}
@@ -111,15 +111,15 @@ func (s *Shed) TryQuietly(permits int) (core.Lease, bool) {
 func (s *Shed) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	switch err := ctx.Err(); {
 	case permits < 0:
-		return core.Refuse(core.ErrNegativePermits), core.ErrNegativePermits
+		return core.Fail(core.ErrNegativePermits), core.ErrNegativePermits
 	case err != nil:
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	case s.queue == nil:
-		return core.Refuse(core.ErrClosed), core.ErrClosed
+		return core.Fail(core.ErrClosed), core.ErrClosed
 	}
 	grants := s.grants(ctx.Done)
 	if err := ctx.Err(); err != nil { // reading may have taken its time
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	if grants {
 		return s.grant(permits), nil
@@ -153,9 +153,9 @@ func (s *Shed) answer(l core.Lease, permits int) core.Lease {
 	}
 	reason, rejected := core.ReasonPhrase.From(l)
 	if !rejected {
-		return core.Refuse(l.Err())
+		return core.Fail(l.Err())
 	}
-	rejection := core.Refuse(&core.RejectedError{Limiter: s.o.Name, Permits: permits, Reason: reason})
+	rejection := core.Fail(&core.RejectedError{Limiter: s.o.Name, Permits: permits, Reason: reason})
 	return rejection.With(core.ReasonPhrase.With(reason)).With(s.name...)
 }
 

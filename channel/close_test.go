@@ -127,7 +127,7 @@ type closer struct {
 func (l *closer) Acquire(ctx context.Context, _ int) (core.Lease, error) {
 	_ = l.c.Close()
 	<-ctx.Done()
-	return core.Refuse(ctx.Err()), ctx.Err()
+	return core.Fail(ctx.Err()), ctx.Err()
 }
 
 func TestCloseBeforeTheLimiterWaits(t *testing.T) {

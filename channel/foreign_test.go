@@ -106,7 +106,7 @@ func TestLimiterThatOnlyPollsItsContext(t *testing.T) {
 		for ctx.Err() == nil {
 			time.Sleep(time.Second)
 		}
-		return core.Refuse(ctx.Err()), ctx.Err()
+		return core.Fail(ctx.Err()), ctx.Err()
 	}
 	bubble(t, "learns of Close", func(t *testing.T) {
 		c := open(t, channel.Options[int]{Limiter: &user{Limiter: permits(t, 9), acquire: poll}})

@@ -178,7 +178,7 @@ var webSocketOptions = map[string]func(*httplimit.Options){
 	"none":        func(*httplimit.Options) {},
 	"x-ratelimit": func(o *httplimit.Options) { o.Headers = httplimit.XRateLimit },
 	"draft-11":    func(o *httplimit.Options) { o.Headers = httplimit.Draft11 },
-	"problems":    func(o *httplimit.Options) { o.Problems = true },
+	"problems":    func(o *httplimit.Options) { o.ProblemJSON = true },
 	"skip":        func(o *httplimit.Options) { o.Skip = func(*http.Request) bool { return false } },
 	"on-rejected": func(o *httplimit.Options) {
 		o.OnRejected = func(http.ResponseWriter, *http.Request, *httplimit.Rejection) {}

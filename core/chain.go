@@ -130,7 +130,7 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 // before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
 func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
-		return Refuse(err), err
+		return Fail(err), err
 	}
 	if l, ok := c.check(permits); !ok {
 		return l.refusal()
@@ -178,7 +178,7 @@ func (c *ChainedLimiter) ended(ctx context.Context, k Lease, err error) (Lease, 
 	case err == nil && why == nil:
 		return k, nil
 	case err == nil: // the limiter did not notice
-		return Refuse(why), why
+		return Fail(why), why
 	case own != nil && same(err, own):
 		return k, err
 	case errors.Is(err, ErrRejected):
@@ -186,7 +186,7 @@ func (c *ChainedLimiter) ended(ctx context.Context, k Lease, err error) (Lease, 
 		return k, err
 	}
 	if explained := c.source.Explain(ctx, err); !same(explained, err) {
-		return Refuse(explained), explained
+		return Fail(explained), explained
 	}
 	return k, err
 }

@@ -64,7 +64,7 @@ type officeHours struct {
 func (o officeHours) TryAcquire(permits int) core.Lease {
 	switch hour := o.now().Hour(); {
 	case permits < 0:
-		return core.Refuse(core.ErrNegativePermits)
+		return core.Fail(core.ErrNegativePermits)
 	case hour < 8:
 		return core.Reject(core.LimiterName.With("office"), core.ReasonPhrase.With("closed at night"),
 			core.RetryAfter.With(time.Duration(8-hour)*time.Hour))
@@ -74,7 +74,7 @@ func (o officeHours) TryAcquire(permits int) core.Lease {
 
 func (o officeHours) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := ctx.Err(); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	lease := o.TryAcquire(permits)
 	return lease, lease.Err()
@@ -104,8 +104,8 @@ func ExampleReject() {
 	// Output: core: rejected by "office": closed at night, retry after 2h0m0s
 }
 
-func ExampleRefuse() {
-	lease := core.Refuse(core.ErrClosed)
+func ExampleFail() {
+	lease := core.Fail(core.ErrClosed)
 	fmt.Println(lease.Acquired(), errors.Is(lease.Err(), core.ErrClosed))
 	// Output: false true
 }
@@ -154,9 +154,9 @@ func ExampleWithFlow() {
 	// greedy
 }
 
-func ExampleFlowOf() {
+func ExampleFlowFromContext() {
 	ctx := core.WithFlow(context.Background(), core.Flow{Key: "tenant 7", Weight: 4, Priority: 1000})
-	flow, ok := core.FlowOf(ctx)
+	flow, ok := core.FlowFromContext(ctx)
 	fmt.Println(flow, ok)
 	// Output: {tenant 7 4 100} true
 }

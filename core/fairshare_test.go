@@ -63,7 +63,7 @@ func (a as) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 func key(l core.Limiter, name string) as { return as{l, core.Flow{Key: name}} }
 
 func TestFlowOf(t *testing.T) {
-	_, ok := core.FlowOf(t.Context())
+	_, ok := core.FlowFromContext(t.Context())
 	require.False(t, ok)
 	for _, c := range []struct{ of, want core.Flow }{
 		{core.Flow{}, core.Flow{}},
@@ -71,12 +71,12 @@ func TestFlowOf(t *testing.T) {
 		{core.Flow{Weight: -4, Priority: -101}, core.Flow{Weight: 1, Priority: -100}},
 		{core.Flow{Weight: 1<<20 + 1, Priority: 101}, core.Flow{Weight: 1 << 20, Priority: 100}},
 	} {
-		got, ok := core.FlowOf(core.WithFlow(t.Context(), c.of))
+		got, ok := core.FlowFromContext(core.WithFlow(t.Context(), c.of))
 		require.True(t, ok)
 		require.Equal(t, c.want, got)
 	}
 	inner := core.WithFlow(core.WithFlow(t.Context(), core.Flow{Key: "outer"}), core.Flow{Key: "inner"})
-	got, _ := core.FlowOf(inner)
+	got, _ := core.FlowFromContext(inner)
 	require.Equal(t, "inner", got.Key)
 }
 

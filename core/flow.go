@@ -27,8 +27,8 @@ func WithFlow(ctx context.Context, f Flow) context.Context {
 	return context.WithValue(ctx, flowKey{}, Flow(fair.Flow(f).InRange()))
 }
 
-// FlowOf returns the Flow of the latest [WithFlow], and whether there is one.
-func FlowOf(ctx context.Context) (Flow, bool) {
+// FlowFromContext returns the Flow of the latest [WithFlow], and whether there is one.
+func FlowFromContext(ctx context.Context) (Flow, bool) {
 	f, ok := ctx.Value(flowKey{}).(Flow)
 	return f, ok
 }

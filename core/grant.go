@@ -45,9 +45,9 @@ func Reject(metadata ...Metadata) Lease {
 	return l
 }
 
-// Refuse returns a lease that is not acquired and whose Err is err, such as [ErrClosed]. If err
+// Fail returns a lease that is not acquired and whose Err is err, such as [ErrClosed]. If err
 // is nil, it returns the lease of [Reject].
-func Refuse(err error) Lease {
+func Fail(err error) Lease {
 	if err == nil {
 		return Lease{}
 	}

@@ -126,7 +126,7 @@ func (l Lease) releaseSlow() {
 // Err returns nil if the lease was acquired. Otherwise it returns the reason: a
 // *[RejectedError], [ErrClosed], an *[ExceedsLimitError], which matches
 // [ErrPermitsExceedLimit], [ErrNegativePermits], or the error that the limiter passed to
-// [Refuse].
+// [Fail].
 func (l Lease) Err() error {
 	if l.Acquired() {
 		return nil

@@ -164,15 +164,15 @@ func TestReject(t *testing.T) {
 func TestRefuse(t *testing.T) {
 	own := errors.New("mine")
 	for _, err := range []error{core.ErrClosed, core.ErrPermitsExceedLimit, core.ErrNegativePermits, own} {
-		l := core.Refuse(err)
+		l := core.Fail(err)
 		require.False(t, l.Acquired())
 		require.Zero(t, l.Permits())
 		require.Equal(t, err, l.Err())
 		require.Equal(t, err, l.With(core.LimiterName.With("x")).Err())
 		l.Release()
 	}
-	require.Error(t, core.Refuse(nil).Err())
-	require.False(t, core.Refuse(nil).Acquired())
+	require.Error(t, core.Fail(nil).Err())
+	require.False(t, core.Fail(nil).Acquired())
 }
 
 // With on a refusal keeps what it was.

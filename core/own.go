@@ -150,7 +150,7 @@ func checkedAnswer(l Limiter, lease Lease, err error) (Lease, error) {
 		if lease.rejected() && errors.Is(err, ErrRejected) {
 			return lease.failing(err)
 		}
-		return Refuse(err)
+		return Fail(err)
 	})
 }
 

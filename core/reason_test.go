@@ -80,7 +80,7 @@ func (l theirs) Acquire(context.Context, int) (core.Lease, error) { return l.lea
 
 func TestAReasonForSomebodyElsesLimiter(t *testing.T) {
 	mine := errors.New("mine")
-	l := core.WithReason(theirs{lease: core.Refuse(mine), err: mine, left: 3}, "why")
+	l := core.WithReason(theirs{lease: core.Fail(mine), err: mine, left: 3}, "why")
 	refused(t, l, 1, mine)
 	_, err := l.Acquire(t.Context(), 1)
 	require.Equal(t, mine, err)
@@ -100,7 +100,7 @@ func TestAReasonForSomebodyElsesLimiter(t *testing.T) {
 	require.Equal(t, err, lease.Err())
 
 	// One that makes its rejection itself.
-	own := core.Refuse(&core.RejectedError{Limiter: "x", RetryAfter: time.Second})
+	own := core.Fail(&core.RejectedError{Limiter: "x", RetryAfter: time.Second})
 	l = core.WithReason(theirs{lease: own, err: own.Err()}, "why")
 	phrase, ok := core.ReasonPhrase.From(l.TryAcquire(1))
 	require.True(t, ok)

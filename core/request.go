@@ -55,7 +55,7 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease
 		return e.failure(negative, 0), ErrNegativePermits
 	}
 	if err := ctx.Err(); err != nil {
-		return Refuse(err), err
+		return Fail(err), err
 	}
 	if e.settings.Load() == nil {
 		return e.failure(closed, 0), ErrClosed
@@ -77,7 +77,7 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	byFlow := e.m.LooksAtFlow(n) && !e.closed
 	if byFlow {
 		e.unlock(now)
-		f, _ := FlowOf(ctx)
+		f, _ := FlowFromContext(ctx)
 		flow, left = fair.Flow(f), e.timeLeft(ctx)
 		now = e.lock()
 	}
@@ -132,7 +132,7 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 			if err := ctx.Err(); e.cancel(w) {
 				ended = true
 				recycle(w)
-				return Refuse(err), err
+				return Fail(err), err
 			}
 			<-w.Value.ready
 		}
@@ -149,7 +149,7 @@ func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, e
 		return l.refusal()
 	case err != nil:
 		e.Refund(l)
-		return Refuse(err), err
+		return Fail(err), err
 	}
 	e.woken.Add(1)
 	return l, nil

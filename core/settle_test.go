@@ -266,7 +266,7 @@ func TestSettleOfWhatIsNotHeld(t *testing.T) {
 		takes(t, l, 4)
 		leases := []core.Lease{
 			{},
-			core.Reject(), core.Refuse(errors.New("some")), core.Grant(3, nil), core.Grant(3, func() { t.Error("released") }), theirs,
+			core.Reject(), core.Fail(errors.New("some")), core.Grant(3, nil), core.Grant(3, func() { t.Error("released") }), theirs,
 			l.TryAcquire(-1), four(t, 5, 5)["bucket"].TryAcquire(2),
 		}
 		if !shadowed(name) {

@@ -54,7 +54,7 @@ func (s *shadow) TryAcquire(permits int) Lease {
 
 func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
-		return Refuse(err), err
+		return Fail(err), err
 	}
 	l := s.TryAcquire(permits)
 	return l, l.Err()

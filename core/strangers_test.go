@@ -134,10 +134,10 @@ func TestALyingLimiterIsNotBelieved(t *testing.T) {
 		want    error
 	}{
 		"nothing, and no error":     {func(context.Context, int) (core.Lease, error) { return core.Lease{}, nil }, core.ErrRejected},
-		"a refusal, and no error":   {func(context.Context, int) (core.Lease, error) { return core.Refuse(mine), nil }, mine},
+		"a refusal, and no error":   {func(context.Context, int) (core.Lease, error) { return core.Fail(mine), nil }, mine},
 		"a rejection, and no error": {func(context.Context, int) (core.Lease, error) { return core.Reject(core.LimiterName.With("x")), nil }, core.ErrRejected},
 		"a lease, and an error":     {func(context.Context, int) (core.Lease, error) { return inner.TryAcquire(1), mine }, mine},
-		"another error":             {func(context.Context, int) (core.Lease, error) { return core.Refuse(core.ErrClosed), mine }, mine},
+		"another error":             {func(context.Context, int) (core.Lease, error) { return core.Fail(core.ErrClosed), mine }, mine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			slots := concurrency(t, 5, 0)
@@ -277,7 +277,7 @@ type failing struct{ core.Limiter }
 
 func (failing) Acquire(context.Context, int) (core.Lease, error) {
 	err := manyErrors{errors.New("one"), errors.New("two")}
-	return core.Refuse(err), err
+	return core.Fail(err), err
 }
 
 func TestAnErrorThatCannotBeCompared(t *testing.T) {

@@ -37,7 +37,7 @@ func (u *unlimited) TryAcquire(permits int) Lease {
 
 func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
-		return Refuse(err), err
+		return Fail(err), err
 	}
 	l := u.TryAcquire(permits)
 	return l, l.Err()

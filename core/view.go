@@ -107,7 +107,7 @@ func (r *reasoned) explain(l Lease) Lease {
 	}
 	explained := l.With(ReasonPhrase.With(r.phrase))
 	if rejected := new(RejectedError); errors.As(explained.h.x.err, &rejected) {
-		fixed := *rejected // given to Refuse
+		fixed := *rejected // given to Fail
 		fixed.Reason, fixed.Detail = r.phrase, ""
 		explained.h.x.err = &fixed
 	}
@@ -126,12 +126,12 @@ func (r *refusing) TryAcquire(permits int) Lease {
 	if permits < 0 {
 		return Lease{bits: uint64(negative)}
 	}
-	return Refuse(r.err)
+	return Fail(r.err)
 }
 
 func (r *refusing) Acquire(ctx context.Context, permits int) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
-		return Refuse(err), err
+		return Fail(err), err
 	}
 	l := r.TryAcquire(permits)
 	return l, l.Err()

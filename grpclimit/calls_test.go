@@ -213,9 +213,9 @@ func TestFailure(t *testing.T) {
 // refuser is a limiter that fails.
 type refuser struct{ err error }
 
-func (r refuser) TryAcquire(int) core.Lease { return core.Refuse(r.err) }
+func (r refuser) TryAcquire(int) core.Lease { return core.Fail(r.err) }
 func (r refuser) Acquire(context.Context, int) (core.Lease, error) {
-	return core.Refuse(r.err), r.err
+	return core.Fail(r.err), r.err
 }
 func (r refuser) Available() int { return 0 }
 

@@ -31,16 +31,16 @@ type ClientOptions struct {
 	// not limited.
 	Permits func(*Call) int
 
-	// Obey holds the calls of a method back, without a permit, for as long as the server's last
+	// HonorRetryAfter holds the calls of a method back, without a permit, for as long as the server's last
 	// rejection said, in the status's RetryInfo or the trailer grpc-retry-pushback-ms. A rejection
 	// has the code ResourceExhausted or Unavailable. Each call then goes on at a random instant in
 	// the first tenth of that time, so that they do not all come at once. A call that would be held
 	// back beyond its deadline fails at once, with the code of the server's rejection.
-	Obey bool
+	HonorRetryAfter bool
 
-	// MaxObey is the longest time for which Obey holds calls back, whatever the server says, at
+	// MaxRetryAfter is the longest time for which HonorRetryAfter holds calls back, whatever the server says, at
 	// least 0. 0: 1 minute.
-	MaxObey time.Duration
+	MaxRetryAfter time.Duration
 
 	// Settle is called when a call has ended, with its error, and returns its actual cost in
 	// permits: the difference is given back, or taken as a debt. If it returns a negative number,
@@ -57,15 +57,15 @@ type Client struct {
 
 // NewClient returns a Client with these options, or an error that reports all invalid options.
 func NewClient(o ClientOptions) (*Client, error) {
-	if o.MaxObey < 0 {
-		return nil, fmt.Errorf("grpclimit: ClientOptions.MaxObey = %v, want at least 0", o.MaxObey)
+	if o.MaxRetryAfter < 0 {
+		return nil, fmt.Errorf("grpclimit: ClientOptions.MaxRetryAfter = %v, want at least 0", o.MaxRetryAfter)
 	}
-	if o.MaxObey == 0 {
-		o.MaxObey = time.Minute
+	if o.MaxRetryAfter == 0 {
+		o.MaxRetryAfter = time.Minute
 	}
 	o.Limiter = policy.Present(o.Limiter)
 	c := &Client{options: o}
-	if o.Obey {
+	if o.HonorRetryAfter {
 		c.held = new(holdback.Keys[*status.Status])
 	}
 	return c, nil
@@ -90,7 +90,7 @@ func (c *Client) Unary() grpc.UnaryClientInterceptor {
 		defer func() { a.end(err) }()
 		err = errCallPanicked
 		var trailer metadata.MD
-		if c.options.Obey {
+		if c.options.HonorRetryAfter {
 			opts = append(slices.Clip(opts), grpc.Trailer(&trailer))
 		}
 		err = invoker(ctx, method, req, reply, cc, opts...)
@@ -117,7 +117,7 @@ func (c *Client) Stream() grpc.StreamClientInterceptor {
 		if s, err = streamer(ctx, desc, cc, method, append(slices.Clip(opts), grpc.OnFinish(a.end))...); err != nil {
 			return nil, err
 		}
-		if c.options.Obey {
+		if c.options.HonorRetryAfter {
 			s = &clientStream{s, a}
 		}
 		return s, nil
@@ -213,7 +213,7 @@ func heldBack(held *holdback.HeldError[*status.Status]) error {
 // learn remembers what the server has said about the next call of the key.
 func (a *attempt) learn(err error, trailer metadata.MD) {
 	o := &a.client.options
-	if err == nil || !o.Obey {
+	if err == nil || !o.HonorRetryAfter {
 		return
 	}
 	s, ok := status.FromError(err)
@@ -221,7 +221,7 @@ func (a *attempt) learn(err error, trailer metadata.MD) {
 		return // a hint in another status is about that call alone, such as one with an invalid argument
 	}
 	if d := hint(s, trailer); d > 0 {
-		a.client.held.Hold(a.key, min(d, o.MaxObey), s)
+		a.client.held.Hold(a.key, min(d, o.MaxRetryAfter), s)
 	}
 }
 

@@ -87,7 +87,7 @@ func TestClientHoldsItsLeaseUntilTheStreamEnds(t *testing.T) {
 		bubble(t, name, func(t *testing.T) {
 			conc := concurrency(t, 1, 1)
 			cl := client(t, grpclimit.ClientOptions{
-				Limiter: grpclimit.Shared(conc), Obey: true,
+				Limiter: grpclimit.Shared(conc), HonorRetryAfter: true,
 				Settle: func(c *grpclimit.Call, _ error) int { require.True(t, c.Stream); return -1 },
 			})
 			c := serve(t, &service{duplex: drain}, nil, cl.DialOptions()...)
@@ -116,7 +116,7 @@ func TestObey(t *testing.T) {
 		return serve(t, &service{duplex: drain}, append([]grpc.ServerOption{count}, l.ServerOptions()...), client(t, o).DialOptions()...), &calls
 	}
 	bubble(t, "waits", func(t *testing.T) {
-		c, calls := limitedServer(t, grpclimit.ClientOptions{Obey: true})
+		c, calls := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true})
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
@@ -127,8 +127,8 @@ func TestObey(t *testing.T) {
 		heldFor(t, time.Second, begun)
 		require.Equal(t, 3, *calls)
 	})
-	bubble(t, "at most MaxObey", func(t *testing.T) {
-		c, calls := limitedServer(t, grpclimit.ClientOptions{Obey: true, MaxObey: 500 * time.Millisecond})
+	bubble(t, "at most MaxRetryAfter", func(t *testing.T) {
+		c, calls := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true, MaxRetryAfter: 500 * time.Millisecond})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		begun := time.Now()
@@ -143,7 +143,7 @@ func TestObey(t *testing.T) {
 		answer := day.Err()
 		c := serve(t, &service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 			return &pb.SimpleResponse{}, answer
-		}}, nil, client(t, grpclimit.ClientOptions{Obey: true}).DialOptions()...)
+		}}, nil, client(t, grpclimit.ClientOptions{HonorRetryAfter: true}).DialOptions()...)
 		_, err = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		code(t, codes.InvalidArgument, err)
 		answer = nil
@@ -153,7 +153,7 @@ func TestObey(t *testing.T) {
 		require.Zero(t, time.Since(begun))
 	})
 	bubble(t, "a deadline that is too soon", func(t *testing.T) {
-		c, calls := limitedServer(t, grpclimit.ClientOptions{Obey: true})
+		c, calls := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		_, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		ctx, cancel := context.WithTimeout(t.Context(), 999*time.Millisecond)
@@ -170,7 +170,7 @@ func TestObey(t *testing.T) {
 		require.Equal(t, 2, *calls)
 	})
 	bubble(t, "another method, and a stream", func(t *testing.T) {
-		c, _ := limitedServer(t, grpclimit.ClientOptions{Obey: true})
+		c, _ := limitedServer(t, grpclimit.ClientOptions{HonorRetryAfter: true})
 		_, err := c.UnaryCall(t.Context(), &pb.SimpleRequest{})
 		require.NoError(t, err)
 		s, err := c.FullDuplexCall(t.Context())
@@ -208,7 +208,7 @@ func TestObey(t *testing.T) {
 				}
 				return nil, busy.Err()
 			}}
-			client := serve(t, service, nil, client(t, grpclimit.ClientOptions{Obey: true}).DialOptions()...)
+			client := serve(t, service, nil, client(t, grpclimit.ClientOptions{HonorRetryAfter: true}).DialOptions()...)
 			_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 			code(t, codes.Unavailable, err)
 			tell = false
@@ -324,6 +324,6 @@ func TestClientSettles(t *testing.T) {
 }
 
 func TestClientOptions(t *testing.T) {
-	_, err := grpclimit.NewClient(grpclimit.ClientOptions{MaxObey: -1})
-	require.ErrorContains(t, err, "grpclimit: ClientOptions.MaxObey = -1ns, want at least 0")
+	_, err := grpclimit.NewClient(grpclimit.ClientOptions{MaxRetryAfter: -1})
+	require.ErrorContains(t, err, "grpclimit: ClientOptions.MaxRetryAfter = -1ns, want at least 0")
 }

@@ -220,7 +220,7 @@ func TestObeyAfterTheLimiter(t *testing.T) {
 			time.Sleep(time.Second)
 			_ = grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "10000"))
 			return nil, status.Error(codes.Unavailable, "busy")
-		}}, nil, client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(conc), Obey: true}).DialOptions()...)
+		}}, nil, client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(conc), HonorRetryAfter: true}).DialOptions()...)
 		var all sync.WaitGroup
 		all.Go(func() { _, _ = c.UnaryCall(t.Context(), &pb.SimpleRequest{}) })
 		synctest.Wait()

@@ -24,7 +24,7 @@
 //
 // # Clients
 //
-// The interceptors of a [Client] wait for a permit before each call. With Obey they hold calls back
+// The interceptors of a [Client] wait for a permit before each call. With HonorRetryAfter they hold calls back
 // for as long as the server's last rejection said.
 //
 // # Inside

@@ -159,7 +159,7 @@ func ExampleClient() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	obedient, err := grpclimit.NewClient(grpclimit.ClientOptions{Obey: true})
+	obedient, err := grpclimit.NewClient(grpclimit.ClientOptions{HonorRetryAfter: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -74,8 +74,8 @@ func policies(perClient grpclimit.Limiter, atOnce, searches core.Limiter) (*grpc
 
 func dial(target string, limiter core.Limiter, secure credentials.TransportCredentials) (*grpc.ClientConn, error) {
 	client, err := grpclimit.NewClient(grpclimit.ClientOptions{
-		Limiter: grpclimit.Shared(limiter), // optional: calls wait for its permits
-		Obey:    true,
+		Limiter:         grpclimit.Shared(limiter), // optional: calls wait for its permits
+		HonorRetryAfter: true,
 	})
 	if err != nil {
 		return nil, err

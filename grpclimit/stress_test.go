@@ -124,7 +124,7 @@ func TestStress(t *testing.T) {
 				return h(srv, ss)
 			}),
 		}
-		s, client := new(odd), client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(concurrency(t, 40, 1000)), Obey: true, MaxObey: 5 * time.Millisecond})
+		s, client := new(odd), client(t, grpclimit.ClientOptions{Limiter: grpclimit.Shared(concurrency(t, 40, 1000)), HonorRetryAfter: true, MaxRetryAfter: 5 * time.Millisecond})
 		c := serve(t, s, append(append(recovers, l.ServerOptions()...), grpc.InTapHandle(l.Tap())), client.DialOptions()...)
 		var all sync.WaitGroup
 		for range 60 {

@@ -27,7 +27,7 @@ func TestCallsWaitByFlow(t *testing.T) {
 		}}))
 		s := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 			order = append(order, name(ctx)) // one at a time
-			if _, ok := core.FlowOf(ctx); ok {
+			if _, ok := core.FlowFromContext(ctx); ok {
 				t.Error("the flow is in the context of the handler")
 			}
 			return &pb.SimpleResponse{}, nil

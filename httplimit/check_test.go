@@ -58,7 +58,7 @@ func TestCheck(t *testing.T) {
 // A Check's rejection has the limiter's metadata, and answers as the middleware does.
 func TestRejectionOfACheck(t *testing.T) {
 	for _, o := range []httplimit.Options{
-		{}, {Headers: httplimit.XRateLimit}, {Headers: httplimit.Draft11, Problems: true},
+		{}, {Headers: httplimit.XRateLimit}, {Headers: httplimit.Draft11, ProblemJSON: true},
 	} {
 		window := perMinute(t, 1)
 		o.Policies = []httplimit.Policy{{Name: "p", Limiter: all(core.WithReason(window, "one a minute"))}}

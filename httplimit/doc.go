@@ -29,7 +29,7 @@
 // [Limits.Handler] and [Limits.Policy] return wrappers: their own policies decide, in order, and then
 // they call the next handler. Their leases are held until that handler has returned or
 // panicked, and are released last first; a handler that needs them no longer may release them
-// earlier, with [LeaseFrom]. If a policy rejects the request, all permits are refunded, also those
+// earlier, with [LeaseFromContext]. If a policy rejects the request, all permits are refunded, also those
 // of the wrappers around, and the answer is 429 Too Many Requests, or Policy.Status, with
 // Retry-After if that is known. If a limiter fails, such as one that is closed or whose Redis is
 // unreachable, the answer is 503, or Policy.FailOpen lets the request pass.
@@ -59,7 +59,7 @@
 //
 // # Clients
 //
-// A [Transport] takes a permit for each request that it sends. With Obey it holds requests back for
+// A [Transport] takes a permit for each request that it sends. With HonorRetryAfter it holds requests back for
 // as long as servers say, and with Retries it sends rejected requests again.
 //
 // # Inside

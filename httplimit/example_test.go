@@ -132,7 +132,7 @@ func ExampleTransport() {
 		}
 	}))
 	defer server.Close()
-	transport, err := httplimit.NewTransport(httplimit.TransportOptions{Obey: true, Retries: 3})
+	transport, err := httplimit.NewTransport(httplimit.TransportOptions{HonorRetryAfter: true, Retries: 3})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -210,7 +210,7 @@ func ExampleByPattern() {
 }
 
 // A handler that has done the limited work gives its permit back before it goes on.
-func ExampleLeaseFrom() {
+func ExampleLeaseFromContext() {
 	one, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1})
 	if err != nil {
 		fmt.Println(err)
@@ -223,7 +223,7 @@ func ExampleLeaseFrom() {
 	}
 	handler := limits.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("in the database:", one.Available())
-		if lease, ok := httplimit.LeaseFrom(r.Context()); ok {
+		if lease, ok := httplimit.LeaseFromContext(r.Context()); ok {
 			lease.Release()
 		}
 		fmt.Println("sending the answer:", one.Available())

@@ -23,7 +23,7 @@ func TestRequestsWaitByFlow(t *testing.T) {
 		}}
 		h := limits(t, httplimit.Options{Global: &policy}).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			order = append(order, r.URL.Path) // one at a time
-			if _, ok := core.FlowOf(r.Context()); ok {
+			if _, ok := core.FlowFromContext(r.Context()); ok {
 				t.Error("the flow is in the context of the handler")
 			}
 		}))

@@ -42,7 +42,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admission is a request on its way through one wrapper. It is the context of the request that the
-// next handler gets, in which [LeaseFrom] and the wrappers further inside find it. It is the one object that a
+// next handler gets, in which [LeaseFromContext] and the wrappers further inside find it. It is the one object that a
 // request costs, of 416 bytes, which is a size class: with one field more it would take 448.
 type admission struct {
 	original *http.Request // as the wrapper was given it

@@ -93,7 +93,7 @@ func (b broken) Acquire(context.Context, *http.Request, int) (core.Lease, error)
 	if b.lies {
 		return core.Lease{}, nil
 	}
-	return core.Refuse(b.err), b.err
+	return core.Fail(b.err), b.err
 }
 
 // journal is an Observer that writes down what it is notified of, or a limiter's events.
@@ -155,7 +155,7 @@ func (l noting) TryAcquire(permits int) core.Lease {
 
 func (l noting) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := ctx.Err(); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	lease := l.TryAcquire(permits)
 	return lease, lease.Err()

@@ -81,13 +81,13 @@ func (l *Limits) Check(r *http.Request, names ...string) (core.Lease, *Rejection
 	return core.Grant(0, nil), nil
 }
 
-// LeaseFrom returns the lease of a request, in its handler: one lease for all permits of the
+// LeaseFromContext returns the lease of a request, in its handler: one lease for all permits of the
 // innermost wrapper, which is the handler that [Limits.Handler] or the middleware of
 // [Limits.Policy] returned. A handler that has done the limited work, and continues with something
 // else, may release it early; otherwise it is released when the handler returns. Do not settle or refund
 // it where the policy has Refund or Settle: both would count. Its Permits are those of the policy that
-// took most. LeaseFrom returns false if there is no lease.
-func LeaseFrom(ctx context.Context) (core.Lease, bool) {
+// took most. LeaseFromContext returns false if there is no lease.
+func LeaseFromContext(ctx context.Context) (core.Lease, bool) {
 	adm := admissionFrom(ctx)
 	if adm == nil {
 		return core.Lease{}, false

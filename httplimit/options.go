@@ -103,8 +103,8 @@ type Options struct {
 	// Headers are the fields that report the quota to clients.
 	Headers Headers
 
-	// Problems makes the bodies of rejections application/problem+json (RFC 9457).
-	Problems bool
+	// ProblemJSON makes the bodies of rejections application/problem+json (RFC 9457).
+	ProblemJSON bool
 
 	// Logger is notified of limiters that fail and of policies in shadow that would have rejected,
 	// at most once a second for each policy. nil: silent.

@@ -130,7 +130,7 @@ func TestPermits(t *testing.T) {
 		"/": "", "/1": "", "/12": "grant global 1; release global", "/1234": "grant global 3; release global",
 	} {
 		get(l.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, ok := httplimit.LeaseFrom(r.Context())
+			_, ok := httplimit.LeaseFromContext(r.Context())
 			assert.Equal(t, want != "", ok)
 		})), path)
 		require.Equal(t, want, j.read())
@@ -170,7 +170,7 @@ func TestByPattern(t *testing.T) {
 }
 
 func TestLeaseFrom(t *testing.T) {
-	_, found := httplimit.LeaseFrom(t.Context())
+	_, found := httplimit.LeaseFromContext(t.Context())
 	require.False(t, found)
 
 	outer, one, two := atOnce(t, 1, 0), atOnce(t, 10, 0), perMinute(t, 10)
@@ -191,7 +191,7 @@ func TestLeaseFrom(t *testing.T) {
 		get(l.Handler(l.Policy("o", "w")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			assert.Equal(t, 7, one.Available())
 			assert.Equal(t, 9, two.Available())
-			lease, ok := httplimit.LeaseFrom(r.Context())
+			lease, ok := httplimit.LeaseFromContext(r.Context())
 			assert.True(t, ok)
 			assert.True(t, lease.Acquired())
 			assert.Equal(t, 3, lease.Permits())
@@ -203,7 +203,7 @@ func TestLeaseFrom(t *testing.T) {
 			free(t, one)
 			assert.Equal(t, 9, two.Available())
 			assert.Zero(t, outer.Available(), "a wrapper further outside keeps its lease")
-			again, _ := httplimit.LeaseFrom(r.Context())
+			again, _ := httplimit.LeaseFromContext(r.Context())
 			again.Release()
 			late = again
 			assert.Empty(t, j.read())
@@ -227,10 +227,10 @@ func TestLeaseFromOfOneLease(t *testing.T) {
 		{Name: "bytes", Download: all(core.Unlimited())},
 	}})
 	get(l.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lease, ok := httplimit.LeaseFrom(r.Context())
+		lease, ok := httplimit.LeaseFromContext(r.Context())
 		assert.True(t, ok)
 		l.Policy("bytes")(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			_, ok := httplimit.LeaseFrom(r.Context())
+			_, ok := httplimit.LeaseFromContext(r.Context())
 			assert.False(t, ok, "the next wrapper holds none")
 		})).ServeHTTP(w, r)
 		lease.Release()

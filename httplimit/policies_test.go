@@ -120,7 +120,7 @@ func TestSettle(t *testing.T) {
 							c.handle(w)
 							return
 						}
-						lease, ok := httplimit.LeaseFrom(r.Context())
+						lease, ok := httplimit.LeaseFromContext(r.Context())
 						assert.True(t, ok)
 						lease.Release()
 					})), "/")

@@ -112,7 +112,7 @@ func (rej *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusTooManyRequests
 	}
 	body, kind := rej.text(status)+"\n", "text/plain; charset=utf-8"
-	if rej.options != nil && rej.options.Problems {
+	if rej.options != nil && rej.options.ProblemJSON {
 		body, kind = rej.problemDocument(status), "application/problem+json"
 	}
 	h.Del("Content-Length") // of the answer that it replaces

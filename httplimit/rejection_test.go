@@ -117,8 +117,8 @@ func TestProblems(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.policy.Name = "p"
 			w := get(limits(t, httplimit.Options{
-				Problems: true,
-				Policies: []httplimit.Policy{c.policy},
+				ProblemJSON: true,
+				Policies:    []httplimit.Policy{c.policy},
 				OnRejected: func(_ http.ResponseWriter, _ *http.Request, rejection *httplimit.Rejection) {
 					if c.change != 0 {
 						rejection.Status = c.change
@@ -229,7 +229,7 @@ func TestReasonsThatAreNotShown(t *testing.T) {
 	} {
 		require.Equal(t, "Too Many Requests\n", answer(core.Reject(core.ReasonPhrase.With(reason))), reason)
 	}
-	require.Equal(t, "Service Unavailable\n", answer(core.Refuse(errBroken).With(core.ReasonPhrase.With("the password"))))
+	require.Equal(t, "Service Unavailable\n", answer(core.Fail(errBroken).With(core.ReasonPhrase.With("the password"))))
 }
 
 // The standard answer says nothing of the body that a handler outside had in mind.

@@ -313,7 +313,7 @@ func rejecting() map[string]httplimit.Options {
 		}),
 		"standard, the writer wrapped": {
 			Global:   &httplimit.Policy{Limiter: refuser(core.Grant(1, nil)), Refund: func(*http.Request, int) bool { return false }},
-			Policies: []httplimit.Policy{rejecting}, Headers: httplimit.Draft11, Problems: true,
+			Policies: []httplimit.Policy{rejecting}, Headers: httplimit.Draft11, ProblemJSON: true,
 		},
 	}
 }

@@ -55,7 +55,7 @@ func mischief(w http.ResponseWriter, r *http.Request) {
 			c.Close()
 		}
 	case "release":
-		if l, ok := httplimit.LeaseFrom(r.Context()); ok {
+		if l, ok := httplimit.LeaseFromContext(r.Context()); ok {
 			l.Release()
 		}
 	case "wait":
@@ -69,7 +69,7 @@ func mischief(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(w, r.Body)
 	case "release elsewhere":
 		var wg sync.WaitGroup
-		if l, ok := httplimit.LeaseFrom(r.Context()); ok {
+		if l, ok := httplimit.LeaseFromContext(r.Context()); ok {
 			wg.Go(l.Release)
 		}
 		defer wg.Wait()

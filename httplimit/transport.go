@@ -41,20 +41,20 @@ type TransportOptions struct {
 	// bytes. nil: unlimited. An upgraded connection (101) is not throttled.
 	Upload, Download Limiter
 
-	// Obey holds back the requests of one Key for as long as the server's last answer said. Each
+	// HonorRetryAfter holds back the requests of one Key for as long as the server's last answer said. Each
 	// then goes on at a random instant in the first tenth of that time, so that they do not all
 	// come at once.
-	Obey bool
+	HonorRetryAfter bool
 
-	// Hint returns how long an answer asks its client to wait, and false if it does not say. It is
-	// for Obey, and for servers that say so in other fields. nil: the Retry-After of 429 and 503.
-	Hint func(*http.Response) (time.Duration, bool)
+	// RetryAfter returns how long an answer asks its client to wait, and false if it does not say. It is
+	// for HonorRetryAfter, and for servers that say so in other fields. nil: the Retry-After of 429 and 503.
+	RetryAfter func(*http.Response) (time.Duration, bool)
 
-	// MaxObey is the longest time for which Obey holds requests back, whatever the server says. An
+	// MaxRetryAfter is the longest time for which HonorRetryAfter holds requests back, whatever the server says. An
 	// answer that asks for longer is not retried. It is at least 0. 0: 1 minute.
-	MaxObey time.Duration
+	MaxRetryAfter time.Duration
 
-	// Key returns the key of a request: Obey holds requests of equal keys back together. nil:
+	// Key returns the key of a request: HonorRetryAfter holds requests of equal keys back together. nil:
 	// [ByHost].
 	Key func(*http.Request) string
 
@@ -75,8 +75,8 @@ type Transport struct {
 // NewTransport returns a Transport, or an error that reports all invalid options.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	var errs []error
-	if o.MaxObey < 0 {
-		errs = append(errs, fmt.Errorf("httplimit: TransportOptions.MaxObey = %v, want at least 0", o.MaxObey))
+	if o.MaxRetryAfter < 0 {
+		errs = append(errs, fmt.Errorf("httplimit: TransportOptions.MaxRetryAfter = %v, want at least 0", o.MaxRetryAfter))
 	}
 	if o.Retries < 0 {
 		errs = append(errs, fmt.Errorf("httplimit: TransportOptions.Retries = %d, want at least 0", o.Retries))
@@ -88,17 +88,17 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	if anylimiter.IsNil(o.Base) {
 		o.Base = http.DefaultTransport
 	}
-	if o.Hint == nil {
-		o.Hint = retryAfter
+	if o.RetryAfter == nil {
+		o.RetryAfter = retryAfter
 	}
 	if o.Key == nil {
 		o.Key = ByHost
 	}
-	if o.MaxObey == 0 {
-		o.MaxObey = defaultMaxObey
+	if o.MaxRetryAfter == 0 {
+		o.MaxRetryAfter = defaultMaxObey
 	}
 	t := &Transport{o: o}
-	if o.Obey {
+	if o.HonorRetryAfter {
 		t.held = new(holdback.Keys[struct{}])
 	}
 	return t, nil
@@ -145,7 +145,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // send makes one attempt with r, which is the caller's request or a copy with its body from the beginning.
 func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
 	key := ""
-	if t.o.Obey {
+	if t.o.HonorRetryAfter {
 		key = t.o.Key(r)
 	}
 	a := &attempt{settle: t.o.Settle}
@@ -174,9 +174,9 @@ func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
 	if response.Request == out {
 		response.Request = callers
 	}
-	if t.o.Obey {
-		if d, ok := t.o.Hint(response); ok {
-			t.held.Hold(key, min(d, t.o.MaxObey), struct{}{})
+	if t.o.HonorRetryAfter {
+		if d, ok := t.o.RetryAfter(response); ok {
+			t.held.Hold(key, min(d, t.o.MaxRetryAfter), struct{}{})
 		}
 	}
 	sent = true
@@ -222,7 +222,7 @@ func (t *Transport) again(r *http.Request, response *http.Response, sent int) (t
 		return 0, false
 	}
 	d, ok := retryAfter(response)
-	if !ok || d > t.o.MaxObey {
+	if !ok || d > t.o.MaxRetryAfter {
 		return 0, false
 	}
 	wait, rest := holdback.Spread(r.Context(), d, d)

@@ -79,8 +79,8 @@ func (c *closing) Close() error {
 }
 
 func TestTransportOptions(t *testing.T) {
-	_, err := httplimit.NewTransport(httplimit.TransportOptions{MaxObey: -1, Retries: -2})
-	require.EqualError(t, err, "httplimit: TransportOptions.MaxObey = -1ns, want at least 0\nhttplimit: TransportOptions.Retries = -2, want at least 0")
+	_, err := httplimit.NewTransport(httplimit.TransportOptions{MaxRetryAfter: -1, Retries: -2})
+	require.EqualError(t, err, "httplimit: TransportOptions.MaxRetryAfter = -1ns, want at least 0\nhttplimit: TransportOptions.Retries = -2, want at least 0")
 	r, body := request(t, t.Context(), "http://x", "b")
 	_, err = new(httplimit.Transport).RoundTrip(r)
 	require.Error(t, err)
@@ -232,7 +232,7 @@ func TestObey(t *testing.T) {
 		{"seconds of a 503", 503, []string{"Retry-After", " 7 "}, 7 * time.Second},
 		{"a date", 429, []string{"Retry-After", "date 30s"}, 30 * time.Second},
 		{"a date that was", 429, []string{"Retry-After", "date -30s"}, 0},
-		{"at most MaxObey", 429, []string{"Retry-After", "3600"}, time.Minute},
+		{"at most MaxRetryAfter", 429, []string{"Retry-After", "3600"}, time.Minute},
 		{"huge", 429, []string{"Retry-After", "99999999999999999999999"}, time.Minute},
 		{"far", 429, []string{"Retry-After", "date 1000h"}, time.Minute},
 		{"nonsense", 429, []string{"Retry-After", "soon"}, 0},
@@ -253,7 +253,7 @@ func TestObey(t *testing.T) {
 				}
 				l := atOnce(t, 1, 5)
 				client := transport(t, httplimit.TransportOptions{
-					Obey: true, Limiter: all(l),
+					HonorRetryAfter: true, Limiter: all(l),
 					Base: answers(func() *http.Response { return answer(c.status, "", c.header...) }, func() *http.Response { return answer(200, "") }),
 				})
 				start := time.Now()
@@ -280,7 +280,7 @@ func TestObey(t *testing.T) {
 func TestObeyTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan *http.Response)
-		client := transport(t, httplimit.TransportOptions{Obey: true, Base: base(func(*http.Request) (*http.Response, error) { return <-next, nil })})
+		client := transport(t, httplimit.TransportOptions{HonorRetryAfter: true, Base: base(func(*http.Request) (*http.Response, error) { return <-next, nil })})
 		start := time.Now()
 		sent := make(chan time.Duration, 10)
 		send := func() {
@@ -327,14 +327,14 @@ func TestObeyTheLatest(t *testing.T) {
 	})
 }
 
-// Hint reads what a server says in its own way, whatever the status, in place of Retry-After.
+// RetryAfter reads what a server says in its own way, whatever the status, in place of Retry-After.
 func TestHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := atOnce(t, 1, 0)
 		hints := map[string]time.Duration{"5s": 5 * time.Second, "1h": time.Hour, "-1s": -time.Second}
 		client := transport(t, httplimit.TransportOptions{
-			Obey: true, Limiter: all(l),
-			Hint: func(r *http.Response) (time.Duration, bool) {
+			HonorRetryAfter: true, Limiter: all(l),
+			RetryAfter: func(r *http.Response) (time.Duration, bool) {
 				if r.Header.Get("Pause") == "panic" {
 					panic("boom")
 				}
@@ -449,7 +449,7 @@ func TestRetriesOfADateInThePast(t *testing.T) {
 		start := time.Now()
 		past := start.Add(-time.Hour).UTC().Format(http.TimeFormat)
 		under := answers(func() *http.Response { return answer(429, "", "Retry-After", past) }, func() *http.Response { return answer(200, "") })
-		response, err := transport(t, httplimit.TransportOptions{Retries: 1, Obey: true, Base: under}).Get("http://x")
+		response, err := transport(t, httplimit.TransportOptions{Retries: 1, HonorRetryAfter: true, Base: under}).Get("http://x")
 		require.NoError(t, err)
 		require.Equal(t, 200, response.StatusCode)
 		require.Zero(t, time.Since(start))
@@ -481,7 +481,7 @@ func TestObeyWhileWaitingForPermits(t *testing.T) {
 		require.NoError(t, err)
 		start := time.Now()
 		client := transport(t, httplimit.TransportOptions{
-			Obey: true, Limiter: all(l),
+			HonorRetryAfter: true, Limiter: all(l),
 			Base: answers(func() *http.Response {
 				time.Sleep(500 * time.Millisecond)
 				return answer(429, "", "Retry-After", "5")
@@ -505,7 +505,7 @@ func TestObeyWhileWaitingForPermits(t *testing.T) {
 
 func TestObeyAndTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := transport(t, httplimit.TransportOptions{Obey: true, Base: answers(func() *http.Response { return answer(429, "", "Retry-After", "30") })})
+		client := transport(t, httplimit.TransportOptions{HonorRetryAfter: true, Base: answers(func() *http.Response { return answer(429, "", "Retry-After", "30") })})
 		_, err := client.Get("http://x")
 		require.NoError(t, err)
 
@@ -573,8 +573,8 @@ func TestRetries(t *testing.T) {
 		{"another status", 1, "", []func() *http.Response{func() *http.Response { return answer(500, "", "Retry-After", "1") }, fine}, 0, 500, 1, 0, 0},
 		{"without Retry-After", 1, "", []func() *http.Response{tooMany("RateLimit", `"a";r=0;t=1`), fine}, 0, 429, 1, 0, 0},
 		{"at once", 1, "", []func() *http.Response{tooMany("Retry-After", "0"), fine}, 0, 200, 2, 0, 0},
-		{"longer than MaxObey", 1, "", []func() *http.Response{tooMany("Retry-After", "61"), fine}, 0, 429, 1, 0, 0},
-		{"as long as MaxObey", 1, "", []func() *http.Response{tooMany("Retry-After", "60"), fine}, 0, 200, 2, 60 * time.Second, 66 * time.Second},
+		{"longer than MaxRetryAfter", 1, "", []func() *http.Response{tooMany("Retry-After", "61"), fine}, 0, 429, 1, 0, 0},
+		{"as long as MaxRetryAfter", 1, "", []func() *http.Response{tooMany("Retry-After", "60"), fine}, 0, 200, 2, 60 * time.Second, 66 * time.Second},
 		{"longer than the deadline", 1, "", []func() *http.Response{ten, fine}, 10*time.Second - 1, 429, 1, 0, 0},
 		{"as long as the deadline", 1, "", []func() *http.Response{ten, fine}, 10 * time.Second, 429, 1, 0, 0},
 		{"just in time", 1, "", []func() *http.Response{ten, fine}, 10*time.Second + 1, 200, 2, 10 * time.Second, 10*time.Second + 1},
@@ -587,7 +587,7 @@ func TestRetries(t *testing.T) {
 					l := atOnce(t, 1, 0)
 					under := answers(c.answers...)
 					client := transport(t, httplimit.TransportOptions{
-						Retries: c.retries, Limiter: all(l), Obey: obey,
+						Retries: c.retries, Limiter: all(l), HonorRetryAfter: obey,
 						Base: base(func(r *http.Request) (*http.Response, error) {
 							assert.Zero(t, l.Available())
 							if r.Body != nil {
@@ -741,13 +741,13 @@ func TestRetriesNameTheCallersRequest(t *testing.T) {
 	})
 }
 
-// A Hint that panics costs neither the permit nor the connection.
+// A RetryAfter that panics costs neither the permit nor the connection.
 func TestAHintThatPanics(t *testing.T) {
 	l := atOnce(t, 1, 0)
 	body := &closing{Reader: strings.NewReader("body")}
 	client := transport(t, httplimit.TransportOptions{
-		Obey: true, Limiter: all(l),
-		Hint: func(*http.Response) (time.Duration, bool) { panic("boom") },
+		HonorRetryAfter: true, Limiter: all(l),
+		RetryAfter: func(*http.Response) (time.Duration, bool) { panic("boom") },
 		Base: base(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: body}, nil
 		}),

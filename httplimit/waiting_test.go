@@ -157,7 +157,7 @@ func TestContextErrorOfTheLimitersOwn(t *testing.T) {
 	for _, err := range []error{context.Canceled, context.DeadlineExceeded} {
 		for _, most := range []time.Duration{-1, time.Hour} {
 			l := limits(t, httplimit.Options{Global: &httplimit.Policy{MaxWait: most, Limiter: ctxLimiter(func(context.Context) (core.Lease, error) {
-				return core.Refuse(err), err
+				return core.Fail(err), err
 			})}})
 			require.Equal(t, 503, get(l.Handler(ok), "/").Code)
 		}
@@ -188,7 +188,7 @@ func TestTheContextOfAWait(t *testing.T) {
 				<-child.Done()
 				require.Equal(t, context.DeadlineExceeded, ctx.Err())
 				require.Equal(t, context.DeadlineExceeded, context.Cause(child))
-				return core.Refuse(child.Err()), child.Err()
+				return core.Fail(child.Err()), child.Err()
 			})}})
 			start := time.Now()
 			require.Equal(t, 429, with(context.WithValue(t.Context(), key{}, "v"), l.Handler(ok)).Code, name)

@@ -229,7 +229,7 @@ func (l *limiterOf) Acquire(_ context.Context, permits int) (core.Lease, error) 
 	case lease.Acquired() || l.careless:
 		return lease, nil
 	case l.err != nil:
-		return core.Refuse(l.err), l.err
+		return core.Fail(l.err), l.err
 	}
 	return lease, lease.Err()
 }

@@ -82,7 +82,7 @@ var brokenLimiters = []broken{
 	{"checks come in order", "looks at the limit before the context", slots, mutated(slots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			if n > limit {
-				return core.Refuse(core.ErrPermitsExceedLimit), core.ErrPermitsExceedLimit
+				return core.Fail(core.ErrPermitsExceedLimit), core.ErrPermitsExceedLimit
 			}
 			return m.Limiter.Acquire(ctx, n)
 		}
@@ -93,7 +93,7 @@ var brokenLimiters = []broken{
 	{"checks come in order", "returns the context's cause", slots, mutated(slots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			if err := context.Cause(ctx); err != nil && n >= 0 {
-				return core.Refuse(err), err
+				return core.Fail(err), err
 			}
 			return m.Limiter.Acquire(ctx, n)
 		}
@@ -109,7 +109,7 @@ var brokenLimiters = []broken{
 	{"more than the limit is refused for good", "has its numbers wrong", slots, mutated(slots, func(m *mutant) {
 		m.try = func(n int) core.Lease {
 			if n > limit {
-				return core.Refuse(&core.ExceedsLimitError{Permits: n - 1, Limit: limit})
+				return core.Fail(&core.ExceedsLimitError{Permits: n - 1, Limit: limit})
 			}
 			return m.Limiter.TryAcquire(n)
 		}
@@ -118,7 +118,7 @@ var brokenLimiters = []broken{
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
 			if n > limit {
 				<-ctx.Done()
-				return core.Refuse(ctx.Err()), ctx.Err()
+				return core.Fail(ctx.Err()), ctx.Err()
 			}
 			return m.Limiter.Acquire(ctx, n)
 		}
@@ -175,14 +175,14 @@ var brokenLimiters = []broken{
 	{"flows get their shares", "serves the oldest first", fairTokens, func() core.Limiter { return bucket(6*limit, core.OldestFirst, false) }},
 	{"flows get their shares", "ignores the weight", fairSlots, mutated(fairSlots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			f, _ := core.FlowOf(ctx)
+			f, _ := core.FlowFromContext(ctx)
 			f.Weight = 0
 			return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
 		}
 	})},
 	{"a higher priority is served first", "ignores it", fairSlots, mutated(fairSlots, func(m *mutant) {
 		m.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-			f, _ := core.FlowOf(ctx)
+			f, _ := core.FlowFromContext(ctx)
 			f.Priority = 0
 			return m.Limiter.Acquire(core.WithFlow(ctx, f), n)
 		}
@@ -194,7 +194,7 @@ var brokenLimiters = []broken{
 			l, err := m.Limiter.Acquire(ctx, n)
 			if ctx.Err() != nil {
 				err = fmt.Errorf("waiting: %w", err)
-				return core.Refuse(err), err
+				return core.Fail(err), err
 			}
 			return l, err
 		}
@@ -269,7 +269,7 @@ var brokenLimiters = []broken{
 			defer context.AfterFunc(ctx, cancel)()
 			l, err := m.Limiter.Acquire(blind, n)
 			if ctx.Err() != nil {
-				return core.Refuse(ctx.Err()), ctx.Err()
+				return core.Fail(ctx.Err()), ctx.Err()
 			}
 			return l, err
 		}
@@ -438,7 +438,7 @@ var brokenLimiters = []broken{
 		m.try = func(n int) core.Lease {
 			l := m.Limiter.TryAcquire(n)
 			if !l.Acquired() {
-				return core.Refuse(errors.New("no"))
+				return core.Fail(errors.New("no"))
 			}
 			return l
 		}
@@ -449,7 +449,7 @@ var brokenLimiters = []broken{
 			if !errors.Is(l.Err(), core.ErrRejected) {
 				return l
 			}
-			return core.Refuse(l.Err()).With(core.ReasonPhrase.With("because"))
+			return core.Fail(l.Err()).With(core.ReasonPhrase.With("because"))
 		}
 	})},
 	{"statistics add up", "counts no probes", slots, mutated(slots, func(m *mutant) {

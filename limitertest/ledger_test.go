@@ -145,11 +145,11 @@ func (l *ledger) decideLocked(n int) (core.Lease, bool) {
 	l.advanceLocked()
 	switch {
 	case n < 0:
-		return core.Refuse(core.ErrNegativePermits), true
+		return core.Fail(core.ErrNegativePermits), true
 	case l.closed:
-		return core.Refuse(core.ErrClosed), true
+		return core.Fail(core.ErrClosed), true
 	case n > l.limit:
-		return core.Refuse(core.ErrPermitsExceedLimit), true
+		return core.Fail(core.ErrPermitsExceedLimit), true
 	case max(n, 1) > l.availableLocked(), n > 0 && l.stats.Queued > 0:
 		return core.Lease{}, false
 	}
@@ -207,7 +207,7 @@ func (l *ledger) TryAcquire(n int) core.Lease {
 
 func (l *ledger) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	if err := ctx.Err(); err != nil && n >= 0 {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	l.mu.Lock()
 	lease, decided := l.decideLocked(n)
@@ -240,7 +240,7 @@ func (l *ledger) withdraw(ctx context.Context, a *applicant) (core.Lease, error)
 		l.queue = slices.Delete(l.queue, i, i+1)
 		l.stats.Queued -= a.permits
 		l.serveLocked()
-		return core.Refuse(ctx.Err()), ctx.Err()
+		return core.Fail(ctx.Err()), ctx.Err()
 	}
 	if g, ok := granted.From(a.lease); ok {
 		l.stats.Granted--
@@ -248,7 +248,7 @@ func (l *ledger) withdraw(ctx context.Context, a *applicant) (core.Lease, error)
 		l.addLocked(-g.permits)
 		l.serveLocked()
 	}
-	return core.Refuse(ctx.Err()), ctx.Err()
+	return core.Fail(ctx.Err()), ctx.Err()
 }
 
 // serveLocked grants to the oldest as long as they fit, and sees to it that it is called
@@ -400,7 +400,7 @@ func (l *ledger) Close() error {
 	defer l.mu.Unlock()
 	l.closed = true
 	for _, a := range l.queue {
-		a.lease = core.Refuse(core.ErrClosed)
+		a.lease = core.Fail(core.ErrClosed)
 		close(a.decided)
 	}
 	l.queue, l.stats.Queued = nil, 0

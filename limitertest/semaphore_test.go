@@ -64,11 +64,11 @@ func (s *semaphore) TryAcquire(n int) core.Lease {
 func (s *semaphore) decideLocked(n int) (core.Lease, bool) {
 	switch {
 	case n < 0:
-		return core.Refuse(core.ErrNegativePermits), true
+		return core.Fail(core.ErrNegativePermits), true
 	case s.closed:
-		return core.Refuse(core.ErrClosed), true
+		return core.Fail(core.ErrClosed), true
 	case n > s.limit:
-		return core.Refuse(core.ErrPermitsExceedLimit), true
+		return core.Fail(core.ErrPermitsExceedLimit), true
 	case max(n, 1) > s.stats.Available, n > 0 && s.stats.Queued > 0:
 		return core.Lease{}, false
 	}
@@ -92,7 +92,7 @@ func (s *semaphore) lease(n int) core.Lease {
 
 func (s *semaphore) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	if err := ctx.Err(); err != nil && n >= 0 {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	s.mu.Lock()
 	if l, decided := s.decideLocked(n); decided {
@@ -103,7 +103,7 @@ func (s *semaphore) Acquire(ctx context.Context, n int) (core.Lease, error) {
 		s.stats.Rejected++
 		s.mu.Unlock()
 		err := &core.RejectedError{Permits: n, Reason: "queue limit reached"}
-		return core.Refuse(err).With(core.ReasonPhrase.With(err.Reason)), err
+		return core.Fail(err).With(core.ReasonPhrase.With(err.Reason)), err
 	}
 	w := &sleeper{n: n, granted: make(chan struct{})}
 	s.queue = append(s.queue, w)
@@ -121,7 +121,7 @@ func (s *semaphore) await(ctx context.Context, w *sleeper) (core.Lease, error) {
 	defer s.mu.Unlock()
 	if i := slices.Index(s.queue, w); i >= 0 {
 		if s.keepsPermits {
-			return core.Refuse(ctx.Err()), ctx.Err()
+			return core.Fail(ctx.Err()), ctx.Err()
 		}
 		s.queue = slices.Delete(s.queue, i, i+1)
 		if !s.keepsRoom {
@@ -130,10 +130,10 @@ func (s *semaphore) await(ctx context.Context, w *sleeper) (core.Lease, error) {
 		if !s.forgets {
 			s.serveLocked()
 		}
-		return core.Refuse(ctx.Err()), ctx.Err()
+		return core.Fail(ctx.Err()), ctx.Err()
 	}
 	if w.err != nil {
-		return core.Refuse(w.err), w.err
+		return core.Fail(w.err), w.err
 	}
 	if err := ctx.Err(); err != nil { // granted and cancelled: the context wins
 		if !s.losesGrants {
@@ -141,7 +141,7 @@ func (s *semaphore) await(ctx context.Context, w *sleeper) (core.Lease, error) {
 			s.stats.Available += w.n
 			s.serveLocked()
 		}
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	return s.lease(w.n), nil
 }
@@ -215,9 +215,9 @@ func (q *quota) TryAcquire(n int) core.Lease {
 	left := q.advanceLocked()
 	switch {
 	case n < 0:
-		return core.Refuse(core.ErrNegativePermits)
+		return core.Fail(core.ErrNegativePermits)
 	case n > q.limit:
-		return core.Refuse(core.ErrPermitsExceedLimit)
+		return core.Fail(core.ErrPermitsExceedLimit)
 	case max(n, 1) > q.limit-q.taken:
 		return core.Reject(core.RetryAfter.With(left))
 	}
@@ -228,7 +228,7 @@ func (q *quota) TryAcquire(n int) core.Lease {
 // Acquire waits for a probe only: there is no queue.
 func (q *quota) Acquire(ctx context.Context, n int) (core.Lease, error) {
 	if err := ctx.Err(); err != nil && n >= 0 {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	for {
 		l := q.TryAcquire(n)
@@ -241,7 +241,7 @@ func (q *quota) Acquire(ctx context.Context, n int) (core.Lease, error) {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return core.Refuse(ctx.Err()), ctx.Err()
+			return core.Fail(ctx.Err()), ctx.Err()
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // partition cannot be made, the lease's Err wraps the error of Options.New.
 func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 	if err := k.check(background, permits); err != nil {
-		return core.Refuse(err)
+		return core.Fail(err)
 	}
 	return k.tryAcquire(k.o.Key(r), nil, permits)
 }
@@ -24,7 +24,7 @@ func (k *Keyed[R, K]) TryAcquire(r R, permits int) core.Lease {
 // with [core.ErrClosed].
 func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := k.check(ctx, permits); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	return k.acquire(ctx, k.o.Key(r), nil, permits)
 }
@@ -56,7 +56,7 @@ func (k *Keyed[R, K]) tryAcquire(key K, known *entry[R, K], permits int) core.Le
 	for {
 		e, err := k.entry(background, key, known)
 		if err != nil {
-			return core.Refuse(err)
+			return core.Fail(err)
 		}
 		if l := e.asked().TryAcquire(permits); !e.lost(l) {
 			return l
@@ -79,7 +79,7 @@ func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], pe
 	for {
 		e, err := k.entry(ctx, key, known)
 		if err != nil {
-			return core.Refuse(err), err
+			return core.Fail(err), err
 		}
 		if l, err := e.asked().Acquire(ctx, permits); !e.lost(l) {
 			return l, err
@@ -116,7 +116,7 @@ const reasonNoRoom = "partition limit reached"
 
 // noRoom rejects a request for want of room.
 func (k *Keyed[R, K]) noRoom(permits int) core.Lease {
-	l := core.Refuse(&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom})
+	l := core.Fail(&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom})
 	if k.o.Name == "" {
 		return l.With(core.ReasonPhrase.With(reasonNoRoom))
 	}

@@ -48,7 +48,7 @@ type chain[R any] struct {
 
 func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
 	if err := check(background, permits); err != nil {
-		return core.Refuse(err)
+		return core.Fail(err)
 	}
 	var b boundChain[R]
 	return b.init(c, r).TryAcquire(permits)
@@ -56,7 +56,7 @@ func (c *chain[R]) TryAcquire(r R, permits int) core.Lease {
 
 func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	var b boundChain[R]
 	return b.init(c, r).Acquire(ctx, permits)
@@ -120,7 +120,7 @@ func (b *boundChain[R]) links() []bound {
 
 func (b *boundChain[R]) TryAcquire(permits int) core.Lease {
 	if err := check(background, permits); err != nil {
-		return core.Refuse(err)
+		return core.Fail(err)
 	}
 	l := b.join(background, permits, func(link bound) core.Lease { return link.TryAcquire(permits) })
 	b.count(l)
@@ -143,7 +143,7 @@ func (b *boundChain[R]) TryQuietly(permits int) (core.Lease, bool) {
 
 func (b *boundChain[R]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	var err error
 	l := b.join(ctx, permits, func(link bound) core.Lease {
@@ -185,7 +185,7 @@ func (b *boundChain[R]) join(ctx context.Context, permits int, ask func(link bou
 		}
 		parts.Add(l)
 		if err := ctx.Err(); err != nil {
-			return core.Refuse(err)
+			return core.Fail(err)
 		}
 	}
 	whole = true

@@ -453,7 +453,7 @@ func TestErrorsThatCannotBeCompared(t *testing.T) {
 	bad := newFake(busy)
 	bad.acquire = func(context.Context, int) (core.Lease, error) {
 		err := listed{[]int{1}}
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	k := newKeyed(t, options{Key: self, New: func(string) (core.Limiter, error) { return bad, nil }})
 	chain, err := partition.Chain[string](k)

@@ -103,7 +103,7 @@ func (f *foreign[R, K]) unpin() { f.word.Add(^uint64(pinGone - 1)) }
 
 func (f *foreign[R, K]) TryAcquire(permits int) core.Lease {
 	if !f.pin() {
-		return core.Refuse(core.ErrClosed)
+		return core.Fail(core.ErrClosed)
 	}
 	defer f.unpin()
 	return f.limiter.TryAcquire(permits)
@@ -119,7 +119,7 @@ func (f *foreign[R, K]) TryQuietly(permits int) (core.Lease, bool) {
 
 func (f *foreign[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if !f.pin() {
-		return core.Refuse(core.ErrClosed), core.ErrClosed
+		return core.Fail(core.ErrClosed), core.ErrClosed
 	}
 	defer f.unpin()
 	closing := &f.k.closing

@@ -131,7 +131,7 @@ func (k *Keyed[R, K]) bind(l Limiter[R], r R) bound {
 
 func (e *entry[R, K]) TryAcquire(permits int) core.Lease {
 	if err := e.k.check(background, permits); err != nil {
-		return core.Refuse(err)
+		return core.Fail(err)
 	}
 	return e.k.tryAcquire(e.key, e, permits)
 }
@@ -145,7 +145,7 @@ func (e *entry[R, K]) TryQuietly(permits int) (core.Lease, bool) {
 
 func (e *entry[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := e.k.check(ctx, permits); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	return e.k.acquire(ctx, e.key, e, permits)
 }
@@ -188,19 +188,19 @@ func (e *entry[R, K]) inForce() core.Limiter {
 type refuser struct{ answer func(permits int) core.Lease }
 
 func refuse(err error) *refuser {
-	return &refuser{func(int) core.Lease { return core.Refuse(err) }}
+	return &refuser{func(int) core.Lease { return core.Fail(err) }}
 }
 
 func (f *refuser) TryAcquire(permits int) core.Lease {
 	if err := check(background, permits); err != nil {
-		return core.Refuse(err)
+		return core.Fail(err)
 	}
 	return f.answer(permits)
 }
 
 func (f *refuser) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	l := f.answer(permits)
 	return l, l.Err()

@@ -67,7 +67,7 @@ func TestOverflowLooksWhileTheDeadlinePasses(t *testing.T) {
 		_ = ctx.Err()
 		close(p.done)
 		<-ctx.Done()
-		return core.Refuse(ctx.Err()), ctx.Err()
+		return core.Fail(ctx.Err()), ctx.Err()
 	}
 	k := newKeyed(t, options{MaxPartitions: 1, Overflow: f})
 	takes(t, k, "a", 1)

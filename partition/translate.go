@@ -28,14 +28,14 @@ type translated[R, Inner any] struct {
 
 func (t *translated[R, Inner]) TryAcquire(r R, permits int) core.Lease {
 	if err := check(background, permits); err != nil {
-		return core.Refuse(err)
+		return core.Fail(err)
 	}
 	return t.l.TryAcquire(t.f(r), permits)
 }
 
 func (t *translated[R, Inner]) Acquire(ctx context.Context, r R, permits int) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	return t.l.Acquire(ctx, t.f(r), permits)
 }

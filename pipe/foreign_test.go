@@ -77,7 +77,7 @@ func (p polling) Acquire(ctx context.Context, n int) (core.Lease, error) {
 		}
 		time.Sleep(time.Second)
 	}
-	return core.Refuse(ctx.Err()), ctx.Err()
+	return core.Fail(ctx.Err()), ctx.Err()
 }
 
 func TestALimiterThatPollsItsContextIsEnded(t *testing.T) {

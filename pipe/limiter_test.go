@@ -349,7 +349,7 @@ func TestCarelessLimitersGrantNothing(t *testing.T) {
 	t.Parallel()
 	for _, l := range []careless{
 		{lease: core.Lease{}},
-		{lease: core.Refuse(errBroken)},
+		{lease: core.Fail(errBroken)},
 		{err: core.ErrPermitsExceedLimit},
 	} {
 		_, w := newPipe(t, pipe.Options{WriteLimiter: l})

@@ -60,23 +60,23 @@ func TestAcquireEndsWithItsContext(t *testing.T) {
 // that is a refusal, until one period is over.
 func TestARefusalThatCannotBe(t *testing.T) {
 	for name, c := range map[string]struct {
-		build func(t *testing.T, o redislimit.Shared) everything
+		build func(t *testing.T, o redislimit.StoreOptions) everything
 		reply []int64
 		retry time.Duration
 	}{
-		"bucket": {func(t *testing.T, o redislimit.Shared) everything {
+		"bucket": {func(t *testing.T, o redislimit.StoreOptions) everything {
 			t.Helper()
 			return bucket(t, o, perSecond)
 		}, []int64{0, 1e15, 0, 0, 1, 0, 0}, time.Second},
-		"fixed": {func(t *testing.T, o redislimit.Shared) everything {
+		"fixed": {func(t *testing.T, o redislimit.StoreOptions) everything {
 			t.Helper()
 			return fixed(t, o, core.FixedWindowOptions{PermitLimit: 5, Window: time.Second, QueueLimit: 5})
 		}, []int64{0, 1e15, 1e6, 1e15 + 1e6, 1, 0, 0, 0, 0, 0}, time.Second},
-		"sliding": {func(t *testing.T, o redislimit.Shared) everything {
+		"sliding": {func(t *testing.T, o redislimit.StoreOptions) everything {
 			t.Helper()
 			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: 5, Window: time.Second, SegmentsPerWindow: 4, QueueLimit: 5})
 		}, []int64{0, 1e15, 1e6, 1e15 + 1e6, 1, 0, 0, 0, 0, 0}, 250 * time.Millisecond},
-		"concurrency": {func(t *testing.T, o redislimit.Shared) everything {
+		"concurrency": {func(t *testing.T, o redislimit.StoreOptions) everything {
 			t.Helper()
 			return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 5, QueueLimit: 5})
 		}, []int64{0, 1e15, 0, 0, 1, 0, 0}, 0},

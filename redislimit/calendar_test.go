@@ -164,7 +164,7 @@ func TestOptionsOfACalendar(t *testing.T) {
 // A real server's Lua and clock.
 func TestACalendarOnARealServer(t *testing.T) {
 	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
-		shared := redislimit.Shared{Store: store, Key: "calendar", Ahead: 1, Budget: 10 * time.Second}
+		shared := redislimit.StoreOptions{Store: store, Key: "calendar", Prefetch: 1, Timeout: 10 * time.Second}
 		yearly := core.FixedWindowOptions{PermitLimit: 5, Calendar: core.Yearly(nil)}
 		a, b := fixed(t, shared, yearly), fixed(t, shared, yearly)
 		lease := takes(t, a, 3)

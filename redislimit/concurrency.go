@@ -11,10 +11,10 @@ import (
 type ConcurrencyLimiterOptions struct {
 	core.ConcurrencyLimiterOptions
 
-	Shared Shared
+	Shared StoreOptions
 }
 
-func (o *ConcurrencyLimiterOptions) shared() *Shared { return &o.Shared }
+func (o *ConcurrencyLimiterOptions) shared() *StoreOptions { return &o.Shared }
 
 func (o *ConcurrencyLimiterOptions) limits(f *faults) *limits {
 	_, err := core.NewConcurrencyLimiter(o.ConcurrencyLimiterOptions)
@@ -30,7 +30,7 @@ func (o *ConcurrencyLimiterOptions) limits(f *faults) *limits {
 
 // ConcurrencyLimiter is a [core.ConcurrencyLimiter] that processes share: all of them together
 // hold at most PermitLimit permits. A lease holds its permits until it is released, and is
-// renewed until then. If it cannot be for [Shared].TTL it is lost, and its permits go to others;
+// renewed until then. If it cannot be for [StoreOptions].TTL it is lost, and its permits go to others;
 // [Context] ends before that. Each lease has a [FencingToken].
 //
 // It is a [core.Limiter], [core.Reporter], [core.Idler], [core.Settler], [core.Refunder] and

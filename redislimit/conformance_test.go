@@ -12,7 +12,7 @@ import (
 
 // conforms runs the conformance suite on limiters that make returns, each on a server of
 // its own, in the bubble of the rule.
-func conforms(t *testing.T, c limitertest.Config, build func(redislimit.Shared) (core.Limiter, error)) {
+func conforms(t *testing.T, c limitertest.Config, build func(redislimit.StoreOptions) (core.Limiter, error)) {
 	t.Helper()
 	var mu sync.Mutex
 	servers := map[core.Limiter]*server{}
@@ -53,7 +53,7 @@ func TestConformance(t *testing.T) {
 			c.QueueLimit = limitertest.NoQueue
 		}
 		t.Run("concurrency, "+o.name, func(t *testing.T) {
-			conforms(t, c, func(s redislimit.Shared) (core.Limiter, error) {
+			conforms(t, c, func(s redislimit.StoreOptions) (core.Limiter, error) {
 				return redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
 					Shared:                    s,
 					ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{Name: "c", PermitLimit: limit, QueueLimit: o.queue, QueueOrder: o.order},
@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 			c.Refill = 3 * time.Second
 			// It is a lower bound where waiters take more than one tick brings.
 			c.Skip = []string{"retry after counts the queue ahead"}
-			conforms(t, c, func(s redislimit.Shared) (core.Limiter, error) {
+			conforms(t, c, func(s redislimit.StoreOptions) (core.Limiter, error) {
 				return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{Shared: s, TokenBucketOptions: core.TokenBucketOptions{
 					Name: "b", TokenLimit: limit, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second, QueueLimit: o.queue, QueueOrder: o.order,
 				}})
@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 		t.Run("fixed, "+o.name, func(t *testing.T) {
 			c := c
 			c.Refill = time.Second
-			conforms(t, c, func(s redislimit.Shared) (core.Limiter, error) {
+			conforms(t, c, func(s redislimit.StoreOptions) (core.Limiter, error) {
 				return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{Shared: s, FixedWindowOptions: core.FixedWindowOptions{
 					Name: "f", PermitLimit: limit, Window: time.Second, Anchor: time.Now(), QueueLimit: o.queue, QueueOrder: o.order,
 				}})
@@ -83,7 +83,7 @@ func TestConformance(t *testing.T) {
 		t.Run("sliding, "+o.name, func(t *testing.T) {
 			c := c
 			c.Refill = time.Second
-			conforms(t, c, func(s redislimit.Shared) (core.Limiter, error) {
+			conforms(t, c, func(s redislimit.StoreOptions) (core.Limiter, error) {
 				return redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{Shared: s, SlidingWindowOptions: core.SlidingWindowOptions{
 					Name: "s", PermitLimit: limit, Window: time.Second, SegmentsPerWindow: 4, Anchor: time.Now(), QueueLimit: o.queue, QueueOrder: o.order,
 				}})

@@ -67,16 +67,16 @@ func (e *engine) rejectLocked(t *take, now time.Time, reason string) {
 	e.decideLocked(t, rejected)
 }
 
-// unreachableLocked has Down decide t.
+// unreachableLocked has Unavailable decide t.
 func (e *engine) unreachableLocked(t *take, err error) {
-	switch e.shared.Down {
-	case DownDeny:
+	switch e.shared.Unavailable {
+	case FailClosed:
 		e.rejected++
 		e.refuseLocked(t, err)
 		return
-	case DownAllow:
+	case FailOpen:
 		e.granted++
-	case DownLocal: // counted when Local has decided
+	case UseLocal: // counted when Local has decided
 	}
 	e.decideLocked(t, unreachable)
 }
@@ -115,7 +115,7 @@ func (e *engine) returnLocked(t *take) {
 	}
 }
 
-// leaseOf returns the lease of a decided take that Down does not decide.
+// leaseOf returns the lease of a decided take that Unavailable does not decide.
 func (e *engine) leaseOf(t *take) core.Lease {
 	switch t.outcome {
 	case granted:
@@ -124,7 +124,7 @@ func (e *engine) leaseOf(t *take) core.Lease {
 		return t.rejection()
 	case refused, unreachable:
 	}
-	l := core.Refuse(t.err)
+	l := core.Fail(t.err)
 	if errors.Is(t.err, ErrStore) {
 		l = l.With(t.limits.said(nil, 0)...)
 	}
@@ -151,7 +151,7 @@ func (t *take) rejection() core.Lease {
 	err := &core.RejectedError{
 		Limiter: t.limits.name, Permits: t.permits, Reason: t.reason, Detail: t.detail, RetryAfter: t.retry, Cause: t.err,
 	}
-	return core.Refuse(err).With(t.numbers(m)...)
+	return core.Fail(err).With(t.numbers(m)...)
 }
 
 // numbers appends what every lease says, and what was left after the decision.
@@ -163,7 +163,7 @@ func (t *take) numbers(m []core.Metadata) []core.Metadata {
 	return m
 }
 
-// unrecorded returns the lease of DownAllow, which holds nothing.
+// unrecorded returns the lease of FailOpen, which holds nothing.
 func (e *engine) unrecorded(t *take) core.Lease {
 	return core.Grant(t.permits, nil, append(t.limits.said(nil, 0), grantKey.With(&grant{e: e}))...)
 }

@@ -3,7 +3,7 @@
 //
 //	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 //		TokenBucketOptions: core.PerSecond(1000, 100),
-//		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "orders"},
+//		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders"},
 //	})
 //	if err != nil {
 //		log.Fatal(err)
@@ -13,7 +13,7 @@
 //		log.Print(lease.Err())
 //	}
 //
-// [Shared].Key names the limit; each limiter made with that Key takes part in it. Packages
+// [StoreOptions].Key names the limit; each limiter made with that Key takes part in it. Packages
 // goredis and rueidis make a [Store] of the client that you have.
 //
 // A decision is one script, which is atomic. It counts in integers and by the server's clock;
@@ -22,7 +22,7 @@
 //
 // A decision takes one round trip to the store at most, and often none: concurrent calls travel
 // together, a rejection is remembered until it may be over, and rate limiters take permits in
-// advance. If the store does not answer within [Shared].Budget, [Shared].Down decides.
+// advance. If the store does not answer within [StoreOptions].Timeout, [StoreOptions].Unavailable decides.
 //
 // A concurrency lease is renewed while it is held. If it cannot be, it is lost, and its permits
 // go to others; [Context] ends before that.

@@ -30,19 +30,19 @@ func deafMute(context.Context, func() ([]int64, error)) ([]int64, error) {
 
 var perSecond = core.TokenBucketOptions{TokenLimit: 5, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5}
 
-// Whatever the store does, a decision is made within Budget; after three failures at once.
+// Whatever the store does, a decision is made within Timeout; after three failures at once.
 func TestDownDecidesWithinBudget(t *testing.T) {
 	for name, answer := range map[string]func(context.Context, func() ([]int64, error)) ([]int64, error){
 		"refuses": gone, "hangs": hangs, "ignores the context": deafMute,
 		"says something else": func(context.Context, func() ([]int64, error)) ([]int64, error) { return []int64{0, 1}, nil },
 	} {
-		for _, down := range []redislimit.Down{redislimit.DownDeny, redislimit.DownAllow, redislimit.DownLocal} {
+		for _, down := range []redislimit.Unavailable{redislimit.FailClosed, redislimit.FailOpen, redislimit.UseLocal} {
 			t.Run(fmt.Sprintf("%s, %v", name, down), func(t *testing.T) {
 				bubble(t, func(t *testing.T, s *server) {
 					local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
 					require.NoError(t, err)
 					o := s.shared("key")
-					o.Down, o.Local = down, local
+					o.Unavailable, o.Local = down, local
 					l := bucket(t, o, perSecond)
 					s.store.answer(answer)
 					for i := range 5 {
@@ -60,10 +60,10 @@ func TestDownDecidesWithinBudget(t *testing.T) {
 							require.Zero(t, took, "it is known to be away")
 						}
 						switch {
-						case down == redislimit.DownDeny:
+						case down == redislimit.FailClosed:
 							require.ErrorIs(t, lease.Err(), redislimit.ErrStore)
 							require.NotErrorIs(t, lease.Err(), core.ErrRejected)
-						case down == redislimit.DownLocal && i >= 2:
+						case down == redislimit.UseLocal && i >= 2:
 							require.ErrorIs(t, lease.Err(), core.ErrRejected)
 						default:
 							require.True(t, lease.Acquired())
@@ -72,8 +72,8 @@ func TestDownDecidesWithinBudget(t *testing.T) {
 						}
 					}
 					st := l.Statistics()
-					want := map[redislimit.Down][2]uint64{
-						redislimit.DownDeny: {0, 5}, redislimit.DownAllow: {5, 0}, redislimit.DownLocal: {2, 3},
+					want := map[redislimit.Unavailable][2]uint64{
+						redislimit.FailClosed: {0, 5}, redislimit.FailOpen: {5, 0}, redislimit.UseLocal: {2, 3},
 					}[down]
 					require.Equal(t, want, [2]uint64{st.Granted, st.Rejected})
 					require.Equal(t, 5, st.Available, "the last known")
@@ -206,7 +206,7 @@ func TestCancelWhileTheStoreIsAsked(t *testing.T) {
 		require.Equal(t, 1, l.Available())
 		require.Zero(t, l.Statistics().Granted)
 
-		// An answer that comes after Budget is given back too.
+		// An answer that comes after Timeout is given back too.
 		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
 			r, err := next()
 			time.Sleep(time.Second)
@@ -224,7 +224,7 @@ func TestCancelWhileTheStoreIsAsked(t *testing.T) {
 func TestAnotherKindIsThere(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
-		o.Down = redislimit.DownAllow
+		o.Unavailable = redislimit.FailOpen
 		limiters := map[string]everything{
 			"a token bucket":      bucket(t, o, perSecond),
 			"a fixed window":      fixed(t, o, core.FixedWindowOptions{PermitLimit: 5, Window: time.Second}),
@@ -266,7 +266,7 @@ func TestALocalThatLies(t *testing.T) {
 		odd := errors.New("odd")
 		local := &answering{ConcurrencyLimiter: inner}
 		o := s.shared("key")
-		o.Down, o.Local = redislimit.DownLocal, local
+		o.Unavailable, o.Local = redislimit.UseLocal, local
 		l := bucket(t, o, perSecond)
 
 		local.answer = func() (core.Lease, error) { return core.Lease{}, nil }
@@ -303,30 +303,30 @@ func (a *answering) Acquire(context.Context, int) (core.Lease, error) { return a
 func TestOptions(t *testing.T) {
 	_, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.TokenBucketOptions{TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, ManualReplenishment: true},
-		Shared:             redislimit.Shared{Budget: -1, Down: 7, Ahead: -1, TTL: -1},
+		Shared:             redislimit.StoreOptions{Timeout: -1, Unavailable: 7, Prefetch: -1, TTL: -1},
 	})
 	for _, want := range []string{
 		"core: TokenBucketOptions.TokenLimit = 0, want at least 1",
 		"redislimit: TokenBucketOptions.ManualReplenishment = true",
 		"redislimit: TokenBucketOptions.Shared.Store = nil, want a store",
 		"redislimit: TokenBucketOptions.Shared.Key = \"\", want a name without braces",
-		"redislimit: TokenBucketOptions.Shared.Budget = -1ns, want at least 0",
-		"redislimit: TokenBucketOptions.Shared.Down = Down(7), want deny, allow or local",
-		"redislimit: TokenBucketOptions.Shared.Ahead = -1, want at least 0",
+		"redislimit: TokenBucketOptions.Shared.Timeout = -1ns, want at least 0",
+		"redislimit: TokenBucketOptions.Shared.Unavailable = Unavailable(7), want deny, allow or local",
+		"redislimit: TokenBucketOptions.Shared.Prefetch = -1, want at least 0",
 		"redislimit: TokenBucketOptions.Shared.TTL = -1ns",
 	} {
 		require.ErrorContains(t, err, want)
 	}
 	_, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
 		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1, Window: 1500},
-		Shared:             redislimit.Shared{Store: deaf{}, Key: "k", Down: redislimit.DownLocal},
+		Shared:             redislimit.StoreOptions{Store: deaf{}, Key: "k", Unavailable: redislimit.UseLocal},
 	})
 	require.EqualError(t, err, `redislimit: FixedWindowOptions.Window = 1.5µs, want whole microseconds
-redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for DownLocal`)
+redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for UseLocal`)
 	tooMany := int64(1<<52 + 1)
 	_, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
 		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: int(tooMany), Window: time.Second},
-		Shared:             redislimit.Shared{Store: deaf{}, Key: "k"},
+		Shared:             redislimit.StoreOptions{Store: deaf{}, Key: "k"},
 	})
 	if strconv.IntSize > 32 { // else it is no int
 		require.EqualError(t, err, "redislimit: FixedWindowOptions.PermitLimit = 4503599627370497, want at most 2^52")
@@ -337,7 +337,7 @@ redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for DownLocal
 	} {
 		_, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
 			ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1},
-			Shared:                    redislimit.Shared{Store: deaf{}, Key: "k", TTL: ttl},
+			Shared:                    redislimit.StoreOptions{Store: deaf{}, Key: "k", TTL: ttl},
 		})
 		require.ErrorContains(t, err, want)
 	}
@@ -345,11 +345,11 @@ redislimit: FixedWindowOptions.Shared.Local = nil, want a limiter, for DownLocal
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
 		o := l.Options()
-		require.Equal(t, 50*time.Millisecond, o.Shared.Budget)
+		require.Equal(t, 50*time.Millisecond, o.Shared.Timeout)
 		require.NoError(t, l.Update(o), "the same")
 		o.Shared.Key = "other"
 		require.ErrorContains(t, l.Update(o), "Shared = another")
-		o.Shared = redislimit.Shared{}
+		o.Shared = redislimit.StoreOptions{}
 		o.TokenLimit = 7
 		require.NoError(t, l.Update(o))
 		require.Equal(t, 7, l.Options().TokenLimit)

@@ -14,7 +14,7 @@ import (
 // engine is the part that the four limiters share. A take is decided by what is remembered (memory.go), or the pipeline asks
 // the store. An Acquire that the store refuses waits in the queue. The keeper renews and releases concurrency leases.
 type engine struct {
-	shared  Shared // with its defaults; no Store: not made by a constructor
+	shared  StoreOptions // with its defaults; no Store: not made by a constructor
 	guard   *guard
 	kind    kind
 	keys    []string
@@ -39,7 +39,7 @@ type engine struct {
 }
 
 // start makes the engine ready. The shared options are valid, and have their defaults.
-func (e *engine) start(s Shared, l *limits) {
+func (e *engine) start(s StoreOptions, l *limits) {
 	e.shared, e.kind, e.limits, e.guard = s, l.kind, l, newGuard(s)
 	limit := "{" + s.Key + "}:limit"
 	e.keys = []string{limit}
@@ -70,18 +70,18 @@ func (e *engine) unlock() {
 }
 
 // TryAcquire takes permits if they are available now. It waits only for the store, for
-// [Shared].Budget at most. While somebody in this process waits, an oldest-first limiter
+// [StoreOptions].Timeout at most. While somebody in this process waits, an oldest-first limiter
 // rejects it even if the permits are available.
 func (e *engine) TryAcquire(permits int) core.Lease {
 	if err := e.check(permits); err != nil {
-		return core.Refuse(err)
+		return core.Fail(err)
 	}
 	t := &take{permits: permits}
 	e.decide(t)
 	switch {
 	case t.outcome != unreachable:
 		return e.leaseOf(t)
-	case e.shared.Down == DownLocal:
+	case e.shared.Unavailable == UseLocal:
 		return e.count(e.shared.Local.TryAcquire(permits))
 	}
 	return e.unrecorded(t)
@@ -97,18 +97,18 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 		err = e.check(permits)
 	}
 	if err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	t := &take{permits: permits, waits: true, leaves: ctx.Done()}
 	t.deadline, _ = ctx.Deadline()
 	if err := e.await(ctx, t); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	switch {
 	case t.outcome != unreachable:
 		l := e.leaseOf(t) //nolint:contextcheck // its release is no part of this
 		return l, l.Err()
-	case e.shared.Down == DownLocal:
+	case e.shared.Unavailable == UseLocal:
 		l, err := hold.Acquire(ctx, &e.locals, e.shared.Local, permits)
 		return e.count(l), err //nolint:contextcheck // a call of many does not end with one's ctx
 	}
@@ -119,7 +119,7 @@ func (e *engine) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 // statisticsEvery is how often Statistics asks the store at most.
 const statisticsEvery = 100 * time.Millisecond
 
-// Available asks the store how many permits could be taken now, within [Shared].Budget. While
+// Available asks the store how many permits could be taken now, within [StoreOptions].Timeout. While
 // the store is unreachable it returns what was known last.
 func (e *engine) Available() int {
 	if e.shared.Store == nil {
@@ -182,7 +182,7 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 
 // Close ends every wait with [core.ErrClosed], gives back what was prefetched, and refuses from
 // then on. Leases stay held, and are renewed, until they are released; the store stays open.
-// Close returns nil, when what was prefetched is back or Budget is over.
+// Close returns nil, when what was prefetched is back or Timeout is over.
 func (e *engine) Close() error {
 	if e.shared.Store == nil {
 		return nil
@@ -190,7 +190,7 @@ func (e *engine) Close() error {
 	ends := e.close()
 	defer e.guard.close()
 	e.locals.End(core.ErrClosed)
-	timer := time.NewTimer(e.shared.Budget)
+	timer := time.NewTimer(e.shared.Timeout)
 	defer timer.Stop()
 	for _, ended := range ends {
 		if ended == nil {
@@ -268,7 +268,7 @@ func (e *engine) await(ctx context.Context, t *take) error {
 // begin decides t, or has the store asked. It reports whether the caller, if that can lead, has to make the call.
 func (e *engine) begin(t *take, leads bool) bool {
 	now := time.Now()
-	t.due = now.Add(e.shared.Budget)
+	t.due = now.Add(e.shared.Timeout)
 	e.mu.Lock()
 	defer e.unlock()
 	if !e.admitLocked(t, now) {
@@ -290,7 +290,7 @@ func (e *engine) begin(t *take, leads bool) bool {
 	return leads && e.pipeline.claimLocked()
 }
 
-// do has the store do an operation, and returns when it has ended, within Budget.
+// do has the store do an operation, and returns when it has ended, within Timeout.
 func (e *engine) do(o *operation) { e.perform(func() *operation { return o }) }
 
 // perform is do for the operation that f returns, which is called with the mutex held; nil: there is nothing to do.
@@ -316,7 +316,7 @@ func (e *engine) beginOperation(f func() *operation) (o *operation, leads bool) 
 	if o = f(); o == nil {
 		return nil, false
 	}
-	o.due = now.Add(e.shared.Budget)
+	o.due = now.Add(e.shared.Timeout)
 	e.addLocked(o, now)
 	return o, e.pipeline.claimLocked()
 }

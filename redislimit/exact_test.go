@@ -259,7 +259,7 @@ func metadata(l core.Lease) map[string]any {
 }
 
 // twinsOf returns twins of one kind.
-func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.Shared) *twins {
+func twinsOf(t *testing.T, kind string, random *rand.Rand, s redislimit.StoreOptions) *twins {
 	t.Helper()
 	w := &twins{t: t, random: random, start: time.Now(), limit: 2 + random.IntN(8)}
 	t.Cleanup(func() { // of a test that failed

@@ -34,7 +34,7 @@ func ExampleNewTokenBucket() {
 	defer stop()
 	options := redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 3, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "orders", Budget: time.Second},
+		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders", Timeout: time.Second},
 	}
 	here, err := redislimit.NewTokenBucket(options)
 	if err != nil {
@@ -65,7 +65,7 @@ func ExampleContext() {
 	defer stop()
 	limiter, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
 		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1},
-		Shared:                    redislimit.Shared{Store: goredis.New(client), Key: "backup", Budget: time.Second},
+		Shared:                    redislimit.StoreOptions{Store: goredis.New(client), Key: "backup", Timeout: time.Second},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -95,7 +95,7 @@ func ExampleTokenBucket_Settle() {
 	defer stop()
 	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1000, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "tokens", Budget: time.Second},
+		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "tokens", Timeout: time.Second},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -118,8 +118,8 @@ func ExampleTokenBucket_Settle() {
 	// reset: 1000
 }
 
-// While the store is unreachable, DownLocal has a limiter of this process decide.
-func ExampleDown() {
+// While the store is unreachable, UseLocal has a limiter of this process decide.
+func ExampleUnavailable() {
 	client, stop := start()
 	stop() // it is unreachable
 	local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
@@ -128,10 +128,10 @@ func ExampleDown() {
 		return
 	}
 	defer local.Close()
-	for _, shared := range []redislimit.Shared{
-		{Down: redislimit.DownDeny},
-		{Down: redislimit.DownAllow},
-		{Down: redislimit.DownLocal, Local: local}, // its share, for the time being
+	for _, shared := range []redislimit.StoreOptions{
+		{Unavailable: redislimit.FailClosed},
+		{Unavailable: redislimit.FailOpen},
+		{Unavailable: redislimit.UseLocal, Local: local}, // its share, for the time being
 	} {
 		shared.Store, shared.Key = goredis.New(client), "orders"
 		limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
@@ -157,7 +157,7 @@ func ExampleNewFixedWindow() {
 	defer stop()
 	limiter, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
 		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 1000, Window: time.Hour},
-		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "partner", Budget: time.Second},
+		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "partner", Timeout: time.Second},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -174,7 +174,7 @@ func ExampleNewSlidingWindow() {
 	defer stop()
 	limiter, err := redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{
 		SlidingWindowOptions: core.SlidingWindowOptions{PermitLimit: 2, Window: time.Minute, SegmentsPerWindow: 6},
-		Shared:               redislimit.Shared{Store: goredis.New(client), Key: "codes", Budget: time.Second},
+		Shared:               redislimit.StoreOptions{Store: goredis.New(client), Key: "codes", Timeout: time.Second},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -196,7 +196,7 @@ func ExampleFixedWindow_GiveBack() {
 	defer stop()
 	l, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
 		FixedWindowOptions: core.FixedWindowOptions{PermitLimit: 10, Window: 24 * time.Hour},
-		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "tokens", Budget: time.Second},
+		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "tokens", Timeout: time.Second},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -17,7 +17,7 @@ import (
 )
 
 // The primary is killed, and its replica promoted, by command or because Sentinel finds it
-// dead: until then Down decides, and afterwards the limit holds again, less what was taken.
+// dead: until then Unavailable decides, and afterwards the limit holds again, less what was taken.
 func TestFailoverIsDecidedByDown(t *testing.T) {
 	t.Parallel()
 	for _, program := range realserver.Programs(t) {
@@ -30,7 +30,7 @@ func TestFailoverIsDecidedByDown(t *testing.T) {
 					sentinel := realserver.Sentinel(t, program, primary, after)
 					store := sentinelStores[adapter](t, sentinel.Addr)
 					var all []*downFailover
-					for _, down := range []redislimit.Down{redislimit.DownDeny, redislimit.DownAllow, redislimit.DownLocal} {
+					for _, down := range []redislimit.Unavailable{redislimit.FailClosed, redislimit.FailOpen, redislimit.UseLocal} {
 						all = append(all, newDownFailover(t, store, down))
 					}
 					replicated(t, primary)
@@ -54,7 +54,7 @@ func TestFailoverIsDecidedByDown(t *testing.T) {
 
 // downFailover is one limiter, which is asked again and again during a failover.
 type downFailover struct {
-	down      redislimit.Down
+	down      redislimit.Unavailable
 	limiter   core.Limiter
 	patiently *redislimit.TokenBucket // the same limit
 	states    chan bool
@@ -69,21 +69,21 @@ const (
 	downLocal = 2
 )
 
-func newDownFailover(t *testing.T, store redislimit.Store, down redislimit.Down) *downFailover {
+func newDownFailover(t *testing.T, store redislimit.Store, down redislimit.Unavailable) *downFailover {
 	t.Helper()
 	local, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: downLocal, Window: time.Hour})
 	require.NoError(t, err)
 	d := &downFailover{down: down, states: make(chan bool, 100), outcomes: map[string]int{}}
-	o := redislimit.Shared{Store: store, Key: down.String(), Down: down, Local: local, Ahead: 1, Budget: patient}
+	o := redislimit.StoreOptions{Store: store, Key: down.String(), Unavailable: down, Local: local, Prefetch: 1, Timeout: patient}
 	terms := core.TokenBucketOptions{TokenLimit: downRate, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour}
 	d.patiently = bucket(t, o, terms)
-	o.Budget, o.OnState = 0, func(up bool, _ error) { d.states <- up }
+	o.Timeout, o.OnState = 0, func(up bool, _ error) { d.states <- up }
 	d.limiter = bucket(t, o, terms)
 	takes(t, d.patiently, downTaken)
 	return d
 }
 
-// away finds that Down decides.
+// away finds that Unavailable decides.
 func (d *downFailover) away(t *testing.T) {
 	t.Helper()
 	const tries = 50
@@ -91,10 +91,10 @@ func (d *downFailover) away(t *testing.T) {
 		d.decide(t)
 	}
 	require.False(t, <-d.states)
-	require.Equal(t, map[redislimit.Down]map[string]int{
-		redislimit.DownDeny:  {"away": tries},
-		redislimit.DownAllow: {"granted": tries},
-		redislimit.DownLocal: {"granted": downLocal, "rejected": tries - downLocal},
+	require.Equal(t, map[redislimit.Unavailable]map[string]int{
+		redislimit.FailClosed: {"away": tries},
+		redislimit.FailOpen:   {"granted": tries},
+		redislimit.UseLocal:   {"granted": downLocal, "rejected": tries - downLocal},
 	}[d.down], d.outcomes)
 }
 

@@ -67,7 +67,7 @@ func TestFailoverForgetsWhatWasNotReplicated(t *testing.T) {
 			replica := realserver.Replica(t, program, primary)
 			var addr atomic.Pointer[string]
 			addr.Store(&primary.Addr)
-			o := redislimit.Shared{Store: switched(t, &addr), Key: "rate", Budget: patient, Ahead: 1, TTL: 9 * time.Second}
+			o := redislimit.StoreOptions{Store: switched(t, &addr), Key: "rate", Timeout: patient, Prefetch: 1, TTL: 9 * time.Second}
 			rate := bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
 			o.Key = "leases"
 			held := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: leases})
@@ -170,7 +170,7 @@ const failoverRate, failoverLeases = 4000, 3
 
 func (f *failover) build(t *testing.T, store redislimit.Store, budget, ttl time.Duration) (*redislimit.TokenBucket, *redislimit.ConcurrencyLimiter) {
 	t.Helper()
-	o := redislimit.Shared{Store: store, Key: "rate", Budget: budget, TTL: ttl, Ahead: 1}
+	o := redislimit.StoreOptions{Store: store, Key: "rate", Timeout: budget, TTL: ttl, Prefetch: 1}
 	rate := bucket(t, o, core.TokenBucketOptions{TokenLimit: failoverRate, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
 	o.Key = "leases"
 	return rate, concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: failoverLeases, QueueLimit: failoverLeases})
@@ -343,7 +343,7 @@ func TestAClustersFailover(t *testing.T) {
 				asks := func() error { // by a limiter of its own, which does not know that the store was unreachable
 					l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 						TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-						Shared:             redislimit.Shared{Store: store, Key: "key", Ahead: 1, Budget: patient},
+						Shared:             redislimit.StoreOptions{Store: store, Key: "key", Prefetch: 1, Timeout: patient},
 					})
 					if err != nil {
 						return err

@@ -63,7 +63,7 @@ func TestARejectionBeforeARefundIsForgotten(t *testing.T) {
 func TestCloseGivesBackWhatIsBeingFetched(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
-		o.Ahead = 20
+		o.Prefetch = 20
 		a := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 		o.Store = s.plain
 		b := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
@@ -160,8 +160,8 @@ func TestAhead(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *server) {
 				o := s.shared("key")
-				o.Ahead = 10
-				build := func(o redislimit.Shared) everything {
+				o.Prefetch = 10
+				build := func(o redislimit.StoreOptions) everything {
 					switch kind {
 					case "bucket":
 						return bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Minute})
@@ -171,7 +171,7 @@ func TestAhead(t *testing.T) {
 					return sliding(t, o, core.SlidingWindowOptions{PermitLimit: 100, Window: 100 * time.Minute, SegmentsPerWindow: 100})
 				}
 				a := build(o)
-				o.Ahead = 1
+				o.Prefetch = 1
 				b := build(o)
 				for range 10 {
 					takes(t, a, 1)
@@ -189,7 +189,7 @@ func TestAhead(t *testing.T) {
 				require.NoError(t, a.Close())
 				require.Equal(t, 88, b.Available(), "given back")
 
-				c := build(redislimit.Shared{Store: s.store, Key: "key", Ahead: 10})
+				c := build(redislimit.StoreOptions{Store: s.store, Key: "key", Prefetch: 10})
 				lease := takes(t, c, 80)
 				require.Equal(t, 8, b.Available(), "half of what is there at most")
 				_ = lease
@@ -206,7 +206,7 @@ func TestAhead(t *testing.T) {
 func TestAheadIsDropped(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
-		o.Ahead = 50
+		o.Prefetch = 50
 		a := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Millisecond})
 		takes(t, a, 1)
 		time.Sleep(40 * time.Millisecond)
@@ -217,13 +217,13 @@ func TestAheadIsDropped(t *testing.T) {
 		takes(t, a, 1)
 		require.Equal(t, int64(3), s.store.runs.Load())
 
-		o.Key, o.Ahead = "window", 50
+		o.Key, o.Prefetch = "window", 50
 		w := fixed(t, o, core.FixedWindowOptions{PermitLimit: 100, Window: 100 * time.Millisecond})
 		time.Sleep(100*time.Millisecond - time.Duration(time.Now().UnixNano()%int64(100*time.Millisecond)))
 		takes(t, w, 1)
 		time.Sleep(100 * time.Millisecond)
 		takes(t, w, 51)
-		o.Ahead = 1
+		o.Prefetch = 1
 		require.Equal(t, 49, fixed(t, o, core.FixedWindowOptions{PermitLimit: 100, Window: 100 * time.Millisecond}).Available())
 	})
 }
@@ -233,7 +233,7 @@ func TestAheadIsDropped(t *testing.T) {
 func TestAheadByItself(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
-		o.Ahead = 0
+		o.Prefetch = 0
 		l := bucket(t, o, core.TokenBucketOptions{TokenLimit: 10_000, TokensPerPeriod: 10, ReplenishmentPeriod: time.Millisecond})
 		const takesInAll = 10_000
 		for range takesInAll {
@@ -241,7 +241,7 @@ func TestAheadByItself(t *testing.T) {
 			time.Sleep(100 * time.Microsecond)
 		}
 		require.Less(t, s.store.runs.Load(), int64(takesInAll/50))
-		slow := bucket(t, redislimit.Shared{Store: s.store, Key: "slow"}, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		slow := bucket(t, redislimit.StoreOptions{Store: s.store, Key: "slow"}, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
 		before := s.store.runs.Load()
 		for range 50 {
 			takes(t, slow, 1)

@@ -104,7 +104,7 @@ func FuzzReply(f *testing.F) {
 func believes(t *testing.T, kind int, s redislimit.Store) {
 	t.Helper()
 	const limit = 5
-	o := redislimit.Shared{Store: s, Key: "key", Ahead: 3, TTL: time.Second}
+	o := redislimit.StoreOptions{Store: s, Key: "key", Prefetch: 3, TTL: time.Second}
 	l := []func() everything{
 		func() everything {
 			return bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: 5})

@@ -41,7 +41,7 @@ const (
 	lateFor           = 10 * time.Second
 )
 
-func newGuard(s Shared) *guard {
+func newGuard(s StoreOptions) *guard {
 	g := &guard{store: s.Store, onState: s.OnState, ready: func() bool { return false }}
 	if r, ok := s.Store.(interface{ Ready() bool }); ok {
 		g.ready = r.Ready

@@ -75,7 +75,7 @@ func (h *handle) grant(permits int, m ...core.Metadata) core.Lease {
 	return core.Grant(permits, func() { h.release() }, append(m, core.NewMetadataKey[*handle](name).With(h))...)
 }
 
-// release gives the permits back. It returns when the store has answered, or Budget is over, and reports whether the handle was
+// release gives the permits back. It returns when the store has answered, or Timeout is over, and reports whether the handle was
 // live.
 func (h *handle) release() bool {
 	k := &h.lease.e.keeper

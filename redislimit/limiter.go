@@ -87,7 +87,7 @@ type rateLimiter[O any, P optionsOf[O]] struct{ limiter[O, P] }
 
 // Reset makes the limiter as new, for all processes: all permits are available, and debts are
 // gone. Statistics stay, and this process' waiters are served. Leases from before give nothing
-// back. It returns when the store has answered, or Budget is over; if the store is unreachable,
+// back. It returns when the store has answered, or Timeout is over; if the store is unreachable,
 // nothing happens. What other processes have prefetched they may still spend.
 func (r *rateLimiter[O, P]) Reset() {
 	r.perform(func() *operation {
@@ -99,7 +99,7 @@ func (r *rateLimiter[O, P]) Reset() {
 // GiveBack returns n permits for which there is no lease any more, for all processes: the limiter is as if n permits fewer
 // had been taken, the latest ones first. It returns at most what is missing, pays debts first, and serves this process'
 // waiters that now fit. Settling leases from before may then give back nothing. n <= 0 does nothing. It returns when the
-// store has answered, or Budget is over; if the store is unreachable, nothing happens. If the lease is still there, use
+// store has answered, or Timeout is over; if the store is unreachable, nothing happens. If the lease is still there, use
 // Settle or Refund.
 func (r *rateLimiter[O, P]) GiveBack(n int) {
 	if n > 0 {

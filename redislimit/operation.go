@@ -10,7 +10,7 @@ type operation struct {
 	first bool    // it comes before all others in its call
 	frees bool    // permits come back by it, if anything is done
 
-	due  time.Time     // when its Budget is over; zero: a call of others decides
+	due  time.Time     // when its Timeout is over; zero: a call of others decides
 	done chan struct{} // closed when it has ended; nil: nobody waits for it
 
 	// then is called when it has ended, with the engine's mutex held; nil: nothing is. The call was sent then.

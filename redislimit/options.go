@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-go/sluice/internal/anylimiter"
 )
 
-// Shared says where the limit is that processes share, and what happens while that place does
+// StoreOptions says where the limit is that processes share, and what happens while that place does
 // not answer.
-type Shared struct {
+type StoreOptions struct {
 	// Store runs the scripts; required. The limiter does not close it.
 	Store Store
 
@@ -22,20 +22,20 @@ type Shared struct {
 	// cluster.
 	Key string
 
-	// Budget is the longest time that a decision takes, from the call on. Then Down decides. 0:
+	// Timeout is the longest time that a decision takes, from the call on. Then Unavailable decides. 0:
 	// 50 ms.
-	Budget time.Duration
+	Timeout time.Duration
 
-	// Down decides while the store is unreachable.
-	Down Down
+	// Unavailable decides while the store is unreachable.
+	Unavailable Unavailable
 
-	// Local decides under [DownLocal], which requires it. The limiter does not close it.
+	// Local decides under [UseLocal], which requires it. The limiter does not close it.
 	Local core.Limiter
 
-	// Ahead is the most permits that one call of a rate limiter takes. The permits that were not
+	// Prefetch is the most permits that one call of a rate limiter takes. The permits that were not
 	// asked for are spent later, without a call. 0: about what this process uses in 10 ms; 1: only
 	// what is asked for. At most half of what is available is taken in advance.
-	Ahead int
+	Prefetch int
 
 	// TTL is how long a concurrency lease lives without being renewed: at least 10 ms, in whole
 	// microseconds. 0: 30 s.
@@ -47,14 +47,14 @@ type Shared struct {
 	OnState func(up bool, err error)
 }
 
-// Down is a policy for decisions while the store is unreachable.
-type Down uint8
+// Unavailable is a policy for decisions while the store is unreachable.
+type Unavailable uint8
 
 // The policies.
 const (
-	DownDeny  Down = iota // refuse, with an error that is [ErrStore]
-	DownAllow             // grant, with a lease that holds nothing
-	DownLocal             // ask [Shared].Local
+	FailClosed Unavailable = iota // refuse, with an error that is [ErrStore]
+	FailOpen                      // grant, with a lease that holds nothing
+	UseLocal                      // ask [StoreOptions].Local
 )
 
 const (
@@ -67,22 +67,22 @@ const (
 )
 
 // String returns the policy's name.
-func (d Down) String() string {
+func (d Unavailable) String() string {
 	switch d {
-	case DownDeny:
+	case FailClosed:
 		return "deny"
-	case DownAllow:
+	case FailOpen:
 		return "allow"
-	case DownLocal:
+	case UseLocal:
 		return "local"
 	}
-	return fmt.Sprintf("Down(%d)", uint8(d))
+	return fmt.Sprintf("Unavailable(%d)", uint8(d))
 }
 
 // withDefaults returns s with its zero values filled in.
-func (s Shared) withDefaults() Shared {
-	if s.Budget == 0 {
-		s.Budget = defaultBudget
+func (s StoreOptions) withDefaults() StoreOptions {
+	if s.Timeout == 0 {
+		s.Timeout = defaultBudget
 	}
 	if s.TTL == 0 {
 		s.TTL = defaultTTL
@@ -93,7 +93,7 @@ func (s Shared) withDefaults() Shared {
 // optionsOf is a pointer to the options O of a limiter.
 type optionsOf[O any] interface {
 	*O
-	shared() *Shared
+	shared() *StoreOptions
 
 	// limits returns what the scripts want, or finds fault with the options.
 	limits(*faults) *limits
@@ -109,24 +109,24 @@ func (f *faults) add(field string, value any, want string) {
 	f.errs = append(f.errs, fmt.Errorf("redislimit: %s.%s = %v, want %s", f.options, field, value, want))
 }
 
-func (f *faults) shared(s Shared) {
+func (f *faults) shared(s StoreOptions) {
 	if anylimiter.IsNil(s.Store) {
 		f.add("Shared.Store", "nil", "a store")
 	}
 	if s.Key == "" || strings.ContainsAny(s.Key, "{}") {
 		f.add("Shared.Key", fmt.Sprintf("%q", s.Key), "a name without braces")
 	}
-	if s.Budget < 0 {
-		f.add("Shared.Budget", s.Budget, "at least 0")
+	if s.Timeout < 0 {
+		f.add("Shared.Timeout", s.Timeout, "at least 0")
 	}
-	if s.Down > DownLocal {
-		f.add("Shared.Down", s.Down, "deny, allow or local")
+	if s.Unavailable > UseLocal {
+		f.add("Shared.Unavailable", s.Unavailable, "deny, allow or local")
 	}
-	if s.Down == DownLocal && anylimiter.IsNil(s.Local) {
-		f.add("Shared.Local", "nil", "a limiter, for DownLocal")
+	if s.Unavailable == UseLocal && anylimiter.IsNil(s.Local) {
+		f.add("Shared.Local", "nil", "a limiter, for UseLocal")
 	}
-	if s.Ahead < 0 {
-		f.add("Shared.Ahead", s.Ahead, "at least 0")
+	if s.Prefetch < 0 {
+		f.add("Shared.Prefetch", s.Prefetch, "at least 0")
 	}
 	if s.TTL < 0 || s.TTL > 0 && s.TTL < leastTTL {
 		f.add("Shared.TTL", s.TTL, fmt.Sprintf("0, or at least %v", leastTTL))
@@ -135,17 +135,17 @@ func (f *faults) shared(s Shared) {
 }
 
 // unchanged finds fault with an Update that would change what cannot be changed: s must be zero or what is in force.
-func (f *faults) unchanged(s, inForce Shared) {
-	if !same(s, Shared{}) && !same(s.withDefaults(), inForce) {
+func (f *faults) unchanged(s, inForce StoreOptions) {
+	if !same(s, StoreOptions{}) && !same(s.withDefaults(), inForce) {
 		f.add("Shared", "another", "that of the constructor, or none: it cannot be changed")
 	}
 }
 
 // same reports whether two are equal; values that cannot be compared are not.
-func same(a, b Shared) bool {
+func same(a, b StoreOptions) bool {
 	return sameValue(a.Store, b.Store) && sameValue(a.Local, b.Local) &&
 		reflect.ValueOf(a.OnState).Pointer() == reflect.ValueOf(b.OnState).Pointer() &&
-		a.Key == b.Key && a.Budget == b.Budget && a.Down == b.Down && a.Ahead == b.Ahead && a.TTL == b.TTL
+		a.Key == b.Key && a.Timeout == b.Timeout && a.Unavailable == b.Unavailable && a.Prefetch == b.Prefetch && a.TTL == b.TTL
 }
 
 func sameValue(a, b any) bool {

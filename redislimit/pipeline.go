@@ -25,7 +25,7 @@ type pipeline struct {
 type call struct {
 	limits   *limits
 	sent     time.Time
-	deadline time.Time // the earliest end of a Budget in it
+	deadline time.Time // the earliest end of a Timeout in it
 	ops      []*operation
 	takes    []*take
 	waiters  int   // the last ones of takes, which are in the queue
@@ -112,7 +112,7 @@ func (p *pipeline) next() *call {
 	if p.spare = nil; c == nil {
 		c = new(call)
 	}
-	c.limits, c.sent, c.deadline, c.waiters, c.prefetch = p.e.limits, now, now.Add(p.e.shared.Budget), 0, 0
+	c.limits, c.sent, c.deadline, c.waiters, c.prefetch = p.e.limits, now, now.Add(p.e.shared.Timeout), 0, 0
 	if p.pendingLocked() {
 		p.fillLocked(c)
 	}
@@ -141,12 +141,12 @@ func (p *pipeline) fillLocked(c *call) {
 	if back := prefetch.giveBack(c.sent); back != nil {
 		c.add(back)
 	}
-	if n := prefetch.wanted(c.limits, p.e.shared.Ahead, permits, c.sent); n > 0 && !p.e.closed && p.e.queue.empty() {
+	if n := prefetch.wanted(c.limits, p.e.shared.Prefetch, permits, c.sent); n > 0 && !p.e.closed && p.e.queue.empty() {
 		c.prefetch = n
 	}
 }
 
-// expired reports whether it is too late for something whose Budget ends then; else the call is to be answered by then.
+// expired reports whether it is too late for something whose Timeout ends then; else the call is to be answered by then.
 func (c *call) expired(due time.Time) bool {
 	if due.IsZero() {
 		return false
@@ -203,7 +203,7 @@ func (p *pipeline) takeTakesLocked(c *call) {
 }
 
 // silent returns the failure of a store that has not answered in time.
-func (p *pipeline) silent() error { return &storeError{p.e.guard.silent(p.e.shared.Budget)} }
+func (p *pipeline) silent() error { return &storeError{p.e.guard.silent(p.e.shared.Timeout)} }
 
 // flag sets the flags of a newcomer's take, and returns what is left of the queue's room.
 func (c *call) flag(t *take, room int) int {
@@ -251,7 +251,7 @@ func (p *pipeline) takeWaitersLocked(c *call) {
 // store may still read the arguments.
 func (p *pipeline) send(c *call) {
 	e := p.e
-	err := e.guard.ask(c.script(e, e.shared.Budget), c.decode)
+	err := e.guard.ask(c.script(e, e.shared.Timeout), c.decode)
 	e.mu.Lock()
 	defer e.unlock()
 	if err == nil && c.reply.conflict != 0 {

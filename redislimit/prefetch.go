@@ -62,7 +62,7 @@ func (p *prefetch) closeLocked(now time.Time, reachable bool) {
 }
 
 // wanted returns how many permits a call at now should prefetch, in addition to those that it
-// takes; ahead is [Shared].Ahead.
+// takes; ahead is [StoreOptions].Prefetch.
 func (p *prefetch) wanted(l *limits, ahead int, takes int64, now time.Time) int64 {
 	used, passed := p.used, now.Sub(p.called)
 	p.used, p.called = 0, now

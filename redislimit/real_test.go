@@ -60,8 +60,8 @@ const patient = 5 * time.Second
 func TestConformanceOnARealServer(t *testing.T) {
 	onReal(t, func(t *testing.T, _ *realserver.Server, store redislimit.Store) {
 		const limit = 5
-		shared := func() redislimit.Shared {
-			return redislimit.Shared{Store: store, Key: "conformance" + strconv.FormatInt(time.Now().UnixNano(), 36), Ahead: 1, Budget: patient}
+		shared := func() redislimit.StoreOptions {
+			return redislimit.StoreOptions{Store: store, Key: "conformance" + strconv.FormatInt(time.Now().UnixNano(), 36), Prefetch: 1, Timeout: patient}
 		}
 		must := func(l core.Limiter, err error) core.Limiter {
 			if err != nil {
@@ -111,7 +111,7 @@ func TestScriptFlushAndKilledConnections(t *testing.T) {
 	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
 		c := s.Client()
 		defer c.Close()
-		l := bucket(t, redislimit.Shared{Store: store, Key: "key", Budget: patient, Ahead: 1},
+		l := bucket(t, redislimit.StoreOptions{Store: store, Key: "key", Timeout: patient, Prefetch: 1},
 			core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 		takes(t, l, 1)
 		require.NoError(t, c.ScriptFlush(t.Context()).Err())
@@ -153,7 +153,7 @@ func TestFaults(t *testing.T) {
 		}},
 	}
 	var table sync.Map
-	for _, down := range []redislimit.Down{redislimit.DownDeny, redislimit.DownAllow, redislimit.DownLocal} {
+	for _, down := range []redislimit.Unavailable{redislimit.FailClosed, redislimit.FailOpen, redislimit.UseLocal} {
 		t.Run(down.String(), func(t *testing.T) {
 			onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
 				c := s.Client()
@@ -163,7 +163,7 @@ func TestFaults(t *testing.T) {
 					require.NoError(t, err)
 					var up atomic.Bool
 					up.Store(true)
-					o := redislimit.Shared{Store: store, OnState: func(is bool, _ error) { up.Store(is) }, Key: "key" + strconv.Itoa(i), Down: down, Local: local, Ahead: 1, TTL: 3 * time.Second}
+					o := redislimit.StoreOptions{Store: store, OnState: func(is bool, _ error) { up.Store(is) }, Key: "key" + strconv.Itoa(i), Unavailable: down, Local: local, Prefetch: 1, TTL: 3 * time.Second}
 					l := bucket(t, o, core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 1})
 					patiently := func(n int) {
 						t.Helper()
@@ -200,8 +200,8 @@ func TestFaults(t *testing.T) {
 // is 30 s.
 func TestAPauseOnARealServer(t *testing.T) {
 	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
-		l := concurrency(t, redislimit.Shared{Store: store, Key: "key"}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
-		patiently := concurrency(t, redislimit.Shared{Store: store, Key: "key", Budget: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		l := concurrency(t, redislimit.StoreOptions{Store: store, Key: "key"}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
+		patiently := concurrency(t, redislimit.StoreOptions{Store: store, Key: "key", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 2})
 		require.Equal(t, 2, patiently.Available())
 		l.Available() // it is connected
 		s.Signal(syscall.SIGSTOP)
@@ -233,14 +233,14 @@ func TestClusterMovesASlot(t *testing.T) {
 		for name, store := range stores(t, addrs...) {
 			t.Run(filepath.Base(program)+"/"+name, func(t *testing.T) {
 				key := "moved " + name
-				l := bucket(t, redislimit.Shared{Store: store, Key: key, Budget: patient, Ahead: 1}, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
+				l := bucket(t, redislimit.StoreOptions{Store: store, Key: key, Timeout: patient, Prefetch: 1}, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 				takes(t, l, 4)
 				realserver.MoveSlot(t, nodes, "{"+key+"}:limit")
 				takes(t, l, 5)
 				require.Equal(t, 1, l.Available())
 				refuses(t, l, 2)
-				c := concurrency(t, redislimit.Shared{Store: store, Key: key + "'s leases", Budget: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
-				other := concurrency(t, redislimit.Shared{Store: store, Key: key + "'s leases", Budget: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+				c := concurrency(t, redislimit.StoreOptions{Store: store, Key: key + "'s leases", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
+				other := concurrency(t, redislimit.StoreOptions{Store: store, Key: key + "'s leases", Timeout: patient}, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})
 				lease := takes(t, c, 1)
 				time.AfterFunc(100*time.Millisecond, lease.Release)
 				theirs, err := other.Acquire(t.Context(), 1)
@@ -304,8 +304,8 @@ func child(t *testing.T, addr string) {
 	t.Cleanup(func() { c.Close() }) // after the limiters
 	store := goredis.New(c)
 	const window = 200 * time.Millisecond
-	shared := func(key string) redislimit.Shared {
-		return redislimit.Shared{Store: store, Key: key, Budget: patient}
+	shared := func(key string) redislimit.StoreOptions {
+		return redislimit.StoreOptions{Store: store, Key: key, Timeout: patient}
 	}
 	f := fixed(t, shared("fixed"), core.FixedWindowOptions{PermitLimit: 50, Window: window})
 	w := sliding(t, shared("sliding"), core.SlidingWindowOptions{PermitLimit: 50, Window: window, SegmentsPerWindow: 10})
@@ -359,7 +359,7 @@ func child(t *testing.T, addr string) {
 func TestAStoppedHolder(t *testing.T) {
 	onReal(t, func(t *testing.T, s *realserver.Server, store redislimit.Store) {
 		blocked := &counting{Store: store}
-		o := redislimit.Shared{Store: blocked, Key: "key", TTL: time.Second, Budget: patient}
+		o := redislimit.StoreOptions{Store: blocked, Key: "key", TTL: time.Second, Timeout: patient}
 		a := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1})
 		o.Store = store
 		b := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1})

@@ -93,7 +93,7 @@ func (k *keeper) due(now time.Time) (ops []*operation, l *limits, renews bool) {
 // known to be unreachable, as a lease ends without them; releases alone are not.
 func (k *keeper) send(c *call, renews bool) bool {
 	e := k.e
-	within := max(e.shared.TTL/6, e.shared.Budget)
+	within := max(e.shared.TTL/6, e.shared.Timeout)
 	c.sent = time.Now()
 	c.deadline = c.sent.Add(within)
 	c.encode(k.holder, c.sent)

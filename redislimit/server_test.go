@@ -91,11 +91,11 @@ func (c *counting) Run(ctx context.Context, s *redislimit.Script, keys []string,
 }
 
 // shared returns the shared options for a key on the server.
-func (s *server) shared(key string) redislimit.Shared {
-	return redislimit.Shared{Store: s.store, Key: key, Ahead: 1}
+func (s *server) shared(key string) redislimit.StoreOptions {
+	return redislimit.StoreOptions{Store: s.store, Key: key, Prefetch: 1}
 }
 
-func bucket(t *testing.T, s redislimit.Shared, o core.TokenBucketOptions) *redislimit.TokenBucket {
+func bucket(t *testing.T, s redislimit.StoreOptions, o core.TokenBucketOptions) *redislimit.TokenBucket {
 	t.Helper()
 	l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: o, Shared: s})
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func bucket(t *testing.T, s redislimit.Shared, o core.TokenBucketOptions) *redis
 	return l
 }
 
-func fixed(t *testing.T, s redislimit.Shared, o core.FixedWindowOptions) *redislimit.FixedWindow {
+func fixed(t *testing.T, s redislimit.StoreOptions, o core.FixedWindowOptions) *redislimit.FixedWindow {
 	t.Helper()
 	l, err := redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: o, Shared: s})
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func fixed(t *testing.T, s redislimit.Shared, o core.FixedWindowOptions) *redisl
 	return l
 }
 
-func sliding(t *testing.T, s redislimit.Shared, o core.SlidingWindowOptions) *redislimit.SlidingWindow {
+func sliding(t *testing.T, s redislimit.StoreOptions, o core.SlidingWindowOptions) *redislimit.SlidingWindow {
 	t.Helper()
 	l, err := redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: o, Shared: s})
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func sliding(t *testing.T, s redislimit.Shared, o core.SlidingWindowOptions) *re
 	return l
 }
 
-func concurrency(t *testing.T, s redislimit.Shared, o core.ConcurrencyLimiterOptions) *redislimit.ConcurrencyLimiter {
+func concurrency(t *testing.T, s redislimit.StoreOptions, o core.ConcurrencyLimiterOptions) *redislimit.ConcurrencyLimiter {
 	t.Helper()
 	l, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: o, Shared: s})
 	require.NoError(t, err)

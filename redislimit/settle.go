@@ -35,8 +35,8 @@ func (e *engine) Refund(l core.Lease) { e.Settle(l, 0) }
 // is paid.
 //
 // Permits below 0 count as 0. If permits is what l already has, or l is not acquired, is spent,
-// or was granted by another limiter, Settle returns l unchanged. A lease that [Shared].Local
-// granted is settled there. Settle returns when the store has answered, or Budget is over. If the
+// or was granted by another limiter, Settle returns l unchanged. A lease that [StoreOptions].Local
+// granted is settled there. Settle returns when the store has answered, or Timeout is over. If the
 // store does not answer, a rate limiter's difference is neither given back nor taken, and a
 // concurrency limiter's at the lease's next renewal. Leases can be settled after Close.
 func (e *engine) Settle(l core.Lease, permits int) core.Lease {

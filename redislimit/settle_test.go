@@ -21,16 +21,16 @@ import (
 
 // rates builds a limiter of each kind, of 10 permits a minute, all of which come back at once if
 // taken at once.
-var rates = map[string]func(t *testing.T, o redislimit.Shared) everything{
-	"bucket": func(t *testing.T, o redislimit.Shared) everything {
+var rates = map[string]func(t *testing.T, o redislimit.StoreOptions) everything{
+	"bucket": func(t *testing.T, o redislimit.StoreOptions) everything {
 		t.Helper()
 		return bucket(t, o, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 10, ReplenishmentPeriod: time.Minute})
 	},
-	"fixed": func(t *testing.T, o redislimit.Shared) everything {
+	"fixed": func(t *testing.T, o redislimit.StoreOptions) everything {
 		t.Helper()
 		return fixed(t, o, core.FixedWindowOptions{PermitLimit: 10, Window: time.Minute})
 	},
-	"sliding": func(t *testing.T, o redislimit.Shared) everything {
+	"sliding": func(t *testing.T, o redislimit.StoreOptions) everything {
 		t.Helper()
 		return sliding(t, o, core.SlidingWindowOptions{PermitLimit: 10, Window: time.Minute, SegmentsPerWindow: 4})
 	},
@@ -137,12 +137,12 @@ func TestSettleWhileTheStoreIsUnreachable(t *testing.T) {
 	})
 }
 
-// A lease of DownAllow holds nothing, and so nothing comes back; what its work has cost in addition
+// A lease of FailOpen holds nothing, and so nothing comes back; what its work has cost in addition
 // is charged once the store is back.
 func TestSettleOfWhatHoldsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
-		o.Down = redislimit.DownAllow
+		o.Unavailable = redislimit.FailOpen
 		l := bucket(t, o, perSecond)
 		s.store.answer(gone)
 		cheap, dear := takes(t, l, 3), takes(t, l, 1)
@@ -188,7 +188,7 @@ func TestSettleInLocal(t *testing.T) {
 		local, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 9, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 		require.NoError(t, err)
 		o := s.shared("key")
-		o.Down, o.Local = redislimit.DownLocal, local
+		o.Unavailable, o.Local = redislimit.UseLocal, local
 		l := bucket(t, o, perSecond)
 		s.store.answer(gone)
 		lease := l.Settle(takes(t, l, 3), 5)
@@ -277,12 +277,12 @@ func (l *ledger) sliding(now time.Duration) (available int) {
 // Settlements at any time, as of two processes: never is more available than if each grant had cost from
 // the start what it was settled on.
 func TestLateSettlementsGiveBackWhatIsCertain(t *testing.T) {
-	for kind, build := range map[string]func(t *testing.T, o redislimit.Shared) everything{
-		"bucket": func(t *testing.T, o redislimit.Shared) everything {
+	for kind, build := range map[string]func(t *testing.T, o redislimit.StoreOptions) everything{
+		"bucket": func(t *testing.T, o redislimit.StoreOptions) everything {
 			t.Helper()
 			return bucket(t, o, core.TokenBucketOptions{TokenLimit: ledgerLimit, TokensPerPeriod: 2, ReplenishmentPeriod: time.Second})
 		},
-		"sliding": func(t *testing.T, o redislimit.Shared) everything {
+		"sliding": func(t *testing.T, o redislimit.StoreOptions) everything {
 			t.Helper()
 			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: ledgerLimit, Window: 4 * time.Second, SegmentsPerWindow: 4, Anchor: time.Now()})
 		},
@@ -328,14 +328,14 @@ func TestLateSettlementsGiveBackWhatIsCertain(t *testing.T) {
 func TestStressSettle(t *testing.T) {
 	const processes, callers, rounds, limit = 3, 4, 40, 100
 	s := serve(t)
-	for kind, build := range map[string]func(redislimit.Shared) everything{
-		"sliding": func(o redislimit.Shared) everything {
+	for kind, build := range map[string]func(redislimit.StoreOptions) everything{
+		"sliding": func(o redislimit.StoreOptions) everything {
 			return sliding(t, o, core.SlidingWindowOptions{PermitLimit: limit, Window: 10_000 * time.Hour, SegmentsPerWindow: 10})
 		},
-		"concurrency": func(o redislimit.Shared) everything {
+		"concurrency": func(o redislimit.StoreOptions) everything {
 			return concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: limit})
 		},
-		"bucket": func(o redislimit.Shared) everything {
+		"bucket": func(o redislimit.StoreOptions) everything {
 			return bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour})
 		},
 	} {
@@ -345,7 +345,7 @@ func TestStressSettle(t *testing.T) {
 			var held []core.Lease
 			var wg sync.WaitGroup
 			for range processes {
-				l := build(redislimit.Shared{Store: s.store, Key: kind, Budget: time.Minute, Ahead: 1, TTL: time.Hour})
+				l := build(redislimit.StoreOptions{Store: s.store, Key: kind, Timeout: time.Minute, Prefetch: 1, TTL: time.Hour})
 				for c := range callers {
 					wg.Go(func() {
 						random := rand.New(rand.NewPCG(uint64(c), 9))
@@ -367,7 +367,7 @@ func TestStressSettle(t *testing.T) {
 				}
 			}
 			wg.Wait()
-			l := build(redislimit.Shared{Store: s.store, Key: kind, Budget: time.Minute, Ahead: 1, TTL: time.Hour})
+			l := build(redislimit.StoreOptions{Store: s.store, Key: kind, Timeout: time.Minute, Prefetch: 1, TTL: time.Hour})
 			require.Equal(t, max(limit-int(out.Load()), 0), l.Available())
 			for _, lease := range held {
 				lease.Release()

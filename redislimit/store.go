@@ -21,9 +21,9 @@ type Store interface {
 	// SCRIPT FLUSH. It never sends a script again after the bytes were sent, whatever the
 	// client's options say: a lost answer may have been a grant. It does not keep keys and args.
 	//
-	// A decision does not wait for Run longer than its Budget: Run has a goroutine of its own. Its ctx
+	// A decision does not wait for Run longer than its Timeout: Run has a goroutine of its own. Its ctx
 	// ends 10 s after that, or at Close if that is earlier, so that a connection that takes long is
-	// made all the same, for the next decision. If the store is ready, ctx ends with the Budget. Run
+	// made all the same, for the next decision. If the store is ready, ctx ends with the Timeout. Run
 	// returns soon after ctx has ended; it may return earlier, with an error, for example if the
 	// server refuses connections.
 	Run(ctx context.Context, s *Script, keys []string, args ...int64) ([]int64, error)
@@ -35,7 +35,7 @@ type Store interface {
 }
 
 // ErrStore is what a refusal's error matches if the store did not answer within
-// [Shared].Budget, or answered with an error, and [Shared].Down is [DownDeny]. The error says
+// [StoreOptions].Timeout, or answered with an error, and [StoreOptions].Unavailable is [FailClosed]. The error says
 // why, and matches the client's error too. It never matches [context.DeadlineExceeded], which
 // is for the caller's own deadline.
 var ErrStore = errors.New("redislimit: the store is unreachable")

@@ -42,7 +42,7 @@ func TestStressLeases(t *testing.T) {
 	s := serve(t)
 	o := redislimit.ConcurrencyLimiterOptions{
 		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: limit, QueueLimit: 2 * limit},
-		Shared:                    redislimit.Shared{Store: s.store, Key: "key", Budget: time.Minute, TTL: time.Hour},
+		Shared:                    redislimit.StoreOptions{Store: s.store, Key: "key", Timeout: time.Minute, TTL: time.Hour},
 	}
 	var held, most, granted atomic.Int64
 	var unexpected atomic.Pointer[error]
@@ -88,7 +88,7 @@ func TestStressLeases(t *testing.T) {
 	require.LessOrEqual(t, most.Load(), int64(limit))
 	// What was granted to a caller who had gone is given back behind, by one who is done at Close.
 	require.Eventually(t, func() bool {
-		return concurrency(t, redislimit.Shared{Store: s.store, Key: "key", Budget: time.Minute, TTL: time.Hour},
+		return concurrency(t, redislimit.StoreOptions{Store: s.store, Key: "key", Timeout: time.Minute, TTL: time.Hour},
 			core.ConcurrencyLimiterOptions{PermitLimit: limit}).Available() == limit
 	}, time.Minute, time.Millisecond)
 }
@@ -100,11 +100,11 @@ func TestStressPermitsAreConserved(t *testing.T) {
 	const processes, callers, rounds, limit = 4, 4, 60, 600
 	anchor := time.Now() // one for all: an Anchor of another grid is an Update
 	s := serve(t)
-	for kind, build := range map[string]func(redislimit.Shared) everything{
-		"bucket": func(o redislimit.Shared) everything {
+	for kind, build := range map[string]func(redislimit.StoreOptions) everything{
+		"bucket": func(o redislimit.StoreOptions) everything {
 			return bucket(t, o, core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: 1, ReplenishmentPeriod: 1000 * time.Hour, QueueLimit: 10})
 		},
-		"sliding": func(o redislimit.Shared) everything {
+		"sliding": func(o redislimit.StoreOptions) everything {
 			return sliding(t, o, core.SlidingWindowOptions{
 				PermitLimit: limit, Window: 10_000 * time.Hour, SegmentsPerWindow: 10, Anchor: anchor, QueueLimit: 10,
 			})
@@ -116,7 +116,7 @@ func TestStressPermitsAreConserved(t *testing.T) {
 			all := make([]everything, processes)
 			var wg sync.WaitGroup
 			for p := range all {
-				l := build(redislimit.Shared{Store: s.store, Key: kind, Budget: time.Minute, Ahead: 1 + 5*p})
+				l := build(redislimit.StoreOptions{Store: s.store, Key: kind, Timeout: time.Minute, Prefetch: 1 + 5*p})
 				all[p] = l
 				for c := range callers {
 					wg.Go(func() {
@@ -147,7 +147,7 @@ func TestStressPermitsAreConserved(t *testing.T) {
 				require.NoError(t, *err)
 			}
 			require.Positive(t, taken.Load())
-			left := build(redislimit.Shared{Store: s.store, Key: kind, Budget: time.Minute, Ahead: 1}).Available()
+			left := build(redislimit.StoreOptions{Store: s.store, Key: kind, Timeout: time.Minute, Prefetch: 1}).Available()
 			require.LessOrEqual(t, taken.Load()+int64(left), int64(limit))
 			if kind != "bucket" {
 				require.Equal(t, int64(limit), taken.Load()+int64(left))

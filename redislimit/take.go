@@ -12,7 +12,7 @@ type take struct {
 	waits    bool            // an Acquire: it may be queued
 	leaves   <-chan struct{} // closed when its caller leaves; nil: it does not
 	deadline time.Time       // of its caller; zero: none
-	due      time.Time       // when its Budget is over
+	due      time.Time       // when its Timeout is over
 
 	// The engine's mutex guards these; once it is decided, they do not change.
 	stage stage
@@ -53,7 +53,7 @@ const (
 	granted outcome = iota + 1
 	rejected
 	refused     // for another reason than the limit
-	unreachable // [Shared].Down decides
+	unreachable // [StoreOptions].Unavailable decides
 )
 
 // hasLeft reports whether the caller has left, however late its goroutine notices.

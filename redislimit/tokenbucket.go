@@ -15,10 +15,10 @@ import (
 type TokenBucketOptions struct {
 	core.TokenBucketOptions
 
-	Shared Shared
+	Shared StoreOptions
 }
 
-func (o *TokenBucketOptions) shared() *Shared { return &o.Shared }
+func (o *TokenBucketOptions) shared() *StoreOptions { return &o.Shared }
 
 func (o *TokenBucketOptions) limits(f *faults) *limits {
 	_, err := core.NewTokenBucket(o.TokenBucketOptions)

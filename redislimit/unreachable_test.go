@@ -86,7 +86,7 @@ func TestAStoreThatFailsLateSaysWhy(t *testing.T) {
 	})
 }
 
-// The time that the error names is the Budget, however little of it was left when the call was sent.
+// The time that the error names is the Timeout, however little of it was left when the call was sent.
 func TestTheErrorNamesTheBudget(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		l := bucket(t, s.shared("key"), perSecond)
@@ -112,7 +112,7 @@ func TestTheErrorNamesTheBudget(t *testing.T) {
 	})
 }
 
-// Nothing is sent for a take whose Budget was over before its turn came: its permits would be lost. The same holds for
+// Nothing is sent for a take whose Timeout was over before its turn came: its permits would be lost. The same holds for
 // other operations.
 func TestATakeThatIsTooLateIsNotSent(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
@@ -338,7 +338,7 @@ func TestARequestWhileARefundIsUnderWay(t *testing.T) {
 func TestRenewalsWhileTheStoreIsTried(t *testing.T) {
 	bubble(t, func(t *testing.T, s *server) {
 		o := s.shared("key")
-		o.TTL, o.Budget = 600*time.Millisecond, 100*time.Millisecond
+		o.TTL, o.Timeout = 600*time.Millisecond, 100*time.Millisecond
 		l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 3})
 		held := takes(t, l, 1)
 		s.store.answer(gone)

@@ -83,7 +83,7 @@ func TestWaitingInLocal(t *testing.T) {
 		local, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 2})
 		require.NoError(t, err)
 		o := s.shared("key")
-		o.Down, o.Local = redislimit.DownLocal, local
+		o.Unavailable, o.Local = redislimit.UseLocal, local
 		l := bucket(t, o, perSecond)
 		s.store.answer(gone)
 		first := ask(t.Context(), l, 1)

@@ -20,10 +20,10 @@ import (
 type FixedWindowOptions struct {
 	core.FixedWindowOptions
 
-	Shared Shared
+	Shared StoreOptions
 }
 
-func (o *FixedWindowOptions) shared() *Shared { return &o.Shared }
+func (o *FixedWindowOptions) shared() *StoreOptions { return &o.Shared }
 
 // limits are those of a sliding window with one segment.
 func (o *FixedWindowOptions) limits(f *faults) *limits {
@@ -71,10 +71,10 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 type SlidingWindowOptions struct {
 	core.SlidingWindowOptions
 
-	Shared Shared
+	Shared StoreOptions
 }
 
-func (o *SlidingWindowOptions) shared() *Shared { return &o.Shared }
+func (o *SlidingWindowOptions) shared() *StoreOptions { return &o.Shared }
 
 func (o *SlidingWindowOptions) limits(f *faults) *limits {
 	_, err := core.NewSlidingWindow(o.SlidingWindowOptions)

@@ -63,7 +63,7 @@ func (a answer) TryAcquire(string, int) core.Lease { return a.Lease }
 func (a answer) Acquire(context.Context, string, int) (core.Lease, error) { return a.Lease, nil }
 
 func TestKeyedRunsNothingWithoutAPermit(t *testing.T) {
-	s, err := resilience.Keyed(answer{core.Refuse(core.ErrRejected)}, callerOf, resilience.Options{})
+	s, err := resilience.Keyed(answer{core.Fail(core.ErrRejected)}, callerOf, resilience.Options{})
 	require.NoError(t, err)
 	require.ErrorIs(t, s.Do(t.Context(), never(t)), core.ErrRejected)
 }

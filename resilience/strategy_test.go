@@ -184,7 +184,7 @@ func TestDoneContextByWayOfALimiter(t *testing.T) {
 	for name, limiter := range map[string]func(ctx context.Context) (core.Lease, error){
 		"wrapped":   func(ctx context.Context) (core.Lease, error) { return core.Lease{}, fmt.Errorf("x: %w", ctx.Err()) },
 		"its cause": func(ctx context.Context) (core.Lease, error) { return core.Lease{}, context.Cause(ctx) },
-		"its lease": func(ctx context.Context) (core.Lease, error) { return core.Refuse(ctx.Err()), nil },
+		"its lease": func(ctx context.Context) (core.Lease, error) { return core.Fail(ctx.Err()), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -237,7 +237,7 @@ func TestRejectionIsReported(t *testing.T) {
 
 func TestWhatALimiterMaySay(t *testing.T) {
 	boom := errors.New("boom")
-	odd := core.Refuse(fmt.Errorf("odd: %w", core.ErrRejected))
+	odd := core.Fail(fmt.Errorf("odd: %w", core.ErrRejected))
 	for name, c := range map[string]struct {
 		lease   core.Lease
 		err     error
@@ -248,13 +248,13 @@ func TestWhatALimiterMaySay(t *testing.T) {
 		"nothing at all":           {refusal: true, is: core.ErrRejected},
 		"rejected, nil error":      {lease: core.Reject(core.RetryAfter.With(time.Second)), refusal: true, is: core.ErrRejected, retry: time.Second},
 		"rejected, no lease":       {err: &core.RejectedError{RetryAfter: time.Minute}, refusal: true, is: core.ErrRejected, retry: time.Minute},
-		"rejected, another lease":  {lease: core.Refuse(boom), err: &core.RejectedError{RetryAfter: time.Hour}, refusal: true, is: core.ErrRejected, retry: time.Hour},
+		"rejected, another lease":  {lease: core.Fail(boom), err: &core.RejectedError{RetryAfter: time.Hour}, refusal: true, is: core.ErrRejected, retry: time.Hour},
 		"rejected, acquired lease": {lease: core.Grant(1, nil), err: &core.RejectedError{RetryAfter: time.Hour}, refusal: true, is: core.ErrRejected, retry: time.Hour},
 		"a negative RetryAfter":    {lease: core.Reject(core.RetryAfter.With(-time.Second)), refusal: true, is: core.ErrRejected},
 		"an odd rejection":         {lease: odd, err: odd.Err(), refusal: true, is: core.ErrRejected},
 		"an error":                 {err: boom, is: boom},
-		"an error in the lease":    {lease: core.Refuse(boom), is: boom},
-		"closed":                   {lease: core.Refuse(core.ErrClosed), is: core.ErrClosed},
+		"an error in the lease":    {lease: core.Fail(boom), is: boom},
+		"closed":                   {lease: core.Fail(core.ErrClosed), is: core.ErrClosed},
 		"too much":                 {err: core.ErrPermitsExceedLimit, is: core.ErrPermitsExceedLimit},
 		"a context of its own":     {err: context.DeadlineExceeded, is: context.DeadlineExceeded},
 	} {

@@ -191,7 +191,7 @@ func (l allowance) local(name string) (core.Limiter, error) {
 }
 
 // make makes a limiter. If shared has no store, it is of this process.
-func (l allowance) make(name string, shared redislimit.Shared) (limiter, error) {
+func (l allowance) make(name string, shared redislimit.StoreOptions) (limiter, error) {
 	made, err := l.local(name)
 	if err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (l allowance) make(name string, shared redislimit.Shared) (limiter, error) 
 }
 
 // share returns a limiter on the store with the options of one of core's.
-func share(l core.Limiter, shared redislimit.Shared) (core.Limiter, error) {
+func share(l core.Limiter, shared redislimit.StoreOptions) (core.Limiter, error) {
 	switch t := l.(type) {
 	case *core.TokenBucket:
 		return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: t.Options(), Shared: shared})

@@ -64,7 +64,7 @@ func (s *server) client(t *testing.T) redislimit.Store {
 func (s *server) shared(t *testing.T, descriptors string) *rlslimit.Service {
 	t.Helper()
 	return service(t, descriptors, func(o *rlslimit.Options) {
-		o.Shared = redislimit.Shared{Store: s.client(t), Budget: 10 * time.Second}
+		o.Shared = redislimit.StoreOptions{Store: s.client(t), Timeout: 10 * time.Second}
 	})
 }
 
@@ -153,7 +153,7 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	redis := startRedis(t)
 	s := service(t, "- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 5}}", func(o *rlslimit.Options) {
-		o.Shared = redislimit.Shared{Store: redis.client(t)}
+		o.Shared = redislimit.StoreOptions{Store: redis.client(t)}
 	})
 	unanswered := func() uint64 { return s.Rules()[0].Unanswered }
 	require.Eventually(t, func() bool { // the first may take longer
@@ -191,7 +191,7 @@ func TestSilent(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				store := new(silent)
 				c := parse(t, fmt.Sprintf("domain: d\nfail-open: %v\ndescriptors:\n- {key: a, limit: 5/min}\n- {key: s, shadow_mode: true, limit: 5/min}", open))
-				s, err := rlslimit.New(rlslimit.Options{Config: c, Shared: redislimit.Shared{Store: store}})
+				s, err := rlslimit.New(rlslimit.Options{Config: c, Shared: redislimit.StoreOptions{Store: store}})
 				require.NoError(t, err)
 				want := "OVER_LIMIT: OVER_LIMIT 0/5 left; OVER_LIMIT 0/5 left; OK 5/5 left"
 				if open {
@@ -219,9 +219,9 @@ func TestSilent(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	_, err := rlslimit.New(rlslimit.Options{Shared: redislimit.Shared{Budget: -1, Down: redislimit.DownAllow, TTL: time.Second}})
-	require.EqualError(t, err, "rlslimit: Options.Shared.Budget = -1ns, want at least 0\n"+
-		"rlslimit: Options.Shared.Down = allow, want deny and no Local: fail-open of each domain decides\n"+
+	_, err := rlslimit.New(rlslimit.Options{Shared: redislimit.StoreOptions{Timeout: -1, Unavailable: redislimit.FailOpen, TTL: time.Second}})
+	require.EqualError(t, err, "rlslimit: Options.Shared.Timeout = -1ns, want at least 0\n"+
+		"rlslimit: Options.Shared.Unavailable = allow, want deny and no Local: fail-open of each domain decides\n"+
 		"rlslimit: Options.Shared.TTL = 1s, want 0: no rule has a concurrency limit")
 }
 

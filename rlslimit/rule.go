@@ -29,7 +29,7 @@ type rule struct {
 	domain string
 	kind   spec.Kind // of all its limiters
 	keys   int       // that have limiters of their own
-	shared redislimit.Shared
+	shared redislimit.StoreOptions
 	onName string // of its limiters on the store
 	counts counts
 
@@ -71,7 +71,7 @@ const (
 )
 
 // newRule returns a rule that has no limiters yet.
-func newRule(domain string, c *ruleConfig, keys int, shared redislimit.Shared, byLimit bool) (*rule, error) {
+func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOptions, byLimit bool) (*rule, error) {
 	r := &rule{domain: domain, kind: c.limit.kind(), keys: keys, shared: shared, made: time.Now()}
 	r.onName = strings.TrimSuffix(shared.Key+"/", "/") + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
 	r.terms.Store(newTerms(c, byLimit))
@@ -177,8 +177,8 @@ func (r *rule) follow(key string) (*follower, error) {
 	shared := r.shared
 	if shared.Store != nil {
 		shared.Key = r.onName + url.QueryEscape(key)
-		if shared.Ahead == 0 {
-			shared.Ahead = t.limitOf(key).ahead()
+		if shared.Prefetch == 0 {
+			shared.Prefetch = t.limitOf(key).ahead()
 		}
 	}
 	l, err := t.limitOf(key).make(r.domain, shared)

@@ -24,10 +24,10 @@ type Options struct {
 	Config Config
 
 	// Shared says where the limits are that processes share; without a Store all limits are those of this
-	// process. Key is what their names in Redis begin with; "": sluice/rls. Budget is how long the store may take for a
-	// request, however many descriptors it has; 0: 8 ms, so that an answer takes 10. Down, Local and TTL must be zero: the
+	// process. Key is what their names in Redis begin with; "": sluice/rls. Timeout is how long the store may take for a
+	// request, however many descriptors it has; 0: 8 ms, so that an answer takes 10. Unavailable, Local and TTL must be zero: the
 	// domain's fail-open says what is answered while the store is unreachable.
-	Shared redislimit.Shared
+	Shared redislimit.StoreOptions
 
 	// Headers gives answers the fields RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the descriptor that
 	// has the least left, for the gateway to add to its own.
@@ -49,11 +49,11 @@ func (o Options) validate() error {
 		faults = append(faults, fmt.Errorf("rlslimit: Options.Shared.%s = %v, want %s", field, value, want))
 	}
 	s := o.Shared
-	if s.Budget < 0 {
-		fault("Budget", s.Budget, "at least 0")
+	if s.Timeout < 0 {
+		fault("Timeout", s.Timeout, "at least 0")
 	}
-	if s.Down != 0 || s.Local != nil {
-		fault("Down", s.Down, "deny and no Local: fail-open of each domain decides")
+	if s.Unavailable != 0 || s.Local != nil {
+		fault("Unavailable", s.Unavailable, "deny and no Local: fail-open of each domain decides")
 	}
 	if s.TTL != 0 {
 		fault("TTL", s.TTL, "0: no rule has a concurrency limit")
@@ -100,10 +100,10 @@ func New(o Options) (*Service, error) {
 		if o.Shared.Key == "" {
 			s.options.Shared.Key = defaultKey
 		}
-		if o.Shared.Budget == 0 {
-			s.options.Shared.Budget = defaultBudget
+		if o.Shared.Timeout == 0 {
+			s.options.Shared.Timeout = defaultBudget
 		}
-		s.options.Shared.Store = &breaker{Store: o.Shared.Store, budget: s.options.Shared.Budget, base: time.Now()}
+		s.options.Shared.Store = &breaker{Store: o.Shared.Store, budget: s.options.Shared.Timeout, base: time.Now()}
 	}
 	if err := s.Update(o.Config); err != nil {
 		return nil, err

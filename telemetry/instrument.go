@@ -170,7 +170,7 @@ func (i *instrumented) waited(ctx context.Context, granted bool) []metric.Record
 	if i.fair == nil || !i.fair() {
 		return with
 	}
-	f, _ := core.FlowOf(ctx)
+	f, _ := core.FlowFromContext(ctx)
 	return []metric.RecordOption{i.waitedFor(outcome, f.Priority)}
 }
 

@@ -73,7 +73,7 @@ func (p *Pool) submit(ctx context.Context, e entry, how patience) error {
 		}
 	}
 	if p.fair != nil && p.fair() { // without the mutex, because the limiter may be a user's
-		f, _ := core.FlowOf(ctx)
+		f, _ := core.FlowFromContext(ctx)
 		e.flow = &f
 	}
 	placed, err := p.enter(ctx, &e, how, true)

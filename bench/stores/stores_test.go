@@ -46,7 +46,7 @@ func buckets(b *testing.B, s redislimit.Store, ahead, limit int) func(int) bool 
 	for i := range all {
 		l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 			TokenBucketOptions: core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: limit, ReplenishmentPeriod: time.Hour},
-			Shared:             redislimit.Shared{Store: s, Key: keyName(i), Ahead: ahead, Budget: time.Minute},
+			Shared:             redislimit.StoreOptions{Store: s, Key: keyName(i), Prefetch: ahead, Timeout: time.Minute},
 		})
 		if err != nil {
 			b.Fatal(err)

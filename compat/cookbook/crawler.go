@@ -22,7 +22,7 @@ func Crawl(ctx context.Context, base http.RoundTripper, urls []string, visit fun
 		return err
 	}
 	defer func() { _ = hosts.Close() }()
-	transport, err := httplimit.NewTransport(httplimit.TransportOptions{Base: base, Limiter: hosts, Obey: true, Retries: 2})
+	transport, err := httplimit.NewTransport(httplimit.TransportOptions{Base: base, Limiter: hosts, HonorRetryAfter: true, Retries: 2})
 	if err != nil {
 		return err
 	}

@@ -22,11 +22,11 @@ func Quota(client *redis.Client, partner string) (*redislimit.FixedWindow, error
 	}
 	return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{
 		FixedWindowOptions: hourly,
-		Shared: redislimit.Shared{
-			Store: goredis.New(client),
-			Key:   "partner/" + partner,
-			Down:  redislimit.DownLocal,
-			Local: alone,
+		Shared: redislimit.StoreOptions{
+			Store:       goredis.New(client),
+			Key:         "partner/" + partner,
+			Unavailable: redislimit.UseLocal,
+			Local:       alone,
 		},
 	})
 }

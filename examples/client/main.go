@@ -150,7 +150,7 @@ func (c crawler) transport(base http.RoundTripper) (http.RoundTripper, error) {
 	if !c.obey {
 		return base, nil
 	}
-	return httplimit.NewTransport(httplimit.TransportOptions{Base: base, Obey: true, Retries: 10})
+	return httplimit.NewTransport(httplimit.TransportOptions{Base: base, HonorRetryAfter: true, Retries: 10})
 }
 
 // fetch asks for a page until it gets it.

@@ -56,9 +56,9 @@ func newLimits(ip httplimit.IPOptions, logger *slog.Logger) (*httplimit.Limits, 
 			}},
 			{Name: "download", Download: httplimit.Shared(bytes)},
 		},
-		Headers:  httplimit.Draft11,
-		Problems: true,
-		Logger:   logger,
+		Headers:     httplimit.Draft11,
+		ProblemJSON: true,
+		Logger:      logger,
 	})
 }
 

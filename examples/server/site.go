@@ -67,7 +67,7 @@ func download(w http.ResponseWriter, r *http.Request) {
 // events are server-sent, one a second, for as long as the client listens.
 func events(w http.ResponseWriter, r *http.Request) {
 	// What is limited is work, and waiting for the next second is none.
-	if lease, ok := httplimit.LeaseFrom(r.Context()); ok {
+	if lease, ok := httplimit.LeaseFromContext(r.Context()); ok {
 		lease.Release()
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -16,7 +16,7 @@ import (
 // only if the error is nil, whatever the limiter returned.
 func Acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
 	if err := s.Ended(ctx); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	if lease, ok := core.TryQuietly(l, n); ok {
 		return lease, nil
@@ -36,7 +36,7 @@ func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Leas
 	lease, err = Checked(l, lease, err)
 	if err != nil {
 		if cause := s.Explain(ctx, err); !anylimiter.Same(cause, err) {
-			return core.Refuse(cause), cause
+			return core.Fail(cause), cause
 		}
 		return lease, err
 	}
@@ -47,7 +47,7 @@ func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Leas
 		}
 	}()
 	if err := s.Ended(ctx); err != nil {
-		return core.Refuse(err), err
+		return core.Fail(err), err
 	}
 	goesOn = true
 	return lease, nil
@@ -63,7 +63,7 @@ func Checked(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
 // failing returns a lease with err as its error. If both are rejections it has the metadata of lease,
 // whose own error may be the same: a lease may make its error anew each time.
 func failing(lease core.Lease, err error) core.Lease {
-	failed := core.Refuse(err)
+	failed := core.Fail(err)
 	if !errors.Is(err, core.ErrRejected) || !errors.Is(lease.Err(), core.ErrRejected) {
 		return failed
 	}

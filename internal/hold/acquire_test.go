@@ -53,12 +53,12 @@ func waiters(tb testing.TB) map[string]core.Limiter {
 		"concurrency": held, "chain": chained, "view": core.WithReason(held, "full"),
 		"user's": limiter{held, func(ctx context.Context, _ int) (core.Lease, error) {
 			<-ctx.Done()
-			return core.Refuse(ctx.Err()), ctx.Err()
+			return core.Fail(ctx.Err()), ctx.Err()
 		}},
 		"user's, wrapping": limiter{held, func(ctx context.Context, _ int) (core.Lease, error) {
 			<-ctx.Done()
 			err := errors.Join(ctx.Err())
-			return core.Refuse(err), err
+			return core.Fail(err), err
 		}},
 		"late": limiter{held, func(ctx context.Context, n int) (core.Lease, error) {
 			<-ctx.Done() // and ignores it
@@ -193,7 +193,7 @@ func TestAnswers(t *testing.T) {
 	refused, err = hold.Acquire(t.Context(), &s, nothing, 1)
 	require.ErrorIs(t, err, core.ErrRejected)
 	require.False(t, refused.Acquired())
-	own := limiter{l, func(context.Context, int) (core.Lease, error) { return core.Refuse(errOwn), errOwn }}
+	own := limiter{l, func(context.Context, int) (core.Lease, error) { return core.Fail(errOwn), errOwn }}
 	_, err = hold.Acquire(t.Context(), &s, own, 1)
 	require.Equal(t, errOwn, err)
 }

@@ -81,7 +81,7 @@ func tryAcquire[R any](d *Decision[R], permits int) outcome {
 func (s *Snapshot[R]) acquire(ctx context.Context, r R, d *Decision[R], permits int) outcome {
 	p := d.Policy
 	if err := ctx.Err(); err != nil {
-		d.Lease = core.Refuse(err)
+		d.Lease = core.Fail(err)
 		return outcome{result: s.ended(ctx, p, err, false), err: err}
 	}
 	var quiet bool

@@ -307,7 +307,7 @@ func TestCarelessLimiters(t *testing.T) {
 		"a lease and an error":  {func(context.Context, int) (core.Lease, error) { return core.Grant(1, func() { released++ }), odd }, policy.Failed, odd},
 		"two errors":            {func(context.Context, int) (core.Lease, error) { return core.Reject(), odd }, policy.Failed, odd},
 		"a context's error":     {func(context.Context, int) (core.Lease, error) { return core.Lease{}, context.DeadlineExceeded }, policy.Failed, context.DeadlineExceeded},
-		"a failure":             {func(context.Context, int) (core.Lease, error) { return core.Refuse(odd), odd }, policy.Failed, odd},
+		"a failure":             {func(context.Context, int) (core.Lease, error) { return core.Fail(odd), odd }, policy.Failed, odd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPolicy(test.answer)
@@ -325,7 +325,7 @@ func TestFailOpen(t *testing.T) {
 	for _, set := range []func(*thePolicy){func(p *thePolicy) { p.FailOpen = true }, func(p *thePolicy) { p.Shadow = true }} {
 		odd := errors.New("odd")
 		var said strings.Builder
-		p, j := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) { return core.Refuse(odd), odd })), new(journal)
+		p, j := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) { return core.Fail(odd), odd })), new(journal)
 		set(p)
 		adm := under(t, theOptions{Logger: slog.New(slog.NewTextHandler(&said, nil)), Observer: j}, p)
 		admits(t, adm, "")
@@ -340,7 +340,7 @@ func TestFailOpen(t *testing.T) {
 func TestNoTimeHelps(t *testing.T) {
 	for result, err := range map[policy.Result]error{policy.Failed: errors.New("odd"), policy.EndpointLimiter: core.ErrPermitsExceedLimit} {
 		p := newPolicy(limiterFunc(func(context.Context, int) (core.Lease, error) {
-			return core.Refuse(err).With(core.RetryAfter.With(time.Second)), err
+			return core.Fail(err).With(core.RetryAfter.With(time.Second)), err
 		}))
 		require.Zero(t, rejects(t, under(t, theOptions{}, p), "", result).RetryAfter)
 	}

@@ -23,7 +23,7 @@ func ExampleNew() {
 	defer client.Close()
 	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "orders", Budget: time.Second},
+		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders", Timeout: time.Second},
 	})
 	if err != nil {
 		panic(err)

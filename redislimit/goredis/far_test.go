@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const roundTrip = 24 * time.Millisecond
 
-// farAway runs a test with limiters of 100 permits, on a server that is a round trip of 24 ms away. Their Budget is
+// farAway runs a test with limiters of 100 permits, on a server that is a round trip of 24 ms away. Their Timeout is
 // 50 ms. A new connection takes 24 ms for TCP, HELLO and CLIENT SETINFO each.
 func farAway(t *testing.T, limiters int, test func(t *testing.T, n *network.Network, all []*redislimit.TokenBucket)) {
 	t.Helper()
@@ -43,7 +43,7 @@ func farAwayWith(t *testing.T, notifications *maintnotifications.Config, limiter
 			var err error
 			all[i], err = redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 				TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-				Shared:             redislimit.Shared{Store: store, Key: fmt.Sprint("key", i), Ahead: 1},
+				Shared:             redislimit.StoreOptions{Store: store, Key: fmt.Sprint("key", i), Prefetch: 1},
 			})
 			require.NoError(t, err)
 			t.Cleanup(func() { all[i].Close() })

@@ -3,7 +3,7 @@
 //	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 //		TokenBucketOptions: core.PerSecond(1000, 100),
-//		Shared:             redislimit.Shared{Store: goredis.New(client), Key: "orders"},
+//		Shared:             redislimit.StoreOptions{Store: goredis.New(client), Key: "orders"},
 //	})
 package goredis
 

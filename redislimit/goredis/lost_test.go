@@ -58,7 +58,7 @@ func TestATakeIsNotSentAgain(t *testing.T) {
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 		t.Cleanup(func() { c.Close() })
-		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key", Budget: 5 * time.Second})
+		l := limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key", Timeout: 5 * time.Second})
 		require.NoError(t, l.TryAcquire(1).Err()) // the server knows the script then
 		lose.Store(true)
 		err := l.TryAcquire(1).Err()

@@ -47,9 +47,9 @@ func refusing(t *testing.T, test func(t *testing.T, refuse *atomic.Bool, m *mini
 	})
 }
 
-func limiter(t *testing.T, s redislimit.Shared) *redislimit.TokenBucket {
+func limiter(t *testing.T, s redislimit.StoreOptions) *redislimit.TokenBucket {
 	t.Helper()
-	s.Ahead = 1
+	s.Prefetch = 1
 	l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100},
 		Shared:             s,
@@ -63,7 +63,7 @@ func limiter(t *testing.T, s redislimit.Shared) *redislimit.TokenBucket {
 func TestARefusedConnection(t *testing.T) {
 	refusing(t, func(t *testing.T, refuse *atomic.Bool, _ *miniredis.Miniredis, c *redis.Client) {
 		refuse.Store(true)
-		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"})
+		l := limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"})
 		for range 3 {
 			start := time.Now()
 			err := l.TryAcquire(1).Err()
@@ -78,11 +78,11 @@ func TestARefusedConnection(t *testing.T) {
 	})
 }
 
-// A policy that fails open lets requests pass at once, also if they would not wait as long as the Budget.
+// A policy that fails open lets requests pass at once, also if they would not wait as long as the Timeout.
 func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 	refusing(t, func(t *testing.T, refuse *atomic.Bool, _ *miniredis.Miniredis, c *redis.Client) {
 		refuse.Store(true)
-		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"})
+		l := limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"})
 		limits, err := httplimit.New(httplimit.Options{Global: &httplimit.Policy{
 			Limiter: httplimit.Shared(l), MaxWait: 20 * time.Millisecond, FailOpen: true,
 		}})
@@ -125,7 +125,7 @@ func TestACommandThatNoNodeAnswersReloadsTheSlots(t *testing.T) {
 			c.Close()
 			time.Sleep(time.Minute) // go-redis closes the clients of nodes that have gone
 		})
-		l := limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"})
+		l := limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"})
 		require.NoError(t, l.TryAcquire(1).Err())
 
 		nodes[addrs[0]].Close()
@@ -139,11 +139,11 @@ func TestACommandThatNoNodeAnswersReloadsTheSlots(t *testing.T) {
 // The stores of a client share its connections: a limiter that has a store of its own finds them ready.
 func TestStoresOfOneClient(t *testing.T) {
 	refusing(t, func(t *testing.T, _ *atomic.Bool, m *miniredis.Miniredis, c *redis.Client) {
-		require.NoError(t, limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"}).TryAcquire(1).Err())
+		require.NoError(t, limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"}).TryAcquire(1).Err())
 		before := m.CommandCount()
 		const takes, commands = 10, 4 // EVALSHA, and the script's TIME, GET and SET
 		for range takes {
-			require.NoError(t, limiter(t, redislimit.Shared{Store: goredis.New(c), Key: "key"}).TryAcquire(1).Err())
+			require.NoError(t, limiter(t, redislimit.StoreOptions{Store: goredis.New(c), Key: "key"}).TryAcquire(1).Err())
 		}
 		require.Equal(t, takes*commands, m.CommandCount()-before)
 	})

@@ -26,7 +26,7 @@ func ExampleNew() {
 	defer c.Close()
 	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 2, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-		Shared:             redislimit.Shared{Store: rueidis.New(c), Key: "orders", Budget: time.Second},
+		Shared:             redislimit.StoreOptions{Store: rueidis.New(c), Key: "orders", Timeout: time.Second},
 	})
 	if err != nil {
 		panic(err)

@@ -20,7 +20,7 @@ import (
 // A connection that takes longer than a decision is made all the same, and kept, also after the server has closed it.
 func TestAFarServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const roundTrip = 40 * time.Millisecond // TCP and HELLO take more than a Budget of 50 ms
+		const roundTrip = 40 * time.Millisecond // TCP and HELLO take more than a Timeout of 50 ms
 		n := network.New(t, roundTrip)
 		c, err := client.NewClient(client.ClientOption{
 			InitAddress: []string{"far"}, DisableCache: true, ForceSingleClient: true,
@@ -33,7 +33,7 @@ func TestAFarServer(t *testing.T) {
 		t.Cleanup(c.Close)
 		l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 			TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 1000, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour},
-			Shared:             redislimit.Shared{Store: rueidis.New(c), Key: "key", Ahead: 1},
+			Shared:             redislimit.StoreOptions{Store: rueidis.New(c), Key: "key", Prefetch: 1},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { l.Close() })

@@ -4,7 +4,7 @@
 //	...
 //	limiter, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 //		TokenBucketOptions: core.PerSecond(1000, 100),
-//		Shared:             redislimit.Shared{Store: rueidis.New(client), Key: "orders"},
+//		Shared:             redislimit.StoreOptions{Store: rueidis.New(client), Key: "orders"},
 //	})
 package rueidis
 

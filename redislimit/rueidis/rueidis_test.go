@@ -32,7 +32,7 @@ func TestScriptsRunWhileSomebodyListens(t *testing.T) {
 	require.NoError(t, err)
 	l, err := redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{
 		ConcurrencyLimiterOptions: core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1},
-		Shared:                    redislimit.Shared{Store: store, Key: "key", Budget: 10 * time.Second},
+		Shared:                    redislimit.StoreOptions{Store: store, Key: "key", Timeout: 10 * time.Second},
 	})
 	require.NoError(t, err)
 	defer l.Close()

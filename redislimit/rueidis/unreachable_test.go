@@ -24,7 +24,7 @@ import (
 )
 
 // A refused connection is a failure at once: a policy that fails open lets requests pass, also if they would not wait as
-// long as the Budget.
+// long as the Timeout.
 func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := network.New(t, 0)
@@ -42,7 +42,7 @@ func TestFailOpenWhileConnectionsAreRefused(t *testing.T) {
 		t.Cleanup(c.Close)
 		l, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 			TokenBucketOptions: core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100},
-			Shared:             redislimit.Shared{Store: rueidis.New(c), Key: "key", Ahead: 1},
+			Shared:             redislimit.StoreOptions{Store: rueidis.New(c), Key: "key", Prefetch: 1},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { l.Close() })

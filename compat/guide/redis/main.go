@@ -35,7 +35,7 @@ func main() {
 		New: func(name string) (core.Limiter, error) {
 			return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 				TokenBucketOptions: core.PerSecond(100, 20),
-				Shared:             redislimit.Shared{Store: store, Key: "customer/" + name, Down: redislimit.DownAllow},
+				Shared:             redislimit.StoreOptions{Store: store, Key: "customer/" + name, Unavailable: redislimit.FailOpen},
 			})
 		},
 	}))

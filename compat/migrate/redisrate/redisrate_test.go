@@ -86,7 +86,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// Without the server, before is an error, and after what Shared.Down says: by default, an error too.
+// Without the server, before is an error, and after what Shared.Unavailable says: by default, an error too.
 func TestServerAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := connect(t)

@@ -153,7 +153,7 @@ func member(ctx context.Context, out io.Writer, url, key string, until time.Time
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	shared := redislimit.Shared{Store: goredis.New(c), Budget: budget}
+	shared := redislimit.StoreOptions{Store: goredis.New(c), Timeout: budget}
 	shared.Key = key + " rate"
 	rate, err := redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 		TokenBucketOptions: core.PerSecond(perSecond, perSecond), Shared: shared,

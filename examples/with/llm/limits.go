@@ -59,10 +59,10 @@ func onStore(store redislimit.Store, prefix string, gateways int) newLimiter {
 		if err != nil {
 			return nil, err
 		}
-		shared := redislimit.Shared{
+		shared := redislimit.StoreOptions{
 			Store: store, Key: prefix + " " + name + " " + account,
-			Budget: time.Second, // far more than a decision takes, as this is to show the limit
-			Down:   redislimit.DownLocal, Local: part,
+			Timeout:     time.Second, // far more than a decision takes, as this is to show the limit
+			Unavailable: redislimit.UseLocal, Local: part,
 		}
 		if per == month {
 			return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: budget(name, n), Shared: shared})
@@ -112,8 +112,8 @@ func newLimits(limiter newLimiter) (*limits, error) {
 				return used
 			},
 		}},
-		Headers:  httplimit.Draft11,
-		Problems: true,
+		Headers:     httplimit.Draft11,
+		ProblemJSON: true,
 	})
 	return &limits{l, requests, tokens}, err
 }

@@ -46,7 +46,7 @@ func compare(name string, obey bool, calls, rate int) error {
 		return err
 	}
 	defer stop()
-	limited, err := grpclimit.NewClient(grpclimit.ClientOptions{Obey: obey})
+	limited, err := grpclimit.NewClient(grpclimit.ClientOptions{HonorRetryAfter: obey})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 		if s.store, err = shared.Open(o.redis, budget); err != nil {
 			return nil, fmt.Errorf("--redis: %w", err)
 		}
-		options.Shared = redislimit.Shared{Store: s.store.Limits(), Budget: budget}
+		options.Shared = redislimit.StoreOptions{Store: s.store.Limits(), Timeout: budget}
 	}
 	if s.service, err = rlslimit.New(options); err != nil {
 		s.close()

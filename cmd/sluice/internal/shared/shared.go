@@ -50,13 +50,13 @@ func (silent) Printf(context.Context, string, ...any) {}
 // Close closes the connections. Close the limiters first.
 func (s *Store) Close() error { return s.client.Close() }
 
-// New returns a limiter. It sets the Store of options, and the Budget if that is 0.
-func (s *Store) New(l spec.Limit, name string, options redislimit.Shared) (core.Limiter, error) {
+// New returns a limiter. It sets the Store of options, and the Timeout if that is 0.
+func (s *Store) New(l spec.Limit, name string, options redislimit.StoreOptions) (core.Limiter, error) {
 	made, err := l.New(name)
 	if err != nil {
 		return nil, err
 	}
-	options.Store, options.Budget = s.store, cmp.Or(options.Budget, s.budget)
+	options.Store, options.Timeout = s.store, cmp.Or(options.Timeout, s.budget)
 	switch t := made.(type) {
 	case *core.ConcurrencyLimiter:
 		made, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: t.Options(), Shared: options})
@@ -88,7 +88,7 @@ func (s *Store) Warm(limits []spec.Limit) {
 
 // look asks the server for the state of a limit.
 func (s *Store) look(l spec.Limit, key string) {
-	made, err := s.New(l, "warm", redislimit.Shared{Key: key, Budget: max(warming, s.budget)})
+	made, err := s.New(l, "warm", redislimit.StoreOptions{Key: key, Timeout: max(warming, s.budget)})
 	if err != nil {
 		return
 	}

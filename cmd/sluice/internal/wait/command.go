@@ -192,7 +192,7 @@ func (o *options) run(ctx context.Context) error {
 	defer cancel(nil)
 	w := newWatch(o.key, o.verbose)
 	defer w.end()
-	l, err := store.New(o.limit, o.key, redislimit.Shared{Key: o.key, TTL: o.ttl, Ahead: 1, OnState: w.state})
+	l, err := store.New(o.limit, o.key, redislimit.StoreOptions{Key: o.key, TTL: o.ttl, Prefetch: 1, OnState: w.state})
 	if err != nil {
 		return err
 	}

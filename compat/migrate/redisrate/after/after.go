@@ -26,7 +26,7 @@ func NewLimits(client *redis.Client) (*Limits, error) {
 		New: func(user string) (core.Limiter, error) {
 			return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{
 				TokenBucketOptions: core.Every(6*time.Second, 10),
-				Shared:             redislimit.Shared{Store: store, Key: "user:" + user, Ahead: 1},
+				Shared:             redislimit.StoreOptions{Store: store, Key: "user:" + user, Prefetch: 1},
 			})
 		},
 	})

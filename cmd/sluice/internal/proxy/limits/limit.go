@@ -172,13 +172,13 @@ func (m *Limit) make(l spec.Limit, name string) (core.Limiter, error) {
 	if m.store == nil {
 		return l.New(m.id.policy)
 	}
-	terms := redislimit.Shared{Key: m.onServer(name)}
+	terms := redislimit.StoreOptions{Key: m.onServer(name)}
 	if m.id.what != requests { // a body that has begun is not cut off because Redis is away
 		local, err := l.New(m.id.policy)
 		if err != nil {
 			return nil, err
 		}
-		terms.Down, terms.Local = redislimit.DownLocal, local
+		terms.Unavailable, terms.Local = redislimit.UseLocal, local
 	}
 	return m.store.New(l, m.id.policy, terms)
 }

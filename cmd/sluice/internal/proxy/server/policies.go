@@ -11,7 +11,7 @@ import (
 // options returns the limits as policies of httplimit.
 func (p *Proxy) options(c *config.Config, set *limits.Set) (httplimit.Options, error) {
 	o := httplimit.Options{
-		Logger: p.log, Observer: p.metrics, Headers: c.Headers, Problems: c.Problems,
+		Logger: p.log, Observer: p.metrics, Headers: c.Headers, ProblemJSON: c.Problems,
 		OnRejected: func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
 			exchangeOf(r.Context()).policy = rejection.Policy
 			if policy, err := set.Policy(rejection.Policy); err == nil {
