@@ -2,14 +2,18 @@ package worker_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/worker"
 )
 
@@ -130,4 +134,52 @@ func TestALimiterThatKeepsItsContext(t *testing.T) {
 		}
 		drained(t, p, l)
 	})
+}
+
+// A limiter that panics, or exits its goroutine, in a Map does so in the loop, after the results of the
+// inputs before, and leaves nothing behind.
+func TestALimiterThatPanicsInMap(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("in the limiter") }, "Goexit": runtime.Goexit} {
+		for at := range 4 {
+			for _, workers := range []int{0, 1} {
+				testkit.Bubble(t, fmt.Sprintf("%s/call=%d/workers=%d", name, at, workers), func(t *testing.T) {
+					l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
+					p := newPool(t, worker.Options{Limiter: l, Workers: workers})
+					left := at
+					l.try = func(n int) core.Lease {
+						if left--; left < 0 {
+							end()
+						}
+						return l.ConcurrencyLimiter.TryAcquire(n)
+					}
+					l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
+						if left--; left < 0 {
+							end()
+						}
+						return l.ConcurrencyLimiter.Acquire(ctx, n)
+					}
+					ended := make(chan any, 1)
+					results := 0
+					go func() {
+						defer func() { ended <- recover() }()
+						for _, err := range worker.Map(t.Context(), p, upTo(6), double) {
+							assert.NoError(t, err)
+							results++
+						}
+						ended <- "the loop ended"
+					}()
+					want := any("in the limiter")
+					if name == "Goexit" {
+						want = nil
+					}
+					require.Equal(t, want, <-ended)
+					require.LessOrEqual(t, results, at)
+					l.try, l.acquire = nil, nil
+					submits(t, p, nothing)
+					require.NoError(t, p.Wait(t.Context()))
+					drained(t, p, l)
+				})
+			}
+		}
+	}
 }

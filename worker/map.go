@@ -42,7 +42,7 @@ const (
 //
 // in runs in its own goroutine. After the loop has ended, that goroutine ends when in next
 // yields or returns. Map does not wait for an in that blocks, so in should stop when ctx is
-// done. A panic of in is raised in the loop.
+// done. A panic of in is raised in the loop, and so is a panic of the limiter on that goroutine.
 //
 // Map itself starts nothing; each range over the sequence runs in and f from the beginning.
 func Map[In, Out any](
@@ -111,8 +111,9 @@ type mapping[In, Out any] struct {
 type result[Out any] struct {
 	call
 
-	out  Out
-	last bool // the pool or the limiter is closed, so this is the last; set before done is closed
+	out    Out
+	last   bool // the pool or the limiter is closed, so this is the last; set before done is closed
+	broken bool // the reader's goroutine ended while it submitted the task; set before done is closed
 }
 
 // read submits the inputs.
@@ -154,7 +155,16 @@ func (m *mapping[In, Out]) submit(v In) (more bool) {
 		return err
 	}
 	e := entry{task: task, permits: 1, ctx: m.ctx, call: &r.call}
-	if err := m.p.submit(m.ctx.Context, e, persists); err != nil {
+	returned := false
+	defer func() { // deferred, because the limiter may panic, and yield and end wait for r
+		if !returned {
+			r.broken = true
+			r.finish(nil)
+		}
+	}()
+	err := m.p.submit(m.ctx.Context, e, persists)
+	returned = true
+	if err != nil {
 		err = m.ctx.Explain(err)
 		r.last = errors.Is(err, core.ErrClosed)
 		r.finish(err)
@@ -191,6 +201,10 @@ func (m *mapping[In, Out]) yield(yield func(Out, error) bool) {
 		}
 		r := m.current
 		m.current = nil
+		if r.broken {
+			<-m.quiet
+			break
+		}
 		if !yield(r.out, r.err) || r.last {
 			return
 		}
