@@ -2,7 +2,9 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -86,14 +88,32 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack takes the connection over, which is done to upgrade it.
+// Hijack takes over the connection, which is done to upgrade it. A ReverseProxy reads from the connection alone, so what
+// the client has sent behind its request comes from there too.
 func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, buf, err := http.NewResponseController(x.ResponseWriter).Hijack()
-	if err == nil {
-		x.status = http.StatusSwitchingProtocols
+	if err != nil {
+		return c, buf, err
 	}
-	return c, buf, err
+	x.status = http.StatusSwitchingProtocols
+	if n := buf.Reader.Buffered(); n > 0 {
+		early := make([]byte, n)
+		_, _ = io.ReadFull(buf.Reader, early) // it is at hand
+		c = &resumedConn{Conn: c, Reader: io.MultiReader(bytes.NewReader(early), c)}
+	}
+	return c, buf, nil
 }
+
+// resumedConn is a connection of which something was read before.
+type resumedConn struct {
+	net.Conn
+	io.Reader
+}
+
+func (c *resumedConn) Read(p []byte) (int, error) { return c.Reader.Read(p) }
+
+// CloseWrite ends one direction alone.
+func (c *resumedConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 // Unwrap is for [http.ResponseController].
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }

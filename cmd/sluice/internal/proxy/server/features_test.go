@@ -155,7 +155,7 @@ func upgraded(fields string) http.HandlerFunc {
 			return
 		}
 		defer func() { _ = c.Close() }()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n"+fields+"\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+fields+"\r\n")
 		_, _ = io.Copy(c, buf)
 	}
 }
@@ -164,7 +164,7 @@ func upgraded(fields string) http.HandlerFunc {
 func upgrade(t *testing.T, address string) (net.Conn, *bufio.Reader, http.Header) {
 	t.Helper()
 	c := dial(t, address)
-	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	require.NoError(t, err)
 	in := bufio.NewReader(c)
 	a, err := http.ReadResponse(in, nil)

@@ -30,10 +30,7 @@ func newForwarder(p *Proxy) http.Handler {
 			answer(w, r, http.StatusRequestEntityTooLarge)
 			return
 		}
-		if strings.ContainsFunc(r.Header.Get("Upgrade"), isNotASCII) { // a ReverseProxy would take it for the backend's fault
-			answer(w, r, http.StatusBadRequest)
-			return
-		}
+		onlyWebSocket(r.Header)
 		if r.Body != nil && r.Body != http.NoBody {
 			if most > 0 {
 				r.Body = http.MaxBytesReader(w, r.Body, most)
@@ -46,6 +43,15 @@ func newForwarder(p *Proxy) http.Handler {
 		exchangeOf(r.Context()).keepFields()
 		f.ServeHTTP(w, r)
 	})
+}
+
+// onlyWebSocket drops any Upgrade except the one to WebSocket. A ReverseProxy forwards whatever protocol the client names, and
+// over some, such as h2c, further requests would reach the backend past all limits.
+func onlyWebSocket(h http.Header) {
+	delete(h, "Http2-Settings")
+	if to := h["Upgrade"]; len(to) != 1 || !strings.EqualFold(to[0], "websocket") {
+		delete(h, "Upgrade")
+	}
 }
 
 // rewrite changes the request that a backend gets.
@@ -72,9 +78,25 @@ func modify(a *http.Response) error {
 	x := exchangeOf(a.Request.Context())
 	x.takeCosts(a)
 	if a.StatusCode == http.StatusSwitchingProtocols {
+		dropHopByHop(a.Header)
 		x.throttle(a)
 	}
 	return nil
+}
+
+// dropHopByHop drops what a ReverseProxy leaves in a response with status 101: the headers that are meant for the proxy.
+func dropHopByHop(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); name != "Upgrade" {
+				delete(h, name)
+			}
+		}
+	}
+	h["Connection"] = []string{"Upgrade"}
+	for _, name := range []string{"Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding"} {
+		delete(h, name)
+	}
 }
 
 // answerError answers a request of which no backend's answer came.
@@ -105,8 +127,6 @@ func (p *Proxy) failed(r *http.Request, status int, err error) {
 	backend := cmp.Or(exchangeOf(r.Context()).backend, "no backend")
 	p.say("%d for %s of %s: %s: %v%s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, err, others)
 }
-
-func isNotASCII(c rune) bool { return c < ' ' || c > '~' }
 
 // errNoStatus is the error of an answer such as 099.
 var errNoStatus = errors.New("the backend's status is none")

@@ -94,13 +94,13 @@ func TestUpgradeAndStream(t *testing.T) {
 			return
 		}
 		defer func() { _ = c.Close() }()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_, _ = io.Copy(c, buf)
 	})
 	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 2, count: failures, download: 1MiB/s}\nheaders: draft-11\n")
 	c, err := net.Dial("tcp", p.address)
 	require.NoError(t, err)
-	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 	require.NoError(t, err)
 	r := bufio.NewReader(c)
 	a, err := http.ReadResponse(r, nil)
@@ -146,7 +146,7 @@ func TestHalfClosedUpgrade(t *testing.T) {
 			return
 		}
 		defer func() { _ = c.Close() }()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		if r.URL.Path == "/back" {
 			_, _ = io.WriteString(c, "first")
 			_ = c.(*net.TCPConn).CloseWrite()
@@ -159,7 +159,7 @@ func TestHalfClosedUpgrade(t *testing.T) {
 	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
 	for path, want := range map[string]string{"/there": "got all", "/back": "first"} {
 		c := dial(t, p.address)
-		_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		require.NoError(t, err)
 		r := bufio.NewReader(c)
 		a, err := http.ReadResponse(r, nil)

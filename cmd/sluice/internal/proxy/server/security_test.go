@@ -254,11 +254,3 @@ func TestStar(t *testing.T) {
 		assert.Equal(t, status, statusIn(answer))
 	}
 }
-
-// TestUpgradeToNothing: a protocol that has no name is the client's fault.
-func TestUpgradeToNothing(t *testing.T) {
-	b := backendOf(t, func(http.ResponseWriter, *http.Request) {})
-	p := serves(t, false, "to: "+b.URL+"\n")
-	answer := p.raw("GET / HTTP/1.1\r\nHost: h\r\nConnection: close, Upgrade\r\nUpgrade: h\x80\r\n\r\n", false)
-	assert.Contains(t, answer, "HTTP/1.1 400 Bad Request\r\n")
-}
