@@ -154,7 +154,11 @@ func (e *entry[R, K]) idle() (d time.Duration, word uint64, ok bool) {
 	if !ok {
 		return 0, 0, false
 	}
-	d, ok = idler.IdleFor()
+	if e.retires { // one of core's, whose IdleFor calls no user code
+		d, ok = idler.IdleFor()
+		return d, word, ok
+	}
+	callUser(func() { d, ok = idler.IdleFor() })
 	return d, word, ok
 }
 

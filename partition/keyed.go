@@ -43,6 +43,7 @@ type Keyed[R any, K comparable] struct {
 	_ [64]byte // each call reads what is above, and sweeps write what is below: see LiveKeyAllCores in bench
 
 	overflowed atomic.Uint64
+	sweeps     sweeps
 	closing    wait.Source // ends the waits in limiters that Close does not close
 
 	// mu is held for a few steps when a partition comes or goes, never while a user's code

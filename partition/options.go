@@ -42,8 +42,10 @@ type Options[R any, K comparable] struct {
 	Overflow core.Limiter
 
 	// OnEvict is called for each partition that was dropped, by the call that dropped it, after
-	// its limiter is closed. No lock is held. If it panics, that call panics, before it has taken
-	// permits. nil: nothing is called.
+	// its limiter is closed. No lock is held. OnEvict may use the Keyed. Its own requests drop no other
+	// partitions: if there is no room for a new key, they are decided by Overflow or rejected. If OnEvict
+	// panics, the call that dropped the partition panics, before it has taken permits. nil: nothing is
+	// called.
 	OnEvict func(K, core.Limiter)
 }
 

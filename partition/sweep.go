@@ -28,8 +28,13 @@ func (k *Keyed[R, K]) sweepInTurn() {
 }
 
 // look looks at the n partitions whose turn it is, and drops the ones that have been idle for
-// IdleTimeout. The caller has taken no permits yet, so a panic of OnEvict loses none.
+// IdleTimeout. It does nothing if another sweep runs. The caller has taken no permits yet, so a panic of
+// OnEvict loses none.
 func (k *Keyed[R, K]) look(n int) {
+	if !k.sweeps.begin() {
+		return
+	}
+	defer k.sweeps.end()
 	var buffer [looksPerSweep]*entry[R, K]
 	now := int64(time.Since(k.base))
 	for _, e := range k.next(buffer[:0], n) {
@@ -60,8 +65,12 @@ func (k *Keyed[R, K]) expire(e *entry[R, K], now int64) bool {
 }
 
 // makeRoom drops a partition that is idle now, and reports whether it found one among those
-// it looked at.
+// it looked at. For a call from user code of a sweep it drops none.
 func (k *Keyed[R, K]) makeRoom() bool {
+	if !k.sweeps.beginNeeded() {
+		return false
+	}
+	defer k.sweeps.end()
 	var buffer [looksForRoom]*entry[R, K]
 	for _, e := range k.next(buffer[:0], looksForRoom) {
 		if _, word, idle := e.idle(); idle && k.drop(e, word, 0) {
@@ -72,10 +81,14 @@ func (k *Keyed[R, K]) makeRoom() bool {
 }
 
 // Sweep drops all partitions that may be dropped now and returns how many it dropped. A panic
-// of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing. A
-// [core.ConcurrencyLimiter] counts how long it has been idle from when it was first asked, by a
+// of Options.OnEvict or of a limiter ends Sweep. After Close it does nothing, and neither does it in a call
+// from OnEvict. A [core.ConcurrencyLimiter] counts how long it has been idle from when it was first asked, by a
 // sweep, so it is dropped by a later one.
 func (k *Keyed[R, K]) Sweep() int {
+	if !k.sweeps.beginNeeded() {
+		return 0
+	}
+	defer k.sweeps.end()
 	n, now := 0, int64(time.Since(k.base))
 	k.live.Range(func(_, v any) bool {
 		if k.expire(v.(*entry[R, K]), now) {
@@ -92,10 +105,12 @@ func (k *Keyed[R, K]) drop(e *entry[R, K], word uint64, idle time.Duration) bool
 	if !k.unlink(e, word, idle) {
 		return false
 	}
-	_ = closeLimiter(e.limiter) // no caller to return its error to
-	if k.o.OnEvict != nil {
-		k.o.OnEvict(e.key, e.limiter)
-	}
+	callUser(func() {
+		_ = closeLimiter(e.limiter) // no caller to return its error to
+		if k.o.OnEvict != nil {
+			k.o.OnEvict(e.key, e.limiter)
+		}
+	})
 	return true
 }
 

@@ -1,0 +1,57 @@
+package partition
+
+import (
+	"reflect"
+	"runtime"
+	"sync/atomic"
+)
+
+// sweeps counts the sweeps of a Keyed that run now. A sweep calls user code (IdleFor and Close of
+// limiters, OnEvict), which may call the Keyed again. Calls from there must not sweep: each could drop
+// another partition, and their calls would be as deep in each other as there are idle partitions.
+type sweeps struct{ running atomic.Int32 }
+
+// maxSweeps is the maximum number of sweeps at a time. User code may call the Keyed on another goroutine
+// and wait for it; nested does not see such calls.
+const maxSweeps = 64
+
+// begin starts a sweep of one call's share. It returns false if another sweep runs, which may be the
+// caller's own.
+func (s *sweeps) begin() bool { return s.running.CompareAndSwap(0, 1) }
+
+// beginNeeded starts a sweep that the caller cannot do without. Other goroutines may sweep meanwhile.
+// It returns false if the caller is called by a sweep.
+func (s *sweeps) beginNeeded() bool {
+	n := s.running.Add(1)
+	if n == 1 || n <= maxSweeps && !nested() {
+		return true
+	}
+	s.end()
+	return false
+}
+
+func (s *sweeps) end() { s.running.Add(-1) }
+
+// callUser calls user code of a sweep. Its frame is the mark by which nested knows.
+//
+//go:noinline
+func callUser(f func()) { f() }
+
+var callUserEntry = reflect.ValueOf(callUser).Pointer()
+
+// nested reports whether callUser is among the callers. Callbacks have no context that could carry a
+// mark, so nested looks at the stack; it is called only while another sweep runs.
+func nested() bool {
+	var pcs [64]uintptr
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		for _, pc := range pcs[:n] {
+			if f := runtime.FuncForPC(pc - 1); f != nil && f.Entry() == callUserEntry {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
