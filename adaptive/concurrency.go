@@ -71,6 +71,14 @@ func (l *Concurrency) Acquire(ctx context.Context, permits int) (core.Lease, err
 	return l.limiter().Acquire(ctx, permits)
 }
 
+// AcquireWaiting is for the packages of this module: it is Acquire that waits whatever QueueLimit is.
+func (l *Concurrency) AcquireWaiting(ctx context.Context, permits int, asked backdoor.Asked) (core.Lease, error) {
+	if outer, ok := asked.Limiter.(core.Limiter); ok && outer != core.Limiter(l) { // a type that embeds l
+		return outer.Acquire(ctx, permits)
+	}
+	return backdoor.Core[core.Lease]().AcquireWaiting(ctx, l.limiter(), permits)
+}
+
 // TryQuietly is TryAcquire, but a rejection leaves no trace: see [core.TryQuietly].
 func (l *Concurrency) TryQuietly(permits int) (core.Lease, bool) {
 	return l.limiter().TryQuietly(permits)

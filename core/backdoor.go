@@ -31,6 +31,9 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 		e := engineOf(limiter)
 		return e != nil && e.retire(idle)
 	},
+	AcquireWaiting: func(ctx context.Context, limiter any, permits int) (Lease, error) {
+		return acquireWaiting(ctx, limiter.(Limiter), permits)
+	},
 	Grants: grants,
 	NewJoiner: func(parts int) backdoor.Joiner[Lease] {
 		j := new(backdoorJoiner)
@@ -70,6 +73,18 @@ func (p *plain) Take(ctx context.Context, n int) error {
 		return nil
 	}
 	l, err := p.acquireSlow(ctx, n)
+	if err == nil {
+		strip(l)
+	}
+	return err
+}
+
+// TakeWaiting takes n permits, waiting for them whatever QueueLimit is.
+func (p *plain) TakeWaiting(ctx context.Context, n int) error {
+	if ctx.Err() == nil && p.TryTake(n) {
+		return nil
+	}
+	l, err := p.acquireUnder(ctx, n, nil, beyond)
 	if err == nil {
 		strip(l)
 	}

@@ -129,6 +129,10 @@ func (c *ChainedLimiter) ask(permits int, try func(Limiter, int) Lease) Lease {
 // Acquire takes the permits from one limiter after the other, waiting where necessary. If ctx is done,
 // before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
 func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
+	return c.acquireAll(ctx, permits, bounded)
+}
+
+func (c *ChainedLimiter) acquireAll(ctx context.Context, permits int, q queueing) (Lease, error) {
 	if err := ctx.Err(); err != nil && permits >= 0 {
 		return Fail(err), err
 	}
@@ -147,7 +151,7 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 			j.Add(k)
 			continue
 		}
-		k, err := c.acquire(ctx, l, permits)
+		k, err := c.acquire(ctx, l, permits, q)
 		if err == nil {
 			j.Add(k) // before ctx is asked again, whose Err may panic
 		}
@@ -160,12 +164,15 @@ func (c *ChainedLimiter) Acquire(ctx context.Context, permits int) (Lease, error
 }
 
 // acquire asks one limiter and waits where necessary, until ctx is done or the chain is closed.
-func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int) (Lease, error) {
+func (c *ChainedLimiter) acquire(ctx context.Context, l Limiter, permits int, q queueing) (Lease, error) {
 	if e := engineOf(l); e != nil {
-		return e.acquireUnder(ctx, permits, &c.source)
+		return e.acquireUnder(ctx, permits, &c.source, q)
 	}
 	call := c.source.Begin(ctx)
 	defer call.End()
+	if q == beyond {
+		return acquireWaiting(call, l, permits) //nolint:contextcheck // it is ctx, until Close
+	}
 	k, err := l.Acquire(call, permits) //nolint:contextcheck // it is ctx, until Close
 	return checkedAnswer(l, k, err)
 }

@@ -46,11 +46,19 @@ func (e *engine) tryQuietlySlow(n int) (l Lease, ok bool) {
 }
 
 func (e *engine) acquireSlow(ctx context.Context, n int) (Lease, error) {
-	return e.acquireUnder(ctx, n, nil)
+	return e.acquireUnder(ctx, n, nil, bounded)
 }
 
+// queueing says how a request may wait.
+type queueing bool
+
+const (
+	bounded queueing = false // as far as QueueLimit permits
+	beyond  queueing = true  // whatever QueueLimit is: see waiting.go
+)
+
 // acquireUnder is Acquire, whose wait ends with a source too, which may be nil.
-func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease, error) {
+func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (Lease, error) {
 	if n < 0 {
 		return e.failure(negative, 0), ErrNegativePermits
 	}
@@ -60,7 +68,7 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease
 	if e.settings.Load() == nil {
 		return e.failure(closed, 0), ErrClosed
 	}
-	w, l := e.admit(ctx, n)
+	w, l := e.admit(ctx, n, q)
 	switch {
 	case w != nil:
 		return e.await(ctx, w, s)
@@ -71,7 +79,7 @@ func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source) (Lease
 }
 
 // admit returns a waiter for n permits, or the lease if there is nothing to wait for.
-func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
+func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lease) {
 	left := e.timeLeft(ctx)
 	now, flow := e.lock(), fair.Flow{}
 	byFlow := e.m.LooksAtFlow(n) && !e.closed
@@ -89,7 +97,12 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 	if left < machine.Never-max(now, 0) { // now is below 0 if a calendar's clock was set back
 		deadline = now + left
 	}
-	a := e.m.Admit(now, n, deadline, flow)
+	var a machine.Answer
+	if q == beyond {
+		a = e.m.AdmitBeyond(now, n, deadline, flow)
+	} else {
+		a = e.m.Admit(now, n, deadline, flow)
+	}
 	switch {
 	case a.Outcome != machine.Waiting:
 		return nil, e.answerLocked(a, n)
@@ -97,6 +110,7 @@ func (e *engine) admit(ctx context.Context, n int) (w *waiter, l Lease) {
 		e.room = &room{alarm: machine.Never}
 	}
 	w = e.room.waiter(n)
+	w.Beyond = q == beyond
 	if byFlow {
 		w.SetFlow(flow)
 	}

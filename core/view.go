@@ -91,6 +91,11 @@ func (r *reasoned) TryAcquire(permits int) Lease { return r.explain(r.Limiter.Tr
 func (r *reasoned) Acquire(ctx context.Context, permits int) (Lease, error) {
 	l, err := r.Limiter.Acquire(ctx, permits)
 	l, err = checkedAnswer(r.Limiter, l, err)
+	return r.explained(ctx, l, err)
+}
+
+// explained returns the answer of the limiter's Acquire, with the reason if it is a rejection.
+func (r *reasoned) explained(ctx context.Context, l Lease, err error) (Lease, error) {
 	if err == nil || !l.rejected() {
 		return l, err
 	}

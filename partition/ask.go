@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // TryAcquire takes permits from the limiter of r's partition if they are available now. It does
@@ -26,7 +27,7 @@ func (k *Keyed[R, K]) Acquire(ctx context.Context, r R, permits int) (core.Lease
 	if err := k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return k.acquire(ctx, k.o.Key(r), nil, permits)
+	return k.acquire(ctx, k.o.Key(r), nil, permits, core.Limiter.Acquire)
 }
 
 func (k *Keyed[R, K]) check(ctx context.Context, permits int) error {
@@ -75,13 +76,21 @@ func (k *Keyed[R, K]) tryQuietly(key K, known *entry[R, K], permits int) (core.L
 	return core.TryQuietly(e.asked(), permits)
 }
 
-func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], permits int) (core.Lease, error) {
+// acquireFunc is core.Limiter.Acquire or acquireWaiting.
+type acquireFunc = func(l core.Limiter, ctx context.Context, permits int) (core.Lease, error)
+
+// acquireWaiting is Acquire that waits whatever QueueLimit is: see backdoor.Ways.AcquireWaiting.
+func acquireWaiting(l core.Limiter, ctx context.Context, permits int) (core.Lease, error) { //nolint:revive // as core.Limiter.Acquire
+	return ways.AcquireWaiting(ctx, l, permits)
+}
+
+func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], permits int, acquire acquireFunc) (core.Lease, error) {
 	for {
 		e, err := k.entry(ctx, key, known)
 		if err != nil {
 			return core.Fail(err), err
 		}
-		if l, err := e.asked().Acquire(ctx, permits); !e.lost(l) {
+		if l, err := acquire(e.asked(), ctx, permits); !e.lost(l) {
 			return l, err
 		}
 		known = nil
@@ -110,6 +119,12 @@ func (o *overflow) TryQuietly(permits int) (core.Lease, bool) {
 func (o *overflow) Acquire(ctx context.Context, permits int) (core.Lease, error) {
 	o.overflowed.Add(1)
 	return o.bound.Acquire(ctx, permits)
+}
+
+// AcquireWaiting makes it a [backdoor.Waiter], as the methods of that name below.
+func (o *overflow) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+	o.overflowed.Add(1)
+	return acquireWaiting(o.bound, ctx, permits)
 }
 
 const reasonNoRoom = "partition limit reached"

@@ -142,13 +142,21 @@ func (b *boundChain[R]) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (b *boundChain[R]) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	return b.acquire(ctx, permits, core.Limiter.Acquire)
+}
+
+func (b *boundChain[R]) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+	return b.acquire(ctx, permits, acquireWaiting)
+}
+
+func (b *boundChain[R]) acquire(ctx context.Context, permits int, acquire acquireFunc) (core.Lease, error) {
 	if err := check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
 	var err error
 	l := b.join(ctx, permits, func(link bound) core.Lease {
 		var l core.Lease
-		l, err = link.Acquire(ctx, permits)
+		l, err = acquire(link, ctx, permits)
 		l, err = hold.Checked(link, l, err)
 		return l
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 var ways = backdoor.Core[core.Lease]()
@@ -122,11 +123,23 @@ func (f *foreign[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, e
 		return core.Fail(core.ErrClosed), core.ErrClosed
 	}
 	defer f.unpin()
-	closing := &f.k.closing
-	if f.closes {
-		closing = nil
+	return hold.Acquire(ctx, f.closing(), f.limiter, permits)
+}
+
+func (f *foreign[R, K]) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+	if !f.pin() {
+		return core.Fail(core.ErrClosed), core.ErrClosed
 	}
-	return hold.Acquire(ctx, closing, f.limiter, permits)
+	defer f.unpin()
+	return hold.AcquireWaiting(ctx, f.closing(), f.limiter, permits)
+}
+
+// closing returns what ends the waits in the limiter, or nil if Close closes it.
+func (f *foreign[R, K]) closing() *wait.Source {
+	if f.closes {
+		return nil
+	}
+	return &f.k.closing
 }
 
 func (f *foreign[R, K]) Available() int { return f.limiter.Available() }

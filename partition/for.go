@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // For returns l bound to r: a [core.Limiter] for a channel, a reader or a pool. It is also a
@@ -147,7 +148,14 @@ func (e *entry[R, K]) Acquire(ctx context.Context, permits int) (core.Lease, err
 	if err := e.k.check(ctx, permits); err != nil {
 		return core.Fail(err), err
 	}
-	return e.k.acquire(ctx, e.key, e, permits)
+	return e.k.acquire(ctx, e.key, e, permits, core.Limiter.Acquire)
+}
+
+func (e *entry[R, K]) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+	if err := e.k.check(ctx, permits); err != nil {
+		return core.Fail(err), err
+	}
+	return e.k.acquire(ctx, e.key, e, permits, acquireWaiting)
 }
 
 func (e *entry[R, K]) Refund(l core.Lease) { e.Settle(l, 0) }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Shared returns l as a limiter that ignores the request: for a [Chain] of a limit per key and
@@ -51,6 +52,10 @@ type completed struct{ core.Limiter }
 // TryQuietly is [core.TryQuietly].
 func (c *completed) TryQuietly(permits int) (core.Lease, bool) {
 	return core.TryQuietly(c.Limiter, permits)
+}
+
+func (c *completed) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+	return acquireWaiting(c.Limiter, ctx, permits)
 }
 
 func (c *completed) Refund(l core.Lease) { anylimiter.Refund(c.Limiter, l) }

@@ -141,6 +141,19 @@ func (i *instrumented) TryQuietly(permits int) (core.Lease, bool) {
 }
 
 func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	return i.acquire(ctx, permits, core.Limiter.Acquire)
+}
+
+// AcquireWaiting makes the view a [backdoor.Waiter].
+func (i *instrumented) AcquireWaiting(ctx context.Context, permits int, _ backdoor.Asked) (core.Lease, error) {
+	return i.acquire(ctx, permits, func(l core.Limiter, ctx context.Context, permits int) (core.Lease, error) {
+		return ways.AcquireWaiting(ctx, l, permits)
+	})
+}
+
+func (i *instrumented) acquire(ctx context.Context, permits int,
+	acquire func(core.Limiter, context.Context, int) (core.Lease, error),
+) (core.Lease, error) {
 	mayWait := ctx.Err() == nil
 	if mayWait {
 		if lease, ok := i.TryQuietly(permits); ok {
@@ -148,7 +161,7 @@ func (i *instrumented) Acquire(ctx context.Context, permits int) (core.Lease, er
 		}
 	}
 	begin := i.now()
-	lease, err := i.l.Acquire(ctx, permits)
+	lease, err := acquire(i.l, ctx, permits)
 	end := i.now()
 	lease, err = hold.Checked(i.l, lease, err)
 	_, shadowed := core.Shadowed.From(lease) // it never waits

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/adaptive"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 func TestWhoWaitsIsTimed(t *testing.T) {
@@ -99,4 +100,26 @@ func shed(t *testing.T) core.Limiter {
 	l, err := adaptive.NewShed(adaptive.ShedOptions{Probe: func() float64 { return 0 }, Above: 1, Every: time.Nanosecond})
 	require.NoError(t, err)
 	return l
+}
+
+// A primitive waits through the view whatever QueueLimit is, and that wait is timed.
+func TestPrimitivesWaitThroughTheView(t *testing.T) {
+	eachKind(t, func() *core.ConcurrencyLimiter { return concurrency(t, 1, 0) }, func(t *testing.T, s sdkReader, i core.Limiter) {
+		if _, foreign := i.(interface{ Unwrap() core.Limiter }).Unwrap().(core.QuietTrier); !foreign {
+			t.Skip("a limiter of somebody else's waits as it likes")
+		}
+		ways := backdoor.Core[core.Lease]()
+		lease, err := ways.AcquireWaiting(t.Context(), i, 1)
+		require.NoError(t, err)
+		_, err = i.Acquire(t.Context(), 1)
+		require.ErrorIs(t, err, core.ErrRejected)
+		go func() {
+			time.Sleep(3 * time.Second)
+			lease.Release()
+		}()
+		next, err := ways.AcquireWaiting(t.Context(), i, 1)
+		require.NoError(t, err)
+		next.Release()
+		require.Equal(t, point{3, 1}, times(t, s)[queueGranted])
+	})
 }

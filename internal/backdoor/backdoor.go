@@ -19,6 +19,27 @@
 //		permits.Give(1)                  // or: lease := ways.Lease(permits, 1)
 //	}
 //
+// # Waiting whatever the queue limit is
+//
+// QueueLimit bounds the callers of a limiter's Acquire: a server sheds load with it. The primitives of this
+// module (channels, pipes, readers, pools) wait like their counterparts in Go, whatever QueueLimit is.
+// [Ways.AcquireWaiting] is how they ask:
+//
+//	lease, err := ways.AcquireWaiting(ctx, limiter, n)
+//
+// It is Acquire, with the same errors and counts, but if the permits are not available the request enters
+// the queue of core's limiters beyond QueueLimit. It is served in its order there. It is not evicted by newer
+// requests, it does not take room that QueueLimit gives to others, and Statistics.Queued counts it. It is
+// never rejected, nor counted in Rejected, for want of a queue. What ends it are its permits, ctx, a deadline that is too soon, Close, and more
+// permits than the limit. A grant that does not wait allocates nothing.
+//
+// The request passes through chains, through the views of core, and through each [Waiter]. Any other limiter
+// is asked by one plain Acquire, and its answer is the answer, also a rejection. The mark is in no context, so
+// neither such a limiter nor the context of a task inherits it. The answer is always in valid form: the
+// lease is acquired if and only if the error is nil.
+//
+// [Permits.TakeWaiting] is the same for plain permits, and package hold has it for both.
+//
 // # Watched leases
 //
 // [Ways.Watch] is for a limiter that uses a core.ConcurrencyLimiter and learns from its leases.
@@ -79,10 +100,25 @@ type Permits interface {
 	// in the same way.
 	Take(ctx context.Context, n int) error
 
+	// TakeWaiting is Take, but waits whatever the limiter's QueueLimit is: see [Ways.AcquireWaiting].
+	TakeWaiting(ctx context.Context, n int) error
+
 	// Give gives back n permits that were taken here. The caller must not give permits back
 	// twice.
 	Give(n int)
 }
+
+// Waiter is a limiter outside core that asks other limiters and passes the request of
+// [Ways.AcquireWaiting] on to them; L is core.Lease.
+type Waiter[L any] interface {
+	// AcquireWaiting is Acquire whose request is passed on by [Ways.AcquireWaiting]. If asked does not
+	// have the limiter itself, the limiter is embedded in a type that may have an Acquire of its own, which
+	// must be called: a type that users can embed checks that.
+	AcquireWaiting(ctx context.Context, permits int, asked Asked) (L, error)
+}
+
+// Asked is the limiter that was given to [Ways.AcquireWaiting].
+type Asked struct{ Limiter any }
 
 // Watched is a limiter whose leases call the hook of [Ways.Watch] when they end; L is core.Lease. The
 // leases are those of the limiter's own methods. The time of a lease begins at its grant; for a caller
@@ -188,6 +224,10 @@ type Ways[L any] struct {
 	// was closed before. It accepts core's own four limiters, made by their constructors, and
 	// not types that embed them; for anything else it returns false.
 	Retire func(limiter any, idle time.Duration) bool
+
+	// AcquireWaiting is the Acquire of limiter, a core.Limiter, that waits whatever QueueLimit is: see the
+	// package comment.
+	AcquireWaiting func(ctx context.Context, limiter any, permits int) (L, error)
 
 	// Grants returns a function that returns leases of no permits, as core.Grant does: the first release of
 	// each calls release. The next one may be had once the one before was released, also in release. None

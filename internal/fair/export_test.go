@@ -14,23 +14,29 @@ func Check[V any](t *testing.T, q *Queue[V]) {
 			t.Fatalf("priority %d after %d", l.priority, q.levels[i-1].priority)
 		case l.waiting.len() == 0:
 			t.Fatal("a level without waiters")
-		case l.waiting.len() != l.loads.len() || len(l.flows) != l.waiting.len()+l.idle.len():
+		case l.waiting.len() < l.loads.len() || len(l.flows) != l.waiting.len()+l.idle.len():
 			t.Fatalf("%d flows, %d wait, %d loads, %d idle", len(l.flows), l.waiting.len(), l.loads.len(), l.idle.len())
 		}
 		for _, fl := range l.flows {
 			permits, load := 0, tag{}
-			var last *Item[V]
+			var last, newest *Item[V]
 			for it := fl.first; it != nil; it = it.next {
 				permits += it.N
-				load = load.plus(it.cost)
+				if !it.Stays {
+					load = load.plus(it.cost)
+					if it.older != newest || newest != nil && newest.newer != it {
+						t.Fatal("a broken list of requests that may be evicted")
+					}
+					newest = it
+				}
 				if it.flow != fl || it.prev != last {
 					t.Fatal("a broken list")
 				}
 				last = it
 			}
 			switch {
-			case last != fl.last || permits != fl.permits || load != fl.load || fl.stays != nil:
-				t.Fatalf("flow %q: %d permits and load %v, of %d and %v", fl.key, fl.permits, fl.load, permits, load)
+			case last != fl.last || permits != q.Waiting(Flow{Key: fl.key, Priority: l.priority}) || load != fl.load || fl.newest != newest:
+				t.Fatalf("flow %q: %v permits and load %v, of %d and %v", fl.key, fl.permits, fl.load, permits, load)
 			case fl.start.less(l.virtual) || last == nil && fl.start == l.virtual:
 				t.Fatalf("flow %q at %v of %v", fl.key, fl.start, l.virtual)
 			}

@@ -18,7 +18,10 @@
 // safe for concurrent use.
 package fair
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Flow is on whose behalf a request waits. Requests of equal Key and Priority are one flow; each
 // request is charged by its own Weight. See [Flow.InRange].
@@ -50,18 +53,20 @@ type Queue[V any] struct {
 	len      int
 	levels   []*level[V] // those with waiters, the highest priority first
 	arrivals uint64
-	evicted  []*Item[V] // what Evict returned
+	evicted  []*Item[V] // what Evictions returned
 }
 
 // Item is a request that waits. It may be pushed again when it has been taken or removed.
 type Item[V any] struct {
-	N     int // permits; at least 0
-	Value V   // the caller's
+	N     int  // permits; at least 0
+	Stays bool // Evictions does not choose it
+	Value V    // the caller's
 
-	flow       *flow[V] // nil: it is in no queue
-	cost       tag
-	arrival    uint64
-	prev, next *Item[V] // in its flow
+	flow         *flow[V] // nil: it is in no queue
+	cost         tag
+	arrival      uint64
+	prev, next   *Item[V] // in its flow
+	older, newer *Item[V] // in its flow, among those that may be evicted
 }
 
 // level is the flows of one priority.
@@ -70,7 +75,7 @@ type level[V any] struct {
 	virtual  tag
 	flows    map[string]*flow[V]
 	waiting  heap[V] // flows with waiters, the one to be served first
-	loads    heap[V] // the same, the one with the most waiting permits per weight first
+	loads    heap[V] // flows with requests that may be evicted, the one with the most such permits per weight first
 	idle     heap[V] // flows without waiters whose tag the virtual time has not reached
 }
 
@@ -80,9 +85,9 @@ type flow[V any] struct {
 	key         string
 	start       tag
 	first, last *Item[V]
-	permits     int        // of its waiters
-	load        tag        // the sum of permits/weight of its waiters; in Evictions, of those that stay
-	stays       *Item[V]   // in Evictions: the newest that stays, if that is not last
+	newest      *Item[V]   // that may be evicted; in Evictions, of those that are left
+	permits     tag        // of its waiters, in 1
+	load        tag        // the sum of permits/weight of the waiters that may be evicted; in Evictions, of those that are left
 	at          [slots]int // the places in the heaps
 }
 
@@ -101,16 +106,48 @@ func (q *Queue[V]) Push(it *Item[V], f Flow) {
 	it.flow, it.cost, it.arrival = fl, cost(it.N, f.Weight), q.arrivals
 	it.prev, it.next = fl.last, nil
 	fl.last = it
-	fl.permits += it.N
-	fl.load = fl.load.plus(it.cost)
-	if it.prev != nil {
+	fl.permits = fl.permits.plus(tag{lo: uint64(it.N)})
+	if it.prev == nil {
+		fl.first = it
+		fl.level.waiting.push(fl)
+	} else {
 		it.prev.next = it
-		fl.level.loads.fix(fl)
+	}
+	if !it.Stays {
+		fl.add(it)
+	}
+}
+
+// add adds a request that may be evicted.
+func (fl *flow[V]) add(it *Item[V]) {
+	fl.load = fl.load.plus(it.cost)
+	it.older, it.newer = fl.newest, nil
+	fl.newest = it
+	if it.older == nil {
+		fl.level.loads.push(fl)
 		return
 	}
-	fl.first = it
-	fl.level.waiting.push(fl)
-	fl.level.loads.push(fl)
+	it.older.newer = it
+	fl.level.loads.fix(fl)
+}
+
+// drop takes out a request that may be evicted.
+func (fl *flow[V]) drop(it *Item[V]) {
+	fl.load = fl.load.minus(it.cost)
+	if it.newer == nil {
+		fl.newest = it.older
+	} else {
+		it.newer.older = it.older
+	}
+	if it.older != nil {
+		it.older.newer = it.newer
+	}
+	it.older, it.newer = nil, nil
+	if fl.newest == nil {
+		fl.level.loads.remove(fl)
+	} else {
+		fl.level.loads.fix(fl)
+	}
 }
 
 // Next returns the request that is served next, or nil if the queue is empty.
@@ -150,15 +187,14 @@ func (q *Queue[V]) Remove(it *Item[V]) {
 		it.next.prev = it.prev
 	}
 	q.len--
-	fl.permits -= it.N
-	fl.load = fl.load.minus(it.cost)
+	fl.permits = fl.permits.minus(tag{lo: uint64(it.N)})
+	if !it.Stays {
+		fl.drop(it)
+	}
 	it.flow, it.prev, it.next = nil, nil, nil
 	if fl.first == nil {
 		q.leave(l, fl)
-		return
-	}
-	l.loads.fix(fl)
-	if wasFirst {
+	} else if wasFirst {
 		l.waiting.fix(fl)
 	}
 }
@@ -166,7 +202,6 @@ func (q *Queue[V]) Remove(it *Item[V]) {
 // leave takes out a flow whose last waiter has left.
 func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
 	l.waiting.remove(fl)
-	l.loads.remove(fl)
 	switch {
 	case l.waiting.len() == 0: // its tags are forgotten
 		i, _ := q.find(l.priority)
@@ -178,10 +213,13 @@ func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
 	}
 }
 
-// Waiting returns the permits that the waiters of a flow wait for.
+// Waiting returns the permits that the waiters of a flow wait for, at most math.MaxInt.
 func (q *Queue[V]) Waiting(f Flow) int {
 	if fl := q.lookup(f.InRange()); fl != nil {
-		return fl.permits
+		if fl.permits.hi > 0 || fl.permits.lo > math.MaxInt {
+			return math.MaxInt
+		}
+		return int(fl.permits.lo)
 	}
 	return 0
 }
@@ -201,21 +239,21 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 	q.evicted = q.evicted[:0]
 	for i := len(q.levels) - 1; i >= 0 && excess > 0 && q.levels[i].priority <= f.Priority; i-- {
 		l := q.levels[i]
-		for excess > 0 {
+		for excess > 0 && l.loads.len() > 0 {
 			fl := l.loads.first()
-			if l.priority == f.Priority && !mine.less(fl.load) || fl.load == (tag{}) {
-				break // nobody stays, or it is the newcomer's own flow's turn
+			if l.priority == f.Priority && !mine.less(fl.load) || fl.newest == nil {
+				break // nobody is left, or it is the newcomer's own flow's turn
 			}
-			it := fl.newest()
-			fl.stays = it.prev
+			it := fl.newest
+			fl.newest = it.older
 			fl.load = fl.load.minus(it.cost)
 			l.loads.fix(fl)
 			excess -= it.N
 			q.evicted = append(q.evicted, it)
 		}
 	}
-	for _, it := range q.evicted {
-		it.flow.stays = nil
+	for _, it := range slices.Backward(q.evicted) {
+		it.flow.newest = it
 		it.flow.load = it.flow.load.plus(it.cost)
 		it.flow.level.loads.fix(it.flow)
 	}
@@ -252,7 +290,7 @@ func newLevel[V any](priority int) *level[V] {
 			return a.start.less(b.start) || a.start == b.start && a.first.arrival < b.first.arrival
 		}},
 		loads: heap[V]{slot: inLoads, before: func(a, b *flow[V]) bool {
-			return b.load.less(a.load) || a.load == b.load && b.newest().arrival < a.newest().arrival
+			return b.load.less(a.load) || a.load == b.load && b.newest.before(a.newest)
 		}},
 		idle: heap[V]{slot: inOrder, before: func(a, b *flow[V]) bool { return a.start.less(b.start) }},
 	}
@@ -271,12 +309,10 @@ func (l *level[V]) flow(key string) *flow[V] {
 	return fl
 }
 
-// newest returns the newest waiter; in Evictions, of those that stay.
-func (fl *flow[V]) newest() *Item[V] {
-	if fl.stays != nil {
-		return fl.stays
-	}
-	return fl.last
+// before reports whether it came before other. In Evictions, a flow may have no request left: nil is
+// before all others.
+func (it *Item[V]) before(other *Item[V]) bool {
+	return other != nil && (it == nil || it.arrival < other.arrival)
 }
 
 // forget drops an idle flow.

@@ -17,6 +17,7 @@ type request struct {
 	id   int
 	n    int
 	flow fair.Flow
+	stay bool // it is not evicted
 	item *fair.Item[*request]
 }
 
@@ -78,7 +79,7 @@ func (m *model) remove(r *request) {
 
 // evictions returns the ids of who has to leave; nil if the newcomer is rejected.
 func (m *model) evictions(f fair.Flow, n, excess int) (ids []int) {
-	left := slices.Clone(m.waiting)
+	left := slices.DeleteFunc(slices.Clone(m.waiting), func(r *request) bool { return r.stay })
 	load := func(f fair.Flow) (sum int) {
 		for _, r := range left {
 			if key(r.flow) == key(f) {
@@ -117,10 +118,10 @@ type pair struct {
 	ids int
 }
 
-func (p *pair) push(f fair.Flow, n int) {
+func (p *pair) push(f fair.Flow, n int, stay bool) {
 	p.ids++
-	r := &request{id: p.ids, n: n, flow: f}
-	r.item = &fair.Item[*request]{N: n, Value: r}
+	r := &request{id: p.ids, n: n, flow: f, stay: stay}
+	r.item = &fair.Item[*request]{N: n, Stays: stay, Value: r}
 	p.model.push(r)
 	p.q.Push(r.item, f)
 }
@@ -177,7 +178,7 @@ func TestTheQueueFollowsItsRules(t *testing.T) {
 	const ops = 1000
 	for range testkit.Rounds(300) {
 		p := &pair{t: t, model: newModel(), q: new(fair.Queue[*request])}
-		keys, priorities, most, full := 1+random.IntN(8), 1+random.IntN(3), 1+random.IntN(50), 1+random.IntN(40)
+		keys, priorities, most, full, stays := 1+random.IntN(8), 1+random.IntN(3), 1+random.IntN(50), 1+random.IntN(40), 1+random.IntN(10)
 		flow := func() fair.Flow {
 			k := random.IntN(keys)
 			w := weights[k%len(weights)]
@@ -191,7 +192,7 @@ func TestTheQueueFollowsItsRules(t *testing.T) {
 			case op < 5 && len(p.waiting) >= full:
 				p.evict(flow(), 1+random.IntN(most), 1+random.IntN(most))
 			case op < 5:
-				p.push(flow(), 1+random.IntN(most))
+				p.push(flow(), 1+random.IntN(most), random.IntN(stays) == 0)
 			case op < 8:
 				p.take()
 			case op < 9 && len(p.waiting) > 0:

@@ -24,15 +24,36 @@ func Acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.L
 	return Wait(ctx, s, l, n)
 }
 
+// AcquireWaiting is Acquire that waits whatever QueueLimit is: see [backdoor.Ways.AcquireWaiting].
+func AcquireWaiting(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
+	if err := s.Ended(ctx); err != nil {
+		return core.Fail(err), err
+	}
+	if lease, ok := core.TryQuietly(l, n); ok {
+		return lease, nil
+	}
+	return acquire(ctx, s, l, n, acquireWaiting)
+}
+
+func acquireWaiting(l core.Limiter, ctx context.Context, n int) (core.Lease, error) { //nolint:revive // as core.Limiter.Acquire
+	return ways.AcquireWaiting(ctx, l, n)
+}
+
 // Wait is Acquire for a caller that has tried already: it does not try quietly first.
 func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
+	return acquire(ctx, s, l, n, core.Limiter.Acquire)
+}
+
+func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int,
+	ask func(core.Limiter, context.Context, int) (core.Lease, error),
+) (core.Lease, error) {
 	asked := ctx //nolint:contextcheck // it is ctx, until the source ends
 	if s != nil {
 		call := s.Begin(ctx)
 		defer call.End()
 		asked = call
 	}
-	lease, err := l.Acquire(asked, n)
+	lease, err := ask(l, asked, n)
 	lease, err = Checked(l, lease, err)
 	if err != nil {
 		if cause := s.Explain(ctx, err); !anylimiter.Same(cause, err) {

@@ -92,24 +92,39 @@ func (l *Limiter) Take(ctx context.Context, s *wait.Source, n int) (Hold, error)
 		lease, err := Acquire(ctx, s, l.Limiter, n)
 		return Hold{Lease: lease}, err
 	}
+	return l.takePlain(ctx, s, n, backdoor.Permits.Take)
+}
+
+// TakeWaiting is Take that waits whatever QueueLimit is: see [backdoor.Ways.AcquireWaiting].
+func (l *Limiter) TakeWaiting(ctx context.Context, s *wait.Source, n int) (Hold, error) {
+	if !l.Plain(n) {
+		lease, err := AcquireWaiting(ctx, s, l.Limiter, n)
+		return Hold{Lease: lease}, err
+	}
+	return l.takePlain(ctx, s, n, backdoor.Permits.TakeWaiting)
+}
+
+type takeFunc = func(backdoor.Permits, context.Context, int) error
+
+func (l *Limiter) takePlain(ctx context.Context, s *wait.Source, n int, take takeFunc) (Hold, error) {
 	if err := s.Ended(ctx); err != nil {
 		return Hold{}, err
 	}
 	if l.plain.TryTake(n) {
 		return Hold{Permits: n}, nil
 	}
-	return l.takePlain(ctx, s, n)
+	return l.waitPlain(ctx, s, n, take)
 }
 
-// takePlain is Wait for plain permits.
-func (l *Limiter) takePlain(ctx context.Context, s *wait.Source, n int) (Hold, error) {
+// waitPlain is Wait for plain permits.
+func (l *Limiter) waitPlain(ctx context.Context, s *wait.Source, n int, take takeFunc) (Hold, error) {
 	asked := ctx //nolint:contextcheck // it is ctx, until the source ends
 	if s != nil {
 		call := s.Begin(ctx)
 		defer call.End()
 		asked = call
 	}
-	if err := l.plain.Take(asked, n); err != nil {
+	if err := take(l.plain, asked, n); err != nil {
 		return Hold{}, s.Explain(ctx, err)
 	}
 	goesOn := false

@@ -143,6 +143,16 @@ func (m *Machine[Value]) LooksAtFlow(n int) bool {
 // Admit decides a request that may wait until the deadline, which may be Never. If the answer
 // is Waiting, the caller calls Wait next. The flow is looked at as LooksAtFlow says.
 func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) Answer {
+	return m.admit(now, n, deadline, f, false)
+}
+
+// AdmitBeyond is Admit of a request that waits whatever QueueLimit is: it takes no room from
+// others, and is not evicted. If the answer is Waiting, the waiter's Beyond must be set.
+func (m *Machine[Value]) AdmitBeyond(now int64, n int, deadline int64, f fair.Flow) Answer {
+	return m.admit(now, n, deadline, f, true)
+}
+
+func (m *Machine[Value]) admit(now int64, n int, deadline int64, f fair.Flow, beyond bool) Answer {
 	switch {
 	case n > m.t.Most():
 		return m.answer(now, ExceedsLimit)
@@ -150,13 +160,13 @@ func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) An
 		return m.grant(now, n)
 	}
 	if m.t.FairShare() {
-		return m.admitByFlow(now, n, deadline, f)
+		return m.admitByFlow(now, n, deadline, f, beyond)
 	}
 	room := m.t.QueueLimit
 	if !m.t.NewestFirst() {
-		room -= m.Queued() // below 0 after an Update
+		room -= m.bounded() // below 0 after an Update
 	}
-	if n > 0 && n > room {
+	if n > 0 && !beyond && n > room {
 		return m.reject(now, QueueFull, m.readyAt(now, n))
 	}
 	if deadline != Never && m.t.Timed() {
@@ -164,9 +174,9 @@ func (m *Machine[Value]) Admit(now int64, n int, deadline int64, f fair.Flow) An
 			return m.reject(now, TooSoon, due)
 		}
 	}
-	if q := m.queue; q != nil && n > 0 {
-		for q.oldest != nil && n > m.t.QueueLimit-q.permits {
-			old := q.oldest
+	if q := m.queue; q != nil && n > 0 && !beyond {
+		for q.evictable != nil && n > m.t.QueueLimit-q.bounded {
+			old := q.evictable
 			q.decide(old, m.reject(now, Evicted, m.account.readyAt(m.t, now, old.N)))
 		}
 	}
@@ -315,7 +325,15 @@ func (m *Machine[Value]) Queued() int {
 	if m.queue == nil {
 		return 0
 	}
-	return m.queue.permits
+	return m.queue.permits.int()
+}
+
+// bounded returns the number of permits that take room in the queue.
+func (m *Machine[Value]) bounded() int {
+	if m.queue == nil {
+		return 0
+	}
+	return m.queue.bounded
 }
 
 // Empty reports whether no request waits.

@@ -4,31 +4,44 @@ import "math"
 
 // Permits is the account of a concurrency limiter. It does not depend on time.
 type Permits struct {
-	held     uint64 // permits that are held, modulo 2^64
-	overflow uint64 // times 2^64: settled leases may hold more in all than a word can count
+	held total // settled leases may hold more in all than a word can count
+}
+
+// total is a sum of permits of any size.
+type total struct {
+	n        uint64 // modulo 2^64
+	overflow uint64 // times 2^64
+}
+
+// add adds n, which may be below 0 if the sum stays at least 0.
+func (s *total) add(n int) {
+	before := s.n
+	s.n += uint64(n)
+	switch {
+	case n > 0 && s.n < before:
+		s.overflow++
+	case n < 0 && s.n > before:
+		s.overflow--
+	}
+}
+
+// int returns the sum, at most math.MaxInt.
+func (s *total) int() int {
+	if s.overflow > 0 || s.n > math.MaxInt {
+		return math.MaxInt
+	}
+	return int(s.n)
 }
 
 // Free returns how many permits are not held; it is below 0 if more than the limit are.
 func (p *Permits) Free(t *Terms) int {
-	if p.overflow > 0 || p.held > math.MaxInt {
-		return -math.MaxInt
-	}
-	return t.Limit - int(p.held)
+	return t.Limit - p.held.int()
 }
 
 // SetFree sets the number of permits that are not held to n.
-func (p *Permits) SetFree(t *Terms, n int) { p.held, p.overflow = uint64(t.Limit-n), 0 }
+func (p *Permits) SetFree(t *Terms, n int) { p.held = total{n: uint64(t.Limit - n)} }
 
-func (p *Permits) take(_ *Terms, _ int64, n int) {
-	before := p.held
-	p.held += uint64(n)
-	switch {
-	case n > 0 && p.held < before:
-		p.overflow++
-	case n < 0 && p.held > before:
-		p.overflow--
-	}
-}
+func (p *Permits) take(_ *Terms, _ int64, n int) { p.held.add(n) }
 
 func (p *Permits) available(t *Terms) int                 { return max(p.Free(t), 0) }
 func (p *Permits) idle(t *Terms) (int64, bool)            { return 0, p.Free(t) == t.Limit }

@@ -6,7 +6,9 @@ import "github.com/sluice-go/sluice/internal/fair"
 // returned by Decided.
 type queue[Value any] struct {
 	oldest, newest *Waiter[Value] // waiters for permits
-	permits        int            // the sum of theirs
+	permits        total          // the sum of theirs
+	bounded        int            // the sum of those that QueueLimit bounds
+	evictable      *Waiter[Value] // the oldest of those that QueueLimit bounds
 	len            int            // their number
 	irregular      int            // how many of them are not uniform: see Account
 	zero           *Waiter[Value] // waiters for zero permits, the latest first
@@ -26,6 +28,7 @@ type queue[Value any] struct {
 // taken it out.
 type Waiter[Value any] struct {
 	N      int    // permits; 0: it waits for any permit to be available, and takes none
+	Beyond bool   // it waits whatever QueueLimit is: see AdmitBeyond
 	Answer Answer // when the wait has ended
 	Value  Value  // the caller's
 
@@ -116,7 +119,13 @@ func (q *queue[Value]) push(w *Waiter[Value], uniform bool) {
 		w.prev.next = w
 	}
 	q.newest = w
-	q.permits += w.N
+	q.permits.add(w.N)
+	if !w.Beyond {
+		q.bounded += w.N
+		if q.evictable == nil {
+			q.evictable = w
+		}
+	}
 	q.len++
 	if w.irregular = !uniform; w.irregular {
 		q.irregular++
@@ -128,6 +137,12 @@ func (q *queue[Value]) push(w *Waiter[Value], uniform bool) {
 
 // remove takes w out, wherever it is.
 func (q *queue[Value]) remove(w *Waiter[Value]) {
+	if !w.Beyond && w.N > 0 {
+		q.bounded -= w.N
+		if q.evictable == w {
+			q.nextEvictable()
+		}
+	}
 	switch {
 	case w.prev != nil:
 		w.prev.next = w.next
@@ -145,7 +160,7 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 	w.prev, w.next = nil, nil
 	w.queued = false
 	if w.N > 0 {
-		q.permits -= w.N
+		q.permits.add(-w.N)
 		q.len--
 	}
 	if w.irregular {
@@ -154,6 +169,13 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 	}
 	if q.fair != nil && w.N > 0 {
 		q.fair.Remove(&w.share.Item)
+	}
+}
+
+// nextEvictable moves evictable to the next waiter that may be evicted. It passes each waiter once.
+func (q *queue[Value]) nextEvictable() {
+	for q.evictable = q.evictable.next; q.evictable != nil && q.evictable.Beyond; {
+		q.evictable = q.evictable.next
 	}
 }
 
@@ -191,16 +213,16 @@ func (q *queue[Value]) pushShare(w *Waiter[Value]) {
 	if w.share == nil {
 		w.SetFlow(fair.Flow{})
 	}
-	w.share.N = w.N
+	w.share.N, w.share.Stays = w.N, w.Beyond
 	q.fair.Push(&w.share.Item, w.share.flow)
 }
 
-// admitByFlow is Admit under FairShare of a request that is not granted at once.
-func (m *Machine[Value]) admitByFlow(now int64, n int, deadline int64, f fair.Flow) Answer {
+// admitByFlow is admit under FairShare.
+func (m *Machine[Value]) admitByFlow(now int64, n int, deadline int64, f fair.Flow, beyond bool) Answer {
 	q, limit := m.queue, m.t.QueueLimit
-	over := n - (limit - m.Queued()) // the permits that have to leave
+	over := n - (limit - m.bounded()) // the permits that have to leave
 	var evicted []*fair.Item[*Waiter[Value]]
-	if n > 0 && (n > limit || over > 0) {
+	if n > 0 && !beyond && (n > limit || over > 0) {
 		ok := false
 		if n <= limit {
 			evicted, ok = q.fair.Evictions(f, n, over)
@@ -238,14 +260,14 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 		return Never
 	case q == nil || q.oldest == nil || q.fair != nil:
 		return m.account.readyAt(m.t, now, need(n))
-	case n == 0 && q.permits == q.len: // one each
-		return m.account.servedAt(m.t, now, q.permits, 1)
+	case n == 0 && q.permits.int() == q.len: // one each
+		return m.account.servedAt(m.t, now, q.len, 1)
 	case n == 0:
 		return m.spareAt(now)
 	case m.t.NewestFirst():
 		return m.account.readyAt(m.t, now, n)
 	case q.irregular == 0:
-		return m.account.servedAt(m.t, now, q.permits, n)
+		return m.account.servedAt(m.t, now, q.permits.int(), n)
 	case q.forecast == nil:
 		q.forecast, q.forecastAt = m.account.clone(), now
 		for w := q.oldest; w != nil; w = w.next {
