@@ -3,20 +3,24 @@ package redislimit
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 )
 
-// listener hears of releases by other processes. The engine's mutex guards it.
+// listener subscribes to releases by other processes while callers wait. If the subscription ends, it subscribes again. The
+// engine's mutex guards it.
 type listener struct {
-	cancel context.CancelFunc // nil: nobody listens
-	ended  chan struct{}      // closed when the latest has ended
+	cancel context.CancelFunc // nil when no listener is running
+	ended  chan struct{}      // closed when the latest listener has ended
 	cannot bool               // the store cannot subscribe
 }
 
-// listenAfter is how long somebody must wait before it is worth it to listen.
-const listenAfter = 5 * time.Millisecond
+const (
+	listenAfter      = 5 * time.Millisecond   // shorter waits are not worth a subscription
+	resubscribeAfter = 100 * time.Millisecond // after a subscription was lost
+)
 
-// listenLocked sees to it that somebody listens.
+// listenLocked starts a listener unless one is running.
 func (q *queue) listenLocked() {
 	l := &q.listener
 	if l.cancel != nil || l.cannot || q.e.channel == "" {
@@ -35,8 +39,7 @@ func (l *listener) stopLocked() {
 	}
 }
 
-// listen subscribes until ctx ends, once the listener before has ended. It tries again a second
-// after a failure.
+// listen stays subscribed until ctx ends, starting once the previous listener has ended.
 func (q *queue) listen(ctx context.Context, ended, before chan struct{}) {
 	defer close(ended)
 	if before != nil {
@@ -50,18 +53,15 @@ func (q *queue) listen(ctx context.Context, ended, before chan struct{}) {
 			return
 		case <-timer.C:
 		}
-		unsubscribe, err := q.subscribe(ctx)
-		if err == nil {
-			q.ring() //nolint:contextcheck // for what was released before, and for all waiters
-			<-ctx.Done()
-			unsubscribe()
+		switch err := q.subscribe(ctx); {
+		case errors.Is(err, errors.ErrUnsupported):
+			q.cannotListen() //nolint:contextcheck // for all waiters
 			return
+		case err != nil:
+			timer.Reset(askEvery)
+		default: // the subscription was lost
+			timer.Reset(resubscribeAfter)
 		}
-		if errors.Is(err, errors.ErrUnsupported) {
-			q.cannotListen() //nolint:contextcheck // as above
-			return
-		}
-		timer.Reset(askEvery)
 	}
 }
 
@@ -71,9 +71,22 @@ func (q *queue) cannotListen() {
 	q.listener.cannot = true
 }
 
-// subscribe subscribes, within a second.
-func (q *queue) subscribe(ctx context.Context) (unsubscribe func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, askEvery)
+// subscribe subscribes, within a second, and returns when the subscription has ended or ctx is done. Once it is subscribed,
+// it asks for the waiters, because releases may have been published before.
+func (q *queue) subscribe(ctx context.Context) error {
+	lost := make(chan struct{})
+	call, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
-	return q.e.shared.Store.Subscribe(ctx, q.e.channel, q.ring)
+	call = context.WithValue(call, subscriptionEndedKey{}, sync.OnceFunc(func() { close(lost) }))
+	stop, err := q.e.shared.Store.Subscribe(call, q.e.channel, q.ring)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	q.ring() //nolint:contextcheck // for all waiters
+	select {
+	case <-ctx.Done():
+	case <-lost:
+	}
+	return nil
 }

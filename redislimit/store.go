@@ -28,10 +28,23 @@ type Store interface {
 	// server refuses connections.
 	Run(ctx context.Context, s *Script, keys []string, args ...int64) ([]int64, error)
 
-	// Subscribe calls f for each message on the channel, from when it returns until stop is
-	// called; stop waits for a running f. ctx bounds only the call. f does not block. A store
-	// that cannot subscribe returns [errors.ErrUnsupported]: waiters then ask once a second.
+	// Subscribe calls f for each message on the channel, from when it returns until stop is called
+	// or the subscription ends; stop waits for a running f. ctx bounds only the call. f does not
+	// block. If the subscription ends before stop is called, for example because its connection was
+	// closed or has timed out, the store calls [SubscriptionEnded] with ctx, or a context derived
+	// from it; the limiter then calls stop and subscribes again. A store that cannot subscribe
+	// returns [errors.ErrUnsupported]: waiters then ask once a second.
 	Subscribe(ctx context.Context, channel string, f func()) (stop func(), err error)
+}
+
+type subscriptionEndedKey struct{}
+
+// SubscriptionEnded tells the limiter that a subscription of [Store].Subscribe has ended; ctx is the
+// context of that call, or is derived from it. Only stores call it. It does not block.
+func SubscriptionEnded(ctx context.Context) {
+	if ended, ok := ctx.Value(subscriptionEndedKey{}).(func()); ok {
+		ended()
+	}
 }
 
 // ErrStore is what a refusal's error matches if the store did not answer within

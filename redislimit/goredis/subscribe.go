@@ -2,10 +2,17 @@ package goredis
 
 import (
 	"context"
+	"errors"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-go/sluice/redislimit"
 )
+
+// pingEvery is how long a subscribed connection may be idle before it is pinged. The reply must come within the same time.
+const pingEvery = time.Second
 
 // Subscribe implements [redislimit.Store].
 func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
@@ -13,12 +20,13 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 	ps := s.client.Subscribe(lasting, channel)
 	if _, err := ps.Receive(ctx); err != nil {
 		cancel()
-		_ = ps.Close() // what is wrong is known
+		_ = ps.Close() // the error is known
 		return nil, err
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer redislimit.SubscriptionEnded(ctx)
 		receive(lasting, ps, f)
 	}()
 	return func() {
@@ -28,25 +36,22 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 	}, nil
 }
 
-// receive calls f for each message, and for each subscription that is made anew, as
-// messages may have been lost.
+// receive calls f for each message until the connection ends or times out. By itself go-redis would wait forever for a
+// connection that is silent.
 func receive(ctx context.Context, ps *redis.PubSub, f func()) {
-	const pause = 100 * time.Millisecond
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		message, err := ps.Receive(ctx)
-		if err != nil {
-			timer.Reset(pause)
-			select {
-			case <-ctx.Done():
-			case <-timer.C:
+	for pinged := false; ; {
+		message, err := ps.ReceiveTimeout(ctx, pingEvery)
+		var failure net.Error
+		switch {
+		case err == nil:
+			pinged = false
+			if _, ok := message.(*redis.Message); ok {
+				f()
 			}
-			continue
-		}
-		switch message.(type) {
-		case *redis.Message, *redis.Subscription:
-			f()
+		case pinged || !errors.As(err, &failure) || !failure.Timeout() || ps.Ping(ctx) != nil:
+			return
+		default:
+			pinged = true
 		}
 	}
 }

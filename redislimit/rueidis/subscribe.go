@@ -2,9 +2,17 @@ package rueidis
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/sluice-go/sluice/redislimit"
 )
+
+// pingEvery is how often a subscribed connection is pinged. The reply must come within the same time. By itself rueidis
+// notices a silent connection after ConnWriteTimeout, which is 10 s by default.
+const pingEvery = time.Second
 
 // Subscribe implements [redislimit.Store].
 func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func(), error) {
@@ -21,10 +29,19 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 	})
 	go func() {
 		defer close(ended)
-		// A connection of its own: some servers, as miniredis, run no scripts on one that is subscribed.
+		defer redislimit.SubscriptionEnded(ctx)
+		// A connection of its own: some servers, such as miniredis, run no scripts on one that is subscribed.
 		own, release := s.client.Dedicate()
-		defer release()
+		var pings sync.WaitGroup
+		pings.Go(func() { keepAlive(lasting, own) })
 		failed = own.Receive(hooked, own.B().Subscribe().Channel(channel).Build(), func(rueidis.PubSubMessage) { f() })
+		cancel()
+		pings.Wait()
+		if ping(context.WithoutCancel(ctx), own) == nil {
+			release()
+		} else {
+			own.Close() // release would wait for a silent server
+		}
 	}()
 	select {
 	case <-subscribed:
@@ -40,4 +57,28 @@ func (s *store) Subscribe(ctx context.Context, channel string, f func()) (func()
 		cancel()
 		<-ended
 	}, nil
+}
+
+// keepAlive closes the connection, which ends its subscription, when the server does not reply to a ping. It returns when
+// ctx is done.
+func keepAlive(ctx context.Context, own rueidis.DedicatedClient) {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := ping(ctx, own); err != nil && ctx.Err() == nil {
+			own.Close()
+			return
+		}
+	}
+}
+
+func ping(ctx context.Context, own rueidis.DedicatedClient) error {
+	ctx, cancel := context.WithTimeout(ctx, pingEvery)
+	defer cancel()
+	return own.Do(ctx, own.B().Ping().Build()).NonRedisError()
 }

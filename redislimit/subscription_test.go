@@ -1,0 +1,156 @@
+//go:build unix
+
+package redislimit_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/redislimit/internal/realserver"
+)
+
+// proxy forwards connections to a server, until those that are subscribed go silent.
+type proxy struct {
+	addr   string
+	silent chan struct{} // closed when subscribed connections go silent; those made later are not
+
+	mu    sync.Mutex
+	conns []net.Conn
+	tasks sync.WaitGroup
+}
+
+func startProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	var listen net.ListenConfig
+	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{addr: l.Addr().String(), silent: make(chan struct{})}
+	t.Cleanup(p.tasks.Wait)
+	t.Cleanup(func() {
+		l.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, c := range p.conns {
+			c.Close()
+		}
+	})
+	p.tasks.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, client, server)
+			p.mu.Unlock()
+			var subscribed atomic.Bool
+			p.tasks.Go(func() { p.carry(server, client, &subscribed) })
+			p.tasks.Go(func() { p.carry(client, server, &subscribed) })
+		}
+	})
+	return p
+}
+
+func (p *proxy) carry(to, from net.Conn, subscribed *atomic.Bool) {
+	defer to.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		select {
+		case <-p.silent:
+			if subscribed.Load() {
+				_, _ = io.Copy(io.Discard, from)
+				return
+			}
+		default:
+			if bytes.Contains(bytes.ToUpper(buffer[:n]), []byte("SUBSCRIBE")) {
+				subscribed.Store(true)
+			}
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// A process whose subscription ends, or whose subscribed connection goes silent, subscribes again, and is not starved by
+// another one that always has waiters.
+func TestALostSubscription(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(t *testing.T, s *realserver.Server, p *proxy){
+		"killed": func(t *testing.T, s *realserver.Server, _ *proxy) {
+			c := s.Client()
+			defer c.Close()
+			require.NoError(t, c.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
+		},
+		"restarted": func(_ *testing.T, s *realserver.Server, _ *proxy) { s.Restart() },
+		"silent":    func(_ *testing.T, _ *realserver.Server, p *proxy) { close(p.silent) },
+	} {
+		for _, program := range realserver.Programs(t) {
+			for _, adapter := range []string{"go-redis", "rueidis"} {
+				t.Run(name+"/"+filepath.Base(program)+"/"+adapter, func(t *testing.T) {
+					t.Parallel()
+					s := realserver.Start(t, program)
+					p := startProxy(t, s.Addr)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					near := hammer(ctx, t, stores(t, startProxy(t, s.Addr).addr)[adapter])
+					far := hammer(ctx, t, stores(t, p.addr)[adapter])
+					time.Sleep(time.Second)
+					lose(t, s, p)
+					time.Sleep(4 * time.Second) // to notice, and to subscribe again
+					before := [2]int64{near.Load(), far.Load()}
+					time.Sleep(3 * time.Second)
+					grants := [2]int64{near.Load() - before[0], far.Load() - before[1]}
+					t.Logf("grants of the two processes in 3 s: %d", grants)
+					require.Greater(t, min(grants[0], grants[1])*10, max(grants[0], grants[1])) // without a subscription: 0 or 1
+				})
+			}
+		}
+	}
+}
+
+// hammer has four callers that always want a permit of the two, and counts their grants.
+func hammer(ctx context.Context, t *testing.T, store redislimit.Store) *atomic.Int64 {
+	t.Helper()
+	o := redislimit.StoreOptions{Store: store, Key: "key", Timeout: time.Second}
+	l := concurrency(t, o, core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 10}) //nolint:contextcheck // Close has none
+	var grants atomic.Int64
+	var callers sync.WaitGroup
+	t.Cleanup(callers.Wait)
+	for range 4 {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := l.Acquire(ctx, 1)
+				if err != nil {
+					time.Sleep(10 * time.Millisecond)
+					continue
+				}
+				grants.Add(1)
+				time.Sleep(20 * time.Millisecond)
+				lease.Release()
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	return &grants
+}
