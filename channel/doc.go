@@ -46,7 +46,7 @@
 //
 // A [core.ConcurrencyLimiter] adds an atomic operation to each send and each receive; any other limiter adds
 // its own grant and release. All users of a channel share one mutex. If it is contended, use batches, or
-// several channels with one limiter. The measurements are in bench/RESULTS.md.
+// several channels with one limiter. Package bench compares the two.
 //
 // # Use in tests
 //

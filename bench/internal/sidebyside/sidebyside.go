@@ -1,11 +1,9 @@
-// Package sidebyside is what the benchmarks share: each puts implementations of the same
-// work next to each other, under names that benchstat pivots on
-// (benchstat -col /impl results/*.txt).
+// Package sidebyside runs implementations of the same work next to each other, under names
+// that benchstat pivots on (benchstat -col /impl).
 package sidebyside
 
 import (
 	"flag"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,15 +15,6 @@ type Impl struct {
 	Name string // the value of the key impl
 	Run  func(b *testing.B)
 }
-
-// ReverseVariable is the environment variable that makes Compare begin with the last
-// implementation. The report sets it for every other repetition, so that of a pair neither
-// always runs on the machine that the other has warmed.
-const ReverseVariable = "SLUICE_BENCH_REVERSE"
-
-// FullVariable is the environment variable that makes a run with -benchtime=1x a full one,
-// not a smoke run: for benchmarks that measure once.
-const FullVariable = "SLUICE_BENCH_FULL"
 
 // Compare runs each implementation, as impl=Name, and reports its allocations.
 func Compare(b *testing.B, impls ...Impl) {
@@ -42,10 +31,6 @@ func Compare(b *testing.B, impls ...Impl) {
 // Each runs each implementation, as impl=Name.
 func Each(b *testing.B, impls ...Impl) {
 	b.Helper()
-	if os.Getenv(ReverseVariable) != "" {
-		impls = slices.Clone(impls)
-		slices.Reverse(impls)
-	}
 	for _, im := range impls {
 		b.Run("impl="+im.Name, im.Run)
 	}
@@ -98,7 +83,7 @@ func SpreadAfter(b *testing.B, goroutines int, begin func(), work func(operation
 
 // Smoke reports whether this run only checks that everything works: -benchtime=1x.
 func Smoke() bool {
-	return flag.Lookup("test.benchtime").Value.String() == "1x" && os.Getenv(FullVariable) == ""
+	return flag.Lookup("test.benchtime").Value.String() == "1x"
 }
 
 // SmokeSize is the largest size that a smoke run takes. The race detector refuses more than
@@ -127,7 +112,7 @@ func RunByDefault() {
 	flag.Parse()
 	for _, name := range []string{"test.bench", "test.run", "test.list", "test.fuzz"} {
 		if flag.Lookup(name).Value.String() != "" {
-			return // somebody chose
+			return // the command line chose
 		}
 	}
 	for name, value := range map[string]string{"test.bench": ".", "test.benchtime": "1x"} {
