@@ -7,7 +7,6 @@ SHELL       := bash
 FUZZTIME     ?= 2m
 STRESS_COUNT ?= 20
 RACE_COUNT   ?= 1
-DIST         ?= dist
 PLAYGROUND   ?= .bin/playground
 
 CODE = $(shell .ci/modules -code)
@@ -26,7 +25,7 @@ pairs = printf '%s\n' $(1) | xargs -P 2 -I MODULE bash -c 'out=$$(cd MODULE && $
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release dist dist-check playground browser envoy playground-picture ci
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release playground browser envoy playground-picture ci
 
 all: build lint test
 
@@ -150,17 +149,6 @@ release-check:
 ## release: make the commit and the tags of VERSION, and push nothing; with -n or DRY=1 only show them
 release:
 	+@go -C tools run ./release tag $(if $(DRY)$(findstring n,$(firstword -$(MAKEFLAGS))),-n) $(VERSION)
-
-## dist: make the packages of VERSION in the folder DIST, for all systems or ONLY=linux/amd64
-dist:
-	@proxy=$$(mktemp -d) && trap 'rm -rf "$$proxy"' EXIT && \
-	go -C tools run ./release publish $(VERSION) "$$proxy" && \
-	export SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} && \
-	go -C tools/dist run . -proxy "$$proxy" $(if $(ONLY),-only $(ONLY)) $(VERSION) "$(abspath $(DIST))"
-
-## dist-check: make this machine's packages twice and compare them; install, try and remove the .deb
-dist-check:
-	@.ci/dist-check
 
 ## ci: the gate, as it runs on every change
 ci:

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/mod/semver"
 )
 
 // candidate is the version that check gives the release. It is after every other one of its major.
@@ -29,13 +27,6 @@ func check(ctx context.Context, o checkOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	here, err := openRepository(o.dir)
-	if err != nil {
-		return err
-	}
-	if err := here.tellChanges(ctx, o.out); err != nil {
-		return err
-	}
 	proxy := filepath.Join(temp, "proxy")
 	r, err := publish(ctx, o.out, o.dir, candidate, temp, proxy)
 	if err != nil {
@@ -60,29 +51,6 @@ func check(ctx context.Context, o checkOptions) (err error) {
 		return err
 	}
 	return r.buildTags(ctx, u)
-}
-
-// tellChanges prints how the API differs from that of the latest release. It fails if every later release would break programs,
-// as from v1 on.
-func (r *repository) tellChanges(ctx context.Context, out io.Writer) error {
-	tag, err := latest(ctx, r.dir, "v2.0.0")
-	if err != nil || tag == "" {
-		return err
-	}
-	breaking, others, err := r.compare(ctx, tag)
-	if err != nil {
-		return err
-	}
-	for _, line := range breaking {
-		if _, err := fmt.Fprintln(out, "    breaks programs:", line); err != nil {
-			return err
-		}
-	}
-	if len(breaking) > 0 && semver.Major(tag) != "v0" {
-		return fmt.Errorf("%d changes since %s break programs", len(breaking), tag)
-	}
-	_, err = fmt.Fprintf(out, "ok  the API since %s: %d changes that break programs, %d others\n", tag, len(breaking), len(others))
-	return err
 }
 
 // copyFiles copies what git has or would have of dir.

@@ -3,9 +3,8 @@
 //
 //	release check                     proves it, without a network
 //	release tag [-n] VERSION          makes the commit and the tags; -n shows them and makes none
-//	release publish VERSION FOLDER    makes a module proxy in the folder, from which make dist builds
 //
-// Nothing is pushed. RELEASING.md has the steps.
+// Nothing is pushed. CONTRIBUTING.md has the steps.
 package main
 
 import (
@@ -28,7 +27,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: release check | release tag [-n] VERSION | release publish VERSION FOLDER")
+var errUsage = errors.New("usage: release check | release tag [-n] VERSION")
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
@@ -46,8 +45,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return check(ctx, checkOptions{dir: root, out: out})
 	case args[0] == "tag" && flags.NArg() == 1:
 		return tag(ctx, out, root, flags.Arg(0), *dry)
-	case args[0] == "publish" && flags.NArg() == 2 && !*dry:
-		return publishTo(ctx, out, root, flags.Arg(0), flags.Arg(1))
 	default:
 		return errUsage
 	}

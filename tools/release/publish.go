@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -41,30 +40,6 @@ func publish(ctx context.Context, out io.Writer, dir, version, temp, proxy strin
 	return r, nil
 }
 
-// publishTo makes a module proxy in a folder that has dir as the version. Where the version has a tag, dir must be a
-// checkout of it.
-func publishTo(ctx context.Context, out io.Writer, dir, version, proxy string) (err error) {
-	if err := validate(version); err != nil {
-		return err
-	}
-	if err := isTagged(ctx, dir, version); err != nil {
-		return err
-	}
-	if proxy, err = filepath.Abs(proxy); err != nil {
-		return err
-	}
-	temp, err := os.MkdirTemp("", "release")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	r, err := publish(ctx, out, dir, version, temp, proxy)
-	if err != nil {
-		return err
-	}
-	return r.verify(version)
-}
-
 // fetch fills the module cache with what a module needs of others, held against its go.sum. It downloads only what is not there.
 func (r *repository) fetch(ctx context.Context, m *module, dir string) error {
 	others, err := modfile.Parse(m.path, modfile.Format(m.file.Syntax), nil)
@@ -94,17 +69,5 @@ func (r *repository) fetch(ctx context.Context, m *module, dir string) error {
 		return err
 	}
 	_, err = command(ctx, dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod"), "go", "mod", "download")
-	return err
-}
-
-// isTagged reports an error if there is a tag of that name, and dir is no checkout of it.
-func isTagged(ctx context.Context, dir, tag string) error {
-	if found, err := git(ctx, dir, "tag", "--list", tag); err != nil || found == "" {
-		return err
-	}
-	changed, err := git(ctx, dir, "diff", "--stat", tag)
-	if err == nil && changed != "" {
-		err = fmt.Errorf("there is a tag %s, and this is not it: git switch --detach %s", tag, tag)
-	}
 	return err
 }

@@ -203,15 +203,7 @@ func TestTagRefuses(t *testing.T) {
 		"a module that nobody knows": {"v0.1.0", func(t *testing.T, dir string) {
 			t.Helper()
 			write(t, filepath.Join(dir, "more", "go.mod"), "module example.com/library/more\n")
-		}, "versions.yaml does not name example.com/library/more"},
-		"a patch that takes something": {"v0.1.1", func(t *testing.T, dir string) {
-			t.Helper()
-			releases(t, dir, "v0.1.0")
-			write(t, filepath.Join(dir, "library.go"), "package library\n\nfunc Hello(string) string { return `hello` }\n")
-			write(t, filepath.Join(dir, "adapter", "adapter.go"), "package adapter\n")
-			commits(t, dir)
-		}, `since v0.1.0: example.com/library/adapter: Hello: removed
-since v0.1.0: example.com/library: Hello: changed from func() string to func(string) string`},
+		}, "tools/release/modules.yaml does not name example.com/library/more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := repositoryOf(t)
@@ -225,64 +217,6 @@ since v0.1.0: example.com/library: Hello: changed from func() string to func(str
 	}
 }
 
-// releases makes a release with its tags.
-func releases(t *testing.T, dir, version string) {
-	t.Helper()
-	require.NoError(t, tag(t.Context(), io.Discard, dir, version, false))
-}
-
-// Each released module is compared with what it was at the last tag. A patch must not break programs, a minor version may
-// before v1, and the gate tells in any case.
-func TestAPI(t *testing.T) {
-	dir := repositoryOf(t)
-	releases(t, dir, "v0.1.0")
-	write(t, filepath.Join(dir, "adapter", "adapter.go"), "package adapter\n\nfunc Hello() string { return `hello` }\n\nfunc More() {}\n")
-	commits(t, dir)
-	tells := func() string {
-		t.Helper()
-		r, err := openRepository(dir)
-		require.NoError(t, err)
-		var out bytes.Buffer
-		require.NoError(t, r.tellChanges(t.Context(), &out))
-		return out.String()
-	}
-	require.Equal(t, "ok  the API since v0.1.0: 0 changes that break programs, 1 others\n", tells())
-	releases(t, dir, "v0.1.1")
-
-	write(t, filepath.Join(dir, "adapter", "adapter.go"), "package adapter\n")
-	write(t, filepath.Join(dir, "library_test.go"), "package library_test\n")
-	commits(t, dir)
-	require.Equal(t, `    breaks programs: example.com/library/adapter: Hello: removed
-    breaks programs: example.com/library/adapter: More: removed
-ok  the API since v0.1.1: 2 changes that break programs, 0 others
-`, tells())
-	require.ErrorContains(t, tag(t.Context(), io.Discard, dir, "v0.1.2", false), "since v0.1.1: example.com/library/adapter: More: removed")
-	releases(t, dir, "v0.2.0")
-
-	releases(t, dir, "v1.0.0")
-	write(t, filepath.Join(dir, "library.go"), "package library\n")
-	write(t, filepath.Join(dir, "versions.yaml"), "modules: [example.com/library, example.com/library/adapter]\nexcluded:\n"+
-		"  example.com/library/cmd/tool: a reason\n  example.com/library/bench: a reason\n")
-	commits(t, dir)
-	err := check(t.Context(), checkOptions{dir: dir, out: io.Discard})
-	require.ErrorContains(t, err, "2 changes since v1.0.0 break programs")
-}
-
-// Git allows a checkout that belongs to somebody else by safe.directory, and then the release program works in it.
-func TestAPIOfSomebodyElse(t *testing.T) {
-	dir := repositoryOf(t)
-	releases(t, dir, "v0.1.0")
-	t.Setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-	t.Setenv("GIT_CONFIG_COUNT", "1")
-	t.Setenv("GIT_CONFIG_KEY_0", "safe.directory")
-	t.Setenv("GIT_CONFIG_VALUE_0", "*")
-	r, err := openRepository(dir)
-	require.NoError(t, err)
-	var out bytes.Buffer
-	require.NoError(t, r.tellChanges(t.Context(), &out))
-	require.Equal(t, "ok  the API since v0.1.0: 0 changes that break programs, 0 others\n", out.String())
-}
-
 // A hook's environment names the repository of the hook; git works in the folder that it is told all the same.
 func TestInAHook(t *testing.T) {
 	hook := filepath.Join(t.TempDir(), "hook")
@@ -294,27 +228,8 @@ func TestInAHook(t *testing.T) {
 	require.NoDirExists(t, hook)
 }
 
-// A module proxy in a folder is that of the tag, if there is one.
-func TestPublish(t *testing.T) {
-	dir, proxy := repositoryOf(t), t.TempDir()
-	has := func(folder string) string {
-		t.Helper()
-		sum, err := dirhash.HashZip(filepath.Join(folder, "example.com", "library", "adapter", "@v", "v0.1.0.zip"), dirhash.Hash1)
-		require.NoError(t, err)
-		return sum
-	}
-	require.NoError(t, publishTo(t.Context(), io.Discard, dir, "v0.1.0", proxy))
-	require.NoError(t, tag(t.Context(), io.Discard, dir, "v0.1.0", false))
-	require.ErrorContains(t, publishTo(t.Context(), io.Discard, dir, "v0.1.0", t.TempDir()), "git switch --detach v0.1.0")
-	gits(t, dir, "switch", "--quiet", "--detach", "v0.1.0")
-	tagged := t.TempDir()
-	require.NoError(t, publishTo(t.Context(), io.Discard, dir, "v0.1.0", tagged))
-	require.Equal(t, has(proxy), has(tagged))
-	require.ErrorContains(t, publishTo(t.Context(), io.Discard, dir, "0.1", tagged), "is no version")
-}
-
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"publish"}, {"tag"}, {"check", "v0.1.0"}, {"tag", "-x", "v0.1.0"}, {"publish", "v0.1.0"}} {
+	for _, args := range [][]string{{}, {"tag"}, {"check", "v0.1.0"}, {"tag", "-x", "v0.1.0"}, {"publish", "v0.1.0", "dir"}} {
 		require.ErrorIs(t, run(t.Context(), args, io.Discard), errUsage)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // repository is a checkout, with all of its modules.
 type repository struct {
 	dir      string
-	released []*module // in the order of versions.yaml
+	released []*module // in the order of modules.yaml
 	excluded []*module
 }
 
@@ -28,9 +28,12 @@ type module struct {
 	file *modfile.File
 }
 
-// openRepository reads versions.yaml and each go.mod. It fails unless versions.yaml has each module once.
+// modulesFile lists the modules of a repository.
+const modulesFile = "tools/release/modules.yaml"
+
+// openRepository reads modules.yaml and each go.mod. It fails unless modules.yaml lists each module once.
 func openRepository(dir string) (*repository, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "versions.yaml"))
+	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(modulesFile)))
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +42,7 @@ func openRepository(dir string) (*repository, error) {
 		Excluded map[string]string `yaml:"excluded"`
 	}
 	if err := yaml.Unmarshal(text, &versions); err != nil {
-		return nil, fmt.Errorf("versions.yaml: %w", err)
+		return nil, fmt.Errorf("%s: %w", modulesFile, err)
 	}
 	found, err := modulesIn(dir)
 	if err != nil {
@@ -48,7 +51,7 @@ func openRepository(dir string) (*repository, error) {
 	r := &repository{dir: dir}
 	for _, p := range versions.Modules {
 		if found[p] == nil {
-			err = errors.Join(err, fmt.Errorf("versions.yaml: module %s is twice there, or not in the repository", p))
+			err = errors.Join(err, fmt.Errorf("%s: module %s is listed twice, or is not in the repository", modulesFile, p))
 			continue
 		}
 		r.released = append(r.released, found[p])
@@ -57,16 +60,16 @@ func openRepository(dir string) (*repository, error) {
 	for p, reason := range versions.Excluded {
 		switch {
 		case found[p] == nil:
-			err = errors.Join(err, fmt.Errorf("versions.yaml: excluded %s is not in the repository, or released", p))
+			err = errors.Join(err, fmt.Errorf("%s: excluded module %s is not in the repository, or is released", modulesFile, p))
 			continue
 		case reason == "":
-			err = errors.Join(err, fmt.Errorf("versions.yaml: excluded %s has no reason", p))
+			err = errors.Join(err, fmt.Errorf("%s: excluded module %s has no reason", modulesFile, p))
 		}
 		r.excluded = append(r.excluded, found[p])
 		delete(found, p)
 	}
 	for p := range found {
-		err = errors.Join(err, fmt.Errorf("versions.yaml does not name %s", p))
+		err = errors.Join(err, fmt.Errorf("%s does not name %s", modulesFile, p))
 	}
 	return r, err
 }

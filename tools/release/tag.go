@@ -83,7 +83,7 @@ func (r *repository) ready(ctx context.Context, version string) error {
 			problem("%s is not after %s", version, t)
 		}
 	}
-	return errors.Join(all, r.compatible(ctx, version))
+	return all
 }
 
 // validate reports an error unless a module whose path names no major version may have the version.
@@ -114,19 +114,6 @@ func (r *repository) passed(ctx context.Context) error {
 		return errors.New("the gate has not passed on this commit: run make ci")
 	}
 	return nil
-}
-
-// compatible reports what breaks programs, unless the version may break them.
-func (r *repository) compatible(ctx context.Context, version string) error {
-	tag, err := latest(ctx, r.dir, version)
-	if err != nil || tag == "" || mayBreak(tag, version) {
-		return err
-	}
-	breaking, _, err := r.compare(ctx, tag)
-	for _, line := range breaking {
-		err = errors.Join(err, fmt.Errorf("since %s: %s", tag, line))
-	}
-	return err
 }
 
 // show prints what would be committed and tagged.
