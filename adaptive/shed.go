@@ -20,7 +20,7 @@ import (
 // times Every: 40 ms at three times the load with an Every of 20 ms. When that work is done, the
 // processors are idle until the next reading; the longer Every is than the work of a request, the fewer
 // requests are rejected in vain. If the sensor misses the overload, nothing bounds what is under way:
-// hence the limiter behind it. The program examples/shed shows all three.
+// hence the limiter behind it.
 //
 // A caller that finds the last reading stale reads the sensor, one caller at a time. Callers that come in
 // the meantime go by the last reading; the very first ones wait for the first reading. While a request

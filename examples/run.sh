@@ -44,26 +44,10 @@ example_throttle() {
 	says 'fast'
 }
 
-example_burst() {
-	exits 0 "$1" -fast
-	says '[1-9][0-9]* granted'
-}
-
 example_channel() {
 	exits 0 "$1"
 	says '^[1-9][0-9]* lines, '
 	says '^queued at most [0-9]+ of [0-9]+ bytes'
-}
-
-example_transfer() {
-	exits 0 "$1"
-	says '^client 2.* MB/s'
-	says '^together: '
-}
-
-example_accuracy() {
-	exits 0 "$1" -short
-	says '100 MB/s'
 }
 
 example_fetch() {
@@ -76,37 +60,11 @@ example_fetch() {
 	says '-n = 0, want at least 1'
 }
 
-example_port() {
-	exits 0 "$1"
-	says 'letter 10$'
-	says '^in a hurry: core: rejected: deadline too soon, retry after '
-	says '^token bucket of 1 per 10ms: '
-	exits 2 "$1" -rate 0
-	says 'TokensPerPeriod = 0, want at least 1'
-}
-
-example_inflight() {
-	exits 0 "$1"
-	says '^150 served, 50 refused, at most 100 under way'
-	says 'queue is full'
-	exits 2 "$1" -limit 0
-}
-
 example_tenants() {
 	exits 0 "$1" -time 500ms
 	says '^oldest-first +greedy +[0-9]+ '
 	says '^fair-share +other 4 +[0-9]+ '
 	exits 2 "$1" -slots 0
-}
-
-example_partition() {
-	exits 0 "$1" -generate -lines 20000
-	mv "$work/out" "$work/access.log"
-	exits 0 "$1" -took 300ms -limit 'fixed 20/min' "$work/access.log"
-	says '^20000 requests of [0-9]+ clients, each limited to fixed 20/min: '
-	says '^ +203\.0\.113\.1 +[0-9]+ +[1-9][0-9]*'
-	exits 2 "$1" -limit fast "$work/access.log"
-	says 'unknown kind'
 }
 
 example_server() {
@@ -118,41 +76,12 @@ example_server() {
 	says 'nowhere'
 }
 
-example_client() {
-	exits 0 "$1" -pages 12 -burst 5
-	says '^rude +12 pages with [0-9]+ requests, [1-9][0-9]* of them refused'
-	says '^polite +12 pages with [0-9]+ requests, [0-9]+ of them refused'
-	exits 2 "$1" -n 0
-	says 'want more than 0'
-}
-
 example_loadtest() {
 	exits 0 "$1" -short
 	says '^none +5\.0 '
 	says '^newest first.* +5\.0 '
 	exits 2 "$1" -slots 0
 	says 'want more than 0'
-}
-
-example_adaptive() {
-	exits 0 "$1" -o "$work/plots"
-	says '^exponential +gradient +[0-9]+ +0 '
-	for plot in limits goodput refused latency; do
-		grep -q '<svg' "$work/plots/$plot-bimodal.svg"
-	done
-	exits 0 "$1" -real -for 300ms
-	says '^gradient +3 x'
-	exits 2 "$1" -for 0s
-}
-
-example_shed() {
-	exits 0 "$1" -for 300ms -neighbours 1
-	says '^none +[0-9]+ +[0-9]+ +0 '
-	says '^cpu +[0-9]+ '
-	says '^scheduler +[0-9]+ '
-	says '^counted +[0-9]+ +[0-9]+ +[1-9][0-9]* '
-	exits 2 "$1" weather
-	says 'want none, cpu, scheduler or counted'
 }
 
 example_telemetry() {
