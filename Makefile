@@ -101,10 +101,9 @@ bench:
 	@cd bench && for p in $$(go list ./... | grep -v -e /cmd/ -e /internal/); do go test -run '^$$' -bench . -count 10 "$$p"; done | tee ../bench.out
 	@cd bench && go tool benchstat -col /impl ../bench.out
 
-## plots: draw docs/plots, of the limiters that docs/choose.md compares, and the table and the plot of docs/overload.md
+## plots: write the table and the plot of docs/overload.md
 plots:
 	go test ./examples/loadtest -run '^TestPage$$' -count=1 -update
-	go test ./internal/docs -run '^TestPlots$$' -count=1 -update
 
 ## examples: run each example program once
 examples:
@@ -120,7 +119,7 @@ playground:
 
 ## browser: try the playground in Chromium
 browser:
-	cd compat && go test -count=1 -run '^TestPlayground$$' -v . -args -browser
+	cd internal/compat && go test -count=1 -run '^TestPlayground$$' -v . -args -browser
 
 ## envoy: try sluice serve behind a real Envoy, which is installed into .bin
 envoy:
@@ -128,7 +127,7 @@ envoy:
 
 ## playground-picture: make docs/playground.png by the browser test
 playground-picture:
-	cd compat && go test -count=1 -run '^TestPlaygroundPicture$$' . -args -browser -picture ../docs/playground.png
+	cd internal/compat && go test -count=1 -run '^TestPlaygroundPicture$$' . -args -browser -picture ../../docs/playground.png
 
 ## tidy: go mod tidy
 tidy:

@@ -2,7 +2,6 @@ package docs_test
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -20,9 +19,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const pageFile = "../../docs/choose.md"
 
-// Each limiter is given the same requests, as text and as its constructor makes it. The plots in
-// docs/plots show what it does with them; make plots writes them.
-func TestPlots(t *testing.T) {
+// Each limiter of the page gets the same requests, made from its text and by its constructor, and
+// both decide the same.
+func TestChoose(t *testing.T) {
 	page, err := os.ReadFile(pageFile)
 	require.NoError(t, err)
 	for _, l := range leaves {
@@ -32,16 +31,7 @@ func TestPlots(t *testing.T) {
 			played := play(t, func() (core.Limiter, error) { return limit.New("") }, l.waits)
 			require.Equal(t, played, play(t, l.build, l.waits), "the text and the constructor are different limits")
 
-			plot := draw(l, played)
-			file := filepath.Join(filepath.Dir(pageFile), "plots", l.name+".svg")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(plot), 0o644)) //nolint:gosec // a page shows it
-			}
-			was, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(was), plot, "run make plots")
 			require.Contains(t, string(page), "```spec\n"+l.spec+"\n```\n")
-			require.Contains(t, string(page), "](plots/"+l.name+".svg)")
 		})
 	}
 }

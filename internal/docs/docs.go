@@ -3,7 +3,7 @@
 //
 // A Go block of a page is a copy. The line above it says of what:
 //
-//	<!-- file: compat/guide/start/main.go -->          the whole file
+//	<!-- file: docs/start/main.go -->          the whole file
 //	<!-- file: compat/guide/grpc.go#server,client -->  declarations of it, by name, in this order
 //	<!-- file: compat/guide/grpc.go#import,server -->  its imports, and a declaration
 //	<!-- file: core/example_test.go#ExampleEvery -->   the body of an example, without its output

@@ -16,7 +16,7 @@ import (
 
 const root = "../.."
 
-var update = flag.Bool("update", false, "write the blocks of docs/, or its plots")
+var update = flag.Bool("update", false, "write the blocks of docs/")
 
 // Every Go block of docs/ is a copy of code that compiles. With -update it becomes one.
 func TestBlocks(t *testing.T) {

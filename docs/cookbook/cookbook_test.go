@@ -1,0 +1,419 @@
+package cookbook_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/adaptive"
+	"github.com/sluice-go/sluice/docs/cookbook"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/spec"
+)
+
+// A call waits for the tokens that it may cost, and pays for those that it has cost. No minute has more than the provider allows.
+func TestLLM(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		llm, err := cookbook.NewLLM()
+		require.NoError(t, err)
+		begun := time.Now()
+		call := func(most, cost int) time.Duration {
+			var at time.Duration
+			require.NoError(t, llm.Call(t.Context(), most, func(context.Context) (int, error) {
+				at = time.Since(begun)
+				return cost, nil
+			}))
+			return at
+		}
+		assert.Equal(t, time.Duration(0), call(8000, 3000))
+		assert.Equal(t, time.Duration(0), call(27_000, 27_000), "the rest of the first was given back")
+		assert.Equal(t, 61*time.Second, call(1000, 2000))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.Error(t, llm.Call(ctx, 30_000, nil), "too late for its deadline")
+	})
+}
+
+// However calls come, no minute has more than 30,000 tokens and 600 requests, and over ten minutes little is wasted.
+func TestLLMInAnyMinute(t *testing.T) {
+	type sent struct {
+		at   time.Duration
+		cost int
+	}
+	for _, cost := range []int{20, 700, 8000} {
+		synctest.Test(t, func(t *testing.T) {
+			llm, err := cookbook.NewLLM()
+			require.NoError(t, err)
+			random := rand.New(rand.NewPCG(1, 2))
+			begun := time.Now()
+			var calls []sent
+			for time.Since(begun) < 10*time.Minute {
+				n := 1 + random.IntN(cost)
+				require.NoError(t, llm.Call(t.Context(), cost, func(context.Context) (int, error) {
+					calls = append(calls, sent{time.Since(begun), n})
+					return n, nil
+				}))
+				time.Sleep(time.Duration(random.IntN(int(20 * time.Millisecond))))
+			}
+			first, tokens, mostTokens, mostCalls, all := 0, 0, 0, 0, 0
+			for i, c := range calls {
+				all += c.cost
+				tokens += c.cost
+				for calls[first].at <= c.at-time.Minute {
+					tokens -= calls[first].cost
+					first++
+				}
+				mostTokens, mostCalls = max(mostTokens, tokens), max(mostCalls, i+1-first)
+			}
+			assert.LessOrEqual(t, mostTokens, 30_000)
+			assert.LessOrEqual(t, mostCalls, 600)
+			if cost == 20 {
+				assert.Greater(t, len(calls), 5700)
+			} else {
+				assert.Greater(t, all, 220_000)
+			}
+		})
+	}
+}
+
+// send returns what a handler answers to a request with header fields.
+func send(handler http.Handler, target string, fields ...string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodGet, target, http.NoBody)
+	for pair := range slices.Chunk(fields, 2) {
+		request.Header.Set(pair[0], pair[1])
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, request)
+	return recorder
+}
+
+// Only failed logins count.
+func TestLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		login, err := cookbook.Logins(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.RawQuery == "wrong" {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		}))
+		require.NoError(t, err)
+		for range 20 {
+			require.Equal(t, http.StatusOK, send(login, "/login").Code)
+		}
+		for range 5 {
+			require.Equal(t, http.StatusUnauthorized, send(login, "/login?wrong").Code)
+		}
+		rejected := send(login, "/login")
+		require.Equal(t, http.StatusTooManyRequests, rejected.Code)
+		require.Equal(t, "900", rejected.Header().Get("Retry-After"))
+		time.Sleep(15 * time.Minute)
+		require.Equal(t, http.StatusOK, send(login, "/login").Code)
+	})
+}
+
+// Each tenant has the limit of its plan, and a new plan is in force at once.
+func TestTenants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free, err := spec.Parse("10/s")
+		require.NoError(t, err)
+		paid, err := spec.Parse("1000/s burst 5000")
+		require.NoError(t, err)
+		tenants, err := cookbook.NewTenants(func(tenant string) spec.Limit {
+			if tenant == "ann" {
+				return paid
+			}
+			return free
+		})
+		require.NoError(t, err)
+		allowed := func(tenant string) (n int) {
+			for tenants.Allow(t.Context(), tenant) == nil {
+				n++
+			}
+			return n
+		}
+		require.NoError(t, tenants.Change("bob", free), "not seen yet")
+		assert.Equal(t, 5000, allowed("ann"))
+		assert.Equal(t, 10, allowed("bob"))
+		var rejected *core.RejectedError
+		require.ErrorAs(t, tenants.Allow(t.Context(), "bob"), &rejected)
+
+		require.NoError(t, tenants.Change("bob", paid))
+		assert.Zero(t, allowed("bob"), "what was used stays used")
+		time.Sleep(time.Second)
+		assert.Equal(t, 1000, allowed("bob"))
+	})
+}
+
+// Each customer runs one export at a time, and all customers four.
+func TestExports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		export, err := cookbook.Exports(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			time.Sleep(2 * time.Second)
+		}))
+		require.NoError(t, err)
+		var at sync.WaitGroup
+		codes := make(chan int, 10)
+		for _, customer := range []string{"a", "a", "b", "c", "d", "e"} {
+			at.Go(func() { codes <- send(export, "/", "X-Api-Key", customer).Code })
+		}
+		time.Sleep(3 * time.Second)
+		seen := make(map[int]int)
+		for range len(codes) {
+			seen[<-codes]++
+		}
+		assert.Equal(t, map[int]int{200: 4, 429: 1}, seen, "the fifth customer has waited 2 s and still runs")
+		at.Wait()
+		for range 9 {
+			require.Equal(t, http.StatusOK, send(export, "/", "X-Api-Key", "a").Code)
+		}
+		require.Equal(t, http.StatusTooManyRequests, send(export, "/", "X-Api-Key", "a").Code, "ten an hour")
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Each host is asked once a second, and later if it says so.
+func TestCrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var mu sync.Mutex
+		asked := make(map[string][]time.Duration)
+		base := roundTrip(func(r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			recorder := httptest.NewRecorder()
+			if r.URL.Host == "busy" && len(asked["busy"]) == 0 {
+				recorder.Header().Set("Retry-After", "5")
+				recorder.WriteHeader(http.StatusTooManyRequests)
+			}
+			asked[r.URL.Host] = append(asked[r.URL.Host], time.Since(begun))
+			return recorder.Result(), nil
+		})
+		pages := []string{"http://one/1", "http://one/2", "http://two/1", "http://busy/1", "http://one/3"}
+		visited := 0
+		require.NoError(t, cookbook.Crawl(t.Context(), base, pages, func(r *http.Response) error {
+			mu.Lock()
+			defer mu.Unlock()
+			visited++
+			assert.Equal(t, http.StatusOK, r.StatusCode)
+			return nil
+		}))
+		assert.Equal(t, len(pages), visited)
+		assert.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, asked["one"])
+		assert.Equal(t, []time.Duration{0}, asked["two"])
+		require.Len(t, asked["busy"], 2)
+		assert.GreaterOrEqual(t, asked["busy"][1], 5*time.Second)
+		assert.Less(t, asked["busy"][1], 6*time.Second, "clients that were held back do not all come at once")
+
+		failed := errors.New("failed")
+		require.ErrorIs(t, cookbook.Crawl(t.Context(), base, pages, func(*http.Response) error { return failed }), failed)
+	})
+}
+
+// All records arrive, and no more than the budget is queued.
+func TestFanIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 1000
+		queued, most := 0, 0
+		var mu sync.Mutex
+		source := func(yield func([]byte) bool) {
+			for range 20 {
+				if !yield(make([]byte, 300)) {
+					return
+				}
+				mu.Lock()
+				queued += 300
+				most = max(most, queued)
+				mu.Unlock()
+			}
+		}
+		sources := []iter.Seq[[]byte]{source, source, source}
+		records := 0
+		consume := func(record []byte) error {
+			time.Sleep(time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			records++
+			queued -= len(record)
+			return nil
+		}
+		require.NoError(t, cookbook.FanIn(t.Context(), budget, sources, consume))
+		assert.Equal(t, 60, records)
+		assert.LessOrEqual(t, most, budget+300, "and what the consumer has in hand")
+
+		failed := errors.New("failed")
+		require.ErrorIs(t, cookbook.FanIn(t.Context(), budget, sources, func([]byte) error { return failed }), failed)
+	})
+}
+
+// An upload is as fast as its bandwidth.
+func TestUploads(t *testing.T) {
+	var got int
+	var length int64
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		got, length = len(body), r.ContentLength
+	}))
+	defer server.Close()
+	bandwidth, err := core.NewTokenBucket(ioreader.PerSecond(1 << 20))
+	require.NoError(t, err)
+	client, err := cookbook.Uploads(bandwidth)
+	require.NoError(t, err)
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL, strings.NewReader(strings.Repeat("x", 100<<10)))
+	require.NoError(t, err)
+	begun := time.Now()
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, 100<<10, got)
+	assert.Equal(t, int64(100<<10), length, "the body is not chunked")
+	assert.GreaterOrEqual(t, time.Since(begun), 80*time.Millisecond, "the bucket holds the bytes of 10 ms")
+}
+
+// A user's downloads share a MiB a second.
+func TestDownloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files, err := cookbook.Downloads(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 1<<20))
+		}))
+		require.NoError(t, err)
+		begun := time.Now()
+		var mu sync.Mutex
+		done := make(map[string]time.Duration)
+		var users sync.WaitGroup
+		for _, user := range []string{"ann", "ann", "bob"} {
+			users.Go(func() {
+				send(files, "/", "X-User", user)
+				mu.Lock()
+				defer mu.Unlock()
+				done[user] = time.Since(begun).Round(10 * time.Millisecond)
+			})
+		}
+		users.Wait()
+		assert.Equal(t, map[string]time.Duration{
+			"ann": 1990 * time.Millisecond, "bob": 990 * time.Millisecond, // the bucket begins with the bytes of 10 ms
+		}, done)
+	})
+}
+
+// While the database answers too late, fewer messages are stored at once.
+func TestConsume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter, err := adaptive.New(adaptive.Options{Max: 100, QueueLimit: 1, Algorithm: adaptive.AIMD{}})
+		require.NoError(t, err)
+		before := limiter.Statistics().Limit
+		left := 200
+		next := func(context.Context) (string, error) {
+			left--
+			if left < 0 {
+				return "", io.EOF
+			}
+			return "message", nil
+		}
+		var mu sync.Mutex
+		stored := 0
+		store := func(ctx context.Context, _ string) error {
+			mu.Lock()
+			stored++
+			mu.Unlock()
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		require.ErrorIs(t, cookbook.Consume(t.Context(), limiter, next, store), io.EOF)
+		assert.Equal(t, 200, stored)
+		assert.Less(t, limiter.Statistics().Limit, before)
+	})
+}
+
+// What cannot be served within a second is answered with 503.
+func TestGraceful(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := cookbook.Graceful(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			time.Sleep(3 * time.Second)
+		}))
+		require.NoError(t, err)
+		var mu sync.Mutex
+		codes := make(map[int]map[time.Duration]int)
+		var clients sync.WaitGroup
+		begun := time.Now()
+		for range 300 {
+			clients.Go(func() {
+				code := send(server, "/").Code
+				mu.Lock()
+				defer mu.Unlock()
+				if codes[code] == nil {
+					codes[code] = make(map[time.Duration]int)
+				}
+				codes[code][time.Since(begun)]++
+			})
+		}
+		clients.Wait()
+		assert.Equal(t, map[int]map[time.Duration]int{
+			http.StatusOK:                 {3 * time.Second: 20},
+			http.StatusServiceUnavailable: {0: 80, time.Second: 200},
+		}, codes)
+		assert.Equal(t, http.StatusOK, send(server, "/healthz").Code)
+	})
+}
+
+// Two processes share a quota; without Redis each has a part of it.
+func TestQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := miniredis.NewMiniRedis()
+		server.ClockTTL(true) // its clock is the bubble's
+		var away atomic.Bool
+		client := redis.NewClient(&redis.Options{
+			Addr: "memory",
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				if away.Load() {
+					return nil, errors.New("connection refused")
+				}
+				return server.Dial()
+			},
+			// For these a new connection waits until a server that does not know them has answered.
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+		defer func() { _ = client.Close() }()
+		here, err := cookbook.Quota(client, "acme")
+		require.NoError(t, err)
+		defer func() { _ = here.Close() }()
+		there, err := cookbook.Quota(client, "acme")
+		require.NoError(t, err)
+		defer func() { _ = there.Close() }()
+		require.True(t, here.TryAcquire(9000).Acquired())
+		require.False(t, there.TryAcquire(1001).Acquired())
+		require.True(t, there.TryAcquire(1000).Acquired())
+
+		away.Store(true)
+		server.Close()
+		others, err := cookbook.Quota(client, "other")
+		require.NoError(t, err)
+		defer func() { _ = others.Close() }()
+		require.True(t, others.TryAcquire(500).Acquired())
+		require.False(t, others.TryAcquire(1).Acquired())
+		time.Sleep(time.Minute) // for the client to stop dialling
+	})
+}

@@ -1,0 +1,13 @@
+// Package compat tests Sluice with other people's code:
+//
+//   - The tests of golang.org/x/time/rate, x/sync/semaphore and puddle run from a copy in which
+//     a limiter of core replaces theirs. Those of errgroup and pond run on a worker.Pool. The
+//     adapters are in testdata.
+//   - golang.org/x/net/nettest tests the connections of pipe and ioreader, and x/net's tests of
+//     netutil.LimitListener run on ioreader.NewListener.
+//   - httplimit runs under chi, gin and WebSocket libraries, and a parser of structured fields
+//     reads its headers.
+//   - The page of sluice playground runs in Chromium, in the nightly script.
+//
+// It is a module of its own, so that users of Sluice do not require what only its tests need.
+package compat
