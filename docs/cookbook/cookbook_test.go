@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/adaptive"
-	"github.com/sluice-go/sluice/docs/cookbook"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/docs/cookbook"
 	"github.com/sluice-go/sluice/ioreader"
 	"github.com/sluice-go/sluice/spec"
 )

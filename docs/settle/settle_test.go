@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/sluice-go/sluice/docs/settle"
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/docs/settle"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/partition"
 )

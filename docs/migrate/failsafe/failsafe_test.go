@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/docs/migrate/failsafe/after"
 	"github.com/sluice-go/sluice/docs/migrate/failsafe/before"
 	"github.com/sluice-go/sluice/docs/migrate/internal/arrivals"
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/resilience"
 )
 

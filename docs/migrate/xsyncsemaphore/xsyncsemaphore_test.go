@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/docs/migrate/xsyncsemaphore/after"
 	"github.com/sluice-go/sluice/docs/migrate/xsyncsemaphore/before"
-	"github.com/sluice-go/sluice/core"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

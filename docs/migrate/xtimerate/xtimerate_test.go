@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/docs/migrate/internal/arrivals"
 	"github.com/sluice-go/sluice/docs/migrate/xtimerate/after"
 	"github.com/sluice-go/sluice/docs/migrate/xtimerate/before"
-	"github.com/sluice-go/sluice/core"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
