@@ -52,18 +52,19 @@ func New() *cobra.Command {
 		Long: `Simulate plays access logs through limits, in virtual time, and reports what would have
 been granted, queued and rejected, and what half and twice the limit would have done.
 
-A LOG is an access log in the common or combined format, with the virtual host in front
-or without, has a JSON object on each line, or is a log of HAProxy (option httplog), AWS
-ALB, CloudFront or IIS. It may be compressed by gzip, bzip2 or zstd. Several logs are
-merged by time; without any, standard input is read. A late line counts at the newest
-time seen. Windows begin with the first request, those of the calendar by the log's times.
+A LOG is an access log in the common or combined format, with or without the virtual host
+in front; JSON with one object per line; or a log of Envoy, HAProxy (option httplog), AWS
+ALB, CloudFront, S3 or IIS. Lines may have a prefix of syslog, docker compose or
+Kubernetes. A log may be compressed with gzip, bzip2 or zstd. Several logs are merged by
+time; without a LOG, stdin is read. A late line counts at the newest time before it.
+Windows begin with the first request, calendar windows by the times of the log.
 
 Where the times of a log are whole seconds, the requests of each second are spread evenly
 over it, as they would otherwise all come at once; --exact does not do that.
 
-JSON is read as Traefik, Caddy and nginx write it (with the names of its variables), or as
---fields says: user.id is id in the object user, and duration=took:ms is in ms (or us, ns)
-and not in seconds. A time is RFC 3339 or a Unix time.
+JSON is read as Traefik, Caddy, Envoy and nginx (with the names of its variables) write it,
+or as --fields says: user.id is the member id of the object user, and duration=took:ms is
+in milliseconds (or us, ns) instead of seconds. A time is RFC 3339 or a Unix time.
 
 A concurrency limit is held for the duration of the request, if the log has it. Made-up
 requests take as long as --takes says; they are GET / of one client, or of as many as
@@ -86,7 +87,7 @@ the key client is the client as it stands in the log.`,
 	s.StringVar(&f.key, "key", "", "a limit for each `KEY`: ip, client, user, host, method, path, agent, referer, key (default: one for all)")
 	s.StringVar(&f.flow, "flow", "", "under a limit with fair-share each `KEY` is a flow, and flows are served in turn; as for --key")
 	s.StringVar(&f.config, "config", "", "the limits and routes of a proxy, from `FILE`")
-	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent or cost")
+	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent, cost or request")
 	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")
 	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h; with ,20 behind of 20 clients")
 	s.StringVar(&f.takes, "takes", "", "how long each made-up request takes: `TIME` such as 450ms, or exponential:450ms, at random with that mean (default: no time)")
@@ -148,6 +149,7 @@ type result struct {
 	base              int64  // Unix nanoseconds of the first request
 	end               int64  // of the last event, since the first request
 	lines             accesslog.Count
+	times             engine.Times
 	madeUp, durations bool
 	spread            int // requests that are not at the time that their log has
 	main, half, twice engine.Stats
@@ -227,6 +229,7 @@ func (f *flags) playLogs(ctx context.Context, r *result, names []string, stdin i
 	}
 	for _, l := range logs {
 		r.lines.Add(l.lines.Count)
+		r.times.Add(l.times)
 	}
 	if r.lines.Requests == 0 && r.lines.Bad == 0 {
 		return noRequests(logs)

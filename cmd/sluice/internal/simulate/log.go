@@ -22,6 +22,7 @@ type log struct {
 	plan  *engine.Plan
 	out   chan []engine.Request // closed at the end of the log
 	lines *accesslog.Log        // the goroutine's, until out is closed
+	times engine.Times          // the same: how its times were read
 	err   error                 // the same: why the log ended early
 }
 
@@ -67,11 +68,12 @@ func (l *log) read(ctx context.Context) error {
 		batch = make([]engine.Request, 0, batchSize)
 		return l.send(ctx, full)
 	}
-	o := engine.NewOrder()
-	err = l.lines.Read(text, func(r *accesslog.Record) error { return o.Add(l.plan.Request(r), each) })
+	o := engine.NewOrder(each)
+	err = l.lines.Read(text, func(r *accesslog.Record) error { return o.Add(l.plan.Request(r)) })
 	if err == nil {
-		err = o.End(each)
+		err = o.End()
 	}
+	l.times = o.Times
 	if err == nil && len(batch) > 0 {
 		err = l.send(ctx, batch)
 	}

@@ -84,7 +84,7 @@ func (r *result) report(top int) report {
 	q := &r.main.Waits
 	return report{
 		Requests: r.main.Requests, Granted: r.main.Granted, Queued: r.main.Queued, Rejected: r.main.Rejected, Shadowed: r.main.Shadowed,
-		Bad: r.lines.Bad, Late: r.lines.Late, Spread: r.spread,
+		Bad: r.lines.Bad, Late: r.times.Late, Spread: r.spread,
 		Wait: waitsOf(q), Flows: r.flows(top),
 		Peak: peaks{r.main.ArrivalPeak.Most, r.main.GrantPeak.Most},
 		Keys: r.keys(top), Half: of(&r.half), Twice: of(&r.twice), Span: time.Duration(r.end).Seconds(),
@@ -108,8 +108,11 @@ func (r *result) notes() []string {
 		add("the log has whole seconds: requests were spread evenly within each second (%s of %s moved); --exact turns that off",
 			thousands(r.spread), thousands(r.main.Requests))
 	}
-	if n := r.lines.Late; n > 0 {
-		add("late lines: %d, by up to %v; each counts at the newest time before it", n, round(r.lines.Latest.Seconds()))
+	for _, note := range r.lines.Notes() {
+		add("%s", note)
+	}
+	for _, note := range r.times.Notes(r.main.Requests) {
+		add("%s", note)
 	}
 	if r.plan.Paths && r.lines.Requests > 0 && r.lines.Paths == 0 {
 		add("there are no paths, so the policies of the routes limit nothing")
@@ -131,6 +134,9 @@ func (r *result) notes() []string {
 		}
 		if !rule.First {
 			continue
+		}
+		if n := rule.NoAddresses; n > 0 {
+			add("%s%s, such as %q: is that the client?", of, engine.Number(n, "key is no address", "keys are no addresses"), rule.NoAddress)
 		}
 		if rule.Keyless > 0 {
 			add("%srequests without %s: %d of %d; they share a limit", of, rule.KeyName, rule.Keyless, rule.Requests)

@@ -222,10 +222,10 @@ func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
 		all = append(all, q)
 		return nil
 	}
-	o := engine.NewOrder()
-	err = lines.Read(text, func(r *accesslog.Record) error { return o.Add(plan.Request(r), each) })
+	o := engine.NewOrder(each)
+	err = lines.Read(text, func(r *accesslog.Record) error { return o.Add(plan.Request(r)) })
 	if err == nil {
-		err = o.End(each)
+		err = o.End()
 	}
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (t *traffic) read(plan *engine.Plan, q question, log []byte) error {
 		return errors.New("the log is empty")
 	}
 	moved := t.spread(all, q.exact)
-	t.note(lines, moved)
+	t.note(lines, o.Times, moved)
 	return nil
 }
 
@@ -263,7 +263,7 @@ func (t *traffic) add(r engine.Request) {
 }
 
 // note says what to know about a log.
-func (t *traffic) note(lines *accesslog.Log, moved int) {
+func (t *traffic) note(lines *accesslog.Log, times engine.Times, moved int) {
 	add := func(format string, args ...any) { t.notes = append(t.notes, fmt.Sprintf(format, args...)) }
 	if moved > 0 {
 		add("The log has whole seconds: requests were spread evenly within each second.")
@@ -271,8 +271,8 @@ func (t *traffic) note(lines *accesslog.Log, moved int) {
 	if lines.Bad > 0 {
 		add("Lines that are no requests: %d.", lines.Bad)
 	}
-	if lines.Late > 0 {
-		add("Late lines: %d, by up to %v. Each counts at the newest time before it.", lines.Late, lines.Latest.Round(time.Millisecond))
+	for _, note := range append(lines.Notes(), times.Notes(len(t.requests))...) {
+		add("%s%s.", strings.ToUpper(note[:1]), note[1:])
 	}
 }
 

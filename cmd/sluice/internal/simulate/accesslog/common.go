@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -11,30 +12,29 @@ import (
 //
 //	[vhost:port] client ident user [02/Jan/2006:15:04:05 -0700] "METHOD /path HTTP/1.1" status bytes "referer" "agent"
 //
-// What a proxy of sluice's writes behind it in the format timed is read, too: at=UNIXTIME took=SECONDS.
+// It also reads what a proxy of sluice's writes behind it in the format timed: at=UNIXTIME took=SECONDS.
 type accessLog struct{}
 
 const logTime = "02/Jan/2006:15:04:05 -0700"
 
 func (accessLog) parse(line []byte, r *Record) bool {
 	*r = Record{}
-	head, rest, _ := bytes.Cut(line, []byte(" ["))
-	stamp, rest, ok := bytes.Cut(rest, []byte("]"))
-	if !ok || !r.setClient(head) || len(stamp) != len(logTime) {
+	head, rest, ok := r.setTime(line)
+	if !ok || !r.setClient(head) {
 		return false
 	}
-	t, err := time.Parse(logTime, string(stamp))
-	if err != nil {
-		return false
-	}
-	r.At = t.UnixNano()
 	request, rest, ok := quoted(rest)
 	if !ok {
 		return false
 	}
+	if !isRequest(request) { // perhaps another field stands in front
+		if next, after, ok := quoted(rest); ok && isRequest(next) {
+			request, rest = next, after
+		}
+	}
 	r.setRequest(request)
 	status, rest := word(bytes.TrimLeft(rest, " "))
-	if r.Status, ok = digits(status); !ok {
+	if r.Status, ok = digits(status); !ok && known(status) != nil && !isRequest(request) {
 		return false
 	}
 	_, rest = word(rest) // bytes
@@ -44,6 +44,54 @@ func (accessLog) parse(line []byte, r *Record) bool {
 		r.setTimes(rest)
 	}
 	return true
+}
+
+// setTime finds the time, which stands in brackets, and returns what is in front of it and behind it.
+func (r *Record) setTime(line []byte) (head, rest []byte, ok bool) {
+	for from := 0; ; {
+		begin := bytes.IndexByte(line[from:], '[')
+		if begin < 0 {
+			return nil, nil, false
+		}
+		begin += from
+		end := bytes.IndexByte(line[begin:], ']')
+		if end < 0 {
+			return nil, nil, false
+		}
+		if t, ok := bracketed(line[begin+1 : begin+end]); ok {
+			r.At = t.UnixNano()
+			return line[:begin], line[begin+end+1:], true
+		}
+		from = begin + 1
+	}
+}
+
+// bracketed reads a time as access logs have it.
+func bracketed(b []byte) (t time.Time, ok bool) {
+	if len(b) < len("2006-01-02T15:04:05Z") || len(b) > 40 {
+		return t, false
+	}
+	var err error
+	switch {
+	case b[2] == '/':
+		t, err = time.Parse(logTime, string(b))
+	case b[4] == '-':
+		t, err = time.Parse(time.RFC3339Nano, string(b))
+	default:
+		return t, false
+	}
+	return t, err == nil
+}
+
+// isRequest reports whether a text is a request line.
+func isRequest(b []byte) bool {
+	method, target, _ := bytes.Cut(b, []byte(" "))
+	for _, c := range method {
+		if (c < 'A' || c > 'Z') && c != '-' {
+			return false
+		}
+	}
+	return len(method) > 0 && len(target) > 0
 }
 
 // setTimes reads what the format timed has behind the other fields.
@@ -62,29 +110,114 @@ func (r *Record) setTimes(rest []byte) {
 	}
 }
 
-// setClient reads what comes before the time. A user may have spaces.
-func (r *Record) setClient(head []byte) bool {
-	first, rest := word(head)
-	second, after := word(rest)
-	if isVirtualHost(first, second, after) {
-		r.Host, first = first, second
-		_, after = word(after) // ident
-	}
-	r.Client, r.User = known(first), known(bytes.TrimSpace(after))
-	return len(first) > 0 && len(rest) > 0
-}
+// span is where a word of a text is.
+type span struct{ from, to int }
 
-// isVirtualHost reports whether the first of the words before the time is a virtual host. Then the second is the client,
-// where otherwise ident is, which is "-" nearly everywhere and never an address.
-func isVirtualHost(first, second, after []byte) bool {
-	if known(second) == nil || bytes.IndexByte(after, ' ') < 0 {
+// setClient reads what stands before the time: the client, ident and user, in this order, behind any number of other words.
+// A user may have spaces.
+func (r *Record) setClient(head []byte) bool {
+	var room [16]span
+	words := room[:0]
+	for i := 0; i < len(head); {
+		if head[i] == ' ' {
+			i++
+			continue
+		}
+		end := i + 1
+		for end < len(head) && head[end] != ' ' {
+			end++
+		}
+		words = append(words, span{i, end})
+		i = end
+	}
+	text := func(i int) []byte { return head[words[i].from:words[i].to] }
+	first, last := clientAmong(len(words), text)
+	if first < 0 {
 		return false
 	}
-	if _, err := netip.ParseAddr(string(second)); err == nil {
-		return true
+	r.Client = known(head[words[first].from:words[last].to])
+	if first == 1 && isHost(text(0)) {
+		r.Host = text(0)
 	}
-	_, err := netip.ParseAddr(string(first))
-	colon := bytes.LastIndexByte(first, ':')
-	_, port := digits(first[colon+1:])
-	return err != nil && colon > 0 && port
+	if ident := last + 1; ident < len(words) {
+		r.User = known(bytes.TrimSpace(head[words[ident].to:]))
+	}
+	return true
+}
+
+// clientAmong returns which of n words is the client; several, if it is a list with commas. It is the last address with a
+// word behind it, as syslog and others may have one in front. A client without an address is the word before ident, which is
+// "-" nearly everywhere.
+func clientAmong(n int, text func(int) []byte) (first, last int) {
+	if n < 2 {
+		return -1, -1
+	}
+	for i := n - 2; i >= 0; i-- {
+		if w, _, _ := bytes.Cut(text(i), []byte(",")); !isAddress(w) {
+			continue
+		}
+		first = i
+		for first > 0 && bytes.HasSuffix(text(first-1), []byte(",")) {
+			first--
+		}
+		return first, i
+	}
+	if n >= 3 && known(text(n-3)) == nil && known(text(n-2)) == nil {
+		return n - 3, n - 3 // - - -
+	}
+	for i := 1; i < n; i++ {
+		if known(text(i)) == nil {
+			return i - 1, i - 1
+		}
+	}
+	if n != 3 || isTime(text(0)) {
+		return -1, -1
+	}
+	return 0, 0
+}
+
+// isAddress reports whether a word is an IP address, with a port or without.
+func isAddress(w []byte) bool {
+	if len(w) < 2 || len(w) > 60 {
+		return false
+	}
+	c := w[0] | 0x20
+	return (c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || w[0] == ':' || w[0] == '[') && Address(string(w)).IsValid()
+}
+
+// Address reads an IP address, with a port or without. Without one in the text it returns the zero Addr.
+func Address(text string) netip.Addr {
+	bare := text
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		bare = text[1 : len(text)-1]
+	}
+	a, err := netip.ParseAddr(bare)
+	if err != nil {
+		var with netip.AddrPort
+		if with, err = netip.ParseAddrPort(text); err != nil {
+			return netip.Addr{}
+		}
+		a = with.Addr()
+	}
+	return a.Unmap().WithZone("")
+}
+
+// isHost reports whether a word can be the name of a virtual host, with a port or without.
+func isHost(w []byte) bool {
+	name, port, has := bytes.Cut(w, []byte(":"))
+	if has && len(port) > 0 {
+		if _, ok := digits(port); !ok {
+			return false
+		}
+	}
+	if len(name) == 0 || has && len(port) == 0 {
+		return false
+	}
+	for _, c := range name {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c >= 0x80
+		if !letter && c != '.' && c != '-' && c != '_' && c != '*' {
+			return false
+		}
+	}
+	return true
 }

@@ -7,20 +7,59 @@ type format interface {
 }
 
 // formats names them, for messages.
-const formats = "the common or combined format, JSON lines with a time, or a log of HAProxy (option httplog), AWS ALB, CloudFront or IIS"
+const formats = "the common or combined format, JSON lines with a time, or a log of Envoy, HAProxy (option httplog), AWS ALB, CloudFront, S3 or IIS"
 
-// detector parses a log in the format of the first line that is a request in any of them.
+// detector parses a log in the format of the first line that is a request in any of them, with what a collector has put
+// around the lines or without.
 type detector struct {
 	json       *jsonLines
 	candidates []format
 	found      format
+	wrapped    bool // the latest request had to be unwrapped
 }
 
-func newDetector(json *jsonLines) *detector {
-	return &detector{json: json, candidates: []format{json, &w3c{}, balancer{}, haproxy{}, accessLog{}}}
+func newDetector(json *jsonLines, others ...format) *detector {
+	return &detector{json: json, candidates: append([]format{json}, others...)}
+}
+
+// textFormats returns the formats that are not JSON.
+func textFormats() []format {
+	return []format{&w3c{}, balancer{}, haproxy{}, s3{}, envoy{}, accessLog{}}
 }
 
 func (d *detector) parse(line []byte, r *Record) bool {
+	if d.found != nil && !d.wrapped {
+		if d.parseBare(line, r) {
+			return true
+		}
+		d.wrapped = d.inside(line, r)
+		return d.wrapped
+	}
+	// What is around the line first: the formats for people would take some of it for the client.
+	if d.inside(line, r) {
+		d.wrapped = true
+		return true
+	}
+	ok := d.parseBare(line, r)
+	d.wrapped = d.wrapped && !ok
+	return ok
+}
+
+// inside parses what is left when the line is unwrapped, if need be more than once.
+func (d *detector) inside(line []byte, r *Record) bool {
+	const most = 3
+	for range most {
+		if line = unwrap(line); line == nil {
+			return false
+		}
+		if d.parseBare(line, r) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *detector) parseBare(line []byte, r *Record) bool {
 	if d.found != nil {
 		return d.found.parse(line, r)
 	}

@@ -41,12 +41,13 @@ func TestAccessLog(t *testing.T) {
 			true,
 		},
 		{`h - - [10/Oct/2000:20:55:36 +0000] "-" 400 0`, Record{At: at, Status: 400, Client: []byte("h")}, true},
+		{`h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" - 1`, Record{At: at, Client: []byte("h"), Method: []byte("GET"), Path: []byte("/")}, true},
 		{line: ``},
 		{line: `h`},
 		{line: `h - - [yesterday] "GET / HTTP/1.1" 200 1`},
 		{line: `h - - [10/Oct/2000:20:55:99 +0000] "GET / HTTP/1.1" 200 1`},
 		{line: `h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1 200 1`},
-		{line: `h - - [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" many 1`},
+		{line: `h - - [10/Oct/2000:20:55:36 +0000] "started" many 1`},
 		{line: `h - - 10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.1" 200 1`},
 	} {
 		t.Run(test.line, func(t *testing.T) {
@@ -93,12 +94,12 @@ func TestFormats(t *testing.T) {
 		{
 			"CloudFront", "#Fields: date time c-ip cs(Host) x-host-header cs-uri-stem sc-status time-taken",
 			"2018-07-02\t22:23:01\t192.0.2.1\td1.cloudfront.net\texample.com\t/a\t200\t1.5",
-			Record{At: at, Took: 15e8, Status: 200, Client: []byte("192.0.2.1"), Host: []byte("example.com"), Path: []byte("/a")},
+			Record{At: at, Took: 15e8, Status: 200, Client: []byte("192.0.2.1"), Host: []byte("example.com"), Path: []byte("/a"), Unit: time.Second},
 		},
 		{
 			"IIS", "#Fields: date time cs-method cs-uri-stem cs-username c-ip cs(User-Agent) cs(Referer) sc-status time-taken",
 			"2018-07-02 22:23:01 GET /a - 192.0.2.1 a+b - 404 1500",
-			Record{At: at, Took: 15e8, Status: 404, Client: []byte("192.0.2.1"), Method: []byte("GET"), Path: []byte("/a"), Agent: []byte("a+b")},
+			Record{At: at, Took: 15e8, Status: 404, Client: []byte("192.0.2.1"), Method: []byte("GET"), Path: []byte("/a"), Agent: []byte("a+b"), Unit: time.Millisecond},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestFormats(t *testing.T) {
 			t.Cleanup(func() { time.Local = local })
 			j, err := newJSONLines("")
 			require.NoError(t, err)
-			d := newDetector(j)
+			d := newDetector(j, textFormats()...)
 			var r Record
 			if test.before != "" {
 				require.False(t, d.parse([]byte(test.before), &r))
@@ -137,12 +138,22 @@ func TestJSONLines(t *testing.T) {
 		{`{"t":1748779200500000,"took":30}`, "time=t,duration=took:ms", at, 30e6, "", true},
 		{`{"t":1748779200500000000,"took":"30"}`, "time=t,duration=took:us", at, 30e3, "", true},
 		{`{"time":1,"StartUTC":"2025-06-01T12:00:00.5Z","Duration":30000000}`, "", at, 30e6, "", true},
-		{`{"ts":1748779200.5,"request":{"duration":7},"duration":0.25}`, "", at, 250e6, "", true},
+		{`{"ts":1748779200.5,"request":{"duration":7},"duration":0.25,"status":200}`, "", at, 250e6, "", true},
 		{`{"ts":1748779200.5,"duration":null,"key":"-"}`, "", at, 0, "", true},
 		{`{"time":"soon"}`, "", 0, 0, "", false},
 		{`{"other":1}`, "", 0, 0, "", false},
-		{`{"time":1,"duration":-1}`, "", 0, 0, "", false},
-		{`{"time":1,"duration":"long"}`, "", 0, 0, "", false},
+		{`{"time":1,"duration":-1}`, "", 1e9, 0, "", true},
+		{`{"time":1,"duration":"long"}`, "", 1e9, 0, "", true},
+		{`{"time":1,"duration":"0.01, 0.02","status":"-"}`, "", 1e9, 0, "", true},
+		{`{"time":1,"cpu":0.5}`, "", 0, 0, "", false},
+		{`{"time":1,"cpu":0.5}`, "time=time", 1e9, 0, "", true},
+		{`{"time":1,"level":"info","msg":"begun"}`, "time=time", 0, 0, "", false},
+		{`{"time":1,"level":"info","msg":"read","path":"/etc/app.yaml"}`, "", 0, 0, "", false},
+		{`{"time":1,"level":"info","msg":"","RequestMethod":"GET"}`, "", 1e9, 0, "", true},
+		{`{"start_time":"2025-06-01T12:00:00.5Z","duration":250,"response_code":200}`, "", at, 250e6, "", true},
+		{`{"start_time":"2025-06-01T12:00:00.5Z","duration":"250","authority":"a","response_flags":"-","method":"GET"}`, "", at, 250e6, "", true},
+		{`{"ts":"2025/06/01 12:00:00.5","request":{"method":"GET"}}`, "", at, 0, "", true},
+		{`{"ts":"2025-06-01T14:00:00.500+0200","request":"GET /a HTTP/1.1"}`, "", at, 0, "", true},
 		{`{"time":1e300}`, "", 0, 0, "", false},
 		{`{"time":1`, "", 0, 0, "", false},
 		{`[1]`, "", 0, 0, "", false},
@@ -173,7 +184,7 @@ func TestFormatIsFoundOut(t *testing.T) {
 	} {
 		j, err := newJSONLines("")
 		assert.NoError(t, err)
-		e, read := newDetector(j), 0
+		e, read := newDetector(j, textFormats()...), 0
 		for _, line := range test.lines {
 			if e.parse([]byte(line), new(Record)) {
 				read++
@@ -187,14 +198,12 @@ func TestFormatIsFoundOut(t *testing.T) {
 func TestNoFormat(t *testing.T) {
 	j, err := newJSONLines("")
 	require.NoError(t, err)
-	d := newDetector(j)
+	d := newDetector(j, textFormats()...)
 	for _, line := range []string{
 		"",
 		"#Fields: date time",
 		"2018-07-02",                    // a column too few
 		"2018-07-02 22:23:01 192.0.2.1", // and one too many
-		"#Fields: date time time-taken",
-		"2018-07-02 22:23:01 soon",
 		`2018-07-02T22:23:01Z INFO server: a b c d e f g h i "GET / HTTP/1.1" j k`,
 		`https 2018-07-02T22:23:01Z app/x 192.0.2.1:2817`,
 		`192.0.2.1:33317 [02/Jul/2018:22:23:01.000] in be/srv 10/0/109 200 2750 -- "GET / HTTP/1.1"`, // HAProxy, TCP
@@ -229,7 +238,7 @@ func FuzzFormats(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range newDetector(j).candidates {
+		for _, p := range newDetector(j, textFormats()...).candidates {
 			var first, again Record
 			ok := p.parse(line, &first)
 			if ok != p.parse(line, &again) {

@@ -32,16 +32,16 @@ func (haproxy) parse(line []byte, r *Record) bool {
 	if port < 0 {
 		return false
 	}
-	r.Client = client[:port]
+	r.Client = bytes.Trim(client[:port], "[]")
 	_, rest := word(line[end+2:]) // frontend
 	_, rest = word(rest)          // backend/server
 	timers, rest := word(rest)
 	status, rest := word(rest)
 	took := timers[bytes.LastIndexByte(timers, '/')+1:]
-	ms, ok := digits(bytes.TrimPrefix(took, []byte("+"))) // with "option logasap" a + and too short
-	if bytes.Count(timers, []byte("/")) != 4 || !ok {
+	if bytes.Count(timers, []byte("/")) != 4 {
 		return false
 	}
+	ms, _ := digits(bytes.TrimPrefix(took, []byte("+"))) // with "option logasap" a + and too short; -1: unknown
 	r.Took = int64(ms) * int64(time.Millisecond)
 	r.Status, _ = digits(status) // -1: there was no answer
 	request, _, ok := quoted(rest)

@@ -26,41 +26,57 @@ const (
 	refererField
 	agentField
 	costField
+	requestField
 	fieldCount
 )
 
 // fieldNames are those that [New] takes.
-var fieldNames = [fieldCount]string{"time", "duration", "status", "key", "client", "user", "host", "method", "path", "referer", "agent", "cost"}
+var fieldNames = [fieldCount]string{"time", "duration", "status", "key", "client", "user", "host", "method", "path", "referer", "agent", "cost", "request"}
 
 // source says where a field may be found.
 type source struct {
 	field field
 	rank  int // of several sources of a field that an object has, the least counts
 	unit  time.Duration
+
+	guessed bool // the unit is
 }
 
-// knownPaths are where the fields are if the fields do not say: under their own names, or where Traefik, Caddy and nginx
-// (under the names of its variables) have them. The first that an object has counts.
+// knownPaths are where the fields are if the fields do not say: under their own names, or where Traefik, Caddy, Envoy and
+// nginx (under the names of its variables) have them. The first that an object has counts.
 var knownPaths = [fieldCount]string{
-	timeField:     "StartUTC time ts timestamp @timestamp msec time_iso8601",
+	timeField:     "StartUTC start_time time ts timestamp @timestamp msec time_iso8601 time_local",
 	durationField: "duration Duration:ns request_time",
-	statusField:   "status DownstreamStatus",
+	statusField:   "status DownstreamStatus response_code",
 	keyField:      "key",
-	clientField:   "client ClientHost request.client_ip request.remote_ip remote_addr",
+	clientField:   "client ClientHost request.client_ip request.remote_ip downstream_remote_address remote_addr",
 	userField:     "user ClientUsername user_id remote_user",
-	hostField:     "host RequestHost request.host http_host",
+	hostField:     "host RequestHost request.host http_host authority",
 	methodField:   "method RequestMethod request.method request_method",
 	pathField:     "path RequestPath request.uri request_uri",
 	refererField:  "referer request_Referer http_referer",
-	agentField:    "agent request_User-Agent http_user_agent",
+	agentField:    "agent request_User-Agent http_user_agent user_agent",
 	costField:     "cost",
+	requestField:  "request",
 }
+
+// ofEnvoy are names that show an object to be of Envoy, whose duration is in milliseconds.
+var ofEnvoy = map[string]bool{
+	"start_time": true, "response_code": true, "response_flags": true, "downstream_remote_address": true,
+	"upstream_service_time": true, "upstream_cluster": true,
+}
+
+// ofPrograms are names that lines have which a program logs about itself.
+var ofPrograms = map[string]bool{"level": true, "msg": true, "message": true, "severity": true, "event": true}
 
 // jsonLines parses lines that are JSON objects, in one pass but for paths that are more than names.
 type jsonLines struct {
-	tree     *member
-	deep     map[string][]source // by gjson path
-	timeless int                 // objects without a time
+	tree  *member
+	deep  map[string][]source // by gjson path
+	named [fieldCount]bool    // the user says where the field is
+
+	timeless, others int    // objects without a time, and with a time that are no requests
+	badTime          string // a time that cannot be read
 }
 
 // member is what a name in an object is: sources, or an object that has them.
@@ -72,6 +88,7 @@ type member struct {
 // newJSONLines reads time=ts,key=client.id,duration=took:ms.
 func newJSONLines(text string) (*jsonLines, error) {
 	paths := knownPaths
+	j := &jsonLines{tree: new(member), deep: make(map[string][]source)}
 	if text != "" {
 		for pair := range strings.SplitSeq(text, ",") {
 			name, path, ok := strings.Cut(pair, "=")
@@ -79,7 +96,7 @@ func newJSONLines(text string) (*jsonLines, error) {
 			if !ok || f == fieldCount || path == "" || strings.Contains(path, " ") {
 				return nil, fmt.Errorf("%q, want pairs such as time=ts,key=client,duration=took:ms; %q is not one", text, pair)
 			}
-			paths[f] = path
+			paths[f], j.named[f] = path, true
 			for known := range strings.FieldsSeq(knownPaths[f]) {
 				if strings.HasPrefix(known, path+":") {
 					paths[f] = known // the unit is known too
@@ -87,10 +104,9 @@ func newJSONLines(text string) (*jsonLines, error) {
 			}
 		}
 	}
-	j := &jsonLines{tree: new(member), deep: make(map[string][]source)}
 	for f, list := range paths {
 		for rank, path := range strings.Fields(list) {
-			j.add(path, source{field: field(f), rank: rank, unit: time.Second})
+			j.add(path, source{field: field(f), rank: rank, unit: time.Second, guessed: path != "request_time"})
 		}
 	}
 	return j, nil
@@ -111,7 +127,7 @@ var units = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "
 func (j *jsonLines) add(path string, s source) {
 	if i := strings.LastIndexByte(path, ':'); i > 0 && s.field == durationField {
 		if unit, ok := units[path[i+1:]]; ok {
-			path, s.unit = path[:i], unit
+			path, s.unit, s.guessed = path[:i], unit, false
 		}
 	}
 	if !isNames(path) {
@@ -149,35 +165,72 @@ func isNames(path string) bool {
 
 func (j *jsonLines) parse(line []byte, r *Record) bool {
 	*r = Record{}
-	if !gjson.ValidBytes(line) {
+	if len(line) == 0 || line[len(line)-1] != '}' || !gjson.ValidBytes(line) {
 		return false
 	}
 	whole := gjson.ParseBytes(line)
 	if !whole.IsObject() {
 		return false
 	}
-	p := objectParser{r: r, ok: true}
+	p := objectParser{r: r}
 	p.walk(whole, j.tree)
 	for path, sources := range j.deep {
 		p.read(sources, whole.Get(path))
 	}
-	if p.seen[timeField] == 0 {
+	switch {
+	case p.badTime != "":
+		j.badTime = p.badTime
+		return false
+	case p.seen[timeField] == 0:
 		j.timeless++
 		return false
+	case !j.isRequest(&p):
+		j.others++
+		return false
 	}
-	return p.ok
+	if r.Unit != 0 && p.envoy {
+		r.Took, r.Unit = r.Took/int64(time.Second/time.Millisecond), time.Millisecond
+	}
+	return true
+}
+
+// isRequest reports whether an object with a time is a request, and not what a program logs about itself: it has a method, a
+// path or a status, or what the user has named, or nothing besides the fields.
+func (j *jsonLines) isRequest(p *objectParser) bool {
+	signs := 0
+	for _, f := range []field{methodField, pathField, statusField, requestField} {
+		if p.seen[f] > 0 {
+			signs++
+		}
+	}
+	for f := range fieldCount {
+		if f != timeField && j.named[f] && p.seen[f] > 0 {
+			return true
+		}
+	}
+	if p.program {
+		return signs > 1 || p.r.Method != nil
+	}
+	return signs > 0 || j.named[timeField] || !p.unknown
 }
 
 // objectParser reads one object.
 type objectParser struct {
-	r    *Record
-	seen [fieldCount]int // 1 and the rank of what was read; 0: nothing
-	ok   bool            // all that was read could be right
+	r       *Record
+	seen    [fieldCount]int // 1 and the rank of what was read; 0: nothing
+	badTime string          // the time, if it cannot be read
+	unknown bool            // there is a member that is no field
+	program bool            // there is one of ofPrograms
+	envoy   bool            // there is one of ofEnvoy
 }
 
 func (p *objectParser) walk(object gjson.Result, m *member) {
 	object.ForEach(func(name, v gjson.Result) bool {
-		if next := m.inside[name.Str]; next != nil {
+		next := m.inside[name.Str]
+		p.program = p.program || ofPrograms[name.Str]
+		p.envoy = p.envoy || ofEnvoy[name.Str]
+		p.unknown = p.unknown || next == nil
+		if next != nil {
 			if len(next.sources) > 0 {
 				p.read(next.sources, v)
 			}
@@ -185,7 +238,7 @@ func (p *objectParser) walk(object gjson.Result, m *member) {
 				p.walk(v, next)
 			}
 		}
-		return p.ok
+		return p.badTime == ""
 	})
 }
 
@@ -197,24 +250,45 @@ func (p *objectParser) read(sources []source, v gjson.Result) {
 	}
 	for _, s := range sources {
 		if seen := p.seen[s.field]; seen == 0 || seen > s.rank+1 {
+			if s.field == requestField && v.Type != gjson.String {
+				continue // Caddy's is an object
+			}
 			p.seen[s.field] = s.rank + 1
-			p.ok = p.r.set(s, v) && p.ok
+			p.set(s, v)
 		}
 	}
 }
 
-// set sets a field, and reports false if the value cannot be right.
-func (r *Record) set(s source, v gjson.Result) (ok bool) {
+// set sets a field. A value that cannot be read is as if it were not there, but for the time.
+func (p *objectParser) set(s source, v gjson.Result) {
+	r := p.r
 	text := func(to *[]byte) { *to = known([]byte(v.String())) }
 	switch s.field {
 	case timeField:
-		r.At, ok = jsonTime(v)
-		return ok
+		at, ok := jsonTime(v)
+		if r.At = at; !ok {
+			p.badTime = v.String()
+		}
 	case durationField:
-		r.Took, ok = jsonDuration(v, s.unit)
-		return ok
+		if known([]byte(v.String())) == nil {
+			return // nginx has "-" or "" where there is none
+		}
+		r.Took, r.Unit, r.Unread = 0, 0, false
+		ns, plain, ok := jsonDuration(v, s.unit)
+		switch {
+		case !ok:
+			r.Unread = true
+		case s.guessed && plain:
+			r.Took, r.Unit = ns, s.unit
+		default:
+			r.Took = ns
+		}
 	case statusField:
-		r.Status = int(v.Int())
+		r.Status = max(int(v.Int()), 0)
+		if v.Type == gjson.String && r.Status == 0 || r.Status > 999 {
+			r.Status = 0
+			p.seen[statusField] = 0 // "ok" is about something else
+		}
 	case keyField:
 		text(&r.Key)
 	case clientField:
@@ -233,8 +307,11 @@ func (r *Record) set(s source, v gjson.Result) (ok bool) {
 		text(&r.Agent)
 	case costField:
 		text(&r.Cost)
+	case requestField:
+		if line := []byte(v.String()); r.Method == nil && r.Path == nil && isRequest(line) {
+			r.setRequest(line)
+		}
 	}
-	return true
 }
 
 // jsonTime reads a time: RFC 3339, that of access logs, or a Unix time.
@@ -243,7 +320,7 @@ func jsonTime(v gjson.Result) (int64, bool) {
 		return unixTime(v.Num)
 	}
 	text := v.String()
-	for _, layout := range []string{time.RFC3339Nano, logTime, time.DateTime} {
+	for _, layout := range []string{time.RFC3339Nano, isoTime, logTime, time.DateTime, "2006/01/02 15:04:05"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t.UnixNano(), true
 		}
@@ -269,19 +346,22 @@ func unixTime(n float64) (int64, bool) {
 	return int64(whole)*int64(unit) + int64(math.Round(part*unit)), true
 }
 
-// jsonDuration reads a duration: a number of the unit, or text such as 250ms.
-func jsonDuration(v gjson.Result, unit time.Duration) (int64, bool) {
+// jsonDuration reads a duration: a number of the unit, or text such as 250ms. plain says that the text has no unit.
+func jsonDuration(v gjson.Result, unit time.Duration) (ns int64, plain, ok bool) {
 	n := v.Num
 	if v.Type != gjson.Number {
 		text := v.String()
-		if d, err := time.ParseDuration(text); err == nil {
-			return int64(d), d >= 0
+		if d, err := time.ParseDuration(text); err == nil && text != "0" {
+			return int64(d), false, d >= 0
 		}
 		var err error
 		if n, err = strconv.ParseFloat(text, 64); err != nil {
-			return 0, false
+			return 0, false, false
 		}
 	}
-	ns := n * float64(unit)
-	return int64(math.Round(ns)), ns >= 0 && ns < 1e18
+	n *= float64(unit)
+	if !(n >= 0 && n < 1e18) {
+		return 0, false, false
+	}
+	return int64(math.Round(n)), true, true
 }

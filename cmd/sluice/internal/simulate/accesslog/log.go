@@ -1,5 +1,6 @@
 // Package accesslog reads the requests of an access log: in the common or combined format, with a JSON object on each line,
-// or of HAProxy, AWS' load balancers, CloudFront or IIS.
+// or of Envoy, HAProxy, AWS' load balancers, CloudFront, S3 or IIS. The lines may have what syslog, Docker or Kubernetes puts
+// around them.
 //
 //	l, err := accesslog.New("")
 //	...
@@ -19,29 +20,49 @@ import (
 type Log struct {
 	Count
 
-	format format
-	newest int64 // the latest time so far
-	fine   bool  // a time had a fraction of a second
+	format *detector
+	fine   bool // a time had a fraction of a second
 }
 
 // Count is about the lines of a log.
 type Count struct {
-	Requests, Bad, Late               int
-	Latest                            time.Duration // how late the latest of Late was
+	Requests, Bad                     int
 	Durations, Statuses, Paths, Costs int           // requests that have one
+	Lists                             int           // requests whose client is the first of a list of addresses
+	Unread                            int           // requests whose duration cannot be read
+	Unit                              time.Duration // of durations, if it was guessed; else 0
 }
 
 // Add adds the count of another log.
 func (c *Count) Add(d Count) {
 	c.Requests += d.Requests
 	c.Bad += d.Bad
-	c.Late += d.Late
-	c.Latest = max(c.Latest, d.Latest)
 	c.Durations += d.Durations
 	c.Statuses += d.Statuses
 	c.Costs += d.Costs
 	c.Paths += d.Paths
+	c.Lists += d.Lists
+	c.Unread += d.Unread
+	if c.Unit == 0 {
+		c.Unit = d.Unit
+	}
 }
+
+// Notes returns what to know about how the lines were read.
+func (c *Count) Notes() (notes []string) {
+	if c.Unit != 0 {
+		notes = append(notes, "duration read as "+unitNames[c.Unit]+"; for JSON, --fields duration=NAME:ms (or s, us, ns) says otherwise")
+	}
+	if c.Unread > 0 {
+		notes = append(notes, fmt.Sprintf("durations that cannot be read: %d of %d; they count as none", c.Unread, c.Requests))
+	}
+	if c.Lists > 0 {
+		notes = append(notes, fmt.Sprintf("lists of addresses: %d of %d; the client is the first of each", c.Lists, c.Requests))
+	}
+	return notes
+}
+
+var unitNames = map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}
 
 // New returns a log to read. fields says where the JSON objects of its lines have what, as time=ts,key=user.id; "": the log
 // is in the format of the first line that is a request in any.
@@ -51,9 +72,9 @@ func New(fields string) (*Log, error) {
 		return nil, err
 	}
 	if fields != "" {
-		return &Log{format: json}, nil
+		return &Log{format: newDetector(json)}, nil
 	}
-	return &Log{format: newDetector(json)}, nil
+	return &Log{format: newDetector(json, textFormats()...)}, nil
 }
 
 // ErrFormat is the error of a text that is in none of the formats.
@@ -92,22 +113,23 @@ func (l *Log) Read(text io.Reader, each func(*Record) error) error {
 	return l.unreadable()
 }
 
-// count counts a request. One that is late counts at the newest time so far. It is not late by what it took: many logs have
-// a line when the answer has ended, with the time when the request came.
+// count counts a request.
 func (l *Log) count(r *Record) {
 	l.fine = l.fine || r.At%int64(time.Second) != 0
 	r.Coarse = !l.fine
-	switch late := l.newest - r.At; {
-	case late <= 0 || l.Requests == 0:
-		l.newest = r.At
-	case late > r.Took:
-		l.Late++
-		l.Latest = max(l.Latest, time.Duration(late))
-		r.At = l.newest
-	}
+	r.pickClient()
 	l.Requests++
 	if r.Took > 0 {
 		l.Durations++
+		if l.Unit == 0 {
+			l.Unit = r.Unit
+		}
+	}
+	if r.Unread {
+		l.Unread++
+	}
+	if r.List {
+		l.Lists++
 	}
 	if r.Status > 0 {
 		l.Statuses++
@@ -125,15 +147,13 @@ func (l *Log) unreadable() error {
 	if l.Requests > 0 || l.Bad == 0 {
 		return nil
 	}
-	var json *jsonLines
-	switch f := l.format.(type) {
-	case *jsonLines:
-		json = f
-	case *detector:
-		json = f.json
-	}
-	if json.timeless > 0 {
+	switch json := l.format.json; {
+	case json.badTime != "":
+		return fmt.Errorf("its JSON has times such as %q; want RFC 3339 or a Unix time, or --fields time=NAME if the time is elsewhere", json.badTime)
+	case json.timeless > 0:
 		return errors.New("its JSON does not have the time where it was looked for; --fields time=NAME says where it is")
+	case json.others > 0:
+		return errors.New("its JSON lines have a time, and no method, path or status; --fields time=NAME says that each is a request")
 	}
 	return fmt.Errorf("none of its %d lines is a request; %w", l.Bad, ErrFormat)
 }

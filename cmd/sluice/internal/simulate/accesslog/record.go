@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"strconv"
+	"time"
 )
 
 // Record is one request as a log has it. The slices are valid until the next line is parsed.
@@ -21,6 +22,24 @@ type Record struct {
 	Cost    []byte // that a backend has reported; only of JSON
 	Pattern string // of the route; what matches routes sets it
 	Coarse  bool   // At is the second, and the request came at some time in it
+
+	List   bool          // the log has a list of addresses, of which Client is the first
+	Unread bool          // the log has a duration that cannot be read
+	Unit   time.Duration // that Took was read in, if the log does not say and neither does its format; else 0
+}
+
+// pickClient takes the first address of a list, as X-Forwarded-For has it.
+func (r *Record) pickClient() {
+	if bytes.IndexByte(r.Client, ',') < 0 {
+		return
+	}
+	r.List = true
+	for part := range bytes.SplitSeq(r.Client, []byte(",")) {
+		if part = bytes.TrimSpace(part); isAddress(part) {
+			r.Client = part
+			return
+		}
+	}
 }
 
 // setRequest reads a request line: METHOD TARGET VERSION. An absolute target has the host too.

@@ -9,6 +9,7 @@ import (
 // "#Fields: date time c-ip ..." says what the columns are.
 type w3c struct {
 	columns []string
+	date    string // that the latest #Date says, for logs without a column date
 }
 
 func (w *w3c) parse(line []byte, r *Record) bool {
@@ -19,48 +20,61 @@ func (w *w3c) parse(line []byte, r *Record) bool {
 			w.columns = append(w.columns, string(name))
 		}
 	}
+	if date, ok := bytes.CutPrefix(line, []byte("#Date:")); ok {
+		first, _ := word(bytes.TrimSpace(date))
+		w.date = string(first)
+	}
 	if len(w.columns) == 0 || bytes.HasPrefix(line, []byte("#")) {
 		return false
 	}
-	separator := []byte(" ")
-	if bytes.IndexByte(line, '\t') >= 0 {
-		separator = []byte("\t")
+	values := w.split(line)
+	if len(values) != len(w.columns) {
+		return false
 	}
-	var stamp []byte
-	column := 0
-	for value := range bytes.SplitSeq(line, separator) {
-		if column == len(w.columns) {
-			return false
-		}
+	date, clock := w.date, ""
+	for i, value := range values {
 		if v := known(value); v != nil {
-			switch name := w.columns[column]; name {
-			case "date", "time":
-				stamp = append(append(stamp, v...), ' ')
+			switch name := w.columns[i]; name {
+			case "date":
+				date = string(v)
+			case "time":
+				clock = string(v)
 			default:
-				if !r.setColumn(name, v) {
-					return false
-				}
+				r.setColumn(name, v)
 			}
 		}
-		column++
 	}
-	t, err := time.Parse(time.DateTime+" ", string(stamp))
+	t, err := time.Parse(time.DateTime, date+" "+clock)
 	r.At = t.UnixNano()
-	return err == nil && column == len(w.columns)
+	return err == nil
 }
 
-// setColumn sets what a column is about, and reports false if it cannot be right.
-func (r *Record) setColumn(name string, v []byte) (ok bool) {
+// split returns the values of a line, which may be in quotes.
+func (w *w3c) split(line []byte) [][]byte {
+	if bytes.IndexByte(line, '\t') >= 0 {
+		return bytes.Split(line, []byte("\t"))
+	}
+	if bytes.IndexByte(line, '"') >= 0 {
+		if values := splitQuoted(line, make([][]byte, 0, len(w.columns))); len(values) == len(w.columns) {
+			return values
+		}
+	}
+	return bytes.Split(line, []byte(" "))
+}
+
+// setColumn sets what a column is about.
+func (r *Record) setColumn(name string, v []byte) {
 	switch name {
 	case "time-taken": // CloudFront: seconds, always with a fraction; IIS: milliseconds
-		r.Took, ok = seconds(v)
+		ns, ok := seconds(v)
+		r.Unit = time.Second
 		if bytes.IndexByte(v, '.') < 0 {
-			r.Took /= 1000
+			r.Unit = time.Millisecond
+			ns /= 1000
 		}
-		return ok
+		r.Took, r.Unread = ns, !ok
 	case "sc-status":
-		r.Status, ok = digits(v)
-		return ok || string(v) == "000" // CloudFront: the client left
+		r.Status, _ = digits(v) // CloudFront: 000 if the client left
 	case "c-ip":
 		r.Client = v
 	case "cs-username":
@@ -80,5 +94,4 @@ func (r *Record) setColumn(name string, v []byte) (ok bool) {
 	case "cs(Referer)":
 		r.Referer = v
 	}
-	return true
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
+	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/heap"
 )
@@ -9,10 +11,13 @@ import (
 // mostHeld is how many requests an order holds back.
 const mostHeld = 1 << 14
 
-// Order puts the requests of a log in the order in which they came: many logs have a line when the answer has ended. A
+// Order puts the requests of a log in the order in which they came: many logs have a line when the response has ended. A
 // request that took longer than mostHeld others needed to come counts at the time of the one before it.
 type Order struct {
-	held   *heap.Heap[heldBack]
+	timeline
+
+	each   func(Request) error
+	heap   *heap.Heap[heldBack]
 	count  int
 	newest int64
 	began  bool // requests have durations
@@ -24,38 +29,241 @@ type heldBack struct {
 	nth int
 }
 
-// NewOrder returns an order without requests.
-func NewOrder() *Order {
-	return &Order{held: heap.New(func(a, b heldBack) bool { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.nth, b.nth)) < 0 })}
+// NewOrder returns an order that calls each with a request when it is its turn. Errors of each are those of Add and End.
+func NewOrder(each func(Request) error) *Order {
+	o := &Order{each: each, heap: heap.New(func(a, b heldBack) bool { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.nth, b.nth)) < 0 })}
+	o.timed = o.enter
+	return o
 }
 
-// Add takes a request, and calls each with the one whose turn it is, if any. It returns the error of each.
-func (o *Order) Add(q Request, each func(Request) error) error {
-	if o.began = o.began || q.Took > 0; !o.began {
-		o.newest = q.At
-		return each(q)
-	}
-	o.count++
-	o.held.Push(heldBack{q, o.count})
-	if o.held.Len() <= mostHeld {
-		return nil
-	}
-	return o.next(each)
-}
+// Add takes a request.
+func (o *Order) Add(q Request) error { return o.add(q) }
 
-// End calls each with all that are left. It returns the error of each.
-func (o *Order) End(each func(Request) error) error {
-	for o.held.Len() > 0 {
-		if err := o.next(each); err != nil {
+// End says that there are no more requests.
+func (o *Order) End() error {
+	if err := o.end(); err != nil {
+		return err
+	}
+	for o.heap.Len() > 0 {
+		if err := o.next(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *Order) next(each func(Request) error) error {
-	q := o.held.Pop().Request
+func (o *Order) enter(q Request) error {
+	if o.began = o.began || q.Took > 0; !o.began {
+		o.newest = q.At
+		return o.each(q)
+	}
+	o.count++
+	o.heap.Push(heldBack{q, o.count})
+	if o.heap.Len() <= mostHeld {
+		return nil
+	}
+	return o.next()
+}
+
+func (o *Order) next() error {
+	q := o.heap.Pop().Request
 	o.newest = max(o.newest, q.At)
 	q.At = o.newest
-	return each(q)
+	return o.each(q)
+}
+
+// Times says how the times of a log were read.
+type Times struct {
+	Late   int           // requests with an earlier time than one before, which count at the newest time
+	Latest time.Duration // how late the latest of them was
+	Ahead  int           // requests whose time is far ahead of those around it; they count at the newest time, too
+	Back   int           // how often the clock of the log was set back; what follows counts from the newest time on
+}
+
+// Add adds the times of another log.
+func (t *Times) Add(u Times) {
+	t.Late += u.Late
+	t.Latest = max(t.Latest, u.Latest)
+	t.Ahead += u.Ahead
+	t.Back += u.Back
+}
+
+// Notes returns what to know about the times of a log with so many requests.
+func (t Times) Notes(requests int) (notes []string) {
+	if t.Late > 0 {
+		notes = append(notes, fmt.Sprintf("late lines: %d, by up to %v; each counts at the newest time before it", t.Late, round(t.Latest)))
+	}
+	if t.Late > requests/2 {
+		notes = append(notes, "most lines are late: sort the log by its times, or the numbers say little")
+	}
+	if t.Ahead > 0 {
+		notes = append(notes, fmt.Sprintf("times far from those around them: %d; each counts between the times of its neighbors", t.Ahead))
+	}
+	if t.Back > 0 {
+		notes = append(notes, fmt.Sprintf("the log goes back in time: %s; what follows counts from the newest time on", Number(t.Back, "once", "times")))
+	}
+	return notes
+}
+
+func round(d time.Duration) time.Duration {
+	if d > time.Minute {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// Number writes a number and what it counts. "once" stands for itself.
+func Number(n int, one, more string) string {
+	switch {
+	case n == 1 && one == "once":
+		return one
+	case n == 1:
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// timeline gives the requests of a log times that a single wrong one does not upset. A time that jumps is held back until
+// the lines after it tell whether the log goes on there, or it was a stray.
+type timeline struct {
+	Times
+
+	timed  func(Request) error // takes requests with their right times
+	begun  bool
+	newest int64
+	offset int64     // added to the log's times: its clock was set back
+	held   []Request // from the one that jumps on
+	votes  int       // requests of held that are near the jump, less those near newest
+}
+
+const (
+	jump     = time.Minute // a larger step is looked at
+	decisive = 3           // votes
+)
+
+func (t *timeline) add(q Request) error {
+	q.At += t.offset
+	if len(t.held) == 0 {
+		if !t.jumps(q) && t.begun {
+			return t.pass(q)
+		}
+		t.held, t.votes = append(t.held, q), 1
+		return nil
+	}
+	if !t.begun { // is the first time a stray?
+		t.held = append(t.held, q)
+		if len(t.held) > decisive {
+			return t.begin()
+		}
+		return nil
+	}
+	t.held = append(t.held, q)
+	if t.nearJump(q) {
+		t.votes++
+	} else {
+		t.votes--
+	}
+	if t.votes < decisive && t.votes > -decisive {
+		return nil
+	}
+	return t.decide(t.votes > 0)
+}
+
+// jumps reports whether the time of a request is far from the newest. A long request may end after many that came later.
+func (t *timeline) jumps(q Request) bool {
+	return q.At-t.newest > int64(jump) || t.newest-(q.At+q.Took) > int64(jump)
+}
+
+func (t *timeline) nearJump(q Request) bool {
+	return distance(q.At, t.held[0].At) <= distance(q.At, t.newest)
+}
+
+func distance(a, b int64) int64 { return max(a-b, b-a) }
+
+// begin starts with the first request, unless its time is far from those after it, which are near each other.
+func (t *timeline) begin() error {
+	held := t.held
+	t.held, t.begun = nil, true
+	if len(held) == 0 {
+		return nil
+	}
+	t.newest = held[0].At
+	if len(held) > decisive && distance(held[0].At, held[1].At) > int64(jump) && distance(held[1].At, held[2].At) < distance(held[0].At, held[1].At)/8 {
+		t.newest = held[1].At
+		held[0].At = t.newest
+		t.Ahead++
+	}
+	for _, q := range held {
+		q.At -= t.offset
+		if err := t.add(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide settles the first of those held: the log goes on there, or its time is a stray. The others begin anew.
+func (t *timeline) decide(goesOn bool) error {
+	first, rest, before := t.held[0], t.held[1:], t.offset
+	t.held = nil
+	switch {
+	case goesOn && first.At < t.newest:
+		t.offset += t.newest - first.At
+		first.At = t.newest
+		t.Back++
+	case !goesOn && first.At > t.newest:
+		first.At = t.between(rest)
+		first.Coarse = first.Coarse && first.At == t.newest
+		t.Ahead++
+	}
+	if err := t.pass(first); err != nil {
+		return err
+	}
+	for _, q := range rest {
+		q.At -= before
+		if err := t.add(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between returns the middle between newest and the next request that is not far from it.
+func (t *timeline) between(next []Request) int64 {
+	for _, q := range next {
+		if !t.jumps(q) && q.At > t.newest {
+			return t.newest + (q.At-t.newest)/2
+		}
+	}
+	return t.newest
+}
+
+// end passes what is held at the end of the log.
+func (t *timeline) end() error {
+	if !t.begun {
+		if err := t.begin(); err != nil {
+			return err
+		}
+	}
+	for len(t.held) > 0 {
+		ahead := t.held[0].At > t.newest
+		if err := t.decide(ahead && t.votes >= 0 || t.votes > 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass passes a request. One that is late counts at the newest time so far. It is not late by what it took: many logs have
+// a line when the response has ended, with the time when the request came.
+func (t *timeline) pass(q Request) error {
+	switch late := t.newest - q.At; {
+	case late <= 0:
+		t.newest = q.At
+	case late > q.Took:
+		t.Late++
+		t.Latest = max(t.Latest, time.Duration(late))
+		q.At = t.newest
+	}
+	return t.timed(q)
 }

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,21 +16,20 @@ func TestOrder(t *testing.T) {
 		want     []int64
 	}{
 		{"lines at the end", []int64{5, 1, 3, 9}, []int64{1, 6, 5, 1}, []int64{1, 3, 5, 9}},
-		{"without durations nothing is held back", []int64{5, 1, 3}, []int64{0, 0, 0}, []int64{5, 1, 3}},
+		{"without durations late ones count at the newest time", []int64{5, 1, 6}, []int64{0, 0, 0}, []int64{5, 5, 6}},
 		{"later than what is out", []int64{5, 1}, []int64{0, 4}, []int64{5, 5}},
 		{"equal times keep their order", []int64{1, 1, 1}, []int64{3, 2, 1}, []int64{1, 1, 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			o := NewOrder()
 			var got, took []int64
-			each := func(q Request) error {
+			o := NewOrder(func(q Request) error {
 				got, took = append(got, q.At), append(took, q.Took)
 				return nil
-			}
+			})
 			for i := range test.at {
-				require.NoError(t, o.Add(Request{At: test.at[i], Took: test.took[i]}, each))
+				require.NoError(t, o.Add(Request{At: test.at[i], Took: test.took[i]}))
 			}
-			require.NoError(t, o.End(each))
+			require.NoError(t, o.End())
 			assert.Equal(t, test.want, got)
 			if test.name == "equal times keep their order" {
 				assert.Equal(t, test.took, took)
@@ -40,16 +41,62 @@ func TestOrder(t *testing.T) {
 // TestOrderIsBounded: it holds back no more than mostHeld requests, and what comes too late for that comes with the ones
 // before it.
 func TestOrderIsBounded(t *testing.T) {
-	o := NewOrder()
 	var got []int64
-	each := func(q Request) error {
+	o := NewOrder(func(q Request) error {
 		got = append(got, q.At)
 		return nil
-	}
+	})
 	for i := range int64(mostHeld + 10) {
-		require.NoError(t, o.Add(Request{At: 100 + i, Took: 1}, each))
+		require.NoError(t, o.Add(Request{At: 100 + i, Took: 1}))
 	}
 	assert.Len(t, got, 10)
-	require.NoError(t, o.Add(Request{At: 1, Took: 1000}, each))
+	require.NoError(t, o.Add(Request{At: 1, Took: 1 << 20}))
 	assert.Equal(t, int64(109), got[10])
+}
+
+// TestOrderOfStrayTimes: a time that is far from those around it moves no other request; a clock that is set back or that
+// stands still for hours does not either.
+func TestOrderOfStrayTimes(t *testing.T) {
+	const hour, year = 3600, 365 * 24 * 3600
+	line := func(from, n int) (at []int64) {
+		for i := range n {
+			at = append(at, int64(from+i))
+		}
+		return at
+	}
+	for _, test := range []struct {
+		name     string
+		at, want []int64 // seconds
+		times    Times
+	}{
+		{"ahead", slices.Concat(line(0, 9), line(year, 1), line(10, 9)), slices.Concat(line(0, 9), line(9, 1), line(10, 9)), Times{Ahead: 1}},
+		{"two ahead", slices.Concat(line(0, 9), line(year, 2), line(12, 9)), slices.Concat(line(0, 9), line(10, 1), line(11, 1), line(12, 9)), Times{Ahead: 2}},
+		{"first", slices.Concat(line(year, 1), line(0, 9)), slices.Concat(line(0, 1), line(0, 9)), Times{Ahead: 1}},
+		{"long ago", slices.Concat(line(year, 9), line(0, 1), line(year+9, 9)), slices.Concat(line(year, 9), line(year+8, 1), line(year+9, 9)), Times{Late: 1, Latest: (year + 8) * time.Second}},
+		{"long ago at first", slices.Concat(line(0, 1), line(year, 9)), slices.Concat(line(year, 1), line(year, 9)), Times{Ahead: 1}},
+		{"clock set back", slices.Concat(line(hour, 9), line(9, 9)), slices.Concat(line(hour, 9), line(hour+8, 9)), Times{Back: 1}},
+		{"a quiet night", slices.Concat(line(0, 9), line(9*hour, 9)), slices.Concat(line(0, 9), line(9*hour, 9)), Times{}},
+		{
+			"one request an hour",
+			[]int64{0, hour, 2 * hour, 3 * hour, 4 * hour, year, 5 * hour, 6 * hour, 7 * hour, 8 * hour},
+			[]int64{0, hour, 2 * hour, 3 * hour, 4 * hour, 4 * hour, 5 * hour, 6 * hour, 7 * hour, 8 * hour},
+			Times{Ahead: 1},
+		},
+		{"two lines", []int64{hour, 0}, []int64{hour, hour}, Times{Late: 1, Latest: time.Hour}},
+		{"one line", []int64{5}, []int64{5}, Times{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []int64
+			o := NewOrder(func(q Request) error {
+				got = append(got, q.At/int64(time.Second))
+				return nil
+			})
+			for _, at := range test.at {
+				require.NoError(t, o.Add(Request{At: at * int64(time.Second)}))
+			}
+			require.NoError(t, o.End())
+			assert.Equal(t, test.want, got)
+			assert.Equal(t, test.times, o.Times)
+		})
+	}
 }

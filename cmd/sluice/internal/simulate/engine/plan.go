@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -47,6 +48,9 @@ type Rule struct {
 	ids               map[string]int // the limiters' numbers, by key
 	flows             map[string]*Flow
 	Requests, Keyless int // requests that it was asked about, and those of them without a key
+
+	NoAddresses int    // clients that are no addresses, under the key ip
+	NoAddress   string // one of them
 }
 
 // NewRule returns a rule of a policy of its own, without a key.
@@ -73,7 +77,7 @@ const bitsOfIPv6 = 64
 // addressOf returns the client as the proxy tells clients apart: an IPv4 address, or the /64 of an IPv6 address. A
 // client that is no address is a key of its own.
 func addressOf(r *accesslog.Record) []byte {
-	a := address(string(r.Client))
+	a := accesslog.Address(string(r.Client))
 	switch {
 	case !a.IsValid():
 		return r.Client
@@ -81,19 +85,6 @@ func addressOf(r *accesslog.Record) []byte {
 		return a.AppendTo(nil)
 	}
 	return netip.PrefixFrom(a, bitsOfIPv6).Masked().AppendTo(nil)
-}
-
-// address reads an address, with a port or without.
-func address(text string) netip.Addr {
-	a, err := netip.ParseAddr(text)
-	if err != nil {
-		var with netip.AddrPort
-		if with, err = netip.ParseAddrPort(text); err != nil {
-			return netip.Addr{}
-		}
-		a = with.Addr()
-	}
-	return a.Unmap().WithZone("")
 }
 
 func hostOf(r *accesslog.Record) []byte {
@@ -189,8 +180,18 @@ func (p *Plan) limiter(r *Rule, key []byte) int {
 		id = len(p.names)
 		r.ids[string(key)] = id
 		p.names = append(p.names, Name{r.Policy, string(key)})
+		if r.KeyName == "ip" && len(key) > 0 && !isClient(string(key)) {
+			r.NoAddresses++
+			r.NoAddress = cmp.Or(r.NoAddress, string(key))
+		}
 	}
 	return id
+}
+
+// isClient reports whether a key is what addressOf returns for an address.
+func isClient(key string) bool {
+	_, err := netip.ParsePrefix(key)
+	return err == nil || accesslog.Address(key).IsValid()
 }
 
 // flow returns the flow of a key under a rule.
