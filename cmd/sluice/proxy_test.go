@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -159,6 +160,74 @@ func TestManyConnections(t *testing.T) {
 		}
 	}
 	t.Logf("%d connections were held open", n)
+	s.signal(syscall.SIGTERM)
+	status, _, _ := s.ends()
+	assert.Equal(t, 0, status)
+}
+
+// TestKeysOfAForeignServer: however a client spells the value by which the server knows it, no more requests pass than its limit.
+func TestKeysOfAForeignServer(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("NOT TESTED: python3 is not installed")
+	}
+	server := exec.CommandContext(t.Context(), python, "testdata/shop.py")
+	out, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	defer func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	}()
+	port, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `listen: 127.0.0.1:0
+to: http://127.0.0.1:%s
+policies:
+  query:  {key: "query:user_id", limit: fixed 2/1h}
+  cookie: {key: "cookie:user_id", limit: fixed 2/1h}
+  token:  {key: "header:Authorization", limit: fixed 2/1h}
+routes: {/query: query, /cookie: cookie, /token: token}
+`, strings.TrimSpace(port)), 0o600))
+	s := start(t, programs(t), "sluice", "proxy", "--config", file)
+	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+	require.True(t, ok)
+	for _, test := range []struct {
+		path, header string
+		spellings    []string // the server knows the client abc by each of them, at least without the proxy
+	}{
+		{"/query", "", []string{
+			"user_id=abc", "user_id=%61bc", "user.id=abc", "user_id=r%d&user.id=abc", "user_id=r%d&%20user_id=abc", "user_id=r%d&user[id=abc",
+			"user_id=r%d&user+id=abc", "user_id=r%d&user%5Bid=abc", "x%d&user_id=abc", "user_id=r%d&user_id%00x=abc",
+		}},
+		{"/cookie", "Cookie", []string{
+			"user_id=abc", "user_id=%61bc", "user_id=a%62%63", `user_id="abc"`, "user_id=r%d; user.id=abc", "x%d=1; user_id=ab%63", "user_id=r%d;user[id=abc",
+		}},
+		{"/token", "Authorization", []string{"Bearer abc", "bearer abc", "BEARER  abc", "bEARER   abc", "Bearer\tabc", "Bearer abc x%d"}},
+	} {
+		passed := 0
+		for i, spelling := range test.spellings {
+			for j := range 3 {
+				q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+test.path, nil)
+				require.NoError(t, err)
+				text := strings.ReplaceAll(spelling, "r%d", fmt.Sprintf("r%d", 10*i+j))
+				text = strings.ReplaceAll(text, "x%d", fmt.Sprintf("x%d", 10*i+j))
+				if test.header == "" {
+					q.URL.RawQuery = text
+				} else {
+					q.Header.Set(test.header, text)
+				}
+				a, err := http.DefaultClient.Do(q)
+				require.NoError(t, err)
+				_ = a.Body.Close()
+				if a.StatusCode == http.StatusOK {
+					passed++
+				}
+			}
+		}
+		assert.Equal(t, 2, passed, test.path)
+	}
 	s.signal(syscall.SIGTERM)
 	status, _, _ := s.ends()
 	assert.Equal(t, 0, status)

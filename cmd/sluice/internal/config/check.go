@@ -101,16 +101,8 @@ func (c *Config) checkPolicies(r *reader) {
 		all = append([]Policy{*c.Global}, all...)
 	}
 	for _, p := range all {
-		for _, part := range p.Key {
-			if part.Kind == KeyHeader && strings.Contains(part.Header, "_") && !c.Underscores {
-				r.fault(p.at["key"], "key is %s, but header fields with underscores are dropped: add underscores: true", part)
-			}
-		}
-		for _, part := range p.Flow {
-			if part.Kind == KeyHeader && strings.Contains(part.Header, "_") && !c.Underscores {
-				r.fault(p.at["flow"], "flow is %s, but header fields with underscores are dropped: add underscores: true", part)
-			}
-		}
+		c.checkDropped(r, &p, "key", p.Key)
+		c.checkDropped(r, &p, "flow", p.Flow)
 		p.checkFlow(r)
 		for _, l := range p.all() {
 			if err := p.checkLimit(l.limit); err != nil {
@@ -119,6 +111,34 @@ func (c *Config) checkPolicies(r *reader) {
 		}
 		p.Overrides.checkPatterns(r, p.Key, c.Routes)
 	}
+}
+
+// checkDropped finds headers in a key or a flow that the proxy drops.
+func (c *Config) checkDropped(r *reader, p *Policy, field string, key Key) {
+	for _, part := range key {
+		switch {
+		case part.Kind != KeyHeader || PassesHeader(part.Header, c.Underscores):
+		case PassesHeader(part.Header, true):
+			r.fault(p.at[field], "%s is %s, but headers with underscores are dropped; add underscores: true", field, part)
+		default:
+			r.fault(p.at[field], "%s is %s, but headers with other characters than letters, digits and hyphens are dropped", field, part)
+		}
+	}
+}
+
+// PassesHeader reports whether the proxy forwards a header of that name. Programs behind CGI, WSGI and PHP cannot tell some
+// names apart: X_Forwarded_For and X.Forwarded.For from X-Forwarded-For, which the proxy sets, and X_Api_Key from X-Api-Key,
+// which a limit may count by.
+func PassesHeader(name string, underscores bool) bool {
+	for i := range len(name) {
+		switch c := name[i] | 0x20; {
+		case 'a' <= c && c <= 'z', '0' <= name[i] && name[i] <= '9', name[i] == '-':
+		case name[i] == '_' && underscores:
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // placed is a limit and its place.

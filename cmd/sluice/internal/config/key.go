@@ -161,7 +161,7 @@ func (p KeyPart) value(text string) (Value, error) {
 			return Value{}, fmt.Errorf("%q is not one segment of a path", text)
 		}
 	}
-	return Text(text), nil
+	return p.Read(text)
 }
 
 const clientBits6 = 64 // of IPv6, that are one client's
@@ -201,6 +201,7 @@ func readKeyPart(r *reader, field string, n ast.Node) (part KeyPart, ok bool) {
 		return part, false
 	}
 	kind, name, _ := strings.Cut(text, ":")
+	header := http.CanonicalHeaderKey(name)
 	switch {
 	case text == "ip":
 		return KeyPart{Kind: KeyIP}, true
@@ -208,8 +209,14 @@ func readKeyPart(r *reader, field string, n ast.Node) (part KeyPart, ok bool) {
 		return KeyPart{Kind: KeyHost}, true
 	case text == "pattern":
 		return KeyPart{Kind: KeyPattern}, true
+	case kind == "header" && header == "Host":
+		r.fault(position(n), "%s is %q, whose value can be spelled in many ways; use %s: host", field, text, field)
+		return part, false
+	case kind == "header" && header == "Cookie":
+		r.fault(position(n), "%s is %q, whose value can be spelled in many ways; use %s: cookie:NAME", field, text, field)
+		return part, false
 	case kind == "header" && isToken(name):
-		return KeyPart{Kind: KeyHeader, Header: http.CanonicalHeaderKey(name)}, true
+		return KeyPart{Kind: KeyHeader, Header: header}, true
 	case kind == "cookie" && isToken(name):
 		return KeyPart{Kind: KeyCookie, Name: name}, true
 	case kind == "query" && name != "":

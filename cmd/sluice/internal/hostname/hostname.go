@@ -20,7 +20,7 @@ func Of(host string) (string, bool) {
 	}
 	if inside, ok := strings.CutPrefix(name, "["); ok {
 		a, err := netip.ParseAddr(strings.TrimSuffix(inside, "]"))
-		return "[" + a.String() + "]", err == nil && strings.HasSuffix(inside, "]")
+		return "[" + a.String() + "]", err == nil && a.Zone() == "" && strings.HasSuffix(inside, "]")
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	return name, len(name) <= maxHost && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" &&

@@ -91,7 +91,8 @@ func patternError(pattern, text string) error {
 
 // Match returns the route of a request. There is none if no pattern matches, if the path is not clean (the answer is the
 // ServeMux's redirect), or if the request can be read in different ways that lead to different routes, or differ in a
-// segment that was passed to [Mux.Handle] (the answer is 400). Only Method, Host and URL of r are looked at.
+// segment that was passed to [Mux.Handle] (the answer is 400). Only Method, Host, URL and the
+// headers that replace a method are looked at.
 func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	host, ok := hostname.Of(r.Host)
 	switch {
@@ -105,23 +106,40 @@ func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	if !ok {
 		return Match[T]{Answer: h}
 	}
-	method := strings.ToUpper(r.Method)
 	served := r.URL.EscapedPath()
 	others, ok := readings(served)
-	if method != r.Method {
+	methods := methods(r)
+	if len(methods) > 1 {
 		others = append(others, served)
 	}
 	for _, escaped := range others {
-		_, other := m.find(method, host, &url.URL{Path: decode(escaped), RawPath: escaped})
-		if other != pattern || !d.sameSegments(served, escaped) {
-			ok = false
-			break
+		for _, method := range methods {
+			_, other := m.find(method, host, &url.URL{Path: Unescape(escaped), RawPath: escaped})
+			ok = ok && other == pattern && d.sameSegments(served, escaped)
 		}
 	}
 	if !ok {
 		return Match[T]{Answer: status(http.StatusBadRequest)}
 	}
 	return Match[T]{Value: d.value, Pattern: pattern}
+}
+
+// methods returns the methods that a backend may read: in upper case, and for a POST that of a header by which many frameworks
+// replace it.
+func methods(r *http.Request) []string {
+	method := strings.ToUpper(r.Method)
+	all := []string{method}
+	if method != r.Method {
+		all = append(all, r.Method)
+	}
+	if method == http.MethodPost {
+		for _, name := range []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+			for _, v := range r.Header[name] {
+				all = append(all, strings.ToUpper(v))
+			}
+		}
+	}
+	return all
 }
 
 // sameSegments reports whether two escaped paths have the same segments where that matters.

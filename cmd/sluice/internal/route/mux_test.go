@@ -70,6 +70,26 @@ func TestMethodsInLowerCase(t *testing.T) {
 	require.EqualError(t, err, `"get /x" matches nothing: methods are written in upper case`)
 }
 
+// TestReplacedMethods: a header by which frameworks replace the method of a POST must not lead to another route.
+func TestReplacedMethods(t *testing.T) {
+	m := muxOf(t, "/", "DELETE /items/{id}", "/api/")
+	for _, test := range []struct{ method, target, header, value, pattern string }{
+		{"POST", "/items/1", "X-HTTP-Method-Override", "DELETE", ""},
+		{"POST", "/items/1", "X-HTTP-Method", "delete", ""},
+		{"POST", "/items/1", "X-Method-Override", "Delete", ""},
+		{"POST", "/items/1", "X-HTTP-Method-Override", "PUT", "/"},
+		{"POST", "/api/1", "X-HTTP-Method-Override", "DELETE", "/api/"},
+		{"GET", "/items/1", "X-HTTP-Method-Override", "DELETE", "/"},
+		{"DELETE", "/items/1", "X-HTTP-Method-Override", "DELETE", "DELETE /items/{id}"},
+	} {
+		r, err := request(test.method, test.target, "h")
+		require.NoError(t, err)
+		r.Header = http.Header{http.CanonicalHeaderKey(test.header): {test.value}}
+		pattern, _ := leads(t, m, r)
+		assert.Equal(t, test.pattern, pattern, "%v", test)
+	}
+}
+
 // TestSpellings: a path or host that a backend may read differently passes only if that makes no difference.
 func TestSpellings(t *testing.T) {
 	m := muxOf(t, "/", "/api/", "POST /login", "/static/", "GET /items/{id}", "GET /files/{name...}", "Example.com./", "GET /it em/", "/healthz")
@@ -130,6 +150,7 @@ func TestSpellings(t *testing.T) {
 		{"GET", "/api/x", strings.Repeat("a", 254), "", 400},
 		{"GET", "/api/x", "[::1]:80", "/api/", 0},
 		{"GET", "/api/x", "[::1", "", 400},
+		{"GET", "/api/x", "[::1%25a]", "", 400},
 		{"GET", "/api/x", "", "/api/", 0}, // HTTP/1.0
 	} {
 		r, err := request(test.method, test.target, test.host)

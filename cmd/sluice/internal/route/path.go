@@ -25,12 +25,12 @@ func segment(escaped string, n int) string {
 		rest = after
 	}
 	s, _, _ := strings.Cut(rest, "/")
-	return decode(s)
+	return Unescape(s)
 }
 
 // A backend, with the servers that stand before it, takes some of these steps, some of them twice, in an order of its
 // own.
-var steps = []func(string) string{decode, dropParameters, replaceBackslashes, cutQuery}
+var steps = []func(string) string{Unescape, dropParameters, replaceBackslashes, cutQuery}
 
 // readings returns the escaped paths that a backend may take an escaped path for, without dot segments. It reports false
 // for a path that no honest client sends: with control characters, above the root, too long, or with too many readings.
@@ -68,8 +68,8 @@ func readings(escaped string) (paths []string, ok bool) {
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// decode replaces escapes such as %2F once, and leaves what is none.
-func decode(path string) string {
+// Unescape replaces escapes such as %2F once, and leaves malformed ones as they are.
+func Unescape(path string) string {
 	if !strings.Contains(path, "%") {
 		return path
 	}

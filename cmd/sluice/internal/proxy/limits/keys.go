@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
-	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/clientip"
 )
 
@@ -50,80 +49,118 @@ func (k *Keys) Address(r *http.Request) string {
 	return "-"
 }
 
-// values returns what the values of a key's parts are for a request.
+// values returns a function that reads the values of a key's parts from a request.
 func (k *Keys) values(key config.Key) func(*http.Request) []config.Value {
-	parts := make([]func(*http.Request) config.Value, len(key))
-	for i, p := range key {
-		parts[i] = k.value(p)
-	}
 	return func(r *http.Request) []config.Value {
-		values := make([]config.Value, len(parts))
-		for i, value := range parts {
-			values[i] = value(r)
+		values := make([]config.Value, len(key))
+		for i, p := range key {
+			values[i], _ = k.value(r, p)
 		}
 		return values
 	}
 }
 
-func (k *Keys) value(p config.KeyPart) func(*http.Request) config.Value {
+// value reads the value of a part of a key from a request. It reports false if a backend may read another value there.
+func (k *Keys) value(r *http.Request, p config.KeyPart) (v config.Value, ok bool) {
 	switch p.Kind {
 	case config.KeyIP:
-		return func(r *http.Request) config.Value { return config.Client(k.client(r)) }
-	case config.KeyHeader:
-		header := httplimit.ByHeader(p.Header)
-		return func(r *http.Request) config.Value { return config.Value{Text: header(r)} }
-	case config.KeyCookie:
-		return func(r *http.Request) config.Value { return config.Text(first(cookies(r, p.Name))) }
-	case config.KeyQuery:
-		return func(r *http.Request) config.Value { return config.Text(r.URL.Query().Get(p.Name)) }
+		return config.Client(k.client(r)), true
 	case config.KeyHost:
-		return func(r *http.Request) config.Value { return config.Value{Text: hostOf(r)} }
+		host, ok := hostname.Of(r.Host)
+		if !ok {
+			host = ""
+		}
+		return config.Value{Text: host}, true
 	case config.KeyPath:
-		return func(r *http.Request) config.Value { return config.Text(route.Segment(r.URL, p.Segment)) }
+		return config.Text(route.Segment(r.URL, p.Segment)), true
+	case config.KeyPattern:
+		return config.Value{Text: r.Pattern}, true
 	default:
-		return func(r *http.Request) config.Value { return config.Value{Text: httplimit.ByPattern(r)} }
+		return clientValue(r, p)
 	}
 }
 
-// hostOf is the key host: the same for all spellings of a host and all ports, "" for what is no host.
-func hostOf(r *http.Request) string {
-	if host, ok := hostname.Of(r.Host); ok {
-		return host
+// clientValue reads the value of a part that the client has control of.
+func clientValue(r *http.Request, p config.KeyPart) (config.Value, bool) {
+	var text string
+	var ok bool
+	switch p.Kind {
+	case config.KeyHeader:
+		text, ok = header(r.Header, p.Header)
+	case config.KeyCookie:
+		text, ok = cookie(r.Header["Cookie"], p)
+	default:
+		text, ok = parameter(r.URL.RawQuery, p)
 	}
-	return ""
+	v, err := p.Read(text)
+	return v, ok && err == nil
 }
 
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
+// IsAmbiguous reports whether a backend may read another value of a part of a key than its limit: of several headers, cookies
+// or parameters that it takes for the same name another one, or a value that servers decode differently.
+func IsAmbiguous(r *http.Request, p config.KeyPart) bool {
+	_, ok := clientValue(r, p)
+	return !ok
 }
 
-// cookies returns the values of all cookies of a name, also of what net/http does not take for a cookie.
-func cookies(r *http.Request, name string) (values []string) {
-	for _, line := range r.Header["Cookie"] {
+// header returns the value of a header. It reports false if there are several, or one that programs behind CGI take for it.
+func header(h http.Header, name string) (string, bool) {
+	for other := range h {
+		if len(other) == len(name) && other != name && strings.EqualFold(hyphenated(other), hyphenated(name)) {
+			return "", false
+		}
+	}
+	switch values := h[name]; len(values) {
+	case 0:
+		return "", true
+	case 1:
+		return values[0], true
+	default:
+		return values[0], false
+	}
+}
+
+func hyphenated(name string) string { return strings.ReplaceAll(name, "_", "-") }
+
+// cookie returns the value of a cookie, also of one that net/http does not accept. It reports false if there are several of
+// that name, or one behind a comma, where some servers find a cookie and some do not.
+func cookie(lines []string, p config.KeyPart) (value string, ok bool) {
+	n, ok := 0, true
+	for _, line := range lines {
 		for pair := range strings.SplitSeq(line, ";") {
-			n, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
-			if strings.TrimSpace(n) == name {
-				values = append(values, strings.Trim(strings.TrimSpace(value), `"`))
+			first, behind, _ := strings.Cut(pair, ",")
+			name, v, _ := strings.Cut(pair, "=")
+			for name := range strings.SplitSeq(behind, ",") {
+				ok = ok && !isCookie(name, p.IsNamedFold)
+			}
+			if isCookie(first, p.IsNamedFold) {
+				n++
+			}
+			if isCookie(name, p.IsNamed) {
+				value = v
 			}
 		}
 	}
-	return values
+	return value, ok && n <= 1
 }
 
-// IsAmbiguous reports whether a backend may read another value of a part of a key than its limit: of several fields,
-// cookies or parameters of a name another one, or of a query that is none.
-func IsAmbiguous(r *http.Request, p config.KeyPart) bool {
-	switch p.Kind {
-	case config.KeyHeader:
-		return len(r.Header[p.Header]) > 1
-	case config.KeyCookie:
-		return len(cookies(r, p.Name)) > 1
-	case config.KeyQuery:
-		query, err := url.ParseQuery(r.URL.RawQuery)
-		return err != nil || len(query[p.Name]) > 1
+func isCookie(pair string, named func(string) bool) bool {
+	name, _, _ := strings.Cut(pair, "=")
+	return named(route.Unescape(strings.TrimSpace(name)))
+}
+
+// parameter returns the value of a query parameter. It reports false if there are several of that name, or if the query is
+// malformed.
+func parameter(raw string, p config.KeyPart) (value string, ok bool) {
+	query, err := url.ParseQuery(raw)
+	n := 0
+	for name, values := range query {
+		if p.IsNamedFold(name) {
+			n += len(values)
+		}
+		if p.IsNamed(name) {
+			value = values[0]
+		}
 	}
-	return false
+	return value, err == nil && n <= 1
 }

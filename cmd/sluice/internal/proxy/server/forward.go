@@ -62,6 +62,11 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 	}
 	r.SetXForwarded()
+	for _, field := range []string{"X-Original-Url", "X-Rewrite-Url", "X-Real-Ip", "Proxy"} {
+		if !trusted {
+			delete(r.Out.Header, field) // some backends take them for the URL, for the client or for a proxy of theirs
+		}
+	}
 	for _, field := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
 		if v, ok := r.In.Header[field]; ok && trusted {
 			r.Out.Header[field] = v

@@ -2,6 +2,8 @@ package server
 
 import (
 	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -95,6 +97,21 @@ routes: {/c: session, /q: token}
 		{"/q?token=z&token=x", "", 400},
 		{"/q?token=z;token=x", "", 400},
 		{"/q?token=%zz", "", 400},
+		{"/c", "id=%78", 429},
+		{"/c", "id=%y", 200},
+		{"/c", "id=%y", 429},
+		{"/c", `id="\170"`, 400},
+		{"/c", "id=r; i%64=x", 400},
+		{"/c", "id=r, id=x", 400},
+		{"/c", "a=r, id=x", 400},
+		{"/c", "id=r; ID=x", 400},
+		{"/c", "id=r; id[]=x", 400},
+		{"/c", "id[]=x", 429},
+		{"/q?tok.en=r&token=w", "", 200},
+		{"/q?token[]=x", "", 429},
+		{"/q?token[]=x&token=r", "", 400},
+		{"/q?token=r&%20token=x", "", 400},
+		{"/q?Token=r&token=x", "", 400},
 	} {
 		header := []string{"Cookie", test.cookie}
 		if test.cookie == "" {
@@ -102,5 +119,51 @@ routes: {/c: session, /q: token}
 		}
 		status, _ := p.asks("GET", test.path, header...)
 		assert.Equal(t, test.status, status, "%v", test)
+	}
+}
+
+// TestOneAuthorization: the case of a scheme and the spaces behind it make no other key, and overrides find it.
+func TestOneAuthorization(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {key: 'header:Authorization', limit: fixed 1/1h, overrides: {BEARER  other: fixed 2/1h}}\n")
+	for i, value := range []string{"Bearer tok", "bearer tok", "BEARER  tok", "Bearer\ttok", "Bearer TOK", "bearer other", "Bearer other", "Bearer  other"} {
+		want := []int{200, 429, 429, 429, 200, 200, 200, 429}[i]
+		status, _ := p.asks("GET", "/", "Authorization", value)
+		assert.Equal(t, want, status, value)
+	}
+	status, _ := p.asks("GET", "/", "Authorization", "Bearer tok x")
+	assert.Equal(t, 400, status)
+	assert.Equal(t, []int{0}, p.leftOf("global", "bEARER tok"))
+}
+
+// TestFoldedHeaders: programs behind CGI take X_Api_Key for X-Api-Key.
+func TestFoldedHeaders(t *testing.T) {
+	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
+		for name := range r.Header {
+			if strings.ContainsAny(name, "_.") {
+				w.WriteHeader(http.StatusTeapot)
+			}
+		}
+	})
+	text := "to: " + b.URL + "\nglobal: {key: 'header:X-Api-Key', limit: fixed 100/1h}\n"
+	p := serves(t, false, text)
+	for _, name := range []string{"X_Api_Key", "x_api-key", "X.Api.Key"} {
+		status, _ := p.asks("GET", "/", "X-Api-Key", "a", name, "b")
+		assert.Equal(t, 200, status, name)
+	}
+	p.becomes(text + "underscores: true\n")
+	for name, want := range map[string]int{"X_Api_Key": 400, "x_api-key": 400, "X.Api.Key": 200, "X_Api_Kez": 418} {
+		status, _ := p.asks("GET", "/", name, "b")
+		assert.Equal(t, want, status, name)
+	}
+}
+
+// TestShadowRejectsNothing: also not a request of whose key a backend may read another value.
+func TestShadowRejectsNothing(t *testing.T) {
+	b := backendOf(t, hello)
+	p := serves(t, false, "to: "+b.URL+"\nglobal: {key: 'query:id', limit: fixed 1/1h, shadow: true}\n")
+	for range 2 {
+		status, _ := p.asks("GET", "/?id=a&id=b")
+		assert.Equal(t, 200, status)
 	}
 }

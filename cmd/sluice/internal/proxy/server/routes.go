@@ -3,7 +3,6 @@ package server
 import (
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
@@ -59,7 +58,7 @@ func newEndpoint(policies []*limits.Policy, next, ambiguous http.Handler) *endpo
 	e := &endpoint{next: next, ambiguous: ambiguous}
 	for _, p := range policies {
 		for _, part := range slices.Concat(p.Key, p.Flow) {
-			if part.IsChosen() && !slices.Contains(e.chosen, part) {
+			if !p.Shadow && part.IsChosen() && !slices.Contains(e.chosen, part) {
 				e.chosen = append(e.chosen, part)
 			}
 		}
@@ -92,8 +91,10 @@ type router struct {
 }
 
 func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !h.underscores {
-		dropUnderscores(r.Header)
+	for name := range r.Header {
+		if !config.PassesHeader(name, h.underscores) {
+			delete(r.Header, name)
+		}
 	}
 	found := h.mux.Match(r)
 	if found.Answer != nil || r.RequestURI == "*" {
@@ -103,16 +104,6 @@ func (h *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Pattern = found.Pattern // for keys
 	found.Value.ServeHTTP(w, r)
-}
-
-// dropUnderscores removes the fields with underscores in their names. Programs behind CGI and its relatives cannot tell
-// X_Forwarded_For from X-Forwarded-For, which the proxy sets, nor a key's field from one that no limit looks at.
-func dropUnderscores(h http.Header) {
-	for name := range h {
-		if strings.Contains(name, "_") {
-			delete(h, name)
-		}
-	}
 }
 
 // noRoute answers requests without a route: with a redirect, 400, 404 or 405. The target * is none of a backend's paths:
