@@ -12,6 +12,10 @@ PLAYGROUND   ?= .bin/playground
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
 
+# What users import.
+OLDEST  = go1.25.5
+LIBRARY = . grpclimit redislimit redislimit/goredis redislimit/rueidis resilience/failsafe rlslimit telemetry
+
 # The race detector makes each program, and each package's tests, wait for a second at the end.
 export GORACE ?= atexit_sleep_ms=10
 
@@ -25,7 +29,7 @@ pairs = printf '%s\n' $(1) | xargs -P 2 -I MODULE bash -c 'out=$$(cd MODULE && $
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release playground browser envoy playground-picture ci
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release playground browser envoy playground-picture go125 vulncheck packages ci nightly
 
 all: build lint test
 
@@ -121,6 +125,21 @@ playground:
 browser:
 	cd internal/compat && go test -count=1 -run '^TestPlayground$$' -v . -args -browser
 
+## go125: vet and test the library's modules with the oldest Go that they support, where it can be downloaded
+go125:
+	@if ! GOTOOLCHAIN=$(OLDEST) go version; then echo "NOT TESTED: $(OLDEST) cannot be downloaded here"; exit 0; fi; \
+	for m in $(LIBRARY); do echo "module $$m"; (cd "$$m" && GOTOOLCHAIN=$(OLDEST) go vet ./...) || exit 1; done; \
+	GOTOOLCHAIN=$(OLDEST) go test -short ./core ./internal/machine ./channel ./pipe ./ioreader ./worker ./partition ./spec
+
+## vulncheck: look for known vulnerabilities in what the released modules use
+vulncheck: tools
+	@$(call each,$(LIBRARY) cmd/sluice,$(CURDIR)/.bin/govulncheck ./...)
+
+## packages: build the command's packages of an unreleased version with goreleaser
+packages:
+	go run github.com/goreleaser/goreleaser/v2@v2.12.7 check
+	go run github.com/goreleaser/goreleaser/v2@v2.12.7 release --snapshot --clean --skip=publish
+
 ## envoy: try sluice serve behind a real Envoy, which is installed into .bin
 envoy:
 	@.ci/envoy
@@ -152,3 +171,7 @@ release:
 ## ci: the gate, as it runs on every change
 ci:
 	.ci/run
+
+## nightly: what takes too long for the gate, or needs a browser or Envoy
+nightly:
+	.ci/nightly
