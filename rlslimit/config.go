@@ -7,17 +7,19 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 )
 
-// Config is the rules of some domains, as files say. It does not change. The zero Config has no domains. Make
-// it with [Load], [LoadMerged] or [Parse].
+// Config is the rules of some domains, as read from files. It does not change. The zero Config has no domains. Make
+// one with [Load], [LoadMerged] or [Parse].
 type Config struct {
 	domains  []*domainConfig // in the order of the files
 	warnings []error
 }
 
-// DefaultKeys is how many values a rule has limiters for if its domain does not set keys.
+// DefaultKeys is the number of values for which a rule has limiters if its domain does not set keys.
 const DefaultKeys = 100_000
 
 // domainConfig is one domain of a Config.
@@ -31,12 +33,13 @@ type domainConfig struct {
 	rules    []*ruleConfig // of all nodes
 }
 
-// node is a descriptor: what may follow it, and its limit.
+// node is a descriptor: its limit, and the descriptors that may follow it.
 type node struct {
 	entry
-	below map[string]*branch // by key
-	names map[string]bool    // of what is below, as the reference names it; a name is there once
-	rule  *ruleConfig        // nil: it has no limit
+	metadata *structpb.Struct
+	below    map[string]*branch // by key
+	names    map[string]bool    // of the descriptors below, as the reference names them; each name is unique
+	rule     *ruleConfig        // nil means no limit
 }
 
 // entry is the key and value of a descriptor.
@@ -52,15 +55,41 @@ type match uint8
 
 const (
 	exact    match = iota
-	prefixed       // the value ends with *
+	wildcard       // the value contains *
 	anything       // there is no value
 )
 
-// branch is the descriptors of one key, of which the most specific one matches a value.
+// branch is the descriptors of one key. The exact value wins, then the first wildcard in the order of the file, then the
+// descriptor without a value.
 type branch struct {
-	exact    map[string]*node
-	prefixed []*node // the longest first
-	any      *node
+	exact     map[string]*node
+	wildcards []pattern
+	any       *node
+}
+
+// pattern is a descriptor whose value contains *.
+type pattern struct {
+	*node
+
+	parts []string // of the value, between the asterisks
+}
+
+// matches reports whether a value begins with the first part, ends with the last, and has the others between them in order.
+func (p pattern) matches(value string) bool {
+	last := len(p.parts) - 1
+	rest, ok := strings.CutPrefix(value, p.parts[0])
+	if !ok {
+		return false
+	}
+	if rest, ok = strings.CutSuffix(rest, p.parts[last]); !ok {
+		return false
+	}
+	for _, part := range p.parts[1:last] {
+		if _, rest, ok = strings.Cut(rest, part); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // Domains returns the names of the domains, in the order of the files.
@@ -72,13 +101,16 @@ func (c Config) Domains() []string {
 	return names
 }
 
-// Warnings returns what the files say that has no effect, each as a [*Fault]: keys that stand where they mean
-// nothing, which the reference ignores without a word.
+// Warnings returns a [*Fault] for each key that has no effect where it stands. The reference ignores such keys silently.
 func (c Config) Warnings() []error { return slices.Clone(c.warnings) }
 
-// Load reads files, and the files of folders whose names end in .yaml, .yml or .json and do not begin with a dot, in the
-// order of their names. It returns all that is wrong with them, joined; each fault of a file's content is a
-// [*Fault]. Two files of one domain are a fault.
+// Fault is an error in a file: where it is, and what is expected there. [Load] and [Parse] return all faults, joined;
+// [errors.AsType] finds the first.
+type Fault = yamlconf.Fault //nolint:errname // as there
+
+// Load reads files, and those files of directories whose names end in .yaml, .yml or .json and do not begin with a dot, in the
+// order of their names. It returns all errors, joined; each error in the content of a file is a [*Fault]. Two files of one
+// domain are an error.
 func Load(files ...string) (Config, error) { return load(files, false) }
 
 // LoadMerged is Load, except that files of one domain are merged: their descriptors are those of one list.
@@ -122,7 +154,7 @@ func filesOf(names []string) (files []string, err error) {
 		before := len(files)
 		for _, e := range entries {
 			file := filepath.Join(name, e.Name())
-			// A file of a folder that Kubernetes mounts is a link.
+			// Kubernetes mounts files as links.
 			if info, err := os.Stat(file); err != nil || info.IsDir() || strings.HasPrefix(e.Name(), ".") {
 				continue
 			}
@@ -131,7 +163,7 @@ func filesOf(names []string) (files []string, err error) {
 			}
 		}
 		if len(files) == before {
-			return nil, &Fault{File: name, Text: "no file in this folder ends in .yaml, .yml or .json"}
+			return nil, &Fault{File: name, Text: "no file in this directory ends in .yaml, .yml or .json"}
 		}
 	}
 	return files, nil
@@ -149,113 +181,119 @@ func Parse(file string, text []byte) (Config, error) {
 // add reads one more file.
 func (c *Config) add(file string, text []byte, merge bool) error {
 	r := &reader{file: file}
-	n := r.parse(text)
-	if n == nil {
-		return errors.Join(r.faults...)
-	}
-	d := &domainConfig{file: file, line: 1, keys: DefaultKeys, failOpen: true}
-	var descriptors, keys, failOpen *yaml.Node
-	r.fields(n, "the file", map[string]func(*yaml.Node){
-		"domain":      func(n *yaml.Node) { d.name, d.line = r.text(n, "domain"), n.Line },
-		"descriptors": func(n *yaml.Node) { descriptors = n },
-		"keys":        func(n *yaml.Node) { keys = n },
-		"fail-open":   func(n *yaml.Node) { failOpen = n },
-	})
-	if d.name == "" {
-		r.fault(n, "config file cannot have empty domain: want domain: NAME")
+	var twice error
+	err := yamlconf.Reader{Quote: quote}.Read(file, text, func(root yamlconf.Node) { twice = c.readFile(r, root, merge) })
+	c.warnings = append(c.warnings, r.warnings...)
+	return errors.Join(err, twice)
+}
+
+// readFile reads the domain of a file. It returns an error if another file has the domain.
+func (c *Config) readFile(r *reader, root yamlconf.Node, merge bool) (err error) {
+	d := &domainConfig{file: r.file, line: 1, keys: DefaultKeys, failOpen: true}
+	f := r.fields(root, "the file", "domain", "descriptors", "keys", "fail-open")
+	if d.name = text(f["domain"], "domain"); d.name == "" {
+		root.Fault("config file cannot have empty domain: want domain: NAME")
+	} else {
+		d.line = f["domain"].Place().Line
 	}
 	if at := slices.IndexFunc(c.domains, func(o *domainConfig) bool { return o.name == d.name }); at >= 0 && d.name != "" {
 		other := c.domains[at]
 		if !merge {
-			r.faults = append(r.faults, newFault(file, d.line, 1, "duplicate domain '%s' in config file, first in %s:%d; --merge would merge the files",
-				d.name, other.file, other.line))
+			err = yamlconf.NewFault(r.file, d.line, 1, "duplicate domain '%s' in config file, first in %s:%d; --merge would merge the files",
+				d.name, other.file, other.line)
 		}
 		d = other
 	} else {
 		c.domains = append(c.domains, d)
 	}
-	if keys != nil {
-		d.keys = int(min(r.number(keys, "keys", 1), 1<<30))
+	if n, ok := f["keys"]; ok {
+		d.keys = int(min(whole(n, "keys", 1), 1<<30))
 	}
-	if failOpen != nil {
-		d.failOpen = r.boolean(failOpen, "fail-open")
+	if n, ok := f["fail-open"]; ok {
+		d.failOpen = boolean(n, "fail-open")
 	}
-	if descriptors != nil {
-		d.read(r, &d.root, nil, descriptors)
-	}
-	c.warnings = append(c.warnings, r.warnings...)
-	return errors.Join(r.faults...)
+	d.read(r, &d.root, nil, f["descriptors"])
+	return err
 }
 
+const mostLevels = 64 // of descriptors
+
 // read reads the descriptors below a node.
-func (d *domainConfig) read(r *reader, parent *node, path []entry, list *yaml.Node) {
-	if len(path) >= mostLevels {
-		r.fault(list, "descriptors stand in more than %d others", mostLevels)
+func (d *domainConfig) read(r *reader, parent *node, path []entry, list yamlconf.Node) {
+	items := maps(list, "descriptors")
+	if len(path) >= mostLevels && len(items) > 0 {
+		list.Fault("descriptors stand in more than %d others", mostLevels)
 		return
 	}
-	for _, item := range r.items(list, "descriptors") {
+	for _, item := range items {
 		d.readOne(r, parent, path, item)
 	}
 }
 
 // readOne reads one descriptor.
-func (d *domainConfig) readOne(r *reader, parent *node, path []entry, item *yaml.Node) {
-	n := &node{}
-	rule := &ruleConfig{file: r.file, line: item.Line}
-	var below, rateLimit, limit, share *yaml.Node
-	r.fields(item, "a descriptor", map[string]func(*yaml.Node){
-		"key":             func(n1 *yaml.Node) { n.key = r.text(n1, "key") },
-		"value":           func(n1 *yaml.Node) { n.value = r.text(n1, "value") },
-		"rate_limit":      func(n1 *yaml.Node) { rateLimit = n1 },
-		"limit":           func(n1 *yaml.Node) { limit = n1 },
-		"descriptors":     func(n1 *yaml.Node) { below = n1 },
-		"shadow_mode":     func(n1 *yaml.Node) { rule.shadow = r.boolean(n1, "shadow_mode") },
-		"quota_mode":      func(n1 *yaml.Node) { rule.quota = r.boolean(n1, "quota_mode") },
-		"detailed_metric": func(n1 *yaml.Node) { rule.detailed = r.boolean(n1, "detailed_metric") },
-		"value_to_metric": func(n1 *yaml.Node) { n.inMetric = r.boolean(n1, "value_to_metric") },
-		"share_threshold": func(n1 *yaml.Node) { n.shared, share = r.boolean(n1, "share_threshold"), n1 },
-	})
+func (d *domainConfig) readOne(r *reader, parent *node, path []entry, item yamlconf.Node) {
+	f := r.fields(item, "a descriptor", "key", "value", "rate_limit", "limit", "descriptors", "shadow_mode", "quota_mode",
+		"detailed_metric", "value_to_metric", "share_threshold", "metadata")
+	n := &node{entry: entry{
+		key: text(f["key"], "key"), value: text(f["value"], "value"),
+		shared: boolean(f["share_threshold"], "share_threshold"), inMetric: boolean(f["value_to_metric"], "value_to_metric"),
+	}}
 	if n.key == "" {
-		r.fault(item, "descriptor has empty key: want key: NAME")
+		item.Fault("descriptor has empty key: want key: NAME")
 		return
 	}
 	switch {
+	case strings.Contains(n.key, "*"):
+		f["key"].Fault("key '%s' has a *, which can only stand in a value", n.key)
 	case n.value == "":
 		n.match = anything
-	case strings.HasSuffix(n.value, "*"):
-		n.match = prefixed
+	case strings.Contains(n.value, "*"):
+		n.match = wildcard
 	}
-	if n.shared && n.match != prefixed {
-		r.fault(share, "share_threshold can only be used with wildcard values (ending with '*'), but found key '%s'", n.name())
+	if n.shared && n.match != wildcard {
+		f["share_threshold"].Fault("share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", n.name())
 	}
+	n.metadata = metadata(f["metadata"])
 	path = append(slices.Clip(path), n.entry)
 	if name := n.name(); parent.names[name] {
-		r.fault(item, "duplicate descriptor composite key '%s'", d.name+"."+nameOf(path))
+		item.Fault("duplicate descriptor composite key '%s'", d.name+"."+nameOf(path))
 		return
-	} else if parent.names == nil {
-		parent.names = map[string]bool{name: true}
-	} else {
-		parent.names[name] = true
 	}
 	parent.add(n)
-	d.readLimit(r, rule, rateLimit, limit)
-	if rateLimit != nil && !isNull(rateLimit) || limit != nil {
-		rule.describe(path)
-		n.rule = rule
-		d.rules = append(d.rules, rule)
-	}
-	if below != nil {
-		d.read(r, n, path, below)
-	}
+	d.readRule(r, n, path, item, f)
+	d.read(r, n, path, f["descriptors"])
 }
 
-func isNull(n *yaml.Node) bool { n = plain(n); return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+// readRule reads the limit of a descriptor, if there is one.
+func (d *domainConfig) readRule(r *reader, n *node, path []entry, item yamlconf.Node, f map[string]yamlconf.Node) {
+	rule := &ruleConfig{
+		file: r.file, line: item.Place().Line, metadata: n.metadata,
+		shadow: boolean(f["shadow_mode"], "shadow_mode"), quota: boolean(f["quota_mode"], "quota_mode"),
+		detailed: boolean(f["detailed_metric"], "detailed_metric"),
+	}
+	rateLimit, hasRateLimit := f["rate_limit"]
+	limit, hasLimit := f["limit"]
+	switch {
+	case hasRateLimit && hasLimit:
+		limit.Fault("limit and rate_limit: want one of them")
+	case hasRateLimit && !rateLimit.IsNull():
+		rule.readRateLimit(r, rateLimit)
+	case hasLimit:
+		rule.readSpec(limit)
+	default:
+		return
+	}
+	rule.describe(path)
+	n.rule = rule
+	d.rules = append(d.rules, rule)
+}
 
 // add adds a descriptor below n, where there is none of its key and value.
 func (n *node) add(child *node) {
 	if n.below == nil {
-		n.below = make(map[string]*branch)
+		n.below, n.names = make(map[string]*branch), make(map[string]bool)
 	}
+	n.names[child.name()] = true
 	b := n.below[child.key]
 	if b == nil {
 		b = &branch{exact: make(map[string]*node)}
@@ -264,15 +302,15 @@ func (n *node) add(child *node) {
 	switch child.match {
 	case exact:
 		b.exact[child.value] = child
-	case prefixed:
-		at, _ := slices.BinarySearchFunc(b.prefixed, child, func(a, b *node) int { return len(b.value) - len(a.value) })
-		b.prefixed = slices.Insert(b.prefixed, at, child)
+	case wildcard:
+		b.exact[child.value] = child // as in the reference, a value that is the pattern itself finds it first
+		b.wildcards = append(b.wildcards, pattern{child, strings.Split(child.value, "*")})
 	case anything:
 		b.any = child
 	}
 }
 
-// find returns the most specific descriptor below n; nil: there is none.
+// find returns the most specific descriptor below n, or nil.
 func (n *node) find(key, value string) *node {
 	b := n.below[key]
 	if b == nil {
@@ -281,9 +319,9 @@ func (n *node) find(key, value string) *node {
 	if found := b.exact[value]; found != nil {
 		return found
 	}
-	for _, p := range b.prefixed {
-		if strings.HasPrefix(value, p.value[:len(p.value)-1]) {
-			return p
+	for _, p := range b.wildcards {
+		if p.matches(value) {
+			return p.node
 		}
 	}
 	return b.any

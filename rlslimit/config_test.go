@@ -18,26 +18,29 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	const limit = "rate_limit: {unit: minute, requests_per_unit: 5}"
 	for name, c := range map[string]struct{ text, want string }{
-		"a limit":             {"domain: d\ndescriptors:\n- key: k\n  " + limit, ""},
-		"no descriptors":      {"domain: d\ndescriptors:\n", ""},
-		"JSON":                {`{"domain": "d", "descriptors": [{"key": "k", "value": 5, "limit": "sliding 6/30s"}]}`, ""},
-		"numbers as texts":    {"domain: 7\ndescriptors:\n- {key: 1, value: true}", ""},
-		"yes and 0x10":        {"domain: d\ndescriptors:\n- {key: k, shadow_mode: yes, rate_limit: {unit: DAY, requests_per_unit: 0x10}}", ""},
-		"anchors":             {"domain: d\ndescriptors:\n- {key: a, rate_limit: &l {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: *l}", ""},
-		"merge keys":          {"domain: d\ndescriptors:\n- {key: a, rate_limit: &l {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: {<<: *l, unit: day}}", ""},
-		"merge of several":    {"domain: d\ndescriptors:\n- &a {key: a}\n- &b {key: b, value: c}\n- {<<: [*a, *b], value: d}", ""},
-		"spec text":           {"domain: d\nkeys: 5\nfail-open: false\ndescriptors:\n- {key: k, limit: 100/min burst 20}", ""},
-		"unlimited":           {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unlimited: true}}", ""},
-		"a ban":               {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: second}}", ""},
-		"multiples":           {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: second, unit_multiplier: 30, requests_per_unit: 1}}", ""},
-		"a value below a key": {"domain: d\ndescriptors:\n- {key: k}\n- {key: k, value: v}\n- {key: k, value: v*}", ""},
+		"a limit":              {"domain: d\ndescriptors:\n- key: k\n  " + limit, ""},
+		"no descriptors":       {"domain: d\ndescriptors:\n", ""},
+		"JSON":                 {`{"domain": "d", "descriptors": [{"key": "k", "value": 5, "limit": "sliding 6/30s"}]}`, ""},
+		"numbers as texts":     {"domain: 7\ndescriptors:\n- {key: 1, value: true}", ""},
+		"yes and 0x10":         {"domain: d\ndescriptors:\n- {key: k, shadow_mode: yes, rate_limit: {unit: DAY, requests_per_unit: 0x10}}", ""},
+		"anchors":              {"domain: d\ndescriptors:\n- {key: a, rate_limit: &l {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: *l}", ""},
+		"merge keys":           {"domain: d\ndescriptors:\n- {key: a, rate_limit: &l {unit: hour, requests_per_unit: 1}}\n- {key: b, rate_limit: {<<: *l, unit: day}}", ""},
+		"merge of several":     {"domain: d\ndescriptors:\n- &a {key: a}\n- &b {key: b, value: c}\n- {<<: [*a, *b], value: d}", ""},
+		"spec text":            {"domain: d\nkeys: 5\nfail-open: false\ndescriptors:\n- {key: k, limit: 100/min burst 20}", ""},
+		"unlimited":            {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unlimited: true}}", ""},
+		"a ban":                {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: second}}", ""},
+		"multiples":            {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: second, unit_multiplier: 30, requests_per_unit: 1}}", ""},
+		"* anywhere in values": {"domain: d\ndescriptors:\n- {key: k, value: /a*/b}\n- {key: k, value: '*b'}\n- {key: k, value: a*b*c, share_threshold: true}", ""},
+		"metadata":             {"domain: d\ndescriptors:\n- {key: k, metadata: {any: [key, 1, {x: y}], 5: null}}", ""},
+		"metadata of a limit":  {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, metadata: {a: b}}}", ""},
+		"a value below a key":  {"domain: d\ndescriptors:\n- {key: k}\n- {key: k, value: v}\n- {key: k, value: v*}", ""},
 		"keys that mean nothing there": {
 			"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: second, requests_per_unit: 1, shadow_mode: true}}", "",
 		},
 
 		"empty":                 {"", "f:1:1: config file cannot have empty domain: want domain: NAME"},
 		"no domain":             {"descriptors:", "f:1:1: config file cannot have empty domain: want domain: NAME"},
-		"not YAML":              {"'''\n", "f:2:1: error loading config file: found unexpected end of stream"},
+		"not YAML":              {"'''\n", "f:1:1: error loading config file: could not find end character of single-quoted text"},
 		"a list":                {"- a", "f:1:1: the file is a list, want keys and values"},
 		"no key":                {"domain: d\ndescriptors:\n- value: v", "f:3:3: descriptor has empty key: want key: NAME"},
 		"twice":                 {"domain: d\ndescriptors:\n- {key: k, value: v}\n- {key: k, value: v}", "f:4:3: duplicate descriptor composite key 'd.k_v'"},
@@ -46,13 +49,16 @@ func TestParse(t *testing.T) {
 		"no unit":               {"domain: d\ndescriptors:\n- key: k\n  rate_limit: {requests_per_unit: 5}", "f:4:15: invalid rate limit unit '', want second, minute, hour, day, week, month or year"},
 		"unit unknown":          {"domain: d\ndescriptors:\n- key: k\n  rate_limit: {unit: unknown}", "f:4:22: invalid rate limit unit 'unknown', want second, minute, hour, day, week, month or year"},
 		"unlimited, and a unit": {"domain: d\ndescriptors:\n- key: k\n  rate_limit: {unlimited: true, unit: day}", "f:4:39: should not specify rate limit unit when unlimited"},
-		"misspelled":            {"domain: d\ndescriptors:\n- key: k\n  ratelimit: 5", "f:4:3: config error, unknown key 'ratelimit', want one of descriptors, detailed_metric, key, limit, quota_mode, rate_limit, shadow_mode, share_threshold, value, value_to_metric"},
+		"misspelled":            {"domain: d\ndescriptors:\n- key: k\n  ratelimit: 5", "f:4:3: config error, unknown key 'ratelimit', want one of descriptors, detailed_metric, key, limit, metadata, quota_mode, rate_limit, shadow_mode, share_threshold, value, value_to_metric"},
 		"misspelled below":      {"domain: d\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requestsperunit: 5}", "f:4:27: config error, unknown key 'requestsperunit', want one of name, replaces, requests_per_unit, unit, unit_multiplier, unlimited"},
 		"a key that is no text": {"0.25: d\ndomain: d", "f:1:1: config error, key is not of type string: 0.25"},
 		"a list of texts":       {"domain: d\ndescriptors:\n- a\n- b", "f:3:3: config error, yaml file contains list of type other than map: 'a'\nf:4:3: config error, yaml file contains list of type other than map: 'b'"},
 		"replaces nothing":      {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, replaces: [{name: }]}}", "f:3:47: should not have an empty replaces entry: want name: NAME"},
 		"replaces itself":       {"domain: d\ndescriptors:\n- {key: k, rate_limit: {unit: day, name: n, replaces: [{name: n}]}}", "f:3:24: replaces should not contain name of same descriptor"},
-		"share_threshold":       {"domain: d\ndescriptors:\n- {key: k, value: v, share_threshold: true}", "f:3:39: share_threshold can only be used with wildcard values (ending with '*'), but found key 'k_v'"},
+		"share_threshold":       {"domain: d\ndescriptors:\n- {key: k, value: v, share_threshold: true}", "f:3:39: share_threshold can only be used with wildcard values (containing '*'), but found key 'k_v'"},
+		"* in a key":            {"domain: d\ndescriptors:\n- {key: k*}", "f:3:9: key 'k*' has a *, which can only stand in a value"},
+		"no metadata":           {"domain: d\ndescriptors:\n- {key: k, metadata: [a]}", "f:3:22: metadata is a list, want keys and values"},
+		"a key of the future":   {"domain: d\ndescriptors:\n- {key: k, hits_addend: 5}", "f:3:12: config error, unknown key 'hits_addend'"},
 		"a key twice":           {"domain: d\ndescriptors:\n- key: k\n  key: k", "f:4:3: 'key' is here twice, first in line 3"},
 		"concurrency":           {"domain: d\ndescriptors:\n- {key: k, limit: concurrency 5}", "f:3:19: limit: \"concurrency 5\" is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window"},
 		"a queue":               {"domain: d\ndescriptors:\n- {key: k, limit: 5/s queue 2}", "f:3:19: limit: \"5/s queue 2\" has a queue, in which no request waits"},
@@ -80,20 +86,44 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Aliases of aliases cannot make a file take for ever.
+// A file whose aliases multiply, form a cycle or stand too deep is refused with one error.
 func TestParseBomb(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
-	b.WriteString("domain: d\ndescriptors:\n- {key: k, descriptors: &l0 [{key: a}, {key: b}]}\n")
+	var bomb strings.Builder
+	bomb.WriteString("domain: d\ndescriptors:\n- {key: k, descriptors: &l0 [{key: a}, {key: b}]}\n")
 	for i := range 12 {
-		fmt.Fprintf(&b, "- {key: k%d, descriptors: &l%d [", i, i+1)
+		fmt.Fprintf(&bomb, "- {key: k%d, descriptors: &l%d [", i, i+1)
 		for j := range 10 {
-			fmt.Fprintf(&b, "{key: k%d, descriptors: *l%d}, ", j, i)
+			fmt.Fprintf(&bomb, "{key: k%d, descriptors: *l%d}, ", j, i)
 		}
-		b.WriteString("]}\n")
+		bomb.WriteString("]}\n")
+	}
+	for text, want := range map[string]string{
+		bomb.String(): "its aliases stand for more than 1048576 values",
+		"domain: d\ndescriptors: &l\n- {key: a, descriptors: *l}\n- {key: b, descriptors: *l}":                         `f:3:25: the value of anchor "l" contains itself`,
+		"domain: d\ndescriptors: " + strings.Repeat("[{key: k, descriptors: ", 100) + "[]" + strings.Repeat("}]", 100): "descriptors stand in more than 64 others",
+		"domain: d\ndescriptors: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000):                             "values stand in more than 1000 others",
+		"domain: d\ndescriptors: *l": `f:2:14: no anchor is named "l"`,
+	} {
+		_, err := rlslimit.Parse("f", []byte(text))
+		require.ErrorContains(t, err, want)
+		assert.Len(t, strings.Split(err.Error(), "\n"), 1)
+	}
+}
+
+// The bound on aliases is not one on files. A large file with an error in each descriptor reports some of them.
+func TestParseLargeFile(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("domain: d\ndescriptors:\n")
+	for i := range 90_000 {
+		fmt.Fprintf(&b, "- key: user\n  value: u%d\n  rate_limit:\n    unit: minute\n    requests_per_unit: 5\n", i)
 	}
 	_, err := rlslimit.Parse("f", []byte(b.String()))
-	require.ErrorContains(t, err, "its aliases stand for more than 1048576 values")
+	require.NoError(t, err)
+	_, err = rlslimit.Parse("f", []byte(strings.ReplaceAll(b.String()[:100_000], "minute", "fortnight")))
+	require.ErrorContains(t, err, "f:6:11: invalid rate limit unit 'fortnight'")
+	assert.Len(t, strings.Split(err.Error(), "\n"), 101)
 }
 
 func TestWarnings(t *testing.T) {
@@ -130,7 +160,7 @@ func TestLoad(t *testing.T) {
 	_, err = rlslimit.Load(filepath.Join(folder, "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = rlslimit.Load(t.TempDir())
-	require.ErrorContains(t, err, "no file in this folder ends in .yaml, .yml or .json")
+	require.ErrorContains(t, err, "no file in this directory ends in .yaml, .yml or .json")
 
 	other := write(t, t.TempDir(), "c.yaml", "domain: a\ndescriptors:\n- {key: l, limit: 1/s}\n")
 	_, err = rlslimit.Load(folder, other)

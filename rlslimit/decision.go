@@ -283,7 +283,7 @@ func (d *decision) answer() *ratelimit.RateLimitResponse {
 	if d.service.options.Headers {
 		response.ResponseHeadersToAdd = headers(response.Statuses)
 	}
-	response.DynamicMetadata = d.quotas()
+	response.DynamicMetadata = d.dynamicMetadata()
 	return response
 }
 
@@ -332,25 +332,52 @@ func headers(statuses []*ratelimit.RateLimitResponse_DescriptorStatus) []*config
 	}
 }
 
-// quotas says which descriptors are over the limit of a rule with quota_mode, as the reference's metadata does; nil: no
-// descriptor has such a rule.
-func (d *decision) quotas() *structpb.Struct {
+// dynamicMetadata returns what the reference's has: the violations of rules with quota_mode, and the metadata of the
+// descriptors that pass. It returns nil if no descriptor has such a rule.
+func (d *decision) dynamicMetadata() *structpb.Struct {
+	fields := make(map[string]*structpb.Value)
 	var violations []*structpb.Value
-	found := false
-	for i, v := range d.visits {
-		if v.rule == nil || !v.terms.quota {
+	passed := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
+	for i := range d.visits {
+		v := &d.visits[i]
+		if v.rule == nil {
 			continue
 		}
-		if found = true; v.outcome == rejected {
-			violations = append(violations, structpb.NewNumberValue(float64(i)))
+		if v.terms.quota {
+			fields["quotaModeEnabled"] = structpb.NewBoolValue(true)
+			if v.outcome == rejected {
+				violations = append(violations, structpb.NewNumberValue(float64(i)))
+			}
+		}
+		if v.outcome != rejected {
+			merge(passed, v.terms.metadata)
 		}
 	}
-	if !found {
-		return nil
-	}
-	fields := map[string]*structpb.Value{"quotaModeEnabled": structpb.NewBoolValue(true)}
 	if len(violations) > 0 {
 		fields["quotaModeViolations"] = structpb.NewListValue(&structpb.ListValue{Values: violations})
 	}
+	if len(passed.GetFields()) > 0 {
+		fields["metadata"] = structpb.NewStructValue(passed)
+	}
+	if len(fields) == 0 {
+		return nil
+	}
 	return &structpb.Struct{Fields: fields}
+}
+
+// merge adds the fields that to does not have yet, also within mappings that both have. It does not change the values of from.
+func merge(to, from *structpb.Struct) {
+	for key, value := range from.GetFields() {
+		own, both := to.Fields[key], value.GetStructValue()
+		switch {
+		case own == nil && both != nil:
+			copied := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
+			merge(copied, both)
+			to.Fields[key] = structpb.NewStructValue(copied)
+		case own == nil:
+			to.Fields[key] = value
+		case own.GetStructValue() != nil && both != nil:
+			merge(own.GetStructValue(), both)
+		}
+	}
 }

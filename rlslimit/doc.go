@@ -11,10 +11,10 @@
 //
 // # Files
 //
-// A file has one domain. A descriptor matches the entry of a request that has its key and, if it says one, its value;
-// a value that ends in * is a prefix. Where several match, the exact value wins, then the longest prefix, then the
-// descriptor without a value. All values that such a descriptor matches have limiters of their own, unless
-// share_threshold is set for the prefix.
+// A file has one domain. A descriptor matches the entry of a request that has its key and, if the descriptor has one, its
+// value. A * in the value stands for any text. If several descriptors match, the exact value wins, then the first wildcard in
+// the order of the file, then the descriptor without a value. Each value that a wildcard, or a descriptor without a value,
+// matches has a limiter of its own, unless share_threshold is set for the wildcard.
 //
 //	domain: shop
 //	descriptors:

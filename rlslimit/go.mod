@@ -13,6 +13,7 @@ replace github.com/sluice-go/sluice/redislimit/rueidis => ../redislimit/rueidis
 
 require (
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
+	github.com/goccy/go-yaml v1.19.2
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sluice-go/sluice v0.0.0
 	github.com/sluice-go/sluice/redislimit v0.0.0

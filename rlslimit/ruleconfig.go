@@ -2,11 +2,13 @@ package rlslimit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -22,77 +24,63 @@ type ruleConfig struct {
 	shadow     bool
 	quota      bool
 	detailed   bool
+	metadata   *structpb.Struct
 	file       string
 	line       int
 	valueParts []int // the entries whose values have limiters of their own
 }
 
-// readLimit reads rate_limit or limit.
-func (d *domainConfig) readLimit(r *reader, rule *ruleConfig, rateLimit, limit *yaml.Node) {
-	if rateLimit != nil && limit != nil {
-		r.fault(limit, "limit and rate_limit: want one of them")
-	}
+// readSpec reads a limit as package spec has it.
+func (rc *ruleConfig) readSpec(n yamlconf.Node) {
+	limit := text(n, "limit")
+	l, err := spec.Parse(limit)
 	switch {
-	case rateLimit != nil:
-		rule.readRateLimit(r, rateLimit)
-	case limit != nil:
-		text := r.text(limit, "limit")
-		l, err := spec.Parse(text)
-		switch {
-		case err != nil:
-			r.fault(limit, "limit: %s", strings.TrimPrefix(err.Error(), "spec: "))
-		case l.Kind == spec.Concurrency:
-			r.fault(limit, "limit: %q is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window", text)
-		case l.Queue > 0:
-			r.fault(limit, "limit: %q has a queue, in which no request waits", text)
-		}
-		rule.limit, rule.unlimited = allowance{spec: l}, l.Kind == spec.Unlimited
+	case err != nil:
+		n.Fault("limit: %s", strings.TrimPrefix(err.Error(), "spec: "))
+	case l.Kind == spec.Concurrency:
+		n.Fault("limit: %q is for what runs at a time, and nothing says when a request ends: want a bucket, a fixed or a sliding window", limit)
+	case l.Queue > 0:
+		n.Fault("limit: %q has a queue, in which no request waits", limit)
 	}
+	rc.limit, rc.unlimited = allowance{spec: l}, l.Kind == spec.Unlimited
 }
 
-// readRateLimit reads the limit as the reference has it.
-func (rc *ruleConfig) readRateLimit(r *reader, n *yaml.Node) {
-	var unit string
-	unitAt, multiplier := n, uint32(1)
-	var multiplierAt *yaml.Node
-	l := &rc.limit
-	r.fields(n, "rate_limit", map[string]func(*yaml.Node){
-		"unit":              func(n *yaml.Node) { unit, unitAt = r.text(n, "unit"), n },
-		"unit_multiplier":   func(n *yaml.Node) { multiplier, multiplierAt = r.number(n, "unit_multiplier", 1), n },
-		"requests_per_unit": func(n *yaml.Node) { l.Requests = r.number(n, "requests_per_unit", 0) },
-		"unlimited":         func(n *yaml.Node) { rc.unlimited = r.boolean(n, "unlimited") },
-		"name":              func(n *yaml.Node) { rc.limitName = r.text(n, "name") },
-		"replaces":          func(n *yaml.Node) { rc.readReplaces(r, n) },
-	})
+// readRateLimit reads a limit as the reference has it.
+func (rc *ruleConfig) readRateLimit(r *reader, n yamlconf.Node) {
+	f := r.fields(n, "rate_limit", "unit", "unit_multiplier", "requests_per_unit", "unlimited", "name", "replaces")
+	unit := text(f["unit"], "unit")
+	rc.unlimited = boolean(f["unlimited"], "unlimited")
+	rc.limitName = text(f["name"], "name")
+	rc.readReplaces(r, f["replaces"])
+	rc.limit = allowance{Requests: whole(f["requests_per_unit"], "requests_per_unit", 0), Multiplier: whole(f["unit_multiplier"], "unit_multiplier", 1)}
 	var known bool
-	l.Unit, known = unitOf(unit)
-	l.Multiplier = multiplier
+	rc.limit.Unit, known = unitOf(unit)
+	unitAt, ok := f["unit"]
+	if !ok {
+		unitAt = n
+	}
 	switch {
-	case isNull(n):
 	case rc.unlimited && unit != "":
-		r.fault(unitAt, "should not specify rate limit unit when unlimited")
+		unitAt.Fault("should not specify rate limit unit when unlimited")
 	case rc.unlimited:
-		*l = allowance{}
+		rc.limit = allowance{}
 	case !known:
-		r.fault(unitAt, "invalid rate limit unit '%s', want second, minute, hour, day, week, month or year", unit)
+		unitAt.Fault("invalid rate limit unit '%s', want second, minute, hour, day, week, month or year", unit)
 	default:
-		if err := l.check(); err != nil {
-			r.fault(multiplierAt, "%v", err)
+		if err := rc.limit.check(); err != nil {
+			f["unit_multiplier"].Fault("%v", err)
 		}
 	}
-	for _, name := range rc.replaces {
-		if name == rc.limitName && name != "" {
-			r.fault(n, "replaces should not contain name of same descriptor")
-		}
+	if rc.limitName != "" && slices.Contains(rc.replaces, rc.limitName) {
+		n.Fault("replaces should not contain name of same descriptor")
 	}
 }
 
-func (rc *ruleConfig) readReplaces(r *reader, n *yaml.Node) {
-	for _, item := range r.items(n, "replaces") {
-		var name string
-		r.fields(item, "replaces", map[string]func(*yaml.Node){"name": func(n *yaml.Node) { name = r.text(n, "name") }})
+func (rc *ruleConfig) readReplaces(r *reader, n yamlconf.Node) {
+	for _, item := range maps(n, "replaces") {
+		name := text(r.fields(item, "replaces", "name")["name"], "name")
 		if name == "" {
-			r.fault(item, "should not have an empty replaces entry: want name: NAME")
+			item.Fault("should not have an empty replaces entry: want name: NAME")
 		}
 		rc.replaces = append(rc.replaces, name)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-go/sluice/redislimit"
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 )
 
 // Options are the options of a [Service].
@@ -132,7 +133,7 @@ func (s *Service) Update(c Config) error {
 	var updates []func()
 	for _, config := range c.domains {
 		if was := before.domains[config.name]; was != nil && was.keys != config.keys {
-			return newFault(config.file, config.line, 1, "keys of domain %q was %d and is %d: that needs a restart", config.name, was.keys, config.keys)
+			return yamlconf.NewFault(config.file, config.line, 1, "keys of domain %q was %d and is %d: that needs a restart", config.name, was.keys, config.keys)
 		}
 		d := &domain{domainConfig: config, live: make(map[*ruleConfig]*rule, len(config.rules))}
 		for _, rc := range append(slices.Clip(config.rules), overrides) {
@@ -143,7 +144,7 @@ func (s *Service) Update(c Config) error {
 					return err
 				}
 				if err := r.check(); err != nil {
-					return newFault(rc.file, rc.line, 1, "%v", err)
+					return yamlconf.NewFault(rc.file, rc.line, 1, "%v", err)
 				}
 			} else if rc != overrides {
 				updates = append(updates, func() { r.update(newTerms(rc, false)) })

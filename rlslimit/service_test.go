@@ -125,11 +125,15 @@ const basic = `
 - {key: key6, rate_limit: {unlimited: true}}
 - {key: wild, value: foo*, limit: fixed 2/min}
 - {key: wild, value: foobar*, limit: fixed 3/min}
+- {key: wild, value: a*b*c, limit: fixed 5/min}
+- {key: wild, value: "*c", limit: fixed 6/min}
+- {key: wild, value: "**end", limit: fixed 7/min}
+- {key: wild, value: azc, limit: fixed 8/min}
 - {key: wild, limit: fixed 4/min}
 - {key: ban, rate_limit: {unit: minute}}
 `
 
-// The most specific descriptor decides.
+// The exact value decides, then the first wildcard in the order of the file, then the descriptor without a value.
 func TestMatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := service(t, basic)
@@ -152,8 +156,15 @@ func TestMatch(t *testing.T) {
 			{"key6=foo", "OK: OK unlimited"},
 			{"wild=foo", "OK: OK 1/2 left, 1m0s"},
 			{"wild=fool", "OK: OK 1/2 left, 1m0s"},
-			{"wild=foobar", "OK: OK 2/3 left, 1m0s"},
+			{"wild=foobar", "OK: OK 1/2 left, 1m0s"},
 			{"wild=fo", "OK: OK 3/4 left, 1m0s"},
+			{"wild=abc", "OK: OK 4/5 left, 1m0s"},
+			{"wild=axbxbxc", "OK: OK 4/5 left, 1m0s"},
+			{"wild=ac", "OK: OK 5/6 left, 1m0s"},
+			{"wild=azc", "OK: OK 7/8 left, 1m0s"},
+			{"wild=c", "OK: OK 5/6 left, 1m0s"},
+			{"wild=send", "OK: OK 6/7 left, 1m0s"},
+			{"wild=fooc", "OK: OK 1/2 left, 1m0s"},
 			{"ban=x", "OVER_LIMIT: OVER_LIMIT 0/0 left, 1m0s"},
 			{"other=x", "OK: OK"},
 		} {
@@ -361,6 +372,32 @@ func TestShadow(t *testing.T) {
 				assert.Equal(t, rlslimit.Counts{Granted: 2, Shadowed: 3}, r.Counts, r.Name)
 			}
 		}
+	})
+}
+
+// An answer has the metadata of the descriptors that pass, merged.
+func TestMetadata(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, `
+- {key: a, rate_limit: {unit: minute, requests_per_unit: 1}, metadata: {quota: {name: a, of: [1, x]}, only: a}}
+- {key: b, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 5}, metadata: {quota: {name: b, b: true}}}
+- {key: c, rate_limit: {unit: minute, requests_per_unit: 5}}
+`)
+		answer := func(keys ...string) map[string]any {
+			req := &ratelimit.RateLimitRequest{Domain: "d"}
+			for _, key := range keys {
+				req.Descriptors = append(req.Descriptors, entries(key))
+			}
+			return full(t, s, req).GetDynamicMetadata().AsMap()
+		}
+		assert.Equal(t, map[string]any{
+			"quotaModeEnabled": true,
+			"metadata":         map[string]any{"quota": map[string]any{"name": "a", "of": []any{1.0, "x"}, "b": true}, "only": "a"},
+		}, answer("a=x", "b=x"))
+		assert.Equal(t, map[string]any{
+			"quotaModeEnabled": true, "metadata": map[string]any{"quota": map[string]any{"name": "b", "b": true}},
+		}, answer("a=x", "b=x"), "a is over its limit")
+		assert.Empty(t, answer("c=x"))
 	})
 }
 

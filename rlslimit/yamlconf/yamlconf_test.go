@@ -1,0 +1,128 @@
+package yamlconf_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/rlslimit/yamlconf"
+)
+
+// read returns the value of a text.
+func read(t *testing.T, text string) any {
+	t.Helper()
+	var v any
+	require.NoError(t, yamlconf.Read("f", []byte(text), func(root yamlconf.Node) { v = root.Any() }))
+	return v
+}
+
+func TestValues(t *testing.T) {
+	for text, want := range map[string]any{
+		"":                                nil,
+		"# nothing":                       nil,
+		"~":                               nil,
+		"\ufeffa: b":                      map[string]any{"a": "b"},
+		"\xff\xfea\x00:\x00 \x005\x00":    map[string]any{"a": 5.0},
+		"%YAML 1.2\n---\na: b\n...\n":     map[string]any{"a": "b"},
+		"a: !!str 5\nb: !!int 5":          map[string]any{"a": "5", "b": 5.0},
+		"a: &x {b: 1}\nc: *x":             map[string]any{"a": map[string]any{"b": 1.0}, "c": map[string]any{"b": 1.0}},
+		"a: &x 1\nb: &x 2\nc: *x":         map[string]any{"a": 1.0, "b": 2.0, "c": 2.0},
+		"<<: {a: 1, b: 2}\na: 3":          map[string]any{"a": 3.0, "b": 2.0},
+		"<<: [{a: 1}, {a: 2, b: 2}]":      map[string]any{"a": 1.0, "b": 2.0},
+		"a: |\n  x\n  y\nb: >-\n  x\n  y": map[string]any{"a": "x\ny\n", "b": "x y"},
+		"a: 'it''s'\nb: \"\\x41\\n\"":     map[string]any{"a": "it's", "b": "A\n"},
+		"a: [0x10, 1.5, true, no]\r\n":    map[string]any{"a": []any{16.0, 1.5, true, "no"}},
+	} {
+		assert.Equal(t, want, read(t, text), "%q", text)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for text, want := range map[string]string{
+		"a: b\nc: \x00":    "f:2:4: error loading config file: control character U+0000",
+		"a: b\nä: \xff":    "f:2:4: error loading config file: byte 0xff is not UTF-8",
+		"a: x\ty":          "f:1:4: error loading config file: an unquoted text contains a tab: put it in quotes",
+		"a: !!binary aGk=": "f:1:4: tag !!binary is not supported",
+		"a: 1\nb: 2\na: 3": `f:3:1: "a" is here twice, first in line 1`,
+		"? [a]\n: b":       "f:2:1: error loading config file: found an invalid key for this map",
+		"{[a]: b}":         "f:1:",
+		"- a":              "f:1:1: x is a list, want keys and values",
+		"a: 1\n---\nb: 2":  "f:2:1: a second document, of which nothing would be read: put it in a file of its own",
+		"a: *b":            `f:1:4: no anchor is named "b"`,
+		"a: &b {c: *b}":    `f:1:11: the value of anchor "b" contains itself`,
+		"a: [":             "f:1:4: error loading config file: sequence end token ']' not found",
+		"a: " + strings.Repeat("[", 2001) + strings.Repeat("]", 2001): "values stand in more than 1000 others",
+	} {
+		err := yamlconf.Read("f", []byte(text), func(root yamlconf.Node) {
+			for _, p := range root.Pairs("x") {
+				_ = p.Value.Any()
+			}
+		})
+		require.ErrorContains(t, err, want, "%q", text)
+		_, ok := errors.AsType[*yamlconf.Fault](err)
+		assert.True(t, ok)
+	}
+}
+
+// Faults come in the order of the file, once for each place, however often an alias stands for it.
+func TestFaultsInOrder(t *testing.T) {
+	err := yamlconf.Reader{Quote: func(s string) string { return "<" + s + ">" }}.Read("f", []byte("a: &x later\nb: [*x, *x]\nc: sooner"), func(root yamlconf.Node) {
+		pairs := root.Pairs("x")
+		pairs[2].Value.Bool("c")
+		for _, item := range pairs[1].Value.Items() {
+			item.Uint("b", 1, 9)
+		}
+		pairs[0].Unknown("x")
+		pairs[0].Unknown("x")
+	})
+	require.EqualError(t, err, strings.Join([]string{
+		`f:1:1: x has no "a"`,
+		"f:2:5: b is <later>, want a whole number from 1 to 9",
+		"f:2:9: b is <later>, want a whole number from 1 to 9",
+		"f:3:4: c is <sooner>, want true or false",
+	}, "\n"))
+	err = yamlconf.Read("f", []byte(strings.Repeat("- x\n", 500)), func(root yamlconf.Node) {
+		for i, item := range root.Items() {
+			item.Fault("%d", i)
+		}
+	})
+	require.ErrorContains(t, err, "f:100:3: 99\nf: and 400 more errors")
+}
+
+func TestScalars(t *testing.T) {
+	for text, want := range map[string]string{
+		"true": "true", "Yes": "true", "off": "false", "'yes'": "fault", "1": "fault",
+	} {
+		got := "fault"
+		if v := false; yamlconf.Read("f", []byte(text), func(n yamlconf.Node) { v = n.Bool("x") }) == nil {
+			got = strconv.FormatBool(v)
+		}
+		assert.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{
+		"5": "5", "0x10": "16", "010": "8", "0o10": "8", "1_000": "1000", "4294967295": "4294967295",
+		"-1": "fault", "4294967296": "fault", "5.0": "fault", "'5'": "fault", "!!str 5": "fault", "99999999999999999999": "fault",
+	} {
+		got := "fault"
+		if v := uint64(0); yamlconf.Read("f", []byte(text), func(n yamlconf.Node) { v = n.Uint("x", 0, 1<<32-1) }) == nil {
+			got = strconv.FormatUint(v, 10)
+		}
+		assert.Equal(t, want, got, text)
+	}
+}
+
+// Whatever a file contains, reading ends, without a panic.
+func FuzzRead(f *testing.F) {
+	f.Add("a: &a [*a]\nb: !!str\n<<: *c")
+	f.Add("? a\n: {b: [c, *d], <<: [e]}")
+	f.Fuzz(func(t *testing.T, text string) {
+		_ = yamlconf.Read("f", []byte(text), func(root yamlconf.Node) {
+			_ = root.Any()
+			_ = root.String()
+		})
+	})
+}
