@@ -55,10 +55,10 @@ func TestTheErrorIsTheContexts(t *testing.T) {
 	for name, call := range calls {
 		for _, o := range []worker.Options{{}, {Workers: 1}, {Queue: 1}, {Queue: 8}, {Queue: 1, Workers: 1}} {
 			for limit, l := range map[string]*core.ConcurrencyLimiter{"waits": concurrency(t, 1), "rejects": impatient(t, 1)} {
-				if limit == "rejects" && o.Workers == 0 && o.Queue == 0 && (name == "Submit" || name == "Do") {
-					continue // it returns the rejection
-				}
 				for _, users := range []bool{false, true} {
+					if users && limit == "rejects" {
+						continue // its rejection is the answer
+					}
 					o.Limiter = l
 					if users {
 						o.Limiter = &odd{ConcurrencyLimiter: l}

@@ -1,6 +1,6 @@
 // Package worker runs tasks on a pool of goroutines, each task under a lease of a limiter.
 //
-//	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8, QueueLimit: 100})
+//	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 8})
 //	if err != nil {
 //		return err
 //	}
@@ -12,20 +12,25 @@
 //	for _, url := range urls {
 //		group.Go(func(ctx context.Context) error { return fetch(ctx, url) })
 //	}
-//	return group.Wait() // at most 8 fetches at once; the first error cancels the rest
+//	return group.Wait() // at most 8 fetches at a time; the first error cancels the rest
 //
-// A concurrency limiter bounds how many tasks run at once, a rate limiter bounds how many
+// A concurrency limiter bounds how many tasks run at a time, a rate limiter bounds how many
 // start in a period, and a [core.Chain] of the two bounds both. Pools, channels and servers
-// may share a limiter, which then needs a QueueLimit, and its limit may change while tasks
-// run. The pool adds the goroutines, a queue, results and recovery from panics of tasks. A panic
-// of the limiter is not recovered: on a goroutine of the pool it ends the process.
+// may share a limiter, and its limit may change while tasks run. The pool adds the goroutines,
+// a queue, results and recovery from panics of tasks.
+//
+// The calls that wait do so whatever the limiter's QueueLimit is. QueueLimit is for servers that
+// shed load; a pool sheds load with [Pool.TrySubmit]. A limiter that is not one of package core
+// is asked by one Acquire for each task, and its rejection is the answer.
 //
 // # Which call to use
 //
 //   - [Pool.Group] is for tasks that belong together, as with errgroup: their context ends
 //     with the caller's and at the first error, and no task runs after [Group.Wait] returns.
+//     It reports the first error as soon as it occurs.
 //   - [Do] runs one function and returns its result.
-//   - [Map] runs a function over a sequence and yields the results in order.
+//   - [Map] runs a function over a sequence and yields the results in order. An error waits
+//     for its turn in that order, and does not end the loop.
 //   - [Pool.Submit] is for tasks that outlive their caller: the context given to Submit is not
 //     passed to the task, so a timeout of the caller leaves the task running. [Pool.Wait]
 //     returns the tasks' errors.
@@ -40,13 +45,18 @@
 // the start of the task, and the end of the task synchronizes before the return of a
 // Pool.Wait, Group.Wait, Do, Map or Close that waited for it.
 //
+// # Panics
+//
+// A panic of a task is recovered, see [PanicError]. A panic of the limiter reaches the call that
+// asked it: TrySubmit and, in a pool without a queue, Submit, Do, Group.Go and the loop of Map. On a
+// goroutine of the pool it becomes the error of the task for which the limiter was asked.
+//
 // # Inside
 //
-// A task that the pool accepts is a job, in the pool's queue until it has its lease. At most one
-// worker leads: it has taken the head of the queue and waits for its lease, so nobody overtakes.
-// Once it has the lease it starts another worker if work is left, and runs its task. A worker
-// whose task ends looks for the next under the same lock, and leaves if there is none or another
-// leads. Plain permits are taken and given back under the pool's mutex; a leader is needed only
-// while there are none. In a pool without a queue each call asks the limiter itself, those of
-// Group.Go and Map one after the other.
+// A job is a task that waits for its lease or has it. The jobs that wait are in one queue, in the
+// limiter's order. At most one of them leads: the limiter is being asked for its lease, by a worker
+// or, in a pool without a queue, by the call that submitted it. All others wait for the lead, so no
+// task overtakes another. Plain permits are taken and given back under the pool's mutex, and a
+// leader is needed only while there are none. A worker whose task ends looks for the next under
+// the same lock, and exits if there is none.
 package worker

@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// pool returns a pool that runs so many tasks at once.
+// pool returns a pool that runs that many tasks at a time.
 func pool(tasks, queue int) *worker.Pool {
-	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: tasks, QueueLimit: 1000})
+	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: tasks})
 	if err != nil {
 		panic(err)
 	}
@@ -24,21 +24,21 @@ func pool(tasks, queue int) *worker.Pool {
 	return p
 }
 
-// At most two at once, and no more than a hundred starts per second.
+// At most two tasks at a time, and no more than a hundred starts per second.
 func Example() {
-	atOnce, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2, QueueLimit: 100})
+	concurrent, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 2})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	perSecond, err := core.NewTokenBucket(core.TokenBucketOptions{
-		TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond, QueueLimit: 100,
+		TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond,
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	both, err := core.Chain(atOnce, perSecond)
+	both, err := core.Chain(concurrent, perSecond)
 	if err != nil {
 		fmt.Println(err)
 		return

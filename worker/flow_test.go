@@ -6,7 +6,9 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -102,7 +104,7 @@ func TestTasksLeaveTheQueueByFlow(t *testing.T) {
 	})
 }
 
-// The order of the pool's queue follows an Update of the limiter once the queue is empty.
+// The order of the pool's queue follows an Update of the limiter.
 func TestThePoolFollowsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := concurrency(t, 1)
@@ -133,8 +135,8 @@ func TestThePoolFollowsTheOrder(t *testing.T) {
 	})
 }
 
-// Until the queue is empty it keeps the order that it has.
-func TestTheOrderStaysUntilTheQueueIsEmpty(t *testing.T) {
+// Tasks that come after the Update wait in the new order, behind those that came before it.
+func TestTheOrderIsThatOfTheTasksTime(t *testing.T) {
 	for _, first := range []core.QueueOrder{core.OldestFirst, core.FairShare} {
 		synctest.Test(t, func(t *testing.T) {
 			l := concurrency(t, 1)
@@ -160,9 +162,42 @@ func TestTheOrderStaysUntilTheQueueIsEmpty(t *testing.T) {
 			require.NoError(t, p.Close(t.Context()))
 			want := []string{"leads", "low", "high", "later"}
 			if first == core.FairShare {
-				want = []string{"leads", "high", "low", "later"} // a task that comes after the Update has no flow
+				want = []string{"leads", "high", "low", "later"}
 			}
 			require.Equal(t, want, order)
+		})
+	}
+}
+
+// A pool whose queue is never empty follows the order too.
+func TestABusyPoolFollowsTheOrder(t *testing.T) {
+	for _, queue := range []int{0, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			l := core.Must(core.NewTokenBucket(core.Every(time.Second, 1)))
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			var order []string
+			submit := func(key string) {
+				go func() {
+					ctx := of(t.Context(), key)
+					assert.NoError(t, p.Submit(ctx, func(context.Context) error { order = append(order, key); return nil }))
+				}()
+				synctest.Wait()
+			}
+			for range 10 {
+				submit("a")
+			}
+			o := l.Options()
+			o.QueueOrder = core.FairShare
+			require.NoError(t, l.Update(o))
+			for range 20 {
+				submit("a")
+			}
+			submit("b")
+			time.Sleep(time.Minute)
+			require.NoError(t, p.Wait(t.Context()))
+			require.Len(t, order, 31)
+			require.Contains(t, order[10:12], "b")
+			require.NoError(t, p.Close(t.Context()))
 		})
 	}
 }

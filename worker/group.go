@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -24,7 +26,7 @@ type Group struct {
 	pool *Pool
 	ctx  *wait.Call // the tasks'
 
-	tasks  atomic.Int64 // tasks given to Go that have not ended
+	tasks  atomic.Int64 // tasks given to Go that have not ended; below 0: the group takes no more
 	queued list         // those in the pool's queue; Pool.mu guards it
 
 	mu      sync.Mutex
@@ -32,81 +34,98 @@ type Group struct {
 	err     error         // the first error
 }
 
+// groupOver is what tasks is set to when Wait returns.
+const groupOver = math.MinInt64
+
 // Group returns an empty group whose tasks' context is derived from ctx.
 func (p *Pool) Group(ctx context.Context) *Group {
 	return &Group{pool: p, ctx: p.life.Begin(ctx), queued: list{kind: inGroup}}
 }
 
-// Go runs a task under a lease of one permit. It waits until the task has its lease or is in
-// the pool's queue, even if the limiter has no queue: if the limiter rejects the task, Go asks
-// again. Calls of Go on a pool without a queue, and those of [Map], take turns at the limiter,
-// first come first served. After the group's context has ended, Go starts nothing, and a task
-// that is still waiting for its lease never runs. Unlike with errgroup, a task given to Go may
-// therefore never be called.
+// Go runs a task under a lease of one permit. It waits until the task has its lease or is in the
+// pool's queue, whatever the limiter's QueueLimit is, and reports whether the group took the task.
 //
-// Go does not ask again if a rate limiter rejects the task because its permits would come after
-// the deadline of the group's context: that rejection, which matches [context.DeadlineExceeded],
-// is the group's error at once.
+// True means that the task has run when Wait returns, unless the group has an error or its context has
+// ended: a task that is still waiting for its lease then never runs. False means that the task will not
+// run, because the group's context or the pool has ended, because Wait has returned, or because the task
+// or the limiter's answer was an error. A producer stops at the first false.
 //
 // An error that keeps a task from running becomes the group's error, such as [ErrClosed],
-// [core.ErrClosed] of a closed limiter, ctx.Err(), or the error for a nil task.
-func (g *Group) Go(t Task) { g.GoN(1, t) }
+// [core.ErrClosed] of a closed limiter, ctx.Err(), the error for a nil task, or the rejection of a
+// limiter that lets no one wait. A rate limiter rejects a task whose permits would come after the deadline of
+// the group's context immediately; this rejection matches [context.DeadlineExceeded].
+func (g *Group) Go(t Task) bool { return g.GoN(1, t) }
 
 // GoN is Go for a task whose lease has the given number of permits. Invalid numbers are errors
 // of the group, the same as the errors of [Pool.SubmitN].
-func (g *Group) GoN(permits int, t Task) {
-	g.tasks.Add(1)
+func (g *Group) GoN(permits int, t Task) (taken bool) {
+	if g.tasks.Add(1) < 0 {
+		g.tasks.Add(-1)
+		g.fail(cmp.Or(reasonToEnd(g.ctx), context.Canceled))
+		return false
+	}
 	var err error
-	accepted := false
 	defer func() { // deferred, because the limiter may panic
-		if !accepted {
+		if !taken {
 			g.finish(1, err)
 		}
 	}()
-	err = g.pool.submit(g.ctx.Context, entry{task: t, permits: permits, ctx: g.ctx, group: g}, persists)
-	if accepted = err == nil; !accepted {
+	err = g.pool.submit(g.ctx.Context, entry{task: t, permits: permits, ctx: g.ctx, group: g}, true)
+	if err != nil {
 		err = g.ctx.Explain(err)
 	}
+	return err == nil
 }
 
 // Wait waits until all tasks of the group have ended, and returns the group's first error: an
 // error that a task returned, a *[PanicError] for a panic, [ErrGoexit], or an error of Go.
 // Later errors are discarded; most are consequences of the first. No task of the group runs
-// after Wait has returned.
+// after Wait has returned, even if other goroutines call Go meanwhile: Wait waits for the tasks that
+// Go has taken, and once there are none Go takes no more.
 //
 // If the group's context ends, Wait removes the group's tasks from the queue at once, and
 // still waits for the running ones. If the context given to Pool.Group has ended and kept a task
 // from running, the error is that context's own, unchanged.
 func (g *Group) Wait() error {
-	g.mu.Lock()
-	if g.tasks.Load() > 0 && g.stopped == nil {
-		g.stopped = make(chan struct{})
-	}
-	stopped := g.stopped
-	g.mu.Unlock()
-	if stopped != nil {
+	for {
+		stopped, err := g.stop()
+		if stopped == nil {
+			g.ctx.End()
+			return err
+		}
 		select {
 		case <-stopped:
 		case <-g.ctx.Done():
-			err := reasonToEnd(g.ctx)
-			g.finish(g.pool.takeBackAll(g), err)
+			reason := reasonToEnd(g.ctx)
+			g.finish(g.pool.takeBackAll(g), reason)
 			<-stopped
 		}
 	}
-	g.ctx.End()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.err
 }
 
-// fail records an error. The first error ends the group's context before fail returns.
-func (g *Group) fail(err error) {
+// stop ends the group if it has no tasks, and returns its error. Otherwise it returns a channel that is
+// closed when the tasks have ended.
+func (g *Group) stop() (stopped chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.tasks.CompareAndSwap(0, groupOver) || g.tasks.Load() < 0 {
+		return nil, g.err
+	}
+	if g.stopped == nil {
+		g.stopped = make(chan struct{})
+	}
+	return g.stopped, nil
+}
+
+// fail records an error. The first error ends the group's context, and it has ended when fail returns.
+func (g *Group) fail(err error) {
+	g.mu.Lock()
 	if g.err == nil {
 		g.err = err
-		g.ctx.Cancel(err)
 	}
+	first := g.err
+	g.mu.Unlock()
+	g.ctx.Cancel(first) // without the mutex, because this may call a function of the caller's context
 }
 
 // finish records that n tasks have ended, each with err.
@@ -114,14 +133,12 @@ func (g *Group) finish(n int, err error) {
 	if n > 0 && err != nil {
 		g.fail(err)
 	}
-	if g.tasks.Add(-int64(n)) > 0 {
+	if g.tasks.Add(-int64(n)) != 0 {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// A Wait that found a task looks for stopped here, or found none. A task that was begun
-	// since, by Go, is for the next.
-	if g.stopped != nil && g.tasks.Load() == 0 {
+	if g.stopped != nil { // a Wait call looks again: Go may have taken another task since
 		close(g.stopped)
 		g.stopped = nil
 	}

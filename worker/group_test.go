@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -308,14 +309,129 @@ func TestGroupTellsOnPanicToo(t *testing.T) {
 func TestALimiterThatPanicsInGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-		l.try = func(int) core.Lease { panic("in the limiter") }
+		l.acquire = func(context.Context, int) (core.Lease, error) { panic("in the limiter") }
 		p := newPool(t, worker.Options{Limiter: l})
 		g := p.Group(t.Context())
 		require.PanicsWithValue(t, "in the limiter", func() { g.Go(never) })
-		l.try = nil
+		l.acquire = nil
 		g.Go(nothing)
 		require.NoError(t, g.Wait())
 		drained(t, p, l)
+	})
+}
+
+// Go reports whether the group took the task.
+func TestGoReportsWhetherItTookTheTask(t *testing.T) {
+	for _, queue := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := concurrency(t, 1)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			g := p.Group(t.Context())
+			require.True(t, g.Go(nothing))
+			require.True(t, g.GoN(0, nothing))
+			require.NoError(t, g.Wait())
+			require.False(t, g.Go(never), "after Wait")
+
+			g = p.Group(t.Context())
+			require.True(t, g.Go(fails))
+			synctest.Wait()
+			require.False(t, g.Go(never), "after an error")
+			require.Equal(t, errTask, g.Wait())
+
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			g = p.Group(ctx)
+			require.False(t, g.Go(never), "after the end of its context")
+			require.Equal(t, context.Canceled, g.Wait())
+
+			for _, invalid := range []func(g *worker.Group) bool{
+				func(g *worker.Group) bool { return g.Go(nil) },
+				func(g *worker.Group) bool { return g.GoN(-1, never) },
+				func(g *worker.Group) bool { return g.GoN(2, never) },
+			} {
+				g = p.Group(t.Context())
+				require.False(t, invalid(g))
+				require.Error(t, g.Wait())
+			}
+			require.NoError(t, p.Close(t.Context()))
+			g = p.Group(t.Context())
+			require.False(t, g.Go(never), "after Close")
+			require.Equal(t, worker.ErrClosed, g.Wait())
+		})
+	}
+}
+
+// While goroutines call Go, Wait returns: each task that was taken has run by then, and none runs later.
+func TestStressGoBesideWait(t *testing.T) {
+	for _, o := range []worker.Options{{}, {Queue: 4}, {Workers: 2}} {
+		l := concurrency(t, 3)
+		o.Limiter = l
+		p := newPool(t, o)
+		for range 3000 {
+			g := p.Group(t.Context())
+			var over atomic.Bool
+			var taken, ran atomic.Int64
+			var callers sync.WaitGroup
+			for range 3 {
+				callers.Go(func() {
+					for range 3 {
+						if g.Go(func(context.Context) error {
+							if over.Load() {
+								t.Error("a task runs after Wait")
+							}
+							ran.Add(1)
+							return nil
+						}) {
+							taken.Add(1)
+						}
+					}
+				})
+			}
+			err := g.Wait()
+			over.Store(true)
+			inWait := ran.Load()
+			callers.Wait()
+			if err != nil || taken.Load() != inWait || ran.Load() != inWait {
+				t.Fatalf("%v: %d taken, %d ran before Wait returned, %d after", err, taken.Load(), inWait, ran.Load())
+			}
+		}
+		drained(t, p, l)
+	}
+}
+
+// hooked is a context of a user's whose AfterFunc registers nothing but runs a hook when it is stopped, as a
+// context derived from it ends.
+type hooked struct {
+	context.Context
+
+	done chan struct{}
+	hook func()
+}
+
+func (h *hooked) Done() <-chan struct{} { return h.done }
+
+func (h *hooked) AfterFunc(func()) (stop func() bool) {
+	return func() bool { h.hook(); return true }
+}
+
+// No code of the user's context runs while a mutex of the group is held: it may use the group.
+func TestAContextThatUsesItsGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, worker.Options{Limiter: concurrency(t, 1)})
+		ctx := &hooked{Context: t.Context(), done: make(chan struct{})}
+		g := p.Group(ctx)
+		called := false
+		ctx.hook = func() {
+			if !called {
+				called = true
+				require.False(t, g.Go(never))
+				g.Go(nil)
+			}
+		}
+		g.Go(fails)
+		require.Equal(t, errTask, g.Wait())
+		require.True(t, called)
+		require.NoError(t, p.Close(t.Context()))
 	})
 }
 

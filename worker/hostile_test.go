@@ -2,9 +2,9 @@ package worker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,60 +40,71 @@ func (o *odd) Acquire(ctx context.Context, n int) (core.Lease, error) {
 }
 
 // A stranger who waits for more than there is keeps the queue full, though permits are
-// free: a queued task is refused, and a probe is granted. The pool asks again now and
-// then; it does not spin.
-func TestAStrangersQueueKeepsATaskOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: 8})
-		require.NoError(t, err)
-		held := l.TryAcquire(5)
-		ctx, cancel := context.WithCancel(t.Context())
-		stranger := later(func() error {
-			_, err := l.Acquire(ctx, 8)
-			return err
+// free: the task waits behind it, and is not rejected.
+func TestATaskWaitsBehindAStranger(t *testing.T) {
+	for _, queue := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: 8})
+			require.NoError(t, err)
+			held := l.TryAcquire(5)
+			ctx, cancel := context.WithCancel(t.Context())
+			stranger := later(func() error {
+				_, err := l.Acquire(ctx, 8)
+				return err
+			})
+			waiting(t, stranger)
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			g := p.Group(t.Context())
+			task := later(func() error { g.Go(nothing); return g.Wait() })
+			time.Sleep(10 * time.Second)
+			waiting(t, task)
+			require.Zero(t, l.Statistics().Rejected)
+			cancel()
+			require.Equal(t, context.Canceled, returned(t, stranger))
+			require.NoError(t, returned(t, task))
+			held.Release()
+			drained(t, p, l)
 		})
-		waiting(t, stranger)
-		p := newPool(t, worker.Options{Limiter: l, Queue: 1})
-		submits(t, p, nothing)
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		require.Equal(t, worker.Statistics{Queued: 1}, p.Statistics())
-		require.Less(t, l.Statistics().Rejected, uint64(250), "asked every 50 ms in the end")
-		cancel()
-		require.Equal(t, context.Canceled, returned(t, stranger))
-		require.NoError(t, p.Wait(t.Context()))
-		held.Release()
-		drained(t, p, l)
-	})
+	}
 }
 
-// A limiter that names an instant which never holds is asked ever less often.
-func TestARetryAfterThatLies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked atomic.Int32
-		l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
-		l.try = func(int) core.Lease { return core.Reject(core.RetryAfter.With(1)) }
-		l.acquire = func(_ context.Context, n int) (core.Lease, error) {
-			asked.Add(1)
-			refusal := l.try(n)
-			return refusal, refusal.Err()
-		}
-		p := newPool(t, worker.Options{Limiter: l, Queue: 1})
-		submits(t, p, nothing)
-		time.Sleep(10 * time.Second)
-		require.Less(t, asked.Load(), int32(250))
-		done, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, p.Close(done), context.Canceled)
-		require.ErrorIs(t, p.Wait(t.Context()), worker.ErrClosed)
-	})
+// A user's limiter is asked by one Acquire for each task, and its answer is the answer, whatever the
+// limiter's RetryAfter says.
+func TestTheAnswerOfAUsersLimiter(t *testing.T) {
+	for _, queue := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
+			l.try = func(int) core.Lease { panic("it is asked by Acquire") }
+			l.acquire = func(context.Context, int) (core.Lease, error) {
+				asked++
+				rejection := core.Reject(core.RetryAfter.With(time.Second))
+				return rejection, rejection.Err()
+			}
+			p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			var rejection *core.RejectedError
+			require.ErrorAs(t, errors.Join(p.Submit(t.Context(), never), p.Wait(t.Context())), &rejection)
+			require.Equal(t, time.Second, rejection.RetryAfter)
+			_, err := worker.Do(t.Context(), p, func(ctx context.Context) (int, error) { return 0, never(ctx) })
+			require.ErrorAs(t, err, &rejection)
+			g := p.Group(t.Context())
+			g.Go(never)
+			require.ErrorAs(t, g.Wait(), &rejection)
+			results := 0
+			for _, err := range worker.Map(t.Context(), p, upTo(3), double) {
+				require.ErrorAs(t, err, &rejection)
+				results++
+			}
+			require.Equal(t, 3, results, "Map continues")
+			require.Equal(t, 6, asked)
+			drained(t, p, l.ConcurrencyLimiter)
+		})
+	}
 }
 
 // A limiter that panics, or exits its goroutine, in a Submit leaves nothing behind there.
 func TestALimiterThatPanicsInSubmit(t *testing.T) {
-	for name, o := range map[string]worker.Options{
-		"unqueued": {}, "worker": {Workers: 1}, "queued": {Queue: 1}, "queued, worker": {Queue: 1, Workers: 1},
-	} {
+	for name, o := range map[string]worker.Options{"unqueued": {}, "worker": {Workers: 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
@@ -110,6 +121,40 @@ func TestALimiterThatPanicsInSubmit(t *testing.T) {
 				drained(t, p, l)
 			})
 		})
+	}
+}
+
+// A limiter that panics, or exits its goroutine, on a goroutine of the pool fails the task for which it was
+// asked.
+func TestALimiterThatPanicsInThePool(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("in the limiter") }, "Goexit": runtime.Goexit} {
+		for _, o := range []worker.Options{{Queue: 3}, {Queue: 1, Workers: 1}} {
+			testkit.Bubble(t, fmt.Sprintf("%s/queue=%d", name, o.Queue), func(t *testing.T) {
+				l := &odd{ConcurrencyLimiter: concurrency(t, 1)}
+				o.Limiter = l
+				o.OnPanic = func(any, []byte) { t.Error("it is not of a task") }
+				p := newPool(t, o)
+				l.acquire = func(context.Context, int) (core.Lease, error) { end(); return core.Lease{}, nil }
+				submits(t, p, never)
+				err := p.Wait(t.Context())
+				if name == "Goexit" {
+					require.ErrorIs(t, err, worker.ErrGoexit)
+				} else {
+					require.EqualError(t, err, "worker: limiter panicked: in the limiter")
+				}
+				results := 0
+				for _, err := range worker.Map(t.Context(), p, upTo(5), double) {
+					require.Error(t, err)
+					results++
+				}
+				require.Equal(t, 5, results)
+				l.acquire = nil
+				submits(t, p, nothing)
+				require.NoError(t, p.Wait(t.Context()))
+				require.Equal(t, worker.Statistics{Done: 7, Failed: 6}, p.Statistics())
+				drained(t, p, l)
+			})
+		}
 	}
 }
 
@@ -147,13 +192,15 @@ func TestALimiterThatPanicsInMap(t *testing.T) {
 					p := newPool(t, worker.Options{Limiter: l, Workers: workers})
 					left := at
 					l.try = func(n int) core.Lease {
-						if left--; left < 0 {
+						left--
+						if left < 0 {
 							end()
 						}
 						return l.ConcurrencyLimiter.TryAcquire(n)
 					}
 					l.acquire = func(ctx context.Context, n int) (core.Lease, error) {
-						if left--; left < 0 {
+						left--
+						if left < 0 {
 							end()
 						}
 						return l.ConcurrencyLimiter.Acquire(ctx, n)

@@ -25,6 +25,7 @@ func asked(t *testing.T, o worker.Options, g gate, next worker.Task) (p *worker.
 	o.Limiter = l
 	p = newPool(t, o)
 	submits(t, p, func(ctx context.Context) error { return errorAfter(g, ctx) })
+	synctest.Wait()
 	others := l.TryAcquire(3)
 	answer := make(chan struct{})
 	l.acquire = func(ctx context.Context, n int) (core.Lease, error) {

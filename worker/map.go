@@ -12,7 +12,7 @@ import (
 )
 
 // How far Map runs ahead of its consumer. maxAhead bounds each of the two terms of ahead. A rate
-// limiter's limit does not say how many tasks run at once, so rateAhead takes its place.
+// limiter's limit does not say how many tasks run at a time, so rateAhead takes its place.
 const (
 	maxAhead  = 1024
 	rateAhead = 256
@@ -21,28 +21,32 @@ const (
 // Map returns a sequence that runs f on the pool for each input, under a lease of one permit
 // each, and yields the results in the order of the inputs. A result is yielded as soon as it
 // and all results before it are complete, even while in blocks before its next input. If the
-// pool is busy, Map waits, even if the limiter has no queue.
+// pool is busy, Map waits, whatever the limiter's QueueLimit is.
 //
 // Map reads inputs ahead of its consumer: up to Options.Workers plus Options.Queue, and two
 // more. If Workers is 0, the limiter's limit takes its place, or 256 for a rate limiter. Each
 // of the two summands is at most 1024.
 //
 // If f returns an error, Map yields it with the value that f returned, and continues. If f
-// panics, Map yields a *[PanicError] and continues. If ctx is done before or during the loop,
-// Map yields ctx.Err() with the zero Out and stops. If the pool is closed, Map yields the
-// results of the inputs already submitted and then [ErrClosed], and stops. If [Pool.Close]
-// cancels, Map yields ErrClosed at once and stops. Pool.Wait does not return the errors of Map.
+// panics, Map yields a *[PanicError] and continues. An error waits for its turn: it is yielded after
+// the results of all inputs before it, however long they take. Use a [Group] if the first error is to
+// end the work immediately.
 //
-// If a rate limiter rejects an input because its permits would come after ctx's deadline, Map
-// yields the rejection, which matches [context.DeadlineExceeded], and continues with the next
-// input. A loop that must not read inputs in vain breaks at that error.
+// If ctx is done before or during the loop, Map yields ctx.Err() with the zero Out and stops. If the
+// pool is closed, Map yields the results of the inputs already submitted and then [ErrClosed], and
+// stops. If [Pool.Close] cancels, Map yields ErrClosed at once and stops. Pool.Wait does not return
+// the errors of Map.
+//
+// If the limiter rejects an input, Map yields the rejection and continues with the next input. A rate
+// limiter of package core does so if the permits would come after ctx's deadline; this rejection matches
+// [context.DeadlineExceeded]. Break at that error if no more inputs should be read.
 //
 // f's context is derived from ctx. It also ends when the loop ends for any reason, and when
 // Close cancels. Before the loop ends, Map waits for all running calls of f to return.
 //
 // in runs in its own goroutine. After the loop has ended, that goroutine ends when in next
 // yields or returns. Map does not wait for an in that blocks, so in should stop when ctx is
-// done. A panic of in is raised in the loop, and so is a panic of the limiter on that goroutine.
+// done. A panic of in, or of the limiter on that goroutine, is raised in the loop.
 //
 // Map itself starts nothing; each range over the sequence runs in and f from the beginning.
 func Map[In, Out any](
@@ -162,7 +166,7 @@ func (m *mapping[In, Out]) submit(v In) (more bool) {
 			r.finish(nil)
 		}
 	}()
-	err := m.p.submit(m.ctx.Context, e, persists)
+	err := m.p.submit(m.ctx.Context, e, true)
 	returned = true
 	if err != nil {
 		err = m.ctx.Explain(err)

@@ -11,12 +11,8 @@ import (
 // Options configure a [Pool].
 type Options struct {
 	// Limiter grants the lease that each task runs under. The pool releases the lease when the
-	// task ends. Limiter is required; use [core.Unlimited] for no limit. The pool never closes
-	// it.
-	//
-	// A limiter that other pools or callers share needs a QueueLimit. Without a queue it keeps no
-	// order among them: a busy pool takes each permit that its own tasks give back, and the
-	// tasks of another pool may not start for as long as that goes on.
+	// task ends. Limiter is required; use [core.Unlimited] for no limit. Pools and other callers may
+	// share a limiter. The pool never closes it.
 	Limiter core.Limiter
 
 	// Workers is the maximum number of goroutines. 0 means no maximum: one for each task that
@@ -25,9 +21,8 @@ type Options struct {
 	Workers int
 
 	// Queue is the maximum number of accepted tasks that have no lease yet. Only the first of
-	// them waits in the limiter. 0 means no queue: Submit and Do wait for a free worker and then
-	// in the limiter's queue, and if the limiter has no queue, or a full one, they return its
-	// rejection. [Group.Go] and [Map] ask again instead. It must not be negative.
+	// them waits in the limiter. 0 means no queue: the calls that submit wait until their tasks
+	// start. It must not be negative.
 	Queue int
 
 	// OnPanic is called with the value and the stack of each panic of a task. It runs on the

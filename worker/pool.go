@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -13,10 +14,12 @@ import (
 // zero Pool returns [ErrClosed]. A Pool is safe for concurrent use.
 //
 // Most callers want [Pool.Group] for tasks that belong together, or [Do] and [Map] for
-// results. Queued tasks start in the order in which they were accepted; if the limiter's order is
-// [core.FairShare], by the [core.Flow] of the context that was given to Submit, Do, Map or
-// Pool.Group, where a task of 0 permits counts as one of 1. A task that already waits for its lease
-// keeps its turn, and calls that wait for room in the queue get it in the order of their arrival.
+// results. Tasks start in the order in which the calls were made, or in the limiter's order if that
+// is another: with [core.NewestFirst] the newest first, with [core.FairShare] by the [core.Flow] of
+// the context that was given to Submit, Do, Map or Pool.Group, where a task of 0 permits counts as
+// one of 1. If the limiter's order changes, tasks that come later are in the new order, behind those
+// that wait already. A task whose lease the limiter is being asked for keeps its turn, and calls
+// that wait for room in the queue get it in the order of their arrival.
 //
 // A task that submits to its own pool should use TrySubmit. In Submit, Do, Map or Group.Go it
 // would keep its lease and its goroutine while it waits, and the new task may be waiting for those.
@@ -24,7 +27,7 @@ import (
 // pool deadlocks.
 type Pool struct {
 	limiter    hold.Limiter
-	fair       func() bool // whether the limiter's order is core.FairShare; nil: it never is
+	order      func() core.QueueOrder // of the limiter; nil: OldestFirst
 	onPanic    func(any, []byte)
 	most       int    // Options.Workers; 0: no maximum
 	queueLimit int    // Options.Queue
@@ -40,31 +43,33 @@ type Pool struct {
 	// Plain permits (see package hold) are taken and given back under mu.
 	mu    wait.Mutex
 	phase phase
-	ready ring.Ring[*job] // have a lease and no worker yet
-	queue queue           // have no lease
-	spare []*job          // for later tasks, so that a task given to Submit allocates nothing
+	spare []*job // for later tasks, so that a task given to Submit allocates nothing
 
-	// The leader is the worker that has taken the head of the queue and is asking the limiter
-	// for its lease. There is at most one, so no task overtakes another. When the leader has the
-	// lease, it starts another worker if there is work left, and runs its task.
-	leading  bool
+	// queue holds the jobs that wait for their leases: the accepted ones or, in a pool without a
+	// queue, those of the blocked calls. advanceLocked moves them to ready, from where workers
+	// take them.
+	queue queue
+	ready ring.Ring[*job]
+
+	// leading says that the limiter is being asked for the lease of one job, the leader's: by a
+	// worker or, in a pool without a queue, by the job's caller. No other job gets a lease
+	// meanwhile, so no task overtakes another.
+	leading bool
+
+	// A slot is the right to use one of Options.Workers goroutines. slots counts those taken: by
+	// the leader's job, by each task that has a lease until its OnPanic has returned, and by each
+	// TrySubmit that is asking the limiter.
+	slots int
+
 	starting bool // a new worker has not looked for work yet; there is at most one
 	workers  int  // goroutines
-	running  int  // tasks that have a lease, plus the leader's task
+	running  int  // tasks that have a lease
 
-	// A place is the right to use one of Options.Workers goroutines. places counts those taken:
-	// by each task in running until its OnPanic has returned, and by each Submit call that is
-	// asking the limiter.
-	places int
+	// blocked holds the calls that wait for room in the queue or, in a pool without a queue, for
+	// the start of their tasks.
+	blocked wait.List[turn]
 
-	blocked wait.List[entry] // Submit calls that wait for a place or for room in the queue
-
-	// In a pool without a queue, one call of Group.Go or Map at a time asks the limiter.
-	asking bool
-	turns  wait.List[struct{}] // calls that have a place and wait for their turn to ask
-
-	end  chan struct{} // closed at the next end of a task; nil: no take waits for one
-	idle *idle         // what Wait and Close calls wait for; nil if there are none
+	idle *idle // what Wait and Close calls wait for; nil if there are none
 
 	done, failed, panicked uint64
 	failures               failures
@@ -85,7 +90,7 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		limiter: hold.Of(o.Limiter), fair: hold.FairShare(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queueLimit: o.Queue,
+		limiter: hold.Of(o.Limiter), order: hold.Order(o.Limiter), onPanic: o.OnPanic, most: o.Workers, queueLimit: o.Queue,
 		background: context.Background(), //nolint:forbidigo // tasks outlive every caller's context; Close ends theirs
 	}
 	p.begin = p.work
@@ -148,13 +153,12 @@ func (p *Pool) Close(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	p.phase = max(p.phase, draining)
-	var blocked wait.Woken[entry]
-	var turns wait.Woken[struct{}]
+	var blocked wait.Woken[turn]
 	p.blocked.DecideAll(wait.Ended, &blocked)
-	p.turns.DecideAll(wait.Ended, &turns)
+	for p.queueLimit == 0 && p.queue.pop() != nil { // a job of a call that is blocked
+	}
 	p.mu.Unlock()
 	blocked.Wake()
-	turns.Wake()
 	p.closing.End(ErrClosed)
 	if reached, _ := p.awaitIdle(ctx, 0); reached {
 		p.over.End(ErrClosed)
@@ -189,18 +193,23 @@ func (p *Pool) cancel() (running, queued int) {
 	return running, queued
 }
 
-// countLocked returns how many tasks are running and how many are queued. The leader's task
-// counts as queued.
+// countLocked returns how many tasks are running and how many are queued.
 func (p *Pool) countLocked() (running, queued int) {
-	if p.leading {
-		return p.running - 1, p.queue.len() + 1
+	switch {
+	case p.queueLimit == 0: // the jobs in the queue are not accepted
+		return p.running, 0
+	case p.leading:
+		return p.running, p.queue.len() + 1
 	}
 	return p.running, p.queue.len()
 }
 
 // idleLocked wakes the Wait and Close calls if the pool is idle: it has no task and no worker.
 func (p *Pool) idleLocked() {
-	if p.idle == nil || p.running > 0 || p.workers > 0 || p.queue.len() > 0 {
+	if p.idle == nil || p.workers > 0 {
+		return
+	}
+	if running, queued := p.countLocked(); running+queued > 0 {
 		return
 	}
 	if p.idle.waits > 0 {

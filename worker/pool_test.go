@@ -97,10 +97,12 @@ func TestSubmitTellsWhatTheLimiterSays(t *testing.T) {
 		p := newPool(t, worker.Options{Limiter: l})
 		g := newGate()
 		submits(t, p, g.task)
-		var rejection *core.RejectedError
-		require.ErrorAs(t, p.Submit(t.Context(), nothing), &rejection)
-		require.Equal(t, "queue limit reached", rejection.Reason)
+		rejected(t, p, "permits exhausted")
+		submit := later(func() error { return p.Submit(t.Context(), nothing) })
+		waiting(t, submit)
+		rejected(t, p, "permits exhausted")
 		g.open()
+		require.NoError(t, returned(t, submit), "it waits, whatever QueueLimit is")
 		require.NoError(t, p.Wait(t.Context()))
 
 		require.NoError(t, l.Close())

@@ -1,44 +1,48 @@
 package worker
 
-import "github.com/sluice-go/sluice/internal/fair"
+import (
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/fair"
+)
 
-// queue is the jobs that have no lease yet, in the order in which they get it. Pool.mu guards it. A job is
-// taken out at once if its Do, Map or Group ends.
+// queue holds the jobs that wait for a lease, in the limiter's order. When the order has changed, jobs that
+// come later wait behind those that are already there. Pool.mu guards it.
 type queue struct {
-	byAge  list             // in the order of acceptance
-	byFlow fair.Queue[*job] // used instead, if the limiter's order was FairShare when the queue was last empty
-	fairly bool             // byFlow is used
+	sections [2]section
+	now      int // the section that is served first; the other has jobs only while this one is not empty
 }
 
-func (q *queue) len() int { return q.byAge.n + q.byFlow.Len() }
+// section holds jobs that came while the limiter's order was the same.
+type section struct {
+	order  core.QueueOrder
+	byAge  list
+	byFlow fair.Queue[*job] // used instead if order is FairShare
+}
 
-func (q *queue) push(j *job) {
-	if q.len() == 0 {
-		q.fairly = j.flow != nil
+func (q *queue) len() int { return q.sections[0].len() + q.sections[1].len() }
+
+// push appends a job. order is the limiter's.
+func (q *queue) push(j *job, order core.QueueOrder) {
+	s, later := &q.sections[q.now], &q.sections[1-q.now]
+	if later.len() > 0 || s.len() > 0 && s.order != order {
+		s = later
 	}
-	j.queued = true
-	if j.group != nil {
+	if s.len() == 0 {
+		s.order = order
+	}
+	j.section = s
+	if j.group != nil && j.caller == nil {
 		j.group.queued.push(j)
 	}
-	if !q.fairly {
-		q.byAge.push(j)
-		return
-	}
-	var f fair.Flow
-	if j.flow != nil {
-		f = fair.Flow(*j.flow)
-	}
-	j.item = &fair.Item[*job]{N: max(j.permits, 1), Value: j}
-	q.byFlow.Push(j.item, f)
+	s.push(j)
 }
 
 // pop removes and returns the next job; nil if there is none.
 func (q *queue) pop() *job {
-	j := q.byAge.first
-	if it := q.byFlow.Next(); it != nil {
-		q.byFlow.Take(it)
-		j = it.Value
+	if q.sections[q.now].len() == 0 {
+		q.now = 1 - q.now
 	}
+	j := q.sections[q.now].next()
 	if j != nil {
 		q.remove(j)
 	}
@@ -46,19 +50,47 @@ func (q *queue) pop() *job {
 }
 
 func (q *queue) remove(j *job) {
-	j.queued = false
-	if j.group != nil {
+	s := j.section
+	j.section = nil
+	if j.group != nil && j.caller == nil {
 		j.group.queued.remove(j)
 	}
-	if j.item == nil {
-		q.byAge.remove(j)
+	s.remove(j)
+}
+
+func (s *section) len() int { return s.byAge.n + s.byFlow.Len() }
+
+func (s *section) push(j *job) {
+	if s.order != core.FairShare {
+		s.byAge.push(j)
 		return
 	}
-	q.byFlow.Remove(j.item) // no effect after Take
+	j.item = &fair.Item[*job]{N: max(j.permits, 1), Value: j}
+	s.byFlow.Push(j.item, fair.Flow(j.flow))
+}
+
+// next returns the job that is to be served next, and charges its flow; nil if there is none.
+func (s *section) next() *job {
+	if it := s.byFlow.Next(); it != nil {
+		s.byFlow.Take(it)
+		return it.Value
+	}
+	if s.order == core.NewestFirst {
+		return s.byAge.last
+	}
+	return s.byAge.first
+}
+
+func (s *section) remove(j *job) {
+	if j.item == nil {
+		s.byAge.remove(j)
+		return
+	}
+	s.byFlow.Remove(j.item) // no effect after Take
 	j.item = nil
 }
 
-// list is jobs in order. A job is in at most one list of a kind. Pool.mu guards it.
+// list holds jobs in order. A job is in at most one list of a kind. Pool.mu guards it.
 type list struct {
 	kind        listKind
 	first, last *job
@@ -69,7 +101,7 @@ type listKind uint8
 
 const (
 	inQueue listKind = iota
-	inGroup          // the queued jobs of one Group
+	inGroup          // the accepted jobs of one Group that are in the queue
 	listKinds
 )
 

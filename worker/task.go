@@ -18,26 +18,37 @@ type Task func(ctx context.Context) error
 type entry struct {
 	task    Task
 	permits int
-	flow    *core.Flow // not nil if the limiter's order is core.FairShare
-	ctx     *wait.Call // the task's context; ends with the caller's, and when Close cancels
+	order   core.QueueOrder // of the limiter, when the task was given
+	flow    core.Flow       // of the caller's context, if order is FairShare
+	ctx     *wait.Call      // the task's context; ends with the caller's, and when Close cancels
 
 	// Who is notified of the end; both nil: it was given to Submit.
 	group *Group
 	call  *call
 }
 
-// job is an entry that the pool has accepted, until its end.
+// job is an entry that waits for its lease or has it, until its end.
 type job struct {
 	entry
 
-	hold   hold.Hold        // its lease, once it has that
-	queued bool             // it is in the pool's queue
-	item   *fair.Item[*job] // in the queue by flow
-	links  [listKinds]link  // in lists
+	hold   hold.Hold          // its lease, once it has that
+	leads  bool               // the worker that takes it asks the limiter for its lease
+	caller *wait.Waiter[turn] // the call that waits for the start of the task, in a pool without a queue
+
+	section *section         // of the queue that it is in; nil: in none
+	item    *fair.Item[*job] // in the queue by flow
+	links   [listKinds]link  // in lists
 }
 
-// acceptLocked returns the job for a task that the pool accepts.
-func (p *Pool) acceptLocked(e entry) *job {
+// turn is what a blocked call waits with: for room in the queue or, in a pool without a queue, for the
+// start of its task.
+type turn struct {
+	job   *job
+	leads bool // the call itself asks the limiter for the lease; set when its wait ends
+}
+
+// jobLocked returns the job for a task.
+func (p *Pool) jobLocked(e *entry) *job {
 	var j *job
 	switch last := len(p.spare) - 1; {
 	case e.call != nil:
@@ -48,7 +59,7 @@ func (p *Pool) acceptLocked(e entry) *job {
 	default:
 		j = new(job)
 	}
-	j.entry = e
+	j.entry = *e
 	return j
 }
 

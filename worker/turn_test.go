@@ -24,9 +24,19 @@ func permitTime(context.Context) error {
 // take exactly the time that the permits need for them.
 func TestNoPermitLiesIdle(t *testing.T) {
 	const permits, tasks = 4, 2000
-	for name, wrap := range map[string]func(*core.ConcurrencyLimiter) core.Limiter{
-		"core's": func(l *core.ConcurrencyLimiter) core.Limiter { return l },
-		"user's": func(l *core.ConcurrencyLimiter) core.Limiter { return &odd{ConcurrencyLimiter: l} },
+	for name, limiter := range map[string]func() (core.Limiter, *core.ConcurrencyLimiter){
+		"core's": func() (core.Limiter, *core.ConcurrencyLimiter) {
+			l := impatient(t, permits)
+			return l, l
+		},
+		"view": func() (core.Limiter, *core.ConcurrencyLimiter) {
+			l := impatient(t, permits)
+			return core.WithReason(l, "busy"), l
+		},
+		"user's": func() (core.Limiter, *core.ConcurrencyLimiter) {
+			l := concurrency(t, permits)
+			return &odd{ConcurrencyLimiter: l}, l
+		},
 	} {
 		for _, o := range []worker.Options{{}, {Workers: 3}, {Queue: 5}} {
 			for _, callers := range []int{1, 10, 50, 500} {
@@ -35,8 +45,8 @@ func TestNoPermitLiesIdle(t *testing.T) {
 					want = time.Duration((tasks+o.Workers-1)/o.Workers) * time.Millisecond
 				}
 				testkit.Bubble(t, fmt.Sprintf("Group/%s/workers=%d/queue=%d/callers=%d", name, o.Workers, o.Queue, callers), func(t *testing.T) {
-					l := impatient(t, permits)
-					o.Limiter = wrap(l)
+					var l *core.ConcurrencyLimiter
+					o.Limiter, l = limiter()
 					p := newPool(t, o)
 					start := time.Now()
 					g := p.Group(t.Context())
@@ -56,8 +66,8 @@ func TestNoPermitLiesIdle(t *testing.T) {
 				})
 			}
 			testkit.Bubble(t, fmt.Sprintf("Map/%s/workers=%d/queue=%d", name, o.Workers, o.Queue), func(t *testing.T) {
-				l := impatient(t, permits)
-				o.Limiter = wrap(l)
+				var l *core.ConcurrencyLimiter
+				o.Limiter, l = limiter()
 				p := newPool(t, o)
 				start := time.Now()
 				all := newPool(t, worker.Options{Limiter: core.Unlimited()}).Group(t.Context())
@@ -107,31 +117,107 @@ func TestAHeavierTaskStartsWhenItsPermitsAreFree(t *testing.T) {
 	}
 }
 
-// Tasks of several callers of Go start in the order of the calls.
-func TestGoIsFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := impatient(t, 1)
-		p := newPool(t, worker.Options{Limiter: l})
-		g := p.Group(t.Context())
-		first := newGate()
-		g.Go(first.task)
-		var order []int
-		var calls []<-chan error
-		for i := range 10 {
-			calls = append(calls, later(func() error {
-				g.Go(func(context.Context) error { order = append(order, i); return nil })
-				return nil
-			}))
-			synctest.Wait()
+// Tasks start in the order of the calls, whatever the calls are, or in the order of the limiter.
+func TestTasksStartInOrder(t *testing.T) {
+	for order, want := range map[core.QueueOrder][]int{
+		core.OldestFirst: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+		core.NewestFirst: {0, 9, 8, 7, 6, 5, 4, 3, 2, 1}, // the limiter is being asked for the first
+		core.FairShare:   {0, 1, 5, 2, 6, 3, 7, 4, 8, 9}, // the first five and the last are two flows
+	} {
+		for name, view := range map[string]func(l core.Limiter) core.Limiter{
+			"core's": func(l core.Limiter) core.Limiter { return l },
+			"view":   func(l core.Limiter) core.Limiter { return core.WithReason(l, "busy") },
+			"chain":  func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.Unlimited(), l)) },
+		} {
+			for _, o := range []worker.Options{{}, {Workers: 3}, {Queue: 100}, {Queue: 100, Workers: 1}} {
+				testkit.Bubble(t, fmt.Sprintf("%v/%s/workers=%d/queue=%d", order, name, o.Workers, o.Queue), func(t *testing.T) {
+					l := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueOrder: order}))
+					o.Limiter = view(l)
+					p := newPool(t, o)
+					others := l.TryAcquire(1)
+					var started []int
+					var calls []<-chan error
+					for i := range 10 {
+						ctx := of(t.Context(), []string{"first", "last"}[i/5])
+						calls = append(calls, later(func() error {
+							return startBy(ctx, p, i, func(context.Context) error { started = append(started, i); return nil })
+						}))
+						synctest.Wait()
+					}
+					others.Release()
+					for _, c := range calls {
+						require.NoError(t, returned(t, c))
+					}
+					require.NoError(t, p.Wait(t.Context()))
+					require.Equal(t, want, started)
+					drained(t, p, l)
+				})
+			}
 		}
-		first.open()
-		for _, c := range calls {
-			require.NoError(t, returned(t, c))
+	}
+}
+
+// startBy gives the pool a task by one of the calls that do that.
+func startBy(ctx context.Context, p *worker.Pool, which int, task worker.Task) (err error) {
+	switch which % 5 {
+	case 0:
+		return p.Submit(ctx, task)
+	case 1:
+		_, err = worker.Do(ctx, p, func(ctx context.Context) (int, error) { return 0, task(ctx) })
+	case 2:
+		g := p.Group(ctx)
+		g.Go(task)
+		return g.Wait()
+	case 3:
+		g := p.Group(ctx)
+		g.GoN(1, task)
+		return g.Wait()
+	case 4:
+		for _, err = range worker.Map(ctx, p, upTo(1), func(ctx context.Context, _ int) (int, error) { return 0, task(ctx) }) {
+			if err != nil {
+				return err
+			}
 		}
-		require.NoError(t, g.Wait())
-		require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
-		drained(t, p, l)
-	})
+	}
+	return err
+}
+
+// A task that waits for a rate limiter without a queue notices at once that permits are there sooner, or
+// that the limiter was closed.
+func TestATaskThatWaitsForTimeNoticesChanges(t *testing.T) {
+	for name, change := range map[string]func(l *core.TokenBucket, used core.Lease){
+		"Update": func(l *core.TokenBucket, _ core.Lease) {
+			o := l.Options()
+			o.TokenLimit, o.TokensPerPeriod, o.ReplenishmentPeriod = 1000, 1000, time.Second
+			_ = l.Update(o)
+		},
+		"Reset":    func(l *core.TokenBucket, _ core.Lease) { l.Reset() },
+		"GiveBack": func(l *core.TokenBucket, _ core.Lease) { l.GiveBack(1) },
+		"Refund":   func(l *core.TokenBucket, used core.Lease) { l.Refund(used) },
+		"Close":    func(l *core.TokenBucket, _ core.Lease) { _ = l.Close() },
+	} {
+		for _, queue := range []int{0, 10} {
+			testkit.Bubble(t, fmt.Sprintf("%s/queue=%d", name, queue), func(t *testing.T) {
+				l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{
+					TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: 30 * 24 * time.Hour,
+				}))
+				used := l.TryAcquire(1)
+				p := newPool(t, worker.Options{Limiter: l, Queue: queue})
+				g := p.Group(t.Context())
+				start := time.Now()
+				time.AfterFunc(time.Minute, func() { change(l, used) })
+				g.Go(nothing)
+				err := g.Wait()
+				if name == "Close" {
+					require.ErrorIs(t, err, core.ErrClosed)
+				} else {
+					require.NoError(t, err)
+				}
+				require.LessOrEqual(t, time.Since(start), time.Minute+time.Second, "after an Update the next permit comes within one new period")
+				require.NoError(t, p.Close(t.Context()))
+			})
+		}
+	}
 }
 
 // A call of Go that gives up while others are ahead of it, or behind it, takes no permit and holds up no other.

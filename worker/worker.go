@@ -14,14 +14,13 @@ import (
 //	                -> running -> ending [-> notifying] -> look for a task
 //	                -> gone
 //
-// A leader that gets no lease goes on to ending. A task and OnPanic may panic or call
-// runtime.Goexit, so the next state is set before they are called. A panic of the limiter ends
-// the process.
+// A leader that gets no lease continues with ending. A task, OnPanic and the limiter may panic or
+// call runtime.Goexit, so the next state is set before they are called.
 type state uint8
 
 const (
 	gone      state = iota
-	leading         // asks the limiter for the lease of the task at the head of the queue
+	leading         // asks the limiter for the lease of its task
 	running         // calls its task
 	ending          // gives the lease back, counts the task and looks for the next
 	notifying       // calls OnPanic
@@ -32,7 +31,6 @@ type worker struct {
 	*job // its task
 
 	state    state
-	leads    bool  // it is the leader
 	ran      bool  // the task was called
 	panicked bool  // the task panicked and OnPanic has not been called; err is or wraps a *PanicError
 	err      error // the task's
@@ -72,10 +70,9 @@ func (p *Pool) loop(w *worker) {
 }
 
 // spawnLocked starts a worker if there is work for one and none is starting. It is called
-// after every change that adds work or frees a place.
+// after every change that may add work.
 func (p *Pool) spawnLocked() {
-	work := p.ready.Len() > 0 || !p.leading && p.queue.len() > 0 && p.freeLocked()
-	if work && !p.starting && (p.most == 0 || p.workers < p.most) {
+	if p.ready.Len() > 0 && !p.starting && (p.most == 0 || p.workers < p.most) {
 		p.starting = true
 		p.workers++
 		go p.begin()
@@ -83,50 +80,46 @@ func (p *Pool) spawnLocked() {
 }
 
 // nextLocked gives a worker its next task and state, and starts another worker if there is work
-// left. The worker is gone if there is no task without a worker, another worker leads, or no
-// place is free.
+// left. The worker is gone if there is no task for it.
 func (p *Pool) nextLocked(w *worker) {
 	*w = worker{}
-	switch {
-	case p.ready.Len() > 0:
-		w.job, w.state = p.ready.Pop(), running
-	case !p.leading && p.queue.len() > 0 && p.freeLocked():
-		w.job = p.queue.pop()
-		p.running++
-		p.places++
-		w.state = running
-		if p.limiter.TryPlain(w.permits) {
-			w.hold.Permits = w.permits
-		} else {
-			p.leading, w.leads, w.state = true, true, leading
-		}
-		p.grantLocked()
-	default:
+	p.advanceLocked()
+	if p.ready.Len() == 0 {
 		p.workers--
 		p.idleLocked()
 		return
+	}
+	w.job, w.state = p.ready.Pop(), running
+	if w.leads {
+		w.state = leading
 	}
 	p.spawnLocked()
 }
 
 // lead waits for the lease of the leader's task.
 func (p *Pool) lead(w *worker) {
+	w.state, w.err = ending, ErrGoexit
+	defer func() {
+		if v := recover(); v != nil {
+			w.err = caught(v, "limiter")
+		}
+	}()
 	ctx := context.Context(w.ctx)
-	if w.flow != nil {
-		ctx = core.WithFlow(ctx, *w.flow)
+	if w.order == core.FairShare {
+		ctx = core.WithFlow(ctx, w.flow)
 	}
-	h, err := p.take(ctx, nil, w.permits)
+	h, err := p.limiter.TakeWaiting(ctx, nil, w.permits)
 	w.hold, w.err = h, w.ctx.Explain(err)
-	w.state = ending
 	if err != nil {
 		return
 	}
 	p.mu.Lock()
 	late := p.phase == cancelled
 	if !late {
-		p.leading, w.leads = false, false
+		p.endLeadLocked(w.job)
+		p.running++
 		w.state = running
-		p.grantLocked()
+		p.advanceLocked()
 		p.spawnLocked()
 	}
 	p.mu.Unlock()
@@ -174,37 +167,34 @@ func (p *Pool) finish(w *worker) {
 	p.countEndLocked(w)
 	if w.panicked && p.onPanic != nil {
 		w.state = notifying
+		p.advanceLocked()
 		p.spawnLocked()
 		p.mu.Unlock()
 		return
 	}
 	e, err := w.entry, w.err
-	p.goOnLocked(w)
+	p.continueLocked(w)
 	p.mu.Unlock()
 	e.finish(err)
 }
 
-// goOnLocked gives up the place of the worker's task and takes the next task.
-func (p *Pool) goOnLocked(w *worker) {
+// continueLocked gives up the slot of the worker's task and takes the next task.
+func (p *Pool) continueLocked(w *worker) {
 	p.recycleLocked(w.job)
-	p.vacateLocked()
+	p.slots--
 	p.nextLocked(w)
 }
 
 // countEndLocked counts the end of the worker's task, and gives back its plain permits.
 func (p *Pool) countEndLocked(w *worker) {
 	if w.leads {
-		p.leading = false
-		p.grantLocked()
+		p.endLeadLocked(w.job)
+	} else {
+		p.running--
 	}
-	p.running--
 	p.done++
 	if w.hold.Permits > 0 {
 		p.limiter.GivePlain(w.hold.Permits)
-	}
-	if p.end != nil {
-		close(p.end)
-		p.end = nil
 	}
 	if w.err == nil {
 		return
@@ -221,14 +211,14 @@ func (p *Pool) countEndLocked(w *worker) {
 
 // notify calls OnPanic, once, and takes the next task.
 func (p *Pool) notify(w *worker) {
-	var caught *PanicError
-	if w.panicked && errors.As(w.err, &caught) {
+	var panicked *PanicError
+	if w.panicked && errors.As(w.err, &panicked) {
 		w.panicked = false
-		p.callOnPanic(caught)
+		p.callOnPanic(panicked)
 	}
 	e, err := w.entry, w.err
 	p.mu.Lock()
-	p.goOnLocked(w)
+	p.continueLocked(w)
 	p.mu.Unlock()
 	e.finish(err)
 }

@@ -94,15 +94,26 @@ func (l *List[T]) remove(w *Waiter[T], o Outcome) {
 // if they have not noticed yet: their contexts ended first.
 func (l *List[T]) Decide(o Outcome) *Waiter[T] {
 	for w := l.first; w != nil; w = l.first {
-		select {
-		case <-w.done:
-			l.remove(w, Cancelled)
-		default:
-			l.remove(w, o)
+		if w.Decide(o) {
 			return w
 		}
 	}
 	return nil
+}
+
+// Decide removes this waiter from its list and sets its outcome to o, or to Cancelled if its context is
+// done. It reports whether it has set it to o; then the caller has to wake the waiter.
+func (w *Waiter[T]) Decide(o Outcome) bool {
+	if w.outcome != undecided {
+		return false
+	}
+	select {
+	case <-w.done:
+		o = Cancelled
+	default:
+	}
+	w.list.remove(w, o)
+	return o != Cancelled
 }
 
 // DecideAll decides all waiters, and adds them to woken.

@@ -1,0 +1,120 @@
+package worker
+
+import (
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/wait"
+)
+
+// freeLocked reports whether a slot is free for one more task.
+func (p *Pool) freeLocked() bool { return p.most == 0 || p.slots < p.most }
+
+// firstLocked reports whether a slot is free and no other task is ahead of a new one.
+func (p *Pool) firstLocked() bool {
+	return !p.leading && p.queue.len() == 0 && p.blocked.Empty() && p.freeLocked()
+}
+
+// roomLocked reports whether there is room in the queue. The leader's task counts as queued.
+func (p *Pool) roomLocked() bool {
+	_, queued := p.countLocked()
+	return queued < p.queueLimit
+}
+
+// advanceLocked gives slots and plain permits to the jobs at the head of the queue, and the lead to the
+// first that lacks permits. It is called after every change that adds a job or frees room, a slot, permits
+// or the lead. After it the queue is empty, or a job leads, or no slot is free.
+func (p *Pool) advanceLocked() {
+	for {
+		p.fillLocked()
+		if p.leading || !p.freeLocked() {
+			return
+		}
+		j := p.queue.pop()
+		if j == nil {
+			return
+		}
+		caller := j.caller
+		j.caller = nil
+		if caller != nil && !caller.Decide(wait.Granted) {
+			continue // the call has ended, and withdraws the job
+		}
+		p.slots++
+		switch {
+		case p.limiter.TryPlain(j.permits):
+			p.startLocked(j, hold.Hold{Permits: j.permits})
+		case caller != nil:
+			p.leadLocked(j)
+			caller.Value.leads = true
+		default:
+			p.leadLocked(j)
+			p.ready.Push(j)
+		}
+		caller.Wake()
+	}
+}
+
+// fillLocked gives free room in the queue to the blocked calls. A call whose context is done gets nothing.
+func (p *Pool) fillLocked() {
+	for p.queueLimit > 0 && !p.blocked.Empty() && p.roomLocked() {
+		w := p.blocked.Decide(wait.Granted)
+		if w == nil {
+			return
+		}
+		p.queue.push(w.Value.job, w.Value.job.order)
+		w.Wake()
+	}
+}
+
+// startLocked hands a job that has a slot and a lease to the workers.
+func (p *Pool) startLocked(j *job, h hold.Hold) {
+	j.hold = h
+	p.running++
+	p.ready.Push(j)
+}
+
+func (p *Pool) leadLocked(j *job) { p.leading, j.leads = true, true }
+
+func (p *Pool) endLeadLocked(j *job) {
+	if j.leads {
+		p.leading, j.leads = false, false
+	}
+}
+
+// takeBack takes the task of a Do or Map out of the queue, and counts it as failed. It
+// reports whether the task was there; then the caller has to finish it.
+func (p *Pool) takeBack(c *call) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.job.section == nil {
+		return false
+	}
+	p.dropLocked(&c.job)
+	p.droppedLocked()
+	return true
+}
+
+// takeBackAll is takeBack for all tasks of the group. It returns their number.
+func (p *Pool) takeBackAll(g *Group) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ; g.queued.first != nil; n++ {
+		p.dropLocked(g.queued.first)
+	}
+	if n > 0 {
+		p.droppedLocked()
+	}
+	return n
+}
+
+func (p *Pool) dropLocked(j *job) {
+	p.queue.remove(j)
+	p.recycleLocked(j)
+	p.done++
+	p.failed++
+}
+
+// droppedLocked gives the room of dropped tasks to others.
+func (p *Pool) droppedLocked() {
+	p.advanceLocked()
+	p.spawnLocked()
+	p.idleLocked()
+}
