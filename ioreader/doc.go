@@ -76,6 +76,10 @@
 // stream never owes more than one slice, nor more than a sixteenth of what it has paid for. A
 // stream that is closed leaves its debt unpaid.
 //
+// Only the rate limiters of package core, and chains and views of nothing else, give credit. Every byte
+// has its permit if a concurrency limiter, a limiter per key or a limiter of another package is asked.
+// Streams with larger calls then get more.
+//
 // # Inside
 //
 // internal/meter pays for this package and for pipe, slice by slice, and settles what did not pass.

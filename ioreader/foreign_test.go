@@ -74,9 +74,8 @@ func (d distant) Acquire(ctx context.Context, n int) (core.Lease, error) {
 func TestStreamsOfLimitersSeenThroughOthersAreFair(t *testing.T) {
 	for name, seen := range map[string]func(core.Limiter) core.Limiter{
 		"with a reason": func(l core.Limiter) core.Limiter { return core.WithReason(l, "bandwidth") },
-		"embedded":      func(l core.Limiter) core.Limiter { return embedding{l.(*core.TokenBucket)} },
 		"in a chain": func(l core.Limiter) core.Limiter {
-			c, err := core.Chain(semaphore(t, 1<<30), l)
+			c, err := core.Chain(perSecond(t, 2_000_000), core.WithReason(l, "bandwidth"))
 			require.NoError(t, err)
 			return c
 		},

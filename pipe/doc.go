@@ -37,8 +37,10 @@
 // read are not written, even if the buffer had room for them.
 //
 // Pipes that share a token bucket with a period of a millisecond or less get equal parts of its rate,
-// whatever the sizes of their Writes, like the streams of package ioreader. The permits of a fixed or sliding
-// window come in lumps, of which a pipe with larger Writes gets more.
+// whatever the sizes of their Writes, like the streams of package ioreader. So do pipes that share a chain of
+// rate limiters that starts with such a bucket. If the chain contains a concurrency limiter, or the limiter is
+// of another package, a pipe with larger Writes gets more. The permits of a fixed or sliding window become
+// available all at once, and a pipe with larger Writes gets more of these too.
 //
 // # Closing
 //

@@ -14,6 +14,9 @@
 // were taken in advance would be held by a stream that may have become idle. If such a call has
 // had to wait and other streams still do, it opens a credit: for some milliseconds the next small
 // calls pass without permits, up to a slice, and the next request asks for what is owed as well.
+//
+// Only core's rate limiters, and chains and views of nothing else, open a credit. The permits of any other
+// limiter may be held by the bytes, as those of a concurrency limiter are, so bytes never pass without them.
 package meter
 
 import (
@@ -31,6 +34,7 @@ import (
 // a time.
 type Meter struct {
 	limiter core.Limiter // nil: unlimited
+	rated   bool         // permits come back with time alone, so bytes may pass on credit
 	slice   slice
 
 	// The slice that was taken and not settled.
@@ -63,6 +67,7 @@ func (m *Meter) Init(l core.Limiter) {
 		return
 	}
 	m.limiter = l
+	m.rated = hold.Rated(l)
 	m.slice.init(hold.Limit(l))
 }
 
@@ -165,7 +170,7 @@ func (m *Meter) learn(n int, waited time.Duration) {
 		return
 	}
 	m.slice.observe(m.limiter, m.lease, n, waited)
-	if r, ok := m.limiter.(core.Reporter); ok && r.Statistics().Queued > 0 {
+	if r, ok := m.limiter.(core.Reporter); ok && m.rated && r.Statistics().Queued > 0 {
 		m.served = time.Now()
 	}
 }

@@ -1,0 +1,43 @@
+package hold_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/partition"
+)
+
+func TestRated(t *testing.T) {
+	bucket := core.Must(core.NewTokenBucket(core.PerSecond(1000, 10)))
+	fixed := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1, Window: time.Second}))
+	sliding := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: time.Second, SegmentsPerWindow: 1}))
+	held := concurrency(t, 1, 0)
+	chain := func(limiters ...core.Limiter) core.Limiter { return core.Must(core.Chain(limiters...)) }
+	keyed := core.Must(partition.New(partition.Options[string, string]{
+		Key: func(s string) string { return s }, New: func(string) (core.Limiter, error) { return bucket, nil },
+	}))
+	type embedding struct{ *core.TokenBucket }
+	for _, l := range []core.Limiter{
+		bucket, fixed, sliding, chain(bucket, fixed), core.WithReason(bucket, "r"), core.Shadow(bucket),
+		core.WithReason(chain(core.WithReason(fixed, "r"), bucket), "r"),
+	} {
+		require.True(t, hold.Rated(l), "%v", l)
+	}
+	for _, l := range []core.Limiter{
+		held, chain(held, bucket), chain(bucket, core.WithReason(held, "r")), core.WithReason(held, "r"), core.Shadow(held),
+		embedding{bucket}, core.WithReason(embedding{bucket}, "r"), chain(bucket, embedding{bucket}),
+		partition.For(keyed, "a"), chain(partition.For(keyed, "a")), core.WithReason(partition.For(keyed, "a"), "r"),
+		limiter{Limiter: bucket}, viewing{bucket}, core.WithReason(viewing{bucket}, "r"), core.WithReason(nil, "r"), core.Shadow(nil),
+	} {
+		require.False(t, hold.Rated(l), "%v", l)
+	}
+}
+
+// viewing is a user's view.
+type viewing struct{ core.Limiter }
+
+func (v viewing) Unwrap() core.Limiter { return v.Limiter }

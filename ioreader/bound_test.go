@@ -1,0 +1,160 @@
+package ioreader_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/partition"
+)
+
+// strange hides that a limiter is one of core's.
+type strange struct{ core.Limiter }
+
+func (s strange) Statistics() core.Statistics { return s.Limiter.(core.Reporter).Statistics() }
+
+// budgets returns limiters that all hand out the permits of a concurrency limiter.
+func budgets(t *testing.T, held *core.ConcurrencyLimiter) map[string]func() core.Limiter {
+	t.Helper()
+	keyed, err := partition.New(partition.Options[string, string]{
+		Key: func(s string) string { return s },
+		New: func(string) (core.Limiter, error) { return held, nil },
+	})
+	require.NoError(t, err)
+	rate := perSecond(t, 64<<10)
+	chain := func(limiters ...core.Limiter) core.Limiter { return core.Must(core.Chain(limiters...)) }
+	return map[string]func() core.Limiter{
+		"alone":              func() core.Limiter { return held },
+		"a view":             func() core.Limiter { return core.WithReason(held, "full") },
+		"chain":              func() core.Limiter { return chain(held, rate) },
+		"view of a chain":    func() core.Limiter { return core.WithReason(chain(rate, held), "full") },
+		"key":                func() core.Limiter { return partition.For(keyed, "a") },
+		"key in a chain":     func() core.Limiter { return chain(rate, partition.For(keyed, "a")) },
+		"foreign":            func() core.Limiter { return strange{held} },
+		"foreign in a chain": func() core.Limiter { return chain(strange{held}, rate) },
+	}
+}
+
+// inside counts the bytes that are inside Writes.
+type inside struct {
+	net.Conn
+
+	now, most atomic.Int64
+}
+
+func (i *inside) Write(p []byte) (int, error) {
+	n := i.now.Add(int64(len(p)))
+	for most := i.most.Load(); n > most && !i.most.CompareAndSwap(most, n); most = i.most.Load() {
+	}
+	time.Sleep(time.Millisecond)
+	i.now.Add(-int64(len(p)))
+	return len(p), nil
+}
+
+func (*inside) SetWriteDeadline(time.Time) error { return nil }
+
+func (*inside) Close() error { return nil }
+
+// TestStreamsOfOneLimiterNeverWriteMore: whatever stands between the streams and the concurrency limiter,
+// the bytes that are inside Writes are never more than its limit, also while calls end early.
+func TestStreamsOfOneLimiterNeverWriteMore(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{1, 64, 4096} {
+		for name := range budgets(t, semaphore(t, limit)) {
+			t.Run(fmt.Sprintf("%s of %d", name, limit), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					held := semaphore(t, limit)
+					limiter := budgets(t, held)[name]()
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					time.AfterFunc(time.Second, cancel)
+					var sink inside
+					var all sync.WaitGroup
+					for i := range 8 {
+						random := rand.New(rand.NewPCG(uint64(i), uint64(limit)))
+						part := func() []byte { return make([]byte, 1+random.IntN(16)) }
+						soon := func() time.Duration { return time.Duration(1+random.IntN(20)) * time.Millisecond }
+						all.Go(func() {
+							for ctx.Err() == nil {
+								call, end := context.WithCancel(ctx)
+								time.AfterFunc(soon(), end)
+								w := ioreader.NewWriter(call, &sink, limiter)
+								for call.Err() == nil {
+									_, _ = w.Write(part())
+								}
+								_, _ = ioreader.Copy(ctx, &sink, bytes.NewReader(part()), ioreader.CopyOptions{Limiter: limiter})
+							}
+						})
+						all.Go(func() {
+							c, err := ioreader.NewConn(&sink, ioreader.ConnOptions{Write: limiter})
+							assert.NoError(t, err)
+							for ctx.Err() == nil {
+								assert.NoError(t, c.SetWriteDeadline(time.Now().Add(soon())))
+								_, _ = c.Write(part())
+							}
+							assert.NoError(t, c.Close())
+						})
+					}
+					all.Wait()
+					require.LessOrEqual(t, sink.most.Load(), int64(limit))
+					require.Positive(t, sink.most.Load())
+					require.Equal(t, limit, held.Available())
+				})
+			})
+		}
+	}
+}
+
+// TestReadsOfOneLimiterArePaid: a limiter that grants so many permits and no more lets as many bytes pass.
+func TestReadsOfOneLimiterArePaid(t *testing.T) {
+	const granted = 500
+	for name, wrap := range map[string]func(core.Limiter) core.Limiter{
+		"a user's":  func(l core.Limiter) core.Limiter { return strange{l} },
+		"its view":  func(l core.Limiter) core.Limiter { return core.WithReason(strange{l}, "all used") },
+		"its chain": func(l core.Limiter) core.Limiter { return core.Must(core.Chain(core.Unlimited(), strange{l})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := wrap(tokenBucket(t, core.TokenBucketOptions{
+					TokenLimit: granted, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: math.MaxInt,
+				}))
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Minute, cancel)
+				var passed atomic.Int64
+				var all sync.WaitGroup
+				for range 8 {
+					all.Go(func() {
+						r := ioreader.NewReader(ctx, endless{}, l)
+						for ctx.Err() == nil {
+							n, _ := r.Read(make([]byte, 4))
+							passed.Add(int64(n))
+						}
+					})
+				}
+				all.Wait()
+				require.LessOrEqual(t, passed.Load(), int64(granted))
+			})
+		})
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+var _ io.Reader = endless{}
