@@ -37,15 +37,34 @@ func (o *ConcurrencyLimiterOptions) limits(f *faults) *limits {
 // [io.Closer], and safe for concurrent use. It is no [core.Resetter]: what is held stays held.
 // Make it with [NewConcurrencyLimiter]; the zero value refuses with [core.ErrClosed].
 type ConcurrencyLimiter struct {
-	limiter[ConcurrencyLimiterOptions, *ConcurrencyLimiterOptions]
+	engine
+
+	options ConcurrencyLimiterOptions // guarded by mu
 }
 
 // NewConcurrencyLimiter returns a limiter that shares the leases of its Key, or an error with
 // everything that is wrong with the options. It does not ask the store.
 func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, error) {
 	l := new(ConcurrencyLimiter)
-	if err := l.init(o); err != nil {
+	if err := l.init(&o); err != nil {
 		return nil, err
 	}
+	l.options = o
 	return l, nil
+}
+
+// Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
+func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
+	l.mu.Lock()
+	defer l.unlock()
+	return l.options
+}
+
+// Update applies new options in this process; [core.ConcurrencyLimiter.Update] says what happens to waiters. Shared must be
+// zero or unchanged. If the options are bad, nothing changes. After Close, Update returns [core.ErrClosed].
+//
+// Permits that are taken stay taken. Other processes continue with their own options, so while the options differ, each
+// process grants up to its own limit.
+func (l *ConcurrencyLimiter) Update(o ConcurrencyLimiterOptions) error {
+	return l.update(&o, func() { l.options = o })
 }

@@ -345,8 +345,8 @@ func (e *engine) endLocked(o *operation, sent time.Time, a answer, err error) {
 	}
 }
 
-// update puts new limits in force; apply is called with the mutex held.
-func (e *engine) update(l *limits, apply func()) (err error) {
+// apply puts new limits in force; apply is called with the mutex held.
+func (e *engine) apply(l *limits, apply func()) (err error) {
 	e.perform(func() *operation {
 		if e.closed {
 			err = core.ErrClosed

@@ -90,20 +90,13 @@ func (s StoreOptions) withDefaults() StoreOptions {
 	return s
 }
 
-// optionsOf is a pointer to the options O of a limiter.
-type optionsOf[O any] interface {
-	*O
-	shared() *StoreOptions
-
-	// limits returns what the scripts want, or finds fault with the options.
-	limits(*faults) *limits
-}
-
 // faults collects everything that is wrong with options.
 type faults struct {
 	options string
 	errs    []error
 }
+
+func faultsOf(o options) faults { return faults{options: reflect.TypeOf(o).Elem().Name()} }
 
 func (f *faults) add(field string, value any, want string) {
 	f.errs = append(f.errs, fmt.Errorf("redislimit: %s.%s = %v, want %s", f.options, field, value, want))

@@ -38,15 +38,34 @@ func (o *TokenBucketOptions) limits(f *faults) *limits {
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewTokenBucket]; the zero value refuses with [core.ErrClosed].
 type TokenBucket struct {
-	rateLimiter[TokenBucketOptions, *TokenBucketOptions]
+	rateLimiter
+
+	options TokenBucketOptions // guarded by mu
 }
 
 // NewTokenBucket returns a limiter that shares the bucket of its Key, which is full if there is
 // none, or an error with everything that is wrong with the options. It does not ask the store.
 func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	l := new(TokenBucket)
-	if err := l.init(o); err != nil {
+	if err := l.init(&o); err != nil {
 		return nil, err
 	}
+	l.options = o
 	return l, nil
+}
+
+// Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
+func (l *TokenBucket) Options() TokenBucketOptions {
+	l.mu.Lock()
+	defer l.unlock()
+	return l.options
+}
+
+// Update applies new options in this process; [core.TokenBucket.Update] says what happens to waiters. Shared must be
+// zero or unchanged. If the options are bad, nothing changes. After Close, Update returns [core.ErrClosed].
+//
+// Permits that are taken stay taken. Other processes continue with their own options, so while the options differ, a
+// process with the larger limit may grant the difference once more.
+func (l *TokenBucket) Update(o TokenBucketOptions) error {
+	return l.update(&o, func() { l.options = o })
 }

@@ -50,17 +50,36 @@ func (o *FixedWindowOptions) limits(f *faults) *limits {
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewFixedWindow]; the zero value refuses with [core.ErrClosed].
 type FixedWindow struct {
-	rateLimiter[FixedWindowOptions, *FixedWindowOptions]
+	rateLimiter
+
+	options FixedWindowOptions // guarded by mu
 }
 
 // NewFixedWindow returns a limiter that shares the window of its Key, or an error with
 // everything that is wrong with the options. It does not ask the store.
 func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	l := new(FixedWindow)
-	if err := l.init(o); err != nil {
+	if err := l.init(&o); err != nil {
 		return nil, err
 	}
+	l.options = o
 	return l, nil
+}
+
+// Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
+func (l *FixedWindow) Options() FixedWindowOptions {
+	l.mu.Lock()
+	defer l.unlock()
+	return l.options
+}
+
+// Update applies new options in this process; [core.FixedWindow.Update] says what happens to waiters. Shared must be
+// zero or unchanged. If the options are bad, nothing changes. After Close, Update returns [core.ErrClosed].
+//
+// Permits that are taken stay taken. Other processes continue with their own options, so while the options differ, permits
+// come back when the window ends of the process that took them.
+func (l *FixedWindow) Update(o FixedWindowOptions) error {
+	return l.update(&o, func() { l.options = o })
 }
 
 // SlidingWindowOptions are the options of a [SlidingWindow].
@@ -99,15 +118,34 @@ func (o *SlidingWindowOptions) limits(f *faults) *limits {
 // [core.Resetter], [core.Replenisher] and [io.Closer], and safe for concurrent use. Make it with
 // [NewSlidingWindow]; the zero value refuses with [core.ErrClosed].
 type SlidingWindow struct {
-	rateLimiter[SlidingWindowOptions, *SlidingWindowOptions]
+	rateLimiter
+
+	options SlidingWindowOptions // guarded by mu
 }
 
 // NewSlidingWindow returns a limiter that shares the window of its Key, or an error with
 // everything that is wrong with the options. It does not ask the store.
 func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	l := new(SlidingWindow)
-	if err := l.init(o); err != nil {
+	if err := l.init(&o); err != nil {
 		return nil, err
 	}
+	l.options = o
 	return l, nil
+}
+
+// Options returns the current options: those of the constructor or of the latest Update, with the defaults of Shared.
+func (l *SlidingWindow) Options() SlidingWindowOptions {
+	l.mu.Lock()
+	defer l.unlock()
+	return l.options
+}
+
+// Update applies new options in this process; [core.SlidingWindow.Update] says what happens to waiters. Shared must be
+// zero or unchanged. If the options are bad, nothing changes. After Close, Update returns [core.ErrClosed].
+//
+// Permits that are taken stay taken. Other processes continue with their own options, so while the options differ, permits
+// come back one window later, by the segments of the process that took them.
+func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
+	return l.update(&o, func() { l.options = o })
 }

@@ -1,0 +1,84 @@
+package redislimit
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/sluice-go/sluice/core"
+)
+
+// Limiter is what the limiters of this package have in common.
+type Limiter interface {
+	core.Limiter
+	core.Reporter
+	core.Idler
+	core.Settler
+	core.Refunder
+	io.Closer
+	fmt.Stringer
+
+	// UpdateFrom applies the options of a limiter of package core, which must be of the same kind.
+	// It does not close from.
+	UpdateFrom(from core.Limiter) error
+}
+
+// Share returns a limiter with the options of l, one of the four limiters of package core, that processes share through
+// the store. Use it where the kind of limit is not known when the program is written, as for a limit of package spec. Nothing
+// is taken from l, and Share does not close it.
+func Share(l core.Limiter, s StoreOptions) (Limiter, error) {
+	switch l := l.(type) {
+	case *core.TokenBucket:
+		return shared(NewTokenBucket(TokenBucketOptions{l.Options(), s}))
+	case *core.FixedWindow:
+		return shared(NewFixedWindow(FixedWindowOptions{l.Options(), s}))
+	case *core.SlidingWindow:
+		return shared(NewSlidingWindow(SlidingWindowOptions{l.Options(), s}))
+	case *core.ConcurrencyLimiter:
+		return shared(NewConcurrencyLimiter(ConcurrencyLimiterOptions{l.Options(), s}))
+	}
+	return nil, fmt.Errorf("redislimit: cannot share a %T, want a limiter of package core", l)
+}
+
+// shared returns no limiter if there is an error, rather than a nil pointer.
+func shared[L Limiter](l L, err error) (Limiter, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// UpdateFrom is Update with the options of a core.TokenBucket.
+func (l *TokenBucket) UpdateFrom(from core.Limiter) error {
+	if f, ok := from.(*core.TokenBucket); ok {
+		return l.Update(TokenBucketOptions{TokenBucketOptions: f.Options()})
+	}
+	return errKind(l, from)
+}
+
+// UpdateFrom is Update with the options of a core.FixedWindow.
+func (l *FixedWindow) UpdateFrom(from core.Limiter) error {
+	if f, ok := from.(*core.FixedWindow); ok {
+		return l.Update(FixedWindowOptions{FixedWindowOptions: f.Options()})
+	}
+	return errKind(l, from)
+}
+
+// UpdateFrom is Update with the options of a core.SlidingWindow.
+func (l *SlidingWindow) UpdateFrom(from core.Limiter) error {
+	if f, ok := from.(*core.SlidingWindow); ok {
+		return l.Update(SlidingWindowOptions{SlidingWindowOptions: f.Options()})
+	}
+	return errKind(l, from)
+}
+
+// UpdateFrom is Update with the options of a core.ConcurrencyLimiter.
+func (l *ConcurrencyLimiter) UpdateFrom(from core.Limiter) error {
+	if f, ok := from.(*core.ConcurrencyLimiter); ok {
+		return l.Update(ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: f.Options()})
+	}
+	return errKind(l, from)
+}
+
+func errKind(l, from core.Limiter) error {
+	return fmt.Errorf("redislimit: cannot update a %T from a %T", l, from)
+}
