@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -25,11 +26,11 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-const usage = `Throttle copies files, or standard input, at a rate that they share.
+const usage = `Throttle copies files, or stdin, at a rate that they share.
 
     throttle -rate RATE [-o DIR] [FILE...]
 
-With -o all files are copied to DIR at once. Otherwise standard input is copied to standard output.
+With -o all files are copied to DIR at the same time. Otherwise stdin is copied to stdout.
 `
 
 func main() { program.Main(usage, define) }
@@ -53,46 +54,56 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		if err != nil {
 			return program.Usage("-rate: %w", err)
 		}
-		logger := log.New(s.Err, "", 0) // for all copies at once
+		logger := log.New(s.Err, "", 0) // the copies share it
 		if *dir == "" {
-			return copyOne(ctx, "stdin", s.Out, s.In, limiter, logger)
+			_, err := copyOne(ctx, "stdin", s.Out, s.In, limiter, logger)
+			return err
 		}
 		return copyAll(ctx, *dir, names, limiter, logger)
 	}
 }
 
-// copyAll copies all files at once. They get equal parts of the rate, and an error of one stops no other.
+// copyAll copies all files at the same time. They get equal parts of the rate. An error in one copy does not stop the others.
 func copyAll(ctx context.Context, dir string, names []string, l core.Limiter, logger *log.Logger) error {
 	errs := make([]error, len(names))
 	var all sync.WaitGroup
+	var bytes atomic.Int64
+	start := time.Now()
 	for i, name := range names {
-		all.Go(func() { errs[i] = copyFile(ctx, dir, name, l, logger) })
+		all.Go(func() {
+			var n int64
+			n, errs[i] = copyFile(ctx, dir, name, l, logger)
+			bytes.Add(n)
+		})
 	}
 	all.Wait()
+	report(logger, "together", bytes.Load(), time.Since(start))
 	return errors.Join(errs...)
 }
 
-func copyFile(ctx context.Context, dir, name string, l core.Limiter, logger *log.Logger) error {
+func copyFile(ctx context.Context, dir, name string, l core.Limiter, logger *log.Logger) (int64, error) {
 	src, err := os.Open(name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer src.Close()
-	// A file that exists is not written over: it may be the one that is read.
+	// An existing file is not overwritten: it may be the one that is read.
 	dst, err := os.OpenFile(filepath.Join(dir, filepath.Base(name)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return errors.Join(copyOne(ctx, filepath.Base(name), dst, src, l, logger), dst.Close())
+	n, err := copyOne(ctx, filepath.Base(name), dst, src, l, logger)
+	return n, errors.Join(err, dst.Close())
 }
 
-// copyOne copies one stream and says how it went.
-func copyOne(ctx context.Context, name string, dst io.Writer, src io.Reader, l core.Limiter, logger *log.Logger) error {
-	var last ioreader.Progress
-	_, err := ioreader.Copy(ctx, dst, src, ioreader.CopyOptions{
-		Limiter:    l,
-		OnProgress: func(p ioreader.Progress) { last = p },
-	})
-	logger.Printf("%s: %d bytes in %v", name, last.Bytes, last.Elapsed.Round(time.Millisecond))
-	return err
+// copyOne copies one stream and logs how fast it was.
+func copyOne(ctx context.Context, name string, dst io.Writer, src io.Reader, l core.Limiter, logger *log.Logger) (int64, error) {
+	start := time.Now()
+	n, err := ioreader.Copy(ctx, dst, src, ioreader.CopyOptions{Limiter: l})
+	report(logger, name, n, time.Since(start))
+	return n, err
+}
+
+func report(logger *log.Logger, name string, bytes int64, took time.Duration) {
+	logger.Printf("%s: %d bytes in %v, %.2f MiB/s", name, bytes, took.Round(time.Millisecond), float64(bytes)/(1<<20)/max(took.Seconds(), 1e-9))
 }

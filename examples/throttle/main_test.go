@@ -34,7 +34,7 @@ func TestItIsAFilter(t *testing.T) {
 		require.Zero(t, status)
 		require.Equal(t, text, out)
 		require.Equal(t, 290*time.Millisecond, time.Since(begun), "the first 10 ms pass at once")
-		require.Equal(t, "stdin: 300000 bytes in 290ms\n", errs)
+		require.Equal(t, "stdin: 300000 bytes in 290ms, 0.99 MiB/s\n", errs)
 	})
 }
 

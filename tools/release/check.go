@@ -47,7 +47,7 @@ func check(ctx context.Context, o checkOptions) (err error) {
 	if err := u.tryAll(ctx, r); err != nil {
 		return err
 	}
-	if err := u.tryREADME(ctx, r); err != nil {
+	if err := u.tryInstall(ctx, r); err != nil {
 		return err
 	}
 	return r.buildTags(ctx, u)

@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 		"ok  go install example.com/library/cmd/tool@v0.999.0: tool v0.999.0\n",
 		"ok  a program with 3 modules, example.com/library first: 2 packages\n",
 		"ok  1 files of examples\n",
-		"ok  the README's commands for what is published\n",
+		"ok  the commands of docs/install.md\n",
 		"ok  each module, in a checkout of its tag\n",
 	} {
 		require.Contains(t, out.String(), says)
@@ -109,19 +109,19 @@ func TestCheckFindsWhatIsBroken(t *testing.T) {
 			},
 			"example.com/library/cmd/tool replaces example.com/library",
 		},
-		"the README names what is not there": {
+		"the page names what is not there": {
 			func(t *testing.T, r *repository, _ string) {
 				t.Helper()
-				edit(t, r, "README.md", "library/adapter@latest", "library/adaptor@latest")
+				edit(t, r, "docs/install.md", "library/adapter@latest", "library/adaptor@latest")
 			},
 			"example.com/library/adaptor@latest",
 		},
-		"the README says nothing": {
+		"the page says nothing": {
 			func(t *testing.T, r *repository, _ string) {
 				t.Helper()
-				edit(t, r, "README.md", installMark, "")
+				edit(t, r, "docs/install.md", installMark, "")
 			},
-			"README.md has no shell block",
+			"docs/install.md has no shell block",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
