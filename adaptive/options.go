@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Options configure a [Concurrency]. The zero value is usable: a limit from 1 to 1,000 that
@@ -85,7 +85,7 @@ func (f *faults) algorithm(a *Algorithm) {
 	switch {
 	case *a == nil:
 		*a = Gradient{}
-	case anylimiter.IsNil(*a):
+	case backdoor.IsNil(*a):
 		f.must(false, "Algorithm", fmt.Sprintf("(%T)(nil)", *a), "an algorithm")
 		return
 	}
@@ -97,7 +97,7 @@ func (f *faults) algorithm(a *Algorithm) {
 	}
 	if own, ok := (*a).(interface{ New() Algorithm }); ok {
 		made := own.New()
-		f.must(!anylimiter.IsNil(made), "Algorithm", fmt.Sprintf("%T, whose New returns nil", *a), "an algorithm")
+		f.must(!backdoor.IsNil(made), "Algorithm", fmt.Sprintf("%T, whose New returns nil", *a), "an algorithm")
 		*a = made
 	}
 }

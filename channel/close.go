@@ -2,14 +2,13 @@ package channel
 
 import (
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // ErrClosed is returned by sends after Close, and by receives when the channel is closed and empty. It
 // matches [core.ErrClosed].
-var ErrClosed = anylimiter.Closed("channel", core.ErrClosed)
+var ErrClosed = hold.ErrClosed("channel")
 
 // Close ends sending: waiting and later sends return [ErrClosed], and their items are not sent. Queued items
 // can still be received. Close always returns nil, and may be called again.

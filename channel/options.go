@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Options configure a [LimitedChannel].
@@ -43,7 +43,7 @@ type Options[T any] struct {
 
 func (o *Options[T]) validate() error {
 	var errs []error
-	if anylimiter.IsNil(o.Limiter) {
+	if backdoor.IsNil(o.Limiter) {
 		errs = append(errs, errors.New("channel: Options.Limiter = nil, want a limiter (core.Unlimited() for none)"))
 	}
 	if o.Capacity < 0 {

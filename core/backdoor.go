@@ -34,6 +34,17 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	AcquireWaiting: func(ctx context.Context, limiter any, permits int) (Lease, error) {
 		return acquireWaiting(ctx, limiter.(Limiter), permits)
 	},
+	Refund: func(limiter any, lease Lease) { refund(limiter.(Limiter), lease) },
+	Settle: func(limiter any, lease Lease, permits int) Lease {
+		return settle(limiter.(Limiter), lease, permits)
+	},
+	Checked: func(limiter any, lease Lease, err error) (Lease, error) {
+		return checkedAnswer(limiter.(Limiter), lease, err)
+	},
+	Embeds:          func(limiter any) bool { return embeds(limiter.(Limiter)) },
+	Roots:           func(limiter any) []any { return allRoots(limiter.(Limiter)) },
+	ReturnsWithTime: func(limiter any) bool { return returnsWithTime(limiter.(Limiter)) },
+
 	Grants: grants,
 	NewJoiner: func(parts int) backdoor.Joiner[Lease] {
 		j := new(backdoorJoiner)

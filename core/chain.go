@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -219,7 +218,7 @@ func (c *ChainedLimiter) join(j *joined, permits int) Lease {
 
 // undo refunds the parts, last first; no caller has seen them.
 func (c *ChainedLimiter) undo(j *joined) {
-	backward(len(j.parts), func(i int) { anylimiter.Refund(c.limiters[i], j.parts[i]) })
+	backward(len(j.parts), func(i int) { refund(c.limiters[i], j.parts[i]) })
 	j.Drop()
 }
 
@@ -250,9 +249,28 @@ func (c *ChainedLimiter) Settle(l Lease, permits int) Lease {
 	return j.Rejoin(l, permits)
 }
 
-// Refund undoes a grant of this chain that was not used: it is Settle to zero permits. After
+// Refund undoes a grant of this chain that was not used: it refunds the part of each limiter, last first. After
 // Release it does nothing.
-func (c *ChainedLimiter) Refund(l Lease) { c.Settle(l, 0) }
+func (c *ChainedLimiter) Refund(l Lease) {
+	if j, ok := c.leases.split(l); ok {
+		c.undo(j)
+	}
+}
+
+// exceeding returns the answer of the first limiter whose limit is less than permits; false if
+// there is none. It considers only limiters of this package.
+func (c *ChainedLimiter) exceeding(permits int) (Lease, bool) {
+	for _, r := range c.roots {
+		if e := engineOf(r.Limiter); e != nil && !r.shadowed {
+			if s := e.settings.Load(); s != nil && permits > s.Most() {
+				refused := r.Limiter.TryAcquire(permits)
+				e.Refund(refused) // an Update may have come between
+				return refused, refused.outcome() == exceeds
+			}
+		}
+	}
+	return Lease{}, false
+}
 
 // Available returns the number of permits that could be taken now: the minimum over the
 // limiters.

@@ -46,6 +46,9 @@ func (l Lease) handle() *handle {
 	return l.h
 }
 
+// of reports whether l is a lease of this handle, granted.
+func (h *handle) of(l Lease) bool { return l.outcome() == granted && l.h != nil && l.handle() == h }
+
 // settings returns the settings that the handle leads to, or nil.
 func (h *handle) settings() *settings { return h.s.Load() }
 

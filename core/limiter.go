@@ -97,6 +97,42 @@ type Resetter interface {
 	Reset()
 }
 
+// As returns l, or the first of the limiters that it is a view of, that is a T: a [Reporter], an
+// [Idler], a [Replenisher], a [Resetter] or an [io.Closer], say. It returns false if none is. It
+// looks through limiters that have a method Unwrap() Limiter, as errors.AsType looks through
+// errors.
+//
+// As is for interfaces that look at a limiter or steer it. To take permits, or to give them back,
+// through a limiter that a view hides would bypass the view: for [QuietTrier], [Refunder] and
+// [Settler] use a type assertion on the limiter itself.
+func As[T any](l Limiter) (T, bool) {
+	for l != nil {
+		if t, ok := l.(T); ok {
+			return t, true
+		}
+		u, ok := l.(interface{ Unwrap() Limiter })
+		if !ok {
+			break
+		}
+		l = u.Unwrap()
+	}
+	var none T
+	return none, false
+}
+
+// TryQuietly is TryAcquire, but a rejection leaves no trace: it is not counted, and no reason
+// is given. It is for a caller that tries before it waits. If it returns false, it has taken
+// nothing; if l is a chain, the limiters that came before the one that rejected have counted a
+// grant. For a limiter that is not a [QuietTrier], and for one that embeds a limiter of this
+// package, TryQuietly always returns false.
+func TryQuietly(l Limiter, permits int) (Lease, bool) {
+	if q, ok := l.(QuietTrier); ok && !embeds(l) {
+		k, ok := q.TryQuietly(permits)
+		return k, ok && k.Acquired()
+	}
+	return Lease{}, false
+}
+
 // Replenisher is a rate limiter: its permits come back with time.
 type Replenisher interface {
 	// TryReplenish adds the permits that are due by now and reports whether any came back.

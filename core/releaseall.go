@@ -4,7 +4,7 @@ package core
 // concurrency limiter come back together, and its waiters are served once. If the release
 // function of a [Grant] panics, ReleaseAll still releases the other leases.
 func ReleaseAll(leases []Lease) {
-	var e *engine
+	var e *engine // whose permits n are not given back yet
 	n, next := 0, 0
 	defer func() {
 		e.giveBackAll(n)
@@ -15,8 +15,13 @@ func ReleaseAll(leases []Lease) {
 	for next < len(leases) {
 		l := leases[next]
 		next++
+		if l.outcome() != held {
+			continue
+		}
 		h := l.h
-		if l.outcome() != held || h.x != nil || h.settings().hook != nil {
+		if h.x != nil || h.settings().hook != nil {
+			e.giveBackAll(n) // first, because the release may call a function that waits for them
+			e, n = nil, 0
 			l.Release()
 			continue
 		}

@@ -51,3 +51,23 @@ func TestReleaseAllOfNothing(t *testing.T) {
 	core.ReleaseAll([]core.Lease{third})
 	available(t, l, 10)
 }
+
+// No permit is held back while a later lease's release function runs, which may wait for it.
+func TestReleaseAllHoldsNothingBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, other := concurrency(t, 1, 1), concurrency(t, 1, 1)
+		rate := bucket(t, core.Every(time.Hour, 5))
+		release := func() {
+			for _, of := range []core.Limiter{l, other} {
+				lease, err := of.Acquire(t.Context(), 1)
+				require.NoError(t, err)
+				lease.Release()
+			}
+		}
+		core.ReleaseAll([]core.Lease{
+			takes(t, l, 1), takes(t, rate, 1), takes(t, other, 1), core.Grant(1, release), core.Grant(1, release).With(core.ReasonPhrase.With("x")),
+		})
+		available(t, l, 1)
+		available(t, other, 1)
+	})
+}

@@ -439,3 +439,50 @@ type refunder struct {
 	bareLimiter
 	core.Refunder
 }
+
+// The methods that a limiter has are its methods, promoted or not, whoever settles.
+func TestSettleOfAnEmbeddingLimiterIsOneRule(t *testing.T) {
+	for name, over := range map[string]func(core.Limiter) everything{
+		"chain":            func(l core.Limiter) everything { return chain(t, l) },
+		"chain of a chain": func(l core.Limiter) everything { return chain(t, core.Unlimited(), chain(t, l)) },
+		"reason":           func(l core.Limiter) everything { return core.WithReason(l, "full").(everything) },
+		"shadow":           func(l core.Limiter) everything { return core.Shadow(l).(everything) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &undoes{ConcurrencyLimiter: concurrency(t, 10, 0)}
+			l := over(u)
+			lease := l.Settle(takes(t, l, 5), 2)
+			require.Equal(t, 2, lease.Permits())
+			available(t, l, 8)
+			available(t, u, 8)
+			lease = l.Settle(lease, 3)
+			available(t, u, 7)
+			l.Refund(lease)
+			require.Equal(t, 1, u.refunds)
+			available(t, u, 10)
+		})
+	}
+}
+
+// Unlimited and Shadow leave leases of others alone.
+func TestSettleOfALeaseOfSomebodyElse(t *testing.T) {
+	full := concurrency(t, 1, 0)
+	takes(t, full, 1)
+	other := core.Shadow(full).(everything)
+	for name, l := range map[string]everything{
+		"unlimited": core.Unlimited().(everything), "shadow": core.Shadow(full).(everything),
+		"reason": core.WithReason(core.Unlimited(), "no").(everything), "chain": chain(t, core.Unlimited()),
+	} {
+		own := takes(t, l, 3)
+		require.Equal(t, 5, l.Settle(own, 5).Permits(), name)
+		own = takes(t, l, 3).With(core.ReasonPhrase.With("x"))
+		require.Equal(t, 5, l.Settle(own, 5).Permits(), name)
+		for _, foreign := range []core.Lease{
+			core.Grant(3, nil), core.Grant(3, func() {}), core.Grant(3, nil, core.Shadowed.With(core.ErrClosed)),
+			takes(t, other, 3), takes(t, core.Unlimited(), 3),
+		} {
+			require.Equal(t, foreign, l.Settle(foreign, 5), name)
+			l.Refund(foreign)
+		}
+	}
+}

@@ -28,16 +28,18 @@ func Shadow(l Limiter) Limiter {
 	if isNil(l) {
 		l = &refusing{errNoShadow}
 	}
-	s := shadow{view{l}}
 	if k, ok := l.(Replenisher); ok {
-		return &shadowReplenisher{s, replenishing{k}}
+		return &shadowReplenisher{shadow{view: view{l}}, replenishing{k}}
 	}
-	return &s
+	return &shadow{view: view{l}}
 }
 
 var errNoShadow = errors.New("core: Shadow of a nil Limiter: it grants everything")
 
-type shadow struct{ view }
+type shadow struct {
+	view
+	handle handle // of the leases that hold nothing
+}
 
 type shadowReplenisher struct {
 	shadow
@@ -49,7 +51,7 @@ func (s *shadow) TryAcquire(permits int) Lease {
 	if l.Acquired() || permits < 0 {
 		return l
 	}
-	return Grant(permits, nil, Shadowed.With(l.Err()))
+	return newLease(&s.handle, granted, permits, unknown, unknown, 0).With(Shadowed.With(l.Err()))
 }
 
 func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
@@ -63,13 +65,17 @@ func (s *shadow) Acquire(ctx context.Context, permits int) (Lease, error) {
 // Settle settles what l granted. A lease that holds nothing becomes one of the given number of
 // permits.
 func (s *shadow) Settle(l Lease, permits int) Lease {
-	if _, ok := Shadowed.From(l); ok && l.outcome() == granted {
-		return l.replacement(nil, granted, max(permits, 0), 0)
+	if s.handle.of(l) {
+		return l.replacement(&s.handle, granted, max(permits, 0), 0)
 	}
 	return s.view.Settle(l, permits)
 }
 
-func (s *shadow) Refund(l Lease) { s.Settle(l, 0) }
+func (s *shadow) Refund(l Lease) {
+	if !s.handle.of(l) {
+		s.view.Refund(l)
+	}
+}
 
 // String returns a human-readable line: that of the limiter, marked as shadowed.
 func (s *shadow) String() string { return describe(s.Limiter) + ", shadowed" }

@@ -19,6 +19,7 @@ func Unlimited() Limiter {
 }
 
 type unlimited struct {
+	handle  handle // of all leases
 	clock   clock.Clock
 	granted atomic.Uint64
 	closed  atomic.Bool
@@ -32,7 +33,7 @@ func (u *unlimited) TryAcquire(permits int) Lease {
 		return Lease{bits: uint64(closed)}
 	}
 	u.granted.Add(1)
-	return newLease(nil, granted, permits, unknown, unknown, 0)
+	return newLease(&u.handle, granted, permits, unknown, unknown, 0)
 }
 
 func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
@@ -48,7 +49,7 @@ func (u *unlimited) TryQuietly(permits int) (Lease, bool) {
 		return Lease{}, false
 	}
 	u.granted.Add(1)
-	return newLease(nil, granted, permits, unknown, unknown, 0), true
+	return newLease(&u.handle, granted, permits, unknown, unknown, 0), true
 }
 
 func (u *unlimited) Available() int { return math.MaxInt }
@@ -66,10 +67,10 @@ func (u *unlimited) Refund(Lease) {}
 
 // Settle returns a lease of the given number of permits.
 func (u *unlimited) Settle(l Lease, permits int) Lease {
-	if l.outcome() != granted || l.settings() != nil {
+	if !u.handle.of(l) {
 		return l
 	}
-	return l.replacement(nil, granted, max(permits, 0), 0)
+	return l.replacement(&u.handle, granted, max(permits, 0), 0)
 }
 
 func (u *unlimited) Close() error {

@@ -36,7 +36,7 @@ func (v *view) TryQuietly(permits int) (Lease, bool) { return TryQuietly(v.Limit
 
 func (v *view) Settle(l Lease, permits int) Lease { return settle(v.Limiter, l, permits) }
 
-func (v *view) Refund(l Lease) { v.Settle(l, 0) }
+func (v *view) Refund(l Lease) { refund(v.Limiter, l) }
 
 // Close closes the limiter if it can be closed.
 func (v *view) Close() error {

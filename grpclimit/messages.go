@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/policy"
@@ -104,7 +104,7 @@ func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 			return lease, err
 		}
 		if !m.keep(p, lease) {
-			anylimiter.Refund(p.each, lease)
+			backdoor.Refund(p.each, lease)
 			return core.Lease{}, errReturned
 		}
 	}

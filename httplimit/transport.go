@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/holdback"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/ioreader"
@@ -85,7 +85,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		return nil, err
 	}
 	o.Limiter, o.Upload, o.Download = policy.Present(o.Limiter), policy.Present(o.Upload), policy.Present(o.Download)
-	if anylimiter.IsNil(o.Base) {
+	if backdoor.IsNil(o.Base) {
 		o.Base = http.DefaultTransport
 	}
 	if o.RetryAfter == nil {

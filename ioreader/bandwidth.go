@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -53,9 +53,9 @@ func (e *combineError) Unwrap() error { return e.err }
 // comes first, so that a connection waiting for it holds no permits of the shared one.
 func both(own, shared core.Limiter) (core.Limiter, error) {
 	switch {
-	case anylimiter.IsNil(own):
+	case backdoor.IsNil(own):
 		return shared, nil
-	case anylimiter.IsNil(shared) || anylimiter.Same(own, shared):
+	case backdoor.IsNil(shared) || backdoor.Same(own, shared):
 		return own, nil
 	}
 	return core.Chain(own, shared)
@@ -63,7 +63,7 @@ func both(own, shared core.Limiter) (core.Limiter, error) {
 
 // permit waits for one permit of from, until ctx or s ends. If from is nil, the lease is not acquired.
 func permit(ctx context.Context, s *wait.Source, from core.Limiter) (core.Lease, error) {
-	if anylimiter.IsNil(from) {
+	if backdoor.IsNil(from) {
 		return core.Lease{}, nil
 	}
 	return hold.Acquire(ctx, s, from, 1)

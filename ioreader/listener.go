@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -106,7 +106,7 @@ func (l *listener) admit(under net.Conn) (c net.Conn, err error) {
 	pace.Release() // before the next wait: both limits may be one limiter
 	if place, err = l.permit(l.conns); err != nil {
 		if pace.Acquired() {
-			anylimiter.Refund(l.accept, pace)
+			backdoor.Refund(l.accept, pace)
 		}
 		return nil, err
 	}

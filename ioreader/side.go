@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -26,7 +26,7 @@ type side struct {
 // start makes the side ready. under is the underlying writer; it is nil for a reading side.
 func (s *side) start(ctx context.Context, l core.Limiter, under any) {
 	s.ctx = ctx
-	if p, ok := under.(payer); ok && !anylimiter.IsNil(l) {
+	if p, ok := under.(payer); ok && !backdoor.IsNil(l) {
 		s.nested = p.pays(l)
 	}
 	s.meter.Init(l)
@@ -215,7 +215,7 @@ type payer interface{ pays(l core.Limiter) bool }
 
 // asks reports whether this side, or the underlying stream, uses l.
 func (s *side) asks(l core.Limiter, under any) bool {
-	if anylimiter.Same(s.meter.Limiter(), l) {
+	if backdoor.Same(s.meter.Limiter(), l) {
 		return true
 	}
 	p, ok := under.(payer)

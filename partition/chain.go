@@ -10,9 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/backdoor"
-	"github.com/sluice-go/sluice/internal/hold"
 )
 
 // Chain returns a limiter that asks each of ls for the same permits, all or nothing, as
@@ -31,7 +29,7 @@ func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	}
 	var errs []error
 	for i, l := range ls {
-		if anylimiter.IsNil(l) {
+		if backdoor.IsNil(l) {
 			errs = append(errs, fmt.Errorf("partition: Chain limiter %d is nil", i))
 		}
 	}
@@ -62,7 +60,12 @@ func (c *chain[R]) Acquire(ctx context.Context, r R, permits int) (core.Lease, e
 	return b.init(c, r).Acquire(ctx, permits)
 }
 
-func (c *chain[R]) Refund(r R, l core.Lease) { c.Settle(r, l, 0) }
+func (c *chain[R]) Refund(r R, l core.Lease) {
+	if l.Acquired() {
+		var b boundChain[R]
+		b.init(c, r).Refund(l)
+	}
+}
 
 func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
 	if !l.Acquired() {
@@ -75,7 +78,7 @@ func (c *chain[R]) Settle(r R, l core.Lease, permits int) core.Lease {
 func (c *chain[R]) String() string {
 	parts := make([]string, len(c.limiters))
 	for i, l := range c.limiters {
-		parts[i] = anylimiter.Describe(l)
+		parts[i] = backdoor.Describe(l)
 	}
 	return "chain of " + strings.Join(parts, ", ")
 }
@@ -157,7 +160,7 @@ func (b *boundChain[R]) acquire(ctx context.Context, permits int, acquire acquir
 	l := b.join(ctx, permits, func(link bound) core.Lease {
 		var l core.Lease
 		l, err = acquire(link, ctx, permits)
-		l, err = hold.Checked(link, l, err)
+		l, err = backdoor.Checked(link, l, err)
 		return l
 	})
 	if err == nil {
@@ -209,11 +212,26 @@ func (b *boundChain[R]) undo(parts backdoor.Parts[core.Lease]) {
 func (b *boundChain[R]) refundAll(leases []core.Lease) {
 	if n := len(leases) - 1; n >= 0 {
 		defer b.refundAll(leases[:n])
-		b.links()[n].Settle(leases[n], 0)
+		b.links()[n].Refund(leases[n])
 	}
 }
 
-func (b *boundChain[R]) Refund(l core.Lease) { b.Settle(l, 0) }
+func (b *boundChain[R]) Refund(l core.Lease) {
+	if l.Acquired() {
+		if parts, ok := b.chain.joiner.Split(l); ok {
+			b.undo(parts)
+		}
+	}
+}
+
+// Asks makes it a [backdoor.Asker].
+func (b *boundChain[R]) Asks() []core.Limiter {
+	var all []core.Limiter
+	for _, link := range b.links() {
+		all = append(all, link)
+	}
+	return all
+}
 
 func (b *boundChain[R]) Settle(l core.Lease, permits int) core.Lease {
 	permits = max(permits, 0)

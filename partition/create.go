@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 var (
@@ -82,7 +82,7 @@ func (k *Keyed[R, K]) make(key K) (*entry[R, K], error) {
 		}
 	}()
 	l, err := k.o.New(key)
-	if err == nil && anylimiter.IsNil(l) {
+	if err == nil && backdoor.IsNil(l) {
 		err = errNilNew
 	}
 	if err != nil {

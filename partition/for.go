@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
@@ -26,7 +25,7 @@ func bind[R any](l Limiter[R], r R) bound {
 			return own
 		}
 	}
-	if anylimiter.IsNil(l) {
+	if backdoor.IsNil(l) {
 		return refuse(errForNil)
 	}
 	return &boundForeign[R]{l, r}
@@ -79,15 +78,18 @@ func (b *boundForeign[R]) Statistics() core.Statistics {
 	return s
 }
 
-func (b *boundForeign[R]) String() string { return anylimiter.Describe(b.l) }
+func (b *boundForeign[R]) String() string { return backdoor.Describe(b.l) }
 
-// refundTo refunds a lease of l's, or releases it if l is not a Refunder.
+// refundTo refunds a lease of l's, settles it to 0 if l is only a Settler, or else releases it.
 func refundTo[R any](l Limiter[R], r R, lease core.Lease) {
-	if f, ok := l.(Refunder[R]); ok {
-		f.Refund(r, lease)
-		return
+	switch k := l.(type) {
+	case Refunder[R]:
+		k.Refund(r, lease)
+	case Settler[R]:
+		k.Settle(r, lease, 0)
+	default:
+		lease.Release()
 	}
-	lease.Release()
 }
 
 // settleTo settles a lease of l's. If l is not a Settler, settling to 0 refunds the lease, and
@@ -158,23 +160,35 @@ func (e *entry[R, K]) AcquireWaiting(ctx context.Context, permits int, _ backdoo
 	return e.k.acquire(ctx, e.key, e, permits, acquireWaiting)
 }
 
-func (e *entry[R, K]) Refund(l core.Lease) { e.Settle(l, 0) }
+func (e *entry[R, K]) Refund(l core.Lease) {
+	if l.Acquired() {
+		e.k.settle(e.key, l, 0, refund)
+	}
+}
 
 func (e *entry[R, K]) Settle(l core.Lease, permits int) core.Lease {
 	if !l.Acquired() {
 		return l
 	}
-	return e.k.settle(e.key, l, max(permits, 0))
+	return e.k.settle(e.key, l, max(permits, 0), settle)
 }
 
 func (e *entry[R, K]) Available() int { return e.inForce().Available() }
 
 func (e *entry[R, K]) Statistics() core.Statistics { return statistics(e.inForce()) }
 
+// Asks returns the live limiter, if there is one: see [backdoor.Asker].
+func (e *entry[R, K]) Asks() []core.Limiter {
+	if live := e.k.find(e.key); live != nil {
+		return []core.Limiter{live.limiter}
+	}
+	return nil
+}
+
 // String makes no partition, and does not show the key, which may be a secret.
 func (e *entry[R, K]) String() string {
 	if live := e.k.find(e.key); live != nil {
-		return "one of " + e.k.title() + ": " + anylimiter.Describe(live.limiter)
+		return "one of " + e.k.title() + ": " + backdoor.Describe(live.limiter)
 	}
 	return "one of " + e.k.title() + ": not live"
 }

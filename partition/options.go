@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Options are the options of a [Keyed].
@@ -71,7 +71,7 @@ func (o *Options[R, K]) validate() error {
 	if o.MaxPartitions < 0 {
 		fault("MaxPartitions", o.MaxPartitions, "at least 0")
 	}
-	if o.Overflow != nil && anylimiter.IsNil(o.Overflow) {
+	if o.Overflow != nil && backdoor.IsNil(o.Overflow) {
 		fault("Overflow", fmt.Sprintf("(%T)(nil)", o.Overflow), "a limiter, or nil itself")
 	}
 	return errors.Join(errs...)

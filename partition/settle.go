@@ -2,14 +2,18 @@ package partition
 
 import (
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Refund gives back permits that were acquired for r and not used, as [core.Refunder] does: to
 // the limiter of r's partition if the partition is live, or to Overflow if Overflow granted the
 // lease. Otherwise Refund releases the lease. Refund does not create a partition, and works
 // after Close.
-func (k *Keyed[R, K]) Refund(r R, l core.Lease) { k.Settle(r, l, 0) }
+func (k *Keyed[R, K]) Refund(r R, l core.Lease) {
+	if k.o.Key != nil && l.Acquired() {
+		k.settle(k.o.Key(r), l, 0, refund)
+	}
+}
 
 // Settle corrects the cost of the grant of l, which was acquired for r, to permits, as
 // [core.Settler] does: in the limiter of r's partition if the partition is live, or in Overflow
@@ -21,13 +25,13 @@ func (k *Keyed[R, K]) Settle(r R, l core.Lease, permits int) core.Lease {
 	if k.o.Key == nil || !l.Acquired() {
 		return l
 	}
-	return k.settle(k.o.Key(r), l, max(permits, 0))
+	return k.settle(k.o.Key(r), l, max(permits, 0), settle)
 }
 
 // settle offers the lease to both limiters that may have granted it: each ignores a lease that
 // is not its own. If one of them cannot refund, or is gone, and the lease is to be refunded, it
 // is released, which does nothing to a lease that the other has refunded.
-func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int) core.Lease {
+func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int, offer offerFunc) core.Lease {
 	if permits > 0 && permits == l.Permits() {
 		return l
 	}
@@ -51,14 +55,29 @@ func (k *Keyed[R, K]) settle(key K, l core.Lease, permits int) core.Lease {
 	return l
 }
 
-// offer settles a lease that may be of l's. It reports false if l cannot.
-func offer(l core.Limiter, lease core.Lease, permits int) (core.Lease, bool) {
-	if s, ok := l.(core.Settler); ok && (permits > 0 || !anylimiter.Embeds(l)) {
-		return s.Settle(lease, permits), true
+// offerFunc is settle or refund: of a lease that may be l's. It reports false if l cannot.
+type offerFunc = func(l core.Limiter, lease core.Lease, permits int) (core.Lease, bool)
+
+func settle(l core.Limiter, lease core.Lease, permits int) (core.Lease, bool) {
+	if !takesBack(l) {
+		return lease, false
 	}
-	r, ok := l.(core.Refunder)
-	if ok && permits == 0 {
-		r.Refund(lease)
+	return backdoor.Settle(l, lease, permits), true
+}
+
+func refund(l core.Limiter, lease core.Lease, _ int) (core.Lease, bool) {
+	if !takesBack(l) {
+		return lease, false
 	}
-	return lease, ok
+	backdoor.Refund(l, lease)
+	return lease, true
+}
+
+// takesBack reports whether l ignores the leases of others, instead of releasing them.
+func takesBack(l core.Limiter) bool {
+	switch l.(type) {
+	case core.Refunder, core.Settler:
+		return true
+	}
+	return false
 }

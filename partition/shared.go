@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
@@ -12,7 +11,7 @@ import (
 // a limit for all keys together. It passes every call on and is a [Refunder] and a [Settler].
 // If l is nil, every request fails.
 func Shared[R any](l core.Limiter) Limiter[R] {
-	if anylimiter.IsNil(l) {
+	if backdoor.IsNil(l) {
 		return &shared[R]{refuse(errSharedNil)}
 	}
 	return &shared[R]{complete(l)}
@@ -35,13 +34,13 @@ func (s *shared[R]) Settle(_ R, l core.Lease, permits int) core.Lease {
 // Statistics returns the limiter's statistics and true.
 func (s *shared[R]) Statistics(R) (core.Statistics, bool) { return s.l.Statistics(), true }
 
-func (s *shared[R]) String() string { return "shared " + anylimiter.Describe(s.l) }
+func (s *shared[R]) String() string { return "shared " + backdoor.Describe(s.l) }
 
 func (s *shared[R]) bind(Limiter[R], R) bound { return s.l }
 
 // complete returns l itself if it has all methods of bound, and else l with what it lacks.
 func complete(l core.Limiter) bound {
-	if b, ok := l.(bound); ok && !anylimiter.Embeds(l) { // whose Settle bypasses a Refund of its own
+	if b, ok := l.(bound); ok && !ways.Embeds(l) { // a promoted Settle would bypass its Refund
 		return b
 	}
 	return &completed{l}
@@ -58,11 +57,14 @@ func (c *completed) AcquireWaiting(ctx context.Context, permits int, _ backdoor.
 	return acquireWaiting(c.Limiter, ctx, permits)
 }
 
-func (c *completed) Refund(l core.Lease) { anylimiter.Refund(c.Limiter, l) }
+// Unwrap returns the limiter that this is a view of.
+func (c *completed) Unwrap() core.Limiter { return c.Limiter }
+
+func (c *completed) Refund(l core.Lease) { backdoor.Refund(c.Limiter, l) }
 
 func (c *completed) Settle(l core.Lease, permits int) core.Lease {
-	return anylimiter.Settle(c.Limiter, l, permits)
+	return backdoor.Settle(c.Limiter, l, permits)
 }
 
 func (c *completed) Statistics() core.Statistics { return statistics(c.Limiter) }
-func (c *completed) String() string              { return anylimiter.Describe(c.Limiter) }
+func (c *completed) String() string              { return backdoor.Describe(c.Limiter) }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Translate returns l as a limiter of requests of another type: f returns the request to pass
@@ -13,7 +13,7 @@ import (
 // fails.
 func Translate[R, Inner any](l Limiter[Inner], f func(R) Inner) Limiter[R] {
 	switch {
-	case anylimiter.IsNil(l):
+	case backdoor.IsNil(l):
 		return &shared[R]{refuse(errTranslateNil)}
 	case f == nil:
 		return &shared[R]{refuse(errTranslateFunc)}
@@ -62,4 +62,4 @@ func (t *translated[R, Inner]) bind(_ Limiter[R], r R) bound {
 	return bind(t.l, t.f(r))
 }
 
-func (t *translated[R, Inner]) String() string { return "translated " + anylimiter.Describe(t.l) }
+func (t *translated[R, Inner]) String() string { return "translated " + backdoor.Describe(t.l) }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Options are the limiters of a pipe, or of one end of a pair returned by [Conns]. One permit is
@@ -26,7 +26,7 @@ func (o Options) validate(where string) error {
 		field   string
 		limiter core.Limiter
 	}{{"WriteLimiter", o.WriteLimiter}, {"ReadLimiter", o.ReadLimiter}} {
-		if l.limiter != nil && anylimiter.IsNil(l.limiter) {
+		if l.limiter != nil && backdoor.IsNil(l.limiter) {
 			errs = append(errs, fmt.Errorf("pipe: %s.%s is a nil %T, want a limiter, or nil for none", where, l.field, l.limiter))
 		}
 	}

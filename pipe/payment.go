@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -37,7 +37,7 @@ func (s *payment) unlimited() bool { return s.limiter.Limiter == nil }
 
 // start makes the side ask l, which may be nil.
 func (s *payment) start(l core.Limiter) {
-	if !anylimiter.IsNil(l) {
+	if !backdoor.IsNil(l) {
 		s.limiter = hold.Of(l)
 		s.meter.Init(l)
 	}
@@ -94,7 +94,7 @@ func (s *payment) String() string {
 	if s.unlimited() {
 		return "unlimited"
 	}
-	return "limited by " + anylimiter.Describe(s.limiter.Limiter)
+	return "limited by " + backdoor.Describe(s.limiter.Limiter)
 }
 
 // queues reports whether a Write may wait for the permits of the concurrency limiter.

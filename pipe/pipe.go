@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -66,7 +66,7 @@ func newPipe(o Options) *pipe {
 	p := new(pipe)
 	p.wr.start(o.WriteLimiter)
 	p.wr.startHolding()
-	if p.wr.holding == nothing || !anylimiter.Same(o.ReadLimiter, o.WriteLimiter) {
+	if p.wr.holding == nothing || !backdoor.Same(o.ReadLimiter, o.WriteLimiter) {
 		p.rd.start(o.ReadLimiter)
 	}
 	for _, s := range []*side{&p.rd, &p.wr} {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // StoreOptions says where the limit is that processes share, and what happens while that place does
@@ -103,7 +103,7 @@ func (f *faults) add(field string, value any, want string) {
 }
 
 func (f *faults) shared(s StoreOptions) {
-	if anylimiter.IsNil(s.Store) {
+	if backdoor.IsNil(s.Store) {
 		f.add("Shared.Store", "nil", "a store")
 	}
 	if s.Key == "" || strings.ContainsAny(s.Key, "{}") {
@@ -115,7 +115,7 @@ func (f *faults) shared(s StoreOptions) {
 	if s.Unavailable > UseLocal {
 		f.add("Shared.Unavailable", s.Unavailable, "deny, allow or local")
 	}
-	if s.Unavailable == UseLocal && anylimiter.IsNil(s.Local) {
+	if s.Unavailable == UseLocal && backdoor.IsNil(s.Local) {
 		f.add("Shared.Local", "nil", "a limiter, for UseLocal")
 	}
 	if s.Prefetch < 0 {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Execute runs f by way of e and returns f's results unchanged, the value even with an error.
@@ -28,7 +28,7 @@ func Execute[T any](ctx context.Context, e Executor, f func(context.Context) (T,
 // executeSlow is Execute for an executor that is not a strategy. It may return while f runs.
 func executeSlow[T any](ctx context.Context, e Executor, f func(context.Context) (T, error)) (T, error) {
 	var none T
-	if anylimiter.IsNil(e) {
+	if backdoor.IsNil(e) {
 		return none, errors.New("resilience: the executor is nil")
 	}
 	var last atomic.Pointer[T]

@@ -5,8 +5,7 @@ import (
 	"errors"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -15,7 +14,7 @@ import (
 // settle. The strategy's Close does not close l. o must not have a Limiter; its Default is ignored.
 func Keyed[R any](l partition.Limiter[R], of func(context.Context) R, o Options) (*Strategy, error) {
 	var errs []error
-	if anylimiter.IsNil(l) {
+	if backdoor.IsNil(l) {
 		errs = append(errs, errors.New("resilience: the limiter is nil"))
 	}
 	if of == nil {
@@ -40,11 +39,11 @@ func (k keyed[R]) acquire(ctx context.Context) (core.Lease, error) {
 	r := k.of(ctx)
 	lease, err := k.l.Acquire(ctx, r, 1)
 	if err != nil || !lease.Acquired() {
-		return hold.Checked(partition.For(k.l, r), lease, err)
+		return backdoor.Checked(partition.For(k.l, r), lease, err)
 	}
 	return lease, nil
 }
 
 func (k keyed[R]) settle(ctx context.Context, lease core.Lease, permits int) core.Lease {
-	return anylimiter.Settle(partition.For(k.l, k.of(ctx)), lease, permits)
+	return backdoor.Settle(partition.For(k.l, k.of(ctx)), lease, permits)
 }

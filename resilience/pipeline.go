@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // PipelineOptions name a pipeline, for the [Source] of events and errors.
@@ -27,7 +27,7 @@ func Pipeline(o PipelineOptions, es ...Executor) (Executor, error) {
 	}
 	var errs []error
 	for i, e := range es {
-		if anylimiter.IsNil(e) {
+		if backdoor.IsNil(e) {
 			errs = append(errs, fmt.Errorf("resilience: executor %d of the pipeline is nil", i))
 		}
 	}

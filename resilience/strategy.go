@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Executor runs a function, or returns an error without running it: a [Strategy], a [Pipeline],
@@ -83,7 +82,7 @@ func newConfig(o Options, old *config) (c *config, err error) {
 	c = &config{Options: o}
 	switch {
 	case o.Limiter != nil:
-		if anylimiter.IsNil(o.Limiter) {
+		if backdoor.IsNil(o.Limiter) {
 			return nil, fmt.Errorf("resilience: Options.Limiter: the limiter is nil: %T", o.Limiter)
 		}
 		c.admission = single{o.Limiter}
@@ -107,11 +106,11 @@ type single struct{ core.Limiter }
 
 func (l single) acquire(ctx context.Context) (core.Lease, error) {
 	lease, err := l.Acquire(ctx, 1)
-	return hold.Checked(l.Limiter, lease, err)
+	return backdoor.Checked(l.Limiter, lease, err)
 }
 
 func (l single) settle(_ context.Context, lease core.Lease, permits int) core.Lease {
-	return anylimiter.Settle(l.Limiter, lease, permits)
+	return backdoor.Settle(l.Limiter, lease, permits)
 }
 
 // Do runs f with ctx if the limiter grants a permit, waiting for it if necessary, and returns

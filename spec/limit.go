@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Limit is a limit that one line of text describes. It is comparable. The zero Limit is
@@ -79,7 +79,7 @@ func (l Limit) Update(limiter core.Limiter) error {
 	if err := l.validate(); err != nil {
 		return err
 	}
-	if anylimiter.IsNil(limiter) {
+	if backdoor.IsNil(limiter) {
 		return fmt.Errorf("%w: nil, want %v", ErrKind, l.Kind)
 	}
 	switch l.Kind {

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
@@ -48,7 +47,7 @@ import (
 // The view is safe for concurrent use if l is. If l panics, so does the view, and no permits stay
 // held. stop ends the metrics; the view continues to work.
 func Instrument(o Options, name string, l core.Limiter) (i core.Limiter, stop func() error, err error) {
-	if anylimiter.IsNil(l) {
+	if backdoor.IsNil(l) {
 		return nil, nil, fmt.Errorf("telemetry: Instrument of limiter %q, which is nil", name)
 	}
 	v := &instrumented{l: l, joiner: ways.NewJoiner(partsOfLease), base: time.Now(), fair: hold.FairShare(l)}
@@ -163,7 +162,7 @@ func (i *instrumented) acquire(ctx context.Context, permits int,
 	begin := i.now()
 	lease, err := acquire(i.l, ctx, permits)
 	end := i.now()
-	lease, err = hold.Checked(i.l, lease, err)
+	lease, err = backdoor.Checked(i.l, lease, err)
 	_, shadowed := core.Shadowed.From(lease) // it never waits
 	if took := end - begin; mayWait && took >= i.atOnce && !shadowed && !i.stopped.Load() {
 		i.queue.Record(ctx, took.Seconds(), i.waited(ctx, err == nil)...)
@@ -224,10 +223,9 @@ func (s *span) finish() {
 	}
 }
 
-// settle is Settle. If the limiter is no Settler, permits is 0, and the lease is refunded.
-func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
+// settle is Settle, or Refund if permits is 0.
+func (i *instrumented) settle(l core.Lease, permits int, settle func(l any, lease core.Lease, permits int) core.Lease) core.Lease {
 	permits = max(permits, 0)
-	settler, ok := i.l.(core.Settler)
 	if !l.Acquired() || permits > 0 && permits == l.Permits() {
 		return l
 	}
@@ -245,9 +243,7 @@ func (i *instrumented) settle(l core.Lease, permits int) core.Lease {
 	if permits == 0 {
 		leases[partOfSpan].Release()
 	}
-	if !ok || permits == 0 && anylimiter.Embeds(i.l) {
-		anylimiter.Refund(i.l, leases[partOfLimiter])
-	} else if k := settler.Settle(leases[partOfLimiter], permits); permits > 0 {
+	if k := settle(i.l, leases[partOfLimiter], permits); permits > 0 {
 		leases[partOfLimiter], permits = k, k.Permits()
 	}
 	whole = true

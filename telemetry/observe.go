@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
@@ -32,7 +32,7 @@ import (
 // The counter is moved by the collection of the gauges. A view of OpenTelemetry's that drops all
 // three gauges therefore stops the counter too.
 func Observe(o Options, name string, l core.Reporter) (stop func() error, err error) {
-	if anylimiter.IsNil(l) {
+	if backdoor.IsNil(l) {
 		return nil, fmt.Errorf("telemetry: Observe of limiter %q, which is nil", name)
 	}
 	return o.observe(name, metrics.Limiter, func() []int64 { return metrics.OfLimiter(l.Statistics()) })

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/hold"
 )
 
 var (
 	// ErrClosed is returned by calls that submit to a closed pool, and by calls that are waiting
 	// to submit when the pool is closed. It matches [core.ErrClosed]. When Close cancels,
 	// ErrClosed is the cause of the tasks' contexts and the error of the queued tasks.
-	ErrClosed = anylimiter.Closed("worker", core.ErrClosed)
+	ErrClosed = hold.ErrClosed("worker")
 
 	// ErrGoexit is the error of a task that called runtime.Goexit, for example by t.FailNow.
 	ErrGoexit = errors.New("worker: task called runtime.Goexit")

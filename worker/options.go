@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Options configure a [Pool].
@@ -35,7 +35,7 @@ type Options struct {
 
 func (o Options) validate() error {
 	var errs []error
-	if anylimiter.IsNil(o.Limiter) {
+	if backdoor.IsNil(o.Limiter) {
 		errs = append(errs, errors.New("worker: Options.Limiter = nil, want a limiter (core.Unlimited() sets no limit)"))
 	}
 	if o.Workers < 0 {

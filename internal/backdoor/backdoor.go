@@ -117,6 +117,9 @@ type Waiter[L any] interface {
 	AcquireWaiting(ctx context.Context, permits int, asked Asked) (L, error)
 }
 
+// Asker is a limiter that says which limiters it asks now, for [Ways.Roots]; Limiter is core.Limiter.
+type Asker[Limiter any] interface{ Asks() []Limiter }
+
 // Asked is the limiter that was given to [Ways.AcquireWaiting].
 type Asked struct{ Limiter any }
 
@@ -228,6 +231,25 @@ type Ways[L any] struct {
 	// AcquireWaiting is the Acquire of limiter, a core.Limiter, that waits whatever QueueLimit is: see the
 	// package comment.
 	AcquireWaiting func(ctx context.Context, limiter any, permits int) (L, error)
+
+	// Refund, Settle and Checked are what the functions of that name of this package call.
+	Refund  func(limiter any, lease L)
+	Settle  func(limiter any, lease L, permits int) L
+	Checked func(limiter any, lease L, err error) (L, error)
+
+	// Embeds reports whether limiter is of a type that embeds one of core's.
+	Embeds func(limiter any) bool
+
+	// Roots returns the limiters that limiter asks in the end, through chains and views of any package
+	// that say what they ask: by a method Unwrap() core.Limiter, Limiters() []core.Limiter, or as an
+	// [Asker]. For any other limiter it is the limiter itself. Whoever holds permits of one limiter and
+	// waits for those of another with a common root may wait for itself: compare roots with [Same].
+	Roots func(limiter any) []any
+
+	// ReturnsWithTime reports whether all permits of limiter come back with time alone: it is one of
+	// core's rate limiters, core.Unlimited, or a chain or view of core's of nothing else. Of any other
+	// limiter the leases may hold permits until they are released.
+	ReturnsWithTime func(limiter any) bool
 
 	// Grants returns a function that returns leases of no permits, as core.Grant does: the first release of
 	// each calls release. The next one may be had once the one before was released, also in release. None

@@ -2,11 +2,10 @@ package hold
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -54,9 +53,9 @@ func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int,
 		asked = call
 	}
 	lease, err := ask(l, asked, n)
-	lease, err = Checked(l, lease, err)
+	lease, err = backdoor.Checked(l, lease, err)
 	if err != nil {
-		if cause := s.Explain(ctx, err); !anylimiter.Same(cause, err) {
+		if cause := s.Explain(ctx, err); !backdoor.Same(cause, err) {
 			return core.Fail(cause), cause
 		}
 		return lease, err
@@ -64,7 +63,7 @@ func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int,
 	goesOn := false
 	defer func() {
 		if !goesOn { // the limiter did not notice, or ctx has panicked
-			anylimiter.Refund(l, lease)
+			backdoor.Refund(l, lease)
 		}
 	}()
 	if err := s.Ended(ctx); err != nil {
@@ -74,26 +73,15 @@ func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int,
 	return lease, nil
 }
 
-// Checked returns the answer of l's Acquire in valid form: an acquired lease and nil, or a lease that is
-// not acquired, and its error. A lease beside an error is refunded. Call it where a limiter may be a
-// user's.
-func Checked(l core.Limiter, lease core.Lease, err error) (core.Lease, error) {
-	return anylimiter.Checked(l, lease, err, failing)
-}
+// ErrClosed returns the error ErrClosed of a package: its message is "name: closed", and it matches
+// core.ErrClosed.
+func ErrClosed(name string) error { return errClosed(name) }
 
-// failing returns a lease with err as its error. If both are rejections it has the metadata of lease,
-// whose own error may be the same: a lease may make its error anew each time.
-func failing(lease core.Lease, err error) core.Lease {
-	failed := core.Fail(err)
-	if !errors.Is(err, core.ErrRejected) || !errors.Is(lease.Err(), core.ErrRejected) {
-		return failed
-	}
-	var metadata []core.Metadata
-	for name, value := range lease.Metadata() {
-		metadata = append(metadata, core.NewMetadataKey[any](name).With(value))
-	}
-	return failed.With(metadata...)
-}
+type errClosed string
+
+func (e errClosed) Error() string { return string(e) + ": closed" }
+
+func (e errClosed) Is(target error) bool { return target == core.ErrClosed }
 
 // Limit returns the limit in force of l, or math.MaxInt if l does not report one.
 func Limit(l core.Limiter) int {

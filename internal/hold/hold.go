@@ -15,7 +15,6 @@ import (
 	"context"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -154,7 +153,7 @@ func (l *Limiter) Refund(h Hold) {
 	if h.Permits > 0 {
 		l.plain.Give(h.Permits)
 	} else if h.Lease.Acquired() {
-		anylimiter.Refund(l.Limiter, h.Lease)
+		backdoor.Refund(l.Limiter, h.Lease)
 	}
 }
 

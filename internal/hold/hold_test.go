@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/testkit"
 	"github.com/sluice-go/sluice/internal/wait"
@@ -143,13 +144,13 @@ func TestCheckedKeepsMetadata(t *testing.T) {
 	defer l.TryAcquire(1).Release()
 	rejection := l.TryAcquire(1)
 	anew := &core.RejectedError{Reason: "ours"}
-	lease, err := hold.Checked(l, rejection, anew)
+	lease, err := backdoor.Checked(l, rejection, anew)
 	require.Same(t, anew, err)
 	require.Same(t, anew, lease.Err())
 	_, ok := core.Remaining.From(lease)
 	require.True(t, ok)
 
-	lease, err = hold.Checked(l, rejection, errOwn)
+	lease, err = backdoor.Checked(l, rejection, errOwn)
 	require.Equal(t, errOwn, err)
 	require.Equal(t, errOwn, lease.Err())
 	_, ok = core.Remaining.From(lease)

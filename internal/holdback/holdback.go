@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Keys are the keys that are held back, each with the reason. The zero Keys
@@ -75,14 +74,14 @@ func (k *Keys[V]) Acquire(ctx context.Context, key string, l core.Limiter, permi
 			return core.Lease{}, nil
 		}
 		lease, err := l.Acquire(ctx, permits)
-		if lease, err = hold.Checked(l, lease, err); err != nil {
+		if lease, err = backdoor.Checked(l, lease, err); err != nil {
 			return lease, err
 		}
 		// While this waited for permits, the server may have answered another request.
 		if h, _, _ := k.watch(key); h == nil {
 			return lease, nil
 		}
-		anylimiter.Refund(l, lease)
+		backdoor.Refund(l, lease)
 	}
 }
 

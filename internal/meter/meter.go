@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/wait"
 )
@@ -63,7 +63,7 @@ const (
 
 // Init makes the meter pay l. A nil l means no limit.
 func (m *Meter) Init(l core.Limiter) {
-	if anylimiter.IsNil(l) {
+	if backdoor.IsNil(l) {
 		return
 	}
 	m.limiter = l
@@ -212,7 +212,7 @@ func (m *Meter) settle(unused int) {
 		return
 	}
 	used := max(m.lease.Permits()-unused, 0)
-	m.lease = anylimiter.Settle(m.limiter, m.lease, used)
+	m.lease = backdoor.Settle(m.limiter, m.lease, used)
 	if used == 0 {
 		m.lease = core.Lease{} // it is refunded
 	}
@@ -231,5 +231,5 @@ func Describe(l core.Limiter) string {
 	if l == nil {
 		return "unlimited"
 	}
-	return "limited by " + anylimiter.Describe(l)
+	return "limited by " + backdoor.Describe(l)
 }

@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
-	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -103,7 +102,7 @@ func (s *Snapshot[R]) acquire(ctx context.Context, r R, d *Decision[R], permits 
 	}
 	lease, err := d.Limiter.Acquire(bounded, permits)
 	waited := time.Since(begun)
-	if d.Lease, err = hold.Checked(d.Limiter, lease, err); err == nil {
+	if d.Lease, err = backdoor.Checked(d.Limiter, lease, err); err == nil {
 		return outcome{result: Acquired, waited: waited}
 	}
 	over := errors.Is(bounded.Err(), context.DeadlineExceeded)
@@ -116,7 +115,7 @@ func (s *Snapshot[R]) ended(ctx context.Context, p *Policy[R], err error, over b
 	switch {
 	case Rejected(err):
 		return p.Rejected
-	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !anylimiter.Same(err, ended):
+	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !backdoor.Same(err, ended):
 		return Failed
 	case ended != nil && (s.set.DeadlineCancels || !errors.Is(ended, context.DeadlineExceeded)):
 		return RequestCanceled

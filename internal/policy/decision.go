@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // Decision is what a policy has decided about a request.
@@ -19,7 +19,7 @@ type Decision[R any] struct {
 }
 
 // Refund gives the permits back, those of a rate limiter too.
-func (d *Decision[R]) Refund() { anylimiter.Refund(d.Limiter, d.Lease) }
+func (d *Decision[R]) Refund() { backdoor.Refund(d.Limiter, d.Lease) }
 
 // Settle corrects the cost, unless that is below 0 or the limiter is no core.Settler.
 func (d *Decision[R]) Settle(cost int) { Settle(d.Limiter, d.Lease, cost) }
@@ -28,7 +28,7 @@ func (d *Decision[R]) Settle(cost int) { Settle(d.Limiter, d.Lease, cost) }
 // caller's Release ends it.
 func Settle(l core.Limiter, lease core.Lease, cost int) {
 	if _, ok := l.(core.Settler); ok && cost >= 0 {
-		anylimiter.Settle(l, lease, cost).Release()
+		backdoor.Settle(l, lease, cost).Release()
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/partition"
 )
 
@@ -80,7 +80,7 @@ func isName(name string) bool {
 
 // Present returns l, or nil for a nil pointer in an interface.
 func Present[R any](l partition.Limiter[R]) partition.Limiter[R] {
-	if anylimiter.IsNil(l) {
+	if backdoor.IsNil(l) {
 		return nil
 	}
 	return l

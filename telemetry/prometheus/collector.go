@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/anylimiter"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
@@ -62,7 +62,7 @@ func newCollector[S any](kind string, columns []metrics.Column, sources map[stri
 	c := make(collector, 0, len(sources))
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		of := source{what: fmt.Sprintf("%s %q", kind, name), columns: columns}
-		if s := sources[name]; !anylimiter.IsNil(s) {
+		if s := sources[name]; !backdoor.IsNil(s) {
 			of.read = func() []int64 { return read(s) }
 		}
 		for _, column := range columns {

@@ -1,0 +1,199 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/sluice-go/sluice/internal/backdoor"
+)
+
+// What one does with any limiter, whether it is of this package or not. The methods that a limiter has are
+// its methods, promoted or not: only TryQuietly and acquireWaiting look whether they are those of an
+// embedded limiter. The other packages of this module get these functions from package backdoor.
+
+// embeds reports whether l is of a type that embeds a limiter of this package. Such a type has all
+// methods of that limiter, and may have overridden some: a promoted TryQuietly would bypass its TryAcquire.
+func embeds(l Limiter) bool {
+	k, ours := l.(interface{ itself() Limiter })
+	return ours && k.itself() != l
+}
+
+func (l *ConcurrencyLimiter) itself() Limiter  { return l }
+func (l *TokenBucket) itself() Limiter         { return l }
+func (l *FixedWindow) itself() Limiter         { return l }
+func (l *SlidingWindow) itself() Limiter       { return l }
+func (c *ChainedLimiter) itself() Limiter      { return c }
+func (u *unlimited) itself() Limiter           { return u }
+func (r *refusing) itself() Limiter            { return r }
+func (r *reasoned) itself() Limiter            { return r }
+func (r *reasonedReplenisher) itself() Limiter { return r }
+func (s *shadow) itself() Limiter              { return s }
+func (s *shadowReplenisher) itself() Limiter   { return s }
+
+// engineOf returns the engine of one of the four limiters, or nil.
+func engineOf(limiter any) *engine {
+	switch l := limiter.(type) {
+	case *ConcurrencyLimiter:
+		if l != nil {
+			return &l.engine
+		}
+	case *TokenBucket:
+		if l != nil {
+			return &l.engine
+		}
+	case *FixedWindow:
+		if l != nil {
+			return &l.engine
+		}
+	case *SlidingWindow:
+		if l != nil {
+			return &l.engine
+		}
+	}
+	return nil
+}
+
+// refund undoes a grant of l that was not used.
+func refund(l Limiter, lease Lease) {
+	switch k := l.(type) {
+	case Refunder:
+		k.Refund(lease)
+	case Settler:
+		k.Settle(lease, 0)
+	default:
+		lease.Release()
+	}
+}
+
+// settle calls Settle if l is a Settler. Otherwise it leaves the lease as it is, unless permits is 0 or
+// less: then it refunds the lease. So is the lease of a limiter that embeds one of this package's: a
+// promoted Settle would bypass its Refund.
+func settle(l Limiter, lease Lease, permits int) Lease {
+	if s, ok := l.(Settler); ok && (permits > 0 || !embeds(l)) {
+		return s.Settle(lease, permits)
+	}
+	if permits <= 0 && lease.Acquired() {
+		refund(l, lease)
+	}
+	return lease
+}
+
+// checkedAnswer returns the answer of a limiter's Acquire in valid form: an acquired lease, or the error and
+// a lease that has it. If both are rejections, the lease keeps its metadata. A lease beside an error is
+// refunded.
+func checkedAnswer(l Limiter, lease Lease, err error) (Lease, error) {
+	switch {
+	case err == nil && lease.Acquired():
+		return lease, nil
+	case err == nil:
+		err = lease.Err()
+	case lease.Acquired():
+		refund(l, lease)
+		return Fail(err), err
+	}
+	switch {
+	case same(lease.Err(), err):
+		return lease, err
+	case lease.rejected() && errors.Is(err, ErrRejected):
+		return lease.failing(err), err
+	}
+	return Fail(err), err
+}
+
+// same reports whether a and b are one error.
+func same(a, b error) bool { return backdoor.Same(a, b) }
+
+// isNil reports whether l is nil, or holds a nil pointer.
+func isNil(l Limiter) bool { return backdoor.IsNil(l) }
+
+// identical reports whether a and b are one limiter. Only pointers can tell: two limiters of another type
+// may be equal and still be two.
+func identical(a, b Limiter) bool {
+	return reflect.TypeOf(a).Kind() == reflect.Pointer && backdoor.Same(a, b)
+}
+
+// describe returns a human-readable line about any limiter.
+func describe(l Limiter) string {
+	if s, ok := l.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return fmt.Sprintf("%T: %d available", l, l.Available())
+}
+
+// root is a limiter that asks no other limiter.
+type root struct {
+	Limiter
+	at       int  // its place among the limiters of a chain
+	shadowed bool // its rejections have no effect
+}
+
+// roots returns the limiters that l asks, through the chains and views of this package; for any other
+// limiter, l itself.
+func roots(l Limiter) []root {
+	switch l := l.(type) {
+	case *ChainedLimiter:
+		return l.roots
+	case *reasoned:
+		return roots(l.Limiter)
+	case *reasonedReplenisher:
+		return roots(l.Limiter)
+	case *shadow:
+		return shadowedRoots(l.Limiter)
+	case *shadowReplenisher:
+		return shadowedRoots(l.Limiter)
+	}
+	return []root{{Limiter: l}}
+}
+
+func shadowedRoots(l Limiter) []root {
+	all := slices.Clone(roots(l))
+	for i := range all {
+		all[i].shadowed = true
+	}
+	return all
+}
+
+// allRoots is roots, but also through limiters of others that say what they ask: by a method
+// Unwrap() Limiter or Limiters() []Limiter, or as a backdoor.Asker. A limiter that embeds one of this
+// package's may take from that one too.
+func allRoots(l Limiter) []any {
+	var all []any
+	for _, r := range roots(l) {
+		if k, ok := r.Limiter.(interface{ itself() Limiter }); ok && k.itself() != r.Limiter {
+			all = append(all, allRoots(k.itself())...)
+		}
+		var asked []Limiter
+		switch k := r.Limiter.(type) {
+		case interface{ Unwrap() Limiter }:
+			asked = []Limiter{k.Unwrap()}
+		case interface{ Limiters() []Limiter }:
+			asked = k.Limiters()
+		case backdoor.Asker[Limiter]:
+			asked = k.Asks()
+		}
+		if len(asked) == 0 {
+			all = append(all, r.Limiter)
+		}
+		for _, a := range asked {
+			if !isNil(a) {
+				all = append(all, allRoots(a)...)
+			}
+		}
+	}
+	return all
+}
+
+// returnsWithTime reports whether all that l grants comes back with time alone: it is one of this package's
+// rate limiters, or Unlimited, or a chain or view of nothing else.
+func returnsWithTime(l Limiter) bool {
+	for _, r := range roots(l) {
+		switch r.Limiter.(type) {
+		case *TokenBucket, *FixedWindow, *SlidingWindow, *unlimited:
+		default:
+			return false
+		}
+	}
+	return true
+}
