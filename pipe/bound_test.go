@@ -65,7 +65,7 @@ func TestStreamsOfOneLimiterNeverBufferMore(t *testing.T) {
 					limiter := budgets(t, held)[name]()
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					time.AfterFunc(time.Second, cancel)
+					time.AfterFunc(300*time.Millisecond, cancel)
 					var all sync.WaitGroup
 					var readers []*pipe.Reader
 					for i := range pipes {
