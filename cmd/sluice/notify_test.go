@@ -33,9 +33,9 @@ func TestProxyNotifies(t *testing.T) {
 	}
 
 	file := filepath.Join(t.TempDir(), "limits.yaml")
-	text := "listen: 127.0.0.1:0\nto: 127.0.0.1:1\n"
+	text := "listen: 127.0.0.1:0\nto: http://127.0.0.1:1\n"
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--tcp", "--config", file)
+	s := start(t, programs(t), "sluice", "proxy", "--config", file)
 	require.Equal(t, "READY=1", next())
 	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
 	require.True(t, ok)

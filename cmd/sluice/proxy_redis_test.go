@@ -243,13 +243,13 @@ func TestReloadOnRedis(t *testing.T) {
 	old, first := begins()
 	asks(first)
 	becomes("limits: [fixed 3/1000d, concurrency 5]")
-	require.Contains(t, old.line(old.errs), "the limits are those of")
+	require.Contains(t, old.line(old.errs), "reloaded ")
 	_, second := begins()
 	for _, address := range []string{second, first, second, first} {
 		asks(address)
 	}
 	becomes("limit: sliding 1/1000d")
-	require.Contains(t, old.line(old.errs), "the limits are those of")
+	require.Contains(t, old.line(old.errs), "reloaded ")
 	asks(first)
 	asks(first)
 	assert.Equal(t, []int{200, 200, 200, 429, 429, 200, 429}, got)
@@ -300,7 +300,7 @@ func TestProxyIsWarm(t *testing.T) {
 		assert.Equal(t, scripts, scriptsThen)
 		assert.Equal(t, connections, connectionsThen)
 		becomes(next)
-		assert.Contains(t, s.line(s.errs), "the limits are those of")
+		assert.Contains(t, s.line(s.errs), "reloaded ")
 	}
 }
 

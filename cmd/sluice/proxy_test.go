@@ -21,38 +21,50 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestProxySignals: a changed file is put in force, SIGHUP reads it again, SIGTERM lets what is under way end.
+// TestProxySignals: a changed file is read again, and so is one on SIGHUP; upgraded connections stay, also on SIGTERM until they
+// end.
 func TestProxySignals(t *testing.T) {
 	backend, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = backend.Close() }()
 	file := filepath.Join(t.TempDir(), "limits.yaml")
-	text := "listen: 127.0.0.1:0\nto: " + backend.Addr().String() + "\nglobal: {limit: concurrency %d}\n"
+	text := "listen: 127.0.0.1:0\nto: http://" + backend.Addr().String() + "\nglobal: {limit: concurrency %d}\n"
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, text, 1), 0o600))
-	s := start(t, programs(t), "sluice", "proxy", "--tcp", "--config", file)
+	s := start(t, programs(t), "sluice", "proxy", "--config", file)
 	address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
 	require.True(t, ok)
 	c, err := net.Dial("tcp", address)
 	require.NoError(t, err)
+	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	require.NoError(t, err)
 	b, err := backend.Accept()
 	require.NoError(t, err)
+	_, err = http.ReadRequest(bufio.NewReader(b))
+	require.NoError(t, err)
+	_, err = io.WriteString(b, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	require.NoError(t, err)
+	in := bufio.NewReader(c)
+	a, err := http.ReadResponse(in, nil)
+	require.NoError(t, err)
+	_ = a.Body.Close()
+	require.Equal(t, http.StatusSwitchingProtocols, a.StatusCode)
 
 	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, text, 2), 0o600))
-	assert.Contains(t, s.line(s.errs), "the limits are those of")
+	assert.Contains(t, s.line(s.errs), "reloaded "+file)
 	require.NoError(t, os.WriteFile(file+".new", []byte("listen: ["), 0o600))
 	require.NoError(t, os.Rename(file+".new", file)) // as editors do
 	assert.Contains(t, s.line(s.errs), "limits.yaml:1:9: ")
-	assert.Contains(t, s.line(s.errs), "nothing has changed")
+	assert.Contains(t, s.line(s.errs), "reload failed; keeping the previous configuration")
 	s.signal(syscall.SIGHUP)
 	assert.Contains(t, s.line(s.errs), "limits.yaml:1:9: ")
-	assert.Contains(t, s.line(s.errs), "nothing has changed")
+	assert.Contains(t, s.line(s.errs), "reload failed; keeping the previous configuration")
 
 	s.signal(syscall.SIGTERM)
-	assert.Contains(t, s.line(s.errs), "ending")
+	assert.Contains(t, s.line(s.errs), "shutting down")
 	_, err = io.WriteString(b, "late")
 	require.NoError(t, err)
 	got := make([]byte, 4)
-	_, err = io.ReadFull(c, got)
+	_, err = io.ReadFull(in, got)
 	require.NoError(t, err)
 	assert.Equal(t, "late", string(got))
 	_ = b.Close()
@@ -87,7 +99,7 @@ func TestProxyDrains(t *testing.T) {
 		require.NoError(t, err)
 		<-came
 		s.signal(syscall.SIGTERM)
-		assert.Contains(t, s.line(s.errs), "ending")
+		assert.Contains(t, s.line(s.errs), "shutting down")
 		health, err := http.Get("http://" + admin + "/healthz") //nolint:gosec // the proxy's
 		require.NoError(t, err)
 		_ = health.Body.Close()

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/core"
@@ -236,25 +235,6 @@ func (c *Config) Backends() ([]*url.URL, error) {
 	}
 	c.checkNeeded(r)
 	return urls, errors.Join(r.faults...)
-}
-
-// Addresses returns the addresses of to, for connections that are not HTTP.
-func (c *Config) Addresses() ([]string, error) {
-	r := &reader{file: c.file}
-	var addresses []string
-	for _, to := range c.To {
-		a := strings.TrimPrefix(to, "tcp://")
-		if host, port, err := net.SplitHostPort(a); err != nil || host == "" || port == "" || !isPort(port) {
-			r.fault(c.at["to "+to], "to is %q, want an address such as 127.0.0.1:9000", to)
-			continue
-		} else if c.leadsBack(host, port) {
-			r.fault(c.at["to "+to], "to is %q, where listen is", to)
-			continue
-		}
-		addresses = append(addresses, a)
-	}
-	c.checkNeeded(r)
-	return addresses, errors.Join(r.faults...)
 }
 
 // checkNeeded finds what a proxy cannot do without.

@@ -14,13 +14,12 @@ import (
 
 const examples = `  sluice proxy --config limits.yaml
   sluice proxy --config limits.yaml --check
-  sluice proxy --config limits.yaml --tcp
   curl -X PUT -d '{"limit": "50/s"}' http://127.0.0.1:9090/limits/api
   curl -X POST http://127.0.0.1:9090/limits/api/reset?key=192.0.2.1`
 
 const long = `Proxy is a reverse proxy for HTTP/1.1, HTTP/2 and WebSockets that limits what reaches
 the servers behind it: requests, bytes, and how many at once, for all or for each
-client. With --tcp it is one for connections of any kind.
+client.
 
   listen: ":8080"
   to: http://127.0.0.1:9000
@@ -49,7 +48,7 @@ them. Backends of gRPC are h2c://HOST:PORT or h2://HOST:PORT.`
 // New returns the command.
 func New() *cobra.Command {
 	var file string
-	var check, tcp bool
+	var check bool
 	grace := cli.Duration(30 * time.Second)
 	c := &cobra.Command{
 		Use:     "proxy --config FILE",
@@ -63,7 +62,7 @@ func New() *cobra.Command {
 			}
 			out := cli.NewPrinter(c.ErrOrStderr(), "proxy")
 			say := out.Say
-			p, err := server.New(file, tcp, say)
+			p, err := server.New(file, say)
 			if err != nil {
 				cli.SayAll(say, err)
 				return cli.Exit(cli.Failure, nil)
@@ -82,7 +81,6 @@ func New() *cobra.Command {
 	s.SortFlags = false
 	s.StringVarP(&file, "config", "c", "", "the limits are in `FILE`, as YAML")
 	s.BoolVar(&check, "check", false, "report what is wrong with the file, and serve nothing")
-	s.BoolVar(&tcp, "tcp", false, "connections of any kind: uses listen, to, connections and global")
 	s.Var(&grace, "grace", "how long requests under way may take at the end")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c

@@ -127,10 +127,7 @@ type draft struct {
 }
 
 func (d *draft) policy(c config.Policy) *Policy {
-	p := &Policy{Policy: c, keys: d.keys, frequent: new(frequent), requests: d.requests(c, "", c.Limits, c.Places)}
-	if old, err := d.before.Policy(c.Name); err == nil && old.Key.String() == c.Key.String() {
-		p.frequent = old.frequent
-	}
+	p := &Policy{Policy: c, keys: d.keys, requests: d.requests(c, "", c.Limits, c.Places)}
 	for _, o := range c.Overrides.All {
 		p.overridden = append(p.overridden, d.requests(c, o.Name, o.Limits, o.Places))
 	}

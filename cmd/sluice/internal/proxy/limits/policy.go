@@ -20,7 +20,6 @@ type Policy struct {
 	overridden [][]*Limit // of each override, in place of requests
 	upload     *Limit     // nil: none
 	download   *Limit
-	frequent   *frequent // rejections by key
 }
 
 // Limits returns the limits of p, but for those of overrides.
@@ -93,16 +92,6 @@ func (p *Policy) Flows() func(*http.Request) core.Flow {
 		return core.Flow{Key: key, Weight: p.Weights[key]}
 	}
 }
-
-// Rejected counts a request that p has rejected for its key.
-func (p *Policy) Rejected(r *http.Request) {
-	if len(p.Key) > 0 {
-		p.frequent.add(p.Key, p.keys.values(p.Key)(r))
-	}
-}
-
-// MostRejected returns the keys that p has rejected most, those first.
-func (p *Policy) MostRejected() []Rejections { return p.frequent.most() }
 
 // OverrideCounts returns the counts of all overrides of p together. The file may have secrets as their keys, so nothing
 // tells of one alone. It reports false if there are none.

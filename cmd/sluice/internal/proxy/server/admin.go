@@ -52,8 +52,6 @@ type policyReport struct {
 	Upload   string         `json:"upload,omitempty"`
 	Download string         `json:"download,omitempty"`
 	State    []limits.State `json:"state,omitempty"` // of each of them, in this order, and of all overrides
-
-	Rejected []limits.Rejections `json:"rejected,omitempty"` // of one policy: the keys that were rejected most
 }
 
 func report(p *limits.Policy) policyReport {
@@ -122,9 +120,7 @@ func (p *Proxy) writeReport(w http.ResponseWriter, name string) {
 		fail(w, name, err)
 		return
 	}
-	t := report(policy)
-	t.Rejected = policy.MostRejected()
-	service.WriteJSON(w, t)
+	service.WriteJSON(w, report(policy))
 }
 
 // fail answers a request about a policy of that name with an error.

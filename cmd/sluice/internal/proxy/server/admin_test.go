@@ -11,7 +11,7 @@ import (
 
 func TestAdmin(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 global: {limit: fixed 100/1h}
 policies:
   api: {key: ip, limit: fixed 1/1h}
@@ -62,7 +62,7 @@ routes: {/: api, /two/: two}
 // TestAdminAndBrowsers: a page in a browser neither sees nor changes limits, under whatever name it reaches the proxy.
 func TestAdminAndBrowsers(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\nadmin: proxy.internal:9090\nglobal: {limit: fixed 100/1h}\n")
+	p := serves(t, "to: "+b.URL+"\nadmin: proxy.internal:9090\nglobal: {limit: fixed 100/1h}\n")
 	for _, test := range []struct {
 		method, path, host, header string
 		status                     int

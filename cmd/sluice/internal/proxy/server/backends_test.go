@@ -20,7 +20,7 @@ func TestBackendComesBack(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = fmt.Fprintf(w, "second:%s", b)
 	})
-	p := serves(t, false, "to: ["+first.URL+", "+second.URL+"]\nglobal: {limit: concurrency 1}\n")
+	p := serves(t, "to: ["+first.URL+", "+second.URL+"]\nglobal: {limit: concurrency 1}\n")
 	answers := make(map[string]int)
 	for range 10 {
 		_, body := p.asks("GET", "/")

@@ -58,7 +58,7 @@ func TestSettle(t *testing.T) {
 	backends := map[string]string{"HTTP/1.1": backendOf(t, costly).URL, "HTTP/2": h2cBackend(t, costly)}
 	clients := map[string]*http.Client{"HTTP/1.1": {Transport: new(http.Transport)}, "HTTP/2": h2cClient(t)}
 	for backend, to := range backends {
-		p := serves(t, false, "to: "+to+"\npolicies: {a: {limit: fixed 1000/1h, cost: 10, settle: x-cost}}\nroutes: {/: a}\n")
+		p := serves(t, "to: "+to+"\npolicies: {a: {limit: fixed 1000/1h, cost: 10, settle: x-cost}}\nroutes: {/: a}\n")
 		for client, c := range clients {
 			for _, test := range []struct {
 				method, query string
@@ -110,7 +110,7 @@ func TestSettle(t *testing.T) {
 // TestSettleIsNotSeen: nor is there anything in the bytes of an answer, whichever answer it is.
 func TestSettleIsNotSeen(t *testing.T) {
 	b := backendOf(t, costly)
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: fixed 1000/1h, settle: X-Cost}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: fixed 1000/1h, settle: X-Cost}\n")
 	for _, query := range []string{"header=3", "early=9&header=3", "announced=4", "trailer=5", "header=a&trailer=b"} {
 		got := p.raw("GET /?"+query+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTE: trailers\r\n\r\n", false)
 		assert.Contains(t, got, "hello")
@@ -122,7 +122,7 @@ func TestSettleIsNotSeen(t *testing.T) {
 // TestSettleOfAnUpgrade: an upgraded connection costs what the answer that upgraded it has said, at its end.
 func TestSettleOfAnUpgrade(t *testing.T) {
 	b := backendOf(t, upgraded("X-Cost: 40\r\n"))
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 5, settle: X-Cost}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 5, settle: X-Cost}\n")
 	c, in, header := upgrade(t, p.address)
 	assert.NotContains(t, header, "X-Cost")
 	_, err := io.WriteString(c, "ping\n")
@@ -149,7 +149,7 @@ func TestSettleOverGRPC(t *testing.T) {
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 		w.Header().Set(http.TrailerPrefix+"X-Cost", "30")
 	})
-	p := serves(t, false, "to: "+to+"\nglobal: {limit: fixed 100/1h, cost: 5, settle: X-Cost}\n")
+	p := serves(t, "to: "+to+"\nglobal: {limit: fixed 100/1h, cost: 5, settle: X-Cost}\n")
 	c := h2cClient(t)
 	for i, test := range []struct {
 		path, status string
@@ -171,7 +171,7 @@ func TestSettleOfSeveralPolicies(t *testing.T) {
 		w.Header().Set("X-Cost", "3")
 		hello(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	})
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 global: {limit: fixed 100/1h, settle: X-Cost}
 policies:
   rows: {key: ip, limits: [fixed 100/1h, sliding 50/1h, concurrency 20], cost: 10, settle: X-Rows}
@@ -191,7 +191,7 @@ routes: {/: [rows, also]}
 // TestSettleAndCount: what count: failures gives back costs nothing, whatever the answer says.
 func TestSettleAndCount(t *testing.T) {
 	b := backendOf(t, costly)
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 2, settle: X-Cost, count: failures}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 2, settle: X-Cost, count: failures}\n")
 	for _, test := range []struct {
 		query string
 		left  int
@@ -204,7 +204,7 @@ func TestSettleAndCount(t *testing.T) {
 // TestSettleADebt: a cost above the limit is owed, and refuses others until it is paid.
 func TestSettleADebt(t *testing.T) {
 	b := backendOf(t, costly)
-	p := serves(t, false, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 10/h, settle: X-Cost}\n")
+	p := serves(t, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 10/h, settle: X-Cost}\n")
 	status, _ := p.asks("GET", "/?trailer=2147483647")
 	assert.Equal(t, http.StatusOK, status)
 	p.eventually(0)
@@ -233,7 +233,7 @@ func TestSettleWithoutAnAnswer(t *testing.T) {
 		}
 		panic(http.ErrAbortHandler)
 	})
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 2, settle: X-Cost}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: fixed 100/1h, cost: 2, settle: X-Cost}\n")
 	held := 98 // left while the request is under way
 	for _, test := range []struct {
 		path string
@@ -262,7 +262,7 @@ func TestSettleWithoutAnAnswer(t *testing.T) {
 // once, no debt that nobody has made.
 func TestStressSettle(t *testing.T) {
 	b := backendOf(t, costly)
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 global: {limit: concurrency 64, cost: 2, settle: X-Cost}
 policies: {each: {key: [ip, "header:X-Client"], limit: fixed 1000000/1h, cost: 3, settle: X-Cost}}
 routes: {/: each}

@@ -24,7 +24,7 @@ import (
 func TestHostIsPassedOn(t *testing.T) {
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host) })
 	own := strings.TrimPrefix(b.URL, "http://")
-	p := serves(t, false, "to: "+b.URL+"\n")
+	p := serves(t, "to: "+b.URL+"\n")
 	asks := func() string {
 		got := p.raw("GET / HTTP/1.0\r\nHost: shop.example\r\n\r\n", false)
 		return got[strings.LastIndex(got, "\n")+1:]
@@ -39,48 +39,43 @@ func TestHostIsPassedOn(t *testing.T) {
 // TestConnections: a connection beyond the limits is closed at once, and one that ends makes room.
 func TestConnections(t *testing.T) {
 	b := backendOf(t, hello)
-	for _, tcp := range []bool{false, true} {
-		to := "to: " + b.URL
-		if tcp {
-			to = "to: " + b.Listener.Addr().String()
+	to := "to: " + b.URL
+	p := serves(t, to+"\nconnections: concurrency 10\nconnections-per-ip: concurrency 2\n")
+	served := func(c net.Conn) bool {
+		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+		if err != nil {
+			return false
 		}
-		p := serves(t, tcp, to+"\nconnections: concurrency 10\nconnections-per-ip: concurrency 2\n")
-		served := func(c net.Conn) bool {
-			_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-			if err != nil {
-				return false
-			}
-			a, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				return false
-			}
-			_ = a.Body.Close()
-			return a.StatusCode == http.StatusOK
+		a, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return false
 		}
-		first, second := dial(t, p.address), dial(t, p.address)
-		assert.True(t, served(first))
-		assert.True(t, served(second))
-		assert.False(t, served(dial(t, p.address)))
-		assert.Equal(t, 8, *p.state.Load().limits.Connections[0].State().Available, "what the second refuses the first has back")
-		assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="listen/connections-per-ip"} 1`)
-		require.NoError(t, first.Close())
-		require.Eventually(t, func() bool {
-			c, err := net.Dial("tcp", p.address)
-			require.NoError(t, err)
-			defer func() { _ = c.Close() }()
-			return served(c)
-		}, time.Minute, time.Millisecond)
-		p.becomes(to + "\nconnections: concurrency 10\n")
-		for range 5 {
-			assert.True(t, served(dial(t, p.address)))
-		}
+		_ = a.Body.Close()
+		return a.StatusCode == http.StatusOK
+	}
+	first, second := dial(t, p.address), dial(t, p.address)
+	assert.True(t, served(first))
+	assert.True(t, served(second))
+	assert.False(t, served(dial(t, p.address)))
+	assert.Equal(t, 8, *p.state.Load().limits.Connections[0].State().Available, "what the second refuses the first has back")
+	assert.Contains(t, p.scraped(), `sluice_partition_live{sluice_limiter_name="listen/connections-per-ip"} 1`)
+	require.NoError(t, first.Close())
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", p.address)
+		require.NoError(t, err)
+		defer func() { _ = c.Close() }()
+		return served(c)
+	}, time.Minute, time.Millisecond)
+	p.becomes(to + "\nconnections: concurrency 10\n")
+	for range 5 {
+		assert.True(t, served(dial(t, p.address)))
 	}
 }
 
 // TestConnectionsOfOneClient: a connection that one limit refuses takes nothing of the others, also if they are rates.
 func TestConnectionsOfOneClient(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\nconnections: 10/h burst 10\nconnections-per-ip: concurrency 2\n")
+	p := serves(t, "to: "+b.URL+"\nconnections: 10/h burst 10\nconnections-per-ip: concurrency 2\n")
 	for range 2 { // it stays open
 		c := dial(t, p.address)
 		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -95,7 +90,7 @@ func TestConnectionsOfOneClient(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 8, *p.state.Load().limits.Connections[0].State().Available)
-	assert.Equal(t, 1, strings.Count(p.said.String(), "a connection of 127.0.0.1 was refused by connections-per-ip; since the line before: 0\n"))
+	assert.Equal(t, 1, strings.Count(p.said.String(), "connection from 127.0.0.1 rejected by connections-per-ip (0 more since the last message)\n"))
 	_, text := p.asksAdmin("GET", "/limits", "")
 	var all map[string]policyReport
 	require.NoError(t, json.Unmarshal([]byte(text), &all))
@@ -176,7 +171,7 @@ func upgrade(t *testing.T, address string) (net.Conn, *bufio.Reader, http.Header
 // TestUpgradesArePaidFor: the bytes of an upgraded connection are taken from the limits of its route.
 func TestUpgradesArePaidFor(t *testing.T) {
 	b := backendOf(t, upgraded(""))
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {upload: 1000/h burst 1000}\npolicies: {a: {key: ip, download: 1000/h burst 1000}}\nroutes: {/: a}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {upload: 1000/h burst 1000}\npolicies: {a: {key: ip, download: 1000/h burst 1000}}\nroutes: {/: a}\n")
 	c, in, _ := upgrade(t, p.address)
 	_, err := io.WriteString(c, "ping\n")
 	require.NoError(t, err)
@@ -215,7 +210,7 @@ func TestAccessLog(t *testing.T) {
 		_, _ = io.WriteString(w, "hello")
 	})
 	file := filepath.Join(t.TempDir(), "access.log")
-	p := serves(t, false, "to: "+b.URL+"\naccess-log: "+file+"\ntrusted: [127.0.0.0/8]\npolicies: {b: {limit: fixed 1/1h}}\nroutes: {/: [], /b: b}\n")
+	p := serves(t, "to: "+b.URL+"\naccess-log: "+file+"\ntrusted: [127.0.0.0/8]\npolicies: {b: {limit: fixed 1/1h}}\nroutes: {/: [], /b: b}\n")
 	for _, request := range []string{
 		"GET /a%20b?c=\"d HTTP/1.0\r\nHost: h\r\nReferer: http://r/\"\r\nUser-Agent: me\\\t1\r\nX-Forwarded-For: 2001:db8::1:2\r\nAuthorization: Basic YSBiOnB3",
 		"GET /b HTTP/1.0\r\nHost: h",

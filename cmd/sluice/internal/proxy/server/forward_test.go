@@ -22,7 +22,7 @@ func TestTrailers(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%s %q", body, r.Trailer["X-There"])
 		w.Header().Set("X-Back", "back")
 	})
-	p := serves(t, false, "to: "+b.URL+"\n")
+	p := serves(t, "to: "+b.URL+"\n")
 	c := dial(t, p.address)
 	_, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nTrailer: X-There\r\nTransfer-Encoding: chunked\r\n\r\n"+
 		"4\r\nbody\r\n0\r\nX-There: there\r\n\r\n")
@@ -47,7 +47,7 @@ func TestOddAnswers(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 "+status+"\r\nContent-Length: 13\r\n\r\n<html></html>")
 		_ = c.Close()
 	})
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
 	for _, test := range []struct {
 		status, kind string
 		want         int
@@ -71,7 +71,7 @@ func TestHeaders(t *testing.T) {
 	b := backendOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%q %q %q %q %s", r.Header["X-Forwarded-For"], r.Header["X-Forwarded-Proto"], r.Header["Connection"], r.Header["X-Hop"], r.URL)
 	})
-	p := serves(t, false, "to: "+b.URL+"/base\n")
+	p := serves(t, "to: "+b.URL+"/base\n")
 	_, body := p.asks("GET", "/a%2Fb?x=1;y", "X-Forwarded-For", "1.2.3.4", "Connection", "X-Hop", "X-Hop", "hop")
 	assert.Equal(t, `["127.0.0.1"] ["http"] [] [] /base/a%2Fb?x=1;y`, body)
 	p.becomes("to: " + b.URL + "/base\ntrusted: [127.0.0.0/8]\n")
@@ -97,7 +97,7 @@ func TestUpgradeAndStream(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		_, _ = io.Copy(c, buf)
 	})
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 2, count: failures, download: 1MiB/s}\nheaders: draft-11\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: concurrency 2, count: failures, download: 1MiB/s}\nheaders: draft-11\n")
 	c, err := net.Dial("tcp", p.address)
 	require.NoError(t, err)
 	_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
@@ -156,7 +156,7 @@ func TestHalfClosedUpgrade(t *testing.T) {
 		got, _ := io.ReadAll(buf)
 		_, _ = fmt.Fprintf(c, "got %s", got)
 	})
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: concurrency 1}\n")
 	for path, want := range map[string]string{"/there": "got all", "/back": "first"} {
 		c := dial(t, p.address)
 		_, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
@@ -190,7 +190,7 @@ func TestInformationalAnswer(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "ok")
 	})
-	p := serves(t, false, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 5/h}\n")
+	p := serves(t, "to: "+b.URL+"\nheaders: draft-11\nglobal: {limit: 5/h}\n")
 	a, err := http.Get("http://" + p.address)
 	require.NoError(t, err)
 	_ = a.Body.Close()
@@ -213,7 +213,7 @@ func TestForwardedFields(t *testing.T) {
 		{"trusted: 127.0.0.1\n", "", `["127.0.0.1"] ["http"] ["h"] [] `},
 		{"trusted: 127.0.0.1\n", "X-Forwarded-Proto: https\r\nForwarded: proto=https\r\n", `["127.0.0.1"] ["https"] ["h"] [] `},
 	} {
-		p := serves(t, false, "to: "+b.URL+"\n"+test.setting)
+		p := serves(t, "to: "+b.URL+"\n"+test.setting)
 		got := p.raw("GET / HTTP/1.0\r\nHost: h\r\n"+test.fields+"\r\n", false)
 		assert.Equal(t, test.want, got[strings.LastIndex(got, "\n")+1:], "%q", test)
 	}

@@ -34,10 +34,10 @@ func (p *Proxy) reload(asked bool) {
 	}
 	if err := p.load(); err != nil {
 		cli.SayAll(p.say, err)
-		p.say("nothing has changed: the limits are those of before")
+		p.say("reload failed; keeping the previous configuration")
 		return
 	}
-	p.say("the limits are those of %s now", p.file)
+	p.say("reloaded %s", p.file)
 }
 
 // load reads the file and applies it.
@@ -52,7 +52,7 @@ func (p *Proxy) load() error {
 	c, err := config.Parse(p.file, text)
 	if err != nil && c != nil {
 		before := p.state.Load()
-		_, backends := p.backendsOf(c)
+		_, backends := backendsOf(c)
 		_, pair := keyPair(c)
 		return config.Join(err, backends, pair, checkFixed(before.config, c))
 	}
@@ -60,16 +60,14 @@ func (p *Proxy) load() error {
 		return err
 	}
 	cert, err := keyPair(c)
-	if p.state.Load().config == nil && !p.tcp {
+	if p.state.Load().config == nil {
 		err = config.Join(err, checkLogFolder(c))
 	}
 	if err := p.applyLocked(c, cert, err); err != nil {
 		return err
 	}
-	if !p.tcp { // which has the global policy alone
-		for _, w := range c.Warnings() {
-			p.say("%v", w)
-		}
+	for _, w := range c.Warnings() {
+		p.say("%v", w)
 	}
 	return nil
 }
@@ -78,7 +76,7 @@ func (p *Proxy) load() error {
 // changes.
 func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error) error {
 	before := p.state.Load()
-	backends, err := p.backendsOf(c)
+	backends, err := backendsOf(c)
 	faults := []error{err, checkFixed(before.config, c), wrong}
 	store := p.store
 	if c.Redis != "" && store == nil {
@@ -92,9 +90,6 @@ func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	}
 	set, err := limits.New(c, store, p.keys, before.limits)
 	faults = append(faults, err)
-	if p.tcp {
-		faults = append(faults, tcpFaults(c))
-	}
 	if err := config.Join(faults...); err != nil {
 		return err
 	}
@@ -138,13 +133,9 @@ func keyPair(c *config.Config) (*tls.Certificate, error) {
 }
 
 // backendsOf returns the backends of c.
-func (p *Proxy) backendsOf(c *config.Config) ([]*upstream.Backend, error) {
-	if p.tcp {
-		addresses, err := c.Addresses()
-		return upstream.TCP(addresses), err
-	}
+func backendsOf(c *config.Config) ([]*upstream.Backend, error) {
 	urls, err := c.Backends()
-	return upstream.HTTP(urls), err
+	return upstream.New(urls), err
 }
 
 // checkFixed finds changes that need a restart.
@@ -163,11 +154,11 @@ func checkFixed(before, c *config.Config) error {
 		{"cert", onOff(before.Cert), onOff(c.Cert)},
 	} {
 		if f.was != f.is {
-			faults = append(faults, c.Fault(c.Where(f.key), "%s was %q and is %q: that needs a restart", f.key, f.was, f.is))
+			faults = append(faults, c.Fault(c.Where(f.key), "%s: changing it from %q to %q requires a restart", f.key, f.was, f.is))
 		}
 	}
 	if before.Redis != c.Redis { // either may hold a password
-		faults = append(faults, c.Fault(c.Where("redis"), "redis is another: that needs a restart"))
+		faults = append(faults, c.Fault(c.Where("redis"), "redis: changing this setting requires a restart"))
 	}
 	return errors.Join(faults...)
 }

@@ -14,9 +14,6 @@ func (p *Proxy) options(c *config.Config, set *limits.Set) (httplimit.Options, e
 		Logger: p.log, Observer: p.metrics, Headers: c.Headers, ProblemJSON: c.Problems,
 		OnRejected: func(w http.ResponseWriter, r *http.Request, rejection *httplimit.Rejection) {
 			exchangeOf(r.Context()).policy = rejection.Policy
-			if policy, err := set.Policy(rejection.Policy); err == nil {
-				policy.Rejected(r)
-			}
 			rejected(w, r, rejection)
 		},
 	}

@@ -25,7 +25,7 @@ type running struct {
 	*Proxy
 
 	t       *testing.T
-	server  server
+	server  *web
 	address string
 	said    *lockedText
 }
@@ -54,12 +54,12 @@ func write(t *testing.T, file, text string) {
 }
 
 // serves starts a proxy on a free port; text is the file but for listen.
-func serves(t *testing.T, tcp bool, text string) *running {
+func serves(t *testing.T, text string) *running {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, file, listen+text)
 	said := new(lockedText)
-	p, err := New(file, tcp, said.say)
+	p, err := New(file, said.say)
 	require.NoError(t, err)
 	failed := make(chan error, 2)
 	s, err := p.start(t.Context(), failed)
@@ -146,6 +146,14 @@ func (r *running) leftOf(policy string, key ...string) (left []int) {
 	return left
 }
 
+func dial(t *testing.T, address string) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c.(*net.TCPConn)
+}
+
 // backendOf starts a backend; its URL is in the file's "to".
 func backendOf(t *testing.T, f http.HandlerFunc) *httptest.Server {
 	t.Helper()
@@ -164,7 +172,7 @@ func hello(w http.ResponseWriter, r *http.Request) {
 
 func TestRoutes(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 problems: true
 global: {limit: fixed 100/1h, status: 503}
 policies:
@@ -207,7 +215,7 @@ routes:
 // TestNoRoute: what no route fits is under the global policy too, and so are redirects; what a route exempts is not.
 func TestNoRoute(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 global: {limit: fixed 100/1h}
 policies:
   each: {key: pattern, limit: fixed 2/1h}
@@ -253,7 +261,7 @@ func (r *running) eventually(available int) {
 // connection is closed after that.
 func TestBodyThatDoesNotCome(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once}\n")
+	p := serves(t, "to: "+b.URL+"\npolicies:\n  once: {limit: 1/h}\nroutes: {/once: once}\n")
 	for _, test := range []struct {
 		path, body string
 		status     int
@@ -282,7 +290,7 @@ func TestSlowClients(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		hello(w, r)
 	})
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: concurrency 20}\npolicies:\n  each: {key: 'header:X-Client', limit: concurrency 3}\nroutes: {/: each}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: concurrency 20}\npolicies:\n  each: {key: 'header:X-Client', limit: concurrency 3}\nroutes: {/: each}\n")
 	var statuses sync.Map
 	for i := range 10 {
 		c, err := net.Dial("tcp", p.address)

@@ -15,7 +15,7 @@ import (
 // TestReset: a client that is locked out is let in, and nobody else.
 func TestReset(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 trusted: [127.0.0.0/8]
 global: {limit: fixed 100/1h}
 policies:
@@ -72,7 +72,7 @@ routes: {/ip: ip, /header: header, /parts/: parts, /free: free}
 // TestResetOfNothing: what cannot be reset is said, and a mistake never resets all keys.
 func TestResetOfNothing(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 global: {limit: fixed 100/1h}
 policies: {ip: {key: ip, limit: fixed 1/1h}, parts: {key: [ip, path:1], limit: fixed 1/1h}}
 routes: {/: ip}
@@ -112,7 +112,7 @@ routes: {/: ip}
 // TestResetOfAGroup: a key that found no room shares a limiter with others, which is reset.
 func TestResetOfAGroup(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\nkeys: 1\npolicies: {a: {key: 'header:X-Key', limit: fixed 1/1h}}\nroutes: {/: a}\n")
+	p := serves(t, "to: "+b.URL+"\nkeys: 1\npolicies: {a: {key: 'header:X-Key', limit: fixed 1/1h}}\nroutes: {/: a}\n")
 	for _, step := range []struct {
 		key    string
 		status int
@@ -130,7 +130,7 @@ func TestResetOfAGroup(t *testing.T) {
 // TestStressReset: under load every reset lets each client in again, and never more often than there were resets.
 func TestStressReset(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 global: {limit: concurrency 100}
 policies: {each: {key: ["header:X-Key", path:1], limits: [fixed 1/1h, concurrency 50]}}
 routes: {/: each}

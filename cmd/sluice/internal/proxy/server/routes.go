@@ -16,9 +16,6 @@ func (p *Proxy) route(next *state) error {
 	if err != nil {
 		return err
 	}
-	if next.tcp, err = forTCP(o); err != nil {
-		return err
-	}
 	limited, err := httplimit.New(o)
 	if err != nil {
 		return next.config.Fault(config.Position{Line: 1, Column: 1}, "%v", err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func statusIn(answer string) string {
 func TestNoWayAroundARoute(t *testing.T) {
 	var reached atomic.Int64
 	b := backendOf(t, func(http.ResponseWriter, *http.Request) { reached.Add(1) })
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 policies:
   api: {limit: fixed 1/1h}
 routes: {"/api/": api, "example.com/": api, "POST /login": api, "/static/": none, "/": []}
@@ -72,7 +73,7 @@ func TestClientsThatLeave(t *testing.T) {
 		}
 		hello(w, r)
 	})
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
 	one := func() limiter { return p.limiter(0) }
 	for i := range 2 {
 		c := dial(t, p.address)
@@ -82,10 +83,10 @@ func TestClientsThatLeave(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.Eventually(t, func() bool { return one().Statistics().Granted == uint64(i+1) }, time.Minute, time.Millisecond)
 	}
-	require.NoError(t, p.server.(*web).Shutdown(t.Context())) // until both have ended
+	require.NoError(t, p.server.Shutdown(t.Context())) // until both have ended
 	assert.Zero(t, one().Available(), "two tries have been made")
 
-	p = serves(t, false, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
+	p = serves(t, "to: "+b.URL+"\nglobal: {limit: sliding 2/1m, count: failures}\n")
 	for range 5 {
 		status, _ := p.asks("GET", "/")
 		assert.Equal(t, http.StatusOK, status, "success counts as before")
@@ -99,7 +100,7 @@ func TestClientsThatLeave(t *testing.T) {
 // TestHalfClose: a client that ends its side and still reads is not told of a success that there was none of.
 func TestHalfClose(t *testing.T) {
 	b := backendOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	p := serves(t, false, "to: "+b.URL+"\n")
+	p := serves(t, "to: "+b.URL+"\n")
 	for _, version := range []string{"1.0", "1.1"} {
 		assert.Empty(t, p.raw("GET / HTTP/"+version+"\r\nHost: h\r\n\r\n", true))
 	}
@@ -111,7 +112,7 @@ func TestMalformedBody(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		hello(w, r)
 	})
-	p := serves(t, false, "to: "+b.URL+"\n")
+	p := serves(t, "to: "+b.URL+"\n")
 	got := p.raw("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nZZ\r\n\r\n", false)
 	assert.Equal(t, "400", statusIn(got))
 	assert.Contains(t, got, "Connection: close")
@@ -120,7 +121,7 @@ func TestMalformedBody(t *testing.T) {
 // TestKeysWithoutRoom: keys that find no room share a limit with a few others, and not with all.
 func TestKeysWithoutRoom(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\nkeys: 2\nglobal: {key: 'header:X-Key', limit: fixed 1/1h}\n")
+	p := serves(t, "to: "+b.URL+"\nkeys: 2\nglobal: {key: 'header:X-Key', limit: fixed 1/1h}\n")
 	passed := 0
 	for i := range 100 {
 		status, _ := p.asks("GET", "/", "X-Key", strconv.Itoa(i))
@@ -140,7 +141,7 @@ func TestKeysWithoutRoom(t *testing.T) {
 // TestGroupsGiveBack: a lease of a group is refunded and settled there.
 func TestGroupsGiveBack(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\nkeys: 1\nglobal: {key: 'header:X-Key', limit: fixed 3/1h, count: failures}\n")
+	p := serves(t, "to: "+b.URL+"\nkeys: 1\nglobal: {key: 'header:X-Key', limit: fixed 3/1h, count: failures}\n")
 	status, _ := p.asks("GET", "/?wrong", "X-Key", "first")
 	require.Equal(t, http.StatusForbidden, status)
 	for range 10 {
@@ -171,7 +172,7 @@ func TestGroupsGiveBack(t *testing.T) {
 // TestHostIsOneKey: a client does not get more by writing the same host differently.
 func TestHostIsOneKey(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\nglobal: {key: host, limit: fixed 1/1h}\n")
+	p := serves(t, "to: "+b.URL+"\nglobal: {key: host, limit: fixed 1/1h}\n")
 	var got []string
 	for _, host := range []string{"example.com", "EXAMPLE.com", "example.com.", "example.com:81", "other.example"} {
 		got = append(got, statusIn(p.raw("GET / HTTP/1.0\r\nHost: "+host+"\r\n\r\n", false)))
@@ -185,7 +186,7 @@ func TestUnderscores(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "%q %q", r.Header["X-Forwarded-For"], r.Header["X_forwarded_for"])
 	})
 	for setting, want := range map[string]string{"": `["127.0.0.1"] []`, "underscores: true\n": `["127.0.0.1"] ["1.2.3.4"]`} {
-		p := serves(t, false, "to: "+b.URL+"\n"+setting)
+		p := serves(t, "to: "+b.URL+"\n"+setting)
 		_, body := p.asks("GET", "/", "X_Forwarded_For", "1.2.3.4")
 		assert.Equal(t, want, body)
 	}
@@ -199,7 +200,7 @@ func TestTooManyFiles(t *testing.T) {
 // TestEarlyAnswerAndBody: after an answer that did not wait for the body what comes of it is not taken for a request.
 func TestEarlyAnswerAndBody(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+"\nmax-body: 4\n")
+	p := serves(t, "to: "+b.URL+"\nmax-body: 4\n")
 	for body, want := range map[string]string{
 		"Content-Length: 4\r\n\r\nbody":                             "200",
 		"Content-Length: 5\r\n\r\n":                                 "413",
@@ -220,7 +221,7 @@ func TestEarlyAnswerAndBody(t *testing.T) {
 // TestTwoFieldsOfAKey: which of several fields a backend goes by nobody knows, so no limit is chosen by one of them.
 func TestTwoFieldsOfAKey(t *testing.T) {
 	b := backendOf(t, hello)
-	p := serves(t, false, "to: "+b.URL+`
+	p := serves(t, "to: "+b.URL+`
 global: {limit: fixed 100/1h}
 policies: {keys: {key: ["header:X-Api-Key", ip], limit: fixed 100/1h}}
 routes: {/: keys, /free/: none, /all/: []}
@@ -245,12 +246,69 @@ routes: {/: keys, /free/: none, /all/: []}
 // TestStar: the target * is no path, and is not redirected to one.
 func TestStar(t *testing.T) {
 	b := backendOf(t, func(http.ResponseWriter, *http.Request) {})
-	p := serves(t, false, "to: "+b.URL+"\n")
+	p := serves(t, "to: "+b.URL+"\n")
 	answer := p.raw("GET * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
 	assert.Contains(t, answer, "HTTP/1.1 400 Bad Request\r\n")
 	p.becomes("to: " + b.URL + "\nglobal: {limit: fixed 1/1h}\n") // the proxy's own answer to OPTIONS is under it, too
 	for _, status := range []string{"200", "429"} {
 		answer = p.raw("OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", false)
 		assert.Equal(t, status, statusIn(answer))
+	}
+}
+
+// TestSmuggling: what a client writes as the length of a body, a backend gets one request for each that was limited, with one
+// length. The backend notes what comes, byte by byte.
+func TestSmuggling(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	came := make(chan string, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				var all []byte
+				for p := make([]byte, 4096); ; {
+					_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+					n, err := c.Read(p)
+					all = append(all, p[:n]...)
+					if err != nil {
+						break
+					}
+				}
+				came <- string(all)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+			}()
+		}
+	}()
+	const inner = "GET /inner HTTP/1.1\r\nHost: h\r\n\r\n"
+	p := serves(t, "to: http://"+l.Addr().String()+"\npolicies: {once: {limit: fixed 1/1h}}\nroutes: {/inner: once, /: []}\n")
+	p.asks("GET", "/inner")
+	<-came // the only one
+	for _, test := range []string{
+		"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n" + inner + "\r\n0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + inner,
+		"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + inner,
+		"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + inner,
+		"Transfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\n" + inner,
+		"Transfer-Encoding : chunked\r\nContent-Length: 0\r\n\r\n" + inner,
+		"Content-Length: 0\r\nContent-Length: 33\r\n\r\n" + inner,
+		"Content-Length: +33\r\n\r\n" + inner,
+	} {
+		p.raw("POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"+test, false)
+		for len(came) > 0 {
+			head, body, _ := strings.Cut(<-came, "\r\n\r\n")
+			assert.True(t, strings.HasPrefix(head, "POST / HTTP/1.1\r\n"), "%q: %q", test, head)
+			lengths := strings.Count(strings.ToLower(head), "content-length:") + strings.Count(strings.ToLower(head), "transfer-encoding:")
+			assert.LessOrEqual(t, lengths, 1, "%q: %q", test, head)
+			if strings.Contains(body, "/inner") {
+				assert.Contains(t, strings.ToLower(head), "transfer-encoding: chunked", "%q: it is in the body", test)
+				assert.True(t, strings.HasPrefix(body, "21\r\n"), "%q: %q", test, body)
+			}
+		}
 	}
 }

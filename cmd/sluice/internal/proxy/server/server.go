@@ -13,8 +13,6 @@
 //  6. forward.go: a ReverseProxy sends it on, and answers for a backend that does not (answers.go). What it upgrades stays
 //     limited (upgrade.go).
 //  7. Package upstream chooses the backend, and ends the request if that is silent.
-//
-// A connection of --tcp goes from 1 to the global policy and the backend (tcp.go).
 package server
 
 import (
@@ -22,7 +20,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -45,8 +42,7 @@ import (
 // Proxy is a proxy with its present configuration.
 type Proxy struct {
 	file     string
-	id       string // tells it from other proxies
-	tcp      bool
+	id       string                           // tells it from other proxies
 	say      func(format string, args ...any) // prints a line for the user
 	log      *slog.Logger                     // prints with say, for httplimit
 	keys     *limits.Keys                     // nil: no file was applied yet
@@ -70,18 +66,17 @@ type Proxy struct {
 type state struct {
 	config  *config.Config // nil: none was applied yet
 	limits  *limits.Set
-	handler http.Handler              // of HTTP
-	tcp     *admit.Set[*http.Request] // the global policy, for connections as they are
-	cert    *tls.Certificate          // nil: no TLS
+	handler http.Handler     // of HTTP
+	cert    *tls.Certificate // nil: no TLS
 }
 
-// New returns a proxy with the configuration of the file, for connections of any kind if tcp is true, or an error that joins
-// the faults of the file. say prints a line for the user.
-func New(file string, tcp bool, say func(format string, args ...any)) (*Proxy, error) {
-	p := &Proxy{file: file, id: rand.Text(), tcp: tcp, say: say, metrics: newMetrics()}
+// New returns a proxy with the configuration of the file, or an error that joins the faults of the file. say prints a line for
+// the user.
+func New(file string, say func(format string, args ...any)) (*Proxy, error) {
+	p := &Proxy{file: file, id: rand.Text(), say: say, metrics: newMetrics()}
 	p.log = cli.NewLogger(say)
 	p.failures = core.Must(core.NewTokenBucket(core.PerSecond(failuresPerSecond, failuresPerSecond)))
-	p.backends = upstream.New(say, sentTo)
+	p.backends = upstream.NewBackends(say, sentTo)
 	p.forward = newForwarder(p)
 	p.state.Store(&state{limits: new(limits.Set)})
 	p.metrics.watch(p)
@@ -104,7 +99,7 @@ func (p *Proxy) Close() {
 // Run serves until a signal comes, and for as long as grace after that. It calls ready when it listens.
 func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) error {
 	defer p.Close()
-	var main server
+	var main *web
 	s := service.Service{
 		Say: p.say, Files: []string{p.file},
 		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
@@ -139,43 +134,24 @@ func (p *Proxy) followResets(ctx context.Context) {
 	<-following
 }
 
-// server serves connections.
-type server interface {
-	Serve(l net.Listener) error
-	Shutdown(ctx context.Context) error // waits for the requests under way
-	io.Closer                           // does not
-}
-
 // start listens for clients.
-func (p *Proxy) start(ctx context.Context, failed chan<- error) (server, error) {
+func (p *Proxy) start(ctx context.Context, failed chan<- error) (*web, error) {
 	c := p.state.Load().config
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
 		return nil, err
 	}
-	if c.AccessLog != "" && !p.tcp {
+	if c.AccessLog != "" {
 		if p.access, err = openLog(c.AccessLog, c.LogFormat); err != nil {
 			_ = l.Close()
 			return nil, err
 		}
 	}
-	l = admittingListener{l, p}
-	var s server
-	switch {
-	case p.tcp:
-		s = newTCP(p)
-	case c.Cert != "":
-		s = secure{newWeb(p)}
-	default:
-		s = newWeb(p)
-	}
+	s := newWeb(p)
 	p.say("listening on %s", l.Addr())
-	if p.tcp && c.Cert != "" {
-		p.say("tls is for HTTP: connections pass as they come")
-	}
 	go func() {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.serve(l, c.Cert != ""); !errors.Is(err, http.ErrServerClosed) {
 			failed <- err
 		}
 	}()
@@ -183,9 +159,9 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (server, error) 
 }
 
 // drain takes no more connections, and waits for requests under way.
-func (p *Proxy) drain(s server, grace time.Duration, signals <-chan os.Signal) error {
+func (p *Proxy) drain(s *web, grace time.Duration, signals <-chan os.Signal) error {
 	p.draining.Store(true)
-	p.say("ending; requests under way may take %v", grace)
+	p.say("shutting down; waiting up to %v for in-flight requests", grace)
 	ctx, cancel := context.WithTimeout(context.Background(), grace) //nolint:forbidigo // no call has a context for the end
 	defer cancel()
 	done := make(chan error, 1)
@@ -194,12 +170,12 @@ func (p *Proxy) drain(s server, grace time.Duration, signals <-chan os.Signal) e
 		select {
 		case err := <-done:
 			if err != nil {
-				p.say("connections were cut: %v is over", grace)
+				p.say("grace period of %v expired; closing the remaining connections", grace)
 			}
 			return nil
 		case s := <-signals:
 			if s != syscall.SIGHUP {
-				return cli.Exit(cli.StatusOf(s), errors.New("connections were cut"))
+				return cli.Exit(cli.StatusOf(s), errors.New("second signal; closed the remaining connections"))
 			}
 		}
 	}

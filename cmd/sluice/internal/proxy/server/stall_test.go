@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 )
 
 // once is a listener of one connection.
@@ -20,6 +22,14 @@ type once struct {
 }
 
 func (l once) Accept() (net.Conn, error) { return l.c, nil }
+
+// admitting returns a listener of a proxy without limits that accepts c.
+func admitting(t *testing.T, c net.Conn) listener {
+	t.Helper()
+	p := new(Proxy)
+	p.state.Store(&state{limits: new(limits.Set)})
+	return listener{once{c: c}, p}
+}
 
 // TestStalledWrites: who takes its answer slowly is served, and who takes nothing of it is cut off.
 func TestStalledWrites(t *testing.T) {
@@ -36,7 +46,7 @@ func TestStalledWrites(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := net.Pipe()
 				defer func() { _ = theirs.Close() }()
-				l := stallListener{once{c: ours}}
+				l := admitting(t, ours)
 				time.Sleep(time.Second)
 				c, err := l.Accept()
 				require.NoError(t, err)
@@ -63,7 +73,7 @@ func TestStalledUpgrade(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := net.Pipe()
 				defer func() { _ = theirs.Close() }()
-				c, err := stallListener{once{c: ours}}.Accept()
+				c, err := admitting(t, ours).Accept()
 				require.NoError(t, err)
 				go func() { _, _ = io.ReadFull(theirs, make([]byte, 2)) }()
 				_, err = c.Write([]byte("ok"))

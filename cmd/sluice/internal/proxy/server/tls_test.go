@@ -34,7 +34,7 @@ func TestCertificates(t *testing.T) {
 	secure := httptest.NewTLSServer(http.HandlerFunc(hello))
 	t.Cleanup(secure.Close)
 	cert, key := certificate(t, secure)
-	p := serves(t, false, "to: "+b.URL+"\ntls: {cert: "+cert+", key: "+key+"}\nglobal: {limit: fixed 1/1h}\n")
+	p := serves(t, "to: "+b.URL+"\ntls: {cert: "+cert+", key: "+key+"}\nglobal: {limit: fixed 1/1h}\n")
 	write(t, cert, "broken")
 	p.reload(true)
 	assert.Contains(t, p.said.String(), "limits.yaml:3:13: tls: failed to find any PEM data")
@@ -60,7 +60,7 @@ func TestHTTP2(t *testing.T) {
 		{"https", "tls: {cert: " + cert + ", key: " + key + "}\n"},
 		{"http", ""},
 	} {
-		p := serves(t, false, "to: "+b.URL+"\n"+test.tls+"global: {key: ip, limit: fixed 2/1h}\n")
+		p := serves(t, "to: "+b.URL+"\n"+test.tls+"global: {key: ip, limit: fixed 2/1h}\n")
 		transport := secure.Client().Transport.(*http.Transport).Clone()
 		transport.Protocols = new(http.Protocols)
 		transport.Protocols.SetHTTP2(test.scheme == "https")

@@ -86,7 +86,7 @@ func (s *switcher) last() string {
 // TestOnlyWebSocketIsTunneled: no other protocol is: over it a client could send requests that no limit sees.
 func TestOnlyWebSocketIsTunneled(t *testing.T) {
 	b := newSwitcher(t)
-	p := serves(t, false, "to: http://"+b.address+`
+	p := serves(t, "to: http://"+b.address+`
 policies:
   some: {limit: fixed 1000/1h, upload: 1MiB/s}
 routes: {/limited: some, /exempt: none, /: []}
@@ -129,7 +129,7 @@ routes: {/limited: some, /exempt: none, /: []}
 // TestWebSocketIsTunneled: also what the client sends together with its request arrives, in order.
 func TestWebSocketIsTunneled(t *testing.T) {
 	b := newSwitcher(t)
-	p := serves(t, false, "to: http://"+b.address+"\nglobal: {limit: concurrency 1, upload: 1MiB/s}\n")
+	p := serves(t, "to: http://"+b.address+"\nglobal: {limit: concurrency 1, upload: 1MiB/s}\n")
 	for _, token := range []string{"websocket", "WebSocket", "WEBSOCKET"} {
 		c := dial(t, p.address)
 		_, err := io.WriteString(c, "GET /chat HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: "+token+

@@ -52,8 +52,14 @@ func newWeb(p *Proxy) *web {
 	return w
 }
 
-// Serve serves the connections of l.
-func (w *web) Serve(l net.Listener) error { return w.Server.Serve(stallListener{l}) }
+// serve serves the connections of l that are admitted.
+func (w *web) serve(l net.Listener, tls bool) error {
+	l = listener{l, w.p}
+	if tls {
+		return w.ServeTLS(l, "", "")
+	}
+	return w.Serve(l)
+}
 
 // ServeHTTP serves a request under the configuration in force when it came.
 func (w *web) ServeHTTP(to http.ResponseWriter, r *http.Request) {
@@ -61,9 +67,6 @@ func (w *web) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	defer w.active.Done()
 	if isEnded(r) {
 		panic(http.ErrAbortHandler) // it is the rest of a body
-	}
-	if mayHaveLength(r) {
-		to.Header().Set("Connection", "close")
 	}
 	x := newExchange(to, r)
 	defer func() {
@@ -92,11 +95,6 @@ func (w *web) Shutdown(ctx context.Context) error {
 	w.active.wait(ctx)
 	return ctx.Err()
 }
-
-// secure is a server of HTTPS.
-type secure struct{ *web }
-
-func (s secure) Serve(l net.Listener) error { return s.ServeTLS(stallListener{l}, "", "") }
 
 const discardTime = 5 * time.Millisecond // for what has come of a body that nobody reads
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 )
 
 // webOf serves h as a proxy serves its requests.
@@ -20,12 +22,12 @@ func webOf(t *testing.T, h http.HandlerFunc) (address string, said *lockedText, 
 	t.Helper()
 	said = new(lockedText)
 	p = &Proxy{say: said.say, metrics: newMetrics()}
-	p.state.Store(&state{handler: h})
+	p.state.Store(&state{handler: h, limits: new(limits.Set)})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	w := newWeb(p)
 	served := make(chan error, 1)
-	go func() { served <- w.Serve(l) }()
+	go func() { served <- w.serve(l, false) }()
 	t.Cleanup(func() {
 		require.NoError(t, w.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)

@@ -52,8 +52,8 @@ type pool struct {
 	closeIdle    func() // closes the connections that nobody uses
 }
 
-// New returns no backends yet. say prints a line; tried is called before a request is sent to a backend.
-func New(say func(format string, args ...any), tried func(ctx context.Context, backend string)) *Backends {
+// NewBackends returns no backends yet. say prints a line; tried is called before a request is sent to a backend.
+func NewBackends(say func(format string, args ...any), tried func(ctx context.Context, backend string)) *Backends {
 	b := &Backends{say: say, tried: tried}
 	b.all.Store(new([]*Backend))
 	b.pool.Store(newPool(dialBackend, 0, false))
@@ -82,7 +82,7 @@ func newPool(dial dialer, limit time.Duration, keepHost bool) *pool {
 				case err != nil:
 					return nil, &dialError{err}
 				case shared && limit > 0:
-					return &sharedConn{c, limit}, nil
+					return &sharedConn{Conn: c, limit: limit}, nil
 				}
 				return c, nil
 			},
@@ -253,23 +253,8 @@ func (b *Backends) probe(k *Backend) {
 	}
 }
 
-// Dial connects to the first backend in turn that takes the connection.
-func (b *Backends) Dial(ctx context.Context) (net.Conn, error) {
-	err := errNoBackend
-	for _, k := range b.order() {
-		var c net.Conn
-		if c, err = dialBackend(ctx, "tcp", k.address); err != nil {
-			err = &dialError{err}
-		}
-		if !b.triesNext(ctx, k, err) {
-			return c, err
-		}
-	}
-	return nil, err
-}
-
-// HTTP returns backends by their URLs.
-func HTTP(urls []*url.URL) []*Backend {
+// New returns backends by their URLs.
+func New(urls []*url.URL) []*Backend {
 	all := make([]*Backend, len(urls))
 	for i, u := range urls {
 		k := &Backend{name: u.String(), url: u}
@@ -285,15 +270,6 @@ func HTTP(urls []*url.URL) []*Backend {
 		}
 		k.address = net.JoinHostPort(u.Hostname(), port)
 		all[i] = k
-	}
-	return all
-}
-
-// TCP returns backends by their addresses.
-func TCP(addresses []string) []*Backend {
-	all := make([]*Backend, len(addresses))
-	for i, a := range addresses {
-		all[i] = &Backend{name: a, address: a}
 	}
 	return all
 }

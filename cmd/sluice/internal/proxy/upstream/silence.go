@@ -31,7 +31,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	// The end of the exchange is the end of a context: http.Transport would take an error of a kept connection for a
 	// reason to send the request again.
 	ctx, cancel := context.WithCancelCause(r.Context())
-	x := &exchange{limit: t.limit, timer: time.AfterFunc(t.limit, func() { cancel(errSilent) })}
+	x := &exchange{limit: t.limit, cancel: cancel}
+	x.timer = time.AfterFunc(t.limit, x.tick)
+	x.timer.Stop()
 	r = r.WithContext(httptrace.WithClientTrace(ctx, x.trace()))
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &watchedBody{r.Body, x, &x.client}
@@ -51,12 +53,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // exchange is a request to a backend, and its answer. Its timer ends it. The timer runs only while the backend is waited
 // for, and begins anew with each header and with each part of a body.
 type exchange struct {
-	limit time.Duration
-	timer *time.Timer
+	limit  time.Duration
+	timer  *time.Timer // runs while the backend is waited for, for a part of limit each time
+	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex
-	backend bool // the answer, or the next part of it, is waited for
-	client  bool // the next part of the request is waited for
+	mu       sync.Mutex
+	quiet    int      // parts of limit in which nothing has moved
+	conn     net.Conn // to the backend; nil until there is one
+	progress Progress // of the backend, which takes what is sent
+	backend  bool     // the answer, or the next part of it, is waited for
+	client   bool     // the next part of the request is waited for
 }
 
 // await notes whether one of the two is waited for, and begins the timer anew.
@@ -68,10 +74,29 @@ func (x *exchange) await(whom *bool, waiting bool) {
 }
 
 func (x *exchange) restartLocked() {
+	x.quiet = 0
 	if x.backend && !x.client {
-		x.timer.Reset(x.limit)
+		x.timer.Reset(x.limit / Ticks)
 	} else {
 		x.timer.Stop()
+	}
+}
+
+// tick ends the exchange if nothing has moved for limit.
+func (x *exchange) tick() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.backend || x.client {
+		return
+	}
+	x.quiet++
+	if x.conn != nil && x.progress.Moved(x.conn) {
+		x.quiet = 0
+	}
+	if x.quiet < Ticks {
+		x.timer.Reset(x.limit / Ticks)
+	} else {
+		x.cancel(errSilent)
 	}
 }
 
@@ -79,7 +104,12 @@ func (x *exchange) restartLocked() {
 func (x *exchange) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { x.await(&x.backend, false) },
-		GotConn: func(httptrace.GotConnInfo) { x.await(&x.backend, true) },
+		GotConn: func(i httptrace.GotConnInfo) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.conn, x.backend = i.Conn, true
+			x.restartLocked()
+		},
 		Got1xxResponse: func(int, textproto.MIMEHeader) error {
 			x.mu.Lock()
 			defer x.mu.Unlock()
@@ -108,18 +138,23 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 type sharedConn struct {
 	net.Conn
 
-	limit time.Duration
+	limit    time.Duration
+	progress Progress // of the backend, which takes what is sent
 }
 
 func (c *sharedConn) Read(p []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
-		return 0, err
+	for {
+		if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
+			return 0, err
+		}
+		n, err := c.Conn.Read(p)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if !c.progress.Moved(c.Conn) {
+			return n, errSilent
+		}
 	}
-	n, err := c.Conn.Read(p)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = errSilent
-	}
-	return n, err
 }
 
 // IsSilence reports whether err comes of a backend that took the connection, and was then silent.

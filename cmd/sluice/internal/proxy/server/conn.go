@@ -1,0 +1,106 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/upstream"
+)
+
+// stallTime is how long a client may send no byte of a body, or take no byte of a response.
+const stallTime = time.Minute
+
+// listener accepts the connections for which connections and connections-per-ip of the config file have a permit, and closes
+// the others.
+type listener struct {
+	net.Listener
+
+	p *Proxy
+}
+
+// Accept returns the next connection that is admitted.
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		leave, rejectedBy := l.p.state.Load().limits.Admit(c)
+		if rejectedBy != "" {
+			l.p.logRejected(rejectedBy, c.RemoteAddr())
+			_ = c.Close()
+			continue
+		}
+		admitted := &clientConn{Conn: c}
+		if leave != nil {
+			admitted.leave = sync.OnceFunc(leave)
+		}
+		return admitted, nil
+	}
+}
+
+// logRejected logs that a connection was closed for want of a permit, once a second at most.
+func (p *Proxy) logRejected(by string, client net.Addr) {
+	if others, ok := p.refusals.Lets(time.Second); ok {
+		host, _, _ := net.SplitHostPort(client.String())
+		p.say("connection from %s rejected by %s (%d more since the last message)", host, by, others)
+	}
+}
+
+// clientConn is a connection to a client. It is cut off if the client takes no byte for some time.
+type clientConn struct {
+	net.Conn
+
+	leave func()      // gives the permits of the connection back; nil if it took none
+	ended atomic.Bool // nothing more is read
+
+	progress upstream.Progress // of the client, which takes what is written
+}
+
+func (c *clientConn) Read(p []byte) (int, error) {
+	if c.ended.Load() {
+		return 0, io.EOF
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *clientConn) Write(p []byte) (n int, err error) {
+	for quiet := 0; quiet < upstream.Ticks; quiet++ {
+		if err := c.SetWriteDeadline(time.Now().Add(stallTime / upstream.Ticks)); err != nil {
+			return n, err
+		}
+		var m int
+		m, err = c.Conn.Write(p[n:])
+		if n += m; !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if moved := c.progress.Moved(c.Conn); moved || m > 0 {
+			quiet = -1
+		}
+	}
+	return n, err
+}
+
+func (c *clientConn) Close() error {
+	if c.leave != nil {
+		defer c.leave()
+	}
+	return c.Conn.Close()
+}
+
+// CloseWrite ends one direction of an upgraded connection alone.
+func (c *clientConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+// closeWrite ends the writes to a connection, where that is possible alone.
+func closeWrite(c any) error {
+	if w, ok := c.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return http.ErrNotSupported
+}

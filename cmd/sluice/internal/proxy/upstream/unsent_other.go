@@ -1,0 +1,5 @@
+//go:build !linux
+
+package upstream
+
+func unsent(uintptr) int { return 0 }
