@@ -73,7 +73,7 @@ func ExampleLimitedChannel_TrySend() {
 	c, _ := channel.New(channel.Options[string]{Limiter: rate})
 	_, _ = c.TrySend("a"), c.TrySend("b")
 	err := c.TrySend("c")
-	if rejected, ok := errors.AsType[*core.RejectedError](err); ok {
+	if rejected := new(core.RejectedError); errors.As(err, &rejected) {
 		fmt.Println(rejected.Limiter, rejected.Reason, rejected.RetryAfter > 59*time.Minute)
 	}
 	// Output: events permits exhausted true

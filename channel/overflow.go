@@ -155,7 +155,8 @@ func (c *LimitedChannel[T]) tryDropping(v T, n int, rejection *error, a *after[T
 // onlyTimeHelps reports whether err is a rate limiter's rejection: the error has a RetryAfter, or the
 // limiter is replenished by hand.
 func (c *LimitedChannel[T]) onlyTimeHelps(err error) bool {
-	if rejected, ok := errors.AsType[*core.RejectedError](err); ok && rejected.RetryAfter > 0 {
+	var rejected *core.RejectedError
+	if errors.As(err, &rejected) && rejected.RetryAfter > 0 {
 		return true
 	}
 	r, ok := core.As[core.Replenisher](c.limiter.Limiter)

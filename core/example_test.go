@@ -242,7 +242,7 @@ func ExampleExceedsLimitError() {
 	}
 	_, err = limiter.Acquire(context.Background(), 7)
 	fmt.Println(err)
-	if exceeds, ok := errors.AsType[*core.ExceedsLimitError](err); ok {
+	if exceeds := new(core.ExceedsLimitError); errors.As(err, &exceeds) {
 		fmt.Println("split it into pieces of", exceeds.Limit)
 	}
 	fmt.Println(errors.Is(err, core.ErrPermitsExceedLimit))

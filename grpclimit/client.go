@@ -175,7 +175,8 @@ func (c *Client) enter(ctx context.Context, call *Call, cc *grpc.ClientConn) (*a
 // rejected returns the error of a call that is held back, or that the client's own limiter does not
 // let pass.
 func rejected(ctx context.Context, lease core.Lease, err error) error {
-	if held, ok := errors.AsType[*holdback.HeldError[*status.Status]](err); ok {
+	var held *holdback.HeldError[*status.Status]
+	if errors.As(err, &held) {
 		return heldBack(held)
 	}
 	if ended := ctx.Err(); ended != nil {

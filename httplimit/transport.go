@@ -189,7 +189,8 @@ func (t *Transport) admit(r *http.Request, key string, a *attempt) (err error) {
 	var permits int
 	a.limiter, permits = policy.Bind(t.o.Limiter, t.o.Permits, r)
 	a.lease, err = t.held.Acquire(r.Context(), key, a.limiter, permits)
-	if held, ok := errors.AsType[*holdback.HeldError[struct{}]](err); ok {
+	var held *holdback.HeldError[struct{}]
+	if errors.As(err, &held) {
 		return held.Rejected
 	}
 	return err

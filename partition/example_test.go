@@ -179,7 +179,7 @@ func ExampleChain() {
 	ann, bob := request{client: "ann"}, request{client: "bob"}
 	fmt.Println(chain.TryAcquire(ann, 8).Acquired())
 	lease := chain.TryAcquire(bob, 8)
-	if rejected, ok := errors.AsType[*core.RejectedError](lease.Err()); ok {
+	if rejected := new(core.RejectedError); errors.As(lease.Err(), &rejected) {
 		fmt.Println(rejected.Limiter, "said no")
 	}
 	s, _ := limits.Statistics(bob)

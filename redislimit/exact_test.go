@@ -244,7 +244,7 @@ func up(v any) any {
 
 // errorOf returns what can be compared of an error.
 func (w *twins) errorOf(l core.Lease) any {
-	if r, ok := errors.AsType[*core.RejectedError](l.Err()); ok {
+	if r := new(core.RejectedError); errors.As(l.Err(), &r) {
 		c := *r
 		if c.RetryAfter, _ = up(c.RetryAfter).(time.Duration); len(w.waiting) > 0 {
 			c.RetryAfter = 0 // same compares it

@@ -60,7 +60,7 @@ func ExampleRejectedError() {
 	ctx := resilience.WithOperation(context.Background(), "fetch")
 	for range 2 {
 		page, err := resilience.Execute(ctx, s, fetch)
-		if r, ok := errors.AsType[*resilience.RejectedError](err); ok {
+		if r := new(resilience.RejectedError); errors.As(err, &r) {
 			fmt.Println("refused by", r.Source, "- retry after", r.RetryAfter.Round(time.Hour))
 			continue
 		}

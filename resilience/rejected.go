@@ -40,7 +40,8 @@ func newRejected(source Source, l core.Lease, err error) *RejectedError {
 
 // Error names the strategy, with the pipeline if it is in one, and gives the limiter's error.
 func (e *RejectedError) Error() string {
-	if inner, ok := errors.AsType[*RejectedError](e.Err); ok && inner.Source == e.Source {
+	var inner *RejectedError
+	if errors.As(e.Err, &inner) && inner.Source == e.Source {
 		return e.Err.Error() // names the strategy already
 	}
 	names := []string{e.Source.Pipeline, e.Source.Instance, cmp.Or(e.Source.Strategy, DefaultName)}

@@ -91,7 +91,7 @@ func ExampleLoad() {
 		return
 	}
 	_, err = rlslimit.Load(folder)
-	if fault, ok := errors.AsType[*rlslimit.Fault](err); ok {
+	if fault := new(rlslimit.Fault); errors.As(err, &fault) {
 		fmt.Println(filepath.Base(fault.File), fault.Line, fault.Column)
 		fmt.Println(fault.Text)
 	}

@@ -210,8 +210,8 @@ func noRoom(l core.Lease) bool {
 	if l.Acquired() {
 		return false
 	}
-	rejected, ok := errors.AsType[*core.RejectedError](l.Err())
-	return ok && rejected.Reason == "partition limit reached"
+	var rejected *core.RejectedError
+	return errors.As(l.Err(), &rejected) && rejected.Reason == "partition limit reached"
 }
 
 // countsOf returns the counts of a name with values, or those of the rule if it has too many names.

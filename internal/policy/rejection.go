@@ -38,7 +38,8 @@ func RetryAfter(lease core.Lease, err error) time.Duration {
 		return 0
 	}
 	retry, _ := core.RetryAfter.From(lease)
-	if rejected, ok := errors.AsType[*core.RejectedError](err); retry <= 0 && ok {
+	var rejected *core.RejectedError
+	if retry <= 0 && errors.As(err, &rejected) {
 		retry = rejected.RetryAfter
 	}
 	return max(retry, 0)

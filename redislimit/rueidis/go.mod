@@ -1,6 +1,6 @@
 module github.com/sluice-go/sluice/redislimit/rueidis
 
-go 1.26.0
+go 1.25.0
 
 replace github.com/sluice-go/sluice => ../..
 
@@ -21,5 +21,5 @@ require (
 require (
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
 )

@@ -1,6 +1,6 @@
 module github.com/sluice-go/sluice/resilience/failsafe
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/failsafe-go/failsafe-go v0.9.8
