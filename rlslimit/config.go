@@ -105,7 +105,7 @@ func (c Config) Domains() []string {
 func (c Config) Warnings() []error { return slices.Clone(c.warnings) }
 
 // Fault is an error in a file: where it is, and what is expected there. [Load] and [Parse] return all faults, joined;
-// [errors.AsType] finds the first.
+// [errors.As] finds the first.
 type Fault = yamlconf.Fault //nolint:errname // as there
 
 // Load reads files, and those files of directories whose names end in .yaml, .yml or .json and do not begin with a dot, in the

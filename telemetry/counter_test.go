@@ -74,7 +74,7 @@ func TestAReporterWhoseCountsFall(t *testing.T) {
 	for _, step := range []struct {
 		granted uint64
 		want    float64
-	}{{10, 10}, {4, 10}, {12, 12}, {math.MaxUint64, math.MaxInt64}} {
+	}{{10, 10}, {4, 10}, {12, 12}, {math.MaxUint64, 1 << 62}} {
 		f.granted = step.granted
 		points, _ := s.collect(t)
 		require.Equal(t, point{value: step.want}, points["sluice.limiter.leases{sluice.limiter.name=api,sluice.result=granted}"])

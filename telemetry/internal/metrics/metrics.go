@@ -2,7 +2,6 @@
 package metrics
 
 import (
-	"math"
 	"strings"
 
 	"github.com/sluice-go/sluice/core"
@@ -71,8 +70,9 @@ func OfPartitions(c partition.Counts) []int64 {
 	return []int64{int64(c.Live), total(c.Created), total(c.Dropped), total(c.Overflowed)}
 }
 
-// total returns a count that a metric can hold.
-func total(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+// total returns a count that a metric can hold. Versions of the SDK keep it as a float64, so it stays
+// below the largest int64.
+func total(n uint64) int64 { return int64(min(n, 1<<62)) }
 
 // Events counts the events of resilience strategies.
 var Events = Metric{"sluice.resilience.events", "{event}", "Events of resilience strategies.", true}
