@@ -314,7 +314,7 @@ func TestThrottleQuit(t *testing.T) {
 // TestThrottleToNamedPipe: all of it comes, though the reader comes late.
 func TestThrottleToNamedPipe(t *testing.T) {
 	named := fifo(t)
-	s := start(t, programs(t), "sluice", "throttle", "-q", "-o", named)
+	s := start(t, programs(t), "sluice", "throttle", "-q", "-L", "1GB", "-o", named)
 	_, err := io.WriteString(s.in, "hello")
 	require.NoError(t, err)
 	require.NoError(t, s.in.Close())

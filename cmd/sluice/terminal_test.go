@@ -92,7 +92,7 @@ func TestBarFitsWhatTheTerminalBecomes(t *testing.T) {
 }
 
 func TestQuietOnATerminal(t *testing.T) {
-	assert.Empty(t, onTerminal(t, 80, nil, "throttle", "-q", "-i", "20ms", os.DevNull))
+	assert.Empty(t, onTerminal(t, 80, nil, "throttle", "-q", "-L", "1GB", "-i", "20ms", os.DevNull))
 }
 
 func TestRunBarOnATerminal(t *testing.T) {

@@ -11,11 +11,11 @@ func Parse(text string) (time.Duration, error) {
 	v, err := time.ParseDuration(text)
 	if err != nil {
 		if v, err = time.ParseDuration(text + "s"); err != nil {
-			return 0, fmt.Errorf("%q is no time, want seconds, or a duration such as 250ms or 1h30m", text)
+			return 0, fmt.Errorf("%q is not a duration such as 250ms, 1h30m, or a number of seconds", text)
 		}
 	}
 	if v < 0 {
-		return 0, fmt.Errorf("%q is below 0", text)
+		return 0, fmt.Errorf("%q is negative", text)
 	}
 	return v, nil
 }

@@ -1,44 +1,52 @@
 package throttle
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/spec"
 )
 
 // job copies the files to the output, one after the other.
 type job struct {
-	ctx   context.Context //nolint:containedctx // that of the whole program
+	options
+
 	pace  *pace
-	files []string
-	dst   *os.File
-	lines bool
-	end   byte
+	sink  *sink
 	begun time.Time
 
-	bytes, permits atomic.Int64
-	paid           int   // permits that were paid for and not used yet
-	failed         bool  // a file could not be read; the others were
-	size           int64 // that is expected; 0: unknown
+	passed atomic.Int64 // lines
+	total  int64        // expected bytes, or lines; 0: unknown
+	failed bool         // a file could not be read; the others were copied
 
 	mu     sync.Mutex // guards screen
 	screen io.Writer  // where messages go
 }
 
-func (o options) open(ctx context.Context, p *pace) (*job, error) {
-	j := &job{ctx: ctx, pace: p, files: o.files, dst: os.Stdout, lines: o.lines, end: o.end, screen: os.Stderr}
+func (o options) open(p *pace) (*job, error) {
+	j := &job{options: o, pace: p, sink: &sink{f: os.Stdout}, screen: os.Stderr, total: o.size}
 	if o.style == asJSON {
 		j.screen = io.Discard
 	}
-	if o.out != "-" {
-		if info, err := os.Stat(o.out); err == nil && info.Mode().IsRegular() {
+	if o.out == "-" {
+		if err := cli.CheckStdout("use -o /dev/null to discard the data"); err != nil {
+			return nil, err
+		}
+	} else {
+		if info, err := os.Stat(o.out); err == nil {
 			for _, name := range o.files {
-				if in, err := stat(name); err == nil && os.SameFile(in, info) {
+				if in, err := stat(name); err == nil && same(in, info) {
 					return nil, fmt.Errorf("%s is read and written", o.out)
 				}
 			}
@@ -47,18 +55,19 @@ func (o options) open(ctx context.Context, p *pace) (*job, error) {
 		if err != nil {
 			return nil, err
 		}
-		j.dst = f
-	} else if outputIsMissing() {
-		return nil, errors.New("standard output is closed: to discard what is copied, use -o /dev/null")
+		j.sink.f = f
 	}
-	if j.size = o.size; j.size == 0 && !j.lines {
-		j.size = sizeOf(o.files)
+	if j.total == 0 && !o.lines {
+		j.total = sizeOf(o.files)
 	}
 	j.begun = time.Now()
 	return j, nil
 }
 
-// sizeOf returns how large the files are together, 0 if that is not known of one.
+// same reports whether two names are one regular file: what is written would be read again, without end.
+func same(a, b os.FileInfo) bool { return a.Mode().IsRegular() && os.SameFile(a, b) }
+
+// sizeOf returns the number of bytes to read from the files, 0 if that is not known for one of them.
 func sizeOf(names []string) (sum int64) {
 	for _, name := range names {
 		info, err := stat(name)
@@ -66,16 +75,18 @@ func sizeOf(names []string) (sum int64) {
 		case err != nil: // reported when it is its turn
 		case !info.Mode().IsRegular():
 			return 0
-		case name == "-":
-			sum += info.Size() - min(at(os.Stdin), info.Size())
 		default:
 			sum += info.Size()
+			if name == "-" {
+				at, _ := os.Stdin.Seek(0, io.SeekCurrent)
+				sum -= min(at, info.Size())
+			}
 		}
 	}
 	return sum
 }
 
-// stat is [os.Stat], - being standard input.
+// stat is [os.Stat]; - is stdin.
 func stat(name string) (os.FileInfo, error) {
 	if name == "-" {
 		return os.Stdin.Stat()
@@ -83,119 +94,154 @@ func stat(name string) (os.FileInfo, error) {
 	return os.Stat(name)
 }
 
-// at returns how far into a file its next read begins.
-func at(f *os.File) int64 {
-	n, err := f.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// copyAll copies the files. One that can't be read is reported, and the next goes on.
-func (j *job) copyAll() error {
+// copyAll copies the files. One that cannot be read is reported, and the copy continues with the next.
+func (j *job) copyAll(ctx context.Context) error {
 	for _, name := range j.files {
-		if err := j.copyFile(name); err != nil {
+		var read *fs.PathError
+		err := j.copyFile(ctx, name)
+		switch {
+		case errors.As(err, &read) && (read.Op == "open" || read.Op == "read"):
+			j.failed = true
+			j.say(err.Error())
+		case err != nil:
 			return err
 		}
 	}
 	return nil
 }
 
-func (j *job) copyFile(name string) error {
+const bufferSize = 256 << 10
+
+func (j *job) copyFile(ctx context.Context, name string) error {
 	src := os.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			j.failed = true
-			j.say(err.Error())
-			return nil
+			return err
 		}
 		defer func() { _ = f.Close() }()
 		src = f
 	}
-	if why := j.refuses(src); why != "" {
+	in, err := src.Stat()
+	if out, failed := j.sink.f.Stat(); err == nil && failed == nil && same(in, out) {
 		j.failed = true
-		j.say(why)
+		j.say(src.Name() + " is read and written")
 		return nil
 	}
-	m := newMover(j.dst, src)
+	var from io.Reader = src
+	if err != nil || !in.Mode().IsRegular() {
+		from = source{src, j.pace} // the others are copied by the kernel, and do not make the copy wait
+	}
 	if j.lines {
-		m = newByLine(j.dst, src, j.end)
+		return j.copyLines(ctx, from)
 	}
-	for {
-		since := time.Now()
-		n, err := m.ready()
-		j.pace.paused(time.Since(since))
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			j.failed = true
-			j.say(err.Error())
-			return nil
-		}
-		if err := j.pass(m, n); err != nil {
-			return err
-		}
+	var limiter core.Limiter
+	if j.limit.Kind != spec.Unlimited || j.schedule != nil {
+		limiter = j.pace
 	}
+	_, err = ioreader.Copy(ctx, j.sink, from, ioreader.CopyOptions{Limiter: limiter, BufferSize: bufferSize})
+	return err
 }
 
-// refuses says why a file is not copied; "": it is.
-func (j *job) refuses(src *os.File) string {
-	info, err := src.Stat()
-	if err != nil {
-		return "" // reading it tells
+// copyLines copies whole lines, each with a permit. The last one need not end.
+func (j *job) copyLines(ctx context.Context, from io.Reader) error {
+	in, out := bufio.NewReaderSize(from, bufferSize), bufio.NewWriterSize(j.sink, bufferSize)
+	waiting := 0 // lines in out
+	flush := func() error {
+		err := out.Flush()
+		if err == nil {
+			j.passed.Add(int64(waiting))
+			waiting = 0
+		}
+		return err
 	}
-	to, err := j.dst.Stat()
-	switch {
-	case info.IsDir():
-		return fmt.Sprintf("read %s: is a directory", src.Name())
-	case err == nil && info.Mode().IsRegular() && os.SameFile(info, to):
-		return src.Name() + " is read and written" // what is written would be read again, without end
-	}
-	return ""
-}
-
-// pass moves n permits, paid for slice by slice.
-func (j *job) pass(m mover, n int) error {
-	for n > 0 {
-		if j.paid == 0 {
-			k, err := j.pace.pay(j.ctx)
-			if err != nil {
+	for paid := false; ; {
+		if in.Buffered() == 0 {
+			if err := flush(); err != nil {
 				return err
 			}
-			j.paid = k
 		}
-		moved, bytes, err := m.move(min(j.paid, n))
-		j.paid -= moved
-		j.permits.Add(int64(moved))
-		j.bytes.Add(int64(bytes))
-		if err != nil {
+		piece, readErr := in.ReadSlice(j.end)
+		if len(piece) > 0 && !paid {
+			if !j.pace.TryAcquire(1).Acquired() {
+				if err := flush(); err != nil {
+					return err
+				}
+				if _, err := j.pace.Acquire(ctx, 1); err != nil {
+					return err
+				}
+			}
+			paid = true
+		}
+		if _, err := out.Write(piece); err != nil {
 			return err
 		}
-		if moved == 0 {
-			return nil // look again what is there
+		if paid && !errors.Is(readErr, bufio.ErrBufferFull) { // else a long line goes on
+			paid = false
+			waiting++
 		}
-		n -= moved
-		if j.ctx.Err() != nil {
-			return context.Cause(j.ctx)
+		if readErr != nil && !errors.Is(readErr, bufio.ErrBufferFull) {
+			if err := flush(); err != nil || errors.Is(readErr, io.EOF) {
+				return err
+			}
+			return readErr
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
-// say tells a person something in the middle of the copy.
+// source is an input that may make the copy wait. The rate does not catch up for such a wait.
+type source struct {
+	f    *os.File
+	pace *pace
+}
+
+// Read implements [io.Reader].
+func (s source) Read(b []byte) (int, error) {
+	since := time.Now()
+	n, err := s.f.Read(b)
+	s.pace.paused(time.Since(since))
+	return n, err
+}
+
+// sink is the output, which counts what is written.
+type sink struct {
+	f *os.File
+	n atomic.Int64
+}
+
+// Write implements [io.Writer].
+func (s *sink) Write(b []byte) (int, error) {
+	n, err := s.f.Write(b)
+	s.n.Add(int64(n))
+	return n, err
+}
+
+// ReadFrom implements [io.ReaderFrom]: the kernel copies a file if it can.
+func (s *sink) ReadFrom(r io.Reader) (int64, error) {
+	n, err := sendfile(s.f, r)
+	s.n.Add(n)
+	if n > 0 || err != nil {
+		return n, err
+	}
+	n, err = s.f.ReadFrom(r)
+	s.n.Add(n)
+	return n, err
+}
+
+// say prints a message while the copy runs.
 func (j *job) say(text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_, _ = fmt.Fprintf(j.screen, "sluice throttle: %s\n", text)
 }
 
-// close closes the output, which is when some errors come up.
+// close closes the output, which is when some errors show.
 func (j *job) close() error {
-	if j.dst == os.Stdout {
+	if j.sink.f == os.Stdout {
 		return nil
 	}
-	return j.dst.Close()
+	return j.sink.f.Close()
 }

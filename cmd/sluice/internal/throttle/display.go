@@ -3,6 +3,7 @@ package throttle
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/spec"
 )
 
 // parts are what the display shows.
@@ -23,7 +25,7 @@ func (p parts) orAll() parts {
 	return p
 }
 
-// any reports whether somebody has asked for a part.
+// any reports whether the user has asked for a part.
 func (p parts) any() bool { return p != parts{} }
 
 // moment is how far the copy is.
@@ -51,16 +53,17 @@ const rateWindow = time.Second
 
 // read returns how far the copy is, and notes it for the rate.
 func (m *meter) read() moment {
-	now, permits := time.Since(m.j.begun), m.j.permits.Load()
+	now, permits := time.Since(m.j.begun), m.j.sink.n.Load()
+	v := moment{Bytes: permits, Total: m.j.total, Elapsed: now.Seconds()}
+	if m.j.lines {
+		permits = m.j.passed.Load()
+		v.Lines = &permits
+	}
 	if len(m.marks) == 0 {
 		m.marks = append(m.marks, mark{})
 	}
 	for len(m.marks) > 1 && now-m.marks[1].at >= rateWindow {
 		m.marks = m.marks[1:]
-	}
-	v := moment{Bytes: m.j.bytes.Load(), Total: m.j.size, Elapsed: now.Seconds()}
-	if m.j.lines {
-		v.Lines = &permits
 	}
 	if span := now - m.marks[0].at; span > 0 {
 		v.Rate = float64(permits-m.marks[0].permits) / span.Seconds()
@@ -78,16 +81,16 @@ func (v moment) done() int64 {
 }
 
 // show shows the progress until the function that it returns is called.
-func (j *job) show(o options) (stop func()) {
+func (j *job) show() (stop func()) {
 	m := &meter{j: j}
-	switch o.style {
+	switch j.style {
 	case numeric:
-		return every(o.every, func() { printNumber(m.read()) })
+		return every(j.every, func() { printNumber(m.read()) })
 	case asJSON:
-		return every(o.every, func() { printJSON(m.read()) })
+		return every(j.every, func() { printJSON(m.read()) })
 	case forPeople:
 		if line := cli.NewStatusLine(os.Stderr); line != nil {
-			return j.showLine(o, line, m)
+			return j.showLine(line, m)
 		}
 	}
 	return func() {}
@@ -125,13 +128,13 @@ func printNumber(v moment) {
 func printJSON(v moment) { _ = json.NewEncoder(os.Stderr).Encode(v) }
 
 // showLine draws a line on the terminal in its place.
-func (j *job) showLine(o options, line *cli.StatusLine, m *meter) (stop func()) {
+func (j *job) showLine(line *cli.StatusLine, m *meter) (stop func()) {
 	j.mu.Lock()
 	j.screen = line.Above(os.Stderr)
 	j.mu.Unlock()
-	draw := func() { line.Show(o.line(m.read(), line.Width())) }
+	draw := func() { line.Show(j.line(m.read(), line.Width())) }
 	draw()
-	stopDrawing := every(o.every, draw)
+	stopDrawing := every(j.every, draw)
 	return func() {
 		stopDrawing()
 		line.Clear()
@@ -178,4 +181,116 @@ func eta(v moment) string {
 		return ""
 	}
 	return "ETA " + clock(float64(left)/v.Rate)
+}
+
+// unit says how an amount is shown.
+type unit struct{ lines, binary bool }
+
+func (o options) unit() unit { return unit{o.lines, o.binary} }
+
+// show writes a number of bytes, or of lines.
+func (u unit) show(n float64) string {
+	base, infix, letters := 1000.0, "", "kMGTPE"
+	if u.binary {
+		base, infix, letters = 1024, "i", "KMGTPE"
+	}
+	prefix := ""
+	for _, p := range letters {
+		if n < base || u.lines {
+			break
+		}
+		n /= base
+		prefix = string(p) + infix
+	}
+	switch {
+	case u.lines && n < 100:
+		return fmt.Sprintf("%.1f lines", n)
+	case u.lines:
+		return fmt.Sprintf("%.0f lines", n)
+	case prefix == "":
+		return fmt.Sprintf("%.0f B", n)
+	}
+	return fmt.Sprintf("%.2f %sB", n, prefix)
+}
+
+// last writes what is due at the end: the summary, or the last line of progress.
+func (j *job) last(stopped, done bool) {
+	v := (&meter{j: j}).read() // its rate is the average
+	switch j.style {
+	case silent:
+	case numeric:
+		if done || stopped {
+			printNumber(v)
+		}
+	case asJSON:
+		v.Done = done
+		printJSON(v)
+	case forPeople:
+		if !stopped && !j.verbose && !cli.IsTerminal(os.Stderr) {
+			return // cron would send it
+		}
+		var b strings.Builder
+		if stopped {
+			b.WriteString("interrupted after ")
+			b.WriteString(progressOf(v))
+			b.WriteString("\n")
+		}
+		b.WriteString(j.summary(v))
+		if j.name != "" {
+			_, _ = fmt.Fprintf(os.Stderr, "%s: ", j.name)
+		}
+		_, _ = fmt.Fprintln(os.Stderr, b.String())
+	}
+}
+
+func progressOf(v moment) string {
+	what := "bytes"
+	if v.Lines != nil {
+		what = "lines"
+	}
+	if v.Total > 0 {
+		return fmt.Sprintf("%d of %d %s", v.done(), v.Total, what)
+	}
+	return fmt.Sprintf("%d %s", v.done(), what)
+}
+
+// summary says how fast it was, and how far off the rate that was asked for.
+func (j *job) summary(v moment) string {
+	u, took := j.unit(), max(v.Elapsed, 1e-9)
+	text := fmt.Sprintf("%d bytes in %.3f s", v.Bytes, v.Elapsed)
+	if v.Lines != nil {
+		text = fmt.Sprintf("%d lines, %s", *v.Lines, text)
+	}
+	achieved := float64(v.done()) / took
+	text += fmt.Sprintf(": %s/s", u.show(achieved))
+	rate, always := j.pace.only()
+	if rate.Kind != spec.TokenBucket || !always || j.schedule != nil {
+		return text // no rate, or more than one, or one that comes in lumps
+	}
+	asked := float64(rate.Permits) / rate.Per.Seconds()
+	if v.done() <= int64(atOnce(rate)) {
+		return text // the first burst passes at any rate
+	}
+	return text + ", " + difference(achieved/asked-1, u.round(asked)+"/s")
+}
+
+// difference says how far off something was: 8.6 % below the 100 MB/s asked for.
+func difference(by float64, asked string) string {
+	switch percent := 100 * math.Abs(by); {
+	case percent < 0.05:
+		return "the " + asked + " asked for"
+	case by < 0:
+		return fmt.Sprintf("%.1f %% below the %s asked for", percent, asked)
+	default:
+		return fmt.Sprintf("%.1f %% above the %s asked for", percent, asked)
+	}
+}
+
+// round is show without zeros at the end: 100 MB.
+func (u unit) round(n float64) string {
+	number, what, _ := strings.Cut(u.show(n), " ")
+	if strings.Contains(number, ".") {
+		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")
+	}
+	return number + " " + what
 }

@@ -5,48 +5,72 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/rates"
 	"github.com/sluice-go/sluice/spec"
 )
 
-// pace has the copy wait for its rate, which a schedule and signals change meanwhile.
+// pace is the limiter of the copy, whose rate a schedule and signals change. It is safe for concurrent use.
 //
-// A rate without windows is kept by two buckets, of which each slice takes its permits. The mean is kept exactly: its
-// bucket holds what comes in a second, so that what a late wake-up or a busy output has cost is made up for. The peak, a
-// quarter above the mean, has that happen little by little.
+// A rate without windows is kept by two buckets. The mean keeps it exactly: its bucket holds the permits of a second, so that
+// the copy can catch up after a late wake-up or a slow output. The peak, a quarter higher, spreads the catching up.
 type pace struct {
-	nap func(time.Duration) // a short sleep of the copy
-
-	mu      sync.Mutex // guards the fields below
-	limit   spec.Limit
-	limiter core.Limiter // in force; closed when one of another kind takes its place
-	buckets *buckets     // that the limiter chains; nil: it has windows, or is unlimited
-	changed bool         // limit is not the first one
-}
-
-type buckets struct {
-	mean, peak *core.TokenBucket
-	begun      bool // something has been asked for
+	mu         sync.Mutex // guards the fields below
+	limit      spec.Limit
+	changed    bool              // limit is not the first one
+	limiter    core.Limiter      // closed when one of another kind replaces it
+	mean, peak *core.TokenBucket // that limiter chains; nil: it has windows, or is unlimited
 }
 
 const (
-	sliceTime  = 4 * time.Millisecond  // what is paid for at once
-	pauseTime  = 10 * time.Millisecond // what a source that was slow may make up for
-	owedTime   = time.Second           // what we, or the output, may make up for
-	longestNap = 10 * time.Millisecond // longer waits end at once with the copy, or when the rate changes
-	mostSlice  = 1 << 20
+	startTime = 2 * time.Millisecond  // what may pass at once at the start
+	burstTime = 10 * time.Millisecond // what may pass at once later, and what a slow source may catch up
+	owedTime  = time.Second           // what the copy may catch up
 )
 
 func newPace(l spec.Limit) (*pace, error) {
-	p := &pace{nap: newNap()}
+	p := new(pace)
 	err := p.replaceLocked(l)
 	return p, err
 }
 
-// set puts a rate in force: in place if it is of the same kind, so that nothing is granted twice.
+// Acquire implements [core.Limiter]. If the limiter is replaced meanwhile, the next one is asked.
+func (p *pace) Acquire(ctx context.Context, n int) (core.Lease, error) {
+	for {
+		l := p.current()
+		lease, err := l.Acquire(ctx, n)
+		if errors.Is(err, core.ErrClosed) && l != p.current() {
+			continue
+		}
+		return lease, err
+	}
+}
+
+// TryAcquire implements [core.Limiter].
+func (p *pace) TryAcquire(n int) core.Lease { return p.current().TryAcquire(n) }
+
+// Available implements [core.Limiter].
+func (p *pace) Available() int { return p.current().Available() }
+
+// Statistics implements [core.Reporter].
+func (p *pace) Statistics() (s core.Statistics) {
+	if r, ok := p.current().(core.Reporter); ok {
+		s = r.Statistics()
+	}
+	return s
+}
+
+func (p *pace) current() core.Limiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limiter
+}
+
+// set applies a rate: to the limiter that there is if it is of the same kind, so that nothing is granted twice.
 func (p *pace) set(l spec.Limit) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,9 +82,9 @@ func (p *pace) setLocked(l spec.Limit) (err error) {
 	switch {
 	case l.Kind != p.limit.Kind:
 		return p.replaceLocked(l)
-	case p.buckets != nil:
-		mean, peak := terms(l)
-		err = errors.Join(p.buckets.mean.Update(mean), p.buckets.peak.Update(peak))
+	case p.mean != nil:
+		mean, peak := buckets(l)
+		err = errors.Join(p.mean.Update(mean), p.peak.Update(peak))
 	default:
 		err = l.Update(p.limiter)
 	}
@@ -70,31 +94,36 @@ func (p *pace) setLocked(l spec.Limit) (err error) {
 	return err
 }
 
-// replaceLocked puts a rate of another kind in force. A copy that waits for the one before goes on with this.
+// replaceLocked applies a rate of another kind.
 func (p *pace) replaceLocked(l spec.Limit) (err error) {
-	before, b := p.limiter, (*buckets)(nil)
-	next := core.Limiter(nil)
+	var next core.Limiter
+	var mean, peak *core.TokenBucket
 	if l.Kind == spec.TokenBucket {
-		if b, err = newBuckets(l); err == nil {
-			next, err = core.Chain(b.mean, b.peak)
+		m, k := buckets(l)
+		if mean, err = core.NewTokenBucket(m); err != nil {
+			return err
 		}
+		if peak, err = core.NewTokenBucket(k); err != nil {
+			return err
+		}
+		mean.TryAcquire(mean.Available() - max(l.Burst, permitsIn(l, startTime), 1))
+		next, err = core.Chain(mean, peak)
 	} else {
 		next, err = l.New("")
 	}
 	if err != nil {
 		return err
 	}
-	if p.buckets != nil {
-		_ = p.buckets.mean.Close()
-		_ = p.buckets.peak.Close()
-	} else if c, ok := before.(io.Closer); ok {
-		_ = c.Close()
+	for _, before := range []core.Limiter{p.limiter, p.mean, p.peak} {
+		if c, ok := before.(io.Closer); ok && p.limiter != nil && before != (*core.TokenBucket)(nil) {
+			_ = c.Close()
+		}
 	}
-	p.limit, p.limiter, p.buckets = l, next, b
+	p.limit, p.limiter, p.mean, p.peak = l, next, mean, peak
 	return nil
 }
 
-// scale puts what change makes of the rate in force, and returns the message for the terminal.
+// scale changes the rate and returns the message for the terminal.
 func (p *pace) scale(change func(spec.Limit) spec.Limit) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,91 +134,35 @@ func (p *pace) scale(change func(spec.Limit) spec.Limit) string {
 	if err := p.setLocked(l); err != nil {
 		return fmt.Sprintf("the rate stays: %v", err)
 	}
-	l.Queue = 0 // nothing that the user said
-	return fmt.Sprintf("the rate is %v now", l)
+	l.Queue = 0 // the user did not ask for one
+	return fmt.Sprintf("the rate is now %v", l)
 }
 
-// first returns the rate, if it has been in force from the beginning.
-func (p *pace) first() (spec.Limit, bool) {
+// only returns the rate, if it has been the same since the start.
+func (p *pace) only() (spec.Limit, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.limit, !p.changed
 }
 
-// pay waits for the permits of a slice and returns how many they are.
-func (p *pace) pay(ctx context.Context) (int, error) {
-	for ctx.Err() == nil {
-		limiter, n, lease := p.try()
-		if lease.Acquired() {
-			return n, nil // a lease of a rate holds nothing
-		}
-		wait, ok := core.RetryAfter.From(lease)
-		if !ok {
-			return 0, lease.Err()
-		}
-		if wait <= longestNap {
-			p.nap(wait)
-			continue
-		}
-		_, err := limiter.Acquire(ctx, n)
-		if err == nil {
-			return n, nil
-		}
-		changed := errors.Is(err, core.ErrClosed) || errors.Is(err, core.ErrPermitsExceedLimit)
-		if !changed && ctx.Err() == nil {
-			return 0, err
-		}
-	}
-	return 0, context.Cause(ctx)
-}
-
-// try takes the permits of a slice if they are there. The slice is one of the limiter's rate.
-func (p *pace) try() (core.Limiter, int, core.Lease) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := slice(p.limit)
-	if b := p.buckets; b != nil && !b.begun {
-		b.begun = true
-		b.keep(atOnce(p.limit))
-	}
-	return p.limiter, n, p.limiter.TryAcquire(n)
-}
-
-// paused forgets what was left unused while the source was waited for, but for what may pass at once.
+// paused drops what was left unused while the source made the copy wait, except for what may pass at once.
 func (p *pace) paused(waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.buckets == nil || !p.buckets.begun {
+	if p.mean == nil || waited < time.Millisecond {
 		return
 	}
-	allowed := p.limit.Burst
-	if allowed == 0 {
-		allowed = permitsIn(p.limit, pauseTime)
-	}
-	p.buckets.keep(max(allowed, p.buckets.mean.Available()-permitsIn(p.limit, waited)))
-}
-
-func newBuckets(l spec.Limit) (b *buckets, err error) {
-	b = new(buckets)
-	mean, peak := terms(l)
-	if b.mean, err = core.NewTokenBucket(mean); err == nil {
-		b.peak, err = core.NewTokenBucket(peak)
-	}
-	return b, err
-}
-
-// keep drops what is above a number of permits.
-func (b *buckets) keep(permits int) {
-	if n := b.mean.Available() - permits; n > 0 {
-		b.mean.TryAcquire(n)
+	left := p.mean.Available()
+	if n := left - max(atOnce(p.limit), left-permitsIn(p.limit, waited)); n > 0 {
+		p.mean.TryAcquire(n)
 	}
 }
 
-// follow puts the schedule's rates in force, each at its time, until ctx is done. It looks at the wall clock each second,
-// as that may be set, and stands still for no timer while the machine sleeps.
+// follow applies the rates of a schedule, each at its time, until ctx is done. It looks at the clock each second,
+// as that may be set, and a timer may stand still while the machine sleeps.
 func (p *pace) follow(ctx context.Context, s schedule, clock func() time.Time) {
 	const look = time.Second
-	due := s.at(clock())
+	current := s.at(clock())
 	for {
 		t := time.NewTimer(min(max(s.next(clock()).Sub(clock()), 0), look))
 		select {
@@ -198,9 +171,30 @@ func (p *pace) follow(ctx context.Context, s schedule, clock func() time.Time) {
 			t.Stop()
 			return
 		}
-		if l := s.at(clock()); l != due {
-			due = l
+		if l := s.at(clock()); l != current {
+			current = l
 			_ = p.set(l) // it was valid when it was read
 		}
 	}
 }
+
+// buckets returns the buckets of a rate.
+func buckets(l spec.Limit) (mean, peak core.TokenBucketOptions) {
+	mean = bucket(l.Permits, l.Per, max(l.Burst, permitsIn(l, owedTime)), time.Millisecond)
+	peak = bucket(l.Permits, max(l.Per-l.Per/5, 1), atOnce(l), 10*time.Microsecond) // a quarter more
+	return mean, peak
+}
+
+// bucket returns a bucket whose permits come in about so long a period, or one by one where that takes longer. The rate is
+// exact, as the period is rounded up to the nanosecond.
+func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
+	limit = max(limit, 1)
+	rate := rates.AtMost(min(max(rates.Within(permits, per, period), 1), limit), permits, per)
+	return core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: rate.Tokens, ReplenishmentPeriod: rate.Period, QueueLimit: math.MaxInt}
+}
+
+// atOnce is what may pass at once.
+func atOnce(l spec.Limit) int { return max(l.Burst, permitsIn(l, burstTime), 1) }
+
+// permitsIn returns how many permits a rate gives in d, rounded down.
+func permitsIn(l spec.Limit, d time.Duration) int { return rates.Within(l.Permits, l.Per, d) }

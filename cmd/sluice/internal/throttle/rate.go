@@ -6,11 +6,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
-	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/internal/rates"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -26,11 +23,11 @@ func parseRate(text, burst string) (spec.Limit, error) {
 	l, err := spec.Parse(with(text))
 	if err != nil {
 		if l, err = spec.Parse(with(perSecond(text))); err != nil {
-			return l, cli.Usage("%s", strings.TrimPrefix(err.Error(), "spec: "))
+			return l, cli.Usage("--limit %q is not a rate such as 8MiB/s: %s", text, strings.TrimPrefix(err.Error(), "spec: "))
 		}
 	}
 	if l.Kind == spec.Concurrency {
-		return l, cli.Usage("%q is no rate, want one such as 8MiB/s", text)
+		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s", text)
 	}
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt // the copy waits as long as it takes
@@ -84,7 +81,7 @@ func parseSize(text string) (int64, error) {
 	}
 	l, err := spec.Parse(wholeNumbers(text) + "/s")
 	if err != nil || strings.ContainsAny(text, " /") {
-		return 0, cli.Usage("--size %q, want a number of bytes such as 500000 or 10MiB", text)
+		return 0, cli.Usage("--size %q is not a number of bytes such as 500000 or 10MiB", text)
 	}
 	return int64(l.Permits), nil
 }
@@ -132,36 +129,3 @@ func halved(l spec.Limit) spec.Limit {
 	}
 	return l
 }
-
-// terms returns the buckets of a rate.
-func terms(l spec.Limit) (mean, peak core.TokenBucketOptions) {
-	mean = bucket(l.Permits, l.Per, max(l.Burst, permitsIn(l, owedTime)), time.Millisecond)
-	peak = bucket(l.Permits, max(l.Per-l.Per/5, 1), atOnce(l), 10*time.Microsecond) // a quarter more
-	mean.QueueLimit, peak.QueueLimit = math.MaxInt, math.MaxInt
-	return mean, peak
-}
-
-// bucket returns a bucket whose permits come in about so long a period, or one by one where that takes longer: at the
-// very rate, the period being rounded up to the nanosecond.
-func bucket(permits int, per time.Duration, limit int, period time.Duration) core.TokenBucketOptions {
-	limit = max(limit, 1)
-	rate := rates.AtMost(min(max(rates.Within(permits, per, period), 1), limit), permits, per)
-	return core.TokenBucketOptions{TokenLimit: limit, TokensPerPeriod: rate.Tokens, ReplenishmentPeriod: rate.Period}
-}
-
-// atOnce is what may pass at once.
-func atOnce(l spec.Limit) int { return max(l.Burst, slice(l)) }
-
-// slice is how much is paid for at once: what comes in a short time, so that the output is smooth.
-func slice(l spec.Limit) int {
-	switch l.Kind {
-	case spec.Unlimited:
-		return mostSlice
-	case spec.TokenBucket:
-		return max(min(permitsIn(l, sliceTime), mostSlice), 1)
-	}
-	return max(min(l.Permits/1000, mostSlice), 1) // a window's are there at once
-}
-
-// permitsIn returns how many permits a rate gives in d, rounded down.
-func permitsIn(l spec.Limit, d time.Duration) int { return rates.Within(l.Permits, l.Per, d) }

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// schedule is which rate is in force from which time of day on, sorted by it. Before the first, yesterday's last is.
+// schedule says which rate applies from which time of day on. It is sorted. Before the first entry, yesterday's last applies.
 type schedule []entry
 
 type entry struct {
@@ -23,22 +23,22 @@ func parseSchedule(text, burst string) (schedule, error) {
 	for word := range strings.FieldsSeq(text) {
 		clock, rate, ok := strings.Cut(word, ",")
 		if !ok {
-			return nil, cli.Usage("--schedule %q: want a time and a rate, such as 08:00,512kB/s", word)
+			return nil, cli.Usage("--schedule %q is not a time and a rate such as 08:00,512kB/s", word)
 		}
 		at, err := time.Parse("15:04", clock)
 		if err != nil {
 			if at, err = time.Parse("15:04:05", clock); err != nil {
-				return nil, cli.Usage("--schedule %q: %q is no time of day, want one such as 08:00", word, clock)
+				return nil, cli.Usage("--schedule %q: %q is not a time of day such as 08:00", word, clock)
 			}
 		}
 		l, err := parseRate(rate, burst)
 		if err != nil {
-			return nil, cli.Usage("--schedule %q: %w", word, err)
+			return nil, cli.Usage("--schedule %q: %s", word, strings.TrimPrefix(err.Error(), "--limit "))
 		}
 		s = append(s, entry{at.Hour(), at.Minute(), at.Second(), l})
 	}
 	if len(s) == 0 {
-		return nil, cli.Usage("--schedule is empty, want times and rates such as 08:00,512kB/s")
+		return nil, cli.Usage("--schedule is empty; write times and rates such as 08:00,512kB/s")
 	}
 	slices.SortStableFunc(s, func(a, b entry) int { return a.clock() - b.clock() })
 	for i := 1; i < len(s); i++ {
@@ -66,7 +66,7 @@ func (e entry) on(t time.Time) time.Time {
 	return at
 }
 
-// at returns the rate in force at an instant.
+// at returns the rate that applies at an instant.
 func (s schedule) at(t time.Time) spec.Limit {
 	limit := s[len(s)-1].limit
 	for _, e := range s {
