@@ -57,19 +57,19 @@ func (c Calendar) String() string { return calendar.Calendar(c).String() }
 // set.
 const lookEvery = int64(time.Minute)
 
-// rollLocked puts the calendar's window of now in force. Each window has its own settings, so that
-// its leases know its length. While requests wait, no window is left out: they are served at each
-// boundary, however late this is.
+// rollLocked makes the calendar's window of now the current one. Each window has its own settings, so that
+// its leases know its length. If it is the next window, waiters are served as of its boundary, however
+// late that is. If windows were skipped, the clock was set, or the machine was suspended: waiters look at
+// the clock once a minute, and no timer is late by a day. The skipped windows grant nothing.
 func (e *engine) rollLocked(now int64) {
-	for s := e.settings.Load(); now >= s.End(); {
-		at := now
-		if !e.m.Empty() {
-			at = s.End()
-		}
-		e.concludeLocked()
-		s = s.copy()
-		s.Enter(at)
-		e.settings.Store(s)
-		e.m.Roll(at, &s.Terms)
+	e.concludeLocked()
+	old := e.settings.Load()
+	s := old.copy()
+	s.Enter(now)
+	at := now
+	if s.From == old.End() && !e.m.Empty() {
+		at = s.From
 	}
+	e.settings.Store(s)
+	e.m.Roll(at, &s.Terms)
 }

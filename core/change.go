@@ -31,7 +31,12 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	e.concludeLocked()
 	old := e.settings.Load()
 	if old.Calendar != nil && s.calendar == (Calendar{}) {
-		now = e.clock.Monotonic(now)
+		was := now
+		if now = e.clock.Monotonic(now); now != was { // the current window moves with it
+			old = old.copy()
+			old.Shift(now - was)
+			e.m.Rebind(&old.Terms)
+		}
 	}
 	s.place(old, &e.clock, now)
 	s.owner, s.Era = e, old.Era

@@ -56,7 +56,8 @@ func (r *rate) AutoReplenishing() bool {
 }
 
 // Reset returns the limiter to its initial state: all permits are available, debts are
-// forgotten, and waiters are served. The statistics continue. Settling leases from before the
+// forgotten, and waiters are served. With a [Calendar], the current window is that of the wall clock
+// again, even if it was ahead. The statistics continue. Settling leases from before the
 // Reset gives nothing back. Reset may be called again, and after Close.
 func (r *rate) Reset() {
 	if r.settings.Load() == nil {
@@ -66,6 +67,9 @@ func (r *rate) Reset() {
 	r.concludeLocked()
 	s := r.settings.Load().copy()
 	s.Era++
+	if s.Calendar != nil { // which may be ahead of a clock that was set back
+		s.Enter(now)
+	}
 	r.settings.Store(s)
 	r.m.Reset(now, &s.Terms)
 	r.unlock(now)

@@ -199,63 +199,102 @@ func TestWaitersSeeWithinAMinuteThatTheClockWasSet(t *testing.T) {
 	})
 }
 
-// Waiters get every window that has passed by the clock.
-func TestALeapOfTheClockServesEachWindowsWaiters(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		l := daily(t, 2)
-		require.True(t, l.TryAcquire(2).Acquired())
-		granted := make(chan core.Lease, 5)
-		for range 5 {
-			go func() {
-				k, err := l.Acquire(t.Context(), 1)
-				if err != nil {
-					t.Error(err)
-				}
-				granted <- k
-			}()
-			synctest.Wait()
-		}
-		set(2 * day)
-		require.Equal(t, 0, l.Available()) // tonight and tomorrow, for four of them
+// waitFor has n requests for one permit wait, and returns what they get.
+func waitFor(t *testing.T, l *core.FixedWindow, n int) <-chan core.Lease {
+	t.Helper()
+	granted := make(chan core.Lease, n)
+	for range n {
+		go func() {
+			k, err := l.Acquire(t.Context(), 1)
+			if err != nil {
+				t.Error(err)
+			}
+			granted <- k
+		}()
 		synctest.Wait()
-		require.Len(t, granted, 4)
-		require.Equal(t, 12*hour-time.Millisecond, retry(t, l)) // with the fifth
-		set(5 * day)
-		require.Equal(t, 2, l.Available())
-		synctest.Wait()
-		require.Len(t, granted, 5)
-		for range 5 {
-			length, _ := core.Window.From(<-granted)
-			require.Equal(t, day, length)
-		}
-		require.NoError(t, l.Close())
-	})
+	}
+	return granted
 }
 
-// Each lease says the length of the window in which it was granted, however late that is.
+// A clock that is set forward, or a machine that was suspended, grants the waiters one window's permits: the
+// windows that were skipped grant nothing.
+func TestSkippedWindowsGrantNothing(t *testing.T) {
+	for _, ahead := range []time.Duration{13 * hour, day, 2 * day, 10 * day, 20000 * day} {
+		for _, used := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				l := daily(t, 2)
+				require.True(t, l.TryAcquire(2).Acquired())
+				granted := waitFor(t, l, 9)
+				set(ahead)
+				if used {
+					require.Zero(t, l.Available())
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Len(t, granted, 2)
+				time.Sleep(day)
+				synctest.Wait()
+				require.Len(t, granted, 4, "the next day's")
+				time.Sleep(3 * day)
+				synctest.Wait()
+				require.Len(t, granted, 9)
+			})
+		}
+	}
+}
+
+// A lease says the length of the window in which it was granted.
 func TestALeapOverMonths(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l, err := core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1, Calendar: core.Monthly(1, nil), QueueLimit: 10})
 		require.NoError(t, err)
 		require.True(t, l.TryAcquire(1).Acquired())
-		granted := make(chan core.Lease, 3)
-		for range 3 {
-			go func() {
-				k, err := l.Acquire(t.Context(), 1)
-				if err != nil {
-					t.Error(err)
-				}
-				granted <- k
-			}()
-			synctest.Wait()
-		}
-		set(95 * day)
-		require.Equal(t, 0, l.Available())
-		var lengths []int
-		for range 3 {
+		granted := waitFor(t, l, 2)
+		for _, want := range []time.Duration{30 * day, 31 * day} { // April 2000, then May
+			if want == 30*day {
+				set(95 * day)
+			} else {
+				time.Sleep(30 * day)
+			}
+			require.Equal(t, 0, l.Available())
 			length, _ := core.Window.From(<-granted)
-			lengths = append(lengths, int(length/day))
+			require.Equal(t, want, length)
 		}
-		require.ElementsMatch(t, []int{29, 31, 30}, lengths) // February, March and April 2000
 	})
+}
+
+// Reset makes the limiter as new: it leaves a window of a clock that was ahead.
+func TestResetLeavesAWindowOfAnotherTime(t *testing.T) {
+	for _, off := range []time.Duration{-30 * day, -day, -13 * hour, -hour, 0, hour, 5 * day} {
+		bubble(t, func(t *testing.T) {
+			l := daily(t, 2)
+			require.True(t, l.TryAcquire(2).Acquired())
+			set(off)
+			granted := waitFor(t, l, 1)
+			l.Reset()
+			<-granted
+			require.True(t, l.TryAcquire(l.Available()).Acquired())
+			now := time.Now().Add(off)
+			require.Equal(t, now.Truncate(day).Add(day).Sub(now), retry(t, l))
+			time.Sleep(day)
+			require.Equal(t, 2, l.Available())
+		})
+	}
+}
+
+// What is taken stays taken in an Update from a calendar to a plain window, wherever the clock is.
+func TestUpdateToAPlainWindowKeepsWhatIsTaken(t *testing.T) {
+	for _, off := range []time.Duration{-1000 * day, -30 * day, -day, -hour, 0, hour, 11 * hour} {
+		bubble(t, func(t *testing.T) {
+			l := daily(t, 6)
+			require.True(t, l.TryAcquire(4).Acquired())
+			set(off)
+			require.Equal(t, 2, l.Available())
+			require.NoError(t, l.Update(core.FixedWindowOptions{PermitLimit: 6, Window: hour}))
+			require.Equal(t, 2, l.Available(), off)
+			require.True(t, l.TryAcquire(2).Acquired())
+			time.Sleep(hour)
+			require.Equal(t, 6, l.Available())
+		})
+	}
 }

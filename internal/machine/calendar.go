@@ -24,6 +24,14 @@ func (t *Terms) Enter(at int64) {
 	t.Span = c.instant(end) - t.From
 }
 
+// Shift moves the current window of a calendar by d, as instants are counted from another one.
+func (t *Terms) Shift(d int64) {
+	c := *t.Calendar
+	c.Zero -= d
+	t.Calendar = &c
+	t.From += d
+}
+
 // instant returns the instant of a Unix time in seconds, or Never.
 func (c *Calendar) instant(unix int64) int64 {
 	if unix > Never/int64(time.Second) {
