@@ -24,8 +24,8 @@
 //
 // # What all limiters share
 //
-// All limiters are safe for concurrent use. A grant that does not have to wait takes a few
-// atomic operations and allocates nothing. A limiter without waiters has no goroutine and no
+// All limiters are safe for concurrent use. A grant that does not have to wait
+// allocates nothing. A limiter without waiters has no goroutine and no
 // timer; a limiter with waiters has at most one timer, set to the instant at which the head of
 // its queue can be served. Time is read from the monotonic clock, so changes of the wall clock
 // do not matter, except to a [FixedWindow] with a [Calendar]. Everything works in a bubble of

@@ -67,7 +67,7 @@ type RejectedError struct {
 	Limiter    string        // Options.Name of the limiter that rejected; "" if it has none
 	Permits    int           // permits requested
 	Reason     string        // such as "queue limit reached"
-	Detail     string        // an addition to Reason in the message, such as "no queue"; "": none
+	Detail     string        // an addition to Reason in the message, such as "QueueLimit is 0"; "": none
 	RetryAfter time.Duration // time until the same request could be served; 0: unknown
 	Cause      error         // context.DeadlineExceeded if the deadline was the reason; else nil
 }

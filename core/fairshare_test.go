@@ -579,3 +579,33 @@ func BenchmarkWait(b *testing.B) {
 		}
 	}
 }
+
+// A request keeps its flow through Updates to another order and back.
+func TestFlowsSurviveAnotherOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 10, QueueOrder: core.FairShare}
+		l, err := core.NewConcurrencyLimiter(o)
+		require.NoError(t, err)
+		lease := takes(t, l, 1)
+		served := make(chan string, 10)
+		for i, key := range []string{"a", "a", "a", "b", "a", "b"} {
+			go func() {
+				k, err := l.Acquire(core.WithFlow(t.Context(), core.Flow{Key: key}), 1)
+				if err != nil {
+					t.Error(err)
+				}
+				served <- key
+				k.Release()
+			}()
+			synctest.Wait()
+			if i == 4 { // the last one waits from the beginning under another order
+				o.QueueOrder = core.OldestFirst
+				require.NoError(t, l.Update(o))
+			}
+		}
+		o.QueueOrder = core.FairShare
+		require.NoError(t, l.Update(o))
+		lease.Release()
+		require.Equal(t, []string{"a", "b"}, []string{<-served, <-served})
+	})
+}

@@ -88,3 +88,44 @@ func ExampleTokenBucket_GiveBack() {
 	fmt.Println(l.Available())
 	// Output: 4
 }
+
+// A window gives up what would come back first: no window of time then has more grants than the limit. All of
+// it is back when the latest segment that still counts has left.
+func TestGiveBackOfTheOldestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
+		takes(t, l, 5)
+		time.Sleep(time.Second)
+		second := takes(t, l, 3)
+		time.Sleep(time.Second)
+		takes(t, l, 2)
+		l.Refund(second)
+		l.GiveBack(4)
+		available(t, l, 7)
+		resets := func(want time.Duration) {
+			t.Helper()
+			got, _ := core.ResetAfter.From(l.TryAcquire(0))
+			require.Equal(t, want, got)
+		}
+		resets(3 * time.Second)
+		time.Sleep(time.Second)
+		available(t, l, 8) // the one that was left of the first five
+		resets(2 * time.Second)
+		l.GiveBack(2)
+		available(t, l, 10)
+		resets(0)
+	})
+	synctest.Test(t, func(t *testing.T) { // a later segment that was refunded does not count
+		l := sliding(t, core.SlidingWindowOptions{PermitLimit: 10, Window: 3 * time.Second, SegmentsPerWindow: 3})
+		takes(t, l, 5)
+		time.Sleep(time.Second)
+		second := takes(t, l, 3)
+		l.Refund(second)
+		time.Sleep(time.Second)
+		third := takes(t, l, 2)
+		l.Refund(third)
+		l.GiveBack(2)
+		got, _ := core.ResetAfter.From(l.TryAcquire(0))
+		require.Equal(t, time.Second, got)
+	})
+}

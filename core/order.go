@@ -29,8 +29,8 @@ const (
 	//
 	// While two flows of one priority both have waiters, the permits granted to them, divided by
 	// their weights, never differ by more than the sum of each one's largest request divided by its
-	// weight. A flow that was idle has saved nothing up, and owes nothing. Permits are
-	// counted when they are granted: of a concurrency limiter, a flow that holds its permits
+	// weight. A flow that was idle has saved nothing up. One that comes back
+	// soon after more than its share still waits for the others to catch up. Permits are counted when they are granted: of a concurrency limiter, a flow that holds its permits
 	// longer has more of them at a time. A grant that is given back stays charged.
 	//
 	// A full queue evicts, of the lowest priority, the newest request of the flow with the most

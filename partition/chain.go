@@ -226,9 +226,9 @@ func (b *boundChain[R]) Refund(l core.Lease) {
 
 // Asks makes it a [backdoor.Asker].
 func (b *boundChain[R]) Asks() []core.Limiter {
-	var all []core.Limiter
-	for _, link := range b.links() {
-		all = append(all, link)
+	all := make([]core.Limiter, len(b.links()))
+	for i, link := range b.links() {
+		all[i] = link
 	}
 	return all
 }

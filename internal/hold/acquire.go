@@ -75,13 +75,13 @@ func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int,
 
 // ErrClosed returns the error ErrClosed of a package: its message is "name: closed", and it matches
 // core.ErrClosed.
-func ErrClosed(name string) error { return errClosed(name) }
+func ErrClosed(name string) error { return closedError(name) }
 
-type errClosed string
+type closedError string
 
-func (e errClosed) Error() string { return string(e) + ": closed" }
+func (e closedError) Error() string { return string(e) + ": closed" }
 
-func (e errClosed) Is(target error) bool { return target == core.ErrClosed }
+func (e closedError) Is(target error) bool { return target == core.ErrClosed }
 
 // Limit returns the limit in force of l, or math.MaxInt if l does not report one.
 func Limit(l core.Limiter) int {

@@ -1,7 +1,8 @@
 package machine
 
-// GiveBack returns n permits, at least 1, whichever grants took them: the latest first, and at most what
-// is missing. Waiters that now fit are served.
+// GiveBack returns n permits, at least 1, whichever grants took them, and at most what is missing. Of a
+// window they are those that come back first, so that no window grants more than its limit. Waiters that
+// now fit are served.
 func (m *Machine[Value]) GiveBack(now int64, n int) {
 	switch a := m.account.(type) {
 	case *Bucket:
@@ -28,7 +29,7 @@ func (b *Bucket) giveBackAny(now int64, n int) {
 	b.given = &givenBack{least: Bucket{missing: b.missing, tick: b.tick, overdue: b.overdue}, since: now, at: now}
 }
 
-// giveBackAny returns n permits, those that would come back last first.
+// giveBackAny returns n permits, those that come back first.
 func (w *Segments) giveBackAny(now int64, n int) {
 	if n = min(n, w.taken); n == 0 {
 		return
@@ -36,12 +37,11 @@ func (w *Segments) giveBackAny(now int64, n int) {
 	if w.taken -= n; w.taken == 0 {
 		w.full = now
 	}
-	for c := w.counts; n > 0 && c.len > 0; {
-		last := c.at(c.len - 1)
-		back := min(n, last.taken)
-		last.taken -= back
-		if n -= back; last.taken == 0 {
-			c.len--
-		}
+	for i := 0; n > 0; i++ {
+		s := w.counts.at(i)
+		back := min(n, s.taken)
+		s.taken -= back
+		n -= back
 	}
+	w.counts.trim()
 }

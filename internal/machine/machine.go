@@ -18,8 +18,8 @@
 //	m.Release(now, 1)                     // of a concurrency limiter's grant
 //	m.Settle(now, grant, 3)               // a rate limiter's grant has cost 3 permits
 //
-// After Advance, Admit, Wait, Cancel, Release, Settle, Replenish, Reset, Update and Close there may
-// be waiters whose wait has ended: see Decided.
+// After Advance, Admit, Wait, Cancel, Release, Settle, GiveBack, Replenish, Reset, Roll, Update and Close there
+// may be waiters whose wait has ended: see Decided.
 //
 // Permits below 0 and terms out of range are the caller's to reject: the machine does not check
 // them. A Machine is not safe for concurrent use.

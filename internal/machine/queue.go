@@ -132,6 +132,8 @@ func (q *queue[Value]) push(w *Waiter[Value], uniform bool) {
 	}
 	if q.fair != nil {
 		q.pushShare(w)
+	} else if w.share != nil {
+		w.share.flow = fair.Flow{} // of an earlier wait
 	}
 }
 
@@ -193,8 +195,8 @@ func (q *queue[Value]) head(t *Terms) *Waiter[Value] {
 	return q.oldest
 }
 
-// order puts the waiters into the order of terms that may be new. Requests that did not wait
-// under FairShare are of the zero Flow.
+// order puts the waiters into the order of terms that may be new. Requests that began to wait under another
+// order than FairShare are of the zero Flow; the others keep theirs.
 func (q *queue[Value]) order(t *Terms) {
 	switch {
 	case !t.FairShare():
@@ -202,7 +204,6 @@ func (q *queue[Value]) order(t *Terms) {
 	case q.fair == nil:
 		q.fair = new(fair.Queue[*Waiter[Value]])
 		for w := q.oldest; w != nil; w = w.next {
-			w.SetFlow(fair.Flow{})
 			q.pushShare(w)
 		}
 	}

@@ -63,6 +63,14 @@ func (r *ring) pop() segment {
 	return v
 }
 
+// trim drops the latest segments of which all was given back: what is taken and given back again and
+// again leaves nothing behind, and fullAt goes by the latest segment.
+func (r *ring) trim() {
+	for r.len > 0 && r.at(r.len-1).taken == 0 {
+		r.len--
+	}
+}
+
 // find returns the segment of that index, nil if nothing was taken in it.
 func (r *ring) find(index int64) *segment {
 	i := sort.Search(r.len, func(i int) bool { return r.at(i).index >= index })
@@ -149,6 +157,9 @@ func (w *Segments) bind(old, t *Terms, now int64) {
 	if old == nil {
 		w.full = now
 		return
+	}
+	if w.counts != nil && old.Calendar != nil && t.Calendar == nil {
+		w.counts.ends = unknown // the window may have been shifted
 	}
 	if !t.Manual() {
 		w.advance(old, now) // terms that were manual till now have left it undone
@@ -247,9 +258,7 @@ func (w *Segments) giveBack(now, index int64, n int) {
 	if w.taken -= n; w.taken == 0 && n > 0 {
 		w.full = now
 	}
-	for c := w.counts; c.len > 0 && c.at(c.len-1).taken == 0; {
-		c.len-- // what is taken and given back again and again leaves nothing behind
-	}
+	w.counts.trim()
 }
 
 func (w *Segments) reset(_ *Terms, now int64) { *w = Segments{full: now} }
@@ -300,7 +309,7 @@ func (w *Segments) fullAt(t *Terms, now int64) int64 {
 	if w.taken == 0 {
 		return now
 	}
-	last := w.counts.at(w.counts.len - 1).index // never one of which all was given back
+	last := w.counts.at(w.counts.len - 1).index // see trim
 	if last == w.counts.index {
 		return w.counts.back
 	}

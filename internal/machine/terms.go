@@ -32,7 +32,7 @@ type Terms struct {
 	QueueLimit int   // permits that may wait; at least 0
 	Step       int   // a bucket's tokens per period, at most Limit; a window's segments; a concurrency limiter's ceiling
 	Span       int64 // a bucket's period; a window's length
-	From       int64 // a window's origin, above -Span and at most 0
+	From       int64 // a window's origin, above -Span and at most 0 without a Calendar
 
 	// The calendar of a fixed window whose boundaries are a calendar's, or nil. From and Span are then
 	// those of the window in force: see Enter.
