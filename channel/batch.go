@@ -45,7 +45,7 @@ func (c *LimitedChannel[T]) sendSome(ctx context.Context, items []T) (int, error
 		if sent == len(items) {
 			break
 		}
-		if err := c.sendCosting(ctx, items[sent], costs[sent]); err != nil {
+		if err := c.sendSlow(ctx, items[sent], costs[sent]); err != nil {
 			return sent, err
 		}
 		sent++
@@ -59,14 +59,14 @@ func (c *LimitedChannel[T]) putSome(items []T, costs []int) (put int) {
 	if !c.plain {
 		return 0
 	}
-	var a after[T]
+	var d deferredWork[T]
 	c.mu.Lock()
-	for put < len(items) && c.open.Load() && c.roomLocked() && c.takePlainLocked(costs[put]) {
-		c.putLocked(items[put], c.holdOf(costs[put]), &a)
+	for put < len(items) && c.admitLocked(costs[put], false) == admitted {
+		c.putLocked(items[put], c.holdOf(costs[put]), &d)
 		put++
 	}
 	c.mu.Unlock()
-	c.finish(&a)
+	c.finish(&d)
 	return put
 }
 
@@ -96,26 +96,37 @@ func (c *LimitedChannel[T]) ReceiveBatch(ctx context.Context, dst []T) (int, err
 }
 
 // takeSome takes at most batch items under one lock.
-func (c *LimitedChannel[T]) takeSome(dst []T) (n int) {
-	var leases [batch]core.Lease
-	permits := 0 // of one limiter, whose limit is an int
-	var a after[T]
+func (c *LimitedChannel[T]) takeSome(dst []T) int {
+	var room [batch]core.Lease
+	var d deferredWork[T]
 	c.mu.Lock()
-	for n < min(len(dst), batch) {
-		v, h, ok := c.oldestLocked()
-		if !ok {
-			break
-		}
-		dst[n], leases[n] = v, h.Lease
-		permits += h.Permits
+	n, leases := c.takeSomeLocked(dst[:min(len(dst), batch)], room[:0], &d)
+	c.mu.Unlock()
+	c.finish(&d)
+	core.ReleaseAll(leases)
+	return n
+}
+
+// takeSomeLocked takes as many of the oldest items as dst has room for, and gives back their plain permits. It
+// appends their leases to leases, for the caller to release.
+func (c *LimitedChannel[T]) takeSomeLocked(dst []T, leases []core.Lease, d *deferredWork[T]) (int, []core.Lease) {
+	n := 0
+	for ; n < len(dst) && len(c.returned) > 0; n++ {
+		var h hold.Hold
+		dst[n], h = c.takeReturnedLocked(0)
+		c.releaseLocked(h, d)
+	}
+	queued := min(len(dst)-n, c.items.Len())
+	for range queued {
+		dst[n] = c.items.Pop()
 		n++
 	}
-	c.spendLocked(hold.Hold{Permits: permits}, &a)
-	if n > 0 {
-		c.leftLocked(&a)
+	permits, leases := c.holds.Pop(queued, leases)
+	if permits > 0 {
+		c.limiter.GivePlain(permits)
 	}
-	c.mu.Unlock()
-	c.finish(&a)
-	core.ReleaseAll(leases[:n])
-	return n
+	if n > 0 {
+		c.leftLocked(d)
+	}
+	return n, leases
 }

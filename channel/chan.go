@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice/internal/hold"
-	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Chan returns a Go channel that delivers the items of c one at a time, for use in a select. It takes the
@@ -39,7 +38,7 @@ func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 	for ctx.Err() == nil {
 		o, ok := c.beginOffer()
 		if !ok {
-			if _, over, _ := c.awaitItem(ctx); over {
+			if c.WaitToReceive(ctx) != nil {
 				return
 			}
 			continue
@@ -54,9 +53,9 @@ func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 }
 
 // beginOffer takes the oldest item out of the queue; false if there is none. The item keeps its permits.
-// Options.Capacity no longer counts it, but the capacity of a Bounded channel does, by borrowed.
+// Options.Capacity no longer counts it, but the capacity of a Bounded channel does, by heldRoom.
 func (c *LimitedChannel[T]) beginOffer() (o offer[T], ok bool) {
-	var a after[T]
+	var d deferredWork[T]
 	c.mu.Lock()
 	if len(c.returned) > 0 {
 		o, ok = c.returned[0], true
@@ -67,41 +66,40 @@ func (c *LimitedChannel[T]) beginOffer() (o offer[T], ok bool) {
 	}
 	if ok {
 		c.offered++
-		c.borrowLocked()
-		c.leftLocked(&a)
+		c.holdRoomLocked()
+		c.leftLocked(&d)
 	}
 	c.mu.Unlock()
-	c.finish(&a)
+	c.finish(&d)
 	return o, ok
 }
 
 // endOffer is called when the consumer has received the item.
 func (c *LimitedChannel[T]) endOffer(o *offer[T]) {
-	var a after[T]
+	var d deferredWork[T]
 	c.mu.Lock()
 	c.offered--
 	c.returnRoomLocked()
-	c.spendLocked(o.hold, &a)
-	c.leftLocked(&a)
+	c.releaseLocked(o.hold, &d)
+	c.leftLocked(&d)
 	c.mu.Unlock()
-	c.finish(&a)
+	c.finish(&d)
 }
 
 // returnOffer gives the item to a waiting receiver, or puts it back in its place.
 func (c *LimitedChannel[T]) returnOffer(o *offer[T]) {
-	var a after[T]
+	var d deferredWork[T]
 	c.mu.Lock()
 	c.offered--
 	c.returnRoomLocked()
-	if c.handLocked(o.item, o.hold, &a) {
-		c.leftLocked(&a)
+	if c.handLocked(o.item, o.hold, &d) {
+		c.leftLocked(&d)
 	} else {
 		i, _ := slices.BinarySearchFunc(c.returned, o.place, func(r offer[T], place uint64) int { return cmp.Compare(r.place, place) })
 		c.returned = slices.Insert(c.returned, i, *o)
-		c.itemWaiters.DecideAll(wait.Granted, &a.woken)
 	}
 	c.mu.Unlock()
-	c.finish(&a)
+	c.finish(&d)
 }
 
 // takeReturnedLocked removes and returns the i-th of the returned items.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/hold"
+	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
@@ -16,17 +17,16 @@ import (
 // dropped, or at once if a waiting receiver takes the item. Create one with [New] or [Bounded]; the zero
 // value is closed and empty. Most callers want Send and Receive.
 //
-// With a [core.ConcurrencyLimiter] it is a bounded channel: when the channel is full, Send waits in the
-// limiter's queue. If the limiter has no queue, or its queue is full, the item is rejected with the
-// limiter's *[core.RejectedError]. An item that costs more permits than the limit fails at once with
+// With a [core.ConcurrencyLimiter] it is a bounded channel: when the channel is full, Send waits, whatever
+// the limiter's QueueLimit is. An item that costs more permits than the limit fails at once with
 // [core.ErrPermitsExceedLimit], and an item that costs fewer than 0 with [core.ErrNegativePermits];
 // neither drops another item.
 //
 // Items of one sender are received in the order in which they were sent. A Send that returns an error has
 // sent nothing and holds nothing; a Receive that returns an error has taken nothing. A call whose ctx is
-// already done returns ctx.Err(), even if it would not have to wait. While a call waits, whichever comes
-// first decides: being given an item, room or permits, or the end of ctx. After Close, sends return
-// [ErrClosed], and receives return the remaining items.
+// already done returns ctx.Err(), even if it would not have to wait. If ctx ends while a call waits, the call
+// returns ctx.Err(), unless it was given an item or room first; permits that it was given go back. After
+// Close, sends return [ErrClosed], and receives return the remaining items.
 //
 // All methods are safe for concurrent use. The send of an item happens before its receive. Only Chan starts
 // a goroutine. With a limiter of package core, a send or a receive that does not wait allocates nothing,
@@ -49,38 +49,31 @@ type LimitedChannel[T any] struct {
 	// Two invariants: a sender waits for room only while there is none; a receiver waits only while no
 	// item is available.
 	mu       wait.Mutex
-	queue    queue[T]
-	returned []offer[T] // items that Chans have returned, oldest first; all are older than those in queue
-	offered  int        // items that Chans offer; they are neither in queue nor in returned
-	offers   uint64     // offers begun so far
-	borrowed int        // Bounded only: room held by offered items and by the leases of received items
+	items    ring.Ring[T] // that any receiver can take, oldest first
+	holds    hold.Ledger  // what they hold
+	returned []offer[T]   // items that Chans have returned, oldest first; all are older than items
+	offered  int          // items that Chans offer; they are neither in items nor in returned
+	offers   uint64       // offers begun so far
+	heldRoom int          // Bounded only: room held by offered items and by the leases of received items
 
-	senders     line[T] // wait for room, with their items
-	receivers   line[T] // wait for an item
-	roomWaiters line[T] // WaitToSend calls: wait until there is room, and take none
-	itemWaiters line[T] // WaitToReceive calls and Chans: wait until there is an item, and take none
+	senders   wait.List[handoff[T]] // wait for room
+	receivers wait.List[handoff[T]] // wait for an item
 
 	open atomic.Bool // set under mu; read without it to return ErrClosed early
 	err  error       // the error given to CloseWithError
 	done chan struct{}
-	over bool // done is closed
 }
 
-// line is a queue of waiting calls.
-type line[T any] = wait.List[parcel[T]]
-
-// parcel is what a call waits with, or is given.
-type parcel[T any] struct {
+// handoff is what a waiting call has or is given: the item that a sender wants to queue, or the item that a
+// receiver takes.
+type handoff[T any] struct {
+	moves bool // false: the call is a WaitToSend, WaitToReceive or Chan, which moves no item
+	keeps bool // a receiver that keeps the lease
 	item  T
 	hold  hold.Hold // what the item holds
-	keeps bool      // a receiver that keeps the lease
 }
 
 // New returns an open channel, or an error that reports every invalid option.
-//
-// A limiter without a queue (QueueLimit 0) makes no sender wait: while its permits are taken, Send rejects
-// the item as TrySend does, or drops one in a drop mode. Give the limiter a QueueLimit, in permits, if Send
-// is to wait for it; math.MaxInt means as long as it takes.
 func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -93,9 +86,7 @@ func New[T any](o Options[T]) (*LimitedChannel[T], error) {
 	}
 	c.plain = c.limiter.Plain(1)
 	if c.plain && o.Permits == nil {
-		c.queue.each = 1
-	} else {
-		c.queue.varies = true
+		c.holds = hold.Fixed(1)
 	}
 	c.start()
 	return c, nil
@@ -108,7 +99,7 @@ func Bounded[T any](capacity int) (*LimitedChannel[T], error) {
 	if capacity < 1 {
 		return nil, fmt.Errorf("channel: Bounded capacity = %d, want at least 1", capacity)
 	}
-	c := &LimitedChannel[T]{capacity: capacity, plain: true}
+	c := &LimitedChannel[T]{capacity: capacity, plain: true, holds: hold.Fixed(0)}
 	c.start()
 	return c, nil
 }
@@ -148,95 +139,115 @@ func (c *LimitedChannel[T]) Len() int {
 func (c *LimitedChannel[T]) lenLocked() int { return c.thereLocked() + c.offered }
 
 // thereLocked returns the number of items that any receiver can take.
-func (c *LimitedChannel[T]) thereLocked() int { return len(c.returned) + c.queue.items.Len() }
+func (c *LimitedChannel[T]) thereLocked() int { return len(c.returned) + c.items.Len() }
 
-func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.borrowed < c.capacity }
+func (c *LimitedChannel[T]) roomLocked() bool { return c.thereLocked()+c.heldRoom < c.capacity }
 
-// after is what a call still has to do once it has released the mutex.
-type after[T any] struct {
-	woken   wait.Woken[parcel[T]] // calls to wake
-	spent   core.Lease            // of an item that has left the channel; to be released
-	victim  T                     // an item that was dropped, if dropped
-	dropped bool
+// deferredWork is what a call still has to do when it has released the mutex.
+type deferredWork[T any] struct {
+	woken    wait.Woken[handoff[T]] // calls to wake
+	released few[core.Lease]        // of items that have left the channel
+	dropped  few[T]                 // items to report to OnDrop
 }
 
-// finish does what a call still owes, without the mutex.
-func (c *LimitedChannel[T]) finish(a *after[T]) {
-	a.woken.Wake()
-	a.spent.Release()
-	if a.dropped {
-		c.drop(a.victim)
+// few is a list that takes no memory of its own for one element.
+type few[E any] struct {
+	n     int
+	first E
+	rest  []E
+}
+
+func (f *few[E]) add(e E) {
+	if f.n == 0 {
+		f.first = e
+	} else {
+		f.rest = append(f.rest, e)
+	}
+	f.n++
+}
+
+// finish does the deferred work, without the mutex.
+func (c *LimitedChannel[T]) finish(d *deferredWork[T]) {
+	d.woken.Wake()
+	if d.released.n > 0 {
+		d.released.first.Release()
+		core.ReleaseAll(d.released.rest)
+	}
+	if d.dropped.n > 0 {
+		c.drop(d.dropped.first)
+		for _, v := range d.dropped.rest {
+			c.drop(v)
+		}
 	}
 }
 
 // putLocked gives v to a waiting receiver, or queues it; there must be room.
-func (c *LimitedChannel[T]) putLocked(v T, h hold.Hold, a *after[T]) {
-	if c.handLocked(v, h, a) {
-		return
+func (c *LimitedChannel[T]) putLocked(v T, h hold.Hold, d *deferredWork[T]) {
+	if !c.handLocked(v, h, d) {
+		c.items.Push(v)
+		c.holds.Push(1, h)
 	}
-	c.queue.push(v, h)
-	c.itemWaiters.DecideAll(wait.Granted, &a.woken)
 }
 
-// handLocked gives v to the receiver that has waited longest; false if none waits.
-func (c *LimitedChannel[T]) handLocked(v T, h hold.Hold, a *after[T]) bool {
-	w := c.receivers.Decide(wait.Granted)
-	if w == nil {
-		return false
+// handLocked gives v to the receiver that has waited longest; false if none waits. Calls before it that wait
+// without taking an item are woken.
+func (c *LimitedChannel[T]) handLocked(v T, h hold.Hold, d *deferredWork[T]) bool {
+	for w := c.receivers.Decide(wait.Granted); w != nil; w = c.receivers.Decide(wait.Granted) {
+		d.woken.Add(w)
+		if !w.Value.moves {
+			continue
+		}
+		w.Value.item = v
+		if w.Value.keeps {
+			w.Value.hold = h
+			c.holdRoomLocked()
+		} else {
+			c.releaseLocked(h, d)
+		}
+		return true
 	}
-	w.Value.item = v
-	if w.Value.keeps {
-		w.Value.hold = h
-		c.borrowLocked()
-	} else {
-		c.spendLocked(h, a)
-	}
-	a.woken.Add(w)
-	return true
+	return false
 }
 
-// spendLocked gives back what an item held: plain permits at once, a lease, whose release may be user code,
-// in finish.
-func (c *LimitedChannel[T]) spendLocked(h hold.Hold, a *after[T]) {
+// releaseLocked gives back what an item held: plain permits at once, a lease, whose release may be user
+// code, in finish.
+func (c *LimitedChannel[T]) releaseLocked(h hold.Hold, d *deferredWork[T]) {
 	if h.Permits > 0 {
 		c.limiter.GivePlain(h.Permits)
-	} else {
-		a.spent = h.Lease
+	} else if h.Lease.Acquired() {
+		d.released.add(h.Lease)
 	}
 }
 
-// borrowLocked counts, in a Bounded channel, room that an offered item or the lease of a received item
+// holdRoomLocked counts, in a Bounded channel, room that an offered item or the lease of a received item
 // holds.
-func (c *LimitedChannel[T]) borrowLocked() {
+func (c *LimitedChannel[T]) holdRoomLocked() {
 	if c.bounded() {
-		c.borrowed++
+		c.heldRoom++
 	}
 }
 
 func (c *LimitedChannel[T]) returnRoomLocked() {
 	if c.bounded() {
-		c.borrowed--
+		c.heldRoom--
 	}
 }
 
 // leftLocked is called when items have left or room was given back. It queues the items of senders that
 // wait for room, and ends a closed channel that has become empty.
-func (c *LimitedChannel[T]) leftLocked(a *after[T]) {
+func (c *LimitedChannel[T]) leftLocked(d *deferredWork[T]) {
 	for !c.senders.Empty() && c.roomLocked() {
 		w := c.senders.Decide(wait.Granted)
 		if w == nil {
 			break
 		}
-		// A receiver waits at the same time only if leases held all the room. That needs a Bounded
-		// channel, whose items hold nothing, so putLocked overwrites no a.spent.
-		c.putLocked(w.Value.item, w.Value.hold, a)
-		a.woken.Add(w)
-	}
-	if !c.roomWaiters.Empty() && c.roomLocked() {
-		c.roomWaiters.DecideAll(wait.Granted, &a.woken)
+		if w.Value.moves {
+			c.putLocked(w.Value.item, w.Value.hold, d)
+		}
+		d.woken.Add(w)
 	}
 	if !c.open.Load() {
-		c.endLocked(a)
+		c.endLocked(d)
 	}
 }
 

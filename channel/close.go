@@ -18,37 +18,33 @@ func (c *LimitedChannel[T]) Close() error { return c.CloseWithError(nil) }
 // A nil err means ErrClosed. Only the first call of Close or CloseWithError has an effect. CloseWithError
 // always returns nil.
 func (c *LimitedChannel[T]) CloseWithError(err error) error {
-	var a after[T]
+	var d deferredWork[T]
 	c.mu.Lock()
 	closes := c.open.Load()
 	if closes {
 		c.open.Store(false)
 		c.err = err
-		c.senders.DecideAll(wait.Ended, &a.woken)
-		c.roomWaiters.DecideAll(wait.Ended, &a.woken)
-		c.endLocked(&a)
+		c.senders.DecideAll(wait.Ended, &d.woken)
+		c.endLocked(&d)
 	}
 	c.mu.Unlock()
 	if closes {
 		c.closing.End(ErrClosed)
-		c.finish(&a)
+		c.finish(&d)
 	}
 	return nil
 }
 
 // endLocked ends a closed channel if it is empty.
-func (c *LimitedChannel[T]) endLocked(a *after[T]) {
-	if c.overLocked() || c.lenLocked() > 0 {
-		return
+func (c *LimitedChannel[T]) endLocked(d *deferredWork[T]) {
+	if !c.overLocked() && c.lenLocked() == 0 {
+		close(c.done)
+		c.receivers.DecideAll(wait.Ended, &d.woken)
 	}
-	c.over = true
-	close(c.done)
-	c.receivers.DecideAll(wait.Ended, &a.woken)
-	c.itemWaiters.DecideAll(wait.Ended, &a.woken)
 }
 
 // overLocked reports whether the channel is closed and empty.
-func (c *LimitedChannel[T]) overLocked() bool { return c.over || c.done == nil } // nil: the zero value
+func (c *LimitedChannel[T]) overLocked() bool { return c.done == nil || isDone(c.done) } // nil: the zero value
 
 // Done returns a Go channel that is closed when c is closed and empty, so that nothing more will be
 // received. Leases returned by ReceiveLease may still be held.
@@ -66,7 +62,7 @@ func (c *LimitedChannel[T]) Done() <-chan struct{} {
 func (c *LimitedChannel[T]) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.over {
+	if !c.overLocked() {
 		return nil
 	}
 	return c.err
@@ -86,24 +82,12 @@ func (c *LimitedChannel[T]) endError() error {
 // their leases, wakes the senders that wait for the room, and then calls OnDrop with each item, oldest
 // first. Discard does not close c.
 func (c *LimitedChannel[T]) Discard() int {
-	var a after[T]
+	var d deferredWork[T]
 	c.mu.Lock()
-	items := make([]T, 0, c.thereLocked())
-	var permits int
-	var leases []core.Lease
-	for v, h, ok := c.oldestLocked(); ok; v, h, ok = c.oldestLocked() {
-		items = append(items, v)
-		permits += h.Permits
-		if h.Lease.Acquired() {
-			leases = append(leases, h.Lease)
-		}
-	}
-	c.spendLocked(hold.Hold{Permits: permits}, &a)
-	if len(items) > 0 {
-		c.leftLocked(&a)
-	}
+	items := make([]T, c.thereLocked())
+	_, leases := c.takeSomeLocked(items, nil, &d)
 	c.mu.Unlock()
-	c.finish(&a)
+	c.finish(&d)
 	core.ReleaseAll(leases)
 	for _, v := range items {
 		c.drop(v)

@@ -5,15 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-go/sluice/channel"
 	"github.com/sluice-go/sluice/core"
 )
 
-// A channel that holds messages of at most 1 KiB together.
+// A channel that holds messages of at most 1 KiB together. When ctx ends, no message that was sent is lost:
+// the sender watches ctx, and the receiver continues until the channel is closed and empty.
 func Example() {
-	budget, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1 << 10, QueueLimit: 1 << 20})
+	ctx := context.Background()
+	budget, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 1 << 10})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -26,7 +30,6 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	ctx := context.Background()
 	go func() {
 		defer messages.Close()
 		for _, m := range []string{"hello", "world"} {
@@ -35,7 +38,7 @@ func Example() {
 			}
 		}
 	}()
-	for m := range messages.All(ctx) {
+	for m := range messages.All(context.WithoutCancel(ctx)) {
 		fmt.Println(m)
 	}
 	fmt.Println(budget.Available(), "bytes free")
@@ -43,6 +46,42 @@ func Example() {
 	// hello
 	// world
 	// 1024 bytes free
+}
+
+// Shut down without losing an item: the senders watch ctx, the channel is closed once all of them have
+// returned, and the receiver continues until the channel is closed and empty.
+func Example_drain() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	lines, err := channel.Bounded[string](100)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	var senders sync.WaitGroup
+	var sent atomic.Int64
+	for range 4 {
+		senders.Go(func() {
+			for lines.Send(ctx, "a line") == nil { // fails once ctx has ended
+				sent.Add(1)
+			}
+		})
+	}
+	go func() {
+		senders.Wait()
+		lines.Close()
+	}()
+
+	received := int64(0)
+	for range lines.All(context.WithoutCancel(ctx)) {
+		received++
+		if received == 1000 {
+			stop() // a signal, say
+		}
+	}
+	fmt.Println("lost:", sent.Load()-received)
+	// Output: lost: 0
 }
 
 func ExampleNew() {
@@ -91,7 +130,7 @@ func ExampleLimitedChannel_Send() {
 // The limiter knows that the permit would come after the deadline, and does not wait for it.
 func ExampleLimitedChannel_Send_deadline() {
 	hourly, _ := core.NewTokenBucket(core.TokenBucketOptions{
-		TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour, QueueLimit: 100,
+		TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour,
 	})
 	c, _ := channel.New(channel.Options[string]{Limiter: hourly})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -12,8 +12,7 @@ import (
 type Overflow uint8
 
 const (
-	// Reject returns the rejection to the sender. Send first waits: in the limiter's queue, as far as
-	// the queue's limit allows, and then for room.
+	// Reject makes Send wait, in the limiter's queue and then for room. TrySend returns the rejection.
 	Reject Overflow = iota
 
 	// DropOldest drops queued items, oldest first, until the new item gets its permits. If nothing is
@@ -73,83 +72,19 @@ func (o *Overflow) UnmarshalText(text []byte) error {
 // drops reports whether queued items are dropped to make room.
 func (c *LimitedChannel[T]) drops() bool { return c.overflow == DropOldest || c.overflow == DropNewest }
 
-// refused handles an item of n permits that was not queued because of err. If err is a rejection,
-// Overflow decides.
-func (c *LimitedChannel[T]) refused(v T, n int, err error) error {
-	switch {
-	case !errors.Is(err, core.ErrRejected):
-		return err
-	case c.overflow == DropIncoming:
-		c.drop(v)
-		return nil
-	case c.drops() && !c.exceeds(n):
-		return c.dropFor(v, n, err)
+// tryTake takes n permits of a limiter whose permits are held as leases. In a drop mode it drops queued items
+// until the limiter grants them, nothing is left to drop, or dropping more cannot help.
+func (c *LimitedChannel[T]) tryTake(n int) (hold.Hold, error) {
+	h, err := c.limiter.Try(n)
+	if !c.drops() || !errors.Is(err, core.ErrRejected) || n > hold.Limit(c.limiter.Limiter) {
+		return h, err
 	}
-	return err
-}
-
-// dropFor drops queued items until the limiter grants n permits for v, nothing is left to drop, or dropping
-// more cannot help. The limiter is one whose permits are held as leases.
-func (c *LimitedChannel[T]) dropFor(v T, n int, err error) error {
-	for c.dropOne() {
-		var h hold.Hold
-		if h, err = c.limiter.Try(n); err == nil {
-			return c.put(v, n, h)
-		}
-		if !errors.Is(err, core.ErrRejected) || c.onlyTimeHelps(err) {
+	for errors.Is(err, core.ErrRejected) && c.dropOne() {
+		if h, err = c.limiter.Try(n); c.onlyTimeHelps(err) {
 			break
 		}
 	}
-	if !c.open.Load() {
-		return ErrClosed
-	}
-	return err
-}
-
-// sendDropping queues v in a drop mode whose items hold plain permits, dropping other items until its n
-// permits are available. The limiter is asked for a counted rejection only once.
-func (c *LimitedChannel[T]) sendDropping(v T, n int) error {
-	var rejection error
-	for {
-		var a after[T]
-		placed, err := c.tryDropping(v, n, &rejection, &a)
-		c.finish(&a)
-		if placed || err != nil {
-			return err
-		}
-	}
-}
-
-// tryDropping tries to queue v, dropping at most one item. If it reports false and no error, it has dropped
-// one, and there may be more to drop.
-func (c *LimitedChannel[T]) tryDropping(v T, n int, rejection *error, a *after[T]) (bool, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.open.Load() {
-		return false, ErrClosed
-	}
-	h, taken := c.limiter.TryQuietly(n)
-	if !taken && *rejection == nil {
-		if h, *rejection = c.limiter.Try(n); *rejection != nil && !errors.Is(*rejection, core.ErrRejected) {
-			return false, *rejection
-		}
-		taken = *rejection == nil
-	}
-	if !taken {
-		c.dropLocked(a)
-		if !a.dropped {
-			return false, *rejection
-		}
-		h, taken = c.limiter.TryQuietly(n)
-	}
-	if !taken {
-		return false, nil
-	}
-	if !c.placeLocked(v, c.holdOf(n), a) {
-		c.limiter.Release(h)
-		return false, nil
-	}
-	return true, nil
+	return h, err
 }
 
 // onlyTimeHelps reports whether err is a rate limiter's rejection: the error has a RetryAfter, or the
@@ -166,42 +101,24 @@ func (c *LimitedChannel[T]) onlyTimeHelps(err error) bool {
 // dropOne drops the oldest or the newest item, as Overflow says. It returns false if there is none, or if
 // the channel is closed: then the remaining items are for the receivers.
 func (c *LimitedChannel[T]) dropOne() bool {
-	var a after[T]
+	var d deferredWork[T]
 	c.mu.Lock()
-	if c.open.Load() {
-		c.dropLocked(&a)
-	}
+	dropped := c.open.Load() && c.dropLocked(&d)
 	c.mu.Unlock()
-	c.finish(&a)
-	return a.dropped
+	c.finish(&d)
+	return dropped
 }
 
-func (c *LimitedChannel[T]) dropLocked(a *after[T]) {
-	var h hold.Hold
-	if c.overflow == DropOldest {
-		a.victim, h, a.dropped = c.oldestLocked()
-	} else {
-		a.victim, h, a.dropped = c.newestLocked()
+func (c *LimitedChannel[T]) dropLocked(d *deferredWork[T]) bool {
+	remove := c.oldestLocked
+	if c.overflow == DropNewest {
+		remove = c.newestLocked
 	}
-	if a.dropped {
-		c.spendLocked(h, a)
-		c.leftLocked(a)
+	v, h, ok := remove()
+	if ok {
+		d.dropped.add(v)
+		c.releaseLocked(h, d)
+		c.leftLocked(d)
 	}
+	return ok
 }
-
-// placeLocked queues an item that has its permits. In a drop mode it drops at most one item to make room.
-// It returns false if there is still no room: items that Chans have returned may exceed the capacity.
-func (c *LimitedChannel[T]) placeLocked(v T, h hold.Hold, a *after[T]) bool {
-	if !c.roomLocked() && !a.dropped && c.drops() {
-		c.dropLocked(a)
-	}
-	if !c.roomLocked() {
-		return false
-	}
-	c.putLocked(v, h, a)
-	return true
-}
-
-// exceeds reports whether n permits are more than the limiter's limit, so that dropping cannot help. It
-// reports false if the limiter does not report a limit.
-func (c *LimitedChannel[T]) exceeds(n int) bool { return n > hold.Limit(c.limiter.Limiter) }

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"context"
+	"errors"
 	"runtime"
 
 	"github.com/sluice-go/sluice/core"
@@ -18,49 +19,57 @@ import (
 // limit, [core.ErrNegativePermits] if it costs fewer than 0 permits, and [ErrClosed] after Close.
 func (c *LimitedChannel[T]) TrySend(v T) error {
 	n := c.cost(v)
-	if c.putFast(v, n) {
+	if c.put(v, n) {
 		return nil
 	}
 	return c.trySend(v, n)
 }
 
 func (c *LimitedChannel[T]) trySend(v T, n int) error {
+	var h hold.Hold
+	var err error
 	switch {
 	case n < 0:
 		return core.ErrNegativePermits
 	case !c.open.Load():
 		return ErrClosed
-	case c.bounded():
-		return c.put(v, n, hold.Hold{})
-	case c.plain && c.drops():
-		return c.sendDropping(v, n)
+	case !c.plain:
+		h, err = c.tryTake(n)
 	}
-	h, err := c.limiter.Try(n)
-	if err != nil {
-		return c.refused(v, n, err)
+	if err == nil {
+		err = c.place(v, n, h)
 	}
-	return c.put(v, n, h)
+	switch {
+	case !errors.Is(err, core.ErrRejected):
+		return err
+	case !c.open.Load():
+		return ErrClosed
+	case c.overflow == DropIncoming:
+		c.drop(v)
+		return nil
+	}
+	return err
 }
 
-// Send queues v. Under [Reject] it waits for permits in the limiter's queue, as far as the queue's limit
-// allows, and then for room. In the other modes it does not wait, and is TrySend that looks at ctx first.
+// Send queues v. Under [Reject] it waits for permits in the limiter's queue, whatever its QueueLimit is, and
+// then for room. In the other modes it does not wait, and is TrySend that looks at ctx first.
 //
 // If ctx is done before or while Send waits, Send returns ctx.Err(), and nothing is sent or held; permits
 // that Send already has are refunded. A sender whose ctx ended before a receiver made room does not get
-// that room. Once Send has been given room, v is sent, and the end of ctx has no effect. If the limiter
-// rejects v, Overflow decides; under Reject the error is the limiter's *[core.RejectedError]. A rate
-// limiter rejects v at once if the permits would come after ctx's deadline; this error also matches
-// [context.DeadlineExceeded]. If the channel is closed before or while Send waits, the error is
-// [ErrClosed]. The other errors are those of TrySend.
+// that room. Once Send has been given room, v is sent, and the end of ctx has no effect. A rate
+// limiter rejects v immediately if the permits would come after ctx's deadline; the error is then a
+// *[core.RejectedError] that also matches [context.DeadlineExceeded]. A limiter that is not one of package
+// core is asked by one Acquire, and its rejection is the error. If the channel is closed before or while Send
+// waits, the error is [ErrClosed]. The other errors are those of TrySend.
 func (c *LimitedChannel[T]) Send(ctx context.Context, v T) error {
 	n := c.cost(v)
-	if ctx.Err() == nil && c.putFast(v, n) {
+	if ctx.Err() == nil && c.put(v, n) {
 		return nil
 	}
-	return c.sendCosting(ctx, v, n)
+	return c.sendSlow(ctx, v, n)
 }
 
-func (c *LimitedChannel[T]) sendCosting(ctx context.Context, v T, n int) error {
+func (c *LimitedChannel[T]) sendSlow(ctx context.Context, v T, n int) error {
 	if n < 0 {
 		return core.ErrNegativePermits
 	}
@@ -72,54 +81,56 @@ func (c *LimitedChannel[T]) sendCosting(ctx context.Context, v T, n int) error {
 		return c.trySend(v, n)
 	case !c.open.Load():
 		return ErrClosed
-	case c.bounded():
-		return c.putWaiting(ctx, v, hold.Hold{})
-	}
-	h, err := c.acquire(ctx, n)
-	if err != nil {
-		return err
-	}
-	return c.putWaiting(ctx, v, h)
-}
-
-// acquire takes n permits. It waits in the limiter's queue; the wait ends when the channel is closed.
-//
-// It yields once before it waits: a receiver that is ready to run then gives back many permits at once,
-// whereas a waiter would be woken for each. BenchmarkChannel/pairs=4 of bench/channels takes 1.6 times as
-// long as a native channel without the yield, and 1.2 times with it.
-func (c *LimitedChannel[T]) acquire(ctx context.Context, n int) (hold.Hold, error) {
-	if !c.plain || n == 0 {
-		return c.limiter.Take(ctx, &c.closing, n)
-	}
-	if !c.limiter.TryPlain(n) {
+	case c.plain && !c.bounded():
+		// There were no permits, or no room. A receiver that is ready to run gives back many permits at
+		// once, whereas a waiter would be woken for each: without the yield, four senders and four receivers
+		// take a third longer (BenchmarkChannel of bench/channels).
 		runtime.Gosched()
-		return c.limiter.Take(ctx, &c.closing, n)
-	}
-	return hold.Hold{Permits: n}, nil
-}
-
-// putFast queues an item that holds n plain permits, or nothing, if there are permits and room and nobody
-// waits for an item. It avoids the copies of holds that put makes, and takes half the time: BenchmarkChannel
-// in bench/channels.
-func (c *LimitedChannel[T]) putFast(v T, n int) bool {
-	if !c.plain {
-		return false
-	}
-	c.mu.Lock()
-	ok := c.open.Load() && c.receivers.Empty() && c.itemWaiters.Empty() && c.roomLocked() && c.takePlainLocked(n)
-	if ok {
-		if c.queue.varies {
-			c.queue.holds.Push(hold.Hold{Permits: n})
+		if ctx.Err() == nil && c.put(v, n) {
+			return nil
 		}
-		c.queue.items.Push(v)
 	}
-	c.mu.Unlock()
-	return ok
+	var h hold.Hold
+	var err error
+	if !c.bounded() {
+		if h, err = c.limiter.TakeWaiting(ctx, &c.closing, n); err != nil {
+			return err
+		}
+	}
+	_, err = c.awaitRoom(ctx, handoff[T]{moves: true, item: v, hold: h})
+	return err
 }
 
-// takePlainLocked takes n plain permits. It reports true without taking any if the channel has no limiter.
-func (c *LimitedChannel[T]) takePlainLocked(n int) bool {
-	return c.bounded() || c.limiter.TryPlain(n)
+// admission is what becomes of an item.
+type admission uint8
+
+const (
+	admitted admission = iota // it can be put now
+	unpaid                    // its permits are not available
+	full                      // there is no room
+	closed                    // the channel is closed
+)
+
+// admitLocked decides what becomes of an item of n permits. If the item is admitted and has not been paid
+// for, admitLocked has taken n plain permits, and the caller must put the item before it unlocks.
+func (c *LimitedChannel[T]) admitLocked(n int, paid bool) admission {
+	switch {
+	case !c.open.Load():
+		return closed
+	case !paid && !c.bounded() && !c.limiter.TryPlain(n) && (n != 0 || !c.probeLocked()):
+		return unpaid
+	case c.roomLocked():
+		return admitted
+	case !paid:
+		c.limiter.Refund(c.holdOf(n))
+	}
+	return full
+}
+
+// probeLocked reports whether a core.ConcurrencyLimiter grants a zero-permit request.
+func (c *LimitedChannel[T]) probeLocked() bool {
+	_, ok := c.limiter.TryQuietly(0)
+	return ok
 }
 
 // holdOf returns what an item holds for which n plain permits were taken.
@@ -130,26 +141,77 @@ func (c *LimitedChannel[T]) holdOf(n int) hold.Hold {
 	return hold.Hold{Permits: n}
 }
 
-// put queues an item that holds its n permits. If there is no room, Overflow decides.
-func (c *LimitedChannel[T]) put(v T, n int, h hold.Hold) error {
-	for {
-		var a after[T]
-		c.mu.Lock()
-		open := c.open.Load()
-		placed := open && c.placeLocked(v, h, &a)
-		c.mu.Unlock()
-		c.finish(&a)
-		switch {
-		case placed:
-			return nil
-		case !open:
-			c.limiter.Refund(h)
-			return ErrClosed
-		case !a.dropped:
-			c.limiter.Refund(h)
-			return c.refused(v, n, c.full(n))
-		}
+// put puts an item of n permits if it has to wait for nothing and its permits can be taken under the mutex.
+// The common case, in which nobody waits for the item, does without deferredWork, and takes half the time:
+// BenchmarkChannel in bench/channels.
+func (c *LimitedChannel[T]) put(v T, n int) bool {
+	if !c.plain {
+		return false
 	}
+	c.mu.Lock()
+	if c.admitLocked(n, false) != admitted {
+		c.mu.Unlock()
+		return false
+	}
+	if c.receivers.Empty() {
+		c.items.Push(v)
+		c.holds.Push(1, c.holdOf(n))
+		c.mu.Unlock()
+		return true
+	}
+	var d deferredWork[T]
+	c.putLocked(v, c.holdOf(n), &d)
+	c.mu.Unlock()
+	c.finish(&d)
+	return true
+}
+
+// place puts an item of n permits without waiting. In a drop mode it drops other items as long as that is
+// necessary. Plain permits are taken here, and dropped items give theirs back under the same lock, so
+// that no other sender comes between; what else the item needs is h. If place returns an error, it has
+// refunded h.
+func (c *LimitedChannel[T]) place(v T, n int, h hold.Hold) (err error) {
+	paid := !c.plain
+	var rejection error
+	var d deferredWork[T]
+	c.mu.Lock()
+	a := c.admitLocked(n, paid)
+	for a == unpaid || a == full {
+		if a == unpaid && rejection == nil {
+			// Once, and before anything is dropped: the limiter counts the rejection and gives its reason.
+			if _, rejection = c.limiter.Try(n); rejection == nil {
+				a = admitted
+				break
+			}
+			if !errors.Is(rejection, core.ErrRejected) {
+				break
+			}
+		}
+		if !c.drops() || !c.dropLocked(&d) {
+			break
+		}
+		a = c.admitLocked(n, paid)
+	}
+	if a == admitted {
+		if !paid {
+			h = c.holdOf(n)
+		}
+		c.putLocked(v, h, &d)
+	}
+	c.mu.Unlock()
+	if a != admitted {
+		c.limiter.Refund(h)
+	}
+	c.finish(&d)
+	switch a {
+	case closed:
+		return ErrClosed
+	case full:
+		return c.full(n)
+	case unpaid:
+		return rejection
+	}
+	return nil
 }
 
 // isDone reports whether a context's Done is closed. A call that may have waited looks under the mutex: a
@@ -171,50 +233,11 @@ func (c *LimitedChannel[T]) full(n int) error {
 	return &core.RejectedError{Permits: n, Reason: "capacity reached"}
 }
 
-// putWaiting waits for room and queues an item that holds its permits. If ctx is done or the channel is
-// closed before there is room, it refunds the permits.
-func (c *LimitedChannel[T]) putWaiting(ctx context.Context, v T, h hold.Hold) error {
-	sent := false
-	defer func() {
-		if !sent { // ctx may have panicked
-			c.limiter.Refund(h)
-		}
-	}()
-	done := ctx.Done()
-	var w *wait.Waiter[parcel[T]]
-	var a after[T]
-	c.mu.Lock()
-	o := wait.Granted
-	switch {
-	case !c.open.Load():
-		o = wait.Ended
-	case isDone(done):
-		o = wait.Cancelled
-	case c.roomLocked():
-		c.putLocked(v, h, &a)
-	default:
-		w = c.senders.Push(done, parcel[T]{item: v, hold: h})
-	}
-	c.mu.Unlock()
-	sent = w == nil && o == wait.Granted
-	c.finish(&a)
-	if w != nil {
-		_, o = w.Wait(&c.mu)
-	}
-	switch o {
-	case wait.Ended:
-		return ErrClosed
-	case wait.Cancelled:
-		return ctx.Err()
-	}
-	sent = true
-	return nil
-}
-
 // WaitToSend waits until an item of one permit could be queued without dropping another: until the limiter
-// grants a zero-permit request and there is room. It takes nothing, so another sender may come first; call
-// WaitToSend and TrySend in a loop. It returns [ErrClosed] if the channel is closed, the limiter's error if
-// the limiter rejects the request, and ctx.Err() if ctx is done, even if there is room.
+// grants a zero-permit request, whatever its QueueLimit is, and there is room. It takes nothing, so another
+// sender may come first; call WaitToSend and TrySend in a loop. It returns [ErrClosed] if the channel is
+// closed, the limiter's error if the limiter rejects the request, and ctx.Err() if ctx is done, even if there
+// is room.
 //
 // Use Send if items cost more than one permit: while some permits are available, but fewer than the
 // item costs, WaitToSend does not wait, and the loop spins.
@@ -227,36 +250,54 @@ func (c *LimitedChannel[T]) WaitToSend(ctx context.Context) error {
 			return ErrClosed
 		}
 		if !c.bounded() {
-			l, err := hold.Acquire(ctx, &c.closing, c.limiter.Limiter, 0)
+			l, err := hold.AcquireWaiting(ctx, &c.closing, c.limiter.Limiter, 0)
 			if err != nil {
 				return err
 			}
 			l.Release()
 		}
-		room, err := c.awaitRoom(ctx)
-		if room || err != nil {
+		if waited, err := c.awaitRoom(ctx, handoff[T]{}); err != nil || !waited {
 			return err
 		}
 	}
 }
 
-// awaitRoom reports whether there is room. If not, it waits until there is or the channel is closed.
-func (c *LimitedChannel[T]) awaitRoom(ctx context.Context) (room bool, err error) {
+// awaitRoom waits until there is room, ctx is done or the channel is closed, and reports whether it had to
+// wait. A sender's item is put into the room, or its permits are refunded.
+func (c *LimitedChannel[T]) awaitRoom(ctx context.Context, s handoff[T]) (waited bool, err error) {
+	put := false
+	defer func() { // deferred, because ctx may panic
+		if !put {
+			c.limiter.Refund(s.hold)
+		}
+	}()
 	done := ctx.Done()
-	var w *wait.Waiter[parcel[T]]
+	var w *wait.Waiter[handoff[T]]
+	var d deferredWork[T]
+	outcome := wait.Granted
 	c.mu.Lock()
-	open, room := c.open.Load(), c.roomLocked()
-	if open && !room {
-		w = c.roomWaiters.Push(done, parcel[T]{})
+	switch a := c.admitLocked(0, true); {
+	case a == closed:
+		outcome = wait.Ended
+	case isDone(done):
+		outcome = wait.Cancelled
+	case a == full:
+		w = c.senders.Push(done, s)
+	case s.moves:
+		c.putLocked(s.item, s.hold, &d)
+		put = true
 	}
 	c.mu.Unlock()
-	if !open {
-		return false, ErrClosed
-	}
+	c.finish(&d)
 	if w != nil {
-		if _, o := w.Wait(&c.mu); o == wait.Cancelled {
-			return false, ctx.Err()
-		}
+		_, outcome = w.Wait(&c.mu)
+		put = outcome == wait.Granted
 	}
-	return room, nil
+	switch outcome {
+	case wait.Ended:
+		err = ErrClosed
+	case wait.Cancelled:
+		err = ctx.Err()
+	}
+	return w != nil, err
 }

@@ -53,7 +53,8 @@
 //	sluice.rpc.*                          sluice.rpc.policy, and rpc.system.name: grpc
 //	sluice.rpc.calls                      and sluice.rpc.result, the text of an [httplimit.Result]
 //	sluice.rpc.call.time_in_queue         and sluice.rpc.result
-//	sluice.resilience.events              event.name, event.severity, strategy.name
+//	sluice.resilience.events              event.name, event.severity, pipeline.name,
+//	                                      pipeline.instance, strategy.name, operation.key
 //
 // # Inside
 //
