@@ -13,7 +13,7 @@ import (
 func fetch(context.Context) (string, error) { return "page", nil }
 
 func Example() {
-	s, err := resilience.Concurrency(10, 100) // ten at once, a hundred wait
+	s, err := resilience.Concurrency(10, 100) // 10 run at a time, 100 wait
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -25,7 +25,7 @@ func Example() {
 }
 
 func ExampleLimit() {
-	bucket, err := core.NewTokenBucket(core.PerSecond(100, 10)) // calls wait as long as it takes
+	bucket, err := core.NewTokenBucket(core.PerSecond(100, 10)) // its queue is unbounded
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -49,62 +49,35 @@ func ExampleRejectedError() {
 	s, err := resilience.New(resilience.Options{
 		Name:    "per hour",
 		Limiter: bucket,
-		OnEvent: func(_ context.Context, e resilience.Event) {
-			fmt.Println(e.Name, "during", e.Operation)
+		OnRejected: func(_ context.Context, r *resilience.RejectedError) {
+			fmt.Println("rejected by", r.Strategy)
 		},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	ctx := resilience.WithOperation(context.Background(), "fetch")
 	for range 2 {
-		page, err := resilience.Execute(ctx, s, fetch)
+		page, err := resilience.Execute(context.Background(), s, fetch)
 		if r := new(resilience.RejectedError); errors.As(err, &r) {
-			fmt.Println("refused by", r.Source, "- retry after", r.RetryAfter.Round(time.Hour))
+			fmt.Println("retry after", r.RetryAfter.Round(time.Hour))
 			continue
 		}
 		fmt.Println(page)
 	}
 	// Output:
 	// page
-	// OnRateLimiterRejected during fetch
-	// refused by (null)/(null)/per hour - retry after 1h0m0s
-}
-
-func ExamplePipeline() {
-	perSecond, err := core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 100, TokensPerPeriod: 1, ReplenishmentPeriod: 10 * time.Millisecond})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	rate, err := resilience.New(resilience.Options{Name: "rate", Limiter: perSecond})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	atOnce, err := resilience.Concurrency(8, 0)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	p, err := resilience.Pipeline(resilience.PipelineOptions{Name: "orders"}, rate, atOnce)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	page, err := resilience.Execute(context.Background(), p, fetch)
-	fmt.Println(page, err)
-	// Output: page <nil>
+	// rejected by per hour
+	// retry after 1h0m0s
 }
 
 func ExampleStrategy_Update() {
-	s, err := resilience.New(resilience.Options{}) // 1,000 at once
+	s, err := resilience.New(resilience.Options{}) // 1,000 at a time
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	// The configuration has changed: what runs goes on, and later calls see the new terms.
+	// Functions that run continue; later calls see the new limit.
 	err = s.Update(resilience.Options{Default: core.ConcurrencyLimiterOptions{PermitLimit: 50, QueueLimit: 200}})
 	fmt.Println(err)
 	// Output: <nil>
@@ -133,7 +106,7 @@ func ExampleOptions_settle() {
 	}
 	ctx := context.WithValue(context.Background(), usage{}, new(usage))
 	err = s.Do(ctx, func(ctx context.Context) error {
-		ctx.Value(usage{}).(*usage).tokens = 300 // as the answer says
+		ctx.Value(usage{}).(*usage).tokens = 300 // from the response
 		return nil
 	})
 	fmt.Println(tokens.Available(), err)

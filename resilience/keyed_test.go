@@ -44,7 +44,7 @@ func TestKeyedKeepsCallersApart(t *testing.T) {
 		require.NoError(t, s.Do(bob, nothing))
 		var r *resilience.RejectedError
 		require.ErrorAs(t, s.Do(ann, never(t)), &r)
-		assert.Equal(t, "caller", r.Source.Strategy)
+		assert.Equal(t, "caller", r.Strategy)
 		name, _ := core.LimiterName.From(r.Lease)
 		assert.Equal(t, "ann", name)
 		return nil

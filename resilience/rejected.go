@@ -1,10 +1,7 @@
 package resilience
 
 import (
-	"cmp"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -16,18 +13,18 @@ import (
 // errors.Is(err, [core.ErrRejected]) is always true, and errors.As finds a *[core.RejectedError]
 // with the limiter's reason.
 type RejectedError struct {
-	Source     Source        // the strategy
+	Strategy   string        // the name of the strategy that rejected
 	RetryAfter time.Duration // time until the limiter expects to grant; 0: unknown
-	Lease      core.Lease    // the limiter's answer, not acquired, with its metadata
+	Lease      core.Lease    // the limiter's lease, which is not acquired, with its metadata
 	Err        error         // the limiter's error
 }
 
-// newRejected returns the error for a limiter's rejection, whose error is err. A rejection by another
-// strategy, inside the limiter, keeps its source.
-func newRejected(source Source, l core.Lease, err error) *RejectedError {
-	r := &RejectedError{Source: source, Lease: l, Err: err}
+// newRejected returns the error for a rejection by a limiter, whose error is err. A rejection by
+// another strategy, inside the limiter, keeps the name of that strategy.
+func newRejected(name string, l core.Lease, err error) *RejectedError {
+	r := &RejectedError{Strategy: name, Lease: l, Err: err}
 	if inner := new(RejectedError); errors.As(err, &inner) {
-		r.Source, r.RetryAfter, r.Lease = inner.Source, inner.RetryAfter, inner.Lease
+		r.Strategy, r.RetryAfter, r.Lease = inner.Strategy, inner.RetryAfter, inner.Lease
 	}
 	if d, ok := core.RetryAfter.From(r.Lease); ok {
 		r.RetryAfter = d
@@ -38,18 +35,19 @@ func newRejected(source Source, l core.Lease, err error) *RejectedError {
 	return r
 }
 
-// Error names the strategy, with the pipeline if it is in one, and gives the limiter's error.
+// Error names the strategy and contains the limiter's error.
 func (e *RejectedError) Error() string {
-	var inner *RejectedError
-	if errors.As(e.Err, &inner) && inner.Source == e.Source {
-		return e.Err.Error() // names the strategy already
+	if inner := new(RejectedError); errors.As(e.Err, &inner) && inner.Strategy == e.Strategy {
+		return e.Err.Error() // contains the name already
 	}
-	names := []string{e.Source.Pipeline, e.Source.Instance, cmp.Or(e.Source.Strategy, DefaultName)}
-	s := "resilience: " + strings.Join(slices.DeleteFunc(names, func(name string) bool { return name == "" }), "/")
+	s := "resilience: "
+	if e.Strategy != "" {
+		s += e.Strategy + ": "
+	}
 	if e.Err == nil {
-		return s + ": rejected"
+		return s + "rejected"
 	}
-	return s + ": " + e.Err.Error()
+	return s + e.Err.Error()
 }
 
 // Unwrap returns the limiter's error.
@@ -69,16 +67,4 @@ func (e *RejectedError) As(target any) bool {
 	reason, _ := core.ReasonPhrase.From(e.Lease)
 	*t = &core.RejectedError{Limiter: name, Permits: 1, Reason: reason, RetryAfter: e.RetryAfter, Cause: e.Err}
 	return true
-}
-
-// Source identifies a strategy. A name that was not given is "".
-type Source struct {
-	Pipeline string // name of the innermost pipeline that contains the strategy
-	Instance string // of that pipeline
-	Strategy string
-}
-
-// String returns "pipeline/instance/strategy", with "(null)" for a name that was not given.
-func (s Source) String() string {
-	return cmp.Or(s.Pipeline, "(null)") + "/" + cmp.Or(s.Instance, "(null)") + "/" + cmp.Or(s.Strategy, "(null)")
 }

@@ -74,12 +74,9 @@ func TestSettle(t *testing.T) {
 			require.Panics(t, func() { _ = s.Do(ctx, func(context.Context) error { panic("boom") }) })
 			require.Equal(t, 3, s.left(), "nobody was asked")
 
-			p := pipeline(t, "p", "1", s.Strategy)
-			require.Equal(t, errBoom, p.Do(ctx, func(context.Context) error { return errBoom }))
-			require.Equal(t, 3, s.left())
-			require.NoError(t, p.Do(ctx, nothing))
+			require.NoError(t, s.Do(ctx, nothing))
 			require.Equal(t, 0, s.left(), "the limiter is owed 2")
-			require.ErrorIs(t, p.Do(ctx, never(t)), core.ErrRejected)
+			require.ErrorIs(t, s.Do(ctx, never(t)), core.ErrRejected)
 		})
 	}
 }
@@ -134,13 +131,22 @@ func TestUpdateOfSettle(t *testing.T) {
 	require.Equal(t, 4, l.Available())
 }
 
-func TestRejectedErrorNamesWhatHasAName(t *testing.T) {
-	for want, source := range map[string]resilience.Source{
-		"resilience: RateLimiter: rejected": {},
-		"resilience: orders: rejected":      {Strategy: "orders"},
-		"resilience: shop/orders: rejected": {Pipeline: "shop", Strategy: "orders"},
-		"resilience: shop/eu/a: rejected":   {Pipeline: "shop", Instance: "eu", Strategy: "a"},
-	} {
-		require.EqualError(t, &resilience.RejectedError{Source: source}, want)
-	}
+func TestRejectedErrorNamesTheStrategy(t *testing.T) {
+	require.EqualError(t, &resilience.RejectedError{}, "resilience: rejected")
+	require.EqualError(t, &resilience.RejectedError{Strategy: "orders"}, "resilience: orders: rejected")
+}
+
+// Keyed finds the request once per call, also to settle.
+func TestKeyedFindsTheRequestOnce(t *testing.T) {
+	k, err := partition.New(partition.Options[string, string]{
+		Key: func(name string) string { return name },
+		New: func(string) (core.Limiter, error) { return hourly(10) },
+	})
+	require.NoError(t, err)
+	asked := 0
+	s, err := resilience.Keyed(k, func(context.Context) string { asked++; return "ann" }, resilience.Options{Settle: cost})
+	require.NoError(t, err)
+	require.NoError(t, s.Do(t.Context(), nothing))
+	require.Equal(t, 1, asked)
+	require.Equal(t, 5, partition.For(k, "ann").Available())
 }

@@ -39,11 +39,11 @@ func made(s *resilience.Strategy, err error) *resilience.Strategy {
 }
 
 // occupied runs one function in s until free is called.
-func occupied(e resilience.Executor) (free func()) {
+func occupied(s *resilience.Strategy) (free func()) {
 	started, end, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = e.Do(context.Background(), func(context.Context) error {
+		_ = s.Do(context.Background(), func(context.Context) error {
 			close(started)
 			<-end
 			return nil
@@ -56,11 +56,11 @@ func occupied(e resilience.Executor) (free func()) {
 	}
 }
 
-// many runs n functions in e until free is called.
-func many(e resilience.Executor, n int) (free func()) {
+// many runs n functions in s until free is called.
+func many(s *resilience.Strategy, n int) (free func()) {
 	frees := make([]func(), n)
 	for i := range frees {
-		frees[i] = occupied(e)
+		frees[i] = occupied(s)
 	}
 	return func() {
 		for _, f := range frees {
@@ -107,18 +107,17 @@ func TestDefaultsAdmitAThousand(t *testing.T) {
 
 func TestResultsComeBackUnchanged(t *testing.T) {
 	s := made(resilience.Concurrency(1, 0))
-	p, err := resilience.Pipeline(resilience.PipelineOptions{}, s)
-	require.NoError(t, err)
 	boom := errors.New("boom")
-	for _, e := range []resilience.Executor{s, p} {
-		assert.Same(t, boom, e.Do(t.Context(), func(context.Context) error { return boom }))
-		v, err := resilience.Execute(t.Context(), e, func(context.Context) (int, error) { return 7, boom })
-		assert.Equal(t, 7, v)
-		assert.Same(t, boom, err)
-		v, err = resilience.Execute(t.Context(), e, func(context.Context) (int, error) { return 8, nil })
-		assert.Equal(t, 8, v)
-		assert.NoError(t, err)
-	}
+	assert.Same(t, boom, s.Do(t.Context(), func(context.Context) error { return boom }))
+	v, err := resilience.Execute(t.Context(), s, func(context.Context) (int, error) { return 7, boom })
+	assert.Equal(t, 7, v)
+	assert.Same(t, boom, err)
+	v, err = resilience.Execute(t.Context(), s, func(context.Context) (int, error) { return 8, nil })
+	assert.Equal(t, 8, v)
+	assert.NoError(t, err)
+
+	_, err = resilience.Execute(t.Context(), nil, func(context.Context) (int, error) { return 1, nil })
+	assert.EqualError(t, err, "resilience: the strategy is nil")
 }
 
 // A function may end in any way: the permit is back.
@@ -132,11 +131,8 @@ func TestPermitComesBack(t *testing.T) {
 	for name, f := range ends {
 		t.Run(name, func(t *testing.T) {
 			s := made(resilience.Concurrency(1, 0))
-			p, err := resilience.Pipeline(resilience.PipelineOptions{}, s)
-			require.NoError(t, err)
 			runs := []func(){
 				func() { _ = s.Do(t.Context(), f) },
-				func() { _ = p.Do(t.Context(), f) },
 				func() {
 					_, _ = resilience.Execute(t.Context(), s, func(ctx context.Context) (int, error) { return 0, f(ctx) })
 				},
@@ -158,8 +154,8 @@ func TestDoneContextIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
 		s := made(resilience.New(resilience.Options{
-			Default: core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1},
-			OnEvent: func(context.Context, resilience.Event) { told++ },
+			Default:    core.ConcurrencyLimiterOptions{PermitLimit: 1, QueueLimit: 1},
+			OnRejected: func(context.Context, *resilience.RejectedError) { told++ },
 		}))
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -189,8 +185,8 @@ func TestDoneContextByWayOfALimiter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			s := made(resilience.New(resilience.Options{
-				Limiter: answering(func(ctx context.Context) (core.Lease, error) { cancel(cause); return limiter(ctx) }),
-				OnEvent: func(context.Context, resilience.Event) { t.Error("told") },
+				Limiter:    answering(func(ctx context.Context) (core.Lease, error) { cancel(cause); return limiter(ctx) }),
+				OnRejected: func(context.Context, *resilience.RejectedError) { t.Error("told") },
 			}))
 			assert.Equal(t, context.Canceled, s.Do(ctx, never(t)))
 		})
@@ -203,18 +199,16 @@ func TestRejectionIsReported(t *testing.T) {
 		told := 0
 		var r *resilience.RejectedError
 		l := bucket(t, 1, time.Second)
-		ctx := resilience.WithOperation(t.Context(), "GET /orders")
+		type key struct{}
+		ctx := context.WithValue(t.Context(), key{}, "GET /orders")
 		s := made(resilience.New(resilience.Options{
 			Name:    "limit",
 			Limiter: l,
-			OnEvent: func(c context.Context, e resilience.Event) {
+			OnRejected: func(c context.Context, rejected *resilience.RejectedError) {
 				assert.Equal(t, ctx, c)
-				assert.Equal(t, "OnRateLimiterRejected", e.Name)
-				assert.Equal(t, slog.LevelError, e.Severity)
-				assert.Equal(t, resilience.Source{Strategy: "limit"}, e.Source)
-				assert.Equal(t, "GET /orders", e.Operation)
-				assert.Equal(t, time.Second, e.Rejected.RetryAfter)
-				told, r = told+1, e.Rejected
+				assert.Equal(t, "limit", rejected.Strategy)
+				assert.Equal(t, time.Second, rejected.RetryAfter)
+				told, r = told+1, rejected
 			},
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		}))
@@ -228,7 +222,7 @@ func TestRejectionIsReported(t *testing.T) {
 		assert.Equal(t, "bucket", inner.Limiter)
 		name, _ := core.LimiterName.From(r.Lease)
 		assert.Equal(t, "bucket", name)
-		assert.Contains(t, log.String(), `level=ERROR msg=OnRateLimiterRejected source=(null)/(null)/limit operation="GET /orders" retry_after=1s`)
+		assert.Contains(t, log.String(), `level=ERROR msg=rejected strategy=limit retry_after=1s`)
 		assert.True(t, strings.HasPrefix(err.Error(), "resilience: limit: core: rejected by"), err)
 		time.Sleep(time.Second)
 		require.NoError(t, s.Do(ctx, nothing))
@@ -261,8 +255,8 @@ func TestWhatALimiterMaySay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			told := 0
 			s := made(resilience.New(resilience.Options{
-				Limiter: answering(func(context.Context) (core.Lease, error) { return c.lease, c.err }),
-				OnEvent: func(context.Context, resilience.Event) { told++ },
+				Limiter:    answering(func(context.Context) (core.Lease, error) { return c.lease, c.err }),
+				OnRejected: func(context.Context, *resilience.RejectedError) { told++ },
 			}))
 			err := s.Do(t.Context(), never(t))
 			require.ErrorIs(t, err, c.is)
@@ -294,7 +288,7 @@ func TestLeaseBesideAnErrorIsReleased(t *testing.T) {
 	assert.Equal(t, 1, l.Available())
 }
 
-func TestNestedRejectionKeepsItsSource(t *testing.T) {
+func TestNestedRejectionKeepsItsStrategy(t *testing.T) {
 	inner := made(resilience.New(resilience.Options{Name: "inner", Limiter: bucket(t, 1, time.Hour)}))
 	outer := made(resilience.New(resilience.Options{Name: "outer"}))
 	require.NoError(t, inner.Do(t.Context(), nothing))
@@ -305,7 +299,7 @@ func TestNestedRejectionKeepsItsSource(t *testing.T) {
 	for _, err := range []error{byFunction, byLimiter} {
 		var r *resilience.RejectedError
 		require.ErrorAs(t, err, &r)
-		assert.Equal(t, "inner", r.Source.Strategy)
+		assert.Equal(t, "inner", r.Strategy)
 		assert.InDelta(t, time.Hour, r.RetryAfter, float64(time.Minute))
 		_, ok := core.RetryAfter.From(r.Lease)
 		assert.True(t, ok)

@@ -22,10 +22,10 @@ type begun struct {
 	err error
 }
 
-func begin(e resilience.Executor) *begun {
+func begin(s *resilience.Strategy) *begun {
 	b := new(begun)
 	go func() {
-		b.err = e.Do(context.Background(), func(context.Context) error { b.ran = true; return nil })
+		b.err = s.Do(context.Background(), func(context.Context) error { b.ran = true; return nil })
 	}()
 	synctest.Wait()
 	return b
@@ -51,7 +51,7 @@ func TestUpdateInPlace(t *testing.T) {
 		defer occupied(s)()
 		var r *resilience.RejectedError
 		require.ErrorAs(t, s.Do(t.Context(), never(t)), &r)
-		assert.Equal(t, "new", r.Source.Strategy)
+		assert.Equal(t, "new", r.Strategy)
 		free()
 	})
 }

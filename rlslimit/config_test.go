@@ -121,7 +121,8 @@ func TestParseLargeFile(t *testing.T) {
 	}
 	_, err := rlslimit.Parse("f", []byte(b.String()))
 	require.NoError(t, err)
-	_, err = rlslimit.Parse("f", []byte(strings.ReplaceAll(b.String()[:100_000], "minute", "fortnight")))
+	part, _, _ := strings.Cut(b.String(), "- key: user\n  value: u2000\n")
+	_, err = rlslimit.Parse("f", []byte(strings.ReplaceAll(part, "minute", "fortnight")))
 	require.ErrorContains(t, err, "f:6:11: invalid rate limit unit 'fortnight'")
 	assert.Len(t, strings.Split(err.Error(), "\n"), 101)
 }

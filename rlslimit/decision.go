@@ -1,50 +1,42 @@
 package rlslimit
 
 import (
+	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
-	config "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/redislimit"
 )
 
 // decision is a request while it is decided.
 type decision struct {
 	service *Service
-	domain  *domain // nil: there is none of that name
+	domain  *domain // nil if no domain has the name
 	visits  []visit // one for each descriptor
 	over    bool    // the request is over the limit
-	away    bool    // the store has not answered about one of them, and is not asked again
 }
 
 // visit is a descriptor while it is decided.
 type visit struct {
-	rule  *rule // nil: no rule is for it
-	terms *terms
-	limit allowance
-	name  string // with values, for the counts; "": the rule's
-	key   string
-	hits  uint64
-	back  bool // the hits are given back
-	left  bool // another limit replaces its own
+	rule      *rule // nil if no rule applies
+	terms     *terms
+	limit     allowance
+	name      string // with values, for the counts; "" means the rule's
+	key       key
+	hits      uint64
+	givesHits bool // is_negative_hits: the hits are returned
 
-	limiters *partition.Keyed[string, string] // that decided
-	at       string                           // its key there
-	lease    core.Lease
-	outcome  outcome
-	remains  int
-	reset    time.Duration
+	take    take
+	outcome outcome
+	remains int
+	reset   time.Duration
 }
 
 // outcome is how a descriptor was decided.
@@ -52,7 +44,7 @@ type outcome uint8
 
 const (
 	free       outcome = iota // it has no limit
-	granted                   // lease has the hits
+	granted                   // the lease has the hits
 	rejected                  // over the limit
 	unanswered                // the store did not decide
 )
@@ -71,32 +63,45 @@ func (v *visit) match(d *domain, entries []*envoy.RateLimitDescriptor_Entry) {
 	v.rule = d.live[n.rule]
 	v.terms = v.rule.terms.Load()
 	v.limit = v.terms.limit
-	switch parts := n.rule.valueParts; len(parts) {
-	case 0:
-	case 1:
-		v.key = short(entries[parts[0]].GetValue())
-	default:
-		var b strings.Builder
-		for _, i := range parts {
-			writeText(&b, entries[i].GetValue())
-		}
-		v.key = short(b.String())
-	}
+	parts := n.rule.valueParts
+	v.key = keyOf(len(parts), func(i int) string { return entries[parts[i]].GetValue() })
 	v.name = n.rule.nameFor(entries)
 }
 
-// overridden sets a limit that comes with the request.
-func (v *visit) overridden(d *domain, descriptor *envoy.RateLimitDescriptor, l allowance) {
+// overrideLimit sets a limit that comes with the request.
+func (v *visit) overrideLimit(d *domain, descriptor *envoy.RateLimitDescriptor, l allowance) {
 	var b strings.Builder
 	for _, e := range descriptor.GetEntries() {
 		writeText(&b, e.GetKey())
 		writeText(&b, e.GetValue())
 	}
 	v.rule, v.terms, v.limit = d.override, d.override.terms.Load(), l
-	v.key = overrideKey(l) + short(b.String())
+	v.key = key{values: policy.Key(b.String()), override: overrideOf(l)}
 }
 
-// nameFor returns the name of a rule with the values that its metrics want; "": none.
+// keyOf returns the key of n values.
+func keyOf(n int, value func(int) string) key {
+	switch n {
+	case 0:
+		return key{}
+	case 1:
+		return key{values: policy.Key(value(0))}
+	}
+	var b strings.Builder
+	for i := range n {
+		writeText(&b, value(i))
+	}
+	return key{values: policy.Key(b.String())}
+}
+
+// writeText writes a text so that a sequence of texts cannot be mistaken for another one.
+func writeText(b *strings.Builder, text string) {
+	b.WriteString(strconv.Itoa(len(text)))
+	b.WriteByte(':')
+	b.WriteString(text)
+}
+
+// nameFor returns the name of a rule with the values that its metrics want, or "".
 func (rc *ruleConfig) nameFor(entries []*envoy.RateLimitDescriptor_Entry) string {
 	wanted := rc.detailed
 	for _, e := range rc.path {
@@ -119,67 +124,195 @@ func (rc *ruleConfig) nameFor(entries []*envoy.RateLimitDescriptor_Entry) string
 	return b.String()
 }
 
-// decide takes the hits of all descriptors, or of none.
-func (d *decision) decide() {
+// asks reports whether a limiter decides about the descriptor.
+func (v *visit) asks() bool { return v.rule != nil && !v.terms.unlimited && !v.limit.bans() }
+
+// enforced reports whether the descriptor can reject the request.
+func (v *visit) enforced() bool { return !v.terms.shadow && !v.terms.quota && !v.givesHits }
+
+// decide takes the hits of all descriptors, or of none. If ctx is done it takes none and returns ctx's error. With a store
+// it returns within the service's Timeout.
+func (d *decision) decide(ctx context.Context) error {
+	within := ctx
+	if d.service.stored() {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, d.service.options.Shared.Timeout)
+		defer cancel()
+	}
+	d.ask(within)
+	late := false
 	for i := range d.visits {
-		v := &d.visits[i]
-		if v.rule == nil || v.terms.unlimited {
-			continue
-		}
-		d.try(v)
-		enforced := !v.terms.shadow && !v.terms.quota
-		switch v.outcome {
+		switch v := &d.visits[i]; v.outcome {
 		case rejected:
-			d.over = d.over || enforced && !v.back
+			d.over = d.over || v.enforced()
 		case unanswered:
-			d.over = d.over || enforced && !d.domain.failOpen
+			d.over = d.over || v.enforced() && !d.domain.failOpen
+			late = late || v.take.from == nil
 		case free, granted:
 		}
 	}
+	err := ctx.Err()
+	if late && err == nil {
+		d.service.unusable(errLate)
+	}
+	d.finish(within, err)
+	return err
+}
+
+var errLate = errors.New("no answer within the Timeout")
+
+// chore is what is left to do at a limiter. It returns the time until the limiter is reset, or 0 if that has not changed.
+type chore struct {
+	of *visit
+	do func() (reset time.Duration)
+}
+
+// finish gives back what is not to be kept, and takes what is left of limits. left is the error of a client that has left.
+func (d *decision) finish(ctx context.Context, left error) {
+	var chores []chore
 	now := time.Now()
 	for i := len(d.visits) - 1; i >= 0; i-- {
-		d.visits[i].end(d, now)
+		v := &d.visits[i]
+		var do func() time.Duration
+		switch {
+		case left == nil:
+			do = v.finish(d, now)
+		case v.outcome == granted && !v.givesHits:
+			do = v.take.refund
+		}
+		switch {
+		case do == nil:
+		case d.service.stored():
+			chores = append(chores, chore{v, do})
+		default:
+			chore{v, do}.done(do())
+		}
+	}
+	together(ctx, len(chores), func(i int) time.Duration { return chores[i].do() },
+		func(i int, reset time.Duration) { chores[i].done(reset) }, func(int, time.Duration) {})
+}
+
+func (c chore) done(reset time.Duration) {
+	if reset > 0 {
+		c.of.reset = reset
 	}
 }
 
-// try takes the hits of one descriptor.
-func (d *decision) try(v *visit) {
-	switch {
-	case v.limit.bans():
-		v.outcome = rejected
+// lookForClient is after how many descriptors a decision in memory looks whether the client is still there.
+const lookForClient = 256
+
+// ask asks the limiters of all descriptors: in memory one after the other, and at a store all at once, so that a request
+// takes one round trip.
+func (d *decision) ask(ctx context.Context) {
+	var all []int
+	for i := range d.visits {
+		v := &d.visits[i]
+		switch {
+		case v.rule != nil && !v.terms.unlimited && v.limit.bans():
+			v.outcome = rejected
+		case !v.asks():
+		case d.service.stored():
+			all = append(all, i)
+		case i%lookForClient == 0 && ctx.Err() != nil:
+			return
+		default:
+			v.decided(d, v.rule.tryAcquire(v.key, v.permits())) //nolint:contextcheck // it does not wait
+		}
+	}
+	if len(all) == 1 {
+		v := &d.visits[all[0]]
+		v.decided(d, v.rule.tryAcquire(v.key, v.permits())) //nolint:contextcheck // a call of the store may be for many requests
 		return
-	case d.away:
-		v.outcome = unanswered
-		return
 	}
-	hits := number(v.hits)
-	if v.back {
-		hits = 0 // it looks
+	d.askStore(ctx, all)
+}
+
+// askStore asks about several descriptors. Those of one limiter are asked in their order.
+func (d *decision) askStore(ctx context.Context, all []int) {
+	type limiter struct {
+		rule *rule
+		key  key
 	}
-	v.lease, v.limiters, v.at = v.rule.tryAcquire(v.key, hits)
-	err := v.lease.Err()
-	switch {
-	case err == nil:
-		v.outcome = granted
-	case errors.Is(err, redislimit.ErrStore):
-		v.outcome, d.away = unanswered, true
-	case errors.Is(err, core.ErrClosed): // the rule has gone since
-		v.outcome = free
-	default:
-		v.outcome = rejected
+	lanes := make([][]int, 0, len(all))
+	laneOf := make(map[limiter]int, len(all))
+	for _, i := range all {
+		v := &d.visits[i]
+		v.outcome = unanswered // until there is an answer
+		at := limiter{v.rule, v.key}
+		lane, ok := laneOf[at]
+		if !ok {
+			lane = len(lanes)
+			laneOf[at], lanes = lane, append(lanes, nil)
+		}
+		lanes[lane] = append(lanes[lane], i)
 	}
-	if v.outcome == granted || v.outcome == rejected {
-		v.remains, _ = core.Remaining.From(v.lease)
-		v.reset, _ = core.ResetAfter.From(v.lease)
+	type question struct {
+		*rule
+
+		key  key
+		hits int
 	}
+	questions := make([][]question, len(lanes))
+	for lane, indexes := range lanes {
+		for _, i := range indexes {
+			v := &d.visits[i]
+			questions[lane] = append(questions[lane], question{v.rule, v.key, v.permits()})
+		}
+	}
+	together(ctx, len(lanes), func(lane int) (takes []take) {
+		for _, q := range questions[lane] {
+			if ctx.Err() != nil {
+				break
+			}
+			takes = append(takes, q.tryAcquire(q.key, q.hits)) //nolint:contextcheck // as above
+		}
+		return takes
+	}, func(lane int, takes []take) {
+		for i, t := range takes {
+			d.visits[lanes[lane][i]].decided(d, t)
+		}
+	}, func(_ int, takes []take) {
+		for _, t := range takes {
+			t.refund()
+		}
+	})
+}
+
+// permits returns the permits to ask for: none if hits are returned, which only looks.
+func (v *visit) permits() int {
+	if v.givesHits {
+		return 0
+	}
+	return number(v.hits)
 }
 
 func number(hits uint64) int { return int(min(hits, math.MaxInt)) }
 
-// end does what is left to do once it is known whether the request is over the limit.
-func (v *visit) end(d *decision, now time.Time) {
-	if v.rule == nil {
+// decided notes how the limiter decided.
+func (v *visit) decided(d *decision, t take) {
+	v.take = t
+	err := t.lease.Err()
+	switch {
+	case err == nil:
+		v.outcome = granted
+	case errors.Is(err, redislimit.ErrStore):
+		v.outcome = unanswered
+		d.service.unusable(err)
 		return
+	case errors.Is(err, core.ErrClosed): // the rule has gone since
+		v.outcome = free
+		return
+	default:
+		v.outcome = rejected
+	}
+	v.remains, _ = core.Remaining.From(t.lease)
+	v.reset, _ = core.ResetAfter.From(t.lease)
+}
+
+// finish counts how the descriptor was decided, and returns the chore that is left, or nil.
+func (v *visit) finish(d *decision, now time.Time) (do func() time.Duration) {
+	if v.rule == nil {
+		return nil
 	}
 	c := &v.rule.counts
 	if v.name != "" {
@@ -190,194 +323,48 @@ func (v *visit) end(d *decision, now time.Time) {
 		c.granted.Add(v.hits)
 	case v.outcome == unanswered:
 		c.unanswered.Add(1)
-		if v.code(d) == ratelimit.RateLimitResponse_OK {
-			v.remains = int(min(v.limit.perUnit(), math.MaxInt32))
+		if !v.enforced() || d.domain.failOpen {
+			v.remains = number(uint64(v.limit.perUnit()))
 		}
-	case v.back && d.over:
-	case v.back:
-		v.giveBack()
+	case v.givesHits && d.over:
+	case v.givesHits:
+		if v.take.from != nil {
+			do = v.giveBack()
+		}
 		c.givenBack.Add(v.hits)
 	case v.outcome == granted && d.over:
-		if !d.away {
-			v.limiters.Refund(v.at, v.lease)
-		}
 		v.remains += number(v.hits) // what it was before
+		do = v.take.refund
 	case v.outcome == granted:
 		c.granted.Add(v.hits)
-	case v.outcome == rejected && (v.terms.shadow || v.terms.quota):
-		v.drain()
-		c.shadowed.Add(v.hits)
-		if l := d.service.options.Logger; l != nil && v.rule.mayLog() {
-			l.Info("over the limit, and let through", slog.String("domain", d.domain.name), slog.String("rule", v.terms.name))
-		}
 	case v.outcome == rejected:
-		v.drain()
-		c.rejected.Add(v.hits)
+		if v.terms.shadow || v.terms.quota {
+			c.shadowed.Add(v.hits)
+			d.service.logShadowed(v)
+		} else {
+			c.rejected.Add(v.hits)
+		}
+		if v.hits > 1 && v.take.from != nil {
+			v.remains, do = 0, v.take.drain
+		}
 	}
 	if left := v.limit.untilEnd(now); left > 0 && v.outcome != free && v.reset <= 0 {
 		v.reset = left
 	}
+	return do
 }
 
-// drain takes what is left of a limit that has rejected several hits, so that a client that looks first, and charges at
-// the end whatever the answer is, finds it used up.
-func (v *visit) drain() {
-	if v.hits <= 1 || v.limiters == nil {
-		return
-	}
-	l, ok := v.limiters.Get(v.at)
-	if !ok {
-		return
-	}
-	for range 8 { // others take, too
-		left := l.Available()
-		if left <= 0 {
-			break
-		}
-		if all := v.limiters.TryAcquire(v.at, left); all.Acquired() {
-			v.reset, _ = core.ResetAfter.From(all)
-			break
-		}
-	}
-	v.remains = 0
-}
-
-// giveBack returns hits to the limit, which try has looked at. It has a limiter then, also in a process that has taken nothing.
-func (v *visit) giveBack() {
-	if v.limiters == nil {
-		return
-	}
-	if l, ok := v.limiters.Get(v.at); ok {
-		if f, ok := l.(*follower); ok {
-			f.GiveBack(number(v.hits))
-		}
-	}
-	most := int(v.limit.perUnit())
-	v.remains += min(number(v.hits), most-min(v.remains, most))
-}
-
-// code returns how a descriptor is answered.
-func (v *visit) code(d *decision) ratelimit.RateLimitResponse_Code {
-	switch {
-	case v.rule == nil, v.terms.unlimited, v.terms.shadow, v.terms.quota, v.back && v.outcome == rejected:
-	case v.outcome == rejected, v.outcome == unanswered && !d.domain.failOpen:
-		return ratelimit.RateLimitResponse_OVER_LIMIT
-	}
-	return ratelimit.RateLimitResponse_OK
-}
-
-// answer returns the answer to the request.
-func (d *decision) answer() *ratelimit.RateLimitResponse {
-	response := &ratelimit.RateLimitResponse{
-		OverallCode: ratelimit.RateLimitResponse_OK,
-		Statuses:    make([]*ratelimit.RateLimitResponse_DescriptorStatus, len(d.visits)),
-	}
-	if d.over {
-		response.OverallCode = ratelimit.RateLimitResponse_OVER_LIMIT
-	}
-	statuses := make([]ratelimit.RateLimitResponse_DescriptorStatus, len(d.visits))
-	for i := range d.visits {
-		d.visits[i].fill(d, &statuses[i])
-		response.Statuses[i] = &statuses[i]
-	}
-	if d.service.options.Headers {
-		response.ResponseHeadersToAdd = headers(response.Statuses)
-	}
-	response.DynamicMetadata = d.dynamicMetadata()
-	return response
-}
-
-// fill fills in the status of a descriptor.
-func (v *visit) fill(d *decision, s *ratelimit.RateLimitResponse_DescriptorStatus) {
-	s.Code = v.code(d)
-	switch {
-	case v.rule == nil:
-		return
-	case v.terms.unlimited:
-		s.LimitRemaining = math.MaxUint32
-		return
-	case v.outcome == free && !v.back:
-		return
-	}
-	if s.CurrentLimit = v.terms.current; s.CurrentLimit == nil {
-		s.CurrentLimit = v.limit.current("")
-	}
-	s.LimitRemaining = saturated(uint64(max(v.remains, 0)))
-	reset := v.reset
-	if v.limit.Unit != 0 { // whole seconds, as the reference has them
-		reset = (reset + time.Second - 1).Truncate(time.Second)
-	}
-	s.DurationUntilReset = durationpb.New(max(reset, 0))
-}
-
-// headers returns the fields of the descriptor that has the least left, or of the last that is over its limit.
-func headers(statuses []*ratelimit.RateLimitResponse_DescriptorStatus) []*config.HeaderValue {
-	var least *ratelimit.RateLimitResponse_DescriptorStatus
-	for _, s := range statuses {
-		switch {
-		case s.CurrentLimit == nil:
-		case s.Code == ratelimit.RateLimitResponse_OVER_LIMIT, least == nil,
-			least.Code != ratelimit.RateLimitResponse_OVER_LIMIT && s.LimitRemaining < least.LimitRemaining:
-			least = s
-		}
-	}
-	if least == nil {
-		return nil
-	}
-	seconds := int64((least.DurationUntilReset.AsDuration() + time.Second - 1) / time.Second)
-	return []*config.HeaderValue{
-		{Key: "RateLimit-Limit", Value: strconv.FormatUint(uint64(least.CurrentLimit.RequestsPerUnit), 10)},
-		{Key: "RateLimit-Remaining", Value: strconv.FormatUint(uint64(least.LimitRemaining), 10)},
-		{Key: "RateLimit-Reset", Value: strconv.FormatInt(seconds, 10)},
-	}
-}
-
-// dynamicMetadata returns what the reference's has: the violations of rules with quota_mode, and the metadata of the
-// descriptors that pass. It returns nil if no descriptor has such a rule.
-func (d *decision) dynamicMetadata() *structpb.Struct {
-	fields := make(map[string]*structpb.Value)
-	var violations []*structpb.Value
-	passed := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
-	for i := range d.visits {
-		v := &d.visits[i]
-		if v.rule == nil {
-			continue
-		}
-		if v.terms.quota {
-			fields["quotaModeEnabled"] = structpb.NewBoolValue(true)
-			if v.outcome == rejected {
-				violations = append(violations, structpb.NewNumberValue(float64(i)))
+// giveBack returns a chore that returns the hits to the limiter, which has been looked at. So it exists, also in a process that
+// has taken nothing.
+func (v *visit) giveBack() func() time.Duration {
+	t, hits, most := v.take, number(v.hits), number(uint64(v.limit.perUnit()))
+	v.remains += min(hits, most-min(v.remains, most))
+	return func() time.Duration {
+		if l, ok := t.from.Get(t.key); ok {
+			if f, ok := l.(*follower); ok {
+				f.GiveBack(hits)
 			}
 		}
-		if v.outcome != rejected {
-			merge(passed, v.terms.metadata)
-		}
-	}
-	if len(violations) > 0 {
-		fields["quotaModeViolations"] = structpb.NewListValue(&structpb.ListValue{Values: violations})
-	}
-	if len(passed.GetFields()) > 0 {
-		fields["metadata"] = structpb.NewStructValue(passed)
-	}
-	if len(fields) == 0 {
-		return nil
-	}
-	return &structpb.Struct{Fields: fields}
-}
-
-// merge adds the fields that to does not have yet, also within mappings that both have. It does not change the values of from.
-func merge(to, from *structpb.Struct) {
-	for key, value := range from.GetFields() {
-		own, both := to.Fields[key], value.GetStructValue()
-		switch {
-		case own == nil && both != nil:
-			copied := &structpb.Struct{Fields: make(map[string]*structpb.Value)}
-			merge(copied, both)
-			to.Fields[key] = structpb.NewStructValue(copied)
-		case own == nil:
-			to.Fields[key] = value
-		case own.GetStructValue() != nil && both != nil:
-			merge(own.GetStructValue(), both)
-		}
+		return 0
 	}
 }

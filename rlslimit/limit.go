@@ -1,7 +1,6 @@
 package rlslimit
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -88,16 +87,16 @@ func (l allowance) kind() spec.Kind {
 	return l.spec.Kind
 }
 
-// ahead returns how many permits one call of the store may take: of a large limit up to a hundredth, so that few requests
-// need a call. 0: what redislimit finds.
-func (l allowance) ahead() int {
-	if n := int(min(l.perUnit()/100, mostAhead)); n > 1 {
+// prefetch returns how many permits one call of the store may take: up to a hundredth of a large limit, so that few requests
+// need a call. 0 leaves that to redislimit.
+func (l allowance) prefetch() int {
+	if n := int(min(l.perUnit()/100, mostPrefetched)); n > 1 {
 		return n
 	}
 	return 0
 }
 
-const mostAhead = 64
+const mostPrefetched = 64
 
 // bans reports whether the limit rejects everything.
 func (l allowance) bans() bool { return l.Unit != 0 && l.Requests == 0 }
@@ -150,9 +149,8 @@ func (l allowance) inUnits() (requests uint32, unit timeUnit, multiplier uint32)
 		return requests, year, 1
 	case calendar.None:
 	}
-	for unit := week; unit >= second; unit-- {
-		length := longestOf[unit]
-		if unit != week && l.spec.Per%length == 0 && l.spec.Per/length <= math.MaxUint32 {
+	for _, unit := range []timeUnit{week, day, hour, minute, second} { // months and years differ in length
+		if length := longestOf[unit]; l.spec.Per%length == 0 && l.spec.Per/length <= math.MaxUint32 {
 			return requests, unit, uint32(l.spec.Per / length)
 		}
 	}
@@ -175,7 +173,7 @@ type limiter interface {
 
 // window returns the options of the limit's window.
 func (l allowance) window(name string) core.FixedWindowOptions {
-	o := core.FixedWindowOptions{Name: name, PermitLimit: int(min(l.Requests, math.MaxInt32))}
+	o := core.FixedWindowOptions{Name: name, PermitLimit: number(uint64(l.Requests))}
 	if o.Calendar = l.calendar(); o.Calendar == (core.Calendar{}) {
 		o.Window, o.Anchor = longestOf[l.Unit]*time.Duration(l.Multiplier), anchorOf(l.Unit)
 	}
@@ -190,60 +188,41 @@ func (l allowance) local(name string) (core.Limiter, error) {
 	return core.NewFixedWindow(l.window(name))
 }
 
-// make makes a limiter. If shared has no store, it is of this process.
+// make makes a limiter: one that processes share if there is a store.
 func (l allowance) make(name string, shared redislimit.StoreOptions) (limiter, error) {
 	made, err := l.local(name)
 	if err != nil {
 		return nil, err
 	}
 	if shared.Store != nil {
-		if made, err = share(made, shared); err != nil {
+		if made, err = redislimit.Share(made, shared); err != nil {
 			return nil, err
 		}
 	}
 	if m, ok := made.(limiter); ok {
 		return m, nil
 	}
-	return nil, fmt.Errorf("rlslimit: a limiter of kind %v is no rate limiter", l.kind())
+	return nil, fmt.Errorf("rlslimit: a limiter of kind %v is not a rate limiter", l.kind())
 }
 
-// share returns a limiter on the store with the options of one of core's.
-func share(l core.Limiter, shared redislimit.StoreOptions) (core.Limiter, error) {
-	switch t := l.(type) {
-	case *core.TokenBucket:
-		return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: t.Options(), Shared: shared})
-	case *core.FixedWindow:
-		return redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: t.Options(), Shared: shared})
-	case *core.SlidingWindow:
-		return redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: t.Options(), Shared: shared})
-	}
-	return nil, errors.New("rlslimit: not a rate limiter")
-}
-
-// update puts l in force in a limiter of make's, which is of the same kind.
+// update applies l to a limiter of make's, which is of the same kind.
 func (l allowance) update(to limiter, name string) error {
 	from, err := l.local(name)
 	if err != nil {
 		return err
 	}
 	switch t := to.(type) {
+	case redislimit.Limiter:
+		return t.UpdateFrom(from)
 	case *core.FixedWindow:
-		return t.Update(from.(*core.FixedWindow).Options()) //nolint:forcetypeassert // of the same kind, as all below
-	case *core.TokenBucket:
-		return t.Update(from.(*core.TokenBucket).Options()) //nolint:forcetypeassert // as above
-	case *core.SlidingWindow:
-		return t.Update(from.(*core.SlidingWindow).Options()) //nolint:forcetypeassert // as above
-	case *redislimit.FixedWindow:
-		return t.Update(redislimit.FixedWindowOptions{FixedWindowOptions: from.(*core.FixedWindow).Options()}) //nolint:forcetypeassert // as above
-	case *redislimit.TokenBucket:
-		return t.Update(redislimit.TokenBucketOptions{TokenBucketOptions: from.(*core.TokenBucket).Options()}) //nolint:forcetypeassert // as above
-	case *redislimit.SlidingWindow:
-		return t.Update(redislimit.SlidingWindowOptions{SlidingWindowOptions: from.(*core.SlidingWindow).Options()}) //nolint:forcetypeassert // as above
+		if f, ok := from.(*core.FixedWindow); ok {
+			return t.Update(f.Options())
+		}
 	}
-	return errors.New("rlslimit: not a rate limiter")
+	return l.spec.Update(to)
 }
 
-// untilEnd returns how long the present window of a unit lasts; 0: the limit is one of package spec.
+// untilEnd returns the time until the current window of a unit ends, or 0 if the limit is one of package spec.
 func (l allowance) untilEnd(now time.Time) time.Duration {
 	if l.Unit == 0 {
 		return 0

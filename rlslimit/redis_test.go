@@ -1,8 +1,11 @@
 package rlslimit_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
@@ -212,6 +215,131 @@ func TestSilent(t *testing.T) {
 				require.NoError(t, s.Close())
 				time.Sleep(time.Minute)
 				synctest.Wait()
+			})
+		})
+	}
+}
+
+// slow is a store whose calls take time.
+type slow struct {
+	redislimit.Store
+
+	takes atomic.Int64 // nanoseconds
+}
+
+func (s *slow) Run(ctx context.Context, script *redislimit.Script, keys []string, args ...int64) ([]int64, error) {
+	time.Sleep(time.Duration(s.takes.Load()))
+	return s.Store.Run(ctx, script, keys, args...)
+}
+
+// Timeout is for a request, however many descriptors it has, and however many of them are over their limits.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	redis := startRedis(t)
+	store := &slow{Store: redis.client(t)}
+	const timeout = 500 * time.Millisecond
+	s := service(t, `
+- {key: a, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 10}}
+- {key: b, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 10}}
+- {key: c, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 1}}
+`, func(o *rlslimit.Options) {
+		o.Shared = redislimit.StoreOptions{Store: store, Timeout: timeout, Prefetch: 1}
+	})
+	ask(t, s, entries("a=warm"), entries("b=warm"), entries("c=warm"))
+	store.takes.Store(int64(300 * time.Millisecond))
+	begin := time.Now()
+	assert.Equal(t, "OK: OK 9/10 left; OK 9/10 left; OK 0/1 left", decided(ask(t, s, entries("a=x"), entries("b=x"), entries("c=x"))))
+	assert.Less(t, time.Since(begin), 600*time.Millisecond, "one round trip")
+	begin = time.Now()
+	assert.Equal(t, "OVER_LIMIT: OK 10/10 left; OK 10/10 left; OVER_LIMIT 0/1 left", decided(ask(t, s, entries("a=y"), entries("b=y"), hits(5, "c=y"))))
+	assert.Less(t, time.Since(begin), timeout+100*time.Millisecond)
+	require.Eventually(t, func() bool { // what it took is given back, after the response
+		return decided(ask(t, s, hits(0, "a=y"), hits(0, "b=y"))) == "OK: OK 10/10 left; OK 10/10 left"
+	}, 20*time.Second, 10*time.Millisecond)
+	store.takes.Store(int64(2 * timeout))
+	begin = time.Now()
+	assert.Equal(t, "OK: OK 10/10 left; OK 10/10 left; OK 1/1 left", decided(ask(t, s, entries("a=z"), entries("b=z"), entries("c=z"))), "fail-open")
+	assert.Less(t, time.Since(begin), timeout+100*time.Millisecond)
+}
+
+// Values for which there is no room share limiters that no client can name. Nor can a Key and a domain be mistaken for others.
+func TestNamesOnTheStore(t *testing.T) {
+	t.Parallel()
+	server := startRedis(t)
+	one := func(key, domain string) *rlslimit.Service {
+		c := parse(t, "domain: "+domain+"\nkeys: 1\ndescriptors:\n- {key: u, rate_limit: {unit: week, unit_multiplier: 9, requests_per_unit: 1}}\n")
+		s, err := rlslimit.New(rlslimit.Options{Config: c, Shared: redislimit.StoreOptions{Store: server.client(t), Key: key, Timeout: 10 * time.Second}})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	code := func(s *rlslimit.Service, domain, value string) ratelimit.RateLimitResponse_Code {
+		d := entries("u=")
+		d.Entries[0].Value = value
+		return full(t, s, &ratelimit.RateLimitRequest{Domain: domain, Descriptors: []*envoy.RateLimitDescriptor{d}}).GetOverallCode()
+	}
+	a := one("", "d")
+	assert.Equal(t, ratelimit.RateLimitResponse_OK, code(a, "d", "alice"))
+	assert.Equal(t, ratelimit.RateLimitResponse_OK, code(a, "d", "bob"), "a group")
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: server.socket})
+	defer func() { _ = c.Close() }()
+	keys := c.Keys(t.Context(), "*").Val()
+	require.Len(t, keys, 2)
+	for _, key := range keys {
+		assert.True(t, strings.HasPrefix(key, "{sluice/rls/d/"), key)
+		name := strings.TrimSuffix(key[strings.LastIndexByte(key, '/')+1:], "}:limit")
+		if name == "alice" {
+			continue
+		}
+		for _, value := range []string{name, strings.Trim(name, "!~"), "~" + strings.Trim(name, "!~")} {
+			b := one("", "d") // another process, which has room
+			assert.Equal(t, ratelimit.RateLimitResponse_OK, code(b, "d", value), value)
+		}
+	}
+	assert.Equal(t, ratelimit.RateLimitResponse_OK, code(one("x", "yz"), "yz", "v"))
+	assert.Equal(t, ratelimit.RateLimitResponse_OK, code(one("xy", "z"), "z", "v"))
+	assert.Equal(t, ratelimit.RateLimitResponse_OVER_LIMIT, code(one("xy/", "z"), "z", "v"))
+}
+
+// broken is a store that answers with an error.
+type broken struct{ err atomic.Pointer[error] }
+
+func (b *broken) Run(context.Context, *redislimit.Script, []string, ...int64) ([]int64, error) {
+	return nil, *b.err.Load()
+}
+
+func (*broken) Subscribe(context.Context, string, func()) (func(), error) {
+	return nil, errors.ErrUnsupported
+}
+
+// A store that does not decide is logged at once, and then once in a while, with the reason.
+func TestUnreachableIsLogged(t *testing.T) {
+	t.Parallel()
+	for name, store := range map[string]redislimit.Store{"silent": new(silent), "broken": new(broken)} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				why := "no answer"
+				if b, ok := store.(*broken); ok {
+					err := errors.New("WRONGPASS invalid password")
+					b.err.Store(&err)
+					why = "error=\"WRONGPASS invalid password\""
+				}
+				var log bytes.Buffer
+				s := service(t, "- {key: a, limit: 5/min}\n- {key: b, limit: 5/min}", func(o *rlslimit.Options) {
+					o.Shared.Store, o.Logger = store, slog.New(slog.NewTextHandler(&log, nil))
+				})
+				for second := range 25 {
+					for range 100 {
+						assert.Contains(t, ask(t, s, entries(fmt.Sprint("a=", second)), entries("b=x")), "OK: OK 5/5 left")
+					}
+					time.Sleep(time.Second - time.Duration(time.Now().Nanosecond()))
+				}
+				lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+				assert.Len(t, lines, 3)
+				for _, line := range lines {
+					assert.Contains(t, line, "redis is unreachable; fail-open of each domain decides")
+				}
+				assert.Contains(t, lines[0], why)
 			})
 		})
 	}

@@ -1,11 +1,9 @@
 package rlslimit
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"iter"
 	"net/url"
 	"strconv"
 	"strings"
@@ -22,28 +20,56 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// rule is a rule while it is in use: a limiter for each of its keys. A key is what the values of a request are that
-// have limiters of their own; a rule without such values has one key, "". The rule lives as long as each next Config has
-// it, whatever its limit is then.
+// rule is a rule in use. It has a limiter for each key. It lives as long as each next Config has it, whatever its limit is then.
 type rule struct {
-	domain string
-	kind   spec.Kind // of all its limiters
-	keys   int       // that have limiters of their own
-	shared redislimit.StoreOptions
-	onName string // of its limiters on the store
-	counts counts
+	domain  string
+	kind    spec.Kind // of all its limiters
+	keys    int       // keys that have limiters of their own
+	shared  redislimit.StoreOptions
+	storeAs string // what the names of its limiters on the store begin with
+	counts  counts
 
 	made       time.Time
-	fullUntil  atomic.Int64 // since made: until then there is no room for new keys
+	fullUntil  atomic.Int64 // since made: there is no room for new keys until then
 	overflowed atomic.Uint64
 
 	terms atomic.Pointer[terms]
-	own   *partition.Keyed[string, string]
-	rest  *partition.Keyed[string, string] // limiters of groups of the other keys
+	own   *limiters
+	rest  *limiters // of groups of the other keys
 
 	detailsLen atomic.Int64
-	details    sync.Map // of names with values, as detailed_metric and value_to_metric want them, to *counts
+	details    sync.Map // from names with values, as detailed_metric and value_to_metric want them, to *counts
 	logged     policy.Seldom
+}
+
+type limiters = partition.Keyed[key, key]
+
+// key is what the requests that share a limiter of a rule have in common. The key of a rule without values is the zero key.
+type key struct {
+	values   string   // of the entries that have limiters of their own; a long text is replaced by its hash
+	override override // of a limit that came with the request
+	group    bool     // values is the number of a group
+}
+
+// override is a limit that came with a request. The zero override is none.
+type override struct {
+	requests, multiplier uint32
+	unit                 timeUnit
+}
+
+func overrideOf(l allowance) override { return override{l.Requests, l.Multiplier, l.Unit} }
+
+// storeAs returns the name of the key on the store. No value is escaped to a text with a slash or an exclamation mark, so no
+// client can choose the name of a group or of an override.
+func (k key) storeAs() string {
+	name := url.QueryEscape(k.values)
+	if k.group {
+		name = "!" + name
+	}
+	if o := k.override; o != (override{}) {
+		return fmt.Sprintf("%d/%d/%d/%s", o.requests, o.multiplier, o.unit, name)
+	}
+	return name
 }
 
 // terms are what may change about a rule.
@@ -63,17 +89,16 @@ type counts struct {
 }
 
 const (
-	groups  = 1024 // of keys for which there is no room: enough that a crowd of them does not lock out all others
-	longest = 200  // bytes of a key; of a longer one there is a hash
+	groups = 1024 // of the keys for which there is no room: enough that a crowd of keys does not lock out all others
 
-	// lookForRoom is how often room is looked for while there is none: each look visits several keys.
+	// lookForRoom is how often a rule looks for room while there is none: each look visits several keys.
 	lookForRoom = time.Millisecond
 )
 
 // newRule returns a rule that has no limiters yet.
 func newRule(domain string, c *ruleConfig, keys int, shared redislimit.StoreOptions, byLimit bool) (*rule, error) {
 	r := &rule{domain: domain, kind: c.limit.kind(), keys: keys, shared: shared, made: time.Now()}
-	r.onName = strings.TrimSuffix(shared.Key+"/", "/") + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
+	r.storeAs = strings.TrimSuffix(shared.Key, "/") + "/" + url.QueryEscape(domain) + "/" + url.QueryEscape(c.id) + "/"
 	r.terms.Store(newTerms(c, byLimit))
 	most := groups
 	if byLimit {
@@ -94,115 +119,121 @@ func newTerms(c *ruleConfig, byLimit bool) *terms {
 	return t
 }
 
-func (r *rule) keyed(most int) (*partition.Keyed[string, string], error) {
-	return partition.New(partition.Options[string, string]{
+func (r *rule) keyed(most int) (*limiters, error) {
+	return partition.New(partition.Options[key, key]{
 		Name:          r.domain,
-		Key:           func(key string) string { return key },
-		New:           func(key string) (core.Limiter, error) { return r.follow(key) },
+		Key:           func(k key) key { return k },
+		New:           func(k key) (core.Limiter, error) { return r.follow(k) },
 		MaxPartitions: most,
 	})
 }
 
-// update puts new terms of the same kind in force, for live limiters and later ones.
+// update applies new terms of the same kind to live limiters and later ones.
 func (r *rule) update(t *terms) {
 	changed := r.terms.Load().limit != t.limit
 	r.terms.Store(t)
 	if changed {
-		for _, f := range r.all {
+		for f := range r.all {
 			f.catchUp()
 		}
 	}
 }
 
-// all yields the live limiters by their keys.
-func (r *rule) all(yield func(string, *follower) bool) {
-	for _, k := range []*partition.Keyed[string, string]{r.own, r.rest} {
-		for key, l := range k.All() {
-			if f, ok := l.(*follower); ok && !yield(key, f) {
+// all yields the live limiters.
+func (r *rule) all(yield func(*follower) bool) {
+	for _, ls := range []*limiters{r.own, r.rest} {
+		for _, l := range ls.All() {
+			if f, ok := l.(*follower); ok && !yield(f) {
 				return
 			}
 		}
 	}
 }
 
-var _ iter.Seq2[string, *follower] = (*rule)(nil).all
-
 // limitOf returns the limit of a key.
-func (t *terms) limitOf(key string) allowance {
-	if !t.byLimit {
-		return t.limit
+func (t *terms) limitOf(k key) allowance {
+	if t.byLimit {
+		return allowance{Requests: k.override.requests, Multiplier: k.override.multiplier, Unit: k.override.unit}
 	}
-	var l allowance
-	_, _ = fmt.Sscanf(key, "%d/%d/%d/", &l.Requests, &l.Multiplier, (*int32)(&l.Unit))
-	return l
-}
-
-// overrideKey returns the beginning of a key that says its limit.
-func overrideKey(l allowance) string {
-	return strconv.FormatUint(uint64(l.Requests), 10) + "/" + strconv.FormatUint(uint64(l.Multiplier), 10) + "/" + strconv.Itoa(int(l.Unit)) + "/"
-}
-
-// cut returns the beginning of a key that says its limit, and the rest.
-func (t *terms) cut(key string) (limit, rest string) {
-	if !t.byLimit {
-		return "", key
-	}
-	at := 0
-	for range 3 {
-		at += strings.IndexByte(key[at:], '/') + 1
-	}
-	return key[:at], key[at:]
+	return t.limit
 }
 
 // groupOf returns the key of the group that a key is in.
-func (r *rule) groupOf(key string) string {
-	limit, rest := r.terms.Load().cut(key)
+func groupOf(k key) key {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(rest))
-	return limit + "~" + strconv.Itoa(int(h.Sum32()%groups))
-}
-
-// short returns a key, or a hash in place of a long one.
-func short(key string) string {
-	if len(key) <= longest {
-		return key
-	}
-	h := sha256.Sum256([]byte(key))
-	return "#" + string(h[:])
+	_, _ = h.Write([]byte(k.values))
+	return key{values: strconv.Itoa(int(h.Sum32() % groups)), override: k.override, group: true}
 }
 
 // follow makes a limiter for a key.
-func (r *rule) follow(key string) (*follower, error) {
+func (r *rule) follow(k key) (*follower, error) {
 	t := r.terms.Load()
+	limit := t.limitOf(k)
 	shared := r.shared
 	if shared.Store != nil {
-		shared.Key = r.onName + url.QueryEscape(key)
+		shared.Key = r.storeAs + k.storeAs()
 		if shared.Prefetch == 0 {
-			shared.Prefetch = t.limitOf(key).ahead()
+			shared.Prefetch = limit.prefetch()
 		}
 	}
-	l, err := t.limitOf(key).make(r.domain, shared)
+	l, err := limit.make(r.domain, shared)
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{limiter: l, rule: r, key: key}
+	f := &follower{limiter: l, rule: r, key: k}
 	f.terms.Store(t)
 	return f, nil
 }
 
-// tryAcquire takes permits for a key. It returns where the limiter that decided is, and its key there.
-func (r *rule) tryAcquire(key string, n int) (core.Lease, *partition.Keyed[string, string], string) {
+// take is what a limiter has answered.
+type take struct {
+	lease core.Lease
+	from  *limiters
+	key   key // of the limiter there
+}
+
+// tryAcquire takes permits for a key.
+func (r *rule) tryAcquire(k key, n int) take {
 	now := time.Since(r.made)
-	if _, live := r.own.Get(key); live || int64(now) >= r.fullUntil.Load() {
-		l := r.own.TryAcquire(key, n)
+	if _, live := r.own.Get(k); live || int64(now) >= r.fullUntil.Load() {
+		l := r.own.TryAcquire(k, n)
 		if !noRoom(l) {
-			return l, r.own, key
+			return take{l, r.own, k}
 		}
 		r.fullUntil.Store(int64(now + lookForRoom))
 	}
 	r.overflowed.Add(1)
-	key = r.groupOf(key)
-	return r.rest.TryAcquire(key, n), r.rest, key
+	k = groupOf(k)
+	return take{r.rest.TryAcquire(k, n), r.rest, k}
+}
+
+// refund gives back what was taken.
+func (t take) refund() time.Duration {
+	if t.lease.Acquired() && t.lease.Permits() > 0 {
+		t.from.Refund(t.key, t.lease)
+	}
+	return 0
+}
+
+// drain takes what is left of a limit that has rejected several hits, so that a client that looks first, and charges at
+// the end whatever the answer is, finds it used up. It returns the time until the limiter is reset.
+func (t take) drain() (reset time.Duration) {
+	left, known := core.Remaining.From(t.lease)
+	for range 8 { // others take, too
+		if !known {
+			left, _ = core.Remaining.From(t.from.TryAcquire(t.key, 0))
+		}
+		if left <= 0 {
+			break
+		}
+		all := t.from.TryAcquire(t.key, left)
+		if all.Acquired() {
+			reset, _ = core.ResetAfter.From(all)
+			break
+		}
+		left, known = core.Remaining.From(all)
+	}
+	return reset
 }
 
 // noRoom reports whether a request was rejected because its key found no room.
@@ -245,12 +276,12 @@ type follower struct {
 	limiter
 
 	rule  *rule
-	key   string
+	key   key
 	mu    sync.Mutex // one update at a time
 	terms atomic.Pointer[terms]
 }
 
-// TryAcquire takes permits by the present limit.
+// TryAcquire takes permits by the current limit.
 func (f *follower) TryAcquire(permits int) core.Lease {
 	f.catchUp()
 	return f.limiter.TryAcquire(permits)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/redislimit"
 	"github.com/sluice-go/sluice/rlslimit/yamlconf"
 )
@@ -24,24 +26,26 @@ type Options struct {
 	// Config has the rules.
 	Config Config
 
-	// Shared says where the limits are that processes share; without a Store all limits are those of this
-	// process. Key is what their names in Redis begin with; "": sluice/rls. Timeout is how long the store may take for a
-	// request, however many descriptors it has; 0: 8 ms, so that an answer takes 10. Unavailable, Local and TTL must be zero: the
-	// domain's fail-open says what is answered while the store is unreachable.
+	// Shared names the store that processes share the limits through. Without a Store all limits are those of this process.
+	// Key is the prefix of their names in Redis; "" means sluice/rls. Timeout is how long the store may take for a request,
+	// however many descriptors it has; 0 means 8 ms, so that a response takes 10. Unavailable, Local and TTL must be zero: while
+	// the store is unreachable, fail-open of the request's domain decides. A Store that panics may end the process, because
+	// the descriptors of a request are asked about on several goroutines.
 	Shared redislimit.StoreOptions
 
-	// Headers gives answers the fields RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset of the descriptor that
-	// has the least left, for the gateway to add to its own.
+	// Headers adds the headers RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset to responses. They describe the
+	// descriptor that has the least left.
 	Headers bool
 
-	// Logger gets a line, once a second for each rule, if a request is over the limit of a rule in shadow mode and is
-	// let through. nil: there are no such lines.
+	// Logger reports that the store does not decide, once in 10 s with the reason, and that it decides again; and requests
+	// that a rule in shadow mode would have rejected, once a second per rule. nil means that nothing is logged.
 	Logger *slog.Logger
 }
 
 const (
-	defaultKey    = "sluice/rls"
-	defaultBudget = 8 * time.Millisecond
+	defaultKey     = "sluice/rls"
+	defaultTimeout = 8 * time.Millisecond
+	complainEvery  = 10 * time.Second
 )
 
 func (o Options) validate() error {
@@ -66,7 +70,7 @@ func (o Options) validate() error {
 // grpc.Server. It is safe for concurrent use. Make it with [New]; the zero value answers Unavailable.
 //
 // A request is decided all or nothing: if one descriptor is over its limit, the request takes nothing from the
-// others. While it is decided another request may find what it has taken, and gives back, missing.
+// others. Until that is decided, the hits that it gives back are missing for other requests.
 type Service struct {
 	ratelimit.UnimplementedRateLimitServiceServer
 
@@ -74,6 +78,9 @@ type Service struct {
 
 	mu    sync.Mutex // one change at a time
 	state atomic.Pointer[state]
+
+	complained policy.Seldom
+	complains  atomic.Bool // the log's latest word is that the store is unreachable
 }
 
 // state is a Config and the rules that it has. It does not change.
@@ -90,8 +97,7 @@ type domain struct {
 	override *rule // for the limits that requests bring
 }
 
-// New returns a service that answers by the Config, or an error with everything that is wrong with the
-// options. It does not ask the store.
+// New returns a service with the rules of the Config, or an error that reports all invalid options. It does not ask the store.
 func New(o Options) (*Service, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -102,9 +108,9 @@ func New(o Options) (*Service, error) {
 			s.options.Shared.Key = defaultKey
 		}
 		if o.Shared.Timeout == 0 {
-			s.options.Shared.Timeout = defaultBudget
+			s.options.Shared.Timeout = defaultTimeout
 		}
-		s.options.Shared.Store = &breaker{Store: o.Shared.Store, budget: s.options.Shared.Timeout, base: time.Now()}
+		s.options.Shared.Store = &store{Store: o.Shared.Store, timeout: s.options.Shared.Timeout, answered: s.usable, base: time.Now()}
 	}
 	if err := s.Update(o.Config); err != nil {
 		return nil, err
@@ -112,10 +118,9 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
-// Update puts another Config in force. What is counted stays counted: a rule that has the same entries and a
-// limit of the same kind keeps its limiters, which have its new limit from then on. Requests under way are decided by
-// the old one. If keys of a domain has changed, nothing changes and Update returns an error; after Close it returns one,
-// too.
+// Update applies another Config. What is counted stays counted: a rule that has the same entries and a limit of the same
+// kind keeps its limiters, which have its new limit from then on. In-flight requests are decided by the old limit. If a domain
+// changes its keys, Update changes nothing and returns an error. After Close it returns an error, too.
 func (s *Service) Update(c Config) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,24 +174,23 @@ func (s *Service) Update(c Config) error {
 	return nil
 }
 
-// overrides stands for the limits that requests bring.
+// overrides stands for the limits that come with requests.
 var overrides = &ruleConfig{name: "override", id: "override", limit: allowance{Unit: second, Multiplier: 1}}
 
-// check makes a limiter, to find out now whether there can be one.
+// check makes a limiter, to find out now whether the limit is valid.
 func (r *rule) check() error {
 	t := r.terms.Load()
 	if t.unlimited || t.byLimit || t.limit.bans() {
 		return nil
 	}
-	f, err := r.follow("")
+	f, err := r.follow(key{})
 	if err != nil {
 		return err
 	}
 	return f.Close()
 }
 
-// Close ends the service. Calls after it are answered Unavailable. What was prefetched from the store is given back. It
-// returns nil.
+// Close ends the service. Later calls are answered Unavailable. Prefetched permits are returned to the store. Close returns nil.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,12 +206,10 @@ func (s *Service) Close() error {
 
 var errClosed = errors.New("rlslimit: the service is closed")
 
-// ShouldRateLimit answers a request. Its errors are those of gRPC: InvalidArgument for a request without a domain
-// or descriptors, or with a limit of an unknown unit, and Unavailable after Close.
+// ShouldRateLimit decides a request. Its errors are gRPC statuses: InvalidArgument for a request without a domain or
+// descriptors, or with a limit of an unknown unit; Unavailable after Close; and the status of ctx if it is done, in which case
+// the request has taken nothing.
 func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, status.FromContextError(err).Err()
-	}
 	switch {
 	case req.GetDomain() == "":
 		return nil, status.Error(codes.InvalidArgument, "rate limit domain must not be empty")
@@ -220,19 +222,54 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 	}
 	room := [4]visit{}
 	d := decision{service: s, domain: st.domains[req.GetDomain()], visits: room[:0]}
-	if err := d.find(req); err != nil {
+	if err := d.find(ctx, req); err != nil {
 		return nil, err
 	}
 	if d.domain != nil {
-		d.decide() //nolint:contextcheck // a call of the store is for many requests
+		if err := d.decide(ctx); err != nil {
+			return nil, status.FromContextError(err).Err()
+		}
 	}
 	return d.answer(), nil
 }
 
+// stored reports whether processes share the limits.
+func (s *Service) stored() bool { return s.options.Shared.Store != nil }
+
+// unusable logs, once in a while, that the store has not decided.
+func (s *Service) unusable(err error) {
+	l := s.options.Logger
+	if l == nil {
+		return
+	}
+	if others, ok := s.complained.Lets(complainEvery); ok {
+		s.complains.Store(true)
+		why := strings.TrimPrefix(err.Error(), redislimit.ErrStore.Error()+": ")
+		l.Warn("redis is unreachable; fail-open of each domain decides", slog.String("error", why), slog.Int("similar", others))
+	}
+}
+
+// usable logs that the store decides again.
+func (s *Service) usable() {
+	if s.complains.Load() && s.complains.CompareAndSwap(true, false) {
+		s.options.Logger.Info("redis is reachable again")
+	}
+}
+
+// logShadowed logs, once a second per rule, that a request is over the limit and passes.
+func (s *Service) logShadowed(v *visit) {
+	if l := s.options.Logger; l != nil && v.rule.mayLog() {
+		l.Info("over the limit, and let through", slog.String("domain", v.rule.domain), slog.String("rule", v.terms.name))
+	}
+}
+
 // find finds the rule of each descriptor.
-func (d *decision) find(req *ratelimit.RateLimitRequest) error {
-	for _, descriptor := range req.GetDescriptors() {
-		v := visit{hits: hitsOf(req, descriptor), back: descriptor.GetIsNegativeHits()}
+func (d *decision) find(ctx context.Context, req *ratelimit.RateLimitRequest) error {
+	for i, descriptor := range req.GetDescriptors() {
+		if err := ctx.Err(); err != nil && i%lookForClient == 0 {
+			return status.FromContextError(err).Err()
+		}
+		v := visit{hits: hitsOf(req, descriptor), givesHits: descriptor.GetIsNegativeHits()}
 		if l := descriptor.GetLimit(); l != nil {
 			unit := timeUnit(l.GetUnit())
 			if _, known := ratelimit.RateLimitResponse_RateLimit_Unit_name[int32(unit)]; !known || unit == 0 {
@@ -243,7 +280,7 @@ func (d *decision) find(req *ratelimit.RateLimitRequest) error {
 				return status.Error(codes.InvalidArgument, err.Error())
 			}
 			if d.domain != nil {
-				v.overridden(d.domain, descriptor, limit)
+				v.overrideLimit(d.domain, descriptor, limit)
 			}
 		} else if d.domain != nil {
 			v.match(d.domain, descriptor.GetEntries())
@@ -264,21 +301,27 @@ func hitsOf(req *ratelimit.RateLimitRequest, descriptor *envoy.RateLimitDescript
 
 // replace leaves out the limits that others replace.
 func (d *decision) replace() {
-	for _, v := range d.visits {
-		if v.terms == nil {
+	var replaced map[string]bool
+	var seen map[*terms]bool // many descriptors may have one rule
+	for i := range d.visits {
+		t := d.visits[i].terms
+		if t == nil || len(t.replaces) == 0 || seen[t] {
 			continue
 		}
-		for _, name := range v.terms.replaces {
-			for i := range d.visits {
-				if o := &d.visits[i]; o.terms != nil && !o.terms.unlimited && o.terms.limitName == name && name != "" {
-					o.left = true
-				}
-			}
+		if replaced == nil {
+			replaced, seen = make(map[string]bool), make(map[*terms]bool)
+		}
+		seen[t] = true
+		for _, name := range t.replaces {
+			replaced[name] = true
 		}
 	}
+	if replaced == nil {
+		return
+	}
 	for i := range d.visits {
-		if d.visits[i].left {
-			d.visits[i] = visit{hits: d.visits[i].hits}
+		if v := &d.visits[i]; v.terms != nil && !v.terms.unlimited && v.terms.limitName != "" && replaced[v.terms.limitName] {
+			*v = visit{hits: v.hits}
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package rlslimit_test
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -412,6 +415,85 @@ func TestReplaces(t *testing.T) {
 		assert.Equal(t, "OK: OK 3/5 left, 1m0s; OK", ask(t, s, entries("vip=x"), entries("all=x")))
 		assert.Equal(t, "OK: OK; OK unlimited", ask(t, s, entries("all=x"), entries("free=x")))
 		assert.Equal(t, "OK: OK 0/1 left, 1m0s", ask(t, s, entries("all=x")), "nothing was taken")
+	})
+}
+
+// leaving is the context of a client that leaves after a number of looks.
+type leaving struct {
+	context.Context
+
+	looks int
+}
+
+func (l *leaving) Err() error {
+	l.looks--
+	if l.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A request of many descriptors takes time in proportion to their number, and ends when its client leaves: then it takes nothing.
+func TestManyDescriptors(t *testing.T) {
+	t.Parallel()
+	s := service(t, `
+- {key: all, rate_limit: {name: all, unit: week, unit_multiplier: 9, requests_per_unit: 20001}}
+- {key: vip, rate_limit: {name: vip, unit: week, unit_multiplier: 9, requests_per_unit: 30000, replaces: [{name: other}, {name: none}]}}
+`)
+	req := &ratelimit.RateLimitRequest{Domain: "d"}
+	for range 10_000 {
+		req.Descriptors = append(req.Descriptors, entries("all=x"), entries("vip=x"))
+	}
+	begin := time.Now()
+	r := full(t, s, req)
+	assert.Less(t, time.Since(begin), 3*time.Second)
+	assert.Equal(t, ratelimit.RateLimitResponse_OK, r.GetOverallCode())
+	assert.Equal(t, "OK: OK 10001/20001 left", decided(ask(t, s, hits(0, "all=x"))))
+	for _, looks := range []int{0, 1, 50, 79, 80, 120, 150} {
+		_, err := s.ShouldRateLimit(&leaving{t.Context(), looks}, req)
+		assert.Equal(t, codes.Canceled, status.Code(err))
+		assert.Equal(t, "OK: OK 10001/20001 left; OK 20000/30000 left", decided(ask(t, s, hits(0, "all=x"), hits(0, "vip=x"))))
+	}
+}
+
+// Limits of any number of requests are exact.
+func TestLargeLimits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, "- {key: a, rate_limit: {unit: minute, requests_per_unit: 4294967295}}\n- {key: b, limit: fixed 3000000000/min}")
+		assert.Equal(t, "OK: OK 2294967295/4294967295 left, 1m0s; OK 1000000000/3000000000 left, 1m0s", ask(t, s, hits(2_000_000_000, "a=x"), hits(2_000_000_000, "b=x")))
+		assert.Equal(t, "OK: OK 294967295/4294967295 left, 1m0s", ask(t, s, hits(2_000_000_000, "a=x")))
+		assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/4294967295 left, 1m0s", ask(t, s, hits(2_000_000_000, "a=x")))
+		assert.Equal(t, "OK: OK 2147483648/2147483649 left, 1m0s", ask(t, s, override(1<<31+1, types.RateLimitUnit_MINUTE, "a=x")))
+	})
+}
+
+// A limit of package spec is reported in the largest unit of which its time is a multiple.
+func TestUnits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for limit, want := range map[string]string{
+			"sliding 6/30s": "6 SECOND 30", "6/min": "6 MINUTE 0", "sliding 5/90m": "5 MINUTE 90", "5/h": "5 HOUR 0",
+			"sliding 5/24h": "5 DAY 0", "sliding 5/168h": "5 WEEK 0", "sliding 5/744h": "5 DAY 31", "sliding 5/8784h": "5 DAY 366",
+			"fixed 5/month": "5 MONTH 0", "fixed 5/year": "5 YEAR 0", "sliding 5/1500ms": "5 SECOND 2",
+		} {
+			s := service(t, "- {key: a, limit: "+limit+"}")
+			l := full(t, s, &ratelimit.RateLimitRequest{Domain: "d", Descriptors: []*envoy.RateLimitDescriptor{entries("a=x")}}).GetStatuses()[0].GetCurrentLimit()
+			assert.Equal(t, want, fmt.Sprint(l.GetRequestsPerUnit(), l.GetUnit(), l.GetUnitMultiplier().GetValue()), limit)
+		}
+	})
+}
+
+// A client cannot choose a value that stands for another one.
+func TestLongValues(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := service(t, "- {key: a, rate_limit: {unit: minute, requests_per_unit: 1}}")
+		long := strings.Repeat("x", 300)
+		sum := sha256.Sum256([]byte(long))
+		for _, value := range []string{long, "#" + string(sum[:]), "sha256:" + hex.EncodeToString(sum[:]), "300:" + long, "~5", "!5", ""} {
+			d := entries("a=x")
+			d.Entries[0].Value = value
+			assert.Equal(t, "OK: OK 0/1 left, 1m0s", ask(t, s, d))
+			assert.Equal(t, "OVER_LIMIT: OVER_LIMIT 0/1 left, 1m0s", ask(t, s, d))
+		}
 	})
 }
 

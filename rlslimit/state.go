@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/partition"
 )
 
 // Rule is a rule of a [Service] as it is now.
@@ -63,7 +60,7 @@ func (r *rule) report() Rule {
 		report.Limit = t.limit.String()
 	}
 	if len(t.valueParts) == 0 && !t.byLimit {
-		if l, ok := r.own.Get(""); ok && r.shared.Store == nil {
+		if l, ok := r.own.Get(key{}); ok && r.shared.Store == nil {
 			if reporter, ok := l.(core.Reporter); ok {
 				s := reporter.Statistics()
 				report.State = &s
@@ -83,11 +80,11 @@ func (r *rule) report() Rule {
 // ErrNoRule is returned by [Service.Reset] if no rule has the name.
 var ErrNoRule = errors.New("rlslimit: no rule has that name")
 
-// Reset makes limiters of the rules named DOMAIN/NAME as new, as [Rule] has the names: all of them that this process has
-// or, if there are values, the one of these values, which are those of the entries without a value, or with one
-// that ends in *, in order. Of rules that share the name, those with as many values are meant. It returns how many
-// limiters it has reset. With a store the limiters of the values are reset for all processes; what others have prefetched
-// or know to be used up they find out when that time is over.
+// Reset resets limiters of the rules named DOMAIN/NAME, as [Rule] has the names. Without values it resets all limiters that
+// this process has. With values it resets the limiter of these values: one value, in order, for each entry that has no value or
+// one with a *. If several rules have the name, Reset takes those with as many values. It returns how many limiters it has
+// reset. With a store the limiters of the values are reset for all processes, but other processes still use what they have
+// prefetched, and remember for a while that a limit was used up.
 func (s *Service) Reset(ctx context.Context, name string, values ...string) (int, error) {
 	st := s.state.Load()
 	if st == nil {
@@ -118,22 +115,19 @@ func (s *Service) Reset(ctx context.Context, name string, values ...string) (int
 // reset resets the limiters of a rule.
 func (r *rule) reset(values []string) (n int) {
 	if len(values) == 0 {
-		for _, f := range r.all {
+		for f := range r.all {
 			f.Reset()
 			n++
 		}
 		return n
 	}
-	key := keyOf(values)
-	for _, at := range []struct {
-		limiters *partition.Keyed[string, string]
-		key      string
-	}{{r.own, key}, {r.rest, r.groupOf(key)}} {
-		l, ok := at.limiters.Get(at.key)
+	own := keyOf(len(values), func(i int) string { return values[i] })
+	for _, at := range []take{{from: r.own, key: own}, {from: r.rest, key: groupOf(own)}} {
+		l, ok := at.from.Get(at.key)
 		if f, is := l.(*follower); ok && is {
 			f.Reset()
 			n++
-		} else if r.shared.Store != nil { // it may be live in another process
+		} else if r.shared.Store != nil { // another process may have it
 			if f, err := r.follow(at.key); err == nil {
 				f.Reset()
 				_ = f.Close()
@@ -142,26 +136,4 @@ func (r *rule) reset(values []string) (n int) {
 		}
 	}
 	return n
-}
-
-// keyOf returns the key of values.
-func keyOf(values []string) string {
-	switch len(values) {
-	case 0:
-		return ""
-	case 1:
-		return short(values[0])
-	}
-	var b strings.Builder
-	for _, v := range values {
-		writeText(&b, v)
-	}
-	return short(b.String())
-}
-
-// writeText writes a text so that several of them, one behind the other, are those of no other texts.
-func writeText(b *strings.Builder, text string) {
-	b.WriteString(strconv.Itoa(len(text)))
-	b.WriteByte(':')
-	b.WriteString(text)
 }

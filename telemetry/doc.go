@@ -53,8 +53,7 @@
 //	sluice.rpc.*                          sluice.rpc.policy, and rpc.system.name: grpc
 //	sluice.rpc.calls                      and sluice.rpc.result, the text of an [httplimit.Result]
 //	sluice.rpc.call.time_in_queue         and sluice.rpc.result
-//	sluice.resilience.events              event.name, event.severity, pipeline.name,
-//	                                      pipeline.instance, strategy.name, operation.key
+//	sluice.resilience.events              event.name, event.severity, strategy.name
 //
 // # Inside
 //

@@ -10,24 +10,21 @@ import (
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
-// Events returns a function for [resilience.Options].OnEvent that counts events as
-// sluice.resilience.events. An attribute for which an event has no value is empty. One function
-// serves any number of strategies. Operation keys become attributes: there should be few
-// different ones.
-func Events(o Options) (func(context.Context, resilience.Event), error) {
+// Events returns a function for [resilience.Options].OnRejected that counts rejections as
+// sluice.resilience.events, with the attribute values of Polly's metric: event.name is
+// OnRateLimiterRejected, event.severity is ERROR, and strategy.name is the strategy. One function
+// serves any number of strategies.
+func Events(o Options) (func(context.Context, *resilience.RejectedError), error) {
 	o.Attributes = slices.Clone(o.Attributes) // it is read later
 	events, err := counter(o.meter(), metrics.Events)
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, e resilience.Event) {
+	return func(ctx context.Context, r *resilience.RejectedError) {
 		events.Add(ctx, 1, o.with(
-			attribute.String("event.name", e.Name),
-			attribute.String("event.severity", e.Severity.String()),
-			attribute.String("pipeline.name", e.Source.Pipeline),
-			attribute.String("pipeline.instance", e.Source.Instance),
-			attribute.String("strategy.name", e.Source.Strategy),
-			attribute.String("operation.key", e.Operation),
+			attribute.String("event.name", "OnRateLimiterRejected"),
+			attribute.String("event.severity", "ERROR"),
+			attribute.String("strategy.name", r.Strategy),
 		))
 	}, nil
 }

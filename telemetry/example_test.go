@@ -142,7 +142,7 @@ func ExampleEvents() {
 		fmt.Println(err)
 		return
 	}
-	strategy, err := resilience.New(resilience.Options{Name: "database", Limiter: one, OnEvent: count})
+	strategy, err := resilience.New(resilience.Options{Name: "database", Limiter: one, OnRejected: count})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -2,7 +2,6 @@ package telemetry_test
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"testing"
 	"time"
@@ -57,7 +56,7 @@ func TestAttributesAreCopied(t *testing.T) {
 	require.NoError(t, err)
 	s.Attributes[0] = attribute.String("zone", "c")
 	h.Queued(t.Context(), "api", 1)
-	tell(t.Context(), resilience.Event{Name: "Other"})
+	tell(t.Context(), &resilience.RejectedError{Strategy: "orders"})
 	points, _ := s.collect(t)
 	require.Len(t, points, 2)
 	for name := range points {
@@ -205,18 +204,14 @@ func TestEvents(t *testing.T) {
 	require.NoError(t, err)
 	l := concurrency(t, 1, 0)
 	l.TryAcquire(1)
-	strategy, err := resilience.New(resilience.Options{Name: "orders", Limiter: l, OnEvent: tell})
+	strategy, err := resilience.New(resilience.Options{Name: "orders", Limiter: l, OnRejected: tell})
 	require.NoError(t, err)
-	e, err := resilience.Pipeline(resilience.PipelineOptions{Name: "shop", Instance: "eu"}, strategy)
-	require.NoError(t, err)
-	nothing := func(context.Context) error { return nil }
-	require.Error(t, e.Do(resilience.WithOperation(t.Context(), "buy"), nothing))
-	require.Error(t, e.Do(resilience.WithOperation(t.Context(), "buy"), nothing))
-	tell(t.Context(), resilience.Event{Name: "Other", Severity: slog.LevelWarn})
+	for range 2 {
+		require.Error(t, strategy.Do(t.Context(), func(context.Context) error { return nil }))
+	}
 	points, _ := s.collect(t)
 	require.Equal(t, map[string]point{
-		"sluice.resilience.events{event.name=OnRateLimiterRejected,event.severity=ERROR,operation.key=buy,pipeline.instance=eu,pipeline.name=shop,strategy.name=orders}": {value: 2},
-		"sluice.resilience.events{event.name=Other,event.severity=WARN,operation.key=,pipeline.instance=,pipeline.name=,strategy.name=}":                                 {value: 1},
+		"sluice.resilience.events{event.name=OnRateLimiterRejected,event.severity=ERROR,strategy.name=orders}": {value: 2},
 	}, points)
 }
 

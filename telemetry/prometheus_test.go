@@ -66,7 +66,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	o := telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))}
 	tell, err := telemetry.Events(o)
 	require.NoError(t, err)
-	tell(t.Context(), resilience.Event{Name: "rejected", Operation: "GET /\xff"})
+	tell(t.Context(), &resilience.RejectedError{Strategy: "GET /\xff"})
 	_, stop, err := telemetry.Instrument(o, "\xfe", concurrency(t, 1, 0))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, stop()) }()
@@ -108,7 +108,7 @@ func TestScrapeOfOpenTelemetry(t *testing.T) {
 		"sluice_http_request_time_in_queue_seconds":  "histogram sluice_http_policy sluice_http_result",
 		"sluice_http_request_lease_duration_seconds": "histogram sluice_http_policy",
 		"sluice_http_requests_total":                 "counter sluice_http_policy sluice_http_result",
-		"sluice_resilience_events_total":             "counter event_name event_severity operation_key pipeline_instance pipeline_name strategy_name",
+		"sluice_resilience_events_total":             "counter event_name event_severity strategy_name",
 	}, got)
 }
 

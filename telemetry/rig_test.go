@@ -53,7 +53,7 @@ func useAll(t *testing.T, o telemetry.Options) {
 	observeHTTP(h)
 	tell, err := telemetry.Events(o)
 	require.NoError(t, err)
-	tell(t.Context(), resilience.Event{Name: resilience.OnRateLimiterRejected, Operation: "buy"})
+	tell(t.Context(), &resilience.RejectedError{Strategy: "orders"})
 }
 
 // wait has an Acquire wait a second for the one permit of i.

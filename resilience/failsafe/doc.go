@@ -26,18 +26,17 @@
 //	    func of the arguments that returns a lease         a core.Limiter, which is given the context
 //	RateLimiterStrategyOptions.DefaultRateLimiterOptions   Options.Default
 //	    PermitLimit = 1000, QueueLimit = 0                 the same
-//	RateLimiterStrategyOptions.OnRejected                  Options.OnEvent
-//	OnRateLimiterRejectedArguments.Context, .Lease         OnEvent's ctx, Event.Rejected.Lease
+//	RateLimiterStrategyOptions.OnRejected                  Options.OnRejected
+//	OnRateLimiterRejectedArguments.Context, .Lease         OnRejected's ctx, RejectedError.Lease
 //	AddRateLimiter(options)                                New(Options)
 //	AddRateLimiter(limiter)                                Limit(limiter); the limiter stays the caller's
 //	AddConcurrencyLimiter(permits, queue)                  Concurrency(permits, queue)
 //	PartitionedRateLimiter in RateLimiter                  Keyed, with a partition.Limiter
 //	RateLimiterRejectedException                           *RejectedError; errors.Is(err, core.ErrRejected)
 //	    .RetryAfter, null if it is not known               RejectedError.RetryAfter, 0 if it is not known
-//	    .TelemetrySource                                   RejectedError.Source
-//	event "OnRateLimiterRejected", severity Error          Event to Options.OnEvent and Options.Logger
-//	ResilienceContext.OperationKey                         WithOperation(ctx, key)
-//	ResiliencePipelineBuilder.Name, .InstanceName          PipelineOptions of Pipeline
+//	    .TelemetrySource                                   RejectedError.Strategy
+//	event "OnRateLimiterRejected" in telemetry             telemetry.Events as OnRejected, Options.Logger
+//	ResilienceContext.OperationKey, pipeline names         none: use the context, and failsafe.With
 //	EnableReloads, dynamic options                         Strategy.Update
 //	OnPipelineDisposed                                     Strategy.Close
 //	execution through pipeline.ExecuteAsync                Strategy.Do, Execute

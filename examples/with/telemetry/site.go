@@ -82,7 +82,7 @@ func newLimits(o telemetry.Options) (*httplimit.Limits, error) {
 }
 
 // newDatabase returns what runs queries, of which some wait and some are refused.
-func newDatabase(o telemetry.Options) (resilience.Executor, error) {
+func newDatabase(o telemetry.Options) (*resilience.Strategy, error) {
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{Name: "database", PermitLimit: connections, QueueLimit: waiting})
 	if err != nil {
 		return nil, err
@@ -95,18 +95,13 @@ func newDatabase(o telemetry.Options) (resilience.Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	strategy, err := resilience.New(resilience.Options{Name: "connections", Limiter: timed, OnEvent: events})
-	if err != nil {
-		return nil, err
-	}
-	return resilience.Pipeline(resilience.PipelineOptions{Name: "database"}, strategy)
+	return resilience.New(resilience.Options{Name: "database", Limiter: timed, OnRejected: events})
 }
 
 // query is a request that asks the database.
-func query(database resilience.Executor) http.Handler {
+func query(database *resilience.Strategy) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := resilience.WithOperation(r.Context(), "GET /api")
-		err := database.Do(ctx, func(ctx context.Context) error { return work(ctx, 15*time.Millisecond) })
+		err := database.Do(r.Context(), func(ctx context.Context) error { return work(ctx, 15*time.Millisecond) })
 		if err != nil {
 			http.Error(w, "the database is busy", http.StatusServiceUnavailable)
 			return

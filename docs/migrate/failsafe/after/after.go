@@ -9,15 +9,14 @@ import (
 	"github.com/sluice-go/sluice/resilience"
 )
 
-// NewExecutor returns an executor of 100 searches a minute, and 10 at once, while 50 others wait.
-func NewExecutor() (resilience.Executor, error) {
+// NewExecutor returns a strategy of 100 searches a minute, and 10 at a time, while 50 others wait.
+func NewExecutor() (*resilience.Strategy, error) {
 	minute := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 100, Window: time.Minute}))
-	rate := core.Must(resilience.Limit(minute))
-	atOnce := core.Must(resilience.Concurrency(10, 50))
-	return resilience.Pipeline(resilience.PipelineOptions{Name: "search"}, rate, atOnce)
+	concurrent := core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 10, QueueLimit: 50}))
+	return resilience.New(resilience.Options{Name: "search", Limiter: core.Must(core.Chain(minute, concurrent))})
 }
 
-// Search searches, or says that there were too many searches: a *resilience.RejectedError, with the time of the next try.
-func Search(ctx context.Context, executor resilience.Executor, search func(context.Context) (string, error)) (string, error) {
-	return resilience.Execute(ctx, executor, search)
+// Search searches. If there were too many searches, its error is a *resilience.RejectedError with the time to retry.
+func Search(ctx context.Context, s *resilience.Strategy, search func(context.Context) (string, error)) (string, error) {
+	return resilience.Execute(ctx, s, search)
 }
