@@ -42,7 +42,8 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 		return checkedAnswer(limiter.(Limiter), lease, err)
 	},
 	Embeds:          func(limiter any) bool { return embeds(limiter.(Limiter)) },
-	Roots:           func(limiter any) []any { return allRoots(limiter.(Limiter)) },
+	Roots:           func(limiter any) []any { return allRoots(limiter.(Limiter), false) },
+	BindingRoots:    func(limiter any) []any { return allRoots(limiter.(Limiter), true) },
 	ReturnsWithTime: func(limiter any) bool { return returnsWithTime(limiter.(Limiter)) },
 
 	Grants: grants,

@@ -158,11 +158,14 @@ func shadowedRoots(l Limiter) []root {
 // allRoots is roots, but also through limiters of others that say what they ask: by a method
 // Unwrap() Limiter or Limiters() []Limiter, or as a backdoor.Asker. A limiter that embeds one of this
 // package's may take from that one too.
-func allRoots(l Limiter) []any {
+func allRoots(l Limiter, binding bool) []any {
 	var all []any
 	for _, r := range roots(l) {
+		if binding && r.shadowed {
+			continue
+		}
 		if k, ok := r.Limiter.(interface{ itself() Limiter }); ok && k.itself() != r.Limiter {
-			all = append(all, allRoots(k.itself())...)
+			all = append(all, allRoots(k.itself(), binding)...)
 		}
 		var asked []Limiter
 		switch k := r.Limiter.(type) {
@@ -178,7 +181,7 @@ func allRoots(l Limiter) []any {
 		}
 		for _, a := range asked {
 			if !isNil(a) {
-				all = append(all, allRoots(a)...)
+				all = append(all, allRoots(a, binding)...)
 			}
 		}
 	}

@@ -72,7 +72,7 @@ func (c *Call) payments(by *policy.Policy[*Call], each, bytes Limiter) []payment
 		p.each = partition.For(each, c)
 	}
 	if bytes != nil {
-		p.bytes.Init(partition.For(bytes, c))
+		p.bytes.InitBounded(partition.For(bytes, c))
 	}
 	if p.each == nil && p.bytes.Limiter() == nil {
 		return nil

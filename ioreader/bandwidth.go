@@ -61,10 +61,10 @@ func both(own, shared core.Limiter) (core.Limiter, error) {
 	return core.Chain(own, shared)
 }
 
-// permit waits for one permit of from, until ctx or s ends. If from is nil, the lease is not acquired.
+// permit waits for one permit of from, whatever its QueueLimit, until ctx or s ends. If from is nil, the lease is not acquired.
 func permit(ctx context.Context, s *wait.Source, from core.Limiter) (core.Lease, error) {
 	if backdoor.IsNil(from) {
 		return core.Lease{}, nil
 	}
-	return hold.Acquire(ctx, s, from, 1)
+	return hold.AcquireWaiting(ctx, s, from, 1)
 }

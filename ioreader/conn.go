@@ -24,10 +24,9 @@ type ConnOptions struct {
 // A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline. The deadline
 // may be moved while the call waits. The limiter does not know the deadline, so it never rejects a
 // request early because of it. Close ends a waiting call at once with an error that matches both
-// [net.ErrClosed] and [io.ErrClosedPipe]. If the limiter rejects the request, the call returns its
-// *[core.RejectedError]; a limiter with QueueLimit 0 rejects each request that would have to wait. The
-// bytes of one Write stay together. Bytes for which a Read got no permits before its deadline are
-// returned by the next Read, also after the peer has closed.
+// [net.ErrClosed] and [io.ErrClosedPipe]. If a limiter of another package rejects the request, the call
+// returns its *[core.RejectedError]. The bytes of one Write stay together. Bytes for which a Read got no
+// permits before its deadline are returned by the next Read, also after the peer has closed.
 //
 // The connection implements [io.ReaderFrom] and [io.WriterTo]; a file sent to a TCP connection
 // still uses sendfile. It has CloseWrite and CloseRead if c has both, CloseWrite alone if c has
@@ -139,8 +138,6 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) isClosed() bool { return c.in.deadline.Source().Cause() == errConnClosed } //nolint:errorlint // that very error
-
-func (c *conn) pays(l core.Limiter) bool { return c.out.asks(l, c.Conn) }
 
 // String describes the connection by its addresses and limiters.
 func (c *conn) String() string {

@@ -34,10 +34,9 @@ func (o CopyOptions) validate() error {
 // [PerSecond] get equal parts of its rate.
 //
 // When ctx is done, Copy returns ctx.Err(): at once if it is waiting for permits, otherwise when
-// the current src.Read or dst.Write returns. If the limiter rejects a request, Copy returns its
-// *[core.RejectedError]: a limiter with QueueLimit 0 rejects each slice that would have to wait. A rate
-// limiter rejects a slice whose permits would come after ctx's deadline; this error also matches
-// [context.DeadlineExceeded]. Permits for bytes that were not written are given back. Copy closes
+// the current src.Read or dst.Write returns. If a limiter of another package rejects a request, Copy
+// returns its *[core.RejectedError]. A rate limiter rejects a slice whose permits would come after ctx's
+// deadline; this *[core.RejectedError] also matches [context.DeadlineExceeded]. Permits for bytes that were not written are given back. Copy closes
 // neither dst nor src. It calls OnProgress on the caller's goroutine.
 //
 // Copy returns an error at once if ctx, dst or src is nil or an option is out of range.

@@ -190,7 +190,7 @@ func TestIOCopyUsesBothEnds(t *testing.T) {
 func TestIOCopyTakesOneError(t *testing.T) {
 	l := tokenBucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
 	var dst bytes.Buffer
-	n, err := io.Copy(ioreader.NewWriter(t.Context(), &dst, l), strings.NewReader("0123456789abc"))
+	n, err := io.Copy(ioreader.NewWriter(t.Context(), &dst, strange{l}), strings.NewReader("0123456789abc"))
 	require.ErrorIs(t, err, core.ErrRejected)
 	require.Equal(t, int64(10), n)
 	require.Equal(t, "0123456789", dst.String())

@@ -14,7 +14,7 @@ type DialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 // DialerOptions are the limiters of a dialer. A nil field means no limit.
 type DialerOptions struct {
 	// Conns limits the open connections; each holds one permit from before the dial until it is
-	// closed. If QueueLimit is 0, a dial that would have to wait fails.
+	// closed.
 	//
 	// The idle connections of an http.Transport hold permits too: two per host, unless it says
 	// otherwise, until IdleConnTimeout, which is never in a Transport that does not set it. If the
@@ -23,8 +23,7 @@ type DialerOptions struct {
 	// has been idle longest.
 	Conns core.Limiter
 
-	// Read and Write limit the bytes that all connections together receive and send. If QueueLimit
-	// is 0, a call that would have to wait fails.
+	// Read and Write limit the bytes that all connections together receive and send.
 	Read, Write core.Limiter
 
 	// PerConn returns the limiters of one connection, which apply in addition to Read and
@@ -40,8 +39,8 @@ type DialerOptions struct {
 //	dial, err := ioreader.NewDialer((&net.Dialer{}).DialContext, ioreader.DialerOptions{Read: limiter})
 //	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 //
-// A call waits for a permit of o.Conns and then dials, so a connection that is being dialed counts
-// as open. If o.Conns rejects the request, its error is returned unchanged. When ctx is done, the
+// A call waits for a permit of o.Conns, whatever its QueueLimit, and then dials, so a connection that is
+// being dialed counts as open. If o.Conns rejects the request, its error is returned unchanged. When ctx is done, the
 // wait ends with ctx.Err(). A call that fails holds no permit. The function is safe for concurrent
 // use if dial is.
 //

@@ -59,7 +59,7 @@ func TestADialEnds(t *testing.T) {
 	full := none.TryAcquire(1)
 	defer full.Release()
 	t.Run("with the refusal of Conns", func(t *testing.T) {
-		dial, peers := dialing(t, ioreader.DialerOptions{Conns: none})
+		dial, peers := dialing(t, ioreader.DialerOptions{Conns: strange{none}})
 		c, err := dial(t.Context(), "tcp", "anywhere")
 		var rejected *core.RejectedError
 		require.ErrorAs(t, err, &rejected)

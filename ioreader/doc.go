@@ -20,15 +20,12 @@
 // of an underlying writer. A [core.Chain] of the two does both. Any number of streams may share a
 // limiter. A nil limiter means no limit.
 //
-// The limiter needs a queue in which calls can wait. [PerSecond] sets a QueueLimit without bound,
-// but other options leave it at 0. A limiter with QueueLimit 0 rejects a request instead of making
-// it wait, so a call that needs more bytes than are available ends with a *[core.RejectedError]
-// and the bytes that passed before.
+// Calls wait for their permits, whatever the QueueLimit of the limiter is.
 //
 // # How a call ends
 //
 // A call that waits for permits ends at once when its context is done, when the deadline of its
-// connection passes, when its stream is closed, and when the limiter rejects it. The error is
+// connection passes, when its stream is closed, and when a limiter of another package rejects it. The error is
 // ctx.Err(), [os.ErrDeadlineExceeded], [io.ErrClosedPipe] (of a connection also [net.ErrClosed]) or
 // the limiter's, in each case unchanged. A call that is inside the underlying stream ends when that
 // returns. A Write that ends early returns how many bytes it has written, and a Read that ends
@@ -47,8 +44,17 @@
 // before it gets them, the next Read returns the bytes.
 //
 // A stream holds no permits while it waits for another stream with the same limiter. A copy from
-// a Reader to a Writer with the same limiter therefore does not deadlock, nor does a Writer whose
-// underlying writer is a Writer with the same limiter.
+// a Reader to a Writer with the same limiter therefore does not deadlock. A stream over another
+// stream of this package, or over a pipe, leaves the limiters that both ask to the one underneath,
+// except for rate limiters. It finds them through chains, views and keys, and through a *tls.Conn. If
+// a limiter cannot be separated from the one underneath, the first Write fails with an error that
+// names both.
+//
+// If something else is between two streams, such as a [bufio.Writer], or if a limiter of another
+// package hides the one that it asks, the streams cannot know that they share it, and may wait for
+// themselves. Such a wait ends with the context, the deadline or the Close of the stream
+// underneath: give both streams the same context. A Write to a pipe also ends with the context of
+// the stream above it.
 //
 // # Slices
 //

@@ -23,7 +23,7 @@ type file interface {
 
 func kernelPath(dst io.Writer, src io.Reader) (kernel, bool) {
 	sink, ok := dst.(io.ReaderFrom)
-	if !ok {
+	if _, inMemory := dst.(contextWriter); !ok || inMemory {
 		return kernel{}, false
 	}
 	f, ok := src.(file)
@@ -105,8 +105,8 @@ func (p pump) offloadSlice(k kernel, slice *io.LimitedReader, want int64) (n, m 
 			return 0, 0, err
 		}
 		n = int64(taken)
-		if p.paid == onRead || s.nested {
-			s.meter.Release() // a reading side holds nothing; nor does a writing side whose sink asks the same limiter
+		if p.paid == onRead {
+			s.meter.Release() // a reading side holds nothing
 		}
 	}
 	slice.N = n

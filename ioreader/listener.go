@@ -13,13 +13,11 @@ import (
 // ListenerOptions are the limiters of a listener. A nil field means no limit.
 type ListenerOptions struct {
 	// Accept limits the rate of accepted connections, with one permit for each, and Conns the open
-	// connections, each of which holds one permit until it is closed. If QueueLimit is 0, a connection
-	// that would have to wait is closed. With a queue it waits, and so do all connections behind it; a
-	// QueueLimit of 1 is enough for a listener whose Accept is called by one goroutine.
+	// connections, each of which holds one permit until it is closed. A connection waits for its permits,
+	// whatever the QueueLimit, and so do all connections behind it.
 	Accept, Conns core.Limiter
 
-	// Read and Write limit the bytes that all connections together receive and send. If QueueLimit
-	// is 0, a call that would have to wait fails.
+	// Read and Write limit the bytes that all connections together receive and send.
 	Read, Write core.Limiter
 
 	// PerConn returns the limiters of one connection, which apply in addition to Read and

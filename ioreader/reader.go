@@ -19,8 +19,7 @@ type Reader struct {
 }
 
 // NewReader returns a Reader that reads from r, with one permit of l for each byte. A nil l means
-// no limit, and an l with QueueLimit 0 rejects bytes that would have to wait, which ends the Read
-// with its error. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
+// no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
 // available. A Reader has no resources of its own, and need not be closed. If ctx or r is nil,
 // NewReader returns a zero Reader.
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {

@@ -79,7 +79,7 @@ func TestWhatIsPaidAndNotReadIsRefunded(t *testing.T) {
 func TestARefusedReadLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := tokenBucket(t, core.TokenBucketOptions{TokenLimit: 10, TokensPerPeriod: 1, ReplenishmentPeriod: time.Hour})
-		r := ioreader.NewReader(t.Context(), iotest.DataErrReader(strings.NewReader("0123456789abcdef")), l)
+		r := ioreader.NewReader(t.Context(), iotest.DataErrReader(strings.NewReader("0123456789abcdef")), strange{l})
 		got, err := io.ReadAll(r)
 		require.ErrorIs(t, err, core.ErrRejected)
 		require.Equal(t, "0123456789", string(got))

@@ -3,6 +3,7 @@ package ioreader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/sluice-go/sluice/core"
@@ -18,23 +19,25 @@ type side struct {
 	deadline wait.Deadline
 	turn     wait.Turn
 
-	meter   meter.Meter
-	nested  bool    // the underlying writer is of this package and uses the same limiter
-	arrived arrived // bytes that were read and have no permits yet
+	limiter core.Limiter // nil: unlimited
+	nested  meter.Nested // the limiter, over the underlying writer
+	meter   meter.Meter  // asks the limiter, without what the underlying writer asks for itself
+	arrived arrived      // bytes that were read and have no permits yet
 }
 
 // start makes the side ready. under is the underlying writer; it is nil for a reading side.
 func (s *side) start(ctx context.Context, l core.Limiter, under any) {
 	s.ctx = ctx
-	if p, ok := under.(payer); ok && !backdoor.IsNil(l) {
-		s.nested = p.pays(l)
+	if !backdoor.IsNil(l) {
+		s.limiter = l
 	}
-	s.meter.Init(l)
+	s.nested.Over(s.limiter, under)
+	s.meter.Init(s.limiter)
 	s.deadline.Start(nil)
 }
 
 // unlimited reports whether the side has no limiter.
-func (s *side) unlimited() bool { return s.meter.Limiter() == nil }
+func (s *side) unlimited() bool { return s.limiter == nil }
 
 // enter waits for the turn. leave must follow unless enter returns an error. If the turn is free,
 // enter does not look at the deadline and the context; pay or ended does that later.
@@ -70,14 +73,26 @@ func (s *side) endedBy(source *wait.Source) error {
 }
 
 // pay waits for permits for the next slice of n bytes, and returns the length of the slice. If the
-// deadline has passed, or the context is done, that is the error, whatever the limiter returned.
+// deadline has passed, or the context is done, that is the error, whatever the limiter returned. The limiters
+// that the underlying writer asks for the same bytes are left to it.
 func (s *side) pay(n int) (int, error) {
-	source := s.deadline.Source()
-	n, err := s.meter.Take(s.ctx, source, n)
-	if err != nil {
-		return 0, s.explain(source, err)
+	for {
+		if _, err := s.nested.Follow(&s.meter); err != nil {
+			return 0, fmt.Errorf("ioreader: %w", err)
+		}
+		if s.meter.Limiter() == nil {
+			return n, s.ended()
+		}
+		source := s.deadline.Source()
+		k, err := s.meter.Take(s.ctx, source, n)
+		if err != nil {
+			return 0, s.explain(source, err)
+		}
+		// This request may have created the limiter of a key, which the underlying writer asks too.
+		if changed, err := s.nested.Follow(&s.meter); !changed {
+			return k, err
+		}
 	}
-	return n, nil
 }
 
 // explain returns the error of a wait that ended with err: the cause of its source or the
@@ -126,11 +141,8 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 			if k, err = s.pay(k); err != nil {
 				return n, err
 			}
-			if s.nested {
-				s.meter.Release()
-			}
 		}
-		m, err := w.Write(p[n : n+k])
+		m, err := s.writeTo(w, p[n:n+k])
 		if m < 0 || m > k {
 			return n, errBadCount
 		}
@@ -147,6 +159,25 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 		}
 	}
 	return n, nil
+}
+
+// contextWriter is a writer whose waits end with a context, such as a pipe's. It may wait for permits that this
+// side holds, by a limiter that hides the one that it asks: then the end of the context ends the wait.
+type contextWriter interface {
+	WriteContext(ctx context.Context, p []byte) (int, error)
+}
+
+// writeTo writes p to the underlying writer.
+func (s *side) writeTo(w io.Writer, p []byte) (int, error) {
+	under, ok := w.(contextWriter)
+	if !ok {
+		return w.Write(p)
+	}
+	source := s.deadline.Source()
+	call := source.Begin(s.ctx)
+	defer call.End()
+	n, err := under.WriteContext(call, p)
+	return n, source.Explain(s.ctx, err)
 }
 
 // read reads at most one slice, and then waits for permits for the bytes that it got. It keeps the
@@ -209,21 +240,22 @@ func (s *side) takeArrived(p []byte) (int, error) {
 	return s.arrived.take(p[:n])
 }
 
-// payer is a stream of this package. A stream that writes to a payer with the same limiter must
-// hold no permits during the Write, or both could wait forever.
-type payer interface{ pays(l core.Limiter) bool }
-
-// asks reports whether this side, or the underlying stream, uses l.
-func (s *side) asks(l core.Limiter, under any) bool {
-	if backdoor.Same(s.meter.Limiter(), l) {
-		return true
+var _ = meter.Streams(func(w any) (limiters []core.Limiter, under any, ok bool) {
+	switch w := w.(type) {
+	case *Writer:
+		return []core.Limiter{w.side.limiter}, w.w, true
+	case *conn:
+		return []core.Limiter{w.out.limiter}, w.Conn, true
+	case *halfConn:
+		return []core.Limiter{w.out.limiter}, w.Conn, true
+	case *twoWayConn:
+		return []core.Limiter{w.out.limiter}, w.Conn, true
 	}
-	p, ok := under.(payer)
-	return ok && p.pays(l)
-}
+	return nil, nil, false
+})
 
 // String describes the side's limiter.
-func (s *side) String() string { return meter.Describe(s.meter.Limiter()) }
+func (s *side) String() string { return meter.Describe(s.limiter) }
 
 var (
 	errNotMade  = errors.New("ioreader: not made by its constructor, or made with a nil argument")

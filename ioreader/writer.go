@@ -18,8 +18,7 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer that writes to w, with one permit of l for each byte. A nil l means
-// no limit, and an l with QueueLimit 0 rejects a slice that would have to wait, which ends the Write
-// with its error. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
+// no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
 // available. A Writer has no resources of its own, and need not be closed. If ctx or w is nil,
 // NewWriter returns a zero Writer.
 func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
@@ -51,5 +50,3 @@ func (t *Writer) Close() error { return t.side.close(t.w) }
 
 // String returns a description of the writer and its limiter.
 func (t *Writer) String() string { return "throttled writer, " + t.side.String() }
-
-func (t *Writer) pays(l core.Limiter) bool { return t.side.asks(l, t.w) }

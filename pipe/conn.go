@@ -6,12 +6,15 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/meter"
 )
 
 // Conns returns the two ends of an in-memory connection. Bytes written to one end are read
 // from the other, through a buffer in each direction. Each end has its own limiters: a is for
-// the Writes and Reads of the first end, b for those of the second. A limiter without a queue makes no
-// call wait, as in [New]. Conns returns an error if a field holds a nil pointer.
+// the Writes and Reads of the first end, b for those of the second. Conns returns the same errors as
+// [New].
 //
 // The ends behave like those of net.Pipe, except for the buffers. Closing an end drops the bytes
 // that it has not read; the other end can still read what was written to it, and then gets
@@ -27,10 +30,28 @@ func Conns(a, b Options) (net.Conn, net.Conn, error) {
 	if err := errors.Join(a.validate("a"), b.validate("b")); err != nil {
 		return nil, nil, err
 	}
-	there := newPipe(Options{WriteLimiter: a.WriteLimiter, ReadLimiter: b.ReadLimiter})
-	back := newPipe(Options{WriteLimiter: b.WriteLimiter, ReadLimiter: a.ReadLimiter})
+	there, err := newPipe(Options{WriteLimiter: a.WriteLimiter, ReadLimiter: b.ReadLimiter})
+	if err != nil {
+		return nil, nil, err
+	}
+	back, err := newPipe(Options{WriteLimiter: b.WriteLimiter, ReadLimiter: a.ReadLimiter})
+	if err != nil {
+		return nil, nil, err
+	}
 	return &conn{in: back, out: there}, &conn{in: there, out: back}, nil
 }
+
+var _ = meter.Streams(func(w any) (limiters []core.Limiter, under any, ok bool) {
+	switch w := w.(type) {
+	case *Writer:
+		if w.p != nil {
+			return []core.Limiter{w.p.wr.limiter.Limiter}, nil, true
+		}
+	case *conn:
+		return []core.Limiter{w.out.wr.limiter.Limiter}, nil, true
+	}
+	return nil, nil, false
+})
 
 // conn is one end of a connection.
 type conn struct {

@@ -195,7 +195,7 @@ func TestADeadlineIsNotTheLimitersToRefuse(t *testing.T) {
 
 func TestConnErrorsOfTheLimiter(t *testing.T) {
 	t.Parallel()
-	a, b := conns(t, pipe.Options{WriteLimiter: concurrency(t, 4, 0)}, pipe.Options{})
+	a, b := conns(t, pipe.Options{WriteLimiter: strange{concurrency(t, 4, 0)}}, pipe.Options{})
 	n, err := a.Write([]byte("abcdef"))
 	assert.Equal(t, 4, n)
 	var rejected *core.RejectedError

@@ -127,11 +127,15 @@ func ExampleReader_CloseWithError() {
 }
 
 func ExampleWriter_Write() {
-	l, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4}) // nobody may wait
-	_, w, _ := pipe.New(pipe.Options{WriteLimiter: l})
-	n, err := w.Write([]byte("hello"))
-	fmt.Println(n, err, errors.Is(err, core.ErrRejected))
-	// Output: 4 core: rejected: queue limit reached (QueueLimit is 0) true
+	l, _ := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: 4})
+	r, w, _ := pipe.New(pipe.Options{WriteLimiter: l})
+	go func() {
+		_, _ = w.Write([]byte("hello")) // waits until a byte has been read
+		_ = w.Close()
+	}()
+	all, err := io.ReadAll(r)
+	fmt.Printf("%s %v\n", all, err)
+	// Output: hello <nil>
 }
 
 func ExampleWriter_WriteContext() {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
 	"github.com/sluice-go/sluice/pipe"
 )
 
@@ -120,8 +121,25 @@ func TestOneLimiterOnBothSides(t *testing.T) {
 		held := concurrency(t, 10, 100)
 		chain, err := core.Chain(held, core.Unlimited())
 		require.NoError(t, err)
-		for _, l := range []core.Limiter{held, chain} {
-			r, w := newPipe(t, pipe.Options{WriteLimiter: l, ReadLimiter: l})
+		keyed, err := partition.New(partition.Options[string, string]{
+			Key: func(s string) string { return s },
+			New: func(string) (core.Limiter, error) { return held, nil },
+		})
+		require.NoError(t, err)
+		rate := func() core.Limiter { return bucket(t, 100) }
+		with := func(l core.Limiter) core.Limiter { return core.Must(core.Chain(rate(), l, concurrency(t, 3, 0))) }
+		for _, l := range [][2]core.Limiter{
+			{held, held},
+			{chain, chain},
+			{held, core.WithReason(held, "full")},
+			{core.WithReason(held, "full"), with(held)},
+			{with(held), held},
+			{with(held), with(core.WithReason(held, "full"))},
+			{held, partition.For(keyed, "a")},
+			{partition.For(keyed, "a"), partition.For(keyed, "a")},
+			{partition.For(keyed, "a"), with(partition.For(keyed, "a"))},
+		} {
+			r, w := newPipe(t, pipe.Options{WriteLimiter: l[0], ReadLimiter: l[1]})
 			go func() {
 				writes(t, w, "0123456789abcdefghij")
 				assert.NoError(t, w.Close())
@@ -129,12 +147,12 @@ func TestOneLimiterOnBothSides(t *testing.T) {
 			all, err := io.ReadAll(r)
 			assert.NoError(t, err)
 			assert.Equal(t, "0123456789abcdefghij", string(all))
-			available(t, l, 10)
+			available(t, held, 10)
 		}
-		rate := bucket(t, 100)
-		r, w := newPipe(t, pipe.Options{WriteLimiter: rate, ReadLimiter: rate})
+		twice := bucket(t, 100)
+		r, w := newPipe(t, pipe.Options{WriteLimiter: twice, ReadLimiter: twice})
 		writes(t, w, "abcd")
 		reads(t, r, 9, "abcd")
-		available(t, rate, 92)
+		available(t, twice, 92)
 	})
 }

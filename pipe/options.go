@@ -11,8 +11,9 @@ import (
 // Options are the limiters of a pipe, or of one end of a pair returned by [Conns]. One permit is
 // one byte. A nil field means no limit; a field that holds a nil pointer is an error.
 //
-// If both fields of a pipe hold the same concurrency limiter or chain, only Write asks it. Read
-// could not get its permits, because the buffered bytes may hold all of them.
+// If both limiters of a pipe ask the same concurrency limiter, also through chains, views or keys, only
+// Write asks that one. Read could not get its permits, because the buffered bytes may hold all of them.
+// Read asks the rest of its limiter.
 type Options struct {
 	WriteLimiter core.Limiter // grants the bytes written; they hold its permits until they are read
 	ReadLimiter  core.Limiter // grants the bytes read; the permits are released at once

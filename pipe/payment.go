@@ -17,6 +17,7 @@ import (
 // that has the turn.
 type payment struct {
 	limiter hold.Limiter // its Limiter is nil if the side is unlimited
+	nested  meter.Nested // of the read side, whose permits the buffered bytes may hold
 	meter   meter.Meter
 
 	// The fields below are for the write side.
@@ -97,11 +98,6 @@ func (s *payment) String() string {
 	return "limited by " + backdoor.Describe(s.limiter.Limiter)
 }
 
-// queues reports whether a Write may wait for the permits of the concurrency limiter.
-func (s *payment) queues() bool {
-	return s.limiter.Limiter.(*core.ConcurrencyLimiter).Options().QueueLimit > 0
-}
-
 // A Write waits for at most 1/waitingPart of the limit. If it waited for all of it, no other user
 // of the limiter would get a permit until all were back.
 const waitingPart = 4
@@ -115,13 +111,11 @@ func (s *payment) takePermits(ctx context.Context, source *wait.Source, n int) (
 		}
 		limit := hold.Limit(s.limiter.Limiter)
 		part := min(n, limit)
-		if s.queues() {
-			if left := min(s.limiter.Available(), part); s.limiter.TryPlain(left) {
-				return left, nil
-			}
-			part = min(part, max(limit/waitingPart, 1))
+		if left := min(s.limiter.Available(), part); s.limiter.TryPlain(left) {
+			return left, nil
 		}
-		_, err := s.limiter.Take(ctx, source, part)
+		part = min(part, max(limit/waitingPart, 1))
+		_, err := s.limiter.TakeWaiting(ctx, source, part)
 		if err == nil {
 			return part, nil
 		}

@@ -2,29 +2,31 @@ package pipe
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"sync"
 
-	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/ring"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// New returns the two ends of a pipe with the limiters in o. It returns an error if a field
-// of o holds a nil pointer.
+// New returns the two ends of a pipe with the limiters in o. It returns an error if a field of o
+// holds a nil pointer, or if a Read would wait for permits that the buffered bytes hold.
 //
 // Bytes are read in the order in which they were written. All methods of the two ends may be
 // called concurrently; the bytes of one Write stay together. A pipe has no goroutine of its own.
 //
-// A limiter without a queue (QueueLimit 0) makes no call wait: a Write or Read that would have to
-// wait for its permits returns the limiter's *core.RejectedError, and the number of bytes that
-// had passed before. Give a limiter that is to slow its users down a QueueLimit, in bytes.
+// Reads and Writes wait for their permits, whatever the QueueLimit of the limiter is.
 func New(o Options) (*Reader, *Writer, error) {
 	if err := o.validate("Options"); err != nil {
 		return nil, nil, err
 	}
-	p := newPipe(o)
+	p, err := newPipe(o)
+	if err != nil {
+		return nil, nil, err
+	}
 	return &Reader{p}, &Writer{p}, nil
 }
 
@@ -62,17 +64,23 @@ type side struct {
 	expired bool  // the deadline has passed
 }
 
-func newPipe(o Options) *pipe {
+func newPipe(o Options) (*pipe, error) {
 	p := new(pipe)
 	p.wr.start(o.WriteLimiter)
 	p.wr.startHolding()
-	if p.wr.holding == nothing || !backdoor.Same(o.ReadLimiter, o.WriteLimiter) {
-		p.rd.start(o.ReadLimiter)
+	rest := o.ReadLimiter
+	if p.wr.holding != nothing && rest != nil {
+		var err error
+		if rest, err = hold.Without(rest, hold.BindingRoots(o.WriteLimiter)); err != nil {
+			return nil, fmt.Errorf("pipe: %w", err)
+		}
 	}
+	p.rd.start(rest)
+	p.rd.nested.Beside(rest, o.WriteLimiter)
 	for _, s := range []*side{&p.rd, &p.wr} {
 		s.deadline.Start(func(expired bool) { p.setExpired(s, expired) })
 	}
-	return p
+	return p, nil
 }
 
 func (p *pipe) setExpired(s *side, expired bool) {

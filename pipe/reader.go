@@ -16,8 +16,8 @@ type Reader struct{ p *pipe }
 // ReadLimiter has granted the bytes that it returns; the other bytes stay in the pipe. When the
 // Writer is closed and all bytes have been read, Read returns io.EOF or the error given to the
 // Writer's CloseWithError. When the Reader is closed before or while Read waits, Read returns
-// io.ErrClosedPipe. If ReadLimiter rejects the request, Read returns its *core.RejectedError,
-// and the bytes stay in the pipe.
+// io.ErrClosedPipe. If ReadLimiter is of another package and rejects the request, Read returns its
+// *core.RejectedError, and the bytes stay in the pipe.
 //
 // If len(p) is 0, Read does not wait for bytes; it returns an error if the pipe has ended.
 func (r *Reader) Read(p []byte) (int, error) { return r.ReadContext(background, p) }
@@ -153,9 +153,9 @@ func (p *pipe) takeOrCountLocked(b []byte) (int, error) {
 // long as it gets permits without waiting. len(b) bytes can be read when it is called.
 func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 	defer p.rd.meter.Settle(0) // in case the limiter panics
-	k, err := p.rd.meter.Take(ctx, p.rd.deadline.Source(), len(b))
+	k, err := p.payForRead(ctx, len(b))
 	if err != nil {
-		return 0, p.endOr(p.readErrLocked, err)
+		return 0, err
 	}
 	for k > 0 {
 		taken := p.take(b[n : n+k])
@@ -166,6 +166,27 @@ func (p *pipe) takeMetered(ctx context.Context, b []byte) (n int, err error) {
 		k = p.rd.meter.More(len(b) - n)
 	}
 	return n, nil
+}
+
+// payForRead takes permits for at most want bytes, and returns for how many.
+func (p *pipe) payForRead(ctx context.Context, want int) (int, error) {
+	if p.rd.meter.Limiter() != nil {
+		if k := p.rd.meter.More(want); k > 0 {
+			return k, nil
+		}
+	}
+	// Before it waits: the buffered bytes may hold the permits.
+	if _, err := p.rd.nested.Follow(&p.rd.meter); err != nil {
+		return 0, fmt.Errorf("pipe: %w", err)
+	}
+	if p.rd.meter.Limiter() == nil {
+		return want, nil
+	}
+	k, err := p.rd.meter.Take(ctx, p.rd.deadline.Source(), want)
+	if err != nil {
+		return 0, p.endOr(p.readErrLocked, err)
+	}
+	return k, nil
 }
 
 // take moves the oldest bytes to b and gives back the permits they held. It returns their number,

@@ -22,8 +22,8 @@ var background = context.Background()
 // returns when all of p is buffered or has been read. If it cannot write all of p, it returns
 // the number of bytes written and an error. After the Reader was closed, the error is the one
 // given to its CloseWithError, or io.ErrClosedPipe. After the Writer was closed, it is
-// io.ErrClosedPipe. If WriteLimiter rejects the request, it is the limiter's
-// *core.RejectedError. Closing either end also ends a waiting Write.
+// io.ErrClosedPipe. If WriteLimiter is of another package and rejects the request, it is the
+// limiter's *core.RejectedError. Closing either end also ends a waiting Write.
 //
 // A Write of more bytes than the limiter's limit asks for permits in parts. Permits granted for
 // bytes that were not written are refunded. If len(p) is 0, Write does not wait for permits or
@@ -164,7 +164,7 @@ func (p *pipe) writeHolding(ctx context.Context, b []byte, whole bool) (n int, e
 	if err != nil {
 		return 0, p.endOr(p.writeErrLocked, err)
 	}
-	if k < len(b) && k >= lentMin && p.wr.queues() {
+	if k < len(b) && k >= lentMin {
 		n, err = p.lend(ctx, b[:k], 0)
 	}
 	if n == k {

@@ -246,6 +246,10 @@ type Ways[L any] struct {
 	// waits for those of another with a common root may wait for itself: compare roots with [Same].
 	Roots func(limiter any) []any
 
+	// BindingRoots is Roots without the limiters whose rejections have no effect, because limiter asks them
+	// through core.Shadow: no request waits for those.
+	BindingRoots func(limiter any) []any
+
 	// ReturnsWithTime reports whether all permits of limiter come back with time alone: it is one of
 	// core's rate limiters, core.Unlimited, or a chain or view of core's of nothing else. Of any other
 	// limiter the leases may hold permits until they are released.

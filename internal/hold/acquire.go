@@ -31,16 +31,22 @@ func AcquireWaiting(ctx context.Context, s *wait.Source, l core.Limiter, n int) 
 	if lease, ok := core.TryQuietly(l, n); ok {
 		return lease, nil
 	}
+	return WaitBeyond(ctx, s, l, n)
+}
+
+// Wait is Acquire, and WaitBeyond is AcquireWaiting, for a caller that has tried already: they do not try
+// quietly first.
+func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
+	return acquire(ctx, s, l, n, core.Limiter.Acquire)
+}
+
+// WaitBeyond is described at [Wait].
+func WaitBeyond(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
 	return acquire(ctx, s, l, n, acquireWaiting)
 }
 
 func acquireWaiting(l core.Limiter, ctx context.Context, n int) (core.Lease, error) { //nolint:revive // as core.Limiter.Acquire
 	return ways.AcquireWaiting(ctx, l, n)
-}
-
-// Wait is Acquire for a caller that has tried already: it does not try quietly first.
-func Wait(ctx context.Context, s *wait.Source, l core.Limiter, n int) (core.Lease, error) {
-	return acquire(ctx, s, l, n, core.Limiter.Acquire)
 }
 
 func acquire(ctx context.Context, s *wait.Source, l core.Limiter, n int,

@@ -1,32 +1,71 @@
 package hold
 
 import (
-	"go/token"
+	"fmt"
 	"reflect"
 	"slices"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Rated reports whether all permits of l come back with time, whatever their users do: l is one of core's
-// rate limiters, or a chain or a view of nothing else. The leases of any other limiter may hold permits
+// ReturnsWithTime reports whether all permits of l come back with time, whatever their users do: l is one of
+// core's rate limiters, or a chain or a view of nothing else. The leases of any other limiter may hold permits
 // until they are released.
-func Rated(l core.Limiter) bool {
-	switch l := l.(type) {
-	case *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
-		return true
-	case *core.ChainedLimiter:
-		return !slices.ContainsFunc(l.Limiters(), func(l core.Limiter) bool { return !Rated(l) })
-	case interface{ Unwrap() core.Limiter }:
-		return isView(l) && Rated(l.Unwrap())
+func ReturnsWithTime(l core.Limiter) bool { return ways.ReturnsWithTime(l) }
+
+// Roots returns the limiters that l asks in the end, through chains, views and keys.
+func Roots(l core.Limiter) []any { return ways.Roots(l) }
+
+// BindingRoots returns the limiters for which a request of l may have to wait.
+func BindingRoots(l core.Limiter) []any { return ways.BindingRoots(l) }
+
+// Without returns what is left of l for a caller that would hold its permits while it waits for those of
+// below: if it asked for permits of a limiter that is among those too, it could wait for itself forever. What is
+// left is l without these limiters: l itself if it has none of them, and nil if it has no others. Limiters whose
+// permits return with time stay. Without returns an error if l cannot be separated from one of below.
+func Without(l core.Limiter, below []any) (core.Limiter, error) {
+	var rest []core.Limiter
+	roots := Roots(l)
+	for _, r := range roots {
+		if root := r.(core.Limiter); ReturnsWithTime(root) || !isAmong(root, below) {
+			rest = append(rest, root)
+		}
 	}
-	return false
+	switch len(rest) {
+	case len(roots):
+		return l, nil
+	case 0:
+		return nil, nil //nolint:nilnil // nothing is left
+	case 1:
+		return separated(rest[0], l, below)
+	}
+	chain, err := core.Chain(rest...)
+	if err != nil {
+		return nil, err
+	}
+	return separated(chain, l, below)
 }
 
-// isView reports whether l is a view made by core. The types of core's views are not exported.
-func isView(l any) bool {
-	t := reflect.TypeOf(l)
-	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == ofCore && !token.IsExported(t.Elem().Name())
+// separated returns rest if it asks none of below. A limiter that embeds another one may ask that one too.
+func separated(rest, l core.Limiter, below []any) (core.Limiter, error) {
+	for _, r := range Roots(rest) {
+		if root := r.(core.Limiter); !ReturnsWithTime(root) && isAmong(root, below) {
+			return nil, fmt.Errorf("a stream with %s over a stream with %s would wait for itself, because both take permits of the latter",
+				backdoor.Describe(l), backdoor.Describe(root))
+		}
+	}
+	return rest, nil
 }
 
-var ofCore = reflect.TypeFor[core.Lease]().PkgPath()
+func isAmong(l core.Limiter, below []any) bool {
+	return slices.ContainsFunc(below, func(b any) bool { return backdoor.Same(l, b) })
+}
+
+// SameRoots reports whether two lists have the same limiters in the same order. Limiters that cannot be compared
+// count as the same if they are of one type.
+func SameRoots(a, b []any) bool {
+	return slices.EqualFunc(a, b, func(a, b any) bool {
+		return backdoor.Same(a, b) || reflect.TypeOf(a) == reflect.TypeOf(b) && !reflect.ValueOf(a).Comparable()
+	})
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice/partition"
 )
 
-func TestRated(t *testing.T) {
+func TestReturnsWithTime(t *testing.T) {
 	bucket := core.Must(core.NewTokenBucket(core.PerSecond(1000, 10)))
 	fixed := core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1, Window: time.Second}))
 	sliding := core.Must(core.NewSlidingWindow(core.SlidingWindowOptions{PermitLimit: 1, Window: time.Second, SegmentsPerWindow: 1}))
@@ -25,7 +25,7 @@ func TestRated(t *testing.T) {
 		bucket, fixed, sliding, chain(bucket, fixed), core.WithReason(bucket, "r"), core.Shadow(bucket),
 		core.WithReason(chain(core.WithReason(fixed, "r"), bucket), "r"),
 	} {
-		require.True(t, hold.Rated(l), "%v", l)
+		require.True(t, hold.ReturnsWithTime(l), "%v", l)
 	}
 	for _, l := range []core.Limiter{
 		held, chain(held, bucket), chain(bucket, core.WithReason(held, "r")), core.WithReason(held, "r"), core.Shadow(held),
@@ -33,7 +33,7 @@ func TestRated(t *testing.T) {
 		partition.For(keyed, "a"), chain(partition.For(keyed, "a")), core.WithReason(partition.For(keyed, "a"), "r"),
 		limiter{Limiter: bucket}, viewing{bucket}, core.WithReason(viewing{bucket}, "r"), core.WithReason(nil, "r"), core.Shadow(nil),
 	} {
-		require.False(t, hold.Rated(l), "%v", l)
+		require.False(t, hold.ReturnsWithTime(l), "%v", l)
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 // a time.
 type Meter struct {
 	limiter core.Limiter // nil: unlimited
+	bounded bool         // the limiter's QueueLimit applies to the requests
 	rated   bool         // permits come back with time alone, so bytes may pass on credit
 	slice   slice
 
@@ -61,13 +62,20 @@ const (
 	mostPaid = largest * creditPart
 )
 
-// Init makes the meter pay l. A nil l means no limit.
+// InitBounded is Init for a server that sheds load: the limiter's QueueLimit applies.
+func (m *Meter) InitBounded(l core.Limiter) {
+	m.Init(l)
+	m.bounded = true
+}
+
+// Init makes the meter pay l. A nil l means no limit. Take waits whatever the QueueLimit of l is.
 func (m *Meter) Init(l core.Limiter) {
+	*m = Meter{}
 	if backdoor.IsNil(l) {
 		return
 	}
 	m.limiter = l
-	m.rated = hold.Rated(l)
+	m.rated = hold.ReturnsWithTime(l)
 	m.slice.init(hold.Limit(l))
 }
 
@@ -95,7 +103,7 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 		if !ok {
 			begun := time.Now()
 			var err error
-			lease, err = hold.Wait(ctx, s, m.limiter, n)
+			lease, err = m.wait(ctx, s, n)
 			if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
 				m.slice.shrink(min(hold.Limit(m.limiter), n-1))
 				continue
@@ -115,6 +123,13 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 		}
 		m.end() // it was for what is owed; no permits are held while others are asked for
 	}
+}
+
+func (m *Meter) wait(ctx context.Context, s *wait.Source, n int) (core.Lease, error) {
+	if m.bounded {
+		return hold.Wait(ctx, s, m.limiter, n)
+	}
+	return hold.WaitBeyond(ctx, s, m.limiter, n)
 }
 
 // More is Take that never waits: it returns 0 if the permits are not available. The limiter does

@@ -1,0 +1,96 @@
+package meter
+
+import (
+	"net"
+	"slices"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/hold"
+)
+
+// A stream that writes to another stream must not hold permits for which a Write of that stream waits, or both
+// wait forever. The packages of streams cannot ask each other, because they do not import each other, so each
+// of them tells this package about its streams.
+
+// asked are the functions given to Streams.
+var asked []func(w any) (limiters []core.Limiter, under any, ok bool)
+
+// Streams makes [Asked] know the streams of a package. of returns the limiters that Writes to w ask, of which any
+// may be nil, and the writer underneath w, if there is one; ok is false if w is not a stream of the package.
+// Streams is called while the package is initialized.
+func Streams(of func(w any) (limiters []core.Limiter, under any, ok bool)) struct{} {
+	asked = append(asked, of)
+	return struct{}{}
+}
+
+// Asked returns the limiters for whose permits a Write to w may wait: those of w and of the streams underneath.
+// It looks through connections with a method NetConn, such as a *tls.Conn. ok is false if there is no such
+// stream. The limiters are roots: see [hold.Roots].
+func Asked(w any) (roots []any, ok bool) {
+	for _, of := range asked {
+		limiters, under, is := of(w)
+		if !is {
+			continue
+		}
+		for _, l := range limiters {
+			if l != nil {
+				roots = append(roots, hold.BindingRoots(l)...)
+			}
+		}
+		below, _ := Asked(under)
+		return append(roots, below...), true
+	}
+	if c, is := w.(interface{ NetConn() net.Conn }); is {
+		return Asked(c.NetConn())
+	}
+	return nil, false
+}
+
+// Nested is the limiter of a stream that would hold its permits while it waits for those of other limiters. The
+// zero Nested has no limiter. It is for one call at a time.
+type Nested struct {
+	limiter core.Limiter
+	below   func() []any // the roots of the other limiters; nil if there are none
+	seen    []any        // the roots of the limiter, and what below returned last
+}
+
+// Over is for a stream with the limiter l, which may be nil, over the writer under.
+func (n *Nested) Over(l core.Limiter, under any) {
+	if _, ok := Asked(under); ok && l != nil {
+		n.limiter = l
+		n.below = func() []any {
+			below, _ := Asked(under)
+			return below
+		}
+	}
+}
+
+// Beside is for the one side of a stream, with the limiter l, whose other side has the limiter other. Both may be
+// nil.
+func (n *Nested) Beside(l, other core.Limiter) {
+	if l != nil && other != nil && !hold.ReturnsWithTime(l) && !hold.ReturnsWithTime(other) {
+		n.limiter = l
+		n.below = func() []any { return hold.BindingRoots(other) }
+	}
+}
+
+// Follow makes m ask what is left of the limiter without the other limiters, and reports
+// whether that has changed. It changes when a limiter per key is created or evicted.
+func (n *Nested) Follow(m *Meter) (changed bool, err error) {
+	if n.below == nil {
+		return false, nil
+	}
+	below := n.below()
+	seen := slices.Concat(hold.Roots(n.limiter), below)
+	if n.seen != nil && hold.SameRoots(seen, n.seen) {
+		return false, nil
+	}
+	rest, err := hold.Without(n.limiter, below)
+	if err != nil {
+		return false, err
+	}
+	n.seen = seen
+	m.Settle(0)
+	m.Init(rest)
+	return true, nil
+}
