@@ -1,8 +1,10 @@
 package grpclimit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -242,17 +244,26 @@ func TestMessagesOfAPolicy(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy grpclimit.Policy
 		want   codes.Code
+		logged string
 	}{
-		"shadow":              {grpclimit.Policy{ReceiveBytes: rejects, SendBytes: fails, Shadow: true}, codes.OK},
-		"a failure":           {grpclimit.Policy{ReceiveBytes: fails}, codes.Unavailable},
-		"a failure, FailOpen": {grpclimit.Policy{ReceiveBytes: fails, FailOpen: true}, codes.OK},
-		"a rejection":         {grpclimit.Policy{ReceiveBytes: rejects, FailOpen: true}, codes.ResourceExhausted},
-		"its own code":        {grpclimit.Policy{ReceiveBytes: rejects, Code: codes.Aborted}, codes.Aborted},
+		"shadow":              {grpclimit.Policy{ReceiveBytes: rejects, SendBytes: fails, Shadow: true}, codes.OK, ""},
+		"a failure":           {grpclimit.Policy{ReceiveBytes: fails}, codes.Unavailable, "secret"},
+		"a failure, FailOpen": {grpclimit.Policy{ReceiveBytes: fails, FailOpen: true}, codes.OK, "secret"},
+		"a rejection":         {grpclimit.Policy{ReceiveBytes: rejects, FailOpen: true}, codes.ResourceExhausted, ""},
+		"its own code":        {grpclimit.Policy{ReceiveBytes: rejects, Code: codes.Aborted}, codes.Aborted, ""},
 	} {
 		bubble(t, name, func(t *testing.T) {
-			l := limits(t, one(c.policy))
+			var log bytes.Buffer
+			o := one(c.policy)
+			o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			l := limits(t, o)
 			_, err := serve(t, new(service), l.ServerOptions()).UnaryCall(t.Context(), &pb.SimpleRequest{ResponseSize: 7})
 			code(t, c.want, err)
+			if c.logged == "" {
+				require.Empty(t, log.String())
+				return
+			}
+			require.Contains(t, log.String(), `msg="grpclimit: a limiter failed" policy=calls error=`+c.logged)
 		})
 	}
 }

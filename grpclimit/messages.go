@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 	"github.com/sluice-go/sluice/internal/meter"
@@ -124,7 +123,7 @@ func (m *messages) take(p *payment, msg any) (core.Lease, error) {
 
 // explain returns the error for the client of a call whose message got no permits; nil if it may pass all the same.
 func (m *messages) explain(p *payment, lease core.Lease, err error) error {
-	result := httplimit.Failed
+	result := policy.Failed
 	switch ended := m.ctx.Err(); {
 	case errors.Is(err, errReturned):
 		return errReturned
@@ -132,11 +131,14 @@ func (m *messages) explain(p *payment, lease core.Lease, err error) error {
 		return &statusError{status.FromContextError(ended), err}
 	case policy.Rejected(err):
 		result = p.policy.Rejected
-	case p.policy.FailOpen:
-		return nil
+	default:
+		m.admission.policies.Snapshot.LogFailure(m.ctx, p.policy, err)
+		if p.policy.FailOpen {
+			return nil
+		}
 	}
 	rejection := newRejection(m.admission, p.policy.Rejection(result, lease, err))
-	if result != httplimit.Failed && policyOf(p.policy).Code == codes.OK {
+	if result != policy.Failed && policyOf(p.policy).Code == codes.OK {
 		rejection.Code = codes.ResourceExhausted // the lease of bytes does not say what limits them
 	}
 	return m.admission.answer(m.ctx, rejection)

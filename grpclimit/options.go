@@ -114,7 +114,7 @@ type settings struct {
 // checked returns the options as a Set needs them, and an error that reports all faults.
 func (o Options) checked() (policy.Options[*Call], error) {
 	s := &settings{Options: o, looks: o.Skip != nil || o.OnRejected != nil}
-	next := policy.Options[*Call]{Observer: o.Observer, Logger: o.Logger, Own: s}
+	next := policy.Options[*Call]{Observer: policy.ObserverOf[httplimit.Result](o.Observer), Logger: o.Logger, Own: s}
 	f := policy.Faults{Package: "grpclimit"}
 	for i, p := range o.Policies {
 		next.Policies = append(next.Policies, p.checked(fmt.Sprintf("Policies[%d]", i), &f))
@@ -143,11 +143,11 @@ func (p *Policy) checked(field string, f *policy.Faults) policy.Policy[*Call] {
 	}
 	next := policy.Policy[*Call]{
 		Name: p.Name, Limiter: p.Limiter, Permits: p.Permits, MaxWait: p.MaxWait, Flow: p.Flow,
-		Rejected: httplimit.GlobalLimiter, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
+		Rejected: policy.GlobalLimiter, FailOpen: p.FailOpen, Shadow: p.Shadow, Own: p,
 	}
 	if !p.matches(all) {
 		next.Applies = func(c *Call) bool { return p.matches(c.FullMethod) }
-		next.Rejected = httplimit.EndpointLimiter
+		next.Rejected = policy.EndpointLimiter
 	}
 	return next
 }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-go/sluice/core"
-	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
@@ -40,7 +39,7 @@ type Rejection struct {
 	// Call is the call.
 	Call *Call
 
-	result httplimit.Result
+	result policy.Result
 }
 
 // newRejection returns the rejection of a call by a policy.
@@ -50,7 +49,7 @@ func newRejection(adm *admission, rejected *policy.Rejection[*Call]) *Rejection 
 		Err: rejected.Err, RetryAfter: rejected.RetryAfter, Call: &adm.call, result: rejected.Result,
 	}
 	switch {
-	case rejected.Result == httplimit.Failed:
+	case rejected.Result == policy.Failed:
 		rejection.Code = codes.Unavailable
 	case rejection.Code == codes.OK:
 		rejection.Code = codeOf(rejected.Lease, rejected.RetryAfter)
@@ -71,7 +70,7 @@ func codeOf(lease core.Lease, retryAfter time.Duration) codes.Code {
 // library's own, RetryInfo if RetryAfter is known, and QuotaFailure with the policy as its subject.
 // It is what the client gets unless Options.OnRejected returns another error.
 func (r *Rejection) Status() *status.Status {
-	if r.result == httplimit.Failed {
+	if r.result == policy.Failed {
 		return status.New(r.Code, "the limiter failed")
 	}
 	phrase, ok := policy.Reason(r.Lease)

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/internal/policy"
 )
 
@@ -153,7 +152,7 @@ func (adm *admission) admit(ctx context.Context, mode policy.Mode) error {
 	switch {
 	case rejected == nil:
 		return nil
-	case rejected.Result == httplimit.RequestCanceled:
+	case rejected.Result == policy.RequestCanceled:
 		return &rejectedError{&statusError{status.FromContextError(ctx.Err()), rejected.Err}}
 	}
 	return &rejectedError{adm.answer(ctx, newRejection(adm, rejected))}

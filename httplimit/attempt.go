@@ -19,6 +19,9 @@ type attempt struct {
 	lease    core.Lease
 	settle   func(*http.Response) int // TransportOptions.Settle
 	once     sync.Once
+
+	retry      bool          // the response asks to wait
+	retryAfter time.Duration // how long
 }
 
 // end settles and releases the lease, once.

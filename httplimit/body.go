@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/ioreader"
+	"github.com/sluice-go/sluice/partition"
 )
 
 // underServer reports whether one of net/http's servers serves the request.
@@ -20,35 +21,61 @@ func underServer(ctx context.Context) bool { return ctx.Value(http.ServerContext
 // wants its answer: only a read or a write shows whether it has gone.
 func mayEndEarly(r *http.Request) bool { return r.ProtoMajor == 1 && underServer(r.Context()) }
 
+// throttle is a limiter of a body's bytes, and the flow by which they wait.
+type throttle struct {
+	core.Limiter
+
+	flow *core.Flow // nil: the flow of the request's context
+}
+
+// throttle returns l for the body of r, with the policy's flow.
+func (p *Policy) throttle(l Limiter, r *http.Request) throttle {
+	t := throttle{Limiter: partition.For(l, r)}
+	if p.Flow != nil {
+		flow := p.Flow(r)
+		t.flow = &flow
+	}
+	return t
+}
+
+// context returns ctx with the flow.
+func (t *throttle) context(ctx context.Context) context.Context {
+	if t.flow != nil {
+		return core.WithFlow(ctx, *t.flow)
+	}
+	return ctx
+}
+
 // upload returns the body of r under the limiter.
-func upload(r *http.Request, body io.Reader, l core.Limiter) *ioreader.Reader {
+func upload(r *http.Request, body io.Reader, t throttle) *ioreader.Reader {
 	ctx := r.Context()
 	if mayEndEarly(r) {
 		ctx = context.WithoutCancel(ctx)
 	}
-	return ioreader.NewReader(ctx, body, l)
+	return ioreader.NewReader(t.context(ctx), body, t.Limiter)
 }
 
 // download is a response's body under the policies' Download.
 type download struct {
 	w        http.ResponseWriter
-	limiters []core.Limiter
+	limiters []throttle
 	early    bool             // ctx may end before the client has gone
 	ctx      context.Context  //nolint:containedctx // the request's
 	body     *ioreader.Writer // to w; ends with ctx
 	unsure   *unsure          // nil: the client was there at the last write
 }
 
-func newDownload(r *http.Request, w http.ResponseWriter, limiters []core.Limiter) *download {
+func newDownload(r *http.Request, w http.ResponseWriter, limiters []throttle) *download {
 	ctx := r.Context()
 	return &download{w: w, limiters: limiters, early: mayEndEarly(r), ctx: ctx, body: throttled(ctx, w, limiters)}
 }
 
 // throttled returns a writer to w under all of the limiters.
-func throttled(ctx context.Context, w io.Writer, limiters []core.Limiter) *ioreader.Writer {
-	body := ioreader.NewWriter(ctx, w, limiters[0])
-	for _, l := range limiters[1:] {
-		body = ioreader.NewWriter(ctx, body, l)
+func throttled(ctx context.Context, w io.Writer, limiters []throttle) *ioreader.Writer {
+	var body *ioreader.Writer
+	for _, t := range limiters {
+		body = ioreader.NewWriter(t.context(ctx), w, t.Limiter)
+		w = body
 	}
 	return body
 }

@@ -29,9 +29,10 @@
 // [Limits.Handler] and [Limits.Policy] return wrappers: their own policies decide, in order, and then
 // they call the next handler. Their leases are held until that handler has returned or
 // panicked, and are released last first; a handler that needs them no longer may release them
-// earlier, with [LeaseFromContext]. If a policy rejects the request, all permits are refunded, also those
-// of the wrappers around, and the answer is 429 Too Many Requests, or Policy.Status, with
-// Retry-After if that is known. If a limiter fails, such as one that is closed or whose Redis is
+// earlier, with [LeaseFromContext]. If a policy rejects the request, all its permits are refunded, and the
+// response is 429 Too Many Requests, or Policy.Status, with Retry-After if that is known. The permits
+// of the wrappers around are refunded too if their response is that rejection; they are not if the
+// handler calls a limited handler for a part of its work, and serves the request without it. If a limiter fails, such as one that is closed or whose Redis is
 // unreachable, the answer is 503, or Policy.FailOpen lets the request pass.
 //
 // By default no request waits: a client that sends too much is rejected at once, and holds nothing

@@ -6,10 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/policy"
 	"github.com/sluice-go/sluice/ioreader"
-	"github.com/sluice-go/sluice/partition"
 )
 
 // handler is a wrapper: a handler that has policies decide, and then calls the next handler.
@@ -27,10 +25,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	adm := &admission{original: r}
 	adm.policies.Snapshot = s
-	var answer *response               // nil: the next handler writes past us
-	defer func() { adm.end(answer) }() //nolint:contextcheck // adm is made of r's
+	var answer *response                  // nil if the next handler writes to w itself
+	defer func() { adm.end(w, answer) }() //nolint:contextcheck // adm is made of r's
 	if rejected := adm.policies.Admit(r.Context(), r, policy.Wait, h.names...); rejected != nil {
-		newRejection(s, rejected).answer(w, r)
+		adm.rejected.Store(&unanswered) // unless the answer returns
+		if newRejection(s, rejected).answer(w, r) {
+			adm.rejected.Store(markOf(w.Header()))
+		}
 		return
 	}
 	if answer = adm.enter(w); answer != nil { //nolint:contextcheck // as above
@@ -42,13 +43,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // admission is a request on its way through one wrapper. It is the context of the request that the
-// next handler gets, in which [LeaseFromContext] and the wrappers further inside find it. It is the one object that a
-// request costs, of 416 bytes, which is a size class: with one field more it would take 448.
+// next handler gets, in which [LeaseFromContext] and the wrappers further inside find it. It is the one
+// allocation of a request.
 type admission struct {
 	original *http.Request // as the wrapper was given it
 	policies policy.Admission[*http.Request]
 	stage    stage
-	rejected atomic.Bool  // a wrapper inside has rejected the request; it may be on another goroutine
+	// rejected is the mark of the rejection's header, once this wrapper or one inside has rejected the
+	// request. It may be set on another goroutine.
+	rejected atomic.Pointer[string]
 	request  http.Request // as the next handler gets it
 }
 
@@ -60,6 +63,19 @@ const (
 	serving               // it runs, or has panicked
 	served                // it has returned
 )
+
+// unanswered is the mark of a rejection that was not answered, because its client has gone.
+var unanswered string
+
+// markOf returns the mark of a response's header: the address of a value that a rejection sets. Copies of
+// the header, such as that of http.TimeoutHandler, have the same values, so the mark tells whether a
+// response is a rejection, whatever is between the wrapper that rejected and the one that asks.
+func markOf(h http.Header) *string {
+	if v := h["Cache-Control"]; len(v) > 0 {
+		return &v[0]
+	}
+	return nil
+}
 
 type admissionKey struct{}
 
@@ -96,19 +112,19 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 	}
 	adm.request = *r.WithContext(adm)
 	var uploads []*ioreader.Reader
-	var downloads []core.Limiter
+	var downloads []throttle
 	settles := false
 	for i := range adm.policies.Decisions {
 		d := &adm.policies.Decisions[i]
 		p := policyOf(d.Policy)
 		settles = settles || d.Lease.Acquired() && (p.Refund != nil || p.Settle != nil)
 		if p.Upload != nil && !p.Shadow && hasBody(r) {
-			body := upload(r, adm.request.Body, partition.For(p.Upload, r))
+			body := upload(r, adm.request.Body, p.throttle(p.Upload, r))
 			adm.request.Body = body
 			uploads = append(uploads, body)
 		}
 		if p.Download != nil && !p.Shadow && r.Method != http.MethodHead {
-			downloads = append(downloads, partition.For(p.Download, r))
+			downloads = append(downloads, p.throttle(p.Download, r))
 		}
 	}
 	o := optionsOf(adm.policies.Snapshot)
@@ -125,18 +141,22 @@ func (adm *admission) enter(w http.ResponseWriter) *response {
 	return answer
 }
 
-// end gives back what the wrapper holds, even if the next handler, or a function of the user's,
-// has panicked. answer is what enter returned.
-func (adm *admission) end(answer *response) {
+// end returns what the wrapper holds, even if the next handler, or a function of the user's, has
+// panicked. w is the wrapper's, and answer is what enter returned.
+func (adm *admission) end(w http.ResponseWriter, answer *response) {
 	if adm.stage != deciding && adm.original.Pattern != adm.request.Pattern {
 		adm.original.Pattern = adm.request.Pattern // a mux inside has matched it; middlewares outside report it
 	}
 	if adm.original.MultipartForm == nil && adm.request.MultipartForm != nil {
 		adm.original.MultipartForm = adm.request.MultipartForm // net/http removes the files of the request that it made
 	}
-	if adm.stage == deciding || adm.rejected.Load() {
+	mark := adm.rejected.Load()
+	if mark == nil && adm.stage == deciding { // a function of the user's has panicked
+		mark = &unanswered
+	}
+	if adm.stage == deciding || mark != nil && (mark == &unanswered || mark == markOf(w.Header())) {
 		if outer := admissionFrom(adm.original.Context()); outer != nil {
-			outer.rejected.Store(true)
+			outer.rejected.Store(mark)
 		}
 		adm.policies.Undo()
 		return

@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -41,9 +42,9 @@ type Policy struct {
 	// them all.
 	MaxWait time.Duration
 
-	// Flow returns on whose behalf a request waits, for a Limiter whose order is [core.FairShare].
-	// It is called for requests that may have to wait, by MaxWait. Its Key must not be of the
-	// client's choosing: see [core.WithFlow]. nil: the flow of the request's context.
+	// Flow returns the flow of a request, for limiters whose order is [core.FairShare]: that of
+	// Limiter if the request may wait, by MaxWait, and those of Upload and Download. The client must
+	// not be able to choose its Key: see [core.WithFlow]. nil: the flow of the request's context.
 	Flow func(*http.Request) core.Flow
 
 	// Status is the status of a rejection, 400 to 599. 0: 429. 503 suits a limit that is not the
@@ -116,18 +117,18 @@ type Options struct {
 
 // checked returns the options as a Set needs them, and an error that reports all faults.
 func (o Options) checked() (policy.Options[*http.Request], error) {
-	next := policy.Options[*http.Request]{Skip: o.Skip, Observer: o.Observer, Logger: o.Logger, Own: &o}
+	next := policy.Options[*http.Request]{Skip: o.Skip, Observer: policy.ObserverOf[Result](o.Observer), Logger: o.Logger, Own: &o}
 	f := policy.Faults{Package: "httplimit"}
 	if o.Global != nil {
 		p := *o.Global
 		if p.Name == "" {
 			p.Name = "global"
 		}
-		global := p.checked("Global", GlobalLimiter, &f)
+		global := p.checked("Global", policy.GlobalLimiter, &f)
 		next.Global = &global
 	}
 	for i, p := range o.Policies {
-		next.Policies = append(next.Policies, p.checked(fmt.Sprintf("Policies[%d]", i), EndpointLimiter, &f))
+		next.Policies = append(next.Policies, p.checked(fmt.Sprintf("Policies[%d]", i), policy.EndpointLimiter, &f))
 	}
 	if int(o.Headers) >= len(headersNames) {
 		f.Add("Headers = %v, want one of %s", o.Headers, strings.Join(headersNames[:], ", "))
@@ -140,7 +141,7 @@ func optionsOf(s *policy.Snapshot[*http.Request]) *Options { return s.Own.(*Opti
 
 // checked returns the policy as a Set needs it, which keeps p, and notes what is wrong with it. Limiters that are
 // nil pointers become nil.
-func (p *Policy) checked(field string, rejected Result, f *policy.Faults) policy.Policy[*http.Request] {
+func (p *Policy) checked(field string, rejected policy.Result, f *policy.Faults) policy.Policy[*http.Request] {
 	f.Name(field, p.Name)
 	p.Limiter, p.Upload, p.Download = policy.Present(p.Limiter), policy.Present(p.Upload), policy.Present(p.Download)
 	if p.Limiter == nil && p.Upload == nil && p.Download == nil {
@@ -158,31 +159,39 @@ func (p *Policy) checked(field string, rejected Result, f *policy.Faults) policy
 // policyOf returns the Policy that checked has made p of.
 func policyOf(p *policy.Policy[*http.Request]) *Policy { return p.Own.(*Policy) }
 
-// Result is the outcome of a policy's decision about a request: [Acquired] and so on. Its String is
-// "acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed" or "shadowed".
-type Result = policy.Result
+// Result is the outcome of a policy's decision about a request.
+type Result uint8
 
 // The results.
 const (
-	Acquired        = policy.Acquired        // the request may proceed
-	GlobalLimiter   = policy.GlobalLimiter   // the global policy rejected it
-	EndpointLimiter = policy.EndpointLimiter // a named policy rejected it
-	RequestCanceled = policy.RequestCanceled // the client left while the request waited
-	Failed          = policy.Failed          // the limiter failed, whether the request passed or not
-	Shadowed        = policy.Shadowed        // a policy in shadow would have rejected it
+	Acquired        = Result(policy.Acquired)        // the request may proceed
+	GlobalLimiter   = Result(policy.GlobalLimiter)   // the global policy rejected it
+	EndpointLimiter = Result(policy.EndpointLimiter) // a named policy rejected it
+	RequestCanceled = Result(policy.RequestCanceled) // the client disconnected while the request waited
+	Failed          = Result(policy.Failed)          // the limiter failed, whether the request passed or not
+	Shadowed        = Result(policy.Shadowed)        // a policy in shadow would have rejected it
 )
 
+// String returns "acquired", "global_limiter", "endpoint_limiter", "request_canceled", "failed" or
+// "shadowed", and "Result(n)" for any other value.
+func (r Result) String() string { return policy.Result(r).String() }
+
 // Observer is notified of what happens to requests, on their goroutines, with no lock held. It
-// must be safe for concurrent use, and quick. ctx is the request's. If a method panics, the
-// request does, but no lease is lost.
-//
-//   - Queued(ctx, policy, delta int) is called when a request begins to wait for a policy's permits
-//     (+1), and when its wait has ended (-1). A request waits if it may, by MaxWait, and its permits
-//     were not granted at once; so does one for which the limiter's queue then has no room.
-//   - Decided(ctx, policy, r Result, waited time.Duration) is called once for each request and policy,
-//     with the outcome and how long the request waited for it.
-//   - Active(ctx, policy, delta int) is called when a lease was granted (+1), and when it was released
-//     (-1).
-//   - Released(ctx, policy, held time.Duration) is called when a lease was released, with how long it
-//     was held.
-type Observer = policy.Observer
+// must be safe for concurrent use, and fast. ctx is the request's. If a method panics, the
+// request panics, but no lease is lost.
+type Observer interface {
+	// Queued is called when a request starts to wait for a policy's permits (+1), and when its
+	// wait has ended (-1). A request waits if MaxWait allows it and its permits were not granted
+	// immediately, also if the limiter's queue then has no room for it.
+	Queued(ctx context.Context, policy string, delta int)
+
+	// Decided is called once per request and policy, with the outcome and how long the request
+	// waited for it.
+	Decided(ctx context.Context, policy string, r Result, waited time.Duration)
+
+	// Active is called when a lease was granted (+1), and when it was released (-1).
+	Active(ctx context.Context, policy string, delta int)
+
+	// Released is called when a lease was released, with how long it was held.
+	Released(ctx context.Context, policy string, held time.Duration)
+}

@@ -41,7 +41,7 @@ type Rejection struct {
 func newRejection(s *policy.Snapshot[*http.Request], rejected *policy.Rejection[*http.Request]) *Rejection {
 	status := policyOf(rejected.Policy).Status
 	switch {
-	case rejected.Result == Failed:
+	case rejected.Result == policy.Failed:
 		status = http.StatusServiceUnavailable
 	case status == 0:
 		status = http.StatusTooManyRequests
@@ -52,16 +52,16 @@ func newRejection(s *policy.Snapshot[*http.Request], rejected *policy.Rejection[
 	}
 }
 
-// answer answers the request: by OnRejected if there is one, and by the standard answer if that
-// writes nothing.
-func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) {
-	if rej.rejected.Result == RequestCanceled {
+// answer writes the response: by OnRejected if there is one, and the standard response if that writes
+// nothing. It reports whether there is a response: there is none if the client has gone.
+func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) bool {
+	if rej.rejected.Result == policy.RequestCanceled {
 		if underServer(r.Context()) {
 			// The server would answer 200 for a handler that writes nothing. The client need not be
 			// gone: it may have shut down its side, or the server may be closing.
 			panic(http.ErrAbortHandler)
 		}
-		return
+		return false
 	}
 	reject := policyOf(rej.rejected.Policy).OnRejected
 	if reject == nil {
@@ -75,10 +75,11 @@ func (rej *Rejection) answer(w http.ResponseWriter, r *http.Request) {
 		watched := &response{ResponseWriter: w, body: w, quota: rej.quota}
 		reject(watched.writer(), r, rej)
 		if watched.begun() {
-			return
+			return true
 		}
 	}
 	rej.ServeHTTP(w, r)
+	return true
 }
 
 // announce sets the header fields of the answer.
@@ -127,7 +128,9 @@ func (rej *Rejection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // failed reports whether the limiter failed.
-func (rej *Rejection) failed() bool { return rej.rejected != nil && rej.rejected.Result == Failed }
+func (rej *Rejection) failed() bool {
+	return rej.rejected != nil && rej.rejected.Result == policy.Failed
+}
 
 // text is for a person.
 func (rej *Rejection) text(status int) string {

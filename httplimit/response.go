@@ -52,6 +52,15 @@ func (r *response) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 
+// ReadFrom is for [io.Copy]: if the writer underneath has it too, the kernel copies a file to the connection.
+func (r *response) ReadFrom(src io.Reader) (int64, error) {
+	r.begin(http.StatusOK)
+	if to, ok := r.body.(io.ReaderFrom); ok {
+		return to.ReadFrom(src)
+	}
+	return io.Copy(struct{ io.Writer }{r.body}, src)
+}
+
 // WriteString is for [io.WriteString].
 func (r *response) WriteString(s string) (int, error) {
 	r.begin(http.StatusOK)
@@ -81,11 +90,10 @@ func (r *response) begun() bool { return r.status != 0 || r.hijacked }
 func (r *response) writer() http.ResponseWriter {
 	_, flushes := r.ResponseWriter.(http.Flusher)
 	_, notifies := r.ResponseWriter.(http.CloseNotifier) //nolint:staticcheck // gin asserts it
-	_, readsFrom := r.ResponseWriter.(io.ReaderFrom)
 	_, hijacks := r.ResponseWriter.(http.Hijacker)
 	_, pushes := r.ResponseWriter.(http.Pusher)
 	switch {
-	case flushes && notifies && readsFrom && hijacks:
+	case flushes && notifies && hijacks:
 		return http1{hijacking{flushing{r}}}
 	case flushes && notifies && pushes:
 		return http2{flushing{r}}
@@ -128,12 +136,6 @@ func (h hijacking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 type http1 struct{ hijacking }
 
 func (h http1) CloseNotify() <-chan bool { return closeNotify(h.ResponseWriter) }
-
-// ReadFrom is for [io.Copy]: the kernel copies a file to the connection.
-func (h http1) ReadFrom(src io.Reader) (int64, error) {
-	h.begin(http.StatusOK)
-	return h.body.(io.ReaderFrom).ReadFrom(src)
-}
 
 // http2 is a response as HTTP/2 has it.
 type http2 struct{ flushing }

@@ -41,29 +41,29 @@ type TransportOptions struct {
 	// bytes. nil: unlimited. An upgraded connection (101) is not throttled.
 	Upload, Download Limiter
 
-	// HonorRetryAfter holds back the requests of one Key for as long as the server's last answer said. Each
-	// then goes on at a random instant in the first tenth of that time, so that they do not all
-	// come at once.
+	// HonorRetryAfter delays the requests of one Key for as long as the server's last response
+	// asked. Each request then continues at a random instant in the first tenth of that time, so
+	// that they are not all sent at once.
 	HonorRetryAfter bool
 
-	// RetryAfter returns how long an answer asks its client to wait, and false if it does not say. It is
-	// for HonorRetryAfter, and for servers that say so in other fields. nil: the Retry-After of 429 and 503.
+	// RetryAfter returns how long a response asks its client to wait, and false if it does not. It
+	// is for servers that use other headers. nil: the Retry-After header of 429 and 503.
 	RetryAfter func(*http.Response) (time.Duration, bool)
 
-	// MaxRetryAfter is the longest time for which HonorRetryAfter holds requests back, whatever the server says. An
-	// answer that asks for longer is not retried. It is at least 0. 0: 1 minute.
+	// MaxRetryAfter is the longest delay of HonorRetryAfter, whatever the server asks. A request
+	// whose response asks for a longer one is not retried. It must be at least 0. 0 means 1 minute.
 	MaxRetryAfter time.Duration
 
-	// Key returns the key of a request: HonorRetryAfter holds requests of equal keys back together. nil:
+	// Key returns the key of a request: HonorRetryAfter delays requests of equal keys together. nil:
 	// [ByHost].
 	Key func(*http.Request) string
 
-	// Retries is how many times a request that was answered with 429 or 503 and Retry-After is
-	// sent again, at least 0, if it has no body or has a GetBody.
+	// Retries is how many times a request is sent again if its response asks to wait, as RetryAfter
+	// reports. It must be at least 0. A request with a body is sent again only if it has a GetBody.
 	Retries int
 }
 
-const defaultMaxObey = time.Minute
+const defaultMaxRetryAfter = time.Minute
 
 // Transport is an [http.RoundTripper] that takes a permit for each request, and obeys servers that
 // say how long to wait. Use [NewTransport] to create one. It is safe for concurrent use.
@@ -95,7 +95,7 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 		o.Key = ByHost
 	}
 	if o.MaxRetryAfter == 0 {
-		o.MaxRetryAfter = defaultMaxObey
+		o.MaxRetryAfter = defaultMaxRetryAfter
 	}
 	t := &Transport{o: o}
 	if o.HonorRetryAfter {
@@ -127,19 +127,41 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		wait, again := t.again(r, a.response, sent)
-		if !again {
-			return t.hand(r, a), nil
+		response, renewed, wait := t.receive(r, a, sent)
+		if response != nil {
+			return response, nil
 		}
-		if next, err = renewed(r); err != nil {
-			return t.hand(r, a), nil //nolint:nilerr // what cannot be sent again has its answer
-		}
+		next = renewed
 		a.drain()
 		if err = holdback.Sleep(r.Context(), wait, nil); err != nil {
 			closeBody(next.Body)
 			return nil, err
 		}
 	}
+}
+
+// receive returns the response for the caller; or nil, the request that is to be sent again, and the time
+// until then. If a function of the user's panics, the attempt holds nothing.
+func (t *Transport) receive(r *http.Request, a *attempt, sent int) (_ *http.Response, next *http.Request, wait time.Duration) {
+	kept := false
+	defer func() {
+		if !kept {
+			defer a.end()
+			closeBody(a.response.Body)
+		}
+	}()
+	wait, again := t.again(r, a, sent)
+	if again {
+		renewed, err := renewed(r)
+		if err == nil {
+			kept = true
+			return nil, renewed, wait
+		}
+		// A request that cannot be sent again has its response.
+	}
+	response := t.hand(r, a)
+	kept = true
+	return response, nil, 0
 }
 
 // send makes one attempt with r, which is the caller's request or a copy with its body from the beginning.
@@ -174,9 +196,9 @@ func (t *Transport) send(callers, r *http.Request) (*attempt, error) {
 	if response.Request == out {
 		response.Request = callers
 	}
-	if t.o.HonorRetryAfter {
-		if d, ok := t.o.RetryAfter(response); ok {
-			t.held.Hold(key, min(d, t.o.MaxRetryAfter), struct{}{})
+	if t.o.HonorRetryAfter || t.o.Retries > 0 {
+		if a.retryAfter, a.retry = t.o.RetryAfter(response); a.retry && t.o.HonorRetryAfter {
+			t.held.Hold(key, min(a.retryAfter, t.o.MaxRetryAfter), struct{}{})
 		}
 	}
 	sent = true
@@ -216,17 +238,12 @@ func (t *Transport) throttled(r *http.Request) *http.Request {
 	return out
 }
 
-// again reports whether a request that was sent that many times is to be sent again, and after which
-// time.
-func (t *Transport) again(r *http.Request, response *http.Response, sent int) (time.Duration, bool) {
-	if sent > t.o.Retries || hasBody(r) && r.GetBody == nil {
+// again reports whether a request that was sent that many times is sent again, and after which time.
+func (t *Transport) again(r *http.Request, a *attempt, sent int) (time.Duration, bool) {
+	if sent > t.o.Retries || hasBody(r) && r.GetBody == nil || !a.retry || a.retryAfter > t.o.MaxRetryAfter {
 		return 0, false
 	}
-	d, ok := retryAfter(response)
-	if !ok || d > t.o.MaxRetryAfter {
-		return 0, false
-	}
-	wait, rest := holdback.Spread(r.Context(), d, d)
+	wait, rest := holdback.Spread(r.Context(), a.retryAfter, a.retryAfter)
 	return wait, rest > 0
 }
 
@@ -248,7 +265,7 @@ func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBo
 
 func closeBody(body io.Closer) {
 	if body != nil {
-		_ = body.Close() // nothing was done with it
+		_ = body.Close() // its error changes nothing
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/httplimit"
+	"github.com/sluice-go/sluice/partition"
 )
 
 // base is a RoundTripper.
@@ -755,4 +756,83 @@ func TestAHintThatPanics(t *testing.T) {
 	require.PanicsWithValue(t, "boom", func() { _, _ = client.Get("http://x") })
 	free(t, l)
 	require.Equal(t, 1, body.closed)
+}
+
+// marked is a body that notes that it was closed.
+type marked struct {
+	io.Reader
+
+	closed *bool
+}
+
+func (c marked) Close() error { *c.closed = true; return nil }
+
+// A function of the user's that panics after the response has come costs neither the permit nor the connection.
+func TestTransportSurvivesPanicsAfterTheResponse(t *testing.T) {
+	for name, c := range map[string]struct {
+		status  int
+		prepare func(*httplimit.TransportOptions, *http.Request)
+	}{
+		"GetBody": {http.StatusTooManyRequests, func(o *httplimit.TransportOptions, r *http.Request) {
+			o.Retries = 1
+			r.GetBody = func() (io.ReadCloser, error) { panic("boom") }
+		}},
+		"the key of Download": {http.StatusOK, func(o *httplimit.TransportOptions, _ *http.Request) {
+			o.Download = core.Must(partition.New(partition.Options[*http.Request, string]{
+				Key: func(*http.Request) string { panic("boom") },
+				New: func(string) (core.Limiter, error) { return core.Unlimited(), nil },
+			}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := atOnce(t, 1, 0)
+			closed := false
+			o := httplimit.TransportOptions{Limiter: all(l), Base: base(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{
+					StatusCode: c.status, Header: http.Header{"Retry-After": {"0"}}, ContentLength: -1,
+					Body: marked{strings.NewReader("body"), &closed}, Request: r,
+				}, nil
+			})}
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x", strings.NewReader("request"))
+			require.NoError(t, err)
+			c.prepare(&o, r)
+			tr, err := httplimit.NewTransport(o)
+			require.NoError(t, err)
+			require.PanicsWithValue(t, "boom", func() {
+				if response, err := tr.RoundTrip(r); err == nil {
+					_ = response.Body.Close()
+				}
+			})
+			require.True(t, closed)
+			free(t, l)
+		})
+	}
+}
+
+// Retries asks RetryAfter, too.
+func TestRetriesAskRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent, begun := 0, time.Now()
+		c := transport(t, httplimit.TransportOptions{
+			Retries: 1,
+			RetryAfter: func(r *http.Response) (time.Duration, bool) {
+				d, err := time.ParseDuration(r.Header.Get("X-Wait"))
+				return d, err == nil
+			},
+			Base: base(func(r *http.Request) (*http.Response, error) {
+				sent++
+				response := answer(http.StatusForbidden, "")
+				if sent == 1 {
+					response.Header = http.Header{"X-Wait": {"10s"}}
+				}
+				response.Request = r
+				return response, nil
+			}),
+		})
+		response, err := c.Get("http://x")
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, 2, sent)
+		require.GreaterOrEqual(t, time.Since(begun), 10*time.Second)
+	})
 }

@@ -42,7 +42,7 @@ func (a *Admission[R]) decide(ctx context.Context, r R, p *Policy[R], mode Mode)
 		}
 		return nil
 	case out.result == Failed:
-		s.set.log.log(ctx, s.Logger, slog.LevelError, event{s.set.Package + ": a limiter failed", p.Name}, out.err)
+		s.LogFailure(ctx, p, out.err)
 		if p.FailOpen || p.Shadow {
 			return nil
 		}
@@ -54,6 +54,11 @@ func (a *Admission[R]) decide(ctx context.Context, r R, p *Policy[R], mode Mode)
 	rejection := p.Rejection(out.result, d.Lease, out.err)
 	rejection.Decisions = a.Decisions
 	return rejection
+}
+
+// LogFailure logs that a limiter of p failed with err, at most once a second per policy.
+func (s *Snapshot[R]) LogFailure(ctx context.Context, p *Policy[R], err error) {
+	s.set.log.log(ctx, s.Logger, slog.LevelError, event{s.set.Package + ": a limiter failed", p.Name}, err)
 }
 
 // outcome is a limiter's answer, whose lease is the decision's.

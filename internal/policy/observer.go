@@ -49,3 +49,25 @@ type Observer interface {
 	// Released is called when a lease was released, with how long it was held.
 	Released(ctx context.Context, policy string, held time.Duration)
 }
+
+// observerOf is an Observer whose results are of another package's type.
+type observerOf[Res ~uint8] interface {
+	Queued(ctx context.Context, policy string, delta int)
+	Decided(ctx context.Context, policy string, r Res, waited time.Duration)
+	Active(ctx context.Context, policy string, delta int)
+	Released(ctx context.Context, policy string, held time.Duration)
+}
+
+// ObserverOf returns o as an Observer; nil if o is nil.
+func ObserverOf[Res ~uint8](o observerOf[Res]) Observer {
+	if o == nil {
+		return nil
+	}
+	return converting[Res]{o}
+}
+
+type converting[Res ~uint8] struct{ observerOf[Res] }
+
+func (c converting[Res]) Decided(ctx context.Context, policy string, r Result, waited time.Duration) {
+	c.observerOf.Decided(ctx, policy, Res(r), waited)
+}

@@ -1,0 +1,75 @@
+package httplimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/httplimit"
+)
+
+// hourly returns a bucket of 10 permits that come back in hours.
+func hourly(t *testing.T) *core.TokenBucket {
+	t.Helper()
+	l, err := core.NewTokenBucket(core.Every(time.Hour, 10))
+	require.NoError(t, err)
+	return l
+}
+
+// A rejection inside refunds the policies of the wrappers around if it is the response, and not if the handler has served
+// the request without the part that was rejected.
+func TestRejectionInsideRefundsOnlyItsOwnResponse(t *testing.T) {
+	full := hourly(t)
+	full.TryAcquire(10)
+	limits := func() (outer *core.TokenBucket, l *httplimit.Limits, inner http.Handler) {
+		outer = hourly(t)
+		l, err := httplimit.New(httplimit.Options{
+			Global:   &httplimit.Policy{Limiter: httplimit.Shared(outer)},
+			Policies: []httplimit.Policy{{Name: "part", Limiter: httplimit.Shared(full)}},
+		})
+		require.NoError(t, err)
+		return outer, l, l.Policy("part")(http.NotFoundHandler())
+	}
+	for name, c := range map[string]struct {
+		handler func(inner http.Handler) http.Handler
+		status  int
+		left    int
+	}{
+		"the response": {
+			func(inner http.Handler) http.Handler { return inner }, http.StatusTooManyRequests, 10,
+		},
+		"the response of a TimeoutHandler": {
+			func(inner http.Handler) http.Handler { return http.TimeoutHandler(inner, time.Minute, "late") }, http.StatusTooManyRequests, 10,
+		},
+		"an optional part": {
+			func(inner http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					part := httptest.NewRecorder()
+					inner.ServeHTTP(part, r)
+					require.Equal(t, http.StatusTooManyRequests, part.Code)
+					w.WriteHeader(http.StatusOK)
+				})
+			}, http.StatusOK, 9,
+		},
+		"an optional part, and a header of its own": {
+			func(inner http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					inner.ServeHTTP(httptest.NewRecorder(), r)
+					w.Header().Set("Cache-Control", "no-store")
+				})
+			}, http.StatusOK, 9,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outer, l, inner := limits()
+			w := httptest.NewRecorder()
+			l.Handler(c.handler(inner)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+			require.Equal(t, c.status, w.Code)
+			require.Equal(t, c.left, outer.Available())
+		})
+	}
+}
