@@ -107,7 +107,7 @@ func (c *LimitedChannel[T]) takeSome(dst []T) int {
 	return n
 }
 
-// takeSomeLocked takes as many of the oldest items as dst has room for, and gives back their plain permits. It
+// takeSomeLocked takes as many of the oldest items as dst has room for, and returns their plain permits to the limiter. It
 // appends their leases to leases, for the caller to release.
 func (c *LimitedChannel[T]) takeSomeLocked(dst []T, leases []core.Lease, d *deferredWork[T]) (int, []core.Lease) {
 	n := 0

@@ -30,13 +30,13 @@ func (c *LimitedChannel[T]) Chan(ctx context.Context) <-chan T {
 type offer[T any] struct {
 	item  T
 	hold  hold.Hold
-	place uint64 // the number of offers begun before this one; it orders the returned items
+	place uint64 // the number of earlier offers; it orders the returned items
 }
 
 func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 	defer close(out)
 	for ctx.Err() == nil {
-		o, ok := c.beginOffer()
+		o, ok := c.startOffer()
 		if !ok {
 			if c.WaitToReceive(ctx) != nil {
 				return
@@ -52,9 +52,9 @@ func (c *LimitedChannel[T]) offerAll(ctx context.Context, out chan<- T) {
 	}
 }
 
-// beginOffer takes the oldest item out of the queue; false if there is none. The item keeps its permits.
+// startOffer takes the oldest item out of the queue; false if there is none. The item keeps its permits.
 // Options.Capacity no longer counts it, but the capacity of a Bounded channel does, by heldRoom.
-func (c *LimitedChannel[T]) beginOffer() (o offer[T], ok bool) {
+func (c *LimitedChannel[T]) startOffer() (o offer[T], ok bool) {
 	var d deferredWork[T]
 	c.mu.Lock()
 	if len(c.returned) > 0 {

@@ -14,11 +14,11 @@ import (
 
 // LimitedChannel is a queue between goroutines, like a Go channel, in which each item holds a lease of a
 // limiter. Only senders are limited: the lease is released when the item is received, discarded or
-// dropped, or at once if a waiting receiver takes the item. Create one with [New] or [Bounded]; the zero
+// dropped, or immediately if a waiting receiver takes the item. Create one with [New] or [Bounded]; the zero
 // value is closed and empty. Most callers want Send and Receive.
 //
 // With a [core.ConcurrencyLimiter] it is a bounded channel: when the channel is full, Send waits, whatever
-// the limiter's QueueLimit is. An item that costs more permits than the limit fails at once with
+// the limiter's QueueLimit is. An item that costs more permits than the limit fails immediately with
 // [core.ErrPermitsExceedLimit], and an item that costs fewer than 0 with [core.ErrNegativePermits];
 // neither drops another item.
 //
@@ -42,7 +42,7 @@ type LimitedChannel[T any] struct {
 
 	// mu guards the fields below. While it is held nothing blocks and no user code runs. The only lock
 	// taken under it is that of a core.ConcurrencyLimiter, which never calls back: plain permits of items
-	// are taken under it where nothing has to wait, and always given back under it. Each permit is
+	// are taken under it where nothing has to wait, and always returned under it. Each permit is
 	// therefore available, held by a queued item, or held outside of the channel; a drop mode that finds
 	// too few available and no item to drop rightly rejects.
 	//
@@ -53,7 +53,7 @@ type LimitedChannel[T any] struct {
 	holds    hold.Ledger  // what they hold
 	returned []offer[T]   // items that Chans have returned, oldest first; all are older than items
 	offered  int          // items that Chans offer; they are neither in items nor in returned
-	offers   uint64       // offers begun so far
+	offers   uint64       // offers started so far
 	heldRoom int          // Bounded only: room held by offered items and by the leases of received items
 
 	senders   wait.List[handoff[T]] // wait for room
@@ -209,7 +209,7 @@ func (c *LimitedChannel[T]) handLocked(v T, h hold.Hold, d *deferredWork[T]) boo
 	return false
 }
 
-// releaseLocked gives back what an item held: plain permits at once, a lease, whose release may be user
+// releaseLocked returns what an item held: plain permits immediately, and a lease, whose release may be user
 // code, in finish.
 func (c *LimitedChannel[T]) releaseLocked(h hold.Hold, d *deferredWork[T]) {
 	if h.Permits > 0 {

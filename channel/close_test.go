@@ -118,7 +118,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// closer is somebody's limiter, in whose Acquire the channel is closed.
+// closer is someone's limiter, in whose Acquire the channel is closed.
 type closer struct {
 	core.Limiter
 	c *channel.LimitedChannel[int]

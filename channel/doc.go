@@ -64,6 +64,6 @@
 // A send takes permits, locks, puts the item and unlocks. What remains to be done then (a lease to
 // release, waiting calls to wake, an item to report) is done without the mutex. With a
 // [core.ConcurrencyLimiter] an item holds plain permits, and a lease is made only for ReceiveLease. In
-// the drop modes these permits are taken and given back under the channel's mutex, so each is
+// the drop modes these permits are taken and returned under the channel's mutex, so each is
 // available, queued, or not the channel's.
 package channel

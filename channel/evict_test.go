@@ -161,7 +161,7 @@ func TestEvictionStops(t *testing.T) {
 	})
 }
 
-// The same hundred items, sent to a channel of ten places that nobody receives from.
+// The same hundred items, sent to a channel of ten places that no one receives from.
 func TestWhatIsLeftOfMany(t *testing.T) {
 	from := func(first, n int) (all []int) {
 		for i := range n {

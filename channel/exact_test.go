@@ -139,7 +139,7 @@ func TestExactBesideSendsAndBatches(t *testing.T) {
 	}
 }
 
-// slow is a limiter of somebody's own that takes its time, and grants n permits.
+// slow is a limiter of a user that takes its time, and grants n permits.
 func slow(t *testing.T, n int, asked *atomic.Int64) *user {
 	t.Helper()
 	l := &user{Limiter: refusing(t, n)}

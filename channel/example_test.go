@@ -123,7 +123,7 @@ func ExampleLimitedChannel_Send() {
 	_ = c.TrySend("first")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	fmt.Println(c.Send(ctx, "second")) // it is full, and nobody receives
+	fmt.Println(c.Send(ctx, "second")) // it is full, and no one receives
 	// Output: context deadline exceeded
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 )
 
-// user is a limiter of somebody's own, made of functions; nil: the inner limiter's.
+// user is a limiter of a user, made of functions; nil: the inner limiter's.
 type user struct {
 	core.Limiter
 

@@ -11,7 +11,7 @@ import (
 )
 
 // model is a LimitedChannel as one would first write it: a native channel that is drained
-// and refilled where it has to be looked into. Nobody waits in it.
+// and refilled where it has to be looked into. No caller waits in it.
 type model struct {
 	items    chan int // a cost each
 	limit    int      // permits

@@ -100,7 +100,7 @@ func TestStressMailbox(t *testing.T) {
 	}
 }
 
-// TestStressMailboxOfStrangers has somebody who takes and gives back the permits beside:
+// TestStressMailboxOfStrangers has another user who takes and releases the permits beside:
 // then a send may be refused, but it always ends, and nothing is lost.
 func TestStressMailboxOfStrangers(t *testing.T) {
 	counted := refusing(t, 2)

@@ -39,7 +39,7 @@ func TestPinsNoItem(t *testing.T) {
 	}
 }
 
-// sendsOne sends an item that nobody else knows.
+// sendsOne sends an item that no one else knows.
 func sendsOne(t *testing.T, c *channel.LimitedChannel[*[64]byte]) weak.Pointer[[64]byte] {
 	t.Helper()
 	v := new([64]byte)

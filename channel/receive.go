@@ -102,7 +102,7 @@ func (c *LimitedChannel[T]) All(ctx context.Context) iter.Seq[T] {
 	}
 }
 
-// tryReceive takes the oldest item and gives back what it held. With keep, it leaves that to the caller,
+// tryReceive takes the oldest item and releases what it held. With keep, it leaves that to the caller,
 // and the item's room in a Bounded channel stays taken.
 func (c *LimitedChannel[T]) tryReceive(keep bool) (v T, h hold.Hold, ok bool) {
 	var d deferredWork[T]
@@ -171,7 +171,7 @@ func (c *LimitedChannel[T]) takeLocked(keep bool, d *deferredWork[T]) (v T, h ho
 	return v, h, true
 }
 
-// pop takes the oldest item and gives back its plain permits, if no sender waits for the room and the channel
+// pop takes the oldest item and returns its plain permits to the limiter, if no sender waits for the room and the channel
 // is not closed. It is what most receives need, and takes half the time of takeLocked: BenchmarkChannel in
 // bench/channels.
 func (c *LimitedChannel[T]) pop() (v T, ok bool) {
@@ -181,7 +181,7 @@ func (c *LimitedChannel[T]) pop() (v T, ok bool) {
 	c.mu.Lock()
 	if ok = c.items.Len() > 0 && len(c.returned) == 0 && c.senders.Empty() && c.open.Load(); ok {
 		v = c.items.Pop()
-		if n := c.holds.PopOne().Permits; n > 0 {
+		if n := c.holds.PopPlain(); n > 0 {
 			c.limiter.GivePlain(n)
 		}
 	}

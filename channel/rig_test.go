@@ -14,7 +14,7 @@ import (
 )
 
 // permits returns a concurrency limiter of that many permits, in whose queue any number
-// may wait; refusing returns one in which nobody may.
+// may wait; refusing returns one in which no caller may.
 func permits(tb testing.TB, n int) *core.ConcurrencyLimiter {
 	tb.Helper()
 	return limiter(tb, core.ConcurrencyLimiterOptions{PermitLimit: n, QueueLimit: math.MaxInt})
@@ -99,7 +99,7 @@ func bubble(t *testing.T, name string, story func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, story) })
 }
 
-// call is a call under way on a goroutine of its own.
+// call is a call in flight on a goroutine of its own.
 type call[R any] struct {
 	done   chan struct{}
 	result R

@@ -82,7 +82,7 @@ func TestSendsWaitWhateverTheQueueLimitIs(t *testing.T) {
 	})
 }
 
-// An item whose send is under way when OnDrop panics is queued, or holds nothing.
+// An item whose send is in progress when OnDrop panics is queued, or holds nothing.
 func TestOnDropThatPanics(t *testing.T) {
 	for _, mode := range []channel.Overflow{channel.DropOldest, channel.DropNewest, channel.DropIncoming} {
 		for _, capacity := range []int{0, 1} {

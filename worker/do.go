@@ -13,7 +13,7 @@ var errNilFunc = errors.New("worker: the function is nil")
 // return the errors of Do.
 //
 // f's context is derived from ctx. It also ends when [Pool.Close] cancels, and when f has
-// returned. When ctx is done, Do returns ctx.Err() at once. If f has not started by then, it
+// returned. When ctx is done, Do returns ctx.Err() immediately. If f has not started by then, it
 // never runs, and its room in the queue is free. If f is running, its context is done and its
 // result is discarded.
 func Do[T any](ctx context.Context, p *Pool, f func(context.Context) (T, error)) (T, error) {

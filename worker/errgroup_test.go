@@ -159,7 +159,7 @@ func TestErrgroupPipeline(t *testing.T) {
 	}
 }
 
-// Without a limit, as with errgroup, nobody waits for anybody.
+// Without a limit, as with errgroup, no one waits for anybody.
 func TestErrgroupWithoutALimit(t *testing.T) {
 	g := group{newPool(t, worker.Options{Limiter: core.Unlimited()}).Group(t.Context())}
 	meet := make(chan struct{})

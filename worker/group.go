@@ -83,7 +83,7 @@ func (g *Group) GoN(permits int, t Task) (taken bool) {
 // after Wait has returned, even if other goroutines call Go meanwhile: Wait waits for the tasks that
 // Go has taken, and once there are none Go takes no more.
 //
-// If the group's context ends, Wait removes the group's tasks from the queue at once, and
+// If the group's context ends, Wait removes the group's tasks from the queue immediately, and
 // still waits for the running ones. If the context given to Pool.Group has ended and kept a task
 // from running, the error is that context's own, unchanged.
 func (g *Group) Wait() error {

@@ -23,7 +23,7 @@ func concurrency(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	return l
 }
 
-// impatient returns a limiter of so many permits that lets nobody wait.
+// impatient returns a limiter of so many permits that lets no one wait.
 func impatient(tb testing.TB, permits int) *core.ConcurrencyLimiter {
 	tb.Helper()
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits})
@@ -62,7 +62,7 @@ func hears(ctx context.Context) error {
 
 func two(task worker.Task) []worker.Task { return []worker.Task{task, task} }
 
-// counts checks the pool's statistics, when everybody has come to rest.
+// counts checks the pool's statistics, when everyone has come to rest.
 func counts(t *testing.T, p *worker.Pool, want worker.Statistics) {
 	t.Helper()
 	synctest.Wait()

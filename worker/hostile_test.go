@@ -158,7 +158,7 @@ func TestALimiterThatPanicsInThePool(t *testing.T) {
 	}
 }
 
-// A limiter that keeps the context it was given can use it for ever; it has ended.
+// A limiter that keeps the context it was given can use it forever; it has ended.
 func TestALimiterThatKeepsItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept []context.Context

@@ -180,7 +180,7 @@ func TestStressOrder(t *testing.T) {
 func TestStressPairs(t *testing.T) {
 	for _, o := range []worker.Options{{Queue: 1}, {Queue: 2}, {Queue: 7}, {Queue: 64}, {Queue: 3, Workers: 2}} {
 		t.Run(fmt.Sprintf("queue=%d,workers=%d", o.Queue, o.Workers), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // a bubble says at once that nobody goes on
+			synctest.Test(t, func(t *testing.T) { // a bubble says at once that no one goes on
 				l := &odd{ConcurrencyLimiter: concurrency(t, 2)}
 				o.Limiter = l
 				p := newPool(t, o)

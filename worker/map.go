@@ -34,7 +34,7 @@ const (
 //
 // If ctx is done before or during the loop, Map yields ctx.Err() with the zero Out and stops. If the
 // pool is closed, Map yields the results of the inputs already submitted and then [ErrClosed], and
-// stops. If [Pool.Close] cancels, Map yields ErrClosed at once and stops. Pool.Wait does not return
+// stops. If [Pool.Close] cancels, Map yields ErrClosed immediately and stops. Pool.Wait does not return
 // the errors of Map.
 //
 // If the limiter rejects an input, Map yields the rejection and continues with the next input. A rate

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-go/sluice/worker"
 )
 
-// naturals yields 0, 1, 2 and so on for ever.
+// naturals yields 0, 1, 2 and so on forever.
 func naturals(yield func(int) bool) {
 	for i := 0; yield(i); i++ {
 	}
@@ -249,7 +249,7 @@ func TestMapEndsWithItsPool(t *testing.T) {
 // yielded.
 func TestMapYieldsWhatACloseLetEnd(t *testing.T) {
 	for name, o := range map[string]worker.Options{
-		"no queue": {Limiter: concurrency(t, 3)}, "nobody waits": {Limiter: impatient(t, 3)},
+		"no queue": {Limiter: concurrency(t, 3)}, "no one waits": {Limiter: impatient(t, 3)},
 		"a queue": {Limiter: concurrency(t, 3), Queue: 4},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 // Any sequence of calls has the outcome that it has for a pool made of three lists: the
 // tasks that run, those that are queued, and the callers who wait to submit. Each byte is
-// a call; after each, everybody comes to rest, and the lists are compared.
+// a call; after each, everyone comes to rest, and the lists are compared.
 func FuzzPool(f *testing.F) {
 	f.Add([]byte{0x11}, []byte("\x00\x00\x00\x01\x01\x02\x0a\x12\x06\x02\x02\x02"))
 	f.Add([]byte{0x20}, []byte("\x01\x01\x01\x04\x02\x02\x06\x01\x02\x07"))

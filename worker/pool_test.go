@@ -200,7 +200,7 @@ func TestHeavierQueuedTasksFollowTheRate(t *testing.T) {
 			require.NoError(t, p.SubmitN(t.Context(), 7, nothing))
 		}
 		require.NoError(t, p.Wait(t.Context()))
-		require.Equal(t, 14*(time.Second/7), time.Since(start), "though the limiter lets nobody wait")
+		require.Equal(t, 14*(time.Second/7), time.Since(start), "though the limiter lets no one wait")
 	})
 }
 

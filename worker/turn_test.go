@@ -281,8 +281,8 @@ func TestCloseEndsGoThatWaitsForOthers(t *testing.T) {
 	})
 }
 
-// A task starts at the very instant at which somebody else gives a permit back, although the limiter has no
-// queue: nobody asks at intervals.
+// A task starts at the very instant at which another user releases a permit, although the limiter has no
+// queue: the pool does not poll.
 func TestATaskStartsWhenOthersGiveBack(t *testing.T) {
 	for _, queue := range []int{0, 2} {
 		testkit.Bubble(t, fmt.Sprintf("queue=%d", queue), func(t *testing.T) {

@@ -34,6 +34,30 @@ func (l *Ledger) Push(n int, h Hold) {
 	}
 }
 
+// PushPlain is Push of one entry that holds plain permits, or nothing if permits is 0. PushPlain and PopPlain
+// are inlined and copy no Hold: with Push and PopOne an item takes a fifth longer through a channel (BenchmarkTry of
+// channel).
+func (l *Ledger) PushPlain(permits int) {
+	if l.fixed {
+		l.end++
+	} else {
+		l.pushPlainSlow(permits)
+	}
+}
+
+func (l *Ledger) pushPlainSlow(permits int) { l.Push(1, Hold{Permits: permits}) }
+
+// PopPlain is PopOne of an entry without a lease. It returns the number of plain permits.
+func (l *Ledger) PopPlain() int {
+	if l.fixed {
+		l.start++
+		return l.each
+	}
+	return l.popPlainSlow()
+}
+
+func (l *Ledger) popPlainSlow() int { return l.PopOne().Permits }
+
 // PopOne removes the oldest entry, which was pushed alone, and returns what it holds.
 func (l *Ledger) PopOne() Hold {
 	l.start++

@@ -1,9 +1,6 @@
 package wait
 
-import (
-	"runtime"
-	"sync"
-)
+import "sync"
 
 // Mutex is a sync.Mutex that spins before it parks, for critical sections far shorter than parking
 // and waking a goroutine. A sync.Mutex does not spin while other goroutines are runnable, as they
@@ -21,13 +18,10 @@ func (m *Mutex) Lock() {
 }
 
 func (m *Mutex) lockSlow() {
-	// On one processor the holder cannot go on while this goroutine spins.
-	if runtime.GOMAXPROCS(0) > 1 {
-		for range mostTries {
-			spin()
-			if m.TryLock() {
-				return
-			}
+	for range mostTries {
+		spin()
+		if m.TryLock() {
+			return
 		}
 	}
 	m.Mutex.Lock()
