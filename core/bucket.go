@@ -17,11 +17,16 @@ type TokenBucketOptions struct {
 	QueueLimit          int           // permits that may wait; 0: requests do not wait; at least 0
 	QueueOrder          QueueOrder    // which waiter is served first
 	ManualReplenishment bool          // tokens come only in TryReplenish
+
+	invalidRate string // given to Rate; "": the rate was valid
 }
 
 func (o TokenBucketOptions) validate() error {
 	f := faults{options: "TokenBucketOptions"}
 	f.atLeast("TokenLimit", o.TokenLimit, 1)
+	if o.invalidRate != "" {
+		f.errs = append(f.errs, fmt.Errorf("core: Rate = %s, want a finite number of permits per second above 0", o.invalidRate))
+	}
 	f.atLeast("TokensPerPeriod", o.TokensPerPeriod, 1)
 	if o.TokensPerPeriod > o.TokenLimit && o.TokenLimit >= 1 {
 		f.add("TokensPerPeriod", o.TokensPerPeriod, fmt.Sprintf(

@@ -64,3 +64,98 @@ func gcd(a, b uint64) uint64 {
 	}
 	return a
 }
+
+// Tolerance is the relative error with which a rate is kept where that is possible.
+const Tolerance = 1e-9
+
+// Smooth returns the rate of n tokens a second: one token a period, rounded to the nearest nanosecond, if
+// PerSecond still tells n by that. Otherwise it is Of.
+func Smooth(n, most int) Rate {
+	if one := Nearest(1, n, time.Second); one.PerSecond() == float64(n) {
+		return one
+	}
+	r, _ := Of(float64(n), most)
+	return r
+}
+
+// Of returns the rate of perSecond tokens a second, to within Tolerance, with the fewest tokens a period,
+// at most most. If there is none, it returns the closest. A rate above most tokens each nanosecond is lowered to
+// that. Of returns false if perSecond is not above 0, not finite, or so low that the period of one token is too long
+// for a time.Duration.
+func Of(perSecond float64, most int) (Rate, bool) {
+	if !(perSecond > 0) || math.IsInf(perSecond, 1) || float64(time.Second)/perSecond >= math.MaxInt64 {
+		return Rate{}, false
+	}
+	most = max(most, 1)
+	if perSecond/float64(time.Second) >= float64(most) {
+		return Rate{most, 1}, true
+	}
+	one := Rate{1, time.Duration(max(math.Round(float64(time.Second)/perSecond), 1))}
+	if off(one.exact(), perSecond) <= Tolerance && one.PerSecond() == perSecond {
+		return one, true
+	}
+	r := simplest(perSecond, most, Tolerance/2) // PerSecond may be as far from r
+	if r.Tokens == 1 && most > 1 && off(r.exact(), perSecond) <= Tolerance && off(r.PerSecond(), perSecond) > Tolerance {
+		return Rate{2, 2 * r.Period}, true // which is not read as a whole number
+	}
+	return r, true
+}
+
+// simplest returns the rate that is x tokens a second to within a relative error, with the fewest tokens a
+// period, at most most; the closest if there is none.
+//
+// It follows the continued fraction of a, the period of one token. Of all fractions that are as close to a, the
+// one with the smallest denominator is a convergent or lies between two: it is (p0 + j*p1) / (k0 + j*k1),
+// where p0/k0 and p1/k1 are successive convergents, and its error falls as j grows.
+func simplest(x float64, most int, within float64) Rate {
+	a := float64(time.Second) / x
+	p0, k0, p1, k1 := 0.0, 1.0, 1.0, 0.0
+	for rest := a; ; {
+		whole := math.Floor(rest)
+		j := whole
+		if k1 > 0 || p0 > 0 || whole >= 1 {
+			d0, d1 := math.Abs(p0-a*k0), math.Abs(p1-a*k1)
+			j = min(whole, max(1, math.Ceil((d0-within*a*k0)/(d1+within*a*k1))))
+		}
+		last := k0+j*k1 > float64(most)
+		if last {
+			j = math.Floor((float64(most) - k0) / k1)
+		}
+		p, k := p0+j*p1, k0+j*k1
+		if last && k1 > 0 && p1 >= 1 && (p < 1 || math.Abs(p1/k1-a) <= math.Abs(p/k-a)) {
+			p, k = p1, k1
+		}
+		if last || rest == whole || j < whole || p >= 1 && math.Abs(p/k-a) <= within*a {
+			return Rate{int(k), time.Duration(max(math.Round(k*a), 1))}
+		}
+		p0, k0, p1, k1 = p1, k1, p, k
+		rest = 1 / (rest - whole)
+	}
+}
+
+// off returns the relative difference of a from b.
+func off(a, b float64) float64 { return math.Abs(a/b - 1) }
+
+// exact returns the tokens that come per second.
+func (r Rate) exact() float64 { return float64(r.Tokens) / float64(r.Period) * float64(time.Second) }
+
+// PerSecond returns the tokens that come per second, or the whole number or the number of six digits that
+// is the same to within half the Tolerance. If one token comes in the period of a whole number of tokens a second,
+// rounded to the nanosecond, that is the number: one token in 142,857,143 ns is 7.
+func (r Rate) PerSecond() float64 {
+	if r.Tokens <= 0 || r.Period <= 0 {
+		return 0
+	}
+	x := r.exact()
+	n := math.Round(x)
+	// Half a nanosecond of the period is half a token a second if x equals the period. Above that, several
+	// whole numbers have the same period.
+	if n >= 1 && off(x, n) <= Tolerance/2 || r.Tokens == 1 && n >= 1 && x < float64(r.Period) && Nearest(1, int(n), time.Second) == r {
+		return n
+	}
+	digits := math.Pow(10, 5-math.Floor(math.Log10(x))) // so that six are whole
+	if y := math.Round(x*digits) / digits; off(x, y) <= Tolerance/2 {
+		return y
+	}
+	return x
+}

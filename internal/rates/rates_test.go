@@ -3,6 +3,7 @@ package rates_test
 import (
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -99,4 +100,37 @@ func FuzzRate(f *testing.F) {
 		require.LessOrEqual(t, r.Period, d1)
 		require.Zero(t, big.NewRat(int64(r.Tokens), int64(r.Period)).Cmp(big.NewRat(nn, per)))
 	})
+}
+
+// The fraction with the fewest tokens is what a search finds.
+func TestOfIsTheSmoothest(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the same each time
+	for range 2_000 {
+		x := math.Pow(10, random.Float64()*10-1)
+		most := 1 + random.IntN(5_000)
+		got, ok := rates.Of(x, most)
+		require.True(t, ok)
+		rate := func(tokens int) float64 {
+			return float64(tokens) / max(math.Round(float64(tokens)*1e9/x), 1) * 1e9
+		}
+		if x > 1e9 { // more than one each nanosecond
+			require.InEpsilon(t, x, float64(got.Tokens)/float64(got.Period)*1e9, 1e-3)
+			continue
+		}
+		best, closest := 0, math.Inf(1)
+		for k := 1; k <= most && best == 0; k++ {
+			off := math.Abs(rate(k)/x - 1)
+			closest = min(closest, off)
+			if off <= rates.Tolerance/2 {
+				best = k
+			}
+		}
+		off := math.Abs(float64(got.Tokens)/float64(got.Period)*1e9/x - 1)
+		if best == 0 {
+			require.InDelta(t, closest, off, 1e-14, "%v, at most %d", x, most)
+		} else {
+			require.LessOrEqual(t, off, rates.Tolerance*1.001)
+			require.LessOrEqual(t, got.Tokens, 2*best, "%v, at most %d", x, most)
+		}
+	}
 }

@@ -27,13 +27,15 @@ func TestPerSecondSmoothly(t *testing.T) {
 		{3, 100, 1, 333_333_333},
 		{7, 7, 1, 142_857_143},
 		{1000, 10, 1, time.Millisecond},
-		{999_999, 10, 1, 1000},
-		{1_500_000, 10, 1, 667},
+		{999_999, 10, 1, 1000}, // the burst has no room for more
+		{1_500_000, 1, 1, 667},
+		{1_500_000, 10, 3, 2000},
+		{1_048_576, 1 << 20, 1133, 1_080_513},
 		{1_000_000_000, 1, 1, 1},
 		// Whole nanoseconds alone would be off by more than a thousandth.
 		{700_000_000, 64 << 10, 7, 10},
 		{600_000_000, 3, 3, 5},
-		{3_000_000, 64, 2, 667},
+		{3_000_000, 64, 3, 1000},
 	} {
 		t.Run(fmt.Sprintf("%d in bursts of %d", c.permits, c.burst), func(t *testing.T) {
 			require.Equal(t, core.TokenBucketOptions{
@@ -71,16 +73,17 @@ func perSecondKeeps(t *testing.T, permits, burst int) {
 		require.Equal(t, burst, o.TokensPerPeriod, what)
 		require.Equal(t, time.Duration(1), o.ReplenishmentPeriod, what)
 		require.Less(t, off, 1.0, what)
-	case burst >= 1000 && int64(permits)/int64(burst) < int64(time.Second):
+	case permits <= 31_622:
 		require.True(t, half(permits, o), what)
-		require.InDelta(t, 1, off, 1.0001e-3, what)
-	default:
-		require.True(t, half(permits, o), what)
-	}
-	if permits <= 500_000 {
 		require.Equal(t, 1, o.TokensPerPeriod, "one by one")
+		require.Equal(t, float64(permits), o.Rate(), what) //nolint:testifylint // exactly
+	case permits <= 1e9 && burst >= permits:
+		require.InDelta(t, 1, off, 1.001e-9, what)
+		require.InDelta(t, permits, o.Rate(), float64(permits/500_000_000), what) // exactly, but for the highest
+	default:
+		require.True(t, half(permits, o) || math.Abs(off-1) <= 1e-9, what)
 	}
-	require.LessOrEqual(t, o.TokensPerPeriod, max(1000, 2*(permits/1e9+1)), what)
+	require.LessOrEqual(t, o.ReplenishmentPeriod, time.Second, what)
 }
 
 func TestPerSecondOfAnyRate(t *testing.T) {
@@ -150,4 +153,110 @@ func TestEvery(t *testing.T) {
 			require.Equal(t, time.Duration(i+1)*1500*time.Millisecond, time.Since(start))
 		}
 	})
+}
+
+func TestRate(t *testing.T) {
+	for _, c := range []struct {
+		rate   float64
+		burst  int
+		tokens int
+		period time.Duration
+	}{
+		{0.5, 3, 1, 2 * time.Second},
+		{1e-6, 1, 1, 1_000_000 * time.Second},
+		{1, 1, 1, time.Second},
+		{2.5, 5, 1, 400 * time.Millisecond},
+		{300, 10, 3, 10 * time.Millisecond},
+		{300, 2, 2, 6_666_667}, // the burst has no room for three
+		{1e9, 1, 1, 1},
+		{1e12, 5, 5, 1}, // the highest rate of the burst
+		{0.1, 1, 1, 10 * time.Second},
+	} {
+		o := core.Rate(c.rate, c.burst)
+		require.Equal(t, core.TokenBucketOptions{
+			TokenLimit: c.burst, TokensPerPeriod: c.tokens, ReplenishmentPeriod: c.period, QueueLimit: math.MaxInt,
+		}, o, c)
+		l, err := core.NewTokenBucket(o)
+		require.NoError(t, err)
+		require.Equal(t, o, l.Options())
+	}
+}
+
+func TestRateOfNothing(t *testing.T) {
+	l := bucket(t, core.Rate(1, 1))
+	for rate, text := range map[float64]string{
+		0: "0", -1: "-1", -0.5: "-0.5", math.Inf(1): "+Inf", math.Inf(-1): "-Inf", 1e-11: "1e-11",
+	} {
+		o := core.Rate(rate, 5)
+		_, err := core.NewTokenBucket(o)
+		want := "core: Rate = " + text + ", want a finite number of permits per second above 0"
+		require.EqualError(t, err, want)
+		require.EqualError(t, l.Update(o), want)
+		require.True(t, math.IsNaN(o.Rate()))
+	}
+	_, err := core.NewTokenBucket(core.Rate(math.NaN(), 0))
+	require.EqualError(t, err, "core: TokenBucketOptions.TokenLimit = 0, want at least 1\n"+
+		"core: Rate = NaN, want a finite number of permits per second above 0")
+	require.InDelta(t, 1, l.Options().Rate(), 0)
+}
+
+func TestRateOfOptions(t *testing.T) {
+	require.InEpsilon(t, 1048218.03, core.TokenBucketOptions{TokensPerPeriod: 1, ReplenishmentPeriod: 954}.Rate(), 1e-8)
+	require.InDelta(t, 7, core.Every(142_857_143, 1).Rate(), 0)
+	require.InDelta(t, 5.0/3600, core.TokenBucketOptions{TokensPerPeriod: 5, ReplenishmentPeriod: time.Hour}.Rate(), 1e-15)
+	require.Zero(t, core.TokenBucketOptions{}.Rate())
+}
+
+// rateKeeps checks that a rate reads back.
+func rateKeeps(t *testing.T, rate float64, burst int) {
+	t.Helper()
+	o := core.Rate(rate, burst)
+	_, err := core.NewTokenBucket(o)
+	require.NoError(t, err)
+	if burst >= 31_623 && rate >= 1e-6 && rate <= 1e9 {
+		exact := float64(o.TokensPerPeriod) / float64(o.ReplenishmentPeriod) * 1e9
+		require.InEpsilon(t, rate, exact, 1.001e-9)
+		require.InEpsilon(t, rate, o.Rate(), 1.001e-9)
+	}
+}
+
+func TestRateReadsBack(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same each time
+	for range testkit.Rounds(5_000) {
+		rate := math.Pow(10, random.Float64()*15-6)
+		rateKeeps(t, rate, 1<<20)
+		rateKeeps(t, math.Ceil(rate), 1<<20)
+		rateKeeps(t, 1e9/math.Ceil(1e9/rate), 1<<20) // which a period of whole nanoseconds gives
+		rateKeeps(t, rate, 1+random.IntN(100))
+	}
+}
+
+func FuzzRate(f *testing.F) {
+	f.Add(1048576.0, 1<<22)
+	f.Add(0.3, 1)
+	f.Fuzz(func(t *testing.T, rate float64, burst int) {
+		if rate >= 1.1e-10 && !math.IsInf(rate, 1) && burst >= 1 {
+			rateKeeps(t, rate, burst)
+			return
+		}
+		_, err := core.NewTokenBucket(core.Rate(rate, burst))
+		if math.IsInf(rate, 1) || !(rate > 1e-10) || burst < 1 {
+			require.Error(t, err)
+		}
+	})
+}
+
+func ExampleRate() {
+	// Three requests in two seconds.
+	limiter, err := core.NewTokenBucket(core.Rate(1.5, 3))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(limiter.Options().Rate())
+
+	_, err = core.NewTokenBucket(core.Rate(0, 3))
+	fmt.Println(err)
+	// Output:
+	// 1.5
+	// core: Rate = 0, want a finite number of permits per second above 0
 }

@@ -1,0 +1,68 @@
+package core
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/sluice-go/sluice/internal/rates"
+)
+
+// PerSecond returns the options of a bucket that holds burst tokens and gains permits tokens a
+// second, as that of rate.NewLimiter(permits, burst) of x/time/rate does. For a rate that is not a
+// whole number use [Rate] or [Every]. The tokens come as smoothly as the rate allows: one by one up to
+// 31,622 a second, at a period that is exact to half a nanosecond. At higher rates several tokens
+// come per period where the burst has room for them, so that the rate is exact to one part in a billion.
+// TokenBucketOptions.Rate returns permits then.
+//
+// A bucket grants at most its burst each nanosecond; a higher rate is lowered to that.
+//
+// The queue is unbounded, as it is in x/time/rate; set QueueLimit to change that.
+// [NewTokenBucket] rejects permits or a burst below 1.
+func PerSecond(permits, burst int) TokenBucketOptions {
+	o := TokenBucketOptions{
+		TokenLimit: burst, TokensPerPeriod: permits, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt,
+	}
+	if permits >= 1 {
+		r := rates.Smooth(permits, burst)
+		o.TokensPerPeriod, o.ReplenishmentPeriod = r.Tokens, r.Period
+	}
+	return o
+}
+
+// Rate returns the options of a bucket that holds burst tokens and gains perSecond tokens a second; 0.5
+// is one in two seconds. The rate is exact to one part in a billion where the burst allows it: if a
+// period of whole nanoseconds is not exact enough for one token, several come per period, at most burst.
+// [PerSecond] is smoother for whole numbers.
+//
+// A bucket grants at most its burst each nanosecond; a higher rate is lowered to that. The queue is
+// unbounded; set QueueLimit to change that. [NewTokenBucket] and [TokenBucket.Update] reject a rate that
+// is 0 or less, infinite, NaN, or less than one token in 292 years, and a burst below 1.
+func Rate(perSecond float64, burst int) TokenBucketOptions {
+	o := TokenBucketOptions{TokenLimit: burst, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second, QueueLimit: math.MaxInt}
+	if r, ok := rates.Of(perSecond, burst); ok {
+		o.TokensPerPeriod, o.ReplenishmentPeriod = r.Tokens, r.Period
+	} else {
+		o.invalidRate = strconv.FormatFloat(perSecond, 'g', -1, 64)
+	}
+	return o
+}
+
+// Rate returns the tokens that come per second. It returns the rate given to [Rate] or [PerSecond], to
+// within one part in a billion, if that is from 1e-6 to 1e9 and the burst allowed it. If the options are
+// invalid, the result is 0 or NaN.
+func (o TokenBucketOptions) Rate() float64 {
+	if o.invalidRate != "" {
+		return math.NaN()
+	}
+	return rates.Rate{Tokens: o.TokensPerPeriod, Period: o.ReplenishmentPeriod}.PerSecond()
+}
+
+// Every returns the options of a bucket that holds burst tokens, one of which comes every d, as
+// rate.NewLimiter(rate.Every(d), burst) of x/time/rate does. The queue is unbounded; set
+// QueueLimit to change that. [NewTokenBucket] rejects d <= 0 or a burst below 1.
+func Every(d time.Duration, burst int) TokenBucketOptions {
+	return TokenBucketOptions{
+		TokenLimit: burst, TokensPerPeriod: 1, ReplenishmentPeriod: d, QueueLimit: math.MaxInt,
+	}
+}
