@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // The functions of core that are for packages of this module only; see package backdoor.
@@ -22,7 +23,8 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 			s := l.settings.Load().copy()
 			s.label = &label{name: s.name, hook: hook}
 			l.settings.Store(s)
-			l.handles.Store(new(handlePool))
+			l.watched = true
+			l.account.spare, l.account.spares = nil, 0
 			l.m.Rebind(&s.Terms)
 		}
 		return (*watcher)(l), ok
@@ -48,9 +50,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 
 	Grants: grants,
 	NewJoiner: func(parts int) backdoor.Joiner[Lease] {
-		j := new(backdoorJoiner)
-		j.init(parts)
-		return j
+		return &backdoorJoiner{joiner{size: parts}}
 	},
 })
 
@@ -64,58 +64,80 @@ func exactly(limiter any) (*ConcurrencyLimiter, bool) {
 // plain is a concurrency limiter whose permits are taken and given back without a lease.
 type plain ConcurrencyLimiter
 
-// TryTake takes n permits in one swap. It fails without a trace.
+// TryTake takes n permits if they are available. It fails without a trace.
 func (p *plain) TryTake(n int) bool {
-	if _, _, ok := p.take(n); ok {
-		return true
+	p.mu.Lock()
+	s := p.simpleLocked(n)
+	if s == nil {
+		p.mu.Unlock()
+		return p.tryTakeSlow(n)
 	}
-	if _, _, ok, decided := p.retryTake(n); ok || decided {
-		return ok
+	_, _, _, ok := p.account.Try(&s.Terms, 0, n)
+	if ok {
+		p.granted++
+		p.account.idleSince = machine.Never
 	}
+	p.mu.Unlock()
+	return ok
+}
+
+// tryTakeSlow is TryTake for requests that the machine decides.
+func (p *plain) tryTakeSlow(n int) bool {
 	l, ok := p.tryQuietlySlow(n)
 	if ok {
-		strip(l)
+		p.strip(l)
 	}
 	return ok
 }
 
 // Take takes n permits, waiting for them as Acquire does.
-func (p *plain) Take(ctx context.Context, n int) error {
-	if ctx.Err() == nil && p.TryTake(n) {
-		return nil
-	}
-	l, err := p.acquireSlow(ctx, n)
-	if err == nil {
-		strip(l)
-	}
-	return err
-}
+func (p *plain) Take(ctx context.Context, n int) error { return p.take(ctx, n, bounded) }
 
 // TakeWaiting takes n permits, waiting for them whatever QueueLimit is.
-func (p *plain) TakeWaiting(ctx context.Context, n int) error {
+func (p *plain) TakeWaiting(ctx context.Context, n int) error { return p.take(ctx, n, beyond) }
+
+func (p *plain) take(ctx context.Context, n int, q queueing) error {
 	if ctx.Err() == nil && p.TryTake(n) {
 		return nil
 	}
-	l, err := p.acquireUnder(ctx, n, nil, beyond)
+	l, err := p.acquireUnder(ctx, n, nil, q)
 	if err == nil {
-		strip(l)
+		p.strip(l)
 	}
 	return err
 }
 
 // strip ends a lease that nobody else has, but for its permits.
-func strip(l Lease) {
-	if h := l.handle(); l.outcome() == held && h.end(l.at) {
-		h.settings().owner.discard(h)
+func (p *plain) strip(l Lease) {
+	if l.outcome() != held {
+		return
 	}
+	h := l.handle()
+	p.mu.Lock()
+	h.generation++
+	p.account.spareLocked(&p.engine, h, h.settings())
+	p.mu.Unlock()
 }
 
 // Give gives n permits back.
-func (p *plain) Give(n int) { p.giveBack(n) }
+func (p *plain) Give(n int) {
+	p.mu.Lock()
+	if p.m.Empty() {
+		p.account.Give(n)
+		p.mu.Unlock()
+		return
+	}
+	p.m.Release(0, n)
+	p.account.idleLocked(&p.engine)
+	p.unlock(0)
+}
 
 // lease returns a lease of n permits that were taken.
 func (p *plain) lease(n int) Lease {
-	return p.hold(p.settings.Load(), n, (*ConcurrencyLimiter)(p).Available())
+	p.mu.Lock()
+	l := p.account.holdLocked(&p.engine, p.settings.Load(), n, p.m.Available())
+	p.mu.Unlock()
+	return l
 }
 
 // watcher is a concurrency limiter that calls a hook when its leases end.
@@ -125,7 +147,7 @@ func (k *watcher) Resize(limit int) { k.resize(limit) }
 
 func (k *watcher) End(l Lease, cause backdoor.Cause) {
 	if l.outcome() == held && l.owner() == &k.engine {
-		l.giveUp(cause, 0)
+		l.giveUp(cause)
 	}
 }
 

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -80,56 +79,6 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	l := new(TokenBucket)
 	l.start(newSettings(label{name: o.Name}, o.terms()), &l.bucket)
 	return l, nil
-}
-
-// TryAcquire takes permits if they are available now. It never blocks. If the limiter serves
-// the oldest first, TryAcquire is rejected while another request waits, even if the permits are
-// available.
-func (l *TokenBucket) TryAcquire(permits int) Lease {
-	if k, decided := l.try(permits, false); decided {
-		return k
-	}
-	return l.tryAcquireSlow(permits)
-}
-
-// try decides a request that depends on the bucket's level alone; decided is false for others. A
-// quiet one leaves no trace if it does not grant.
-func (l *TokenBucket) try(n int, quiet bool) (k Lease, decided bool) {
-	l.mu.Lock()
-	s := l.simpleLocked(n)
-	if s == nil {
-		l.mu.Unlock()
-		return Lease{}, false
-	}
-	now := l.nowLocked(s)
-	left, fullAt, readyAt, ok := l.bucket.Try(&s.Terms, now, n)
-	l.countLocked(ok, quiet)
-	l.mu.Unlock()
-	if quiet && !ok {
-		return Lease{}, true
-	}
-	return s.decision(now, n, left, fullAt, readyAt, ok), true
-}
-
-// TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
-func (l *TokenBucket) TryQuietly(permits int) (Lease, bool) {
-	if k, decided := l.try(permits, true); decided {
-		return k, k.Acquired()
-	}
-	return l.tryQuietlySlow(permits)
-}
-
-// Acquire takes permits, waiting for them if necessary and if the queue has room. If ctx is
-// done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
-// Under automatic replenishment, a request whose wait would outlast ctx's deadline is rejected
-// at once, with an error that also matches [context.DeadlineExceeded].
-func (l *TokenBucket) Acquire(ctx context.Context, permits int) (Lease, error) {
-	if ctx.Err() == nil {
-		if k, _ := l.try(permits, true); k.Acquired() {
-			return k, nil
-		}
-	}
-	return l.acquireSlow(ctx, permits)
 }
 
 // Update puts new limits in force. The bucket keeps its tokens, up to the new limit: growing

@@ -72,7 +72,7 @@ func Chain(limiters ...Limiter) (*ChainedLimiter, error) {
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
-	c.leases.init(len(c.limiters))
+	c.leases.size = len(c.limiters)
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/internal/machine"
@@ -9,15 +10,11 @@ import (
 // joiner joins leases into one and splits it again, for [ChainedLimiter] and, through package
 // backdoor, for the chains of other packages. It is safe for concurrent use.
 type joiner struct {
-	size  int                        // the number of parts of a lease
-	spare atomic.Pointer[handlePool] // of *joined that are not in use and have no parts
-}
+	size int // the number of parts of a lease
 
-// init makes the joiner ready for leases of that number of parts. What they say is known from the first
-// one on.
-func (j *joiner) init(parts int) {
-	j.size = parts
-	j.spare.Store(handlesOf(saying{parts: parts}))
+	mu     sync.Mutex // a leaf; guards what follows
+	spare  *joined    // those that are not in use and have no parts, linked by next: at most maxSpare
+	spares int
 }
 
 // joined is the handle of a lease that holds other leases, its parts. The caller of begin owns
@@ -26,16 +23,16 @@ func (j *joiner) init(parts int) {
 type joined struct {
 	handle
 
-	joiner atomic.Pointer[joiner] // changes only between leases
-	parts  []Lease                // in the order of the limiters
+	joiner *joiner
+	parts  []Lease // in the order of the limiters
+	next   *joined // among the joiner's spare ones
 
 	said labelled // fixed once a lease is granted: leases that have ended still say it
 	own  extra    // what the handle refers to
 }
 
 func newJoined(j *joiner, parts []Lease) *joined {
-	k := &joined{parts: parts}
-	k.joiner.Store(j)
+	k := &joined{joiner: j, parts: parts}
 	k.own.joined = k
 	k.handle.x = &k.own
 	return k
@@ -43,13 +40,16 @@ func newJoined(j *joiner, parts []Lease) *joined {
 
 // begin returns a handle without parts.
 func (j *joiner) begin() *joined {
-	if k, ok := j.spare.Load().Get().(*joined); ok {
-		if k.joiner.Load() != j {
-			k.joiner.Store(j)
-		}
-		return k
+	j.mu.Lock()
+	k := j.spare
+	if k == nil {
+		j.mu.Unlock()
+		return newJoined(j, make([]Lease, 0, j.size))
 	}
-	return newJoined(j, make([]Lease, 0, j.size))
+	j.spare, k.next = k.next, nil
+	j.spares--
+	j.mu.Unlock()
+	return k
 }
 
 // split ends a lease of this joiner without releasing its parts, and returns the handle that
@@ -59,7 +59,7 @@ func (j *joiner) split(l Lease) (k *joined, ok bool) {
 		return nil, false
 	}
 	k = l.handle().x.joined
-	return k, k != nil && k.joiner.Load() == j && k.end(l.at)
+	return k, k != nil && k.joiner == j && k.end(l.at)
 }
 
 // Add adds a part.
@@ -73,17 +73,13 @@ func (k *joined) Leases() []Lease { return k.parts }
 func (k *joined) Join(permits int) Lease {
 	name, window, f, added := mergeFacts(k.parts)
 	if s := k.settings(); s == nil || s.name != name || s.Limit != f.limit || s.Span != window {
-		j := k.joiner.Load()
 		if s != nil {
-			k = newJoined(j, k.parts)
+			k = newJoined(k.joiner, k.parts)
 		}
 		k.said.set(label{name: name}, machine.Terms{Kind: machine.Window, Limit: f.limit, Span: window})
 		k.s.Store(&k.said.settings)
-		if j.spare.Load().of == (saying{parts: j.size}) {
-			j.spare.Store(handlesOf(saying{name, f.limit, window, j.size}))
-		}
 	}
-	l := newLease(&k.handle, held, permits, f.left, f.reset, k.generation.Load())
+	l := newLease(&k.handle, held, permits, f.left, f.reset, atomic.LoadInt64(&k.generation))
 	if added {
 		return l.withUnion(k.parts)
 	}
@@ -94,7 +90,7 @@ func (k *joined) Join(permits int) Lease {
 // the metadata of l. A lease of 0 permits holds no parts.
 func (k *joined) Rejoin(l Lease, permits int) Lease {
 	if permits > 0 {
-		return l.replacement(&k.handle, held, permits, k.generation.Load())
+		return l.replacement(&k.handle, held, permits, atomic.LoadInt64(&k.generation))
 	}
 	l = l.replacement(&k.settings().shared, granted, 0, 0)
 	k.Drop()
@@ -105,7 +101,13 @@ func (k *joined) Rejoin(l Lease, permits int) Lease {
 func (k *joined) Drop() {
 	clear(k.parts)
 	k.parts = k.parts[:0]
-	k.joiner.Load().spare.Load().Put(k)
+	j := k.joiner
+	j.mu.Lock()
+	if j.spares < maxSpare {
+		k.next, j.spare = j.spare, k
+		j.spares++
+	}
+	j.mu.Unlock()
 }
 
 // release releases the parts, last first; the lease has ended.

@@ -47,8 +47,8 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 		s.label = &label{s.name, s.anchor, s.calendar, old.hook}
 	}
 	e.settings.Store(s)
-	if s.Kind == machine.Concurrency && s.hook == nil {
-		e.handles.Store(handlesOf(s.saying()))
+	if p := e.permits(); p != nil && !e.watched {
+		p.spare, p.spares = nil, 0 // leases that have ended still say the old limit
 	}
 	e.m.Update(now, &s.Terms)
 	return now
@@ -79,9 +79,6 @@ func (e *engine) Close() error {
 }
 
 // retire closes the limiter if it has been idle for at least that long.
-//
-// A takes while B retires the limiter: B shuts the word before it looks. If A's swap came first,
-// B finds the permits held. If B's came first, A's swap fails, and A finds the limiter closed.
 func (e *engine) retire(idle time.Duration) bool {
 	if e.settings.Load() == nil {
 		return false

@@ -1,9 +1,9 @@
 package core
 
 import (
-	"context"
 	"time"
 
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
@@ -50,66 +50,8 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 		return nil, err
 	}
 	l := new(ConcurrencyLimiter)
-	l.word.Store(shut)
-	s := newSettings(label{name: o.Name}, o.terms())
-	l.handles.Store(handlesOf(s.saying()))
-	l.start(s, &l.account)
+	l.start(newSettings(label{name: o.Name}, o.terms()), &l.account)
 	return l, nil
-}
-
-// TryAcquire takes permits if they are available now. It never blocks. If the limiter serves
-// the oldest first, TryAcquire is rejected while another request waits, even if the permits are
-// available.
-func (l *ConcurrencyLimiter) TryAcquire(permits int) Lease {
-	if s, left, ok := l.take(permits); ok {
-		return l.hold(s, permits, left)
-	}
-	if k, ok, _ := l.holdAgain(permits); ok {
-		return k
-	}
-	return l.tryAcquireSlow(permits)
-}
-
-// holdAgain is TryQuietly after a take that failed.
-func (l *ConcurrencyLimiter) holdAgain(n int) (k Lease, ok, decided bool) {
-	s, left, ok, decided := l.retryTake(n)
-	if ok {
-		k = l.hold(s, n, left)
-	}
-	return k, ok, decided
-}
-
-// Acquire takes permits, waiting for them if necessary and if the queue has room. If ctx is
-// done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
-func (l *ConcurrencyLimiter) Acquire(ctx context.Context, permits int) (Lease, error) {
-	if ctx.Err() == nil {
-		if s, left, ok := l.take(permits); ok {
-			return l.hold(s, permits, left), nil
-		}
-		if k, ok, _ := l.holdAgain(permits); ok {
-			return k, nil
-		}
-	}
-	return l.acquireSlow(ctx, permits)
-}
-
-// TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
-func (l *ConcurrencyLimiter) TryQuietly(permits int) (Lease, bool) {
-	if s, left, ok := l.take(permits); ok {
-		return l.hold(s, permits, left), true
-	}
-	if k, ok, decided := l.holdAgain(permits); decided {
-		return k, ok
-	}
-	return l.tryQuietlySlow(permits)
-}
-
-// Available returns the number of permits that could be taken now.
-func (l *ConcurrencyLimiter) Available() int {
-	if w := l.word.Load(); w&shut == 0 {
-		return int(w & freeMask)
-	}
-	return l.engine.Available()
 }
 
 // Update puts new limits in force. Permits that are held stay held: if the new limit is lower,
@@ -141,3 +83,158 @@ func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 
 // String returns a human-readable line: the name, and the statistics.
 func (l *ConcurrencyLimiter) String() string { return l.describe("concurrency limiter") }
+
+// permits is the account of a concurrency limiter.
+type permits struct {
+	machine.Permits
+
+	// idleSince is the instant at which the limiter was first seen idle, or machine.Never if it was not since
+	// its latest grant. Releases read no clock, so it is known only from when somebody looks.
+	idleSince int64
+
+	// Handles whose leases have ended, for the next leases: at most maxSpare, all of the current settings
+	// unless the limiter is watched.
+	spare  *handle
+	spares int
+}
+
+const maxSpare = 64
+
+// permits returns the account of a concurrency limiter, or nil.
+func (e *engine) permits() *permits {
+	p, _ := e.m.Account().(*permits)
+	return p
+}
+
+// holdLocked returns a lease that holds n permits, which leaves left permits free. s are the current settings.
+func (p *permits) holdLocked(e *engine, s *settings, n, left int) Lease {
+	p.idleSince = machine.Never
+	h := p.spare
+	if h == nil {
+		h = new(handle)
+		h.s.Store(s)
+	} else {
+		p.spare, h.next = h.next, nil
+		p.spares--
+	}
+	if e.watched {
+		if h.settings() != s {
+			h.s.Store(s) // leases that have ended may then say a later limit
+		}
+		return newLease(h, held, n, left, e.clock.Elapsed(), h.generation)
+	}
+	if uint64(n) >= 1<<factBits {
+		return wideLease(h, held, n, left, unknown, h.generation)
+	}
+	return Lease{h: h, bits: uint64(held) | uint64(heldWidth)<<outcomeBits | uint64(n)<<factShift, reset: int64(left), at: h.generation}
+}
+
+// spareLocked keeps a handle whose lease has ended for another lease. Its settings are s.
+func (p *permits) spareLocked(e *engine, h *handle, s *settings) {
+	if p.spares < maxSpare && (s == e.settings.Load() || e.watched) {
+		h.next, p.spare = p.spare, h
+		p.spares++
+	}
+}
+
+// idleLocked returns for how long a concurrency limiter has been seen idle, and whether it is.
+func (p *permits) idleLocked(e *engine) (d int64, idle bool) {
+	if _, idle = e.m.Idle(); !idle {
+		return 0, false
+	}
+	now := e.clock.Elapsed()
+	p.idleSince = min(p.idleSince, now) // it was not seen idle since its latest grant, or the clock went back
+	return now - p.idleSince, true
+}
+
+// release releases a lease that holds something: in the common case, a concurrency limiter's.
+func (l Lease) release() {
+	h := l.h
+	if h.x != nil {
+		l.releaseSlow()
+		return
+	}
+	s := h.settings()
+	e := s.owner
+	e.mu.Lock()
+	p := e.permits()
+	switch {
+	case h.generation != l.at: // it has ended
+		e.mu.Unlock()
+	case e.watched || !e.m.Empty():
+		end := e.endLocked(l, h, s)
+		e.unlock(0)
+		s.told(backdoor.Released, end)
+	default:
+		h.generation++
+		p.Give(int(l.bits >> factShift & (1<<(l.width()&63) - 1)))
+		p.spareLocked(e, h, s)
+		e.mu.Unlock()
+	}
+}
+
+// giveUp is release with a cause. It reports whether this call is the one that ended the lease.
+func (l Lease) giveUp(cause backdoor.Cause) bool {
+	h := l.handle()
+	s := h.settings()
+	e := s.owner
+	e.mu.Lock()
+	if h.generation != l.at {
+		e.mu.Unlock()
+		return false
+	}
+	end := e.endLocked(l, h, s)
+	e.unlock(0)
+	s.told(cause, end)
+	return true
+}
+
+// endLocked ends a lease and gives back its permits, serving the waiters that now fit. h is its handle and s
+// are its settings.
+func (e *engine) endLocked(l Lease, h *handle, s *settings) (end backdoor.End) {
+	p, n := e.permits(), l.permits()
+	if e.watched {
+		end = backdoor.End{
+			Granted: time.Duration(l.reset), Held: time.Duration(e.clock.Elapsed() - l.reset),
+			Permits: n, InFlight: e.m.Terms().Limit - p.Free(e.m.Terms()),
+		}
+	}
+	h.generation++
+	e.m.Release(0, n)
+	p.spareLocked(e, h, s)
+	p.idleLocked(e)
+	return end
+}
+
+// told tells the hook of a watched lease that the lease has ended.
+func (s *settings) told(cause backdoor.Cause, end backdoor.End) {
+	if s.hook != nil {
+		s.hook.Ended(cause, end)
+	}
+}
+
+// settleHeld settles a lease of a concurrency limiter: the lease ends, and a lease of the next
+// generation of its handle keeps the n permits.
+func (e *engine) settleHeld(l Lease, n int) Lease {
+	h := l.handle()
+	if n == 0 {
+		if !l.giveUp(backdoor.Refunded) {
+			return l
+		}
+		return l.replacement(&h.settings().shared, granted, 0, 0)
+	}
+	e.mu.Lock()
+	defer func() { e.unlock(0) }()
+	switch {
+	case l.outcome() == granted: // of zero permits
+		k := e.permits().holdLocked(e, e.settings.Load(), n, 0)
+		e.m.Release(0, -n)
+		l.reset = k.reset
+		return l.replacement(k.handle(), held, n, k.at)
+	case h.generation != l.at:
+		return l
+	}
+	h.generation++
+	e.m.Release(0, l.permits()-n)
+	return l.replacement(h, held, n, h.generation)
+}

@@ -9,29 +9,23 @@ import (
 )
 
 // engine is what the four limiters share: the mutex, the clock, the timer and the waiters
-// around a machine, which decides.
-//
-// The state of a rate limiter is in the machine, under the mutex. The permits of a concurrency
-// limiter are in the word while no request waits, and under the mutex otherwise: see permits.go.
+// around a machine, which decides. The state is in the machine, under the mutex.
 //
 // The mutex is a leaf: while it is held no other lock is taken, no user's code is called and
 // nothing blocks.
 type engine struct {
-	settings atomic.Pointer[settings]   // replaced under the mutex; nil: the limiter was not made by its constructor
-	handles  atomic.Pointer[handlePool] // of a concurrency limiter: see handlepool.go
+	settings atomic.Pointer[settings] // replaced under the mutex; nil: the limiter was not made by its constructor
 
-	mu     sync.Mutex // guards all below, but for woken and word
-	m      machine.Machine[parked]
-	clock  clock.Clock
-	room   *room // nil: no request waits
-	closed bool
-	open   bool // the word is open
+	mu      sync.Mutex // guards all below, but for woken
+	closed  bool
+	watched bool // it is a concurrency limiter whose leases call a hook
+	m       machine.Machine[parked]
+	clock   clock.Clock
+	room    *room // nil: no request waits
 
-	granted  uint64        // grants to callers that did not wait, but for those that the word counts
+	granted  uint64        // grants to callers that did not wait
 	rejected uint64        // all rejections
 	woken    atomic.Uint64 // grants to callers that waited: each counts its own when it wakes
-
-	word atomic.Uint64 // of a concurrency limiter: see permits.go. Far from what its users read (bench: held from all cores)
 }
 
 // start makes the engine ready.
@@ -61,7 +55,6 @@ func (e *engine) lock() (now int64) {
 	e.mu.Lock()
 	s := e.settings.Load()
 	if s.Kind == machine.Concurrency {
-		e.shutLocked(e.permits())
 		return 0
 	}
 	now = e.nowLocked(s)
@@ -87,21 +80,16 @@ func (e *engine) nowLocked(s *settings) int64 {
 // unlock makes the leases of the waiters whose wait has ended, sets the timer if requests still
 // wait, releases the mutex and wakes those waiters.
 func (e *engine) unlock(now int64) {
-	if e.room == nil && e.m.Empty() && e.permits() == nil {
+	if e.room == nil {
 		e.mu.Unlock()
 		return
 	}
 	e.concludeLocked()
 	decided := e.m.Decided()
-	if timed := e.settings.Load().Kind != machine.Concurrency; e.m.Empty() {
-		if e.room != nil {
-			e.room.leave()
-			e.room = nil
-		}
-		if !timed && !e.closed {
-			e.openLocked(e.permits())
-		}
-	} else if timed {
+	if e.m.Empty() {
+		e.room.leave()
+		e.room = nil
+	} else if e.settings.Load().Kind != machine.Concurrency {
 		e.setAlarmLocked(now)
 	}
 	e.mu.Unlock()
@@ -144,9 +132,6 @@ func (e *engine) answerLocked(a machine.Answer, n int) Lease {
 	switch a.Outcome {
 	case machine.Granted:
 		e.granted++
-		if p := e.permits(); p != nil && n == 0 {
-			p.idleAfter++ // it leaves an idle limiter idle
-		}
 		return e.leaseLocked(a, n)
 	case machine.ExceedsLimit:
 		return e.failure(exceeds, n)
@@ -164,7 +149,7 @@ func (e *engine) leaseLocked(a machine.Answer, n int) Lease {
 	s := e.settings.Load()
 	switch {
 	case s.Kind == machine.Concurrency && n > 0:
-		return e.hold(s, n, a.Left)
+		return e.permits().holdLocked(e, s, n, a.Left)
 	case s.Kind == machine.TokenBucket && a.Missing != s.Limit-a.Left:
 		// Tokens are overdue: the lease says what is left now, and Settle needs what is left once
 		// they have come.

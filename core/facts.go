@@ -17,8 +17,9 @@ import (
 //	       a rejection: the time until the request could be served
 //
 // Permits take width bits; one more than what is left has the others, so that 0 says that it is
-// not known. Numbers that are too large for that are in the lease's extra. The reset of a
-// concurrency limiter's lease, which has none, is the instant of the grant if its end is watched.
+// not known. Numbers that are too large for that are in the lease's extra. A concurrency limiter's lease
+// needs no reset: a width of heldWidth says that permits take all bits and that reset is what is left; and
+// if its end is watched, reset is the instant of its grant.
 //
 // newLease packs the fields, and [Lease.facts] unpacks them. Settle needs no more of a rate
 // limiter's grant than these fields: see [Lease.grant].
@@ -27,6 +28,7 @@ const (
 	widthBits   = 6
 	factShift   = outcomeBits + widthBits
 	factBits    = 64 - factShift
+	heldWidth   = 1<<widthBits - 1
 )
 
 // unknown is a number of permits that are left, or a reset, that is not known.
@@ -89,6 +91,9 @@ func (l Lease) facts() facts {
 		permits: int(l.bits >> factShift & (1<<(l.width()&63) - 1)),
 		left:    int(l.bits>>factShift>>(l.width()&63)) - 1,
 		reset:   unknown,
+	}
+	if l.width() == heldWidth {
+		f.left = int(l.reset)
 	}
 	s := l.settings()
 	if s == nil {

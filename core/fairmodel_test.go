@@ -88,7 +88,6 @@ func (m *naive) reorder(order core.QueueOrder) {
 		queue := m.queue
 		m.queue = nil
 		for _, w := range queue {
-			w.flow = core.Flow{}
 			m.arrive(w)
 		}
 	}

@@ -1,5 +1,7 @@
 package core
 
+import "sync/atomic"
+
 // Grant returns an acquired lease, for limiters outside this package. The first Release of the
 // lease, and no other, calls release, which may be nil. If permits is negative, the lease is
 // not acquired, its error is [ErrNegativePermits], and release is never called.
@@ -30,7 +32,7 @@ func grants(release func()) (next func() Lease) {
 	g.handle.x = &g.extra
 	return func() Lease {
 		g.release = release
-		return newLease(&g.handle, held, 0, unknown, unknown, g.generation.Load())
+		return newLease(&g.handle, held, 0, unknown, unknown, atomic.LoadInt64(&g.generation))
 	}
 }
 

@@ -16,9 +16,10 @@ import (
 // Leases that hold nothing, such as those of rate limiters and rejections, share the handle that
 // is part of their settings; its generation stays 0.
 type handle struct {
-	generation atomic.Int64
+	generation int64                    // of a concurrency limiter's leases: under its mutex; of others: atomic
 	s          atomic.Pointer[settings] // nil: of none of this package's limiters; changes only between leases
 	x          *extra                   // nil: the lease is all in its own fields
+	next       *handle                  // in a list of handles that no lease uses
 }
 
 // extra is what few leases need beyond their own fields.
@@ -32,10 +33,10 @@ type extra struct {
 	joined  *joined    // of a joined lease
 }
 
-// end ends a generation, and reports whether this call is the one that does. Only then may the
-// caller touch what the handle refers to, and use it again.
+// end ends a generation of a lease that is not a concurrency limiter's, and reports whether this call is the
+// one that does. Only then may the caller touch what the handle refers to, and use it again.
 func (h *handle) end(generation int64) bool {
-	return h.generation.CompareAndSwap(generation, generation+1)
+	return atomic.CompareAndSwapInt64(&h.generation, generation, generation+1)
 }
 
 // handle returns the handle whose generation the lease has.
@@ -99,35 +100,3 @@ func (l Lease) copyExtra() (x extra) {
 	}
 	return x
 }
-
-// hold returns a lease that holds n permits of a concurrency limiter, granted under the settings s,
-// which leaves left permits free. Its handle is one from the pool, which the garbage collector
-// empties in time: a peak of leases leaves nothing behind.
-func (e *engine) hold(s *settings, n, left int) Lease {
-	h, _ := e.handles.Load().Get().(*handle)
-	if h == nil || h.settings() != s {
-		h = h.under(s)
-	}
-	granted := int64(unknown)
-	if s.hook != nil {
-		granted = e.clock.Elapsed()
-	}
-	if b, ok := pack(n, left); ok { // saves a call (bench: held)
-		return Lease{h: h, bits: uint64(held) | b, reset: granted, at: h.generation.Load()}
-	}
-	return wideLease(h, held, n, left, granted, h.generation.Load())
-}
-
-// under returns a handle of the settings s, in place of h, which is nil or has others. Leases that
-// have ended go on saying what they said; but those of a watched limiter, whose limit changes all the
-// time, may say a later limit.
-func (h *handle) under(s *settings) *handle {
-	if h == nil || s.hook == nil && h.settings().saying() != s.saying() {
-		h = new(handle)
-	}
-	h.s.Store(s)
-	return h
-}
-
-// discard keeps a handle whose lease has ended for another lease.
-func (e *engine) discard(h *handle) { e.handles.Load().Put(h) }

@@ -90,29 +90,11 @@ func (l Lease) Release() {
 	}
 }
 
-// release releases a lease that holds something: in the common case, a concurrency limiter's.
-func (l Lease) release() {
-	h := l.h
-	s := h.settings()
-	if h.x != nil || s.hook != nil { // something extra, or watched
-		l.releaseSlow()
-		return
-	}
-	e := s.owner
-	if h.end(l.at) {
-		n := int(l.bits >> factShift & (1<<(l.width()&63) - 1))
-		if !e.give(e.word.Load(), n) {
-			e.retryGiveBack(n)
-		}
-		e.discard(h)
-	}
-}
-
-// releaseSlow is release for a lease with something extra, and for one whose end is watched.
+// releaseSlow is release for a lease with something extra.
 func (l Lease) releaseSlow() {
 	switch h := l.handle(); {
 	case l.owner() != nil:
-		l.giveUp(backdoor.Released, 0)
+		l.giveUp(backdoor.Released)
 	case !h.end(l.at):
 	case h.x.joined != nil:
 		h.x.joined.release()

@@ -237,6 +237,9 @@ func (m *naive) acquire(n int, flow core.Flow, deadline int64) *naiveWaiter {
 		m.probes = append(m.probes, w)
 		return w
 	}
+	if m.order != core.FairShare {
+		w.flow = core.Flow{}
+	}
 	for m.waiting()+n > m.queueLimit {
 		old := m.queue[0]
 		m.queue = m.queue[1:]

@@ -4,43 +4,46 @@ package core
 // concurrency limiter come back together, and its waiters are served once. If the release
 // function of a [Grant] panics, ReleaseAll still releases the other leases.
 func ReleaseAll(leases []Lease) {
-	var e *engine // whose permits n are not given back yet
-	n, next := 0, 0
+	next := 0
 	defer func() {
-		e.giveBackAll(n)
 		if next < len(leases) { // the one before panicked
 			ReleaseAll(leases[next:])
 		}
 	}()
 	for next < len(leases) {
-		l := leases[next]
-		next++
-		if l.outcome() != held {
+		e := leases[next].simpleOwner()
+		if e == nil {
+			next++
+			leases[next-1].Release()
 			continue
 		}
-		h := l.h
-		if h.x != nil || h.settings().hook != nil {
-			e.giveBackAll(n) // first, because the release may call a function that waits for them
-			e, n = nil, 0
-			l.Release()
-			continue
+		e.mu.Lock()
+		n := 0
+		for ; next < len(leases) && leases[next].simpleOwner() == e; next++ {
+			l := leases[next]
+			if k := l.permits(); l.h.generation == l.at && n+k >= n {
+				n += k
+				l.h.generation++
+				e.permits().spareLocked(e, l.h, l.h.settings())
+			} else if l.h.generation == l.at {
+				break // the sum would overflow
+			}
 		}
-		k, owner := l.permits(), h.settings().owner
-		if !h.end(l.at) {
-			continue
+		if n > 0 {
+			e.m.Release(0, n)
 		}
-		if owner != e || n+k < n {
-			e.giveBackAll(n)
-			e, n = owner, 0
-		}
-		n += k
-		owner.discard(h)
+		e.unlock(0)
 	}
 }
 
-// giveBackAll gives back the n permits that leases of e held, if n is not 0.
-func (e *engine) giveBackAll(n int) {
-	if n > 0 {
-		e.giveBack(n)
+// simpleOwner returns the concurrency limiter whose permits the lease holds, if they are all that its release
+// has to think of, or nil.
+func (l Lease) simpleOwner() *engine {
+	if l.outcome() != held || l.h.x != nil {
+		return nil
 	}
+	if s := l.h.settings(); s.hook == nil {
+		return s.owner
+	}
+	return nil
 }

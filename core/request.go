@@ -9,8 +9,107 @@ import (
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// Requests that the short paths of the limiters do not decide: they go through the machine, under
-// the mutex.
+// TryAcquire takes permits if they are available now. It never blocks. If the limiter serves
+// the oldest first, TryAcquire is rejected while another request waits, even if the permits are
+// available.
+func (e *engine) TryAcquire(permits int) Lease {
+	if k, decided := e.try(permits, false); decided {
+		return k
+	}
+	return e.tryAcquireSlow(permits)
+}
+
+// TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
+func (e *engine) TryQuietly(permits int) (Lease, bool) {
+	if k, decided := e.try(permits, true); decided {
+		return k, k.Acquired()
+	}
+	return e.tryQuietlySlow(permits)
+}
+
+// Acquire takes permits, waiting for them if necessary and if the queue has room. If ctx is
+// done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
+// A rate limiter that replenishes automatically rejects at once a request whose wait would outlast ctx's
+// deadline, with an error that also matches [context.DeadlineExceeded].
+func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
+	return e.acquire(ctx, permits, bounded)
+}
+
+// acquireWaiting is Acquire that waits whatever QueueLimit is: see waiting.go.
+func (e *engine) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
+	return e.acquire(ctx, permits, beyond)
+}
+
+func (e *engine) acquire(ctx context.Context, n int, q queueing) (Lease, error) {
+	if ctx.Err() == nil {
+		if k, _ := e.try(n, true); k.Acquired() {
+			return k, nil
+		}
+	}
+	return e.acquireUnder(ctx, n, nil, q)
+}
+
+// try decides a request that depends on what is available alone; decided is false for others. A quiet
+// one leaves no trace if it does not grant.
+func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
+	e.mu.Lock()
+	s := e.simpleLocked(n)
+	if s == nil {
+		e.mu.Unlock()
+		return Lease{}, false
+	}
+	now := int64(0)
+	if s.Kind != machine.Concurrency {
+		now = e.nowLocked(s)
+		if s.Calendar != nil && now >= s.End() {
+			e.rollLocked(now)
+			s = e.settings.Load()
+		}
+	}
+	left, fullAt, readyAt, ok := e.m.Account().Try(&s.Terms, now, n)
+	if ok {
+		e.granted++
+		if s.Kind == machine.Concurrency {
+			k = e.permits().holdLocked(e, s, n, left)
+			e.mu.Unlock()
+			return k, true
+		}
+	} else if !quiet {
+		e.rejected++
+	}
+	e.mu.Unlock()
+	if quiet && !ok {
+		return Lease{}, true
+	}
+	return s.decision(now, n, left, fullAt, readyAt, ok), true
+}
+
+// simpleLocked returns the settings if a request for n permits is decided by what is available
+// alone: the limiter is open, no request waits, and n is at least 1 and no more than the limit.
+// Such requests are decided without the rest of the engine (bench: bucket, windows). For others
+// it returns nil.
+func (e *engine) simpleLocked(n int) *settings {
+	s := e.settings.Load()
+	if s == nil || e.closed || !e.m.Empty() || s.Manual() || n <= 0 || n > s.Limit {
+		return nil
+	}
+	return s
+}
+
+// decision makes the lease of such a request, after the mutex is free. Settle knows a window by the instant of
+// the grant, which may be before it if a calendar's clock was set back.
+func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bool) Lease {
+	o, at := granted, max(now, s.From)
+	if !ok {
+		o, at = exhausted, max(readyAt-now, 1)
+	}
+	if b, fits := pack(n, left); fits { // saves a call (bench: bucket, windows)
+		return Lease{h: &s.shared, bits: uint64(o) | b, reset: until(fullAt, now), at: at}
+	}
+	return wideLease(&s.shared, o, n, left, until(fullAt, now), at)
+}
+
+// The machine decides all other requests.
 
 func (e *engine) tryAcquireSlow(n int) (l Lease) {
 	if n < 0 {
@@ -43,10 +142,6 @@ func (e *engine) tryQuietlySlow(n int) (l Lease, ok bool) {
 	}
 	e.unlock(now)
 	return l, ok
-}
-
-func (e *engine) acquireSlow(ctx context.Context, n int) (Lease, error) {
-	return e.acquireUnder(ctx, n, nil, bounded)
 }
 
 // queueing says how a request may wait.

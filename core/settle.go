@@ -1,9 +1,6 @@
 package core
 
 import (
-	"time"
-
-	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
@@ -42,47 +39,6 @@ func (e *engine) Settle(l Lease, permits int) Lease {
 
 // Refund undoes a grant of this limiter that was not used: it is Settle to zero permits.
 func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
-
-// settleHeld settles a lease of a concurrency limiter: the lease ends, and a lease of the next
-// generation of its handle keeps the n permits.
-func (e *engine) settleHeld(l Lease, n int) Lease {
-	h, next := l.handle(), l.at+1
-	s := h.settings()
-	if l.outcome() == granted { // of zero permits
-		e.giveBack(-n)
-		k := e.hold(s, n, 0)
-		h, next, l.reset = k.handle(), k.at, k.reset
-	} else if !l.giveUp(backdoor.Refunded, n) {
-		return l
-	}
-	if n == 0 { // the handle may be another limiter's by now
-		return l.replacement(&s.shared, granted, 0, 0)
-	}
-	return l.replacement(h, held, n, next)
-}
-
-// giveUp ends a lease of a concurrency limiter and gives back all its permits but keep. It
-// reports whether this call is the one that ended the lease. If nothing is kept, the hook of a
-// watched lease is called, and the handle is discarded.
-func (l Lease) giveUp(cause backdoor.Cause, keep int) bool {
-	h, n := l.handle(), l.permits()
-	s := h.settings()
-	if !h.end(l.at) {
-		return false
-	}
-	e := s.owner
-	inFlight := e.giveBack(n - keep)
-	if keep > 0 {
-		return true
-	}
-	e.discard(h)
-	if s.hook != nil {
-		s.hook.Ended(cause, backdoor.End{
-			Granted: time.Duration(l.reset), Held: time.Duration(e.clock.Elapsed() - l.reset), Permits: n, InFlight: inFlight,
-		})
-	}
-	return true
-}
 
 // settleTaken settles a lease of a rate limiter.
 func (e *engine) settleTaken(l Lease, n int) Lease {

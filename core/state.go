@@ -30,7 +30,7 @@ func (e *engine) Statistics() (s Statistics) {
 	s.Granted = e.granted + e.woken.Load()
 	s.Rejected = e.rejected
 	if p := e.permits(); p != nil {
-		e.idleForLocked(p)
+		p.idleLocked(e)
 	}
 	e.unlock(now)
 	return s
@@ -52,7 +52,7 @@ func (e *engine) IdleFor() (time.Duration, bool) {
 
 func (e *engine) idleLocked(now int64) (time.Duration, bool) {
 	if p := e.permits(); p != nil {
-		d, idle := e.idleForLocked(p)
+		d, idle := p.idleLocked(e)
 		return time.Duration(d), idle
 	}
 	since, idle := e.m.Idle()

@@ -36,33 +36,6 @@ func acquireWaiting(ctx context.Context, l Limiter, permits int) (Lease, error) 
 	return checkedAnswer(l, k, err)
 }
 
-func (l *ConcurrencyLimiter) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	if ctx.Err() == nil {
-		if k, ok := l.TryQuietly(permits); ok {
-			return k, nil
-		}
-	}
-	return l.acquireUnder(ctx, permits, nil, beyond)
-}
-
-func (l *TokenBucket) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	if ctx.Err() == nil {
-		if k, ok := l.TryQuietly(permits); ok {
-			return k, nil
-		}
-	}
-	return l.acquireUnder(ctx, permits, nil, beyond)
-}
-
-func (l *windowed) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
-	if ctx.Err() == nil {
-		if k, ok := l.TryQuietly(permits); ok {
-			return k, nil
-		}
-	}
-	return l.acquireUnder(ctx, permits, nil, beyond)
-}
-
 func (c *ChainedLimiter) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
 	return c.acquireAll(ctx, permits, beyond)
 }

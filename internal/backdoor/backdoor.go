@@ -10,7 +10,7 @@
 //
 // A lease exists so that any copy may be released any number of times. A package that itself
 // gives back each grant exactly once does not need one. [Ways.Permits] takes and gives back
-// plain permits of a *core.ConcurrencyLimiter, each in one swap. It accepts exactly that type:
+// plain permits of a *core.ConcurrencyLimiter. It accepts exactly that type:
 // a type that embeds it may override its methods, which must then be called.
 //
 //	permits, ok := ways.Permits(limiter) // once, when the limiter is given

@@ -3,7 +3,7 @@
 //
 // A lease may be copied and released any number of times. A package that gives each grant back exactly once
 // does not need that. Plain permits are permits of a *core.ConcurrencyLimiter without a lease: taking or
-// giving them back is one atomic operation, calls no user code, and may be done under a mutex.
+// giving them back is one lock and unlock, calls no user code, and may be done under a mutex.
 //
 //	l := hold.Of(limiter)              // once
 //	h, err := l.Take(ctx, &source, n)  // per item, task or part

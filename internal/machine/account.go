@@ -18,6 +18,11 @@ type Account interface {
 	// available returns the permits that can be taken, never below 0.
 	available(t *Terms) int
 
+	// Try takes n permits, at least 1, of a limiter that replenishes by itself and for which no
+	// request waits. It returns the permits that are left and the instant at which all are back; or,
+	// if the permits are not available, the instant at which they will be.
+	Try(t *Terms, now int64, n int) (left int, fullAt, readyAt int64, ok bool)
+
 	// take takes n permits, available or not. The sum of all that is taken is capped at
 	// math.MaxInt. For a concurrency limiter n may be below 0, and then gives back.
 	take(t *Terms, now int64, n int)

@@ -14,9 +14,7 @@ type Bucket struct {
 	given   *givenBack // nil: nothing was given back
 }
 
-// Try takes n permits, at least 1, of a bucket that replenishes by itself and for which no
-// request waits. It returns the permits that are left and the instant at which the bucket is
-// full; or, if the permits are not available, the instant at which they will be.
+// Try is that of an [Account].
 func (b *Bucket) Try(t *Terms, now int64, n int) (left int, fullAt, readyAt int64, ok bool) {
 	if uint64(now-b.tick) >= uint64(t.Span) { // saves a call (bench: bucket)
 		b.advance(t, now)

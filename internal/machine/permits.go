@@ -33,13 +33,21 @@ func (s *total) int() int {
 	return int(s.n)
 }
 
-// Free returns how many permits are not held; it is below 0 if more than the limit are.
-func (p *Permits) Free(t *Terms) int {
-	return t.Limit - p.held.int()
+// Try takes n permits, at least 1, for which no request waits. It returns the permits that are left.
+func (p *Permits) Try(t *Terms, _ int64, n int) (left int, fullAt, readyAt int64, ok bool) {
+	left = p.Free(t)
+	if n > left {
+		return max(left, 0), Never, Never, false
+	}
+	p.held.n += uint64(n)
+	return left - n, Never, Never, true
 }
 
-// SetFree sets the number of permits that are not held to n.
-func (p *Permits) SetFree(t *Terms, n int) { p.held = total{n: uint64(t.Limit - n)} }
+// Give gives back n permits.
+func (p *Permits) Give(n int) { p.held.add(-n) }
+
+// Free returns how many permits are not held; it is below 0 if more than the limit are.
+func (p *Permits) Free(t *Terms) int { return t.Limit - p.held.int() }
 
 func (p *Permits) take(_ *Terms, _ int64, n int) { p.held.add(n) }
 

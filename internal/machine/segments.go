@@ -194,9 +194,7 @@ func place(old, t *Terms, index, now int64) int64 {
 	return min(max(t.segment(max(old.begin(index), 0)), oldest), current)
 }
 
-// Try takes n permits, at least 1, of a window that replenishes by itself and for which no
-// request waits. It returns the permits that are left and the instant at which all are back; or,
-// if the permits are not available, the instant at which they will be.
+// Try is that of an [Account].
 func (w *Segments) Try(t *Terms, now int64, n int) (left int, fullAt, readyAt int64, ok bool) {
 	if w.counts == nil || now >= w.counts.ends {
 		w.advance(t, now)

@@ -152,7 +152,7 @@ func TestUseCostsNothingForEachProcessor(t *testing.T) {
 		build func() core.Limiter
 		most  int64
 	}{
-		{"concurrency", func() core.Limiter { return named(t, "one of many") }, 16},
+		{"concurrency", func() core.Limiter { return named(t, "one of many") }, 49},
 		{"chain", func() core.Limiter { return chain(t, named(t, "one of many"), named(t, "another")) }, 500},
 	} {
 		all := make([]core.Limiter, n)
