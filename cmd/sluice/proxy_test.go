@@ -244,3 +244,86 @@ routes: {/query: query, /cookie: cookie, /token: token}
 	status, _, _ := s.ends()
 	assert.Equal(t, 0, status)
 }
+
+// TestAccessLogThatStalls: a log that nobody reads holds up no request and no signal. What is lost is said, and a reader that
+// comes back gets lines again.
+func TestAccessLogThatStalls(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+	defer backend.Close()
+	dir := t.TempDir()
+	file, fifo := filepath.Join(dir, "limits.yaml"), filepath.Join(dir, "access.log")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	serves := func(log string) (s *started, asks func(n int)) {
+		text := "listen: 127.0.0.1:0\nto: " + backend.URL + "\naccess-log: " + log + "\n"
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		s = start(t, programs(t), "sluice", "proxy", "--config", file, "--grace", "1s")
+		address, ok := strings.CutPrefix(s.line(s.errs), "sluice proxy: listening on ")
+		require.True(t, ok)
+		return s, func(n int) {
+			t.Helper()
+			for range n {
+				q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address, nil)
+				require.NoError(t, err)
+				q.Header.Set("User-Agent", strings.Repeat("u", 3000))
+				a, err := http.DefaultClient.Do(q)
+				require.NoError(t, err)
+				_ = a.Body.Close()
+				require.Equal(t, http.StatusOK, a.StatusCode)
+			}
+		}
+	}
+	ends := func(s *started) {
+		t.Helper()
+		begun := time.Now()
+		s.signal(syscall.SIGHUP)
+		s.signal(syscall.SIGTERM)
+		status, _, errs := s.ends()
+		assert.Equal(t, 0, status)
+		assert.Less(t, time.Since(begun), 20*time.Second, errs)
+	}
+
+	t.Run("no reader", func(t *testing.T) {
+		s, asks := serves(fifo)
+		asks(100)
+		ends(s)
+	})
+	t.Run("stalled reader", func(t *testing.T) {
+		s, asks := serves(fifo)
+		r, err := os.OpenFile(fifo, os.O_RDONLY, 0)
+		require.NoError(t, err)
+		asks(100)
+		assert.Regexp(t, `access log .*access\.log: lost 0 lines: its reader has stalled; \d+ lines are waiting`, s.line(s.errs))
+		in := bufio.NewReader(r)
+		for range 100 {
+			_, err := in.ReadString('\n')
+			require.NoError(t, err)
+		}
+		assert.Contains(t, s.line(s.errs), "writing again")
+		require.NoError(t, r.Close()) // and another one takes its place
+		asks(1)
+		r, err = os.OpenFile(fifo, os.O_RDONLY, 0)
+		require.NoError(t, err)
+		asks(1)
+		_, err = bufio.NewReader(r).ReadString('\n')
+		require.NoError(t, err)
+		asks(1700) // beyond the queue
+		line := s.line(s.errs)
+		assert.Contains(t, line, "lost ")
+		ends(s)
+		_ = r.Close()
+	})
+	t.Run("full disk", func(t *testing.T) {
+		if _, err := os.Stat("/dev/full"); err != nil {
+			t.Skip("NOT TESTED: there is no /dev/full")
+		}
+		s, asks := serves("/dev/full")
+		asks(5)
+		assert.Regexp(t, `access log /dev/full: lost \d lines: no space left on device`, s.line(s.errs))
+		ends(s)
+	})
+	t.Run("closed stdout", func(t *testing.T) {
+		s, asks := serves(`"-"`)
+		asks(5)
+		ends(s)
+	})
+}

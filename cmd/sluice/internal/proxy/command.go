@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/server"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 )
 
 const examples = `  sluice proxy --config limits.yaml
@@ -60,7 +61,9 @@ func New() *cobra.Command {
 			if file == "" {
 				return cli.Usage("no --config")
 			}
-			out := cli.NewPrinter(c.ErrOrStderr(), "proxy")
+			messages := service.NewMessages(c.ErrOrStderr())
+			defer messages.Close()
+			out := cli.NewPrinter(messages, "proxy")
 			say := out.Say
 			p, err := server.New(file, say)
 			if err != nil {

@@ -30,6 +30,7 @@ type Service struct {
 func (s *Service) Run(ctx context.Context) error {
 	drop := holdBallast()
 	defer drop()
+	signal.Ignore(syscall.SIGPIPE) // a reader of stdout or stderr that has gone is no reason to end
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)

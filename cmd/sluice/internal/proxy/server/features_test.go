@@ -237,14 +237,17 @@ func TestAccessLog(t *testing.T) {
 		assert.Regexp(t, "^"+want+"$", lines(file)[i])
 	}
 	require.NoError(t, os.Rename(file, file+".1"))
-	p.reopenLog()
+	p.access.reopen()
 	p.raw("GET / HTTP/1.0\r\nHost: h\r\n\r\n", false)
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(file)
 		return err == nil && len(lines(file)) == 1
 	}, time.Minute, time.Millisecond)
 	assert.Len(t, lines(file+".1"), 5)
-	p.access.name = filepath.Join(file, "nosuch")
-	p.reopenLog()
-	assert.Contains(t, p.said.String(), "the access log goes on in the old file")
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.Mkdir(file, 0o700))
+	p.access.reopen()
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.said.String(), "cannot reopen the access log, still writing to the old file")
+	}, time.Minute, time.Millisecond)
 }

@@ -22,7 +22,9 @@ import (
 // changes.
 func (p *Proxy) reload(asked bool) {
 	if asked {
-		p.reopenLog()
+		if p.access != nil {
+			p.access.reopen()
+		}
 	} else {
 		text, err := os.ReadFile(p.file)
 		p.mu.Lock()

@@ -92,7 +92,7 @@ func (p *Proxy) Close() {
 		_ = p.store.Close()
 	}
 	if p.access != nil {
-		_ = p.access.close()
+		p.access.close()
 	}
 }
 
@@ -143,7 +143,7 @@ func (p *Proxy) start(ctx context.Context, failed chan<- error) (*web, error) {
 		return nil, err
 	}
 	if c.AccessLog != "" {
-		if p.access, err = openLog(c.AccessLog, c.LogFormat); err != nil {
+		if p.access, err = openLog(c.AccessLog, c.LogFormat, p.say); err != nil { //nolint:contextcheck // it is written until the end
 			_ = l.Close()
 			return nil, err
 		}
