@@ -131,7 +131,8 @@ func TestRunTellsOfTheTerminal(t *testing.T) {
 func TestRunLinesToSlowReader(t *testing.T) {
 	printed := filepath.Join(t.TempDir(), "printed")
 	tag := strings.Repeat("t", 200) // so that what the first read returns is more than the output has room for
-	s := start(t, programs(t), "sluice", "run", "--line-buffer", "--tagstring", tag, "job", "fill=90000", "print={}", "touch="+printed, ":::", "a")
+	s := start(t, programs(t), "sluice", "run", "--line-buffer", "--tag", "job", "fill=90000", "print=a", "touch="+printed, "{1}", ":::", "exit=0", ":::", tag)
+	tag = "exit=0 " + tag
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(printed)
 		return err == nil

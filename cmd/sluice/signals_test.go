@@ -267,24 +267,6 @@ func TestRunTimeoutEndsTheGroup(t *testing.T) {
 	assert.True(t, gone(t, group))
 }
 
-func TestRunJobsBySignals(t *testing.T) {
-	s := start(t, programs(t), "sluice", "run", "-j1", "--line-buffer", "sh", "-c", `echo $0; job $0`, ":::", "sleep=1h", "echo=second")
-	assert.Equal(t, "sleep=1h", s.line(s.out))
-	s.signal(syscall.SIGUSR1)
-	for {
-		if line := s.line(s.errs); strings.Contains(line, "2 jobs at once now") {
-			break
-		}
-	}
-	assert.Equal(t, "echo=second", s.line(s.out))
-	assert.Equal(t, "second", s.line(s.out))
-	s.signal(syscall.SIGUSR2)
-	assert.Contains(t, s.line(s.errs), "1 jobs at once now")
-	s.signal(syscall.SIGTERM)
-	status, _, _ := s.ends()
-	assert.Equal(t, 143, status)
-}
-
 // What passed at other rates is not compared with the one that is in force at the end.
 func TestThrottleSummaryAfterSignals(t *testing.T) {
 	s := start(t, programs(t), "sluice", "throttle", "-v", "-l", "-L", "100")

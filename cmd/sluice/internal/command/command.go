@@ -80,7 +80,7 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 	root.SuggestionsMinimumDistance = 2
 	// A Version of cobra's is printed by a template, for which the linker would keep every method of every package.
 	root.Flags().BoolVarP(&printVersion, "version", "v", false, "version for sluice")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage("%w", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.FlagError(err) })
 	root.AddCommand(playground.New(), proxy.New(), run.New(), serve.New(), simulate.New(), throttle.New(), wait.New(), versionCommand())
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()

@@ -35,16 +35,14 @@ func TestTotal(t *testing.T) {
 	}{
 		{flags{}, []string{":::", "a", "b", "c"}, 3},
 		{flags{perJob: 2}, []string{":::", "a", "b", "c"}, 2},
-		{flags{}, []string{"::::", file}, 3},
-		{flags{header: ":"}, []string{"::::", file}, 2},
-		{flags{delimiter: "2"}, []string{"::::", file}, 2},
-		{flags{}, []string{":::", "a", "b", "::::", file}, 6},
-		{flags{}, []string{":::", "a", "b", "::::+", file}, 2},
-		{flags{link: true}, []string{":::", "a", "b", "::::", file}, 3},
+		{flags{files: []string{file}}, nil, 3},
+		{flags{files: []string{file}, header: ":"}, nil, 2},
+		{flags{files: []string{file}, delimiter: "2"}, nil, 2},
+		{flags{files: []string{file}}, []string{":::", "a", "b"}, 6},
 		{flags{}, []string{":::", "a", "b", ":::"}, 2},
 		{flags{}, []string{":::"}, 0},
 		{flags{}, nil, 0},
-		{flags{}, []string{":::", "a", "::::", "-"}, 2},
+		{flags{files: []string{"-"}}, []string{":::", "a"}, 2},
 	} {
 		test.flags.perJob, test.flags.bar = max(test.flags.perJob, 1), true
 		_, in, err := test.flags.inputs(append([]string{"echo"}, test.args...))

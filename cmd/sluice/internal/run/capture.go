@@ -55,14 +55,6 @@ func (c *capture) reader() (io.Reader, error) {
 	return c.file, err
 }
 
-// held is what it takes while it is kept.
-func (c *capture) held() int {
-	if c.file != nil {
-		return fileHeld
-	}
-	return cap(c.memory)
-}
-
 // close lets go of what was captured.
 func (c *capture) close() {
 	if c.file != nil {

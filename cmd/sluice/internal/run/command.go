@@ -2,24 +2,32 @@
 //
 // The way of a job:
 //
-//	inputs -> row -> job -> [line of its key ->] admission -> process -> pumps -> streams -> [sequence ->] output -> joblog
-//	                             ^                                  |
-//	                             +---------- another try -----------+
+//	input -> row -> job -> [line of its key ->] worker.Pool -> process -> pumps -> streams -> [order ->] output -> joblog
+//	                                                 ^                                |
+//	                                                 +---------- another try ---------+
 //
-// The rows are read by one goroutine, which waits for the admission of jobs without keys. Each job then has a goroutine of
-// its own, and its process two more, the pumps. Locks are taken in this order: those of sequence, stream and output.
-// What ends when, and what is waited for, is in lifecycle.
+// The pool starts a job when its limiter has a place and a start for it. The rows are read by one goroutine, which waits for
+// the start of jobs without keys; a key has a goroutine of its own while jobs of it wait. Locks are taken in this order:
+// stream, output.
 package run
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
+	"math"
 	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/spec"
 )
 
 const examples = `  find . -name '*.flac' | sluice run -j4 flac -d {} -o /tmp/{/.}.wav
@@ -27,26 +35,19 @@ const examples = `  find . -name '*.flac' | sluice run -j4 flac -d {} -o /tmp/{/
   sluice run --rate-per-key 1/s --key {1} --colsep ' ' fetch {1} {2} < hosts-and-paths.txt
   sluice run -k --tag ping -c1 ::: alpha beta gamma
   sluice run --joblog log --retries 3 ./convert {} {.}.png ::: *.svg
-  sluice run --joblog log --resume-failed ./convert {} {.}.png ::: *.svg
-  sluice run --joblog log --retry-failed
-  find . -name '*.log' | sluice run -X gzip -9`
+  sluice run --joblog log --resume-failed ./convert {} {.}.png ::: *.svg`
 
 // flags are what the user asks for.
 type flags struct {
 	jobs, rate, perKey, key    string
 	keepOrder, tag, lineBuffer bool
-	tagText, sign, delimiter   string
 	dryRun, null, bar          bool
-	header                     string
-	link, shuffle, retryFailed bool
-	fill, fillEach, ifAny      bool
-	perJob, perJobEach, tries  int
+	delimiter, header, colsep  string
+	perJob, tries              int
 	files                      []string
-	colsep, halt, joblog       string
+	halt, joblog               string
 	resume, resumeFailed       bool
-	delay, retryDelay, timeout cli.Duration
-	load                       string
-	results                    string
+	retryDelay, timeout        cli.Duration
 }
 
 // New returns the command.
@@ -54,31 +55,26 @@ func New() *cobra.Command {
 	var f flags
 	c := &cobra.Command{
 		Use:   "run [flags] COMMAND [ARG...] [::: ARG...]...",
-		Short: "Run a command for each line of input, with limits on how many at once and how often",
-		Long: `Run runs COMMAND, without a shell, once for each line of standard input, or for each
-argument behind :::, as xargs -P and GNU parallel do. Several ::: combine; :::+ goes
-along with the list before it; behind :::: and ::::+ stand files of arguments. The
-jobs read nothing.
+		Short: "Run a command for each line of input, with limits on concurrency and rate",
+		Long: `Run runs COMMAND, without a shell, once for each line of stdin, or for each argument after
+:::, like xargs -P and GNU parallel. Several ::: combine. The jobs get an empty stdin.
 
-{} is the line, {.} without its extension, {/} without its folders, {//} its folder,
+{} is the line, {.} without its extension, {/} without its directories, {//} its directory,
 {/.} both, {1} {2} ... the columns of --colsep or the lists, {-1} the last of them, {#}
-the job's number, {%} its slot. A command without any of them gets the line appended.
-Write sh -c '... "$1"' sh {} for pipes: what is put inside of the script is read as
-a part of it.
+the job's number, {%} its slot. If the command has none of them, the line is appended.
+Write sh -c '... "$1"' sh {} for pipes: text that is put into the script itself is read
+as a part of it.
 
-Starts come evenly: a rate without a burst lets through at once what comes in 10 ms,
-at least one job. With --rate-per-key up to 1,000 jobs whose keys have to wait stand
-aside; input that is sorted by key should be shuffled, or more lines of one key than
-that hold up the others.
+Starts are even: a rate without a burst lets through at once what comes in 10 ms, at least
+one job. With --rate-per-key, up to 1,000 jobs whose keys have to wait stand aside. Shuffle
+input that is sorted by key; otherwise more than 1,000 lines of one key hold up the others.
 
 Ctrl-C starts no more jobs and waits for the running ones; a second one ends them, and
-when they are gone a third gives up output that nobody reads. Ctrl-Z stops them all.
-SIGUSR1 lets one more job run at once, SIGUSR2 one fewer. The exit status is the
-number of failed jobs, 101 for more than 100.`,
+when they are gone, a third discards output that nobody reads. Ctrl-Z stops all of them.
+The exit status is the number of failed jobs, 101 for more than 100.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := cli.NotEmpty(c.Flags(), "rate", "rate-per-key", "key", "load", "halt", "joblog", "results",
-				"replace", "delimiter", "colsep", "header"); err != nil {
+			if err := cli.NotEmpty(c.Flags(), "rate", "rate-per-key", "key", "halt", "joblog", "delimiter", "colsep", "header"); err != nil {
 				return err
 			}
 			o, err := f.options(args)
@@ -89,6 +85,7 @@ number of failed jobs, 101 for more than 100.`,
 		},
 	}
 	f.define(c.Flags())
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return hint(err) })
 	for flag, values := range map[string][]string{
 		"key":  {"{}", "{1}", "{2}", "{.}", "{/}", "{//}", "{/.}"},
 		"halt": {"never", "now,fail=1", "soon,fail=1", "now,fail=10%", "soon,fail=10%", "now,success=1", "soon,success=1", "now,done=1", "soon,done=1"},
@@ -101,104 +98,225 @@ number of failed jobs, 101 for more than 100.`,
 func (f *flags) define(s *pflag.FlagSet) {
 	s.SortFlags = false
 	s.SetInterspersed(false) // what follows COMMAND is its own
-	s.SetNormalizeFunc(byOtherNames)
-	s.StringVarP(&f.jobs, "jobs", "j", "100%", "run `N` at once, or N% of the processors; 0: no limit")
-	s.StringVar(&f.rate, "rate", "", "start jobs no more often than `SPEC`: 10/s, \"100/m burst 5\"")
-	s.Var(&f.delay, "delay", "wait `TIME` between two starts")
-	s.StringVar(&f.perKey, "rate-per-key", "", "the same, for each --key: `SPEC`")
-	s.StringVar(&f.key, "key", "", "what --rate-per-key counts by: {1}, {//}, ... (default {})")
-	s.StringVar(&f.load, "load", "", "start none while the machine is busier than `PERCENT`")
-	s.BoolVarP(&f.keepOrder, "keep-order", "k", false, "print in the order of the input")
-	s.BoolVar(&f.tag, "tag", false, "print the input in front of each line")
-	s.StringVar(&f.tagText, "tagstring", "", "print `TEXT` in front of each line; it may hold {}")
-	s.BoolVar(&f.lineBuffer, "line-buffer", false, "print lines as they come, not each job's at its end")
-	s.BoolVar(&f.dryRun, "dry-run", false, "print the commands, and run none")
-	s.BoolVarP(&f.null, "null", "0", false, "lines of input end with a NUL")
-	s.StringVarP(&f.delimiter, "delimiter", "d", "", "lines of input end with `C`: a character, or \\n, \\t, \\0")
-	s.IntVarP(&f.perJob, "max-args", "n", 1, "give each job `N` lines; 0: one for each line, without it")
-	s.BoolVarP(&f.fill, "fill", "m", false, "give each job as many lines as fit, and the last jobs equal shares")
-	s.BoolVarP(&f.fillEach, "fill-each", "X", false, "the same; a word around {} is repeated for each line")
+	s.StringVarP(&f.jobs, "jobs", "j", "100%", "run `N` jobs at once, or N% of the CPUs; 0 means no limit")
+	s.StringVar(&f.rate, "rate", "", "start jobs at most at the rate `SPEC`: 10/s, \"100/m burst 5\"")
+	s.StringVar(&f.perKey, "rate-per-key", "", "start the jobs of each key at most at the rate `SPEC`")
+	s.StringVar(&f.key, "key", "", "use `TEXT` as the key for --rate-per-key: {1}, {//}, ... (default {})")
+	s.BoolVarP(&f.keepOrder, "keep-order", "k", false, "print output in the order of the input")
+	s.BoolVar(&f.tag, "tag", false, "print the input in front of each line of output")
+	s.BoolVar(&f.lineBuffer, "line-buffer", false, "print output line by line instead of job by job")
+	s.BoolVar(&f.dryRun, "dry-run", false, "print the commands instead of running them")
+	s.BoolVarP(&f.null, "null", "0", false, "split the input at NUL instead of newlines")
+	s.StringVarP(&f.delimiter, "delimiter", "d", "", "split the input at `C`: a character, or \\n, \\t, \\0")
+	s.IntVarP(&f.perJob, "max-args", "n", 1, "give each job `N` lines")
 	s.StringArrayVarP(&f.files, "arg-file", "a", nil, "read the input from `FILE`; several combine")
 	s.StringVar(&f.colsep, "colsep", "", "split lines into columns at this regular `EXPRESSION`")
-	s.StringVar(&f.header, "header", "", "`:` takes the first line, or argument of each list, for names of columns: {NAME}")
-	s.BoolVar(&f.link, "link", false, "go through all lists together, the shorter ones again and again")
-	s.BoolVar(&f.shuffle, "shuf", false, "run the jobs in random order, once all of the input is read")
-	s.StringVarP(&f.sign, "replace", "I", "", "use `TEXT` in place of {}")
-	s.IntVar(&f.tries, "retries", 1, "try a job that fails up to `N` times in all")
+	s.StringVar(&f.header, "header", "", "use the first line, or the first argument of each list, as names of the columns: {NAME}; write `:`")
+	s.IntVar(&f.tries, "retries", 1, "try a failing job up to `N` times in all")
 	s.Var(&f.retryDelay, "retry-delay", "wait `TIME` before the next try")
 	s.Var(&f.timeout, "timeout", "end a job that takes longer than `TIME`")
-	s.StringVar(&f.halt, "halt", "", "stop early: `WHEN`,fail=N or N%, success=N or done=N, WHEN being now or soon")
+	s.StringVar(&f.halt, "halt", "", "stop early: `WHEN`,fail=N or N%, success=N or done=N; WHEN is now or soon")
 	s.StringVar(&f.joblog, "joblog", "", "write a line for each job to `FILE`; +FILE appends to it")
 	s.BoolVar(&f.resume, "resume", false, "skip jobs that are in the joblog")
-	s.BoolVar(&f.resumeFailed, "resume-failed", false, "the same, but run failed jobs again")
-	s.BoolVar(&f.retryFailed, "retry-failed", false, "run the failed jobs of the joblog again, by the commands in it")
-	s.StringVar(&f.results, "results", "", "keep the output in files below `DIR`")
+	s.BoolVar(&f.resumeFailed, "resume-failed", false, "skip jobs that succeeded according to the joblog")
 	s.BoolVar(&f.bar, "bar", false, "show how many jobs have ended, and the time left")
-	s.StringVarP(&f.jobs, "max-procs", "P", "100%", "as --jobs")
-	s.IntVarP(&f.perJobEach, "max-replace-args", "N", 0, "as --max-args; a word around {} is repeated for each line")
-	s.IntVarP(&f.perJob, "max-lines", "L", 1, "as --max-args")
-	s.BoolVarP(&f.ifAny, "no-run-if-empty", "r", false, "without input nothing runs anyway")
-	for _, name := range []string{"max-procs", "max-replace-args", "max-lines", "no-run-if-empty"} {
-		_ = s.MarkHidden(name)
-	}
 }
 
-// otherNames are those that GNU parallel has for flags.
-var otherNames = map[string]pflag.NormalizedName{
-	"lb": "line-buffer", "linebuffer": "line-buffer", "line-buffered": "line-buffer",
-	"dryrun": "dry-run", "keeporder": "keep-order", "eta": "bar", "progress": "bar", "tag-string": "tagstring",
+// instead says what to use in place of flags of xargs and GNU parallel.
+var instead = map[string]string{
+	"L": "use -n N for the lines of a job, or --rate for a limit on starts", "N": "use -n N", "P": "use -j N", "I": "use {}",
+	"delay": "use --rate, such as 1/2s", "lb": "use --line-buffer", "eta": "use --bar", "progress": "use --bar",
 }
 
-func byOtherNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	if n, ok := otherNames[name]; ok {
-		return n
+// hint adds to the error of an unknown flag what to use in its place.
+func hint(err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name, dashes := unknown.GetSpecifiedName(), "--"
+		if len(name) == 1 {
+			dashes = "-"
+		}
+		if use := instead[name]; use != "" {
+			return cli.Usage("%s%s is not a flag; %s", dashes, name, use)
+		}
 	}
-	return pflag.NormalizedName(name)
+	return cli.FlagError(err)
+}
+
+// options are the flags, understood.
+type options struct {
+	flags
+	command             []string
+	inputs              inputs
+	jobs                int // 0: no limit
+	rate                spec.Limit
+	perKey              spec.Limit // Unlimited: none
+	halt                halt
+	retryDelay, timeout time.Duration
+}
+
+// limited reports whether there is a limit per key.
+func (o *options) limited() bool { return o.perKey.Kind != spec.Unlimited }
+
+func (f *flags) options(args []string) (o options, err error) {
+	o = options{flags: *f, retryDelay: time.Duration(f.retryDelay), timeout: time.Duration(f.timeout)}
+	if o.command, o.inputs, err = f.inputs(args); err != nil {
+		return o, err
+	}
+	if len(o.command) == 0 {
+		return o, cli.Usage("no command")
+	}
+	if err := f.check(o.inputs); err != nil {
+		return o, err
+	}
+	if o.jobs, err = parseJobs(f.jobs); err != nil {
+		return o, err
+	}
+	if o.rate, err = parseRate("--rate", f.rate); err != nil {
+		return o, err
+	}
+	if o.rate.Kind == spec.Concurrency {
+		return o, cli.Usage("--rate %q is not a rate such as 10/s; use --jobs to limit the jobs at once", f.rate)
+	}
+	if o.perKey, err = parseRate("--rate-per-key", f.perKey); err != nil {
+		return o, err
+	}
+	o.halt, err = parseHalt(f.halt)
+	return o, err
+}
+
+// inputs returns the command and where its arguments come from.
+func (f *flags) inputs(args []string) (command []string, in inputs, err error) {
+	in = inputs{end: '\n', perJob: f.perJob, header: f.header != "", counted: f.bar}
+	for _, name := range f.files {
+		in.lists = append(in.lists, list{file: name})
+	}
+	if command, in.lists, err = splitLists(args, in.lists); err != nil {
+		return nil, in, err
+	}
+	if len(in.lists) == 0 {
+		in.lists = []list{{file: "-"}}
+	}
+	switch {
+	case f.null:
+		in.end = 0
+	case f.delimiter != "":
+		if in.end, err = parseDelimiter(f.delimiter); err != nil {
+			return nil, in, err
+		}
+	}
+	if f.colsep != "" {
+		if in.columns, err = regexp.Compile(f.colsep); err != nil {
+			return nil, in, cli.Usage("--colsep %q is not a regular expression: %w", f.colsep, err)
+		}
+	}
+	return command, in, nil
+}
+
+// parseDelimiter reads a character, which may be written as in a Go string.
+func parseDelimiter(text string) (byte, error) {
+	if text == `\0` {
+		return 0, nil
+	}
+	short := text
+	if len(text) > 1 {
+		if s, err := strconv.Unquote(`"` + text + `"`); err == nil {
+			short = s
+		}
+	}
+	if len(short) != 1 {
+		return 0, cli.Usage("--delimiter %q is not a single byte such as , or \\n, \\t, \\0, \\x1f", text)
+	}
+	return short[0], nil
+}
+
+// check finds flags that do not go with each other.
+func (f *flags) check(in inputs) error {
+	switch {
+	case slices.Contains(f.files, ""):
+		return cli.Usage("--arg-file is empty")
+	case f.perJob < 1:
+		return cli.Usage("--max-args %d is too small; use at least 1", f.perJob)
+	case in.perJob > 1 && len(in.lists) > 1:
+		return cli.Usage("--max-args does not work with several lists of arguments")
+	case f.tries < 1:
+		return cli.Usage("--retries %d is too small; use at least 1, which is the first try", f.tries)
+	case f.key != "" && f.perKey == "":
+		return cli.Usage("--key requires --rate-per-key")
+	case (f.resume || f.resumeFailed) && f.joblog == "":
+		return cli.Usage("--resume requires --joblog with the log of the previous run")
+	case f.header != "" && f.header != ":":
+		return cli.Usage("--header %q is not :", f.header)
+	case f.null && f.delimiter != "":
+		return cli.Usage("use --null or --delimiter, not both")
+	}
+	return nil
+}
+
+func parseJobs(text string) (int, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || number[0] == '+' || percent && n == 0 {
+		return 0, cli.Usage("--jobs %q is not a number of jobs such as 8, a percentage of the CPUs such as 200%%, or 0 for no limit", text)
+	}
+	if percent {
+		n = int(max(min(float64(n)*float64(runtime.NumCPU())/100, math.MaxInt32), 1))
+	}
+	return n, nil
+}
+
+// parseRate reads a limit on starts. Its queue makes no difference: a job waits as long as it takes.
+func parseRate(flag, text string) (spec.Limit, error) {
+	if text == "" {
+		return spec.Limit{Kind: spec.Unlimited}, nil
+	}
+	l, err := spec.Parse(text)
+	if err != nil {
+		return l, cli.Usage("%s %q is not a rate such as 10/s: %s", flag, text, strings.TrimPrefix(err.Error(), "spec: "))
+	}
+	if l.Kind != spec.Unlimited {
+		l.Queue = math.MaxInt
+	}
+	if l.Kind == spec.TokenBucket && l.Burst == 0 { // even starts: those of 10 ms at once
+		l.Burst = int(max(1, min(float64(l.Permits)*float64(10*time.Millisecond)/float64(l.Per), 1e6)))
+	}
+	return l, nil
 }
 
 // run runs the command.
 func (o options) run(ctx context.Context) error {
-	r := &runner{o: o, lifecycle: newLifecycle(ctx), output: output{out: os.Stdout, err: os.Stderr}}
+	if err := cli.CheckStdout("redirect it to /dev/null to discard the output"); err != nil {
+		return err
+	}
+	r := newRunner(ctx, o)
 	defer r.stop(nil)
 	if o.inputs.usesTerminal() {
 		r.say("reading lines from the terminal; Ctrl-D ends them")
 	}
-	in, err := o.open(os.Stdin)
+	in, err := o.inputs.open(os.Stdin)
 	if err != nil {
 		return err
 	}
-	r.understand(in.names)
-	if o.fills() {
-		in.rows, in.jobs = r.template.fill(in.rows, o.jobs), 0
-	}
-	if o.inputs.perJob == 0 && len(r.template.expand(row{}, 1, 1)) == 0 {
-		return cli.Usage("--max-args 0 leaves nothing of the command %s", quote(o.command))
-	}
-	if o.shuffle || o.halt.percent > 0 {
-		all, err := readRows(in.rows)
-		if err != nil {
-			return err
-		}
-		if o.shuffle {
-			rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		}
-		in.rows, in.jobs = each(all), len(all)
+	if err := r.understand(in.names); err != nil {
+		return err
 	}
 	if o.dryRun {
 		return r.dryRun(in.rows, os.Stdout)
 	}
-	if r.admission, err = newAdmission(o); err != nil {
+	if o.halt.percent > 0 {
+		all, err := readRows(in.rows)
+		if err != nil {
+			return err
+		}
+		in.rows, in.jobs = each(all), len(all)
+	}
+	if err := r.limit(); err != nil {
 		return err
 	}
 	if err := r.openFiles(); err != nil {
 		return err
 	}
 	defer r.closeFiles()
-	if o.keepOrder {
-		r.order = newSequence()
-	}
 	r.tally.all = in.jobs
-	r.output.failed = r.fault
 	if o.bar {
 		r.showBar()
 	}

@@ -27,11 +27,11 @@ func parseHalt(text string) (halt, error) {
 	}
 	m := haltText.FindStringSubmatch(text)
 	if m == nil {
-		return halt{}, cli.Usage("--halt %q, want now or soon, a comma, and fail=N, success=N, done=N or one of them with N%%", text)
+		return halt{}, cli.Usage("--halt %q is not WHEN,fail=N such as now,fail=1 or soon,fail=10%%; WHEN is now or soon, and success or done may stand for fail", text)
 	}
 	n, err := strconv.Atoi(m[3])
 	if err != nil || n < 1 || m[4] != "" && n > 100 {
-		return halt{}, cli.Usage("--halt %q: want N from 1, or from 1%% to 100%%", text)
+		return halt{}, cli.Usage("--halt %q is out of range; use N from 1, or from 1%% to 100%%", text)
 	}
 	h := halt{now: m[1] == "now", counted: m[2]}
 	if m[4] != "" {

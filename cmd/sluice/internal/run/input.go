@@ -14,9 +14,8 @@ import (
 
 // row is the input of one job.
 type row struct {
-	whole   []string // what {} stands for: the line, or the arguments
-	values  []string // what {1}, {2} and so on stand for
-	grouped bool     // whole are the lines of several rows; see --max-args
+	whole  []string // what {} stands for: the line, or the arguments
+	values []string // what {1}, {2} and so on stand for
 }
 
 // rows yields the input of the jobs, one by one. An error ends it.
@@ -27,7 +26,7 @@ type inputs struct {
 	lists   []list // at least one; they combine
 	end     byte   // of a line
 	header  bool   // the first line or argument of each list is a name
-	perJob  int    // rows in a job; 0: one, which the job does not see
+	perJob  int    // rows in a job
 	counted bool   // the number of jobs is asked for
 	columns *regexp.Regexp
 }
@@ -39,60 +38,29 @@ type opened struct {
 	jobs  int      // 0: not known before the rows are read
 }
 
-// list is the arguments after one ::: or :::+, or the lines of a file after :::: or ::::+.
+// list is the arguments after one :::, or the lines of a file.
 type list struct {
-	args   []string
-	file   string // "": args; -: standard input
-	linked linked
+	args []string
+	file string // "": args; -: stdin
 }
-
-// linked says how a list goes with the one before.
-type linked uint8
-
-const (
-	combined linked = iota // each argument with all of the lists before
-	paired                 // argument by argument, up to the end of the shorter one: :::+, ::::+
-	cycled                 // argument by argument, the shorter one beginning anew: --link
-)
 
 // splitLists separates the command from the lists behind it, which come after those before.
 func splitLists(args []string, before []list) (command []string, lists []list, err error) {
 	lists = before
-	first := slices.IndexFunc(args, separates)
-	if first < 0 {
-		return args, lists, nil
-	}
-	command, args = args[:first], args[first:]
-	for len(args) > 0 {
-		sign, plus := strings.CutSuffix(args[0], "+")
-		goes := combined
-		if plus {
-			goes = paired
-		}
-		if plus && len(lists) == 0 {
-			return nil, nil, cli.Usage("%s stands behind nothing", args[0])
-		}
-		next := args[1:]
-		if i := slices.IndexFunc(next, separates); i >= 0 {
-			next = next[:i]
-		}
+	for _, arg := range args {
 		switch {
-		case sign == ":::":
-			lists = append(lists, list{args: next, linked: goes})
-		case len(next) == 0 || slices.Contains(next, ""):
-			return nil, nil, cli.Usage("%s names no file", args[0])
+		case arg == ":::+" || arg == "::::" || arg == "::::+":
+			return nil, nil, cli.Usage("%s is not supported; use ::: for arguments and -a FILE for files of arguments", arg)
+		case arg == ":::":
+			lists = append(lists, list{})
+		case len(lists) == len(before):
+			command = append(command, arg)
 		default:
-			for _, file := range next {
-				lists = append(lists, list{file: file, linked: goes})
-			}
+			last := &lists[len(lists)-1]
+			last.args = append(last.args, arg)
 		}
-		args = args[1+len(next):]
 	}
 	return command, lists, nil
-}
-
-func separates(arg string) bool {
-	return arg == ":::" || arg == ":::+" || arg == "::::" || arg == "::::+"
 }
 
 // usesTerminal reports whether a person is to type the input.
@@ -113,11 +81,8 @@ func (in inputs) open(stdin io.Reader) (o opened, err error) {
 	if in.columns != nil {
 		o.rows = in.split(o.rows)
 	}
-	switch {
-	case in.perJob > 1:
+	if in.perJob > 1 {
 		o.rows, o.jobs = in.group(o.rows), (o.jobs+in.perJob-1)/in.perJob
-	case in.perJob == 0:
-		o.rows = withoutArguments(o.rows)
 	}
 	return o, nil
 }
@@ -200,60 +165,23 @@ func (in inputs) readAll(name string, stdin io.Reader) (args []string, err error
 }
 
 // combine yields each combination of the lists' arguments, the last list turning fastest, and returns how many there are.
-// Linked lists turn together.
 func combine(lists []list) (rs rows, n int) {
-	groups := linkedGroups(lists)
 	n = 1
-	for _, group := range groups {
-		n *= turns(group)
+	for _, l := range lists {
+		n *= len(l.args)
 	}
 	return func(yield func(row, error) bool) {
-		combineFrom(groups, nil, func(values []string) bool {
-			v := slices.Clone(values)
-			return yield(row{whole: v, values: v}, nil)
-		})
+		for i := range n {
+			values := make([]string, len(lists))
+			for j, l := range slices.Backward(lists) {
+				values[j] = l.args[i%len(l.args)]
+				i /= len(l.args)
+			}
+			if !yield(row{whole: values, values: values}, nil) {
+				return
+			}
+		}
 	}, n
-}
-
-// linkedGroups puts lists that are linked together.
-func linkedGroups(lists []list) (groups [][]list) {
-	for _, l := range lists {
-		if l.linked != combined && len(groups) > 0 {
-			groups[len(groups)-1] = append(groups[len(groups)-1], l)
-		} else {
-			groups = append(groups, []list{l})
-		}
-	}
-	return groups
-}
-
-func combineFrom(groups [][]list, chosen []string, yield func([]string) bool) bool {
-	if len(groups) == 0 {
-		return yield(chosen)
-	}
-	for i := range turns(groups[0]) {
-		next := slices.Clip(chosen)
-		for _, l := range groups[0] {
-			next = append(next, l.args[i%len(l.args)])
-		}
-		if !combineFrom(groups[1:], next, yield) {
-			return false
-		}
-	}
-	return true
-}
-
-// turns returns how often lists that are linked turn together.
-func turns(group []list) int {
-	n := len(group[0].args)
-	for _, l := range group[1:] {
-		if l.linked == cycled {
-			n = max(n, len(l.args))
-		} else {
-			n = min(n, len(l.args))
-		}
-	}
-	return n
 }
 
 func isRegular(name string) bool {
@@ -277,17 +205,6 @@ func each(all []row) rows {
 	return func(yield func(row, error) bool) {
 		for _, r := range all {
 			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
-
-// withoutArguments yields an empty row for each.
-func withoutArguments(rs rows) rows {
-	return func(yield func(row, error) bool) {
-		for _, err := range rs {
-			if !yield(row{}, err) {
 				return
 			}
 		}
@@ -320,7 +237,7 @@ func (in inputs) splitLine(line string) []string {
 // group makes one row of several: their columns follow each other.
 func (in inputs) group(rs rows) rows {
 	return func(yield func(row, error) bool) {
-		all := row{grouped: true}
+		all := row{}
 		n := 0
 		for r, err := range rs {
 			if err != nil {
@@ -334,7 +251,7 @@ func (in inputs) group(rs rows) rows {
 				if !yield(all, nil) {
 					return
 				}
-				all, n = row{grouped: true}, 0
+				all, n = row{}, 0
 			}
 		}
 		if n > 0 {

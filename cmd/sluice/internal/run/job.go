@@ -16,44 +16,48 @@ type job struct {
 	seq  int
 	row  row
 	key  string
-	held admitted
+	slot int // while it runs
+	try  int // from 1
+
+	turn    <-chan struct{} // closed when the job before has printed
+	printed chan struct{}   // closed when this one has
+	ahead   <-chan struct{} // has an element for this job; nil: it need not wait for its turn
 
 	command        []string
 	stdout, stderr *stream
 	result         result
 }
 
-func (r *runner) newJob(seq int, in row) *job {
-	j := &job{seq: seq, row: in}
-	if r.o.limited() {
-		j.key = expandWord(r.o.key, in, seq, 0)
-	}
-	return j
-}
-
 // tag returns what stands in front of each line of the job's output.
 func (r *runner) tag(j *job) string {
-	switch {
-	case r.o.tagWord != nil:
-		return expandWord(r.o.tagWord, j.row, j.seq, j.held.slot) + "\t"
-	case r.o.tag:
+	if r.o.tag {
 		return strings.Join(j.row.values, " ") + "\t"
 	}
 	return ""
 }
 
-// run runs a job, again while it fails and has tries left, and then gives back what it holds.
-func (r *runner) run(j *job, held admitted) {
-	j.held = held
-	defer func() { r.admission.release(j.held) }()
-	for try := 1; ; try++ {
-		r.openStreams(j)
-		r.try(j)
-		if !j.result.failed() || try >= r.o.tries || !r.again(j) {
-			break
-		}
+// run runs a job once, as a task of the pool, and lets it wait for the next try if it fails and has tries left.
+func (r *runner) run(j *job) {
+	j.slot = r.slots.take()
+	defer r.slots.give(j.slot)
+	j.try++
+	r.openStreams(j)
+	r.runOnce(j)
+	if !j.result.failed() || j.try >= r.o.tries || r.stopping.Err() != nil {
+		r.ended(j)
+		return
 	}
-	r.ended(j)
+	go r.again(j)
+}
+
+// again waits until the next try may start. Meanwhile the job holds nothing.
+func (r *runner) again(j *job) {
+	r.pause(r.o.retryDelay)
+	if r.keys != nil {
+		r.keys.rejoin(j.key, func() { r.enterOfKey(j) })
+	} else if err := r.submit(j); err != nil {
+		r.never(j, err)
+	}
 }
 
 // openStreams makes the streams of a try. Lines that pass as they come go to the same streams in all tries.
@@ -70,14 +74,16 @@ func (r *runner) openStreams(j *job) {
 	j.stderr = &stream{output: &r.output, w: r.output.err, tag: tag}
 	switch {
 	case !r.o.lineBuffer:
-		return
-	case r.order == nil:
+	case j.ahead == nil:
 		j.pass()
 	default:
-		r.order.begins(j.seq, j.pass)
-	}
-	if r.o.results != "" {
-		j.stdout.all, j.stderr.all = new(capture), new(capture)
+		r.ends.Go(func() {
+			select {
+			case <-j.turn:
+				j.pass()
+			case <-j.printed:
+			}
+		})
 	}
 }
 
@@ -87,30 +93,9 @@ func (j *job) pass() {
 	j.stderr.pass()
 }
 
-// again waits until the next try may start; false: no more jobs are to start. Meanwhile the job holds nothing.
-func (r *runner) again(j *job) bool {
-	r.admission.release(j.held)
-	j.held = admitted{}
-	if r.o.retryDelay > 0 {
-		t := time.NewTimer(r.o.retryDelay)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-r.stopping.Done():
-		}
-	}
-	var p *place
-	if keys := r.admission.keys; keys != nil {
-		p = keys.rejoin(j.key)
-	}
-	held, err := r.admission.admit(r.stopping, p)
-	j.held = held
-	return err == nil
-}
-
-// try runs the job's program once.
-func (r *runner) try(j *job) {
-	j.command = r.template.expand(j.row, j.seq, j.held.slot)
+// runOnce runs the job's program.
+func (r *runner) runOnce(j *job) {
+	j.command = r.template.expand(j.row, j.seq, j.slot)
 	before := j.stdout.written()
 	begun := time.Now()
 	status, signal := r.execute(j)
@@ -124,11 +109,7 @@ func (r *runner) try(j *job) {
 const notFound, notAllowed = 127, 126 // as shells have it
 
 func (r *runner) execute(j *job) (status, signal int) {
-	path, err := exec.LookPath(j.command[0])
-	var p *process
-	if err == nil || errors.Is(err, exec.ErrDot) {
-		p, err = r.start(path, j)
-	}
+	p, err := r.start(j)
 	if err != nil {
 		_, _ = fmt.Fprintf(j.stderr, "sluice run: %s: %s\n", j.command[0], explain(err))
 		if errors.Is(err, fs.ErrPermission) {
@@ -138,13 +119,13 @@ func (r *runner) execute(j *job) (status, signal int) {
 	}
 	defer r.running.remove(p)
 	if !r.running.add(p) {
-		r.ending(p.end)
+		r.ends.Go(p.end)
 	}
 	late := make(chan struct{})
 	if r.o.timeout > 0 {
 		t := time.AfterFunc(r.o.timeout, func() {
-			r.ending(p.end)
-			r.tell(fmt.Sprintf("job %d takes longer than %v, and is ended: %s", j.seq, r.o.timeout, quote(j.command)))
+			r.ends.Go(p.end)
+			r.tell(fmt.Sprintf("job %d took longer than %v and was ended: %s", j.seq, r.o.timeout, quote(j.command)))
 			close(late)
 		})
 		defer func() {
@@ -169,9 +150,9 @@ func (r *runner) execute(j *job) (status, signal int) {
 
 // start starts a job's program. If the machine has no room for one more, start waits until another job ends, and so do
 // all later starts.
-func (r *runner) start(path string, j *job) (*process, error) {
+func (r *runner) start(j *job) (*process, error) {
 	r.starting.RLock()
-	p, err := start(path, j, r.null, &r.late)
+	p, err := start(j, r.null, &r.late)
 	r.starting.RUnlock()
 	if !noRoom(err) {
 		return p, err
@@ -179,7 +160,7 @@ func (r *runner) start(path string, j *job) (*process, error) {
 	r.starting.Lock()
 	defer r.starting.Unlock()
 	for {
-		p, err = start(path, j, r.null, &r.late)
+		p, err = start(j, r.null, &r.late)
 		if !noRoom(err) || !r.running.waitForEnd(r.stopping) {
 			return p, err
 		}
@@ -194,30 +175,40 @@ func explain(err error) string {
 		err = path.Err
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return "no such program (the command runs without a shell: write it as words, or sh -c '...')"
+		return "no such program (the command runs without a shell; write it as words, or use sh -c '...')"
 	}
 	return err.Error()
 }
 
-// ended shows, logs and counts a job that has ended. The joblog comes last: what it calls done has been printed and
-// kept.
+// ended counts a job that has ended, and shows and logs it when it is its turn. The joblog comes last: what it calls done
+// has been printed.
 func (r *runner) ended(j *job) {
-	lost := r.results.keep(j)
-	if lost != nil {
-		j.result.lost = true
-		r.fault(lost)
-	}
 	r.count(j)
 	finish := func() {
-		if r.show(j) && lost == nil {
+		if r.show(j) {
 			r.fault(r.log.add(j.seq, j.result, quote(j.command)))
 		}
+		r.done(j)
 	}
-	if r.order == nil {
+	select {
+	case <-j.turn:
 		finish()
-		return
+	default:
+		go func() {
+			<-j.turn
+			finish()
+		}()
 	}
-	r.order.done(j.seq, j.stdout.held()+j.stderr.held(), finish)
+}
+
+// done lets the next job print.
+func (r *runner) done(j *job) {
+	if j.ahead != nil {
+		<-j.turn
+		<-j.ahead
+	}
+	close(j.printed)
+	r.jobs.Done()
 }
 
 // show prints what the job has printed, and reports whether all of it is out.
@@ -226,7 +217,5 @@ func (r *runner) show(j *job) bool {
 		return r.output.show(j.stdout, j.stderr)
 	}
 	j.pass()
-	j.stdout.close()
-	j.stderr.close()
 	return r.output.intact()
 }

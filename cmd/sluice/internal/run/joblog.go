@@ -20,10 +20,9 @@ type result struct {
 	received int64 // bytes of standard output
 	status   int   // -1: it took longer than it may
 	signal   int
-	lost     bool // its output could not be kept
 }
 
-func (r result) failed() bool { return r.status != 0 || r.signal != 0 || r.lost }
+func (r result) failed() bool { return r.status != 0 || r.signal != 0 }
 
 // joblog writes a line for each job, in the columns of GNU parallel.
 type joblog struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // lines reads lines of any length.
@@ -15,18 +16,30 @@ type lines struct {
 	end byte // of a line
 }
 
-func newLines(r io.Reader, end byte) lines { return lines{bufio.NewReaderSize(r, 64<<10), end} }
+// newLines returns the lines of a text. A byte order mark in front is not a part of the first one.
+func newLines(r io.Reader, end byte) lines {
+	b := bufio.NewReaderSize(r, 64<<10)
+	if begin, _ := b.Peek(1); len(begin) == 1 && begin[0] == 0xef { // Peek(3) would wait for more of a line of one byte
+		if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+			_, _ = b.Discard(len(mark))
+		}
+	}
+	return lines{b, end}
+}
 
 // next returns the next line without its end, which the last one need not have. The error is io.EOF after that.
 func (l lines) next() (string, error) {
 	line, err := l.r.ReadString(l.end)
 	switch {
 	case err == nil:
-		return line[:len(line)-1], nil
+		line = line[:len(line)-1]
 	case !errors.Is(err, io.EOF):
 		return "", fmt.Errorf("reading the input: %w", err)
 	case line == "":
 		return "", io.EOF
+	}
+	if l.end == '\n' {
+		line = strings.TrimSuffix(line, "\r") // lines of Windows
 	}
 	return line, nil
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -25,8 +26,12 @@ type pump struct {
 }
 
 // start starts a job's program, which reads nothing and prints to the job's streams. late counts the pumps.
-func start(path string, j *job, null *os.File, late *sync.WaitGroup) (_ *process, err error) {
-	p := new(process)
+func start(j *job, null *os.File, late *sync.WaitGroup) (_ *process, err error) {
+	c := exec.Command(j.command[0], j.command[1:]...) //nolint:noctx // whole groups are ended, and not the program alone
+	if errors.Is(c.Err, exec.ErrDot) {
+		c.Err = nil // the user's PATH has it
+	}
+	c.Stdin, c.SysProcAttr = null, group.Own()
 	var from, to [2]*os.File
 	defer func() {
 		closeAll(to)
@@ -39,10 +44,11 @@ func start(path string, j *job, null *os.File, late *sync.WaitGroup) (_ *process
 			return nil, err
 		}
 	}
-	p.p, err = os.StartProcess(path, j.command, &os.ProcAttr{Files: []*os.File{null, to[0], to[1]}, Sys: group.Own()})
-	if err != nil {
+	c.Stdout, c.Stderr = to[0], to[1]
+	if err := c.Start(); err != nil {
 		return nil, err
 	}
+	p := &process{p: c.Process}
 	for i, s := range []*stream{j.stdout, j.stderr} {
 		p.pumps[i] = newPump(from[i], s)
 		late.Go(p.pumps[i].run)

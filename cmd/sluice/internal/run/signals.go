@@ -2,12 +2,15 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/group"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -17,7 +20,7 @@ func (r *runner) watch(rs rows) error {
 	signals := make(chan os.Signal, 8)
 	// Also SIGPIPE: a write to a pipe that nobody reads fails then, and the jobs are ended in good order.
 	cli.Notify(signals, append([]os.Signal{
-		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, cli.UserSignal1, cli.UserSignal2,
+		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE,
 	}, suspendSignals...)...)
 	// They are caught until the program exits: one that comes after the last job must not change the exit status.
 	done := make(chan error, 1)
@@ -26,15 +29,21 @@ func (r *runner) watch(rs rows) error {
 	for {
 		select {
 		case failure := <-done:
-			r.waitForEnds()
+			r.ends.Wait()
 			r.bar.close()
 			if status != 0 {
 				return cli.Exit(status, nil)
 			}
 			return r.verdict(failure)
 		case s := <-signals:
-			if r.goesOn(s, status != 0) {
+			if s == syscall.SIGPIPE || r.suspend(s) {
 				continue
+			}
+			r.stop(errInterrupted)
+			if s == os.Interrupt && status == 0 {
+				r.tell(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
+			} else {
+				r.endRunning()
 			}
 			status = cmp.Or(status, cli.StatusOf(s))
 			if r.running.areGone() {
@@ -44,36 +53,7 @@ func (r *runner) watch(rs rows) error {
 	}
 }
 
-// goesOn does what a signal asks for, and reports whether jobs start as before. again says that an earlier signal has
-// ended that.
-func (r *runner) goesOn(s os.Signal, again bool) bool {
-	switch {
-	case s == syscall.SIGPIPE || r.suspend(s):
-		return true
-	case s == cli.UserSignal1:
-		r.tell(describeJobs(r.admission.more(1)))
-		return true
-	case s == cli.UserSignal2:
-		r.tell(describeJobs(r.admission.more(-1)))
-		return true
-	}
-	r.stop(errInterrupted)
-	if s == os.Interrupt && !again {
-		r.tell(fmt.Sprintf("no more jobs; waiting for %d that run. Ctrl-C again ends them", r.running.len()))
-	} else {
-		r.endRunning()
-	}
-	return false
-}
-
-func describeJobs(n int) string {
-	if n == 0 {
-		return "there is no limit on the jobs at once"
-	}
-	return fmt.Sprintf("%d jobs at once now", n)
-}
-
-// say tells a person something.
+// say prints a message.
 func (r *runner) say(text string) {
 	r.output.mu.Lock()
 	defer r.output.mu.Unlock()
@@ -81,4 +61,93 @@ func (r *runner) say(text string) {
 }
 
 // tell is say without a wait for an output that nobody reads.
-func (r *runner) tell(text string) { r.ending(func() { r.say(text) }) }
+func (r *runner) tell(text string) { r.ends.Go(func() { r.say(text) }) }
+
+// endRunning ends the jobs that run. It does not wait for their groups.
+func (r *runner) endRunning() { r.ends.Go(r.running.end) }
+
+// running are the processes that run.
+type running struct {
+	mu   sync.Mutex
+	all  map[*process]struct{}
+	over bool          // new ones are ended at once
+	none bool          // since over all were ended, and their groups are gone
+	gone chan struct{} // has room for one element: some have ended
+}
+
+func newRunning() running {
+	return running{all: make(map[*process]struct{}), gone: make(chan struct{}, 1)}
+}
+
+// add notes a process; false: it is to be ended at once.
+func (r *running) add(p *process) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[p] = struct{}{}
+	return !r.over
+}
+
+func (r *running) remove(p *process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, p)
+	select {
+	case r.gone <- struct{}{}:
+	default:
+	}
+}
+
+// waitForEnd waits until a process has ended; false: none runs, or ctx is done.
+func (r *running) waitForEnd(ctx context.Context) bool {
+	if r.len() == 0 {
+		select {
+		case <-r.gone: // it has ended since the start that failed
+			return true
+		default:
+			return false
+		}
+	}
+	select {
+	case <-r.gone:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// signal sends a signal to the groups of all jobs.
+func (r *running) signal(s os.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p := range r.all {
+		group.Signal(p.p, s)
+	}
+}
+
+// end ends all, and returns when their groups are gone.
+func (r *running) end() {
+	r.mu.Lock()
+	r.over = true
+	var w sync.WaitGroup
+	for p := range r.all {
+		w.Go(p.end)
+	}
+	r.mu.Unlock()
+	w.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.none = true
+}
+
+// areGone reports whether end has ended all.
+func (r *running) areGone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.none
+}
+
+func (r *running) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}

@@ -15,11 +15,10 @@ type stream struct {
 	tag    string
 
 	mu      sync.Mutex
-	passing bool     // whole lines pass as they come
-	kept    capture  // what has not passed: everything, or, when passing, the beginning of a line
-	all     *capture // everything, for --results, if kept does not last until the job's end; else nil
-	size    int64    // bytes written
-	begun   bool     // the last line has no end yet
+	passing bool    // whole lines pass as they come
+	kept    capture // what has not passed: everything, or, when passing, the beginning of a line
+	size    int64   // bytes written
+	begun   bool    // the last line has no end yet
 }
 
 // Write takes what the job prints. Errors are reported to the output.
@@ -31,9 +30,6 @@ func (s *stream) Write(b []byte) (int, error) {
 	}
 	s.size += int64(len(b))
 	s.begun = b[len(b)-1] != '\n'
-	if s.all != nil {
-		_, _ = s.all.Write(b)
-	}
 	s.takeLocked(b)
 	return len(b), nil
 }
@@ -122,36 +118,4 @@ func (s *stream) written() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size
-}
-
-// held returns how many bytes the kept output takes; see [capture.held].
-func (s *stream) held() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kept.held()
-}
-
-// copyTo copies everything that was written to w, for --results.
-func (s *stream) copyTo(w io.Writer) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	from := s.all
-	if from == nil {
-		from = &s.kept
-	}
-	r, err := from.reader()
-	if err == nil {
-		_, err = io.Copy(w, r)
-	}
-	return err
-}
-
-// close forgets the copy for --results.
-func (s *stream) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.all != nil {
-		s.all.close()
-		s.all = nil
-	}
 }

@@ -5,13 +5,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/cli"
 )
 
 // template is a command with replacement strings, as GNU parallel has them.
-type template struct {
-	words [][]token
-	each  bool // a word with {} becomes as many words as there are arguments: -N
-}
+type template [][]token
 
 // token is text, or stands for a part of the input.
 type token struct {
@@ -35,41 +34,41 @@ const (
 
 var kinds = map[string]tokenKind{"": plain, ".": noExt, "/": base, "//": dir, "/.": baseNoExt}
 
-// syntax says how replacement strings are written.
-type syntax struct {
-	sign  string   // in place of {}; "": {}
-	names []string // of the columns: {NAME} is {1} and so on
-}
-
-// parse reads a command. One without a replacement string gets the input appended.
-func (s syntax) parse(words []string) template {
-	var t template
+// parseTemplate reads a command. One without a replacement string gets the input appended. If the columns have names, a
+// replacement string that means nothing is an error.
+func parseTemplate(words, names []string) (t template, err error) {
+	s := newSyntax(names)
 	found := false
 	for _, w := range words {
-		tokens := s.parseWord(w)
+		tokens, err := s.parseWord(w)
+		if err != nil {
+			return nil, err
+		}
 		for _, k := range tokens {
 			found = found || k.kind != literal
 		}
-		t.words = append(t.words, tokens)
+		t = append(t, tokens)
 	}
 	if !found {
-		t.words = append(t.words, []token{{kind: plain}})
+		t = append(t, []token{{kind: plain}})
 	}
-	return t
+	return t, nil
 }
 
-// pattern matches a replacement string: the sign, or braces around what the second group holds.
-func (s syntax) pattern() *regexp.Regexp {
-	sign := s.sign
-	if sign == "" {
-		sign = "{}"
+// syntax reads replacement strings.
+type syntax struct {
+	names   []string // of the columns: {NAME} is {1} and so on; nil: they have none
+	pattern *regexp.Regexp
+}
+
+func newSyntax(names []string) syntax {
+	columns := []string{"-?[0-9]+"}
+	for _, name := range names {
+		if name != "" {
+			columns = append(columns, regexp.QuoteMeta(name))
+		}
 	}
-	columns := make([]string, 0, 1+len(s.names))
-	columns = append(columns, "-?[0-9]+")
-	for _, name := range s.names {
-		columns = append(columns, regexp.QuoteMeta(name))
-	}
-	return regexp.MustCompile(`(` + regexp.QuoteMeta(sign) + `)|\{(#|%|(` + strings.Join(columns, "|") + `)(//|/\.|/|\.)?|(//|/\.|/|\.))\}`)
+	return syntax{names, regexp.MustCompile(`(\{\})|\{(#|%|(` + strings.Join(columns, "|") + `)(//|/\.|/|\.)?|(//|/\.|/|\.))\}`)}
 }
 
 // The groups of a pattern.
@@ -81,20 +80,32 @@ const (
 	ofKind
 )
 
-func (s syntax) parseWord(w string) (tokens []token) {
-	p := s.pattern()
+// unknown matches what looks like the name of a column.
+var unknown = regexp.MustCompile(`\{[\pL_][\pL\pN_ ./-]*\}`)
+
+func (s syntax) parseWord(w string) (tokens []token, err error) {
+	add := func(text string) {
+		if bad := unknown.FindString(text); bad != "" && s.names != nil && err == nil {
+			err = cli.Usage("%s is not a column; the header has %s", bad, strings.Join(s.names, ", "))
+		}
+		tokens = append(tokens, token{text: text})
+	}
 	from := 0
-	for _, at := range p.FindAllStringIndex(w, -1) {
+	for _, at := range s.pattern.FindAllStringIndex(w, -1) {
 		if at[0] > from {
-			tokens = append(tokens, token{text: w[from:at[0]]})
+			add(w[from:at[0]])
 		}
 		from = at[1]
-		tokens = append(tokens, s.token(p.FindStringSubmatch(w[at[0]:at[1]])))
+		k := s.token(s.pattern.FindStringSubmatch(w[at[0]:at[1]]))
+		if s.names != nil && err == nil && max(k.column, -k.column) > len(s.names) {
+			err = cli.Usage("%s is not a column; the header has %d", w[at[0]:at[1]], len(s.names))
+		}
+		tokens = append(tokens, k)
 	}
 	if from < len(w) || len(tokens) == 0 {
-		tokens = append(tokens, token{text: w[from:]})
+		add(w[from:])
 	}
-	return tokens
+	return tokens, err
 }
 
 // token returns what a match of the pattern stands for.
@@ -119,15 +130,15 @@ func (s syntax) token(groups []string) token {
 // script returns the script of a command such as sh -c SCRIPT; nil if there is none.
 func (t template) script() []token {
 	word := func(i int) string {
-		if i >= len(t.words) || len(t.words[i]) != 1 {
+		if i >= len(t) || len(t[i]) != 1 {
 			return ""
 		}
-		return t.words[i][0].text
+		return t[i][0].text
 	}
-	if len(t.words) < 3 || !shell.MatchString(word(0)) || !strings.HasPrefix(word(1), "-") || !strings.HasSuffix(word(1), "c") {
+	if len(t) < 3 || !shell.MatchString(word(0)) || !strings.HasPrefix(word(1), "-") || !strings.HasSuffix(word(1), "c") {
 		return nil
 	}
-	return t.words[2]
+	return t[2]
 }
 
 var shell = regexp.MustCompile(`(^|/)(ba|da|z|k|a|mk)?sh$`)
@@ -139,10 +150,9 @@ func replaces(word []token) bool {
 
 // expand returns the command for a row. A word that is {} alone becomes as many words as there are arguments.
 func (t template) expand(r row, seq, slot int) []string {
-	out := make([]string, 0, len(t.words)+len(r.whole))
-	for _, w := range t.words {
-		multiplies := (len(w) == 1 || t.each) && slices.ContainsFunc(w, token.isWhole)
-		if !multiplies {
+	out := make([]string, 0, len(t)+len(r.whole))
+	for _, w := range t {
+		if len(w) != 1 || !w[0].isWhole() {
 			out = append(out, expandWord(w, r, seq, slot))
 			continue
 		}
