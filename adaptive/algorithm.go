@@ -2,7 +2,7 @@ package adaptive
 
 import "time"
 
-// Algorithm finds a limit. Those of this package are [Gradient], [Vegas] and [AIMD].
+// Algorithm finds a limit. Those of this package are [Gradient] and [AIMD].
 //
 // An Algorithm may also have a method Explain() (reason string, baseline time.Duration), as these have. The
 // limiter calls it after Next, for the [Change] that it passes to OnChange: reason says in a word or two why

@@ -26,7 +26,7 @@ func FuzzAlgorithms(f *testing.F) {
 	f.Add(uint64(3), uint8(2), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, seed uint64, kind uint8, longest int64) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		a := []interface{ New() adaptive.Algorithm }{adaptive.Gradient{}, adaptive.Vegas{}, adaptive.AIMD{}}[kind%3].New()
+		a := []interface{ New() adaptive.Algorithm }{adaptive.Gradient{}, adaptive.AIMD{}}[kind%2].New()
 		most := []int{1 + r.IntN(300), 1 + r.IntN(300), math.MaxInt}[r.IntN(3)]
 		limit := 1 + r.IntN(most)
 		if r.IntN(4) == 0 {
@@ -59,7 +59,7 @@ func FuzzAlgorithms(f *testing.F) {
 // Configurations are algorithms themselves, as the interface wants; they keep nothing.
 func TestConfigurationsAreAlgorithms(t *testing.T) {
 	w := adaptive.Window{N: 20, Mean: time.Millisecond, InFlight: 10}
-	for _, a := range []adaptive.Algorithm{adaptive.Gradient{}, adaptive.Vegas{}, adaptive.AIMD{}} {
+	for _, a := range []adaptive.Algorithm{adaptive.Gradient{}, adaptive.AIMD{}} {
 		assert.InDelta(t, 10, a.Next(10, w), 1)
 	}
 }
@@ -140,7 +140,7 @@ func TestADropDuringATrial(t *testing.T) {
 // the limit, and grows until requests queue.
 func TestReasons(t *testing.T) {
 	for name, config := range map[string]interface{ New() adaptive.Algorithm }{
-		"gradient": adaptive.Gradient{}, "vegas": adaptive.Vegas{},
+		"gradient": adaptive.Gradient{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const capacity = 100

@@ -82,7 +82,6 @@ func TestConcurrencyKeepsTheRules(t *testing.T) {
 		"no queue":     {Name: "adaptive"},
 		"oldest first": {QueueLimit: 8},
 		"newest first": {QueueLimit: 8, QueueOrder: core.NewestFirst},
-		"vegas":        {QueueLimit: 3, Algorithm: adaptive.Vegas{}},
 		"aimd":         {QueueLimit: 8, Algorithm: adaptive.AIMD{}},
 		"unbounded":    {QueueLimit: math.MaxInt, Algorithm: wants(math.NaN())},
 	} {
@@ -494,7 +493,7 @@ func TestNothingAllocates(t *testing.T) {
 	if testkit.Race {
 		t.Skip("allocations can't be counted under the race detector")
 	}
-	for name, a := range map[string]adaptive.Algorithm{"gradient": adaptive.Gradient{}, "vegas": adaptive.Vegas{}, "aimd": adaptive.AIMD{}} {
+	for name, a := range map[string]adaptive.Algorithm{"gradient": adaptive.Gradient{}, "aimd": adaptive.AIMD{}} {
 		l := newConcurrency(t, adaptive.Options{Name: name, Initial: 100, Algorithm: a})
 		ctx := t.Context()
 		held := make([]core.Lease, 60) // so that the limit moves

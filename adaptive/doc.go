@@ -9,22 +9,21 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer lease.Release() // success, and how long it took
-//	if err := call(ctx); err != nil {
-//		l.Drop(lease) // it timed out downstream: the limit shrinks
+//	defer lease.Release() // learns how long the call took, whether it failed or not
+//	if err := call(ctx); errors.Is(err, context.DeadlineExceeded) {
+//		l.Drop(lease) // only for timeouts: the limit shrinks
 //	}
 //
 // [Concurrency] admits as many requests at once as the server behind it can work on. An
-// [Algorithm] finds that number from how long leases are held: [Gradient], unless there is a reason
-// for [Vegas] or [AIMD]. Put a Concurrency in front of a service whose capacity is not known, or
+// [Algorithm] finds that number from how long leases are held: [Gradient] by default, or [AIMD]. Put a Concurrency in front of a service whose capacity is not known, or
 // changes.
 //
 // [Shed] rejects requests while a sensor of the process or the machine reads too much: [CPU],
 // [SchedulerLatency], [Heap], or one of your own.
 //
-// # How Gradient and Vegas find a limit
+// # How Gradient finds a limit
 //
-// They compare the mean latency at the limit with the baseline, the mean latency without queueing.
+// It compares the mean latency at the limit with the baseline, the mean latency without queueing.
 // The baseline is measured in trials: now and then the limit is halved. If the latency falls with
 // it, requests were queueing; if it does not, the latency is the server's own, and is the
 // baseline from then on. A server that becomes slower, as when its database does, keeps its
@@ -69,8 +68,7 @@
 //
 // # What it takes from other libraries, and what it leaves out
 //
-// From Netflix' concurrency-limits come the gradient and the queue estimate; see [Gradient]
-// and [Vegas]. failsafe-go's adaptive limiter correlates latency and throughput with what is
+// The gradient is that of Netflix's concurrency-limits; see [Gradient]. failsafe-go's adaptive limiter correlates latency and throughput with what is
 // in flight to distinguish load from slow work; here a trial does, as it changes the
 // load on purpose. It also caps the limit at a multiple of what is in flight; here the limit
 // of an idle service stays what it was, as the next burst may need it.
@@ -87,7 +85,7 @@
 // A Concurrency is a core limiter whose leases carry the instant of their grant and report their
 // release. One goroutine at a time learns; successes that are released in the meantime are lost, drops
 // are not. internal/adaptive/sampler makes windows of the samples, and keeps the limit that the
-// algorithm wants within bounds. Gradient and Vegas share a finder (finder.go), which is in one of four
+// algorithm wants within bounds. Gradient is made of a finder (finder.go), which is in one of four
 // phases: it starts, it searches while the limit grows fast, it holds the limit, or half of the limit is on
 // trial. Its baseline is the mean of up to 10,000 samples of trials, each trial exact by itself, and half
 // of its standard error is added: with a baseline that is too low by chance the limit would sink without

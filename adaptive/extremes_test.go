@@ -1,10 +1,8 @@
 package adaptive_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -15,7 +13,7 @@ import (
 // The largest limit that there is stays, as nothing speaks against it; and it is found in
 // no other way when there is a load.
 func TestTheLargestLimit(t *testing.T) {
-	for name, a := range map[string]adaptive.Algorithm{"gradient": adaptive.Gradient{}, "vegas": adaptive.Vegas{}, "aimd": adaptive.AIMD{}} {
+	for name, a := range map[string]adaptive.Algorithm{"gradient": adaptive.Gradient{}, "aimd": adaptive.AIMD{}} {
 		t.Run(name, func(t *testing.T) {
 			l := newConcurrency(t, adaptive.Options{Max: math.MaxInt, Initial: math.MaxInt, Algorithm: a})
 			for range 1000 {
@@ -35,34 +33,4 @@ func TestTheLargestLimit(t *testing.T) {
 		tr.run(f)
 		tr.settled(t, 10*ms)
 	})
-}
-
-// What a function of Vegas says amiss for a while is forgotten afterwards.
-func TestVegasFunctionsThatAreWrongForAWhile(t *testing.T) {
-	const alpha, beta, threshold = 0, 1, 2
-	defaults := [...]float64{alpha: 3, beta: 6, threshold: 1}
-	for which, name := range []string{"alpha", "beta", "threshold"} {
-		for _, wrong := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1e300, 1e300} {
-			t.Run(fmt.Sprint(name, " ", wrong), func(t *testing.T) {
-				const c = 100
-				n := 0
-				function := func(k int) func(int) float64 {
-					return func(limit int) float64 {
-						assert.Positive(t, limit)
-						if k == which && n < 200*c {
-							return wrong
-						}
-						return defaults[k] * math.Log10(float64(limit))
-					}
-				}
-				v := adaptive.Vegas{Alpha: function(alpha), Beta: function(beta), Threshold: function(threshold)}
-				tr := &trial{capacity: c, from: 700 * c, to: 900 * c, Config: simulation.Config{
-					Initial: 20, Seed: 1, Service: distributions[0].of, Slots: always(c),
-					Observe: func(time.Duration, simulation.Sample, int) { n++ },
-				}}
-				tr.run(v)
-				tr.settled(t, 10*ms)
-			})
-		}
-	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// finder is what [Gradient] and [Vegas] have in common: it measures the latency at the limit
-// and the baseline, which is the latency without queueing, and moves the limit by a rule of theirs.
+// finder is the algorithm of [Gradient]: it measures the latency at the limit and the baseline, which
+// is the latency without queueing, and moves the limit by the gradient rule.
 //
 // # Why means
 //
@@ -24,7 +24,8 @@ import (
 // server's own: it becomes the baseline, however long it is. In between, the server is saturated at
 // the limit and not at half of it: the trial measured the baseline.
 type finder struct {
-	window float64 // samples that the baseline is the mean of, at most
+	tolerance, smoothing float64 // those of Gradient
+	window               float64 // max samples that the baseline is the mean of
 
 	phase    phase
 	limit    float64 // wanted when no trial is under way
@@ -35,7 +36,7 @@ type finder struct {
 
 	baseline measure // n is 0: unknown
 	trial    trial
-	reason   string // for what next returned last
+	reason   string // for what Next returned last
 }
 
 // phase is what the finder does with the next measure.
@@ -95,10 +96,14 @@ const (
 
 // rule returns the limit that follows limit if the latency is ratio times the baseline, and
 // reports whether nothing queues.
-type rule func(limit, ratio float64) (next float64, noQueue bool)
+func (f *finder) rule(limit, ratio float64) (next float64, noQueue bool) {
+	slope := min(f.tolerance/ratio, 1)
+	next = limit*slope + max(room*limit, leastRoom)
+	return limit + f.smoothing*(next-limit), slope == 1
+}
 
-// next takes a window, and returns the limit to be in force.
-func (f *finder) next(limit int, w Window, r rule) float64 {
+// Next takes a window and returns the new limit.
+func (f *finder) Next(limit int, w Window) float64 {
 	f.follow(limit)
 	if w.Dropped > 0 {
 		f.drop(limit, w.Dropped)
@@ -108,21 +113,18 @@ func (f *finder) next(limit int, w Window, r rule) float64 {
 	}
 	f.current = f.current.and(measured(w))
 	if f.complete() {
-		m, before := f.current, f.limit
+		m := f.current
 		f.current = measure{}
 		if f.phase == onTrial {
-			f.endTrial(m, r)
+			f.endTrial(m)
 		} else {
-			f.decide(m, r)
-		}
-		if !(f.limit >= 1) || math.IsInf(f.limit, 0) { // a function of the user's said so
-			f.limit = before
+			f.decide(m)
 		}
 	}
 	return f.wanted()
 }
 
-// Explain gives the reason for what next returned last, and the baseline.
+// Explain gives the reason for what Next returned last, and the baseline.
 func (f *finder) Explain() (reason string, baseline time.Duration) {
 	return f.reason, time.Duration(f.baseline.mean)
 }
@@ -173,7 +175,7 @@ func (f *finder) complete() bool {
 }
 
 // decide draws the conclusion from a measure at the limit.
-func (f *finder) decide(m measure, r rule) {
+func (f *finder) decide(m measure) {
 	f.atLimit = m
 	switch {
 	case m.inFlight < 1.5: // a single request does not queue behind others
@@ -192,13 +194,13 @@ func (f *finder) decide(m measure, r rule) {
 	ratio := m.mean / (f.baseline.mean + f.baseline.stdErr()/2)
 	switch {
 	case ratio >= overloaded && m.inFlight*(1-1/ratio) >= longQueue:
-		f.shrink(afterTrial, ratio, r)
+		f.shrink(afterTrial, ratio)
 	case m.inFlight < f.limit/2: // nothing is learned about a limit that is not used
 	case f.trialIsDue() && m.inFlight > nearly*f.limit:
 		f.beginTrial()
 	default:
 		f.trial.remaining = max(f.trial.remaining-1, 0)
-		f.step(ratio, r)
+		f.step(ratio)
 	}
 }
 
@@ -206,14 +208,14 @@ func (f *finder) decide(m measure, r rule) {
 // Otherwise a trial shows whether the latency is queueing. If it is, the limit becomes what the throughput
 // takes without queueing, but not less than the trial had in flight: a server may do less the more
 // it has, so the ratio says too much.
-func (f *finder) shrink(afterTrial bool, ratio float64, r rule) {
+func (f *finder) shrink(afterTrial bool, ratio float64) {
 	fits := min(f.limit, f.atLimit.inFlight) / ratio
 	switch {
 	case 0 < f.unqueued && f.unqueued < f.limit:
 		f.limit = max(f.unqueued, fits)
 		f.unqueued = 0
 	case afterTrial:
-		next, _ := r(fits, 1)
+		next, _ := f.rule(fits, 1)
 		f.limit = max(next, f.baseline.inFlight)
 	default:
 		f.beginTrial()
@@ -224,8 +226,8 @@ func (f *finder) shrink(afterTrial bool, ratio float64, r rule) {
 }
 
 // step moves the limit by the rule, and faster and faster while nothing queues.
-func (f *finder) step(ratio float64, r rule) {
-	next, noQueue := r(f.limit, ratio)
+func (f *finder) step(ratio float64) {
+	next, noQueue := f.rule(f.limit, ratio)
 	if noQueue {
 		f.unqueued = min(f.limit, f.atLimit.inFlight)
 	}
@@ -273,7 +275,7 @@ func (f *finder) beginTrial() {
 }
 
 // endTrial draws the conclusion from the measure of a trial.
-func (f *finder) endTrial(half measure, r rule) {
+func (f *finder) endTrial(half measure) {
 	f.phase = f.trial.after
 	if !f.queued(half) {
 		f.learn(half)
@@ -282,7 +284,7 @@ func (f *finder) endTrial(half measure, r rule) {
 	}
 	f.limit = max(half.inFlight, 1)
 	f.forget()
-	f.decide(half, r)
+	f.decide(half)
 	f.reason = reasonQueueing
 }
 

@@ -44,25 +44,12 @@ func (g Gradient) validate() error {
 
 // New returns an algorithm with these settings.
 func (g Gradient) New() Algorithm {
-	return &gradient{
+	return &finder{
 		tolerance: cmp.Or(g.Tolerance, defaultTolerance),
 		smoothing: cmp.Or(g.Smoothing, defaultSmoothing),
-		finder:    finder{window: float64(cmp.Or(g.LongWindow, longWindow))},
+		window:    float64(cmp.Or(g.LongWindow, longWindow)),
 	}
 }
 
 // Next is the first step of a new algorithm with these settings.
 func (g Gradient) Next(limit int, w Window) float64 { return g.New().Next(limit, w) }
-
-type gradient struct {
-	tolerance, smoothing float64
-	finder
-}
-
-func (g *gradient) Next(limit int, w Window) float64 { return g.next(limit, w, g.rule) }
-
-func (g *gradient) rule(limit, ratio float64) (next float64, noQueue bool) {
-	slope := min(g.tolerance/ratio, 1)
-	next = limit*slope + max(room*limit, leastRoom)
-	return limit + g.smoothing*(next-limit), slope == 1
-}

@@ -38,11 +38,11 @@ type Change struct {
 	// Reason is the algorithm's, for logs and metrics. Those of this package are
 	//
 	//	growing       nothing queues, or nothing was dropped
-	//	adjusting     Gradient and Vegas: by the latency compared with the baseline
-	//	overloaded    Gradient and Vegas: the latency is far above the baseline
-	//	trial         Gradient and Vegas: half of the limit is tried
-	//	trial over    Gradient and Vegas: nothing was queueing, so the limit is back
-	//	queueing      Gradient and Vegas: in the trial the latency fell with the limit
+	//	adjusting     Gradient: by the latency compared with the baseline
+	//	overloaded    Gradient: the latency is far above the baseline
+	//	trial         Gradient: half of the limit is tried
+	//	trial over    Gradient: nothing was queueing, so the limit is back
+	//	queueing      Gradient: in the trial the latency fell with the limit
 	//	dropped       work was dropped, or held longer than the AIMD's Timeout
 	//
 	// An algorithm without a method Explain has the reason "algorithm".

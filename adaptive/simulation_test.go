@@ -30,7 +30,7 @@ var distributions = []distribution{
 }
 
 // finders are the algorithms that find a server's capacity.
-var finders = []interface{ New() adaptive.Algorithm }{adaptive.Gradient{}, adaptive.Vegas{}}
+var finders = []interface{ New() adaptive.Algorithm }{adaptive.Gradient{}}
 
 // trial is a simulation that is watched from a sample on: how much of the time the limit is
 // within 20 % of a capacity.

@@ -64,7 +64,6 @@ func impls(measure func(b *testing.B, take func() bool)) []sidebyside.Impl {
 	}
 	return []sidebyside.Impl{
 		{Name: "sluice", Run: run(func(b *testing.B) func() bool { return ours(b, adaptive.Gradient{}) })},
-		{Name: "sluice-vegas", Run: run(func(b *testing.B) func() bool { return ours(b, adaptive.Vegas{}) })},
 		{Name: "sluice-aimd", Run: run(func(b *testing.B) func() bool { return ours(b, adaptive.AIMD{}) })},
 		{Name: "core-fixed", Run: run(fixed)},
 		{Name: "failsafe-adaptive", Run: run(failsafe)},
