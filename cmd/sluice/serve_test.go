@@ -17,6 +17,7 @@ import (
 
 	envoy "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -141,7 +142,7 @@ func TestServe(t *testing.T) {
 	assert.Equal(t, 404, status)
 	_, body = s.get("POST", "/limits/shop/user/reset?key=ann")
 	assert.JSONEq(t, `{"reset": 1}`, body)
-	assert.Equal(t, "sluice serve: rule shop/user is reset: limiters: 1", s.line(s.errs))
+	assert.Equal(t, "sluice serve: reset rule shop/user: 1 limiters", s.line(s.errs))
 	assert.Equal(t, passes, s.ask("user", "ann"))
 	_, body = s.get("POST", "/limits/shop/path_/admin/*/reset")
 	assert.JSONEq(t, `{"reset": 1}`, body)
@@ -150,21 +151,21 @@ func TestServe(t *testing.T) {
 	// A change keeps what is counted; a bad one changes nothing.
 	require.NoError(t, os.WriteFile(file+".new", []byte(strings.Replace(shopRules, "requests_per_unit: 3", "requests_per_unit: 4", 1)), 0o600))
 	require.NoError(t, os.Rename(file+".new", file))
-	assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+	assert.Contains(t, s.line(s.errs), "sluice serve: reloaded ")
 	assert.Equal(t, []ratelimit.RateLimitResponse_Code{passes, passes, passes, over},
 		[]ratelimit.RateLimitResponse_Code{s.ask("user", "ann"), s.ask("user", "ann"), s.ask("user", "ann"), s.ask("user", "ann")})
 	require.NoError(t, os.WriteFile(file+".new", []byte("domain: shop\ndescriptors:\n- {kee: x}\n"), 0o600))
 	require.NoError(t, os.Rename(file+".new", file))
 	assert.Contains(t, s.line(s.errs), "shop.yaml:3:4: config error, unknown key 'kee', want one of ")
 	assert.Contains(t, s.line(s.errs), "shop.yaml:3:3: descriptor has empty key")
-	assert.Equal(t, "sluice serve: nothing has changed: the rules are those of before", s.line(s.errs))
+	assert.Equal(t, "sluice serve: reload failed; keeping the previous configuration", s.line(s.errs))
 	assert.Equal(t, over, s.ask("user", "ann"))
 	_, body = s.get("GET", "/metrics")
 	assert.Contains(t, body, "sluice_rls_reloads_total{result=\"bad\"} 1\n")
 	require.NoError(t, os.WriteFile(file, []byte(shopRules), 0o600))
-	assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+	assert.Contains(t, s.line(s.errs), "sluice serve: reloaded ")
 	s.signal(syscall.SIGHUP)
-	assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+	assert.Contains(t, s.line(s.errs), "sluice serve: reloaded ")
 	assert.Equal(t, over, s.ask("user", "ann"))
 
 	// Health and reflection.
@@ -197,7 +198,7 @@ func TestServe(t *testing.T) {
 	if err == nil { // the answer and the end race
 		assert.Equal(t, healthpb.HealthCheckResponse_NOT_SERVING, last.GetStatus())
 	}
-	assert.Equal(t, "sluice serve: ending; calls under way may take 10s", s.line(s.errs))
+	assert.Equal(t, "sluice serve: shutting down; waiting up to 10s for in-flight calls", s.line(s.errs))
 	code, _, errs := s.ends()
 	assert.Equal(t, 0, code)
 	assert.Empty(t, errs)
@@ -250,7 +251,7 @@ func TestServeFolder(t *testing.T) {
 	}
 	require.NoError(t, os.Symlink("..2", filepath.Join(dir, "..data_tmp")))
 	require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
-	assert.Equal(t, "sluice serve: the rules are those of the files now", s.line(s.errs))
+	assert.Contains(t, s.line(s.errs), "sluice serve: reloaded ")
 	enough.Store(true)
 	all.Wait()
 	a := s.answer("user", "ann")
@@ -300,5 +301,28 @@ func TestServeRedis(t *testing.T) {
 
 	require.NoError(t, redis.Kill())
 	late := startServing(t, "--config", file, "--redis", url)
+	assert.Equal(t, "sluice serve: redis is unreachable; fail-open of each domain decides: ", late.line(late.errs)[:70])
 	assert.Equal(t, passes, late.ask("user", "eve"), "away at the start, too")
+	assert.Contains(t, late.line(late.errs), "sluice serve: redis is unreachable; fail-open of each domain decides: error=")
+}
+
+// TestServeRedisPassword: limits that Redis does not decide are logged, with the reason.
+func TestServeRedisPassword(t *testing.T) {
+	url, _ := redisServer(t)
+	o, err := redis.ParseURL(url)
+	require.NoError(t, err)
+	c := redis.NewClient(o)
+	require.NoError(t, c.ConfigSet(t.Context(), "requirepass", "right").Err())
+	require.NoError(t, c.Close())
+	file := filepath.Join(t.TempDir(), "shop.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(shopRules), 0o600))
+	s := startServing(t, "--config", file, "--redis", strings.Replace(url, "unix://", "unix://:wrong@", 1))
+	assert.Regexp(t, "redis is unreachable; fail-open of each domain decides: .*WRONGPASS", s.line(s.errs))
+	for range 20 {
+		assert.Equal(t, passes, s.ask("user", "ann"))
+	}
+	assert.Regexp(t, "redis is unreachable; fail-open of each domain decides: .*WRONGPASS", s.line(s.errs))
+	s.signal(syscall.SIGTERM)
+	_, _, errs := s.ends()
+	assert.NotContains(t, errs, "unreachable", "once in a while")
 }

@@ -1,10 +1,8 @@
 package yamlconf
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -55,11 +53,8 @@ func (f *faults) add(at Place, format string, args ...any) {
 	f.all = append(f.all, fault)
 }
 
-// err returns the faults in the order of the file, or nil.
+// err returns the faults in the order in which they were found, or nil.
 func (f *faults) err() error {
-	slices.SortStableFunc(f.all, func(a, b *Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
 	var errs []error
 	for i, fault := range f.all {
 		if i == maxFaults {

@@ -25,7 +25,7 @@ func Read(file string, text []byte, read func(root Node)) error {
 }
 
 // Read parses the text of a file and calls read with the file's value, which is null if the file is empty. It returns
-// all faults, joined in the order of the file, each a [*Fault]. It does not call read if the text is not YAML.
+// all faults, joined in the order in which they were found, each a [*Fault]. It does not call read if the text is not YAML.
 func (r Reader) Read(file string, text []byte, read func(root Node)) error {
 	f := &faults{file: file, quote: r.Quote}
 	if f.quote == nil {

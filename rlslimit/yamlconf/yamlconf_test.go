@@ -68,8 +68,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Faults come in the order of the file, once for each place, however often an alias stands for it.
-func TestFaultsInOrder(t *testing.T) {
+// A fault is reported once for its place, however often an alias stands for it.
+func TestManyFaults(t *testing.T) {
 	err := yamlconf.Reader{Quote: func(s string) string { return "<" + s + ">" }}.Read("f", []byte("a: &x later\nb: [*x, *x]\nc: sooner"), func(root yamlconf.Node) {
 		pairs := root.Pairs("x")
 		pairs[2].Value.Bool("c")
@@ -80,10 +80,10 @@ func TestFaultsInOrder(t *testing.T) {
 		pairs[0].Unknown("x")
 	})
 	require.EqualError(t, err, strings.Join([]string{
-		`f:1:1: x has no "a"`,
+		"f:3:4: c is <sooner>, want true or false",
 		"f:2:5: b is <later>, want a whole number from 1 to 9",
 		"f:2:9: b is <later>, want a whole number from 1 to 9",
-		"f:3:4: c is <sooner>, want true or false",
+		`f:1:1: x has no "a"`,
 	}, "\n"))
 	err = yamlconf.Read("f", []byte(strings.Repeat("- x\n", 500)), func(root yamlconf.Node) {
 		for i, item := range root.Items() {

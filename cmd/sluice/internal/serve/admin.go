@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
-// handler serves the people and programs that look after the server.
+// handler serves operators and their programs.
 func (s *server) handler() http.Handler {
 	mux := service.NewAdmin(&s.draining, s.metrics.registry)
 	guarded := func(next http.HandlerFunc) http.HandlerFunc { return guard.Admin(s.options.admin, next) }
@@ -28,7 +28,7 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-// ruleReport is what /limits says of a rule.
+// ruleReport is what /limits reports about a rule.
 type ruleReport struct {
 	Limit      string `json:"limit,omitempty"`
 	Shadow     bool   `json:"shadow,omitempty"`
@@ -37,12 +37,12 @@ type ruleReport struct {
 	Shadowed   uint64 `json:"shadowed,omitempty"`
 	GivenBack  uint64 `json:"given_back,omitempty"`
 	Unanswered uint64 `json:"unanswered,omitempty"`
-	Available  *int   `json:"available,omitempty"` // of a rule with one limiter in this process
+	Available  *int   `json:"available,omitempty"` // nil unless the rule has one limiter, in this process
 	Limiters   int    `json:"limiters"`
 	Overflowed uint64 `json:"overflowed,omitempty"`
 }
 
-// all returns the rules by DOMAIN/RULE. Rules may have one name, as a.b has that of b below a: they are reported together.
+// all returns the rules by DOMAIN/RULE. Several rules may have one name: a.b has that of b below a. They are reported together.
 func (s *server) all() map[string]ruleReport {
 	all := make(map[string]ruleReport)
 	for _, r := range s.service.Rules() {
@@ -54,7 +54,7 @@ func (s *server) all() map[string]ruleReport {
 	return all
 }
 
-// add adds what is to be said of a rule.
+// add adds a rule to the report.
 func (t *ruleReport) add(r rlslimit.Rule) {
 	counts := r.Counts
 	for _, c := range r.Details {
@@ -82,8 +82,8 @@ func (t *ruleReport) add(r rlslimit.Rule) {
 	}
 }
 
-// reset answers POST /limits/DOMAIN/RULE/reset?key=VALUE: it makes the limiter of a value as new, or all of the rule's if there
-// is no key in the URL. A rule with several such values wants key once for each, in order.
+// reset handles POST /limits/DOMAIN/RULE/reset?key=VALUE: it resets the limiter of a value, or all of the rule's limiters if
+// the URL has no key. For a rule with several such values, key is given once for each, in order.
 func (s *server) reset(w http.ResponseWriter, r *http.Request) {
 	name, ok := strings.CutSuffix(r.PathValue("name"), "/reset")
 	if !ok {
@@ -102,7 +102,7 @@ func (s *server) reset(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	default:
-		s.say("rule %s is reset: limiters: %d", name, n)
+		s.say("reset rule %s: %d limiters", name, n)
 		service.WriteJSON(w, map[string]int{"reset": n})
 	}
 }

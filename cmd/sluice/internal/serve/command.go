@@ -1,9 +1,9 @@
-// Package serve is a rate limit service for Envoy and its kin: package rlslimit behind a server of gRPC.
+// Package serve is a rate limit service for Envoy and compatible gateways: package rlslimit behind a gRPC server.
 //
 // # Inside
 //
-// server.go has the way from the start to the end, connections.go what is special about connections, metrics.go and
-// admin.go what people and programs see of the rules.
+// server.go has the service from start to shutdown, connections.go its connections, and metrics.go and admin.go what operators
+// see of the rules.
 package serve
 
 import (
@@ -22,9 +22,9 @@ const examples = `  sluice serve --config limits.yaml
   curl http://127.0.0.1:9091/limits
   curl -X POST 'http://127.0.0.1:9091/limits/shop/remote_address/reset?key=192.0.2.1'`
 
-const long = `Serve answers Envoy, and gateways that are made of it, whether a request may pass: it is
-the service envoy.service.ratelimit.v3.RateLimitService over gRPC. It reads the files of
-envoyproxy/ratelimit as they are, and takes its place.
+const long = `Serve tells Envoy, and gateways built on Envoy, whether a request may pass. It is the gRPC
+service envoy.service.ratelimit.v3.RateLimitService. It reads the configuration files of
+envoyproxy/ratelimit unchanged, so it can replace that service.
 
   domain: shop
   descriptors:
@@ -33,14 +33,14 @@ envoyproxy/ratelimit as they are, and takes its place.
     - key: user
       limit: 10/min burst 3
 
-A request is limited all or nothing: one that a descriptor rejects takes nothing from the
-others. Limits are in memory, or, with --redis, shared by all servers; while Redis is
-unreachable a request is answered within 10 ms, with yes, or with no if its domain has
-fail-open: false.
+A request is decided all or nothing: if one descriptor rejects it, it takes nothing from the
+others. Limits are kept in memory or, with --redis, shared by all servers. While Redis is
+unreachable, every request is answered within 10 ms: it passes, or is rejected if its domain
+has fail-open: false.
 
-Changed files take effect by themselves, or by SIGHUP, and nothing that is counted is lost.
-If anything in them is wrong, all of that is reported, and nothing changes. SIGTERM ends the
-server once the calls under way are answered. docs/serve.md explains the rest.`
+Serve reloads the files when they change, and on SIGHUP, without losing what is counted. If
+they have errors, it reports all of them and keeps the previous configuration. On SIGTERM it
+finishes in-flight calls and exits. See docs/serve.md for the details.`
 
 // options are the flags.
 type options struct {
@@ -57,7 +57,7 @@ func New() *cobra.Command {
 	o := options{listen: "127.0.0.1:8081", age: cli.Duration(30 * time.Minute), grace: cli.Duration(10 * time.Second)}
 	c := &cobra.Command{
 		Use:     "serve --config FILE-OR-DIR",
-		Short:   "Answer Envoy's questions about rate limits",
+		Short:   "Run an Envoy rate limit service",
 		Long:    long,
 		Example: examples,
 		Args:    cli.NoArguments,
@@ -84,15 +84,15 @@ func New() *cobra.Command {
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringArrayVarP(&o.files, "config", "c", nil, "the rules are in `FILE-OR-DIR`, as YAML (may be given several times)")
-	s.StringVar(&o.listen, "listen", o.listen, "take calls at `ADDR`")
-	s.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /limits at `ADDR`")
-	s.StringVar(&o.redis, "redis", "", "share the limits through the server at `URL`: redis://HOST:PORT/DB")
-	s.BoolVar(&o.headers, "headers", false, "have gateways add RateLimit-Limit, -Remaining and -Reset to answers")
-	s.Var(&o.age, "max-connection-age", "end connections after this time, so that clients see new servers")
-	s.Var(&o.grace, "grace", "how long calls under way may take at the end")
-	s.BoolVar(&o.merge, "merge", false, "merge files of one domain, instead of rejecting them")
-	s.BoolVar(&o.check, "check", false, "report what is wrong with the files, and serve nothing")
+	s.StringArrayVarP(&o.files, "config", "c", nil, "read the rules from `FILE-OR-DIR`, in YAML; may be repeated")
+	s.StringVar(&o.listen, "listen", o.listen, "listen on `ADDR`")
+	s.StringVar(&o.admin, "admin", "", "serve /metrics, /healthz and /limits on `ADDR`")
+	s.StringVar(&o.redis, "redis", "", "share the limits through the Redis server at `URL`: redis://HOST:PORT/DB")
+	s.BoolVar(&o.headers, "headers", false, "have gateways add RateLimit-Limit, -Remaining and -Reset to responses")
+	s.Var(&o.age, "max-connection-age", "close connections after this time, so that clients find new servers")
+	s.Var(&o.grace, "grace", "wait this long for in-flight calls at shutdown")
+	s.BoolVar(&o.merge, "merge", false, "merge files of one domain instead of rejecting them")
+	s.BoolVar(&o.check, "check", false, "report errors in the files and exit")
 	_ = c.MarkFlagFilename("config", "yaml", "yml", "json")
 	return c
 }

@@ -7,14 +7,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// connections is a listener that knows its open connections. A server of gRPC waits at its end for connections that have not
-// said a word yet.
+// connections is a listener that knows its open connections. At shutdown a gRPC server waits for connections whose handshake
+// has not ended.
 type connections struct {
 	net.Listener
 
 	mu   sync.Mutex
-	open map[*connection]struct{} // nil: none yet
-	over bool                     // no more are taken
+	open map[*connection]struct{} // nil before the first connection
+	over bool                     // new connections are closed
 }
 
 // connection is an open connection.
@@ -51,7 +51,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// cut closes the connections and ends the server.
+// cut closes all connections and stops the server.
 func (c *connections) cut(g *grpc.Server) {
 	_ = c.Listener.Close()
 	c.mu.Lock()

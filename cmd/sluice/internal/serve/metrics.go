@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-go/sluice/rlslimit"
 )
 
-// metrics are for Prometheus. There are series for each rule, and never for a value, but where detailed_metric or
-// value_to_metric wants them.
+// metrics are for Prometheus. There are series per rule. There are series per value only for rules with detailed_metric or
+// value_to_metric.
 type metrics struct {
 	registry        *prometheus.Registry
 	service         *rlslimit.Service
-	underWay        atomic.Int64
+	inFlight        atomic.Int64
 	seconds         prometheus.Histogram
 	ok, over, wrong prometheus.Counter
 	reloads         *prometheus.CounterVec
@@ -26,20 +26,20 @@ type metrics struct {
 
 func newMetrics(s *rlslimit.Service) *metrics {
 	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "sluice_rls_answers_total", Help: "Calls by their answer: ok, over_limit, or error for one that was no question.",
+		Name: "sluice_rls_answers_total", Help: "Calls by response: ok, over_limit, or error for an invalid call.",
 	}, []string{"answer"})
 	m := &metrics{
 		registry: service.Metrics(),
 		service:  s,
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "sluice_rls_answer_seconds", Help: "Time from a call to its answer.",
+			Name: "sluice_rls_answer_seconds", Help: "Time from a call to its response.",
 			Buckets: []float64{.00001, .00002, .00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, 1},
 		}),
 		ok:    answers.WithLabelValues("ok"),
 		over:  answers.WithLabelValues("over_limit"),
 		wrong: answers.WithLabelValues("error"),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "sluice_rls_reloads_total", Help: "Times that the files were read again, by result: ok, or bad if nothing has changed.",
+			Name: "sluice_rls_reloads_total", Help: "Reloads of the files by result: ok, or bad if they had errors and nothing changed.",
 		}, []string{"result"}),
 	}
 	m.reloads.WithLabelValues("ok")
@@ -56,14 +56,14 @@ func (m *metrics) reloaded(err error) {
 	m.reloads.WithLabelValues(result).Inc()
 }
 
-// observe is an interceptor that counts answers.
+// observe is an interceptor that counts responses.
 func (m *metrics) observe(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if _, ours := req.(*ratelimit.RateLimitRequest); !ours {
 		return handler(ctx, req)
 	}
 	begin := time.Now()
-	m.underWay.Add(1)
-	defer m.underWay.Add(-1)
+	m.inFlight.Add(1)
+	defer m.inFlight.Add(-1)
 	answer, err := handler(ctx, req)
 	m.seconds.Observe(time.Since(begin).Seconds())
 	r, _ := answer.(*ratelimit.RateLimitResponse)
@@ -83,13 +83,13 @@ type rules struct{ service *rlslimit.Service }
 
 var (
 	hitsDesc = prometheus.NewDesc("sluice_rls_hits_total",
-		"Hits by rule and result: granted, rejected, shadowed (over the limit, and let through) or given_back.", []string{"domain", "rule", "result"}, nil)
+		"Hits by rule and result: granted, rejected, shadowed (over the limit, but let through) or given_back.", []string{"domain", "rule", "result"}, nil)
 	unansweredDesc = prometheus.NewDesc("sluice_rls_unanswered_total",
-		"Descriptors of a rule that Redis did not decide: fail-open did.", []string{"domain", "rule"}, nil)
+		"Descriptors of a rule that fail-open decided, because Redis did not.", []string{"domain", "rule"}, nil)
 	limitersDesc = prometheus.NewDesc("sluice_rls_limiters",
-		"Values of a rule that have a limiter now.", []string{"domain", "rule"}, nil)
+		"Limiters of a rule.", []string{"domain", "rule"}, nil)
 	overflowedDesc = prometheus.NewDesc("sluice_rls_overflowed_total",
-		"Descriptors of a rule that shared a limiter, as there was no room for their value.", []string{"domain", "rule"}, nil)
+		"Descriptors of a rule that shared a limiter with other values, because the rule has keys values already.", []string{"domain", "rule"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
@@ -102,7 +102,7 @@ func (rules) Describe(c chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (s rules) Collect(c chan<- prometheus.Metric) {
 	type name struct{ domain, rule string }
-	sums := make(map[name]rlslimit.Counts) // rules may have one name, as a.b has that of b below a
+	sums := make(map[name]rlslimit.Counts) // several rules may have one name: a.b has that of b below a
 	limiters := make(map[name]rlslimit.Rule)
 	for _, r := range s.service.Rules() {
 		at := name{r.Domain, r.Name}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,25 +27,25 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// server is a server with its present rules.
+// server is a server with its current rules.
 type server struct {
 	options
 
 	say      func(format string, args ...any)
 	service  *rlslimit.Service
-	store    *shared.Store // nil: none
+	store    *shared.Store // nil without --redis
 	metrics  *metrics
 	health   *health.Server
 	draining atomic.Bool
 }
 
-// names are those by which clients ask for the server's health.
+// names are the services that clients check the health of.
 var names = []string{"", "ratelimit", ratelimit.RateLimitService_ServiceDesc.ServiceName}
 
-// budget is how long Redis may take for a decision, so that an answer takes 10 ms.
-const budget = 8 * time.Millisecond
+// timeout is how long Redis may take for a request, so that a response takes 10 ms.
+const timeout = 8 * time.Millisecond
 
-// newServer reads the files. It asks nobody.
+// newServer reads the files. It does not connect to Redis.
 func newServer(o options, say func(string, ...any)) (*server, error) {
 	s := &server{options: o, say: say, health: health.NewServer()}
 	c, err := s.load()
@@ -53,10 +54,10 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	}
 	options := rlslimit.Options{Config: c, Headers: o.headers, Logger: cli.NewLogger(s.say)}
 	if o.redis != "" {
-		if s.store, err = shared.Open(o.redis, budget); err != nil {
+		if s.store, err = shared.Open(o.redis, timeout); err != nil {
 			return nil, fmt.Errorf("--redis: %w", err)
 		}
-		options.Shared = redislimit.StoreOptions{Store: s.store.Limits(), Timeout: budget}
+		options.Shared = redislimit.StoreOptions{Store: s.store.Limits(), Timeout: timeout}
 	}
 	if s.service, err = rlslimit.New(options); err != nil {
 		s.close()
@@ -66,7 +67,7 @@ func newServer(o options, say func(string, ...any)) (*server, error) {
 	return s, nil
 }
 
-// load reads the files, and prints what in them has no effect.
+// load reads the files, and prints warnings about keys that have no effect.
 func (s *server) load() (rlslimit.Config, error) {
 	read := rlslimit.Load
 	if s.merge {
@@ -95,7 +96,7 @@ func (s *server) run(ctx context.Context) error {
 	r := service.Service{
 		Say: s.say, Files: s.files,
 		Start: func(ctx context.Context, failed chan<- error) (stop func(), err error) {
-			s.warm()
+			unreachable := s.warm()
 			main, open, err = s.start(ctx, failed)
 			if err != nil {
 				return nil, err
@@ -104,6 +105,9 @@ func (s *server) run(ctx context.Context) error {
 			if err != nil {
 				open.cut(main)
 				return nil, err
+			}
+			if unreachable != nil {
+				s.say("redis is unreachable; fail-open of each domain decides: %s", strings.TrimPrefix(unreachable.Error(), redislimit.ErrStore.Error()+": "))
 			}
 			return func() {
 				_ = admin.Close()
@@ -116,7 +120,7 @@ func (s *server) run(ctx context.Context) error {
 	return r.Run(ctx)
 }
 
-// start takes calls.
+// start listens and accepts calls.
 func (s *server) start(ctx context.Context, failed chan<- error) (*grpc.Server, *connections, error) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", s.listen)
@@ -129,25 +133,27 @@ func (s *server) start(ctx context.Context, failed chan<- error) (*grpc.Server, 
 	return main, open, nil
 }
 
-// warm prepares the Redis server, so that the first calls do not wait for connections and scripts.
-func (s *server) warm() {
-	if s.store != nil {
-		s.store.Warm([]spec.Limit{
-			{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
-			{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
-			{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
-		})
+// warm connects to Redis and loads the scripts, so that the first calls do not wait for that. It returns an error if Redis is
+// unreachable.
+func (s *server) warm() error {
+	if s.store == nil {
+		return nil
 	}
+	return s.store.Warm([]spec.Limit{
+		{Kind: spec.TokenBucket, Permits: 1, Per: time.Second},
+		{Kind: spec.FixedWindow, Permits: 1, Per: time.Second},
+		{Kind: spec.SlidingWindow, Permits: 1, Per: time.Second},
+	})
 }
 
-// grpc returns the server of gRPC.
+// grpc returns the gRPC server.
 func (s *server) grpc() *grpc.Server {
 	g := grpc.NewServer(
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: time.Duration(s.age), MaxConnectionAgeGrace: time.Duration(s.grace)}),
-		// Gateways make sure that connections live.
+		// Gateways ping to find out whether connections are alive.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(10*time.Second),
-		// Goroutines that stay have grown their stacks already (bench/rls).
+		// Long-lived goroutines have grown their stacks already (bench/rls).
 		grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))), //nolint:gosec // a small number
 		grpc.UnaryInterceptor(s.metrics.observe),
 	)
@@ -160,7 +166,7 @@ func (s *server) grpc() *grpc.Server {
 	return g
 }
 
-// reload reads the files again. If anything is wrong, it prints what, and nothing changes.
+// reload reads the files again. If they have errors, it prints them and nothing changes.
 func (s *server) reload() {
 	c, err := s.load()
 	if err == nil {
@@ -169,18 +175,18 @@ func (s *server) reload() {
 	s.metrics.reloaded(err)
 	if err != nil {
 		cli.SayAll(s.say, err)
-		s.say("nothing has changed: the rules are those of before")
+		s.say("reload failed; keeping the previous configuration")
 		return
 	}
-	s.say("the rules are those of the files now")
+	s.say("reloaded %s", strings.Join(s.files, ", "))
 }
 
-// drain takes no more connections, and waits for calls under way.
+// drain stops accepting connections, and waits for in-flight calls.
 func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Signal) error {
 	s.draining.Store(true)
 	s.health.Shutdown() // NOT_SERVING
 	grace := time.Duration(s.grace)
-	s.say("ending; calls under way may take %v", grace)
+	s.say("shutting down; waiting up to %v for in-flight calls", grace)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -196,9 +202,9 @@ func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Sign
 		case <-done:
 			return nil
 		case <-look.C:
-			// GracefulStop has asked clients to go. Those that say nothing are not waited for.
+			// GracefulStop has sent GOAWAY. Do not wait for clients that do not react.
 			idle++
-			if s.metrics.underWay.Load() > 0 {
+			if s.metrics.inFlight.Load() > 0 {
 				idle = 0
 			}
 			if idle < looks {
@@ -208,7 +214,7 @@ func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Sign
 			<-done
 			return nil
 		case <-over.C:
-			s.say("calls were cut: %v is over", grace)
+			s.say("grace period of %v expired; closing the remaining connections", grace)
 			open.cut(g)
 			<-done
 			return nil
@@ -216,13 +222,13 @@ func (s *server) drain(g *grpc.Server, open *connections, signals <-chan os.Sign
 			if sig != syscall.SIGHUP {
 				open.cut(g)
 				<-done
-				return cli.Exit(cli.StatusOf(sig), errors.New("calls were cut"))
+				return cli.Exit(cli.StatusOf(sig), errors.New("in-flight calls were cut off"))
 			}
 		}
 	}
 }
 
-// A server is idle if no call was under way at a number of looks in a row.
+// A server is idle if no call was in flight at a number of looks in a row.
 const (
 	lookEvery = 20 * time.Millisecond
 	looks     = 25

@@ -11,7 +11,7 @@ func (s *Store) Publish(ctx context.Context, channel, text string) error {
 // server is unreachable does not come. ready is closed when the server has been asked, or when that takes longer than Warm
 // may.
 func (s *Store) Subscribe(ctx context.Context, channel string, f func(text string)) (ready <-chan struct{}) {
-	asking, asked := context.WithTimeout(ctx, max(warming, s.budget))
+	asking, asked := context.WithTimeout(ctx, max(warming, s.timeout))
 	go func() { // nobody waits for its end: a server that does not answer holds it up for seconds
 		subscription := s.client.Subscribe(ctx, channel) // if that fails, it is tried again for as long as there is the loop
 		defer func() { _ = subscription.Close() }()

@@ -144,7 +144,7 @@ func (p *place) leave(ctx context.Context) {
 }
 
 func (p *place) run(ctx context.Context, timeout int64) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.store.budget)
+	ctx, cancel := context.WithTimeout(ctx, p.store.timeout)
 	defer cancel()
 	keys := []string{p.channel(), p.channel() + ":seen"}
 	return lineScript.Run(ctx, p.store.client, keys, p.name, p.arrival, timeout).Int64Slice()

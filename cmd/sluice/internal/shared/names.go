@@ -37,7 +37,7 @@ const termsKept = 24 * time.Hour
 
 // Announce leaves the text of a key's limit on the server, for a day, and returns the one that was there; "": none.
 func (s *Store) Announce(ctx context.Context, key, text string) (last string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.budget)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	name := before + key + "}:text"
 	var get *redis.StringCmd

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -20,14 +21,14 @@ import (
 
 // Store is a Redis server.
 type Store struct {
-	client *redis.Client
-	store  redislimit.Store
-	budget time.Duration
+	client  *redis.Client
+	store   redislimit.Store
+	timeout time.Duration
 }
 
 // Open returns the server of a URL such as redis://127.0.0.1:6379/0. It does not connect yet. A decision may take as long
 // as budget; 0: 50 ms.
-func Open(url string, budget time.Duration) (*Store, error) {
+func Open(url string, timeout time.Duration) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil && strings.Contains(url, "@") {
 		return nil, errURL // err may have a part of the password
@@ -38,7 +39,7 @@ func Open(url string, budget time.Duration) (*Store, error) {
 	redis.SetLogger(silent{}) // errors say what is wrong
 	o.DisableIdentity = true
 	c := redis.NewClient(o)
-	return &Store{c, goredis.New(c), budget}, nil
+	return &Store{c, goredis.New(c), timeout}, nil
 }
 
 var errURL = errors.New("want redis://USER:PASSWORD@HOST:PORT/DB, with %40 for an @ in the password, %2F for a / and %25 for a %")
@@ -53,102 +54,72 @@ func (s *Store) Close() error { return s.client.Close() }
 // New returns a limiter. It sets the Store of options, and the Timeout if that is 0.
 func (s *Store) New(l spec.Limit, name string, options redislimit.StoreOptions) (core.Limiter, error) {
 	made, err := l.New(name)
-	if err != nil {
-		return nil, err
+	if err != nil || l.Kind == spec.Unlimited {
+		return made, err
 	}
-	options.Store, options.Timeout = s.store, cmp.Or(options.Timeout, s.budget)
-	switch t := made.(type) {
-	case *core.ConcurrencyLimiter:
-		made, err = redislimit.NewConcurrencyLimiter(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: t.Options(), Shared: options})
-	case *core.TokenBucket:
-		made, err = redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: t.Options(), Shared: options})
-	case *core.FixedWindow:
-		made, err = redislimit.NewFixedWindow(redislimit.FixedWindowOptions{FixedWindowOptions: t.Options(), Shared: options})
-	case *core.SlidingWindow:
-		made, err = redislimit.NewSlidingWindow(redislimit.SlidingWindowOptions{SlidingWindowOptions: t.Options(), Shared: options})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return made, nil
+	options.Store, options.Timeout = s.store, cmp.Or(options.Timeout, s.timeout)
+	return redislimit.Share(made, options)
 }
 
 // warming is how long Warm may take, unless a decision may take longer.
 const warming = time.Second
 
-// Warm connects to the server and loads the scripts of the limits, so that the first requests do not wait for
-// that. It takes no permits. An unreachable server is no error here: the options of each limiter say what happens then.
-func (s *Store) Warm(limits []spec.Limit) {
+// Warm connects to the server and loads the scripts of the limits, so that the first requests do not wait for that. It takes
+// no permits. If the server is unreachable it returns why, and the options of each limiter apply.
+func (s *Store) Warm(limits []spec.Limit) error {
+	errs := make([]error, len(limits))
 	var all sync.WaitGroup
-	defer all.Wait()
 	for i, l := range limits {
-		all.Go(func() { s.look(l, fmt.Sprintf("sluice/warm-%d", i)) })
+		all.Go(func() { errs[i] = s.look(l, fmt.Sprintf("sluice/warm-%d", i)) })
 	}
+	all.Wait()
+	return cmp.Or(errs...)
 }
 
-// look asks the server for the state of a limit.
-func (s *Store) look(l spec.Limit, key string) {
-	made, err := s.New(l, "warm", redislimit.StoreOptions{Key: key, Timeout: max(warming, s.budget)})
+// look asks the server about a limit.
+func (s *Store) look(l spec.Limit, key string) error {
+	made, err := s.New(l, "warm", redislimit.StoreOptions{Key: key, Timeout: max(warming, s.timeout)})
 	if err != nil {
-		return
+		return nil //nolint:nilerr // the constructor of the limiter reports it
 	}
-	if asked, ok := made.(interface {
-		core.Reporter
-		Close() error
-	}); ok {
-		_ = asked.Statistics()
-		_ = asked.Close()
+	if c, ok := made.(io.Closer); ok {
+		defer func() { _ = c.Close() }()
 	}
+	if err := made.TryAcquire(0).Err(); errors.Is(err, redislimit.ErrStore) {
+		return err
+	}
+	return nil
 }
 
-// Update puts l in force in a limiter of New's, and in the local one that decides while the server is unreachable. It
-// updates any other limiter too.
+// Update applies l to a limiter of New's, and to the local one that decides while the server is unreachable. It updates any
+// other limiter too.
 func Update(l spec.Limit, limiter core.Limiter) error {
-	var local core.Limiter
-	var err error
-	switch t := limiter.(type) {
-	case *redislimit.ConcurrencyLimiter:
-		o := t.Options()
-		local = o.Shared.Local
-		err = update(l, o.Name, func(c *core.ConcurrencyLimiter) error {
-			return t.Update(redislimit.ConcurrencyLimiterOptions{ConcurrencyLimiterOptions: c.Options()})
-		})
-	case *redislimit.TokenBucket:
-		o := t.Options()
-		local = o.Shared.Local
-		err = update(l, o.Name, func(c *core.TokenBucket) error {
-			return t.Update(redislimit.TokenBucketOptions{TokenBucketOptions: c.Options()})
-		})
-	case *redislimit.FixedWindow:
-		o := t.Options()
-		local = o.Shared.Local
-		err = update(l, o.Name, func(c *core.FixedWindow) error {
-			return t.Update(redislimit.FixedWindowOptions{FixedWindowOptions: c.Options()})
-		})
-	case *redislimit.SlidingWindow:
-		o := t.Options()
-		local = o.Shared.Local
-		err = update(l, o.Name, func(c *core.SlidingWindow) error {
-			return t.Update(redislimit.SlidingWindowOptions{SlidingWindowOptions: c.Options()})
-		})
-	default:
+	shared, ok := limiter.(redislimit.Limiter)
+	if !ok {
 		return l.Update(limiter)
 	}
+	name, local := optionsOf(shared)
+	from, err := l.New(name)
+	if err != nil {
+		return err
+	}
+	err = shared.UpdateFrom(from)
 	if local != nil {
 		err = errors.Join(err, l.Update(local))
 	}
 	return err
 }
 
-// update calls f with a limiter of l, if it is of f's kind.
-func update[L core.Limiter](l spec.Limit, name string, f func(L) error) error {
-	made, err := l.New(name)
-	if err != nil {
-		return err
+func optionsOf(l redislimit.Limiter) (name string, local core.Limiter) {
+	switch t := l.(type) {
+	case *redislimit.ConcurrencyLimiter:
+		return t.Options().Name, t.Options().Shared.Local
+	case *redislimit.TokenBucket:
+		return t.Options().Name, t.Options().Shared.Local
+	case *redislimit.FixedWindow:
+		return t.Options().Name, t.Options().Shared.Local
+	case *redislimit.SlidingWindow:
+		return t.Options().Name, t.Options().Shared.Local
 	}
-	same, ok := made.(L)
-	if !ok {
-		return fmt.Errorf("%w: %s", spec.ErrKind, l.Kind)
-	}
-	return f(same)
+	return "", nil
 }

@@ -78,7 +78,7 @@ func (s *Set) Warm() {
 			each = append(each, l.Terms())
 		}
 	}
-	s.store.Warm(each)
+	_ = s.store.Warm(each) // requests report it
 }
 
 // Close closes all limiters.
