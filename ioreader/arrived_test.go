@@ -28,7 +28,7 @@ func TestReadsThatWaitForBytesHoldNoPermits(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		require.Equal(t, 1000, rate.Available())
+		require.Equal(t, 1460, rate.Available())
 		require.Equal(t, 1000, held.Available())
 		require.Zero(t, rate.Statistics().Queued)
 	})

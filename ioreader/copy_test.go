@@ -119,7 +119,7 @@ func TestCopyEndsWithTheContext(t *testing.T) {
 			Limiter: l, OnProgress: func(p ioreader.Progress) { last = p },
 		})
 		require.Equal(t, context.DeadlineExceeded, err)
-		require.InDelta(t, 1100, n, 20)
+		require.InDelta(t, 1100, n, 100) // a slice
 		require.Equal(t, n, last.Bytes)
 		require.Equal(t, time.Second, last.Elapsed)
 		require.Zero(t, l.Statistics().Queued)

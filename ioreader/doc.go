@@ -61,11 +61,13 @@
 // A large call is split into slices, so that its bytes are spread over time and streams that
 // share a limiter do not wait long for each other. A slice is the number of bytes that the
 // limiter's rate allows in 2 ms, or an eighth of the permits that are available if that is more,
-// but at most 64 KiB and an eighth of the limit. The rate is the one that the limiter's leases
+// but at most 64 KiB and an eighth of the limit, and at least 1,460 bytes, the payload of a packet,
+// or the limit if that is less. The rate is the one that the limiter's leases
 // report ([core.Window] or [core.ResetAfter]). If they report none, a slice is an eighth of the
 // limit. If the limit is unknown too, the size of the slices adapts to how long the limiter makes
-// the stream wait. A changed limit applies from the next slice on. A call for more bytes than the
-// limit never fails with [core.ErrPermitsExceedLimit].
+// the stream wait. If a limiter contains a concurrency limiter, a slice is at most an eighth of its
+// limit. A changed limit applies from the next slice on. A call for more bytes than the limit never
+// fails with [core.ErrPermitsExceedLimit].
 //
 // # Fairness
 //
@@ -77,18 +79,17 @@
 //
 // The limiter serves waiting streams one after the other, so a stream whose calls are
 // smaller than a slice would get fewer bytes at each turn. Therefore, if such a call has waited
-// while other streams were waiting, later calls of its stream within the next 5 ms may pass up to
-// a slice on credit: without permits, which the stream's next request asks for in addition. A
-// stream never owes more than one slice, nor more than a sixteenth of what it has paid for. A
-// stream that is closed leaves its debt unpaid.
+// while other streams were waiting, its turn stays open for 5 ms: later calls of its stream pass at once, up
+// to a slice. The limiter owes their permits, so the streams that wait get theirs later, and the
+// rate is not exceeded by more than one slice at any time.
 //
-// Only the rate limiters of package core, and chains and views of nothing else, give credit. Every byte
-// has its permit if a concurrency limiter, a limiter per key or a limiter of another package is asked.
-// Streams with larger calls then get more.
+// This applies to the rate limiters of package core, and to chains and views of nothing else. If a
+// concurrency limiter, a limiter per key or a limiter of another package is asked, no byte passes before
+// its permits are available, and streams with larger calls get more.
 //
 // # Inside
 //
 // internal/meter pays for this package and for pipe, slice by slice, and settles what did not pass.
-// Streams get equal parts because a small call that waited while others were waiting opens a credit of
-// a slice for 5 ms, which the next request pays; an idle stream holds nothing.
+// Streams get equal parts because the turn of a small call that waited while others were waiting stays open
+// for 5 ms: later calls settle its lease to more permits. An idle stream holds nothing.
 package ioreader

@@ -18,8 +18,8 @@ import (
 
 func ExamplePerSecond() {
 	o := ioreader.PerSecond(100_000)
-	fmt.Println(o.TokenLimit, "bytes of credit,", o.TokensPerPeriod, "each", o.ReplenishmentPeriod)
-	// Output: 1000 bytes of credit, 1 each 10µs
+	fmt.Println(o.TokenLimit, "bytes at once,", o.TokensPerPeriod, "each", o.ReplenishmentPeriod)
+	// Output: 1460 bytes at once, 1 each 10µs
 }
 
 func ExampleNewWriter() {
@@ -29,12 +29,10 @@ func ExampleNewWriter() {
 		return
 	}
 	begun := time.Now()
-	w := ioreader.NewWriter(context.Background(), os.Stdout, limiter)
-	fmt.Fprintln(w, "A line of thirty-five bytes, slowly")
-	fmt.Println(time.Since(begun) >= 25*time.Millisecond)
-	// Output:
-	// A line of thirty-five bytes, slowly
-	// true
+	w := ioreader.NewWriter(context.Background(), io.Discard, limiter)
+	n, err := io.Copy(w, strings.NewReader(strings.Repeat("a", 1500)))
+	fmt.Println(n, err, time.Since(begun) >= 40*time.Millisecond) // 1460 bytes pass at once
+	// Output: 1500 <nil> true
 }
 
 func ExampleNewReader() {

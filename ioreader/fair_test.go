@@ -1,6 +1,7 @@
 package ioreader_test
 
 import (
+	"context"
 	"io"
 	"math"
 	"testing"
@@ -115,4 +116,39 @@ func TestAloneAWriterTakesJustWhatItWrites(t *testing.T) {
 			require.Equal(t, 10*periods, int(time.Since(begun)/time.Microsecond))
 		}
 	})
+}
+
+// TestEqualSharesOverAHundredSlices is for low rates, at which a slice is a packet.
+func TestEqualSharesOverAHundredSlices(t *testing.T) {
+	for _, rate := range []int{10 << 10, 50 << 10, 100 << 10, 200 << 10} {
+		for _, sizes := range [][]int{
+			{16, 1 << 20}, {100, 1000, 5000}, {1, 1460, 1461, 64 << 10}, {512, 512, 512, 64 << 10, 64 << 10, 64 << 10},
+			{10, 10, 10, 10, 10, 10, 10, 64 << 10},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				sinks := make([]meter, len(sizes))
+				ctx, cancel := context.WithCancel(t.Context())
+				l := perSecond(t, rate)
+				for i, size := range sizes {
+					w := ioreader.NewWriter(ctx, &sinks[i], l)
+					go func() {
+						for ctx.Err() == nil {
+							_, _ = w.Write(make([]byte, size))
+						}
+					}()
+				}
+				time.Sleep(time.Duration(len(sizes)) * 100 * 1460 * time.Second / time.Duration(rate))
+				cancel()
+				synctest.Wait()
+				total := 0
+				for i := range sinks {
+					total += sinks[i].total
+				}
+				for i := range sinks {
+					require.InEpsilon(t, total/len(sinks), sinks[i].total, 0.1, "%d of %v at %d", i, sizes, rate)
+				}
+				require.LessOrEqual(t, total, len(sinks)*100*1460+1460+len(sinks)*1460)
+			})
+		}
+	}
 }

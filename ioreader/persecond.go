@@ -8,9 +8,13 @@ import (
 	"github.com/sluice-go/sluice/internal/rates"
 )
 
+// packet is the payload of a TCP packet on Ethernet.
+const packet = 1460
+
 // PerSecond returns the options of a token bucket for a bandwidth in bytes per second. The bucket
-// holds the bytes of 10 ms, at least one: it lets through at most 1 % more than the rate in the
-// first second, and at most twice the rate in any 10 ms. Tokens are replenished at least once per
+// holds the bytes of 10 ms, but at least 1,460, the payload of a packet. So in the first second up to
+// 1,460 bytes more than the rate may pass, and at more than 146,000 bytes per second 1 % more. In any 10 ms at most
+// what the bucket holds passes in addition to the rate. Tokens are replenished at least once per
 // millisecond, or one at a time at rates below 1000 bytes per second. The rate is exact to within
 // one millionth. QueueLimit is math.MaxInt, so any number of calls may wait.
 //
@@ -21,7 +25,7 @@ func PerSecond(bytes int) core.TokenBucketOptions {
 		o.TokenLimit, o.TokensPerPeriod, o.ReplenishmentPeriod = bytes, bytes, time.Second
 		return o
 	}
-	o.TokenLimit = max(bytes/100, 1)
+	o.TokenLimit = max(bytes/100, packet)
 	rate := evenly(bytes)
 	o.TokensPerPeriod, o.ReplenishmentPeriod = rate.Tokens, rate.Period
 	return o

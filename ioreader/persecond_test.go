@@ -24,7 +24,7 @@ func checkPerSecond(t *testing.T, bytes int) {
 	t.Helper()
 	o := ioreader.PerSecond(bytes)
 	require.LessOrEqual(t, offBy(o, bytes), 1e-6, "%d: %+v", bytes, o)
-	require.Equal(t, max(bytes/100, 1), o.TokenLimit)
+	require.Equal(t, max(bytes/100, 1460), o.TokenLimit)
 	require.Equal(t, math.MaxInt, o.QueueLimit)
 	if bytes >= 1000 {
 		require.LessOrEqual(t, o.ReplenishmentPeriod, 2*time.Millisecond)

@@ -29,7 +29,7 @@ type payment struct {
 type holding uint8
 
 const (
-	nothing holding = iota // of a rate limiter of package core, whose leases need no release
+	nothing holding = iota // of core's rate limiters, whose leases need no release
 	permits                // plain permits, one for each byte
 	leases                 // leases, in the pipe's ring
 )
@@ -47,8 +47,7 @@ func (s *payment) start(l core.Limiter) {
 // startHolding decides what the bytes in the buffer hold, and how many there may be.
 func (s *payment) startHolding() {
 	s.capacity = bufferSize
-	switch s.limiter.Limiter.(type) {
-	case nil, *core.TokenBucket, *core.FixedWindow, *core.SlidingWindow:
+	if s.unlimited() || hold.ReturnsWithTime(s.limiter.Limiter) {
 		return
 	}
 	s.holding = leases

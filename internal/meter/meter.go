@@ -12,16 +12,19 @@
 // at its turn. The permits of a window come at once, and go to the fastest stream; nothing here
 // changes that. A call that is smaller than a slice takes only what it needs, because permits that
 // were taken in advance would be held by a stream that may have become idle. If such a call has
-// had to wait and other streams still do, it opens a credit: for some milliseconds the next small
-// calls pass without permits, up to a slice, and the next request asks for what is owed as well.
+// had to wait and other streams still do, its turn stays open for some milliseconds: the next small
+// calls pass at once, up to a slice, by settling the lease of the turn to more permits. The limiter
+// owes these, so the streams that wait get theirs later, and the rate is not exceeded.
 //
-// Only core's rate limiters, and chains and views of nothing else, open a credit. The permits of any other
-// limiter may be held by the bytes, as those of a concurrency limiter are, so bytes never pass without them.
+// Only the turns of core's rate limiters, and of chains and views of nothing else, stay open. The permits
+// of any other limiter may be held by the bytes, as those of a concurrency limiter are, so bytes never pass
+// before their permits are available.
 package meter
 
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/sluice-go/sluice/core"
@@ -35,32 +38,17 @@ import (
 type Meter struct {
 	limiter core.Limiter // nil: unlimited
 	bounded bool         // the limiter's QueueLimit applies to the requests
-	rated   bool         // permits come back with time alone, so bytes may pass on credit
+	rated   bool         // permits come back with time alone, so a turn may stay open
 	slice   slice
 
-	// The slice that was taken and not settled.
-	taken    int        // its bytes; 0 means that there is none
-	onCredit bool       // the bytes are part of owed
-	lease    core.Lease // for the slice and what was owed before; not acquired on credit
-
-	// Fairness.
-	served time.Time // when the last wait ended, if others were waiting; else zero
-	owed   int       // bytes that passed on credit
-	paid   int       // bytes that were paid for, at most mostPaid
+	taken int        // bytes of the slice that is not settled; 0 means that there is none
+	lease core.Lease // for the slice, and for what has passed before it in this turn
+	open  time.Time  // when the wait for this turn ended, if others were waiting; else zero
 }
 
-const (
-	// How long a credit is open. A writer of small pieces that does nothing else is back within
-	// it; a stream that has been idle pays first.
-	creditTime = 5 * time.Millisecond
-
-	// A stream owes at most one part in creditPart of what it has paid: one that is closed never
-	// pays its debt, and many short ones must not exceed the limiter's rate by more than that.
-	creditPart = 16
-
-	// Having paid for more does not raise the credit, which is at most a slice.
-	mostPaid = largest * creditPart
-)
+// openTime is how long a turn stays open. A writer of small pieces that does nothing else is back within
+// it; a stream that has been idle waits for a new turn.
+const openTime = 5 * time.Millisecond
 
 // InitBounded is Init for a server that sheds load: the limiter's QueueLimit applies.
 func (m *Meter) InitBounded(l core.Limiter) {
@@ -76,7 +64,7 @@ func (m *Meter) Init(l core.Limiter) {
 	}
 	m.limiter = l
 	m.rated = hold.ReturnsWithTime(l)
-	m.slice.init(hold.Limit(l))
+	m.slice.init(l)
 }
 
 // Limiter returns the limiter; nil if there is none.
@@ -92,37 +80,52 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 		if err := s.Ended(ctx); err != nil {
 			return 0, err
 		}
-		if n := m.credit(want); n > 0 {
-			m.owed += n
-			m.taken, m.onCredit = n, true
+		if n := m.extend(want); n > 0 {
 			return n, nil
 		}
-		n := min(m.owed+want, m.slice.size)
-		waited := atOnce
-		lease, ok := core.TryQuietly(m.limiter, n)
-		if !ok {
-			begun := time.Now()
-			var err error
-			lease, err = m.wait(ctx, s, n)
-			if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
-				m.slice.shrink(min(hold.Limit(m.limiter), n-1))
-				continue
-			}
-			if err != nil {
-				return 0, err
-			}
-			waited = time.Since(begun)
+		n := m.Slice(want)
+		if m.tryTake(n) {
+			return n, nil
 		}
-		debt := min(m.owed, n)
-		m.owed -= debt
-		m.grant(lease, n)
-		m.taken -= debt
-		m.learn(n, waited)
-		if m.taken > 0 {
-			return m.taken, nil
+		begun := time.Now()
+		lease, err := m.wait(ctx, s, n)
+		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
+			m.slice.shrink(min(hold.Limit(m.limiter), n-1))
+			continue
 		}
-		m.end() // it was for what is owed; no permits are held while others are asked for
+		if err != nil {
+			return 0, err
+		}
+		m.lease, m.taken = lease, n
+		m.slice.observe(m.limiter, lease, n, time.Since(begun))
+		if r, ok := m.limiter.(core.Reporter); ok && m.rated && n < m.slice.size && r.Statistics().Queued > 0 {
+			m.open = time.Now()
+		}
+		return n, nil
 	}
+}
+
+// extend takes at most want bytes in a turn that is still open, and returns their number. A piece that is far
+// smaller than a slice and than the call is not worth a write.
+func (m *Meter) extend(want int) int {
+	if m.open.IsZero() {
+		return 0
+	}
+	before := m.lease.Permits()
+	room := m.slice.size - before
+	n := min(want, room)
+	if n > 0 && (n == want || room >= m.slice.size/16) && time.Since(m.open) <= openTime {
+		m.lease = backdoor.Settle(m.limiter, m.lease, before+n)
+		if m.taken = m.lease.Permits() - before; m.taken == n {
+			return n
+		}
+	}
+	m.taken = 0
+	m.end()
+	// The first request of this turn was small, so it may have been granted together with the request before it.
+	// That stream asks again before this one; otherwise this one would get ahead of it in each round.
+	runtime.Gosched()
+	return 0
 }
 
 func (m *Meter) wait(ctx context.Context, s *wait.Source, n int) (core.Lease, error) {
@@ -135,109 +138,62 @@ func (m *Meter) wait(ctx context.Context, s *wait.Source, n int) (core.Lease, er
 // More is Take that never waits: it returns 0 if the permits are not available. The limiter does
 // not count the rejection.
 func (m *Meter) More(want int) int {
-	if m.owed > 0 || !m.served.IsZero() {
-		return 0
+	if n := m.Slice(want); m.open.IsZero() && m.tryTake(n) {
+		return n
 	}
-	n := min(want, m.slice.size)
-	lease, ok := core.TryQuietly(m.limiter, n)
-	if !ok {
-		return 0
-	}
-	m.grant(lease, n)
-	m.follow(n)
-	return n
+	return 0
 }
 
-// follow adapts the slice after a request for n permits that were available. A request for less than a
-// slice, and most of those for the largest, show nothing new.
-func (m *Meter) follow(n int) {
+// tryTake takes a slice of n bytes if the permits are available. A request for less than a slice, and most of
+// those for the largest, show nothing new of the limiter.
+func (m *Meter) tryTake(n int) bool {
+	lease, ok := core.TryQuietly(m.limiter, n)
+	if !ok {
+		return false
+	}
+	m.lease, m.taken = lease, n
 	switch {
 	case n < m.slice.size:
 	case m.slice.skip > 0:
 		m.slice.skip--
 	default:
-		m.slice.observe(m.limiter, m.lease, n, atOnce)
+		m.slice.observe(m.limiter, lease, n, atOnce)
 	}
-}
-
-func (m *Meter) grant(lease core.Lease, n int) {
-	m.lease, m.taken, m.onCredit = lease, n, false
-	m.paid = min(m.paid+n, mostPaid)
-}
-
-// credit returns how many of want bytes may pass on credit.
-func (m *Meter) credit(want int) int {
-	if m.served.IsZero() || want >= m.slice.size {
-		return 0
-	}
-	if time.Since(m.served) > creditTime {
-		m.served = time.Time{}
-		return 0
-	}
-	return max(min(want, min(m.slice.size, m.paid/creditPart)-m.owed), 0)
-}
-
-// learn adapts the slice after a request for n permits, and looks whether others are waiting.
-func (m *Meter) learn(n int, waited time.Duration) {
-	m.served = time.Time{}
-	if waited == atOnce {
-		m.follow(n)
-		return
-	}
-	m.slice.observe(m.limiter, m.lease, n, waited)
-	if r, ok := m.limiter.(core.Reporter); ok && m.rated && r.Statistics().Queued > 0 {
-		m.served = time.Now()
-	}
+	return true
 }
 
 // Release releases the lease of the slice before its bytes have passed, as the writer that they
 // pass to asks the same limiter. Settle must follow: a rate limiter takes back then what did not pass.
 func (m *Meter) Release() { m.lease.Release() }
 
-// end releases the lease of a slice that is settled.
+// end releases the lease, and ends the turn.
 func (m *Meter) end() {
 	m.lease.Release()
-	m.lease = core.Lease{}
+	m.lease, m.open = core.Lease{}, time.Time{}
 }
 
 // Settle ends the slice, and gives back the permits of the bytes that have not passed. It does nothing
-// if there is no slice.
+// if there is no slice. A limiter that takes back only whole leases gets one back only if no byte has passed.
 func (m *Meter) Settle(passed int) {
-	if m.taken == 0 && !m.lease.Acquired() {
-		return
-	}
 	unused := m.taken - passed
 	m.taken = 0
-	switch {
-	case unused <= 0:
-	case m.onCredit:
-		m.owed -= unused
-	default:
-		m.paid -= unused
-		m.settle(unused)
+	if unused > 0 && m.lease.Acquired() {
+		used := max(m.lease.Permits()-unused, 0)
+		m.lease = backdoor.Settle(m.limiter, m.lease, used)
+		if used == 0 { // it is refunded
+			m.lease, m.open = core.Lease{}, time.Time{}
+		}
 	}
-	m.onCredit = false
-	m.end()
-}
-
-// settle gives back unused permits. A limiter that takes back only whole leases gets one back only if no
-// byte has passed.
-func (m *Meter) settle(unused int) {
-	if !m.lease.Acquired() {
-		return
-	}
-	used := max(m.lease.Permits()-unused, 0)
-	m.lease = backdoor.Settle(m.limiter, m.lease, used)
-	if used == 0 {
-		m.lease = core.Lease{} // it is refunded
+	if m.open.IsZero() {
+		m.end()
 	}
 }
 
 // Keep is Settle of a slice whose bytes have all passed, but hold their permits until the caller
-// releases the lease. The lease is not acquired if they passed on credit.
+// releases the lease.
 func (m *Meter) Keep() core.Lease {
 	lease := m.lease
-	m.lease, m.taken, m.onCredit = core.Lease{}, 0, false
+	m.lease, m.taken, m.open = core.Lease{}, 0, time.Time{}
 	return lease
 }
 

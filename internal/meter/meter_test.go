@@ -113,10 +113,10 @@ func TestSlicesOfAnyRate(t *testing.T) {
 		want          int
 	}{
 		"a byte in an hour":   {1, 1, time.Hour, 1},
-		"1000 bytes a second": {1000, 1, time.Millisecond, 2},         // of 2 ms
+		"1000 bytes a second": {100_000, 1, time.Millisecond, 1460},   // a packet
 		"1 MB a second":       {1_000_000, 1, time.Microsecond, 2000}, // the same
 		"all there are":       {math.MaxInt, math.MaxInt, 1, 64 << 10},
-		"a small limit":       {32, 10, time.Microsecond, 4}, // an eighth of it
+		"a small limit":       {32, 10, time.Microsecond, 32}, // all of it
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -132,50 +132,61 @@ func TestSlicesOfAnyRate(t *testing.T) {
 	}
 }
 
-// TestCreditIsForStreamsThatShare: a small call passes on credit if others are waiting and it
-// has just waited itself; what it owes is paid first.
-func TestCreditIsForStreamsThatShare(t *testing.T) {
+// TestATurnStaysOpenForStreamsThatShare: if a small call has waited, and others still do, the next ones pass at
+// once, up to a slice. The others get their permits later.
+func TestATurnStaysOpenForStreamsThatShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, 10_000, 1, 10*time.Microsecond) // 100 kB/s, slices of 200
+		l := bucket(t, 100_000, 1, 10*time.Microsecond) // 100 kB/s, slices of 1460
 		small := newStream(l)
-		for range 40 {
-			small.pays(t, 100, 100)
-		}
+		small.pays(t, 100, 100)
 		require.True(t, l.TryAcquire(l.Available()).Acquired())
-		go func() { _, _ = l.Acquire(t.Context(), 1000) }()
-		synctest.Wait()
-		go func() { _, _ = l.Acquire(t.Context(), 10_000) }()
-		synctest.Wait()
+		waits := func(n int) <-chan time.Time {
+			served := make(chan time.Time, 1)
+			go func() {
+				_, _ = l.Acquire(t.Context(), n)
+				served <- time.Now()
+			}()
+			synctest.Wait()
+			return served
+		}
 		begun := time.Now()
-		small.pays(t, 100, 100) // behind both
-		require.Equal(t, 111*time.Millisecond, time.Since(begun))
-		small.pays(t, 100, 100) // nobody else waits any more, so it waits for its own
-		require.Equal(t, 112*time.Millisecond, time.Since(begun))
+		small.pays(t, 100, 100)
+		small.pays(t, 100, 100) // nobody else waits, so it waits for its own
+		require.Equal(t, 2*time.Millisecond, time.Since(begun))
 
-		go func() {
-			for range 3 {
-				_, _ = l.Acquire(t.Context(), 1000)
-			}
-		}()
+		waits(1000)
+		others := make(chan (<-chan time.Time), 1)
+		time.AfterFunc(time.Millisecond, func() { others <- waits(1000) })
+		small.pays(t, 100, 100) // behind the one, and before the other
+		require.Equal(t, 13*time.Millisecond, time.Since(begun))
+		for range 13 {
+			require.Equal(t, 100, small.pays(t, 100, 100))
+		}
+		small.pays(t, 100, 100) // in its next turn, because not all of it fits into this one
+		require.Equal(t, 37*time.Millisecond, time.Since(begun))
+		require.Equal(t, begun.Add(36*time.Millisecond), <-<-others)
+
+		time.Sleep(time.Second)
+	})
+}
+
+// TestATurnIsOpenForAWhile: a stream that has been idle waits for a new turn, and what has not passed in a turn is
+// given back.
+func TestATurnIsOpenForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bucket(t, 100_000, 1, 10*time.Microsecond)
+		small := newStream(l)
+		small.pays(t, 100, 100)
+		require.True(t, l.TryAcquire(l.Available()).Acquired())
+		go func() { _, _ = l.Acquire(t.Context(), 100) }()
+		time.AfterFunc(time.Microsecond, func() { _, _ = l.Acquire(t.Context(), 50_000) })
 		synctest.Wait()
-		time.Sleep(time.Millisecond)
-		go func() {
-			for range 3 {
-				_, _ = l.Acquire(t.Context(), 1000)
-			}
-		}()
-		synctest.Wait()
 		small.pays(t, 100, 100)
-		begun = time.Now()
-		require.Equal(t, 100, small.pays(t, 100, 100), "on credit")
-		require.Equal(t, 100, small.pays(t, 100, 100), "on credit")
-		require.Zero(t, time.Since(begun))
-		small.pays(t, 100, 100) // pays for those
-		require.NotZero(t, time.Since(begun))
-		time.Sleep(time.Hour)
+		begun := time.Now()
+		require.Equal(t, 500, small.pays(t, 500, 100))
+		time.Sleep(6 * time.Millisecond)
 		small.pays(t, 100, 100)
-		small.pays(t, 100, 100)
-		require.GreaterOrEqual(t, 9800, l.Available(), "after a rest everything is paid at once")
+		require.Equal(t, 502*time.Millisecond, time.Since(begun))
 	})
 }
 
@@ -207,28 +218,5 @@ func TestNoCreditWithoutAWait(t *testing.T) {
 			require.Equal(t, left, l.Available())
 		}
 		time.Sleep(time.Second)
-	})
-}
-
-// TestALongStreamKeepsItsCredit: on 32 bits the bytes of this stream exceed an int.
-func TestALongStreamKeepsItsCredit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bucket(t, 1<<20, 1<<10, time.Microsecond) // 1 GiB/s, slices of 64 KiB
-		s := newStream(l)
-		for range 1<<31/(64<<10) + 1 {
-			s.pays(t, 64<<10, 64<<10)
-		}
-		time.Sleep(time.Second)
-		require.True(t, l.TryAcquire(1<<20).Acquired())
-		go func() { _, _ = l.Acquire(t.Context(), 1<<20) }()
-		go func() {
-			time.Sleep(time.Nanosecond)
-			_, _ = l.Acquire(t.Context(), 1<<20)
-		}()
-		synctest.Wait()
-		s.pays(t, 1, 1) // behind one, and before another
-		begun := time.Now()
-		s.pays(t, 1, 1)
-		require.Zero(t, time.Since(begun), "on credit")
 	})
 }

@@ -11,8 +11,9 @@ import (
 
 // slice is how many bytes a request asks for at most.
 type slice struct {
-	size int // at least 1
-	skip int // requests that need not be observed, because the slice is as large as it can be
+	size int  // at least 1
+	skip int  // requests that need not be observed, because the slice is as large as it can be
+	held bool // the limiter asks a concurrency limiter
 }
 
 const (
@@ -30,26 +31,43 @@ const (
 	// The first slice, before there is a lease: a page.
 	first = 4 << 10
 
-	// Waits alone make no slice smaller than this.
-	smallest = 256
+	// A slice is at least what one packet carries, or the limit if that is less. Each write to a TLS
+	// connection costs a record and a packet: at 50 KiB/s, slices of 100 bytes send twice the payload.
+	packet = 1460
 
 	// While slices are as large as they can be, this number is skipped before one is observed.
 	skipped = 64
 )
 
-func (s *slice) init(limit int) { s.size = min(ceiling(limit), first) }
+func (s *slice) init(l core.Limiter) {
+	for _, r := range hold.Roots(l) {
+		_, held := r.(*core.ConcurrencyLimiter)
+		s.held = s.held || held
+	}
+	limit := hold.Limit(l)
+	s.size = max(min(ceiling(limit), first), least(limit, !s.held))
+}
 
 // shrink obeys a limit that a request has exceeded.
-func (s *slice) shrink(limit int) { s.size = min(s.size, ceiling(limit)) }
+func (s *slice) shrink(limit int) { s.size = min(s.size, max(ceiling(limit), least(limit, !s.held))) }
 
 func ceiling(limit int) int { return min(max(limit/part, 1), largest) }
+
+// least returns the size of the smallest slice. If a request took all permits of a concurrency limiter, it would
+// wait until nobody else has any.
+func least(limit int, rated bool) int {
+	if !rated {
+		return 1
+	}
+	return min(limit, packet)
+}
 
 // atOnce is the wait of a request whose permits were available.
 const atOnce time.Duration = -1
 
 // observe adapts the slice to the lease of n bytes and to the time that the request has waited.
 func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Duration) {
-	o := observation{size: s.size, asked: n, waited: waited, limit: hold.Limit(l)}
+	o := observation{size: s.size, asked: n, waited: waited, limit: hold.Limit(l), held: s.held}
 	if limit, ok := core.PermitLimit.From(lease); ok && limit > 0 {
 		o.limit = min(o.limit, limit)
 	}
@@ -72,6 +90,7 @@ type observation struct {
 	limit  int           // math.MaxInt: unknown
 	rated  int           // bytes that come in sliceTime at the rate of the lease; 0: it reports none
 	left   int           // permits available now, of a request whose permits were available
+	held   bool          // the limiter asks a concurrency limiter
 }
 
 // next returns the size of the next slice: the bytes of sliceTime, or a part of the limit if the rate is
@@ -89,11 +108,11 @@ func (o observation) next() int {
 	// The lease reports no rate, or one that is far too low for this wait: a chain's lease may report
 	// the limit of one limiter and the window of another.
 	case o.waited > sliceTime:
-		next = max(o.size/2, o.rated, min(o.size, smallest))
+		next = max(o.size/2, o.rated, min(o.size, packet))
 	case o.waited < sliceTime/part && o.asked == o.size:
 		next = 2 * o.size
 	}
-	return min(next, ceiling(o.limit))
+	return max(min(next, ceiling(o.limit)), least(o.limit, o.rated > 0 && !o.held))
 }
 
 // rated returns the bytes of sliceTime at the rate that a lease reports, at least 1, or 0 if it reports none.

@@ -23,14 +23,17 @@ func TestSlice(t *testing.T) {
 		"a rate and much available":  {observation{size: 2000, asked: 2000, waited: atOnce, limit: 1e6, rated: 2000, left: 80_000}, 10_000},
 		"a rate and all available":   {observation{size: 2000, asked: 2000, waited: atOnce, limit: 1e6, rated: 2000, left: 1e6}, largest},
 		"a rate and less available":  {observation{size: 9000, asked: 9000, waited: atOnce, limit: 1e6, rated: 2000, left: 8000}, 2000},
-		"a rate and a smaller limit": {observation{size: 4096, asked: 4096, waited: atOnce, limit: 8000, rated: 2000, left: 8000}, 1000},
+		"a rate and a smaller limit": {observation{size: 4096, asked: 4096, waited: atOnce, limit: 16_000, rated: 2000, left: 8000}, 2000},
+		"a low rate":                 {observation{size: 4096, asked: 4096, waited: atOnce, limit: 1e6, rated: 20}, packet},
+		"a limit of half a packet":   {observation{size: 4096, asked: 4096, waited: atOnce, limit: 730, rated: 2}, 730},
+		"permits that are held":      {observation{size: 4096, asked: 4096, waited: atOnce, limit: 800, rated: 2, left: 400, held: true}, 50},
 		"a high rate":                {observation{size: 4096, asked: 4096, waited: atOnce, limit: unknown, rated: math.MaxInt}, largest},
 
 		// After a wait, of a limiter whose rate is credible: in the time of the wait it has brought at least
 		// an eighth of what was asked for.
 		"waited as long as the rate takes": {observation{size: 4096, asked: 4096, waited: 4 * ms, limit: 1e6, rated: 2000}, 2000},
 		"waited for an eighth":             {observation{size: 4000, asked: 4000, waited: ms / 2, limit: 1e6, rated: 2000}, 2000},
-		"waited, a smaller limit":          {observation{size: 4096, asked: 4096, waited: 4 * ms, limit: 8000, rated: 2000}, 1000},
+		"waited, a smaller limit":          {observation{size: 4096, asked: 4096, waited: 4 * ms, limit: 13_600, rated: 2000}, 1700},
 		"waited, a higher rate":            {observation{size: 2000, asked: 2000, waited: 4 * ms, limit: 1e6, rated: 20_000}, 20_000},
 
 		// After a wait, of a limiter that reports a limit and no rate.
@@ -38,7 +41,7 @@ func TestSlice(t *testing.T) {
 
 		// After a wait, of a limiter that reports neither, or a rate that is far too low.
 		"waited long":                      {observation{size: 4096, asked: 4096, waited: 3 * ms, limit: unknown}, 2048},
-		"waited long with the smallest":    {observation{size: 256, asked: 256, waited: 3 * ms, limit: unknown}, 256},
+		"waited long with the smallest":    {observation{size: packet, asked: packet, waited: 3 * ms, limit: unknown}, packet},
 		"waited long with a smaller one":   {observation{size: 100, asked: 100, waited: 3 * ms, limit: unknown}, 100},
 		"waited long, a low rate":          {observation{size: 60_000, asked: 60_000, waited: 3 * ms, limit: 1e6, rated: 1000}, 30_000},
 		"waited for a while":               {observation{size: 4096, asked: 4096, waited: ms, limit: unknown}, 4096},
