@@ -18,7 +18,7 @@ func (e *engine) admitLocked(t *take, now time.Time) bool {
 	case n > 0 && e.queue.permits > 0 && e.limits.order == core.OldestFirst:
 		e.missLocked(t, now) // nobody overtakes
 	default:
-		if err := e.guard.refuses(now); err != nil {
+		if err := e.breaker.rejects(now); err != nil {
 			e.unreachableLocked(t, err)
 			return false
 		}
@@ -107,6 +107,7 @@ func (e *engine) returnLocked(t *take) {
 	switch {
 	case t.permits == 0:
 	case t.lease != nil:
+		t.lease.freed = true
 		e.keeper.endLocked(t.lease, released)
 		e.addLocked(e.keeper.release(t.lease), time.Now())
 	default:

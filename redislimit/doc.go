@@ -39,11 +39,12 @@
 //     for the next call of the store; makes one call at a time; and deals out the answers. wire.go has the numbers.
 //   - The queue (queue.go, listener.go) has the waiters of this process: Acquires that the store refused. Its head has the
 //     only timer; a listener hears of releases by other processes.
-//   - The keeper (keeper.go, renewer.go) has the concurrency leases: it renews them, and releases those that nobody knows of.
+//   - The keeper (keeper.go, lease.go) has the concurrency leases: it renews them, and releases those that nobody knows of.
 //     A lease has an id that its holder chose, so a take whose answer was lost can be released.
 //
 // Before the store is asked, a take is decided by what is remembered (memory.go: a forecast of when permits come back, and a
-// rejection; prefetch.go). A guard (guard.go) bounds each call in time, and keeps away from a store that does not answer.
+// rejection; prefetch.go). A breaker (breaker.go), which all limiters on a store share, bounds each call in time, and opens when
+// the store does not answer.
 //
 // Each script does all operations of a call, in order, at one instant of the server's clock, over the keys of one slot, in
 // integers. lua/README.md explains what a settlement may give back. A window keeps, for each permit, the instant at which it

@@ -15,7 +15,11 @@ import (
 // the store. An Acquire that the store refuses waits in the queue. The keeper renews and releases concurrency leases.
 type engine struct {
 	shared  StoreOptions // with its defaults; no Store: not made by a constructor
-	guard   *guard
+	breaker *breaker
+	states  *observer       // nil without OnState
+	ready   func() bool     // reports whether the store returns by its context's deadline
+	ending  context.Context // ends with Close, and late calls with it
+	end     context.CancelFunc
 	kind    kind
 	keys    []string
 	channel string      // where releases are published; "": they are not
@@ -23,7 +27,7 @@ type engine struct {
 
 	// mu guards the rest, and what the components say. It is let go by unlock, and only by that: a function takes it and lets
 	// it go, or its name ends in Locked. It is held neither while the store is asked nor while anybody else's code runs. Of
-	// other locks only the guard's is taken under it.
+	// other locks only the breaker's is taken under it.
 	mu       sync.Mutex
 	limits   *limits
 	closed   bool
@@ -40,7 +44,16 @@ type engine struct {
 
 // start makes the engine ready. The shared options are valid, and have their defaults.
 func (e *engine) start(s StoreOptions, l *limits) {
-	e.shared, e.kind, e.limits, e.guard = s, l.kind, l, newGuard(s)
+	e.shared, e.kind, e.limits, e.breaker = s, l.kind, l, breakerOf(s.Store)
+	e.ending, e.end = context.WithCancel(context.Background()) //nolint:forbidigo // Close ends it
+	e.ready = func() bool { return false }
+	if r, ok := s.Store.(interface{ Ready() bool }); ok {
+		e.ready = r.Ready
+	}
+	if s.OnState != nil {
+		e.states = &observer{onState: s.OnState}
+		e.breaker.observe(e.states)
+	}
 	limit := "{" + s.Key + "}:limit"
 	e.keys = []string{limit}
 	if !l.rate() {
@@ -57,6 +70,7 @@ func (e *engine) start(s StoreOptions, l *limits) {
 // to ask, and wakes the callers whose requests were decided: not before, as they would find the mutex taken.
 func (e *engine) unlock() {
 	e.queue.setAlarmLocked()
+	e.keeper.setTimerLocked()
 	e.pipeline.startLocked()
 	woken, canceled := e.woken, e.canceled
 	e.woken, e.canceled = nil, nil
@@ -188,7 +202,7 @@ func (e *engine) Close() error {
 		return nil
 	}
 	ends := e.close()
-	defer e.guard.close()
+	defer e.end()
 	e.locals.End(core.ErrClosed)
 	timer := time.NewTimer(e.shared.Timeout)
 	defer timer.Stop()
@@ -213,9 +227,13 @@ func (e *engine) close() (ends []<-chan struct{}) {
 	e.closed = true
 	e.queue.refuseAllLocked(-1, func(*take) error { return core.ErrClosed })
 	e.queue.asks = false
-	e.memory.prefetch.closeLocked(now, e.guard.refuses(now) == nil)
+	e.memory.prefetch.closeLocked(now, e.breaker.rejects(now) == nil)
 	e.queue.listener.stopLocked()
-	return []<-chan struct{}{e.queue.listener.ended, e.guard.reported(), e.pipeline.closeLocked(), e.keeper.closeLocked()}
+	e.keeper.closeLocked()
+	if e.states != nil {
+		ends = append(ends, e.breaker.ignore(e.states))
+	}
+	return append(ends, e.queue.listener.ended, e.pipeline.closeLocked())
 }
 
 // check returns what is wrong with a request whatever the limit says.
@@ -326,7 +344,7 @@ func (e *engine) addLocked(o *operation, now time.Time) {
 	if o.frees {
 		e.memory.refused = refusal{}
 	}
-	if err := e.guard.refuses(now); err != nil {
+	if err := e.breaker.rejects(now); err != nil && !o.urgent {
 		e.endLocked(o, now, answer{}, err)
 		return
 	}

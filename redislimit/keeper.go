@@ -6,43 +6,42 @@ import (
 	"time"
 )
 
-// keeper holds the concurrency leases of this process. While there are any, a goroutine renews them every third of the TTL;
-// it also sends releases again that the store may not have received. The engine's mutex guards it.
+// keeper holds the concurrency leases of this process. A timer has the pipeline renew them every third of the TTL, and send
+// releases again that the store may not have received. The engine's mutex guards it.
 type keeper struct {
 	e *engine
 
 	holder   int64 // distinguishes the leases of this limiter from those of others
 	leases   []*lease
-	since    time.Time // if there are none: since when
-	lastID   int64     // that was given out
-	releases []pending // to be sent to the server again
+	since    time.Time // since when there have been no leases
+	lastID   int64     // the last id that was used
+	releases []pending // to be sent again
 
 	renewAt   time.Time // when to renew next
-	releaseAt time.Time // when to send the releases next
+	releaseAt time.Time // when to send the releases; zero if there are none
 	backoff   time.Duration
-	wake      chan struct{} // wakes the goroutine, has room for one; nil: there is none
-	ended     chan struct{} // closed at its end
+	timer     *time.Timer // nil until the first lease
+	alarm     time.Time   // when the timer fires; zero if it is not set
 	clock     clock
 }
 
 // pending is a release that is to be sent to the server again.
 type pending struct {
 	id    int64
-	until time.Time // then it does not matter any more
+	until time.Time // stop retrying after this
 
-	// Whether the lease is known to have been granted. If not, the answer to a take was lost: the
+	// known is whether the lease is known to have been granted. If not, the reply to a request was lost: the
 	// server may have executed it, may execute it later, or never.
 	known  bool
 	misses int // how often the server did not know the lease
 }
 
 const (
-	mostRenewed = 2000 // in a call
-	mostMisses  = 3    // of a take whose answer was lost; by then a server that answers has read what was sent before
-	mostTTLs    = 10   // how long a server may stand still and then execute what was sent before
+	maxMisses = 3  // of a lease that is not known; by then a server that replies has read what was sent before
+	maxTTLs   = 10 // how long a server may stand still and then execute what was sent before
 )
 
-// nameLocked gives a take of a concurrency limiter the id that this try is known by.
+// nameLocked gives a request for permits of a concurrency limiter the id that this try is known by.
 func (k *keeper) nameLocked(t *take) {
 	if t.id = 0; !k.e.limits.rate() && t.permits > 0 {
 		t.id = k.newIDLocked()
@@ -62,8 +61,9 @@ func (k *keeper) lifetime() time.Duration { return k.e.shared.TTL - k.e.shared.T
 func (k *keeper) holdLocked(id, permits int64, a answer, sent time.Time) *lease {
 	l := &lease{e: k.e, id: id, token: a.token, permits: permits, until: sent.Add(k.lifetime()), place: len(k.leases)}
 	l.loss = time.AfterFunc(time.Until(l.until), l.loseIfLate)
-	k.leases = append(k.leases, l)
-	k.runLocked()
+	if k.leases = append(k.leases, l); k.alarm.IsZero() || len(k.leases) == 1 && time.Now().After(k.renewAt) {
+		k.renewAt = time.Now().Add(jitter(k.e.shared.TTL / 3))
+	}
 	return l
 }
 
@@ -84,19 +84,25 @@ func (k *keeper) endLocked(l *lease, how end) {
 	k.leases = k.leases[:last]
 	if last == 0 {
 		k.since = time.Now()
-		k.wakeLocked()
 	}
 }
 
 // renew returns the operation that renews a lease, with the permits that it has now.
 func (k *keeper) renew(l *lease) *operation {
-	o := renew(l.id, l.permits)
+	o := renew(l.id, l.permits, l.version)
 	o.then = func(sent time.Time, a answer, err error) {
 		switch {
-		case err != nil:
-		case a.done == 1:
-			l.until = sent.Add(k.lifetime())
-			l.loss.Reset(time.Until(l.until))
+		case err != nil: // the server may have executed it, and its reply may come late
+			if soon := time.Now().Add(jitter(k.e.shared.TTL / 6)); soon.Before(k.renewAt) {
+				k.renewAt = soon
+			}
+		case a.done == 1 && l.end == live:
+			if until := sent.Add(k.lifetime()); until.After(l.until) {
+				l.until = until
+				l.loss.Reset(time.Until(l.until))
+			}
+		case a.done == 1 && l.end == lost: // the server has it still, and nothing renews it
+			k.releaseAgainLocked(pending{id: l.id, known: true, until: sent.Add(k.e.shared.TTL)})
 		default: // it is over, or the server has lost its data
 			k.endLocked(l, lost)
 			k.e.queue.asks = !k.e.queue.empty()
@@ -105,18 +111,22 @@ func (k *keeper) renew(l *lease) *operation {
 	return o
 }
 
-// release returns the operation that releases a lease at the store. If it fails, it is sent again.
+// release returns the operation that releases a lease at the store. If it fails, it is sent again, for as long as the server
+// may have the lease.
 func (k *keeper) release(l *lease) *operation {
-	return k.releasePending(pending{id: l.id, known: true, until: l.until})
+	return k.releasePending(pending{id: l.id, known: true, until: time.Now().Add(k.e.shared.TTL)})
 }
 
 func (k *keeper) releasePending(p pending) *operation {
 	o := release(p.id)
 	o.then = func(_ time.Time, a answer, err error) {
+		if err == nil {
+			k.backoff = minBackoff
+		}
 		if err == nil && a.done == 0 {
 			p.misses++
 		}
-		if err != nil || a.done == 0 && !p.known && p.misses < mostMisses {
+		if err != nil || a.done == 0 && !p.known && p.misses < maxMisses {
 			k.releaseAgainLocked(p)
 		}
 	}
@@ -137,30 +147,70 @@ func (k *keeper) chargeLocked(permits int64, got func(*lease)) *operation {
 	return o
 }
 
-// releaseAgainLocked has the goroutine send a release.
+// releaseAgainLocked has a release sent after a while.
 func (k *keeper) releaseAgainLocked(p pending) {
 	k.releases = append(k.releases, p)
-	k.runLocked()
 	if k.releaseAt.IsZero() {
+		k.backoff = max(k.backoff, minBackoff)
 		k.releaseAt = time.Now().Add(k.backoff)
+		k.backoff = min(2*k.backoff, maxBackoff)
 	}
-	k.wakeLocked()
 }
 
-// orphanLocked releases what a take may have been granted whose answer was lost.
+// orphanLocked schedules the release of a lease that may exist: the reply to its request was lost, so it is not known
+// whether it was granted.
 func (k *keeper) orphanLocked(id int64) {
-	k.releaseAgainLocked(pending{id: id, until: time.Now().Add(mostTTLs * k.e.shared.TTL)})
+	k.releaseAgainLocked(pending{id: id, until: time.Now().Add(maxTTLs * k.e.shared.TTL)})
 }
 
-// closeLocked gives up the releases of what is not known to be held, and returns what is closed when the goroutine has ended;
-// nil: it goes on.
-func (k *keeper) closeLocked() <-chan struct{} {
+// closeLocked drops the releases of leases that may not exist.
+func (k *keeper) closeLocked() {
 	k.releases = slices.DeleteFunc(k.releases, func(p pending) bool { return !p.known })
-	if k.wake == nil || len(k.leases)+len(k.releases) > 0 {
-		return nil
+}
+
+// setTimerLocked sets the timer to when there is something to do.
+func (k *keeper) setTimerLocked() {
+	at := k.renewAt
+	if len(k.releases) == 0 {
+		k.releaseAt = time.Time{}
+	} else if len(k.leases) == 0 || k.releaseAt.Before(at) {
+		at = k.releaseAt
 	}
-	k.wakeLocked()
-	return k.ended
+	if len(k.leases)+len(k.releases) == 0 || at.Equal(k.alarm) {
+		return // a timer that fires in vain costs less than one that is stopped with each lease
+	}
+	k.alarm = at
+	if d := time.Until(at); k.timer == nil {
+		k.timer = time.AfterFunc(d, k.ring)
+	} else {
+		k.timer.Reset(d)
+	}
+}
+
+// ring is called by the timer. It has the leases renewed, and the releases sent, if it is time. Renewals are sent even while
+// the breaker is open, because a lease is lost without them.
+func (k *keeper) ring() {
+	k.e.mu.Lock()
+	defer k.e.unlock()
+	now := time.Now()
+	k.alarm = time.Time{}
+	if len(k.leases) > 0 && !now.Before(k.renewAt) {
+		k.renewAt = now.Add(jitter(k.e.shared.TTL / 3))
+		for _, l := range k.leases {
+			o := k.renew(l)
+			o.urgent = true
+			k.e.addLocked(o, now)
+		}
+	}
+	if len(k.releases) > 0 && !now.Before(k.releaseAt) {
+		some := k.releases
+		k.releases, k.releaseAt = nil, time.Time{}
+		for _, p := range some {
+			if now.Before(p.until) {
+				k.e.addLocked(k.releasePending(p), now)
+			}
+		}
+	}
 }
 
 // learnLocked compares the server's clock with this process', by a call that was sent then. If it went past the end of leases,
@@ -168,13 +218,12 @@ func (k *keeper) closeLocked() <-chan struct{} {
 func (k *keeper) learnLocked(server int64, sent, now time.Time) {
 	if k.clock.stepped(server, sent, now, k.e.shared.TTL/10) && len(k.leases) > 0 {
 		k.renewAt = now
-		k.wakeLocked()
 	}
 }
 
 // clock notices when the server's clock steps forward, past the end of leases.
 type clock struct {
-	server int64 // the server's instant in the latest answer, in microseconds; 0: there was none
+	server int64 // the server's instant in the latest reply, in microseconds; 0 if there was none
 	sent   time.Time
 }
 

@@ -23,7 +23,8 @@ type lease struct {
 	until   time.Time // then it is lost, if it is not renewed
 	loss    *time.Timer
 	end     end
-	version int // how often it was settled
+	freed   bool  // its release was sent
+	version int64 // how often it was settled
 	ends    map[*context.CancelCauseFunc]struct{}
 	place   int // in keeper.leases
 }
@@ -56,7 +57,7 @@ func (l *lease) loseIfLate() {
 // handle is what a core.Lease knows of its lease. It is spent once the lease has another version: each Settle makes one.
 type handle struct {
 	lease   *lease
-	version int
+	version int64
 }
 
 func (l *lease) handle() *handle { return &handle{l, l.version} }
@@ -75,14 +76,15 @@ func (h *handle) grant(permits int, m ...core.Metadata) core.Lease {
 	return core.Grant(permits, func() { h.release() }, append(m, core.NewMetadataKey[*handle](name).With(h))...)
 }
 
-// release gives the permits back. It returns when the store has answered, or Timeout is over, and reports whether the handle was
-// live.
+// release releases the lease, also one that was lost: the server may count it still. It returns when the store has answered,
+// or Timeout is over, and reports whether the lease was not released before.
 func (h *handle) release() bool {
 	k := &h.lease.e.keeper
 	return h.lease.e.perform(func() *operation {
-		if !h.liveLocked() {
+		if h.version != h.lease.version || h.lease.freed {
 			return nil
 		}
+		h.lease.freed = true
 		k.endLocked(h.lease, released)
 		return k.release(h.lease)
 	}) != nil

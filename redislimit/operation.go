@@ -10,6 +10,8 @@ type operation struct {
 	first bool    // it comes before all others in its call
 	frees bool    // permits come back by it, if anything is done
 
+	urgent bool // it is sent even while the breaker is open, and a late reply counts
+
 	due  time.Time     // when its Timeout is over; zero: a call of others decides
 	done chan struct{} // closed when it has ended; nil: nobody waits for it
 
@@ -59,9 +61,9 @@ func chargeLease(id, permits int64) *operation {
 	return &operation{args: []int64{int64(codeCharge), permits, id}}
 }
 
-// renew has a lease live on, with a number of permits.
-func renew(id, permits int64) *operation {
-	return &operation{args: []int64{int64(codeRenew), id, permits}, frees: true}
+// renew renews a lease. Its permits change only if the version is not lower than the latest that the server has seen.
+func renew(id, permits, version int64) *operation {
+	return &operation{args: []int64{int64(codeRenew), id, permits, version}, frees: true}
 }
 
 func release(id int64) *operation {

@@ -32,10 +32,12 @@ type call struct {
 	prefetch int64 // permits
 	args     []int64
 	reply    reply
+	probe    bool // the breaker wants to know how it ends
+	urgent   bool // it has an urgent operation
 }
 
 const (
-	mostInCall = 2000 // operations, and takes
+	maxPerCall = 2000 // operations, and takes
 	mostKept   = 64   // takes for which memory is kept from one call to the next
 )
 
@@ -62,18 +64,25 @@ func (p *pipeline) startLocked() {
 // were answered and ask again travel in the next one: BenchmarkTake/callers=64/keys=1 of bench/stores
 // has 31 takes in a call without it, 42 if it yields once, and 51 as it is.
 func (p *pipeline) run() {
+	atRest := false
+	defer func() {
+		if !atRest { // the store has ended this goroutine
+			p.rest()
+		}
+	}()
 	for c := p.next(); c != nil; c = p.next() {
 		p.send(c)
 		runtime.Gosched()
 		runtime.Gosched()
 	}
+	atRest = true
 }
 
 // lead makes one call, for a caller that would wait for it; another goroutine makes the next ones.
 func (p *pipeline) lead() {
 	if c := p.next(); c != nil {
+		defer p.rest() // also if the store panics
 		p.send(c)
-		p.rest()
 	}
 }
 
@@ -103,26 +112,38 @@ func (p *pipeline) closeLocked() <-chan struct{} {
 	return p.atRest
 }
 
-// next returns the next call; nil: there is nothing to ask.
+// next returns the next call, or nil if there is nothing to ask.
 func (p *pipeline) next() *call {
 	p.e.mu.Lock()
 	defer p.e.unlock()
-	now := time.Now()
-	c := p.spare
-	if p.spare = nil; c == nil {
-		c = new(call)
+	for {
+		now := time.Now()
+		c := p.spare
+		if p.spare = nil; c == nil {
+			c = new(call)
+		}
+		c.limits, c.sent, c.deadline = p.e.limits, now, now.Add(p.e.shared.Timeout)
+		c.waiters, c.prefetch, c.urgent = 0, 0, false
+		if p.pendingLocked() {
+			p.fillLocked(c)
+		}
+		if len(c.ops)+len(c.takes) == 0 {
+			p.spare = c
+			p.restLocked()
+			return nil
+		}
+		probe, err := p.e.breaker.enter(now, c.deadline, c.urgent)
+		if err == nil {
+			c.probe = probe
+			c.encode(p.e.keeper.holder, now.Add(p.e.memory.ahead))
+			return c
+		}
+		// Another limiter has found out that the store is unreachable.
+		for _, t := range c.takes {
+			t.id = 0 // it was not sent
+		}
+		p.failLocked(c, err)
 	}
-	c.limits, c.sent, c.deadline, c.waiters, c.prefetch = p.e.limits, now, now.Add(p.e.shared.Timeout), 0, 0
-	if p.pendingLocked() {
-		p.fillLocked(c)
-	}
-	if len(c.ops)+len(c.takes) == 0 {
-		p.spare = c
-		p.restLocked()
-		return nil
-	}
-	c.encode(p.e.keeper.holder, now.Add(p.e.memory.ahead))
-	return c
 }
 
 // fillLocked puts into the call what is to be asked.
@@ -173,11 +194,12 @@ func (c *call) add(o *operation) {
 }
 
 func (p *pipeline) takeOperationsLocked(c *call) {
-	some := p.ops[:min(len(p.ops), mostInCall)]
+	some := p.ops[:min(len(p.ops), maxPerCall)]
 	for _, o := range some {
 		if c.expired(o.due) {
 			p.e.endLocked(o, c.sent, answer{}, p.silent())
 		} else {
+			c.urgent = c.urgent || o.urgent
 			c.add(o)
 		}
 	}
@@ -186,7 +208,7 @@ func (p *pipeline) takeOperationsLocked(c *call) {
 
 func (p *pipeline) takeTakesLocked(c *call) {
 	e := p.e
-	some := p.takes[:min(len(p.takes), mostInCall)]
+	some := p.takes[:min(len(p.takes), maxPerCall)]
 	room := e.limits.queueLimit - e.queue.permits
 	for _, t := range some {
 		switch {
@@ -203,7 +225,7 @@ func (p *pipeline) takeTakesLocked(c *call) {
 }
 
 // silent returns the failure of a store that has not answered in time.
-func (p *pipeline) silent() error { return &storeError{p.e.guard.silent(p.e.shared.Timeout)} }
+func (p *pipeline) silent() error { return &storeError{p.e.breaker.timeout(p.e.shared.Timeout)} }
 
 // flag sets the flags of a newcomer's take, and returns what is left of the queue's room.
 func (c *call) flag(t *take, room int) int {
@@ -230,7 +252,7 @@ func (p *pipeline) takeWaitersLocked(c *call) {
 		return
 	}
 	q.asks, q.asked = false, c.sent
-	if q.empty() || p.e.guard.refuses(c.sent) != nil {
+	if q.empty() || p.e.breaker.rejects(c.sent) != nil {
 		return
 	}
 	add := func(t *take, flags int64) {
@@ -247,11 +269,25 @@ func (p *pipeline) takeWaitersLocked(c *call) {
 	}
 }
 
-// send makes a call, and deals out the answers. The memory of a call that failed is not used again, as the
-// store may still read the arguments.
+// send makes a call, and distributes the results. If the store panics, it has failed, and the panic continues.
 func (p *pipeline) send(c *call) {
+	var reply []int64
+	err := errNoReturn
+	defer func() { p.finish(c, reply, err) }()
+	reply, err = p.e.breaker.run(c.script(p.e))
+}
+
+// finish distributes the results of a call. The memory of a call that failed is not used again, as the store may still
+// read the arguments.
+func (p *pipeline) finish(c *call, reply []int64, err error) {
 	e := p.e
-	err := e.guard.ask(c.script(e, e.shared.Timeout), c.decode)
+	if err == nil {
+		err = c.decode(reply)
+	}
+	if err != nil {
+		err = &storeError{err}
+	}
+	e.breaker.leave(c.probe, err)
 	e.mu.Lock()
 	defer e.unlock()
 	if err == nil && c.reply.conflict != 0 {
@@ -259,22 +295,44 @@ func (p *pipeline) send(c *call) {
 	}
 	if err != nil {
 		p.failLocked(c, err)
-	} else {
-		p.dealLocked(c, time.Now())
+		return
 	}
+	p.dealLocked(c, time.Now())
 	clear(c.ops)
 	clear(c.takes)
 	c.ops = c.ops[:0]
-	if c.takes = c.takes[:0]; err == nil && cap(c.takes) <= mostKept {
+	if c.takes = c.takes[:0]; cap(c.takes) <= mostKept {
 		p.spare = c
 	}
 }
 
-// script returns the script that the call runs, to be answered within that time.
-func (c *call) script(e *engine, within time.Duration) *script {
-	s := &script{Script: c.limits.script(), keys: e.keys, args: c.args, within: within, deadline: c.deadline}
+// finishLate uses a reply that came after the call's deadline: leases that it has renewed live longer, or are lost.
+func (p *pipeline) finishLate(c *call, reply []int64) {
+	p.e.mu.Lock()
+	defer p.e.unlock()
+	if err := c.decode(reply); err != nil || c.reply.conflict != 0 {
+		return
+	}
+	for i, o := range c.ops {
+		if o.urgent {
+			o.then(c.sent, c.reply.ops[i], nil)
+		}
+	}
+}
+
+// script returns the script that the call runs.
+func (c *call) script(e *engine) *script {
+	s := &script{
+		Script: c.limits.script(), store: e.shared.Store, ready: e.ready(), keys: e.keys, args: c.args,
+		within: e.shared.Timeout, deadline: c.deadline, closed: e.ending,
+	}
+	s.late = func(reply []int64, err error) {
+		if c.urgent && err == nil {
+			e.pipeline.finishLate(c, reply)
+		}
+	}
 	if c.limits.ofCalendar() {
-		s.again = c.limits.again
+		s.outside = c.limits.again
 	}
 	return s
 }

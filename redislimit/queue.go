@@ -166,8 +166,8 @@ func (q *queue) setAlarmLocked() {
 		q.asked = now
 	}
 	at := q.asked.Add(askEvery)
-	if failed := q.e.guard.failed(); !failed.IsZero() {
-		at = failed
+	if retry := q.e.breaker.retryTime(now); !retry.IsZero() {
+		at = retry
 	} else {
 		for _, t := range []*take{q.head(q.e.limits.order), waiter(q.zeroPermits.Front())} {
 			if t != nil && !t.ready.IsZero() && t.ready.Before(at) {

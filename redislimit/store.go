@@ -12,6 +12,14 @@ import (
 // Store runs scripts on a Redis or Valkey server. Packages goredis and rueidis make one of
 // the client that you have; write your own for another. It is safe for concurrent use.
 //
+// A Store that panics does so on the goroutine of a limiter's caller if it is ready (see below) and the caller has no
+// context that can end: then the panic reaches the caller, and the limiter continues to work. Otherwise
+// it ends the process, as every panic on a goroutine of its own does.
+//
+// All limiters with one Store share a circuit breaker: after three calls in a row have failed, the store is
+// unreachable, and one call at a time finds out whether it is back. A store may have a method Client() any:
+// stores with equal clients then share one too.
+//
 // A store may have a method Ready() bool. It reports that a Run that begins now returns by its
 // context's deadline, whatever the network does, for example because the latest Run was answered. A
 // caller alone then needs no goroutine for its call, which is quicker.

@@ -114,3 +114,6 @@ func answered(err error) bool {
 	var says redis.Error
 	return errors.As(err, &says)
 }
+
+// Client implements an option of [redislimit.Store].
+func (s *store) Client() any { return s.client }

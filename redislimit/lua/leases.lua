@@ -2,14 +2,14 @@
 --
 -- KEYS[1]  a sorted set of the leases by expiry; a member is "id:holder", and the holder's own choice, so that it can release
 --          what it does not know to have been granted
--- KEYS[2]  a hash: permits of each member; "held" their sum, "token" the latest, "until" the latest expiry,
+-- KEYS[2]  a hash: "permits" or "permits version" of each member; "held" their sum, "token" the latest, "until" the latest expiry,
 --          "waiting" until when somebody may wait, "at" the time of the latest change
 -- ARGV     limit, microseconds that a lease lives, holder; then operations:
 --            LOOK
 --            TAKE permits flags id   permits 0: is one there? BLOCKS: if it is refused, all that follow are. WAITED: it
 --                                    waits if it is refused
 --            CHARGE permits id       available or not
---            RENEW id permits        which it has from now on
+--            RENEW id permits version  which it has from now on, unless a renewal of a higher version came before
 --            RELEASE id
 -- Returns  0, the instant, 0; then for each operation: done (1 or 0), permits held, microseconds until a lease that is not
 --          renewed ends, the lease's token.
@@ -43,15 +43,18 @@ if at > now + 1000000 and count > 0 then
 	last, waiting, dirty = last - (at - now), 0, true
 end
 
+-- weight returns a lease's permits, and the latest version that has set them.
 local function weight(member)
-	return tonumber(redis.call('HGET', KEYS[2], member) or 1)
+	local permits, version = string.match(redis.call('HGET', KEYS[2], member) or '1', '^(%d+) ?(%d*)$')
+	return permits + 0, tonumber(version) or 0
 end
 
 local function remove(member)
 	if redis.call('ZREM', KEYS[1], member) == 0 then
 		return 0
 	end
-	held = held - weight(member)
+	local permits = weight(member)
+	held = held - permits
 	redis.call('HDEL', KEYS[2], member)
 	dirty, freed, count = true, true, count - 1
 	if count == 0 then
@@ -61,9 +64,9 @@ local function remove(member)
 end
 
 -- put has the member live on with a number of permits, which are counted.
-local function put(member, permits)
+local function put(member, permits, version)
 	redis.call('ZADD', KEYS[1], text(now + ttl), member)
-	redis.call('HSET', KEYS[2], member, text(permits))
+	redis.call('HSET', KEYS[2], member, text(permits) .. (version > 0 and ' ' .. text(version) or ''))
 	last, dirty = max(last, now + ttl), true
 end
 
@@ -91,15 +94,18 @@ while position < #ARGV do
 		elseif n > 0 then
 			token = max(token + 1, now)
 			held, count, stamp = held + n, count + 1, token
-			put(text(id) .. ':' .. holder, n)
+			put(text(id) .. ':' .. holder, n, 0)
 		end
 	elseif op == RENEW then
-		local id, n = arg(), arg()
+		local id, n, version = arg(), arg(), arg()
 		local member = text(id) .. ':' .. holder
 		if redis.call('ZSCORE', KEYS[1], member) then
-			local had = weight(member)
+			local had, latest = weight(member)
+			if version < latest then -- a later one has overtaken it
+				n, version = had, latest
+			end
 			held, freed = held - had + n, freed or n < had
-			put(member, n)
+			put(member, n, version)
 		else
 			done = 0
 		end
@@ -117,6 +123,6 @@ if dirty then
 	redis.call('PEXPIRE', KEYS[2], px)
 end
 if freed and waiting > now then
-	redis.call('PUBLISH', KEYS[1] .. ':released', '')
+	redis.pcall('PUBLISH', KEYS[1] .. ':released', '') -- without the permission waiters ask once a second
 end
 return out

@@ -80,3 +80,6 @@ func format(text []string, args []int64) []string {
 	}
 	return text
 }
+
+// Client implements an option of [redislimit.Store].
+func (s *store) Client() any { return s.client }

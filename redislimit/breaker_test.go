@@ -1,0 +1,231 @@
+package redislimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/partition"
+	"github.com/sluice-go/sluice/redislimit"
+)
+
+// ready is a store that runs scripts on the goroutine of the caller.
+type ready struct{ *counting }
+
+func (ready) Ready() bool { return true }
+
+// A panic of the client reaches the caller, and later calls work: nobody waits for a call that has not ended, and the breaker
+// does not wait for its probe. The same if the client ends the goroutine, as t.FailNow does.
+func TestAPanicOfTheClient(t *testing.T) {
+	for name, end := range map[string]func(){
+		"panic":  func() { panic("a hook's") },
+		"Goexit": runtime.Goexit,
+	} {
+		for _, failures := range []int{0, 3} { // closed, and open
+			t.Run(fmt.Sprintf("%s after %d failures", name, failures), func(t *testing.T) {
+				bubble(t, func(t *testing.T, s *server) {
+					o := s.shared("key")
+					o.Store = ready{s.store}
+					l := bucket(t, o, perSecond)
+					s.store.answer(gone)
+					for range failures {
+						require.ErrorIs(t, l.TryAcquire(1).Err(), redislimit.ErrStore)
+						time.Sleep(100 * time.Millisecond)
+					}
+					time.Sleep(time.Second)
+					entered, goOn := make(chan struct{}), make(chan struct{})
+					s.store.answer(func(context.Context, func() ([]int64, error)) ([]int64, error) {
+						close(entered)
+						<-goOn
+						end()
+						return nil, nil
+					})
+					var recovered any
+					var caller sync.WaitGroup
+					caller.Go(func() {
+						defer func() { recovered = recover() }()
+						l.TryAcquire(1)
+					})
+					<-entered
+					other := make(chan error, 1)
+					go func() { other <- l.TryAcquire(1).Err() }()
+					synctest.Wait()
+					s.store.answer(nil)
+					close(goOn)
+					caller.Wait()
+					if name == "panic" {
+						require.Equal(t, "a hook's", recovered)
+					}
+					if failures == 0 {
+						require.NoError(t, <-other)
+					} else {
+						require.ErrorIs(t, <-other, redislimit.ErrStore)
+						time.Sleep(5 * time.Second) // the next probe
+					}
+					start := time.Now()
+					takes(t, l, 1)
+					require.Zero(t, time.Since(start))
+					require.Equal(t, 1, l.Statistics().Limit-l.Available()-1+failures/3)
+				})
+			})
+		}
+	}
+}
+
+// All limiters on a store find out together that it is silent, and that it is back. Each limiter's OnState is called once.
+func TestOneBreakerPerStore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		var down, up atomic.Int32
+		keys := core.Must(partition.New(partition.Options[int, int]{
+			Key: func(i int) int { return i },
+			New: func(i int) (core.Limiter, error) {
+				o := s.shared(fmt.Sprint("user ", i))
+				o.OnState = func(is bool, _ error) {
+					if is {
+						up.Add(1)
+					} else {
+						down.Add(1)
+					}
+				}
+				return redislimit.NewTokenBucket(redislimit.TokenBucketOptions{TokenBucketOptions: core.PerSecond(10, 10), Shared: o})
+			},
+		}))
+		defer keys.Close()
+		s.store.answer(hangs)
+		start := time.Now()
+		for i := range 20 {
+			for range 5 {
+				require.ErrorIs(t, keys.TryAcquire(i, 1).Err(), redislimit.ErrStore)
+			}
+		}
+		require.Equal(t, 150*time.Millisecond, time.Since(start), "three decisions take their Timeout, all others nothing")
+		synctest.Wait()
+		require.EqualValues(t, 20, down.Load())
+
+		s.store.answer(nil)
+		time.Sleep(5 * time.Second)
+		for i := range 20 {
+			require.NoError(t, keys.TryAcquire(i, 1).Err())
+		}
+		synctest.Wait()
+		require.EqualValues(t, 20, up.Load())
+	})
+}
+
+// Waiters of several limiters are served within 5 s of the store's return, and do not ask again and again meanwhile.
+func TestWaitersOfManyLimitersWhileTheStoreIsAway(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		var waiting []*asking
+		for i := range 10 {
+			o := perSecond
+			o.QueueLimit = 1
+			l := bucket(t, s.shared(strconv.Itoa(i)), o)
+			takes(t, l, 5)
+			waiting = append(waiting, ask(t.Context(), l, 1))
+		}
+		s.store.answer(hangs)
+		before := s.store.runs.Load()
+		time.Sleep(time.Minute)
+		require.Less(t, s.store.runs.Load()-before, int64(60))
+		s.store.answer(nil)
+		start := time.Now()
+		for _, w := range waiting {
+			require.NoError(t, <-w.over)
+		}
+		require.LessOrEqual(t, time.Since(start), 5100*time.Millisecond)
+	})
+}
+
+// A renewal that is executed after a Settle that was made later does not undo it. The sum over all users of the limit stays
+// below it.
+func TestARenewalOvertakenBySettle(t *testing.T) {
+	for _, takesLong := range []time.Duration{10 * time.Millisecond, 3 * time.Second} { // within the Timeout, and late
+		t.Run(takesLong.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *server) {
+				l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 10})
+				there := s.shared("key")
+				there.Store = s.plain
+				other := concurrency(t, there, core.ConcurrencyLimiterOptions{PermitLimit: 10})
+				lease := takes(t, l, 5)
+				sent := make(chan struct{})
+				var first atomic.Bool
+				s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+					if first.CompareAndSwap(false, true) {
+						close(sent)
+						time.Sleep(takesLong)
+					}
+					return next()
+				})
+				<-sent // the renewal
+				time.Sleep(60 * time.Millisecond)
+				lease = l.Settle(lease, 9)
+				require.Equal(t, 1, other.Available())
+				time.Sleep(takesLong)
+				require.Equal(t, 1, other.Available())
+				refuses(t, other, 5)
+				theirs := takes(t, other, 1)
+				lease = l.Settle(lease, 2)
+				require.Equal(t, 7, other.Available())
+				time.Sleep(time.Minute)
+				require.Equal(t, 7, other.Available())
+				theirs.Release()
+				lease.Release()
+				require.Equal(t, 10, other.Available())
+			})
+		})
+	}
+}
+
+// Renewals whose replies take longer than a decision may keep the lease alive.
+func TestLateRepliesRenew(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1})
+		lease := takes(t, l, 1)
+		s.store.answer(func(_ context.Context, next func() ([]int64, error)) ([]int64, error) {
+			time.Sleep(time.Second)
+			return next()
+		})
+		ctx := redislimit.Context(t.Context(), lease)
+		time.Sleep(10 * time.Minute)
+		require.NoError(t, ctx.Err())
+		s.store.answer(nil)
+		lease.Release()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1, l.Available())
+	})
+}
+
+// A lease that was lost because the replies to its renewals were is released at the server all the same.
+func TestALostLeaseIsReleased(t *testing.T) {
+	bubble(t, func(t *testing.T, s *server) {
+		there := s.shared("key")
+		there.Store = s.plain
+		other := concurrency(t, there, core.ConcurrencyLimiterOptions{PermitLimit: 1})
+		l := concurrency(t, s.shared("key"), core.ConcurrencyLimiterOptions{PermitLimit: 1})
+		lease := takes(t, l, 1)
+		s.store.answer(func(ctx context.Context, next func() ([]int64, error)) ([]int64, error) {
+			_, err := next()
+			<-ctx.Done()
+			return nil, errors.Join(err, ctx.Err())
+		})
+		ctx := redislimit.Context(t.Context(), lease)
+		<-ctx.Done()
+		require.Equal(t, redislimit.ErrLeaseLost, context.Cause(ctx))
+		s.store.answer(nil)
+		time.Sleep(6 * time.Second) // the next probe
+		refuses(t, other, 1)        // the server has renewed it
+		lease.Release()
+		time.Sleep(100 * time.Millisecond)
+		takes(t, other, 1).Release()
+	})
+}
