@@ -51,6 +51,6 @@
 // comes back.
 //
 // Until an adapter is ready, each call has a goroutine of its own and goes on for 10 s, so that a connection is made that takes
-// longer than a decision. goredis is ready while the latest command was answered, rueidis once 64 have been in a row. The tests of
+// longer than a decision. goredis is ready once 9 commands in a row were answered, rueidis once 64 were. The tests of
 // this module use its adapters, a cycle of modules.
 package redislimit

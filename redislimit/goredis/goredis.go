@@ -56,11 +56,15 @@ type store struct {
 	client  redis.UniversalClient
 	process func(context.Context, redis.Cmder) error
 	prompt  bool        // process ends with its context
-	alive   atomic.Bool // the latest command was answered
+	replies atomic.Int32 // commands answered in a row, up to certain
 }
 
+// certain is how many replies in a row make it likely that a connection is at hand. One that is not yet made would be lost at
+// the deadline of a call that a ready store makes, and a single reply may be that to a probe after a failure.
+const certain = few + 1
+
 // Ready implements an option of [redislimit.Store].
-func (s *store) Ready() bool { return s.prompt && s.alive.Load() }
+func (s *store) Ready() bool { return s.prompt && s.replies.Load() >= certain }
 
 // prompt returns a client with the connections of c that obeys the deadlines of contexts.
 func prompt(c *redis.Client) *redis.Client {
@@ -97,8 +101,10 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 		cmd = once{redis.NewIntSliceCmd(ctx, b...)}
 		err = s.process(ctx, cmd)
 	}
-	if alive := answered(err); s.alive.Load() != alive {
-		s.alive.Store(alive)
+	if !answered(err) {
+		s.replies.Store(0)
+	} else if s.replies.Load() < certain {
+		s.replies.Add(1)
 	}
 	if err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ func (c *losing) Write(p []byte) (int, error) {
 func (c *losing) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.lost.Load() {
+		_ = c.Conn.Close() // go-redis may read once more
 		return 0, io.EOF
 	}
 	return n, err

@@ -23,13 +23,13 @@ type Network struct {
 	tasks sync.WaitGroup
 }
 
-// New starts a server that is a round trip away. The server, and the goroutines of connections that have been closed, end
-// with the test.
+// New starts a server that is a round trip away. The server and its connections end with the test.
 func New(tb testing.TB, roundTrip time.Duration) *Network {
 	tb.Helper()
 	n := &Network{server: miniredis.NewMiniRedis(), oneWay: roundTrip / 2}
 	tb.Cleanup(n.server.Close)
 	tb.Cleanup(n.tasks.Wait)
+	tb.Cleanup(n.Cut) // go-redis forgets a connection that is made after its call has ended
 	return n
 }
 
