@@ -39,7 +39,7 @@ func newServer() *server {
 	m.ClockTTL(true)
 	s := &server{redis: m}
 	s.client = redis.NewClient(&redis.Options{
-		Addr:                     "memory",
+		Addr:                     "192.0.2.1:6379", // NewClient would look a name up
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return m.Dial() },
 		DisableIdentity:          true,
 		Protocol:                 2,

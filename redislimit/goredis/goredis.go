@@ -55,7 +55,7 @@ func New(c redis.UniversalClient) redislimit.Store {
 type store struct {
 	client  redis.UniversalClient
 	process func(context.Context, redis.Cmder) error
-	prompt  bool        // process ends with its context
+	prompt  bool         // process ends with its context
 	replies atomic.Int32 // commands answered in a row, up to certain
 }
 

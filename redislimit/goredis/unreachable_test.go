@@ -31,6 +31,7 @@ func refusing(t *testing.T, test func(t *testing.T, refuse *atomic.Bool, m *mini
 		m := miniredis.NewMiniRedis()
 		t.Cleanup(m.Close)
 		c := redis.NewClient(&redis.Options{
+			Addr: "192.0.2.1:6379", // NewClient would look a name up
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				if refuse.Load() {
 					return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
