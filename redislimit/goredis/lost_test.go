@@ -51,7 +51,7 @@ func TestATakeIsNotSentAgain(t *testing.T) {
 		m := miniredis.NewMiniRedis()
 		t.Cleanup(m.Close)
 		c := redis.NewClient(&redis.Options{
-			Addr: "192.0.2.1:6379", // NewClient would look a name up
+			Addr:       "192.0.2.1:6379", // NewClient would look a name up
 			MaxRetries: 5,
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				conn, err := m.Dial()
