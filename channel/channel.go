@@ -28,9 +28,10 @@ import (
 // returns ctx.Err(), unless it was given an item or room first; permits that it was given go back. After
 // Close, sends return [ErrClosed], and receives return the remaining items.
 //
-// All methods are safe for concurrent use. The send of an item happens before its receive. Only Chan starts
-// a goroutine. With a limiter of package core, a send or a receive that does not wait allocates nothing,
-// except ReceiveLease on a Bounded channel, which allocates the lease.
+// All methods are safe for concurrent use. The send of an item happens before its receive. Chan is the only
+// method that starts a goroutine, apart from those that package context starts for contexts of other types.
+// With a limiter of package core, a send or a receive that does not wait allocates nothing, except
+// ReceiveLease on a Bounded channel, which allocates the lease.
 type LimitedChannel[T any] struct {
 	limiter  hold.Limiter // none if bounded
 	permits  func(T) int  // nil: 1 each

@@ -182,6 +182,30 @@ func startBy(ctx context.Context, p *worker.Pool, which int, task worker.Task) (
 	return err
 }
 
+// Pools that share a limiter without a queue take turns: a busy pool does not keep all permits.
+func TestPoolsShareALimiterWithoutAQueue(t *testing.T) {
+	for _, queue := range []int{0, 1000} {
+		testkit.Bubble(t, fmt.Sprintf("queue=%d", queue), func(t *testing.T) {
+			l := impatient(t, 1)
+			busy := newPool(t, worker.Options{Limiter: l, Queue: 1000})
+			for range 1000 {
+				submits(t, busy, permitTime)
+			}
+			time.Sleep(time.Millisecond / 2)
+			other := newPool(t, worker.Options{Limiter: l, Queue: queue})
+			start := time.Now()
+			for range 10 {
+				_, err := worker.Do(t.Context(), other, func(context.Context) (int, error) { return 0, nil })
+				require.NoError(t, err)
+			}
+			require.LessOrEqual(t, time.Since(start), 20*time.Millisecond)
+			require.NoError(t, busy.Wait(t.Context()))
+			drained(t, busy, l)
+			drained(t, other, l)
+		})
+	}
+}
+
 // A task that waits for a rate limiter without a queue notices at once that permits are there sooner, or
 // that the limiter was closed.
 func TestATaskThatWaitsForTimeNoticesChanges(t *testing.T) {
