@@ -200,3 +200,23 @@ func labelsOf(families map[string]*dto.MetricFamily) (all []string) {
 	}
 	return all
 }
+
+// The metrics of gRPC have OpenTelemetry's names, labels and buckets, too.
+func TestOneSpellingOfGRPC(t *testing.T) {
+	r := client.NewRegistry()
+	e, err := exporter.New(exporter.WithRegisterer(r), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	require.NoError(t, err)
+	open, err := telemetry.GRPC(telemetry.Options{MeterProvider: metric.NewMeterProvider(metric.WithReader(e))})
+	require.NoError(t, err)
+	observeHTTP(open)
+	plain, h := client.NewPedanticRegistry(), prometheus.NewGRPC()
+	require.NoError(t, plain.Register(h))
+	observeHTTP(h)
+	want := scrape(t, r)
+	for name, f := range scrape(t, plain) {
+		require.NotNil(t, want[name], name)
+		require.Equal(t, shape(want[name]), shape(f), name)
+		delete(want, name)
+	}
+	require.Empty(t, want)
+}

@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -87,4 +88,14 @@ func ExampleNewHTTP() {
 	// sluice_http_request_lease_duration_seconds
 	// sluice_http_requests_total
 	// <nil>
+}
+
+func ExampleNewGRPC() {
+	observer := prometheus.NewGRPC() // the Observer of grpclimit.Options
+	registry := client.NewRegistry()
+	registry.MustRegister(observer)
+	observer.Decided(context.Background(), "calls", httplimit.Acquired, 0)
+	families, err := registry.Gather()
+	fmt.Println(families[0].GetName(), err)
+	// Output: sluice_rpc_calls_total <nil>
 }

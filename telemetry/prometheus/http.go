@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-go/sluice/telemetry/internal/metrics"
 )
 
-// HTTP is an [httplimit.Observer] for the options of any number of [httplimit.Limits], and a
-// collector to be registered once. Make it with [NewHTTP].
+// HTTP is an [httplimit.Observer] for the options of any number of [httplimit.Limits], or of
+// grpclimit's, and a collector to be registered once. Make it with [NewHTTP] or [NewGRPC].
 //
 //	sluice_http_active_request_leases{sluice_http_policy}                              gauge
 //	sluice_http_queued_requests{sluice_http_policy}                                    gauge
@@ -28,10 +28,29 @@ type HTTP struct {
 	requests       *prometheus.CounterVec
 }
 
-// NewHTTP returns an HTTP that has counted nothing.
-func NewHTTP() *HTTP {
-	m := metrics.OfServer("sluice.http", "request")
-	policy, result := []string{"sluice_http_policy"}, []string{"sluice_http_policy", "sluice_http_result"}
+// NewHTTP returns an observer for package httplimit.
+func NewHTTP() *HTTP { return newHTTP("sluice.http", "request", nil) }
+
+// NewGRPC returns an observer for package grpclimit. Its metrics are those of telemetry.GRPC: they
+// start with sluice_rpc_ instead of sluice_http_, count calls instead of requests, and have the
+// label rpc_system_name="grpc".
+func NewGRPC() *HTTP {
+	return newHTTP("sluice.rpc", "call", prometheus.Labels{"rpc_system_name": "grpc"})
+}
+
+// newHTTP returns an observer whose metrics start with space and count things, such as requests.
+func newHTTP(space, thing string, labels prometheus.Labels) *HTTP {
+	m := metrics.OfServer(space, thing)
+	prefix := strings.ReplaceAll(space, ".", "_")
+	policy, result := []string{prefix + "_policy"}, []string{prefix + "_policy", prefix + "_result"}
+	options := func(m metrics.Metric) prometheus.Opts {
+		return prometheus.Opts{Name: m.Prometheus(), Help: m.Description, ConstLabels: labels}
+	}
+	histogram := func(m metrics.Metric, names []string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: m.Prometheus(), Help: m.Description, ConstLabels: labels, Buckets: metrics.Buckets(),
+		}, names)
+	}
 	return &HTTP{
 		active:   prometheus.NewGaugeVec(prometheus.GaugeOpts(options(m.Active)), policy),
 		queued:   prometheus.NewGaugeVec(prometheus.GaugeOpts(options(m.Queued)), policy),
@@ -39,14 +58,6 @@ func NewHTTP() *HTTP {
 		held:     histogram(m.Held, policy),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts(options(m.Requests)), result),
 	}
-}
-
-func options(m metrics.Metric) prometheus.Opts {
-	return prometheus.Opts{Name: m.Prometheus(), Help: m.Description}
-}
-
-func histogram(m metrics.Metric, labels []string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Prometheus(), Help: m.Description, Buckets: metrics.Buckets()}, labels)
 }
 
 // Queued implements [httplimit.Observer].
