@@ -73,7 +73,7 @@ func perSecondKeeps(t *testing.T, permits, burst int) {
 		require.Equal(t, burst, o.TokensPerPeriod, what)
 		require.Equal(t, time.Duration(1), o.ReplenishmentPeriod, what)
 		require.Less(t, off, 1.0, what)
-	case permits <= 31_622:
+	case permits <= 31_623:
 		require.True(t, half(permits, o), what)
 		require.Equal(t, 1, o.TokensPerPeriod, "one by one")
 		require.Equal(t, float64(permits), o.Rate(), what) //nolint:testifylint // exactly
