@@ -237,7 +237,7 @@ func (l Lease) Metadata() iter.Seq2[string, any] {
 		}
 		if x := l.extra(); x != nil {
 			for _, m := range x.meta {
-				if !yield(m.name, m.value) {
+				if m.name != hiddenName && !yield(m.name, m.value) {
 					return
 				}
 			}

@@ -1,0 +1,88 @@
+package core
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Blocked returns a limiter that grants nothing: the opposite of [Unlimited]. Its Limit is 0, each of its
+// rejections matches [ErrRejected] and has no [RetryAfter]. Acquire rejects immediately, but a request to a
+// [Switch] over it waits until the limiter is exchanged.
+func Blocked() Limiter {
+	b := &blocked{done: make(chan struct{})}
+	b.unlimited.clock.Start()
+	return b
+}
+
+type blocked struct {
+	unlimited unlimited // for its clock
+	rejected  atomic.Uint64
+	queued    atomic.Int64
+	closing   sync.Once
+	done      chan struct{} // closed by Close
+}
+
+func (b *blocked) isClosed() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (b *blocked) TryAcquire(permits int) Lease {
+	switch {
+	case permits < 0:
+		return Lease{bits: uint64(negative)}
+	case b.isClosed():
+		return Lease{bits: uint64(closed)}
+	}
+	b.rejected.Add(1)
+	return newLease(nil, exhausted, permits, unknown, unknown, 0)
+}
+
+func (b *blocked) Acquire(ctx context.Context, permits int) (Lease, error) {
+	if err := ctx.Err(); err != nil && permits >= 0 {
+		return Fail(err), err
+	}
+	return b.TryAcquire(permits).refusal()
+}
+
+// wait waits until ctx is done or the limiter is closed.
+func (b *blocked) wait(ctx context.Context, permits int) (Lease, error) {
+	b.queued.Add(int64(permits))
+	defer b.queued.Add(-int64(permits))
+	select {
+	case <-ctx.Done():
+		return Fail(ctx.Err()), ctx.Err()
+	case <-b.done:
+		return Lease{bits: uint64(closed)}, ErrClosed
+	}
+}
+
+func (b *blocked) TryQuietly(int) (Lease, bool) { return Lease{}, false }
+func (b *blocked) Available() int               { return 0 }
+
+func (b *blocked) Statistics() Statistics {
+	return Statistics{Queued: int(min(b.queued.Load(), math.MaxInt)), Rejected: b.rejected.Load()}
+}
+
+// IdleFor returns the time since the limiter was made: nothing can be taken from it.
+func (b *blocked) IdleFor() (time.Duration, bool) { return b.unlimited.IdleFor() }
+
+func (b *blocked) Refund(Lease)                {}
+func (b *blocked) Settle(l Lease, _ int) Lease { return l }
+func (b *blocked) String() string              { return "blocked: " + b.Statistics().String() }
+func (b *blocked) itself() Limiter             { return b }
+func (b *blocked) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
+	return b.Acquire(ctx, permits)
+}
+
+func (b *blocked) Close() error {
+	b.closing.Do(func() { close(b.done) })
+	return nil
+}

@@ -1,0 +1,445 @@
+package core
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+
+	"github.com/sluice-go/sluice/internal/wait"
+)
+
+// Switch is a limiter that asks another one, which can be exchanged while it is in use: for a limit that is
+// switched on and off, or whose kind changes. To change the numbers of a limiter of one kind, its Update is
+// enough.
+//
+// After [Switch.Set] new requests go to the new limiter. Requests that wait in the old one are taken out and
+// asked anew, in their order and before later requests. They wait there whatever the new QueueLimit is.
+// None is lost, granted twice, or told of the change. A request that waits while the limiter is [Blocked]
+// waits until Set or the end of its context.
+//
+// A lease belongs to the limiter that granted it: Release, Refund and Settle find it. Granted and Rejected
+// of Statistics count the answers of the Switch; Limit, Available and Queued are those of the limiter in use.
+// Close closes that limiter.
+//
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [QuietTrier] and [io.Closer], safe for
+// concurrent use. [As] finds what the limiter in use is. Make it with [NewSwitch]; requests to the zero value
+// fail with [ErrClosed].
+type Switch struct {
+	now atomic.Pointer[switched] // nil in the zero value; written under mu
+
+	granted, rejected atomic.Uint64
+
+	setting sync.Mutex // held during Set, before mu
+
+	// mu is a leaf: no user code runs under it. It guards what follows, and the places of all requests.
+	mu     sync.Mutex
+	asking list.List              // requests in the limiter in use, the oldest first
+	line   list.List              // requests that come after a change, in their order; the first one asks
+	inLine atomic.Int64           // the length of line
+	moving int                    // how many of line waited in an old limiter
+	moved  chan struct{}          // closed when moving is 0 again
+	former []weak.Pointer[engine] // of old limiters of this package, while their leases need them
+}
+
+// switched is a limiter while it is in use.
+type switched struct {
+	Limiter
+	over wait.Source // ends when the limiter is exchanged
+}
+
+// switchRequest is an Acquire that may wait.
+type switchRequest struct {
+	place *list.Element
+	queue *list.List    // that place is in; nil: none
+	turn  chan struct{} // has an element when it is the first of line
+	given bool          // turn was sent since the request entered line
+	moved bool          // it waited in an old limiter
+	moves bool          // counted in moving
+}
+
+var errSwitched = errors.New("core: the limiter of a Switch was exchanged")
+
+// granter is on the leases of a Switch whose limiter is none of this package's own four.
+var granter = NewMetadataKey[*switchGrant](hiddenName)
+
+type switchGrant struct {
+	by    *Switch
+	from  *switched
+	under *switchGrant // of a Switch in the Switch
+}
+
+// NewSwitch returns a Switch that asks l; nil: [Unlimited].
+func NewSwitch(l Limiter) *Switch {
+	s := new(Switch)
+	s.now.Store(&switched{Limiter: orUnlimited(l)})
+	return s
+}
+
+func orUnlimited(l Limiter) Limiter {
+	if isNil(l) {
+		return Unlimited()
+	}
+	return l
+}
+
+// Limiter returns the limiter in use.
+func (s *Switch) Limiter() Limiter {
+	if st := s.now.Load(); st != nil {
+		return st.Limiter
+	}
+	return &refusing{ErrClosed}
+}
+
+// Unwrap returns the limiter in use, for [As].
+func (s *Switch) Unwrap() Limiter { return s.Limiter() }
+
+// Set exchanges the limiter; nil: [Unlimited]. It returns once the requests that waited have been asked anew.
+// The old limiter is not closed. To set the limiter in use changes nothing.
+func (s *Switch) Set(l Limiter) {
+	next := &switched{Limiter: orUnlimited(l)}
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	old := s.now.Load()
+	switch {
+	case old == nil: // the zero value
+		return
+	case identical(old.Limiter, next.Limiter):
+		return
+	}
+	moved := s.exchange(next)
+	old.over.End(errSwitched)
+	if moved != nil {
+		<-moved
+	}
+}
+
+// exchange puts next in use, and the requests that wait in the old limiter at the head of the line. It
+// returns what is closed once they have been asked anew; nil if there are none.
+func (s *Switch) exchange(next *switched) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.formerLocked()
+	s.now.Store(next)
+	if first := s.line.Front(); first != nil { // it may be asking the old limiter already
+		first.Value.(*switchRequest).revokeLocked()
+	}
+	s.moved = make(chan struct{})
+	for p := s.asking.Back(); p != nil; p = s.asking.Back() {
+		r := s.asking.Remove(p).(*switchRequest)
+		r.place, r.queue = s.line.PushFront(r), &s.line
+		r.revokeLocked()
+		r.moved, r.moves = true, true
+		s.moving++
+		s.inLine.Add(1)
+	}
+	s.nextLocked()
+	if s.moving == 0 {
+		return nil
+	}
+	return s.moved
+}
+
+// formerLocked keeps the limiter in use for the leases that it has granted.
+func (s *Switch) formerLocked() {
+	s.former = slices.DeleteFunc(s.former, func(e weak.Pointer[engine]) bool { return e.Value() == nil })
+	if e := engineOf(s.now.Load().Limiter); e != nil && !slices.Contains(s.former, weak.Make(e)) {
+		s.former = append(s.former, weak.Make(e))
+	}
+}
+
+// revokeLocked takes a turn back.
+func (r *switchRequest) revokeLocked() {
+	r.given = false
+	select {
+	case <-r.turn:
+	default:
+	}
+}
+
+// limiterFor returns the limiter that r is to ask now that it has its turn; nil if the turn was taken back.
+func (s *Switch) limiterFor(r *switchRequest) *switched {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !r.given {
+		return nil
+	}
+	return s.now.Load()
+}
+
+// nextLocked gives the first of the line its turn.
+func (s *Switch) nextLocked() {
+	if first := s.line.Front(); first != nil {
+		if r := first.Value.(*switchRequest); !r.given {
+			r.given = true
+			r.turn <- struct{}{}
+		}
+	}
+}
+
+// leaveLocked takes r out of the list that it is in.
+func (s *Switch) leaveLocked(r *switchRequest) {
+	if r.queue == nil {
+		return
+	}
+	r.queue.Remove(r.place)
+	if r.queue == &s.line {
+		s.inLine.Add(-1)
+		if r.moves {
+			r.moves = false
+			if s.moving--; s.moving == 0 {
+				close(s.moved)
+			}
+		}
+		s.nextLocked()
+	}
+	r.queue = nil
+}
+
+// enter puts a new request where it belongs and returns the limiter to ask; nil if it has to wait for its
+// turn.
+func (s *Switch) enter(r *switchRequest) *switched {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line.Len() > 0 {
+		r.place, r.queue = s.line.PushBack(r), &s.line
+		s.inLine.Add(1)
+		return nil
+	}
+	r.place, r.queue = s.asking.PushBack(r), &s.asking
+	return s.now.Load()
+}
+
+// leave ends a request.
+func (s *Switch) leave(r *switchRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaveLocked(r)
+}
+
+// entered notes that r, the first of the line, waits in the limiter st: it is the next one's turn.
+func (s *Switch) entered(r *switchRequest, st *switched) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.queue == &s.line && r.given && st == s.now.Load() {
+		s.leaveLocked(r)
+		r.place, r.queue = s.asking.PushBack(r), &s.asking
+	}
+}
+
+// answered ends a request that st has answered. It returns false if the limiter was exchanged before.
+func (s *Switch) answered(r *switchRequest, st *switched) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st != s.now.Load() {
+		return false
+	}
+	s.leaveLocked(r)
+	return true
+}
+
+// switchContext ends with the caller's context and with the exchange. A limiter asks for its Done when the
+// request begins to wait.
+type switchContext struct {
+	*wait.Call
+	waits func()
+}
+
+func (c *switchContext) Done() <-chan struct{} {
+	c.waits()
+	return c.Call.Done()
+}
+
+// TryAcquire takes permits if they are available now. It never blocks.
+func (s *Switch) TryAcquire(permits int) Lease {
+	st := s.now.Load()
+	if st == nil {
+		return (&refusing{ErrClosed}).TryAcquire(permits)
+	}
+	k := s.mark(st, st.Limiter.TryAcquire(permits))
+	s.count(k)
+	return k
+}
+
+// TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
+func (s *Switch) TryQuietly(permits int) (Lease, bool) {
+	st := s.now.Load()
+	if st == nil || s.inLine.Load() > 0 {
+		return Lease{}, false
+	}
+	k, ok := TryQuietly(st.Limiter, permits)
+	if !ok {
+		return Lease{}, false
+	}
+	s.granted.Add(1)
+	return s.mark(st, k), true
+}
+
+// Acquire takes permits and may wait in the queue of the limiter in use. If that is exchanged, the
+// request waits in the next one.
+func (s *Switch) Acquire(ctx context.Context, permits int) (Lease, error) {
+	return s.acquire(ctx, permits, bounded)
+}
+
+func (s *Switch) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
+	return s.acquire(ctx, permits, beyond)
+}
+
+func (s *Switch) acquire(ctx context.Context, permits int, q queueing) (Lease, error) {
+	if permits < 0 {
+		return Lease{bits: uint64(negative)}, ErrNegativePermits
+	}
+	if err := ctx.Err(); err != nil {
+		return Fail(err), err
+	}
+	if s.now.Load() == nil {
+		return Lease{bits: uint64(closed)}, ErrClosed
+	}
+	if k, ok := s.TryQuietly(permits); ok {
+		return k, nil
+	}
+	k, err := s.acquireSlow(ctx, permits, q)
+	s.count(k)
+	return k, err
+}
+
+func (s *Switch) acquireSlow(ctx context.Context, permits int, q queueing) (Lease, error) {
+	r := &switchRequest{turn: make(chan struct{}, 1)}
+	defer s.leave(r) // also if a limiter panics
+	st := s.enter(r)
+	for {
+		for st == nil {
+			select {
+			case <-r.turn:
+				st = s.limiterFor(r)
+			case <-ctx.Done():
+				return Fail(ctx.Err()), ctx.Err()
+			}
+		}
+		k, err := s.ask(ctx, st, r, permits, q)
+		if s.answered(r, st) {
+			return s.mark(st, k), st.over.Explain(ctx, err)
+		}
+		switch {
+		case err == nil: // granted while the limiter was exchanged
+			refund(st.Limiter, k)
+		case ctx.Err() != nil:
+			return Fail(ctx.Err()), ctx.Err()
+		case errors.Is(err, ErrRejected), errors.Is(err, ErrPermitsExceedLimit): // before the exchange
+			return k, err
+		}
+		if err := ctx.Err(); err != nil {
+			return Fail(err), err
+		}
+		st = nil
+	}
+}
+
+// ask has the limiter decide a request, until it is exchanged.
+func (s *Switch) ask(ctx context.Context, st *switched, r *switchRequest, permits int, q queueing) (Lease, error) {
+	call := st.over.Begin(ctx)
+	defer call.End()
+	asked := &switchContext{call, func() { s.entered(r, st) }}
+	if b, ok := st.Limiter.(*blocked); ok {
+		return b.wait(asked, permits)
+	}
+	if q == beyond || r.moved {
+		return acquireWaiting(asked, st.Limiter, permits)
+	}
+	k, err := st.Limiter.Acquire(asked, permits)
+	return checkedAnswer(st.Limiter, k, err)
+}
+
+// mark keeps on a lease who has granted it, where the lease itself does not tell.
+func (s *Switch) mark(st *switched, k Lease) Lease {
+	if !k.Acquired() || engineOf(st.Limiter) != nil {
+		return k
+	}
+	if _, ok := st.Limiter.(*unlimited); ok {
+		return k
+	}
+	under, _ := granter.From(k)
+	return k.With(granter.With(&switchGrant{s, st, under}))
+}
+
+func (s *Switch) count(k Lease) {
+	switch {
+	case k.Acquired():
+		s.granted.Add(1)
+	case k.rejected():
+		s.rejected.Add(1)
+	}
+}
+
+// Refund undoes a grant that was not used, in the limiter that granted it.
+func (s *Switch) Refund(l Lease) { s.Settle(l, 0) }
+
+// Settle corrects the cost of a grant, in the limiter that granted it.
+func (s *Switch) Settle(l Lease, permits int) Lease {
+	st := s.now.Load()
+	if st == nil || !l.Acquired() {
+		return l
+	}
+	if g, _ := granter.From(l); g != nil {
+		if g.by != s {
+			return l
+		}
+		settled := settle(g.from.Limiter, l.With(granter.With(g.under)), permits)
+		if settled.Acquired() {
+			again := *g
+			again.under, _ = granter.From(settled)
+			settled = settled.With(granter.With(&again))
+		}
+		return settled
+	}
+	if e := l.owner(); e != nil && s.used(e) {
+		return e.Settle(l, permits)
+	}
+	if _, ok := st.Limiter.(*unlimited); ok {
+		return settle(st.Limiter, l, permits)
+	}
+	return l
+}
+
+// used reports whether the limiter e was in use.
+func (s *Switch) used(e *engine) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return engineOf(s.now.Load().Limiter) == e || slices.Contains(s.former, weak.Make(e))
+}
+
+// Available returns the number of permits that could be taken now from the limiter in use.
+func (s *Switch) Available() int { return s.Limiter().Available() }
+
+// Statistics returns the counts of the Switch, and the rest of the limiter in use.
+func (s *Switch) Statistics() Statistics {
+	inner := (&view{s.Limiter()}).Statistics()
+	inner.Granted, inner.Rejected = s.granted.Load(), s.rejected.Load()
+	return inner
+}
+
+// IdleFor returns that of the limiter in use; a limiter that is not an Idler is never idle.
+func (s *Switch) IdleFor() (time.Duration, bool) {
+	if s.now.Load() == nil {
+		return 0, false
+	}
+	return (&view{s.Limiter()}).IdleFor()
+}
+
+// Close closes the limiter in use if it can be closed.
+func (s *Switch) Close() error {
+	if c, ok := s.Limiter().(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// String returns a human-readable line: that of the limiter in use.
+func (s *Switch) String() string { return "switch: " + describe(s.Limiter()) }
+
+func (s *Switch) itself() Limiter { return s }

@@ -1,0 +1,287 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/testkit"
+)
+
+func semaphoreOf(t testing.TB, permits, queue int) *core.ConcurrencyLimiter {
+	t.Helper()
+	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
+	require.NoError(t, err)
+	return l
+}
+
+// switchQueue starts n requests for one permit, one after another, and returns the order of their grants.
+func switchQueue(t *testing.T, s *core.Switch, first, n int) chan int {
+	t.Helper()
+	granted := make(chan int, 2*n)
+	for i := range n {
+		go func() {
+			if _, err := s.Acquire(context.Background(), 1); err == nil { //nolint:usetesting // ends with its permits
+				granted <- first + i
+			}
+		}()
+		synctest.Wait()
+	}
+	return granted
+}
+
+func TestSwitchMovesItsWaiters(t *testing.T) {
+	for name, target := range map[string]func(*testing.T) core.Limiter{
+		"bucket": func(t *testing.T) core.Limiter {
+			return bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})
+		},
+		"view": func(t *testing.T) core.Limiter { return core.WithReason(bucket(t, core.Every(time.Second, 1)), "slow") },
+		"chain": func(t *testing.T) core.Limiter {
+			return core.Must(core.Chain(semaphoreOf(t, 100, 0), bucket(t, core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second})))
+		},
+		"switch": func(t *testing.T) core.Limiter { return core.NewSwitch(bucket(t, core.Every(time.Second, 1))) },
+	} {
+		testkit.Bubble(t, name, func(t *testing.T) {
+			old := semaphoreOf(t, 1, 100)
+			s := core.NewSwitch(old)
+			held := s.TryAcquire(1)
+			require.True(t, held.Acquired())
+			granted := switchQueue(t, s, 0, 5)
+			require.Equal(t, 5, s.Statistics().Queued)
+
+			next := target(t)
+			start := time.Now()
+			s.Set(next)
+			require.Zero(t, old.Statistics().Queued)
+			require.False(t, s.TryAcquire(1).Acquired(), "the moved come first")
+			late := switchQueue(t, s, 5, 1)
+			for i := range 5 {
+				require.Equal(t, i, <-granted)
+				require.Equal(t, time.Duration(i)*time.Second, time.Since(start))
+			}
+			if name == "view" || name == "switch" { // the others have no queue for it
+				require.Equal(t, 5, <-late)
+			}
+			held.Release()
+			require.Equal(t, 1, old.Available(), "nothing was granted twice")
+			require.Equal(t, uint64(1), old.Statistics().Granted)
+		})
+	}
+}
+
+func TestSwitchBlocked(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		s := core.NewSwitch(core.Blocked())
+		l := s.TryAcquire(math.MaxInt)
+		require.ErrorIs(t, l.Err(), core.ErrRejected)
+		require.NotErrorIs(t, l.Err(), core.ErrPermitsExceedLimit)
+		_, ok := core.RetryAfter.From(l)
+		require.False(t, ok)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Acquire(ctx, 1)
+		require.Equal(t, context.DeadlineExceeded, err)
+		granted := switchQueue(t, s, 0, 3)
+		require.Equal(t, core.Statistics{Queued: 3, Rejected: 1}, s.Statistics())
+		s.Set(semaphoreOf(t, 1, 0))
+		require.Equal(t, 0, <-granted)
+		require.Equal(t, 2, s.Statistics().Queued, "above QueueLimit")
+		_, err = s.Acquire(t.Context(), 1)
+		require.ErrorIs(t, err, core.ErrRejected, "QueueLimit is 0")
+		s.Set(nil)
+		require.Equal(t, 1, <-granted)
+		require.Equal(t, 2, <-granted)
+		require.Equal(t, core.Statistics{Limit: math.MaxInt, Available: math.MaxInt, Granted: 3, Rejected: 2}, s.Statistics())
+	})
+}
+
+func TestBlocked(t *testing.T) {
+	b := core.Blocked()
+	_, err := b.Acquire(t.Context(), 1)
+	require.EqualError(t, err, "core: rejected: permits exhausted")
+	require.Equal(t, core.ErrNegativePermits, b.TryAcquire(-1).Err())
+	require.ErrorIs(t, b.TryAcquire(0).Err(), core.ErrRejected)
+	require.Zero(t, b.Available())
+	require.Equal(t, core.Statistics{Rejected: 2}, b.(core.Reporter).Statistics())
+	require.NoError(t, b.(interface{ Close() error }).Close())
+	require.Equal(t, core.ErrClosed, b.TryAcquire(1).Err())
+}
+
+// A lease belongs to the limiter that granted it.
+func TestSwitchLeases(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		a, b, c := semaphoreOf(t, 10, 0), bucket(t, core.Every(time.Hour, 10)), semaphoreOf(t, 10, 0)
+		chain := core.Must(core.Chain(c))
+		s := core.NewSwitch(a)
+		la := s.TryAcquire(5)
+		s.Set(b)
+		lb := s.TryAcquire(5)
+		s.Set(chain)
+		lc := s.TryAcquire(5)
+		for name := range lc.Metadata() {
+			require.NotEmpty(t, name)
+			require.NotContains(t, name, "\x00")
+		}
+		s.Set(core.NewSwitch(core.Must(core.Chain(semaphoreOf(t, 10, 0)))))
+		ld := s.TryAcquire(5)
+		s.Set(core.Blocked())
+		la = s.Settle(la, 2)
+		lb = s.Settle(lb, 2)
+		lc = s.Settle(lc, 2)
+		ld = s.Settle(ld, 2)
+		require.Equal(t, 2, la.Permits()+ld.Permits()-lb.Permits())
+		require.Equal(t, []int{8, 8, 8}, []int{a.Available(), b.Available(), c.Available()})
+		s.Refund(la)
+		s.Refund(lb)
+		s.Refund(lc)
+		s.Refund(ld)
+		require.Equal(t, []int{10, 10, 10}, []int{a.Available(), b.Available(), c.Available()})
+		other := semaphoreOf(t, 1, 0)
+		lease := other.TryAcquire(1)
+		s.Refund(lease)
+		require.Zero(t, other.Available(), "a lease of another limiter")
+	})
+}
+
+// Waiters that moved are granted as soon as permits are there, and end with their contexts.
+func TestSwitchCancelAndClose(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		s := core.NewSwitch(core.Blocked())
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 3)
+		for range 2 {
+			go func() { _, err := s.Acquire(ctx, 1); failed <- err }()
+		}
+		synctest.Wait()
+		l := semaphoreOf(t, 1, 0)
+		held := l.TryAcquire(1)
+		s.Set(l)
+		require.Equal(t, 2, l.Statistics().Queued)
+		cancel()
+		require.Equal(t, context.Canceled, <-failed)
+		require.Equal(t, context.Canceled, <-failed)
+		go func() { _, err := s.Acquire(t.Context(), 2); failed <- err }()
+		require.ErrorIs(t, <-failed, core.ErrPermitsExceedLimit)
+		held.Release()
+		require.NoError(t, s.Close())
+		_, err := s.Acquire(t.Context(), 1)
+		require.Equal(t, core.ErrClosed, err)
+		require.Equal(t, core.ErrClosed, new(core.Switch).TryAcquire(1).Err())
+		_, err = new(core.Switch).Acquire(t.Context(), 1)
+		require.Equal(t, core.ErrClosed, err)
+	})
+}
+
+// A request that the module's primitives make waits whatever QueueLimit is.
+func TestSwitchPassesTheMark(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		l := semaphoreOf(t, 1, 0)
+		s := core.NewSwitch(l)
+		held := s.TryAcquire(1)
+		time.AfterFunc(time.Second, held.Release)
+		_, err := backdoor.Core[core.Lease]().AcquireWaiting(t.Context(), s, 1)
+		require.NoError(t, err)
+		require.Zero(t, s.Statistics().Rejected)
+	})
+}
+
+// Limiters are exchanged at random under load: nothing is lost, granted twice or above the limit of the
+// limiter that granted it.
+func TestSwitchStress(t *testing.T) {
+	const workers, limit = 16, 3
+	all := make([]*core.ConcurrencyLimiter, 4)
+	for i := range all {
+		all[i] = semaphoreOf(t, limit+i, workers*(i%2))
+	}
+	s := core.NewSwitch(all[0])
+	var working sync.WaitGroup
+	var granted, out atomic.Int64
+	for w := range workers {
+		working.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // a test
+			for range testkit.Rounds(1_000) {
+				ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ends below
+				if random.IntN(4) == 0 {
+					time.AfterFunc(time.Duration(random.IntN(100))*time.Microsecond, cancel)
+				}
+				l, err := backdoor.Core[core.Lease]().AcquireWaiting(ctx, s, 1+random.IntN(limit))
+				switch {
+				case err == nil:
+					granted.Add(1)
+					out.Add(int64(l.Permits()))
+					time.Sleep(time.Duration(random.IntN(20)) * time.Microsecond)
+					out.Add(-int64(l.Permits()))
+					if random.IntN(2) == 0 {
+						s.Refund(l)
+					}
+					l.Release()
+				case err != context.Canceled: //nolint:errorlint // unchanged
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var setting sync.WaitGroup
+	setting.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(50 * time.Microsecond):
+				switch l := all[i%len(all)]; i % 5 {
+				case 3:
+					s.Set(core.Blocked())
+				case 4:
+					s.Set(core.WithReason(l, "busy"))
+				default:
+					s.Set(l)
+				}
+			}
+		}
+	})
+	working.Wait()
+	close(stop)
+	setting.Wait()
+	for i, l := range all {
+		require.Equal(t, limit+i, l.Available())
+		require.Zero(t, l.Statistics().Queued)
+	}
+	require.Equal(t, uint64(granted.Load()), s.Statistics().Granted)
+}
+
+func ExampleSwitch() {
+	limit := core.NewSwitch(nil) // no limit yet
+	fmt.Println(limit.TryAcquire(1_000_000).Acquired())
+
+	limiter, err := core.NewTokenBucket(core.PerSecond(100, 20))
+	if err != nil {
+		panic(err)
+	}
+	limit.Set(limiter) // also for requests that wait
+	fmt.Println(limit.TryAcquire(30).Err())
+
+	limit.Set(core.Blocked())
+	fmt.Println(limit.TryAcquire(1).Err())
+	// Output:
+	// true
+	// core: 30 permits are more than the limit of 20
+	// core: rejected: permits exhausted
+}
+
+func ExampleBlocked() {
+	maintenance := core.Blocked()
+	fmt.Println(maintenance.TryAcquire(1).Err())
+	// Output: core: rejected: permits exhausted
+}
