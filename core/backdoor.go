@@ -43,6 +43,7 @@ var _ = backdoor.Install(&backdoor.Ways[Lease]{
 	Checked: func(limiter any, lease Lease, err error) (Lease, error) {
 		return checkedAnswer(limiter.(Limiter), lease, err)
 	},
+	Reserve:         func(limiter any, permits int) Lease { return reserve(limiter.(Limiter), permits) },
 	Embeds:          func(limiter any) bool { return embeds(limiter.(Limiter)) },
 	Roots:           func(limiter any) []any { return allRoots(limiter.(Limiter), false) },
 	BindingRoots:    func(limiter any) []any { return allRoots(limiter.(Limiter), true) },

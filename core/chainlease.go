@@ -122,7 +122,7 @@ func mergeFacts(parts []Lease) (name string, window int64, all facts, added bool
 	all.left, all.reset = unknown, unknown
 	for _, k := range parts {
 		x, s := k.extra(), k.settings()
-		added = added || x != nil && len(x.meta) > 0
+		added = added || x != nil && len(x.meta) > 0 || k.outcome() == reserved
 		if s == nil {
 			continue
 		}

@@ -80,16 +80,18 @@ func (e *engine) nowLocked(s *settings) int64 {
 // unlock makes the leases of the waiters whose wait has ended, sets the timer if requests still
 // wait, releases the mutex and wakes those waiters.
 func (e *engine) unlock(now int64) {
-	if e.room == nil {
+	if e.m.Quiet() {
 		e.mu.Unlock()
 		return
 	}
 	e.concludeLocked()
 	decided := e.m.Decided()
-	if e.m.Empty() {
+	switch {
+	case e.room == nil: // reservations need no timer
+	case !e.m.Waiting():
 		e.room.leave()
 		e.room = nil
-	} else if e.settings.Load().Kind != machine.Concurrency {
+	case e.settings.Load().Kind != machine.Concurrency:
 		e.setAlarmLocked(now)
 	}
 	e.mu.Unlock()
@@ -104,6 +106,9 @@ func (e *engine) concludeLocked() {
 	for w := e.m.Undelivered(); w != nil; w = w.Next() {
 		if w.Value.lease.outcome() == unanswered {
 			w.Value.lease = e.decidedLocked(w)
+			if w.Reserved && w.Answer.Outcome == machine.Granted {
+				e.granted++
+			}
 		}
 	}
 }

@@ -171,6 +171,9 @@ func (l Lease) lookup(name string) (any, bool) {
 
 // builtin returns the metadata of that name from the lease's own fields and settings.
 func (l Lease) builtin(name string) (any, bool) {
+	if name == Delay.name {
+		return l.delay()
+	}
 	s := l.settings()
 	if s == nil {
 		return nil, false // the lease of a foreign limiter

@@ -31,6 +31,8 @@ type extra struct {
 	meta    []Metadata // each name once
 	release func()     // of a lease of Grant
 	joined  *joined    // of a joined lease
+
+	reservation any // of a lease whose permits come later: a *reservation, which the compiler does not accept here
 }
 
 // end ends a generation of a lease that is not a concurrency limiter's, and reports whether this call is the
@@ -48,7 +50,10 @@ func (l Lease) handle() *handle {
 }
 
 // of reports whether l is a lease of this handle, granted.
-func (h *handle) of(l Lease) bool { return l.outcome() == granted && l.h != nil && l.handle() == h }
+func (h *handle) of(l Lease) bool {
+	o := l.outcome()
+	return (o == granted || o == reserved) && l.h != nil && l.handle() == h
+}
 
 // settings returns the settings that the handle leads to, or nil.
 func (h *handle) settings() *settings { return h.s.Load() }

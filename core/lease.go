@@ -30,6 +30,7 @@ const (
 	unanswered outcome = iota // not acquired: the zero lease, and Reject's
 	granted                   // acquired, with nothing to release
 	reduced                   // granted, and some of it was given back before
+	reserved                  // of Reserve: granted, or promised for later
 	held                      // acquired from a concurrency limiter, a chain, or with Grant
 	exhausted                 // rejected
 	queueFull                 // rejected

@@ -45,7 +45,7 @@ var (
 // Lease.Metadata yields them.
 var builtinNames = [...]string{
 	RetryAfter.name, ReasonPhrase.name, LimiterName.name, PermitLimit.name, Remaining.name,
-	ResetAfter.name, Window.name,
+	ResetAfter.name, Window.name, Delay.name,
 }
 
 // hiddenName is the name of metadata that Lease.Metadata does not yield.

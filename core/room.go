@@ -70,7 +70,11 @@ func (r *room) leave() {
 func wake(w *waiter) {
 	for w != nil {
 		next := w.Next() // once notified, w belongs to its goroutine
-		w.Value.ready <- struct{}{}
+		if w.Reserved {
+			w.SetNext(nil) // nobody waits for a reservation
+		} else {
+			w.Value.ready <- struct{}{}
+		}
 		w = next
 	}
 }

@@ -32,6 +32,11 @@ func (e *engine) Settle(l Lease, permits int) Lease {
 		return l
 	case e.permits() != nil:
 		return e.settleHeld(l, permits)
+	case l.outcome() == reserved:
+		if r := l.reservation(); r != nil {
+			return e.settleReserved(l, r, permits)
+		}
+		return e.settleTaken(l, permits).With(Delay.With(0))
 	default:
 		return e.settleTaken(l, permits)
 	}
@@ -42,9 +47,13 @@ func (e *engine) Refund(l Lease) { e.Settle(l, 0) }
 
 // settleTaken settles a lease of a rate limiter.
 func (e *engine) settleTaken(l Lease, n int) Lease {
-	h, g := l.handle(), l.grant()
 	now := e.lock()
 	defer e.unlock(now)
+	return e.settleTakenLocked(now, l, n)
+}
+
+func (e *engine) settleTakenLocked(now int64, l Lease, n int) Lease {
+	h, g := l.handle(), l.grant()
 	switch renewed := e.m.Settle(now, g, n); {
 	case renewed:
 		return e.renewedLocked(l, now, n)

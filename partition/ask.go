@@ -97,6 +97,20 @@ func (k *Keyed[R, K]) acquire(ctx context.Context, key K, known *entry[R, K], pe
 	}
 }
 
+// reserve is tryAcquire that reserves, if the limiter is a [core.Reserver].
+func (k *Keyed[R, K]) reserve(key K, known *entry[R, K], permits int) core.Lease {
+	for {
+		e, err := k.entry(background, key, known)
+		if err != nil {
+			return core.Fail(err)
+		}
+		if l := ways.Reserve(e.asked(), permits); !e.lost(l) {
+			return l
+		}
+		known = nil
+	}
+}
+
 // overflow decides for the keys for which there is no room, and counts their requests.
 type overflow struct {
 	bound
@@ -106,6 +120,11 @@ type overflow struct {
 func (o *overflow) TryAcquire(permits int) core.Lease {
 	o.overflowed.Add(1)
 	return o.bound.TryAcquire(permits)
+}
+
+func (o *overflow) Reserve(permits int) core.Lease {
+	o.overflowed.Add(1)
+	return ways.Reserve(o.bound, permits)
 }
 
 func (o *overflow) TryQuietly(permits int) (core.Lease, bool) {

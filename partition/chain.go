@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -127,6 +128,25 @@ func (b *boundChain[R]) TryAcquire(permits int) core.Lease {
 	}
 	l := b.join(background, permits, func(link bound) core.Lease { return link.TryAcquire(permits) })
 	b.count(l)
+	return l
+}
+
+// Reserve reserves in all limiters, or in none; the Delay is the largest of theirs.
+func (b *boundChain[R]) Reserve(permits int) core.Lease {
+	if err := check(background, permits); err != nil {
+		return core.Fail(err)
+	}
+	longest, known := time.Duration(0), true
+	l := b.join(background, permits, func(link bound) core.Lease {
+		l := ways.Reserve(link, permits)
+		d, ok := core.Delay.From(l)
+		longest, known = max(longest, d), known && ok
+		return l
+	})
+	b.count(l)
+	if l.Acquired() && known {
+		l = l.With(core.Delay.With(longest))
+	}
 	return l
 }
 

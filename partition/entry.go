@@ -110,6 +110,14 @@ func (f *foreign[R, K]) TryAcquire(permits int) core.Lease {
 	return f.limiter.TryAcquire(permits)
 }
 
+func (f *foreign[R, K]) Reserve(permits int) core.Lease {
+	if !f.pin() {
+		return core.Fail(core.ErrClosed)
+	}
+	defer f.unpin()
+	return ways.Reserve(f.limiter, permits)
+}
+
 func (f *foreign[R, K]) TryQuietly(permits int) (core.Lease, bool) {
 	if !f.pin() {
 		return core.Lease{}, false

@@ -139,6 +139,14 @@ func (e *entry[R, K]) TryAcquire(permits int) core.Lease {
 	return e.k.tryAcquire(e.key, e, permits)
 }
 
+// Reserve makes it a [core.Reserver].
+func (e *entry[R, K]) Reserve(permits int) core.Lease {
+	if err := e.k.check(background, permits); err != nil {
+		return core.Fail(err)
+	}
+	return e.k.reserve(e.key, e, permits)
+}
+
 func (e *entry[R, K]) TryQuietly(permits int) (core.Lease, bool) {
 	if e.k.check(background, permits) != nil {
 		return core.Lease{}, false
@@ -228,6 +236,7 @@ func (f *refuser) Acquire(ctx context.Context, permits int) (core.Lease, error) 
 	return l, l.Err()
 }
 
+func (f *refuser) Reserve(permits int) core.Lease        { return f.TryAcquire(permits) }
 func (f *refuser) TryQuietly(int) (core.Lease, bool)     { return core.Lease{}, false }
 func (f *refuser) Refund(core.Lease)                     {}
 func (f *refuser) Settle(l core.Lease, _ int) core.Lease { return l }

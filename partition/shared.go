@@ -48,6 +48,9 @@ func complete(l core.Limiter) bound {
 
 type completed struct{ core.Limiter }
 
+// Reserve is the limiter's, if it is a [core.Reserver].
+func (c *completed) Reserve(permits int) core.Lease { return ways.Reserve(c.Limiter, permits) }
+
 // TryQuietly is [core.TryQuietly].
 func (c *completed) TryQuietly(permits int) (core.Lease, bool) {
 	return core.TryQuietly(c.Limiter, permits)

@@ -131,6 +131,15 @@ func (i *instrumented) TryAcquire(permits int) core.Lease {
 	return i.timed(lease, i.now())
 }
 
+// Reserve is l's, if l is a [core.Reserver]. The time of the lease counts from here.
+func (i *instrumented) Reserve(permits int) core.Lease {
+	lease := ways.Reserve(i.l, permits)
+	if !lease.Acquired() {
+		return lease
+	}
+	return i.timed(lease, i.now())
+}
+
 func (i *instrumented) TryQuietly(permits int) (core.Lease, bool) {
 	lease, ok := core.TryQuietly(i.l, permits)
 	if !ok {

@@ -153,3 +153,23 @@ func TestRefundOfALimiterThatEmbedsOne(t *testing.T) {
 	require.Equal(t, 2, l.refunded)
 	require.Equal(t, 5, l.Available())
 }
+
+// Reservations pass through the view.
+func TestReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucket(t, core.Every(time.Second, 1))
+		i := instrument(t, newSDK().Options, b)
+		now := i.(core.Reserver).Reserve(1)
+		later := i.(core.Reserver).Reserve(1)
+		d, ok := core.Delay.From(now)
+		require.True(t, ok)
+		require.Zero(t, d)
+		d, _ = core.Delay.From(later)
+		require.Equal(t, time.Second, d)
+		require.Equal(t, 1, b.Statistics().Queued)
+		i.(core.Refunder).Refund(later)
+		require.Zero(t, b.Statistics().Queued)
+		slots := instrument(t, newSDK().Options, concurrency(t, 1, 0))
+		require.Error(t, slots.(core.Reserver).Reserve(1).Err())
+	})
+}

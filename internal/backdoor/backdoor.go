@@ -237,6 +237,9 @@ type Ways[L any] struct {
 	Settle  func(limiter any, lease L, permits int) L
 	Checked func(limiter any, lease L, err error) (L, error)
 
+	// Reserve is the limiter's Reserve; of a limiter that is no core.Reserver, a lease whose error says so.
+	Reserve func(limiter any, permits int) L
+
 	// Embeds reports whether limiter is of a type that embeds one of core's.
 	Embeds func(limiter any) bool
 

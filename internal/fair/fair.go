@@ -199,6 +199,17 @@ func (q *Queue[V]) Remove(it *Item[V]) {
 	}
 }
 
+// Resize makes a request that waits one of n permits and another weight, in the same place.
+func (q *Queue[V]) Resize(it *Item[V], n, weight int) {
+	fl, was := it.flow, it.cost
+	fl.permits = fl.permits.minus(tag{lo: uint64(it.N)}).plus(tag{lo: uint64(n)})
+	it.N, it.cost = n, cost(n, Flow{Weight: weight}.InRange().Weight)
+	if !it.Stays {
+		fl.load = fl.load.minus(was).plus(it.cost)
+		fl.level.loads.fix(fl)
+	}
+}
+
 // leave takes out a flow whose last waiter has left.
 func (q *Queue[V]) leave(l *level[V], fl *flow[V]) {
 	l.waiting.remove(fl)

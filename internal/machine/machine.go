@@ -341,6 +341,14 @@ func (m *Machine[Value]) Empty() bool {
 	return m.queue == nil || m.queue.oldest == nil && m.queue.zero == nil
 }
 
+// Waiting reports whether a request waits that is not Reserved.
+func (m *Machine[Value]) Waiting() bool {
+	return m.queue != nil && (m.queue.len > m.queue.reserved || m.queue.zero != nil)
+}
+
+// Quiet reports whether no request waits, and Decided has returned all whose wait has ended.
+func (m *Machine[Value]) Quiet() bool { return m.queue == nil }
+
 // Idle returns the instant from which all permits have been available, and whether they are.
 func (m *Machine[Value]) Idle() (since int64, ok bool) { return m.account.idle(m.t) }
 

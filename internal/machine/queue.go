@@ -10,6 +10,7 @@ type queue[Value any] struct {
 	bounded        int            // the sum of those that QueueLimit bounds
 	evictable      *Waiter[Value] // the oldest of those that QueueLimit bounds
 	len            int            // their number
+	reserved       int            // the number of those that are Reserved
 	irregular      int            // how many of them are not uniform: see Account
 	zero           *Waiter[Value] // waiters for zero permits, the latest first
 
@@ -27,10 +28,11 @@ type queue[Value any] struct {
 // Waiter is a request that waits. It may be reused once Decided has returned it, or Cancel has
 // taken it out.
 type Waiter[Value any] struct {
-	N      int    // permits; 0: it waits for any permit to be available, and takes none
-	Beyond bool   // it waits whatever QueueLimit is: see AdmitBeyond
-	Answer Answer // when the wait has ended
-	Value  Value  // the caller's
+	N        int    // permits; 0: it waits for any permit to be available, and takes none
+	Beyond   bool   // it waits whatever QueueLimit is: see AdmitBeyond
+	Reserved bool   // nobody waits for it: see Machine.Waiting
+	Answer   Answer // when the wait has ended
+	Value    Value  // the caller's
 
 	prev, next *Waiter[Value]
 	queued     bool
@@ -62,11 +64,36 @@ func (w *Waiter[Value]) Flow() fair.Flow {
 	return w.share.flow
 }
 
+// Queued reports whether w waits.
+func (w *Waiter[Value]) Queued() bool { return w.queued }
+
 // Next returns the next waiter in the list that Decided returned.
 func (w *Waiter[Value]) Next() *Waiter[Value] { return w.next }
 
 // SetNext links w to another waiter, for the caller's own lists of waiters that do not wait.
 func (w *Waiter[Value]) SetNext(next *Waiter[Value]) { w.next = next }
+
+// Resize makes w, which waits, a request for n permits, at least 1, in the same place, and serves the waiters
+// that now fit.
+func (m *Machine[Value]) Resize(now int64, w *Waiter[Value], n int) {
+	q := m.queue
+	q.permits.add(n - w.N)
+	if !w.Beyond {
+		q.bounded += n - w.N
+	}
+	if w.irregular {
+		q.irregular--
+	}
+	w.N = n
+	if w.irregular = !m.account.uniform(m.t, n); w.irregular {
+		q.irregular++
+	}
+	if q.fair != nil {
+		q.fair.Resize(&w.share.Item, n, w.share.flow.Weight)
+	}
+	q.forecast = nil
+	m.serve(now)
+}
 
 // Undelivered returns what Decided will return next.
 func (m *Machine[Value]) Undelivered() *Waiter[Value] {
@@ -127,6 +154,9 @@ func (q *queue[Value]) push(w *Waiter[Value], uniform bool) {
 		}
 	}
 	q.len++
+	if w.Reserved {
+		q.reserved++
+	}
 	if w.irregular = !uniform; w.irregular {
 		q.irregular++
 	}
@@ -164,6 +194,9 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 	if w.N > 0 {
 		q.permits.add(-w.N)
 		q.len--
+		if w.Reserved {
+			q.reserved--
+		}
 	}
 	if w.irregular {
 		w.irregular = false
@@ -277,6 +310,10 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 	}
 	return q.forecastFor(m.t, n)
 }
+
+// ReadyAt returns the instant at which a request for n permits and the zero flow, made now, could be served if no
+// other request came, or Never.
+func (m *Machine[Value]) ReadyAt(now int64, n int) int64 { return m.readyInFlow(now, n, fair.Flow{}) }
 
 // readyInFlow returns the instant before which a request of flow f for n permits, made now, cannot be
 // served: by then the permits have come that it lacks and that its own flow's waiters wait for.

@@ -1,0 +1,222 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/machine"
+)
+
+// Reserver is a rate limiter that can promise permits for later. The rate limiters of this package are
+// Reservers, and so are chains and views of Reservers.
+type Reserver interface {
+	// Reserve takes permits now or reserves them, without blocking: see [TokenBucket.Reserve].
+	Reserve(permits int) Lease
+}
+
+// Delay is set on a lease of Reserve: the time from the call until its permits are there; 0 if they are there
+// now.
+var Delay = NewMetadataKey[time.Duration]("DELAY")
+
+// Reserve takes permits, or promises them for later. It never blocks. The request takes the place in the
+// queue that an Acquire would take, and obeys QueueLimit as an Acquire does. The lease is acquired, and
+// [Delay] in its metadata says when the permits come if nothing changes: act after that time. If the queue
+// has no room, the lease is rejected as Acquire's would be.
+//
+// Nothing runs for a reservation. Waiters and reservations are served in one order, and none overtakes
+// another. What makes permits come sooner or later, such as an Update or a Refund, moves a reservation with
+// the queue; its Delay stays what it was. Close ends a reservation whose permits have not come, as does an
+// Update to a lower limit than its permits: it then holds nothing.
+//
+// Refund before the permits have come takes the reservation out of the queue, and serves those behind it
+// sooner; Settle changes what is reserved, unless it is more than the limit. After that they do what they do
+// for any lease, once. Release does nothing. Statistics.Queued counts a reservation until its permits
+// come, and Granted from then on.
+//
+// Under [NewestFirst], newer requests may evict a reservation, which then holds nothing. Under [FairShare] it
+// is of the zero [Flow], and Delay is a lower bound. Under manual replenishment there is no Delay. Reserve(0)
+// reserves nothing: its Delay is the time until one permit is available.
+func (r *rate) Reserve(permits int) Lease {
+	if k, _ := r.try(permits, true); k.Acquired() {
+		return k.delayed(0)
+	}
+	return r.reserveSlow(permits)
+}
+
+// reservation is a lease whose permits have not come when it is made. Its waiter has no goroutine.
+type reservation struct {
+	handle
+	extra
+	w     waiter // its lease is set once its permits have come, or it was ended without
+	delay int64  // below 0: unknown
+	spent bool   // it was settled to 0, or after its permits had come
+}
+
+func (e *engine) reserveSlow(n int) Lease {
+	switch {
+	case n < 0:
+		return e.failure(negative, 0)
+	case e.settings.Load() == nil:
+		return e.failure(closed, 0)
+	}
+	now := e.lock()
+	defer func() { e.unlock(now) }()
+	switch {
+	case e.closed:
+		return e.failure(closed, 0)
+	case n == 0:
+		return e.probeLocked(now)
+	}
+	s, a := e.settings.Load(), e.m.Admit(now, n, machine.Never, fair.Flow{})
+	if a.Outcome != machine.Waiting {
+		l := e.answerLocked(a, n)
+		if l.Acquired() && !s.Manual() {
+			return l.delayed(0)
+		}
+		return l
+	}
+	k := &reservation{delay: unknown}
+	if s.Timed() {
+		k.delay = until(e.m.ReadyAt(now, n), now)
+	}
+	k.handle.s.Store(s)
+	k.handle.x = &k.extra
+	k.extra.reservation = k
+	k.w.N, k.w.Reserved = n, true
+	l := newLease(&k.handle, reserved, n, e.m.Available(), unknown, 0)
+	e.m.Wait(now, &k.w)
+	return l
+}
+
+// probeLocked reserves nothing.
+func (e *engine) probeLocked(now int64) Lease {
+	s := e.settings.Load()
+	if a, ok := e.m.TryQuietly(now, 0); ok {
+		l := e.answerLocked(a, 0)
+		if s.Manual() {
+			return l
+		}
+		return l.delayed(0)
+	}
+	e.granted++
+	l := e.leaseLocked(e.m.Answer(now), 0)
+	if s.Manual() {
+		return l
+	}
+	return l.delayed(until(e.m.ReadyAt(now, 0), now))
+}
+
+// delayed returns the lease with a Delay.
+func (l Lease) delayed(d int64) Lease {
+	if d == 0 && l.outcome() == granted {
+		l.bits ^= uint64(granted ^ reserved)
+		return l
+	}
+	return l.With(Delay.With(time.Duration(d)))
+}
+
+// reservation returns the reservation of which l is a lease, or nil.
+func (l Lease) reservation() *reservation {
+	if l.outcome() != reserved || l.h == nil {
+		return nil
+	}
+	if x := l.handle().x; x != nil {
+		r, _ := x.reservation.(*reservation)
+		return r
+	}
+	return nil
+}
+
+// delay returns what [Delay] says; false if the lease is of no reservation or it is unknown.
+func (l Lease) delay() (time.Duration, bool) {
+	if l.outcome() != reserved {
+		return 0, false
+	}
+	if r := l.reservation(); r != nil {
+		return time.Duration(r.delay), r.delay >= 0
+	}
+	return 0, true
+}
+
+// settleReserved settles a reservation.
+func (e *engine) settleReserved(l Lease, r *reservation, n int) Lease {
+	now := e.lock()
+	defer func() { e.unlock(now) }()
+	if r.w.Queued() {
+		switch {
+		case l.permits() != r.w.N || n > e.settings.Load().Most():
+			return l
+		case n == 0:
+			r.spent = true
+			e.m.Cancel(now, &r.w)
+			return l.replacement(&l.settings().shared, granted, 0, 0)
+		}
+		e.m.Resize(now, &r.w, n)
+		return l.replacement(&r.handle, reserved, n, 0)
+	}
+	e.concludeLocked() // its permits may have come at this instant
+	if r.spent || !r.w.Value.lease.Acquired() {
+		return l
+	}
+	r.spent = true
+	k := r.w.Value.lease
+	k = k.With(append(l.copyExtra().meta, Delay.With(time.Duration(r.delay)))...)
+	return e.settleTakenLocked(now, k, n)
+}
+
+// reserve is l.Reserve.
+func reserve(l Limiter, permits int) Lease {
+	if r, ok := l.(Reserver); ok {
+		return r.Reserve(permits)
+	}
+	return Fail(fmt.Errorf("core: %s is no Reserver", describe(l)))
+}
+
+// Reserve grants the permits at once.
+func (u *unlimited) Reserve(permits int) Lease {
+	l := u.TryAcquire(permits)
+	if !l.Acquired() {
+		return l
+	}
+	return l.delayed(0)
+}
+
+// Reserve reserves the permits in all limiters, or in none. Its Delay is the largest of theirs. If a limiter
+// is no [Reserver], the lease is not acquired, and its error names that limiter.
+func (c *ChainedLimiter) Reserve(permits int) Lease {
+	if l, ok := c.check(permits); !ok {
+		return l
+	}
+	longest, known := time.Duration(0), true
+	for _, l := range c.limiters {
+		if _, ok := l.(Reserver); !ok {
+			return reserve(l, permits)
+		}
+	}
+	l := c.ask(permits, func(l Limiter, permits int) Lease {
+		k := reserve(l, permits)
+		d, ok := Delay.From(k)
+		longest, known = max(longest, d), known && ok
+		return k
+	})
+	switch {
+	case l.rejected():
+		c.rejected.Add(1)
+	case l.Acquired() && known:
+		return l.With(Delay.With(longest))
+	}
+	return l
+}
+
+// Reserve is the limiter's, if it is a [Reserver].
+func (r *reasoned) Reserve(permits int) Lease { return r.explain(reserve(r.Limiter, permits)) }
+
+// Reserve is TryAcquire: what would have had to wait is [Shadowed].
+func (s *shadow) Reserve(permits int) Lease {
+	l := s.TryAcquire(permits)
+	if !l.Acquired() {
+		return l
+	}
+	return l.delayed(0)
+}
