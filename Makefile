@@ -7,7 +7,6 @@ SHELL       := bash
 FUZZTIME     ?= 2m
 STRESS_COUNT ?= 20
 RACE_COUNT   ?= 1
-PLAYGROUND   ?= .bin/playground
 
 CODE = $(shell .ci/modules -code)
 ALL  = $(shell .ci/modules)
@@ -19,17 +18,13 @@ LIBRARY = . grpclimit redislimit redislimit/goredis redislimit/rueidis resilienc
 # The race detector makes each program, and each package's tests, wait for a second at the end.
 export GORACE ?= atexit_sleep_ms=10
 
-# The playground's page, and how its engine is compiled. GOFLAGS that is empty would be what go env -w has set.
-WASM = GOOS=js GOARCH=wasm GOFLAGS=-trimpath GOWORK=off CGO_ENABLED=0 go build -ldflags='-s -w' -buildvcs=false -o
-SITE = cmd/sluice/internal/playground/site
-
 # pairs runs a command in each module, two modules at a time, as many tests wait more than they compute. For the same reason go test
 # runs more packages at once than there are processors.
 pairs = printf '%s\n' $(1) | xargs -P 2 -I MODULE bash -c 'out=$$(cd MODULE && $(2) 2>&1); code=$$?; printf "module MODULE\n%s\n" "$$out"; exit $$code'
 
 each = for module in $(1); do echo "module $$module"; (cd "$$module" && $(2)) || exit 1; done
 
-.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release playground browser envoy playground-picture go125 vulncheck packages ci nightly
+.PHONY: help all tools build cross vet lint lint-config fmt fmt-check test test-cpus test-32 race stress fuzz bench plots examples tidy tidy-check verify release-check release browser envoy playground-picture go125 vulncheck packages ci nightly
 
 all: build lint test
 
@@ -112,14 +107,6 @@ plots:
 ## examples: run each example program once
 examples:
 	@bash examples/run.sh </dev/null
-
-## playground: compile the playground's engine into the command, and write the page into PLAYGROUND, for any web server
-playground:
-	@mkdir -p $(PLAYGROUND)
-	cd cmd/sluice && $(WASM) $(abspath $(PLAYGROUND))/sluice.wasm ./internal/playground/wasm
-	gzip -9nc $(PLAYGROUND)/sluice.wasm >$(SITE)/sluice.wasm.gz
-	cp "$$(go env GOROOT)/lib/wasm/wasm_exec.js" $(SITE)/
-	cp $(SITE)/*.html $(SITE)/*.css $(SITE)/*.js $(SITE)/*.svg $(PLAYGROUND)/
 
 ## browser: try the playground in Chromium
 browser:

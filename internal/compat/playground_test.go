@@ -1,14 +1,10 @@
 package compat_test
 
 import (
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -188,10 +184,6 @@ func TestPlayground(t *testing.T) {
 		tb.agrees(0, want)
 		assert.Equal(t, eval[string](tb, `location.href`), copied("#share"))
 	})
-	t.Run("on any web server", func(t *testing.T) {
-		tb := b.open(t, serveFolder(t)+"/some/folder/#limit=80/s+burst+5&arrivals=poisson:120/s,1m")
-		tb.agrees(0, b.simulate(t, "--limit", "80/s burst 5", "--arrivals", "poisson:120/s,1m"))
-	})
 	t.Run("by keyboard", func(t *testing.T) { byKeyboard(t, b, home) })
 	t.Run("what takes long is stopped", func(t *testing.T) { stopped(t, b, home) })
 	t.Run("a log that cannot be read", func(t *testing.T) {
@@ -235,25 +227,6 @@ func TestPlayground(t *testing.T) {
 			tb.write("#time", "1s")
 		}
 	})
-}
-
-// serveFolder serves the folder that make playground writes, from a server that knows nothing of it.
-func serveFolder(t *testing.T) string {
-	t.Helper()
-	site := os.DirFS(filepath.Join("..", "..", "cmd", "sluice", "internal", "playground", "site"))
-	z, err := site.Open("sluice.wasm.gz")
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, z.Close()) }()
-	r, err := gzip.NewReader(z)
-	require.NoError(t, err)
-	wasm, err := io.ReadAll(r)
-	require.NoError(t, err)
-	folder := t.TempDir()
-	require.NoError(t, os.CopyFS(folder, site))
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "sluice.wasm"), wasm, 0o600))
-	server := httptest.NewServer(http.StripPrefix("/some/folder", http.FileServer(http.Dir(folder))))
-	t.Cleanup(server.Close)
-	return server.URL
 }
 
 // everything is all inputs and figures of the page.

@@ -1,7 +1,6 @@
 // Package playground is the command sluice playground: a page on which limits are tried in the browser.
 //
-// The folder site is the page. Its engine is the package play, compiled to WebAssembly by "make playground"; the compressed
-// file is checked in, so that go install has it.
+// The directory site is the page. It asks the server, which plays with the package play.
 package playground
 
 import (
@@ -39,16 +38,15 @@ func New() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "playground [flags] [LOG]",
 		Short: "Try limits in the browser",
-		Long: `Playground serves a page on which up to four limits are tried side by side, prints its
-URL, and opens it in the browser if standard output is a terminal. Ctrl-C ends it.
+		Long: `Playground serves a page on which you try up to four limits side by side. It prints the
+URL, and opens it in the browser if stdout is a terminal. Ctrl-C ends it.
 
-Requests arrive by a pattern or are those of an access log: LOG, or one that is dropped
-on the page or pasted into it. The formats are those of sluice simulate. All of it is
-played in the browser, by the code that simulate runs, and decides alike; nothing is
-sent anywhere. The address of the page holds all that was entered, to be shared with
-others who run a playground.
+Requests are synthetic, or those of an access log: LOG, or one that you drop on the page
+or paste into it, in any format of sluice simulate. The server plays them with the engine
+of simulate, and makes the same decisions. The address of the page contains everything
+you entered, so that you can share it with others who run a playground.
 
-The server answers only to an address or localhost as its host.`,
+The server accepts only an IP address or localhost as its host.`,
 		Example: examples,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -74,8 +72,8 @@ The server answers only to an address or localhost as its host.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&listen, "listen", usual, "serve on `ADDRESS`; port 0 is any that is free, as the default is if it is taken")
-	s.BoolVar(&quiet, "no-browser", false, "only print the URL")
+	s.StringVar(&listen, "listen", usual, "listen on `ADDRESS`; port 0 is any free port, which is also used if the default is taken")
+	s.BoolVar(&quiet, "no-browser", false, "print the URL without opening it")
 	return c
 }
 

@@ -27,7 +27,8 @@ func TestWhatIsCopied(t *testing.T) {
 	overlay := make(map[string]string) // puts the code into the module, where it finds the library
 	for i, key := range []string{"", "ip", "client", "user", "host", "method", "path", "agent", "referer", "key"} {
 		in := play.Input{Limits: []string{"50/s burst 20 queue 30"}, Key: key, Arrivals: "poisson:90/s,2s,3", Seed: 2}
-		out := new(play.Page).Play(in)
+		out, err := new(play.Page).Play(t.Context(), in)
+		require.NoError(t, err)
 		require.Empty(t, out.Error)
 		r := out.Results[0]
 		file := filepath.Join(folder, strconv.Itoa(i))

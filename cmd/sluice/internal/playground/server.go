@@ -3,48 +3,71 @@ package playground
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"net/http"
 	"path"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/playground/play"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate"
 )
 
 //go:embed site
 var embedded embed.FS
 
-const (
-	engine     = "sluice.wasm"
-	compressed = engine + ".gz"
-)
-
 // policy keeps the page from loading or sending anything elsewhere.
-const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // types are those of the site's files. What the system says of them is often wrong.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-	".svg": "image/svg+xml", ".wasm": "application/wasm",
+	".svg": "image/svg+xml",
+}
+
+const (
+	mostLog   = 512 << 20 // bytes
+	mostInput = 1 << 20
+	mostPages = 8
+)
+
+// server serves the page and plays for it.
+type server struct {
+	site fs.FS
+	log  string // the log that it offers; "": none
+
+	mu    sync.Mutex // guards pages
+	pages []*page    // the latest used first
+}
+
+// page plays for one page in a browser, which knows its id.
+type page struct {
+	id string
+
+	mu sync.Mutex // one question at a time
+	play.Page
 }
 
 // handler serves the page, and the log if there is one.
 func handler(log string) http.Handler {
 	site, err := fs.Sub(embedded, "site")
 	if err != nil {
-		panic(err) // the folder is embedded
+		panic(err) // the directory is embedded
 	}
+	s := &server{site: site, log: log}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { serveFile(w, r, site, "index.html") })
-	mux.HandleFunc("GET /{name}", func(w http.ResponseWriter, r *http.Request) { serveFile(w, r, site, r.PathValue("name")) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { s.serveFile(w, r, "index.html") })
+	mux.HandleFunc("GET /{name}", func(w http.ResponseWriter, r *http.Request) { s.serveFile(w, r, r.PathValue("name")) })
+	mux.HandleFunc("POST /pages/{id}/log", s.load)
+	mux.HandleFunc("POST /pages/{id}/play", s.play)
 	if log != "" {
 		mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { serveLog(w, log) })
 	}
-	return guarded(mux)
+	return guarded(http.NewCrossOriginProtection().Handler(mux))
 }
 
 // guarded rejects requests that a page from elsewhere may have sent: under a name of its own that leads to this address (DNS
@@ -65,25 +88,70 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
-func serveFile(w http.ResponseWriter, r *http.Request, site fs.FS, name string) {
-	file := name
-	if name == engine {
-		file = compressed
-	}
-	content, err := fs.ReadFile(site, file)
-	if err != nil || name == compressed {
+func (s *server) serveFile(w http.ResponseWriter, r *http.Request, name string) {
+	content, err := fs.ReadFile(s.site, name)
+	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", types[path.Ext(name)])
-	if file != name {
-		if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-			http.Error(w, "the engine is compressed by gzip", http.StatusNotAcceptable)
-			return
-		}
-		w.Header().Set("Content-Encoding", "gzip")
-	}
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+}
+
+// page returns the page of an id; if the server does not know it, it returns a new one, or nil unless unknown ones are
+// welcome. The page that was not used for longest is forgotten.
+func (s *server) page(id string, unknown bool) *page {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range s.pages {
+		if p.id == id {
+			copy(s.pages[1:i+1], s.pages[:i])
+			s.pages[0] = p
+			return p
+		}
+	}
+	if !unknown {
+		return nil
+	}
+	p := &page{id: id}
+	s.pages = append([]*page{p}, s.pages[:min(len(s.pages), mostPages-1)]...)
+	return p
+}
+
+// load sets the log of a page.
+func (s *server) load(w http.ResponseWriter, r *http.Request) {
+	log, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostLog))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	p := s.page(r.PathValue("id"), true)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Load(log)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// play answers the question of a page, until the page gives it up.
+func (s *server) play(w http.ResponseWriter, r *http.Request) {
+	var in play.Input
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostInput)).Decode(&in); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	p := s.page(r.PathValue("id"), false)
+	if p == nil { // the page sends its log again
+		http.Error(w, "unknown page", http.StatusGone)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out, err := p.Play(r.Context(), in)
+	if err != nil {
+		return // nobody reads the response
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out)
 }
 
 // serveLog serves the text of the log.

@@ -1,7 +1,7 @@
 package playground
 
 import (
-	"compress/gzip"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -18,7 +18,6 @@ import (
 func get(h http.Handler, host, path string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.Host = host
-	r.Header.Set("Accept-Encoding", "gzip")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w.Result()
@@ -33,13 +32,12 @@ func text(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// TestFiles serves each file of the page with its type, and the engine compressed.
+// TestFiles serves each file of the page with its type.
 func TestFiles(t *testing.T) {
 	h := handler("")
 	for path, kind := range map[string]string{
 		"/": "text/html; charset=utf-8", "/index.html": "text/html; charset=utf-8", "/page.js": "text/javascript; charset=utf-8", "/player.js": "text/javascript; charset=utf-8",
-		"/worker.js": "text/javascript; charset=utf-8", "/wasm_exec.js": "text/javascript; charset=utf-8", "/style.css": "text/css; charset=utf-8",
-		"/icon.svg": "image/svg+xml", "/sluice.wasm": "application/wasm",
+		"/style.css": "text/css; charset=utf-8", "/icon.svg": "image/svg+xml",
 	} {
 		r := get(h, "127.0.0.1:80", path)
 		assert.Equal(t, http.StatusOK, r.StatusCode, path)
@@ -47,17 +45,50 @@ func TestFiles(t *testing.T) {
 		assert.Contains(t, r.Header.Get("Content-Security-Policy"), "default-src 'none'", path)
 		assert.NotEmpty(t, text(t, r), path)
 	}
-	r := get(h, "localhost", "/sluice.wasm")
-	assert.Equal(t, "gzip", r.Header.Get("Content-Encoding"))
-	z, err := gzip.NewReader(r.Body)
-	require.NoError(t, err)
-	wasm, err := io.ReadAll(z)
-	require.NoError(t, err)
-	assert.Equal(t, "\x00asm", string(wasm[:4]))
-	assert.Less(t, len(wasm), 6<<20)
-	for _, path := range []string{"/sluice.wasm.gz", "/other", "/site/page.js", "/log"} {
+	for _, path := range []string{"/sluice.wasm", "/other", "/site/page.js", "/log"} {
 		assert.Equal(t, http.StatusNotFound, get(h, "127.0.0.1", path).StatusCode, path)
 	}
+}
+
+// post sends a body to a page.
+func post(h http.Handler, path, body, origin string) *http.Response {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Host = "127.0.0.1:7583"
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// TestPlays: each page has a log of its own; a server that does not know a page asks for its log again, and other origins
+// play nothing.
+func TestPlays(t *testing.T) {
+	h := handler("")
+	const question = `{"limits":["1/s burst 1"],"key":"ip"}`
+	assert.Equal(t, http.StatusGone, post(h, "/pages/a/play", question, "").StatusCode)
+	require.Equal(t, http.StatusNoContent, post(h, "/pages/a/log", `192.0.2.1 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 1`, "").StatusCode)
+	require.Equal(t, http.StatusNoContent, post(h, "/pages/b/log", "", "").StatusCode)
+	for _, test := range []struct {
+		page            string
+		requests, empty any
+	}{{"a", 1.0, nil}, {"b", 0.0, true}} {
+		r := post(h, "/pages/"+test.page+"/play", question, "")
+		require.Equal(t, http.StatusOK, r.StatusCode)
+		var out map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text(t, r)), &out))
+		assert.Equal(t, test.requests, out["requests"])
+		assert.Equal(t, test.empty, out["empty"])
+	}
+	assert.Equal(t, http.StatusForbidden, post(h, "/pages/a/play", question, "http://elsewhere.example").StatusCode)
+	assert.Equal(t, http.StatusBadRequest, post(h, "/pages/a/play", "{", "").StatusCode)
+	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
+		post(h, "/pages/"+id+"/log", "", "")
+	}
+	assert.Equal(t, http.StatusGone, post(h, "/pages/a/play", question, "").StatusCode, "the oldest is forgotten")
+	assert.Equal(t, http.StatusOK, post(h, "/pages/8/play", question, "").StatusCode)
 }
 
 // TestHost: a name that somebody lets lead to this address is not answered.
@@ -80,7 +111,7 @@ func TestHost(t *testing.T) {
 // TestPageNamesNoOtherHost: nothing of the page is from elsewhere, and no script stands in it.
 func TestPageNamesNoOtherHost(t *testing.T) {
 	h := handler("")
-	for _, path := range []string{"/index.html", "/style.css", "/page.js", "/player.js", "/chart.js", "/state.js", "/format.js", "/worker.js"} {
+	for _, path := range []string{"/index.html", "/style.css", "/page.js", "/player.js", "/chart.js", "/state.js", "/format.js"} {
 		body := text(t, get(h, "localhost", path))
 		assert.NotContains(t, strings.ReplaceAll(body, "http://www.w3.org/2000/svg", ""), "://", path)
 		assert.NotContains(t, body, " style=", path)

@@ -1,12 +1,9 @@
 package simulate
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,26 +18,20 @@ import (
 
 // question is what the playground and simulate are asked. log is the text of a log, or "".
 type question struct {
-	Log   string     `json:"log"`
-	Input play.Input `json:"input"`
+	Log   string
+	Input play.Input
 }
 
-// answers plays the questions in the WebAssembly file of the playground.
-func answers(t *testing.T, questions []question) []play.Output {
+// answers plays the questions as the playground's server does.
+func answers(t *testing.T, questions []question) (all []play.Output) {
 	t.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("needs node, to run WebAssembly")
+	for _, q := range questions {
+		p := new(play.Page)
+		p.Load([]byte(q.Log))
+		out, err := p.Play(t.Context(), q.Input)
+		require.NoError(t, err)
+		all = append(all, out)
 	}
-	in, err := json.Marshal(questions)
-	require.NoError(t, err)
-	site := filepath.Join("..", "playground", "site")
-	c := exec.CommandContext(t.Context(), node, filepath.Join("testdata", "play.cjs"), filepath.Join(site, "wasm_exec.js"), filepath.Join(site, "sluice.wasm.gz"))
-	c.Stdin, c.Stderr = bytes.NewReader(in), os.Stderr
-	out, err := c.Output()
-	require.NoError(t, err)
-	var all []play.Output
-	require.NoError(t, json.Unmarshal(out, &all))
 	return all
 }
 
@@ -131,7 +122,7 @@ func questions() (all []question) {
 	return all
 }
 
-// TestPlaygroundDecidesAlike: the playground's WebAssembly makes every decision that simulate makes, in the same order and at the
+// TestPlaygroundDecidesAlike: the playground makes every decision that simulate makes, in the same order and at the
 // same nanosecond, for requests of the same keys.
 func TestPlaygroundDecidesAlike(t *testing.T) {
 	all := questions()

@@ -15,7 +15,7 @@ func TestFlows(t *testing.T) {
 		Limits: []string{"20/s burst 1 queue 1000 fair-share", "20/s burst 1 queue 1000"}, Flow: "client", Arrivals: "poisson:30/s,20s,5", Seed: 1,
 	}
 	page := new(play.Page)
-	out := page.Play(in)
+	out := plays(t, page, in)
 	require.Empty(t, out.Error)
 	fair, oldest := out.Results[0].Flows, out.Results[1].Flows
 	require.Len(t, fair, 5)
@@ -37,10 +37,10 @@ func TestFlows(t *testing.T) {
 	assert.Contains(t, out.Results[0].YAML, "flow: ip")
 
 	in.Flow = ""
-	out = page.Play(in)
+	out = plays(t, page, in)
 	assert.Empty(t, out.Results[0].Flows)
 	assert.Equal(t, out.Results[0].Waited, out.Results[1].Waited, "one flow waits in the order of arrival")
 	assert.InDelta(t, out.Results[0].P99, out.Results[1].P99, 0)
 	in.Flow = "nothing"
-	assert.NotEmpty(t, page.Play(in).Error)
+	assert.NotEmpty(t, plays(t, page, in).Error)
 }

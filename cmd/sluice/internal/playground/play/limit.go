@@ -2,6 +2,7 @@ package play
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -84,8 +85,10 @@ type playing struct {
 	notes     []string
 }
 
+const lookEvery = 1 << 12 // requests
+
 // play plays the traffic through a limit.
-func play(text string, t *traffic, in Input) *playing {
+func play(ctx context.Context, text string, t *traffic, in Input) *playing {
 	p := &playing{record: in.Decisions}
 	var err error
 	if p.limit, err = spec.Parse(text); err != nil {
@@ -112,6 +115,9 @@ func play(text string, t *traffic, in Input) *playing {
 	var q engine.Request // one for all: each is done with when Play returns
 	for i := range t.requests {
 		r := &t.requests[i]
+		if i%lookEvery == 0 && ctx.Err() != nil {
+			break
+		}
 		for ; t.keys == 1 && next <= r.at; next += p.series.Width {
 			p.leave(next, p.player.AvailableAt(next, &steps[0]))
 		}

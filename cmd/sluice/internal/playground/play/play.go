@@ -1,13 +1,14 @@
 // Package play is what the page of the playground asks for: it plays requests through limits, and returns counts over time.
-// Compiled to WebAssembly it runs in a browser, so it imports nothing large.
 package play
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/simulate/accesslog"
@@ -45,6 +46,7 @@ type Output struct {
 	Span     float64  `json:"span"`  // from the first request to the last
 	Width    float64  `json:"width"` // of a bin
 	Arrivals []int    `json:"arrivals"`
+	Peaks    []int    `json:"peaks,omitempty"` // in the busiest second of each bin; nil: bins are no longer than a second
 	Notes    []string `json:"notes"`
 	Results  []Result `json:"results"` // of each limit
 }
@@ -52,19 +54,22 @@ type Output struct {
 // Load sets the log, which may be compressed by gzip or bzip2.
 func (p *Page) Load(log []byte) { *p = Page{log: log} }
 
-// Play plays the arrivals through each limit.
-func (p *Page) Play(in Input) Output {
+// Play plays the arrivals through each limit. The only error is that of ctx.
+func (p *Page) Play(ctx context.Context, in Input) (Output, error) {
 	t, err := p.traffic(in.question())
 	if err != nil {
 		typed := strings.TrimPrefix(err.Error(), strconv.Quote(in.Arrivals)+": ") // a part of it is quoted
-		return Output{Error: typed, Empty: errors.Is(err, errNoLog), Notes: []string{}, Results: faults(in.Limits)}
+		return Output{Error: typed, Empty: errors.Is(err, errNoLog), Notes: []string{}, Results: faults(in.Limits)}, nil
 	}
 	out := Output{Requests: len(t.requests), Keys: t.keys, Span: seconds(t.span()), Notes: t.notes}
-	for _, text := range in.Limits {
-		out.Results = append(out.Results, play(text, t, in).result(in, t.plan))
+	out.Results = make([]Result, len(in.Limits))
+	var all sync.WaitGroup
+	for i, text := range in.Limits {
+		all.Go(func() { out.Results[i] = play(ctx, text, t, in).result(in, t.plan) })
 	}
-	out.Width, out.Arrivals = t.width().Seconds(), t.arrivals()
-	return out
+	all.Wait()
+	out.Width, out.Arrivals, out.Peaks = t.width().Seconds(), t.arrivals(), t.peaks()
+	return out, ctx.Err()
 }
 
 // question is what traffic depends on.
@@ -128,6 +133,25 @@ func (t *traffic) arrivals() []int {
 		counts[t.requests[i].at/width]++
 	}
 	return counts
+}
+
+// peaks returns the number of requests in the busiest second of each bin; nil if bins are no longer than that.
+func (t *traffic) peaks() []int {
+	width := int64(t.width())
+	if width <= int64(time.Second) {
+		return nil
+	}
+	peaks := make([]int, t.span()/width+1)
+	second, n := int64(-1), 0
+	for i := range t.requests {
+		at := t.requests[i].at
+		if at/int64(time.Second) != second {
+			second, n = at/int64(time.Second), 0
+		}
+		n++
+		peaks[at/width] = max(peaks[at/width], n)
+	}
+	return peaks
 }
 
 // mostRequests bounds the memory and the time.

@@ -21,6 +21,14 @@ nonsense
 192.0.2.1 - - [10/Oct/2025:13:55:35 +0000] "GET / HTTP/1.1" 200 1
 `
 
+// plays returns what a page shows.
+func plays(tb testing.TB, p *play.Page, in play.Input) play.Output {
+	tb.Helper()
+	out, err := p.Play(tb.Context(), in)
+	require.NoError(tb, err)
+	return out
+}
+
 func sum(counts []int) (n int) {
 	for _, c := range counts {
 		n += c
@@ -35,7 +43,7 @@ func TestSeries(t *testing.T) {
 		if strings.HasSuffix(arrivals, ",9") {
 			in.Key = "client"
 		}
-		out := new(play.Page).Play(in)
+		out := plays(t, new(play.Page), in)
 		require.Empty(t, out.Error)
 		assert.Equal(t, out.Requests, sum(out.Arrivals), arrivals)
 		assert.LessOrEqual(t, len(out.Arrivals), 401)
@@ -60,7 +68,7 @@ func TestSeries(t *testing.T) {
 
 // TestLeft draws the permits of a bucket that is emptied and fills.
 func TestLeft(t *testing.T) {
-	out := new(play.Page).Play(play.Input{Limits: []string{"1/s burst 10"}, Arrivals: "bursts:10/400s,401s", Seed: 1})
+	out := plays(t, new(play.Page), play.Input{Limits: []string{"1/s burst 10"}, Arrivals: "bursts:10/400s,401s", Seed: 1})
 	require.Empty(t, out.Error)
 	assert.Len(t, out.Results[0].Left, 401, "a bin is a second wide")
 	assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10}, out.Results[0].Left[:12])
@@ -70,7 +78,7 @@ func TestLeft(t *testing.T) {
 
 // TestQueueThatOutlastsThePage: a queue that takes a day to drain is not drawn to its end, and nothing is lost.
 func TestQueueThatOutlastsThePage(t *testing.T) {
-	out := new(play.Page).Play(play.Input{Limits: []string{"1/h queue 100"}, Arrivals: "constant:10/s,20s", Seed: 1})
+	out := plays(t, new(play.Page), play.Input{Limits: []string{"1/h queue 100"}, Arrivals: "constant:10/s,20s", Seed: 1})
 	r := out.Results[0]
 	assert.Equal(t, []int{101, 100, 99}, []int{r.Granted, r.Waited, r.Rejected})
 	assert.Equal(t, 100, r.Queue)
@@ -88,13 +96,13 @@ func TestLog(t *testing.T) {
 	for _, log := range [][]byte{[]byte(access), z.Bytes()} {
 		p := new(play.Page)
 		p.Load(log)
-		out := p.Play(play.Input{Limits: []string{"fixed 1/10s"}, Key: "ip", Log: "a b.log", Exact: true})
+		out := plays(t, p, play.Input{Limits: []string{"fixed 1/10s"}, Key: "ip", Log: "a b.log", Exact: true})
 		require.Empty(t, out.Error)
 		assert.Equal(t, []int{4, 2}, []int{out.Requests, out.Keys})
 		assert.Equal(t, []int{2, 2}, []int{out.Results[0].Granted, out.Results[0].Rejected})
-		assert.Equal(t, []string{"Lines that are no requests: 1.", "Late lines: 1, by up to 2s. Each counts at the newest time before it."}, out.Notes)
+		assert.Equal(t, []string{"Lines that are no requests: 1.", "Late lines: 1, by up to 2s; each counts at the newest time before it."}, out.Notes)
 		assert.Equal(t, "sluice simulate --limit 'fixed 1/10s' --key ip --exact 'a b.log'\n", out.Results[0].Command)
-		out = p.Play(play.Input{Limits: []string{"fixed 1/10s"}, Key: "user"})
+		out = plays(t, p, play.Input{Limits: []string{"fixed 1/10s"}, Key: "user"})
 		assert.Contains(t, out.Notes, "Requests without user: 4 of 4. They share a limit.")
 		assert.Contains(t, out.Notes, "The log has whole seconds: requests were spread evenly within each second.")
 	}
@@ -126,7 +134,7 @@ func TestErrors(t *testing.T) {
 	} {
 		p.Load([]byte(test.log))
 		test.in.Limits = []string{"1/s", "1/x"}
-		out := p.Play(test.in)
+		out := plays(t, p, test.in)
 		if test.error == "" {
 			assert.Empty(t, out.Error)
 			assert.LessOrEqual(t, len(out.Arrivals), 401)
@@ -153,7 +161,7 @@ func TestFault(t *testing.T) {
 		"":                                "no words",
 	} {
 		clean := strings.NewReplacer("[", "", "]", "").Replace(text)
-		f := new(play.Page).Play(play.Input{Limits: []string{clean}, Arrivals: "constant:1/s,1s"}).Results[0].Fault
+		f := plays(t, new(play.Page), play.Input{Limits: []string{clean}, Arrivals: "constant:1/s,1s"}).Results[0].Fault
 		require.NotNil(t, f, text)
 		assert.Contains(t, f.Message, word, text)
 		u := utf16.Encode([]rune(clean))
@@ -171,7 +179,7 @@ func BenchmarkMillion(b *testing.B) {
 		b.Run("limit="+limit, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				new(play.Page).Play(play.Input{Limits: []string{limit}, Arrivals: "poisson:10000/s,100s", Seed: 1})
+				plays(b, new(play.Page), play.Input{Limits: []string{limit}, Arrivals: "poisson:10000/s,100s", Seed: 1})
 			}
 		})
 	}
@@ -180,24 +188,24 @@ func BenchmarkMillion(b *testing.B) {
 // TestTakes: a concurrency limit grants what its capacity is, on made-up requests too.
 func TestTakes(t *testing.T) {
 	in := play.Input{Limits: []string{"concurrency 5", "10/s"}, Arrivals: "constant:100/s,10s", Takes: "500ms"}
-	out := new(play.Page).Play(in)
+	out := plays(t, new(play.Page), in)
 	require.Empty(t, out.Error)
 	assert.Equal(t, 100, out.Results[0].Granted, "5 at once, 500 ms each: 10 a second")
 	assert.Empty(t, out.Results[0].Notes)
 	assert.Equal(t, "sluice simulate --limit 'concurrency 5' --arrivals constant:100/s,10s --seed 0 --takes 500ms\n", out.Results[0].Command)
 	assert.NotContains(t, out.Results[1].Command, "--takes")
 	in.Takes = ""
-	out = new(play.Page).Play(in)
+	out = plays(t, new(play.Page), in)
 	assert.Equal(t, 1000, out.Results[0].Granted)
 	assert.Equal(t, []string{"The requests take no time, so a concurrency limit is held for none."}, out.Results[0].Notes)
 	in.Takes = "soon"
-	assert.Equal(t, `"soon" is not a duration, want one such as 450ms or exponential:450ms`, new(play.Page).Play(in).Error)
+	assert.Equal(t, `"soon" is not a duration, want one such as 450ms or exponential:450ms`, plays(t, new(play.Page), in).Error)
 }
 
 // TestKeys: with a limit for each client the page says who was rejected.
 func TestKeys(t *testing.T) {
 	in := play.Input{Limits: []string{"10/s", "unlimited"}, Arrivals: "poisson:300/s,1m,7", Seed: 1, Key: "client"}
-	out := new(play.Page).Play(in)
+	out := plays(t, new(play.Page), in)
 	require.Empty(t, out.Error)
 	keys := out.Results[0].Keys
 	require.Len(t, keys, 5)
@@ -211,13 +219,13 @@ func TestKeys(t *testing.T) {
 	assert.LessOrEqual(t, rejected, out.Results[0].Rejected)
 	assert.Empty(t, out.Results[1].Keys)
 	in.Key = ""
-	assert.Empty(t, new(play.Page).Play(in).Results[0].Keys, "all share one limit")
+	assert.Empty(t, plays(t, new(play.Page), in).Results[0].Keys, "all share one limit")
 }
 
 // TestMessageQuotesWhatWasTyped: not the arrivals that the page made of it.
 func TestMessageQuotesWhatWasTyped(t *testing.T) {
-	out := new(play.Page).Play(play.Input{Arrivals: "poisson:fast,1m"})
+	out := plays(t, new(play.Page), play.Input{Arrivals: "poisson:fast,1m"})
 	assert.Equal(t, `"fast" is not a rate, want one such as 100/s`, out.Error)
-	assert.True(t, new(play.Page).Play(play.Input{}).Empty)
+	assert.True(t, plays(t, new(play.Page), play.Input{}).Empty)
 	assert.False(t, out.Empty)
 }

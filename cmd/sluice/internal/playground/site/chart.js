@@ -1,5 +1,5 @@
 // Charts of one limit over time, as SVG: requests per second, requests that wait, and permits that are left.
-import { clock, compact, step, timeStep } from "./format.js";
+import { clock, compact, duration, step, timeStep } from "./format.js";
 
 const margin = { left: 42, right: 6 };
 const title = 18;
@@ -25,7 +25,7 @@ export function bins(output, result, most) {
     const known = part(result.left).filter((v) => v >= 0);
     list.push({
       at: from * output.width, arrivals: sum(output.arrivals), granted: sum(result.grants), rejected: sum(result.rejections),
-      waiting: Math.max(0, ...part(result.waiting)), left: known.length > 0 ? Math.min(...known) : null,
+      peak: Math.max(0, ...part(output.peaks)), waiting: Math.max(0, ...part(result.waiting)), left: known.length > 0 ? Math.min(...known) : null,
     });
   }
   return { width, list };
@@ -39,7 +39,7 @@ export function scales(output, most) {
     const { width, list } = bins(output, result, most);
     end = width * list.length;
     for (const b of list) {
-      rate = Math.max(rate, b.arrivals / width, (b.granted + b.rejected) / width);
+      rate = Math.max(rate, b.arrivals / width, b.peak, (b.granted + b.rejected) / width);
       waiting = Math.max(waiting, b.waiting);
     }
   }
@@ -85,7 +85,9 @@ export class Chart {
       parts.push(this.panel(top, max, every, y, names), draw(y));
       top += title + height + 6;
     };
-    panel(heights.rate, shared.rate || 1, [["arrived", "requests/s: arrived"], ["granted", "granted"], ["rejected", "rejected"]], (y) =>
+    const peaks = output.peaks ? [["peak", "peak second"]] : [];
+    panel(heights.rate, shared.rate || 1, [["arrived", `requests/s, mean of ${duration(width)}: arrived`], ["granted", "granted"], ["rejected", "rejected"], ...peaks], (y) =>
+      (output.peaks ? this.steps(list, "peak", y, (b) => b.peak) : "") +
       this.area(list, "granted", y, (b) => [0, b.granted / width]) +
       this.area(list, "rejected", y, (b) => [b.granted / width, (b.granted + b.rejected) / width]) +
       this.steps(list, "arrived", y, (b) => b.arrivals / width));

@@ -1,4 +1,4 @@
-// The page: its state is what the inputs say; the worker plays it; what comes back is shown.
+// The page: its state is what the inputs say; the server plays it; what comes back is shown.
 import { Chart, bins, scales } from "./chart.js";
 import { clock, compact, count, duration, share } from "./format.js";
 import { Player } from "./player.js";
@@ -22,16 +22,16 @@ const player = new Player({
     [output, asked, played] = [result, input, change];
     show(ms);
   },
-  slow(ready) {
+  slow() {
     $("stop").hidden = false;
-    if (ready) $("status").value = "Playing…";
+    $("status").value = "Playing…";
   },
   rested() {
     $("stop").hidden = true;
     document.body.removeAttribute("aria-busy");
   },
   unread(message) { unread = `The log cannot be read: ${message}`; },
-  failed(message) { $("status").value = `This page does not work here: ${message}.`; },
+  failed(message) { $("status").value = `The server did not respond: ${message}. Is sluice playground still running?`; },
 });
 
 function play() {
@@ -311,7 +311,7 @@ function show(ms) {
     return;
   }
   const keys = output.keys > 1 ? ` of ${count(output.keys)} keys` : "";
-  $("status").value = `${count(output.requests)} requests${keys} in ${duration(output.span)}, played in ${duration(ms / 1000)} in this browser`;
+  $("status").value = `${count(output.requests)} requests${keys} in ${duration(output.span)}, played in ${duration(ms / 1000)}`;
   cards.forEach((card, i) => { if (!results[i].fault) figures(card, results[i]); });
   drawn = output;
   draw();
@@ -386,7 +386,7 @@ function moved(at) {
     const b = card.chart.cursor(at);
     const rate = (n) => compact(n / b.width);
     card.find(".readout").textContent = b === null ? "" :
-      `${clock(b.at, b.width)}: ${rate(b.arrivals)}/s arrived, ${rate(b.granted)}/s granted, ${rate(b.rejected)}/s rejected, ` +
+      `${clock(b.at, b.width)}, mean of ${duration(b.width)}: ${rate(b.arrivals)}/s arrived${b.peak > b.arrivals / b.width ? ` (peak ${count(b.peak)} in a second)` : ""}, ${rate(b.granted)}/s granted, ${rate(b.rejected)}/s rejected, ` +
       `${count(b.waiting)} waiting${b.left === null ? "" : `, ${count(b.left)} left`}`;
     card.find(".readout").setAttribute("aria-live", document.activeElement === card.chart.element ? "polite" : "off");
   }

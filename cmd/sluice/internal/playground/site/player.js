@@ -1,56 +1,43 @@
-// Player has a worker play one question at a time; of those that come meanwhile only the latest counts. A question that takes
-// longer than patience is given up for the next one, with its worker.
+// Player has the server play one question at a time; of those that come meanwhile only the latest counts. A question that takes
+// longer than patience is given up for the next one.
 const patience = 1000; // ms
 
 export class Player {
-  // on has played(output, ms, question), slow(ready), rested(), unread(message) and failed(message).
+  // on has played(output, ms, question), slow(), rested(), unread(message) and failed(message).
   constructor(on) {
     this.on = on;
     this.log = new Blob([]);
-    this.worker = null;
-    this.ready = false; // the worker's engine has been loaded
+    this.page = `pages/${Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("")}`;
+    this.sent = false; // the server has the log
     this.playing = this.wanted = null; // questions
-    this.begun = 0; // when playing did, on a worker that is ready
+    this.begun = 0; // when playing did
   }
 
   // load sets the log.
   load(blob) {
     this.log = blob;
-    this.giveUp();
-    this.worker?.postMessage({ load: blob });
+    this.sent = false;
   }
 
   // play plays a question: {input, ...}.
   play(question) {
-    this.giveUp();
+    if (this.playing && performance.now() - this.begun > patience) this.stop();
     if (this.playing) {
       this.wanted = question;
       return;
     }
-    if (!this.worker) this.start();
     this.wanted = null;
     this.playing = question;
     this.begun = performance.now();
-    this.timer = setTimeout(() => this.on.slow(this.ready), patience);
-    this.worker.postMessage({ input: question.input });
+    this.timer = setTimeout(() => this.on.slow(), patience);
+    this.ask(question, new AbortController());
   }
 
   // stop ends what is played.
   stop() {
-    this.worker?.terminate();
-    this.worker = this.wanted = null;
-    this.ready = false;
+    this.asking?.abort();
+    this.wanted = null;
     this.rest();
-  }
-
-  giveUp() {
-    if (this.playing && this.ready && performance.now() - this.begun > patience) this.stop();
-  }
-
-  start() {
-    this.worker = new Worker("worker.js", { type: "module" });
-    this.worker.onmessage = ({ data }) => this.receive(data);
-    this.worker.postMessage({ load: this.log });
   }
 
   rest() {
@@ -59,20 +46,40 @@ export class Player {
     this.on.rested();
   }
 
-  receive(data) {
-    if (data.unread) this.on.unread(data.unread);
-    if (data.ready) {
-      this.ready = true;
-      this.begun = performance.now();
+  async ask(question, asking) {
+    this.asking = asking;
+    try {
+      const begun = performance.now();
+      const output = await this.answer(question.input, asking.signal);
+      if (asking.signal.aborted) return;
+      this.rest();
+      this.on.played(output, performance.now() - begun, question);
+    } catch (e) {
+      if (asking.signal.aborted) return;
+      this.rest();
+      this.on.failed(String(e.message ?? e));
     }
-    if (data.failed) {
-      this.stop(); // the next question has a new worker
-      this.on.failed(data.failed);
-    }
-    if (!data.output) return;
-    const question = this.playing;
-    this.rest();
-    this.on.played(data.output, data.ms, question);
     if (this.wanted) this.play(this.wanted);
+  }
+
+  async answer(input, signal) {
+    for (let again = false; ; again = true) {
+      if (!this.sent) await this.send(signal);
+      const response = await fetch(`${this.page}/play`, { method: "POST", body: JSON.stringify(input), signal });
+      if (response.ok) return response.json();
+      this.sent = false; // 410: the server has forgotten this page, or is another
+      if (response.status !== 410 || again) throw new Error(await response.text());
+    }
+  }
+
+  async send(signal) {
+    const blob = this.log;
+    const body = await blob.arrayBuffer().catch((e) => {
+      this.on.unread(e.message);
+      return new ArrayBuffer(0); // in place of an earlier log
+    });
+    const response = await fetch(`${this.page}/log`, { method: "POST", body, signal });
+    if (!response.ok) throw new Error(await response.text());
+    this.sent = this.log === blob;
   }
 }

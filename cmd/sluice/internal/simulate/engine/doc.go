@@ -11,5 +11,5 @@
 //	}
 //	player.Finish()
 //
-// The command simulate uses it, and the page of the playground, compiled to WebAssembly: it imports nothing large.
+// The commands simulate and playground use it.
 package engine
