@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // ConnOptions are the limiters of a connection given to [NewConn]. Read grants the bytes that the
@@ -18,7 +19,9 @@ type ConnOptions struct {
 }
 
 // NewConn returns a connection that reads from and writes to c, with one permit for each byte. It
-// returns an error if c is nil. c must be a stream, such as a TCP connection: a large Write to a UDP
+// returns an error if c is nil or holds a nil pointer. Wrap the connection below TLS: for tls.Client and
+// tls.Server, give the result of NewConn to them, so that the bytes of TLS count, and net/http finds its
+// *tls.Conn. c must be a stream, such as a TCP connection: a large Write to a UDP
 // connection would be split into several datagrams, and a Read would lose the end of a large one.
 //
 // A call that waits for permits ends with [os.ErrDeadlineExceeded] at its deadline. The deadline
@@ -32,7 +35,7 @@ type ConnOptions struct {
 // still uses sendfile. It has CloseWrite and CloseRead if c has both, CloseWrite alone if c has
 // only that, and NetConn, which returns c. It is safe for concurrent use.
 func NewConn(c net.Conn, o ConnOptions) (net.Conn, error) {
-	if c == nil {
+	if backdoor.IsNil(c) {
 		return nil, errors.New("ioreader: NewConn of a nil net.Conn")
 	}
 	return newConn(c, o, core.Lease{}), nil

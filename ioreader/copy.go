@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
 // CopyOptions are the options of [Copy]. The zero value copies without a limit.
@@ -39,12 +40,13 @@ func (o CopyOptions) validate() error {
 // deadline; this *[core.RejectedError] also matches [context.DeadlineExceeded]. Permits for bytes that were not written are given back. Copy closes
 // neither dst nor src. It calls OnProgress on the caller's goroutine.
 //
-// Copy returns an error at once if ctx, dst or src is nil or an option is out of range.
+// Copy returns an error at once if ctx, dst or src is nil or holds a nil pointer, or if an option is
+// out of range.
 func Copy(ctx context.Context, dst io.Writer, src io.Reader, o CopyOptions) (int64, error) {
 	if err := o.validate(); err != nil {
 		return 0, err
 	}
-	if ctx == nil || dst == nil || src == nil {
+	if backdoor.IsNil(ctx) || backdoor.IsNil(dst) || backdoor.IsNil(src) {
 		return 0, errors.New("ioreader: Copy needs a context, a writer and a reader")
 	}
 	var s side

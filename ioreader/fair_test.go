@@ -122,7 +122,10 @@ func TestAloneAWriterTakesJustWhatItWrites(t *testing.T) {
 func TestEqualSharesOverAHundredSlices(t *testing.T) {
 	for _, rate := range []int{10 << 10, 50 << 10, 100 << 10, 200 << 10} {
 		for _, sizes := range [][]int{
-			{16, 1 << 20}, {100, 1000, 5000}, {1, 1460, 1461, 64 << 10}, {512, 512, 512, 64 << 10, 64 << 10, 64 << 10},
+			{16, 1 << 20},
+			{100, 1000, 5000},
+			{1, 1460, 1461, 64 << 10},
+			{512, 512, 512, 64 << 10, 64 << 10, 64 << 10},
 			{10, 10, 10, 10, 10, 10, 10, 64 << 10},
 		} {
 			synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,9 @@ type ListenerOptions struct {
 }
 
 // NewListener returns a listener that accepts from l and limits its connections. It returns an
-// error if l is nil.
+// error if l is nil or holds a nil pointer. Wrap the listener below TLS, as in
+// tls.NewListener(throttled, config), or use http.Server.ServeTLS: a listener above TLS would hide the *tls.Conn
+// from net/http, which then has no HTTP/2.
 //
 // Accept takes a connection from l, waits for a permit of the limiter o.Accept and then for one of
 // o.Conns, and returns the connection. While no Accept call is running, the listener holds no permits
@@ -44,7 +46,7 @@ type ListenerOptions struct {
 // The connections behave like those of [NewConn]. If PerConn returns a limiter, each byte needs a
 // permit of that limiter and one of the shared limiter.
 func NewListener(l net.Listener, o ListenerOptions) (net.Listener, error) {
-	if l == nil {
+	if backdoor.IsNil(l) {
 		return nil, errors.New("ioreader: NewListener of a nil net.Listener")
 	}
 	return &listener{

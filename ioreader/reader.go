@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Reader is a throttled [io.Reader]. Use [NewReader] to create one; Read, WriteTo and Close of the
-// zero Reader return an error.
+// Reader is a throttled [io.Reader]. Use [NewReader] to create one; the methods of the zero Reader return
+// an error.
 //
 // It is safe for concurrent use, even if the underlying reader is not: concurrent calls run one
 // after another.
@@ -20,11 +21,11 @@ type Reader struct {
 
 // NewReader returns a Reader that reads from r, with one permit of l for each byte. A nil l means
 // no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
-// available. A Reader has no resources of its own, and need not be closed. If ctx or r is nil,
-// NewReader returns a zero Reader.
+// available. A Reader has no resources of its own, and need not be closed. If ctx or r is nil or
+// holds a nil pointer, NewReader returns a zero Reader.
 func NewReader(ctx context.Context, r io.Reader, l core.Limiter) *Reader {
 	t := &Reader{r: r}
-	if ctx != nil && r != nil {
+	if !backdoor.IsNil(ctx) && !backdoor.IsNil(r) {
 		t.side.start(ctx, l, nil)
 	}
 	return t
@@ -48,13 +49,7 @@ func (t *Reader) WriteTo(w io.Writer) (int64, error) {
 // SetReadDeadline makes calls that wait for permits end with [os.ErrDeadlineExceeded] at that time, and
 // later calls too, until the deadline is moved. The zero Time removes it. The bytes that got no permits
 // are returned by a later Read. The deadline of the underlying reader is not set.
-func (t *Reader) SetReadDeadline(at time.Time) error {
-	if t.side.deadline.Source() == nil {
-		return errNotMade
-	}
-	t.side.deadline.Set(at)
-	return nil
-}
+func (t *Reader) SetReadDeadline(at time.Time) error { return t.side.setDeadline(at) }
 
 // Close ends a waiting call and all later calls with [io.ErrClosedPipe]. Then, if the underlying
 // reader is an [io.Closer], Close closes it and returns its error. Later calls of Close do nothing

@@ -156,6 +156,31 @@ type own struct {
 
 func (c own) Done() <-chan struct{} { return c.done }
 
+// The deadline of a Writer does the same.
+func TestWriterDeadline(t *testing.T) {
+	require.Error(t, new(ioreader.Writer).SetWriteDeadline(time.Time{}))
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.NewTokenBucket(core.TokenBucketOptions{TokenLimit: 1, TokensPerPeriod: 1, ReplenishmentPeriod: time.Second}))
+		begun := time.Now()
+		w := ioreader.NewWriter(t.Context(), io.Discard, l)
+		require.NoError(t, w.SetWriteDeadline(begun.Add(1500*time.Millisecond)))
+		n, err := w.Write([]byte("abc"))
+		require.Equal(t, os.ErrDeadlineExceeded, err)
+		require.Equal(t, 2, n)
+		require.Equal(t, 1500*time.Millisecond, time.Since(begun))
+		_, err = w.Write([]byte("c"))
+		require.Equal(t, os.ErrDeadlineExceeded, err)
+		require.NoError(t, w.SetWriteDeadline(time.Time{}))
+		n, err = w.Write([]byte("cd"))
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.NoError(t, w.Close())
+		require.NoError(t, w.SetWriteDeadline(time.Now()))
+		_, err = w.Write([]byte("e"))
+		require.Equal(t, io.ErrClosedPipe, err)
+	})
+}
+
 // The deadline of a Reader ends its waits, and can be moved; the zero Reader has none.
 func TestReaderDeadline(t *testing.T) {
 	require.Error(t, new(ioreader.Reader).SetReadDeadline(time.Time{}))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/backdoor"
@@ -107,6 +108,15 @@ func (s *side) explain(source *wait.Source, err error) error {
 	return err
 }
 
+// setDeadline moves the deadline of the waits for permits.
+func (s *side) setDeadline(at time.Time) error {
+	if s.deadline.Source() == nil {
+		return errNotMade
+	}
+	s.deadline.Set(at)
+	return nil
+}
+
 // close ends the calls on this side, and closes the underlying stream if it is an io.Closer.
 func (s *side) close(under any) error {
 	if s.deadline.Source() == nil {
@@ -168,6 +178,8 @@ type contextWriter interface {
 }
 
 // writeTo writes p to the underlying writer.
+//
+//nolint:contextcheck // a stream has a context of its own
 func (s *side) writeTo(w io.Writer, p []byte) (int, error) {
 	under, ok := w.(contextWriter)
 	if !ok {

@@ -3,12 +3,14 @@ package ioreader
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Writer is a throttled [io.Writer]. Use [NewWriter] to create one; Write, ReadFrom and Close of the
-// zero Writer return an error.
+// Writer is a throttled [io.Writer]. Use [NewWriter] to create one; the methods of the zero Writer return
+// an error.
 //
 // It is safe for concurrent use, even if the underlying writer is not: concurrent calls run one
 // after another, and the bytes of one Write stay together.
@@ -19,11 +21,11 @@ type Writer struct {
 
 // NewWriter returns a Writer that writes to w, with one permit of l for each byte. A nil l means
 // no limit. When ctx is done, waiting and later calls return ctx.Err(), even if permits are
-// available. A Writer has no resources of its own, and need not be closed. If ctx or w is nil,
-// NewWriter returns a zero Writer.
+// available. A Writer has no resources of its own, and need not be closed. If ctx or w is nil or holds
+// a nil pointer, NewWriter returns a zero Writer.
 func NewWriter(ctx context.Context, w io.Writer, l core.Limiter) *Writer {
 	t := &Writer{w: w}
-	if ctx != nil && w != nil {
+	if !backdoor.IsNil(ctx) && !backdoor.IsNil(w) {
 		t.side.start(ctx, l, w)
 	}
 	return t
@@ -42,6 +44,11 @@ func (t *Writer) Write(p []byte) (int, error) { return t.side.write(t.w, p, nil)
 func (t *Writer) ReadFrom(r io.Reader) (int64, error) {
 	return pump{side: &t.side, dst: t.w, src: r, paid: onWrite}.run()
 }
+
+// SetWriteDeadline makes calls that wait for permits end with [os.ErrDeadlineExceeded] at that time, and
+// later calls too, until the deadline is moved. The zero Time removes it. The deadline of the underlying
+// writer is not set.
+func (t *Writer) SetWriteDeadline(at time.Time) error { return t.side.setDeadline(at) }
 
 // Close ends a waiting call and all later calls with [io.ErrClosedPipe]. Then, if the underlying
 // writer is an [io.Closer], Close closes it and returns its error. Later calls of Close do nothing

@@ -29,9 +29,12 @@ func TestReturnsWithTime(t *testing.T) {
 	}
 	for _, l := range []core.Limiter{
 		held, chain(held, bucket), chain(bucket, core.WithReason(held, "r")), core.WithReason(held, "r"), core.Shadow(held),
-		embedding{bucket}, core.WithReason(embedding{bucket}, "r"), chain(bucket, embedding{bucket}),
+		embedding{bucket},
+		core.WithReason(embedding{bucket}, "r"), chain(bucket, embedding{bucket}),
 		partition.For(keyed, "a"), chain(partition.For(keyed, "a")), core.WithReason(partition.For(keyed, "a"), "r"),
-		limiter{Limiter: bucket}, viewing{bucket}, core.WithReason(viewing{bucket}, "r"), core.WithReason(nil, "r"), core.Shadow(nil),
+		limiter{Limiter: bucket},
+		viewing{bucket},
+		core.WithReason(viewing{bucket}, "r"), core.WithReason(nil, "r"), core.Shadow(nil),
 	} {
 		require.False(t, hold.ReturnsWithTime(l), "%v", l)
 	}
