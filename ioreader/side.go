@@ -178,8 +178,6 @@ type contextWriter interface {
 }
 
 // writeTo writes p to the underlying writer.
-//
-//nolint:contextcheck // a stream has a context of its own
 func (s *side) writeTo(w io.Writer, p []byte) (int, error) {
 	under, ok := w.(contextWriter)
 	if !ok {
@@ -188,7 +186,7 @@ func (s *side) writeTo(w io.Writer, p []byte) (int, error) {
 	source := s.deadline.Source()
 	call := source.Begin(s.ctx)
 	defer call.End()
-	n, err := under.WriteContext(call, p)
+	n, err := under.WriteContext(call.Context, p)
 	return n, source.Explain(s.ctx, err)
 }
 

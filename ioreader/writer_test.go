@@ -387,10 +387,16 @@ func TestTheZeroValuesRefuse(t *testing.T) {
 		"Read":         func() error { _, err := r.Read(make([]byte, 1)); return err },
 		"WriteTo":      func() error { _, err := r.WriteTo(io.Discard); return err },
 		"Reader.Close": r.Close,
-		"nil pointer":  func() error { _, err := ioreader.NewWriter(t.Context(), (*bytes.Buffer)(nil), nil).Write([]byte("x")); return err },
-		"nil file":     func() error { _, err := ioreader.NewReader(t.Context(), (*bytes.Reader)(nil), nil).Read(make([]byte, 1)); return err },
-		"nil writer":   func() error { _, err := ioreader.NewWriter(t.Context(), nil, nil).Write([]byte("x")); return err },
-		"nil reader":   func() error { _, err := ioreader.NewReader(t.Context(), nil, nil).Read(make([]byte, 1)); return err },
+		"nil pointer": func() error {
+			_, err := ioreader.NewWriter(t.Context(), (*bytes.Buffer)(nil), nil).Write([]byte("x"))
+			return err
+		},
+		"nil file": func() error {
+			_, err := ioreader.NewReader(t.Context(), (*bytes.Reader)(nil), nil).Read(make([]byte, 1))
+			return err
+		},
+		"nil writer": func() error { _, err := ioreader.NewWriter(t.Context(), nil, nil).Write([]byte("x")); return err },
+		"nil reader": func() error { _, err := ioreader.NewReader(t.Context(), nil, nil).Read(make([]byte, 1)); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.EqualError(t, call(), "ioreader: not made by its constructor, or made with a nil argument")

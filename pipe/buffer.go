@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	bufferSize = 64 << 10 // capacity of the buffer, without what a limiter adds; see payment.capacity
+	bufferSize = 64 << 10 // capacity of the buffer, unless Options or a limiter say otherwise
 	minMemory  = 1 << 10
 )
 
@@ -16,6 +16,7 @@ const (
 type buffer struct {
 	memory     []byte // its length is a power of two
 	start, end uint64
+	keep       int // memory of at most that many bytes is not freed while the buffer is empty
 }
 
 func (b *buffer) len() int { return int(b.end - b.start) }
@@ -29,13 +30,13 @@ func (b *buffer) put(p []byte) {
 }
 
 // take moves the oldest bytes to p. If the buffer is then empty and its memory is larger than
-// bufferSize, take frees the memory.
+// keep, take frees the memory.
 func (b *buffer) take(p []byte) int {
 	first, second := b.at(b.start, min(len(p), b.len()))
 	n := copy(p, first)
 	n += copy(p[n:], second)
 	b.start += uint64(n)
-	if b.start == b.end && len(b.memory) > bufferSize {
+	if b.start == b.end && len(b.memory) > b.keep {
 		b.memory = nil
 	}
 	return n
@@ -60,7 +61,7 @@ func (b *buffer) grow(n int) {
 		return
 	}
 	first, second := b.at(b.start, b.len())
-	larger := buffer{memory: make([]byte, 1<<bits.Len(uint(need-1))), start: b.start, end: b.start}
+	larger := buffer{memory: make([]byte, 1<<bits.Len(uint(need-1))), start: b.start, end: b.start, keep: b.keep}
 	larger.put(first)
 	larger.put(second)
 	*b = larger

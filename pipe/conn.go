@@ -30,11 +30,11 @@ func Conns(a, b Options) (net.Conn, net.Conn, error) {
 	if err := errors.Join(a.validate("a"), b.validate("b")); err != nil {
 		return nil, nil, err
 	}
-	there, err := newPipe(Options{WriteLimiter: a.WriteLimiter, ReadLimiter: b.ReadLimiter})
+	there, err := newPipe(Options{WriteLimiter: a.WriteLimiter, ReadLimiter: b.ReadLimiter, Buffer: a.Buffer})
 	if err != nil {
 		return nil, nil, err
 	}
-	back, err := newPipe(Options{WriteLimiter: b.WriteLimiter, ReadLimiter: a.ReadLimiter})
+	back, err := newPipe(Options{WriteLimiter: b.WriteLimiter, ReadLimiter: a.ReadLimiter, Buffer: b.Buffer})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,22 +13,33 @@
 //	_, err = io.Copy(destination, r)
 //	return err
 //
-// [Options] sets the limiters. Bytes that have been written and not yet read hold permits of
-// WriteLimiter. A concurrency limiter bounds the memory and makes writers wait, a token bucket
-// bounds the rate, and a [core.Chain] of the two does both. ReadLimiter grants the bytes that
-// are read. Several pipes may share a limiter.
+// # Which side to limit
+//
+// [Options] has a limiter for each side and the size of the buffer. Several pipes may share a limiter.
+//
+//   - To bound the memory of one pipe, set Buffer.
+//   - To bound the memory of several pipes together, give all of them one concurrency limiter as
+//     WriteLimiter. The bytes that have been written and not yet read hold its permits.
+//   - To bound the rate, use a token bucket as ReadLimiter or WriteLimiter. As ReadLimiter it delays
+//     only the reader: the writer continues until the buffer is full, so it can prepare
+//     the next bytes while the reader waits for the rate. As WriteLimiter it delays the writer: the buffer
+//     is nearly empty, and the writer and the rate take turns.
+//   - To bound memory and rate, use a concurrency limiter or Buffer for the one and a token bucket
+//     as ReadLimiter for the other, or a [core.Chain] of both limiters as WriteLimiter.
+//
+// Reads and Writes wait for their permits, whatever the QueueLimit of the limiter is.
 //
 // # The buffer
 //
-// Write returns when its bytes are in the buffer or have been read. A concurrency limiter on the write
-// side, or a chain that contains one, bounds the buffer by its limit. Any other pipe buffers up to
-// 64 KiB, and with a limiter from another package that limiter's limit more. The memory grows as the
-// buffer fills.
+// Write returns when its bytes are in the buffer or have been read. The buffer has 64 KiB unless Options says
+// otherwise. If WriteLimiter contains a concurrency limiter, the limit of that one is the size of the
+// buffer instead. A limiter of another package may add its limit to the size. The memory grows
+// as the buffer fills.
 //
-// The bytes of a Write hold one lease if the limiter is a chain or from another package. The lease of a
-// chain of two takes about 430 bytes of memory until the Write's bytes have been read, so the memory of
-// many small Writes is far more than the limit of such a chain. Write through a bufio.Writer, or use a
-// concurrency limiter alone, which takes no memory for a Write.
+// The bytes of a Write hold one lease if the limiter is a chain with a concurrency limiter, or is from another
+// package. The lease of a chain of two takes about 430 bytes of memory until the Write's bytes have been
+// read, so the memory of many small Writes is far more than the limit of such a chain. Write through
+// a bufio.Writer, or use a concurrency limiter alone, which takes no memory for a Write.
 //
 // A Write that waits for room continues when the rest of its bytes fit, or when half of the
 // buffer is free. A Write of 16 KiB or more that waits for the reader may be read directly from the slice
@@ -52,6 +63,6 @@
 //
 // A pipe is a mutex, a ring that grows, and a condition for each side; one call of each side has its
 // turn. What can be read is the buffer, followed by the bytes that a large Write lends out of its own
-// slice while it waits. The buffered bytes hold a concurrency limiter's plain permits, or a queue of
-// leases with the position at which each ends.
+// slice while it waits. A hold.Ledger keeps what the buffered bytes hold: nothing, plain permits of a
+// concurrency limiter, or leases.
 package pipe

@@ -542,3 +542,61 @@ func TestAWriteThatWaitsSeesARaisedLimit(t *testing.T) {
 		})
 	}
 }
+
+func TestTheSizeOfTheBuffer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			options pipe.Options
+			want    int
+		}{
+			{pipe.Options{}, 64 << 10},
+			{pipe.Options{Buffer: 1}, 1},
+			{pipe.Options{Buffer: 3}, 3},
+			{pipe.Options{Buffer: 1 << 20}, 1 << 20},
+			{pipe.Options{Buffer: 1000, WriteLimiter: bucket(t, 1<<20)}, 1000},
+			{pipe.Options{Buffer: 1000, WriteLimiter: concurrency(t, 5000, 0)}, 5000},
+			{pipe.Options{Buffer: 1000, WriteLimiter: concurrency(t, 10, 0)}, 10},
+			{pipe.Options{WriteLimiter: core.Must(core.Chain(bucket(t, 1<<20), concurrency(t, 5000, 0)))}, 5000},
+		} {
+			r, w := newPipe(t, c.options)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			for _, size := range []int{1, 7, 1000} {
+				for ctx.Err() == nil && r.Buffered() < c.want {
+					_, err := w.WriteContext(ctx, make([]byte, size))
+					if err != nil {
+						break
+					}
+				}
+			}
+			cancel()
+			assert.Equal(t, c.want, r.Buffered(), "%+v", c.options)
+			go func() {
+				writes(t, w, string(make([]byte, 100_000)))
+				assert.NoError(t, w.Close())
+			}()
+			all, err := io.ReadAll(r)
+			assert.NoError(t, err)
+			assert.Len(t, all, c.want+100_000)
+		}
+	})
+	_, _, err := pipe.New(pipe.Options{Buffer: -1})
+	assert.EqualError(t, err, "pipe: Options.Buffer = -1, want at least 0")
+	_, _, err = pipe.Conns(pipe.Options{Buffer: -1}, pipe.Options{Buffer: -2})
+	assert.EqualError(t, err, "pipe: a.Buffer = -1, want at least 0\npipe: b.Buffer = -2, want at least 0")
+}
+
+// panicsOnDone is a context whose Done panics.
+type panicsOnDone struct{ context.Context }
+
+func (panicsOnDone) Done() <-chan struct{} { panic("Done") }
+
+// TestAContextThatPanics loses no permits.
+func TestAContextThatPanics(t *testing.T) {
+	t.Parallel()
+	l := concurrency(t, 64<<10, 0)
+	r, w := newPipe(t, pipe.Options{WriteLimiter: l})
+	assert.Panics(t, func() { _, _ = w.WriteContext(panicsOnDone{t.Context()}, make([]byte, 100_000)) })
+	assert.NoError(t, r.Close())
+	available(t, l, 64<<10)
+}

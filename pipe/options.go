@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// Options are the limiters of a pipe, or of one end of a pair returned by [Conns]. One permit is
+// Options are the limiters and the buffer of a pipe, or of one end of a pair returned by [Conns]. One permit is
 // one byte. A nil field means no limit; a field that holds a nil pointer is an error.
 //
 // If both limiters of a pipe ask the same concurrency limiter, also through chains, views or keys, only
@@ -17,10 +17,14 @@ import (
 type Options struct {
 	WriteLimiter core.Limiter // grants the bytes written; they hold its permits until they are read
 	ReadLimiter  core.Limiter // grants the bytes read; the permits are released at once
+
+	// Buffer is the size of the buffer in bytes, at least 0; 0 means 64 KiB. If WriteLimiter contains a
+	// concurrency limiter, its limit is the size instead. In [Conns] it is the buffer of what the end writes.
+	Buffer int
 }
 
-// validate returns an error that names the fields that hold a nil pointer. where is the name of
-// the Options in the error.
+// validate returns an error that names all fields that are out of range. where is the name of the Options in
+// the error.
 func (o Options) validate(where string) error {
 	var errs []error
 	for _, l := range []struct {
@@ -30,6 +34,9 @@ func (o Options) validate(where string) error {
 		if l.limiter != nil && backdoor.IsNil(l.limiter) {
 			errs = append(errs, fmt.Errorf("pipe: %s.%s is a nil %T, want a limiter, or nil for none", where, l.field, l.limiter))
 		}
+	}
+	if o.Buffer < 0 {
+		errs = append(errs, fmt.Errorf("pipe: %s.Buffer = %d, want at least 0", where, o.Buffer))
 	}
 	return errors.Join(errs...)
 }

@@ -4,16 +4,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"sync"
 
+	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
-	"github.com/sluice-go/sluice/internal/ring"
+	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/wait"
 )
 
-// New returns the two ends of a pipe with the limiters in o. It returns an error if a field of o
-// holds a nil pointer, or if a Read would wait for permits that the buffered bytes hold.
+// New returns the two ends of a pipe with the limiters in o. It returns an error if an option is out of
+// range, if a limiter is a nil pointer, or if a Read would wait for permits that the buffered bytes hold.
 //
 // Bytes are read in the order in which they were written. All methods of the two ends may be
 // called concurrently; the bytes of one Write stay together. A pipe has no goroutine of its own.
@@ -34,30 +38,39 @@ func New(o Options) (*Reader, *Writer, error) {
 // followed by the bytes that a large Write lends: while it waits, Reads copy them directly out of the
 // slice passed to it. Conversely, a Write copies its bytes directly into the slice of a Read that
 // waits.
-//
-// One Read and one Write at a time have the turn of their side; other calls wait for it.
 type pipe struct {
-	// mu guards the fields below, except a side's payment, which belongs to the call that has the
-	// turn. It is held while bytes are copied. The only lock taken under it is that of a
-	// core.ConcurrencyLimiter; no user code is called under it.
+	// mu guards the fields below, and the fields of the sides that say so. It is held while bytes are copied.
+	// The only lock taken under it is that of a core.ConcurrencyLimiter; no user code is called under it.
 	mu     sync.Mutex
 	buffer buffer
-	lent   []byte          // the unread part of the bytes that a Write lends
-	resume int             // a waiting Write is woken when at most this many bytes are left to read
-	wanted []byte          // the rest of the slice of a Read that waits; else nil
-	leases ring.Ring[held] // in the order of the bytes that hold them
+	ledger hold.Ledger // what the bytes in the buffer hold
+	lent   []byte      // the unread part of the bytes that a Write lends
+	resume int         // a waiting Write is woken when at most this many bytes are left to read
+	wanted []byte      // the rest of the slice of a Read that waits; else nil
 
 	rd, wr side
+
+	// For Writes.
+	plain    bool // each buffered byte, and each lent one, holds a plain permit
+	leased   bool // the bytes hold leases
+	bounded  bool // the limiter contains a concurrency limiter, which alone bounds the buffer
+	size     int  // Options.Buffer
+	capacity int  // of the buffer, in bytes; math.MaxInt if bounded. Only for the call that has the turn
 }
 
-// side is the state of reading or of writing.
+// side is the state of reading or of writing. One call of each side at a time has the turn.
 type side struct {
-	payment
+	turn wait.Turn
+
+	// Only for the call that has the turn.
+	limiter hold.Limiter // its Limiter is nil if the side is unlimited
+	nested  meter.Nested // of the read side, whose permits the buffered bytes may hold
+	meter   meter.Meter
+	popped  []core.Lease // to be released without the mutex
+
 	deadline wait.Deadline
 
 	// Guarded by the pipe's mutex.
-	busy    bool        // a call has the turn
-	turn    wait.Signal // calls wait here for the turn
 	change  wait.Signal // the call that has the turn waits here for the other side
 	closed  bool
 	err     error // from CloseWithError
@@ -65,15 +78,35 @@ type side struct {
 }
 
 func newPipe(o Options) (*pipe, error) {
-	p := new(pipe)
-	p.wr.start(o.WriteLimiter)
-	p.wr.startHolding()
+	p := &pipe{size: o.Buffer}
+	if p.size == 0 {
+		p.size = bufferSize
+	}
+	p.capacity = p.size
+	p.buffer.keep = max(p.size, bufferSize)
 	rest := o.ReadLimiter
-	if p.wr.holding != nothing && rest != nil {
-		var err error
-		if rest, err = hold.Without(rest, hold.BindingRoots(o.WriteLimiter)); err != nil {
-			return nil, fmt.Errorf("pipe: %w", err)
+	p.wr.start(o.WriteLimiter)
+	if !p.wr.unlimited() && !hold.ReturnsWithTime(o.WriteLimiter) {
+		p.plain = p.wr.limiter.Plain(1)
+		p.leased = !p.plain
+		roots := hold.BindingRoots(o.WriteLimiter)
+		p.bounded = slices.ContainsFunc(roots, func(root any) bool {
+			_, ok := root.(*core.ConcurrencyLimiter)
+			return ok
+		})
+		p.grow()
+		if rest != nil {
+			var err error
+			if rest, err = hold.Without(rest, roots); err != nil {
+				return nil, fmt.Errorf("pipe: %w", err)
+			}
 		}
+	}
+	switch {
+	case p.plain:
+		p.ledger = hold.Fixed(1)
+	case !p.leased:
+		p.ledger = hold.Fixed(0)
 	}
 	p.rd.start(rest)
 	p.rd.nested.Beside(rest, o.WriteLimiter)
@@ -83,6 +116,32 @@ func newPipe(o Options) (*pipe, error) {
 	return p, nil
 }
 
+// start makes the side ask l, which may be nil.
+func (s *side) start(l core.Limiter) {
+	if !backdoor.IsNil(l) {
+		s.limiter = hold.Of(l)
+		s.meter.Init(l)
+	}
+}
+
+func (s *side) unlimited() bool { return s.limiter.Limiter == nil }
+
+// String describes the side's limiter.
+func (s *side) String() string { return meter.Describe(s.limiter.Limiter) }
+
+// grow raises the capacity to what the limiter's limit allows now, and reports whether that is higher. The
+// capacity is more than the limiter admits, so that a Write waits in the limiter's queue, by its
+// rules, and not for room.
+func (p *pipe) grow() bool {
+	before := p.capacity
+	if limit := hold.Limit(p.wr.limiter.Limiter); p.bounded {
+		p.capacity = math.MaxInt
+	} else if limit <= math.MaxInt-p.size { // else it reports none
+		p.capacity = max(before, p.size+limit)
+	}
+	return p.capacity > before
+}
+
 func (p *pipe) setExpired(s *side, expired bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,32 +149,37 @@ func (p *pipe) setExpired(s *side, expired bool) {
 	s.change.Send()
 }
 
-// enter waits for the turn of a side, or returns ctx.Err(). If it returns nil, leave must
-// follow.
-func (p *pipe) enter(ctx context.Context, s *side) error {
-	done := ctx.Done()
-	p.mu.Lock()
-	mine := true
-	for s.busy && mine {
-		mine = s.turn.Wait(&p.mu, done)
-	}
-	s.busy = s.busy || mine
-	p.mu.Unlock()
-	if !mine {
-		return ctx.Err()
-	}
-	return nil
-}
-
-func (p *pipe) leave(s *side) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.busy = false
-	s.turn.Send()
-}
-
 // unreadLocked returns the number of bytes that can be read.
 func (p *pipe) unreadLocked() int { return p.buffer.len() + len(p.lent) }
+
+// givePlainLocked gives back the permits of n bytes that were not in the buffer.
+func (p *pipe) givePlainLocked(n int) {
+	if p.plain && n > 0 {
+		p.wr.limiter.GivePlain(n)
+	}
+}
+
+// popLocked gives back the plain permits that the oldest n bytes of the ledger hold, and appends the leases to
+// popped, which the caller releases without the mutex.
+func (p *pipe) popLocked(n int, popped *[]core.Lease) {
+	if n == 0 {
+		return
+	}
+	var permits int
+	permits, *popped = p.ledger.Pop(n, *popped)
+	if permits > 0 {
+		p.wr.limiter.GivePlain(permits)
+	}
+}
+
+// release releases leases in one call, which takes the limiter's lock once, and empties the slice.
+func release(popped *[]core.Lease) {
+	if len(*popped) > 0 {
+		core.ReleaseAll(*popped)
+		clear(*popped)
+		*popped = (*popped)[:0]
+	}
+}
 
 // readErrLocked returns the error with which a Read has to end, or nil. The end of the stream
 // counts when all bytes have been read.
@@ -169,34 +233,40 @@ func (p *pipe) endOr(endedLocked func() error, err error) error {
 // closeRead closes the read side, and thereby ends writing. It drops the buffered bytes and gives
 // their permits back.
 func (p *pipe) closeRead(err error) {
-	if !p.close(&p.rd, err) {
+	var dropped []core.Lease // not popped, because a Read may have the turn
+	if !p.close(&p.rd, err, &dropped) {
 		return
 	}
 	p.rd.deadline.Close(io.ErrClosedPipe)
 	p.wr.deadline.Close(io.ErrClosedPipe)
-	p.releaseRead()
+	release(&dropped)
 }
 
 // closeWrite closes the write side. Reads return the buffered bytes and then the end.
 func (p *pipe) closeWrite(err error) {
-	if p.close(&p.wr, err) {
+	if p.close(&p.wr, err, nil) {
 		p.wr.deadline.Close(io.ErrClosedPipe)
 	}
 }
 
-// close closes a side, and reports whether it was open.
-func (p *pipe) close(s *side, err error) bool {
+// close closes a side, and reports whether it was open. The read side drops the buffer.
+func (p *pipe) close(s *side, err error, dropped *[]core.Lease) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.closed {
 		return false
 	}
 	s.closed, s.err = true, err
-	if s == &p.rd {
-		p.wr.give(p.buffer.len())
+	if dropped != nil {
+		p.popLocked(p.buffer.len(), dropped)
 		p.buffer.drop()
 	}
 	p.rd.change.Send()
 	p.wr.change.Send()
 	return true
 }
+
+// background is the context of calls without a context parameter.
+//
+//nolint:forbidigo // there is no caller's context
+var background = context.Background()

@@ -75,27 +75,15 @@ func (p *pipe) read(ctx context.Context, b []byte) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if n := p.tryRead(b); n > 0 {
-		return n, nil
+	if len(b) < lentMin {
+		if n := p.tryRead(b); n > 0 {
+			return n, nil
+		}
 	}
-	return p.readSlow(ctx, b)
-}
-
-// tryRead reads what can be read without waiting, and returns 0 if readSlow is needed.
-func (p *pipe) tryRead(b []byte) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.rd.busy || !p.rd.unlimited() || p.wr.holding == leases || p.rd.closed || p.rd.expired {
-		return 0
-	}
-	return p.takeLocked(b)
-}
-
-func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
-	if err := p.enter(ctx, &p.rd); err != nil {
+	if err := p.rd.turn.Take(ctx); err != nil {
 		return 0, err
 	}
-	defer p.leave(&p.rd)
+	defer p.rd.turn.Leave()
 	for {
 		n, err := p.awaitBytes(ctx, b)
 		if n > 0 && !p.rd.unlimited() {
@@ -108,11 +96,21 @@ func (p *pipe) readSlow(ctx context.Context, b []byte) (int, error) {
 	}
 }
 
+// tryRead reads what can be read without waiting, and without the turn; see tryWrite. It is for small Reads: a
+// large one mostly waits.
+func (p *pipe) tryRead(b []byte) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leased || !p.rd.unlimited() || !p.rd.turn.Free() || p.rd.closed || p.rd.expired {
+		return 0
+	}
+	return p.takeLocked(b)
+}
+
 // awaitBytes waits until there are bytes to read. It reads them into b, unless the side is limited,
 // and returns their number. A Write that finds it waiting copies its bytes into b.
 func (p *pipe) awaitBytes(ctx context.Context, b []byte) (n int, err error) {
-	defer p.releaseRead()
-	done := ctx.Done()
+	done := ctx.Done() // before the mutex, because it is user code
 	p.mu.Lock()
 	going := true
 	for going && len(b) > 0 && n == 0 && p.unreadLocked() == 0 && p.readErrLocked() == nil {
@@ -132,6 +130,7 @@ func (p *pipe) awaitBytes(ctx context.Context, b []byte) (n int, err error) {
 		n, err = p.takeOrCountLocked(b)
 	}
 	p.mu.Unlock()
+	release(&p.rd.popped)
 	if n == 0 && !going {
 		err = ctx.Err()
 	}
@@ -192,20 +191,22 @@ func (p *pipe) payForRead(ctx context.Context, want int) (int, error) {
 // take moves the oldest bytes to b and gives back the permits they held. It returns their number,
 // 0 if there are none.
 func (p *pipe) take(b []byte) int {
-	defer p.releaseRead()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.takeLocked(b)
+	n := p.takeLocked(b)
+	p.mu.Unlock()
+	release(&p.rd.popped)
+	return n
 }
 
 // takeLocked is take without the release of leases. It wakes a Write that waits for the reader.
 func (p *pipe) takeLocked(b []byte) int {
 	n := p.buffer.take(b)
+	p.popLocked(n, &p.rd.popped)
 	if n == 0 {
 		n = copy(b, p.lent)
 		p.lent = p.lent[n:]
+		p.givePlainLocked(n)
 	}
-	p.wr.give(n)
 	if p.unreadLocked() <= p.resume {
 		p.wr.change.Send()
 	}

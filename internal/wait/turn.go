@@ -23,6 +23,9 @@ const (
 	crowded // taken, and a call may be waiting
 )
 
+// Free reports whether nobody has the turn.
+func (t *Turn) Free() bool { return t.state.Load() == free }
+
 // TryTake takes the turn if it is free.
 func (t *Turn) TryTake() bool { return t.state.CompareAndSwap(free, taken) }
 
