@@ -18,7 +18,7 @@ func TestErrgroup(t *testing.T) {
 	copySource(t, "testdata/errgroup", filepath.Join(dir, "errgroup"), strings.NewReplacer())
 	source := filepath.Join(moduleDir(t, "golang.org/x/sync"), "errgroup", "errgroup_test.go")
 	copyFile(t, source, filepath.Join(dir, "errgroup", "errgroup_test.go"), strings.NewReplacer(
-		"golang.org/x/sync/errgroup", "github.com/sluice-go/sluice/compat/errgroup",
+		"golang.org/x/sync/errgroup", "github.com/sluice-go/sluice/internal/compat/errgroup",
 	).Replace)
 	failed, passed, out := testCopy(t, dir, "./errgroup")
 	assert.Empty(t, failed, "%s", out)

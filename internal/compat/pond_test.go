@@ -15,7 +15,7 @@ func TestPond(t *testing.T) {
 		t.Skip("it compiles and runs another test binary")
 	}
 	dir := newCopy(t)
-	ours := strings.NewReplacer("github.com/alitto/pond/v2", "github.com/sluice-go/sluice/compat/pond")
+	ours := strings.NewReplacer("github.com/alitto/pond/v2", "github.com/sluice-go/sluice/internal/compat/pond")
 	copySource(t, moduleDir(t, "github.com/alitto/pond/v2"), filepath.Join(dir, "pond"), ours)
 	copySource(t, "testdata/pond", filepath.Join(dir, "pond"), ours)
 	failed, passed, out := testCopy(t, dir, "./pond")

@@ -19,8 +19,8 @@ func TestPuddle(t *testing.T) {
 	}
 	dir := newCopy(t)
 	copySource(t, moduleDir(t, "github.com/jackc/puddle/v2"), filepath.Join(dir, "puddle"), strings.NewReplacer(
-		"golang.org/x/sync/semaphore", "github.com/sluice-go/sluice/compat/semaphore",
-		"github.com/jackc/puddle/v2", "github.com/sluice-go/sluice/compat/puddle",
+		"golang.org/x/sync/semaphore", "github.com/sluice-go/sluice/internal/compat/semaphore",
+		"github.com/jackc/puddle/v2", "github.com/sluice-go/sluice/internal/compat/puddle",
 	))
 	copySource(t, "testdata/semaphore", filepath.Join(dir, "semaphore"), strings.NewReplacer())
 	failed, passed, out := testCopy(t, dir, "./puddle")
