@@ -45,15 +45,20 @@ func (p *Pool) Group(ctx context.Context) *Group {
 // Go runs a task under a lease of one permit. It waits until the task has its lease or is in the
 // pool's queue, whatever the limiter's QueueLimit is, and reports whether the group took the task.
 //
-// True means that the task has run when Wait returns, unless the group has an error or its context has
-// ended: a task that is still waiting for its lease then never runs. False means that the task will not
-// run, because the group's context or the pool has ended, because Wait has returned, or because the task
-// or the limiter's answer was an error. A producer stops at the first false.
+// True means that the task has run when Wait returns, with one exception: if the group has an error or its
+// context has ended, a task that is still waiting for its lease never runs. False means that the task will not
+// run, for one of these reasons:
 //
-// An error that keeps a task from running becomes the group's error, such as [ErrClosed],
-// [core.ErrClosed] of a closed limiter, ctx.Err(), the error for a nil task, or the rejection of a
-// limiter that lets no one wait. A rate limiter rejects a task whose permits would come after the deadline of
-// the group's context immediately; this rejection matches [context.DeadlineExceeded].
+//   - The group's context has ended, which the group's first error does too.
+//   - The pool is closed, or Wait has returned.
+//   - The task is nil, or the limiter has rejected it.
+//
+// A producer stops at the first false.
+//
+// An error that keeps a task from running becomes the group's error: [ErrClosed], [core.ErrClosed] of a
+// closed limiter, ctx.Err(), the error for a nil task, or the limiter's rejection. A rate limiter of package
+// core rejects a task immediately if its permits would come after the deadline of the group's context; this
+// rejection matches [context.DeadlineExceeded].
 func (g *Group) Go(t Task) bool { return g.GoN(1, t) }
 
 // GoN is Go for a task whose lease has the given number of permits. Invalid numbers are errors
