@@ -170,6 +170,8 @@ var brokenLimiters = []broken{
 	{"the queue is served in order", "serves the newest first", slots, plain(queue, core.NewestFirst)},
 	{"the queue is served in order", "serves the oldest first", newestSlots, plain(queue, core.OldestFirst)},
 	{"the queue is served in order", "serves the newest first", tokens, func() core.Limiter { return bucket(queue, core.NewestFirst, false) }},
+	{"a higher priority is served first", "reports fair shares, and serves the oldest first", limitertest.Config{Limit: limit}, claiming(core.FairShare, 6*limit)},
+	{"the order is the one that the limiter reports", "reports another order", slots, claiming(core.NewestFirst, queue)},
 	{"flows get their shares", "serves the oldest first", fairSlots, plain(6*limit, core.OldestFirst)},
 	{"flows get their shares", "serves the newest first", fairSlots, plain(6*limit, core.NewestFirst)},
 	{"flows get their shares", "serves the oldest first", fairTokens, func() core.Limiter { return bucket(6*limit, core.OldestFirst, false) }},
@@ -611,5 +613,21 @@ func TestNamesTheRuleThatIsBroken(t *testing.T) {
 	}
 	for _, name := range limitertest.RuleNames() {
 		require.True(t, tested[name], "no limiter breaks %q", name)
+	}
+}
+
+// claims reports an order that it does not keep.
+type claims struct {
+	mutant
+
+	order core.QueueOrder
+}
+
+func (c *claims) QueueOrder() core.QueueOrder { return c.order }
+
+// claiming returns a maker of limiters that serve the oldest first, and report another order.
+func claiming(order core.QueueOrder, room int) func() core.Limiter {
+	return func() core.Limiter {
+		return &claims{mutant{Limiter: concurrency(room, core.OldestFirst)}, order}
 	}
 }

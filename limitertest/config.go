@@ -42,8 +42,9 @@ type Config struct {
 	// bound. 0: Run finds out QueueLimit and QueueOrder, and ignores the QueueOrder given here.
 	QueueLimit int
 
-	// QueueOrder is the order in which waiters are served. Run does not find out
-	// [core.FairShare]: set it together with QueueLimit.
+	// QueueOrder is the order in which waiters are served. If Run finds out QueueLimit, it takes
+	// [core.FairShare] from a limiter whose method QueueOrder returns it; otherwise set it together
+	// with QueueLimit. Either way, the rules about flows tell whether the limiter keeps it.
 	QueueOrder core.QueueOrder
 
 	// Update changes the permit limit of a limiter in use, and nothing else, and returns what

@@ -2,8 +2,11 @@ package limitertest
 
 import "github.com/sluice-go/sluice/core"
 
-// inLine is how many requests of a flow wait in a rule about flows.
-const inLine = 6
+// maxInLine is how many requests of a flow wait in a rule about flows, if the queue has room for them.
+const maxInLine = 6
+
+// inLine returns how many requests of each of two flows wait.
+func (s *subject) inLine() int { return min(maxInLine, s.queue/(2*s.piece())) }
 
 // acquiresAs is acquires for a flow.
 func (s *subject) acquiresAs(f core.Flow, n int) *call {
@@ -15,7 +18,7 @@ func (s *subject) acquiresAs(f core.Flow, n int) *call {
 
 // lineUp has requests of a flow wait.
 func (s *subject) lineUp(f core.Flow) []*call {
-	calls := make([]*call, inLine)
+	calls := make([]*call, s.inLine())
 	for i := range calls {
 		calls[i] = s.acquiresAs(f, s.piece())
 		calls[i].mustWait("with nothing available")
@@ -36,6 +39,7 @@ func granted(calls []*call) (n int) {
 // flowsGetShares wants the grants of two flows that wait, divided by their weights, to differ by no
 // more than a request of each, however early the first flow came, and all requests to be served.
 func flowsGetShares(s *subject) {
+	inLine := s.inLine()
 	for _, weights := range [][2]int{{0, 0}, {2, 5}, {5, 2}} {
 		s.renew()
 		s.empties()
@@ -64,6 +68,7 @@ func flowsGetShares(s *subject) {
 
 // prioritiesComeFirst wants requests of a higher priority to be served first, however late they come.
 func prioritiesComeFirst(s *subject) {
+	inLine := s.inLine()
 	s.empties()
 	low := s.lineUp(core.Flow{Key: "a", Priority: -1, Weight: 7})
 	high := s.lineUp(core.Flow{Key: "a", Priority: 1})
@@ -76,5 +81,13 @@ func prioritiesComeFirst(s *subject) {
 	}
 	for _, c := range append(low, high...) {
 		c.wantGrant("when all its permits have come")
+	}
+}
+
+// orderIsSaid wants a limiter that reports its order to report the one that it was made with.
+func orderIsSaid(s *subject) {
+	l, ok := s.l.(interface{ QueueOrder() core.QueueOrder })
+	if ok && s.queue > 0 && l.QueueOrder() != s.QueueOrder {
+		s.faultf("QueueOrder() is %v, but the limiter is said to be %v", l.QueueOrder(), s.QueueOrder)
 	}
 }

@@ -24,6 +24,9 @@ func (c Config) find(t *testing.T) (*facts, []error) {
 		}
 		if f.QueueLimit == 0 {
 			s.findQueue()
+			if l, ok := s.l.(interface{ QueueOrder() core.QueueOrder }); ok && l.QueueOrder() == core.FairShare {
+				s.QueueOrder = core.FairShare // which only flows show
+			}
 		}
 	}}
 	faults := r.faults(t, f)

@@ -51,7 +51,7 @@ func (n need) unmet(f *facts) string {
 		{contest, f.Holds && f.queue >= 2 || f.queue > f.Limit, "needs a queue above the limit, or leases that hold permits and a queue of 2"},
 		{oldest, f.QueueOrder != core.NewestFirst, "the limiter serves the newest first"},
 		{newest, f.QueueOrder == core.NewestFirst, "the limiter does not serve the newest first"},
-		{fair, f.QueueOrder == core.FairShare && f.queue/f.piece() >= 2*inLine, "the order is not fair-share, or the queue is too short to tell"},
+		{fair, f.QueueOrder == core.FairShare && f.queue/f.piece() >= 2, "the order is not fair-share, or the queue is too short to tell"},
 		{timed, f.Refill > 0, "permits do not come back with time"},
 		{automatic, f.Refill > 0 && !f.Manual, "permits do not come back by themselves"},
 		{manual, f.Manual, "the limiter is not replenished by hand"},

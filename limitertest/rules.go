@@ -17,6 +17,7 @@ var rules = []rule{
 	{"nobody overtakes", bubble | finite | pair | queued | oldest | room2, 0, nobodyOvertakes},
 	{"a newcomer that fits goes first", bubble | finite | pair | queued | newest | room2, 0, newcomerGoesFirst},
 	{"the queue is served in order", bubble | finite | queued | contest, 0, servedInOrder},
+	{"the order is the one that the limiter reports", queued, 0, orderIsSaid},
 	{"flows get their shares", bubble | finite | queued | fair, 0, flowsGetShares},
 	{"a higher priority is served first", bubble | finite | queued | fair, 0, prioritiesComeFirst},
 	{"serving stops at the first that does not fit", bubble | finite | pair | queued | held | room3, 0, servingStops},
