@@ -49,9 +49,15 @@ func (c *Config) Warnings() (all []error) {
 	if c.Global != nil {
 		withoutRedis(c.Global, c.Global.Name)
 	}
+	used := make(map[string]bool)
+	for _, r := range c.Routes {
+		for _, name := range r.Policies {
+			used[name] = true
+		}
+	}
 	for i := range c.Policies {
 		p := &c.Policies[i]
-		if !slices.ContainsFunc(c.Routes, func(r Route) bool { return slices.Contains(r.Policies, p.Name) }) {
+		if !used[p.Name] {
 			warn(p.At, "no route has policy %q", p.Name)
 		}
 		withoutRedis(p, fmt.Sprintf("policy %q", p.Name))
@@ -99,6 +105,12 @@ func (c *Config) checkPolicies(r *reader) {
 	if c.Global != nil {
 		all = append([]Policy{*c.Global}, all...)
 	}
+	patterns := make(map[string]bool)
+	for _, to := range c.Routes {
+		if pattern, err := route.Pattern(to.Pattern); err == nil {
+			patterns[pattern] = true
+		}
+	}
 	for _, p := range all {
 		c.checkDropped(r, &p, "key", p.Key)
 		c.checkDropped(r, &p, "flow", p.Flow)
@@ -108,7 +120,7 @@ func (c *Config) checkPolicies(r *reader) {
 				r.fault(l.at, "%v", err)
 			}
 		}
-		p.Overrides.checkPatterns(r, p.Key, c.Routes)
+		p.Overrides.checkPatterns(r, p.Key, patterns)
 	}
 }
 
@@ -191,15 +203,19 @@ func (c *Config) checkRoutes(r *reader) {
 	for _, p := range c.Policies {
 		names[p.Name] = c.Global == nil || p.Name != c.Global.Name
 	}
-	var mux route.Mux[bool]
-	for _, to := range c.Routes {
+	routes := make([]route.Route[bool], len(c.Routes))
+	for i, to := range c.Routes {
+		routes[i].Pattern = to.Pattern
+	}
+	_, errs := route.New(routes)
+	for i, to := range c.Routes {
 		for _, name := range to.Policies {
 			if !names[name] {
 				r.fault(to.At, "route %q: no policy is named %q", to.Pattern, name)
 			}
 		}
-		if err := mux.Handle(to.Pattern, true); err != nil {
-			r.fault(to.At, "route %v", err)
+		if errs[i] != nil {
+			r.fault(to.At, "route %v", errs[i])
 		}
 	}
 }

@@ -13,10 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/httplimit"
 	"github.com/sluice-go/sluice/spec"
@@ -90,19 +86,19 @@ func Read(name string) (*Config, error) {
 // what could be read nevertheless, or nil.
 func Parse(name string, text []byte) (*Config, error) {
 	r := &reader{file: name}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))                     // some editors put it in front
-	f, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey()) // duplicate keys are found below
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors put it in front
+	root, second, err := parse(text)
 	if err != nil {
-		return nil, syntaxFault(name, err)
+		return nil, syntaxFault(name, text, err)
 	}
-	if len(f.Docs) == 0 || f.Docs[0].Body == nil || isNull(f.Docs[0].Body) {
+	if root == nil || isNull(root) {
 		return nil, newFault(name, Position{1, 1}, "the file is empty")
 	}
-	if len(f.Docs) > 1 {
-		r.fault(at(f.Docs[1].Start), "a second document, want one")
+	if second != nil {
+		r.fault(position(second), "a second document, want one")
 	}
 	c := &Config{LogFormat: CombinedLog, Keys: defaultKeys, BackendTimeout: defaultBackendTimeout, file: name, at: make(map[string]Position)}
-	c.read(r, f.Docs[0].Body)
+	c.read(r, root)
 	c.check(r)
 	return c, Join(r.faults...)
 }
@@ -133,19 +129,6 @@ func placeOf(err error) Position {
 	return Position{math.MaxInt, 0}
 }
 
-func isNull(n ast.Node) bool {
-	_, ok := n.(*ast.NullNode)
-	return ok
-}
-
-// syntaxFault reports where the parser gave up.
-func syntaxFault(name string, err error) error {
-	if e, ok := errors.AsType[yaml.Error](err); ok {
-		return newFault(name, at(e.GetToken()), e.GetMessage())
-	}
-	return newFault(name, Position{1, 1}, err.Error())
-}
-
 // Fault returns a fault of the file.
 func (c *Config) Fault(at Position, format string, args ...any) error {
 	return newFault(c.file, at, fmt.Sprintf(format, args...))
@@ -162,36 +145,38 @@ func (c *Config) Where(key string) Position {
 // NewMux returns what finds the route of a request, with a value for each route. A file without routes has one for all
 // requests.
 func NewMux[T any](c *Config, value func(Route) T) *route.Mux[T] {
-	m := new(route.Mux[T])
 	routes := c.Routes
 	if len(routes) == 0 {
 		routes = []Route{{Pattern: "/"}}
 	}
-	for _, r := range routes {
-		_ = m.Handle(r.Pattern, value(r), c.segments(r)...) // Parse has found what is wrong
+	policies := make(map[string]*Policy)
+	for i := range c.Policies {
+		policies[c.Policies[i].Name] = &c.Policies[i]
 	}
+	all := make([]route.Route[T], len(routes))
+	for i, r := range routes {
+		all[i] = route.Route[T]{Pattern: r.Pattern, Value: value(r)}
+		if r.Exempt {
+			continue
+		}
+		all[i].Segments = segments(nil, c.Global)
+		for _, name := range r.Policies {
+			all[i].Segments = segments(all[i].Segments, policies[name])
+		}
+	}
+	m, _ := route.New(all) // Parse has found what is wrong
 	return m
 }
 
-// segments returns the segments of the path that the keys and flows of a route's policies have.
-func (c *Config) segments(r Route) (segments []int) {
-	add := func(p *Policy) {
-		for _, part := range slices.Concat(p.Key, p.Flow) {
-			if part.Kind == KeyPath {
-				segments = append(segments, part.Segment)
-			}
+// segments appends the segments of the path that the key and the flow of a policy have.
+func segments(to []int, p *Policy) []int {
+	if p == nil {
+		return to
+	}
+	for _, part := range slices.Concat(p.Key, p.Flow) {
+		if part.Kind == KeyPath {
+			to = append(to, part.Segment)
 		}
 	}
-	if r.Exempt {
-		return nil
-	}
-	if c.Global != nil {
-		add(c.Global)
-	}
-	for i := range c.Policies {
-		if slices.Contains(r.Policies, c.Policies[i].Name) {
-			add(&c.Policies[i])
-		}
-	}
-	return segments
+	return to
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-go/sluice/core"
 )
@@ -12,7 +12,7 @@ import (
 const mostWeight = 1 << 20
 
 // readWeights reads the weights of a policy whose flow has been read.
-func (p *Policy) readWeights(r *reader, n ast.Node) {
+func (p *Policy) readWeights(r *reader, n *yaml.Node) {
 	switch _, said := p.at["flow"]; {
 	case !said:
 		r.fault(p.at["weights"], "weights are those of flows, and the policy has none: add flow, such as flow: header:X-Api-Key")

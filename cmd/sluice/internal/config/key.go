@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
@@ -172,7 +172,7 @@ func isClient(n netip.Prefix) bool {
 }
 
 // readKey reads the parts of a field, which is key or flow.
-func readKey(r *reader, field string, n ast.Node) (key Key) {
+func readKey(r *reader, field string, n *yaml.Node) (key Key) {
 	items := r.items(n)
 	if len(items) == 0 {
 		r.fault(position(n), "%s is empty, want %s", field, wantKey)
@@ -195,7 +195,7 @@ const (
 	maxSegments = 100
 )
 
-func readKeyPart(r *reader, field string, n ast.Node) (part KeyPart, ok bool) {
+func readKeyPart(r *reader, field string, n *yaml.Node) (part KeyPart, ok bool) {
 	text, ok := r.keyText(field, n)
 	if !ok {
 		return part, false
@@ -234,8 +234,8 @@ func readKeyPart(r *reader, field string, n ast.Node) (part KeyPart, ok bool) {
 }
 
 // keyText reads a part as it is written. In a list within brackets the parser takes header:NAME for a mapping.
-func (r *reader) keyText(field string, n ast.Node) (string, bool) {
-	if !isMapping(r.plain(n)) {
+func (r *reader) keyText(field string, n *yaml.Node) (string, bool) {
+	if !isMapping(n) {
 		return r.text(n, field)
 	}
 	pairs := r.pairs(n, field)

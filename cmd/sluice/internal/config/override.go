@@ -1,14 +1,12 @@
 package config
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/route"
 	"github.com/sluice-go/sluice/spec"
 )
 
@@ -16,8 +14,14 @@ import (
 type Overrides struct {
 	All []Override // in the order of the file
 
-	exact    map[string]int // indexes of those without a network, by name
-	networks []int          // of the others, the narrowest first
+	byName map[string]int // indexes, by name
+	widths []width        // of the networks in names, the narrowest first
+}
+
+// width is how wide a network is.
+type width struct {
+	is6  bool
+	bits int
 }
 
 // Override is limits in place of a policy's, for keys that begin with some values. Each of those keys has limiters of its
@@ -31,39 +35,46 @@ type Override struct {
 	begin []Value // a Network that is no client's stands for all clients in it
 }
 
-// Find returns the index of the override for a key: an exact one, or else that of the narrowest network. false: none.
+// Find returns the index of the override for a key, or false: an exact one, or otherwise the one with the narrowest network.
 func (o *Overrides) Find(key []Value) (int, bool) {
-	for n := len(key); n > 0 && len(o.exact) > 0; n-- {
-		if i, ok := o.exact[join(key[:n])]; ok {
-			return i, true
+	if len(o.byName) == 0 {
+		return 0, false
+	}
+	if i, ok := o.find(key); ok {
+		return i, true
+	}
+	ip := slices.IndexFunc(key, func(v Value) bool { return v.Network.IsValid() })
+	if ip < 0 || len(o.widths) == 0 {
+		return 0, false
+	}
+	client := key[ip].Network.Addr()
+	wide := slices.Clone(key)
+	for _, w := range o.widths {
+		if w.is6 == client.Is6() {
+			wide[ip].Text = netip.PrefixFrom(client, w.bits).Masked().String()
+			if i, ok := o.find(wide); ok {
+				return i, true
+			}
 		}
 	}
-	for _, i := range o.networks {
-		if o.All[i].matches(key) {
+	return 0, false
+}
+
+// find returns the index of the override for a key, or for the longest beginning of it that has one.
+func (o *Overrides) find(key []Value) (int, bool) {
+	for n := len(key); n > 0; n-- {
+		if i, ok := o.byName[join(key[:n])]; ok {
 			return i, true
 		}
 	}
 	return 0, false
 }
 
-func (o *Override) matches(key []Value) bool {
-	for i, want := range o.begin {
-		if isWide(want.Network) {
-			if !key[i].Network.IsValid() || !want.Network.Contains(key[i].Network.Addr()) {
-				return false
-			}
-		} else if key[i].Text != want.Text {
-			return false
-		}
-	}
-	return true
-}
-
 // isWide reports whether a network is more than one client's.
 func isWide(n netip.Prefix) bool { return n.IsValid() && !isClient(n) }
 
 // readOverrides reads the overrides of a policy whose key has been read.
-func (p *Policy) readOverrides(r *reader, n ast.Node) {
+func (p *Policy) readOverrides(r *reader, n *yaml.Node) {
 	if len(p.Key) == 0 {
 		if _, bad := p.at["key"]; bad {
 			return
@@ -72,44 +83,28 @@ func (p *Policy) readOverrides(r *reader, n ast.Node) {
 		return
 	}
 	o := &p.Overrides
-	o.exact = make(map[string]int)
+	o.byName = make(map[string]int)
 	o.read(r, p.Key, nil, n)
-	for i := range o.All {
-		if slices.ContainsFunc(o.All[i].begin, func(v Value) bool { return isWide(v.Network) }) {
-			o.networks = append(o.networks, i)
-		} else {
-			o.exact[o.All[i].Name] = i
+	for _, one := range o.All {
+		for _, v := range one.begin {
+			w := width{v.Network.Addr().Is6(), v.Network.Bits()}
+			if isWide(v.Network) && !slices.Contains(o.widths, w) {
+				o.widths = append(o.widths, w)
+			}
 		}
 	}
-	slices.SortStableFunc(o.networks, func(a, b int) int { return compareWidths(o.All[a].begin, o.All[b].begin) })
-}
-
-// compareWidths puts what is narrower first: by the first values, then by the second.
-func compareWidths(a, b []Value) int {
-	for i := range min(len(a), len(b)) {
-		if c := cmp.Compare(width(a[i]), width(b[i])); c != 0 {
-			return c
-		}
-	}
-	return len(b) - len(a)
-}
-
-func width(v Value) int {
-	if !isWide(v.Network) {
-		return 0
-	}
-	return v.Network.Addr().BitLen() - v.Network.Bits() + 1
+	slices.SortFunc(o.widths, func(a, b width) int { return b.bits - a.bits })
 }
 
 // read reads overrides for keys that begin with some values. A value that is a mapping is about the part after those.
-func (o *Overrides) read(r *reader, key Key, begin []Value, n ast.Node) {
+func (o *Overrides) read(r *reader, key Key, begin []Value, n *yaml.Node) {
 	for _, pair := range r.pairs(n, "overrides") {
 		v, ok := key[len(begin)].readValue(r, pair)
 		if !ok {
 			continue
 		}
 		values := append(slices.Clone(begin), v)
-		if isMapping(r.plain(pair.value)) {
+		if isMapping(pair.value) {
 			if len(values) == len(key) {
 				r.fault(pair.at, "overrides: %q has keys of its own, and key has no part for them", pair.key)
 				continue
@@ -126,20 +121,13 @@ func (o *Overrides) read(r *reader, key Key, begin []Value, n ast.Node) {
 		if len(r.items(pair.value)) == 0 {
 			r.fault(pair.at, "overrides: %q has no limit, want one such as 1000/s, or unlimited", pair.key)
 		}
-		if i := slices.IndexFunc(o.All, func(other Override) bool { return other.Name == made.Name }); i >= 0 {
+		if i, twice := o.byName[made.Name]; twice {
 			r.fault(pair.at, "overrides: %q is here twice, first in line %d", pair.key, o.All[i].At.Line)
 			continue
 		}
+		o.byName[made.Name] = len(o.All)
 		o.All = append(o.All, made)
 	}
-}
-
-func isMapping(n ast.Node) bool {
-	switch n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return true
-	}
-	return false
 }
 
 // readValue reads a value of the part; for KeyIP also a network.
@@ -167,14 +155,10 @@ func (p KeyPart) readValue(r *reader, at pair) (Value, bool) {
 }
 
 // checkPatterns finds overrides for patterns that no route has.
-func (o *Overrides) checkPatterns(r *reader, key Key, routes []Route) {
+func (o *Overrides) checkPatterns(r *reader, key Key, patterns map[string]bool) {
 	for _, one := range o.All {
 		for i, v := range one.begin {
-			has := func(to Route) bool {
-				pattern, err := route.Pattern(to.Pattern)
-				return err == nil && pattern == v.Text
-			}
-			if key[i].Kind == KeyPattern && !slices.ContainsFunc(routes, has) {
+			if key[i].Kind == KeyPattern && !patterns[v.Text] {
 				r.fault(one.At, "overrides: no route has the pattern %q", v.Text)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-go/sluice/spec"
 )
@@ -37,32 +37,32 @@ type Policy struct {
 	read int                 // limits, good ones and bad ones
 }
 
-func readPolicy(r *reader, name string, at Position, n ast.Node) Policy {
+func readPolicy(r *reader, name string, at Position, n *yaml.Node) Policy {
 	p := Policy{Name: name, At: at, Cost: 1, at: make(map[string]Position)}
 	what := "policy " + strconv.Quote(name)
 	if name == "global" {
 		what = name
 	}
-	var overrides, weights ast.Node
-	fields := map[string]func(ast.Node){
-		"key":       func(n ast.Node) { p.Key = readKey(r, "key", n) },
-		"flow":      func(n ast.Node) { p.Flow = readKey(r, "flow", n) },
-		"weights":   func(n ast.Node) { weights = n }, // which the flow is needed for
-		"limit":     func(n ast.Node) { p.readLimits(r, []ast.Node{n}) },
-		"limits":    func(n ast.Node) { p.readLimits(r, r.items(n)) },
-		"overrides": func(n ast.Node) { overrides = n }, // which the key is needed for
-		"cost":      func(n ast.Node) { p.readCost(r, n) },
-		"settle":    func(n ast.Node) { p.readSettle(r, n) },
-		"upload":    func(n ast.Node) { p.Upload = readBytes(r, n) },
-		"download":  func(n ast.Node) { p.Download = readBytes(r, n) },
-		"status":    func(n ast.Node) { p.readStatus(r, n) },
-		"max-wait":  func(n ast.Node) { p.MaxWait = r.duration(n, "max-wait") },
-		"count":     func(n ast.Node) { p.readCount(r, n) },
-		"fail-open": func(n ast.Node) { p.FailOpen = r.bool(n, "fail-open") },
-		"shadow":    func(n ast.Node) { p.Shadow = r.bool(n, "shadow") },
+	var overrides, weights *yaml.Node
+	fields := map[string]func(*yaml.Node){
+		"key":       func(n *yaml.Node) { p.Key = readKey(r, "key", n) },
+		"flow":      func(n *yaml.Node) { p.Flow = readKey(r, "flow", n) },
+		"weights":   func(n *yaml.Node) { weights = n }, // which the flow is needed for
+		"limit":     func(n *yaml.Node) { p.readLimits(r, []*yaml.Node{n}) },
+		"limits":    func(n *yaml.Node) { p.readLimits(r, r.items(n)) },
+		"overrides": func(n *yaml.Node) { overrides = n }, // which the key is needed for
+		"cost":      func(n *yaml.Node) { p.readCost(r, n) },
+		"settle":    func(n *yaml.Node) { p.readSettle(r, n) },
+		"upload":    func(n *yaml.Node) { p.Upload = readBytes(r, n) },
+		"download":  func(n *yaml.Node) { p.Download = readBytes(r, n) },
+		"status":    func(n *yaml.Node) { p.readStatus(r, n) },
+		"max-wait":  func(n *yaml.Node) { p.MaxWait = r.duration(n, "max-wait") },
+		"count":     func(n *yaml.Node) { p.readCount(r, n) },
+		"fail-open": func(n *yaml.Node) { p.FailOpen = r.bool(n, "fail-open") },
+		"shadow":    func(n *yaml.Node) { p.Shadow = r.bool(n, "shadow") },
 	}
 	for key, read := range fields {
-		fields[key] = func(n ast.Node) {
+		fields[key] = func(n *yaml.Node) {
 			p.at[key] = position(n)
 			read(n)
 		}
@@ -99,7 +99,7 @@ func (p *Policy) checkFields(r *reader, what string) {
 	}
 }
 
-func (p *Policy) readLimits(r *reader, items []ast.Node) {
+func (p *Policy) readLimits(r *reader, items []*yaml.Node) {
 	for _, item := range items {
 		p.read++
 		if l, ok := readLimit(r, item); ok {
@@ -108,7 +108,7 @@ func (p *Policy) readLimits(r *reader, items []ast.Node) {
 	}
 }
 
-func (p *Policy) readCost(r *reader, n ast.Node) {
+func (p *Policy) readCost(r *reader, n *yaml.Node) {
 	text, ok := r.text(n, "cost")
 	v, err := strconv.Atoi(text)
 	if ok && (err != nil || v < 1 || v > math.MaxInt32) {
@@ -118,7 +118,7 @@ func (p *Policy) readCost(r *reader, n ast.Node) {
 	p.Cost = max(v, 1)
 }
 
-func (p *Policy) readSettle(r *reader, n ast.Node) {
+func (p *Policy) readSettle(r *reader, n *yaml.Node) {
 	text, ok := r.text(n, "settle")
 	if ok && !isToken(text) {
 		r.fault(position(n), "settle is %q, want a field of the backend's answer, such as X-Cost", text)
@@ -135,7 +135,7 @@ var ownFields = []string{
 	"Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-func (p *Policy) readStatus(r *reader, n ast.Node) {
+func (p *Policy) readStatus(r *reader, n *yaml.Node) {
 	text, ok := r.text(n, "status")
 	v, err := strconv.Atoi(text)
 	if p.Status = v; ok && (err != nil || v < 400 || v > 599) {
@@ -143,7 +143,7 @@ func (p *Policy) readStatus(r *reader, n ast.Node) {
 	}
 }
 
-func (p *Policy) readCount(r *reader, n ast.Node) {
+func (p *Policy) readCount(r *reader, n *yaml.Node) {
 	text, ok := r.text(n, "count")
 	if p.Failures = text == "failures"; ok && !p.Failures && text != "all" {
 		r.fault(position(n), "count is %q, want all or failures", text)
@@ -156,7 +156,7 @@ func nameable(name string) bool {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-func readLimit(r *reader, n ast.Node) (spec.Limit, bool) {
+func readLimit(r *reader, n *yaml.Node) (spec.Limit, bool) {
 	text, ok := r.text(n, "a limit")
 	if !ok {
 		return spec.Limit{}, false
@@ -168,7 +168,7 @@ func readLimit(r *reader, n ast.Node) (spec.Limit, bool) {
 	return l, err == nil
 }
 
-func readBytes(r *reader, n ast.Node) *spec.Limit {
+func readBytes(r *reader, n *yaml.Node) *spec.Limit {
 	l, ok := readLimit(r, n)
 	if !ok {
 		return nil

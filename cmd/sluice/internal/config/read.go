@@ -6,52 +6,52 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-go/sluice/spec"
 )
 
 // read reads the keys of the file.
-func (c *Config) read(r *reader, n ast.Node) {
-	var tls ast.Node
-	fields := map[string]func(ast.Node){
+func (c *Config) read(r *reader, n *yaml.Node) {
+	var tls *yaml.Node
+	fields := map[string]func(*yaml.Node){
 		"listen":          c.text(r, &c.Listen, "listen"),
 		"admin":           c.text(r, &c.Admin, "admin"),
 		"redis":           c.text(r, &c.Redis, "redis"),
-		"access-log":      func(n ast.Node) { c.readAccessLog(r, n) },
-		"redis-budget":    func(n ast.Node) { c.readRedisBudget(r, n) },
-		"backend-timeout": func(n ast.Node) { c.BackendTimeout = r.duration(n, "backend-timeout") },
-		"tls": func(n ast.Node) {
+		"access-log":      func(n *yaml.Node) { c.readAccessLog(r, n) },
+		"redis-budget":    func(n *yaml.Node) { c.readRedisBudget(r, n) },
+		"backend-timeout": func(n *yaml.Node) { c.BackendTimeout = r.duration(n, "backend-timeout") },
+		"tls": func(n *yaml.Node) {
 			tls = n
-			r.fields(n, "tls", map[string]func(ast.Node){"cert": c.text(r, &c.Cert, "cert"), "key": c.text(r, &c.Key, "key")})
+			r.fields(n, "tls", map[string]func(*yaml.Node){"cert": c.text(r, &c.Cert, "cert"), "key": c.text(r, &c.Key, "key")})
 		},
-		"to":                 func(n ast.Node) { c.readTo(r, n) },
-		"trusted":            func(n ast.Node) { c.readTrusted(r, n) },
-		"problems":           func(n ast.Node) { c.Problems = r.bool(n, "problems") },
-		"underscores":        func(n ast.Node) { c.Underscores = r.bool(n, "underscores") },
-		"headers":            func(n ast.Node) { c.readHeaders(r, n) },
-		"host":               func(n ast.Node) { c.readHost(r, n) },
-		"keys":               func(n ast.Node) { c.readKeys(r, n) },
-		"max-body":           func(n ast.Node) { c.readMaxBody(r, n) },
-		"connections":        func(n ast.Node) { c.Connections = readConnections(r, n) },
-		"connections-per-ip": func(n ast.Node) { c.ConnectionsPerIP = readConnections(r, n) },
-		"global": func(n ast.Node) {
+		"to":                 func(n *yaml.Node) { c.readTo(r, n) },
+		"trusted":            func(n *yaml.Node) { c.readTrusted(r, n) },
+		"problems":           func(n *yaml.Node) { c.Problems = r.bool(n, "problems") },
+		"underscores":        func(n *yaml.Node) { c.Underscores = r.bool(n, "underscores") },
+		"headers":            func(n *yaml.Node) { c.readHeaders(r, n) },
+		"host":               func(n *yaml.Node) { c.readHost(r, n) },
+		"keys":               func(n *yaml.Node) { c.readKeys(r, n) },
+		"max-body":           func(n *yaml.Node) { c.readMaxBody(r, n) },
+		"connections":        func(n *yaml.Node) { c.Connections = readConnections(r, n) },
+		"connections-per-ip": func(n *yaml.Node) { c.ConnectionsPerIP = readConnections(r, n) },
+		"global": func(n *yaml.Node) {
 			p := readPolicy(r, "global", position(n), n)
 			c.Global = &p
 		},
-		"policies": func(n ast.Node) {
+		"policies": func(n *yaml.Node) {
 			for _, p := range r.pairs(n, "policies") {
 				c.Policies = append(c.Policies, readPolicy(r, p.key, p.at, p.value))
 			}
 		},
-		"routes": func(n ast.Node) {
+		"routes": func(n *yaml.Node) {
 			for _, p := range r.pairs(n, "routes") {
 				c.Routes = append(c.Routes, readRoute(r, p))
 			}
 		},
 	}
 	for key, read := range fields {
-		fields[key] = func(n ast.Node) {
+		fields[key] = func(n *yaml.Node) {
 			c.at[key] = position(n)
 			read(n)
 		}
@@ -63,21 +63,21 @@ func (c *Config) read(r *reader, n ast.Node) {
 }
 
 // text returns a function that reads a text.
-func (c *Config) text(r *reader, to *string, what string) func(ast.Node) {
-	return func(n ast.Node) {
+func (c *Config) text(r *reader, to *string, what string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
 		*to, _ = r.text(n, what)
 		c.at[what] = position(n)
 	}
 }
 
 // readAccessLog reads the name of a file, or {file: NAME, format: FORMAT}.
-func (c *Config) readAccessLog(r *reader, n ast.Node) {
-	if !isMapping(r.plain(n)) {
+func (c *Config) readAccessLog(r *reader, n *yaml.Node) {
+	if !isMapping(n) {
 		c.text(r, &c.AccessLog, "access-log")(n)
 		return
 	}
 	var format string
-	r.fields(n, "access-log", map[string]func(ast.Node){"file": c.text(r, &c.AccessLog, "access-log"), "format": c.text(r, &format, "format")})
+	r.fields(n, "access-log", map[string]func(*yaml.Node){"file": c.text(r, &c.AccessLog, "access-log"), "format": c.text(r, &format, "format")})
 	switch c.LogFormat = LogFormat(format); {
 	case c.AccessLog == "":
 		r.fault(position(n), "access-log wants a file, or - for standard output")
@@ -88,7 +88,7 @@ func (c *Config) readAccessLog(r *reader, n ast.Node) {
 	}
 }
 
-func (c *Config) readTo(r *reader, n ast.Node) {
+func (c *Config) readTo(r *reader, n *yaml.Node) {
 	for _, item := range r.items(n) {
 		if to, ok := r.text(item, "to"); ok {
 			c.To = append(c.To, to)
@@ -97,21 +97,21 @@ func (c *Config) readTo(r *reader, n ast.Node) {
 	}
 }
 
-func (c *Config) readHeaders(r *reader, n ast.Node) {
+func (c *Config) readHeaders(r *reader, n *yaml.Node) {
 	text, ok := r.text(n, "headers")
 	if ok && c.Headers.UnmarshalText([]byte(text)) != nil {
 		r.fault(position(n), "headers is %q, want retry-after, x-ratelimit or draft-11", text)
 	}
 }
 
-func (c *Config) readHost(r *reader, n ast.Node) {
+func (c *Config) readHost(r *reader, n *yaml.Node) {
 	text, ok := r.text(n, "host")
 	if c.KeepHost = text == "keep"; ok && !c.KeepHost && text != "backend" {
 		r.fault(position(n), "host is %q, want keep or backend", text)
 	}
 }
 
-func (c *Config) readKeys(r *reader, n ast.Node) {
+func (c *Config) readKeys(r *reader, n *yaml.Node) {
 	text, ok := r.text(n, "keys")
 	v, err := strconv.Atoi(text)
 	if c.Keys = v; ok && (err != nil || v < 1 || v > math.MaxInt32) {
@@ -119,7 +119,7 @@ func (c *Config) readKeys(r *reader, n ast.Node) {
 	}
 }
 
-func (c *Config) readRedisBudget(r *reader, n ast.Node) {
+func (c *Config) readRedisBudget(r *reader, n *yaml.Node) {
 	before := len(r.faults)
 	if c.RedisBudget = r.duration(n, "redis-budget"); c.RedisBudget == 0 && len(r.faults) == before {
 		r.fault(position(n), "redis-budget is 0, want a time, or none of it for 50ms")
@@ -127,7 +127,7 @@ func (c *Config) readRedisBudget(r *reader, n ast.Node) {
 }
 
 // readMaxBody reads a size as package spec reads the bytes of a rate.
-func (c *Config) readMaxBody(r *reader, n ast.Node) {
+func (c *Config) readMaxBody(r *reader, n *yaml.Node) {
 	text, ok := r.text(n, "max-body")
 	size, err := spec.Parse(text + "/s")
 	if c.MaxBody = int64(size.Permits); ok && (err != nil || size.Permits < 1) {
@@ -135,7 +135,7 @@ func (c *Config) readMaxBody(r *reader, n ast.Node) {
 	}
 }
 
-func readConnections(r *reader, n ast.Node) *spec.Limit {
+func readConnections(r *reader, n *yaml.Node) *spec.Limit {
 	l, ok := readLimit(r, n)
 	if !ok {
 		return nil
@@ -146,7 +146,7 @@ func readConnections(r *reader, n ast.Node) *spec.Limit {
 	return &l
 }
 
-func (c *Config) readTrusted(r *reader, n ast.Node) {
+func (c *Config) readTrusted(r *reader, n *yaml.Node) {
 	for _, item := range r.items(n) {
 		text, ok := r.text(item, "trusted")
 		if !ok {

@@ -1,10 +1,10 @@
 // Package route finds the route of a request the way its backend will read the request.
 //
 // An [http.ServeMux] matches the path as it is escaped: /api%2Fx is one segment, which is not below /api/. Most backends
-// decode the path first, some drop parameters (/api;v=1/x), some take a backslash for a slash. A client could choose
-// the spelling that the proxy takes for one route and the backend for another, and so pass the limits of the second.
-// Some servers, such as gunicorn, also take the method post for POST. [Mux.Match] therefore rejects a request whose
-// readings lead to different routes, or, where a limit depends on a segment of the path, have different segments there.
+// decode the path first, some drop parameters (/api;v=1/x), some take a backslash for a slash, and many take // for /. A
+// client could choose the spelling that the proxy takes for one route and the backend for another, and so pass the limits of
+// the second. Some servers, such as gunicorn, also take the method post for POST. [Mux.Match] therefore rejects a request
+// whose readings lead to different routes, or, where a limit depends on a segment of the path, have different segments there.
 package route
 
 import (
@@ -18,67 +18,123 @@ import (
 	"github.com/sluice-go/sluice/cmd/sluice/internal/hostname"
 )
 
-// Mux maps requests to values of type T by patterns of [http.ServeMux]. The zero value has no routes. Match is safe for
-// concurrent use once all routes are there.
-type Mux[T any] struct{ mux http.ServeMux }
+// Route maps the requests that a pattern of [http.ServeMux] matches to a value.
+type Route[T any] struct {
+	Pattern  string // letter case and a trailing dot of its host make no difference
+	Value    T
+	Segments []int // from 1 on, of which a request must have one reading; see [Segment]
+}
+
+// Mux maps requests to the values of routes. It is safe for concurrent use.
+type Mux[T any] struct{ hosts map[string]*node } // "" is for all other hosts, and for paths that those do not have
 
 // Match is the result of [Mux.Match].
 type Match[T any] struct {
 	Value   T
 	Pattern string       // of the route, its host in lower case; "" if there is no route
-	Answer  http.Handler // without a route: what answers the request with a redirect, 400, 404 or 405; else nil
+	Answer  http.Handler // without a route: responds with a redirect, 400, 404 or 405; else nil
 }
 
-// destination is what the ServeMux holds. It never serves a request.
+// destination is what a ServeMux holds. It never serves a request.
 type destination[T any] struct {
 	http.Handler
 	value    T
 	segments []int
 }
 
-// Handle adds a route. It returns an error if the pattern is malformed, matches no request or conflicts with an earlier
-// one. Letter case and a trailing dot of its host make no difference. The segments, from 1 on, are those of which a
-// request must have one reading, see [Segment].
-func (m *Mux[T]) Handle(pattern string, value T, segments ...int) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = patternError(pattern, fmt.Sprint(v))
+// New returns a Mux. The errors are those of the routes, in their order, with nil for a good one: a pattern may be malformed,
+// match no request, or conflict with an earlier one.
+func New[T any](routes []Route[T]) (*Mux[T], []error) {
+	errs := make([]error, len(routes))
+	hosts := make(map[string][]entry)
+	for i, r := range routes {
+		canonical, err := Pattern(r.Pattern)
+		if errs[i] = err; err != nil {
+			continue
 		}
-	}()
-	canonical, err := Pattern(pattern)
-	if err != nil {
-		return err
+		e := entry{pattern: canonical, handler: &destination[T]{value: r.Value, segments: r.Segments}, index: i}
+		var host string
+		host, e.segments = split(canonical)
+		hosts[host] = append(hosts[host], e)
 	}
-	m.mux.Handle(canonical, &destination[T]{value: value, segments: segments})
-	return nil
+	m := &Mux[T]{hosts: make(map[string]*node)}
+	for host, entries := range hosts {
+		m.hosts[host] = build(entries, 0, func(e entry, err error) {
+			if errs[e.index] == nil {
+				errs[e.index] = err
+			}
+		})
+	}
+	return m, errs
 }
 
-// Pattern returns a pattern as [Match] has it, with its host as [Host] returns it. It returns an error for some patterns
-// that a ServeMux takes although no request can match them.
+// Pattern returns a pattern as [Match] has it, with its host as hostname.Of returns it. It returns an error for a malformed
+// pattern, and for some that a ServeMux accepts although no request can match them.
 func Pattern(pattern string) (string, error) {
 	slash := strings.IndexByte(pattern, '/')
 	if slash < 0 {
-		return pattern, nil
+		return pattern, register(new(http.ServeMux), pattern, http.NotFoundHandler())
 	}
 	begin := strings.LastIndexAny(pattern[:slash], " \t") + 1
 	method, name, escaped := strings.TrimSpace(pattern[:begin]), pattern[begin:slash], pattern[slash:]
 	host, ok := hostname.Of(name)
-	switch clean := path.Clean(escaped); {
+	clean := path.Clean(escaped)
+	switch {
 	case method == http.MethodConnect:
 		return "", fmt.Errorf("%q matches nothing: CONNECT is not served", pattern)
 	case method != strings.ToUpper(method):
 		return "", fmt.Errorf("%q matches nothing: methods are written in upper case", pattern)
 	case strings.Contains(name, "{"):
-		return pattern, nil // of which the ServeMux says what is wrong
+		return pattern, register(new(http.ServeMux), pattern, http.NotFoundHandler())
 	case !ok:
 		return "", fmt.Errorf("%q matches nothing: no request has the host %q", pattern, name)
 	case clean != escaped && clean+"/" != escaped:
-		return "", fmt.Errorf("%q matches nothing: requests for it are redirected to %q", pattern, clean)
+		return "", fmt.Errorf("%q matches nothing: write its path as %q", pattern, clean)
 	}
-	return pattern[:begin] + host + escaped, nil
+	canonical := pattern[:begin] + host + escaped
+	only := new(http.ServeMux)
+	if err := register(only, canonical, new(destination[bool])); err != nil {
+		return "", err
+	}
+	if method == "" {
+		method = http.MethodGet
+	}
+	m := &Mux[bool]{map[string]*node{host: {mux: only}}}
+	sample := sampleOf(escaped)
+	found := m.Match(&http.Request{Method: method, Host: host, URL: &url.URL{Path: Unescape(sample), RawPath: sample}})
+	if found.Answer != nil {
+		return "", fmt.Errorf("%q matches nothing: requests for it get 400, because backends read such a path in several ways", pattern)
+	}
+	return canonical, nil
 }
 
-// patternError returns an error for the text of a ServeMux's panic.
+// sampleOf returns the escaped path of a request that the path of a pattern matches.
+func sampleOf(pattern string) string {
+	segments := strings.Split(pattern, "/")
+	for i, s := range segments {
+		switch {
+		case s == "{$}":
+			segments[i] = ""
+		case strings.HasPrefix(s, "{"):
+			segments[i] = "x"
+		default:
+			segments[i] = url.PathEscape(Unescape(s))
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// register adds a handler to a ServeMux. It returns the text of the ServeMux's panic as an error.
+func register(mux *http.ServeMux, pattern string, h http.Handler) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = patternError(pattern, fmt.Sprint(v))
+		}
+	}()
+	mux.Handle(pattern, h)
+	return nil
+}
+
 func patternError(pattern, text string) error {
 	if _, after, ok := strings.Cut(text, "\n"); ok {
 		return fmt.Errorf("%q conflicts with another: %s", pattern, strings.ReplaceAll(after, "\n", " "))
@@ -89,32 +145,40 @@ func patternError(pattern, text string) error {
 	return errors.New(text)
 }
 
-// Match returns the route of a request. There is none if no pattern matches, if the path is not clean (the answer is the
-// ServeMux's redirect), or if the request can be read in different ways that lead to different routes, or differ in a
-// segment that was passed to [Mux.Handle] (the answer is 400). Only Method, Host, URL and the
-// headers that replace a method are looked at.
+// Match returns the route of a request. There is none if no pattern matches, if the path has dot segments (the answer is a
+// redirect), or if the request can be read in different ways that lead to different routes, or differ in a segment of the
+// route (the answer is 400). Only Method, Host, URL and the headers that replace a method are looked at.
 func (m *Mux[T]) Match(r *http.Request) Match[T] {
 	host, ok := hostname.Of(r.Host)
+	served := r.URL.EscapedPath()
 	switch {
 	case r.Method == http.MethodConnect: // no server for the paths of a backend
 		return Match[T]{Answer: status(http.StatusMethodNotAllowed)}
 	case !ok, r.URL.Opaque != "":
 		return Match[T]{Answer: status(http.StatusBadRequest)}
+	case hasDots(served):
+		return Match[T]{Answer: withoutDots(served)}
 	}
-	h, pattern := m.find(r.Method, host, r.URL)
-	d, ok := h.(*destination[T])
-	if !ok {
+	others, ok := readings(served)
+	h, pattern := m.find(r.Method, host, served)
+	d, isRoute := h.(*destination[T])
+	if !isRoute && strings.Contains(served, "//") { // its answer is about a path that no client knows
+		merged, _ := resolve(served, true)
+		h, _ = m.find(r.Method, host, merged)
+		if _, ok := h.(*destination[T]); ok {
+			h = status(http.StatusBadRequest)
+		}
+	}
+	if !isRoute {
 		return Match[T]{Answer: h}
 	}
-	served := r.URL.EscapedPath()
-	others, ok := readings(served)
 	methods := methods(r)
 	if len(methods) > 1 {
 		others = append(others, served)
 	}
 	for _, escaped := range others {
 		for _, method := range methods {
-			_, other := m.find(method, host, &url.URL{Path: Unescape(escaped), RawPath: escaped})
+			_, other := m.find(method, host, escaped)
 			ok = ok && other == pattern && d.sameSegments(served, escaped)
 		}
 	}
@@ -152,13 +216,45 @@ func (d *destination[T]) sameSegments(served, other string) bool {
 	return true
 }
 
-func (m *Mux[T]) find(method, host string, u *url.URL) (http.Handler, string) {
-	return m.mux.Handler(&http.Request{Method: method, Host: host, URL: u})
+// find returns the destination of a path and its pattern, or what responds if there is none. A ServeMux would merge slashes, so
+// an empty segment is replaced by one that no client can send.
+func (m *Mux[T]) find(method, host, escaped string) (http.Handler, string) {
+	escaped = strings.ReplaceAll(strings.ReplaceAll(escaped, "//", "/%00/"), "//", "/%00/")
+	segments := strings.Split(escaped[min(1, len(escaped)):], "/")
+	r := &http.Request{Method: method, Host: host, URL: &url.URL{Path: Unescape(escaped), RawPath: escaped}}
+	h := http.NotFoundHandler()
+	for _, name := range []string{host, ""} {
+		n, ok := m.hosts[name]
+		if !ok {
+			continue
+		}
+		var pattern string
+		h, pattern = n.of(segments).Handler(r)
+		if pattern != "" { // a destination, or a redirect to one
+			return h, pattern
+		}
+	}
+	return h, ""
 }
 
-// status answers a request with a status and its text.
+// status responds with a status and its text.
 type status int
 
 func (s status) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, http.StatusText(int(s)), int(s))
+}
+
+// withoutDots redirects a request to its escaped path without dot segments.
+func withoutDots(escaped string) http.Handler {
+	to, below := resolve(escaped, true)
+	if !below {
+		return status(http.StatusBadRequest)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery != "" {
+			to += "?" + r.URL.RawQuery
+		}
+		w.Header().Set("Location", to)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
 }

@@ -1,6 +1,8 @@
 package route_test
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,10 +18,12 @@ import (
 
 func muxOf(tb testing.TB, patterns ...string) *route.Mux[string] {
 	tb.Helper()
-	m := new(route.Mux[string])
-	for _, p := range patterns {
-		require.NoError(tb, m.Handle(p, p))
+	routes := make([]route.Route[string], len(patterns))
+	for i, p := range patterns {
+		routes[i] = route.Route[string]{Pattern: p, Value: p}
 	}
+	m, errs := route.New(routes)
+	require.NoError(tb, errors.Join(errs...))
 	return m
 }
 
@@ -66,7 +70,7 @@ func TestMethodsInLowerCase(t *testing.T) {
 		assert.Equal(t, test.pattern, pattern, "%s %s", test.method, test.target)
 		assert.Equal(t, test.status, status, "%s %s", test.method, test.target)
 	}
-	err := new(route.Mux[int]).Handle("get /x", 0)
+	_, err := route.Pattern("get /x")
 	require.EqualError(t, err, `"get /x" matches nothing: methods are written in upper case`)
 }
 
@@ -136,8 +140,18 @@ func TestSpellings(t *testing.T) {
 		{"GET", "/api/" + strings.Repeat("a;/", 1400), "h", "", 400},
 		{"GET", "/api/%2523%5c%3b%5c%25;", "h", "", 400}, // too many readings
 		{"GET", "/api/" + strings.Repeat("a/", 8000), "h", "/api/", 0},
-		{"GET", "//api/x", "h", "", 307},
+		{"GET", "//api/x", "h", "", 400}, // many backends merge slashes
+		{"GET", "/x//y", "h", "/", 0},
+		{"GET", "/fetch/https://example.com/a%20b", "h", "/", 0},
+		{"GET", "//img/my%20photo.jpg", "h", "/", 0},
+		{"GET", "/api//x", "h", "/api/", 0},
+		{"GET", "/api/x//", "h", "/api/", 0},
+		{"GET", "/items//x", "h", "", 400}, // is it an item?
+		{"POST", "//login", "h", "", 400},
+		{"GET", "///", "h", "/", 0},
 		{"GET", "/x/../api/x", "h", "", 307},
+		{"GET", "/x//../api/x", "h", "", 307},
+		{"GET", "/../x", "h", "", 400},
 		{"CONNECT", "/api/x", "h", "", 405},
 
 		{"GET", "/api/x", "example.com", "example.com/", 0},
@@ -163,9 +177,8 @@ func TestSpellings(t *testing.T) {
 
 // TestSegments: a request has one reading of the segments that matter, and those that do not may be spelled in any way.
 func TestSegments(t *testing.T) {
-	var m route.Mux[string]
-	require.NoError(t, m.Handle("/", "/", 1, 3))
-	require.NoError(t, m.Handle("/free/", "/free/"))
+	m, errs := route.New([]route.Route[string]{{Pattern: "/", Value: "/", Segments: []int{1, 3}}, {Pattern: "/free/", Value: "/free/"}})
+	require.NoError(t, errors.Join(errs...))
 	for _, test := range []struct {
 		target       string
 		first, third string
@@ -195,7 +208,7 @@ func TestSegments(t *testing.T) {
 	} {
 		r, err := request(http.MethodGet, test.target, "h")
 		require.NoError(t, err)
-		_, status := leads(t, &m, r)
+		_, status := leads(t, m, r)
 		assert.Equal(t, test.status, status, test.target)
 		if status == 0 {
 			assert.Equal(t, test.first, route.Segment(r.URL, 1), test.target)
@@ -209,8 +222,7 @@ func FuzzSegments(f *testing.F) {
 	for _, seed := range []string{"/a/b", "/a;v=1/b", "/a%2fb/c", "/%61/b%20c", "/a/%2e%2e/b", "/x/..;/y", "/a%3fb", `/a\b`, "/a%5cb", "/%2fa", "/a%253bb"} {
 		f.Add(seed)
 	}
-	var m route.Mux[bool]
-	require.NoError(f, m.Handle("/", true, 1, 2))
+	m, _ := route.New([]route.Route[bool]{{Pattern: "/", Value: true, Segments: []int{1, 2}}})
 	f.Fuzz(func(t *testing.T, target string) {
 		r, err := request(http.MethodGet, target, "h")
 		if err != nil || r.URL.Host != "" || !strings.HasPrefix(target, "/") || m.Match(r).Answer != nil {
@@ -252,7 +264,6 @@ func TestOneRoute(t *testing.T) {
 }
 
 func TestBadPatterns(t *testing.T) {
-	m := muxOf(t, "/{a}/b")
 	for pattern, want := range map[string]string{
 		"nosuch":   `"nosuch"`,
 		"/c/{d}":   "conflicts",
@@ -261,14 +272,24 @@ func TestBadPatterns(t *testing.T) {
 
 		// A ServeMux takes these.
 		"*.example.com/": `"*.example.com/" matches nothing: no request has the host "*.example.com"`,
-		"GET https://x/": `requests for it are redirected to "/x"`,
+		"GET https://x/": `write its path as`,
 		"CONNECT /":      "CONNECT is not served",
-		"/../e":          `requests for it are redirected to "/e"`,
-		"//f/":           `requests for it are redirected to "/f`,
+		"/../e":          `matches nothing: write its path as "/e"`,
+		"//f/":           `matches nothing: write its path as "/f`,
+		"/search?q=1":    "matches nothing",
+		"/a#b":           "matches nothing",
+		"/a%2Fb":         "matches nothing",
+		"/a;b/":          "matches nothing",
+		"/a\\b":          "matches nothing",
+		"/x/{y}/a%3Fb":   "matches nothing",
+		"/ctl/\x01":      "matches nothing",
+		"h/a%00":         "matches nothing",
 	} {
-		err := m.Handle(pattern, "")
-		require.Error(t, err, pattern)
-		assert.Contains(t, err.Error(), want)
+		_, errs := route.New([]route.Route[string]{{Pattern: "/{a}/b"}, {Pattern: pattern}, {Pattern: "/ok"}})
+		require.NoError(t, errs[0])
+		require.NoError(t, errs[2])
+		require.Error(t, errs[1], pattern)
+		assert.Contains(t, errs[1].Error(), want)
 	}
 }
 
@@ -361,4 +382,67 @@ func FuzzMatch(f *testing.F) {
 			require.Equal(t, found.Pattern, pattern, "%s reads %q of %q", name, read, target)
 		}
 	})
+}
+
+// TestManyRoutes: a large file is read in linear time, and its routes are those of one ServeMux.
+func TestManyRoutes(t *testing.T) {
+	const n = 2000
+	var patterns []string
+	for i := range n {
+		patterns = append(patterns, fmt.Sprintf("/p%d/", i), fmt.Sprintf("/api/v1/q%d/", i), fmt.Sprintf("GET h%d.example/", i),
+			fmt.Sprintf("t.example/{tenant}/r%d", i), fmt.Sprintf("POST /api/v1/s%d/{id}", i))
+	}
+	patterns = append(patterns, "/", "/api/", "/api/v1/zz/{name}", "/t%20t/")
+	m := muxOf(t, patterns...)
+	for _, test := range []struct {
+		method, host, target, pattern string
+		status                        int
+	}{
+		{"GET", "h", "/p7/x", "/p7/", 0},
+		{"GET", "h", "/p7", "", 307},
+		{"GET", "h", "/p%37/x", "/p7/", 0},
+		{"GET", "h", "/api/v1/q1999/x/y", "/api/v1/q1999/", 0},
+		{"GET", "h", "/api/v1/q9999/x", "/api/", 0},
+		{"GET", "h", "/api/v1/zz/x", "/api/v1/zz/{name}", 0},
+		{"GET", "h", "/api/v2", "/api/", 0},
+		{"GET", "h7.example", "/p7/x", "GET h7.example/", 0},
+		{"POST", "h7.example", "/p7/x", "/p7/", 0},
+		{"GET", "t.example", "/acme/r5", "t.example/{tenant}/r5", 0},
+		{"GET", "t.example", "/acme/r5/", "/", 0},
+		{"POST", "h", "/api/v1/s3/4", "POST /api/v1/s3/{id}", 0},
+		{"PUT", "h", "/api/v1/s3/4", "/api/", 0},
+		{"GET", "h", "/t%20t/x", "/t%20t/", 0},
+		{"GET", "h", "/", "/", 0},
+	} {
+		r, err := request(test.method, test.target, test.host)
+		require.NoError(t, err)
+		pattern, status := leads(t, m, r)
+		assert.Equal(t, test.pattern, pattern, "%v", test)
+		assert.Equal(t, test.status, status, "%v", test)
+	}
+	routes := make([]route.Route[int], 0, n+1)
+	for i := range n {
+		routes = append(routes, route.Route[int]{Pattern: fmt.Sprintf("/c/%d/{x}", i)})
+	}
+	routes = append(routes, route.Route[int]{Pattern: "/c/{y}/d"})
+	_, errs := route.New(routes)
+	require.ErrorContains(t, errs[n], "conflicts")
+	require.NoError(t, errors.Join(errs[:n]...))
+}
+
+// TestNoSpellingIsSpoiled: a redirect keeps the escapes of the path, and leads to no other host.
+func TestNoSpellingIsSpoiled(t *testing.T) {
+	m := muxOf(t, "/")
+	for target, want := range map[string]string{
+		"/a/../b%20c?d=%2F": "/b%20c?d=%2F",
+		"//evil.example/..": "/",
+		"/./a%2Fb":          "/a%2Fb",
+	} {
+		r, err := request("GET", target, "h")
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		m.Match(r).Answer.ServeHTTP(w, r)
+		assert.Equal(t, http.StatusTemporaryRedirect, w.Code)
+		assert.Equal(t, want, w.Header().Get("Location"), target)
+	}
 }

@@ -35,7 +35,7 @@ var steps = []func(string) string{Unescape, dropParameters, replaceBackslashes, 
 // readings returns the escaped paths that a backend may take an escaped path for, without dot segments. It reports false
 // for a path that no honest client sends: with control characters, above the root, too long, or with too many readings.
 func readings(escaped string) (paths []string, ok bool) {
-	if !strings.ContainsAny(escaped, `%;\`) {
+	if !strings.ContainsAny(escaped, `%;\`) && !strings.Contains(escaped, "//") {
 		return nil, true
 	}
 	if len(escaped) > maxPath {
@@ -119,6 +119,16 @@ func cutQuery(path string) string {
 		return path[:i]
 	}
 	return path
+}
+
+// hasDots reports whether a path has dot segments, escaped ones aside.
+func hasDots(path string) bool {
+	for s := range strings.SplitSeq(path, "/") {
+		if s == "." || s == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // resolve removes dot segments. With merge several slashes are one, else there is an empty segment between two. It

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -20,10 +21,13 @@ type Service struct {
 
 	// Start listens, and returns what ends the service at once. An error that comes to failed ends it too.
 	Start func(ctx context.Context, failed chan<- error) (stop func(), err error)
-	// Reload reads the files again. It was asked for by SIGHUP, or a file has changed.
+	// Reload reads the files again, because SIGHUP asked for it or because a file has changed. It runs in a goroutine of its own,
+	// one at a time, and nothing waits for it on shutdown.
 	Reload func(asked bool)
 	// Drain takes nothing new, and returns when what is under way has ended. Another signal than SIGHUP cuts that short.
 	Drain func(signals <-chan os.Signal) error
+
+	stopping atomic.Bool
 }
 
 // Run serves until a signal comes.
@@ -45,32 +49,49 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	defer stop()
 	s.notify(daemon.SdNotifyReady)
+	reloaded := make(chan struct{}, 1)
+	reloading, again, asked := false, false, false
+	reload := func() {
+		reloading, again = true, false
+		go func(asked bool) { // it may take seconds, and a signal must not wait for it
+			s.reload(asked)
+			reloaded <- struct{}{}
+		}(asked)
+		asked = false
+	}
 	for {
 		select {
 		case err := <-failed:
 			return err
 		case <-changed.Settled:
-			s.reload(false)
+			again = true
+		case <-reloaded:
+			reloading = false
 		case sig := <-signals:
-			if sig == syscall.SIGHUP {
-				s.reload(true)
-				continue
+			if sig != syscall.SIGHUP {
+				s.stopping.Store(true)
+				s.notify(daemon.SdNotifyStopping)
+				return s.Drain(signals)
 			}
-			s.notify(daemon.SdNotifyStopping)
-			return s.Drain(signals)
+			again, asked = true, true
+		}
+		if again && !reloading {
+			reload()
 		}
 	}
 }
 
 func (s *Service) reload(asked bool) {
 	s.notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
-	defer s.notify(daemon.SdNotifyReady)
 	s.Reload(asked)
+	if !s.stopping.Load() {
+		s.notify(daemon.SdNotifyReady)
+	}
 }
 
 // notify tells systemd of a state, if the service has Type=notify.
 func (s *Service) notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		s.Say("systemd is not notified: %v", err)
+		s.Say("cannot notify systemd: %v", err)
 	}
 }

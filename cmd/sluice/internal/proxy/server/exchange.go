@@ -8,7 +8,10 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 )
 
 // exchange is a request on its way through the proxy, and its answer. It is the request's ResponseWriter, to see what is
@@ -48,6 +51,11 @@ func exchangeOf(ctx context.Context) *exchange {
 		return x
 	}
 	return new(exchange)
+}
+
+// isKey reports whether a header is a part of a key of the request's policies.
+func (x *exchange) isKey(header string) bool {
+	return x.endpoint != nil && slices.ContainsFunc(x.endpoint.chosen, func(p config.KeyPart) bool { return p.Header == header })
 }
 
 // sentTo notes the backend that a request is sent to.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-go/sluice/cmd/sluice/internal/config"
 )
 
 // newForwarder returns what sends requests to the backends.
@@ -35,7 +37,8 @@ func newForwarder(p *Proxy) http.Handler {
 			if most > 0 {
 				r.Body = http.MaxBytesReader(w, r.Body, most)
 			}
-			b := &body{ReadCloser: r.Body, control: http.NewResponseController(w)}
+			b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), request: r}
+			b.dropTrailers() //nolint:contextcheck // it has its request
 			defer b.end()
 			r.Body = b
 		}
@@ -72,7 +75,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 			r.Out.Header[field] = v
 		}
 	}
-	r.Out.Trailer = r.In.Trailer // its values come with the end of the body
+	r.Out.Trailer = r.In.Trailer // its values come with the end of the body, which checks them
 }
 
 // modify changes the answer that a client gets.
@@ -81,6 +84,11 @@ func modify(a *http.Response) error {
 		return errNoStatus // net/http panics when it is to send it
 	}
 	x := exchangeOf(a.Request.Context())
+	if a.ContentLength < 0 && a.StatusCode != http.StatusSwitchingProtocols || a.ProtoMajor > 1 { // there may be trailers
+		b := &responseBody{a.Body, a}
+		b.dropTrailers()
+		a.Body = b
+	}
 	x.takeCosts(a)
 	if a.StatusCode == http.StatusSwitchingProtocols {
 		dropHopByHop(a.Header)
@@ -141,6 +149,7 @@ type body struct {
 	io.ReadCloser
 
 	control *http.ResponseController
+	request *http.Request // whose trailers come at the end
 
 	mu    sync.Mutex // while the deadline is set
 	ended bool       // the deadline is another's
@@ -153,6 +162,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case errors.Is(err, io.EOF):
+		b.dropTrailers()
 		b.within(time.Time{}) // the answer takes its time
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errStalled
@@ -160,6 +170,51 @@ func (b *body) Read(p []byte) (int, error) {
 		err = &clientError{err}
 	}
 	return n, err
+}
+
+// dropTrailers drops the trailers that would not pass, or would be counted, as headers: a server may add trailers to the header.
+func (b *body) dropTrailers() {
+	for name := range b.request.Trailer {
+		if !isTrailer(name) || !config.PassesHeader(name, false) || strings.HasPrefix(name, "X-Forwarded-") ||
+			b.request.Header[name] != nil || exchangeOf(b.request.Context()).isKey(name) {
+			delete(b.request.Trailer, name)
+		}
+	}
+}
+
+// isTrailer reports whether a field may come behind a body: not one by which a message is framed, routed or authenticated.
+func isTrailer(name string) bool {
+	switch name {
+	case "Authorization", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Cookie",
+		"Expect", "Forwarded", "Host", "Http2-Settings", "Keep-Alive", "Location", "Max-Forwards", "Proxy", "Proxy-Authorization",
+		"Proxy-Connection", "Range", "Set-Cookie", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Http-Method",
+		"X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Real-Ip", "X-Rewrite-Url":
+		return false
+	}
+	return !strings.HasPrefix(name, "If-")
+}
+
+// responseBody is the body of a response whose trailers are checked when they have come.
+type responseBody struct {
+	io.ReadCloser
+
+	of *http.Response
+}
+
+func (b *responseBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.dropTrailers()
+	}
+	return n, err
+}
+
+func (b *responseBody) dropTrailers() {
+	for name := range b.of.Trailer {
+		if !isTrailer(name) {
+			delete(b.of.Trailer, name)
+		}
+	}
 }
 
 // within sets the deadline of reads, and reports false after the end.

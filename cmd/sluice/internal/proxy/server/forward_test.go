@@ -218,3 +218,35 @@ func TestForwardedFields(t *testing.T) {
 		assert.Equal(t, test.want, got[strings.LastIndex(got, "\n")+1:], "%q", test)
 	}
 }
+
+// TestTrailersThatAreNone: a trailer passes only if a header of that name would, and if it changes nothing that was decided.
+func TestTrailersThatAreNone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	came := make(chan string, 1)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = c.Close() }()
+		var all strings.Builder
+		for in := bufio.NewReader(c); !strings.Contains(all.String(), "\r\n0\r\n") || !strings.HasSuffix(all.String(), "\r\n\r\n"); {
+			line, err := in.ReadString('\n')
+			all.WriteString(line)
+			if err != nil {
+				break
+			}
+		}
+		came <- all.String()
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-End\r\n\r\n2\r\nok\r\n0\r\nX-End: 1\r\nSet-Cookie: a=b\r\nLocation: /x\r\n\r\n")
+	}()
+	p := serves(t, "to: http://"+l.Addr().String()+"\nglobal: {key: 'header:X-Api-Key', limit: fixed 5/1h}\n")
+	got := p.raw("POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Once: 1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n2\r\nhi\r\n0\r\n"+
+		"X-Sum: 7\r\nX-Forwarded-For: 6.6.6.6\r\nX_Forwarded_For: 6.6.6.6\r\nHost: evil\r\nX-Api-Key: other\r\nX-Once: 2\r\nAuthorization: me\r\n\r\n", false)
+	_, trailer, _ := strings.Cut(<-came, "\r\n0\r\n")
+	assert.Equal(t, "X-Sum: 7\r\n\r\n", trailer)
+	_, trailer, _ = strings.Cut(got, "\r\n0\r\n")
+	assert.Equal(t, "X-End: 1\r\n\r\n", trailer)
+}

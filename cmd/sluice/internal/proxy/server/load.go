@@ -44,14 +44,17 @@ func (p *Proxy) reload(asked bool) {
 
 // load reads the file and applies it.
 func (p *Proxy) load() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	text, err := os.ReadFile(p.file)
 	if err != nil {
 		return err
 	}
-	p.text = text
 	c, err := config.Parse(p.file, text)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.text = text
+	if p.closed {
+		return nil
+	}
 	if err != nil && c != nil {
 		before := p.state.Load()
 		_, backends := backendsOf(c)
@@ -63,7 +66,7 @@ func (p *Proxy) load() error {
 	}
 	cert, err := keyPair(c)
 	if p.state.Load().config == nil {
-		err = config.Join(err, checkLogFolder(c))
+		err = config.Join(err, checkLogDir(c))
 	}
 	if err := p.applyLocked(c, cert, err); err != nil {
 		return err
@@ -111,8 +114,8 @@ func (p *Proxy) applyLocked(c *config.Config, cert *tls.Certificate, wrong error
 	return nil
 }
 
-// checkLogFolder finds an access log that could not be opened at the start for want of its folder.
-func checkLogFolder(c *config.Config) error {
+// checkLogDir finds an access log that could not be opened at the start because its directory does not exist.
+func checkLogDir(c *config.Config) error {
 	if c.AccessLog == "" || c.AccessLog == "-" {
 		return nil
 	}

@@ -20,15 +20,20 @@ func (p *Proxy) route(next *state) error {
 	if err != nil {
 		return next.config.Fault(config.Position{Line: 1, Column: 1}, "%v", err)
 	}
+	byName := make(map[string]*limits.Policy)
+	for _, policy := range next.limits.Policies {
+		byName[policy.Name] = policy
+	}
 	mux := config.NewMux(next.config, func(r config.Route) http.Handler {
 		if r.Exempt {
 			return p.forward
 		}
 		var policies []*limits.Policy
-		for _, policy := range next.limits.Policies {
-			if policy == next.limits.Global || slices.Contains(r.Policies, policy.Name) {
-				policies = append(policies, policy)
-			}
+		if next.limits.Global != nil {
+			policies = append(policies, next.limits.Global)
+		}
+		for _, name := range r.Policies {
+			policies = append(policies, byName[name])
 		}
 		h := p.forward
 		if len(r.Policies) > 0 {

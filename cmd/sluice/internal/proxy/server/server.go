@@ -57,9 +57,10 @@ type Proxy struct {
 	failures *core.TokenBucket
 	unsaid   atomic.Int64 // failures without a line
 
-	mu    sync.Mutex // one change at a time
-	text  []byte     // of the file, when it was read last
-	state atomic.Pointer[state]
+	mu     sync.Mutex // one change at a time
+	text   []byte     // of the file, when it was read last
+	closed bool
+	state  atomic.Pointer[state]
 }
 
 // state is a configuration and what was built from it.
@@ -86,6 +87,9 @@ func New(file string, say func(format string, args ...any)) (*Proxy, error) {
 
 // Close closes what a proxy has besides its listeners.
 func (p *Proxy) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
 	p.backends.Close()
 	p.state.Load().limits.Close()
 	if p.store != nil {
