@@ -170,6 +170,7 @@ type chore struct {
 // finish gives back what is not to be kept, and takes what is left of limits. left is the error of a client that has left.
 func (d *decision) finish(ctx context.Context, left error) {
 	var chores []chore
+	var lanes [][]int // each chore is on its own
 	now := time.Now()
 	for i := len(d.visits) - 1; i >= 0; i-- {
 		v := &d.visits[i]
@@ -183,12 +184,13 @@ func (d *decision) finish(ctx context.Context, left error) {
 		switch {
 		case do == nil:
 		case d.service.stored():
+			lanes = append(lanes, []int{len(chores)})
 			chores = append(chores, chore{v, do})
 		default:
 			chore{v, do}.done(do())
 		}
 	}
-	together(ctx, len(chores), func(i int) time.Duration { return chores[i].do() },
+	together(ctx, lanes, func(i int) time.Duration { return chores[i].do() },
 		func(i int, reset time.Duration) { chores[i].done(reset) }, func(int, time.Duration) {})
 }
 
@@ -221,7 +223,7 @@ func (d *decision) ask(ctx context.Context) {
 	}
 	if len(all) == 1 {
 		v := &d.visits[all[0]]
-		v.decided(d, v.rule.tryAcquire(v.key, v.permits())) //nolint:contextcheck // a call of the store may be for many requests
+		v.decided(d, v.rule.tryAcquire(v.key, v.permits())) //nolint:contextcheck // as below
 		return
 	}
 	d.askStore(ctx, all)
@@ -233,7 +235,7 @@ func (d *decision) askStore(ctx context.Context, all []int) {
 		rule *rule
 		key  key
 	}
-	lanes := make([][]int, 0, len(all))
+	var lanes [][]int
 	laneOf := make(map[limiter]int, len(all))
 	for _, i := range all {
 		v := &d.visits[i]
@@ -246,36 +248,17 @@ func (d *decision) askStore(ctx context.Context, all []int) {
 		}
 		lanes[lane] = append(lanes[lane], i)
 	}
-	type question struct {
-		*rule
-
-		key  key
-		hits int
-	}
-	questions := make([][]question, len(lanes))
-	for lane, indexes := range lanes {
-		for _, i := range indexes {
-			v := &d.visits[i]
-			questions[lane] = append(questions[lane], question{v.rule, v.key, v.permits()})
+	together(ctx, lanes, func(i int) take {
+		if ctx.Err() != nil {
+			return take{}
 		}
-	}
-	together(ctx, len(lanes), func(lane int) (takes []take) {
-		for _, q := range questions[lane] {
-			if ctx.Err() != nil {
-				break
-			}
-			takes = append(takes, q.tryAcquire(q.key, q.hits)) //nolint:contextcheck // as above
+		v := &d.visits[i]
+		return v.rule.tryAcquire(v.key, v.permits()) //nolint:contextcheck // a call of the store may be for many requests
+	}, func(i int, t take) {
+		if t.from != nil {
+			d.visits[i].decided(d, t)
 		}
-		return takes
-	}, func(lane int, takes []take) {
-		for i, t := range takes {
-			d.visits[lanes[lane][i]].decided(d, t)
-		}
-	}, func(_ int, takes []take) {
-		for _, t := range takes {
-			t.refund()
-		}
-	})
+	}, func(_ int, t take) { t.refund() })
 }
 
 // permits returns the permits to ask for: none if hits are returned, which only looks.

@@ -9,37 +9,48 @@ import (
 // pipelines among them.
 const mostTogether = 64
 
-// together calls do(0) to do(n-1) at once. It returns when all of them have returned, or ctx is done. It calls in for each
-// result that came in time. For the others it calls late, on another goroutine, which ends as soon as they have returned.
-func together[T any](ctx context.Context, n int, do func(int) T, in, late func(int, T)) {
-	if n == 0 {
-		return
-	}
+// together calls do with each number of the lanes: with those of a lane one after the other, and with those of different lanes at
+// once. It returns when all calls have returned, or ctx is done. It calls in for each result that came in time. For the others
+// it calls late, on another goroutine, which ends as soon as they have returned.
+func together[T any](ctx context.Context, lanes [][]int, do func(int) T, in, late func(int, T)) {
 	type result struct {
 		i int
 		v T
 	}
+	n := 0
+	for _, lane := range lanes {
+		n += len(lane)
+	}
 	results := make(chan result, n)
 	var next atomic.Int64
-	for range min(n, mostTogether) {
+	for range min(len(lanes), mostTogether) {
 		go func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				results <- result{int(i), do(int(i))}
+			for at := next.Add(1) - 1; at < int64(len(lanes)); at = next.Add(1) - 1 {
+				for _, i := range lanes[at] {
+					results <- result{i, do(i)}
+				}
 			}
 		}()
 	}
-	for done := range n {
+	for ; n > 0; n-- {
 		select {
 		case r := <-results:
 			in(r.i, r.v)
+			continue
 		case <-ctx.Done():
-			go func() {
-				for range n - done {
-					r := <-results
-					late(r.i, r.v)
-				}
-			}()
-			return
 		}
+		select {
+		case r := <-results: // it came before ctx was done
+			in(r.i, r.v)
+			continue
+		default:
+		}
+		go func() {
+			for range n {
+				r := <-results
+				late(r.i, r.v)
+			}
+		}()
+		return
 	}
 }
