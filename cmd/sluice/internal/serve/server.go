@@ -114,7 +114,7 @@ func (s *server) run(ctx context.Context) error {
 				open.cut(main)
 			}, nil
 		},
-		Reload: func(bool) { s.reload() }, //nolint:contextcheck // the rules outlive it
+		Reload: func(bool) { s.reload() },
 		Drain:  func(signals <-chan os.Signal) error { return s.drain(main, open, signals) },
 	}
 	return r.Run(ctx)

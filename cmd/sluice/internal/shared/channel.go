@@ -12,7 +12,7 @@ func (s *Store) Publish(ctx context.Context, channel, text string) error {
 // may.
 func (s *Store) Subscribe(ctx context.Context, channel string, f func(text string)) (ready <-chan struct{}) {
 	asking, asked := context.WithTimeout(ctx, max(warming, s.timeout))
-	go func() { // nobody waits for its end: a server that does not answer holds it up for seconds
+	go func() { // the caller does not wait for its end, which an unreachable server delays by seconds
 		subscription := s.client.Subscribe(ctx, channel) // if that fails, it is tried again for as long as there is the loop
 		defer func() { _ = subscription.Close() }()
 		asked()

@@ -11,13 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A line is a queue of processes on the server, so that they are served in the order in which they came. It is two sorted
-// sets: the members by arrival, and by when they were last seen. A member that was not seen for a second is gone. When
-// the first leaves, the server publishes the next one's name.
+// A line is a queue of processes on the server: they are served in order of arrival. It is two sorted sets: the members by
+// arrival, and by the time when they were last seen. A member that was not seen for a second is gone. When the first member
+// leaves, the server publishes the name of the next one.
 const (
 	seenEvery = 250 * time.Millisecond
 	goneAfter = time.Second
-	mostFails = 3 // in a row, until the server of a waiting process counts as unreachable
+	mostFails = 3 // in a row, after which the server counts as unreachable
 )
 
 //go:embed line.lua
@@ -25,18 +25,18 @@ var lineSource string
 
 var lineScript = redis.NewScript(lineSource)
 
-// ErrUnreachable is what the error of a server that does not answer matches.
+// ErrUnreachable is matched by every error that an unreachable server causes.
 var ErrUnreachable = errors.New("redis is unreachable")
 
-// Waiter is notified of how a wait goes on. Its functions are not called at the same time.
+// Waiter is notified of the progress of a wait. Its functions are not called concurrently.
 type Waiter struct {
-	Waiting func(before int)         // each time the process is still in line; before are served first
-	State   func(up bool, err error) // the server is unreachable, after three failures, or reachable again
+	Waiting func(before int)         // each time the process is still in line, behind before others
+	State   func(up bool, err error) // after three failures, and when the server is reachable again
 }
 
-// Line waits until this process is the first of those in line for the key. If err is nil it stays the first until it calls
-// leave. A server that goes away after it has answered once is waited for. The error is that of ctx, or matches
-// [ErrUnreachable] if the server did not answer at first.
+// Line waits until this process is the first in line for the key. If err is nil, it stays the first until it calls leave. If
+// the server becomes unreachable after its first reply, Line waits until it is back. The error is that of ctx, or matches
+// [ErrUnreachable] if the first call fails.
 func (s *Store) Line(ctx context.Context, key string, w Waiter) (leave func(), err error) {
 	p := &place{store: s, key: key, name: rand.Text(), waiter: w}
 	if err := p.await(ctx); err != nil {
@@ -46,11 +46,11 @@ func (s *Store) Line(ctx context.Context, key string, w Waiter) (leave func(), e
 	return p.keep(ctx), nil
 }
 
-// place is a process' place in a line.
+// place is the place of a process in a line.
 type place struct {
 	store     *Store
 	key, name string
-	arrival   int64 // by the server's clock; 0: the place is the last
+	arrival   int64 // by the server's clock; 0 before the first reply
 	fails     int   // in a row
 	waiter    Waiter
 }
@@ -74,7 +74,7 @@ func (p *place) await(ctx context.Context) error {
 		case <-look.C:
 		case m := <-subscription.Channel():
 			if m.Payload != p.name {
-				continue // it is the turn of another
+				continue // another process is next
 			}
 		}
 		if first, err := p.stay(ctx); first || err != nil {
@@ -111,7 +111,7 @@ func (p *place) stay(ctx context.Context) (first bool, err error) {
 // keep keeps the place until it is left.
 func (p *place) keep(ctx context.Context) (leave func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	p.waiter = Waiter{func(int) {}, func(bool, error) {}} // the limiter finds out whether the server is there
+	p.waiter = Waiter{func(int) {}, func(bool, error) {}} // from now on the limiter reports an unreachable server
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -133,7 +133,7 @@ func (p *place) keep(ctx context.Context) (leave func()) {
 	}
 }
 
-// leave gives up the place. A server that does not answer now sees later that the process is gone.
+// leave gives up the place. If the server does not reply, it removes the process after goneAfter.
 func (p *place) leave(ctx context.Context) {
 	if p.arrival == 0 {
 		return

@@ -80,7 +80,7 @@ func (s *Store) Warm(limits []spec.Limit) error {
 func (s *Store) look(l spec.Limit, key string) error {
 	made, err := s.New(l, "warm", redislimit.StoreOptions{Key: key, Timeout: max(warming, s.timeout)})
 	if err != nil {
-		return nil //nolint:nilerr // the constructor of the limiter reports it
+		return nil // the constructor of the limiter reports it
 	}
 	if c, ok := made.(io.Closer); ok {
 		defer func() { _ = c.Close() }()

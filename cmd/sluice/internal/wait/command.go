@@ -1,5 +1,5 @@
 // Package wait is the command sluice wait: it takes a permit of a limit that machines share through Redis, and runs a
-// command while it has it.
+// command while it holds the permit.
 package wait
 
 import (
@@ -37,10 +37,10 @@ const (
 )
 
 const (
-	budget     = 5 * time.Second // of one answer of the server
+	timeout    = 5 * time.Second // for one call of the server
 	leastTTL   = 10 * time.Millisecond
 	defaultTTL = 30 * time.Second
-	retryEvery = 250 * time.Millisecond // an unreachable server
+	retryEvery = 250 * time.Millisecond // while the server is unreachable
 )
 
 // New returns the command.
@@ -51,30 +51,31 @@ func New() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wait [--redis URL] --key NAME SPEC [-- COMMAND [ARG...]]",
 		Short: "Wait for a permit of a limit that machines share",
-		Long: `Wait takes a permit of the limit SPEC that all processes with the same --key share, on
-any machine, and then runs COMMAND, if there is one. The permit is released when COMMAND
-ends. Waiting processes are served in the order in which they came; --try does not stand
-in line. If Redis goes away they wait until it is back, and keep their order.
+		Long: `Wait takes a permit of the limit SPEC, which all processes with the same --key share, on
+any machine. Then it runs COMMAND, if there is one, and releases the permit when COMMAND
+exits. Waiting processes are served in order of arrival; --try does not wait in line. If
+Redis becomes unreachable, they wait until it is back and keep their order.
 
-The server is that of --redis, of --redis-file, or of the variable SLUICE_REDIS. A URL with
-a password belongs into the file or the variable: command lines are for all to see.
+The server is given by --redis, --redis-file or the variable SLUICE_REDIS. Put a URL with a
+password in the file or the variable, because other users can see command lines.
 
-All who share a key should write the same SPEC. If another one was used in the last 24
-hours, a line says so; the own one counts.
+All processes with one key should use the same SPEC. If another SPEC was used in the last
+24 hours, wait prints a warning and uses its own.
 
 A permit of "concurrency N" is held while COMMAND runs, and renewed every third of --ttl.
-If it cannot be renewed for --ttl, others may get it, so COMMAND is ended, with all that
-it has started. If wait itself is killed (kill -9), its permit is free again after --ttl at
-most. On Linux, COMMAND is then killed too, but not what it has started; elsewhere it goes
-on, and the next one may run at the same time.
+If it cannot be renewed for --ttl, other processes may get it, so wait ends COMMAND and
+everything that COMMAND has started. If wait itself is killed (kill -9), its permit is free
+again after --ttl at most. On Linux, COMMAND is then killed too, but not the processes that
+it has started; elsewhere COMMAND continues, and may overlap with the next one.
 
-A Redis server that restarts without its data has forgotten who holds permits. Until the
-holders notice, within a third of --ttl, it may let in others as well; so may a failover.
-With "appendonly yes" and "appendfsync always" a restart forgets nothing.
+A Redis server that restarts without its data forgets who holds permits. Until the holders
+notice, within a third of --ttl, it may grant their permits again; so may a failover. With
+"appendonly yes" and "appendfsync always", a restart loses nothing.
 
-The exit status is that of COMMAND: 128 and the signal's number if one ended it, 127 if it
-is not found, 126 if it cannot be run. Else it is 0, 75 if --try is rejected or --max-wait
-is over, and 1 if Redis is unreachable at the start or the permit is lost.`,
+The exit status is that of COMMAND, 128 plus the signal number if a signal ended it, 127 if
+it is not found, and 126 if it cannot be run. Without COMMAND it is 0. It is 75 if --try is
+rejected or --max-wait expires, and 1 if Redis is unreachable at the start or the permit is
+lost.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.ttl, o.maxWait = time.Duration(ttl), time.Duration(maxWait)
@@ -92,26 +93,26 @@ is over, and 1 if Redis is unreachable at the start or the permit is lost.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&o.redis, "redis", "", "the server at `URL`: redis://HOST:PORT/DB (default: $SLUICE_REDIS)")
-	s.StringVar(&o.redisFile, "redis-file", "", "the server whose URL is in `FILE`")
-	s.StringVar(&o.key, "key", "", "the limit's `NAME` on the server")
+	s.StringVar(&o.redis, "redis", "", "share the limit through the Redis server at `URL`: redis://HOST:PORT/DB (default: $SLUICE_REDIS)")
+	s.StringVar(&o.redisFile, "redis-file", "", "read the URL of the server from `FILE`")
+	s.StringVar(&o.key, "key", "", "share the limit with all processes that use `NAME`")
 	s.BoolVar(&o.try, "try", false, "do not wait: exit with status 75 if no permit is available now")
-	s.Var(&maxWait, "max-wait", "wait no longer than that: exit with status 75")
-	s.BoolVarP(&o.verbose, "verbose", "v", false, "say that it waits, and for how many others, as on a terminal")
-	s.Var(&ttl, "ttl", "how long a permit lives that is not renewed")
+	s.Var(&maxWait, "max-wait", "wait at most this long, then exit with status 75")
+	s.BoolVarP(&o.verbose, "verbose", "v", false, "report that it waits, and behind how many others, even without a terminal")
+	s.Var(&ttl, "ttl", "free a permit that has not been renewed for this long")
 	_ = c.MarkFlagFilename("redis-file")
 	return c
 }
 
-// options are what the user asks for.
+// options are the flags and arguments.
 type options struct {
 	redis, redisFile, key string
 	try, verbose          bool
-	maxWait               time.Duration // 0: for ever
+	maxWait               time.Duration // 0 means no bound
 	ttl                   time.Duration
 	limit                 spec.Limit
-	text                  string   // of limit
-	command               []string // none: the permit is all
+	text                  string   // the limit, as spec writes it
+	command               []string // empty if only the permit is wanted
 }
 
 // read reads the arguments; dash of them come before "--", or all if it is below 0.
@@ -140,12 +141,12 @@ func (o *options) read(dash int, args []string) (err error) {
 	}
 	o.text = o.limit.String()
 	if o.limit.Kind != spec.Unlimited {
-		o.limit.Queue = math.MaxInt // a wait has no bound
+		o.limit.Queue = math.MaxInt // waits have no bound
 	}
 	return nil
 }
 
-// redisVariable has the URL of the server, if no flag has.
+// redisVariable is the environment variable with the URL of the server.
 const redisVariable = "SLUICE_REDIS"
 
 // findRedis sets the URL of the server.
@@ -180,7 +181,7 @@ func (o *options) run(ctx context.Context) error {
 			return cli.Exit(statusOfStart(err), err) // before the permit is taken
 		}
 	}
-	store, err := shared.Open(o.redis, budget)
+	store, err := shared.Open(o.redis, timeout)
 	if err != nil {
 		return cli.Usage("--redis %q: %w", withoutPassword(o.redis), err)
 	}
@@ -211,7 +212,7 @@ func (o *options) run(ctx context.Context) error {
 	return o.under(redislimit.Context(context.WithoutCancel(ctx), lease), path, signals)
 }
 
-// line is what a process waits in.
+// line is the line of processes that wait for the limiter.
 type line struct {
 	store   *shared.Store
 	limiter core.Limiter
@@ -251,11 +252,11 @@ func (o *options) acquire(ctx context.Context, cancel context.CancelCauseFunc, l
 		cancel(nil)
 		a := <-answers
 		a.lease.Release()
-		return core.Lease{}, cli.Exit(bySignal+number(s), errors.New("interrupted while it waited"))
+		return core.Lease{}, cli.Exit(bySignal+number(s), errors.New("interrupted while waiting"))
 	}
 }
 
-// notNow is the error of a permit that is not free.
+// notNow returns the error for --try when no permit is free.
 func (o *options) notNow(err error) error {
 	if r, ok := errors.AsType[*core.RejectedError](err); ok && r.RetryAfter > 0 {
 		return fmt.Errorf("no permit of %s is free now; the next one is in %v", o.key, r.RetryAfter.Round(time.Millisecond))
@@ -265,7 +266,7 @@ func (o *options) notNow(err error) error {
 
 var errMaxWait = errors.New("the wait was too long")
 
-// acquireInLine takes a permit when it is this process' turn.
+// acquireInLine takes a permit when it is this process's turn.
 func (o *options) acquireInLine(ctx context.Context, l *line) (lease core.Lease, err error) {
 	if o.maxWait > 0 {
 		var cancel context.CancelFunc
@@ -318,7 +319,7 @@ func statusOfStart(err error) int {
 	return cannotRun
 }
 
-// withoutPassword returns a URL without what comes before its host.
+// withoutPassword returns a URL without the part before its host.
 func withoutPassword(url string) string {
 	if at := strings.LastIndexByte(url, '@'); at >= 0 {
 		return "..." + url[at:]

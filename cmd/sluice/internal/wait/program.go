@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// under runs the command as long as ctx, which is the lease's. Signals go to all of its group.
+// under runs the command until ctx, the context of the lease, ends. It forwards signals to the command's process group.
 func (o *options) under(ctx context.Context, path string, signals <-chan os.Signal) error {
 	attr, back := group.Foreground()
 	defer back()
@@ -39,7 +39,7 @@ func (o *options) under(ctx context.Context, path string, signals <-chan os.Sign
 			group.End(p)
 			<-ended
 			if errors.Is(context.Cause(ctx), redislimit.ErrLeaseLost) {
-				return errors.New("the permit was lost, as Redis did not renew it in time: the command was ended")
+				return errors.New("the permit was lost because Redis did not renew it in time; the command was ended")
 			}
 			return context.Cause(ctx)
 		}
@@ -52,7 +52,7 @@ type ending struct {
 	err   error
 }
 
-// start starts a program, which shares the standard files.
+// start starts a program that inherits stdin, stdout and stderr.
 func start(path string, command []string, attr *syscall.SysProcAttr) (*os.Process, <-chan ending, error) {
 	type start struct {
 		program *os.Process

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// watch tells a person how a wait goes on: on a terminal in a line that is drawn again each second, elsewhere in one line
-// if that was asked for.
+// watch shows the progress of a wait: on a terminal in a status line that is redrawn every second, otherwise, with --verbose, in
+// one message.
 type watch struct {
 	key     string
 	verbose bool
@@ -24,7 +24,7 @@ type watch struct {
 	mu     sync.Mutex
 	before int  // processes that are served first
 	down   bool // the server is unreachable
-	said   bool // without a terminal: that it waits
+	said   bool // without a terminal, the message has been printed
 }
 
 const watchEvery = time.Second
@@ -53,22 +53,22 @@ func newWatch(key string, verbose bool) *watch {
 	return w
 }
 
-// end stops it. A second call does nothing.
+// end stops the display. A second call does nothing.
 func (w *watch) end() { w.ended() }
 
-// say prints a line.
+// say prints a message.
 func (w *watch) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(w.line.Above(os.Stderr), "sluice wait: "+format+"\n", args...)
 }
 
-// waiting notes that before others are served first.
+// waiting notes how many other processes are served first.
 func (w *watch) waiting(before int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.before = before
 }
 
-// state notes whether the server is reachable, and prints a line when that changes.
+// state notes whether the server is reachable, and prints a message when that changes.
 func (w *watch) state(up bool, err error) {
 	w.mu.Lock()
 	changes := w.down == up
@@ -83,7 +83,7 @@ func (w *watch) state(up bool, err error) {
 	}
 }
 
-// tell shows that it waits.
+// tell shows the state of the wait.
 func (w *watch) tell() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *watch) tell() {
 	}
 }
 
-// reason returns what an error of an unreachable server says besides that.
+// reason returns the error of an unreachable server without the words that say so.
 func reason(err error) string {
 	text := err.Error()
 	for _, same := range []error{redislimit.ErrStore, shared.ErrUnreachable} {
