@@ -311,7 +311,7 @@ func TestOptions(t *testing.T) {
 		"redislimit: TokenBucketOptions.Shared.Store = nil, want a store",
 		"redislimit: TokenBucketOptions.Shared.Key = \"\", want a name without braces",
 		"redislimit: TokenBucketOptions.Shared.Timeout = -1ns, want at least 0",
-		"redislimit: TokenBucketOptions.Shared.Unavailable = Unavailable(7), want deny, allow or local",
+		"redislimit: TokenBucketOptions.Shared.Unavailable = Unavailable(7), want FailClosed, FailOpen or UseLocal",
 		"redislimit: TokenBucketOptions.Shared.Prefetch = -1, want at least 0",
 		"redislimit: TokenBucketOptions.Shared.TTL = -1ns",
 	} {

@@ -56,6 +56,9 @@ func (e *engine) start(s StoreOptions, l *limits) {
 	}
 	limit := "{" + s.Key + "}:limit"
 	e.keys = []string{limit}
+	if l.window() {
+		e.keys = append(e.keys, "{"+s.Key+"}:segments")
+	}
 	if !l.rate() {
 		e.keys = append(e.keys, "{"+s.Key+"}:leases")
 		e.channel = limit + ":released"
@@ -371,7 +374,7 @@ func (e *engine) apply(l *limits, apply func()) (err error) {
 			return nil
 		}
 		o := look()
-		if l.rate() {
+		if l.kind == kindBucket {
 			o = rebind(e.limits)
 		}
 		apply()

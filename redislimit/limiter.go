@@ -74,7 +74,7 @@ func (r *rateLimiter) Reset() {
 }
 
 // GiveBack returns n permits for which there is no lease any more, for all processes: the limiter is as if n permits fewer
-// had been taken, the latest ones first. It returns at most what is missing, pays debts first, and serves this process'
+// had been taken, the oldest ones first. It returns at most what is missing, pays debts first, and serves this process'
 // waiters that now fit. Settling leases from before may then give back nothing. n <= 0 does nothing. It returns when the
 // store has answered, or Timeout is over; if the store is unreachable, nothing happens. If the lease is still there, use
 // Settle or Refund.

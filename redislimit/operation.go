@@ -29,15 +29,9 @@ func resetAll() *operation {
 	return &operation{args: []int64{int64(codeReset)}, first: true, frees: true}
 }
 
-// rebind has a rate limiter go over from the limits before.
+// rebind has a bucket go over from the limits before.
 func rebind(old *limits) *operation {
-	args := []int64{int64(codeBind), old.span, old.step, old.origin}
-	switch {
-	case old.kind == kindBucket:
-		args = []int64{int64(codeBind), int64(old.limit), old.step, old.span}
-	case old.ofCalendar():
-		args = []int64{int64(codeBind), 0, 1, old.origin}
-	}
+	args := []int64{int64(codeBind), int64(old.limit), old.step, old.span}
 	return &operation{args: args, first: true, frees: true}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-go/sluice/internal/backdoor"
 )
 
-// StoreOptions says where the limit is that processes share, and what happens while that place does
-// not answer.
+// StoreOptions are the options of a limit that processes share: the store it is in, and what happens while the
+// store is unreachable.
 type StoreOptions struct {
 	// Store runs the scripts; required. The limiter does not close it.
 	Store Store
@@ -22,8 +22,8 @@ type StoreOptions struct {
 	// cluster.
 	Key string
 
-	// Timeout is the longest time that a decision takes, from the call on. Then Unavailable decides. 0:
-	// 50 ms.
+	// Timeout is the maximum time for a decision, from the call on. After that, Unavailable decides. 0
+	// means 50 ms.
 	Timeout time.Duration
 
 	// Unavailable decides while the store is unreachable.
@@ -32,18 +32,20 @@ type StoreOptions struct {
 	// Local decides under [UseLocal], which requires it. The limiter does not close it.
 	Local core.Limiter
 
-	// Prefetch is the most permits that one call of a rate limiter takes. The permits that were not
-	// asked for are spent later, without a call. 0: about what this process uses in 10 ms; 1: only
-	// what is asked for. At most half of what is available is taken in advance.
+	// Prefetch is the maximum number of permits that a rate limiter takes from the store in one call.
+	// Permits beyond those requested are prefetched and serve later requests without a call. 0
+	// prefetches about as many as this process uses in 10 ms; 1 disables prefetching. At most half of
+	// the available permits are prefetched.
 	Prefetch int
 
 	// TTL is how long a concurrency lease lives without being renewed: at least 10 ms, in whole
-	// microseconds. 0: 30 s.
+	// microseconds. 0 means 30 s.
 	TTL time.Duration
 
-	// OnState is called with false when three calls of the store in a row have failed, with the
-	// error of the third, and with true and nil at the first success after that. It may use the
-	// limiter. nil: nothing is called.
+	// OnState is called with false when three calls of the store in a row have failed, whichever of
+	// its limiters made them, with the error of the third, and with true and nil at the first success
+	// after that. If the store is unreachable when the limiter is made, it is called with false then.
+	// It may use the limiter. If OnState is nil, nothing is called.
 	OnState func(up bool, err error)
 }
 
@@ -58,9 +60,9 @@ const (
 )
 
 const (
-	defaultBudget = 50 * time.Millisecond
-	defaultTTL    = 30 * time.Second
-	leastTTL      = 10 * time.Millisecond
+	defaultTimeout = 50 * time.Millisecond
+	defaultTTL     = 30 * time.Second
+	minTTL         = 10 * time.Millisecond
 
 	maxLimit    = 1 << 52
 	maxSegments = 1 << 26
@@ -70,11 +72,11 @@ const (
 func (d Unavailable) String() string {
 	switch d {
 	case FailClosed:
-		return "deny"
+		return "FailClosed"
 	case FailOpen:
-		return "allow"
+		return "FailOpen"
 	case UseLocal:
-		return "local"
+		return "UseLocal"
 	}
 	return fmt.Sprintf("Unavailable(%d)", uint8(d))
 }
@@ -82,7 +84,7 @@ func (d Unavailable) String() string {
 // withDefaults returns s with its zero values filled in.
 func (s StoreOptions) withDefaults() StoreOptions {
 	if s.Timeout == 0 {
-		s.Timeout = defaultBudget
+		s.Timeout = defaultTimeout
 	}
 	if s.TTL == 0 {
 		s.TTL = defaultTTL
@@ -113,7 +115,7 @@ func (f *faults) shared(s StoreOptions) {
 		f.add("Shared.Timeout", s.Timeout, "at least 0")
 	}
 	if s.Unavailable > UseLocal {
-		f.add("Shared.Unavailable", s.Unavailable, "deny, allow or local")
+		f.add("Shared.Unavailable", s.Unavailable, "FailClosed, FailOpen or UseLocal")
 	}
 	if s.Unavailable == UseLocal && backdoor.IsNil(s.Local) {
 		f.add("Shared.Local", "nil", "a limiter, for UseLocal")
@@ -121,15 +123,15 @@ func (f *faults) shared(s StoreOptions) {
 	if s.Prefetch < 0 {
 		f.add("Shared.Prefetch", s.Prefetch, "at least 0")
 	}
-	if s.TTL < 0 || s.TTL > 0 && s.TTL < leastTTL {
-		f.add("Shared.TTL", s.TTL, fmt.Sprintf("0, or at least %v", leastTTL))
+	if s.TTL < 0 || s.TTL > 0 && s.TTL < minTTL {
+		f.add("Shared.TTL", s.TTL, fmt.Sprintf("0, or at least %v", minTTL))
 	}
 	f.micros("Shared.TTL", s.TTL)
 }
 
-// unchanged finds fault with an Update that would change what cannot be changed: s must be zero or what is in force.
-func (f *faults) unchanged(s, inForce StoreOptions) {
-	if !same(s, StoreOptions{}) && !same(s.withDefaults(), inForce) {
+// unchanged reports an Update that would change what cannot be changed: s must be zero or equal the current options.
+func (f *faults) unchanged(s, current StoreOptions) {
+	if !same(s, StoreOptions{}) && !same(s.withDefaults(), current) {
 		f.add("Shared", "another", "that of the constructor, or none: it cannot be changed")
 	}
 }

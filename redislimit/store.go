@@ -55,7 +55,7 @@ func SubscriptionEnded(ctx context.Context) {
 	}
 }
 
-// ErrStore is what a refusal's error matches if the store did not answer within
+// ErrStore is matched by the error of a request that failed because the store did not answer within
 // [StoreOptions].Timeout, or answered with an error, and [StoreOptions].Unavailable is [FailClosed]. The error says
 // why, and matches the client's error too. It never matches [context.DeadlineExceeded], which
 // is for the caller's own deadline.

@@ -84,7 +84,8 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 
 // SlidingWindowOptions are the options of a [SlidingWindow].
 //
-// The Window is in whole microseconds, and SegmentsPerWindow at most that number, and 2^26. An
+// The Window is in whole microseconds, and SegmentsPerWindow at most that number, and 2^26. A decision costs the
+// server about the same with any number of segments; its memory grows with those in which permits are taken. An
 // Anchor is rounded up to the microsecond; a zero one is the Unix epoch, so that all processes
 // have the same segments. The PermitLimit is at most 2^52. ManualReplenishment is not supported.
 type SlidingWindowOptions struct {

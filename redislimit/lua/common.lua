@@ -26,6 +26,7 @@ local function conflict(key)
 	if kind == 'zset' then
 		return {4}
 	end
-	local word = kind == 'string' and string.match(redis.call('GET', key), '^%a+')
+	local value = kind == 'string' and redis.call('GET', key) or kind == 'hash' and redis.call('HGET', key, 'state')
+	local word = value and string.match(value, '^%w+')
 	return {word == 'bucket' and 1 or word == 'fixed' and 2 or word == 'sliding' and 3 or 9}
 end

@@ -1,10 +1,16 @@
 -- A sliding window; a fixed one has one segment. Segment i begins at origin + i * period / segments, rounded up.
 --
--- KEYS[1]  "sliding period segments origin version at;due permits;due permits;…": what was taken comes back due microseconds
---          after the instant at, the earliest first; none: nothing is taken. So each permit counts as long as the grid
---          says that it was taken by, whatever the grids of others are. The grid is the one that BIND may replace. The version
---          changes when permits are given other instants or forgotten, and is at least the instant at which the state began.
--- ARGV     1: fixed, 2: sliding, 3: fixed by the calendar; limit, period, segments, origin (below the period), 1: list all that
+-- KEYS[1]  a hash: "state" is "kind calendar version at taken first last", and the permits that come back at an instant are in
+--          the field of that instant. So each permit counts as long as the grid says that it was taken by, whatever the
+--          grids of others are.
+--            calendar     a number that stands for the calendar; 0: none
+--            version      changes when permits are given other instants or forgotten, and is at least the instant at which
+--                         the state began
+--            at           the instant of the latest change
+--            taken        the sum of all permits
+--            first, last  the first and the last instant at which permits come back; 0: none
+-- KEYS[2]  a sorted set of those instants
+-- ARGV     1: fixed, 2: sliding, 3: fixed by the calendar; limit, period, segments, origin (below the period), 1: list what
 --          is taken, and not only if something was refused. By the calendar the period is 0 and the origin a number that stands for
 --          the calendar, and four instants follow: three windows begin at the first three of them and end at the last three. If
 --          the instant is in none of them, nothing is done, and 0 and the instant are returned. Then operations:
@@ -12,18 +18,24 @@
 --            TAKE permits count flags      count times; permits 0: is one there? BLOCKS: if it is refused, all that follow are
 --            GIVE permits back 0 version   of a grant that comes back at that instant
 --            CHARGE permits had back 0 version     take, available or not, in addition to a grant that had permits
---            BIND period segments origin   the grid until now: each segment goes to the new one that has its beginning; comes first
 --            PREFETCH permits              take at most that many, and half of what is there
 --            RESET                         comes first
---            RETURN permits                back, of whatever grants, those that would come back last first
+--            RETURN permits                back, of whatever grants, those that would come back first
 -- Returns  0, the instant, microseconds until the segment ends, the instant at which what is taken now comes back, the
 --          version, how many are listed, and each as microseconds from now and permits; then for each operation: done,
 --          permits taken, microseconds until all are back, microseconds until what was refused could be granted.
 --            done: how many takes were granted; how many permits were given back or returned, or were prefetched
+--
+-- Format 1. Another format has another kind in the state, so that older processes say that the key holds something else.
+-- Cost: TAKE and GIVE O(log n) for n segments in which permits are taken. What has come back since the latest call is removed,
+-- once for each segment. A refusal reads the segments that its permits come back in, RETURN those that it returns, and a clock
+-- that goes back all.
+-- Invariants: taken is the sum of the hash's permits, each above 0; first and last are the ends of the sorted set, which has the
+-- instants of the hash; all instants are later than the latest change.
 local which = arg()
 local name, calendar = which == 2 and 'sliding' or 'fixed', which == 3
 local limit, span, step, origin, all = arg(), arg(), arg(), arg(), arg()
-local mostListed = 100
+local max_listed = 20
 
 -- All products are below 2^53, as there are at most 2^26 segments.
 local function begin(i)
@@ -44,7 +56,7 @@ local function segment(at)
 	return i
 end
 
-local current, back, ends
+local back, ends
 if calendar then
 	local first, second, third, last = arg(), arg(), arg(), arg()
 	if now < first or now >= last then
@@ -53,97 +65,134 @@ if calendar then
 	back = now < second and second or now < third and third or last
 	ends = back
 else
-	current = segment(now)
+	local current = segment(now)
 	back, ends = begin(current + step), begin(current + 1)
 end
-local grid = name .. ' ' .. text(span) .. ' ' .. text(step) .. ' ' .. text(origin)
-local backs, permits, taken = {}, {}, 0 -- instants, in order, and what comes back then
-local old, version, dirty, keep = grid, now, false, 0
 
--- add has n permits come back at an instant.
-local function add(at, n)
-	n = min(taken + n, most) - taken
-	local i = #backs
-	while i > 0 and backs[i] > at do
-		i = i - 1
-	end
-	if backs[i] == at then
-		permits[i] = permits[i] + n
-	else
-		table.insert(backs, i + 1, at)
-		table.insert(permits, i + 1, n)
-	end
-	taken, dirty = taken + n, true
+local mark, version, taken, first, last = calendar and origin or 0, now, 0, 0, 0
+local here = 0 -- the permits that come back at back; they are written at the end
+local dirty, lives = false, 0 -- lives: how long the keys should live, in milliseconds; 0: as they do
+
+local known = redis.pcall('HMGET', KEYS[1], 'state', text(back))
+if known.err or not known[1] and redis.call('EXISTS', KEYS[1]) == 1 then
+	return conflict(KEYS[1])
 end
 
-local state = redis.pcall('GET', KEYS[1])
-if state then
-	local as_text = type(state) == 'string' and state or ''
-	local state_grid, v, at, list = string.match(as_text, '^(' .. name .. ' %d+ %d+ %d+) (%d+) (%d+);(.*)$')
-	if not state_grid then
+-- values returns the permits of some instants.
+local function values(instants)
+	local permits = #instants > 0 and redis.call('HMGET', KEYS[1], unpack(instants)) or {}
+	for i = 1, #instants do
+		permits[i] = instants[i] + 0 == back and here or tonumber(permits[i]) or 0
+	end
+	return permits
+end
+
+-- remove forgets instants.
+local function remove(instants)
+	redis.call('HDEL', KEYS[1], unpack(instants))
+	redis.call('ZREM', KEYS[2], unpack(instants))
+	first = tonumber(redis.call('ZRANGE', KEYS[2], 0, 0)[1] or 0)
+	last = tonumber(redis.call('ZRANGE', KEYS[2], -1, -1)[1] or 0)
+	dirty = true
+end
+
+if known[1] then
+	local kind, c, v, at, sum, from, to = string.match(known[1], '^(%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+	if kind ~= name then
 		return conflict(KEYS[1])
 	end
-	old, version, at = state_grid, tonumber(v), tonumber(at)
-	if at > now and not (calendar and old == grid) then
+	version, at, taken, first, last, here = v + 0, at + 0, sum + 0, from + 0, to + 0, tonumber(known[2] or 0)
+	local same_calendar = calendar and c + 0 == mark
+	if at > now and not same_calendar then
 		-- The clock went back: it counts as having stood still. A rejected call writes that too, or the next one would
 		-- count from now again, and nothing would ever come back.
-		at, version, dirty = now, max(version + 1, now), true
-	end
-	for due, n in string.gmatch(list, '(%d+) (%d+);') do
-		if at + due > now then
-			backs[#backs + 1], permits[#permits + 1] = at + due, n + 0
-			taken = taken + n
+		local instants = redis.call('ZRANGE', KEYS[2], 0, -1)
+		local permits = {}
+		for i = 1, #instants do
+			permits[i] = redis.call('HGET', KEYS[1], instants[i])
 		end
-	end
-end
-if taken == 0 then
-	old = grid
-elseif calendar and old == grid and backs[#backs] > back then
-	-- The clock went back, and a window does not.
-	back, ends = backs[#backs], backs[#backs]
-end
-
--- give gives back permits of a grant that come back at an instant, and returns how many.
-local function give(n, at, grant_version)
-	for i = 1, grant_version == version and #backs or 0 do
-		if backs[i] == at then
-			n = min(n, permits[i])
-			permits[i], taken, dirty = permits[i] - n, taken - n, true
-			if permits[i] == 0 then
-				table.remove(backs, i)
-				table.remove(permits, i)
+		redis.call('DEL', KEYS[1], KEYS[2])
+		here, version, dirty = 0, max(version + 1, now), true
+		for i = 1, #instants do
+			local later = instants[i] - (at - now)
+			first, last = i == 1 and later or first, later
+			if later == back then
+				here = permits[i] + 0
+			else
+				redis.call('HSET', KEYS[1], text(later), permits[i])
 			end
-			return n
+			redis.call('ZADD', KEYS[2], text(later), text(later))
 		end
+		lives = 1
 	end
-	return 0
+	if taken > 0 and last <= now then
+		redis.call('DEL', KEYS[1], KEYS[2])
+		taken, first, last, here, dirty = 0, 0, 0, 0, true
+	end
+	while first > 0 and first <= now do
+		local some = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', text(now), 'LIMIT', 0, 100)
+		for _, n in ipairs(values(some)) do
+			taken = taken - n
+		end
+		remove(some)
+	end
+	if same_calendar and last > back then
+		-- The clock went back, and a window does not.
+		back, ends = last, last
+		here = tonumber(redis.call('HGET', KEYS[1], text(back)) or 0)
+	end
 end
 
--- bind moves what was taken to the new grid, if the state has the grid before.
-local function bind(old_span, old_step, old_origin)
-	if old == grid or old ~= name .. ' ' .. text(old_span) .. ' ' .. text(old_step) .. ' ' .. text(old_origin) then
+-- add takes permits, which come back with the current segment.
+local function add(n)
+	n = min(taken + n, most) - taken
+	if n == 0 then
 		return
 	end
-	local old_backs, old_permits = backs, permits
-	backs, permits, taken = {}, {}, 0
-	for i = 1, #old_backs do
-		if calendar or old_span == 0 then
-			add(back, old_permits[i]) -- what a window of the calendar has taken stays taken until the new window ends
-		else
-			local to = segment(max(old_backs[i] - old_span, origin))
-			add(begin(min(max(to, current - step + 1), current) + step), old_permits[i])
-		end
+	if here == 0 then
+		redis.call('ZADD', KEYS[2], text(back), text(back))
 	end
-	old, version, dirty = grid, max(version + 1, now), true
+	here, taken, dirty = here + n, taken + n, true
+	first = first > 0 and min(first, back) or back
+	if back > last then
+		last, lives = back, 1
+	end
 end
 
--- ready returns how long it takes until need permits have come back.
-local function ready(need)
-	for i = 1, need > 0 and #backs or 0 do
-		need = need - permits[i]
-		if need <= 0 then
-			return backs[i] - now
+-- give returns up to n permits of those that come back at an instant, and returns how many.
+local function give(n, at)
+	local had = values({text(at)})[1]
+	n = min(n, had)
+	if n == 0 then
+		return 0
+	end
+	taken, dirty = taken - n, true
+	if at == back then
+		here = here - n
+	elseif n < had then
+		redis.call('HSET', KEYS[1], text(at), text(had - n))
+	end
+	if n == had then
+		remove({text(at)})
+	end
+	return n
+end
+
+-- come_back returns how long it takes until need permits have come back.
+local function come_back(need)
+	local from = 0
+	while need > 0 do
+		local some = redis.call('ZRANGE', KEYS[2], from, from + max_listed - 1)
+		if #some == 0 then
+			return 0
 		end
+		for i, n in ipairs(values(some)) do
+			need = need - n
+			if need <= 0 then
+				return some[i] - now
+			end
+		end
+		from = from + #some
 	end
 	return 0
 end
@@ -156,65 +205,61 @@ while position < #ARGV do
 		if n == 0 or not blocked then
 			done = max(min(floor((limit - taken) / max(n, 1)), count), 0)
 		end
-		if done * n > 0 then
-			add(back, done * n)
-		end
+		add(done * n)
 		if done < count then
 			blocked, all = blocked or flags % 2 == BLOCKS, 1
-			retry = ready(max(n, 1) - (limit - taken))
+			retry = come_back(max(n, 1) - (limit - taken))
 		end
 	elseif op == GIVE then
 		local n, at, _, grant_version = arg(), arg(), arg(), arg()
-		done = give(n, at, grant_version)
+		done = grant_version == version and give(n, at) or 0
 	elseif op == CHARGE then
 		local n, had = arg(), arg()
 		position = position + 3
-		add(back, n)
+		add(n)
 		done = had
-	elseif op == BIND then
-		bind(arg(), arg(), arg())
 	elseif op == PREFETCH then
 		done = min(arg(), floor(max(limit - taken, 0) / 2))
-		if done > 0 then
-			add(back, done)
-		end
+		add(done)
 	elseif op == RESET then
 		-- The version is kept for as long as an earlier grant's permits would count.
-		done, backs, permits, taken, old = 1, {}, {}, 0, grid
-		version, keep, dirty = max(version + 1, now), ceil((back - now) / 1000), true
+		redis.call('DEL', KEYS[1], KEYS[2])
+		done, taken, first, last, here = 1, 0, 0, 0, 0
+		version, dirty, lives = max(version + 1, now), true, ceil((back - now) / 1000)
 	elseif op == RETURN then
 		local n = min(arg(), taken)
-		for i = #backs, 1, -1 do
-			local some = min(n - done, permits[i])
-			done, permits[i], taken = done + some, permits[i] - some, taken - some
-			if permits[i] == 0 then
-				table.remove(backs, i)
-				table.remove(permits, i)
-			end
+		while done < n do
+			done = done + give(n - done, first)
 		end
-		dirty = dirty or done > 0
 	end
 	local n = #results
-	results[n + 1], results[n + 2], results[n + 3], results[n + 4] = done, taken, taken > 0 and backs[#backs] - now or 0, retry
+	results[n + 1], results[n + 2], results[n + 3], results[n + 4] = done, taken, taken > 0 and last - now or 0, retry
 end
 
+local listed = all == 1 and taken > 0 and redis.call('ZRANGE', KEYS[2], 0, max_listed - 1) or {}
+local permits = values(listed)
+
 if dirty then
-	if taken == 0 and keep == 0 then
-		redis.call('DEL', KEYS[1])
+	if taken == 0 and lives <= 1 then
+		redis.call('DEL', KEYS[1], KEYS[2])
 	else
-		local parts = {old .. ' ' .. text(version) .. ' ' .. text(now) .. ';'}
-		for i = 1, #backs do
-			parts[i + 1] = text(backs[i] - now) .. ' ' .. text(permits[i]) .. ';'
+		local state = string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f', name, mark, version, now, taken, first, last)
+		if here > 0 then
+			redis.call('HSET', KEYS[1], 'state', state, text(back), text(here))
+		else
+			redis.call('HSET', KEYS[1], 'state', state)
 		end
-		local ttl = max(taken > 0 and ceil((backs[#backs] - now) / 1000) or 0, keep)
-		redis.call('SET', KEYS[1], table.concat(parts), 'PX', text(min(ttl, 3000000000000)))
+		if lives > 0 then
+			local ttl = text(min(max(taken > 0 and ceil((last - now) / 1000) or 0, lives), 3000000000000))
+			redis.call('PEXPIRE', KEYS[1], ttl)
+			redis.call('PEXPIRE', KEYS[2], ttl)
+		end
 	end
 end
 
-local listed = all == 1 and min(#backs, mostListed) or 0
-local out = {0, now, ends - now, back, version, listed}
-for i = 1, listed do
-	out[#out + 1], out[#out + 2] = backs[i] - now, permits[i]
+local out = {0, now, ends - now, back, version, #listed}
+for i = 1, #listed do
+	out[#out + 1], out[#out + 2] = listed[i] - now, permits[i]
 end
 for i = 1, #results do
 	out[#out + 1] = results[i]
