@@ -32,7 +32,8 @@ type ConnOptions struct {
 // permits before its deadline are returned by the next Read, also after the peer has closed.
 //
 // The connection implements [io.ReaderFrom] and [io.WriterTo]; a file sent to a TCP connection
-// still uses sendfile. It has CloseWrite and CloseRead if c has both, CloseWrite alone if c has
+// still uses sendfile. If the write deadline passes during a ReadFrom, bytes that were read from the file may
+// be lost, as in a ReadFrom of a *net.TCPConn. It has CloseWrite and CloseRead if c has both, CloseWrite alone if c has
 // only that, and NetConn, which returns c. It is safe for concurrent use.
 func NewConn(c net.Conn, o ConnOptions) (net.Conn, error) {
 	if backdoor.IsNil(c) {

@@ -12,9 +12,9 @@ import (
 const packet = 1460
 
 // PerSecond returns the options of a token bucket for a bandwidth in bytes per second. The bucket
-// holds the bytes of 10 ms, but at least 1,460, the payload of a packet. So in the first second up to
-// 1,460 bytes more than the rate may pass, and at more than 146,000 bytes per second 1 % more. In any 10 ms at most
-// what the bucket holds passes in addition to the rate. Tokens are replenished at least once per
+// holds the bytes of 10 ms, but at least 1,460, which is the payload of a packet. In the first second up to
+// 1,460 bytes more than the rate may pass, or 1 % more if that is more. In any 10 ms at most what
+// the bucket holds passes in addition to the rate. Tokens are replenished at least once per
 // millisecond, or one at a time at rates below 1000 bytes per second. The rate is exact to within
 // one millionth. QueueLimit is math.MaxInt, so any number of calls may wait.
 //
@@ -31,17 +31,12 @@ func PerSecond(bytes int) core.TokenBucketOptions {
 	return o
 }
 
-// evenly returns the rate with a period between shortest and a millisecond if that is exact. Otherwise
-// either a million tokens or more come each period, or the period is longer than half a millisecond, so
-// rounding the one down or the other to the nearest nanosecond changes the rate by at most a millionth.
+// evenly returns the rate with a period from 10 microseconds to a millisecond if that is exact, and otherwise the
+// one with the fewest tokens a period.
 func evenly(bytes int) rates.Rate {
-	const shortest = 10 * time.Microsecond
-	if r, ok := rates.Exact(bytes, time.Second, shortest, time.Millisecond); ok {
+	if r, ok := rates.Exact(bytes, time.Second, 10*time.Microsecond, time.Millisecond); ok {
 		return r
 	}
-	if tokens := rates.Within(bytes, time.Second, shortest); tokens >= 1_000_000 {
-		return rates.Rate{Tokens: tokens, Period: shortest}
-	}
-	tokens := max(rates.Within(bytes, time.Second, time.Millisecond), 1)
-	return rates.Nearest(tokens, bytes, time.Second)
+	r, _ := rates.Of(float64(bytes), rates.Within(bytes, time.Second, time.Millisecond))
+	return r
 }

@@ -110,7 +110,11 @@ func (p pumpReader) Read(b []byte) (int, error) {
 	if err := p.side.ended(); err != nil {
 		return 0, err
 	}
-	return p.src.Read(b)
+	n, err := p.src.Read(b)
+	if n < 0 || n > len(b) {
+		return 0, errBadCount
+	}
+	return n, err
 }
 
 func (p pumpWriter) Write(b []byte) (int, error) {

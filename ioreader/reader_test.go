@@ -200,3 +200,35 @@ func TestReaderDeadline(t *testing.T) {
 		require.Equal(t, "bc", string(got))
 	})
 }
+
+// excessive is a reader and a writer that claims to have done more than it was asked for.
+type excessive struct{}
+
+func (excessive) Read(p []byte) (int, error)  { return len(p) + 1, nil }
+func (excessive) Write(p []byte) (int, error) { return len(p) + 1, nil }
+
+func TestImpossibleCounts(t *testing.T) {
+	for name, call := range map[string]func() (int64, error){
+		"Copy from": func() (int64, error) {
+			return ioreader.Copy(t.Context(), io.Discard, excessive{}, ioreader.CopyOptions{})
+		},
+		"Copy to": func() (int64, error) {
+			return ioreader.Copy(t.Context(), excessive{}, strings.NewReader("abc"), ioreader.CopyOptions{})
+		},
+		"ReadFrom": func() (int64, error) {
+			return ioreader.NewWriter(t.Context(), io.Discard, nil).ReadFrom(excessive{})
+		},
+		"an empty Write": func() (int64, error) {
+			n, err := ioreader.NewWriter(t.Context(), excessive{}, nil).Write(nil)
+			return int64(n), err
+		},
+		"Read": func() (int64, error) {
+			n, err := ioreader.NewReader(t.Context(), excessive{}, nil).Read(make([]byte, 4))
+			return int64(n), err
+		},
+	} {
+		n, err := call()
+		require.ErrorContains(t, err, "impossible count", name)
+		require.Zero(t, n, name)
+	}
+}

@@ -143,7 +143,10 @@ func (s *side) write(w io.Writer, p []byte, passed func(int)) (n int, err error)
 		}
 	}
 	if len(p) == 0 {
-		return w.Write(p)
+		if n, err = w.Write(p); n != 0 {
+			return 0, errBadCount
+		}
+		return 0, err
 	}
 	for n < len(p) {
 		k := len(p) - n

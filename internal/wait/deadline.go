@@ -34,56 +34,73 @@ func (d *Deadline) Source() *Source { return d.source.Load() }
 // Set moves the deadline to t; the zero time removes it. A call in progress obeys the new deadline, unless
 // the old one has ended it. After Close, Set does nothing.
 func (d *Deadline) Set(t time.Time) {
+	cancel(d.set(t), os.ErrDeadlineExceeded)
+}
+
+// set is Set without the end of the contexts of calls whose deadline has passed.
+func (d *Deadline) set(t time.Time) []*Call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return
+		return nil
 	}
 	d.stopLocked()
 	left := time.Until(t)
 	if !t.IsZero() && left <= 0 {
-		d.expireLocked()
-		return
+		return d.expireLocked()
 	}
 	if d.Source().Cause() != nil {
 		d.source.Store(new(Source))
 		d.notifyLocked(false)
 	}
-	if t.IsZero() {
-		return
+	if !t.IsZero() {
+		var own *time.Timer
+		own = time.AfterFunc(left, func() { cancel(d.expire(&own), os.ErrDeadlineExceeded) })
+		d.timer = own
 	}
-	var own *time.Timer
-	own = time.AfterFunc(left, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.timer == own { // else the deadline was moved while this was about to run
-			d.expireLocked()
-		}
-	})
-	d.timer = own
+	return nil
+}
+
+// expire is called by a timer.
+func (d *Deadline) expire(own **time.Timer) []*Call {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != *own {
+		return nil // the deadline was moved while this was about to run
+	}
+	return d.expireLocked()
 }
 
 // Close ends all calls with this cause, including later ones, and stops the timer. Only the first call of
 // Close has an effect; it returns true.
 func (d *Deadline) Close(cause error) bool {
+	calls, ok := d.close(cause)
+	cancel(calls, cause)
+	return ok
+}
+
+func (d *Deadline) close(cause error) ([]*Call, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return false
+		return nil, false
 	}
 	d.closed = true
 	d.stopLocked()
-	if !d.Source().End(cause) { // the deadline has passed
+	calls, ok := d.Source().end(cause)
+	if !ok { // the deadline has passed
 		closed := new(Source)
 		closed.End(cause)
 		d.source.Store(closed)
 	}
-	return true
+	return calls, true
 }
 
-func (d *Deadline) expireLocked() {
+// expireLocked returns the calls to cancel without the mutex.
+func (d *Deadline) expireLocked() []*Call {
 	d.notifyLocked(true)
-	d.Source().End(os.ErrDeadlineExceeded)
+	calls, _ := d.Source().end(os.ErrDeadlineExceeded)
+	return calls
 }
 
 func (d *Deadline) notifyLocked(expired bool) {

@@ -1,6 +1,7 @@
 package wait_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"testing"
@@ -60,5 +61,38 @@ func TestCloseIsForGood(t *testing.T) {
 		require.False(t, d.Close(errors.New("late")))
 		d.Set(time.Time{})
 		require.Equal(t, over, d.Source().Cause())
+	}
+}
+
+// askingContext is a user's context whose AfterFunc returns a stop function that moves the deadline.
+type askingContext struct {
+	context.Context
+
+	stop func() bool
+}
+
+func (askingContext) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (c askingContext) AfterFunc(func()) func() bool { return c.stop }
+
+// TestNoMutexWhileCallsEnd: what runs when a call ends may use the deadline.
+func TestNoMutexWhileCallsEnd(t *testing.T) {
+	for _, end := range []func(d *wait.Deadline){
+		func(d *wait.Deadline) { d.Set(time.Unix(1, 0)) },
+		func(d *wait.Deadline) { d.Close(os.ErrClosed) },
+	} {
+		var d wait.Deadline
+		d.Start(nil)
+		asked := false
+		ctx := askingContext{t.Context(), func() bool {
+			d.Set(time.Time{})
+			asked = true
+			return true
+		}}
+		call := d.Source().Begin(ctx)
+		end(&d)
+		<-call.Done()
+		call.End()
+		require.True(t, asked)
 	}
 }

@@ -136,24 +136,32 @@ func (s *Source) Explain(ctx context.Context, err error) error {
 }
 
 // End ends all calls of the source, including later ones. Only the first call of End has an effect; it
-// returns true.
+// returns true. Do not call it with a mutex held, because contexts may be user code.
 func (s *Source) End(cause error) bool {
+	calls, ok := s.end(cause)
+	cancel(calls, cause)
+	return ok
+}
+
+// end is End without the end of the contexts of calls, which the caller cancels without a mutex.
+func (s *Source) end(cause error) (calls []*Call, ok bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.ended.Load() {
-		s.mu.Unlock()
-		return false
+		return nil, false
 	}
 	s.cause = cause
 	s.ended.Store(true)
-	var calls []*Call
 	for c := s.first; c != nil; c = c.next {
 		calls = append(calls, c)
 	}
-	s.mu.Unlock()
-	for _, c := range calls { // without the mutex, because the contexts' AfterFuncs are user code
-		c.cancel(cause)
+	return calls, true
+}
+
+func cancel(calls []*Call, cause error) {
+	for _, c := range calls {
+		c.cancel(cause) // calls the stop function of a caller's own context
 	}
-	return true
 }
 
 // Cause returns the error that End was called with; nil before.
