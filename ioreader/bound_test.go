@@ -44,6 +44,7 @@ func budgets(t *testing.T, held *core.ConcurrencyLimiter) map[string]func() core
 		"view of a chain":    func() core.Limiter { return core.WithReason(chain(rate, held), "full") },
 		"key":                func() core.Limiter { return partition.For(keyed, "a") },
 		"key in a chain":     func() core.Limiter { return chain(rate, partition.For(keyed, "a")) },
+		"switch":             func() core.Limiter { return core.NewSwitch(held) },
 		"foreign":            func() core.Limiter { return strange{held} },
 		"foreign in a chain": func() core.Limiter { return chain(strange{held}, rate) },
 	}
@@ -108,7 +109,7 @@ func TestStreamsOfOneLimiterNeverWriteMore(t *testing.T) {
 						})
 						all.Go(func() {
 							part, soon := random(uint64(i) + 100)
-							c, err := ioreader.NewConn(&sink, ioreader.ConnOptions{Write: limiter})
+							c, err := ioreader.NewConn(&sink, ioreader.ConnOptions{Write: limiter}) //nolint:contextcheck // it has none
 							assert.NoError(t, err)
 							for ctx.Err() == nil {
 								assert.NoError(t, c.SetWriteDeadline(time.Now().Add(soon())))

@@ -37,6 +37,7 @@ func over(t *testing.T, l core.Limiter) map[string]func() core.Limiter {
 		"a chain":     func() core.Limiter { return core.Must(core.Chain(semaphore(t, 3), core.WithReason(l, "full"))) },
 		"a rate":      func() core.Limiter { return core.Must(core.Chain(perSecond(t, 1<<20), l)) },
 		"a key":       func() core.Limiter { return partition.For(keyed, "a") },
+		"a switch":    func() core.Limiter { return core.NewSwitch(l) },
 		"a user's":    func() core.Limiter { return viewing{l} },
 		"both":        func() core.Limiter { return core.Must(core.Chain(semaphore(t, 1000), l, semaphore(t, 3))) },
 		"key in view": func() core.Limiter { return core.WithReason(core.Must(core.Chain(partition.For(keyed, "a"))), "full") },
@@ -59,10 +60,10 @@ func underneath(t *testing.T, ctx context.Context, sink io.Writer, l core.Limite
 	return map[string]func() io.Writer{
 		"Writer":             func() io.Writer { return ioreader.NewWriter(ctx, sink, l) },
 		"Writer over Writer": func() io.Writer { return ioreader.NewWriter(ctx, ioreader.NewWriter(ctx, sink, l), nil) },
-		"connection":         func() io.Writer { return conn() },
+		"connection":         func() io.Writer { return conn() }, //nolint:contextcheck // it has none
 		"wrapped connection": func() io.Writer { return wrapped{conn()} },
 		"connection over it": func() io.Writer {
-			c, err := ioreader.NewConn(conn(), ioreader.ConnOptions{Write: perSecond(t, 1<<20)})
+			c, err := ioreader.NewConn(conn(), ioreader.ConnOptions{Write: perSecond(t, 1<<20)}) //nolint:contextcheck // it has none
 			require.NoError(t, err)
 			return c
 		},

@@ -44,6 +44,8 @@ func budgets(t *testing.T, held *core.ConcurrencyLimiter) map[string]func() core
 		"chain, rate first":   func() core.Limiter { return chain(rate, held) },
 		"key":                 func() core.Limiter { return partition.For(keyed, "a") },
 		"key in a chain":      func() core.Limiter { return chain(rate, partition.For(keyed, "a")) },
+		"switch":              func() core.Limiter { return core.NewSwitch(held) },
+		"switch in a chain":   func() core.Limiter { return chain(rate, core.NewSwitch(held)) },
 		"foreign":             func() core.Limiter { return strange{held} },
 		"foreign in a chain":  func() core.Limiter { return chain(strange{held}, rate) },
 		"view of a foreign":   func() core.Limiter { return core.WithReason(strange{held}, "full") },

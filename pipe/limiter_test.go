@@ -600,3 +600,49 @@ func TestAContextThatPanics(t *testing.T) {
 	assert.NoError(t, r.Close())
 	available(t, l, 64<<10)
 }
+
+// TestASwitchIsFollowed has a Switch on both sides that is set while the pipe is in use.
+func TestASwitchIsFollowed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		held := concurrency(t, 8, 0)
+		reading := core.NewSwitch(held)
+		r, w := newPipe(t, pipe.Options{WriteLimiter: core.NewSwitch(held), ReadLimiter: reading})
+		send := func(n int) {
+			go func() {
+				for range n {
+					writes(t, w, "0123456789")
+				}
+			}()
+		}
+		receive := func(n int) time.Duration {
+			begun := time.Now()
+			_, err := io.ReadFull(r, make([]byte, n))
+			assert.NoError(t, err)
+			return time.Since(begun)
+		}
+		send(5)
+		assert.Zero(t, receive(50))
+		reading.Set(bucket(t, 10))
+		send(5)
+		assert.GreaterOrEqual(t, receive(50), 4*time.Second)
+		reading.Set(nil)
+		send(5)
+		assert.Zero(t, receive(50))
+		reading.Set(held)
+		send(5)
+		assert.Zero(t, receive(50))
+		available(t, held, 8)
+	})
+	synctest.Test(t, func(t *testing.T) { // the buffer of a Switch stays bounded
+		s := core.NewSwitch(concurrency(t, 1000, 0))
+		r, w := newPipe(t, pipe.Options{WriteLimiter: s})
+		s.Set(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := w.WriteContext(ctx, make([]byte, 1<<20))
+		assert.Equal(t, context.DeadlineExceeded, err)
+		assert.LessOrEqual(t, r.Buffered(), 66<<10)
+		assert.NoError(t, r.Close())
+	})
+}

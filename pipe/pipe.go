@@ -84,22 +84,15 @@ func newPipe(o Options) (*pipe, error) {
 	}
 	p.capacity = p.size
 	p.buffer.keep = max(p.size, bufferSize)
-	rest := o.ReadLimiter
 	p.wr.start(o.WriteLimiter)
+	read := o.ReadLimiter
 	if !p.wr.unlimited() && !hold.ReturnsWithTime(o.WriteLimiter) {
 		p.plain = p.wr.limiter.Plain(1)
 		p.leased = !p.plain
-		roots := hold.BindingRoots(o.WriteLimiter)
-		p.bounded = slices.ContainsFunc(roots, func(root any) bool {
-			_, ok := root.(*core.ConcurrencyLimiter)
-			return ok
-		})
+		p.bounded = bounds(o.WriteLimiter)
 		p.grow()
-		if rest != nil {
-			var err error
-			if rest, err = hold.Without(rest, roots); err != nil {
-				return nil, fmt.Errorf("pipe: %w", err)
-			}
+		if backdoor.Same(read, o.WriteLimiter) {
+			read = nil // a Read pays nothing of what a Write has paid
 		}
 	}
 	switch {
@@ -108,8 +101,10 @@ func newPipe(o Options) (*pipe, error) {
 	case !p.leased:
 		p.ledger = hold.Fixed(0)
 	}
-	p.rd.start(rest)
-	p.rd.nested.Beside(rest, o.WriteLimiter)
+	p.rd.start(read)
+	if err := p.rd.nested.Beside(read, o.WriteLimiter); err != nil {
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
 	for _, s := range []*side{&p.rd, &p.wr} {
 		s.deadline.Start(func(expired bool) { p.setExpired(s, expired) })
 	}
@@ -128,6 +123,18 @@ func (s *side) unlimited() bool { return s.limiter.Limiter == nil }
 
 // String describes the side's limiter.
 func (s *side) String() string { return meter.Describe(s.limiter.Limiter) }
+
+// bounds reports whether a limiter is a concurrency limiter, or a chain that contains one, and stays so. The
+// bytes in the buffer are then never more than its limit.
+func bounds(l core.Limiter) bool {
+	switch l := l.(type) {
+	case *core.ConcurrencyLimiter:
+		return true
+	case *core.ChainedLimiter:
+		return slices.ContainsFunc(l.Limiters(), bounds)
+	}
+	return false
+}
 
 // grow raises the capacity to what the limiter's limit allows now, and reports whether that is higher. The
 // capacity is more than the limiter admits, so that a Write waits in the limiter's queue, by its

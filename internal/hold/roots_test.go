@@ -34,6 +34,7 @@ func TestReturnsWithTime(t *testing.T) {
 		partition.For(keyed, "a"), chain(partition.For(keyed, "a")), core.WithReason(partition.For(keyed, "a"), "r"),
 		limiter{Limiter: bucket},
 		viewing{bucket},
+		core.NewSwitch(bucket), core.WithReason(core.NewSwitch(bucket), "r"),
 		core.WithReason(viewing{bucket}, "r"), core.WithReason(nil, "r"), core.Shadow(nil),
 	} {
 		require.False(t, hold.ReturnsWithTime(l), "%v", l)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/sluice-go/sluice/core"
+	"github.com/sluice-go/sluice/internal/backdoor"
 	"github.com/sluice-go/sluice/internal/hold"
 )
 
@@ -52,6 +53,7 @@ type Nested struct {
 	limiter core.Limiter
 	below   func() []any // the roots of the other limiters; nil if there are none
 	seen    []any        // the roots of the limiter, and what below returned last
+	reduced bool
 }
 
 // Over is for a stream with the limiter l, which may be nil, over the writer under.
@@ -66,13 +68,19 @@ func (n *Nested) Over(l core.Limiter, under any) {
 }
 
 // Beside is for the one side of a stream, with the limiter l, whose other side has the limiter other. Both may be
-// nil.
-func (n *Nested) Beside(l, other core.Limiter) {
-	if l != nil && other != nil && !hold.ReturnsWithTime(l) && !hold.ReturnsWithTime(other) {
-		n.limiter = l
-		n.below = func() []any { return hold.BindingRoots(other) }
+// nil. It returns an error if they cannot be separated.
+func (n *Nested) Beside(l, other core.Limiter) error {
+	if l == nil || other == nil || hold.ReturnsWithTime(l) || hold.ReturnsWithTime(other) {
+		return nil
 	}
+	n.limiter = l
+	n.below = func() []any { return hold.BindingRoots(other) }
+	_, err := hold.Without(l, n.below())
+	return err
 }
+
+// Reduced reports whether Follow has taken something away from the limiter.
+func (n *Nested) Reduced() bool { return n.reduced }
 
 // Follow makes m ask what is left of the limiter without the other limiters, and reports
 // whether that has changed. It changes when a limiter per key is created or evicted.
@@ -89,7 +97,7 @@ func (n *Nested) Follow(m *Meter) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	n.seen = seen
+	n.seen, n.reduced = seen, !backdoor.Same(rest, n.limiter)
 	m.Settle(0)
 	m.Init(rest)
 	return true, nil
