@@ -20,10 +20,11 @@ type side struct {
 	deadline wait.Deadline
 	turn     wait.Turn
 
-	limiter core.Limiter // nil: unlimited
-	nested  meter.Nested // the limiter, over the underlying writer
-	meter   meter.Meter  // asks the limiter, without what the underlying writer asks for itself
-	arrived arrived      // bytes that were read and have no permits yet
+	limiter core.Limiter  // nil: unlimited
+	under   contextWriter // the underlying writer, if it is one; else nil
+	nested  meter.Nested  // the limiter, over the underlying writer
+	meter   meter.Meter   // asks the limiter, without what the underlying writer asks for itself
+	arrived arrived       // bytes that were read and have no permits yet
 }
 
 // start makes the side ready. under is the underlying writer; it is nil for a reading side.
@@ -32,6 +33,7 @@ func (s *side) start(ctx context.Context, l core.Limiter, under any) {
 	if !backdoor.IsNil(l) {
 		s.limiter = l
 	}
+	s.under, _ = under.(contextWriter)
 	s.nested.Over(s.limiter, under)
 	s.meter.Init(s.limiter)
 	s.deadline.Start(nil)
@@ -182,14 +184,13 @@ type contextWriter interface {
 
 // writeTo writes p to the underlying writer.
 func (s *side) writeTo(w io.Writer, p []byte) (int, error) {
-	under, ok := w.(contextWriter)
-	if !ok {
+	if s.under == nil {
 		return w.Write(p)
 	}
 	source := s.deadline.Source()
 	call := source.Begin(s.ctx)
 	defer call.End()
-	n, err := under.WriteContext(call.Context, p)
+	n, err := s.under.WriteContext(call.Context, p)
 	return n, source.Explain(s.ctx, err)
 }
 
