@@ -280,3 +280,15 @@ func TestWaitingWhateverQueueLimitIs(t *testing.T) {
 		require.Zero(t, one.Statistics().Rejected)
 	})
 }
+
+// selfish is a connection that names itself as the one underneath.
+type selfish struct{ net.Conn }
+
+func (s selfish) NetConn() net.Conn { return s }
+
+func TestAConnectionThatNamesItself(t *testing.T) {
+	w := ioreader.NewWriter(t.Context(), selfish{sinkConn{w: io.Discard}}, semaphore(t, 1))
+	n, err := w.Write([]byte("abc"))
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+}

@@ -27,7 +27,15 @@ func Streams(of func(w any) (limiters []core.Limiter, under any, ok bool)) struc
 // Asked returns the limiters for whose permits a Write to w may wait: those of w and of the streams underneath.
 // It looks through connections with a method NetConn, such as a *tls.Conn. ok is false if there is no such
 // stream. The limiters are roots: see [hold.Roots].
-func Asked(w any) (roots []any, ok bool) {
+func Asked(w any) (roots []any, ok bool) { return askedWithin(w, mostNested) }
+
+// mostNested is how many streams Asked looks through: a NetConn may return its own connection.
+const mostNested = 32
+
+func askedWithin(w any, depth int) (roots []any, ok bool) {
+	if depth == 0 {
+		return nil, false
+	}
 	for _, of := range asked {
 		limiters, under, is := of(w)
 		if !is {
@@ -38,11 +46,11 @@ func Asked(w any) (roots []any, ok bool) {
 				roots = append(roots, hold.BindingRoots(l)...)
 			}
 		}
-		below, _ := Asked(under)
+		below, _ := askedWithin(under, depth-1)
 		return append(roots, below...), true
 	}
 	if c, is := w.(interface{ NetConn() net.Conn }); is {
-		return Asked(c.NetConn())
+		return askedWithin(c.NetConn(), depth-1)
 	}
 	return nil, false
 }
