@@ -60,13 +60,18 @@
 //
 // A large call is split into slices, so that its bytes are spread over time and streams that
 // share a limiter do not wait long for each other. A slice is the number of bytes that the
-// limiter's rate allows in 2 ms, or an eighth of the permits that are available if that is more,
-// but at most 64 KiB and an eighth of the limit, and at least 1,460 bytes, the payload of a packet,
-// or the limit if that is less. The rate is the one that the limiter's leases
-// report ([core.Window] or [core.ResetAfter]). If they report none, a slice is an eighth of the
-// limit. If the limit is unknown too, the size of the slices adapts to how long the limiter makes
-// the stream wait. If a limiter contains a concurrency limiter, a slice is at most an eighth of its
-// limit. A changed limit applies from the next slice on. A call for more bytes than the limit never
+// limiter's rate allows in 2 ms, or an eighth of the permits that are available if that is more. The
+// rate is the one that the limiter's leases report ([core.Window] or [core.ResetAfter]). If they
+// report none, a slice is an eighth of the limit. If the limit is unknown too, the size of the
+// slices adapts to how long the limiter makes the stream wait. The bounds are:
+//
+//   - A slice is at most 64 KiB, and at most an eighth of the limit.
+//   - But under a rate limiter it is at least 1,460 bytes, the payload of a packet, or the limit if
+//     that is less.
+//   - If a limiter may hold permits, because it is a concurrency limiter or of another package, a
+//     slice is never more than an eighth of its limit.
+//
+// A changed limit applies from the next slice on. A call for more bytes than the limit never
 // fails with [core.ErrPermitsExceedLimit].
 //
 // # Fairness

@@ -2,6 +2,7 @@ package pipe_test
 
 import (
 	"io"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,4 +156,29 @@ func TestOneLimiterOnBothSides(t *testing.T) {
 		reads(t, r, 9, "abcd")
 		available(t, twice, 92)
 	})
+}
+
+// TestAStuckPipeDoesNotStopOthers has a byte of one pipe that nobody reads: the first Write into another pipe of
+// the same key needs less than the whole budget.
+func TestAStuckPipeDoesNotStopOthers(t *testing.T) {
+	t.Parallel()
+	for name := range budgets(t, concurrency(t, 100, math.MaxInt)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				limiter := budgets(t, concurrency(t, 100, math.MaxInt))[name]()
+				stuck, w := newPipe(t, pipe.Options{WriteLimiter: limiter})
+				writes(t, w, "x")
+				r, w := newPipe(t, pipe.Options{WriteLimiter: limiter})
+				go func() {
+					writes(t, w, string(make([]byte, 1000)))
+					assert.NoError(t, w.Close())
+				}()
+				all, err := io.ReadAll(r)
+				assert.NoError(t, err)
+				assert.Len(t, all, 1000)
+				assert.NoError(t, stuck.Close())
+			})
+		})
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-go/sluice/core"
 	"github.com/sluice-go/sluice/internal/meter"
 	"github.com/sluice-go/sluice/internal/wait"
+	"github.com/sluice-go/sluice/partition"
 )
 
 // stream is a meter with what ends its waits.
@@ -218,5 +219,40 @@ func TestNoCreditWithoutAWait(t *testing.T) {
 			require.Equal(t, left, l.Available())
 		}
 		time.Sleep(time.Second)
+	})
+}
+
+// TestSlicesOfAPacket is for limiters in which a rate limiter is not alone.
+func TestSlicesOfAPacket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rate := func() core.Limiter { return bucket(t, 1460, 1, 20*time.Microsecond) } // 50 kB/s
+		held := func(n int) core.Limiter {
+			return core.Must(core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: n}))
+		}
+		keyed := core.Must(partition.New(partition.Options[string, string]{
+			Key: func(s string) string { return s },
+			New: func(string) (core.Limiter, error) { return rate(), nil },
+		}))
+		for name, c := range map[string]struct {
+			l    core.Limiter
+			want int
+		}{
+			"alone":                    {rate(), 1460},
+			"a view":                   {core.WithReason(rate(), "slow"), 1460},
+			"a key":                    {partition.For(keyed, "a"), 1460},
+			"a switch":                 {core.NewSwitch(rate()), 1460},
+			"a chain with much memory": {core.Must(core.Chain(held(64<<10), rate())), 1460},
+			"a chain with little":      {core.Must(core.Chain(held(800), rate())), 100},
+			"a concurrency limiter":    {held(800), 100},
+			"of a key, in a chain":     {core.Must(core.Chain(held(64<<10), partition.For(keyed, "b"))), 1460},
+			"a rate of a small limit":  {bucket(t, 100, 1, time.Millisecond), 100},
+			"a rate of a stranger":     {&settling{Limiter: rate()}, 1460},
+		} {
+			s := newStream(c.l)
+			for range 10 {
+				s.pays(t, 5000, 5000)
+			}
+			require.Equal(t, c.want, s.Slice(math.MaxInt), name)
+		}
 	})
 }

@@ -11,9 +11,14 @@ import (
 
 // slice is how many bytes a request asks for at most.
 type slice struct {
-	size int  // at least 1
-	skip int  // requests that need not be observed, because the slice is as large as it can be
-	held bool // the limiter asks a concurrency limiter
+	size  int  // at least 1
+	skip  int  // requests that need not be observed, because the slice is as large as it can be
+	rated bool // permits come back with time alone, whatever the leases report
+
+	// The limiters in the end whose permits may be held; found with the first lease, when the limiter of a key
+	// exists. Unused if rated.
+	held  []core.Limiter
+	known bool // held has been found
 }
 
 const (
@@ -40,26 +45,36 @@ const (
 )
 
 func (s *slice) init(l core.Limiter) {
-	for _, r := range hold.Roots(l) {
-		_, held := r.(*core.ConcurrencyLimiter)
-		s.held = s.held || held
-	}
 	limit := hold.Limit(l)
-	s.size = max(min(ceiling(limit), first), least(limit, !s.held))
+	s.rated = hold.ReturnsWithTime(l)
+	s.size = max(min(ceiling(limit), first), s.least(limit, s.rated))
+}
+
+func (s *slice) findHeld(l core.Limiter) {
+	s.known = true
+	for _, r := range hold.Roots(l) {
+		if root := r.(core.Limiter); !hold.ReturnsWithTime(root) {
+			s.held = append(s.held, root)
+		}
+	}
 }
 
 // shrink obeys a limit that a request has exceeded.
-func (s *slice) shrink(limit int) { s.size = min(s.size, max(ceiling(limit), least(limit, !s.held))) }
+func (s *slice) shrink(limit int) { s.size = min(s.size, max(ceiling(limit), s.least(limit, s.rated))) }
 
 func ceiling(limit int) int { return min(max(limit/part, 1), largest) }
 
-// least returns the size of the smallest slice. If a request took all permits of a concurrency limiter, it would
-// wait until nobody else has any.
-func least(limit int, rated bool) int {
+// least returns the size of the smallest slice. If a request took all permits of a limiter whose permits are held, it
+// would wait until nobody else has any, so it takes a part of them.
+func (s *slice) least(limit int, rated bool) int {
 	if !rated {
 		return 1
 	}
-	return min(limit, packet)
+	smallest := min(limit, packet)
+	for _, l := range s.held {
+		smallest = min(smallest, ceiling(hold.Limit(l)))
+	}
+	return smallest
 }
 
 // atOnce is the wait of a request whose permits were available.
@@ -67,7 +82,7 @@ const atOnce time.Duration = -1
 
 // observe adapts the slice to the lease of n bytes and to the time that the request has waited.
 func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Duration) {
-	o := observation{size: s.size, asked: n, waited: waited, limit: hold.Limit(l), held: s.held}
+	o := observation{size: s.size, asked: n, waited: waited, limit: hold.Limit(l)}
 	if limit, ok := core.PermitLimit.From(lease); ok && limit > 0 {
 		o.limit = min(o.limit, limit)
 	}
@@ -75,6 +90,10 @@ func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Dur
 	if waited == atOnce && o.rated > 0 {
 		o.left = l.Available()
 	}
+	if !s.rated && !s.known {
+		s.findHeld(l)
+	}
+	o.least = s.least(o.limit, o.rated > 0)
 	s.size = o.next()
 	s.skip = 0
 	if waited == atOnce && (o.rated == 0 || o.rated >= ceiling(o.limit)) {
@@ -90,7 +109,7 @@ type observation struct {
 	limit  int           // math.MaxInt: unknown
 	rated  int           // bytes that come in sliceTime at the rate of the lease; 0: it reports none
 	left   int           // permits available now, of a request whose permits were available
-	held   bool          // the limiter asks a concurrency limiter
+	least  int           // size of the smallest slice
 }
 
 // next returns the size of the next slice: the bytes of sliceTime, or a part of the limit if the rate is
@@ -112,7 +131,7 @@ func (o observation) next() int {
 	case o.waited < sliceTime/part && o.asked == o.size:
 		next = 2 * o.size
 	}
-	return max(min(next, ceiling(o.limit)), least(o.limit, o.rated > 0 && !o.held))
+	return max(min(next, ceiling(o.limit)), o.least)
 }
 
 // rated returns the bytes of sliceTime at the rate that a lease reports, at least 1, or 0 if it reports none.
