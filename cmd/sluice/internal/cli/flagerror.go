@@ -10,6 +10,12 @@ import (
 
 // FlagError returns the usage error for an error of pflag: --interval "often" is not a duration such as 250ms.
 func FlagError(err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		return Usage("unknown flag: %s", dashed(unknown.GetSpecifiedName()))
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return Usage("%s requires a value", dashed(missing.GetSpecifiedName()))
+	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
 		return Usage("%w", err)
@@ -27,4 +33,21 @@ func FlagError(err error) error {
 		}
 	}
 	return Usage("--%s %s %s", invalid.GetFlag().Name, text, message)
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// LimitFault returns what is wrong with a limit that package spec cannot read, without the text itself, which the caller
+// quotes.
+func LimitFault(text string, err error) string {
+	message := strings.TrimPrefix(err.Error(), "spec: ")
+	for _, quoted := range []string{text, text + "/s"} {
+		message = strings.TrimPrefix(message, strconv.Quote(quoted)+": ")
+	}
+	return message
 }

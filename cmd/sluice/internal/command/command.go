@@ -53,9 +53,9 @@ func New() *cobra.Command {
 	var root *cobra.Command
 	root = &cobra.Command{
 		Use:   "sluice",
-		Short: "Limits for the command line",
-		Long: `Sluice limits what goes through a pipe, how often commands start, and what a
-server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
+		Short: "Rate and concurrency limits for the command line",
+		Long: `Sluice limits the throughput of pipes, the rate at which commands start, and the requests
+that reach a server. All commands read limits in the same form: 100/s, 8MiB/s,
 "bucket 5000/h burst 100", "sliding 100/1m", "concurrency 10", unlimited.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -88,9 +88,9 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 		if c.Name() == "completion" {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				if len(args) == 0 {
-					return cli.Usage("no shell, want bash, zsh, fish or powershell")
+					return cli.Usage("no shell; use bash, zsh, fish or powershell")
 				}
-				return cli.Usage("unknown shell %q, want bash, zsh, fish or powershell", args[0])
+				return cli.Usage("unknown shell %q; use bash, zsh, fish or powershell", args[0])
 			}
 			c.Args = cobra.ArbitraryArgs
 			for _, shell := range c.Commands() {
@@ -104,7 +104,7 @@ server is asked for. Limits are written alike everywhere: 100/s, 8MiB/s,
 // unknown is the error of a command that is not there. It names the one that may be meant.
 func unknown(root *cobra.Command, name string) error {
 	if near := root.SuggestionsFor(name); len(near) > 0 {
-		return cli.Usage("unknown command %q, did you mean %s?", name, strings.Join(near, " or "))
+		return cli.Usage("unknown command %q; did you mean %s?", name, strings.Join(near, " or "))
 	}
 	return cli.Usage("unknown command %q", name)
 }

@@ -271,7 +271,7 @@ func parseRate(flag, text string) (spec.Limit, error) {
 	}
 	l, err := spec.Parse(text)
 	if err != nil {
-		return l, cli.Usage("%s %q is not a rate such as 10/s: %s", flag, text, strings.TrimPrefix(err.Error(), "spec: "))
+		return l, cli.Usage("%s %q is not a rate such as 10/s: %s", flag, text, cli.LimitFault(text, err))
 	}
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt

@@ -49,8 +49,8 @@ func New() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "simulate {--limit SPEC | --config FILE} [flags] [LOG...]",
 		Short: "Report what a limit would have done to recorded traffic",
-		Long: `Simulate plays access logs through limits, in virtual time, and reports what would have
-been granted, queued and rejected, and what half and twice the limit would have done.
+		Long: `Simulate plays access logs through limits in virtual time. It reports what would have been
+granted, queued and rejected, and what half and twice the limit would have done.
 
 A LOG is an access log in the common or combined format, with or without the virtual host
 in front; JSON with one object per line; or a log of Envoy, HAProxy (option httplog), AWS
@@ -59,19 +59,19 @@ Kubernetes. A log may be compressed with gzip, bzip2 or zstd. Several logs are m
 time; without a LOG, stdin is read. A late line counts at the newest time before it.
 Windows begin with the first request, calendar windows by the times of the log.
 
-Where the times of a log are whole seconds, the requests of each second are spread evenly
-over it, as they would otherwise all come at once; --exact does not do that.
+If a log has whole seconds only, the requests of each second are spread evenly over it, as
+they would otherwise all come at once; --exact turns that off.
 
 JSON is read as Traefik, Caddy, Envoy and nginx (with the names of its variables) write it,
 or as --fields says: user.id is the member id of the object user, and duration=took:ms is
 in milliseconds (or us, ns) instead of seconds. A time is RFC 3339 or a Unix time.
 
-A concurrency limit is held for the duration of the request, if the log has it. Made-up
-requests take as long as --takes says; they are GET / of one client, or of as many as
+A concurrency limit is held for the duration of the request, if the log has it. Synthetic
+requests take as long as --takes says. They are GET / of one client, or of as many as
 --arrivals says: the second sends half as much as the first, the third a third, and so on.
 
-The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as for the proxy;
-the key client is the client as it stands in the log.`,
+The key ip is the client's IPv4 address, or the /64 of its IPv6 address, as in the proxy;
+the key client is the client as logged.`,
 		Example: examples,
 		RunE: func(c *cobra.Command, args []string) error {
 			r, err := f.simulate(c.Context(), args, os.Stdin)
@@ -83,18 +83,18 @@ the key client is the client as it stands in the log.`,
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVar(&f.limit, "limit", "", "the limit: `SPEC`, such as \"100/s burst 200 queue 50\"")
-	s.StringVar(&f.key, "key", "", "a limit for each `KEY`: ip, client, user, host, method, path, agent, referer, key (default: one for all)")
-	s.StringVar(&f.flow, "flow", "", "under a limit with fair-share each `KEY` is a flow, and flows are served in turn; as for --key")
-	s.StringVar(&f.config, "config", "", "the limits and routes of a proxy, from `FILE`")
-	s.StringVar(&f.fields, "fields", "", "where JSON has what: `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent, cost or request")
-	s.BoolVar(&f.exact, "exact", false, "do not spread the requests of a log with whole seconds over each second")
-	s.StringVar(&f.arrivals, "arrivals", "", "make requests up: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h; with ,20 behind of 20 clients")
-	s.StringVar(&f.takes, "takes", "", "how long each made-up request takes: `TIME` such as 450ms, or exponential:450ms, at random with that mean (default: no time)")
-	s.Uint64Var(&f.seed, "seed", 1, "the seed of made-up requests, a `NUMBER`")
+	s.StringVar(&f.limit, "limit", "", "simulate the limit `SPEC`, such as \"100/s burst 200 queue 50\"")
+	s.StringVar(&f.key, "key", "", "give each `KEY` a limit: ip, client, user, host, method, path, agent, referer, key (default: one limit for all)")
+	s.StringVar(&f.flow, "flow", "", "make each `KEY` a flow; a limit with fair-share serves flows in turn; values as for --key")
+	s.StringVar(&f.config, "config", "", "simulate the limits and routes of the proxy configuration `FILE`")
+	s.StringVar(&f.fields, "fields", "", "find fields in JSON at `NAME=PATH,...`; NAME is time, duration, status, key, client, user, host, method, path, referer, agent, cost or request")
+	s.BoolVar(&f.exact, "exact", false, "do not spread requests over each second if the log has whole seconds")
+	s.StringVar(&f.arrivals, "arrivals", "", "simulate synthetic requests: `KIND:RATE,TIME` such as poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h; append ,20 for 20 clients")
+	s.StringVar(&f.takes, "takes", "", "let each synthetic request take `TIME` such as 450ms, or exponential:450ms, at random with that mean (default: no time)")
+	s.Uint64Var(&f.seed, "seed", 1, "seed synthetic requests with `NUMBER`")
 	s.IntVar(&f.top, "top", 10, "list `N` keys")
 	s.BoolVar(&f.json, "json", false, "print the report as JSON")
-	s.StringVar(&f.html, "html", "", "write a page with charts to `FILE`")
+	s.StringVar(&f.html, "html", "", "write an HTML page with charts to `FILE`")
 	_ = c.RegisterFlagCompletionFunc("key", cobra.FixedCompletions(
 		[]string{"ip", "client", "user", "host", "method", "path", "agent", "referer", "key"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -104,11 +104,11 @@ the key client is the client as it stands in the log.`,
 func (f *flags) plan() (*engine.Plan, error) {
 	switch {
 	case f.limit != "" && f.config != "":
-		return nil, cli.Usage("--limit and --config: want one of them")
+		return nil, cli.Usage("use --limit or --config, not both")
 	case f.config != "" && f.key != "":
-		return nil, cli.Usage("--key and --config: its policies have keys of their own")
+		return nil, cli.Usage("--key does not work with --config; its policies have their own keys")
 	case f.config != "" && f.flow != "":
-		return nil, cli.Usage("--flow and --config: its policies have flows of their own")
+		return nil, cli.Usage("--flow does not work with --config; its policies have their own flows")
 	case f.config != "":
 		c, err := config.Read(f.config)
 		if err != nil {
@@ -116,11 +116,11 @@ func (f *flags) plan() (*engine.Plan, error) {
 		}
 		return configured(c)
 	case f.limit == "":
-		return nil, cli.Usage("no --limit and no --config")
+		return nil, cli.Usage("no limit; use --limit SPEC, such as 100/s, or --config FILE")
 	}
 	l, err := spec.Parse(f.limit)
 	if err != nil {
-		return nil, cli.Usage("--limit %s", strings.TrimPrefix(err.Error(), "spec: "))
+		return nil, cli.Usage("--limit %q is not a limit such as 100/s: %s", f.limit, cli.LimitFault(f.limit, err))
 	}
 	key := f.key
 	if key == "" && slices.ContainsFunc(strings.Split(f.fields, ","), func(pair string) bool { return strings.HasPrefix(pair, "key=") }) {
@@ -134,7 +134,7 @@ func (f *flags) plan() (*engine.Plan, error) {
 		return p, nil
 	}
 	if l.Order != core.FairShare {
-		return nil, cli.Usage("--flow is for a limit with fair-share: requests of %q do not wait by flow", f.limit)
+		return nil, cli.Usage("--flow requires a limit with fair-share, such as \"%s fair-share\"", f.limit)
 	}
 	if err := p.ByFlow(f.flow); err != nil {
 		return nil, cli.Usage("--flow %w", err)
@@ -161,7 +161,7 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 		return nil, err
 	}
 	if f.top < 0 {
-		return nil, cli.Usage("--top %d, want at least 0", f.top)
+		return nil, cli.Usage("--top %d is negative", f.top)
 	}
 	r := &result{plan: p, what: f.limit}
 	if f.config != "" {
@@ -176,7 +176,7 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 	}
 	if f.arrivals != "" {
 		if len(names) > 0 {
-			return nil, cli.Usage("--arrivals and %q: want one of them", names[0])
+			return nil, cli.Usage("use --arrivals or the log %q, not both", names[0])
 		}
 		a, err := engine.ParseArrivals(f.arrivals, f.seed)
 		if err != nil {
@@ -188,7 +188,7 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 		r.madeUp, r.durations = true, a.HaveDurations()
 		r.play(a.Requests(p))
 	} else if f.takes != "" {
-		return nil, cli.Usage("--takes is for --arrivals: a log has its own durations")
+		return nil, cli.Usage("--takes requires --arrivals; a log has its own durations")
 	} else if err := f.playLogs(ctx, r, names, stdin); err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (f *flags) simulate(ctx context.Context, names []string, stdin io.Reader) (
 	return r, nil
 }
 
-// playLogs plays the logs, or standard input if there are none.
+// playLogs plays the logs, or stdin if there are none.
 func (f *flags) playLogs(ctx context.Context, r *result, names []string, stdin io.Reader) error {
 	if len(names) == 0 {
 		names = []string{"-"}

@@ -30,7 +30,7 @@ type log struct {
 func openLog(name string, stdin io.Reader, lines *accesslog.Log, p *engine.Plan) (*log, error) {
 	l := &log{name: name, lines: lines, plan: p, out: make(chan []engine.Request, 4)}
 	if name == "-" {
-		l.name, l.file = "standard input", io.NopCloser(stdin)
+		l.name, l.file = "stdin", io.NopCloser(stdin)
 		return l, nil
 	}
 	var err error
@@ -46,7 +46,7 @@ func (l *log) run(ctx context.Context) {
 	defer func() { _ = l.file.Close() }()
 	err := l.read(ctx)
 	if errors.Is(err, accesslog.ErrFormat) {
-		err = fmt.Errorf("%w; plain, or compressed by gzip, bzip2 or zstd", err)
+		err = fmt.Errorf("%w; plain, or compressed with gzip, bzip2 or zstd", err)
 	}
 	if err != nil {
 		l.err = fmt.Errorf("%s: %w", l.name, err)

@@ -218,7 +218,7 @@ func (o options) run(ctx context.Context) error {
 				stopped, ended = s, true
 				cancel()
 				grace := time.AfterFunc(stopGrace, func() { done <- nil })
-				<-done
+				_ = <-done
 				grace.Stop()
 			}
 		}

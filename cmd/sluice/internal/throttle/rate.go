@@ -13,6 +13,12 @@ import (
 
 // parseRate reads a rate as package spec does; "/s" may be left out. burst, if any, is that of --burst.
 func parseRate(text, burst string) (spec.Limit, error) {
+	typed := text
+	if burst != "" {
+		if n, err := parseSize(burst); err != nil || n == 0 {
+			return spec.Limit{}, cli.Usage("--burst %q is not an amount such as 64KiB", burst)
+		}
+	}
 	text, burst = wholeNumbers(text), wholeNumbers(burst)
 	with := func(text string) string {
 		if burst == "" || text == "unlimited" {
@@ -23,11 +29,11 @@ func parseRate(text, burst string) (spec.Limit, error) {
 	l, err := spec.Parse(with(text))
 	if err != nil {
 		if l, err = spec.Parse(with(perSecond(text))); err != nil {
-			return l, cli.Usage("--limit %q is not a rate such as 8MiB/s: %s", text, strings.TrimPrefix(err.Error(), "spec: "))
+			return l, cli.Usage("--limit %q is not a rate such as 8MiB/s: %s", typed, cli.LimitFault(typed, err))
 		}
 	}
 	if l.Kind == spec.Concurrency {
-		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s", text)
+		return l, cli.Usage("--limit %q is not a rate such as 8MiB/s", typed)
 	}
 	if l.Kind != spec.Unlimited {
 		l.Queue = math.MaxInt // the copy waits as long as it takes

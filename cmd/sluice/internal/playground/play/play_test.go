@@ -121,8 +121,8 @@ func TestErrors(t *testing.T) {
 		{"#", play.Input{}, "the log is empty"},
 		{"\x1f\x8b", play.Input{}, "EOF"},
 		{access, play.Input{Fields: "x"}, "--fields"},
-		{access, play.Input{Key: "moon"}, `"moon", want ip`},
-		{"", play.Input{Arrivals: "poisson:1/s"}, "want poisson:100/s,10m"},
+		{access, play.Input{Key: "moon"}, `"moon" is not a key; use ip`},
+		{"", play.Input{Arrivals: "poisson:1/s"}, "is not a pattern such as poisson:100/s,10m"},
 		{"", play.Input{Arrivals: "constant:1/h,0.000001s"}, ""},
 		{"", play.Input{Arrivals: "poisson:1/h,1s", Seed: 1}, "there is no request in this time"},
 		{"", play.Input{Arrivals: "poisson:5001/s,1000s"}, "more than 5000000 requests"},
@@ -185,7 +185,7 @@ func BenchmarkMillion(b *testing.B) {
 	}
 }
 
-// TestTakes: a concurrency limit grants what its capacity is, on made-up requests too.
+// TestTakes: a concurrency limit grants what its capacity is, on synthetic requests too.
 func TestTakes(t *testing.T) {
 	in := play.Input{Limits: []string{"concurrency 5", "10/s"}, Arrivals: "constant:100/s,10s", Takes: "500ms"}
 	out := plays(t, new(play.Page), in)
@@ -199,7 +199,7 @@ func TestTakes(t *testing.T) {
 	assert.Equal(t, 1000, out.Results[0].Granted)
 	assert.Equal(t, []string{"The requests take no time, so a concurrency limit is held for none."}, out.Results[0].Notes)
 	in.Takes = "soon"
-	assert.Equal(t, `"soon" is not a duration, want one such as 450ms or exponential:450ms`, plays(t, new(play.Page), in).Error)
+	assert.Equal(t, `"soon" is not a duration such as 450ms or exponential:450ms`, plays(t, new(play.Page), in).Error)
 }
 
 // TestKeys: with a limit for each client the page says who was rejected.
@@ -225,7 +225,7 @@ func TestKeys(t *testing.T) {
 // TestMessageQuotesWhatWasTyped: not the arrivals that the page made of it.
 func TestMessageQuotesWhatWasTyped(t *testing.T) {
 	out := plays(t, new(play.Page), play.Input{Arrivals: "poisson:fast,1m"})
-	assert.Equal(t, `"fast" is not a rate, want one such as 100/s`, out.Error)
+	assert.Equal(t, `"fast" is not a rate such as 100/s`, out.Error)
 	assert.True(t, plays(t, new(play.Page), play.Input{}).Empty)
 	assert.False(t, out.Empty)
 }

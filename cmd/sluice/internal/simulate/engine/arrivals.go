@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// Arrivals are made-up requests: poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h, which has the
+// Arrivals are synthetic requests: poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h, which has the
 // curve of a day over its time and the rate as its mean. They are those of one client, or with a number behind, as in
 // poisson:100/s,10m,20, of as many: the second client sends half as much as the first, the third a third, and so on.
 type Arrivals struct {
@@ -29,7 +29,7 @@ type Arrivals struct {
 	random  bool          // takes is a mean
 }
 
-const wantArrivals = "poisson:100/s,10m or constant:100/s,10m or bursts:50/10s,10m or day:100/s,24h"
+const wantArrivals = "poisson:100/s,10m, constant:100/s,10m, bursts:50/10s,10m or day:100/s,24h"
 
 const mostClients = 1_000_000
 
@@ -38,20 +38,20 @@ func ParseArrivals(text string, seed uint64) (a Arrivals, err error) {
 	kind, rest, ok := strings.Cut(text, ":")
 	parts := strings.Split(rest, ",")
 	if !ok || len(parts) < 2 || len(parts) > 3 || !slices.Contains([]string{"poisson", "constant", "bursts", "day"}, kind) {
-		return a, fmt.Errorf("%q, want %s", text, wantArrivals)
+		return a, fmt.Errorf("%q is not a pattern such as %s", text, wantArrivals)
 	}
 	l, err := spec.Parse(parts[0])
 	if err != nil || l.Kind != spec.TokenBucket {
-		return a, fmt.Errorf("%q: %q is not a rate, want one such as 100/s", text, parts[0])
+		return a, fmt.Errorf("%q: %q is not a rate such as 100/s", text, parts[0])
 	}
 	d, err := duration.Parse(parts[1])
 	if err != nil || d == 0 {
-		return a, fmt.Errorf("%q: %q is not a duration, want one such as 10m", text, parts[1])
+		return a, fmt.Errorf("%q: %q is not a duration such as 10m", text, parts[1])
 	}
 	clients := 1
 	if len(parts) == 3 {
 		if clients, err = strconv.Atoi(parts[2]); err != nil || clients < 1 || clients > mostClients {
-			return a, fmt.Errorf("%q: %q is not a number of clients, want 1 to %d", text, parts[2], mostClients)
+			return a, fmt.Errorf("%q: %q is not a number of clients from 1 to %d", text, parts[2], mostClients)
 		}
 	}
 	return Arrivals{kind: kind, n: l.Permits, per: l.Per, span: d, clients: clients, seed: seed}, nil
@@ -66,7 +66,7 @@ func (a Arrivals) Taking(text string) (Arrivals, error) {
 	mean, random := strings.CutPrefix(text, "exponential:")
 	d, err := duration.Parse(mean)
 	if err != nil {
-		return a, fmt.Errorf("%q is not a duration, want one such as 450ms or exponential:450ms", text)
+		return a, fmt.Errorf("%q is not a duration such as 450ms or exponential:450ms", text)
 	}
 	a.takes, a.random = d, random
 	return a, nil
@@ -90,7 +90,7 @@ func (a Arrivals) Mean() float64 { return float64(a.span) / float64(a.per) * flo
 // Requests yields the requests. They are GET /.
 func (a Arrivals) Requests(p *Plan) iter.Seq[Request] {
 	return func(yield func(Request) bool) {
-		r := accesslog.Record{Client: []byte("made up"), Method: []byte("GET"), Path: []byte("/")}
+		r := accesslog.Record{Client: []byte("synthetic"), Method: []byte("GET"), Path: []byte("/")}
 		next, took := a.client(), a.took()
 		for at := range a.times() {
 			r.At, r.Took = at, took()

@@ -101,6 +101,6 @@ func TestTaking(t *testing.T) {
 	assert.InEpsilon(t, 2*mean*mean, squares/float64(len(none)), 0.05, "the variance of an exponential distribution")
 	for _, text := range []string{"soon", "-1s", "exponential:", "exponential:soon", "poisson:1s"} {
 		_, err := plain.Taking(text)
-		assert.ErrorContains(t, err, "want one such as 450ms", text)
+		assert.ErrorContains(t, err, "is not a duration such as 450ms", text)
 	}
 }

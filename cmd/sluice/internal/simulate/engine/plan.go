@@ -116,7 +116,7 @@ func Single(l spec.Limit, key string) (*Plan, error) {
 	if key != "" {
 		f, ok := Keys[key]
 		if !ok {
-			return nil, fmt.Errorf("%q, want ip, client, user, host, method, path, agent, referer, or key of --fields", key)
+			return nil, fmt.Errorf("%q is not a key; use ip, client, user, host, method, path, agent, referer, or the key of --fields", key)
 		}
 		r.KeyName, r.Key = key, f
 	}
@@ -129,7 +129,7 @@ func Single(l spec.Limit, key string) (*Plan, error) {
 func (p *Plan) ByFlow(name string) error {
 	f, ok := Keys[name]
 	if !ok {
-		return fmt.Errorf("%q, want ip, client, user, host, method, path, agent, referer, or key of --fields", name)
+		return fmt.Errorf("%q is not a key; use ip, client, user, host, method, path, agent, referer, or the key of --fields", name)
 	}
 	p.Rules[0].FlowName, p.Rules[0].Flow = name, f
 	return nil
