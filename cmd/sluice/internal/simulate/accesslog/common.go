@@ -136,7 +136,7 @@ func (r *Record) setClient(head []byte) bool {
 		return false
 	}
 	r.Client = known(head[words[first].from:words[last].to])
-	if first == 1 && isHost(text(0)) {
+	if first == 1 && known(text(0)) != nil && isHost(text(0)) {
 		r.Host = text(0)
 	}
 	if ident := last + 1; ident < len(words) {
@@ -145,7 +145,7 @@ func (r *Record) setClient(head []byte) bool {
 	return true
 }
 
-// clientAmong returns which of n words is the client; several, if it is a list with commas. It is the last address with a
+// clientAmong returns which of n words is the client; several, if it is a list of addresses, as of X-Forwarded-For. It is the last address with a
 // word behind it, as syslog and others may have one in front. A client without an address is the word before ident, which is
 // "-" nearly everywhere.
 func clientAmong(n int, text func(int) []byte) (first, last int) {
@@ -157,7 +157,7 @@ func clientAmong(n int, text func(int) []byte) (first, last int) {
 			continue
 		}
 		first = i
-		for first > 0 && bytes.HasSuffix(text(first-1), []byte(",")) {
+		for first > 0 && (bytes.HasSuffix(text(first-1), []byte(",")) || isBare(text(first-1))) {
 			first--
 		}
 		return first, i
@@ -174,6 +174,15 @@ func clientAmong(n int, text func(int) []byte) (first, last int) {
 		return -1, -1
 	}
 	return 0, 0
+}
+
+// isBare reports whether a word is an IP address without a port. With one it may be a virtual host.
+func isBare(w []byte) bool {
+	if !isAddress(w) {
+		return false
+	}
+	_, err := netip.ParseAddr(string(w))
+	return err == nil
 }
 
 // isAddress reports whether a word is an IP address, with a port or without.

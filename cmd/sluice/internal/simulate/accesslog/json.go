@@ -42,18 +42,18 @@ type source struct {
 	guessed bool // the unit is
 }
 
-// knownPaths are where the fields are if the fields do not say: under their own names, or where Traefik, Caddy, Envoy and
+// knownPaths are where the fields are if the fields do not say: under their own names, or where Traefik, Caddy, Envoy, pino and
 // nginx (under the names of its variables) have them. The first that an object has counts.
 var knownPaths = [fieldCount]string{
 	timeField:     "StartUTC start_time time ts timestamp @timestamp msec time_iso8601 time_local",
-	durationField: "duration Duration:ns request_time",
-	statusField:   "status DownstreamStatus response_code",
+	durationField: "duration Duration:ns request_time responseTime:ms",
+	statusField:   "status DownstreamStatus response_code res.statusCode",
 	keyField:      "key",
-	clientField:   "client ClientHost request.client_ip request.remote_ip downstream_remote_address remote_addr",
+	clientField:   "client ClientHost request.client_ip request.remote_ip downstream_remote_address remote_addr req.remoteAddress",
 	userField:     "user ClientUsername user_id remote_user",
 	hostField:     "host RequestHost request.host http_host authority",
-	methodField:   "method RequestMethod request.method request_method",
-	pathField:     "path RequestPath request.uri request_uri",
+	methodField:   "method RequestMethod request.method request_method req.method",
+	pathField:     "path RequestPath request.uri request_uri req.url",
 	refererField:  "referer request_Referer http_referer",
 	agentField:    "agent request_User-Agent http_user_agent user_agent",
 	costField:     "cost",

@@ -153,7 +153,7 @@ func (l *Log) unreadable() error {
 	case json.timeless > 0:
 		return errors.New("its JSON does not have the time where it was looked for; --fields time=NAME says where it is")
 	case json.others > 0:
-		return errors.New("its JSON lines have a time, and no method, path or status; --fields time=NAME says that each is a request")
+		return errors.New("its JSON lines have a time, but no method, path or status; --fields method=NAME,path=NAME,status=NAME says where they are")
 	}
 	return fmt.Errorf("none of its %d lines is a request; %w", l.Bad, ErrFormat)
 }

@@ -30,12 +30,12 @@ type Record struct {
 
 // pickClient takes the first address of a list, as X-Forwarded-For has it.
 func (r *Record) pickClient() {
-	if bytes.IndexByte(r.Client, ',') < 0 {
+	if !bytes.ContainsAny(r.Client, ", ") {
 		return
 	}
 	r.List = true
-	for part := range bytes.SplitSeq(r.Client, []byte(",")) {
-		if part = bytes.TrimSpace(part); isAddress(part) {
+	for part := range bytes.FieldsFuncSeq(r.Client, func(c rune) bool { return c == ',' || c == ' ' }) {
+		if isAddress(part) {
 			r.Client = part
 			return
 		}
