@@ -15,7 +15,9 @@ type Metadata struct {
 // The metadata of the built-in limiters.
 var (
 	// RetryAfter is set on every rejection by a rate limiter that replenishes automatically:
-	// the time until this request could be served if no other request came. It is at least 1 ns.
+	// the time until this request could be served if no other request came. It is at least 1 ns. It is a
+	// lower bound under [FairShare], and behind more than 500 waiters some of which want several permits
+	// (of a bucket, almost all of them).
 	RetryAfter = NewMetadataKey[time.Duration]("RETRY_AFTER")
 
 	// ReasonPhrase is the reason of a rejection, in words.

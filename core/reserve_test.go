@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-// reserves reserves permits that come after that time.
+// reserves makes a reservation of permits that come after that time.
 func reserves(tb testing.TB, l core.Limiter, permits int, want time.Duration) core.Lease {
 	tb.Helper()
 	k := l.(core.Reserver).Reserve(permits)

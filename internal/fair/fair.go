@@ -20,6 +20,7 @@ package fair
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -71,12 +72,13 @@ type Item[V any] struct {
 
 // level is the flows of one priority.
 type level[V any] struct {
-	priority int
-	virtual  tag
-	flows    map[string]*flow[V]
-	waiting  heap[V] // flows with waiters, the one to be served first
-	loads    heap[V] // flows with requests that may be evicted, the one with the most such permits per weight first
-	idle     heap[V] // flows without waiters whose tag the virtual time has not reached
+	priority  int
+	virtual   tag
+	flows     map[string]*flow[V]
+	waiting   heap[V] // flows with waiters, the one to be served first
+	evictable tag     // the permits of all requests that may be evicted, in 1
+	loads     heap[V] // flows with requests that may be evicted, the one with the most such permits per weight first
+	idle      heap[V] // flows without waiters whose tag the virtual time has not reached
 }
 
 // flow is what is known of a flow that has waiters, or whose tag is above its level's virtual time.
@@ -87,6 +89,9 @@ type flow[V any] struct {
 	first, last *Item[V]
 	newest      *Item[V]   // that may be evicted; in Evictions, of those that are left
 	permits     tag        // of its waiters, in 1
+	evictable   tag        // of those that may be evicted
+	largest     int        // no request of it is for more permits
+	weight      int        // nor of a larger weight
 	load        tag        // the sum of permits/weight of the waiters that may be evicted; in Evictions, of those that are left
 	at          [slots]int // the places in the heaps
 }
@@ -107,6 +112,7 @@ func (q *Queue[V]) Push(it *Item[V], f Flow) {
 	it.prev, it.next = fl.last, nil
 	fl.last = it
 	fl.permits = fl.permits.plus(tag{lo: uint64(it.N)})
+	fl.largest, fl.weight = max(fl.largest, it.N), max(fl.weight, f.Weight, 1)
 	if it.prev == nil {
 		fl.first = it
 		fl.level.waiting.push(fl)
@@ -121,6 +127,8 @@ func (q *Queue[V]) Push(it *Item[V], f Flow) {
 // add adds a request that may be evicted.
 func (fl *flow[V]) add(it *Item[V]) {
 	fl.load = fl.load.plus(it.cost)
+	fl.evictable = fl.evictable.plus(tag{lo: uint64(it.N)})
+	fl.level.evictable = fl.level.evictable.plus(tag{lo: uint64(it.N)})
 	it.older, it.newer = fl.newest, nil
 	fl.newest = it
 	if it.older == nil {
@@ -134,6 +142,8 @@ func (fl *flow[V]) add(it *Item[V]) {
 // drop takes out a request that may be evicted.
 func (fl *flow[V]) drop(it *Item[V]) {
 	fl.load = fl.load.minus(it.cost)
+	fl.evictable = fl.evictable.minus(tag{lo: uint64(it.N)})
+	fl.level.evictable = fl.level.evictable.minus(tag{lo: uint64(it.N)})
 	if it.newer == nil {
 		fl.newest = it.older
 	} else {
@@ -201,11 +211,15 @@ func (q *Queue[V]) Remove(it *Item[V]) {
 
 // Resize makes a request that waits one of n permits and another weight, in the same place.
 func (q *Queue[V]) Resize(it *Item[V], n, weight int) {
-	fl, was := it.flow, it.cost
-	fl.permits = fl.permits.minus(tag{lo: uint64(it.N)}).plus(tag{lo: uint64(n)})
-	it.N, it.cost = n, cost(n, Flow{Weight: weight}.InRange().Weight)
+	fl, was, old := it.flow, it.cost, tag{lo: uint64(it.N)}
+	weight = Flow{Weight: weight}.InRange().Weight
+	it.N, it.cost = n, cost(n, weight)
+	fl.permits = fl.permits.minus(old).plus(tag{lo: uint64(n)})
+	fl.largest, fl.weight = max(fl.largest, n), max(fl.weight, weight, 1)
 	if !it.Stays {
 		fl.load = fl.load.minus(was).plus(it.cost)
+		fl.evictable = fl.evictable.minus(old).plus(tag{lo: uint64(n)})
+		fl.level.evictable = fl.level.evictable.minus(old).plus(tag{lo: uint64(n)})
 		fl.level.loads.fix(fl)
 	}
 }
@@ -248,6 +262,9 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 		mine = mine.plus(own.load)
 	}
 	q.evicted = q.evicted[:0]
+	if !q.mayEvict(f.Priority, mine, excess) {
+		return nil, false
+	}
 	for i := len(q.levels) - 1; i >= 0 && excess > 0 && q.levels[i].priority <= f.Priority; i-- {
 		l := q.levels[i]
 		for excess > 0 && l.loads.len() > 0 {
@@ -269,6 +286,41 @@ func (q *Queue[V]) Evictions(f Flow, n, excess int) (evicted []*Item[V], ok bool
 		it.flow.level.loads.fix(it.flow)
 	}
 	return q.evicted, excess <= 0
+}
+
+// mayEvict returns false if it is certain that fewer permits than excess can be evicted for a newcomer of that
+// priority and load, its own flow's included. Otherwise Evictions would try that request by request, in vain.
+func (q *Queue[V]) mayEvict(priority int, mine tag, excess int) bool {
+	sum, want := tag{}, tag{lo: uint64(excess)}
+	for _, l := range slices.Backward(q.levels) {
+		switch {
+		case l.priority < priority:
+			sum = sum.plus(l.evictable)
+		case l.priority == priority:
+			sum = l.loads.above(0, mine, sum, want)
+		}
+	}
+	return !sum.less(want)
+}
+
+// above adds to sum the permits that the flows from the i-th on have above a load, at least, until the sum is
+// enough.
+func (h *heap[V]) above(i int, load, sum, enough tag) tag {
+	if i >= len(h.flows) || !load.less(h.flows[i].load) || !sum.less(enough) {
+		return sum
+	}
+	fl := h.flows[i]
+	permits := fl.evictable
+	// A flow gives up requests until its load is no more than that, and the last one may be large.
+	if d := fl.load.minus(load); d.hi < unit {
+		perWeight, _ := bits.Div64(d.hi, d.lo, unit)
+		hi, lo := bits.Mul64(perWeight+1, uint64(fl.weight))
+		if most := (tag{hi, lo}).plus(tag{lo: uint64(fl.largest)}); most.less(permits) {
+			permits = most
+		}
+	}
+	sum = h.above(2*i+1, load, sum.plus(permits), enough)
+	return h.above(2*i+2, load, sum, enough)
 }
 
 // find returns where the level of a priority is, or should be.

@@ -38,10 +38,10 @@ type Account interface {
 	// nothing else is taken; n is at most the limit.
 	readyAt(t *Terms, now int64, n int) int64
 
-	// uniform reports whether a waiter for n permits takes permits as soon as they come. If all
-	// waiters do, the time at which a later one is served depends only on their sum of permits;
-	// see servedAt.
-	uniform(t *Terms, n int) bool
+	// uniformTo returns the largest number of permits for which a waiter takes permits as soon as they
+	// come. If all waiters do, the time at which a later one is served depends only on their sum of
+	// permits; see servedAt.
+	uniformTo(t *Terms) int
 
 	// servedAt returns the first instant, now or later, at which n permits can be taken after
 	// waiters, all of them uniform, have taken ahead permits as they came.

@@ -132,9 +132,9 @@ func (b *Bucket) reset(_ *Terms, now int64) { *b = Bucket{tick: now} }
 
 func (b *Bucket) readyAt(t *Terms, now int64, n int) int64 { return b.servedAt(t, now, 0, n) }
 
-// uniform is true if the bucket has room for a whole tick while somebody waits for n tokens,
-// and so fewer than n are there.
-func (b *Bucket) uniform(t *Terms, n int) bool { return n <= t.Limit-t.Step+1 }
+// uniformTo is such that the bucket has room for a whole tick while a request waits for so many tokens, and
+// so fewer are there.
+func (b *Bucket) uniformTo(t *Terms) int { return t.Limit - t.Step + 1 }
 
 func (b *Bucket) servedAt(t *Terms, now int64, ahead, n int) int64 {
 	need, carry := bits.Add64(uint64(ahead)+uint64(n), uint64(b.missing), 0)

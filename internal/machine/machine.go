@@ -188,10 +188,10 @@ func (m *Machine[Value]) admit(now int64, n int, deadline int64, f fair.Flow, be
 // fit, which may be w.
 func (m *Machine[Value]) Wait(now int64, w *Waiter[Value]) {
 	if m.queue == nil {
-		m.queue = new(queue[Value])
+		m.queue = &queue[Value]{uniform: m.account.uniformTo(m.t)}
 		m.queue.order(m.t)
 	}
-	m.queue.push(w, m.account.uniform(m.t, w.N))
+	m.queue.push(w)
 	if m.queue.fair != nil {
 		m.serve(now)
 		return
@@ -243,14 +243,16 @@ func (m *Machine[Value]) Update(now int64, t *Terms) {
 	if m.queue == nil {
 		return
 	}
-	for w := m.queue.oldest; w != nil; {
+	for w := m.queue.oldest; w != nil && m.queue.largest > t.Most(); {
 		next := w.next
 		if w.N > t.Most() {
 			m.queue.decide(w, m.answer(now, ExceedsLimit))
 		}
 		w = next
 	}
+	m.queue.largest = min(m.queue.largest, t.Most())
 	m.forgetForecast()
+	m.queue.uniform = m.account.uniformTo(t)
 	m.queue.order(t)
 	m.serve(now)
 }

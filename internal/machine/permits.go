@@ -59,6 +59,6 @@ func (p *Permits) advance(*Terms, int64) bool             { return false }
 func (p *Permits) settle(*Terms, int64, Grant, int) bool  { return false }
 func (p *Permits) reset(*Terms, int64)                    {}
 func (p *Permits) readyAt(*Terms, int64, int) int64       { return Never }
-func (p *Permits) uniform(*Terms, int) bool               { return true }
+func (p *Permits) uniformTo(*Terms) int                   { return math.MaxInt }
 func (p *Permits) servedAt(*Terms, int64, int, int) int64 { return Never }
 func (p *Permits) fullAt(*Terms, int64) int64             { return Never }

@@ -11,7 +11,8 @@ type queue[Value any] struct {
 	evictable      *Waiter[Value] // the oldest of those that QueueLimit bounds
 	len            int            // their number
 	reserved       int            // the number of those that are Reserved
-	irregular      int            // how many of them are not uniform: see Account
+	uniform        int            // see Account.uniformTo
+	largest        int            // no request that has waited since the queue was empty is for more permits
 	zero           *Waiter[Value] // waiters for zero permits, the latest first
 
 	fair *fair.Queue[*Waiter[Value]] // the waiters for permits, by flow; nil: the order is not FairShare
@@ -19,7 +20,7 @@ type queue[Value any] struct {
 	decided, last *Waiter[Value] // the waiters whose wait has ended and that Decided has not returned
 
 	// forecast is the account as it will be at forecastAt, when all waiters have been served
-	// oldest first: for a queue with irregular waiters, where only playing it forward tells. nil:
+	// oldest first: for a queue with waiters for more than uniform, where only playing it forward tells. nil:
 	// not known, computed when it is needed.
 	forecast   Account
 	forecastAt int64
@@ -36,7 +37,6 @@ type Waiter[Value any] struct {
 
 	prev, next *Waiter[Value]
 	queued     bool
-	irregular  bool          // counted in the queue's irregular
 	share      *share[Value] // under FairShare; nil until it has a flow
 }
 
@@ -81,13 +81,8 @@ func (m *Machine[Value]) Resize(now int64, w *Waiter[Value], n int) {
 	if !w.Beyond {
 		q.bounded += n - w.N
 	}
-	if w.irregular {
-		q.irregular--
-	}
 	w.N = n
-	if w.irregular = !m.account.uniform(m.t, n); w.irregular {
-		q.irregular++
-	}
+	q.largest = max(q.largest, n)
 	if q.fair != nil {
 		q.fair.Resize(&w.share.Item, n, w.share.flow.Weight)
 	}
@@ -131,7 +126,7 @@ func (q *queue[Value]) decide(w *Waiter[Value], a Answer) {
 }
 
 // push appends w as the newest.
-func (q *queue[Value]) push(w *Waiter[Value], uniform bool) {
+func (q *queue[Value]) push(w *Waiter[Value]) {
 	w.prev, w.next, w.queued = nil, nil, true
 	if w.N == 0 {
 		if w.next = q.zero; w.next != nil {
@@ -157,9 +152,7 @@ func (q *queue[Value]) push(w *Waiter[Value], uniform bool) {
 	if w.Reserved {
 		q.reserved++
 	}
-	if w.irregular = !uniform; w.irregular {
-		q.irregular++
-	}
+	q.largest = max(q.largest, w.N)
 	if q.fair != nil {
 		q.pushShare(w)
 	} else if w.share != nil {
@@ -197,10 +190,6 @@ func (q *queue[Value]) remove(w *Waiter[Value]) {
 		if w.Reserved {
 			q.reserved--
 		}
-	}
-	if w.irregular {
-		w.irregular = false
-		q.irregular--
 	}
 	if q.fair != nil && w.N > 0 {
 		q.fair.Remove(&w.share.Item)
@@ -296,11 +285,13 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 		return m.account.readyAt(m.t, now, need(n))
 	case n == 0 && q.permits.int() == q.len: // one each
 		return m.account.servedAt(m.t, now, q.len, 1)
+	case n == 0 && q.len > m.mostPlayed():
+		return m.account.servedAt(m.t, now, q.permits.int(), 1)
 	case n == 0:
 		return m.spareAt(now)
 	case m.t.NewestFirst():
 		return m.account.readyAt(m.t, now, n)
-	case q.irregular == 0:
+	case q.largest <= q.uniform || q.forecast == nil && q.len > m.mostPlayed():
 		return m.account.servedAt(m.t, now, q.permits.int(), n)
 	case q.forecast == nil:
 		q.forecast, q.forecastAt = m.account.clone(), now
@@ -309,6 +300,17 @@ func (m *Machine[Value]) readyAt(now int64, n int) int64 {
 		}
 	}
 	return q.forecastFor(m.t, n)
+}
+
+// mostPlayed returns how many waiters are played to find the instant at which a later request is served, if
+// some are for more than uniform. It would take a long time for more, under the caller's lock: then the instant is the one
+// at which as many permits have come as all of them wait for, a lower bound. The windows of a calendar
+// take ten times as long.
+func (m *Machine[Value]) mostPlayed() int {
+	if m.t.Calendar != nil {
+		return 32
+	}
+	return 512
 }
 
 // ReadyAt returns the instant at which a request for n permits and the zero flow, made now, could be served if no
@@ -325,17 +327,10 @@ func (m *Machine[Value]) readyInFlow(now int64, n int, f fair.Flow) int64 {
 	return m.account.servedAt(m.t, now, m.queue.fair.Waiting(f), n)
 }
 
-// forgetForecast forgets the forecast, and determines again which waiters are uniform.
+// forgetForecast forgets the forecast.
 func (m *Machine[Value]) forgetForecast() {
-	q := m.queue
-	if q == nil {
-		return
-	}
-	q.forecast, q.irregular = nil, 0
-	for w := q.oldest; w != nil; w = w.next {
-		if w.irregular = !m.account.uniform(m.t, w.N); w.irregular {
-			q.irregular++
-		}
+	if m.queue != nil {
+		m.queue.forecast = nil
 	}
 }
 

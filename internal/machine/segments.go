@@ -263,9 +263,9 @@ func (w *Segments) reset(_ *Terms, now int64) { *w = Segments{full: now} }
 
 func (w *Segments) readyAt(t *Terms, now int64, n int) int64 { return w.servedAt(t, now, 0, n) }
 
-// uniform is true for one permit: it is taken at the boundary at which it comes back. Of two,
-// one may have to wait there for the other.
-func (w *Segments) uniform(_ *Terms, n int) bool { return n == 1 }
+// uniformTo is one permit: it is taken at the boundary at which it comes back. Of two, one may have to
+// wait there for the other.
+func (w *Segments) uniformTo(*Terms) int { return 1 }
 
 // servedAt follows what is taken now through the queue: uniform waiters take each segment's
 // permits at the instant at which they come back, so these come back again one window
