@@ -1,8 +1,10 @@
 package core
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-go/sluice/internal/clock"
 	"github.com/sluice-go/sluice/internal/machine"
@@ -100,85 +102,230 @@ func (e *engine) unlock(now int64) {
 	}
 }
 
-// concludeLocked makes the leases of the waiters whose wait has ended. What changes the settings calls
-// it first: those waiters were served before the change.
-func (e *engine) concludeLocked() {
-	for w := e.m.Undelivered(); w != nil; w = w.Next() {
-		if w.Value.lease.outcome() == unanswered {
-			w.Value.lease = e.decidedLocked(w)
-			if w.Reserved && w.Answer.Outcome == machine.Granted {
-				e.granted++
-			}
+// TryAcquire takes permits if they are available now. It never blocks. If the limiter serves
+// the oldest first, TryAcquire is rejected while another request waits, even if the permits are
+// available.
+func (e *engine) TryAcquire(permits int) Lease {
+	if k, decided := e.try(permits, false); decided {
+		return k
+	}
+	return e.tryAcquireSlow(permits)
+}
+
+// TryQuietly is TryAcquire that leaves no trace if it does not grant: see [TryQuietly].
+func (e *engine) TryQuietly(permits int) (Lease, bool) {
+	if k, decided := e.try(permits, true); decided {
+		return k, k.Acquired()
+	}
+	return e.tryQuietlySlow(permits)
+}
+
+// Acquire takes permits, waiting for them if necessary and if the queue has room. If ctx is
+// done, before or during the wait, Acquire returns ctx.Err(), unchanged, and keeps no permits.
+// A rate limiter that replenishes automatically rejects at once a request whose wait would outlast ctx's
+// deadline, with an error that also matches [context.DeadlineExceeded].
+func (e *engine) Acquire(ctx context.Context, permits int) (Lease, error) {
+	return e.acquire(ctx, permits, bounded)
+}
+
+// acquireWaiting is Acquire that waits whatever QueueLimit is: see waiting.go.
+func (e *engine) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
+	return e.acquire(ctx, permits, beyond)
+}
+
+func (e *engine) acquire(ctx context.Context, n int, q queueing) (Lease, error) {
+	if ctx.Err() == nil {
+		if k, _ := e.try(n, true); k.Acquired() {
+			return k, nil
 		}
 	}
+	return e.acquireUnder(ctx, n, nil, q)
 }
 
-// decidedLocked makes the lease of a waiter whose wait has ended. It counts no grant: see await.
-func (e *engine) decidedLocked(w *waiter) Lease {
-	switch w.Answer.Outcome {
-	case machine.Granted:
-		return e.leaseLocked(w.Answer, w.N)
-	case machine.Ended:
-		return e.failure(closed, 0)
-	default:
-		return e.answerLocked(w.Answer, w.N)
+// try decides a request that depends on what is available alone; decided is false for others. A quiet
+// one leaves no trace if it does not grant.
+func (e *engine) try(n int, quiet bool) (k Lease, decided bool) {
+	e.mu.Lock()
+	s := e.simpleLocked(n)
+	if s == nil {
+		e.mu.Unlock()
+		return Lease{}, false
 	}
-}
-
-var rejections = [...]outcome{
-	machine.Exhausted: exhausted,
-	machine.QueueFull: queueFull,
-	machine.Evicted:   evicted,
-	machine.TooSoon:   tooSoon,
-}
-
-// answerLocked counts an answer and makes its lease.
-func (e *engine) answerLocked(a machine.Answer, n int) Lease {
-	switch a.Outcome {
-	case machine.Granted:
+	now := int64(0)
+	if s.Kind != machine.Concurrency {
+		now = e.nowLocked(s)
+		if s.Calendar != nil && now >= s.End() {
+			e.rollLocked(now)
+			s = e.settings.Load()
+		}
+	}
+	left, fullAt, readyAt, ok := e.m.Account().Try(&s.Terms, now, n)
+	if ok {
 		e.granted++
-		return e.leaseLocked(a, n)
-	case machine.ExceedsLimit:
-		return e.failure(exceeds, n)
+		if s.Kind == machine.Concurrency {
+			k = e.permits().holdLocked(e, s, n, left)
+			e.mu.Unlock()
+			return k, true
+		}
+	} else if !quiet {
+		e.rejected++
 	}
-	e.rejected++
-	s, retry := e.settings.Load(), int64(0)
-	if s.Timed() {
-		retry = max(a.ReadyAt-a.At, 1)
+	e.mu.Unlock()
+	if quiet && !ok {
+		return Lease{}, true
 	}
-	return newLease(&s.shared, rejections[a.Outcome], n, a.Left, until(a.FullAt, a.At), retry)
+	return s.decision(now, n, left, fullAt, readyAt, ok), true
 }
 
-// leaseLocked makes the lease of n permits that the machine has granted.
-func (e *engine) leaseLocked(a machine.Answer, n int) Lease {
+// simpleLocked returns the settings if a request for n permits is decided by what is available
+// alone: the limiter is open, no request waits, and n is at least 1 and no more than the limit.
+// Such requests are decided without the rest of the engine (bench: bucket, windows). For others
+// it returns nil.
+func (e *engine) simpleLocked(n int) *settings {
 	s := e.settings.Load()
+	if s == nil || e.closed || !e.m.Empty() || s.Manual() || n <= 0 || n > s.Limit {
+		return nil
+	}
+	return s
+}
+
+// decision makes the lease of such a request, after the mutex is free. Settle knows a window by the instant of
+// the grant, which may be before it if a calendar's clock was set back.
+func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bool) Lease {
+	o, at := granted, max(now, s.From)
+	if !ok {
+		o, at = exhausted, max(readyAt-now, 1)
+	}
+	if b, fits := pack(n, left); fits { // saves a call (bench: bucket, windows)
+		return Lease{h: &s.shared, bits: uint64(o) | b, reset: until(fullAt, now), at: at}
+	}
+	return wideLease(&s.shared, o, n, left, until(fullAt, now), at)
+}
+
+// The methods that change a limiter as a whole: Update, Reset, Close, and the methods that package
+// backdoor offers.
+
+// update puts new settings in force. Equal settings change nothing.
+func (e *engine) update(l label, t machine.Terms) error {
+	if e.settings.Load() == nil {
+		return ErrClosed
+	}
+	now := e.lock()
+	defer func() { e.unlock(now) }()
 	switch {
-	case s.Kind == machine.Concurrency && n > 0:
-		return e.permits().holdLocked(e, s, n, a.Left)
-	case s.Kind == machine.TokenBucket && a.Missing != s.Limit-a.Left:
-		// Tokens are overdue: the lease says what is left now, and Settle needs what is left once
-		// they have come.
-		f := newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), a.At).facts()
-		k := Lease{bits: uint64(granted), reset: until(a.FullAt, a.At), at: a.At}
-		return k.with(s, extra{of: &s.shared, facts: &f, missing: a.Missing})
-	case s.Manual() && a.FullAt == machine.Never:
-		return newLease(&s.shared, granted, n, a.Left, machine.Never, a.Tick)
+	case e.closed:
+		return ErrClosed
+	case e.settings.Load().same(l, t):
+		return nil
 	}
-	return newLease(&s.shared, granted, n, a.Left, until(a.FullAt, a.At), max(a.At, s.From))
+	now = e.replaceLocked(now, newSettings(l, t))
+	return nil
 }
 
-// until returns the time from now to an instant, which may be machine.Never.
-func until(instant, now int64) int64 {
-	if instant == machine.Never {
-		return machine.Never
+// replaceLocked puts new settings in force. Instants go on as before; it returns that of now.
+func (e *engine) replaceLocked(now int64, s *settings) int64 {
+	e.concludeLocked()
+	old := e.settings.Load()
+	if old.Calendar != nil && s.calendar == (Calendar{}) {
+		was := now
+		if now = e.clock.Monotonic(now); now != was { // the current window moves with it
+			old = old.copy()
+			old.Shift(now - was)
+			e.m.Rebind(&old.Terms)
+		}
 	}
-	return instant - now
+	s.place(old, &e.clock, now)
+	s.owner, s.Era = e, old.Era
+	if s.Kind != machine.Window || !old.SameGrid(&s.Terms) {
+		s.Era++
+	}
+	if old.hook != nil && s.hook == nil {
+		s.label = &label{s.name, s.anchor, s.calendar, old.hook}
+	}
+	e.settings.Store(s)
+	if p := e.permits(); p != nil && !e.watched {
+		p.spare, p.spares = nil, 0 // leases that have ended still say the old limit
+	}
+	e.m.Update(now, &s.Terms)
+	return now
 }
 
-// failure returns a lease with an outcome that is an error but not a rejection.
-func (e *engine) failure(o outcome, n int) Lease {
-	if s := e.settings.Load(); s != nil {
-		return newLease(&s.shared, o, n, unknown, unknown, 0)
+// resize puts another limit in force, from 0 to the one that the settings were made with.
+func (e *engine) resize(limit int) {
+	now := e.lock()
+	if s := e.settings.Load().copy(); s.Limit != limit {
+		s.Step, s.Limit = s.Most(), limit
+		now = e.replaceLocked(now, s)
 	}
-	return Lease{bits: uint64(o)}
+	e.unlock(now)
+}
+
+// Close ends all waits with [ErrClosed], and later requests fail with ErrClosed. Leases can
+// still be released, and Statistics continues to work. Close always returns nil and may be
+// called again.
+func (e *engine) Close() error {
+	if e.settings.Load() == nil {
+		return nil
+	}
+	now := e.lock()
+	e.closed = true
+	e.m.Close(now)
+	e.unlock(now)
+	return nil
+}
+
+// retire closes the limiter if it has been idle for at least that long.
+func (e *engine) retire(idle time.Duration) bool {
+	if e.settings.Load() == nil {
+		return false
+	}
+	now := e.lock()
+	d, ok := e.idleLocked(now)
+	if ok = ok && d >= idle && e.m.Empty(); ok {
+		e.closed = true
+	}
+	e.unlock(now)
+	return ok
+}
+
+// rate is what the limiters share whose permits come back with time.
+type rate struct{ engine }
+
+// TryReplenish adds the permits that are due by now, serves the waiters that now fit, and
+// reports whether permits came back. Under automatic replenishment, and after Close, it changes
+// nothing and returns false.
+func (r *rate) TryReplenish() bool {
+	if !r.inForce().Manual() {
+		return false
+	}
+	now := r.lock()
+	back := !r.closed && r.m.Replenish(now)
+	r.unlock(now)
+	return back
+}
+
+// AutoReplenishing reports whether permits come back without calls of TryReplenish.
+func (r *rate) AutoReplenishing() bool {
+	s := r.settings.Load()
+	return s != nil && !s.Manual()
+}
+
+// Reset returns the limiter to its initial state: all permits are available, debts are
+// forgotten, and waiters are served. With a [Calendar], the current window is that of the wall clock
+// again, even if it was ahead. The statistics continue. Settling leases from before the
+// Reset gives nothing back. Reset may be called again, and after Close.
+func (r *rate) Reset() {
+	if r.settings.Load() == nil {
+		return
+	}
+	now := r.lock()
+	r.concludeLocked()
+	s := r.settings.Load().copy()
+	s.Era++
+	if s.Calendar != nil { // which may be ahead of a clock that was set back
+		s.Enter(now)
+	}
+	r.settings.Store(s)
+	r.m.Reset(now, &s.Terms)
+	r.unlock(now)
 }

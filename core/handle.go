@@ -105,3 +105,12 @@ func (l Lease) copyExtra() (x extra) {
 	}
 	return x
 }
+
+// settings returns the settings under which the lease was granted; nil if it is of none of this
+// package's limiters.
+func (l Lease) settings() *settings {
+	if l.h == nil {
+		return nil
+	}
+	return l.h.settings()
+}

@@ -1,6 +1,8 @@
 package core
 
-import "time"
+import (
+	"time"
+)
 
 // MetadataKey is the name of a piece of a lease's metadata and the type of its value. Make one
 // with [NewMetadataKey]; keys with equal names are equal.
@@ -95,4 +97,58 @@ next:
 		merged = append(merged, m)
 	}
 	return merged
+}
+
+// added returns the metadata of that name that was added to the lease.
+func (l Lease) added(name string) (any, bool) {
+	if x := l.extra(); x != nil {
+		for _, m := range x.meta {
+			if m.name == name {
+				return m.value, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// lookup returns the metadata of that name.
+func (l Lease) lookup(name string) (any, bool) {
+	if v, ok := l.added(name); ok {
+		return v, true
+	}
+	return l.builtin(name)
+}
+
+// builtin returns the metadata of that name from the lease's own fields and settings.
+func (l Lease) builtin(name string) (any, bool) {
+	if name == Delay.name {
+		return l.delay()
+	}
+	s := l.settings()
+	if s == nil {
+		return nil, false // the lease of a foreign limiter
+	}
+	switch name {
+	case ReasonPhrase.name:
+		phrase := l.outcome().phrase()
+		return phrase, phrase != ""
+	case LimiterName.name:
+		return s.name, s.name != ""
+	case PermitLimit.name:
+		limit := l.facts().limit
+		return limit, limit > 0
+	case RetryAfter.name:
+		retry := l.facts().retry
+		return time.Duration(retry), retry > 0
+	case Remaining.name:
+		left := l.facts().left
+		return left, left >= 0
+	case ResetAfter.name:
+		reset := l.facts().reset
+		return time.Duration(reset), reset >= 0
+	case Window.name:
+		length := s.length()
+		return time.Duration(length), length > 0
+	}
+	return nil, false
 }

@@ -76,3 +76,48 @@ func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
 	}
 	return k.with(l.settings(), x)
 }
+
+// grant returns what Settle needs to know about a rate limiter's lease.
+func (l Lease) grant() machine.Grant {
+	g := machine.Grant{Permits: l.permits(), Era: l.handle().settings().Era, At: l.at, FullAt: machine.Never, Reduced: l.outcome() == reduced}
+	if l.reset != machine.Never {
+		g.FullAt = l.at + l.reset
+	}
+	if x := l.extra(); x != nil && x.facts != nil {
+		g.Missing = x.missing
+	} else {
+		f := l.facts()
+		g.Missing = f.limit - f.left
+	}
+	return g
+}
+
+// replacement returns the lease that replaces l after a settlement: of n permits and the handle h,
+// with the metadata of l.
+func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
+	f, x := l.facts(), l.copyExtra()
+	if x.meta == nil && x.facts == nil && (h == l.h || h != nil && l.h != nil && h.settings() == l.h.settings()) {
+		return newLease(h, o, n, f.left, l.reset, at)
+	}
+	if x.facts == nil {
+		x.missing = f.limit - f.left
+	}
+	wide := f // f itself stays on the stack
+	wide.permits = n
+	x.of, x.facts = h, &wide
+	return Lease{h: l.h, bits: uint64(o), reset: l.reset, at: at}.with(l.settings(), x)
+}
+
+// GiveBack returns n permits for which there is no lease any more. A window gives up those that were taken
+// first, and would have come back first. It returns at most what is missing, pays debts first, and serves
+// the waiters that now fit. Settling leases from before may then give back nothing. n <= 0 does nothing.
+// No statistic counts it. GiveBack may be called after Close. If the lease is still there, use Settle or
+// Refund.
+func (r *rate) GiveBack(n int) {
+	if r.settings.Load() == nil || n <= 0 {
+		return
+	}
+	now := r.lock()
+	r.m.GiveBack(now, n)
+	r.unlock(now)
+}

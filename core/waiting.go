@@ -2,8 +2,13 @@ package core
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/sluice-go/sluice/internal/backdoor"
+	"github.com/sluice-go/sluice/internal/fair"
+	"github.com/sluice-go/sluice/internal/machine"
+	"github.com/sluice-go/sluice/internal/wait"
 )
 
 // Requests of this module's own primitives, such as a channel's Send, wait whatever QueueLimit is, as
@@ -43,4 +48,292 @@ func (c *ChainedLimiter) acquireWaiting(ctx context.Context, permits int) (Lease
 func (r *reasoned) acquireWaiting(ctx context.Context, permits int) (Lease, error) {
 	l, err := acquireWaiting(ctx, r.Limiter, permits)
 	return r.explained(ctx, l, err)
+}
+
+// The machine decides all other requests.
+
+func (e *engine) tryAcquireSlow(n int) (l Lease) {
+	if n < 0 {
+		return e.failure(negative, 0)
+	}
+	if e.settings.Load() == nil {
+		return e.failure(closed, 0)
+	}
+	now := e.lock()
+	if e.closed {
+		l = e.failure(closed, 0)
+	} else {
+		l = e.answerLocked(e.m.Try(now, n), n)
+	}
+	e.unlock(now)
+	return l
+}
+
+// tryQuietlySlow is tryAcquireSlow that leaves no trace if it does not grant.
+func (e *engine) tryQuietlySlow(n int) (l Lease, ok bool) {
+	if n < 0 || e.settings.Load() == nil {
+		return Lease{}, false
+	}
+	now := e.lock()
+	if !e.closed {
+		var a machine.Answer
+		if a, ok = e.m.TryQuietly(now, n); ok {
+			l = e.answerLocked(a, n)
+		}
+	}
+	e.unlock(now)
+	return l, ok
+}
+
+// queueing says how a request may wait.
+type queueing bool
+
+const (
+	bounded queueing = false // as far as QueueLimit permits
+	beyond  queueing = true  // whatever QueueLimit is: see waiting.go
+)
+
+// acquireUnder is Acquire, whose wait ends with a source too, which may be nil.
+func (e *engine) acquireUnder(ctx context.Context, n int, s *wait.Source, q queueing) (Lease, error) {
+	if n < 0 {
+		return e.failure(negative, 0), ErrNegativePermits
+	}
+	if err := ctx.Err(); err != nil {
+		return Fail(err), err
+	}
+	if e.settings.Load() == nil {
+		return e.failure(closed, 0), ErrClosed
+	}
+	w, l := e.admit(ctx, n, q)
+	switch {
+	case w != nil:
+		return e.await(ctx, w, s)
+	case l.Acquired():
+		return l, nil
+	}
+	return l.refusal()
+}
+
+// admit returns a waiter for n permits, or the lease if there is nothing to wait for.
+func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lease) {
+	left := e.timeLeft(ctx)
+	now, flow := e.lock(), fair.Flow{}
+	byFlow := e.m.LooksAtFlow(n) && !e.closed
+	if byFlow {
+		e.unlock(now)
+		f, _ := FlowFromContext(ctx)
+		flow, left = fair.Flow(f), e.timeLeft(ctx)
+		now = e.lock()
+	}
+	defer e.unlock(now)
+	if e.closed {
+		return nil, e.failure(closed, 0)
+	}
+	deadline := int64(machine.Never)
+	if left < machine.Never-max(now, 0) { // now is below 0 if a calendar's clock was set back
+		deadline = now + left
+	}
+	var a machine.Answer
+	if q == beyond {
+		a = e.m.AdmitBeyond(now, n, deadline, flow)
+	} else {
+		a = e.m.Admit(now, n, deadline, flow)
+	}
+	switch {
+	case a.Outcome != machine.Waiting:
+		return nil, e.answerLocked(a, n)
+	case e.room == nil:
+		e.room = &room{alarm: machine.Never}
+	}
+	w = e.room.waiter(n)
+	w.Beyond = q == beyond
+	if byFlow {
+		w.SetFlow(flow)
+	}
+	e.m.Wait(now, w)
+	return w, l
+}
+
+// await blocks until the wait of w has ended, ctx is done or the source has ended. A cancellation
+// that finds w in the queue wins.
+//
+// A releases while B cancels: both decide under the mutex. If A is first, B is granted and its
+// cancellation finds nothing to cancel; B then sees that its context is done and gives the grant
+// back. If B is first, A does not find it in the queue. So the permits are B's or the next
+// waiter's, and never lost.
+func (e *engine) await(ctx context.Context, w *waiter, s *wait.Source) (Lease, error) { //nolint:contextcheck // it is ctx, until the source ends
+	ended := false
+	defer func() {
+		if !ended { // the context has panicked, or ended the goroutine
+			e.abandon(w)
+		}
+	}()
+	if s != nil {
+		call := s.Begin(ctx)
+		defer call.End()
+		ctx = call
+	}
+	if done := ctx.Done(); done == nil {
+		<-w.Value.ready // a select costs more
+	} else {
+		select {
+		case <-w.Value.ready:
+		case <-done:
+			if err := ctx.Err(); e.cancel(w) {
+				ended = true
+				recycle(w)
+				return Fail(err), err
+			}
+			<-w.Value.ready
+		}
+	}
+	// A caller that cancelled before the grant must not receive it, and it is not known here which
+	// came first. A done ctx therefore wins, and the grant is undone as if it had never been made.
+	w.Value.woken = true
+	err := ctx.Err()
+	ended = true
+	l, granted := w.Value.lease, w.Answer.Outcome == machine.Granted
+	recycle(w)
+	switch {
+	case !granted:
+		return l.refusal()
+	case err != nil:
+		e.Refund(l)
+		return Fail(err), err
+	}
+	e.woken.Add(1)
+	return l, nil
+}
+
+// abandon takes w out of the queue, or gives back what it was granted.
+func (e *engine) abandon(w *waiter) {
+	if !w.Value.woken && !e.cancel(w) {
+		<-w.Value.ready
+	}
+	e.Refund(w.Value.lease)
+	recycle(w)
+}
+
+// cancel takes w out of the queue and serves the waiters that it held up. It returns false if
+// the wait of w had already ended.
+func (e *engine) cancel(w *waiter) bool {
+	now := e.lock()
+	canceled := e.m.Cancel(now, w)
+	e.unlock(now)
+	return canceled
+}
+
+// timeLeft returns the nanoseconds until the deadline of ctx, or Never if there is none or the
+// limiter does not look at it. For a deadline by the wall clock it returns the duration that the timers
+// of package context use. No lock is held: the context may be of a user's type.
+func (e *engine) timeLeft(ctx context.Context) int64 {
+	if e.settings.Load().Timed() {
+		if d, ok := ctx.Deadline(); ok {
+			return int64(time.Until(d))
+		}
+	}
+	return machine.Never
+}
+
+// room is where a limiter's callers wait. It exists only while one does: an idle limiter has no
+// timer and no channel, and may be used in another synctest bubble. The engine's mutex guards it.
+type room struct {
+	timer *time.Timer // nil until the first waiter whose instant is known
+	alarm int64       // the instant that the timer is set to, or Never
+
+	// Waiters for reuse. A caller that woke pushes its waiter onto left, without the mutex. The
+	// mutex's holder takes them all at once, so the stack has no ABA problem.
+	spare *waiter
+	left  atomic.Pointer[waiter]
+}
+
+// waiter is an Acquire that waits. When its wait has ended, its lease is set, and soon
+// ready has an element.
+type waiter = machine.Waiter[parked]
+
+type parked struct {
+	room  *room
+	ready chan struct{}
+	lease Lease
+	woken bool // the element of ready was received
+}
+
+// waiter returns a new waiter for n permits.
+func (r *room) waiter(n int) *waiter {
+	if r.spare == nil {
+		r.spare = r.left.Swap(nil)
+	}
+	w := r.spare
+	if w == nil {
+		w = &waiter{Value: parked{room: r, ready: make(chan struct{}, 1)}}
+	} else {
+		r.spare = w.Next()
+	}
+	w.N = n
+	return w
+}
+
+// recycle keeps w, which is no longer referenced, for another Acquire.
+func recycle(w *waiter) {
+	r := w.Value.room
+	w.Value.lease, w.Value.woken = Lease{}, false
+	for {
+		top := r.left.Load()
+		w.SetNext(top)
+		if r.left.CompareAndSwap(top, w) {
+			return
+		}
+	}
+}
+
+// leave stops the timer.
+func (r *room) leave() {
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
+
+// wake notifies the waiters of a list that their wait has ended. No lock is held: the woken
+// goroutines may take it.
+func wake(w *waiter) {
+	for w != nil {
+		next := w.Next() // once notified, w belongs to its goroutine
+		if w.Reserved {
+			w.SetNext(nil) // nobody waits for a reservation
+		} else {
+			w.Value.ready <- struct{}{}
+		}
+		w = next
+	}
+}
+
+// setAlarmLocked sets the timer to the instant at which a waiter can be served.
+func (e *engine) setAlarmLocked(now int64) {
+	r, due := e.room, e.m.Next(now)
+	if e.settings.Load().Calendar != nil {
+		if r.alarm > now && r.alarm <= min(due, now+lookEvery) {
+			return
+		}
+		due = min(due, now+lookEvery)
+	}
+	switch {
+	case due == r.alarm:
+	case due == machine.Never:
+		r.timer.Stop() // not nil: alarm was another instant
+	case r.timer == nil:
+		r.timer = time.AfterFunc(time.Duration(due-now), e.onTimer)
+	default:
+		r.timer.Reset(time.Duration(due - now))
+	}
+	r.alarm = due
+}
+
+// onTimer is the timer's function: taking the mutex serves the waiters that are due. If it runs
+// late, or for a room that is gone, there is nothing to do.
+func (e *engine) onTimer() {
+	now := e.lock()
+	if e.room != nil {
+		e.room.alarm = machine.Never
+	}
+	e.unlock(now)
 }

@@ -2,9 +2,6 @@ package core
 
 import (
 	"math/bits"
-	"time"
-
-	"github.com/sluice-go/sluice/internal/machine"
 )
 
 // The fields of a lease, whatever its outcome:
@@ -107,98 +104,4 @@ func (l Lease) facts() facts {
 		}
 	}
 	return f
-}
-
-// grant returns what Settle needs to know about a rate limiter's lease.
-func (l Lease) grant() machine.Grant {
-	g := machine.Grant{Permits: l.permits(), Era: l.handle().settings().Era, At: l.at, FullAt: machine.Never, Reduced: l.outcome() == reduced}
-	if l.reset != machine.Never {
-		g.FullAt = l.at + l.reset
-	}
-	if x := l.extra(); x != nil && x.facts != nil {
-		g.Missing = x.missing
-	} else {
-		f := l.facts()
-		g.Missing = f.limit - f.left
-	}
-	return g
-}
-
-// replacement returns the lease that replaces l after a settlement: of n permits and the handle h,
-// with the metadata of l.
-func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
-	f, x := l.facts(), l.copyExtra()
-	if x.meta == nil && x.facts == nil && (h == l.h || h != nil && l.h != nil && h.settings() == l.h.settings()) {
-		return newLease(h, o, n, f.left, l.reset, at)
-	}
-	if x.facts == nil {
-		x.missing = f.limit - f.left
-	}
-	wide := f // f itself stays on the stack
-	wide.permits = n
-	x.of, x.facts = h, &wide
-	return Lease{h: l.h, bits: uint64(o), reset: l.reset, at: at}.with(l.settings(), x)
-}
-
-// settings returns the settings under which the lease was granted; nil if it is of none of this
-// package's limiters.
-func (l Lease) settings() *settings {
-	if l.h == nil {
-		return nil
-	}
-	return l.h.settings()
-}
-
-// added returns the metadata of that name that was added to the lease.
-func (l Lease) added(name string) (any, bool) {
-	if x := l.extra(); x != nil {
-		for _, m := range x.meta {
-			if m.name == name {
-				return m.value, true
-			}
-		}
-	}
-	return nil, false
-}
-
-// lookup returns the metadata of that name.
-func (l Lease) lookup(name string) (any, bool) {
-	if v, ok := l.added(name); ok {
-		return v, true
-	}
-	return l.builtin(name)
-}
-
-// builtin returns the metadata of that name from the lease's own fields and settings.
-func (l Lease) builtin(name string) (any, bool) {
-	if name == Delay.name {
-		return l.delay()
-	}
-	s := l.settings()
-	if s == nil {
-		return nil, false // the lease of a foreign limiter
-	}
-	switch name {
-	case ReasonPhrase.name:
-		phrase := l.outcome().phrase()
-		return phrase, phrase != ""
-	case LimiterName.name:
-		return s.name, s.name != ""
-	case PermitLimit.name:
-		limit := l.facts().limit
-		return limit, limit > 0
-	case RetryAfter.name:
-		retry := l.facts().retry
-		return time.Duration(retry), retry > 0
-	case Remaining.name:
-		left := l.facts().left
-		return left, left >= 0
-	case ResetAfter.name:
-		reset := l.facts().reset
-		return time.Duration(reset), reset >= 0
-	case Window.name:
-		length := s.length()
-		return time.Duration(length), length > 0
-	}
-	return nil, false
 }

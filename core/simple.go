@@ -1,0 +1,197 @@
+package core
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-go/sluice/internal/clock"
+)
+
+// Grant returns an acquired lease, for limiters outside this package. The first Release of the
+// lease, and no other, calls release, which may be nil. If permits is negative, the lease is
+// not acquired, its error is [ErrNegativePermits], and release is never called.
+func Grant(permits int, release func(), metadata ...Metadata) Lease {
+	if permits < 0 {
+		return Lease{bits: uint64(negative)}
+	}
+	l := newLease(nil, granted, permits, unknown, unknown, 0)
+	if release == nil {
+		if len(metadata) > 0 {
+			l = l.With(metadata...)
+		}
+		return l
+	}
+	x := l.copyExtra()
+	x.of, x.release, x.meta = nil, release, mergeMetadata(nil, metadata)
+	l.bits ^= uint64(granted ^ held)
+	return l.with(nil, x)
+}
+
+// grants returns a function that returns leases of no permits, one after another: each may be had once the one
+// before was released, and its release calls release. They share a handle.
+func grants(release func()) (next func() Lease) {
+	g := new(struct {
+		handle
+		extra
+	})
+	g.handle.x = &g.extra
+	return func() Lease {
+		g.release = release
+		return newLease(&g.handle, held, 0, unknown, unknown, atomic.LoadInt64(&g.generation))
+	}
+}
+
+// Reject returns a lease that is not acquired, for limiters outside this package. Its error is
+// a *[RejectedError] whose fields are taken from the metadata: [LimiterName], [ReasonPhrase]
+// and [RetryAfter].
+func Reject(metadata ...Metadata) Lease {
+	if len(metadata) == 0 {
+		return Lease{}
+	}
+	l, _ := Lease{}.With(metadata...).refusal()
+	return l
+}
+
+// Fail returns a lease that is not acquired and whose Err is err, such as [ErrClosed]. If err
+// is nil, it returns the lease of [Reject].
+func Fail(err error) Lease {
+	if err == nil {
+		return Lease{}
+	}
+	return Lease{bits: uint64(failed)}.with(nil, extra{err: err})
+}
+
+// Unlimited returns a limiter that grants every request, for code that requires a limiter when
+// none is wanted. Available returns math.MaxInt. It answers negative permits, a done context
+// and requests after Close as any other limiter does, and it counts its grants.
+func Unlimited() Limiter {
+	u := new(unlimited)
+	u.clock.Start()
+	return u
+}
+
+type unlimited struct {
+	handle  handle // of all leases
+	clock   clock.Clock
+	granted atomic.Uint64
+	closed  atomic.Bool
+}
+
+func (u *unlimited) TryAcquire(permits int) Lease {
+	switch {
+	case permits < 0:
+		return Lease{bits: uint64(negative)}
+	case u.closed.Load():
+		return Lease{bits: uint64(closed)}
+	}
+	u.granted.Add(1)
+	return newLease(&u.handle, granted, permits, unknown, unknown, 0)
+}
+
+func (u *unlimited) Acquire(ctx context.Context, permits int) (Lease, error) {
+	if err := ctx.Err(); err != nil && permits >= 0 {
+		return Fail(err), err
+	}
+	l := u.TryAcquire(permits)
+	return l, l.Err()
+}
+
+func (u *unlimited) TryQuietly(permits int) (Lease, bool) {
+	if permits < 0 || u.closed.Load() {
+		return Lease{}, false
+	}
+	u.granted.Add(1)
+	return newLease(&u.handle, granted, permits, unknown, unknown, 0), true
+}
+
+func (u *unlimited) Available() int { return math.MaxInt }
+
+func (u *unlimited) Statistics() Statistics {
+	return Statistics{Limit: math.MaxInt, Available: math.MaxInt, Granted: u.granted.Load()}
+}
+
+// IdleFor returns the time since the limiter was made: nothing can be taken from it.
+func (u *unlimited) IdleFor() (time.Duration, bool) {
+	return time.Duration(max(u.clock.Elapsed(), 0)), true
+}
+
+func (u *unlimited) Refund(Lease) {}
+
+// Settle returns a lease of the given number of permits.
+func (u *unlimited) Settle(l Lease, permits int) Lease {
+	if !u.handle.of(l) {
+		return l
+	}
+	return l.replacement(&u.handle, granted, max(permits, 0), 0)
+}
+
+func (u *unlimited) Close() error {
+	u.closed.Store(true)
+	return nil
+}
+
+func (u *unlimited) String() string { return "unlimited: " + u.Statistics().String() }
+
+// Must returns v, or panics with err if err is not nil. It is for limits whose options are
+// constants, which cannot be wrong at one start and right at the next:
+//
+//	var mail = core.Must(core.NewFixedWindow(core.FixedWindowOptions{PermitLimit: 1000, Window: 24 * time.Hour}))
+//
+// It wraps any constructor of this module, those of channels, pools and pipes too. Handle the error
+// of options that come from a flag, a file or a user.
+func Must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// ReleaseAll releases each of the leases, as Release does. Permits of adjacent leases of one
+// concurrency limiter come back together, and its waiters are served once. If the release
+// function of a [Grant] panics, ReleaseAll still releases the other leases.
+func ReleaseAll(leases []Lease) {
+	next := 0
+	defer func() {
+		if next < len(leases) { // the one before panicked
+			ReleaseAll(leases[next:])
+		}
+	}()
+	for next < len(leases) {
+		e := leases[next].simpleOwner()
+		if e == nil {
+			next++
+			leases[next-1].Release()
+			continue
+		}
+		e.mu.Lock()
+		n := 0
+		for ; next < len(leases) && leases[next].simpleOwner() == e; next++ {
+			l := leases[next]
+			if k := l.permits(); l.h.generation == l.at && n+k >= n {
+				n += k
+				l.h.generation++
+				e.permits().spareLocked(e, l.h, l.h.settings())
+			} else if l.h.generation == l.at {
+				break // the sum would overflow
+			}
+		}
+		if n > 0 {
+			e.m.Release(0, n)
+		}
+		e.unlock(0)
+	}
+}
+
+// simpleOwner returns the concurrency limiter whose permits the lease holds, if they are all that its release
+// has to think of, or nil.
+func (l Lease) simpleOwner() *engine {
+	if l.outcome() != held || l.h.x != nil {
+		return nil
+	}
+	if s := l.h.settings(); s.hook == nil {
+		return s.owner
+	}
+	return nil
+}
