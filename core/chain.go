@@ -212,13 +212,13 @@ func (c *ChainedLimiter) check(permits int) (l Lease, ask bool) {
 }
 
 // join counts and returns the lease of all parts.
-func (c *ChainedLimiter) join(j *joined, permits int) Lease {
+func (c *ChainedLimiter) join(j *chainLease, permits int) Lease {
 	c.granted.Add(1)
 	return j.Join(permits)
 }
 
 // undo refunds the parts, last first; no caller has seen them.
-func (c *ChainedLimiter) undo(j *joined) {
+func (c *ChainedLimiter) undo(j *chainLease) {
 	backward(len(j.parts), func(i int) { refund(c.limiters[i], j.parts[i]) })
 	j.Drop()
 }

@@ -18,12 +18,12 @@ import (
 type engine struct {
 	settings atomic.Pointer[settings] // replaced under the mutex; nil: the limiter was not made by its constructor
 
-	mu      sync.Mutex // guards all below, but for woken
-	closed  bool
-	watched bool // it is a concurrency limiter whose leases call a hook
-	m       machine.Machine[parked]
-	clock   clock.Clock
-	room    *room // nil: no request waits
+	mu       sync.Mutex // guards all below, but for woken
+	closed   bool
+	watched  bool // it is a concurrency limiter whose leases call a hook
+	m        machine.Machine[parked]
+	clock    clock.Clock
+	waitlist *waitlist // nil: no request waits
 
 	granted  uint64        // grants to callers that did not wait
 	rejected uint64        // all rejections
@@ -89,10 +89,10 @@ func (e *engine) unlock(now int64) {
 	e.concludeLocked()
 	decided := e.m.Decided()
 	switch {
-	case e.room == nil: // reservations need no timer
+	case e.waitlist == nil: // reservations need no timer
 	case !e.m.Waiting():
-		e.room.leave()
-		e.room = nil
+		e.waitlist.leave()
+		e.waitlist = nil
 	case e.settings.Load().Kind != machine.Concurrency:
 		e.setAlarmLocked(now)
 	}
@@ -235,9 +235,9 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 		}
 	}
 	s.place(old, &e.clock, now)
-	s.owner, s.Era = e, old.Era
+	s.owner, s.Epoch = e, old.Epoch
 	if s.Kind != machine.Window || !old.SameGrid(&s.Terms) {
-		s.Era++
+		s.Epoch++
 	}
 	if old.hook != nil && s.hook == nil {
 		s.label = &label{s.name, s.anchor, s.calendar, old.hook}
@@ -321,7 +321,7 @@ func (r *rate) Reset() {
 	now := r.lock()
 	r.concludeLocked()
 	s := r.settings.Load().copy()
-	s.Era++
+	s.Epoch++
 	if s.Calendar != nil { // which may be ahead of a clock that was set back
 		s.Enter(now)
 	}

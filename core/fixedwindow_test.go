@@ -52,7 +52,7 @@ func TestWindowsLieOnTheGridOfTheirAnchor(t *testing.T) {
 		"before 1970":              {time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC), time.Hour, 0, time.Hour - 1},
 		"1582":                     {time.Date(1582, 10, 15, 0, 0, 0, 7, time.UTC), time.Hour, 0, 7},
 		"the year 1":               {time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Hour, 0, 1},
-		"before our era":           {time.Date(-5000, 1, 1, 0, 0, 0, 0, time.UTC), time.Hour, time.Minute, 59 * time.Minute},
+		"before our epoch":         {time.Date(-5000, 1, 1, 0, 0, 0, 0, time.UTC), time.Hour, time.Minute, 59 * time.Minute},
 		"the year 9999":            {time.Date(9999, 12, 31, 23, 30, 0, 0, time.UTC), time.Hour, 0, 30 * time.Minute},
 		"the year 200000":          {time.Date(200000, 1, 1, 0, 0, 3, 0, time.UTC), time.Hour, 0, 3 * time.Second},
 		"a window of a nanosecond": {midnight.Add(time.Hour), 1, 0, 1},

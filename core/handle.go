@@ -24,13 +24,13 @@ type handle struct {
 
 // extra is what few leases need beyond their own fields.
 type extra struct {
-	of      *handle    // the handle whose generation the lease has, and by whose settings it is settled; nil: this one
-	facts   *facts     // what the lease says, if its fields have no room for it or say what Settle needs instead
-	missing int        // with facts, a bucket's: machine.Grant.Missing
-	err     error      // why the lease is not acquired
-	meta    []Metadata // each name once
-	release func()     // of a lease of Grant
-	joined  *joined    // of a joined lease
+	of      *handle     // the handle whose generation the lease has, and by whose settings it is settled; nil: this one
+	info    *leaseInfo  // what the lease says, if its fields have no room for it or say what Settle needs instead
+	missing int         // with info, a bucket's: machine.Grant.Missing
+	err     error       // why the lease is not acquired
+	meta    []Metadata  // each name once
+	release func()      // of a lease of Grant
+	joined  *chainLease // of a joined lease
 
 	reservation any // of a lease whose permits come later: a *reservation, which the compiler does not accept here
 }
@@ -95,7 +95,7 @@ func (l Lease) with(s *settings, x extra) Lease {
 // which is made from the metadata.
 func (l Lease) copyExtra() (x extra) {
 	if old := l.extra(); old != nil {
-		x.meta, x.facts, x.missing = old.meta, old.facts, old.missing
+		x.meta, x.info, x.missing = old.meta, old.info, old.missing
 		if o := l.outcome(); o == failed || o == exceeds {
 			x.err = old.err
 		}

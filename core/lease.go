@@ -16,7 +16,7 @@ import (
 // A Lease is a small value. It may be copied, stored, sent over channels and released from any
 // goroutine; all copies are the same lease. The zero Lease is not acquired.
 type Lease struct {
-	// Four words, no more: the compiler keeps such a struct in registers. facts.go says what
+	// Four words, no more: the compiler keeps such a struct in registers. pack.go says what
 	// is where.
 	h         *handle // nil: no limiter of this package, and nothing extra
 	bits      uint64
@@ -199,7 +199,7 @@ func (l Lease) failing(err error) Lease {
 
 // explain sets the fields of the error of a rejection.
 func (l Lease) explain(e *RejectedError) {
-	f, o := l.facts(), l.outcome()
+	f, o := l.info(), l.outcome()
 	e.Permits, e.Reason, e.RetryAfter = f.permits, o.phrase(), time.Duration(f.retry)
 	if s := l.settings(); s != nil {
 		e.Limiter = s.name

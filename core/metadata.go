@@ -135,16 +135,16 @@ func (l Lease) builtin(name string) (any, bool) {
 	case LimiterName.name:
 		return s.name, s.name != ""
 	case PermitLimit.name:
-		limit := l.facts().limit
+		limit := l.info().limit
 		return limit, limit > 0
 	case RetryAfter.name:
-		retry := l.facts().retry
+		retry := l.info().retry
 		return time.Duration(retry), retry > 0
 	case Remaining.name:
-		left := l.facts().left
+		left := l.info().left
 		return left, left >= 0
 	case ResetAfter.name:
-		reset := l.facts().reset
+		reset := l.info().reset
 		return time.Duration(reset), reset >= 0
 	case Window.name:
 		length := s.length()

@@ -18,7 +18,7 @@ import (
 // needs no reset: a width of heldWidth says that permits take all bits and that reset is what is left; and
 // if its end is watched, reset is the instant of its grant.
 //
-// newLease packs the fields, and [Lease.facts] unpacks them. Settle needs no more of a rate
+// newLease packs the fields, and [Lease.info] unpacks them. Settle needs no more of a rate
 // limiter's grant than these fields: see [Lease.grant].
 const (
 	outcomeBits = 4
@@ -31,8 +31,8 @@ const (
 // unknown is a number of permits that are left, or a reset, that is not known.
 const unknown = -1
 
-// facts are the numbers that a lease says.
-type facts struct {
+// leaseInfo is the numbers that a lease says.
+type leaseInfo struct {
 	permits int   // requested
 	limit   int   // in force at the decision; 0: unknown
 	left    int   // available right after the decision, or unknown
@@ -58,9 +58,9 @@ func pack(permits, left int) (b uint64, ok bool) {
 // wideLease is newLease for numbers that do not fit.
 func wideLease(h *handle, o outcome, permits, left int, reset, at int64) Lease {
 	l := Lease{h: h, bits: uint64(o), reset: reset, at: at}
-	f := l.facts()
+	f := l.info()
 	f.permits, f.left = permits, left
-	x := extra{of: h, facts: &f, missing: f.limit - left}
+	x := extra{of: h, info: &f, missing: f.limit - left}
 	if h == nil {
 		return l.with(nil, x)
 	}
@@ -72,19 +72,19 @@ func (l Lease) outcome() outcome { return outcome(l.bits & (1<<outcomeBits - 1))
 // permits returns the permits requested.
 func (l Lease) permits() int {
 	if l.h != nil && l.h.x != nil {
-		return l.facts().permits
+		return l.info().permits
 	}
 	return int(l.bits >> factShift & (1<<(l.width()&63) - 1))
 }
 
 func (l Lease) width() uint { return uint(l.bits >> outcomeBits & (1<<widthBits - 1)) }
 
-// facts returns what the lease says.
-func (l Lease) facts() facts {
-	if x := l.extra(); x != nil && x.facts != nil {
-		return *x.facts
+// info returns what the lease says.
+func (l Lease) info() leaseInfo {
+	if x := l.extra(); x != nil && x.info != nil {
+		return *x.info
 	}
-	f := facts{
+	f := leaseInfo{
 		permits: int(l.bits >> factShift & (1<<(l.width()&63) - 1)),
 		left:    int(l.bits>>factShift>>(l.width()&63)) - 1,
 		reset:   unknown,

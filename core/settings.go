@@ -62,7 +62,7 @@ func (s *settings) copy() *settings {
 
 // same reports whether new settings would be equal to s.
 func (s *settings) same(l label, t machine.Terms) bool {
-	t.From, t.Era = s.From, s.Era
+	t.From, t.Epoch = s.From, s.Epoch
 	if t.Calendar = s.Calendar; t.Calendar != nil {
 		t.Span = s.Span
 	}

@@ -66,10 +66,10 @@ func (e *engine) settleTakenLocked(now int64, l Lease, n int) Lease {
 // renewedLocked returns a lease that replaces l, as a lease of n permits granted now, but with the
 // metadata of l.
 func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
-	s, x, f := e.settings.Load(), l.copyExtra(), l.facts()
+	s, x, f := e.settings.Load(), l.copyExtra(), l.info()
 	f.permits = n
 	a := e.m.Answer(now)
-	x.of, x.facts, x.missing = &s.shared, &f, a.Missing
+	x.of, x.info, x.missing = &s.shared, &f, a.Missing
 	k := Lease{bits: uint64(granted), reset: until(a.FullAt, now), at: max(now, s.From)}
 	if s.Manual() && a.FullAt == machine.Never {
 		k.at = a.Tick
@@ -79,14 +79,14 @@ func (e *engine) renewedLocked(l Lease, now int64, n int) Lease {
 
 // grant returns what Settle needs to know about a rate limiter's lease.
 func (l Lease) grant() machine.Grant {
-	g := machine.Grant{Permits: l.permits(), Era: l.handle().settings().Era, At: l.at, FullAt: machine.Never, Reduced: l.outcome() == reduced}
+	g := machine.Grant{Permits: l.permits(), Epoch: l.handle().settings().Epoch, At: l.at, FullAt: machine.Never, Reduced: l.outcome() == reduced}
 	if l.reset != machine.Never {
 		g.FullAt = l.at + l.reset
 	}
-	if x := l.extra(); x != nil && x.facts != nil {
+	if x := l.extra(); x != nil && x.info != nil {
 		g.Missing = x.missing
 	} else {
-		f := l.facts()
+		f := l.info()
 		g.Missing = f.limit - f.left
 	}
 	return g
@@ -95,16 +95,16 @@ func (l Lease) grant() machine.Grant {
 // replacement returns the lease that replaces l after a settlement: of n permits and the handle h,
 // with the metadata of l.
 func (l Lease) replacement(h *handle, o outcome, n int, at int64) Lease {
-	f, x := l.facts(), l.copyExtra()
-	if x.meta == nil && x.facts == nil && (h == l.h || h != nil && l.h != nil && h.settings() == l.h.settings()) {
+	f, x := l.info(), l.copyExtra()
+	if x.meta == nil && x.info == nil && (h == l.h || h != nil && l.h != nil && h.settings() == l.h.settings()) {
 		return newLease(h, o, n, f.left, l.reset, at)
 	}
-	if x.facts == nil {
+	if x.info == nil {
 		x.missing = f.limit - f.left
 	}
 	wide := f // f itself stays on the stack
 	wide.permits = n
-	x.of, x.facts = h, &wide
+	x.of, x.info = h, &wide
 	return Lease{h: l.h, bits: uint64(o), reset: l.reset, at: at}.with(l.settings(), x)
 }
 

@@ -142,10 +142,10 @@ func (e *engine) admit(ctx context.Context, n int, q queueing) (w *waiter, l Lea
 	switch {
 	case a.Outcome != machine.Waiting:
 		return nil, e.answerLocked(a, n)
-	case e.room == nil:
-		e.room = &room{alarm: machine.Never}
+	case e.waitlist == nil:
+		e.waitlist = &waitlist{alarm: machine.Never}
 	}
-	w = e.room.waiter(n)
+	w = e.waitlist.waiter(n)
 	w.Beyond = q == beyond
 	if byFlow {
 		w.SetFlow(flow)
@@ -235,9 +235,9 @@ func (e *engine) timeLeft(ctx context.Context) int64 {
 	return machine.Never
 }
 
-// room is where a limiter's callers wait. It exists only while one does: an idle limiter has no
+// waitlist is where a limiter's callers wait. It exists only while one does: an idle limiter has no
 // timer and no channel, and may be used in another synctest bubble. The engine's mutex guards it.
-type room struct {
+type waitlist struct {
 	timer *time.Timer // nil until the first waiter whose instant is known
 	alarm int64       // the instant that the timer is set to, or Never
 
@@ -252,20 +252,20 @@ type room struct {
 type waiter = machine.Waiter[parked]
 
 type parked struct {
-	room  *room
-	ready chan struct{}
-	lease Lease
-	woken bool // the element of ready was received
+	waitlist *waitlist
+	ready    chan struct{}
+	lease    Lease
+	woken    bool // the element of ready was received
 }
 
 // waiter returns a new waiter for n permits.
-func (r *room) waiter(n int) *waiter {
+func (r *waitlist) waiter(n int) *waiter {
 	if r.spare == nil {
 		r.spare = r.left.Swap(nil)
 	}
 	w := r.spare
 	if w == nil {
-		w = &waiter{Value: parked{room: r, ready: make(chan struct{}, 1)}}
+		w = &waiter{Value: parked{waitlist: r, ready: make(chan struct{}, 1)}}
 	} else {
 		r.spare = w.Next()
 	}
@@ -275,7 +275,7 @@ func (r *room) waiter(n int) *waiter {
 
 // recycle keeps w, which is no longer referenced, for another Acquire.
 func recycle(w *waiter) {
-	r := w.Value.room
+	r := w.Value.waitlist
 	w.Value.lease, w.Value.woken = Lease{}, false
 	for {
 		top := r.left.Load()
@@ -287,7 +287,7 @@ func recycle(w *waiter) {
 }
 
 // leave stops the timer.
-func (r *room) leave() {
+func (r *waitlist) leave() {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
@@ -309,7 +309,7 @@ func wake(w *waiter) {
 
 // setAlarmLocked sets the timer to the instant at which a waiter can be served.
 func (e *engine) setAlarmLocked(now int64) {
-	r, due := e.room, e.m.Next(now)
+	r, due := e.waitlist, e.m.Next(now)
 	if e.settings.Load().Calendar != nil {
 		if r.alarm > now && r.alarm <= min(due, now+lookEvery) {
 			return
@@ -329,11 +329,11 @@ func (e *engine) setAlarmLocked(now int64) {
 }
 
 // onTimer is the timer's function: taking the mutex serves the waiters that are due. If it runs
-// late, or for a room that is gone, there is nothing to do.
+// late, or for a waitlist that is gone, there is nothing to do.
 func (e *engine) onTimer() {
 	now := e.lock()
-	if e.room != nil {
-		e.room.alarm = machine.Never
+	if e.waitlist != nil {
+		e.waitlist.alarm = machine.Never
 	}
 	e.unlock(now)
 }

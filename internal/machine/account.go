@@ -63,7 +63,7 @@ type Account interface {
 // said, so that nothing has to be remembered for a grant.
 type Grant struct {
 	Permits int
-	Era     uint32
+	Epoch   uint32
 	At      int64 // the instant of the grant; of a manual bucket that is never full, the latest tick applied then
 	Missing int   // a bucket's: the tokens missing right after it, but for those that were overdue
 	FullAt  int64 // a bucket's: the instant by which these come; may be Never

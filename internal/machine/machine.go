@@ -235,7 +235,7 @@ func (m *Machine[Value]) Replenish(now int64) bool {
 
 // Update puts t in force. Permits that are taken stay taken. The waits of requests for more
 // than t.Most end with ExceedsLimit. For a bucket, and for a window whose grid changes, t is of
-// another era.
+// another epoch.
 func (m *Machine[Value]) Update(now int64, t *Terms) {
 	old := m.t
 	m.t = t
@@ -275,7 +275,7 @@ func (m *Machine[Value]) Settle(now int64, g Grant, n int) (renewed bool) {
 }
 
 // Reset returns a rate limiter to its initial state: all permits are available. The terms t are
-// those in force, of another era.
+// those in force, of another epoch.
 func (m *Machine[Value]) Reset(now int64, t *Terms) {
 	m.t = t
 	m.account.reset(m.t, now)

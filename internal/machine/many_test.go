@@ -48,7 +48,7 @@ func TestManyWaitersCostNothing(t *testing.T) {
 		measure("an update of the limit", func(i int) {
 			t := *m.Terms()
 			t.Limit = 10 + i%2
-			t.Era++
+			t.Epoch++
 			m.Update(now, &t)
 		})
 		measure("a rejected request", func(int) {

@@ -70,7 +70,7 @@ func (b *Bucket) applied(t *Terms, now int64) int64 {
 // untouched reports whether no token has come between the grant and an instant, so that all of it
 // is missing.
 func (b *Bucket) untouched(t *Terms, at int64, g Grant) bool {
-	return b.missing > 0 && g.Era == t.Era && g.missingAt(t, at) == g.Missing
+	return b.missing > 0 && g.Epoch == t.Epoch && g.missingAt(t, at) == g.Missing
 }
 
 func (b *Bucket) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
@@ -118,7 +118,7 @@ func (b *Bucket) giveBack(t *Terms, now int64, g Grant, n int) {
 // certain returns how many tokens are certainly missing because of a grant.
 func (b *Bucket) certain(t *Terms, now int64, g Grant, before bool) int {
 	switch {
-	case g.Era != t.Era:
+	case g.Epoch != t.Epoch:
 		return 0
 	case b.untouched(t, b.applied(t, now), g):
 		return b.missing

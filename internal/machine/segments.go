@@ -213,7 +213,7 @@ func (w *Segments) Try(t *Terms, now int64, n int) (left int, fullAt, readyAt in
 
 func (w *Segments) settle(t *Terms, now int64, g Grant, n int) (renewed bool) {
 	if n < g.Permits {
-		if g.Era == t.Era && w.counts != nil {
+		if g.Epoch == t.Epoch && w.counts != nil {
 			w.giveBack(now, w.counts.segmentOf(t, g.At), g.Permits-n)
 		}
 		return false

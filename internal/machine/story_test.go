@@ -87,7 +87,7 @@ func (p *player) keep(a Answer, n int) {
 	if a.Outcome != Granted {
 		return
 	}
-	p.grants = append(p.grants, Grant{Permits: n, Era: p.m.Terms().Era, At: a.At, Missing: p.m.Terms().Limit - a.Left, FullAt: a.FullAt})
+	p.grants = append(p.grants, Grant{Permits: n, Epoch: p.m.Terms().Epoch, At: a.At, Missing: p.m.Terms().Limit - a.Left, FullAt: a.FullAt})
 }
 
 func (p *player) try(n int) Answer {
@@ -127,7 +127,7 @@ func (p *player) change(i, n int) bool {
 	p.settle()
 	switch {
 	case renewed:
-		g = Grant{Era: p.m.Terms().Era, At: p.now, Missing: p.m.Terms().Limit - p.m.Available(), FullAt: p.m.FullAt(p.now)}
+		g = Grant{Epoch: p.m.Terms().Epoch, At: p.now, Missing: p.m.Terms().Limit - p.m.Available(), FullAt: p.m.FullAt(p.now)}
 	case n < g.Permits:
 		g.Reduced = true
 	}
@@ -138,13 +138,13 @@ func (p *player) change(i, n int) bool {
 
 func (p *player) reset() {
 	t := *p.m.Terms()
-	t.Era++
+	t.Epoch++
 	p.m.Reset(p.now, &t)
 	p.settle()
 }
 
 func (p *player) update(t Terms) {
-	t.Era++
+	t.Epoch++
 	p.m.Update(p.now, &t)
 	p.settle()
 }

@@ -38,9 +38,9 @@ type Terms struct {
 	// those of the window in force: see Enter.
 	Calendar *Calendar
 
-	Kind Kind
-	Mode Mode
-	Era  uint32 // a grant of another era gives nothing back; an Update or a Reset may begin one
+	Kind  Kind
+	Mode  Mode
+	Epoch uint32 // a grant of another epoch gives nothing back; an Update or a Reset may begin one
 }
 
 // Most returns the largest number of permits that a request may ask for: the limit, or a

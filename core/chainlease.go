@@ -12,39 +12,39 @@ import (
 type joiner struct {
 	size int // the number of parts of a lease
 
-	mu     sync.Mutex // a leaf; guards what follows
-	spare  *joined    // those that are not in use and have no parts, linked by next: at most maxSpare
+	mu     sync.Mutex  // a leaf; guards what follows
+	spare  *chainLease // those that are not in use and have no parts, linked by next: at most maxSpare
 	spares int
 }
 
-// joined is the handle of a lease that holds other leases, its parts. The caller of begin owns
+// chainLease is the handle of a lease that holds other leases, its parts. The caller of begin owns
 // it until Join or Drop. After Join, the caller that ends the lease's generation owns it: split until
 // Rejoin or Drop, or release.
-type joined struct {
+type chainLease struct {
 	handle
 
 	joiner *joiner
-	parts  []Lease // in the order of the limiters
-	next   *joined // among the joiner's spare ones
+	parts  []Lease     // in the order of the limiters
+	next   *chainLease // among the joiner's spare ones
 
 	said labelled // fixed once a lease is granted: leases that have ended still say it
 	own  extra    // what the handle refers to
 }
 
-func newJoined(j *joiner, parts []Lease) *joined {
-	k := &joined{joiner: j, parts: parts}
+func newChainLease(j *joiner, parts []Lease) *chainLease {
+	k := &chainLease{joiner: j, parts: parts}
 	k.own.joined = k
 	k.handle.x = &k.own
 	return k
 }
 
 // begin returns a handle without parts.
-func (j *joiner) begin() *joined {
+func (j *joiner) begin() *chainLease {
 	j.mu.Lock()
 	k := j.spare
 	if k == nil {
 		j.mu.Unlock()
-		return newJoined(j, make([]Lease, 0, j.size))
+		return newChainLease(j, make([]Lease, 0, j.size))
 	}
 	j.spare, k.next = k.next, nil
 	j.spares--
@@ -54,7 +54,7 @@ func (j *joiner) begin() *joined {
 
 // split ends a lease of this joiner without releasing its parts, and returns the handle that
 // holds them. It returns false if the lease is another joiner's or was ended before.
-func (j *joiner) split(l Lease) (k *joined, ok bool) {
+func (j *joiner) split(l Lease) (k *chainLease, ok bool) {
 	if l.outcome() != held || l.handle().x == nil {
 		return nil, false
 	}
@@ -63,18 +63,18 @@ func (j *joiner) split(l Lease) (k *joined, ok bool) {
 }
 
 // Add adds a part.
-func (k *joined) Add(part Lease) { k.parts = append(k.parts, part) }
+func (k *chainLease) Add(part Lease) { k.parts = append(k.parts, part) }
 
 // Leases returns the parts.
-func (k *joined) Leases() []Lease { return k.parts }
+func (k *chainLease) Leases() []Lease { return k.parts }
 
 // Join returns a lease of permits that holds the parts. It has each name's metadata of the
 // first part that has it.
-func (k *joined) Join(permits int) Lease {
-	name, window, f, added := mergeFacts(k.parts)
+func (k *chainLease) Join(permits int) Lease {
+	name, window, f, added := mergeInfo(k.parts)
 	if s := k.settings(); s == nil || s.name != name || s.Limit != f.limit || s.Span != window {
 		if s != nil {
-			k = newJoined(k.joiner, k.parts)
+			k = newChainLease(k.joiner, k.parts)
 		}
 		k.said.set(label{name: name}, machine.Terms{Kind: machine.Window, Limit: f.limit, Span: window})
 		k.s.Store(&k.said.settings)
@@ -88,7 +88,7 @@ func (k *joined) Join(permits int) Lease {
 
 // Rejoin returns a lease of permits that holds the parts and replaces l, which was split, with
 // the metadata of l. A lease of 0 permits holds no parts.
-func (k *joined) Rejoin(l Lease, permits int) Lease {
+func (k *chainLease) Rejoin(l Lease, permits int) Lease {
 	if permits > 0 {
 		return l.replacement(&k.handle, held, permits, atomic.LoadInt64(&k.generation))
 	}
@@ -98,7 +98,7 @@ func (k *joined) Rejoin(l Lease, permits int) Lease {
 }
 
 // Drop forgets the parts and keeps the handle for another lease.
-func (k *joined) Drop() {
+func (k *chainLease) Drop() {
 	clear(k.parts)
 	k.parts = k.parts[:0]
 	j := k.joiner
@@ -111,14 +111,14 @@ func (k *joined) Drop() {
 }
 
 // release releases the parts, last first; the lease has ended.
-func (k *joined) release() {
+func (k *chainLease) release() {
 	backward(len(k.parts), func(i int) { k.parts[i].Release() })
 	k.Drop()
 }
 
-// mergeFacts returns the built-in metadata of the parts; of each name, that of the first part
+// mergeInfo returns the built-in metadata of the parts; of each name, that of the first part
 // that has it. added reports whether a part has further metadata.
-func mergeFacts(parts []Lease) (name string, window int64, all facts, added bool) {
+func mergeInfo(parts []Lease) (name string, window int64, all leaseInfo, added bool) {
 	all.left, all.reset = unknown, unknown
 	for _, k := range parts {
 		x, s := k.extra(), k.settings()
@@ -132,7 +132,7 @@ func mergeFacts(parts []Lease) (name string, window int64, all facts, added bool
 		if window == 0 {
 			window = s.length()
 		}
-		f := k.facts()
+		f := k.info()
 		if all.limit == 0 {
 			all.limit = f.limit
 		}
