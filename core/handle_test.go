@@ -153,7 +153,7 @@ func TestUseCostsNothingForEachProcessor(t *testing.T) {
 		most  int64
 	}{
 		{"concurrency", func() core.Limiter { return named(t, "one of many") }, 49},
-		{"chain", func() core.Limiter { return chain(t, named(t, "one of many"), named(t, "another")) }, 500},
+		{"chain", func() core.Limiter { return chain(t, named(t, "one of many"), named(t, "another")) }, 520},
 	} {
 		all := make([]core.Limiter, n)
 		for i := range all {
