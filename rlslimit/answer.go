@@ -21,8 +21,8 @@ func (v *visit) code(d *decision) ratelimit.RateLimitResponse_Code {
 	return ratelimit.RateLimitResponse_OK
 }
 
-// answer returns the answer to the request.
-func (d *decision) answer() *ratelimit.RateLimitResponse {
+// response returns the response to the request.
+func (d *decision) response() *ratelimit.RateLimitResponse {
 	response := &ratelimit.RateLimitResponse{
 		OverallCode: ratelimit.RateLimitResponse_OK,
 		Statuses:    make([]*ratelimit.RateLimitResponse_DescriptorStatus, len(d.visits)),

@@ -159,7 +159,7 @@ func (d *decision) decide(ctx context.Context) error {
 	return err
 }
 
-var errLate = errors.New("no answer within the Timeout")
+var errLate = errors.New("no reply within the Timeout")
 
 // chore is what is left to do at a limiter. It returns the time until the limiter is reset, or 0 if that has not changed.
 type chore struct {

@@ -1,5 +1,5 @@
-// Package rlslimit is a rate limit service for Envoy and whatever else asks one: it answers
-// envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit by the configuration files of envoyproxy/ratelimit, with the
+// Package rlslimit is a rate limit service for Envoy and compatible gateways. It implements
+// envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit with the configuration files of envoyproxy/ratelimit, and the
 // limiters of this library in place of counters in Redis.
 //
 //	config, err := rlslimit.Load("limits.yaml")
@@ -26,16 +26,18 @@
 //	      - key: user
 //	        limit: 10/min burst 3
 //
-// # Answers
+// # Decisions
 //
-// A request is decided all or nothing. A rule in shadow_mode or quota_mode takes part, but rejects nobody. Memory is
-// bounded: a rule has limiters for as many values as its domain's keys says, and the values beyond them share
-// the limiters of 1,024 groups.
+// A request is decided all or nothing. A rule in shadow_mode or quota_mode takes part, but never rejects. Memory is bounded: a
+// rule has limiters for as many values as keys of its domain allows, and other values share the limiters of 1,024 groups.
+//
+// With a store, processes share the limits. The descriptors of a request are asked about at once, within one Timeout. If the
+// store does not decide in time, fail-open of the domain does; the Logger reports that, and why.
 //
 // # Inside
 //
-// Load makes a tree of nodes, and a ruleConfig for each node with a limit. Update makes a state, which maps these to
-// rules and keeps the rules that the state before had. A rule has two partition.Keyed, of the keys and of the groups; the
-// limiters in them follow the terms of the rule. ShouldRateLimit reads one state. A decision visits the descriptors:
-// it takes the hits of each, and gives them back if one is over.
+// Load makes a tree of nodes, and a ruleConfig for each node with a limit. Update makes a state, which maps each ruleConfig to
+// a rule and keeps the rules that the previous state had. A rule has two partition.Keyed: one with a limiter per key, and one
+// with a limiter per group. The limiters follow the current terms of the rule. ShouldRateLimit reads one state and makes a
+// decision, which has a visit per descriptor: it takes the hits of each, and gives them back if one is over its limit.
 package rlslimit

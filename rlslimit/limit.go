@@ -113,7 +113,7 @@ func (l allowance) String() string {
 	return fmt.Sprintf("%d/%s", l.Requests, unit)
 }
 
-// current returns the limit as an answer has it.
+// current returns the limit as a response has it.
 func (l allowance) current(name string) *ratelimit.RateLimitResponse_RateLimit {
 	requests, unit, multiplier := l.Requests, l.Unit, l.Multiplier
 	if unit == 0 {
@@ -126,7 +126,7 @@ func (l allowance) current(name string) *ratelimit.RateLimitResponse_RateLimit {
 	return c
 }
 
-// perUnit returns the requests that an answer says.
+// perUnit returns the requests per unit, as a response has them.
 func (l allowance) perUnit() uint32 {
 	if l.Unit != 0 {
 		return l.Requests

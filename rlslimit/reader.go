@@ -80,7 +80,7 @@ func whole(n yamlconf.Node, what string, least uint32) uint32 {
 	return uint32(n.Uint(what, uint64(least), math.MaxUint32)) //nolint:gosec // at most that
 }
 
-// metadata reads what an answer passes on to the client.
+// metadata reads the metadata that a response passes to the client.
 func metadata(n yamlconf.Node) *structpb.Struct {
 	if n.IsNull() {
 		return nil

@@ -206,7 +206,7 @@ func TestSilent(t *testing.T) {
 					assert.Equal(t, want, decided(answer))
 					assert.LessOrEqual(t, time.Since(begin), 8*time.Millisecond)
 				}
-				assert.LessOrEqual(t, store.calls.Load(), int64(60), "one trial every 50 ms, each of which takes a time")
+				assert.LessOrEqual(t, store.calls.Load(), int64(60), "one probe every 50 ms, each of which takes a time")
 				var unanswered uint64
 				for _, r := range s.Rules() {
 					unanswered += r.Unanswered
@@ -322,7 +322,7 @@ func TestUnreachableIsLogged(t *testing.T) {
 	for name, store := range map[string]redislimit.Store{"silent": new(silent), "broken": new(broken)} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				why := "no answer"
+				why := "within"
 				if b, ok := store.(*broken); ok {
 					err := errors.New("WRONGPASS invalid password")
 					b.err.Store(&err)

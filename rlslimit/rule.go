@@ -216,7 +216,7 @@ func (t take) refund() time.Duration {
 }
 
 // drain takes what is left of a limit that has rejected several hits, so that a client that looks first, and charges at
-// the end whatever the answer is, finds it used up. It returns the time until the limiter is reset.
+// the end whatever the response is, finds it used up. It returns the time until the limiter is reset.
 func (t take) drain() (reset time.Duration) {
 	left, known := core.Remaining.From(t.lease)
 	for range 8 { // others take, too

@@ -230,7 +230,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *ratelimit.RateLimitR
 			return nil, status.FromContextError(err).Err()
 		}
 	}
-	return d.answer(), nil
+	return d.response(), nil
 }
 
 // stored reports whether processes share the limits.

@@ -9,27 +9,27 @@ import (
 	"github.com/sluice-go/sluice/redislimit"
 )
 
-// store is a store that is not asked, except for a trial now and then, while it does not answer. Each limiter knows only its own
-// calls; for a million keys that would be a million calls that wait.
+// store is a circuit breaker around a store: while the store does not reply, it lets only a probe through now and then. A
+// limiter knows only of its own calls; for a million keys that would be a million calls that wait.
 type store struct {
 	redislimit.Store
 
 	timeout  time.Duration
 	answered func() // called after each call that succeeds
 	base     time.Time
-	since    atomic.Int64          // when the first call began that has not been answered since the latest answer, since base; 0 if all were
-	trial    atomic.Int64          // when the latest trial began
-	failure  atomic.Pointer[error] // the latest
+	since    atomic.Int64          // when the first call began that failed since the latest reply, since base; 0 if none did
+	probe    atomic.Int64          // when the latest probe began
+	failure  atomic.Pointer[error] // the latest; nil after a reply
 }
 
 const (
 	silentFor  = 3 // timeouts, because one call may be late
-	trialEvery = 50 * time.Millisecond
+	probeEvery = 50 * time.Millisecond
 )
 
-var errAway = errors.New("the store has not answered lately")
+var errSilent = errors.New("no reply lately")
 
-// Ready reports whether the store answers without making a connection first, as far as is known.
+// Ready reports whether the store, as far as is known, replies without making a connection first.
 func (s *store) Ready() bool {
 	r, ok := s.Store.(interface{ Ready() bool })
 	return ok && r.Ready()
@@ -41,12 +41,12 @@ func (s *store) Run(ctx context.Context, script *redislimit.Script, keys []strin
 	if since := s.since.Load(); since == 0 {
 		s.since.CompareAndSwap(0, now)
 	} else if now-since > silentFor*int64(s.timeout) {
-		last := s.trial.Load()
-		if now-last < int64(trialEvery) && last != 0 || !s.trial.CompareAndSwap(last, now) {
+		last := s.probe.Load()
+		if now-last < int64(probeEvery) && last != 0 || !s.probe.CompareAndSwap(last, now) {
 			if err := s.failure.Load(); err != nil {
 				return nil, *err
 			}
-			return nil, errAway
+			return nil, errSilent
 		}
 	}
 	reply, err := s.Store.Run(ctx, script, keys, args...)

@@ -27,7 +27,7 @@ type Store struct {
 }
 
 // Open returns the server of a URL such as redis://127.0.0.1:6379/0. It does not connect yet. A decision may take as long
-// as budget; 0: 50 ms.
+// as timeout; 0 means 50 ms.
 func Open(url string, timeout time.Duration) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil && strings.Contains(url, "@") {
