@@ -95,7 +95,7 @@ func isWildcard(host string) bool { return host == "" || host == "0.0.0.0" || ho
 func (c *Config) checkPolicies(r *reader) {
 	for _, p := range c.Policies {
 		if c.Global != nil && p.Name == c.Global.Name {
-			r.fault(p.At, "the policy that is called %q stands outside of policies", p.Name)
+			r.fault(p.At, "policy name %q is reserved for the global policy", p.Name)
 		}
 		if p.Name == "none" {
 			r.fault(p.At, `a policy cannot be called "none", which is how a route says that it has none`)
@@ -183,7 +183,7 @@ func (p *Policy) CheckLimits() error {
 
 func (p *Policy) checkLimit(l spec.Limit) error {
 	if l.Queue > 0 && p.MaxWait == 0 {
-		return fmt.Errorf("%q has a queue, and nothing says how long a request may wait in it: add max-wait, such as max-wait: 10s", l)
+		return fmt.Errorf("%q has a queue but the policy has no max-wait; add one, such as max-wait: 10s", l)
 	}
 	made, err := l.New("")
 	if err != nil {
@@ -256,9 +256,9 @@ func (c *Config) Backends() ([]*url.URL, error) {
 // checkNeeded finds what a proxy cannot do without.
 func (c *Config) checkNeeded(r *reader) {
 	if len(c.To) == 0 {
-		r.fault(Position{1, 1}, "to is missing: where do requests go?")
+		r.fault(Position{1, 1}, "to is missing; add the URL of a backend, such as to: http://127.0.0.1:9000")
 	}
 	if c.Listen == "" {
-		r.fault(Position{1, 1}, "listen is missing: where do requests come from?")
+		r.fault(Position{1, 1}, "listen is missing; add an address for clients, such as listen: \":8080\"")
 	}
 }

@@ -55,6 +55,6 @@ func (p *Policy) checkFlow(r *reader) {
 	case !fair:
 		r.fault(at, "flow is for limits with fair-share, and the policy has none: add it to a limit, such as concurrency 50 queue 200 fair-share")
 	case p.MaxWait == 0:
-		r.fault(at, "flow is about requests that wait, and nothing says how long they may: add max-wait, such as max-wait: 10s")
+		r.fault(at, "flow is about requests that wait but the policy has no max-wait; add one, such as max-wait: 10s")
 	}
 }

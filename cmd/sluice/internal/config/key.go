@@ -82,8 +82,8 @@ func join(values []Value) string {
 	return b.String()
 }
 
-// IsChosen reports whether clients choose the values of the part freely; they may be secrets.
-func (p KeyPart) IsChosen() bool {
+// IsClientControlled reports whether clients choose the values of the part freely; they may be secrets.
+func (p KeyPart) IsClientControlled() bool {
 	return p.Kind == KeyHeader || p.Kind == KeyCookie || p.Kind == KeyQuery
 }
 

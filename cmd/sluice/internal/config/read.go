@@ -190,7 +190,7 @@ func readRoute(r *reader, p pair) Route {
 		}
 	}
 	if route.Exempt && len(route.Policies) > 0 {
-		r.fault(p.at, "route %q is none, and names policies", p.key)
+		r.fault(p.at, "route %q: \"none\" cannot be combined with policies", p.key)
 	}
 	return route
 }

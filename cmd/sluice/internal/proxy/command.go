@@ -16,11 +16,11 @@ import (
 const examples = `  sluice proxy --config limits.yaml
   sluice proxy --config limits.yaml --check
   curl -X PUT -d '{"limit": "50/s"}' http://127.0.0.1:9090/limits/api
-  curl -X POST http://127.0.0.1:9090/limits/api/reset?key=192.0.2.1`
+  curl -X POST 'http://127.0.0.1:9090/limits/api/reset?key=192.0.2.1'`
 
-const long = `Proxy is a reverse proxy for HTTP/1.1, HTTP/2 and WebSockets that limits what reaches
-the servers behind it: requests, bytes, and how many at once, for all or for each
-client.
+const long = `Proxy is a reverse proxy for HTTP/1.1, HTTP/2 and WebSocket. It limits the requests that
+reach the servers behind it: their rate, their bytes, and how many are in flight, in total
+or per client.
 
   listen: ":8080"
   to: http://127.0.0.1:9000
@@ -32,19 +32,19 @@ client.
     "/api/": api
     "/": []
 
-A changed file takes effect by itself, or by SIGHUP; nobody is disconnected. If
-anything in it is wrong, all of that is reported, and nothing changes. SIGTERM ends
-the proxy once the requests under way are done.
+The proxy reloads FILE when it changes, or on SIGHUP, without dropping connections. If the
+new file has errors, all of them are reported and the old configuration stays in effect.
+On SIGTERM the proxy finishes in-flight requests and exits.
 
-A policy may let a request cost more than one permit (cost), learn from the answer
-what it has cost (settle: X-Cost), watch and reject nobody (shadow: true), have other
+A policy can charge a request more than one permit (cost), read its actual cost from the
+response (settle: X-Cost), only report what it would reject (shadow: true), have other
 limits for some keys (overrides), and a key of several parts: [header:X-Api-Key, path:1].
 
-A limit with a queue needs max-wait. A path that the backend may read as one of
-another route gets 400. More keys: tls, trusted, headers, problems, host: keep,
-keys, max-body, connections, connections-per-ip, access-log, underscores,
-backend-timeout, redis, redis-budget; sluice-proxy.yaml(5) and docs/proxy.md explain
-them. Backends of gRPC are h2c://HOST:PORT or h2://HOST:PORT.`
+A limit with a queue needs max-wait. A path that the backend may read as one of another
+route gets 400. Other keys: tls, trusted, headers, problems, host, keys, max-body,
+connections, connections-per-ip, access-log, underscores, backend-timeout, redis,
+redis-budget; sluice-proxy.yaml(5) and docs/proxy.md explain them. The URLs of gRPC
+backends are h2c://HOST:PORT or h2://HOST:PORT.`
 
 // New returns the command.
 func New() *cobra.Command {
@@ -59,7 +59,7 @@ func New() *cobra.Command {
 		Args:    cli.NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
-				return cli.Usage("no --config")
+				return cli.Usage("--config is required")
 			}
 			messages := service.NewMessages(c.ErrOrStderr())
 			defer messages.Close()
@@ -82,9 +82,9 @@ func New() *cobra.Command {
 	}
 	s := c.Flags()
 	s.SortFlags = false
-	s.StringVarP(&file, "config", "c", "", "the limits are in `FILE`, as YAML")
-	s.BoolVar(&check, "check", false, "report what is wrong with the file, and serve nothing")
-	s.Var(&grace, "grace", "how long requests under way may take at the end")
+	s.StringVarP(&file, "config", "c", "", "read the configuration from `FILE`, in YAML")
+	s.BoolVar(&check, "check", false, "check FILE, report all errors and exit")
+	s.Var(&grace, "grace", "on shutdown, wait up to `TIME` for in-flight requests")
 	_ = c.MarkFlagFilename("config", "yaml", "yml")
 	return c
 }

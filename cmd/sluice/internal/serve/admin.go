@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/guard"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/rlslimit"
 )
@@ -14,7 +13,7 @@ import (
 // handler serves operators and their programs.
 func (s *server) handler() http.Handler {
 	mux := service.NewAdmin(&s.draining, s.metrics.registry)
-	guarded := func(next http.HandlerFunc) http.HandlerFunc { return guard.Admin(s.options.admin, next) }
+	guarded := func(next http.HandlerFunc) http.HandlerFunc { return service.Guard(s.options.admin, next) }
 	mux.HandleFunc("GET /limits", guarded(func(w http.ResponseWriter, _ *http.Request) { service.WriteJSON(w, s.all()) }))
 	mux.HandleFunc("GET /limits/{name...}", guarded(func(w http.ResponseWriter, r *http.Request) {
 		t, ok := s.all()[r.PathValue("name")]

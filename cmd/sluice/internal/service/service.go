@@ -10,8 +10,6 @@ import (
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/daemon"
-
-	"github.com/sluice-go/sluice/cmd/sluice/internal/watch"
 )
 
 // Service is a program that serves.
@@ -38,7 +36,7 @@ func (s *Service) Run(ctx context.Context) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	changed := watch.Files(ctx, s.Say, s.Files...)
+	changed := Watch(ctx, s.Say, s.Files...)
 	defer changed.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -53,29 +53,29 @@ func nameOfGroup(group uint16) string { return fmt.Sprint("~", group) }
 
 func (l *keyed[K]) decider() httplimit.Limiter { return l }
 
-func (l *keyed[K]) live() iter.Seq[*follower] {
-	return func(yield func(*follower) bool) {
+func (l *keyed[K]) live() iter.Seq[*liveLimiter] {
+	return func(yield func(*liveLimiter) bool) {
 		_ = eachOf(l.keys, yield) && eachOf(l.groups, yield)
 	}
 }
 
 // eachOf calls yield for the limiters of keys while it returns true, and reports whether it always did.
-func eachOf[K comparable](keys *partition.Keyed[*http.Request, K], yield func(*follower) bool) bool {
+func eachOf[K comparable](keys *partition.Keyed[*http.Request, K], yield func(*liveLimiter) bool) bool {
 	for _, l := range keys.All() {
-		if f, ok := l.(*follower); ok && !yield(f) {
+		if f, ok := l.(*liveLimiter); ok && !yield(f) {
 			return false
 		}
 	}
 	return true
 }
 
-func (l *keyed[K]) of(values []config.Value) *follower {
+func (l *keyed[K]) of(values []config.Value) *liveLimiter {
 	key := l.join(values)
 	one, ok := l.keys.Get(key)
 	if !ok {
 		one, _ = l.groups.Get(groupOf(key))
 	}
-	f, _ := one.(*follower)
+	f, _ := one.(*liveLimiter)
 	return f
 }
 

@@ -31,8 +31,8 @@ type Limit struct {
 // limiters are those that a limit has made: none, one, or one for each key.
 type limiters interface {
 	decider() httplimit.Limiter            // asks the one of a request
-	live() iter.Seq[*follower]             // all that there are now
-	of(key []config.Value) *follower       // the live one of a key; nil: there is none
+	live() iter.Seq[*liveLimiter]          // all that there are now
+	of(key []config.Value) *liveLimiter    // the live one of a key; nil: there is none
 	names(key []config.Value) []string     // of the limiter of a key, and of the one of its group
 	counts() (c partition.Counts, ok bool) // false: there is none for each key
 }
@@ -97,20 +97,22 @@ type unlimited struct{}
 func (unlimited) decider() httplimit.Limiter {
 	return partition.Shared[*http.Request](core.Unlimited())
 }
-func (unlimited) live() iter.Seq[*follower]        { return func(func(*follower) bool) {} }
-func (unlimited) of([]config.Value) *follower      { return nil }
+func (unlimited) live() iter.Seq[*liveLimiter]     { return func(func(*liveLimiter) bool) {} }
+func (unlimited) of([]config.Value) *liveLimiter   { return nil }
 func (unlimited) names([]config.Value) []string    { return nil }
 func (unlimited) counts() (partition.Counts, bool) { return partition.Counts{}, false }
 
 // single is the limiter of a limit without a key.
 type single struct {
-	one  *follower
+	one  *liveLimiter
 	asks httplimit.Limiter
 }
 
-func (s single) decider() httplimit.Limiter     { return s.asks }
-func (s single) live() iter.Seq[*follower]      { return func(yield func(*follower) bool) { yield(s.one) } }
-func (s single) of([]config.Value) *follower    { return s.one }
+func (s single) decider() httplimit.Limiter { return s.asks }
+func (s single) live() iter.Seq[*liveLimiter] {
+	return func(yield func(*liveLimiter) bool) { yield(s.one) }
+}
+func (s single) of([]config.Value) *liveLimiter { return s.one }
 func (single) names([]config.Value) []string    { return nil }
 func (single) counts() (partition.Counts, bool) { return partition.Counts{}, false }
 
@@ -142,7 +144,7 @@ func (m *Limit) update(l spec.Limit) {
 	}
 	m.terms.Store(&l)
 	for f := range m.limiters.live() {
-		f.catchUp()
+		f.applyTerms()
 	}
 }
 
@@ -153,7 +155,7 @@ func (m *Limit) close() {
 }
 
 // follow makes a limiter with the present terms. On a server of Redis name tells it from the limit's others.
-func (m *Limit) follow(name string) (*follower, error) {
+func (m *Limit) follow(name string) (*liveLimiter, error) {
 	terms := m.terms.Load()
 	made, err := m.make(*terms, name)
 	if err != nil {
@@ -163,7 +165,7 @@ func (m *Limit) follow(name string) (*follower, error) {
 	if !ok {
 		return nil, fmt.Errorf("a limiter of kind %s cannot be refunded", terms.Kind)
 	}
-	f := &follower{limiter: l, limit: m, name: name}
+	f := &liveLimiter{limiter: l, limit: m, name: name}
 	f.terms.Store(terms)
 	return f, nil
 }

@@ -36,7 +36,7 @@ type Set struct {
 // changed until Apply changes their terms.
 func New(c *config.Config, store *shared.Store, keys *Keys, before *Set) (*Set, error) {
 	s := &Set{store: store, keys: keys, known: make(map[identity]*Limit)}
-	d := draft{Set: s, config: c, before: before}
+	d := builder{Set: s, config: c, before: before}
 	declared := c.Policies
 	if c.Global != nil {
 		declared = append([]config.Policy{*c.Global}, declared...)
@@ -117,8 +117,8 @@ func (s *Set) Of(policy string, key []string) (limits []*Limit, values []config.
 	return p.limitsOf(values), values, nil
 }
 
-// draft makes a Set.
-type draft struct {
+// builder makes a Set.
+type builder struct {
 	*Set
 
 	config *config.Config
@@ -126,7 +126,7 @@ type draft struct {
 	faults []error
 }
 
-func (d *draft) policy(c config.Policy) *Policy {
+func (d *builder) policy(c config.Policy) *Policy {
 	p := &Policy{Policy: c, keys: d.keys, requests: d.requests(c, "", c.Limits, c.Places)}
 	for _, o := range c.Overrides.All {
 		p.overridden = append(p.overridden, d.requests(c, o.Name, o.Limits, o.Places))
@@ -137,7 +137,7 @@ func (d *draft) policy(c config.Policy) *Policy {
 }
 
 // requests returns the limits on requests of a policy, or of one of its overrides.
-func (d *draft) requests(c config.Policy, override string, limits []spec.Limit, places []config.Position) []*Limit {
+func (d *builder) requests(c config.Policy, override string, limits []spec.Limit, places []config.Position) []*Limit {
 	all := make([]*Limit, len(limits))
 	nth := make(map[spec.Kind]int)
 	for i, l := range limits {
@@ -150,7 +150,7 @@ func (d *draft) requests(c config.Policy, override string, limits []spec.Limit, 
 
 // bytes returns a limit on bytes; nil: there is none. A body may wait in its queue for ever: it has begun, and is never
 // rejected.
-func (d *draft) bytes(c config.Policy, what string, l *spec.Limit) *Limit {
+func (d *builder) bytes(c config.Policy, what string, l *spec.Limit) *Limit {
 	if l == nil {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (d *draft) bytes(c config.Policy, what string, l *spec.Limit) *Limit {
 }
 
 // connections adds a limit on connections, unless there is none of that name.
-func (d *draft) connections(name string, key config.Key, l *spec.Limit) {
+func (d *builder) connections(name string, key config.Key, l *spec.Limit) {
 	if l != nil {
 		id := identity{policy: name, what: connections, key: key.String(), kind: l.Kind}
 		d.Connections = append(d.Connections, d.limit(id, key, *l, d.config.Where(name)))
@@ -171,7 +171,7 @@ func (d *draft) connections(name string, key config.Key, l *spec.Limit) {
 
 // limit returns the limit with that identity. A new one is made even if the present one stays, so that bad terms are found
 // before anything changes.
-func (d *draft) limit(id identity, key config.Key, l spec.Limit, at config.Position) *Limit {
+func (d *builder) limit(id identity, key config.Key, l spec.Limit, at config.Position) *Limit {
 	store := d.store
 	if id.what == connections {
 		store = nil // they are this process' own

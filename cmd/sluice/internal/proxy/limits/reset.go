@@ -19,7 +19,7 @@ import (
 // resetsAtOnce is how many limiters on a server of Redis are reset at a time, each of which is a round trip.
 const resetsAtOnce = 32
 
-// ErrStore is what the error of a server of Redis matches that does not answer.
+// ErrStore is matched by every error that an unreachable Redis server causes.
 var ErrStore = errors.New("redis is unreachable")
 
 // resetMessage notifies the other proxies on a server of Redis that limits were reset there.
@@ -119,17 +119,17 @@ func (m *Limit) reset(ctx context.Context, key []config.Value, ofPolicy []string
 // forget has the limiters of this process ask the server for what it has.
 func (m *Limit) forget(key []config.Value) {
 	if m.store != nil {
-		atOnce(resetsAtOnce, m.followers(key), (*follower).refresh)
+		atOnce(resetsAtOnce, m.liveLimiters(key), (*liveLimiter).refresh)
 	}
 }
 
-// followers returns the live limiter of a key, or all of them for no values.
-func (m *Limit) followers(key []config.Value) []*follower {
+// liveLimiters returns the live limiter of a key, or all of them for no values.
+func (m *Limit) liveLimiters(key []config.Value) []*liveLimiter {
 	if len(key) == 0 {
 		return slices.Collect(m.limiters.live())
 	}
 	if f := m.limiters.of(key); f != nil {
-		return []*follower{f}
+		return []*liveLimiter{f}
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (m *Limit) followers(key []config.Value) []*follower {
 func (m *Limit) resetLive(key []config.Value) map[string]bool {
 	var mu sync.Mutex
 	done := make(map[string]bool)
-	atOnce(resetsAtOnce, m.followers(key), func(f *follower) {
+	atOnce(resetsAtOnce, m.liveLimiters(key), func(f *liveLimiter) {
 		if f.reset() {
 			mu.Lock()
 			defer mu.Unlock()

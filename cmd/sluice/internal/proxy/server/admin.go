@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/guard"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/proxy/limits"
 	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 	"github.com/sluice-go/sluice/spec"
@@ -38,7 +37,7 @@ func (p *Proxy) admin() http.Handler {
 
 // guarded returns next for requests that no page in somebody's browser can have sent.
 func (p *Proxy) guarded(next http.HandlerFunc) http.HandlerFunc {
-	return guard.Admin(p.state.Load().config.Admin, next)
+	return service.Guard(p.state.Load().config.Admin, next)
 }
 
 // policyReport is what /limits says of a policy.
@@ -150,7 +149,7 @@ func (p *Proxy) reset(w http.ResponseWriter, r *http.Request) {
 		fail(w, name, err)
 		return
 	}
-	p.say("policy %s is reset: limiters: %d", name, n)
+	p.say("policy %s: reset %d limiters", name, n)
 	service.WriteJSON(w, map[string]int{"reset": n})
 }
 
@@ -164,7 +163,7 @@ func (p *Proxy) put(w http.ResponseWriter, r *http.Request) {
 	d.DisallowUnknownFields()
 	err := d.Decode(&body)
 	if _, end := d.Token(); err == nil && !errors.Is(end, io.EOF) {
-		err = errors.New("there is more behind it")
+		err = errors.New("unexpected data after the JSON object")
 	}
 	if err != nil {
 		http.Error(w, fmt.Sprintf(`want {"limit": "100/s"}: %v`, err), http.StatusBadRequest)
@@ -193,6 +192,6 @@ func (p *Proxy) put(w http.ResponseWriter, r *http.Request) {
 		fail(w, name, err)
 		return
 	}
-	p.say("policy %s is limited to %s now", name, strings.Join(body.Limits, ", "))
+	p.say("policy %s: limit changed to %s until the next reload", name, strings.Join(body.Limits, ", "))
 	p.writeReport(w, name)
 }

@@ -13,7 +13,7 @@ type clientError struct{ error }
 func (e *clientError) Unwrap() error { return e.error }
 
 // errStalled is the error of a body that does not come.
-var errStalled = errors.New("the request's body does not come")
+var errStalled = errors.New("timed out reading the request body")
 
 // statusOf returns the status that tells a client of an error of its request's way to a backend and back.
 func statusOf(err error) int {
@@ -26,7 +26,7 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case upstream.IsExhausted(err):
 		return http.StatusServiceUnavailable
-	case upstream.IsSilence(err):
+	case upstream.IsTimeout(err):
 		return http.StatusGatewayTimeout
 	}
 	return http.StatusBadGateway

@@ -108,9 +108,9 @@ func (s *settler) complain(values []string) {
 	switch {
 	case !ok:
 	case len(values) == 0:
-		s.say("policy %s: an answer has no %s, so its request has cost %d (and %d others)", s.policy, s.field, s.cost, others)
+		s.say("policy %s: response has no %s header; charged the default cost of %d (%d similar messages suppressed)", s.policy, s.field, s.cost, others)
 	default:
-		s.say("policy %s: the %s of an answer is %.80q, want a whole number from 0; its request has cost %d (and %d others)",
+		s.say("policy %s: %s of a response is %.80q, want a whole number of at least 0; charged the default cost of %d (%d similar messages suppressed)",
 			s.policy, s.field, values, s.cost, others)
 	}
 }

@@ -33,14 +33,14 @@ type exchange struct {
 	cleared bool        // they are gone
 }
 
-// statusLeft is nginx's status of a client that left before the answer.
-const statusLeft = 499
+// statusClientClosedRequest is nginx's status of a client that left before the answer.
+const statusClientClosedRequest = 499
 
 type exchangeKey struct{}
 
 // newExchange returns an exchange whose request has it in its context.
 func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{ResponseWriter: w, began: time.Now(), status: statusLeft}
+	x := &exchange{ResponseWriter: w, began: time.Now(), status: statusClientClosedRequest}
 	x.request = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	return x
 }
@@ -55,7 +55,7 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // isKey reports whether a header is a part of a key of the request's policies.
 func (x *exchange) isKey(header string) bool {
-	return x.endpoint != nil && slices.ContainsFunc(x.endpoint.chosen, func(p config.KeyPart) bool { return p.Header == header })
+	return x.endpoint != nil && slices.ContainsFunc(x.endpoint.clientControlled, func(p config.KeyPart) bool { return p.Header == header })
 }
 
 // sentTo notes the backend that a request is sent to.
@@ -81,14 +81,14 @@ func (x *exchange) WriteHeader(status int) {
 	case informational:
 		x.hideCosts(x.ResponseWriter.Header()) // which are taken off only the last answer
 		x.cleared = true
-	case x.status == statusLeft:
+	case x.status == statusClientClosedRequest:
 		x.status = status
 	}
 	x.ResponseWriter.WriteHeader(status)
 }
 
 func (x *exchange) Write(p []byte) (int, error) {
-	if x.status == statusLeft {
+	if x.status == statusClientClosedRequest {
 		x.status = http.StatusOK
 	}
 	n, err := x.ResponseWriter.Write(p)
@@ -128,7 +128,7 @@ func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // served notes that the request was served to the end.
 func (x *exchange) served() {
-	if x.status == statusLeft {
+	if x.status == statusClientClosedRequest {
 		x.status = http.StatusOK // which net/http sends
 	}
 }

@@ -130,19 +130,19 @@ const failuresPerSecond = 100 // that have a line
 // failed prints a line about a request that no backend answered.
 func (p *Proxy) failed(r *http.Request, status int, err error) {
 	if !p.failures.TryAcquire(1).Acquired() {
-		p.unsaid.Add(1)
+		p.suppressed.Add(1)
 		return
 	}
 	others := ""
-	if n := p.unsaid.Swap(0); n > 0 {
-		others = fmt.Sprintf("; without a line since the one before: %d", n)
+	if n := p.suppressed.Swap(0); n > 0 {
+		others = fmt.Sprintf(" (%d similar messages suppressed)", n)
 	}
 	backend := cmp.Or(exchangeOf(r.Context()).backend, "no backend")
 	p.say("%d for %s of %s: %s: %v%s", status, escaped(r.Method+" "+r.RequestURI), p.keys.Address(r), backend, err, others)
 }
 
 // errNoStatus is the error of an answer such as 099.
-var errNoStatus = errors.New("the backend's status is none")
+var errNoStatus = errors.New("backend returned an invalid status code")
 
 // body is a request's body that does not wait for ever. A transport may read it for some time after the answer.
 type body struct {

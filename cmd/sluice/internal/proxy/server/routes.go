@@ -47,9 +47,9 @@ func (p *Proxy) route(next *state) error {
 
 // endpoint serves the requests of a route.
 type endpoint struct {
-	chosen     []config.KeyPart // of keys: those that clients choose
-	settles    []string         // fields of answers by which the policies settle
-	throttling []*limits.Policy // whose limits on bytes hold for upgraded connections
+	clientControlled []config.KeyPart // of keys: those that clients choose
+	settles          []string         // fields of answers by which the policies settle
+	throttling       []*limits.Policy // whose limits on bytes hold for upgraded connections
 
 	next      http.Handler
 	ambiguous http.Handler // serves requests of whose keys a backend may read other values
@@ -60,8 +60,8 @@ func newEndpoint(policies []*limits.Policy, next, ambiguous http.Handler) *endpo
 	e := &endpoint{next: next, ambiguous: ambiguous}
 	for _, p := range policies {
 		for _, part := range slices.Concat(p.Key, p.Flow) {
-			if !p.Shadow && part.IsChosen() && !slices.Contains(e.chosen, part) {
-				e.chosen = append(e.chosen, part)
+			if !p.Shadow && part.IsClientControlled() && !slices.Contains(e.clientControlled, part) {
+				e.clientControlled = append(e.clientControlled, part)
 			}
 		}
 		if p.Settle != "" && !slices.Contains(e.settles, p.Settle) {
@@ -75,7 +75,7 @@ func newEndpoint(policies []*limits.Policy, next, ambiguous http.Handler) *endpo
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if slices.ContainsFunc(e.chosen, func(p config.KeyPart) bool { return limits.IsAmbiguous(r, p) }) {
+	if slices.ContainsFunc(e.clientControlled, func(p config.KeyPart) bool { return limits.IsAmbiguous(r, p) }) {
 		e.ambiguous.ServeHTTP(w, r)
 		return
 	}

@@ -1,18 +1,18 @@
 // Package server is a reverse proxy that limits: package httplimit in front of net/http/httputil's ReverseProxy, with the
 // limits of package limits and the backends of package upstream.
 //
-// The way of a request, from the connection to the backend; its answer goes back through the same:
+// A request passes through these files on its way to the backend, and its response comes back the same way:
 //
-//  1. admission.go: its connection takes permits, or is closed.
-//  2. stall.go: the connection is cut when its client takes nothing of an answer.
-//  3. web.go: it is counted, for the end of the program, and becomes an exchange (exchange.go), which is answered in its place,
-//     and has a line in the access log at its end (accesslog.go, metrics.go). An answer may come before the body has.
-//  4. routes.go: it gets the configuration in force (load.go), and its route, or 400 if a backend may read another one.
-//  5. Package httplimit asks the policies (policies.go), or answers for them (grpc.go). The exchange has what the backend says
-//     that it has cost (cost.go).
-//  6. forward.go: a ReverseProxy sends it on, and answers for a backend that does not (answers.go). What it upgrades stays
-//     limited (upgrade.go).
-//  7. Package upstream chooses the backend, and ends the request if that is silent.
+//  1. conn.go: the connection takes permits or is closed. It is closed too if the client stops reading the response.
+//  2. web.go: the request is counted, for graceful shutdown, and wrapped in an exchange (exchange.go), which records the
+//     response for metrics and the access log (metrics.go, accesslog.go). The response may be sent before the body has arrived.
+//  3. routes.go: the request gets the current configuration (load.go) and its route, or 400 if a backend might route it, or read
+//     its key, differently.
+//  4. Package httplimit applies the policies (policies.go); grpc.go writes rejections of gRPC calls. The exchange holds the cost
+//     that the backend reports (cost.go).
+//  5. forward.go: a ReverseProxy forwards the request; answers.go turns failures of backends into responses. WebSocket
+//     connections stay limited (upgrade.go).
+//  6. Package upstream picks the backend, and cancels the request if the backend times out.
 package server
 
 import (
@@ -20,6 +20,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -41,21 +42,21 @@ import (
 
 // Proxy is a proxy with its present configuration.
 type Proxy struct {
-	file     string
-	id       string                           // tells it from other proxies
-	say      func(format string, args ...any) // prints a line for the user
-	log      *slog.Logger                     // prints with say, for httplimit
-	keys     *limits.Keys                     // nil: no file was applied yet
-	backends *upstream.Backends
-	metrics  *metrics
-	forward  http.Handler // to the backends
-	store    *shared.Store
-	access   *accessLog // nil: none
-	draining atomic.Bool
-	quiet    admit.Seldom // of sayOften
-	refusals admit.Seldom // of connections
-	failures *core.TokenBucket
-	unsaid   atomic.Int64 // failures without a line
+	file       string
+	id         string                           // tells it from other proxies
+	say        func(format string, args ...any) // prints a line for the user
+	log        *slog.Logger                     // prints with say, for httplimit
+	keys       *limits.Keys                     // nil: no file was applied yet
+	backends   *upstream.Backends
+	metrics    *metrics
+	forward    http.Handler // to the backends
+	store      *shared.Store
+	access     *accessLog // nil: none
+	draining   atomic.Bool
+	quiet      admit.Seldom // of sayOften
+	refusals   admit.Seldom // of connections
+	failures   *core.TokenBucket
+	suppressed atomic.Int64 // failures without a line
 
 	mu     sync.Mutex // one change at a time
 	text   []byte     // of the file, when it was read last
@@ -103,6 +104,8 @@ func (p *Proxy) Close() {
 // Run serves until a signal comes, and for as long as grace after that. It calls ready when it listens.
 func (p *Proxy) Run(ctx context.Context, grace time.Duration, ready func()) error {
 	defer p.Close()
+	log.SetFlags(0)
+	log.SetOutput(standardLog{p})
 	var main *web
 	s := service.Service{
 		Say: p.say, Files: []string{p.file},

@@ -35,7 +35,7 @@ func newWeb(p *Proxy) *web {
 		MaxHeaderBytes:    headerBytes,
 		Protocols:         new(http.Protocols),
 		HTTP2:             &http.HTTP2Config{SendPingTimeout: stallTime, PingTimeout: headerTimeout, WriteByteTimeout: stallTime},
-		ErrorLog:          log.New(accidents{p}, "", 0),
+		ErrorLog:          log.New(serverErrorLog{p}, "", 0),
 		ConnContext:       withConn,
 
 		DisableGeneralOptionsHandler: true, // it would answer OPTIONS * past the limits
@@ -131,10 +131,10 @@ func isEnded(r *http.Request) bool {
 	return ok && c.ended.Load()
 }
 
-// accidents takes the log of net/http. It passes on what is not the fault of a client.
-type accidents struct{ p *Proxy }
+// serverErrorLog takes the log of net/http. It passes on what is not the fault of a client.
+type serverErrorLog struct{ p *Proxy }
 
-func (a accidents) Write(line []byte) (int, error) {
+func (a serverErrorLog) Write(line []byte) (int, error) {
 	text := string(bytes.TrimSpace(line))
 	switch {
 	case strings.HasPrefix(text, "http: panic "), strings.HasPrefix(text, "http2: panic "):
@@ -142,6 +142,14 @@ func (a accidents) Write(line []byte) (int, error) {
 	case strings.HasPrefix(text, "http: Accept error"):
 		a.p.sayOften("%s", text)
 	}
+	return len(line), nil
+}
+
+// standardLog takes what net/http's client logs, such as a response of a backend that was not asked for: once a second at most.
+type standardLog struct{ p *Proxy }
+
+func (l standardLog) Write(line []byte) (int, error) {
+	l.p.sayOften("%s", bytes.TrimSpace(line))
 	return len(line), nil
 }
 

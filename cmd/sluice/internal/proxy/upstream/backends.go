@@ -23,7 +23,8 @@ const (
 	idleBackend = 90 * time.Second // until a connection that nobody uses is closed, at most
 )
 
-// Backends are the servers that requests go to, in turns. One that takes no connection is left out until it does again.
+// Backends distributes requests round-robin. A backend that refuses connections is taken out of rotation until it accepts them
+// again.
 type Backends struct {
 	say   func(format string, args ...any)
 	tried func(ctx context.Context, backend string)
@@ -169,7 +170,7 @@ func (b *Backends) order() []*Backend {
 	return order
 }
 
-var errNoBackend = errors.New("there is no backend")
+var errNoBackend = errors.New("no backend available")
 
 // RoundTrip sends a request to the first backend in turn that takes the connection. It changes the request's URL and
 // Host, which are the forwarder's own.
@@ -215,7 +216,7 @@ func (b *Backends) triesNext(ctx context.Context, k *Backend, err error) bool {
 		return false // which is not its fault
 	}
 	if k.unreachable.CompareAndSwap(false, true) {
-		b.say("backend %s is unreachable: %v", k.name, err)
+		b.say("backend %s is unreachable, trying it again every %v: %v", k.name, probePeriod, err)
 		time.AfterFunc(probePeriod, func() { b.probe(k) })
 	}
 	return true

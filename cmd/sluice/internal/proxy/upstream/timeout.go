@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// errSilent is the error of a backend that neither takes nor sends a byte.
-var errSilent = errors.New("the backend is silent")
+// errTimeout is the error of a backend that neither takes nor sends a byte.
+var errTimeout = errors.New("backend timed out")
 
 // transport sends requests to backends over HTTP/1.1, and ends those whose backend is silent for limit; 0: none.
 type transport struct {
@@ -96,7 +96,7 @@ func (x *exchange) tick() {
 	if x.quiet < Ticks {
 		x.timer.Reset(x.limit / Ticks)
 	} else {
-		x.cancel(errSilent)
+		x.cancel(errTimeout)
 	}
 }
 
@@ -152,16 +152,16 @@ func (c *sharedConn) Read(p []byte) (int, error) {
 			return n, err
 		}
 		if !c.progress.Moved(c.Conn) {
-			return n, errSilent
+			return n, errTimeout
 		}
 	}
 }
 
-// IsSilence reports whether err comes of a backend that took the connection, and was then silent.
-func IsSilence(err error) bool {
+// IsTimeout reports whether err comes of a backend that took the connection, and was then silent.
+func IsTimeout(err error) bool {
 	if _, dialing := errors.AsType[*dialError](err); dialing {
 		return false
 	}
 	timeout, ok := errors.AsType[net.Error](err)
-	return errors.Is(err, errSilent) || ok && timeout.Timeout()
+	return errors.Is(err, errTimeout) || ok && timeout.Timeout()
 }

@@ -1,4 +1,4 @@
-package watch_test
+package service_test
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sluice-go/sluice/cmd/sluice/internal/watch"
+	"github.com/sluice-go/sluice/cmd/sluice/internal/service"
 )
 
 // TestWatchInBusyFolder: files that change all the time beside it do not keep the file from being read.
 func TestWatchInBusyFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, file, "one")
-	w := watch.Files(t.Context(), t.Logf, file)
+	w := service.Watch(t.Context(), t.Logf, file)
 	defer w.Close()
 	write(t, file, "two")
 	busy := time.NewTicker(20 * time.Millisecond)
@@ -46,7 +46,7 @@ func TestWatchLinks(t *testing.T) {
 	file := filepath.Join(dir, "limits.yaml")
 	require.NoError(t, os.Symlink("one", filepath.Join(dir, "data")))
 	require.NoError(t, os.Symlink("data/limits.yaml", file))
-	w := watch.Files(t.Context(), t.Logf, file)
+	w := service.Watch(t.Context(), t.Logf, file)
 	defer w.Close()
 	require.NoError(t, os.Symlink("two", filepath.Join(dir, "next")))
 	require.NoError(t, os.Rename(filepath.Join(dir, "next"), filepath.Join(dir, "data")))
@@ -60,9 +60,9 @@ func TestWatchLinks(t *testing.T) {
 func TestWatchNothing(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "later")
 	said := make(chan string, 1)
-	w := watch.Files(t.Context(), func(format string, args ...any) { said <- fmt.Sprintf(format, args...) }, filepath.Join(folder, "limits.yaml"))
+	w := service.Watch(t.Context(), func(format string, args ...any) { said <- fmt.Sprintf(format, args...) }, filepath.Join(folder, "limits.yaml"))
 	defer w.Close()
-	assert.Contains(t, <-said, "are seen after 3s, as nothing tells of them")
+	assert.Contains(t, <-said, "for changes, polling every 3s instead")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	write(t, filepath.Join(folder, "limits.yaml"), "one")
 	<-w.Settled
@@ -76,7 +76,7 @@ func TestWatchFolder(t *testing.T) {
 	}
 	folder := filepath.Join(dir, "rules")
 	require.NoError(t, os.Symlink("one", folder))
-	w := watch.Files(t.Context(), t.Logf, folder)
+	w := service.Watch(t.Context(), t.Logf, folder)
 	defer w.Close()
 	write(t, filepath.Join(dir, "one", "a.yaml"), "new")
 	<-w.Settled

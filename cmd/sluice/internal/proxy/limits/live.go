@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-go/sluice/spec"
 )
 
-// follower is a limiter that follows the terms of its limit, also if they change while it is made.
-type follower struct {
+// liveLimiter is a limiter that follows the terms of its limit, also if they change while it is made.
+type liveLimiter struct {
 	limiter
 
 	limit *Limit
@@ -30,18 +30,18 @@ type limiter interface {
 	io.Closer
 }
 
-func (f *follower) TryAcquire(permits int) core.Lease {
-	f.catchUp()
+func (f *liveLimiter) TryAcquire(permits int) core.Lease {
+	f.applyTerms()
 	return f.limiter.TryAcquire(permits)
 }
 
-func (f *follower) Acquire(ctx context.Context, permits int) (core.Lease, error) {
-	f.catchUp() //nolint:contextcheck // new terms are for all callers
+func (f *liveLimiter) Acquire(ctx context.Context, permits int) (core.Lease, error) {
+	f.applyTerms() //nolint:contextcheck // new terms are for all callers
 	return f.limiter.Acquire(ctx, permits)
 }
 
 // Settle corrects the cost of a lease, where the limiter can do that.
-func (f *follower) Settle(l core.Lease, permits int) core.Lease {
+func (f *liveLimiter) Settle(l core.Lease, permits int) core.Lease {
 	if s, ok := f.limiter.(core.Settler); ok {
 		return s.Settle(l, permits)
 	}
@@ -51,14 +51,14 @@ func (f *follower) Settle(l core.Lease, permits int) core.Lease {
 	return l
 }
 
-func (f *follower) catchUp() {
+func (f *liveLimiter) applyTerms() {
 	if f.terms.Load() != f.limit.terms.Load() {
 		f.refresh()
 	}
 }
 
 // refresh puts the present terms into the limiter. One on a server of Redis asks the server then, and remembers nothing older.
-func (f *follower) refresh() {
+func (f *liveLimiter) refresh() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	terms := f.limit.terms.Load()
@@ -68,7 +68,7 @@ func (f *follower) refresh() {
 }
 
 // reset makes f as new. It reports false for what has nothing to forget: what is held of a concurrency limit stays held.
-func (f *follower) reset() bool {
+func (f *liveLimiter) reset() bool {
 	r, ok := f.limiter.(core.Resetter)
 	if ok {
 		r.Reset()

@@ -171,7 +171,7 @@ func TestSilence(t *testing.T) {
 					got, informed, err := reads(t, f.transport(), traced, body, test.client)
 					assert.Equal(t, test.took, time.Since(begun))
 					if test.silent {
-						assert.True(t, IsSilence(err), "%v", err)
+						assert.True(t, IsTimeout(err), "%v", err)
 						return
 					}
 					require.NoError(t, err)
@@ -291,7 +291,7 @@ func TestSilenceIsNotRetried(t *testing.T) {
 		require.NoError(t, err)
 		begun := time.Now()
 		_, _, err = reads(t, b, true, nil, 0)
-		require.ErrorIs(t, err, errSilent)
+		require.ErrorIs(t, err, errTimeout)
 		assert.Equal(t, silence, time.Since(begun))
 		assert.Equal(t, 1, f.dials)
 	})
@@ -365,7 +365,7 @@ func TestSilenceOverHTTP2(t *testing.T) {
 			begun := time.Now()
 			text, _, err := reads(t, p.http2, false, nil, 0)
 			if deaf {
-				assert.True(t, IsSilence(err), "%v", err)
+				assert.True(t, IsTimeout(err), "%v", err)
 				assert.Equal(t, silence, time.Since(begun))
 			} else {
 				require.NoError(t, err)

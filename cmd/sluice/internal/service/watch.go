@@ -1,5 +1,4 @@
-// Package watch reports that files have changed.
-package watch
+package service
 
 import (
 	"context"
@@ -14,8 +13,8 @@ const (
 	// settle is how long files must stay unchanged before they are read: their writer may not be done.
 	settle = 200 * time.Millisecond
 
-	// lookEvery is for what sends no events: files of another machine, and links above those that are watched.
-	lookEvery = 3 * time.Second
+	// pollInterval is for what sends no events: files of another machine, and links above those that are watched.
+	pollInterval = 3 * time.Second
 )
 
 // Watcher reports that files have changed, once they have settled.
@@ -29,14 +28,14 @@ type Watcher struct {
 	stop  context.CancelFunc
 }
 
-// Files watches files, and folders with the files in them. It watches the folder of each, since editors and deployments put
-// a new file, or a link to another folder, in the place of the old one.
-func Files(ctx context.Context, say func(string, ...any), names ...string) *Watcher {
+// Watch watches files, and directories with the files in them. It watches the directory of each file, because editors and
+// deployments replace a file, or a link to a directory, by another one.
+func Watch(ctx context.Context, say func(string, ...any), names ...string) *Watcher {
 	t := &Watcher{Settled: make(chan struct{}), names: names, say: say, done: make(chan struct{})}
 	ctx, t.stop = context.WithCancel(ctx)
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		say("changes are seen after %v, as nothing tells of them: %v", lookEvery, err)
+		say("cannot watch for changes, polling every %v instead: %v", pollInterval, err)
 	} else {
 		t.w = w
 		t.add(true)
@@ -45,19 +44,19 @@ func Files(ctx context.Context, say func(string, ...any), names ...string) *Watc
 	return t
 }
 
-// add watches the folders. Those that are watched stay so; a link leads to another one now.
+// add watches the dirs. Those that are watched stay so; a link leads to another one now.
 func (t *Watcher) add(first bool) {
 	for _, name := range t.names {
-		folders := []string{filepath.Dir(name)}
+		dirs := []string{filepath.Dir(name)}
 		if i, err := os.Stat(name); err == nil && i.IsDir() {
-			folders = append(folders, name)
+			dirs = append(dirs, name)
 		}
-		for _, f := range folders {
+		for _, f := range dirs {
 			if !first && f == name {
 				_ = t.w.Remove(f) // it may be another folder now
 			}
 			if err := t.w.Add(f); err != nil && first {
-				t.say("changes of %s are seen after %v, as nothing tells of them: %v", name, lookEvery, err)
+				t.say("cannot watch %s for changes, polling every %v instead: %v", name, pollInterval, err)
 			}
 		}
 	}
@@ -68,7 +67,7 @@ func (t *Watcher) run(ctx context.Context, was state) {
 	quiet := time.NewTimer(0)
 	defer quiet.Stop()
 	<-quiet.C
-	looks := time.NewTicker(lookEvery)
+	looks := time.NewTicker(pollInterval)
 	defer looks.Stop()
 	var events chan fsnotify.Event
 	var errs chan error
@@ -91,7 +90,7 @@ func (t *Watcher) run(ctx context.Context, was state) {
 			}
 			look()
 		case err := <-errs:
-			t.say("the files are not watched well: %v", err)
+			t.say("file watcher: %v; reading the files again", err)
 			quiet.Reset(settle)
 		case <-looks.C:
 			look()
@@ -134,7 +133,7 @@ func (t *Watcher) Close() {
 // state is what tells files from others in their place.
 type state map[string]os.FileInfo
 
-// stateOf looks at files, and at those in folders.
+// stateOf looks at files, and at those in dirs.
 func stateOf(names []string) state {
 	s := make(state)
 	for _, name := range names {
