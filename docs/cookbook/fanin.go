@@ -1,11 +1,8 @@
 package cookbook
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"iter"
-	"math"
 
 	"github.com/sluice-go/sluice/channel"
 	"github.com/sluice-go/sluice/core"
@@ -13,9 +10,10 @@ import (
 )
 
 // FanIn passes the records of all sources to one consumer. At most budget bytes are queued: a source
-// whose next record finds no room waits. The first error ends all.
+// whose next record does not fit waits. An error of consume stops the sources. When ctx is done the
+// sources stop too, and records that they have sent are still consumed.
 func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume func([]byte) error) error {
-	memory, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: budget, QueueLimit: math.MaxInt})
+	memory, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: budget})
 	if err != nil {
 		return err
 	}
@@ -30,8 +28,8 @@ func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	group := pool.Group(ctx)
 	for _, source := range sources {
 		group.Go(func(ctx context.Context) error {
@@ -43,12 +41,15 @@ func FanIn(ctx context.Context, budget int, sources []iter.Seq[[]byte], consume 
 			return nil
 		})
 	}
-	done := make(chan error, 1)
-	go func() { done <- errors.Join(group.Wait(), records.Close()) }()
-	for record := range records.All(ctx) { // until it is closed and empty, or ctx is done
+	go func() { _ = records.CloseWithError(group.Wait()) }()      // no more records come
+	for record := range records.All(context.WithoutCancel(ctx)) { // until records is closed and empty
 		if err := consume(record); err != nil {
-			cancel(err) // the sources stop
+			stop(err)
+			records.Discard()
 		}
 	}
-	return cmp.Or(context.Cause(ctx), <-done)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return records.Err()
 }

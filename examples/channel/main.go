@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"time"
 
@@ -66,7 +65,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 		defer func() { _ = os.Remove(s.file) }()
 	}
 	limiter, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
-		Name: "budget", PermitLimit: s.budget, QueueLimit: math.MaxInt,
+		Name: "budget", PermitLimit: s.budget,
 	})
 	if err != nil {
 		return err
@@ -81,7 +80,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	}
 	report(out, s, c, time.Since(begin))
 	if left := s.budget - limiter.Available(); left != 0 {
-		return fmt.Errorf("%d bytes of the budget were not given back", left)
+		return fmt.Errorf("%d bytes of the budget were not returned", left)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format
 // newPool returns a pool under both limits: tasks started per second, and tasks at once.
 func newPool(s settings) (*worker.Pool, error) {
 	atOnce, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
-		Name: "at once", PermitLimit: s.atOnce, QueueLimit: math.MaxInt,
+		Name: "at once", PermitLimit: s.atOnce,
 	})
 	if err != nil {
 		return nil, err

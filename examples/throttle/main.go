@@ -13,7 +13,6 @@ import (
 	"flag"
 	"io"
 	"log"
-	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -49,7 +48,6 @@ func define(flags *flag.FlagSet, s program.Streams) program.Body {
 		if err != nil {
 			return program.Usage("-rate: %w", err)
 		}
-		limit.Queue = math.MaxInt // a copy waits as long as it takes
 		limiter, err := limit.New("rate")
 		if err != nil {
 			return program.Usage("-rate: %w", err)

@@ -3,7 +3,6 @@ package docs_test
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"time"
 
@@ -61,7 +60,7 @@ func uploads(user func(*http.Request) string) (*httplimit.Limits, error) {
 // weighted runs tasks on a machine that has room for 8 heavy tasks or 100 light ones, or some of each.
 func weighted(ctx context.Context, heavy, light []worker.Task) error {
 	room, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
-		PermitLimit: 200, QueueLimit: math.MaxInt, // 8 × 25 or 100 × 2 permits; all tasks may wait
+		PermitLimit: 200, // 8 × 25 or 100 × 2 permits
 	})
 	if err != nil {
 		return err
