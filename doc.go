@@ -22,7 +22,7 @@
 //   - docs/migrate: from other libraries to this one.
 //   - docs/fair.md: a limiter for each key, fair shares, priorities.
 //   - docs/settle.md: costs that are known afterwards.
-//   - docs/overload.md, docs/adaptive.md: servers under overload.
+//   - docs/overload.md: servers under overload, and limits that adapt.
 //   - docs/distributed.md: limits that processes share.
 //   - docs/grpc.md, docs/proxy.md: gRPC, and the proxy.
 //   - docs/simulate.md, docs/playground.md: trying a limit on a log, also in the browser.

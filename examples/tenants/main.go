@@ -61,23 +61,23 @@ type test struct {
 	work, every, time     time.Duration
 }
 
-// newLimiter returns the server's limit. The queue has room for everybody.
+// newLimiter returns the limit of the server. Its queue has room for all requests.
 func newLimiter(slots int, order core.QueueOrder) (*core.ConcurrencyLimiter, error) {
 	return core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{
 		PermitLimit: slots, QueueLimit: 1000, QueueOrder: order,
 	})
 }
 
-// serve works on a request of a tenant, and returns how long it waited. The tenant's name must not be one
-// that clients make up.
+// serve works on a request of a tenant and returns how long it waited. Clients must not be able to choose
+// the name of the tenant.
 func serve(ctx context.Context, limiter core.Limiter, tenant string, work time.Duration) (waited time.Duration, err error) {
-	begun := time.Now()
+	start := time.Now()
 	lease, err := limiter.Acquire(core.WithFlow(ctx, core.Flow{Key: tenant}), 1)
 	if err != nil {
 		return 0, err
 	}
 	defer lease.Release()
-	waited = time.Since(begun)
+	waited = time.Since(start)
 	time.Sleep(work)
 	return waited, nil
 }
