@@ -44,7 +44,7 @@ func (o TokenBucketOptions) terms() machine.Terms {
 	}
 }
 
-// Options returns the options in force: those of [NewTokenBucket] or of the latest Update.
+// Options returns the current options: those of [NewTokenBucket] or of the latest Update.
 func (l *TokenBucket) Options() TokenBucketOptions {
 	t := l.inForce()
 	return TokenBucketOptions{
@@ -81,7 +81,7 @@ func NewTokenBucket(o TokenBucketOptions) (*TokenBucket, error) {
 	return l, nil
 }
 
-// Update puts new limits in force. The bucket keeps its tokens, up to the new limit: growing
+// Update applies new limits. The bucket keeps its tokens, up to the new limit: growing
 // adds none, shrinking leaves no debt, and a full bucket that grows fills up from then on. The
 // next tokens come when they would have come, or one new period from now if that is sooner.
 // Queued requests stay queued. A waiter that now fits is served at once; a waiter for more than

@@ -54,7 +54,7 @@ func NewConcurrencyLimiter(o ConcurrencyLimiterOptions) (*ConcurrencyLimiter, er
 	return l, nil
 }
 
-// Update puts new limits in force. Permits that are held stay held: if the new limit is lower,
+// Update applies new limits. Permits that are held stay held: if the new limit is lower,
 // nothing is available until enough permits have come back. Queued requests stay queued. A
 // waiter that now fits is served at once; a waiter for more than the new limit gets
 // [ErrPermitsExceedLimit]. Invalid options change nothing and are reported, and equal options
@@ -74,7 +74,7 @@ func (l *ConcurrencyLimiter) IdleFor() (time.Duration, bool) { return l.engine.I
 // Refund releases the lease, as Release does. It ignores a lease of another limiter.
 func (l *ConcurrencyLimiter) Refund(lease Lease) { l.engine.Refund(lease) }
 
-// Options returns the options in force: those of [NewConcurrencyLimiter] or of the latest
+// Options returns the current options: those of [NewConcurrencyLimiter] or of the latest
 // Update.
 func (l *ConcurrencyLimiter) Options() ConcurrencyLimiterOptions {
 	t := l.inForce()

@@ -41,7 +41,7 @@ func (e *engine) start(s *settings, a machine.Account) {
 	e.unlock(0)
 }
 
-// inForce returns the settings in force; empty ones if the limiter was not made by its
+// inForce returns the current settings; empty ones if the limiter was not made by its
 // constructor.
 func (e *engine) inForce() *settings {
 	if s := e.settings.Load(); s != nil {
@@ -205,7 +205,7 @@ func (s *settings) decision(now int64, n, left int, fullAt, readyAt int64, ok bo
 // The methods that change a limiter as a whole: Update, Reset, Close, and the methods that package
 // backdoor offers.
 
-// update puts new settings in force. Equal settings change nothing.
+// update puts new current settings. Equal settings change nothing.
 func (e *engine) update(l label, t machine.Terms) error {
 	if e.settings.Load() == nil {
 		return ErrClosed
@@ -222,7 +222,7 @@ func (e *engine) update(l label, t machine.Terms) error {
 	return nil
 }
 
-// replaceLocked puts new settings in force. Instants go on as before; it returns that of now.
+// replaceLocked puts new current settings. Instants go on as before; it returns that of now.
 func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	e.concludeLocked()
 	old := e.settings.Load()
@@ -250,7 +250,7 @@ func (e *engine) replaceLocked(now int64, s *settings) int64 {
 	return now
 }
 
-// resize puts another limit in force, from 0 to the one that the settings were made with.
+// resize puts another current limit, from 0 to the one that the settings were made with.
 func (e *engine) resize(limit int) {
 	now := e.lock()
 	if s := e.settings.Load().copy(); s.Limit != limit {

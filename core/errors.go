@@ -32,7 +32,7 @@ var (
 type ExceedsLimitError struct {
 	Limiter string // Options.Name of the limiter; "" if it has none
 	Permits int    // permits requested
-	Limit   int    // the limit in force at the time
+	Limit   int    // the limit at the time
 }
 
 // Error returns a message with the number of permits, the limit and the limiter's name.

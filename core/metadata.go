@@ -29,7 +29,7 @@ var (
 	// has no name.
 	LimiterName = NewMetadataKey[string]("LIMITER_NAME")
 
-	// PermitLimit is the limit in force at the decision, in permits.
+	// PermitLimit is the limit at the decision, in permits.
 	PermitLimit = NewMetadataKey[int]("PERMIT_LIMIT")
 
 	// Remaining is the number of permits that were available right after the decision.

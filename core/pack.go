@@ -34,7 +34,7 @@ const unknown = -1
 // leaseInfo is the numbers that a lease says.
 type leaseInfo struct {
 	permits int   // requested
-	limit   int   // in force at the decision; 0: unknown
+	limit   int   // at the decision; 0: unknown
 	left    int   // available right after the decision, or unknown
 	retry   int64 // of a rejection; 0: unknown
 	reset   int64 // below 0: unknown

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-go/sluice/internal/machine"
 )
 
-// settings are a limiter's options in force. They do not change: an Update makes new ones, and
+// settings are a limiter's current options. They do not change: an Update makes new ones, and
 // leases keep those under which they were granted.
 type settings struct {
 	*label

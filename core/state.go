@@ -9,7 +9,7 @@ import (
 // Statistics is a snapshot of a limiter's state and counts. Each field was correct at some
 // instant during the call.
 type Statistics struct {
-	Limit     int    // permit limit in force
+	Limit     int    // permit current limit
 	Available int    // permits that could be taken now
 	Queued    int    // permits (not requests) waiting
 	Granted   uint64 // leases granted, those of zero permits included
@@ -65,7 +65,7 @@ func (e *engine) Statistics() (s Statistics) {
 	return s
 }
 
-// QueueOrder returns the order in force in which waiters are served.
+// QueueOrder returns the current order in which waiters are served.
 func (e *engine) QueueOrder() QueueOrder { return e.inForce().order() }
 
 // IdleFor returns how long all permits have been available, and whether they are.

@@ -102,9 +102,9 @@ func (o FixedWindowOptions) terms() machine.Terms {
 // clock decides which window it is: it is the only limiter whose time is not monotonic. A window
 // never goes back. If the clock is set back, even before the window's beginning, the window in
 // force stays until its own end is reached. If the clock is set forward beyond the end, the next use
-// finds the window that is in force then, and waiters find it within a minute. A limiter in use
+// finds the window of that time, and waiters find it within a minute. A limiter in use
 // reads the wall clock anew once a millisecond. RetryAfter and ResetAfter are exact to the boundary
-// as long as the clock is not set, and the window in the metadata is the length of the one in force.
+// as long as the clock is not set, and the window in the metadata is the length of the current one.
 //
 // It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Resetter], [Replenisher] and
 // [io.Closer], safe for concurrent use. Make it with [NewFixedWindow]; requests to the zero
@@ -122,7 +122,7 @@ func NewFixedWindow(o FixedWindowOptions) (*FixedWindow, error) {
 	return l, nil
 }
 
-// Update puts new limits in force. Permits that are taken stay taken until their window ends
+// Update applies new limits. Permits that are taken stay taken until their window ends
 // or, if the new options change the boundaries of windows, such as to those of a Calendar, until
 // the new window ends; until then the new limit less these permits is available. Queued requests
 // stay queued. A waiter that now fits is served at once; a waiter for more than the new limit gets
@@ -135,7 +135,7 @@ func (l *FixedWindow) Update(o FixedWindowOptions) error {
 	return l.update(o.label(), o.terms())
 }
 
-// Options returns the options in force: those of [NewFixedWindow] or of the latest Update. An
+// Options returns the current options: those of [NewFixedWindow] or of the latest Update. An
 // Anchor that was not given is zero, and after an Update with a zero Anchor windows still count
 // from the limiter's creation.
 func (l *FixedWindow) Options() FixedWindowOptions {
@@ -212,7 +212,7 @@ func NewSlidingWindow(o SlidingWindowOptions) (*SlidingWindow, error) {
 	return l, nil
 }
 
-// Update puts new limits in force. Permits that are taken stay taken; the new limit less these
+// Update applies new limits. Permits that are taken stay taken; the new limit less these
 // permits is available. They come back as before if the boundaries of segments stay the same;
 // otherwise the permits of each segment move to the new segment that contains its beginning, or
 // to the oldest one that still counts if that is later. Queued requests stay queued. A waiter
@@ -226,7 +226,7 @@ func (l *SlidingWindow) Update(o SlidingWindowOptions) error {
 	return l.update(label{name: o.Name, anchor: o.Anchor}, o.terms())
 }
 
-// Options returns the options in force: those of [NewSlidingWindow] or of the latest Update. An
+// Options returns the current options: those of [NewSlidingWindow] or of the latest Update. An
 // Anchor that was not given is zero, and after an Update with a zero Anchor segments still
 // count from the limiter's creation.
 func (l *SlidingWindow) Options() SlidingWindowOptions {

@@ -127,11 +127,11 @@ type Asked struct{ Limiter any }
 // leases are those of the limiter's own methods. The time of a lease begins at its grant; for a caller
 // that waited, that is before Acquire returns.
 type Watched[L any] interface {
-	// Resize puts another limit in force, from 0 to the limiter's PermitLimit. Permits that are
+	// Resize puts another current limit, from 0 to the limiter's PermitLimit. Permits that are
 	// held stay held, and a waiter that now fits is served at once. A request for more than the
-	// limit in force waits or is rejected: ErrPermitsExceedLimit is for requests above the
-	// PermitLimit. The leases, their metadata and the statistics have the limit in force; a lease
-	// that has ended may report a later one. The limiter's Update puts its own limit in force
+	// current limit waits or is rejected: ErrPermitsExceedLimit is for requests above the
+	// PermitLimit. The leases, their metadata and the statistics have the current limit; a lease
+	// that has ended may report a later one. The limiter's Update puts its own current limit
 	// again. Resize takes a lock and allocates.
 	Resize(limit int)
 

@@ -8,7 +8,7 @@ package machine
 // More than the limit may be taken: by Settle, or because an Update lowered the limit. Then
 // nothing is available until the excess has come back.
 type Account interface {
-	// bind puts terms in force in place of others: permits that are taken stay taken. old is
+	// bind puts current terms in place of others: permits that are taken stay taken. old is
 	// nil at the start.
 	bind(old, t *Terms, now int64)
 

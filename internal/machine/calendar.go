@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-go/sluice/internal/calendar"
 )
 
-// Calendar says where the windows of a calendar begin, in instants. Segment 0 is the window that is
-// in force, From and Span of the terms.
+// Calendar says where the windows of a calendar begin, in instants. Segment 0 is the
+// current window, From and Span of the terms.
 //
-// Instants are those of a clock on the wall, which may be set back: they may decrease. The window
-// in force stays in force until its end, also before its beginning.
+// Instants are those of a clock on the wall, which may be set back: they may decrease. The current
+// window stays until its end, also before its beginning.
 type Calendar struct {
 	calendar.Calendar
 	Zero int64 // the Unix time of instant 0, in nanoseconds
@@ -55,7 +55,7 @@ func (c *Calendar) after(t *Terms, segment int64, n uint64) int64 {
 	return c.instant(c.After((c.Zero+t.From)/int64(time.Second), n))
 }
 
-// segment returns the segment of an instant; -1 for all before the window in force.
+// segment returns the segment of an instant; -1 for all before the current window.
 func (c *Calendar) segment(t *Terms, at int64) int64 {
 	if at < t.From {
 		return -1

@@ -56,10 +56,10 @@ func (m *Machine[Value]) Start(a Account, t *Terms, now int64) {
 	a.bind(nil, t, now)
 }
 
-// Terms returns the terms in force.
+// Terms returns the current terms.
 func (m *Machine[Value]) Terms() *Terms { return m.t }
 
-// Rebind replaces the pointer to the terms in force. The new terms must be equal in all fields
+// Rebind replaces the pointer to the current terms. The new terms must be equal in all fields
 // that the machine reads.
 func (m *Machine[Value]) Rebind(t *Terms) { m.t = t }
 
@@ -233,7 +233,7 @@ func (m *Machine[Value]) Replenish(now int64) bool {
 	return true
 }
 
-// Update puts t in force. Permits that are taken stay taken. The waits of requests for more
+// Update applies t. Permits that are taken stay taken. The waits of requests for more
 // than t.Most end with ExceedsLimit. For a bucket, and for a window whose grid changes, t is of
 // another epoch.
 func (m *Machine[Value]) Update(now int64, t *Terms) {
@@ -275,7 +275,7 @@ func (m *Machine[Value]) Settle(now int64, g Grant, n int) (renewed bool) {
 }
 
 // Reset returns a rate limiter to its initial state: all permits are available. The terms t are
-// those in force, of another epoch.
+// the current ones, of another epoch.
 func (m *Machine[Value]) Reset(now int64, t *Terms) {
 	m.t = t
 	m.account.reset(m.t, now)
@@ -283,7 +283,7 @@ func (m *Machine[Value]) Reset(now int64, t *Terms) {
 	m.serve(now)
 }
 
-// Roll puts the terms of a later window of a calendar in force: all permits are back. The waiters
+// Roll makes a later window of a calendar the current one: all permits are back. The waiters
 // are served as of the instant at.
 func (m *Machine[Value]) Roll(at int64, t *Terms) {
 	m.account.(*Segments).roll(m.t, t)

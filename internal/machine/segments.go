@@ -87,7 +87,7 @@ func (r *ring) enter(t *Terms, now int64) {
 	}
 	if t.Calendar == nil {
 		r.index = t.segment(now)
-	} else { // the window in force does not change before its end
+	} else { // the current window does not change before its end
 		if r.ends == unknown {
 			r.index, r.ends = 0, t.End()
 		}
@@ -233,7 +233,7 @@ func (r *ring) segmentOf(t *Terms, at int64) int64 {
 	return r.index
 }
 
-// roll puts the window of t in force, which begins at the end of the window of old or later.
+// roll makes the window of t the current one, which begins at the end of the window of old or later.
 func (w *Segments) roll(old, t *Terms) {
 	if w.taken > 0 {
 		w.full = old.End()

@@ -35,7 +35,7 @@ type Terms struct {
 	From       int64 // a window's origin, above -Span and at most 0 without a Calendar
 
 	// The calendar of a fixed window whose boundaries are a calendar's, or nil. From and Span are then
-	// those of the window in force: see Enter.
+	// those of the current window: see Enter.
 	Calendar *Calendar
 
 	Kind  Kind
@@ -120,7 +120,7 @@ func (t *Terms) fromOrigin(at int64) uint64 {
 // begin returns the instant at which a segment begins, or Never.
 func (t *Terms) begin(segment int64) int64 { return t.beginAfter(segment, 0) }
 
-// End returns the instant at which the window of the calendar that is in force ends.
+// End returns the instant at which the current window of the calendar ends.
 func (t *Terms) End() int64 { return t.From + t.Span }
 
 // back returns the instant at which permits taken in a segment come back, or Never.
