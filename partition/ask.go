@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/sluice-go/sluice/core"
@@ -146,11 +147,20 @@ func (o *overflow) AcquireWaiting(ctx context.Context, permits int, _ backdoor.A
 	return acquireWaiting(o.bound, ctx, permits)
 }
 
+// ErrFull is what the rejection matches of a key for which there is no room, in addition to
+// [core.ErrRejected].
+var ErrFull = errors.New("partition: partition limit reached")
+
+// full is the error of such a rejection.
+type full struct{ *core.RejectedError }
+
+func (f full) Unwrap() []error { return []error{f.RejectedError, ErrFull} }
+
 const reasonNoRoom = "partition limit reached"
 
 // noRoom rejects a request for want of room.
 func (k *Keyed[R, K]) noRoom(permits int) core.Lease {
-	l := core.Fail(&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom})
+	l := core.Fail(full{&core.RejectedError{Limiter: k.o.Name, Permits: permits, Reason: reasonNoRoom}})
 	if k.o.Name == "" {
 		return l.With(core.ReasonPhrase.With(reasonNoRoom))
 	}

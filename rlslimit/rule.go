@@ -238,11 +238,7 @@ func (t take) drain() (reset time.Duration) {
 
 // noRoom reports whether a request was rejected because its key found no room.
 func noRoom(l core.Lease) bool {
-	if l.Acquired() {
-		return false
-	}
-	var rejected *core.RejectedError
-	return errors.As(l.Err(), &rejected) && rejected.Reason == "partition limit reached"
+	return !l.Acquired() && errors.Is(l.Err(), partition.ErrFull)
 }
 
 // countsOf returns the counts of a name with values, or those of the rule if it has too many names.

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -103,6 +104,9 @@ func zone(name string) (*time.Location, error) {
 	case "local":
 		return time.Local, nil
 	}
+	if path.Clean(name) != name { // another spelling, which some systems take
+		return nil, fmt.Errorf("%q: unknown time zone", "tz "+name)
+	}
 	if loc, ok := zones.Load(name); ok {
 		return loc.(*time.Location), nil
 	}
@@ -126,20 +130,48 @@ func (l Limit) validCalendar() (want string) {
 	return c.Want()
 }
 
-// named returns an error if the calendar's time zone has no name by which it could be loaded.
+// named returns an error if the calendar's time zone has no name by which it could be loaded: a zone of
+// [time.FixedZone] has none, even if it is called like another.
 func (l Limit) named() error {
 	loc := calendar.Calendar(l.Calendar).Location()
-	if name := loc.String(); name != "" {
-		if _, err := zone(name); err == nil {
+	if loc == time.UTC || loc == time.Local {
+		return nil
+	}
+	if name := loc.String(); name != "" && lower(name) != "local" {
+		if named, err := zone(name); err == nil && sameZone(named, loc) {
 			return nil
 		}
 	}
 	return fmt.Errorf("spec: Limit.Calendar = %v, want a time zone with an IANA name", l.Calendar)
 }
 
+// sameZone reports whether two locations have the same clock, now and at the beginning of each month of
+// 150 years. The zero location is UTC.
+func sameZone(a, b *time.Location) bool {
+	if a == nil {
+		a = time.UTC
+	}
+	if a == b {
+		return true
+	}
+	for month := range 150 * 12 {
+		t := time.Date(1900, time.Month(1+month), 1, 0, 0, 0, 0, time.UTC)
+		_, x := t.In(a).Zone()
+		_, y := t.In(b).Zone()
+		if x != y {
+			return false
+		}
+	}
+	return true
+}
+
 // calendarText returns the calendar as the text has it, after the slash.
 func (l Limit) calendarText() string {
 	text := l.Calendar.String()
+	if calendar.Calendar(l.Calendar).Location() == time.Local { // whose name is the system's
+		before, _, _ := strings.Cut(text, " tz ")
+		return before + " tz Local"
+	}
 	if text == "day" || text == "week" {
 		text += " tz UTC" // without it, they are of fixed length
 	}

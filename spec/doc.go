@@ -14,8 +14,9 @@
 //	sliding 100/1m segments 6
 //	concurrency 10 queue 5 newest-first
 //	unlimited
+//	blocked                            rejects everything
 //
-// A limit begins with its kind: bucket, fixed, sliding, concurrency or unlimited. If there is
+// A limit begins with its kind: bucket, fixed, sliding, concurrency, unlimited or blocked. If there is
 // no kind, it is a bucket. The amount follows, then any of these words, in any order, each at
 // most once:
 //
@@ -24,10 +25,10 @@
 //	day 15          fixed, by the month: the day on which windows begin; default 1
 //	from sunday     fixed, by the week: the day on which windows begin; default monday
 //	tz Asia/Tokyo   fixed, by the day, week, month or year: the time zone, UTC, Local or an IANA name
-//	queue 5         all but unlimited: the number of permits that may wait; default 0
-//	oldest-first    all but unlimited: the oldest waiting request is served first; the default
-//	newest-first    all but unlimited: the newest waiting request is served first
-//	fair-share      all but unlimited: waiting requests are served in turn, by core.Flow
+//	queue 5         kinds with an amount: the number of permits that may wait; default 0
+//	oldest-first    kinds with an amount: the oldest waiting request is served first; the default
+//	newest-first    kinds with an amount: the newest waiting request is served first
+//	fair-share      kinds with an amount: waiting requests are served in turn, by core.Flow
 //
 // Case matters only in IANA names.
 //

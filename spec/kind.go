@@ -16,13 +16,15 @@ const (
 	TokenBucket               // "bucket": [core.TokenBucket]
 	FixedWindow               // "fixed": [core.FixedWindow]
 	SlidingWindow             // "sliding": [core.SlidingWindow]
+	Blocked                   // "blocked": [core.Blocked]
 )
 
 var kindNames = [...]string{
 	Unlimited: "unlimited", Concurrency: "concurrency", TokenBucket: "bucket", FixedWindow: "fixed", SlidingWindow: "sliding",
+	Blocked: "blocked",
 }
 
-const wantKind = "bucket, fixed, sliding, concurrency or unlimited"
+const wantKind = "bucket, fixed, sliding, concurrency, unlimited or blocked"
 
 // String returns the kind's word, such as "bucket".
 func (k Kind) String() string {
@@ -39,10 +41,14 @@ var optionsOf = [...][]string{
 	TokenBucket:   {"burst", "queue", "order"},
 	FixedWindow:   {"day", "from", "tz", "queue", "order"},
 	SlidingWindow: {"segments", "queue", "order"},
+	Blocked:       {},
 }
 
 // timed reports whether the amount has a time.
-func (k Kind) timed() bool { return k >= TokenBucket }
+func (k Kind) timed() bool { return k >= TokenBucket && k <= SlidingWindow }
+
+// counted reports whether there is an amount.
+func (k Kind) counted() bool { return k != Unlimited && k != Blocked }
 
 func (k Kind) known() bool { return int(k) < len(kindNames) }
 

@@ -34,7 +34,7 @@ var ErrKind = errors.New("spec: a limiter of another kind")
 const defaultSegments = 10
 
 // New returns a new limiter with the limit. The limiter has the name in its metadata and
-// errors; "": none. An unlimited limiter never has a name. If no text describes the Limit, the
+// errors; "": none. An unlimited or blocked limiter never has a name. If no text describes the Limit, the
 // error reports all that is wrong with it.
 func (l Limit) New(name string) (core.Limiter, error) {
 	if err := l.validate(); err != nil {
@@ -49,6 +49,8 @@ func (l Limit) New(name string) (core.Limiter, error) {
 		return limiter(core.NewFixedWindow(l.fixed(core.FixedWindowOptions{Name: name})))
 	case SlidingWindow:
 		return limiter(core.NewSlidingWindow(l.sliding(core.SlidingWindowOptions{Name: name})))
+	case Blocked:
+		return core.Blocked(), nil
 	}
 	return core.Unlimited(), nil
 }
@@ -73,7 +75,7 @@ type updatable[O any] interface {
 // returns an error that wraps [ErrKind]; a chain, and a view such as that of [core.Shadow], is of
 // another kind, so update the limiter that is in it. If no text describes l, nothing changes and
 // the error reports all that is wrong with it. Update is safe for concurrent use and returns
-// [core.ErrClosed] after the limiter's Close, except that for an unlimited limiter it always
+// [core.ErrClosed] after the limiter's Close, except that for an unlimited or blocked limiter it always
 // returns nil.
 func (l Limit) Update(limiter core.Limiter) error {
 	if err := l.validate(); err != nil {
@@ -84,7 +86,11 @@ func (l Limit) Update(limiter core.Limiter) error {
 	}
 	switch l.Kind {
 	case Unlimited:
-		if reflect.TypeOf(limiter) == reflect.TypeOf(core.Unlimited()) {
+		if sameType(limiter, core.Unlimited()) {
+			return nil
+		}
+	case Blocked:
+		if sameType(limiter, core.Blocked()) {
 			return nil
 		}
 	case Concurrency:
@@ -105,6 +111,27 @@ func (l Limit) Update(limiter core.Limiter) error {
 		}
 	}
 	return fmt.Errorf("%w: %T, want %v", ErrKind, limiter, l.Kind)
+}
+
+func sameType(a, b core.Limiter) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
+
+// Set changes the limit of a Switch to l while it is in use. If the limiter in use is of the limit's kind,
+// Set is Update. Otherwise the Switch gets a new limiter with the name, and the requests that wait move to it. On an error nothing
+// has changed.
+func (l Limit) Set(s *core.Switch, name string) error {
+	if s == nil {
+		return fmt.Errorf("%w: nil, want a Switch", ErrKind)
+	}
+	err := l.Update(s.Limiter())
+	if !errors.Is(err, ErrKind) {
+		return err
+	}
+	made, err := l.New(name)
+	if err != nil {
+		return err
+	}
+	s.Set(made)
+	return nil
 }
 
 // The following set the limit's fields in options and leave the rest.
@@ -165,7 +192,7 @@ func (l Limit) validate() error {
 			fault(field, value, "at least %d", least)
 		}
 	}
-	check("Permits", l.Kind != Unlimited, l.Permits, 1)
+	check("Permits", l.Kind.counted(), l.Permits, 1)
 	switch {
 	case l.Calendar != (core.Calendar{}):
 		if want := l.validCalendar(); want != "" {
@@ -180,8 +207,8 @@ func (l Limit) validate() error {
 		fault("Per", l.Per, "above 0")
 	}
 	check("Burst", has("burst"), l.Burst, 0)
-	if l.Bytes && l.Kind == Unlimited {
-		fault("Bytes", true, "false for kind unlimited")
+	if l.Bytes && !l.Kind.counted() {
+		fault("Bytes", true, "false for kind %v", l.Kind)
 	}
 	check("Segments", has("segments"), l.Segments, 0)
 	if l.tooManySegments() {

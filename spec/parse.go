@@ -82,7 +82,7 @@ func (p *parser) amount() (err error) {
 		example = "100/s"
 	}
 	switch {
-	case p.limit.Kind == Unlimited:
+	case !p.limit.Kind.counted():
 		return nil
 	case len(p.words) == 0:
 		return wrong(p.limit.Kind.String(), "want an amount after it, such as %s", example)
@@ -213,7 +213,7 @@ func (l Limit) String() string {
 		type bare Limit // without this method
 		return fmt.Sprintf("%+v", bare(l))
 	}
-	if l.Kind == Unlimited {
+	if !l.Kind.counted() {
 		return l.Kind.String()
 	}
 	b := make([]byte, 0, 64)

@@ -175,7 +175,7 @@ func TestErrors(t *testing.T) {
 		"9223372036854775808/s":         `spec: "9223372036854775808/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
 		"99999999999999999999999/s":     `spec: "99999999999999999999999/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
 		"9999999999T/s":                 `spec: "9999999999T/s": too large, want at most ` + strconv.Itoa(math.MaxInt),
-		"foo":                           `spec: "foo": unknown kind, want bucket, fixed, sliding, concurrency or unlimited, or an amount such as 100/s`,
+		"foo":                           `spec: "foo": unknown kind, want bucket, fixed, sliding, concurrency, unlimited or blocked, or an amount such as 100/s`,
 		"bucket":                        `spec: "bucket": want an amount after it, such as 100/s`,
 		"concurrency":                   `spec: "concurrency": want an amount after it, such as 10`,
 		"concurrency 10/s":              `spec: "10/s": concurrency has no time, want an amount such as 10`,

@@ -54,7 +54,7 @@ func (s *Store) Close() error { return s.client.Close() }
 // New returns a limiter. It sets the Store of options, and the Timeout if that is 0.
 func (s *Store) New(l spec.Limit, name string, options redislimit.StoreOptions) (core.Limiter, error) {
 	made, err := l.New(name)
-	if err != nil || l.Kind == spec.Unlimited {
+	if err != nil || l.Kind == spec.Unlimited || l.Kind == spec.Blocked {
 		return made, err
 	}
 	options.Store, options.Timeout = s.store, cmp.Or(options.Timeout, s.timeout)

@@ -138,8 +138,7 @@ func (l *keyed[K]) granter(lease core.Lease) granter {
 
 // noRoom reports whether a request was rejected because its key found no room.
 func noRoom(err error) bool {
-	rejected, ok := errors.AsType[*core.RejectedError](err)
-	return ok && rejected.Reason == "partition limit reached"
+	return errors.Is(err, partition.ErrFull)
 }
 
 // groupOf returns the group of a key. Addresses of one network are in one group, so that a client with many addresses is

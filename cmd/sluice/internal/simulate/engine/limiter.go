@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"math"
 
 	"github.com/sluice-go/sluice/core"
@@ -22,6 +23,9 @@ func terms(l spec.Limit) (*machine.Terms, error) {
 	made, err := l.New("")
 	if err != nil {
 		return nil, err
+	}
+	if l.Kind == spec.Blocked {
+		return nil, errors.New("a blocked limit rejects every request: there is nothing to simulate")
 	}
 	t := new(machine.Terms)
 	order := core.OldestFirst
@@ -111,7 +115,7 @@ func scaled(l spec.Limit, factor float64) spec.Limit {
 		}
 		return max(int(v), 1)
 	}
-	if l.Kind == spec.Unlimited {
+	if l.Kind == spec.Unlimited || l.Kind == spec.Blocked {
 		return l
 	}
 	if factor < 1 && l.Permits%2 == 1 && l.Kind == spec.TokenBucket && l.Per <= math.MaxInt64/2 {
