@@ -64,6 +64,9 @@ func (b *blocked) wait(ctx context.Context, permits int) (Lease, error) {
 	}
 }
 
+// Reserve rejects: there will be no permits.
+func (b *blocked) Reserve(permits int) Lease { return b.TryAcquire(permits) }
+
 func (b *blocked) TryQuietly(int) (Lease, bool) { return Lease{}, false }
 func (b *blocked) Available() int               { return 0 }
 

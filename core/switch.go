@@ -27,7 +27,7 @@ import (
 // of Statistics count the answers of the Switch; Limit, Available and Queued are those of the limiter in use.
 // Close closes that limiter.
 //
-// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [QuietTrier] and [io.Closer], safe for
+// It is a [Limiter], [Reporter], [Idler], [Refunder], [Settler], [Reserver], [QuietTrier] and [io.Closer], safe for
 // concurrent use. [As] finds what the limiter in use is. Make it with [NewSwitch]; requests to the zero value
 // fail with [ErrClosed].
 type Switch struct {
@@ -192,7 +192,8 @@ func (s *Switch) leaveLocked(r *switchRequest) {
 		s.inLine.Add(-1)
 		if r.moves {
 			r.moves = false
-			if s.moving--; s.moving == 0 {
+			s.moving--
+			if s.moving == 0 {
 				close(s.moved)
 			}
 		}
@@ -280,6 +281,18 @@ func (s *Switch) TryQuietly(permits int) (Lease, bool) {
 	return s.mark(st, k), true
 }
 
+// Reserve is that of the limiter in use, if it is a [Reserver]. The reservation stays with that limiter when it
+// is exchanged.
+func (s *Switch) Reserve(permits int) Lease {
+	st := s.now.Load()
+	if st == nil {
+		return (&refusing{ErrClosed}).TryAcquire(permits)
+	}
+	k := s.mark(st, reserve(st.Limiter, permits))
+	s.count(k)
+	return k
+}
+
 // Acquire takes permits and may wait in the queue of the limiter in use. If that is exchanged, the
 // request waits in the next one.
 func (s *Switch) Acquire(ctx context.Context, permits int) (Lease, error) {
@@ -341,7 +354,7 @@ func (s *Switch) acquireSlow(ctx context.Context, permits int, q queueing) (Leas
 }
 
 // ask has the limiter decide a request, until it is exchanged.
-func (s *Switch) ask(ctx context.Context, st *switched, r *switchRequest, permits int, q queueing) (Lease, error) {
+func (s *Switch) ask(ctx context.Context, st *switched, r *switchRequest, permits int, q queueing) (Lease, error) { //nolint:contextcheck // it is ctx, until the source ends
 	call := st.over.Begin(ctx)
 	defer call.End()
 	asked := &switchContext{call, func() { s.entered(r, st) }}

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-go/sluice/internal/testkit"
 )
 
-func semaphoreOf(t testing.TB, permits, queue int) *core.ConcurrencyLimiter {
+func semaphoreOf(t *testing.T, permits, queue int) *core.ConcurrencyLimiter {
 	t.Helper()
 	l, err := core.NewConcurrencyLimiter(core.ConcurrencyLimiterOptions{PermitLimit: permits, QueueLimit: queue})
 	require.NoError(t, err)
@@ -284,4 +284,25 @@ func ExampleBlocked() {
 	maintenance := core.Blocked()
 	fmt.Println(maintenance.TryAcquire(1).Err())
 	// Output: core: rejected: permits exhausted
+}
+
+func TestSwitchReserves(t *testing.T) {
+	testkit.Bubble(t, "", func(t *testing.T) {
+		l := bucket(t, core.Every(time.Second, 1))
+		s := core.NewSwitch(l)
+		require.True(t, s.TryAcquire(1).Acquired())
+		lease := s.Reserve(1)
+		delay, ok := core.Delay.From(lease)
+		require.True(t, ok)
+		require.Equal(t, time.Second, delay)
+		s.Set(semaphoreOf(t, 1, 0))
+		require.ErrorContains(t, s.Reserve(1).Err(), "is no Reserver")
+		s.Refund(lease)
+		require.Zero(t, l.Statistics().Queued)
+		s.Set(core.Blocked())
+		require.ErrorIs(t, s.Reserve(1).Err(), core.ErrRejected)
+		s.Set(nil)
+		require.True(t, s.Reserve(1).Acquired())
+		require.Equal(t, core.ErrClosed, new(core.Switch).Reserve(1).Err())
+	})
 }

@@ -23,21 +23,50 @@ import (
 // parts last first. Its metadata is the union of theirs; if several have a value of one name,
 // the first limiter's is taken. The chain is a [Refunder] and a [Settler]; a part whose limiter
 // is not a Settler keeps what it holds. The chain closes none of its limiters. Chain returns an
-// error if ls is empty or a limiter is nil.
+// error if ls is empty, if a limiter is nil, or if one occurs twice, even inside another chain or [Shared]: it could wait for
+// itself.
 func Chain[R any](ls ...Limiter[R]) (Limiter[R], error) {
 	if len(ls) == 0 {
 		return nil, errors.New("partition: Chain of 0 limiters, want at least 1")
 	}
 	var errs []error
+	asked := make([][]any, len(ls))
 	for i, l := range ls {
 		if backdoor.IsNil(l) {
 			errs = append(errs, fmt.Errorf("partition: Chain limiter %d is nil", i))
+			continue
+		}
+		asked[i] = asks(l)
+		for at, others := range asked[:i] {
+			for _, a := range asked[i] {
+				if slices.ContainsFunc(others, func(b any) bool { return backdoor.Same(a, b) }) {
+					errs = append(errs, fmt.Errorf("partition: Chain limiter %d asks the same limiter as limiter %d, %s", i, at, backdoor.Describe(a)))
+				}
+			}
 		}
 	}
 	if errs != nil {
 		return nil, errors.Join(errs...)
 	}
 	return &chain[R]{slices.Clone(ls), ways.NewJoiner(len(ls))}, nil
+}
+
+// asks returns the limiters that l asks for each request, through the chains and shared limiters of this package.
+// Two translations of one limiter may be for two keys.
+func asks[R any](l Limiter[R]) (all []any) {
+	switch l := l.(type) {
+	case *shared[R]:
+		if c, ok := l.l.(*completed); ok {
+			return ways.Roots(c.Limiter)
+		}
+		return ways.Roots(l.l)
+	case *chain[R]:
+		for _, link := range l.limiters {
+			all = append(all, asks(link)...)
+		}
+		return all
+	}
+	return []any{l}
 }
 
 type chain[R any] struct {

@@ -87,6 +87,12 @@ func New[R any, K comparable](o Options[R, K]) (*Keyed[R, K], error) {
 	return k, nil
 }
 
+// ByKey returns a Keyed whose requests are their keys, with the default options. newLimiter makes a key's
+// limiter: see Options.New.
+func ByKey[K comparable](newLimiter func(K) (core.Limiter, error)) (*Keyed[K, K], error) {
+	return New(Options[K, K]{Key: func(key K) K { return key }, New: newLimiter})
+}
+
 // Get returns the limiter of the key's partition, to inspect or update it, and whether the
 // partition is live. It does not create a partition. When the partition is dropped, its limiter
 // is closed and updates to it fail with [core.ErrClosed], so call Get each time instead of keeping
