@@ -58,7 +58,7 @@ func (o Options) validate() error {
 		fault("Timeout", s.Timeout, "at least 0")
 	}
 	if s.Unavailable != 0 || s.Local != nil {
-		fault("Unavailable", s.Unavailable, "deny and no Local: fail-open of each domain decides")
+		fault("Unavailable", s.Unavailable, "FailClosed and no Local: fail-open of each domain decides")
 	}
 	if s.TTL != 0 {
 		fault("TTL", s.TTL, "0: no rule has a concurrency limit")
