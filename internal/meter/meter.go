@@ -90,7 +90,7 @@ func (m *Meter) Take(ctx context.Context, s *wait.Source, want int) (int, error)
 		begun := time.Now()
 		lease, err := m.wait(ctx, s, n)
 		if n > 1 && errors.Is(err, core.ErrPermitsExceedLimit) {
-			m.slice.shrink(min(hold.Limit(m.limiter), n-1))
+			m.slice.shrink(m.limiter, min(hold.Limit(m.limiter), n-1))
 			continue
 		}
 		if err != nil {

@@ -240,6 +240,7 @@ func TestSlicesOfAPacket(t *testing.T) {
 			"alone":                    {rate(), 1460},
 			"a view":                   {core.WithReason(rate(), "slow"), 1460},
 			"a key":                    {partition.For(keyed, "a"), 1460},
+			"a new key":                {partition.For(keyed, "c"), 1460},
 			"a switch":                 {core.NewSwitch(rate()), 1460},
 			"a chain with much memory": {core.Must(core.Chain(held(64<<10), rate())), 1460},
 			"a chain with little":      {core.Must(core.Chain(held(800), rate())), 100},
@@ -249,6 +250,9 @@ func TestSlicesOfAPacket(t *testing.T) {
 			"a rate of a stranger":     {&settling{Limiter: rate()}, 1460},
 		} {
 			s := newStream(c.l)
+			if name != "a rate of a stranger" && c.want == 1460 {
+				require.Equal(t, c.want, s.pays(t, c.want, c.want), name+", first slice")
+			}
 			for range 10 {
 				s.pays(t, 5000, 5000)
 			}

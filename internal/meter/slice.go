@@ -15,10 +15,10 @@ type slice struct {
 	skip  int  // requests that need not be observed, because the slice is as large as it can be
 	rated bool // permits come back with time alone, whatever the leases report
 
-	// The limiters in the end whose permits may be held; found with the first lease, when the limiter of a key
-	// exists. Unused if rated.
+	// The limiters in the end whose permits may be held. The limiter of a key may not exist before the first
+	// request, so they are found again with the first lease. None if rated.
 	held  []core.Limiter
-	known bool // held has been found
+	known bool // held was found with a lease
 }
 
 const (
@@ -47,11 +47,15 @@ const (
 func (s *slice) init(l core.Limiter) {
 	limit := hold.Limit(l)
 	s.rated = hold.ReturnsWithTime(l)
-	s.size = max(min(ceiling(limit), first), s.least(limit, s.rated))
+	s.findHeld(l)
+	s.size = max(min(ceiling(limit), first), s.least(limit, true))
 }
 
 func (s *slice) findHeld(l core.Limiter) {
-	s.known = true
+	s.held = nil
+	if s.rated {
+		return
+	}
 	for _, r := range hold.Roots(l) {
 		if root := r.(core.Limiter); !hold.ReturnsWithTime(root) {
 			s.held = append(s.held, root)
@@ -59,8 +63,11 @@ func (s *slice) findHeld(l core.Limiter) {
 	}
 }
 
-// shrink obeys a limit that a request has exceeded.
-func (s *slice) shrink(limit int) { s.size = min(s.size, max(ceiling(limit), s.least(limit, s.rated))) }
+// shrink obeys a limit that a request to l has exceeded. The limiter of a key exists by now.
+func (s *slice) shrink(l core.Limiter, limit int) {
+	s.findHeld(l)
+	s.size = min(s.size, max(ceiling(limit), s.least(limit, true)))
+}
 
 func ceiling(limit int) int { return min(max(limit/part, 1), largest) }
 
@@ -91,6 +98,7 @@ func (s *slice) observe(l core.Limiter, lease core.Lease, n int, waited time.Dur
 		o.left = l.Available()
 	}
 	if !s.rated && !s.known {
+		s.known = true
 		s.findHeld(l)
 	}
 	o.least = s.least(o.limit, o.rated > 0)
