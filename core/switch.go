@@ -354,17 +354,17 @@ func (s *Switch) acquireSlow(ctx context.Context, permits int, q queueing) (Leas
 }
 
 // ask has the limiter decide a request, until it is exchanged.
-func (s *Switch) ask(ctx context.Context, st *switched, r *switchRequest, permits int, q queueing) (Lease, error) { //nolint:contextcheck // it is ctx, until the source ends
+func (s *Switch) ask(ctx context.Context, st *switched, r *switchRequest, permits int, q queueing) (Lease, error) {
 	call := st.over.Begin(ctx)
 	defer call.End()
 	asked := &switchContext{call, func() { s.entered(r, st) }}
 	if b, ok := st.Limiter.(*blocked); ok {
-		return b.wait(asked, permits)
+		return b.wait(asked, permits) //nolint:contextcheck // asked is ctx, until the limiter is exchanged
 	}
 	if q == beyond || r.moved {
-		return acquireWaiting(asked, st.Limiter, permits)
+		return acquireWaiting(asked, st.Limiter, permits) //nolint:contextcheck // as above
 	}
-	k, err := st.Limiter.Acquire(asked, permits)
+	k, err := st.Limiter.Acquire(asked, permits) //nolint:contextcheck // as above
 	return checkedAnswer(st.Limiter, k, err)
 }
 

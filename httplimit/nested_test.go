@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sluice-go/sluice/core"
@@ -50,7 +51,7 @@ func TestRejectionInsideRefundsOnlyItsOwnResponse(t *testing.T) {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					part := httptest.NewRecorder()
 					inner.ServeHTTP(part, r)
-					require.Equal(t, http.StatusTooManyRequests, part.Code)
+					assert.Equal(t, http.StatusTooManyRequests, part.Code)
 					w.WriteHeader(http.StatusOK)
 				})
 			}, http.StatusOK, 9,
